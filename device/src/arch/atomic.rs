@@ -1,0 +1,101 @@
+//! Atomic operations on global memory, at the scope of the GPU.
+//!
+//! Those not named `acquire` or `release` are relaxed: they order no other access.
+//!
+//! PTX ISA, "Parallel Synchronization and Communication Instructions": `atom`, `red`; and "Memory
+//! Consistency Model".
+
+macro_rules! red {
+    ($($(#[$doc:meta])* $name:ident($value:ident: $ty:ty) = $asm:literal;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// `at` is aligned and writable in global memory; while others use it, they do so atomically.
+        #[inline(always)]
+        pub unsafe fn $name(at: *mut $ty, $value: $ty) {
+            // SAFETY: the caller's.
+            unsafe { ptx!($asm, in(reg64) at, in(reg32) $value) }
+        }
+    )* };
+}
+
+red! {
+    /// `red.add.f32`: adds, and returns nothing.
+    ///
+    /// PTX ISA, "red"; sm_80.
+    red_add_f32(value: f32) = "red.relaxed.gpu.global.add.f32 [{0}], {1};";
+
+    /// `red.add.u32`: adds, and returns nothing.
+    ///
+    /// PTX ISA, "red"; sm_80.
+    red_add_u32(value: u32) = "red.relaxed.gpu.global.add.u32 [{0}], {1};";
+
+    /// `red.release.add.u32`: adds, after this thread's earlier accesses.
+    ///
+    /// PTX ISA, "red"; sm_80.
+    red_release_add_u32(value: u32) = "red.release.gpu.global.add.u32 [{0}], {1};";
+
+    /// `st.release.u32`: stores, after this thread's earlier accesses.
+    ///
+    /// PTX ISA, "st"; sm_80.
+    st_release(value: u32) = "st.release.gpu.global.u32 [{0}], {1};";
+}
+
+macro_rules! atom {
+    ($($(#[$doc:meta])* $name:ident($value:ident) = $asm:literal;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// `at` is aligned and writable in global memory; while others use it, they do so atomically.
+        #[inline(always)]
+        pub unsafe fn $name(at: *mut u32, $value: u32) -> u32 {
+            let old: u32;
+            // SAFETY: the caller's.
+            unsafe { ptx!($asm, out(reg32) old, in(reg64) at, in(reg32) $value) };
+            old
+        }
+    )* };
+}
+
+atom! {
+    /// `atom.add.u32`: adds, and returns what was there.
+    ///
+    /// PTX ISA, "atom"; sm_80.
+    atom_add_u32(value) = "atom.relaxed.gpu.global.add.u32 {0}, [{1}], {2};";
+
+    /// `atom.acq_rel.add.u32`: as [`atom_add_u32`], after this thread's earlier accesses and before its later ones.
+    ///
+    /// PTX ISA, "atom"; sm_80.
+    atom_acq_rel_add_u32(value) = "atom.acq_rel.gpu.global.add.u32 {0}, [{1}], {2};";
+}
+
+/// `atom.acq_rel.cas.b32`: stores `new` where `expected` is, and returns what was there.
+///
+/// After this thread's earlier accesses and before its later ones. PTX ISA, "atom"; sm_80.
+///
+/// # Safety
+/// `at` is aligned and writable in global memory; while others use it, they do so atomically.
+#[inline(always)]
+pub unsafe fn atom_cas(at: *mut u32, expected: u32, new: u32) -> u32 {
+    let old: u32;
+    // SAFETY: the caller's.
+    unsafe {
+        ptx!("atom.acq_rel.gpu.global.cas.b32 {0}, [{1}], {2}, {3};",
+            out(reg32) old, in(reg64) at, in(reg32) expected, in(reg32) new)
+    };
+    old
+}
+
+/// `ld.acquire.u32`: loads, before this thread's later accesses.
+///
+/// PTX ISA, "ld"; sm_80.
+///
+/// # Safety
+/// `from` is aligned and readable in global memory; who writes there meanwhile does so atomically.
+#[inline(always)]
+pub unsafe fn ld_acquire(from: *const u32) -> u32 {
+    let r: u32;
+    // SAFETY: the caller's.
+    unsafe { ptx!("ld.acquire.gpu.global.u32 {0}, [{1}];", out(reg32) r, in(reg64) from) };
+    r
+}

@@ -1,0 +1,59 @@
+//! What a kernel tells the builder, as comments in its PTX, and where its parameters are.
+
+/// Declares the launch configuration of the kernel that calls it.
+///
+/// rustc cannot write `.maxntid` and its kin; the builder reads this comment and adds them.
+///
+/// # Safety
+/// None beyond its place: called once, at the start of an entry point. No instruction.
+#[inline(always)]
+pub unsafe fn declare<
+    const THREADS: u32,
+    const MIN_CTAS: u32,
+    const CLUSTER_X: u32,
+    const CLUSTER_Y: u32,
+    const CLUSTER_Z: u32,
+    const SHARED_BYTES: u32,
+    const LOCAL: bool,
+>() {
+    // SAFETY: a comment.
+    unsafe {
+        ptx!(
+            "// tilewright.kernel threads={} min_ctas={} cluster={},{},{} shared={} local={}",
+            const THREADS, const MIN_CTAS, const CLUSTER_X, const CLUSTER_Y, const CLUSTER_Z, const SHARED_BYTES,
+            const LOCAL as u32
+        )
+    }
+}
+
+/// Refuses the kernel that reaches it: the builder shows the message, a literal, and fails.
+///
+/// For what only the compiled kernel shows, such as a misuse in code that optimisation may remove.
+#[macro_export]
+macro_rules! refuse {
+    ($message:literal) => {{
+        #[cfg(target_arch = "nvptx64")]
+        // SAFETY: a comment.
+        unsafe {
+            ::core::arch::asm!(concat!("// tilewright.refuse ", $message), options(nostack))
+        }
+    }};
+}
+
+/// The address of parameter 0 of the entry point with this name, which calls it, as `*const u8`.
+///
+/// PTX ISA, "Kernel Function Parameters" and "cvta"; sm_80. Only on the device, in an `unsafe` block.
+#[macro_export]
+macro_rules! param_address {
+    ($entry:ident) => {{
+        let address: *const u8;
+        ::core::arch::asm!(
+            concat!("mov.b64 {0}, ", stringify!($entry), "_param_0; cvta.param.u64 {0}, {0};"),
+            out(reg64) address,
+            options(pure, nomem, nostack)
+        );
+        address
+    }};
+}
+
+pub use crate::{param_address, refuse};

@@ -1,0 +1,150 @@
+//! Loads and stores of global memory.
+//!
+//! `_nc` loads read through the read-only cache, for what nobody writes while the kernel runs.
+//! `_hint` takes a cache policy: [`EVICT_FIRST`](super::tma::EVICT_FIRST) and its kin.
+//!
+//! PTX ISA, "Data Movement and Conversion Instructions": `ld`, `ld.global.nc`, `st`; sm_80.
+
+macro_rules! loads {
+    ($op:literal, $section:literal, $written:literal:
+     $($name:ident: $value:ty, $reg:ty, $class:ident, $suffix:literal;)*) => { $(
+        #[doc = concat!("`", $op, ".", $suffix, "`.")]
+        ///
+        #[doc = concat!("PTX ISA, \"", $section, "\"; sm_80.")]
+        ///
+        /// # Safety
+        #[doc = concat!("`from` is aligned and readable in global memory, and no thread writes there ", $written, ".")]
+        #[inline(always)]
+        pub unsafe fn $name(from: *const $value) -> $value {
+            let r: $reg;
+            // SAFETY: the caller's.
+            unsafe { ptx!(concat!($op, ".", $suffix, " {0}, [{1}];"), out($class) r, in(reg64) from) };
+            r as $value
+        }
+    )* };
+}
+
+macro_rules! loads_x2 {
+    ($($name:ident: $op:literal, $section:literal, $written:literal;)*) => { $(
+        #[doc = concat!("`", $op, ".v2.b32`.")]
+        ///
+        #[doc = concat!("PTX ISA, \"", $section, "\"; sm_80.")]
+        ///
+        /// # Safety
+        /// `from` is a multiple of 8 and readable in global memory, and no thread writes there
+        #[doc = concat!($written, ".")]
+        #[inline(always)]
+        pub unsafe fn $name(from: *const [u32; 2]) -> [u32; 2] {
+            let (a, b): (u32, u32);
+            // SAFETY: the caller's.
+            unsafe {
+                ptx!(concat!($op, ".v2.b32 {{{0}, {1}}}, [{2}];"), out(reg32) a, out(reg32) b, in(reg64) from)
+            };
+            [a, b]
+        }
+    )* };
+}
+
+macro_rules! loads_x4 {
+    ($($name:ident$(($policy:ident))?: $op:literal, $hint:literal, $section:literal, $written:literal;)*) => { $(
+        #[doc = concat!("`", $op, ".v4.b32`.")]
+        ///
+        #[doc = concat!("PTX ISA, \"", $section, "\"; sm_80.")]
+        ///
+        /// # Safety
+        /// `from` is a multiple of 16 and readable in global memory, and no thread writes there
+        #[doc = concat!($written, ".")]
+        #[inline(always)]
+        pub unsafe fn $name(from: *const [u32; 4] $(, $policy: u64)?) -> [u32; 4] {
+            let (a, b, c, d): (u32, u32, u32, u32);
+            // SAFETY: the caller's.
+            unsafe {
+                ptx!(concat!($op, ".v4.b32 {{{0}, {1}, {2}, {3}}}, [{4}]", $hint, ";"),
+                    out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d, in(reg64) from $(, in(reg64) $policy)?)
+            };
+            [a, b, c, d]
+        }
+    )* };
+}
+
+macro_rules! stores {
+    ($($name:ident: $value:ty, $reg:ty, $class:ident, $suffix:literal;)*) => { $(
+        #[doc = concat!("`st.global.", $suffix, "`.")]
+        ///
+        /// PTX ISA, "st"; sm_80.
+        ///
+        /// # Safety
+        /// `to` is aligned and writable in global memory, and no other thread uses it meanwhile.
+        #[inline(always)]
+        pub unsafe fn $name(to: *mut $value, value: $value) {
+            // SAFETY: the caller's.
+            unsafe { ptx!(concat!("st.global.", $suffix, " [{0}], {1};"), in(reg64) to, in($class) value as $reg) }
+        }
+    )* };
+}
+
+macro_rules! stores_x4 {
+    ($($name:ident$(($policy:ident))?: $op:literal, $hint:literal;)*) => { $(
+        #[doc = concat!("`", $op, ".v4.b32`.")]
+        ///
+        /// PTX ISA, "st"; sm_80.
+        ///
+        /// # Safety
+        /// `to` is a multiple of 16 and writable in global memory, and no other thread uses it meanwhile.
+        #[inline(always)]
+        pub unsafe fn $name(to: *mut [u32; 4], value: [u32; 4] $(, $policy: u64)?) {
+            // SAFETY: the caller's.
+            unsafe {
+                ptx!(concat!($op, ".v4.b32 [{0}], {{{1}, {2}, {3}, {4}}}", $hint, ";"),
+                    in(reg64) to, in(reg32) value[0], in(reg32) value[1], in(reg32) value[2], in(reg32) value[3]
+                    $(, in(reg64) $policy)?)
+            }
+        }
+    )* };
+}
+
+loads! { "ld.global", "ld", "meanwhile":
+    ld_global_u8: u8, u16, reg16, "u8";
+    ld_global_u16: u16, u16, reg16, "u16";
+    ld_global_u32: u32, u32, reg32, "u32";
+}
+loads! { "ld.global.nc", "ld.global.nc", "while the kernel runs":
+    ld_global_nc_u8: u8, u16, reg16, "u8";
+    ld_global_nc_u16: u16, u16, reg16, "u16";
+    ld_global_nc_u32: u32, u32, reg32, "u32";
+}
+loads_x2! {
+    ld_global_u32x2: "ld.global", "ld", "meanwhile";
+    ld_global_nc_u32x2: "ld.global.nc", "ld.global.nc", "while the kernel runs";
+}
+loads_x4! {
+    ld_global_u32x4: "ld.global", "", "ld", "meanwhile";
+    ld_global_u32x4_hint(policy): "ld.global.L2::cache_hint", ", {5}", "ld", "meanwhile";
+    ld_global_nc_u32x4: "ld.global.nc", "", "ld.global.nc", "while the kernel runs";
+    ld_global_nc_u32x4_hint(policy): "ld.global.nc.L2::cache_hint", ", {5}", "ld.global.nc", "while the kernel runs";
+    ld_global_nc_u32x4_once: "ld.global.nc.L1::no_allocate", "", "ld.global.nc", "while the kernel runs";
+}
+stores! {
+    st_global_u8: u8, u16, reg16, "u8";
+    st_global_u16: u16, u16, reg16, "u16";
+    st_global_u32: u32, u32, reg32, "u32";
+}
+
+/// `st.global.v2.b32`.
+///
+/// PTX ISA, "st"; sm_80.
+///
+/// # Safety
+/// `to` is a multiple of 8 and writable in global memory, and no other thread uses it meanwhile.
+#[inline(always)]
+pub unsafe fn st_global_u32x2(to: *mut [u32; 2], value: [u32; 2]) {
+    // SAFETY: the caller's.
+    unsafe {
+        ptx!("st.global.v2.b32 [{0}], {{{1}, {2}}};", in(reg64) to, in(reg32) value[0], in(reg32) value[1])
+    }
+}
+
+stores_x4! {
+    st_global_u32x4: "st.global", "";
+    st_global_u32x4_hint(policy): "st.global.L2::cache_hint", ", {5}";
+}

@@ -1,0 +1,73 @@
+//! Special registers: who is executing, where, and when.
+//!
+//! PTX ISA, "Special Registers".
+
+/// Registers that LLVM knows: it derives their ranges, which asm would hide.
+macro_rules! known {
+    ($($(#[$doc:meta])* $name:ident: $intrinsic:ident;)*) => { $(
+        $(#[$doc])*
+        #[inline(always)]
+        pub fn $name() -> u32 {
+            #[cfg(target_arch = "nvptx64")]
+            // SAFETY: reads a special register.
+            unsafe { core::arch::nvptx::$intrinsic() as u32 }
+            #[cfg(not(target_arch = "nvptx64"))]
+            // SAFETY: as its documentation says.
+            unsafe { super::on_host() }
+        }
+    )* };
+}
+
+known! {
+    /// `%tid.x`: the thread in its CTA. sm_80.
+    thread_x: _thread_idx_x;
+    /// `%tid.y`. sm_80.
+    thread_y: _thread_idx_y;
+    /// `%tid.z`. sm_80.
+    thread_z: _thread_idx_z;
+    /// `%ctaid.x`: the CTA in the grid. sm_80.
+    block_x: _block_idx_x;
+    /// `%ctaid.y`. sm_80.
+    block_y: _block_idx_y;
+    /// `%ctaid.z`. sm_80.
+    block_z: _block_idx_z;
+    /// `%nctaid.x`: CTAs of the grid. sm_80.
+    grid_x: _grid_dim_x;
+    /// `%nctaid.y`. sm_80.
+    grid_y: _grid_dim_y;
+    /// `%nctaid.z`. sm_80.
+    grid_z: _grid_dim_z;
+}
+
+macro_rules! register {
+    ($($(#[$doc:meta])* $name:ident -> $ty:ty, $class:ident, $asm:literal $(, $option:ident)*;)*) => { $(
+        $(#[$doc])*
+        #[inline(always)]
+        pub fn $name() -> $ty {
+            let r: $ty;
+            // SAFETY: reads a special register.
+            unsafe { ptx!($asm, out($class) r $(, options($option))*) };
+            r
+        }
+    )* };
+}
+
+register! {
+    /// `%laneid`: the thread in its warp. sm_80.
+    lane -> u32, reg32, "mov.u32 {0}, %laneid;", pure, nomem;
+    /// `%cluster_ctarank`: the CTA in its cluster. sm_90.
+    cluster_rank -> u32, reg32, "mov.u32 {0}, %cluster_ctarank;", pure, nomem;
+    /// `%cluster_nctarank`: CTAs of the cluster. sm_90.
+    cluster_size -> u32, reg32, "mov.u32 {0}, %cluster_nctarank;", pure, nomem;
+    /// `%smid`: the SM that executes now. sm_80.
+    sm_id -> u32, reg32, "mov.u32 {0}, %smid;", nomem;
+    /// `%clock64`: the SM's cycle counter. sm_80.
+    clock64 -> u64, reg64, "mov.u64 {0}, %clock64;";
+    /// `%globaltimer`: nanoseconds, at a resolution that the GPU chooses. sm_80.
+    globaltimer -> u64, reg64, "mov.u64 {0}, %globaltimer;";
+    /// `%tid.x`, read anew at each call. sm_80.
+    ///
+    /// What is computed from it is not live before the call: it keeps an epilogue's addresses out
+    /// of the registers of the loop above it.
+    thread_x_volatile -> u32, reg32, "mov.u32 {0}, %tid.x;";
+}
