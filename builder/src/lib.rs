@@ -1,0 +1,1 @@
+//! Compiles a crate of GPU kernels to PTX from a build script.

@@ -1,0 +1,225 @@
+//! `#[kernel]`: from a function to a type that implements `Kernel`.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::{Attribute, Error, FnArg, GenericParam, Generics, Ident, ItemFn, Pat, Result, ReturnType, Type};
+
+use crate::instantiate::{Instance, Name};
+use crate::options::Options;
+
+/// The function, and beside it the kernel's type, its arguments' type, and their implementations.
+pub fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    let options: Options = syn::parse2(options)?;
+    let mut function: ItemFn = syn::parse2(item)
+        .map_err(|error| Error::new(error.span(), format!("#[kernel] goes on a function: {error}")))?;
+    check(&function)?;
+    let arguments = arguments(&function)?;
+
+    let name = &function.sig.ident;
+    let vis = &function.vis;
+    let docs: Vec<&Attribute> = carried(&function, "doc");
+    let allows: Vec<&Attribute> = carried(&function, "allow");
+    let args_name = format_ident!("__{}_args", name);
+    let generics = &function.sig.generics;
+    let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
+    let bare = without_bounds(generics);
+    let types = generics.type_params().map(|p| &p.ident);
+    let phantom = quote!(::core::marker::PhantomData<fn() -> (#(#types,)*)>);
+
+    let (fields, abis): (Vec<_>, Vec<_>) = arguments
+        .iter()
+        .map(|(ident, ty)| (ident, quote!(<#ty as ::tilewright_device::abi::KernelArg>::Abi)))
+        .unzip();
+    let field_types: Vec<_> = arguments.iter().map(|(_, ty)| ty).collect();
+    // A kernel's parameter has a size, and a name in the PTX, even where there is nothing to pass.
+    let (pad_field, pad_value) =
+        if fields.is_empty() { (quote!(_none: u32,), quote!(_none: 0,)) } else { (quote!(), quote!()) };
+
+    let constants = constants(&options);
+    let block = Ident::new("block", Span::mixed_site());
+    let pass: Vec<_> = generics.params.iter().filter_map(passed).collect();
+    let turbofish = if pass.is_empty() { quote!() } else { quote!(::<#(#pass),*>) };
+    let call = quote! {
+        // SAFETY: the caller passes initialised arguments in parameter space.
+        unsafe { #name #turbofish (#(
+            <#field_types as ::tilewright_device::abi::KernelArg>::load(&raw const (*#block).#fields)
+        ),*) }
+    };
+    let body = match &options.program {
+        // SAFETY of the expansion: `run`'s contract is the program's.
+        Some(program) => quote! {
+            unsafe { <#program as ::tilewright_device::kernel::Program>::run(move || #call) }
+        },
+        None => call,
+    };
+
+    let entry = if generics.params.is_empty() {
+        let ty: Type = syn::parse_quote!(#name);
+        Instance { attributes: vec![], only: None, name: Name { text: name.to_string(), span: name.span() }, ty }
+            .expand()
+    } else {
+        quote!()
+    };
+    let args_doc = format!("The arguments of [`{name}`] as the host passes them.");
+
+    let items = quote! {
+        #(#docs)*
+        #(#allows)*
+        #[allow(non_camel_case_types)]
+        #vis struct #name #bare { _parameters: #phantom }
+
+        #[doc(hidden)]
+        #(#allows)*
+        #[allow(non_camel_case_types, clippy::type_complexity)]
+        #[repr(C, align(16))]
+        #vis struct #args_name #impl_generics #where_clause {
+            #(pub #fields: #abis,)*
+            #pad_field
+            _parameters: #phantom,
+        }
+
+        #(#allows)*
+        impl #impl_generics ::core::clone::Clone for #args_name #type_generics #where_clause {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        #(#allows)*
+        impl #impl_generics ::core::marker::Copy for #args_name #type_generics #where_clause {}
+
+        #(#allows)*
+        impl #impl_generics #name #type_generics #where_clause {
+            #[doc = #args_doc]
+            #[allow(clippy::too_many_arguments, clippy::type_complexity)]
+            pub const fn args(#(#fields: #abis),*) -> #args_name #type_generics {
+                #args_name { #(#fields,)* #pad_value _parameters: ::core::marker::PhantomData }
+            }
+        }
+
+        #(#allows)*
+        impl #impl_generics ::tilewright_device::kernel::Kernel for #name #type_generics #where_clause {
+            type Args = #args_name #type_generics;
+            #constants
+
+            #[inline(always)]
+            unsafe fn run(#block: *const Self::Args) {
+                #body
+            }
+        }
+
+        #entry
+    };
+    function.attrs.push(syn::parse_quote!(#[inline(always)]));
+    function.attrs.push(syn::parse_quote!(#[allow(clippy::too_many_arguments)]));
+    Ok(quote! { #function #items })
+}
+
+/// `Kernel`'s constants.
+fn constants(options: &Options) -> TokenStream {
+    let arch = quote!(::tilewright_device::kernel::Arch);
+    let program = options.program.as_ref().map(|p| quote!(<#p as ::tilewright_device::kernel::Program>));
+    let threads = match (&options.threads, &program) {
+        (Some(threads), _) => quote!(#threads),
+        (None, program) => quote!(#program::THREADS),
+    };
+    let sm = match (&options.arch, &program) {
+        (Some(arch), _) => quote!(#arch),
+        (None, Some(program)) => quote!(#program::ARCH),
+        (None, None) => quote!(#arch::Sm80),
+    };
+    let or = |option: &Option<syn::Expr>, default: TokenStream| match option {
+        Some(given) => quote!(#given),
+        None => default,
+    };
+    let shared = or(&options.shared, quote!(0));
+    let cluster = or(&options.cluster, quote!([1, 1, 1]));
+    let min_ctas = or(&options.min_ctas, quote!(1));
+    let local = or(&options.local, quote!(false));
+    quote! {
+        const ARCH: #arch = #sm;
+        const THREADS: u32 = #threads;
+        const MIN_CTAS: u32 = #min_ctas;
+        const CLUSTER: [u32; 3] = #cluster;
+        const SHARED_BYTES: u32 = #shared;
+        const LOCAL: bool = #local;
+    }
+}
+
+/// Refuses functions that cannot be kernels.
+fn check(function: &ItemFn) -> Result<()> {
+    let sig = &function.sig;
+    if let Some(token) = &sig.asyncness {
+        return Err(Error::new_spanned(token, "a kernel cannot be async"));
+    }
+    if let Some(token) = &sig.constness {
+        return Err(Error::new_spanned(token, "a kernel cannot be const"));
+    }
+    if let Some(abi) = &sig.abi {
+        return Err(Error::new_spanned(abi, "#[kernel] gives the entry point its ABI: leave `extern` out"));
+    }
+    if let Some(variadic) = &sig.variadic {
+        return Err(Error::new_spanned(variadic, "a kernel's arguments are counted"));
+    }
+    if let ReturnType::Type(_, ty) = &sig.output {
+        return Err(Error::new_spanned(ty, "a kernel returns nothing: it writes to its `GlobalMut` arguments"));
+    }
+    if let Some(lifetime) = sig.generics.lifetimes().next() {
+        return Err(Error::new_spanned(lifetime, "a kernel has no lifetime parameters: its arguments are plain data"));
+    }
+    Ok(())
+}
+
+/// Names and types of the function's arguments.
+fn arguments(function: &ItemFn) -> Result<Vec<(Ident, Type)>> {
+    let argument = |input: &FnArg| match input {
+        FnArg::Receiver(receiver) => Err(Error::new_spanned(receiver, "a kernel is a free function")),
+        FnArg::Typed(typed) => {
+            let Pat::Ident(pattern) = &*typed.pat else {
+                return Err(Error::new_spanned(&typed.pat, "give the argument a name: the host passes it by that"));
+            };
+            match &*typed.ty {
+                Type::ImplTrait(ty) => {
+                    Err(Error::new_spanned(ty, "a kernel's arguments have named types: use a generic parameter"))
+                }
+                Type::Reference(ty) => Err(Error::new_spanned(
+                    ty,
+                    "a kernel takes no references: pass tensors as `Global` or `GlobalMut`, scalars by value",
+                )),
+                ty => Ok((pattern.ident.clone(), ty.clone())),
+            }
+        }
+    };
+    function.sig.inputs.iter().map(argument).collect()
+}
+
+/// The attributes of this name.
+fn carried<'a>(function: &'a ItemFn, name: &str) -> Vec<&'a Attribute> {
+    function.attrs.iter().filter(|attribute| attribute.path().is_ident(name)).collect()
+}
+
+/// The parameters alone: the kernel's type promises nothing about them, its implementations do.
+fn without_bounds(generics: &Generics) -> Generics {
+    let mut bare = generics.clone();
+    bare.where_clause = None;
+    for parameter in bare.type_params_mut() {
+        parameter.bounds.clear();
+        parameter.colon_token = None;
+    }
+    bare
+}
+
+/// The parameter as an argument.
+fn passed(parameter: &GenericParam) -> Option<TokenStream> {
+    match parameter {
+        GenericParam::Type(ty) => {
+            let ident = &ty.ident;
+            Some(quote!(#ident))
+        }
+        GenericParam::Const(constant) => {
+            let ident = &constant.ident;
+            Some(quote!(#ident))
+        }
+        GenericParam::Lifetime(_) => None,
+    }
+}

@@ -1,0 +1,54 @@
+//! The attribute that makes a function a kernel, and the macro that gives kernels their entry points.
+//!
+//! Use them through `tilewright_device`, which documents the traits that they implement and re-exports both.
+
+mod instantiate;
+mod kernel;
+mod options;
+
+use proc_macro::TokenStream;
+
+/// Makes a function a kernel.
+///
+/// The function stays as it is; beside it stands a type of the same name with the same generic parameters,
+/// which implements `Kernel`. Launch configuration is given by options:
+///
+/// - `program = P`: how the warps share the body; a type that implements `Program`, which says the threads
+///   and the architecture. Or, without a program, `threads = N`, and the body runs in every thread.
+/// - `arch = Arch::Sm90a`: the architecture, if not the program's; `Arch::Sm80` where nothing says more.
+/// - `shared = BYTES`: dynamic shared memory, 0 by default.
+/// - `cluster = [X, Y, Z]`: CTAs of a cluster, `[1, 1, 1]` by default.
+/// - `min_ctas = N`: CTAs that an SM must be able to hold, 1 by default.
+/// - `local = true`: the kernel may use local memory; the builder refuses it otherwise.
+///
+/// Every option is a constant expression over the function's generic parameters, of type `u32` (`bool` for
+/// `local`). Arguments are of types that implement `KernelArg`. `NAME::<..>::args(..)` makes the argument block.
+///
+/// A kernel without generic parameters has an entry point of its own name at once. The others are given
+/// theirs by [`instantiate!`].
+///
+/// ```ignore
+/// #[kernel(threads = 256)]
+/// pub fn scale(x: GlobalMut<f32, 2>, by: f32) { /* … */ }
+/// ```
+#[proc_macro_attribute]
+pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
+    kernel::expand(options.into(), item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Gives kernels with chosen parameters their entry points.
+///
+/// ```ignore
+/// instantiate! {
+///     sm_90: gemm_f16_128x256: gemm<WarpSpecialized<2>, f16, 128, 256>;
+///     sm_80: [gemm_ f16 _ 128 x 128]: gemm<Multistage<8>, f16, 128, 128>;
+/// }
+/// ```
+///
+/// A name in brackets is pasted together from identifiers and literals, so that `macro_rules` can make names.
+/// `sm_80:` or `sm_90:` leaves the kernel out of builds for any other architecture before it is compiled;
+/// it must agree with the kernel's own `ARCH`. Without it the kernel's `ARCH` decides.
+#[proc_macro]
+pub fn instantiate(input: TokenStream) -> TokenStream {
+    instantiate::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
