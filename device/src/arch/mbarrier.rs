@@ -48,7 +48,7 @@ on_barrier! {
     ///
     /// # Safety
     /// `bar` is an initialised barrier of this CTA whose phase has arrivals pending.
-    arrive(bar) = "{{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [{0}]; }}";
+    arrive(bar) = "mbarrier.arrive.shared.b64 _, [{0}];";
 
     /// `mbarrier.arrive.expect_tx`: the phase awaits `bytes` more, then one arrival.
     ///

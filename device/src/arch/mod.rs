@@ -7,6 +7,11 @@
 //! Functions of registers alone are safe. What touches memory, or what the threads of a warp, CTA
 //! or cluster must execute together, is `unsafe`, and its documentation says what must hold.
 //!
+//! rustc does not tell LLVM that an `asm!` must be executed by a warp's lanes together, so LLVM may
+//! copy a small block with a barrier or a shuffle into both sides of a divergent branch before it.
+//! The builder therefore compiles with `-C llvm-args=-simplifycfg-max-small-block-size=0`, which
+//! turns off the one pass that does this for this target.
+//!
 //! The instructions of a newer target may be compiled into a crate for an older one as long as no
 //! kernel reaches them: a function that no kernel calls leaves no PTX.
 #![cfg_attr(

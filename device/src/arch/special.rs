@@ -59,6 +59,8 @@ register! {
     cluster_rank -> u32, reg32, "mov.u32 {0}, %cluster_ctarank;", pure, nomem;
     /// `%cluster_nctarank`: CTAs of the cluster. sm_90.
     cluster_size -> u32, reg32, "mov.u32 {0}, %cluster_nctarank;", pure, nomem;
+    /// `%dynamic_smem_size`: bytes of dynamic shared memory that the launch gave the CTA. sm_80.
+    dynamic_shared_bytes -> u32, reg32, "mov.u32 {0}, %dynamic_smem_size;", pure, nomem;
     /// `%smid`: the SM that executes now. sm_80.
     sm_id -> u32, reg32, "mov.u32 {0}, %smid;", nomem;
     /// `%clock64`: the SM's cycle counter. sm_80.

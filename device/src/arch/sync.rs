@@ -26,6 +26,18 @@ pub unsafe fn bar_sync(id: u32, threads: u32) {
     unsafe { ptx!("bar.sync {0}, {1};", in(reg32) id, in(reg32) threads) }
 }
 
+/// `barrier.sync`: as [`bar_sync`], but the lanes of a warp need not execute it together.
+///
+/// Each warp that executes it counts as 32 threads, however many of its lanes do. PTX ISA, "bar, barrier"; sm_80.
+///
+/// # Safety
+/// `threads` is a multiple of 32, the same for all at `id`; `id` is below 16.
+#[inline(always)]
+pub unsafe fn barrier_sync(id: u32, threads: u32) {
+    // SAFETY: the caller's.
+    unsafe { ptx!("barrier.sync {0}, {1};", in(reg32) id, in(reg32) threads) }
+}
+
 /// `bar.arrive`: counts the warp at named barrier `id` without waiting.
 ///
 /// PTX ISA, "bar, barrier"; sm_80.

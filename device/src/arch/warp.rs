@@ -19,6 +19,20 @@ macro_rules! of_warp {
     )* };
 }
 
+/// `shfl.sync.idx` from lane 0 of a value that all lanes share: ptxas then knows that it is warp-uniform and
+/// keeps what is computed from it in uniform registers.
+///
+/// Free of side effects for the compiler, so that it moves out of loops. PTX ISA, "shfl.sync"; sm_80.
+#[inline(always)]
+pub fn uniform(x: u32) -> u32 {
+    let r: u32;
+    // SAFETY: kernels branch by whole warps around it, so that all lanes execute it.
+    unsafe {
+        ptx!("shfl.sync.idx.b32 {0}, {1}, 0, 0x1f, 0xffffffff;", out(reg32) r, in(reg32) x, options(pure, nomem))
+    };
+    r
+}
+
 of_warp! {
     /// `shfl.sync.bfly`: the value of lane `own ^ mask`.
     ///
