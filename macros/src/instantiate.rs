@@ -132,7 +132,8 @@ impl Instance {
         let (built, agrees) = match only {
             Some(Only { cfg, variant, span }) => {
                 let variant = Ident::new(variant, *span);
-                let message = format!("the kernel of `{text}` is for another architecture than its prefix says");
+                let message =
+                    format!("the kernel of `{text}` is for another architecture than its prefix says");
                 (
                     quote!(tilewright_sm = #cfg),
                     quote!(assert!(matches!(#kernel::ARCH, #arch::#variant), #message);),
@@ -140,7 +141,8 @@ impl Instance {
             }
             None => (quote!(any(tilewright_sm = "80", tilewright_sm = "90")), quote!()),
         };
-        let too_large = format!("the arguments of `{text}` take more than the 4096 bytes that a kernel can have");
+        let too_large =
+            format!("the arguments of `{text}` take more than the 4096 bytes that a kernel can have");
         quote! {
             #(#attributes)*
             impl ::tilewright_device::kernel::Instance for #ty {

@@ -55,8 +55,13 @@ pub fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
 
     let entry = if generics.params.is_empty() {
         let ty: Type = syn::parse_quote!(#name);
-        Instance { attributes: vec![], only: None, name: Name { text: name.to_string(), span: name.span() }, ty }
-            .expand()
+        Instance {
+            attributes: vec![],
+            only: None,
+            name: Name { text: name.to_string(), span: name.span() },
+            ty,
+        }
+        .expand()
     } else {
         quote!()
     };
@@ -162,10 +167,16 @@ fn check(function: &ItemFn) -> Result<()> {
         return Err(Error::new_spanned(variadic, "a kernel's arguments are counted"));
     }
     if let ReturnType::Type(_, ty) = &sig.output {
-        return Err(Error::new_spanned(ty, "a kernel returns nothing: it writes to its `GlobalMut` arguments"));
+        return Err(Error::new_spanned(
+            ty,
+            "a kernel returns nothing: it writes to its `GlobalMut` arguments",
+        ));
     }
     if let Some(lifetime) = sig.generics.lifetimes().next() {
-        return Err(Error::new_spanned(lifetime, "a kernel has no lifetime parameters: its arguments are plain data"));
+        return Err(Error::new_spanned(
+            lifetime,
+            "a kernel has no lifetime parameters: its arguments are plain data",
+        ));
     }
     Ok(())
 }
@@ -176,12 +187,16 @@ fn arguments(function: &ItemFn) -> Result<Vec<(Ident, Type)>> {
         FnArg::Receiver(receiver) => Err(Error::new_spanned(receiver, "a kernel is a free function")),
         FnArg::Typed(typed) => {
             let Pat::Ident(pattern) = &*typed.pat else {
-                return Err(Error::new_spanned(&typed.pat, "give the argument a name: the host passes it by that"));
+                return Err(Error::new_spanned(
+                    &typed.pat,
+                    "give the argument a name: the host passes it by that",
+                ));
             };
             match &*typed.ty {
-                Type::ImplTrait(ty) => {
-                    Err(Error::new_spanned(ty, "a kernel's arguments have named types: use a generic parameter"))
-                }
+                Type::ImplTrait(ty) => Err(Error::new_spanned(
+                    ty,
+                    "a kernel's arguments have named types: use a generic parameter",
+                )),
                 Type::Reference(ty) => Err(Error::new_spanned(
                     ty,
                     "a kernel takes no references: pass tensors as `Global` or `GlobalMut`, scalars by value",

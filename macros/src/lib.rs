@@ -5,6 +5,8 @@
 mod instantiate;
 mod kernel;
 mod options;
+#[cfg(test)]
+mod tests;
 
 use proc_macro::TokenStream;
 
@@ -27,7 +29,7 @@ use proc_macro::TokenStream;
 /// A kernel without generic parameters has an entry point of its own name at once. The others are given
 /// theirs by [`instantiate!`].
 ///
-/// ```ignore
+/// ```text
 /// #[kernel(threads = 256)]
 /// pub fn scale(x: GlobalMut<f32, 2>, by: f32) { /* … */ }
 /// ```
@@ -38,7 +40,7 @@ pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Gives kernels with chosen parameters their entry points.
 ///
-/// ```ignore
+/// ```text
 /// instantiate! {
 ///     sm_90: gemm_f16_128x256: gemm<WarpSpecialized<2>, f16, 128, 256>;
 ///     sm_80: [gemm_ f16 _ 128 x 128]: gemm<Multistage<8>, f16, 128, 128>;

@@ -48,11 +48,13 @@ impl Parse for Options {
         }
         match (&options.program, &options.threads) {
             (None, None) => {
-                Err(input.error("say how many threads a CTA has: `threads = 128`, or `program = …`, which knows"))
+                Err(input
+                    .error("say how many threads a CTA has: `threads = 128`, or `program = …`, which knows"))
             }
-            (Some(_), Some(threads)) => {
-                Err(Error::new_spanned(threads, "the program says how many threads a CTA has: leave one of the two out"))
-            }
+            (Some(_), Some(threads)) => Err(Error::new_spanned(
+                threads,
+                "the program says how many threads a CTA has: leave one of the two out",
+            )),
             _ => Ok(options),
         }
     }

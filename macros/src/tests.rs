@@ -1,0 +1,164 @@
+//! What the macros refuse, and the shape of what they make.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use crate::{instantiate, kernel};
+
+/// The message that the user sees.
+fn refusal(options: TokenStream, item: TokenStream) -> String {
+    kernel::expand(options, item).expect_err("should be refused").to_string()
+}
+
+fn expanded(options: TokenStream, item: TokenStream) -> syn::File {
+    syn::parse2(kernel::expand(options, item).expect("should expand")).expect("should parse")
+}
+
+fn instances(input: TokenStream) -> String {
+    instantiate::expand(input).expect("should expand").to_string()
+}
+
+#[test]
+fn options_are_checked() {
+    let item = quote!(
+        fn k() {}
+    );
+    let refused = |options| refusal(options, item.clone());
+    assert!(refused(quote!()).contains("say how many threads"));
+    assert!(refused(quote!(thread = 1)).contains("`thread` is not an option of kernel: program, threads"));
+    assert!(refused(quote!(threads)).contains("give the option a value: `threads = …`"));
+    assert!(refused(quote!(threads = 1, threads = 2)).contains("`threads` is given twice"));
+    assert!(refused(quote!(program = P, threads = 2)).contains("leave one of the two out"));
+    assert!(kernel::expand(quote!(threads = 64, shared = { 4 * 8 },), item).is_ok());
+}
+
+#[test]
+fn functions_are_checked() {
+    let refused = |item| refusal(quote!(threads = 1), item);
+    assert!(
+        refused(quote!(
+            struct K;
+        ))
+        .contains("#[kernel] goes on a function")
+    );
+    assert!(
+        refused(quote!(
+            async fn k() {}
+        ))
+        .contains("cannot be async")
+    );
+    assert!(
+        refused(quote!(
+            const fn k() {}
+        ))
+        .contains("cannot be const")
+    );
+    assert!(
+        refused(quote!(
+            extern "C" fn k() {}
+        ))
+        .contains("leave `extern` out")
+    );
+    assert!(
+        refused(quote!(
+            fn k() -> u32 {
+                1
+            }
+        ))
+        .contains("a kernel returns nothing")
+    );
+    assert!(
+        refused(quote!(
+            fn k<'a>(x: X<'a>) {}
+        ))
+        .contains("no lifetime parameters")
+    );
+    assert!(
+        refused(quote!(
+            fn k(self) {}
+        ))
+        .contains("a kernel is a free function")
+    );
+    assert!(
+        refused(quote!(
+            fn k((a, b): (u32, u32)) {}
+        ))
+        .contains("give the argument a name")
+    );
+    assert!(
+        refused(quote!(
+            fn k(x: &u32) {}
+        ))
+        .contains("takes no references")
+    );
+    assert!(
+        refused(quote!(
+            fn k(x: impl Copy) {}
+        ))
+        .contains("use a generic parameter")
+    );
+}
+
+#[test]
+fn a_generic_kernel_has_a_type_and_no_entry() {
+    let file = expanded(
+        quote!(program = P, shared = N as u32),
+        quote!(
+            /// Doc.
+            pub fn k<P: Program, T, const N: usize>(mut a: T, b: u32)
+            where
+                T: KernelArg,
+            {
+            }
+        ),
+    );
+    let text = quote!(#file).to_string();
+    assert!(text.contains("pub struct k < P , T , const N : usize >"), "{text}");
+    assert!(
+        text.contains("const THREADS : u32 = < P as :: tilewright_device :: kernel :: Program > :: THREADS")
+    );
+    assert!(text.contains("const SHARED_BYTES : u32 = N as u32"));
+    assert!(text.contains("k :: < P , T , N > ("));
+    assert!(!text.contains("no_mangle"));
+    let documented = file.items.iter().filter(|item| quote!(#item).to_string().contains("Doc.")).count();
+    assert_eq!(documented, 2, "the function and the type carry the documentation");
+}
+
+#[test]
+fn a_plain_kernel_has_an_entry_of_its_name() {
+    let text = expanded(
+        quote!(threads = 32),
+        quote!(
+            fn k() {}
+        ),
+    );
+    let text = quote!(#text).to_string();
+    assert!(text.contains("const NAME : & 'static str = \"k\""));
+    assert!(text.contains("extern \"ptx-kernel\" fn k"));
+    assert!(text.contains("_none : u32"), "a kernel without arguments still has a parameter");
+}
+
+#[test]
+fn names_are_pasted() {
+    let text = instances(quote!([gemm_ f16 _ 128 x "256"]: gemm<f16, 128, 256>; plain: gemm<f32, 1, 2>));
+    assert!(text.contains("\"gemm_f16_128x256\""), "{text}");
+    assert!(text.contains("\"plain\""));
+    let error = instantiate::expand(quote!([a - b]: k)).unwrap_err().to_string();
+    assert!(error.contains("`-` is neither"), "{error}");
+    let error = instantiate::expand(quote!([1 a]: k)).unwrap_err().to_string();
+    assert!(error.contains("`1a` is not a name"), "{error}");
+}
+
+#[test]
+fn prefixes_limit_the_architecture() {
+    let text = instances(quote!(sm_90: a: k<1>;));
+    assert!(text.contains("tilewright_sm = \"90\"") && text.contains("Sm90a"), "{text}");
+    let text = instances(quote!(a: k<1>;));
+    assert!(text.contains("any (tilewright_sm = \"80\" , tilewright_sm = \"90\")"), "{text}");
+    let text = instances(quote!(sm_90: k<1>;));
+    assert!(text.contains("\"sm_90\""), "alone it is a name like any other: {text}");
+    let text = instances(quote!(a: ::path::k<1>;));
+    assert!(text.contains(":: path :: k"), "{text}");
+    let error = instantiate::expand(quote!(sm_70: a: k<1>)).unwrap_err().to_string();
+    assert!(error.contains("`sm_70` is not an architecture"), "{error}");
+}
