@@ -1,0 +1,48 @@
+//! Tensor maps: descriptors by which the TMA unit copies tiles.
+
+use cudarc::driver::sys;
+use tilewright_device::abi::TensorMap;
+
+use super::driver;
+use crate::backend::TensorMapShape;
+use crate::{DType, MAX_RANK, Result};
+
+/// Encodes a map with the swizzle of 128 bytes that all kernels use; zeros are read outside the tensor.
+///
+/// `None` if the driver does not take a stride of zero. The context is current.
+pub(super) fn encode(shape: &TensorMapShape) -> Result<Option<TensorMap>> {
+    use sys::CUtensorMapDataType as Type;
+    let dtype = match shape.dtype {
+        DType::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        DType::BF16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        DType::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        DType::U8 | DType::I8 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+        DType::U32 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT32,
+        DType::I32 => Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
+    };
+    let mut map = sys::CUtensorMap { opaque: [0; 16] };
+    let steps = [1u32; MAX_RANK];
+    // SAFETY: the arrays have at least as many entries as the rank; the address is only written into the map.
+    let result = unsafe {
+        sys::cuTensorMapEncodeTiled(
+            &mut map,
+            dtype,
+            shape.rank as u32,
+            std::ptr::without_provenance_mut(shape.address as usize),
+            shape.shape.as_ptr(),
+            shape.strides.as_ptr(),
+            shape.tile.as_ptr(),
+            steps.as_ptr(),
+            sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+            sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    };
+    let repeats = shape.strides.iter().take(shape.rank.saturating_sub(1)).any(|&stride| stride == 0);
+    if repeats && result == sys::CUresult::CUDA_ERROR_INVALID_VALUE {
+        return Ok(None);
+    }
+    driver::check("cuTensorMapEncodeTiled", result)?;
+    Ok(Some(TensorMap(map.opaque)))
+}

@@ -1,0 +1,174 @@
+//! The seam between the library and what runs its kernels.
+//!
+//! [`Backend`] is all that the rest of the crate asks of a device. [`cuda`] is a GPU through NVIDIA's driver.
+
+use std::ffi::c_void;
+use std::fmt;
+
+use tilewright_device::abi::TensorMap;
+
+use crate::{Arch, DType, Result};
+
+pub(crate) mod cuda;
+#[cfg(test)]
+pub(crate) mod fake;
+
+macro_rules! handles {
+    ($($(#[$doc:meta])* $name:ident)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub(crate) struct $name(pub(crate) usize);
+    )* };
+}
+handles! {
+    /// A stream; 0 is the default one.
+    StreamId
+    /// An event.
+    EventId
+    /// An executable graph.
+    GraphId
+    /// A loaded kernel.
+    FunctionId
+}
+
+/// What a device is.
+#[derive(Clone, Debug)]
+pub(crate) struct Properties {
+    pub(crate) name: String,
+    /// The kind of device and its number, as messages name it.
+    pub(crate) label: String,
+    pub(crate) capability: (u32, u32),
+    pub(crate) sm_count: u32,
+    pub(crate) l2_bytes: usize,
+    pub(crate) total_memory: usize,
+    /// Shared memory that one CTA may ask for.
+    pub(crate) shared_bytes: u32,
+    pub(crate) driver_version: (u32, u32),
+}
+
+/// A kernel to be loaded, with what the launch configuration of all its launches is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KernelSource<'a> {
+    pub(crate) name: &'static str,
+    /// A PTX module that has the kernel as an entry.
+    pub(crate) ptx: &'a [u8],
+    pub(crate) threads: u32,
+    pub(crate) cluster: [u32; 3],
+    pub(crate) shared_bytes: u32,
+}
+
+/// A loaded kernel, and what came of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loaded {
+    pub(crate) function: FunctionId,
+    pub(crate) registers: u32,
+    pub(crate) local_bytes: u32,
+    /// CTAs that one SM holds at a time.
+    pub(crate) ctas_per_sm: u32,
+    /// Clusters that the device holds at a time; CTAs, if the kernel has no clusters.
+    pub(crate) clusters: u32,
+}
+
+/// One launch, as a device needs it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaunchConfig {
+    pub(crate) function: FunctionId,
+    pub(crate) stream: StreamId,
+    pub(crate) grid: [u32; 3],
+    pub(crate) threads: u32,
+    pub(crate) cluster: [u32; 3],
+    pub(crate) shared_bytes: u32,
+    /// Whether the kernel may begin before the one in front of it ends.
+    pub(crate) overlap_previous: bool,
+}
+
+/// A tensor as the TMA unit sees it; index 0 is the contiguous dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TensorMapShape {
+    pub(crate) dtype: DType,
+    pub(crate) address: u64,
+    pub(crate) rank: usize,
+    pub(crate) shape: [u64; crate::MAX_RANK],
+    /// In bytes, of the dimensions after the contiguous one.
+    pub(crate) strides: [u64; crate::MAX_RANK - 1],
+    pub(crate) tile: [u32; crate::MAX_RANK],
+}
+
+/// Where an address lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Residence {
+    /// On this device, in an allocation that ends at this address.
+    Here { end: u64 },
+    /// On another device, or in another context.
+    Elsewhere(String),
+    /// The driver does not know the address.
+    Unknown,
+}
+
+/// A device: memory, streams and events, kernels.
+///
+/// What takes a stream returns when the work is queued. Identifiers are those that the same backend gave out
+/// and has not destroyed yet; callers see to that, which is why most calls need no `unsafe`.
+pub(crate) trait Backend: fmt::Debug + Send + Sync {
+    fn properties(&self) -> &Properties;
+    /// Whether kernels compiled for `arch` run on this device.
+    fn runs(&self, arch: Arch) -> bool {
+        let (major, minor) = self.properties().capability;
+        arch.runs_on(major, minor)
+    }
+    /// Waits until all work queued so far is done.
+    fn synchronize(&self) -> Result<()>;
+
+    fn free_memory(&self) -> Result<usize>;
+    /// `bytes` is not 0.
+    fn allocate(&self, bytes: usize) -> Result<u64>;
+    /// Gives back an allocation, after the work that may use it.
+    fn free(&self, address: u64);
+    /// Where memory that somebody else allocated lies.
+    fn residence(&self, address: u64) -> Result<Residence>;
+
+    /// # Safety
+    /// Both ranges are valid, and `from` stays so until the copy is done.
+    unsafe fn upload(&self, stream: StreamId, to: u64, from: *const c_void, bytes: usize) -> Result<()>;
+    /// # Safety
+    /// Both ranges are valid, and `to` stays so until the copy is done.
+    unsafe fn download(&self, stream: StreamId, from: u64, to: *mut c_void, bytes: usize) -> Result<()>;
+    /// # Safety
+    /// Both ranges are valid device memory and do not overlap.
+    unsafe fn copy(&self, stream: StreamId, to: u64, from: u64, bytes: usize) -> Result<()>;
+    /// Writes the low `width` (1, 2 or 4) bytes of `value` `count` times.
+    ///
+    /// # Safety
+    /// The range is valid device memory.
+    unsafe fn fill(&self, stream: StreamId, to: u64, value: u32, width: usize, count: usize) -> Result<()>;
+
+    fn create_stream(&self) -> Result<StreamId>;
+    fn destroy_stream(&self, stream: StreamId);
+    /// Checks that a stream that somebody else made is this device's.
+    fn check_stream(&self, stream: StreamId) -> Result<()>;
+    fn synchronize_stream(&self, stream: StreamId) -> Result<()>;
+
+    fn create_event(&self) -> Result<EventId>;
+    fn destroy_event(&self, event: EventId);
+    fn record(&self, event: EventId, stream: StreamId) -> Result<()>;
+    fn wait(&self, stream: StreamId, event: EventId) -> Result<()>;
+    fn synchronize_event(&self, event: EventId) -> Result<()>;
+    fn elapsed_ms(&self, from: EventId, to: EventId) -> Result<f32>;
+
+    /// From now on, work that this thread puts on the stream is recorded, not run.
+    fn begin_capture(&self, stream: StreamId) -> Result<()>;
+    /// Ends the recording; also gives the number of nodes recorded.
+    fn end_capture(&self, stream: StreamId) -> Result<(GraphId, usize)>;
+    fn destroy_graph(&self, graph: GraphId);
+    /// # Safety
+    /// All memory that the recorded work uses is valid.
+    unsafe fn launch_graph(&self, graph: GraphId, stream: StreamId) -> Result<()>;
+
+    /// Loads a kernel; it stays loaded as long as the backend lives.
+    fn load(&self, kernel: KernelSource<'_>) -> Result<Loaded>;
+    /// The descriptor by which kernels copy tiles of the tensor; `None` if the device's TMA cannot address it.
+    fn encode(&self, shape: &TensorMapShape) -> Result<Option<TensorMap>>;
+    /// # Safety
+    /// `arguments` is the kernel's parameter block, of `bytes` bytes, and the kernel is sound with it.
+    unsafe fn launch(&self, config: &LaunchConfig, arguments: *const c_void, bytes: usize) -> Result<()>;
+}

@@ -1,0 +1,140 @@
+//! What can go wrong, said so that it can be mended.
+
+use std::borrow::Cow;
+
+use thiserror::Error as ThisError;
+use tilewright_device::kernel::Arch;
+
+/// The result of this crate's functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum Error {
+    /// An argument is not what the call can work with.
+    #[error("`{argument}` was {was}; it must be {allowed}")]
+    Argument {
+        /// The argument's name.
+        argument: Cow<'static, str>,
+        /// What it was.
+        was: String,
+        /// What the call accepts.
+        allowed: Cow<'static, str>,
+    },
+
+    /// An argument lies on, or belongs to, another device than the call is for.
+    #[error("`{argument}` was on {was}; it must be on {expected}, the device of this call")]
+    WrongDevice {
+        /// The argument's name.
+        argument: Cow<'static, str>,
+        /// The device or context that it belongs to.
+        was: String,
+        /// The device that the call is for.
+        expected: String,
+    },
+
+    /// There is no usable CUDA driver on this machine.
+    #[error("no CUDA driver found: {reason}")]
+    NoDriver {
+        /// What was tried, or what the driver lacks.
+        reason: String,
+    },
+
+    /// The driver is there, but not the device asked for.
+    #[error("no CUDA device {ordinal}: {reason}")]
+    NoDevice {
+        /// The device asked for.
+        ordinal: usize,
+        /// How many devices there are, or what the driver said.
+        reason: String,
+    },
+
+    /// The GPU lacks what the call needs.
+    #[error("{device} (compute capability {}.{}) cannot be used: {needs}", capability.0, capability.1)]
+    UnsupportedGpu {
+        /// The GPU's name.
+        device: String,
+        /// Its compute capability.
+        capability: (u32, u32),
+        /// What is needed.
+        needs: String,
+    },
+
+    /// The device's memory does not suffice.
+    #[error("out of device memory: {requested} bytes asked for, {free} of {total} bytes free")]
+    OutOfMemory {
+        /// Bytes asked for.
+        requested: usize,
+        /// Bytes that were free.
+        free: usize,
+        /// Bytes that the device has.
+        total: usize,
+    },
+
+    /// The kernel set has no such kernel.
+    #[error("no kernel `{kernel}` for {}: {reason}", arch.target())]
+    KernelMissing {
+        /// The kernel's entry point.
+        kernel: &'static str,
+        /// The architecture that was looked for.
+        arch: Arch,
+        /// What the set has instead.
+        reason: String,
+    },
+
+    /// The kernel's PTX could not be loaded.
+    #[error("kernel `{kernel}` could not be loaded: {reason}")]
+    KernelLoad {
+        /// The kernel's entry point.
+        kernel: &'static str,
+        /// What the driver's compiler said.
+        reason: String,
+    },
+
+    /// The driver refused a call, or reports that earlier work on the device failed.
+    #[error("{call} failed: {name} ({code}), {message}")]
+    Driver {
+        /// The driver's function.
+        call: &'static str,
+        /// Its result's number.
+        code: u32,
+        /// Its result's name.
+        name: String,
+        /// The driver's description of it.
+        message: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn argument(
+        argument: impl Into<Cow<'static, str>>,
+        was: impl Into<String>,
+        allowed: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Error::Argument { argument: argument.into(), was: was.into(), allowed: allowed.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_the_argument_what_it_was_and_what_is_allowed() {
+        let error = Error::argument("b", "of shape [3, 4]", "of shape [K, N] with K = 8");
+        assert_eq!(error.to_string(), "`b` was of shape [3, 4]; it must be of shape [K, N] with K = 8");
+
+        let error = Error::OutOfMemory { requested: 10, free: 4, total: 8 };
+        assert_eq!(error.to_string(), "out of device memory: 10 bytes asked for, 4 of 8 bytes free");
+
+        let error =
+            Error::KernelMissing { kernel: "k", arch: Arch::Sm90a, reason: "the set is empty".into() };
+        assert_eq!(error.to_string(), "no kernel `k` for sm_90a: the set is empty");
+    }
+
+    #[test]
+    fn results_stay_small() {
+        assert!(size_of::<Error>() <= 96, "{}", size_of::<Error>());
+    }
+}

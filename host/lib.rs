@@ -1,0 +1,57 @@
+//! GPU kernels for machine learning, written as Rust tile programs and launched from plain Rust.
+//!
+//! This crate is the host's side: a [`Device`], its [`Stream`]s, [`Tensor`]s and views of them, and
+//! [`ops`], the operators. The kernels are Rust too (the crate `tilewright-device`); they were compiled
+//! to PTX when this crate was built and are embedded in it, so nothing but NVIDIA's driver is needed to run.
+//!
+//! ```no_run
+//! use tilewright::{Device, Tensor};
+//!
+//! # fn main() -> tilewright::Result<()> {
+//! let device = Device::default()?;
+//! let x = Tensor::from_slice(&device, &[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
+//! assert_eq!(x.view().transpose(0, 1)?.to_vec()?, [1.0, 3.0, 2.0, 4.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What waits and what does not
+//!
+//! Operators and kernel launches put work on a [`Stream`] and return; they neither allocate nor wait, so they
+//! can be captured in a [`Graph`]. Making a [`Tensor`], reading it back and dropping it wait for the device.
+//! Work on one stream runs in order; work on different streams is ordered by [`Event`]s alone.
+//!
+//! # Working with other libraries
+//!
+//! The CUDA device uses its primary context, as the CUDA runtime does. Memory of cudarc, candle, PyTorch or
+//! cust on the same GPU is used through [`TensorView::from_raw_parts`], their streams through [`Stream::from_raw`],
+//! and [`Tensor::address`] and [`Stream::raw`] hand out this crate's.
+//!
+//! # Kernels of one's own
+//!
+//! A crate that writes kernels compiles them with `tilewright-builder` in its build script, embeds them with
+//! [`include_kernels!`], and launches them through [`Device::kernel`].
+
+extern crate self as tilewright;
+
+mod backend;
+mod device;
+mod element;
+mod error;
+mod event;
+mod graph;
+mod kernel;
+pub mod ops;
+mod stream;
+mod tensor;
+
+pub use device::Device;
+pub use element::{DType, Element};
+pub use error::{Error, Result};
+pub use event::Event;
+pub use graph::Graph;
+pub use half::{bf16, f16};
+pub use kernel::{Function, KernelEntry, KernelSet, Launch};
+pub use stream::Stream;
+pub use tensor::{MAX_RANK, Tensor, TensorView, TensorViewMut};
+pub use tilewright_device::kernel::{Arch, Instance, Kernel};

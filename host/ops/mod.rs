@@ -1,0 +1,1 @@
+//! The operators: each checks its arguments, chooses a kernel, and launches it.

@@ -1,0 +1,87 @@
+//! Streams: queues of work that runs in order.
+
+use std::ffi::c_void;
+use std::fmt;
+
+use crate::backend::StreamId;
+use crate::{Device, Event, Result};
+
+/// A queue of work on a device: what is put on it runs in order.
+///
+/// Streams made here do not wait for the default stream, nor it for them.
+pub struct Stream {
+    device: Device,
+    id: StreamId,
+    owned: bool,
+}
+
+impl Stream {
+    /// A new stream.
+    pub fn new(device: &Device) -> Result<Self> {
+        Ok(Self { device: device.clone(), id: device.backend().create_stream()?, owned: true })
+    }
+
+    /// A stream that something else made: a `CUstream` or `cudaStream_t`. It is not destroyed when this value is dropped.
+    ///
+    /// Fails with [`WrongDevice`](crate::Error::WrongDevice) if the stream belongs to another context.
+    ///
+    /// # Safety
+    /// `handle` is a stream, or null for the default one, and stays so as long as this value lives.
+    pub unsafe fn from_raw(device: &Device, handle: *mut c_void) -> Result<Self> {
+        let id = StreamId(handle.addr());
+        device.backend().check_stream(id)?;
+        Ok(Self::borrowed(device, id))
+    }
+
+    pub(crate) fn borrowed(device: &Device, id: StreamId) -> Self {
+        Self { device: device.clone(), id, owned: false }
+    }
+
+    /// The `CUstream`, for other libraries: valid as long as this value lives.
+    pub fn raw(&self) -> *mut c_void {
+        std::ptr::without_provenance_mut(self.id.0)
+    }
+    /// The device that it queues work for.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+    pub(crate) fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Waits until all work queued so far is done; reports errors of that work.
+    pub fn synchronize(&self) -> Result<()> {
+        self.device.backend().synchronize_stream(self.id)
+    }
+
+    /// Marks the present end of the queue.
+    pub fn record(&self, event: &Event) -> Result<()> {
+        self.check(event.device(), "event")?;
+        self.device.backend().record(event.id(), self.id)
+    }
+
+    /// Lets work queued from now on start only after what `event` marks.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        self.check(event.device(), "event")?;
+        self.device.backend().wait(self.id, event.id())
+    }
+
+    /// Checks that something named `argument` is on this stream's device.
+    pub(crate) fn check(&self, device: &Device, argument: &'static str) -> Result<()> {
+        self.device.expect_same(device, argument)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if self.owned {
+            self.device.backend().destroy_stream(self.id);
+        }
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({:#x} on {})", self.id.0, self.device.label())
+    }
+}

@@ -1,0 +1,316 @@
+//! Borrowed tensors: a part of some device memory with a shape and strides.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use tilewright_device::abi::{GlobalAbi, GlobalArg};
+
+use super::argument::{Form, global};
+use super::layout::Layout;
+use super::region::Region;
+use crate::backend::{Residence, StreamId};
+use crate::{DType, Device, Element, Error, Result, Stream};
+
+/// A tensor that is read: device memory with a shape and strides.
+///
+/// It costs nothing but its size; making one of another ([`transpose`](Self::transpose), [`narrow`](Self::narrow), …)
+/// moves no data. Strides are in elements and not negative.
+pub struct TensorView<'a, T> {
+    device: Device,
+    address: u64,
+    layout: Layout,
+    memory: PhantomData<&'a T>,
+}
+
+/// A tensor that is written: device memory that nothing else uses meanwhile, with a shape and strides.
+///
+/// No two indices mean the same element.
+pub struct TensorViewMut<'a, T> {
+    device: Device,
+    address: u64,
+    layout: Layout,
+    memory: PhantomData<&'a mut T>,
+}
+
+macro_rules! common {
+    ($View:ident, $unique:literal) => {
+        impl<'a, T: Element> $View<'a, T> {
+            /// A view of memory that something else owns: cudarc, candle, PyTorch, ….
+            ///
+            /// `address` is that of the first element, `strides` are in elements. Fails unless the address is aligned to
+            /// the element and lies in memory of `device` that holds all of the view; the driver is asked for that.
+            ///
+            /// # Safety
+            /// The memory stays allocated until the work queued with the view is done, and nothing uses it meanwhile in a
+            /// way that conflicts with that work, unless streams or events put the two in order.
+            pub unsafe fn from_raw_parts(
+                device: &Device,
+                address: u64,
+                shape: &[usize],
+                strides: &[usize],
+            ) -> Result<Self> {
+                let layout = Layout::strided(shape, strides)?;
+                if $unique && !layout.is_injective() {
+                    let was = format!("{strides:?} with shape {shape:?}");
+                    return Err(Error::argument(
+                        "strides",
+                        was,
+                        "such that no two indices mean the same element",
+                    ));
+                }
+                let view = Self::of_tensor(device, address, layout);
+                view.check_foreign()?;
+                Ok(view)
+            }
+
+            pub(super) fn of_tensor(device: &Device, address: u64, layout: Layout) -> Self {
+                Self { device: device.clone(), address, layout, memory: PhantomData }
+            }
+
+            /// The device that it lies on.
+            pub fn device(&self) -> &Device {
+                &self.device
+            }
+            /// The address of the first element.
+            pub fn address(&self) -> u64 {
+                self.address
+            }
+            /// Size of each dimension.
+            pub fn shape(&self) -> &[usize] {
+                self.layout.shape()
+            }
+            /// Elements between neighbours in each dimension.
+            pub fn strides(&self) -> &[usize] {
+                self.layout.strides()
+            }
+            /// Number of dimensions.
+            pub fn rank(&self) -> usize {
+                self.layout.rank()
+            }
+            /// Number of elements.
+            pub fn len(&self) -> usize {
+                self.layout.len()
+            }
+            /// Whether there are no elements.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+            /// The element type.
+            pub fn dtype(&self) -> DType {
+                T::DTYPE
+            }
+            /// Whether the elements lie in memory in row-major order without gaps.
+            pub fn is_contiguous(&self) -> bool {
+                self.layout.is_contiguous()
+            }
+
+            fn with(mut self, (layout, offset): (Layout, usize)) -> Self {
+                self.address += (offset * size_of::<T>()) as u64;
+                self.layout = layout;
+                self
+            }
+
+            /// With two dimensions exchanged.
+            pub fn transpose(self, i: usize, j: usize) -> Result<Self> {
+                let layout = self.layout.transpose(i, j)?;
+                Ok(self.with((layout, 0)))
+            }
+            /// `len` indices of a dimension, from `start` on.
+            pub fn narrow(self, dim: usize, start: usize, len: usize) -> Result<Self> {
+                let part = self.layout.narrow(dim, start, len)?;
+                Ok(self.with(part))
+            }
+            /// One index of a dimension; the dimension goes away.
+            pub fn select(self, dim: usize, index: usize) -> Result<Self> {
+                let part = self.layout.select(dim, index)?;
+                Ok(self.with(part))
+            }
+            /// With a dimension of size 1 put in front of `dim`.
+            pub fn insert_dim(self, dim: usize) -> Result<Self> {
+                let layout = self.layout.insert(dim)?;
+                Ok(self.with((layout, 0)))
+            }
+            /// The same elements in the same order under another shape; fails where that would take a copy.
+            pub fn reshape(self, shape: &[usize]) -> Result<Self> {
+                let layout = self.layout.reshape(shape)?;
+                Ok(self.with((layout, 0)))
+            }
+
+            /// Whether this view and another may share memory.
+            ///
+            /// Exact for views that are apart and for windows of one matrix; otherwise interleaved views are taken to
+            /// overlap.
+            pub fn overlaps<U: Element>(&self, other: &TensorView<'_, U>) -> bool {
+                self.region().overlaps(&other.region())
+            }
+
+            pub(crate) fn region(&self) -> Region {
+                Region { address: self.address, width: size_of::<T>(), layout: self.layout }
+            }
+
+            /// The argument for a kernel's parameter of type `G`: `Global<T, RANK, …>` or `GlobalMut<T, RANK, …>`.
+            ///
+            /// A view of fewer dimensions gets leading ones. Where the device has a TMA unit that can address the tensor,
+            /// the argument has its tensor map.
+            pub fn arg<const RANK: usize, G: GlobalArg<RANK, Element = T>>(
+                &self,
+            ) -> Result<GlobalAbi<T, RANK>> {
+                const {
+                    assert!(RANK >= 1 && RANK <= crate::MAX_RANK, "kernels take tensors of 1 to 5 dimensions")
+                };
+                let form = Form { rank: RANK, row_major: G::ROW_MAJOR, box_rows: G::BOX_ROWS };
+                global(self.device.backend(), self.address, T::DTYPE, &self.layout, form)
+            }
+
+            /// Copies the elements to the host in row-major order.
+            ///
+            /// Waits for all work queued on the device so far.
+            pub fn to_vec(&self) -> Result<Vec<T>> {
+                let backend = self.device.backend();
+                backend.synchronize()?;
+                let count = self.layout.extent();
+                let mut span = vec![T::default(); count];
+                if count > 0 {
+                    // SAFETY: the view's memory is valid, and the copy is done when the stream is.
+                    unsafe {
+                        let to = span.as_mut_ptr().cast();
+                        backend.download(StreamId(0), self.address, to, count * size_of::<T>())?;
+                    }
+                    backend.synchronize_stream(StreamId(0))?;
+                }
+                if self.is_contiguous() {
+                    return Ok(span);
+                }
+                let mut out = Vec::with_capacity(self.len());
+                self.layout.for_each_offset(|offset| out.extend(span.get(offset)));
+                Ok(out)
+            }
+
+            fn check_foreign(&self) -> Result<()> {
+                if self.is_empty() {
+                    return Ok(());
+                }
+                let width = size_of::<T>();
+                let wrong = |was: String, allowed: String| Err(Error::argument("address", was, allowed));
+                if self.address == 0 || !self.address.is_multiple_of(width as u64) {
+                    let allowed =
+                        format!("a device address that is a multiple of {width}, the size of {}", T::DTYPE);
+                    return wrong(format!("{:#x}", self.address), allowed);
+                }
+                let bytes = (self.layout.extent() * width) as u64;
+                let label = self.device.label();
+                match self.device.backend().residence(self.address)? {
+                    Residence::Here { end } if self.address.saturating_add(bytes) <= end => Ok(()),
+                    Residence::Here { end } => wrong(
+                        format!(
+                            "{:#x}, {} bytes before its allocation's end",
+                            self.address,
+                            end - self.address
+                        ),
+                        format!("in an allocation with room for the view's {bytes} bytes"),
+                    ),
+                    Residence::Elsewhere(was) => {
+                        Err(Error::WrongDevice { argument: "address".into(), was, expected: label.into() })
+                    }
+                    Residence::Unknown => wrong(
+                        format!("{:#x}, which the driver does not know", self.address),
+                        format!("memory of {label}"),
+                    ),
+                }
+            }
+        }
+
+        impl<T: Element> fmt::Debug for $View<'_, T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($View))
+                    .field("dtype", &T::DTYPE)
+                    .field("shape", &self.shape())
+                    .field("strides", &self.strides())
+                    .field("address", &format_args!("{:#x}", self.address))
+                    .field("device", &self.device.label())
+                    .finish()
+            }
+        }
+    };
+}
+common!(TensorView, false);
+common!(TensorViewMut, true);
+
+impl<T> Clone for TensorView<'_, T> {
+    fn clone(&self) -> Self {
+        Self { device: self.device.clone(), address: self.address, layout: self.layout, memory: PhantomData }
+    }
+}
+
+impl<T: Element> TensorView<'_, T> {
+    /// Stretched to `shape`: dimensions of size 1, and missing leading ones, repeat.
+    pub fn broadcast(self, shape: &[usize]) -> Result<Self> {
+        let layout = self.layout.broadcast(shape)?;
+        Ok(self.with((layout, 0)))
+    }
+}
+
+impl<'a, T: Element> TensorViewMut<'a, T> {
+    /// The same, to be read.
+    pub fn as_view(&self) -> TensorView<'_, T> {
+        TensorView::of_tensor(&self.device, self.address, self.layout)
+    }
+
+    /// The same for a shorter time, to be given away.
+    pub fn reborrow(&mut self) -> TensorViewMut<'_, T> {
+        TensorViewMut::of_tensor(&self.device, self.address, self.layout)
+    }
+
+    /// The indices of a dimension below `at`, and those from `at` on.
+    pub fn split_at(self, dim: usize, at: usize) -> Result<(Self, Self)> {
+        let size = self.shape().get(dim).copied().unwrap_or(0);
+        let low = self.layout.narrow(dim, 0, at)?;
+        let high = self.layout.narrow(dim, at, size - at)?;
+        let part = || Self::of_tensor(&self.device, self.address, self.layout);
+        Ok((part().with(low), part().with(high)))
+    }
+
+    /// Queues the setting of every element to `value`. The view must be contiguous.
+    pub fn fill(&mut self, stream: &Stream, value: T) -> Result<()> {
+        self.check_contiguous("self")?;
+        stream.check(&self.device, "stream")?;
+        if self.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the view's memory is valid and its own.
+        unsafe {
+            self.device.backend().fill(stream.id(), self.address, value.bits(), size_of::<T>(), self.len())
+        }
+    }
+
+    /// Queues a copy of `from`'s elements. Both views must be contiguous and of one shape.
+    pub fn copy_from(&mut self, stream: &Stream, from: &TensorView<'_, T>) -> Result<()> {
+        self.check_contiguous("self")?;
+        stream.check(&self.device, "stream")?;
+        self.device.expect_same(&from.device, "from")?;
+        if from.shape() != self.shape() || !from.is_contiguous() || self.overlaps(from) {
+            let was = format!(
+                "of shape {:?} with strides {:?} at {:#x}",
+                from.shape(),
+                from.strides(),
+                from.address
+            );
+            let allowed = format!("contiguous, of shape {:?}, and apart from `self`", self.shape());
+            return Err(Error::argument("from", was, allowed));
+        }
+        if self.is_empty() {
+            return Ok(());
+        }
+        let bytes = self.len() * size_of::<T>();
+        // SAFETY: both views' memory is valid, and they do not overlap.
+        unsafe { self.device.backend().copy(stream.id(), self.address, from.address, bytes) }
+    }
+
+    fn check_contiguous(&self, name: &'static str) -> Result<()> {
+        if self.is_contiguous() {
+            return Ok(());
+        }
+        let was = format!("of shape {:?} with strides {:?}", self.shape(), self.strides());
+        Err(Error::argument(name, was, "contiguous"))
+    }
+}
