@@ -148,3 +148,43 @@ stores_x4! {
     st_global_u32x4: "st.global", "";
     st_global_u32x4_hint(policy): "st.global.L2::cache_hint", ", {5}";
 }
+
+macro_rules! guarded {
+    ($($load:ident $store:ident: $value:ty, $class:ident, $suffix:literal;)*) => { $(
+        #[doc = concat!("`ld.global.", $suffix, "` under a predicate: zero, and no access, where `valid` is false.")]
+        ///
+        /// PTX ISA, "ld", "Predicated Execution"; sm_80.
+        ///
+        /// # Safety
+        /// Where `valid`: `from` is aligned and readable in global memory, and no thread writes there meanwhile.
+        #[inline(always)]
+        pub unsafe fn $load(from: *const $value, valid: bool) -> $value {
+            let r: $value;
+            // SAFETY: the caller's.
+            unsafe {
+                ptx!(concat!("{{ .reg .pred p; setp.ne.u32 p, {2}, 0; mov.b", $suffix, " {0}, 0; @p ld.global.b",
+                    $suffix, " {0}, [{1}]; }}"), out($class) r, in(reg64) from, in(reg32) valid as u32)
+            };
+            r
+        }
+
+        #[doc = concat!("`st.global.", $suffix, "` under a predicate: no access where `valid` is false.")]
+        ///
+        /// PTX ISA, "st", "Predicated Execution"; sm_80.
+        ///
+        /// # Safety
+        /// Where `valid`: `to` is aligned and writable in global memory, and no other thread uses it meanwhile.
+        #[inline(always)]
+        pub unsafe fn $store(to: *mut $value, value: $value, valid: bool) {
+            // SAFETY: the caller's.
+            unsafe {
+                ptx!(concat!("{{ .reg .pred p; setp.ne.u32 p, {2}, 0; @p st.global.b", $suffix, " [{0}], {1}; }}"),
+                    in(reg64) to, in($class) value, in(reg32) valid as u32)
+            }
+        }
+    )* };
+}
+guarded! {
+    ld_global_u16_if st_global_u16_if: u16, reg16, "16";
+    ld_global_u32_if st_global_u32_if: u32, reg32, "32";
+}

@@ -73,3 +73,20 @@ register! {
     /// of the registers of the loop above it.
     thread_x_volatile -> u32, reg32, "mov.u32 {0}, %tid.x;";
 }
+
+/// `trap`: stops the kernel with an error that the host sees at its next call.
+///
+/// PTX ISA, "trap"; sm_80.
+#[inline(always)]
+pub fn trap() -> ! {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: `trap` has no preconditions.
+    unsafe {
+        core::arch::nvptx::trap()
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    // SAFETY: as its documentation says.
+    unsafe {
+        super::on_host()
+    }
+}

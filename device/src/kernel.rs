@@ -1,0 +1,77 @@
+//! What a kernel is: its launch configuration as associated constants, its arguments, its body.
+
+/// A GPU architecture that kernels are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Arch {
+    /// Ampere and everything later: `cp.async`, `ldmatrix`, `mma.sync`.
+    Sm80,
+    /// Hopper's own instructions: TMA, `wgmma`, `setmaxnreg`, clusters.
+    Sm90a,
+}
+
+impl Arch {
+    /// The target's name in PTX.
+    pub const fn target(self) -> &'static str {
+        match self {
+            Arch::Sm80 => "sm_80",
+            Arch::Sm90a => "sm_90a",
+        }
+    }
+
+    /// Whether a GPU of compute capability `major.minor` runs this code.
+    ///
+    /// Code for `sm_90a` runs on compute capability 9.0 alone; code for `sm_80` on 8.0 and later.
+    pub const fn runs_on(self, major: u32, minor: u32) -> bool {
+        match self {
+            Arch::Sm80 => major >= 8,
+            Arch::Sm90a => major == 9 && minor == 0,
+        }
+    }
+}
+
+/// How the warps of a CTA share a kernel's body.
+///
+/// Implemented by the programs of [`tile`](crate::tile): `WarpSpecialized`, `Multistage`.
+pub trait Program {
+    /// The architecture whose instructions the program uses.
+    const ARCH: Arch;
+    /// Threads of a CTA.
+    const THREADS: u32;
+
+    /// Runs `body` in each role that the CTA's warps have.
+    ///
+    /// # Safety
+    /// Called once, by every thread of the CTA, at the start of a kernel launched with `THREADS` threads.
+    unsafe fn run(body: impl FnOnce());
+}
+
+/// A kernel, generic or not: what `#[kernel]` makes of a function.
+pub trait Kernel {
+    /// The arguments as the host passes them: one `repr(C)` block.
+    type Args: Copy;
+    /// The architecture that it is compiled for.
+    const ARCH: Arch;
+    /// Threads of a CTA.
+    const THREADS: u32;
+    /// CTAs that an SM must be able to hold (`.minnctapersm`).
+    const MIN_CTAS: u32;
+    /// CTAs of a cluster in each dimension.
+    const CLUSTER: [u32; 3];
+    /// Dynamic shared memory in bytes.
+    const SHARED_BYTES: u32;
+    /// True when the kernel may use local memory; the builder refuses it otherwise.
+    const LOCAL: bool;
+
+    /// The kernel's body.
+    ///
+    /// # Safety
+    /// Called on the device alone, by every thread of a launch as the constants above say, with `args`
+    /// in parameter space.
+    unsafe fn run(args: *const Self::Args);
+}
+
+/// A kernel with all its parameters chosen, so that it has an entry point.
+pub trait Instance: Kernel {
+    /// The entry point's symbol in the PTX.
+    const NAME: &'static str;
+}

@@ -1,0 +1,3 @@
+//! The operators' kernels, written with [`tile`](crate::tile) alone.
+
+pub mod gemm;

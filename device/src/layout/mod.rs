@@ -1,0 +1,15 @@
+//! Which thread and register, or which byte of shared memory, holds an element of a tile.
+//!
+//! Types and pure functions only. A tile's layout is a type parameter that a kernel's author leaves as
+//! `_`: the operations of [`tile`](crate::tile) equate it with what the shapes, the element type and the warp policy ask
+//! for, and rustc's type inference carries it through the kernel.
+
+pub mod element;
+pub mod fragment;
+pub mod registers;
+pub mod shared;
+
+pub use element::Element;
+pub use fragment::{FragmentLayout, FullCol, FullRow, Warpgroups, Warps, warp};
+pub use registers::Registers;
+pub use shared::{ColMajor, Linear, Major, Padded, RowMajor, SharedLayout, Swizzle};

@@ -1,0 +1,36 @@
+//! Tile primitives and kernels of Tilewright.
+//!
+//! One crate, compiled twice. For `nvptx64` it is the code of the kernels; for the host it is their
+//! types and constants: configurations, arguments, layouts. Everything type-checks on both.
+//!
+//! - [`arch`]: one thin function per PTX instruction, the only place with inline assembly.
+//! - [`layout`]: which thread and register, or which byte, holds an element.
+//! - [`tile`]: tiles in global memory, shared memory and registers, and what moves between them.
+//! - [`kernels`]: the operators' kernels, written with [`tile`] alone.
+#![no_std]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    feature(abi_ptx, asm_experimental_arch, stdarch_nvptx)
+)]
+
+extern crate self as tilewright_device;
+
+pub mod abi;
+pub mod arch;
+pub mod kernel;
+pub mod kernels;
+pub mod layout;
+pub mod tile;
+
+pub use half::{bf16, f16};
+pub use tilewright_macros::{instantiate, kernel};
+
+/// Where this crate's sources lie: what a build script gives to the builder to compile its kernels.
+pub const SOURCE: &str = env!("CARGO_MANIFEST_DIR");
+
+#[cfg(target_arch = "nvptx64")]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    // SAFETY: `trap` stops the kernel; it has no preconditions.
+    unsafe { core::arch::nvptx::trap() }
+}

@@ -1,0 +1,156 @@
+//! Asynchrony in the types: registers that a gemm may still be writing cannot be read.
+//!
+//! A gemm takes its accumulator by value. What it returns is [`Issued`]; committing a group of issued gemms makes
+//! it [`InFlight`]; only waiting gives the fragment back. Forgetting either loses the fragment, never the order.
+
+use super::{Accumulates, Fragment};
+use crate::arch::special::thread_x;
+use crate::arch::wgmma;
+
+/// An accumulator with gemms issued into it, not yet committed.
+#[must_use = "the gemm's result is in here: wait for it"]
+pub struct Issued<D>(pub(super) D);
+
+/// An accumulator whose gemms are committed and may be running.
+#[must_use = "the gemm's result is in here: wait for it"]
+pub struct InFlight<I>(I);
+
+/// Issued gemms: one accumulator's, or a tuple of them.
+pub trait Pending: Sized {
+    /// The accumulators when the gemms are done.
+    type Done;
+    /// True when gemms run asynchronously: `wgmma`, not `mma.sync`.
+    const ASYNCHRONOUS: bool;
+    /// The threads that hold the accumulators.
+    const THREADS: u32;
+
+    /// Waits for every committed gemm of this warpgroup, and makes the compiler read the registers after it.
+    ///
+    /// # Safety
+    /// All of the warpgroup executes it.
+    #[doc(hidden)]
+    unsafe fn settle(&mut self);
+    /// Makes the compiler read the registers after what precedes, without waiting.
+    ///
+    /// # Safety
+    /// A wait for the gemms has been executed.
+    #[doc(hidden)]
+    unsafe fn touch(&mut self);
+    /// The accumulators.
+    ///
+    /// # Safety
+    /// The gemms have been waited for, or none was issued.
+    #[doc(hidden)]
+    unsafe fn done(self) -> Self::Done;
+
+    /// Closes the group of gemms issued so far, so that it can be waited for.
+    #[inline(always)]
+    fn commit(self) -> InFlight<Self> {
+        if Self::ASYNCHRONOUS && thread_x() < Self::THREADS {
+            // SAFETY: consumer warpgroups execute a kernel's tile operations converged.
+            unsafe { wgmma::commit() };
+        }
+        InFlight(self)
+    }
+    /// Commits, and waits for all gemms of this warpgroup.
+    #[inline(always)]
+    fn wait(self) -> Self::Done {
+        self.commit().wait()
+    }
+}
+
+impl<I: Pending> InFlight<I> {
+    /// Waits for all gemms of this warpgroup.
+    #[inline(always)]
+    pub fn wait(mut self) -> I::Done {
+        // SAFETY: consumer warpgroups execute a kernel's tile operations converged; then the gemms are done.
+        unsafe {
+            if thread_x() < I::THREADS {
+                self.0.settle();
+            }
+            self.0.done()
+        }
+    }
+}
+
+impl<const M: usize, const N: usize, L: Accumulates<M, N>> Pending for Issued<Fragment<f32, M, N, L>> {
+    type Done = Fragment<f32, M, N, L>;
+    const ASYNCHRONOUS: bool = L::ASYNCHRONOUS;
+    const THREADS: u32 = L::THREADS;
+
+    #[inline(always)]
+    unsafe fn settle(&mut self) {
+        // SAFETY: passed on.
+        unsafe { L::settle(&mut self.0.regs) }
+    }
+    #[inline(always)]
+    unsafe fn touch(&mut self) {
+        // SAFETY: passed on.
+        unsafe { L::touch(&mut self.0.regs) }
+    }
+    #[inline(always)]
+    unsafe fn done(self) -> Self::Done {
+        self.0
+    }
+}
+
+impl<A: Pending, B: Pending> Pending for (A, B) {
+    type Done = (A::Done, B::Done);
+    const ASYNCHRONOUS: bool = A::ASYNCHRONOUS || B::ASYNCHRONOUS;
+    const THREADS: u32 = A::THREADS;
+
+    #[inline(always)]
+    unsafe fn settle(&mut self) {
+        // SAFETY: passed on; the first waits for all gemms.
+        unsafe {
+            self.0.settle();
+            self.1.touch()
+        }
+    }
+    #[inline(always)]
+    unsafe fn touch(&mut self) {
+        // SAFETY: passed on.
+        unsafe {
+            self.0.touch();
+            self.1.touch()
+        }
+    }
+    #[inline(always)]
+    unsafe fn done(self) -> Self::Done {
+        // SAFETY: passed on.
+        unsafe { (self.0.done(), self.1.done()) }
+    }
+}
+
+/// What a pipeline accumulates into: a fragment, or a tuple of them.
+pub trait Accumulator: Sized {
+    /// The accumulator while gemms are issued into it.
+    type Issued: Pending<Done = Self>;
+    /// Hands the accumulator to the gemms to come.
+    fn start(self) -> Self::Issued;
+}
+
+impl<const M: usize, const N: usize, L: Accumulates<M, N>> Accumulator for Fragment<f32, M, N, L> {
+    type Issued = Issued<Self>;
+    #[inline(always)]
+    fn start(self) -> Issued<Self> {
+        Issued(self)
+    }
+}
+
+impl<A: Accumulator, B: Accumulator> Accumulator for (A, B) {
+    type Issued = (A::Issued, B::Issued);
+    #[inline(always)]
+    fn start(self) -> Self::Issued {
+        (self.0.start(), self.1.start())
+    }
+}
+
+impl<const M: usize, const N: usize, L: Accumulates<M, N>> From<Fragment<f32, M, N, L>>
+    for Issued<Fragment<f32, M, N, L>>
+{
+    #[inline(always)]
+    fn from(d: Fragment<f32, M, N, L>) -> Self {
+        Issued(d)
+    }
+}

@@ -1,0 +1,135 @@
+//! From global memory to a stage in shared memory: by TMA, by `cp.async`, element by element.
+
+use super::super::{GlobalTile, Shared, SharedTile};
+use crate::abi::SWIZZLE_BYTES;
+use crate::arch::special::thread_x;
+use crate::arch::tma::Coords;
+use crate::arch::{cp_async, mbarrier, shared};
+use crate::layout::{Element, Major, SharedLayout};
+
+/// Bytes that one thread copies at a time.
+const PIECE: u32 = 16;
+
+/// Copies a tile by TMA, completing on `barrier`; called by one thread.
+///
+/// # Safety
+/// `to` is a tile of type `Shared<T, R, C, L, O>` that nobody reads, `barrier` is its stage's full barrier.
+#[inline(always)]
+pub(crate) unsafe fn tma_load<T, O, L, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
+    from: GlobalTile<T, RANK, O, BOX>,
+    to: u32,
+    barrier: u32,
+) where
+    T: Element,
+    O: Major,
+    L: SharedLayout,
+    [u32; RANK]: Coords,
+{
+    let (lines, line) = (Shared::<T, R, C, L, O>::LINES, Shared::<T, R, C, L, O>::LINE);
+    const {
+        assert!(L::SWIZZLE == SWIZZLE_BYTES, "TMA boxes are swizzled over 128 bytes: make the tile's depth a multiple of 64");
+        assert!(
+            Shared::<T, R, C, L, O>::LINES as usize % BOX == 0,
+            "the tensor's BOX does not divide the tile's lines"
+        );
+    }
+    // SAFETY: passed on; the boxes tile the destination, and the barrier expects all their bytes, which
+    // TMA delivers in full also where a box reaches outside the tensor.
+    unsafe {
+        mbarrier::expect_tx(barrier, Shared::<T, R, C, L, O>::bytes());
+        let mut along = 0;
+        while along < line / SWIZZLE_BYTES {
+            let mut across = 0;
+            while across < lines {
+                let coords = from.box_at(R, C, across, along * SWIZZLE_BYTES / T::BYTES as u32);
+                let to = to + (along * lines + across) * SWIZZLE_BYTES;
+                coords.load(to, from.of.map, barrier);
+                across += BOX as u32;
+            }
+            along += 1;
+        }
+    }
+}
+
+/// Calls `each(row, byte)` for this thread's pieces of a tile of `lines` lines of `line` bytes.
+#[inline(always)]
+fn for_each_piece(lines: u32, line: u32, threads: u32, mut each: impl FnMut(u32, u32)) {
+    let pieces = line / PIECE;
+    let mut first = 0;
+    while first < lines * pieces {
+        let piece = first + thread_x();
+        if lines * pieces % threads == 0 || piece < lines * pieces {
+            each(piece / pieces, piece % pieces * PIECE);
+        }
+        first += threads;
+    }
+}
+
+/// Copies a tile by `cp.async` in pieces of 16 bytes; called by all of `threads` threads.
+///
+/// # Safety
+/// `to` is a tile of type `Shared<T, R, C, L, O>` that nobody reads. The tensor's address and strides are multiples of
+/// 16 bytes but for a unit stride along the contiguous dimension.
+#[inline(always)]
+pub(crate) unsafe fn vector_load<T, O, L, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
+    from: GlobalTile<T, RANK, O, BOX>,
+    to: u32,
+    threads: u32,
+) where
+    T: Element,
+    O: Major,
+    L: SharedLayout,
+{
+    let (lines, line) = (Shared::<T, R, C, L, O>::LINES, Shared::<T, R, C, L, O>::LINE);
+    let window = from.window(R, C);
+    let (inside, along, stride) = if O::ROW_MAJOR {
+        (window.rows, window.cols, window.row_stride)
+    } else {
+        (window.cols, window.rows, window.col_stride)
+    };
+    let bytes = along.saturating_mul(T::BYTES as u32);
+    for_each_piece(lines, line, threads, |row, byte| {
+        let valid = if row < inside { bytes.saturating_sub(byte).min(PIECE) } else { 0 };
+        // An address outside the tensor is not read, but must not be formed from a row beyond it either.
+        let row_inside = if valid == 0 { 0 } else { row };
+        let byte_inside = if valid == 0 { 0 } else { byte };
+        let source = window
+            .pointer
+            .wrapping_add((row_inside as u64 * stride) as usize)
+            .cast::<u8>()
+            .wrapping_add(byte_inside as usize);
+        // SAFETY: passed on; `valid` bytes are inside the tensor, the rest is filled with zeros.
+        unsafe { cp_async::copy16(to + L::offset(lines, line, row, byte), source, valid) };
+    });
+}
+
+/// Copies a tile element by element, for any strides and alignment; called by all of `threads` threads.
+///
+/// # Safety
+/// `to` is a tile of type `Shared<T, R, C, L, O>` that nobody reads.
+#[inline(always)]
+pub(crate) unsafe fn element_load<T, O, L, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
+    from: GlobalTile<T, RANK, O, BOX>,
+    to: u32,
+    threads: u32,
+) where
+    T: Element,
+    O: Major,
+    L: SharedLayout,
+{
+    let (lines, line) = (Shared::<T, R, C, L, O>::LINES, Shared::<T, R, C, L, O>::LINE);
+    let window = from.window(R, C);
+    let per_word = 4 / T::BYTES as u32;
+    for_each_piece(lines, line, threads, |row, byte| {
+        let mut words = [0; 4];
+        let mut i = 0;
+        while i < PIECE / T::BYTES as u32 {
+            let along = byte / T::BYTES as u32 + i;
+            let (r, c) = if O::ROW_MAJOR { (row, along) } else { (along, row) };
+            words[(i / per_word) as usize] |= window.read(r, c).bits() << (i % per_word * 8 * T::BYTES as u32);
+            i += 1;
+        }
+        // SAFETY: passed on.
+        unsafe { shared::store_u32x4(to + L::offset(lines, line, row, byte), words) };
+    });
+}

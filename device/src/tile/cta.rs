@@ -1,0 +1,66 @@
+//! A CTA as its kernel sees it: what it allocates.
+
+use core::marker::PhantomData;
+
+use super::{Accumulates, Element, Output, OutputLayout, Pipeline, Ring, Schedule, SharedTile};
+use crate::arch::shared::dynamic_shared;
+use crate::arch::special::{dynamic_shared_bytes, trap};
+
+/// Alignment of every tile: the swizzle's pattern repeats over 1024 bytes.
+const TILE_ALIGN: u32 = 1024;
+
+/// A CTA that runs a kernel's body on schedule `P`, and hands out its shared memory.
+///
+/// Shared memory is handed out front to back in the order of the calls. A kernel that takes more than it
+/// was launched with (`shared = …` of `#[kernel]`) traps at its start.
+pub struct Cta<P> {
+    base: u32,
+    used: u32,
+    schedule: PhantomData<P>,
+}
+
+impl<P: Schedule> Cta<P> {
+    /// The CTA that runs this body. Call it once, first.
+    #[inline(always)]
+    pub fn enter() -> Self {
+        Cta { base: dynamic_shared(), used: 0, schedule: PhantomData }
+    }
+
+    #[inline(always)]
+    fn take(&mut self, bytes: u32, align: u32) -> u32 {
+        let begin = self.used.next_multiple_of(align);
+        self.used = begin + bytes;
+        if self.used > dynamic_shared_bytes() {
+            trap();
+        }
+        self.base + begin
+    }
+
+    /// `N` tiles of type `S`, one a stage.
+    #[inline(always)]
+    pub fn alloc<S: SharedTile, const N: usize>(&mut self) -> Ring<S, N> {
+        Ring { base: self.take(S::bytes() * N as u32, TILE_ALIGN), tile: PhantomData }
+    }
+
+    /// The staging buffers through which an `M` x `N` fragment of `T` is stored.
+    #[inline(always)]
+    pub fn output<T, const M: usize, const N: usize, L>(&mut self) -> Output<T, M, N, L>
+    where
+        T: Element,
+        L: Accumulates<M, N> + OutputLayout<M, N>,
+    {
+        Output::new(self.take(L::STAGING_BYTES, TILE_ALIGN))
+    }
+
+    /// A ring of `N` stages, which all roles of the CTA now wait for.
+    ///
+    /// Also waits for the kernels that this one was launched to overlap (programmatic dependent
+    /// launch): make it before the first access to global memory.
+    #[inline(always)]
+    pub fn pipeline<const N: usize>(&mut self) -> Pipeline<P, N> {
+        let base = self.take(P::STAGE_BYTES * N as u32, 8);
+        // SAFETY: the memory was just taken, by every role in the same way.
+        unsafe { P::open::<N>(base) };
+        Pipeline::new(base)
+    }
+}

@@ -1,0 +1,175 @@
+//! Tiles in the registers of a CTA's threads.
+
+
+use super::GlobalTile;
+use crate::arch::special::{thread_x, thread_x_volatile};
+use crate::arch::warp;
+use crate::layout::{Element, FragmentLayout, Major, Registers};
+
+/// An `M` x `N` tile in registers, laid out over threads by `L`. Leave `L` as `_`: it follows from the gemm.
+#[derive(Clone, Copy)]
+pub struct Fragment<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> {
+    pub(super) regs: L::Regs<T>,
+}
+
+/// One value for each row of an `M` x `N` fragment, held by the threads that hold the row.
+#[derive(Clone, Copy)]
+pub struct Rows<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> {
+    regs: L::Rows<T>,
+}
+
+/// `for i in 0..n`, as a loop that unrolls before arrays are broken up into registers.
+macro_rules! unrolled {
+    ($i:ident in $n:expr => $body:block) => {
+        let mut $i = 0;
+        while $i < $n {
+            $body
+            $i += 1;
+        }
+    };
+}
+
+
+impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N, L> {
+    /// All zeros: where an accumulation begins.
+    #[inline(always)]
+    pub fn zero() -> Self {
+        Self::splat(0.0)
+    }
+
+    /// Every value rounded to `U`, to nearest even.
+    #[inline(always)]
+    pub fn cast<U: Element>(self) -> Fragment<U, M, N, L> {
+        let mut out = Fragment::<U, M, N, L>::splat(U::ZERO);
+        unrolled!(pair in L::Regs::<f32>::LEN / 2 => {
+            let [lo, hi] = U::from_f32x2(self.regs.get(2 * pair), self.regs.get(2 * pair + 1));
+            out.regs.set(2 * pair, lo);
+            out.regs.set(2 * pair + 1, hi);
+        });
+        out
+    }
+
+    /// Combines the values of every row by an associative and commutative `f`, beginning with `init`.
+    #[inline(always)]
+    pub fn reduce_rows(&self, init: f32, f: impl Fn(f32, f32) -> f32) -> Rows<f32, M, N, L> {
+        let mut rows = L::Rows::<f32>::splat(init);
+        unrolled!(i in L::Regs::<f32>::LEN => {
+            let r = L::row(i);
+            rows.set(r, f(rows.get(r), self.regs.get(i)));
+        });
+        if thread_x() < L::THREADS {
+            unrolled!(r in L::Rows::<f32>::LEN => {
+                let mut x = rows.get(r);
+                let mut lane = 1;
+                while lane < L::ROW_LANES {
+                    // SAFETY: all lanes of the warps that hold the fragment execute it.
+                    x = f(x, unsafe { warp::shfl_bfly_f32(x, lane) });
+                    lane *= 2;
+                }
+                rows.set(r, x);
+            });
+        }
+        Rows { regs: rows }
+    }
+
+    /// Combines every element with the tensor's element at the same place of `tile`, as `f32`.
+    ///
+    /// Reads as the fragment's threads need it, element by element or in pairs; elements outside the tensor give
+    /// `f` a zero. Strides may be zero: a row, column or scalar that is broadcast.
+    #[inline(always)]
+    pub fn zip_global<T, O, const RANK: usize, const BOX: usize>(
+        self,
+        tile: GlobalTile<T, RANK, O, BOX>,
+        f: impl Fn(f32, f32) -> f32,
+    ) -> Self
+    where
+        T: Element,
+        O: Major,
+    {
+        if thread_x() >= L::THREADS {
+            return self;
+        }
+        // The thread's number is read anew, so that no address is held in registers over the main loop.
+        let (row, col) = L::coord(thread_x_volatile(), 0);
+        let window = tile.window(M, N).from(row, col);
+        let mut out = self;
+        unrolled!(i in L::Regs::<f32>::LEN => {
+            let (row, col) = L::offset(i);
+            out.regs.set(i, f(self.regs.get(i), window.read(row, col).to_f32()));
+        });
+        out
+    }
+}
+
+impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<T, M, N, L> {
+    /// Every element `x`.
+    #[inline(always)]
+    pub fn splat(x: T) -> Self {
+        Fragment { regs: L::Regs::splat(x) }
+    }
+    /// Makes every element `x`.
+    #[inline(always)]
+    pub fn fill(&mut self, x: T) {
+        *self = Self::splat(x)
+    }
+    /// `f` of every element.
+    #[inline(always)]
+    pub fn map<U: Copy>(self, f: impl Fn(T) -> U) -> Fragment<U, M, N, L> {
+        let mut out = Fragment::<U, M, N, L>::splat(f(self.regs.get(0)));
+        unrolled!(i in L::Regs::<T>::LEN => {
+            out.regs.set(i, f(self.regs.get(i)));
+        });
+        out
+    }
+    /// `f(row, column, element)` of every element, the place counted from the tile's corner.
+    #[inline(always)]
+    pub fn map_indexed(mut self, f: impl Fn(u32, u32, T) -> T) -> Self {
+        let thread = thread_x();
+        unrolled!(i in L::Regs::<T>::LEN => {
+            let (row, col) = L::coord(thread, i);
+            self.regs.set(i, f(row, col, self.regs.get(i)));
+        });
+        self
+    }
+    /// `f` of every element and the other fragment's element at the same place.
+    #[inline(always)]
+    pub fn zip<U: Copy>(mut self, other: &Fragment<U, M, N, L>, f: impl Fn(T, U) -> T) -> Self {
+        unrolled!(i in L::Regs::<T>::LEN => {
+            self.regs.set(i, f(self.regs.get(i), other.regs.get(i)));
+        });
+        self
+    }
+    /// `f` of every element and its row's value.
+    #[inline(always)]
+    pub fn zip_rows<U: Copy>(mut self, rows: &Rows<U, M, N, L>, f: impl Fn(T, U) -> T) -> Self {
+        unrolled!(i in L::Regs::<T>::LEN => {
+            self.regs.set(i, f(self.regs.get(i), rows.regs.get(L::row(i))));
+        });
+        self
+    }
+}
+
+impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Rows<T, M, N, L> {
+    /// Every row's value `x`.
+    #[inline(always)]
+    pub fn splat(x: T) -> Self {
+        Rows { regs: L::Rows::splat(x) }
+    }
+    /// `f` of every row's value.
+    #[inline(always)]
+    pub fn map<U: Copy>(self, f: impl Fn(T) -> U) -> Rows<U, M, N, L> {
+        let mut out = L::Rows::splat(f(self.regs.get(0)));
+        unrolled!(r in L::Rows::<T>::LEN => {
+            out.set(r, f(self.regs.get(r)));
+        });
+        Rows { regs: out }
+    }
+    /// `f` of every row's value and the other's.
+    #[inline(always)]
+    pub fn zip<U: Copy>(mut self, other: &Rows<U, M, N, L>, f: impl Fn(T, U) -> T) -> Self {
+        unrolled!(r in L::Rows::<T>::LEN => {
+            self.regs.set(r, f(self.regs.get(r), other.regs.get(r)));
+        });
+        self
+    }
+}

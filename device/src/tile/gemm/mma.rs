@@ -1,0 +1,184 @@
+//! The gemm of warps: `ldmatrix` and `mma.sync` (PTX ISA, "Matrix Fragments for mma.m16n8k16").
+
+use super::{Accumulates, Gemm, GemmRegisters, OperandLayout};
+use crate::arch::ldmatrix;
+use crate::arch::mma::Mma;
+use crate::arch::special::thread_x;
+use crate::layout::element::pack;
+use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf, for_each_width};
+use crate::layout::{FragmentLayout, Major, Registers, SharedLayout, Warps};
+
+/// Elements of depth of one instruction.
+const DEPTH: u32 = 16;
+
+impl<const M: usize, const N: usize, const WM: usize, const WN: usize> Accumulates<M, N> for Warps<WM, WN>
+where
+    RowsOf<16>: RowBlocks<M, WM>,
+    ColumnsOf: ColumnBlocks<N, WN>,
+{
+    const ASYNCHRONOUS: bool = false;
+    #[inline(always)]
+    unsafe fn settle(_regs: &mut Self::Regs<f32>) {}
+    #[inline(always)]
+    unsafe fn touch(_regs: &mut Self::Regs<f32>) {}
+}
+
+/// The part of an operand tile that one warp reads: `EXTENT` along M or N from `outer`, all of K.
+struct Operand<L> {
+    address: u32,
+    /// Its elements are contiguous along K.
+    k_major: bool,
+    lines: u32,
+    line: u32,
+    outer: u32,
+    layout: core::marker::PhantomData<L>,
+}
+
+impl<L: SharedLayout> Operand<L> {
+    #[inline(always)]
+    fn new(address: u32, k_major: bool, extent: u32, depth: u32, outer: u32) -> Self {
+        let (lines, along) = if k_major { (extent, depth) } else { (depth, extent) };
+        Operand { address, k_major, lines, line: along * 2, outer, layout: core::marker::PhantomData }
+    }
+
+    /// Four 8 x 8 matrices that cover 16 along M or N from `outer` and 16 along K from `k`. `by_k` says that the second
+    /// matrix is the neighbour along K (operand B) and not along M or N (operand A).
+    ///
+    /// # Safety
+    /// The tile is full, and all lanes of the warp execute it.
+    #[inline(always)]
+    unsafe fn load(&self, outer: u32, k: u32, by_k: bool) -> [u32; 4] {
+        let lane = thread_x() % 32;
+        let (inner, second, third) = (lane % 8, lane / 8 % 2 * 8, lane / 16 * 8);
+        let (along_k, along_outer) = if by_k { (second, third) } else { (third, second) };
+        let (outer, k) = (self.outer + outer + along_outer, k + along_k);
+        let (row, piece) = if self.k_major { (outer + inner, k) } else { (k + inner, outer) };
+        let at = self.address + L::offset(self.lines, self.line, row, piece * 2);
+        // SAFETY: passed on; eight lanes give the eight lines of each matrix, 16 bytes each.
+        unsafe { if self.k_major { ldmatrix::x4(at) } else { ldmatrix::x4_trans(at) } }
+    }
+}
+
+/// Where this thread's warp begins in the accumulator.
+#[inline(always)]
+fn warp_corner(height: u32, width: u32, across: u32) -> (u32, u32) {
+    let warp = thread_x() / 32;
+    (warp / across * height, warp % across * width)
+}
+
+/// `acc[8 j ..]` += a b for the eight-column halves of the 16 columns that `b` covers.
+///
+/// # Safety
+/// All lanes of the warp execute it.
+#[inline(always)]
+unsafe fn multiply<T: Mma, R: Registers<f32>>(acc: &mut R, j: usize, a: [u32; 4], b: [u32; 4]) {
+    let mut half = 0;
+    while half < 2 && (2 * j + half) * 4 < R::LEN {
+        let first = (2 * j + half) * 4;
+        let mut d = [acc.get(first), acc.get(first + 1), acc.get(first + 2), acc.get(first + 3)];
+        // SAFETY: passed on.
+        unsafe { T::m16n8k16(&mut d, a, [b[2 * half], b[2 * half + 1]]) };
+        let mut i = 0;
+        while i < 4 {
+            acc.set(first + i, d[i]);
+            i += 1;
+        }
+        half += 1;
+    }
+}
+
+macro_rules! warp_gemm {
+    ($n:expr, $wn:literal, $total:expr) => {
+        impl<T, const M: usize, const K: usize, const WM: usize> Gemm<T, M, { $total }, K> for Warps<WM, $wn>
+        where
+            T: OperandLayout<K> + Mma,
+            RowsOf<16>: RowBlocks<M, WM>,
+        {
+            type A = T::Layout;
+            type B = T::Layout;
+            type D = Self;
+
+            #[inline(always)]
+            unsafe fn issue<OA: Major, OB: Major>(
+                a: u32,
+                b: u32,
+                d: &mut <Self as FragmentLayout<M, { $total }>>::Regs<f32>,
+            ) {
+                let (row, col) = warp_corner((M / WM) as u32, $n, $wn);
+                let a = Operand::<T::Layout>::new(a, OA::ROW_MAJOR, M as u32, K as u32, row);
+                let b = Operand::<T::Layout>::new(b, !OB::ROW_MAJOR, $total, K as u32, col);
+                let mut k = 0;
+                while k < K as u32 {
+                    let mut left = <<RowsOf<16> as RowBlocks<M, WM>>::Of<[u32; 4]>>::splat([0; 4]);
+                    let mut block = 0;
+                    while block < M / WM / 16 {
+                        // SAFETY: passed on; the matrices are inside the tile.
+                        left.set(block, unsafe { a.load(block as u32 * 16, k, false) });
+                        block += 1;
+                    }
+                    let mut j = 0;
+                    while j < ($n + 15) / 16 {
+                        // SAFETY: passed on; where the width is an odd multiple of 8, the second half of the
+                        // last matrices is read from the neighbour's columns or the next tile, and not used.
+                        let right = unsafe { b.load(j as u32 * 16, k, true) };
+                        let mut block = 0;
+                        while block < M / WM / 16 {
+                            // SAFETY: passed on.
+                            unsafe { multiply::<T, _>(d.blocks.get_mut(block), j, left.get(block), right) };
+                            block += 1;
+                        }
+                        j += 1;
+                    }
+                    k += DEPTH;
+                }
+            }
+        }
+    };
+}
+
+macro_rules! warp_gemms {
+    ($($n:literal)*) => { $(
+        warp_gemm!($n, 1, $n);
+        warp_gemm!($n, 2, 2 * $n);
+        warp_gemm!($n, 4, 4 * $n);
+
+        impl<T, const M: usize, const K: usize, const WM: usize> GemmRegisters<T, M, $n, K> for Warps<WM, 1>
+        where
+            T: OperandLayout<K> + Mma,
+            RowsOf<16>: RowBlocks<M, WM>,
+            ColumnsOf: ColumnBlocks<K, 1>,
+        {
+            type R = Self;
+
+            #[inline(always)]
+            unsafe fn issue_registers<OB: Major>(
+                a: &<Self as FragmentLayout<M, K>>::Regs<T>,
+                b: u32,
+                d: &mut <Self as FragmentLayout<M, $n>>::Regs<f32>,
+            ) {
+                let b = Operand::<T::Layout>::new(b, !OB::ROW_MAJOR, $n, K as u32, 0);
+                let mut k = 0;
+                while k < K as u32 {
+                    let mut j = 0;
+                    while j < ($n + 15) / 16 {
+                        // SAFETY: as in `issue`.
+                        let right = unsafe { b.load(j as u32 * 16, k, true) };
+                        let mut block = 0;
+                        while block < M / WM / 16 {
+                            let at = |i: usize| {
+                                let i = block * (K / 2) + (k / DEPTH) as usize * 8 + i;
+                                pack([a.get(i), a.get(i + 1)])
+                            };
+                            // SAFETY: passed on.
+                            unsafe { multiply::<T, _>(d.blocks.get_mut(block), j, [at(0), at(2), at(4), at(6)], right) };
+                            block += 1;
+                        }
+                        j += 1;
+                    }
+                    k += DEPTH;
+                }
+            }
+        }
+    )* };
+}
+for_each_width!(warp_gemms);

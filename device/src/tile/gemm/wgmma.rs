@@ -1,0 +1,187 @@
+//! The gemm of warpgroups: `wgmma.mma_async` (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions").
+
+use super::{Accumulates, Gemm, GemmRegisters, OperandLayout};
+use crate::arch::special::thread_x;
+use crate::arch::warp::uniform;
+use crate::arch::wgmma::{self, Descriptor, Settle, Wgmma};
+use crate::layout::element::pack;
+use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf, for_each_width};
+use crate::layout::{FragmentLayout, Major, Registers, SharedLayout, Warpgroups};
+
+/// Elements of depth of one instruction.
+const DEPTH: u32 = 16;
+
+/// An operand tile in shared memory: `extent` along M or N, `depth` along K, 16-bit elements.
+struct Operand {
+    address: u32,
+    /// Its elements are contiguous along K.
+    k_major: bool,
+    swizzle: u32,
+    extent: u32,
+    depth: u32,
+}
+
+impl Operand {
+    /// The matrix descriptor of the part that begins at `outer` along M or N and `k` along K.
+    ///
+    /// PTX ISA, "Matrix Descriptor Format": in the low word the address and the leading dimension's byte offset, in
+    /// the high word the stride dimension's byte offset and the swizzle mode; all in units of 16 bytes.
+    #[inline(always)]
+    fn descriptor(&self, outer: u32, k: u32) -> Descriptor {
+        let span = self.swizzle / 2;
+        let (offset, leading) = if self.k_major {
+            // Columns of `span` elements of K, `extent` lines each; the leading offset is not used.
+            (k / span * self.extent * self.swizzle + outer * self.swizzle + k % span * 2, 16)
+        } else {
+            // Columns of `span` elements of M or N, `depth` lines each; the next column is the leading offset.
+            let column = self.depth * self.swizzle;
+            (outer / span * column + k * self.swizzle, column)
+        };
+        let mode = match self.swizzle {
+            128 => 1,
+            64 => 2,
+            _ => 3,
+        };
+        Descriptor {
+            lo: ((self.address + offset) & 0x3ffff) >> 4 | (leading >> 4) << 16,
+            hi: (8 * self.swizzle) >> 4 | mode << 30,
+        }
+    }
+}
+
+/// The warpgroup that this thread is in, known to be the same in all lanes of the warp.
+#[inline(always)]
+fn warpgroup() -> u32 {
+    uniform(thread_x() / 128)
+}
+
+impl<const M: usize, const N: usize, const WM: usize, const WN: usize> Accumulates<M, N> for Warpgroups<WM, WN>
+where
+    RowsOf<64>: RowBlocks<M, WM>,
+    ColumnsOf: ColumnBlocks<N, WN>,
+    <ColumnsOf as ColumnBlocks<N, WN>>::Of<f32>: Settle,
+{
+    const ASYNCHRONOUS: bool = true;
+
+    #[inline(always)]
+    unsafe fn settle(regs: &mut Self::Regs<f32>) {
+        let mut block = 0;
+        while block < M / WM / 64 {
+            let regs: &mut <ColumnsOf as ColumnBlocks<N, WN>>::Of<f32> = regs.blocks.get_mut(block);
+            // SAFETY: passed on; the first block's wait is for all gemms.
+            unsafe { if block == 0 { regs.settle() } else { regs.touch() } }
+            block += 1;
+        }
+    }
+    #[inline(always)]
+    unsafe fn touch(regs: &mut Self::Regs<f32>) {
+        let mut block = 0;
+        while block < M / WM / 64 {
+            let regs: &mut <ColumnsOf as ColumnBlocks<N, WN>>::Of<f32> = regs.blocks.get_mut(block);
+            // SAFETY: passed on.
+            unsafe { regs.touch() };
+            block += 1;
+        }
+    }
+}
+
+/// The two operands' orders as the immediates that the instruction takes.
+macro_rules! with_transposes {
+    ($a:expr, $b:expr, |$ta:ident, $tb:ident| $call:expr) => {
+        match ($a, $b) {
+            (false, false) => { const $ta: u32 = 0; const $tb: u32 = 0; $call }
+            (false, true) => { const $ta: u32 = 0; const $tb: u32 = 1; $call }
+            (true, false) => { const $ta: u32 = 1; const $tb: u32 = 0; $call }
+            (true, true) => { const $ta: u32 = 1; const $tb: u32 = 1; $call }
+        }
+    };
+}
+
+macro_rules! warpgroup_gemm {
+    ($n:expr, $wn:literal, $total:expr) => {
+        impl<T, const M: usize, const K: usize, const WM: usize> Gemm<T, M, { $total }, K> for Warpgroups<WM, $wn>
+        where
+            T: OperandLayout<K> + Wgmma<{ $n }, Acc = [f32; $n / 2]>,
+            RowsOf<64>: RowBlocks<M, WM>,
+        {
+            type A = T::Layout;
+            type B = T::Layout;
+            type D = Self;
+
+            #[inline(always)]
+            unsafe fn issue<OA: Major, OB: Major>(
+                a: u32,
+                b: u32,
+                d: &mut <Self as FragmentLayout<M, { $total }>>::Regs<f32>,
+            ) {
+                let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
+                let a = Operand { address: a, k_major: OA::ROW_MAJOR, swizzle, extent: M as u32, depth: K as u32 };
+                let b = Operand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: $total, depth: K as u32 };
+                let unit = warpgroup();
+                let (row, col) = (unit / $wn * (M / WM) as u32, unit % $wn * $n);
+                // SAFETY: passed on; the descriptors stay inside the operands' tiles.
+                unsafe {
+                    wgmma::fence();
+                    let mut k = 0;
+                    while k < K as u32 {
+                        let mut block = 0;
+                        while block < M / WM / 64 {
+                            let acc = d.blocks.get_mut(block);
+                            let a = a.descriptor(row + block as u32 * 64, k);
+                            let b = b.descriptor(col, k);
+                            with_transposes!(!OA::ROW_MAJOR, OB::ROW_MAJOR, |TA, TB| T::ss::<TA, TB>(acc, a, b, 1));
+                            block += 1;
+                        }
+                        k += DEPTH;
+                    }
+                }
+            }
+        }
+    };
+}
+
+macro_rules! warpgroup_gemms {
+    ($($n:literal)*) => { $(
+        warpgroup_gemm!($n, 1, $n);
+        warpgroup_gemm!($n, 2, 2 * $n);
+
+        impl<T, const M: usize, const K: usize, const WM: usize> GemmRegisters<T, M, $n, K> for Warpgroups<WM, 1>
+        where
+            T: OperandLayout<K> + Wgmma<$n, Acc = [f32; $n / 2]>,
+            RowsOf<64>: RowBlocks<M, WM>,
+            ColumnsOf: ColumnBlocks<K, 1>,
+        {
+            type R = Self;
+
+            #[inline(always)]
+            unsafe fn issue_registers<OB: Major>(
+                a: &<Self as FragmentLayout<M, K>>::Regs<T>,
+                b: u32,
+                d: &mut <Self as FragmentLayout<M, $n>>::Regs<f32>,
+            ) {
+                let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
+                let b = Operand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: $n, depth: K as u32 };
+                // SAFETY: passed on; the descriptors stay inside the operand's tile.
+                unsafe {
+                    wgmma::fence();
+                    let mut k = 0;
+                    while k < K as u32 {
+                        let mut block = 0;
+                        while block < M / WM / 64 {
+                            let at = |i: usize| {
+                                let i = block * (K / 2) + (k / DEPTH) as usize * 8 + i;
+                                pack([a.get(i), a.get(i + 1)])
+                            };
+                            let (acc, b) = (d.blocks.get_mut(block), b.descriptor(0, k));
+                            let a = [at(0), at(2), at(4), at(6)];
+                            if OB::ROW_MAJOR { T::rs::<1>(acc, a, b, 1) } else { T::rs::<0>(acc, a, b, 1) }
+                            block += 1;
+                        }
+                        k += DEPTH;
+                    }
+                }
+            }
+        }
+    )* };
+}
+for_each_width!(warpgroup_gemms);

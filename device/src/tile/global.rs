@@ -1,0 +1,230 @@
+//! Tensors in global memory as kernels see them.
+
+use core::marker::PhantomData;
+
+use crate::abi::{GlobalAbi, GlobalArg, KernelArg};
+use crate::arch::global;
+use crate::layout::{Element, Major, RowMajor};
+
+/// A tensor of `RANK` dimensions in global memory that a kernel reads.
+///
+/// The last two dimensions are a matrix's rows and columns; `O` says which of them is contiguous. `BOX`
+/// is how many lines across the contiguous dimension one TMA box takes: it divides the tiles that are copied.
+pub struct Global<T, const RANK: usize, O = RowMajor, const BOX: usize = 64> {
+    pub(super) map: *const u8,
+    pub(super) pointer: *mut T,
+    pub(super) strides: [u64; RANK],
+    pub(super) shape: [u32; RANK],
+    pub(super) align: u32,
+    pub(super) tma: bool,
+    order: PhantomData<O>,
+}
+
+impl<T, const RANK: usize, O, const BOX: usize> Clone for Global<T, RANK, O, BOX> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, const RANK: usize, O, const BOX: usize> Copy for Global<T, RANK, O, BOX> {}
+
+/// A tensor of `RANK` dimensions in global memory that a kernel reads and writes.
+pub struct GlobalMut<T, const RANK: usize, O = RowMajor, const BOX: usize = 64>(
+    pub(super) Global<T, RANK, O, BOX>,
+);
+
+/// One tile of a tensor, to be copied from; what lies outside the tensor reads as zero.
+pub struct GlobalTile<T, const RANK: usize, O = RowMajor, const BOX: usize = 64> {
+    pub(super) of: Global<T, RANK, O, BOX>,
+    pub(super) index: [u32; RANK],
+}
+
+/// One tile of a tensor, to be copied to; what lies outside the tensor is not stored.
+pub struct GlobalTileMut<T, const RANK: usize, O = RowMajor, const BOX: usize = 64>(
+    pub(super) GlobalTile<T, RANK, O, BOX>,
+);
+
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> Global<T, RANK, O, BOX> {
+    const MATRIX: () = assert!(RANK >= 2 && RANK <= 5, "tensors in global memory have 2 to 5 dimensions");
+
+    /// Elements in each dimension.
+    #[inline(always)]
+    pub fn shape(&self) -> [u32; RANK] {
+        self.shape
+    }
+    /// Rows of each of its matrices.
+    #[inline(always)]
+    pub fn rows(&self) -> u32 {
+        self.shape[RANK - 2]
+    }
+    /// Columns of each of its matrices.
+    #[inline(always)]
+    pub fn cols(&self) -> u32 {
+        self.shape[RANK - 1]
+    }
+    /// The tile at `index`: the leading dimensions in elements, the last two in tiles.
+    #[inline(always)]
+    pub fn tile(self, index: [u32; RANK]) -> GlobalTile<T, RANK, O, BOX> {
+        const { Self::MATRIX };
+        GlobalTile { of: self, index }
+    }
+}
+
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalMut<T, RANK, O, BOX> {
+    /// Elements in each dimension.
+    #[inline(always)]
+    pub fn shape(&self) -> [u32; RANK] {
+        self.0.shape()
+    }
+    /// The tile at `index`, to be written: the leading dimensions in elements, the last two in tiles.
+    #[inline(always)]
+    pub fn tile(&mut self, index: [u32; RANK]) -> GlobalTileMut<T, RANK, O, BOX> {
+        GlobalTileMut(self.0.tile(index))
+    }
+    /// The tile at `index`, to be read.
+    #[inline(always)]
+    pub fn read(&self, index: [u32; RANK]) -> GlobalTile<T, RANK, O, BOX> {
+        self.0.tile(index)
+    }
+}
+
+/// Where a tile of `R` x `C` begins, and how far the tensor reaches from there.
+#[derive(Clone, Copy)]
+pub(super) struct Window<T> {
+    /// The tile's first element.
+    pub(super) pointer: *mut T,
+    /// Elements between rows.
+    pub(super) row_stride: u64,
+    /// Elements between columns.
+    pub(super) col_stride: u64,
+    /// Rows of the tile that are inside the tensor.
+    pub(super) rows: u32,
+    /// Columns of the tile that are inside the tensor.
+    pub(super) cols: u32,
+}
+
+impl<T: Element> Window<T> {
+    /// The address of (row, col): inside the tensor if row < rows and col < cols.
+    #[inline(always)]
+    pub(super) fn at(&self, row: u32, col: u32) -> *mut T {
+        self.pointer.wrapping_add((row as u64 * self.row_stride + col as u64 * self.col_stride) as usize)
+    }
+    /// The part of the window that begins at (row, col).
+    #[inline(always)]
+    pub(super) fn from(&self, row: u32, col: u32) -> Self {
+        Window {
+            pointer: self.at(row, col),
+            rows: self.rows.saturating_sub(row),
+            cols: self.cols.saturating_sub(col),
+            ..*self
+        }
+    }
+    /// The bits of the element at (row, col); zero outside the tensor.
+    #[inline(always)]
+    pub(super) fn read(&self, row: u32, col: u32) -> T {
+        let (at, inside) = (self.at(row, col), row < self.rows && col < self.cols);
+        // SAFETY: the tensor's host view says that its elements are readable and aligned.
+        T::from_bits(unsafe {
+            if T::BYTES == 2 {
+                global::ld_global_u16_if(at.cast(), inside) as u32
+            } else {
+                global::ld_global_u32_if(at.cast(), inside)
+            }
+        })
+    }
+    /// Stores the element at (row, col), unless that is outside the tensor.
+    #[inline(always)]
+    pub(super) fn write(&self, row: u32, col: u32, x: T) {
+        let (at, inside) = (self.at(row, col), row < self.rows && col < self.cols);
+        // SAFETY: the tensor's host view says that its elements are writable and aligned.
+        unsafe {
+            if T::BYTES == 2 {
+                global::st_global_u16_if(at.cast(), x.bits() as u16, inside)
+            } else {
+                global::st_global_u32_if(at.cast(), x.bits(), inside)
+            }
+        }
+    }
+}
+
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RANK, O, BOX> {
+    /// The tile's first row and column.
+    #[inline(always)]
+    pub(super) fn corner(&self, r: usize, c: usize) -> (u32, u32) {
+        (self.index[RANK - 2] * r as u32, self.index[RANK - 1] * c as u32)
+    }
+
+    #[inline(always)]
+    pub(super) fn window(&self, r: usize, c: usize) -> Window<T> {
+        let (row, col) = self.corner(r, c);
+        let mut offset = row as u64 * self.of.strides[RANK - 2] + col as u64 * self.of.strides[RANK - 1];
+        let mut lead = 0;
+        while lead < RANK - 2 {
+            offset += self.index[lead] as u64 * self.of.strides[lead];
+            lead += 1;
+        }
+        Window {
+            pointer: self.of.pointer.wrapping_add(offset as usize),
+            row_stride: self.of.strides[RANK - 2],
+            col_stride: self.of.strides[RANK - 1],
+            rows: self.of.shape[RANK - 2].saturating_sub(row),
+            cols: self.of.shape[RANK - 1].saturating_sub(col),
+        }
+    }
+
+    /// The coordinates of the TMA box that begins `across` lines and `along` elements into the tile.
+    #[inline(always)]
+    pub(super) fn box_at(&self, r: usize, c: usize, across: u32, along: u32) -> [u32; RANK] {
+        let (row, col) = self.corner(r, c);
+        let mut coords = [0; RANK];
+        (coords[0], coords[1]) = if O::ROW_MAJOR { (col + along, row + across) } else { (row + along, col + across) };
+        let mut lead = 0;
+        while lead < RANK - 2 {
+            coords[RANK - 1 - lead] = self.index[lead];
+            lead += 1;
+        }
+        coords
+    }
+}
+
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> KernelArg for Global<T, RANK, O, BOX> {
+    type Abi = GlobalAbi<T, RANK>;
+
+    #[inline(always)]
+    unsafe fn load(at: *const GlobalAbi<T, RANK>) -> Self {
+        // SAFETY: the caller passes an initialised parameter; the map is used in place, not copied.
+        unsafe {
+            Global {
+                map: (&raw const (*at).map).cast(),
+                pointer: (*at).address as *mut T,
+                strides: (*at).strides,
+                shape: (*at).shape,
+                align: (*at).align,
+                tma: (*at).tma != 0,
+                order: PhantomData,
+            }
+        }
+    }
+}
+
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalArg<RANK> for Global<T, RANK, O, BOX> {
+    type Element = T;
+    const ROW_MAJOR: bool = O::ROW_MAJOR;
+    const BOX_ROWS: u32 = BOX as u32;
+}
+
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> KernelArg for GlobalMut<T, RANK, O, BOX> {
+    type Abi = GlobalAbi<T, RANK>;
+
+    #[inline(always)]
+    unsafe fn load(at: *const GlobalAbi<T, RANK>) -> Self {
+        // SAFETY: passed on to the caller.
+        GlobalMut(unsafe { KernelArg::load(at) })
+    }
+}
+
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalArg<RANK> for GlobalMut<T, RANK, O, BOX> {
+    type Element = T;
+    const ROW_MAJOR: bool = O::ROW_MAJOR;
+    const BOX_ROWS: u32 = BOX as u32;
+}

@@ -1,0 +1,359 @@
+//! From registers to global memory, through staging buffers in shared memory.
+
+use core::marker::PhantomData;
+
+use super::global::Window;
+use super::{Fragment, GlobalTileMut};
+use crate::arch::special::{thread_x, thread_x_volatile};
+use crate::arch::tma::{self, Coords};
+use crate::arch::{global, shared, stmatrix, sync};
+use crate::layout::element::pack;
+use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf};
+use crate::layout::{Element, FragmentLayout, Major, Registers, SharedLayout, Swizzle, Warpgroups, Warps};
+
+/// The staging buffers through which fragments of `T` are stored.
+pub struct Output<T, const M: usize, const N: usize, L: OutputLayout<M, N>> {
+    base: u32,
+    kind: PhantomData<(T, L)>,
+}
+
+/// A fragment layout that knows how to be stored.
+pub trait OutputLayout<const M: usize, const N: usize>: FragmentLayout<M, N> {
+    /// Bytes of shared memory for staging.
+    const STAGING_BYTES: u32;
+
+    /// Stores a fragment whose tile is row-major.
+    ///
+    /// # Safety
+    /// `staging` is `STAGING_BYTES` of shared memory that only `store` uses; the threads that hold the
+    /// fragment execute it converged.
+    #[doc(hidden)]
+    unsafe fn store<T, O, const RANK: usize, const BOX: usize>(
+        staging: u32,
+        regs: &Self::Regs<T>,
+        tile: &GlobalTileMut<T, RANK, O, BOX>,
+    ) where
+        T: Element,
+        O: Major,
+        [u32; RANK]: Coords;
+
+    /// Waits until nothing reads the staging buffers any more.
+    ///
+    /// # Safety
+    /// The threads that hold fragments execute it.
+    #[doc(hidden)]
+    unsafe fn finish();
+}
+
+impl<T: Element, const M: usize, const N: usize, L: OutputLayout<M, N>> Output<T, M, N, L> {
+    #[inline(always)]
+    pub(super) fn new(base: u32) -> Self {
+        Output { base, kind: PhantomData }
+    }
+
+    /// Stores the fragment; elements outside the tensor are not stored.
+    ///
+    /// The buffers are free again when the next `store` needs them: a store overlaps with what follows it.
+    #[inline(always)]
+    pub fn store<O, const RANK: usize, const BOX: usize>(
+        &mut self,
+        fragment: Fragment<T, M, N, L>,
+        tile: GlobalTileMut<T, RANK, O, BOX>,
+    ) where
+        O: Major,
+        [u32; RANK]: Coords,
+    {
+        if thread_x() >= L::THREADS {
+            return;
+        }
+        if O::ROW_MAJOR {
+            // SAFETY: the buffers are this output's; `&mut self` says that nothing else stores through them.
+            unsafe { L::store(self.base, &fragment.regs, &tile) }
+        } else {
+            store_directly::<T, L, M, N>(&fragment.regs, &tile.0.window(M, N))
+        }
+    }
+}
+
+impl<T, const M: usize, const N: usize, L: OutputLayout<M, N>> Drop for Output<T, M, N, L> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if thread_x() < L::THREADS {
+            // SAFETY: the kernel drops its output at its end, in all threads.
+            unsafe { L::finish() }
+        }
+    }
+}
+
+/// Stores every register by itself: where a tile's columns are contiguous, its threads' rows are neighbours.
+#[inline(always)]
+fn store_directly<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    regs: &L::Regs<T>,
+    window: &Window<T>,
+) {
+    let (row, col) = L::coord(thread_x_volatile(), 0);
+    let window = window.from(row, col);
+    let mut i = 0;
+    while i < L::Regs::<T>::LEN {
+        let (row, col) = L::offset(i);
+        window.write(row, col, regs.get(i));
+        i += 1;
+    }
+}
+
+/// Copies `rows` lines of `width` elements from staging to the tensor, `threads` lanes side by side.
+///
+/// # Safety
+/// The staged elements are visible to these threads.
+#[inline(always)]
+unsafe fn drain<T: Element, S: SharedLayout>(
+    staging: u32,
+    (rows, width): (u32, u32),
+    (row0, col0): (u32, u32),
+    window: &Window<T>,
+    (thread, threads): (u32, u32),
+) {
+    let line = width * T::BYTES as u32;
+    // The bound is read at run time, so that the loop is not unrolled: it is not on the fast path.
+    let inside = window.rows.saturating_sub(row0).min(rows) * width;
+    let mut i = thread;
+    while i < inside {
+        let (row, col) = (i / width, i % width);
+        let at = staging + S::offset(rows, line, row, col * T::BYTES as u32);
+        // SAFETY: inside the staging buffer.
+        let bits = unsafe { if T::BYTES == 2 { shared::load_u16(at) as u32 } else { shared::load_u32(at) } };
+        window.write(row0 + row, col0 + col, T::from_bits(bits));
+        i += threads;
+    }
+}
+
+/// Bytes of a staged line.
+const LINE: u32 = 128;
+/// Rows that a warpgroup stages at a time.
+const ROWS: u32 = 64;
+/// Staging buffers a warpgroup: one is stored while the next is filled.
+const BUFFERS: u32 = 2;
+/// The named barrier of warpgroup 0; its neighbours' follow.
+const WARPGROUP_BARRIER: u32 = 1;
+
+/// Columns of one staged buffer: a line, or the fragment's width if that is less.
+const fn staged_columns(width: usize, bytes: usize) -> u32 {
+    let line = LINE as usize / bytes;
+    if width < line { width as u32 } else { line as u32 }
+}
+
+/// Stores rows 16 `warp` to 16 `warp` + 15 of a block's columns from `chunk` on into a staging buffer.
+///
+/// 16-bit elements go by `stmatrix` (sm_90), four 8 x 8 matrices at a time.
+///
+/// # Safety
+/// The warp's lanes execute it converged; nobody reads the buffer.
+#[inline(always)]
+unsafe fn stage<T: Element, R: Registers<T>>(buffer: u32, regs: &R, chunk: u32, columns: u32, warp: u32, lane: u32) {
+    let at = |row: u32, byte: u32| buffer + Swizzle::<128>::offset(ROWS, LINE, row, byte);
+    let first = chunk * columns / 2;
+    // SAFETY: passed on; every address is inside the buffer.
+    unsafe {
+        if T::BYTES == 2 {
+            let mut piece = 0;
+            while piece < columns / 8 {
+                let i = |q: u32| {
+                    let r = (first + piece * 4 + q) as usize;
+                    pack([regs.get(r), regs.get(r + 1)])
+                };
+                let at = at(warp * 16 + lane % 16, (piece + lane / 16) * 16);
+                stmatrix::x4(at, [i(0), i(2), i(4), i(6)]);
+                piece += 2;
+            }
+        } else {
+            let mut pair = 0;
+            while pair < columns / 4 {
+                let r = (first + pair * 2) as usize;
+                let row = warp * 16 + lane / 4 + pair % 2 * 8;
+                let byte = (pair / 2 * 8 + lane % 4 * 2) * 4;
+                shared::store_u32x2(at(row, byte), [regs.get(r).bits(), regs.get(r + 1).bits()]);
+                pair += 1;
+            }
+        }
+    }
+}
+
+impl<const M: usize, const N: usize, const WM: usize, const WN: usize> OutputLayout<M, N> for Warpgroups<WM, WN>
+where
+    RowsOf<64>: RowBlocks<M, WM>,
+    ColumnsOf: ColumnBlocks<N, WN>,
+{
+    const STAGING_BYTES: u32 = (WM * WN) as u32 * BUFFERS * ROWS * LINE;
+
+    #[inline(always)]
+    unsafe fn store<T, O, const RANK: usize, const BOX: usize>(
+        staging: u32,
+        regs: &Self::Regs<T>,
+        tile: &GlobalTileMut<T, RANK, O, BOX>,
+    ) where
+        T: Element,
+        O: Major,
+        [u32; RANK]: Coords,
+    {
+        let columns = staged_columns(N / WN, T::BYTES);
+        if columns % 16 != 0 {
+            return store_directly::<T, Self, M, N>(regs, &tile.0.window(M, N));
+        }
+        let thread = thread_x_volatile();
+        let unit = crate::arch::warp::uniform(thread / 128);
+        let (warp, lane) = (crate::arch::warp::uniform(thread / 32) % 4, thread % 32);
+        let chunks = (N / WN) as u32 / columns;
+        let staging = staging + unit * BUFFERS * ROWS * LINE;
+        let by_tma = tile.0.of.tma && columns * T::BYTES as u32 == LINE && BOX as u32 == ROWS;
+        let mut step = 0;
+        while step < chunks * (M / WM / 64) as u32 {
+            let (block, chunk) = (step / chunks, step % chunks);
+            let row = unit / WN as u32 * (M / WM) as u32 + block * ROWS;
+            let col = unit % WN as u32 * (N / WN) as u32 + chunk * columns;
+            let buffer = staging + step % BUFFERS * ROWS * LINE;
+            // SAFETY: a buffer is filled again after the store that read it, one warpgroup barrier later; the
+            // fence makes it visible to TMA before the barrier behind which one thread stores it.
+            unsafe {
+                if thread % 128 == 0 {
+                    tma::bulk_wait_read::<{ BUFFERS - 1 }>();
+                }
+                sync::bar_sync(WARPGROUP_BARRIER + unit, 128);
+                stage::<T, _>(buffer, &block_of(regs, block as usize), chunk, columns, warp, lane);
+                sync::fence_proxy_async_shared();
+                sync::bar_sync(WARPGROUP_BARRIER + unit, 128);
+                if by_tma {
+                    if thread % 128 == 0 {
+                        tile.0.box_at(M, N, row, col).store(tile.0.of.map, buffer);
+                        tma::bulk_commit();
+                    }
+                } else {
+                    let window = tile.0.window(M, N);
+                    drain::<T, Swizzle<128>>(buffer, (ROWS, columns), (row, col), &window, (thread % 128, 128));
+                }
+            }
+            step += 1;
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn finish() {
+        // SAFETY: waits for this thread's own stores.
+        unsafe {
+            if thread_x() % 128 == 0 {
+                tma::bulk_wait_read::<0>();
+            }
+        }
+    }
+}
+
+/// One block's registers.
+#[inline(always)]
+fn block_of<T: Copy, I: Registers<T>, O: Registers<I>>(
+    regs: &crate::layout::registers::Nested<O, I>,
+    block: usize,
+) -> I {
+    regs.blocks.get(block)
+}
+
+/// Rows that a warp stages at a time.
+const WARP_ROWS: u32 = 16;
+
+impl<const M: usize, const N: usize, const WM: usize, const WN: usize> OutputLayout<M, N> for Warps<WM, WN>
+where
+    RowsOf<16>: RowBlocks<M, WM>,
+    ColumnsOf: ColumnBlocks<N, WN>,
+{
+    const STAGING_BYTES: u32 = (WM * WN) as u32 * WARP_ROWS * LINE;
+
+    #[inline(always)]
+    unsafe fn store<T, O, const RANK: usize, const BOX: usize>(
+        staging: u32,
+        regs: &Self::Regs<T>,
+        tile: &GlobalTileMut<T, RANK, O, BOX>,
+    ) where
+        T: Element,
+        O: Major,
+        [u32; RANK]: Coords,
+    {
+        let columns = staged_columns(N / WN, T::BYTES);
+        let thread = thread_x_volatile();
+        let (warp, lane) = (thread / 32, thread % 32);
+        let chunks = (N / WN) as u32 / columns;
+        let buffer = staging + warp * WARP_ROWS * LINE;
+        let window = tile.0.window(M, N);
+        let mut step = 0;
+        while step < chunks * (M / WM / 16) as u32 {
+            let (block, chunk) = (step / chunks, step % chunks);
+            let row = warp / WN as u32 * (M / WM) as u32 + block * WARP_ROWS;
+            let col = warp % WN as u32 * (N / WN) as u32 + chunk * columns;
+            // SAFETY: the buffer is the warp's own, written and read between warp barriers.
+            unsafe {
+                sync::sync_warp();
+                stage_warp::<T, _>(buffer, &block_of(regs, block as usize), chunk, columns, lane);
+                sync::sync_warp();
+                drain_warp::<T>(buffer, columns, (row, col), &window, tile.0.of.align, lane);
+            }
+            step += 1;
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn finish() {}
+}
+
+/// Stores a warp's 16 rows of a block's columns from `chunk` on into its buffer.
+///
+/// # Safety
+/// The warp's lanes execute it converged; nobody reads the buffer.
+#[inline(always)]
+unsafe fn stage_warp<T: Element, R: Registers<T>>(buffer: u32, regs: &R, chunk: u32, columns: u32, lane: u32) {
+    let at = |row: u32, byte: u32| buffer + Swizzle::<128>::offset(WARP_ROWS, LINE, row, byte);
+    let first = chunk * columns / 2;
+    let mut pair = 0;
+    while pair < columns / 4 {
+        let r = (first + pair * 2) as usize;
+        let row = lane / 4 + pair % 2 * 8;
+        let byte = (pair / 2 * 8 + lane % 4 * 2) * T::BYTES as u32;
+        // SAFETY: passed on; the address is inside the buffer.
+        unsafe {
+            if T::BYTES == 2 {
+                shared::store_u32(at(row, byte), pack([regs.get(r), regs.get(r + 1)]));
+            } else {
+                shared::store_u32x2(at(row, byte), [regs.get(r).bits(), regs.get(r + 1).bits()]);
+            }
+        }
+        pair += 1;
+    }
+}
+
+/// Copies a warp's buffer to the tensor: 16 bytes a lane where address and bounds allow it.
+///
+/// # Safety
+/// The staged elements are visible to the warp.
+#[inline(always)]
+unsafe fn drain_warp<T: Element>(
+    buffer: u32,
+    columns: u32,
+    (row0, col0): (u32, u32),
+    window: &Window<T>,
+    align: u32,
+    lane: u32,
+) {
+    let per_piece = 16 / T::BYTES as u32;
+    let whole = row0 + WARP_ROWS <= window.rows && col0 + columns <= window.cols;
+    // SAFETY: passed on; whole pieces are inside the tensor and aligned as its host view says.
+    unsafe {
+        if align >= 16 && window.col_stride == 1 && whole && columns % per_piece == 0 {
+            let pieces = columns / per_piece;
+            let mut i = lane;
+            while i < WARP_ROWS * pieces {
+                let (row, piece) = (i / pieces, i % pieces);
+                let value = shared::load_u32x4(buffer + Swizzle::<128>::offset(WARP_ROWS, LINE, row, piece * 16));
+                global::st_global_u32x4(window.at(row0 + row, col0 + piece * per_piece).cast(), value);
+                i += 32;
+            }
+        } else {
+            drain::<T, Swizzle<128>>(buffer, (WARP_ROWS, columns), (row0, col0), window, (lane, 32));
+        }
+    }
+}

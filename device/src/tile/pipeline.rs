@@ -1,0 +1,246 @@
+//! The pipelined loop: loads run ahead of computation by the stages of a ring.
+
+use core::marker::PhantomData;
+use core::ops::Range;
+
+use super::schedule::Access;
+use super::{Accumulator, Fill, Full, GlobalTile, Multistage, Pending, Schedule, WarpSpecialized, copy};
+use crate::arch::special::thread_x;
+use crate::arch::tma::Coords;
+use crate::arch::{cp_async, mbarrier, sync, wgmma};
+use crate::layout::{Element, Major, SharedLayout};
+
+/// The named barrier that the roles of a CTA meet at when a pipeline opens.
+const OPENING: u32 = 0;
+
+/// A ring of `N` stages on schedule `P`, with its position, which goes on from loop to loop.
+pub struct Pipeline<P, const N: usize> {
+    base: u32,
+    stage: u32,
+    phase: u32,
+    schedule: PhantomData<P>,
+}
+
+impl<P: Schedule, const N: usize> Pipeline<P, N> {
+    #[inline(always)]
+    pub(super) fn new(base: u32) -> Self {
+        const { assert!(N >= 2, "a pipeline has at least 2 stages") };
+        Pipeline { base, stage: 0, phase: 0, schedule: PhantomData }
+    }
+
+    /// The barrier that completes when the current stage is full.
+    #[inline(always)]
+    fn full(&self) -> u32 {
+        self.base + self.stage * 8
+    }
+    /// The barrier that completes when the consumers have left `stage`.
+    #[inline(always)]
+    fn empty(&self, stage: u32) -> u32 {
+        self.base + (N as u32 + stage) * 8
+    }
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.stage += 1;
+        if self.stage == N as u32 {
+            self.stage = 0;
+            self.phase ^= 1;
+        }
+    }
+
+    /// For each k of `steps`: `load(stage, k)` fills a stage, `compute(d, stage, k)` reads it when it is full.
+    ///
+    /// Loads run up to `N - 1` steps ahead; one step's gemms run while the next step is issued. Returns
+    /// the accumulator when all its gemms are done.
+    #[inline(always)]
+    pub fn run<D: Accumulator>(
+        &mut self,
+        steps: Range<u32>,
+        d: D,
+        load: impl for<'s> FnMut(Fill<'s, P>, u32),
+        compute: impl for<'s> FnMut(D::Issued, Full<'s>, u32) -> D::Issued,
+    ) -> D {
+        P::run_pipeline(self, steps, d, load, compute)
+    }
+}
+
+impl<const W: usize> Schedule for WarpSpecialized<W> {
+    /// The stage's full barrier.
+    type Ticket = u32;
+    const CONSUMERS: u32 = 128 * W as u32;
+
+    /// A full and an empty barrier.
+    const STAGE_BYTES: u32 = 2 * 8;
+
+    #[inline(always)]
+    unsafe fn open<const N: usize>(base: u32) {
+        // SAFETY: one thread initialises the barriers, and nobody uses them before the roles met; the
+        // producer is one thread of its warp, the others have exited, so its warp counts whole.
+        unsafe {
+            if thread_x() == 0 {
+                let mut stage = 0;
+                while stage < N as u32 {
+                    mbarrier::init(base + stage * 8, 1);
+                    mbarrier::init(base + (N as u32 + stage) * 8, W as u32);
+                    stage += 1;
+                }
+                sync::fence_mbarrier_init();
+            }
+            sync::barrier_sync(OPENING, Self::CONSUMERS + 32);
+            sync::griddep_launch_dependents();
+            sync::griddep_wait();
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load<T, O, L, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
+        from: GlobalTile<T, RANK, O, BOX>,
+        to: u32,
+        barrier: u32,
+    ) where
+        T: Element,
+        O: Major,
+        L: SharedLayout,
+        [u32; RANK]: Coords,
+    {
+        // SAFETY: passed on.
+        unsafe { copy::tma_load::<T, O, L, RANK, BOX, R, C>(from, to, barrier) }
+    }
+
+    #[inline(always)]
+    fn run_pipeline<D: Accumulator, const N: usize>(
+        pipeline: &mut Pipeline<Self, N>,
+        steps: Range<u32>,
+        d: D,
+        mut load: impl for<'s> FnMut(Fill<'s, Self>, u32),
+        mut compute: impl for<'s> FnMut(D::Issued, Full<'s>, u32) -> D::Issued,
+    ) -> D {
+        let mut d = d.start();
+        let mut k = steps.start;
+        // SAFETY: a full stage is read until its release, an empty one written until its barrier completes;
+        // one thread a consumer warpgroup releases, after the gemms that read the stage are done.
+        unsafe {
+            if thread_x() < Self::CONSUMERS {
+                let releases = thread_x() % 128 == 0;
+                let mut last = None;
+                while k < steps.end {
+                    mbarrier::wait(pipeline.full(), pipeline.phase);
+                    d = compute(d, Full { stage: pipeline.stage, turn: PhantomData }, k);
+                    wgmma::commit();
+                    wgmma::wait::<1>();
+                    if let Some(stage) = last
+                        && releases
+                    {
+                        mbarrier::arrive(pipeline.empty(stage));
+                    }
+                    last = Some(pipeline.stage);
+                    pipeline.advance();
+                    k += 1;
+                }
+                d.settle();
+                if let Some(stage) = last
+                    && releases
+                {
+                    mbarrier::arrive(pipeline.empty(stage));
+                }
+            } else {
+                while k < steps.end {
+                    mbarrier::wait(pipeline.empty(pipeline.stage), pipeline.phase ^ 1);
+                    let barrier = pipeline.full();
+                    load(Fill { stage: pipeline.stage, ticket: barrier, turn: PhantomData }, k);
+                    mbarrier::arrive(barrier);
+                    pipeline.advance();
+                    k += 1;
+                }
+            }
+            d.done()
+        }
+    }
+}
+
+impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
+    type Ticket = ();
+    const CONSUMERS: u32 = 32 * W as u32;
+
+    const STAGE_BYTES: u32 = 0;
+
+    #[inline(always)]
+    unsafe fn open<const N: usize>(_base: u32) {}
+
+    #[inline(always)]
+    unsafe fn load<T, O, L, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
+        from: GlobalTile<T, RANK, O, BOX>,
+        to: u32,
+        _ticket: (),
+    ) where
+        T: Element,
+        O: Major,
+        L: SharedLayout,
+        [u32; RANK]: Coords,
+    {
+        // SAFETY: passed on.
+        unsafe {
+            if A::VECTORS {
+                copy::vector_load::<T, O, L, RANK, BOX, R, C>(from, to, Self::CONSUMERS)
+            } else {
+                copy::element_load::<T, O, L, RANK, BOX, R, C>(from, to, Self::CONSUMERS)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn run_pipeline<D: Accumulator, const N: usize>(
+        _pipeline: &mut Pipeline<Self, N>,
+        steps: Range<u32>,
+        d: D,
+        mut load: impl for<'s> FnMut(Fill<'s, Self>, u32),
+        mut compute: impl for<'s> FnMut(D::Issued, Full<'s>, u32) -> D::Issued,
+    ) -> D {
+        let mut d = d.start();
+        let mut ahead = steps.start;
+        let (mut filled, mut k, mut stage) = (0, steps.start, 0);
+        // SAFETY: a stage is read after its copies were waited for by all threads, and filled again after
+        // all threads met once more behind its last read; every thread commits one group a step.
+        unsafe {
+            sync::syncthreads();
+            while filled < N as u32 - 1 {
+                if ahead < steps.end {
+                    load(Fill { stage: filled, ticket: (), turn: PhantomData }, ahead);
+                }
+                cp_async::commit();
+                filled += 1;
+                ahead += 1;
+            }
+            while k < steps.end {
+                wait_for_all_but(N - 2);
+                sync::syncthreads();
+                if ahead < steps.end {
+                    load(Fill { stage: filled, ticket: (), turn: PhantomData }, ahead);
+                }
+                cp_async::commit();
+                d = compute(d, Full { stage, turn: PhantomData }, k);
+                filled = if filled + 1 == N as u32 { 0 } else { filled + 1 };
+                stage = if stage + 1 == N as u32 { 0 } else { stage + 1 };
+                ahead += 1;
+                k += 1;
+            }
+            d.settle();
+            d.done()
+        }
+    }
+}
+
+/// `cp.async.wait_group`, whose operand is an immediate, for a count that is constant after inlining.
+#[inline(always)]
+fn wait_for_all_but(groups: usize) {
+    // SAFETY: waiting has no preconditions.
+    unsafe {
+        match groups {
+            0 => cp_async::wait::<0>(),
+            1 => cp_async::wait::<1>(),
+            2 => cp_async::wait::<2>(),
+            3 => cp_async::wait::<3>(),
+            4 => cp_async::wait::<4>(),
+            _ => cp_async::wait::<5>(),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! How the warps of a CTA share a kernel's body: the two schedules that a kernel can be compiled for.
+
+use core::marker::PhantomData;
+use core::ops::Range;
+
+use super::{Accumulator, Fill, Full, GlobalTile, Pipeline};
+use crate::arch::special::thread_x;
+use crate::arch::sync;
+use crate::arch::tma::Coords;
+use crate::kernel::{Arch, Program};
+use crate::layout::{Element, Major, SharedLayout};
+
+/// A program of warps that the tile operations know how to run on.
+///
+/// [`WarpSpecialized`] for Hopper, [`Multistage`] for everything since Ampere; kernels are generic over it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a schedule of warps",
+    note = "schedules are WarpSpecialized<W> and Multistage<W>"
+)]
+pub trait Schedule: Program + Sized + 'static {
+    /// What a copy into a stage completes on.
+    type Ticket: Copy;
+    /// Threads that hold fragments: 0 to `CONSUMERS` of the CTA.
+    const CONSUMERS: u32;
+    /// Bytes of shared memory that each stage of a pipeline takes beside its tiles.
+    const STAGE_BYTES: u32;
+
+    /// Makes a ring's barriers at shared address `base`.
+    ///
+    /// # Safety
+    /// Called by every role of the CTA with the same `base`, which nothing else uses.
+    #[doc(hidden)]
+    unsafe fn open<const N: usize>(base: u32);
+
+    /// Copies a tile into a stage that is being filled.
+    ///
+    /// # Safety
+    /// `to` is a tile of type `Shared<T, R, C, L, O>` in a stage that is this role's to fill, with its ticket.
+    #[doc(hidden)]
+    unsafe fn load<T, O, L, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
+        from: GlobalTile<T, RANK, O, BOX>,
+        to: u32,
+        ticket: Self::Ticket,
+    ) where
+        T: Element,
+        O: Major,
+        L: SharedLayout,
+        [u32; RANK]: Coords;
+
+    /// The body of [`Pipeline::run`].
+    #[doc(hidden)]
+    fn run_pipeline<D: Accumulator, const N: usize>(
+        pipeline: &mut Pipeline<Self, N>,
+        steps: Range<u32>,
+        d: D,
+        load: impl for<'s> FnMut(Fill<'s, Self>, u32),
+        compute: impl for<'s> FnMut(D::Issued, Full<'s>, u32) -> D::Issued,
+    ) -> D;
+}
+
+/// Hopper: `W` consumer warpgroups, and behind them a producer warpgroup, one thread of which issues TMA.
+///
+/// The body is instantiated twice, once for each role; tile operations with side effects test the
+/// role, which the compiler folds in each copy. The producer gives registers to the consumers (`setmaxnreg`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WarpSpecialized<const W: usize>;
+
+impl<const W: usize> Program for WarpSpecialized<W> {
+    const ARCH: Arch = Arch::Sm90a;
+    const THREADS: u32 = 128 * (W as u32 + 1);
+
+    #[inline(always)]
+    unsafe fn run(body: impl FnOnce()) {
+        const { assert!(W >= 1 && W <= 3, "1 to 3 consumer warpgroups") };
+        let consumers = 128 * W as u32;
+        let thread = thread_x();
+        // SAFETY: every warp of a warpgroup executes the same setmaxnreg once; the amounts sum to what the
+        // launch allocated: 168 * 384 = 128 * (40 + 2 * 232), 128 * 512 = 128 * (32 + 3 * 160).
+        unsafe {
+            if thread >= consumers {
+                match W {
+                    2 => sync::setmaxnreg_dec::<40>(),
+                    3 => sync::setmaxnreg_dec::<32>(),
+                    _ => {}
+                }
+                if thread == consumers {
+                    body()
+                }
+            } else {
+                match W {
+                    2 => sync::setmaxnreg_inc::<232>(),
+                    3 => sync::setmaxnreg_inc::<160>(),
+                    _ => {}
+                }
+                body()
+            }
+        }
+    }
+}
+
+/// How [`Multistage`] reads global memory.
+pub trait Access: Copy + Default + 'static {
+    /// True when tensors are read by 16-byte `cp.async`, false when element by element.
+    const VECTORS: bool;
+}
+
+/// 16-byte copies: one stride is 1, the address and the other strides are multiples of 16 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Vectors;
+
+/// Element by element, each with a bounds test: any strides, any alignment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Elements;
+
+impl Access for Vectors {
+    const VECTORS: bool = true;
+}
+
+impl Access for Elements {
+    const VECTORS: bool = false;
+}
+
+/// Ampere and later: all of `W` warps load and compute, with `cp.async` running ahead by the stages of the ring.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Multistage<const W: usize, A = Vectors>(PhantomData<A>);
+
+impl<const W: usize, A: Access> Program for Multistage<W, A> {
+    const ARCH: Arch = Arch::Sm80;
+    const THREADS: u32 = 32 * W as u32;
+
+    #[inline(always)]
+    unsafe fn run(body: impl FnOnce()) {
+        // SAFETY: the kernel was launched with THREADS threads.
+        unsafe { core::hint::assert_unchecked(thread_x() < Self::THREADS) };
+        body()
+    }
+}

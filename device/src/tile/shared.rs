@@ -1,0 +1,116 @@
+//! Tiles in shared memory, in rings of stages.
+
+use core::marker::PhantomData;
+
+use super::Schedule;
+use crate::layout::{Element, Major, RowMajor, SharedLayout};
+
+/// The type of an `R` x `C` tile in shared memory, laid out by `L`, with the dimension that `O` names contiguous.
+///
+/// Leave `L` and `O` as `_`: `O` follows from the tensor that is copied in, `L` from the gemm that reads it.
+pub struct Shared<T, const R: usize, const C: usize, L, O = RowMajor>(PhantomData<(T, L, O)>);
+
+/// A tile type's extent in memory.
+pub trait SharedTile {
+    /// Bytes that one tile takes.
+    fn bytes() -> u32;
+}
+
+impl<T: Element, const R: usize, const C: usize, L: SharedLayout, O: Major> Shared<T, R, C, L, O> {
+    /// Lines along the contiguous dimension.
+    pub const LINES: u32 = if O::ROW_MAJOR { R as u32 } else { C as u32 };
+    /// Bytes of a line.
+    pub const LINE: u32 = (if O::ROW_MAJOR { C } else { R } * T::BYTES) as u32;
+}
+
+impl<T: Element, const R: usize, const C: usize, L: SharedLayout, O: Major> SharedTile for Shared<T, R, C, L, O> {
+    #[inline(always)]
+    fn bytes() -> u32 {
+        L::size(Self::LINES, Self::LINE)
+    }
+}
+
+/// `N` tiles of type `S` in shared memory, one a stage.
+pub struct Ring<S, const N: usize> {
+    pub(super) base: u32,
+    pub(super) tile: PhantomData<S>,
+}
+
+/// A stage that is being filled: its tiles are write-only, and complete on its barrier.
+pub struct Fill<'s, P: Schedule> {
+    pub(super) stage: u32,
+    pub(super) ticket: P::Ticket,
+    pub(super) turn: PhantomData<&'s ()>,
+}
+
+impl<P: Schedule> Clone for Fill<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Schedule> Copy for Fill<'_, P> {}
+
+/// A stage that is full: its tiles are read-only, until its turn `'s` ends.
+#[derive(Clone, Copy)]
+pub struct Full<'s> {
+    pub(super) stage: u32,
+    pub(super) turn: PhantomData<&'s ()>,
+}
+
+/// A tile of a stage that is being filled: the destination of a copy.
+pub struct Dst<'s, S, P: Schedule> {
+    pub(super) address: u32,
+    pub(super) ticket: P::Ticket,
+    pub(super) tile: PhantomData<(&'s (), S)>,
+}
+
+/// A tile of a stage that is full: an operand.
+pub struct Src<'s, S> {
+    pub(super) address: u32,
+    pub(super) tile: PhantomData<(&'s (), S)>,
+}
+
+/// The same memory read as its transpose.
+pub struct Transposed<'s, S>(pub(super) Src<'s, S>);
+
+impl<'s, S> Src<'s, S> {
+    /// The tile read as its transpose: no data moves.
+    #[inline(always)]
+    pub fn t(self) -> Transposed<'s, S> {
+        Transposed(self)
+    }
+}
+
+/// A stage in one of its states.
+pub trait Stage {
+    /// A tile of the stage, as its state allows.
+    type View<S>;
+    /// The tile in this stage of the ring that begins at `base`.
+    #[doc(hidden)]
+    fn view<S>(self, base: u32, bytes: u32) -> Self::View<S>;
+}
+
+impl<'s, P: Schedule> Stage for Fill<'s, P> {
+    type View<S> = Dst<'s, S, P>;
+    #[inline(always)]
+    fn view<S>(self, base: u32, bytes: u32) -> Dst<'s, S, P> {
+        Dst { address: base + self.stage * bytes, ticket: self.ticket, tile: PhantomData }
+    }
+}
+
+impl<'s> Stage for Full<'s> {
+    type View<S> = Src<'s, S>;
+    #[inline(always)]
+    fn view<S>(self, base: u32, bytes: u32) -> Src<'s, S> {
+        Src { address: base + self.stage * bytes, tile: PhantomData }
+    }
+}
+
+impl<S: SharedTile, const N: usize> Ring<S, N> {
+    /// The ring's tile in `stage`: writable while the stage is being filled, readable when it is full.
+    #[inline(always)]
+    pub fn at<G: Stage>(&self, stage: G) -> G::View<S> {
+        stage.view(self.base, S::bytes())
+    }
+}
