@@ -1,0 +1,137 @@
+//! From the device crate to PTX: cargo and rustc's NVPTX backend.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::environment::clean;
+use crate::files::{hash, make_folder, while_doing};
+use crate::sources::DeviceCrate;
+use crate::toolchain::Toolchain;
+use crate::{Arch, BuildError};
+
+/// What LLVM must be told for kernels, and what each is for.
+const LLVM: [&str; 3] = [
+    // Loops over a fragment's registers must vanish: memory holds whatever is indexed by a variable.
+    "-unroll-threshold=20000",
+    // Closures that hold fragments must be inlined, for the same reason.
+    "-inline-threshold=100000",
+    // `a * b + c` is one instruction, as in CUDA.
+    "-fp-contract=fast",
+];
+
+/// One compilation.
+pub(crate) struct Job<'a> {
+    pub toolchain: &'a Toolchain,
+    pub device: &'a DeviceCrate,
+    pub arch: Arch,
+    /// The folder for all builds of this target folder.
+    pub shared: &'a Path,
+    pub features: &'a [String],
+    pub rustc_arguments: &'a [String],
+}
+
+impl Job<'_> {
+    /// Compiles and returns where the PTX is; a moment's work when nothing changed.
+    pub fn run(&self) -> Result<PathBuf, BuildError> {
+        let ptx = self.ptx_path()?;
+        self.cargo(&ptx)?;
+        if !ptx.is_file() {
+            // Cargo thinks that all is built, but someone took the file away. A path that it has not seen makes
+            // it run rustc again.
+            let other = ptx.with_extension(format!("{}.s", std::process::id()));
+            self.cargo(&other)?;
+            fs::rename(&other, &ptx).map_err(while_doing("looking for the compiled kernels:", &other))?;
+        }
+        Ok(ptx)
+    }
+
+    /// A file of its own for each crate and each way to compile it, since cargo keeps builds of all of them.
+    fn ptx_path(&self) -> Result<PathBuf, BuildError> {
+        let folder = self.shared.join("ptx").join(self.arch.target());
+        make_folder(&folder)?;
+        if folder.to_string_lossy().contains(',') {
+            let problem = format!(
+                "rustc takes no output path with a comma, and the target folder is {}",
+                folder.display()
+            );
+            return Err(BuildError::DeviceCrate { path: self.device.manifest.clone(), problem });
+        }
+        let settings = (
+            &self.device.manifest,
+            &self.toolchain.rustc,
+            &self.toolchain.version,
+            self.features,
+            self.arguments(),
+        );
+        Ok(folder.join(format!("{}-{}.s", self.device.library, hash(&settings))))
+    }
+
+    /// rustc's arguments for the device crate alone.
+    fn arguments(&self) -> Vec<String> {
+        let cfg = self.arch.cfg();
+        let mut arguments = vec![
+            "--cfg".to_owned(),
+            format!("tilewright_sm=\"{cfg}\""),
+            "--check-cfg".to_owned(),
+            "cfg(tilewright_sm, values(\"80\", \"90\"))".to_owned(),
+        ];
+        arguments.extend(LLVM.iter().map(|option| format!("-Cllvm-args={option}")));
+        arguments
+            .extend(self.features.iter().map(|feature| format!("--cfg=tilewright_feature=\"{feature}\"")));
+        arguments.extend_from_slice(self.rustc_arguments);
+        arguments
+    }
+
+    fn cargo(&self, ptx: &Path) -> Result<(), BuildError> {
+        let mut command = Command::new(&self.toolchain.cargo);
+        clean(&mut command);
+        command
+            .env("RUSTC", &self.toolchain.rustc)
+            .env("RUSTC_BOOTSTRAP", "1")
+            // Empty values also silence wrappers that cargo's configuration names.
+            .env("RUSTC_WRAPPER", "")
+            .env("RUSTC_WORKSPACE_WRAPPER", "")
+            // There is nothing to link, and on most machines no linker for it.
+            .env(
+                "CARGO_ENCODED_RUSTFLAGS",
+                format!("-Ctarget-cpu={}\x1f-Clinker={}", self.arch.target(), no_linker()),
+            )
+            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "3")
+            .env("CARGO_PROFILE_RELEASE_LTO", "fat")
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
+            .env("CARGO_PROFILE_RELEASE_PANIC", "abort")
+            .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
+            .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "false")
+            .env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "false")
+            .env("CARGO_PROFILE_RELEASE_INCREMENTAL", "false")
+            .current_dir(self.device.manifest.parent().unwrap_or(Path::new(".")))
+            .args(["rustc", "--release", "--lib", "--crate-type=cdylib"])
+            .args(["-Zbuild-std=core", "--target=nvptx64-nvidia-cuda", "--manifest-path"])
+            .arg(&self.device.manifest)
+            .arg("--target-dir")
+            // A folder per architecture: cargo locks it, and architectures compile side by side.
+            .arg(self.shared.join("build").join(self.arch.target()));
+        if !self.features.is_empty() {
+            command.arg("--features").arg(self.features.join(","));
+        }
+        let mut emit = OsString::from("--emit=asm=");
+        emit.push(ptx);
+        command.arg("--").arg(emit).args(self.arguments());
+        let output = command.output().map_err(while_doing("running", &self.toolchain.cargo))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            let command = format!("RUSTC={} RUSTC_BOOTSTRAP=1 {command:?}", self.toolchain.rustc.display());
+            return Err(BuildError::Compile { arch: self.arch, command, output: said.into_owned() });
+        }
+        // Warnings: cargo shows a build script's output when it is asked to be verbose.
+        eprint!("{said}");
+        Ok(())
+    }
+}
+
+/// A program that does nothing, in rustc's eyes successfully.
+fn no_linker() -> &'static str {
+    if Path::new("/bin/true").is_file() { "/bin/true" } else { "/usr/bin/true" }
+}

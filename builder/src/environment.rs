@@ -1,0 +1,91 @@
+//! What the builder asks of the machine, behind one door so that tests can answer instead.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A rustc's own account of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rustc {
+    /// `1.96.0` or `1.97.0-nightly`, with what follows on the line.
+    pub version: String,
+    pub sysroot: PathBuf,
+}
+
+/// The machine: variables, paths, and the programs that can be asked.
+pub(crate) trait Environment {
+    /// An environment variable that is set and not empty.
+    fn variable(&self, name: &str) -> Option<OsString>;
+    /// What the rustc at this path says, or why it says nothing.
+    fn rustc(&self, path: &Path) -> Result<Rustc, String>;
+    /// What `ptxas --version` says, or why it says nothing.
+    fn ptxas(&self, path: &Path) -> Result<String, String>;
+    /// Where a distribution installs rustc.
+    fn system_rustc(&self) -> PathBuf;
+}
+
+/// The machine that the builder runs on.
+pub(crate) struct Machine;
+
+impl Environment for Machine {
+    fn variable(&self, name: &str) -> Option<OsString> {
+        std::env::var_os(name).filter(|value| !value.is_empty())
+    }
+
+    fn rustc(&self, path: &Path) -> Result<Rustc, String> {
+        let version = ask(path, &["-vV"])?;
+        let sysroot = ask(path, &["--print", "sysroot"])?;
+        let line = version.lines().next().unwrap_or("");
+        let version = line.strip_prefix("rustc ").ok_or_else(|| format!("it answers `{line}`"))?;
+        Ok(Rustc { version: version.to_owned(), sysroot: PathBuf::from(sysroot.trim()) })
+    }
+
+    fn ptxas(&self, path: &Path) -> Result<String, String> {
+        let answer = ask(path, &["--version"])?;
+        let release = answer.lines().find(|line| line.contains("release"));
+        Ok(release.unwrap_or(&answer).trim().trim_start_matches("Cuda compilation tools, ").to_owned())
+    }
+
+    fn system_rustc(&self) -> PathBuf {
+        PathBuf::from("/usr/bin/rustc")
+    }
+}
+
+fn ask(program: &Path, arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(program);
+    clean(&mut command);
+    let output = command.args(arguments).output().map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        let message = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("it fails: {}", message.lines().next().unwrap_or("")));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Takes from a command what a build script inherits from the cargo that runs it.
+///
+/// The compiler of the kernels is another one, with another target: flags, wrappers and toolchain choices
+/// meant for the host would break it. What says where cargo keeps things and how it reaches registries stays.
+pub(crate) fn clean(command: &mut Command) {
+    const KEPT: [&str; 9] = [
+        "CARGO_HOME",
+        "CARGO_NET_",
+        "CARGO_HTTP_",
+        "CARGO_REGISTRY_",
+        "CARGO_REGISTRIES_",
+        "CARGO_SOURCE_",
+        "CARGO_TERM_",
+        "RUSTUP_HOME",
+        "RUST_BACKTRACE",
+    ];
+    const FOR_BUILD_SCRIPTS: [&str; 8] =
+        ["OUT_DIR", "TARGET", "HOST", "NUM_JOBS", "OPT_LEVEL", "PROFILE", "DEBUG", "MAKEFLAGS"];
+    for (name, _) in std::env::vars_os() {
+        let Some(name) = name.to_str() else { continue };
+        let inherited = name.starts_with("CARGO") || name.starts_with("RUST") || name.starts_with("DEP_");
+        let kept = KEPT.iter().any(|kept| name.starts_with(kept));
+        if (inherited && !kept) || FOR_BUILD_SCRIPTS.contains(&name) {
+            command.env_remove(name);
+        }
+    }
+}

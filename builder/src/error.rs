@@ -1,0 +1,127 @@
+//! What can go wrong, said so that it can be mended.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Arch;
+
+/// The nightly that rustup users are told to install.
+pub(crate) const NIGHTLY: &str = "nightly-2026-05-20";
+/// The oldest rustc whose NVPTX backend is known to compile the kernels.
+pub(crate) const OLDEST: (u32, u32) = (1, 96);
+
+/// Why kernels were not built.
+#[derive(Debug)]
+pub enum BuildError {
+    /// No architecture was asked for.
+    NoArch,
+    /// The device crate is not where it was said to be, or cargo cannot read it.
+    DeviceCrate {
+        /// Where it should be.
+        path: PathBuf,
+        /// What is wrong there.
+        problem: String,
+    },
+    /// No rustc can compile for the GPU here.
+    NoToolchain {
+        /// The places looked at, in order.
+        tried: Vec<Tried>,
+    },
+    /// The device crate does not compile.
+    Compile {
+        /// For this architecture.
+        arch: Arch,
+        /// The command.
+        command: String,
+        /// What cargo and rustc wrote, unchanged.
+        output: String,
+    },
+    /// The device crate compiles, but some kernels are not fit to run.
+    Kernels {
+        /// What is wrong with them.
+        complaints: Vec<Complaint>,
+        /// The folder where their PTX can be read.
+        ptx: PathBuf,
+    },
+    /// A file or a program could not be used.
+    System {
+        /// What was being done.
+        doing: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
+}
+
+/// A place where a compiler could have been.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tried {
+    /// The place.
+    pub place: String,
+    /// Why it does not do.
+    pub because: String,
+}
+
+/// What is wrong with a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Complaint {
+    /// The kernel's entry point.
+    pub kernel: String,
+    /// The architecture that it was compiled for.
+    pub arch: Arch,
+    /// What is wrong, and what to do.
+    pub problem: String,
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "kernel `{}` ({}): {}", self.kernel, self.arch.target(), self.problem)
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoArch => f.write_str(
+                "no architecture to compile the kernels for: say `.arch(Arch::Sm80)`, `.arch(Arch::Sm90a)`, or both",
+            ),
+            Self::DeviceCrate { path, problem } => write!(f, "the device crate {}: {problem}", path.display()),
+            Self::NoToolchain { tried } => {
+                writeln!(
+                    f,
+                    "no compiler for the kernels was found: it takes rustc {}.{} or later together with the \
+                     sources of its library.",
+                    OLDEST.0, OLDEST.1
+                )?;
+                writeln!(f, "Tried, in this order:")?;
+                for Tried { place, because } in tried {
+                    writeln!(f, "  - {place}: {because}")?;
+                }
+                writeln!(f, "To install one with rustup:")?;
+                writeln!(f, "  rustup toolchain install {NIGHTLY} --profile minimal --component rust-src")?;
+                writeln!(f, "or on Debian 12 and its kin:")?;
+                write!(f, "  apt-get install rustc-web rust-web-src")
+            }
+            Self::Compile { arch, command, output } => {
+                write!(f, "{output}\nthe kernels do not compile for {}; the command was\n  {command}", arch.target())
+            }
+            Self::Kernels { complaints, ptx } => {
+                let count = complaints.len();
+                write!(f, "{count} {} with the compiled kernels:", if count == 1 { "problem" } else { "problems" })?;
+                complaints.iter().try_for_each(|complaint| write!(f, "\n  {complaint}"))?;
+                write!(f, "\ntheir PTX is in {}", ptx.display())
+            }
+            Self::System { doing, error } => write!(f, "{doing}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::System { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

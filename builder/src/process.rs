@@ -1,0 +1,228 @@
+//! From a module of PTX to checked kernels in the output folder, each on its own.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use crate::build::Check;
+use crate::checks::{self, Fault};
+use crate::files::{self, hash, make_folder, read};
+use crate::output::{ptx_file, remove_others, write_ptx};
+use crate::ptx::{Findings, Item, Kind, Module, Role, annotate, scan};
+use crate::ptxas::Ptxas;
+use crate::{Arch, BuildError, Complaint, Kernel};
+
+/// The folder of [`Work::refused`].
+const REFUSED: &str = "refused";
+
+/// The work on one architecture's module.
+pub(crate) struct Work<'a> {
+    pub arch: Arch,
+    /// The file with the PTX.
+    pub module: &'a Path,
+    pub out: &'a Path,
+    pub shared: &'a Path,
+    pub ptxas: Option<&'a Ptxas>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Processed {
+    kernels: Vec<Kernel>,
+    wrong: Vec<Complaint>,
+    slow: Vec<Complaint>,
+    /// Entries that are for another architecture, and for which.
+    others: Vec<(String, Arch, String)>,
+}
+
+impl Work<'_> {
+    /// Does the work, unless it was done before on the same PTX with the same `ptxas`.
+    pub fn run(&self) -> Result<Processed, BuildError> {
+        let text = read(self.module)?;
+        let version = self.ptxas.map(|ptxas| &ptxas.version);
+        let stamp = hash(&(&text, version, own_age()));
+        let record = self.out.join(self.arch.target()).join("processed.json");
+        if let Some(done) = self.done_before(&record, &stamp) {
+            return Ok(done);
+        }
+        let done = self.process(&text)?;
+        let json = serde_json::to_string(&(&stamp, &done)).unwrap_or_default();
+        files::write(&record, json.as_bytes())?;
+        Ok(done)
+    }
+
+    fn done_before(&self, record: &Path, stamp: &str) -> Option<Processed> {
+        let (of, done): (String, Processed) = serde_json::from_str(&fs::read_to_string(record).ok()?).ok()?;
+        let there = |kernel: &Kernel| self.out.join(ptx_file(self.arch, &kernel.entry)).is_file();
+        let complaints = done.wrong.len() + done.slow.len();
+        let shown = complaints == 0 || self.refused().is_dir();
+        (of == stamp && shown && done.kernels.iter().all(there)).then_some(done)
+    }
+
+    fn process(&self, text: &str) -> Result<Processed, BuildError> {
+        let module = Module::parse(text).map_err(|problem| BuildError::System {
+            doing: format!("reading {}", self.module.display()),
+            error: std::io::Error::other(problem),
+        })?;
+        make_folder(&self.out.join(self.arch.target()))?;
+        make_folder(&self.shared.join("checked"))?;
+        let _ = fs::remove_dir_all(self.refused());
+        let version = version(text);
+        let entries: Vec<_> = module.entries().collect();
+        let next = AtomicUsize::new(0);
+        let results = Mutex::new(Vec::new());
+        // Kernels are independent and ptxas takes seconds on a large one: as many at a time as there are cores.
+        let workers = thread::available_parallelism().map_or(1, usize::from).min(entries.len());
+        thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let result = self.one(&module, version, entry);
+                        results.lock().unwrap_or_else(|e| e.into_inner()).push(result);
+                    }
+                });
+            }
+        });
+        let mut processed = Processed::default();
+        for result in results.into_inner().unwrap_or_else(|e| e.into_inner()) {
+            processed.add(result?);
+        }
+        processed.sort();
+        remove_others(self.out, self.arch, &processed.kernels)?;
+        Ok(processed)
+    }
+
+    /// Where the PTX of kernels that are complained of can be read.
+    fn refused(&self) -> PathBuf {
+        self.out.join(REFUSED).join(self.arch.target())
+    }
+
+    /// Checks and writes one kernel.
+    fn one(&self, module: &Module, version: (u32, u32), entry: &Item) -> Result<Processed, BuildError> {
+        let mut processed = Processed::default();
+        let mut complain = |fault: Fault| {
+            let complaint = |problem| Complaint { kernel: entry.name.to_owned(), arch: self.arch, problem };
+            match fault {
+                Fault::Wrong(problem) => processed.wrong.push(complaint(problem)),
+                Fault::Slow(problem) => processed.slow.push(complaint(problem)),
+            }
+        };
+        let used = module.used_by(entry);
+        let (role, mut findings) = scan(entry.text);
+        let declared = match role {
+            Role::Kernel(declared) => declared,
+            Role::Other(target) => {
+                processed.others.push((entry.name.to_owned(), self.arch, target));
+                return Ok(processed);
+            }
+            Role::Undeclared => {
+                complain(Fault::Wrong(
+                    "it does not declare its launch: kernels are made by #[kernel]".into(),
+                ));
+                return Ok(processed);
+            }
+        };
+        checks::declaration(self.arch, &declared).into_iter().for_each(&mut complain);
+        for item in &used {
+            let Findings { refusals, local_bytes, local_accesses } = scan(item.text).1;
+            findings.refusals.extend(refusals);
+            findings.local_bytes += local_bytes;
+            findings.local_accesses += local_accesses;
+            let defined = used.iter().any(|other| other.kind == Kind::Function && other.name == item.name);
+            if item.kind == Kind::Declaration && !defined {
+                checks::call(item.name).into_iter().for_each(&mut complain);
+            }
+        }
+        checks::code(&declared, &findings).into_iter().for_each(&mut complain);
+        let ptx = annotate(self.arch, version, used.iter().map(|item| item.text), entry.text, &declared);
+        let mut registers = None;
+        if let Some(ptxas) = self.ptxas {
+            let report = ptxas.check(self.arch, &ptx, &self.shared.join("checked"))?;
+            registers = report.registers;
+            checks::assembled(&declared, &findings, &report).into_iter().for_each(&mut complain);
+        }
+        let compressed_bytes = write_ptx(self.out, self.arch, entry.name, &ptx)?;
+        if !(processed.wrong.is_empty() && processed.slow.is_empty()) {
+            let folder = self.refused();
+            make_folder(&folder)?;
+            files::write(&folder.join(format!("{}.ptx", entry.name)), ptx.as_bytes())?;
+        }
+        processed.kernels.push(Kernel {
+            entry: entry.name.to_owned(),
+            arch: self.arch,
+            threads: declared.threads,
+            min_ctas: declared.min_ctas,
+            cluster: declared.cluster,
+            shared_bytes: declared.shared_bytes,
+            registers,
+            ptx_bytes: ptx.len(),
+            compressed_bytes,
+        });
+        Ok(processed)
+    }
+}
+
+impl Processed {
+    /// Takes in what came of other work.
+    pub fn add(&mut self, other: Processed) {
+        self.kernels.extend(other.kernels);
+        self.wrong.extend(other.wrong);
+        self.slow.extend(other.slow);
+        self.others.extend(other.others);
+    }
+
+    fn sort(&mut self) {
+        self.kernels.sort_by(|a, b| a.entry.cmp(&b.entry));
+        self.wrong.sort_by(|a, b| a.kernel.cmp(&b.kernel));
+        self.slow.sort_by(|a, b| a.kernel.cmp(&b.kernel));
+        self.others.sort();
+    }
+
+    /// The kernels and what is to be warned of, if nothing forbids them.
+    pub fn judge(
+        mut self,
+        check: Check,
+        archs: &BTreeSet<Arch>,
+        out: &Path,
+    ) -> Result<(Vec<Kernel>, Vec<Complaint>), BuildError> {
+        for (kernel, arch, target) in self.others {
+            // An entry that is empty everywhere was never compiled.
+            if !self.kernels.iter().any(|k| k.entry == kernel) && !archs.iter().any(|a| a.target() == target)
+            {
+                let variant = if target == Arch::Sm80.target() { "Sm80" } else { "Sm90a" };
+                let problem = format!(
+                    "it is for {target}, for which this build does not compile: add `.arch(Arch::{variant})` to the build \
+                     script, or say `arch = Arch::{}` in its #[kernel]",
+                    arch.variant()
+                );
+                self.wrong.push(Complaint { kernel, arch, problem });
+            }
+        }
+        if check == Check::Deny {
+            self.wrong.append(&mut self.slow);
+        }
+        if self.wrong.is_empty() {
+            Ok((self.kernels, self.slow))
+        } else {
+            Err(BuildError::Kernels { complaints: self.wrong, ptx: out.join(REFUSED) })
+        }
+    }
+}
+
+/// When this program was made: another builder may check and write otherwise.
+fn own_age() -> Option<SystemTime> {
+    std::env::current_exe().ok()?.metadata().ok()?.modified().ok()
+}
+
+/// The module's `.version`.
+fn version(text: &str) -> (u32, u32) {
+    let version = text.lines().find_map(|line| line.trim().strip_prefix(".version ")).unwrap_or("");
+    let mut numbers = version.split('.').map(|n| n.trim().parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}

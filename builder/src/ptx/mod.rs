@@ -1,0 +1,9 @@
+//! PTX as text: its top-level items, what kernels say in comments, and the directives that rustc cannot write.
+
+mod annotate;
+mod module;
+mod scan;
+
+pub(crate) use annotate::annotate;
+pub(crate) use module::{Item, Kind, Module};
+pub(crate) use scan::{Findings, Role, scan};
