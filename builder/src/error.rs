@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::Arch;
 
 /// The nightly that rustup users are told to install.
-pub(crate) const NIGHTLY: &str = "nightly-2026-05-20";
+pub const NIGHTLY: &str = "nightly-2026-05-20";
 /// The oldest rustc whose NVPTX backend is known to compile the kernels.
 pub(crate) const OLDEST: (u32, u32) = (1, 96);
 

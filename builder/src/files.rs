@@ -37,8 +37,10 @@ pub(crate) fn hash(contents: &impl Hash) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// Where builds of every profile and crate meet: cargo's target folder, which it marks; else `out` itself.
-pub(crate) fn shared_folder(out: &Path) -> PathBuf {
-    let target = out.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
-    target.unwrap_or(out).join("tilewright")
+/// Where builds of every profile and crate meet: in cargo's target folder, if `path` is inside of one.
+pub(crate) fn shared_folder(path: &Path) -> PathBuf {
+    // cargo puts the first into every target folder, the second into those that it made itself.
+    let marks = [".rustc_info.json", "CACHEDIR.TAG"];
+    let target = path.ancestors().find(|folder| marks.iter().any(|mark| folder.join(mark).is_file()));
+    target.unwrap_or(path).join("tilewright")
 }

@@ -34,7 +34,11 @@ mod ptxas;
 mod sources;
 mod toolchain;
 
+pub mod setup;
+
 pub use arch::Arch;
 pub use build::{Built, Check, KernelBuilder};
 pub use error::{BuildError, Complaint, Tried};
 pub use kernel::Kernel;
+pub use ptxas::Ptxas;
+pub use toolchain::Toolchain;

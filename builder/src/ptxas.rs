@@ -16,8 +16,10 @@ pub(crate) const VARIABLES: [&str; 3] = ["TILEWRIGHT_PTXAS", "CUDA_HOME", "CUDA_
 
 /// A `ptxas` that can be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ptxas {
+pub struct Ptxas {
+    /// The program.
     pub path: PathBuf,
+    /// Its release.
     pub version: String,
 }
 
@@ -34,7 +36,7 @@ pub(crate) struct Report {
     pub errors: Vec<String>,
 }
 
-/// The folder beside the builds into which the project's setup puts `ptxas`.
+/// The folder beside the builds into which setup puts NVIDIA's package with `ptxas`.
 pub(crate) fn fetched(shared: &Path) -> PathBuf {
     shared.join("ptxas")
 }
@@ -71,7 +73,7 @@ fn usable(environment: &dyn Environment, path: &Path) -> Result<Ptxas, String> {
 
 impl Ptxas {
     /// Assembles a kernel's module; what was assembled before is remembered in `cache`.
-    pub fn check(&self, arch: Arch, ptx: &str, cache: &Path) -> Result<Report, BuildError> {
+    pub(crate) fn check(&self, arch: Arch, ptx: &str, cache: &Path) -> Result<Report, BuildError> {
         let name = hash(&(ptx, &self.version));
         let log = cache.join(format!("{name}.log"));
         if let Ok(output) = fs::read_to_string(&log) {

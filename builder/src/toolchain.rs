@@ -8,10 +8,12 @@ use crate::error::{BuildError, NIGHTLY, OLDEST, Tried};
 
 /// A compiler for the kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Toolchain {
+pub struct Toolchain {
+    /// The rustc.
     pub rustc: PathBuf,
+    /// The cargo that drives it.
     pub cargo: PathBuf,
-    /// rustc's version line.
+    /// rustc's version, with its date.
     pub version: String,
 }
 
@@ -39,14 +41,11 @@ pub(crate) fn find(environment: &dyn Environment) -> Result<Toolchain, BuildErro
 
 /// The places to look at, each with a rustc or with the reason that there is none.
 fn candidates(environment: &dyn Environment) -> Vec<(String, Result<PathBuf, String>)> {
-    let mut places = Vec::new();
-    match environment.variable("TILEWRIGHT_RUSTC") {
-        Some(path) => {
-            let path = PathBuf::from(path);
-            places.push((format!("TILEWRIGHT_RUSTC ({})", path.display()), Ok(path)));
-        }
-        None => places.push(("environment variable TILEWRIGHT_RUSTC".into(), Err("not set".into()))),
+    if let Some(path) = environment.variable("TILEWRIGHT_RUSTC").map(PathBuf::from) {
+        // Someone's choice: to take another compiler in silence would not be it.
+        return vec![(format!("TILEWRIGHT_RUSTC, which is {}", path.display()), Ok(path))];
     }
+    let mut places = vec![("environment variable TILEWRIGHT_RUSTC".to_owned(), Err("not set".to_owned()))];
     places.extend(rustup(environment));
     let system = environment.system_rustc();
     let place = format!("the distribution's {}", system.display());

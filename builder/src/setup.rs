@@ -1,0 +1,31 @@
+//! For programs that install what builds need: what is there already, and where to put what is not.
+
+use std::path::{Path, PathBuf};
+
+use crate::environment::Machine;
+use crate::files::shared_folder;
+use crate::{BuildError, Ptxas, Toolchain, ptxas, toolchain};
+
+/// The rustup toolchain that kernels are known to compile with; it takes the component `rust-src` too.
+pub use crate::error::NIGHTLY;
+
+/// The compiler that a build would take.
+///
+/// # Errors
+/// There is none, or the environment names one that will not do.
+pub fn toolchain() -> Result<Toolchain, BuildError> {
+    toolchain::find(&Machine)
+}
+
+/// The `ptxas` that a build would check kernels with, if `inside` is a path in its target folder.
+///
+/// # Errors
+/// The environment names one that will not do.
+pub fn ptxas(inside: &Path) -> Result<Option<Ptxas>, BuildError> {
+    ptxas::find(&Machine, &shared_folder(inside))
+}
+
+/// The folder in which a build looks for NVIDIA's Python package `nvidia-cuda-nvcc`, installed with `pip --target`.
+pub fn ptxas_folder(inside: &Path) -> PathBuf {
+    ptxas::fetched(&shared_folder(inside))
+}
