@@ -1,0 +1,69 @@
+//! Fragment layouts lose no element, and what they say about registers holds in every thread.
+
+use crate::table::{Layout, layouts};
+
+fn for_each(check: impl Fn(&Layout)) {
+    layouts().iter().for_each(check);
+}
+
+#[test]
+fn every_element_has_one_owner() {
+    for_each(|layout| {
+        let (m, n) = layout.shape;
+        assert_eq!(layout.threads as usize * layout.registers, (m * n) as usize, "{}", layout.name);
+        for place in layout.places() {
+            // As many places as elements, each of which leads back to its place: no two hold the same element.
+            let (row, col) = (layout.coord)(place.0, place.1);
+            assert!(row < m && col < n, "{}: {place:?} holds ({row}, {col})", layout.name);
+            assert_eq!((layout.owner)(row, col), place, "{}: ({row}, {col})", layout.name);
+        }
+    });
+}
+
+#[test]
+fn offsets_are_the_same_in_every_thread() {
+    for_each(|layout| {
+        for (thread, i) in layout.places() {
+            let (first, here, offset) =
+                ((layout.coord)(thread, 0), (layout.coord)(thread, i), (layout.offset)(i));
+            let expected = (first.0 + offset.0, first.1 + offset.1);
+            assert_eq!(here, expected, "{}: register {i} of thread {thread}", layout.name);
+        }
+    });
+}
+
+#[test]
+fn rows_number_the_rows_of_a_thread() {
+    for_each(|layout| {
+        for thread in 0..layout.threads {
+            let mut numbered = vec![None; layout.rows];
+            for i in 0..layout.registers {
+                let row = (layout.coord)(thread, i).0;
+                let known = numbered[(layout.row)(i)].get_or_insert(row);
+                assert_eq!(*known, row, "{}: register {i} of thread {thread}", layout.name);
+            }
+            let mut rows: Vec<_> = numbered.into_iter().flatten().collect();
+            rows.dedup();
+            assert_eq!(rows.len(), layout.rows, "{}: rows of thread {thread}", layout.name);
+        }
+    });
+}
+
+/// What a row reduction relies on: exchanging with these lanes reaches all the row's elements in the unit.
+#[test]
+fn row_lanes_hold_the_rest_of_a_row() {
+    for_each(|layout| {
+        let (m, n) = layout.shape;
+        let width = n / layout.units.1;
+        let group = |thread: u32| thread / layout.row_lanes;
+        let mut seen = vec![0; (m * layout.units.1) as usize];
+        for (thread, i) in layout.places() {
+            let (row, col) = (layout.coord)(thread, i);
+            let part = (row * layout.units.1 + col / width) as usize;
+            if seen[part] == 0 {
+                seen[part] = group(thread) + 1;
+            }
+            assert_eq!(seen[part], group(thread) + 1, "{}: ({row}, {col})", layout.name);
+        }
+    });
+}

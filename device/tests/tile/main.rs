@@ -1,0 +1,3 @@
+//! What tile operations decide on the host.
+
+mod raster;
