@@ -1,2 +1,37 @@
-//! The commands of the project.
-fn main() {}
+//! The project's own commands.
+
+mod check;
+mod example;
+mod setup;
+mod shell;
+mod test;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask COMMAND
+
+  setup                    installs what compiling and checking kernels takes
+  run EXAMPLE [-- ARGS…]   setup, then builds and runs an example
+  test                     setup, then every test
+  ci                       formatting, lints, documentation, then test";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["setup"] => setup::setup(),
+        ["run", name, rest @ ..] => example::run(name, rest),
+        ["run"] => Err(format!("which example? {}", example::list())),
+        ["test"] => test::test(),
+        ["ci"] => check::ci(),
+        _ => Err(USAGE.to_owned()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Running programs, saying which.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What a command comes to: nothing, or a message for the user.
+pub type Done = Result<(), String>;
+
+/// The project's folder.
+pub fn root() -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&package).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}
+
+/// The target folder that this program was built in.
+pub fn target() -> Result<PathBuf, String> {
+    let program = std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
+    // target/PROFILE/xtask
+    program
+        .ancestors()
+        .nth(2)
+        .map(Path::to_path_buf)
+        .ok_or_else(|| "this program is in no target folder".to_owned())
+}
+
+/// The cargo that runs this program, in the project's folder.
+pub fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Says what is done.
+pub fn say(what: &str) {
+    eprintln!("== {what}");
+}
+
+/// Says and runs a command.
+pub fn run(command: &mut Command) -> Done {
+    let line = line(command);
+    say(&line);
+    let status = command.status().map_err(|error| format!("cannot run `{line}`: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("`{line}` failed: {status}")) }
+}
+
+/// Whether a command runs and succeeds; what it writes is not shown.
+pub fn succeeds(program: &str, arguments: &[&str]) -> bool {
+    let quiet = |command: &mut Command| command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    quiet(Command::new(program).args(arguments)).is_ok_and(|status| status.success())
+}
+
+/// A command as one would type it.
+pub fn line(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy();
+    let arguments = command.get_args().map(|argument| argument.to_string_lossy());
+    std::iter::once(program).chain(arguments).collect::<Vec<_>>().join(" ")
+}
