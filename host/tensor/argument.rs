@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use tilewright_device::abi::{GlobalAbi, SWIZZLE_BYTES, TensorMap};
+use tilewright_device::arch::tma::EVICT_NORMAL;
 
 use super::layout::{Layout, MAX_RANK};
 use crate::backend::{Backend, TensorMapShape};
@@ -53,6 +54,7 @@ pub(super) fn global<T, const RANK: usize>(
         map: map.unwrap_or(TensorMap::NONE),
         address,
         strides,
+        policy: EVICT_NORMAL,
         shape,
         align: described.align,
         tma: map.is_some().into(),

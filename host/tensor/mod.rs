@@ -3,7 +3,6 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::backend::StreamId;
 use crate::{DType, Device, Element, Error, Result, Stream};
 
 mod argument;
@@ -81,6 +80,14 @@ impl<T: Element> Tensor<T> {
     ///
     /// Waits for all work queued on the device so far, and for the copy.
     pub fn write(&mut self, data: &[T]) -> Result<()> {
+        self.device().synchronize()?;
+        let stream = self.device().default_stream();
+        self.write_on(&stream, data)
+    }
+
+    /// Sets the elements to those of `data`, after the work queued on `stream` so far. Waits for the copy.
+    pub fn write_on(&mut self, stream: &Stream, data: &[T]) -> Result<()> {
+        stream.check(self.device(), "stream")?;
         if data.len() != self.len() {
             let allowed = format!("of {} elements, for shape {:?}", self.len(), self.shape());
             return Err(Error::argument("data", format!("of {} elements", data.len()), allowed));
@@ -88,16 +95,20 @@ impl<T: Element> Tensor<T> {
         if data.is_empty() {
             return Ok(());
         }
-        let backend = self.device().backend();
-        backend.synchronize()?;
+        let (backend, bytes) = (self.device().backend(), size_of_val(data));
         // SAFETY: the tensor has memory for as many elements, and the copy is done when the stream is.
-        unsafe { backend.upload(StreamId(0), self.address(), data.as_ptr().cast(), size_of_val(data))? };
-        backend.synchronize_stream(StreamId(0))
+        unsafe { backend.upload(stream.id(), self.address(), data.as_ptr().cast(), bytes)? };
+        stream.synchronize()
     }
 
     /// Copies the elements to the host. Waits for all work queued on the device so far.
     pub fn to_vec(&self) -> Result<Vec<T>> {
         self.view().to_vec()
+    }
+
+    /// Copies the elements to the host, after the work queued on `stream` so far.
+    pub fn to_vec_on(&self, stream: &Stream) -> Result<Vec<T>> {
+        self.view().to_vec_on(stream)
     }
 
     /// The same elements under another shape.

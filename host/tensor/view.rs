@@ -8,7 +8,7 @@ use tilewright_device::abi::{GlobalAbi, GlobalArg};
 use super::argument::{Form, global};
 use super::layout::Layout;
 use super::region::Region;
-use crate::backend::{Residence, StreamId};
+use crate::backend::Residence;
 use crate::{DType, Device, Element, Error, Result, Stream};
 
 /// A tensor that is read: device memory with a shape and strides.
@@ -151,7 +151,7 @@ macro_rules! common {
             /// The argument for a kernel's parameter of type `G`: `Global<T, RANK, …>` or `GlobalMut<T, RANK, …>`.
             ///
             /// A view of fewer dimensions gets leading ones. Where the device has a TMA unit that can address the tensor,
-            /// the argument has its tensor map.
+            /// the argument has its tensor map. Its L2 policy is the normal one; set `policy` for another.
             pub fn arg<const RANK: usize, G: GlobalArg<RANK, Element = T>>(
                 &self,
             ) -> Result<GlobalAbi<T, RANK>> {
@@ -164,19 +164,25 @@ macro_rules! common {
 
             /// Copies the elements to the host in row-major order.
             ///
-            /// Waits for all work queued on the device so far.
+            /// Waits for all work queued on the device so far, which is an error while one of its streams is captured.
             pub fn to_vec(&self) -> Result<Vec<T>> {
-                let backend = self.device.backend();
-                backend.synchronize()?;
+                self.device.synchronize()?;
+                self.to_vec_on(&self.device.default_stream())
+            }
+
+            /// Copies the elements to the host in row-major order, after the work queued on `stream` so far.
+            pub fn to_vec_on(&self, stream: &Stream) -> Result<Vec<T>> {
+                stream.check(&self.device, "stream")?;
                 let count = self.layout.extent();
                 let mut span = vec![T::default(); count];
                 if count > 0 {
+                    let bytes = count * size_of::<T>();
                     // SAFETY: the view's memory is valid, and the copy is done when the stream is.
                     unsafe {
                         let to = span.as_mut_ptr().cast();
-                        backend.download(StreamId(0), self.address, to, count * size_of::<T>())?;
+                        self.device.backend().download(stream.id(), self.address, to, bytes)?;
                     }
-                    backend.synchronize_stream(StreamId(0))?;
+                    stream.synchronize()?;
                 }
                 if self.is_contiguous() {
                     return Ok(span);

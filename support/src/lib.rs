@@ -1,0 +1,25 @@
+//! What tilewright's tests, benchmarks and examples share.
+//!
+//! - [`random`]: normal data, the same for the same seed.
+//! - [`reference`]: results computed in f64 on the CPU, and the error against them.
+//! - [`guarded`]: output tensors that show whether a kernel stored outside of them.
+//! - [`suite`]: a test program that reports by name what it skipped for want of a GPU.
+//! - [`timing`]: variants compared in one run, in shuffled order.
+//! - [`cublas`]: the peer.
+//! - [`foreign`]: memory of another CUDA context.
+
+pub mod cublas;
+pub mod foreign;
+pub mod guarded;
+pub mod random;
+pub mod real;
+pub mod reference;
+pub mod suite;
+pub mod timing;
+
+pub use real::Real;
+
+/// An error of any kind.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
+/// A result with an error of any kind.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
