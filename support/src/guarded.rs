@@ -33,7 +33,7 @@ impl<T: Real> Guarded<T> {
     pub fn read(&self) -> Result<(Vec<T>, usize)> {
         let [_, rows, cols] = self.shape;
         let inside = self.memory.view().narrow(1, ROWS, rows)?.narrow(2, 0, cols)?.to_vec()?;
-        let written = |data: &[T]| data.iter().filter(|x| !x.to_f32().is_nan()).count();
+        let written = |data: &[T]| T::widen(data).iter().filter(|x| !x.is_nan()).count();
         Ok((inside.clone(), written(&self.memory.to_vec()?) - written(&inside)))
     }
 }

@@ -1,7 +1,7 @@
 //! What tilewright's tests, benchmarks and examples share.
 //!
 //! - [`random`]: normal data, the same for the same seed.
-//! - [`reference`]: results computed in f64 on the CPU, and the error against them.
+//! - [`mod@reference`]: results computed in f64 on the CPU, and the error against them.
 //! - [`guarded`]: output tensors that show whether a kernel stored outside of them.
 //! - [`suite`]: a test program that reports by name what it skipped for want of a GPU.
 //! - [`timing`]: variants compared in one run, in shuffled order.

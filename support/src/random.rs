@@ -14,13 +14,17 @@ const CHUNK: usize = 1 << 16;
 
 /// Normally distributed values of mean 0 and deviation 1: the same for the same seed, on any number of threads.
 pub fn normal<T: Real>(seed: u64, len: usize) -> Vec<T> {
-    let mut data = vec![T::default(); len];
+    T::round(&draw(seed, len))
+}
+
+fn draw(seed: u64, len: usize) -> Vec<f32> {
+    let mut data = vec![0.0; len];
     data.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, data)| {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         bytes[8..16].copy_from_slice(&(chunk as u64).to_le_bytes());
         let mut generator = StdRng::from_seed(bytes);
-        data.fill_with(|| T::from_f64(StandardNormal.sample(&mut generator)));
+        data.fill_with(|| StandardNormal.sample(&mut generator));
     });
     data
 }

@@ -1,40 +1,43 @@
 //! The element types that stand for real numbers.
 
 use half::{bf16, f16};
+use rayon::prelude::*;
 use tilewright::Element;
 
 /// An element type with conversions, done in software on the host.
+///
+/// They take whole slices, so that they are compiled here, optimised, and not in every test.
 pub trait Real: Element {
     /// Half the distance from 1 to the next value: the relative error of rounding.
     const ROUNDING: f64;
     /// What outputs are filled with before a kernel writes them.
     const POISON: Self;
 
-    /// The nearest value.
-    fn from_f64(x: f64) -> Self;
-    /// The value, exactly.
-    fn to_f32(self) -> f32;
+    /// The values, exactly.
+    fn widen(values: &[Self]) -> Vec<f32>;
+    /// The nearest values.
+    fn round(values: &[f32]) -> Vec<Self>;
 }
 
 macro_rules! real {
-    ($($t:ty, $digits:literal, $from:expr, $to:expr;)*) => { $(
+    ($($t:ty, $digits:literal, $to:expr, $from:expr;)*) => { $(
         impl Real for $t {
             const ROUNDING: f64 = 1.0 / (1u64 << $digits) as f64;
             const POISON: Self = <$t>::NAN;
-            fn from_f64(x: f64) -> Self {
-                $from(x)
-            }
-            fn to_f32(self) -> f32 {
+            fn widen(values: &[Self]) -> Vec<f32> {
                 let to: fn($t) -> f32 = $to;
-                to(self)
+                values.par_iter().with_min_len(1 << 12).map(|&x| to(x)).collect()
+            }
+            fn round(values: &[f32]) -> Vec<Self> {
+                values.par_iter().with_min_len(1 << 12).map(|&x| $from(x)).collect()
             }
         }
     )* };
 }
 real! {
-    f16, 11, f16::from_f64, |x| x.to_f32();
-    bf16, 8, bf16::from_f64, |x| x.to_f32();
-    f32, 24, |x| x as f32, |x| x;
+    f16, 11, |x| x.to_f32(), f16::from_f32;
+    bf16, 8, |x| x.to_f32(), bf16::from_f32;
+    f32, 24, |x| x, f32::from;
 }
 
 #[cfg(test)]
@@ -46,5 +49,14 @@ mod tests {
         assert_eq!(f16::ROUNDING * 2.0, f64::from(f16::EPSILON.to_f32()));
         assert_eq!(bf16::ROUNDING * 2.0, f64::from(bf16::EPSILON.to_f32()));
         assert_eq!(f32::ROUNDING * 2.0, f64::from(f32::EPSILON));
+    }
+
+    #[test]
+    fn conversions_go_there_and_back() {
+        let values = [0.0, 1.5, -3.0, 1.0e-3];
+        assert_eq!(f32::widen(&values), values);
+        let halves = f16::round(&values);
+        assert_eq!(f16::round(&f16::widen(&halves)), halves);
+        assert_eq!(bf16::round(&[257.0])[0].to_f32(), 256.0);
     }
 }

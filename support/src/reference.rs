@@ -5,78 +5,68 @@ use rayon::prelude::*;
 use crate::Real;
 
 /// A matrix on the host.
-#[derive(Clone, Copy, Debug)]
-pub struct Matrix<'a, T> {
-    /// The elements, from the first of the matrix on.
-    pub data: &'a [T],
-    /// Rows.
-    pub rows: usize,
-    /// Columns.
-    pub cols: usize,
-    /// Elements from a row to the next.
-    pub row_stride: usize,
-    /// Elements from a column to the next.
-    pub col_stride: usize,
+#[derive(Clone, Debug, PartialEq)]
+pub struct Matrix {
+    rows: usize,
+    cols: usize,
+    /// Row-major.
+    data: Vec<f32>,
 }
 
-impl<'a, T: Real> Matrix<'a, T> {
+impl Matrix {
     /// A matrix whose rows lie one behind the other.
-    pub fn row_major(data: &'a [T], rows: usize, cols: usize) -> Self {
-        assert_eq!(data.len(), rows * cols, "a {rows} x {cols} matrix");
-        Self { data, rows, cols, row_stride: cols, col_stride: 1 }
+    pub fn new<T: Real>(data: &[T], rows: usize, cols: usize) -> Self {
+        Self::strided(data, rows, cols, cols, 1)
+    }
+
+    /// A matrix whose elements are `row_stride` apart from row to row, and `col_stride` from column to column.
+    pub fn strided<T: Real>(
+        data: &[T],
+        rows: usize,
+        cols: usize,
+        row_stride: usize,
+        col_stride: usize,
+    ) -> Self {
+        Self { rows, cols, data: gather(&T::widen(data), rows, cols, row_stride, col_stride) }
     }
 
     /// The transpose.
-    pub fn t(self) -> Self {
-        Self {
-            rows: self.cols,
-            cols: self.rows,
-            row_stride: self.col_stride,
-            col_stride: self.row_stride,
-            ..self
-        }
-    }
-
-    fn at(&self, row: usize, col: usize) -> f32 {
-        self.data[row * self.row_stride + col * self.col_stride].to_f32()
+    pub fn t(&self) -> Self {
+        let data = gather(&self.data, self.cols, self.rows, 1, self.cols);
+        Self { rows: self.cols, cols: self.rows, data }
     }
 }
 
+fn gather(data: &[f32], rows: usize, cols: usize, row_stride: usize, col_stride: usize) -> Vec<f32> {
+    let mut out = vec![0.0; rows * cols];
+    out.par_chunks_mut(cols.max(1)).enumerate().for_each(|(row, out)| {
+        for (col, out) in out.iter_mut().enumerate() {
+            *out = data[row * row_stride + col * col_stride];
+        }
+    });
+    out
+}
+
 /// The given rows of `a * b`, one after the other. Products of two elements are exact in f64.
-pub fn product<A: Real, B: Real>(a: Matrix<'_, A>, b: Matrix<'_, B>, rows: &[usize]) -> Vec<f64> {
+pub fn product(a: &Matrix, b: &Matrix, rows: &[usize]) -> Vec<f64> {
     assert_eq!(a.cols, b.rows, "the inner dimensions of a product");
     /// Columns computed at a time: their sums stay in the L1 cache.
     const BLOCK: usize = 512;
     let (k, n) = (b.rows, b.cols);
-    let mut packed = vec![0.0f32; k * n];
-    if n > 0 {
-        packed.par_chunks_mut(n).enumerate().for_each(|(row, out)| {
-            out.iter_mut().enumerate().for_each(|(col, out)| *out = b.at(row, col));
-        });
-    }
-    let mut out = vec![0.0f64; rows.len() * n];
     let blocks = n.div_ceil(BLOCK);
-    let sums = (0..rows.len() * blocks).into_par_iter().map(|task| {
+    let sums = (0..rows.len() * blocks).into_par_iter().flat_map_iter(|task| {
         let (row, start) = (rows[task / blocks], task % blocks * BLOCK);
         let end = n.min(start + BLOCK);
         let mut sums = vec![0.0f64; end - start];
-        for inner in 0..k {
-            let a = f64::from(a.at(row, inner));
-            let line = &packed[inner * n + start..inner * n + end];
+        for (inner, &a) in a.data[row * k..(row + 1) * k].iter().enumerate() {
+            let line = &b.data[inner * n + start..inner * n + end];
             for (sum, &b) in sums.iter_mut().zip(line) {
-                *sum += a * f64::from(b);
+                *sum += f64::from(a) * f64::from(b);
             }
         }
         sums
     });
-    let sums: Vec<_> = sums.collect();
-    let mut rest = out.as_mut_slice();
-    for part in sums {
-        let (head, tail) = rest.split_at_mut(part.len());
-        head.copy_from_slice(&part);
-        rest = tail;
-    }
-    out
+    sums.collect()
 }
 
 /// At most `most` of `count` rows: all, or the first, the last, those around multiples of 64, and others between.
@@ -102,8 +92,12 @@ pub fn pick<T: Copy>(data: &[T], cols: usize, rows: &[usize]) -> Vec<T> {
 
 /// The distance of `out` from `reference`, relative to the length of the reference: 0 if both are 0, NaN if anything is.
 pub fn relative_error<T: Real>(out: &[T], reference: &[f64]) -> f64 {
+    distance(&T::widen(out), reference)
+}
+
+fn distance(out: &[f32], reference: &[f64]) -> f64 {
     assert_eq!(out.len(), reference.len(), "as many results as the reference has");
-    let squares = out.par_iter().zip(reference).map(|(&x, &r)| ((f64::from(x.to_f32()) - r).powi(2), r * r));
+    let squares = out.par_iter().zip(reference).map(|(&x, &r)| ((f64::from(x) - r).powi(2), r * r));
     let (distance, length) = squares.reduce(|| (0.0, 0.0), |(a, b), (c, d)| (a + c, b + d));
     if distance == 0.0 { 0.0 } else { (distance / length).sqrt() }
 }
@@ -119,17 +113,21 @@ mod tests {
     fn products_agree_with_the_definition() {
         let (m, n, k) = (5, 700, 9);
         let (a, b) = (normal::<f16>(1, m * k), normal::<f32>(2, n * k));
-        let (a, b) = (Matrix::row_major(&a, k, m).t(), Matrix::row_major(&b, n, k).t());
+        let at = |row: usize, col: usize| {
+            (0..k).map(|x| a[x * m + row].to_f64() * f64::from(b[col * k + x])).sum()
+        };
+        let (left, right) = (Matrix::strided(&a, m, k, 1, m), Matrix::new(&b, n, k).t());
+        assert_eq!(left, Matrix::new(&a, k, m).t());
         let rows = [3, 0];
-        let out = product(a, b, &rows);
+        let out = product(&left, &right, &rows);
         assert_eq!(out.len(), 2 * n);
         for (i, &row) in rows.iter().enumerate() {
             for col in 0..n {
-                let sum: f64 = (0..k).map(|x| f64::from(a.at(row, x)) * f64::from(b.at(x, col))).sum();
-                assert!((out[i * n + col] - sum).abs() < 1e-12);
+                let expected: f64 = at(row, col);
+                assert!((out[i * n + col] - expected).abs() < 1e-12);
             }
         }
-        assert_eq!(product(a, b, &[]), []);
+        assert_eq!(product(&left, &right, &[]), []);
     }
 
     #[test]
