@@ -58,13 +58,10 @@ impl Job<'_> {
             );
             return Err(BuildError::DeviceCrate { path: self.device.manifest.clone(), problem });
         }
-        let settings = (
-            &self.device.manifest,
-            &self.toolchain.rustc,
-            &self.toolchain.version,
-            self.features,
-            self.arguments(),
-        );
+        // cargo would take a file for fresh that another version of a dependency wrote in the meantime.
+        let manifests: Vec<_> = self.device.watched.iter().filter_map(|path| manifest(path)).collect();
+        let Toolchain { rustc, version, .. } = self.toolchain;
+        let settings = (&self.device.manifest, manifests, rustc, version, self.features, self.arguments());
         Ok(folder.join(format!("{}-{}.s", self.device.library, hash(&settings))))
     }
 
@@ -129,6 +126,12 @@ impl Job<'_> {
         eprint!("{said}");
         Ok(())
     }
+}
+
+/// The contents of a file that says what a crate depends on.
+fn manifest(path: &Path) -> Option<Vec<u8>> {
+    let name = path.file_name()?;
+    if name == "Cargo.toml" || name == "Cargo.lock" { fs::read(path).ok() } else { None }
 }
 
 /// A program that does nothing, in rustc's eyes successfully.

@@ -207,6 +207,7 @@ impl Processed {
         if check == Check::Deny {
             self.wrong.append(&mut self.slow);
         }
+        self.wrong.sort_by(|a, b| (a.arch, &a.kernel).cmp(&(b.arch, &b.kernel)));
         if self.wrong.is_empty() {
             Ok((self.kernels, self.slow))
         } else {
