@@ -50,8 +50,16 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N
     }
 
     /// Combines the values of every row by an associative and commutative `f`, beginning with `init`.
+    ///
+    /// The policy must give whole rows to a warp or warpgroup: a FullRow policy.
     #[inline(always)]
     pub fn reduce_rows(&self, init: f32, f: impl Fn(f32, f32) -> f32) -> Rows<f32, M, N, L> {
+        const {
+            assert!(
+                L::Regs::<f32>::LEN / L::Rows::<f32>::LEN * L::ROW_LANES as usize == N,
+                "rows are reduced where a warp or warpgroup holds them whole: use a FullRow policy"
+            )
+        };
         let mut rows = L::Rows::<f32>::splat(init);
         unrolled!(i in L::Regs::<f32>::LEN => {
             let r = L::row(i);

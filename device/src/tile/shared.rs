@@ -21,11 +21,16 @@ impl<T: Element, const R: usize, const C: usize, L: SharedLayout, O: Major> Shar
     pub const LINES: u32 = if O::ROW_MAJOR { R as u32 } else { C as u32 };
     /// Bytes of a line.
     pub const LINE: u32 = (if O::ROW_MAJOR { C } else { R } * T::BYTES) as u32;
+    const WHOLE: () = assert!(
+        L::SWIZZLE == 0 || Self::LINE % L::SWIZZLE == 0,
+        "a tile's contiguous dimension must fill its swizzle: a multiple of 64 elements (of 32 or 16 where the gemm's K is)"
+    );
 }
 
 impl<T: Element, const R: usize, const C: usize, L: SharedLayout, O: Major> SharedTile for Shared<T, R, C, L, O> {
     #[inline(always)]
     fn bytes() -> u32 {
+        const { Self::WHOLE };
         L::size(Self::LINES, Self::LINE)
     }
 }

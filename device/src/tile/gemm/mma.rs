@@ -23,7 +23,7 @@ where
     unsafe fn touch(_regs: &mut Self::Regs<f32>) {}
 }
 
-/// The part of an operand tile that one warp reads: `EXTENT` along M or N from `outer`, all of K.
+/// The part of an operand tile that one warp reads: `part` along M or N from `outer`, all of K.
 struct Operand<L> {
     address: u32,
     /// Its elements are contiguous along K.
@@ -31,31 +31,40 @@ struct Operand<L> {
     lines: u32,
     line: u32,
     outer: u32,
+    part: u32,
     layout: core::marker::PhantomData<L>,
 }
 
 impl<L: SharedLayout> Operand<L> {
     #[inline(always)]
-    fn new(address: u32, k_major: bool, extent: u32, depth: u32, outer: u32) -> Self {
+    fn new(address: u32, k_major: bool, (extent, depth): (u32, u32), (outer, part): (u32, u32)) -> Self {
         let (lines, along) = if k_major { (extent, depth) } else { (depth, extent) };
-        Operand { address, k_major, lines, line: along * 2, outer, layout: core::marker::PhantomData }
+        Operand { address, k_major, lines, line: along * 2, outer, part, layout: core::marker::PhantomData }
     }
 
     /// Four 8 x 8 matrices that cover 16 along M or N from `outer` and 16 along K from `k`. `by_k` says that the second
     /// matrix is the neighbour along K (operand B) and not along M or N (operand A).
     ///
+    /// Where only 8 along M or N are left of the warp's part, they are loaded twice.
+    ///
     /// # Safety
     /// The tile is full, and all lanes of the warp execute it.
     #[inline(always)]
     unsafe fn load(&self, outer: u32, k: u32, by_k: bool) -> [u32; 4] {
-        let lane = thread_x() % 32;
-        let (inner, second, third) = (lane % 8, lane / 8 % 2 * 8, lane / 16 * 8);
-        let (along_k, along_outer) = if by_k { (second, third) } else { (third, second) };
-        let (outer, k) = (self.outer + outer + along_outer, k + along_k);
-        let (row, piece) = if self.k_major { (outer + inner, k) } else { (k + inner, outer) };
-        let at = self.address + L::offset(self.lines, self.line, row, piece * 2);
+        let at = self.line_of(thread_x() % 32, outer, k, by_k);
         // SAFETY: passed on; eight lanes give the eight lines of each matrix, 16 bytes each.
         unsafe { if self.k_major { ldmatrix::x4(at) } else { ldmatrix::x4_trans(at) } }
+    }
+
+    /// The address of the matrix line that this lane gives to [`load`](Self::load).
+    #[inline(always)]
+    fn line_of(&self, lane: u32, outer: u32, k: u32, by_k: bool) -> u32 {
+        let (inner, second, third) = (lane % 8, lane / 8 % 2 * 8, lane / 16 * 8);
+        let (along_k, along_outer) = if by_k { (second, third) } else { (third, second) };
+        let along_outer = if outer + 16 <= self.part { along_outer } else { 0 };
+        let (outer, k) = (self.outer + outer + along_outer, k + along_k);
+        let (row, piece) = if self.k_major { (outer + inner, k) } else { (k + inner, outer) };
+        self.address + L::offset(self.lines, self.line, row, piece * 2)
     }
 }
 
@@ -105,8 +114,9 @@ macro_rules! warp_gemm {
                 d: &mut <Self as FragmentLayout<M, { $total }>>::Regs<f32>,
             ) {
                 let (row, col) = warp_corner((M / WM) as u32, $n, $wn);
-                let a = Operand::<T::Layout>::new(a, OA::ROW_MAJOR, M as u32, K as u32, row);
-                let b = Operand::<T::Layout>::new(b, !OB::ROW_MAJOR, $total, K as u32, col);
+                let (height, depth) = ((M / WM) as u32, K as u32);
+                let a = Operand::<T::Layout>::new(a, OA::ROW_MAJOR, (M as u32, depth), (row, height));
+                let b = Operand::<T::Layout>::new(b, !OB::ROW_MAJOR, ($total, depth), (col, $n));
                 let mut k = 0;
                 while k < K as u32 {
                     let mut left = <<RowsOf<16> as RowBlocks<M, WM>>::Of<[u32; 4]>>::splat([0; 4]);
@@ -118,8 +128,7 @@ macro_rules! warp_gemm {
                     }
                     let mut j = 0;
                     while j < ($n + 15) / 16 {
-                        // SAFETY: passed on; where the width is an odd multiple of 8, the second half of the
-                        // last matrices is read from the neighbour's columns or the next tile, and not used.
+                        // SAFETY: passed on; the matrices are inside the tile.
                         let right = unsafe { b.load(j as u32 * 16, k, true) };
                         let mut block = 0;
                         while block < M / WM / 16 {
@@ -156,7 +165,7 @@ macro_rules! warp_gemms {
                 b: u32,
                 d: &mut <Self as FragmentLayout<M, $n>>::Regs<f32>,
             ) {
-                let b = Operand::<T::Layout>::new(b, !OB::ROW_MAJOR, $n, K as u32, 0);
+                let b = Operand::<T::Layout>::new(b, !OB::ROW_MAJOR, ($n, K as u32), (0, $n));
                 let mut k = 0;
                 while k < K as u32 {
                     let mut j = 0;
@@ -182,3 +191,6 @@ macro_rules! warp_gemms {
     )* };
 }
 for_each_width!(warp_gemms);
+
+#[cfg(test)]
+mod tests;

@@ -115,6 +115,12 @@ macro_rules! warpgroup_gemm {
                 d: &mut <Self as FragmentLayout<M, { $total }>>::Regs<f32>,
             ) {
                 let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
+                const {
+                    assert!(
+                        !OB::ROW_MAJOR || ($n * 2) % <T::Layout as SharedLayout>::SWIZZLE == 0,
+                        "where N is contiguous in B, a warpgroup takes a multiple of 64 columns (of 32 or 16 where K is)"
+                    )
+                };
                 let a = Operand { address: a, k_major: OA::ROW_MAJOR, swizzle, extent: M as u32, depth: K as u32 };
                 let b = Operand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: $total, depth: K as u32 };
                 let unit = warpgroup();
@@ -185,3 +191,6 @@ macro_rules! warpgroup_gemms {
     )* };
 }
 for_each_width!(warpgroup_gemms);
+
+#[cfg(test)]
+mod tests;
