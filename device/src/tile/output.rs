@@ -136,10 +136,27 @@ const BUFFERS: u32 = 2;
 /// The named barrier of warpgroup 0; its neighbours' follow.
 const WARPGROUP_BARRIER: u32 = 1;
 
-/// Columns of one staged buffer: a line, or the fragment's width if that is less.
+/// Columns of one staged buffer: the fragment's width if a line has room for it, else as many as divide both.
 const fn staged_columns(width: usize, bytes: usize) -> u32 {
-    let line = LINE as usize / bytes;
-    if width < line { width as u32 } else { line as u32 }
+    let (mut columns, mut rest) = (LINE as usize / bytes, width);
+    if width < columns {
+        return width as u32;
+    }
+    while rest != 0 {
+        (columns, rest) = (rest, columns % rest);
+    }
+    columns as u32
+}
+
+/// The (row, byte) of a staged block whose 16 bytes this lane's address names to `stmatrix`, for four matrices from
+/// `piece` on.
+const fn matrix_line(warp: u32, lane: u32, piece: u32) -> (u32, u32) {
+    (warp * 16 + lane % 16, (piece + lane / 16) * 16)
+}
+
+/// The (row, byte) in a warp's rows of pair `pair` of a lane's elements of `bytes` bytes.
+const fn pair_place(lane: u32, pair: u32, bytes: u32) -> (u32, u32) {
+    (lane / 4 + pair % 2 * 8, (pair / 2 * 8 + lane % 4 * 2) * bytes)
 }
 
 /// Stores rows 16 `warp` to 16 `warp` + 15 of a block's columns from `chunk` on into a staging buffer.
@@ -161,17 +178,16 @@ unsafe fn stage<T: Element, R: Registers<T>>(buffer: u32, regs: &R, chunk: u32, 
                     let r = (first + piece * 4 + q) as usize;
                     pack([regs.get(r), regs.get(r + 1)])
                 };
-                let at = at(warp * 16 + lane % 16, (piece + lane / 16) * 16);
-                stmatrix::x4(at, [i(0), i(2), i(4), i(6)]);
+                let (row, byte) = matrix_line(warp, lane, piece);
+                stmatrix::x4(at(row, byte), [i(0), i(2), i(4), i(6)]);
                 piece += 2;
             }
         } else {
             let mut pair = 0;
             while pair < columns / 4 {
                 let r = (first + pair * 2) as usize;
-                let row = warp * 16 + lane / 4 + pair % 2 * 8;
-                let byte = (pair / 2 * 8 + lane % 4 * 2) * 4;
-                shared::store_u32x2(at(row, byte), [regs.get(r).bits(), regs.get(r + 1).bits()]);
+                let (row, byte) = pair_place(lane, pair, 4);
+                shared::store_u32x2(at(warp * 16 + row, byte), [regs.get(r).bits(), regs.get(r + 1).bits()]);
                 pair += 1;
             }
         }
@@ -312,8 +328,7 @@ unsafe fn stage_warp<T: Element, R: Registers<T>>(buffer: u32, regs: &R, chunk: 
     let mut pair = 0;
     while pair < columns / 4 {
         let r = (first + pair * 2) as usize;
-        let row = lane / 4 + pair % 2 * 8;
-        let byte = (pair / 2 * 8 + lane % 4 * 2) * T::BYTES as u32;
+        let (row, byte) = pair_place(lane, pair, T::BYTES as u32);
         // SAFETY: passed on; the address is inside the buffer.
         unsafe {
             if T::BYTES == 2 {
@@ -357,3 +372,6 @@ unsafe fn drain_warp<T: Element>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
