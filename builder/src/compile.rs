@@ -75,8 +75,6 @@ impl Job<'_> {
             "cfg(tilewright_sm, values(\"80\", \"90\"))".to_owned(),
         ];
         arguments.extend(LLVM.iter().map(|option| format!("-Cllvm-args={option}")));
-        arguments
-            .extend(self.features.iter().map(|feature| format!("--cfg=tilewright_feature=\"{feature}\"")));
         arguments.extend_from_slice(self.rustc_arguments);
         arguments
     }
@@ -119,8 +117,9 @@ impl Job<'_> {
         let output = command.output().map_err(while_doing("running", &self.toolchain.cargo))?;
         let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
-            let command = format!("RUSTC={} RUSTC_BOOTSTRAP=1 {command:?}", self.toolchain.rustc.display());
-            return Err(BuildError::Compile { arch: self.arch, command, output: said.into_owned() });
+            let compiler = format!("rustc {}", self.toolchain.version);
+            let folder = self.device.manifest.parent().unwrap_or(&self.device.manifest).to_owned();
+            return Err(BuildError::Compile { arch: self.arch, folder, compiler, output: said.into_owned() });
         }
         // Warnings: cargo shows a build script's output when it is asked to be verbose.
         eprint!("{said}");

@@ -67,7 +67,8 @@ fn ask(program: &Path, arguments: &[&str]) -> Result<String, String> {
 /// The compiler of the kernels is another one, with another target: flags, wrappers and toolchain choices
 /// meant for the host would break it. What says where cargo keeps things and how it reaches registries stays.
 pub(crate) fn clean(command: &mut Command) {
-    const KEPT: [&str; 9] = [
+    const TAKEN: [&str; 6] = ["CARGO", "RUSTC", "RUSTDOC", "RUSTFLAGS", "RUSTUP_TOOLCHAIN", "DEP_"];
+    const KEPT: [&str; 7] = [
         "CARGO_HOME",
         "CARGO_NET_",
         "CARGO_HTTP_",
@@ -75,16 +76,14 @@ pub(crate) fn clean(command: &mut Command) {
         "CARGO_REGISTRIES_",
         "CARGO_SOURCE_",
         "CARGO_TERM_",
-        "RUSTUP_HOME",
-        "RUST_BACKTRACE",
     ];
     const FOR_BUILD_SCRIPTS: [&str; 8] =
         ["OUT_DIR", "TARGET", "HOST", "NUM_JOBS", "OPT_LEVEL", "PROFILE", "DEBUG", "MAKEFLAGS"];
     for (name, _) in std::env::vars_os() {
         let Some(name) = name.to_str() else { continue };
-        let inherited = name.starts_with("CARGO") || name.starts_with("RUST") || name.starts_with("DEP_");
-        let kept = KEPT.iter().any(|kept| name.starts_with(kept));
-        if (inherited && !kept) || FOR_BUILD_SCRIPTS.contains(&name) {
+        let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+        let inherited = begins(&TAKEN) && !begins(&KEPT);
+        if inherited || FOR_BUILD_SCRIPTS.contains(&name) {
             command.env_remove(name);
         }
     }

@@ -33,8 +33,10 @@ pub enum BuildError {
     Compile {
         /// For this architecture.
         arch: Arch,
-        /// The command.
-        command: String,
+        /// The crate's folder, to which the messages' paths are relative.
+        folder: PathBuf,
+        /// rustc's version.
+        compiler: String,
         /// What cargo and rustc wrote, unchanged.
         output: String,
     },
@@ -103,8 +105,9 @@ impl fmt::Display for BuildError {
                 writeln!(f, "or on Debian 12 and its kin:")?;
                 write!(f, "  apt-get install rustc-web rust-web-src")
             }
-            Self::Compile { arch, command, output } => {
-                write!(f, "{output}\nthe kernels do not compile for {}; the command was\n  {command}", arch.target())
+            Self::Compile { arch, folder, compiler, output } => {
+                let (folder, target) = (folder.display(), arch.target());
+                write!(f, "{output}\nthe kernels of {folder} do not compile for {target} ({compiler})")
             }
             Self::Kernels { complaints, ptx } => {
                 let count = complaints.len();
