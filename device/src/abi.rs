@@ -26,6 +26,8 @@ pub struct GlobalAbi<T, const RANK: usize> {
     pub address: u64,
     /// Distance between neighbours in each dimension, in elements.
     pub strides: [u64; RANK],
+    /// The L2 cache policy that TMA loads with: such as [`EVICT_FIRST`](crate::arch::tma::EVICT_FIRST).
+    pub policy: u64,
     /// Elements in each dimension; the last two are rows and columns.
     pub shape: [u32; RANK],
     /// Bytes to which the address and every stride but the unit one are aligned: 16, 8, 4 or 2.

@@ -8,10 +8,7 @@
 //! - [`tile`]: tiles in global memory, shared memory and registers, and what moves between them.
 //! - [`kernels`]: the operators' kernels, written with [`tile`] alone.
 #![no_std]
-#![cfg_attr(
-    target_arch = "nvptx64",
-    feature(abi_ptx, asm_experimental_arch, stdarch_nvptx)
-)]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch, stdarch_nvptx))]
 
 extern crate self as tilewright_device;
 

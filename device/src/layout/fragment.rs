@@ -103,7 +103,8 @@ impl Shape {
 
 macro_rules! accumulator_layout {
     ($policy:ident, $unit:literal) => {
-        impl<const M: usize, const N: usize, const WM: usize, const WN: usize> FragmentLayout<M, N> for $policy<WM, WN>
+        impl<const M: usize, const N: usize, const WM: usize, const WN: usize> FragmentLayout<M, N>
+            for $policy<WM, WN>
         where
             RowsOf<$unit>: RowBlocks<M, WM>,
             ColumnsOf: ColumnBlocks<N, WN>,
@@ -132,12 +133,7 @@ macro_rules! accumulator_layout {
         impl<const WM: usize, const WN: usize> $policy<WM, WN> {
             #[inline(always)]
             fn shape<const M: usize, const N: usize>() -> Shape {
-                Shape {
-                    unit: $unit,
-                    width: (N / WN) as u32,
-                    height: (M / WM) as u32,
-                    across: WN as u32,
-                }
+                Shape { unit: $unit, width: (N / WN) as u32, height: (M / WM) as u32, across: WN as u32 }
             }
         }
     };

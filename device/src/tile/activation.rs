@@ -56,8 +56,8 @@ impl Activation for Gelu {
         let z = x * core::f32::consts::FRAC_1_SQRT_2;
         let size = if z < 0.0 { -z } else { z };
         let t = rcp(1.0 + 0.327_591_1 * size);
-        let series = t
-            * (0.254_829_6 + t * (-0.284_496_74 + t * (1.421_413_8 + t * (-1.453_152 + t * 1.061_405_4))));
+        let series =
+            t * (0.254_829_6 + t * (-0.284_496_74 + t * (1.421_413_8 + t * (-1.453_152 + t * 1.061_405_4))));
         // 1 - |erf(z)|, the two tails together.
         let tails = series * ex2(-size * size * LOG2_E);
         let twice_phi = if z < 0.0 { tails } else { 2.0 - tails };

@@ -2,7 +2,9 @@
 
 use core::marker::PhantomData;
 
-use super::{Accumulates, Element, Output, OutputLayout, Pipeline, Ring, Schedule, SharedTile};
+use super::{
+    Accumulates, Element, Output, OutputLayout, Pipeline, Ring, Schedule, SharedTile, SplitK, split_k_bytes,
+};
 use crate::arch::shared::dynamic_shared;
 use crate::arch::special::{dynamic_shared_bytes, trap};
 
@@ -50,6 +52,17 @@ impl<P: Schedule> Cta<P> {
         L: Accumulates<M, N> + OutputLayout<M, N>,
     {
         Output::new(self.take(L::STAGING_BYTES, TILE_ALIGN))
+    }
+
+    /// This CTA's share in a tile whose depth is divided among the `SPLIT` CTAs of its cluster.
+    #[inline(always)]
+    pub fn split_k<const M: usize, const N: usize, L, const SPLIT: usize>(&mut self) -> SplitK<M, N, L, SPLIT>
+    where
+        L: Accumulates<M, N>,
+    {
+        let base = self.take(split_k_bytes(M, N, SPLIT), 16);
+        // SAFETY: the memory was just taken, by every role of every CTA in the same way.
+        unsafe { SplitK::open(base) }
     }
 
     /// A ring of `N` stages, which all roles of the CTA now wait for.

@@ -1,6 +1,5 @@
 //! Tiles in the registers of a CTA's threads.
 
-
 use super::GlobalTile;
 use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::warp;
@@ -28,7 +27,6 @@ macro_rules! unrolled {
         }
     };
 }
-
 
 impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N, L> {
     /// All zeros: where an accumulation begins.

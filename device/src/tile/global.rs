@@ -15,6 +15,7 @@ pub struct Global<T, const RANK: usize, O = RowMajor, const BOX: usize = 64> {
     pub(super) pointer: *mut T,
     pub(super) strides: [u64; RANK],
     pub(super) shape: [u32; RANK],
+    pub(super) policy: u64,
     pub(super) align: u32,
     pub(super) tma: bool,
     order: PhantomData<O>,
@@ -119,7 +120,12 @@ impl<T: Element> Window<T> {
             ..*self
         }
     }
-    /// The bits of the element at (row, col); zero outside the tensor.
+    /// The window, or one with nothing inside.
+    #[inline(always)]
+    pub(super) fn only_if(self, live: bool) -> Self {
+        Window { rows: if live { self.rows } else { 0 }, ..self }
+    }
+    /// The element at (row, col); zero outside the tensor.
     #[inline(always)]
     pub(super) fn read(&self, row: u32, col: u32) -> T {
         let (at, inside) = (self.at(row, col), row < self.rows && col < self.cols);
@@ -177,7 +183,8 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RA
     pub(super) fn box_at(&self, r: usize, c: usize, across: u32, along: u32) -> [u32; RANK] {
         let (row, col) = self.corner(r, c);
         let mut coords = [0; RANK];
-        (coords[0], coords[1]) = if O::ROW_MAJOR { (col + along, row + across) } else { (row + along, col + across) };
+        (coords[0], coords[1]) =
+            if O::ROW_MAJOR { (col + along, row + across) } else { (row + along, col + across) };
         let mut lead = 0;
         while lead < RANK - 2 {
             coords[RANK - 1 - lead] = self.index[lead];
@@ -199,6 +206,7 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> KernelArg for Gl
                 pointer: (*at).address as *mut T,
                 strides: (*at).strides,
                 shape: (*at).shape,
+                policy: (*at).policy,
                 align: (*at).align,
                 tma: (*at).tma != 0,
                 order: PhantomData,
@@ -223,7 +231,9 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> KernelArg for Gl
     }
 }
 
-impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalArg<RANK> for GlobalMut<T, RANK, O, BOX> {
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalArg<RANK>
+    for GlobalMut<T, RANK, O, BOX>
+{
     type Element = T;
     const ROW_MAJOR: bool = O::ROW_MAJOR;
     const BOX_ROWS: u32 = BOX as u32;

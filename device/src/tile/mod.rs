@@ -15,6 +15,7 @@ mod pipeline;
 mod raster;
 mod schedule;
 mod shared;
+mod split_k;
 
 pub use activation::{Activation, Gelu, Identity, Relu, Silu};
 pub use asynchronous::{Accumulator, InFlight, Issued, Pending};
@@ -28,6 +29,7 @@ pub use pipeline::Pipeline;
 pub use raster::{Raster, RasterOrder, TileIndex};
 pub use schedule::{Access, Elements, Multistage, Schedule, Vectors, WarpSpecialized};
 pub use shared::{Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Transposed};
+pub use split_k::{SplitK, split_k_bytes};
 
 pub use crate::kernel::Program;
 pub use crate::layout::{

@@ -131,8 +131,11 @@ unsafe fn drain<T: Element, S: SharedLayout>(
 const LINE: u32 = 128;
 /// Rows that a warpgroup stages at a time.
 const ROWS: u32 = 64;
-/// Staging buffers a warpgroup: one is stored while the next is filled.
-const BUFFERS: u32 = 2;
+
+/// Staging buffers a warpgroup that stores `height` x `width` elements: with two, one is stored while the next is filled.
+const fn buffers(height: usize, width: usize) -> u32 {
+    if height * width <= (ROWS * LINE / 2) as usize { 1 } else { 2 }
+}
 /// The named barrier of warpgroup 0; its neighbours' follow.
 const WARPGROUP_BARRIER: u32 = 1;
 
@@ -166,7 +169,14 @@ const fn pair_place(lane: u32, pair: u32, bytes: u32) -> (u32, u32) {
 /// # Safety
 /// The warp's lanes execute it converged; nobody reads the buffer.
 #[inline(always)]
-unsafe fn stage<T: Element, R: Registers<T>>(buffer: u32, regs: &R, chunk: u32, columns: u32, warp: u32, lane: u32) {
+unsafe fn stage<T: Element, R: Registers<T>>(
+    buffer: u32,
+    regs: &R,
+    chunk: u32,
+    columns: u32,
+    warp: u32,
+    lane: u32,
+) {
     let at = |row: u32, byte: u32| buffer + Swizzle::<128>::offset(ROWS, LINE, row, byte);
     let first = chunk * columns / 2;
     // SAFETY: passed on; every address is inside the buffer.
@@ -194,12 +204,13 @@ unsafe fn stage<T: Element, R: Registers<T>>(buffer: u32, regs: &R, chunk: u32, 
     }
 }
 
-impl<const M: usize, const N: usize, const WM: usize, const WN: usize> OutputLayout<M, N> for Warpgroups<WM, WN>
+impl<const M: usize, const N: usize, const WM: usize, const WN: usize> OutputLayout<M, N>
+    for Warpgroups<WM, WN>
 where
     RowsOf<64>: RowBlocks<M, WM>,
     ColumnsOf: ColumnBlocks<N, WN>,
 {
-    const STAGING_BYTES: u32 = (WM * WN) as u32 * BUFFERS * ROWS * LINE;
+    const STAGING_BYTES: u32 = (WM * WN) as u32 * buffers(M / WM, N / WN) * ROWS * LINE;
 
     #[inline(always)]
     unsafe fn store<T, O, const RANK: usize, const BOX: usize>(
@@ -219,19 +230,20 @@ where
         let unit = crate::arch::warp::uniform(thread / 128);
         let (warp, lane) = (crate::arch::warp::uniform(thread / 32) % 4, thread % 32);
         let chunks = (N / WN) as u32 / columns;
-        let staging = staging + unit * BUFFERS * ROWS * LINE;
+        let buffers = buffers(M / WM, N / WN);
+        let staging = staging + unit * buffers * ROWS * LINE;
         let by_tma = tile.0.of.tma && columns * T::BYTES as u32 == LINE && BOX as u32 == ROWS;
         let mut step = 0;
         while step < chunks * (M / WM / 64) as u32 {
             let (block, chunk) = (step / chunks, step % chunks);
             let row = unit / WN as u32 * (M / WM) as u32 + block * ROWS;
             let col = unit % WN as u32 * (N / WN) as u32 + chunk * columns;
-            let buffer = staging + step % BUFFERS * ROWS * LINE;
+            let buffer = staging + step % buffers * ROWS * LINE;
             // SAFETY: a buffer is filled again after the store that read it, one warpgroup barrier later; the
             // fence makes it visible to TMA before the barrier behind which one thread stores it.
             unsafe {
                 if thread % 128 == 0 {
-                    tma::bulk_wait_read::<{ BUFFERS - 1 }>();
+                    if buffers == 1 { tma::bulk_wait_read::<0>() } else { tma::bulk_wait_read::<1>() }
                 }
                 sync::bar_sync(WARPGROUP_BARRIER + unit, 128);
                 stage::<T, _>(buffer, &block_of(regs, block as usize), chunk, columns, warp, lane);
@@ -244,7 +256,13 @@ where
                     }
                 } else {
                     let window = tile.0.window(M, N);
-                    drain::<T, Swizzle<128>>(buffer, (ROWS, columns), (row, col), &window, (thread % 128, 128));
+                    drain::<T, Swizzle<128>>(
+                        buffer,
+                        (ROWS, columns),
+                        (row, col),
+                        &window,
+                        (thread % 128, 128),
+                    );
                 }
             }
             step += 1;
@@ -322,7 +340,13 @@ where
 /// # Safety
 /// The warp's lanes execute it converged; nobody reads the buffer.
 #[inline(always)]
-unsafe fn stage_warp<T: Element, R: Registers<T>>(buffer: u32, regs: &R, chunk: u32, columns: u32, lane: u32) {
+unsafe fn stage_warp<T: Element, R: Registers<T>>(
+    buffer: u32,
+    regs: &R,
+    chunk: u32,
+    columns: u32,
+    lane: u32,
+) {
     let at = |row: u32, byte: u32| buffer + Swizzle::<128>::offset(WARP_ROWS, LINE, row, byte);
     let first = chunk * columns / 2;
     let mut pair = 0;
@@ -363,7 +387,8 @@ unsafe fn drain_warp<T: Element>(
             let mut i = lane;
             while i < WARP_ROWS * pieces {
                 let (row, piece) = (i / pieces, i % pieces);
-                let value = shared::load_u32x4(buffer + Swizzle::<128>::offset(WARP_ROWS, LINE, row, piece * 16));
+                let value =
+                    shared::load_u32x4(buffer + Swizzle::<128>::offset(WARP_ROWS, LINE, row, piece * 16));
                 global::st_global_u32x4(window.at(row0 + row, col0 + piece * per_piece).cast(), value);
                 i += 32;
             }

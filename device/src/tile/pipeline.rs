@@ -158,9 +158,9 @@ impl<const W: usize> Schedule for WarpSpecialized<W> {
 }
 
 impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
-    type Ticket = ();
+    /// False for the copies that would run ahead of the last step: they read nothing.
+    type Ticket = bool;
     const CONSUMERS: u32 = 32 * W as u32;
-
     const STAGE_BYTES: u32 = 0;
 
     #[inline(always)]
@@ -170,7 +170,7 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
     unsafe fn load<T, O, L, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
         from: GlobalTile<T, RANK, O, BOX>,
         to: u32,
-        _ticket: (),
+        live: bool,
     ) where
         T: Element,
         O: Major,
@@ -180,9 +180,9 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
         // SAFETY: passed on.
         unsafe {
             if A::VECTORS {
-                copy::vector_load::<T, O, L, RANK, BOX, R, C>(from, to, Self::CONSUMERS)
+                copy::vector_load::<T, O, L, RANK, BOX, R, C>(from, to, Self::CONSUMERS, live)
             } else {
-                copy::element_load::<T, O, L, RANK, BOX, R, C>(from, to, Self::CONSUMERS)
+                copy::element_load::<T, O, L, RANK, BOX, R, C>(from, to, Self::CONSUMERS, live)
             }
         }
     }
@@ -196,31 +196,31 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
         mut compute: impl for<'s> FnMut(D::Issued, Full<'s>, u32) -> D::Issued,
     ) -> D {
         let mut d = d.start();
-        let mut ahead = steps.start;
+        // No branch around the copies: their addresses are computed between the gemm's instructions.
+        let mut fill = |stage: u32, k: u32| {
+            let live = k < steps.end;
+            load(Fill { stage, ticket: live, turn: PhantomData }, if live { k } else { steps.end - 1 });
+            // SAFETY: every thread commits one group a step.
+            unsafe { cp_async::commit() };
+        };
         let (mut filled, mut k, mut stage) = (0, steps.start, 0);
         // SAFETY: a stage is read after its copies were waited for by all threads, and filled again after
-        // all threads met once more behind its last read; every thread commits one group a step.
+        // all threads met once more behind its last read.
         unsafe {
-            sync::syncthreads();
-            while filled < N as u32 - 1 {
-                if ahead < steps.end {
-                    load(Fill { stage: filled, ticket: (), turn: PhantomData }, ahead);
+            if k < steps.end {
+                sync::syncthreads();
+                while filled < N as u32 - 1 {
+                    fill(filled, k + filled);
+                    filled += 1;
                 }
-                cp_async::commit();
-                filled += 1;
-                ahead += 1;
             }
             while k < steps.end {
                 wait_for_all_but(N - 2);
                 sync::syncthreads();
-                if ahead < steps.end {
-                    load(Fill { stage: filled, ticket: (), turn: PhantomData }, ahead);
-                }
-                cp_async::commit();
                 d = compute(d, Full { stage, turn: PhantomData }, k);
+                fill(filled, k + N as u32 - 1);
                 filled = if filled + 1 == N as u32 { 0 } else { filled + 1 };
                 stage = if stage + 1 == N as u32 { 0 } else { stage + 1 };
-                ahead += 1;
                 k += 1;
             }
             d.settle();

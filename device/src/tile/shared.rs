@@ -27,7 +27,9 @@ impl<T: Element, const R: usize, const C: usize, L: SharedLayout, O: Major> Shar
     );
 }
 
-impl<T: Element, const R: usize, const C: usize, L: SharedLayout, O: Major> SharedTile for Shared<T, R, C, L, O> {
+impl<T: Element, const R: usize, const C: usize, L: SharedLayout, O: Major> SharedTile
+    for Shared<T, R, C, L, O>
+{
     #[inline(always)]
     fn bytes() -> u32 {
         const { Self::WHOLE };

@@ -27,7 +27,10 @@ pub(crate) unsafe fn tma_load<T, O, L, const RANK: usize, const BOX: usize, cons
 {
     let (lines, line) = (Shared::<T, R, C, L, O>::LINES, Shared::<T, R, C, L, O>::LINE);
     const {
-        assert!(L::SWIZZLE == SWIZZLE_BYTES, "TMA boxes are swizzled over 128 bytes: make the tile's depth a multiple of 64");
+        assert!(
+            L::SWIZZLE == SWIZZLE_BYTES,
+            "TMA boxes are swizzled over 128 bytes: make the tile's depth a multiple of 64"
+        );
         assert!(
             Shared::<T, R, C, L, O>::LINES as usize % BOX == 0,
             "the tensor's BOX does not divide the tile's lines"
@@ -43,7 +46,7 @@ pub(crate) unsafe fn tma_load<T, O, L, const RANK: usize, const BOX: usize, cons
             while across < lines {
                 let coords = from.box_at(R, C, across, along * SWIZZLE_BYTES / T::BYTES as u32);
                 let to = to + (along * lines + across) * SWIZZLE_BYTES;
-                coords.load(to, from.of.map, barrier);
+                coords.load_hint(to, from.of.map, barrier, from.of.policy);
                 across += BOX as u32;
             }
             along += 1;
@@ -51,74 +54,130 @@ pub(crate) unsafe fn tma_load<T, O, L, const RANK: usize, const BOX: usize, cons
     }
 }
 
+/// The pieces of a tile that one of `threads` threads copies: the first, and how many rows lie between them.
+///
+/// A thread's pieces lie below each other wherever the threads cover whole periods of the swizzle, 8 rows: then
+/// every address is the first one plus what is the same in all threads.
+struct Pieces {
+    row: u32,
+    byte: u32,
+    step: u32,
+    count: u32,
+}
+
+impl Pieces {
+    /// `None` when a thread's pieces are not below each other.
+    #[inline(always)]
+    fn of(lines: u32, line: u32, threads: u32) -> Option<Self> {
+        let across = line / PIECE;
+        let step = threads / across;
+        if threads % across != 0 || step % 8 != 0 || lines % step != 0 {
+            return None;
+        }
+        let thread = thread_x();
+        Some(Pieces { row: thread / across, byte: thread % across * PIECE, step, count: lines / step })
+    }
+}
+
 /// Calls `each(row, byte)` for this thread's pieces of a tile of `lines` lines of `line` bytes.
 #[inline(always)]
 fn for_each_piece(lines: u32, line: u32, threads: u32, mut each: impl FnMut(u32, u32)) {
-    let pieces = line / PIECE;
+    let across = line / PIECE;
     let mut first = 0;
-    while first < lines * pieces {
+    while first < lines * across {
         let piece = first + thread_x();
-        if lines * pieces % threads == 0 || piece < lines * pieces {
-            each(piece / pieces, piece % pieces * PIECE);
+        if lines * across % threads == 0 || piece < lines * across {
+            each(piece / across, piece % across * PIECE);
         }
         first += threads;
     }
 }
 
-/// Copies a tile by `cp.async` in pieces of 16 bytes; called by all of `threads` threads.
+/// Copies a tile by `cp.async` in pieces of 16 bytes; called by all of `threads` threads. Where not `live`, it fills with zeros.
 ///
 /// # Safety
 /// `to` is a tile of type `Shared<T, R, C, L, O>` that nobody reads. The tensor's address and strides are multiples of
 /// 16 bytes but for a unit stride along the contiguous dimension.
 #[inline(always)]
-pub(crate) unsafe fn vector_load<T, O, L, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
+pub(crate) unsafe fn vector_load<
+    T,
+    O,
+    L,
+    const RANK: usize,
+    const BOX: usize,
+    const R: usize,
+    const C: usize,
+>(
     from: GlobalTile<T, RANK, O, BOX>,
     to: u32,
     threads: u32,
+    live: bool,
 ) where
     T: Element,
     O: Major,
     L: SharedLayout,
 {
     let (lines, line) = (Shared::<T, R, C, L, O>::LINES, Shared::<T, R, C, L, O>::LINE);
-    let window = from.window(R, C);
+    let window = from.window(R, C).only_if(live);
     let (inside, along, stride) = if O::ROW_MAJOR {
         (window.rows, window.cols, window.row_stride)
     } else {
         (window.cols, window.rows, window.col_stride)
     };
+    let stride = stride * T::BYTES as u64;
     let bytes = along.saturating_mul(T::BYTES as u32);
-    for_each_piece(lines, line, threads, |row, byte| {
-        let valid = if row < inside { bytes.saturating_sub(byte).min(PIECE) } else { 0 };
-        // An address outside the tensor is not read, but must not be formed from a row beyond it either.
-        let row_inside = if valid == 0 { 0 } else { row };
-        let byte_inside = if valid == 0 { 0 } else { byte };
-        let source = window
-            .pointer
-            .wrapping_add((row_inside as u64 * stride) as usize)
-            .cast::<u8>()
-            .wrapping_add(byte_inside as usize);
-        // SAFETY: passed on; `valid` bytes are inside the tensor, the rest is filled with zeros.
-        unsafe { cp_async::copy16(to + L::offset(lines, line, row, byte), source, valid) };
-    });
+    let at = |row: u32, byte: u32| {
+        window.pointer.cast::<u8>().wrapping_add((row as u64 * stride) as usize).wrapping_add(byte as usize)
+    };
+    // SAFETY: passed on; only the valid bytes are read, and they are inside the tensor. The rest is filled with zeros.
+    unsafe {
+        if let Some(pieces) = Pieces::of(lines, line, threads) {
+            let (source, target) =
+                (at(pieces.row, pieces.byte), to + L::offset(lines, line, pieces.row, pieces.byte));
+            let valid = bytes.saturating_sub(pieces.byte).min(PIECE);
+            let rows = inside.saturating_sub(pieces.row);
+            let mut i = 0;
+            while i < pieces.count {
+                let row = i * pieces.step;
+                let source = source.wrapping_add((row as u64 * stride) as usize);
+                let target = target + L::offset(lines, line, row, 0);
+                cp_async::copy16(target, source, if row < rows { valid } else { 0 });
+                i += 1;
+            }
+        } else {
+            for_each_piece(lines, line, threads, |row, byte| {
+                let valid = if row < inside { bytes.saturating_sub(byte).min(PIECE) } else { 0 };
+                cp_async::copy16(to + L::offset(lines, line, row, byte), at(row, byte), valid)
+            });
+        }
+    }
 }
 
-/// Copies a tile element by element, for any strides and alignment; called by all of `threads` threads.
+/// Copies a tile element by element, for any strides and alignment; called by all of `threads` threads. Where not `live`, it fills with zeros.
 ///
 /// # Safety
 /// `to` is a tile of type `Shared<T, R, C, L, O>` that nobody reads.
 #[inline(always)]
-pub(crate) unsafe fn element_load<T, O, L, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
+pub(crate) unsafe fn element_load<
+    T,
+    O,
+    L,
+    const RANK: usize,
+    const BOX: usize,
+    const R: usize,
+    const C: usize,
+>(
     from: GlobalTile<T, RANK, O, BOX>,
     to: u32,
     threads: u32,
+    live: bool,
 ) where
     T: Element,
     O: Major,
     L: SharedLayout,
 {
     let (lines, line) = (Shared::<T, R, C, L, O>::LINES, Shared::<T, R, C, L, O>::LINE);
-    let window = from.window(R, C);
+    let window = from.window(R, C).only_if(live);
     let per_word = 4 / T::BYTES as u32;
     for_each_piece(lines, line, threads, |row, byte| {
         let mut words = [0; 4];
@@ -126,7 +185,8 @@ pub(crate) unsafe fn element_load<T, O, L, const RANK: usize, const BOX: usize, 
         while i < PIECE / T::BYTES as u32 {
             let along = byte / T::BYTES as u32 + i;
             let (r, c) = if O::ROW_MAJOR { (row, along) } else { (along, row) };
-            words[(i / per_word) as usize] |= window.read(r, c).bits() << (i % per_word * 8 * T::BYTES as u32);
+            words[(i / per_word) as usize] |=
+                window.read(r, c).bits() << (i % per_word * 8 * T::BYTES as u32);
             i += 1;
         }
         // SAFETY: passed on.

@@ -30,7 +30,11 @@ pub trait Gemm<T: Element, const M: usize, const N: usize, const K: usize>: Copy
     /// `a` and `b` are full tiles of types `Shared<T, M, K, Self::A, OA>` and `Shared<T, K, N, Self::B, OB>`;
     /// all threads that hold D execute it, and do not touch `d` before a wait.
     #[doc(hidden)]
-    unsafe fn issue<OA: Major, OB: Major>(a: u32, b: u32, d: &mut <Self::D as FragmentLayout<M, N>>::Regs<f32>);
+    unsafe fn issue<OA: Major, OB: Major>(
+        a: u32,
+        b: u32,
+        d: &mut <Self::D as FragmentLayout<M, N>>::Regs<f32>,
+    );
 }
 
 /// A [`Gemm`] whose A may also be a fragment in registers.
@@ -38,7 +42,9 @@ pub trait Gemm<T: Element, const M: usize, const N: usize, const K: usize>: Copy
     message = "policy `{Self}` cannot take A of a {M} x {N} x {K} tile of `{T}` from registers",
     note = "each warp needs whole rows of A: use a FullRow policy"
 )]
-pub trait GemmRegisters<T: Element, const M: usize, const N: usize, const K: usize>: Gemm<T, M, N, K> {
+pub trait GemmRegisters<T: Element, const M: usize, const N: usize, const K: usize>:
+    Gemm<T, M, N, K>
+{
     /// The register layout of A: where M, N and K allow it, that of an accumulator.
     type R: FragmentLayout<M, K>;
 
@@ -113,7 +119,8 @@ pub trait MatB<P: Gemm<T, M, N, K>, T: Element, const M: usize, const N: usize, 
     fn address(&self) -> u32;
 }
 
-impl<P, T, L, O, const M: usize, const N: usize, const K: usize> MatA<P, T, M, N, K> for Src<'_, Shared<T, M, K, L, O>>
+impl<P, T, L, O, const M: usize, const N: usize, const K: usize> MatA<P, T, M, N, K>
+    for Src<'_, Shared<T, M, K, L, O>>
 where
     P: Gemm<T, M, N, K, A = L>,
     T: Element,
@@ -153,7 +160,8 @@ where
     }
 }
 
-impl<P, T, L, O, const M: usize, const N: usize, const K: usize> MatB<P, T, M, N, K> for Src<'_, Shared<T, K, N, L, O>>
+impl<P, T, L, O, const M: usize, const N: usize, const K: usize> MatB<P, T, M, N, K>
+    for Src<'_, Shared<T, K, N, L, O>>
 where
     P: Gemm<T, M, N, K, B = L>,
     T: Element,

@@ -55,7 +55,8 @@ fn warpgroup() -> u32 {
     uniform(thread_x() / 128)
 }
 
-impl<const M: usize, const N: usize, const WM: usize, const WN: usize> Accumulates<M, N> for Warpgroups<WM, WN>
+impl<const M: usize, const N: usize, const WM: usize, const WN: usize> Accumulates<M, N>
+    for Warpgroups<WM, WN>
 where
     RowsOf<64>: RowBlocks<M, WM>,
     ColumnsOf: ColumnBlocks<N, WN>,
@@ -89,10 +90,26 @@ where
 macro_rules! with_transposes {
     ($a:expr, $b:expr, |$ta:ident, $tb:ident| $call:expr) => {
         match ($a, $b) {
-            (false, false) => { const $ta: u32 = 0; const $tb: u32 = 0; $call }
-            (false, true) => { const $ta: u32 = 0; const $tb: u32 = 1; $call }
-            (true, false) => { const $ta: u32 = 1; const $tb: u32 = 0; $call }
-            (true, true) => { const $ta: u32 = 1; const $tb: u32 = 1; $call }
+            (false, false) => {
+                const $ta: u32 = 0;
+                const $tb: u32 = 0;
+                $call
+            }
+            (false, true) => {
+                const $ta: u32 = 0;
+                const $tb: u32 = 1;
+                $call
+            }
+            (true, false) => {
+                const $ta: u32 = 1;
+                const $tb: u32 = 0;
+                $call
+            }
+            (true, true) => {
+                const $ta: u32 = 1;
+                const $tb: u32 = 1;
+                $call
+            }
         }
     };
 }

@@ -37,15 +37,25 @@ fn matrices_are_staged_where_their_elements_belong() {
     const WIDTH: usize = 192;
     let columns = staged_columns(WIDTH, 2);
     for chunk in 0..WIDTH as u32 / columns {
-        for (thread, piece) in (0..128).flat_map(|thread| (0..columns / 8).step_by(2).map(move |p| (thread, p))) {
+        for (thread, piece) in
+            (0..128).flat_map(|thread| (0..columns / 8).step_by(2).map(move |p| (thread, p)))
+        {
             let (warp, lane) = (thread / 32, thread % 32);
             for matrix in 0..4 {
                 // PTX ISA, "stmatrix": lane l holds elements 2 (l % 4) and the next of line l / 4.
                 let (row, byte) = matrix_line(warp, matrix * 8 + lane / 4, piece);
                 let (col, register) = (byte / 2 + lane % 4 * 2, chunk * columns / 2 + piece * 4 + matrix * 2);
                 for e in 0..2 {
-                    let owned = <Warpgroups<1, 1> as FragmentLayout<64, WIDTH>>::coord(thread, (register + e) as usize);
-                    assert_eq!((row, chunk * columns + col + e), owned, "thread {thread}, register {}", register + e);
+                    let owned = <Warpgroups<1, 1> as FragmentLayout<64, WIDTH>>::coord(
+                        thread,
+                        (register + e) as usize,
+                    );
+                    assert_eq!(
+                        (row, chunk * columns + col + e),
+                        owned,
+                        "thread {thread}, register {}",
+                        register + e
+                    );
                 }
             }
         }
@@ -57,14 +67,20 @@ fn pairs_are_staged_where_their_elements_belong() {
     const WIDTH: usize = 64;
     for bytes in [2, 4] {
         let columns = staged_columns(WIDTH, bytes as usize);
-        for (lane, chunk) in (0..32).flat_map(|lane| (0..WIDTH as u32 / columns).map(move |chunk| (lane, chunk))) {
+        for (lane, chunk) in
+            (0..32).flat_map(|lane| (0..WIDTH as u32 / columns).map(move |chunk| (lane, chunk)))
+        {
             for pair in 0..columns / 4 {
                 let (row, byte) = pair_place(lane, pair, bytes);
                 assert!(row < WARP_ROWS && byte + 2 * bytes <= LINE);
                 for e in 0..2 {
                     let register = chunk * columns / 2 + pair * 2 + e;
                     let owned = <Warps<1, 1> as FragmentLayout<16, WIDTH>>::coord(lane, register as usize);
-                    assert_eq!((row, chunk * columns + byte / bytes + e), owned, "lane {lane}, register {register}");
+                    assert_eq!(
+                        (row, chunk * columns + byte / bytes + e),
+                        owned,
+                        "lane {lane}, register {register}"
+                    );
                 }
             }
         }

@@ -13,8 +13,7 @@ struct Tile {
 
 impl Tile {
     fn element<L: SharedLayout>(&self, offset: u32) -> (u32, u32) {
-        let (lines, along) =
-            if self.k_major { (self.extent, self.depth) } else { (self.depth, self.extent) };
+        let (lines, along) = if self.k_major { (self.extent, self.depth) } else { (self.depth, self.extent) };
         assert!(offset < L::size(lines, along * 2), "{offset} is outside the tile");
         let (row, byte) = L::position(lines, along * 2, offset).unwrap();
         if self.k_major { (row, byte / 2) } else { (byte / 2, row) }
@@ -27,7 +26,8 @@ impl Tile {
         (outer, k, by_k): (u32, u32, bool),
         (lane, q, e): (u32, u32, u32),
     ) -> (u32, u32) {
-        let (line, element) = if self.k_major { (lane / 4, lane % 4 * 2 + e) } else { (lane % 4 * 2 + e, lane / 4) };
+        let (line, element) =
+            if self.k_major { (lane / 4, lane % 4 * 2 + e) } else { (lane % 4 * 2 + e, lane / 4) };
         let at = operand.line_of(q * 8 + line, outer, k, by_k);
         assert_eq!(at % 16, 0);
         self.element::<L>(at - operand.address + element * 2)
@@ -58,7 +58,11 @@ fn assert_operand_a<const SPAN: usize>(k_major: bool, extent: u32, depth: u32, p
                 for (lane, q, e) in places() {
                     let (row, col) = a_figure(lane, q * 2 + e);
                     let found = tile.received(&operand, (outer, k, false), (lane, q, e));
-                    assert_eq!(found, (corner + outer + row, k + col), "lane {lane}, register {q}, element {e}");
+                    assert_eq!(
+                        found,
+                        (corner + outer + row, k + col),
+                        "lane {lane}, register {q}, element {e}"
+                    );
                 }
             }
         }
@@ -76,7 +80,11 @@ fn assert_operand_b<const SPAN: usize>(k_major: bool, extent: u32, depth: u32, p
                     let (row, col) = b_figure(lane, q % 2 * 2 + e);
                     let col = if outer + 16 <= part { q / 2 * 8 + col } else { col };
                     let found = tile.received(&operand, (outer, k, true), (lane, q, e));
-                    assert_eq!(found, (corner + outer + col, k + row), "lane {lane}, register {q}, element {e}");
+                    assert_eq!(
+                        found,
+                        (corner + outer + col, k + row),
+                        "lane {lane}, register {q}, element {e}"
+                    );
                 }
             }
         }

@@ -126,7 +126,8 @@ fn fields_of_a_k_major_tile() {
     // 8 lines of 128 bytes are 1024; the leading offset is not used under a swizzle.
     let at = |outer, k| fields(operand.descriptor(outer, k));
     let corner = at(0, 0);
-    let expected = Fields { start: 0x1_2400, leading: 16, stride: 1024, base_offset: 0, swizzle: 128, rest: 0 };
+    let expected =
+        Fields { start: 0x1_2400, leading: 16, stride: 1024, base_offset: 0, swizzle: 128, rest: 0 };
     assert_eq!(corner, expected);
     assert_eq!(at(0, 16).start, 0x1_2400 + 32);
     assert_eq!(at(8, 0).start, 0x1_2400 + 1024);
@@ -138,7 +139,8 @@ fn fields_of_an_mn_major_tile() {
     let operand = Operand { address: 0x1_2400, k_major: false, swizzle: 64, extent: 128, depth: 32 };
     let at = |outer, k| fields(operand.descriptor(outer, k));
     // 32 lines of K, 64 bytes each, before the next 32 elements of M or N.
-    let expected = Fields { start: 0x1_2400, leading: 32 * 64, stride: 512, base_offset: 0, swizzle: 64, rest: 0 };
+    let expected =
+        Fields { start: 0x1_2400, leading: 32 * 64, stride: 512, base_offset: 0, swizzle: 64, rest: 0 };
     assert_eq!(at(0, 0), expected);
     assert_eq!(at(0, 16).start, 0x1_2400 + 16 * 64);
     assert_eq!(at(64, 0).start, 0x1_2400 + 2 * 32 * 64);

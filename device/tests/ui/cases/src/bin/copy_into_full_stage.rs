@@ -1,0 +1,22 @@
+//! A stage that gemms may be reading is not written.
+
+use tilewright_device::tile::*;
+
+fn kernel(a: Global<f16, 2>) {
+    let mut cta = Cta::<Multistage<4>>::enter();
+    let a_s = cta.alloc::<Shared<f16, 128, 64, Swizzle<128>, _>, 3>();
+    let mut pipe = cta.pipeline::<3>();
+    pipe.run(
+        0..a.cols(),
+        Fragment::<f32, 128, 64, warp::FullRow<4>>::zero(),
+        |s, k| copy(a.tile([0, k]), a_s.at(s)),
+        |acc, s, k| {
+            copy(a.tile([0, k]), a_s.at(s)); //~ ERROR
+            acc
+        },
+    );
+}
+
+fn main() {
+    let _: fn(_) = kernel;
+}

@@ -1,0 +1,15 @@
+//! Registers that a gemm may be writing are not read.
+
+use tilewright_device::tile::*;
+
+type A<'s> = Src<'s, Shared<f16, 128, 64, Swizzle<128>>>;
+type B<'s> = Src<'s, Shared<f16, 64, 128, Swizzle<128>, ColMajor>>;
+
+fn kernel(a: A, b: B) -> Fragment<f32, 128, 128, FullRow<2>> {
+    let acc = gemm(FullRow::<2>::default(), a, b, Fragment::zero());
+    acc.map(|x| 2.0 * x)
+}
+
+fn main() {
+    let _: fn(_, _) -> _ = kernel;
+}

@@ -1,0 +1,23 @@
+//! A stage is another one's after its turn: it is not kept.
+
+use tilewright_device::tile::*;
+
+fn kernel(a: Global<f16, 2>) {
+    let mut cta = Cta::<Multistage<4>>::enter();
+    let a_s = cta.alloc::<Shared<f16, 128, 64, Swizzle<128>, _>, 3>();
+    let mut pipe = cta.pipeline::<3>();
+    let mut kept = None;
+    pipe.run(
+        0..a.cols(),
+        Fragment::<f32, 128, 64, warp::FullRow<4>>::zero(),
+        |s, k| copy(a.tile([0, k]), a_s.at(s)),
+        |acc, s, _| {
+            kept = Some(s);
+            acc
+        },
+    );
+}
+
+fn main() {
+    let _: fn(_) = kernel;
+}
