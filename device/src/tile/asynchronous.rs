@@ -145,12 +145,3 @@ impl<A: Accumulator, B: Accumulator> Accumulator for (A, B) {
         (self.0.start(), self.1.start())
     }
 }
-
-impl<const M: usize, const N: usize, L: Accumulates<M, N>> From<Fragment<f32, M, N, L>>
-    for Issued<Fragment<f32, M, N, L>>
-{
-    #[inline(always)]
-    fn from(d: Fragment<f32, M, N, L>) -> Self {
-        Issued(d)
-    }
-}

@@ -22,7 +22,7 @@ pub use asynchronous::{Accumulator, InFlight, Issued, Pending};
 pub use copy::{CopyTo, copy};
 pub use cta::Cta;
 pub use fragment::{Fragment, Rows};
-pub use gemm::{Accumulates, Gemm, GemmRegisters, MatA, MatB, OperandLayout, gemm};
+pub use gemm::{Accumulates, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, gemm};
 pub use global::{Global, GlobalMut, GlobalTile, GlobalTileMut};
 pub use output::{Output, OutputLayout};
 pub use pipeline::Pipeline;

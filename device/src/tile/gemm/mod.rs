@@ -101,6 +101,10 @@ macro_rules! operand_layouts {
 operand_layouts!(f16 bf16);
 
 /// The left operand of a gemm: an `M` x `K` tile in shared memory, as it is or transposed, or a fragment.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the left operand of a {M} x {N} x {K} gemm of `{T}`",
+    note = "A is an M x K tile of a full stage, or a K x M tile with `.t()`, or a fragment of M x K"
+)]
 pub trait MatA<P: Gemm<T, M, N, K>, T: Element, const M: usize, const N: usize, const K: usize> {
     /// Issues the gemm.
     ///
@@ -111,6 +115,10 @@ pub trait MatA<P: Gemm<T, M, N, K>, T: Element, const M: usize, const N: usize, 
 }
 
 /// The right operand of a gemm: a `K` x `N` tile in shared memory, as it is or transposed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the right operand of a {M} x {N} x {K} gemm of `{T}`",
+    note = "B is a K x N tile of a full stage, or an N x K tile with `.t()`"
+)]
 pub trait MatB<P: Gemm<T, M, N, K>, T: Element, const M: usize, const N: usize, const K: usize> {
     /// Which dimension of the `K` x `N` matrix is contiguous.
     type Order: Major;
@@ -188,23 +196,53 @@ where
     }
 }
 
+/// The accumulator of a gemm: a fragment, or one that gemms were issued into.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the accumulator of a {M} x {N} gemm",
+    note = "gemms accumulate into a fragment of f32; one in flight must be waited for before other work takes it"
+)]
+pub trait MatD<const M: usize, const N: usize> {
+    /// How it lies in registers.
+    type Layout: Accumulates<M, N>;
+    /// Hands the fragment to the gemm.
+    #[doc(hidden)]
+    fn issued(self) -> Issued<Fragment<f32, M, N, Self::Layout>>;
+}
+
+impl<L: Accumulates<M, N>, const M: usize, const N: usize> MatD<M, N> for Fragment<f32, M, N, L> {
+    type Layout = L;
+    #[inline(always)]
+    fn issued(self) -> Issued<Self> {
+        Issued(self)
+    }
+}
+
+impl<L: Accumulates<M, N>, const M: usize, const N: usize> MatD<M, N> for Issued<Fragment<f32, M, N, L>> {
+    type Layout = L;
+    #[inline(always)]
+    fn issued(self) -> Self {
+        self
+    }
+}
+
 /// D += A B for tiles A \[M, K\], B \[K, N\] and an accumulator D \[M, N\], divided among warps by `policy`.
 ///
 /// Fixes the layouts of all three. On Hopper the gemm is only issued: see [`Issued`].
 #[inline(always)]
-pub fn gemm<P, A, B, T, const M: usize, const N: usize, const K: usize>(
+pub fn gemm<P, A, B, D, T, const M: usize, const N: usize, const K: usize>(
     _policy: P,
     a: A,
     b: B,
-    d: impl Into<Issued<Fragment<f32, M, N, P::D>>>,
+    d: D,
 ) -> Issued<Fragment<f32, M, N, P::D>>
 where
+    D: MatD<M, N, Layout = P::D>,
     P: Gemm<T, M, N, K>,
     A: MatA<P, T, M, N, K>,
     B: MatB<P, T, M, N, K>,
     T: Element,
 {
-    let mut d = d.into();
+    let mut d = d.issued();
     if thread_x() < P::D::THREADS {
         // SAFETY: operands that can be read are full, their types say how they lie; `Issued` owns the
         // accumulator until a wait; the threads that hold it execute tile operations converged.
