@@ -14,7 +14,7 @@ fn kernel(a: Global<f16, 2>, b: Global<f16, 2, ColMajor>) {
             copy(a.tile([0, k]), a_s.at(s));
             copy(b.tile([k, 0]), b_s.at(s));
         },
-        |acc, s, _| gemm(FullRow::<2>::default(), a_s.at(s), b_s.at(s), acc),
+        |acc, s, _| gemm(FullRow::<2>::default(), a_s.at(s), b_s.at(s), acc), //~ Gemm<f16, 128, 128, 64>>::A == Swizzle<64>`
     );
 }
 

@@ -1,4 +1,4 @@
-//! An accumulator moves into its gemm: the name is gone until the result is waited for.
+//! Committing a gemm is not yet waiting for it.
 
 use tilewright_device::tile::*;
 
@@ -7,7 +7,7 @@ type B<'s> = Src<'s, Shared<f16, 64, 128, Swizzle<128>, ColMajor>>;
 
 fn kernel(a: A, b: B) -> Fragment<f16, 128, 128, FullRow<2>> {
     let acc = gemm(FullRow::<2>::default(), a, b, Fragment::zero()).commit();
-    acc.cast::<f16>()
+    acc.cast::<f16>() //~ no method named `cast` found for struct `InFlight<
 }
 
 fn main() {

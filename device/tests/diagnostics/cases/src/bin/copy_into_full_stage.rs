@@ -11,7 +11,7 @@ fn kernel(a: Global<f16, 2>) {
         Fragment::<f32, 128, 64, warp::FullRow<4>>::zero(),
         |s, k| copy(a.tile([0, k]), a_s.at(s)),
         |acc, s, k| {
-            copy(a.tile([0, k]), a_s.at(s)); //~ ERROR
+            copy(a.tile([0, k]), a_s.at(s)); //~ expected struct `Dst<
             acc
         },
     );

@@ -12,7 +12,7 @@ fn kernel(a: Global<f16, 2>) {
         Fragment::<f32, 128, 64, warp::FullRow<4>>::zero(),
         |s, k| copy(a.tile([0, k]), a_s.at(s)),
         |acc, s, _| {
-            kept = Some(s);
+            kept = Some(s); //~ borrowed data escapes outside of closure
             acc
         },
     );

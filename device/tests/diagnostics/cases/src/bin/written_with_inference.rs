@@ -7,7 +7,10 @@ use tilewright_device::tile::*;
 /// Every layout is `_`, and follows from the policy.
 #[kernel(program = P, shared = 4 * (128 + 128) * 64 * 2 + 65_536 + 4 * P::STAGE_BYTES)]
 pub fn inferred<P: Schedule, Y: Gemm<f16, 128, 128, 64, D: OutputLayout<128, 128>>>(
-    a: Global<f16, 2>, b: Global<f16, 2, ColMajor>, mut c: GlobalMut<f16, 2>, order: RasterOrder,
+    a: Global<f16, 2>,
+    b: Global<f16, 2, ColMajor>,
+    mut c: GlobalMut<f16, 2>,
+    order: RasterOrder,
 ) {
     let mut cta = Cta::<P>::enter();
     let a_s = cta.alloc::<Shared<f16, 128, 64, _, _>, 4>();
@@ -77,7 +80,10 @@ pub fn columns(a: Global<f16, 2>, b: Global<f16, 2>, mut c: GlobalMut<f32, 2>) {
 /// Two accumulators share A and one pipeline: a gate and what it scales.
 #[kernel(program = P, shared = 3 * (128 + 64 + 64) * 64 * 2 + 32_768 + 3 * P::STAGE_BYTES)]
 pub fn gated<P: Schedule, Y: Gemm<f16, 128, 64, 64, D: OutputLayout<128, 64>>>(
-    x: Global<f16, 2>, gate: Global<f16, 2, ColMajor>, up: Global<f16, 2, ColMajor>, mut y: GlobalMut<f16, 2>,
+    x: Global<f16, 2>,
+    gate: Global<f16, 2, ColMajor>,
+    up: Global<f16, 2, ColMajor>,
+    mut y: GlobalMut<f16, 2>,
 ) {
     let mut cta = Cta::<P>::enter();
     let x_s = cta.alloc::<Shared<f16, 128, 64, _, _>, 3>();
@@ -107,7 +113,10 @@ pub fn gated<P: Schedule, Y: Gemm<f16, 128, 64, 64, D: OutputLayout<128, 64>>>(
 /// One gemm's result, through exp2 and divided by its rows' sums, is the next one's left operand in registers.
 #[kernel(program = P, shared = 2 * (128 + 128) * 64 * 2 + 32_768 + 2 * P::STAGE_BYTES)]
 pub fn chained<P: Schedule, Y>(
-    q: Global<bf16, 2>, k: Global<bf16, 2, ColMajor>, v: Global<bf16, 2>, mut o: GlobalMut<bf16, 2>,
+    q: Global<bf16, 2>,
+    k: Global<bf16, 2, ColMajor>,
+    v: Global<bf16, 2>,
+    mut o: GlobalMut<bf16, 2>,
 ) where
     Y: Gemm<bf16, 128, 64, 64> + GemmRegisters<bf16, 128, 64, 64, R = <Y as Gemm<bf16, 128, 64, 64>>::D>,
     Y::D: OutputLayout<128, 64>,

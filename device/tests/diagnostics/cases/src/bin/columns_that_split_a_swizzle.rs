@@ -1,4 +1,5 @@
 //! N is contiguous, and a warpgroup's columns begin in the middle of a swizzled span.
+//~ where N is contiguous in B, a warpgroup takes a multiple of 64 columns
 
 use tilewright_device::tile::*;
 

@@ -11,7 +11,7 @@ fn kernel(a: Global<f16, 2>, acc: Fragment<f32, 128, 128, FullRow<2>>) {
         acc,
         |s, k| {
             copy(a.tile([0, k]), a_s.at(s));
-            gemm(FullRow::<2>::default(), a_s.at(s), a_s.at(s), acc).wait();
+            gemm(FullRow::<2>::default(), a_s.at(s), a_s.at(s), acc).wait(); //~ A is an M x K tile of a full stage
         },
         |acc, _, _| acc,
     );

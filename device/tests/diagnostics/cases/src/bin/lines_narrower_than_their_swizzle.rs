@@ -1,4 +1,5 @@
 //! A tile whose lines do not fill the swizzle that the gemm chose by its depth.
+//~ a tile's contiguous dimension must fill its swizzle: a multiple of 64 elements
 
 use tilewright_device::tile::*;
 

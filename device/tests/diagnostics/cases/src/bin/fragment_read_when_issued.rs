@@ -5,9 +5,9 @@ use tilewright_device::tile::*;
 type A<'s> = Src<'s, Shared<f16, 128, 64, Swizzle<128>>>;
 type B<'s> = Src<'s, Shared<f16, 64, 128, Swizzle<128>, ColMajor>>;
 
-fn kernel(a: A, b: B) -> Fragment<f32, 128, 128, FullRow<2>> {
+fn kernel(a: A, b: B) -> Fragment<f16, 128, 128, FullRow<2>> {
     let acc = gemm(FullRow::<2>::default(), a, b, Fragment::zero());
-    acc.map(|x| 2.0 * x)
+    acc.cast::<f16>() //~ no method named `cast` found for struct `Issued<
 }
 
 fn main() {
