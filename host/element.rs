@@ -35,9 +35,10 @@ impl DType {
     }
 }
 
-impl fmt::Display for DType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl DType {
+    /// The type's name, as in Rust.
+    pub const fn name(self) -> &'static str {
+        match self {
             DType::F16 => "f16",
             DType::BF16 => "bf16",
             DType::F32 => "f32",
@@ -45,7 +46,13 @@ impl fmt::Display for DType {
             DType::I8 => "i8",
             DType::U32 => "u32",
             DType::I32 => "i32",
-        })
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -12,9 +12,11 @@ use crate::toolchain::Toolchain;
 use crate::{Arch, BuildError};
 
 /// What LLVM must be told for kernels, and what each is for.
-const LLVM: [&str; 3] = [
+const LLVM: [&str; 4] = [
     // Loops over a fragment's registers must vanish: memory holds whatever is indexed by a variable.
     "-unroll-threshold=20000",
+    // Loops with a length known only at run time stay as they are written: the threshold would multiply them.
+    "-unroll-runtime=false",
     // Closures that hold fragments must be inlined, for the same reason.
     "-inline-threshold=100000",
     // `a * b + c` is one instruction, as in CUDA.
@@ -91,7 +93,12 @@ impl Job<'_> {
             // There is nothing to link, and on most machines no linker for it.
             .env(
                 "CARGO_ENCODED_RUSTFLAGS",
-                format!("-Ctarget-cpu={}\x1f-Clinker={}", self.arch.target(), no_linker()),
+                // rustc does not mark asm! as convergent: without the last, LLVM copies barriers into branches.
+                format!(
+                    "-Ctarget-cpu={}\x1f-Clinker={}\x1f-Cllvm-args=-simplifycfg-max-small-block-size=0",
+                    self.arch.target(),
+                    no_linker()
+                ),
             )
             .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "3")
             .env("CARGO_PROFILE_RELEASE_LTO", "fat")

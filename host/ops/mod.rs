@@ -1,1 +1,17 @@
 //! The operators: each checks its arguments, chooses a kernel, and launches it.
+//!
+//! | operator | computes |
+//! | --- | --- |
+//! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16 and bf16 |
+
+mod gemm;
+
+pub use gemm::{Activation, Candidate, Gelu, Gemm, GemmInput, GemmOutput, Identity, Plan, Relu, Silu, gemm};
+
+/// The kernels of this crate.
+static KERNELS: crate::KernelSet = crate::include_kernels!();
+
+/// The compiled kernels of this crate's operators.
+pub fn kernels() -> &'static crate::KernelSet {
+    &KERNELS
+}

@@ -27,10 +27,10 @@ pub(super) struct Form {
 
 /// What [`GlobalAbi`] says, for any rank.
 #[derive(Debug)]
-struct Described {
+pub(super) struct Described {
     strides: [u64; MAX_RANK],
     shape: [u32; MAX_RANK],
-    align: u32,
+    pub(super) align: u32,
     map: Option<TensorMapShape>,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn global<T, const RANK: usize>(
     })
 }
 
-fn describe(address: u64, dtype: DType, layout: &Layout, form: Form) -> Result<Described> {
+pub(super) fn describe(address: u64, dtype: DType, layout: &Layout, form: Form) -> Result<Described> {
     let (rank, width) = (form.rank, dtype.bytes() as u64);
     let Some(lead) = rank.checked_sub(layout.rank()).filter(|_| rank <= MAX_RANK) else {
         let allowed = format!("of at most {} dimensions", rank.min(MAX_RANK));

@@ -10,10 +10,12 @@ mod layout;
 mod region;
 #[cfg(test)]
 mod tests;
+mod untyped;
 mod view;
 
 use layout::Layout;
 pub use layout::MAX_RANK;
+pub(crate) use untyped::Untyped;
 pub use view::{TensorView, TensorViewMut};
 
 /// A row-major tensor that owns its device memory.

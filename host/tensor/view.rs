@@ -7,6 +7,7 @@ use tilewright_device::abi::{GlobalAbi, GlobalArg};
 
 use super::argument::{Form, global};
 use super::layout::Layout;
+use super::Untyped;
 use super::region::Region;
 use crate::backend::Residence;
 use crate::{DType, Device, Element, Error, Result, Stream};
@@ -142,6 +143,10 @@ macro_rules! common {
             /// overlap.
             pub fn overlaps<U: Element>(&self, other: &TensorView<'_, U>) -> bool {
                 self.region().overlaps(&other.region())
+            }
+
+            pub(crate) fn untyped(&self) -> Untyped {
+                Untyped { address: self.address, dtype: T::DTYPE, layout: self.layout }
             }
 
             pub(crate) fn region(&self) -> Region {

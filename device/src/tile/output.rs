@@ -222,7 +222,7 @@ where
         O: Major,
         [u32; RANK]: Coords,
     {
-        let columns = staged_columns(N / WN, T::BYTES);
+        let columns = const { staged_columns(N / WN, T::BYTES) };
         if columns % 16 != 0 {
             return store_directly::<T, Self, M, N>(regs, &tile.0.window(M, N));
         }
@@ -230,7 +230,7 @@ where
         let unit = crate::arch::warp::uniform(thread / 128);
         let (warp, lane) = (crate::arch::warp::uniform(thread / 32) % 4, thread % 32);
         let chunks = (N / WN) as u32 / columns;
-        let buffers = buffers(M / WM, N / WN);
+        let buffers = const { buffers(M / WM, N / WN) };
         let staging = staging + unit * buffers * ROWS * LINE;
         let by_tma = tile.0.of.tma && columns * T::BYTES as u32 == LINE && BOX as u32 == ROWS;
         let mut step = 0;
@@ -309,7 +309,7 @@ where
         O: Major,
         [u32; RANK]: Coords,
     {
-        let columns = staged_columns(N / WN, T::BYTES);
+        let columns = const { staged_columns(N / WN, T::BYTES) };
         let thread = thread_x_volatile();
         let (warp, lane) = (thread / 32, thread % 32);
         let chunks = (N / WN) as u32 / columns;

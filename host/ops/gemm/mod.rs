@@ -1,0 +1,234 @@
+//! GEMM: C = act(alpha A B + beta C + bias).
+
+mod choose;
+mod problem;
+mod table;
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use tilewright_device::arch::tma::{EVICT_FIRST, EVICT_NORMAL};
+pub use tilewright_device::tile::{Activation, Gelu, Identity, Relu, Silu};
+use tilewright_device::tile::RasterOrder;
+
+pub use choose::Candidate;
+use choose::{candidates, choose};
+use problem::Matrices;
+use table::{Call, Kind};
+
+use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
+
+/// Rows of tiles that are taken together, so that CTAs which run at a time share their operands in L2.
+const PANEL: u32 = 16;
+
+/// Element types of a GEMM's inputs: `f16` and `bf16`.
+pub trait GemmInput: Element + sealed::Input {}
+/// Element types of a GEMM's output and bias: `f16`, `bf16` and `f32`.
+pub trait GemmOutput: Element + sealed::Output {}
+
+mod sealed {
+    pub trait Input {}
+    pub trait Output {}
+}
+
+macro_rules! types {
+    ($sealed:ident $public:ident: $($t:ty)*) => { $( impl sealed::$sealed for $t {} impl $public for $t {} )* };
+}
+types!(Input GemmInput: f16 bf16);
+types!(Output GemmOutput: f16 bf16 f32);
+
+/// C = A B, for matrices or batches of them: A \[batch, M, K\], B \[batch, K, N\], C \[batch, M, N\].
+///
+/// See [`Gemm`] for scales, bias, activation and the choice of the kernel.
+pub fn gemm<T: GemmInput, U: GemmOutput>(
+    stream: &Stream,
+    a: &TensorView<'_, T>,
+    b: &TensorView<'_, T>,
+    c: &mut TensorViewMut<'_, U>,
+) -> Result<()> {
+    Gemm::new().run(stream, a, b, c)
+}
+
+/// C = act(alpha A B + beta C + bias), for matrices or batches of them.
+///
+/// - A is \[M, K\], B is \[K, N\], C is \[M, N\], each with any strides: transposed operands, leading dimensions and strided
+///   batches are views. With a batch dimension in front of C, A and B have it too, or are used for every matrix of the batch.
+/// - Products are of `T` (f16 or bf16), accumulated in f32; alpha, beta, the bias and the activation `E` apply in f32; then
+///   the result is rounded to `U` (f16, bf16 or f32), to nearest even.
+/// - The bias is \[N\], one value a column, or anything else that broadcasts to C's shape.
+/// - C is not read when beta is 0: it may hold anything. No rows, columns or batches: nothing is done. K of 0: a product of 0.
+/// - Lines that are aligned to 16 bytes are read by the fast kernels; anything else is correct but slower.
+///
+/// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The first use of a kernel on
+/// a device compiles it in the driver.
+///
+/// ```no_run
+/// use tilewright::ops::{Gemm, Relu};
+/// use tilewright::{Device, Tensor, f16};
+///
+/// # fn main() -> tilewright::Result<()> {
+/// let device = Device::default()?;
+/// let x = Tensor::<f16>::zeros(&device, &[512, 1024])?;
+/// let w = Tensor::<f16>::zeros(&device, &[4096, 1024])?;
+/// let bias = Tensor::<f16>::zeros(&device, &[4096])?;
+/// let mut y = Tensor::<f16>::zeros(&device, &[512, 4096])?;
+/// // y = relu(x wᵀ + bias)
+/// let bias = bias.view();
+/// Gemm::new().bias(&bias).activation::<Relu>().run(
+///     &device.default_stream(),
+///     &x.view(),
+///     &w.view().transpose(0, 1)?,
+///     &mut y.view_mut(),
+/// )?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Gemm<'a, U, E = Identity> {
+    alpha: f32,
+    beta: f32,
+    bias: Option<&'a TensorView<'a, U>>,
+    kernel: Option<&'a str>,
+    overlap: bool,
+    activation: PhantomData<E>,
+}
+
+impl<U: GemmOutput> Gemm<'_, U> {
+    /// C = A B.
+    pub fn new() -> Self {
+        Gemm { alpha: 1.0, beta: 0.0, bias: None, kernel: None, overlap: true, activation: PhantomData }
+    }
+}
+
+impl<U: GemmOutput> Default for Gemm<'_, U> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<'a, U: GemmOutput, E: Activation> Gemm<'a, U, E> {
+    /// The factor of A B; 1 unless set.
+    pub fn alpha(self, alpha: f32) -> Self {
+        Gemm { alpha, ..self }
+    }
+    /// The factor of C's old value; 0 unless set, and C is not read then.
+    pub fn beta(self, beta: f32) -> Self {
+        Gemm { beta, ..self }
+    }
+    /// What is added before the activation.
+    pub fn bias(self, bias: &'a TensorView<'a, U>) -> Self {
+        Gemm { bias: Some(bias), ..self }
+    }
+    /// The activation: [`Identity`], [`Relu`], [`Gelu`] or [`Silu`].
+    pub fn activation<F: Activation>(self) -> Gemm<'a, U, F> {
+        let Gemm { alpha, beta, bias, kernel, overlap, .. } = self;
+        Gemm { alpha, beta, bias, kernel, overlap, activation: PhantomData }
+    }
+    /// Forces a kernel by its name; see [`candidates`](Self::candidates).
+    pub fn kernel(self, name: &'a str) -> Self {
+        Gemm { kernel: Some(name), ..self }
+    }
+    /// Whether the kernel may start while the one in front of it on the stream still runs (programmatic dependent launch,
+    /// Hopper); on unless set. It waits for that one's results before it reads or writes memory.
+    pub fn overlap(self, overlap: bool) -> Self {
+        Gemm { overlap, ..self }
+    }
+
+    fn kind<T: GemmInput>(&self) -> Kind {
+        (T::DTYPE.name(), U::DTYPE.name(), E::NAME)
+    }
+
+    /// Every compiled kernel for these types and this activation, the best by estimate first, with the reason for those that
+    /// cannot compute this product.
+    pub fn candidates<T: GemmInput>(
+        &self,
+        a: &TensorView<'_, T>,
+        b: &TensorView<'_, T>,
+        c: &TensorViewMut<'_, U>,
+    ) -> Result<Vec<Candidate>> {
+        candidates(&Matrices::new(a, b, c, self.bias)?, self.kind::<T>())
+    }
+
+    /// The kernel that [`run`](Self::run) would launch, and why.
+    pub fn plan<T: GemmInput>(
+        &self,
+        a: &TensorView<'_, T>,
+        b: &TensorView<'_, T>,
+        c: &TensorViewMut<'_, U>,
+    ) -> Result<Plan> {
+        let matrices = Matrices::new(a, b, c, self.bias)?;
+        let (kernel, reason) = choose(&matrices, self.kind::<T>(), self.kernel)?;
+        Ok(Plan { kernel, reason })
+    }
+
+    /// Queues the product on `stream`.
+    ///
+    /// Fails when the views do not fit together, lie on another device, or C overlaps an input.
+    pub fn run<T: GemmInput>(
+        &self,
+        stream: &Stream,
+        a: &TensorView<'_, T>,
+        b: &TensorView<'_, T>,
+        c: &mut TensorViewMut<'_, U>,
+    ) -> Result<()> {
+        let matrices = Matrices::new(a, b, c, self.bias)?;
+        stream.check(&matrices.device, "stream")?;
+        if matrices.is_empty() {
+            return Ok(());
+        }
+        let (Candidate { kernel, transposed, .. }, _) = choose(&matrices, self.kind::<T>(), self.kernel)?;
+        let matrices = if transposed { matrices.t()? } else { matrices };
+        let [m, n, batch] = tiles(&matrices, kernel.tile)?;
+        let order = RasterOrder::new(batch, m, n, PANEL).ok_or_else(|| too_large(&matrices))?;
+        // What one row or column of tiles reads, no other CTA reads again.
+        let policy = |tiles| if tiles == 1 { EVICT_FIRST } else { EVICT_NORMAL };
+        let call = Call {
+            stream,
+            order,
+            scale: [self.alpha, self.beta],
+            policies: [policy(n), policy(m)],
+            overlap: self.overlap,
+        };
+        (kernel.run)(&matrices, &call)
+    }
+}
+
+/// Rows and columns of tiles, and matrices of the batch.
+fn tiles(matrices: &Matrices, [m, n, _]: [u32; 3]) -> Result<[u32; 3]> {
+    let size = matrices.size;
+    let count = |len: usize, tile: u32| u32::try_from(len.div_ceil(tile as usize));
+    match (count(size.m, m), count(size.n, n), u32::try_from(size.batch)) {
+        (Ok(m), Ok(n), Ok(batch)) => Ok([m, n, batch]),
+        _ => Err(too_large(matrices)),
+    }
+}
+
+fn too_large(matrices: &Matrices) -> Error {
+    let allowed = format!("of at most {} tiles", RasterOrder::MAX_TILES);
+    Error::argument("c", format!("of shape {:?}", matrices.c.layout.shape()), allowed)
+}
+
+/// The kernel that computes a GEMM, and why it was chosen.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    kernel: Candidate,
+    reason: String,
+}
+
+impl Plan {
+    /// The kernel.
+    pub fn kernel(&self) -> &Candidate {
+        &self.kernel
+    }
+    /// Why it was chosen.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [m, n, k] = self.kernel.tile();
+        let (stages, split) = (self.kernel.stages(), self.kernel.split());
+        write!(f, "{}; tiles of {m} x {n} x {k}, {stages} stages, split-K {split}: {}", self.kernel, self.reason)
+    }
+}

@@ -1,0 +1,47 @@
+//! A view without its element type and lifetime: what operators work on once arguments are checked.
+
+use tilewright_device::abi::GlobalAbi;
+
+use super::argument::{Form, describe, global};
+use super::layout::Layout;
+use crate::backend::Backend;
+use crate::{DType, Result};
+
+/// Where a tensor lies, of what type and how laid out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Untyped {
+    pub(crate) address: u64,
+    pub(crate) dtype: DType,
+    pub(crate) layout: Layout,
+}
+
+impl Untyped {
+    /// With the last two dimensions exchanged.
+    pub(crate) fn t(self) -> Result<Self> {
+        let rank = self.layout.rank();
+        Ok(Self { layout: self.layout.transpose(rank.saturating_sub(2), rank.saturating_sub(1))?, ..self })
+    }
+
+    /// Stretched to `shape`, as in [`TensorView::broadcast`](crate::TensorView::broadcast).
+    pub(crate) fn broadcast(self, shape: &[usize]) -> Result<Self> {
+        Ok(Self { layout: self.layout.broadcast(shape)?, ..self })
+    }
+
+    /// The bytes to which the address and every line along the contiguous dimension are aligned, at most 16.
+    pub(crate) fn alignment(&self, row_major: bool) -> Result<u32> {
+        let form = Form { rank: self.layout.rank(), row_major, box_rows: 0 };
+        Ok(describe(self.address, self.dtype, &self.layout, form)?.align)
+    }
+
+    /// As [`TensorView::arg`](crate::TensorView::arg), for a kernel whose parameter is of this order; `box_rows` is 0 when
+    /// it does not use TMA.
+    pub(crate) fn arg<T, const RANK: usize>(
+        &self,
+        backend: &dyn Backend,
+        row_major: bool,
+        box_rows: u32,
+    ) -> Result<GlobalAbi<T, RANK>> {
+        let form = Form { rank: RANK, row_major, box_rows };
+        global(backend, self.address, self.dtype, &self.layout, form)
+    }
+}
