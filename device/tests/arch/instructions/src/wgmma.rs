@@ -1,0 +1,118 @@
+//! Matrix products of a warpgroup, in every shape.
+
+use tilewright_device::arch::wgmma::{self, Descriptor, Settle, Wgmma};
+use tilewright_device::{bf16, f16};
+
+use crate::Given;
+
+/// The orders that A and B can have in shared memory.
+#[inline(always)]
+unsafe fn from_shared<T: Wgmma<N, Acc = [f32; L]>, const N: usize, const L: usize>(g: Given) -> [f32; L]
+where
+    [f32; L]: Settle,
+{
+    let (a, b) = (Descriptor { lo: g.x, hi: g.n }, Descriptor { lo: g.n, hi: g.n });
+    let mut d = [0.0; L];
+    // SAFETY: nobody runs it.
+    unsafe {
+        wgmma::fence();
+        T::ss::<0, 0>(&mut d, a, b, 0);
+        T::ss::<1, 1>(&mut d, a, b, 1);
+        T::ss::<0, 1>(&mut d, a, b, g.x);
+        T::ss::<1, 0>(&mut d, a, b, g.x);
+        wgmma::commit();
+        d.settle();
+    }
+    d
+}
+
+#[inline(always)]
+unsafe fn from_registers<T: Wgmma<N, Acc = [f32; L]>, const N: usize, const L: usize>(g: Given) -> [f32; L]
+where
+    [f32; L]: Settle,
+{
+    let b = Descriptor { lo: g.x, hi: g.n };
+    let mut d = [0.0; L];
+    // SAFETY: nobody runs it.
+    unsafe {
+        wgmma::fence();
+        T::rs::<0>(&mut d, [g.x, g.n, g.x + 1, g.n + 1], b, 0);
+        T::rs::<1>(&mut d, [g.x, g.n, g.x + 1, g.n + 1], b, 1);
+        wgmma::commit();
+        wgmma::wait::<0>();
+        d.touch();
+    }
+    d
+}
+
+macro_rules! shapes {
+    ($($n:literal $f16:ident $bf16:ident;)*) => {
+        entries! { Sm90a: $(
+            $f16 => |r, g| {
+                r.keep(from_shared::<f16, $n, { $n / 2 }>(g));
+                r.keep(from_registers::<f16, $n, { $n / 2 }>(g));
+            }
+            $bf16 => |r, g| {
+                r.keep(from_shared::<bf16, $n, { $n / 2 }>(g));
+                r.keep(from_registers::<bf16, $n, { $n / 2 }>(g));
+            }
+        )* }
+    };
+}
+shapes! {
+    8 f16_n8 bf16_n8;
+    16 f16_n16 bf16_n16;
+    24 f16_n24 bf16_n24;
+    32 f16_n32 bf16_n32;
+    40 f16_n40 bf16_n40;
+    48 f16_n48 bf16_n48;
+    56 f16_n56 bf16_n56;
+    64 f16_n64 bf16_n64;
+    72 f16_n72 bf16_n72;
+    80 f16_n80 bf16_n80;
+    88 f16_n88 bf16_n88;
+    96 f16_n96 bf16_n96;
+    104 f16_n104 bf16_n104;
+    112 f16_n112 bf16_n112;
+    120 f16_n120 bf16_n120;
+    128 f16_n128 bf16_n128;
+    136 f16_n136 bf16_n136;
+    144 f16_n144 bf16_n144;
+    152 f16_n152 bf16_n152;
+    160 f16_n160 bf16_n160;
+    168 f16_n168 bf16_n168;
+    176 f16_n176 bf16_n176;
+    184 f16_n184 bf16_n184;
+    192 f16_n192 bf16_n192;
+    200 f16_n200 bf16_n200;
+    208 f16_n208 bf16_n208;
+    216 f16_n216 bf16_n216;
+    224 f16_n224 bf16_n224;
+    232 f16_n232 bf16_n232;
+    240 f16_n240 bf16_n240;
+    248 f16_n248 bf16_n248;
+    256 f16_n256 bf16_n256;
+}
+
+/// More registers than one asm takes.
+#[inline(always)]
+unsafe fn settled<S: Settle>(mut d: S) -> S {
+    // SAFETY: nobody runs it.
+    unsafe {
+        d.settle();
+        d.touch();
+    }
+    d
+}
+
+entries! { Sm90a:
+    settle_160 => |r, g| {
+        r.keep(settled([g.f; 160]));
+    }
+    settle_192 => |r, g| {
+        r.keep(settled([g.f; 192]));
+    }
+    settle_arrays => |r, g| {
+        r.keep(settled([[g.f; 32]; 3]));
+    }
+}

@@ -1,0 +1,5 @@
+//! Every instruction of `arch` assembles: rustc writes PTX that `ptxas` takes, for the targets that its
+//! documentation names.
+
+mod assembled;
+mod complete;
