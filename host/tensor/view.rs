@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 
 use tilewright_device::abi::{GlobalAbi, GlobalArg};
 
+use super::Untyped;
 use super::argument::{Form, global};
 use super::layout::Layout;
-use super::Untyped;
 use super::region::Region;
 use crate::backend::Residence;
 use crate::{DType, Device, Element, Error, Result, Stream};

@@ -108,7 +108,8 @@ pub(super) fn choose(matrices: &Matrices, kind: Kind, forced: Option<&str>) -> R
         return match (found, reason) {
             (Some(candidate), None) => Ok((candidate.clone(), "asked for by name".to_owned())),
             (_, reason) => {
-                let names: Vec<_> = all.iter().filter(|c| c.cycles().is_some()).map(Candidate::name).collect();
+                let names: Vec<_> =
+                    all.iter().filter(|c| c.cycles().is_some()).map(Candidate::name).collect();
                 let was = format!("{name:?}, {}", reason.unwrap_or_default());
                 Err(Error::argument("kernel", was, format!("one of {}", names.join(", "))))
             }
@@ -121,7 +122,8 @@ pub(super) fn choose(matrices: &Matrices, kind: Kind, forced: Option<&str>) -> R
         }
         best => {
             let device = &matrices.device;
-            let why = best.and_then(|c| c.outcome.err()).unwrap_or_else(|| "there is none of the kind".to_owned());
+            let why =
+                best.and_then(|c| c.outcome.err()).unwrap_or_else(|| "there is none of the kind".to_owned());
             Err(Error::UnsupportedGpu {
                 device: device.name().into(),
                 capability: device.compute_capability(),

@@ -8,8 +8,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use tilewright_device::arch::tma::{EVICT_FIRST, EVICT_NORMAL};
-pub use tilewright_device::tile::{Activation, Gelu, Identity, Relu, Silu};
 use tilewright_device::tile::RasterOrder;
+pub use tilewright_device::tile::{Activation, Gelu, Identity, Relu, Silu};
 
 pub use choose::Candidate;
 use choose::{candidates, choose};
@@ -229,6 +229,10 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [m, n, k] = self.kernel.tile();
         let (stages, split) = (self.kernel.stages(), self.kernel.split());
-        write!(f, "{}; tiles of {m} x {n} x {k}, {stages} stages, split-K {split}: {}", self.kernel, self.reason)
+        write!(
+            f,
+            "{}; tiles of {m} x {n} x {k}, {stages} stages, split-K {split}: {}",
+            self.kernel, self.reason
+        )
     }
 }

@@ -110,7 +110,13 @@ fn batch(shape: &[usize]) -> usize {
 }
 
 /// The matrix is `want`, once or `batches` times.
-fn expect(name: &'static str, shape: &[usize], want: [usize; 2], batches: usize, because: &str) -> Result<()> {
+fn expect(
+    name: &'static str,
+    shape: &[usize],
+    want: [usize; 2],
+    batches: usize,
+    because: &str,
+) -> Result<()> {
     let fits = matrix(shape) == want && (batch(shape) == 1 || batch(shape) == batches);
     if fits {
         return Ok(());
