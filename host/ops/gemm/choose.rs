@@ -1,5 +1,6 @@
 //! Which kernel computes a GEMM: an estimate of each one's time, from how tiles fill the SMs.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use super::problem::{Matrices, Size};
@@ -12,12 +13,12 @@ const ALIGNED: u32 = 16;
 const STEP: u64 = 64;
 
 /// A kernel that could compute a GEMM, or why it could not.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Candidate {
     pub(super) kernel: &'static Compiled,
     /// Computes the transposed product.
     pub(super) transposed: bool,
-    outcome: std::result::Result<Estimate, String>,
+    outcome: std::result::Result<Estimate, Rejection>,
 }
 
 /// What a kernel would take.
@@ -26,6 +27,31 @@ struct Estimate {
     ctas: u64,
     waves: u64,
     cycles: u64,
+}
+
+/// Why a kernel cannot compute a GEMM.
+#[derive(Clone, Copy, Debug)]
+enum Rejection {
+    Architecture(Arch),
+    SharedMemory { needs: u32, has: u32 },
+    NoDepth,
+    Unaligned { operand: &'static str, row_major: bool },
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rejection::Architecture(arch) => write!(f, "it is compiled for {}", arch.target()),
+            Rejection::SharedMemory { needs, has } => {
+                write!(f, "it needs {needs} bytes of shared memory, of {has}")
+            }
+            Rejection::NoDepth => f.write_str("there is no depth to load"),
+            Rejection::Unaligned { operand, row_major } => {
+                let order = if *row_major { "row" } else { "column" };
+                write!(f, "its {operand} is {order}-major in lines aligned to 16 bytes")
+            }
+        }
+    }
 }
 
 impl Candidate {
@@ -47,11 +73,16 @@ impl Candidate {
     }
     /// Estimated time in cycles of an SM; `None` when the kernel cannot compute this GEMM.
     pub fn cycles(&self) -> Option<u64> {
-        self.outcome.as_ref().ok().map(|estimate| estimate.cycles)
+        self.outcome.ok().map(|estimate| estimate.cycles)
     }
     /// Why the kernel cannot compute this GEMM.
-    pub fn rejection(&self) -> Option<&str> {
-        self.outcome.as_ref().err().map(String::as_str)
+    pub fn rejection(&self) -> Option<String> {
+        self.outcome.err().map(|rejection| rejection.to_string())
+    }
+
+    /// The order of preference: by time, then larger tiles first, then impossible ones.
+    fn rank(&self) -> (u64, Reverse<[u32; 3]>) {
+        (self.cycles().unwrap_or(u64::MAX), Reverse(self.tile()))
     }
 }
 
@@ -69,94 +100,96 @@ impl fmt::Display for Candidate {
 
 /// Every kernel of the kind, the fastest by estimate first, the impossible ones last.
 pub(super) fn candidates(matrices: &Matrices, kind: Kind) -> Result<Vec<Candidate>> {
-    let swapped = matrices.t()?;
-    let mut all = Vec::new();
-    for kernel in kernels(kind) {
-        // A kernel with a column-major C is made for the transposed product; a kernel with a row-major C computes that
-        // when C itself is column-major.
-        let transposed = !kernel.row_major[2] || (prefers_columns(matrices) && !kernel.any_strides);
-        let matrices = if transposed { &swapped } else { matrices };
-        let outcome = match rejection(kernel, matrices)? {
-            Some(reason) => Err(reason),
-            None => Ok(estimate(kernel, matrices.size, matrices.device.sm_count())),
-        };
-        all.push(Candidate { kernel, transposed, outcome });
-    }
-    all.sort_by_key(|c| (c.cycles().unwrap_or(u64::MAX), std::cmp::Reverse(c.tile())));
+    let problem = Problem::of(matrices)?;
+    let mut all: Vec<_> = kernels(kind).iter().map(|kernel| problem.candidate(kernel)).collect();
+    all.sort_by_key(Candidate::rank);
     Ok(all)
 }
 
-/// C's rows are contiguous and its columns are not.
-fn prefers_columns(matrices: &Matrices) -> bool {
-    let strides = matrices.c.layout.strides();
-    matches!(strides, [.., rows, cols] if *rows == 1 && *cols > 1) && matrices.size.m > 1
-}
-
 /// The best kernel, or the one that is asked for by name.
-pub(super) fn choose(matrices: &Matrices, kind: Kind, forced: Option<&str>) -> Result<(Candidate, String)> {
-    let all = candidates(matrices, kind)?;
-    if let Some(name) = forced {
-        let found = all.iter().find(|c| c.name() == name);
-        let reason = match found {
-            Some(Candidate { outcome: Ok(_), .. }) => None,
-            Some(candidate) => candidate.rejection().map(str::to_owned),
-            None => {
-                let (input, output, activation) = kind;
-                Some(format!("not a kernel for {input} -> {output} with activation {activation}"))
-            }
-        };
-        return match (found, reason) {
-            (Some(candidate), None) => Ok((candidate.clone(), "asked for by name".to_owned())),
-            (_, reason) => {
-                let names: Vec<_> =
-                    all.iter().filter(|c| c.cycles().is_some()).map(Candidate::name).collect();
-                let was = format!("{name:?}, {}", reason.unwrap_or_default());
-                Err(Error::argument("kernel", was, format!("one of {}", names.join(", "))))
-            }
-        };
-    }
-    let possible = all.iter().filter(|c| c.cycles().is_some()).count();
-    match all.into_iter().next() {
-        Some(best) if best.cycles().is_some() => {
-            Ok((best, format!("the fastest by estimate of {possible} possible kernels")))
-        }
-        best => {
+pub(super) fn choose(matrices: &Matrices, kind: Kind, forced: Option<&str>) -> Result<Candidate> {
+    let problem = Problem::of(matrices)?;
+    let all = kernels(kind).iter().map(|kernel| problem.candidate(kernel));
+    let Some(name) = forced else {
+        let best = all.min_by_key(Candidate::rank);
+        return best.filter(|c| c.outcome.is_ok()).ok_or_else(|| {
             let device = &matrices.device;
             let why =
-                best.and_then(|c| c.outcome.err()).unwrap_or_else(|| "there is none of the kind".to_owned());
-            Err(Error::UnsupportedGpu {
+                best.and_then(|c| c.rejection()).unwrap_or_else(|| "there is none of the kind".to_owned());
+            Error::UnsupportedGpu {
                 device: device.name().into(),
                 capability: device.compute_capability(),
                 needs: format!("no GEMM kernel runs on it: {why}"),
-            })
+            }
+        });
+    };
+    let reason = match all.clone().find(|c| c.name() == name) {
+        Some(candidate) if candidate.outcome.is_ok() => return Ok(candidate),
+        Some(candidate) => candidate.rejection().unwrap_or_default(),
+        None => {
+            let (input, output, activation) = kind;
+            format!("not a kernel for {input} -> {output} with activation {activation}")
         }
-    }
+    };
+    let names: Vec<_> = all.filter(|c| c.outcome.is_ok()).map(|c| c.name()).collect();
+    Err(Error::argument("kernel", format!("{name:?}, {reason}"), format!("one of {}", names.join(", "))))
 }
 
-/// Why the kernel cannot compute it, if it cannot.
-fn rejection(kernel: &Compiled, matrices: &Matrices) -> Result<Option<String>> {
-    let device = &matrices.device;
-    if !device.runs(kernel.arch) {
-        return Ok(Some(format!("it is compiled for {}", kernel.arch.target())));
+/// What decides between kernels.
+struct Problem<'a> {
+    matrices: &'a Matrices,
+    /// Alignment of A and of B, each read in columns and read in rows.
+    alignment: [[u32; 2]; 2],
+    /// C's rows are contiguous and its columns are not.
+    prefers_columns: bool,
+}
+
+impl<'a> Problem<'a> {
+    fn of(matrices: &'a Matrices) -> Result<Self> {
+        let Matrices { a, b, c, size, .. } = matrices;
+        Ok(Problem {
+            matrices,
+            alignment: [[a.alignment(false)?, a.alignment(true)?], [b.alignment(false)?, b.alignment(true)?]],
+            prefers_columns: matches!(c.layout.strides(), [.., 1, cols] if *cols > 1) && size.m > 1,
+        })
     }
-    if kernel.shared_bytes > device.shared_memory_per_cta() {
-        let (needs, has) = (kernel.shared_bytes, device.shared_memory_per_cta());
-        return Ok(Some(format!("it needs {needs} bytes of shared memory, of {has}")));
+
+    fn candidate(&self, kernel: &'static Compiled) -> Candidate {
+        // A kernel with a column-major C is made for the transposed product; a kernel with a row-major C computes that
+        // when C itself is column-major.
+        let transposed = !kernel.row_major[2] || (self.prefers_columns && !kernel.any_strides);
+        let Size { batch, m, n, k } = self.matrices.size;
+        let size = if transposed { Size { batch, m: n, n: m, k } } else { self.matrices.size };
+        let outcome = match self.rejection(kernel, transposed) {
+            Some(rejection) => Err(rejection),
+            None => Ok(estimate(kernel, size, self.matrices.device.sm_count())),
+        };
+        Candidate { kernel, transposed, outcome }
     }
-    if kernel.any_strides {
-        return Ok(None);
-    }
-    if matrices.size.k == 0 {
-        return Ok(Some("there is no depth to load".to_owned()));
-    }
-    let operands = [("A", &matrices.a, kernel.row_major[0]), ("B", &matrices.b, kernel.row_major[1])];
-    for (name, operand, row_major) in operands {
-        if operand.alignment(row_major)? < ALIGNED {
-            let order = if row_major { "row" } else { "column" };
-            return Ok(Some(format!("its {name} is {order}-major in lines aligned to 16 bytes")));
+
+    fn rejection(&self, kernel: &Compiled, transposed: bool) -> Option<Rejection> {
+        let device = &self.matrices.device;
+        if !device.runs(kernel.arch) {
+            return Some(Rejection::Architecture(kernel.arch));
         }
+        let (needs, has) = (kernel.shared_bytes, device.shared_memory_per_cta());
+        if needs > has {
+            return Some(Rejection::SharedMemory { needs, has });
+        }
+        if kernel.any_strides {
+            return None;
+        }
+        if self.matrices.size.k == 0 {
+            return Some(Rejection::NoDepth);
+        }
+        ["A", "B"].into_iter().enumerate().find_map(|(i, operand)| {
+            let row_major = kernel.row_major[i];
+            // The transposed product's A is B read the other way, and its B is A.
+            let of = if transposed { 1 - i } else { i };
+            let alignment = self.alignment[of][usize::from(row_major != transposed)];
+            (alignment < ALIGNED).then_some(Rejection::Unaligned { operand, row_major })
+        })
     }
-    Ok(None)
 }
 
 /// The time of a persistent kernel: waves of tiles, each a number of steps, each bound by the tensor cores or by what the L2
@@ -168,7 +201,9 @@ fn rejection(kernel: &Compiled, matrices: &Matrices) -> Result<Option<String>> {
 fn estimate(kernel: &Compiled, size: Size, sms: u32) -> Estimate {
     let [m, n, _] = kernel.tile.map(u64::from);
     let split = u64::from(kernel.split);
-    let tiles = size.batch as u64 * (size.m as u64).div_ceil(m) * (size.n as u64).div_ceil(n);
+    let tiles = (size.batch as u64)
+        .saturating_mul((size.m as u64).div_ceil(m))
+        .saturating_mul((size.n as u64).div_ceil(n));
     let ctas = tiles.saturating_mul(split);
     let waves = ctas.div_ceil(u64::from(sms).max(1));
     let slowness = match (kernel.arch, kernel.any_strides) {

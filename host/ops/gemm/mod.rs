@@ -156,8 +156,8 @@ impl<'a, U: GemmOutput, E: Activation> Gemm<'a, U, E> {
         c: &TensorViewMut<'_, U>,
     ) -> Result<Plan> {
         let matrices = Matrices::new(a, b, c, self.bias)?;
-        let (kernel, reason) = choose(&matrices, self.kind::<T>(), self.kernel)?;
-        Ok(Plan { kernel, reason })
+        let kernel = choose(&matrices, self.kind::<T>(), self.kernel)?;
+        Ok(Plan { kernel, forced: self.kernel.is_some() })
     }
 
     /// Queues the product on `stream`.
@@ -175,7 +175,7 @@ impl<'a, U: GemmOutput, E: Activation> Gemm<'a, U, E> {
         if matrices.is_empty() {
             return Ok(());
         }
-        let (Candidate { kernel, transposed, .. }, _) = choose(&matrices, self.kind::<T>(), self.kernel)?;
+        let Candidate { kernel, transposed, .. } = choose(&matrices, self.kind::<T>(), self.kernel)?;
         let matrices = if transposed { matrices.t()? } else { matrices };
         let [m, n, batch] = tiles(&matrices, kernel.tile)?;
         let order = RasterOrder::new(batch, m, n, PANEL).ok_or_else(|| too_large(&matrices))?;
@@ -211,7 +211,7 @@ fn too_large(matrices: &Matrices) -> Error {
 #[derive(Clone, Debug)]
 pub struct Plan {
     kernel: Candidate,
-    reason: String,
+    forced: bool,
 }
 
 impl Plan {
@@ -220,8 +220,8 @@ impl Plan {
         &self.kernel
     }
     /// Why it was chosen.
-    pub fn reason(&self) -> &str {
-        &self.reason
+    pub fn reason(&self) -> &'static str {
+        if self.forced { "asked for by name" } else { "the fastest by estimate" }
     }
 }
 
@@ -232,7 +232,8 @@ impl fmt::Display for Plan {
         write!(
             f,
             "{}; tiles of {m} x {n} x {k}, {stages} stages, split-K {split}: {}",
-            self.kernel, self.reason
+            self.kernel,
+            self.reason()
         )
     }
 }
