@@ -122,6 +122,9 @@ impl<const W: usize> Schedule for WarpSpecialized<W> {
             if thread_x() < Self::CONSUMERS {
                 let releases = thread_x() % 128 == 0;
                 let mut last = None;
+                // Registers like any other from here on: where no step is taken, constants would be written into
+                // them beside the loop, and ptxas would then run its gemms one by one.
+                d.touch();
                 while k < steps.end {
                     mbarrier::wait(pipeline.full(), pipeline.phase);
                     d = compute(d, Full { stage: pipeline.stage, turn: PhantomData }, k);
