@@ -1,22 +1,13 @@
 //! The entry points through rustc, the builder and `ptxas`.
 
-use std::path::Path;
 use std::sync::LazyLock;
 
-use tilewright_builder::{Arch, Built, KernelBuilder};
+use tilewright_builder::{Arch, Built};
 
-/// The instructions, built once for all tests, or what is missing.
-static BUILT: LazyLock<Result<Built, String>> = LazyLock::new(|| {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/arch/instructions");
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("instructions");
-    std::fs::create_dir_all(&out).map_err(|error| error.to_string())?;
-    let builder = KernelBuilder::new(package).arch(Arch::Sm80).arch(Arch::Sm90a).out_dir(out);
-    let built = builder.build().map_err(|error| error.to_string())?;
-    match built.ptxas {
-        Some(_) => Ok(built),
-        None => Err("there is no ptxas to assemble with: `cargo xtask setup` fetches it".into()),
-    }
-});
+use crate::common::build;
+
+/// The instructions, built once for all tests.
+static BUILT: LazyLock<Result<Built, String>> = LazyLock::new(|| build("arch/instructions"));
 
 fn built() -> &'static Built {
     BUILT.as_ref().unwrap_or_else(|missing| panic!("{missing}"))

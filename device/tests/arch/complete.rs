@@ -6,12 +6,13 @@ use std::process::Command;
 
 /// Every function of `arch`, as rustdoc knows it: (module, name).
 fn documented(target: &Path) -> BTreeSet<(String, String)> {
-    let status = Command::new(env!("CARGO"))
+    let output = Command::new(env!("CARGO"))
         .args(["doc", "--quiet", "--no-deps", "--lib", "--package", "tilewright-device", "--target-dir"])
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status();
-    assert!(status.expect("cargo runs").success());
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let index = target.join("doc/tilewright_device/all.html");
     let index =
         std::fs::read_to_string(&index).unwrap_or_else(|error| panic!("{}: {error}", index.display()));

@@ -2,4 +2,6 @@
 //! documentation names.
 
 mod assembled;
+#[path = "../common/mod.rs"]
+mod common;
 mod complete;

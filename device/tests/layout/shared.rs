@@ -6,6 +6,39 @@ use tilewright_device::layout::shared::{Linear, Padded, SharedLayout, Swizzle};
 /// Bytes that copies and matrix loads move at once.
 const PIECE: u32 = 16;
 
+/// From every line and piece of a tile, the addresses that `moved` reaches are those of `offset`.
+fn assert_moves<L: SharedLayout>(span: u32, rows: u32, line: u32) {
+    const TILE: u32 = 3 * 1024;
+    for (row, piece) in
+        (0..rows).flat_map(|row| (0..line).step_by(PIECE as usize).map(move |piece| (row, piece)))
+    {
+        for down in (0..rows - row).step_by(8) {
+            for along in
+                (0..line - piece).step_by(PIECE as usize).filter(|along| along & piece & (span - 1) == 0)
+            {
+                let found = L::moved(rows, line, TILE + L::offset(rows, line, row, piece), down, along);
+                assert_eq!(
+                    found,
+                    TILE + L::offset(rows, line, row + down, piece + along),
+                    "{} of {rows} lines of {line} bytes: ({row}, {piece}) moved by ({down}, {along})",
+                    std::any::type_name::<L>()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn moving_reaches_what_the_offset_says() {
+    for (rows, line) in [(16, 128), (64, 128), (32, 384), (128, 256)] {
+        assert_moves::<Swizzle<128>>(128, rows, line);
+        assert_moves::<Swizzle<64>>(64, rows, line);
+        assert_moves::<Swizzle<32>>(32, rows, line);
+        assert_moves::<Padded>(PIECE, rows, line);
+        assert_moves::<Linear>(PIECE, rows, line);
+    }
+}
+
 /// Every byte of the tile has a place of its own inside the tile's size, and `position` finds it back.
 fn assert_bijective<L: SharedLayout>(rows: u32, line: u32) {
     let tile = format!("{} of {rows} lines of {line} bytes", std::any::type_name::<L>());

@@ -71,7 +71,7 @@ impl<W: Words + Copy, const N: usize> Words for [W; N] {
 macro_rules! entries {
     ($arch:ident: $($name:ident => |$results:ident, $given:ident| $body:block)*) => { $(
         #[tilewright_device::kernel(threads = 128, arch = tilewright_device::kernel::Arch::$arch)]
-        #[allow(unused_mut, unused_variables)]
+        #[allow(unused_mut, unused_unsafe, unused_variables)]
         pub fn $name(to: u64, from: u64, x: u32, n: u32, f: f32) {
             let mut $results = $crate::Results(to as *mut u32);
             let shared = tilewright_device::arch::shared::dynamic_shared();

@@ -52,7 +52,7 @@ entries! { Sm80:
         cp_async::copy16(g.shared, g.from, 16);
         cp_async::copy8(g.shared, g.from, g.n);
         cp_async::copy4(g.shared, g.from, g.n);
-        cp_async::mbarrier_arrive_noinc(g.shared);
+        cp_async::mbarrier_arrive_noinc_if(g.shared, g.n == 0);
         cp_async::commit();
         cp_async::wait::<5>();
         cp_async::wait_all();
