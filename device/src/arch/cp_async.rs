@@ -31,6 +31,22 @@ copies! {
     copy4 = "cp.async.ca.shared.global [{0}], [{1}], 4, {2};";
 }
 
+/// `cp.async.cg` of 16 bytes if `read`, else 16 zeros; L2 fetches 128 bytes.
+///
+/// In machine code a predicate is free, while a number of bytes costs several instructions. PTX ISA,
+/// "cp.async", with `ignore-src`; sm_80.
+///
+/// # Safety
+/// As for [`copy16`]; nothing is read where `read` is false.
+#[inline(always)]
+pub unsafe fn copy16_if(dst: u32, src: *const u8, read: bool) {
+    // SAFETY: the caller's.
+    unsafe {
+        ptx!("{{ .reg .pred p; setp.eq.u32 p, {2}, 0; cp.async.cg.shared.global.L2::128B [{0}], [{1}], 16, p; }}",
+            in(reg32) dst, in(reg64) src, in(reg32) read as u32)
+    }
+}
+
 /// `cp.async.commit_group`: closes the group of this thread's copies since the last one.
 ///
 /// PTX ISA, "cp.async.commit_group"; sm_80.
@@ -67,7 +83,7 @@ pub unsafe fn wait_all() {
     unsafe { ptx!("cp.async.wait_all;") }
 }
 
-/// `cp.async.mbarrier.arrive.noinc`: arrives at `bar` when this thread's copies so far are complete.
+/// `cp.async.mbarrier.arrive.noinc` where `here`: arrives at `bar` when this thread's copies so far are complete.
 ///
 /// The arrival is one of those that the barrier was initialised with. PTX ISA,
 /// "cp.async.mbarrier.arrive"; sm_80.
@@ -75,7 +91,10 @@ pub unsafe fn wait_all() {
 /// # Safety
 /// `bar` is an initialised barrier of this CTA whose phase has arrivals pending.
 #[inline(always)]
-pub unsafe fn mbarrier_arrive_noinc(bar: u32) {
+pub unsafe fn mbarrier_arrive_noinc_if(bar: u32, here: bool) {
     // SAFETY: the caller's.
-    unsafe { ptx!("cp.async.mbarrier.arrive.noinc.shared.b64 [{0}];", in(reg32) bar) }
+    unsafe {
+        ptx!("{{ .reg .pred p; setp.ne.u32 p, {1}, 0; @p cp.async.mbarrier.arrive.noinc.shared.b64 [{0}]; }}",
+            in(reg32) bar, in(reg32) here as u32)
+    }
 }

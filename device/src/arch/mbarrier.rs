@@ -68,6 +68,21 @@ on_barrier! {
     arrive_remote(bar) = "mbarrier.arrive.shared::cluster.b64 _, [{0}];";
 }
 
+/// [`arrive`] where `here`: a predicate, so that the arrival of some threads does not branch.
+///
+/// PTX ISA, "mbarrier.arrive"; sm_80.
+///
+/// # Safety
+/// As for [`arrive`].
+#[inline(always)]
+pub unsafe fn arrive_if(bar: u32, here: bool) {
+    // SAFETY: the caller's.
+    unsafe {
+        ptx!("{{ .reg .pred p; setp.ne.u32 p, {1}, 0; @p mbarrier.arrive.shared.b64 _, [{0}]; }}",
+            in(reg32) bar, in(reg32) here as u32)
+    }
+}
+
 /// `mbarrier.test_wait.parity`: whether the phase of this parity has completed; does not wait.
 ///
 /// PTX ISA, "mbarrier.test_wait, mbarrier.try_wait"; sm_80.

@@ -104,6 +104,18 @@ pub(super) struct Window<T> {
     pub(super) cols: u32,
 }
 
+/// A tile as lines along its contiguous dimension.
+pub(super) struct Lines {
+    /// The first line's first byte.
+    pub(super) pointer: *const u8,
+    /// Bytes between lines.
+    pub(super) stride: u64,
+    /// Lines of the tile that are inside the tensor.
+    pub(super) inside: u32,
+    /// Bytes of a line that are inside the tensor.
+    pub(super) bytes: u32,
+}
+
 impl<T: Element> Window<T> {
     /// The address of (row, col): inside the tensor if row < rows and col < cols.
     #[inline(always)]
@@ -175,6 +187,26 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RA
             col_stride: self.of.strides[RANK - 1],
             rows: self.of.shape[RANK - 2].saturating_sub(row),
             cols: self.of.shape[RANK - 1].saturating_sub(col),
+        }
+    }
+
+    /// The tile as lines along the contiguous dimension, whose stride is taken to be 1.
+    #[inline(always)]
+    pub(super) fn lines(&self, r: usize, c: usize) -> Lines {
+        let (row, col) = self.corner(r, c);
+        let (across, along) = if O::ROW_MAJOR { (RANK - 2, RANK - 1) } else { (RANK - 1, RANK - 2) };
+        let (line, first) = if O::ROW_MAJOR { (row, col) } else { (col, row) };
+        let mut offset = line as u64 * self.of.strides[across] + first as u64;
+        let mut lead = 0;
+        while lead < RANK - 2 {
+            offset += self.index[lead] as u64 * self.of.strides[lead];
+            lead += 1;
+        }
+        Lines {
+            pointer: self.of.pointer.wrapping_add(offset as usize).cast(),
+            stride: self.of.strides[across] * T::BYTES as u64,
+            inside: self.of.shape[across].saturating_sub(line),
+            bytes: self.of.shape[along].saturating_sub(first).saturating_mul(T::BYTES as u32),
         }
     }
 

@@ -242,7 +242,7 @@ where
             // SAFETY: a buffer is filled again after the store that read it, one warpgroup barrier later; the
             // fence makes it visible to TMA before the barrier behind which one thread stores it.
             unsafe {
-                if thread % 128 == 0 {
+                if thread.is_multiple_of(128) {
                     if buffers == 1 { tma::bulk_wait_read::<0>() } else { tma::bulk_wait_read::<1>() }
                 }
                 sync::bar_sync(WARPGROUP_BARRIER + unit, 128);
@@ -250,7 +250,7 @@ where
                 sync::fence_proxy_async_shared();
                 sync::bar_sync(WARPGROUP_BARRIER + unit, 128);
                 if by_tma {
-                    if thread % 128 == 0 {
+                    if thread.is_multiple_of(128) {
                         tile.0.box_at(M, N, row, col).store(tile.0.of.map, buffer);
                         tma::bulk_commit();
                     }
@@ -273,7 +273,7 @@ where
     unsafe fn finish() {
         // SAFETY: waits for this thread's own stores.
         unsafe {
-            if thread_x() % 128 == 0 {
+            if thread_x().is_multiple_of(128) {
                 tma::bulk_wait_read::<0>();
             }
         }
@@ -382,7 +382,7 @@ unsafe fn drain_warp<T: Element>(
     let whole = row0 + WARP_ROWS <= window.rows && col0 + columns <= window.cols;
     // SAFETY: passed on; whole pieces are inside the tensor and aligned as its host view says.
     unsafe {
-        if align >= 16 && window.col_stride == 1 && whole && columns % per_piece == 0 {
+        if align >= 16 && window.col_stride == 1 && whole && columns.is_multiple_of(per_piece) {
             let pieces = columns / per_piece;
             let mut i = lane;
             while i < WARP_ROWS * pieces {

@@ -120,7 +120,7 @@ impl<const W: usize> Schedule for WarpSpecialized<W> {
         // one thread a consumer warpgroup releases, after the gemms that read the stage are done.
         unsafe {
             if thread_x() < Self::CONSUMERS {
-                let releases = thread_x() % 128 == 0;
+                let releases = thread_x().is_multiple_of(128);
                 let mut last = None;
                 // Registers like any other from here on: where no step is taken, constants would be written into
                 // them beside the loop, and ptxas would then run its gemms one by one.
@@ -164,10 +164,25 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
     /// False for the copies that would run ahead of the last step: they read nothing.
     type Ticket = bool;
     const CONSUMERS: u32 = 32 * W as u32;
-    const STAGE_BYTES: u32 = 0;
+
+    /// A full barrier, at which every thread arrives, and an empty one, at which every warp does.
+    const STAGE_BYTES: u32 = 2 * 8;
 
     #[inline(always)]
-    unsafe fn open<const N: usize>(_base: u32) {}
+    unsafe fn open<const N: usize>(base: u32) {
+        // SAFETY: one thread initialises the barriers, and nobody uses them before all threads met.
+        unsafe {
+            if thread_x() == 0 {
+                let mut stage = 0;
+                while stage < N as u32 {
+                    mbarrier::init(base + stage * 8, Self::CONSUMERS);
+                    mbarrier::init(base + (N as u32 + stage) * 8, W as u32);
+                    stage += 1;
+                }
+            }
+            sync::syncthreads();
+        }
+    }
 
     #[inline(always)]
     unsafe fn load<T, O, L, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
@@ -192,58 +207,83 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
 
     #[inline(always)]
     fn run_pipeline<D: Accumulator, const N: usize>(
-        _pipeline: &mut Pipeline<Self, N>,
+        pipeline: &mut Pipeline<Self, N>,
         steps: Range<u32>,
         d: D,
         mut load: impl for<'s> FnMut(Fill<'s, Self>, u32),
         mut compute: impl for<'s> FnMut(D::Issued, Full<'s>, u32) -> D::Issued,
     ) -> D {
         let mut d = d.start();
+        let releases = thread_x().is_multiple_of(32);
         // No branch around the copies: their addresses are computed between the gemm's instructions.
-        let mut fill = |stage: u32, k: u32| {
+        let mut fill = |stage: u32, barrier: u32, k: u32| {
             let live = k < steps.end;
             load(Fill { stage, ticket: live, turn: PhantomData }, if live { k } else { steps.end - 1 });
-            // SAFETY: every thread commits one group a step.
-            unsafe { cp_async::commit() };
-        };
-        let (mut filled, mut k, mut stage) = (0, steps.start, 0);
-        // SAFETY: a stage is read after its copies were waited for by all threads, and filled again after
-        // all threads met once more behind its last read.
-        unsafe {
-            if k < steps.end {
-                sync::syncthreads();
-                while filled < N as u32 - 1 {
-                    fill(filled, k + filled);
-                    filled += 1;
+            // SAFETY: every thread arrives once a turn, behind its copies.
+            unsafe {
+                if A::VECTORS {
+                    cp_async::mbarrier_arrive_noinc_if(barrier, live)
+                } else {
+                    mbarrier::arrive_if(barrier, live)
                 }
             }
+        };
+        let mut k = steps.start;
+        // SAFETY: a stage is read behind its full barrier, where every thread has arrived with its copies of this turn;
+        // it is filled again behind its empty barrier, where every warp has arrived after its last read, which
+        // the warp's barrier puts before the arrival of its first lane. Steps alone count turns: both barriers
+        // complete once for each, and neither can run two phases ahead of a thread whose arrival it needs. Copies that are
+        // not live write zeros to a stage that all have left, in a turn that is not begun: a thread fills the
+        // same pieces of a tile in every turn, waits for its copies below, and only then arrives for that turn.
+        unsafe {
+            if k < steps.end {
+                let (mut ahead, mut stage, mut phase) = (0, pipeline.stage, pipeline.phase);
+                while ahead < N as u32 - 1 {
+                    wait(pipeline.empty(stage), phase ^ 1);
+                    fill(stage, pipeline.base + stage * 8, k + ahead);
+                    (stage, phase) = if stage + 1 == N as u32 { (0, phase ^ 1) } else { (stage + 1, phase) };
+                    ahead += 1;
+                }
+            }
+            // The stage of the step before is the one to fill.
+            let mut free = if pipeline.stage == 0 {
+                (N as u32 - 1, pipeline.phase ^ 1)
+            } else {
+                (pipeline.stage - 1, pipeline.phase)
+            };
             while k < steps.end {
-                wait_for_all_but(N - 2);
-                sync::syncthreads();
-                d = compute(d, Full { stage, turn: PhantomData }, k);
-                fill(filled, k + N as u32 - 1);
-                filled = if filled + 1 == N as u32 { 0 } else { filled + 1 };
-                stage = if stage + 1 == N as u32 { 0 } else { stage + 1 };
+                wait_both((pipeline.full(), pipeline.phase), (pipeline.empty(free.0), free.1));
+                d = compute(d, Full { stage: pipeline.stage, turn: PhantomData }, k);
+                sync::sync_warp();
+                mbarrier::arrive_if(pipeline.empty(pipeline.stage), releases);
+                fill(free.0, pipeline.base + free.0 * 8, k + N as u32 - 1);
+                free = (pipeline.stage, pipeline.phase);
+                pipeline.advance();
                 k += 1;
             }
+            cp_async::wait_all();
             d.settle();
             d.done()
         }
     }
 }
 
-/// `cp.async.wait_group`, whose operand is an immediate, for a count that is constant after inlining.
+/// Waits until the phase of this parity of an mbarrier has completed.
+///
+/// # Safety
+/// As for [`mbarrier::test_wait`].
 #[inline(always)]
-fn wait_for_all_but(groups: usize) {
-    // SAFETY: waiting has no preconditions.
-    unsafe {
-        match groups {
-            0 => cp_async::wait::<0>(),
-            1 => cp_async::wait::<1>(),
-            2 => cp_async::wait::<2>(),
-            3 => cp_async::wait::<3>(),
-            4 => cp_async::wait::<4>(),
-            _ => cp_async::wait::<5>(),
-        }
-    }
+unsafe fn wait(barrier: u32, parity: u32) {
+    // SAFETY: the caller's.
+    while !unsafe { mbarrier::test_wait(barrier, parity) } {}
+}
+
+/// Waits for two mbarriers.
+///
+/// # Safety
+/// As for [`mbarrier::test_wait`].
+#[inline(always)]
+unsafe fn wait_both(a: (u32, u32), b: (u32, u32)) {
+    // SAFETY: the caller's.
+    while !unsafe { mbarrier::test_wait(a.0, a.1) & mbarrier::test_wait(b.0, b.1) } {}
 }

@@ -55,7 +55,7 @@ impl Division {
     /// Quotient and remainder.
     #[inline(always)]
     const fn of(self, x: u32) -> (u32, u32) {
-        let quotient = (x as u64 * self.multiplier as u64 >> self.shift) as u32;
+        let quotient = ((x as u64 * self.multiplier as u64) >> self.shift) as u32;
         (quotient, x.wrapping_sub(quotient.wrapping_mul(self.divisor)))
     }
 }
@@ -74,7 +74,7 @@ impl RasterOrder {
             return None;
         }
         let panel = panel.clamp(1, m.max(1));
-        let last = if m % panel == 0 { panel } else { m % panel };
+        let last = if m.is_multiple_of(panel) { panel } else { m % panel };
         Some(RasterOrder {
             m,
             n,

@@ -104,7 +104,7 @@ pub trait Access: Copy + Default + 'static {
     const VECTORS: bool;
 }
 
-/// 16-byte copies: one stride is 1, the address and the other strides are multiples of 16 bytes.
+/// 16-byte copies: one stride is 1; the address, the other strides and the extent along the first are multiples of 16 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Vectors;
 

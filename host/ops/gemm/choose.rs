@@ -9,6 +9,8 @@ use crate::{Arch, Error, Result};
 
 /// Bytes to which TMA and `cp.async` want addresses and strides aligned.
 const ALIGNED: u32 = 16;
+/// Elements of 16 bits in one piece of that size.
+const PIECE: usize = 8;
 /// Depth that the estimate counts in.
 const STEP: u64 = 64;
 
@@ -36,6 +38,7 @@ enum Rejection {
     SharedMemory { needs: u32, has: u32 },
     NoDepth,
     Unaligned { operand: &'static str, row_major: bool },
+    Ragged { operand: &'static str },
 }
 
 impl fmt::Display for Rejection {
@@ -49,6 +52,9 @@ impl fmt::Display for Rejection {
             Rejection::Unaligned { operand, row_major } => {
                 let order = if *row_major { "row" } else { "column" };
                 write!(f, "its {operand} is {order}-major in lines aligned to 16 bytes")
+            }
+            Rejection::Ragged { operand } => {
+                write!(f, "the lines of its {operand} are multiples of 16 bytes long")
             }
         }
     }
@@ -179,7 +185,8 @@ impl<'a> Problem<'a> {
         if kernel.any_strides {
             return None;
         }
-        if self.matrices.size.k == 0 {
+        let Size { m, n, k, .. } = self.matrices.size;
+        if k == 0 {
             return Some(Rejection::NoDepth);
         }
         ["A", "B"].into_iter().enumerate().find_map(|(i, operand)| {
@@ -187,7 +194,14 @@ impl<'a> Problem<'a> {
             // The transposed product's A is B read the other way, and its B is A.
             let of = if transposed { 1 - i } else { i };
             let alignment = self.alignment[of][usize::from(row_major != transposed)];
-            (alignment < ALIGNED).then_some(Rejection::Unaligned { operand, row_major })
+            if alignment < ALIGNED {
+                return Some(Rejection::Unaligned { operand, row_major });
+            }
+            // TMA cuts lines off where they end; cp.async copies whole pieces.
+            let [m, n] = if transposed { [n, m] } else { [m, n] };
+            let line = if row_major { [k, n][i] } else { [m, k][i] };
+            let ragged = kernel.arch == Arch::Sm80 && !line.is_multiple_of(PIECE);
+            ragged.then_some(Rejection::Ragged { operand })
         })
     }
 }

@@ -175,7 +175,7 @@ kernels! {
         [none] [(f16 f16) (bf16 bf16)] [swap_nn swap_nt];
     (sm_90 WarpSpecialized<1>, FullRow<1>, 64 16 128, 10 2 16)
         [none relu gelu silu] [(f16 f16) (bf16 bf16) (f16 f32) (bf16 f32)] [swap_nn swap_nt];
-    (sm_80 Multistage<4, Vectors>, warp::Square<2, 2>, 128 128 64, 3 1 64)
+    (sm_80 Multistage<8, Vectors>, warp::Square<2, 4>, 128 256 64, 3 1 64)
         [none] [(f16 f16) (bf16 bf16)] [nn nt tn tt];
     (sm_80 Multistage<4, Vectors>, warp::Square<2, 2>, 128 128 32, 4 1 64)
         [none relu gelu silu] [(f16 f16) (bf16 bf16)] [nn nt tn tt];

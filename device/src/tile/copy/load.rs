@@ -1,5 +1,6 @@
 //! From global memory to a stage in shared memory: by TMA, by `cp.async`, element by element.
 
+use super::super::global::Lines;
 use super::super::{GlobalTile, Shared, SharedTile};
 use crate::abi::SWIZZLE_BYTES;
 use crate::arch::special::thread_x;
@@ -32,7 +33,7 @@ pub(crate) unsafe fn tma_load<T, O, L, const RANK: usize, const BOX: usize, cons
             "TMA boxes are swizzled over 128 bytes: make the tile's depth a multiple of 64"
         );
         assert!(
-            Shared::<T, R, C, L, O>::LINES as usize % BOX == 0,
+            (Shared::<T, R, C, L, O>::LINES as usize).is_multiple_of(BOX),
             "the tensor's BOX does not divide the tile's lines"
         );
     }
@@ -71,7 +72,7 @@ impl Pieces {
     fn of(lines: u32, line: u32, threads: u32) -> Option<Self> {
         let across = line / PIECE;
         let step = threads / across;
-        if threads % across != 0 || step % 8 != 0 || lines % step != 0 {
+        if !threads.is_multiple_of(across) || !step.is_multiple_of(8) || !lines.is_multiple_of(step) {
             return None;
         }
         let thread = thread_x();
@@ -86,7 +87,7 @@ fn for_each_piece(lines: u32, line: u32, threads: u32, mut each: impl FnMut(u32,
     let mut first = 0;
     while first < lines * across {
         let piece = first + thread_x();
-        if lines * across % threads == 0 || piece < lines * across {
+        if (lines * across).is_multiple_of(threads) || piece < lines * across {
             each(piece / across, piece % across * PIECE);
         }
         first += threads;
@@ -96,8 +97,8 @@ fn for_each_piece(lines: u32, line: u32, threads: u32, mut each: impl FnMut(u32,
 /// Copies a tile by `cp.async` in pieces of 16 bytes; called by all of `threads` threads. Where not `live`, it fills with zeros.
 ///
 /// # Safety
-/// `to` is a tile of type `Shared<T, R, C, L, O>` that nobody reads. The tensor's address and strides are multiples of
-/// 16 bytes but for a unit stride along the contiguous dimension.
+/// `to` is a tile of type `Shared<T, R, C, L, O>` that nobody reads. The tensor's address, its strides but for a unit
+/// stride along the contiguous dimension, and its extent along that are multiples of 16 bytes.
 #[inline(always)]
 pub(crate) unsafe fn vector_load<
     T,
@@ -118,36 +119,26 @@ pub(crate) unsafe fn vector_load<
     L: SharedLayout,
 {
     let (lines, line) = (Shared::<T, R, C, L, O>::LINES, Shared::<T, R, C, L, O>::LINE);
-    let window = from.window(R, C).only_if(live);
-    let (inside, along, stride) = if O::ROW_MAJOR {
-        (window.rows, window.cols, window.row_stride)
-    } else {
-        (window.cols, window.rows, window.col_stride)
-    };
-    let stride = stride * T::BYTES as u64;
-    let bytes = along.saturating_mul(T::BYTES as u32);
-    let at = |row: u32, byte: u32| {
-        window.pointer.cast::<u8>().wrapping_add((row as u64 * stride) as usize).wrapping_add(byte as usize)
-    };
-    // SAFETY: passed on; only the valid bytes are read, and they are inside the tensor. The rest is filled with zeros.
+    let Lines { pointer, stride, inside, bytes } = from.lines(R, C);
+    let at = |row: u32, byte: u32| pointer.wrapping_add((row as u64 * stride) as usize + byte as usize);
+    // SAFETY: passed on; only pieces inside the tensor are read, and there are no parts of pieces. The rest is
+    // filled with zeros.
     unsafe {
         if let Some(pieces) = Pieces::of(lines, line, threads) {
             let (source, target) =
                 (at(pieces.row, pieces.byte), to + L::offset(lines, line, pieces.row, pieces.byte));
-            let valid = bytes.saturating_sub(pieces.byte).min(PIECE);
-            let rows = inside.saturating_sub(pieces.row);
+            let rows = if live && pieces.byte < bytes { inside.saturating_sub(pieces.row) } else { 0 };
             let mut i = 0;
             while i < pieces.count {
                 let row = i * pieces.step;
                 let source = source.wrapping_add((row as u64 * stride) as usize);
-                let target = target + L::offset(lines, line, row, 0);
-                cp_async::copy16(target, source, if row < rows { valid } else { 0 });
+                cp_async::copy16_if(target + L::offset(lines, line, row, 0), source, row < rows);
                 i += 1;
             }
         } else {
             for_each_piece(lines, line, threads, |row, byte| {
-                let valid = if row < inside { bytes.saturating_sub(byte).min(PIECE) } else { 0 };
-                cp_async::copy16(to + L::offset(lines, line, row, byte), at(row, byte), valid)
+                let read = live && row < inside && byte < bytes;
+                cp_async::copy16_if(to + L::offset(lines, line, row, byte), at(row, byte), read)
             });
         }
     }

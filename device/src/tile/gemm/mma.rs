@@ -57,14 +57,24 @@ impl<L: SharedLayout> Operand<L> {
     }
 
     /// The address of the matrix line that this lane gives to [`load`](Self::load).
+    ///
+    /// One address serves all steps along the tile's lines wherever those of the warp's part begin in a whole swizzle.
     #[inline(always)]
     fn line_of(&self, lane: u32, outer: u32, k: u32, by_k: bool) -> u32 {
         let (inner, second, third) = (lane % 8, lane / 8 % 2 * 8, lane / 16 * 8);
         let (along_k, along_outer) = if by_k { (second, third) } else { (third, second) };
-        let along_outer = if outer + 16 <= self.part { along_outer } else { 0 };
-        let (outer, k) = (self.outer + outer + along_outer, k + along_k);
-        let (row, piece) = if self.k_major { (outer + inner, k) } else { (k + inner, outer) };
-        self.address + L::offset(self.lines, self.line, row, piece * 2)
+        let whole = outer + 16 <= self.part;
+        let at = |outer: u32, k: u32| {
+            let (row, byte) = if self.k_major { (outer + inner, k * 2) } else { (k + inner, outer * 2) };
+            self.address + L::offset(self.lines, self.line, row, byte)
+        };
+        if whole && (self.k_major || self.part.is_multiple_of(64)) {
+            let first = at(self.outer + along_outer, along_k);
+            let (down, along) = if self.k_major { (outer, k * 2) } else { (k, outer * 2) };
+            L::moved(self.lines, self.line, first, down, along)
+        } else {
+            at(self.outer + outer + if whole { along_outer } else { 0 }, k + along_k)
+        }
     }
 }
 
@@ -127,7 +137,7 @@ macro_rules! warp_gemm {
                         block += 1;
                     }
                     let mut j = 0;
-                    while j < ($n + 15) / 16 {
+                    while j < ($n as usize).div_ceil(16) {
                         // SAFETY: passed on; the matrices are inside the tile.
                         let right = unsafe { b.load(j as u32 * 16, k, true) };
                         let mut block = 0;
@@ -169,7 +179,7 @@ macro_rules! warp_gemms {
                 let mut k = 0;
                 while k < K as u32 {
                     let mut j = 0;
-                    while j < ($n + 15) / 16 {
+                    while j < ($n as usize).div_ceil(16) {
                         // SAFETY: as in `issue`.
                         let right = unsafe { b.load(j as u32 * 16, k, true) };
                         let mut block = 0;

@@ -49,6 +49,12 @@ impl Operand {
     }
 }
 
+/// Where one of the warpgroups, `across` of which lie side by side, begins in the accumulator.
+#[inline(always)]
+fn corner(unit: u32, across: u32, height: u32, width: u32) -> (u32, u32) {
+    (unit / across * height, unit % across * width)
+}
+
 /// The warpgroup that this thread is in, known to be the same in all lanes of the warp.
 #[inline(always)]
 fn warpgroup() -> u32 {
@@ -141,7 +147,7 @@ macro_rules! warpgroup_gemm {
                 let a = Operand { address: a, k_major: OA::ROW_MAJOR, swizzle, extent: M as u32, depth: K as u32 };
                 let b = Operand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: $total, depth: K as u32 };
                 let unit = warpgroup();
-                let (row, col) = (unit / $wn * (M / WM) as u32, unit % $wn * $n);
+                let (row, col) = corner(unit, $wn, (M / WM) as u32, $n);
                 // SAFETY: passed on; the descriptors stay inside the operands' tiles.
                 unsafe {
                     wgmma::fence();

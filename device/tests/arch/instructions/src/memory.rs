@@ -52,6 +52,7 @@ entries! { Sm80:
         cp_async::copy16(g.shared, g.from, 16);
         cp_async::copy8(g.shared, g.from, g.n);
         cp_async::copy4(g.shared, g.from, g.n);
+        cp_async::copy16_if(g.shared, g.from, g.n == 1);
         cp_async::mbarrier_arrive_noinc_if(g.shared, g.n == 0);
         cp_async::commit();
         cp_async::wait::<5>();
