@@ -56,8 +56,8 @@ impl<P: Schedule, const N: usize> Pipeline<P, N> {
         &mut self,
         steps: Range<u32>,
         d: D,
-        load: impl for<'s> FnMut(Fill<'s, P>, u32),
-        compute: impl for<'s> FnMut(D::Issued, Full<'s>, u32) -> D::Issued,
+        load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
+        compute: impl for<'s> FnMut(D::Issued, Full<'s, N>, u32) -> D::Issued,
     ) -> D {
         P::run_pipeline(self, steps, d, load, compute)
     }
@@ -111,8 +111,8 @@ impl<const W: usize> Schedule for WarpSpecialized<W> {
         pipeline: &mut Pipeline<Self, N>,
         steps: Range<u32>,
         d: D,
-        mut load: impl for<'s> FnMut(Fill<'s, Self>, u32),
-        mut compute: impl for<'s> FnMut(D::Issued, Full<'s>, u32) -> D::Issued,
+        mut load: impl for<'s> FnMut(Fill<'s, Self, N>, u32),
+        mut compute: impl for<'s> FnMut(D::Issued, Full<'s, N>, u32) -> D::Issued,
     ) -> D {
         let mut d = d.start();
         let mut k = steps.start;
@@ -210,8 +210,8 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
         pipeline: &mut Pipeline<Self, N>,
         steps: Range<u32>,
         d: D,
-        mut load: impl for<'s> FnMut(Fill<'s, Self>, u32),
-        mut compute: impl for<'s> FnMut(D::Issued, Full<'s>, u32) -> D::Issued,
+        mut load: impl for<'s> FnMut(Fill<'s, Self, N>, u32),
+        mut compute: impl for<'s> FnMut(D::Issued, Full<'s, N>, u32) -> D::Issued,
     ) -> D {
         let mut d = d.start();
         let releases = thread_x().is_multiple_of(32);

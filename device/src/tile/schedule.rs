@@ -53,8 +53,8 @@ pub trait Schedule: Program + Sized + 'static {
         pipeline: &mut Pipeline<Self, N>,
         steps: Range<u32>,
         d: D,
-        load: impl for<'s> FnMut(Fill<'s, Self>, u32),
-        compute: impl for<'s> FnMut(D::Issued, Full<'s>, u32) -> D::Issued,
+        load: impl for<'s> FnMut(Fill<'s, Self, N>, u32),
+        compute: impl for<'s> FnMut(D::Issued, Full<'s, N>, u32) -> D::Issued,
     ) -> D;
 }
 

@@ -43,24 +43,24 @@ pub struct Ring<S, const N: usize> {
     pub(super) tile: PhantomData<S>,
 }
 
-/// A stage that is being filled: its tiles are write-only, and complete on its barrier.
-pub struct Fill<'s, P: Schedule> {
+/// A stage of `N` that is being filled: its tiles are write-only, and complete on its barrier.
+pub struct Fill<'s, P: Schedule, const N: usize> {
     pub(super) stage: u32,
     pub(super) ticket: P::Ticket,
     pub(super) turn: PhantomData<&'s ()>,
 }
 
-impl<P: Schedule> Clone for Fill<'_, P> {
+impl<P: Schedule, const N: usize> Clone for Fill<'_, P, N> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Schedule> Copy for Fill<'_, P> {}
+impl<P: Schedule, const N: usize> Copy for Fill<'_, P, N> {}
 
-/// A stage that is full: its tiles are read-only, until its turn `'s` ends.
+/// A stage of `N` that is full: its tiles are read-only, until its turn `'s` ends.
 #[derive(Clone, Copy)]
-pub struct Full<'s> {
+pub struct Full<'s, const N: usize> {
     pub(super) stage: u32,
     pub(super) turn: PhantomData<&'s ()>,
 }
@@ -89,8 +89,12 @@ impl<'s, S> Src<'s, S> {
     }
 }
 
-/// A stage in one of its states.
-pub trait Stage {
+/// A stage of a pipeline of `N`, in one of its states.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a stage of a ring of {N}",
+    note = "a ring has as many tiles as the pipeline that fills it has stages"
+)]
+pub trait Stage<const N: usize> {
     /// A tile of the stage, as its state allows.
     type View<S>;
     /// The tile in this stage of the ring that begins at `base`.
@@ -98,7 +102,7 @@ pub trait Stage {
     fn view<S>(self, base: u32, bytes: u32) -> Self::View<S>;
 }
 
-impl<'s, P: Schedule> Stage for Fill<'s, P> {
+impl<'s, P: Schedule, const N: usize> Stage<N> for Fill<'s, P, N> {
     type View<S> = Dst<'s, S, P>;
     #[inline(always)]
     fn view<S>(self, base: u32, bytes: u32) -> Dst<'s, S, P> {
@@ -106,7 +110,7 @@ impl<'s, P: Schedule> Stage for Fill<'s, P> {
     }
 }
 
-impl<'s> Stage for Full<'s> {
+impl<'s, const N: usize> Stage<N> for Full<'s, N> {
     type View<S> = Src<'s, S>;
     #[inline(always)]
     fn view<S>(self, base: u32, bytes: u32) -> Src<'s, S> {
@@ -117,7 +121,7 @@ impl<'s> Stage for Full<'s> {
 impl<S: SharedTile, const N: usize> Ring<S, N> {
     /// The ring's tile in `stage`: writable while the stage is being filled, readable when it is full.
     #[inline(always)]
-    pub fn at<G: Stage>(&self, stage: G) -> G::View<S> {
+    pub fn at<G: Stage<N>>(&self, stage: G) -> G::View<S> {
         stage.view(self.base, S::bytes())
     }
 }

@@ -1,0 +1,19 @@
+//! A ring that has fewer tiles than its pipeline has stages.
+
+use tilewright_device::tile::*;
+
+fn kernel(a: Global<f16, 2>, acc: Fragment<f32, 128, 64, warp::FullRow<4>>) {
+    let mut cta = Cta::<Multistage<4>>::enter();
+    let a_s = cta.alloc::<Shared<f16, 128, 64, Swizzle<128>, _>, 3>();
+    let mut pipe = cta.pipeline::<4>();
+    pipe.run(
+        0..a.cols(),
+        acc,
+        |s, k| copy(a.tile([0, k]), a_s.at(s)), //~ a ring has as many tiles as the pipeline that fills it has stages
+        |acc, _, _| acc,
+    );
+}
+
+fn main() {
+    let _: fn(_, _) = kernel;
+}
