@@ -60,7 +60,7 @@ impl<P: Schedule> Cta<P> {
     where
         L: Accumulates<M, N>,
     {
-        let base = self.take(split_k_bytes(M, N, SPLIT), 16);
+        let base = self.take(split_k_bytes(M, N, SPLIT, L::THREADS), 16);
         // SAFETY: the memory was just taken, by every role of every CTA in the same way.
         unsafe { SplitK::open(base) }
     }

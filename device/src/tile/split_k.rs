@@ -1,42 +1,53 @@
-//! Split-K: the CTAs of a cluster each take a part of the depth, and one adds up what they computed.
+//! Split-K: the CTAs of a cluster each take a part of the depth, and add up what they computed.
 
 use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::{Accumulates, Fragment};
 use crate::arch::special::{cluster_rank, thread_x, thread_x_volatile};
+use crate::arch::warp::uniform;
 use crate::arch::{mbarrier, shared, sync};
 use crate::layout::Registers;
 
+/// Threads of a warpgroup: each of them adds up its own part of the tile.
+const GROUP: u32 = 128;
+/// The named barrier at which warpgroup 0 meets when it has read the partial sums; its neighbours' follow.
+const READ: u32 = 5;
+
 /// The share of one CTA in a tile whose depth `SPLIT` CTAs of a cluster divide among themselves.
 ///
-/// The others write their partial sums to the shared memory of the cluster's first CTA (`st.async`, sm_90), which
-/// adds them up. With `SPLIT` of 1 it is nothing at all.
+/// Each warpgroup's part of the tile belongs to one of the CTAs, in turn. The same warpgroup of the others writes its
+/// partial sums to that CTA's shared memory (`st.async`, sm_90), which adds them up. With `SPLIT` of 1 it is nothing at all.
 pub struct SplitK<const M: usize, const N: usize, L, const SPLIT: usize> {
     base: u32,
     tiles: u32,
     layout: PhantomData<L>,
 }
 
-/// The named barrier that the first CTA's consumers meet at when they have read the partial sums.
-const READ: u32 = 5;
+/// Bytes of shared memory that the [`SplitK`] of an `m` x `n` tile over `threads` threads takes: the partial sums of
+/// other CTAs for its own parts of the tile, and two barriers for each warpgroup.
+pub const fn split_k_bytes(m: usize, n: usize, split: usize, threads: u32) -> u32 {
+    let groups = threads / GROUP;
+    if split == 1 { 0 } else { sums_bytes(m, n, split as u32, groups) + groups * 16 }
+}
 
-/// Bytes of shared memory that a [`SplitK`] takes: partial sums of the other CTAs, and two barriers.
-pub const fn split_k_bytes(m: usize, n: usize, split: usize) -> u32 {
-    if split == 1 { 0 } else { ((split - 1) * m * n * 4 + 16) as u32 }
+const fn sums_bytes(m: usize, n: usize, split: u32, groups: u32) -> u32 {
+    groups.div_ceil(split) * (split - 1) * ((m * n * 4) as u32 / groups)
 }
 
 impl<const M: usize, const N: usize, L: Accumulates<M, N>, const SPLIT: usize> SplitK<M, N, L, SPLIT> {
-    /// Bytes of one CTA's partial sums.
-    const PARTIAL: u32 = (M * N * 4) as u32;
+    const CTAS: u32 = SPLIT as u32;
+    const GROUPS: u32 = L::THREADS / GROUP;
+    /// Bytes of one warpgroup's partial sums.
+    const PARTIAL: u32 = (M * N * 4) as u32 / Self::GROUPS;
 
-    /// Completes when all partial sums of a tile have arrived; in the first CTA.
-    fn arrived(&self) -> u32 {
-        self.base + (SPLIT as u32 - 1) * Self::PARTIAL
+    /// Completes when all partial sums of this warpgroup's part have arrived; in the CTA that it belongs to.
+    fn arrived(&self, group: u32) -> u32 {
+        self.base + sums_bytes(M, N, Self::CTAS, Self::GROUPS) + group * 16
     }
-    /// Completes when the first CTA has read the last tile's partial sums; in the others.
-    fn read(&self) -> u32 {
-        self.arrived() + 8
+    /// Completes when the last tile's partial sums have been read; in the other CTAs.
+    fn read(&self, group: u32) -> u32 {
+        self.arrived(group) + 8
     }
 
     /// # Safety
@@ -48,8 +59,12 @@ impl<const M: usize, const N: usize, L: Accumulates<M, N>, const SPLIT: usize> S
             // SAFETY: one thread initialises the barriers, and nobody uses them before the cluster met.
             unsafe {
                 if thread_x() == 0 {
-                    mbarrier::init(split.arrived(), 1);
-                    mbarrier::init(split.read(), 1);
+                    let mut group = 0;
+                    while group < Self::GROUPS {
+                        mbarrier::init(split.arrived(group), 1);
+                        mbarrier::init(split.read(group), 1);
+                        group += 1;
+                    }
                     sync::fence_mbarrier_init();
                 }
                 sync::cluster_arrive_release();
@@ -65,42 +80,51 @@ impl<const M: usize, const N: usize, L: Accumulates<M, N>, const SPLIT: usize> S
         if SPLIT == 1 {
             return 0..steps;
         }
-        let (rank, split) = (cluster_rank(), SPLIT as u32);
-        rank * steps / split..(rank + 1) * steps / split
+        let rank = cluster_rank();
+        rank * steps / Self::CTAS..(rank + 1) * steps / Self::CTAS
     }
 
-    /// The sum of the cluster's accumulators, in its first CTA; `None` in the others.
+    /// The sum of the cluster's accumulators, in the warpgroups whose part of the tile belongs to this CTA; `None` in the
+    /// others.
     #[inline(always)]
     pub fn reduce(&mut self, mut acc: Fragment<f32, M, N, L>) -> Option<Fragment<f32, M, N, L>> {
         if SPLIT == 1 {
             return Some(acc);
         }
-        let leads = cluster_rank() == 0;
+        let group = uniform(thread_x() / GROUP);
+        let owns = group % Self::CTAS == cluster_rank();
         if thread_x() < L::THREADS {
-            // SAFETY: partial sums are written after the first CTA has read the last tile's, and read after they
-            // arrived. No CTA leaves too early: the first waits for the last sums, the others for its word that
-            // they may send them.
-            unsafe { if leads { self.gather(&mut acc) } else { self.send(&acc) } }
+            // SAFETY: partial sums are written after their owner has read the last tile's, and read after they arrived.
+            // No CTA leaves too early: owners wait for the last sums, the others for the word that they may send them.
+            unsafe { if owns { self.gather(group, &mut acc) } else { self.send(group, &acc) } }
         }
         self.tiles += 1;
-        leads.then_some(acc)
+        owns.then_some(acc)
     }
 
-    /// Where this thread's four registers from `i` on lie in the partial sums.
+    /// Where the partial sums of the `sender`-th other CTA lie.
+    #[inline(always)]
+    fn slot(group: u32, sender: u32) -> u32 {
+        (group / Self::CTAS * (Self::CTAS - 1) + sender) * Self::PARTIAL
+    }
+
+    /// Where a thread's four registers from `i` on lie among them.
     #[inline(always)]
     fn place(thread: u32, i: usize) -> u32 {
-        (i as u32 / 4 * L::THREADS + thread) * 16
+        (i as u32 / 4 * GROUP + thread % GROUP) * 16
     }
 
     #[inline(always)]
-    unsafe fn send(&self, acc: &Fragment<f32, M, N, L>) {
+    unsafe fn send(&self, group: u32, acc: &Fragment<f32, M, N, L>) {
+        let (rank, owner) = (cluster_rank(), group % Self::CTAS);
+        let sender = if rank < owner { rank } else { rank - 1 };
         // SAFETY: the caller's.
         unsafe {
             if self.tiles > 0 {
-                mbarrier::wait(self.read(), (self.tiles - 1) % 2);
+                mbarrier::wait(self.read(group), (self.tiles - 1) % 2);
             }
-            let slot = shared::mapa(self.base, 0) + (cluster_rank() - 1) * Self::PARTIAL;
-            let arrived = shared::mapa(self.arrived(), 0);
+            let slot = shared::mapa(self.base + Self::slot(group, sender), owner);
+            let arrived = shared::mapa(self.arrived(group), owner);
             let thread = thread_x_volatile();
             let mut i = 0;
             while i < L::Regs::<f32>::LEN {
@@ -112,28 +136,30 @@ impl<const M: usize, const N: usize, L: Accumulates<M, N>, const SPLIT: usize> S
     }
 
     #[inline(always)]
-    unsafe fn gather(&self, acc: &mut Fragment<f32, M, N, L>) {
+    unsafe fn gather(&self, group: u32, acc: &mut Fragment<f32, M, N, L>) {
         // SAFETY: the caller's.
         unsafe {
             let thread = thread_x_volatile();
             if self.tiles > 0 {
                 // All have read the last tile's sums: the others may send again.
-                sync::bar_sync(READ, L::THREADS);
-                if thread == 0 {
-                    let mut other = 1;
-                    while other < SPLIT as u32 {
-                        mbarrier::arrive_remote(shared::mapa(self.read(), other));
+                sync::bar_sync(READ + group, GROUP);
+                if thread.is_multiple_of(GROUP) {
+                    let mut other = 0;
+                    while other < Self::CTAS {
+                        if other != cluster_rank() {
+                            mbarrier::arrive_remote(shared::mapa(self.read(group), other));
+                        }
                         other += 1;
                     }
                 }
             }
-            if thread == 0 {
-                mbarrier::arrive_expect_tx(self.arrived(), (SPLIT as u32 - 1) * Self::PARTIAL);
+            if thread.is_multiple_of(GROUP) {
+                mbarrier::arrive_expect_tx(self.arrived(group), (Self::CTAS - 1) * Self::PARTIAL);
             }
-            mbarrier::wait(self.arrived(), self.tiles % 2);
-            let mut other = 0;
-            while other < SPLIT as u32 - 1 {
-                let slot = self.base + other * Self::PARTIAL;
+            mbarrier::wait(self.arrived(group), self.tiles % 2);
+            let mut sender = 0;
+            while sender < Self::CTAS - 1 {
+                let slot = self.base + Self::slot(group, sender);
                 let mut i = 0;
                 while i < L::Regs::<f32>::LEN {
                     let values = shared::load_f32x4(slot + Self::place(thread, i));
@@ -144,7 +170,7 @@ impl<const M: usize, const N: usize, L: Accumulates<M, N>, const SPLIT: usize> S
                     }
                     i += 4;
                 }
-                other += 1;
+                sender += 1;
             }
         }
     }

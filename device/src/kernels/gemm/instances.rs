@@ -31,7 +31,7 @@ pub trait GemmKernel: Kernel {
     /// True when it reads any strides, element by element.
     const ANY_STRIDES: bool;
 
-    /// The arguments of a launch; see [`gemm`].
+    /// The arguments of a launch; see [`gemm`](fn@gemm).
     fn arguments(
         a: GlobalAbi<Self::Input, 3>,
         b: GlobalAbi<Self::Input, 3>,
@@ -167,7 +167,7 @@ kernels! {
         [none] [(f16 bf16) (bf16 f16)] [nn nt tn tt];
     (sm_90 WarpSpecialized<2>, FullRow<2>, 128 64 64, 8 1 64)
         [none] [(f16 f16) (bf16 bf16)] [nn nt tn tt];
-    (sm_90 WarpSpecialized<2>, FullRow<2>, 128 64 64, 7 2 64)
+    (sm_90 WarpSpecialized<2>, FullRow<2>, 128 64 64, 8 2 64)
         [none] [(f16 f16) (bf16 bf16)] [nn nt tn tt];
     (sm_90 WarpSpecialized<1>, FullRow<1>, 64 64 64, 11 2 64)
         [none] [(f16 f16) (bf16 bf16)] [swap_nn swap_nt];

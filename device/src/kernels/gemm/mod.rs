@@ -20,7 +20,7 @@ use crate::tile::{
     program = P,
     cluster = [SPLIT as u32, 1, 1],
     shared = (STAGES * (BM + BN) * BK * T::BYTES) as u32 + STAGES as u32 * P::STAGE_BYTES
-        + <Y::D as OutputLayout<BM, BN>>::STAGING_BYTES + split_k_bytes(BM, BN, SPLIT),
+        + <Y::D as OutputLayout<BM, BN>>::STAGING_BYTES + split_k_bytes(BM, BN, SPLIT, P::CONSUMERS),
 )]
 pub fn gemm<
     P: Schedule,
