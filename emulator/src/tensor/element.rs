@@ -1,0 +1,117 @@
+//! The types that matrix instructions multiply and accumulate.
+
+use super::float;
+
+/// An element type of A or B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Element {
+    /// IEEE half precision.
+    F16,
+    /// The upper half of an f32.
+    Bf16,
+    /// An f32 of which the 13 low bits are not looked at.
+    Tf32,
+    /// Eight bits: 4 of exponent, 3 of mantissa, no infinities.
+    E4m3,
+    /// Eight bits: 5 of exponent, 2 of mantissa.
+    E5m2,
+    /// Signed bytes.
+    S8,
+    /// Unsigned bytes.
+    U8,
+    /// Signed nibbles, the first in the low half of its byte.
+    S4,
+    /// Unsigned nibbles.
+    U4,
+}
+
+/// What sort of arithmetic an element takes part in: A and B may differ in type only within one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    F16,
+    Bf16,
+    Tf32,
+    F8,
+    Bytes,
+    Nibbles,
+}
+
+impl Element {
+    /// Its size in bits.
+    pub(crate) fn bits(self) -> u32 {
+        match self {
+            Element::Tf32 => 32,
+            Element::F16 | Element::Bf16 => 16,
+            Element::E4m3 | Element::E5m2 | Element::S8 | Element::U8 => 8,
+            Element::S4 | Element::U4 => 4,
+        }
+    }
+
+    /// Elements in a register.
+    pub(crate) fn per_register(self) -> usize {
+        (32 / self.bits()) as usize
+    }
+
+    /// The arithmetic that it takes part in.
+    pub(crate) fn family(self) -> Family {
+        match self {
+            Element::F16 => Family::F16,
+            Element::Bf16 => Family::Bf16,
+            Element::Tf32 => Family::Tf32,
+            Element::E4m3 | Element::E5m2 => Family::F8,
+            Element::S8 | Element::U8 => Family::Bytes,
+            Element::S4 | Element::U4 => Family::Nibbles,
+        }
+    }
+
+    /// The elements of a 32-bit register or word, the lowest first, all exact in f32; the rest of the array is zero.
+    pub(crate) fn unpack(self, word: u32) -> [f32; 8] {
+        let bytes = word.to_le_bytes();
+        let mut out = [0.0; 8];
+        match self {
+            Element::F16 => {
+                out[0] = float::f16_to_f32(word as u16);
+                out[1] = float::f16_to_f32((word >> 16) as u16);
+            }
+            Element::Bf16 => {
+                out[0] = f32::from_bits(word << 16);
+                out[1] = f32::from_bits(word & 0xffff_0000);
+            }
+            Element::Tf32 => out[0] = f32::from_bits(word & 0xffff_e000),
+            Element::E4m3 => (0..4).for_each(|i| out[i] = float::e4m3_to_f32(bytes[i])),
+            Element::E5m2 => (0..4).for_each(|i| out[i] = float::e5m2_to_f32(bytes[i])),
+            Element::S8 => (0..4).for_each(|i| out[i] = f32::from(bytes[i] as i8)),
+            Element::U8 => (0..4).for_each(|i| out[i] = f32::from(bytes[i])),
+            Element::S4 => (0..8).for_each(|i| out[i] = ((word << (28 - 4 * i)) as i32 >> 28) as f32),
+            Element::U4 => (0..8).for_each(|i| out[i] = (word >> (4 * i) & 15) as f32),
+        }
+        out
+    }
+}
+
+/// The type of C and D.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Accumulator {
+    /// One f32 in a register.
+    F32,
+    /// Two f16 in a register.
+    F16,
+    /// One 32-bit integer in a register, that wraps around or saturates.
+    S32 { saturate: bool },
+}
+
+impl Accumulator {
+    /// Registers of a thread for `n` columns.
+    pub(crate) fn registers(self, n: usize) -> usize {
+        if self == Accumulator::F16 { n / 4 } else { n / 2 }
+    }
+
+    /// Whether products of such elements can be accumulated in it.
+    pub(crate) fn takes(self, family: Family) -> bool {
+        match self {
+            Accumulator::F32 => !matches!(family, Family::Bytes | Family::Nibbles),
+            Accumulator::F16 => matches!(family, Family::F16 | Family::F8),
+            Accumulator::S32 { .. } => matches!(family, Family::Bytes | Family::Nibbles),
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! What the tensor cores, the TMA unit and the approximate arithmetic compute: functions of their operands.
+//!
+//! Nothing here knows of threads, clocks or queues. A register of a warp is `[u32; 32]`, by lane; memory is whatever
+//! implements [`Memory`]. When an asynchronous instruction takes effect is the executor's choice.
+
+#![allow(dead_code)]
+
+pub(crate) mod approx;
+pub(crate) mod element;
+pub(crate) mod float;
+pub(crate) mod matrix;
+pub(crate) mod memory;
+pub(crate) mod mma;
+pub(crate) mod product;
+pub(crate) mod wgmma;
+
+pub(crate) use memory::Memory;
+
+/// A register of a warp, by lane.
+pub(crate) type Register = [u32; 32];

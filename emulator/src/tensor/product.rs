@@ -1,0 +1,140 @@
+//! Products of matrices in registers: what `mma.sync` and `wgmma` have in common.
+//!
+//! Both leave D in the same places: of each 16 rows and 8 columns, lane `l` holds rows `l / 4` and `l / 4 + 8` of columns
+//! `2·(l % 4)` and the next. So one register of a warp is 8 rows by 4 columns, and one kernel computes it.
+//!
+//! The manual leaves the order and precision of the sum open ("Matrix multiply-accumulate Operation"). Here the
+//! products, all exact in f32, are added in order of k from +0, each sum rounded to nearest, and the total is added to
+//! the accumulator at the end, rounded to nearest once more (to f16 where D is f16). Subnormal numbers count. Integer sums are
+//! exact. A NaN result is 0x7fffffff, or 0x7fff in f16.
+
+use super::Register;
+use super::element::{Accumulator, Element};
+use super::float::{self, Rounding};
+
+/// The columns of one register: 8 rows of 4.
+const COLUMNS: usize = 4;
+/// A register's rows.
+const ROWS: usize = 8;
+
+/// The operands of a product, of up to 64 x N x K.
+///
+/// To be kept from one product to the next: its buffers are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Product {
+    depth: usize,
+    /// By 8 rows, then k, then row; each element four times, once for each column that a register has of it.
+    a: Vec<[[f32; COLUMNS]; ROWS]>,
+    /// By 8 columns, then even and odd ones, then k, then column.
+    b: Vec<[f32; COLUMNS]>,
+}
+
+impl Product {
+    /// Makes room for an A of `rows` and a B of `columns`.
+    pub(crate) fn reset(&mut self, rows: usize, columns: usize, depth: usize) {
+        self.depth = depth;
+        self.a.resize(rows / ROWS * depth, [[0.0; COLUMNS]; ROWS]);
+        self.b.resize(columns / COLUMNS * depth, [0.0; COLUMNS]);
+    }
+
+    /// Puts element (`row`, `k`) of A.
+    #[inline]
+    pub(crate) fn set_a(&mut self, row: usize, k: usize, value: f32) {
+        self.a[row / ROWS * self.depth + k][row % ROWS] = [value; COLUMNS];
+    }
+
+    /// Puts element (`k`, `column`) of B.
+    #[inline]
+    pub(crate) fn set_b(&mut self, k: usize, column: usize, value: f32) {
+        let register = column / 8 * 2 + column % 2;
+        self.b[register * self.depth + k][column % 8 / 2] = value;
+    }
+
+    /// Puts the A of one warp, whose first row is `row`, from registers.
+    ///
+    /// PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and so on, "Register Fragments and Shared Memory
+    /// Matrix Layouts": they all follow one rule.
+    pub(crate) fn set_a_registers(
+        &mut self,
+        row: usize,
+        element: Element,
+        registers: &[Register],
+        negate: bool,
+    ) {
+        let per = element.per_register();
+        for (i, register) in registers.iter().enumerate() {
+            for (lane, word) in register.iter().enumerate() {
+                let (row, k) = (row + lane / 4 + i % 2 * 8, (i / 2 * 4 + lane % 4) * per);
+                for (e, value) in element.unpack(*word)[..per].iter().enumerate() {
+                    self.set_a(row, k + e, if negate { -value } else { *value });
+                }
+            }
+        }
+    }
+
+    /// Puts a B of 8 columns from registers.
+    pub(crate) fn set_b_registers(&mut self, element: Element, registers: &[Register]) {
+        let per = element.per_register();
+        for (i, register) in registers.iter().enumerate() {
+            for (lane, word) in register.iter().enumerate() {
+                for (e, value) in element.unpack(*word)[..per].iter().enumerate() {
+                    self.set_b((i * 4 + lane % 4) * per + e, lane / 4, *value);
+                }
+            }
+        }
+    }
+
+    /// Register `index` of D of warp `warp` of the warpgroup (0 for a warp's own product), added to `c` if there is one.
+    pub(crate) fn register(
+        &self,
+        warp: usize,
+        index: usize,
+        accumulator: Accumulator,
+        c: Option<&Register>,
+    ) -> Register {
+        if accumulator == Accumulator::F16 {
+            let half = index / 2 * 4 + index % 2 * 2;
+            let (even, odd) = (self.sums(warp, half), self.sums(warp, half + 1));
+            return std::array::from_fn(|lane| {
+                let c = c.map_or(0, |c| c[lane]);
+                let add = |sum: f32, c: u32| {
+                    u32::from(float::f32_to_f16(sum + float::f16_to_f32(c as u16), Rounding::Nearest))
+                };
+                add(even[lane / 4][lane % 4], c & 0xffff) | add(odd[lane / 4][lane % 4], c >> 16) << 16
+            });
+        }
+        let sums = self.sums(warp, index);
+        let sums = sums.as_flattened();
+        let zero = [0; 32];
+        let c = c.unwrap_or(&zero);
+        let mut d = [0; 32];
+        for ((d, c), sum) in d.iter_mut().zip(c).zip(sums) {
+            *d = match accumulator {
+                Accumulator::S32 { saturate: false } => c.wrapping_add(*sum as i32 as u32),
+                Accumulator::S32 { saturate: true } => (*c as i32).saturating_add(*sum as i32) as u32,
+                _ => {
+                    let total = f32::from_bits(*c) + sum;
+                    if total.is_nan() { float::NAN } else { total.to_bits() }
+                }
+            };
+        }
+        d
+    }
+
+    /// The sums of products of one 32-bit register.
+    fn sums(&self, warp: usize, index: usize) -> [[f32; COLUMNS]; ROWS] {
+        let rows = warp * 2 + index / 2 % 2;
+        let columns = index / 4 * 2 + index % 2;
+        let a = &self.a[rows * self.depth..][..self.depth];
+        let b = &self.b[columns * self.depth..][..self.depth];
+        let mut sums = [[0.0; COLUMNS]; ROWS];
+        for (a, b) in a.iter().zip(b) {
+            for (sums, a) in sums.iter_mut().zip(a) {
+                for i in 0..COLUMNS {
+                    sums[i] += a[i] * b[i];
+                }
+            }
+        }
+        sums
+    }
+}
