@@ -13,6 +13,17 @@ pub(crate) trait Memory<A> {
 
     /// Writes all of `from`.
     fn write(&mut self, at: A, from: &[u8]) -> Result<(), Self::Fault>;
+
+    /// Reads `len` bytes, lets `change` change them and writes them. Memory that several threads use makes it atomic.
+    fn update(&mut self, at: A, len: usize, change: &mut dyn FnMut(&mut [u8])) -> Result<(), Self::Fault>
+    where
+        A: Copy,
+    {
+        let mut bytes = vec![0; len];
+        self.read(at, &mut bytes)?;
+        change(&mut bytes);
+        self.write(at, &bytes)
+    }
 }
 
 #[cfg(test)]

@@ -8,10 +8,13 @@
 pub(crate) mod approx;
 pub(crate) mod element;
 pub(crate) mod float;
+pub(crate) mod map;
 pub(crate) mod matrix;
 pub(crate) mod memory;
 pub(crate) mod mma;
 pub(crate) mod product;
+pub(crate) mod reduce;
+pub(crate) mod tma;
 pub(crate) mod wgmma;
 
 pub(crate) use memory::Memory;
