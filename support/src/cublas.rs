@@ -8,6 +8,8 @@ use tilewright::{DType, Device, Error, Stream, Tensor};
 
 use crate::Result;
 
+mod find;
+
 /// Scratch memory that algorithms may use, in bytes: what cuBLAS recommends for Hopper, twice.
 const WORKSPACE: usize = 64 << 20;
 
@@ -39,15 +41,19 @@ pub struct CublasLt {
 }
 
 impl CublasLt {
-    /// Loads the library; an error where it is not installed.
+    /// Loads the library, from where the loader, a toolkit or Python has it; an error where it is not installed.
     pub fn new(device: &Device) -> Result<Self> {
         // Makes the device's context current for this thread, where cuBLAS looks for it.
         let workspace = Tensor::uninit(device, &[WORKSPACE])?;
-        // SAFETY: loading it has no preconditions.
-        if !unsafe { sys::is_culib_present() } {
-            return Err("libcublasLt is not installed, or not on LD_LIBRARY_PATH".into());
-        }
+        find::load()?;
         Ok(Self { handle: result::create_handle()?, workspace })
+    }
+
+    /// The library's version: `13.1.0`.
+    pub fn version(&self) -> String {
+        // SAFETY: the library is loaded.
+        let version = unsafe { sys::cublasLtGetVersion() };
+        format!("{}.{}.{}", version / 10000, version / 100 % 100, version % 100)
     }
 
     /// Asks for at most `most` ways to compute a problem, the one that cuBLAS would take first.
