@@ -1,0 +1,104 @@
+//! What is measured.
+
+use std::fmt;
+
+use tilewright::{DType, bf16, f16};
+use tilewright_support::Real;
+
+/// A product, C = A B with A \[M, K\] and B \[K, N\].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// Element type of A, B and C.
+    pub dtype: DType,
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    /// B lies in memory as N x K.
+    pub b_transposed: bool,
+    /// Which kernel computes it.
+    pub path: Path,
+}
+
+/// Which kernel computes a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// The one that the operator chooses.
+    Chosen,
+    /// The best of those for Ampere, by the operator's estimate.
+    Sm80,
+}
+
+const SHAPES: [[usize; 3]; 8] = [
+    [8192, 8192, 8192],
+    [4096, 4096, 4096],
+    [2048, 2048, 2048],
+    [1024, 1024, 1024],
+    [16384, 16384, 4096],
+    [4096, 11008, 4096],
+    [128, 4096, 4096],
+    [16, 4096, 4096],
+];
+
+/// Every case, in the order of the table.
+pub fn all() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for dtype in [DType::F16, DType::BF16] {
+        for b_transposed in [true, false] {
+            let case = |[m, n, k]: [usize; 3], path| Case { dtype, m, n, k, b_transposed, path };
+            cases.extend(SHAPES.map(|shape| case(shape, Path::Chosen)));
+            cases.push(case([4096; 3], Path::Sm80));
+        }
+    }
+    cases
+}
+
+impl Case {
+    /// Multiplications and additions.
+    pub fn flops(&self) -> f64 {
+        2.0 * (self.m * self.n) as f64 * self.k as f64
+    }
+
+    /// Elements of A, B and C.
+    pub fn elements(&self) -> [usize; 3] {
+        [self.m * self.k, self.k * self.n, self.m * self.n]
+    }
+
+    /// The least that moves between memory and the SMs.
+    pub fn bytes(&self) -> usize {
+        self.elements().iter().sum::<usize>() * self.dtype.bytes()
+    }
+
+    /// The relative error of rounding an element of C.
+    pub fn rounding(&self) -> f64 {
+        if self.dtype == DType::F16 { f16::ROUNDING } else { bf16::ROUNDING }
+    }
+
+    /// Whether memory, not the tensor cores, bounds it on current GPUs.
+    pub fn skinny(&self) -> bool {
+        self.m <= 128
+    }
+
+    /// Whether every word is satisfied. A word is one or more of type, layout, path or the shape's beginning, with commas
+    /// between: `f16 nt 8192,2048`.
+    pub fn is_selected(&self, words: &[String]) -> bool {
+        let name = self.to_string().to_lowercase();
+        let parts: Vec<_> = name.split(' ').collect();
+        words.iter().all(|word| {
+            let alternatives = word.to_lowercase();
+            let mut alternatives = alternatives.split(',');
+            alternatives.any(|word| parts.contains(&word) || parts[1].starts_with(&format!("{word}x")))
+        })
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Case { dtype, m, n, k, .. } = self;
+        let layout = if self.b_transposed { "NT" } else { "NN" };
+        write!(f, "{dtype} {m}x{n}x{k} {layout}")?;
+        match self.path {
+            Path::Chosen => Ok(()),
+            Path::Sm80 => f.write_str(" sm_80"),
+        }
+    }
+}

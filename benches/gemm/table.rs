@@ -1,0 +1,163 @@
+//! The table: this crate's GEMM beside cuBLAS's.
+
+use std::fmt;
+use std::time::Duration;
+
+use tilewright::ops::Candidate;
+use tilewright::{Device, Stream};
+use tilewright_support::Result;
+use tilewright_support::cublas::{self, CublasLt};
+use tilewright_support::reference::relative_error;
+use tilewright_support::timing::{Options, Timing, Variant, compare};
+
+use crate::case::Case;
+use crate::problem::{Problem, kernel};
+
+/// Algorithms of cuBLAS that are measured: the first by its own heuristic.
+const PEERS: usize = 8;
+
+/// A case's line.
+pub struct Row {
+    case: Case,
+    kernel: &'static str,
+    ours: Timing,
+    /// Without programmatic dependent launch.
+    apart: Timing,
+    /// cuBLAS's own choice, and the best of its algorithms.
+    peers: Option<[Timing; 2]>,
+}
+
+pub const HEADING: &str = "\
+| case | kernel | ms | TFLOP/s | GB/s | without overlap | cuBLAS | best of its 8 | of cuBLAS | of its best |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = |timing: &Timing| format!("{:.1}", self.case.flops() / timing.median() / 1e9);
+        let ratio = |timing: &Timing| format!("{:.3}", timing.median() / self.ours.median());
+        let ms = self.ours.median();
+        let bandwidth = match self.case.skinny() {
+            true => format!("{:.0}", self.case.bytes() as f64 / ms / 1e6),
+            false => String::new(),
+        };
+        write!(f, "| {} | `{}` | {ms:.4} | **{}** ", self.case, self.kernel, rate(&self.ours))?;
+        write!(f, "| {bandwidth} | {} ", rate(&self.apart))?;
+        match &self.peers {
+            Some([own, best]) => {
+                write!(f, "| {} | {} | **{}** | {} |", rate(own), rate(best), ratio(own), ratio(best))
+            }
+            None => f.write_str("| | | | |"),
+        }
+    }
+}
+
+impl Row {
+    /// How far apart the quartiles of this crate's measurements lie, as a share of the median.
+    pub fn spread(&self) -> f64 {
+        (self.ours.quantile(0.75) - self.ours.quantile(0.25)) / self.ours.median()
+    }
+
+    /// Measures a case.
+    pub fn measure(device: &Device, cublas: Option<&CublasLt>, problem: &dyn Problem) -> Result<Self> {
+        let kernel = kernel(problem)?;
+        let peer = cublas.map(|library| Peer::new(library, problem)).transpose()?;
+        if let Some(peer) = &peer {
+            check(device, peer, problem, kernel)?;
+        }
+        let ours = |overlap| move |stream: &Stream, set| problem.launch(stream, set, Some(kernel), overlap);
+        let mut variants =
+            vec![Variant::new("tilewright", ours(true)), Variant::new("without overlap", ours(false))];
+        if let Some(peer) = &peer {
+            variants.extend((0..peer.algorithms()).map(|i| {
+                Variant::new(format!("cuBLAS {i}"), move |stream: &Stream, set| peer.launch(stream, set, i))
+            }));
+        }
+        let timings = compare(device, &variants, &options(problem))?;
+        let mut timings = timings.into_iter();
+        let (Some(ours), Some(apart)) = (timings.next(), timings.next()) else {
+            return Err("nothing was measured".into());
+        };
+        let peers: Vec<_> = timings.collect();
+        let best = peers.iter().min_by(|x, y| x.median().total_cmp(&y.median()));
+        let peers = peers.first().zip(best).map(|(own, best)| [own.clone(), best.clone()]);
+        Ok(Self { case: *problem.case(), kernel, ours, apart, peers })
+    }
+}
+
+/// How cases are measured.
+fn options(problem: &dyn Problem) -> Options {
+    Options { sets: problem.sets(), rounds: 20, burst: Duration::from_millis(2), ..Options::default() }
+}
+
+/// cuBLAS for a problem.
+struct Peer<'a> {
+    plan: cublas::Plan<'a>,
+    problem: &'a dyn Problem,
+}
+
+impl<'a> Peer<'a> {
+    fn new(library: &'a CublasLt, problem: &'a dyn Problem) -> Result<Self> {
+        let Case { dtype, m, n, k, b_transposed, .. } = *problem.case();
+        let asked = cublas::Gemm {
+            input: dtype,
+            output: dtype,
+            m,
+            n,
+            k,
+            a_transposed: false,
+            b_transposed,
+            batch: 1,
+        };
+        Ok(Self { plan: library.plan(&asked, PEERS)?, problem })
+    }
+
+    fn algorithms(&self) -> usize {
+        self.plan.algorithms()
+    }
+
+    fn launch(&self, stream: &Stream, set: usize, algorithm: usize) -> tilewright::Result<()> {
+        let [a, b, c] = self.problem.addresses(set);
+        // SAFETY: the problem's matrices are as was asked of cuBLAS, and one computation runs at a time.
+        unsafe { self.plan.run(stream, algorithm, a, b, c) }
+    }
+}
+
+/// Some rows of both results must agree to rounding. Against references in f64 the tests compare.
+fn check(device: &Device, peer: &Peer<'_>, problem: &dyn Problem, kernel: &str) -> Result<()> {
+    let stream = Stream::new(device)?;
+    problem.poison(&stream, 0)?;
+    peer.launch(&stream, 0, 0)?;
+    let expected: Vec<_> = problem.some_rows(&stream, 0)?.into_iter().map(f64::from).collect();
+    problem.poison(&stream, 0)?;
+    problem.launch(&stream, 0, Some(kernel), true)?;
+    let error = relative_error(&problem.some_rows(&stream, 0)?, &expected);
+    let allowed = 2.0 * problem.case().rounding();
+    if error <= allowed {
+        return Ok(());
+    }
+    Err(format!("{}: {kernel} and cuBLAS differ by {error:.1e}, {allowed:.1e} is allowed", problem.case())
+        .into())
+}
+
+/// Measures the kernels that can compute a case, and prints them beside their estimates: for tuning the choice.
+pub fn kernels(device: &Device, problem: &dyn Problem) -> Result<()> {
+    let mut candidates = problem.candidates()?;
+    let best = candidates.first().and_then(Candidate::cycles).unwrap_or(0);
+    // Those that read element by element would take most of the time.
+    candidates.retain(|c| c.cycles().is_some_and(|cycles| cycles <= best.saturating_mul(6)));
+    let launch = |name| move |stream: &Stream, set| problem.launch(stream, set, Some(name), true);
+    let variants: Vec<_> = candidates.iter().map(|c| Variant::new(c.name(), launch(c.name()))).collect();
+    let timings = compare(device, &variants, &options(problem))?;
+    let mut rows: Vec<_> = candidates.iter().zip(&timings).enumerate().collect();
+    rows.sort_by(|(_, (_, x)), (_, (_, y))| x.median().total_cmp(&y.median()));
+    let fastest = rows.first().map_or(f64::NAN, |(_, (_, timing))| timing.median());
+    println!("\n{}\n", problem.case());
+    println!("| kernel | ms | TFLOP/s | of the fastest | rank by estimate | estimated cycles |");
+    println!("| --- | ---: | ---: | ---: | ---: | ---: |");
+    for (i, (candidate, timing)) in rows {
+        let (ms, rate) = (timing.median(), problem.case().flops() / timing.median() / 1e9);
+        let (name, cycles) = (candidate.name(), candidate.cycles().unwrap_or_default());
+        println!("| `{name}` | {ms:.4} | {rate:.1} | {:.3} | {} | {cycles} |", fastest / ms, i + 1);
+    }
+    Ok(())
+}
