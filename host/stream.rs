@@ -66,6 +66,11 @@ impl Stream {
         self.device.backend().wait(self.id, event.id())
     }
 
+    /// Checks that this stream, which the caller knows as `stream`, is on `device`.
+    pub(crate) fn expect_on(&self, device: &Device) -> Result<()> {
+        device.expect_same(&self.device, "stream")
+    }
+
     /// Checks that something named `argument` is on this stream's device.
     pub(crate) fn check(&self, device: &Device, argument: &'static str) -> Result<()> {
         self.device.expect_same(device, argument)

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tilewright_device::abi::TensorMap;
@@ -16,13 +17,15 @@ use crate::{Device, Error, Result};
 /// What a fake device was asked to do.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
-    pub(crate) launches: Mutex<Vec<(LaunchConfig, Vec<u8>)>>,
+    pub(crate) launches: Mutex<Vec<(LaunchConfig, Vec<MaybeUninit<u8>>)>>,
     pub(crate) loads: Mutex<Vec<(&'static str, String)>>,
     pub(crate) maps: Mutex<Vec<TensorMapShape>>,
     pub(crate) memory: Mutex<HashMap<u64, Block>>,
     /// Streams, events and graphs that are alive.
     pub(crate) handles: AtomicUsize,
     pub(crate) captures: AtomicUsize,
+    /// Set it, and tensor maps with a stride of 0 are refused.
+    pub(crate) refuses_repeats: AtomicBool,
 }
 
 /// Memory with its size in bytes.
@@ -34,10 +37,12 @@ struct Fake {
     journal: Arc<Journal>,
 }
 
+/// Every address from here on passes for memory of any fake device: nothing may read it.
+pub(crate) const VAST: u64 = 1 << 62;
+
 /// A fake device of the given compute capability, with 1 MiB of memory, and its journal.
 pub(crate) fn device(capability: (u32, u32)) -> (Device, Arc<Journal>) {
-    let journal = Arc::new(Journal::default());
-    let properties = Properties {
+    make(Properties {
         name: "fake".into(),
         label: "fake:0".into(),
         capability,
@@ -46,7 +51,25 @@ pub(crate) fn device(capability: (u32, u32)) -> (Device, Arc<Journal>) {
         total_memory: 1 << 20,
         shared_bytes: 1 << 16,
         driver_version: (12, 0),
-    };
+    })
+}
+
+/// A fake device with the SMs and the shared memory of an H200.
+pub(crate) fn h200() -> (Device, Arc<Journal>) {
+    make(Properties {
+        name: "fake H200".into(),
+        label: "fake:1".into(),
+        capability: (9, 0),
+        sm_count: 132,
+        l2_bytes: 1 << 16,
+        total_memory: 1 << 20,
+        shared_bytes: 227 << 10,
+        driver_version: (12, 0),
+    })
+}
+
+fn make(properties: Properties) -> (Device, Arc<Journal>) {
+    let journal = Arc::new(Journal::default());
     (Device::new(Box::new(Fake { properties, journal: Arc::clone(&journal) })), journal)
 }
 
@@ -90,6 +113,7 @@ impl Backend for Fake {
         let found = blocks.find(|&(start, end)| (start..end).contains(&address));
         Ok(match found {
             Some((_, end)) => Residence::Here { end },
+            None if address >= VAST => Residence::Here { end: u64::MAX },
             None if address >> 32 == 0xdead => Residence::Elsewhere("fake:1".into()),
             None => Residence::Unknown,
         })
@@ -184,12 +208,16 @@ impl Backend for Fake {
         if self.properties.capability < (9, 0) {
             return Ok(None);
         }
+        let repeats = shape.strides.iter().take(shape.rank - 1).any(|&stride| stride == 0);
+        if repeats && self.journal.refuses_repeats.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         self.journal.maps.lock().unwrap().push(*shape);
         Ok(Some(TensorMap([7; 16])))
     }
     unsafe fn launch(&self, config: &LaunchConfig, arguments: *const c_void, bytes: usize) -> Result<()> {
-        // SAFETY: the caller passes a block of this size; the tests' blocks have no padding.
-        let arguments = unsafe { std::slice::from_raw_parts(arguments.cast::<u8>(), bytes) };
+        // SAFETY: the caller passes a block of this size.
+        let arguments = unsafe { std::slice::from_raw_parts(arguments.cast::<MaybeUninit<u8>>(), bytes) };
         self.journal.launches.lock().unwrap().push((*config, arguments.to_vec()));
         Ok(())
     }

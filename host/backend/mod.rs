@@ -94,6 +94,20 @@ pub(crate) struct TensorMapShape {
     pub(crate) tile: [u32; crate::MAX_RANK],
 }
 
+impl TensorMapShape {
+    /// Whether every dimension steps over all that lies inside it, as in a matrix or a batch of them.
+    pub(crate) fn is_nested(&self) -> bool {
+        let mut inside = self.dtype.bytes() as u64;
+        self.shape.iter().take(self.rank).enumerate().all(|(at, &size)| {
+            let stride = at.checked_sub(1).and_then(|outer| self.strides.get(outer)).copied();
+            let stride = stride.unwrap_or(inside);
+            let clear = size == 1 || stride >= inside;
+            inside = stride.saturating_mul(size);
+            clear
+        })
+    }
+}
+
 /// Where an address lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Residence {

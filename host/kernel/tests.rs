@@ -76,7 +76,9 @@ fn a_kernel_is_loaded_once_and_launched_with_its_own_constants() {
     let (config, arguments) = &launches[0];
     assert_eq!((config.grid, config.threads, config.cluster), ([4, 3, 1], 384, [2, 1, 1]));
     assert_eq!((config.shared_bytes, config.overlap_previous, config.stream), (2048, true, stream.id()));
-    assert_eq!(*arguments, [1u64, 2].map(u64::to_ne_bytes).concat());
+    // SAFETY: a block of two numbers, which has no padding.
+    let arguments: Vec<_> = arguments.iter().map(|byte| unsafe { byte.assume_init() }).collect();
+    assert_eq!(arguments, [1u64, 2].map(u64::to_ne_bytes).concat());
 }
 
 #[test]

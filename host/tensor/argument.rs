@@ -62,6 +62,33 @@ pub(super) fn global<T, const RANK: usize>(
     })
 }
 
+/// How kernels can read a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// Bytes to which the address and every line along the contiguous dimension are aligned, at most 16.
+    pub(crate) align: u32,
+    /// Whether TMA can address it.
+    pub(crate) tma: bool,
+}
+
+/// How kernels whose parameter is of this order can read the tensor.
+pub(super) fn reading(
+    backend: &dyn Backend,
+    address: u64,
+    dtype: DType,
+    layout: &Layout,
+    row_major: bool,
+) -> Result<Reading> {
+    let form = Form { rank: layout.rank(), row_major, box_rows: 1 };
+    let Described { align, map, .. } = describe(address, dtype, layout, form)?;
+    let tma = match map {
+        None => false,
+        // Whether elements may repeat is for the driver to say.
+        Some(map) => map.is_nested() || layout.is_injective() || backend.encode(&map)?.is_some(),
+    };
+    Ok(Reading { align, tma })
+}
+
 pub(super) fn describe(address: u64, dtype: DType, layout: &Layout, form: Form) -> Result<Described> {
     let (rank, width) = (form.rank, dtype.bytes() as u64);
     let Some(lead) = rank.checked_sub(layout.rank()).filter(|_| rank <= MAX_RANK) else {

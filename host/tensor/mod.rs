@@ -13,6 +13,7 @@ mod tests;
 mod untyped;
 mod view;
 
+pub(crate) use argument::Reading;
 use layout::Layout;
 pub use layout::MAX_RANK;
 pub(crate) use untyped::Untyped;
@@ -89,7 +90,7 @@ impl<T: Element> Tensor<T> {
 
     /// Sets the elements to those of `data`, after the work queued on `stream` so far. Waits for the copy.
     pub fn write_on(&mut self, stream: &Stream, data: &[T]) -> Result<()> {
-        stream.check(self.device(), "stream")?;
+        stream.expect_on(self.device())?;
         if data.len() != self.len() {
             let allowed = format!("of {} elements, for shape {:?}", self.len(), self.shape());
             return Err(Error::argument("data", format!("of {} elements", data.len()), allowed));

@@ -2,7 +2,7 @@
 
 use tilewright_device::abi::GlobalAbi;
 
-use super::argument::{Form, describe, global};
+use super::argument::{Form, Reading, global, reading};
 use super::layout::Layout;
 use crate::backend::Backend;
 use crate::{DType, Result};
@@ -27,10 +27,9 @@ impl Untyped {
         Ok(Self { layout: self.layout.broadcast(shape)?, ..self })
     }
 
-    /// The bytes to which the address and every line along the contiguous dimension are aligned, at most 16.
-    pub(crate) fn alignment(&self, row_major: bool) -> Result<u32> {
-        let form = Form { rank: self.layout.rank(), row_major, box_rows: 0 };
-        Ok(describe(self.address, self.dtype, &self.layout, form)?.align)
+    /// How kernels whose parameter is of this order can read it.
+    pub(crate) fn reading(&self, backend: &dyn Backend, row_major: bool) -> Result<Reading> {
+        reading(backend, self.address, self.dtype, &self.layout, row_major)
     }
 
     /// As [`TensorView::arg`](crate::TensorView::arg), for a kernel whose parameter is of this order; `box_rows` is 0 when

@@ -177,7 +177,7 @@ macro_rules! common {
 
             /// Copies the elements to the host in row-major order, after the work queued on `stream` so far.
             pub fn to_vec_on(&self, stream: &Stream) -> Result<Vec<T>> {
-                stream.check(&self.device, "stream")?;
+                stream.expect_on(&self.device)?;
                 let count = self.layout.extent();
                 let mut span = vec![T::default(); count];
                 if count > 0 {
@@ -284,7 +284,7 @@ impl<'a, T: Element> TensorViewMut<'a, T> {
     /// Queues the setting of every element to `value`. The view must be contiguous.
     pub fn fill(&mut self, stream: &Stream, value: T) -> Result<()> {
         self.check_contiguous("self")?;
-        stream.check(&self.device, "stream")?;
+        stream.expect_on(&self.device)?;
         if self.is_empty() {
             return Ok(());
         }
@@ -297,7 +297,7 @@ impl<'a, T: Element> TensorViewMut<'a, T> {
     /// Queues a copy of `from`'s elements. Both views must be contiguous and of one shape.
     pub fn copy_from(&mut self, stream: &Stream, from: &TensorView<'_, T>) -> Result<()> {
         self.check_contiguous("self")?;
-        stream.check(&self.device, "stream")?;
+        stream.expect_on(&self.device)?;
         self.device.expect_same(&from.device, "from")?;
         if from.shape() != self.shape() || !from.is_contiguous() || self.overlaps(from) {
             let was = format!(

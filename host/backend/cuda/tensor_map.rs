@@ -9,7 +9,7 @@ use crate::{DType, MAX_RANK, Result};
 
 /// Encodes a map with the swizzle of 128 bytes that all kernels use; zeros are read outside the tensor.
 ///
-/// `None` if the driver does not take a stride of zero. The context is current.
+/// `None` if the driver does not take strides by which elements repeat. The context is current.
 pub(super) fn encode(shape: &TensorMapShape) -> Result<Option<TensorMap>> {
     use sys::CUtensorMapDataType as Type;
     let dtype = match shape.dtype {
@@ -39,8 +39,7 @@ pub(super) fn encode(shape: &TensorMapShape) -> Result<Option<TensorMap>> {
             sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
     };
-    let repeats = shape.strides.iter().take(shape.rank.saturating_sub(1)).any(|&stride| stride == 0);
-    if repeats && result == sys::CUresult::CUDA_ERROR_INVALID_VALUE {
+    if !shape.is_nested() && result == sys::CUresult::CUDA_ERROR_INVALID_VALUE {
         return Ok(None);
     }
     driver::check("cuTensorMapEncodeTiled", result)?;

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::problem::{Matrices, Size};
 use super::table::{Compiled, Kind, kernels};
+use crate::tensor::{Reading, Untyped};
 use crate::{Arch, Error, Result};
 
 /// Bytes to which TMA and `cp.async` want addresses and strides aligned.
@@ -39,6 +40,7 @@ enum Rejection {
     NoDepth,
     Unaligned { operand: &'static str, row_major: bool },
     Ragged { operand: &'static str },
+    NoMap { operand: &'static str },
 }
 
 impl fmt::Display for Rejection {
@@ -56,6 +58,7 @@ impl fmt::Display for Rejection {
             Rejection::Ragged { operand } => {
                 write!(f, "the lines of its {operand} are multiples of 16 bytes long")
             }
+            Rejection::NoMap { operand } => write!(f, "TMA cannot address its {operand}"),
         }
     }
 }
@@ -144,18 +147,20 @@ pub(super) fn choose(matrices: &Matrices, kind: Kind, forced: Option<&str>) -> R
 /// What decides between kernels.
 struct Problem<'a> {
     matrices: &'a Matrices,
-    /// Alignment of A and of B, each read in columns and read in rows.
-    alignment: [[u32; 2]; 2],
+    /// How A and B can be read, each in columns and in rows.
+    readings: [[Reading; 2]; 2],
     /// C's rows are contiguous and its columns are not.
     prefers_columns: bool,
 }
 
 impl<'a> Problem<'a> {
     fn of(matrices: &'a Matrices) -> Result<Self> {
-        let Matrices { a, b, c, size, .. } = matrices;
+        let Matrices { device, a, b, c, size, .. } = matrices;
+        let backend = device.backend();
+        let both = |of: &Untyped| Ok::<_, Error>([of.reading(backend, false)?, of.reading(backend, true)?]);
         Ok(Problem {
             matrices,
-            alignment: [[a.alignment(false)?, a.alignment(true)?], [b.alignment(false)?, b.alignment(true)?]],
+            readings: [both(a)?, both(b)?],
             prefers_columns: matches!(c.layout.strides(), [.., 1, cols] if *cols > 1) && size.m > 1,
         })
     }
@@ -193,9 +198,12 @@ impl<'a> Problem<'a> {
             let row_major = kernel.row_major[i];
             // The transposed product's A is B read the other way, and its B is A.
             let of = if transposed { 1 - i } else { i };
-            let alignment = self.alignment[of][usize::from(row_major != transposed)];
-            if alignment < ALIGNED {
+            let reading = self.readings[of][usize::from(row_major != transposed)];
+            if reading.align < ALIGNED {
                 return Some(Rejection::Unaligned { operand, row_major });
+            }
+            if kernel.arch == Arch::Sm90a && !reading.tma {
+                return Some(Rejection::NoMap { operand });
             }
             // TMA cuts lines off where they end; cp.async copies whole pieces.
             let [m, n] = if transposed { [n, m] } else { [m, n] };

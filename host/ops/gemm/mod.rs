@@ -3,6 +3,8 @@
 mod choose;
 mod problem;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,7 +15,7 @@ pub use tilewright_device::tile::{Activation, Gelu, Identity, Relu, Silu};
 
 pub use choose::Candidate;
 use choose::{candidates, choose};
-use problem::Matrices;
+use problem::{Matrices, Size};
 use table::{Call, Kind};
 
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
@@ -171,14 +173,18 @@ impl<'a, U: GemmOutput, E: Activation> Gemm<'a, U, E> {
         c: &mut TensorViewMut<'_, U>,
     ) -> Result<()> {
         let matrices = Matrices::new(a, b, c, self.bias)?;
-        stream.check(&matrices.device, "stream")?;
+        stream.expect_on(&matrices.device)?;
         if matrices.is_empty() {
             return Ok(());
         }
         let Candidate { kernel, transposed, .. } = choose(&matrices, self.kind::<T>(), self.kernel)?;
         let matrices = if transposed { matrices.t()? } else { matrices };
-        let [m, n, batch] = tiles(&matrices, kernel.tile)?;
-        let order = RasterOrder::new(batch, m, n, PANEL).ok_or_else(|| too_large(&matrices))?;
+        let too_large = || {
+            let allowed = format!("of at most {} tiles", RasterOrder::MAX_TILES);
+            Error::argument("c", format!("of shape {:?}", c.shape()), allowed)
+        };
+        let [m, n, batch] = tiles(matrices.size, kernel.tile).ok_or_else(too_large)?;
+        let order = RasterOrder::new(batch, m, n, PANEL).ok_or_else(too_large)?;
         // What one row or column of tiles reads, no other CTA reads again.
         let policy = |tiles| if tiles == 1 { EVICT_FIRST } else { EVICT_NORMAL };
         let call = Call {
@@ -193,18 +199,9 @@ impl<'a, U: GemmOutput, E: Activation> Gemm<'a, U, E> {
 }
 
 /// Rows and columns of tiles, and matrices of the batch.
-fn tiles(matrices: &Matrices, [m, n, _]: [u32; 3]) -> Result<[u32; 3]> {
-    let size = matrices.size;
-    let count = |len: usize, tile: u32| u32::try_from(len.div_ceil(tile as usize));
-    match (count(size.m, m), count(size.n, n), u32::try_from(size.batch)) {
-        (Ok(m), Ok(n), Ok(batch)) => Ok([m, n, batch]),
-        _ => Err(too_large(matrices)),
-    }
-}
-
-fn too_large(matrices: &Matrices) -> Error {
-    let allowed = format!("of at most {} tiles", RasterOrder::MAX_TILES);
-    Error::argument("c", format!("of shape {:?}", matrices.c.layout.shape()), allowed)
+fn tiles(size: Size, [m, n, _]: [u32; 3]) -> Option<[u32; 3]> {
+    let count = |len: usize, tile: u32| u32::try_from(len.div_ceil(tile as usize)).ok();
+    Some([count(size.m, m)?, count(size.n, n)?, count(size.batch, 1)?])
 }
 
 /// The kernel that computes a GEMM, and why it was chosen.

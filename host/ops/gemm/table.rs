@@ -10,7 +10,7 @@ use tilewright_device::tile::{Activation, RasterOrder};
 
 use super::problem::Matrices;
 use crate::ops::KERNELS;
-use crate::{Arch, Instance, Launch, Result, Stream};
+use crate::{Arch, Error, Instance, Launch, Result, Stream};
 
 /// Lines of a TMA box of A and C.
 const BOX: u32 = 64;
@@ -88,6 +88,10 @@ fn run<K: GemmKernel + Instance>(matrices: &Matrices, call: &Call<'_>) -> Result
     let mut a: GlobalAbi<K::Input, 3> = a.arg(backend, K::ROW_MAJOR[0], lines(BOX))?;
     let mut b: GlobalAbi<K::Input, 3> = b.arg(backend, K::ROW_MAJOR[1], lines(K::BOX_B))?;
     [a.policy, b.policy] = call.policies;
+    if tma && (a.tma, b.tma) != (1, 1) {
+        let allowed = "one without TMA: the driver makes no tensor map of these views";
+        return Err(Error::argument("kernel", K::NAME, allowed));
+    }
     let c: GlobalAbi<K::Output, 3> = c.arg(backend, K::ROW_MAJOR[2], lines(BOX))?;
     let bias = match bias {
         Some(bias) => bias.arg(backend, K::ROW_MAJOR[2], 0)?,

@@ -1,0 +1,208 @@
+//! Which kernel is chosen, and what candidates and plans say.
+
+use super::*;
+use crate::Arch;
+
+/// The kernel's tile, its split and its architecture.
+fn chosen(device: &Device, layout: &str, shape: [usize; 3]) -> ([u32; 3], u32, Arch) {
+    let kernel = *Views::<f16, f16>::new(device, layout, shape).plan().kernel();
+    (kernel.tile(), kernel.split(), kernel.kernel.arch)
+}
+
+#[test]
+fn well_known_shapes_get_the_kernels_that_were_made_for_them() {
+    let (device, _) = fake::h200();
+    let large = ([128, 256, 64], 1, Arch::Sm90a);
+    for layout in ["nn", "nt", "tn", "tt"] {
+        for shape in [[8192; 3], [4096; 3], [2048; 3], [16384, 16384, 4096], [4096, 11008, 4096]] {
+            assert_eq!(chosen(&device, layout, shape), large, "{layout} {shape:?}");
+        }
+    }
+    for layout in ["nn", "nt"] {
+        assert_eq!(chosen(&device, layout, [128, 4096, 4096]), ([128, 64, 64], 2, Arch::Sm90a));
+        assert_eq!(chosen(&device, layout, [16, 4096, 4096]), ([64, 16, 128], 2, Arch::Sm90a));
+        assert_eq!(chosen(&device, layout, [1, 4096, 4096]), ([64, 16, 128], 2, Arch::Sm90a));
+    }
+    let (tile, split, _) = chosen(&device, "nt", [1024; 3]);
+    assert!(tile[0] * tile[1] / split <= 128 * 128, "{tile:?} {split} leaves SMs idle");
+}
+
+#[test]
+fn few_rows_are_computed_as_columns() {
+    let (device, _) = fake::h200();
+    let plan = Views::<f16, f16>::new(&device, "nt", [16, 4096, 4096]).plan();
+    assert!(plan.kernel().transposed && plan.kernel().name().contains("swap_nt"), "{plan}");
+    // A transposed A has no kernel of that kind, and needs none.
+    assert!(!Views::<f16, f16>::new(&device, "tn", [16, 4096, 4096]).plan().kernel().transposed);
+}
+
+#[test]
+fn columns_of_c_that_are_contiguous_are_computed_as_rows() {
+    let (device, _) = fake::h200();
+    let mut views = Views::<f16, f16>::new(&device, "nn", [4096; 3]);
+    views.c = view_mut(&device, C, &[4096, 4096], &[1, 4096]);
+    let plan = views.plan();
+    // (A B)ᵀ = Bᵀ Aᵀ, both transposed.
+    assert!(plan.kernel().transposed && plan.kernel().name().contains("_tt_"), "{plan}");
+    assert!(plan.to_string().contains("computing the transposed product"));
+}
+
+#[test]
+fn what_tma_cannot_address_is_read_element_by_element() {
+    let (device, _) = fake::h200();
+    let by_elements = |views: &Views| {
+        let kernel = *views.plan().kernel();
+        assert!(kernel.kernel.any_strides, "{}", kernel.name());
+    };
+    by_elements(&Views::new(&device, "nn", [1000, 1000, 1001]));
+    // A row pitch that is odd, an address that is not aligned, no contiguous dimension.
+    for (at, strides) in [(A, [257, 1]), (A + 2, [256, 1]), (A, [512, 2]), (A, [1, 1])] {
+        let mut views = Views::new(&device, "nn", [256; 3]);
+        views.a = view(&device, at, &[256, 256], &strides);
+        by_elements(&views);
+    }
+    // No depth at all.
+    by_elements(&Views::new(&device, "nn", [256, 256, 0]));
+    // With one line there is no pitch to be odd.
+    assert!(!Views::<f16, f16>::new(&device, "nt", [1, 1, 4099]).plan().kernel().kernel.any_strides);
+    // C is written at any stride by every kernel.
+    let mut views = Views::<f16, f16>::new(&device, "nn", [256; 3]);
+    views.c = view_mut(&device, C + 2, &[256, 256], &[257, 1]);
+    assert!(!views.plan().kernel().kernel.any_strides);
+}
+
+#[test]
+fn views_that_repeat_elements_go_by_tma_only_if_the_driver_takes_them() {
+    let (device, journal) = fake::h200();
+    let mut views = Views::<f16, f16>::new(&device, "nn", [256; 3]);
+    views.a = view::<f16>(&device, A, &[1, 256], &[256, 1]).broadcast(&[256, 256]).unwrap();
+    assert!(views.name().contains("sm_90"));
+    journal.refuses_repeats.store(true, std::sync::atomic::Ordering::Relaxed);
+    let kernel = *views.plan().kernel();
+    assert!(kernel.name().contains("sm_80") && !kernel.kernel.any_strides, "{kernel}");
+    let hopper = views.candidates().into_iter().find(|c| c.name().contains("sm_90_f16_f16_nn")).unwrap();
+    assert_eq!(hopper.rejection().unwrap(), "TMA cannot address its A");
+}
+
+#[test]
+fn other_gpus_get_what_they_can_run() {
+    // Compute capability 8.6 with the fake's 64 KiB of shared memory, and 10.0, which does not run code for 9.0.
+    for capability in [(8, 6), (10, 0)] {
+        let (device, _) = fake::device(capability);
+        for candidate in Views::<f16, f16>::new(&device, "nt", [4096; 3]).candidates() {
+            let reason = candidate.rejection().unwrap_or_default();
+            match candidate.kernel.arch {
+                Arch::Sm90a => assert_eq!(reason, "it is compiled for sm_90a"),
+                Arch::Sm80 => assert_eq!(reason.is_empty(), candidate.kernel.shared_bytes <= 1 << 16),
+            }
+            if candidate.kernel.arch == Arch::Sm80 && !reason.is_empty() {
+                let needs = candidate.kernel.shared_bytes;
+                assert_eq!(reason, format!("it needs {needs} bytes of shared memory, of 65536"));
+            }
+        }
+        assert!(Views::<f16, f16>::new(&device, "nt", [4096; 3]).name().contains("sm_80"));
+    }
+}
+
+#[test]
+fn every_kind_has_a_kernel_for_any_strides() {
+    fn of<T: GemmInput, U: GemmOutput, E: Activation>(device: &Device) {
+        let odd = Views::<T, U>::new(device, "tn", [33, 35, 37]);
+        let gemm = Gemm::<U>::new().activation::<E>();
+        let plan = gemm.plan(&odd.a, &odd.b, &odd.c).unwrap();
+        let name = format!("_{}_{}_nt_{}_", T::DTYPE, U::DTYPE, E::NAME);
+        assert!(plan.kernel().kernel.any_strides && plan.kernel().name().contains(&name), "{plan}");
+    }
+    fn all<T: GemmInput, U: GemmOutput>(device: &Device) {
+        of::<T, U, Identity>(device);
+        of::<T, U, Relu>(device);
+        of::<T, U, Gelu>(device);
+        of::<T, U, Silu>(device);
+    }
+    let (device, _) = fake::h200();
+    all::<f16, f16>(&device);
+    all::<f16, bf16>(&device);
+    all::<f16, f32>(&device);
+    all::<bf16, f16>(&device);
+    all::<bf16, bf16>(&device);
+    all::<bf16, f32>(&device);
+}
+
+#[test]
+fn candidates_are_ordered_and_say_why_not() {
+    let (device, _) = fake::h200();
+    let all = Views::<f16, f16>::new(&device, "nt", [300, 512, 77 * 8]).candidates();
+    assert!(all.is_sorted_by_key(|c| c.cycles().unwrap_or(u64::MAX)));
+    assert!(all.iter().all(|c| c.cycles().is_some() != c.rejection().is_some()));
+    let of = |part: &str| all.iter().find(|c| c.name().contains(part)).unwrap();
+    let unaligned = |operand, order| format!("its {operand} is {order}-major in lines aligned to 16 bytes");
+    assert_eq!(of("sm_90_f16_f16_nn").rejection().unwrap(), unaligned("B", "row"));
+    assert_eq!(of("sm_90_f16_f16_tt").rejection().unwrap(), unaligned("A", "column"));
+    let text = of("sm_80_f16_f16_tn").to_string();
+    assert!(text.ends_with(&format!(": not possible, {}", unaligned("A", "column"))), "{text}");
+
+    // 3 x 2 tiles of 128 x 256, one CTA each.
+    let large = of("sm_90_f16_f16_nt_none_128x256");
+    assert!(large.to_string().contains(": 6 CTAs in 1 waves, about "), "{large}");
+    let split = of("swap_nt_none_64x16");
+    // 8 x 19 tiles of the transposed product, two CTAs each, on 132 SMs.
+    assert!(split.to_string().contains(": 304 CTAs in 3 waves, about "), "{split}");
+    assert_eq!((split.tile(), split.split(), split.stages() > 2), ([64, 16, 128], 2, true));
+
+    let ragged = Views::<f16, f16>::new(&device, "nt", [300, 512, 100]);
+    let mut padded = Views::<f16, f16>::new(&device, "nt", [300, 512, 104]);
+    (padded.a, padded.b) = (padded.a.narrow(1, 0, 100).unwrap(), padded.b.narrow(0, 0, 100).unwrap());
+    let reason = |views: &Views, part: &str| {
+        views.candidates().into_iter().find(|c| c.name().contains(part)).unwrap().rejection()
+    };
+    assert_eq!(reason(&ragged, "sm_90_f16_f16_nt"), Some(unaligned("A", "row")));
+    assert_eq!(reason(&padded, "sm_90_f16_f16_nt"), None);
+    let lengths = Some("the lines of its A are multiples of 16 bytes long".to_owned());
+    assert_eq!(reason(&padded, "sm_80_f16_f16_nt_none_128"), lengths);
+}
+
+#[test]
+fn plans_explain_themselves() {
+    let (device, _) = fake::h200();
+    let views = Views::<bf16, bf16>::new(&device, "nn", [8192; 3]);
+    let plan = views.plan();
+    assert_eq!(plan.reason(), "the fastest by estimate");
+    let (name, cycles) = (plan.kernel().name(), plan.kernel().cycles().unwrap());
+    let stages = plan.kernel().stages();
+    assert_eq!(
+        plan.to_string(),
+        format!(
+            "{name}: 2048 CTAs in 16 waves, about {cycles} cycles; tiles of 128 x 256 x 64, {stages} stages, split-K 1: the \
+             fastest by estimate"
+        )
+    );
+    let all = views.candidates();
+    let other = all.iter().rfind(|c| c.cycles().is_some()).unwrap().name();
+    let plan = Gemm::<bf16>::new().kernel(other).plan(&views.a, &views.b, &views.c).unwrap();
+    assert_eq!((plan.kernel().name(), plan.reason()), (other, "asked for by name"));
+}
+
+#[test]
+fn every_candidate_can_be_forced() {
+    let (device, journal) = fake::h200();
+    let stream = Stream::new(&device).unwrap();
+    let mut views = Views::<f16, f16>::new(&device, "nt", [200, 264, 136]);
+    let (possible, impossible): (Vec<_>, Vec<_>) =
+        views.candidates().into_iter().partition(|c| c.cycles().is_some());
+    assert!(possible.len() >= 8, "{possible:?}");
+    for candidate in &possible {
+        views.run(&Gemm::new().kernel(candidate.name()), &stream).unwrap();
+        assert_eq!(journal.loads.lock().unwrap().last().unwrap().0, candidate.name());
+    }
+    assert_eq!(journal.launches.lock().unwrap().len(), possible.len());
+
+    let names = possible.iter().map(Candidate::name).collect::<Vec<_>>();
+    for candidate in impossible {
+        let error = views.run(&Gemm::new().kernel(candidate.name()), &stream).unwrap_err();
+        let Error::Argument { argument, was, allowed } = error else { panic!("{error}") };
+        assert_eq!(argument, "kernel");
+        assert_eq!(was, format!("{:?}, {}", candidate.name(), candidate.rejection().unwrap()));
+        assert!(names.iter().all(|name| allowed.contains(name)), "{allowed}");
+    }
+    assert_eq!(journal.launches.lock().unwrap().len(), possible.len());
+}
