@@ -6,6 +6,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod approx;
+pub(crate) mod arith16;
 pub(crate) mod element;
 pub(crate) mod float;
 pub(crate) mod map;

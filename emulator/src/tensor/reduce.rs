@@ -4,7 +4,8 @@
 //! numbers to zero, as `red.add.f32` does on global memory, those of f16 and bf16 keep them (`.noftz`).
 
 use super::approx::flush;
-use super::float::{self, Format, Rounding};
+use super::arith16;
+use super::float::{self, Format};
 use super::map::DataType;
 
 /// A reduction.
@@ -44,12 +45,12 @@ pub(crate) fn combine(reduction: Reduction, data: DataType) -> Option<Combine> {
         (Add, U64 | I64) => with!(u64, |a, b| a.wrapping_add(b)),
         (Add, F32) => with!(f32, |a, b| add_f32(a, b)),
         (Add, F64) => with!(f64, |a, b| a + b),
-        (Add, F16) => with!(u16, |a, b| half(Format::F16, a, b, |a, b| a + b)),
-        (Add, Bf16) => with!(u16, |a, b| half(Format::BF16, a, b, |a, b| a + b)),
-        (Min, F16) => with!(u16, |a, b| half(Format::F16, a, b, minimum)),
-        (Min, Bf16) => with!(u16, |a, b| half(Format::BF16, a, b, minimum)),
-        (Max, F16) => with!(u16, |a, b| half(Format::F16, a, b, |a, b| -minimum(-a, -b))),
-        (Max, Bf16) => with!(u16, |a, b| half(Format::BF16, a, b, |a, b| -minimum(-a, -b))),
+        (Add, F16) => with!(u16, |a, b| arith16::add(Format::F16, a, b)),
+        (Add, Bf16) => with!(u16, |a, b| arith16::add(Format::BF16, a, b)),
+        (Min, F16) => with!(u16, |a, b| arith16::min(Format::F16, a, b, false)),
+        (Min, Bf16) => with!(u16, |a, b| arith16::min(Format::BF16, a, b, false)),
+        (Max, F16) => with!(u16, |a, b| arith16::max(Format::F16, a, b, false)),
+        (Max, Bf16) => with!(u16, |a, b| arith16::max(Format::BF16, a, b, false)),
         (Min, U32) => with!(u32, |a, b| a.min(b)),
         (Min, I32) => with!(i32, |a, b| a.min(b)),
         (Min, U64) => with!(u64, |a, b| a.min(b)),
@@ -74,28 +75,6 @@ pub(crate) fn combine(reduction: Reduction, data: DataType) -> Option<Combine> {
 fn add_f32(a: f32, b: f32) -> f32 {
     let sum = flush(flush(a, true) + flush(b, true), true);
     if sum.is_nan() { f32::from_bits(float::NAN) } else { sum }
-}
-
-/// The lesser, -0 before +0; where one is NaN, the other.
-fn minimum(a: f64, b: f64) -> f64 {
-    match (a.is_nan(), b.is_nan()) {
-        (true, _) => b,
-        (_, true) => a,
-        _ if a == b => {
-            if a.is_sign_negative() {
-                a
-            } else {
-                b
-            }
-        }
-        _ => a.min(b),
-    }
-}
-
-/// A function of two 16-bit numbers, exact in f64, rounded to nearest.
-fn half(format: Format, a: u16, b: u16, function: impl FnOnce(f64, f64) -> f64) -> u16 {
-    let value = |bits: u16| f64::from(format.decode(bits.into()));
-    format.encode(function(value(a), value(b)), Rounding::Nearest, false) as u16
 }
 
 #[cfg(test)]

@@ -138,6 +138,12 @@ impl Format {
         f32::from_bits(sign | (magnitude as f32 * unit).to_bits())
     }
 
+    /// Whether it is a subnormal number.
+    pub(crate) const fn is_subnormal(self, bits: u32) -> bool {
+        let magnitude = bits & self.nan();
+        magnitude != 0 && magnitude >> self.mantissa == 0
+    }
+
     /// `.relu`: negative numbers become zero.
     pub(crate) const fn relu(self, bits: u32) -> u32 {
         let negative = bits & self.sign() != 0 && bits & self.nan() <= self.infinity();

@@ -1,0 +1,203 @@
+//! Arithmetic of f16 and bf16, rounded once to nearest.
+//!
+//! PTX ISA, "Half Precision Floating Point Instructions". Operands and results are the low bits; `.f16x2` and `.bf16x2` are this
+//! twice. Subnormal numbers count unless [`ftz`] says otherwise; NaN results are the canonical 0x7fff.
+
+use super::float::{Format, Rounding};
+
+/// `fma.rn`: `a·b + c`.
+pub(crate) fn fma(format: Format, a: u16, b: u16, c: u16) -> u16 {
+    let value = |bits: u16| f64::from(format.decode(bits.into()));
+    // The product of two significands of 11 bits is exact in f64; the sum of it and c is not always.
+    format.encode(sum_to_odd(value(a) * value(b), value(c)), Rounding::Nearest, false) as u16
+}
+
+/// `add.rn`.
+pub(crate) fn add(format: Format, a: u16, b: u16) -> u16 {
+    let value = |bits: u16| f64::from(format.decode(bits.into()));
+    format.encode(sum_to_odd(value(a), value(b)), Rounding::Nearest, false) as u16
+}
+
+/// `sub.rn`.
+pub(crate) fn sub(format: Format, a: u16, b: u16) -> u16 {
+    // Turning a NaN's sign does not matter.
+    add(format, a, b ^ 0x8000)
+}
+
+/// `mul.rn`.
+pub(crate) fn mul(format: Format, a: u16, b: u16) -> u16 {
+    let value = |bits: u16| f64::from(format.decode(bits.into()));
+    format.encode(value(a) * value(b), Rounding::Nearest, false) as u16
+}
+
+/// `min`, -0 before +0. Where one is NaN, with `nan` (`.NaN`) the result is NaN, else it is the other.
+pub(crate) fn min(format: Format, a: u16, b: u16, nan: bool) -> u16 {
+    pick(format, a, b, nan, |a, b| a <= b)
+}
+
+/// `max`, +0 after -0. Where one is NaN, with `nan` (`.NaN`) the result is NaN, else it is the other.
+pub(crate) fn max(format: Format, a: u16, b: u16, nan: bool) -> u16 {
+    pick(format, a, b, nan, |a, b| a > b)
+}
+
+/// `.ftz`: a subnormal number becomes zero with its sign.
+pub(crate) fn ftz(format: Format, bits: u16) -> u16 {
+    if format.is_subnormal(bits.into()) { bits & 0x8000 } else { bits }
+}
+
+/// `.sat`: into [0, 1]; NaN becomes +0.
+pub(crate) fn sat(format: Format, bits: u16) -> u16 {
+    let value = format.decode(bits.into());
+    if value >= 1.0 {
+        format.encode(1.0, Rounding::Nearest, false) as u16
+    } else if value > 0.0 {
+        bits
+    } else {
+        0
+    }
+}
+
+/// One of two, by the order of their values.
+fn pick(format: Format, a: u16, b: u16, nan: bool, first: impl FnOnce(i32, i32) -> bool) -> u16 {
+    let is_nan = |bits: u16| format.decode(bits.into()).is_nan();
+    match (is_nan(a), is_nan(b)) {
+        (true, true) => format.nan() as u16,
+        (true, false) | (false, true) if nan => format.nan() as u16,
+        (true, false) => b,
+        (false, true) => a,
+        _ => {
+            // As integers, with -0 just below +0.
+            let order =
+                |bits: u16| if bits >> 15 == 0 { i32::from(bits) } else { -1 - i32::from(bits & 0x7fff) };
+            if first(order(a), order(b)) { a } else { b }
+        }
+    }
+}
+
+/// `a + b`, rounded to odd where it is not exact: rounding that to nearest in fewer than 52 bits rounds as if once.
+fn sum_to_odd(a: f64, b: f64) -> f64 {
+    let sum = a + b;
+    if !sum.is_finite() {
+        return sum;
+    }
+    // Knuth's two-sum: the error is exact.
+    let b_part = sum - a;
+    let error = (a - (sum - b_part)) + (b - b_part);
+    if error == 0.0 || sum.to_bits() & 1 == 1 {
+        sum
+    } else if error > 0.0 {
+        sum.next_up()
+    } else {
+        sum.next_down()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A generator of bit patterns.
+    fn patterns() -> impl FnMut() -> u16 {
+        let mut state = 1u64;
+        move || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as u16
+        }
+    }
+
+    /// A finite number as an odd integer times a power of two.
+    fn parts(format: Format, bits: u16) -> Option<(i128, i32)> {
+        let x = f64::from(format.decode(bits.into()));
+        if x == 0.0 || !x.is_finite() {
+            return None;
+        }
+        let mantissa = i128::from(x.to_bits() & ((1 << 52) - 1) | 1 << 52);
+        let (zeros, exponent) = (mantissa.trailing_zeros(), (x.abs().to_bits() >> 52) as i32 - 1075);
+        Some((if x < 0.0 { -(mantissa >> zeros) } else { mantissa >> zeros }, exponent + zeros as i32))
+    }
+
+    /// `a·b + c` in integers, rounded at the end; only where nothing is zero and the sum fits.
+    fn exact_fma(format: Format, a: u16, b: u16, c: u16) -> Option<u16> {
+        let ((ma, ea), (mb, eb), (mc, ec)) = (parts(format, a)?, parts(format, b)?, parts(format, c)?);
+        let mut exponent = ec.min(ea + eb);
+        let shifted = |m: i128, e: i32| (e - exponent < 90).then(|| m << (e - exponent));
+        let total = shifted(ma * mb, ea + eb)? + shifted(mc, ec)?;
+        // Shorten to 50 bits with a sticky last one, which f64 holds exactly.
+        let mut magnitude = total.unsigned_abs();
+        while magnitude >> 50 != 0 {
+            magnitude = magnitude >> 1 | magnitude & 1;
+            exponent += 1;
+        }
+        let x = magnitude as f64 * 2f64.powi(exponent);
+        (total != 0).then(|| format.encode(if total < 0 { -x } else { x }, Rounding::Nearest, false) as u16)
+    }
+
+    #[test]
+    fn fused_products_are_rounded_once() {
+        let mut next = patterns();
+        for format in [Format::F16, Format::BF16] {
+            let mut compared = 0;
+            for i in 0..400_000 {
+                let (a, b) = (next(), next());
+                // Every other time near the product, where sums cancel or tie.
+                let c = if i % 2 == 0 { next() } else { mul(format, a, b) ^ 0x8000 ^ (next() % 3) };
+                if let Some(expected) = exact_fma(format, a, b, c) {
+                    assert_eq!(fma(format, a, b, c), expected, "{a:#x} · {b:#x} + {c:#x} in {format:?}");
+                    compared += 1;
+                }
+            }
+            assert!(compared > 100_000, "{compared}");
+        }
+    }
+
+    #[test]
+    fn a_tie_that_only_the_last_bit_breaks() {
+        // (1 + 2^-10)² = 1 + 2^-9 + 2^-20: beside 2048 it is just above a tie, 1 is at it.
+        let x = 0x3c01;
+        let (c, up) = (half::f16::from_f32(2048.0).to_bits(), half::f16::from_f32(2050.0).to_bits());
+        assert_eq!(fma(Format::F16, x, x, c), up);
+        assert_eq!(fma(Format::F16, 0x3c00, 0x3c00, c), c);
+        // 1.5 · 1.0078125 is halfway between two bf16; 2^-133 beside it, 130 bits lower, decides.
+        assert_eq!(fma(Format::BF16, 0x3fc0, 0x3f81, 1), 0x3fc2);
+        assert_eq!(fma(Format::BF16, 0x3fc0, 0x3f81, 0x8001), 0x3fc1);
+        assert_eq!(add(Format::BF16, 0x3f80, 1), 0x3f80);
+    }
+
+    #[test]
+    fn sums_and_products() {
+        let mut next = patterns();
+        for _ in 0..200_000 {
+            let (a, b) = (next(), next());
+            for (format, one) in [(Format::F16, 0x3c00), (Format::BF16, 0x3f80)] {
+                if let Some(sum) = exact_fma(format, a, one, b) {
+                    assert_eq!(add(format, a, b), sum, "{a:#x} + {b:#x} in {format:?}");
+                    assert_eq!(sub(format, a, b ^ 0x8000), sum, "{a:#x} + {b:#x} in {format:?}");
+                }
+            }
+            // Exact in f32: 22 bits.
+            let product =
+                half::f16::from_f32(half::f16::from_bits(a).to_f32() * half::f16::from_bits(b).to_f32());
+            let expected = if product.is_nan() { 0x7fff } else { product.to_bits() };
+            assert_eq!(mul(Format::F16, a, b), expected, "{a:#x} · {b:#x}");
+        }
+    }
+
+    #[test]
+    fn special_values() {
+        let f16 = Format::F16;
+        assert_eq!(add(f16, 0x7c00, 0xfc00), 0x7fff);
+        assert_eq!(add(f16, 0x7bff, 0x7bff), 0x7c00);
+        assert_eq!((add(f16, 0x8000, 0x0000), add(f16, 0x8000, 0x8000)), (0, 0x8000));
+        assert_eq!(sub(f16, 0x3c00, 0x3c00), 0);
+        assert_eq!((mul(f16, 0x8000, 0x3c00), mul(f16, 0x7c00, 0)), (0x8000, 0x7fff));
+        assert_eq!(fma(f16, 0x7c00, 0x3c00, 0xfc00), 0x7fff);
+        assert_eq!(fma(Format::BF16, 0x7f7f, 0x7f7f, 0xff80), 0xff80);
+        assert_eq!((min(f16, 0, 0x8000, false), max(f16, 0x8000, 0, false)), (0x8000, 0));
+        assert_eq!((min(f16, 0x7e00, 0x4000, false), min(f16, 0x4000, 0x7e00, true)), (0x4000, 0x7fff));
+        assert_eq!((max(f16, 0xc000, 0xc200, false), min(f16, 0xc000, 0xc200, false)), (0xc000, 0xc200));
+        assert_eq!((max(f16, 0x7e00, 0xfe01, false), max(f16, 0x3c00, 0x7c00, true)), (0x7fff, 0x7c00));
+        assert_eq!([0x3ff, 0x83ff, 0x400, 0x7fff, 0].map(|x| ftz(f16, x)), [0, 0x8000, 0x400, 0x7fff, 0]);
+        let saturated = [0x3c01, 0x3bff, 0x8001, 0x7e00, 0xfc00, 0x7c00].map(|x| sat(f16, x));
+        assert_eq!(saturated, [0x3c00, 0x3bff, 0, 0, 0, 0x3c00]);
+    }
+}
