@@ -1,0 +1,189 @@
+//! Comparison and selection.
+//!
+//! PTX ISA, "Comparison and Selection Instructions".
+
+use super::Result_;
+use super::context::Context;
+use super::lanes::comparison;
+use super::opcode::Opcode;
+use super::types::Type;
+use crate::program::{Compare, Op, Outcome, PredicateOp};
+use crate::ptx::Operand;
+
+pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
+    match (opcode.name(), operands) {
+        ("setp", [d, a, b]) => compare(context, opcode, d, a, b, None),
+        ("setp", [d, a, b, c]) => compare(context, opcode, d, a, b, Some(c)),
+        ("set", [d, a, b]) => set(context, opcode, d, a, b),
+        ("selp", [d, a, b, c]) => select(context, opcode, d, a, b, c),
+        _ => Err(format!("is not emulated with {} operands", operands.len())),
+    }
+}
+
+fn select(
+    context: &mut Context,
+    opcode: &mut Opcode<'_>,
+    d: &Operand,
+    a: &Operand,
+    b: &Operand,
+    c: &Operand,
+) -> Result_ {
+    let condition = context.condition(c)?;
+    match opcode.ty()?.bits() {
+        64 => Ok(Op::Select64(context.to_d(d)?, context.d(a)?, context.d(b)?, condition)),
+        bits @ (16 | 32) => {
+            Ok(Op::Select32(context.to_r(d, bits)?, context.r(a, bits)?, context.r(b, bits)?, condition))
+        }
+        bits => Err(format!("is not emulated for {bits} bits")),
+    }
+}
+
+/// `lt`, and whether it also holds for NaNs (`ltu`).
+#[derive(Clone, Copy, PartialEq)]
+enum Relation {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Number,
+    Nan,
+}
+
+const RELATIONS: [(&str, (Relation, bool)); 18] = [
+    ("eq", (Relation::Eq, false)),
+    ("ne", (Relation::Ne, false)),
+    ("lt", (Relation::Lt, false)),
+    ("le", (Relation::Le, false)),
+    ("gt", (Relation::Gt, false)),
+    ("ge", (Relation::Ge, false)),
+    ("lo", (Relation::Lt, false)),
+    ("ls", (Relation::Le, false)),
+    ("hi", (Relation::Gt, false)),
+    ("hs", (Relation::Ge, false)),
+    ("equ", (Relation::Eq, true)),
+    ("neu", (Relation::Ne, true)),
+    ("ltu", (Relation::Lt, true)),
+    ("leu", (Relation::Le, true)),
+    ("gtu", (Relation::Gt, true)),
+    ("geu", (Relation::Ge, true)),
+    ("num", (Relation::Number, false)),
+    ("nan", (Relation::Nan, false)),
+];
+
+fn relation(opcode: &mut Opcode<'_>) -> Result<(Relation, bool), String> {
+    opcode.any(&RELATIONS).ok_or_else(|| "has no comparison that is emulated".into())
+}
+
+/// The function of a comparison of floats.
+macro_rules! floats {
+    ($ty:ty, $relation:expr, $unordered:expr, $bad:expr, $flush:expr) => {
+        match ($relation, $unordered) {
+            (Relation::Eq, false) => comparison!(|a: $ty, b| $flush(a) == $flush(b)),
+            (Relation::Ne, false) => comparison!(|a: $ty, b| $flush(a) < $flush(b) || $flush(a) > $flush(b)),
+            (Relation::Lt, false) => comparison!(|a: $ty, b| $flush(a) < $flush(b)),
+            (Relation::Le, false) => comparison!(|a: $ty, b| $flush(a) <= $flush(b)),
+            (Relation::Gt, false) => comparison!(|a: $ty, b| $flush(a) > $flush(b)),
+            (Relation::Ge, false) => comparison!(|a: $ty, b| $flush(a) >= $flush(b)),
+            (Relation::Eq, true) => {
+                comparison!(|a: $ty, b| !($flush(a) < $flush(b) || $flush(a) > $flush(b)))
+            }
+            (Relation::Ne, true) => comparison!(|a: $ty, b| $flush(a) != $flush(b)),
+            (Relation::Lt, true) => comparison!(|a: $ty, b| !($flush(a) >= $flush(b))),
+            (Relation::Le, true) => comparison!(|a: $ty, b| !($flush(a) > $flush(b))),
+            (Relation::Gt, true) => comparison!(|a: $ty, b| !($flush(a) <= $flush(b))),
+            (Relation::Ge, true) => comparison!(|a: $ty, b| !($flush(a) < $flush(b))),
+            (Relation::Number, _) => comparison!(|a: $ty, b| !a.is_nan() && !b.is_nan()),
+            (Relation::Nan, _) => comparison!(|a: $ty, b| a.is_nan() || b.is_nan()),
+        }
+    };
+}
+
+macro_rules! integers {
+    ($ty:ty, $relation:expr, $bad:expr) => {
+        match $relation {
+            Relation::Eq => comparison!(|a: $ty, b| a == b),
+            Relation::Ne => comparison!(|a: $ty, b| a != b),
+            Relation::Lt => comparison!(|a: $ty, b| a < b),
+            Relation::Le => comparison!(|a: $ty, b| a <= b),
+            Relation::Gt => comparison!(|a: $ty, b| a > b),
+            Relation::Ge => comparison!(|a: $ty, b| a >= b),
+            _ => return $bad,
+        }
+    };
+}
+
+fn compare32(ty: Type, (relation, unordered): (Relation, bool), ftz: bool) -> Result<Compare<u32>, String> {
+    let bad = || Err(format!("this comparison is not emulated for {ty:?}"));
+    if ty == Type::F32 {
+        return Ok(match ftz {
+            false => floats!(f32, relation, unordered, bad(), std::convert::identity),
+            true => floats!(f32, relation, unordered, bad(), super::float::flush),
+        });
+    }
+    if unordered || ftz {
+        return bad();
+    }
+    Ok(match ty {
+        Type::U(32) | Type::B(32) => integers!(u32, relation, bad()),
+        Type::S(32) => integers!(i32, relation, bad()),
+        Type::U(16) | Type::B(16) => integers!(u16, relation, bad()),
+        Type::S(16) => integers!(i16, relation, bad()),
+        _ => return bad(),
+    })
+}
+
+fn compare64(ty: Type, (relation, unordered): (Relation, bool)) -> Result<Compare<u64>, String> {
+    let bad = || Err(format!("this comparison is not emulated for {ty:?}"));
+    Ok(match ty {
+        Type::F64 => floats!(f64, relation, unordered, bad(), std::convert::identity),
+        _ if unordered => return bad(),
+        Type::U(64) | Type::B(64) => integers!(u64, relation, bad()),
+        Type::S(64) => integers!(i64, relation, bad()),
+        _ => return bad(),
+    })
+}
+
+fn compare(
+    context: &mut Context,
+    opcode: &mut Opcode<'_>,
+    d: &Operand,
+    a: &Operand,
+    b: &Operand,
+    c: Option<&Operand>,
+) -> Result_ {
+    let relation = relation(opcode)?;
+    let op = opcode.any(&[("and", PredicateOp::And), ("or", PredicateOp::Or), ("xor", PredicateOp::Xor)]);
+    let combine = match (op, c) {
+        (None, None) => None,
+        (Some(op), Some(c)) => Some((op, context.condition(c)?)),
+        _ => return Err("a fourth operand goes with `.and`, `.or` or `.xor`".into()),
+    };
+    let (p, q) = match d {
+        Operand::Name(p) => (context.predicate_to(p)?, None),
+        Operand::Pair(p, q) => (context.predicate_to(p)?, Some(context.predicate_to(q)?)),
+        _ => return Err("the result is no predicate".into()),
+    };
+    let outcome = Outcome { p, q, combine };
+    let ty = opcode.ty()?;
+    let ftz = opcode.flag("ftz");
+    if ty.bits() == 64 {
+        return Ok(Op::Compare64(compare64(ty, relation)?, context.d(a)?, context.d(b)?, outcome));
+    }
+    let f = compare32(ty, relation, ftz)?;
+    Ok(Op::Compare32(f, context.r(a, ty.bits())?, context.r(b, ty.bits())?, outcome))
+}
+
+fn set(context: &mut Context, opcode: &mut Opcode<'_>, d: &Operand, a: &Operand, b: &Operand) -> Result_ {
+    let relation = relation(opcode)?;
+    let (to, from) = (opcode.ty()?, opcode.ty()?);
+    let ftz = opcode.flag("ftz");
+    let holds = match to {
+        Type::F32 => 1f32.to_bits(),
+        Type::U(32) | Type::S(32) => u32::MAX,
+        _ => return opcode.refuse(to),
+    };
+    let f = compare32(from, relation, ftz)?;
+    Ok(Op::Set32(f, context.to_r(d, 32)?, context.r(a, from.bits())?, context.r(b, from.bits())?, holds))
+}

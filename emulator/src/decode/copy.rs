@@ -1,0 +1,229 @@
+//! Asynchronous copies: `cp.async`, and the bulk copies and reductions of the TMA unit.
+//!
+//! PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy".
+
+use super::Result_;
+use super::context::Context;
+use super::memory::window;
+use super::opcode::Opcode;
+use super::types::Type;
+use crate::program::{Bulk, Op, R, Window};
+use crate::ptx::{Operand, Space};
+use crate::tensor::map::DataType;
+use crate::tensor::reduce::Reduction;
+
+pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
+    let reduce = opcode.flag("reduce");
+    if !opcode.flag("async") {
+        return Err("this form is not emulated".into());
+    }
+    if opcode.flag("bulk") {
+        return bulk(context, opcode, operands, reduce);
+    }
+    if reduce {
+        return Err("this form is not emulated".into());
+    }
+    // Copies take effect when they are issued: there is nothing to wait for.
+    if opcode.flag("commit_group") || opcode.flag("wait_all") {
+        return nothing(operands);
+    }
+    if opcode.flag("wait_group") {
+        return constant(operands).map(|_| Op::Nop);
+    }
+    if opcode.flag("mbarrier") {
+        let [at] = operands else { return Err("takes an address".into()) };
+        let (arrive, counted) = (opcode.flag("arrive"), opcode.flag("noinc"));
+        let window = window(context, opcode, at);
+        return match opcode.ty()? {
+            Type::B(64) if arrive => Ok(Op::CopyAsyncArrive { at: context.address(at)?, window, counted }),
+            ty => opcode.refuse(ty),
+        };
+    }
+    copy(context, opcode, operands)
+}
+
+fn nothing(operands: &[Operand]) -> Result_ {
+    if operands.is_empty() { Ok(Op::Nop) } else { Err("takes no operands".into()) }
+}
+
+fn constant(operands: &[Operand]) -> Result<u32, String> {
+    match operands {
+        [Operand::Integer(value)] => u32::try_from(*value).map_err(|_| format!("{value} groups")),
+        _ => Err("takes a constant".into()),
+    }
+}
+
+fn copy(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
+    let wide = opcode.any(&[("cg", true), ("ca", false)]).ok_or("needs `.ca` or `.cg`")?;
+    let spaces = (opcode.flag("shared") || opcode.flag("shared::cta")) && opcode.flag("global");
+    if !spaces {
+        return Err("copies from global to shared memory alone".into());
+    }
+    opcode.any(&[("L2::64B", ()), ("L2::128B", ()), ("L2::256B", ())]);
+    let (policy, operands) = match (opcode.flag("L2::cache_hint"), operands) {
+        (true, [rest @ .., policy]) => (Some(policy), rest),
+        (true, []) => return Err("takes a cache policy".into()),
+        (false, all) => (None, all),
+    };
+    policy.map(|policy| context.d(policy)).transpose()?;
+    let (to, from, bytes, rest) = match operands {
+        [to, from, Operand::Integer(bytes @ (4 | 8 | 16)), rest @ ..] => (to, from, *bytes as u32, rest),
+        _ => return Err("copies 4, 8 or 16 bytes".into()),
+    };
+    if wide && bytes != 16 {
+        return Err("`.cg` copies 16 bytes".into());
+    }
+    let (source_bytes, ignore) = match rest {
+        [] => (None, None),
+        [ignore] if context.is_predicate(ignore) || matches!(ignore, Operand::Not(_)) => {
+            (None, Some(context.condition(ignore)?))
+        }
+        [source] => (Some(context.r(source, 32)?), None),
+        _ => return Err(format!("does not take {} operands", operands.len())),
+    };
+    Ok(Op::CopyAsync { to: context.address(to)?, from: context.address(from)?, bytes, source_bytes, ignore })
+}
+
+fn bulk(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand], reduce: bool) -> Result_ {
+    if opcode.flag("commit_group") {
+        return nothing(operands);
+    }
+    if opcode.flag("wait_group") {
+        opcode.flag("read");
+        return constant(operands).map(|_| Op::Nop);
+    }
+    let prefetch = opcode.flag("prefetch");
+    let tensor = opcode.flag("tensor");
+    let rank = opcode.any(&[("1d", 1), ("2d", 2), ("3d", 3), ("4d", 4), ("5d", 5)]);
+    opcode.flag("tile");
+    if tensor != rank.is_some() {
+        return Err("a tensor copy needs its number of dimensions".into());
+    }
+    let operands = match (opcode.flag("L2::cache_hint"), operands) {
+        (true, [rest @ .., policy]) => {
+            context.d(policy)?;
+            rest
+        }
+        (true, []) => return Err("takes a cache policy".into()),
+        (false, all) => all,
+    };
+    if prefetch {
+        return match (opcode.flag("L2") && opcode.flag("global"), operands) {
+            (true, [map]) if tensor => context.box_at(map).map(|_| Op::Nop),
+            (true, [from, _]) if !tensor => context.address(from).map(|_| Op::Nop),
+            _ => Err("this prefetch is not emulated".into()),
+        };
+    }
+    let multicast = opcode.flag("multicast::cluster");
+    let completes = opcode.flag("mbarrier::complete_tx::bytes");
+    let group = opcode.flag("bulk_group");
+    // Destination, then source.
+    let spaces = [(); 2].map(|()| next_space(opcode));
+    match (spaces, completes, group) {
+        (
+            [Some(Window::In(Space::Shared) | Window::Cluster), Some(Window::In(Space::Global))],
+            true,
+            false,
+        ) if !reduce => load(context, operands, rank, multicast),
+        ([Some(Window::Cluster), Some(Window::In(Space::Shared))], true, false)
+            if !reduce && !tensor && !multicast =>
+        {
+            let [to, from, bytes, bar] = operands else { return Err("takes four operands".into()) };
+            let (to, from, bar) = (context.address(to)?, context.address(from)?, context.address(bar)?);
+            Ok(Op::BulkShared { to, from, bytes: context.r(bytes, 32)?, bar })
+        }
+        ([Some(Window::In(Space::Global)), Some(Window::In(Space::Shared))], false, true) if !multicast => {
+            let copy = store(context, operands, rank)?;
+            if !reduce {
+                return Ok(Op::BulkStore(copy));
+            }
+            let op = opcode.any(&[
+                ("add", Reduction::Add),
+                ("min", Reduction::Min),
+                ("max", Reduction::Max),
+                ("inc", Reduction::Inc),
+                ("dec", Reduction::Dec),
+                ("and", Reduction::And),
+                ("or", Reduction::Or),
+                ("xor", Reduction::Xor),
+            ]);
+            let op = op.ok_or("has no operation that is emulated")?;
+            // A tensor map has the type; a linear reduction names it.
+            let data = if tensor { None } else { Some(data_type(opcode)?) };
+            Ok(Op::BulkReduce { copy, op, data })
+        }
+        _ => Err("this combination of spaces and completion is not emulated".into()),
+    }
+}
+
+fn next_space(opcode: &mut Opcode<'_>) -> Option<Window> {
+    const SPACES: [(&str, Window); 4] = [
+        ("global", Window::In(Space::Global)),
+        ("shared::cluster", Window::Cluster),
+        ("shared::cta", Window::In(Space::Shared)),
+        ("shared", Window::In(Space::Shared)),
+    ];
+    opcode.first_of(&SPACES)
+}
+
+fn data_type(opcode: &mut Opcode<'_>) -> Result<DataType, String> {
+    opcode.flag("noftz");
+    match opcode.ty()? {
+        Type::U(32) => Ok(DataType::U32),
+        Type::S(32) => Ok(DataType::I32),
+        Type::U(64) => Ok(DataType::U64),
+        Type::S(64) => Ok(DataType::I64),
+        Type::F16 => Ok(DataType::F16),
+        Type::Bf16 => Ok(DataType::Bf16),
+        Type::F32 => Ok(DataType::F32),
+        Type::F64 => Ok(DataType::F64),
+        ty => opcode.refuse(ty),
+    }
+}
+
+fn checked_box(
+    context: &mut Context,
+    operand: &Operand,
+    rank: usize,
+) -> Result<(crate::program::Address, Box<[R]>), String> {
+    let (map, coordinates) = context.box_at(operand)?;
+    if coordinates.len() == rank {
+        Ok((map, coordinates))
+    } else {
+        Err(format!("{} coordinates for {rank} dimensions", coordinates.len()))
+    }
+}
+
+fn load(context: &mut Context, operands: &[Operand], rank: Option<usize>, multicast: bool) -> Result_ {
+    let (mask, operands) = match (multicast, operands) {
+        (true, [rest @ .., mask]) => (Some(context.r(mask, 16)?), rest),
+        (_, all) => (None, all),
+    };
+    match (rank, operands) {
+        (Some(rank), [to, map, bar]) => {
+            let (map, coordinates) = checked_box(context, map, rank)?;
+            let copy = Bulk::Tensor { map, coordinates, shared: context.address(to)? };
+            Ok(Op::BulkLoad { copy, bar: context.address(bar)?, multicast: mask })
+        }
+        (None, [to, from, bytes, bar]) => {
+            let (global, shared) = (context.address(from)?, context.address(to)?);
+            let copy = Bulk::Linear { global, shared, bytes: context.r(bytes, 32)? };
+            Ok(Op::BulkLoad { copy, bar: context.address(bar)?, multicast: mask })
+        }
+        _ => Err(format!("does not take {} operands", operands.len())),
+    }
+}
+
+fn store(context: &mut Context, operands: &[Operand], rank: Option<usize>) -> Result<Bulk, String> {
+    match (rank, operands) {
+        (Some(rank), [map, from]) => {
+            let (map, coordinates) = checked_box(context, map, rank)?;
+            Ok(Bulk::Tensor { map, coordinates, shared: context.address(from)? })
+        }
+        (None, [to, from, bytes]) => {
+            let (global, shared) = (context.address(to)?, context.address(from)?);
+            Ok(Bulk::Linear { global, shared, bytes: context.r(bytes, 32)? })
+        }
+        _ => Err(format!("does not take {} operands", operands.len())),
+    }
+}

@@ -1,0 +1,247 @@
+//! Loads, stores, atomics, and addresses.
+//!
+//! Cache hints, eviction priorities and memory orderings are taken and change nothing: memory is sequentially consistent
+//! here.
+//!
+//! PTX ISA, "Data Movement and Conversion Instructions" and "atom", "red".
+
+use super::Result_;
+use super::context::Context;
+use super::opcode::Opcode;
+use super::types::Type;
+use crate::program::{AtomicOp, Destination, Op, Source, Window};
+use crate::ptx::{Operand, Space};
+
+pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
+    match opcode.name() {
+        "ld" => load(context, opcode, operands),
+        "st" => store(context, opcode, operands),
+        "atom" | "red" => atomic(context, opcode, operands),
+        "cvta" => to_generic(context, opcode, operands),
+        "mapa" => map_address(context, opcode, operands),
+        "prefetch" | "prefetchu" => {
+            opcode.any(&[("global", ()), ("local", ()), ("const", ()), ("param", ())]);
+            opcode
+                .any(&[
+                    ("L1", ()),
+                    ("L2", ()),
+                    ("tensormap", ()),
+                    ("L2::evict_last", ()),
+                    ("L2::evict_normal", ()),
+                ])
+                .ok_or("needs a level")?;
+            let [address] = operands else { return Err("takes an address".into()) };
+            context.address(address)?;
+            Ok(Op::Nop)
+        }
+        _ => Err("this instruction is not emulated".into()),
+    }
+}
+
+/// Takes the state space; without one, an address is generic, unless it names a variable.
+pub(super) fn window(context: &Context, opcode: &mut Opcode<'_>, address: &Operand) -> Window {
+    let named = opcode.any(&[
+        ("global", Window::In(Space::Global)),
+        ("shared", Window::In(Space::Shared)),
+        ("shared::cta", Window::In(Space::Shared)),
+        ("shared::cluster", Window::Cluster),
+        ("param", Window::In(Space::Param)),
+        ("param::entry", Window::In(Space::Param)),
+        ("local", Window::In(Space::Local)),
+        ("const", Window::In(Space::Const)),
+    ]);
+    named.unwrap_or_else(|| context.space_of(address).map_or(Window::Generic, Window::In))
+}
+
+/// Takes what says how an access is ordered, or how it is cached; whether a cache policy follows as an operand.
+fn hints(opcode: &mut Opcode<'_>) -> bool {
+    const ORDERS: [&str; 8] = ["weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "mmio", "nc"];
+    const SCOPES: [&str; 4] = ["cta", "cluster", "gpu", "sys"];
+    const CACHES: [&str; 17] = [
+        "ca",
+        "cg",
+        "cs",
+        "lu",
+        "cv",
+        "wb",
+        "wt",
+        "L1::evict_normal",
+        "L1::evict_unchanged",
+        "L1::evict_first",
+        "L1::evict_last",
+        "L1::no_allocate",
+        "L2::evict_normal",
+        "L2::evict_first",
+        "L2::evict_last",
+        "L2::64B",
+        "L2::128B",
+    ];
+    for modifier in ORDERS.iter().chain(&SCOPES).chain(&CACHES).chain(&["L2::256B", "noftz"]) {
+        opcode.flag(modifier);
+    }
+    opcode.flag("L2::cache_hint")
+}
+
+/// Takes the cache policy from the end of the operands.
+fn without_policy<'o>(
+    context: &mut Context,
+    operands: &'o [Operand],
+    hint: bool,
+) -> Result<&'o [Operand], String> {
+    if !hint {
+        return Ok(operands);
+    }
+    let (policy, rest) = operands.split_last().ok_or("takes a cache policy")?;
+    context.d(policy)?;
+    Ok(rest)
+}
+
+fn elements(opcode: &mut Opcode<'_>) -> Result<(usize, Type), String> {
+    let count = opcode.any(&[("v2", 2), ("v4", 4), ("v8", 8)]).unwrap_or(1);
+    let ty = opcode.ty()?;
+    match ty {
+        Type::Pred | Type::B(128) => opcode.refuse(ty),
+        _ if count as u32 * ty.bits() > 128 => Err("more than 16 bytes are not emulated".into()),
+        _ => Ok((count, ty)),
+    }
+}
+
+fn parts(operand: &Operand, count: usize) -> Result<&[Operand], String> {
+    let parts = match operand {
+        Operand::Vector(parts) => parts.as_slice(),
+        single => std::slice::from_ref(single),
+    };
+    if parts.len() == count {
+        Ok(parts)
+    } else {
+        Err(format!("{} registers for {count} elements", parts.len()))
+    }
+}
+
+fn load(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
+    let hint = hints(opcode);
+    let [to, from] = without_policy(context, operands, hint)? else {
+        return Err("takes two operands".into());
+    };
+    let window = window(context, opcode, from);
+    let (count, ty) = elements(opcode)?;
+    let to = parts(to, count)?.iter().map(|part| context.destination(part, ty.bits()));
+    let to = to.collect::<Result<_, _>>()?;
+    Ok(Op::Load { window, bytes: ty.bits() / 8, signed: ty.is_signed(), to, at: context.address(from)? })
+}
+
+fn store(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
+    if opcode.flag("async") {
+        return store_async(context, opcode, operands);
+    }
+    let hint = hints(opcode);
+    let [to, from] = without_policy(context, operands, hint)? else {
+        return Err("takes two operands".into());
+    };
+    let window = window(context, opcode, to);
+    let (count, ty) = elements(opcode)?;
+    let from = parts(from, count)?.iter().map(|part| context.source(part, ty.bits()));
+    let from = from.collect::<Result<_, _>>()?;
+    if matches!(window, Window::In(Space::Param | Space::Const)) {
+        return Err("parameters and constants cannot be written".into());
+    }
+    Ok(Op::Store { window, bytes: ty.bits() / 8, from, at: context.address(to)? })
+}
+
+fn store_async(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
+    opcode.flag("weak");
+    opcode.flag("shared::cluster");
+    if !opcode.flag("mbarrier::complete_tx::bytes") {
+        return Err("needs `.mbarrier::complete_tx::bytes`".into());
+    }
+    let (count, ty) = elements(opcode)?;
+    let [to, from, bar] = operands else { return Err("takes three operands".into()) };
+    let from = parts(from, count)?.iter().map(|part| context.source(part, ty.bits()));
+    let from = from.collect::<Result<_, _>>()?;
+    Ok(Op::StoreAsync { bytes: ty.bits() / 8, from, at: context.address(to)?, bar: context.address(bar)? })
+}
+
+fn atomic(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
+    let returns = opcode.name() == "atom";
+    let hint = hints(opcode);
+    let operands = without_policy(context, operands, hint)?;
+    let (d, operands) = match operands {
+        [d, rest @ ..] if returns => (Some(d), rest),
+        all => (None, all),
+    };
+    let [at, values @ ..] = operands else { return Err("takes an address".into()) };
+    let window = window(context, opcode, at);
+    let name = opcode.any(&[
+        ("exch", "exch"),
+        ("cas", "cas"),
+        ("and", "and"),
+        ("or", "or"),
+        ("xor", "xor"),
+        ("add", "add"),
+        ("min", "min"),
+        ("max", "max"),
+        ("inc", "inc"),
+        ("dec", "dec"),
+    ]);
+    let ty = opcode.ty()?;
+    let op = match (name.ok_or("has no operation that is emulated")?, ty) {
+        ("exch", Type::B(32 | 64)) => AtomicOp::Exchange,
+        ("cas", Type::B(32 | 64)) => AtomicOp::CompareAndSwap,
+        ("and", Type::B(32 | 64)) => AtomicOp::And,
+        ("or", Type::B(32 | 64)) => AtomicOp::Or,
+        ("xor", Type::B(32 | 64)) => AtomicOp::Xor,
+        ("add", Type::U(32 | 64) | Type::S(32 | 64)) => AtomicOp::AddInteger,
+        ("add", Type::F32 | Type::F64) => AtomicOp::AddFloat,
+        ("min", Type::U(32 | 64)) => AtomicOp::MinUnsigned,
+        ("max", Type::U(32 | 64)) => AtomicOp::MaxUnsigned,
+        ("min", Type::S(32 | 64)) => AtomicOp::MinSigned,
+        ("max", Type::S(32 | 64)) => AtomicOp::MaxSigned,
+        ("inc", Type::U(32)) => AtomicOp::Increment,
+        ("dec", Type::U(32)) => AtomicOp::Decrement,
+        _ => return opcode.refuse(ty),
+    };
+    let (b, c) = match (values, op) {
+        ([b, c], AtomicOp::CompareAndSwap) => (b, Some(context.source(c, ty.bits())?)),
+        ([b], op) if op != AtomicOp::CompareAndSwap => (b, None),
+        _ => return Err(format!("does not take {} values", values.len())),
+    };
+    let d = d.map_or(Ok(Destination::Sink), |d| context.destination(d, ty.bits()))?;
+    let b = context.source(b, ty.bits())?;
+    Ok(Op::Atomic { op, window, bytes: ty.bits() / 8, d, at: context.address(at)?, b, c })
+}
+
+fn to_generic(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
+    let to_space = opcode.flag("to");
+    let space = match window(context, opcode, &Operand::Integer(0)) {
+        Window::In(space) => space,
+        Window::Cluster => Space::Shared,
+        Window::Generic => return Err("names no state space".into()),
+    };
+    let [d, a] = operands else { return Err("takes two operands".into()) };
+    match opcode.ty()? {
+        Type::U(64) if to_space => Ok(Op::FromGeneric { space, d: context.to_d(d)?, a: context.d(a)? }),
+        Type::U(64) => Ok(Op::ToGeneric { space, d: context.to_d(d)?, a: context.d(a)? }),
+        ty => opcode.refuse(ty),
+    }
+}
+
+fn map_address(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
+    let shared = opcode.flag("shared::cluster");
+    let [d, a, rank] = operands else { return Err("takes three operands".into()) };
+    let rank = context.r(rank, 32)?;
+    match opcode.ty()? {
+        Type::U(32) if shared => Ok(Op::Mapa {
+            d: context.destination(d, 32)?,
+            a: Source::R(context.r(a, 32)?),
+            rank,
+            generic: false,
+        }),
+        Type::U(64) => Ok(Op::Mapa {
+            d: context.destination(d, 64)?,
+            a: Source::D(context.d(a)?),
+            rank,
+            generic: !shared,
+        }),
+        ty => opcode.refuse(ty),
+    }
+}

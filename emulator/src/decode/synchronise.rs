@@ -1,0 +1,100 @@
+//! Barriers, fences, the end of a thread, and what tells the hardware about resources.
+//!
+//! Fences are taken and change nothing: memory is sequentially consistent here.
+//!
+//! PTX ISA, "Parallel Synchronization and Communication Instructions", "Control Flow Instructions" and "Miscellaneous
+//! Instructions".
+
+use super::Result_;
+use super::context::Context;
+use super::opcode::Opcode;
+use crate::program::Op;
+use crate::ptx::Operand;
+
+pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
+    match (opcode.name(), operands) {
+        ("bar" | "barrier", _) => barrier(context, opcode, operands),
+        ("fence" | "membar", []) => {
+            fence(opcode)?;
+            Ok(Op::Nop)
+        }
+        ("griddepcontrol", []) => {
+            // Launches do not overlap: the one in front has ended, and the next begins when this one has.
+            opcode.any(&[("wait", ()), ("launch_dependents", ())]).ok_or("needs an action")?;
+            Ok(Op::Nop)
+        }
+        ("setmaxnreg", [Operand::Integer(count)]) => {
+            opcode.any(&[("inc", ()), ("dec", ())]).ok_or("needs `.inc` or `.dec`")?;
+            for modifier in ["sync", "aligned", "u32"] {
+                if !opcode.flag(modifier) {
+                    return Err(format!("needs `.{modifier}`"));
+                }
+            }
+            match u32::try_from(*count) {
+                Ok(count) if (24..=256).contains(&count) && count.is_multiple_of(8) => Ok(Op::WholeWarp),
+                _ => Err(format!("{count} registers: must be a multiple of 8 from 24 to 256")),
+            }
+        }
+        ("exit", []) => Ok(Op::Exit),
+        ("ret", []) => {
+            opcode.flag("uni");
+            Ok(Op::Exit)
+        }
+        ("trap" | "brkpt", []) => Ok(Op::Trap),
+        ("nanosleep", [_]) => {
+            opcode.flag("u32");
+            Ok(Op::Nop)
+        }
+        ("pmevent", _) => Ok(Op::Nop),
+        _ => Err(format!("is not emulated with {} operands", operands.len())),
+    }
+}
+
+fn barrier(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
+    let bar = opcode.name() == "bar";
+    if opcode.flag("cluster") {
+        let arrive = opcode.any(&[("arrive", true), ("wait", false)]).ok_or("needs `.arrive` or `.wait`")?;
+        opcode.any(&[("release", ()), ("relaxed", ()), ("acquire", ())]);
+        opcode.flag("aligned");
+        return match operands {
+            [] => Ok(if arrive { Op::ClusterArrive } else { Op::ClusterWait }),
+            _ => Err("takes no operands".into()),
+        };
+    }
+    if bar && opcode.flag("warp") {
+        return match operands {
+            [members] if opcode.flag("sync") => Ok(Op::SyncWarp { members: context.r(members, 32)? }),
+            _ => Err("needs `.sync` and a mask of lanes".into()),
+        };
+    }
+    opcode.flag("cta");
+    let aligned = opcode.flag("aligned") || bar;
+    let sync =
+        opcode.any(&[("sync", true), ("arrive", false)]).ok_or("only `.sync` and `.arrive` are emulated")?;
+    match operands {
+        [id] if sync => Ok(Op::Barrier { id: context.r(id, 32)?, threads: None, aligned }),
+        [id, threads] => {
+            let (id, threads) = (context.r(id, 32)?, context.r(threads, 32)?);
+            Ok(match sync {
+                true => Op::Barrier { id, threads: Some(threads), aligned },
+                false => Op::BarrierArrive { id, threads, aligned },
+            })
+        }
+        _ => Err(format!("does not take {} operands", operands.len())),
+    }
+}
+
+fn fence(opcode: &mut Opcode<'_>) -> Result<(), String> {
+    if opcode.name() == "membar" {
+        return opcode.any(&[("cta", ()), ("gl", ()), ("sys", ())]).ok_or_else(|| "needs a level".into());
+    }
+    opcode.any(&[("sc", ()), ("acq_rel", ()), ("acquire", ()), ("release", ())]);
+    opcode.any(&[("mbarrier_init", ()), ("proxy", ())]);
+    opcode.any(&[("alias", ()), ("async", ()), ("async::generic", ()), ("tensormap::generic", ())]);
+    // What follows the proxy or the ordering: a space, an ordering, a scope.
+    opcode.any(&[("acquire", ()), ("release", ())]);
+    opcode.any(&[("sync_restrict::shared::cta", ()), ("sync_restrict::shared::cluster", ())]);
+    opcode.any(&[("global", ()), ("shared::cta", ()), ("shared::cluster", ())]);
+    opcode.any(&[("cta", ()), ("cluster", ()), ("gpu", ()), ("sys", ())]);
+    Ok(())
+}

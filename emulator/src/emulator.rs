@@ -1,0 +1,207 @@
+//! The public face: a device, its memory, and launches.
+
+use std::sync::Arc;
+
+use crate::error::MemoryError;
+use crate::exec::{self, Counters, Launch as Checked};
+use crate::memory::Global;
+use crate::program::Program;
+use crate::{Fault, LoadError, decode, ptx};
+
+/// Shared memory that a CTA may have, as on sm_90.
+const MAX_SHARED: u32 = 227 * 1024;
+
+/// A PTX module, decoded.
+#[derive(Clone, Debug)]
+pub struct Module {
+    programs: Arc<Vec<Program>>,
+}
+
+impl Module {
+    /// Parses and decodes the text of a module.
+    ///
+    /// # Errors
+    /// The text is no PTX, or has an instruction, a modifier or an operand that is not emulated.
+    pub fn load(text: &str) -> Result<Self, LoadError> {
+        let module = ptx::parse(text)?;
+        Ok(Self { programs: Arc::new(decode::decode(&module, &Arc::from(text))?) })
+    }
+
+    /// The names of the module's kernels.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.programs.iter().map(|program| program.name.as_str())
+    }
+
+    /// The kernel of this name.
+    pub fn kernel(&self, name: &str) -> Option<Kernel> {
+        let index = self.programs.iter().position(|program| program.name == name)?;
+        Some(Kernel { programs: Arc::clone(&self.programs), index })
+    }
+}
+
+/// A kernel of a [`Module`].
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    programs: Arc<Vec<Program>>,
+    index: usize,
+}
+
+impl Kernel {
+    fn program(&self) -> &Program {
+        &self.programs[self.index]
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.program().name
+    }
+
+    /// Bytes of its parameter block.
+    pub fn parameter_bytes(&self) -> u32 {
+        self.program().parameters
+    }
+
+    /// Bytes of local memory of each thread.
+    pub fn local_bytes(&self) -> u32 {
+        self.program().local
+    }
+}
+
+/// How a kernel is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// CTAs in each dimension.
+    pub grid: [u32; 3],
+    /// Threads of a CTA in each dimension.
+    pub threads: [u32; 3],
+    /// CTAs of a cluster in each dimension.
+    pub cluster: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub dynamic_shared: u32,
+}
+
+impl Default for Launch {
+    /// One CTA of one warp.
+    fn default() -> Self {
+        Self { grid: [1; 3], threads: [32, 1, 1], cluster: [1; 3], dynamic_shared: 0 }
+    }
+}
+
+/// A device: memory, and something that runs kernels.
+///
+/// Calls are complete when they return. Several threads may use it at a time.
+#[derive(Debug, Default)]
+pub struct Emulator {
+    global: Global,
+}
+
+impl Emulator {
+    /// A device with nothing in its memory.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Allocates memory, and gives its address: a multiple of 256. What is in it is not defined.
+    pub fn allocate(&self, bytes: u64) -> u64 {
+        self.global.allocate(bytes)
+    }
+
+    /// Frees the allocation that begins at the address.
+    ///
+    /// # Errors
+    /// None begins there.
+    pub fn free(&self, address: u64) -> Result<(), MemoryError> {
+        match self.global.free(address) {
+            true => Ok(()),
+            false => Err(MemoryError { what: format!("no allocation begins at {address:#x}") }),
+        }
+    }
+
+    /// Bytes that are allocated.
+    pub fn used(&self) -> u64 {
+        self.global.used()
+    }
+
+    /// The end of the allocation that has the address.
+    pub fn end_of_allocation(&self, address: u64) -> Option<u64> {
+        self.global.view().end_of(address)
+    }
+
+    /// Writes bytes to memory.
+    ///
+    /// # Errors
+    /// Not all of the range is allocated.
+    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        self.global.view().write(address, bytes).map_err(|what| MemoryError { what })
+    }
+
+    /// Reads bytes from memory.
+    ///
+    /// # Errors
+    /// Not all of the range is allocated.
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), MemoryError> {
+        self.global.view().read(address, bytes).map_err(|what| MemoryError { what })
+    }
+
+    /// Runs a kernel to its end. `parameters` is its parameter block.
+    ///
+    /// # Errors
+    /// The launch does not suit the kernel, or the kernel did something wrong.
+    pub fn launch(&self, kernel: &Kernel, launch: &Launch, parameters: &[u8]) -> Result<Counters, Fault> {
+        let program = kernel.program();
+        check(program, launch, parameters).map_err(|what| Fault {
+            kernel: program.name.clone(),
+            cta: None,
+            thread: None,
+            line: None,
+            instruction: None,
+            what,
+        })?;
+        let Launch { grid, threads, cluster, dynamic_shared } = *launch;
+        exec::run(&Checked { program, grid, threads, cluster, dynamic_shared, parameters }, &self.global)
+    }
+}
+
+/// What is wrong with the launch.
+fn check(program: &Program, launch: &Launch, parameters: &[u8]) -> Result<(), String> {
+    let Launch { grid, threads, cluster, dynamic_shared } = *launch;
+    let product = |of: [u32; 3]| of.iter().map(|&extent| u64::from(extent)).product::<u64>();
+    if product(grid) == 0 || product(cluster) == 0 {
+        return Err(format!("a grid of {grid:?} CTAs in clusters of {cluster:?}: none may be 0"));
+    }
+    if product(threads) == 0 || product(threads) > 1024 {
+        return Err(format!("CTAs of {threads:?} threads: must be from 1 to 1024"));
+    }
+    match program.threads {
+        Some((exactly, true)) if exactly != threads => {
+            return Err(format!("CTAs of {threads:?} threads: the kernel requires {exactly:?}"));
+        }
+        Some((most, false)) if product(threads) > product(most) => {
+            return Err(format!("CTAs of {threads:?} threads: the kernel was compiled for at most {most:?}"));
+        }
+        _ => {}
+    }
+    if let Some(required) = program.cluster
+        && required != cluster
+    {
+        return Err(format!("clusters of {cluster:?} CTAs: the kernel requires {required:?}"));
+    }
+    if product(cluster) > 16 {
+        return Err(format!("clusters of {cluster:?} CTAs: must be at most 16"));
+    }
+    if grid.iter().zip(cluster).any(|(&grid, cluster)| !grid.is_multiple_of(cluster)) {
+        return Err(format!("a grid of {grid:?} CTAs is not a multiple of clusters of {cluster:?}"));
+    }
+    let shared = u64::from(program.shared) + u64::from(dynamic_shared);
+    if shared > MAX_SHARED.into() {
+        return Err(format!("{shared} bytes of shared memory: a CTA has at most {MAX_SHARED}"));
+    }
+    if parameters.len() != program.parameters as usize {
+        return Err(format!(
+            "{} bytes of parameters: the kernel has {}",
+            parameters.len(),
+            program.parameters
+        ));
+    }
+    Ok(())
+}

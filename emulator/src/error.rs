@@ -1,0 +1,66 @@
+//! What can be wrong with a module, and with a launch.
+
+use std::fmt;
+
+/// Why a module cannot be loaded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("PTX line {line}: {what}")]
+pub struct LoadError {
+    /// The line of the module's text, from 1.
+    pub line: u32,
+    /// What is wrong there.
+    pub what: String,
+}
+
+impl LoadError {
+    /// What is wrong at a line.
+    pub(crate) fn new(line: u32, what: impl Into<String>) -> Self {
+        Self { line, what: what.into() }
+    }
+}
+
+/// Why memory cannot be accessed from the host, or freed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct MemoryError {
+    /// What is wrong.
+    pub what: String,
+}
+
+/// Why a launch did not finish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The kernel.
+    pub kernel: String,
+    /// The CTA in the grid; `None` for what concerns the whole launch.
+    pub cta: Option<[u32; 3]>,
+    /// The thread in its CTA, or the first thread of the warp.
+    pub thread: Option<u32>,
+    /// The line of the PTX text, from 1.
+    pub line: Option<u32>,
+    /// The instruction there.
+    pub instruction: Option<String>,
+    /// What went wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: kernel {}", self.what, self.kernel)?;
+        if let Some([x, y, z]) = self.cta {
+            write!(f, ", CTA ({x}, {y}, {z})")?;
+        }
+        if let Some(thread) = self.thread {
+            write!(f, ", thread {thread}")?;
+        }
+        if let Some(line) = self.line {
+            write!(f, ", PTX line {line}")?;
+        }
+        if let Some(instruction) = &self.instruction {
+            write!(f, ": {instruction}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Fault {}

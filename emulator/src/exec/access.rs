@@ -1,0 +1,292 @@
+//! Loads, stores and atomics.
+
+use super::cta::in_cluster;
+use super::env::{Env, lane_address, lane_place};
+use super::warp::{Warp, lanes};
+use crate::memory::{IN_CTA, Place, RANK_SHIFT, SHARED, SHARED_START};
+use crate::program::{AtomicOp, Destination, LANES, Op, Source};
+
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
+    match *op {
+        Op::Load { window, bytes, signed, ref to, at } => {
+            let total = bytes as usize * to.len();
+            for lane in lanes(mask) {
+                let mut value = [0; 16];
+                read(warp, env, lane_place(warp, window, at, lane), lane, &mut value[..total])?;
+                for (i, &to) in to.iter().enumerate() {
+                    let element = &value[i * bytes as usize..][..bytes as usize];
+                    put(warp, to, lane, element, signed);
+                }
+            }
+        }
+        Op::Store { window, bytes, ref from, at } => {
+            let total = bytes as usize * from.len();
+            for lane in lanes(mask) {
+                let value = gather(warp, from, bytes as usize, lane);
+                write(warp, env, lane_place(warp, window, at, lane), lane, &value[..total])?;
+            }
+            env.events += 1;
+        }
+        Op::StoreAsync { bytes, ref from, at, bar } => {
+            let total = bytes as usize * from.len();
+            for lane in lanes(mask) {
+                let value = gather(warp, from, bytes as usize, lane);
+                let to = lane_address(warp, at, lane) as u32;
+                let bar = lane_address(warp, bar, lane) as u32;
+                let (cta, to) = in_cluster(to, warp.cta, env.ctas.len())?;
+                let (bar_cta, bar) = in_cluster(bar, warp.cta, env.ctas.len())?;
+                if cta != bar_cta {
+                    return Err("st.async with a destination and an mbarrier in different CTAs".into());
+                }
+                check_alignment(to.into(), total, "shared memory")?;
+                env.ctas[cta].bytes_mut(to, total)?.copy_from_slice(&value[..total]);
+                env.ctas[cta].mbarrier(bar)?.complete(total as u32);
+            }
+            env.events += 1;
+        }
+        Op::Atomic { op, window, bytes, d, at, b, c } => {
+            for lane in lanes(mask) {
+                let place = lane_place(warp, window, at, lane);
+                let (b, c) = (source(warp, b, lane), c.map_or(0, |c| source(warp, c, lane)));
+                let old = if bytes == 4 {
+                    u64::from(update32(env, warp, place, |old| combine32(op, old, b as u32, c as u32))?)
+                } else {
+                    update64(env, warp, place, |old| combine64(op, old, b, c))?
+                };
+                put(warp, d, lane, &old.to_le_bytes()[..bytes as usize], false);
+            }
+            env.events += 1;
+        }
+        Op::Mapa { d, a, rank, generic } => {
+            let size = env.ctas.len();
+            let mut value = [0u64; LANES];
+            for lane in lanes(mask) {
+                let base = if generic { SHARED } else { 0 };
+                let address = source(warp, a, lane).wrapping_sub(base) as u32;
+                let rank = warp.r(rank)[lane];
+                if rank as usize >= size {
+                    return Err(format!("mapa to CTA {rank} of a cluster of {size}"));
+                }
+                value[lane] = base + u64::from((rank + 1) << RANK_SHIFT | address & IN_CTA);
+            }
+            match d {
+                Destination::R(d, _) => warp.put_r(d, mask, &value.map(|value| value as u32)),
+                Destination::D(d) => warp.put_d(d, mask, &value),
+                Destination::Sink => {}
+            }
+        }
+        _ => unreachable!("no access to memory"),
+    }
+    Ok(())
+}
+
+fn check_alignment(at: u64, bytes: usize, space: &str) -> Result<(), String> {
+    if at.is_multiple_of(bytes as u64) {
+        Ok(())
+    } else {
+        Err(format!("{bytes} bytes of {space} at {at:#x}: misaligned"))
+    }
+}
+
+#[inline]
+pub(super) fn read(
+    warp: &Warp,
+    env: &mut Env<'_>,
+    place: Place,
+    lane: usize,
+    into: &mut [u8],
+) -> Result<(), String> {
+    match place {
+        Place::Global(at) => {
+            check_alignment(at, into.len(), "global memory")?;
+            env.global.read(at, into)
+        }
+        Place::Shared(at) => {
+            check_alignment(at.into(), into.len(), "shared memory")?;
+            let (cta, at) = in_cluster(at, warp.cta, env.ctas.len())?;
+            into.copy_from_slice(env.ctas[cta].bytes(at, into.len())?);
+            Ok(())
+        }
+        Place::Parameters(at) => {
+            check_alignment(at.into(), into.len(), "the parameters")?;
+            let block = env.launch.parameters;
+            let bytes = block.get(at as usize..).and_then(|rest| rest.get(..into.len()));
+            let bytes = bytes.ok_or_else(|| {
+                format!("{} bytes of the parameters at {at}: there are {}", into.len(), block.len())
+            })?;
+            into.copy_from_slice(bytes);
+            Ok(())
+        }
+        Place::Local(at) => {
+            check_alignment(at.into(), into.len(), "local memory")?;
+            into.copy_from_slice(&warp.local[local(warp, lane, at, into.len())?]);
+            Ok(())
+        }
+    }
+}
+
+#[inline]
+fn write(warp: &mut Warp, env: &mut Env<'_>, place: Place, lane: usize, from: &[u8]) -> Result<(), String> {
+    match place {
+        Place::Global(at) => {
+            check_alignment(at, from.len(), "global memory")?;
+            env.global.write(at, from)
+        }
+        Place::Shared(at) => {
+            check_alignment(at.into(), from.len(), "shared memory")?;
+            let (cta, at) = in_cluster(at, warp.cta, env.ctas.len())?;
+            env.ctas[cta].bytes_mut(at, from.len())?.copy_from_slice(from);
+            Ok(())
+        }
+        Place::Parameters(at) => Err(format!("a store to the parameters, at {at}")),
+        Place::Local(at) => {
+            check_alignment(at.into(), from.len(), "local memory")?;
+            let range = local(warp, lane, at, from.len())?;
+            warp.local[range].copy_from_slice(from);
+            Ok(())
+        }
+    }
+}
+
+fn local(warp: &Warp, lane: usize, at: u32, bytes: usize) -> Result<std::ops::Range<usize>, String> {
+    let size = warp.local.len() / LANES;
+    if at as usize + bytes > size {
+        return Err(format!("{bytes} bytes of local memory at {at}: the thread has {size}"));
+    }
+    let start = lane * size + at as usize;
+    Ok(start..start + bytes)
+}
+
+/// Bytes as the register holds them: extended to its width.
+#[inline]
+fn put(warp: &mut Warp, to: Destination, lane: usize, bytes: &[u8], signed: bool) {
+    let mut value = [0; 8];
+    value[..bytes.len()].copy_from_slice(bytes);
+    let mut value = u64::from_le_bytes(value);
+    let unused = 64 - 8 * bytes.len() as u32;
+    if signed && unused > 0 {
+        value = ((value << unused) as i64 >> unused) as u64;
+    }
+    match to {
+        Destination::R(register, bits) => {
+            let mask = if bits >= 32 { u32::MAX } else { (1 << bits) - 1 };
+            warp.r[register.0 as usize][lane] = value as u32 & mask;
+        }
+        Destination::D(register) => warp.d[register.0 as usize][lane] = value,
+        Destination::Sink => {}
+    }
+}
+
+fn source(warp: &Warp, from: Source, lane: usize) -> u64 {
+    match from {
+        Source::R(register) => warp.r(register)[lane].into(),
+        Source::D(register) => warp.d(register)[lane],
+    }
+}
+
+#[inline]
+fn gather(warp: &Warp, from: &[Source], bytes: usize, lane: usize) -> [u8; 16] {
+    let mut value = [0; 16];
+    for (i, &from) in from.iter().enumerate() {
+        value[i * bytes..][..bytes].copy_from_slice(&source(warp, from, lane).to_le_bytes()[..bytes]);
+    }
+    value
+}
+
+fn update32(env: &mut Env<'_>, warp: &Warp, place: Place, f: impl Fn(u32) -> u32) -> Result<u32, String> {
+    match place {
+        Place::Global(at) => {
+            check_alignment(at, 4, "global memory")?;
+            env.global.update32(at, f)
+        }
+        Place::Shared(at) => {
+            check_alignment(at.into(), 4, "shared memory")?;
+            let (cta, at) = in_cluster(at, warp.cta, env.ctas.len())?;
+            let bytes = env.ctas[cta].bytes_mut(at, 4)?;
+            let old = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            bytes.copy_from_slice(&f(old).to_le_bytes());
+            Ok(old)
+        }
+        other => Err(format!("an atomic operation at {other:x?}")),
+    }
+}
+
+fn update64(env: &mut Env<'_>, warp: &Warp, place: Place, f: impl Fn(u64) -> u64) -> Result<u64, String> {
+    match place {
+        Place::Global(at) => {
+            check_alignment(at, 8, "global memory")?;
+            env.global.update64(at, f)
+        }
+        Place::Shared(at) => {
+            check_alignment(at.into(), 8, "shared memory")?;
+            debug_assert!(SHARED_START > 0);
+            let (cta, at) = in_cluster(at, warp.cta, env.ctas.len())?;
+            let bytes = env.ctas[cta].bytes_mut(at, 8)?;
+            let mut old = [0; 8];
+            old.copy_from_slice(bytes);
+            let old = u64::from_le_bytes(old);
+            bytes.copy_from_slice(&f(old).to_le_bytes());
+            Ok(old)
+        }
+        other => Err(format!("an atomic operation at {other:x?}")),
+    }
+}
+
+pub(super) fn combine32(op: AtomicOp, old: u32, b: u32, c: u32) -> u32 {
+    match op {
+        AtomicOp::Exchange => b,
+        AtomicOp::CompareAndSwap => {
+            if old == b {
+                c
+            } else {
+                old
+            }
+        }
+        AtomicOp::And => old & b,
+        AtomicOp::Or => old | b,
+        AtomicOp::Xor => old ^ b,
+        AtomicOp::AddInteger => old.wrapping_add(b),
+        AtomicOp::AddFloat => (f32::from_bits(old) + f32::from_bits(b)).to_bits(),
+        AtomicOp::MinUnsigned => old.min(b),
+        AtomicOp::MaxUnsigned => old.max(b),
+        AtomicOp::MinSigned => (old as i32).min(b as i32) as u32,
+        AtomicOp::MaxSigned => (old as i32).max(b as i32) as u32,
+        AtomicOp::Increment => {
+            if old >= b {
+                0
+            } else {
+                old + 1
+            }
+        }
+        AtomicOp::Decrement => {
+            if old == 0 || old > b {
+                b
+            } else {
+                old - 1
+            }
+        }
+    }
+}
+
+fn combine64(op: AtomicOp, old: u64, b: u64, c: u64) -> u64 {
+    match op {
+        AtomicOp::Exchange => b,
+        AtomicOp::CompareAndSwap => {
+            if old == b {
+                c
+            } else {
+                old
+            }
+        }
+        AtomicOp::And => old & b,
+        AtomicOp::Or => old | b,
+        AtomicOp::Xor => old ^ b,
+        AtomicOp::AddInteger => old.wrapping_add(b),
+        AtomicOp::AddFloat => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
+        AtomicOp::MinUnsigned => old.min(b),
+        AtomicOp::MaxUnsigned => old.max(b),
+        AtomicOp::MinSigned => (old as i64).min(b as i64) as u64,
+        AtomicOp::MaxSigned => (old as i64).max(b as i64) as u64,
+        AtomicOp::Increment | AtomicOp::Decrement => unreachable!("32 bits alone"),
+    }
+}

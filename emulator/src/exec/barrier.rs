@@ -1,0 +1,65 @@
+//! Named barriers, and the barrier of a cluster.
+
+use super::env::Env;
+use super::step::{Active, Next, together};
+use super::warp::{Wait, Warp};
+use crate::program::Op;
+
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
+    let Active { mask, .. } = active;
+    match *op {
+        Op::Barrier { id, threads, aligned } => {
+            if aligned && let Some(wait) = together(warp, active, u32::MAX) {
+                return Ok(wait);
+            }
+            if mask == 0 {
+                return Ok(Next::Advance);
+            }
+            let id = warp.uniform(id, mask)?;
+            let threads = threads.map(|threads| warp.uniform(threads, mask)).transpose()?;
+            // A warp counts once, when all its lanes are there: some may come by another way.
+            let elsewhere = warp.groups.iter().filter(|group| group.mask & mask == 0);
+            let missing = elsewhere
+                .filter(|group| !matches!(group.wait, Wait::Barrier { id: other, .. } if other == id))
+                .count();
+            let cta = &mut env.ctas[warp.cta];
+            let generation = cta.barriers.get(id as usize).map_or(0, |barrier| barrier.generation);
+            if missing == 0 {
+                cta.arrive(id, threads)?;
+                env.events += 1;
+            }
+            Ok(Next::Wait(Wait::Barrier { id, generation }))
+        }
+        Op::BarrierArrive { id, threads, aligned } => {
+            if aligned && let Some(wait) = together(warp, active, u32::MAX) {
+                return Ok(wait);
+            }
+            if mask == 0 {
+                return Ok(Next::Advance);
+            }
+            if mask != warp.live() {
+                return Ok(Next::Wait(Wait::Lanes));
+            }
+            let (id, threads) = (warp.uniform(id, mask)?, warp.uniform(threads, mask)?);
+            env.ctas[warp.cta].arrive(id, Some(threads))?;
+            env.events += 1;
+            Ok(Next::Advance)
+        }
+        Op::ClusterArrive => {
+            if warp.at_cluster & mask != 0 {
+                return Err("barrier.cluster.arrive twice without a wait".into());
+            }
+            warp.at_cluster |= mask;
+            warp.cluster_generation = env.cluster_generation;
+            env.events += 1;
+            Ok(Next::Advance)
+        }
+        Op::ClusterWait => {
+            if env.cluster_generation > warp.cluster_generation {
+                return Ok(Next::Advance);
+            }
+            Ok(Next::Wait(Wait::Cluster { generation: warp.cluster_generation }))
+        }
+        _ => unreachable!("no barrier"),
+    }
+}

@@ -1,0 +1,182 @@
+//! Asynchronous copies of one lane. All take effect when they are issued.
+
+use super::access;
+use super::cta::in_cluster;
+use super::env::{Env, lane_address, lane_place};
+use super::warp::{Warp, lanes};
+use crate::memory::View;
+use crate::program::{Address, Bulk, Op, R, Window};
+use crate::tensor::Memory;
+use crate::tensor::map::TensorMap;
+use crate::tensor::reduce::combine;
+use crate::tensor::tma::{self, TmaFault};
+
+impl Memory<u64> for View {
+    type Fault = String;
+
+    fn read(&mut self, at: u64, into: &mut [u8]) -> Result<(), String> {
+        self.read(at, into)
+    }
+
+    fn write(&mut self, at: u64, from: &[u8]) -> Result<(), String> {
+        self.write(at, from)
+    }
+
+    fn update(&mut self, at: u64, len: usize, change: &mut dyn FnMut(&mut [u8])) -> Result<(), String> {
+        self.update(at, len, change)
+    }
+}
+
+pub(super) fn lane(warp: &mut Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> Result<(), String> {
+    match op {
+        Op::CopyAsync { to, from, bytes, source_bytes, ignore } => {
+            let ignored = ignore.is_some_and(|ignore| warp.condition(ignore) >> lane & 1 != 0);
+            let source_bytes = source_bytes.map_or(*bytes, |source| warp.r(source)[lane]);
+            if source_bytes > *bytes {
+                return Err(format!("cp.async of {source_bytes} bytes into {bytes}"));
+            }
+            let mut value = [0; 16];
+            let (at, size) = (lane_address(warp, *from, lane), *bytes as usize);
+            let read = if ignored { 0 } else { source_bytes as usize };
+            if read > 0 {
+                if !at.is_multiple_of(size as u64) {
+                    return Err(format!("cp.async of {size} bytes of global memory at {at:#x}: misaligned"));
+                }
+                env.global.read(at, &mut value[..read])?;
+            }
+            let (cta, to) = env.lane_shared(warp, Window::Cluster, *to, lane)?;
+            Memory::write(&mut env.ctas[cta], to, &value[..size])
+        }
+        Op::BulkLoad { copy, bar, multicast } => load(warp, env, copy, *bar, *multicast, lane),
+        Op::BulkShared { to, from, bytes, bar } => {
+            let (cta, from) = env.lane_shared(warp, Window::Cluster, *from, lane)?;
+            let (to_cta, to) = env.lane_shared(warp, Window::Cluster, *to, lane)?;
+            let (bar_cta, bar) = env.lane_shared(warp, Window::Cluster, *bar, lane)?;
+            let bytes = linear_size(warp, *bytes, lane, &[from.into(), to.into()])?;
+            let value = env.ctas[cta].bytes(from, bytes)?.to_vec();
+            env.ctas[to_cta].bytes_mut(to, bytes)?.copy_from_slice(&value);
+            env.ctas[bar_cta].mbarrier(bar)?.complete(bytes as u32);
+            Ok(())
+        }
+        Op::BulkStore(copy) => match copy {
+            Bulk::Linear { global, shared, bytes } => {
+                let (cta, from) = env.lane_shared(warp, Window::Cluster, *shared, lane)?;
+                let at = lane_address(warp, *global, lane);
+                let bytes = linear_size(warp, *bytes, lane, &[at, from.into()])?;
+                env.global.write(at, env.ctas[cta].bytes(from, bytes)?)
+            }
+            Bulk::Tensor { map, coordinates, shared } => {
+                let map = tensor_map(warp, env, *map, lane)?;
+                let (cta, from) = env.lane_shared(warp, Window::Cluster, *shared, lane)?;
+                let at = coordinates_of(warp, coordinates, lane);
+                tma::store(&map, &at, from, &mut env.global, &mut env.ctas[cta]).map_err(message)
+            }
+        },
+        Op::BulkReduce { copy, op, data } => match copy {
+            Bulk::Linear { global, shared, bytes } => {
+                let (cta, from) = env.lane_shared(warp, Window::Cluster, *shared, lane)?;
+                let at = lane_address(warp, *global, lane);
+                let bytes = linear_size(warp, *bytes, lane, &[at, from.into()])?;
+                let combine = data.and_then(|data| combine(*op, data));
+                let combine = combine.ok_or_else(|| format!("{op:?} is not defined for {data:?}"))?;
+                let value = env.ctas[cta].bytes(from, bytes)?.to_vec();
+                env.global.update(at, bytes, &mut |into| combine(into, &value))
+            }
+            Bulk::Tensor { map, coordinates, shared } => {
+                let map = tensor_map(warp, env, *map, lane)?;
+                let (cta, from) = env.lane_shared(warp, Window::Cluster, *shared, lane)?;
+                let at = coordinates_of(warp, coordinates, lane);
+                let combine = combine(*op, map.data)
+                    .ok_or_else(|| format!("{op:?} is not defined for {:?}", map.data))?;
+                tma::reduce(&map, &at, from, combine, &mut env.global, &mut env.ctas[cta]).map_err(message)
+            }
+        },
+        _ => unreachable!("no copy"),
+    }
+}
+
+fn load(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    copy: &Bulk,
+    bar: Address,
+    multicast: Option<R>,
+    lane: usize,
+) -> Result<(), String> {
+    let size = env.ctas.len();
+    let shared = match copy {
+        Bulk::Linear { shared, .. } | Bulk::Tensor { shared, .. } => *shared,
+    };
+    let (cta, to) = env.lane_shared(warp, Window::Cluster, shared, lane)?;
+    let (bar_cta, bar) = in_cluster(lane_address(warp, bar, lane) as u32, warp.cta, size)?;
+    let targets = match multicast {
+        // Each at the same offsets of its own memory.
+        Some(mask) => warp.r(mask)[lane] & 0xffff,
+        None if bar_cta != cta => return Err("a copy and its mbarrier are in different CTAs".into()),
+        None => 1 << cta,
+    };
+    if targets >> size != 0 {
+        return Err(format!("multicast to CTAs {targets:#x} of a cluster of {size}"));
+    }
+    match copy {
+        Bulk::Linear { global, bytes, .. } => {
+            let at = lane_address(warp, *global, lane);
+            let bytes = linear_size(warp, *bytes, lane, &[at, to.into()])?;
+            let mut value = vec![0; bytes];
+            env.global.read(at, &mut value)?;
+            for target in lanes(targets) {
+                env.ctas[target].bytes_mut(to, bytes)?.copy_from_slice(&value);
+                env.ctas[target].mbarrier(bar)?.complete(bytes as u32);
+            }
+        }
+        Bulk::Tensor { map, coordinates, .. } => {
+            let map = tensor_map(warp, env, *map, lane)?;
+            let at = coordinates_of(warp, coordinates, lane);
+            for target in lanes(targets) {
+                tma::load(&map, &at, to, &mut env.global, &mut env.ctas[target]).map_err(message)?;
+                env.ctas[target].mbarrier(bar)?.complete(map.bytes());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn linear_size(warp: &Warp, bytes: R, lane: usize, addresses: &[u64]) -> Result<usize, String> {
+    let bytes = warp.r(bytes)[lane];
+    if !bytes.is_multiple_of(16) || addresses.iter().any(|at| !at.is_multiple_of(16)) {
+        return Err(format!("a bulk copy of {bytes} bytes at {addresses:#x?}: must be multiples of 16"));
+    }
+    Ok(bytes as usize)
+}
+
+fn coordinates_of(warp: &Warp, coordinates: &[R], lane: usize) -> Vec<i32> {
+    coordinates.iter().map(|&coordinate| warp.r(coordinate)[lane] as i32).collect()
+}
+
+/// Reads the tensor map at a generic address.
+fn tensor_map(warp: &Warp, env: &mut Env<'_>, at: Address, lane: usize) -> Result<TensorMap, String> {
+    let address = lane_address(warp, at, lane);
+    if !address.is_multiple_of(64) {
+        return Err(format!("a tensor map at {address:#x}: must be a multiple of 64"));
+    }
+    let mut words = [0; 16];
+    for (i, word) in (0..).zip(&mut words) {
+        let at = Address { offset: at.offset + 8 * i, ..at };
+        let mut bytes = [0; 8];
+        access::read(warp, env, lane_place(warp, Window::Generic, at, lane), lane, &mut bytes)?;
+        *word = u64::from_le_bytes(bytes);
+    }
+    TensorMap::decode(&words).map_err(|error| format!("the tensor map at {address:#x}: {error}"))
+}
+
+fn message(fault: TmaFault<String, String>) -> String {
+    match fault {
+        TmaFault::Global(what) | TmaFault::Shared(what) => what,
+        TmaFault::Misaligned(at) => {
+            format!("a box at shared address {at:#x}: must be a multiple of {}", tma::ALIGNMENT)
+        }
+        TmaFault::Rank { coordinates, map } => {
+            format!("{coordinates} coordinates for a tensor map of {map} dimensions")
+        }
+    }
+}

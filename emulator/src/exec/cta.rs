@@ -1,0 +1,214 @@
+//! A CTA's shared memory and barriers.
+
+use std::collections::HashMap;
+
+use crate::memory::{IN_CTA, RANK_SHIFT, SHARED_START};
+use crate::tensor::Memory;
+
+/// Named barriers of a CTA.
+const BARRIERS: usize = 16;
+
+/// A named barrier: `bar.sync`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Barrier {
+    /// Threads that have arrived, in whole warps.
+    pub(super) arrived: u32,
+    /// How many must; `None` for all of the CTA.
+    pub(super) expected: Option<u32>,
+    /// Times that it has completed.
+    pub(super) generation: u64,
+}
+
+/// A barrier in shared memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mbarrier {
+    /// Arrivals of every phase.
+    pub(super) expected: u32,
+    /// Arrivals that this phase still waits for.
+    pub(super) pending: u32,
+    /// Bytes that this phase still waits for; negative when they came before they were expected.
+    pub(super) bytes: i64,
+    /// Phases completed.
+    pub(super) phase: u64,
+}
+
+impl Mbarrier {
+    fn settle(&mut self) {
+        if self.pending == 0 && self.bytes == 0 {
+            self.phase += 1;
+            self.pending = self.expected;
+        }
+    }
+
+    pub(super) fn arrive(&mut self, count: u32) -> Result<(), String> {
+        self.pending = self.pending.checked_sub(count).ok_or_else(|| {
+            format!("{count} arrivals at an mbarrier that waits for {} of {}", self.pending, self.expected)
+        })?;
+        self.settle();
+        Ok(())
+    }
+
+    pub(super) fn expect(&mut self, bytes: u32) {
+        self.bytes += i64::from(bytes);
+        self.settle();
+    }
+
+    pub(super) fn complete(&mut self, bytes: u32) {
+        self.bytes -= i64::from(bytes);
+        self.settle();
+    }
+
+    /// Whether the phase of this parity is complete: the current one has the other.
+    pub(super) fn passed(&self, parity: u32) -> bool {
+        self.phase & 1 != u64::from(parity & 1)
+    }
+
+    /// What `arrive` returns: the phase and the pending count.
+    pub(super) fn state(&self) -> u64 {
+        self.phase << 20 | u64::from(self.pending)
+    }
+}
+
+/// A CTA while it runs.
+#[derive(Debug)]
+pub(super) struct Cta {
+    /// Its place in the grid.
+    pub(super) index: [u32; 3],
+    /// Shared memory from [`SHARED_START`] on.
+    shared: Vec<u8>,
+    pub(super) barriers: [Barrier; BARRIERS],
+    mbarriers: HashMap<u32, Mbarrier>,
+    /// Warps that have a thread left.
+    pub(super) live_warps: u32,
+}
+
+impl Cta {
+    pub(super) fn new(index: [u32; 3], shared_bytes: u32, warps: u32) -> Self {
+        Self {
+            index,
+            shared: vec![0xcd; shared_bytes as usize],
+            barriers: Default::default(),
+            mbarriers: HashMap::new(),
+            live_warps: warps,
+        }
+    }
+
+    /// Counts a warp at a named barrier, and completes it when all are there.
+    pub(super) fn arrive(&mut self, id: u32, expected: Option<u32>) -> Result<(), String> {
+        let count = BARRIERS;
+        let barrier = self.barriers.get_mut(id as usize).ok_or_else(|| format!("barrier {id} of {count}"))?;
+        if let Some(expected) = expected
+            && (expected == 0 || !expected.is_multiple_of(32))
+        {
+            return Err(format!("barrier {id} for {expected} threads: must be a multiple of 32"));
+        }
+        if barrier.arrived > 0 && barrier.expected != expected {
+            let first = barrier.expected.map_or("all".into(), |n| n.to_string());
+            let second = expected.map_or("all".into(), |n| n.to_string());
+            return Err(format!("barrier {id} for {second} threads, where others wait for {first}"));
+        }
+        barrier.expected = expected;
+        barrier.arrived += 32;
+        self.settle(id as usize);
+        Ok(())
+    }
+
+    fn settle(&mut self, id: usize) {
+        let barrier = &mut self.barriers[id];
+        let expected = barrier.expected.unwrap_or(32 * self.live_warps);
+        if barrier.arrived > 0 && barrier.arrived >= expected {
+            *barrier = Barrier { arrived: 0, expected: None, generation: barrier.generation + 1 };
+        }
+    }
+
+    /// A warp has ended: barriers for all threads no longer wait for it.
+    pub(super) fn warp_ended(&mut self) {
+        self.live_warps -= 1;
+        (0..BARRIERS).for_each(|id| self.settle(id));
+    }
+
+    pub(super) fn init_mbarrier(&mut self, at: u32, count: u32) -> Result<(), String> {
+        if count == 0 || count >= 1 << 20 {
+            return Err(format!("an mbarrier of {count} arrivals: must be from 1 to {}", (1 << 20) - 1));
+        }
+        if !at.is_multiple_of(8) {
+            return Err(format!("an mbarrier at shared address {at:#x}: must be a multiple of 8"));
+        }
+        self.write(at, &0xbaba_baba_baba_babau64.to_le_bytes())?;
+        self.mbarriers.insert(at, Mbarrier { expected: count, pending: count, bytes: 0, phase: 0 });
+        Ok(())
+    }
+
+    pub(super) fn invalidate_mbarrier(&mut self, at: u32) -> Result<(), String> {
+        self.mbarrier(at)?;
+        self.mbarriers.remove(&at);
+        Ok(())
+    }
+
+    pub(super) fn mbarrier(&mut self, at: u32) -> Result<&mut Mbarrier, String> {
+        self.mbarriers
+            .get_mut(&at)
+            .ok_or_else(|| format!("no mbarrier was initialised at shared address {at:#x}"))
+    }
+
+    fn range(&self, at: u32, bytes: usize) -> Result<std::ops::Range<usize>, String> {
+        let start = at.wrapping_sub(SHARED_START) as usize;
+        if at < SHARED_START || start + bytes > self.shared.len() {
+            let (first, end) = (SHARED_START, SHARED_START as usize + self.shared.len());
+            return Err(format!(
+                "{bytes} bytes of shared memory at {at:#x}: out of bounds; the CTA has {first:#x} to {end:#x}"
+            ));
+        }
+        Ok(start..start + bytes)
+    }
+
+    /// The bytes at an address.
+    #[inline]
+    pub(super) fn bytes(&self, at: u32, bytes: usize) -> Result<&[u8], String> {
+        let range = self.range(at, bytes)?;
+        Ok(&self.shared[range])
+    }
+
+    #[inline]
+    pub(super) fn bytes_mut(&mut self, at: u32, bytes: usize) -> Result<&mut [u8], String> {
+        let range = self.range(at, bytes)?;
+        Ok(&mut self.shared[range])
+    }
+}
+
+/// Whole pieces, aligned to their size: what the matrix instructions and the TMA unit access.
+impl Memory<u32> for Cta {
+    type Fault = String;
+
+    #[inline]
+    fn read(&mut self, at: u32, into: &mut [u8]) -> Result<(), String> {
+        aligned(at, into.len())?;
+        into.copy_from_slice(self.bytes(at, into.len())?);
+        Ok(())
+    }
+
+    #[inline]
+    fn write(&mut self, at: u32, from: &[u8]) -> Result<(), String> {
+        aligned(at, from.len())?;
+        self.bytes_mut(at, from.len())?.copy_from_slice(from);
+        Ok(())
+    }
+}
+
+fn aligned(at: u32, bytes: usize) -> Result<(), String> {
+    let align = if bytes.is_power_of_two() { bytes.min(16) } else { 1 };
+    if (at as usize).is_multiple_of(align) {
+        Ok(())
+    } else {
+        Err(format!("{bytes} bytes of shared memory at {at:#x}: misaligned"))
+    }
+}
+
+/// The CTA that a `shared::cluster` address names, and the address in it.
+pub(super) fn in_cluster(address: u32, own: usize, size: usize) -> Result<(usize, u32), String> {
+    match (address >> RANK_SHIFT) as usize {
+        0 => Ok((own, address)),
+        rank if rank <= size => Ok((rank - 1, address & IN_CTA)),
+        rank => Err(format!("shared address {address:#x} is of CTA {}, in a cluster of {size}", rank - 1)),
+    }
+}

@@ -1,0 +1,62 @@
+//! What the warps of a cluster share.
+
+use super::Launch;
+use super::cta::{Cta, in_cluster};
+use super::warp::Warp;
+use crate::memory::{Place, View, place};
+use crate::program::{Address, Base, Window};
+use crate::ptx::Space;
+use crate::tensor::product::Product;
+
+/// A cluster while it runs, but for its warps.
+pub(super) struct Env<'l> {
+    pub(super) launch: &'l Launch<'l>,
+    /// By rank.
+    pub(super) ctas: Vec<Cta>,
+    pub(super) global: View,
+    pub(super) product: Product,
+    /// Counts what other warps may be waiting for.
+    pub(super) events: u64,
+    /// Times that the cluster's barrier has completed.
+    pub(super) cluster_generation: u64,
+    /// Operations of tensor cores.
+    pub(super) tensor_operations: u64,
+}
+
+/// The address of one lane.
+pub(super) fn lane_address(warp: &Warp, at: Address, lane: usize) -> u64 {
+    let base = match at.base {
+        Base::None => 0,
+        Base::R(register) => u64::from(warp.r(register)[lane]),
+        Base::D(register) => warp.d(register)[lane],
+    };
+    base.wrapping_add(at.offset as u64)
+}
+
+/// Where a lane's address lies.
+pub(super) fn lane_place(warp: &Warp, window: Window, at: Address, lane: usize) -> Place {
+    let address = lane_address(warp, at, lane);
+    match window {
+        Window::Generic => place(address),
+        Window::In(Space::Global | Space::Const) => Place::Global(address),
+        Window::In(Space::Shared) | Window::Cluster => Place::Shared(address as u32),
+        Window::In(Space::Param) => Place::Parameters(address as u32),
+        Window::In(Space::Local) => Place::Local(address as u32),
+    }
+}
+
+impl Env<'_> {
+    /// The CTA and the address in it of a lane's address in shared memory.
+    pub(super) fn lane_shared(
+        &self,
+        warp: &Warp,
+        window: Window,
+        at: Address,
+        lane: usize,
+    ) -> Result<(usize, u32), String> {
+        match lane_place(warp, window, at, lane) {
+            Place::Shared(address) => in_cluster(address, warp.cta, self.ctas.len()),
+            other => Err(format!("{other:x?} is no address in shared memory")),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Matrix moves, and products of warps and warpgroups.
+
+use super::env::{Env, lane_address};
+use super::step::{Active, Next, together};
+use super::warp::Warp;
+use crate::program::{L32, Op, WgmmaA, WgmmaOp};
+use crate::tensor::matrix::{ldmatrix, stmatrix};
+use crate::tensor::wgmma::OperandA;
+
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
+    if let Some(wait) = together(warp, active, u32::MAX) {
+        return Ok(wait);
+    }
+    if active.mask != u32::MAX {
+        return Err("the instruction needs all lanes of the warp".into());
+    }
+    match op {
+        Op::Ldmatrix { to, trans, at } => {
+            let addresses = addresses(warp, *at);
+            let shared = &mut env.ctas[warp.cta];
+            let registers = ldmatrix(&addresses, to.len(), *trans, shared)?;
+            for (to, value) in to.iter().zip(&registers) {
+                warp.put_r(*to, u32::MAX, value);
+            }
+        }
+        Op::Stmatrix { from, trans, at } => {
+            let addresses = addresses(warp, *at);
+            let mut values = [[0; 32]; 4];
+            for (value, from) in values.iter_mut().zip(from) {
+                *value = *warp.r(*from);
+            }
+            stmatrix(&addresses, &values[..from.len()], *trans, &mut env.ctas[warp.cta])?;
+            env.events += 1;
+        }
+        Op::Mma(product) => {
+            let (mut a, mut b) = ([[0; 32]; 8], [[0; 32]; 4]);
+            fill(warp, &product.a, &mut a);
+            fill(warp, &product.b, &mut b);
+            product.shape.gather(&a[..product.a.len()], &b[..product.b.len()], &mut env.product);
+            let mut d = [[0; 32]; 4];
+            for (i, (d, &c)) in d.iter_mut().zip(&product.c).enumerate() {
+                *d = env.product.register(0, i, product.accumulator, Some(warp.r(c)));
+            }
+            for (&to, value) in product.d.iter().zip(&d) {
+                warp.put_r(to, u32::MAX, value);
+            }
+            env.tensor_operations += product.shape.operations();
+        }
+        _ => unreachable!("no matrix instruction"),
+    }
+    Ok(Next::Advance)
+}
+
+fn addresses(warp: &Warp, at: crate::program::Address) -> L32 {
+    std::array::from_fn(|lane| lane_address(warp, at, lane) as u32)
+}
+
+fn fill(warp: &Warp, from: &[crate::program::R], into: &mut [L32]) {
+    for (into, &from) in into.iter_mut().zip(from) {
+        *into = *warp.r(from);
+    }
+}
+
+/// A product of the four warps of a warpgroup, which are all at it.
+pub(super) fn warpgroup(warps: &mut [Warp], env: &mut Env<'_>, op: &WgmmaOp) -> Result<(), String> {
+    let b = op_uniform(warps, op.b)?;
+    let scales = [0, 1, 2, 3].map(|i| warps[i].condition(op.scale));
+    let add = scales[0] != 0;
+    if scales.iter().any(|&scale| scale != if add { u32::MAX } else { 0 }) {
+        return Err("scale-d differs between the threads of the warpgroup".into());
+    }
+    let shared = &mut env.ctas[warps[0].cta];
+    match op.a {
+        WgmmaA::Shared(a) => {
+            let a = OperandA::Shared(op_uniform(warps, a)?);
+            op.shape.gather(a, b, shared, &mut env.product)?;
+        }
+        WgmmaA::Registers(registers) => {
+            let values = [0, 1, 2, 3].map(|i| registers.map(|register| *warps[i].r(register)));
+            op.shape.gather(OperandA::Registers(&values), b, shared, &mut env.product)?;
+        }
+    }
+    for (w, warp) in warps.iter_mut().enumerate() {
+        for (i, &d) in op.d.iter().enumerate() {
+            let value = env.product.register(w, i, op.accumulator, add.then_some(warp.r(d)));
+            warp.put_r(d, u32::MAX, &value);
+        }
+    }
+    env.tensor_operations += op.shape.operations();
+    Ok(())
+}
+
+/// A descriptor, the same in all threads.
+fn op_uniform(warps: &[Warp], register: crate::program::D) -> Result<u64, String> {
+    let first = warps[0].d(register)[0];
+    match warps.iter().all(|warp| warp.d(register).iter().all(|&value| value == first)) {
+        true => Ok(first),
+        false => Err("a matrix descriptor differs between the threads of the warpgroup".into()),
+    }
+}

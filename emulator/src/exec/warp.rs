@@ -1,0 +1,157 @@
+//! A warp: its registers, and where its lanes are.
+
+use crate::program::{Condition, D, L32, L64, LANES, P, Program, R};
+
+/// Why some lanes do not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    No,
+    /// For the other lanes that the instruction is for.
+    Lanes,
+    /// For a named barrier, that had completed so many times.
+    Barrier {
+        id: u32,
+        generation: u64,
+    },
+    /// For the cluster's barrier.
+    Cluster {
+        generation: u64,
+    },
+    /// For an mbarrier: the instruction is tried again.
+    Mbarrier,
+    /// For the other warps of the warpgroup.
+    Warpgroup,
+}
+
+/// Lanes that are at the same instruction.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    pub(super) pc: u32,
+    pub(super) mask: u32,
+    pub(super) wait: Wait,
+}
+
+/// A warp while it runs.
+#[derive(Debug)]
+pub(super) struct Warp {
+    /// The CTA, by its rank in the cluster.
+    pub(super) cta: usize,
+    /// The warp's number in the CTA.
+    pub(super) index: u32,
+    pub(super) p: Vec<u32>,
+    pub(super) r: Vec<L32>,
+    pub(super) d: Vec<L64>,
+    /// The lanes that have not ended, by where they are.
+    pub(super) groups: Vec<Group>,
+    /// Lanes that have arrived at the cluster's barrier in this phase.
+    pub(super) at_cluster: u32,
+    /// The phase that they wait for.
+    pub(super) cluster_generation: u64,
+    /// Local memory, lane after lane.
+    pub(super) local: Vec<u8>,
+    /// Polls of mbarriers that fail from now on end: everybody waits.
+    pub(super) give_up: bool,
+    pub(super) retired: u64,
+    pub(super) retired_lanes: u64,
+}
+
+impl Warp {
+    pub(super) fn new(program: &Program, cta: usize, index: u32, lanes: u32) -> Self {
+        let [p, r, d] = program.registers.map(|count| count as usize);
+        let mask = if lanes >= 32 { u32::MAX } else { (1 << lanes) - 1 };
+        // What nobody wrote is not zero.
+        let mut warp = Self {
+            cta,
+            index,
+            p: vec![0; p],
+            r: vec![[0xcdcd_cdcd; LANES]; r],
+            d: vec![[0xcdcd_cdcd_cdcd_cdcd; LANES]; d],
+            groups: vec![Group { pc: 0, mask, wait: Wait::No }],
+            at_cluster: 0,
+            cluster_generation: 0,
+            local: vec![0xcd; program.local as usize * LANES],
+            give_up: false,
+            retired: 0,
+            retired_lanes: 0,
+        };
+        for &(R(register), value) in &program.constants32 {
+            warp.r[register as usize] = [value; LANES];
+        }
+        for &(D(register), value) in &program.constants64 {
+            warp.d[register as usize] = [value; LANES];
+        }
+        warp
+    }
+
+    /// Lanes that have not ended.
+    pub(super) fn live(&self) -> u32 {
+        self.groups.iter().fold(0, |live, group| live | group.mask)
+    }
+
+    #[inline(always)]
+    pub(super) fn r(&self, R(register): R) -> &L32 {
+        &self.r[register as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn d(&self, D(register): D) -> &L64 {
+        &self.d[register as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn condition(&self, condition: Condition) -> u32 {
+        let P(predicate) = condition.predicate;
+        let value = self.p[predicate as usize];
+        if condition.negated { !value } else { value }
+    }
+
+    #[inline(always)]
+    pub(super) fn put_p(&mut self, P(predicate): P, mask: u32, value: u32) {
+        let slot = &mut self.p[predicate as usize];
+        *slot = *slot & !mask | value & mask;
+    }
+
+    #[inline(always)]
+    pub(super) fn put_r(&mut self, R(register): R, mask: u32, value: &L32) {
+        put(&mut self.r[register as usize], mask, value);
+    }
+
+    #[inline(always)]
+    pub(super) fn put_d(&mut self, D(register): D, mask: u32, value: &L64) {
+        put(&mut self.d[register as usize], mask, value);
+    }
+
+    /// The value of the first of these lanes, which must be the same in all.
+    pub(super) fn uniform(&self, register: R, mask: u32) -> Result<u32, String> {
+        let values = self.r(register);
+        let first = values[mask.trailing_zeros() as usize % LANES];
+        match lanes(mask).all(|lane| values[lane] == first) {
+            true => Ok(first),
+            false => Err("an operand differs between the lanes of a warp, where it must not".into()),
+        }
+    }
+}
+
+#[inline(always)]
+fn put<T: Copy>(slot: &mut [T; LANES], mask: u32, value: &[T; LANES]) {
+    if mask == u32::MAX {
+        *slot = *value;
+    } else {
+        for lane in 0..LANES {
+            slot[lane] = if mask >> lane & 1 != 0 { value[lane] } else { slot[lane] };
+        }
+    }
+}
+
+/// The lanes of a mask.
+pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+    let mut left = mask;
+    std::iter::from_fn(move || {
+        if left == 0 {
+            return None;
+        }
+        let lane = left.trailing_zeros() as usize;
+        left &= left - 1;
+        Some(lane)
+    })
+}

@@ -1,0 +1,20 @@
+//! Runs PTX on the CPU.
+//!
+//! The text of a PTX module is parsed and decoded once ([`Module::load`]); an instruction, modifier or operand that
+//! this crate does not know is an error there that names it and its line. A kernel then runs on an [`Emulator`]:
+//! 32 lanes of a warp in lock-step, diverging and reconverging, the warps of a cluster in a fixed order, clusters in
+//! parallel over the cores.
+
+mod decode;
+mod emulator;
+mod error;
+mod exec;
+mod memory;
+mod program;
+mod ptx;
+mod tensor;
+
+pub use emulator::{Emulator, Kernel, Launch, Module};
+pub use error::{Fault, LoadError, MemoryError};
+pub use exec::Counters;
+pub use tensor::map::{DataType, Fill, MapError, Swizzle, TensorMap};

@@ -1,0 +1,241 @@
+//! Global memory: allocations that kernels and the host share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use super::GLOBAL_START;
+
+/// Allocations begin at multiples of this, and are at least as far apart.
+const ALIGN: u64 = 256;
+
+/// Memory that one call allocated.
+///
+/// In words that are accessed atomically, without order: kernels that race see some value, as on a GPU, and CTAs on
+/// several cores need no lock.
+#[derive(Debug)]
+struct Allocation {
+    start: u64,
+    bytes: u64,
+    words: Box<[AtomicU32]>,
+    /// Held by atomic operations of other than 4 bytes.
+    wide: Mutex<()>,
+}
+
+impl Allocation {
+    fn end(&self) -> u64 {
+        self.start + self.bytes
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) {
+        let at = (at - self.start) as usize;
+        if at.is_multiple_of(4) && into.len().is_multiple_of(4) {
+            let words = &self.words[at / 4..][..into.len() / 4];
+            for (bytes, word) in into.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+                *bytes = word.load(Relaxed).to_le_bytes();
+            }
+            return;
+        }
+        for (i, byte) in into.iter_mut().enumerate() {
+            *byte = self.words[(at + i) / 4].load(Relaxed).to_le_bytes()[(at + i) % 4];
+        }
+    }
+
+    fn write(&self, at: u64, from: &[u8]) {
+        let at = (at - self.start) as usize;
+        if at.is_multiple_of(4) && from.len().is_multiple_of(4) {
+            let words = &self.words[at / 4..][..from.len() / 4];
+            for (bytes, word) in from.as_chunks::<4>().0.iter().zip(words) {
+                word.store(u32::from_le_bytes(*bytes), Relaxed);
+            }
+            return;
+        }
+        // Parts of words, at most a word at a time: the neighbours' bytes stay.
+        let mut i = 0;
+        while i < from.len() {
+            let first = (at + i) % 4;
+            let count = (4 - first).min(from.len() - i);
+            let (mut mask, mut value) = ([0; 4], [0; 4]);
+            mask[first..first + count].fill(0xff);
+            value[first..first + count].copy_from_slice(&from[i..i + count]);
+            let (mask, value) = (u32::from_le_bytes(mask), u32::from_le_bytes(value));
+            let word = &self.words[(at + i) / 4];
+            // Never `None`, so never an error.
+            let _ = word.fetch_update(Relaxed, Relaxed, |old| Some(old & !mask | value));
+            i += count;
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    live: BTreeMap<u64, Arc<Allocation>>,
+    /// Ranges that were allocated once: addresses are not given out again.
+    freed: Arc<Vec<(u64, u64)>>,
+    next: u64,
+    used: u64,
+}
+
+/// Global memory.
+#[derive(Debug, Default)]
+pub(crate) struct Global {
+    table: RwLock<Table>,
+}
+
+impl Global {
+    /// Allocates memory; what is in it at first is nobody's business, so it is a pattern that shows.
+    pub(crate) fn allocate(&self, bytes: u64) -> u64 {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let start = table.next.max(GLOBAL_START);
+        table.next = (start + bytes + ALIGN).next_multiple_of(ALIGN);
+        table.used += bytes;
+        let words = (0..bytes.div_ceil(4)).map(|_| AtomicU32::new(0xcdcd_cdcd)).collect();
+        table.live.insert(start, Arc::new(Allocation { start, bytes, words, wide: Mutex::new(()) }));
+        start
+    }
+
+    /// Frees an allocation; `false` if none begins there.
+    pub(crate) fn free(&self, start: u64) -> bool {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(allocation) = table.live.remove(&start) else { return false };
+        table.used -= allocation.bytes;
+        Arc::make_mut(&mut table.freed).push((start, allocation.end()));
+        true
+    }
+
+    /// Bytes that are allocated.
+    pub(crate) fn used(&self) -> u64 {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).used
+    }
+
+    /// The allocations of this moment.
+    pub(crate) fn view(&self) -> View {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        View { live: table.live.values().cloned().collect(), freed: Arc::clone(&table.freed), last: 0 }
+    }
+}
+
+/// The allocations that were there when a launch began. Remembers the last one that was accessed.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    live: Vec<Arc<Allocation>>,
+    freed: Arc<Vec<(u64, u64)>>,
+    last: usize,
+}
+
+impl View {
+    /// The allocation that has all of these bytes.
+    #[inline]
+    fn find(&mut self, at: u64, bytes: u64) -> Result<&Allocation, String> {
+        let inside =
+            |a: &Allocation| a.start <= at && at.checked_add(bytes).is_some_and(|end| end <= a.end());
+        if !self.live.get(self.last).is_some_and(|a| inside(a)) {
+            let after = self.live.partition_point(|a| a.start <= at);
+            match after.checked_sub(1) {
+                Some(before) if inside(&self.live[before]) => self.last = before,
+                _ => return Err(self.outside(at, bytes, after)),
+            }
+        }
+        Ok(&self.live[self.last])
+    }
+
+    #[cold]
+    fn outside(&self, at: u64, bytes: u64, after: usize) -> String {
+        let what = format!("{bytes} bytes of global memory at {at:#x}");
+        if let Some(&(start, end)) = self.freed.iter().find(|&&(start, end)| start <= at && at < end) {
+            return format!("{what}: freed memory ({start:#x} to {end:#x})");
+        }
+        let near = after.checked_sub(1).map(|before| &self.live[before]);
+        match near {
+            Some(a) if at < a.end() + (1 << 20) => {
+                format!("{what}: out of bounds; the nearest allocation is {:#x} to {:#x}", a.start, a.end())
+            }
+            _ => format!("{what}: not allocated"),
+        }
+    }
+
+    /// The end of the allocation that has the address.
+    pub(crate) fn end_of(&mut self, at: u64) -> Option<u64> {
+        self.find(at, 1).ok().map(Allocation::end)
+    }
+
+    #[inline]
+    pub(crate) fn read(&mut self, at: u64, into: &mut [u8]) -> Result<(), String> {
+        self.find(at, into.len() as u64)?.read(at, into);
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn write(&mut self, at: u64, from: &[u8]) -> Result<(), String> {
+        self.find(at, from.len() as u64)?.write(at, from);
+        Ok(())
+    }
+
+    /// Changes bytes while no other thread does so by this method.
+    pub(crate) fn update(
+        &mut self,
+        at: u64,
+        len: usize,
+        change: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), String> {
+        let allocation = self.find(at, len as u64)?;
+        let _held = allocation.wide.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = vec![0; len];
+        allocation.read(at, &mut bytes);
+        change(&mut bytes);
+        allocation.write(at, &bytes);
+        Ok(())
+    }
+
+    /// Replaces 4 bytes, and gives what was there.
+    pub(crate) fn update32(&mut self, at: u64, f: impl Fn(u32) -> u32) -> Result<u32, String> {
+        let allocation = self.find(at, 4)?;
+        let word = &allocation.words[((at - allocation.start) / 4) as usize];
+        Ok(word.fetch_update(Relaxed, Relaxed, |old| Some(f(old))).unwrap_or_else(|old| old))
+    }
+
+    /// Replaces 8 bytes, and gives what was there.
+    pub(crate) fn update64(&mut self, at: u64, f: impl Fn(u64) -> u64) -> Result<u64, String> {
+        let allocation = self.find(at, 8)?;
+        let _held = allocation.wide.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = [0; 8];
+        allocation.read(at, &mut bytes);
+        let old = u64::from_le_bytes(bytes);
+        allocation.write(at, &f(old).to_le_bytes());
+        Ok(old)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_keep_their_neighbours() {
+        let global = Global::default();
+        let at = global.allocate(10);
+        let mut view = global.view();
+        view.write(at, &[0; 10]).unwrap();
+        view.write(at + 3, &[1, 2, 3, 4, 5]).unwrap();
+        view.write(at + 8, &[9, 9]).unwrap();
+        let mut all = [0; 10];
+        view.read(at, &mut all).unwrap();
+        assert_eq!(all, [0, 0, 0, 1, 2, 3, 4, 5, 9, 9]);
+        assert_eq!(view.update64(at, |old| old + 1).unwrap(), u64::from_le_bytes([0, 0, 0, 1, 2, 3, 4, 5]));
+        assert_eq!(view.update32(at, |_| 7).unwrap(), 0x0100_0001);
+    }
+
+    #[test]
+    fn what_is_not_allocated_is_named() {
+        let global = Global::default();
+        let (a, b) = (global.allocate(100), global.allocate(8));
+        assert!(global.free(b) && !global.free(b));
+        assert_eq!(global.used(), 100);
+        let mut view = global.view();
+        let error = |view: &mut View, at| view.read(at, &mut [0; 4]).unwrap_err();
+        assert!(error(&mut view, a + 97).contains("out of bounds"), "{}", error(&mut view, a + 97));
+        assert!(error(&mut view, b).contains("freed"));
+        assert!(error(&mut view, 8).contains("not allocated"));
+        assert!(error(&mut view, u64::MAX).contains("not allocated"));
+    }
+}

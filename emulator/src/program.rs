@@ -1,0 +1,487 @@
+//! A decoded kernel: instructions whose names are resolved to registers, targets and functions.
+
+use std::sync::Arc;
+
+use crate::ptx::Space;
+use crate::tensor::element::Accumulator;
+use crate::tensor::map::DataType;
+use crate::tensor::mma::Mma;
+use crate::tensor::reduce::Reduction;
+use crate::tensor::wgmma::Wgmma;
+
+/// Lanes of a warp.
+pub(crate) const LANES: usize = 32;
+/// A register of up to 32 bits, by lane.
+pub(crate) type L32 = [u32; LANES];
+/// A register of 64 bits, by lane.
+pub(crate) type L64 = [u64; LANES];
+
+/// A function of one register, of two and of three, for all lanes at once.
+pub(crate) type F1<D, A> = fn(&[A; LANES], &mut [D; LANES]);
+pub(crate) type F2<D, A, B> = fn(&[A; LANES], &[B; LANES], &mut [D; LANES]);
+pub(crate) type F3<D, A, B, C> = fn(&[A; LANES], &[B; LANES], &[C; LANES], &mut [D; LANES]);
+/// A comparison: one bit a lane.
+pub(crate) type Compare<A> = fn(&[A; LANES], &[A; LANES]) -> u32;
+
+/// The index of a 32-bit register in a warp's file. Constants and special registers have one each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct R(pub(crate) u32);
+/// The index of a 64-bit register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct D(pub(crate) u32);
+/// The index of a predicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct P(pub(crate) u32);
+
+/// A predicate or its negation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Condition {
+    pub(crate) predicate: P,
+    pub(crate) negated: bool,
+}
+
+/// A kernel, decoded.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) name: String,
+    /// The module's text, for messages.
+    pub(crate) text: Arc<str>,
+    pub(crate) code: Vec<Coded>,
+    /// Registers of each file, constants included.
+    pub(crate) registers: [u32; 3],
+    pub(crate) constants32: Vec<(R, u32)>,
+    pub(crate) constants64: Vec<(D, u64)>,
+    pub(crate) specials: Vec<(Special, R)>,
+    /// Bytes of the parameter block.
+    pub(crate) parameters: u32,
+    /// Bytes of static shared memory.
+    pub(crate) shared: u32,
+    /// Bytes of local memory of a thread.
+    pub(crate) local: u32,
+    pub(crate) threads: Option<([u32; 3], bool)>,
+    pub(crate) cluster: Option<[u32; 3]>,
+}
+
+impl Program {
+    /// A line of the text, from 1.
+    pub(crate) fn line(&self, line: u32) -> &str {
+        self.text.lines().nth(line.saturating_sub(1) as usize).unwrap_or("").trim()
+    }
+}
+
+/// An instruction with its guard.
+#[derive(Debug)]
+pub(crate) struct Coded {
+    pub(crate) line: u32,
+    pub(crate) guard: Option<Condition>,
+    pub(crate) op: Op,
+}
+
+/// Special registers whose value a warp knows when it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Special {
+    Tid(usize),
+    Ntid(usize),
+    Ctaid(usize),
+    Nctaid(usize),
+    Lane,
+    LaneMask(Order),
+    Warp,
+    Warps,
+    Sm,
+    Sms,
+    DynamicShared,
+    TotalShared,
+    ClusterRank,
+    ClusterSize,
+    ClusterCtaid(usize),
+    ClusterNctaid(usize),
+    Clusterid(usize),
+    Nclusterid(usize),
+    IsExplicitCluster,
+}
+
+/// How the lanes of a mask relate to the lane that reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Equal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Base {
+    None,
+    R(R),
+    D(D),
+}
+
+/// An address: a register plus a constant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    pub(crate) base: Base,
+    pub(crate) offset: i64,
+}
+
+/// Where an instruction says its address lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Window {
+    Generic,
+    In(Space),
+    /// Shared memory of any CTA of the cluster.
+    Cluster,
+}
+
+/// A register that a load fills.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Destination {
+    /// Of so many bits.
+    R(R, u32),
+    D(D),
+    Sink,
+}
+
+/// A register that a store reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source {
+    R(R),
+    D(D),
+}
+
+/// Which operation an atomic does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtomicOp {
+    Exchange,
+    CompareAndSwap,
+    And,
+    Or,
+    Xor,
+    AddInteger,
+    AddFloat,
+    MinUnsigned,
+    MaxUnsigned,
+    MinSigned,
+    MaxSigned,
+    Increment,
+    Decrement,
+}
+
+/// How `shfl` finds the lane to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shuffle {
+    Up,
+    Down,
+    Butterfly,
+    Index,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vote {
+    Any,
+    All,
+    Uniform,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PredicateOp {
+    And,
+    Or,
+    Xor,
+}
+
+/// The bytes that a bulk copy moves.
+#[derive(Debug)]
+pub(crate) enum Bulk {
+    /// Contiguous bytes: global and shared address, and how many.
+    Linear { global: Address, shared: Address, bytes: R },
+    /// A box of a tensor map.
+    Tensor { map: Address, coordinates: Box<[R]>, shared: Address },
+}
+
+/// A matrix product of a warpgroup.
+#[derive(Debug)]
+pub(crate) struct WgmmaOp {
+    pub(crate) shape: Wgmma,
+    pub(crate) accumulator: Accumulator,
+    pub(crate) d: Box<[R]>,
+    pub(crate) a: WgmmaA,
+    pub(crate) b: D,
+    /// Where false, the product overwrites the accumulators.
+    pub(crate) scale: Condition,
+}
+
+#[derive(Debug)]
+pub(crate) enum WgmmaA {
+    Shared(D),
+    Registers([R; 4]),
+}
+
+/// What an instruction does.
+#[derive(Debug)]
+pub(crate) enum Op {
+    Move32(R, R),
+    Move64(D, D),
+    MovePredicate(P, Condition),
+    SetPredicate(P, bool),
+    F1_32(F1<u32, u32>, R, R),
+    F1_64(F1<u64, u64>, D, D),
+    F1_32to64(F1<u64, u32>, D, R),
+    F1_64to32(F1<u32, u64>, R, D),
+    F2_32(F2<u32, u32, u32>, R, R, R),
+    F2_64(F2<u64, u64, u64>, D, D, D),
+    F2Wide(F2<u64, u32, u32>, D, R, R),
+    Shift64(F2<u64, u64, u32>, D, D, R),
+    F3_32(F3<u32, u32, u32, u32>, R, [R; 3]),
+    F3_64(F3<u64, u64, u64, u64>, D, [D; 3]),
+    F3Wide(F3<u64, u32, u32, u64>, D, R, R, D),
+    BitField64(F3<u64, u64, u32, u32>, D, D, R, R),
+    Insert32([R; 5]),
+    Lop3 {
+        table: u8,
+        d: R,
+        sources: [R; 3],
+    },
+    Select32(R, R, R, Condition),
+    Select64(D, D, D, Condition),
+    Compare32(Compare<u32>, R, R, Outcome),
+    Compare64(Compare<u64>, D, D, Outcome),
+    /// `set`: all ones or 1.0 where the comparison holds.
+    Set32(Compare<u32>, R, R, R, u32),
+    Predicates(PredicateOp, P, Condition, Condition),
+    /// Joins two halves: low, high.
+    Join64(D, R, R),
+    /// Splits into two halves.
+    Split64(R, R, D),
+    /// Joins two 16-bit registers.
+    Join32(R, R, R),
+    Split32(R, R, R),
+    Join16x4(D, [R; 4]),
+    Split16x4([R; 4], D),
+    /// A counter: cycles, or nanoseconds.
+    Clock32(R),
+    Clock64(D),
+
+    Branch {
+        target: u32,
+    },
+    Exit,
+    Trap,
+    Nop,
+
+    Load {
+        window: Window,
+        bytes: u32,
+        signed: bool,
+        to: Box<[Destination]>,
+        at: Address,
+    },
+    Store {
+        window: Window,
+        bytes: u32,
+        from: Box<[Source]>,
+        at: Address,
+    },
+    Atomic {
+        op: AtomicOp,
+        window: Window,
+        bytes: u32,
+        d: Destination,
+        at: Address,
+        b: Source,
+        c: Option<Source>,
+    },
+    /// An address of a space as a generic one.
+    ToGeneric {
+        space: Space,
+        d: D,
+        a: D,
+    },
+    FromGeneric {
+        space: Space,
+        d: D,
+        a: D,
+    },
+    /// A narrow result of `cvta` or `mapa`.
+    Mapa {
+        d: Destination,
+        a: Source,
+        rank: R,
+        generic: bool,
+    },
+    StoreAsync {
+        bytes: u32,
+        from: Box<[Source]>,
+        at: Address,
+        bar: Address,
+    },
+
+    Shuffle {
+        kind: Shuffle,
+        d: R,
+        valid: Option<P>,
+        a: R,
+        b: R,
+        c: R,
+        members: R,
+    },
+    Vote {
+        kind: Vote,
+        d: P,
+        a: Condition,
+        members: R,
+    },
+    Ballot {
+        d: R,
+        a: Condition,
+        members: R,
+    },
+    Match {
+        d: R,
+        a: R,
+        members: R,
+    },
+    Reduce {
+        op: AtomicOp,
+        d: R,
+        a: R,
+        members: R,
+    },
+    ActiveMask(R),
+    Elect {
+        d: Option<R>,
+        p: P,
+        members: R,
+    },
+    SyncWarp {
+        members: R,
+    },
+
+    /// `bar.sync` or `barrier.sync`; without a count, all threads of the CTA.
+    Barrier {
+        id: R,
+        threads: Option<R>,
+        aligned: bool,
+    },
+    BarrierArrive {
+        id: R,
+        threads: R,
+        aligned: bool,
+    },
+    ClusterArrive,
+    ClusterWait,
+
+    MbarInit {
+        at: Address,
+        window: Window,
+        count: R,
+    },
+    MbarInvalidate {
+        at: Address,
+        window: Window,
+    },
+    MbarExpect {
+        at: Address,
+        window: Window,
+        bytes: R,
+    },
+    MbarComplete {
+        at: Address,
+        window: Window,
+        bytes: R,
+    },
+    MbarArrive {
+        at: Address,
+        window: Window,
+        count: Option<R>,
+        expect: Option<R>,
+        state: Option<D>,
+        drop: bool,
+    },
+    MbarTestParity {
+        at: Address,
+        window: Window,
+        d: P,
+        parity: R,
+        suspend: bool,
+    },
+    MbarTestState {
+        at: Address,
+        window: Window,
+        d: P,
+        state: D,
+        suspend: bool,
+    },
+    MbarPendingCount {
+        d: R,
+        state: D,
+    },
+
+    CopyAsync {
+        to: Address,
+        from: Address,
+        bytes: u32,
+        source_bytes: Option<R>,
+        ignore: Option<Condition>,
+    },
+    CopyAsyncArrive {
+        at: Address,
+        window: Window,
+        counted: bool,
+    },
+
+    BulkLoad {
+        copy: Bulk,
+        bar: Address,
+        multicast: Option<R>,
+    },
+    BulkStore(Bulk),
+    BulkReduce {
+        copy: Bulk,
+        op: Reduction,
+        data: Option<DataType>,
+    },
+    /// Shared memory to that of another CTA.
+    BulkShared {
+        to: Address,
+        from: Address,
+        bytes: R,
+        bar: Address,
+    },
+
+    Ldmatrix {
+        to: Box<[R]>,
+        trans: bool,
+        at: Address,
+    },
+    Stmatrix {
+        from: Box<[R]>,
+        trans: bool,
+        at: Address,
+    },
+    Mma(Box<MmaOp>),
+    Wgmma(Box<WgmmaOp>),
+    /// Nothing, but all lanes of the warp must be there.
+    WholeWarp,
+}
+
+/// A matrix product of a warp.
+#[derive(Debug)]
+pub(crate) struct MmaOp {
+    pub(crate) shape: Mma,
+    pub(crate) accumulator: Accumulator,
+    pub(crate) d: Box<[R]>,
+    pub(crate) a: Box<[R]>,
+    pub(crate) b: Box<[R]>,
+    pub(crate) c: Box<[R]>,
+}
+
+/// Where a comparison's result goes, and what it is combined with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) p: P,
+    /// `p|q`: q is the result of the negated comparison.
+    pub(crate) q: Option<P>,
+    pub(crate) combine: Option<(PredicateOp, Condition)>,
+}

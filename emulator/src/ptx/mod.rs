@@ -1,0 +1,12 @@
+//! PTX text as a tree: modules, entries and statements, names not resolved yet.
+//!
+//! PTX ISA, "Syntax" and "State Spaces, Types, and Variables".
+
+mod ast;
+mod lexer;
+mod parser;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use ast::{Entry, Instruction, Module, Operand, Space, Statement, Variable};
+pub(crate) use parser::parse;
