@@ -64,28 +64,31 @@ impl Element {
         }
     }
 
-    /// The elements of a 32-bit register or word, the lowest first, all exact in f32; the rest of the array is zero.
-    pub(crate) fn unpack(self, word: u32) -> [f32; 8] {
-        let bytes = word.to_le_bytes();
-        let mut out = [0.0; 8];
+    /// The elements of 32-bit registers or words, the lowest first, all exact in f32 (a NaN is some NaN); as many as `values` takes.
+    pub(crate) fn unpack(self, words: &[u32], values: &mut [f32]) {
         match self {
-            Element::F16 => {
-                out[0] = float::f16_to_f32(word as u16);
-                out[1] = float::f16_to_f32((word >> 16) as u16);
+            Element::F16 => each(words, values, |word| [word as u16, (word >> 16) as u16].map(float::widen)),
+            Element::Bf16 => each(words, values, |word| [word << 16, word & 0xffff_0000].map(f32::from_bits)),
+            Element::Tf32 => each(words, values, |word| [f32::from_bits(word & 0xffff_e000)]),
+            Element::E4m3 => each(words, values, |word| word.to_le_bytes().map(float::e4m3_to_f32)),
+            Element::E5m2 => each(words, values, |word| word.to_le_bytes().map(float::e5m2_to_f32)),
+            Element::S8 => each(words, values, |word| word.to_le_bytes().map(|byte| f32::from(byte as i8))),
+            Element::U8 => each(words, values, |word| word.to_le_bytes().map(f32::from)),
+            Element::S4 => {
+                each(words, values, |word| NIBBLES.map(|shift| ((word << (28 - shift)) as i32 >> 28) as f32))
             }
-            Element::Bf16 => {
-                out[0] = f32::from_bits(word << 16);
-                out[1] = f32::from_bits(word & 0xffff_0000);
-            }
-            Element::Tf32 => out[0] = f32::from_bits(word & 0xffff_e000),
-            Element::E4m3 => (0..4).for_each(|i| out[i] = float::e4m3_to_f32(bytes[i])),
-            Element::E5m2 => (0..4).for_each(|i| out[i] = float::e5m2_to_f32(bytes[i])),
-            Element::S8 => (0..4).for_each(|i| out[i] = f32::from(bytes[i] as i8)),
-            Element::U8 => (0..4).for_each(|i| out[i] = f32::from(bytes[i])),
-            Element::S4 => (0..8).for_each(|i| out[i] = ((word << (28 - 4 * i)) as i32 >> 28) as f32),
-            Element::U4 => (0..8).for_each(|i| out[i] = (word >> (4 * i) & 15) as f32),
+            Element::U4 => each(words, values, |word| NIBBLES.map(|shift| (word >> shift & 15) as f32)),
         }
-        out
+    }
+}
+
+/// Where the nibbles of a word are.
+const NIBBLES: [u32; 8] = [0, 4, 8, 12, 16, 20, 24, 28];
+
+/// Puts the `N` elements of each word.
+fn each<const N: usize>(words: &[u32], values: &mut [f32], elements: impl Fn(u32) -> [f32; N]) {
+    for (word, values) in words.iter().zip(values.as_chunks_mut().0) {
+        *values = elements(*word);
     }
 }
 

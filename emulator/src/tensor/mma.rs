@@ -54,8 +54,8 @@ impl Mma {
     /// Takes both operands out of their registers.
     pub(crate) fn gather(&self, a: &[Register], b: &[Register], into: &mut Product) {
         into.reset(16, 8, self.k as usize);
-        into.set_a_registers(0, self.a, a, false);
-        into.set_b_registers(self.b, b);
+        into.put_a_registers(0, self.a, a, false);
+        into.put_b_registers(self.b, b);
     }
 }
 

@@ -37,24 +37,44 @@ impl Product {
         self.b.resize(columns / COLUMNS * depth, [0.0; COLUMNS]);
     }
 
-    /// Puts element (`row`, `k`) of A.
+    /// Puts elements of row `row` of A, from column `k` on.
     #[inline]
-    pub(crate) fn set_a(&mut self, row: usize, k: usize, value: f32) {
-        self.a[row / ROWS * self.depth + k][row % ROWS] = [value; COLUMNS];
+    pub(crate) fn put_a(&mut self, row: usize, k: usize, values: &[f32]) {
+        let columns = &mut self.a[row / ROWS * self.depth + k..][..values.len()];
+        for (column, value) in columns.iter_mut().zip(values) {
+            column[row % ROWS] = [*value; COLUMNS];
+        }
     }
 
-    /// Puts element (`k`, `column`) of B.
+    /// Puts eight elements of column `k` of A, from row `row` on, a multiple of eight.
     #[inline]
-    pub(crate) fn set_b(&mut self, k: usize, column: usize, value: f32) {
+    pub(crate) fn put_a_column(&mut self, row: usize, k: usize, values: &[f32; 8]) {
+        self.a[row / ROWS * self.depth + k] = values.map(|value| [value; COLUMNS]);
+    }
+
+    /// Puts elements of column `column` of B, from row `k` on.
+    #[inline]
+    pub(crate) fn put_b(&mut self, k: usize, column: usize, values: &[f32]) {
         let register = column / 8 * 2 + column % 2;
-        self.b[register * self.depth + k][column % 8 / 2] = value;
+        let rows = &mut self.b[register * self.depth + k..][..values.len()];
+        for (row, value) in rows.iter_mut().zip(values) {
+            row[column % 8 / 2] = *value;
+        }
+    }
+
+    /// Puts eight elements of row `k` of B, from column `column` on, a multiple of eight.
+    #[inline]
+    pub(crate) fn put_b_row(&mut self, k: usize, column: usize, values: &[f32; 8]) {
+        let register = column / 8 * 2;
+        self.b[register * self.depth + k] = std::array::from_fn(|i| values[2 * i]);
+        self.b[(register + 1) * self.depth + k] = std::array::from_fn(|i| values[2 * i + 1]);
     }
 
     /// Puts the A of one warp, whose first row is `row`, from registers.
     ///
     /// PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and so on, "Register Fragments and Shared Memory
     /// Matrix Layouts": they all follow one rule.
-    pub(crate) fn set_a_registers(
+    pub(crate) fn put_a_registers(
         &mut self,
         row: usize,
         element: Element,
@@ -63,23 +83,22 @@ impl Product {
     ) {
         let per = element.per_register();
         for (i, register) in registers.iter().enumerate() {
-            for (lane, word) in register.iter().enumerate() {
-                let (row, k) = (row + lane / 4 + i % 2 * 8, (i / 2 * 4 + lane % 4) * per);
-                for (e, value) in element.unpack(*word)[..per].iter().enumerate() {
-                    self.set_a(row, k + e, if negate { -value } else { *value });
-                }
+            let values = values(element, register, negate);
+            for k in 0..4 * per {
+                let column = std::array::from_fn(|row| values[row * 4 * per + k]);
+                self.put_a_column(row + i % 2 * 8, i / 2 * 4 * per + k, &column);
             }
         }
     }
 
     /// Puts a B of 8 columns from registers.
-    pub(crate) fn set_b_registers(&mut self, element: Element, registers: &[Register]) {
+    pub(crate) fn put_b_registers(&mut self, element: Element, registers: &[Register]) {
         let per = element.per_register();
         for (i, register) in registers.iter().enumerate() {
-            for (lane, word) in register.iter().enumerate() {
-                for (e, value) in element.unpack(*word)[..per].iter().enumerate() {
-                    self.set_b((i * 4 + lane % 4) * per + e, lane / 4, *value);
-                }
+            let values = values(element, register, false);
+            for k in 0..4 * per {
+                let row = std::array::from_fn(|column| values[column * 4 * per + k]);
+                self.put_b_row(i * 4 * per + k, 0, &row);
             }
         }
     }
@@ -137,4 +156,14 @@ impl Product {
         }
         sums
     }
+}
+
+/// The elements of a register, lane after lane: four lanes hold a row of A or a column of B.
+fn values(element: Element, register: &Register, negate: bool) -> [f32; 32 * 8] {
+    let mut values = [0.0; 32 * 8];
+    element.unpack(register, &mut values);
+    if negate {
+        values = values.map(|value| -value);
+    }
+    values
 }

@@ -178,13 +178,18 @@ static E5M2: [f32; 256] = table(Format::E5M2);
 /// `cvt.f32.f16`.
 #[inline]
 pub(crate) fn f16_to_f32(bits: u16) -> f32 {
+    let value = widen(bits);
+    if value.is_nan() { f32::from_bits(NAN) } else { value }
+}
+
+/// An f16 as f32; a NaN is some NaN. In a form that vectorises.
+#[inline]
+pub(crate) fn widen(bits: u16) -> f32 {
     // As if the exponents had the same bias, which multiplying makes up for; exact, for subnormal numbers too.
     let magnitude = u32::from(bits & 0x7fff);
-    let scaled = (f32::from_bits(magnitude << 13) * f32::from_bits(0x7780_0000)).to_bits();
-    let special = if magnitude == 0x7c00 { 0x7f80_0000 } else { NAN };
-    let sign = u32::from(bits & 0x8000) << 16;
-    let sign = if magnitude > 0x7c00 { 0 } else { sign };
-    f32::from_bits(sign | if magnitude >= 0x7c00 { special } else { scaled })
+    let scaled = f32::from_bits(magnitude << 13) * f32::from_bits((127 + 112) << 23);
+    let infinite = u32::from(magnitude >= 0x7c00).wrapping_neg() & 0x7f80_0000;
+    f32::from_bits(scaled.to_bits() | infinite | u32::from(bits & 0x8000) << 16)
 }
 
 /// `cvt.f32.bf16`.
@@ -208,13 +213,29 @@ pub(crate) fn e5m2_to_f32(bits: u8) -> f32 {
 /// `cvt.f16.f32`.
 #[inline]
 pub(crate) fn f32_to_f16(x: f32, rounding: Rounding) -> u16 {
-    Format::F16.encode(f64::from(x), rounding, false) as u16
+    if rounding != Rounding::Nearest {
+        return Format::F16.encode(f64::from(x), rounding, false) as u16;
+    }
+    let magnitude = x.to_bits() & 0x7fff_ffff;
+    let rounded = match magnitude {
+        // 2^-14 and up to 2^16: half a unit is added, less a bit for even ones. The carry may reach infinity.
+        0x3880_0000..0x4780_0000 => (magnitude - (112 << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13,
+        // The unit in the last place of a half is the smallest f16: the sum rounds as it should.
+        0..0x3880_0000 => (f32::from_bits(magnitude) + 0.5).to_bits() - 0.5f32.to_bits(),
+        0x4780_0000..=0x7f80_0000 => 0x7c00,
+        _ => return Format::F16.nan() as u16,
+    };
+    (rounded | x.to_bits() >> 16 & 0x8000) as u16
 }
 
 /// `cvt.bf16.f32`.
 #[inline]
 pub(crate) fn f32_to_bf16(x: f32, rounding: Rounding) -> u16 {
-    Format::BF16.encode(f64::from(x), rounding, false) as u16
+    if rounding != Rounding::Nearest {
+        return Format::BF16.encode(f64::from(x), rounding, false) as u16;
+    }
+    let bits = x.to_bits();
+    if x.is_nan() { Format::BF16.nan() as u16 } else { ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16 }
 }
 
 /// `cvt.tf32.f32`: the bits of a register, of which the 13 low ones are zero but in a NaN.

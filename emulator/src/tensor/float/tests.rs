@@ -145,6 +145,27 @@ fn f32_values_agree_with_half() {
 }
 
 #[test]
+fn the_short_cuts_round_like_the_format() {
+    for bits in 0..=u16::MAX {
+        for (format, value, short) in [
+            (Format::F16, f16_to_f32(bits), f32_to_f16 as fn(f32, Rounding) -> u16),
+            (Format::BF16, bf16_to_f32(bits), f32_to_bf16),
+        ] {
+            // The gap after the number, its middle and their neighbours.
+            let next = format.decode((u32::from(bits) + 1) & 0xffff);
+            let middle = ((f64::from(value) + f64::from(next)) / 2.0) as f32;
+            for x in [value, value.next_up(), middle.next_down(), middle, middle.next_up(), next.next_down()]
+            {
+                for rounding in ROUNDINGS {
+                    let expected = format.encode(f64::from(x), rounding, false);
+                    assert_eq!(u32::from(short(x, rounding)), expected, "{x:e} {rounding:?} {format:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn eight_bit_values_are_those_of_their_definition() {
     for bits in 0..=u8::MAX {
         let sign = if bits & 0x80 != 0 { -1.0 } else { 1.0 };

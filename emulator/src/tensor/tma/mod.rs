@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use super::Memory;
 use super::map::{Fill, MAX_RANK, TensorMap};
 use super::reduce::Combine;
@@ -28,6 +30,21 @@ pub(crate) enum TmaFault<G, S> {
     Misaligned(u32),
     /// The instruction has so many coordinates, the map so many dimensions.
     Rank { coordinates: usize, map: usize },
+}
+
+impl<G: fmt::Display, S: fmt::Display> fmt::Display for TmaFault<G, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TmaFault::Global(fault) => fault.fmt(f),
+            TmaFault::Shared(fault) => fault.fmt(f),
+            TmaFault::Misaligned(address) => {
+                write!(f, "a box at shared address {address:#x}, which is not a multiple of {ALIGNMENT}")
+            }
+            TmaFault::Rank { coordinates, map } => {
+                write!(f, "{coordinates} coordinates for a tensor map of {map} dimensions")
+            }
+        }
+    }
 }
 
 /// One line of a box.

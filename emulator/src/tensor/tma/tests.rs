@@ -211,6 +211,19 @@ fn faults() {
     assert_eq!(at(&[0, 0], 0, &mut global, &mut shared), Err(TmaFault::Rank { coordinates: 2, map: 3 }));
     assert_eq!(at(&[0, 0, 0], 64, &mut global, &mut shared), Err(TmaFault::Misaligned(64)));
     assert_eq!(at(&[0, 0, 0], 0, &mut global, &mut shared), Err(TmaFault::Shared(128)));
+    let texts = [
+        TmaFault::Misaligned(64),
+        TmaFault::Shared("below"),
+        TmaFault::<&str, _>::Rank { coordinates: 2, map: 3 },
+    ];
+    assert_eq!(
+        texts.map(|fault| fault.to_string()),
+        [
+            "a box at shared address 0x40, which is not a multiple of 128",
+            "below",
+            "2 coordinates for a tensor map of 3 dimensions"
+        ]
+    );
     global.bytes.truncate(40);
     assert_eq!(at(&[0, 0, 0], 0, &mut global, &mut shared), Err(TmaFault::Global(BASE + 32)));
 }

@@ -10,7 +10,7 @@ mod tests;
 use super::element::{Accumulator, Element, Family};
 use super::product::Product;
 use super::{Memory, Register};
-use descriptor::{Descriptor, PIECE, Piece};
+use descriptor::{Descriptor, PIECE};
 
 /// Rows of A and D.
 const ROWS: usize = 64;
@@ -89,17 +89,23 @@ impl Wgmma {
         match a {
             OperandA::Registers(warps) => {
                 for (warp, registers) in warps.iter().enumerate() {
-                    into.set_a_registers(warp * 16, self.a, registers, self.negate_a);
+                    into.put_a_registers(warp * 16, self.a, registers, self.negate_a);
                 }
             }
             OperandA::Shared(bits) => {
                 let matrix =
                     Matrix { bits, element: self.a, transposed: self.trans_a, negate: self.negate_a };
-                matrix.read(ROWS, shared, |outer, k, value| into.set_a(outer, k, value))?;
+                matrix.read(ROWS, shared, |Place { outer, k }, values| match values.try_into() {
+                    Ok(values) if self.trans_a => into.put_a_column(outer, k, values),
+                    _ => into.put_a(outer, k, values),
+                })?;
             }
         }
         let matrix = Matrix { bits: b, element: self.b, transposed: self.trans_b, negate: self.negate_b };
-        matrix.read(self.n as usize, shared, |outer, k, value| into.set_b(k, outer, value))
+        matrix.read(self.n as usize, shared, |Place { outer, k }, values| match values.try_into() {
+            Ok(values) if self.trans_b => into.put_b_row(k, outer, values),
+            _ => into.put_b(k, outer, values),
+        })
     }
 
     /// The shared-memory addresses of all 16-byte pieces that the operand reads, `extent` along M or N. Each eight are
@@ -117,27 +123,47 @@ struct Matrix {
     negate: bool,
 }
 
+/// An element's place in an operand.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Along M or N.
+    outer: usize,
+    k: usize,
+}
+
 impl Matrix {
-    /// Calls `put` with each element's place along M or N, its k and its value.
+    /// Calls `put` with the place of each piece's first element and all its values: along K, or along M or N where the
+    /// matrix is transposed.
     fn read<M: Memory<u32>>(
         &self,
         extent: usize,
         shared: &mut M,
-        mut put: impl FnMut(usize, usize, f32),
+        mut put: impl FnMut(Place, &[f32]),
     ) -> Result<(), M::Fault> {
+        /// A core matrix is converted at once.
+        const CORE: usize = 8;
         let Matrix { element, transposed, negate, .. } = *self;
-        let per = element.per_register();
-        for Piece { address, outer, k } in Descriptor::decode(self.bits).pieces(transposed, extent) {
-            let mut bytes = [0; PIECE];
-            shared.read(address, &mut bytes)?;
-            let (outer, k) = if transposed { (outer, k) } else { (outer, k * per * 4) };
-            for (i, word) in bytes.as_chunks().0.iter().enumerate() {
-                let values = element.unpack(u32::from_le_bytes(*word));
-                for (e, value) in values[..per].iter().enumerate() {
-                    let value = if negate { -value } else { *value };
-                    let along = i * per + e;
-                    if transposed { put(outer + along, k, value) } else { put(outer, k + along, value) }
+        let per_piece = PIECE / 4 * element.per_register();
+        let mut pieces = Descriptor::decode(self.bits).pieces(transposed, extent);
+        for _ in 0..extent / CORE * 2 {
+            let mut places = [Place { outer: 0, k: 0 }; CORE];
+            let mut words = [[0; PIECE / 4]; CORE];
+            for ((place, words), piece) in places.iter_mut().zip(&mut words).zip(&mut pieces) {
+                let mut bytes = [0; PIECE];
+                shared.read(piece.address, &mut bytes)?;
+                for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+                    *word = u32::from_le_bytes(*bytes);
                 }
+                *place =
+                    Place { outer: piece.outer, k: if transposed { piece.k } else { piece.k * per_piece } };
+            }
+            let mut values = [0.0; CORE * PIECE];
+            element.unpack(words.as_flattened(), &mut values);
+            if negate {
+                values = values.map(|value| -value);
+            }
+            for (place, values) in places.iter().zip(values.chunks_exact(per_piece)) {
+                put(*place, values);
             }
         }
         Ok(())

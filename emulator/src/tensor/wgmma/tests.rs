@@ -253,9 +253,9 @@ fn a_matrix_inside_a_swizzled_tile() {
     let matrix = Matrix { bits: descriptor, element: Element::F16, transposed: false, negate: false };
     let mut seen = 0;
     matrix
-        .read(16, &mut shared, |outer, k, value| {
-            assert_eq!(value, tile[8 + outer][16 + k], "{outer} {k}");
-            seen += 1;
+        .read(16, &mut shared, |Place { outer, k }, values| {
+            assert_eq!(*values, tile[8 + outer][16 + k..][..8], "{outer} {k}");
+            seen += values.len();
         })
         .expect("inside");
     assert_eq!(seen, 256);
