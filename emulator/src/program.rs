@@ -460,6 +460,10 @@ pub(crate) enum Op {
         trans: bool,
         at: Address,
     },
+    Movmatrix {
+        to: R,
+        from: R,
+    },
     Mma(Box<MmaOp>),
     Wgmma(Box<WgmmaOp>),
     /// Nothing, but all lanes of the warp must be there.

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::lanes::{f1, f2, f3};
 use super::opcode::Opcode;
 use super::types::Type;
-use super::{Result_, float};
+use super::{Result_, float, half};
 use crate::program::{F1, F2, F3, Op};
 use crate::ptx::Operand;
 use crate::tensor::approx;
@@ -52,6 +52,9 @@ macro_rules! f32_with_flags {
 fn two(context: &mut Context, opcode: &mut Opcode<'_>, d: &Operand, a: &Operand, b: &Operand) -> Result_ {
     let name = opcode.name();
     let ty = opcode.ty()?;
+    if half::is_half(ty) {
+        return half::two(context, opcode, ty, d, a, b);
+    }
     match ty {
         Type::F32 => {
             let (ftz, sat, nan) = (opcode.flag("ftz"), opcode.flag("sat"), opcode.flag("NaN"));
@@ -72,6 +75,10 @@ fn two(context: &mut Context, opcode: &mut Opcode<'_>, d: &Operand, a: &Operand,
                 ("div", false) if opcode.flag("approx") => match ftz {
                     false => f2!(|a: f32, b: f32| -> f32 { approx::div(a, b, false) }),
                     true => f2!(|a: f32, b: f32| -> f32 { approx::div(a, b, true) }),
+                },
+                ("div", false) if opcode.flag("full") => match ftz {
+                    false => f2!(|a: f32, b: f32| -> f32 { approx::div_full(a, b, false) }),
+                    true => f2!(|a: f32, b: f32| -> f32 { approx::div_full(a, b, true) }),
                 },
                 _ => return opcode.refuse(ty),
             };
@@ -137,6 +144,9 @@ fn multiply(
     let half = opcode.any(&[("lo", 'l'), ("hi", 'h'), ("wide", 'w')]);
     let ty = opcode.ty()?;
     let signed = ty.is_signed();
+    if half.is_none() && half::is_half(ty) {
+        return half::two(context, opcode, ty, d, a, b);
+    }
     if let (Type::F32, None) = (ty, half) {
         nearest(opcode);
         let (ftz, sat) = (opcode.flag("ftz"), opcode.flag("sat"));
@@ -271,6 +281,9 @@ fn fused(
     if !opcode.flag("rn") {
         return Err("only rounding to nearest (`.rn`) is emulated".into());
     }
+    if half::is_half(ty) {
+        return half::fused(context, opcode, ty, d, [a, b, c]);
+    }
     match ty {
         Type::F32 => {
             let (ftz, sat) = (opcode.flag("ftz"), opcode.flag("sat"));
@@ -313,6 +326,9 @@ fn dot(
 fn one(context: &mut Context, opcode: &mut Opcode<'_>, d: &Operand, a: &Operand) -> Result_ {
     let name = opcode.name();
     let ty = opcode.ty()?;
+    if half::is_half(ty) {
+        return half::one(context, opcode, ty, d, a);
+    }
     let (ftz, approximate) = (opcode.flag("ftz"), opcode.flag("approx"));
     macro_rules! approximation {
         ($f:path) => {

@@ -17,7 +17,18 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
     match opcode.name() {
         "wgmma" => wgmma(context, opcode, operands),
         "mma" => mma(context, opcode, operands),
+        "movmatrix" => transpose(context, opcode, operands),
         _ => rows(context, opcode, operands),
+    }
+}
+
+fn transpose(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
+    together(opcode)?;
+    match (opcode.flag("m8n8") && opcode.flag("trans"), opcode.ty()?, operands) {
+        (true, Type::B(16), [to, from]) => {
+            Ok(Op::Movmatrix { to: context.to_r(to, 32)?, from: context.r(from, 32)? })
+        }
+        (_, ty, _) => opcode.refuse(ty),
     }
 }
 

@@ -10,6 +10,7 @@ mod context;
 mod convert;
 mod copy;
 mod float;
+mod half;
 mod lanes;
 mod logic;
 mod matrix;
@@ -206,7 +207,7 @@ fn family(name: &str) -> Option<Family> {
         | "trap" | "brkpt" | "nanosleep" | "pmevent" => synchronise::decode,
         "mbarrier" => mbarrier::decode,
         "cp" => copy::decode,
-        "ldmatrix" | "stmatrix" | "mma" | "wgmma" => matrix::decode,
+        "ldmatrix" | "stmatrix" | "movmatrix" | "mma" | "wgmma" => matrix::decode,
         _ => return None,
     })
 }

@@ -4,7 +4,7 @@ use super::env::{Env, lane_address};
 use super::step::{Active, Next, together};
 use super::warp::Warp;
 use crate::program::{L32, Op, WgmmaA, WgmmaOp};
-use crate::tensor::matrix::{ldmatrix, stmatrix};
+use crate::tensor::matrix::{ldmatrix, movmatrix, stmatrix};
 use crate::tensor::wgmma::OperandA;
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
@@ -31,6 +31,10 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             }
             stmatrix(&addresses, &values[..from.len()], *trans, &mut env.ctas[warp.cta])?;
             env.events += 1;
+        }
+        Op::Movmatrix { to, from } => {
+            let value = movmatrix(warp.r(*from));
+            warp.put_r(*to, u32::MAX, &value);
         }
         Op::Mma(product) => {
             let (mut a, mut b) = ([[0; 32]; 8], [[0; 32]; 4]);
