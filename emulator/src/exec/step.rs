@@ -205,7 +205,9 @@ fn rare(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<N
             env.events += 1;
             Ok(Next::Advance)
         }
-        Op::Ldmatrix { .. } | Op::Stmatrix { .. } | Op::Movmatrix { .. } | Op::Mma(_) => matrix::step(warp, env, op, active),
+        Op::Ldmatrix { .. } | Op::Stmatrix { .. } | Op::Movmatrix { .. } | Op::Mma(_) => {
+            matrix::step(warp, env, op, active)
+        }
         Op::Wgmma(_) => Ok(match together(warp, active, u32::MAX) {
             Some(wait) => wait,
             None if active.mask != u32::MAX => return Err("wgmma needs all lanes of the warp".into()),
