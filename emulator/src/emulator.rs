@@ -8,8 +8,8 @@ use crate::memory::Global;
 use crate::program::Program;
 use crate::{Fault, LoadError, decode, ptx};
 
-/// Shared memory that a CTA may have, as on sm_90.
-const MAX_SHARED: u32 = 227 * 1024;
+/// Bytes of shared memory that a CTA may have, as on sm_90.
+pub const MAX_SHARED: u32 = 227 * 1024;
 
 /// A PTX module, decoded.
 #[derive(Clone, Debug)]

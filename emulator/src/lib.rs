@@ -14,7 +14,7 @@ mod program;
 mod ptx;
 mod tensor;
 
-pub use emulator::{Emulator, Kernel, Launch, Module};
+pub use emulator::{Emulator, Kernel, Launch, MAX_SHARED, Module};
 pub use error::{Fault, LoadError, MemoryError};
-pub use exec::Counters;
+pub use exec::{Counters, SMS};
 pub use tensor::map::{DataType, Fill, MapError, Swizzle, TensorMap};

@@ -114,6 +114,7 @@ macro_rules! integers {
     };
 }
 
+#[expect(clippy::neg_cmp_op_on_partial_ord, reason = "these hold for NaNs too")]
 fn compare32(ty: Type, (relation, unordered): (Relation, bool), ftz: bool) -> Result<Compare<u32>, String> {
     let bad = || Err(format!("this comparison is not emulated for {ty:?}"));
     if ty == Type::F32 {
@@ -134,6 +135,7 @@ fn compare32(ty: Type, (relation, unordered): (Relation, bool), ftz: bool) -> Re
     })
 }
 
+#[expect(clippy::neg_cmp_op_on_partial_ord, reason = "these hold for NaNs too")]
 fn compare64(ty: Type, (relation, unordered): (Relation, bool)) -> Result<Compare<u64>, String> {
     let bad = || Err(format!("this comparison is not emulated for {ty:?}"));
     Ok(match ty {

@@ -62,6 +62,7 @@ pub(super) struct Context {
 
 type Found<T> = Result<T, String>;
 
+#[expect(clippy::wrong_self_convention, reason = "`to_r` is the register that is written to")]
 impl Context {
     pub(super) fn new() -> Self {
         Self {

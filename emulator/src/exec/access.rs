@@ -3,7 +3,7 @@
 use super::cta::in_cluster;
 use super::env::{Env, lane_address, lane_place};
 use super::warp::{Warp, lanes};
-use crate::memory::{IN_CTA, Place, RANK_SHIFT, SHARED, SHARED_START};
+use crate::memory::{IN_CTA, Place, RANK_SHIFT, SHARED};
 use crate::program::{AtomicOp, Destination, LANES, Op, Source};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
@@ -219,7 +219,6 @@ fn update64(env: &mut Env<'_>, warp: &Warp, place: Place, f: impl Fn(u64) -> u64
         }
         Place::Shared(at) => {
             check_alignment(at.into(), 8, "shared memory")?;
-            debug_assert!(SHARED_START > 0);
             let (cta, at) = in_cluster(at, warp.cta, env.ctas.len())?;
             let bytes = env.ctas[cta].bytes_mut(at, 8)?;
             let mut old = [0; 8];

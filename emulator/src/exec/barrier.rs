@@ -28,7 +28,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
                 cta.arrive(id, threads)?;
                 env.events += 1;
             }
-            Ok(Next::Wait(Wait::Barrier { id, generation }))
+            Ok(Next::Wait(Wait::Barrier { id, threads, generation }))
         }
         Op::BarrierArrive { id, threads, aligned } => {
             if aligned && let Some(wait) = together(warp, active, u32::MAX) {
@@ -62,4 +62,16 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
         }
         _ => unreachable!("no barrier"),
     }
+}
+
+/// Lanes have ended, for which the others of the warp may have been waiting to be counted at a barrier.
+pub(super) fn lanes_ended(warp: &Warp, env: &mut Env<'_>) -> Result<(), String> {
+    let Some(first) = warp.groups.first() else { return Ok(()) };
+    let Wait::Barrier { id, threads, .. } = first.wait else { return Ok(()) };
+    let there = |wait| matches!(wait, Wait::Barrier { id: other, .. } if other == id);
+    if warp.groups.iter().all(|group| there(group.wait)) {
+        env.ctas[warp.cta].arrive(id, threads)?;
+        env.events += 1;
+    }
+    Ok(())
 }

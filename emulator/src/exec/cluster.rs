@@ -3,7 +3,7 @@
 use super::env::Env;
 use super::step::{Active, Next, step};
 use super::warp::{Group, Wait, Warp};
-use super::{Launch, matrix, special};
+use super::{Launch, barrier, matrix, special};
 use crate::Fault;
 use crate::memory::View;
 use crate::program::Op;
@@ -223,7 +223,7 @@ fn next_group(warp: &mut Warp, env: &Env<'_>) -> Option<usize> {
     let barriers = &env.ctas[warp.cta].barriers;
     for group in &mut warp.groups {
         let over = match group.wait {
-            Wait::Barrier { id, generation } => barriers[id as usize].generation > generation,
+            Wait::Barrier { id, generation, .. } => barriers[id as usize].generation > generation,
             Wait::Cluster { generation } => env.cluster_generation > generation,
             _ => false,
         };
@@ -302,6 +302,7 @@ fn one(warp: &mut Warp, env: &mut Env<'_>, g: usize) -> Result<bool, String> {
         Next::Exit if mask == here => {
             warp.groups.swap_remove(g);
             wake(warp);
+            barrier::lanes_ended(warp, env)?;
         }
         Next::Exit => {
             warp.groups[g] = Group { pc: pc + 1, mask: here & !mask, wait: Wait::No };

@@ -23,7 +23,7 @@ use crate::memory::Global;
 use crate::program::Program;
 
 /// SMs of the device that is emulated.
-pub(crate) const SMS: u32 = 4;
+pub const SMS: u32 = 4;
 
 /// A checked launch.
 pub(crate) struct Launch<'l> {

@@ -1,12 +1,9 @@
 //! Special registers: who a thread is.
 
-use super::Launch;
 use super::warp::Warp;
+use super::{Launch, SMS};
 use crate::memory::SHARED_START;
 use crate::program::{LANES, Order, R, Special};
-
-/// SMs of the device that is emulated; CTAs are spread over them by their number.
-const SMS: u32 = super::SMS;
 
 /// Writes the special registers that the program reads.
 pub(super) fn fill(warp: &mut Warp, launch: &Launch<'_>, cta: [u32; 3], rank: u32) {
@@ -30,13 +27,14 @@ pub(super) fn fill(warp: &mut Warp, launch: &Launch<'_>, cta: [u32; 3], rank: u3
                 match order {
                     Order::Equal => own,
                     Order::Less => own - 1,
-                    Order::LessOrEqual => own - 1 | own,
-                    Order::Greater => !(own - 1 | own),
+                    Order::LessOrEqual => (own - 1) | own,
+                    Order::Greater => !((own - 1) | own),
                     Order::GreaterOrEqual => !(own - 1),
                 }
             }),
             Special::Warp => same(warp.index),
             Special::Warps => same(threads.iter().product::<u32>().div_ceil(32)),
+            // CTAs are spread over the SMs by their number.
             Special::Sm => same(number % SMS),
             Special::Sms => same(SMS),
             Special::DynamicShared => same(launch.dynamic_shared),

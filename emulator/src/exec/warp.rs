@@ -8,9 +8,10 @@ pub(super) enum Wait {
     No,
     /// For the other lanes that the instruction is for.
     Lanes,
-    /// For a named barrier, that had completed so many times.
+    /// For a named barrier of so many threads (`None`: all), that had completed so many times.
     Barrier {
         id: u32,
+        threads: Option<u32>,
         generation: u64,
     },
     /// For the cluster's barrier.
