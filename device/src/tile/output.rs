@@ -235,7 +235,9 @@ where
         let chunks = (N / WN) as u32 / columns;
         let buffers = const { buffers(M / WM, N / WN) };
         let staging = staging + unit * buffers * ROWS * LINE;
-        let by_tma = tile.0.of.tma && columns * T::BYTES as u32 == LINE && BOX as u32 == ROWS;
+        // TMA cuts stored lines off at multiples of 16 bytes only: it would overwrite what follows a ragged line.
+        let whole_pieces = (tile.0.of.cols() * T::BYTES as u32).is_multiple_of(16);
+        let by_tma = tile.0.of.tma && whole_pieces && columns * T::BYTES as u32 == LINE && BOX as u32 == ROWS;
         let mut step = 0;
         while step < chunks * (M / WM / 64) as u32 {
             let (block, chunk) = (step / chunks, step % chunks);
