@@ -2,7 +2,7 @@
 //!
 //! - [`random`]: normal data, the same for the same seed.
 //! - [`mod@reference`]: results computed in f64 on the CPU, and the error against them.
-//! - [`guarded`]: output tensors that show whether a kernel stored outside of them.
+//! - [`guarded`]: matrices with poison around them, which shows reads and stores outside.
 //! - [`suite`]: a test program that reports by name what it skipped for want of a GPU.
 //! - [`timing`]: variants compared in one run, in shuffled order.
 //! - [`cublas`]: the peer.

@@ -1,0 +1,85 @@
+//! Batches: strided, interleaved, shared, many.
+
+use tilewright::{Device, bf16, f16};
+use tilewright_support::guarded::Place;
+use tilewright_support::suite::Outcome;
+
+use crate::bias::Bias;
+use crate::case::{Case, Input, Output, c_rows};
+use crate::operand::{LAYOUTS, Operand, Order, packed, padded};
+use crate::reference::Reference;
+
+const BATCH: usize = 5;
+const M: usize = 136;
+const N: usize = 264;
+const K: usize = 72;
+
+/// Rows of all matrices in turn: matrix b's row r is number `r * batch + b`.
+fn interleaved(shape: [usize; 3]) -> Place {
+    let pitch = padded(shape[2]);
+    Place::by_rows(shape, pitch).strided([pitch, shape[0] * pitch, 1])
+}
+
+fn check<T: Input, U: Output>(device: &Device, a: &Operand<T>, b: &Operand<T>, c: Place) -> Outcome {
+    let reference = Reference::new(a.values(), b.values(), c.shape[0], c.shape[1]);
+    Case::<T, U>::new(a, b, &reference, c).check_all(device)
+}
+
+/// Every kernel on batches of every layout.
+pub fn strided(device: &Device) -> Outcome {
+    for [a, b] in LAYOUTS {
+        let a = Operand::<f16>::random(device, 1, a.place([BATCH, M, K], padded))?;
+        let b = Operand::random(device, 2, b.place([BATCH, K, N], padded))?;
+        check::<f16, f16>(device, &a, &b, c_rows([BATCH, M, N]))?;
+        check::<f16, f32>(device, &a, &b, interleaved([BATCH, M, N]))?;
+    }
+    let a = Operand::<bf16>::random(device, 1, interleaved([BATCH, M, K]))?;
+    let b = Operand::random(device, 2, interleaved([BATCH, K, N]))?;
+    check::<bf16, bf16>(device, &a, &b, interleaved([BATCH, M, N]))?;
+    // A batch of one is a batch too.
+    let a = Operand::<f16>::random(device, 1, Order::N.place([1, M, K], padded))?.batched();
+    let b = Operand::random(device, 2, Order::T.place([1, K, N], padded))?.batched();
+    check::<f16, f16>(device, &a, &b, c_rows([1, M, N]))
+}
+
+/// One A or one B for all: without a batch dimension, with one of size 1, with a stride of 0.
+pub fn shared(device: &Device) -> Outcome {
+    let all =
+        |seed, rows, cols| Operand::<f16>::random(device, seed, Order::N.place([BATCH, rows, cols], padded));
+    let once = |seed, rows, cols| -> tilewright::Result<[Operand<f16>; 3]> {
+        let place = Order::N.place([1, rows, cols], padded);
+        let repeated = Order::N.place([BATCH, rows, cols], padded);
+        Ok([
+            Operand::random(device, seed, place)?,
+            Operand::random(device, seed, place)?.batched(),
+            Operand::random(device, seed, repeated.strided([0, repeated.strides[1], 1]))?,
+        ])
+    };
+    let c = c_rows([BATCH, M, N]);
+    let (a, b) = (all(1, M, K)?, all(2, K, N)?);
+    let (one_a, one_b) = (once(3, M, K)?, once(4, K, N)?);
+    for one in &one_a {
+        check::<f16, f16>(device, one, &b, c)?;
+    }
+    for one in &one_b {
+        check::<f16, f16>(device, &a, one, c)?;
+    }
+    check::<f16, f16>(device, &one_a[0], &one_b[1], c)
+}
+
+/// More matrices than the GPU takes at a time, each smaller than a tile; with a bias of each matrix and the old C.
+pub fn many(device: &Device) -> Outcome {
+    let batch = 700;
+    for (pitch, [m, n, k]) in [(padded as fn(usize) -> usize, [24, 40, 56]), (packed, [3, 5, 7])] {
+        let a = Operand::<bf16>::random(device, 1, Order::N.place([batch, m, k], pitch))?;
+        let b = Operand::random(device, 2, Order::T.place([batch, k, n], pitch))?;
+        let reference = Reference::new(a.values(), b.values(), batch, m);
+        for shape in [&[batch, 1, n][..], &[batch, m, 1], &[batch, 1, 1], &[m, n]] {
+            let bias = Bias::new(device, shape, 1)?;
+            let c = Order::N.place([batch, m, n], pitch);
+            let case = Case::<bf16, bf16>::new(&a, &b, &reference, c);
+            Case { alpha: 0.25, beta: -1.5, bias: Some(&bias), ..case }.check_all(device)?;
+        }
+    }
+    Ok(())
+}

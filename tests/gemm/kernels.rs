@@ -1,0 +1,152 @@
+//! Every compiled kernel, forced by its name: all element types, activations and operand orders, on both architectures.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use tilewright::Device;
+use tilewright::ops::kernels;
+use tilewright_support::suite::Outcome;
+
+use crate::bias::Bias;
+use crate::case::{Case, Input, Output, c_rows};
+use crate::exact::Exact;
+use crate::kinds::{Visitor, each};
+use crate::operand::{LAYOUTS, Operand, Order, padded};
+use crate::reference::Reference;
+
+/// The GEMM kernels that the device runs.
+fn runnable(device: &Device) -> BTreeSet<&'static str> {
+    let fits = |bytes| bytes <= device.shared_memory_per_cta();
+    let entries = kernels().entries().iter().filter(|e| device.runs(e.arch) && fits(e.shared_bytes));
+    entries.map(|e| e.name).filter(|name| name.starts_with("gemm_")).collect()
+}
+
+/// A problem of one kind, with padded lines.
+struct Problem<'d> {
+    device: &'d Device,
+    layout: [Order; 2],
+    size: [usize; 3],
+}
+
+impl Problem<'_> {
+    fn operands<T: Input>(&self) -> tilewright::Result<[Operand<T>; 2]> {
+        let [m, n, k] = self.size;
+        let [a, b] = self.layout;
+        Ok([
+            Operand::random(self.device, 1, a.place([1, m, k], padded))?,
+            Operand::random(self.device, 2, b.place([1, k, n], padded))?,
+        ])
+    }
+}
+
+/// Loads all kernels, on many threads at a time, each of which multiplies matrices that are smaller than any tile.
+pub fn load_on_threads(device: &Device) -> Outcome {
+    let begin = Instant::now();
+    let mut tasks = Tasks { device, seen: BTreeSet::new(), list: Vec::new() };
+    each(&mut tasks)?;
+    let Tasks { seen, list, .. } = tasks;
+    assert_eq!(seen, runnable(device), "every kernel can be had by some call");
+    let list = Mutex::new(list.into_iter());
+    let threads = std::thread::available_parallelism()?.get();
+    let work = || -> Outcome {
+        loop {
+            let Some(task) = list.lock().expect("no thread panics here").next() else { return Ok(()) };
+            task()?;
+        }
+    };
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        running.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+    })?;
+    println!("{} kernels on {threads} threads: {:.1} s", seen.len(), begin.elapsed().as_secs_f64());
+    Ok(())
+}
+
+struct Tasks<'d> {
+    device: &'d Device,
+    seen: BTreeSet<&'static str>,
+    list: Vec<Box<dyn FnOnce() -> Outcome + Send + 'd>>,
+}
+
+impl Visitor for Tasks<'_> {
+    fn visit<T: Input, U: Output, E: Exact>(&mut self) -> Outcome {
+        let device = self.device;
+        for layout in LAYOUTS {
+            let problem = Problem { device, layout, size: [8, 8, 8] };
+            let [a, b] = problem.operands::<T>()?;
+            let reference = Reference::new(a.values(), b.values(), 1, 8);
+            let case = Case::<T, U>::new(&a, &b, &reference, c_rows([1, 8, 8]));
+            for name in case.kernels::<E>(device)?.into_iter().filter(|name| self.seen.insert(name)) {
+                let problem = Problem { device, layout, size: [8, 8, 8] };
+                self.list.push(Box::new(move || {
+                    let [a, b] = problem.operands::<T>()?;
+                    let reference = Reference::new(a.values(), b.values(), 1, 8);
+                    Case::<T, U>::new(&a, &b, &reference, c_rows([1, 8, 8])).run::<E>(device, Some(name))
+                }));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sizes of one problem, and what is added to the product.
+#[derive(Clone, Copy)]
+struct Shape {
+    size: [usize; 3],
+    beta: f32,
+    /// Of the bias, if there is one.
+    bias: Option<fn([usize; 3]) -> [usize; 2]>,
+}
+
+/// Partial tiles on every side; whole tiles; lines of odd lengths; more tiles than the GPU takes at a time.
+const SHAPES: [Shape; 4] = [
+    Shape { size: [200, 328, 136], beta: 0.5, bias: Some(|[_, n, _]| [1, n]) },
+    Shape { size: [256, 512, 256], beta: 0.0, bias: None },
+    Shape { size: [131, 261, 77], beta: 0.0, bias: Some(|[m, _, _]| [m, 1]) },
+    Shape { size: [2000, 2312, 328], beta: 0.0, bias: None },
+];
+
+/// Every kernel on every shape that it can compute.
+pub fn each_on_every_shape(device: &Device) -> Outcome {
+    let mut visitor = Shapes { device, seen: BTreeSet::new(), runs: 0 };
+    each(&mut visitor)?;
+    assert_eq!(visitor.seen, runnable(device));
+    println!("{} kernels, {} products", visitor.seen.len(), visitor.runs);
+    Ok(())
+}
+
+struct Shapes<'d> {
+    device: &'d Device,
+    seen: BTreeSet<&'static str>,
+    runs: usize,
+}
+
+impl Visitor for Shapes<'_> {
+    fn visit<T: Input, U: Output, E: Exact>(&mut self) -> Outcome {
+        for Shape { size, beta, bias } in SHAPES {
+            let bias = bias.map(|shape| Bias::<U>::new(self.device, &shape(size), 1)).transpose()?;
+            let mut reference = None;
+            for layout in LAYOUTS {
+                let [m, n, k] = size;
+                let [a, b] = Problem { device: self.device, layout, size }.operands::<T>()?;
+                // The same for every layout.
+                let reference =
+                    &*reference.get_or_insert_with(|| Reference::new(a.values(), b.values(), 1, 200));
+                let case = Case::<T, U> {
+                    // Values of size one, where activations bend.
+                    alpha: (k as f32).sqrt().recip(),
+                    beta,
+                    bias: bias.as_ref(),
+                    ..Case::new(&a, &b, reference, c_rows([1, m, n]))
+                };
+                for name in case.kernels::<E>(self.device)? {
+                    case.run::<E>(self.device, Some(name))?;
+                    self.seen.insert(name);
+                    self.runs += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+}
