@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::backend::{Backend, StreamId, cuda};
+use crate::backend::{Backend, StreamId, cuda, emulator};
 use crate::kernel::FunctionCache;
 use crate::{Arch, Error, Function, Instance, KernelSet, Result, Stream};
 
@@ -32,6 +32,13 @@ impl Device {
     /// process, and calls with the same number give the same device.
     pub fn cuda(ordinal: usize) -> Result<Self> {
         cuda::device(ordinal)
+    }
+
+    /// The CPU, which runs the kernels that are compiled for sm_80 and sm_90a, slowly and with every access checked.
+    ///
+    /// Calls give the same device.
+    pub fn emulator() -> Self {
+        emulator::device()
     }
 
     pub(crate) fn new(backend: Box<dyn Backend>) -> Self {

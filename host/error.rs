@@ -104,6 +104,15 @@ pub enum Error {
         /// The driver's description of it.
         message: String,
     },
+
+    /// The emulator refused a call, or found a kernel doing something wrong.
+    #[error("the emulator stopped in {call}: {report}")]
+    Emulator {
+        /// What was called.
+        call: &'static str,
+        /// What it found, and where.
+        report: String,
+    },
 }
 
 impl Error {

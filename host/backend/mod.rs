@@ -1,6 +1,7 @@
 //! The seam between the library and what runs its kernels.
 //!
-//! [`Backend`] is all that the rest of the crate asks of a device. [`cuda`] is a GPU through NVIDIA's driver.
+//! [`Backend`] is all that the rest of the crate asks of a device. [`cuda`] is a GPU through NVIDIA's driver,
+//! [`emulator`] the CPU.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -10,6 +11,7 @@ use tilewright_device::abi::TensorMap;
 use crate::{Arch, DType, Result};
 
 pub(crate) mod cuda;
+pub(crate) mod emulator;
 #[cfg(test)]
 pub(crate) mod fake;
 

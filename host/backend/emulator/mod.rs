@@ -1,0 +1,258 @@
+//! The device of a machine without a GPU: runs the same PTX on the CPU.
+//!
+//! Work is done when it is put on a stream, unless the stream is being captured.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tilewright_device::abi::TensorMap;
+use tilewright_emulator::{Emulator, Kernel, Module};
+
+use super::{
+    Backend, EventId, FunctionId, GraphId, KernelSource, LaunchConfig, Loaded, Properties, Residence,
+    StreamId, TensorMapShape,
+};
+use crate::{Device, Error, Result};
+
+mod queue;
+mod tensor_map;
+
+use queue::{Command, Queue};
+
+/// Memory of the device: what an allocation may fail by, no more.
+const TOTAL_MEMORY: usize = 4 << 30;
+
+/// A CPU that runs kernels.
+#[derive(Debug)]
+struct Emulated {
+    properties: Properties,
+    emulator: Emulator,
+    kernels: Mutex<Vec<Kernel>>,
+    queue: Mutex<Queue>,
+    handles: AtomicUsize,
+}
+
+/// The emulator, always the same one.
+pub(crate) fn device() -> Device {
+    static DEVICE: OnceLock<Device> = OnceLock::new();
+    DEVICE.get_or_init(|| Device::new(Box::new(Emulated::new()))).clone()
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Emulated {
+    fn new() -> Self {
+        let properties = Properties {
+            name: "sm_90a on the CPU".into(),
+            label: "emulator".into(),
+            capability: (9, 0),
+            sm_count: tilewright_emulator::SMS,
+            l2_bytes: 50 << 20,
+            total_memory: TOTAL_MEMORY,
+            shared_bytes: tilewright_emulator::MAX_SHARED,
+            driver_version: (0, 0),
+        };
+        Self {
+            properties,
+            emulator: Emulator::new(),
+            kernels: Mutex::default(),
+            queue: Mutex::default(),
+            handles: AtomicUsize::new(1),
+        }
+    }
+
+    /// Does the command, or records it if the stream is being captured.
+    ///
+    /// # Safety
+    /// What the command uses is valid, now or when the graph is launched.
+    unsafe fn submit(&self, stream: StreamId, command: Command) -> Result<()> {
+        let Some(command) = lock(&self.queue).record(stream, command) else { return Ok(()) };
+        // SAFETY: the caller's.
+        unsafe { self.execute(&command) }
+    }
+
+    /// # Safety
+    /// What the command uses is valid.
+    unsafe fn execute(&self, command: &Command) -> Result<()> {
+        match command {
+            Command::Upload { to, from, bytes } => {
+                // SAFETY: the caller vouches for the range.
+                let from = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), *bytes) };
+                self.emulator.write(*to, from).map_err(|error| emulated("upload", &error))
+            }
+            Command::Download { from, to, bytes } => {
+                // SAFETY: the caller vouches for the range.
+                let to = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), *bytes) };
+                self.emulator.read(*from, to).map_err(|error| emulated("download", &error))
+            }
+            Command::Copy { to, from, bytes } => {
+                let mut buffer = vec![0; *bytes];
+                let copied = self.emulator.read(*from, &mut buffer);
+                copied
+                    .and_then(|()| self.emulator.write(*to, &buffer))
+                    .map_err(|error| emulated("copy", &error))
+            }
+            Command::Fill { to, value, width, count } => {
+                let bytes = value.to_le_bytes()[..*width].repeat(*count);
+                self.emulator.write(*to, &bytes).map_err(|error| emulated("fill", &error))
+            }
+            Command::Launch { config, arguments } => {
+                let kernel = lock(&self.kernels)[config.function.0].clone();
+                let launch = tilewright_emulator::Launch {
+                    grid: config.grid,
+                    threads: [config.threads, 1, 1],
+                    cluster: config.cluster,
+                    dynamic_shared: config.shared_bytes,
+                };
+                match self.emulator.launch(&kernel, &launch, arguments) {
+                    Ok(_) => Ok(()),
+                    Err(fault) => Err(emulated("launch", &fault)),
+                }
+            }
+        }
+    }
+
+    fn handle(&self) -> usize {
+        self.handles.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+fn emulated(call: &'static str, what: &dyn std::fmt::Display) -> Error {
+    Error::Emulator { call, report: what.to_string() }
+}
+
+impl Backend for Emulated {
+    fn properties(&self) -> &Properties {
+        &self.properties
+    }
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn free_memory(&self) -> Result<usize> {
+        Ok(TOTAL_MEMORY.saturating_sub(self.emulator.used() as usize))
+    }
+    fn allocate(&self, bytes: usize) -> Result<u64> {
+        lock(&self.queue).refuse_capture("allocate")?;
+        let free = self.free_memory()?;
+        if bytes > free {
+            return Err(Error::OutOfMemory { requested: bytes, free, total: TOTAL_MEMORY });
+        }
+        Ok(self.emulator.allocate(bytes as u64))
+    }
+    fn free(&self, address: u64) {
+        // What is freed was allocated here: see `Backend`.
+        let _ = self.emulator.free(address);
+    }
+    fn residence(&self, address: u64) -> Result<Residence> {
+        Ok(match self.emulator.end_of_allocation(address) {
+            Some(end) => Residence::Here { end },
+            None => Residence::Unknown,
+        })
+    }
+
+    unsafe fn upload(&self, stream: StreamId, to: u64, from: *const c_void, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's.
+        unsafe { self.submit(stream, Command::Upload { to, from, bytes }) }
+    }
+    unsafe fn download(&self, stream: StreamId, from: u64, to: *mut c_void, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's.
+        unsafe { self.submit(stream, Command::Download { from, to, bytes }) }
+    }
+    unsafe fn copy(&self, stream: StreamId, to: u64, from: u64, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's.
+        unsafe { self.submit(stream, Command::Copy { to, from, bytes }) }
+    }
+    unsafe fn fill(&self, stream: StreamId, to: u64, value: u32, width: usize, count: usize) -> Result<()> {
+        // SAFETY: the caller's.
+        unsafe { self.submit(stream, Command::Fill { to, value, width, count }) }
+    }
+
+    fn create_stream(&self) -> Result<StreamId> {
+        Ok(StreamId(self.handle()))
+    }
+    fn destroy_stream(&self, _: StreamId) {}
+    fn check_stream(&self, stream: StreamId) -> Result<()> {
+        let made = self.handles.load(Ordering::Relaxed);
+        if stream.0 < made {
+            return Ok(());
+        }
+        Err(Error::argument("handle", format!("{:#x}", stream.0), "a stream of the emulator"))
+    }
+    fn synchronize_stream(&self, stream: StreamId) -> Result<()> {
+        lock(&self.queue).refuse_capture_of(stream, "synchronize")
+    }
+
+    fn create_event(&self) -> Result<EventId> {
+        Ok(EventId(self.handle()))
+    }
+    fn destroy_event(&self, event: EventId) {
+        lock(&self.queue).forget(event);
+    }
+    fn record(&self, event: EventId, stream: StreamId) -> Result<()> {
+        lock(&self.queue).stamp(event, stream);
+        Ok(())
+    }
+    fn wait(&self, _: StreamId, _: EventId) -> Result<()> {
+        Ok(())
+    }
+    fn synchronize_event(&self, _: EventId) -> Result<()> {
+        Ok(())
+    }
+    fn elapsed_ms(&self, from: EventId, to: EventId) -> Result<f32> {
+        lock(&self.queue).elapsed_ms(from, to)
+    }
+
+    fn begin_capture(&self, stream: StreamId) -> Result<()> {
+        lock(&self.queue).begin_capture(stream)
+    }
+    fn end_capture(&self, stream: StreamId) -> Result<(GraphId, usize)> {
+        let graph = GraphId(self.handle());
+        let nodes = lock(&self.queue).end_capture(stream, graph)?;
+        Ok((graph, nodes))
+    }
+    fn destroy_graph(&self, graph: GraphId) {
+        lock(&self.queue).destroy(graph);
+    }
+    unsafe fn launch_graph(&self, graph: GraphId, _: StreamId) -> Result<()> {
+        let commands = lock(&self.queue).commands(graph);
+        // SAFETY: the caller's.
+        commands.iter().try_for_each(|command| unsafe { self.execute(command) })
+    }
+
+    fn load(&self, kernel: KernelSource<'_>) -> Result<Loaded> {
+        let failed = |reason: String| Error::KernelLoad { kernel: kernel.name, reason };
+        let text = std::str::from_utf8(kernel.ptx).map_err(|error| failed(error.to_string()))?;
+        let module = Module::load(text).map_err(|error| failed(error.to_string()))?;
+        let missing = || failed("the PTX has no entry of this name".into());
+        let loaded = module.kernel(kernel.name).ok_or_else(missing)?;
+        let local_bytes = loaded.local_bytes();
+        let mut kernels = lock(&self.kernels);
+        kernels.push(loaded);
+        let ctas_per_sm = (2048 / kernel.threads.max(1))
+            .min(tilewright_emulator::MAX_SHARED / (kernel.shared_bytes + 1024))
+            .clamp(1, 32);
+        let size: u32 = kernel.cluster.iter().product();
+        Ok(Loaded {
+            function: FunctionId(kernels.len() - 1),
+            registers: 0,
+            local_bytes,
+            ctas_per_sm,
+            clusters: (self.properties.sm_count * ctas_per_sm / size.max(1)).max(1),
+        })
+    }
+    fn encode(&self, shape: &TensorMapShape) -> Result<Option<TensorMap>> {
+        tensor_map::encode(shape)
+    }
+    unsafe fn launch(&self, config: &LaunchConfig, arguments: *const c_void, bytes: usize) -> Result<()> {
+        let mut block = vec![0; bytes];
+        // SAFETY: the caller passes a block of this size; its padding may be uninitialised, so it is copied as bytes
+        // that nobody looks at before they are in memory of ours.
+        unsafe { std::ptr::copy_nonoverlapping(arguments.cast::<u8>(), block.as_mut_ptr(), bytes) };
+        // SAFETY: the caller's.
+        unsafe { self.submit(config.stream, Command::Launch { config: *config, arguments: block }) }
+    }
+}

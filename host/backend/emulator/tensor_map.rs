@@ -1,0 +1,39 @@
+//! Tensor maps, as the emulator reads them.
+
+use tilewright_device::abi::TensorMap;
+use tilewright_emulator::{DataType, Fill, Swizzle, TensorMap as Description};
+
+use crate::backend::TensorMapShape;
+use crate::{DType, Result};
+
+/// Encodes a map like the driver's: the swizzle of 128 bytes, zeros outside the tensor.
+///
+/// `None` where a stride of zero is among them, as the driver takes none.
+pub(super) fn encode(shape: &TensorMapShape) -> Result<Option<TensorMap>> {
+    let data = match shape.dtype {
+        DType::F16 => DataType::F16,
+        DType::BF16 => DataType::Bf16,
+        DType::F32 => DataType::F32,
+        DType::U8 | DType::I8 => DataType::U8,
+        DType::U32 => DataType::U32,
+        DType::I32 => DataType::I32,
+    };
+    if shape.strides.iter().take(shape.rank.saturating_sub(1)).any(|&stride| stride == 0) {
+        return Ok(None);
+    }
+    let description = Description {
+        data,
+        rank: shape.rank,
+        address: shape.address,
+        shape: shape.shape,
+        strides: shape.strides,
+        tile: shape.tile,
+        steps: [1; crate::MAX_RANK],
+        swizzle: Swizzle::B128,
+        fill: Fill::Zero,
+    };
+    match description.encode() {
+        Ok(words) => Ok(Some(TensorMap(words))),
+        Err(error) => Err(super::emulated("encode a tensor map", &error)),
+    }
+}
