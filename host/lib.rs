@@ -30,9 +30,19 @@
 //! # Kernels of one's own
 //!
 //! A crate that writes kernels compiles them with `tilewright-builder` in its build script, embeds them with
-//! [`include_kernels!`], and launches them through [`Device::kernel`].
+//! [`include_kernels!`], and launches them through [`Device::kernel`]. Without this crate's default feature `ops` the operators
+//! are left out, whose kernels take minutes to compile.
+#![cfg_attr(
+    not(feature = "ops"),
+    allow(dead_code, unused_imports, reason = "some of it is for operators alone")
+)]
 
 extern crate self as tilewright;
+
+/// The code in the README compiles.
+#[cfg(all(doctest, feature = "ops"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod backend;
 mod device;
@@ -41,6 +51,7 @@ mod error;
 mod event;
 mod graph;
 mod kernel;
+#[cfg(feature = "ops")]
 pub mod ops;
 mod stream;
 mod tensor;

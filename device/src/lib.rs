@@ -5,10 +5,18 @@
 //!
 //! - [`arch`]: one thin function per PTX instruction, the only place with inline assembly.
 //! - [`layout`]: which thread and register, or which byte, holds an element.
-//! - [`tile`]: tiles in global memory, shared memory and registers, and what moves between them.
+//! - [`tile`]: tiles in global memory, shared memory and registers, and what moves between them. Its page explains how
+//!   layouts are inferred.
 //! - [`kernels`]: the operators' kernels, written with [`tile`] alone.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch, stdarch_nvptx))]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    allow(
+        unused_features,
+        reason = "entry points are compiled in the crate that is built, not in its dependencies"
+    )
+)]
 
 extern crate self as tilewright_device;
 

@@ -1,28 +1,33 @@
 //! `cargo xtask ci`: what must hold before a change goes in.
 
 use crate::setup::setup;
-use crate::shell::{Done, cargo, run};
+use crate::shell::{Done, cargo, run, target};
 use crate::test::{example_packages, test};
 
 /// Formatting, lints, documentation, tests.
 pub fn ci() -> Done {
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
     for package in example_packages() {
-        run(cargo(&["fmt", "--check", "--manifest-path"]).arg(package))?;
+        run(cargo(&["fmt", "--all", "--check", "--manifest-path"]).arg(package))?;
     }
     setup()?;
-    // In release, as the tests are, so that the kernels are built once.
-    run(&mut cargo(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--release",
-        "--quiet",
-        "--",
-        "-D",
-        "warnings",
-    ]))?;
+    lint()?;
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--release", "--quiet"]);
     run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     test()
+}
+
+/// Lints everything: the workspace, the library without its operators, the packages among the examples.
+fn lint() -> Done {
+    // In release, as the tests are, so that the kernels are built once.
+    let clippy = ["clippy", "--release", "--quiet", "--all-targets"];
+    let denied = ["--", "-D", "warnings"];
+    run(cargo(&clippy).arg("--workspace").args(denied))?;
+    run(cargo(&["clippy", "--release", "--quiet", "--no-default-features", "--lib"]).args(denied))?;
+    for package in example_packages() {
+        let mut command = cargo(&clippy);
+        command.arg("--workspace").arg("--manifest-path").arg(package).arg("--target-dir").arg(target()?);
+        run(command.args(denied))?;
+    }
+    Ok(())
 }

@@ -90,6 +90,18 @@ pub trait Wgmma<const N: usize>: Copy {
     unsafe fn rs<const TB: u32>(acc: &mut Self::Acc, a: [u32; 4], b: Descriptor, accumulate: u32);
 }
 
+/// The same registers, with their values in them from here on: an operand of [`Wgmma::rs`] is computed before the
+/// [`fence`].
+///
+/// An empty instruction. PTX ISA, "wgmma.fence"; sm_80.
+#[inline(always)]
+pub fn define(a: [u32; 4]) -> [u32; 4] {
+    let [mut w, mut x, mut y, mut z] = a;
+    // SAFETY: no instruction.
+    unsafe { ptx!("// {0} {1} {2} {3}", inout(reg32) w, inout(reg32) x, inout(reg32) y, inout(reg32) z) };
+    [w, x, y, z]
+}
+
 /// Registers that products in flight may be writing.
 ///
 /// Implemented for `[f32; L]`, `L` a multiple of 4 up to 128, or 160, 192 or 256, and for arrays of those.

@@ -13,6 +13,9 @@ pub trait FragmentLayout<const M: usize, const N: usize>: Copy + Default + 'stat
     const THREADS: u32;
     /// The lanes, by exclusive or with 1, 2, …, that hold the rest of a thread's rows.
     const ROW_LANES: u32;
+    /// Registers from a multiple of this on hold neighbours in a row, from a column that is a multiple too: what one
+    /// access moves.
+    const RUN: usize;
 
     /// The (row, column) in register `i` of `thread`.
     fn coord(thread: u32, i: usize) -> (u32, u32);
@@ -116,6 +119,7 @@ macro_rules! accumulator_layout {
             type Rows<T: Copy> = <RowsOf<$unit> as RowBlocks<M, WM>>::Rows<T>;
             const THREADS: u32 = (WM * WN * $unit * 2) as u32;
             const ROW_LANES: u32 = 4;
+            const RUN: usize = 2;
 
             #[inline(always)]
             fn coord(thread: u32, i: usize) -> (u32, u32) {

@@ -8,8 +8,10 @@ pub mod element;
 pub mod fragment;
 pub mod registers;
 pub mod shared;
+pub mod striped;
 
 pub use element::Element;
 pub use fragment::{FragmentLayout, FullCol, FullRow, Warpgroups, Warps, warp};
 pub use registers::Registers;
 pub use shared::{ColMajor, Linear, Major, Padded, RowMajor, SharedLayout, Swizzle};
+pub use striped::Striped;

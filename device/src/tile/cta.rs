@@ -3,7 +3,8 @@
 use core::marker::PhantomData;
 
 use super::{
-    Accumulates, Element, Output, OutputLayout, Pipeline, Ring, Schedule, SharedTile, SplitK, split_k_bytes,
+    Accumulates, Element, Output, OutputLayout, Pipeline, Ring, Schedule, Scratch, SharedTile, SplitK,
+    split_k_bytes,
 };
 use crate::arch::shared::dynamic_shared;
 use crate::arch::special::{dynamic_shared_bytes, trap};
@@ -42,6 +43,12 @@ impl<P: Schedule> Cta<P> {
     #[inline(always)]
     pub fn alloc<S: SharedTile, const N: usize>(&mut self) -> Ring<S, N> {
         Ring { base: self.take(S::bytes() * N as u32, TILE_ALIGN), tile: PhantomData }
+    }
+
+    /// One tile of type `S` that fragments are copied to, for other threads to read.
+    #[inline(always)]
+    pub fn scratch<S: SharedTile>(&mut self) -> Scratch<P, S> {
+        Scratch::new(self.take(S::bytes(), TILE_ALIGN))
     }
 
     /// The staging buffers through which an `M` x `N` fragment of `T` is stored.

@@ -1,6 +1,6 @@
 //! Tiles in the registers of a CTA's threads.
 
-use super::GlobalTile;
+use super::{CopyTo, GlobalTile, copy};
 use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::warp;
 use crate::layout::{Element, FragmentLayout, Major, Registers};
@@ -108,6 +108,19 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N
 }
 
 impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<T, M, N, L> {
+    /// The tile's elements, from global memory or from shared memory; zeros where the tile reaches outside of its tensor.
+    ///
+    /// The same as [`copy`] into a fragment that is there already.
+    #[inline(always)]
+    pub fn load<S>(from: S) -> Self
+    where
+        T: Element,
+        S: for<'f> CopyTo<&'f mut Self>,
+    {
+        let mut loaded = Self::splat(T::ZERO);
+        copy(from, &mut loaded);
+        loaded
+    }
     /// Every element `x`.
     #[inline(always)]
     pub fn splat(x: T) -> Self {

@@ -2,6 +2,98 @@
 //!
 //! Safe to use and generic over the architecture: a kernel written with this module alone compiles for
 //! every [`Schedule`].
+//!
+//! | from, to | |
+//! | --- | --- |
+//! | [`Global`] to a stage of [`Shared`] | `copy(a.tile([m, k]), a_s.at(s))` where a pipeline loads: TMA or `cp.async` |
+//! | `Global` to [`Fragment`] | `Fragment::load(a.tile([m, n]))`: 16 bytes at a time where alignment and bounds allow it |
+//! | `Shared` to `Fragment` | `Fragment::load(a_s.at(s))`, `Fragment::load(a_s.at(s).t())` where a pipeline computes |
+//! | `Fragment` to `Shared` | `copy(x, &mut x_s)` for a [`Scratch`] tile, which is read as `x_s.full()` |
+//! | `Fragment` to [`GlobalMut`] | `copy(x, c.tile([m, n]))`, or through staging buffers: [`Output`] |
+//!
+//! What lies outside of a tensor is read as zero and not stored.
+//!
+//! # How layouts are inferred
+//!
+//! The type of a tile says what it holds and how large it is. *Where* each element lies, in which thread's register or
+//! at which byte of shared memory, is one more type parameter, and kernels leave it as `_`:
+//!
+//! ```
+//! use tilewright_device::kernel;
+//! use tilewright_device::tile::*;
+//!
+//! #[kernel(program = P, shared = 3 * (128 + 128) * 64 * 2 + 3 * P::STAGE_BYTES)]
+//! pub fn product<P: Schedule, Y: Gemm<f16, 128, 128, 64>>(
+//!     a: Global<f16, 2>,
+//!     b: Global<f16, 2, ColMajor>,
+//!     mut c: GlobalMut<f32, 2>,
+//! ) {
+//!     let mut cta = Cta::<P>::enter();
+//!     let a_s = cta.alloc::<Shared<f16, 128, 64, _, _>, 3>();
+//!     let b_s = cta.alloc::<Shared<f16, 64, 128, _, _>, 3>();
+//!     let mut pipe = cta.pipeline::<3>();
+//!     let acc = pipe.run(
+//!         0..a.cols().div_ceil(64),
+//!         Fragment::<f32, 128, 128, _>::zero(),
+//!         |s, k| {
+//!             copy(a.tile([block_x(), k]), a_s.at(s));
+//!             copy(b.tile([k, block_y()]), b_s.at(s));
+//!         },
+//!         |acc, s, _| gemm(Y::default(), a_s.at(s), b_s.at(s), acc),
+//!     );
+//!     copy(acc, c.tile([block_x(), block_y()]));
+//! }
+//! # fn main() {}
+//! ```
+//!
+//! There is no pass that computes layouts. The signatures of the operations equate them, and rustc's type
+//! inference carries them forwards and backwards through the kernel:
+//!
+//! - [`gemm`] of a policy `Y` wants its operands laid out as [`Gemm::A`] and [`Gemm::B`] and its accumulator as [`Gemm::D`],
+//!   which the policy names for the element type and the shape. So the first `_` of `a_s` and `b_s` is the widest swizzle
+//!   that a depth of 64 fills, [`Swizzle<128>`](Swizzle), and that of the accumulator is how the instructions of the policy
+//!   leave it in registers: with `Y =` [`FullRow<2>`](FullRow) two warpgroups hold 64 rows each, with
+//!   [`warp::Square<2, 2>`](warp::Square) four warps a quarter each.
+//! - [`copy`] keeps the order of the tensor, whose type says which dimension is contiguous. So the second `_` of `a_s` is
+//!   [`RowMajor`], that of `b_s` [`ColMajor`]; the gemm takes either.
+//! - [`map`](Fragment::map), [`zip`](Fragment::zip), [`cast`](Fragment::cast) and row reductions keep the layout of their
+//!   fragment. A fragment that becomes the left operand of another gemm has to be laid out as [`GemmRegisters::R`].
+//! - Copies between fragments and memory take any layout, and so tell nothing about it.
+//!
+//! ## When layouts conflict
+//!
+//! Two operations that want one tile in two layouts do not compile. The error is at the second, and names both:
+//!
+//! ```compile_fail
+//! # use tilewright_device::tile::*;
+//! # type A<'s> = Src<'s, Shared<f16, 128, 64, Swizzle<128>>>;
+//! # type B<'s> = Src<'s, Shared<f16, 64, 128, Swizzle<128>, ColMajor>>;
+//! # fn kernel(a: A, b: B, a2: A, b2: B) {
+//! let acc = gemm(FullRow::<2>::default(), a, b, Fragment::<f32, 128, 128, _>::zero()).wait();
+//! let acc = gemm(FullRow::<1>::default(), a2, b2, acc).wait();
+//! # }
+//! ```
+//!
+//! ```text
+//! error[E0271]: type mismatch resolving `<Fragment<f32, 128, 128, Warpgroups<2, 1>> as MatD<128, 128>>::Layout == Warpgroups<1, 1>`
+//! ```
+//!
+//! Here the two gemms divide the accumulator among different numbers of warpgroups: give both the same policy. A shape that the
+//! hardware has no instructions for is an error of its own, ``policy `Warpgroups<2, 1>` cannot compute a 128 x 12 x 64 tile of
+//! `f16` ``, with what would fit. Two layouts that are both wanted meet in shared memory: copy the one fragment to a [`Scratch`]
+//! tile and load the other from it.
+//!
+//! ## When nothing says a layout, or one is wanted
+//!
+//! Where no operation fixes a layout, rustc asks for it (`type annotations needed`). Write it in place of the `_`:
+//!
+//! - a fragment that meets no gemm: [`Striped<W>`](Striped), rows shared out among `W` warps;
+//! - a stage that is only loaded into fragments: what TMA writes, [`Swizzle<128>`](Swizzle);
+//! - a [`Scratch`] tile between two fragments: [`Padded`], or a swizzle that its lines fill.
+//!
+//! An annotation is possible everywhere, and is checked like any other: `Shared<f16, 128, 64, Swizzle<128>, RowMajor>` in the
+//! kernel above changes nothing, `Swizzle<64>` does not compile. All layouts are plain functions from places to threads and
+//! registers, or to bytes: [`FragmentLayout::coord`], [`SharedLayout::offset`].
 
 mod activation;
 mod asynchronous;
@@ -14,6 +106,7 @@ mod output;
 mod pipeline;
 mod raster;
 mod schedule;
+mod scratch;
 mod shared;
 mod split_k;
 
@@ -28,11 +121,15 @@ pub use output::{Output, OutputLayout};
 pub use pipeline::Pipeline;
 pub use raster::{Raster, RasterOrder, TileIndex};
 pub use schedule::{Access, Elements, Multistage, Schedule, Vectors, WarpSpecialized};
+pub use scratch::Scratch;
 pub use shared::{Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Transposed};
 pub use split_k::{SplitK, split_k_bytes};
 
+pub use crate::arch::math;
+pub use crate::arch::special::{block_x, block_y, block_z, grid_x, grid_y, grid_z};
 pub use crate::kernel::Program;
 pub use crate::layout::{
-    ColMajor, Element, FragmentLayout, FullCol, FullRow, Major, RowMajor, SharedLayout, Swizzle, warp,
+    ColMajor, Element, FragmentLayout, FullCol, FullRow, Linear, Major, Padded, RowMajor, SharedLayout,
+    Striped, Swizzle, warp,
 };
 pub use half::{bf16, f16};

@@ -140,7 +140,7 @@ const fn buffers(height: usize, width: usize) -> u32 {
 }
 
 /// The named barrier of warpgroup 0; its neighbours' follow.
-const WARPGROUP_BARRIER: u32 = 1;
+pub(super) const WARPGROUP_BARRIER: u32 = 1;
 
 /// Columns of one staged buffer: the fragment's width if a line has room for it, else as many as divide both.
 const fn staged_columns(width: usize, bytes: usize) -> u32 {

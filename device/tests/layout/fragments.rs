@@ -1,9 +1,9 @@
 //! Fragment layouts lose no element, and what they say about registers holds in every thread.
 
-use crate::table::{Layout, layouts};
+use crate::table::{Layout, layouts, striped};
 
 fn for_each(check: impl Fn(&Layout)) {
-    layouts().iter().for_each(check);
+    layouts().iter().chain(&striped()).for_each(check);
 }
 
 #[test]
@@ -66,4 +66,33 @@ fn row_lanes_hold_the_rest_of_a_row() {
             assert_eq!(seen[part], group(thread) + 1, "{}: ({row}, {col})", layout.name);
         }
     });
+}
+
+#[test]
+fn runs_are_neighbours() {
+    for_each(|layout| {
+        assert!(layout.run.is_power_of_two() && layout.registers % layout.run == 0, "{}", layout.name);
+        for (thread, i) in layout.places() {
+            let (first, here) = ((layout.coord)(thread, i - i % layout.run), (layout.coord)(thread, i));
+            let expected = (first.0, first.1 + (i % layout.run) as u32);
+            assert_eq!(here, expected, "{}: register {i} of thread {thread}", layout.name);
+            assert_eq!(first.1 as usize % layout.run, 0, "{}: register {i} of thread {thread}", layout.name);
+        }
+    });
+}
+
+/// Neighbouring lanes hold neighbouring pieces: 16-byte accesses of a warp are whole lines of memory.
+#[test]
+fn striped_rows_are_accessed_in_one_sweep() {
+    for layout in striped() {
+        for thread in 1..layout.threads {
+            let (before, here) = ((layout.coord)(thread - 1, 0), (layout.coord)(thread, 0));
+            let next = if (before.1 + 8) % (layout.row_lanes * 8) == 0 {
+                (before.0 + 1, 0)
+            } else {
+                (before.0, before.1 + 8)
+            };
+            assert_eq!(here, next, "{}: thread {thread}", layout.name);
+        }
+    }
 }

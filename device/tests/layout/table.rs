@@ -1,11 +1,11 @@
 //! The fragment layouts of every entry in the tables of shapes, as values.
 
-use tilewright_device::layout::{FragmentLayout, Registers, Warpgroups, Warps};
+use tilewright_device::layout::{FragmentLayout, Registers, Striped, Warpgroups, Warps};
 
 /// A fragment layout without its types.
 pub struct Layout {
     pub name: &'static str,
-    /// Rows of the block that one instruction takes: 64 for a warpgroup, 16 for a warp.
+    /// Rows of the block that one instruction takes: 64 for a warpgroup, 16 for a warp; 0 without one.
     pub block: u32,
     /// Warpgroups or warps along M and N.
     pub units: (u32, u32),
@@ -14,6 +14,7 @@ pub struct Layout {
     pub rows: usize,
     pub threads: u32,
     pub row_lanes: u32,
+    pub run: usize,
     pub coord: fn(u32, usize) -> (u32, u32),
     pub offset: fn(usize) -> (u32, u32),
     pub owner: fn(u32, u32) -> (u32, usize),
@@ -31,6 +32,7 @@ impl Layout {
             rows: <L::Rows<f32> as Registers<f32>>::LEN,
             threads: L::THREADS,
             row_lanes: L::ROW_LANES,
+            run: L::RUN,
             coord: L::coord,
             offset: L::offset,
             owner: L::owner,
@@ -58,8 +60,8 @@ macro_rules! layouts {
     };
 }
 
-/// All divisions of rows with some of columns, and all divisions of columns with some of rows: the two
-/// are independent.
+/// What accumulators lie in: all divisions of rows with some of columns, and all divisions of columns with some of
+/// rows: the two are independent.
 pub fn layouts() -> Vec<Layout> {
     let mut all = Vec::new();
     layouts!(all: Warpgroups 64,
@@ -76,4 +78,27 @@ pub fn layouts() -> Vec<Layout> {
         [8 16 24 32 40 48 56 64 72 80 88 96 104 112 120 128 136 144 152 160 168 176 184 192 200 208 216 224 232 240
          248 256; [1 2 4]]);
     all
+}
+
+/// Every (rows, warps) with a number of columns.
+macro_rules! striped {
+    ($($columns:literal [$(($m:literal, $w:literal))*])*) => {
+        vec![$($(Layout::of::<Striped<$w>, $m, $columns>(0, (1, 1)),)*)*]
+    };
+}
+
+/// Rows of a whole warp, of several to a lane, and of a part of a warp.
+pub fn striped() -> Vec<Layout> {
+    striped! {
+        256 [(1, 1) (4, 4) (8, 4) (64, 4) (8, 8) (12, 12) (32, 16) (16, 1)]
+        1024 [(1, 1) (4, 4) (16, 8)]
+        4096 [(1, 1) (8, 4)]
+        768 [(4, 4) (8, 2)]
+        640 [(8, 4)]
+        128 [(2, 1) (8, 4) (128, 4)]
+        96 [(8, 1) (64, 8)]
+        64 [(4, 1) (64, 4) (64, 8)]
+        40 [(32, 1)]
+        8 [(32, 1) (128, 4) (512, 8)]
+    }
 }

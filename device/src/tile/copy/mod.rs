@@ -1,5 +1,6 @@
 //! Copies of tiles: the shapes and layouts of both ends are types.
 
+mod fragment;
 mod load;
 
 pub(super) use load::{element_load, tma_load, vector_load};

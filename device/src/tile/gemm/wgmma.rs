@@ -190,6 +190,14 @@ macro_rules! warpgroup_gemms {
             ) {
                 let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
                 let b = Operand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: $n, depth: K as u32 };
+                // Packed before the fence: what defines a register between it and the gemms makes ptxas serialise them.
+                let mut packed = <<Self as FragmentLayout<M, K>>::Regs<[u32; 4]> as Registers<[u32; 4]>>::splat([0; 4]);
+                let mut i = 0;
+                while i < <Self as FragmentLayout<M, K>>::Regs::<T>::LEN / 8 {
+                    let at = |j: usize| pack([a.get(i * 8 + j), a.get(i * 8 + j + 1)]);
+                    packed.set(i, wgmma::define([at(0), at(2), at(4), at(6)]));
+                    i += 1;
+                }
                 // SAFETY: passed on; the descriptors stay inside the operand's tile.
                 unsafe {
                     wgmma::fence();
@@ -197,12 +205,8 @@ macro_rules! warpgroup_gemms {
                     while k < K as u32 {
                         let mut block = 0;
                         while block < M / WM / 64 {
-                            let at = |i: usize| {
-                                let i = block * (K / 2) + (k / DEPTH) as usize * 8 + i;
-                                pack([a.get(i), a.get(i + 1)])
-                            };
                             let (acc, b) = (d.blocks.get_mut(block), b.descriptor(0, k));
-                            let a = [at(0), at(2), at(4), at(6)];
+                            let a = packed.get(block * (K / DEPTH as usize) + (k / DEPTH) as usize);
                             if OB::ROW_MAJOR { T::rs::<1>(acc, a, b, 1) } else { T::rs::<0>(acc, a, b, 1) }
                             block += 1;
                         }

@@ -1,0 +1,82 @@
+//! Kernels written in this crate, launched through tilewright and compared with the CPU.
+
+use std::process::ExitCode;
+
+use custom_kernel::{kernels, relative_error, softmax, softmax_reference, swiglu, swiglu_reference};
+use tilewright::{Device, Error, Result, Tensor, f16};
+
+/// f16 rounds to 1 part in 2048.
+const TOLERANCE: f64 = 1.0 / 1024.0;
+
+fn main() -> ExitCode {
+    for kernel in kernels().entries() {
+        println!("{kernel:?}");
+    }
+    let device = match Device::default() {
+        Ok(device) => device,
+        Err(error @ (Error::NoDriver { .. } | Error::NoDevice { .. } | Error::UnsupportedGpu { .. })) => {
+            println!("these kernels are compiled, but there is no device to run them on: {error}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => return failed(&error),
+    };
+    println!("on {device:?}");
+    match run(&device) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &Error) -> ExitCode {
+    eprintln!("{error}");
+    ExitCode::FAILURE
+}
+
+/// Runs both operators; whether they agree with the CPU.
+fn run(device: &Device) -> Result<bool> {
+    let stream = device.default_stream();
+
+    let (rows, cols) = (1000, 1000);
+    let logits = data(1, rows * cols, 4.0);
+    let x = Tensor::from_slice(device, &logits, &[rows, cols])?;
+    let mut y = Tensor::<f16>::zeros(device, &[rows, cols])?;
+    softmax(&stream, &x.view(), &mut y.view_mut())?;
+    let softmax_agrees = report(
+        &format!("softmax over {rows} x {cols}"),
+        &y.to_vec_on(&stream)?,
+        &softmax_reference(&logits, cols),
+    );
+
+    let (m, n, k) = (200, 328, 520);
+    let (x, gate, up) = (data(2, m * k, 1.0), data(3, n * k, 0.1), data(4, n * k, 0.1));
+    let reference = swiglu_reference(&x, &gate, &up, k);
+    let x = Tensor::from_slice(device, &x, &[m, k])?;
+    let [gate, up] = [gate, up].map(|weights| Tensor::from_slice(device, &weights, &[n, k]));
+    let (gate, up) = (gate?, up?);
+    let mut y = Tensor::<f16>::zeros(device, &[m, n])?;
+    swiglu(&stream, &x.view(), &gate.view(), &up.view(), &mut y.view_mut())?;
+    let swiglu_agrees = report(&format!("swiglu of {m} x {n} x {k}"), &y.to_vec_on(&stream)?, &reference);
+
+    Ok(softmax_agrees && swiglu_agrees)
+}
+
+/// Numbers spread evenly over -`size` to `size` (xorshift64).
+fn data(seed: u64, len: usize, size: f32) -> Vec<f16> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..len).map(|_| f16::from_f32(next() * size)).collect()
+}
+
+/// Says how far the result is from the reference; whether that is near enough.
+fn report(what: &str, y: &[f16], reference: &[f64]) -> bool {
+    let error = relative_error(y, reference);
+    let agrees = error <= TOLERANCE;
+    println!("{what}: relative error {error:.1e}, {}", if agrees { "as on the CPU" } else { "WRONG" });
+    agrees
+}

@@ -1,0 +1,109 @@
+//! The operators at sizes that do not fit tiles, on views that do not fit their fast paths.
+
+use std::process::ExitCode;
+
+use custom_kernel::{kernels, relative_error, softmax, softmax_reference, swiglu, swiglu_reference};
+use tilewright::{Arch, Device, Tensor, f16};
+use tilewright_support::random::normal;
+use tilewright_support::suite::{Outcome, Suite};
+
+fn main() -> ExitCode {
+    Suite::new()
+        .test("kernels are compiled for the architectures that they are for", compiled)
+        .gpu(Arch::Sm80, "softmax over rows of any length", softmax_lengths)
+        .gpu(Arch::Sm80, "softmax of a transposed matrix", softmax_strides)
+        .gpu(Arch::Sm80, "swiglu of any size", swiglu_sizes)
+        .gpu(Arch::Sm80, "arguments that do not fit are named", refusals)
+        .main()
+}
+
+fn compiled() -> Outcome {
+    let mut found: Vec<_> = kernels().entries().iter().map(|entry| (entry.arch, entry.name)).collect();
+    found.sort();
+    let expected = [
+        (Arch::Sm80, "softmax_f16_1024"),
+        (Arch::Sm80, "softmax_f16_256"),
+        (Arch::Sm80, "softmax_f16_4096"),
+        (Arch::Sm80, "swiglu_ampere"),
+        (Arch::Sm80, "swiglu_unaligned"),
+        (Arch::Sm90a, "swiglu_hopper"),
+    ];
+    assert_eq!(found, expected);
+    Ok(())
+}
+
+/// A tensor whose elements are NaN until a kernel writes them.
+fn poisoned(device: &Device, shape: &[usize]) -> tilewright::Result<Tensor<f16>> {
+    Tensor::filled(device, f16::NAN, shape)
+}
+
+fn assert_near(what: &str, y: &[f16], reference: &[f64]) {
+    let error = relative_error(y, reference);
+    assert!(error < 1e-3, "{what}: relative error {error:e}");
+}
+
+fn softmax_lengths(device: &Device) -> Outcome {
+    let stream = device.default_stream();
+    for (rows, cols) in
+        [(1, 1), (7, 8), (4, 255), (129, 256), (5, 257), (33, 1000), (64, 1024), (3, 4095), (6, 4096)]
+    {
+        let data = normal::<f16>((rows * cols) as u64, rows * cols);
+        let x = Tensor::from_slice(device, &data, &[rows, cols])?;
+        let mut y = poisoned(device, &[rows, cols])?;
+        softmax(&stream, &x.view(), &mut y.view_mut())?;
+        assert_near(&format!("{rows} x {cols}"), &y.to_vec()?, &softmax_reference(&data, cols));
+    }
+    Ok(())
+}
+
+fn softmax_strides(device: &Device) -> Outcome {
+    let (rows, cols) = (65, 100);
+    let data = normal::<f16>(1, rows * cols);
+    let columns = Tensor::from_slice(device, &data, &[cols, rows])?;
+    let x = columns.view().transpose(0, 1)?;
+    let mut y = poisoned(device, &[rows, cols + 3])?;
+    softmax(&device.default_stream(), &x, &mut y.view_mut().narrow(1, 2, cols)?)?;
+    assert_near("a window", &y.view().narrow(1, 2, cols)?.to_vec()?, &softmax_reference(&x.to_vec()?, cols));
+    let outside =
+        y.view().narrow(1, 0, 2)?.to_vec()?.into_iter().chain(y.view().select(1, cols + 2)?.to_vec()?);
+    assert!(outside.into_iter().all(f16::is_nan), "nothing is stored beside the window");
+    Ok(())
+}
+
+fn swiglu_sizes(device: &Device) -> Outcome {
+    let stream = device.default_stream();
+    for (m, n, k) in
+        [(1, 8, 8), (128, 128, 64), (129, 264, 72), (300, 130, 1000), (15, 7, 33), (65, 127, 129), (4, 4, 0)]
+    {
+        let [x, gate, up] = [(1, m), (2, n), (3, n)].map(|(seed, rows)| normal::<f16>(seed, rows * k));
+        let reference = if k == 0 { vec![0.0; m * n] } else { swiglu_reference(&x, &gate, &up, k) };
+        let x = Tensor::from_slice(device, &x, &[m, k])?;
+        let gate = Tensor::from_slice(device, &gate, &[n, k])?;
+        let up = Tensor::from_slice(device, &up, &[n, k])?;
+        let mut y = poisoned(device, &[m, n])?;
+        swiglu(&stream, &x.view(), &gate.view(), &up.view(), &mut y.view_mut())?;
+        let y = y.to_vec()?;
+        if k == 0 {
+            assert!(y.iter().all(|y| y.to_f32() == 0.0), "{m} x {n} x {k}");
+        } else {
+            assert_near(&format!("{m} x {n} x {k}"), &y, &reference);
+        }
+    }
+    Ok(())
+}
+
+fn refusals(device: &Device) -> Outcome {
+    let stream = device.default_stream();
+    let [a, b] = [[8, 16], [16, 8]].map(|shape| Tensor::<f16>::zeros(device, &shape));
+    let (a, b) = (a?, b?);
+    let mut y = Tensor::<f16>::zeros(device, &[8, 8])?;
+    let error = softmax(&stream, &a.view(), &mut y.view_mut()).unwrap_err().to_string();
+    assert_eq!(error, "`y` was of shape [8, 8]; it must be of shape [8, 16]");
+    let error = swiglu(&stream, &a.view(), &a.view(), &b.view(), &mut y.view_mut()).unwrap_err().to_string();
+    assert_eq!(error, "`up` was of shape [16, 8]; it must be of shape [8, 16]");
+    let wide = Tensor::<f16>::zeros(device, &[1, 4097])?;
+    let mut y = Tensor::<f16>::zeros(device, &[1, 4097])?;
+    let error = softmax(&stream, &wide.view(), &mut y.view_mut()).unwrap_err().to_string();
+    assert!(error.ends_with("a matrix of at most 4096 columns"), "{error}");
+    Ok(())
+}

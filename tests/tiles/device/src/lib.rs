@@ -1,0 +1,6 @@
+//! Kernels that move tiles in every direction.
+#![no_std]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
+
+pub mod copies;
+pub mod operands;

@@ -1,0 +1,168 @@
+//! Tiles are copied in every direction, whole and at a tensor's edge.
+
+use std::process::ExitCode;
+
+use tilewright::{Arch, Device, Instance, Launch, Tensor, f16};
+use tilewright_device::abi::GlobalAbi;
+use tilewright_device::layout::{ColMajor, Element, Major, RowMajor};
+use tilewright_device::tile::{Global, GlobalMut};
+use tilewright_support::Real;
+use tilewright_support::guarded::Guarded;
+use tilewright_support::random::normal;
+use tilewright_support::reference::{Matrix, pick, product, relative_error, sample};
+use tilewright_support::suite::{Outcome, Suite};
+use tilewright_tile_tests::KERNELS;
+use tilewright_tile_tests_device::copies::{self, *};
+use tilewright_tile_tests_device::operands::{self, *};
+
+fn main() -> ExitCode {
+    let mut suite = Suite::new();
+    macro_rules! tests {
+        ($($arch:ident $Kernel:ident: $test:expr;)*) => { $(
+            suite = suite.gpu(Arch::$arch, stringify!($Kernel), |device| $test(device, $Kernel::args));
+        )* };
+    }
+    tests! {
+        Sm80 F16Striped: registers::<F16Striped, f16, RowMajor, RowMajor>;
+        Sm80 F32Striped: registers::<F32Striped, f32, RowMajor, RowMajor>;
+        Sm80 F16Columns: registers::<F16Columns, f16, ColMajor, RowMajor>;
+        Sm80 F32Columns: registers::<F32Columns, f32, RowMajor, ColMajor>;
+        Sm80 F16Warps: registers::<F16Warps, f16, RowMajor, RowMajor>;
+        Sm80 F32Warps: registers::<F32Warps, f32, ColMajor, ColMajor>;
+        Sm80 F16Warpgroups: registers::<F16Warpgroups, f16, RowMajor, ColMajor>;
+        Sm80 F32Warpgroups: registers::<F32Warpgroups, f32, RowMajor, RowMajor>;
+        Sm80 AmpereSwizzled: scratch::<AmpereSwizzled, f16>;
+        Sm80 AmperePadded: scratch::<AmperePadded, f32>;
+        Sm90a HopperSwizzled: scratch::<HopperSwizzled, f16>;
+        Sm90a HopperLinear: scratch::<HopperLinear, f32>;
+        Sm80 AmpereTransposed: transposition::<AmpereTransposed, f16>;
+        Sm90a HopperTransposed: transposition::<HopperTransposed, f32>;
+        Sm80 AmpereRegisters: changed_operands::<AmpereRegisters>;
+        Sm90a HopperRegisters: changed_operands::<HopperRegisters>;
+        Sm80 AmpereScratch: changed_operands::<AmpereScratch>;
+        Sm90a HopperScratch: changed_operands::<HopperScratch>;
+    }
+    suite.main()
+}
+
+/// Rows, columns, and unused elements behind each line: whole tiles, edges, lines of any alignment.
+const SHAPES: [[usize; 3]; 8] = [
+    [64, 128, 0],
+    [128, 256, 8],
+    [1, 1, 0],
+    [63, 127, 1],
+    [65, 129, 7],
+    [200, 300, 4],
+    [70, 520, 0],
+    [9, 1000, 2],
+];
+
+/// Matrices with random elements, lines with `unused` more behind each.
+fn random<T: Real>(
+    device: &Device,
+    [batch, rows, cols]: [usize; 3],
+    unused: usize,
+) -> tilewright::Result<Tensor<T>> {
+    let shape = [batch, rows, cols + unused];
+    Tensor::from_slice(device, &normal((rows * cols) as u64, shape.iter().product()), &shape)
+}
+
+fn launch<K: Instance>(device: &Device, grid: [usize; 2], args: &K::Args) -> Outcome {
+    let [x, y] = grid.map(|ctas| ctas as u32);
+    let kernel = device.kernel::<K>(&KERNELS)?;
+    // SAFETY: the arguments are of tensors that outlive the stream's work, which reading them waits for; the kernels keep
+    // to the tensors' shapes.
+    unsafe { kernel.launch(&device.default_stream(), &Launch::grid([x, y, 1]), args)? };
+    Ok(())
+}
+
+fn registers<K: Instance, T: Real + Element, OX: Major, OY: Major>(
+    device: &Device,
+    args: fn(GlobalAbi<T, 3>, GlobalAbi<T, 3>, u32) -> K::Args,
+) -> Outcome {
+    // A matrix as it lies in memory: the other way round if its columns are contiguous.
+    let lines = |row_major: bool, [batch, rows, cols]: [usize; 3]| {
+        if row_major { [batch, rows, cols] } else { [batch, cols, rows] }
+    };
+    for [rows, cols, unused] in SHAPES {
+        let shape = [2, rows, cols];
+        let memory = random::<T>(device, lines(OX::ROW_MAJOR, shape), unused)?;
+        let length = lines(OX::ROW_MAJOR, shape)[2];
+        let mut x = memory.view().narrow(2, 0, length)?;
+        let out = lines(OY::ROW_MAJOR, shape);
+        let mut guarded = Guarded::<T>::new(device, out, out[2] + unused)?;
+        let mut y = guarded.view_mut()?;
+        if !OX::ROW_MAJOR {
+            x = x.transpose(1, 2)?;
+        }
+        if !OY::ROW_MAJOR {
+            y = y.transpose(1, 2)?;
+        }
+        for batch in 0..2 {
+            let args = args(x.arg::<3, Global<T, 3, OX>>()?, y.arg::<3, GlobalMut<T, 3, OY>>()?, batch);
+            launch::<K>(device, [rows.div_ceil(copies::M), cols.div_ceil(copies::N)], &args)?;
+        }
+        assert!(y.to_vec()? == x.to_vec()?, "{rows} x {cols}, {unused} unused");
+        assert_eq!(guarded.read()?.1, 0, "{rows} x {cols}, {unused} unused: stores outside");
+    }
+    Ok(())
+}
+
+type Matrices<T, K> = fn(GlobalAbi<T, 2>, GlobalAbi<T, 2>) -> <K as tilewright::Kernel>::Args;
+
+fn scratch<K: Instance, T: Real + Element>(device: &Device, args: Matrices<T, K>) -> Outcome {
+    for [rows, cols, unused] in SHAPES {
+        let memory = random::<T>(device, [1, rows, cols], unused)?;
+        let x = memory.view().narrow(2, 0, cols)?.select(0, 0)?;
+        let mut guarded = Guarded::<T>::new(device, [1, rows, cols], cols + unused)?;
+        let y = guarded.view_mut()?.select(0, 0)?;
+        let args = args(x.arg::<2, Global<T, 2>>()?, y.arg::<2, GlobalMut<T, 2>>()?);
+        launch::<K>(device, [rows.div_ceil(copies::M), cols.div_ceil(2 * copies::N)], &args)?;
+        assert!(y.to_vec()? == x.to_vec()?, "{rows} x {cols}, {unused} unused");
+        assert_eq!(guarded.read()?.1, 0, "{rows} x {cols}, {unused} unused: stores outside");
+    }
+    Ok(())
+}
+
+fn transposition<K: Instance, T: Real + Element>(device: &Device, args: Matrices<T, K>) -> Outcome {
+    for [rows, cols, unused] in SHAPES {
+        let memory = random::<T>(device, [1, rows, cols], unused)?;
+        let x = memory.view().narrow(2, 0, cols)?.select(0, 0)?;
+        let mut guarded = Guarded::<T>::new(device, [1, cols, rows], rows + unused)?;
+        let y = guarded.view_mut()?.select(0, 0)?;
+        let args = args(x.arg::<2, Global<T, 2>>()?, y.arg::<2, GlobalMut<T, 2>>()?);
+        launch::<K>(device, [rows.div_ceil(copies::M), cols.div_ceil(copies::N)], &args)?;
+        assert!(y.to_vec()? == x.transpose(0, 1)?.to_vec()?, "{rows} x {cols}, {unused} unused");
+        assert_eq!(guarded.read()?.1, 0, "{rows} x {cols}, {unused} unused: stores outside");
+    }
+    Ok(())
+}
+
+fn changed_operands<K: Instance>(
+    device: &Device,
+    args: fn(GlobalAbi<f16, 2>, GlobalAbi<f16, 2>, GlobalAbi<f32, 2>) -> K::Args,
+) -> Outcome {
+    // The last has many CTAs and many turns of the ring: a stage that is filled too early would show.
+    for [m, n, k] in [[128, 64, 64], [200, 100, 520], [1, 8, 1000], [1024, 1024, 4096]] {
+        let (a, b) = (normal::<f16>(1, m * k), normal::<f16>(2, n * k));
+        let positive: Vec<f16> =
+            a.iter().map(|&x| if x.is_sign_negative() { f16::ZERO } else { x }).collect();
+        let rows = sample(m, 64);
+        let expected = product(&Matrix::new(&positive, m, k), &Matrix::new(&b, n, k).t(), &rows);
+        let (a, b) = (Tensor::from_slice(device, &a, &[m, k])?, Tensor::from_slice(device, &b, &[n, k])?);
+        let mut guarded = Guarded::<f32>::new(device, [1, m, n], n + 3)?;
+        let c = guarded.view_mut()?.select(0, 0)?;
+        let args = args(
+            a.view().arg::<2, Global<f16, 2>>()?,
+            b.view().transpose(0, 1)?.arg::<2, Global<f16, 2, ColMajor>>()?,
+            c.arg::<2, GlobalMut<f32, 2>>()?,
+        );
+        launch::<K>(device, [m.div_ceil(operands::M), n.div_ceil(operands::N)], &args)?;
+        let (c, outside) = guarded.read()?;
+        let found = pick(&c, n, &rows);
+        let error = relative_error(&found, &expected);
+        assert!(error < 1e-5, "{m} x {n} x {k}: relative error {error:e}");
+        assert_eq!(outside, 0, "{m} x {n} x {k}: stores outside");
+    }
+    Ok(())
+}
