@@ -10,7 +10,7 @@ use tilewright::{Error, KernelSet, Result, TensorView, TensorViewMut, f16};
 
 pub use reference::{relative_error, softmax_reference, swiglu_reference};
 pub use softmax::softmax;
-pub use swiglu::swiglu;
+pub use swiglu::{swiglu, swiglu_for};
 
 /// The kernels that the build script compiled.
 static KERNELS: KernelSet = tilewright::include_kernels!();

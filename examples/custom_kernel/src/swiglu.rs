@@ -20,6 +20,19 @@ pub fn swiglu(
     up: &TensorView<'_, f16>,
     y: &mut TensorViewMut<'_, f16>,
 ) -> Result<()> {
+    let arch = if x.device().runs(Arch::Sm90a) { Arch::Sm90a } else { Arch::Sm80 };
+    swiglu_for(arch, stream, x, gate, up, y)
+}
+
+/// The same with the kernels for `arch`, where they can read the matrices.
+pub fn swiglu_for(
+    arch: Arch,
+    stream: &Stream,
+    x: &TensorView<'_, f16>,
+    gate: &TensorView<'_, f16>,
+    up: &TensorView<'_, f16>,
+    y: &mut TensorViewMut<'_, f16>,
+) -> Result<()> {
     let &[m, k] = x.shape() else { return Err(wrong("x", x.shape(), "a matrix")) };
     let &[n, _] = gate.shape() else { return Err(wrong("gate", gate.shape(), "a matrix")) };
     for (name, weights) in [("gate", gate), ("up", up)] {
@@ -32,7 +45,7 @@ pub fn swiglu(
     let transposed =
         |w: &TensorView<'_, f16>| w.clone().transpose(0, 1)?.arg::<2, Global<f16, 2, ColMajor>>();
     let inputs = [x.arg::<2, Global<f16, 2>>()?, transposed(gate)?, transposed(up)?];
-    if x.device().runs(Arch::Sm90a) && inputs.iter().all(|input| input.tma == 1) {
+    if arch == Arch::Sm90a && inputs.iter().all(|input| input.tma == 1) {
         launch::<Hopper>(stream, inputs, y, Hopper::args)
     } else if inputs.iter().all(|input| input.align == 16) {
         launch::<Ampere>(stream, inputs, y, Ampere::args)

@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-use custom_kernel::{kernels, relative_error, softmax, softmax_reference, swiglu, swiglu_reference};
+use custom_kernel::{
+    kernels, relative_error, softmax, softmax_reference, swiglu, swiglu_for, swiglu_reference,
+};
 use tilewright::{Arch, Device, Tensor, f16};
 use tilewright_support::random::normal;
 use tilewright_support::suite::{Outcome, Suite};
@@ -10,10 +12,15 @@ use tilewright_support::suite::{Outcome, Suite};
 fn main() -> ExitCode {
     Suite::new()
         .test("kernels are compiled for the architectures that they are for", compiled)
+        .test("softmax over rows of any length, on the emulator", || softmax_lengths(&Device::emulator()))
+        .test("softmax of a transposed matrix, on the emulator", || softmax_strides(&Device::emulator()))
+        .test("swiglu for Ampere, on the emulator", || swiglu_sizes(&Device::emulator(), Arch::Sm80))
+        .test("swiglu for Hopper, on the emulator", || swiglu_sizes(&Device::emulator(), Arch::Sm90a))
+        .test("arguments that do not fit are named", || refusals(&Device::emulator()))
         .gpu(Arch::Sm80, "softmax over rows of any length", softmax_lengths)
         .gpu(Arch::Sm80, "softmax of a transposed matrix", softmax_strides)
-        .gpu(Arch::Sm80, "swiglu of any size", swiglu_sizes)
-        .gpu(Arch::Sm80, "arguments that do not fit are named", refusals)
+        .gpu(Arch::Sm80, "swiglu for Ampere", |device| swiglu_sizes(device, Arch::Sm80))
+        .gpu(Arch::Sm90a, "swiglu for Hopper", |device| swiglu_sizes(device, Arch::Sm90a))
         .main()
 }
 
@@ -70,7 +77,7 @@ fn softmax_strides(device: &Device) -> Outcome {
     Ok(())
 }
 
-fn swiglu_sizes(device: &Device) -> Outcome {
+fn swiglu_sizes(device: &Device, arch: Arch) -> Outcome {
     let stream = device.default_stream();
     for (m, n, k) in
         [(1, 8, 8), (128, 128, 64), (129, 264, 72), (300, 130, 1000), (15, 7, 33), (65, 127, 129), (4, 4, 0)]
@@ -81,7 +88,7 @@ fn swiglu_sizes(device: &Device) -> Outcome {
         let gate = Tensor::from_slice(device, &gate, &[n, k])?;
         let up = Tensor::from_slice(device, &up, &[n, k])?;
         let mut y = poisoned(device, &[m, n])?;
-        swiglu(&stream, &x.view(), &gate.view(), &up.view(), &mut y.view_mut())?;
+        swiglu_for(arch, &stream, &x.view(), &gate.view(), &up.view(), &mut y.view_mut())?;
         let y = y.to_vec()?;
         if k == 0 {
             assert!(y.iter().all(|y| y.to_f32() == 0.0), "{m} x {n} x {k}");
