@@ -1,4 +1,4 @@
-//! GEMMs in graphs, and what a call costs.
+//! GEMMs in graphs, and what a call takes.
 
 use tilewright::ops::{Gemm, Silu};
 use tilewright::{Device, Stream, Tensor, f16};
@@ -6,7 +6,6 @@ use tilewright_support::guarded::Guarded;
 use tilewright_support::random::normal;
 use tilewright_support::reference::{Matrix, product, relative_error};
 use tilewright_support::suite::Outcome;
-use tilewright_support::timing::host_us;
 
 const M: usize = 300;
 const N: usize = 200;
@@ -82,17 +81,5 @@ pub fn memory(device: &Device) -> Outcome {
     }
     stream.synchronize()?;
     assert_eq!(device.free_memory()?, free);
-    Ok(())
-}
-
-/// Checks, choice, tensor maps and launch.
-pub fn host_time(device: &Device) -> Outcome {
-    let stream = Stream::new(device)?;
-    let (a, b) = (Tensor::<f16>::zeros(device, &[128, 256])?, Tensor::<f16>::zeros(device, &[512, 256])?);
-    let mut c = Tensor::<f16>::zeros(device, &[128, 512])?;
-    let (a, b) = (a.view(), b.view().transpose(0, 1)?);
-    let us = host_us(&stream, || Gemm::new().run(&stream, &a, &b, &mut c.view_mut()))?;
-    println!("host time per call: {us:.2} µs");
-    assert!(us < 5.0, "{us} µs");
     Ok(())
 }

@@ -46,7 +46,6 @@ fn main() -> ExitCode {
         .gpu(Arch::Sm80, "a graph replays a product", capture::replay)
         .gpu(Arch::Sm80, "recording runs nothing", capture::recording_runs_nothing)
         .gpu(Arch::Sm80, "calls take no memory", capture::memory)
-        .gpu(Arch::Sm90a, "a call costs the host at most 5 µs", capture::host_time)
         .gpu(Arch::Sm80, "borrowed streams", streams::borrowed)
         .gpu(Arch::Sm80, "several streams and threads", streams::several)
         .gpu(Arch::Sm80, "streams ordered by events", streams::ordered_by_events)

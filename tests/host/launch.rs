@@ -1,7 +1,6 @@
 use tilewright::{Device, Error, Launch, Stream, Tensor, TensorViewMut, f16};
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
-use tilewright_support::timing::host_us;
 
 use crate::kernels::{Boxes, Fetch, FetchArgs, Mark, Output, Rank, entry, set};
 
@@ -119,40 +118,5 @@ pub fn tensor_maps(device: &Device) -> Outcome {
     // Rows that are not a multiple of 16 bytes.
     let odd = x.view().reshape(&[1, batch * rows * 8, 11])?.arg::<3, Boxes<true>>()?;
     assert_eq!((odd.tma, odd.align), (0, 2));
-    Ok(())
-}
-
-pub fn overhead(device: &Device) -> Outcome {
-    let set = set();
-    let stream = Stream::new(device)?;
-    let x = Tensor::<f16>::zeros(device, &[1, 128, 128])?;
-    let out = Tensor::<f16>::uninit(device, &[64 * 64])?;
-    device.kernel::<Fetch>(set)?;
-    let arg = || x.view().arg::<3, Boxes<true>>();
-    // As an operator does it: look the kernel up, encode three maps, launch.
-    let all = host_us(&stream, || {
-        let kernel = device.kernel::<Fetch>(set)?;
-        let (tensor, _, _) = (arg()?, arg()?, arg()?);
-        let args = FetchArgs { tensor, out: out.address(), coordinates: [0; 3] };
-        // SAFETY: the kernel reads what the map allows and writes 64 x 64 elements.
-        unsafe { kernel.launch(&stream, &Launch::grid([1, 1, 1]), &args) }
-    })?;
-    let map = host_us(&stream, || arg().map(drop))?;
-    let lookup = host_us(&stream, || device.kernel::<Fetch>(set).map(drop))?;
-    let (kernel, tensor) = (device.kernel::<Fetch>(set)?, arg()?);
-    let args = FetchArgs { tensor, out: out.address(), coordinates: [0; 3] };
-    let driver = host_us(&stream, || {
-        // SAFETY: as above.
-        unsafe { kernel.launch(&stream, &Launch::grid([1, 1, 1]), &args) }
-    })?;
-    let pdl = host_us(&stream, || {
-        // SAFETY: as above.
-        unsafe { kernel.launch(&stream, &Launch::grid([1, 1, 1]).pdl(true), &args) }
-    })?;
-    println!(
-        "host time per launch: {all:.2} µs; of that, each map {map:.2} µs, the lookup {lookup:.2} µs, the driver {driver:.2} \
-         µs ({pdl:.2} µs for a dependent launch)"
-    );
-    assert!(all < 5.0, "{all} µs");
     Ok(())
 }

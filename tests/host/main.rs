@@ -23,7 +23,6 @@ fn main() -> ExitCode {
         .gpu(Arch::Sm80, "several threads launch", launch::threads)
         .gpu(Arch::Sm90a, "clusters and dependent launches run", launch::clusters)
         .gpu(Arch::Sm90a, "tensor maps address what views say", launch::tensor_maps)
-        .gpu(Arch::Sm90a, "a launch costs the host at most 5 µs", launch::overhead)
         .gpu(Arch::Sm80, "launches are captured and replayed", capture::replays)
         .gpu(Arch::Sm80, "kernels are loaded during capture", capture::loads)
         .gpu(Arch::Sm80, "allocating during capture is an error", capture::allocation)
