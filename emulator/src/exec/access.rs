@@ -4,10 +4,19 @@ use super::cta::in_cluster;
 use super::env::{Env, lane_address, lane_place};
 use super::warp::{Warp, lanes};
 use crate::memory::{IN_CTA, Place, RANK_SHIFT, SHARED};
-use crate::program::{AtomicOp, Destination, LANES, Op, Source};
+use crate::program::{Address, AtomicOp, Destination, LANES, Op, Source, Window};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
     match *op {
+        Op::Load { window, bytes: 4, signed: false, ref to, at } if to.len() == 1 => {
+            load_words::<1>(warp, env, window, to, at, mask)?
+        }
+        Op::Load { window, bytes: 4, signed: false, ref to, at } if to.len() == 2 => {
+            load_words::<2>(warp, env, window, to, at, mask)?
+        }
+        Op::Load { window, bytes: 4, signed: false, ref to, at } if to.len() == 4 => {
+            load_words::<4>(warp, env, window, to, at, mask)?
+        }
         Op::Load { window, bytes, signed, ref to, at } => {
             let total = bytes as usize * to.len();
             for lane in lanes(mask) {
@@ -18,6 +27,15 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                     put(warp, to, lane, element, signed);
                 }
             }
+        }
+        Op::Store { window, bytes: 4, ref from, at } if matches!(**from, [Source::R(_)]) => {
+            let [Source::R(from)] = **from else { unreachable!("matched above") };
+            let values = *warp.r(from);
+            for lane in lanes(mask) {
+                let value = values[lane].to_le_bytes();
+                write(warp, env, lane_place(warp, window, at, lane), lane, &value)?;
+            }
+            env.events += 1;
         }
         Op::Store { window, bytes, ref from, at } => {
             let total = bytes as usize * from.len();
@@ -80,15 +98,44 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
     Ok(())
 }
 
-fn check_alignment(at: u64, bytes: usize, space: &str) -> Result<(), String> {
-    if at.is_multiple_of(bytes as u64) {
-        Ok(())
-    } else {
-        Err(format!("{bytes} bytes of {space} at {at:#x}: misaligned"))
+/// A load of 32-bit elements, the most frequent ones: their number is a constant, so nothing loops over bytes.
+fn load_words<const N: usize>(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    window: Window,
+    to: &[Destination],
+    at: Address,
+    mask: u32,
+) -> Result<(), String> {
+    let mut values = [[0; LANES]; N];
+    for lane in lanes(mask) {
+        let mut bytes = [[0; 4]; N];
+        read(warp, env, lane_place(warp, window, at, lane), lane, bytes.as_flattened_mut())?;
+        for (values, bytes) in values.iter_mut().zip(bytes) {
+            values[lane] = u32::from_le_bytes(bytes);
+        }
     }
+    for (&to, value) in to.iter().zip(&values) {
+        match to {
+            Destination::R(register, _) => warp.put_r(register, mask, value),
+            Destination::D(register) => warp.put_d(register, mask, &value.map(u64::from)),
+            Destination::Sink => {}
+        }
+    }
+    Ok(())
 }
 
-#[inline]
+#[inline(always)]
+fn check_alignment(at: u64, bytes: usize, space: &str) -> Result<(), String> {
+    if at.is_multiple_of(bytes as u64) { Ok(()) } else { Err(misaligned(at, bytes, space)) }
+}
+
+#[cold]
+fn misaligned(at: u64, bytes: usize, space: &str) -> String {
+    format!("{bytes} bytes of {space} at {at:#x}: misaligned")
+}
+
+#[inline(always)]
 pub(super) fn read(
     warp: &Warp,
     env: &mut Env<'_>,
@@ -125,7 +172,7 @@ pub(super) fn read(
     }
 }
 
-#[inline]
+#[inline(always)]
 fn write(warp: &mut Warp, env: &mut Env<'_>, place: Place, lane: usize, from: &[u8]) -> Result<(), String> {
     match place {
         Place::Global(at) => {

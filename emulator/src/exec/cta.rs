@@ -151,15 +151,21 @@ impl Cta {
             .ok_or_else(|| format!("no mbarrier was initialised at shared address {at:#x}"))
     }
 
+    #[inline(always)]
     fn range(&self, at: u32, bytes: usize) -> Result<std::ops::Range<usize>, String> {
         let start = at.wrapping_sub(SHARED_START) as usize;
         if at < SHARED_START || start + bytes > self.shared.len() {
-            let (first, end) = (SHARED_START, SHARED_START as usize + self.shared.len());
-            return Err(format!(
-                "{bytes} bytes of shared memory at {at:#x}: out of bounds; the CTA has {first:#x} to {end:#x}"
-            ));
+            return Err(self.outside(at, bytes));
         }
         Ok(start..start + bytes)
+    }
+
+    #[cold]
+    fn outside(&self, at: u32, bytes: usize) -> String {
+        let (first, end) = (SHARED_START, SHARED_START as usize + self.shared.len());
+        format!(
+            "{bytes} bytes of shared memory at {at:#x}: out of bounds; the CTA has {first:#x} to {end:#x}"
+        )
     }
 
     /// The bytes at an address.
@@ -205,6 +211,7 @@ fn aligned(at: u32, bytes: usize) -> Result<(), String> {
 }
 
 /// The CTA that a `shared::cluster` address names, and the address in it.
+#[inline(always)]
 pub(super) fn in_cluster(address: u32, own: usize, size: usize) -> Result<(usize, u32), String> {
     match (address >> RANK_SHIFT) as usize {
         0 => Ok((own, address)),

@@ -24,6 +24,7 @@ pub(super) struct Env<'l> {
 }
 
 /// The address of one lane.
+#[inline(always)]
 pub(super) fn lane_address(warp: &Warp, at: Address, lane: usize) -> u64 {
     let base = match at.base {
         Base::None => 0,
@@ -34,6 +35,7 @@ pub(super) fn lane_address(warp: &Warp, at: Address, lane: usize) -> u64 {
 }
 
 /// Where a lane's address lies.
+#[inline(always)]
 pub(super) fn lane_place(warp: &Warp, window: Window, at: Address, lane: usize) -> Place {
     let address = lane_address(warp, at, lane);
     match window {
