@@ -212,6 +212,10 @@ macro_rules! warpgroup_gemms {
                         }
                         k += DEPTH;
                     }
+                    // A's registers are read until the gemm is done, and no type holds them that long: without this
+                    // wait the next step's operand overwrote them (seen on an H200).
+                    wgmma::commit();
+                    <Self as Accumulates<M, $n>>::settle(d);
                 }
             }
         }
