@@ -32,12 +32,13 @@ where
     [f32; L]: Settle,
 {
     let b = Descriptor { lo: g.x, hi: g.n };
+    let a = wgmma::define([g.x, g.n, g.x + 1, g.n + 1]);
     let mut d = [0.0; L];
     // SAFETY: nobody runs it.
     unsafe {
         wgmma::fence();
-        T::rs::<0>(&mut d, [g.x, g.n, g.x + 1, g.n + 1], b, 0);
-        T::rs::<1>(&mut d, [g.x, g.n, g.x + 1, g.n + 1], b, 1);
+        T::rs::<0>(&mut d, a, b, 0);
+        T::rs::<1>(&mut d, a, b, 1);
         wgmma::commit();
         wgmma::wait::<0>();
         d.touch();
