@@ -1,115 +1,12 @@
-//! A decoded kernel: instructions whose names are resolved to registers, targets and functions.
+//! What the instructions of a kernel do, and on what.
 
-use std::sync::Arc;
-
+use super::{Compare, Condition, D, F1, F2, F3, P, R};
 use crate::ptx::Space;
 use crate::tensor::element::Accumulator;
 use crate::tensor::map::DataType;
 use crate::tensor::mma::Mma;
 use crate::tensor::reduce::Reduction;
 use crate::tensor::wgmma::Wgmma;
-
-/// Lanes of a warp.
-pub(crate) const LANES: usize = 32;
-/// A register of up to 32 bits, by lane.
-pub(crate) type L32 = [u32; LANES];
-/// A register of 64 bits, by lane.
-pub(crate) type L64 = [u64; LANES];
-
-/// A function of one register, of two and of three, for all lanes at once.
-pub(crate) type F1<D, A> = fn(&[A; LANES], &mut [D; LANES]);
-pub(crate) type F2<D, A, B> = fn(&[A; LANES], &[B; LANES], &mut [D; LANES]);
-pub(crate) type F3<D, A, B, C> = fn(&[A; LANES], &[B; LANES], &[C; LANES], &mut [D; LANES]);
-/// A comparison: one bit a lane.
-pub(crate) type Compare<A> = fn(&[A; LANES], &[A; LANES]) -> u32;
-
-/// The index of a 32-bit register in a warp's file. Constants and special registers have one each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct R(pub(crate) u32);
-/// The index of a 64-bit register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct D(pub(crate) u32);
-/// The index of a predicate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct P(pub(crate) u32);
-
-/// A predicate or its negation.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Condition {
-    pub(crate) predicate: P,
-    pub(crate) negated: bool,
-}
-
-/// A kernel, decoded.
-#[derive(Debug)]
-pub(crate) struct Program {
-    pub(crate) name: String,
-    /// The module's text, for messages.
-    pub(crate) text: Arc<str>,
-    pub(crate) code: Vec<Coded>,
-    /// Registers of each file, constants included.
-    pub(crate) registers: [u32; 3],
-    pub(crate) constants32: Vec<(R, u32)>,
-    pub(crate) constants64: Vec<(D, u64)>,
-    pub(crate) specials: Vec<(Special, R)>,
-    /// Bytes of the parameter block.
-    pub(crate) parameters: u32,
-    /// Bytes of static shared memory.
-    pub(crate) shared: u32,
-    /// Bytes of local memory of a thread.
-    pub(crate) local: u32,
-    pub(crate) threads: Option<([u32; 3], bool)>,
-    pub(crate) cluster: Option<[u32; 3]>,
-}
-
-impl Program {
-    /// A line of the text, from 1.
-    pub(crate) fn line(&self, line: u32) -> &str {
-        self.text.lines().nth(line.saturating_sub(1) as usize).unwrap_or("").trim()
-    }
-}
-
-/// An instruction with its guard.
-#[derive(Debug)]
-pub(crate) struct Coded {
-    pub(crate) line: u32,
-    pub(crate) guard: Option<Condition>,
-    pub(crate) op: Op,
-}
-
-/// Special registers whose value a warp knows when it starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Special {
-    Tid(usize),
-    Ntid(usize),
-    Ctaid(usize),
-    Nctaid(usize),
-    Lane,
-    LaneMask(Order),
-    Warp,
-    Warps,
-    Sm,
-    Sms,
-    DynamicShared,
-    TotalShared,
-    ClusterRank,
-    ClusterSize,
-    ClusterCtaid(usize),
-    ClusterNctaid(usize),
-    Clusterid(usize),
-    Nclusterid(usize),
-    IsExplicitCluster,
-}
-
-/// How the lanes of a mask relate to the lane that reads it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    Equal,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Base {
