@@ -143,8 +143,12 @@ fn wgmma(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -
         ACTIONS.into_iter().find(|action| opcode.flag(action)).ok_or("has no action that is emulated")?;
     together(opcode)?;
     match (action, operands) {
-        // Products take effect when they are issued: there is nothing to wait for.
-        ("fence" | "commit_group", []) | ("wait_group", [Operand::Integer(_)]) => return Ok(Op::WholeWarp),
+        ("fence", []) => return Ok(Op::WgmmaFence),
+        ("commit_group", []) => return Ok(Op::WgmmaCommit),
+        ("wait_group", [Operand::Integer(pending)]) => {
+            let pending = u32::try_from(*pending).map_err(|_| "waits for a negative number of groups")?;
+            return Ok(Op::WgmmaWait { pending });
+        }
         ("mma_async", _) => {}
         _ => return Err(format!("does not take {} operands", operands.len())),
     }

@@ -15,6 +15,7 @@ mod mbarrier;
 mod special;
 mod step;
 mod warp;
+mod wgmma;
 
 use rayon::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use super::env::Env;
 use super::warp::{Wait, Warp, lanes};
-use super::{access, collective, copy, matrix, mbarrier};
+use super::{access, collective, copy, matrix, mbarrier, wgmma};
 use crate::memory;
 use crate::program::{LANES, Op, Outcome, PredicateOp};
 use crate::ptx::Space;
@@ -208,11 +208,8 @@ fn rare(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<N
         Op::Ldmatrix { .. } | Op::Stmatrix { .. } | Op::Movmatrix { .. } | Op::Mma(_) => {
             matrix::step(warp, env, op, active)
         }
-        Op::Wgmma(_) => Ok(match together(warp, active, u32::MAX) {
-            Some(wait) => wait,
-            None if active.mask != u32::MAX => return Err("wgmma needs all lanes of the warp".into()),
-            None => Next::Wait(Wait::Warpgroup),
-        }),
+        Op::Wgmma(_) => Ok(wgmma::whole(warp, active)?.unwrap_or(Next::Wait(Wait::Warpgroup))),
+        Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => wgmma::step(warp, op, active),
         _ => unreachable!("executed by `step`"),
     }
 }

@@ -1,5 +1,6 @@
 //! A warp: its registers, and where its lanes are.
 
+use super::wgmma::Groups;
 use crate::program::{Condition, D, L32, L64, LANES, P, Program, R};
 
 /// Why some lanes do not go on.
@@ -52,6 +53,7 @@ pub(super) struct Warp {
     pub(super) local: Vec<u8>,
     /// Polls of mbarriers that fail from now on end: everybody waits.
     pub(super) give_up: bool,
+    pub(super) wgmma: Groups,
     pub(super) retired: u64,
     pub(super) retired_lanes: u64,
 }
@@ -72,6 +74,7 @@ impl Warp {
             cluster_generation: 0,
             local: vec![0xcd; program.local as usize * LANES],
             give_up: false,
+            wgmma: Groups::default(),
             retired: 0,
             retired_lanes: 0,
         };

@@ -363,6 +363,13 @@ pub(crate) enum Op {
     },
     Mma(Box<MmaOp>),
     Wgmma(Box<WgmmaOp>),
+    WgmmaFence,
+    /// Closes a group of products.
+    WgmmaCommit,
+    /// Waits for all but the last groups.
+    WgmmaWait {
+        pending: u32,
+    },
     /// Nothing, but all lanes of the warp must be there.
     WholeWarp,
 }
