@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::count::Counters;
 use crate::error::MemoryError;
-use crate::exec::{self, Counters, Launch as Checked};
+use crate::exec::{self, Launch as Checked};
 use crate::memory::Global;
 use crate::program::Program;
 use crate::{Fault, LoadError, decode, ptx};

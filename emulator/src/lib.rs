@@ -5,6 +5,7 @@
 //! 32 lanes of a warp in lock-step, diverging and reconverging, the warps of a cluster in a fixed order, clusters in
 //! parallel over the cores.
 
+mod count;
 mod decode;
 mod emulator;
 mod error;
@@ -14,7 +15,8 @@ mod program;
 mod ptx;
 mod tensor;
 
+pub use count::{Class, Classes, Counters, Executed};
 pub use emulator::{Emulator, Kernel, Launch, MAX_SHARED, Module};
 pub use error::{Fault, LoadError, MemoryError};
-pub use exec::{Counters, SMS};
+pub use exec::SMS;
 pub use tensor::map::{DataType, Fill, MapError, Swizzle, TensorMap};

@@ -25,6 +25,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::LoadError;
+use crate::count::Class;
 use crate::program::{Coded, Condition, Op, Program};
 use crate::ptx::{Entry, Instruction, Module, Operand, Space, Statement, Variable};
 use context::Context;
@@ -135,7 +136,7 @@ fn program(module: &Module, entry: &Entry, text: &Arc<str>) -> Decoded<Program> 
     }
     // Running off the end is leaving.
     let line = code.last().map_or(1, |last: &Coded| last.line);
-    code.push(Coded { line, guard: None, op: Op::Exit });
+    code.push(Coded { line, class: Class::Control, guard: None, op: Op::Exit });
     Ok(Program {
         name: entry.name.clone(),
         text: Arc::clone(text),
@@ -185,7 +186,7 @@ fn instruction(
         }
     };
     opcode.finish()?;
-    Ok(Coded { line: instruction.line, guard, op })
+    Ok(Coded { line: instruction.line, class: Class::of(&instruction.opcode), guard, op })
 }
 
 type Family = fn(&mut Context, &mut Opcode<'_>, &[Operand]) -> Result_;

@@ -5,6 +5,7 @@ use super::step::{Active, Next, step};
 use super::warp::{Group, Wait, Warp};
 use super::{Launch, barrier, matrix, special};
 use crate::Fault;
+use crate::count::{Class, Classes, Counters};
 use crate::memory::View;
 use crate::program::Op;
 use crate::tensor::product::Product;
@@ -16,7 +17,7 @@ const TURN: u32 = 4096;
 const STANDSTILLS: u32 = 16;
 
 /// Runs the cluster whose first CTA has this index. Gives the instructions and what they did.
-pub(super) fn run(launch: &Launch<'_>, first: [u32; 3], global: View) -> Result<super::Counters, Fault> {
+pub(super) fn run(launch: &Launch<'_>, first: [u32; 3], global: View) -> Result<Counters, Fault> {
     let [x, y, z] = launch.cluster;
     let threads = launch.threads.iter().product::<u32>();
     let warps_each = threads.div_ceil(32);
@@ -54,7 +55,7 @@ struct Cluster<'l> {
 }
 
 impl Cluster<'_> {
-    fn run(mut self) -> Result<super::Counters, Fault> {
+    fn run(mut self) -> Result<Counters, Fault> {
         let mut standstills = 0;
         loop {
             let (retired, events) = (self.retired(), self.env.events);
@@ -82,9 +83,12 @@ impl Cluster<'_> {
                 self.warps.iter_mut().for_each(|warp| warp.give_up = true);
             }
         }
-        Ok(super::Counters {
+        let mut classes = Classes::default();
+        self.warps.iter().for_each(|warp| classes += warp.classes);
+        Ok(Counters {
             instructions: self.retired(),
-            lane_instructions: self.warps.iter().map(|warp| warp.retired_lanes).sum(),
+            lane_instructions: classes.total().lanes,
+            classes,
             tensor_operations: self.env.tensor_operations,
         })
     }
@@ -151,8 +155,7 @@ impl Cluster<'_> {
         }
         for warp in group {
             warp.groups[0] = Group { pc: pc + 1, mask: u32::MAX, wait: Wait::No };
-            warp.retired += 1;
-            warp.retired_lanes += 32;
+            warp.retire(Class::Tensor, u32::MAX);
         }
         self.env.events += 1;
         Ok(())
@@ -221,16 +224,16 @@ impl Cluster<'_> {
 /// The lanes to go on with: of those that can, the ones that are furthest behind, so that others meet them.
 fn next_group(warp: &mut Warp, env: &Env<'_>) -> Option<usize> {
     let barriers = &env.ctas[warp.cta].barriers;
-    for group in &mut warp.groups {
+    for i in 0..warp.groups.len() {
+        let group = warp.groups[i];
         let over = match group.wait {
             Wait::Barrier { id, generation, .. } => barriers[id as usize].generation > generation,
             Wait::Cluster { generation } => env.cluster_generation > generation,
             _ => false,
         };
         if over {
-            *group = Group { pc: group.pc + 1, mask: group.mask, wait: Wait::No };
-            warp.retired += 1;
-            warp.retired_lanes += u64::from(group.mask.count_ones());
+            warp.groups[i] = Group { pc: group.pc + 1, mask: group.mask, wait: Wait::No };
+            warp.retire(Class::Synchronisation, group.mask);
         }
     }
     if warp.groups.len() > 1 {
@@ -284,8 +287,7 @@ fn one(warp: &mut Warp, env: &mut Env<'_>, g: usize) -> Result<bool, String> {
         // The others of the warp may go on.
         return Ok(warp.groups.len() > 1);
     }
-    warp.retired += 1;
-    warp.retired_lanes += u64::from(mask.count_ones());
+    warp.retire(coded.class, mask);
     match next {
         Next::Advance | Next::Wait(_) => warp.groups[g].pc = pc + 1,
         Next::Yield => {

@@ -20,6 +20,7 @@ mod wgmma;
 use rayon::prelude::*;
 
 use crate::Fault;
+use crate::count::Counters;
 use crate::memory::Global;
 use crate::program::Program;
 
@@ -37,27 +38,6 @@ pub(crate) struct Launch<'l> {
     pub(crate) parameters: &'l [u8],
 }
 
-/// What a launch did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Instructions, each counted once for a warp.
-    pub instructions: u64,
-    /// Instructions, each counted once for every lane that executed it.
-    pub lane_instructions: u64,
-    /// Multiplications and additions of tensor cores.
-    pub tensor_operations: u64,
-}
-
-impl Counters {
-    fn plus(self, other: Self) -> Self {
-        Self {
-            instructions: self.instructions + other.instructions,
-            lane_instructions: self.lane_instructions + other.lane_instructions,
-            tensor_operations: self.tensor_operations + other.tensor_operations,
-        }
-    }
-}
-
 /// Runs all clusters of a launch. Of several faults, it is the first cluster's.
 pub(crate) fn run(launch: &Launch<'_>, global: &Global) -> Result<Counters, Fault> {
     let clusters: [u32; 3] = std::array::from_fn(|i| launch.grid[i] / launch.cluster[i]);
@@ -73,7 +53,10 @@ pub(crate) fn run(launch: &Launch<'_>, global: &Global) -> Result<Counters, Faul
     let all = (0..count).into_par_iter().map(run).reduce(
         || Ok(Counters::default()),
         |a, b| match (a, b) {
-            (Ok(a), Ok(b)) => Ok(a.plus(b)),
+            (Ok(mut a), Ok(b)) => {
+                a += b;
+                Ok(a)
+            }
             (Err(a), Err(b)) => Err(first(a, b)),
             (Err(fault), Ok(_)) | (Ok(_), Err(fault)) => Err(fault),
         },

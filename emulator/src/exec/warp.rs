@@ -1,6 +1,7 @@
 //! A warp: its registers, and where its lanes are.
 
 use super::wgmma::Groups;
+use crate::count::{Class, Classes};
 use crate::program::{Condition, D, L32, L64, LANES, P, Program, R};
 
 /// Why some lanes do not go on.
@@ -54,8 +55,10 @@ pub(super) struct Warp {
     /// Polls of mbarriers that fail from now on end: everybody waits.
     pub(super) give_up: bool,
     pub(super) wgmma: Groups,
+    /// Instructions done.
     pub(super) retired: u64,
-    pub(super) retired_lanes: u64,
+    /// The same by class.
+    pub(super) classes: Classes,
 }
 
 impl Warp {
@@ -76,7 +79,7 @@ impl Warp {
             give_up: false,
             wgmma: Groups::default(),
             retired: 0,
-            retired_lanes: 0,
+            classes: Classes::default(),
         };
         for &(R(register), value) in &program.constants32 {
             warp.r[register as usize] = [value; LANES];
@@ -85,6 +88,13 @@ impl Warp {
             warp.d[register as usize] = [value; LANES];
         }
         warp
+    }
+
+    /// An instruction of these lanes is done.
+    #[inline(always)]
+    pub(super) fn retire(&mut self, class: Class, lanes: u32) {
+        self.retired += 1;
+        self.classes.count(class, lanes);
     }
 
     /// Lanes that have not ended.

@@ -4,6 +4,8 @@ mod op;
 
 use std::sync::Arc;
 
+use crate::count::Class;
+
 pub(crate) use op::{
     Address, AtomicOp, Base, Bulk, Destination, MmaOp, Op, Outcome, PredicateOp, Shuffle, Source, Vote,
     WgmmaA, WgmmaOp, Window,
@@ -73,6 +75,7 @@ impl Program {
 #[derive(Debug)]
 pub(crate) struct Coded {
     pub(crate) line: u32,
+    pub(crate) class: Class,
     pub(crate) guard: Option<Condition>,
     pub(crate) op: Op,
 }
