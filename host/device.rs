@@ -1,5 +1,6 @@
 //! Devices: where tensors lie and kernels run.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,10 +8,15 @@ use crate::backend::{Backend, StreamId, cuda, emulator};
 use crate::kernel::FunctionCache;
 use crate::{Arch, Error, Function, Instance, KernelSet, Result, Stream};
 
+/// The environment variable that chooses what [`Device::default`] gives.
+const CHOICE: &str = "TILEWRIGHT_DEVICE";
+
 /// A device that runs kernels. Clones are the same device.
 #[derive(Clone)]
 pub struct Device {
     shared: Arc<Shared>,
+    /// Why it is not the GPU that was looked for first.
+    fallback: Option<Arc<Error>>,
 }
 
 struct Shared {
@@ -19,17 +25,43 @@ struct Shared {
 }
 
 impl Device {
-    /// The first CUDA device.
-    #[expect(clippy::should_implement_trait, reason = "there may be no device")]
+    /// The first CUDA device or, on a machine without a driver or without a GPU, the [`emulator`](Self::emulator).
+    ///
+    /// The emulator names itself: see [`is_emulator`](Self::is_emulator) and [`fallback`](Self::fallback), which the
+    /// device's `Debug` text shows too. A GPU that is there and cannot be used is an error, as in [`cuda`](Self::cuda).
+    ///
+    /// The environment variable `TILEWRIGHT_DEVICE` chooses: with `cuda` there is no falling back, with `emulator` no
+    /// looking for a GPU.
+    #[expect(clippy::should_implement_trait, reason = "the device may not be usable")]
     pub fn default() -> Result<Self> {
-        Self::cuda(0)
+        Self::chosen(std::env::var_os(CHOICE).as_deref())
+    }
+
+    fn chosen(choice: Option<&OsStr>) -> Result<Self> {
+        let Some(choice) = choice else { return Self::or_emulator(Self::cuda(0)) };
+        match choice.to_str() {
+            Some("cuda") => Self::cuda(0),
+            Some("emulator") => Ok(Self::emulator()),
+            _ => Err(Error::argument(CHOICE, format!("{choice:?}"), "`cuda` or `emulator`")),
+        }
+    }
+
+    /// The emulator in place of a GPU that does not exist.
+    fn or_emulator(gpu: Result<Self>) -> Result<Self> {
+        match gpu {
+            Err(none @ (Error::NoDriver { .. } | Error::NoDevice { .. })) => {
+                Ok(Self { fallback: Some(Arc::new(none)), ..Self::emulator() })
+            }
+            there => there,
+        }
     }
 
     /// A CUDA device by its number, through its primary context.
     ///
-    /// Fails with [`Error::NoDriver`] where there is no driver, [`Error::NoDevice`] where there is no such device, and
-    /// [`Error::UnsupportedGpu`] if it is older than compute capability 8.0. The context stays for the life of the
-    /// process, and calls with the same number give the same device.
+    /// Fails with [`Error::NoDriver`] where there is no driver, [`Error::UnusableDriver`] if it does not work or is older
+    /// than CUDA 12.0, [`Error::NoDevice`] where there is no such device, and [`Error::UnsupportedGpu`] if it is older than
+    /// compute capability 8.0. The context stays for the life of the process, and calls with the same number give the same
+    /// device.
     pub fn cuda(ordinal: usize) -> Result<Self> {
         cuda::device(ordinal)
     }
@@ -42,7 +74,7 @@ impl Device {
     }
 
     pub(crate) fn new(backend: Box<dyn Backend>) -> Self {
-        Self { shared: Arc::new(Shared { backend, functions: FunctionCache::default() }) }
+        Self { shared: Arc::new(Shared { backend, functions: FunctionCache::default() }), fallback: None }
     }
 
     pub(crate) fn backend(&self) -> &dyn Backend {
@@ -52,11 +84,20 @@ impl Device {
         &self.shared.functions
     }
 
-    /// The GPU's name.
+    /// Whether it is the CPU, whose speed says nothing about a GPU's.
+    pub fn is_emulator(&self) -> bool {
+        self.backend().properties().emulated
+    }
+    /// Why [`default`](Self::default) gave the emulator and not a GPU, if it did.
+    pub fn fallback(&self) -> Option<&Error> {
+        self.fallback.as_deref()
+    }
+
+    /// The GPU's name, or what the emulator emulates.
     pub fn name(&self) -> &str {
         &self.backend().properties().name
     }
-    /// What messages call the device: `cuda:0`.
+    /// What messages call the device: `cuda:0` or `emulator`.
     pub fn label(&self) -> &str {
         &self.backend().properties().label
     }
@@ -84,7 +125,7 @@ impl Device {
     pub fn shared_memory_per_cta(&self) -> u32 {
         self.backend().properties().shared_bytes
     }
-    /// The CUDA version that the driver supports, major and minor.
+    /// The CUDA version that the driver supports, major and minor; zeros on the emulator, which has no driver.
     pub fn driver_version(&self) -> (u32, u32) {
         self.backend().properties().driver_version
     }
@@ -134,7 +175,11 @@ impl Eq for Device {}
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (major, minor) = self.compute_capability();
-        write!(f, "{} ({}, compute capability {major}.{minor})", self.label(), self.name())
+        write!(f, "{} ({}, compute capability {major}.{minor})", self.label(), self.name())?;
+        match &self.fallback {
+            Some(reason) => write!(f, ", because there is {reason}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -151,9 +196,37 @@ mod tests {
                 assert!(reason.starts_with("the driver sees"), "{reason}");
             }
             Error::NoDriver { reason } => {
-                assert!(reason.contains("libcuda") || reason.contains("CUDA"), "{reason}")
+                assert!(reason.contains("libcuda") || reason.contains("library"), "{reason}")
             }
             other => panic!("{other}"),
         }
+    }
+
+    #[test]
+    fn a_gpu_that_does_not_exist_is_emulated() {
+        let reason = Error::NoDevice { ordinal: 0, reason: "the driver sees no GPU".into() };
+        let device = Device::or_emulator(Err(reason.clone())).unwrap();
+        assert!(device.is_emulator() && device == Device::emulator());
+        assert_eq!(device.fallback(), Some(&reason));
+        assert_eq!(device.default_stream().device().fallback(), Some(&reason));
+        let text = "emulator (sm_90a on the CPU, compute capability 9.0), \
+                    because there is no CUDA device 0: the driver sees no GPU";
+        assert_eq!(format!("{device:?}"), text);
+        assert_eq!(Device::emulator().fallback(), None);
+    }
+
+    #[test]
+    fn a_gpu_that_cannot_be_used_is_an_error() {
+        let broken = Error::UnusableDriver { reason: "it supports CUDA 11.4".into() };
+        assert_eq!(Device::or_emulator(Err(broken.clone())), Err(broken));
+    }
+
+    #[test]
+    fn the_environment_chooses() {
+        let chosen = |choice: &str| Device::chosen(Some(OsStr::new(choice)));
+        assert_eq!(chosen("emulator"), Ok(Device::emulator()));
+        assert_eq!(chosen("cuda"), Device::cuda(0));
+        let text = "`TILEWRIGHT_DEVICE` was \"gpu\"; it must be `cuda` or `emulator`";
+        assert_eq!(chosen("gpu").unwrap_err().to_string(), text);
     }
 }

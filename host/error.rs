@@ -34,10 +34,17 @@ pub enum Error {
         expected: String,
     },
 
-    /// There is no usable CUDA driver on this machine.
-    #[error("no CUDA driver found: {reason}")]
+    /// There is no CUDA driver on this machine.
+    #[error("no CUDA driver: {reason}")]
     NoDriver {
-        /// What was tried, or what the driver lacks.
+        /// What was tried.
+        reason: String,
+    },
+
+    /// There is a CUDA driver, and it does not work or is too old.
+    #[error("the CUDA driver cannot be used: {reason}")]
+    UnusableDriver {
+        /// What the driver said, or what it lacks.
         reason: String,
     },
 

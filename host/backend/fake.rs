@@ -51,6 +51,7 @@ pub(crate) fn device(capability: (u32, u32)) -> (Device, Arc<Journal>) {
         total_memory: 1 << 20,
         shared_bytes: 1 << 16,
         driver_version: (12, 0),
+        emulated: false,
     })
 }
 
@@ -65,6 +66,7 @@ pub(crate) fn h200() -> (Device, Arc<Journal>) {
         total_memory: 1 << 20,
         shared_bytes: 227 << 10,
         driver_version: (12, 0),
+        emulated: false,
     })
 }
 

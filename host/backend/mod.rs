@@ -45,7 +45,10 @@ pub(crate) struct Properties {
     pub(crate) total_memory: usize,
     /// Shared memory that one CTA may ask for.
     pub(crate) shared_bytes: u32,
+    /// (0, 0) without a driver.
     pub(crate) driver_version: (u32, u32),
+    /// Whether it is the CPU.
+    pub(crate) emulated: bool,
 }
 
 /// A kernel to be loaded, with what the launch configuration of all its launches is.
@@ -117,7 +120,7 @@ pub(crate) enum Residence {
     Here { end: u64 },
     /// On another device, or in another context.
     Elsewhere(String),
-    /// The driver does not know the address.
+    /// The device does not know the address.
     Unknown,
 }
 

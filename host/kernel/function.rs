@@ -144,7 +144,7 @@ impl<K: Instance> Function<K> {
     pub fn device(&self) -> &Device {
         &self.device
     }
-    /// Registers of a thread.
+    /// Registers of a thread; 0 on the emulator, where PTX has as many as it names.
     pub fn registers(&self) -> u32 {
         self.loaded.registers
     }

@@ -135,7 +135,7 @@ fn foreign_memory_is_checked() {
     );
     assert_eq!(
         text(view(0x1000, &[1], &[1])),
-        "`address` was 0x1000, which the driver does not know; it must be memory of fake:0"
+        "`address` was 0x1000, which the device does not know; it must be memory of fake:0"
     );
     // SAFETY: as above.
     let shared = unsafe { TensorViewMut::<f32>::from_raw_parts(&device, at, &[4, 4], &[2, 1]) };

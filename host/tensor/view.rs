@@ -224,7 +224,7 @@ macro_rules! common {
                         Err(Error::WrongDevice { argument: "address".into(), was, expected: label.into() })
                     }
                     Residence::Unknown => wrong(
-                        format!("{:#x}, which the driver does not know", self.address),
+                        format!("{:#x}, which the device does not know", self.address),
                         format!("memory of {label}"),
                     ),
                 }

@@ -121,5 +121,6 @@ fn properties(device: sys::CUdevice, ordinal: usize, driver_version: (u32, u32))
         total_memory,
         shared_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
         driver_version,
+        emulated: false,
     })
 }

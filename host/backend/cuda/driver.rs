@@ -11,6 +11,8 @@ use crate::{Error, Result};
 /// The driver must support this version of CUDA: the first with tensor maps.
 const OLDEST: (u32, u32) = (12, 0);
 
+const STUB: &str = "the library of that name is a stub, which is there to link programs with";
+
 /// Calls a function of the driver; its result becomes a [`Result`] with the call's name.
 macro_rules! call {
     ($function:ident($($argument:expr),* $(,)?)) => {
@@ -61,20 +63,27 @@ pub(super) fn start() -> Result<(u32, u32)> {
 
 fn try_start() -> Result<(u32, u32)> {
     let no_driver = |reason: String| Error::NoDriver { reason };
+    let unusable = |reason: String| Error::UnusableDriver { reason };
     if library().is_none() {
         let name = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
         return Err(no_driver(format!("{name}, which NVIDIA's driver installs, could not be loaded")));
     }
     let mut version = 0;
     // SAFETY: the library is there, and this call needs no initialisation.
-    unsafe { call!(cuDriverGetVersion(&mut version)) }.map_err(|error| no_driver(error.to_string()))?;
+    match unsafe { sys::cuDriverGetVersion(&mut version) } {
+        sys::CUresult::CUDA_SUCCESS => {}
+        sys::CUresult::CUDA_ERROR_STUB_LIBRARY => {
+            return Err(no_driver(STUB.into()));
+        }
+        error => return Err(unusable(describe("cuDriverGetVersion", error).to_string())),
+    }
     let version = version.unsigned_abs();
     let version = (version / 1000, version % 1000 / 10);
     if version < OLDEST {
         let ((major, minor), (least, least_minor)) = (version, OLDEST);
         let reason =
-            format!("the driver supports CUDA {major}.{minor}, and {least}.{least_minor} or later is needed");
-        return Err(no_driver(reason));
+            format!("it supports CUDA {major}.{minor}, and {least}.{least_minor} or later is needed");
+        return Err(unusable(reason));
     }
     // SAFETY: the library is there.
     match unsafe { sys::cuInit(0) } {
@@ -82,7 +91,8 @@ fn try_start() -> Result<(u32, u32)> {
         sys::CUresult::CUDA_ERROR_NO_DEVICE => {
             Err(Error::NoDevice { ordinal: 0, reason: "the driver sees no GPU".into() })
         }
-        error => Err(no_driver(describe("cuInit", error).to_string())),
+        sys::CUresult::CUDA_ERROR_STUB_LIBRARY => Err(no_driver(STUB.into())),
+        error => Err(unusable(describe("cuInit", error).to_string())),
     }
 }
 
@@ -95,7 +105,7 @@ pub(super) fn elapsed_ms(from: sys::CUevent, to: sys::CUevent) -> Result<f32> {
         unsafe { library.get::<Elapsed>(c"cuEventElapsedTime").ok() }
     });
     let Some(elapsed) = symbol else {
-        return Err(Error::NoDriver { reason: "its library lacks cuEventElapsedTime".into() });
+        return Err(Error::UnusableDriver { reason: "its library lacks cuEventElapsedTime".into() });
     };
     let mut ms = 0.0;
     // SAFETY: both are events of this driver.

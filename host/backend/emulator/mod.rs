@@ -54,6 +54,7 @@ impl Emulated {
             total_memory: TOTAL_MEMORY,
             shared_bytes: tilewright_emulator::MAX_SHARED,
             driver_version: (0, 0),
+            emulated: true,
         };
         Self {
             properties,
