@@ -91,15 +91,27 @@ impl Default for Launch {
 /// A device: memory, and something that runs kernels.
 ///
 /// Calls are complete when they return. Several threads may use it at a time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Emulator {
     global: Global,
+    counting: bool,
+}
+
+impl Default for Emulator {
+    fn default() -> Self {
+        Self { global: Global::default(), counting: true }
+    }
 }
 
 impl Emulator {
     /// A device with nothing in its memory.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Whether accesses of memory and waits are counted; they are unless this says not. Instructions always are.
+    pub fn counting(self, counting: bool) -> Self {
+        Self { counting, ..self }
     }
 
     /// Allocates memory, and gives its address: a multiple of 256. What is in it is not defined.
@@ -159,7 +171,11 @@ impl Emulator {
             what,
         })?;
         let Launch { grid, threads, cluster, dynamic_shared } = *launch;
-        exec::run(&Checked { program, grid, threads, cluster, dynamic_shared, parameters }, &self.global)
+        let counting = self.counting;
+        exec::run(
+            &Checked { program, grid, threads, cluster, dynamic_shared, parameters, counting },
+            &self.global,
+        )
     }
 }
 

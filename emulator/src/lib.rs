@@ -15,7 +15,10 @@ mod program;
 mod ptx;
 mod tensor;
 
-pub use count::{Class, Classes, Counters, Executed};
+pub use count::{
+    Class, Classes, Counters, Executed, GlobalCounters, GlobalTraffic, SharedCounters, SharedTraffic,
+    WaitCounters, Waits,
+};
 pub use emulator::{Emulator, Kernel, Launch, MAX_SHARED, Module};
 pub use error::{Fault, LoadError, MemoryError};
 pub use exec::SMS;

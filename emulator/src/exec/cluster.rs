@@ -1,6 +1,7 @@
 //! The warps of a cluster, in turn.
 
 use super::env::Env;
+use super::observe::Observer;
 use super::step::{Active, Next, step};
 use super::warp::{Group, Wait, Warp};
 use super::{Launch, barrier, matrix, special};
@@ -35,6 +36,7 @@ pub(super) fn run(launch: &Launch<'_>, first: [u32; 3], global: View) -> Result<
             warps.push(warp);
         }
     }
+    let observer = launch.counting.then(|| Box::new(Observer::new(ctas.len(), shared, warps_each as usize)));
     let env = Env {
         launch,
         ctas,
@@ -43,6 +45,7 @@ pub(super) fn run(launch: &Launch<'_>, first: [u32; 3], global: View) -> Result<
         events: 0,
         cluster_generation: 0,
         tensor_operations: 0,
+        observer,
     };
     Cluster { env, warps, warps_each: warps_each as usize }.run()
 }
@@ -64,6 +67,10 @@ impl Cluster<'_> {
                     continue;
                 }
                 self.turn(i)?;
+                if let Some(mut observer) = self.env.observer.take() {
+                    observer.turn(&self.warps[i], &self.env);
+                    self.env.observer = Some(observer);
+                }
                 self.products(i)?;
                 self.cluster_barrier();
             }
@@ -90,6 +97,7 @@ impl Cluster<'_> {
             lane_instructions: classes.total().lanes,
             classes,
             tensor_operations: self.env.tensor_operations,
+            ..self.env.observer.map(|observer| observer.counters()).unwrap_or_default()
         })
     }
 
@@ -150,6 +158,9 @@ impl Cluster<'_> {
         let Op::Wgmma(op) = &self.env.launch.program.code[pc as usize].op else {
             unreachable!("they wait at a wgmma")
         };
+        if let Some(observer) = &mut self.env.observer {
+            observer.product(group, op);
+        }
         if let Err(what) = matrix::warpgroup(group, &mut self.env, op) {
             return Err(self.fault(i, 0, what));
         }

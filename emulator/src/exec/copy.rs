@@ -149,12 +149,17 @@ fn linear_size(warp: &Warp, bytes: R, lane: usize, addresses: &[u64]) -> Result<
     Ok(bytes as usize)
 }
 
-fn coordinates_of(warp: &Warp, coordinates: &[R], lane: usize) -> Vec<i32> {
+pub(super) fn coordinates_of(warp: &Warp, coordinates: &[R], lane: usize) -> Vec<i32> {
     coordinates.iter().map(|&coordinate| warp.r(coordinate)[lane] as i32).collect()
 }
 
 /// Reads the tensor map at a generic address.
-fn tensor_map(warp: &Warp, env: &mut Env<'_>, at: Address, lane: usize) -> Result<TensorMap, String> {
+pub(super) fn tensor_map(
+    warp: &Warp,
+    env: &mut Env<'_>,
+    at: Address,
+    lane: usize,
+) -> Result<TensorMap, String> {
     let address = lane_address(warp, at, lane);
     if !address.is_multiple_of(64) {
         return Err(format!("a tensor map at {address:#x}: must be a multiple of 64"));

@@ -2,6 +2,7 @@
 
 use super::Launch;
 use super::cta::{Cta, in_cluster};
+use super::observe::Observer;
 use super::warp::Warp;
 use crate::memory::{Place, View, place};
 use crate::program::{Address, Base, Window};
@@ -21,6 +22,8 @@ pub(super) struct Env<'l> {
     pub(super) cluster_generation: u64,
     /// Operations of tensor cores.
     pub(super) tensor_operations: u64,
+    /// Where accesses and waits are counted.
+    pub(super) observer: Option<Box<Observer>>,
 }
 
 /// The address of one lane.

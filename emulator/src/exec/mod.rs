@@ -12,6 +12,7 @@ mod cta;
 mod env;
 mod matrix;
 mod mbarrier;
+mod observe;
 mod special;
 mod step;
 mod warp;
@@ -36,6 +37,8 @@ pub(crate) struct Launch<'l> {
     pub(crate) cluster: [u32; 3],
     pub(crate) dynamic_shared: u32,
     pub(crate) parameters: &'l [u8],
+    /// Whether accesses and waits are counted, too.
+    pub(crate) counting: bool,
 }
 
 /// Runs all clusters of a launch. Of several faults, it is the first cluster's.

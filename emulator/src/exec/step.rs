@@ -168,9 +168,18 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
     Ok(Next::Advance)
 }
 
-/// Instructions that are not worth a place in the loop.
+/// Instructions that are not worth a place in the loop, looked at by who counts.
 #[inline(never)]
 fn rare(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
+    let Some(mut observer) = env.observer.take() else { return execute(warp, env, op, active) };
+    observer.before(warp, env, op, active);
+    let next = execute(warp, env, op, active)?;
+    observer.after(warp, env, op, &next);
+    env.observer = Some(observer);
+    Ok(next)
+}
+
+fn execute(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
     match op {
         Op::Load { .. } | Op::Store { .. } | Op::Atomic { .. } | Op::Mapa { .. } | Op::StoreAsync { .. } => {
             access::step(warp, env, op, active.mask)?;

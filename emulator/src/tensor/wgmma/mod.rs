@@ -13,7 +13,7 @@ use super::{Memory, Register};
 use descriptor::{Descriptor, PIECE};
 
 /// Rows of A and D.
-const ROWS: usize = 64;
+pub(crate) const ROWS: usize = 64;
 
 /// One form of the instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
