@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::count::Counters;
 use crate::error::MemoryError;
-use crate::exec::{self, Launch as Checked};
+use crate::exec::{self, Launch as Checked, Schedule};
 use crate::memory::Global;
 use crate::program::Program;
 use crate::{Fault, LoadError, decode, ptx};
@@ -95,11 +95,12 @@ impl Default for Launch {
 pub struct Emulator {
     global: Global,
     counting: bool,
+    schedule: Schedule,
 }
 
 impl Default for Emulator {
     fn default() -> Self {
-        Self { global: Global::default(), counting: true }
+        Self { global: Global::default(), counting: true, schedule: Schedule::default() }
     }
 }
 
@@ -112,6 +113,11 @@ impl Emulator {
     /// Whether accesses of memory and waits are counted; they are unless this says not. Instructions always are.
     pub fn counting(self, counting: bool) -> Self {
         Self { counting, ..self }
+    }
+
+    /// The same, with another order of its warps.
+    pub fn with_schedule(self, schedule: Schedule) -> Self {
+        Self { schedule, ..self }
     }
 
     /// Allocates memory, and gives its address: a multiple of 256. What is in it is not defined.
@@ -171,11 +177,10 @@ impl Emulator {
             what,
         })?;
         let Launch { grid, threads, cluster, dynamic_shared } = *launch;
-        let counting = self.counting;
-        exec::run(
-            &Checked { program, grid, threads, cluster, dynamic_shared, parameters, counting },
-            &self.global,
-        )
+        let Self { counting, schedule, .. } = *self;
+        let launch =
+            Checked { program, grid, threads, cluster, dynamic_shared, parameters, counting, schedule };
+        exec::run(&launch, &self.global)
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The text of a PTX module is parsed and decoded once ([`Module::load`]); an instruction, modifier or operand that
 //! this crate does not know is an error there that names it and its line. A kernel then runs on an [`Emulator`]:
-//! 32 lanes of a warp in lock-step, diverging and reconverging, the warps of a cluster in a fixed order, clusters in
-//! parallel over the cores.
+//! 32 lanes of a warp in lock-step, diverging and reconverging, the warps of a cluster in a fixed order or a random one
+//! ([`Schedule`]), clusters that cannot talk to each other in parallel over the cores.
 
 mod count;
 mod decode;
@@ -21,5 +21,5 @@ pub use count::{
 };
 pub use emulator::{Emulator, Kernel, Launch, MAX_SHARED, Module};
 pub use error::{Fault, LoadError, MemoryError};
-pub use exec::SMS;
+pub use exec::{SMS, Schedule};
 pub use tensor::map::{DataType, Fill, MapError, Swizzle, TensorMap};

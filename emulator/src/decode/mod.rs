@@ -19,6 +19,7 @@ mod memory;
 mod moves;
 mod opcode;
 mod synchronise;
+mod talk;
 mod types;
 
 use std::collections::HashMap;
@@ -100,6 +101,7 @@ fn program(module: &Module, entry: &Entry, text: &Arc<str>) -> Decoded<Program> 
         }
     }
 
+    let mut talks = false;
     let mut local = context::Layout::default();
     opened = 0;
     for statement in &entry.body {
@@ -130,13 +132,14 @@ fn program(module: &Module, entry: &Entry, text: &Arc<str>) -> Decoded<Program> 
                 let coded = self::instruction(&mut context, instruction, &find).map_err(|what| {
                     LoadError::new(instruction.line, format!("{}: {what}", instruction.opcode))
                 })?;
+                talks |= talk::between_clusters(&coded.op, &instruction.opcode);
                 code.push(coded);
             }
         }
     }
     // Running off the end is leaving.
     let line = code.last().map_or(1, |last: &Coded| last.line);
-    code.push(Coded { line, class: Class::Control, guard: None, op: Op::Exit });
+    code.push(Coded { line, class: Class::Control, guard: None, op: Op::Exit, polls: false });
     Ok(Program {
         name: entry.name.clone(),
         text: Arc::clone(text),
@@ -150,6 +153,7 @@ fn program(module: &Module, entry: &Entry, text: &Arc<str>) -> Decoded<Program> 
         local: local.size(),
         threads: entry.threads,
         cluster: entry.cluster,
+        talks,
     })
 }
 
@@ -186,7 +190,8 @@ fn instruction(
         }
     };
     opcode.finish()?;
-    Ok(Coded { line: instruction.line, class: Class::of(&instruction.opcode), guard, op })
+    let polls = talk::polls(&op, &instruction.opcode);
+    Ok(Coded { line: instruction.line, class: Class::of(&instruction.opcode), guard, op, polls })
 }
 
 type Family = fn(&mut Context, &mut Opcode<'_>, &[Operand]) -> Result_;

@@ -35,7 +35,6 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 let value = values[lane].to_le_bytes();
                 write(warp, env, lane_place(warp, window, at, lane), lane, &value)?;
             }
-            env.events += 1;
         }
         Op::Store { window, bytes, ref from, at } => {
             let total = bytes as usize * from.len();
@@ -43,7 +42,6 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 let value = gather(warp, from, bytes as usize, lane);
                 write(warp, env, lane_place(warp, window, at, lane), lane, &value[..total])?;
             }
-            env.events += 1;
         }
         Op::StoreAsync { bytes, ref from, at, bar } => {
             let total = bytes as usize * from.len();
@@ -66,14 +64,19 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
             for lane in lanes(mask) {
                 let place = lane_place(warp, window, at, lane);
                 let (b, c) = (source(warp, b, lane), c.map_or(0, |c| source(warp, c, lane)));
-                let old = if bytes == 4 {
-                    u64::from(update32(env, warp, place, |old| combine32(op, old, b as u32, c as u32))?)
+                let (old, new) = if bytes == 4 {
+                    let combine = |old| combine32(op, old, b as u32, c as u32);
+                    let old = update32(env, warp, place, combine)?;
+                    (old.into(), combine(old).into())
                 } else {
-                    update64(env, warp, place, |old| combine64(op, old, b, c))?
+                    let combine = |old| combine64(op, old, b, c);
+                    let old = update64(env, warp, place, combine)?;
+                    (old, combine(old))
                 };
+                // One that changes nothing is how a lock is polled.
+                env.events += u64::from(old != new);
                 put(warp, d, lane, &old.to_le_bytes()[..bytes as usize], false);
             }
-            env.events += 1;
         }
         Op::Mapa { d, a, rank, generic } => {
             let size = env.ctas.len();
@@ -177,11 +180,13 @@ fn write(warp: &mut Warp, env: &mut Env<'_>, place: Place, lane: usize, from: &[
     match place {
         Place::Global(at) => {
             check_alignment(at, from.len(), "global memory")?;
+            env.events += 1;
             env.global.write(at, from)
         }
         Place::Shared(at) => {
             check_alignment(at.into(), from.len(), "shared memory")?;
             let (cta, at) = in_cluster(at, warp.cta, env.ctas.len())?;
+            env.events += 1;
             env.ctas[cta].bytes_mut(at, from.len())?.copy_from_slice(from);
             Ok(())
         }

@@ -151,6 +151,11 @@ impl Cta {
             .ok_or_else(|| format!("no mbarrier was initialised at shared address {at:#x}"))
     }
 
+    /// Those that are initialised, by their addresses.
+    pub(super) fn mbarriers(&self) -> &HashMap<u32, Mbarrier> {
+        &self.mbarriers
+    }
+
     #[inline(always)]
     fn range(&self, at: u32, bytes: usize) -> Result<std::ops::Range<usize>, String> {
         let start = at.wrapping_sub(SHARED_START) as usize;

@@ -18,6 +18,8 @@ pub(super) struct Env<'l> {
     pub(super) product: Product,
     /// Counts what other warps may be waiting for.
     pub(super) events: u64,
+    /// Nothing has happened for a while: who runs on and on lets its own lanes take turns, too.
+    pub(super) quiet: bool,
     /// Times that the cluster's barrier has completed.
     pub(super) cluster_generation: u64,
     /// Operations of tensor cores.

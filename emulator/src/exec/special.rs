@@ -8,7 +8,7 @@ use crate::program::{LANES, Order, R, Special};
 /// Writes the special registers that the program reads.
 pub(super) fn fill(warp: &mut Warp, launch: &Launch<'_>, cta: [u32; 3], rank: u32) {
     let threads = launch.threads;
-    let clusters: [u32; 3] = std::array::from_fn(|i| launch.grid[i] / launch.cluster[i]);
+    let clusters = launch.clusters();
     let number = (cta[2] * launch.grid[1] + cta[1]) * launch.grid[0] + cta[0];
     for &(special, R(register)) in &launch.program.specials {
         let thread = |lane: usize| 32 * warp.index + lane as u32;

@@ -1,11 +1,14 @@
 //! A warp: its registers, and where its lanes are.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::poll::Poll;
 use super::wgmma::Groups;
 use crate::count::{Class, Classes};
 use crate::program::{Condition, D, L32, L64, LANES, P, Program, R};
 
 /// Why some lanes do not go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Wait {
     No,
     /// For the other lanes that the instruction is for.
@@ -27,7 +30,7 @@ pub(super) enum Wait {
 }
 
 /// Lanes that are at the same instruction.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Group {
     pub(super) pc: u32,
     pub(super) mask: u32,
@@ -54,6 +57,9 @@ pub(super) struct Warp {
     pub(super) local: Vec<u8>,
     /// Polls of mbarriers that fail from now on end: everybody waits.
     pub(super) give_up: bool,
+    /// Lanes that let others of the warp go first.
+    pub(super) behind: u32,
+    pub(super) poll: Option<Poll>,
     pub(super) wgmma: Groups,
     /// Instructions done.
     pub(super) retired: u64,
@@ -77,6 +83,8 @@ impl Warp {
             cluster_generation: 0,
             local: vec![0xcd; program.local as usize * LANES],
             give_up: false,
+            behind: 0,
+            poll: None,
             wgmma: Groups::default(),
             retired: 0,
             classes: Classes::default(),
@@ -95,6 +103,18 @@ impl Warp {
     pub(super) fn retire(&mut self, class: Class, lanes: u32) {
         self.retired += 1;
         self.classes.count(class, lanes);
+    }
+
+    /// What decides how it goes on, as long as nobody else does anything.
+    pub(super) fn state(&self) -> u64 {
+        let mut state = DefaultHasher::new();
+        self.p.hash(&mut state);
+        self.r.as_flattened().hash(&mut state);
+        self.d.as_flattened().hash(&mut state);
+        self.groups.hash(&mut state);
+        self.behind.hash(&mut state);
+        self.local.hash(&mut state);
+        state.finish()
     }
 
     /// Lanes that have not ended.

@@ -62,6 +62,8 @@ pub(crate) struct Program {
     pub(crate) local: u32,
     pub(crate) threads: Option<([u32; 3], bool)>,
     pub(crate) cluster: Option<[u32; 3]>,
+    /// Threads of several clusters may wait for each other, or depend on each other's order.
+    pub(crate) talks: bool,
 }
 
 impl Program {
@@ -78,6 +80,8 @@ pub(crate) struct Coded {
     pub(crate) class: Class,
     pub(crate) guard: Option<Condition>,
     pub(crate) op: Op,
+    /// It looks at what others may be about to write: a strong load, or an atomic operation.
+    pub(crate) polls: bool,
 }
 
 /// Special registers whose value a warp knows when it starts.
