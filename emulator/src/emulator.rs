@@ -6,7 +6,7 @@ use crate::count::Counters;
 use crate::error::MemoryError;
 use crate::exec::{self, Launch as Checked, Schedule};
 use crate::memory::Global;
-use crate::program::Program;
+use crate::program::{Image, Program};
 use crate::{Fault, LoadError, decode, ptx};
 
 /// Bytes of shared memory that a CTA may have, as on sm_90.
@@ -15,7 +15,7 @@ pub const MAX_SHARED: u32 = 227 * 1024;
 /// A PTX module, decoded.
 #[derive(Clone, Debug)]
 pub struct Module {
-    programs: Arc<Vec<Program>>,
+    image: Arc<Image>,
 }
 
 impl Module {
@@ -25,31 +25,31 @@ impl Module {
     /// The text is no PTX, or has an instruction, a modifier or an operand that is not emulated.
     pub fn load(text: &str) -> Result<Self, LoadError> {
         let module = ptx::parse(text)?;
-        Ok(Self { programs: Arc::new(decode::decode(&module, &Arc::from(text))?) })
+        Ok(Self { image: Arc::new(decode::decode(&module, &Arc::from(text))?) })
     }
 
     /// The names of the module's kernels.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
-        self.programs.iter().map(|program| program.name.as_str())
+        self.image.programs.iter().map(|program| program.name.as_str())
     }
 
     /// The kernel of this name.
     pub fn kernel(&self, name: &str) -> Option<Kernel> {
-        let index = self.programs.iter().position(|program| program.name == name)?;
-        Some(Kernel { programs: Arc::clone(&self.programs), index })
+        let index = self.image.programs.iter().position(|program| program.name == name)?;
+        Some(Kernel { image: Arc::clone(&self.image), index })
     }
 }
 
 /// A kernel of a [`Module`].
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    programs: Arc<Vec<Program>>,
+    image: Arc<Image>,
     index: usize,
 }
 
 impl Kernel {
     fn program(&self) -> &Program {
-        &self.programs[self.index]
+        &self.image.programs[self.index]
     }
 
     /// Its name.
@@ -162,6 +162,16 @@ impl Emulator {
         self.global.view().read(address, bytes).map_err(|what| MemoryError { what })
     }
 
+    /// The address and the size of a module's variable in global or constant memory.
+    ///
+    /// A module's variables are made when it is first asked for one of them, or a kernel of it is first launched, and stay
+    /// as long as the emulator.
+    pub fn variable(&self, module: &Module, name: &str) -> Option<(u64, u64)> {
+        self.global.install(&module.image.statics);
+        let variable = module.image.statics.iter().find(|variable| variable.name == name)?;
+        Some((variable.address, variable.bytes))
+    }
+
     /// Runs a kernel to its end. `parameters` is its parameter block.
     ///
     /// # Errors
@@ -176,6 +186,7 @@ impl Emulator {
             instruction: None,
             what,
         })?;
+        self.global.install(&kernel.image.statics);
         let Launch { grid, threads, cluster, dynamic_shared } = *launch;
         let Self { counting, schedule, .. } = *self;
         let launch =

@@ -18,6 +18,7 @@ mod mbarrier;
 mod memory;
 mod moves;
 mod opcode;
+mod statics;
 mod synchronise;
 mod talk;
 mod types;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 
 use crate::LoadError;
 use crate::count::Class;
-use crate::program::{Coded, Condition, Op, Program};
+use crate::program::{Coded, Condition, Image, Op, Program, Static};
 use crate::ptx::{Entry, Instruction, Module, Operand, Space, Statement, Variable};
 use context::Context;
 pub(crate) use logic::insert;
@@ -35,20 +36,23 @@ use opcode::Opcode;
 
 type Decoded<T> = Result<T, LoadError>;
 
-/// Decodes the entries of a module.
-pub(crate) fn decode(module: &Module, text: &Arc<str>) -> Decoded<Vec<Program>> {
-    for variable in &module.variables {
-        if variable.space != Space::Shared {
-            let what =
-                format!("variable `{}`: global and constant variables are not emulated", variable.name);
-            return Err(LoadError::new(variable.line, what));
-        }
+/// Decodes a module.
+pub(crate) fn decode(module: &Module, text: &Arc<str>) -> Decoded<Image> {
+    if let Some(function) = module.functions.iter().find(|function| function.body.is_some()) {
+        return Err(LoadError::new(function.line, format!("function `{}` is not emulated", function.name)));
     }
-    module.entries.iter().map(|entry| program(module, entry, text)).collect()
+    let statics = statics::statics(module)?;
+    let programs = module.entries.iter().map(|entry| program(module, &statics, entry, text));
+    Ok(Image { programs: programs.collect::<Result<_, _>>()?, statics })
 }
 
-fn program(module: &Module, entry: &Entry, text: &Arc<str>) -> Decoded<Program> {
+fn program(module: &Module, statics: &[Static], entry: &Entry, text: &Arc<str>) -> Decoded<Program> {
     let mut context = Context::new();
+    let in_memory = module.variables.iter().filter(|variable| variable.space != Space::Shared);
+    for (variable, place) in in_memory.zip(statics) {
+        context.declare_static(variable, place.address)?;
+    }
+    context.open();
     let parameters = context.parameters(&entry.parameters)?;
     let shared = |variable: &&Variable| variable.space == Space::Shared;
     // The dynamic shared memory, which has no size, follows all the static one.
@@ -124,8 +128,11 @@ fn program(module: &Module, entry: &Entry, text: &Arc<str>) -> Decoded<Program> 
                     context.declare_shared(variable, addresses[&std::ptr::from_ref(variable)])?
                 }
                 Space::Local => context.declare_local(variable, local.place(variable)?)?,
-                _ => unreachable!("the parser takes no other in a body"),
+                _ => return Err(LoadError::new(variable.line, "`.param` in a body is not emulated")),
             },
+            Statement::Targets { line, name, .. } | Statement::Prototype { line, name, .. } => {
+                return Err(LoadError::new(*line, format!("list `{name}` is not emulated")));
+            }
             Statement::Instruction(instruction) => {
                 let find =
                     |name: &str| scopes.iter().rev().find_map(|&scope| labels[scope].get(name).copied());

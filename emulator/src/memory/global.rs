@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use super::GLOBAL_START;
+use super::{GLOBAL_START, MODULES_START};
+use crate::program::Static;
 
 /// Allocations begin at multiples of this, and are at least as far apart.
 const ALIGN: u64 = 256;
@@ -94,8 +95,31 @@ impl Global {
         start
     }
 
+    /// Puts the variables of a module to their addresses, unless they are there.
+    pub(crate) fn install(&self, statics: &[Static]) {
+        let Some(first) = statics.first() else { return };
+        let there = |table: &Table| table.live.contains_key(&first.address);
+        if there(&self.table.read().unwrap_or_else(PoisonError::into_inner)) {
+            return;
+        }
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        if there(&table) {
+            return;
+        }
+        for &Static { address: start, bytes, ref initial, .. } in statics {
+            let words = (0..bytes.div_ceil(4)).map(|_| AtomicU32::new(0)).collect();
+            let allocation = Allocation { start, bytes, words, wide: Mutex::new(()) };
+            allocation.write(start, initial);
+            table.live.insert(start, Arc::new(allocation));
+        }
+    }
+
     /// Frees an allocation; `false` if none begins there.
     pub(crate) fn free(&self, start: u64) -> bool {
+        if start >= MODULES_START {
+            // The variables of modules stay.
+            return false;
+        }
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let Some(allocation) = table.live.remove(&start) else { return false };
         table.used -= allocation.bytes;

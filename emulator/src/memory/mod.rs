@@ -6,6 +6,8 @@ pub(crate) use global::{Global, View};
 
 /// The first address of global memory that is given out.
 pub(crate) const GLOBAL_START: u64 = 1 << 36;
+/// Where the variables of modules begin.
+pub(crate) const MODULES_START: u64 = 1 << 44;
 /// Where shared memory begins among generic addresses.
 pub(crate) const SHARED: u64 = 1 << 48;
 /// Where the kernel's parameters begin among generic addresses.

@@ -42,6 +42,23 @@ pub(crate) struct Condition {
     pub(crate) negated: bool,
 }
 
+/// A module, decoded.
+#[derive(Debug)]
+pub(crate) struct Image {
+    pub(crate) programs: Vec<Program>,
+    pub(crate) statics: Vec<Static>,
+}
+
+/// A variable of a module in global or constant memory.
+#[derive(Debug)]
+pub(crate) struct Static {
+    pub(crate) name: String,
+    pub(crate) address: u64,
+    pub(crate) bytes: u64,
+    /// What it holds at first; zeros follow.
+    pub(crate) initial: Vec<u8>,
+}
+
 /// A kernel, decoded.
 #[derive(Debug)]
 pub(crate) struct Program {

@@ -1,12 +1,15 @@
 //! The tree.
+#![expect(dead_code, reason = "functions are decoded next")]
 
 /// A module.
 #[derive(Debug, Default)]
 pub(crate) struct Module {
     /// What `.target` names first: `sm_90a`.
     pub(crate) target: String,
-    /// Variables outside of entries.
+    /// Variables outside of entries and functions.
     pub(crate) variables: Vec<Variable>,
+    /// Functions, and declarations of functions.
+    pub(crate) functions: Vec<Function>,
     pub(crate) entries: Vec<Entry>,
 }
 
@@ -20,6 +23,26 @@ pub(crate) struct Entry {
     /// `.reqnctapercluster`.
     pub(crate) cluster: Option<[u32; 3]>,
     pub(crate) body: Body,
+}
+
+/// A function that kernels call.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) line: u32,
+    pub(crate) name: String,
+    pub(crate) results: Vec<Formal>,
+    pub(crate) parameters: Vec<Formal>,
+    /// `None` for a declaration.
+    pub(crate) body: Option<Body>,
+}
+
+/// A parameter or a result of a function.
+#[derive(Clone, Debug)]
+pub(crate) enum Formal {
+    /// `.param .b32 name`.
+    Memory(Variable),
+    /// `.reg .b32 name`.
+    Register { line: u32, class: String, name: String },
 }
 
 /// The statements between an entry's braces.
@@ -44,6 +67,29 @@ pub(crate) struct Variable {
     pub(crate) align: u32,
     /// 0 for an array without bounds: the dynamic shared memory.
     pub(crate) bytes: u64,
+    /// Whether it is another module's.
+    pub(crate) external: bool,
+    pub(crate) initial: Initial,
+}
+
+/// What a variable holds at first; zeros after the bytes that are given.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Initial {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) names: Vec<Named>,
+}
+
+/// Bytes that are the address of a variable or a function.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    pub(crate) line: u32,
+    /// Where in the initial value.
+    pub(crate) at: usize,
+    pub(crate) bytes: usize,
+    pub(crate) name: String,
+    pub(crate) offset: i64,
+    /// `0xff00(name)`: the address is shifted right by so many bits.
+    pub(crate) shift: u32,
 }
 
 #[derive(Debug)]
@@ -64,6 +110,19 @@ pub(crate) enum Statement {
         count: Option<u32>,
     },
     Variable(Variable),
+    /// `name: .branchtargets a, b;`.
+    Targets {
+        line: u32,
+        name: String,
+        labels: Vec<String>,
+    },
+    /// `name: .callprototype (.param .b32 _) _ (.param .b64 _);`.
+    Prototype {
+        line: u32,
+        name: String,
+        results: Vec<Formal>,
+        parameters: Vec<Formal>,
+    },
     Instruction(Instruction),
 }
 
@@ -99,6 +158,8 @@ pub(crate) enum Operand {
     Double(u64),
     /// `{a, b}`.
     Vector(Vec<Operand>),
+    /// `(a, b)`: the arguments or the results of a call.
+    List(Vec<Operand>),
     /// `name+8`, outside of brackets.
     Sum(String, i64),
     /// `[base+offset]`, and the coordinates of `[map, {x, y}]`; a base of `None` is zero.

@@ -1,0 +1,32 @@
+//! Variables one after the other.
+
+use crate::LoadError;
+use crate::decode::Decoded;
+use crate::ptx::Variable;
+
+/// Places variables one after the other.
+#[derive(Default)]
+pub(crate) struct Layout {
+    end: u32,
+}
+
+impl Layout {
+    pub(crate) fn place(&mut self, variable: &Variable) -> Decoded<u32> {
+        let too_large =
+            || LoadError::new(variable.line, format!("variable `{}` is too large", variable.name));
+        let start = self.end.checked_next_multiple_of(variable.align).ok_or_else(too_large)?;
+        let bytes = u32::try_from(variable.bytes).map_err(|_| too_large())?;
+        self.end = start.checked_add(bytes).ok_or_else(too_large)?;
+        Ok(start)
+    }
+
+    pub(crate) fn align_to(&mut self, align: u32) -> Decoded<u32> {
+        self.end =
+            self.end.checked_next_multiple_of(align).ok_or_else(|| LoadError::new(1, "too much memory"))?;
+        Ok(self.end)
+    }
+
+    pub(crate) fn size(&self) -> u32 {
+        self.end
+    }
+}

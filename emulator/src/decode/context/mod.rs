@@ -1,0 +1,216 @@
+//! Names in scope, and the registers that they and the constants get.
+
+mod layout;
+mod operands;
+mod special;
+
+use std::collections::HashMap;
+
+use super::Decoded;
+use super::types::Type;
+use crate::LoadError;
+use crate::memory::SHARED_START;
+use crate::program::{Condition, D, P, R, Special};
+use crate::ptx::{Operand, Space, Variable};
+pub(super) use layout::Layout;
+
+/// What a name means.
+#[derive(Clone, Copy, Debug)]
+enum Meaning {
+    Predicate(P),
+    /// With the bits that it was declared with.
+    Register(R, u32),
+    Double(D),
+    /// A variable, at an address of its own space.
+    Variable(Space, u64),
+}
+
+/// The names of an entry, and the registers given out so far.
+pub(super) struct Context {
+    scopes: Vec<HashMap<String, Meaning>>,
+    predicates: u32,
+    registers: u32,
+    doubles: u32,
+    constants32: HashMap<u32, R>,
+    constants64: HashMap<u64, D>,
+    specials: Vec<(Special, R)>,
+    sink: Option<R>,
+    sink64: Option<D>,
+}
+
+/// What an operand is, or what it is not.
+type Found<T> = Result<T, String>;
+
+impl Context {
+    pub(super) fn new() -> Self {
+        Self {
+            scopes: vec![HashMap::new()],
+            predicates: 0,
+            registers: 0,
+            doubles: 0,
+            constants32: HashMap::new(),
+            constants64: HashMap::new(),
+            specials: Vec::new(),
+            sink: None,
+            sink64: None,
+        }
+    }
+
+    pub(super) fn open(&mut self) {
+        self.scopes.push(HashMap::new());
+    }
+
+    pub(super) fn close(&mut self) {
+        self.scopes.pop();
+    }
+
+    /// Predicates, 32-bit registers and 64-bit registers.
+    pub(super) fn counts(&self) -> [u32; 3] {
+        [self.predicates, self.registers, self.doubles]
+    }
+
+    pub(super) fn constants32(&self) -> Vec<(R, u32)> {
+        self.constants32.iter().map(|(&value, &register)| (register, value)).collect()
+    }
+
+    pub(super) fn constants64(&self) -> Vec<(D, u64)> {
+        self.constants64.iter().map(|(&value, &register)| (register, value)).collect()
+    }
+
+    pub(super) fn specials(&self) -> Vec<(Special, R)> {
+        self.specials.clone()
+    }
+
+    fn declare(&mut self, line: u32, name: String, meaning: Meaning) -> Decoded<()> {
+        let scope = self.scopes.last_mut().expect("there is always a scope");
+        match scope.insert(name.clone(), meaning) {
+            Some(_) => Err(LoadError::new(line, format!("`{name}` is declared twice"))),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn declare_registers(
+        &mut self,
+        line: u32,
+        class: &str,
+        name: &str,
+        count: Option<u32>,
+    ) -> Decoded<()> {
+        let ty = class.strip_prefix('.').and_then(Type::parse);
+        let Some(ty) = ty.filter(|ty| ty.bits() <= 64) else {
+            return Err(LoadError::new(line, format!("registers of type `{class}` are not emulated")));
+        };
+        let names: Vec<_> = match count {
+            None => vec![name.to_owned()],
+            Some(count) => (0..count).map(|i| format!("{name}{i}")).collect(),
+        };
+        for name in names {
+            let meaning = match ty.bits() {
+                1 => Meaning::Predicate(self.new_p()),
+                64 => Meaning::Double(self.new_d()),
+                bits => Meaning::Register(self.new_r(), bits),
+            };
+            self.declare(line, name, meaning)?;
+        }
+        Ok(())
+    }
+
+    /// A variable of the module in global or constant memory.
+    pub(super) fn declare_static(&mut self, variable: &Variable, address: u64) -> Decoded<()> {
+        self.declare(variable.line, variable.name.clone(), Meaning::Variable(variable.space, address))
+    }
+
+    pub(super) fn declare_shared(&mut self, variable: &Variable, offset: u32) -> Decoded<()> {
+        let meaning = Meaning::Variable(Space::Shared, (SHARED_START + offset).into());
+        self.declare(variable.line, variable.name.clone(), meaning)
+    }
+
+    pub(super) fn declare_local(&mut self, variable: &Variable, offset: u32) -> Decoded<()> {
+        self.declare(variable.line, variable.name.clone(), Meaning::Variable(Space::Local, offset.into()))
+    }
+
+    /// Lays out the parameter block, and gives its size.
+    pub(super) fn parameters(&mut self, parameters: &[Variable]) -> Decoded<u32> {
+        let mut layout = Layout::default();
+        for parameter in parameters {
+            let offset = layout.place(parameter)?;
+            self.declare(
+                parameter.line,
+                parameter.name.clone(),
+                Meaning::Variable(Space::Param, offset.into()),
+            )?;
+        }
+        Ok(layout.size())
+    }
+
+    pub(super) fn new_p(&mut self) -> P {
+        self.predicates += 1;
+        P(self.predicates - 1)
+    }
+
+    fn new_r(&mut self) -> R {
+        self.registers += 1;
+        R(self.registers - 1)
+    }
+
+    fn new_d(&mut self) -> D {
+        self.doubles += 1;
+        D(self.doubles - 1)
+    }
+
+    fn find(&self, name: &str) -> Option<Meaning> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(name).copied())
+    }
+
+    pub(super) fn predicate(&self, name: &str) -> Found<P> {
+        match self.find(name) {
+            Some(Meaning::Predicate(p)) => Ok(p),
+            _ => Err(format!("`{name}` is no predicate")),
+        }
+    }
+
+    /// A predicate that is written; `_` is one that nobody reads.
+    pub(super) fn predicate_to(&mut self, name: &str) -> Found<P> {
+        if name == "_" { Ok(self.new_p()) } else { self.predicate(name) }
+    }
+
+    pub(super) fn condition(&self, operand: &Operand) -> Found<Condition> {
+        match operand {
+            Operand::Name(name) => Ok(Condition { predicate: self.predicate(name)?, negated: false }),
+            Operand::Not(name) => Ok(Condition { predicate: self.predicate(name)?, negated: true }),
+            other => Err(format!("{other:?} is no predicate")),
+        }
+    }
+
+    pub(super) fn is_predicate(&self, operand: &Operand) -> bool {
+        matches!(operand, Operand::Name(name) if matches!(self.find(name), Some(Meaning::Predicate(_))))
+    }
+
+    pub(super) fn constant32(&mut self, value: u32) -> R {
+        if let Some(&register) = self.constants32.get(&value) {
+            return register;
+        }
+        let register = self.new_r();
+        self.constants32.insert(value, register);
+        register
+    }
+
+    pub(super) fn constant64(&mut self, value: u64) -> D {
+        if let Some(&register) = self.constants64.get(&value) {
+            return register;
+        }
+        let register = self.new_d();
+        self.constants64.insert(value, register);
+        register
+    }
+
+    fn special(&mut self, name: &str) -> Option<R> {
+        let special = special::named(name)?;
+        if let Some(&(_, register)) = self.specials.iter().find(|&&(known, _)| known == special) {
+            return Some(register);
+        }
+        let register = self.new_r();
+        self.specials.push((special, register));
+        Some(register)
+    }
+}

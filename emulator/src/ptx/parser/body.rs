@@ -1,0 +1,208 @@
+//! What stands in bodies: declarations, labels and instructions.
+//!
+//! PTX ISA, "Syntax: Statements" and "Instruction Operands".
+
+use super::{Parsed, Parser};
+use crate::ptx::ast::{Guard, Instruction, Operand, Statement};
+use crate::ptx::lexer::Token;
+
+impl Parser<'_> {
+    /// Statements up to the brace that closes the entry.
+    pub(super) fn body(&mut self) -> Parsed<Vec<Statement>> {
+        let mut body = Vec::new();
+        let mut depth = 0;
+        loop {
+            let line = self.line();
+            if self.take('{') {
+                depth += 1;
+                body.push(Statement::Open);
+            } else if self.take('}') {
+                if depth == 0 {
+                    return Ok(body);
+                }
+                depth -= 1;
+                body.push(Statement::Close);
+            } else if self.take(';') {
+                // An empty statement.
+            } else if self.take('@') {
+                let negated = self.take('!');
+                let predicate = self.word("a predicate")?;
+                let opcode = self.word("an instruction")?;
+                let guard = Some(Guard { predicate, negated });
+                body.push(Statement::Instruction(self.instruction(line, guard, opcode)?));
+            } else {
+                let word = self.word("a statement")?;
+                if self.take(':') {
+                    body.push(self.labelled(line, word)?);
+                } else if word.starts_with('.') {
+                    self.at -= 1;
+                    self.declaration(&word, &mut body)?;
+                } else {
+                    body.push(Statement::Instruction(self.instruction(line, None, word)?));
+                }
+            }
+        }
+    }
+
+    /// What a name with a colon is: a label, or that of a list.
+    fn labelled(&mut self, line: u32, name: String) -> Parsed<Statement> {
+        match self.peek() {
+            Some(Token::Word(word)) if word == ".branchtargets" => {
+                self.at += 1;
+                let mut labels = vec![self.word("a label")?];
+                while self.take(',') {
+                    labels.push(self.word("a label")?);
+                }
+                self.expect(';')?;
+                Ok(Statement::Targets { line, name, labels })
+            }
+            Some(Token::Word(word)) if word == ".callprototype" => {
+                self.at += 1;
+                let results = self.formals()?;
+                self.word("`_`")?;
+                let parameters = self.formals()?;
+                if self.peek() == Some(&Token::Word(".noreturn".into())) {
+                    self.at += 1;
+                }
+                self.expect(';')?;
+                Ok(Statement::Prototype { line, name, results, parameters })
+            }
+            _ => Ok(Statement::Label { line, name }),
+        }
+    }
+
+    fn declaration(&mut self, directive: &str, body: &mut Vec<Statement>) -> Parsed<()> {
+        let line = self.line();
+        match directive {
+            ".reg" => {
+                self.at += 1;
+                let class = self.word("a register's type")?;
+                loop {
+                    let name = self.word("a register's name")?;
+                    let mut count = None;
+                    if self.take('<') {
+                        count = Some(self.number32("a number of registers")?);
+                        self.expect('>')?;
+                    }
+                    body.push(Statement::Registers { line, class: class.clone(), name, count });
+                    if !self.take(',') {
+                        break;
+                    }
+                }
+                self.expect(';')
+            }
+            ".shared" | ".local" | ".param" => {
+                body.extend(self.variables()?.into_iter().map(Statement::Variable));
+                Ok(())
+            }
+            // Where the source is: the line's number, and what was inlined there.
+            ".loc" => {
+                self.at += 1;
+                while matches!(self.peek(), Some(Token::Integer(_))) {
+                    self.at += 1;
+                }
+                while self.take(',') {
+                    self.word("an attribute of a location")?;
+                    while !matches!(self.peek(), None | Some(Token::Mark(',')))
+                        && self.tokens[self.at].1 == line
+                    {
+                        self.at += 1;
+                    }
+                }
+                Ok(())
+            }
+            // "nounroll" and such: for ptxas.
+            ".pragma" => {
+                self.at += 2;
+                self.expect(';')
+            }
+            other => self.error(format!("directive `{other}` is not emulated")),
+        }
+    }
+
+    fn instruction(&mut self, line: u32, guard: Option<Guard>, opcode: String) -> Parsed<Instruction> {
+        let mut operands = Vec::new();
+        if !self.take(';') {
+            loop {
+                operands.push(self.operand()?);
+                if self.take(';') {
+                    break;
+                }
+                self.expect(',')?;
+            }
+        }
+        Ok(Instruction { line, guard, opcode, operands })
+    }
+
+    fn operand(&mut self) -> Parsed<Operand> {
+        if self.take('{') {
+            return Ok(Operand::Vector(self.list('}')?));
+        }
+        if self.take('(') {
+            return Ok(Operand::List(if self.take(')') { Vec::new() } else { self.list(')')? }));
+        }
+        if self.take('[') {
+            return self.address();
+        }
+        if self.take('!') {
+            return Ok(Operand::Not(self.word("a predicate")?));
+        }
+        match self.peek() {
+            Some(Token::Word(_)) => {
+                let name = self.word("an operand")?;
+                if self.take('|') {
+                    Ok(Operand::Pair(name, self.word("the operand after `|`")?))
+                } else if self.take('+') {
+                    Ok(Operand::Sum(name, self.integer("an offset")? as i64))
+                } else {
+                    Ok(Operand::Name(name))
+                }
+            }
+            Some(&Token::Float(bits)) => {
+                self.at += 1;
+                Ok(Operand::Float(bits))
+            }
+            Some(&Token::Double(bits)) => {
+                self.at += 1;
+                Ok(Operand::Double(bits))
+            }
+            Some(Token::Mark('-')) if matches!(self.tokens.get(self.at + 1), Some((Token::Double(_), _))) => {
+                self.at += 1;
+                match self.operand()? {
+                    Operand::Double(bits) => Ok(Operand::Double(bits ^ 1 << 63)),
+                    other => Ok(other),
+                }
+            }
+            _ => Ok(Operand::Integer(self.integer("an operand")?)),
+        }
+    }
+
+    fn list(&mut self, close: char) -> Parsed<Vec<Operand>> {
+        let mut all = Vec::new();
+        loop {
+            all.push(self.operand()?);
+            if self.take(close) {
+                return Ok(all);
+            }
+            self.expect(',')?;
+        }
+    }
+
+    /// What follows `[`.
+    fn address(&mut self) -> Parsed<Operand> {
+        let (base, mut offset) = match self.peek() {
+            Some(Token::Word(_)) => (Some(self.word("an address")?), 0),
+            _ => (None, self.integer("an address")? as i64),
+        };
+        if self.take('+') || self.peek() == Some(&Token::Mark('-')) {
+            offset += self.integer("an offset")? as i64;
+        }
+        let mut coordinates = None;
+        if self.take(',') {
+            self.expect('{')?;
+            coordinates = Some(self.list('}')?);
+        }
+        self.expect(']')?;
+        Ok(Operand::Address { base, offset, coordinates })
+    }
+}
