@@ -10,6 +10,7 @@ mod decode;
 mod emulator;
 mod error;
 mod exec;
+mod flow;
 mod memory;
 mod program;
 mod ptx;

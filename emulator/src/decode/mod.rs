@@ -26,10 +26,10 @@ mod types;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::LoadError;
 use crate::count::Class;
 use crate::program::{Coded, Condition, Image, Op, Program, Static};
 use crate::ptx::{Entry, Instruction, Module, Operand, Space, Statement, Variable};
+use crate::{LoadError, flow};
 use context::Context;
 pub(crate) use logic::insert;
 use opcode::Opcode;
@@ -146,12 +146,16 @@ fn program(module: &Module, statics: &[Static], entry: &Entry, text: &Arc<str>) 
     }
     // Running off the end is leaving.
     let line = code.last().map_or(1, |last: &Coded| last.line);
-    code.push(Coded { line, class: Class::Control, guard: None, op: Op::Exit, polls: false });
+    code.push(Coded { line, class: Class::Control, guard: None, watched: false, op: Op::Exit, polls: false });
+    let registers = context.counts();
+    let watched = flow::watch(&mut code, registers, &context.known());
     Ok(Program {
         name: entry.name.clone(),
         text: Arc::clone(text),
         code,
-        registers: context.counts(),
+        watched,
+        names: context.take_names(),
+        registers,
         constants32: context.constants32(),
         constants64: context.constants64(),
         specials: context.specials(),
@@ -198,7 +202,14 @@ fn instruction(
     };
     opcode.finish()?;
     let polls = talk::polls(&op, &instruction.opcode);
-    Ok(Coded { line: instruction.line, class: Class::of(&instruction.opcode), guard, op, polls })
+    Ok(Coded {
+        line: instruction.line,
+        class: Class::of(&instruction.opcode),
+        guard,
+        watched: false,
+        op,
+        polls,
+    })
 }
 
 type Family = fn(&mut Context, &mut Opcode<'_>, &[Operand]) -> Result_;

@@ -180,7 +180,7 @@ impl<'l> Cluster<'l> {
         let program = self.env.launch.program;
         let group = warp.groups.get(group).or(warp.groups.first());
         let line = group.and_then(|group| program.code.get(group.pc as usize)).map(|coded| coded.line);
-        let lane = group.map_or(0, |group| group.mask.trailing_zeros());
+        let lane = warp.culprit.or(group.map(|group| group.mask.trailing_zeros())).unwrap_or(0);
         Fault {
             kernel: program.name.clone(),
             cta: Some(self.env.ctas[warp.cta].index),

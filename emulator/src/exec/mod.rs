@@ -10,6 +10,7 @@ mod collective;
 mod copy;
 mod cta;
 mod env;
+mod flight;
 mod matrix;
 mod mbarrier;
 mod observe;
@@ -20,8 +21,10 @@ mod special;
 mod stall;
 mod step;
 mod turn;
+mod undefined;
 mod wait;
 mod warp;
+mod watch;
 mod wgmma;
 
 use rayon::prelude::*;

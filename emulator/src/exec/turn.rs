@@ -5,6 +5,7 @@ use super::env::Env;
 use super::poll::{self, Poll};
 use super::step::{Active, Next, step};
 use super::warp::{Group, Wait, Warp};
+use super::watch;
 use crate::count::Class;
 
 /// Why a turn did not go well: the group of lanes, and what it is.
@@ -105,6 +106,9 @@ fn one(warp: &mut Warp, env: &mut Env<'_>, g: usize) -> Result<bool, String> {
     let Group { pc, mask: here, .. } = warp.groups[g];
     let coded = &program.code[pc as usize];
     let mask = coded.guard.map_or(here, |guard| here & warp.condition(guard));
+    if coded.watched {
+        watch::check(warp, program, pc, here, mask)?;
+    }
     let next = step(warp, env, &coded.op, Active { here, mask })?;
     if let Next::Wait(wait) = next {
         warp.groups[g].wait = wait;

@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::poll::Poll;
+use super::watch::Watched;
 use super::wgmma::Groups;
 use crate::count::{Class, Classes};
 use crate::program::{Condition, D, L32, L64, LANES, P, Program, R};
@@ -61,6 +62,10 @@ pub(super) struct Warp {
     pub(super) behind: u32,
     pub(super) poll: Option<Poll>,
     pub(super) wgmma: Groups,
+    /// By slot.
+    pub(super) watched: Vec<Watched>,
+    /// The lane that did something wrong, where one is known.
+    pub(super) culprit: Option<u32>,
     /// Instructions done.
     pub(super) retired: u64,
     /// The same by class.
@@ -86,6 +91,8 @@ impl Warp {
             behind: 0,
             poll: None,
             wgmma: Groups::default(),
+            watched: vec![Watched::NEW; program.watched.count()],
+            culprit: None,
             retired: 0,
             classes: Classes::default(),
         };

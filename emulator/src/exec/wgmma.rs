@@ -15,6 +15,8 @@ pub(super) struct Groups {
     pub(super) committed: u64,
     /// The last group that was waited for: it and those before it are complete.
     pub(super) waited: u64,
+    /// `wgmma.fence`s so far.
+    pub(super) fences: u64,
 }
 
 impl Groups {
@@ -34,7 +36,7 @@ pub(super) fn step(warp: &mut Warp, op: &Op, active: Active) -> Result<Next, Str
         return Ok(next);
     }
     match *op {
-        Op::WgmmaFence => {}
+        Op::WgmmaFence => warp.wgmma.fences += 1,
         Op::WgmmaCommit => warp.wgmma.commit(),
         Op::WgmmaWait { pending } => warp.wgmma.wait(pending),
         _ => unreachable!("nothing about groups of products"),

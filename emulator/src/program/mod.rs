@@ -1,15 +1,23 @@
 //! A decoded kernel: instructions whose names are resolved to registers, targets and functions.
 
+mod names;
 mod op;
+mod registers;
+mod undefined;
 
 use std::sync::Arc;
 
 use crate::count::Class;
+use crate::flow::Watched;
 
+pub(crate) use names::Names;
 pub(crate) use op::{
     Address, AtomicOp, Base, Bulk, Destination, MmaOp, Op, Outcome, PredicateOp, Shuffle, Source, Vote,
     WgmmaA, WgmmaOp, Window,
 };
+
+pub(crate) use registers::{Access, Register};
+pub(crate) use undefined::Undefined;
 
 /// Lanes of a warp.
 pub(crate) const LANES: usize = 32;
@@ -66,6 +74,8 @@ pub(crate) struct Program {
     /// The module's text, for messages.
     pub(crate) text: Arc<str>,
     pub(crate) code: Vec<Coded>,
+    pub(crate) watched: Watched,
+    pub(crate) names: Names,
     /// Registers of each file, constants included.
     pub(crate) registers: [u32; 3],
     pub(crate) constants32: Vec<(R, u32)>,
@@ -96,6 +106,8 @@ pub(crate) struct Coded {
     pub(crate) line: u32,
     pub(crate) class: Class,
     pub(crate) guard: Option<Condition>,
+    /// Whether it touches a register that is watched.
+    pub(crate) watched: bool,
     pub(crate) op: Op,
     /// It looks at what others may be about to write: a strong load, or an atomic operation.
     pub(crate) polls: bool,

@@ -1,6 +1,6 @@
 //! What the instructions of a kernel do, and on what.
 
-use super::{Compare, Condition, D, F1, F2, F3, P, R};
+use super::{Compare, Condition, D, F1, F2, F3, P, R, Register};
 use crate::ptx::Space;
 use crate::tensor::element::Accumulator;
 use crate::tensor::map::DataType;
@@ -45,6 +45,15 @@ pub(crate) enum Destination {
 pub(crate) enum Source {
     R(R),
     D(D),
+}
+
+impl Source {
+    pub(crate) fn register(self) -> Register {
+        match self {
+            Source::R(register) => Register::R(register),
+            Source::D(register) => Register::D(register),
+        }
+    }
 }
 
 /// Which operation an atomic does.

@@ -10,7 +10,7 @@ use super::Decoded;
 use super::types::Type;
 use crate::LoadError;
 use crate::memory::SHARED_START;
-use crate::program::{Condition, D, P, R, Special};
+use crate::program::{Condition, D, Names, P, R, Register, Special};
 use crate::ptx::{Operand, Space, Variable};
 pub(super) use layout::Layout;
 
@@ -36,6 +36,7 @@ pub(super) struct Context {
     specials: Vec<(Special, R)>,
     sink: Option<R>,
     sink64: Option<D>,
+    names: Names,
 }
 
 /// What an operand is, or what it is not.
@@ -53,6 +54,7 @@ impl Context {
             specials: Vec::new(),
             sink: None,
             sink64: None,
+            names: Names::default(),
         }
     }
 
@@ -75,6 +77,17 @@ impl Context {
 
     pub(super) fn constants64(&self) -> Vec<(D, u64)> {
         self.constants64.iter().map(|(&value, &register)| (register, value)).collect()
+    }
+
+    /// The registers that have a value from the start.
+    pub(super) fn known(&self) -> Vec<Register> {
+        let narrow = self.constants32.values().chain(self.specials.iter().map(|(_, register)| register));
+        let wide = self.constants64.values();
+        narrow.map(|&r| Register::R(r)).chain(wide.map(|&d| Register::D(d))).collect()
+    }
+
+    pub(super) fn take_names(&mut self) -> Names {
+        std::mem::take(&mut self.names)
     }
 
     pub(super) fn specials(&self) -> Vec<(Special, R)> {
@@ -100,6 +113,12 @@ impl Context {
         let Some(ty) = ty.filter(|ty| ty.bits() <= 64) else {
             return Err(LoadError::new(line, format!("registers of type `{class}` are not emulated")));
         };
+        let first = match ty.bits() {
+            1 => Register::P(P(self.predicates)),
+            64 => Register::D(D(self.doubles)),
+            _ => Register::R(R(self.registers)),
+        };
+        self.names.declare(first, name, count);
         let names: Vec<_> = match count {
             None => vec![name.to_owned()],
             Some(count) => (0..count).map(|i| format!("{name}{i}")).collect(),

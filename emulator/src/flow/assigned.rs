@@ -1,0 +1,77 @@
+//! Registers that may be read before they are written.
+//!
+//! A forward analysis of what must have been assigned. A value that is computed from one that nobody wrote counts as
+//! one that nobody wrote: a compiler may move such a computation to where its result is not used.
+
+use super::Files;
+use super::blocks::{Block, blocks};
+use super::set::Set;
+use crate::program::{Access, Coded, Register, Undefined};
+
+/// Adds the registers that some instruction reads and that may have no value there. Those in `start` have one.
+pub(super) fn doubtful(code: &[Coded], files: Files, start: &Set, into: &mut Set) {
+    let blocks = blocks(code);
+    let before = before(code, files, start, &blocks);
+    for (block, mut assigned) in blocks.iter().zip(before) {
+        for coded in &code[block.code.clone()] {
+            let mut read = |register| {
+                let number = files.number(register);
+                if !assigned.contains(number) {
+                    into.insert(number);
+                }
+            };
+            if let Some(guard) = coded.guard {
+                read(Register::P(guard.predicate));
+            }
+            coded.op.registers(&mut |access, register| {
+                if access == Access::Read {
+                    read(register);
+                }
+            });
+            execute(coded, files, &mut assigned);
+        }
+    }
+}
+
+/// What is assigned at the start of each block, on all ways to it.
+fn before(code: &[Coded], files: Files, start: &Set, blocks: &[Block]) -> Vec<Set> {
+    let mut before = vec![Set::full(files.count()); blocks.len()];
+    before[0] = start.clone();
+    let mut changed = vec![true; blocks.len()];
+    // Mostly forward: a pass or two more for each level of loops.
+    while changed.contains(&true) {
+        for (i, block) in blocks.iter().enumerate() {
+            if !std::mem::take(&mut changed[i]) {
+                continue;
+            }
+            let mut assigned = before[i].clone();
+            code[block.code.clone()].iter().for_each(|coded| execute(coded, files, &mut assigned));
+            for &next in &block.next {
+                changed[next] |= before[next].intersect(&assigned);
+            }
+        }
+    }
+    before
+}
+
+fn execute(coded: &Coded, files: Files, assigned: &mut Set) {
+    let (mut all, mut any) = (true, false);
+    coded.op.registers(&mut |access, register| {
+        let number = files.number(register);
+        match access {
+            Access::Read => {
+                all &= assigned.contains(number);
+                any |= assigned.contains(number);
+            }
+            Access::Write => {
+                let value = match coded.op.undefined() {
+                    Undefined::Used => true,
+                    Undefined::PassedOn | Undefined::Chosen => all,
+                    Undefined::Joined => any,
+                };
+                // Where the guard is false, the register keeps what it had.
+                assigned.set(number, value && (coded.guard.is_none() || assigned.contains(number)));
+            }
+        }
+    });
+}

@@ -1,0 +1,82 @@
+//! What can be known of a kernel's registers before it runs.
+//!
+//! Two things about registers can go wrong that only show when a kernel runs: a value is used that nobody wrote, and a
+//! register is touched while a product of a warpgroup is in flight that uses it. Most registers cannot have either, and
+//! it is known here which can: the others cost nothing.
+
+mod assigned;
+mod blocks;
+mod products;
+mod set;
+
+use crate::program::{Coded, D, P, R, Register};
+use set::Set;
+
+/// The registers of an entry, numbered: predicates, then those of 32 bits, then those of 64.
+#[derive(Clone, Copy)]
+struct Files {
+    registers: [u32; 3],
+}
+
+impl Files {
+    fn count(self) -> usize {
+        self.registers.iter().sum::<u32>() as usize
+    }
+
+    fn number(self, register: Register) -> usize {
+        let [p, r, _] = self.registers;
+        let number = match register {
+            Register::P(P(i)) => i,
+            Register::R(R(i)) => p + i,
+            Register::D(D(i)) => p + r + i,
+        };
+        number as usize
+    }
+}
+
+/// The registers that are watched while a kernel runs.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    registers: [u32; 3],
+    /// By the register's number: its slot, if it has one.
+    slots: Vec<Option<u32>>,
+    count: usize,
+}
+
+impl Watched {
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The register's place among them.
+    #[inline]
+    pub(crate) fn slot(&self, register: Register) -> Option<usize> {
+        let number = Files { registers: self.registers }.number(register);
+        self.slots[number].map(|slot| slot as usize)
+    }
+}
+
+/// Finds the registers to watch, and marks the instructions that touch them. `known` are the registers that have a
+/// value when the kernel starts, which nobody writes.
+pub(crate) fn watch(code: &mut [Coded], registers: [u32; 3], known: &[Register]) -> Watched {
+    let files = Files { registers };
+    let mut start = Set::new(files.count());
+    known.iter().for_each(|&register| start.insert(files.number(register)));
+    let mut watched = products::registers(code, files, &start);
+    assigned::doubtful(code, files, &start, &mut watched);
+    let mut slots = vec![None; files.count()];
+    let mut count = 0;
+    for number in (0..files.count()).filter(|&number| watched.contains(number)) {
+        slots[number] = Some(count);
+        count += 1;
+    }
+    let watched = Watched { registers, slots, count: count as usize };
+    for coded in code {
+        let mut touches =
+            coded.guard.is_some_and(|guard| watched.slot(Register::P(guard.predicate)).is_some());
+        coded.op.registers(&mut |_, register| touches |= watched.slot(register).is_some());
+        coded.watched = touches;
+    }
+    watched
+}
