@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::backend::{Backend, StreamId, cuda, emulator};
 use crate::kernel::FunctionCache;
+use crate::profile::KernelProfile;
 use crate::{Arch, Error, Function, Instance, KernelSet, Result, Stream};
 
 /// The environment variable that chooses what [`Device::default`] gives.
@@ -132,6 +133,16 @@ impl Device {
     /// Whether kernels compiled for `arch` run on it.
     pub fn runs(&self, arch: Arch) -> bool {
         self.backend().runs(arch)
+    }
+
+    /// What kernels did since [`reset_profile`](Self::reset_profile), by name, if this is the emulator: it counts
+    /// instructions, traffic, bank conflicts, waits and live stages.
+    pub fn profile(&self) -> Option<Vec<KernelProfile>> {
+        self.backend().profile()
+    }
+    /// Forgets what [`profile`](Self::profile) counted so far, in all clones of the device.
+    pub fn reset_profile(&self) {
+        self.backend().reset_profile();
     }
 
     /// Waits until all work queued so far, on all streams, is done.

@@ -53,6 +53,7 @@ mod graph;
 mod kernel;
 #[cfg(feature = "ops")]
 pub mod ops;
+pub mod profile;
 mod stream;
 mod tensor;
 

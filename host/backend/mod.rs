@@ -8,6 +8,7 @@ use std::fmt;
 
 use tilewright_device::abi::TensorMap;
 
+use crate::profile::KernelProfile;
 use crate::{Arch, DType, Result};
 
 pub(crate) mod cuda;
@@ -185,6 +186,13 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
 
     /// Loads a kernel; it stays loaded as long as the backend lives.
     fn load(&self, kernel: KernelSource<'_>) -> Result<Loaded>;
+    /// What kernels did, by name, if the device counts it.
+    fn profile(&self) -> Option<Vec<KernelProfile>> {
+        None
+    }
+    /// Forgets what was counted.
+    fn reset_profile(&self) {}
+
     /// The descriptor by which kernels copy tiles of the tensor; `None` if the device's TMA cannot address it.
     fn encode(&self, shape: &TensorMapShape) -> Result<Option<TensorMap>>;
     /// # Safety

@@ -23,6 +23,7 @@ macro_rules! counters {
 pub(crate) mod banks;
 mod class;
 pub(crate) mod stages;
+mod table;
 pub(crate) mod traffic;
 
 pub use banks::SharedTraffic;

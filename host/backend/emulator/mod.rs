@@ -13,6 +13,7 @@ use super::{
     Backend, EventId, FunctionId, GraphId, KernelSource, LaunchConfig, Loaded, Properties, Residence,
     StreamId, TensorMapShape,
 };
+use crate::profile::{KernelProfile, Profiles};
 use crate::{Device, Error, Result};
 
 mod queue;
@@ -30,6 +31,7 @@ struct Emulated {
     emulator: Emulator,
     kernels: Mutex<Vec<Kernel>>,
     queue: Mutex<Queue>,
+    profiles: Mutex<Profiles>,
     handles: AtomicUsize,
 }
 
@@ -61,6 +63,7 @@ impl Emulated {
             emulator: Emulator::new(),
             kernels: Mutex::default(),
             queue: Mutex::default(),
+            profiles: Mutex::default(),
             handles: AtomicUsize::new(1),
         }
     }
@@ -109,7 +112,10 @@ impl Emulated {
                     dynamic_shared: config.shared_bytes,
                 };
                 match self.emulator.launch(&kernel, &launch, arguments) {
-                    Ok(_) => Ok(()),
+                    Ok(counters) => {
+                        lock(&self.profiles).add(kernel.name(), counters);
+                        Ok(())
+                    }
                     Err(fault) => Err(emulated("launch", &fault)),
                 }
             }
@@ -244,6 +250,12 @@ impl Backend for Emulated {
             ctas_per_sm,
             clusters: (self.properties.sm_count * ctas_per_sm / size.max(1)).max(1),
         })
+    }
+    fn profile(&self) -> Option<Vec<KernelProfile>> {
+        Some(lock(&self.profiles).list())
+    }
+    fn reset_profile(&self) {
+        lock(&self.profiles).clear();
     }
     fn encode(&self, shape: &TensorMapShape) -> Result<Option<TensorMap>> {
         tensor_map::encode(shape)
