@@ -9,7 +9,7 @@ use crate::program::{Address, Bulk, Op, R, Window};
 use crate::tensor::Memory;
 use crate::tensor::map::TensorMap;
 use crate::tensor::reduce::combine;
-use crate::tensor::tma::{self, TmaFault};
+use crate::tensor::tma;
 
 impl Memory<u64> for View {
     type Fault = String;
@@ -69,7 +69,8 @@ pub(super) fn lane(warp: &mut Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> 
                 let map = tensor_map(warp, env, *map, lane)?;
                 let (cta, from) = env.lane_shared(warp, Window::Cluster, *shared, lane)?;
                 let at = coordinates_of(warp, coordinates, lane);
-                tma::store(&map, &at, from, &mut env.global, &mut env.ctas[cta]).map_err(message)
+                tma::store(&map, &at, from, &mut env.global, &mut env.ctas[cta])
+                    .map_err(|fault| fault.to_string())
             }
         },
         Op::BulkReduce { copy, op, data } => match copy {
@@ -88,7 +89,8 @@ pub(super) fn lane(warp: &mut Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> 
                 let at = coordinates_of(warp, coordinates, lane);
                 let combine = combine(*op, map.data)
                     .ok_or_else(|| format!("{op:?} is not defined for {:?}", map.data))?;
-                tma::reduce(&map, &at, from, combine, &mut env.global, &mut env.ctas[cta]).map_err(message)
+                tma::reduce(&map, &at, from, combine, &mut env.global, &mut env.ctas[cta])
+                    .map_err(|fault| fault.to_string())
             }
         },
         _ => unreachable!("no copy"),
@@ -133,7 +135,8 @@ fn load(
             let map = tensor_map(warp, env, *map, lane)?;
             let at = coordinates_of(warp, coordinates, lane);
             for target in lanes(targets) {
-                tma::load(&map, &at, to, &mut env.global, &mut env.ctas[target]).map_err(message)?;
+                tma::load(&map, &at, to, &mut env.global, &mut env.ctas[target])
+                    .map_err(|fault| fault.to_string())?;
                 env.ctas[target].mbarrier(bar)?.complete(map.bytes());
             }
         }
@@ -172,16 +175,4 @@ pub(super) fn tensor_map(
         *word = u64::from_le_bytes(bytes);
     }
     TensorMap::decode(&words).map_err(|error| format!("the tensor map at {address:#x}: {error}"))
-}
-
-fn message(fault: TmaFault<String, String>) -> String {
-    match fault {
-        TmaFault::Global(what) | TmaFault::Shared(what) => what,
-        TmaFault::Misaligned(at) => {
-            format!("a box at shared address {at:#x}: must be a multiple of {}", tma::ALIGNMENT)
-        }
-        TmaFault::Rank { coordinates, map } => {
-            format!("{coordinates} coordinates for a tensor map of {map} dimensions")
-        }
-    }
 }

@@ -3,6 +3,13 @@
 //! PTX ISA, "Tensors", "Tiled mode", "Swizzling modes". The box is lines along the contiguous dimension, one after the other in
 //! shared memory; where the map swizzles, each line begins a span of its own and its 16-byte pieces are permuted by
 //! address bits. What lies outside the tensor, in any dimension and on either side, reads as the map's fill and is not written.
+//!
+//! Some of it is not in the manual but was seen on an H200, with elements of all sizes:
+//! - Stores and reductions end at the tensor's last element in all dimensions but the first, and there at the end of
+//!   the 16 bytes that it lies in: with rows that are not multiples of 16 bytes they overwrite what follows. Loads end at the
+//!   element.
+//! - A box begins at a multiple of 16 bytes in the first dimension, else the instruction is illegal.
+//! - A store or reduction at a negative coordinate is illegal, as the CUDA programming guide says.
 
 #[cfg(test)]
 mod tests;
@@ -12,6 +19,9 @@ use std::fmt;
 use super::Memory;
 use super::map::{Fill, MAX_RANK, TensorMap};
 use super::reduce::Combine;
+
+/// Bytes that the unit moves together.
+const PIECE: usize = 16;
 
 /// What the address of a box in shared memory is a multiple of.
 pub(crate) const ALIGNMENT: u32 = 128;
@@ -30,6 +40,10 @@ pub(crate) enum TmaFault<G, S> {
     Misaligned(u32),
     /// The instruction has so many coordinates, the map so many dimensions.
     Rank { coordinates: usize, map: usize },
+    /// The first coordinate, of elements of so many bytes, is within 16 bytes.
+    Split { coordinate: i32, bytes: usize },
+    /// A store to this coordinate.
+    Negative(i32),
 }
 
 impl<G: fmt::Display, S: fmt::Display> fmt::Display for TmaFault<G, S> {
@@ -42,6 +56,15 @@ impl<G: fmt::Display, S: fmt::Display> fmt::Display for TmaFault<G, S> {
             }
             TmaFault::Rank { coordinates, map } => {
                 write!(f, "{coordinates} coordinates for a tensor map of {map} dimensions")
+            }
+            TmaFault::Split { coordinate, bytes } => {
+                write!(
+                    f,
+                    "a box at element {coordinate} of {bytes} bytes: must begin at a multiple of {PIECE} bytes"
+                )
+            }
+            TmaFault::Negative(coordinate) => {
+                write!(f, "a store to coordinate {coordinate}: only loads may begin before the tensor")
             }
         }
     }
@@ -104,7 +127,11 @@ fn check<G, S>(map: &TensorMap, coordinates: &[i32], shared: u32) -> Result<(), 
     if !shared.is_multiple_of(ALIGNMENT) {
         return Err(TmaFault::Misaligned(shared));
     }
-    Ok(())
+    let bytes = map.data.bytes();
+    match coordinates[0] {
+        first if i64::from(first) * bytes as i64 % PIECE as i64 == 0 => Ok(()),
+        coordinate => Err(TmaFault::Split { coordinate, bytes }),
+    }
 }
 
 /// Loads the box at `coordinates` to address `to` of shared memory.
@@ -124,7 +151,7 @@ pub(crate) fn load<G: Memory<u64>, S: Memory<u32>>(
             let inside = &mut buffer[line.skip as usize..][..line.bytes as usize];
             global.read(line.global, inside).map_err(TmaFault::Global)?;
         }
-        for (i, piece) in (0..).zip(buffer.as_chunks::<16>().0) {
+        for (i, piece) in (0..).zip(buffer.as_chunks::<PIECE>().0) {
             shared.write(map.swizzle.place(line.shared + 16 * i), piece).map_err(TmaFault::Shared)?;
         }
     }
@@ -156,7 +183,7 @@ pub(crate) fn reduce<G: Memory<u64>, S: Memory<u32>>(
     })
 }
 
-/// Calls `put` with the part of each line that is inside the tensor.
+/// Calls `put` with the part of each line that is inside the tensor, with the last piece of a row whole.
 fn write<F, S: Memory<u32>>(
     map: &TensorMap,
     coordinates: &[i32],
@@ -165,10 +192,15 @@ fn write<F, S: Memory<u32>>(
     mut put: impl FnMut(u64, &[u8]) -> Result<(), F>,
 ) -> Result<(), TmaFault<F, S::Fault>> {
     check(map, coordinates, from)?;
+    if let Some(&negative) = coordinates.iter().find(|&&coordinate| coordinate < 0) {
+        return Err(TmaFault::Negative(negative));
+    }
+    let mut padded = *map;
+    padded.shape[0] = map.shape[0].next_multiple_of((PIECE / map.data.bytes()) as u64);
     let mut buffer = [0; MAX_LINE];
     let buffer = &mut buffer[..map.line_bytes() as usize];
-    for line in lines(map, coordinates, from).filter(|line| line.bytes > 0) {
-        for (i, piece) in (0..).zip(buffer.as_chunks_mut::<16>().0) {
+    for line in lines(&padded, coordinates, from).filter(|line| line.bytes > 0) {
+        for (i, piece) in (0..).zip(buffer.as_chunks_mut::<PIECE>().0) {
             // Pieces that are outside altogether need not be in shared memory's initialised part.
             if 16 * i + 16 > line.skip && 16 * i < line.skip + line.bytes {
                 shared.read(map.swizzle.place(line.shared + 16 * i), piece).map_err(TmaFault::Shared)?;

@@ -78,13 +78,21 @@ fn assert_moves(map: &TensorMap, coordinates: [i32; 3]) {
     listed.sort_unstable();
     assert_eq!(written, listed);
 
-    // Back into an empty tensor: what is inside, and nothing else.
-    let mut copy = Flat::new(BASE, vec![0; global.bytes.len()]);
-    store(map, &coordinates, to, &mut copy, &mut shared).expect("inside");
-    let mut expected = vec![0; global.bytes.len()];
+    // Back into another tensor: what is inside, the fill to the end of a row's last piece, and nothing else.
+    let mut copy = Flat::new(BASE, vec![0xaa; global.bytes.len()]);
+    let stored = store(map, &coordinates, to, &mut copy, &mut shared);
+    if let Some(&negative) = coordinates.iter().find(|&&coordinate| coordinate < 0) {
+        assert_eq!(stored, Err(TmaFault::Negative(negative)));
+        return;
+    }
+    stored.expect("inside");
+    let mut expected = vec![0xaa; global.bytes.len()];
+    let padded =
+        TensorMap { shape: [map.shape[0].next_multiple_of(8), map.shape[1], map.shape[2], 1, 1], ..*map };
     for (_, coordinate) in &elements {
-        if let Some(at) = inside(map, *coordinate) {
-            expected[at..at + 2].copy_from_slice(&global.bytes[at..at + 2]);
+        if let Some(at) = inside(&padded, *coordinate) {
+            let value = inside(map, *coordinate).map_or(0, |at| word(&global.bytes, at));
+            expected[at..at + 2].copy_from_slice(&value.to_le_bytes());
         }
     }
     assert_eq!(copy.bytes, expected, "{map:?} at {coordinates:?}");
@@ -103,15 +111,15 @@ fn boxes_everywhere_in_every_swizzle() {
         for coordinates in [
             [0, 0, 0],
             [8, 3, 1],
-            [-5, 0, 0],
-            [60, 9, 2],
+            [-8, 0, 0],
+            [64, 9, 2],
             [0, -3, -1],
-            [-100, 0, 0],
-            [69, 0, 0],
+            [-104, 0, 0],
+            [72, 0, 0],
             [0, 13, 0],
-            [i32::MAX, 0, 0],
+            [i32::MAX - 7, 0, 0],
             [0, i32::MIN, 0],
-            [3, 12, 2],
+            [16, 12, 2],
         ] {
             assert_moves(&map, coordinates);
         }
@@ -122,7 +130,7 @@ fn boxes_everywhere_in_every_swizzle() {
 fn steps_leave_elements_out() {
     let map = TensorMap { steps: [1, 3, 2, 1, 1], ..map([40, 20, 5], [16, 8, 4], Swizzle::B32) };
     assert_eq!(map.lines(), 3 * 2);
-    for coordinates in [[0, 0, 0], [8, 15, 2], [-3, -4, -1]] {
+    for coordinates in [[0, 0, 0], [8, 15, 2], [-8, -4, -1]] {
         assert_moves(&map, coordinates);
     }
 }
@@ -130,16 +138,16 @@ fn steps_leave_elements_out() {
 #[test]
 fn boxes_larger_than_the_tensor() {
     assert_moves(&map([3, 2, 1], [32, 8, 4], Swizzle::B64), [0, 0, 0]);
-    assert_moves(&map([3, 2, 1], [32, 8, 4], Swizzle::B64), [-10, -3, -2]);
+    assert_moves(&map([3, 2, 1], [32, 8, 4], Swizzle::B64), [-8, -3, -2]);
 }
 
 #[test]
 fn global_memory_is_not_touched_outside_the_tensor() {
     let map = map([10, 4, 2], [16, 4, 2], Swizzle::None);
     let mut global = tensor(&map);
-    load(&map, &[-3, 2, 1], 0, &mut global, &mut Flat::new(0, vec![0; 4096])).expect("inside");
+    load(&map, &[-8, 2, 1], 0, &mut global, &mut Flat::new(0, vec![0; 4096])).expect("inside");
     let accesses: Vec<(u64, usize)> = global.accesses.iter().map(|(at, len, _)| (*at - BASE, *len)).collect();
-    let row = |y: u64, z: u64| (y * map.strides[0] + z * map.strides[1], 20);
+    let row = |y: u64, z: u64| (y * map.strides[0] + z * map.strides[1], 16);
     assert_eq!(accesses, [row(2, 1), row(3, 1)]);
 }
 
@@ -187,14 +195,16 @@ fn one_and_five_dimensions() {
 
 #[test]
 fn reductions_add_to_what_is_there() {
-    let map = TensorMap { data: DataType::F16, ..map([12, 2, 1], [16, 2, 1], Swizzle::B32) };
+    let rows = map([12, 2, 1], [16, 2, 1], Swizzle::B32);
+    let map = TensorMap { data: DataType::F16, shape: [5, 2, 1, 1, 1], ..rows };
     let one = half::f16::ONE.to_le_bytes();
     let mut global = Flat::new(BASE, one.repeat(32));
     let mut shared = Flat::new(0, half::f16::from_f32(2.5).to_le_bytes().repeat(64));
     let add = combine(Reduction::Add, DataType::F16).expect("exists");
-    reduce(&map, &[-2, 0, 0], 0, add, &mut global, &mut shared).expect("inside");
+    reduce(&map, &[0, 0, 0], 0, add, &mut global, &mut shared).expect("inside");
     for (i, bytes) in global.bytes.chunks(2).enumerate() {
-        let inside = i % 16 < 12 && i % 16 + 2 < 16;
+        // Of 12 elements of a row, the tensor has 5; they are moved by 8.
+        let inside = i % 16 < 8;
         let value = half::f16::from_le_bytes([bytes[0], bytes[1]]).to_f32();
         assert_eq!(value, if inside { 3.5 } else { 1.0 }, "{i}");
     }
@@ -211,6 +221,10 @@ fn faults() {
     assert_eq!(at(&[0, 0], 0, &mut global, &mut shared), Err(TmaFault::Rank { coordinates: 2, map: 3 }));
     assert_eq!(at(&[0, 0, 0], 64, &mut global, &mut shared), Err(TmaFault::Misaligned(64)));
     assert_eq!(at(&[0, 0, 0], 0, &mut global, &mut shared), Err(TmaFault::Shared(128)));
+    assert_eq!(
+        at(&[-7, 0, 0], 0, &mut global, &mut shared),
+        Err(TmaFault::Split { coordinate: -7, bytes: 2 })
+    );
     let texts = [
         TmaFault::Misaligned(64),
         TmaFault::Shared("below"),
