@@ -45,11 +45,18 @@ pub(super) fn window(context: &Context, opcode: &mut Opcode<'_>, address: &Opera
         ("shared", Window::In(Space::Shared)),
         ("shared::cta", Window::In(Space::Shared)),
         ("shared::cluster", Window::Cluster),
-        ("param", Window::In(Space::Param)),
         ("param::entry", Window::In(Space::Param)),
         ("local", Window::In(Space::Local)),
         ("const", Window::In(Space::Const)),
     ]);
+    let named = named.or_else(|| {
+        // Parameters of a function, and the arguments of calls, lie in local memory.
+        let param = opcode.any(&[("param", ()), ("param::func", ())]);
+        param.map(|()| match context.in_function() || context.space_of(address) == Some(Space::Local) {
+            true => Window::In(Space::Local),
+            false => Window::In(Space::Param),
+        })
+    });
     named.unwrap_or_else(|| context.space_of(address).map_or(Window::Generic, Window::In))
 }
 

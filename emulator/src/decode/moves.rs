@@ -4,9 +4,10 @@
 
 use super::Result_;
 use super::context::Context;
+use super::lanes::f2;
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::program::Op;
+use crate::program::{F2, Op};
 use crate::ptx::Operand;
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
@@ -25,6 +26,7 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
         (_, d, Operand::Name(name)) if ty.bits() == 64 && (name == "%clock64" || name == "%globaltimer") => {
             Ok(Op::Clock64(context.to_d(d)?))
         }
+        (_, d, a) if context.in_frame(a).is_some_and(|_| ty.bits() >= 32) => frame_address(context, ty, d, a),
         (_, Operand::Vector(to), a) => split(context, ty, to, a),
         (_, d, Operand::Vector(from)) => join(context, ty, d, from),
         _ if ty.bits() == 64 => Ok(Op::Move64(context.to_d(d)?, context.d(a)?)),
@@ -33,6 +35,18 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
         }
         _ => opcode.refuse(ty),
     }
+}
+
+/// The address of a variable of the function's frame.
+fn frame_address(context: &mut Context, ty: Type, d: &Operand, a: &Operand) -> Result_ {
+    let (frame, offset) = context.in_frame(a).ok_or("takes a variable")?;
+    let offset = context.constant32(offset);
+    if ty.bits() == 64 {
+        let f: F2<u64, u32, u32> = f2!(|a: u32, b: u32| -> u32 { a.wrapping_add(b) });
+        return Ok(Op::F2Wide(f, context.to_d(d)?, frame, offset));
+    }
+    let f: F2<u32, u32, u32> = f2!(|a: u32, b: u32| -> u32 { a.wrapping_add(b) });
+    Ok(Op::F2_32(f, context.to_r(d, 32)?, frame, offset))
 }
 
 fn split(context: &mut Context, ty: Type, to: &[Operand], a: &Operand) -> Result_ {

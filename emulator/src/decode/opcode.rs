@@ -18,6 +18,11 @@ impl<'t> Opcode<'t> {
         self.name
     }
 
+    /// Whether the modifier is there.
+    pub(super) fn has(&self, modifier: &str) -> bool {
+        self.modifiers.contains(&Some(modifier))
+    }
+
     /// Takes the modifier if it is there.
     pub(super) fn flag(&mut self, modifier: &str) -> bool {
         let found = self.modifiers.iter_mut().find(|slot| **slot == Some(modifier));

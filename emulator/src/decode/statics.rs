@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Decoded;
+use super::graph::Graph;
+use super::{Decoded, program};
 use crate::LoadError;
 use crate::memory::MODULES_START;
 use crate::program::Static;
@@ -53,7 +54,11 @@ pub(super) fn statics(module: &Module) -> Decoded<Vec<Static>> {
     }
     // What is aligned to more than this is nowhere in PTX.
     let base = NEXT.fetch_add(end.next_multiple_of(1 << 16), Ordering::Relaxed);
-    let address = |name: &str| offsets.get(name).map(|offset| base + offset);
+    let functions = Graph::new(module);
+    let address = |name: &str| {
+        let function = || functions.number(name).map(program::address);
+        offsets.get(name).map(|offset| base + offset).or_else(function)
+    };
     variables
         .map(|variable| {
             Ok(Static {
@@ -71,8 +76,8 @@ fn initial(variable: &Variable, address: &dyn Fn(&str) -> Option<u64>) -> Decode
     let mut bytes = variable.initial.bytes.clone();
     for Named { line, at, bytes: count, name, offset, shift } in &variable.initial.names {
         let error = |what: String| LoadError::new(*line, what);
-        let address =
-            address(name).ok_or_else(|| error(format!("`{name}` is no variable with an address")))?;
+        let address = address(name)
+            .ok_or_else(|| error(format!("`{name}` is no variable or function with an address")))?;
         let value = (address.wrapping_add(*offset as u64) >> shift).to_le_bytes();
         match count {
             8 => bytes[*at..*at + 8].copy_from_slice(&value),

@@ -38,7 +38,7 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
         ("exit", []) => Ok(Op::Exit),
         ("ret", []) => {
             opcode.flag("uni");
-            Ok(Op::Exit)
+            Ok(if context.in_function() { Op::Return } else { Op::Exit })
         }
         ("trap" | "brkpt", []) => Ok(Op::Trap),
         ("nanosleep", [_]) => {

@@ -200,7 +200,12 @@ fn write(warp: &mut Warp, env: &mut Env<'_>, place: Place, lane: usize, from: &[
     }
 }
 
-fn local(warp: &Warp, lane: usize, at: u32, bytes: usize) -> Result<std::ops::Range<usize>, String> {
+pub(super) fn local(
+    warp: &Warp,
+    lane: usize,
+    at: u32,
+    bytes: usize,
+) -> Result<std::ops::Range<usize>, String> {
     let size = warp.local.len() / LANES;
     if at as usize + bytes > size {
         return Err(format!("{bytes} bytes of local memory at {at}: the thread has {size}"));
@@ -211,7 +216,7 @@ fn local(warp: &Warp, lane: usize, at: u32, bytes: usize) -> Result<std::ops::Ra
 
 /// Bytes as the register holds them: extended to its width.
 #[inline]
-fn put(warp: &mut Warp, to: Destination, lane: usize, bytes: &[u8], signed: bool) {
+pub(super) fn put(warp: &mut Warp, to: Destination, lane: usize, bytes: &[u8], signed: bool) {
     let mut value = [0; 8];
     value[..bytes.len()].copy_from_slice(bytes);
     let mut value = u64::from_le_bytes(value);
@@ -229,7 +234,7 @@ fn put(warp: &mut Warp, to: Destination, lane: usize, bytes: &[u8], signed: bool
     }
 }
 
-fn source(warp: &Warp, from: Source, lane: usize) -> u64 {
+pub(super) fn source(warp: &Warp, from: Source, lane: usize) -> u64 {
     match from {
         Source::R(register) => warp.r(register)[lane].into(),
         Source::D(register) => warp.d(register)[lane],

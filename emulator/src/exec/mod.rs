@@ -5,6 +5,7 @@
 
 mod access;
 mod barrier;
+mod call;
 mod cluster;
 mod collective;
 mod copy;

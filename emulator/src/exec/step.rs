@@ -2,9 +2,9 @@
 
 use super::env::Env;
 use super::warp::{Wait, Warp, lanes};
-use super::{access, collective, copy, matrix, mbarrier, wgmma};
+use super::{access, call, collective, copy, matrix, mbarrier, wgmma};
 use crate::memory;
-use crate::program::{LANES, Op, Outcome, PredicateOp};
+use crate::program::{EachOp, LANES, Op, Outcome, P, PredicateOp};
 use crate::ptx::Space;
 
 /// Where the lanes go next.
@@ -12,6 +12,8 @@ pub(super) enum Next {
     Advance,
     /// The lanes that executed the instruction go there, the others on.
     Jump(u32),
+    /// The lanes that executed the instruction go to [`Warp::targets`], the others on.
+    Scatter,
     /// The lanes that executed the instruction end.
     Exit,
     /// All stay, and wait.
@@ -145,6 +147,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
         Op::Clock32(d) => warp.put_r(d, mask, &[warp.retired as u32; LANES]),
         Op::Clock64(d) => warp.put_d(d, mask, &[warp.retired; LANES]),
         Op::Branch { target } => return Ok(Next::Jump(target)),
+        Op::BranchIndexed { .. } | Op::Call(_) | Op::Return => return call::step(warp, env, op, mask),
         Op::Exit => return Ok(Next::Exit),
         Op::Trap => return Err("trap: the kernel stopped itself".into()),
         Op::Nop => {}
@@ -163,9 +166,29 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             let value = warp.d(a).map(|a| a.wrapping_sub(base));
             warp.put_d(d, mask, &value);
         }
+        Op::Each(ref op) => each(warp, op, mask),
         ref op => return rare(warp, env, op, active),
     }
     Ok(Next::Advance)
+}
+
+/// A function of each lane.
+#[inline(never)]
+fn each(warp: &mut Warp, op: &EachOp, mask: u32) {
+    let taken = op.take.map_or(0, |P(take)| warp.p[take as usize]);
+    let mut left = 0;
+    for lane in lanes(mask) {
+        let mut operands = [0; 4];
+        for (operand, &from) in operands.iter_mut().zip(&op.from) {
+            *operand = access::source(warp, from, lane);
+        }
+        let (value, flag) = (op.f)(operands, taken >> lane & 1 != 0);
+        access::put(warp, op.d, lane, &value.to_le_bytes(), false);
+        left |= u32::from(flag) << lane;
+    }
+    if let Some(leave) = op.leave {
+        warp.put_p(leave, mask, left);
+    }
 }
 
 /// Instructions that are not worth a place in the loop, looked at by who counts.

@@ -137,6 +137,12 @@ fn one(warp: &mut Warp, env: &mut Env<'_>, g: usize) -> Result<bool, String> {
                 warp.groups.push(Group { pc: target, mask, wait: Wait::No });
             }
         }
+        Next::Scatter => {
+            let rest = Group { pc: pc + 1, mask: here & !mask, wait: Wait::No };
+            let targets = warp.targets.drain(..).map(|(pc, mask)| Group { pc, mask, wait: Wait::No });
+            warp.groups.swap_remove(g);
+            warp.groups.extend(targets.chain([rest]).filter(|group| group.mask != 0));
+        }
         Next::Exit if mask == here => {
             warp.groups.swap_remove(g);
             wake(warp);

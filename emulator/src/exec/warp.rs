@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use super::call::Call;
 use super::poll::Poll;
 use super::watch::Watched;
 use super::wgmma::Groups;
@@ -50,6 +51,10 @@ pub(super) struct Warp {
     pub(super) d: Vec<L64>,
     /// The lanes that have not ended, by where they are.
     pub(super) groups: Vec<Group>,
+    /// Where the lanes of an instruction that scatters them go: instructions and lanes.
+    pub(super) targets: Vec<(u32, u32)>,
+    /// The calls that have not returned, the innermost last.
+    pub(super) calls: Vec<Call>,
     /// Lanes that have arrived at the cluster's barrier in this phase.
     pub(super) at_cluster: u32,
     /// The phase that they wait for.
@@ -83,7 +88,9 @@ impl Warp {
             p: vec![0; p],
             r: vec![[0xcdcd_cdcd; LANES]; r],
             d: vec![[0xcdcd_cdcd_cdcd_cdcd; LANES]; d],
-            groups: vec![Group { pc: 0, mask, wait: Wait::No }],
+            groups: vec![Group { pc: program.start, mask, wait: Wait::No }],
+            targets: Vec::new(),
+            calls: Vec::new(),
             at_cluster: 0,
             cluster_generation: 0,
             local: vec![0xcd; program.local as usize * LANES],

@@ -8,10 +8,11 @@ use super::blocks::{Block, blocks};
 use super::set::Set;
 use crate::program::{Access, Coded, Register, Undefined};
 
-/// Adds the registers that some instruction reads and that may have no value there. Those in `start` have one.
-pub(super) fn doubtful(code: &[Coded], files: Files, start: &Set, into: &mut Set) {
-    let blocks = blocks(code);
-    let before = before(code, files, start, &blocks);
+/// Adds the registers that some instruction reads and that may have no value there. `starts` are instructions where
+/// it begins, each with the registers that have a value there.
+pub(super) fn doubtful(code: &[Coded], files: Files, starts: &[(usize, Set)], into: &mut Set) {
+    let blocks = blocks(code, starts.iter().map(|&(start, _)| start));
+    let before = before(code, files, starts, &blocks);
     for (block, mut assigned) in blocks.iter().zip(before) {
         for coded in &code[block.code.clone()] {
             let mut read = |register| {
@@ -34,9 +35,13 @@ pub(super) fn doubtful(code: &[Coded], files: Files, start: &Set, into: &mut Set
 }
 
 /// What is assigned at the start of each block, on all ways to it.
-fn before(code: &[Coded], files: Files, start: &Set, blocks: &[Block]) -> Vec<Set> {
+fn before(code: &[Coded], files: Files, starts: &[(usize, Set)], blocks: &[Block]) -> Vec<Set> {
     let mut before = vec![Set::full(files.count()); blocks.len()];
-    before[0] = start.clone();
+    for (start, assigned) in starts {
+        if let Some(block) = blocks.iter().position(|block| block.code.start == *start) {
+            before[block] = assigned.clone();
+        }
+    }
     let mut changed = vec![true; blocks.len()];
     // Mostly forward: a pass or two more for each level of loops.
     while changed.contains(&true) {

@@ -10,10 +10,11 @@ pub(super) struct Block {
     pub(super) next: Vec<usize>,
 }
 
-/// The blocks of an entry, in the order of its text; the first is where it begins.
-pub(super) fn blocks(code: &[Coded]) -> Vec<Block> {
+/// The blocks of a kernel and its functions, which begin at `starts`, in the order of the code.
+pub(super) fn blocks(code: &[Coded], starts: impl Iterator<Item = usize>) -> Vec<Block> {
     let mut begins = vec![false; code.len() + 1];
     begins[0] = true;
+    starts.for_each(|start| begins[start] = true);
     for (pc, coded) in code.iter().enumerate() {
         let (targets, _) = after(coded);
         for target in targets {
@@ -43,14 +44,15 @@ pub(super) fn blocks(code: &[Coded]) -> Vec<Block> {
 }
 
 fn ends(coded: &Coded) -> bool {
-    matches!(coded.op, Op::Branch { .. } | Op::Exit | Op::Trap)
+    matches!(coded.op, Op::Branch { .. } | Op::BranchIndexed { .. } | Op::Return | Op::Exit | Op::Trap)
 }
 
-/// Where an instruction may jump to, and whether it may go on to the next.
-fn after(coded: &Coded) -> (impl Iterator<Item = usize> + use<>, bool) {
-    let target = match coded.op {
-        Op::Branch { target } => Some(target as usize),
-        _ => None,
+/// Where an instruction may jump to within its function, and whether it may go on to the next, as a call does.
+fn after(coded: &Coded) -> (impl Iterator<Item = usize> + use<'_>, bool) {
+    let targets = match &coded.op {
+        Op::Branch { target } => std::slice::from_ref(target),
+        Op::BranchIndexed { targets, .. } => targets,
+        _ => &[],
     };
-    (target.into_iter(), coded.guard.is_some() || !ends(coded))
+    (targets.iter().map(|&target| target as usize), coded.guard.is_some() || !ends(coded))
 }

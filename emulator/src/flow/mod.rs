@@ -58,13 +58,26 @@ impl Watched {
 }
 
 /// Finds the registers to watch, and marks the instructions that touch them. `known` are the registers that have a
-/// value when the kernel starts, which nobody writes.
-pub(crate) fn watch(code: &mut [Coded], registers: [u32; 3], known: &[Register]) -> Watched {
+/// value when the kernel starts, which nobody writes; `starts` are where the kernel and its functions begin, with the
+/// registers that have a value there too.
+pub(crate) fn watch(
+    code: &mut [Coded],
+    registers: [u32; 3],
+    known: &[Register],
+    starts: &[(u32, Vec<Register>)],
+) -> Watched {
     let files = Files { registers };
-    let mut start = Set::new(files.count());
-    known.iter().for_each(|&register| start.insert(files.number(register)));
-    let mut watched = products::registers(code, files, &start);
-    assigned::doubtful(code, files, &start, &mut watched);
+    let set = |registers: &mut dyn Iterator<Item = &Register>| {
+        let mut set = Set::new(files.count());
+        registers.for_each(|&register| set.insert(files.number(register)));
+        set
+    };
+    let starts: Vec<_> = starts
+        .iter()
+        .map(|(start, parameters)| (*start as usize, set(&mut known.iter().chain(parameters))))
+        .collect();
+    let mut watched = products::registers(code, files, &set(&mut known.iter()));
+    assigned::doubtful(code, files, &starts, &mut watched);
     let mut slots = vec![None; files.count()];
     let mut count = 0;
     for number in (0..files.count()).filter(|&number| watched.contains(number)) {

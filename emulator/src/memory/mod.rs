@@ -14,6 +14,8 @@ pub(crate) const SHARED: u64 = 1 << 48;
 pub(crate) const PARAMETERS: u64 = 1 << 49;
 /// Where local memory begins among generic addresses.
 pub(crate) const LOCAL: u64 = 1 << 50;
+/// Where functions begin, for pointers to them.
+pub(crate) const FUNCTIONS: u64 = 1 << 51;
 /// Bytes of each of those windows.
 const WINDOW: u64 = 1 << 32;
 

@@ -5,6 +5,7 @@ mod op;
 mod registers;
 mod undefined;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::count::Class;
@@ -12,8 +13,8 @@ use crate::flow::Watched;
 
 pub(crate) use names::Names;
 pub(crate) use op::{
-    Address, AtomicOp, Base, Bulk, Destination, MmaOp, Op, Outcome, PredicateOp, Shuffle, Source, Vote,
-    WgmmaA, WgmmaOp, Window,
+    Address, AtomicOp, Base, Bulk, CallOp, Callee, Destination, Each, EachOp, MmaOp, Op, Outcome,
+    PredicateOp, Shuffle, Slot, Source, Vote, WgmmaA, WgmmaOp, Window,
 };
 
 pub(crate) use registers::{Access, Register};
@@ -74,6 +75,11 @@ pub(crate) struct Program {
     /// The module's text, for messages.
     pub(crate) text: Arc<str>,
     pub(crate) code: Vec<Coded>,
+    /// Where the kernel begins: after its functions, so that lanes that are in one go first.
+    pub(crate) start: u32,
+    pub(crate) functions: Vec<Function>,
+    /// Where the frame of the function that a lane is in begins in local memory.
+    pub(crate) frame: Option<R>,
     pub(crate) watched: Watched,
     pub(crate) names: Names,
     /// Registers of each file, constants included.
@@ -97,6 +103,35 @@ impl Program {
     /// A line of the text, from 1.
     pub(crate) fn line(&self, line: u32) -> &str {
         self.text.lines().nth(line.saturating_sub(1) as usize).unwrap_or("").trim()
+    }
+}
+
+/// A function that a kernel calls.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) name: String,
+    /// What a pointer to it holds.
+    pub(crate) address: u64,
+    pub(crate) start: u32,
+    pub(crate) parameters: Box<[Slot]>,
+    pub(crate) results: Box<[Slot]>,
+    /// Bytes of its frame in local memory.
+    pub(crate) frame: u32,
+    /// Its registers of each file.
+    pub(crate) registers: [Range<usize>; 3],
+    /// Whether it may be called while it runs.
+    pub(crate) recursive: bool,
+}
+
+impl Function {
+    /// The registers that have a value where it begins, and those that it gives back.
+    pub(crate) fn passed(&self) -> Vec<Register> {
+        let register = |slot: &Slot| match *slot {
+            Slot::R(register) => Some(Register::R(register)),
+            Slot::D(register) => Some(Register::D(register)),
+            Slot::Memory { .. } => None,
+        };
+        self.parameters.iter().chain(&self.results).filter_map(register).collect()
     }
 }
 
@@ -135,6 +170,8 @@ pub(crate) enum Special {
     Clusterid(usize),
     Nclusterid(usize),
     IsExplicitCluster,
+    /// Where the frame of the function begins: [`Program::frame`].
+    Frame,
 }
 
 /// How the lanes of a mask relate to the lane that reads it.

@@ -1,5 +1,7 @@
 //! What the instructions of a kernel do, and on what.
 
+use std::fmt;
+
 use super::{Compare, Condition, D, F1, F2, F3, P, R, Register};
 use crate::ptx::Space;
 use crate::tensor::element::Accumulator;
@@ -124,6 +126,58 @@ pub(crate) enum WgmmaA {
     Registers([R; 4]),
 }
 
+/// What is computed lane by lane: too rare for a function of whole registers.
+pub(crate) struct EachOp {
+    pub(crate) f: Each,
+    pub(crate) d: Destination,
+    pub(crate) from: Box<[Source]>,
+    /// The flag that it takes: the carry.
+    pub(crate) take: Option<P>,
+    /// The flag that it leaves.
+    pub(crate) leave: Option<P>,
+}
+
+/// A function of up to four operands and a flag.
+pub(crate) type Each = Box<dyn Fn([u64; 4], bool) -> (u64, bool) + Send + Sync>;
+
+impl fmt::Debug for EachOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { f: _, d, from, take, leave } = self;
+        write!(f, "Each {{ {d:?}, {from:?}, {take:?}, {leave:?} }}")
+    }
+}
+
+/// A call of a function.
+#[derive(Debug)]
+pub(crate) struct CallOp {
+    pub(crate) callee: Callee,
+    pub(crate) arguments: Box<[Slot]>,
+    /// Where the results go.
+    pub(crate) results: Box<[Slot]>,
+    /// Bytes of the caller's frame: the callee's follows.
+    pub(crate) frame: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Callee {
+    /// Its number in the program.
+    Function(usize),
+    /// The one at this address.
+    Address(D),
+}
+
+/// Where an argument or a result is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Slot {
+    /// In the frame.
+    Memory {
+        at: u32,
+        bytes: u32,
+    },
+    R(R),
+    D(D),
+}
+
 /// What an instruction does.
 #[derive(Debug)]
 pub(crate) enum Op {
@@ -169,9 +223,20 @@ pub(crate) enum Op {
     Clock32(R),
     Clock64(D),
 
+    /// A function of each lane.
+    Each(Box<EachOp>),
+
     Branch {
         target: u32,
     },
+    /// To the target of this number.
+    BranchIndexed {
+        index: R,
+        targets: Box<[u32]>,
+    },
+    Call(Box<CallOp>),
+    /// Back to where the function was called.
+    Return,
     Exit,
     Trap,
     Nop,

@@ -1,6 +1,6 @@
 //! Which registers an operation reads and which it writes.
 
-use super::{Address, Base, Bulk, Condition, D, Destination, Op, P, R, Source, WgmmaA};
+use super::{Address, Base, Bulk, Callee, Condition, D, Destination, Op, P, R, Slot, Source, WgmmaA};
 
 /// A register of any of the three files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,25 @@ impl Operands for Destination {
             Destination::R(register, _) => register.each(visit),
             Destination::D(register) => register.each(visit),
             Destination::Sink => {}
+        }
+    }
+}
+
+impl Operands for Slot {
+    fn each(&self, visit: &mut impl FnMut(Register)) {
+        match self {
+            Slot::R(register) => register.each(visit),
+            Slot::D(register) => register.each(visit),
+            Slot::Memory { .. } => {}
+        }
+    }
+}
+
+impl Operands for Callee {
+    fn each(&self, visit: &mut impl FnMut(Register)) {
+        match self {
+            Callee::Address(register) => register.each(visit),
+            Callee::Function(_) => {}
         }
     }
 }
@@ -178,6 +197,9 @@ impl Op {
             Op::Split32(low, high, a) => all.go(a, (low, high)),
             Op::Join16x4(d, parts) => all.go(parts, d),
             Op::Split16x4(parts, a) => all.go(a, parts),
+            Op::Each(each) => all.go((&each.from, each.take), (each.d, each.leave)),
+            Op::BranchIndexed { index, .. } => all.go(index, ()),
+            Op::Call(call) => all.go((call.callee, &call.arguments), &call.results),
             Op::Clock32(d) => all.go((), d),
             Op::Clock64(d) => all.go((), d),
             Op::Load { to, at, .. } => all.go(at, to),
@@ -214,6 +236,7 @@ impl Op {
             Op::Mma(product) => all.go((&product.a, &product.b, &product.c), &product.d),
             Op::Wgmma(product) => all.go((&product.a, product.b, product.scale, &product.d), &product.d),
             Op::Branch { .. }
+            | Op::Return
             | Op::Exit
             | Op::Trap
             | Op::Nop

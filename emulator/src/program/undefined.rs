@@ -44,6 +44,7 @@ impl Op {
             | Op::Split64(..)
             | Op::Split32(..)
             | Op::Split16x4(..)
+            | Op::Each(_)
             | Op::ToGeneric { .. }
             | Op::FromGeneric { .. } => Undefined::PassedOn,
             Op::Select32(..)

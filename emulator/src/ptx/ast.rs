@@ -1,5 +1,4 @@
 //! The tree.
-#![expect(dead_code, reason = "functions are decoded next")]
 
 /// A module.
 #[derive(Debug, Default)]
@@ -112,13 +111,11 @@ pub(crate) enum Statement {
     Variable(Variable),
     /// `name: .branchtargets a, b;`.
     Targets {
-        line: u32,
         name: String,
         labels: Vec<String>,
     },
     /// `name: .callprototype (.param .b32 _) _ (.param .b64 _);`.
     Prototype {
-        line: u32,
         name: String,
         results: Vec<Formal>,
         parameters: Vec<Formal>,

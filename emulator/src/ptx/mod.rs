@@ -8,5 +8,7 @@ mod parser;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use ast::{Entry, Instruction, Module, Named, Operand, Space, Statement, Variable};
+pub(crate) use ast::{
+    Entry, Formal, Function, Instruction, Module, Named, Operand, Space, Statement, Variable,
+};
 pub(crate) use parser::parse;

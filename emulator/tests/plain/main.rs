@@ -1,5 +1,6 @@
 //! What compilers write besides the instructions of our kernels.
 
+mod functions;
 mod variables;
 
 use tilewright_emulator::{Emulator, Fault, Launch, Module};

@@ -57,6 +57,9 @@ fn that_cannot_be_are_errors_at_load() {
         "PTX line 2: variable `x` is declared `.extern`: modules are not linked"
     );
     assert_eq!(load_error(".global .u32 x;\n.global .u32 x;"), "PTX line 3: variable `x` is declared twice");
-    assert_eq!(load_error(".global .u64 x = y;"), "PTX line 2: `y` is no variable with an address");
+    assert_eq!(
+        load_error(".global .u64 x = y;"),
+        "PTX line 2: `y` is no variable or function with an address"
+    );
     assert!(load_error(".const .b8 x[65537];").contains("constant memory"));
 }

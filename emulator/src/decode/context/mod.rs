@@ -1,5 +1,6 @@
 //! Names in scope, and the registers that they and the constants get.
 
+mod function;
 mod layout;
 mod operands;
 mod special;
@@ -12,6 +13,7 @@ use crate::LoadError;
 use crate::memory::SHARED_START;
 use crate::program::{Condition, D, Names, P, R, Register, Special};
 use crate::ptx::{Operand, Space, Variable};
+pub(super) use function::{Known, Signature, Size};
 pub(super) use layout::Layout;
 
 /// What a name means.
@@ -23,6 +25,10 @@ enum Meaning {
     Double(D),
     /// A variable, at an address of its own space.
     Variable(Space, u64),
+    /// A variable of the frame, at this place, of so many bytes.
+    Local(u32, u32),
+    /// A function that has this address.
+    Function(u64),
 }
 
 /// The names of an entry, and the registers given out so far.
@@ -37,6 +43,15 @@ pub(super) struct Context {
     sink: Option<R>,
     sink64: Option<D>,
     names: Names,
+    /// The carry of extended-precision arithmetic.
+    carry: Option<P>,
+    functions: HashMap<String, Known>,
+    /// The variables of the frame.
+    layout: Layout,
+    frame: Option<R>,
+    in_function: bool,
+    /// Where the variables in shared memory lie, which may have the same names.
+    shared: HashMap<*const Variable, u32>,
 }
 
 /// What an operand is, or what it is not.
@@ -55,6 +70,12 @@ impl Context {
             sink: None,
             sink64: None,
             names: Names::default(),
+            carry: None,
+            functions: HashMap::new(),
+            layout: Layout::default(),
+            frame: None,
+            in_function: false,
+            shared: HashMap::new(),
         }
     }
 
@@ -139,13 +160,16 @@ impl Context {
         self.declare(variable.line, variable.name.clone(), Meaning::Variable(variable.space, address))
     }
 
-    pub(super) fn declare_shared(&mut self, variable: &Variable, offset: u32) -> Decoded<()> {
-        let meaning = Meaning::Variable(Space::Shared, (SHARED_START + offset).into());
-        self.declare(variable.line, variable.name.clone(), meaning)
+    /// The variable in shared memory lies there.
+    pub(super) fn place_shared(&mut self, variable: &Variable, offset: u32) {
+        self.shared.insert(std::ptr::from_ref(variable), offset);
     }
 
-    pub(super) fn declare_local(&mut self, variable: &Variable, offset: u32) -> Decoded<()> {
-        self.declare(variable.line, variable.name.clone(), Meaning::Variable(Space::Local, offset.into()))
+    /// A variable in shared memory, which was placed.
+    pub(super) fn declare_shared(&mut self, variable: &Variable) -> Decoded<()> {
+        let offset = self.shared[&std::ptr::from_ref(variable)];
+        let meaning = Meaning::Variable(Space::Shared, (SHARED_START + offset).into());
+        self.declare(variable.line, variable.name.clone(), meaning)
     }
 
     /// Lays out the parameter block, and gives its size.
@@ -165,6 +189,12 @@ impl Context {
     pub(super) fn new_p(&mut self) -> P {
         self.predicates += 1;
         P(self.predicates - 1)
+    }
+
+    pub(super) fn carry(&mut self) -> P {
+        let flag = self.carry.unwrap_or_else(|| self.new_p());
+        self.carry = Some(flag);
+        flag
     }
 
     fn new_r(&mut self) -> R {

@@ -27,19 +27,19 @@ impl Context {
                 Some(Meaning::Register(_, declared)) => {
                     Err(format!("`{name}` has {declared} bits, where {bits} are meant"))
                 }
-                Some(Meaning::Variable(Space::Shared | Space::Local | Space::Param, address))
-                    if bits == 32 =>
-                {
+                Some(Meaning::Variable(Space::Shared | Space::Param, address)) if bits == 32 => {
                     Ok(self.constant32(address as u32))
                 }
+                Some(Meaning::Local(at, _)) if bits == 32 && !self.in_function => Ok(self.constant32(at)),
                 Some(_) => Err(format!("`{name}` is no register of {bits} bits")),
                 None => self.special(name).ok_or_else(|| format!("`{name}` is not known")),
             },
             Operand::Sum(name, offset) => match self.find(name) {
-                Some(Meaning::Variable(Space::Shared | Space::Local | Space::Param, address))
-                    if bits == 32 =>
-                {
+                Some(Meaning::Variable(Space::Shared | Space::Param, address)) if bits == 32 => {
                     Ok(self.constant32((address as u32).wrapping_add(*offset as u32)))
+                }
+                Some(Meaning::Local(at, _)) if bits == 32 && !self.in_function => {
+                    Ok(self.constant32(at.wrapping_add(*offset as u32)))
                 }
                 _ => Err(format!("`{name}` is no variable")),
             },
@@ -54,13 +54,19 @@ impl Context {
             Operand::Name(name) => match self.find(name) {
                 Some(Meaning::Double(register)) => Ok(register),
                 // Addresses are of the variable's own space, as `mov` gives them.
-                Some(Meaning::Variable(_, address)) => Ok(self.constant64(address)),
+                Some(Meaning::Variable(_, address) | Meaning::Function(address)) => {
+                    Ok(self.constant64(address))
+                }
+                Some(Meaning::Local(at, _)) if !self.in_function => Ok(self.constant64(at.into())),
                 Some(_) => Err(format!("`{name}` is no register of 64 bits")),
                 None => Err(format!("`{name}` is not known")),
             },
             Operand::Sum(name, offset) => match self.find(name) {
                 Some(Meaning::Variable(_, address)) => {
                     Ok(self.constant64(address.wrapping_add(*offset as u64)))
+                }
+                Some(Meaning::Local(at, _)) if !self.in_function => {
+                    Ok(self.constant64(u64::from(at).wrapping_add(*offset as u64)))
                 }
                 _ => Err(format!("`{name}` is no variable")),
             },
@@ -159,6 +165,10 @@ impl Context {
             Some(Meaning::Variable(_, address)) => {
                 Ok(Address { base: Base::None, offset: (address as i64).wrapping_add(offset) })
             }
+            Some(Meaning::Local(at, _)) => {
+                let base = self.own_frame().map_or(Base::None, Base::R);
+                Ok(Address { base, offset: i64::from(at).wrapping_add(offset) })
+            }
             _ => Err(format!("`{name}` is no address")),
         }
     }
@@ -172,6 +182,7 @@ impl Context {
         };
         match self.find(name)? {
             Meaning::Variable(space, _) => Some(space),
+            Meaning::Local(..) => Some(Space::Local),
             _ => None,
         }
     }

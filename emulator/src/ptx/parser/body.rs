@@ -54,7 +54,7 @@ impl Parser<'_> {
                     labels.push(self.word("a label")?);
                 }
                 self.expect(';')?;
-                Ok(Statement::Targets { line, name, labels })
+                Ok(Statement::Targets { name, labels })
             }
             Some(Token::Word(word)) if word == ".callprototype" => {
                 self.at += 1;
@@ -65,7 +65,7 @@ impl Parser<'_> {
                     self.at += 1;
                 }
                 self.expect(';')?;
-                Ok(Statement::Prototype { line, name, results, parameters })
+                Ok(Statement::Prototype { name, results, parameters })
             }
             _ => Ok(Statement::Label { line, name }),
         }

@@ -1,0 +1,85 @@
+//! `call`.
+//!
+//! PTX ISA, "call". What is passed must have the size of what the function declares.
+
+use super::Result_;
+use super::body::Names;
+use super::context::{Context, Size};
+use super::opcode::Opcode;
+use crate::program::{CallOp, Callee, Op, Slot};
+use crate::ptx::Operand;
+
+pub(super) fn decode(
+    context: &mut Context,
+    opcode: &mut Opcode<'_>,
+    operands: &[Operand],
+    names: &Names<'_>,
+) -> Result_ {
+    opcode.flag("uni");
+    let (results, rest) = match operands {
+        [Operand::List(results), rest @ ..] => (results.as_slice(), rest),
+        all => (&[][..], all),
+    };
+    let (name, rest) = match rest {
+        [Operand::Name(name), rest @ ..] => (name, rest),
+        _ => return Err("takes a function".into()),
+    };
+    let (arguments, rest) = match rest {
+        [Operand::List(arguments), rest @ ..] => (arguments.as_slice(), rest),
+        all => (&[][..], all),
+    };
+    // What a failed assertion of CUDA calls.
+    if name == "__assertfail" {
+        return Ok(Op::Trap);
+    }
+    let (callee, signature) = match (context.function(name), rest) {
+        (Some(function), _) => {
+            let place = function
+                .place
+                .ok_or_else(|| format!("function `{name}` is only declared: modules are not linked"))?;
+            (Callee::Function(place), function.signature.clone())
+        }
+        (None, [Operand::Name(prototype)]) => {
+            let callee = Callee::Address(context.d(&Operand::Name(name.clone()))?);
+            (callee, names.prototype(prototype)?)
+        }
+        (None, _) => return Err(format!("`{name}` is no function, and there is no prototype")),
+    };
+    let fits = |what: &str, given: usize, declared: usize| match given == declared {
+        true => Ok(()),
+        false => Err(format!("`{name}` has {declared} {what}, not {given}")),
+    };
+    fits("parameters", arguments.len(), signature.parameters.len())?;
+    fits("results", results.len(), signature.results.len())?;
+    let mut slots = |actual: &[Operand], declared: &[Size], written: bool| {
+        let each = actual.iter().zip(declared).map(|(actual, &size)| slot(context, actual, size, written));
+        each.collect::<Result<Box<[Slot]>, String>>()
+    };
+    let arguments = slots(arguments, &signature.parameters, false)?;
+    let results = slots(results, &signature.results, true)?;
+    Ok(Op::Call(Box::new(CallOp { callee, arguments, results, frame: 0 })))
+}
+
+/// Where an argument is, or where a result goes.
+fn slot(context: &mut Context, actual: &Operand, size: Size, written: bool) -> Result<Slot, String> {
+    if let Some((at, bytes)) = context.local(actual) {
+        return match size {
+            Size::Memory(declared) if declared == bytes => Ok(Slot::Memory { at, bytes }),
+            Size::Memory(declared) => {
+                Err(format!("{actual:?} has {bytes} bytes, where {declared} are passed"))
+            }
+            Size::Register(_) => Err(format!("{actual:?} is memory, where a register is passed")),
+        };
+    }
+    let bits = match size {
+        Size::Memory(bytes) => 8 * bytes,
+        Size::Register(bits) => bits,
+    };
+    match (bits, written) {
+        (64, false) => context.d(actual).map(Slot::D),
+        (64, true) => context.to_d(actual).map(Slot::D),
+        (8 | 16 | 32, false) => context.wide_r(actual, bits, 32).map(Slot::R),
+        (8 | 16 | 32, true) => context.to_r(actual, bits).map(Slot::R),
+        _ => Err(format!("{bits} bits cannot be passed in a register")),
+    }
+}

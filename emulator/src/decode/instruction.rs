@@ -1,0 +1,88 @@
+//! One instruction: its guard, its opcode, its operands.
+
+use super::body::Names;
+use super::context::Context;
+use super::opcode::Opcode;
+use super::{
+    Result_, arithmetic, call, carry, collective, compare, convert, copy, logic, matrix, mbarrier, memory,
+    moves, synchronise, talk,
+};
+use crate::count::Class;
+use crate::program::{Coded, Condition, Op};
+use crate::ptx::{Instruction, Operand};
+
+/// Decodes an instruction, into several where it does several things.
+pub(super) fn decode(
+    context: &mut Context,
+    instruction: &Instruction,
+    names: &Names<'_>,
+) -> Result<Vec<Coded>, String> {
+    let guard = match &instruction.guard {
+        Some(guard) => {
+            Some(Condition { predicate: context.predicate(&guard.predicate)?, negated: guard.negated })
+        }
+        None => None,
+    };
+    let mut opcode = Opcode::new(&instruction.opcode);
+    let operands = instruction.operands.as_slice();
+    let ops = match opcode.name() {
+        "bra" | "brx" => vec![branch(context, &mut opcode, operands, names)?],
+        "call" => vec![call::decode(context, &mut opcode, operands, names)?],
+        _ if carry::is_carrying(&opcode) => vec![carry::decode(context, &mut opcode, operands)?],
+        name => {
+            let family = family(name).ok_or("this instruction is not emulated")?;
+            vec![family(context, &mut opcode, operands)?]
+        }
+    };
+    opcode.finish()?;
+    let class = Class::of(&instruction.opcode);
+    let coded = |op| {
+        let polls = talk::polls(&op, &instruction.opcode);
+        Coded { line: instruction.line, class, guard, watched: false, op, polls }
+    };
+    Ok(ops.into_iter().map(coded).collect())
+}
+
+fn branch(
+    context: &mut Context,
+    opcode: &mut Opcode<'_>,
+    operands: &[Operand],
+    names: &Names<'_>,
+) -> Result_ {
+    let indexed = opcode.name() == "brx";
+    if indexed && !opcode.flag("idx") {
+        return Err("needs `.idx`".into());
+    }
+    opcode.flag("uni");
+    match operands {
+        [Operand::Name(name)] if !indexed => Ok(Op::Branch { target: names.label(name)? }),
+        [index, Operand::Name(list)] if indexed => {
+            Ok(Op::BranchIndexed { index: context.r(index, 32)?, targets: names.targets(list)? })
+        }
+        _ => Err("takes a label, or with `.idx` an index and a list of labels".into()),
+    }
+}
+
+type Family = fn(&mut Context, &mut Opcode<'_>, &[Operand]) -> Result_;
+
+fn family(name: &str) -> Option<Family> {
+    Some(match name {
+        "add" | "sub" | "mul" | "mad" | "min" | "max" | "neg" | "abs" | "div" | "rem" | "mul24" | "mad24"
+        | "sad" | "dp4a" | "fma" | "ex2" | "lg2" | "rcp" | "rsqrt" | "sqrt" | "tanh" | "sin" | "cos"
+        | "copysign" | "testp" => arithmetic::decode,
+        "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "shf" | "lop3" | "prmt" | "bfe" | "bfi"
+        | "bfind" | "brev" | "clz" | "popc" | "bmsk" | "fns" | "szext" => logic::decode,
+        "setp" | "set" | "selp" | "slct" => compare::decode,
+        "cvt" => convert::decode,
+        "mov" => moves::decode,
+        "ld" | "st" | "ldu" | "atom" | "red" | "cvta" | "mapa" | "prefetch" | "prefetchu"
+        | "applypriority" | "discard" | "isspacep" | "getctarank" => memory::decode,
+        "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => collective::decode,
+        "bar" | "barrier" | "fence" | "membar" | "griddepcontrol" | "setmaxnreg" | "exit" | "ret"
+        | "trap" | "brkpt" | "nanosleep" | "pmevent" => synchronise::decode,
+        "mbarrier" => mbarrier::decode,
+        "cp" => copy::decode,
+        "ldmatrix" | "stmatrix" | "movmatrix" | "mma" | "wgmma" => matrix::decode,
+        _ => return None,
+    })
+}

@@ -1,0 +1,155 @@
+//! Kernels with the functions that they call.
+//!
+//! A kernel's program has its functions first, each after those that it calls: lanes that are in a function are behind those that
+//! are not, so they go first, and all meet where it returns.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::Decoded;
+use super::body::body;
+use super::context::{Context, Layout};
+use super::graph::{Graph, mentioned};
+use crate::memory::FUNCTIONS;
+use crate::program::{Function, Op, Program, Static};
+use crate::ptx::{Entry, Module, Space, Statement, Variable};
+use crate::{LoadError, flow};
+
+/// Bytes of local memory that each thread has for its calls, where functions may call each other in circles: the manual leaves
+/// it open.
+const STACK: u32 = 16 * 1024;
+/// Frames begin at multiples of this.
+pub(super) const FRAME_ALIGN: u32 = 16;
+
+/// What a pointer to a function of this number holds.
+pub(super) fn address(function: usize) -> u64 {
+    FUNCTIONS + 16 * (function as u64 + 1)
+}
+
+/// Decodes the kernels of a module, and the functions that no kernel calls, for their errors.
+pub(super) fn programs(module: &Module, statics: &[Static], text: &Arc<str>) -> Decoded<Vec<Program>> {
+    let graph = Graph::new(module);
+    let mut left: HashSet<usize> = (0..graph.functions.len()).collect();
+    let mut programs = Vec::new();
+    for entry in &module.entries {
+        let called = graph.called(&entry.body);
+        graph.order(&called).iter().for_each(|function| {
+            left.remove(function);
+        });
+        programs.push(program(module, statics, &graph, Some(entry), &called, text)?);
+    }
+    if !left.is_empty() {
+        program(module, statics, &graph, None, &left, text)?;
+    }
+    Ok(programs)
+}
+
+/// A kernel with the functions that it calls, or only functions.
+fn program(
+    module: &Module,
+    statics: &[Static],
+    graph: &Graph<'_>,
+    entry: Option<&Entry>,
+    called: &HashSet<usize>,
+    text: &Arc<str>,
+) -> Decoded<Program> {
+    let order = graph.order(called);
+    let kernel: &[Statement] = entry.map_or(&[], |entry| &entry.body);
+    let bodies = order.iter().filter_map(|&function| graph.functions[function].body.as_deref());
+    let bodies: Vec<_> = bodies.chain([kernel]).collect();
+    let mut context = Context::new();
+    let in_memory = module.variables.iter().filter(|variable| variable.space != Space::Shared);
+    for (variable, place) in in_memory.zip(statics) {
+        context.declare_static(variable, place.address)?;
+    }
+    let shared = share(&mut context, module, &bodies)?;
+    for function in &module.functions {
+        let number = graph.number(&function.name);
+        context
+            .declare_function(function, number, number.map_or(0, address))
+            .map_err(|what| LoadError::new(function.line, format!("function `{}`: {what}", function.name)))?;
+    }
+    for (i, &function) in order.iter().enumerate() {
+        context.place_function(&graph.functions[function].name, i);
+    }
+
+    let (mut code, mut functions, mut talks) = (Vec::new(), Vec::new(), false);
+    let mut frames = HashMap::new();
+    for &number in &order {
+        let function = graph.functions[number];
+        let (start, before) = (code.len() as u32, context.counts());
+        context.enter_function();
+        let results = context.formals(&function.results)?;
+        let parameters = context.formals(&function.parameters)?;
+        talks |= body(&mut context, function.body.as_deref().unwrap_or(&[]), Op::Return, &mut code)?;
+        let frame = context.frame_bytes();
+        context.close();
+        frames.insert(number, frame);
+        let after = context.counts();
+        functions.push(Function {
+            name: function.name.clone(),
+            address: address(number),
+            start,
+            parameters,
+            results,
+            frame,
+            registers: std::array::from_fn(|file| before[file] as usize..after[file] as usize),
+            recursive: graph.is_recursive(number),
+        });
+    }
+    let start = code.len() as u32;
+    context.enter_kernel();
+    let parameters = context.parameters(entry.map_or(&[], |entry| &entry.parameters))?;
+    talks |= body(&mut context, kernel, Op::Exit, &mut code)?;
+    let mut starts: Vec<_> = functions.iter().map(|function| (function.start, function.passed())).collect();
+    starts.push((start, Vec::new()));
+    let watched = flow::watch(&mut code, context.counts(), &context.known(), &starts);
+    let stack = if called.is_empty() { 0 } else { graph.depth(called, &frames).unwrap_or(STACK) };
+    Ok(Program {
+        name: entry.map_or_else(String::new, |entry| entry.name.clone()),
+        text: Arc::clone(text),
+        code,
+        start,
+        functions,
+        frame: context.frame(),
+        watched,
+        names: context.take_names(),
+        registers: context.counts(),
+        constants32: context.constants32(),
+        constants64: context.constants64(),
+        specials: context.specials(),
+        parameters,
+        shared,
+        local: context.frame_bytes().saturating_add(stack),
+        threads: entry.and_then(|entry| entry.threads),
+        cluster: entry.and_then(|entry| entry.cluster),
+        talks,
+    })
+}
+
+/// Places the variables in shared memory that the bodies have or mention; gives the size of the static ones.
+fn share(context: &mut Context, module: &Module, bodies: &[&[Statement]]) -> Decoded<u32> {
+    let mentioned: HashSet<&str> = bodies.iter().flat_map(|body| mentioned(body)).collect();
+    let used = module.variables.iter().filter(|variable| mentioned.contains(variable.name.as_str()));
+    let in_bodies = bodies.iter().flat_map(|body| *body).filter_map(|statement| match statement {
+        Statement::Variable(variable) => Some(variable),
+        _ => None,
+    });
+    let all: Vec<&Variable> =
+        used.clone().chain(in_bodies).filter(|variable| variable.space == Space::Shared).collect();
+    let mut memory = Layout::default();
+    for variable in all.iter().filter(|variable| variable.bytes != 0) {
+        let offset = memory.place(variable)?;
+        context.place_shared(variable, offset);
+    }
+    // The dynamic shared memory, which has no size, follows all the static one.
+    let dynamic = all.iter().filter(|variable| variable.bytes == 0);
+    let end = memory.align_to(dynamic.clone().map(|variable| variable.align).max().unwrap_or(FRAME_ALIGN))?;
+    for variable in dynamic {
+        context.place_shared(variable, end);
+    }
+    for variable in used.filter(|variable| variable.space == Space::Shared) {
+        context.declare_shared(variable)?;
+    }
+    Ok(end)
+}
