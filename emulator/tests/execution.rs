@@ -143,3 +143,10 @@ fn a_launch_that_does_not_suit_the_kernel_is_refused() {
     assert!(refused(Launch { cluster: [2, 1, 1], ..threads(32) }).contains("not a multiple"));
     assert!(refused(Launch { dynamic_shared: 1 << 20, ..threads(32) }).contains("shared memory"));
 }
+
+#[test]
+fn minima_and_maxima_are_cut_at_zero() {
+    let body = "sub.s32 %r1, %t, 3;\nmin.relu.s32 %r2, %r1, 1;\nmax.relu.s32 %r3, %r1, -7;\n\
+        mad.lo.s32 %r4, %r2, 100, %r3;\nst.global.u32 [%mine], %r4;";
+    assert_eq!(words(body, 8), [0, 0, 0, 0, 101, 102, 103, 104]);
+}

@@ -98,6 +98,7 @@ fn two(context: &mut Context, opcode: &mut Opcode<'_>, d: &Operand, a: &Operand,
         _ => {}
     }
     let saturating = ty == Type::S(32) && opcode.flag("sat");
+    let relu = ty == Type::S(32) && opcode.flag("relu");
     macro_rules! integers {
         ($u:ty, $s:ty) => {
             match (name, ty.is_signed()) {
@@ -126,6 +127,9 @@ fn two(context: &mut Context, opcode: &mut Opcode<'_>, d: &Operand, a: &Operand,
                 ("add", true, _) => f2!(|a: i32, b: i32| -> i32 { a.saturating_add(b) }),
                 ("sub", true, _) => f2!(|a: i32, b: i32| -> i32 { a.saturating_sub(b) }),
                 (_, true, _) => return Err("modifier `.sat` is not emulated here".into()),
+                ("min", _, 32) if relu => f2!(|a: i32, b: i32| -> i32 { a.min(b).max(0) }),
+                ("max", _, 32) if relu => f2!(|a: i32, b: i32| -> i32 { a.max(b).max(0) }),
+                _ if relu => return Err("modifier `.relu` is not emulated here".into()),
                 (_, _, 32) => integers!(u32, i32),
                 _ => integers!(u16, i16),
             };
