@@ -184,6 +184,7 @@ impl Emulator {
             thread: None,
             line: None,
             instruction: None,
+            source: Box::default(),
             what,
         })?;
         self.global.install(&kernel.image.statics);

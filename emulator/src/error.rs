@@ -27,6 +27,21 @@ pub struct MemoryError {
     pub what: String,
 }
 
+/// A line of the source code that PTX was compiled from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceLine {
+    /// The file, as the compiler named it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u32,
+}
+
+impl fmt::Display for SourceLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
 /// Why a launch did not finish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -39,7 +54,10 @@ pub struct Fault {
     /// The line of the PTX text, from 1.
     pub line: Option<u32>,
     /// The instruction there.
-    pub instruction: Option<String>,
+    pub instruction: Option<Box<str>>,
+    /// The line of source code that it was made of, then the one that this was inlined at, and so on; nothing where the
+    /// PTX does not say it.
+    pub source: Box<[SourceLine]>,
     /// What went wrong.
     pub what: String,
 }
@@ -58,6 +76,10 @@ impl fmt::Display for Fault {
         }
         if let Some(instruction) = &self.instruction {
             write!(f, ": {instruction}")?;
+        }
+        if let Some((first, callers)) = self.source.split_first() {
+            write!(f, ", from {first}")?;
+            callers.iter().try_for_each(|caller| write!(f, ", inlined at {caller}"))?;
         }
         Ok(())
     }

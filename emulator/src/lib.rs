@@ -21,6 +21,6 @@ pub use count::{
     WaitCounters, Waits,
 };
 pub use emulator::{Emulator, Kernel, Launch, MAX_SHARED, Module};
-pub use error::{Fault, LoadError, MemoryError};
+pub use error::{Fault, LoadError, MemoryError, SourceLine};
 pub use exec::{SMS, Schedule};
 pub use tensor::map::{DataType, Fill, MapError, Swizzle, TensorMap};

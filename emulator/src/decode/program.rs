@@ -108,6 +108,7 @@ fn program(
     Ok(Program {
         name: entry.map_or_else(String::new, |entry| entry.name.clone()),
         text: Arc::clone(text),
+        sources: Arc::clone(&module.sources),
         code,
         start,
         functions,

@@ -186,7 +186,8 @@ impl<'l> Cluster<'l> {
             cta: Some(self.env.ctas[warp.cta].index),
             thread: Some(32 * warp.index + lane),
             line,
-            instruction: line.map(|line| program.line(line).to_owned()),
+            instruction: line.map(|line| program.line(line).into()),
+            source: line.map(|line| program.sources.of(line)).unwrap_or_default(),
             what,
         }
     }

@@ -121,5 +121,13 @@ pub(super) fn report(launch: &Launch<'_>, clusters: &[Cluster<'_>], not_begun: u
             clusters.len()
         );
     }
-    Fault { kernel: program.name.clone(), cta: None, thread: None, line: None, instruction: None, what }
+    Fault {
+        kernel: program.name.clone(),
+        cta: None,
+        thread: None,
+        line: None,
+        instruction: None,
+        source: Box::default(),
+        what,
+    }
 }

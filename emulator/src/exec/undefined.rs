@@ -29,8 +29,11 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Of a register that nobody has written.
-    pub(super) const UNWRITTEN: State = State { lanes: u32::MAX, origin: None };
+    /// At the start of a thread. A register that cannot be read before it is written has a value: it may get it where
+    /// no instruction writes it, by a call.
+    pub(super) fn new(doubtful: bool) -> Self {
+        Self { lanes: if doubtful { u32::MAX } else { 0 }, origin: None }
+    }
 }
 
 /// Checks what the instruction at `pc` reads in the lanes of `mask`, of those that are `here`, and notes what it

@@ -98,7 +98,7 @@ impl Warp {
             behind: 0,
             poll: None,
             wgmma: Groups::default(),
-            watched: vec![Watched::NEW; program.watched.count()],
+            watched: Watched::all(program),
             culprit: None,
             retired: 0,
             classes: Classes::default(),

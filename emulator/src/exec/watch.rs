@@ -12,9 +12,14 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// At the start of a thread.
-    pub(super) const NEW: Watched =
-        Watched { value: undefined::State::UNWRITTEN, products: flight::State::UNTOUCHED };
+    /// All of them at the start of a thread.
+    pub(super) fn all(program: &Program) -> Vec<Watched> {
+        let new = |&doubtful: &bool| Watched {
+            value: undefined::State::new(doubtful),
+            products: flight::State::UNTOUCHED,
+        };
+        program.watched.doubtful().iter().map(new).collect()
+    }
 }
 
 /// Checks the instruction at `pc`, which the lanes of `mask` are about to execute, of those that are `here`.

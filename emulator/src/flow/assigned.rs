@@ -8,9 +8,10 @@ use super::blocks::{Block, blocks};
 use super::set::Set;
 use crate::program::{Access, Coded, Register, Undefined};
 
-/// Adds the registers that some instruction reads and that may have no value there. `starts` are instructions where
-/// it begins, each with the registers that have a value there.
-pub(super) fn doubtful(code: &[Coded], files: Files, starts: &[(usize, Set)], into: &mut Set) {
+/// The registers that some instruction reads and that may have no value there. `starts` are instructions where it
+/// begins, each with the registers that have a value there.
+pub(super) fn doubtful(code: &[Coded], files: Files, starts: &[(usize, Set)]) -> Set {
+    let mut found = Set::new(files.count());
     let blocks = blocks(code, starts.iter().map(|&(start, _)| start));
     let before = before(code, files, starts, &blocks);
     for (block, mut assigned) in blocks.iter().zip(before) {
@@ -18,7 +19,7 @@ pub(super) fn doubtful(code: &[Coded], files: Files, starts: &[(usize, Set)], in
             let mut read = |register| {
                 let number = files.number(register);
                 if !assigned.contains(number) {
-                    into.insert(number);
+                    found.insert(number);
                 }
             };
             if let Some(guard) = coded.guard {
@@ -32,6 +33,7 @@ pub(super) fn doubtful(code: &[Coded], files: Files, starts: &[(usize, Set)], in
             execute(coded, files, &mut assigned);
         }
     }
+    found
 }
 
 /// What is assigned at the start of each block, on all ways to it.

@@ -40,13 +40,13 @@ pub(crate) struct Watched {
     registers: [u32; 3],
     /// By the register's number: its slot, if it has one.
     slots: Vec<Option<u32>>,
-    count: usize,
+    doubtful: Vec<bool>,
 }
 
 impl Watched {
-    /// How many there are.
-    pub(crate) fn count(&self) -> usize {
-        self.count
+    /// By slot: whether the register may be read before it is written.
+    pub(crate) fn doubtful(&self) -> &[bool] {
+        &self.doubtful
     }
 
     /// The register's place among them.
@@ -76,15 +76,17 @@ pub(crate) fn watch(
         .iter()
         .map(|(start, parameters)| (*start as usize, set(&mut known.iter().chain(parameters))))
         .collect();
-    let mut watched = products::registers(code, files, &set(&mut known.iter()));
-    assigned::doubtful(code, files, &starts, &mut watched);
+    let products = products::registers(code, files, &set(&mut known.iter()));
+    let doubtful = assigned::doubtful(code, files, &starts);
     let mut slots = vec![None; files.count()];
-    let mut count = 0;
-    for number in (0..files.count()).filter(|&number| watched.contains(number)) {
-        slots[number] = Some(count);
-        count += 1;
+    let mut states = Vec::new();
+    for (number, slot) in slots.iter_mut().enumerate() {
+        if doubtful.contains(number) || products.contains(number) {
+            *slot = Some(states.len() as u32);
+            states.push(doubtful.contains(number));
+        }
     }
-    let watched = Watched { registers, slots, count: count as usize };
+    let watched = Watched { registers, slots, doubtful: states };
     for coded in code {
         let mut touches =
             coded.guard.is_some_and(|guard| watched.slot(Register::P(guard.predicate)).is_some());

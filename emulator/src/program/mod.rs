@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::count::Class;
 use crate::flow::Watched;
+use crate::ptx::Sources;
 
 pub(crate) use names::Names;
 pub(crate) use op::{
@@ -74,6 +75,8 @@ pub(crate) struct Program {
     pub(crate) name: String,
     /// The module's text, for messages.
     pub(crate) text: Arc<str>,
+    /// The module's source code, for messages.
+    pub(crate) sources: Arc<Sources>,
     pub(crate) code: Vec<Coded>,
     /// Where the kernel begins: after its functions, so that lanes that are in one go first.
     pub(crate) start: u32,

@@ -1,5 +1,9 @@
 //! The tree.
 
+use std::sync::Arc;
+
+use super::source::Sources;
+
 /// A module.
 #[derive(Debug, Default)]
 pub(crate) struct Module {
@@ -10,6 +14,7 @@ pub(crate) struct Module {
     /// Functions, and declarations of functions.
     pub(crate) functions: Vec<Function>,
     pub(crate) entries: Vec<Entry>,
+    pub(crate) sources: Arc<Sources>,
 }
 
 /// A kernel.

@@ -5,6 +5,7 @@
 mod ast;
 mod lexer;
 mod parser;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -12,3 +13,4 @@ pub(crate) use ast::{
     Entry, Formal, Function, Instruction, Module, Named, Operand, Space, Statement, Variable,
 };
 pub(crate) use parser::parse;
+pub(crate) use source::Sources;

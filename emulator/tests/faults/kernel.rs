@@ -21,6 +21,11 @@ pub fn ctas(count: u32, threads: u32) -> Launch {
     Launch { grid: [count, 1, 1], threads: [threads, 1, 1], ..Launch::default() }
 }
 
+/// What the kernel is accused of.
+pub fn accused(body: &str, launch: &Launch) -> Fault {
+    run(body, launch).expect_err("the kernel is faulty")
+}
+
 fn run(body: &str, launch: &Launch) -> Result<(), Fault> {
     let module = Module::load(&format!("{HEAD}{body}\nret;\n}}\n")).unwrap_or_else(|error| panic!("{error}"));
     let emulator = Emulator::new();
@@ -43,7 +48,7 @@ pub fn innocent(body: &str, launch: Launch) {
 /// `// here`.
 #[track_caller]
 pub fn guilty(body: &str, launch: Launch, cta: u32, thread: u32, words: &[&str]) {
-    let fault = run(body, &launch).expect_err("the kernel is faulty");
+    let fault = accused(body, &launch);
     let line = HEAD.lines().chain(body.lines()).position(|line| line.ends_with("// here"));
     assert_eq!(fault.kernel, "k", "{fault}");
     assert_eq!(fault.cta, Some([cta, 0, 0]), "{fault}");

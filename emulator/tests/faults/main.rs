@@ -2,3 +2,4 @@
 
 mod kernel;
 mod registers;
+mod sources;

@@ -9,6 +9,7 @@ use crate::ptx::lexer::Token;
 impl Parser<'_> {
     /// Statements up to the brace that closes the entry.
     pub(super) fn body(&mut self) -> Parsed<Vec<Statement>> {
+        self.sources.begin(self.line());
         let mut body = Vec::new();
         let mut depth = 0;
         loop {
@@ -95,21 +96,9 @@ impl Parser<'_> {
                 body.extend(self.variables()?.into_iter().map(Statement::Variable));
                 Ok(())
             }
-            // Where the source is: the line's number, and what was inlined there.
             ".loc" => {
                 self.at += 1;
-                while matches!(self.peek(), Some(Token::Integer(_))) {
-                    self.at += 1;
-                }
-                while self.take(',') {
-                    self.word("an attribute of a location")?;
-                    while !matches!(self.peek(), None | Some(Token::Mark(',')))
-                        && self.tokens[self.at].1 == line
-                    {
-                        self.at += 1;
-                    }
-                }
-                Ok(())
+                self.location(line)
             }
             // "nounroll" and such: for ptxas.
             ".pragma" => {

@@ -3,21 +3,24 @@
 mod body;
 mod initial;
 mod module;
+mod source;
 mod variable;
 
 use super::ast::Module;
 use super::lexer::{Token, tokens};
+use super::source::Sources;
 use crate::LoadError;
 
 /// Parses the text of a module.
 pub(crate) fn parse(text: &str) -> Result<Module, LoadError> {
     let tokens = tokens(text)?;
-    Parser { tokens: &tokens, at: 0 }.module()
+    Parser { tokens: &tokens, at: 0, sources: Sources::default() }.module()
 }
 
 struct Parser<'t> {
     tokens: &'t [(Token, u32)],
     at: usize,
+    sources: Sources,
 }
 
 type Parsed<T> = Result<T, LoadError>;

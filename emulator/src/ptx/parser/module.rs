@@ -2,6 +2,8 @@
 //!
 //! PTX ISA, "Directives".
 
+use std::sync::Arc;
+
 use super::{Parsed, Parser};
 use crate::ptx::ast::{Entry, Formal, Function, Module, Space, Variable};
 use crate::ptx::lexer::Token;
@@ -51,11 +53,7 @@ impl Parser<'_> {
                 }
                 ".file" => {
                     self.at += 1;
-                    self.integer("a file's number")?;
-                    self.at += 1;
-                    while self.take(',') {
-                        self.integer("a number")?;
-                    }
+                    self.file()?;
                 }
                 ".section" => self.section()?,
                 ".shared" | ".global" | ".const" => module.variables.extend(self.variables()?),
@@ -67,6 +65,7 @@ impl Parser<'_> {
                 other => return self.error(format!("directive `{other}` is not emulated")),
             }
         }
+        module.sources = Arc::new(self.sources);
         Ok(module)
     }
 
