@@ -6,6 +6,7 @@ use crate::count::Counters;
 use crate::error::MemoryError;
 use crate::exec::{self, Launch as Checked, Schedule};
 use crate::memory::Global;
+use crate::order::GlobalOrder;
 use crate::program::{Image, Program};
 use crate::{Fault, LoadError, decode, ptx};
 
@@ -96,11 +97,13 @@ pub struct Emulator {
     global: Global,
     counting: bool,
     schedule: Schedule,
+    checks_order: bool,
 }
 
 impl Default for Emulator {
     fn default() -> Self {
-        Self { global: Global::default(), counting: true, schedule: Schedule::default() }
+        let (global, schedule) = (Global::default(), Schedule::default());
+        Self { global, counting: true, schedule, checks_order: true }
     }
 }
 
@@ -118,6 +121,12 @@ impl Emulator {
     /// The same, with another order of its warps.
     pub fn with_schedule(self, schedule: Schedule) -> Self {
         Self { schedule, ..self }
+    }
+
+    /// Whether it is checked that accesses to memory are ordered by what kernels wait for, and that shared memory is
+    /// written before it is read; it is unless this says not.
+    pub fn checking_order(self, checks_order: bool) -> Self {
+        Self { checks_order, ..self }
     }
 
     /// Allocates memory, and gives its address: a multiple of 256. What is in it is not defined.
@@ -190,8 +199,18 @@ impl Emulator {
         self.global.install(&kernel.image.statics);
         let Launch { grid, threads, cluster, dynamic_shared } = *launch;
         let Self { counting, schedule, .. } = *self;
-        let launch =
-            Checked { program, grid, threads, cluster, dynamic_shared, parameters, counting, schedule };
+        let order = self.checks_order.then(GlobalOrder::new);
+        let launch = Checked {
+            program,
+            grid,
+            threads,
+            cluster,
+            dynamic_shared,
+            parameters,
+            counting,
+            schedule,
+            order,
+        };
         exec::run(&launch, &self.global)
     }
 }

@@ -12,6 +12,7 @@ mod error;
 mod exec;
 mod flow;
 mod memory;
+mod order;
 mod program;
 mod ptx;
 mod tensor;

@@ -91,7 +91,7 @@ fn global_memory_moves_in_sectors() {
     let all = count(
         64,
         "mad.wide.u32 %d1, %t, 16, %out;\nld.v4.u32 {%r1, %r2, %r3, %r4}, [%d1];\nst.global.u32 [%d1], %r1;\n\
-         red.global.add.u32 [%out], 1;",
+         red.global.add.u32 [%out+2048], 1;",
     );
     assert_eq!(all.global.read(), GlobalTraffic { requests: 2, bytes: 1024, sectors: 32 });
     assert_eq!(all.global.written(), GlobalTraffic { requests: 2, bytes: 256, sectors: 32 });

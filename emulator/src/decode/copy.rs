@@ -7,6 +7,7 @@ use super::context::Context;
 use super::memory::window;
 use super::opcode::Opcode;
 use super::types::Type;
+use crate::order::Queue;
 use crate::program::{Bulk, Op, R, Window};
 use crate::ptx::{Operand, Space};
 use crate::tensor::map::DataType;
@@ -23,12 +24,15 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
     if reduce {
         return Err("this form is not emulated".into());
     }
-    // Copies take effect when they are issued: there is nothing to wait for.
-    if opcode.flag("commit_group") || opcode.flag("wait_all") {
-        return nothing(operands);
+    // Copies take effect when they are issued; groups say which of them the program knows to be complete.
+    if opcode.flag("commit_group") {
+        return nothing(operands, Op::Commit { queue: Queue::Copies });
+    }
+    if opcode.flag("wait_all") {
+        return nothing(operands, Op::WaitAllCopies);
     }
     if opcode.flag("wait_group") {
-        return constant(operands).map(|_| Op::Nop);
+        return Ok(Op::WaitGroup { queue: Queue::Copies, pending: constant(operands)? });
     }
     if opcode.flag("mbarrier") {
         let [at] = operands else { return Err("takes an address".into()) };
@@ -42,8 +46,8 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
     copy(context, opcode, operands)
 }
 
-fn nothing(operands: &[Operand]) -> Result_ {
-    if operands.is_empty() { Ok(Op::Nop) } else { Err("takes no operands".into()) }
+fn nothing(operands: &[Operand], op: Op) -> Result_ {
+    if operands.is_empty() { Ok(op) } else { Err("takes no operands".into()) }
 }
 
 fn constant(operands: &[Operand]) -> Result<u32, String> {
@@ -86,11 +90,11 @@ fn copy(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) ->
 
 fn bulk(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand], reduce: bool) -> Result_ {
     if opcode.flag("commit_group") {
-        return nothing(operands);
+        return nothing(operands, Op::Commit { queue: Queue::Bulk });
     }
     if opcode.flag("wait_group") {
-        opcode.flag("read");
-        return constant(operands).map(|_| Op::Nop);
+        let queue = if opcode.flag("read") { Queue::BulkReads } else { Queue::Bulk };
+        return Ok(Op::WaitGroup { queue, pending: constant(operands)? });
     }
     let prefetch = opcode.flag("prefetch");
     let tensor = opcode.flag("tensor");

@@ -32,7 +32,9 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
     // `mbarrier.arrive.expect_tx` names both.
     let expects = action.starts_with("arrive") && opcode.flag("expect_tx");
     let uncompleted = opcode.flag("noComplete");
-    opcode.any(&[("relaxed", ()), ("acquire", ()), ("release", ())]);
+    // An arrival releases and a wait acquires, unless it is relaxed.
+    let ordered = !opcode.flag("relaxed");
+    opcode.any(&[("acquire", ()), ("release", ())]);
     opcode.any(&[("cta", ()), ("cluster", ())]);
     let parity = opcode.flag("parity");
     let at = operands
@@ -69,7 +71,7 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
                 [count] => (Some(context.r(count, 32)?), None),
                 _ => return Err(format!("does not take {} operands", operands.len())),
             };
-            Ok(Op::MbarArrive { at, window, count, expect, state, drop: action == "arrive_drop" })
+            Ok(Op::MbarArrive { at, window, count, expect, state, drop: action == "arrive_drop", ordered })
         }
         ("test_wait" | "try_wait", [Operand::Name(d), _, state, time @ ..]) if time.len() <= 1 => {
             // A time limit is a hint; here a wait that can end does.
@@ -78,8 +80,10 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
             }
             let (d, suspend) = (context.predicate_to(d)?, action == "try_wait");
             match parity {
-                true => Ok(Op::MbarTestParity { at, window, d, parity: context.r(state, 32)?, suspend }),
-                false => Ok(Op::MbarTestState { at, window, d, state: context.d(state)?, suspend }),
+                true => {
+                    Ok(Op::MbarTestParity { at, window, d, parity: context.r(state, 32)?, suspend, ordered })
+                }
+                false => Ok(Op::MbarTestState { at, window, d, state: context.d(state)?, suspend, ordered }),
             }
         }
         _ => Err(format!("does not take {} operands", operands.len())),

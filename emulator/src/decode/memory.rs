@@ -1,7 +1,7 @@
 //! Loads, stores, atomics, and addresses.
 //!
-//! Cache hints, eviction priorities and memory orderings are taken and change nothing: memory is sequentially consistent
-//! here.
+//! Cache hints and eviction priorities are taken and change nothing. Memory is sequentially consistent here; orderings say
+//! which accesses the program orders. `.volatile` and `.mmio` count as `.relaxed`.
 //!
 //! PTX ISA, "Data Movement and Conversion Instructions" and "atom", "red".
 
@@ -9,6 +9,7 @@ use super::Result_;
 use super::context::Context;
 use super::opcode::Opcode;
 use super::types::Type;
+use crate::order::Ordering;
 use crate::program::{AtomicOp, Destination, Op, Source, Window};
 use crate::ptx::{Operand, Space};
 
@@ -61,8 +62,17 @@ pub(super) fn window(context: &Context, opcode: &mut Opcode<'_>, address: &Opera
 }
 
 /// Takes what says how an access is ordered, or how it is cached; whether a cache policy follows as an operand.
-fn hints(opcode: &mut Opcode<'_>) -> bool {
-    const ORDERS: [&str; 8] = ["weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "mmio", "nc"];
+fn hints(opcode: &mut Opcode<'_>) -> (bool, Option<Ordering>) {
+    const ORDERS: [(&str, Option<Ordering>); 8] = [
+        ("weak", None),
+        ("nc", None),
+        ("relaxed", Some(Ordering::RELAXED)),
+        ("volatile", Some(Ordering::RELAXED)),
+        ("mmio", Some(Ordering::RELAXED)),
+        ("acquire", Some(Ordering { acquire: true, release: false })),
+        ("release", Some(Ordering { acquire: false, release: true })),
+        ("acq_rel", Some(Ordering { acquire: true, release: true })),
+    ];
     const SCOPES: [&str; 4] = ["cta", "cluster", "gpu", "sys"];
     const CACHES: [&str; 17] = [
         "ca",
@@ -83,10 +93,13 @@ fn hints(opcode: &mut Opcode<'_>) -> bool {
         "L2::64B",
         "L2::128B",
     ];
-    for modifier in ORDERS.iter().chain(&SCOPES).chain(&CACHES).chain(&["L2::256B", "noftz"]) {
+    // `ld.relaxed.volatile` does not exist, but `.mmio.relaxed` does.
+    let ordering =
+        ORDERS.iter().filter(|(name, _)| opcode.flag(name)).fold(None, |all, (_, this)| all.or(*this));
+    for modifier in SCOPES.iter().chain(&CACHES).chain(&["L2::256B", "noftz"]) {
         opcode.flag(modifier);
     }
-    opcode.flag("L2::cache_hint")
+    (opcode.flag("L2::cache_hint"), ordering)
 }
 
 /// Takes the cache policy from the end of the operands.
@@ -126,7 +139,7 @@ fn parts(operand: &Operand, count: usize) -> Result<&[Operand], String> {
 }
 
 fn load(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
-    let hint = hints(opcode);
+    let (hint, ordering) = hints(opcode);
     let [to, from] = without_policy(context, operands, hint)? else {
         return Err("takes two operands".into());
     };
@@ -134,14 +147,15 @@ fn load(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) ->
     let (count, ty) = elements(opcode)?;
     let to = parts(to, count)?.iter().map(|part| context.destination(part, ty.bits()));
     let to = to.collect::<Result<_, _>>()?;
-    Ok(Op::Load { window, bytes: ty.bits() / 8, signed: ty.is_signed(), to, at: context.address(from)? })
+    let at = context.address(from)?;
+    Ok(Op::Load { window, bytes: ty.bits() / 8, signed: ty.is_signed(), to, at, ordering })
 }
 
 fn store(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     if opcode.flag("async") {
         return store_async(context, opcode, operands);
     }
-    let hint = hints(opcode);
+    let (hint, ordering) = hints(opcode);
     let [to, from] = without_policy(context, operands, hint)? else {
         return Err("takes two operands".into());
     };
@@ -152,7 +166,7 @@ fn store(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -
     if matches!(window, Window::In(Space::Param | Space::Const)) {
         return Err("parameters and constants cannot be written".into());
     }
-    Ok(Op::Store { window, bytes: ty.bits() / 8, from, at: context.address(to)? })
+    Ok(Op::Store { window, bytes: ty.bits() / 8, from, at: context.address(to)?, ordering })
 }
 
 fn store_async(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
@@ -170,7 +184,7 @@ fn store_async(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Opera
 
 fn atomic(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     let returns = opcode.name() == "atom";
-    let hint = hints(opcode);
+    let (hint, ordering) = hints(opcode);
     let operands = without_policy(context, operands, hint)?;
     let (d, operands) = match operands {
         [d, rest @ ..] if returns => (Some(d), rest),
@@ -214,7 +228,8 @@ fn atomic(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) 
     };
     let d = d.map_or(Ok(Destination::Sink), |d| context.destination(d, ty.bits()))?;
     let b = context.source(b, ty.bits())?;
-    Ok(Op::Atomic { op, window, bytes: ty.bits() / 8, d, at: context.address(at)?, b, c })
+    let (at, ordering) = (context.address(at)?, ordering.unwrap_or(Ordering::RELAXED));
+    Ok(Op::Atomic { op, window, bytes: ty.bits() / 8, d, at, b, c, ordering, returns })
 }
 
 fn to_generic(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {

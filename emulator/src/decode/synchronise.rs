@@ -1,6 +1,7 @@
 //! Barriers, fences, the end of a thread, and what tells the hardware about resources.
 //!
-//! Fences are taken and change nothing: memory is sequentially consistent here.
+//! Memory is sequentially consistent here: fences say which accesses the program orders. Every fence of memory counts as
+//! `fence.acq_rel`, also `fence.mbarrier_init`; a proxy fence of any space as one of all.
 //!
 //! PTX ISA, "Parallel Synchronization and Communication Instructions", "Control Flow Instructions" and "Miscellaneous
 //! Instructions".
@@ -14,10 +15,7 @@ use crate::ptx::Operand;
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     match (opcode.name(), operands) {
         ("bar" | "barrier", _) => barrier(context, opcode, operands),
-        ("fence" | "membar", []) => {
-            fence(opcode)?;
-            Ok(Op::Nop)
-        }
+        ("fence" | "membar", []) => fence(opcode),
         ("griddepcontrol", []) => {
             // Launches do not overlap: the one in front has ended, and the next begins when this one has.
             opcode.any(&[("wait", ()), ("launch_dependents", ())]).ok_or("needs an action")?;
@@ -54,10 +52,11 @@ fn barrier(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand])
     let bar = opcode.name() == "bar";
     if opcode.flag("cluster") {
         let arrive = opcode.any(&[("arrive", true), ("wait", false)]).ok_or("needs `.arrive` or `.wait`")?;
-        opcode.any(&[("release", ()), ("relaxed", ()), ("acquire", ())]);
+        let ordered = !opcode.flag("relaxed");
+        opcode.any(&[("release", ()), ("acquire", ())]);
         opcode.flag("aligned");
         return match operands {
-            [] => Ok(if arrive { Op::ClusterArrive } else { Op::ClusterWait }),
+            [] => Ok(if arrive { Op::ClusterArrive { ordered } } else { Op::ClusterWait }),
             _ => Err("takes no operands".into()),
         };
     }
@@ -84,17 +83,28 @@ fn barrier(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand])
     }
 }
 
-fn fence(opcode: &mut Opcode<'_>) -> Result<(), String> {
+fn fence(opcode: &mut Opcode<'_>) -> Result_ {
     if opcode.name() == "membar" {
-        return opcode.any(&[("cta", ()), ("gl", ()), ("sys", ())]).ok_or_else(|| "needs a level".into());
+        return match opcode.any(&[("cta", ()), ("gl", ()), ("sys", ())]) {
+            Some(()) => Ok(Op::Fence),
+            None => Err("needs a level".into()),
+        };
     }
+    let op = if opcode.flag("proxy") {
+        let proxies =
+            [("async", true), ("async::generic", true), ("alias", false), ("tensormap::generic", false)];
+        match opcode.any(&proxies) {
+            Some(true) => Op::ProxyFence,
+            _ => Op::Nop,
+        }
+    } else {
+        opcode.flag("mbarrier_init");
+        Op::Fence
+    };
+    // What follows: an ordering, a space, a scope.
     opcode.any(&[("sc", ()), ("acq_rel", ()), ("acquire", ()), ("release", ())]);
-    opcode.any(&[("mbarrier_init", ()), ("proxy", ())]);
-    opcode.any(&[("alias", ()), ("async", ()), ("async::generic", ()), ("tensormap::generic", ())]);
-    // What follows the proxy or the ordering: a space, an ordering, a scope.
-    opcode.any(&[("acquire", ()), ("release", ())]);
     opcode.any(&[("sync_restrict::shared::cta", ()), ("sync_restrict::shared::cluster", ())]);
     opcode.any(&[("global", ()), ("shared::cta", ()), ("shared::cluster", ())]);
     opcode.any(&[("cta", ()), ("cluster", ()), ("gpu", ()), ("sys", ())]);
-    Ok(())
+    Ok(op)
 }

@@ -2,45 +2,51 @@
 
 use super::cta::in_cluster;
 use super::env::{Env, lane_address, lane_place};
+use super::ordered::{self, Accesses};
 use super::warp::{Warp, lanes};
 use crate::memory::{IN_CTA, Place, RANK_SHIFT, SHARED};
+use crate::order::By;
 use crate::program::{Address, AtomicOp, Destination, LANES, Op, Source, Window};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
     match *op {
-        Op::Load { window, bytes: 4, signed: false, ref to, at } if to.len() == 1 => {
-            load_words::<1>(warp, env, window, to, at, mask)?
-        }
-        Op::Load { window, bytes: 4, signed: false, ref to, at } if to.len() == 2 => {
-            load_words::<2>(warp, env, window, to, at, mask)?
-        }
-        Op::Load { window, bytes: 4, signed: false, ref to, at } if to.len() == 4 => {
-            load_words::<4>(warp, env, window, to, at, mask)?
-        }
-        Op::Load { window, bytes, signed, ref to, at } => {
+        Op::Load { window, bytes, signed, ref to, at, ordering } => {
             let total = bytes as usize * to.len();
-            for lane in lanes(mask) {
-                let mut value = [0; 16];
-                read(warp, env, lane_place(warp, window, at, lane), lane, &mut value[..total])?;
-                for (i, &to) in to.iter().enumerate() {
-                    let element = &value[i * bytes as usize..][..bytes as usize];
-                    put(warp, to, lane, element, signed);
+            // First: the address may be in a register that is loaded.
+            let accesses = Accesses { window, at, mask, bytes: total, reads: true, writes: false, ordering };
+            ordered::tell(warp, env, accesses, |_| [0; 16])?;
+            match (bytes, signed, to.len()) {
+                (4, false, 1) => load_words::<1>(warp, env, window, to, at, mask)?,
+                (4, false, 2) => load_words::<2>(warp, env, window, to, at, mask)?,
+                (4, false, 4) => load_words::<4>(warp, env, window, to, at, mask)?,
+                _ => {
+                    for lane in lanes(mask) {
+                        let mut value = [0; 16];
+                        read(warp, env, lane_place(warp, window, at, lane), lane, &mut value[..total])?;
+                        for (i, &to) in to.iter().enumerate() {
+                            let element = &value[i * bytes as usize..][..bytes as usize];
+                            put(warp, to, lane, element, signed);
+                        }
+                    }
                 }
             }
         }
-        Op::Store { window, bytes: 4, ref from, at } if matches!(**from, [Source::R(_)]) => {
-            let [Source::R(from)] = **from else { unreachable!("matched above") };
-            let values = *warp.r(from);
-            for lane in lanes(mask) {
-                let value = values[lane].to_le_bytes();
-                write(warp, env, lane_place(warp, window, at, lane), lane, &value)?;
-            }
-        }
-        Op::Store { window, bytes, ref from, at } => {
-            let total = bytes as usize * from.len();
-            for lane in lanes(mask) {
-                let value = gather(warp, from, bytes as usize, lane);
-                write(warp, env, lane_place(warp, window, at, lane), lane, &value[..total])?;
+        Op::Store { window, bytes, ref from, at, ordering } => {
+            let bytes = bytes as usize;
+            let total = bytes * from.len();
+            let accesses = Accesses { window, at, mask, bytes: total, reads: false, writes: true, ordering };
+            ordered::tell(warp, env, accesses, |lane| gather(warp, from, bytes, lane))?;
+            if let (4, [Source::R(from)]) = (bytes, &**from) {
+                let values = *warp.r(*from);
+                for lane in lanes(mask) {
+                    let value = values[lane].to_le_bytes();
+                    write(warp, env, lane_place(warp, window, at, lane), lane, &value)?;
+                }
+            } else {
+                for lane in lanes(mask) {
+                    let value = gather(warp, from, bytes, lane);
+                    write(warp, env, lane_place(warp, window, at, lane), lane, &value[..total])?;
+                }
             }
         }
         Op::StoreAsync { bytes, ref from, at, bar } => {
@@ -56,11 +62,26 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 }
                 check_alignment(to.into(), total, "shared memory")?;
                 env.ctas[cta].bytes_mut(to, total)?.copy_from_slice(&value[..total]);
+                let phase = env.use_mbarrier(cta, bar)?;
+                if let Some(order) = &mut env.order {
+                    order.shared((cta, to), total, (By::Phase(phase), 0), true)?;
+                }
                 env.ctas[cta].mbarrier(bar)?.complete(total as u32);
             }
             env.events += 1;
         }
-        Op::Atomic { op, window, bytes, d, at, b, c } => {
+        Op::Atomic { op, window, bytes, d, at, b, c, ordering, returns } => {
+            let size = bytes as usize;
+            let accesses = Accesses {
+                window,
+                at,
+                mask,
+                bytes: size,
+                reads: returns,
+                writes: true,
+                ordering: Some(ordering),
+            };
+            ordered::tell(warp, env, accesses, |_| [0; 16])?;
             for lane in lanes(mask) {
                 let place = lane_place(warp, window, at, lane);
                 let (b, c) = (source(warp, b, lane), c.map_or(0, |c| source(warp, c, lane)));

@@ -22,11 +22,10 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             let missing = elsewhere
                 .filter(|group| !matches!(group.wait, Wait::Barrier { id: other, .. } if other == id))
                 .count();
-            let cta = &mut env.ctas[warp.cta];
-            let generation = cta.barriers.get(id as usize).map_or(0, |barrier| barrier.generation);
+            let generation =
+                env.ctas[warp.cta].barriers.get(id as usize).map_or(0, |barrier| barrier.generation);
             if missing == 0 {
-                cta.arrive(id, threads)?;
-                env.events += 1;
+                arrive(env, warp.cta, id, threads)?;
             }
             Ok(Next::Wait(Wait::Barrier { id, threads, generation }))
         }
@@ -41,21 +40,26 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
                 return Ok(Next::Wait(Wait::Lanes));
             }
             let (id, threads) = (warp.uniform(id, mask)?, warp.uniform(threads, mask)?);
-            env.ctas[warp.cta].arrive(id, Some(threads))?;
-            env.events += 1;
+            arrive(env, warp.cta, id, Some(threads))?;
             Ok(Next::Advance)
         }
-        Op::ClusterArrive => {
+        Op::ClusterArrive { ordered } => {
             if warp.at_cluster & mask != 0 {
                 return Err("barrier.cluster.arrive twice without a wait".into());
             }
             warp.at_cluster |= mask;
             warp.cluster_generation = env.cluster_generation;
+            if let Some(order) = &mut env.order {
+                order.arrive(&mut env.cluster_meeting, ordered);
+            }
             env.events += 1;
             Ok(Next::Advance)
         }
         Op::ClusterWait => {
             if env.cluster_generation > warp.cluster_generation {
+                if let Some(order) = &mut env.order {
+                    order.leave(&env.cluster_meeting, true);
+                }
                 return Ok(Next::Advance);
             }
             Ok(Next::Wait(Wait::Cluster { generation: warp.cluster_generation }))
@@ -70,8 +74,17 @@ pub(super) fn lanes_ended(warp: &Warp, env: &mut Env<'_>) -> Result<(), String> 
     let Wait::Barrier { id, threads, .. } = first.wait else { return Ok(()) };
     let there = |wait| matches!(wait, Wait::Barrier { id: other, .. } if other == id);
     if warp.groups.iter().all(|group| there(group.wait)) {
-        env.ctas[warp.cta].arrive(id, threads)?;
-        env.events += 1;
+        arrive(env, warp.cta, id, threads)?;
     }
     Ok(())
+}
+
+/// The warp whose instruction is executed is at a named barrier.
+fn arrive(env: &mut Env<'_>, cta: usize, id: u32, threads: Option<u32>) -> Result<(), String> {
+    let cta = &mut env.ctas[cta];
+    if let (Some(order), Some(barrier)) = (&mut env.order, cta.barriers.get_mut(id as usize)) {
+        order.arrive(&mut barrier.meeting, true);
+    }
+    env.events += 1;
+    cta.arrive(id, threads)
 }

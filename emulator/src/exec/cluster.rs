@@ -11,6 +11,7 @@ use super::{Launch, matrix, special, wait};
 use crate::Fault;
 use crate::count::{Class, Classes, Counters};
 use crate::memory::View;
+use crate::order::{Meeting, Order};
 use crate::program::Op;
 use crate::tensor::product::Product;
 
@@ -44,6 +45,9 @@ impl<'l> Cluster<'l> {
         }
         let observer =
             launch.counting.then(|| Box::new(Observer::new(ctas.len(), shared, warps_each as usize)));
+        let sizes = [ctas.len(), warps_each as usize, shared as usize];
+        let order = launch.order.as_ref();
+        let order = order.map(|global| Order::new(launch.program, global, number as u32, sizes));
         let env = Env {
             launch,
             ctas,
@@ -52,6 +56,8 @@ impl<'l> Cluster<'l> {
             events: 0,
             quiet: false,
             cluster_generation: 0,
+            cluster_meeting: Meeting::default(),
+            order,
             tensor_operations: 0,
             observer,
         };
@@ -171,6 +177,7 @@ impl<'l> Cluster<'l> {
             return;
         }
         self.env.cluster_generation += 1;
+        self.env.cluster_meeting.complete();
         self.env.events += 1;
         self.warps.iter_mut().for_each(|warp| warp.at_cluster = 0);
     }

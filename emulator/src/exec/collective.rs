@@ -1,11 +1,12 @@
 //! What the lanes of a warp do together.
 
 use super::access::combine32;
+use super::env::Env;
 use super::step::{Active, Next, together};
 use super::warp::{Warp, lanes};
 use crate::program::{LANES, Op, Shuffle, Vote};
 
-pub(super) fn step(warp: &mut Warp, op: &Op, active: Active) -> Result<Next, String> {
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
     let mask = active.mask;
     if let Op::ActiveMask(d) = *op {
         warp.put_r(d, mask, &[mask; LANES]);
@@ -100,7 +101,11 @@ pub(super) fn step(warp: &mut Warp, op: &Op, active: Active) -> Result<Next, Str
                 warp.put_r(d, mask, &first);
             }
         }
-        _ => {}
+        _ => {
+            if let Some(order) = &mut env.order {
+                order.tick();
+            }
+        }
     }
     Ok(Next::Advance)
 }

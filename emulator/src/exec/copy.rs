@@ -3,8 +3,10 @@
 use super::access;
 use super::cta::in_cluster;
 use super::env::{Env, lane_address, lane_place};
+use super::ordered::{Side, tell_box, tell_linear};
 use super::warp::{Warp, lanes};
 use crate::memory::View;
+use crate::order::{ASYNC, By, Phase, STRONG};
 use crate::program::{Address, Bulk, Op, R, Window};
 use crate::tensor::Memory;
 use crate::tensor::map::TensorMap;
@@ -45,7 +47,13 @@ pub(super) fn lane(warp: &mut Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> 
                 env.global.read(at, &mut value[..read])?;
             }
             let (cta, to) = env.lane_shared(warp, Window::Cluster, *to, lane)?;
-            Memory::write(&mut env.ctas[cta], to, &value[..size])
+            Memory::write(&mut env.ctas[cta], to, &value[..size])?;
+            if let Some(order) = &mut env.order {
+                let by = By::Copies(1 << lane);
+                order.shared((cta, to), size, (by, 0), true)?;
+                order.global(at, read, (by, 0), false)?;
+            }
+            Ok(())
         }
         Op::BulkLoad { copy, bar, multicast } => load(warp, env, copy, *bar, *multicast, lane),
         Op::BulkShared { to, from, bytes, bar } => {
@@ -55,6 +63,11 @@ pub(super) fn lane(warp: &mut Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> 
             let bytes = linear_size(warp, *bytes, lane, &[from.into(), to.into()])?;
             let value = env.ctas[cta].bytes(from, bytes)?.to_vec();
             env.ctas[to_cta].bytes_mut(to, bytes)?.copy_from_slice(&value);
+            let by = By::Phase(env.use_mbarrier(bar_cta, bar)?);
+            if let Some(order) = &mut env.order {
+                order.shared((cta, from), bytes, (by, ASYNC), false)?;
+                order.shared((to_cta, to), bytes, (by, ASYNC), true)?;
+            }
             env.ctas[bar_cta].mbarrier(bar)?.complete(bytes as u32);
             Ok(())
         }
@@ -63,14 +76,22 @@ pub(super) fn lane(warp: &mut Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> 
                 let (cta, from) = env.lane_shared(warp, Window::Cluster, *shared, lane)?;
                 let at = lane_address(warp, *global, lane);
                 let bytes = linear_size(warp, *bytes, lane, &[at, from.into()])?;
-                env.global.write(at, env.ctas[cta].bytes(from, bytes)?)
+                env.global.write(at, env.ctas[cta].bytes(from, bytes)?)?;
+                match &mut env.order {
+                    Some(order) => tell_linear(order, (cta, from), at, bytes, leaving(lane, ASYNC)),
+                    None => Ok(()),
+                }
             }
             Bulk::Tensor { map, coordinates, shared } => {
                 let map = tensor_map(warp, env, *map, lane)?;
                 let (cta, from) = env.lane_shared(warp, Window::Cluster, *shared, lane)?;
                 let at = coordinates_of(warp, coordinates, lane);
                 tma::store(&map, &at, from, &mut env.global, &mut env.ctas[cta])
-                    .map_err(|fault| fault.to_string())
+                    .map_err(|fault| fault.to_string())?;
+                match &mut env.order {
+                    Some(order) => tell_box(order, (cta, from), (&map, &at), leaving(lane, ASYNC)),
+                    None => Ok(()),
+                }
             }
         },
         Op::BulkReduce { copy, op, data } => match copy {
@@ -81,7 +102,11 @@ pub(super) fn lane(warp: &mut Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> 
                 let combine = data.and_then(|data| combine(*op, data));
                 let combine = combine.ok_or_else(|| format!("{op:?} is not defined for {data:?}"))?;
                 let value = env.ctas[cta].bytes(from, bytes)?.to_vec();
-                env.global.update(at, bytes, &mut |into| combine(into, &value))
+                env.global.update(at, bytes, &mut |into| combine(into, &value))?;
+                match &mut env.order {
+                    Some(order) => tell_linear(order, (cta, from), at, bytes, leaving(lane, ASYNC | STRONG)),
+                    None => Ok(()),
+                }
             }
             Bulk::Tensor { map, coordinates, shared } => {
                 let map = tensor_map(warp, env, *map, lane)?;
@@ -90,7 +115,11 @@ pub(super) fn lane(warp: &mut Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> 
                 let combine = combine(*op, map.data)
                     .ok_or_else(|| format!("{op:?} is not defined for {:?}", map.data))?;
                 tma::reduce(&map, &at, from, combine, &mut env.global, &mut env.ctas[cta])
-                    .map_err(|fault| fault.to_string())
+                    .map_err(|fault| fault.to_string())?;
+                match &mut env.order {
+                    Some(order) => tell_box(order, (cta, from), (&map, &at), leaving(lane, ASYNC | STRONG)),
+                    None => Ok(()),
+                }
             }
         },
         _ => unreachable!("no copy"),
@@ -128,6 +157,10 @@ fn load(
             env.global.read(at, &mut value)?;
             for target in lanes(targets) {
                 env.ctas[target].bytes_mut(to, bytes)?.copy_from_slice(&value);
+                let phase = env.use_mbarrier(target, bar)?;
+                if let Some(order) = &mut env.order {
+                    tell_linear(order, (target, to), at, bytes, arriving(phase))?;
+                }
                 env.ctas[target].mbarrier(bar)?.complete(bytes as u32);
             }
         }
@@ -137,11 +170,28 @@ fn load(
             for target in lanes(targets) {
                 tma::load(&map, &at, to, &mut env.global, &mut env.ctas[target])
                     .map_err(|fault| fault.to_string())?;
+                let phase = env.use_mbarrier(target, bar)?;
+                if let Some(order) = &mut env.order {
+                    tell_box(order, (target, to), (&map, &at), arriving(phase))?;
+                }
                 env.ctas[target].mbarrier(bar)?.complete(map.bytes());
             }
         }
     }
     Ok(())
+}
+
+/// The sides of a copy to global memory, of a bulk group; `kind` is that of the writes.
+fn leaving(lane: usize, kind: u8) -> [Side; 2] {
+    [
+        Side { by: By::BulkReads(1 << lane), kind: ASYNC, wrote: false },
+        Side { by: By::BulkWrites(1 << lane), kind, wrote: true },
+    ]
+}
+
+/// The sides of a copy from global memory, which completes on an mbarrier.
+fn arriving(phase: Phase) -> [Side; 2] {
+    [true, false].map(|wrote| Side { by: By::Phase(phase), kind: ASYNC, wrote })
 }
 
 fn linear_size(warp: &Warp, bytes: R, lane: usize, addresses: &[u64]) -> Result<usize, String> {

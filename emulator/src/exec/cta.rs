@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use crate::memory::{IN_CTA, RANK_SHIFT, SHARED_START};
+use crate::order::{Meeting, Phase};
 use crate::tensor::Memory;
 
 /// Named barriers of a CTA.
 const BARRIERS: usize = 16;
 
 /// A named barrier: `bar.sync`.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Barrier {
     /// Threads that have arrived, in whole warps.
     pub(super) arrived: u32,
@@ -17,10 +18,11 @@ pub(super) struct Barrier {
     pub(super) expected: Option<u32>,
     /// Times that it has completed.
     pub(super) generation: u64,
+    pub(super) meeting: Meeting,
 }
 
 /// A barrier in shared memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Mbarrier {
     /// Arrivals of every phase.
     pub(super) expected: u32,
@@ -30,14 +32,29 @@ pub(super) struct Mbarrier {
     pub(super) bytes: i64,
     /// Phases completed.
     pub(super) phase: u64,
+    /// For the order of accesses: who copies that complete a phase are, and who meets here.
+    pub(super) agent: u16,
+    pub(super) meeting: Meeting,
 }
 
 impl Mbarrier {
+    pub(super) fn new(count: u32, agent: u16) -> Self {
+        let meeting = Meeting::default();
+        Self { expected: count, pending: count, bytes: 0, phase: 0, agent, meeting }
+    }
+
     fn settle(&mut self) {
         if self.pending == 0 && self.bytes == 0 {
             self.phase += 1;
             self.pending = self.expected;
+            self.meeting.raise(self.agent, self.phase as u32);
+            self.meeting.complete();
         }
+    }
+
+    /// The current phase.
+    pub(super) fn current(&self) -> Phase {
+        Phase { agent: self.agent, number: self.phase as u32 }
     }
 
     pub(super) fn arrive(&mut self, count: u32) -> Result<(), String> {
@@ -117,7 +134,9 @@ impl Cta {
         let barrier = &mut self.barriers[id];
         let expected = barrier.expected.unwrap_or(32 * self.live_warps);
         if barrier.arrived > 0 && barrier.arrived >= expected {
-            *barrier = Barrier { arrived: 0, expected: None, generation: barrier.generation + 1 };
+            (barrier.arrived, barrier.expected) = (0, None);
+            barrier.generation += 1;
+            barrier.meeting.complete();
         }
     }
 
@@ -127,7 +146,7 @@ impl Cta {
         (0..BARRIERS).for_each(|id| self.settle(id));
     }
 
-    pub(super) fn init_mbarrier(&mut self, at: u32, count: u32) -> Result<(), String> {
+    pub(super) fn init_mbarrier(&mut self, at: u32, count: u32, agent: u16) -> Result<(), String> {
         if count == 0 || count >= 1 << 20 {
             return Err(format!("an mbarrier of {count} arrivals: must be from 1 to {}", (1 << 20) - 1));
         }
@@ -135,7 +154,7 @@ impl Cta {
             return Err(format!("an mbarrier at shared address {at:#x}: must be a multiple of 8"));
         }
         self.write(at, &0xbaba_baba_baba_babau64.to_le_bytes())?;
-        self.mbarriers.insert(at, Mbarrier { expected: count, pending: count, bytes: 0, phase: 0 });
+        self.mbarriers.insert(at, Mbarrier::new(count, agent));
         Ok(())
     }
 

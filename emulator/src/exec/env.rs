@@ -3,8 +3,9 @@
 use super::Launch;
 use super::cta::{Cta, in_cluster};
 use super::observe::Observer;
-use super::warp::Warp;
+use super::warp::{Group, Wait, Warp};
 use crate::memory::{Place, View, place};
+use crate::order::{Meeting, Order, Phase};
 use crate::program::{Address, Base, Window};
 use crate::ptx::Space;
 use crate::tensor::product::Product;
@@ -22,6 +23,9 @@ pub(super) struct Env<'l> {
     pub(super) quiet: bool,
     /// Times that the cluster's barrier has completed.
     pub(super) cluster_generation: u64,
+    pub(super) cluster_meeting: Meeting,
+    /// Checks the order of accesses, unless that is turned off.
+    pub(super) order: Option<Order<'l>>,
     /// Operations of tensor cores.
     pub(super) tensor_operations: u64,
     /// Where accesses and waits are counted.
@@ -53,6 +57,26 @@ pub(super) fn lane_place(warp: &Warp, window: Window, at: Address, lane: usize) 
 }
 
 impl Env<'_> {
+    /// Lanes go on behind a barrier that they waited for.
+    pub(super) fn left(&mut self, warp: &Warp, group: Group) {
+        let Some(order) = &mut self.order else { return };
+        order.issue(warp.cta, warp.index, group.pc);
+        match group.wait {
+            Wait::Barrier { id, .. } => order.leave(&self.ctas[warp.cta].barriers[id as usize].meeting, true),
+            Wait::Cluster { .. } => order.leave(&self.cluster_meeting, true),
+            _ => {}
+        }
+    }
+
+    /// The current phase of an mbarrier that an instruction of the warp is about to use.
+    pub(super) fn use_mbarrier(&mut self, cta: usize, at: u32) -> Result<Phase, String> {
+        let phase = self.ctas[cta].mbarrier(at)?.current();
+        if let Some(order) = &mut self.order {
+            order.use_mbarrier(cta, at)?;
+        }
+        Ok(phase)
+    }
+
     /// The CTA and the address in it of a lane's address in shared memory.
     pub(super) fn lane_shared(
         &self,

@@ -3,9 +3,10 @@
 use super::env::{Env, lane_address};
 use super::step::{Active, Next, together};
 use super::warp::Warp;
+use crate::order::{Lanes, Spot};
 use crate::program::{L32, Op, WgmmaA, WgmmaOp};
 use crate::tensor::matrix::{ldmatrix, movmatrix, stmatrix};
-use crate::tensor::wgmma::OperandA;
+use crate::tensor::wgmma::{OperandA, ROWS, Wgmma};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
     if let Some(wait) = together(warp, active, u32::MAX) {
@@ -17,8 +18,8 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
     match op {
         Op::Ldmatrix { to, trans, at } => {
             let addresses = addresses(warp, *at);
-            let shared = &mut env.ctas[warp.cta];
-            let registers = ldmatrix(&addresses, to.len(), *trans, shared)?;
+            let registers = ldmatrix(&addresses, to.len(), *trans, &mut env.ctas[warp.cta])?;
+            rows(warp, env, &addresses[..8 * to.len()], false)?;
             for (to, value) in to.iter().zip(&registers) {
                 warp.put_r(*to, u32::MAX, value);
             }
@@ -29,6 +30,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             for (value, from) in values.iter_mut().zip(from) {
                 *value = *warp.r(*from);
             }
+            rows(warp, env, &addresses[..8 * from.len()], true)?;
             stmatrix(&addresses, &values[..from.len()], *trans, &mut env.ctas[warp.cta])?;
             env.events += 1;
         }
@@ -53,6 +55,13 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
         _ => unreachable!("no matrix instruction"),
     }
     Ok(Next::Advance)
+}
+
+/// Tells the order of accesses of the rows of `ldmatrix` or `stmatrix`, each of a lane that gives its address.
+fn rows(warp: &Warp, env: &mut Env<'_>, addresses: &[u32], wrote: bool) -> Result<(), String> {
+    let Some(order) = &mut env.order else { return Ok(()) };
+    let spots = addresses.iter().map(|&at| Spot::Shared(warp.cta, at));
+    order.lanes(spots.enumerate(), Lanes { bytes: 16, kind: 0, wrote }, |_, _, _| false)
 }
 
 fn addresses(warp: &Warp, at: crate::program::Address) -> L32 {
@@ -83,6 +92,15 @@ pub(super) fn warpgroup(warps: &mut [Warp], env: &mut Env<'_>, op: &WgmmaOp) -> 
             let values = [0, 1, 2, 3].map(|i| registers.map(|register| *warps[i].r(register)));
             op.shape.gather(OperandA::Registers(&values), b, shared, &mut env.product)?;
         }
+    }
+    if let Some(order) = &mut env.order {
+        let (first, n) = (&warps[0], op.shape.n as usize);
+        order.issue(first.cta, first.index, first.groups[0].pc);
+        let group = first.wgmma.committed as u32 + 1;
+        if let WgmmaA::Shared(a) = op.a {
+            order.product(first.cta, group, Wgmma::pieces(first.d(a)[0], op.shape.trans_a, ROWS))?;
+        }
+        order.product(first.cta, group, Wgmma::pieces(b, op.shape.trans_b, n))?;
     }
     for (w, warp) in warps.iter_mut().enumerate() {
         for (i, &d) in op.d.iter().enumerate() {

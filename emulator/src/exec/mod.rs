@@ -15,6 +15,7 @@ mod flight;
 mod matrix;
 mod mbarrier;
 mod observe;
+mod ordered;
 mod poll;
 mod rotation;
 mod schedule;
@@ -34,6 +35,7 @@ pub use schedule::Schedule;
 use crate::Fault;
 use crate::count::Counters;
 use crate::memory::Global;
+use crate::order::GlobalOrder;
 use crate::program::{LANES, Program};
 
 /// SMs of the device that is emulated.
@@ -51,6 +53,8 @@ pub(crate) struct Launch<'l> {
     /// Whether accesses and waits are counted, too.
     pub(crate) counting: bool,
     pub(crate) schedule: Schedule,
+    /// Of global memory, if the order of accesses is checked.
+    pub(crate) order: Option<GlobalOrder>,
 }
 
 impl Launch<'_> {

@@ -29,6 +29,7 @@ pub(super) struct Active {
     pub(super) here: u32,
     /// Those of them that execute it.
     pub(super) mask: u32,
+    pub(super) pc: u32,
 }
 
 /// A wait unless all of these lanes, as far as they have not ended, are here.
@@ -203,7 +204,24 @@ fn rare(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<N
 }
 
 fn execute(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
+    if let Some(order) = &mut env.order {
+        order.issue(warp.cta, warp.index, active.pc);
+    }
     match op {
+        Op::Fence | Op::ProxyFence | Op::Commit { .. } | Op::WaitGroup { .. } | Op::WaitAllCopies => {
+            if let Some(order) = &mut env.order
+                && active.mask != 0
+            {
+                match *op {
+                    Op::Fence => order.fence(),
+                    Op::ProxyFence => order.proxy_fence(),
+                    Op::Commit { queue } => order.commit(queue, active.mask),
+                    Op::WaitGroup { queue, pending } => order.wait(queue, active.mask, pending),
+                    _ => order.wait_all_copies(active.mask),
+                }
+            }
+            Ok(Next::Advance)
+        }
         Op::Load { .. } | Op::Store { .. } | Op::Atomic { .. } | Op::Mapa { .. } | Op::StoreAsync { .. } => {
             access::step(warp, env, op, active.mask)?;
             Ok(Next::Advance)
@@ -215,8 +233,8 @@ fn execute(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Resul
         | Op::Reduce { .. }
         | Op::ActiveMask(_)
         | Op::Elect { .. }
-        | Op::SyncWarp { .. } => collective::step(warp, op, active),
-        Op::Barrier { .. } | Op::BarrierArrive { .. } | Op::ClusterArrive | Op::ClusterWait => {
+        | Op::SyncWarp { .. } => collective::step(warp, env, op, active),
+        Op::Barrier { .. } | Op::BarrierArrive { .. } | Op::ClusterArrive { .. } | Op::ClusterWait => {
             super::barrier::step(warp, env, op, active)
         }
         Op::MbarInit { .. }
@@ -241,7 +259,7 @@ fn execute(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Resul
             matrix::step(warp, env, op, active)
         }
         Op::Wgmma(_) => Ok(wgmma::whole(warp, active)?.unwrap_or(Next::Wait(Wait::Warpgroup))),
-        Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => wgmma::step(warp, op, active),
+        Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => wgmma::step(warp, env, op, active),
         _ => unreachable!("executed by `step`"),
     }
 }

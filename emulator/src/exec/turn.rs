@@ -44,16 +44,18 @@ pub(super) fn run(warp: &mut Warp, env: &mut Env<'_>, mut left: u32) -> Result<b
 }
 
 /// The lanes to go on with: of those that can, the ones that are furthest behind, so that others meet them.
-fn next_group(warp: &mut Warp, env: &Env<'_>) -> Option<usize> {
-    let barriers = &env.ctas[warp.cta].barriers;
+fn next_group(warp: &mut Warp, env: &mut Env<'_>) -> Option<usize> {
     for i in 0..warp.groups.len() {
         let group = warp.groups[i];
         let over = match group.wait {
-            Wait::Barrier { id, generation, .. } => barriers[id as usize].generation > generation,
+            Wait::Barrier { id, generation, .. } => {
+                env.ctas[warp.cta].barriers[id as usize].generation > generation
+            }
             Wait::Cluster { generation } => env.cluster_generation > generation,
             _ => false,
         };
         if over {
+            env.left(warp, group);
             warp.groups[i] = Group { pc: group.pc + 1, mask: group.mask, wait: Wait::No };
             warp.retire(Class::Synchronisation, group.mask);
         }
@@ -109,13 +111,19 @@ fn one(warp: &mut Warp, env: &mut Env<'_>, g: usize) -> Result<bool, String> {
     if coded.watched {
         watch::check(warp, program, pc, here, mask)?;
     }
-    let next = step(warp, env, &coded.op, Active { here, mask })?;
+    let next = step(warp, env, &coded.op, Active { here, mask, pc })?;
     if let Next::Wait(wait) = next {
         warp.groups[g].wait = wait;
         // The others of the warp may go on.
         return Ok(warp.groups.len() > 1);
     }
     warp.retire(coded.class, mask);
+    if let Next::Exit = next
+        && let Some(order) = &mut env.order
+    {
+        order.issue(warp.cta, warp.index, pc);
+        order.exit(mask)?;
+    }
     match next {
         Next::Advance | Next::Wait(_) => {
             warp.groups[g].pc = pc + 1;

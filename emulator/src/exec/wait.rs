@@ -59,7 +59,7 @@ fn mbarrier(warp: &Warp, group: Group, pc: u32, env: &Env<'_>) -> String {
     let Place::Shared(address) = place else { return "an mbarrier".into() };
     let found = super::cta::in_cluster(address, warp.cta, env.ctas.len())
         .ok()
-        .and_then(|(cta, at)| env.ctas[cta].mbarriers().get(&at).map(|barrier| (cta, at, *barrier)));
+        .and_then(|(cta, at)| env.ctas[cta].mbarriers().get(&at).map(|barrier| (cta, at, barrier)));
     let Some((cta, at, barrier)) = found else { return "an mbarrier".into() };
     let owner = if cta == warp.cta { String::new() } else { format!(" of the cluster's CTA {cta}") };
     format!(

@@ -4,6 +4,7 @@
 //! `wgmma.wait_group` covers that group. Each warp counts for itself. PTX ISA, "wgmma.commit_group" and
 //! "wgmma.wait_group".
 
+use super::env::Env;
 use super::step::{Active, Next, together};
 use super::warp::Warp;
 use crate::program::Op;
@@ -31,14 +32,19 @@ impl Groups {
 }
 
 /// `wgmma.fence`, `wgmma.commit_group` and `wgmma.wait_group`.
-pub(super) fn step(warp: &mut Warp, op: &Op, active: Active) -> Result<Next, String> {
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
     if let Some(next) = whole(warp, active)? {
         return Ok(next);
     }
     match *op {
         Op::WgmmaFence => warp.wgmma.fences += 1,
         Op::WgmmaCommit => warp.wgmma.commit(),
-        Op::WgmmaWait { pending } => warp.wgmma.wait(pending),
+        Op::WgmmaWait { pending } => {
+            warp.wgmma.wait(pending);
+            if let Some(order) = &mut env.order {
+                order.wait_products(warp.wgmma.waited as u32);
+            }
+        }
         _ => unreachable!("nothing about groups of products"),
     }
     Ok(Next::Advance)

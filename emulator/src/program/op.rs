@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{Compare, Condition, D, F1, F2, F3, P, R, Register};
+use crate::order::{Ordering, Queue};
 use crate::ptx::Space;
 use crate::tensor::element::Accumulator;
 use crate::tensor::map::DataType;
@@ -247,12 +248,15 @@ pub(crate) enum Op {
         signed: bool,
         to: Box<[Destination]>,
         at: Address,
+        /// `None` for a weak access.
+        ordering: Option<Ordering>,
     },
     Store {
         window: Window,
         bytes: u32,
         from: Box<[Source]>,
         at: Address,
+        ordering: Option<Ordering>,
     },
     Atomic {
         op: AtomicOp,
@@ -262,7 +266,14 @@ pub(crate) enum Op {
         at: Address,
         b: Source,
         c: Option<Source>,
+        ordering: Ordering,
+        /// `red` does not.
+        returns: bool,
     },
+    /// A fence of memory.
+    Fence,
+    /// A fence between the generic and the async proxy.
+    ProxyFence,
     /// An address of a space as a generic one.
     ToGeneric {
         space: Space,
@@ -340,7 +351,10 @@ pub(crate) enum Op {
         threads: R,
         aligned: bool,
     },
-    ClusterArrive,
+    ClusterArrive {
+        /// Not relaxed.
+        ordered: bool,
+    },
     ClusterWait,
 
     MbarInit {
@@ -369,6 +383,7 @@ pub(crate) enum Op {
         expect: Option<R>,
         state: Option<D>,
         drop: bool,
+        ordered: bool,
     },
     MbarTestParity {
         at: Address,
@@ -376,6 +391,7 @@ pub(crate) enum Op {
         d: P,
         parity: R,
         suspend: bool,
+        ordered: bool,
     },
     MbarTestState {
         at: Address,
@@ -383,6 +399,7 @@ pub(crate) enum Op {
         d: P,
         state: D,
         suspend: bool,
+        ordered: bool,
     },
     MbarPendingCount {
         d: R,
@@ -401,6 +418,18 @@ pub(crate) enum Op {
         window: Window,
         counted: bool,
     },
+
+    /// Closes a group of `cp.async`, or of bulk copies.
+    Commit {
+        queue: Queue,
+    },
+    /// Waits for all but the last groups.
+    WaitGroup {
+        queue: Queue,
+        pending: u32,
+    },
+    /// Waits for every `cp.async`.
+    WaitAllCopies,
 
     BulkLoad {
         copy: Bulk,

@@ -240,8 +240,13 @@ impl Op {
             | Op::Exit
             | Op::Trap
             | Op::Nop
-            | Op::ClusterArrive
+            | Op::ClusterArrive { .. }
             | Op::ClusterWait
+            | Op::Fence
+            | Op::ProxyFence
+            | Op::Commit { .. }
+            | Op::WaitGroup { .. }
+            | Op::WaitAllCopies
             | Op::WgmmaFence
             | Op::WgmmaCommit
             | Op::WgmmaWait { .. }

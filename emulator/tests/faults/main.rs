@@ -1,5 +1,9 @@
-//! Small kernels with a fault each, which must be caught where it is, and without it, which must not be accused.
+//! Small kernels that are wrong, and what is said about them; beside each, one that is right.
 
+mod barriers;
 mod kernel;
+mod memory;
+mod races;
 mod registers;
 mod sources;
+

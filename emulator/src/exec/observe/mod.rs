@@ -69,7 +69,7 @@ impl Observer {
             Op::Load { window, bytes, ref to, at, .. } => {
                 self.load(warp, env, mask, window, at, bytes * to.len() as u32);
             }
-            Op::Store { window, bytes, ref from, at } => {
+            Op::Store { window, bytes, ref from, at, .. } => {
                 self.store(warp, env, mask, window, at, bytes * from.len() as u32);
             }
             Op::StoreAsync { bytes, ref from, at, .. } => {

@@ -1,0 +1,123 @@
+//! What the order of accesses is told of the lanes' loads, stores and atomics, and of copies.
+
+use super::cta::in_cluster;
+use super::env::{Env, lane_place};
+use super::warp::{Warp, lanes};
+use crate::memory::Place;
+use crate::order::{By, Lanes, Order, Ordering, STRONG, Spot};
+use crate::program::{Address, Window};
+use crate::tensor::map::TensorMap;
+use crate::tensor::tma::lines;
+
+/// An access of every lane of an instruction.
+#[derive(Clone, Copy)]
+pub(super) struct Accesses {
+    pub(super) window: Window,
+    pub(super) at: Address,
+    pub(super) mask: u32,
+    /// Of each lane.
+    pub(super) bytes: usize,
+    pub(super) reads: bool,
+    pub(super) writes: bool,
+    /// Of a strong one.
+    pub(super) ordering: Option<Ordering>,
+}
+
+/// Tells of the accesses. `value` gives what a lane writes.
+#[inline]
+pub(super) fn tell(
+    warp: &Warp,
+    env: &mut Env<'_>,
+    accesses: Accesses,
+    value: impl Fn(usize) -> [u8; 16],
+) -> Result<(), String> {
+    let Env { order: Some(order), ctas, global, .. } = env else { return Ok(()) };
+    let size = ctas.len();
+    let Accesses { window, at, mask, bytes, reads, writes, ordering } = accesses;
+    let spot = |lane| match lane_place(warp, window, at, lane) {
+        Place::Shared(at) => {
+            in_cluster(at, warp.cta, size).ok().map(|(cta, at)| (lane, Spot::Shared(cta, at)))
+        }
+        Place::Global(at) => Some((lane, Spot::Global(at))),
+        Place::Parameters(_) | Place::Local(_) => None,
+    };
+    let same = |other: Option<usize>, lane, at| {
+        if let Some(other) = other {
+            return spot(other) == Some((other, at)) && value(other) == value(lane);
+        }
+        let mut there = [0; 16];
+        let read = match at {
+            Spot::Shared(cta, at) => {
+                ctas[cta].bytes(at, bytes).map(|found| there[..bytes].copy_from_slice(found))
+            }
+            Spot::Global(at) => global.read(at, &mut there[..bytes]),
+        };
+        ordering.is_none() && read.is_ok() && there == value(lane)
+    };
+    let kind = if ordering.is_some() { STRONG } else { 0 };
+    order.lanes(lanes(mask).filter_map(spot), Lanes { bytes, kind, wrote: writes }, same)?;
+    if let Some(ordering) = ordering {
+        for (_, spot) in lanes(mask).filter_map(spot) {
+            order.strong(spot, reads, writes, ordering);
+        }
+        if ordering.release {
+            order.tick();
+        }
+    }
+    Ok(())
+}
+
+/// One side of a copy.
+#[derive(Clone, Copy)]
+pub(super) struct Side {
+    pub(super) by: By,
+    pub(super) kind: u8,
+    pub(super) wrote: bool,
+}
+
+/// Tells of a copy between global memory and contiguous bytes of shared memory.
+pub(super) fn tell_linear(
+    order: &mut Order<'_>,
+    (cta, shared): (usize, u32),
+    global: u64,
+    bytes: usize,
+    [in_shared, in_global]: [Side; 2],
+) -> Result<(), String> {
+    order.shared((cta, shared), bytes, (in_shared.by, in_shared.kind), in_shared.wrote)?;
+    order.global(global, bytes, (in_global.by, in_global.kind), in_global.wrote)
+}
+
+/// Tells of a copy between global memory and a box in shared memory.
+pub(super) fn tell_box(
+    order: &mut Order<'_>,
+    (cta, shared): (usize, u32),
+    (map, coordinates): (&TensorMap, &[i32]),
+    [in_shared, in_global]: [Side; 2],
+) -> Result<(), String> {
+    for line in lines(map, coordinates, shared) {
+        // What is outside the tensor is filled, but not stored.
+        let (begin, end) =
+            if in_shared.wrote { (0, map.line_bytes()) } else { (line.skip, line.skip + line.bytes) };
+        let mut at = begin;
+        while at < end {
+            let next = (at / 16 * 16 + 16).min(end);
+            let place = map.swizzle.place(line.shared + at / 16 * 16) + at % 16;
+            order.shared(
+                (cta, place),
+                (next - at) as usize,
+                (in_shared.by, in_shared.kind),
+                in_shared.wrote,
+            )?;
+            at = next;
+        }
+        if line.bytes > 0 {
+            order.global(
+                line.global,
+                line.bytes as usize,
+                (in_global.by, in_global.kind),
+                in_global.wrote,
+            )?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! Global memory, which clusters on several cores access.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::cell::{Check, Conflict};
+use super::clock::Clocks;
+use super::shadow::Shadow;
+
+/// Bytes of a page.
+const PAGE: usize = 4096;
+/// Locks: pages are spread over them.
+const SHARDS: u64 = 64;
+
+#[derive(Debug, Default)]
+struct Shard {
+    pages: HashMap<u64, Shadow>,
+    /// What strong writes of an address passed on.
+    locations: HashMap<u64, Clocks>,
+}
+
+/// The order of a launch's accesses to global memory. Launches are ordered, so each begins anew.
+#[derive(Debug)]
+pub(crate) struct GlobalOrder {
+    shards: Vec<Mutex<Shard>>,
+}
+
+impl GlobalOrder {
+    pub(crate) fn new() -> Self {
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+    }
+
+    fn shard(&self, at: u64) -> MutexGuard<'_, Shard> {
+        let shard = (at / PAGE as u64 % SHARDS) as usize;
+        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn access(&self, at: u64, bytes: usize, check: &Check<'_>) -> Result<(), Conflict> {
+        let (mut at, mut left, mut check) = (at, bytes, Check { ..*check });
+        while left > 0 {
+            let offset = at as usize % PAGE;
+            let here = left.min(PAGE - offset);
+            let mut shard = self.shard(at);
+            let page = shard.pages.entry(at / PAGE as u64).or_insert_with(|| Shadow::new(PAGE));
+            page.access(offset, here, &check)?;
+            check.new = check.new.behind(here as u32);
+            at = at.wrapping_add(here as u64);
+            left -= here;
+        }
+        Ok(())
+    }
+
+    /// What was passed on through an address.
+    pub(super) fn location(&self, at: u64, cluster: u32) -> Option<Clocks> {
+        self.shard(at).locations.get(&at).map(|clocks| clocks.inside(cluster))
+    }
+
+    /// Passes clocks on through an address.
+    pub(super) fn pass(&self, at: u64, cluster: u32, clocks: &Clocks) {
+        self.shard(at).locations.entry(at).or_default().join(&clocks.outside(cluster));
+    }
+}

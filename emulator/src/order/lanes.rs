@@ -1,0 +1,111 @@
+//! The accesses of a warp's lanes, joined where they follow each other.
+
+use super::cell::{Access, Conflict};
+use super::{By, Order, name};
+
+/// Where an access begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spot {
+    /// In this CTA's shared memory.
+    Shared(usize, u32),
+    Global(u64),
+}
+
+impl Spot {
+    fn plus(self, bytes: usize) -> Self {
+        match self {
+            Spot::Shared(cta, at) => Spot::Shared(cta, at.wrapping_add(bytes as u32)),
+            Spot::Global(at) => Spot::Global(at.wrapping_add(bytes as u64)),
+        }
+    }
+}
+
+/// Lanes whose accesses follow each other.
+#[derive(Clone, Copy)]
+struct Run {
+    start: Spot,
+    first: usize,
+    lanes: usize,
+}
+
+/// What all lanes do.
+#[derive(Clone, Copy)]
+pub(crate) struct Lanes {
+    /// Bytes of each: a power of two, up to 16.
+    pub(crate) bytes: usize,
+    pub(crate) kind: u8,
+    pub(crate) wrote: bool,
+}
+
+impl Order<'_> {
+    /// The accesses of lanes. `same` says whether a lane writes what another lane of the instruction does or, without one,
+    /// what is there: then it does not matter which comes last.
+    #[inline]
+    pub(crate) fn lanes(
+        &mut self,
+        spots: impl Iterator<Item = (usize, Spot)>,
+        what: Lanes,
+        mut same: impl FnMut(Option<usize>, usize, Spot) -> bool,
+    ) -> Result<(), String> {
+        let mut run: Option<Run> = None;
+        for (lane, spot) in spots {
+            if let Some(run) = &mut run
+                && lane == run.first + run.lanes
+                && spot == run.start.plus(run.lanes * what.bytes)
+            {
+                run.lanes += 1;
+                continue;
+            }
+            if let Some(run) = run.replace(Run { start: spot, first: lane, lanes: 1 }) {
+                self.run(run, what, &mut same)?;
+            }
+        }
+        run.map_or(Ok(()), |run| self.run(run, what, &mut same))
+    }
+
+    /// Whether a lane's access is of the instruction that is executed.
+    fn is_now(&self, access: &Access) -> bool {
+        let now = self.warps[self.warp].clocks.known.get(access.agent);
+        access.pc == self.pc
+            && usize::from(access.agent) == self.warp
+            && access.clock == now
+            && access.lane < 32
+    }
+
+    fn run(
+        &mut self,
+        run: Run,
+        what: Lanes,
+        same: &mut impl FnMut(Option<usize>, usize, Spot) -> bool,
+    ) -> Result<(), String> {
+        let Lanes { bytes, kind, wrote } = what;
+        let shift = bytes.trailing_zeros() as u8;
+        let new = self.access(By::Lanes(run.first as u8, shift), kind)?;
+        let conflict = match self.spot(run.start, run.lanes * bytes, new, wrote) {
+            Ok(()) => return Ok(()),
+            Err(conflict) => conflict,
+        };
+        if run.lanes > 1 {
+            // Which of them it is.
+            return (0..run.lanes).try_for_each(|i| {
+                let start = run.start.plus(i * bytes);
+                self.run(Run { start, first: run.first + i, lanes: 1 }, what, same)
+            });
+        }
+        match conflict {
+            Conflict::Race { first, wrote: true } | Conflict::Lanes { first, wrote: true }
+                if wrote && usize::from(first.agent) < self.warps.len() && {
+                    let here = self.is_now(&first).then_some(first.lane.into());
+                    same(here, run.first, run.start)
+                } =>
+            {
+                Ok(())
+            }
+            conflict => {
+                let thread = self.warp % self.warps_each * 32 + run.first;
+                let access = if wrote { "write" } else { "read" };
+                Err(self.explain(conflict, &name(run.start, bytes), &format!("{access} of thread {thread}")))
+            }
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Whether accesses to memory are ordered by what the program waits for.
+//!
+//! All that is asynchronous takes effect when it is issued. What could have come out otherwise on a GPU is found by
+//! vector clocks: each warp has one, and so has what works beside the warps: the copies that complete on an mbarrier,
+//! those of `cp.async` and of bulk groups, and the products of a warpgroup. An access that conflicts with an earlier
+//! one of the same bytes must be ordered after it.
+//!
+//! PTX ISA, "Memory Consistency Model", "Proxies" and "Asynchronous operations". The manual knows threads; here the
+//! accesses of a warp are ordered among themselves, but for those of different lanes between two synchronisations, and
+//! what one lane has learnt the others know. Writes that leave what is there do not race, whoever made them. Scopes are not looked at: each synchronises with all.
+
+mod cell;
+mod clock;
+mod global;
+mod groups;
+mod lanes;
+mod report;
+mod shadow;
+mod synchronise;
+
+use std::collections::HashMap;
+
+use crate::memory::SHARED_START;
+use crate::program::Program;
+pub(crate) use cell::{ASYNC, STRONG};
+use cell::{Access, Check, Conflict, NO_LANE};
+use clock::Clocks;
+pub(crate) use clock::Meeting;
+pub(crate) use global::GlobalOrder;
+use groups::Groups;
+pub(crate) use lanes::{Lanes, Spot};
+use shadow::Shadow;
+pub(crate) use synchronise::{Ordering, Queue};
+
+/// Reads that a cell of shared and of global memory remembers: whole launches read the latter.
+const READERS: [usize; 2] = [usize::MAX, 4];
+
+/// A warp's clocks, and its groups of asynchronous operations.
+#[derive(Debug, Default)]
+struct Warp {
+    clocks: Clocks,
+    /// At its last fence: what later relaxed writes pass on.
+    released: Option<Clocks>,
+    /// What relaxed reads saw: a later fence puts it before what follows.
+    seen: Option<Clocks>,
+    copies: Groups,
+    bulk_reads: Groups,
+    bulk_writes: Groups,
+    /// The agent of a warpgroup's products, in its first warp.
+    products: Option<u16>,
+}
+
+/// The order of a cluster's accesses.
+#[derive(Debug)]
+pub(crate) struct Order<'l> {
+    program: &'l Program,
+    cluster: u32,
+    warps_each: usize,
+    global: &'l GlobalOrder,
+    /// Shared memory of the CTAs.
+    shadows: Vec<Shadow>,
+    /// The agents that are warps, CTA after CTA.
+    warps: Vec<Warp>,
+    /// Agents so far.
+    agents: usize,
+    /// What strong writes passed on through a CTA's shared address.
+    locations: HashMap<(usize, u32), Clocks>,
+    /// The agents of what completes on mbarriers.
+    mbarriers: HashMap<(usize, u32), u16>,
+    /// The warp and the instruction whose accesses are told.
+    warp: usize,
+    pc: u32,
+}
+
+/// Who makes an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The warp, for no lane alone.
+    Warp,
+    /// Lanes from this one on, each so many bytes (as a logarithm).
+    Lanes(u8, u8),
+    /// `cp.async` of these lanes.
+    Copies(u32),
+    /// A bulk group of these lanes: what it reads, and what it writes.
+    BulkReads(u32),
+    BulkWrites(u32),
+    /// A copy that completes the phase of an mbarrier.
+    Phase(Phase),
+}
+
+/// The current phase of an mbarrier, as the copies that complete on it know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Phase {
+    pub(crate) agent: u16,
+    pub(crate) number: u32,
+}
+
+impl<'l> Order<'l> {
+    pub(crate) fn new(
+        program: &'l Program,
+        global: &'l GlobalOrder,
+        cluster: u32,
+        [ctas, warps_each, shared]: [usize; 3],
+    ) -> Self {
+        let mut warps: Vec<_> = (0..ctas * warps_each).map(|_| Warp::default()).collect();
+        for (agent, warp) in (0..).zip(&mut warps) {
+            warp.clocks.known.raise(agent, 1);
+        }
+        Self {
+            program,
+            cluster,
+            warps_each,
+            global,
+            shadows: (0..ctas).map(|_| Shadow::new(shared)).collect(),
+            agents: warps.len(),
+            warps,
+            locations: HashMap::new(),
+            mbarriers: HashMap::new(),
+            warp: 0,
+            pc: 0,
+        }
+    }
+
+    /// What follows is of this instruction of a warp.
+    #[inline]
+    pub(crate) fn issue(&mut self, cta: usize, index: u32, pc: u32) {
+        self.warp = cta * self.warps_each + index as usize;
+        self.pc = pc;
+    }
+
+    fn new_agent(agents: &mut usize) -> Result<u16, String> {
+        *agents += 1;
+        u16::try_from(*agents - 1).map_err(|_| "more mbarriers than can be told apart in a cluster".into())
+    }
+
+    /// The access that the instruction makes.
+    fn access(&mut self, by: By, kind: u8) -> Result<Access, String> {
+        let mut access =
+            Access { cluster: self.cluster, pc: self.pc, lane: NO_LANE, kind, shift: 4, ..Access::default() };
+        let warp = &mut self.warps[self.warp];
+        let (groups, lanes) = match by {
+            By::Warp | By::Lanes(..) => {
+                access.agent = self.warp as u16;
+                access.clock = warp.clocks.known.get(access.agent);
+                if let By::Lanes(lane, shift) = by {
+                    (access.lane, access.shift) = (lane, shift);
+                }
+                return Ok(access);
+            }
+            By::Phase(Phase { agent, number }) => {
+                (access.agent, access.clock) = (agent, number + 1);
+                return Ok(access);
+            }
+            By::Copies(lanes) => (&mut warp.copies, lanes),
+            By::BulkReads(lanes) => (&mut warp.bulk_reads, lanes),
+            By::BulkWrites(lanes) => (&mut warp.bulk_writes, lanes),
+        };
+        access.clock = groups.issue(lanes);
+        access.agent = match groups.agent {
+            Some(agent) => agent,
+            None => *groups.agent.insert(Self::new_agent(&mut self.agents)?),
+        };
+        Ok(access)
+    }
+
+    /// An access of a CTA's shared memory.
+    pub(crate) fn shared(
+        &mut self,
+        (cta, at): (usize, u32),
+        bytes: usize,
+        (by, kind): (By, u8),
+        wrote: bool,
+    ) -> Result<(), String> {
+        let new = self.access(by, kind)?;
+        self.spot(Spot::Shared(cta, at), bytes, new, wrote)
+            .map_err(|conflict| self.explain(conflict, &name(Spot::Shared(cta, at), bytes), said(wrote)))
+    }
+
+    /// An access of global memory.
+    pub(crate) fn global(
+        &mut self,
+        at: u64,
+        bytes: usize,
+        (by, kind): (By, u8),
+        wrote: bool,
+    ) -> Result<(), String> {
+        let new = self.access(by, kind)?;
+        self.spot(Spot::Global(at), bytes, new, wrote)
+            .map_err(|conflict| self.explain(conflict, &name(Spot::Global(at), bytes), said(wrote)))
+    }
+
+    #[inline]
+    fn spot(&mut self, spot: Spot, bytes: usize, new: Access, wrote: bool) -> Result<(), Conflict> {
+        let before = &self.warps[self.warp].clocks;
+        let mut check = Check { new, wrote, before, initialised: true, readers: READERS[0] };
+        match spot {
+            Spot::Shared(cta, at) => {
+                self.shadows[cta].access(at.wrapping_sub(SHARED_START) as usize, bytes, &check)
+            }
+            Spot::Global(at) => {
+                (check.initialised, check.readers) = (false, READERS[1]);
+                self.global.access(at, bytes, &check)
+            }
+        }
+    }
+
+    /// The pieces of 16 bytes that a product of a warpgroup reads; the warp is its first.
+    pub(crate) fn product(
+        &mut self,
+        cta: usize,
+        group: u32,
+        pieces: impl Iterator<Item = u32>,
+    ) -> Result<(), String> {
+        let agent = match self.warps[self.warp].products {
+            Some(agent) => agent,
+            None => *self.warps[self.warp].products.insert(Self::new_agent(&mut self.agents)?),
+        };
+        let new = Access { agent, clock: group, ..self.access(By::Warp, ASYNC)? };
+        // What one of the warps does not know to be ready, it reads too early.
+        let mut before = self.warps[self.warp].clocks.clone();
+        self.warps[self.warp + 1..self.warp + 4].iter().for_each(|warp| before.meet(&warp.clocks));
+        let check = Check { new, wrote: false, before: &before, initialised: true, readers: READERS[0] };
+        for at in pieces {
+            let from = at.wrapping_sub(SHARED_START) as usize;
+            self.shadows[cta]
+                .access(from, 16, &check)
+                .map_err(|conflict| self.explain(conflict, &name(Spot::Shared(cta, at), 16), said(false)))?;
+        }
+        Ok(())
+    }
+}
+
+fn said(wrote: bool) -> &'static str {
+    if wrote { "write" } else { "read" }
+}
+
+fn name(spot: Spot, bytes: usize) -> String {
+    match spot {
+        Spot::Shared(_, at) => format!("{bytes} bytes of shared memory at {at:#x}"),
+        Spot::Global(at) => format!("{bytes} bytes of global memory at {at:#x}"),
+    }
+}

@@ -1,0 +1,81 @@
+//! What is said about a conflict.
+
+use super::Order;
+use super::cell::{Access, Conflict};
+use crate::program::Op;
+
+impl Order<'_> {
+    /// What is wrong with an access, as "read", of `bytes`, as "4 bytes of shared memory at 0x400".
+    pub(super) fn explain(&self, conflict: Conflict, bytes: &str, access: &str) -> String {
+        match conflict {
+            Conflict::Race { first, wrote } if usize::from(first.agent) >= self.warps.len() => {
+                format!("race: {bytes}: {}", self.engine(&first, wrote))
+            }
+            Conflict::Race { first, wrote } => format!(
+                "race: {bytes}: {}, and nothing orders this {access} after that",
+                self.who(&first, wrote)
+            ),
+            Conflict::Lanes { first, wrote } => format!(
+                "race: {bytes}: {}, and no bar.warp.sync orders this {access} after that",
+                self.who(&first, wrote)
+            ),
+            Conflict::Unwritten => format!("{bytes} are read, and nobody wrote all of them"),
+            Conflict::Unfenced { first } => format!(
+                "{bytes}: {} through the generic proxy, and no fence.proxy.async stands between that and this {access} \
+                 of the async proxy",
+                self.who(&first, true)
+            ),
+            Conflict::Mbarrier => format!("{bytes} are of an mbarrier, which no ordinary access may touch"),
+        }
+    }
+
+    fn place(&self, access: &Access) -> String {
+        let line = self.program.code.get(access.pc as usize).map_or(0, |coded| coded.line);
+        format!("PTX line {line} ({})", self.program.line(line))
+    }
+
+    /// A warp's access.
+    fn who(&self, access: &Access, wrote: bool) -> String {
+        let (cta, warp) =
+            (usize::from(access.agent) / self.warps_each, usize::from(access.agent) % self.warps_each);
+        let mut who = match access.lane {
+            lane @ 0..32 => format!("thread {}", 32 * warp + usize::from(lane)),
+            _ => format!("warp {warp}"),
+        };
+        if access.cluster != self.cluster {
+            who += &format!(" of CTA {cta} of cluster {}", access.cluster);
+        } else if self.shadows.len() > 1 {
+            who += &format!(" of CTA {cta} of the cluster");
+        }
+        format!("{who} {} at {}", if wrote { "wrote them" } else { "read them" }, self.place(access))
+    }
+
+    /// An access of something asynchronous, which is not known to have ended.
+    fn engine(&self, access: &Access, wrote: bool) -> String {
+        let place = self.place(access);
+        let op = self.program.code.get(access.pc as usize).map(|coded| &coded.op);
+        match op {
+            Some(Op::CopyAsync { .. }) if wrote => {
+                format!("the cp.async at {place} writes them, and was not waited for (cp.async.wait_group)")
+            }
+            Some(Op::CopyAsync { .. }) => {
+                format!("the cp.async at {place} still reads them (cp.async.wait_group)")
+            }
+            Some(Op::Wgmma(_)) => format!("the wgmma at {place} still reads them (wgmma.wait_group)"),
+            Some(Op::BulkStore(_) | Op::BulkReduce { .. }) if wrote => {
+                format!(
+                    "the bulk copy at {place} writes them, and was not waited for (cp.async.bulk.wait_group)"
+                )
+            }
+            Some(Op::BulkStore(_) | Op::BulkReduce { .. }) => {
+                format!("the bulk copy at {place} still reads them (cp.async.bulk.wait_group.read)")
+            }
+            _ if wrote => {
+                format!(
+                    "they are the destination of the copy at {place}, whose mbarrier phase was not waited for"
+                )
+            }
+            _ => format!("the copy at {place} still reads them, and its mbarrier phase was not waited for"),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The cells of a range of memory.
+//!
+//! A cell is of 16 bytes, the size of what the matrix instructions and the copies access. Where its bytes were accessed
+//! differently it is split into four, and these again; a write of the whole joins it.
+
+use super::cell::{Cell, Check, Conflict, Lists};
+
+/// Logarithm of a cell's bytes.
+const CELL: u8 = 4;
+
+/// A cell: of the memory itself, or a part of another.
+#[derive(Clone, Copy)]
+enum Slot {
+    Whole(usize),
+    Part(u32, usize),
+}
+
+/// The part of a cell that an access covers.
+#[derive(Clone, Copy)]
+struct Part {
+    /// In the cell.
+    from: u32,
+    to: u32,
+    /// Bytes of the access before `from`.
+    skip: u32,
+}
+
+/// What is remembered of a range of memory.
+#[derive(Debug, Default)]
+pub(super) struct Shadow {
+    cells: Vec<Cell>,
+    parts: Vec<[Cell; 4]>,
+    free: Vec<u32>,
+    lists: Lists,
+}
+
+impl Shadow {
+    pub(super) fn new(bytes: usize) -> Self {
+        Self { cells: vec![Cell::default(); bytes.div_ceil(1 << CELL)], ..Self::default() }
+    }
+
+    /// Checks and remembers an access. What is outside is nobody's business here.
+    pub(super) fn access(&mut self, from: usize, bytes: usize, check: &Check<'_>) -> Result<(), Conflict> {
+        let end = (from + bytes).min(self.cells.len() << CELL);
+        let mut at = from;
+        while at < end {
+            let index = at >> CELL;
+            let begin = index << CELL;
+            let next = (begin + (1 << CELL)).min(end);
+            let part =
+                Part { from: (at - begin) as u32, to: (next - begin) as u32, skip: (at - from) as u32 };
+            let cell = &mut self.cells[index];
+            if part.to - part.from == 1 << CELL && cell.split == 0 {
+                check.cell(cell, &mut self.lists, part.skip, CELL)?;
+            } else {
+                self.within(Slot::Whole(index), CELL, part, check)?;
+            }
+            at = next;
+        }
+        Ok(())
+    }
+
+    fn cell(&mut self, slot: Slot) -> &mut Cell {
+        match slot {
+            Slot::Whole(index) => &mut self.cells[index],
+            Slot::Part(four, i) => &mut self.parts[four as usize - 1][i],
+        }
+    }
+
+    fn within(&mut self, slot: Slot, size: u8, part: Part, check: &Check<'_>) -> Result<(), Conflict> {
+        let whole = part.to - part.from == 1 << size;
+        let mut four = self.cell(slot).split;
+        if four == 0 && whole {
+            let lists = &mut self.lists;
+            let cell = match slot {
+                Slot::Whole(index) => &mut self.cells[index],
+                Slot::Part(four, i) => &mut self.parts[four as usize - 1][i],
+            };
+            return check.cell(cell, lists, part.skip, size);
+        }
+        let size = size - 2;
+        if four == 0 {
+            four = self.divide(slot, size);
+        }
+        let bytes = 1 << size;
+        for i in part.from / bytes..part.to.div_ceil(bytes) {
+            let from = part.from.max(i * bytes);
+            let to = part.to.min((i + 1) * bytes);
+            let inner =
+                Part { from: from - i * bytes, to: to - i * bytes, skip: part.skip + from - part.from };
+            self.within(Slot::Part(four, i as usize), size, inner, check)?;
+        }
+        if whole && check.wrote {
+            // All parts have the same write, but for its lanes.
+            let mut joined = self.parts[four as usize - 1][0];
+            joined.write.shift = check.new.shift.min(size + 2);
+            self.release(four);
+            *self.cell(slot) = Cell { split: 0, ..joined };
+        }
+        Ok(())
+    }
+
+    /// Splits a cell into parts of this size.
+    fn divide(&mut self, slot: Slot, size: u8) -> u32 {
+        let mut cell = *self.cell(slot);
+        let parts = [0, 1, 2, 3].map(|i| cell.part(&mut self.lists, i, size));
+        cell.forget(&mut self.lists);
+        let four = match self.free.pop() {
+            Some(four) => {
+                self.parts[four as usize - 1] = parts;
+                four
+            }
+            None => {
+                self.parts.push(parts);
+                self.parts.len() as u32
+            }
+        };
+        *self.cell(slot) = Cell { split: four, ..Cell::default() };
+        four
+    }
+
+    /// Gives back the parts of a cell, which were just written and so are not split.
+    fn release(&mut self, four: u32) {
+        self.free.push(four);
+    }
+
+    /// The write of the byte at an offset.
+    pub(super) fn written(&mut self, at: usize) -> super::cell::Access {
+        let (mut slot, mut size) = (Slot::Whole(at >> CELL), CELL);
+        loop {
+            let cell = *self.cell(slot);
+            if cell.split == 0 {
+                return cell.write;
+            }
+            size -= 2;
+            slot = Slot::Part(cell.split, at >> size & 3);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! What orders: barriers, fences, waits, and strong accesses.
+
+use super::cell::{Conflict, ENDS, MBARRIER};
+use super::clock::{Clocks, Meeting};
+use super::groups::Groups;
+use super::lanes::Spot;
+use super::{By, Order, Warp};
+use crate::memory::SHARED_START;
+
+/// How a strong access, an arrival or a wait orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ordering {
+    pub(crate) acquire: bool,
+    pub(crate) release: bool,
+}
+
+impl Ordering {
+    pub(crate) const RELAXED: Self = Self { acquire: false, release: false };
+}
+
+/// Groups that a warp waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    Copies,
+    /// Of a bulk group: until it has read, or until it has written too.
+    BulkReads,
+    Bulk,
+}
+
+impl Order<'_> {
+    /// What the warp does from here on is not what others learn of.
+    pub(crate) fn tick(&mut self) {
+        let agent = self.warp as u16;
+        let known = &mut self.warps[self.warp].clocks.known;
+        known.raise(agent, known.get(agent) + 1);
+    }
+
+    /// The warp arrives.
+    pub(crate) fn arrive(&mut self, meeting: &mut Meeting, release: bool) {
+        let warp = &self.warps[self.warp];
+        if release {
+            meeting.arrived.join(&warp.clocks);
+            self.tick();
+        } else if let Some(released) = &warp.released {
+            meeting.arrived.join(released);
+        }
+    }
+
+    /// The warp goes on behind a completion.
+    pub(crate) fn leave(&mut self, meeting: &Meeting, acquire: bool) {
+        self.learn(&meeting.completed, acquire);
+    }
+
+    fn learn(&mut self, clocks: &Clocks, acquire: bool) {
+        let warp = &mut self.warps[self.warp];
+        if acquire {
+            warp.clocks.join(clocks);
+        } else {
+            warp.seen.get_or_insert_default().join(clocks);
+        }
+    }
+
+    /// A fence of memory.
+    pub(crate) fn fence(&mut self) {
+        let warp = &mut self.warps[self.warp];
+        if let Some(seen) = warp.seen.take() {
+            warp.clocks.join(&seen);
+        }
+        warp.released = Some(warp.clocks.clone());
+        self.tick();
+    }
+
+    /// A fence between the generic and the async proxy.
+    pub(crate) fn proxy_fence(&mut self) {
+        let Clocks { known, fenced } = &mut self.warps[self.warp].clocks;
+        fenced.join(known);
+        self.tick();
+    }
+
+    /// A strong access of an address.
+    pub(crate) fn strong(&mut self, spot: Spot, reads: bool, writes: bool, ordering: Ordering) {
+        if reads {
+            let passed = match spot {
+                Spot::Shared(cta, at) => self.locations.get(&(cta, at)).cloned(),
+                Spot::Global(at) => self.global.location(at, self.cluster),
+            };
+            if let Some(passed) = passed {
+                self.learn(&passed, ordering.acquire);
+            }
+        }
+        let warp = &self.warps[self.warp];
+        let passes = if ordering.release { Some(&warp.clocks) } else { warp.released.as_ref() };
+        if writes && let Some(passes) = passes {
+            match spot {
+                Spot::Shared(cta, at) => self.locations.entry((cta, at)).or_default().join(passes),
+                Spot::Global(at) => self.global.pass(at, self.cluster, passes),
+            }
+        }
+    }
+
+    /// An mbarrier begins here. Gives the agent of the copies that complete on it.
+    pub(crate) fn begin_mbarrier(&mut self, cta: usize, at: u32, lane: usize) -> Result<u16, String> {
+        self.shared((cta, at), 8, (By::Lanes(lane as u8, 3), MBARRIER), true)?;
+        if let Some(&agent) = self.mbarriers.get(&(cta, at)) {
+            return Ok(agent);
+        }
+        let agent = Self::new_agent(&mut self.agents)?;
+        self.mbarriers.insert((cta, at), agent);
+        Ok(agent)
+    }
+
+    /// An mbarrier ends: its bytes are like any other.
+    pub(crate) fn end_mbarrier(&mut self, cta: usize, at: u32, lane: usize) -> Result<(), String> {
+        self.shared((cta, at), 8, (By::Lanes(lane as u8, 3), ENDS), true)
+    }
+
+    /// An mbarrier is used: it must have begun before.
+    pub(crate) fn use_mbarrier(&mut self, cta: usize, at: u32) -> Result<(), String> {
+        let begun = self.shadows[cta].written(at.wrapping_sub(SHARED_START) as usize);
+        if self.warps[self.warp].clocks.known.has(self.cluster, &begun) {
+            return Ok(());
+        }
+        let mbarrier = format!("the mbarrier at shared address {at:#x}");
+        Err(self.explain(Conflict::Race { first: begun, wrote: true }, &mbarrier, "use"))
+    }
+
+    /// Lanes commit a group.
+    pub(crate) fn commit(&mut self, queue: Queue, lanes: u32) {
+        let warp = &mut self.warps[self.warp];
+        match queue {
+            Queue::Copies => warp.copies.commit(lanes),
+            Queue::BulkReads | Queue::Bulk => {
+                warp.bulk_reads.commit(lanes);
+                warp.bulk_writes.commit(lanes);
+            }
+        }
+    }
+
+    /// Lanes wait for all but the last `keep` groups.
+    pub(crate) fn wait(&mut self, queue: Queue, lanes: u32, keep: u32) {
+        let Warp { clocks, copies, bulk_reads, bulk_writes, .. } = &mut self.warps[self.warp];
+        let groups: &mut [&mut Groups] = match queue {
+            Queue::Copies => &mut [copies],
+            Queue::BulkReads => &mut [bulk_reads],
+            Queue::Bulk => &mut [bulk_reads, bulk_writes],
+        };
+        for groups in groups {
+            let completed = groups.wait(lanes, keep);
+            if let Some(agent) = groups.agent {
+                clocks.known.raise(agent, completed);
+            }
+        }
+    }
+
+    /// Lanes wait for all copies of `cp.async`, committed or not.
+    pub(crate) fn wait_all_copies(&mut self, lanes: u32) {
+        self.commit(Queue::Copies, lanes);
+        self.wait(Queue::Copies, lanes, 0);
+    }
+
+    /// All copies that the warp has issued come before the completion of the mbarrier's phase.
+    pub(crate) fn arrive_behind_copies(&mut self, meeting: &mut Meeting) {
+        let copies = &mut self.warps[self.warp].copies;
+        let issued = copies.mark();
+        if let Some(agent) = copies.agent {
+            meeting.arrived.known.raise(agent, issued);
+        }
+    }
+
+    /// The warp has waited for the products of its warpgroup up to this group.
+    pub(crate) fn wait_products(&mut self, group: u32) {
+        let first = self.warp - self.warp % self.warps_each % 4;
+        if let Some(agent) = self.warps[first].products {
+            self.warps[self.warp].clocks.known.raise(agent, group);
+        }
+    }
+
+    /// What lanes that end have left behind.
+    pub(crate) fn exit(&self, lanes: u32) -> Result<(), String> {
+        match self.warps[self.warp].bulk_reads.has(lanes) {
+            true => Err("a thread ends, and its bulk copies may still read shared memory \
+                         (cp.async.bulk.wait_group.read)"
+                .into()),
+            false => Ok(()),
+        }
+    }
+}
