@@ -1,6 +1,6 @@
 //! mbarriers.
 
-use super::{needs, right, wrong};
+use super::pair::{needs, right, wrong};
 
 #[test]
 fn an_mbarrier_orders_arrivals_before_waits() {

@@ -1,9 +1,12 @@
 //! Small kernels that are wrong, and what is said about them; beside each, one that is right.
 
+mod asynchronous;
 mod barriers;
+mod global;
 mod kernel;
 mod memory;
+mod pair;
+mod proxies;
 mod races;
 mod registers;
 mod sources;
-

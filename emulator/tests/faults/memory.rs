@@ -1,6 +1,6 @@
 //! What shared memory holds.
 
-use super::{needs, right, wrong};
+use super::pair::{needs, right, wrong};
 
 #[test]
 fn shared_memory_that_nobody_wrote() {

@@ -1,6 +1,6 @@
 //! Accesses of shared memory that nothing orders.
 
-use super::{needs, right, wrong};
+use super::pair::{needs, right, wrong};
 
 /// Thread `t` reads what thread `t ^ 32` wrote.
 const OTHER_WARP: &str = "xor.b32 %r1, %t, 32;\nmov.u32 %r2, buffer;\nmad.lo.u32 %r2, %r1, 16, %r2;\n";

@@ -1,0 +1,51 @@
+//! Races on global memory.
+
+use super::pair::{needs, right, wrong};
+
+#[test]
+fn threads_of_a_cta() {
+    let body = "st.global.u32 [%mine], %t;\n⟦bar.sync 0;⟧\nxor.b32 %r1, %t, 32;\nmad.wide.u32 %d1, %r1, 4, %out;\n\
+        setp.ge.u32 %p1, %t, 32;\n@%p1 ld.global.u32 %r2, [%d1];";
+    needs(body, 64, 1, &["race", "4 bytes of global memory", "thread 0 wrote them", "thread 32"]);
+    right("st.global.u32 [%out], 5;", 96, 1);
+    wrong("st.global.u32 [%out], %t;", 96, 1, &["race", "global memory"]);
+}
+
+#[test]
+fn atomics() {
+    right("red.global.add.u32 [%out], 1;\natom.global.add.u32 %r1, [%out], 1;", 64, 1);
+    let body = "red.global.add.u32 [%out], 1;\n⟦bar.sync 0;⟧\nld.global.u32 %r1, [%out];";
+    needs(body, 64, 1, &["race", "global memory"]);
+}
+
+/// CTA 1 writes and tells CTA 0, which waits; both are clusters of their own.
+fn passed(write: &str, tell: &str, look: &str) -> String {
+    format!(
+        "mov.u32 %r1, %ctaid.x;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra LOOK;\n{write}\nbar.sync 0;\nsetp.ne.u32 %p2, %t, 0;\n\
+         @%p2 exit;\n{tell}\nexit;\nLOOK: setp.ne.u32 %p2, %t, 0;\n@%p2 bra MET;\n{look}\nMET: bar.sync 0;\nld.global.u32 %r2, [%mine+512];"
+    )
+}
+
+#[test]
+fn ctas_pass_on_what_they_wrote() {
+    let write = "st.global.u32 [%mine+512], %t;";
+    let look = |load: &str| {
+        format!("AGAIN: {load}.global.u32 %r3, [%out];\nsetp.eq.u32 %p3, %r3, 0;\n@%p3 bra AGAIN;")
+    };
+    for (tell, acquire, ordered) in [
+        ("st.release.gpu.global.u32 [%out], 1;", look("ld.acquire.gpu"), true),
+        ("fence.acq_rel.gpu;\nred.relaxed.gpu.global.add.u32 [%out], 1;", look("ld.acquire.gpu"), true),
+        ("membar.gl;\nst.volatile.global.u32 [%out], 1;", look("ld.volatile") + "\nmembar.gl;", true),
+        ("red.relaxed.gpu.global.add.u32 [%out], 1;", look("ld.acquire.gpu"), false),
+        ("st.release.gpu.global.u32 [%out], 1;", look("ld.relaxed.gpu"), false),
+        ("atom.release.gpu.global.add.u32 %r4, [%out], 1;", look("ld.volatile"), false),
+    ] {
+        let body = passed(write, tell, &acquire);
+        if ordered {
+            super::pair::separate(&body, 64, 2).unwrap_or_else(|fault| panic!("{tell}: accused: {fault}"));
+        } else {
+            let fault = super::pair::separate(&body, 64, 2).expect_err(tell).to_string();
+            assert!(fault.contains("race") && fault.contains("of cluster 1"), "{fault}");
+        }
+    }
+}
