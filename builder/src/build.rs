@@ -24,6 +24,9 @@ pub enum Check {
     Warn,
 }
 
+/// The environment variable that says whether kernels name their source lines.
+const DEBUG_LINES: &str = "TILEWRIGHT_DEBUG_LINES";
+
 /// Compiles a device crate; see the [crate]'s page.
 #[derive(Clone, Debug)]
 pub struct KernelBuilder {
@@ -31,6 +34,7 @@ pub struct KernelBuilder {
     archs: BTreeSet<Arch>,
     check: Check,
     features: Vec<String>,
+    debug_lines: bool,
     rustc_arguments: Vec<String>,
     out: Option<PathBuf>,
 }
@@ -59,6 +63,7 @@ impl KernelBuilder {
             archs: BTreeSet::new(),
             check: Check::Deny,
             features: Vec::new(),
+            debug_lines: false,
             rustc_arguments: Vec::new(),
             out: None,
         }
@@ -79,6 +84,15 @@ impl KernelBuilder {
     /// Turns a cargo feature of the device crate on.
     pub fn feature(mut self, feature: impl Into<String>) -> Self {
         self.features.push(feature.into());
+        self
+    }
+
+    /// Says whether the PTX names the source line of each instruction: for the emulator's messages and for profilers.
+    /// The code is the same.
+    ///
+    /// The environment variable `TILEWRIGHT_DEBUG_LINES`, where it is set, says it instead: 0 for no.
+    pub fn debug_lines(mut self, debug_lines: bool) -> Self {
+        self.debug_lines = debug_lines;
         self
     }
 
@@ -120,7 +134,7 @@ impl KernelBuilder {
                 println!("cargo::{instruction}");
             }
         };
-        for variable in toolchain::VARIABLES.iter().chain(&ptxas::VARIABLES) {
+        for variable in toolchain::VARIABLES.iter().chain(&ptxas::VARIABLES).chain([&DEBUG_LINES]) {
             say(format!("rerun-if-env-changed={variable}"));
         }
         let out = self.out.clone().or_else(|| script.clone().map(PathBuf::from)).ok_or_else(|| {
@@ -147,7 +161,8 @@ impl KernelBuilder {
         say(format!("rerun-if-changed={}", ptxas::fetched(&shared).display()));
         let ptxas = ptxas::find(machine, &shared)?;
 
-        let modules = self.compile(&toolchain, &device, &shared)?;
+        let debug_lines = machine.variable(DEBUG_LINES).map_or(self.debug_lines, |value| value != "0");
+        let modules = self.compile(&toolchain, &device, &shared, debug_lines)?;
         let mut processed = Processed::default();
         for (arch, module) in &modules {
             let work = Work { arch: *arch, module, out: &out, shared: &shared, ptxas: ptxas.as_ref() };
@@ -169,6 +184,7 @@ impl KernelBuilder {
         toolchain: &Toolchain,
         device: &DeviceCrate,
         shared: &Path,
+        debug_lines: bool,
     ) -> Result<Vec<(Arch, PathBuf)>, BuildError> {
         let job = |arch| Job {
             toolchain,
@@ -176,6 +192,7 @@ impl KernelBuilder {
             arch,
             shared,
             features: &self.features,
+            debug_lines,
             rustc_arguments: &self.rustc_arguments,
         };
         thread::scope(|scope| {

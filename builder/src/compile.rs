@@ -23,6 +23,10 @@ const LLVM: [&str; 4] = [
     "-fp-contract=fast",
 ];
 
+/// What rustc must be told for PTX that says which source line each instruction was made of. Code of macros gets the
+/// line that calls them: that of an instruction's own macro would be the same for all.
+const DEBUG_LINES: [&str; 2] = ["-Cdebuginfo=line-directives-only", "-Ccollapse-macro-debuginfo=yes"];
+
 /// One compilation.
 pub(crate) struct Job<'a> {
     pub toolchain: &'a Toolchain,
@@ -31,6 +35,7 @@ pub(crate) struct Job<'a> {
     /// The folder for all builds of this target folder.
     pub shared: &'a Path,
     pub features: &'a [String],
+    pub debug_lines: bool,
     pub rustc_arguments: &'a [String],
 }
 
@@ -77,6 +82,9 @@ impl Job<'_> {
             "cfg(tilewright_sm, values(\"80\", \"90\"))".to_owned(),
         ];
         arguments.extend(LLVM.iter().map(|option| format!("-Cllvm-args={option}")));
+        if self.debug_lines {
+            arguments.extend(DEBUG_LINES.map(str::to_owned));
+        }
         arguments.extend_from_slice(self.rustc_arguments);
         arguments
     }

@@ -18,6 +18,10 @@
 //! which rustc cannot do; PTX that would run badly (local memory, spills, serialised `wgmma`) is refused with the
 //! kernel's name. The checks that need `ptxas` run where it is at hand: `TILEWRIGHT_PTXAS`, the one that
 //! the project's own setup fetched, `CUDA_HOME`, or the path.
+//!
+//! With [`KernelBuilder::debug_lines`], or `TILEWRIGHT_DEBUG_LINES=1` in the environment of the build, the PTX says which
+//! source line each instruction was made of: the emulator's messages then name it. It is the line of the function that
+//! the instruction stands in; where that was inlined is said by compilers with an LLVM that writes `inlined_at`.
 
 mod arch;
 mod build;

@@ -140,7 +140,9 @@ impl Work<'_> {
             }
         }
         checks::code(&declared, &findings).into_iter().for_each(&mut complain);
-        let ptx = annotate(self.arch, version, used.iter().map(|item| item.text), entry.text, &declared);
+        let texts = || used.iter().map(|item| item.text);
+        let files = module.files_of(texts().chain([entry.text]));
+        let ptx = annotate(self.arch, version, texts(), entry.text, &declared, &files);
         let mut registers = None;
         if let Some(ptxas) = self.ptxas {
             let report = ptxas.check(self.arch, &ptx, &self.shared.join("checked"))?;

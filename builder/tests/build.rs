@@ -73,6 +73,22 @@ fn both_architectures_are_built_once() {
 }
 
 #[test]
+fn kernels_name_their_source_lines_when_asked() {
+    let lines = |debug_lines| {
+        let name = if debug_lines { "lines" } else { "no_lines" };
+        let built = built(builder(name).arch(Arch::Sm80).debug_lines(debug_lines));
+        let compressed = fs::read(built.out.join("sm_80/fill.ptx.z")).unwrap();
+        let ptx = String::from_utf8(miniz_oxide::inflate::decompress_to_vec(&compressed).unwrap()).unwrap();
+        (
+            ptx.contains(".loc"),
+            ptx.lines().any(|l| l.starts_with(".file") && l.contains("kernels/src/lib.rs")),
+        )
+    };
+    assert_eq!(lines(true), (true, true));
+    assert_eq!(lines(false), (false, false));
+}
+
+#[test]
 fn slow_kernels_are_named() {
     let slow = || builder("slow").arch(Arch::Sm80).feature("slow");
     let found = complaints(slow());

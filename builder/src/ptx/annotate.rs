@@ -6,13 +6,15 @@ use crate::kernel::Declared;
 /// The alignment that tensor maps in the argument block need.
 const PARAMETER_ALIGN: &str = ".align 64";
 
-/// One kernel's module: the header for `arch`, what the kernel uses, and the kernel with its bounds.
+/// One kernel's module: the header for `arch`, what the kernel uses, the kernel with its bounds, and the source files
+/// that they name.
 pub(crate) fn annotate<'a>(
     arch: Arch,
     version: (u32, u32),
     used: impl Iterator<Item = &'a str>,
     entry: &str,
     declared: &Declared,
+    files: &[&str],
 ) -> String {
     let (major, minor) = version.max(arch.ptx_version());
     let mut text = format!(".version {major}.{minor}\n.target {}\n.address_size 64\n\n", arch.target());
@@ -26,6 +28,10 @@ pub(crate) fn annotate<'a>(
     text.push_str(&bounds(declared));
     text.push_str(body);
     text.push('\n');
+    for file in files {
+        text.push_str(file);
+        text.push('\n');
+    }
     text
 }
 
@@ -59,7 +65,14 @@ mod tests {
 
     #[test]
     fn bounds_stand_before_the_body() {
-        let text = annotate(Arch::Sm90a, (8, 0), [".global .b8 g;"].into_iter(), ENTRY, &declared([2, 1, 1]));
+        let text = annotate(
+            Arch::Sm90a,
+            (8, 0),
+            [".global .b8 g;"].into_iter(),
+            ENTRY,
+            &declared([2, 1, 1]),
+            &[".file 1 \"a.rs\""],
+        );
         let expected = "\
 .version 8.1
 .target sm_90a
@@ -75,13 +88,14 @@ mod tests {
 {
 	ret;
 }
+.file 1 \"a.rs\"
 ";
         assert_eq!(text, expected);
     }
 
     #[test]
     fn one_cta_is_no_cluster_and_newer_ptx_stays() {
-        let text = annotate(Arch::Sm80, (8, 7), [].into_iter(), ENTRY, &declared([1, 1, 1]));
+        let text = annotate(Arch::Sm80, (8, 7), [].into_iter(), ENTRY, &declared([1, 1, 1]), &[]);
         assert!(!text.contains("cluster"));
         assert!(text.starts_with(".version 8.7\n.target sm_80\n"));
     }

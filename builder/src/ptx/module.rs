@@ -27,16 +27,22 @@ pub(crate) struct Item<'a> {
 #[derive(Debug)]
 pub(crate) struct Module<'a> {
     items: Vec<Item<'a>>,
+    /// Source files, each with its number: `.file 3 "src/lib.rs"`.
+    files: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Module<'a> {
     /// Takes the text apart. What stands before the first item, comments and the module's directives, is left out.
     pub fn parse(text: &'a str) -> Result<Self, String> {
-        let mut items = Vec::new();
+        let (mut items, mut files) = (Vec::new(), Vec::new());
         let mut at = 0;
         while let Some(begin) = next_statement(text, at) {
             let line_end = text[begin..].find('\n').map_or(text.len(), |n| begin + n + 1);
-            let word = text[begin..].split_ascii_whitespace().next().unwrap_or("");
+            let mut words = text[begin..].split_ascii_whitespace();
+            let word = words.next().unwrap_or("");
+            if word == ".file" {
+                files.push((words.next().unwrap_or(""), text[begin..line_end].trim_end()));
+            }
             if matches!(word, ".version" | ".target" | ".address_size" | ".file" | ".pragma") {
                 at = line_end;
                 continue;
@@ -47,12 +53,26 @@ impl<'a> Module<'a> {
             }
             items.push(item(&text[begin..at])?);
         }
-        Ok(Self { items })
+        Ok(Self { items, files })
     }
 
     /// The kernels.
     pub fn entries(&self) -> impl Iterator<Item = &Item<'a>> {
         self.items.iter().filter(|item| item.kind == Kind::Entry)
+    }
+
+    /// The source files that the `.loc`s of these texts name.
+    pub fn files_of(&self, texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+        let location =
+            |line: &'a str| line.trim_start().strip_prefix(".loc")?.split_ascii_whitespace().next();
+        // `inlined_at` names a file too, which may have no location of its own.
+        let caller = |line: &'a str| line.split_once("inlined_at ")?.1.split_ascii_whitespace().next();
+        let lines = texts.flat_map(str::lines);
+        let used: HashSet<_> = lines
+            .flat_map(|line| [location(line), caller(line).filter(|_| location(line).is_some())])
+            .flatten()
+            .collect();
+        self.files.iter().filter(|(number, _)| used.contains(number)).map(|&(_, text)| text).collect()
     }
 
     /// What `entry` uses, however indirectly, in the module's order; without `entry` itself.
@@ -99,7 +119,8 @@ fn next_statement(text: &str, mut at: usize) -> Option<usize> {
 
 /// One past the statement's end: a `;`, or the `}` of a function's body.
 fn end_of_statement(text: &str, begin: usize) -> usize {
-    let function = is_function(&text[begin..]);
+    // A section of debug information ends as a function does.
+    let function = is_function(&text[begin..]) || text[begin..].starts_with(".section");
     let mut depth = 0_u32;
     let bytes = text.as_bytes();
     let mut at = begin;
@@ -243,6 +264,34 @@ mod tests {
         let helper = [(Kind::Declaration, "helper"), (Kind::Variable, "table"), (Kind::Function, "helper")];
         assert_eq!(used(&module, "first"), helper);
         assert_eq!(used(&module, "second"), [(Kind::Variable, "tilewright_shared")]);
+    }
+
+    #[test]
+    fn kernels_take_the_source_files_that_they_name() {
+        let text = "\
+.visible .entry first()
+{
+	.loc	1 35 24
+	.loc	3 50 9, function_name $L__info_string0, inlined_at 4 1 2
+	ret;
+}
+.visible .entry second()
+{
+	.loc	2 35 24
+	ret;
+}
+	.section	.debug_macinfo	{	}
+	.file	1 \"a.rs\"
+	.file	2 \"b.rs\"
+	.file	3 \"c.rs\"
+	.file	4 \"d.rs\"
+";
+        let module = Module::parse(text).unwrap();
+        let texts: Vec<_> = module.entries().map(|entry| entry.text).collect();
+        let files = |text| module.files_of(std::iter::once(text));
+        assert_eq!(files(texts[0]), [".file	1 \"a.rs\"", ".file	3 \"c.rs\"", ".file	4 \"d.rs\""]);
+        assert_eq!(files(texts[1]), [".file	2 \"b.rs\""]);
+        assert_eq!(module.files_of([].into_iter()), [""; 0]);
     }
 
     #[test]
