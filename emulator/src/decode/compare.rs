@@ -7,14 +7,16 @@ use super::context::Context;
 use super::lanes::comparison;
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::program::{Compare, Op, Outcome, PredicateOp};
+use crate::program::{Compare, Each, EachOp, LANES, Op, Outcome, PredicateOp};
 use crate::ptx::Operand;
+use crate::tensor::arith16;
+use crate::tensor::float::{Format, bf16_to_f32, f16_to_f32};
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     match (opcode.name(), operands) {
         ("setp", [d, a, b]) => compare(context, opcode, d, a, b, None),
         ("setp", [d, a, b, c]) => compare(context, opcode, d, a, b, Some(c)),
-        ("set", [d, a, b]) => set(context, opcode, d, a, b),
+        ("set", _) => set(context, opcode, operands),
         ("selp", [d, a, b, c]) => select(context, opcode, d, a, b, c),
         _ => Err(format!("is not emulated with {} operands", operands.len())),
     }
@@ -94,8 +96,8 @@ macro_rules! floats {
             (Relation::Le, true) => comparison!(|a: $ty, b| !($flush(a) > $flush(b))),
             (Relation::Gt, true) => comparison!(|a: $ty, b| !($flush(a) <= $flush(b))),
             (Relation::Ge, true) => comparison!(|a: $ty, b| !($flush(a) < $flush(b))),
-            (Relation::Number, _) => comparison!(|a: $ty, b| !a.is_nan() && !b.is_nan()),
-            (Relation::Nan, _) => comparison!(|a: $ty, b| a.is_nan() || b.is_nan()),
+            (Relation::Number, _) => comparison!(|a: $ty, b| !$flush(a).is_nan() && !$flush(b).is_nan()),
+            (Relation::Nan, _) => comparison!(|a: $ty, b| $flush(a).is_nan() || $flush(b).is_nan()),
         }
     };
 }
@@ -122,6 +124,12 @@ fn compare32(ty: Type, (relation, unordered): (Relation, bool), ftz: bool) -> Re
             false => floats!(f32, relation, unordered, bad(), std::convert::identity),
             true => floats!(f32, relation, unordered, bad(), super::float::flush),
         });
+    }
+    match (ty, ftz) {
+        (Type::F16, false) => return Ok(floats!(u16, relation, unordered, bad(), f16_to_f32)),
+        (Type::F16, true) => return Ok(floats!(u16, relation, unordered, bad(), flushed)),
+        (Type::Bf16, false) => return Ok(floats!(u16, relation, unordered, bad(), bf16_to_f32)),
+        _ => {}
     }
     if unordered || ftz {
         return bad();
@@ -177,15 +185,71 @@ fn compare(
     Ok(Op::Compare32(f, context.r(a, ty.bits())?, context.r(b, ty.bits())?, outcome))
 }
 
-fn set(context: &mut Context, opcode: &mut Opcode<'_>, d: &Operand, a: &Operand, b: &Operand) -> Result_ {
+/// `set`: all ones or 1.0 where the comparison holds, for each half of a pair.
+fn set(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     let relation = relation(opcode)?;
+    let combine =
+        opcode.any(&[("and", PredicateOp::And), ("or", PredicateOp::Or), ("xor", PredicateOp::Xor)]);
     let (to, from) = (opcode.ty()?, opcode.ty()?);
     let ftz = opcode.flag("ftz");
+    let (d, a, b, c) = match (operands, combine) {
+        ([d, a, b], None) => (d, a, b, None),
+        ([d, a, b, c], Some(op)) => (d, a, b, Some((op, context.condition(c)?))),
+        _ => return Err(format!("does not take {} operands", operands.len())),
+    };
+    let (part, pair) = match from {
+        Type::F16x2 => (Type::F16, true),
+        Type::Bf16x2 => (Type::Bf16, true),
+        ty => (ty, false),
+    };
     let holds = match to {
         Type::F32 => 1f32.to_bits(),
         Type::U(32) | Type::S(32) => u32::MAX,
+        Type::U(16) | Type::S(16) => 0xffff,
+        Type::F16 | Type::F16x2 => 0x3c00,
+        Type::Bf16 | Type::Bf16x2 => 0x3f80,
         _ => return opcode.refuse(to),
     };
-    let f = compare32(from, relation, ftz)?;
-    Ok(Op::Set32(f, context.to_r(d, 32)?, context.r(a, from.bits())?, context.r(b, from.bits())?, holds))
+    // Of a pair, each half has its own result.
+    let holds = if pair { holds & 0xffff } else { holds };
+    if pair && to.bits() != 32 {
+        return opcode.refuse(to);
+    }
+    let bits = from.bits();
+    let test: Box<dyn Fn(u64, u64) -> bool + Send + Sync> = if part.bits() == 64 {
+        let f = compare64(part, relation)?;
+        Box::new(move |a, b| f(&[a; LANES], &[b; LANES]) & 1 != 0)
+    } else {
+        let f = compare32(part, relation, ftz)?;
+        Box::new(move |a, b| f(&[a as u32; LANES], &[b as u32; LANES]) & 1 != 0)
+    };
+    let from = Box::new([context.source(a, bits)?, context.source(b, bits)?]);
+    let (take, negated, op) = match c {
+        Some((op, condition)) => (Some(condition.predicate), condition.negated, Some(op)),
+        None => (None, false, None),
+    };
+    let one = move |a: u64, b: u64, other: bool| {
+        let result = match op {
+            None => test(a, b),
+            Some(PredicateOp::And) => test(a, b) && other,
+            Some(PredicateOp::Or) => test(a, b) || other,
+            Some(PredicateOp::Xor) => test(a, b) != other,
+        };
+        if result { u64::from(holds) } else { 0 }
+    };
+    let f: Each = Box::new(move |[a, b, ..], taken| {
+        let other = taken != negated;
+        let value = match pair {
+            true => one(a >> 16, b >> 16, other) << 16 | one(a & 0xffff, b & 0xffff, other),
+            false => one(a, b, other),
+        };
+        (value, false)
+    });
+    let d = context.destination(d, to.bits())?;
+    Ok(Op::Each(Box::new(EachOp { f, d, from, take, leave: None })))
+}
+
+/// An f16, zero if it is subnormal.
+fn flushed(bits: u16) -> f32 {
+    f16_to_f32(arith16::ftz(Format::F16, bits))
 }

@@ -4,12 +4,13 @@
 
 use super::Result_;
 use super::context::Context;
+use super::each::each;
 use super::opcode::Opcode;
 use super::types::Type;
 use crate::program::{F1, F2, F3, LANES, Op};
 use crate::ptx::Operand;
 use crate::tensor::arith16;
-use crate::tensor::float::Format;
+use crate::tensor::float::{Format, Rounding};
 
 /// Whether it is one of this module's types.
 pub(super) fn is_half(ty: Type) -> bool {
@@ -131,6 +132,9 @@ pub(super) fn one(
     d: &Operand,
     a: &Operand,
 ) -> Result_ {
+    if matches!(opcode.name(), "ex2" | "tanh") {
+        return approximate(context, opcode, ty, d, a);
+    }
     let ftz = ftz(opcode, ty);
     let f = match opcode.name() {
         "neg" => select!(unary, Neg, ty, ftz, PLAIN),
@@ -138,6 +142,37 @@ pub(super) fn one(
         _ => return opcode.refuse(ty),
     };
     Ok(Op::F1_32(f, context.to_r(d, ty.bits())?, context.r(a, ty.bits())?))
+}
+
+/// `ex2.approx` and `tanh.approx`: correctly rounded, which is inside the bounds. `.ftz`, which `ex2` of bf16 always has, makes
+/// subnormal numbers zeros.
+fn approximate(
+    context: &mut Context,
+    opcode: &mut Opcode<'_>,
+    ty: Type,
+    d: &Operand,
+    a: &Operand,
+) -> Result_ {
+    if !opcode.flag("approx") {
+        return Err("needs `.approx`".into());
+    }
+    let function = if opcode.name() == "ex2" { f64::exp2 } else { f64::tanh };
+    let ftz = opcode.name() == "ex2" && opcode.flag("ftz");
+    let pair = matches!(ty, Type::F16x2 | Type::Bf16x2);
+    let format = if matches!(ty, Type::F16 | Type::F16x2) { Format::F16 } else { Format::BF16 };
+    let one = move |bits: u64| {
+        let flush = |bits| if ftz { arith16::ftz(format, bits) } else { bits };
+        let value = function(format.decode(flush(bits as u16).into()).into());
+        u64::from(flush(format.encode(value, Rounding::Nearest, false) as u16))
+    };
+    each(
+        context,
+        (d, ty),
+        &[(a, ty)],
+        move |[a, ..]| {
+            if pair { one(a >> 16) << 16 | one(a & 0xffff) } else { one(a) }
+        },
+    )
 }
 
 /// `add`, `sub`, `mul`, `min` and `max`.

@@ -4,8 +4,8 @@ use super::body::Names;
 use super::context::Context;
 use super::opcode::Opcode;
 use super::{
-    Result_, arithmetic, call, carry, collective, compare, convert, copy, logic, matrix, mbarrier, memory,
-    moves, synchronise, talk,
+    Result_, arithmetic, call, carry, collective, compare, convert, copy, directed, logic, matrix, mbarrier,
+    memory, moves, rare, simd, synchronise, talk,
 };
 use crate::count::Class;
 use crate::program::{Coded, Condition, Op};
@@ -29,6 +29,9 @@ pub(super) fn decode(
         "bra" | "brx" => vec![branch(context, &mut opcode, operands, names)?],
         "call" => vec![call::decode(context, &mut opcode, operands, names)?],
         _ if carry::is_carrying(&opcode) => vec![carry::decode(context, &mut opcode, operands)?],
+        _ if directed::is_directed(&opcode) => vec![directed::decode(context, &mut opcode, operands)?],
+        _ if rare::is_rare(&opcode) => vec![rare::decode(context, &mut opcode, operands)?],
+        _ if simd::is_simd(&opcode) => vec![simd::decode(context, &mut opcode, operands)?],
         name => {
             let family = family(name).ok_or("this instruction is not emulated")?;
             vec![family(context, &mut opcode, operands)?]
@@ -67,12 +70,11 @@ type Family = fn(&mut Context, &mut Opcode<'_>, &[Operand]) -> Result_;
 
 fn family(name: &str) -> Option<Family> {
     Some(match name {
-        "add" | "sub" | "mul" | "mad" | "min" | "max" | "neg" | "abs" | "div" | "rem" | "mul24" | "mad24"
-        | "sad" | "dp4a" | "fma" | "ex2" | "lg2" | "rcp" | "rsqrt" | "sqrt" | "tanh" | "sin" | "cos"
-        | "copysign" | "testp" => arithmetic::decode,
+        "add" | "sub" | "mul" | "mad" | "min" | "max" | "neg" | "abs" | "div" | "rem" | "dp4a" | "fma"
+        | "ex2" | "lg2" | "rcp" | "rsqrt" | "sqrt" | "tanh" | "sin" | "cos" => arithmetic::decode,
         "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "shf" | "lop3" | "prmt" | "bfe" | "bfi"
-        | "bfind" | "brev" | "clz" | "popc" | "bmsk" | "fns" | "szext" => logic::decode,
-        "setp" | "set" | "selp" | "slct" => compare::decode,
+        | "brev" | "clz" | "popc" => logic::decode,
+        "setp" | "set" | "selp" => compare::decode,
         "cvt" => convert::decode,
         "mov" => moves::decode,
         "ld" | "st" | "ldu" | "atom" | "red" | "cvta" | "mapa" | "prefetch" | "prefetchu"

@@ -14,7 +14,7 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
     match (opcode.name(), operands) {
         ("and" | "or" | "xor", [d, a, b]) => bitwise(context, opcode, d, a, b),
         ("shl" | "shr", [d, a, b]) => shift(context, opcode, d, a, b),
-        ("not" | "cnot" | "clz" | "popc" | "brev" | "bfind", [d, a]) => one(context, opcode, d, a),
+        ("not" | "cnot" | "clz" | "popc" | "brev", [d, a]) => one(context, opcode, d, a),
         ("shf", [d, a, b, c]) => {
             let left = opcode.any(&[("l", true), ("r", false)]).ok_or("needs `.l` or `.r`")?;
             let clamp = opcode.any(&[("clamp", true), ("wrap", false)]).ok_or("needs `.clamp` or `.wrap`")?;
@@ -157,42 +157,35 @@ fn shift(context: &mut Context, opcode: &mut Opcode<'_>, d: &Operand, a: &Operan
 fn one(context: &mut Context, opcode: &mut Opcode<'_>, d: &Operand, a: &Operand) -> Result_ {
     let name = opcode.name();
     let ty = opcode.ty()?;
-    let amount = opcode.flag("shiftamt");
-    let f: F1<u32, u32> = match (name, ty, amount) {
-        ("not", Type::Pred, false) => {
+    let f: F1<u32, u32> = match (name, ty) {
+        ("not", Type::Pred) => {
             let Operand::Name(d) = d else { return Err("the result is no predicate".into()) };
             let mut a = context.condition(a)?;
             a.negated = !a.negated;
             return Ok(Op::MovePredicate(context.predicate_to(d)?, a));
         }
-        ("not", Type::B(64), false) => {
+        ("not", Type::B(64)) => {
             let f: F1<u64, u64> = f1!(|a: u64| -> u64 { !a });
             return Ok(Op::F1_64(f, context.to_d(d)?, context.d(a)?));
         }
-        ("brev", Type::B(64), false) => {
+        ("brev", Type::B(64)) => {
             let f: F1<u64, u64> = f1!(|a: u64| -> u64 { a.reverse_bits() });
             return Ok(Op::F1_64(f, context.to_d(d)?, context.d(a)?));
         }
-        ("clz", Type::B(64), false) => {
+        ("clz", Type::B(64)) => {
             let f: F1<u32, u64> = f1!(|a: u64| -> u32 { a.leading_zeros() });
             return Ok(Op::F1_64to32(f, context.to_r(d, 32)?, context.d(a)?));
         }
-        ("popc", Type::B(64), false) => {
+        ("popc", Type::B(64)) => {
             let f: F1<u32, u64> = f1!(|a: u64| -> u32 { a.count_ones() });
             return Ok(Op::F1_64to32(f, context.to_r(d, 32)?, context.d(a)?));
         }
-        ("not", Type::B(32), false) => f1!(|a: u32| -> u32 { !a }),
-        ("not", Type::B(16), false) => f1!(|a: u16| -> u16 { !a }),
-        ("cnot", Type::B(32), false) => f1!(|a: u32| -> u32 { u32::from(a == 0) }),
-        ("clz", Type::B(32), false) => f1!(|a: u32| -> u32 { a.leading_zeros() }),
-        ("popc", Type::B(32), false) => f1!(|a: u32| -> u32 { a.count_ones() }),
-        ("brev", Type::B(32), false) => f1!(|a: u32| -> u32 { a.reverse_bits() }),
-        ("bfind", Type::U(32), false) => {
-            f1!(|a: u32| -> u32 { if a == 0 { u32::MAX } else { 31 - a.leading_zeros() } })
-        }
-        ("bfind", Type::U(32), true) => {
-            f1!(|a: u32| -> u32 { if a == 0 { u32::MAX } else { a.leading_zeros() } })
-        }
+        ("not", Type::B(32)) => f1!(|a: u32| -> u32 { !a }),
+        ("not", Type::B(16)) => f1!(|a: u16| -> u16 { !a }),
+        ("cnot", Type::B(32)) => f1!(|a: u32| -> u32 { u32::from(a == 0) }),
+        ("clz", Type::B(32)) => f1!(|a: u32| -> u32 { a.leading_zeros() }),
+        ("popc", Type::B(32)) => f1!(|a: u32| -> u32 { a.count_ones() }),
+        ("brev", Type::B(32)) => f1!(|a: u32| -> u32 { a.reverse_bits() }),
         _ => return opcode.refuse(ty),
     };
     Ok(Op::F1_32(f, context.to_r(d, ty.bits())?, context.r(a, ty.bits())?))

@@ -103,11 +103,6 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             let holds = f(warp.d(a), warp.d(b));
             put_outcome(warp, mask, outcome, holds);
         }
-        Op::Set32(f, d, a, b, one) => {
-            let holds = f(warp.r(a), warp.r(b));
-            let value = std::array::from_fn(|i| if holds >> i & 1 != 0 { one } else { 0 });
-            warp.put_r(d, mask, &value);
-        }
         Op::Predicates(op, d, a, b) => {
             let value = combine(op, warp.condition(a), warp.condition(b));
             warp.put_p(d, mask, value);

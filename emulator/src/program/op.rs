@@ -208,8 +208,6 @@ pub(crate) enum Op {
     Select64(D, D, D, Condition),
     Compare32(Compare<u32>, R, R, Outcome),
     Compare64(Compare<u64>, D, D, Outcome),
-    /// `set`: all ones or 1.0 where the comparison holds.
-    Set32(Compare<u32>, R, R, R, u32),
     Predicates(PredicateOp, P, Condition, Condition),
     /// Joins two halves: low, high.
     Join64(D, R, R),

@@ -189,7 +189,6 @@ impl Op {
             Op::Compare64(_, a, b, outcome) => {
                 all.go((a, b, outcome.combine.map(|(_, other)| other)), (outcome.p, outcome.q));
             }
-            Op::Set32(_, d, a, b, _) => all.go((a, b), d),
             Op::Predicates(_, d, a, b) => all.go((a, b), d),
             Op::Join64(d, low, high) => all.go((low, high), d),
             Op::Split64(low, high, a) => all.go(a, (low, high)),

@@ -40,7 +40,6 @@ impl Op {
             | Op::BitField64(..)
             | Op::Insert32(_)
             | Op::Lop3 { .. }
-            | Op::Set32(..)
             | Op::Split64(..)
             | Op::Split32(..)
             | Op::Split16x4(..)

@@ -117,10 +117,12 @@ impl Lexer<'_> {
     }
 }
 
-/// The length of the word at the start of the text: `ld.shared::cluster.u32` and `%tid.x` are one word each.
+/// The length of the word at the start of the text: `ld.shared::cluster.u32` and `%tid.x` are one word each, `.reg.b16`
+/// are two.
 fn word_length(text: &str) -> usize {
     let bytes = text.as_bytes();
-    let part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.');
+    let dots = bytes[0] != b'.';
+    let part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || dots && byte == b'.';
     let mut end = 1;
     while end < bytes.len() {
         if part(bytes[end]) {

@@ -119,7 +119,18 @@ fn carries_go_from_one_instruction_to_the_next() {
     let product = (u64::from(u32::MAX) * u64::from(u32::MAX)) + u64::from(u32::MAX);
     assert_eq!(
         words(&kernel("", body), 1, 10),
-        [u32::MAX, 0, 1, u32::MAX, 4, product as u32, (product >> 32) as u32 + 7, u32::MAX, 0, 6]
+        [
+            u32::MAX,
+            0,
+            1,
+            u32::MAX,
+            4,
+            product as u32,
+            ((product >> 32) as u32).wrapping_add(7),
+            u32::MAX,
+            0,
+            6
+        ]
     );
 }
 

@@ -1,5 +1,6 @@
 //! What compilers write besides the instructions of our kernels.
 
+mod arithmetic;
 mod functions;
 mod variables;
 

@@ -3,6 +3,7 @@
 //! PTX ISA, "cvt", "Alternate Floating-Point Data Formats". A NaN becomes the format's canonical one, all ones but for the
 //! sign, whatever its sign and payload were; subnormal numbers are numbers like others.
 
+pub(crate) mod exact;
 #[cfg(test)]
 mod tests;
 
