@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::arch::Arch;
+use crate::check::check;
 use crate::count::Counters;
 use crate::error::MemoryError;
 use crate::exec::{self, Launch as Checked, Schedule};
@@ -11,7 +13,7 @@ use crate::program::{Image, Program};
 use crate::{Fault, LoadError, decode, ptx};
 
 /// Bytes of shared memory that a CTA may have, as on sm_90.
-pub const MAX_SHARED: u32 = 227 * 1024;
+pub const MAX_SHARED: u32 = Arch::Sm90a.shared_bytes();
 
 /// A PTX module, decoded.
 #[derive(Clone, Debug)]
@@ -94,6 +96,7 @@ impl Default for Launch {
 /// Calls are complete when they return. Several threads may use it at a time.
 #[derive(Debug)]
 pub struct Emulator {
+    arch: Arch,
     global: Global,
     counting: bool,
     schedule: Schedule,
@@ -102,15 +105,25 @@ pub struct Emulator {
 
 impl Default for Emulator {
     fn default() -> Self {
-        let (global, schedule) = (Global::default(), Schedule::default());
-        Self { global, counting: true, schedule, checks_order: true }
+        Self::new()
     }
 }
 
 impl Emulator {
-    /// A device with nothing in its memory.
+    /// A device of sm_90a, with nothing in its memory.
     pub fn new() -> Self {
-        Self::default()
+        Self::on(Arch::Sm90a)
+    }
+
+    /// A device of this architecture, with nothing in its memory.
+    pub fn on(arch: Arch) -> Self {
+        let (global, schedule) = (Global::default(), Schedule::default());
+        Self { arch, global, counting: true, schedule, checks_order: true }
+    }
+
+    /// Its architecture.
+    pub fn arch(&self) -> Arch {
+        self.arch
     }
 
     /// Whether accesses of memory and waits are counted; they are unless this says not. Instructions always are.
@@ -118,7 +131,7 @@ impl Emulator {
         Self { counting, ..self }
     }
 
-    /// The same, with another order of its warps.
+    /// In which order warps run: [`Schedule::Fixed`] unless this says otherwise.
     pub fn with_schedule(self, schedule: Schedule) -> Self {
         Self { schedule, ..self }
     }
@@ -187,7 +200,7 @@ impl Emulator {
     /// The launch does not suit the kernel, or the kernel did something wrong.
     pub fn launch(&self, kernel: &Kernel, launch: &Launch, parameters: &[u8]) -> Result<Counters, Fault> {
         let program = kernel.program();
-        check(program, launch, parameters).map_err(|what| Fault {
+        check(self.arch, &kernel.image, program, launch, parameters).map_err(|what| Fault {
             kernel: program.name.clone(),
             cta: None,
             thread: None,
@@ -213,48 +226,4 @@ impl Emulator {
         };
         exec::run(&launch, &self.global)
     }
-}
-
-/// What is wrong with the launch.
-fn check(program: &Program, launch: &Launch, parameters: &[u8]) -> Result<(), String> {
-    let Launch { grid, threads, cluster, dynamic_shared } = *launch;
-    let product = |of: [u32; 3]| of.iter().map(|&extent| u64::from(extent)).product::<u64>();
-    if product(grid) == 0 || product(cluster) == 0 {
-        return Err(format!("a grid of {grid:?} CTAs in clusters of {cluster:?}: none may be 0"));
-    }
-    if product(threads) == 0 || product(threads) > 1024 {
-        return Err(format!("CTAs of {threads:?} threads: must be from 1 to 1024"));
-    }
-    match program.threads {
-        Some((exactly, true)) if exactly != threads => {
-            return Err(format!("CTAs of {threads:?} threads: the kernel requires {exactly:?}"));
-        }
-        Some((most, false)) if product(threads) > product(most) => {
-            return Err(format!("CTAs of {threads:?} threads: the kernel was compiled for at most {most:?}"));
-        }
-        _ => {}
-    }
-    if let Some(required) = program.cluster
-        && required != cluster
-    {
-        return Err(format!("clusters of {cluster:?} CTAs: the kernel requires {required:?}"));
-    }
-    if product(cluster) > 16 {
-        return Err(format!("clusters of {cluster:?} CTAs: must be at most 16"));
-    }
-    if grid.iter().zip(cluster).any(|(&grid, cluster)| !grid.is_multiple_of(cluster)) {
-        return Err(format!("a grid of {grid:?} CTAs is not a multiple of clusters of {cluster:?}"));
-    }
-    let shared = u64::from(program.shared) + u64::from(dynamic_shared);
-    if shared > MAX_SHARED.into() {
-        return Err(format!("{shared} bytes of shared memory: a CTA has at most {MAX_SHARED}"));
-    }
-    if parameters.len() != program.parameters as usize {
-        return Err(format!(
-            "{} bytes of parameters: the kernel has {}",
-            parameters.len(),
-            program.parameters
-        ));
-    }
-    Ok(())
 }

@@ -5,6 +5,8 @@
 //! 32 lanes of a warp in lock-step, diverging and reconverging, the warps of a cluster in a fixed order or a random one
 //! ([`Schedule`]), clusters that cannot talk to each other in parallel over the cores.
 
+mod arch;
+mod check;
 mod count;
 mod decode;
 mod emulator;
@@ -17,6 +19,7 @@ mod program;
 mod ptx;
 mod tensor;
 
+pub use arch::Arch;
 pub use count::{
     Class, Classes, Counters, Executed, GlobalCounters, GlobalTraffic, SharedCounters, SharedTraffic,
     WaitCounters, Waits,

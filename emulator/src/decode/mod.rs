@@ -31,6 +31,7 @@ mod simd;
 mod statics;
 mod synchronise;
 mod talk;
+mod target;
 mod types;
 
 use std::sync::Arc;
@@ -46,6 +47,7 @@ type Result_ = Result<Op, String>;
 
 /// Decodes a module.
 pub(crate) fn decode(module: &Module, text: &Arc<str>) -> Decoded<Image> {
+    let target = target::check(module)?;
     let statics = statics::statics(module)?;
-    Ok(Image { programs: program::programs(module, &statics, text)?, statics })
+    Ok(Image { target, programs: program::programs(module, &statics, text)?, statics })
 }

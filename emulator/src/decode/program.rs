@@ -124,7 +124,20 @@ fn program(
         local: context.frame_bytes().saturating_add(stack),
         threads: entry.and_then(|entry| entry.threads),
         cluster: entry.and_then(|entry| entry.cluster),
+        thread_registers: entry.and_then(thread_registers),
         talks,
+    })
+}
+
+/// Registers that a thread has when it begins: what ptxas makes of the launch bounds if it has to choose.
+fn thread_registers(entry: &Entry) -> Option<u32> {
+    /// Registers of an SM.
+    const SM: u64 = 64 * 1024;
+    entry.registers.or_else(|| {
+        let (threads, _) = entry.threads?;
+        let threads = threads.iter().fold(1, |all: u64, &extent| all.saturating_mul(extent.into()));
+        let resident = threads.div_ceil(32).max(1).saturating_mul(entry.resident.unwrap_or(1).max(1).into());
+        Some((SM / 32 / resident / 8 * 8).min(256) as u32)
     })
 }
 

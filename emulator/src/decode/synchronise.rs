@@ -22,14 +22,16 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
             Ok(Op::Nop)
         }
         ("setmaxnreg", [Operand::Integer(count)]) => {
-            opcode.any(&[("inc", ()), ("dec", ())]).ok_or("needs `.inc` or `.dec`")?;
+            let more = opcode.any(&[("inc", true), ("dec", false)]).ok_or("needs `.inc` or `.dec`")?;
             for modifier in ["sync", "aligned", "u32"] {
                 if !opcode.flag(modifier) {
                     return Err(format!("needs `.{modifier}`"));
                 }
             }
             match u32::try_from(*count) {
-                Ok(count) if (24..=256).contains(&count) && count.is_multiple_of(8) => Ok(Op::WholeWarp),
+                Ok(count) if (24..=256).contains(&count) && count.is_multiple_of(8) => {
+                    Ok(Op::ThreadRegisters { count, more })
+                }
                 _ => Err(format!("{count} registers: must be a multiple of 8 from 24 to 256")),
             }
         }
@@ -39,9 +41,10 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
             Ok(if context.in_function() { Op::Return } else { Op::Exit })
         }
         ("trap" | "brkpt", []) => Ok(Op::Trap),
-        ("nanosleep", [_]) => {
+        ("nanosleep", [time]) => {
             opcode.flag("u32");
-            Ok(Op::Nop)
+            context.r(time, 32)?;
+            Ok(Op::Sleep)
         }
         ("pmevent", _) => Ok(Op::Nop),
         _ => Err(format!("is not emulated with {} operands", operands.len())),

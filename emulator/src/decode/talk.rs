@@ -34,8 +34,8 @@ fn reaches_global(window: Window) -> bool {
     matches!(window, Window::Generic | Window::In(Space::Global))
 }
 
-/// Whether a load or store is strong. `.cv` and `.wt` are for memory that others write meanwhile, too.
+/// Whether a load or store is strong. `.cg`, `.cv` and `.wt` are for memory that others write meanwhile, too.
 fn is_strong(opcode: &str) -> bool {
-    const STRONG: [&str; 7] = ["volatile", "relaxed", "acquire", "release", "mmio", "cv", "wt"];
+    const STRONG: [&str; 8] = ["volatile", "relaxed", "acquire", "release", "mmio", "cg", "cv", "wt"];
     opcode.split('.').any(|modifier| STRONG.contains(&modifier))
 }

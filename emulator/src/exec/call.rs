@@ -10,7 +10,7 @@ use super::warp::{Warp, lanes};
 use crate::program::{CallOp, Callee, Function, L32, L64, LANES, Op, Program, R, Slot};
 
 /// A call that some lanes have not returned from.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 pub(super) struct Call {
     lanes: u32,
     /// The instruction.
@@ -21,7 +21,7 @@ pub(super) struct Call {
 }
 
 /// Registers of each file.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 struct Saved {
     p: Vec<u32>,
     r: Vec<L32>,

@@ -95,6 +95,8 @@ pub(super) struct Cta {
     shared: Vec<u8>,
     pub(super) barriers: [Barrier; BARRIERS],
     mbarriers: HashMap<u32, Mbarrier>,
+    /// Registers that warps have given back, in those of one thread of a warp.
+    pub(super) spare_registers: u32,
     /// Warps that have a thread left.
     pub(super) live_warps: u32,
 }
@@ -106,6 +108,7 @@ impl Cta {
             shared: vec![0xcd; shared_bytes as usize],
             barriers: Default::default(),
             mbarriers: HashMap::new(),
+            spare_registers: 0,
             live_warps: warps,
         }
     }

@@ -17,6 +17,7 @@ mod mbarrier;
 mod observe;
 mod ordered;
 mod poll;
+mod pool;
 mod rotation;
 mod schedule;
 mod special;

@@ -2,7 +2,7 @@
 
 use super::env::Env;
 use super::warp::{Wait, Warp, lanes};
-use super::{access, call, collective, copy, matrix, mbarrier, wgmma};
+use super::{access, call, collective, copy, matrix, mbarrier, pool, wgmma};
 use crate::memory;
 use crate::program::{EachOp, LANES, Op, Outcome, P, PredicateOp};
 use crate::ptx::Space;
@@ -147,11 +147,8 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
         Op::Exit => return Ok(Next::Exit),
         Op::Trap => return Err("trap: the kernel stopped itself".into()),
         Op::Nop => {}
-        Op::WholeWarp => {
-            if let Some(wait) = together(warp, active, u32::MAX) {
-                return Ok(wait);
-            }
-        }
+        Op::Sleep if mask != 0 => return Ok(Next::Yield),
+        Op::Sleep => {}
         Op::ToGeneric { space, d, a } => {
             let base = base_of(space);
             let value = warp.d(a).map(|a| a.wrapping_add(base));
@@ -253,6 +250,7 @@ fn execute(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Resul
         Op::Ldmatrix { .. } | Op::Stmatrix { .. } | Op::Movmatrix { .. } | Op::Mma(_) => {
             matrix::step(warp, env, op, active)
         }
+        Op::ThreadRegisters { count, more } => pool::step(warp, env, *count, *more, active),
         Op::Wgmma(_) => Ok(wgmma::whole(warp, active)?.unwrap_or(Next::Wait(Wait::Warpgroup))),
         Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => wgmma::step(warp, env, op, active),
         _ => unreachable!("executed by `step`"),

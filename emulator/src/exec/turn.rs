@@ -7,6 +7,7 @@ use super::step::{Active, Next, step};
 use super::warp::{Group, Wait, Warp};
 use super::watch;
 use crate::count::Class;
+use crate::program::Op;
 
 /// Why a turn did not go well: the group of lanes, and what it is.
 pub(super) type Failed = (usize, String);
@@ -14,7 +15,7 @@ pub(super) type Failed = (usize, String);
 /// Lets a warp run until it waits or has executed so many instructions; whether it has executed them all.
 pub(super) fn run(warp: &mut Warp, env: &mut Env<'_>, mut left: u32) -> Result<bool, Failed> {
     for group in &mut warp.groups {
-        if group.wait == Wait::Mbarrier {
+        if matches!(group.wait, Wait::Mbarrier | Wait::Registers { .. }) {
             group.wait = Wait::No;
         }
     }
@@ -134,7 +135,9 @@ fn one(warp: &mut Warp, env: &mut Env<'_>, g: usize) -> Result<bool, String> {
         }
         Next::Yield => {
             warp.groups[g].pc = pc + 1;
-            warp.poll = Some(Poll::failed(pc, env.events));
+            if !matches!(coded.op, Op::Sleep) {
+                warp.poll = Some(Poll::failed(pc, env.events));
+            }
             warp.behind |= here;
             return Ok(false);
         }

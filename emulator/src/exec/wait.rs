@@ -28,6 +28,9 @@ pub(super) fn describe(warp: &Warp, group: Group, env: &Env<'_>) -> Waiting {
         Wait::Cluster { .. } => (group.pc, "the cluster's barrier".into()),
         Wait::Lanes => (group.pc, "the other lanes of its warp".into()),
         Wait::Warpgroup => (group.pc, "the other warps of its warpgroup".into()),
+        Wait::Registers { needed } => {
+            (group.pc, format!("{needed} more registers a thread than its CTA has to give"))
+        }
         Wait::Mbarrier => (group.pc, mbarrier(warp, group, group.pc, env)),
         Wait::No => match warp.poll {
             Some(poll) if poll.events == env.events => (poll.pc, polled(warp, group, poll.pc, env)),

@@ -29,6 +29,10 @@ pub(super) enum Wait {
     Mbarrier,
     /// For the other warps of the warpgroup.
     Warpgroup,
+    /// For so many more registers a thread in the CTA's pool: the instruction is tried again.
+    Registers {
+        needed: u32,
+    },
 }
 
 /// Lanes that are at the same instruction.
@@ -67,6 +71,8 @@ pub(super) struct Warp {
     pub(super) behind: u32,
     pub(super) poll: Option<Poll>,
     pub(super) wgmma: Groups,
+    /// Registers of a thread, once it has changed them.
+    pub(super) thread_registers: Option<u32>,
     /// By slot.
     pub(super) watched: Vec<Watched>,
     /// The lane that did something wrong, where one is known.
@@ -98,6 +104,7 @@ impl Warp {
             behind: 0,
             poll: None,
             wgmma: Groups::default(),
+            thread_registers: None,
             watched: Watched::all(program),
             culprit: None,
             retired: 0,
@@ -126,6 +133,7 @@ impl Warp {
         self.r.as_flattened().hash(&mut state);
         self.d.as_flattened().hash(&mut state);
         self.groups.hash(&mut state);
+        self.calls.hash(&mut state);
         self.behind.hash(&mut state);
         self.local.hash(&mut state);
         state.finish()

@@ -8,6 +8,7 @@ mod undefined;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::arch::Target;
 use crate::count::Class;
 use crate::flow::Watched;
 use crate::ptx::Sources;
@@ -55,6 +56,7 @@ pub(crate) struct Condition {
 /// A module, decoded.
 #[derive(Debug)]
 pub(crate) struct Image {
+    pub(crate) target: Target,
     pub(crate) programs: Vec<Program>,
     pub(crate) statics: Vec<Static>,
 }
@@ -98,6 +100,8 @@ pub(crate) struct Program {
     pub(crate) local: u32,
     pub(crate) threads: Option<([u32; 3], bool)>,
     pub(crate) cluster: Option<[u32; 3]>,
+    /// Registers of a thread when it begins, where the kernel has bounds for them.
+    pub(crate) thread_registers: Option<u32>,
     /// Threads of several clusters may wait for each other, or depend on each other's order.
     pub(crate) talks: bool,
 }

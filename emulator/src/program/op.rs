@@ -239,6 +239,8 @@ pub(crate) enum Op {
     Exit,
     Trap,
     Nop,
+    /// Lets other warps run.
+    Sleep,
 
     Load {
         window: Window,
@@ -336,6 +338,11 @@ pub(crate) enum Op {
     },
     SyncWarp {
         members: R,
+    },
+    /// `setmaxnreg`.
+    ThreadRegisters {
+        count: u32,
+        more: bool,
     },
 
     /// `bar.sync` or `barrier.sync`; without a count, all threads of the CTA.
@@ -471,8 +478,6 @@ pub(crate) enum Op {
     WgmmaWait {
         pending: u32,
     },
-    /// Nothing, but all lanes of the warp must be there.
-    WholeWarp,
 }
 
 /// A matrix product of a warp.

@@ -249,7 +249,8 @@ impl Op {
             | Op::WgmmaFence
             | Op::WgmmaCommit
             | Op::WgmmaWait { .. }
-            | Op::WholeWarp => {}
+            | Op::Sleep
+            | Op::ThreadRegisters { .. } => {}
         }
     }
 }

@@ -26,6 +26,10 @@ pub(crate) struct Entry {
     pub(crate) threads: Option<([u32; 3], bool)>,
     /// `.reqnctapercluster`.
     pub(crate) cluster: Option<[u32; 3]>,
+    /// `.maxnreg`: registers of a thread.
+    pub(crate) registers: Option<u32>,
+    /// `.minnctapersm`: CTAs that an SM must have room for.
+    pub(crate) resident: Option<u32>,
     pub(crate) body: Body,
 }
 

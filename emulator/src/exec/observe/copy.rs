@@ -122,5 +122,7 @@ fn shared_of(copy: &Bulk) -> Address {
 /// The pieces of contiguous bytes.
 fn pieces(at: u32, bytes: u32) -> impl Iterator<Item = u32> + Clone {
     // No copy is longer than shared memory.
-    (0..bytes.min(crate::MAX_SHARED)).step_by(PIECE as usize).map(move |offset| at.wrapping_add(offset))
+    (0..bytes.min(crate::Arch::Sm90a.shared_bytes()))
+        .step_by(PIECE as usize)
+        .map(move |offset| at.wrapping_add(offset))
 }

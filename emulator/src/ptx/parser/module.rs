@@ -94,15 +94,25 @@ impl Parser<'_> {
                 self.expect(',')?;
             }
         }
-        let mut entry = Entry { name, parameters, threads: None, cluster: None, body: Vec::new() };
+        let mut entry = Entry {
+            name,
+            parameters,
+            threads: None,
+            cluster: None,
+            registers: None,
+            resident: None,
+            body: Vec::new(),
+        };
         while !self.take('{') {
             let directive = self.word("`{` or a directive")?;
             match directive.as_str() {
                 ".maxntid" => entry.threads = Some((self.extents()?, false)),
                 ".reqntid" => entry.threads = Some((self.extents()?, true)),
                 ".reqnctapercluster" => entry.cluster = Some(self.extents()?),
-                // Hints for ptxas: registers and occupancy are not emulated.
-                ".minnctapersm" | ".maxnreg" | ".maxnctapersm" | ".maxclusterrank" => {
+                ".maxnreg" => entry.registers = Some(self.extents()?[0]),
+                ".minnctapersm" => entry.resident = Some(self.extents()?[0]),
+                // Hints for ptxas.
+                ".maxnctapersm" | ".maxclusterrank" => {
                     self.extents()?;
                 }
                 ".explicitcluster" => {}
