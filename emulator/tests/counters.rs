@@ -171,6 +171,28 @@ fn stages_are_live_from_their_copy_to_their_last_read() {
 }
 
 #[test]
+fn groups_of_copies_are_stages_too() {
+    // Two warps copy three groups each, one stage after the other, before they read the first.
+    let copy = |stage: u32| {
+        format!("cp.async.cg.shared.global [%at+{}], [%d1], 16;\ncp.async.commit_group;\n", 1024 * stage)
+    };
+    let read = |stage: u32| format!("ld.shared.u32 %r1, [%at+{}];\n", 1024 * stage);
+    let body = format!(
+        "mad.wide.u32 %d1, %t, 16, %out;\nmad.lo.u32 %at, %t, 16, %s;\n{}{}{}cp.async.wait_group 1;\nbar.sync 0;\n\
+         {}{}bar.sync 0;\n{}cp.async.wait_group 0;\nbar.sync 0;\n{}{}",
+        copy(0),
+        copy(1),
+        copy(2),
+        read(0),
+        read(1),
+        copy(3),
+        read(2),
+        read(3)
+    );
+    assert_eq!(count(64, &body).live_stages, 3);
+}
+
+#[test]
 fn asynchronous_copies_of_warps_are_counted() {
     let body = "mad.wide.u32 %d1, %t, 64, %out;\nmad.lo.u32 %at, %t, 32, %s;\n\
         cp.async.ca.shared.global [%at], [%d1], 16;\ncp.async.ca.shared.global [%at+16], [%d1], 16, 0;\n\

@@ -12,6 +12,7 @@ use crate::count::Counters;
 use crate::count::stages::Stages;
 use crate::count::traffic::Request;
 use crate::memory::SHARED_START;
+use crate::order::Queue;
 use crate::program::{LANES, Op, WgmmaA, WgmmaOp, Window};
 use crate::tensor::wgmma::{ROWS, Wgmma};
 
@@ -81,7 +82,9 @@ impl Observer {
                 self.stmatrix(warp, env, from.len(), at);
             }
             Op::CopyAsync { .. } => self.cp_async(warp, env, op, mask),
-            Op::CopyAsyncArrive { .. } if mask != 0 => self.progress(warp).batches += 1,
+            Op::CopyAsyncArrive { .. } | Op::Commit { queue: Queue::Copies } if mask != 0 => {
+                self.progress(warp).batches += 1;
+            }
             Op::BulkLoad { .. } | Op::BulkStore(_) | Op::BulkReduce { .. } | Op::BulkShared { .. } => {
                 lanes(mask).for_each(|lane| self.bulk(warp, env, op, lane));
             }
