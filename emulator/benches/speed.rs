@@ -30,8 +30,8 @@ FILL:
     add.u32 %i, %i, 1;
     setp.lt.u32 %p, %i, 96;
     @%p bra FILL;
-    bar.sync 0;
     fence.proxy.async;
+    bar.sync 0;
     {before}
     mov.u32 %i, 0;
 LOOP:
@@ -52,12 +52,14 @@ fn launch(emulator: &Emulator, kernel: &Kernel) -> Counters {
     emulator.launch(kernel, &launch, &[]).unwrap_or_else(|fault| panic!("{fault}"))
 }
 
-/// Measures launches of the kernel by what `count` counts.
+/// Measures launches of the kernel by what `count` counts, as they are and without checks and counters.
 fn measure(c: &mut Criterion, group: &str, name: &str, kernel: &Kernel, count: fn(&Counters) -> u64) {
-    let emulator = Emulator::new();
     let mut group = c.benchmark_group(group);
-    group.throughput(Throughput::Elements(count(&launch(&emulator, kernel))));
-    group.bench_function(name, |bencher| bencher.iter(|| launch(&emulator, kernel)));
+    let unwatched = Emulator::new().counting(false).checking_order(false);
+    for (name, emulator) in [(name, Emulator::new()), (&format!("{name}, unwatched"), unwatched)] {
+        group.throughput(Throughput::Elements(count(&launch(&emulator, kernel))));
+        group.bench_function(name, |bencher| bencher.iter(|| launch(&emulator, kernel)));
+    }
 }
 
 fn scalar(c: &mut Criterion) {

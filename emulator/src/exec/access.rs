@@ -66,7 +66,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 if let Some(order) = &mut env.order {
                     order.shared((cta, to), total, (By::Phase(phase), 0), true)?;
                 }
-                env.ctas[cta].mbarrier(bar)?.complete(total as u32);
+                env.ctas[cta].mbarrier(bar)?.complete(total as u32)?;
             }
             env.events += 1;
         }

@@ -68,7 +68,7 @@ pub(super) fn lane(warp: &mut Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> 
                 order.shared((cta, from), bytes, (by, ASYNC), false)?;
                 order.shared((to_cta, to), bytes, (by, ASYNC), true)?;
             }
-            env.ctas[bar_cta].mbarrier(bar)?.complete(bytes as u32);
+            env.ctas[bar_cta].mbarrier(bar)?.complete(bytes as u32)?;
             Ok(())
         }
         Op::BulkStore(copy) => match copy {
@@ -161,7 +161,7 @@ fn load(
                 if let Some(order) = &mut env.order {
                     tell_linear(order, (target, to), at, bytes, arriving(phase))?;
                 }
-                env.ctas[target].mbarrier(bar)?.complete(bytes as u32);
+                env.ctas[target].mbarrier(bar)?.complete(bytes as u32)?;
             }
         }
         Bulk::Tensor { map, coordinates, .. } => {
@@ -174,7 +174,7 @@ fn load(
                 if let Some(order) = &mut env.order {
                     tell_box(order, (target, to), (&map, &at), arriving(phase))?;
                 }
-                env.ctas[target].mbarrier(bar)?.complete(map.bytes());
+                env.ctas[target].mbarrier(bar)?.complete(map.bytes())?;
             }
         }
     }

@@ -9,6 +9,9 @@ use crate::tensor::Memory;
 /// Named barriers of a CTA.
 const BARRIERS: usize = 16;
 
+/// What an mbarrier's tx-count may be, and the negative of it.
+const MOST_BYTES: i64 = (1 << 20) - 1;
+
 /// A named barrier: `bar.sync`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Barrier {
@@ -65,14 +68,28 @@ impl Mbarrier {
         Ok(())
     }
 
-    pub(super) fn expect(&mut self, bytes: u32) {
-        self.bytes += i64::from(bytes);
-        self.settle();
+    /// More bytes are to come, or fewer.
+    pub(super) fn transact(&mut self, bytes: i64) -> Result<(), String> {
+        self.bytes += bytes;
+        match self.bytes.abs() {
+            0..=MOST_BYTES => Ok(()),
+            _ => Err(format!(
+                "an mbarrier's tx-count of {}: must be from -{MOST_BYTES} to {MOST_BYTES}",
+                self.bytes
+            )),
+        }
     }
 
-    pub(super) fn complete(&mut self, bytes: u32) {
-        self.bytes -= i64::from(bytes);
+    pub(super) fn expect(&mut self, bytes: u32) -> Result<(), String> {
+        self.transact(bytes.into())?;
         self.settle();
+        Ok(())
+    }
+
+    pub(super) fn complete(&mut self, bytes: u32) -> Result<(), String> {
+        self.transact(-i64::from(bytes))?;
+        self.settle();
+        Ok(())
     }
 
     /// Whether the phase of this parity is complete: the current one has the other.
@@ -144,9 +161,17 @@ impl Cta {
     }
 
     /// A warp has ended: barriers for all threads no longer wait for it.
-    pub(super) fn warp_ended(&mut self) {
+    pub(super) fn warp_ended(&mut self) -> Result<(), String> {
         self.live_warps -= 1;
         (0..BARRIERS).for_each(|id| self.settle(id));
+        let unexpected = |(_, barrier): &(&u32, &Mbarrier)| barrier.bytes < 0;
+        match self.mbarriers.iter().filter(unexpected).min_by_key(|(at, _)| **at) {
+            Some((at, barrier)) if self.live_warps == 0 => Err(format!(
+                "a CTA ends, and {} bytes were copied that the mbarrier at {at:#x} never expected",
+                -barrier.bytes
+            )),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn init_mbarrier(&mut self, at: u32, count: u32, agent: u16) -> Result<(), String> {

@@ -57,6 +57,15 @@ pub(super) fn lane_place(warp: &Warp, window: Window, at: Address, lane: usize) 
 }
 
 impl Env<'_> {
+    /// The last lane of a warp has ended.
+    pub(super) fn warp_ended(&mut self, warp: &Warp) -> Result<(), String> {
+        self.ctas[warp.cta].warp_ended()?;
+        match &mut self.order {
+            Some(order) if self.ctas[warp.cta].live_warps == 0 => order.end(warp.cta),
+            _ => Ok(()),
+        }
+    }
+
     /// Lanes go on behind a barrier that they waited for.
     pub(super) fn left(&mut self, warp: &Warp, group: Group) {
         let Some(order) = &mut self.order else { return };

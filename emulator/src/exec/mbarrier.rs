@@ -114,8 +114,8 @@ fn one(
     }
     let barrier = env.ctas[cta].mbarrier(at)?;
     match *op {
-        Op::MbarExpect { bytes, .. } => barrier.expect(warp.r(bytes)[lane]),
-        Op::MbarComplete { bytes, .. } => barrier.complete(warp.r(bytes)[lane]),
+        Op::MbarExpect { bytes, .. } => barrier.expect(warp.r(bytes)[lane])?,
+        Op::MbarComplete { bytes, .. } => barrier.complete(warp.r(bytes)[lane])?,
         Op::MbarArrive { count, expect, state, drop, ordered, .. } => {
             if let Some(order) = &mut env.order
                 && first
@@ -125,7 +125,7 @@ fn one(
             let before = barrier.state();
             if let Some(expect) = expect {
                 // Before the arrival, which may otherwise complete the phase.
-                barrier.bytes += i64::from(warp.r(expect)[lane]);
+                barrier.transact(warp.r(expect)[lane].into())?;
             }
             let count = count.map_or(1, |count| warp.r(count)[lane]);
             if drop {

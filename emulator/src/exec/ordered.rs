@@ -5,7 +5,7 @@ use super::env::{Env, lane_place};
 use super::warp::{Warp, lanes};
 use crate::memory::Place;
 use crate::order::{By, Lanes, Order, Ordering, STRONG, Spot};
-use crate::program::{Address, Window};
+use crate::program::{Address, Base, LANES, Window};
 use crate::tensor::map::TensorMap;
 use crate::tensor::tma::lines;
 
@@ -55,7 +55,17 @@ pub(super) fn tell(
         ordering.is_none() && read.is_ok() && there == value(lane)
     };
     let kind = if ordering.is_some() { STRONG } else { 0 };
-    order.lanes(lanes(mask).filter_map(spot), Lanes { bytes, kind, wrote: writes }, same)?;
+    let what = Lanes { bytes, kind, wrote: writes };
+    match spot(0) {
+        Some((_, first))
+            if mask == u32::MAX
+                && follow(warp, at, bytes)
+                && spot(LANES - 1) == Some((LANES - 1, first.plus((LANES - 1) * bytes))) =>
+        {
+            order.whole_warp(first, what, same)?;
+        }
+        _ => order.lanes(lanes(mask).filter_map(spot), what, same)?,
+    }
     if let Some(ordering) = ordering {
         for (_, spot) in lanes(mask).filter_map(spot) {
             order.strong(spot, reads, writes, ordering);
@@ -65,6 +75,22 @@ pub(super) fn tell(
         }
     }
     Ok(())
+}
+
+/// Whether each lane's address is so many bytes behind that of the lane before.
+#[inline]
+fn follow(warp: &Warp, at: Address, bytes: usize) -> bool {
+    match at.base {
+        Base::None => false,
+        Base::R(register) => {
+            let r = warp.r(register);
+            (0..LANES).fold(0, |all, i| all | r[i] ^ r[0].wrapping_add((i * bytes) as u32)) == 0
+        }
+        Base::D(register) => {
+            let d = warp.d(register);
+            (0..LANES).fold(0, |all, i| all | d[i] ^ d[0].wrapping_add((i * bytes) as u64)) == 0
+        }
+    }
 }
 
 /// One side of a copy.

@@ -33,7 +33,7 @@ pub(super) fn run(warp: &mut Warp, env: &mut Env<'_>, mut left: u32) -> Result<b
             goes_on
         };
         if warp.groups.is_empty() {
-            env.ctas[warp.cta].warp_ended();
+            env.warp_ended(warp).map_err(|what| (0, what))?;
             env.events += 1;
             return Ok(false);
         }

@@ -98,6 +98,8 @@ pub(crate) enum Conflict {
     Unfenced { first: Access },
     /// The bytes are an mbarrier's.
     Mbarrier,
+    /// They are of a CTA that has ended.
+    Ended,
 }
 
 /// An access that is checked.
@@ -226,6 +228,14 @@ impl Cell {
         };
         let reads = self.reads.map(|read| read.part(skip, size));
         Cell { write: self.write.part(skip, size), reads, more, split: 0 }
+    }
+
+    /// The first of its accesses for which `late` holds, and whether it wrote.
+    pub(super) fn find(&self, lists: &Lists, late: &impl Fn(&Access) -> bool) -> Option<(Access, bool)> {
+        let late = |access: &&Access| access.clock != 0 && late(access);
+        let more = self.more.checked_sub(1).map_or(&[][..], |list| &lists.lists[list as usize]);
+        let write = Some(&self.write).filter(late).map(|&write| (write, true));
+        write.or_else(|| self.reads.iter().chain(more).find(late).map(|&read| (read, false)))
     }
 
     /// Gives back the list of more reads.

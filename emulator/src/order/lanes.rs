@@ -2,6 +2,7 @@
 
 use super::cell::{Access, Conflict};
 use super::{By, Order, name};
+use crate::program::LANES;
 
 /// Where an access begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub(crate) enum Spot {
 }
 
 impl Spot {
-    fn plus(self, bytes: usize) -> Self {
+    pub(crate) fn plus(self, bytes: usize) -> Self {
         match self {
             Spot::Shared(cta, at) => Spot::Shared(cta, at.wrapping_add(bytes as u32)),
             Spot::Global(at) => Spot::Global(at.wrapping_add(bytes as u64)),
@@ -38,6 +39,17 @@ pub(crate) struct Lanes {
 }
 
 impl Order<'_> {
+    /// The accesses of all lanes, which follow each other from here on; otherwise as [`Order::lanes`].
+    #[inline]
+    pub(crate) fn whole_warp(
+        &mut self,
+        start: Spot,
+        what: Lanes,
+        mut same: impl FnMut(Option<usize>, usize, Spot) -> bool,
+    ) -> Result<(), String> {
+        self.run(Run { start, first: 0, lanes: LANES }, what, &mut same)
+    }
+
     /// The accesses of lanes. `same` says whether a lane writes what another lane of the instruction does or, without one,
     /// what is there: then it does not matter which comes last.
     #[inline]

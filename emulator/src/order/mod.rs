@@ -59,6 +59,8 @@ pub(crate) struct Order<'l> {
     global: &'l GlobalOrder,
     /// Shared memory of the CTAs.
     shadows: Vec<Shadow>,
+    /// The CTAs that have ended.
+    ended: Vec<bool>,
     /// The agents that are warps, CTA after CTA.
     warps: Vec<Warp>,
     /// Agents so far.
@@ -112,6 +114,7 @@ impl<'l> Order<'l> {
             warps_each,
             global,
             shadows: (0..ctas).map(|_| Shadow::new(shared)).collect(),
+            ended: vec![false; ctas],
             agents: warps.len(),
             warps,
             locations: HashMap::new(),
@@ -194,6 +197,7 @@ impl<'l> Order<'l> {
         let before = &self.warps[self.warp].clocks;
         let mut check = Check { new, wrote, before, initialised: true, readers: READERS[0] };
         match spot {
+            Spot::Shared(cta, _) if self.ended[cta] => Err(Conflict::Ended),
             Spot::Shared(cta, at) => {
                 self.shadows[cta].access(at.wrapping_sub(SHARED_START) as usize, bytes, &check)
             }

@@ -25,6 +25,7 @@ impl Order<'_> {
                  of the async proxy",
                 self.who(&first, true)
             ),
+            Conflict::Ended => format!("{bytes}: the CTA whose shared memory that is has ended"),
             Conflict::Mbarrier => format!("{bytes} are of an mbarrier, which no ordinary access may touch"),
         }
     }

@@ -3,7 +3,7 @@
 //! A cell is of 16 bytes, the size of what the matrix instructions and the copies access. Where its bytes were accessed
 //! differently it is split into four, and these again; a write of the whole joins it.
 
-use super::cell::{Cell, Check, Conflict, Lists};
+use super::cell::{Access, Cell, Check, Conflict, Lists};
 
 /// Logarithm of a cell's bytes.
 const CELL: u8 = 4;
@@ -124,8 +124,20 @@ impl Shadow {
         self.free.push(four);
     }
 
+    /// The first access that is remembered for which `late` holds, and whether it wrote.
+    pub(super) fn find(&self, late: &impl Fn(&Access) -> bool) -> Option<(Access, bool)> {
+        self.cells.iter().find_map(|cell| self.find_in(cell, late))
+    }
+
+    fn find_in(&self, cell: &Cell, late: &impl Fn(&Access) -> bool) -> Option<(Access, bool)> {
+        match cell.split {
+            0 => cell.find(&self.lists, late),
+            four => self.parts[four as usize - 1].iter().find_map(|part| self.find_in(part, late)),
+        }
+    }
+
     /// The write of the byte at an offset.
-    pub(super) fn written(&mut self, at: usize) -> super::cell::Access {
+    pub(super) fn written(&mut self, at: usize) -> Access {
         let (mut slot, mut size) = (Slot::Whole(at >> CELL), CELL);
         loop {
             let cell = *self.cell(slot);

@@ -116,6 +116,9 @@ impl Order<'_> {
 
     /// An mbarrier is used: it must have begun before.
     pub(crate) fn use_mbarrier(&mut self, cta: usize, at: u32) -> Result<(), String> {
+        if self.ended[cta] {
+            return Err(self.explain(Conflict::Ended, &format!("an mbarrier at {at:#x}"), "use"));
+        }
         let begun = self.shadows[cta].written(at.wrapping_sub(SHARED_START) as usize);
         if self.warps[self.warp].clocks.known.has(self.cluster, &begun) {
             return Ok(());
@@ -172,6 +175,28 @@ impl Order<'_> {
         let first = self.warp - self.warp % self.warps_each % 4;
         if let Some(agent) = self.warps[first].products {
             self.warps[self.warp].clocks.known.raise(agent, group);
+        }
+    }
+
+    /// A CTA has ended: what others do with its shared memory must have come before, and no more may come.
+    pub(crate) fn end(&mut self, cta: usize) -> Result<(), String> {
+        let own = cta * self.warps_each..(cta + 1) * self.warps_each;
+        let mut before = Clocks::default();
+        self.warps[own.clone()].iter().for_each(|warp| before.join(&warp.clocks));
+        // A thread's own cp.async and products are complete when it has ended.
+        let mut outside = vec![false; self.agents];
+        outside[..self.warps.len()].fill(true);
+        outside[own].fill(false);
+        self.mbarriers.values().for_each(|&agent| outside[usize::from(agent)] = true);
+        let late = self.shadows[cta]
+            .find(&|access| outside[usize::from(access.agent)] && !before.known.has(self.cluster, access));
+        self.ended[cta] = true;
+        match late {
+            Some((access, wrote)) => {
+                let conflict = Conflict::Race { first: access, wrote };
+                Err(self.explain(conflict, "shared memory of a CTA that ends", "end"))
+            }
+            None => Ok(()),
         }
     }
 

@@ -122,3 +122,9 @@ fn products_that_still_read() {
     );
     needs(&body, 128, 1, &["race", "the wgmma at PTX line", "still reads them (wgmma.wait_group)"]);
 }
+
+#[test]
+fn a_bulk_load_into_a_cta_that_ends() {
+    let body = format!("{ONE}{LOAD}⟦{WAIT}⟧");
+    needs(&body, 32, 1, &["shared memory of a CTA that ends", "mbarrier phase"]);
+}

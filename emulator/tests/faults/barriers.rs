@@ -25,3 +25,32 @@ fn an_mbarrier_is_initialised_before_others_use_it() {
         @%p1 mbarrier.arrive.shared.b64 _, [bar];";
     needs(body, 64, 1, &["race", "the mbarrier at shared address", "mbarrier.init"]);
 }
+
+#[test]
+fn bytes_of_an_mbarrier() {
+    let begin =
+        "setp.ne.u32 %p1, %t, 0;\n@%p1 exit;\nmbarrier.init.shared.b64 [bar], 1;\nfence.proxy.async;\n";
+    let copy =
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [buffer], [%out], 64, [bar];\n";
+    let wait = "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p3, [bar], 0;\n@!%p3 bra WAIT;";
+    let body = format!("{begin}mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 64;\n{copy}{wait}");
+    right(&body, 32, 1);
+    let unexpected = body.replace(".expect_tx", "").replace("[bar], 64;\n", "[bar];\n");
+    wrong(&unexpected, 32, 1, &["a CTA ends", "64 bytes", "never expected"]);
+    let most = "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [bar], 1048575;\n";
+    right(&format!("{begin}{most}"), 32, 1);
+    let more = format!("{begin}{most}mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [bar], 1;");
+    wrong(&more, 32, 1, &["tx-count of 1048576"]);
+}
+
+#[test]
+fn arrivals_at_an_mbarrier() {
+    let begin = "setp.ne.u32 %p1, %t, 0;\n@%p1 exit;\nmbarrier.init.shared.b64 [bar], 2;\n";
+    right(&format!("{begin}mbarrier.arrive.shared.b64 _, [bar], 2;"), 32, 1);
+    wrong(
+        &format!("{begin}mbarrier.arrive.shared.b64 _, [bar], 3;"),
+        32,
+        1,
+        &["3 arrivals", "waits for 2 of 2"],
+    );
+}

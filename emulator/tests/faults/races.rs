@@ -101,3 +101,14 @@ fn memory_of_other_ctas() {
     wrong(&relaxed("barrier.cluster.arrive.relaxed;"), 32, 2, &["race"]);
     right(&relaxed("fence.acq_rel.cluster;\nbarrier.cluster.arrive.relaxed;"), 32, 2);
 }
+
+#[test]
+fn a_cta_that_ends_takes_its_memory_with_it() {
+    let body = "mov.u32 %r1, %cluster_ctarank;\nst.shared.u32 [%s], %r1;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\n\
+        setp.eq.u32 %p1, %r1, 0;\nmov.u32 %r2, 0;\nmapa.shared::cluster.u32 %r3, %s, %r2;\n\
+        @!%p1 ld.shared::cluster.u32 %r4, [%r3];\n⟦barrier.cluster.arrive;\nbarrier.cluster.wait;⟧";
+    needs(body, 32, 2, &["shared memory", "has ended"]);
+    // The other way round: the owner comes last here, but on a GPU it may not.
+    let body = body.replace("%p1, %r1, 0;\nmov.u32 %r2, 0;", "%p1, %r1, 1;\nmov.u32 %r2, 1;");
+    needs(&body, 32, 2, &["race", "shared memory of a CTA that ends", "of CTA 0 of the cluster read them"]);
+}
