@@ -105,30 +105,30 @@ fn origin(warp: &Warp, program: &Program, pc: u32, without: u32) -> Option<Origi
 
 /// All operands must have values, but accumulators that are overwritten and what goes to local memory.
 fn used(warp: &mut Warp, program: &Program, coded: &Coded, mask: u32) -> Result<(), String> {
-    let exempt = match &coded.op {
-        Op::Store { from, .. } => {
-            let sources: Vec<_> = from.iter().map(|from| from.register()).collect();
-            (sources, to_local(warp, &coded.op, mask))
-        }
-        Op::Wgmma(product) => {
-            let accumulators = product.d.iter().map(|&d| Register::R(d)).collect();
-            (accumulators, !warp.condition(product.scale))
-        }
-        _ => (Vec::new(), 0),
-    };
     let mut fault = None;
     coded.op.registers(&mut |access, register| {
-        if access == Access::Read && fault.is_none() {
-            let but = if exempt.0.contains(&register) { exempt.1 } else { 0 };
-            let without = lanes_without(warp, program, register) & mask & !but;
-            if without != 0 {
-                fault = Some((register, without));
-            }
+        let without = lanes_without(warp, program, register) & mask;
+        if access == Access::Read && without != 0 && fault.is_none() {
+            let without = without & !exempt(warp, &coded.op, register, mask);
+            fault = (without != 0).then_some((register, without));
         }
     });
     match fault {
         Some((register, without)) => refuse(warp, program, coded, register, without),
         None => Ok(()),
+    }
+}
+
+/// The lanes in which the operation does not need the register.
+fn exempt(warp: &Warp, op: &Op, register: Register, mask: u32) -> u32 {
+    match op {
+        Op::Store { from, .. } if from.iter().any(|from| from.register() == register) => {
+            to_local(warp, op, mask)
+        }
+        Op::Wgmma(product) if product.d.iter().any(|&d| Register::R(d) == register) => {
+            !warp.condition(product.scale)
+        }
+        _ => 0,
     }
 }
 
