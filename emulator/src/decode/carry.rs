@@ -1,7 +1,8 @@
 //! Arithmetic with a carry.
 //!
-//! PTX ISA, "Extended-Precision Integer Arithmetic Instructions". The flag is a predicate of the program; that of a difference is
-//! the borrow.
+//! PTX ISA, "Extended-Precision Integer Arithmetic Instructions". The flag is a predicate of the program. The manual calls what a
+//! difference leaves its borrow; here it is the opposite, the carry of `a + !b + 1`, which `subc` takes. Only `addc` after a
+//! difference tells them apart, and the division of 128-bit integers that nvcc emits has that.
 
 use super::Result_;
 use super::context::Context;
@@ -29,10 +30,10 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
     // Results of 32 bits are cut by their register.
     let f: Each = match (name, half, operands.len()) {
         ("add" | "addc", None, 3) => Box::new(move |[a, b, ..], carry| add(a, b, carry)),
-        ("sub" | "subc", None, 3) => Box::new(|[a, b, ..], borrow| {
-            let by = u128::from(b) + u128::from(borrow);
-            (a.wrapping_sub(by as u64), u128::from(a) < by)
-        }),
+        ("sub" | "subc", None, 3) => {
+            let (first, mask) = (name == "sub", u64::MAX >> (64 - bits));
+            Box::new(move |[a, b, ..], carry| add(a, !b & mask, first || carry))
+        }
         ("mad" | "madc", Some(high), 4) => {
             let (signed, mask) = (ty.is_signed(), u64::MAX >> (64 - bits));
             let extend = move |x: u64| match (signed, bits) {

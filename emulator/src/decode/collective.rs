@@ -59,10 +59,20 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
                 (ty, _) => opcode.refuse(ty),
             }
         }
-        ("match", [d, a]) if opcode.flag("any") => match opcode.ty()? {
-            Type::B(32) => Ok(Op::Match { d: context.to_r(d, 32)?, a: context.r(a, 32)?, members }),
-            ty => opcode.refuse(ty),
-        },
+        ("match", [d, a]) => {
+            let all = opcode.any(&[("any", false), ("all", true)]).ok_or("needs `.any` or `.all`")?;
+            let (d, agree) = match d {
+                Operand::Pair(d, p) if all => (&Operand::Name(d.clone()), Some(context.predicate_to(p)?)),
+                d => (d, None),
+            };
+            match opcode.ty()? {
+                Type::B(bits @ (32 | 64)) => {
+                    let (d, a) = (context.to_r(d, 32)?, context.source(a, bits)?);
+                    Ok(Op::Match { d, all, agree, a, members })
+                }
+                ty => opcode.refuse(ty),
+            }
+        }
         ("redux", [d, a]) => {
             let name = opcode.any(&[
                 ("add", "add"),

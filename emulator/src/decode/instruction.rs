@@ -4,8 +4,8 @@ use super::body::Names;
 use super::context::Context;
 use super::opcode::Opcode;
 use super::{
-    Result_, arithmetic, call, carry, collective, compare, convert, copy, directed, logic, matrix, mbarrier,
-    memory, moves, rare, simd, synchronise, talk,
+    Result_, address, arithmetic, atomic, call, carry, collective, compare, convert, copy, directed, logic,
+    matrix, mbarrier, memory, moves, rare, simd, synchronise, talk,
 };
 use crate::count::Class;
 use crate::program::{Coded, Condition, Op};
@@ -28,6 +28,11 @@ pub(super) fn decode(
     let ops = match opcode.name() {
         "bra" | "brx" => vec![branch(context, &mut opcode, operands, names)?],
         "call" => vec![call::decode(context, &mut opcode, operands, names)?],
+        "bar" | "barrier" if opcode.has("red") => synchronise::reduce(context, &mut opcode, operands)?,
+        "atom" | "red" => atomic::decode(context, &mut opcode, operands)?,
+        "cvta" | "mapa" | "isspacep" | "getctarank" | "createpolicy" => {
+            vec![address::decode(context, &mut opcode, operands)?]
+        }
         _ if carry::is_carrying(&opcode) => vec![carry::decode(context, &mut opcode, operands)?],
         _ if directed::is_directed(&opcode) => vec![directed::decode(context, &mut opcode, operands)?],
         _ if rare::is_rare(&opcode) => vec![rare::decode(context, &mut opcode, operands)?],
@@ -77,8 +82,7 @@ fn family(name: &str) -> Option<Family> {
         "setp" | "set" | "selp" => compare::decode,
         "cvt" => convert::decode,
         "mov" => moves::decode,
-        "ld" | "st" | "ldu" | "atom" | "red" | "cvta" | "mapa" | "prefetch" | "prefetchu"
-        | "applypriority" | "discard" | "isspacep" | "getctarank" => memory::decode,
+        "ld" | "ldu" | "st" | "prefetch" | "prefetchu" | "applypriority" | "discard" => memory::decode,
         "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => collective::decode,
         "bar" | "barrier" | "fence" | "membar" | "griddepcontrol" | "setmaxnreg" | "exit" | "ret"
         | "trap" | "brkpt" | "nanosleep" | "pmevent" => synchronise::decode,

@@ -109,6 +109,9 @@ fn accumulator(opcode: &mut Opcode<'_>, saturate: bool) -> Result<Accumulator, S
 }
 
 fn mma(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
+    if opcode.has("sp") || opcode.has("sp::ordered_metadata") {
+        return Err("sparse products are not emulated".into());
+    }
     together(opcode)?;
     let saturate = opcode.flag("satfinite");
     if !(opcode.flag("row") && opcode.flag("col")) {

@@ -1,26 +1,23 @@
-//! Loads, stores, atomics, and addresses.
+//! Loads and stores.
 //!
 //! Cache hints and eviction priorities are taken and change nothing. Memory is sequentially consistent here; orderings say
 //! which accesses the program orders. `.volatile` and `.mmio` count as `.relaxed`.
 //!
-//! PTX ISA, "Data Movement and Conversion Instructions" and "atom", "red".
+//! PTX ISA, "Data Movement and Conversion Instructions".
 
 use super::Result_;
 use super::context::Context;
 use super::opcode::Opcode;
 use super::types::Type;
 use crate::order::Ordering;
-use crate::program::{AtomicOp, Destination, Op, Source, Window};
+use crate::program::{Op, Window};
 use crate::ptx::{Operand, Space};
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     match opcode.name() {
-        "ld" => load(context, opcode, operands),
+        "ld" | "ldu" => load(context, opcode, operands),
         "st" => store(context, opcode, operands),
-        "atom" | "red" => atomic(context, opcode, operands),
-        "cvta" => to_generic(context, opcode, operands),
-        "mapa" => map_address(context, opcode, operands),
-        "prefetch" | "prefetchu" => {
+        "prefetch" | "prefetchu" | "applypriority" => {
             opcode.any(&[("global", ()), ("local", ()), ("const", ()), ("param", ())]);
             opcode
                 .any(&[
@@ -31,7 +28,10 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
                     ("L2::evict_normal", ()),
                 ])
                 .ok_or("needs a level")?;
-            let [address] = operands else { return Err("takes an address".into()) };
+            let (address, rest) = operands.split_first().ok_or("takes an address")?;
+            if !matches!((opcode.name(), rest), ("applypriority", [Operand::Integer(128)]) | (_, [])) {
+                return Err(format!("does not take {} operands", operands.len()));
+            }
             context.address(address)?;
             Ok(Op::Nop)
         }
@@ -62,7 +62,7 @@ pub(super) fn window(context: &Context, opcode: &mut Opcode<'_>, address: &Opera
 }
 
 /// Takes what says how an access is ordered, or how it is cached; whether a cache policy follows as an operand.
-fn hints(opcode: &mut Opcode<'_>) -> (bool, Option<Ordering>) {
+pub(super) fn hints(opcode: &mut Opcode<'_>) -> (bool, Option<Ordering>) {
     const ORDERS: [(&str, Option<Ordering>); 8] = [
         ("weak", None),
         ("nc", None),
@@ -103,7 +103,7 @@ fn hints(opcode: &mut Opcode<'_>) -> (bool, Option<Ordering>) {
 }
 
 /// Takes the cache policy from the end of the operands.
-fn without_policy<'o>(
+pub(super) fn without_policy<'o>(
     context: &mut Context,
     operands: &'o [Operand],
     hint: bool,
@@ -126,7 +126,7 @@ fn elements(opcode: &mut Opcode<'_>) -> Result<(usize, Type), String> {
     }
 }
 
-fn parts(operand: &Operand, count: usize) -> Result<&[Operand], String> {
+pub(super) fn parts(operand: &Operand, count: usize) -> Result<&[Operand], String> {
     let parts = match operand {
         Operand::Vector(parts) => parts.as_slice(),
         single => std::slice::from_ref(single),
@@ -180,90 +180,4 @@ fn store_async(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Opera
     let from = parts(from, count)?.iter().map(|part| context.source(part, ty.bits()));
     let from = from.collect::<Result<_, _>>()?;
     Ok(Op::StoreAsync { bytes: ty.bits() / 8, from, at: context.address(to)?, bar: context.address(bar)? })
-}
-
-fn atomic(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
-    let returns = opcode.name() == "atom";
-    let (hint, ordering) = hints(opcode);
-    let operands = without_policy(context, operands, hint)?;
-    let (d, operands) = match operands {
-        [d, rest @ ..] if returns => (Some(d), rest),
-        all => (None, all),
-    };
-    let [at, values @ ..] = operands else { return Err("takes an address".into()) };
-    let window = window(context, opcode, at);
-    let name = opcode.any(&[
-        ("exch", "exch"),
-        ("cas", "cas"),
-        ("and", "and"),
-        ("or", "or"),
-        ("xor", "xor"),
-        ("add", "add"),
-        ("min", "min"),
-        ("max", "max"),
-        ("inc", "inc"),
-        ("dec", "dec"),
-    ]);
-    let ty = opcode.ty()?;
-    let op = match (name.ok_or("has no operation that is emulated")?, ty) {
-        ("exch", Type::B(32 | 64)) => AtomicOp::Exchange,
-        ("cas", Type::B(32 | 64)) => AtomicOp::CompareAndSwap,
-        ("and", Type::B(32 | 64)) => AtomicOp::And,
-        ("or", Type::B(32 | 64)) => AtomicOp::Or,
-        ("xor", Type::B(32 | 64)) => AtomicOp::Xor,
-        ("add", Type::U(32 | 64) | Type::S(32 | 64)) => AtomicOp::AddInteger,
-        ("add", Type::F32 | Type::F64) => AtomicOp::AddFloat,
-        ("min", Type::U(32 | 64)) => AtomicOp::MinUnsigned,
-        ("max", Type::U(32 | 64)) => AtomicOp::MaxUnsigned,
-        ("min", Type::S(32 | 64)) => AtomicOp::MinSigned,
-        ("max", Type::S(32 | 64)) => AtomicOp::MaxSigned,
-        ("inc", Type::U(32)) => AtomicOp::Increment,
-        ("dec", Type::U(32)) => AtomicOp::Decrement,
-        _ => return opcode.refuse(ty),
-    };
-    let (b, c) = match (values, op) {
-        ([b, c], AtomicOp::CompareAndSwap) => (b, Some(context.source(c, ty.bits())?)),
-        ([b], op) if op != AtomicOp::CompareAndSwap => (b, None),
-        _ => return Err(format!("does not take {} values", values.len())),
-    };
-    let d = d.map_or(Ok(Destination::Sink), |d| context.destination(d, ty.bits()))?;
-    let b = context.source(b, ty.bits())?;
-    let (at, ordering) = (context.address(at)?, ordering.unwrap_or(Ordering::RELAXED));
-    Ok(Op::Atomic { op, window, bytes: ty.bits() / 8, d, at, b, c, ordering, returns })
-}
-
-fn to_generic(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
-    let to_space = opcode.flag("to");
-    let space = match window(context, opcode, &Operand::Integer(0)) {
-        Window::In(space) => space,
-        Window::Cluster => Space::Shared,
-        Window::Generic => return Err("names no state space".into()),
-    };
-    let [d, a] = operands else { return Err("takes two operands".into()) };
-    match opcode.ty()? {
-        Type::U(64) if to_space => Ok(Op::FromGeneric { space, d: context.to_d(d)?, a: context.d(a)? }),
-        Type::U(64) => Ok(Op::ToGeneric { space, d: context.to_d(d)?, a: context.d(a)? }),
-        ty => opcode.refuse(ty),
-    }
-}
-
-fn map_address(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
-    let shared = opcode.flag("shared::cluster");
-    let [d, a, rank] = operands else { return Err("takes three operands".into()) };
-    let rank = context.r(rank, 32)?;
-    match opcode.ty()? {
-        Type::U(32) if shared => Ok(Op::Mapa {
-            d: context.destination(d, 32)?,
-            a: Source::R(context.r(a, 32)?),
-            rank,
-            generic: false,
-        }),
-        Type::U(64) => Ok(Op::Mapa {
-            d: context.destination(d, 64)?,
-            a: Source::D(context.d(a)?),
-            rank,
-            generic: !shared,
-        }),
-        ty => opcode.refuse(ty),
-    }
 }

@@ -3,7 +3,9 @@
 //! An instruction is looked up by the first part of its opcode in a family (a file each); a family takes the
 //! modifiers that it knows, and what is left over is an error.
 
+mod address;
 mod arithmetic;
+mod atomic;
 mod body;
 mod call;
 mod carry;

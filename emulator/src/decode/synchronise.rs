@@ -9,7 +9,8 @@
 use super::Result_;
 use super::context::Context;
 use super::opcode::Opcode;
-use crate::program::Op;
+use super::types::Type;
+use crate::program::{Op, Tally};
 use crate::ptx::Operand;
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
@@ -84,6 +85,33 @@ fn barrier(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand])
         }
         _ => Err(format!("does not take {} operands", operands.len())),
     }
+}
+
+/// `bar.red`: votes, the barrier, and what the votes came to.
+pub(super) fn reduce(
+    context: &mut Context,
+    opcode: &mut Opcode<'_>,
+    operands: &[Operand],
+) -> Result<Vec<Op>, String> {
+    let aligned = opcode.name() == "bar" || opcode.has("aligned");
+    ["red", "cta", "aligned"].iter().for_each(|modifier| {
+        opcode.flag(modifier);
+    });
+    let kind = opcode.any(&[("popc", 'p'), ("and", 'a'), ("or", 'o')]).ok_or("has no operation")?;
+    let ty = opcode.ty()?;
+    let (d, id, threads, a) = match operands {
+        [d, id, a] => (d, id, None, a),
+        [d, id, threads, a] => (d, id, Some(context.r(threads, 32)?), a),
+        _ => return Err(format!("does not take {} operands", operands.len())),
+    };
+    let to = match (kind, ty, d) {
+        ('p', Type::U(32), d) => Tally::Count(context.to_r(d, 32)?),
+        ('a', Type::Pred, Operand::Name(d)) => Tally::All(context.predicate_to(d)?),
+        ('o', Type::Pred, Operand::Name(d)) => Tally::Any(context.predicate_to(d)?),
+        _ => return opcode.refuse(ty),
+    };
+    let (id, a) = (context.r(id, 32)?, context.condition(a)?);
+    Ok(vec![Op::BarrierVote { id, a }, Op::Barrier { id, threads, aligned }, Op::BarrierTally { id, to }])
 }
 
 fn fence(opcode: &mut Opcode<'_>) -> Result_ {

@@ -7,6 +7,8 @@ use super::warp::{Warp, lanes};
 use crate::memory::{IN_CTA, Place, RANK_SHIFT, SHARED};
 use crate::order::By;
 use crate::program::{Address, AtomicOp, Destination, LANES, Op, Source, Window};
+use crate::tensor::float::NAN;
+use crate::tensor::{approx, reduce};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
     match *op {
@@ -85,15 +87,13 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
             for lane in lanes(mask) {
                 let place = lane_place(warp, window, at, lane);
                 let (b, c) = (source(warp, b, lane), c.map_or(0, |c| source(warp, c, lane)));
-                let (old, new) = if bytes == 4 {
-                    let combine = |old| combine32(op, old, b as u32, c as u32);
-                    let old = update32(env, warp, place, combine)?;
-                    (old.into(), combine(old).into())
-                } else {
-                    let combine = |old| combine64(op, old, b, c);
-                    let old = update64(env, warp, place, combine)?;
-                    (old, combine(old))
+                let flush = matches!(place, Place::Global(_));
+                let combine = |old| combine(op, bytes, [old, b, c], flush);
+                let old = match bytes {
+                    4 => update32(env, warp, place, |old| combine(old.into()) as u32)?.into(),
+                    _ => update(env, warp, place, size, combine)?,
                 };
+                let new = combine(old);
                 // One that changes nothing is how a lock is polled.
                 env.events += u64::from(old != new);
                 put(warp, d, lane, &old.to_le_bytes()[..bytes as usize], false);
@@ -289,81 +289,76 @@ fn update32(env: &mut Env<'_>, warp: &Warp, place: Place, f: impl Fn(u32) -> u32
     }
 }
 
-fn update64(env: &mut Env<'_>, warp: &Warp, place: Place, f: impl Fn(u64) -> u64) -> Result<u64, String> {
+fn update(
+    env: &mut Env<'_>,
+    warp: &Warp,
+    place: Place,
+    size: usize,
+    f: impl Fn(u64) -> u64,
+) -> Result<u64, String> {
+    let mut old = 0;
+    let mut change = |bytes: &mut [u8]| {
+        let mut value = [0; 8];
+        value[..size].copy_from_slice(bytes);
+        old = u64::from_le_bytes(value);
+        bytes.copy_from_slice(&f(old).to_le_bytes()[..size]);
+    };
     match place {
         Place::Global(at) => {
-            check_alignment(at, 8, "global memory")?;
-            env.global.update64(at, f)
+            check_alignment(at, size, "global memory")?;
+            env.global.update(at, size, &mut change)?;
         }
         Place::Shared(at) => {
-            check_alignment(at.into(), 8, "shared memory")?;
+            check_alignment(at.into(), size, "shared memory")?;
             let (cta, at) = in_cluster(at, warp.cta, env.ctas.len())?;
-            let bytes = env.ctas[cta].bytes_mut(at, 8)?;
-            let mut old = [0; 8];
-            old.copy_from_slice(bytes);
-            let old = u64::from_le_bytes(old);
-            bytes.copy_from_slice(&f(old).to_le_bytes());
-            Ok(old)
+            change(env.ctas[cta].bytes_mut(at, size)?);
         }
-        other => Err(format!("an atomic operation at {other:x?}")),
+        other => return Err(format!("an atomic operation at {other:x?}")),
     }
+    Ok(old)
 }
 
-pub(super) fn combine32(op: AtomicOp, old: u32, b: u32, c: u32) -> u32 {
-    match op {
+/// What an atomic operation of so many bytes makes of the old value and its operands. `flush`: sums of f32 take and give zeros for
+/// subnormal numbers.
+pub(super) fn combine(op: AtomicOp, bytes: u32, values: [u64; 3], flush: bool) -> u64 {
+    let mask = u64::MAX >> (64 - 8 * bytes);
+    let [old, b, c] = values.map(|value| value & mask);
+    let signed = |value: u64| (value << (64 - 8 * bytes)) as i64 >> (64 - 8 * bytes);
+    let result = match op {
         AtomicOp::Exchange => b,
-        AtomicOp::CompareAndSwap => {
-            if old == b {
-                c
-            } else {
-                old
-            }
-        }
+        AtomicOp::CompareAndSwap => match old == b {
+            true => c,
+            false => old,
+        },
         AtomicOp::And => old & b,
         AtomicOp::Or => old | b,
         AtomicOp::Xor => old ^ b,
         AtomicOp::AddInteger => old.wrapping_add(b),
-        AtomicOp::AddFloat => (f32::from_bits(old) + f32::from_bits(b)).to_bits(),
-        AtomicOp::MinUnsigned => old.min(b),
-        AtomicOp::MaxUnsigned => old.max(b),
-        AtomicOp::MinSigned => (old as i32).min(b as i32) as u32,
-        AtomicOp::MaxSigned => (old as i32).max(b as i32) as u32,
-        AtomicOp::Increment => {
-            if old >= b {
-                0
-            } else {
-                old + 1
-            }
+        AtomicOp::AddFloat if bytes == 4 => {
+            let value = |bits: u64| approx::flush(f32::from_bits(bits as u32), flush);
+            let sum = approx::flush(value(old) + value(b), flush);
+            if sum.is_nan() { NAN.into() } else { sum.to_bits().into() }
         }
-        AtomicOp::Decrement => {
-            if old == 0 || old > b {
-                b
-            } else {
-                old - 1
-            }
-        }
-    }
-}
-
-fn combine64(op: AtomicOp, old: u64, b: u64, c: u64) -> u64 {
-    match op {
-        AtomicOp::Exchange => b,
-        AtomicOp::CompareAndSwap => {
-            if old == b {
-                c
-            } else {
-                old
-            }
-        }
-        AtomicOp::And => old & b,
-        AtomicOp::Or => old | b,
-        AtomicOp::Xor => old ^ b,
-        AtomicOp::AddInteger => old.wrapping_add(b),
         AtomicOp::AddFloat => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
         AtomicOp::MinUnsigned => old.min(b),
         AtomicOp::MaxUnsigned => old.max(b),
-        AtomicOp::MinSigned => (old as i64).min(b as i64) as u64,
-        AtomicOp::MaxSigned => (old as i64).max(b as i64) as u64,
-        AtomicOp::Increment | AtomicOp::Decrement => unreachable!("32 bits alone"),
-    }
+        AtomicOp::MinSigned => signed(old).min(signed(b)) as u64,
+        AtomicOp::MaxSigned => signed(old).max(signed(b)) as u64,
+        AtomicOp::Increment => match old >= b {
+            true => 0,
+            false => old + 1,
+        },
+        AtomicOp::Decrement => match old == 0 || old > b {
+            true => b,
+            false => old - 1,
+        },
+        AtomicOp::Halves(reduction, data) => {
+            let (mut into, from) = (old.to_le_bytes(), b.to_le_bytes());
+            if let Some(combine) = reduce::combine(reduction, data) {
+                combine(&mut into, &from);
+            }
+            u64::from_le_bytes(into)
+        }
+    };
+    result & mask
 }

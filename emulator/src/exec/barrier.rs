@@ -3,7 +3,7 @@
 use super::env::Env;
 use super::step::{Active, Next, together};
 use super::warp::{Wait, Warp};
-use crate::program::Op;
+use crate::program::{LANES, Op, Tally};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
     let Active { mask, .. } = active;
@@ -29,6 +29,27 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             }
             Ok(Next::Wait(Wait::Barrier { id, threads, generation }))
         }
+        Op::BarrierVote { id, a } if mask != 0 => {
+            let (id, holds) = (warp.uniform(id, mask)?, warp.condition(a) & mask);
+            // A number that no barrier has is an error where the warp arrives.
+            if let Some(barrier) = env.ctas[warp.cta].barriers.get_mut(id as usize) {
+                barrier.votes[0] += holds.count_ones();
+                barrier.votes[1] += mask.count_ones();
+            }
+            Ok(Next::Advance)
+        }
+        Op::BarrierTally { id, to } if mask != 0 => {
+            let id = warp.uniform(id, mask)? as usize;
+            let [holds, all] = env.ctas[warp.cta].barriers.get(id).map_or([0; 2], |barrier| barrier.tally);
+            let lanes = |result: bool| if result { u32::MAX } else { 0 };
+            match to {
+                Tally::Count(d) => warp.put_r(d, mask, &[holds; LANES]),
+                Tally::All(d) => warp.put_p(d, mask, lanes(holds == all)),
+                Tally::Any(d) => warp.put_p(d, mask, lanes(holds != 0)),
+            }
+            Ok(Next::Advance)
+        }
+        Op::BarrierVote { .. } | Op::BarrierTally { .. } => Ok(Next::Advance),
         Op::BarrierArrive { id, threads, aligned } => {
             if aligned && let Some(wait) = together(warp, active, u32::MAX) {
                 return Ok(wait);

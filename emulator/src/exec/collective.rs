@@ -1,6 +1,6 @@
 //! What the lanes of a warp do together.
 
-use super::access::combine32;
+use super::access::{combine, source};
 use super::env::Env;
 use super::step::{Active, Next, together};
 use super::warp::{Warp, lanes};
@@ -76,17 +76,26 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             let holds = warp.condition(a) & mask;
             warp.put_r(d, mask, &named.map(|named| holds & named));
         }
-        Op::Match { d, a, .. } => {
-            let a = *warp.r(a);
+        Op::Match { d, all, agree, a, .. } => {
+            let a: [u64; LANES] = std::array::from_fn(|lane| source(warp, a, lane));
             let same = |lane: usize| lanes(mask & named[lane]).filter(move |&other| a[other] == a[lane]);
-            let value = std::array::from_fn(|lane| same(lane).fold(0, |all, other| all | 1 << other));
+            let same: [u32; LANES] =
+                std::array::from_fn(|lane| same(lane).fold(0, |all, other| all | 1 << other));
+            let agreed = |lane: usize| same[lane] == mask & named[lane];
+            let value = std::array::from_fn(|lane| if !all || agreed(lane) { same[lane] } else { 0 });
             warp.put_r(d, mask, &value);
+            if let Some(agree) = agree {
+                let agreed = lanes(mask).filter(|&lane| agreed(lane)).fold(0, |all, lane| all | 1 << lane);
+                warp.put_p(agree, mask, agreed);
+            }
         }
         Op::Reduce { op, d, a, .. } => {
             let a = *warp.r(a);
             let total = |lane: usize| {
                 let values = lanes(mask & named[lane]).map(|other| a[other]);
-                values.reduce(|all, value| combine32(op, all, value, 0)).unwrap_or(0)
+                values
+                    .reduce(|all, value| combine(op, 4, [all.into(), value.into(), 0], false) as u32)
+                    .unwrap_or(0)
             };
             let value = std::array::from_fn(total);
             warp.put_r(d, mask, &value);

@@ -22,6 +22,10 @@ pub(super) struct Barrier {
     /// Times that it has completed.
     pub(super) generation: u64,
     pub(super) meeting: Meeting,
+    /// Of the threads that are about to arrive, those whose predicate holds, and all.
+    pub(super) votes: [u32; 2],
+    /// The same of those that met here last.
+    pub(super) tally: [u32; 2],
 }
 
 /// A barrier in shared memory.
@@ -156,6 +160,7 @@ impl Cta {
         if barrier.arrived > 0 && barrier.arrived >= expected {
             (barrier.arrived, barrier.expected) = (0, None);
             barrier.generation += 1;
+            barrier.tally = std::mem::take(&mut barrier.votes);
             barrier.meeting.complete();
         }
     }

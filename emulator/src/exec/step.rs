@@ -226,9 +226,12 @@ fn execute(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Resul
         | Op::ActiveMask(_)
         | Op::Elect { .. }
         | Op::SyncWarp { .. } => collective::step(warp, env, op, active),
-        Op::Barrier { .. } | Op::BarrierArrive { .. } | Op::ClusterArrive { .. } | Op::ClusterWait => {
-            super::barrier::step(warp, env, op, active)
-        }
+        Op::Barrier { .. }
+        | Op::BarrierVote { .. }
+        | Op::BarrierTally { .. }
+        | Op::BarrierArrive { .. }
+        | Op::ClusterArrive { .. }
+        | Op::ClusterWait => super::barrier::step(warp, env, op, active),
         Op::MbarInit { .. }
         | Op::MbarInvalidate { .. }
         | Op::MbarExpect { .. }

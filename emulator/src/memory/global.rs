@@ -217,17 +217,6 @@ impl View {
         let word = &allocation.words[((at - allocation.start) / 4) as usize];
         Ok(word.fetch_update(Relaxed, Relaxed, |old| Some(f(old))).unwrap_or_else(|old| old))
     }
-
-    /// Replaces 8 bytes, and gives what was there.
-    pub(crate) fn update64(&mut self, at: u64, f: impl Fn(u64) -> u64) -> Result<u64, String> {
-        let allocation = self.find(at, 8)?;
-        let _held = allocation.wide.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut bytes = [0; 8];
-        allocation.read(at, &mut bytes);
-        let old = u64::from_le_bytes(bytes);
-        allocation.write(at, &f(old).to_le_bytes());
-        Ok(old)
-    }
 }
 
 #[cfg(test)]
@@ -245,7 +234,7 @@ mod tests {
         let mut all = [0; 10];
         view.read(at, &mut all).unwrap();
         assert_eq!(all, [0, 0, 0, 1, 2, 3, 4, 5, 9, 9]);
-        assert_eq!(view.update64(at, |old| old + 1).unwrap(), u64::from_le_bytes([0, 0, 0, 1, 2, 3, 4, 5]));
+        view.update(at, 8, &mut |bytes| bytes[0] += 1).unwrap();
         assert_eq!(view.update32(at, |_| 7).unwrap(), 0x0100_0001);
     }
 

@@ -2,6 +2,7 @@
 
 mod names;
 mod op;
+mod operand;
 mod registers;
 mod undefined;
 
@@ -14,11 +15,11 @@ use crate::flow::Watched;
 use crate::ptx::Sources;
 
 pub(crate) use names::Names;
-pub(crate) use op::{
-    Address, AtomicOp, Base, Bulk, CallOp, Callee, Destination, Each, EachOp, MmaOp, Op, Outcome,
-    PredicateOp, Shuffle, Slot, Source, Vote, WgmmaA, WgmmaOp, Window,
+pub(crate) use op::Op;
+pub(crate) use operand::{
+    Address, AtomicOp, Base, Bulk, CallOp, Callee, Destination, Each, EachOp, MmaOp, Outcome, PredicateOp,
+    Shuffle, Slot, Source, Tally, Vote, WgmmaA, WgmmaOp, Window,
 };
-
 pub(crate) use registers::{Access, Register};
 pub(crate) use undefined::Undefined;
 

@@ -1,183 +1,14 @@
-//! What the instructions of a kernel do, and on what.
+//! What the instructions of a kernel do.
 
-use std::fmt;
-
-use super::{Compare, Condition, D, F1, F2, F3, P, R, Register};
+use super::operand::{
+    Address, AtomicOp, Bulk, CallOp, Destination, EachOp, MmaOp, Outcome, PredicateOp, Shuffle, Source,
+    Tally, Vote, WgmmaOp, Window,
+};
+use super::{Compare, Condition, D, F1, F2, F3, P, R};
 use crate::order::{Ordering, Queue};
 use crate::ptx::Space;
-use crate::tensor::element::Accumulator;
 use crate::tensor::map::DataType;
-use crate::tensor::mma::Mma;
 use crate::tensor::reduce::Reduction;
-use crate::tensor::wgmma::Wgmma;
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Base {
-    None,
-    R(R),
-    D(D),
-}
-
-/// An address: a register plus a constant.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Address {
-    pub(crate) base: Base,
-    pub(crate) offset: i64,
-}
-
-/// Where an instruction says its address lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Window {
-    Generic,
-    In(Space),
-    /// Shared memory of any CTA of the cluster.
-    Cluster,
-}
-
-/// A register that a load fills.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Destination {
-    /// Of so many bits.
-    R(R, u32),
-    D(D),
-    Sink,
-}
-
-/// A register that a store reads.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Source {
-    R(R),
-    D(D),
-}
-
-impl Source {
-    pub(crate) fn register(self) -> Register {
-        match self {
-            Source::R(register) => Register::R(register),
-            Source::D(register) => Register::D(register),
-        }
-    }
-}
-
-/// Which operation an atomic does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AtomicOp {
-    Exchange,
-    CompareAndSwap,
-    And,
-    Or,
-    Xor,
-    AddInteger,
-    AddFloat,
-    MinUnsigned,
-    MaxUnsigned,
-    MinSigned,
-    MaxSigned,
-    Increment,
-    Decrement,
-}
-
-/// How `shfl` finds the lane to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shuffle {
-    Up,
-    Down,
-    Butterfly,
-    Index,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Vote {
-    Any,
-    All,
-    Uniform,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PredicateOp {
-    And,
-    Or,
-    Xor,
-}
-
-/// The bytes that a bulk copy moves.
-#[derive(Debug)]
-pub(crate) enum Bulk {
-    /// Contiguous bytes: global and shared address, and how many.
-    Linear { global: Address, shared: Address, bytes: R },
-    /// A box of a tensor map.
-    Tensor { map: Address, coordinates: Box<[R]>, shared: Address },
-}
-
-/// A matrix product of a warpgroup.
-#[derive(Debug)]
-pub(crate) struct WgmmaOp {
-    pub(crate) shape: Wgmma,
-    pub(crate) accumulator: Accumulator,
-    pub(crate) d: Box<[R]>,
-    pub(crate) a: WgmmaA,
-    pub(crate) b: D,
-    /// Where false, the product overwrites the accumulators.
-    pub(crate) scale: Condition,
-}
-
-#[derive(Debug)]
-pub(crate) enum WgmmaA {
-    Shared(D),
-    Registers([R; 4]),
-}
-
-/// What is computed lane by lane: too rare for a function of whole registers.
-pub(crate) struct EachOp {
-    pub(crate) f: Each,
-    pub(crate) d: Destination,
-    pub(crate) from: Box<[Source]>,
-    /// The flag that it takes: the carry.
-    pub(crate) take: Option<P>,
-    /// The flag that it leaves.
-    pub(crate) leave: Option<P>,
-}
-
-/// A function of up to four operands and a flag.
-pub(crate) type Each = Box<dyn Fn([u64; 4], bool) -> (u64, bool) + Send + Sync>;
-
-impl fmt::Debug for EachOp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { f: _, d, from, take, leave } = self;
-        write!(f, "Each {{ {d:?}, {from:?}, {take:?}, {leave:?} }}")
-    }
-}
-
-/// A call of a function.
-#[derive(Debug)]
-pub(crate) struct CallOp {
-    pub(crate) callee: Callee,
-    pub(crate) arguments: Box<[Slot]>,
-    /// Where the results go.
-    pub(crate) results: Box<[Slot]>,
-    /// Bytes of the caller's frame: the callee's follows.
-    pub(crate) frame: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Callee {
-    /// Its number in the program.
-    Function(usize),
-    /// The one at this address.
-    Address(D),
-}
-
-/// Where an argument or a result is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Slot {
-    /// In the frame.
-    Memory {
-        at: u32,
-        bytes: u32,
-    },
-    R(R),
-    D(D),
-}
 
 /// What an instruction does.
 #[derive(Debug)]
@@ -321,7 +152,10 @@ pub(crate) enum Op {
     },
     Match {
         d: R,
-        a: R,
+        /// Whether all lanes must agree, and where it goes whether they do.
+        all: bool,
+        agree: Option<P>,
+        a: Source,
         members: R,
     },
     Reduce {
@@ -350,6 +184,16 @@ pub(crate) enum Op {
         id: R,
         threads: Option<R>,
         aligned: bool,
+    },
+    /// Counts the lanes that a reduction at a barrier is about to take in.
+    BarrierVote {
+        id: R,
+        a: Condition,
+    },
+    /// What the reduction at the barrier that has just completed gave.
+    BarrierTally {
+        id: R,
+        to: Tally,
     },
     BarrierArrive {
         id: R,
@@ -478,24 +322,4 @@ pub(crate) enum Op {
     WgmmaWait {
         pending: u32,
     },
-}
-
-/// A matrix product of a warp.
-#[derive(Debug)]
-pub(crate) struct MmaOp {
-    pub(crate) shape: Mma,
-    pub(crate) accumulator: Accumulator,
-    pub(crate) d: Box<[R]>,
-    pub(crate) a: Box<[R]>,
-    pub(crate) b: Box<[R]>,
-    pub(crate) c: Box<[R]>,
-}
-
-/// Where a comparison's result goes, and what it is combined with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Outcome {
-    pub(crate) p: P,
-    /// `p|q`: q is the result of the negated comparison.
-    pub(crate) q: Option<P>,
-    pub(crate) combine: Option<(PredicateOp, Condition)>,
 }

@@ -1,6 +1,6 @@
 //! Which registers an operation reads and which it writes.
 
-use super::{Address, Base, Bulk, Callee, Condition, D, Destination, Op, P, R, Slot, Source, WgmmaA};
+use super::{Address, Base, Bulk, Callee, Condition, D, Destination, Op, P, R, Slot, Source, Tally, WgmmaA};
 
 /// A register of any of the three files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,11 +210,17 @@ impl Op {
             Op::Shuffle { d, valid, a, b, c, members, .. } => all.go((a, b, c, members), (d, valid)),
             Op::Vote { d, a, members, .. } => all.go((a, members), d),
             Op::Ballot { d, a, members } => all.go((a, members), d),
-            Op::Match { d, a, members } | Op::Reduce { d, a, members, .. } => all.go((a, members), d),
+            Op::Match { d, agree, a, members, .. } => all.go((a, members), (d, agree)),
+            Op::Reduce { d, a, members, .. } => all.go((a, members), d),
             Op::ActiveMask(d) => all.go((), d),
             Op::Elect { d, p, members } => all.go(members, (d, p)),
             Op::SyncWarp { members } => all.go(members, ()),
             Op::Barrier { id, threads, .. } => all.go((id, threads), ()),
+            Op::BarrierVote { id, a } => all.go((id, a), ()),
+            Op::BarrierTally { id, to } => match to {
+                Tally::Count(d) => all.go(id, d),
+                Tally::All(d) | Tally::Any(d) => all.go(id, d),
+            },
             Op::BarrierArrive { id, threads, .. } => all.go((id, threads), ()),
             Op::MbarInit { at, count, .. } => all.go((at, count), ()),
             Op::MbarInvalidate { at, .. } | Op::CopyAsyncArrive { at, .. } => all.go(at, ()),

@@ -3,8 +3,6 @@
 //! Nothing here knows of threads, clocks or queues. A register of a warp is `[u32; 32]`, by lane; memory is whatever
 //! implements [`Memory`]. When an asynchronous instruction takes effect is the executor's choice.
 
-#![allow(dead_code)]
-
 pub(crate) mod approx;
 pub(crate) mod arith16;
 pub(crate) mod element;

@@ -113,12 +113,12 @@ fn carries_go_from_one_instruction_to_the_next() {
         mad.lo.cc.u32 %r6, 0xffffffff, 0xffffffff, 0xffffffff; madc.hi.u32 %r7, 0xffffffff, 0xffffffff, 7;
         mad.hi.cc.s32 %r8, -1, 5, 0; addc.u32 %r9, 0, 0;
         add.cc.u64 %d1, -1, 1; addc.u64 %d2, 5, 0;
-        cvt.u32.u64 %r10, %d2;
+        cvt.u32.u64 %r10, %d2; sub.cc.u32 %r11, 5, 3; addc.u32 %r12, 10, 0; sub.cc.u32 %r11, 3, 5; addc.u32 %r13, 10, 0;
         st.global.v4.u32 [%out], {%r1, %r2, %r3, %r4}; st.global.v4.u32 [%out+16], {%r5, %r6, %r7, %r8};
-        st.global.v2.u32 [%out+32], {%r9, %r10};";
+        st.global.v4.u32 [%out+32], {%r9, %r10, %r12, %r13};";
     let product = (u64::from(u32::MAX) * u64::from(u32::MAX)) + u64::from(u32::MAX);
     assert_eq!(
-        words(&kernel("", body), 1, 10),
+        words(&kernel("", body), 1, 12),
         [
             u32::MAX,
             0,
@@ -129,7 +129,9 @@ fn carries_go_from_one_instruction_to_the_next() {
             ((product >> 32) as u32).wrapping_add(7),
             u32::MAX,
             0,
-            6
+            6,
+            11,
+            10
         ]
     );
 }

@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod functions;
+mod memory;
 mod variables;
 
 use tilewright_emulator::{Emulator, Fault, Launch, Module};

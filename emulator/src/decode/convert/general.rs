@@ -3,7 +3,7 @@
 use super::Flags;
 use crate::decode::types::Type;
 use crate::tensor::float::exact::Unrounded;
-use crate::tensor::float::{Format, NAN, Rounding};
+use crate::tensor::float::{Format, Rounding, f32_to_tf32};
 
 /// A number between two types.
 #[derive(Clone, Copy)]
@@ -62,6 +62,8 @@ fn allowed(flags: Flags, to: Type, from: Type) -> bool {
         && (!eight || satfinite)
         && !(relu && sat)
         && (!away || to == Type::Tf32)
+        && (to != Type::Tf32 || from == Type::F32)
+        && from != Type::Tf32
 }
 
 fn decode(flags: Flags, ty: Type, bits: u64) -> Number {
@@ -114,11 +116,14 @@ fn encode(flags: Flags, ty: Type, number: Number) -> u64 {
 fn small(flags: Flags, ty: Type, x: f64, rounding: Rounding) -> u64 {
     let Some(format) = format(ty) else { unreachable!("checked at load") };
     let x = if flags.sat { saturate(x) } else { x };
+    if ty == Type::Tf32 {
+        // Only f32 is converted to it, so this is exact.
+        let bits = f32_to_tf32(x as f32, rounding, flags.satfinite);
+        return u64::from(if flags.relu { Format::F32.relu(bits) } else { bits });
+    }
     let bits = format.encode(x, rounding, flags.satfinite);
     let bits = if flags.relu { format.relu(bits) } else { bits };
     match ty {
-        Type::Tf32 if bits == format.nan() => NAN.into(),
-        Type::Tf32 => u64::from(bits) << 13,
         Type::F32 if flags.ftz && format.is_subnormal(bits) => u64::from(bits & 1 << 31),
         _ => bits.into(),
     }

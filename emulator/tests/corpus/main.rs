@@ -1,0 +1,36 @@
+//! PTX that nvcc and Triton made of small kernels, run and compared with what the kernels compute.
+//!
+//! The sources lie beside the PTX: `cuda/*.cu`, of which `nvcc -std=c++17 -arch=compute_90 -ptx` (or `compute_80`) made
+//! `cuda/*.90.ptx`, and `triton/kernels.py`, which says how it makes its own.
+
+mod arithmetic;
+mod atomics;
+mod device;
+mod functions;
+mod halves;
+mod shared;
+mod triton;
+mod warps;
+
+use std::path::Path;
+
+use device::FOLDER;
+use tilewright_emulator::Module;
+
+#[test]
+fn everything_loads() {
+    let mut count = 0;
+    for folder in ["cuda", "triton"] {
+        for file in std::fs::read_dir(Path::new(FOLDER).join(folder)).unwrap() {
+            let path = file.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "ptx") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let module =
+                    Module::load(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                assert!(module.kernels().count() > 0, "{} has no kernel", path.display());
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 21, "{count} files");
+}
