@@ -108,11 +108,11 @@ fn two(context: &mut Context, opcode: &mut Opcode<'_>, d: &Operand, a: &Operand,
                 ("max", false) => f2!(|a: $u, b: $u| -> $u { a.max(b) }),
                 ("min", true) => f2!(|a: $s, b: $s| -> $s { a.min(b) }),
                 ("max", true) => f2!(|a: $s, b: $s| -> $s { a.max(b) }),
-                // By zero: the manual leaves the value open; all ones is what sm_90 gives.
+                // By zero: the manual leaves the value open; all ones is what an H200 gives.
                 ("div", false) => f2!(|a: $u, b: $u| -> $u { a.checked_div(b).unwrap_or(<$u>::MAX) }),
                 ("div", true) => f2!(|a: $s, b: $s| -> $s { if b == 0 { -1 } else { a.wrapping_div(b) } }),
-                ("rem", false) => f2!(|a: $u, b: $u| -> $u { a.checked_rem(b).unwrap_or(a) }),
-                ("rem", true) => f2!(|a: $s, b: $s| -> $s { if b == 0 { a } else { a.wrapping_rem(b) } }),
+                ("rem", false) => f2!(|a: $u, b: $u| -> $u { a.checked_rem(b).unwrap_or(<$u>::MAX) }),
+                ("rem", true) => f2!(|a: $s, b: $s| -> $s { if b == 0 { -1 } else { a.wrapping_rem(b) } }),
                 _ => return opcode.refuse(ty),
             }
         };

@@ -2,7 +2,7 @@
 //!
 //! PTX ISA, "Extended-Precision Integer Arithmetic Instructions". The flag is a predicate of the program. The manual calls what a
 //! difference leaves its borrow; here it is the opposite, the carry of `a + !b + 1`, which `subc` takes. Only `addc` after a
-//! difference tells them apart, and the division of 128-bit integers that nvcc emits has that.
+//! difference tells them apart: an H200 has it so, and the division of 128-bit integers that nvcc emits needs it.
 
 use super::Result_;
 use super::context::Context;

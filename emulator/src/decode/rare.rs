@@ -236,7 +236,8 @@ fn test(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) ->
         ("infinite", |x, _| x.is_infinite()),
         ("number", |x, _| !x.is_nan()),
         ("notanumber", |x, _| x.is_nan()),
-        ("normal", |x, subnormal| x.is_finite() && x != 0.0 && !subnormal),
+        // Zeros count as normal numbers.
+        ("normal", |x, subnormal| x.is_finite() && !subnormal),
         ("subnormal", |_, subnormal| subnormal),
     ];
     let test = opcode.any(&tests).ok_or("has no test that is emulated")?;

@@ -137,6 +137,10 @@ fn errors_name_what_and_where() {
         error(".local .u32 a = 1;"),
         "PTX line 5: only variables of `.global` and `.const` can have an initial value"
     );
+    assert_eq!(
+        error(".reg .v4 .f32 a;"),
+        "PTX line 5: vectors of registers are not emulated: declare their elements"
+    );
     assert_eq!(error("mov.b32 %r1, 0f12;"), "PTX line 5: `0f12` is no number");
     assert_eq!(
         parse(".texref t;").unwrap_err().to_string(),

@@ -78,6 +78,9 @@ impl Parser<'_> {
             ".reg" => {
                 self.at += 1;
                 let class = self.word("a register's type")?;
+                if matches!(class.as_str(), ".v2" | ".v4") {
+                    return self.error("vectors of registers are not emulated: declare their elements");
+                }
                 loop {
                     let name = self.word("a register's name")?;
                     let mut count = None;
