@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::sync::Arc;
 
+use tilewright_emulator::Schedule;
+
 use crate::backend::{Backend, StreamId, cuda, emulator};
 use crate::kernel::FunctionCache;
 use crate::profile::KernelProfile;
@@ -32,7 +34,7 @@ impl Device {
     /// device's `Debug` text shows too. A GPU that is there and cannot be used is an error, as in [`cuda`](Self::cuda).
     ///
     /// The environment variable `TILEWRIGHT_DEVICE` chooses: with `cuda` there is no falling back, with `emulator` no
-    /// looking for a GPU.
+    /// looking for a GPU, and `emulator:7` is [`emulator_with_seed`](Self::emulator_with_seed) of 7.
     #[expect(clippy::should_implement_trait, reason = "the device may not be usable")]
     pub fn default() -> Result<Self> {
         Self::chosen(std::env::var_os(CHOICE).as_deref())
@@ -40,10 +42,18 @@ impl Device {
 
     fn chosen(choice: Option<&OsStr>) -> Result<Self> {
         let Some(choice) = choice else { return Self::or_emulator(Self::cuda(0)) };
+        let seed = |choice: &str| choice.strip_prefix("emulator:")?.parse().ok();
         match choice.to_str() {
             Some("cuda") => Self::cuda(0),
             Some("emulator") => Ok(Self::emulator()),
-            _ => Err(Error::argument(CHOICE, format!("{choice:?}"), "`cuda` or `emulator`")),
+            text => match text.and_then(seed) {
+                Some(seed) => Ok(Self::emulator_with_seed(seed)),
+                None => Err(Error::argument(
+                    CHOICE,
+                    format!("{choice:?}"),
+                    "`cuda`, `emulator`, or `emulator:` and a number",
+                )),
+            },
         }
     }
 
@@ -69,9 +79,17 @@ impl Device {
 
     /// The CPU, which runs the kernels that are compiled for sm_80 and sm_90a, slowly and with every access checked.
     ///
-    /// Calls give the same device.
+    /// Warps run in a fixed order, so that everything repeats. Calls give the same device.
     pub fn emulator() -> Self {
-        emulator::device()
+        emulator::device(Schedule::Fixed)
+    }
+
+    /// The CPU, with warps that run in a random order, the same for the same seed: kernels that rely on an order that
+    /// nothing promises go wrong for some.
+    ///
+    /// Calls with the same seed give the same device, with memory of its own.
+    pub fn emulator_with_seed(seed: u64) -> Self {
+        emulator::device(Schedule::Random(seed))
     }
 
     pub(crate) fn new(backend: Box<dyn Backend>) -> Self {
@@ -236,8 +254,14 @@ mod tests {
     fn the_environment_chooses() {
         let chosen = |choice: &str| Device::chosen(Some(OsStr::new(choice)));
         assert_eq!(chosen("emulator"), Ok(Device::emulator()));
+        assert_eq!(chosen("emulator:7"), Ok(Device::emulator_with_seed(7)));
+        assert_ne!(Device::emulator_with_seed(7), Device::emulator());
+        assert!(Device::emulator_with_seed(7).name().ends_with("order of seed 7"));
         assert_eq!(chosen("cuda"), Device::cuda(0));
-        let text = "`TILEWRIGHT_DEVICE` was \"gpu\"; it must be `cuda` or `emulator`";
-        assert_eq!(chosen("gpu").unwrap_err().to_string(), text);
+        for wrong in ["gpu", "emulator:", "emulator:x"] {
+            let text = chosen(wrong).unwrap_err().to_string();
+            let allowed = "it must be `cuda`, `emulator`, or `emulator:` and a number";
+            assert_eq!(text, format!("`TILEWRIGHT_DEVICE` was {wrong:?}; {allowed}"));
+        }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! This crate is the host's side: a [`Device`], its [`Stream`]s, [`Tensor`]s and views of them, and
 //! [`ops`], the operators. The kernels are Rust too (the crate `tilewright-device`); they were compiled
-//! to PTX when this crate was built and are embedded in it, so nothing but NVIDIA's driver is needed to run.
+//! to PTX when this crate was built and are embedded in it, so nothing but NVIDIA's driver is needed to run. Without a GPU
+//! an emulator runs the same PTX on the CPU: see [`Device::default`].
 //!
 //! ```no_run
 //! use tilewright::{Device, Tensor};

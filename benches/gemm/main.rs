@@ -39,10 +39,10 @@ fn main() -> ExitCode {
 fn run() -> Result<()> {
     // `cargo bench` adds `--bench`.
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    let device = match Device::default() {
+    let device = match Device::cuda(0) {
         Ok(device) => device,
         Err(reason @ (Error::NoDriver { .. } | Error::NoDevice { .. } | Error::UnsupportedGpu { .. })) => {
-            println!("Nothing is measured, there is no device: {reason}.");
+            println!("Nothing is measured, there is no GPU: {reason}.");
             return Ok(());
         }
         Err(other) => return Err(other.into()),

@@ -43,6 +43,9 @@ pub struct CublasLt {
 impl CublasLt {
     /// Loads the library, from where the loader, a toolkit or Python has it; an error where it is not installed.
     pub fn new(device: &Device) -> Result<Self> {
+        if device.is_emulator() {
+            return Err("it needs a GPU".into());
+        }
         // Makes the device's context current for this thread, where cuBLAS looks for it.
         let workspace = Tensor::uninit(device, &[WORKSPACE])?;
         find::load()?;

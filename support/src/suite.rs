@@ -1,4 +1,4 @@
-//! Test programs that need a GPU for some of their tests.
+//! Test programs whose tests need a device.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use tilewright::{Arch, Device, Error};
 /// How a test ends: panics and any error are failures.
 pub type Outcome = Result<(), Failed>;
 
-/// Set to anything, it makes tests fail that would be skipped for want of a GPU.
+/// Set to anything, it makes tests run on a GPU or fail: none is emulated, none is skipped.
 pub const REQUIRE_GPU: &str = "TILEWRIGHT_REQUIRE_GPU";
 
 /// A test program: `main` of a test target with `harness = false`.
 ///
-/// Takes the arguments of the built-in harness. Where there is no GPU, or one that cannot run them, tests are reported
-/// as ignored, by name and number, and the reason is said at the end.
+/// Takes the arguments of the built-in harness. The device is [`Device::default`]: a GPU or, where there is none, the
+/// emulator. Tests that it cannot run are reported as ignored, by name and number, and the reason is said at the end.
 pub struct Suite {
     device: Arc<Result<Device, Error>>,
     require: bool,
@@ -33,24 +33,46 @@ impl Suite {
     /// A program without tests yet.
     pub fn new() -> Self {
         let require = std::env::var_os(REQUIRE_GPU).is_some();
-        Self { device: Arc::new(Device::default()), require, trials: Vec::new(), skipped: 0 }
+        let device = if require { Device::cuda(0) } else { Device::default() };
+        Self { device: Arc::new(device), require, trials: Vec::new(), skipped: 0 }
     }
 
-    /// Adds a test that needs no GPU.
+    /// Adds a test that needs no device.
     pub fn test(mut self, name: impl Into<String>, test: impl FnOnce() -> Outcome + Send + 'static) -> Self {
         self.trials.push(Trial::test(name, test));
         self
     }
 
-    /// Adds a test for GPUs that run kernels of `arch`.
-    pub fn gpu(
-        mut self,
+    /// Adds a test for devices that run kernels of `arch`; the emulator does.
+    pub fn device(
+        self,
         arch: Arch,
         name: impl Into<String>,
         test: impl FnOnce(&Device) -> Outcome + Send + 'static,
     ) -> Self {
-        let runs = (*self.device).as_ref().is_ok_and(|device| device.runs(arch));
-        let skip = !runs && !self.require;
+        self.on(|device| device.runs(arch), arch, name.into(), test)
+    }
+
+    /// Adds a test of the driver itself, or of speed, for GPUs that run kernels of `arch`.
+    pub fn gpu(
+        self,
+        arch: Arch,
+        name: impl Into<String>,
+        test: impl FnOnce(&Device) -> Outcome + Send + 'static,
+    ) -> Self {
+        self.on(|device| device.runs(arch) && !device.is_emulator(), arch, name.into(), test)
+    }
+
+    fn on(
+        mut self,
+        runs: impl FnOnce(&Device) -> bool,
+        arch: Arch,
+        name: String,
+        test: impl FnOnce(&Device) -> Outcome + Send + 'static,
+    ) -> Self {
+        let runs = (*self.device).as_ref().is_ok_and(runs);
+        // An error that is not the lack of a GPU shows in the tests.
+        let skip = !runs && !self.require && self.device.is_ok();
         let device = Arc::clone(&self.device);
         let run = move || match &*device {
             Ok(device) if runs => test(device),
@@ -65,16 +87,17 @@ impl Suite {
     /// Runs the tests that the program's arguments ask for.
     pub fn main(self) -> ExitCode {
         let mut arguments = Arguments::from_args();
+        let device = self.device.as_ref().as_ref();
         // One at a time on a GPU: a test may fill its memory, and synchronising breaks another one's capture.
-        arguments.test_threads = arguments.test_threads.or(self.device.is_ok().then_some(1));
+        arguments.test_threads =
+            arguments.test_threads.or(device.is_ok_and(|d| !d.is_emulator()).then_some(1));
+        if let (Ok(device), false) = (device, arguments.list) {
+            println!("on {device:?}");
+        }
         let listing = arguments.list;
         let conclusion = libtest_mimic::run(&arguments, self.trials);
-        if self.skipped > 0 && !listing {
-            let why = match &*self.device {
-                Ok(device) => format!("{device:?} does not run them"),
-                Err(error) => error.to_string(),
-            };
-            println!("skipped {} tests that need a GPU: {why}\n", self.skipped);
+        if let (Ok(device), 1.., false) = (device, self.skipped, listing) {
+            println!("skipped {} tests that need a GPU that runs them: this is {device:?}\n", self.skipped);
         }
         conclusion.exit_code()
     }

@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     Suite::new()
         .gpu(Arch::Sm80, "cuBLAS agrees with the reference", agreement)
         .gpu(Arch::Sm80, "variants are timed", timings)
-        .gpu(Arch::Sm80, "stores outside of an output show", guards)
+        .device(Arch::Sm80, "stores outside of an output show", guards)
         .main()
 }
 

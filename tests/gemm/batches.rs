@@ -67,9 +67,9 @@ pub fn shared(device: &Device) -> Outcome {
     check::<f16, f16>(device, &one_a[0], &one_b[1], c)
 }
 
-/// More matrices than the GPU takes at a time, each smaller than a tile; with a bias of each matrix and the old C.
+/// More matrices than the device takes at a time, each smaller than a tile; with a bias of each matrix and the old C.
 pub fn many(device: &Device) -> Outcome {
-    let batch = 700;
+    let batch = 40 + 5 * device.sm_count() as usize;
     for (pitch, [m, n, k]) in [(padded as fn(usize) -> usize, [24, 40, 56]), (packed, [3, 5, 7])] {
         let a = Operand::<bf16>::random(device, 1, Order::N.place([batch, m, k], pitch))?;
         let b = Operand::random(device, 2, Order::T.place([batch, k, n], pitch))?;

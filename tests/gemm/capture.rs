@@ -68,8 +68,8 @@ pub fn recording_runs_nothing(device: &Device) -> Outcome {
 /// Calls take no device memory.
 pub fn memory(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;
-    let x = Tensor::<f16>::zeros(device, &[512, 512])?;
-    let mut c = Tensor::<f16>::zeros(device, &[512, 512])?;
+    let x = Tensor::<f16>::zeros(device, &[128, 128])?;
+    let mut c = Tensor::<f16>::zeros(device, &[128, 128])?;
     let mut call = || Gemm::new().activation::<Silu>().run(&stream, &x.view(), &x.view(), &mut c.view_mut());
     for _ in 0..100 {
         call()?;

@@ -36,8 +36,8 @@ pub fn leave_everything_alone(device: &Device) -> Outcome {
     Ok(())
 }
 
-/// Views of memory that is too small for them, or of another context, cannot be made.
-pub fn memory(device: &Device) -> Outcome {
+/// Views of memory that is too small for them cannot be made.
+pub fn too_small(device: &Device) -> Outcome {
     let tensor = Tensor::<f16>::zeros(device, &[1024, 1024])?;
     // The driver may round an allocation up, so ask for far more.
     let rows = 1 << 24;
@@ -47,7 +47,13 @@ pub fn memory(device: &Device) -> Outcome {
     let text = view.expect_err("a view beyond its memory").to_string();
     assert!(text.starts_with("`address` was 0x") && text.contains("before its allocation's end"), "{text}");
     assert!(text.ends_with(&format!("with room for the view's {} bytes", rows * 2048)), "{text}");
+    Ok(())
+}
 
+/// Views of memory of another context cannot be made.
+pub fn foreign(device: &Device) -> Outcome {
+    // The context of the device is there first.
+    device.synchronize()?;
     let foreign = ForeignMemory::new(1 << 20)?;
     // SAFETY: the memory outlives the view.
     let view =

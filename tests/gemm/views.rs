@@ -38,7 +38,7 @@ fn places(rows: usize, cols: usize) -> Vec<Place> {
     ]
 }
 
-/// All places of A, B and C with each other.
+/// All places of A, B and C with each other; on the emulator all pairs of two.
 pub fn everywhere(device: &Device) -> Outcome {
     fn of<T: Input, U: Output>(device: &Device) -> Outcome {
         let operands = |seed, rows, cols| -> tilewright::Result<Vec<Operand<T>>> {
@@ -46,9 +46,13 @@ pub fn everywhere(device: &Device) -> Outcome {
         };
         let (left, right) = (operands(1, M, K)?, operands(2, K, N)?);
         let reference = Reference::new(left[0].values(), right[0].values(), 1, M);
-        for (a, b) in left.iter().flat_map(|a| right.iter().map(move |b| (a, b))) {
-            for c in places(M, N) {
-                Case::<T, U>::new(a, b, &reference, c).check(device)?;
+        for (i, a) in left.iter().enumerate() {
+            for (j, b) in right.iter().enumerate() {
+                let mut c = places(M, N);
+                if device.is_emulator() {
+                    c = vec![c[(i + j) % c.len()]];
+                }
+                c.into_iter().try_for_each(|c| Case::<T, U>::new(a, b, &reference, c).check(device))?;
             }
         }
         Ok(())

@@ -15,7 +15,8 @@ pub fn runs(device: &Device) -> Outcome {
     unsafe { kernel.launch(&stream, &Launch::grid([3, 1, 1]), &args)? };
     let expected: Vec<u32> = (0..200).map(|i| if i < 8 { 0 } else { 1000 + i - 8 }).collect();
     assert_eq!(out.to_vec_on(&stream)?, expected);
-    assert!(kernel.registers() > 0 && kernel.local_bytes() == 0 && kernel.ctas_per_sm() > 0);
+    assert!(kernel.local_bytes() == 0 && kernel.ctas_per_sm() > 0);
+    assert_eq!(kernel.registers() > 0, !device.is_emulator());
     Ok(())
 }
 

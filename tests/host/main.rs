@@ -1,4 +1,4 @@
-//! The host library on a GPU.
+//! The host library on a device.
 
 use std::process::ExitCode;
 
@@ -6,25 +6,31 @@ use tilewright::Arch;
 use tilewright_support::suite::Suite;
 
 mod capture;
+mod faults;
 mod kernels;
 mod launch;
 mod memory;
 
 fn main() -> ExitCode {
     Suite::new()
-        .gpu(Arch::Sm80, "the device says what it is", memory::properties)
-        .gpu(Arch::Sm80, "tensors are filled, written and read", memory::round_trips)
-        .gpu(Arch::Sm80, "foreign memory is checked", memory::foreign)
+        .device(Arch::Sm80, "the device says what it is", memory::properties)
+        .device(Arch::Sm80, "tensors are filled, written and read", memory::round_trips)
+        .device(Arch::Sm80, "foreign memory is checked", memory::foreign)
         .gpu(Arch::Sm80, "memory of another context is refused", memory::other_context)
-        .gpu(Arch::Sm80, "running out of memory is an error", memory::exhaustion)
-        .gpu(Arch::Sm80, "streams are borrowed and ordered by events", memory::streams)
-        .gpu(Arch::Sm80, "a kernel runs", launch::runs)
-        .gpu(Arch::Sm80, "PTX that does not compile is an error with the compiler's words", launch::bad_ptx)
-        .gpu(Arch::Sm80, "several threads launch", launch::threads)
-        .gpu(Arch::Sm90a, "clusters and dependent launches run", launch::clusters)
-        .gpu(Arch::Sm90a, "tensor maps address what views say", launch::tensor_maps)
-        .gpu(Arch::Sm80, "launches are captured and replayed", capture::replays)
-        .gpu(Arch::Sm80, "kernels are loaded during capture", capture::loads)
-        .gpu(Arch::Sm80, "allocating during capture is an error", capture::allocation)
+        .device(Arch::Sm80, "running out of memory is an error", memory::exhaustion)
+        .device(Arch::Sm80, "streams are borrowed and ordered by events", memory::streams)
+        .device(Arch::Sm80, "a kernel runs", launch::runs)
+        .device(
+            Arch::Sm80,
+            "PTX that does not compile is an error with the compiler's words",
+            launch::bad_ptx,
+        )
+        .device(Arch::Sm80, "several threads launch", launch::threads)
+        .device(Arch::Sm90a, "clusters and dependent launches run", launch::clusters)
+        .device(Arch::Sm90a, "tensor maps address what views say", launch::tensor_maps)
+        .device(Arch::Sm80, "launches are captured and replayed", capture::replays)
+        .device(Arch::Sm80, "kernels are loaded during capture", capture::loads)
+        .device(Arch::Sm80, "allocating during capture is an error", capture::allocation)
+        .test("what the emulator finds wrong is reported", faults::are_reported)
         .main()
 }

@@ -12,12 +12,9 @@ fn main() -> ExitCode {
     for kernel in kernels().entries() {
         println!("{kernel:?}");
     }
+    // A GPU or, where there is none, the emulator, which says so.
     let device = match Device::default() {
         Ok(device) => device,
-        Err(error @ (Error::NoDriver { .. } | Error::NoDevice { .. } | Error::UnsupportedGpu { .. })) => {
-            println!("these kernels are compiled, but there is no device to run them on: {error}");
-            return ExitCode::SUCCESS;
-        }
         Err(error) => return failed(&error),
     };
     println!("on {device:?}");

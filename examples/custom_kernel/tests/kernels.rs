@@ -12,15 +12,11 @@ use tilewright_support::suite::{Outcome, Suite};
 fn main() -> ExitCode {
     Suite::new()
         .test("kernels are compiled for the architectures that they are for", compiled)
-        .test("softmax over rows of any length, on the emulator", || softmax_lengths(&Device::emulator()))
-        .test("softmax of a transposed matrix, on the emulator", || softmax_strides(&Device::emulator()))
-        .test("swiglu for Ampere, on the emulator", || swiglu_sizes(&Device::emulator(), Arch::Sm80))
-        .test("swiglu for Hopper, on the emulator", || swiglu_sizes(&Device::emulator(), Arch::Sm90a))
-        .test("arguments that do not fit are named", || refusals(&Device::emulator()))
-        .gpu(Arch::Sm80, "softmax over rows of any length", softmax_lengths)
-        .gpu(Arch::Sm80, "softmax of a transposed matrix", softmax_strides)
-        .gpu(Arch::Sm80, "swiglu for Ampere", |device| swiglu_sizes(device, Arch::Sm80))
-        .gpu(Arch::Sm90a, "swiglu for Hopper", |device| swiglu_sizes(device, Arch::Sm90a))
+        .device(Arch::Sm80, "softmax over rows of any length", softmax_lengths)
+        .device(Arch::Sm80, "softmax of a transposed matrix", softmax_strides)
+        .device(Arch::Sm80, "swiglu for Ampere", |device| swiglu_sizes(device, Arch::Sm80))
+        .device(Arch::Sm90a, "swiglu for Hopper", |device| swiglu_sizes(device, Arch::Sm90a))
+        .device(Arch::Sm80, "arguments that do not fit are named", refusals)
         .main()
 }
 

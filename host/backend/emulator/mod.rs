@@ -4,10 +4,10 @@
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tilewright_device::abi::TensorMap;
-use tilewright_emulator::{Emulator, Kernel, Module};
+use tilewright_emulator::{Emulator, Kernel, Module, Schedule};
 
 use super::{
     Backend, EventId, FunctionId, GraphId, KernelSource, LaunchConfig, Loaded, Properties, Residence,
@@ -35,10 +35,16 @@ struct Emulated {
     handles: AtomicUsize,
 }
 
-/// The emulator, always the same one.
-pub(crate) fn device() -> Device {
-    static DEVICE: OnceLock<Device> = OnceLock::new();
-    DEVICE.get_or_init(|| Device::new(Box::new(Emulated::new()))).clone()
+/// The emulator of this schedule, always the same one.
+pub(crate) fn device(schedule: Schedule) -> Device {
+    static DEVICES: Mutex<Vec<(Schedule, Device)>> = Mutex::new(Vec::new());
+    let mut devices = lock(&DEVICES);
+    if let Some((_, device)) = devices.iter().find(|(of, _)| *of == schedule) {
+        return device.clone();
+    }
+    let device = Device::new(Box::new(Emulated::new(schedule)));
+    devices.push((schedule, device.clone()));
+    device
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -46,9 +52,13 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Emulated {
-    fn new() -> Self {
+    fn new(schedule: Schedule) -> Self {
+        let order = match schedule {
+            Schedule::Fixed => String::new(),
+            Schedule::Random(seed) => format!(", warps in the random order of seed {seed}"),
+        };
         let properties = Properties {
-            name: "sm_90a on the CPU".into(),
+            name: format!("sm_90a on the CPU{order}"),
             label: "emulator".into(),
             capability: (9, 0),
             sm_count: tilewright_emulator::SMS,
@@ -60,7 +70,7 @@ impl Emulated {
         };
         Self {
             properties,
-            emulator: Emulator::new(),
+            emulator: Emulator::new().with_schedule(schedule),
             kernels: Mutex::default(),
             queue: Mutex::default(),
             profiles: Mutex::default(),

@@ -19,9 +19,7 @@ fn main() -> ExitCode {
     let mut suite = Suite::new();
     macro_rules! tests {
         ($($arch:ident $Kernel:ident: $test:expr;)*) => { $(
-            suite = suite
-                .test(concat!(stringify!($Kernel), " on the emulator"), || $test(&Device::emulator(), $Kernel::args))
-                .gpu(Arch::$arch, stringify!($Kernel), |device| $test(device, $Kernel::args));
+            suite = suite.device(Arch::$arch, stringify!($Kernel), |device| $test(device, $Kernel::args));
         )* };
     }
     tests! {
@@ -145,9 +143,8 @@ fn changed_operands<K: Instance>(
     args: fn(GlobalAbi<f16, 2>, GlobalAbi<f16, 2>, GlobalAbi<f32, 2>) -> K::Args,
 ) -> Outcome {
     // The last, for a GPU, has many CTAs and many turns of the ring: a stage that is filled too early would show.
-    let emulated = *device == Device::emulator();
     for [m, n, k] in [[128, 64, 64], [200, 100, 520], [1, 8, 1000], [1024, 1024, 4096]] {
-        if emulated && m * n * k > 1 << 24 {
+        if device.is_emulator() && m * n * k > 1 << 24 {
             continue;
         }
         let (a, b) = (normal::<f16>(1, m * k), normal::<f16>(2, n * k));
