@@ -24,7 +24,7 @@ pub use count::{
     Class, Classes, Counters, Executed, GlobalCounters, GlobalTraffic, SharedCounters, SharedTraffic,
     WaitCounters, Waits,
 };
-pub use emulator::{Emulator, Kernel, Launch, MAX_SHARED, Module};
+pub use emulator::{Emulator, Kernel, Launch, Module};
 pub use error::{Fault, LoadError, MemoryError, SourceLine};
 pub use exec::{SMS, Schedule};
 pub use tensor::map::{DataType, Fill, MapError, Swizzle, TensorMap};
