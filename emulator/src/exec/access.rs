@@ -3,12 +3,12 @@
 use super::cta::in_cluster;
 use super::env::{Env, lane_address, lane_place};
 use super::ordered::{self, Accesses};
+use super::sum::{sum32, sum64};
 use super::warp::{Warp, lanes};
 use crate::memory::{IN_CTA, Place, RANK_SHIFT, SHARED};
 use crate::order::By;
 use crate::program::{Address, AtomicOp, Destination, LANES, Op, Source, Window};
-use crate::tensor::float::NAN;
-use crate::tensor::{approx, reduce};
+use crate::tensor::reduce;
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
     match *op {
@@ -87,8 +87,8 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
             for lane in lanes(mask) {
                 let place = lane_place(warp, window, at, lane);
                 let (b, c) = (source(warp, b, lane), c.map_or(0, |c| source(warp, c, lane)));
-                let flush = matches!(place, Place::Global(_));
-                let combine = |old| combine(op, bytes, [old, b, c], flush);
+                let global = matches!(place, Place::Global(_));
+                let combine = |old| combine(op, bytes, [old, b, c], global);
                 let old = match bytes {
                     4 => update32(env, warp, place, |old| combine(old.into()) as u32)?.into(),
                     _ => update(env, warp, place, size, combine)?,
@@ -318,9 +318,8 @@ fn update(
     Ok(old)
 }
 
-/// What an atomic operation of so many bytes makes of the old value and its operands. `flush`: sums of f32 take and give zeros for
-/// subnormal numbers.
-pub(super) fn combine(op: AtomicOp, bytes: u32, values: [u64; 3], flush: bool) -> u64 {
+/// What an atomic operation of so many bytes makes of the old value and its operands; `global`: on global memory.
+pub(super) fn combine(op: AtomicOp, bytes: u32, values: [u64; 3], global: bool) -> u64 {
     let mask = u64::MAX >> (64 - 8 * bytes);
     let [old, b, c] = values.map(|value| value & mask);
     let signed = |value: u64| (value << (64 - 8 * bytes)) as i64 >> (64 - 8 * bytes);
@@ -334,12 +333,8 @@ pub(super) fn combine(op: AtomicOp, bytes: u32, values: [u64; 3], flush: bool) -
         AtomicOp::Or => old | b,
         AtomicOp::Xor => old ^ b,
         AtomicOp::AddInteger => old.wrapping_add(b),
-        AtomicOp::AddFloat if bytes == 4 => {
-            let value = |bits: u64| approx::flush(f32::from_bits(bits as u32), flush);
-            let sum = approx::flush(value(old) + value(b), flush);
-            if sum.is_nan() { NAN.into() } else { sum.to_bits().into() }
-        }
-        AtomicOp::AddFloat => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
+        AtomicOp::AddFloat if bytes == 4 => sum32(old as u32, b as u32, global).into(),
+        AtomicOp::AddFloat => sum64(old, b, global),
         AtomicOp::MinUnsigned => old.min(b),
         AtomicOp::MaxUnsigned => old.max(b),
         AtomicOp::MinSigned => signed(old).min(signed(b)) as u64,
