@@ -1,6 +1,6 @@
 //! Cases on the emulator.
 
-use tilewright_emulator::{Emulator, Module};
+use tilewright_emulator::{Arch, Emulator, Module};
 
 use crate::case::{Case, Group};
 
@@ -17,7 +17,7 @@ pub fn run(group: &Group) -> Vec<Outcome> {
 
 fn launch(module: &Module, case: &Case) -> Outcome {
     let kernel = module.kernel(&case.kernel).ok_or_else(|| format!("no kernel `{}`", case.kernel))?;
-    let emulator = Emulator::new();
+    let emulator = Emulator::new(Arch::Sm90a);
     let mut addresses = Vec::new();
     for bytes in case.memories() {
         let address = emulator.allocate(bytes.len() as u64);
