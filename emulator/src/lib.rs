@@ -4,6 +4,8 @@
 //! this crate does not know is an error there that names it and its line. A kernel then runs on an [`Emulator`]:
 //! 32 lanes of a warp in lock-step, diverging and reconverging, the warps of a cluster in a fixed order or a random one
 //! ([`Schedule`]), clusters that cannot talk to each other in parallel over the cores.
+//!
+//! What is modelled, what is not, and how far results can be trusted is on a page of its own, `docs/emulator.md`.
 
 mod arch;
 mod check;

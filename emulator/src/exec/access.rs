@@ -24,7 +24,8 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 _ => {
                     for lane in lanes(mask) {
                         let mut value = [0; 16];
-                        read(warp, env, lane_place(warp, window, at, lane), lane, &mut value[..total])?;
+                        read(warp, env, lane_place(warp, window, at, lane), lane, &mut value[..total])
+                            .map_err(|what| blame(warp, lane, what))?;
                         for (i, &to) in to.iter().enumerate() {
                             let element = &value[i * bytes as usize..][..bytes as usize];
                             put(warp, to, lane, element, signed);
@@ -42,12 +43,14 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 let values = *warp.r(*from);
                 for lane in lanes(mask) {
                     let value = values[lane].to_le_bytes();
-                    write(warp, env, lane_place(warp, window, at, lane), lane, &value)?;
+                    write(warp, env, lane_place(warp, window, at, lane), lane, &value)
+                        .map_err(|what| blame(warp, lane, what))?;
                 }
             } else {
                 for lane in lanes(mask) {
                     let value = gather(warp, from, bytes, lane);
-                    write(warp, env, lane_place(warp, window, at, lane), lane, &value[..total])?;
+                    write(warp, env, lane_place(warp, window, at, lane), lane, &value[..total])
+                        .map_err(|what| blame(warp, lane, what))?;
                 }
             }
         }
@@ -90,9 +93,10 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 let global = matches!(place, Place::Global(_));
                 let combine = |old| combine(op, bytes, [old, b, c], global);
                 let old = match bytes {
-                    4 => update32(env, warp, place, |old| combine(old.into()) as u32)?.into(),
-                    _ => update(env, warp, place, size, combine)?,
+                    4 => update32(env, warp, place, |old| combine(old.into()) as u32).map(u64::from),
+                    _ => update(env, warp, place, size, combine),
                 };
+                let old = old.map_err(|what| blame(warp, lane, what))?;
                 let new = combine(old);
                 // One that changes nothing is how a lock is polled.
                 env.events += u64::from(old != new);
@@ -134,7 +138,8 @@ fn load_words<const N: usize>(
     let mut values = [[0; LANES]; N];
     for lane in lanes(mask) {
         let mut bytes = [[0; 4]; N];
-        read(warp, env, lane_place(warp, window, at, lane), lane, bytes.as_flattened_mut())?;
+        read(warp, env, lane_place(warp, window, at, lane), lane, bytes.as_flattened_mut())
+            .map_err(|what| blame(warp, lane, what))?;
         for (values, bytes) in values.iter_mut().zip(bytes) {
             values[lane] = u32::from_le_bytes(bytes);
         }
@@ -147,6 +152,13 @@ fn load_words<const N: usize>(
         }
     }
     Ok(())
+}
+
+/// It is this lane's access that is wrong.
+#[cold]
+fn blame(warp: &mut Warp, lane: usize, what: String) -> String {
+    warp.culprit = Some(lane as u32);
+    what
 }
 
 #[inline(always)]
