@@ -13,6 +13,10 @@
 //!
 //! What lies outside of a tensor is read as zero and not stored.
 //!
+//! A loop over stages is [`Pipeline::run`]. One that holds stages of several rings at a time, as attention does, takes them from
+//! [`Pipeline::loads`]; [`InFlight::behind`] lets a gemm run while the one before it is waited for, [`Turns`] orders
+//! warpgroups, and [`OnlineSoftmax`] has the rows' statistics.
+//!
 //! # How layouts are inferred
 //!
 //! The type of a tile says what it holds and how large it is. *Where* each element lies, in which thread's register or
@@ -99,31 +103,41 @@ mod activation;
 mod asynchronous;
 mod copy;
 mod cta;
+#[doc(hidden)]
+pub mod division;
 mod fragment;
 mod gemm;
 mod global;
+mod in_place;
+mod loads;
 mod output;
 mod pipeline;
 mod raster;
 mod schedule;
 mod scratch;
 mod shared;
+mod softmax;
 mod split_k;
+mod turns;
 
 pub use activation::{Activation, Gelu, Identity, Relu, Silu};
-pub use asynchronous::{Accumulator, InFlight, Issued, Pending};
+pub use asynchronous::{Accumulator, Held, InFlight, Issued, Packed, Pending};
 pub use copy::{CopyTo, copy};
 pub use cta::Cta;
-pub use fragment::{Fragment, Rows};
-pub use gemm::{Accumulates, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, gemm};
+pub use fragment::{Fragment, Operand, Rows};
+pub use gemm::{Accumulates, ChainedGemm, Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, gemm};
 pub use global::{Global, GlobalMut, GlobalTile, GlobalTileMut};
+pub use in_place::InPlace;
+pub use loads::{Loads, Turn};
 pub use output::{Output, OutputLayout};
 pub use pipeline::Pipeline;
 pub use raster::{Raster, RasterOrder, TileIndex};
-pub use schedule::{Access, Elements, Multistage, Schedule, Vectors, WarpSpecialized};
+pub use schedule::{Access, Elements, Multistage, Reads, Schedule, Vectors, WarpSpecialized};
 pub use scratch::Scratch;
 pub use shared::{Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Transposed};
+pub use softmax::OnlineSoftmax;
 pub use split_k::{SplitK, split_k_bytes};
+pub use turns::Turns;
 
 pub use crate::arch::math;
 pub use crate::arch::special::{block_x, block_y, block_z, grid_x, grid_y, grid_z};

@@ -238,8 +238,49 @@ where
         // TMA cuts stored lines off at multiples of 16 bytes only: it would overwrite what follows a ragged line.
         let whole_pieces = (tile.0.of.cols() * T::BYTES as u32).is_multiple_of(16);
         let by_tma = tile.0.of.tma && whole_pieces && columns * T::BYTES as u32 == LINE && BOX as u32 == ROWS;
+        let steps = chunks * (M / WM / 64) as u32;
+        if steps <= buffers {
+            let place = |step: u32| {
+                let row = unit / WN as u32 * (M / WM) as u32 + step / chunks * ROWS;
+                (
+                    row,
+                    unit % WN as u32 * (N / WN) as u32 + step % chunks * columns,
+                    staging + step * ROWS * LINE,
+                )
+            };
+            // SAFETY: as below, with all buffers at once.
+            unsafe {
+                if thread.is_multiple_of(128) {
+                    tma::bulk_wait_read::<0>()
+                }
+                sync::bar_sync(WARPGROUP_BARRIER + unit, 128);
+                let mut step = 0;
+                while step < steps {
+                    let regs = block_of(regs, (step / chunks) as usize);
+                    stage::<T, _>(place(step).2, &regs, step % chunks, columns, warp, lane);
+                    step += 1;
+                }
+                sync::fence_proxy_async_shared();
+                sync::bar_sync(WARPGROUP_BARRIER + unit, 128);
+                let mut step = 0;
+                while step < steps {
+                    let (row, col, buffer) = place(step);
+                    if !by_tma {
+                        let (window, threads) = (tile.0.window(M, N), (thread % 128, 128));
+                        drain::<T, Swizzle<128>>(buffer, (ROWS, columns), (row, col), &window, threads);
+                    } else if thread.is_multiple_of(128) {
+                        tile.0.box_at(M, N, row, col).store(tile.0.of.map, buffer);
+                    }
+                    step += 1;
+                }
+                if by_tma && thread.is_multiple_of(128) {
+                    tma::bulk_commit();
+                }
+            }
+            return;
+        }
         let mut step = 0;
-        while step < chunks * (M / WM / 64) as u32 {
+        while step < steps {
             let (block, chunk) = (step / chunks, step % chunks);
             let row = unit / WN as u32 * (M / WM) as u32 + block * ROWS;
             let col = unit % WN as u32 * (N / WN) as u32 + chunk * columns;

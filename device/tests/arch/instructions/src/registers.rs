@@ -9,6 +9,7 @@ entries! { Sm80:
         r.keep([special::grid_x(), special::grid_y(), special::grid_z()]);
         r.keep([special::lane(), special::sm_id(), special::thread_x_volatile(), special::dynamic_shared_bytes()]);
         r.keep([special::clock64(), special::globaltimer()]);
+        r.keep([special::same_pointer(g.f.to_bits() as usize as *const u8) as u64]);
         if g.x == 7 {
             special::trap()
         }
@@ -34,6 +35,7 @@ entries! { Sm80:
         r.keep([warp::shfl_bfly_f32(g.f, 1), warp::shfl_idx_f32(g.f, g.n)]);
         r.keep([warp::shfl_up_f32(g.f, 1), warp::shfl_down_f32(g.f, 1)]);
         r.keep(warp::uniform(g.x));
+        r.keep(warp::touch(g.f));
     }
     warp_reductions => |r, g| {
         r.keep([warp::redux_add_u32(g.x), warp::redux_max_u32(g.x), warp::redux_min_u32(g.x)]);

@@ -1,0 +1,33 @@
+//! Arguments that are read where they are needed.
+
+use crate::abi::KernelArg;
+use crate::arch::special::same_pointer;
+
+/// An argument that stays in the parameter block: each [`get`](Self::get) reads it anew, so that none of it is kept in
+/// registers over a loop.
+pub struct InPlace<A: KernelArg>(*const A::Abi);
+
+impl<A: KernelArg> Clone for InPlace<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A: KernelArg> Copy for InPlace<A> {}
+
+impl<A: KernelArg> InPlace<A> {
+    /// The argument.
+    #[inline(always)]
+    pub fn get(&self) -> A {
+        // SAFETY: the pointer is to an initialised parameter, which outlives the kernel.
+        unsafe { A::load(same_pointer(self.0)) }
+    }
+}
+
+impl<A: KernelArg> KernelArg for InPlace<A> {
+    type Abi = A::Abi;
+    #[inline(always)]
+    unsafe fn load(at: *const A::Abi) -> Self {
+        InPlace(at)
+    }
+}
