@@ -1,0 +1,126 @@
+//! O = softmax(scale Q Kᵀ + mask) V, one source for every architecture.
+
+mod instances;
+mod keys;
+mod order;
+mod score;
+
+pub use instances::{AttentionKernel, Visitor, visit};
+pub use keys::{Blocks, Keys};
+pub use order::{QueryTile, QueryTiles, TileOrder};
+pub use score::{Capped, Plain, Score};
+
+use core::f32::consts::LN_2;
+
+use crate::kernel;
+use crate::tile::{
+    ChainedGemm, Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, OnlineSoftmax, OutputLayout,
+    Pending, RowMajor, Schedule, Shared, copy, gemm,
+};
+
+/// O = softmax(scale score(Q Kᵀ) + mask) V (Milakov & Gimelshein 2018; Dao 2023; Shah et al. 2024).
+///
+/// Q \[batch, heads, queries, D\], K \[batch, KV heads, keys, D\], V \[batch, KV heads, keys, DV\], O as Q with DV columns; the
+/// log-sum-exp of each row, \[batch, heads, queries, 1\] in natural logarithms, unless `lse` has no rows. `F` is what is done to
+/// each score before the softmax, with `cap`; `scale` is that of its result times log2(e). Columns of Q, K and V that are
+/// not there are zeros. A CTA takes tiles of `BM` queries in the order of `order` and walks over their keys in blocks of
+/// `BN`, last to first; the softmax of one block runs under the next block's Q Kᵀ and its own P V.
+#[kernel(
+    program = P,
+    shared = ((BM * D + STAGES * BN * (D + DV)) * T::BYTES) as u32 + (P::WARPGROUPS + 2 * STAGES as u32) * P::STAGE_BYTES
+        + <Y as OutputLayout<BM, DV>>::STAGING_BYTES,
+)]
+pub fn attention<
+    P: Schedule,
+    Y,
+    T: Element,
+    F: Score,
+    const BM: usize,
+    const BN: usize,
+    const D: usize,
+    const DV: usize,
+    const STAGES: usize,
+>(
+    q: InPlace<Global<T, 4>>,
+    k: InPlace<Global<T, 4, RowMajor, BN>>,
+    v: InPlace<Global<T, 4, RowMajor, BN>>,
+    o: InPlace<GlobalMut<T, 4>>,
+    lse: InPlace<GlobalMut<f32, 4>>,
+    order: InPlace<TileOrder>,
+    keys: Keys,
+    cap: f32,
+    scale: f32,
+) where
+    Y: ChainedGemm<T, BM, BN, D, DV>,
+{
+    let mut cta = Cta::<P>::enter();
+    let q_s = cta.alloc::<Shared<T, BM, D, _, _>, 1>();
+    let k_s = cta.alloc::<Shared<T, BN, D, _, _>, STAGES>();
+    let v_s = cta.alloc::<Shared<T, BN, DV, _, _>, STAGES>();
+    let mut out = cta.output::<T, BM, DV, Y>();
+    let (mut k_pipe, mut v_pipe) = (cta.pipeline::<STAGES>(), cta.pipeline::<STAGES>());
+    let mut q_pipe = cta.pipeline_by_warpgroup::<1>();
+    let turns = cta.turns();
+    for QueryTile { batch, head, kv_head, m } in QueryTiles::persistent(order) {
+        let (blocks, place) = (keys.blocks::<BM, BN>(m), [batch, head, m, 0]);
+        let queries = 0..!blocks.none() as u32;
+        let mut qs = q_pipe.loads(
+            queries,
+            #[inline(always)]
+            |s, _| copy(q.get().tile(place), q_s.at(s)),
+        );
+        let mut ks = k_pipe.loads(
+            blocks.all().rev(),
+            #[inline(always)]
+            |s, j| copy(k.get().tile([batch, kv_head, j, 0]), k_s.at(s)),
+        );
+        let mut vs = v_pipe.loads(
+            blocks.all().rev(),
+            #[inline(always)]
+            |s, j| copy(v.get().tile([batch, kv_head, j, 0]), v_s.at(s)),
+        );
+        if !cta.computes() {
+            continue;
+        }
+        let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale);
+        let mut acc = Fragment::<f32, BM, DV, Y>::zero();
+        if !blocks.none() {
+            let (q, k) = (qs.acquire(), ks.acquire());
+            let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).wait();
+            ks.release(k);
+            let s = s.map(|s| F::apply(s, cap));
+            let s = if blocks.last_whole() { s } else { keys.mask(s, m, blocks.last()) };
+            let max = softmax.maximum(&s);
+            let (p, _) = softmax.exponentials(s, max);
+            let (p, weighted) = blocks.fold(
+                (p.cast::<T>().operand(), acc),
+                #[inline(always)]
+                |(p, acc), j, masked| {
+                    let k = ks.acquire();
+                    turns.take();
+                    let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).commit();
+                    let v = vs.acquire();
+                    let acc = gemm(Y::default(), p, v_s.at(v.full()), acc);
+                    let (s, acc) = s.behind(acc, || turns.pass());
+                    ks.release(k);
+                    let s = s.map(|s| F::apply(s, cap));
+                    let s = if masked { keys.mask(s, m, j) } else { s };
+                    let mut max = softmax.maximum(&s);
+                    let acc = vs.finish(v, acc, &mut max);
+                    let (p, rescale) = softmax.exponentials(s, max);
+                    (p.cast::<T>().operand(), acc.zip_rows(&rescale.along(), |x, by| x * by))
+                },
+            );
+            qs.release(q);
+            let v = vs.acquire();
+            acc = gemm(Y::default(), p, v_s.at(v.full()), weighted).wait();
+            vs.release(v);
+        }
+        let (inverse, log2) = softmax.finish();
+        out.store(acc.zip_rows(&inverse.along(), |x, by| x * by).cast::<T>(), o.get().tile(place));
+        let mut lse = lse.get();
+        if lse.rows() > 0 {
+            copy(log2.map(|log2| log2 * LN_2), lse.tile(place));
+        }
+    }
+}
