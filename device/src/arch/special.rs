@@ -91,6 +91,17 @@ pub fn trap() -> ! {
     }
 }
 
+/// The same number, of which the compiler knows nothing.
+///
+/// An empty instruction; sm_80.
+#[inline(always)]
+pub fn same_number(x: u32) -> u32 {
+    let mut r = x;
+    // SAFETY: no instruction.
+    unsafe { ptx!("// {0}", inout(reg32) r, options(nomem)) };
+    r
+}
+
 /// The same pointer, of which the compiler knows nothing: what is read through it is read here.
 ///
 /// An empty instruction; sm_80.

@@ -10,6 +10,9 @@
 //! | `Shared` to `Fragment` | `Fragment::load(a_s.at(s))`, `Fragment::load(a_s.at(s).t())` where a pipeline computes |
 //! | `Fragment` to `Shared` | `copy(x, &mut x_s)` for a [`Scratch`] tile, which is read as `x_s.full()` |
 //! | `Fragment` to [`GlobalMut`] | `copy(x, c.tile([m, n]))`, or through staging buffers: [`Output`] |
+//! | rows of `Global` to a [`Scratch`] tile | `copy(a.gather(place), &mut a_s)`: row r from `place(r)` |
+//! | `Fragment` to rows of `GlobalMut` | `copy(x, c.scatter(place))` |
+//! | pages of `Global` to a stage | `copy(a.paged(pages, [sequence, head, block], rows), a_s.at(s))`: a block table, [`PageTable`] |
 //!
 //! What lies outside of a tensor is read as zero and not stored.
 //!
@@ -106,35 +109,44 @@ mod cta;
 #[doc(hidden)]
 pub mod division;
 mod fragment;
+mod gather;
 mod gemm;
 mod global;
 mod in_place;
 mod loads;
+mod multistage;
 mod output;
+mod paged;
 mod pipeline;
 mod raster;
+mod reduce;
 mod schedule;
 mod scratch;
 mod shared;
+mod simt;
 mod softmax;
 mod split_k;
 mod turns;
+mod warp_specialized;
 
 pub use activation::{Activation, Gelu, Identity, Relu, Silu};
 pub use asynchronous::{Accumulator, Held, InFlight, Issued, Packed, Pending};
 pub use copy::{CopyTo, copy};
 pub use cta::Cta;
 pub use fragment::{Fragment, Operand, Rows};
+pub use gather::{Gathered, Scattered};
 pub use gemm::{Accumulates, ChainedGemm, Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, gemm};
 pub use global::{Global, GlobalMut, GlobalTile, GlobalTileMut};
 pub use in_place::InPlace;
 pub use loads::{Loads, Turn};
 pub use output::{Output, OutputLayout};
+pub use paged::{PageTable, PagedTile};
 pub use pipeline::Pipeline;
 pub use raster::{Raster, RasterOrder, TileIndex};
 pub use schedule::{Access, Elements, Multistage, Reads, Schedule, Vectors, WarpSpecialized};
 pub use scratch::Scratch;
 pub use shared::{Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Transposed};
+pub use simt::Simt;
 pub use softmax::OnlineSoftmax;
 pub use split_k::{SplitK, split_k_bytes};
 pub use turns::Turns;

@@ -9,6 +9,7 @@ entries! { Sm80:
         r.keep([special::grid_x(), special::grid_y(), special::grid_z()]);
         r.keep([special::lane(), special::sm_id(), special::thread_x_volatile(), special::dynamic_shared_bytes()]);
         r.keep([special::clock64(), special::globaltimer()]);
+        r.keep(special::same_number(g.x));
         r.keep([special::same_pointer(g.f.to_bits() as usize as *const u8) as u64]);
         if g.x == 7 {
             special::trap()
