@@ -1,13 +1,15 @@
 //! Cases with their tensors on a device.
 
+use std::cell::RefCell;
+
 use tilewright::ops::{Attention, AttentionCandidate, AttentionElement};
-use tilewright::{DType, Device, Result, Stream, TensorView, TensorViewMut};
+use tilewright::{DType, Device, Result, Stream, Tensor, TensorView, TensorViewMut};
 use tilewright_support::Real;
 use tilewright_support::attention::Head;
 use tilewright_support::reference::{pick, relative_error, sample};
 use tilewright_support::timing::sets;
 
-use crate::case::Case;
+use crate::case::{Case, Kind};
 use crate::common::pool::{Pool, Pools, aligned};
 
 /// Queries of each of two heads that are compared with the reference.
@@ -52,8 +54,8 @@ impl<'a> Tensors<'a> {
     pub fn problem(&self, case: Case) -> Result<Box<dyn Problem + '_>> {
         let sizes = Sizes::of(self.device, &case);
         Ok(match case.dtype {
-            DType::F16 => Box::new(InPool { pool: self.pools.f16()?, case, sizes }),
-            _ => Box::new(InPool { pool: self.pools.bf16()?, case, sizes }),
+            DType::F16 => Box::new(InPool::new(self.device, self.pools.f16()?, case, sizes)?),
+            _ => Box::new(InPool::new(self.device, self.pools.bf16()?, case, sizes)?),
         })
     }
 }
@@ -86,9 +88,23 @@ struct InPool<'p, T> {
     pool: &'p Pool<T>,
     case: Case,
     sizes: Sizes,
+    /// For parts of the keys: a graph is captured without allocations.
+    workspace: RefCell<Tensor<f32>>,
 }
 
-impl<T: Real + AttentionElement> InPool<'_, T> {
+impl<'p, T: Real + AttentionElement> InPool<'p, T> {
+    fn new(device: &Device, pool: &'p Pool<T>, case: Case, sizes: Sizes) -> Result<Self> {
+        let mut problem = InPool { pool, case, sizes, workspace: RefCell::new(Tensor::zeros(device, &[0])?) };
+        if let Kind::Decode = case.kind {
+            let parts =
+                problem.candidates()?.iter().map(|kernel| kernel.splits() as usize).max().unwrap_or(0);
+            let Case { batch, heads, queries, columns: [_, columns], .. } = case;
+            let len = parts * batch * heads * queries * (columns + 1);
+            problem.workspace = RefCell::new(Tensor::uninit(device, &[len])?);
+        }
+        Ok(problem)
+    }
+
     fn inputs(&self, set: usize) -> Result<[TensorView<'_, T>; 3]> {
         let Sizes { q, k, v, .. } = self.sizes;
         let start = set * (q + k + v);
@@ -136,7 +152,11 @@ impl<T: Real + AttentionElement> Problem for InPool<'_, T> {
 
     fn launch(&self, stream: &Stream, set: usize, kernel: Option<&str>) -> Result<()> {
         let [q, k, v] = self.inputs(set)?;
-        let mut attention = kernel.into_iter().fold(self.attention(), Attention::kernel);
+        let mut workspace = self.workspace.borrow_mut();
+        let mut workspace = workspace.view_mut();
+        let attention: Attention<'_> = self.attention();
+        let attention = if workspace.is_empty() { attention } else { attention.workspace(&mut workspace) };
+        let mut attention = kernel.into_iter().fold(attention, Attention::kernel);
         self.with_output(set, |mut o| attention.run(stream, &q, &k, &v, &mut o))
     }
 

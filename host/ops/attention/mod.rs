@@ -242,7 +242,7 @@ impl<'a> Attention<'a> {
                 "for sequences that are matrices of their own",
             ));
         }
-        Problem::new(&self.options, q, k, v, o, lse, cached, packed)
+        Problem::new(&self.options, q, k, v, o, lse, (cached, packed))
     }
 
     /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 unless keys are divided.

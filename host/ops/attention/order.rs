@@ -30,9 +30,9 @@ pub(super) struct Work {
     pub(super) ctas: u32,
     /// Bytes of keys and values for each head.
     pub(super) bytes: u64,
-    /// Which keys queries see, and the function that says how many blocks of them a tile sees.
+    /// Queries of a tile, keys of a block, and which keys queries see: they say how many blocks a tile sees.
+    pub(super) tile: [u32; 2],
     pub(super) keys: Keys,
-    pub(super) blocks: fn(&Keys, u32) -> u32,
 }
 
 /// Orders that were found before: finding one takes longer than a launch.
@@ -41,14 +41,13 @@ static FOUND: LazyLock<Mutex<HashMap<Work, Order>>> = LazyLock::new(Mutex::defau
 const KEPT: usize = 1024;
 
 impl Work {
-    /// The order with which the CTAs, each taking one of every `ctas` tiles, are done earliest; the smallest groups of those,
-    /// whose keys and values share the L2 cache best.
+    /// The order with which the CTAs, each taking one of every `ctas` tiles, are done earliest, given the blocks of keys of each
+    /// tile; the smallest groups of those, whose keys and values share the L2 cache best.
     ///
     /// Where all tiles cost the same the heads are taken one by one. Where they do not (causal, windows), larger groups have more
     /// tiles of one cost in a row, and turning gives who has a heavy tile a light one next; but groups that do not fit the CTAs give
     /// the heaviest tiles of each to the same ones.
-    pub(super) fn order(self) -> Order {
-        let blocks = |m| (self.blocks)(&self.keys, m);
+    pub(super) fn order(self, blocks: impl Fn(u32) -> u32) -> Order {
         let even = self.m < 2 || [self.m / 2, self.m - 1].iter().all(|&tile| blocks(tile) == blocks(0));
         if even || self.heads.saturating_mul(self.m) <= self.ctas {
             return Order { group: 1, turns: false };
@@ -57,7 +56,7 @@ impl Work {
         if let Some(&order) = found().get(&self) {
             return order;
         }
-        let order = self.find();
+        let order = self.find(blocks);
         let mut found = found();
         if found.len() >= KEPT {
             found.clear();
@@ -66,9 +65,9 @@ impl Work {
         order
     }
 
-    fn find(&self) -> Order {
+    fn find(&self, blocks: impl Fn(u32) -> u32) -> Order {
         let looked_at = self.heads.min((TILES * self.ctas).div_ceil(self.m));
-        let costs: Vec<u32> = (0..self.m).rev().map(|m| (self.blocks)(&self.keys, m) + TILE).collect();
+        let costs: Vec<u32> = (0..self.m).rev().map(|m| blocks(m) + TILE).collect();
         let time = |order: &Order| {
             let cached = self.bytes.saturating_mul(u64::from(order.group)) <= CACHE.0;
             time(looked_at, *order, self.ctas, &costs) * if cached { 100 } else { 100 + CACHE.1 }
@@ -148,29 +147,29 @@ mod tests {
         }
     }
 
-    fn order(heads: u32, m: u32, megabytes: u64, blocks: fn(&Keys, u32) -> u32) -> Order {
-        let keys = Keys { count: 0, low: 0, high: 0 };
-        Work { heads, m, ctas: 132, bytes: megabytes << 20, keys, blocks }.order()
+    fn order(heads: u32, m: u32, megabytes: u64, blocks: impl Fn(u32) -> u32) -> Order {
+        let keys = Keys { count: 0, low: 0, high: blocks(0) as i32 };
+        Work { heads, m, ctas: 132, bytes: megabytes << 20, tile: [128, 128], keys }.order(blocks)
     }
 
     #[test]
     fn causal_orders_are_those_measured_best_on_an_h200() {
-        let causal = |_: &Keys, tile| tile + 1;
+        let causal = |tile| tile + 1;
         // 16384 keys of 16 heads: all at once, turning.
         assert_eq!(order(16, 128, 8, causal), Order { group: 16, turns: true });
-        assert_eq!(order(8, 128, 16, |_, tile| 2 * (tile + 1)), Order { group: 8, turns: true });
+        assert_eq!(order(8, 128, 16, |tile| 2 * (tile + 1)), Order { group: 8, turns: true });
         // 4096 keys: few heads, that the cache holds.
         assert!(order(64, 32, 2, causal).group <= 16);
-        assert_eq!(order(32, 32, 4, |_, tile| 2 * (tile + 1)), Order { group: 1, turns: true });
+        assert_eq!(order(32, 32, 4, |tile| 2 * (tile + 1)), Order { group: 1, turns: true });
         assert_eq!(order(128, 32, 1, causal), Order { group: 12, turns: false });
     }
 
     #[test]
     fn tiles_of_one_cost_go_head_by_head() {
         let one_by_one = Order { group: 1, turns: false };
-        assert_eq!(order(64, 32, 1, |_, _| 32), one_by_one);
-        assert_eq!(order(64, 1, 1, |_, _| 32), one_by_one);
-        assert_eq!(order(4, 32, 1, |_, tile| tile), one_by_one);
-        assert_eq!(order(0, 32, 1, |_, tile| tile), one_by_one);
+        assert_eq!(order(64, 32, 1, |_| 32), one_by_one);
+        assert_eq!(order(64, 1, 1, |_| 32), one_by_one);
+        assert_eq!(order(4, 32, 1, |tile| tile), one_by_one);
+        assert_eq!(order(0, 32, 1, |tile| tile), one_by_one);
     }
 }

@@ -79,8 +79,7 @@ impl Problem {
         v: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
         lse: Option<&TensorViewMut<'_, f32>>,
-        cached: Cached,
-        packed: Option<Offsets>,
+        (cached, packed): (Cached, Option<Offsets>),
     ) -> Result<Self> {
         let device = o.device();
         let size = Size::new([q.shape(), k.shape(), v.shape(), o.shape()], &cached)?;
