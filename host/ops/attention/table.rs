@@ -148,8 +148,7 @@ where
     let m = count(queries.div_ceil(block_of_queries as usize))?;
     let all_heads = batch.checked_mul(heads).ok_or_else(too_large)?;
     let ctas = kernel.resident_ctas();
-    let bytes = (size.keys * (size.columns[0] + size.columns[1]) * 2) as u64 / u64::from(shared_by.max(1));
-    let work = Work { heads: all_heads, m, ctas, bytes, tile: K::TILE, keys: *keys };
+    let work = Work { heads: all_heads, m, ctas, tile: K::TILE, keys: *keys };
     let Order { group, turns } = work.order(|m| K::blocks(keys, m).all().len() as u32);
     let sequences = K::Sequences::of(problem.sequences).ok_or_else(too_large)?;
     let order = TileOrder::new([batch, heads, shared_by, m], group, ctas, turns).ok_or_else(too_large)?;
