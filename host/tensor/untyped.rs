@@ -4,7 +4,7 @@ use tilewright_device::abi::GlobalAbi;
 
 use super::argument::{Form, Reading, global, reading};
 use super::layout::Layout;
-use crate::backend::Backend;
+use crate::backend::{Backend, L2Fetch};
 use crate::{DType, Result};
 
 /// Where a tensor lies, of what type and how laid out.
@@ -40,7 +40,19 @@ impl Untyped {
         row_major: bool,
         box_rows: u32,
     ) -> Result<GlobalAbi<T, RANK>> {
-        let form = Form { rank: RANK, row_major, box_rows };
+        self.form(backend, Form { rank: RANK, row_major, box_rows, fetch: L2Fetch::default() })
+    }
+
+    /// The same, row-major, for kernels that read whole tensors at the memory's speed: the L2 cache fetches the boxes' lines alone.
+    pub(crate) fn streamed<T, const RANK: usize>(
+        &self,
+        backend: &dyn Backend,
+        box_rows: u32,
+    ) -> Result<GlobalAbi<T, RANK>> {
+        self.form(backend, Form { rank: RANK, row_major: true, box_rows, fetch: L2Fetch::Lines })
+    }
+
+    fn form<T, const RANK: usize>(&self, backend: &dyn Backend, form: Form) -> Result<GlobalAbi<T, RANK>> {
         global(backend, self.address, self.dtype, &self.layout, form)
     }
 }

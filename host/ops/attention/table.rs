@@ -127,15 +127,15 @@ where
     let [block_of_queries, block_of_keys] = K::TILE;
     let [q, k, v] = inputs;
     let inputs: [GlobalAbi<K::Element, 4>; 3] = [
-        q.arg(backend, true, lines(BOX))?,
-        k.arg(backend, true, lines(block_of_keys))?,
-        v.arg(backend, true, lines(block_of_keys))?,
+        q.streamed(backend, lines(BOX))?,
+        k.streamed(backend, lines(block_of_keys))?,
+        v.streamed(backend, lines(block_of_keys))?,
     ];
     if tma && size.keys > 0 && inputs.iter().any(|input| input.tma != 1) {
         let allowed = "one without TMA: the driver makes no tensor map of these views";
         return Err(Error::argument("kernel", K::NAME, allowed));
     }
-    let o: GlobalAbi<K::Element, 4> = o.arg(backend, true, lines(BOX))?;
+    let o: GlobalAbi<K::Element, 4> = o.streamed(backend, lines(BOX))?;
     let lse: GlobalAbi<f32, 4> = lse.arg(backend, true, 0)?;
 
     let &Size { batch, heads, kv_heads, queries, .. } = size;
