@@ -147,7 +147,7 @@ where
     let (batch, heads, shared_by) = (count(batch)?, count(heads)?, count(heads / kv_heads.max(1))?);
     let m = count(queries.div_ceil(block_of_queries as usize))?;
     let all_heads = batch.checked_mul(heads).ok_or_else(too_large)?;
-    let ctas = kernel.resident_ctas();
+    let ctas = kernel.resident_ctas().max(1);
     let work = Work { heads: all_heads, m, ctas, tile: K::TILE, keys: *keys };
     let Order { group, turns } = work.order(|m| K::blocks(keys, m).all().len() as u32);
     let sequences = K::Sequences::of(problem.sequences).ok_or_else(too_large)?;

@@ -1,7 +1,6 @@
 //! The memory for the results of parts of the keys.
 
-use super::problem::Problem;
-use crate::{Element, Error, Event, Result, Stream, Tensor, TensorViewMut};
+use crate::{Device, Element, Error, Event, Result, Stream, Tensor, TensorView, TensorViewMut};
 
 /// Where it comes from.
 pub(super) enum Workspace<'a> {
@@ -11,34 +10,38 @@ pub(super) enum Workspace<'a> {
 }
 
 impl Workspace<'_> {
+    /// Checks that memory that was given is none of Q, K, V, O and the log-sum-exp.
+    pub(super) fn expect_apart<T: Element>(
+        &self,
+        tensors: [&TensorView<'_, T>; 4],
+        lse: Option<&TensorViewMut<'_, f32>>,
+    ) -> Result<()> {
+        let Workspace::Given(view) = self else { return Ok(()) };
+        let named = ["q", "k", "v", "o"].into_iter().zip(tensors.map(|tensor| view.overlaps(tensor)));
+        let lse = ("lse", lse.is_some_and(|lse| view.overlaps(&lse.as_view())));
+        match named.chain([lse]).find(|(_, overlaps)| *overlaps) {
+            None => Ok(()),
+            Some((name, _)) => {
+                let was = format!("overlapping `{name}`");
+                Err(Error::argument("workspace", was, "apart from all other tensors"))
+            }
+        }
+    }
+
     /// The address of `len` elements; 0 if none are needed.
-    pub(super) fn of<T: Element>(
-        &mut self,
-        len: usize,
-        stream: &Stream,
-        problem: &Problem,
-        o: &TensorViewMut<'_, T>,
-    ) -> Result<u64> {
+    pub(super) fn of(&mut self, len: usize, stream: &Stream, device: &Device) -> Result<u64> {
         if len == 0 {
             return Ok(0);
         }
         match self {
             Workspace::Given(view) => {
-                problem.device.expect_same(view.device(), "workspace")?;
+                device.expect_same(view.device(), "workspace")?;
                 if view.len() < len || !view.is_contiguous() {
                     let was = format!("of shape {:?} and strides {:?}", view.shape(), view.strides());
                     return Err(Error::argument(
                         "workspace",
                         was,
                         format!("contiguous, of {len} elements or more"),
-                    ));
-                }
-                let region = view.region();
-                if region.overlaps(&o.region()) {
-                    return Err(Error::argument(
-                        "workspace",
-                        "overlapping `o`",
-                        "apart from all other tensors",
                     ));
                 }
                 Ok(view.address())
@@ -50,10 +53,10 @@ impl Workspace<'_> {
                     stream.wait(used)?;
                     return Ok(tensor.view().address());
                 }
-                let tensor = Tensor::uninit(&problem.device, &[len])?;
+                let tensor = Tensor::uninit(device, &[len])?;
                 let address = tensor.view().address();
                 // What it replaces is freed after the work that uses it.
-                *owned = Some((tensor, Event::new(&problem.device)?));
+                *owned = Some((tensor, Event::new(device)?));
                 Ok(address)
             }
         }
