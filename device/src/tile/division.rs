@@ -17,6 +17,23 @@ impl Division {
         let multiplier = (1u64 << shift).div_ceil(divisor as u64) as u32;
         Division { divisor, multiplier, shift }
     }
+    /// What [`plus`](Self::plus) makes this division of `other` with.
+    pub const fn minus(self, other: Self) -> Self {
+        Division {
+            divisor: self.divisor.wrapping_sub(other.divisor),
+            multiplier: self.multiplier.wrapping_sub(other.multiplier),
+            shift: self.shift.wrapping_sub(other.shift),
+        }
+    }
+    /// The division that `times` times `difference` leads to.
+    #[inline(always)]
+    pub const fn plus(self, difference: Self, times: u32) -> Self {
+        Division {
+            divisor: self.divisor.wrapping_add(difference.divisor.wrapping_mul(times)),
+            multiplier: self.multiplier.wrapping_add(difference.multiplier.wrapping_mul(times)),
+            shift: self.shift.wrapping_add(difference.shift.wrapping_mul(times)),
+        }
+    }
     /// Quotient and remainder.
     #[inline(always)]
     pub const fn of(self, x: u32) -> (u32, u32) {

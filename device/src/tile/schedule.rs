@@ -124,12 +124,12 @@ impl<const W: usize, const PRODUCERS: usize> Program for WarpSpecialized<W, PROD
         let consumers = 128 * W as u32;
         let thread = thread_x();
         // SAFETY: every warp of a warpgroup executes the same setmaxnreg once; the amounts sum to what the
-        // launch allocated: 168 * 384 = 128 * (40 + 2 * 232), 128 * 512 > 128 * (40 + 3 * 152).
+        // launch allocated: 168 * 384 = 128 * (40 + 2 * 232), 128 * 512 = 128 * (32 + 3 * 160).
         unsafe {
             if thread >= consumers {
                 match W {
                     2 => sync::setmaxnreg_dec::<40>(),
-                    3 => sync::setmaxnreg_dec::<40>(),
+                    3 => sync::setmaxnreg_dec::<32>(),
                     _ => {}
                 }
                 if (thread - consumers).is_multiple_of(32) && thread < consumers + 32 * PRODUCERS as u32 {
@@ -138,7 +138,7 @@ impl<const W: usize, const PRODUCERS: usize> Program for WarpSpecialized<W, PROD
             } else {
                 match W {
                     2 => sync::setmaxnreg_inc::<232>(),
-                    3 => sync::setmaxnreg_inc::<152>(),
+                    3 => sync::setmaxnreg_inc::<160>(),
                     _ => {}
                 }
                 body()

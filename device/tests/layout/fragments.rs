@@ -68,6 +68,29 @@ fn row_lanes_hold_the_rest_of_a_row() {
     });
 }
 
+/// What masks of a row's columns rely on: the columns that a thread holds ascend, in runs with a period.
+#[test]
+fn runs_have_a_period() {
+    for_each(|layout| {
+        let period = layout.run as u32 * layout.row_lanes;
+        for thread in 0..layout.threads {
+            let first = (layout.coord)(thread, 0).1;
+            let mut held = vec![0; layout.rows];
+            for i in 0..layout.registers {
+                let k = &mut held[(layout.row)(i)];
+                let expected = first + *k / layout.run as u32 * period + *k % layout.run as u32;
+                assert_eq!(
+                    (layout.coord)(thread, i).1,
+                    expected,
+                    "{}: register {i} of thread {thread}",
+                    layout.name
+                );
+                *k += 1;
+            }
+        }
+    });
+}
+
 #[test]
 fn runs_are_neighbours() {
     for_each(|layout| {
