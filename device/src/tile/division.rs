@@ -1,5 +1,7 @@
 //! Divisions whose divisor the host knows.
 
+use crate::abi::KernelArg;
+
 /// A division by a number known beforehand, as a multiplication (Granlund & Montgomery 1994).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -39,5 +41,14 @@ impl Division {
     pub const fn of(self, x: u32) -> (u32, u32) {
         let quotient = ((x as u64 * self.multiplier as u64) >> self.shift) as u32;
         (quotient, x.wrapping_sub(quotient.wrapping_mul(self.divisor)))
+    }
+}
+
+impl KernelArg for Division {
+    type Abi = Self;
+    #[inline(always)]
+    unsafe fn load(at: *const Self) -> Self {
+        // SAFETY: the caller passes an initialised parameter.
+        unsafe { *at }
     }
 }

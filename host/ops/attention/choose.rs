@@ -69,7 +69,7 @@ impl fmt::Display for Rejection {
             Rejection::Packed => write!(f, "it reads sequences that lie one after the other"),
             Rejection::Apart => write!(f, "it reads sequences of one length"),
             Rejection::Whole => write!(f, "it does not divide the keys"),
-            Rejection::Merge => write!(f, "it divides the keys of up to 65535 heads of 65535 sequences"),
+            Rejection::Merge => write!(f, "it divides the keys of up to 65535 sequences"),
         }
     }
 }
