@@ -33,6 +33,17 @@ pub fn uniform(x: u32) -> u32 {
     r
 }
 
+/// The same value, computed before what follows: an empty instruction that nothing moves across.
+///
+/// sm_80.
+#[inline(always)]
+pub fn touch(x: f32) -> f32 {
+    let mut r = x;
+    // SAFETY: no instruction.
+    unsafe { ptx!("// {0}", inout(reg32) r) };
+    r
+}
+
 of_warp! {
     /// `shfl.sync.bfly`: the value of lane `own ^ mask`.
     ///

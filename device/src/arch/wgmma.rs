@@ -102,6 +102,17 @@ pub fn define(a: [u32; 4]) -> [u32; 4] {
     [w, x, y, z]
 }
 
+/// A register that the next product overwrites: no value is put into it.
+///
+/// An empty instruction. PTX ISA, "wgmma.mma_async", operand `scale-d`; sm_80.
+#[inline(always)]
+pub fn overwritten() -> f32 {
+    let x: f32;
+    // SAFETY: no instruction; every value of a register is an `f32`.
+    unsafe { ptx!("// {0}", out(reg32) x, options(nomem)) };
+    x
+}
+
 /// Registers that products in flight may be writing.
 ///
 /// Implemented for `[f32; L]`, `L` a multiple of 4 up to 128, or 160, 192 or 256, and for arrays of those.

@@ -1,3 +1,4 @@
 //! The operators' kernels, written with [`tile`](crate::tile) alone.
 
+pub mod attention;
 pub mod gemm;

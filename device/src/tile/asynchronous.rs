@@ -6,10 +6,11 @@
 use super::{Accumulates, Fragment};
 use crate::arch::special::thread_x;
 use crate::arch::wgmma;
+use crate::layout::Registers;
 
-/// An accumulator with gemms issued into it, not yet committed.
+/// An accumulator with gemms issued into it, not yet committed, and the operands `A` in registers that they read.
 #[must_use = "the gemm's result is in here: wait for it"]
-pub struct Issued<D>(pub(super) D);
+pub struct Issued<D, A = ()>(pub(super) D, pub(super) A);
 
 /// An accumulator whose gemms are committed and may be running.
 #[must_use = "the gemm's result is in here: wait for it"]
@@ -71,9 +72,74 @@ impl<I: Pending> InFlight<I> {
             self.0.done()
         }
     }
+
+    /// Commits `later`, and waits for these gemms while those run.
+    #[inline(always)]
+    pub fn wait_under<J: Pending>(self, later: J) -> (I::Done, InFlight<J>) {
+        self.behind(later, || {})
+    }
+
+    /// Commits `later`, does `between`, and waits for these gemms while those run.
+    #[inline(always)]
+    pub fn behind<J: Pending>(mut self, later: J, between: impl FnOnce()) -> (I::Done, InFlight<J>) {
+        let later = later.commit();
+        between();
+        // SAFETY: consumer warpgroups execute a kernel's tile operations converged; all groups but the one that was just
+        // committed are waited for, and this one is older.
+        unsafe {
+            if thread_x() < I::THREADS {
+                if I::ASYNCHRONOUS {
+                    wgmma::wait::<1>();
+                }
+                self.0.touch();
+            }
+            (self.0.done(), later)
+        }
+    }
 }
 
-impl<const M: usize, const N: usize, L: Accumulates<M, N>> Pending for Issued<Fragment<f32, M, N, L>> {
+/// Operands of gemms in registers: nobody overwrites them before the gemms are done.
+pub trait Held: Copy {
+    /// What threads hold that have no part in the gemm.
+    #[doc(hidden)]
+    fn none() -> Self;
+    /// Keeps the registers as they are up to here.
+    ///
+    /// # Safety
+    /// A wait for the gemms has been executed.
+    #[doc(hidden)]
+    unsafe fn keep(&mut self);
+}
+
+impl Held for () {
+    #[inline(always)]
+    fn none() -> Self {}
+    #[inline(always)]
+    unsafe fn keep(&mut self) {}
+}
+
+impl<R: Registers<[u32; 4]>> Held for Packed<R> {
+    #[inline(always)]
+    fn none() -> Self {
+        Packed(R::splat([0; 4]))
+    }
+    #[inline(always)]
+    unsafe fn keep(&mut self) {
+        let mut i = 0;
+        while i < R::LEN / 8 {
+            self.0.set(i, wgmma::define(self.0.get(i)));
+            i += 1;
+        }
+    }
+}
+
+/// Fragment registers as the tensor cores take them: 8 elements in each of the first `LEN / 8` of `R`.
+#[derive(Clone, Copy)]
+pub struct Packed<R>(pub(super) R);
+
+impl<const M: usize, const N: usize, L: Accumulates<M, N>, A: Held> Pending
+    for Issued<Fragment<f32, M, N, L>, A>
+{
     type Done = Fragment<f32, M, N, L>;
     const ASYNCHRONOUS: bool = L::ASYNCHRONOUS;
     const THREADS: u32 = L::THREADS;
@@ -81,12 +147,22 @@ impl<const M: usize, const N: usize, L: Accumulates<M, N>> Pending for Issued<Fr
     #[inline(always)]
     unsafe fn settle(&mut self) {
         // SAFETY: passed on.
-        unsafe { L::settle(&mut self.0.regs) }
+        unsafe {
+            L::settle(&mut self.0.regs);
+            if L::ASYNCHRONOUS {
+                self.1.keep()
+            }
+        }
     }
     #[inline(always)]
     unsafe fn touch(&mut self) {
         // SAFETY: passed on.
-        unsafe { L::touch(&mut self.0.regs) }
+        unsafe {
+            L::touch(&mut self.0.regs);
+            if L::ASYNCHRONOUS {
+                self.1.keep()
+            }
+        }
     }
     #[inline(always)]
     unsafe fn done(self) -> Self::Done {
@@ -122,6 +198,14 @@ impl<A: Pending, B: Pending> Pending for (A, B) {
     }
 }
 
+impl<const M: usize, const N: usize, L: Accumulates<M, N>, A: Held> Issued<Fragment<f32, M, N, L>, A> {
+    /// Waits for the gemms, so that their operands in registers are free: for a pipeline, whose steps hold none.
+    #[inline(always)]
+    pub fn settled(self) -> Issued<Fragment<f32, M, N, L>> {
+        Issued(self.wait(), ())
+    }
+}
+
 /// What a pipeline accumulates into: a fragment, or a tuple of them.
 pub trait Accumulator: Sized {
     /// The accumulator while gemms are issued into it.
@@ -134,7 +218,7 @@ impl<const M: usize, const N: usize, L: Accumulates<M, N>> Accumulator for Fragm
     type Issued = Issued<Self>;
     #[inline(always)]
     fn start(self) -> Issued<Self> {
-        Issued(self)
+        Issued(self, ())
     }
 }
 

@@ -3,11 +3,11 @@
 use core::marker::PhantomData;
 
 use super::{
-    Accumulates, Element, Output, OutputLayout, Pipeline, Ring, Schedule, Scratch, SharedTile, SplitK,
+    Accumulates, Element, Output, OutputLayout, Pipeline, Ring, Schedule, Scratch, SharedTile, SplitK, Turns,
     split_k_bytes,
 };
 use crate::arch::shared::dynamic_shared;
-use crate::arch::special::{dynamic_shared_bytes, trap};
+use crate::arch::special::{dynamic_shared_bytes, thread_x, trap};
 
 /// Alignment of every tile: the swizzle's pattern repeats over 1024 bytes.
 const TILE_ALIGN: u32 = 1024;
@@ -19,6 +19,7 @@ const TILE_ALIGN: u32 = 1024;
 pub struct Cta<P> {
     base: u32,
     used: u32,
+    pipelines: u32,
     schedule: PhantomData<P>,
 }
 
@@ -26,7 +27,7 @@ impl<P: Schedule> Cta<P> {
     /// The CTA that runs this body. Call it once, first.
     #[inline(always)]
     pub fn enter() -> Self {
-        Cta { base: dynamic_shared(), used: 0, schedule: PhantomData }
+        Cta { base: dynamic_shared(), used: 0, pipelines: 0, schedule: PhantomData }
     }
 
     #[inline(always)]
@@ -72,6 +73,18 @@ impl<P: Schedule> Cta<P> {
         unsafe { SplitK::open(base) }
     }
 
+    /// The order in which the warpgroups that compute take turns.
+    #[inline(always)]
+    pub fn turns(&self) -> Turns<P> {
+        Turns::new()
+    }
+
+    /// Whether this thread computes, and does not only load.
+    #[inline(always)]
+    pub fn computes(&self) -> bool {
+        thread_x() < P::CONSUMERS
+    }
+
     /// A ring of `N` stages, which all roles of the CTA now wait for.
     ///
     /// Also waits for the kernels that this one was launched to overlap (programmatic dependent
@@ -81,6 +94,7 @@ impl<P: Schedule> Cta<P> {
         let base = self.take(P::STAGE_BYTES * N as u32, 8);
         // SAFETY: the memory was just taken, by every role in the same way.
         unsafe { P::open::<N>(base) };
-        Pipeline::new(base)
+        self.pipelines += 1;
+        Pipeline::new(base, self.pipelines - 1)
     }
 }

@@ -1,8 +1,11 @@
 //! Tiles in the registers of a CTA's threads.
 
-use super::{CopyTo, GlobalTile, copy};
+use core::marker::PhantomData;
+
+use super::{CopyTo, GlobalTile, Held, Packed, copy};
 use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::warp;
+use crate::layout::element::pack;
 use crate::layout::{Element, FragmentLayout, Major, Registers};
 
 /// An `M` x `N` tile in registers, laid out over threads by `L`. Leave `L` as `_`: it follows from the gemm.
@@ -11,10 +14,17 @@ pub struct Fragment<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M
     pub(super) regs: L::Regs<T>,
 }
 
+/// An `M` x `N` fragment of 16-bit elements packed as the tensor cores take it: a left operand that waits for its gemm.
+#[derive(Clone, Copy)]
+pub struct Operand<T, const M: usize, const N: usize, L: FragmentLayout<M, N>> {
+    pub(super) regs: Packed<L::Regs<[u32; 4]>>,
+    element: PhantomData<T>,
+}
+
 /// One value for each row of an `M` x `N` fragment, held by the threads that hold the row.
 #[derive(Clone, Copy)]
 pub struct Rows<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> {
-    regs: L::Rows<T>,
+    pub(super) regs: L::Rows<T>,
 }
 
 /// `for i in 0..n`, as a loop that unrolls before arrays are broken up into registers.
@@ -63,19 +73,7 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N
             let r = L::row(i);
             rows.set(r, f(rows.get(r), self.regs.get(i)));
         });
-        if thread_x() < L::THREADS {
-            unrolled!(r in L::Rows::<f32>::LEN => {
-                let mut x = rows.get(r);
-                let mut lane = 1;
-                while lane < L::ROW_LANES {
-                    // SAFETY: all lanes of the warps that hold the fragment execute it.
-                    x = f(x, unsafe { warp::shfl_bfly_f32(x, lane) });
-                    lane *= 2;
-                }
-                rows.set(r, x);
-            });
-        }
-        Rows { regs: rows }
+        Rows { regs: rows }.across_lanes(f)
     }
 
     /// Combines every element with the tensor's element at the same place of `tile`, as `f32`.
@@ -121,6 +119,19 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<
         copy(from, &mut loaded);
         loaded
     }
+    /// The fragment as a left operand, in half as many registers: for one that a loop carries.
+    #[inline(always)]
+    pub fn operand(self) -> Operand<T, M, N, L>
+    where
+        T: Element,
+    {
+        let mut packed = Packed::<L::Regs<[u32; 4]>>::none();
+        unrolled!(i in L::Regs::<T>::LEN / 8 => {
+            let at = |j: usize| pack([self.regs.get(i * 8 + j), self.regs.get(i * 8 + j + 1)]);
+            packed.0.set(i, [at(0), at(2), at(4), at(6)]);
+        });
+        Operand { regs: packed, element: PhantomData }
+    }
     /// Every element `x`.
     #[inline(always)]
     pub fn splat(x: T) -> Self {
@@ -165,6 +176,40 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<
             self.regs.set(i, f(self.regs.get(i), rows.regs.get(L::row(i))));
         });
         self
+    }
+}
+
+impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Rows<f32, M, N, L> {
+    /// Combines the values that the lanes of a row have, by an associative and commutative `f`.
+    #[inline(always)]
+    pub fn across_lanes(mut self, f: impl Fn(f32, f32) -> f32) -> Self {
+        if thread_x() < L::THREADS {
+            let mut lane = 1;
+            while lane < L::ROW_LANES {
+                unrolled!(r in L::Rows::<f32>::LEN => {
+                    let x = self.regs.get(r);
+                    // SAFETY: all lanes of the warps that hold the fragment execute it.
+                    self.regs.set(r, f(x, unsafe { warp::shfl_bfly_f32(x, lane) }));
+                });
+                lane *= 2;
+            }
+        }
+        self
+    }
+    /// The values of the same rows of a fragment with `C` columns.
+    #[inline(always)]
+    pub fn along<const C: usize>(self) -> Rows<f32, M, C, L>
+    where
+        L: FragmentLayout<M, C, Rows<f32> = <L as FragmentLayout<M, N>>::Rows<f32>>,
+    {
+        Rows { regs: self.regs }
+    }
+    /// Passes the registers through an empty instruction: they are computed before what follows.
+    #[inline(always)]
+    pub(super) fn touch(&mut self) {
+        unrolled!(r in L::Rows::<f32>::LEN => {
+            self.regs.set(r, warp::touch(self.regs.get(r)));
+        });
     }
 }
 

@@ -4,7 +4,9 @@ use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::schedule::Access;
-use super::{Accumulator, Fill, Full, GlobalTile, Multistage, Pending, Schedule, WarpSpecialized, copy};
+use super::{
+    Accumulator, Fill, Full, GlobalTile, Loads, Multistage, Pending, Schedule, WarpSpecialized, copy,
+};
 use crate::arch::special::thread_x;
 use crate::arch::tma::Coords;
 use crate::arch::{cp_async, mbarrier, sync, wgmma};
@@ -15,31 +17,48 @@ const OPENING: u32 = 0;
 
 /// A ring of `N` stages on schedule `P`, with its position, which goes on from loop to loop.
 pub struct Pipeline<P, const N: usize> {
-    base: u32,
-    stage: u32,
-    phase: u32,
+    pub(super) base: u32,
+    /// Which of the CTA's pipelines it is.
+    index: u32,
+    pub(super) stage: u32,
+    pub(super) phase: u32,
+    /// The position of the next load where who computes also loads.
+    ahead: (u32, u32),
     schedule: PhantomData<P>,
 }
 
 impl<P: Schedule, const N: usize> Pipeline<P, N> {
     #[inline(always)]
-    pub(super) fn new(base: u32) -> Self {
-        const { assert!(N >= 2, "a pipeline has at least 2 stages") };
-        Pipeline { base, stage: 0, phase: 0, schedule: PhantomData }
+    pub(super) fn new(base: u32, index: u32) -> Self {
+        const { assert!(N >= 1, "a pipeline has stages") };
+        Pipeline { base, index, stage: 0, phase: 0, ahead: (0, 0), schedule: PhantomData }
+    }
+
+    /// Loads a stage for each of `steps`, in order; who computes takes them one after the other.
+    #[inline(always)]
+    pub fn loads<I, F>(&mut self, steps: I, load: F) -> Loads<'_, P, N, I, F>
+    where
+        I: Iterator<Item = u32>,
+        F: for<'s> FnMut(Fill<'s, P, N>, u32),
+    {
+        let mut loads = Loads { pipeline: self, steps, load };
+        // SAFETY: all roles make it; stages are acquired through it.
+        unsafe { P::begin(loads.pipeline, &mut loads.steps, &mut loads.load) };
+        loads
     }
 
     /// The barrier that completes when the current stage is full.
     #[inline(always)]
-    fn full(&self) -> u32 {
+    pub(super) fn full(&self) -> u32 {
         self.base + self.stage * 8
     }
     /// The barrier that completes when the consumers have left `stage`.
     #[inline(always)]
-    fn empty(&self, stage: u32) -> u32 {
+    pub(super) fn empty(&self, stage: u32) -> u32 {
         self.base + (N as u32 + stage) * 8
     }
     #[inline(always)]
-    fn advance(&mut self) {
+    pub(super) fn advance(&mut self) {
         self.stage += 1;
         if self.stage == N as u32 {
             self.stage = 0;
@@ -63,7 +82,7 @@ impl<P: Schedule, const N: usize> Pipeline<P, N> {
     }
 }
 
-impl<const W: usize> Schedule for WarpSpecialized<W> {
+impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRODUCERS> {
     /// The stage's full barrier.
     type Ticket = u32;
     const CONSUMERS: u32 = 128 * W as u32;
@@ -85,7 +104,7 @@ impl<const W: usize> Schedule for WarpSpecialized<W> {
                 }
                 sync::fence_mbarrier_init();
             }
-            sync::barrier_sync(OPENING, Self::CONSUMERS + 32);
+            sync::barrier_sync(OPENING, Self::CONSUMERS + 32 * PRODUCERS as u32);
             sync::griddep_launch_dependents();
             sync::griddep_wait();
         }
@@ -104,6 +123,51 @@ impl<const W: usize> Schedule for WarpSpecialized<W> {
     {
         // SAFETY: passed on.
         unsafe { copy::tma_load::<T, O, L, RANK, BOX, R, C>(from, to, barrier) }
+    }
+
+    #[inline(always)]
+    unsafe fn begin<const N: usize>(
+        pipeline: &mut Pipeline<Self, N>,
+        steps: &mut impl Iterator<Item = u32>,
+        load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
+    ) {
+        if thread_x() >= Self::CONSUMERS
+            && (thread_x() - Self::CONSUMERS) / 32 == pipeline.index % PRODUCERS as u32
+        {
+            for k in steps {
+                // SAFETY: an empty stage is this thread's until its full barrier completes.
+                unsafe {
+                    mbarrier::wait(pipeline.empty(pipeline.stage), pipeline.phase ^ 1);
+                    let barrier = pipeline.full();
+                    load(Fill { stage: pipeline.stage, ticket: barrier, turn: PhantomData }, k);
+                    mbarrier::arrive(barrier);
+                }
+                pipeline.advance();
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn acquire<const N: usize>(
+        pipeline: &mut Pipeline<Self, N>,
+        _: &mut impl Iterator<Item = u32>,
+        _: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
+    ) {
+        // SAFETY: the barrier is initialised.
+        unsafe { mbarrier::wait(pipeline.full(), pipeline.phase) }
+    }
+
+    #[inline(always)]
+    unsafe fn release<const N: usize>(
+        pipeline: &mut Pipeline<Self, N>,
+        stage: u32,
+        _: &mut impl Iterator<Item = u32>,
+        _: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
+    ) {
+        if thread_x().is_multiple_of(128) {
+            // SAFETY: one thread a consumer warpgroup releases, after the gemms that read the stage are done.
+            unsafe { mbarrier::arrive(pipeline.empty(stage)) }
+        }
     }
 
     #[inline(always)]
@@ -160,6 +224,40 @@ impl<const W: usize> Schedule for WarpSpecialized<W> {
     }
 }
 
+impl<const W: usize, A: Access> Multistage<W, A> {
+    /// Loads the next step, if there is one.
+    ///
+    /// # Safety
+    /// All threads call it, as often.
+    #[inline(always)]
+    unsafe fn fill<const N: usize>(
+        pipeline: &mut Pipeline<Self, N>,
+        steps: &mut impl Iterator<Item = u32>,
+        load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
+    ) {
+        let Some(k) = steps.next() else { return };
+        let (stage, phase) = pipeline.ahead;
+        // SAFETY: the stage is filled behind its empty barrier; every thread arrives once a turn, behind its copies.
+        unsafe {
+            wait(pipeline.empty(stage), phase ^ 1);
+            load(Fill { stage, ticket: true, turn: PhantomData }, k);
+            let barrier = pipeline.base + stage * 8;
+            if A::VECTORS {
+                cp_async::mbarrier_arrive_noinc_if(barrier, true)
+            } else {
+                mbarrier::arrive(barrier)
+            }
+        }
+        pipeline.ahead = after::<N>(pipeline.ahead);
+    }
+}
+
+/// The position after this one in a ring of `N` stages.
+#[inline(always)]
+fn after<const N: usize>((stage, phase): (u32, u32)) -> (u32, u32) {
+    if stage + 1 == N as u32 { (0, phase ^ 1) } else { (stage + 1, phase) }
+}
+
 impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
     /// False for the copies that would run ahead of the last step: they read nothing.
     type Ticket = bool;
@@ -201,6 +299,48 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
                 copy::vector_load::<T, O, L, RANK, BOX, R, C>(from, to, Self::CONSUMERS, live)
             } else {
                 copy::element_load::<T, O, L, RANK, BOX, R, C>(from, to, Self::CONSUMERS, live)
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn begin<const N: usize>(
+        pipeline: &mut Pipeline<Self, N>,
+        steps: &mut impl Iterator<Item = u32>,
+        load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
+    ) {
+        let mut ahead = 0;
+        // A ring of one stage is filled when all have left it.
+        while ahead < if N == 1 { 1 } else { N - 1 } {
+            // SAFETY: passed on.
+            unsafe { Self::fill(pipeline, steps, load) };
+            ahead += 1;
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn acquire<const N: usize>(
+        pipeline: &mut Pipeline<Self, N>,
+        _: &mut impl Iterator<Item = u32>,
+        _: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
+    ) {
+        // SAFETY: the barrier is initialised.
+        unsafe { wait(pipeline.full(), pipeline.phase) }
+    }
+
+    #[inline(always)]
+    unsafe fn release<const N: usize>(
+        pipeline: &mut Pipeline<Self, N>,
+        stage: u32,
+        steps: &mut impl Iterator<Item = u32>,
+        load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
+    ) {
+        // SAFETY: the warp's barrier puts its reads before its arrival.
+        unsafe {
+            sync::sync_warp();
+            mbarrier::arrive_if(pipeline.empty(stage), thread_x().is_multiple_of(32));
+            if N > 1 {
+                Self::fill(pipeline, steps, load)
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The order in which CTAs take the tiles of an output.
 
+use super::division::Division;
 use crate::abi::KernelArg;
 use crate::arch::special::{block_x, grid_x};
 
@@ -33,31 +34,6 @@ pub struct RasterOrder {
     by_panel: Division,
     by_rows: Division,
     by_last_rows: Division,
-}
-
-/// A division by a number known beforehand, as a multiplication (Granlund & Montgomery 1994).
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct Division {
-    divisor: u32,
-    multiplier: u32,
-    shift: u32,
-}
-
-impl Division {
-    /// Exact for every numerator below 2^31. A divisor of 0 is taken as 1.
-    const fn by(divisor: u32) -> Self {
-        let divisor = if divisor == 0 { 1 } else { divisor };
-        let shift = 31 + (u32::BITS - (divisor - 1).leading_zeros());
-        let multiplier = (1u64 << shift).div_ceil(divisor as u64) as u32;
-        Division { divisor, multiplier, shift }
-    }
-    /// Quotient and remainder.
-    #[inline(always)]
-    const fn of(self, x: u32) -> (u32, u32) {
-        let quotient = ((x as u64 * self.multiplier as u64) >> self.shift) as u32;
-        (quotient, x.wrapping_sub(quotient.wrapping_mul(self.divisor)))
-    }
 }
 
 impl RasterOrder {

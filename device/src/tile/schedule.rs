@@ -47,6 +47,40 @@ pub trait Schedule: Program + Sized + 'static {
         L: SharedLayout,
         [u32; RANK]: Coords;
 
+    /// The threads that load into pipeline `index` load all of `steps`, or as many as are loaded ahead.
+    ///
+    /// # Safety
+    /// Called by every role of the CTA, before [`acquire`](Self::acquire) for these steps.
+    #[doc(hidden)]
+    unsafe fn begin<const N: usize>(
+        pipeline: &mut Pipeline<Self, N>,
+        steps: &mut impl Iterator<Item = u32>,
+        load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
+    );
+
+    /// Waits for the next stage to be full.
+    ///
+    /// # Safety
+    /// The threads that hold fragments call it, as often as there are steps.
+    #[doc(hidden)]
+    unsafe fn acquire<const N: usize>(
+        pipeline: &mut Pipeline<Self, N>,
+        steps: &mut impl Iterator<Item = u32>,
+        load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
+    );
+
+    /// Gives the stage back, to be filled again.
+    ///
+    /// # Safety
+    /// The threads that hold fragments call it for each stage that they acquired, in order, after their last read of it.
+    #[doc(hidden)]
+    unsafe fn release<const N: usize>(
+        pipeline: &mut Pipeline<Self, N>,
+        stage: u32,
+        steps: &mut impl Iterator<Item = u32>,
+        load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
+    );
+
     /// The body of [`Pipeline::run`].
     #[doc(hidden)]
     fn run_pipeline<D: Accumulator, const N: usize>(
@@ -58,38 +92,40 @@ pub trait Schedule: Program + Sized + 'static {
     ) -> D;
 }
 
-/// Hopper: `W` consumer warpgroups, and behind them a producer warpgroup, one thread of which issues TMA.
+/// Hopper: `W` consumer warpgroups, and behind them a producer warpgroup, of which one thread in each of `PRODUCERS` warps
+/// issues TMA, for one pipeline after the other.
 ///
 /// The body is instantiated twice, once for each role; tile operations with side effects test the
 /// role, which the compiler folds in each copy. The producer gives registers to the consumers (`setmaxnreg`).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct WarpSpecialized<const W: usize>;
+pub struct WarpSpecialized<const W: usize, const PRODUCERS: usize = 1>;
 
-impl<const W: usize> Program for WarpSpecialized<W> {
+impl<const W: usize, const PRODUCERS: usize> Program for WarpSpecialized<W, PRODUCERS> {
     const ARCH: Arch = Arch::Sm90a;
     const THREADS: u32 = 128 * (W as u32 + 1);
 
     #[inline(always)]
     unsafe fn run(body: impl FnOnce()) {
         const { assert!(W >= 1 && W <= 3, "1 to 3 consumer warpgroups") };
+        const { assert!(PRODUCERS >= 1 && PRODUCERS <= 4, "1 to 4 producer warps") };
         let consumers = 128 * W as u32;
         let thread = thread_x();
         // SAFETY: every warp of a warpgroup executes the same setmaxnreg once; the amounts sum to what the
-        // launch allocated: 168 * 384 = 128 * (40 + 2 * 232), 128 * 512 = 128 * (32 + 3 * 160).
+        // launch allocated: 168 * 384 = 128 * (40 + 2 * 232), 128 * 512 > 128 * (40 + 3 * 152).
         unsafe {
             if thread >= consumers {
                 match W {
                     2 => sync::setmaxnreg_dec::<40>(),
-                    3 => sync::setmaxnreg_dec::<32>(),
+                    3 => sync::setmaxnreg_dec::<40>(),
                     _ => {}
                 }
-                if thread == consumers {
+                if (thread - consumers).is_multiple_of(32) && thread < consumers + 32 * PRODUCERS as u32 {
                     body()
                 }
             } else {
                 match W {
                     2 => sync::setmaxnreg_inc::<232>(),
-                    3 => sync::setmaxnreg_inc::<160>(),
+                    3 => sync::setmaxnreg_inc::<152>(),
                     _ => {}
                 }
                 body()

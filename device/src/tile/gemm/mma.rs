@@ -1,10 +1,10 @@
 //! The gemm of warps: `ldmatrix` and `mma.sync` (PTX ISA, "Matrix Fragments for mma.m16n8k16").
 
+use super::super::Packed;
 use super::{Accumulates, Gemm, GemmRegisters, OperandLayout};
 use crate::arch::ldmatrix;
 use crate::arch::mma::Mma;
 use crate::arch::special::thread_x;
-use crate::layout::element::pack;
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf, for_each_width};
 use crate::layout::{FragmentLayout, Major, Registers, SharedLayout, Warps};
 
@@ -121,6 +121,7 @@ macro_rules! warp_gemm {
             unsafe fn issue<OA: Major, OB: Major>(
                 a: u32,
                 b: u32,
+                _add: bool,
                 d: &mut <Self as FragmentLayout<M, { $total }>>::Regs<f32>,
             ) {
                 let (row, col) = warp_corner((M / WM) as u32, $n, $wn);
@@ -171,8 +172,9 @@ macro_rules! warp_gemms {
 
             #[inline(always)]
             unsafe fn issue_registers<OB: Major>(
-                a: &<Self as FragmentLayout<M, K>>::Regs<T>,
+                a: &Packed<<Self as FragmentLayout<M, K>>::Regs<[u32; 4]>>,
                 b: u32,
+                _add: bool,
                 d: &mut <Self as FragmentLayout<M, $n>>::Regs<f32>,
             ) {
                 let b = Operand::<T::Layout>::new(b, !OB::ROW_MAJOR, ($n, K as u32), (0, $n));
@@ -184,12 +186,9 @@ macro_rules! warp_gemms {
                         let right = unsafe { b.load(j as u32 * 16, k, true) };
                         let mut block = 0;
                         while block < M / WM / 16 {
-                            let at = |i: usize| {
-                                let i = block * (K / 2) + (k / DEPTH) as usize * 8 + i;
-                                pack([a.get(i), a.get(i + 1)])
-                            };
+                            let a = a.0.get(block * (K / DEPTH as usize) + (k / DEPTH) as usize);
                             // SAFETY: passed on.
-                            unsafe { multiply::<T, _>(d.blocks.get_mut(block), j, [at(0), at(2), at(4), at(6)], right) };
+                            unsafe { multiply::<T, _>(d.blocks.get_mut(block), j, a, right) };
                             block += 1;
                         }
                         j += 1;

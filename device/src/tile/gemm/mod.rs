@@ -3,9 +3,11 @@
 mod mma;
 mod wgmma;
 
-use super::{Fragment, Issued, Shared, Src, Transposed};
+use super::{Fragment, Held, Issued, Operand, OutputLayout, Packed, Shared, Src, Transposed};
 use crate::arch::special::thread_x;
-use crate::layout::{Element, FragmentLayout, Major, SharedLayout, Swizzle};
+use crate::arch::wgmma as arch_wgmma;
+use crate::layout::{Element, FragmentLayout, Major, Registers, SharedLayout, Swizzle};
+use core::marker::PhantomData;
 use half::{bf16, f16};
 
 /// What `gemm(policy, A[M, K], B[K, N], D[M, N])` of elements `T` needs: the inference rule.
@@ -24,7 +26,7 @@ pub trait Gemm<T: Element, const M: usize, const N: usize, const K: usize>: Copy
     /// The register layout of D.
     type D: Accumulates<M, N>;
 
-    /// D += A B, both in shared memory.
+    /// D += A B, or D = A B if not `add`, both in shared memory.
     ///
     /// # Safety
     /// `a` and `b` are full tiles of types `Shared<T, M, K, Self::A, OA>` and `Shared<T, K, N, Self::B, OB>`;
@@ -33,6 +35,7 @@ pub trait Gemm<T: Element, const M: usize, const N: usize, const K: usize>: Copy
     unsafe fn issue<OA: Major, OB: Major>(
         a: u32,
         b: u32,
+        add: bool,
         d: &mut <Self::D as FragmentLayout<M, N>>::Regs<f32>,
     );
 }
@@ -48,14 +51,15 @@ pub trait GemmRegisters<T: Element, const M: usize, const N: usize, const K: usi
     /// The register layout of A: where M, N and K allow it, that of an accumulator.
     type R: FragmentLayout<M, K>;
 
-    /// D += A B, A in registers, B in shared memory.
+    /// D += A B, or D = A B if not `add`, A in registers, B in shared memory.
     ///
     /// # Safety
-    /// As for [`Gemm::issue`]; nor is `a` overwritten before a wait.
+    /// As for [`Gemm::issue`]; `a` stays in its registers until a wait.
     #[doc(hidden)]
     unsafe fn issue_registers<OB: Major>(
-        a: &<Self::R as FragmentLayout<M, K>>::Regs<T>,
+        a: &Packed<<Self::R as FragmentLayout<M, K>>::Regs<[u32; 4]>>,
         b: u32,
+        add: bool,
         d: &mut <Self::D as FragmentLayout<M, N>>::Regs<f32>,
     );
 }
@@ -81,22 +85,20 @@ pub trait Accumulates<const M: usize, const N: usize>: FragmentLayout<M, N> {
 /// The shared layout of an operand tile with lines of `K` elements.
 #[diagnostic::on_unimplemented(
     message = "an operand tile of depth {K} of `{Self}` has no swizzled layout",
-    note = "16-bit elements: 16, 32, 64, 128, 192 or 256"
+    note = "16-bit elements: 16, 32, or a multiple of 16 from 64 to 256; of 64 where K is contiguous"
 )]
 pub trait OperandLayout<const K: usize>: Element {
-    /// The layout: the widest swizzle that K fills.
+    /// The layout: the widest swizzle that a multiple of K up to 64 fills.
     type Layout: SharedLayout;
 }
 
 macro_rules! operand_layouts {
-    ($($t:ty)*) => { $(
-        impl OperandLayout<16> for $t { type Layout = Swizzle<32>; }
-        impl OperandLayout<32> for $t { type Layout = Swizzle<64>; }
-        impl OperandLayout<64> for $t { type Layout = Swizzle<128>; }
-        impl OperandLayout<128> for $t { type Layout = Swizzle<128>; }
-        impl OperandLayout<192> for $t { type Layout = Swizzle<128>; }
-        impl OperandLayout<256> for $t { type Layout = Swizzle<128>; }
+    ($($t:ident)*) => { $(
+        operand_layouts!($t: 32 => 16; 64 => 32; 128 => 64 80 96 112 128 144 160 176 192 208 224 240 256;);
     )* };
+    ($t:ident: $($swizzle:literal => $($k:literal)*;)*) => { $($(
+        impl OperandLayout<$k> for $t { type Layout = Swizzle<$swizzle>; }
+    )*)* };
 }
 operand_layouts!(f16 bf16);
 
@@ -106,12 +108,19 @@ operand_layouts!(f16 bf16);
     note = "A is an M x K tile of a full stage, or a K x M tile with `.t()`, or a fragment of M x K"
 )]
 pub trait MatA<P: Gemm<T, M, N, K>, T: Element, const M: usize, const N: usize, const K: usize> {
+    /// What of it the gemm reads in registers.
+    type Held: Held;
     /// Issues the gemm.
     ///
     /// # Safety
     /// As for [`Gemm::issue`].
     #[doc(hidden)]
-    unsafe fn issue<OB: Major>(self, b: u32, d: &mut <P::D as FragmentLayout<M, N>>::Regs<f32>);
+    unsafe fn issue<OB: Major>(
+        self,
+        b: u32,
+        add: bool,
+        d: &mut <P::D as FragmentLayout<M, N>>::Regs<f32>,
+    ) -> Self::Held;
 }
 
 /// The right operand of a gemm: a `K` x `N` tile in shared memory, as it is or transposed.
@@ -134,10 +143,11 @@ where
     T: Element,
     O: Major,
 {
+    type Held = ();
     #[inline(always)]
-    unsafe fn issue<OB: Major>(self, b: u32, d: &mut <P::D as FragmentLayout<M, N>>::Regs<f32>) {
+    unsafe fn issue<OB: Major>(self, b: u32, add: bool, d: &mut <P::D as FragmentLayout<M, N>>::Regs<f32>) {
         // SAFETY: passed on; the tile's type is what `issue` expects.
-        unsafe { P::issue::<O, OB>(self.address, b, d) }
+        unsafe { P::issue::<O, OB>(self.address, b, add, d) }
     }
 }
 
@@ -148,10 +158,11 @@ where
     T: Element,
     O: Major,
 {
+    type Held = ();
     #[inline(always)]
-    unsafe fn issue<OB: Major>(self, b: u32, d: &mut <P::D as FragmentLayout<M, N>>::Regs<f32>) {
+    unsafe fn issue<OB: Major>(self, b: u32, add: bool, d: &mut <P::D as FragmentLayout<M, N>>::Regs<f32>) {
         // SAFETY: passed on; a transposed tile is a tile of the other order.
-        unsafe { P::issue::<O::Transposed, OB>(self.0.address, b, d) }
+        unsafe { P::issue::<O::Transposed, OB>(self.0.address, b, add, d) }
     }
 }
 
@@ -161,10 +172,36 @@ where
     T: Element,
     L: FragmentLayout<M, K>,
 {
+    type Held = Packed<L::Regs<[u32; 4]>>;
     #[inline(always)]
-    unsafe fn issue<OB: Major>(self, b: u32, d: &mut <P::D as FragmentLayout<M, N>>::Regs<f32>) {
+    unsafe fn issue<OB: Major>(
+        self,
+        b: u32,
+        add: bool,
+        d: &mut <P::D as FragmentLayout<M, N>>::Regs<f32>,
+    ) -> Self::Held {
         // SAFETY: passed on.
-        unsafe { P::issue_registers::<OB>(&self.regs, b, d) }
+        unsafe { MatA::<P, T, M, N, K>::issue::<OB>(self.operand(), b, add, d) }
+    }
+}
+
+impl<P, T, L, const M: usize, const N: usize, const K: usize> MatA<P, T, M, N, K> for Operand<T, M, K, L>
+where
+    P: GemmRegisters<T, M, N, K, R = L>,
+    T: Element,
+    L: FragmentLayout<M, K>,
+{
+    type Held = Packed<L::Regs<[u32; 4]>>;
+    #[inline(always)]
+    unsafe fn issue<OB: Major>(
+        self,
+        b: u32,
+        add: bool,
+        d: &mut <P::D as FragmentLayout<M, N>>::Regs<f32>,
+    ) -> Self::Held {
+        // SAFETY: passed on.
+        unsafe { P::issue_registers::<OB>(&self.regs, b, add, d) };
+        self.regs
     }
 }
 
@@ -204,24 +241,55 @@ where
 pub trait MatD<const M: usize, const N: usize> {
     /// How it lies in registers.
     type Layout: Accumulates<M, N>;
+    /// False when the gemm overwrites it.
+    const ADD: bool;
     /// Hands the fragment to the gemm.
     #[doc(hidden)]
-    fn issued(self) -> Issued<Fragment<f32, M, N, Self::Layout>>;
+    fn issued(self) -> Fragment<f32, M, N, Self::Layout>;
+}
+
+/// An accumulator that begins with the gemm: D = A B.
+pub struct Fresh<L>(PhantomData<L>);
+
+impl<L> Fresh<L> {
+    /// No accumulator yet.
+    #[inline(always)]
+    #[expect(clippy::new_without_default, reason = "nothing is there")]
+    pub fn new() -> Self {
+        Fresh(PhantomData)
+    }
+}
+
+impl<L: Accumulates<M, N>, const M: usize, const N: usize> MatD<M, N> for Fresh<L> {
+    type Layout = L;
+    const ADD: bool = false;
+    #[inline(always)]
+    fn issued(self) -> Fragment<f32, M, N, L> {
+        let mut d = Fragment::<f32, M, N, L>::zero();
+        let mut i = 0;
+        while i < <L::Regs<f32> as Registers<f32>>::LEN {
+            d.regs.set(i, if L::ASYNCHRONOUS { arch_wgmma::overwritten() } else { 0.0 });
+            i += 1;
+        }
+        d
+    }
 }
 
 impl<L: Accumulates<M, N>, const M: usize, const N: usize> MatD<M, N> for Fragment<f32, M, N, L> {
     type Layout = L;
+    const ADD: bool = true;
     #[inline(always)]
-    fn issued(self) -> Issued<Self> {
-        Issued(self)
+    fn issued(self) -> Self {
+        self
     }
 }
 
 impl<L: Accumulates<M, N>, const M: usize, const N: usize> MatD<M, N> for Issued<Fragment<f32, M, N, L>> {
     type Layout = L;
+    const ADD: bool = true;
     #[inline(always)]
-    fn issued(self) -> Self {
-        self
+    fn issued(self) -> Fragment<f32, M, N, L> {
+        self.0
     }
 }
 
@@ -234,7 +302,7 @@ pub fn gemm<P, A, B, D, T, const M: usize, const N: usize, const K: usize>(
     a: A,
     b: B,
     d: D,
-) -> Issued<Fragment<f32, M, N, P::D>>
+) -> Issued<Fragment<f32, M, N, P::D>, A::Held>
 where
     D: MatD<M, N, Layout = P::D>,
     P: Gemm<T, M, N, K>,
@@ -243,10 +311,41 @@ where
     T: Element,
 {
     let mut d = d.issued();
-    if thread_x() < P::D::THREADS {
-        // SAFETY: operands that can be read are full, their types say how they lie; `Issued` owns the
-        // accumulator until a wait; the threads that hold it execute tile operations converged.
-        unsafe { a.issue::<B::Order>(b.address(), &mut d.0.regs) }
-    }
-    d
+    let held = if thread_x() < P::D::THREADS {
+        // SAFETY: operands that can be read are full, their types say how they lie; `Issued` owns the accumulator
+        // and A's registers until a wait; the threads that hold it execute tile operations converged.
+        unsafe { a.issue::<B::Order>(b.address(), D::ADD, &mut d.regs) }
+    } else {
+        A::Held::none()
+    };
+    Issued(d, held)
+}
+
+/// A policy by which D = A B of \[M, K\] and \[K, N\] becomes the left operand of a product with \[N, V\], in registers: attention.
+///
+/// The scores, their rows' statistics and the second accumulator lie alike; nothing moves between threads.
+#[diagnostic::on_unimplemented(
+    message = "policy `{Self}` cannot chain a {M} x {N} x {K} gemm of `{T}` and one with {V} columns",
+    note = "each warp needs whole rows of the scores: use a FullRow policy"
+)]
+pub trait ChainedGemm<T: Element, const M: usize, const N: usize, const K: usize, const V: usize>:
+    Gemm<T, M, N, K, D = Self>
+    + GemmRegisters<T, M, V, N, D = Self, R = Self>
+    + Accumulates<M, N>
+    + Accumulates<M, V>
+    + OutputLayout<M, V>
+    + FragmentLayout<M, V, Rows<f32> = <Self as FragmentLayout<M, N>>::Rows<f32>>
+{
+}
+
+impl<Y, T: Element, const M: usize, const N: usize, const K: usize, const V: usize> ChainedGemm<T, M, N, K, V>
+    for Y
+where
+    Y: Gemm<T, M, N, K, D = Self>
+        + GemmRegisters<T, M, V, N, D = Self, R = Self>
+        + Accumulates<M, N>
+        + Accumulates<M, V>
+        + OutputLayout<M, V>
+        + FragmentLayout<M, V, Rows<f32> = <Self as FragmentLayout<M, N>>::Rows<f32>>,
+{
 }

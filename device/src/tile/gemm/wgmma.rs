@@ -1,10 +1,10 @@
 //! The gemm of warpgroups: `wgmma.mma_async` (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions").
 
+use super::super::asynchronous::Packed;
 use super::{Accumulates, Gemm, GemmRegisters, OperandLayout};
 use crate::arch::special::thread_x;
 use crate::arch::warp::uniform;
 use crate::arch::wgmma::{self, Descriptor, Settle, Wgmma};
-use crate::layout::element::pack;
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf, for_each_width};
 use crate::layout::{FragmentLayout, Major, Registers, SharedLayout, Warpgroups};
 
@@ -135,6 +135,7 @@ macro_rules! warpgroup_gemm {
             unsafe fn issue<OA: Major, OB: Major>(
                 a: u32,
                 b: u32,
+                add: bool,
                 d: &mut <Self as FragmentLayout<M, { $total }>>::Regs<f32>,
             ) {
                 let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
@@ -158,7 +159,7 @@ macro_rules! warpgroup_gemm {
                             let acc = d.blocks.get_mut(block);
                             let a = a.descriptor(row + block as u32 * 64, k);
                             let b = b.descriptor(col, k);
-                            with_transposes!(!OA::ROW_MAJOR, OB::ROW_MAJOR, |TA, TB| T::ss::<TA, TB>(acc, a, b, 1));
+                            with_transposes!(!OA::ROW_MAJOR, OB::ROW_MAJOR, |TA, TB| T::ss::<TA, TB>(acc, a, b, (add || k > 0) as u32));
                             block += 1;
                         }
                         k += DEPTH;
@@ -184,18 +185,18 @@ macro_rules! warpgroup_gemms {
 
             #[inline(always)]
             unsafe fn issue_registers<OB: Major>(
-                a: &<Self as FragmentLayout<M, K>>::Regs<T>,
+                a: &Packed<<Self as FragmentLayout<M, K>>::Regs<[u32; 4]>>,
                 b: u32,
+                add: bool,
                 d: &mut <Self as FragmentLayout<M, $n>>::Regs<f32>,
             ) {
                 let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
                 let b = Operand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: $n, depth: K as u32 };
                 // Packed before the fence: what defines a register between it and the gemms makes ptxas serialise them.
-                let mut packed = <<Self as FragmentLayout<M, K>>::Regs<[u32; 4]> as Registers<[u32; 4]>>::splat([0; 4]);
+                let mut packed = *a;
                 let mut i = 0;
                 while i < <Self as FragmentLayout<M, K>>::Regs::<T>::LEN / 8 {
-                    let at = |j: usize| pack([a.get(i * 8 + j), a.get(i * 8 + j + 1)]);
-                    packed.set(i, wgmma::define([at(0), at(2), at(4), at(6)]));
+                    packed.0.set(i, wgmma::define(packed.0.get(i)));
                     i += 1;
                 }
                 // SAFETY: passed on; the descriptors stay inside the operand's tile.
@@ -206,16 +207,13 @@ macro_rules! warpgroup_gemms {
                         let mut block = 0;
                         while block < M / WM / 64 {
                             let (acc, b) = (d.blocks.get_mut(block), b.descriptor(0, k));
-                            let a = packed.get(block * (K / DEPTH as usize) + (k / DEPTH) as usize);
-                            if OB::ROW_MAJOR { T::rs::<1>(acc, a, b, 1) } else { T::rs::<0>(acc, a, b, 1) }
+                            let a = packed.0.get(block * (K / DEPTH as usize) + (k / DEPTH) as usize);
+                            let add = (add || k > 0) as u32;
+                            if OB::ROW_MAJOR { T::rs::<1>(acc, a, b, add) } else { T::rs::<0>(acc, a, b, add) }
                             block += 1;
                         }
                         k += DEPTH;
                     }
-                    // A's registers are read until the gemm is done, and no type holds them that long: without this
-                    // wait the next step's operand overwrote them (seen on an H200).
-                    wgmma::commit();
-                    <Self as Accumulates<M, $n>>::settle(d);
                 }
             }
         }

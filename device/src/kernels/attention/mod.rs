@@ -1,0 +1,113 @@
+//! O = softmax(scale Q Kᵀ + mask) V, one source for every architecture.
+
+mod keys;
+mod order;
+
+pub use keys::Keys;
+pub use order::{QueryTile, QueryTiles, TileOrder};
+
+use crate::kernel;
+use crate::tile::{
+    ChainedGemm, Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, OnlineSoftmax, OutputLayout,
+    Pending, RowMajor, Schedule, Shared, copy, gemm,
+};
+
+/// O = softmax(scale Q Kᵀ + mask) V (Milakov & Gimelshein 2018; Dao 2023; Shah et al. 2024).
+///
+/// Q \[batch, heads, queries, D\], K \[batch, KV heads, keys, D\], V \[batch, KV heads, keys, DV\], O as Q with DV columns, LSE
+/// \[batch, heads, queries\] in natural logarithms, or without rows if it is not wanted. `scale` is that of the scores times
+/// log2(e). A CTA takes tiles of `BM` queries in the order of `order`, and walks over their keys in blocks of `BN`, last to first.
+#[kernel(
+    program = P,
+    shared = ((BM * D + STAGES * BN * (D + DV)) * T::BYTES) as u32 + (1 + 2 * STAGES as u32) * P::STAGE_BYTES
+        + <Y as OutputLayout<BM, DV>>::STAGING_BYTES,
+)]
+pub fn attention<
+    P: Schedule,
+    Y,
+    T: Element,
+    const BM: usize,
+    const BN: usize,
+    const D: usize,
+    const DV: usize,
+    const STAGES: usize,
+>(
+    q: Global<T, 4, RowMajor, BM>,
+    k: Global<T, 4, RowMajor, BN>,
+    v: Global<T, 4, RowMajor, BN>,
+    mut o: GlobalMut<T, 4>,
+    order: InPlace<TileOrder>,
+    keys: Keys,
+    scale: f32,
+) where
+    Y: ChainedGemm<T, BM, BN, D, DV>,
+{
+    let mut cta = Cta::<P>::enter();
+    let q_s = cta.alloc::<Shared<T, BM, D, _, _>, 1>();
+    let k_s = cta.alloc::<Shared<T, BN, D, _, _>, STAGES>();
+    let v_s = cta.alloc::<Shared<T, BN, DV, _, _>, STAGES>();
+    let mut out = cta.output::<T, BM, DV, Y>();
+    let (mut k_pipe, mut v_pipe, mut q_pipe) =
+        (cta.pipeline::<STAGES>(), cta.pipeline::<STAGES>(), cta.pipeline::<1>());
+    let turns = cta.turns();
+    for at in QueryTiles::persistent(order) {
+        let blocks = keys.blocks::<BM, BN>(at.m);
+        let mut qs = q_pipe.loads(
+            0..1,
+            #[inline(always)]
+            |s, _| copy(q.tile([at.batch, at.head, at.m, 0]), q_s.at(s)),
+        );
+        let mut ks = k_pipe.loads(
+            blocks.all().rev(),
+            #[inline(always)]
+            |s, j| copy(k.tile([at.batch, at.kv_head, j, 0]), k_s.at(s)),
+        );
+        let mut vs = v_pipe.loads(
+            blocks.all().rev(),
+            #[inline(always)]
+            |s, j| copy(v.tile([at.batch, at.kv_head, j, 0]), v_s.at(s)),
+        );
+        if !cta.computes() {
+            continue;
+        }
+        let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale);
+        let q = qs.next();
+        let k = ks.next();
+        let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).wait();
+        ks.release(k);
+        let s = keys.mask::<BM, BN, Y>(s, at.m, blocks.last());
+        let max = softmax.maximum(&s);
+        let (p, _) = softmax.exponentials(s, max);
+        let (p, acc) = blocks.fold(
+            (p.cast::<T>().operand(), Fragment::<f32, BM, DV, Y>::zero()),
+            #[inline(always)]
+            |(p, acc), j, masked| {
+                let k = ks.next();
+                turns.take();
+                let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).commit();
+                let v = vs.next();
+                let acc = gemm(Y::default(), p, v_s.at(v.full()), acc);
+                let (s, acc) = s.behind(
+                    acc,
+                    #[inline(always)]
+                    || turns.pass(),
+                );
+                ks.release(k);
+                let s = if masked { keys.mask::<BM, BN, Y>(s, at.m, j) } else { s };
+                let mut max = softmax.maximum(&s);
+                let acc = vs.finish(v, acc, &mut max);
+                let (p, rescale) = softmax.exponentials(s, max);
+                (p.cast::<T>().operand(), acc.zip_rows(&rescale.along(), |x, by| x * by))
+            },
+        );
+        qs.release(q);
+        let v = vs.next();
+        let acc = gemm(Y::default(), p, v_s.at(v.full()), acc).wait();
+        vs.release(v);
+        let (inverse, _) = softmax.finish();
+        out.store(
+            acc.zip_rows(&inverse.along(), |x, by| x * by).cast::<T>(),
+            o.tile([at.batch, at.head, at.m, 0]),
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! The order in which CTAs take the tiles of queries.
+
+use crate::arch::special::{block_x, grid_x};
+use crate::tile::InPlace;
+use crate::tile::division::Division;
+
+/// A tile of queries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueryTile {
+    /// The sequence.
+    pub batch: u32,
+    /// The head.
+    pub head: u32,
+    /// The head of keys and values that it shares.
+    pub kv_head: u32,
+    /// The tile of queries.
+    pub m: u32,
+}
+
+/// Tiles of queries, heaviest first inside groups of heads whose keys and values fit the L2 cache together.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TileOrder {
+    m: u32,
+    all_heads: u32,
+    total: u32,
+    by_group: Division,
+    by_size: Division,
+    by_last_size: Division,
+    by_heads: Division,
+    by_shared: Division,
+}
+
+impl TileOrder {
+    /// The order over `m` tiles for each of `heads` heads of `batch` sequences, `shared_by` of which share keys and values, in
+    /// groups of `group` heads.
+    ///
+    /// `None` when there are 2^31 tiles or more.
+    pub fn new(batch: u32, heads: u32, shared_by: u32, m: u32, group: u32) -> Option<Self> {
+        let all_heads = batch.checked_mul(heads)?;
+        let total = all_heads.checked_mul(m).filter(|&total| total < 1 << 31)?;
+        let group = group.clamp(1, all_heads.max(1));
+        let last = if all_heads.is_multiple_of(group) { group } else { all_heads % group };
+        Some(TileOrder {
+            m,
+            all_heads,
+            total,
+            by_group: Division::by(m * group),
+            by_size: Division::by(group),
+            by_last_size: Division::by(last),
+            by_heads: Division::by(heads),
+            by_shared: Division::by(shared_by),
+        })
+    }
+    /// Tiles in all.
+    pub const fn total(&self) -> u32 {
+        self.total
+    }
+    /// The place of tile `t`, which is below [`total`](Self::total).
+    #[inline(always)]
+    pub const fn tile(&self, t: u32) -> QueryTile {
+        let (group, t) = self.by_group.of(t);
+        let first = group * self.by_size.divisor;
+        let size =
+            if first + self.by_size.divisor > self.all_heads { self.by_last_size } else { self.by_size };
+        let (heavier, head) = size.of(t);
+        let (batch, head) = self.by_heads.of(first + head);
+        QueryTile { batch, head, kv_head: self.by_shared.of(head).0, m: self.m - 1 - heavier }
+    }
+}
+
+/// The tiles that this CTA takes: every `grid`-th of the order (persistent CTAs).
+pub struct QueryTiles {
+    order: InPlace<TileOrder>,
+    next: u32,
+    step: u32,
+}
+
+impl QueryTiles {
+    /// Shares the tiles of `order` among the CTAs of the grid.
+    #[inline(always)]
+    pub fn persistent(order: InPlace<TileOrder>) -> Self {
+        QueryTiles { order, next: block_x(), step: grid_x() }
+    }
+}
+
+impl Iterator for QueryTiles {
+    type Item = QueryTile;
+    #[inline(always)]
+    fn next(&mut self) -> Option<QueryTile> {
+        let (t, order) = (self.next, self.order.get());
+        if t >= order.total {
+            return None;
+        }
+        self.next = t + self.step;
+        Some(order.tile(t))
+    }
+}

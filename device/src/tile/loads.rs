@@ -1,0 +1,80 @@
+//! Loads that run ahead, taken one by one: for loops that hold stages of several rings at a time.
+
+use core::marker::PhantomData;
+
+use super::{Fill, Full, InFlight, Pending, Pipeline, Rows, Schedule};
+use crate::arch::mbarrier;
+use crate::arch::special::thread_x;
+use crate::layout::FragmentLayout;
+
+/// The loads of a loop through a [`Pipeline`].
+///
+/// Where a producer loads, making this loads everything; the threads that compute then take stage after stage.
+/// In a loop of its own, [`Pipeline::run`] is shorter.
+pub struct Loads<'p, P: Schedule, const N: usize, I, F> {
+    pub(super) pipeline: &'p mut Pipeline<P, N>,
+    pub(super) steps: I,
+    pub(super) load: F,
+}
+
+/// A stage's turn with those who compute: its tiles are full until it is given back.
+#[must_use = "give the stage back when it has been read"]
+pub struct Turn<const N: usize> {
+    stage: u32,
+    barrier: u32,
+    phase: u32,
+}
+
+impl<const N: usize> Turn<N> {
+    /// The stage, full.
+    #[inline(always)]
+    pub fn full(&self) -> Full<'_, N> {
+        Full { stage: self.stage, turn: PhantomData }
+    }
+}
+
+impl<P, const N: usize, I, F> Loads<'_, P, N, I, F>
+where
+    P: Schedule,
+    I: Iterator<Item = u32>,
+    F: for<'s> FnMut(Fill<'s, P, N>, u32),
+{
+    /// Waits for the next stage.
+    #[inline(always)]
+    pub fn next(&mut self) -> Turn<N> {
+        let turn =
+            Turn { stage: self.pipeline.stage, barrier: self.pipeline.full(), phase: self.pipeline.phase };
+        // SAFETY: `Turn`s are made here alone, and given back once.
+        unsafe { P::acquire(self.pipeline, &mut self.steps, &mut self.load) };
+        self.pipeline.advance();
+        turn
+    }
+
+    /// Gives back a stage that no gemm in flight reads.
+    #[inline(always)]
+    pub fn release(&mut self, turn: Turn<N>) {
+        // SAFETY: as in `next`.
+        unsafe { P::release(self.pipeline, turn.stage, &mut self.steps, &mut self.load) }
+    }
+
+    /// Waits for the gemms that read the stage, and gives it back.
+    ///
+    /// `before` is computed before the wait: ptxas moves a wait above what does not depend on it, but not out of the
+    /// block that another wait for the stage, long over, begins.
+    #[inline(always)]
+    pub fn finish<D: Pending, const M: usize, const C: usize, L: FragmentLayout<M, C>>(
+        &mut self,
+        turn: Turn<N>,
+        gemms: InFlight<D>,
+        before: &mut Rows<f32, M, C, L>,
+    ) -> D::Done {
+        if D::ASYNCHRONOUS && thread_x() < D::THREADS {
+            before.touch();
+            // SAFETY: the barrier is initialised, and its phase cannot complete again before this turn ends.
+            unsafe { mbarrier::wait(turn.barrier, turn.phase) };
+        }
+        let done = gemms.wait();
+        self.release(turn);
+        done
+    }
+}
