@@ -18,50 +18,67 @@ pub struct Keys {
     pub high: i32,
 }
 
-/// The blocks of keys that a tile of queries sees.
+/// The blocks of keys that a tile of queries sees: from `begin` to `end`, of which every query sees all keys of those from
+/// `whole_begin` to `whole_end`.
 #[derive(Clone, Copy)]
 pub struct Blocks {
     begin: u32,
+    whole_begin: u32,
     whole_end: u32,
     end: u32,
 }
 
 impl Blocks {
+    /// The blocks, ascending.
     #[inline(always)]
     pub fn all(&self) -> Range<u32> {
         self.begin..self.end
     }
+    /// Whether no query of the tile sees any key.
+    #[inline(always)]
+    pub fn none(&self) -> bool {
+        self.begin >= self.end
+    }
+    /// The last block: where the walk begins.
     #[inline(always)]
     pub fn last(&self) -> u32 {
         self.end - 1
     }
-    /// `step(state, block, masked)` for all blocks but the last, from the end to the beginning; `masked` says that not every
-    /// query of the tile sees all of the block's keys.
+    /// `step(state, block, masked)` for all blocks but the last, descending; `masked` where not every query sees every key.
+    ///
+    /// `step` is inlined twice: masked blocks come before and, with a window, after those that are not.
     #[inline(always)]
     pub fn fold<S>(&self, mut state: S, mut step: impl FnMut(S, u32, bool) -> S) -> S {
-        let mut j = self.end - 1;
-        while j > self.whole_end {
-            j -= 1;
-            state = step(state, j, true);
-        }
+        let (mut j, mut masked_to, mut whole_to) = (self.end - 1, self.whole_end, self.whole_begin);
         while j > self.begin {
-            j -= 1;
-            state = step(state, j, false);
+            while j > masked_to {
+                j -= 1;
+                state = step(state, j, true);
+            }
+            while j > whole_to {
+                j -= 1;
+                state = step(state, j, false);
+            }
+            (masked_to, whole_to) = (self.begin, self.begin);
         }
         state
     }
 }
 
 impl Keys {
-    /// The blocks of `BN` keys that the tile `m` of `BM` queries sees.
+    /// The blocks of `BN` keys that tile `m` of `BM` queries sees.
     #[inline(always)]
     pub fn blocks<const BM: usize, const BN: usize>(&self, m: u32) -> Blocks {
-        let (first, last) = ((m * BM as u32) as i32, (m * BM as u32) as i32 + BM as i32 - 1);
-        let end = (last.saturating_add(self.high).saturating_add(1)).min(self.count).max(0) as u32;
-        let seen_by_all = (first.saturating_add(self.high).saturating_add(1)).min(self.count).max(0) as u32;
-        let begin = first.saturating_add(self.low).max(0) as u32 / BN as u32;
-        let end = end.div_ceil(BN as u32);
-        Blocks { begin, whole_end: (seen_by_all / BN as u32).min(end.saturating_sub(1)), end }
+        let (first, last, width) =
+            ((m * BM as u32) as i32, (m * BM as u32) as i32 + BM as i32 - 1, BN as u32);
+        let key = |i: i32| i.min(self.count).max(0) as u32;
+        let end = key(last.saturating_add(self.high).saturating_add(1)).div_ceil(width);
+        let begin = (key(first.saturating_add(self.low)) / width).min(end);
+        let whole_end = key(first.saturating_add(self.high).saturating_add(1)) / width;
+        let whole_begin = key(last.saturating_add(self.low)).div_ceil(width);
+        // The last block is done before the others.
+        let whole_end = whole_end.min(end.saturating_sub(1)).max(begin);
+        Blocks { begin, whole_begin: whole_begin.max(begin).min(whole_end), whole_end, end }
     }
 
     /// Scores of tile `m` and block `j`, -inf where the query does not see the key.
@@ -72,14 +89,14 @@ impl Keys {
         m: u32,
         j: u32,
     ) -> Fragment<f32, BM, BN, L> {
-        let first = (j * BN as u32) as i32;
-        let last = self.count - 1 - first;
-        let high = self.high.saturating_add((m * BM as u32) as i32 - first);
-        s.map_indexed(
-            |r, c, s| {
-                if c as i32 <= high.saturating_add(r as i32).min(last) { s } else { f32::NEG_INFINITY }
-            },
-        )
+        let (first, diagonal) = ((j * BN as u32) as i32, (m * BM as u32) as i32 - (j * BN as u32) as i32);
+        let end = self.count - first;
+        let (low, high) = (self.low.saturating_add(diagonal), self.high.saturating_add(diagonal));
+        s.map_indexed(|r, c, s| {
+            let (r, c) = (r as i32, c as i32);
+            let seen = c >= low.saturating_add(r) && c <= high.saturating_add(r).min(end - 1);
+            if seen { s } else { f32::NEG_INFINITY }
+        })
     }
 }
 

@@ -2,9 +2,13 @@
 
 mod keys;
 mod order;
+mod score;
 
-pub use keys::Keys;
+pub use keys::{Blocks, Keys};
 pub use order::{QueryTile, QueryTiles, TileOrder};
+pub use score::{Capped, Plain, Score};
+
+use core::f32::consts::LN_2;
 
 use crate::kernel;
 use crate::tile::{
@@ -12,11 +16,13 @@ use crate::tile::{
     Pending, RowMajor, Schedule, Shared, copy, gemm,
 };
 
-/// O = softmax(scale Q Kᵀ + mask) V (Milakov & Gimelshein 2018; Dao 2023; Shah et al. 2024).
+/// O = softmax(scale score(Q Kᵀ) + mask) V (Milakov & Gimelshein 2018; Dao 2023; Shah et al. 2024).
 ///
-/// Q \[batch, heads, queries, D\], K \[batch, KV heads, keys, D\], V \[batch, KV heads, keys, DV\], O as Q with DV columns, LSE
-/// \[batch, heads, queries\] in natural logarithms, or without rows if it is not wanted. `scale` is that of the scores times
-/// log2(e). A CTA takes tiles of `BM` queries in the order of `order`, and walks over their keys in blocks of `BN`, last to first.
+/// Q \[batch, heads, queries, D\], K \[batch, KV heads, keys, D\], V \[batch, KV heads, keys, DV\], O as Q with DV columns; the
+/// log-sum-exp of each row, \[batch, heads, queries, 1\] in natural logarithms, unless `lse` has no rows. `F` is what is done to
+/// each score before the softmax, with `cap`; `scale` is that of its result times log2(e). Columns of Q, K and V that are
+/// not there are zeros. A CTA takes tiles of `BM` queries in the order of `order` and walks over their keys in blocks of
+/// `BN`, last to first; the softmax of one block runs under the next block's Q Kᵀ and its own P V.
 #[kernel(
     program = P,
     shared = ((BM * D + STAGES * BN * (D + DV)) * T::BYTES) as u32 + (1 + 2 * STAGES as u32) * P::STAGE_BYTES
@@ -26,6 +32,7 @@ pub fn attention<
     P: Schedule,
     Y,
     T: Element,
+    F: Score,
     const BM: usize,
     const BN: usize,
     const D: usize,
@@ -36,8 +43,10 @@ pub fn attention<
     k: Global<T, 4, RowMajor, BN>,
     v: Global<T, 4, RowMajor, BN>,
     mut o: GlobalMut<T, 4>,
+    mut lse: GlobalMut<f32, 4>,
     order: InPlace<TileOrder>,
     keys: Keys,
+    cap: f32,
     scale: f32,
 ) where
     Y: ChainedGemm<T, BM, BN, D, DV>,
@@ -47,67 +56,65 @@ pub fn attention<
     let k_s = cta.alloc::<Shared<T, BN, D, _, _>, STAGES>();
     let v_s = cta.alloc::<Shared<T, BN, DV, _, _>, STAGES>();
     let mut out = cta.output::<T, BM, DV, Y>();
-    let (mut k_pipe, mut v_pipe, mut q_pipe) =
-        (cta.pipeline::<STAGES>(), cta.pipeline::<STAGES>(), cta.pipeline::<1>());
+    let (mut k_pipe, mut v_pipe) = (cta.pipeline::<STAGES>(), cta.pipeline::<STAGES>());
+    let mut q_pipe = cta.pipeline::<1>();
     let turns = cta.turns();
-    for at in QueryTiles::persistent(order) {
-        let blocks = keys.blocks::<BM, BN>(at.m);
+    for QueryTile { batch, head, kv_head, m } in QueryTiles::persistent(order) {
+        let (blocks, place) = (keys.blocks::<BM, BN>(m), [batch, head, m, 0]);
+        let queries = 0..!blocks.none() as u32;
         let mut qs = q_pipe.loads(
-            0..1,
+            queries,
             #[inline(always)]
-            |s, _| copy(q.tile([at.batch, at.head, at.m, 0]), q_s.at(s)),
+            |s, _| copy(q.tile(place), q_s.at(s)),
         );
         let mut ks = k_pipe.loads(
             blocks.all().rev(),
             #[inline(always)]
-            |s, j| copy(k.tile([at.batch, at.kv_head, j, 0]), k_s.at(s)),
+            |s, j| copy(k.tile([batch, kv_head, j, 0]), k_s.at(s)),
         );
         let mut vs = v_pipe.loads(
             blocks.all().rev(),
             #[inline(always)]
-            |s, j| copy(v.tile([at.batch, at.kv_head, j, 0]), v_s.at(s)),
+            |s, j| copy(v.tile([batch, kv_head, j, 0]), v_s.at(s)),
         );
         if !cta.computes() {
             continue;
         }
         let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale);
-        let q = qs.next();
-        let k = ks.next();
-        let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).wait();
-        ks.release(k);
-        let s = keys.mask::<BM, BN, Y>(s, at.m, blocks.last());
-        let max = softmax.maximum(&s);
-        let (p, _) = softmax.exponentials(s, max);
-        let (p, acc) = blocks.fold(
-            (p.cast::<T>().operand(), Fragment::<f32, BM, DV, Y>::zero()),
-            #[inline(always)]
-            |(p, acc), j, masked| {
-                let k = ks.next();
-                turns.take();
-                let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).commit();
-                let v = vs.next();
-                let acc = gemm(Y::default(), p, v_s.at(v.full()), acc);
-                let (s, acc) = s.behind(
-                    acc,
-                    #[inline(always)]
-                    || turns.pass(),
-                );
-                ks.release(k);
-                let s = if masked { keys.mask::<BM, BN, Y>(s, at.m, j) } else { s };
-                let mut max = softmax.maximum(&s);
-                let acc = vs.finish(v, acc, &mut max);
-                let (p, rescale) = softmax.exponentials(s, max);
-                (p.cast::<T>().operand(), acc.zip_rows(&rescale.along(), |x, by| x * by))
-            },
-        );
-        qs.release(q);
-        let v = vs.next();
-        let acc = gemm(Y::default(), p, v_s.at(v.full()), acc).wait();
-        vs.release(v);
-        let (inverse, _) = softmax.finish();
-        out.store(
-            acc.zip_rows(&inverse.along(), |x, by| x * by).cast::<T>(),
-            o.tile([at.batch, at.head, at.m, 0]),
-        );
+        let mut acc = Fragment::<f32, BM, DV, Y>::zero();
+        if !blocks.none() {
+            let (q, k) = (qs.next(), ks.next());
+            let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).wait();
+            ks.release(k);
+            let s = keys.mask(s.map(|s| F::apply(s, cap)), m, blocks.last());
+            let max = softmax.maximum(&s);
+            let (p, _) = softmax.exponentials(s, max);
+            let (p, weighted) = blocks.fold(
+                (p.cast::<T>().operand(), acc),
+                #[inline(always)]
+                |(p, acc), j, masked| {
+                    let k = ks.next();
+                    turns.take();
+                    let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).commit();
+                    let v = vs.next();
+                    let acc = gemm(Y::default(), p, v_s.at(v.full()), acc);
+                    let (s, acc) = s.behind(acc, || turns.pass());
+                    ks.release(k);
+                    let s = s.map(|s| F::apply(s, cap));
+                    let s = if masked { keys.mask(s, m, j) } else { s };
+                    let mut max = softmax.maximum(&s);
+                    let acc = vs.finish(v, acc, &mut max);
+                    let (p, rescale) = softmax.exponentials(s, max);
+                    (p.cast::<T>().operand(), acc.zip_rows(&rescale.along(), |x, by| x * by))
+                },
+            );
+            qs.release(q);
+            let v = vs.next();
+            acc = gemm(Y::default(), p, v_s.at(v.full()), weighted).wait();
+            vs.release(v);
+        }
+        let (inverse, log2) = softmax.finish();
+        out.store(acc.zip_rows(&inverse.along(), |x, by| x * by).cast::<T>(), o.tile(place));
+        copy(log2.map(|log2| log2 * LN_2), lse.tile(place));
     }
 }

@@ -5,7 +5,7 @@ use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::{global, shared, sync};
 use crate::layout::{Element, FragmentLayout, Major, Registers, SharedLayout};
 use crate::tile::output::WARPGROUP_BARRIER;
-use crate::tile::{Fragment, GlobalTile, GlobalTileMut, Schedule, Scratch, Shared, Src, Transposed};
+use crate::tile::{Fragment, GlobalTile, GlobalTileMut, Rows, Schedule, Scratch, Shared, Src, Transposed};
 
 /// Elements that one access moves: a run, or 16 bytes of it.
 const fn per_access<T: Element>(run: usize) -> usize {
@@ -245,6 +245,33 @@ where
     fn copy_to(self, to: &mut Fragment<T, M, N, L>) {
         // SAFETY: a `Src` is a full tile; transposed it is a tile of the other order.
         unsafe { read_shared::<T, S, O::Transposed, L, M, N>(self.0.address, &mut to.regs) }
+    }
+}
+
+/// Each row's value, to a tensor of one column.
+impl<T, O, L, const RANK: usize, const BOX: usize, const M: usize, const N: usize>
+    CopyTo<GlobalTileMut<T, RANK, O, BOX>> for Rows<T, M, N, L>
+where
+    T: Element,
+    O: Major,
+    L: FragmentLayout<M, N>,
+{
+    #[inline(always)]
+    fn copy_to(self, to: GlobalTileMut<T, RANK, O, BOX>) {
+        let (thread, window) = (thread_x_volatile(), to.0.window(M, 1));
+        if thread >= L::THREADS {
+            return;
+        }
+        let mut r = 0;
+        while r < L::Rows::<T>::LEN {
+            let mut i = 0;
+            while L::row(i) != r {
+                i += 1;
+            }
+            let (row, col) = L::coord(thread, i);
+            window.write(row, col, self.regs.get(r));
+            r += 1;
+        }
     }
 }
 

@@ -1,0 +1,35 @@
+//! What is done to scores before the softmax.
+
+use core::f32::consts::LOG2_E;
+
+use crate::tile::math;
+
+/// A function of each score.
+pub trait Score: Copy + Default + 'static {
+    /// `score` as the softmax takes it.
+    fn apply(score: f32, cap: f32) -> f32;
+}
+
+/// Nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plain;
+
+/// tanh(cap score), which keeps scores between -1 and 1 ("softcap", as in Gemma 2).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Capped;
+
+impl Score for Plain {
+    #[inline(always)]
+    fn apply(score: f32, _cap: f32) -> f32 {
+        score
+    }
+}
+
+impl Score for Capped {
+    #[inline(always)]
+    fn apply(score: f32, cap: f32) -> f32 {
+        // 1 - 2 / (1 + e^2x): `tanh.approx` is too coarse for what is exponentiated.
+        let twice = math::ex2(cap * score * (2.0 * LOG2_E));
+        1.0 - 2.0 * math::rcp(1.0 + twice)
+    }
+}
