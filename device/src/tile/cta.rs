@@ -91,9 +91,20 @@ impl<P: Schedule> Cta<P> {
     /// launch): make it before the first access to global memory.
     #[inline(always)]
     pub fn pipeline<const N: usize>(&mut self) -> Pipeline<P, N> {
-        let base = self.take(P::STAGE_BYTES * N as u32, 8);
+        self.open_pipeline()
+    }
+
+    /// A ring of `N` stages of which each warpgroup fills and leaves its own rows by itself.
+    #[inline(always)]
+    pub fn pipeline_by_warpgroup<const N: usize>(&mut self) -> Pipeline<P, N, true> {
+        self.open_pipeline()
+    }
+
+    #[inline(always)]
+    fn open_pipeline<const N: usize, const PARTED: bool>(&mut self) -> Pipeline<P, N, PARTED> {
+        let base = self.take(P::STAGE_BYTES * N as u32 * Pipeline::<P, N, PARTED>::PARTS, 8);
         // SAFETY: the memory was just taken, by every role in the same way.
-        unsafe { P::open::<N>(base) };
+        unsafe { P::open::<N, PARTED>(base) };
         self.pipelines += 1;
         Pipeline::new(base, self.pipelines - 1)
     }

@@ -4,6 +4,7 @@ use core::marker::PhantomData;
 
 use crate::abi::{GlobalAbi, GlobalArg, KernelArg};
 use crate::arch::global;
+use crate::arch::special::same_pointer;
 use crate::layout::{Element, Major, RowMajor};
 
 /// A tensor of `RANK` dimensions in global memory that a kernel reads.
@@ -15,7 +16,6 @@ pub struct Global<T, const RANK: usize, O = RowMajor, const BOX: usize = 64> {
     pub(super) pointer: *mut T,
     pub(super) strides: [u64; RANK],
     pub(super) shape: [u32; RANK],
-    pub(super) policy: u64,
     pub(super) align: u32,
     pub(super) tma: bool,
     order: PhantomData<O>,
@@ -30,9 +30,12 @@ impl<T, const RANK: usize, O, const BOX: usize> Clone for Global<T, RANK, O, BOX
 impl<T, const RANK: usize, O, const BOX: usize> Copy for Global<T, RANK, O, BOX> {}
 
 /// A tensor of `RANK` dimensions in global memory that a kernel reads and writes.
-pub struct GlobalMut<T, const RANK: usize, O = RowMajor, const BOX: usize = 64>(
-    pub(super) Global<T, RANK, O, BOX>,
-);
+///
+/// It stays in the parameter block until a tile is taken, so that it is in no register over a loop.
+pub struct GlobalMut<T, const RANK: usize, O = RowMajor, const BOX: usize = 64> {
+    at: *const GlobalAbi<T, RANK>,
+    order: PhantomData<O>,
+}
 
 /// One tile of a tensor, to be copied from; what lies outside the tensor reads as zero.
 pub struct GlobalTile<T, const RANK: usize, O = RowMajor, const BOX: usize = 64> {
@@ -63,6 +66,12 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> Global<T, RANK, 
     pub fn cols(&self) -> u32 {
         self.shape[RANK - 1]
     }
+    /// The L2 cache policy of its loads: read where it is needed, so that it is in no register over a loop.
+    #[inline(always)]
+    pub(super) fn policy(&self) -> u64 {
+        // SAFETY: the map is the first field of the tensor's parameter.
+        unsafe { (*same_pointer(self.map.cast::<GlobalAbi<T, RANK>>())).policy }
+    }
     /// The tile at `index`: the leading dimensions in elements, the last two in tiles.
     #[inline(always)]
     pub fn tile(self, index: [u32; RANK]) -> GlobalTile<T, RANK, O, BOX> {
@@ -72,20 +81,25 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> Global<T, RANK, 
 }
 
 impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalMut<T, RANK, O, BOX> {
+    #[inline(always)]
+    fn get(&self) -> Global<T, RANK, O, BOX> {
+        // SAFETY: an initialised parameter, which outlives the kernel.
+        unsafe { KernelArg::load(same_pointer(self.at)) }
+    }
     /// Elements in each dimension.
     #[inline(always)]
     pub fn shape(&self) -> [u32; RANK] {
-        self.0.shape()
+        self.get().shape()
     }
     /// The tile at `index`, to be written: the leading dimensions in elements, the last two in tiles.
     #[inline(always)]
     pub fn tile(&mut self, index: [u32; RANK]) -> GlobalTileMut<T, RANK, O, BOX> {
-        GlobalTileMut(self.0.tile(index))
+        GlobalTileMut(self.get().tile(index))
     }
     /// The tile at `index`, to be read.
     #[inline(always)]
     pub fn read(&self, index: [u32; RANK]) -> GlobalTile<T, RANK, O, BOX> {
-        self.0.tile(index)
+        self.get().tile(index)
     }
 }
 
@@ -238,7 +252,6 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> KernelArg for Gl
                 pointer: (*at).address as *mut T,
                 strides: (*at).strides,
                 shape: (*at).shape,
-                policy: (*at).policy,
                 align: (*at).align,
                 tma: (*at).tma != 0,
                 order: PhantomData,
@@ -258,8 +271,7 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> KernelArg for Gl
 
     #[inline(always)]
     unsafe fn load(at: *const GlobalAbi<T, RANK>) -> Self {
-        // SAFETY: passed on to the caller.
-        GlobalMut(unsafe { KernelArg::load(at) })
+        GlobalMut { at, order: PhantomData }
     }
 }
 

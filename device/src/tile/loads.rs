@@ -11,8 +11,8 @@ use crate::layout::FragmentLayout;
 ///
 /// Where a producer loads, making this loads everything; the threads that compute then take stage after stage.
 /// In a loop of its own, [`Pipeline::run`] is shorter.
-pub struct Loads<'p, P: Schedule, const N: usize, I, F> {
-    pub(super) pipeline: &'p mut Pipeline<P, N>,
+pub struct Loads<'p, P: Schedule, const N: usize, const PARTED: bool, I, F> {
+    pub(super) pipeline: &'p mut Pipeline<P, N, PARTED>,
     pub(super) steps: I,
     pub(super) load: F,
 }
@@ -33,7 +33,7 @@ impl<const N: usize> Turn<N> {
     }
 }
 
-impl<P, const N: usize, I, F> Loads<'_, P, N, I, F>
+impl<P, const N: usize, const PARTED: bool, I, F> Loads<'_, P, N, PARTED, I, F>
 where
     P: Schedule,
     I: Iterator<Item = u32>,

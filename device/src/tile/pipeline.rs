@@ -9,6 +9,7 @@ use super::{
 };
 use crate::arch::special::thread_x;
 use crate::arch::tma::Coords;
+use crate::arch::warp::uniform;
 use crate::arch::{cp_async, mbarrier, sync, wgmma};
 use crate::layout::{Element, Major, SharedLayout};
 
@@ -16,7 +17,9 @@ use crate::layout::{Element, Major, SharedLayout};
 const OPENING: u32 = 0;
 
 /// A ring of `N` stages on schedule `P`, with its position, which goes on from loop to loop.
-pub struct Pipeline<P, const N: usize> {
+///
+/// If it is `PARTED`, each warpgroup that computes has its part of every stage: the rows that are its own by a FullRow policy.
+pub struct Pipeline<P, const N: usize, const PARTED: bool = false> {
     pub(super) base: u32,
     /// Which of the CTA's pipelines it is.
     index: u32,
@@ -27,16 +30,35 @@ pub struct Pipeline<P, const N: usize> {
     schedule: PhantomData<P>,
 }
 
-impl<P: Schedule, const N: usize> Pipeline<P, N> {
+impl<P: Schedule, const N: usize, const PARTED: bool> Pipeline<P, N, PARTED> {
+    /// Parts of a stage that are filled and left by themselves.
+    pub(super) const PARTS: u32 = if PARTED { P::WARPGROUPS } else { 1 };
+
     #[inline(always)]
     pub(super) fn new(base: u32, index: u32) -> Self {
         const { assert!(N >= 1, "a pipeline has stages") };
         Pipeline { base, index, stage: 0, phase: 0, ahead: (0, 0), schedule: PhantomData }
     }
 
+    /// The barrier of `part` that completes when the current stage is full.
+    #[inline(always)]
+    pub(super) fn full_part(&self, part: u32) -> u32 {
+        self.base + (self.stage * Self::PARTS + part) * 8
+    }
+    /// The barrier of `part` that completes when the consumers have left `stage`.
+    #[inline(always)]
+    pub(super) fn empty_part(&self, stage: u32, part: u32) -> u32 {
+        self.base + ((N as u32 + stage) * Self::PARTS + part) * 8
+    }
+    /// The part that this thread computes with.
+    #[inline(always)]
+    pub(super) fn own_part(&self) -> u32 {
+        if Self::PARTS == 1 { 0 } else { uniform(thread_x() / 128) }
+    }
+
     /// Loads a stage for each of `steps`, in order; who computes takes them one after the other.
     #[inline(always)]
-    pub fn loads<I, F>(&mut self, steps: I, load: F) -> Loads<'_, P, N, I, F>
+    pub fn loads<I, F>(&mut self, steps: I, load: F) -> Loads<'_, P, N, PARTED, I, F>
     where
         I: Iterator<Item = u32>,
         F: for<'s> FnMut(Fill<'s, P, N>, u32),
@@ -50,12 +72,12 @@ impl<P: Schedule, const N: usize> Pipeline<P, N> {
     /// The barrier that completes when the current stage is full.
     #[inline(always)]
     pub(super) fn full(&self) -> u32 {
-        self.base + self.stage * 8
+        self.full_part(self.own_part())
     }
     /// The barrier that completes when the consumers have left `stage`.
     #[inline(always)]
     pub(super) fn empty(&self, stage: u32) -> u32 {
-        self.base + (N as u32 + stage) * 8
+        self.empty_part(stage, self.own_part())
     }
     #[inline(always)]
     pub(super) fn advance(&mut self) {
@@ -65,7 +87,9 @@ impl<P: Schedule, const N: usize> Pipeline<P, N> {
             self.phase ^= 1;
         }
     }
+}
 
+impl<P: Schedule, const N: usize> Pipeline<P, N> {
     /// For each k of `steps`: `load(stage, k)` fills a stage, `compute(d, stage, k)` reads it when it is full.
     ///
     /// Loads run up to `N - 1` steps ahead; one step's gemms run while the next step is issued. Returns
@@ -82,24 +106,33 @@ impl<P: Schedule, const N: usize> Pipeline<P, N> {
     }
 }
 
+/// What a copy by TMA fills and completes on.
+#[derive(Clone, Copy)]
+pub struct Arrival {
+    barrier: u32,
+    part: u32,
+    parts: u32,
+}
+
 impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRODUCERS> {
-    /// The stage's full barrier.
-    type Ticket = u32;
+    type Ticket = Arrival;
     const CONSUMERS: u32 = 128 * W as u32;
+    const WARPGROUPS: u32 = W as u32;
 
     /// A full and an empty barrier.
     const STAGE_BYTES: u32 = 2 * 8;
 
     #[inline(always)]
-    unsafe fn open<const N: usize>(base: u32) {
+    unsafe fn open<const N: usize, const PARTED: bool>(base: u32) {
         // SAFETY: one thread initialises the barriers, and nobody uses them before the roles met; the
         // producer is one thread of its warp, the others have exited, so its warp counts whole.
         unsafe {
             if thread_x() == 0 {
                 let mut stage = 0;
-                while stage < N as u32 {
+                let (stages, leave) = if PARTED { (N * W, 1) } else { (N, W) };
+                while stage < stages as u32 {
                     mbarrier::init(base + stage * 8, 1);
-                    mbarrier::init(base + (N as u32 + stage) * 8, W as u32);
+                    mbarrier::init(base + (stages as u32 + stage) * 8, leave as u32);
                     stage += 1;
                 }
                 sync::fence_mbarrier_init();
@@ -114,7 +147,7 @@ impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRO
     unsafe fn load<T, O, L, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
         from: GlobalTile<T, RANK, O, BOX>,
         to: u32,
-        barrier: u32,
+        Arrival { barrier, part, parts }: Arrival,
     ) where
         T: Element,
         O: Major,
@@ -122,25 +155,29 @@ impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRO
         [u32; RANK]: Coords,
     {
         // SAFETY: passed on.
-        unsafe { copy::tma_load::<T, O, L, RANK, BOX, R, C>(from, to, barrier) }
+        unsafe { copy::tma_load::<T, O, L, RANK, BOX, R, C>(from, to, barrier, part, parts) }
     }
 
     #[inline(always)]
-    unsafe fn begin<const N: usize>(
-        pipeline: &mut Pipeline<Self, N>,
+    unsafe fn begin<const N: usize, const PARTED: bool>(
+        pipeline: &mut Pipeline<Self, N, PARTED>,
         steps: &mut impl Iterator<Item = u32>,
         load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
     ) {
-        if thread_x() >= Self::CONSUMERS
-            && (thread_x() - Self::CONSUMERS) / 32 == pipeline.index % PRODUCERS as u32
-        {
+        let producer = thread_x().wrapping_sub(Self::CONSUMERS) / 32;
+        if producer == pipeline.index % PRODUCERS as u32 {
+            let parts = Pipeline::<Self, N, PARTED>::PARTS;
             for k in steps {
-                // SAFETY: an empty stage is this thread's until its full barrier completes.
-                unsafe {
-                    mbarrier::wait(pipeline.empty(pipeline.stage), pipeline.phase ^ 1);
-                    let barrier = pipeline.full();
-                    load(Fill { stage: pipeline.stage, ticket: barrier, turn: PhantomData }, k);
-                    mbarrier::arrive(barrier);
+                let mut part = 0;
+                while part < parts {
+                    // SAFETY: an empty stage is this thread's until its full barrier completes.
+                    unsafe {
+                        mbarrier::wait(pipeline.empty_part(pipeline.stage, part), pipeline.phase ^ 1);
+                        let ticket = Arrival { barrier: pipeline.full_part(part), part, parts };
+                        load(Fill { stage: pipeline.stage, ticket, turn: PhantomData }, k);
+                        mbarrier::arrive(ticket.barrier);
+                    }
+                    part += 1;
                 }
                 pipeline.advance();
             }
@@ -148,8 +185,8 @@ impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRO
     }
 
     #[inline(always)]
-    unsafe fn acquire<const N: usize>(
-        pipeline: &mut Pipeline<Self, N>,
+    unsafe fn acquire<const N: usize, const PARTED: bool>(
+        pipeline: &mut Pipeline<Self, N, PARTED>,
         _: &mut impl Iterator<Item = u32>,
         _: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
     ) {
@@ -158,8 +195,8 @@ impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRO
     }
 
     #[inline(always)]
-    unsafe fn release<const N: usize>(
-        pipeline: &mut Pipeline<Self, N>,
+    unsafe fn release<const N: usize, const PARTED: bool>(
+        pipeline: &mut Pipeline<Self, N, PARTED>,
         stage: u32,
         _: &mut impl Iterator<Item = u32>,
         _: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
@@ -212,9 +249,9 @@ impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRO
             } else {
                 while k < steps.end {
                     mbarrier::wait(pipeline.empty(pipeline.stage), pipeline.phase ^ 1);
-                    let barrier = pipeline.full();
-                    load(Fill { stage: pipeline.stage, ticket: barrier, turn: PhantomData }, k);
-                    mbarrier::arrive(barrier);
+                    let ticket = Arrival { barrier: pipeline.full(), part: 0, parts: 1 };
+                    load(Fill { stage: pipeline.stage, ticket, turn: PhantomData }, k);
+                    mbarrier::arrive(ticket.barrier);
                     pipeline.advance();
                     k += 1;
                 }
@@ -230,8 +267,8 @@ impl<const W: usize, A: Access> Multistage<W, A> {
     /// # Safety
     /// All threads call it, as often.
     #[inline(always)]
-    unsafe fn fill<const N: usize>(
-        pipeline: &mut Pipeline<Self, N>,
+    unsafe fn fill<const N: usize, const PARTED: bool>(
+        pipeline: &mut Pipeline<Self, N, PARTED>,
         steps: &mut impl Iterator<Item = u32>,
         load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
     ) {
@@ -262,12 +299,13 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
     /// False for the copies that would run ahead of the last step: they read nothing.
     type Ticket = bool;
     const CONSUMERS: u32 = 32 * W as u32;
+    const WARPGROUPS: u32 = 1;
 
     /// A full barrier, at which every thread arrives, and an empty one, at which every warp does.
     const STAGE_BYTES: u32 = 2 * 8;
 
     #[inline(always)]
-    unsafe fn open<const N: usize>(base: u32) {
+    unsafe fn open<const N: usize, const PARTED: bool>(base: u32) {
         // SAFETY: one thread initialises the barriers, and nobody uses them before all threads met.
         unsafe {
             if thread_x() == 0 {
@@ -304,8 +342,8 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
     }
 
     #[inline(always)]
-    unsafe fn begin<const N: usize>(
-        pipeline: &mut Pipeline<Self, N>,
+    unsafe fn begin<const N: usize, const PARTED: bool>(
+        pipeline: &mut Pipeline<Self, N, PARTED>,
         steps: &mut impl Iterator<Item = u32>,
         load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
     ) {
@@ -319,8 +357,8 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
     }
 
     #[inline(always)]
-    unsafe fn acquire<const N: usize>(
-        pipeline: &mut Pipeline<Self, N>,
+    unsafe fn acquire<const N: usize, const PARTED: bool>(
+        pipeline: &mut Pipeline<Self, N, PARTED>,
         _: &mut impl Iterator<Item = u32>,
         _: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
     ) {
@@ -329,8 +367,8 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
     }
 
     #[inline(always)]
-    unsafe fn release<const N: usize>(
-        pipeline: &mut Pipeline<Self, N>,
+    unsafe fn release<const N: usize, const PARTED: bool>(
+        pipeline: &mut Pipeline<Self, N, PARTED>,
         stage: u32,
         steps: &mut impl Iterator<Item = u32>,
         load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),

@@ -22,6 +22,8 @@ pub trait Schedule: Program + Sized + 'static {
     type Ticket: Copy;
     /// Threads that hold fragments: 0 to `CONSUMERS` of the CTA.
     const CONSUMERS: u32;
+    /// Warpgroups that compute by themselves; 1 where all warps load and compute together.
+    const WARPGROUPS: u32;
     /// Bytes of shared memory that each stage of a pipeline takes beside its tiles.
     const STAGE_BYTES: u32;
 
@@ -30,7 +32,7 @@ pub trait Schedule: Program + Sized + 'static {
     /// # Safety
     /// Called by every role of the CTA with the same `base`, which nothing else uses.
     #[doc(hidden)]
-    unsafe fn open<const N: usize>(base: u32);
+    unsafe fn open<const N: usize, const PARTED: bool>(base: u32);
 
     /// Copies a tile into a stage that is being filled.
     ///
@@ -52,8 +54,8 @@ pub trait Schedule: Program + Sized + 'static {
     /// # Safety
     /// Called by every role of the CTA, before [`acquire`](Self::acquire) for these steps.
     #[doc(hidden)]
-    unsafe fn begin<const N: usize>(
-        pipeline: &mut Pipeline<Self, N>,
+    unsafe fn begin<const N: usize, const PARTED: bool>(
+        pipeline: &mut Pipeline<Self, N, PARTED>,
         steps: &mut impl Iterator<Item = u32>,
         load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
     );
@@ -63,8 +65,8 @@ pub trait Schedule: Program + Sized + 'static {
     /// # Safety
     /// The threads that hold fragments call it, as often as there are steps.
     #[doc(hidden)]
-    unsafe fn acquire<const N: usize>(
-        pipeline: &mut Pipeline<Self, N>,
+    unsafe fn acquire<const N: usize, const PARTED: bool>(
+        pipeline: &mut Pipeline<Self, N, PARTED>,
         steps: &mut impl Iterator<Item = u32>,
         load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
     );
@@ -74,8 +76,8 @@ pub trait Schedule: Program + Sized + 'static {
     /// # Safety
     /// The threads that hold fragments call it for each stage that they acquired, in order, after their last read of it.
     #[doc(hidden)]
-    unsafe fn release<const N: usize>(
-        pipeline: &mut Pipeline<Self, N>,
+    unsafe fn release<const N: usize, const PARTED: bool>(
+        pipeline: &mut Pipeline<Self, N, PARTED>,
         stage: u32,
         steps: &mut impl Iterator<Item = u32>,
         load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),

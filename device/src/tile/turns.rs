@@ -4,7 +4,6 @@ use super::Schedule;
 use crate::arch::special::thread_x;
 use crate::arch::sync;
 use crate::arch::warp::uniform;
-use crate::kernel::Arch;
 use core::marker::PhantomData;
 
 /// The named barrier of warpgroup 0's turn; its neighbours' follow.
@@ -20,14 +19,12 @@ pub struct Turns<P: Schedule> {
 }
 
 impl<P: Schedule> Turns<P> {
-    const WARPGROUPS: u32 = P::CONSUMERS / 128;
-    /// Warps that load and compute at once need no order, nor does one warpgroup.
-    const ORDERED: bool = matches!(P::ARCH, Arch::Sm90a) && Self::WARPGROUPS > 1;
+    const ORDERED: bool = P::WARPGROUPS > 1;
 
     #[inline(always)]
     pub(super) fn new() -> Self {
         let own = uniform(thread_x() / 128);
-        let next = if own + 1 == Self::WARPGROUPS { 0 } else { own + 1 };
+        let next = if own + 1 == P::WARPGROUPS { 0 } else { own + 1 };
         if Self::ORDERED && thread_x() < P::CONSUMERS && next == 0 {
             // SAFETY: whole warpgroups execute it; the first one waits.
             unsafe { sync::bar_arrive(FIRST, 256) }

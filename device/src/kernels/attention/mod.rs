@@ -25,7 +25,7 @@ use crate::tile::{
 /// `BN`, last to first; the softmax of one block runs under the next block's Q Kᵀ and its own P V.
 #[kernel(
     program = P,
-    shared = ((BM * D + STAGES * BN * (D + DV)) * T::BYTES) as u32 + (1 + 2 * STAGES as u32) * P::STAGE_BYTES
+    shared = ((BM * D + STAGES * BN * (D + DV)) * T::BYTES) as u32 + (P::WARPGROUPS + 2 * STAGES as u32) * P::STAGE_BYTES
         + <Y as OutputLayout<BM, DV>>::STAGING_BYTES,
 )]
 pub fn attention<
@@ -39,7 +39,7 @@ pub fn attention<
     const DV: usize,
     const STAGES: usize,
 >(
-    q: Global<T, 4, RowMajor, BM>,
+    q: Global<T, 4>,
     k: Global<T, 4, RowMajor, BN>,
     v: Global<T, 4, RowMajor, BN>,
     mut o: GlobalMut<T, 4>,
@@ -57,7 +57,7 @@ pub fn attention<
     let v_s = cta.alloc::<Shared<T, BN, DV, _, _>, STAGES>();
     let mut out = cta.output::<T, BM, DV, Y>();
     let (mut k_pipe, mut v_pipe) = (cta.pipeline::<STAGES>(), cta.pipeline::<STAGES>());
-    let mut q_pipe = cta.pipeline::<1>();
+    let mut q_pipe = cta.pipeline_by_warpgroup::<1>();
     let turns = cta.turns();
     for QueryTile { batch, head, kv_head, m } in QueryTiles::persistent(order) {
         let (blocks, place) = (keys.blocks::<BM, BN>(m), [batch, head, m, 0]);

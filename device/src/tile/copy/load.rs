@@ -11,7 +11,7 @@ use crate::layout::{Element, Major, SharedLayout};
 /// Bytes that one thread copies at a time.
 const PIECE: u32 = 16;
 
-/// Copies a tile by TMA, completing on `barrier`; called by one thread.
+/// Copies one of the equal `parts` of a tile's lines by TMA, completing on `barrier`; called by one thread.
 ///
 /// # Safety
 /// `to` is a tile of type `Shared<T, R, C, L, O>` that nobody reads, `barrier` is its stage's full barrier.
@@ -20,6 +20,8 @@ pub(crate) unsafe fn tma_load<T, O, L, const RANK: usize, const BOX: usize, cons
     from: GlobalTile<T, RANK, O, BOX>,
     to: u32,
     barrier: u32,
+    part: u32,
+    parts: u32,
 ) where
     T: Element,
     O: Major,
@@ -40,14 +42,15 @@ pub(crate) unsafe fn tma_load<T, O, L, const RANK: usize, const BOX: usize, cons
     // SAFETY: passed on; the boxes tile the destination, and the barrier expects all their bytes, which
     // TMA delivers in full also where a box reaches outside the tensor.
     unsafe {
-        mbarrier::expect_tx(barrier, Shared::<T, R, C, L, O>::bytes());
+        let (first, end) = (lines / parts * part, lines / parts * (part + 1));
+        mbarrier::expect_tx(barrier, Shared::<T, R, C, L, O>::bytes() / parts);
         let mut along = 0;
         while along < line / SWIZZLE_BYTES {
-            let mut across = 0;
-            while across < lines {
+            let mut across = first;
+            while across < end {
                 let coords = from.box_at(R, C, across, along * SWIZZLE_BYTES / T::BYTES as u32);
                 let to = to + (along * lines + across) * SWIZZLE_BYTES;
-                coords.load_hint(to, from.of.map, barrier, from.of.policy);
+                coords.load_hint(to, from.of.map, barrier, from.of.policy());
                 across += BOX as u32;
             }
             along += 1;
