@@ -91,6 +91,11 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalMut<T, RAN
     pub fn shape(&self) -> [u32; RANK] {
         self.get().shape()
     }
+    /// Rows of each of its matrices.
+    #[inline(always)]
+    pub fn rows(&self) -> u32 {
+        self.get().rows()
+    }
     /// The tile at `index`, to be written: the leading dimensions in elements, the last two in tiles.
     #[inline(always)]
     pub fn tile(&mut self, index: [u32; RANK]) -> GlobalTileMut<T, RANK, O, BOX> {

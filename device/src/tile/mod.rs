@@ -128,7 +128,7 @@ pub use loads::{Loads, Turn};
 pub use output::{Output, OutputLayout};
 pub use pipeline::Pipeline;
 pub use raster::{Raster, RasterOrder, TileIndex};
-pub use schedule::{Access, Elements, Multistage, Schedule, Vectors, WarpSpecialized};
+pub use schedule::{Access, Elements, Multistage, Reads, Schedule, Vectors, WarpSpecialized};
 pub use scratch::Scratch;
 pub use shared::{Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Transposed};
 pub use softmax::OnlineSoftmax;

@@ -173,3 +173,17 @@ impl<const W: usize, A: Access> Program for Multistage<W, A> {
         body()
     }
 }
+
+/// A schedule, as far as it decides which tensors a kernel can read.
+pub trait Reads: Schedule {
+    /// True when it reads any strides, element by element.
+    const ANY_STRIDES: bool;
+}
+
+impl<const W: usize, const PRODUCERS: usize> Reads for WarpSpecialized<W, PRODUCERS> {
+    const ANY_STRIDES: bool = false;
+}
+
+impl<const W: usize, A: Access> Reads for Multistage<W, A> {
+    const ANY_STRIDES: bool = !A::VECTORS;
+}

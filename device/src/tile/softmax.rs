@@ -1,7 +1,7 @@
 //! The softmax of rows that come in blocks.
 
 use super::{Fragment, Rows};
-use crate::arch::math::{ex2, fma, lg2, max as max_of};
+use crate::arch::math::{ex2, fma, lg2, max as max_of, rcp};
 use crate::layout::{FragmentLayout, Registers};
 
 /// Maximum and sum of exponentials of each row, over the blocks of scores that have come so far
@@ -66,7 +66,7 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> OnlineSoftmax<M, N
     #[inline(always)]
     pub fn finish(self) -> (Rows<f32, M, N, L>, Rows<f32, M, N, L>) {
         let sum = self.sum.across_lanes(|a, b| a + b);
-        let inverse = sum.map(|sum| if sum == 0.0 { 0.0 } else { 1.0 / sum });
+        let inverse = sum.map(|sum| if sum == 0.0 { 0.0 } else { rcp(sum) });
         let scale = self.scale;
         let log = self
             .max

@@ -1,9 +1,11 @@
 //! O = softmax(scale Q Kᵀ + mask) V, one source for every architecture.
 
+mod instances;
 mod keys;
 mod order;
 mod score;
 
+pub use instances::{AttentionKernel, Visitor, visit};
 pub use keys::{Blocks, Keys};
 pub use order::{QueryTile, QueryTiles, TileOrder};
 pub use score::{Capped, Plain, Score};
@@ -115,6 +117,8 @@ pub fn attention<
         }
         let (inverse, log2) = softmax.finish();
         out.store(acc.zip_rows(&inverse.along(), |x, by| x * by).cast::<T>(), o.tile(place));
-        copy(log2.map(|log2| log2 * LN_2), lse.tile(place));
+        if lse.rows() > 0 {
+            copy(log2.map(|log2| log2 * LN_2), lse.tile(place));
+        }
     }
 }

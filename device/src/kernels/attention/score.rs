@@ -6,6 +6,9 @@ use crate::tile::math;
 
 /// A function of each score.
 pub trait Score: Copy + Default + 'static {
+    /// Its name.
+    const NAME: &'static str;
+
     /// `score` as the softmax takes it.
     fn apply(score: f32, cap: f32) -> f32;
 }
@@ -19,6 +22,8 @@ pub struct Plain;
 pub struct Capped;
 
 impl Score for Plain {
+    const NAME: &'static str = "plain";
+
     #[inline(always)]
     fn apply(score: f32, _cap: f32) -> f32 {
         score
@@ -26,6 +31,8 @@ impl Score for Plain {
 }
 
 impl Score for Capped {
+    const NAME: &'static str = "capped";
+
     #[inline(always)]
     fn apply(score: f32, cap: f32) -> f32 {
         // 1 - 2 / (1 + e^2x): `tanh.approx` is too coarse for what is exponentiated.

@@ -5,8 +5,8 @@ use crate::abi::GlobalAbi;
 use crate::instantiate;
 use crate::kernel::{Instance, Kernel};
 use crate::tile::{
-    Access, Activation, ColMajor, Element, Elements, FullRow, Gelu, Gemm, Identity, Major, Multistage,
-    OutputLayout, RasterOrder, Relu, RowMajor, Schedule, Silu, Vectors, WarpSpecialized, warp,
+    Activation, ColMajor, Element, Elements, FullRow, Gelu, Gemm, Identity, Major, Multistage,
+    OutputLayout, RasterOrder, Reads, Relu, RowMajor, Silu, Vectors, WarpSpecialized, warp,
 };
 use half::{bf16, f16};
 
@@ -40,20 +40,6 @@ pub trait GemmKernel: Kernel {
         order: RasterOrder,
         scale: [f32; 2],
     ) -> Self::Args;
-}
-
-/// A schedule, as far as it decides which tensors a kernel can read.
-pub trait Reads: Schedule {
-    /// True when it reads any strides, element by element.
-    const ANY_STRIDES: bool;
-}
-
-impl<const W: usize> Reads for WarpSpecialized<W> {
-    const ANY_STRIDES: bool = false;
-}
-
-impl<const W: usize, A: Access> Reads for Multistage<W, A> {
-    const ANY_STRIDES: bool = !A::VECTORS;
 }
 
 #[rustfmt::skip]
