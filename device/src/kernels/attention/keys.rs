@@ -26,6 +26,7 @@ pub struct Blocks {
     whole_begin: u32,
     whole_end: u32,
     end: u32,
+    last_whole: bool,
 }
 
 impl Blocks {
@@ -43,6 +44,11 @@ impl Blocks {
     #[inline(always)]
     pub fn last(&self) -> u32 {
         self.end - 1
+    }
+    /// Whether every query sees all keys of the last block.
+    #[inline(always)]
+    pub fn last_whole(&self) -> bool {
+        self.last_whole
     }
     /// `step(state, block, masked)` for all blocks but the last, descending; `masked` where not every query sees every key.
     ///
@@ -76,9 +82,10 @@ impl Keys {
         let begin = (key(first.saturating_add(self.low)) / width).min(end);
         let whole_end = key(first.saturating_add(self.high).saturating_add(1)) / width;
         let whole_begin = key(last.saturating_add(self.low)).div_ceil(width);
+        let last_whole = whole_begin < end && whole_end >= end;
         // The last block is done before the others.
         let whole_end = whole_end.min(end.saturating_sub(1)).max(begin);
-        Blocks { begin, whole_begin: whole_begin.max(begin).min(whole_end), whole_end, end }
+        Blocks { begin, whole_begin: whole_begin.max(begin).min(whole_end), whole_end, end, last_whole }
     }
 
     /// Scores of tile `m` and block `j`, -inf where the query does not see the key.

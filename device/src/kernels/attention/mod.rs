@@ -88,7 +88,8 @@ pub fn attention<
             let (q, k) = (qs.next(), ks.next());
             let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).wait();
             ks.release(k);
-            let s = keys.mask(s.map(|s| F::apply(s, cap)), m, blocks.last());
+            let s = s.map(|s| F::apply(s, cap));
+            let s = if blocks.last_whole() { s } else { keys.mask(s, m, blocks.last()) };
             let max = softmax.maximum(&s);
             let (p, _) = softmax.exponentials(s, max);
             let (p, weighted) = blocks.fold(

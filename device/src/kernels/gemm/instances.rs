@@ -5,8 +5,8 @@ use crate::abi::GlobalAbi;
 use crate::instantiate;
 use crate::kernel::{Instance, Kernel};
 use crate::tile::{
-    Activation, ColMajor, Element, Elements, FullRow, Gelu, Gemm, Identity, Major, Multistage,
-    OutputLayout, RasterOrder, Reads, Relu, RowMajor, Silu, Vectors, WarpSpecialized, warp,
+    Activation, ColMajor, Element, Elements, FullRow, Gelu, Gemm, Identity, Major, Multistage, OutputLayout,
+    RasterOrder, Reads, Relu, RowMajor, Silu, Vectors, WarpSpecialized, warp,
 };
 use half::{bf16, f16};
 
