@@ -73,12 +73,6 @@ impl<I: Pending> InFlight<I> {
         }
     }
 
-    /// Commits `later`, and waits for these gemms while those run.
-    #[inline(always)]
-    pub fn wait_under<J: Pending>(self, later: J) -> (I::Done, InFlight<J>) {
-        self.behind(later, || {})
-    }
-
     /// Commits `later`, does `between`, and waits for these gemms while those run.
     #[inline(always)]
     pub fn behind<J: Pending>(mut self, later: J, between: impl FnOnce()) -> (I::Done, InFlight<J>) {

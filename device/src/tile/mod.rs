@@ -13,6 +13,10 @@
 //!
 //! What lies outside of a tensor is read as zero and not stored.
 //!
+//! A loop over stages is [`Pipeline::run`]. One that holds stages of several rings at a time, as attention does, takes them from
+//! [`Pipeline::loads`]; [`InFlight::behind`] lets a gemm run while the one before it is waited for, [`Turns`] orders
+//! warpgroups, and [`OnlineSoftmax`] has the rows' statistics.
+//!
 //! # How layouts are inferred
 //!
 //! The type of a tile says what it holds and how large it is. *Where* each element lies, in which thread's register or

@@ -247,14 +247,7 @@ impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRO
                     mbarrier::arrive(pipeline.empty(stage));
                 }
             } else {
-                while k < steps.end {
-                    mbarrier::wait(pipeline.empty(pipeline.stage), pipeline.phase ^ 1);
-                    let ticket = Arrival { barrier: pipeline.full(), part: 0, parts: 1 };
-                    load(Fill { stage: pipeline.stage, ticket, turn: PhantomData }, k);
-                    mbarrier::arrive(ticket.barrier);
-                    pipeline.advance();
-                    k += 1;
-                }
+                Self::begin(pipeline, &mut { steps }, &mut load);
             }
             d.done()
         }

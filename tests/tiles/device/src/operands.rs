@@ -44,7 +44,7 @@ pub fn by_registers<P: Schedule, Y: GemmRegisters<f16, M, N, K>>(
         #[inline(always)]
         |acc, s, _| {
             let a = Fragment::<f16, M, K, _>::load(a_s.at(s)).map(relu);
-            gemm(Y::default(), a, b_s.at(s), acc)
+            gemm(Y::default(), a, b_s.at(s), acc).settled()
         },
     );
     copy(acc, c.tile([block_x(), block_y()]));
