@@ -3,9 +3,12 @@
 //! | operator | computes |
 //! | --- | --- |
 //! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16 and bf16 |
+//! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
 
+mod attention;
 mod gemm;
 
+pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPlan, attention};
 pub use gemm::{Activation, Candidate, Gelu, Gemm, GemmInput, GemmOutput, Identity, Plan, Relu, Silu, gemm};
 
 /// The kernels of this crate.

@@ -2,12 +2,14 @@
 //!
 //! - [`random`]: normal data, the same for the same seed.
 //! - [`mod@reference`]: results computed in f64 on the CPU, and the error against them.
+//! - [`attention`]: the same for attention.
 //! - [`guarded`]: matrices with poison around them, which shows reads and stores outside.
 //! - [`suite`]: a test program that reports by name what it skipped for want of a GPU.
 //! - [`timing`]: variants compared in one run, in shuffled order.
 //! - [`cublas`]: the peer.
 //! - [`foreign`]: memory of another CUDA context.
 
+pub mod attention;
 pub mod cublas;
 pub mod foreign;
 pub mod guarded;

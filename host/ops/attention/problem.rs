@@ -1,0 +1,177 @@
+//! What an attention is asked to compute, checked.
+
+use std::f32::consts::LOG2_E;
+
+use tilewright_device::kernels::attention::{Capped, Keys, Plain, Score};
+
+use super::table::Kind;
+use crate::tensor::Untyped;
+use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
+
+/// The most columns that a head may have: the widest kernel's.
+const MAX_COLUMNS: usize = 256;
+
+/// What is done to the scores.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Options {
+    /// 1 / sqrt(head dimension) if it is not given.
+    pub(super) scale: Option<f32>,
+    pub(super) softcap: Option<f32>,
+    pub(super) causal: bool,
+    /// Keys before and behind a query's own.
+    pub(super) window: Option<[usize; 2]>,
+}
+
+/// The tensors of an attention, each of four dimensions.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    pub(super) device: Device,
+    /// Q, K and V.
+    pub(super) inputs: [Untyped; 3],
+    pub(super) o: Untyped,
+    /// With one column; without rows if it is not wanted.
+    pub(super) lse: Untyped,
+    pub(super) size: Size,
+    pub(super) keys: Keys,
+    /// What each score is multiplied by before its cap, and then before the exponential to base 2.
+    pub(super) scales: [f32; 2],
+    pub(super) kind: Kind,
+}
+
+/// The sizes of an attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Size {
+    pub(super) batch: usize,
+    pub(super) heads: usize,
+    pub(super) kv_heads: usize,
+    pub(super) queries: usize,
+    pub(super) keys: usize,
+    /// Columns of Q and K, and of V and O.
+    pub(super) columns: [usize; 2],
+}
+
+impl Problem {
+    /// Checks that the views fit together.
+    pub(super) fn new<T: Element>(
+        options: &Options,
+        q: &TensorView<'_, T>,
+        k: &TensorView<'_, T>,
+        v: &TensorView<'_, T>,
+        o: &TensorViewMut<'_, T>,
+        lse: Option<&TensorViewMut<'_, f32>>,
+    ) -> Result<Self> {
+        let device = o.device();
+        let size = Size::new([q.shape(), k.shape(), v.shape(), o.shape()])?;
+        for (name, input) in [("q", q), ("k", k), ("v", v)] {
+            device.expect_same(input.device(), name)?;
+            if o.overlaps(input) {
+                return Err(Error::argument("o", format!("overlapping `{name}`"), "apart from the inputs"));
+            }
+        }
+        let Size { batch, heads, queries, keys, columns: [d, _], .. } = size;
+        let lse = match lse {
+            None => {
+                let layout = o.untyped().layout.narrow(2, 0, 0)?.0.narrow(3, 0, 1)?.0;
+                Untyped { address: o.address(), dtype: DType::F32, layout }
+            }
+            Some(lse) => {
+                device.expect_same(lse.device(), "lse")?;
+                if lse.shape() != [batch, heads, queries] {
+                    let allowed = format!("of shape [{batch}, {heads}, {queries}]: batch, heads and queries");
+                    return Err(Error::argument("lse", of_shape(lse.shape()), allowed));
+                }
+                let others = [("q", lse.overlaps(q)), ("k", lse.overlaps(k)), ("v", lse.overlaps(v))];
+                for (name, overlaps) in others.into_iter().chain([("o", lse.overlaps(&o.as_view()))]) {
+                    if overlaps {
+                        let was = format!("overlapping `{name}`");
+                        return Err(Error::argument("lse", was, "apart from the inputs and `o`"));
+                    }
+                }
+                Untyped { layout: lse.untyped().layout.insert(3)?, ..lse.untyped() }
+            }
+        };
+        let positive = |name: &'static str, x: f32| {
+            let fits = x.is_finite() && x > 0.0;
+            let wrong = || Error::argument(name, format!("{x:?}"), "finite and above 0");
+            if fits { Ok(x) } else { Err(wrong()) }
+        };
+        let scale = positive("scale", options.scale.unwrap_or(1.0 / (d as f32).sqrt()))?;
+        let (scales, score) = match options.softcap {
+            None => ([1.0, scale * LOG2_E], Plain::NAME),
+            Some(cap) => {
+                let cap = positive("softcap", cap)?;
+                ([scale / cap, cap * LOG2_E], Capped::NAME)
+            }
+        };
+        Ok(Problem {
+            device: device.clone(),
+            inputs: [q.untyped(), k.untyped(), v.untyped()],
+            o: o.untyped(),
+            lse,
+            size,
+            keys: seen(queries, keys, options)?,
+            scales,
+            kind: (T::DTYPE.name(), score),
+        })
+    }
+
+    /// Nothing to store.
+    pub(super) fn is_empty(&self) -> bool {
+        let Size { batch, heads, queries, .. } = self.size;
+        batch == 0 || heads == 0 || queries == 0
+    }
+}
+
+impl Size {
+    /// Of the shapes of Q, K, V and O.
+    fn new(shapes: [&[usize]; 4]) -> Result<Self> {
+        let named = ["q", "k", "v", "o"].into_iter().zip(shapes);
+        let [mut q, mut k, mut v, mut o] = [[0; 4]; 4];
+        for ((name, shape), to) in named.zip([&mut q, &mut k, &mut v, &mut o]) {
+            *to = shape.try_into().map_err(|_| {
+                let allowed = "of 4 dimensions: batch, heads, length, head dimension";
+                Error::argument(name, of_shape(shape), allowed)
+            })?;
+        }
+        let ([batch, heads, queries, d], [_, kv_heads, keys, _], [.., dv]) = (q, k, v);
+        let expect = |name: &'static str, shape: [usize; 4], want: [usize; 4], because: &str| {
+            let allowed = || format!("of shape {want:?}: {because}");
+            let wrong = || Error::argument(name, of_shape(&shape), allowed());
+            if shape == want { Ok(()) } else { Err(wrong()) }
+        };
+        expect("k", k, [batch, kv_heads, keys, d], "the batch and the head dimension of `q`")?;
+        expect("v", v, [batch, kv_heads, keys, dv], "the batch, the heads and the length of `k`")?;
+        expect("o", o, [batch, heads, queries, dv], "that of `q` with the head dimension of `v`")?;
+        for (name, shape, columns) in [("q", q, d), ("v", v, dv)] {
+            if !(1..=MAX_COLUMNS).contains(&columns) {
+                let allowed = format!("of a head dimension from 1 to {MAX_COLUMNS}");
+                return Err(Error::argument(name, of_shape(&shape), allowed));
+            }
+        }
+        let shared = if kv_heads == 0 { heads == 0 } else { heads.is_multiple_of(kv_heads) };
+        if !shared {
+            let allowed = format!("of a number of heads that divides the {heads} of `q`");
+            return Err(Error::argument("k", of_shape(&k), allowed));
+        }
+        Ok(Size { batch, heads, kv_heads, queries, keys, columns: [d, dv] })
+    }
+}
+
+/// Which keys the queries see: the last query is aligned with the last key.
+fn seen(queries: usize, keys: usize, options: &Options) -> Result<Keys> {
+    let int = |name, length: usize| {
+        let wrong = |_| Error::argument(name, format!("of length {length}"), "of a length below 2^31");
+        i32::try_from(length).map_err(wrong)
+    };
+    let (count, queries) = (int("k", keys)?, int("q", queries)?);
+    let own = i64::from(count) - i64::from(queries);
+    let far = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
+    let [left, right] = options.window.map_or([i64::MAX; 2], |window| window.map(far));
+    let right = if options.causal { 0 } else { right };
+    let near = |key: i64| key.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+    Ok(Keys { count, low: near(own.saturating_sub(left)), high: near(own.saturating_add(right)) })
+}
+
+fn of_shape(shape: &[usize]) -> String {
+    format!("of shape {shape:?}")
+}

@@ -1,0 +1,142 @@
+//! Attention in f64, to compare with.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use crate::Real;
+
+/// What an attention does to its scores.
+#[derive(Clone, Copy, Debug)]
+pub struct Scores {
+    /// Their factor.
+    pub scale: f32,
+    /// They become `cap` tanh(s / `cap`).
+    pub softcap: Option<f32>,
+    /// Keys behind a query's own are not seen.
+    pub causal: bool,
+    /// Keys that are seen before a query's own and behind it.
+    pub window: Option<[usize; 2]>,
+}
+
+impl Scores {
+    /// The usual scale for a head dimension, and no mask.
+    pub fn new(head_dimension: usize) -> Self {
+        Scores { scale: 1.0 / (head_dimension as f32).sqrt(), softcap: None, causal: false, window: None }
+    }
+
+    /// The keys that query `i` sees; the last query's own key is the last one.
+    pub fn seen(&self, i: usize, queries: usize, keys: usize) -> Range<usize> {
+        // Keys are counted from `queries` on, so that none is negative.
+        let (own, end) = (i + keys, queries + keys);
+        let [left, right] = self.window.unwrap_or([usize::MAX; 2]);
+        let right = if self.causal { 0 } else { right };
+        let first = own.saturating_sub(left).max(queries);
+        let last = own.saturating_add(right).saturating_add(1).min(end);
+        first - queries..last.max(first) - queries
+    }
+}
+
+/// One head's Q, K and V, row-major.
+#[derive(Clone, Debug)]
+pub struct Head {
+    q: Vec<f32>,
+    k: Vec<f32>,
+    v: Vec<f32>,
+    queries: usize,
+    keys: usize,
+    columns: [usize; 2],
+}
+
+/// One query's row of the result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The weighted mean of V.
+    pub o: Vec<f64>,
+    /// The natural logarithm of the sum of exponentials; -inf if no key is seen.
+    pub lse: f64,
+    /// The weighted mean of V's absolute values, which errors of weights are relative to.
+    pub size: Vec<f64>,
+    /// The largest product of the lengths of the query and of a key, times the scale: what errors of scores are relative to.
+    pub reach: f64,
+}
+
+impl Head {
+    /// A head of so many queries and keys.
+    pub fn new<T: Real>([q, k, v]: [&[T]; 3], queries: usize, keys: usize, columns: [usize; 2]) -> Self {
+        let [d, dv] = columns;
+        assert_eq!([q.len(), k.len(), v.len()], [queries * d, keys * d, keys * dv], "elements of Q, K and V");
+        Head { q: T::widen(q), k: T::widen(k), v: T::widen(v), queries, keys, columns }
+    }
+
+    /// The results of these queries.
+    pub fn rows(&self, queries: &[usize], scores: &Scores) -> Vec<Row> {
+        queries.par_iter().map(|&i| self.row(i, scores)).collect()
+    }
+
+    fn row(&self, i: usize, scores: &Scores) -> Row {
+        let [d, dv] = self.columns;
+        let q = &self.q[i * d..][..d];
+        let seen = scores.seen(i, self.queries, self.keys);
+        let keys = || self.k[seen.start * d..seen.end * d].chunks(d);
+        let scale = f64::from(scores.scale);
+        let mut weights: Vec<f64> = keys().map(|k| dot(q, k) * scale).collect();
+        if let Some(cap) = scores.softcap.map(f64::from) {
+            weights.iter_mut().for_each(|s| *s = cap * (*s / cap).tanh());
+        }
+        let max = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        weights.iter_mut().for_each(|s| *s = (*s - max).exp());
+        let sum: f64 = weights.iter().sum();
+        let (mut o, mut size) = (vec![0.0; dv], vec![0.0; dv]);
+        for (p, v) in weights.iter().zip(self.v[seen.start * dv..].chunks(dv)) {
+            for ((o, size), &v) in o.iter_mut().zip(&mut size).zip(v) {
+                *o += p / sum * f64::from(v);
+                *size += p / sum * f64::from(v).abs();
+            }
+        }
+        let lse = if seen.is_empty() { f64::NEG_INFINITY } else { max + sum.ln() };
+        let longest = keys().map(|k| dot(k, k)).fold(0.0, f64::max);
+        Row { o, lse, size, reach: (dot(q, q) * longest).sqrt() * scale }
+    }
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_query_sees_the_last_key() {
+        let plain = Scores::new(64);
+        assert_eq!(plain.scale, 0.125);
+        assert_eq!(plain.seen(3, 4, 7), 0..7);
+        let causal = Scores { causal: true, ..plain };
+        assert_eq!([causal.seen(0, 4, 7), causal.seen(3, 4, 7)], [0..4, 0..7]);
+        // More queries than keys: the first see none.
+        assert!(causal.seen(0, 4, 2).is_empty() && causal.seen(1, 4, 2).is_empty());
+        assert_eq!([causal.seen(2, 4, 2), causal.seen(3, 4, 2)], [0..1, 0..2]);
+        let window = Scores { window: Some([2, 1]), ..plain };
+        assert_eq!([window.seen(0, 9, 9), window.seen(4, 9, 9), window.seen(8, 9, 9)], [0..2, 2..6, 6..9]);
+        let both = Scores { causal: true, ..window };
+        assert_eq!(both.seen(4, 9, 9), 2..5);
+        assert!(window.seen(0, 9, 3).is_empty());
+    }
+
+    #[test]
+    fn rows_are_weighted_means() {
+        // Keys whose scores differ by ln 3, so that their weights are 3/4 and 1/4.
+        let third = 3f32.ln();
+        let head = Head::new::<f32>([&[1.0], &[third, 0.0], &[8.0, -4.0]], 1, 2, [1, 1]);
+        let row = &head.rows(&[0], &Scores::new(1))[0];
+        assert!((row.o[0] - 5.0).abs() < 1e-6 && (row.size[0] - 7.0).abs() < 1e-6, "{row:?}");
+        assert!((row.lse - 4f64.ln()).abs() < 1e-6 && (row.reach - f64::from(third)).abs() < 1e-6, "{row:?}");
+        let none = Head::new::<f32>([&[1.0], &[], &[]], 1, 0, [1, 1]).rows(&[0], &Scores::new(1));
+        assert_eq!((none[0].o[0], none[0].lse), (0.0, f64::NEG_INFINITY));
+        let capped = head.rows(&[0], &Scores { softcap: Some(0.5), ..Scores::new(1) });
+        let weights = [(0.5 * (f64::from(third) / 0.5).tanh()).exp(), 1.0];
+        assert!((capped[0].lse - (weights[0] + weights[1]).ln()).abs() < 1e-9);
+    }
+}

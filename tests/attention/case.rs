@@ -1,0 +1,215 @@
+//! One attention: run, and compared with its reference, element by element and around them.
+
+use std::fmt::Display;
+
+use tilewright::ops::{Attention, AttentionElement};
+use tilewright::{Device, Stream, TensorViewMut, f16};
+use tilewright_support::Real;
+use tilewright_support::attention::{Head, Row, Scores};
+use tilewright_support::random::normal;
+use tilewright_support::reference::sample;
+use tilewright_support::suite::Outcome;
+
+use crate::operand::{Operand, Place};
+
+/// Element types.
+pub trait Input: Real + AttentionElement {}
+impl<T: Real + AttentionElement> Input for T {}
+
+/// Rows of each head that are compared; the others are checked to be written.
+const ROWS: usize = 48;
+
+/// The sizes of an attention.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    pub batch: usize,
+    pub heads: usize,
+    pub kv_heads: usize,
+    pub queries: usize,
+    pub keys: usize,
+    /// Columns of Q and K, and of V and O.
+    pub columns: [usize; 2],
+}
+
+impl Sizes {
+    /// Two heads that share keys and values.
+    pub fn new(queries: usize, keys: usize, columns: [usize; 2]) -> Self {
+        Sizes { batch: 1, heads: 2, kv_heads: 1, queries, keys, columns }
+    }
+
+    /// The shapes of Q, K, V and O.
+    pub fn shapes(&self) -> [[usize; 4]; 4] {
+        let Sizes { batch, heads, kv_heads, queries, keys, columns: [d, dv] } = *self;
+        [
+            [batch, heads, queries, d],
+            [batch, kv_heads, keys, d],
+            [batch, kv_heads, keys, dv],
+            [batch, heads, queries, dv],
+        ]
+    }
+
+    pub fn scores(&self) -> Scores {
+        Scores::new(self.columns[0])
+    }
+}
+
+/// An attention with its inputs, and where they lie.
+pub struct Case<T> {
+    pub sizes: Sizes,
+    pub scores: Scores,
+    /// Q, K, V and O.
+    pub places: [Place; 4],
+    /// The elements of Q, K and V.
+    pub inputs: [Vec<T>; 3],
+}
+
+impl<T: Input> Case<T> {
+    /// Normal inputs, packed.
+    pub fn new(sizes: Sizes) -> Self {
+        let places = sizes.shapes().map(Place::bhsd);
+        let inputs = [1, 2, 3].map(|seed| normal(seed, places[seed as usize - 1].count()));
+        Case { sizes, scores: sizes.scores(), places, inputs }
+    }
+
+    /// With other scores.
+    pub fn scores(self, scores: Scores) -> Self {
+        Case { scores, ..self }
+    }
+
+    /// Runs it on the kernel that is chosen for it.
+    pub fn check(&self, device: &Device) -> Outcome {
+        self.run(device, None)
+    }
+
+    /// Runs it on every kernel that can compute it.
+    pub fn check_all(&self, device: &Device) -> Outcome {
+        let [q, k, v] = self.operands(device)?;
+        let mut o = Operand::<T>::poisoned(device, self.places[3])?;
+        let all = self.attention().candidates(&q.view()?, &k.view()?, &v.view()?, &o.view_mut()?)?;
+        let names = all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name());
+        names.into_iter().try_for_each(|name| self.run(device, Some(name)))
+    }
+
+    fn operands(&self, device: &Device) -> tilewright::Result<[Operand<T>; 3]> {
+        let of = |i: usize| Operand::new(device, self.places[i], &self.inputs[i]);
+        Ok([of(0)?, of(1)?, of(2)?])
+    }
+
+    fn attention(&self) -> Attention<'static> {
+        let Scores { scale, softcap, causal, window } = self.scores;
+        let attention = Attention::new().scale(scale);
+        let attention = if causal { attention.causal() } else { attention };
+        let attention = softcap.into_iter().fold(attention, Attention::softcap);
+        window.into_iter().fold(attention, |attention, [left, right]| attention.window(left, right))
+    }
+
+    /// Runs it on the kernel of this name, with and without a log-sum-exp.
+    pub fn run(&self, device: &Device, kernel: Option<&str>) -> Outcome {
+        let [q, k, v] = self.operands(device)?;
+        let (q, k, v) = (q.view()?, k.view()?, v.view()?);
+        let Sizes { batch, heads, queries, .. } = self.sizes;
+        let stream = Stream::new(device)?;
+        let attention = || kernel.into_iter().fold(self.attention(), Attention::kernel);
+        for with_lse in [true, false] {
+            let mut o = Operand::<T>::poisoned(device, self.places[3])?;
+            let mut lse = Operand::<f32>::poisoned(device, Place::bhsd([batch, heads, queries, 1]))?;
+            let name = attention().plan(&q, &k, &v, &o.view_mut()?)?.kernel().name();
+            let wrong = |what: &dyn Display| {
+                let Case { sizes, scores, places, .. } = self;
+                format!("{name}: {what}\n{sizes:?}\n{scores:?}\n{places:?}")
+            };
+            let mut rows: TensorViewMut<'_, f32> = lse.view_mut()?.select(3, 0)?;
+            let mut attention = if with_lse { attention().lse(&mut rows) } else { attention() };
+            attention.run(&stream, &q, &k, &v, &mut o.view_mut()?).map_err(|error| wrong(&error))?;
+            let (out, outside) = o.read().map_err(|error| wrong(&error))?;
+            let (lse, outside_lse) = lse.read()?;
+            if outside + outside_lse > 0 {
+                return Err(wrong(&format!("{outside} elements outside of O were written")).into());
+            }
+            self.compare(&T::widen(&out), with_lse.then_some(&lse)).map_err(|error| wrong(&error))?;
+        }
+        Ok(())
+    }
+
+    /// The reference's rows of a head.
+    fn reference(&self, batch: usize, head: usize, rows: &[usize]) -> Vec<Row> {
+        let Sizes { heads, kv_heads, queries, keys, columns: [d, dv], .. } = self.sizes;
+        let kv = batch * kv_heads + head / (heads / kv_heads);
+        let [q, k, v] = &self.inputs;
+        let head = [
+            &q[(batch * heads + head) * queries * d..][..queries * d],
+            &k[kv * keys * d..][..keys * d],
+            &v[kv * keys * dv..][..keys * dv],
+        ];
+        Head::new(head, queries, keys, [d, dv]).rows(rows, &self.scores)
+    }
+
+    fn compare(&self, out: &[f32], lse: Option<&Vec<f32>>) -> Result<(), String> {
+        let Sizes { batch, heads, queries, columns: [d, dv], .. } = self.sizes;
+        let rows = sample(queries, ROWS);
+        for b in 0..batch {
+            for h in 0..heads {
+                for (row, &i) in self.reference(b, h, &rows).iter().zip(&rows) {
+                    let at = (b * heads + h) * queries + i;
+                    let lse = lse.map(|lse| lse[at]);
+                    row_agrees::<T>(row, d, &out[at * dv..][..dv], lse)
+                        .map_err(|what| format!("batch {b}, head {h}, query {i}: {what}"))?;
+                }
+            }
+        }
+        let finite = self.inputs.iter().all(|input| T::widen(input).iter().all(|x| x.is_finite()));
+        if finite && let Some(at) = out.iter().position(|x| x.is_nan()) {
+            return Err(format!("O's element {at} is NaN or was not written"));
+        }
+        Ok(())
+    }
+}
+
+/// Compares a row with its reference; both may be NaN.
+fn row_agrees<T: Real>(row: &Row, depth: usize, out: &[f32], lse: Option<f32>) -> Result<(), String> {
+    /// What f32 makes of an operation's result.
+    const STEP: f64 = 1.2e-7;
+    // A score is a sum in f32, for which tensor cores round each step toward zero; then it is scaled and shifted.
+    let score = row.reach * (3e-7 + 8e-8 * (depth as f64).sqrt() + 3.0 * STEP);
+    let weight = 2.0 * score.exp_m1() + 4e-6 + T::ROUNDING;
+    let agrees =
+        |is: f64, exact: f64, bound: f64| (is - exact).abs() <= bound || (is.is_nan() && exact.is_nan());
+    for (c, ((&x, &exact), size)) in out.iter().zip(&row.o).zip(&row.size).enumerate() {
+        let bound = weight * size + T::ROUNDING * exact.abs() + 1e-7;
+        if !agrees(x.into(), exact, bound) {
+            return Err(format!("O's column {c} is {x}, must be {exact} within {bound:.2e}"));
+        }
+    }
+    let Some(lse) = lse.map(f64::from) else { return Ok(()) };
+    let bound = score + 2e-6 + 2.0 * STEP * row.lse.abs();
+    // Equal infinities have no difference.
+    if lse == row.lse || agrees(lse, row.lse, bound) {
+        return Ok(());
+    }
+    Err(format!("the log-sum-exp is {lse}, must be {} within {bound:.2e}", row.lse))
+}
+
+/// What f32 gives is accepted; a row that lacks one key, or is of another query, is not.
+pub fn finds_what_is_wrong() -> Outcome {
+    let sizes = Sizes::new(70, 130, [64, 64]);
+    let case = Case::<f16>::new(sizes);
+    let rows: Vec<_> = (0..70).collect();
+    let exact = case.reference(0, 0, &rows).into_iter().chain(case.reference(0, 1, &rows));
+    let (mut out, mut lse) = (Vec::new(), Vec::new());
+    for row in exact {
+        out.extend(row.o.iter().map(|&x| f16::from_f64(x).to_f32()));
+        lse.push(row.lse as f32);
+    }
+    case.compare(&out, Some(&lse))?;
+    let shorter = Scores { window: Some([usize::MAX, 58]), ..case.scores };
+    let lacks_last = &Case::<f16>::new(sizes).scores(shorter).reference(0, 0, &[10])[0];
+    for (at, x) in [(0, f32::NAN), (10 * 64, lacks_last.o[0] as f32), (10 * 64 + 7, out[11 * 64 + 7])] {
+        let mut out = out.clone();
+        out[at] = x;
+        case.compare(&out, None).expect_err("an element that is wrong");
+    }
+    let mut lse = lse.clone();
+    lse[10] = lacks_last.lse as f32;
+    case.compare(&out, Some(&lse)).expect_err("a log-sum-exp that is wrong");
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! `ops::attention` on a GPU or the emulator, against references in f64.
+
+use std::process::ExitCode;
+
+use tilewright::Arch;
+use tilewright_support::suite::Suite;
+
+mod capture;
+mod case;
+mod errors;
+mod kernels;
+mod lengths;
+mod masks;
+mod operand;
+mod values;
+mod views;
+
+fn main() -> ExitCode {
+    Suite::new()
+        .test("a single wrong weight is found", case::finds_what_is_wrong)
+        .gpu(Arch::Sm80, "every kernel computes partial, whole and many tiles", kernels::each)
+        .gpu(Arch::Sm80, "all lengths from 1 to 4096", lengths::all)
+        .gpu(Arch::Sm80, "lengths of 0", lengths::none)
+        .gpu(Arch::Sm80, "head dimensions from 1 to 256", lengths::head_dimensions)
+        .gpu(Arch::Sm80, "heads that share keys and values", lengths::shared_heads)
+        .gpu(Arch::Sm80, "causal, of unequal lengths", masks::causal)
+        .gpu(Arch::Sm80, "windows", masks::windows)
+        .gpu(Arch::Sm80, "tensors lie anywhere", views::everywhere)
+        .gpu(Arch::Sm80, "a fused projection's parts", views::fused)
+        .gpu(Arch::Sm80, "keys and values that repeat", views::repetition)
+        .gpu(Arch::Sm80, "capped scores", values::capped)
+        .gpu(Arch::Sm80, "large scores", values::large)
+        .gpu(Arch::Sm80, "NaN and infinity stay in their rows", values::not_numbers)
+        .gpu(Arch::Sm80, "a graph replays an attention", capture::replay)
+        .gpu(Arch::Sm80, "calls take no memory", capture::memory)
+        .gpu(Arch::Sm90a, "overlapping calls", capture::overlapping)
+        .gpu(Arch::Sm80, "refused calls leave everything alone", errors::leave_everything_alone)
+        .main()
+}
