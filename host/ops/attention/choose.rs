@@ -24,6 +24,8 @@ pub struct AttentionCandidate {
 struct Estimate {
     tiles: u64,
     waves: u64,
+    /// Launches, each for a part of V's columns.
+    passes: u64,
     cycles: u64,
 }
 
@@ -32,7 +34,7 @@ struct Estimate {
 enum Rejection {
     Architecture(Arch),
     SharedMemory { needs: u32, has: u32 },
-    Wide { operands: &'static str, most: u32 },
+    Wide { most: u32 },
     Unaligned { operand: &'static str },
     Ragged { operand: &'static str },
     NoMap { operand: &'static str },
@@ -45,9 +47,7 @@ impl fmt::Display for Rejection {
             Rejection::SharedMemory { needs, has } => {
                 write!(f, "it needs {needs} bytes of shared memory, of {has}")
             }
-            Rejection::Wide { operands, most } => {
-                write!(f, "it has room for a head dimension of {operands} up to {most}")
-            }
+            Rejection::Wide { most } => write!(f, "it has room for a head dimension of Q and K up to {most}"),
             Rejection::Unaligned { operand } => {
                 write!(f, "the head dimension of its {operand} is contiguous, in lines aligned to 16 bytes")
             }
@@ -68,7 +68,7 @@ impl AttentionCandidate {
     pub fn tile(&self) -> [u32; 2] {
         self.kernel.tile
     }
-    /// The largest head dimensions of Q and K, and of V and O.
+    /// The largest head dimension of Q and K, and that of V and O beyond which it is launched several times.
     pub fn columns(&self) -> [u32; 2] {
         self.kernel.columns
     }
@@ -95,8 +95,12 @@ impl fmt::Display for AttentionCandidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.outcome {
             Err(reason) => write!(f, "{}: not possible, {reason}", self.name()),
-            Ok(Estimate { tiles, waves, cycles }) => {
-                write!(f, "{}: {tiles} tiles in {waves} waves, about {cycles} cycles", self.name())
+            Ok(Estimate { tiles, waves, passes, cycles }) => {
+                write!(f, "{}: {tiles} tiles in {waves} waves", self.name())?;
+                if *passes > 1 {
+                    write!(f, ", {passes} times for parts of V")?;
+                }
+                write!(f, ", about {cycles} cycles")
             }
         }
     }
@@ -174,11 +178,8 @@ fn runs(problem: &Problem, kernel: &Compiled) -> Option<Rejection> {
     if needs > has {
         return Some(Rejection::SharedMemory { needs, has });
     }
-    let widths = ["Q and K", "V and O"].into_iter().zip(problem.size.columns).zip(kernel.columns);
-    widths
-        .filter(|&((_, columns), most)| columns > most as usize)
-        .map(|((operands, _), most)| Rejection::Wide { operands, most })
-        .next()
+    let [most, _] = kernel.columns;
+    (problem.size.columns[0] > most as usize).then_some(Rejection::Wide { most })
 }
 
 /// The time of a persistent kernel: waves of tiles, each as many blocks of keys as a tile sees in the mean.
@@ -187,7 +188,7 @@ fn runs(problem: &Problem, kernel: &Compiled) -> Option<Rejection> {
 /// products; a tile's load and epilogue take some 2000 cycles, a launch 3000. `mma.sync` has a third of that rate, element-wise
 /// loads a sixteenth.
 fn estimate(problem: &Problem, kernel: &Compiled, sms: u32) -> Estimate {
-    let Size { batch, heads, queries, .. } = problem.size;
+    let Size { batch, heads, queries, columns: [_, columns], .. } = problem.size;
     let [[m, n], [d, dv]] = [kernel.tile, kernel.columns].map(|pair| pair.map(u64::from));
     let along = (queries as u64).div_ceil(m);
     let tiles = (batch as u64).saturating_mul(heads as u64).saturating_mul(along);
@@ -202,6 +203,7 @@ fn estimate(problem: &Problem, kernel: &Compiled, sms: u32) -> Estimate {
     let last = along.saturating_sub(1);
     // Exact where all tiles see as many, and where each sees as many more.
     let four_tiles = (seen(0) + 2 * seen(last / 2) + seen(last)) * block;
-    let cycles = waves.saturating_mul(four_tiles / 4 + 2000).saturating_add(3000);
-    Estimate { tiles, waves, cycles }
+    let passes = (columns as u64).div_ceil(dv);
+    let cycles = waves.saturating_mul(four_tiles / 4 + 2000).saturating_add(3000).saturating_mul(passes);
+    Estimate { tiles, waves, passes, cycles }
 }

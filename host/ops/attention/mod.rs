@@ -51,7 +51,7 @@ pub fn attention<T: AttentionElement>(
 /// | log-sum-exp, optional | \[batch, heads, queries\] |
 ///
 /// - D and DV are 1 to 256, each; the kernels are made for 64, 128 and 256, and for D of 192 with DV of 128 or 192. Others
-///   take the time of the next larger ones.
+///   take the time of the next larger ones. Before Hopper a DV beyond 128 takes two launches, each with half of the columns.
 /// - KV heads divide heads: 1 KV head is MQA, fewer than heads are GQA; head h shares KV head h / (heads / KV heads).
 /// - Strides are any. Tensors \[batch, length, heads, D\] (BSHD) are views: `x.view().transpose(1, 2)?`. A contiguous head
 ///   dimension in lines that are aligned to 16 bytes is read by the fast kernels; anything else is correct but slower.
@@ -197,7 +197,10 @@ impl<'a> Attention<'a> {
             return Ok(());
         }
         let AttentionCandidate { kernel, .. } = choose(&problem, self.kernel)?;
-        (kernel.run)(&problem, stream, self.overlap)
+        if problem.size.columns[1] <= kernel.columns[1] as usize {
+            return (kernel.run)(&problem, stream, self.overlap);
+        }
+        problem.passes(kernel.columns[1]).try_for_each(|pass| (kernel.run)(&pass?, stream, self.overlap))
     }
 }
 

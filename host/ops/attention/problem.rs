@@ -115,6 +115,30 @@ impl Problem {
         })
     }
 
+    /// The same for at most `most` columns of V and O at a time, for kernels that have room for no more; the log-sum-exp is
+    /// written with the first.
+    pub(super) fn passes(&self, most: u32) -> impl Iterator<Item = Result<Self>> + '_ {
+        let (most, columns) = (most as usize, self.size.columns[1]);
+        (0..columns).step_by(most).map(move |first| {
+            let count = most.min(columns - first);
+            let part = |of: Untyped| {
+                let (layout, offset) = of.layout.narrow(3, first, count)?;
+                Ok::<_, Error>(Untyped {
+                    address: of.address + (offset * of.dtype.bytes()) as u64,
+                    layout,
+                    ..of
+                })
+            };
+            let mut pass = self.clone();
+            [pass.inputs[2], pass.o] = [part(self.inputs[2])?, part(self.o)?];
+            pass.size.columns[1] = count;
+            if first > 0 {
+                pass.lse.layout = pass.lse.layout.narrow(2, 0, 0)?.0;
+            }
+            Ok(pass)
+        })
+    }
+
     /// Nothing to store.
     pub(super) fn is_empty(&self) -> bool {
         let Size { batch, heads, queries, .. } = self.size;

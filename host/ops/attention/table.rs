@@ -22,7 +22,7 @@ pub(super) struct Compiled {
     pub(super) arch: Arch,
     /// Queries of a tile, keys of a block.
     pub(super) tile: [u32; 2],
-    /// The most columns of Q and K, and of V and O.
+    /// The most columns of Q and K, and of V and O in one launch.
     pub(super) columns: [u32; 2],
     pub(super) stages: u32,
     /// Reads any strides, element by element.

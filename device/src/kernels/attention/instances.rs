@@ -17,7 +17,7 @@ pub trait AttentionKernel: Kernel {
     type Score: Score;
     /// Queries of a tile, keys of a block.
     const TILE: [u32; 2];
-    /// The most columns of Q and K, and of V and O.
+    /// The most columns of Q and K, and of V and O in one launch.
     const COLUMNS: [u32; 2];
     /// Stages of the pipelines of K and of V.
     const STAGES: u32;
@@ -116,8 +116,8 @@ macro_rules! kernels {
     };
 }
 
-// Columns that a tensor lacks are zeros, so each width serves the narrower ones too. Blocks of keys fill the shared
-// memory of Hopper with two stages, and the registers of Ampere without spills.
+// Columns that a tensor lacks are zeros, so each width serves the narrower ones too; V and O that are wider take several launches.
+// Blocks of keys fill the shared memory of Hopper with two stages. On Ampere a warp has registers for 128 columns of O.
 #[rustfmt::skip]
 kernels! {
     (sm_90 WarpSpecialized<2, 3>, FullRow<2>, 128 128, 64 64, 2) [plain] [f16 bf16];
@@ -127,6 +127,6 @@ kernels! {
     (sm_90 WarpSpecialized<2, 3>, FullRow<2>, 128 64, 256 256, 2) [plain capped] [f16 bf16];
     (sm_80 Multistage<4, Vectors>, warp::FullRow<4>, 64 64, 64 64, 2) [plain] [f16 bf16];
     (sm_80 Multistage<4, Vectors>, warp::FullRow<4>, 64 64, 128 128, 2) [plain capped] [f16 bf16];
-    (sm_80 Multistage<4, Vectors>, warp::FullRow<4>, 64 32, 256 256, 2) [plain capped] [f16 bf16];
-    (sm_80 Multistage<4, Elements>, warp::FullRow<4>, 64 32, 256 256, 1) [plain capped] [f16 bf16];
+    (sm_80 Multistage<8, Vectors>, warp::FullRow<8>, 128 32, 256 128, 2) [plain capped] [f16 bf16];
+    (sm_80 Multistage<4, Elements>, warp::FullRow<4>, 64 32, 256 128, 2) [plain capped] [f16 bf16];
 }

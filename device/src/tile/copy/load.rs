@@ -3,13 +3,15 @@
 use super::super::global::Lines;
 use super::super::{GlobalTile, Shared, SharedTile};
 use crate::abi::SWIZZLE_BYTES;
-use crate::arch::special::thread_x;
+use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::tma::Coords;
 use crate::arch::{cp_async, mbarrier, shared};
 use crate::layout::{Element, Major, SharedLayout};
 
 /// Bytes that one thread copies at a time.
 const PIECE: u32 = 16;
+/// Pieces of a thread that are copied without a loop, whole and by elements: more would take too many registers.
+const UNROLLED: [u32; 2] = [8, 2];
 
 /// Copies one of the equal `parts` of a tile's lines by TMA, completing on `barrier`; called by one thread.
 ///
@@ -83,10 +85,20 @@ impl Pieces {
     }
 }
 
-/// Calls `each(row, byte)` for this thread's pieces of a tile of `lines` lines of `line` bytes.
+/// Calls `each(row, byte)` for this thread's pieces of a tile of `lines` lines of `line` bytes, in a loop if they are more
+/// than `unrolled`.
 #[inline(always)]
-fn for_each_piece(lines: u32, line: u32, threads: u32, mut each: impl FnMut(u32, u32)) {
+fn for_each_piece(lines: u32, line: u32, threads: u32, unrolled: u32, mut each: impl FnMut(u32, u32)) {
     let across = line / PIECE;
+    if lines * across > unrolled * threads {
+        // How often is not known to the compiler: a loop.
+        let mut piece = thread_x_volatile();
+        while piece < lines * across {
+            each(piece / across, piece % across * PIECE);
+            piece += threads;
+        }
+        return;
+    }
     let mut first = 0;
     while first < lines * across {
         let piece = first + thread_x();
@@ -139,7 +151,7 @@ pub(crate) unsafe fn vector_load<
                 i += 1;
             }
         } else {
-            for_each_piece(lines, line, threads, |row, byte| {
+            for_each_piece(lines, line, threads, UNROLLED[0], |row, byte| {
                 let read = live && row < inside && byte < bytes;
                 cp_async::copy16_if(to + L::offset(lines, line, row, byte), at(row, byte), read)
             });
@@ -173,7 +185,7 @@ pub(crate) unsafe fn element_load<
     let (lines, line) = (Shared::<T, R, C, L, O>::LINES, Shared::<T, R, C, L, O>::LINE);
     let window = from.window(R, C).only_if(live);
     let per_word = 4 / T::BYTES as u32;
-    for_each_piece(lines, line, threads, |row, byte| {
+    for_each_piece(lines, line, threads, UNROLLED[1], |row, byte| {
         let mut words = [0; 4];
         let mut i = 0;
         while i < PIECE / T::BYTES as u32 {
