@@ -184,21 +184,21 @@ fn runs(problem: &Problem, kernel: &Compiled) -> Option<Rejection> {
 
 /// The time of a persistent kernel: waves of tiles, each as many blocks of keys as a tile sees in the mean.
 ///
-/// The constants are of an H200: of both products' steps 4096 take a cycle, of exponentials 16, which hide half under the
-/// products; a tile's load and epilogue take some 2000 cycles, a launch 3000. `mma.sync` has a third of that rate, element-wise
-/// loads a sixteenth.
+/// The constants are of an H200: of both products' steps 4096 take a cycle, of exponentials 16, of which half hide under the
+/// products; a tile's load and epilogue take some 2000 cycles, a launch 3000. `mma.sync` is taken to have a quarter of that
+/// rate and to hide nothing, element-wise loads a sixteenth.
 fn estimate(problem: &Problem, kernel: &Compiled, sms: u32) -> Estimate {
     let Size { batch, heads, queries, columns: [_, columns], .. } = problem.size;
     let [[m, n], [d, dv]] = [kernel.tile, kernel.columns].map(|pair| pair.map(u64::from));
     let along = (queries as u64).div_ceil(m);
     let tiles = (batch as u64).saturating_mul(heads as u64).saturating_mul(along);
     let waves = tiles.div_ceil(u64::from(sms).max(1));
-    let slowness = match (kernel.arch, kernel.any_strides) {
-        (Arch::Sm90a, _) => 1,
-        (_, false) => 3,
-        (_, true) => 16,
+    let (slowness, hidden) = match (kernel.arch, kernel.any_strides) {
+        (Arch::Sm90a, _) => (1, 2),
+        (_, false) => (4, 1),
+        (_, true) => (16, 1),
     };
-    let block = m * n * (d + dv) / 4096 * slowness + m * n / 16 / 2;
+    let block = m * n * (d + dv) / 4096 * slowness + m * n / 16 / hidden;
     let seen = |tile: u64| u64::from((kernel.blocks)(&problem.keys, tile.min(u64::from(u32::MAX)) as u32));
     let last = along.saturating_sub(1);
     // Exact where all tiles see as many, and where each sees as many more.

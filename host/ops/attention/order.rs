@@ -3,7 +3,7 @@
 /// What a tile costs beside its blocks of keys, in blocks: its load, its epilogue.
 const TILE: u32 = 1;
 /// Tiles for each CTA that are looked at: what follows repeats them.
-const TILES: u32 = 16;
+const TILES: u32 = 32;
 
 /// Heads to a group of [`TileOrder`](tilewright_device::kernels::attention::TileOrder): the power of two with which the CTAs,
 /// each taking every `ctas`-th tile, are done earliest; the smallest of those, whose keys and values share the L2 cache best.
