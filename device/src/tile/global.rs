@@ -30,12 +30,9 @@ impl<T, const RANK: usize, O, const BOX: usize> Clone for Global<T, RANK, O, BOX
 impl<T, const RANK: usize, O, const BOX: usize> Copy for Global<T, RANK, O, BOX> {}
 
 /// A tensor of `RANK` dimensions in global memory that a kernel reads and writes.
-///
-/// It stays in the parameter block until a tile is taken, so that it is in no register over a loop.
-pub struct GlobalMut<T, const RANK: usize, O = RowMajor, const BOX: usize = 64> {
-    at: *const GlobalAbi<T, RANK>,
-    order: PhantomData<O>,
-}
+pub struct GlobalMut<T, const RANK: usize, O = RowMajor, const BOX: usize = 64>(
+    pub(super) Global<T, RANK, O, BOX>,
+);
 
 /// One tile of a tensor, to be copied from; what lies outside the tensor reads as zero.
 pub struct GlobalTile<T, const RANK: usize, O = RowMajor, const BOX: usize = 64> {
@@ -81,30 +78,25 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> Global<T, RANK, 
 }
 
 impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalMut<T, RANK, O, BOX> {
-    #[inline(always)]
-    fn get(&self) -> Global<T, RANK, O, BOX> {
-        // SAFETY: an initialised parameter, which outlives the kernel.
-        unsafe { KernelArg::load(same_pointer(self.at)) }
-    }
     /// Elements in each dimension.
     #[inline(always)]
     pub fn shape(&self) -> [u32; RANK] {
-        self.get().shape()
+        self.0.shape()
     }
     /// Rows of each of its matrices.
     #[inline(always)]
     pub fn rows(&self) -> u32 {
-        self.get().rows()
+        self.0.rows()
     }
     /// The tile at `index`, to be written: the leading dimensions in elements, the last two in tiles.
     #[inline(always)]
     pub fn tile(&mut self, index: [u32; RANK]) -> GlobalTileMut<T, RANK, O, BOX> {
-        GlobalTileMut(self.get().tile(index))
+        GlobalTileMut(self.0.tile(index))
     }
     /// The tile at `index`, to be read.
     #[inline(always)]
     pub fn read(&self, index: [u32; RANK]) -> GlobalTile<T, RANK, O, BOX> {
-        self.get().tile(index)
+        self.0.tile(index)
     }
 }
 
@@ -276,7 +268,8 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> KernelArg for Gl
 
     #[inline(always)]
     unsafe fn load(at: *const GlobalAbi<T, RANK>) -> Self {
-        GlobalMut { at, order: PhantomData }
+        // SAFETY: passed on to the caller.
+        GlobalMut(unsafe { KernelArg::load(at) })
     }
 }
 

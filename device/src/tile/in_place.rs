@@ -5,22 +5,29 @@ use crate::arch::special::same_pointer;
 
 /// An argument that stays in the parameter block: each [`get`](Self::get) reads it anew, so that none of it is kept in
 /// registers over a loop.
-#[derive(Clone, Copy)]
-pub struct InPlace<T>(*const T);
+pub struct InPlace<A: KernelArg>(*const A::Abi);
 
-impl<T: Copy> InPlace<T> {
-    /// The argument.
-    #[inline(always)]
-    pub fn get(&self) -> T {
-        // SAFETY: the pointer is to an initialised parameter, which outlives the kernel.
-        unsafe { *same_pointer(self.0) }
+impl<A: KernelArg> Clone for InPlace<A> {
+    fn clone(&self) -> Self {
+        *self
     }
 }
 
-impl<T: Copy> KernelArg for InPlace<T> {
-    type Abi = T;
+impl<A: KernelArg> Copy for InPlace<A> {}
+
+impl<A: KernelArg> InPlace<A> {
+    /// The argument.
     #[inline(always)]
-    unsafe fn load(at: *const T) -> Self {
+    pub fn get(&self) -> A {
+        // SAFETY: the pointer is to an initialised parameter, which outlives the kernel.
+        unsafe { A::load(same_pointer(self.0)) }
+    }
+}
+
+impl<A: KernelArg> KernelArg for InPlace<A> {
+    type Abi = A::Abi;
+    #[inline(always)]
+    unsafe fn load(at: *const A::Abi) -> Self {
         InPlace(at)
     }
 }

@@ -44,8 +44,8 @@ pub fn attention<
     q: Global<T, 4>,
     k: Global<T, 4, RowMajor, BN>,
     v: Global<T, 4, RowMajor, BN>,
-    mut o: GlobalMut<T, 4>,
-    mut lse: GlobalMut<f32, 4>,
+    o: InPlace<GlobalMut<T, 4>>,
+    lse: InPlace<GlobalMut<f32, 4>>,
     order: InPlace<TileOrder>,
     keys: Keys,
     cap: f32,
@@ -117,7 +117,8 @@ pub fn attention<
             vs.release(v);
         }
         let (inverse, log2) = softmax.finish();
-        out.store(acc.zip_rows(&inverse.along(), |x, by| x * by).cast::<T>(), o.tile(place));
+        out.store(acc.zip_rows(&inverse.along(), |x, by| x * by).cast::<T>(), o.get().tile(place));
+        let mut lse = lse.get();
         if lse.rows() > 0 {
             copy(log2.map(|log2| log2 * LN_2), lse.tile(place));
         }

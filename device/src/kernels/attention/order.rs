@@ -1,5 +1,6 @@
 //! The order in which CTAs take the tiles of queries.
 
+use crate::abi::KernelArg;
 use crate::arch::special::{block_x, grid_x};
 use crate::tile::InPlace;
 use crate::tile::division::Division;
@@ -66,6 +67,15 @@ impl TileOrder {
         let (heavier, head) = size.of(t);
         let (batch, head) = self.by_heads.of(first + head);
         QueryTile { batch, head, kv_head: self.by_shared.of(head).0, m: self.m - 1 - heavier }
+    }
+}
+
+impl KernelArg for TileOrder {
+    type Abi = Self;
+    #[inline(always)]
+    unsafe fn load(at: *const Self) -> Self {
+        // SAFETY: the caller passes an initialised parameter.
+        unsafe { *at }
     }
 }
 
