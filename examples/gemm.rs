@@ -32,6 +32,9 @@ struct Arguments {
     /// Shows how all kernels rate for the shapes, and computes nothing
     #[arg(long)]
     list: bool,
+    /// Runs on the emulator, and shows what it counts
+    #[arg(long)]
+    profile: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -96,7 +99,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
-    let device = Device::default()?;
+    let device = if arguments.profile { Device::emulator() } else { Device::default()? };
     println!("device: {device:?}");
     if !device.is_emulator() {
         let (major, minor) = device.driver_version();
@@ -177,10 +180,14 @@ impl Task<'_> {
         let plan = self.gemm().plan(&first_a, &first_b, &matrices[0].c.borrow_mut().view_mut())?;
         println!("  kernel: {plan}");
 
+        self.device.reset_profile();
         self.multiply(&self.device.default_stream(), &matrices[0])?;
         let a = if a_transposed { Matrix::new(&a, k, m).t() } else { Matrix::new(&a, m, k) };
         let b = if b_transposed { Matrix::new(&b, n, k).t() } else { Matrix::new(&b, k, n) };
         self.check(&a, &b, &matrices[0].c.borrow().to_vec()?)?;
+        if self.arguments.profile {
+            self.device.profile().iter().flatten().for_each(|kernel| println!("\n{kernel}"));
+        }
         if self.device.is_emulator() { Ok(()) } else { self.measure(&matrices) }
     }
 

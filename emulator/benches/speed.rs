@@ -3,7 +3,7 @@
 //! Each launch is a single CTA, which one core runs. `cargo bench -p tilewright-emulator`.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use tilewright_emulator::{Counters, Emulator, Kernel, Launch, Module};
+use tilewright_emulator::{Arch, Counters, Emulator, Kernel, Launch, Module};
 
 /// Turns of every kernel's loop.
 const TURNS: u32 = 200;
@@ -55,8 +55,8 @@ fn launch(emulator: &Emulator, kernel: &Kernel) -> Counters {
 /// Measures launches of the kernel by what `count` counts, as they are and without checks and counters.
 fn measure(c: &mut Criterion, group: &str, name: &str, kernel: &Kernel, count: fn(&Counters) -> u64) {
     let mut group = c.benchmark_group(group);
-    let unwatched = Emulator::new().counting(false).checking_order(false);
-    for (name, emulator) in [(name, Emulator::new()), (&format!("{name}, unwatched"), unwatched)] {
+    let unwatched = Emulator::new(Arch::Sm90a).counting(false).checking_order(false);
+    for (name, emulator) in [(name, Emulator::new(Arch::Sm90a)), (&format!("{name}, unwatched"), unwatched)] {
         group.throughput(Throughput::Elements(count(&launch(&emulator, kernel))));
         group.bench_function(name, |bencher| bencher.iter(|| launch(&emulator, kernel)));
     }

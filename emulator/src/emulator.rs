@@ -12,9 +12,6 @@ use crate::order::GlobalOrder;
 use crate::program::{Image, Program};
 use crate::{Fault, LoadError, decode, ptx};
 
-/// Bytes of shared memory that a CTA may have, as on sm_90.
-pub const MAX_SHARED: u32 = Arch::Sm90a.shared_bytes();
-
 /// A PTX module, decoded.
 #[derive(Clone, Debug)]
 pub struct Module {
@@ -103,20 +100,9 @@ pub struct Emulator {
     checks_order: bool,
 }
 
-impl Default for Emulator {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Emulator {
-    /// A device of sm_90a, with nothing in its memory.
-    pub fn new() -> Self {
-        Self::on(Arch::Sm90a)
-    }
-
     /// A device of this architecture, with nothing in its memory.
-    pub fn on(arch: Arch) -> Self {
+    pub fn new(arch: Arch) -> Self {
         let (global, schedule) = (Global::default(), Schedule::default());
         Self { arch, global, counting: true, schedule, checks_order: true }
     }

@@ -4,6 +4,8 @@
 //! this crate does not know is an error there that names it and its line. A kernel then runs on an [`Emulator`]:
 //! 32 lanes of a warp in lock-step, diverging and reconverging, the warps of a cluster in a fixed order or a random one
 //! ([`Schedule`]), clusters that cannot talk to each other in parallel over the cores.
+//!
+//! What is modelled, what is not, and how far results can be trusted is on a page of its own, `docs/emulator.md`.
 
 mod arch;
 mod check;
@@ -24,7 +26,7 @@ pub use count::{
     Class, Classes, Counters, Executed, GlobalCounters, GlobalTraffic, SharedCounters, SharedTraffic,
     WaitCounters, Waits,
 };
-pub use emulator::{Emulator, Kernel, Launch, MAX_SHARED, Module};
+pub use emulator::{Emulator, Kernel, Launch, Module};
 pub use error::{Fault, LoadError, MemoryError, SourceLine};
 pub use exec::{SMS, Schedule};
 pub use tensor::map::{DataType, Fill, MapError, Swizzle, TensorMap};

@@ -1,6 +1,8 @@
 //! What tiny kernels count, worked out by hand.
 
-use tilewright_emulator::{Class, Counters, Emulator, GlobalTraffic, Launch, Module, SharedTraffic, Waits};
+use tilewright_emulator::{
+    Arch, Class, Counters, Emulator, GlobalTraffic, Launch, Module, SharedTraffic, Waits,
+};
 
 /// Bytes of the buffer that every kernel gets.
 const BUFFER: usize = 1 << 16;
@@ -24,7 +26,7 @@ fn count_with(emulator: &Emulator, threads: u32, body: &str) -> Counters {
 }
 
 fn count(threads: u32, body: &str) -> Counters {
-    count_with(&Emulator::new(), threads, body)
+    count_with(&Emulator::new(Arch::Sm90a), threads, body)
 }
 
 /// Wavefronts and conflicts of a warp's store to shared memory, lanes so many bytes apart, and a load from there.
@@ -236,7 +238,7 @@ fn operands_of_products_have_no_conflicts_in_any_layout() {
 #[test]
 fn counting_may_be_off() {
     let body = "mad.wide.u32 %d1, %t, 4, %out;\nld.global.u32 %r1, [%d1];\nbar.sync 0;";
-    let (on, off) = (count(64, body), count_with(&Emulator::new().counting(false), 64, body));
+    let (on, off) = (count(64, body), count_with(&Emulator::new(Arch::Sm90a).counting(false), 64, body));
     assert_ne!(on.global, off.global);
     assert_eq!((off.global, off.shared, off.waits), Default::default());
     assert_eq!((off.instructions, off.classes), (on.instructions, on.classes));

@@ -1,6 +1,6 @@
 //! Small kernels, and what they compute.
 
-use tilewright_emulator::{Emulator, Fault, Launch, Module};
+use tilewright_emulator::{Arch, Emulator, Fault, Launch, Module};
 
 /// A module with one kernel `k` that takes a pointer: `%out` is its address, `%t` the thread.
 fn module(body: &str) -> Module {
@@ -17,7 +17,7 @@ fn module(body: &str) -> Module {
 /// Runs the kernel; gives the first words of its memory, one a thread.
 fn try_words(body: &str, launch: Launch) -> Result<Vec<u32>, Fault> {
     let module = module(body);
-    let emulator = Emulator::new();
+    let emulator = Emulator::new(Arch::Sm90a);
     let count = (launch.threads[0] * launch.grid[0]) as usize;
     let out = emulator.allocate(4 * count as u64);
     emulator.write(out, &vec![0; 4 * count]).unwrap();

@@ -14,7 +14,9 @@ fn load(target: &str, directives: &str, body: &str) -> Result<Module, String> {
 /// Launches it on a device; what went wrong, or nothing.
 fn report(arch: Arch, module: &Module, launch: Launch) -> String {
     let kernel = module.kernel("k").expect("its kernel");
-    Emulator::on(arch).launch(&kernel, &launch, &[]).map_or_else(|fault| fault.to_string(), |_| String::new())
+    Emulator::new(arch)
+        .launch(&kernel, &launch, &[])
+        .map_or_else(|fault| fault.to_string(), |_| String::new())
 }
 
 #[test]

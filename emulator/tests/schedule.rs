@@ -1,6 +1,6 @@
 //! Who runs when: CTAs that wait for each other, orders that are always the same, and random ones.
 
-use tilewright_emulator::{Emulator, Launch, Module, Schedule};
+use tilewright_emulator::{Arch, Emulator, Launch, Module, Schedule};
 
 /// A module with one kernel `k` of a pointer: `%out`; `%t` is the thread, `%cta` the CTA, `%ctas` their number.
 fn module(body: &str) -> Module {
@@ -21,7 +21,7 @@ fn grid(ctas: u32, threads: u32) -> Launch {
 
 /// Runs the kernel with so many words of memory, zeros at first.
 fn run(body: &str, launch: Launch, words: usize, schedule: Schedule) -> Result<Vec<u32>, String> {
-    run_on(Emulator::new().with_schedule(schedule), body, launch, words)
+    run_on(Emulator::new(Arch::Sm90a).with_schedule(schedule), body, launch, words)
 }
 
 fn run_on(emulator: Emulator, body: &str, launch: Launch, words: usize) -> Result<Vec<u32>, String> {
@@ -109,7 +109,7 @@ fn random_schedules_show_a_missing_barrier() {
         READ: ld.shared.u32 %r4, [%r2+-128];\nmad.wide.u32 %d1, %t, 4, %out;\nst.global.u32 [%d1+-128], %r4;\nDONE:";
     let written: Vec<u32> = (1..=32).collect();
     let run = |schedule| {
-        let emulator = Emulator::new().with_schedule(schedule).checking_order(false);
+        let emulator = Emulator::new(Arch::Sm90a).with_schedule(schedule).checking_order(false);
         run_on(emulator, body, grid(1, 64), 32).unwrap()
     };
     assert_eq!(run(Schedule::Fixed), written);

@@ -35,15 +35,18 @@ fn nearest(opcode: &mut Opcode<'_>) {
     opcode.flag("rn");
 }
 
-/// The function of f32 with the flags that are given.
+/// The function of f32 with the flags that are given; where flushing takes more than the result, that function follows.
 macro_rules! f32_with_flags {
     ($ftz:expr, $sat:expr, $f:ident!(|$($x:ident),+| $e:expr)) => {
+        f32_with_flags!($ftz, $sat, $f!(|$($x),+| $e; float::flush($e)))
+    };
+    ($ftz:expr, $sat:expr, $f:ident!(|$($x:ident),+| $e:expr; $flushed:expr)) => {
         match ($ftz, $sat) {
             (false, false) => $f!(|$($x: f32),+| -> f32 { $e }),
             (false, true) => $f!(|$($x: f32),+| -> f32 { float::saturate($e) }),
-            (true, false) => $f!(|$($x: f32),+| -> f32 { { $(let $x = float::flush($x);)+ float::flush($e) } }),
+            (true, false) => $f!(|$($x: f32),+| -> f32 { { $(let $x = float::flush($x);)+ $flushed } }),
             (true, true) => {
-                $f!(|$($x: f32),+| -> f32 { { $(let $x = float::flush($x);)+ float::saturate(float::flush($e)) } })
+                $f!(|$($x: f32),+| -> f32 { { $(let $x = float::flush($x);)+ float::saturate($flushed) } })
             }
         }
     };
@@ -87,9 +90,9 @@ fn two(context: &mut Context, opcode: &mut Opcode<'_>, d: &Operand, a: &Operand,
         Type::F64 => {
             nearest(opcode);
             let f: F2<u64, u64, u64> = match name {
-                "add" => f2!(|a: f64, b: f64| -> f64 { a + b }),
-                "sub" => f2!(|a: f64, b: f64| -> f64 { a - b }),
-                "div" => f2!(|a: f64, b: f64| -> f64 { a / b }),
+                "add" => f2!(|a: f64, b: f64| -> f64 { float::add64(a, b) }),
+                "sub" => f2!(|a: f64, b: f64| -> f64 { float::sub64(a, b) }),
+                "div" => f2!(|a: f64, b: f64| -> f64 { float::div64(a, b) }),
                 _ => return opcode.refuse(ty),
             };
             return Ok(Op::F2_64(f, context.to_d(d)?, context.d(a)?, context.d(b)?));
@@ -154,12 +157,12 @@ fn multiply(
     if let (Type::F32, None) = (ty, half) {
         nearest(opcode);
         let (ftz, sat) = (opcode.flag("ftz"), opcode.flag("sat"));
-        let f: F2<u32, u32, u32> = f32_with_flags!(ftz, sat, f2!(|a, b| a * b));
+        let f: F2<u32, u32, u32> = f32_with_flags!(ftz, sat, f2!(|a, b| a * b; float::mul_ftz(a, b)));
         return Ok(Op::F2_32(f, context.to_r(d, 32)?, context.r(a, 32)?, context.r(b, 32)?));
     }
     if let (Type::F64, None) = (ty, half) {
         nearest(opcode);
-        let f: F2<u64, u64, u64> = f2!(|a: f64, b: f64| -> f64 { a * b });
+        let f: F2<u64, u64, u64> = f2!(|a: f64, b: f64| -> f64 { float::mul64(a, b) });
         return Ok(Op::F2_64(f, context.to_d(d)?, context.d(a)?, context.d(b)?));
     }
     if !ty.is_integer() {
@@ -291,11 +294,12 @@ fn fused(
     match ty {
         Type::F32 => {
             let (ftz, sat) = (opcode.flag("ftz"), opcode.flag("sat"));
-            let f: F3<u32, u32, u32, u32> = f32_with_flags!(ftz, sat, f3!(|a, b, c| float::fma(a, b, c)));
+            let f: F3<u32, u32, u32, u32> =
+                f32_with_flags!(ftz, sat, f3!(|a, b, c| float::fma(a, b, c); float::fma_ftz(a, b, c)));
             Ok(Op::F3_32(f, context.to_r(d, 32)?, [context.r(a, 32)?, context.r(b, 32)?, context.r(c, 32)?]))
         }
         Type::F64 => {
-            let f: F3<u64, u64, u64, u64> = f3!(|a: f64, b: f64, c: f64| -> f64 { a.mul_add(b, c) });
+            let f: F3<u64, u64, u64, u64> = f3!(|a: f64, b: f64, c: f64| -> f64 { float::fma64(a, b, c) });
             Ok(Op::F3_64(f, context.to_d(d)?, [context.d(a)?, context.d(b)?, context.d(c)?]))
         }
         _ => opcode.refuse(ty),
@@ -343,17 +347,14 @@ fn one(context: &mut Context, opcode: &mut Opcode<'_>, d: &Operand, a: &Operand)
         };
     }
     let f: F1<u32, u32> = match (name, ty, approximate) {
-        // A sign bit alone: NaNs keep their payload.
-        ("neg", Type::F32, false) if !ftz => f1!(|a: u32| -> u32 { a ^ 0x8000_0000 }),
-        ("neg", Type::F32, false) => f1!(|a: f32| -> u32 { float::flush(a).to_bits() ^ 0x8000_0000 }),
-        ("abs", Type::F32, false) if !ftz => f1!(|a: u32| -> u32 { a & 0x7fff_ffff }),
-        ("abs", Type::F32, false) => f1!(|a: f32| -> u32 { float::flush(a).to_bits() & 0x7fff_ffff }),
+        ("neg", Type::F32, false) => f32_with_flags!(ftz, false, f1!(|a| -a)),
+        ("abs", Type::F32, false) => f32_with_flags!(ftz, false, f1!(|a| a.abs())),
         ("neg", Type::F64, false) => {
-            let f: F1<u64, u64> = f1!(|a: u64| -> u64 { a ^ 1 << 63 });
+            let f: F1<u64, u64> = f1!(|a: f64| -> f64 { float::neg64(a) });
             return Ok(Op::F1_64(f, context.to_d(d)?, context.d(a)?));
         }
         ("abs", Type::F64, false) => {
-            let f: F1<u64, u64> = f1!(|a: u64| -> u64 { a & !(1 << 63) });
+            let f: F1<u64, u64> = f1!(|a: f64| -> f64 { float::abs64(a) });
             return Ok(Op::F1_64(f, context.to_d(d)?, context.d(a)?));
         }
         ("neg", Type::S(64), false) => {

@@ -173,9 +173,9 @@ fn next_space(opcode: &mut Opcode<'_>) -> Option<Window> {
 fn data_type(opcode: &mut Opcode<'_>) -> Result<DataType, String> {
     opcode.flag("noftz");
     match opcode.ty()? {
-        Type::U(32) => Ok(DataType::U32),
+        Type::U(32) | Type::B(32) => Ok(DataType::U32),
         Type::S(32) => Ok(DataType::I32),
-        Type::U(64) => Ok(DataType::U64),
+        Type::U(64) | Type::B(64) => Ok(DataType::U64),
         Type::S(64) => Ok(DataType::I64),
         Type::F16 => Ok(DataType::F16),
         Type::Bf16 => Ok(DataType::Bf16),

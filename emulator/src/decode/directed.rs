@@ -12,6 +12,15 @@ use crate::ptx::Operand;
 use crate::tensor::float::exact::{self, Unrounded};
 use crate::tensor::float::{NAN, Rounding};
 
+/// Which operand's NaN a result of f64 is, if several are.
+#[derive(Clone, Copy)]
+enum Order {
+    /// As the operation has it.
+    Own,
+    SecondFirst,
+    OfSum,
+}
+
 /// Whether an instruction is one of these.
 pub(super) fn is_directed(opcode: &Opcode<'_>) -> bool {
     let rounds = ["rz", "rm", "rp"].iter().any(|rounding| opcode.has(rounding));
@@ -35,15 +44,34 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
         ("sqrt", 2) => |[a, ..], _| exact::sqrt(a),
         (_, count) => return Err(format!("does not take {count} operands")),
     };
+    let order = match name {
+        "add" | "sub" | "mul" => Order::SecondFirst,
+        "fma" | "mad" => Order::OfSum,
+        _ => Order::Own,
+    };
     let [d, operands @ ..] = operands else { return Err("takes a destination".into()) };
     let operands: Vec<_> = operands.iter().map(|operand| (operand, ty)).collect();
     each(context, (d, ty), &operands, move |[a, b, c, _]| {
         if !single {
-            return compute([a, b, c].map(f64::from_bits), rounding).f64(rounding).to_bits();
+            let [a, b, c] = [a, b, c].map(f64::from_bits);
+            let result = compute([a, b, c], rounding).f64(rounding);
+            return match order {
+                Order::Own => result,
+                Order::SecondFirst => float::nan64(result, [b, a]),
+                Order::OfSum => float::nan64(result, [b, c, a]),
+            }
+            .to_bits();
         }
         let flush = |x: f32| if ftz { float::flush(x) } else { x };
         let operands = [a, b, c].map(|x| f64::from(flush(f32::from_bits(x as u32))));
-        let result = flush(compute(operands, rounding).f32(rounding));
+        let result = compute(operands, rounding);
+        let single = result.f32(rounding);
+        // Away from zero to the least normal number, from where a number without a least exponent would not get there.
+        let least = f64::from(f32::MIN_POSITIVE);
+        let tiny = ftz
+            && single.abs() == f32::MIN_POSITIVE
+            && result.f64(rounding).abs() <= least * (1.0 - f64::from(f32::EPSILON) / 2.0);
+        let result = if tiny { 0f32.copysign(single) } else { flush(single) };
         let result = if sat { float::saturate(result) } else { result };
         u64::from(if result.is_nan() { NAN } else { result.to_bits() })
     })

@@ -47,9 +47,10 @@ functions! {
     Max: |format, a, b, _c| arith16::max(format, a, b, false);
     MinNan: |format, a, b, _c| arith16::min(format, a, b, true);
     MaxNan: |format, a, b, _c| arith16::max(format, a, b, true);
-    // A sign bit alone: NaNs keep their payload.
-    Neg: |_format, a, _b, _c| a ^ 0x8000;
-    Abs: |_format, a, _b, _c| a & 0x7fff;
+    Neg: |format, a, _b, _c| arith16::canonical(format, a ^ 0x8000);
+    Abs: |format, a, _b, _c| arith16::canonical(format, a & 0x7fff);
+    MulFtz: |format, a, b, _c| arith16::fma_ftz(format, a, b, 0x8000);
+    FmaFtz: |format, a, b, c| arith16::fma_ftz(format, a, b, c);
 }
 
 /// `function` of one half of each operand.
@@ -198,6 +199,7 @@ pub(super) fn two(
             match name {
                 "add" => select!(binary, Add, ty, ftz, post),
                 "sub" => select!(binary, Sub, ty, ftz, post),
+                "mul" if ftz => select!(binary, MulFtz, ty, ftz, post),
                 "mul" => select!(binary, Mul, ty, ftz, post),
                 _ => return opcode.refuse(ty),
             }
@@ -217,7 +219,10 @@ pub(super) fn fused(
 ) -> Result_ {
     let ftz = ftz(opcode, ty);
     let post = if opcode.flag("relu") { RELU } else { sat(opcode, ty) };
-    let f = select!(ternary, Fma, ty, ftz, post);
+    let f = match ftz {
+        false => select!(ternary, Fma, ty, ftz, post),
+        true => select!(ternary, FmaFtz, ty, ftz, post),
+    };
     let bits = ty.bits();
     Ok(Op::F3_32(f, context.to_r(d, bits)?, [context.r(a, bits)?, context.r(b, bits)?, context.r(c, bits)?]))
 }
@@ -239,6 +244,8 @@ mod tests {
         let negate: F1<u32, u32> = select!(unary, Neg, Type::Bf16x2, false, PLAIN);
         negate(&[0x8000_0001; LANES], &mut d);
         assert_eq!(d, [0x0000_8001; LANES]);
+        negate(&[0x7fc1_7f80; LANES], &mut d);
+        assert_eq!(d, [0x7fff_ff80; LANES], "a NaN becomes the canonical one");
     }
 
     #[test]

@@ -41,6 +41,7 @@ use std::sync::Arc;
 use crate::LoadError;
 use crate::program::{Image, Op};
 use crate::ptx::Module;
+pub(crate) use float::add64;
 pub(crate) use logic::insert;
 
 type Decoded<T> = Result<T, LoadError>;

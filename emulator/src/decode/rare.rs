@@ -180,7 +180,9 @@ fn floats(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) 
                     true => y > x || x == y && x.is_sign_negative(),
                     false => y < x || x == y && y.is_sign_negative(),
                 };
-                if x.is_nan() || second { b } else { a }
+                // A NaN where both are one.
+                let quiet = if x.is_nan() && y.is_nan() { 1 << 51 } else { 0 };
+                if x.is_nan() || second { b | quiet } else { a }
             })
         }
         ("min" | "max", [d, a, b], Type::F32) if xorsign && !approximate && !nearest => {

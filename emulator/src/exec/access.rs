@@ -3,12 +3,12 @@
 use super::cta::in_cluster;
 use super::env::{Env, lane_address, lane_place};
 use super::ordered::{self, Accesses};
+use super::sum::{sum32, sum64};
 use super::warp::{Warp, lanes};
 use crate::memory::{IN_CTA, Place, RANK_SHIFT, SHARED};
 use crate::order::By;
 use crate::program::{Address, AtomicOp, Destination, LANES, Op, Source, Window};
-use crate::tensor::float::NAN;
-use crate::tensor::{approx, reduce};
+use crate::tensor::reduce;
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
     match *op {
@@ -24,7 +24,8 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 _ => {
                     for lane in lanes(mask) {
                         let mut value = [0; 16];
-                        read(warp, env, lane_place(warp, window, at, lane), lane, &mut value[..total])?;
+                        read(warp, env, lane_place(warp, window, at, lane), lane, &mut value[..total])
+                            .map_err(|what| blame(warp, lane, what))?;
                         for (i, &to) in to.iter().enumerate() {
                             let element = &value[i * bytes as usize..][..bytes as usize];
                             put(warp, to, lane, element, signed);
@@ -42,12 +43,14 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 let values = *warp.r(*from);
                 for lane in lanes(mask) {
                     let value = values[lane].to_le_bytes();
-                    write(warp, env, lane_place(warp, window, at, lane), lane, &value)?;
+                    write(warp, env, lane_place(warp, window, at, lane), lane, &value)
+                        .map_err(|what| blame(warp, lane, what))?;
                 }
             } else {
                 for lane in lanes(mask) {
                     let value = gather(warp, from, bytes, lane);
-                    write(warp, env, lane_place(warp, window, at, lane), lane, &value[..total])?;
+                    write(warp, env, lane_place(warp, window, at, lane), lane, &value[..total])
+                        .map_err(|what| blame(warp, lane, what))?;
                 }
             }
         }
@@ -87,12 +90,13 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
             for lane in lanes(mask) {
                 let place = lane_place(warp, window, at, lane);
                 let (b, c) = (source(warp, b, lane), c.map_or(0, |c| source(warp, c, lane)));
-                let flush = matches!(place, Place::Global(_));
-                let combine = |old| combine(op, bytes, [old, b, c], flush);
+                let global = matches!(place, Place::Global(_));
+                let combine = |old| combine(op, bytes, [old, b, c], global);
                 let old = match bytes {
-                    4 => update32(env, warp, place, |old| combine(old.into()) as u32)?.into(),
-                    _ => update(env, warp, place, size, combine)?,
+                    4 => update32(env, warp, place, |old| combine(old.into()) as u32).map(u64::from),
+                    _ => update(env, warp, place, size, combine),
                 };
+                let old = old.map_err(|what| blame(warp, lane, what))?;
                 let new = combine(old);
                 // One that changes nothing is how a lock is polled.
                 env.events += u64::from(old != new);
@@ -134,7 +138,8 @@ fn load_words<const N: usize>(
     let mut values = [[0; LANES]; N];
     for lane in lanes(mask) {
         let mut bytes = [[0; 4]; N];
-        read(warp, env, lane_place(warp, window, at, lane), lane, bytes.as_flattened_mut())?;
+        read(warp, env, lane_place(warp, window, at, lane), lane, bytes.as_flattened_mut())
+            .map_err(|what| blame(warp, lane, what))?;
         for (values, bytes) in values.iter_mut().zip(bytes) {
             values[lane] = u32::from_le_bytes(bytes);
         }
@@ -147,6 +152,13 @@ fn load_words<const N: usize>(
         }
     }
     Ok(())
+}
+
+/// It is this lane's access that is wrong.
+#[cold]
+fn blame(warp: &mut Warp, lane: usize, what: String) -> String {
+    warp.culprit = Some(lane as u32);
+    what
 }
 
 #[inline(always)]
@@ -318,9 +330,8 @@ fn update(
     Ok(old)
 }
 
-/// What an atomic operation of so many bytes makes of the old value and its operands. `flush`: sums of f32 take and give zeros for
-/// subnormal numbers.
-pub(super) fn combine(op: AtomicOp, bytes: u32, values: [u64; 3], flush: bool) -> u64 {
+/// What an atomic operation of so many bytes makes of the old value and its operands; `global`: on global memory.
+pub(super) fn combine(op: AtomicOp, bytes: u32, values: [u64; 3], global: bool) -> u64 {
     let mask = u64::MAX >> (64 - 8 * bytes);
     let [old, b, c] = values.map(|value| value & mask);
     let signed = |value: u64| (value << (64 - 8 * bytes)) as i64 >> (64 - 8 * bytes);
@@ -334,12 +345,8 @@ pub(super) fn combine(op: AtomicOp, bytes: u32, values: [u64; 3], flush: bool) -
         AtomicOp::Or => old | b,
         AtomicOp::Xor => old ^ b,
         AtomicOp::AddInteger => old.wrapping_add(b),
-        AtomicOp::AddFloat if bytes == 4 => {
-            let value = |bits: u64| approx::flush(f32::from_bits(bits as u32), flush);
-            let sum = approx::flush(value(old) + value(b), flush);
-            if sum.is_nan() { NAN.into() } else { sum.to_bits().into() }
-        }
-        AtomicOp::AddFloat => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
+        AtomicOp::AddFloat if bytes == 4 => sum32(old as u32, b as u32, global).into(),
+        AtomicOp::AddFloat => sum64(old, b, global),
         AtomicOp::MinUnsigned => old.min(b),
         AtomicOp::MaxUnsigned => old.max(b),
         AtomicOp::MinSigned => signed(old).min(signed(b)) as u64,

@@ -23,6 +23,7 @@ mod schedule;
 mod special;
 mod stall;
 mod step;
+mod sum;
 mod turn;
 mod undefined;
 mod wait;

@@ -13,7 +13,7 @@
 use super::float::NAN;
 
 /// The canonical NaN, if it is one.
-fn canonical(x: f32) -> f32 {
+pub(crate) fn canonical(x: f32) -> f32 {
     if x.is_nan() { f32::from_bits(NAN) } else { x }
 }
 

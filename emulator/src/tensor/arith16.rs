@@ -12,6 +12,22 @@ pub(crate) fn fma(format: Format, a: u16, b: u16, c: u16) -> u16 {
     format.encode(sum_to_odd(value(a) * value(b), value(c)), Rounding::Nearest, false) as u16
 }
 
+/// `fma.rn.ftz`, but for the operands: a result becomes zero that would be subnormal if it was rounded to a number of the same
+/// precision without a least exponent.
+pub(crate) fn fma_ftz(format: Format, a: u16, b: u16, c: u16) -> u16 {
+    let value = |bits: u16| f64::from(format.decode(bits.into()));
+    let exact = sum_to_odd(value(a) * value(b), value(c));
+    let least = f64::from(format.decode(format.least_normal()));
+    // Halfway between that and the number that would be next below it.
+    let kept = if exact.abs() < least * (1.0 - format.half_step()) { 0f64.copysign(exact) } else { exact };
+    format.encode(kept, Rounding::Nearest, false) as u16
+}
+
+/// The canonical NaN, if it is one.
+pub(crate) fn canonical(format: Format, bits: u16) -> u16 {
+    if format.decode(bits.into()).is_nan() { format.nan() as u16 } else { bits }
+}
+
 /// `add.rn`.
 pub(crate) fn add(format: Format, a: u16, b: u16) -> u16 {
     let value = |bits: u16| f64::from(format.decode(bits.into()));
@@ -95,6 +111,17 @@ fn sum_to_odd(a: f64, b: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn results_are_flushed_by_their_size_at_full_precision() {
+        // The number below 1 times the least normal one.
+        assert_eq!(fma(Format::F16, 0x3bff, 0x0400, 0), 0x0400);
+        assert_eq!(fma_ftz(Format::F16, 0x3bff, 0x0400, 0), 0);
+        assert_eq!(fma_ftz(Format::F16, 0xbbff, 0x0400, 0x8000), 0x8000);
+        assert_eq!(fma_ftz(Format::F16, 0x3c00, 0x0400, 0), 0x0400);
+        assert_eq!(fma_ftz(Format::F16, 0x0400, 0x8400, 0x0400), 0x0400);
+        assert_eq!(canonical(Format::F16, 0xfe01), 0x7fff);
+    }
 
     /// A generator of bit patterns.
     fn patterns() -> impl FnMut() -> u16 {

@@ -1,7 +1,8 @@
 //! The operations of `cp.reduce.async.bulk` and `red.async`: elements of memory combined with others.
 //!
 //! PTX ISA, "cp.reduce.async.bulk", "cp.reduce.async.bulk.tensor". Sums are rounded to nearest; those of f32 flush subnormal
-//! numbers to zero, as `red.add.f32` does on global memory, those of f16 and bf16 keep them (`.noftz`).
+//! numbers to zero, as `red.add.f32` does on global memory, those of f16 and bf16 keep them (`.noftz`). A sum of f64 with a
+//! NaN is that NaN, which the manual leaves open; on an H200 it is.
 
 use super::approx::flush;
 use super::arith16;
@@ -44,7 +45,7 @@ pub(crate) fn combine(reduction: Reduction, data: DataType) -> Option<Combine> {
         (Add, U32 | I32) => with!(u32, |a, b| a.wrapping_add(b)),
         (Add, U64 | I64) => with!(u64, |a, b| a.wrapping_add(b)),
         (Add, F32) => with!(f32, |a, b| add_f32(a, b)),
-        (Add, F64) => with!(f64, |a, b| a + b),
+        (Add, F64) => with!(f64, |a, b| add_f64(a, b)),
         (Add, F16) => with!(u16, |a, b| arith16::add(Format::F16, a, b)),
         (Add, Bf16) => with!(u16, |a, b| arith16::add(Format::BF16, a, b)),
         (Min, F16) => with!(u16, |a, b| arith16::min(Format::F16, a, b, false)),
@@ -72,9 +73,20 @@ pub(crate) fn combine(reduction: Reduction, data: DataType) -> Option<Combine> {
 }
 
 /// The sum in f32, subnormal numbers flushed.
-fn add_f32(a: f32, b: f32) -> f32 {
+pub(crate) fn add_f32(a: f32, b: f32) -> f32 {
     let sum = flush(flush(a, true) + flush(b, true), true);
     if sum.is_nan() { f32::from_bits(float::NAN) } else { sum }
+}
+
+/// The sum in f64.
+pub(crate) fn add_f64(a: f64, b: f64) -> f64 {
+    if b.is_nan() {
+        b
+    } else if a.is_nan() {
+        a
+    } else {
+        a + b
+    }
 }
 
 #[cfg(test)]
@@ -120,6 +132,19 @@ mod tests {
         assert_eq!(f32s(f32::MIN_POSITIVE, -1.5 * f32::MIN_POSITIVE).to_bits(), 1 << 31);
         assert_eq!(f32s(1e-40, 0.0), 0.0);
         assert_eq!(f32s(f32::INFINITY, f32::NEG_INFINITY).to_bits(), float::NAN);
+    }
+
+    #[test]
+    fn sums_of_f64_keep_nans() {
+        let sum = |a: u64, b: u64| {
+            u64::from_le_bytes(apply(Reduction::Add, DataType::F64, a.to_le_bytes(), b.to_le_bytes()))
+        };
+        let (signalling, quiet) = (0xfff0_0000_0000_1234, 0x7ff8_0000_0000_0000);
+        assert_eq!(
+            [sum(signalling, 0), sum(0, signalling), sum(signalling, quiet)],
+            [signalling, signalling, quiet]
+        );
+        assert_eq!(sum(1f64.to_bits(), 2f64.to_bits()), 3f64.to_bits());
     }
 
     #[test]

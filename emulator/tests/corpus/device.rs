@@ -1,6 +1,6 @@
 //! A device with one module, and its buffers.
 
-use tilewright_emulator::{Emulator, Launch, Module};
+use tilewright_emulator::{Arch, Emulator, Launch, Module};
 
 /// Where the PTX lies.
 pub const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
@@ -47,7 +47,7 @@ impl Device {
     pub fn new(file: &str) -> Self {
         let text = std::fs::read_to_string(format!("{FOLDER}/{file}")).unwrap();
         let module = Module::load(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
-        Self { emulator: Emulator::new(), module }
+        Self { emulator: Emulator::new(Arch::Sm90a), module }
     }
 
     /// Memory with these values.

@@ -1,6 +1,6 @@
 //! Runs the body of a kernel, and looks at what it is accused of.
 
-use tilewright_emulator::{Emulator, Fault, Launch, Module};
+use tilewright_emulator::{Arch, Emulator, Fault, Launch, Module};
 
 /// What bodies begin with: `%t` is the thread, `%out` the address of the launch's words, `%mine` that of the thread's.
 const HEAD: &str = ".version 8.3\n.target sm_90a\n.address_size 64\n\
@@ -28,7 +28,7 @@ pub fn accused(body: &str, launch: &Launch) -> Fault {
 
 fn run(body: &str, launch: &Launch) -> Result<(), Fault> {
     let module = Module::load(&format!("{HEAD}{body}\nret;\n}}\n")).unwrap_or_else(|error| panic!("{error}"));
-    let emulator = Emulator::new();
+    let emulator = Emulator::new(Arch::Sm90a);
     let bytes = 4 * launch.threads[0] as usize * launch.grid[0] as usize;
     let out = emulator.allocate(bytes as u64);
     emulator.write(out, &vec![0; bytes]).expect("allocated");

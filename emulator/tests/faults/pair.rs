@@ -1,6 +1,6 @@
 //! Runs a wrong kernel and the right one beside it.
 
-use tilewright_emulator::{Emulator, Fault, Launch, Module};
+use tilewright_emulator::{Arch, Emulator, Fault, Launch, Module};
 
 /// Runs a kernel that has a body and these threads in each CTA.
 ///
@@ -17,7 +17,7 @@ fn launch(body: &str, launch: &Launch) -> Result<(), Fault> {
          mad.lo.u32 %s, %t, 16, %s;\n{body}\nret;\n}}\n"
     );
     let module = Module::load(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let emulator = Emulator::new();
+    let emulator = Emulator::new(Arch::Sm90a);
     let out = emulator.allocate(4096);
     emulator.write(out, &[0; 4096]).expect("just allocated");
     emulator.launch(&module.kernel("k").expect("the module's only kernel"), launch, &out.to_le_bytes())?;

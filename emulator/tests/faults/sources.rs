@@ -43,8 +43,9 @@ fn no_line_without_a_location() {
     );
     let module = tilewright_emulator::Module::load(&module.replace("%out+2", "2")).expect("valid");
     let other = module.kernel("other").expect("it is called so");
-    let fault =
-        tilewright_emulator::Emulator::new().launch(&other, &threads(32), &[0; 8]).expect_err("faulty");
+    let fault = tilewright_emulator::Emulator::new(tilewright_emulator::Arch::Sm90a)
+        .launch(&other, &threads(32), &[0; 8])
+        .expect_err("faulty");
     assert_eq!(*fault.source, []);
 }
 

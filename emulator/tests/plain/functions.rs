@@ -1,6 +1,6 @@
 //! Functions, calls, indirect branches, and arithmetic with a carry.
 
-use tilewright_emulator::Emulator;
+use tilewright_emulator::{Arch, Emulator};
 
 use crate::{load_error, module, run_on, words};
 
@@ -66,9 +66,10 @@ fn call_themselves_with_frames_of_their_own() {
         ONE: st.u32 [%to], 1; ret; }";
     let body = "add.u32 %r1, %t, 3; call factorial, (%r1, %mine);";
     assert_eq!(words(&kernel(factorial, body), 4, 4), [6, 24, 120, 720]);
-    let message = run_on(&Emulator::new(), &kernel(factorial, "call factorial, (1000000, %mine);"), 1, 1)
-        .unwrap_err()
-        .to_string();
+    let message =
+        run_on(&Emulator::new(Arch::Sm90a), &kernel(factorial, "call factorial, (1000000, %mine);"), 1, 1)
+            .unwrap_err()
+            .to_string();
     assert!(message.contains("call of `factorial` at a depth of") && message.contains("stack"), "{message}");
 }
 
@@ -85,10 +86,10 @@ fn are_called_by_address() {
     assert_eq!(words(&kernel(&functions, body), 4, 4), [3, 1u32.wrapping_sub(3), 5, 0]);
     let wrong = "p: .callprototype (.param .b32 _) _ (.param .b32 _);
         mov.u64 %d2, add; call (%r2), %d2, (%t), p;";
-    let message = run_on(&Emulator::new(), &kernel(ADD, wrong), 1, 1).unwrap_err().to_string();
+    let message = run_on(&Emulator::new(Arch::Sm90a), &kernel(ADD, wrong), 1, 1).unwrap_err().to_string();
     assert!(message.contains("call of `add` with other parameters"), "{message}");
     let nowhere = "p: .callprototype _ (); mov.u64 %d2, 64; call %d2, p;";
-    let message = run_on(&Emulator::new(), &kernel(ADD, nowhere), 1, 1).unwrap_err().to_string();
+    let message = run_on(&Emulator::new(Arch::Sm90a), &kernel(ADD, nowhere), 1, 1).unwrap_err().to_string();
     assert!(message.contains("0x40, where no function begins"), "{message}");
 }
 
@@ -101,7 +102,7 @@ fn branches_take_the_label_of_their_index() {
         C: add.u32 %r2, %r2, 100; st.global.u32 [%mine], %r2;";
     assert_eq!(words(&kernel("", body), 6, 6), [111, 110, 100, 111, 110, 100]);
     let body = "targets: .branchtargets A; brx.idx %t, targets; A: ret;";
-    let message = run_on(&Emulator::new(), &kernel("", body), 2, 2).unwrap_err().to_string();
+    let message = run_on(&Emulator::new(Arch::Sm90a), &kernel("", body), 2, 2).unwrap_err().to_string();
     assert!(message.contains("brx.idx with index 1, where there are 1 targets"), "{message}");
 }
 

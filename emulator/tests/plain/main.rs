@@ -5,7 +5,7 @@ mod functions;
 mod memory;
 mod variables;
 
-use tilewright_emulator::{Emulator, Fault, Launch, Module};
+use tilewright_emulator::{Arch, Emulator, Fault, Launch, Module};
 
 /// Loads a module of this text after the usual head.
 fn module(text: &str) -> Module {
@@ -31,5 +31,5 @@ fn run_on(emulator: &Emulator, module: &Module, threads: u32, count: usize) -> R
 
 /// The same on an emulator of its own.
 fn words(module: &Module, threads: u32, count: usize) -> Vec<u32> {
-    run_on(&Emulator::new(), module, threads, count).unwrap_or_else(|fault| panic!("{fault}"))
+    run_on(&Emulator::new(Arch::Sm90a), module, threads, count).unwrap_or_else(|fault| panic!("{fault}"))
 }

@@ -1,6 +1,6 @@
 //! Atomic operations, spaces of addresses, cache hints, barriers that reduce.
 
-use tilewright_emulator::Emulator;
+use tilewright_emulator::{Arch, Emulator};
 
 use crate::{load_error, module, run_on, words};
 
@@ -88,7 +88,7 @@ fn an_assertion_that_fails_is_a_fault() {
          { .param .b64 p0; .param .b64 p1; .param .b32 p2; .param .b64 p3; .param .b64 p4; st.param.b64 [p0], %d;
          call.uni __assertfail, (p0, p1, p2, p3, p4); } }",
     );
-    let message = run_on(&Emulator::new(), &module, 1, 1).unwrap_err().to_string();
+    let message = run_on(&Emulator::new(Arch::Sm90a), &module, 1, 1).unwrap_err().to_string();
     assert!(message.contains("trap"), "{message}");
 }
 

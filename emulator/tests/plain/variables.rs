@@ -1,6 +1,6 @@
 //! Variables of modules.
 
-use tilewright_emulator::Emulator;
+use tilewright_emulator::{Arch, Emulator};
 
 use crate::{load_error, module, run_on, words};
 
@@ -30,7 +30,7 @@ fn live_as_long_as_the_emulator() {
     let text = ".global .u32 count; .entry k(.param .u64 out) { .reg .b32 %r; .reg .b64 %d;
         ld.param.u64 %d, [out]; atom.global.add.u32 %r, [count], 3; st.global.u32 [%d], %r; ret; }";
     let (first, second) = (module(text), module(text));
-    let emulator = Emulator::new();
+    let emulator = Emulator::new(Arch::Sm90a);
     let count = |module| run_on(&emulator, module, 1, 1).unwrap()[0];
     assert_eq!([count(&first), count(&first), count(&second), count(&first)], [0, 3, 0, 6]);
     let (address, bytes) = emulator.variable(&first, "count").unwrap();
@@ -46,7 +46,7 @@ fn have_bounds() {
     let module = module(
         ".global .u32 a[2]; .global .u32 b; .entry k(.param .u64 out) { .reg .b32 %r; ld.global.u32 %r, [a+8]; ret; }",
     );
-    let message = run_on(&Emulator::new(), &module, 1, 1).unwrap_err().to_string();
+    let message = run_on(&Emulator::new(Arch::Sm90a), &module, 1, 1).unwrap_err().to_string();
     assert!(message.contains("out of bounds"), "{message}");
 }
 

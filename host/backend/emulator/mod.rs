@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tilewright_device::abi::TensorMap;
-use tilewright_emulator::{Emulator, Kernel, Module, Schedule};
+use tilewright_emulator::{Arch, Emulator, Kernel, Module, Schedule};
 
 use super::{
     Backend, EventId, FunctionId, GraphId, KernelSource, LaunchConfig, Loaded, Properties, Residence,
@@ -20,6 +20,9 @@ mod queue;
 mod tensor_map;
 
 use queue::{Command, Queue};
+
+/// What it is: all kernels of this crate run there.
+const ARCH: Arch = Arch::Sm90a;
 
 /// Memory of the device: what an allocation may fail by, no more.
 const TOTAL_MEMORY: usize = 4 << 30;
@@ -58,19 +61,19 @@ impl Emulated {
             Schedule::Random(seed) => format!(", warps in the random order of seed {seed}"),
         };
         let properties = Properties {
-            name: format!("sm_90a on the CPU{order}"),
+            name: format!("{ARCH} on the CPU{order}"),
             label: "emulator".into(),
-            capability: (9, 0),
+            capability: ARCH.capability(),
             sm_count: tilewright_emulator::SMS,
             l2_bytes: 50 << 20,
             total_memory: TOTAL_MEMORY,
-            shared_bytes: tilewright_emulator::MAX_SHARED,
+            shared_bytes: ARCH.shared_bytes(),
             driver_version: (0, 0),
             emulated: true,
         };
         Self {
             properties,
-            emulator: Emulator::new().with_schedule(schedule),
+            emulator: Emulator::new(ARCH).with_schedule(schedule),
             kernels: Mutex::default(),
             queue: Mutex::default(),
             profiles: Mutex::default(),
@@ -250,7 +253,7 @@ impl Backend for Emulated {
         let mut kernels = lock(&self.kernels);
         kernels.push(loaded);
         let ctas_per_sm = (2048 / kernel.threads.max(1))
-            .min(tilewright_emulator::MAX_SHARED / (kernel.shared_bytes + 1024))
+            .min(ARCH.shared_bytes() / (kernel.shared_bytes + 1024))
             .clamp(1, 32);
         let size: u32 = kernel.cluster.iter().product();
         Ok(Loaded {

@@ -1,6 +1,9 @@
 //! Conversions of any type to any other.
+//!
+//! What becomes of a NaN the manual leaves open, but for one that becomes zero in an integer. Here it is as on an H200.
 
 use super::Flags;
+use crate::decode::float::{flush, narrow_nan};
 use crate::decode::types::Type;
 use crate::tensor::float::exact::Unrounded;
 use crate::tensor::float::{Format, Rounding, f32_to_tf32};
@@ -19,7 +22,29 @@ pub(super) fn conversion(flags: Flags, to: Type, from: Type) -> Option<impl Fn(u
     if !known(to) || !known(from) || !allowed(flags, to, from) {
         return None;
     }
-    Some(move |bits| encode(flags, to, decode(flags, from, bits)))
+    Some(move |bits| {
+        let number = decode(flags, from, bits, to != Type::F16);
+        let nan = matches!(number, Number::Float(x) if x.is_nan());
+        let special = if nan { of_nan(flags, to, from, bits) } else { None };
+        special.unwrap_or_else(|| encode(flags, to, number))
+    })
+}
+
+/// What a NaN becomes where it is neither zero nor the canonical one.
+fn of_nan(flags: Flags, to: Type, from: Type, bits: u64) -> Option<u64> {
+    match (to, from) {
+        (Type::U(64) | Type::S(64), Type::F16 | Type::F32 | Type::F64) => Some(1 << 63),
+        (Type::U(32) | Type::S(32), Type::F64) => Some(1 << 31),
+        (Type::Tf32, _) if flags.rounding == Some(Rounding::Away) => Some(bits >> 13 << 13),
+        _ if flags.sat => None,
+        (Type::F32, Type::F32) if !flags.integral && !flags.ftz => Some(bits),
+        (Type::F64, Type::F64) if flags.integral => Some(bits | 1 << 51),
+        (Type::F32, Type::F64) => Some(narrow_nan(f64::from_bits(bits)).into()),
+        (Type::F16, Type::F64) => Some(bits >> 48 & 0x8000 | 0x7e00 | bits >> 42 & 0x01ff),
+        (Type::F64, Type::F16) => Some((bits & 0x8000) << 48 | 0x7ff8 << 48 | (bits & 0x03ff) << 42),
+        (Type::F64, Type::F32) if flags.ftz => Some(0x7fff_ffff_e000_0000),
+        _ => None,
+    }
 }
 
 fn is_integer(ty: Type) -> bool {
@@ -66,13 +91,14 @@ fn allowed(flags: Flags, to: Type, from: Type) -> bool {
         && from != Type::Tf32
 }
 
-fn decode(flags: Flags, ty: Type, bits: u64) -> Number {
+/// `flushes`: whether `.ftz` is of operands of f32; where the result is f16, it is of none.
+fn decode(flags: Flags, ty: Type, bits: u64, flushes: bool) -> Number {
     match ty {
         Type::S(width) => Number::Integer(i128::from((bits << (64 - width)) as i64 >> (64 - width))),
         Type::F64 => Number::Float(f64::from_bits(bits)),
         Type::F32 => {
             let x = f32::from_bits(bits as u32);
-            Number::Float(if flags.ftz { crate::decode::float::flush(x) } else { x }.into())
+            Number::Float(if flags.ftz && flushes { flush(x) } else { x }.into())
         }
         _ => match format(ty) {
             Some(format) => Number::Float(format.decode(bits as u32).into()),

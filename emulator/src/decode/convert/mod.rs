@@ -12,9 +12,7 @@ use super::opcode::Opcode;
 use super::types::Type;
 use crate::program::{Destination, F1, F2, Op, Source};
 use crate::ptx::Operand;
-use crate::tensor::float::{
-    Rounding, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_e4m3, f32_to_e5m2, f32_to_f16,
-};
+use crate::tensor::float::{Rounding, f16_to_f32, f32_to_bf16, f32_to_e4m3, f32_to_e5m2, f32_to_f16};
 use general::conversion;
 
 /// What follows `cvt` besides the types.
@@ -222,7 +220,8 @@ fn floats(
     }
     let f: F1<u32, u32> = match (to, from, rounding, integral) {
         (Type::F32, Type::F16, None, _) => f1!(|a: u16| -> f32 { f16_to_f32(a) }),
-        (Type::F32, Type::Bf16, None, _) => f1!(|a: u16| -> f32 { bf16_to_f32(a) }),
+        // The upper half alone: NaNs keep their payload.
+        (Type::F32, Type::Bf16, None, _) => f1!(|a: u16| -> u32 { u32::from(a) << 16 }),
         (Type::F16, Type::F32, Some(Rounding::Nearest), false) => {
             f1!(|a: f32| -> u16 { f32_to_f16(a, Rounding::Nearest) })
         }

@@ -53,6 +53,16 @@ impl Format {
         (1 << (self.exponent + self.mantissa)) - 1
     }
 
+    /// Half the distance from a power of two to the number below, of the power.
+    pub(crate) fn half_step(self) -> f64 {
+        1.0 / f64::from(1u32 << (self.mantissa + 2))
+    }
+
+    /// The least normal number above zero.
+    pub(crate) const fn least_normal(self) -> u32 {
+        1 << self.mantissa
+    }
+
     /// The greatest finite number.
     pub(crate) const fn max(self) -> u32 {
         if self.infinities { self.infinity() - 1 } else { self.nan() - 1 }
@@ -193,7 +203,7 @@ pub(crate) fn widen(bits: u16) -> f32 {
     f32::from_bits(scaled.to_bits() | infinite | u32::from(bits & 0x8000) << 16)
 }
 
-/// `cvt.f32.bf16`.
+/// The value of a bf16.
 #[inline]
 pub(crate) fn bf16_to_f32(bits: u16) -> f32 {
     Format::BF16.decode(u32::from(bits))
@@ -239,13 +249,13 @@ pub(crate) fn f32_to_bf16(x: f32, rounding: Rounding) -> u16 {
     if x.is_nan() { Format::BF16.nan() as u16 } else { ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16 }
 }
 
-/// `cvt.tf32.f32`: the bits of a register, of which the 13 low ones are zero but in a NaN.
+/// `cvt.tf32.f32`: the bits of a register, of which the 13 low ones are zero. A NaN of `.rna` keeps its others.
 #[inline]
 pub(crate) fn f32_to_tf32(x: f32, rounding: Rounding, saturate: bool) -> u32 {
-    match Format::TF32.encode(f64::from(x), rounding, saturate) {
-        bits if bits == Format::TF32.nan() => NAN,
-        bits => bits << 13,
+    if x.is_nan() && rounding == Rounding::Away {
+        return x.to_bits() >> 13 << 13;
     }
+    Format::TF32.encode(f64::from(x), rounding, saturate) << 13
 }
 
 /// `cvt.rn.satfinite.e4m3x2.f32` of one element.

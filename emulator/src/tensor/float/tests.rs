@@ -112,7 +112,9 @@ fn tf32_rounds_as_it_should() {
     assert_eq!(f32_to_tf32(f32::MAX, Rounding::Away, false), 0x7f80_0000);
     assert_eq!(f32_to_tf32(f32::MAX, Rounding::Away, true), 0x7f7f_e000);
     assert_eq!(f32_to_tf32(f32::NEG_INFINITY, Rounding::Away, true), 0xff7f_e000);
-    assert_eq!(f32_to_tf32(-f32::NAN, Rounding::Nearest, true), NAN);
+    assert_eq!(f32_to_tf32(-f32::NAN, Rounding::Nearest, true), 0x7fff_e000);
+    assert_eq!(f32_to_tf32(f32::from_bits(0xff80_1fff), Rounding::Away, false), 0xff80_0000);
+    assert_eq!(f32_to_tf32(f32::from_bits(0xff80_3fff), Rounding::Away, false), 0xff80_2000);
 }
 
 #[test]

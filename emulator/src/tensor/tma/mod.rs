@@ -216,8 +216,7 @@ fn write<F, S: Memory<u32>>(
 fn fill(map: &TensorMap, line: &mut [u8]) {
     line.fill(0);
     if map.fill == Fill::Nan {
-        // All ones but for the sign.
-        line.fill(0xff);
-        line.iter_mut().skip(map.data.bytes() - 1).step_by(map.data.bytes()).for_each(|byte| *byte = 0x7f);
+        // A NaN of every type, and the one that an H200 has.
+        line.as_chunks_mut().0.fill(0x7ff7u16.to_le_bytes());
     }
 }

@@ -1,0 +1,77 @@
+//! Making a program that shows something smaller.
+
+use super::{Item, Program};
+
+/// The smallest program found, by leaving parts out, for which `shows` still holds.
+pub fn shrink(program: &Program, mut shows: impl FnMut(&Program) -> bool) -> Program {
+    let mut best = program.clone();
+    let mut length = best.lines().div_ceil(2);
+    while length > 0 {
+        let mut start = 0;
+        while start < best.lines() {
+            let smaller = Program { items: without(&best.items, start, start + length), ..best.clone() };
+            if smaller.lines() < best.lines() && shows(&smaller) {
+                best = smaller;
+            } else {
+                start += length;
+            }
+        }
+        length = if length == 1 { 0 } else { length.div_ceil(2) };
+    }
+    best
+}
+
+/// The items without those numbered from `start` to `end`, a branch or loop before what it has inside; what is inside of
+/// one that goes stays, in its place.
+fn without(items: &[Item], start: usize, end: usize) -> Vec<Item> {
+    fn part(items: &[Item], next: &mut usize, gone: &std::ops::Range<usize>) -> Vec<Item> {
+        let mut kept = Vec::new();
+        for item in items {
+            let goes = gone.contains(next);
+            *next += 1;
+            match item {
+                Item::Line(_) if goes => {}
+                Item::Line(_) => kept.push(item.clone()),
+                Item::If { predicate, then, otherwise } => {
+                    let (then, otherwise) = (part(then, next, gone), part(otherwise, next, gone));
+                    if goes {
+                        kept.extend(then.into_iter().chain(otherwise));
+                    } else {
+                        kept.push(Item::If { predicate: predicate.clone(), then, otherwise });
+                    }
+                }
+                Item::Loop { times, leave, body } => {
+                    let body = part(body, next, gone);
+                    if goes {
+                        kept.extend(body);
+                    } else {
+                        kept.push(Item::Loop { times: *times, leave: leave.clone(), body });
+                    }
+                }
+            }
+        }
+        kept
+    }
+    part(items, &mut 0, &(start..end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_matter_is_left_out() {
+        let line = |text: &str| Item::Line(text.into());
+        let inner = Item::If {
+            predicate: "%p0".into(),
+            then: vec![line("b"), line("fault")],
+            otherwise: vec![line("c")],
+        };
+        let body = vec![line("d"), inner, line("e")];
+        let items = vec![line("a"), Item::Loop { times: 2, leave: "%p1".into(), body }, line("f")];
+        let program = Program { seed: 0, items };
+        assert_eq!(program.lines(), 9);
+        let smallest = shrink(&program, |program| program.text().contains("fault"));
+        assert_eq!(smallest.text(), "fault\n");
+    }
+}
