@@ -239,34 +239,28 @@ where
         let whole_pieces = (tile.0.of.cols() * T::BYTES as u32).is_multiple_of(16);
         let by_tma = tile.0.of.tma && whole_pieces && columns * T::BYTES as u32 == LINE && BOX as u32 == ROWS;
         let steps = chunks * (M / WM / 64) as u32;
-        // What fits is staged at once; of more, one buffer is stored while the next is filled.
-        let together = if steps <= buffers { steps } else { 1 };
-        let place = |step: u32| {
-            let (block, chunk) = (step / chunks, step % chunks);
-            let row = unit / WN as u32 * (M / WM) as u32 + block * ROWS;
-            let col = unit % WN as u32 * (N / WN) as u32 + chunk * columns;
-            (block, chunk, row, col, staging + step % buffers * ROWS * LINE)
-        };
-        let mut first = 0;
-        while first < steps {
-            // SAFETY: a buffer is filled again after the store that read it, one warpgroup barrier later; the
-            // fence makes it visible to TMA before the barrier behind which one thread stores it.
+        if steps <= buffers {
+            let place = |step: u32| {
+                let row = unit / WN as u32 * (M / WM) as u32 + step / chunks * ROWS;
+                (row, unit % WN as u32 * (N / WN) as u32 + step % chunks * columns, staging + step * ROWS * LINE)
+            };
+            // SAFETY: as below, with all buffers at once.
             unsafe {
                 if thread.is_multiple_of(128) {
-                    if together == buffers { tma::bulk_wait_read::<0>() } else { tma::bulk_wait_read::<1>() }
+                    tma::bulk_wait_read::<0>()
                 }
                 sync::bar_sync(WARPGROUP_BARRIER + unit, 128);
-                let mut step = first;
-                while step < first + together {
-                    let (block, chunk, _, _, buffer) = place(step);
-                    stage::<T, _>(buffer, &block_of(regs, block as usize), chunk, columns, warp, lane);
+                let mut step = 0;
+                while step < steps {
+                    let regs = block_of(regs, (step / chunks) as usize);
+                    stage::<T, _>(place(step).2, &regs, step % chunks, columns, warp, lane);
                     step += 1;
                 }
                 sync::fence_proxy_async_shared();
                 sync::bar_sync(WARPGROUP_BARRIER + unit, 128);
-                let mut step = first;
-                while step < first + together {
-                    let (_, _, row, col, buffer) = place(step);
+                let mut step = 0;
+                while step < steps {
+                    let (row, col, buffer) = place(step);
                     if !by_tma {
                         let (window, threads) = (tile.0.window(M, N), (thread % 128, 128));
                         drain::<T, Swizzle<128>>(buffer, (ROWS, columns), (row, col), &window, threads);
@@ -279,7 +273,41 @@ where
                     tma::bulk_commit();
                 }
             }
-            first += together;
+            return;
+        }
+        let mut step = 0;
+        while step < steps {
+            let (block, chunk) = (step / chunks, step % chunks);
+            let row = unit / WN as u32 * (M / WM) as u32 + block * ROWS;
+            let col = unit % WN as u32 * (N / WN) as u32 + chunk * columns;
+            let buffer = staging + step % buffers * ROWS * LINE;
+            // SAFETY: a buffer is filled again after the store that read it, one warpgroup barrier later; the
+            // fence makes it visible to TMA before the barrier behind which one thread stores it.
+            unsafe {
+                if thread.is_multiple_of(128) {
+                    if buffers == 1 { tma::bulk_wait_read::<0>() } else { tma::bulk_wait_read::<1>() }
+                }
+                sync::bar_sync(WARPGROUP_BARRIER + unit, 128);
+                stage::<T, _>(buffer, &block_of(regs, block as usize), chunk, columns, warp, lane);
+                sync::fence_proxy_async_shared();
+                sync::bar_sync(WARPGROUP_BARRIER + unit, 128);
+                if by_tma {
+                    if thread.is_multiple_of(128) {
+                        tile.0.box_at(M, N, row, col).store(tile.0.of.map, buffer);
+                        tma::bulk_commit();
+                    }
+                } else {
+                    let window = tile.0.window(M, N);
+                    drain::<T, Swizzle<128>>(
+                        buffer,
+                        (ROWS, columns),
+                        (row, col),
+                        &window,
+                        (thread % 128, 128),
+                    );
+                }
+            }
+            step += 1;
         }
     }
 
