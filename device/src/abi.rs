@@ -64,6 +64,17 @@ pub trait KernelArg: Sized {
     /// # Safety
     /// `at` points to an initialised `Abi` in the kernel's parameter space, which outlives the kernel.
     unsafe fn load(at: *const Self::Abi) -> Self;
+
+    /// Reads the argument `offset` bytes into the parameter block.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load), of `block + offset`.
+    #[doc(hidden)]
+    #[inline(always)]
+    unsafe fn load_from(block: *const u8, offset: usize) -> Self {
+        // SAFETY: passed on.
+        unsafe { Self::load(block.add(offset).cast()) }
+    }
 }
 
 /// What the host must know to make the [`GlobalAbi`] of a kernel's tensor argument.

@@ -74,6 +74,15 @@ register! {
     thread_x_volatile -> u32, reg32, "mov.u32 {0}, %tid.x;";
 }
 
+/// `%ctaid.x`, read anew at each call: see [`thread_x_volatile`]. sm_80.
+#[inline(always)]
+pub fn block_x_volatile() -> u32 {
+    let r: u32;
+    // SAFETY: reads a special register.
+    unsafe { ptx!("mov.u32 {0}, %ctaid.x;", out(reg32) r) };
+    r
+}
+
 /// `trap`: stops the kernel with an error that the host sees at its next call.
 ///
 /// PTX ISA, "trap"; sm_80.
@@ -89,6 +98,17 @@ pub fn trap() -> ! {
     unsafe {
         super::on_host()
     }
+}
+
+/// The same number, of which the compiler knows nothing: what is computed from it is computed here.
+///
+/// An empty instruction; sm_80.
+#[inline(always)]
+pub fn same(x: u32) -> u32 {
+    let mut r = x;
+    // SAFETY: no instruction.
+    unsafe { ptx!("// {0}", inout(reg32) r) };
+    r
 }
 
 /// The same pointer, of which the compiler knows nothing: what is read through it is read here.

@@ -101,6 +101,7 @@
 
 mod activation;
 mod asynchronous;
+mod cell;
 mod copy;
 mod cta;
 #[doc(hidden)]
@@ -109,10 +110,18 @@ mod fragment;
 mod gemm;
 mod global;
 mod in_place;
+mod lazy_softmax;
+mod list;
 mod loads;
 mod output;
+mod paged;
+mod partials;
 mod pipeline;
 mod raster;
+mod relay;
+mod rewrite;
+mod roles;
+mod row_vector;
 mod schedule;
 mod scratch;
 mod shared;
@@ -122,16 +131,28 @@ mod turns;
 
 pub use activation::{Activation, Gelu, Identity, Relu, Silu};
 pub use asynchronous::{Accumulator, Held, InFlight, Issued, Packed, Pending};
+pub use cell::Cell;
 pub use copy::{CopyTo, copy};
 pub use cta::Cta;
 pub use fragment::{Fragment, Operand, Rows};
-pub use gemm::{Accumulates, ChainedGemm, Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, gemm};
+pub use gemm::{
+    Accumulates, ChainedGemm, Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, SplitGemm, SplitOperand,
+    gemm, gemm_around,
+};
 pub use global::{Global, GlobalMut, GlobalTile, GlobalTileMut};
 pub use in_place::InPlace;
+pub use lazy_softmax::LazySoftmax;
+pub use list::{List, ListAbi};
 pub use loads::{Loads, Turn};
 pub use output::{Output, OutputLayout};
-pub use pipeline::Pipeline;
+pub use paged::{Gathers, Paged, PagedAbi, PagedTile};
+pub use partials::{PartialTile, Partials, PartialsAbi};
+pub use pipeline::{Arrival, Pipeline};
 pub use raster::{Raster, RasterOrder, TileIndex};
+pub use relay::{Relay, RelayLoads, RelayTurn};
+pub use rewrite::{Rewrite, Rewritten, StagedColumns};
+pub use roles::{Roles, TwoRoles};
+pub use row_vector::{RowMailbox, RowVector, RowVectors};
 pub use schedule::{Access, Elements, Multistage, Reads, Schedule, Vectors, WarpSpecialized};
 pub use scratch::Scratch;
 pub use shared::{Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Transposed};
@@ -143,7 +164,7 @@ pub use crate::arch::math;
 pub use crate::arch::special::{block_x, block_y, block_z, grid_x, grid_y, grid_z};
 pub use crate::kernel::Program;
 pub use crate::layout::{
-    ColMajor, Element, FragmentLayout, FullCol, FullRow, Linear, Major, Padded, RowMajor, SharedLayout,
-    Striped, Swizzle, warp,
+    ColMajor, CoreMatrices, Element, FragmentLayout, FullCol, FullRow, Linear, Major, OneWarpgroup, Padded,
+    RowMajor, SharedLayout, Striped, Swizzle, Warpgroup, warp,
 };
 pub use half::{bf16, f16};

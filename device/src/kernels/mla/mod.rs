@@ -1,0 +1,146 @@
+//! Decoding of multi-head latent attention.
+
+mod causal;
+mod work;
+
+pub use causal::Causal;
+pub use work::{Item, ItemAt, Items, Load, Loads, Work, WorkAbi};
+
+use core::f32::consts::LN_2;
+
+use crate::arch::special::block_x_volatile;
+use crate::kernel;
+use crate::tile::{
+    Accumulates, Arrival, CoreMatrices, Partials, Cta, Element, Fragment, Fresh, Gathers, Gemm, Global, GlobalMut, InPlace, LazySoftmax,
+    OneWarpgroup, Paged, Pending, Rows, Shared, SplitGemm, SplitOperand, StagedColumns, Swizzle, TwoRoles, bf16, copy, gemm,
+    gemm_around,
+};
+
+/// Queries of a tile, and keys of a block.
+const B: usize = 64;
+/// Instructions of Q Kᵀ behind which the last block's weights are handed over.
+const LATE: u32 = 8;
+
+/// O = softmax(scale Q Kᵀ) V for a latent cache: K is all `D` columns of it, V the first `DV` (DeepSeek-AI 2024, section
+/// 2.1, with the projections absorbed).
+#[kernel(
+    program = P,
+    shared = (B * TAIL * 2 + STAGES * (B * D * T::BYTES + B * 2) + B * 8) as u32 + 24 + 24 * STAGES as u32,
+)]
+pub fn mla<
+    P: Gathers,
+    S,
+    O,
+    T: Element,
+    const D: usize,
+    const DV: usize,
+    const STEPS: usize,
+    const TAIL: usize,
+    const BOX: usize,
+    const STAGES: usize,
+>(
+    q: InPlace<Global<T, 3>>,
+    kv: InPlace<Paged<T, BOX>>,
+    o: InPlace<GlobalMut<T, 3>>,
+    lse: InPlace<GlobalMut<f32, 3>>,
+    partials: InPlace<Partials<B, DV>>,
+    work: InPlace<Work>,
+    causal: InPlace<Causal>,
+    scale: f32,
+) where
+    P: TwoRoles<Ticket = Arrival>,
+    S: SplitGemm<T, B, B, D, A = CoreMatrices, B = Swizzle<128>, D = S> + OneWarpgroup + Accumulates<B, B>,
+    O: Gemm<T, B, DV, B, A = Swizzle<128>, B = Swizzle<128>, D = O> + StagedColumns<DV> + Accumulates<B, DV>,
+{
+    let mut cta = Cta::<P>::enter();
+    let kv_s = cta.alloc::<Shared<T, B, D, _>, STAGES>();
+    let q_s = cta.alloc::<Shared<T, B, TAIL, _>, 1>();
+    let rescale = cta.row_vectors::<bf16, B, STAGES>();
+    let mut reference = cta.row_vectors::<f32, B, 1>();
+    let inverse = cta.row_mailbox::<B>();
+    let at = cta.cell();
+    let mut relay = cta.relay::<STAGES>();
+    let items = Items::of(work);
+    let mut loads = relay.loads(
+        items.loads(at),
+        #[inline(always)]
+        |s, load| match load.block() {
+            None => copy(q.get().tile([load.sequence, block_x_volatile(), 0]), kv_s.at(s)),
+            Some(j) => copy(kv.get().tile(load.sequence, j), kv_s.at(s)),
+        },
+    );
+    for item in items {
+        let Item { begin, end, .. } = item.get();
+        if cta.in_role(1) {
+            let queries = loads.next();
+            let q = SplitOperand::<S, T, B, STEPS, TAIL>::load(kv_s.at(queries.full()), &q_s);
+            // Word of the last turn goes out under the next gemm, behind what it has to wait for.
+            let mut last = loads.keep(queries);
+            let mut softmax = LazySoftmax::<B, B, S>::new(scale, reference.only());
+            let mut j = begin;
+            while j < end {
+                let mut keys = loads.next();
+                let k = kv_s.at(keys.full()).t();
+                let mut s = gemm_around::<LATE, _, _, _, _, _, _, _, _, _>(
+                    S::default(),
+                    &q,
+                    k,
+                    Fresh::new(),
+                    #[inline(always)]
+                    || loads.publish(last),
+                )
+                .wait();
+                // No row of an earlier block lacks a key.
+                let tail = j + 2 >= end;
+                if tail {
+                    s = s.mask_beyond(causal.get().seen::<B, B>(block_x_volatile(), j, item.get().length));
+                }
+                let (p, by) = softmax.exponentials(s);
+                copy(p.cast::<T>(), kv_s.at(keys.rewrite()).columns::<DV, B>());
+                copy(by, rescale.at(&keys));
+                if tail {
+                    let left = item.get().length.saturating_sub(j * B as u32);
+                    kv_s.at(keys.rewrite()).columns::<0, DV>().clear_rows(left);
+                }
+                last = keys;
+                j += 1;
+            }
+            loads.publish(last);
+            let (by, log2) = softmax.finish();
+            let Item { sequence, turn, slot, .. } = item.get();
+            inverse.send(turn, by);
+            if slot != Item::WHOLE {
+                copy(log2, partials.get().tile(slot + block_x_volatile()))
+            } else if lse.get().rows() > 0 {
+                copy(log2.map(|log2| log2 * LN_2), lse.get().tile([sequence, block_x_volatile(), 0]))
+            }
+        } else {
+            loads.skip();
+            let mut left = end - begin;
+            let mut acc = Fragment::<f32, B, DV, O>::zero();
+            let mut last = loop {
+                let turn = loads.receive();
+                let by = Rows::load(rescale.at(&turn));
+                let latent = kv_s.at(turn.full());
+                let (p, v) = (latent.columns::<DV, B>(), latent.columns::<0, DV>());
+                acc = gemm(O::default(), p, v, acc.rescale(&by)).wait();
+                left -= 1;
+                if left == 0 {
+                    break turn;
+                }
+                loads.release(turn);
+            };
+            let Item { sequence, turn, slot, .. } = item.get();
+            let by = inverse.receive(turn);
+            if slot != Item::WHOLE {
+                let to = partials.get().tile(slot + block_x_volatile());
+                copy(acc.zip_rows(&by, |x, by| x * by), to);
+            } else {
+                let staging = kv_s.at(last.rewrite()).columns::<0, DV>();
+                let to = || o.get().tile([sequence, block_x_volatile(), 0]);
+                acc.store_scaled::<T, _, _, _, _>(&by, staging, to);
+            }
+            loads.release(last);
+        }
+    }
+}

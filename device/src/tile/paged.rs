@@ -1,0 +1,141 @@
+//! Tensors whose rows lie in pages, which a table names.
+
+use super::roles::Roles;
+use super::{CopyTo, Dst, Global, List, ListAbi, Schedule, Shared, SharedTile};
+use crate::abi::{GlobalAbi, KernelArg, SWIZZLE_BYTES};
+use crate::arch::mbarrier;
+use crate::arch::tma::Coords;
+use crate::layout::{Element, SharedLayout, Swizzle};
+
+/// Sequences of rows in pages, as the host passes them.
+#[repr(C, align(64))]
+pub struct PagedAbi<T> {
+    /// The pages: \[pages, rows of a page, columns\].
+    pub pool: GlobalAbi<T, 3>,
+    /// `width` pages' numbers for each sequence; empty where sequence i is page i.
+    pub table: ListAbi,
+    /// Entries of the table for each sequence.
+    pub width: u32,
+    /// The binary logarithm of a page's rows; 31 where sequences are not divided.
+    pub shift: u32,
+}
+
+impl<T> Clone for PagedAbi<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for PagedAbi<T> {}
+
+/// Sequences of rows of which each lies in pages of a pool. `BOX` rows are read at a time: a page's, or as many as divide it.
+///
+/// A page's number that is out of range reads as rows of zeros.
+#[derive(Clone, Copy)]
+pub struct Paged<T: Element, const BOX: usize> {
+    pool: Global<T, 3, super::RowMajor, BOX>,
+    table: List,
+    width: u32,
+    shift: u32,
+}
+
+/// A tile of a sequence: as many rows and columns as its destination has.
+pub struct PagedTile<T: Element, const BOX: usize> {
+    of: Paged<T, BOX>,
+    sequence: u32,
+    index: u32,
+}
+
+impl<T: Element, const BOX: usize> Paged<T, BOX> {
+    /// Tile `index` along the rows of `sequence`.
+    #[inline(always)]
+    pub fn tile(self, sequence: u32, index: u32) -> PagedTile<T, BOX> {
+        PagedTile { of: self, sequence, index }
+    }
+    /// The page of a sequence's row, and the row in it.
+    #[inline(always)]
+    fn place(&self, sequence: u32, row: u32) -> [u32; 2] {
+        if self.table.len() == 0 {
+            return [sequence, row];
+        }
+        let page = row >> self.shift;
+        [self.table.get(sequence * self.width + page), row - (page << self.shift)]
+    }
+}
+
+impl<T: Element, const BOX: usize> KernelArg for Paged<T, BOX> {
+    type Abi = PagedAbi<T>;
+    #[inline(always)]
+    unsafe fn load(at: *const PagedAbi<T>) -> Self {
+        // SAFETY: the caller passes an initialised parameter; the map in it is used in place.
+        unsafe {
+            Paged {
+                pool: KernelArg::load(&raw const (*at).pool),
+                table: KernelArg::load(&raw const (*at).table),
+                width: (*at).width,
+                shift: (*at).shift,
+            }
+        }
+    }
+}
+
+/// A schedule that copies tiles of [`Paged`] sequences into stages.
+pub trait Gathers: Schedule {
+    /// Copies a tile into a stage that is being filled.
+    ///
+    /// # Safety
+    /// `to` is a tile of type `Shared<T, R, C, L>` in a stage that is this role's to fill, with its ticket.
+    #[doc(hidden)]
+    unsafe fn gather<T: Element, L: SharedLayout, const BOX: usize, const R: usize, const C: usize>(
+        from: PagedTile<T, BOX>,
+        to: u32,
+        ticket: Self::Ticket,
+    );
+}
+
+/// By TMA: a copy for each page that the tile has rows of and each 64 columns.
+impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Gathers for Roles<A, RA, B, RB> {
+    #[inline(always)]
+    unsafe fn gather<T: Element, L: SharedLayout, const BOX: usize, const R: usize, const C: usize>(
+        from: PagedTile<T, BOX>,
+        to: u32,
+        ticket: Self::Ticket,
+    ) {
+        const {
+            assert!(L::SWIZZLE == SWIZZLE_BYTES, "TMA boxes are swizzled over 128 bytes");
+            assert!(R.is_multiple_of(BOX) && BOX.is_multiple_of(8), "BOX divides the tile's rows");
+        }
+        let barrier = ticket.barrier;
+        let (pool, columns) = (from.of.pool, SWIZZLE_BYTES / T::BYTES as u32);
+        // SAFETY: passed on; the boxes tile the destination, and the barrier expects all their bytes, which TMA delivers
+        // in full also where a box reaches outside the pool. A box lies in one page, whose rows BOX divides.
+        unsafe {
+            mbarrier::expect_tx(barrier, Shared::<T, R, C, L>::bytes());
+            let policy = pool.policy();
+            let mut across = 0;
+            while across < R as u32 {
+                let [page, row] = from.of.place(from.sequence, from.index * R as u32 + across);
+                let mut along = 0;
+                while along < C as u32 / columns {
+                    let to = to + (along * R as u32 + across) * SWIZZLE_BYTES;
+                    [along * columns, row, page].load_hint(to, pool.map, barrier, policy);
+                    along += 1;
+                }
+                across += BOX as u32;
+            }
+        }
+    }
+}
+
+impl<T, P, const BOX: usize, const R: usize, const C: usize>
+    CopyTo<Dst<'_, Shared<T, R, C, Swizzle<128>>, P>> for PagedTile<T, BOX>
+where
+    T: Element,
+    P: Gathers,
+{
+    #[inline(always)]
+    fn copy_to(self, to: Dst<'_, Shared<T, R, C, Swizzle<128>>, P>) {
+        // SAFETY: a `Dst` is a tile of a stage that is this role's to fill, with its ticket.
+        unsafe { P::gather::<T, Swizzle<128>, BOX, R, C>(self, to.address, to.ticket) }
+    }
+}
