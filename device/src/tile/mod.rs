@@ -136,8 +136,8 @@ pub use copy::{CopyTo, copy};
 pub use cta::Cta;
 pub use fragment::{Fragment, Operand, Rows};
 pub use gemm::{
-    Accumulates, ChainedGemm, Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, SplitGemm, SplitOperand,
-    gemm, gemm_around,
+    Accumulates, ChainedGemm, Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, SplitGemm,
+    SplitOperand, gemm, gemm_around,
 };
 pub use global::{Global, GlobalMut, GlobalTile, GlobalTileMut};
 pub use in_place::InPlace;
@@ -161,7 +161,7 @@ pub use split_k::{SplitK, split_k_bytes};
 pub use turns::Turns;
 
 pub use crate::arch::math;
-pub use crate::arch::special::{block_x, block_y, block_z, grid_x, grid_y, grid_z};
+pub use crate::arch::special::{block_x, block_x_volatile, block_y, block_z, grid_x, grid_y, grid_z};
 pub use crate::kernel::Program;
 pub use crate::layout::{
     ColMajor, CoreMatrices, Element, FragmentLayout, FullCol, FullRow, Linear, Major, OneWarpgroup, Padded,

@@ -242,7 +242,11 @@ where
         if steps <= buffers {
             let place = |step: u32| {
                 let row = unit / WN as u32 * (M / WM) as u32 + step / chunks * ROWS;
-                (row, unit % WN as u32 * (N / WN) as u32 + step % chunks * columns, staging + step * ROWS * LINE)
+                (
+                    row,
+                    unit % WN as u32 * (N / WN) as u32 + step % chunks * columns,
+                    staging + step * ROWS * LINE,
+                )
             };
             // SAFETY: as below, with all buffers at once.
             unsafe {

@@ -1,9 +1,10 @@
 //! Tensors whose rows lie in pages, which a table names.
 
 use super::roles::Roles;
-use super::{CopyTo, Dst, Global, List, ListAbi, Schedule, Shared, SharedTile};
+use super::{CopyTo, Dst, Global, InPlace, List, ListAbi, Schedule, Shared, SharedTile};
 use crate::abi::{GlobalAbi, KernelArg, SWIZZLE_BYTES};
 use crate::arch::mbarrier;
+use crate::arch::special::same;
 use crate::arch::tma::Coords;
 use crate::layout::{Element, SharedLayout, Swizzle};
 
@@ -41,17 +42,20 @@ pub struct Paged<T: Element, const BOX: usize> {
 
 /// A tile of a sequence: as many rows and columns as its destination has.
 pub struct PagedTile<T: Element, const BOX: usize> {
-    of: Paged<T, BOX>,
+    of: InPlace<Paged<T, BOX>>,
     sequence: u32,
     index: u32,
 }
 
-impl<T: Element, const BOX: usize> Paged<T, BOX> {
+impl<T: Element, const BOX: usize> InPlace<Paged<T, BOX>> {
     /// Tile `index` along the rows of `sequence`.
     #[inline(always)]
-    pub fn tile(self, sequence: u32, index: u32) -> PagedTile<T, BOX> {
-        PagedTile { of: self, sequence, index }
+    pub fn tile(&self, sequence: u32, index: u32) -> PagedTile<T, BOX> {
+        PagedTile { of: *self, sequence, index }
     }
+}
+
+impl<T: Element, const BOX: usize> Paged<T, BOX> {
     /// The page of a sequence's row, and the row in it.
     #[inline(always)]
     fn place(&self, sequence: u32, row: u32) -> [u32; 2] {
@@ -106,15 +110,17 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Gathers for R
             assert!(R.is_multiple_of(BOX) && BOX.is_multiple_of(8), "BOX divides the tile's rows");
         }
         let barrier = ticket.barrier;
-        let (pool, columns) = (from.of.pool, SWIZZLE_BYTES / T::BYTES as u32);
+        let columns = SWIZZLE_BYTES / T::BYTES as u32;
         // SAFETY: passed on; the boxes tile the destination, and the barrier expects all their bytes, which TMA delivers
         // in full also where a box reaches outside the pool. A box lies in one page, whose rows BOX divides.
         unsafe {
             mbarrier::expect_tx(barrier, Shared::<T, R, C, L>::bytes());
-            let policy = pool.policy();
-            let mut across = 0;
+            // How often is not known to the compiler: a loop, of few registers.
+            let mut across = if BOX == R { 0 } else { same(0) };
             while across < R as u32 {
-                let [page, row] = from.of.place(from.sequence, from.index * R as u32 + across);
+                let [page, row] = from.of.get().place(from.sequence, from.index * R as u32 + across);
+                let pool = from.of.get().pool;
+                let policy = pool.policy();
                 let mut along = 0;
                 while along < C as u32 / columns {
                     let to = to + (along * R as u32 + across) * SWIZZLE_BYTES;
@@ -127,8 +133,8 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Gathers for R
     }
 }
 
-impl<T, P, const BOX: usize, const R: usize, const C: usize>
-    CopyTo<Dst<'_, Shared<T, R, C, Swizzle<128>>, P>> for PagedTile<T, BOX>
+impl<T, P, const BOX: usize, const R: usize, const C: usize> CopyTo<Dst<'_, Shared<T, R, C, Swizzle<128>>, P>>
+    for PagedTile<T, BOX>
 where
     T: Element,
     P: Gathers,

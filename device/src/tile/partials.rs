@@ -1,5 +1,6 @@
 //! Partial results of tiles whose keys several CTAs divide among themselves.
 
+use super::row_vector::for_each_row;
 use super::{CopyTo, Fragment, Rows};
 use crate::abi::KernelArg;
 use crate::arch::global;
@@ -33,7 +34,9 @@ impl<const M: usize, const N: usize> KernelArg for Partials<M, N> {
     #[inline(always)]
     unsafe fn load(at: *const PartialsAbi) -> Self {
         // SAFETY: the caller passes an initialised parameter.
-        unsafe { Partials { tiles: (*at).tiles as *mut f32, rows: (*at).rows as *mut f32, count: (*at).count } }
+        unsafe {
+            Partials { tiles: (*at).tiles as *mut f32, rows: (*at).rows as *mut f32, count: (*at).count }
+        }
     }
 }
 
@@ -54,31 +57,42 @@ impl<const M: usize, const N: usize> Partials<M, N> {
             inside: index < self.count,
         }
     }
-    /// How many tiles there is room for.
+    /// `R` rows of the tiles from `row` on, counted over all of them; zeros if they are not all there.
     #[inline(always)]
-    pub fn count(&self) -> u32 {
-        self.count
-    }
-    /// Two columns from `col` on of `row` of tile `index`.
-    #[inline(always)]
-    pub fn pair(&self, index: u32, row: u32, col: u32) -> [f32; 2] {
-        if index >= self.count {
-            return [0.0; 2];
+    pub fn load<L: FragmentLayout<R, N>, const R: usize>(&self, row: u32) -> Fragment<f32, R, N, L> {
+        const { assert!(L::RUN.is_multiple_of(4), "16 bytes are loaded at a time") };
+        let mut out = Fragment::<f32, R, N, L>::zero();
+        if row + R as u32 <= self.count * M as u32 && thread_x() < L::THREADS {
+            let (below, col) = L::coord(thread_x(), 0);
+            let first = self.tiles.wrapping_add((row + below) as usize * N + col as usize);
+            let mut i = 0;
+            while i < L::Regs::<f32>::LEN {
+                let (below, col) = L::offset(i);
+                let at = first.wrapping_add(below as usize * N + col as usize);
+                // SAFETY: inside the tiles; a run's elements are neighbours from a multiple of four on.
+                let words = unsafe { global::ld_global_u32x4(at.cast()) };
+                let mut e = 0;
+                while e < 4 {
+                    out.regs.set(i + e, f32::from_bits(words[e]));
+                    e += 1;
+                }
+                i += 4;
+            }
         }
-        let at = self.tiles.wrapping_add(index as usize * (M * N) + row as usize * N + col as usize);
-        // SAFETY: inside the tiles, which the host view says are readable; columns are even.
-        unsafe { global::ld_global_u32x2(at.cast()).map(f32::from_bits) }
+        out
     }
-    /// log2 of the sum of exponentials of `row` of tile `index`.
+    /// The values of these rows; -inf if they are not all there.
     #[inline(always)]
-    pub fn log2(&self, index: u32, row: u32) -> f32 {
-        if index >= self.count {
-            return f32::NEG_INFINITY;
+    pub fn load_rows<L: FragmentLayout<R, N>, const R: usize>(&self, row: u32) -> Rows<f32, R, N, L> {
+        let mut out = Rows::<f32, R, N, L>::splat(f32::NEG_INFINITY);
+        if row + R as u32 <= self.count * M as u32 {
+            for_each_row::<L, R, N>(|r, below, _| {
+                let at = self.rows.wrapping_add((row + below) as usize);
+                // SAFETY: inside the rows' values.
+                out.regs.set(r, f32::from_bits(unsafe { global::ld_global_u32(at.cast()) }));
+            });
         }
-        // SAFETY: as in `pair`.
-        f32::from_bits(unsafe {
-            global::ld_global_u32(self.rows.wrapping_add(index as usize * M + row as usize).cast())
-        })
+        out
     }
 }
 
@@ -99,7 +113,12 @@ where
             let (row, col) = L::offset(i);
             let at = first.wrapping_add(row as usize * N + col as usize);
             // SAFETY: inside the tile, which is this CTA's; columns of a run's first element are even.
-            unsafe { global::st_global_u32x2(at.cast(), [self.regs.get(i).to_bits(), self.regs.get(i + 1).to_bits()]) };
+            unsafe {
+                global::st_global_u32x2(
+                    at.cast(),
+                    [self.regs.get(i).to_bits(), self.regs.get(i + 1).to_bits()],
+                )
+            };
             i += 2;
         }
     }

@@ -6,6 +6,7 @@ use super::pipeline::Arrival;
 use super::roles::TwoRoles;
 use super::{Cta, Fill, Full, Rewrite};
 use crate::arch::special::thread_x;
+use crate::arch::shared::{dynamic_shared, dynamic_shared_volatile};
 use crate::arch::{mbarrier, sync};
 
 /// A ring of `N` stages that the roles of [`Roles`](super::Roles) hand on: filled, read and rewritten by the second role,
@@ -14,7 +15,8 @@ use crate::arch::{mbarrier, sync};
 /// A barrier for each hand-over and stage: it is full when what was loaded is there, ready when every warp of the second role
 /// has published it, empty when every warp of the first has released it.
 pub struct Relay<P, const N: usize> {
-    base: u32,
+    /// Where the barriers begin, in the CTA's shared memory.
+    begin: u32,
     /// Twice the stage, and the parity of the phase: a register in all.
     position: u32,
     roles: PhantomData<P>,
@@ -33,8 +35,8 @@ impl<P: TwoRoles> Cta<P> {
     /// the first access to global memory.
     #[inline(always)]
     pub fn relay<const N: usize>(&mut self) -> Relay<P, N> {
-        let base = self.take(P::STAGE_BYTES * N as u32, 8);
-        let relay = Relay { base, position: 0, roles: PhantomData };
+        let begin = self.take(P::STAGE_BYTES * N as u32, 8) - dynamic_shared();
+        let relay = Relay { begin, position: 0, roles: PhantomData };
         // SAFETY: the memory was just taken, by every role in the same way; one thread initialises the barriers, and
         // nobody uses them before all threads met.
         unsafe {
@@ -59,15 +61,15 @@ impl<P: TwoRoles> Cta<P> {
 impl<P: TwoRoles, const N: usize> Relay<P, N> {
     #[inline(always)]
     fn full(&self, stage: u32) -> u32 {
-        self.base + stage * 8
+        dynamic_shared_volatile() + self.begin + stage * 8
     }
     #[inline(always)]
     fn ready(&self, stage: u32) -> u32 {
-        self.base + (N as u32 + stage) * 8
+        self.full(N as u32 + stage)
     }
     #[inline(always)]
     fn empty(&self, stage: u32) -> u32 {
-        self.base + (2 * N as u32 + stage) * 8
+        self.full(2 * N as u32 + stage)
     }
     /// This role's current turn.
     #[inline(always)]
@@ -159,7 +161,10 @@ where
         // SAFETY: an empty stage is this thread's until its full barrier completes.
         unsafe {
             mbarrier::wait(self.relay.empty(stage), phase);
-            (self.load)(Fill { stage, ticket: Arrival { barrier, part: 0, parts: 1 }, turn: PhantomData }, step);
+            (self.load)(
+                Fill { stage, ticket: Arrival { barrier, part: 0, parts: 1 }, turn: PhantomData },
+                step,
+            );
             mbarrier::arrive(barrier);
         }
     }
@@ -190,7 +195,10 @@ where
     #[inline(always)]
     pub fn keep(&self, turn: RelayTurn<N>) -> RelayTurn<N> {
         const {
-            assert!(P::WARPS[0].is_multiple_of(P::WARPS[1]), "each warp arrives for as many of the other role")
+            assert!(
+                P::WARPS[0].is_multiple_of(P::WARPS[1]),
+                "each warp arrives for as many of the other role"
+            )
         };
         // SAFETY: the role's warps execute it whole, after their last read, and arrive for the other role's too.
         unsafe {

@@ -9,7 +9,9 @@ use crate::arch::tma::{self, Coords};
 use crate::arch::warp::{self, uniform};
 use crate::arch::{shared, stmatrix, sync};
 use crate::layout::element::pack;
-use crate::layout::{Element, FragmentLayout, FullCol, Major, OneWarpgroup, Registers, SharedLayout, Swizzle};
+use crate::layout::{
+    Element, FragmentLayout, FullCol, Major, OneWarpgroup, Registers, SharedLayout, Swizzle,
+};
 
 /// A stage of `N` that has been read, and may be written by the role whose turn it is.
 pub struct Rewrite<'s, const N: usize> {
@@ -132,7 +134,8 @@ where
 
 impl<const N: usize, Y: StagedColumns<N>> Fragment<f32, 64, N, Y> {
     /// Stores every element times its row's value, rounded to `T`, by way of `staging`: a tile of the fragment's shape whose
-    /// columns each warpgroup has been the last to read. `tile` says where to when it has been staged.
+    /// columns each warpgroup has been the last to read. `tile` says where to,
+    /// whenever that is needed.
     ///
     /// The stage may be given back then: the stores have read it.
     #[inline(always)]
@@ -140,7 +143,7 @@ impl<const N: usize, Y: StagedColumns<N>> Fragment<f32, 64, N, Y> {
         self,
         by: &Rows<f32, 64, N, Y>,
         staging: Rewritten<'_, Shared<T, 64, N, L>>,
-        tile: impl FnOnce() -> GlobalTileMut<T, RANK, O, BOX>,
+        tile: impl Fn() -> GlobalTileMut<T, RANK, O, BOX>,
     ) where
         T: Element,
         L: SharedLayout,
@@ -157,12 +160,16 @@ impl<const N: usize, Y: StagedColumns<N>> Fragment<f32, 64, N, Y> {
             let column = unit * (N / Y::WARPGROUPS) as u32 + chunk * 64;
             (column, staging.address + column / 64 * ROWS * LINE)
         };
+        let whole = |tile: &GlobalTileMut<T, RANK, O, BOX>| {
+            tile.0.of.tma && (tile.0.of.cols() * T::BYTES as u32).is_multiple_of(16) && O::ROW_MAJOR
+        };
         // SAFETY: all warps of the warpgroup are past their gemms, the only readers of its columns, at the first barrier; what
-        // they write is visible to TMA at the second, and has been read at the third.
+        // they write is visible to TMA at the next, and has been read at the last.
         unsafe {
             sync::bar_sync(WARPGROUP_BARRIER + unit, 128);
             let mut chunk = 0;
             while chunk < chunks {
+                let (column, buffer) = place(chunk);
                 // Scaled and rounded four pairs at a time: no product waits in a register.
                 let mut piece = 0;
                 while piece < 8 {
@@ -172,27 +179,26 @@ impl<const N: usize, Y: StagedColumns<N>> Fragment<f32, 64, N, Y> {
                         pack(T::from_f32x2(scaled(i), scaled(i + 1)))
                     };
                     let (row, byte) = matrix_line(warp, lane, piece);
-                    let at = place(chunk).1 + Swizzle::<128>::offset(ROWS, LINE, row, byte);
+                    let at = buffer + Swizzle::<128>::offset(ROWS, LINE, row, byte);
                     stmatrix::x4(at, [pair(0), pair(2), pair(4), pair(6)]);
                     piece += 2;
                 }
+                sync::fence_proxy_async_shared();
+                sync::bar_sync(WARPGROUP_BARRIER + unit, 128);
+                if thread.is_multiple_of(128) {
+                    let tile = tile();
+                    if whole(&tile) {
+                        tile.0.box_at(64, N, 0, column).store(tile.0.of.map, buffer);
+                    }
+                }
                 chunk += 1;
             }
-            sync::fence_proxy_async_shared();
-            sync::bar_sync(WARPGROUP_BARRIER + unit, 128);
             let tile = tile();
-            let whole_pieces = (tile.0.of.cols() * T::BYTES as u32).is_multiple_of(16);
-            if !(tile.0.of.tma && whole_pieces && O::ROW_MAJOR) {
+            if !whole(&tile) {
                 let (column, buffer) = place(0);
                 let (window, threads) = (tile.0.window(64, N), (thread % 128, 128));
                 drain::<T, Swizzle<128>>(buffer, (ROWS, chunks * 64), (0, column), &window, threads);
             } else if thread.is_multiple_of(128) {
-                let mut chunk = 0;
-                while chunk < chunks {
-                    let (column, buffer) = place(chunk);
-                    tile.0.box_at(64, N, 0, column).store(tile.0.of.map, buffer);
-                    chunk += 1;
-                }
                 tma::bulk_commit();
                 tma::bulk_wait_read::<0>();
             }

@@ -35,13 +35,7 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Roles<A, RA, 
 #[inline(always)]
 unsafe fn reallocate<const R: u32>(launch: u32) {
     // SAFETY: passed on; the roles fit what the launch allocated.
-    unsafe {
-        if R > launch {
-            sync::setmaxnreg_inc::<R>()
-        } else {
-            sync::setmaxnreg_dec::<R>()
-        }
-    }
+    unsafe { if R > launch { sync::setmaxnreg_inc::<R>() } else { sync::setmaxnreg_dec::<R>() } }
 }
 
 impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Program for Roles<A, RA, B, RB> {
@@ -101,7 +95,9 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Schedule for 
         [u32; RANK]: Coords,
     {
         // SAFETY: passed on.
-        unsafe { copy::tma_load::<T, O, L, RANK, BOX, R, C>(from, to, ticket.barrier, ticket.part, ticket.parts) }
+        unsafe {
+            copy::tma_load::<T, O, L, RANK, BOX, R, C>(from, to, ticket.barrier, ticket.part, ticket.parts)
+        }
     }
     unsafe fn begin<const N: usize, const PARTED: bool>(
         _: &mut Pipeline<Self, N, PARTED>,

@@ -36,8 +36,7 @@ impl<P: TwoRoles> Cta<P> {
     /// A vector of `M` values that the second role sends to the first. Make it before the relay, which all wait for.
     #[inline(always)]
     pub fn row_mailbox<const M: usize>(&mut self) -> RowMailbox<P, M> {
-        let mailbox =
-            RowMailbox { base: self.take(M as u32 * 4 + 16, 16), roles: PhantomData };
+        let mailbox = RowMailbox { base: self.take(M as u32 * 4 + 16, 16), roles: PhantomData };
         if thread_x() == 0 {
             // SAFETY: the memory was just taken; nobody uses the barriers before the relay's threads met.
             unsafe {
@@ -85,7 +84,13 @@ where
                 let at = to.address + row * T::BYTES as u32;
                 let bits = T::from_f32x2(self.regs.get(r), 0.0)[0].bits();
                 // SAFETY: inside the vector, whose turn is this role's.
-                unsafe { if T::BYTES == 2 { shared::store_u16(at, bits as u16) } else { shared::store_u32(at, bits) } }
+                unsafe {
+                    if T::BYTES == 2 {
+                        shared::store_u16(at, bits as u16)
+                    } else {
+                        shared::store_u32(at, bits)
+                    }
+                }
             }
         });
     }
@@ -99,7 +104,8 @@ impl<const M: usize, const C: usize, L: FragmentLayout<M, C>> Rows<f32, M, C, L>
         for_each_row::<L, M, C>(|r, row, _| {
             let at = from.address + row * T::BYTES as u32;
             // SAFETY: inside the vector, whose turn is this role's.
-            let bits = unsafe { if T::BYTES == 2 { shared::load_u16(at) as u32 } else { shared::load_u32(at) } };
+            let bits =
+                unsafe { if T::BYTES == 2 { shared::load_u16(at) as u32 } else { shared::load_u32(at) } };
             rows.regs.set(r, T::from_bits(bits).to_f32());
         });
         rows
@@ -109,7 +115,7 @@ impl<const M: usize, const C: usize, L: FragmentLayout<M, C>> Rows<f32, M, C, L>
 /// Calls `each(r, row, first)` for this thread's rows: `r` among its own, `row` of the tile, and whether the thread holds
 /// the row's first element.
 #[inline(always)]
-fn for_each_row<L: FragmentLayout<M, C>, const M: usize, const C: usize>(
+pub(super) fn for_each_row<L: FragmentLayout<M, C>, const M: usize, const C: usize>(
     mut each: impl FnMut(usize, u32, bool),
 ) {
     // The thread's number is read anew, so that no address is held in registers over a loop.

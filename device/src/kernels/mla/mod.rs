@@ -8,12 +8,11 @@ pub use work::{Item, ItemAt, Items, Load, Loads, Work, WorkAbi};
 
 use core::f32::consts::LN_2;
 
-use crate::arch::special::block_x_volatile;
 use crate::kernel;
 use crate::tile::{
-    Accumulates, Arrival, CoreMatrices, Partials, Cta, Element, Fragment, Fresh, Gathers, Gemm, Global, GlobalMut, InPlace, LazySoftmax,
-    OneWarpgroup, Paged, Pending, Rows, Shared, SplitGemm, SplitOperand, StagedColumns, Swizzle, TwoRoles, bf16, copy, gemm,
-    gemm_around,
+    Accumulates, Arrival, CoreMatrices, Cta, Element, Fragment, Fresh, Gathers, Gemm, Global, GlobalMut,
+    InPlace, LazySoftmax, OneWarpgroup, Paged, Partials, Pending, Rows, Shared, SplitGemm, SplitOperand,
+    StagedColumns, Swizzle, TwoRoles, bf16, block_x_volatile, copy, gemm, gemm_around,
 };
 
 /// Queries of a tile, and keys of a block.
@@ -66,7 +65,7 @@ pub fn mla<
         #[inline(always)]
         |s, load| match load.block() {
             None => copy(q.get().tile([load.sequence, block_x_volatile(), 0]), kv_s.at(s)),
-            Some(j) => copy(kv.get().tile(load.sequence, j), kv_s.at(s)),
+            Some(j) => copy(kv.tile(load.sequence, j), kv_s.at(s)),
         },
     );
     for item in items {

@@ -27,7 +27,10 @@ impl KernelArg for Work {
     unsafe fn load(at: *const WorkAbi) -> Self {
         // SAFETY: the caller passes an initialised parameter.
         unsafe {
-            Work { starts: KernelArg::load(&raw const (*at).starts), items: KernelArg::load(&raw const (*at).items) }
+            Work {
+                starts: KernelArg::load(&raw const (*at).starts),
+                items: KernelArg::load(&raw const (*at).items),
+            }
         }
     }
 }

@@ -12,7 +12,9 @@ use crate::arch::special::thread_x;
 use crate::arch::wgmma::{self, Descriptor, Settle, Wgmma};
 use crate::arch::{ldmatrix, shared, sync};
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, Nested, RowBlocks, RowsOf};
-use crate::layout::{CoreMatrices, Element, FragmentLayout, Major, OneWarpgroup, SharedLayout, Warpgroup, Warpgroups};
+use crate::layout::{
+    CoreMatrices, Element, FragmentLayout, Major, OneWarpgroup, SharedLayout, Warpgroup, Warpgroups,
+};
 use crate::tile::output::WARPGROUP_BARRIER;
 use crate::tile::{Fragment, Ring, Shared, Src};
 
@@ -24,8 +26,7 @@ pub struct SplitOperand<P, T, const M: usize, const STEPS: usize, const TAIL: us
     kind: PhantomData<(P, T)>,
 }
 
-impl<P: OneWarpgroup, T: Element, const STEPS: usize, const TAIL: usize> SplitOperand<P, T, 64, STEPS, TAIL>
-{
+impl<P: OneWarpgroup, T: Element, const STEPS: usize, const TAIL: usize> SplitOperand<P, T, 64, STEPS, TAIL> {
     /// Takes the operand from a stage, its last columns by way of `tail`.
     ///
     /// The stage may be given back, and the tail serves the gemms until the next load.
@@ -152,8 +153,7 @@ where
         d: &mut <Self as FragmentLayout<64, N>>::Regs<f32>,
     ) {
         let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
-        let b =
-            Operand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: N as u32, depth: K as u32 };
+        let b = Operand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: N as u32, depth: K as u32 };
         let d: &mut Nested<[Columns<N>; 1], Columns<N>> = d;
         let d = &mut d.blocks[0];
         let mut step = steps.start;
@@ -188,7 +188,18 @@ fn core_matrices(address: u32, rows: u32, step: u32) -> Descriptor {
 /// D += A B as [`gemm`](super::gemm) for an A that is divided along K. Calls `between` when all but the last `LATE` of the
 /// gemm's instructions are issued, without waiting for any: what is done there runs beside them.
 #[inline(always)]
-pub fn gemm_around<const LATE: u32, P, B, D, T, const M: usize, const N: usize, const K: usize, const STEPS: usize, const TAIL: usize>(
+pub fn gemm_around<
+    const LATE: u32,
+    P,
+    B,
+    D,
+    T,
+    const M: usize,
+    const N: usize,
+    const K: usize,
+    const STEPS: usize,
+    const TAIL: usize,
+>(
     _policy: P,
     a: &SplitOperand<P, T, M, STEPS, TAIL>,
     b: B,
