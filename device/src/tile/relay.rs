@@ -6,6 +6,7 @@ use super::pipeline::Arrival;
 use super::roles::TwoRoles;
 use super::{Cta, Fill, Full, Rewrite};
 use crate::arch::special::thread_x;
+use crate::arch::warp::uniform;
 use crate::arch::shared::{dynamic_shared, dynamic_shared_volatile};
 use crate::arch::{mbarrier, sync};
 
@@ -19,6 +20,8 @@ pub struct Relay<P, const N: usize> {
     begin: u32,
     /// Twice the stage, and the parity of the phase: a register in all.
     position: u32,
+    /// The warpgroup of this thread.
+    warpgroup: u32,
     roles: PhantomData<P>,
 }
 
@@ -36,7 +39,10 @@ impl<P: TwoRoles> Cta<P> {
     #[inline(always)]
     pub fn relay<const N: usize>(&mut self) -> Relay<P, N> {
         let begin = self.take(P::STAGE_BYTES * N as u32, 8) - dynamic_shared();
-        let relay = Relay { begin, position: 0, roles: PhantomData };
+        let relay = Relay { begin, position: 0, warpgroup: uniform(thread_x() / 128), roles: PhantomData };
+        let warps = if thread_x() < 32 * P::WARPS[0] { P::WARPS[0] } else { P::WARPS[0] + P::WARPS[1] };
+        // SAFETY: a role's warpgroups are as many.
+        unsafe { core::hint::assert_unchecked(relay.warpgroup < warps / 4) };
         // SAFETY: the memory was just taken, by every role in the same way; one thread initialises the barriers, and
         // nobody uses them before all threads met.
         unsafe {
@@ -74,7 +80,8 @@ impl<P: TwoRoles, const N: usize> Relay<P, N> {
     /// This role's current turn.
     #[inline(always)]
     fn turn(&self) -> RelayTurn<N> {
-        RelayTurn { position: self.position }
+        // The same in all lanes, as ptxas cannot know of what a loop with branches carries: so are the stage's addresses.
+        RelayTurn { position: uniform(self.position) }
     }
     #[inline(always)]
     fn advance(&mut self) {
@@ -236,11 +243,11 @@ where
     }
     #[inline(always)]
     fn refill(&mut self, turn: RelayTurn<N>) {
-        if thread_x() == 0 {
+        if self.relay.warpgroup == 0 && thread_x() == 0 {
             // SAFETY: this thread alone fills.
             unsafe { self.fill(turn) }
         }
-        if thread_x() < 32 {
+        if self.relay.warpgroup == 0 && thread_x() < 32 {
             // SAFETY: a whole warp executes it.
             unsafe { sync::sync_warp() }
         }

@@ -4,6 +4,7 @@ use core::marker::PhantomData;
 
 use super::roles::TwoRoles;
 use super::{CopyTo, Cta, RelayTurn, Rows};
+use crate::arch::shared::{dynamic_shared, dynamic_shared_volatile};
 use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::{mbarrier, shared, sync};
 use crate::layout::{Element, FragmentLayout, Registers};
@@ -11,7 +12,8 @@ use crate::layout::{Element, FragmentLayout, Registers};
 /// Vectors of `M` values of `T` in shared memory, one for each of a [`Relay`](super::Relay)'s `N` stages: written and read
 /// by whom the stage has its turn with.
 pub struct RowVectors<T, const M: usize, const N: usize> {
-    base: u32,
+    /// Where they begin in the CTA's shared memory.
+    begin: u32,
     element: PhantomData<T>,
 }
 
@@ -23,7 +25,8 @@ pub struct RowVector<'s, T, const M: usize> {
 
 /// A vector of `M` values that the second role sends to the first, once a tile.
 pub struct RowMailbox<P, const M: usize> {
-    base: u32,
+    /// Where it begins in the CTA's shared memory.
+    begin: u32,
     roles: PhantomData<P>,
 }
 
@@ -31,12 +34,12 @@ impl<P: TwoRoles> Cta<P> {
     /// A vector of `M` values of `T` for each of `N` stages.
     #[inline(always)]
     pub fn row_vectors<T: Element, const M: usize, const N: usize>(&mut self) -> RowVectors<T, M, N> {
-        RowVectors { base: self.take((M * N * T::BYTES) as u32, 16), element: PhantomData }
+        RowVectors { begin: self.take((M * N * T::BYTES) as u32, 16) - dynamic_shared(), element: PhantomData }
     }
     /// A vector of `M` values that the second role sends to the first. Make it before the relay, which all wait for.
     #[inline(always)]
     pub fn row_mailbox<const M: usize>(&mut self) -> RowMailbox<P, M> {
-        let mailbox = RowMailbox { base: self.take(M as u32 * 4 + 16, 16), roles: PhantomData };
+        let mailbox = RowMailbox { begin: self.take(M as u32 * 4 + 16, 16) - dynamic_shared(), roles: PhantomData };
         if thread_x() == 0 {
             // SAFETY: the memory was just taken; nobody uses the barriers before the relay's threads met.
             unsafe {
@@ -52,7 +55,7 @@ impl<T: Element, const M: usize, const N: usize> RowVectors<T, M, N> {
     /// The vector of a turn's stage.
     #[inline(always)]
     pub fn at<'s>(&self, turn: &'s RelayTurn<N>) -> RowVector<'s, T, M> {
-        RowVector { address: self.base + turn.stage() * (M * T::BYTES) as u32, kind: PhantomData }
+        RowVector { address: dynamic_shared_volatile() + self.begin + turn.stage() * (M * T::BYTES) as u32, kind: PhantomData }
     }
 }
 
@@ -60,7 +63,7 @@ impl<T: Element, const M: usize> RowVectors<T, M, 1> {
     /// The only vector: for threads of one warp to keep their rows' values in.
     #[inline(always)]
     pub fn only(&mut self) -> RowVector<'_, T, M> {
-        RowVector { address: self.base, kind: PhantomData }
+        RowVector { address: dynamic_shared_volatile() + self.begin, kind: PhantomData }
     }
 }
 
@@ -143,7 +146,7 @@ impl<T: Copy, const M: usize, const C: usize, L: FragmentLayout<M, C>> Rows<T, M
 impl<P: TwoRoles, const M: usize> RowMailbox<P, M> {
     #[inline(always)]
     fn full(&self) -> u32 {
-        self.base + M as u32 * 4
+        dynamic_shared_volatile() + self.begin + M as u32 * 4
     }
     #[inline(always)]
     fn empty(&self) -> u32 {
@@ -151,7 +154,7 @@ impl<P: TwoRoles, const M: usize> RowMailbox<P, M> {
     }
     #[inline(always)]
     fn vector(&self) -> RowVector<'_, f32, M> {
-        RowVector { address: self.base, kind: PhantomData }
+        RowVector { address: dynamic_shared_volatile() + self.begin, kind: PhantomData }
     }
 
     /// In the second role: sends each row's value for the `turn`-th time, when the last ones have been received.

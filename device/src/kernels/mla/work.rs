@@ -99,7 +99,7 @@ impl Load {
     }
 }
 
-/// The items of this CTA's group.
+/// The items of this CTA's group, behind the one that it holds.
 #[derive(Clone, Copy)]
 pub struct Items(ItemAt);
 
@@ -107,12 +107,12 @@ impl Items {
     /// Those of `block_y`.
     #[inline(always)]
     pub fn of(work: InPlace<Work>) -> Self {
-        Items(ItemAt { work, index: work.get().starts.get(block_y()) })
+        Items(ItemAt { work, index: work.get().starts.get(block_y()).wrapping_sub(1) })
     }
     /// The loads of these items, in order; `at` keeps which is next.
     #[inline(always)]
     pub fn loads(self, at: Cell) -> Loads {
-        at.set([self.0.index, Item::WHOLE]);
+        at.set([self.0.index.wrapping_add(1), Item::WHOLE]);
         Loads { work: self.0.work, at }
     }
 }
@@ -121,8 +121,9 @@ impl Iterator for Items {
     type Item = ItemAt;
     #[inline(always)]
     fn next(&mut self) -> Option<ItemAt> {
+        // One number over the loop: which item it is.
+        self.0.index = same(self.0.index).wrapping_add(1);
         let item = self.0;
-        self.0.index += 1;
         (item.get().sequence != Item::END.sequence).then_some(item)
     }
 }

@@ -8,7 +8,7 @@ use core::ops::Range;
 
 use super::wgmma::{DEPTH, Operand};
 use super::{Accumulates, Gemm, Issued, MatB, MatD, OperandLayout};
-use crate::arch::special::thread_x;
+use crate::arch::special::thread_x_volatile;
 use crate::arch::wgmma::{self, Descriptor, Settle, Wgmma};
 use crate::arch::{ldmatrix, shared, sync};
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, Nested, RowBlocks, RowsOf};
@@ -39,7 +39,8 @@ impl<P: OneWarpgroup, T: Element, const STEPS: usize, const TAIL: usize> SplitOp
         L: SharedLayout,
     {
         const { assert!(T::BYTES == 2 && STEPS * 16 + TAIL == K, "registers and tail are all of the depth") };
-        let (line, thread) = (2 * K as u32, thread_x() % 128);
+        // The thread's number is read anew, so that no address is held in registers over the tiles.
+        let (line, thread) = (2 * K as u32, thread_x_volatile() % 128);
         let mut regs = [[0; 4]; STEPS];
         // SAFETY: a `Src` is a full tile. The warpgroup's warps each read 16 rows of it, by matrices that are the
         // instruction's registers of A (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16").
@@ -153,19 +154,30 @@ where
         d: &mut <Self as FragmentLayout<64, N>>::Regs<f32>,
     ) {
         let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
-        let b = Operand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: N as u32, depth: K as u32 };
+        let operand = |address| Operand {
+            address,
+            k_major: !OB::ROW_MAJOR,
+            swizzle,
+            extent: N as u32,
+            depth: K as u32,
+        };
+        // The descriptors differ by constants: an address that ends inside shared memory does not overflow its field.
+        let (first, zero) = (operand(b).descriptor(0, 0), operand(0));
+        let tail = core_matrices(a.tail, 64, 0);
         let d: &mut Nested<[Columns<N>; 1], Columns<N>> = d;
         let d = &mut d.blocks[0];
         let mut step = steps.start;
         while step < steps.end {
-            let (b, add) = (b.descriptor(0, step * DEPTH), (add || step > 0) as u32);
+            let along = zero.descriptor(0, step * DEPTH).lo - zero.descriptor(0, 0).lo;
+            let (b, add) = (Descriptor { lo: first.lo + along, ..first }, (add || step > 0) as u32);
             // SAFETY: passed on; the descriptors stay inside the operands' tiles.
             unsafe {
                 if (step as usize) < STEPS {
                     let a = a.regs[step as usize];
                     if OB::ROW_MAJOR { T::rs::<1>(d, a, b, add) } else { T::rs::<0>(d, a, b, add) }
                 } else {
-                    let a = core_matrices(a.tail, 64, step - STEPS as u32);
+                    let along = (step - STEPS as u32) * (64 * 2 * DEPTH >> 4);
+                    let a = Descriptor { lo: tail.lo + along, ..tail };
                     if OB::ROW_MAJOR { T::ss::<0, 1>(d, a, b, add) } else { T::ss::<0, 0>(d, a, b, add) }
                 }
             }
