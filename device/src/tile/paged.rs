@@ -43,15 +43,20 @@ pub struct Paged<T: Element, const BOX: usize> {
 /// A tile of a sequence: as many rows and columns as its destination has.
 pub struct PagedTile<T: Element, const BOX: usize> {
     of: InPlace<Paged<T, BOX>>,
-    sequence: u32,
-    index: u32,
+    place: [u32; 2],
 }
 
 impl<T: Element, const BOX: usize> InPlace<Paged<T, BOX>> {
-    /// Tile `index` along the rows of `sequence`.
+    /// Where tile `index` of `R` rows of `sequence` lies: in one page, or in several, which are looked up when it is read.
     #[inline(always)]
-    pub fn tile(&self, sequence: u32, index: u32) -> PagedTile<T, BOX> {
-        PagedTile { of: *self, sequence, index }
+    pub fn place<const R: usize>(&self, sequence: u32, index: u32) -> [u32; 2] {
+        let row = index * R as u32;
+        if BOX < R { [sequence, row] } else { self.get().place(sequence, row) }
+    }
+    /// The tile at a place.
+    #[inline(always)]
+    pub fn tile(&self, place: [u32; 2]) -> PagedTile<T, BOX> {
+        PagedTile { of: *self, place }
     }
 }
 
@@ -118,7 +123,11 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Gathers for R
             // How often is not known to the compiler: a loop, of few registers.
             let mut across = if BOX == R { 0 } else { same(0) };
             while across < R as u32 {
-                let [page, row] = from.of.get().place(from.sequence, from.index * R as u32 + across);
+                let [page, row] = if BOX < R {
+                    from.of.get().place(from.place[0], from.place[1] + across)
+                } else {
+                    from.place
+                };
                 let pool = from.of.get().pool;
                 let policy = pool.policy();
                 let mut along = 0;

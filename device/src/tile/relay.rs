@@ -4,9 +4,9 @@ use core::marker::PhantomData;
 
 use super::pipeline::Arrival;
 use super::roles::TwoRoles;
-use super::{Cta, Fill, Full, Rewrite};
+use super::{Cell, Cta, Fill, Full, Pending, Rewrite};
 use crate::arch::special::thread_x;
-use crate::arch::warp::uniform;
+use crate::arch::warp::{elect_one, uniform};
 use crate::arch::shared::{dynamic_shared, dynamic_shared_volatile};
 use crate::arch::{mbarrier, sync};
 
@@ -89,29 +89,31 @@ impl<P: TwoRoles, const N: usize> Relay<P, N> {
         self.position = if last { self.position % 2 ^ 1 } else { self.position + 2 };
     }
 
-    /// The loads of all turns, in order: `load(stage, step)` fills a stage for each of `steps`.
+    /// The loads of all turns, in order: `load(stage, step)` fills a stage for each of `steps`, until the end or twice
+    /// `u32::MAX`.
     ///
-    /// One thread of the first role loads, `N` turns ahead of the last that was released.
+    /// One thread of the first role loads, `N` turns ahead of the last that was released; what comes next it works out while
+    /// [a gemm runs](RelayLoads::during), and keeps in `next`.
     #[inline(always)]
-    pub fn loads<I, F>(&mut self, steps: I, load: F) -> RelayLoads<'_, P, N, I, F>
+    pub fn loads<I, F>(&mut self, next: Cell, steps: I, load: F) -> RelayLoads<'_, P, N, I, F>
     where
         P: TwoRoles<Ticket = Arrival>,
-        I: Iterator,
-        F: for<'s> FnMut(Fill<'s, P, N>, I::Item),
+        I: Iterator<Item = [u32; 2]>,
+        F: for<'s> FnMut(Fill<'s, P, N>, [u32; 2]),
     {
-        let mut loads = RelayLoads { relay: self, steps, load };
-        if thread_x() == 0 {
-            let mut stage = 0;
-            while stage < N as u32 {
-                // SAFETY: this thread alone fills; barriers that are new were left in the phase before their first.
-                unsafe { loads.fill(RelayTurn { position: 2 * stage + 1 }) };
-                stage += 1;
-            }
-        }
-        if thread_x() < 32 {
-            // SAFETY: a whole warp executes it.
-            unsafe { sync::sync_warp() }
-        }
+        let mut loads = RelayLoads { relay: self, next, steps, load };
+        loads.by_one(
+            #[inline(always)]
+            |loads| {
+                let mut stage = 0;
+                while stage < N as u32 {
+                    loads.prepare();
+                    // Barriers that are new were left in the phase before their first.
+                    loads.fill(RelayTurn { position: 2 * stage + 1 });
+                    stage += 1;
+                }
+            },
+        );
         loads
     }
 }
@@ -119,9 +121,13 @@ impl<P: TwoRoles, const N: usize> Relay<P, N> {
 /// The loads of a [`Relay`], and the turns that they give.
 pub struct RelayLoads<'r, P, const N: usize, I, F> {
     relay: &'r mut Relay<P, N>,
+    next: Cell,
     steps: I,
     load: F,
 }
+
+/// What follows the last step.
+const NONE: [u32; 2] = [u32::MAX; 2];
 
 /// A stage's turn with a role.
 #[must_use = "hand the stage on when it has been read"]
@@ -153,25 +159,42 @@ impl<const N: usize> RelayTurn<N> {
 impl<P, const N: usize, I, F> RelayLoads<'_, P, N, I, F>
 where
     P: TwoRoles<Ticket = Arrival>,
-    I: Iterator,
-    F: for<'s> FnMut(Fill<'s, P, N>, I::Item),
+    I: Iterator<Item = [u32; 2]>,
+    F: for<'s> FnMut(Fill<'s, P, N>, [u32; 2]),
 {
-    /// Loads the next step into a stage when the turn that it has is over.
-    ///
-    /// # Safety
-    /// One thread calls it, for one turn after the other.
+    /// Calls `f` in one thread, of the first role.
     #[inline(always)]
-    unsafe fn fill(&mut self, turn: RelayTurn<N>) {
-        let (stage, phase) = (turn.stage(), turn.phase());
-        let Some(step) = self.steps.next() else { return };
-        let barrier = self.relay.full(stage);
+    fn by_one(&mut self, f: impl FnOnce(&mut Self)) {
+        if self.relay.warpgroup > 0 || thread_x() >= 32 {
+            return;
+        }
+        // SAFETY: a whole warp executes it. `elect.sync`, so that ptxas knows that one lane goes on, and loops over no others.
+        unsafe {
+            sync::sync_warp();
+            if elect_one() {
+                f(self)
+            }
+            sync::sync_warp();
+        }
+    }
+    /// Works out the next step.
+    #[inline(always)]
+    fn prepare(&mut self) {
+        self.next.set(self.steps.next().unwrap_or(NONE));
+    }
+    /// Loads the step that has been worked out into a stage when the turn that it has is over.
+    #[inline(always)]
+    fn fill(&mut self, turn: RelayTurn<N>) {
+        let step = self.next.get();
+        if step == NONE {
+            return;
+        }
+        let barrier = self.relay.full(turn.stage());
+        let ticket = Arrival { barrier, part: 0, parts: 1 };
         // SAFETY: an empty stage is this thread's until its full barrier completes.
         unsafe {
-            mbarrier::wait(self.relay.empty(stage), phase);
-            (self.load)(
-                Fill { stage, ticket: Arrival { barrier, part: 0, parts: 1 }, turn: PhantomData },
-                step,
-            );
+            mbarrier::wait(self.relay.empty(turn.stage()), turn.phase());
+            (self.load)(Fill { stage: turn.stage(), ticket, turn: PhantomData }, step);
             mbarrier::arrive(barrier);
         }
     }
@@ -223,6 +246,16 @@ where
         unsafe { mbarrier::wait(self.relay.ready(turn.stage()), turn.phase()) };
         turn
     }
+    /// In the first role: waits for gemms of this turn, and meanwhile works out what to load when it is released.
+    #[inline(always)]
+    pub fn during<D: Pending>(&mut self, gemms: D) -> D::Done {
+        let running = gemms.commit();
+        self.by_one(
+            #[inline(always)]
+            |loads| loads.prepare(),
+        );
+        running.wait()
+    }
     /// In the first role: gives back a stage that no gemm in flight reads, to be filled again.
     #[inline(always)]
     pub fn release(&mut self, turn: RelayTurn<N>) {
@@ -231,26 +264,26 @@ where
             sync::sync_warp();
             mbarrier::arrive_if(self.relay.empty(turn.stage()), thread_x().is_multiple_of(32));
         }
-        self.refill(turn);
+        self.by_one(
+            #[inline(always)]
+            |loads| loads.fill(turn),
+        );
+        self.relay.advance();
     }
     /// In the first role: leaves out a stage that the second one [keeps](Self::keep) to itself, until it is published.
     #[inline(always)]
     pub fn skip(&mut self) {
         let (stage, phase) = (self.relay.turn().stage(), self.relay.turn().phase());
-        self.refill(self.relay.turn());
+        let turn = self.relay.turn();
+        self.by_one(
+            #[inline(always)]
+            |loads| {
+                loads.prepare();
+                loads.fill(turn);
+            },
+        );
+        self.relay.advance();
         // SAFETY: the barrier is initialised, and behind by a phase at most: the role's next turns wait for later ones.
         unsafe { mbarrier::wait(self.relay.ready(stage), phase) };
-    }
-    #[inline(always)]
-    fn refill(&mut self, turn: RelayTurn<N>) {
-        if self.relay.warpgroup == 0 && thread_x() == 0 {
-            // SAFETY: this thread alone fills.
-            unsafe { self.fill(turn) }
-        }
-        if self.relay.warpgroup == 0 && thread_x() < 32 {
-            // SAFETY: a whole warp executes it.
-            unsafe { sync::sync_warp() }
-        }
-        self.relay.advance();
     }
 }

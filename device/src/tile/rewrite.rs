@@ -154,7 +154,7 @@ impl<const N: usize, Y: StagedColumns<N>> Fragment<f32, 64, N, Y> {
         const { assert!((N / Y::WARPGROUPS).is_multiple_of(64), "each warpgroup has whole boxes") };
         let thread = thread_x_volatile();
         let unit = uniform(thread / 128);
-        let (warp, lane) = (uniform(thread / 32) % 4, thread % 32);
+        let (warp, lane) = (thread / 32 % 4, thread % 32);
         let chunks = (N / Y::WARPGROUPS) as u32 / 64;
         let place = |chunk: u32| {
             let column = unit * (N / Y::WARPGROUPS) as u32 + chunk * 64;

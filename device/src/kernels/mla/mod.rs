@@ -4,7 +4,7 @@ mod causal;
 mod work;
 
 pub use causal::Causal;
-pub use work::{Item, ItemAt, Items, Load, Loads, Work, WorkAbi};
+pub use work::{Item, ItemAt, Items, Loads, Work, WorkAbi};
 
 use core::f32::consts::LN_2;
 
@@ -17,14 +17,12 @@ use crate::tile::{
 
 /// Queries of a tile, and keys of a block.
 const B: usize = 64;
-/// Instructions of Q Kᵀ behind which the last block's weights are handed over.
-const LATE: u32 = 8;
 
 /// O = softmax(scale Q Kᵀ) V for a latent cache: K is all `D` columns of it, V the first `DV` (DeepSeek-AI 2024, section
 /// 2.1, with the projections absorbed).
 #[kernel(
     program = P,
-    shared = (B * TAIL * 2 + STAGES * (B * D * T::BYTES + B * 2) + B * 8) as u32 + 24 + 24 * STAGES as u32,
+    shared = (B * TAIL * 2 + STAGES * (B * D * T::BYTES + B * 2) + B * 8) as u32 + 32 + 24 * STAGES as u32,
 )]
 pub fn mla<
     P: Gathers,
@@ -37,6 +35,7 @@ pub fn mla<
     const TAIL: usize,
     const BOX: usize,
     const STAGES: usize,
+    const LATE: u32,
 >(
     q: InPlace<Global<T, 3>>,
     kv: InPlace<Paged<T, BOX>>,
@@ -57,15 +56,16 @@ pub fn mla<
     let rescale = cta.row_vectors::<bf16, B, STAGES>();
     let mut reference = cta.row_vectors::<f32, B, 1>();
     let inverse = cta.row_mailbox::<B>();
-    let at = cta.cell();
+    let (at, next) = (cta.cell(), cta.cell());
     let mut relay = cta.relay::<STAGES>();
     let items = Items::of(work);
     let mut loads = relay.loads(
-        items.loads(at),
+        next,
+        items.loads(at, |sequence, j| kv.place::<B>(sequence, j)),
         #[inline(always)]
-        |s, load| match load.block() {
-            None => copy(q.get().tile([load.sequence, block_x_volatile(), 0]), kv_s.at(s)),
-            Some(j) => copy(kv.tile(load.sequence, j), kv_s.at(s)),
+        |s, place| match place {
+            [sequence, Loads::QUERIES] => copy(q.get().tile([sequence, block_x_volatile(), 0]), kv_s.at(s)),
+            _ => copy(kv.tile(place), kv_s.at(s)),
         },
     );
     for item in items {
@@ -122,21 +122,21 @@ pub fn mla<
                 let by = Rows::load(rescale.at(&turn));
                 let latent = kv_s.at(turn.full());
                 let (p, v) = (latent.columns::<DV, B>(), latent.columns::<0, DV>());
-                acc = gemm(O::default(), p, v, acc.rescale(&by)).wait();
+                acc = loads.during(gemm(O::default(), p, v, acc.rescale(&by)));
                 left -= 1;
                 if left == 0 {
                     break turn;
                 }
                 loads.release(turn);
             };
-            let Item { sequence, turn, slot, .. } = item.get();
+            let Item { turn, slot, .. } = item.get();
             let by = inverse.receive(turn);
             if slot != Item::WHOLE {
                 let to = partials.get().tile(slot + block_x_volatile());
                 copy(acc.zip_rows(&by, |x, by| x * by), to);
             } else {
                 let staging = kv_s.at(last.rewrite()).columns::<0, DV>();
-                let to = || o.get().tile([sequence, block_x_volatile(), 0]);
+                let to = || o.get().tile([item.get().sequence, block_x_volatile(), 0]);
                 acc.store_scaled::<T, _, _, _, _>(&by, staging, to);
             }
             loads.release(last);

@@ -1,7 +1,7 @@
 //! Which blocks of keys each CTA takes: a list that the host makes from the sequences' lengths.
 
 use crate::abi::KernelArg;
-use crate::arch::special::{block_y, same};
+use crate::arch::special::{block_y, same, thread_x};
 use crate::tile::{Cell, InPlace, List, ListAbi};
 
 /// The list of work as the host passes it.
@@ -57,7 +57,7 @@ impl Item {
     pub const WHOLE: u32 = u32::MAX;
 
     /// What follows the last item of a group: not an item.
-    pub const END: Self = Item { sequence: u32::MAX, begin: 0, end: 0, length: 0, turn: 0, slot: 0 };
+    pub const END: Self = Item { sequence: u32::MAX, begin: u32::MAX, end: 0, length: 0, turn: 0, slot: 0 };
 
     /// The item as the list has it.
     pub const fn words(&self) -> [u32; 8] {
@@ -84,21 +84,6 @@ impl ItemAt {
     }
 }
 
-/// A step of loads: a tile of queries, then its blocks of keys.
-pub struct Load {
-    /// The sequence.
-    pub sequence: u32,
-    block: u32,
-}
-
-impl Load {
-    /// The block of keys; `None` for queries.
-    #[inline(always)]
-    pub fn block(&self) -> Option<u32> {
-        (self.block != Item::WHOLE).then_some(self.block)
-    }
-}
-
 /// The items of this CTA's group, behind the one that it holds.
 #[derive(Clone, Copy)]
 pub struct Items(ItemAt);
@@ -109,11 +94,15 @@ impl Items {
     pub fn of(work: InPlace<Work>) -> Self {
         Items(ItemAt { work, index: work.get().starts.get(block_y()).wrapping_sub(1) })
     }
-    /// The loads of these items, in order; `at` keeps which is next.
+    /// The loads of these items, in order: for each the queries, then the blocks of keys. `at` keeps which is next.
+    ///
+    /// `place(sequence, block)` says where a block lies; queries lie at \[sequence, [`QUERIES`](Loads::QUERIES)\].
     #[inline(always)]
-    pub fn loads(self, at: Cell) -> Loads {
-        at.set([self.0.index.wrapping_add(1), Item::WHOLE]);
-        Loads { work: self.0.work, at }
+    pub fn loads<F: Fn(u32, u32) -> [u32; 2]>(self, at: Cell, place: F) -> Loads<F> {
+        if thread_x() == 0 {
+            at.set([self.0.index.wrapping_add(1), Item::WHOLE]);
+        }
+        Loads { work: self.0.work, at, place }
     }
 }
 
@@ -129,21 +118,28 @@ impl Iterator for Items {
 }
 
 /// See [`Items::loads`].
-pub struct Loads {
+pub struct Loads<F> {
     work: InPlace<Work>,
     /// The item, and the block to load next: `WHOLE` where the queries come first.
     at: Cell,
+    place: F,
 }
 
-impl Iterator for Loads {
-    type Item = Load;
+impl Loads<()> {
+    /// In the place of a row: the queries.
+    pub const QUERIES: u32 = u32::MAX;
+}
+
+impl<F: Fn(u32, u32) -> [u32; 2]> Iterator for Loads<F> {
+    type Item = [u32; 2];
     #[inline(always)]
-    fn next(&mut self) -> Option<Load> {
+    fn next(&mut self) -> Option<[u32; 2]> {
         let [index, block] = self.at.get();
         let Item { sequence, begin, end, .. } = ItemAt { work: self.work, index }.get();
         let (last, queries) = (block.wrapping_add(1) == end, block == Item::WHOLE);
         let next = if last { Item::WHOLE } else { block.wrapping_add(1) };
         self.at.set([index + (last & !queries) as u32, if queries { begin } else { next }]);
-        (sequence != Item::END.sequence).then_some(Load { sequence, block })
+        // What follows the last item begins with its queries, and stays there: `relay::NONE`.
+        Some(if queries { [sequence, Loads::QUERIES] } else { (self.place)(sequence, block) })
     }
 }
