@@ -26,9 +26,7 @@ pub struct Combined {
 /// The items of all groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// For each group its first item's number.
-    pub starts: Vec<u32>,
-    /// The items, every group's followed by [`Item::END`].
+    /// The items: each group's first, then the others, to which `next` leads.
     pub items: Vec<Item>,
     /// The sequences that were cut.
     pub combined: Vec<Combined>,
@@ -56,7 +54,7 @@ impl Plan {
             for (part, ends) in cuts.windows(2).enumerate() {
                 let slot = if parts > 1 { first + part as u32 * tiles } else { Item::WHOLE };
                 let (begin, end, length) = (ends[0], ends[1], lengths[sequence]);
-                jobs.push(Item { sequence: sequence as u32, begin, end, length, turn: 0, slot });
+                jobs.push(Item { sequence: sequence as u32, begin, end, length, turn: 0, next: Item::NONE, slot });
             }
         }
         // The longest first, each to the group that has the least.
@@ -67,10 +65,24 @@ impl Plan {
             *load += cost(job.end - job.begin);
             list.push(Item { turn: list.len() as u32, ..job });
         }
-        for (_, list) in lists {
-            plan.starts.push(plan.items.len() as u32);
-            plan.items.extend(list);
-            plan.items.push(Item::END);
+        plan.items = vec![Item::END; groups as usize];
+        for (group, (_, list)) in lists.into_iter().enumerate() {
+            let mut last = None;
+            for item in list {
+                let at = match last {
+                    None => group,
+                    Some(_) => plan.items.len(),
+                };
+                match last {
+                    None => plan.items[group] = item,
+                    Some(last) => {
+                        let last: &mut Item = &mut plan.items[last];
+                        last.next = at as u32;
+                        plan.items.push(item)
+                    }
+                }
+                last = Some(at);
+            }
         }
         plan
     }

@@ -4,7 +4,7 @@ mod causal;
 mod work;
 
 pub use causal::Causal;
-pub use work::{Item, ItemAt, Items, Loads, Work, WorkAbi};
+pub use work::{Item, ItemAt, Loads, Work};
 
 use core::f32::consts::LN_2;
 
@@ -58,17 +58,17 @@ pub fn mla<
     let inverse = cta.row_mailbox::<B>();
     let (at, next) = (cta.cell(), cta.cell());
     let mut relay = cta.relay::<STAGES>();
-    let items = Items::of(work);
+    let mut item = ItemAt::first(work);
     let mut loads = relay.loads(
         next,
-        items.loads(at, |sequence, j| kv.place::<B>(sequence, j)),
+        item.loads(at, |sequence, j| kv.place::<B>(sequence, j)),
         #[inline(always)]
         |s, place| match place {
             [sequence, Loads::QUERIES] => copy(q.get().tile([sequence, block_x_volatile(), 0]), kv_s.at(s)),
             _ => copy(kv.tile(place), kv_s.at(s)),
         },
     );
-    for item in items {
+    while item.is_some() {
         let Item { begin, end, .. } = item.get();
         if cta.in_role(1) {
             let queries = loads.next();
@@ -141,5 +141,6 @@ pub fn mla<
             }
             loads.release(last);
         }
+        item = item.next();
     }
 }

@@ -1,39 +1,11 @@
 //! Which blocks of keys each CTA takes: a list that the host makes from the sequences' lengths.
 
-use crate::abi::KernelArg;
 use crate::arch::special::{block_y, same, thread_x};
-use crate::tile::{Cell, InPlace, List, ListAbi};
+use crate::tile::{Cell, InPlace, List};
 
-/// The list of work as the host passes it.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct WorkAbi {
-    /// For each group of CTAs its first item.
-    pub starts: ListAbi,
-    /// The items, eight numbers each ([`Item::words`]), every group's followed by [`Item::END`].
-    pub items: ListAbi,
-}
-
-/// The items of every group of CTAs. CTAs of one group do the same for different tiles of rows.
-#[derive(Clone, Copy)]
-pub struct Work {
-    starts: List,
-    items: List,
-}
-
-impl KernelArg for Work {
-    type Abi = WorkAbi;
-    #[inline(always)]
-    unsafe fn load(at: *const WorkAbi) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe {
-            Work {
-                starts: KernelArg::load(&raw const (*at).starts),
-                items: KernelArg::load(&raw const (*at).items),
-            }
-        }
-    }
-}
+/// The list of work: items of eight numbers ([`Item::words`]). That of each group of CTAs begins with the item of the group's
+/// number; the CTAs of one group do the same for different tiles of rows.
+pub type Work = List;
 
 /// Blocks `begin` to `end` of a sequence's keys, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +20,8 @@ pub struct Item {
     pub length: u32,
     /// How many items of its group come before.
     pub turn: u32,
+    /// The number of the group's next item; [`NONE`](Self::NONE) after the last.
+    pub next: u32,
     /// Where the result goes: [`WHOLE`](Self::WHOLE), or the first of the partial results' tiles, one for each of the group's CTAs.
     pub slot: u32,
 }
@@ -56,12 +30,22 @@ impl Item {
     /// The item is all of its sequence.
     pub const WHOLE: u32 = u32::MAX;
 
-    /// What follows the last item of a group: not an item.
-    pub const END: Self = Item { sequence: u32::MAX, begin: u32::MAX, end: 0, length: 0, turn: 0, slot: 0 };
+    /// No item: one beyond the end of the list.
+    pub const NONE: u32 = u32::MAX;
+    /// What a group without work has, and what the numbers beyond the end are.
+    pub const END: Self = Item {
+        sequence: u32::MAX,
+        begin: u32::MAX,
+        end: u32::MAX,
+        length: u32::MAX,
+        turn: u32::MAX,
+        next: u32::MAX,
+        slot: u32::MAX,
+    };
 
     /// The item as the list has it.
     pub const fn words(&self) -> [u32; 8] {
-        [self.sequence, self.begin, self.end, self.length, self.turn, self.slot, 0, 0]
+        [self.sequence, self.begin, self.end, self.length, self.turn, self.next, self.slot, 0]
     }
 }
 
@@ -77,47 +61,44 @@ impl ItemAt {
     /// The item.
     #[inline(always)]
     pub fn get(&self) -> Item {
-        let (items, index) = (self.work.get().items, same(self.index));
-        let [sequence, begin, end, length] = items.get4(2 * index);
-        let [turn, slot, ..] = items.get4(2 * index + 1);
-        Item { sequence, begin, end, length, turn, slot }
+        let (items, index) = (self.work.get(), same(self.index));
+        let at = if index < Item::NONE / 2 { 2 * index } else { Item::NONE - 1 };
+        let [sequence, begin, end, length] = items.get4(at);
+        let [turn, next, slot, _] = items.get4(at + 1);
+        Item { sequence, begin, end, length, turn, next, slot }
     }
 }
 
-/// The items of this CTA's group, behind the one that it holds.
-#[derive(Clone, Copy)]
-pub struct Items(ItemAt);
-
-impl Items {
-    /// Those of `block_y`.
+impl ItemAt {
+    /// The first item of `block_y`'s group.
     #[inline(always)]
-    pub fn of(work: InPlace<Work>) -> Self {
-        Items(ItemAt { work, index: work.get().starts.get(block_y()).wrapping_sub(1) })
+    pub fn first(work: InPlace<Work>) -> Self {
+        ItemAt { work, index: block_y() }
     }
-    /// The loads of these items, in order: for each the queries, then the blocks of keys. `at` keeps which is next.
+    /// Whether there is an item.
+    #[inline(always)]
+    pub fn is_some(&self) -> bool {
+        self.get().sequence != Item::END.sequence
+    }
+    /// The group's next item.
+    #[inline(always)]
+    pub fn next(&self) -> Self {
+        ItemAt { work: self.work, index: self.get().next }
+    }
+    /// The loads of this item and those behind it, in order: for each the queries, then the blocks of keys. `at` keeps which
+    /// is next.
     ///
     /// `place(sequence, block)` says where a block lies; queries lie at \[sequence, [`QUERIES`](Loads::QUERIES)\].
     #[inline(always)]
     pub fn loads<F: Fn(u32, u32) -> [u32; 2]>(self, at: Cell, place: F) -> Loads<F> {
         if thread_x() == 0 {
-            at.set([self.0.index.wrapping_add(1), Item::WHOLE]);
+            at.set([self.index, Item::WHOLE]);
         }
-        Loads { work: self.0.work, at, place }
+        Loads { work: self.work, at, place }
     }
 }
 
-impl Iterator for Items {
-    type Item = ItemAt;
-    #[inline(always)]
-    fn next(&mut self) -> Option<ItemAt> {
-        // One number over the loop: which item it is.
-        self.0.index = same(self.0.index).wrapping_add(1);
-        let item = self.0;
-        (item.get().sequence != Item::END.sequence).then_some(item)
-    }
-}
-
-/// See [`Items::loads`].
+/// See [`ItemAt::loads`].
 pub struct Loads<F> {
     work: InPlace<Work>,
     /// The item, and the block to load next: `WHOLE` where the queries come first.
@@ -135,10 +116,10 @@ impl<F: Fn(u32, u32) -> [u32; 2]> Iterator for Loads<F> {
     #[inline(always)]
     fn next(&mut self) -> Option<[u32; 2]> {
         let [index, block] = self.at.get();
-        let Item { sequence, begin, end, .. } = ItemAt { work: self.work, index }.get();
+        let Item { sequence, begin, end, next: behind, .. } = ItemAt { work: self.work, index }.get();
         let (last, queries) = (block.wrapping_add(1) == end, block == Item::WHOLE);
         let next = if last { Item::WHOLE } else { block.wrapping_add(1) };
-        self.at.set([index + (last & !queries) as u32, if queries { begin } else { next }]);
+        self.at.set([if last & !queries { behind } else { index }, if queries { begin } else { next }]);
         // What follows the last item begins with its queries, and stays there: `relay::NONE`.
         Some(if queries { [sequence, Loads::QUERIES] } else { (self.place)(sequence, block) })
     }
