@@ -8,9 +8,10 @@ use tilewright_device::kernels::mla::Item;
 /// Keys of a block.
 pub const BLOCK: u32 = 64;
 /// What a part costs beside its blocks, in blocks: loading the queries, storing the result.
-const PART: u64 = 2;
-/// What combining costs, in blocks of one group.
+const PART: u64 = 4;
+/// What combining costs, in blocks, and how many of a sequence's parts cost one more.
 const COMBINING: u64 = 4;
+const PARTS_A_BLOCK: u64 = 8;
 
 /// A sequence whose result is put together from partial ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,48 +40,45 @@ impl Plan {
     pub fn new(lengths: &[u32], groups: u32, tiles: u32, splits: Option<u32>) -> Self {
         // A sequence without keys has a block without keys.
         let blocks: Vec<u32> = lengths.iter().map(|&length| length.div_ceil(BLOCK).max(1)).collect();
-        let cuts = match splits {
-            Some(parts) => blocks.iter().map(|&blocks| even(blocks, parts)).collect(),
+        let lists = match splits {
+            Some(parts) => longest_first(&blocks, parts, groups),
             None => balanced(&blocks, groups),
         };
-        let (mut jobs, mut plan) = (Vec::new(), Plan::default());
-        for (sequence, cuts) in cuts.iter().enumerate() {
-            let parts = cuts.len() as u32 - 1;
-            let first = plan.tiles;
-            if parts > 1 {
-                plan.combined.push(Combined { sequence: sequence as u32, first, parts });
-                plan.tiles += parts * tiles;
-            }
-            for (part, ends) in cuts.windows(2).enumerate() {
-                let slot = if parts > 1 { first + part as u32 * tiles } else { Item::WHOLE };
-                let (begin, end, length) = (ends[0], ends[1], lengths[sequence]);
-                jobs.push(Item { sequence: sequence as u32, begin, end, length, turn: 0, next: Item::NONE, slot });
-            }
+        let mut plan = Plan { items: vec![Item::END; groups as usize], ..Plan::default() };
+        // The parts of a sequence in the order of their keys, so that equal plans give equal results.
+        let mut parts = vec![Vec::new(); lengths.len()];
+        for part in lists.iter().flatten() {
+            parts[part.sequence as usize].push(part.begin);
         }
-        // The longest first, each to the group that has the least.
-        jobs.sort_by_key(|job| std::cmp::Reverse(job.end - job.begin));
-        let mut lists = vec![(0, Vec::new()); groups as usize];
-        for job in jobs {
-            let Some((load, list)) = lists.iter_mut().min_by_key(|(load, _)| *load) else { break };
-            *load += cost(job.end - job.begin);
-            list.push(Item { turn: list.len() as u32, ..job });
+        let mut first = vec![Item::WHOLE; lengths.len()];
+        for (sequence, parts) in parts.iter_mut().enumerate().filter(|(_, parts)| parts.len() > 1) {
+            parts.sort_unstable();
+            first[sequence] = plan.tiles;
+            let count = parts.len() as u32;
+            plan.combined.push(Combined { sequence: sequence as u32, first: plan.tiles, parts: count });
+            plan.tiles += count * tiles;
         }
-        plan.items = vec![Item::END; groups as usize];
-        for (group, (_, list)) in lists.into_iter().enumerate() {
+        for (group, list) in lists.iter().enumerate() {
             let mut last = None;
-            for item in list {
+            for (turn, &Part { sequence, begin, end }) in list.iter().enumerate() {
+                let i = sequence as usize;
+                let slot = match first[i] {
+                    Item::WHOLE => Item::WHOLE,
+                    first => first + parts[i].partition_point(|&other| other < begin) as u32 * tiles,
+                };
+                let (length, turn) = (lengths[i], turn as u32);
+                let item = Item { sequence, begin, end, length, turn, next: Item::NONE, slot };
                 let at = match last {
                     None => group,
-                    Some(_) => plan.items.len(),
-                };
-                match last {
-                    None => plan.items[group] = item,
                     Some(last) => {
+                        let at = plan.items.len();
                         let last: &mut Item = &mut plan.items[last];
                         last.next = at as u32;
-                        plan.items.push(item)
+                        plan.items.push(item);
+                        at
                     }
-                }
+                };
+                plan.items[at] = item;
                 last = Some(at);
             }
         }
@@ -93,43 +91,91 @@ impl Plan {
     }
 }
 
+/// Blocks `begin` to `end` of a sequence.
+#[derive(Clone, Copy)]
+struct Part {
+    sequence: u32,
+    begin: u32,
+    end: u32,
+}
+
+/// What each group takes.
+type Lists = Vec<Vec<Part>>;
+
 fn cost(blocks: u32) -> u64 {
     u64::from(blocks) + PART
 }
 
-/// The ends of `parts` about equal parts of so many blocks, none empty.
-fn even(blocks: u32, parts: u32) -> Vec<u32> {
-    let parts = parts.clamp(1, blocks);
-    (0..=parts).map(|part| (u64::from(part) * u64::from(blocks) / u64::from(parts)) as u32).collect()
+/// What the busiest group has to do.
+fn busiest(lists: &Lists) -> u64 {
+    lists.iter().map(|list| list.iter().map(|part| cost(part.end - part.begin)).sum()).max().unwrap_or(0)
 }
 
-/// Where to cut, so that the busiest group has the least to do.
-fn balanced(blocks: &[u32], groups: u32) -> Vec<Vec<u32>> {
+/// `parts` about equal parts of every sequence, none empty; the longest first, each to the group that has the least.
+fn longest_first(blocks: &[u32], parts: u32, groups: u32) -> Lists {
+    let mut all = Vec::new();
+    for (sequence, &blocks) in blocks.iter().enumerate() {
+        let parts = u64::from(parts.clamp(1, blocks));
+        let cut = |part: u64| (part * u64::from(blocks) / parts) as u32;
+        all.extend((0..parts).map(|part| Part { sequence: sequence as u32, begin: cut(part), end: cut(part + 1) }));
+    }
+    all.sort_by_key(|part| std::cmp::Reverse(part.end - part.begin));
+    let mut lists = vec![Vec::new(); groups.max(1) as usize];
+    let mut loads = std::collections::BinaryHeap::from_iter((0..lists.len()).map(|i| std::cmp::Reverse((0, i))));
+    for part in all {
+        if let Some(mut least) = loads.peek_mut() {
+            lists[least.0.1].push(part);
+            least.0.0 += cost(part.end - part.begin);
+        }
+    }
+    lists
+}
+
+/// Whole sequences, or as few cuts as give every group about the same, whichever is done first.
+fn balanced(blocks: &[u32], groups: u32) -> Lists {
+    let whole = longest_first(blocks, 1, groups);
+    let mut best = (busiest(&whole), whole);
     let total: u64 = blocks.iter().map(|&blocks| cost(blocks)).sum();
-    let whole: Vec<Vec<u32>> = blocks.iter().map(|&blocks| vec![0, blocks]).collect();
-    let mut best = (busiest(&whole, groups), whole);
-    // Parts of a group's fair share, or of a half, a third, … of it.
-    for share in 1..=4 {
-        let most = total.div_ceil(u64::from(groups) * share).saturating_sub(PART).max(1);
-        let cuts: Vec<Vec<u32>> =
-            blocks.iter().map(|&blocks| even(blocks, u64::from(blocks).div_ceil(most) as u32)).collect();
-        let load = busiest(&cuts, groups) + COMBINING;
+    let fair = total.div_ceil(u64::from(groups.max(1)));
+    // More than a fair share makes fewer parts, which are cheaper to combine.
+    for more in [0, fair / 4, fair / 2, fair, 2 * fair, 4 * fair, 8 * fair] {
+        let Some(lists) = (0..).map(|i| fair + more + PART * i).find_map(|limit| filled(blocks, groups, limit)) else {
+            continue;
+        };
+        let mut parts = vec![0; blocks.len()];
+        lists.iter().flatten().for_each(|part| parts[part.sequence as usize] += 1);
+        let most = parts.into_iter().max().unwrap_or(0);
+        let combining = if most > 1 { COMBINING + most / PARTS_A_BLOCK } else { 0 };
+        let load = busiest(&lists) + combining;
         if load < best.0 {
-            best = (load, cuts);
+            best = (load, lists);
         }
     }
     best.1
 }
 
-/// What the busiest group has to do.
-fn busiest(cuts: &[Vec<u32>], groups: u32) -> u64 {
-    let mut parts: Vec<u32> = cuts.iter().flat_map(|cuts| cuts.windows(2).map(|ends| ends[1] - ends[0])).collect();
-    parts.sort_unstable_by(|a, b| b.cmp(a));
-    let mut loads = std::collections::BinaryHeap::from(vec![std::cmp::Reverse(0); groups.max(1) as usize]);
-    for part in parts {
-        if let Some(mut least) = loads.peek_mut() {
-            least.0 += cost(part);
+/// Sequence after sequence, each group up to `limit`, if that is enough.
+fn filled(blocks: &[u32], groups: u32, limit: u64) -> Option<Lists> {
+    let mut lists = vec![Vec::new(); groups.max(1) as usize];
+    let (mut group, mut load) = (0, 0);
+    for (sequence, &blocks) in blocks.iter().enumerate() {
+        let mut begin = 0;
+        while begin < blocks {
+            let left = blocks - begin;
+            let room = (limit.max(PART + 1) - load).saturating_sub(PART) as u32;
+            // No parts that cost more than they do.
+            if u64::from(room.min(left)) < PART.min(u64::from(left)) && load > 0 {
+                (group, load) = (group + 1, 0);
+                continue;
+            }
+            let take = left.min(room.max(1));
+            lists.get_mut(group)?.push(Part { sequence: sequence as u32, begin, end: begin + take });
+            begin += take;
+            load += cost(take);
+            if load >= limit {
+                (group, load) = (group + 1, 0);
+            }
         }
     }
-    loads.into_iter().map(|load| load.0).max().unwrap_or(0)
+    Some(lists)
 }
