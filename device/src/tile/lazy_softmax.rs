@@ -1,13 +1,15 @@
 //! The softmax of rows that come in blocks, with a reference that moves rarely.
 
-use super::{Fragment, RowVector, Rows, copy};
+use super::{Fragment, Met, RowVector, Rows, copy};
 use crate::arch::math::{ceil, ex2, fma, lg2, max as max_of, rcp};
 use crate::arch::special::thread_x_volatile;
 use crate::arch::sync;
-use crate::layout::{FragmentLayout, Registers};
+use crate::layout::{FragmentLayout, OneWarpgroup, Registers};
 
 /// How far a row's maximum may pass its reference, in powers of two: exponentials stay below 2⁸, which f16 holds.
 const SLACK: f32 = 8.0;
+/// The exponential of that.
+const HIGHEST: f32 = 256.0;
 /// The reference of a row without scores: finite, so that no difference is NaN.
 const NONE: f32 = -1e30;
 
@@ -32,6 +34,49 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
         // SAFETY: the warps that hold the fragments execute it whole; each keeps the references of its own rows.
         unsafe { sync::sync_warp() };
         LazySoftmax { scale, reference, sum: Rows::splat(0.0) }
+    }
+
+    /// The exponentials of a block relative to the references as they are, and whether that is right for all rows of the
+    /// warpgroup: if not, some reference has to move, and the block's [`exponentials`](Self::exponentials) are to be taken
+    /// instead.
+    ///
+    /// Almost always it is right but for the first block, and nothing waits for the rows' maxima.
+    #[inline(always)]
+    pub fn within(&mut self, s: Fragment<f32, M, N, L>) -> (Fragment<f32, M, N, L>, bool, Met)
+    where
+        L: OneWarpgroup,
+    {
+        let scale = self.scale;
+        let shift = Rows::<f32, M, N, L>::load(self.reference.again()).map(|reference| -reference);
+        let mut p = s;
+        let mut i = 0;
+        while i < L::Regs::<f32>::LEN {
+            p.regs.set(i, ex2(fma(s.regs.get(i), scale, shift.regs.get(L::row(i)))));
+            i += 1;
+        }
+        let (mut even, mut odd) = (self.sum, Rows::splat(0.0));
+        let (mut high_even, mut high_odd) = (Rows::splat(0.0), Rows::splat(0.0));
+        let mut i = 0;
+        while i < L::Regs::<f32>::LEN {
+            let (sum, high): (&mut Rows<f32, M, N, L>, &mut Rows<f32, M, N, L>) =
+                if i % 2 == 0 { (&mut even, &mut high_even) } else { (&mut odd, &mut high_odd) };
+            let (r, e) = (L::row(i), p.regs.get(i));
+            sum.regs.set(r, sum.regs.get(r) + e);
+            high.regs.set(r, max_of(high.regs.get(r), e));
+            i += 1;
+        }
+        let high = high_even.zip(&high_odd, max_of);
+        let mut beyond = false;
+        let mut r = 0;
+        while r < L::Rows::<f32>::LEN {
+            beyond |= high.regs.get(r) > HIGHEST;
+            r += 1;
+        }
+        let mut sum = even.zip(&odd, |a, b| a + b);
+        sum.touch();
+        let (met, beyond) = Met::any::<L>(beyond);
+        self.sum = if beyond { self.sum } else { sum };
+        (p, !beyond, met)
     }
 
     /// The exponentials of a block, and what to multiply earlier blocks' by: 1 but where the reference moved.

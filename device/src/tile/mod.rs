@@ -150,7 +150,7 @@ pub use partials::{PartialTile, Partials, PartialsAbi};
 pub use pipeline::{Arrival, Pipeline};
 pub use raster::{Raster, RasterOrder, TileIndex};
 pub use relay::{Relay, RelayLoads, RelayTurn};
-pub use rewrite::{Rewrite, Rewritten, StagedColumns};
+pub use rewrite::{Met, Rewrite, Rewritten, StagedColumns};
 pub use roles::{Roles, TwoRoles};
 pub use row_vector::{RowMailbox, RowVector, RowVectors};
 pub use schedule::{Access, Elements, Multistage, Reads, Schedule, Vectors, WarpSpecialized};

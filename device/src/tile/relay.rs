@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use super::pipeline::Arrival;
 use super::roles::TwoRoles;
-use super::{Cell, Cta, Fill, Full, Pending, Rewrite};
+use super::{Cell, Cta, Fill, Full, Met, Pending, Rewrite};
 use crate::arch::special::thread_x;
 use crate::arch::warp::{elect_one, uniform};
 use crate::arch::shared::{dynamic_shared, dynamic_shared_volatile};
@@ -149,9 +149,14 @@ impl<const N: usize> RelayTurn<N> {
     pub fn full(&self) -> Full<'_, N> {
         Full { stage: self.stage(), turn: PhantomData }
     }
-    /// The stage, to be written where nobody reads it any more: by this role's threads, whose gemms have been waited for.
+    /// The stage, to be written by the role whose turn it is, when its warps have met behind the gemms that read it.
     #[inline(always)]
-    pub fn rewrite(&mut self) -> Rewrite<'_, N> {
+    pub fn rewrite(&mut self, _: &Met) -> Rewrite<'_, N> {
+        Rewrite { stage: self.stage(), turn: PhantomData }
+    }
+    /// The stage, to be written by each warpgroup where none but itself has read.
+    #[inline(always)]
+    pub fn rewrite_own(&mut self) -> Rewrite<'_, N> {
         Rewrite { stage: self.stage(), turn: PhantomData }
     }
 }

@@ -13,6 +13,25 @@ use crate::layout::{
     Element, FragmentLayout, FullCol, Major, OneWarpgroup, Registers, SharedLayout, Swizzle,
 };
 
+/// That the warps of a warpgroup have met behind their last gemm: nobody reads any more what it read.
+pub struct Met(());
+
+impl Met {
+    /// The warps of policy `P`'s warpgroup meet, when each has waited for its gemms.
+    #[inline(always)]
+    pub fn now<P: OneWarpgroup>() -> Self {
+        // SAFETY: the role's warps execute it whole.
+        unsafe { sync::bar_sync(WARPGROUP_BARRIER + P::GROUP, 128) };
+        Met(())
+    }
+    /// They meet, and know whether the condition holds in some thread of theirs.
+    #[inline(always)]
+    pub fn any<P: OneWarpgroup>(condition: bool) -> (Self, bool) {
+        // SAFETY: the role's warps execute it whole.
+        (Met(()), unsafe { sync::bar_red_or(WARPGROUP_BARRIER + P::GROUP, 128, condition) })
+    }
+}
+
 /// A stage of `N` that has been read, and may be written by the role whose turn it is.
 pub struct Rewrite<'s, const N: usize> {
     pub(super) stage: u32,
@@ -82,7 +101,7 @@ impl<'s, T: Element, L: SharedLayout, const R: usize, const C: usize> Rewritten<
     }
 }
 
-/// By `stmatrix`, when the warpgroup's gemms that read the stage have been waited for in every warp.
+/// By `stmatrix`.
 impl<T, L, const C: usize> CopyTo<Rewritten<'_, Shared<T, 64, C, Swizzle<128>>>> for Fragment<T, 64, C, L>
 where
     T: Element,
@@ -91,9 +110,8 @@ where
     #[inline(always)]
     fn copy_to(self, to: Rewritten<'_, Shared<T, 64, C, Swizzle<128>>>) {
         let thread = thread_x_volatile();
-        // SAFETY: the role's warps execute it whole.
+        // SAFETY: the role's warps execute it whole; nobody reads the stage.
         unsafe {
-            sync::bar_sync(WARPGROUP_BARRIER + L::GROUP, 128);
             let mut chunk = 0;
             while chunk < C as u32 / 64 {
                 let (warp, lane) = (thread / 32 % 4, thread % 32);

@@ -11,7 +11,7 @@ use core::f32::consts::LN_2;
 use crate::kernel;
 use crate::tile::{
     Accumulates, Arrival, CoreMatrices, Cta, Element, Fragment, Fresh, Gathers, Gemm, Global, GlobalMut,
-    InPlace, LazySoftmax, OneWarpgroup, Paged, Partials, Pending, Rows, Shared, SplitGemm, SplitOperand,
+    InPlace, LazySoftmax, Met, OneWarpgroup, Paged, Partials, Pending, Rows, Shared, SplitGemm, SplitOperand,
     StagedColumns, Swizzle, TwoRoles, bf16, block_x_volatile, copy, gemm, gemm_around,
 };
 
@@ -79,27 +79,36 @@ pub fn mla<
             let mut j = begin;
             while j < end {
                 let mut keys = loads.next();
-                let k = kv_s.at(keys.full()).t();
-                let mut s = gemm_around::<LATE, _, _, _, _, _, _, _, _, _>(
-                    S::default(),
-                    &q,
-                    k,
-                    Fresh::new(),
-                    #[inline(always)]
-                    || loads.publish(last),
-                )
-                .wait();
-                // No row of an earlier block lacks a key.
+                // Before the last two blocks every row sees every key.
                 let tail = j + 2 >= end;
-                if tail {
-                    s = s.mask_beyond(causal.get().seen::<B, B>(block_x_volatile(), j, item.get().length));
-                }
-                let (p, by) = softmax.exponentials(s);
-                copy(p.cast::<T>(), kv_s.at(keys.rewrite()).columns::<DV, B>());
+                let masked = |s: Fragment<f32, B, B, S>| match tail {
+                    true => s.mask_beyond(causal.get().seen::<B, B>(block_x_volatile(), j, item.get().length)),
+                    false => s,
+                };
+                let k = kv_s.at(keys.full()).t();
+                let s = gemm_around(S::default(), &q, k, Fresh::new(), LATE, || loads.publish(last)).wait();
+                let s = masked(s);
+                let (p, by, met) = 'weights: {
+                    if j > begin {
+                        let (p, right, met) = softmax.within(s);
+                        if right {
+                            break 'weights (p, Rows::splat(1.0), met);
+                        }
+                    }
+                    let mut s = s;
+                    if j > begin {
+                        // Exponentials have taken the place of the scores.
+                        let k = kv_s.at(keys.full()).t();
+                        s = masked(gemm_around(S::default(), &q, k, Fresh::new(), 0, || ()).wait());
+                    }
+                    let (p, by) = softmax.exponentials(s);
+                    (p, by, Met::now::<S>())
+                };
+                copy(p.cast::<T>(), kv_s.at(keys.rewrite(&met)).columns::<DV, B>());
                 copy(by, rescale.at(&keys));
                 if tail {
                     let left = item.get().length.saturating_sub(j * B as u32);
-                    kv_s.at(keys.rewrite()).columns::<0, DV>().clear_rows(left);
+                    kv_s.at(keys.rewrite(&met)).columns::<0, DV>().clear_rows(left);
                 }
                 last = keys;
                 j += 1;
@@ -135,7 +144,7 @@ pub fn mla<
                 let to = partials.get().tile(slot + block_x_volatile());
                 copy(acc.zip_rows(&by, |x, by| x * by), to);
             } else {
-                let staging = kv_s.at(last.rewrite()).columns::<0, DV>();
+                let staging = kv_s.at(last.rewrite_own()).columns::<0, DV>();
                 let to = || o.get().tile([item.get().sequence, block_x_volatile(), 0]);
                 acc.store_scaled::<T, _, _, _, _>(&by, staging, to);
             }

@@ -197,11 +197,10 @@ fn core_matrices(address: u32, rows: u32, step: u32) -> Descriptor {
     }
 }
 
-/// D += A B as [`gemm`](super::gemm) for an A that is divided along K. Calls `between` when all but the last `LATE` of the
+/// D += A B as [`gemm`](super::gemm) for an A that is divided along K. Calls `between` when all but the last `late` of the
 /// gemm's instructions are issued, without waiting for any: what is done there runs beside them.
 #[inline(always)]
 pub fn gemm_around<
-    const LATE: u32,
     P,
     B,
     D,
@@ -216,6 +215,7 @@ pub fn gemm_around<
     a: &SplitOperand<P, T, M, STEPS, TAIL>,
     b: B,
     d: D,
+    late: u32,
     between: impl FnOnce(),
 ) -> Issued<Fragment<f32, M, N, P::D>>
 where
@@ -231,9 +231,9 @@ where
     // the threads that hold it execute tile operations converged.
     unsafe {
         wgmma::fence();
-        P::issue_steps::<B::Order, STEPS, TAIL>(a, b, 0..steps - LATE, D::ADD, &mut d.regs);
+        P::issue_steps::<B::Order, STEPS, TAIL>(a, b, 0..steps - late, D::ADD, &mut d.regs);
         between();
-        P::issue_steps::<B::Order, STEPS, TAIL>(a, b, steps - LATE..steps, D::ADD, &mut d.regs);
+        P::issue_steps::<B::Order, STEPS, TAIL>(a, b, steps - late..steps, D::ADD, &mut d.regs);
     }
     Issued(d, ())
 }
