@@ -4,7 +4,7 @@ mod causal;
 mod work;
 
 pub use causal::Causal;
-pub use work::{Item, ItemAt, Loads, Work};
+pub use work::{Block, Blocks, Item, ItemAt, Loads, Work};
 
 use core::f32::consts::LN_2;
 
@@ -69,18 +69,14 @@ pub fn mla<
         },
     );
     while item.is_some() {
-        let Item { begin, end, .. } = item.get();
         if cta.in_role(1) {
             let queries = loads.next();
             let q = SplitOperand::<S, T, B, STEPS, TAIL>::load(kv_s.at(queries.full()), &q_s);
             // Word of the last turn goes out under the next gemm, behind what it has to wait for.
             let mut last = loads.keep(queries);
             let mut softmax = LazySoftmax::<B, B, S>::new(scale, reference.only());
-            let mut j = begin;
-            while j < end {
+            for Block { index: j, first, tail } in Blocks::of(&item.get()) {
                 let mut keys = loads.next();
-                // Before the last two blocks every row sees every key.
-                let tail = j + 2 >= end;
                 let masked = |s: Fragment<f32, B, B, S>| match tail {
                     true => s.mask_beyond(causal.get().seen::<B, B>(block_x_volatile(), j, item.get().length)),
                     false => s,
@@ -88,30 +84,30 @@ pub fn mla<
                 let k = kv_s.at(keys.full()).t();
                 let s = gemm_around(S::default(), &q, k, Fresh::new(), LATE, || loads.publish(last)).wait();
                 let s = masked(s);
-                let (p, by, met) = 'weights: {
-                    if j > begin {
+                let (p, met) = 'weights: {
+                    if !first {
                         let (p, right, met) = softmax.within(s);
                         if right {
-                            break 'weights (p, Rows::splat(1.0), met);
+                            copy(Rows::<f32, B, B, S>::splat(1.0), rescale.at(&keys));
+                            break 'weights (p, met);
                         }
                     }
                     let mut s = s;
-                    if j > begin {
+                    if !first {
                         // Exponentials have taken the place of the scores.
                         let k = kv_s.at(keys.full()).t();
                         s = masked(gemm_around(S::default(), &q, k, Fresh::new(), 0, || ()).wait());
                     }
                     let (p, by) = softmax.exponentials(s);
-                    (p, by, Met::now::<S>())
+                    copy(by, rescale.at(&keys));
+                    (p, Met::now::<S>())
                 };
                 copy(p.cast::<T>(), kv_s.at(keys.rewrite(&met)).columns::<DV, B>());
-                copy(by, rescale.at(&keys));
                 if tail {
                     let left = item.get().length.saturating_sub(j * B as u32);
                     kv_s.at(keys.rewrite(&met)).columns::<0, DV>().clear_rows(left);
                 }
                 last = keys;
-                j += 1;
             }
             loads.publish(last);
             let (by, log2) = softmax.finish();
@@ -124,6 +120,7 @@ pub fn mla<
             }
         } else {
             loads.skip();
+            let Item { begin, end, .. } = item.get();
             let mut left = end - begin;
             let mut acc = Fragment::<f32, B, DV, O>::zero();
             let mut last = loop {

@@ -98,6 +98,45 @@ impl ItemAt {
     }
 }
 
+/// The blocks of an item, one after the other.
+pub struct Blocks {
+    /// The next block, and [`FIRST`](Self::FIRST) if it is the first: a register in all.
+    next: u32,
+    end: u32,
+}
+
+/// A block of keys.
+#[derive(Clone, Copy)]
+pub struct Block {
+    /// Its number in the sequence.
+    pub index: u32,
+    /// Whether the item begins with it.
+    pub first: bool,
+    /// Whether it is one of the item's last two: in the others every row sees every key, of up to a block of positions.
+    pub tail: bool,
+}
+
+impl Blocks {
+    const FIRST: u32 = 1 << 31;
+
+    /// Those of the item.
+    #[inline(always)]
+    pub fn of(item: &Item) -> Self {
+        Blocks { next: item.begin | Self::FIRST, end: item.end }
+    }
+}
+
+impl Iterator for Blocks {
+    type Item = Block;
+    #[inline(always)]
+    fn next(&mut self) -> Option<Block> {
+        let index = self.next & !Self::FIRST;
+        let block = Block { index, first: self.next != index, tail: index + 2 >= self.end };
+        self.next = index + 1;
+        (index < self.end).then_some(block)
+    }
+}
+
 /// See [`ItemAt::loads`].
 pub struct Loads<F> {
     work: InPlace<Work>,
