@@ -1,10 +1,10 @@
 //! Tensors whose rows lie in pages, which a table names.
 
 use super::roles::Roles;
-use super::{CopyTo, Dst, Global, InPlace, List, ListAbi, Schedule, Shared, SharedTile};
+use super::{CopyTo, Dst, Global, InPlace, List, ListAbi, Multistage, Schedule, Shared, SharedTile, Vectors};
 use crate::abi::{GlobalAbi, KernelArg, SWIZZLE_BYTES};
-use crate::arch::mbarrier;
-use crate::arch::special::same;
+use crate::arch::{cp_async, mbarrier};
+use crate::arch::special::{same, thread_x, thread_x_volatile};
 use crate::arch::tma::Coords;
 use crate::layout::{Element, SharedLayout, Swizzle};
 
@@ -44,6 +44,7 @@ pub struct Paged<T: Element, const BOX: usize> {
 pub struct PagedTile<T: Element, const BOX: usize> {
     of: InPlace<Paged<T, BOX>>,
     place: [u32; 2],
+    end: u32,
 }
 
 impl<T: Element, const BOX: usize> InPlace<Paged<T, BOX>> {
@@ -56,7 +57,15 @@ impl<T: Element, const BOX: usize> InPlace<Paged<T, BOX>> {
     /// The tile at a place.
     #[inline(always)]
     pub fn tile(&self, place: [u32; 2]) -> PagedTile<T, BOX> {
-        PagedTile { of: *self, place }
+        PagedTile { of: *self, place, end: u32::MAX }
+    }
+}
+
+impl<T: Element, const BOX: usize> PagedTile<T, BOX> {
+    /// The tile with zeros in place of the sequence's rows from `end` on, where `cp.async` reads it.
+    #[inline(always)]
+    pub fn until(self, end: u32) -> Self {
+        PagedTile { end, ..self }
     }
 }
 
@@ -138,6 +147,37 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Gathers for R
                 }
                 across += BOX as u32;
             }
+        }
+    }
+}
+
+/// By `cp.async`: each warp takes rows in turn, 16 bytes a lane.
+impl<const W: usize> Gathers for Multistage<W, Vectors> {
+    #[inline(always)]
+    unsafe fn gather<T: Element, L: SharedLayout, const BOX: usize, const R: usize, const C: usize>(
+        from: PagedTile<T, BOX>,
+        to: u32,
+        live: bool,
+    ) {
+        const { assert!(BOX < R, "rows are looked up one by one: make BOX smaller than the tile") };
+        let (line, of) = ((C * T::BYTES) as u32, from.of.get());
+        let [sequence, first] = from.place;
+        // How often is not known to the compiler: a loop.
+        let mut row = thread_x_volatile() / 32;
+        while row < R as u32 {
+            let [page, at] = of.place(sequence, first + row);
+            let inside = live && first + row < from.end && page < of.pool.shape[0] && at < of.pool.shape[1];
+            let start = page as u64 * of.pool.strides[0] + at as u64 * of.pool.strides[1];
+            let start = of.pool.pointer.wrapping_add(if inside { start as usize } else { 0 }).cast::<u8>();
+            let mut byte = thread_x() % 32 * 16;
+            while byte < line {
+                let to = to + L::offset(R as u32, line, row, byte);
+                // SAFETY: passed on; only rows inside the pool are read, whose address and strides are multiples of 16
+                // bytes. The rest is filled with zeros.
+                unsafe { cp_async::copy16_if(to, start.wrapping_add(byte as usize), inside) };
+                byte += 32 * 16;
+            }
+            row += W as u32;
         }
     }
 }

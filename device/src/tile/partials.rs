@@ -44,7 +44,16 @@ impl<const M: usize, const N: usize> KernelArg for Partials<M, N> {
 pub struct PartialTile<const M: usize, const N: usize> {
     tile: *mut f32,
     rows: *mut f32,
+    col: u32,
     inside: bool,
+}
+
+impl<const M: usize, const N: usize> PartialTile<M, N> {
+    /// The tile from column `col` on, for a fragment with fewer columns.
+    #[inline(always)]
+    pub fn from_column(self, col: u32) -> Self {
+        PartialTile { col, ..self }
+    }
 }
 
 impl<const M: usize, const N: usize> Partials<M, N> {
@@ -54,6 +63,7 @@ impl<const M: usize, const N: usize> Partials<M, N> {
         PartialTile {
             tile: self.tiles.wrapping_add(index as usize * (M * N)),
             rows: self.rows.wrapping_add(index as usize * M),
+            col: 0,
             inside: index < self.count,
         }
     }
@@ -96,18 +106,18 @@ impl<const M: usize, const N: usize> Partials<M, N> {
     }
 }
 
-impl<L, const M: usize, const N: usize> CopyTo<PartialTile<M, N>> for Fragment<f32, M, N, L>
+impl<L, const M: usize, const N: usize, const C: usize> CopyTo<PartialTile<M, N>> for Fragment<f32, M, C, L>
 where
-    L: FragmentLayout<M, N>,
+    L: FragmentLayout<M, C>,
 {
     #[inline(always)]
     fn copy_to(self, to: PartialTile<M, N>) {
-        const { assert!(L::RUN.is_multiple_of(2), "pairs of columns are stored") };
+        const { assert!(L::RUN.is_multiple_of(2) && C <= N, "pairs of columns are stored, inside the tile") };
         if thread_x() >= L::THREADS || !to.inside {
             return;
         }
         let (row, col) = L::coord(thread_x_volatile(), 0);
-        let first = to.tile.wrapping_add(row as usize * N + col as usize);
+        let first = to.tile.wrapping_add(row as usize * N + (to.col + col) as usize);
         let mut i = 0;
         while i < L::Regs::<f32>::LEN {
             let (row, col) = L::offset(i);

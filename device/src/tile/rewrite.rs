@@ -76,6 +76,16 @@ impl<'s, T: Element, L: SharedLayout, const R: usize, const C: usize> Src<'s, Sh
     }
 }
 
+impl<'s, T: Element, L: SharedLayout, const R: usize, const C: usize> Src<'s, Shared<T, R, C, L>> {
+    /// The `index`-th `W` columns, as a tile.
+    #[inline(always)]
+    pub fn part<const W: usize>(&self, index: u32) -> Src<'s, Shared<T, R, W, L>> {
+        let first = column::<T, L, R, C, 0, W>();
+        // Columns of whole swizzles are as far apart as they are large.
+        Src { address: self.address + first + index * (R * W * T::BYTES) as u32, tile: PhantomData }
+    }
+}
+
 impl<'s, T: Element, L: SharedLayout, const R: usize, const C: usize> Rewritten<'s, Shared<T, R, C, L>> {
     /// The `W` columns from `FROM` on, as a tile: another view of the same memory.
     #[inline(always)]

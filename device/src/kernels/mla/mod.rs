@@ -1,9 +1,11 @@
 //! Decoding of multi-head latent attention.
 
 mod causal;
+mod plain;
 mod work;
 
 pub use causal::Causal;
+pub use plain::mla_plain;
 pub use work::{Block, Blocks, Item, ItemAt, Loads, Work};
 
 use core::f32::consts::LN_2;
