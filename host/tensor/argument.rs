@@ -23,6 +23,8 @@ pub(super) struct Form {
     pub(super) row_major: bool,
     /// Lines of a TMA box; 0 if the kernel uses none.
     pub(super) box_rows: u32,
+    /// Extent of a TMA box along the innermost leading dimension.
+    pub(super) box_planes: u32,
 }
 
 /// What [`GlobalAbi`] says, for any rank.
@@ -79,7 +81,7 @@ pub(super) fn reading(
     layout: &Layout,
     row_major: bool,
 ) -> Result<Reading> {
-    let form = Form { rank: layout.rank(), row_major, box_rows: 1 };
+    let form = Form { rank: layout.rank(), row_major, box_rows: 1, box_planes: 1 };
     let Described { align, map, .. } = describe(address, dtype, layout, form)?;
     let tma = match map {
         None => false,
@@ -127,7 +129,7 @@ pub(super) fn describe(address: u64, dtype: DType, layout: &Layout, form: Form) 
     // Without a contiguous dimension only single elements can be read.
     let align = if unit { 1 << aligned.trailing_zeros() } else { width as u32 };
     let map = (unit && form.box_rows > 0)
-        .then(|| map_shape(address, dtype, order, &shape, &strides, form.box_rows))
+        .then(|| map_shape(address, dtype, order, &shape, &strides, [form.box_rows, form.box_planes]))
         .flatten();
     Ok(Described { strides, shape, align, map })
 }
@@ -139,7 +141,7 @@ fn map_shape(
     order: &[usize],
     shape: &[u32; MAX_RANK],
     strides: &[u64; MAX_RANK],
-    box_rows: u32,
+    [box_rows, box_planes]: [u32; 2],
 ) -> Option<TensorMapShape> {
     let width = dtype.bytes() as u64;
     let mut map = TensorMapShape {
@@ -153,6 +155,9 @@ fn map_shape(
     map.tile[0] = SWIZZLE_BYTES / width as u32;
     if let Some(rows) = map.tile.get_mut(1) {
         *rows = box_rows;
+    }
+    if let Some(planes) = map.tile[..order.len()].get_mut(2) {
+        *planes = box_planes;
     }
     // Bytes up to the next line, for dimensions of size 1, whose own stride means nothing.
     let mut packed = width;
@@ -184,7 +189,7 @@ mod tests {
 
     fn of(address: u64, shape: &[usize], strides: &[usize], row_major: bool) -> Described {
         let layout = Layout::strided(shape, strides).unwrap();
-        describe(address, DType::F16, &layout, Form { rank: 3, row_major, box_rows: 64 }).unwrap()
+        describe(address, DType::F16, &layout, Form { rank: 3, row_major, box_rows: 64, box_planes: 1 }).unwrap()
     }
 
     #[test]
@@ -240,7 +245,7 @@ mod tests {
     #[test]
     fn too_many_dimensions_are_refused() {
         let layout = Layout::contiguous(&[2, 2, 2, 2]).unwrap();
-        let form = Form { rank: 3, row_major: true, box_rows: 64 };
+        let form = Form { rank: 3, row_major: true, box_rows: 64, box_planes: 1 };
         let error = describe(0, DType::F16, &layout, form).unwrap_err();
         assert_eq!(error.to_string(), "`view` was of shape [2, 2, 2, 2]; it must be of at most 3 dimensions");
     }

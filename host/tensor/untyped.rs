@@ -40,7 +40,7 @@ impl Untyped {
         row_major: bool,
         box_rows: u32,
     ) -> Result<GlobalAbi<T, RANK>> {
-        let form = Form { rank: RANK, row_major, box_rows };
+        let form = Form { rank: RANK, row_major, box_rows, box_planes: 1 };
         global(backend, self.address, self.dtype, &self.layout, form)
     }
 }

@@ -145,7 +145,7 @@ pub use lazy_softmax::LazySoftmax;
 pub use list::{List, ListAbi};
 pub use loads::{Loads, Turn};
 pub use output::{Output, OutputLayout};
-pub use paged::{Gathers, Paged, PagedAbi, PagedTile};
+pub use paged::{Gathers, Paged, PagedAbi, PagedTile, Pool};
 pub use partials::{PartialTile, Partials, PartialsAbi};
 pub use pipeline::{Arrival, Pipeline};
 pub use raster::{Raster, RasterOrder, TileIndex};

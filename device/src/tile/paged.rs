@@ -2,7 +2,7 @@
 
 use super::roles::Roles;
 use super::{CopyTo, Dst, Global, InPlace, List, ListAbi, Multistage, Schedule, Shared, SharedTile, Vectors};
-use crate::abi::{GlobalAbi, KernelArg, SWIZZLE_BYTES};
+use crate::abi::{GlobalAbi, GlobalArg, KernelArg, SWIZZLE_BYTES};
 use crate::arch::{cp_async, mbarrier};
 use crate::arch::special::{same, thread_x, thread_x_volatile};
 use crate::arch::tma::Coords;
@@ -11,8 +11,8 @@ use crate::layout::{Element, SharedLayout, Swizzle};
 /// Sequences of rows in pages, as the host passes them.
 #[repr(C, align(64))]
 pub struct PagedAbi<T> {
-    /// The pages: \[pages, rows of a page, columns\].
-    pub pool: GlobalAbi<T, 3>,
+    /// The pages: \[pages, columns / 64, rows of a page, 64\].
+    pub pool: GlobalAbi<T, 4>,
     /// `width` pages' numbers for each sequence; empty where sequence i is page i.
     pub table: ListAbi,
     /// Entries of the table for each sequence.
@@ -29,25 +29,47 @@ impl<T> Clone for PagedAbi<T> {
 
 impl<T> Copy for PagedAbi<T> {}
 
-/// Sequences of rows of which each lies in pages of a pool. `BOX` rows are read at a time: a page's, or as many as divide it.
+/// Sequences of rows of which each lies in pages of a pool. One copy reads `BOX` rows, a page's or as many as divide it, and
+/// `PLANES` times 64 columns: all of them, where a page has the rows of a tile.
 ///
 /// A page's number that is out of range reads as rows of zeros.
 #[derive(Clone, Copy)]
-pub struct Paged<T: Element, const BOX: usize> {
-    pool: Global<T, 3, super::RowMajor, BOX>,
+pub struct Paged<T: Element, const BOX: usize, const PLANES: usize> {
+    pool: Pool<T, BOX, PLANES>,
     table: List,
     width: u32,
     shift: u32,
 }
 
+/// The pool's pages as an argument: see [`PagedAbi::pool`].
+impl<T: Element, const BOX: usize, const PLANES: usize> GlobalArg<4> for Pool<T, BOX, PLANES> {
+    type Element = T;
+    const ROW_MAJOR: bool = true;
+    const BOX_ROWS: u32 = BOX as u32;
+    const BOX_PLANES: u32 = PLANES as u32;
+}
+
+/// The pages of [`Paged`] sequences.
+#[derive(Clone, Copy)]
+pub struct Pool<T: Element, const BOX: usize, const PLANES: usize>(Global<T, 4, super::RowMajor, BOX>);
+
+impl<T: Element, const BOX: usize, const PLANES: usize> KernelArg for Pool<T, BOX, PLANES> {
+    type Abi = GlobalAbi<T, 4>;
+    #[inline(always)]
+    unsafe fn load(at: *const GlobalAbi<T, 4>) -> Self {
+        // SAFETY: passed on to the caller.
+        Pool(unsafe { KernelArg::load(at) })
+    }
+}
+
 /// A tile of a sequence: as many rows and columns as its destination has.
-pub struct PagedTile<T: Element, const BOX: usize> {
-    of: InPlace<Paged<T, BOX>>,
+pub struct PagedTile<T: Element, const BOX: usize, const PLANES: usize> {
+    of: InPlace<Paged<T, BOX, PLANES>>,
     place: [u32; 2],
     end: u32,
 }
 
-impl<T: Element, const BOX: usize> InPlace<Paged<T, BOX>> {
+impl<T: Element, const BOX: usize, const PLANES: usize> InPlace<Paged<T, BOX, PLANES>> {
     /// Where tile `index` of `R` rows of `sequence` lies: in one page, or in several, which are looked up when it is read.
     #[inline(always)]
     pub fn place<const R: usize>(&self, sequence: u32, index: u32) -> [u32; 2] {
@@ -56,12 +78,12 @@ impl<T: Element, const BOX: usize> InPlace<Paged<T, BOX>> {
     }
     /// The tile at a place.
     #[inline(always)]
-    pub fn tile(&self, place: [u32; 2]) -> PagedTile<T, BOX> {
+    pub fn tile(&self, place: [u32; 2]) -> PagedTile<T, BOX, PLANES> {
         PagedTile { of: *self, place, end: u32::MAX }
     }
 }
 
-impl<T: Element, const BOX: usize> PagedTile<T, BOX> {
+impl<T: Element, const BOX: usize, const PLANES: usize> PagedTile<T, BOX, PLANES> {
     /// The tile with zeros in place of the sequence's rows from `end` on, where `cp.async` reads it.
     #[inline(always)]
     pub fn until(self, end: u32) -> Self {
@@ -69,7 +91,7 @@ impl<T: Element, const BOX: usize> PagedTile<T, BOX> {
     }
 }
 
-impl<T: Element, const BOX: usize> Paged<T, BOX> {
+impl<T: Element, const BOX: usize, const PLANES: usize> Paged<T, BOX, PLANES> {
     /// The page of a sequence's row, and the row in it.
     #[inline(always)]
     fn place(&self, sequence: u32, row: u32) -> [u32; 2] {
@@ -81,7 +103,7 @@ impl<T: Element, const BOX: usize> Paged<T, BOX> {
     }
 }
 
-impl<T: Element, const BOX: usize> KernelArg for Paged<T, BOX> {
+impl<T: Element, const BOX: usize, const PLANES: usize> KernelArg for Paged<T, BOX, PLANES> {
     type Abi = PagedAbi<T>;
     #[inline(always)]
     unsafe fn load(at: *const PagedAbi<T>) -> Self {
@@ -104,8 +126,8 @@ pub trait Gathers: Schedule {
     /// # Safety
     /// `to` is a tile of type `Shared<T, R, C, L>` in a stage that is this role's to fill, with its ticket.
     #[doc(hidden)]
-    unsafe fn gather<T: Element, L: SharedLayout, const BOX: usize, const R: usize, const C: usize>(
-        from: PagedTile<T, BOX>,
+    unsafe fn gather<T: Element, L: SharedLayout, const BOX: usize, const PLANES: usize, const R: usize, const C: usize>(
+        from: PagedTile<T, BOX, PLANES>,
         to: u32,
         ticket: Self::Ticket,
     );
@@ -114,13 +136,17 @@ pub trait Gathers: Schedule {
 /// By TMA: a copy for each page that the tile has rows of and each 64 columns.
 impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Gathers for Roles<A, RA, B, RB> {
     #[inline(always)]
-    unsafe fn gather<T: Element, L: SharedLayout, const BOX: usize, const R: usize, const C: usize>(
-        from: PagedTile<T, BOX>,
+    unsafe fn gather<T: Element, L: SharedLayout, const BOX: usize, const PLANES: usize, const R: usize, const C: usize>(
+        from: PagedTile<T, BOX, PLANES>,
         to: u32,
         ticket: Self::Ticket,
     ) {
         const {
             assert!(L::SWIZZLE == SWIZZLE_BYTES, "TMA boxes are swizzled over 128 bytes");
+            assert!(
+                PLANES == 1 || BOX == R && PLANES * SWIZZLE_BYTES as usize == C * T::BYTES,
+                "a copy of several planes is of all columns, and of as many rows as the tile has"
+            );
             assert!(R.is_multiple_of(BOX) && BOX.is_multiple_of(8), "BOX divides the tile's rows");
         }
         let barrier = ticket.barrier;
@@ -137,13 +163,13 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Gathers for R
                 } else {
                     from.place
                 };
-                let pool = from.of.get().pool;
+                let pool = from.of.get().pool.0;
                 let policy = pool.policy();
                 let mut along = 0;
                 while along < C as u32 / columns {
                     let to = to + (along * R as u32 + across) * SWIZZLE_BYTES;
-                    [along * columns, row, page].load_hint(to, pool.map, barrier, policy);
-                    along += 1;
+                    [0, row, along, page].load_hint(to, pool.map, barrier, policy);
+                    along += PLANES as u32;
                 }
                 across += BOX as u32;
             }
@@ -154,8 +180,8 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Gathers for R
 /// By `cp.async`: each warp takes rows in turn, 16 bytes a lane.
 impl<const W: usize> Gathers for Multistage<W, Vectors> {
     #[inline(always)]
-    unsafe fn gather<T: Element, L: SharedLayout, const BOX: usize, const R: usize, const C: usize>(
-        from: PagedTile<T, BOX>,
+    unsafe fn gather<T: Element, L: SharedLayout, const BOX: usize, const PLANES: usize, const R: usize, const C: usize>(
+        from: PagedTile<T, BOX, PLANES>,
         to: u32,
         live: bool,
     ) {
@@ -166,15 +192,17 @@ impl<const W: usize> Gathers for Multistage<W, Vectors> {
         let mut row = thread_x_volatile() / 32;
         while row < R as u32 {
             let [page, at] = of.place(sequence, first + row);
-            let inside = live && first + row < from.end && page < of.pool.shape[0] && at < of.pool.shape[1];
-            let start = page as u64 * of.pool.strides[0] + at as u64 * of.pool.strides[1];
-            let start = of.pool.pointer.wrapping_add(if inside { start as usize } else { 0 }).cast::<u8>();
+            let inside = live && first + row < from.end && page < of.pool.0.shape[0] && at < of.pool.0.shape[2];
+            let start = page as u64 * of.pool.0.strides[0] + at as u64 * of.pool.0.strides[2];
+            let start = of.pool.0.pointer.wrapping_add(if inside { start as usize } else { 0 }).cast::<u8>();
             let mut byte = thread_x() % 32 * 16;
             while byte < line {
                 let to = to + L::offset(R as u32, line, row, byte);
+                let plane = (byte / SWIZZLE_BYTES) as u64 * of.pool.0.strides[1] * T::BYTES as u64;
+                let piece = start.wrapping_add(plane as usize + (byte % SWIZZLE_BYTES) as usize);
                 // SAFETY: passed on; only rows inside the pool are read, whose address and strides are multiples of 16
                 // bytes. The rest is filled with zeros.
-                unsafe { cp_async::copy16_if(to, start.wrapping_add(byte as usize), inside) };
+                unsafe { cp_async::copy16_if(to, piece, inside) };
                 byte += 32 * 16;
             }
             row += W as u32;
@@ -182,8 +210,8 @@ impl<const W: usize> Gathers for Multistage<W, Vectors> {
     }
 }
 
-impl<T, P, const BOX: usize, const R: usize, const C: usize> CopyTo<Dst<'_, Shared<T, R, C, Swizzle<128>>, P>>
-    for PagedTile<T, BOX>
+impl<T, P, const BOX: usize, const PLANES: usize, const R: usize, const C: usize> CopyTo<Dst<'_, Shared<T, R, C, Swizzle<128>>, P>>
+    for PagedTile<T, BOX, PLANES>
 where
     T: Element,
     P: Gathers,
@@ -191,6 +219,6 @@ where
     #[inline(always)]
     fn copy_to(self, to: Dst<'_, Shared<T, R, C, Swizzle<128>>, P>) {
         // SAFETY: a `Dst` is a tile of a stage that is this role's to fill, with its ticket.
-        unsafe { P::gather::<T, Swizzle<128>, BOX, R, C>(self, to.address, to.ticket) }
+        unsafe { P::gather::<T, Swizzle<128>, BOX, PLANES, R, C>(self, to.address, to.ticket) }
     }
 }

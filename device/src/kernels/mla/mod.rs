@@ -36,11 +36,12 @@ pub fn mla<
     const STEPS: usize,
     const TAIL: usize,
     const BOX: usize,
+    const PLANES: usize,
     const STAGES: usize,
     const LATE: u32,
 >(
     q: InPlace<Global<T, 3>>,
-    kv: InPlace<Paged<T, BOX>>,
+    kv: InPlace<Paged<T, BOX, PLANES>>,
     o: InPlace<GlobalMut<T, 3>>,
     lse: InPlace<GlobalMut<f32, 3>>,
     partials: InPlace<Partials<B, DV>>,

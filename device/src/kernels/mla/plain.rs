@@ -22,7 +22,7 @@ const ROW: usize = 1;
 )]
 pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
     q: Global<T, 3>,
-    kv: InPlace<Paged<T, ROW>>,
+    kv: InPlace<Paged<T, ROW, 1>>,
     o: InPlace<GlobalMut<T, 3>>,
     lse: InPlace<GlobalMut<f32, 3>>,
     partials: InPlace<Partials<B, DV>>,
