@@ -172,7 +172,7 @@ const fn pair_place(lane: u32, pair: u32, bytes: u32) -> (u32, u32) {
 /// # Safety
 /// The warp's lanes execute it converged; nobody reads the buffer.
 #[inline(always)]
-pub(super) unsafe fn stage<T: Element, R: Registers<T>>(
+unsafe fn stage<T: Element, R: Registers<T>>(
     buffer: u32,
     regs: &R,
     chunk: u32,

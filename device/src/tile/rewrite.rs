@@ -2,8 +2,8 @@
 
 use core::marker::PhantomData;
 
-use super::output::{LINE, ROWS, WARPGROUP_BARRIER, drain, matrix_line, stage};
-use super::{CopyTo, Fragment, GlobalTileMut, Rows, Shared, Src, Stage};
+use super::output::{LINE, ROWS, WARPGROUP_BARRIER, drain, matrix_line};
+use super::{CopyTo, Fragment, GlobalTileMut, Operand, Rows, Shared, Src, Stage};
 use crate::arch::special::thread_x_volatile;
 use crate::arch::tma::{self, Coords};
 use crate::arch::warp::{self, uniform};
@@ -111,8 +111,8 @@ impl<'s, T: Element, L: SharedLayout, const R: usize, const C: usize> Rewritten<
     }
 }
 
-/// By `stmatrix`.
-impl<T, L, const C: usize> CopyTo<Rewritten<'_, Shared<T, 64, C, Swizzle<128>>>> for Fragment<T, 64, C, L>
+/// By `stmatrix`, as it is packed.
+impl<T, L, const C: usize> CopyTo<Rewritten<'_, Shared<T, 64, C, Swizzle<128>>>> for Operand<T, 64, C, L>
 where
     T: Element,
     L: FragmentLayout<64, C> + OneWarpgroup,
@@ -120,14 +120,13 @@ where
     #[inline(always)]
     fn copy_to(self, to: Rewritten<'_, Shared<T, 64, C, Swizzle<128>>>) {
         let thread = thread_x_volatile();
-        // SAFETY: the role's warps execute it whole; nobody reads the stage.
-        unsafe {
-            let mut chunk = 0;
-            while chunk < C as u32 / 64 {
-                let (warp, lane) = (thread / 32 % 4, thread % 32);
-                stage::<T, _>(to.address + chunk * ROWS * LINE, &self.regs, chunk, 64, warp, lane);
-                chunk += 1;
-            }
+        let mut four = 0;
+        while four < C as u32 / 16 {
+            let (row, byte) = matrix_line(thread / 32 % 4, thread % 32, four % 4 * 2);
+            let at = to.address + four / 4 * ROWS * LINE + Swizzle::<128>::offset(ROWS, LINE, row, byte);
+            // SAFETY: the role's warps execute it whole; nobody reads the stage.
+            unsafe { stmatrix::x4(at, self.regs.0.get(four as usize)) };
+            four += 1;
         }
     }
 }

@@ -92,7 +92,7 @@ pub fn mla<
                         let (p, right, met) = softmax.within(s);
                         if right {
                             copy(Rows::<f32, B, B, S>::splat(1.0), rescale.at(&keys));
-                            break 'weights (p, met);
+                            break 'weights (p.cast::<T>().operand(), met);
                         }
                     }
                     let mut s = s;
@@ -103,9 +103,9 @@ pub fn mla<
                     }
                     let (p, by) = softmax.exponentials(s);
                     copy(by, rescale.at(&keys));
-                    (p, Met::now::<S>())
+                    (p.cast::<T>().operand(), Met::now::<S>())
                 };
-                copy(p.cast::<T>(), kv_s.at(keys.rewrite(&met)).columns::<DV, B>());
+                copy(p, kv_s.at(keys.rewrite(&met)).columns::<DV, B>());
                 if tail {
                     let left = item.get().length.saturating_sub(j * B as u32);
                     kv_s.at(keys.rewrite(&met)).columns::<0, DV>().clear_rows(left);
