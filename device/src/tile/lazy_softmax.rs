@@ -22,6 +22,8 @@ const NONE: f32 = -1e30;
 pub struct LazySoftmax<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> {
     scale: f32,
     reference: RowVector<'s, f32, M>,
+    /// The references as they were recalled.
+    held: Rows<f32, M, N, L>,
     /// Of this thread's columns alone.
     sum: Rows<f32, M, N, L>,
 }
@@ -33,7 +35,13 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
         copy(Rows::<f32, M, N, L>::splat(NONE), reference.again());
         // SAFETY: the warps that hold the fragments execute it whole; each keeps the references of its own rows.
         unsafe { sync::sync_warp() };
-        LazySoftmax { scale, reference, sum: Rows::splat(0.0) }
+        LazySoftmax { scale, reference, held: Rows::splat(NONE), sum: Rows::splat(0.0) }
+    }
+
+    /// Reads the references: before each block, where there is time, such as between a gemm's instructions.
+    #[inline(always)]
+    pub fn recall(&mut self) {
+        self.held = Rows::load(self.reference.again());
     }
 
     /// The exponentials of a block relative to the references as they are, and whether that is right for all rows of the
@@ -47,7 +55,7 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
         L: OneWarpgroup,
     {
         let scale = self.scale;
-        let shift = Rows::<f32, M, N, L>::load(self.reference.again()).map(|reference| -reference);
+        let shift = self.held.map(|reference| -reference);
         let mut p = s;
         let mut i = 0;
         while i < L::Regs::<f32>::LEN {
@@ -86,7 +94,7 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
         s: Fragment<f32, M, N, L>,
     ) -> (Fragment<f32, M, N, L>, Rows<f32, M, N, L>) {
         let scale = self.scale;
-        let old = Rows::<f32, M, N, L>::load(self.reference.again());
+        let old = self.held;
         // Two chains a row: the even and the odd columns.
         let (mut even, mut odd) = (Rows::splat(f32::NEG_INFINITY), Rows::splat(f32::NEG_INFINITY));
         let mut i = 0;

@@ -204,12 +204,21 @@ where
         }
     }
 
-    /// In the second role: waits for the next stage to be full.
+    /// In the second role: whether the next stage is full already. It takes a while to know, in which other work goes on.
     #[inline(always)]
-    pub fn next(&mut self) -> RelayTurn<N> {
+    pub fn is_next_full(&self) -> bool {
         let turn = self.relay.turn();
         // SAFETY: the barrier is initialised.
-        unsafe { mbarrier::wait(self.relay.full(turn.stage()), turn.phase()) };
+        unsafe { mbarrier::test_wait(self.relay.full(turn.stage()), turn.phase()) }
+    }
+    /// In the second role: waits for the next stage to be full, unless it is known to be.
+    #[inline(always)]
+    pub fn next(&mut self, is_full: bool) -> RelayTurn<N> {
+        let turn = self.relay.turn();
+        if !is_full {
+            // SAFETY: the barrier is initialised.
+            unsafe { mbarrier::wait(self.relay.full(turn.stage()), turn.phase()) };
+        }
         self.relay.advance();
         turn
     }

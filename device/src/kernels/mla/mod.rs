@@ -73,19 +73,25 @@ pub fn mla<
     );
     while item.is_some() {
         if cta.in_role(1) {
-            let queries = loads.next();
+            let queries = loads.next(false);
             let q = SplitOperand::<S, T, B, STEPS, TAIL>::load(kv_s.at(queries.full()), &q_s);
             // Word of the last turn goes out under the next gemm, behind what it has to wait for.
             let mut last = loads.keep(queries);
             let mut softmax = LazySoftmax::<B, B, S>::new(scale, reference.only());
+            let mut full = false;
             for Block { index: j, first, tail } in Blocks::of(&item.get()) {
-                let mut keys = loads.next();
+                let mut keys = loads.next(full);
                 let masked = |s: Fragment<f32, B, B, S>| match tail {
                     true => s.mask_beyond(causal.get().seen::<B, B>(block_x_volatile(), j, item.get().length)),
                     false => s,
                 };
                 let k = kv_s.at(keys.full()).t();
-                let s = gemm_around(S::default(), &q, k, Fresh::new(), LATE, || loads.publish(last)).wait();
+                let s = gemm_around(S::default(), &q, k, Fresh::new(), LATE, || {
+                    loads.publish(last);
+                    softmax.recall();
+                })
+                .wait();
+                full = loads.is_next_full();
                 let s = masked(s);
                 let (p, met) = 'weights: {
                     if !first {
