@@ -8,8 +8,9 @@ use crate::layout::{FragmentLayout, OneWarpgroup, Registers};
 
 /// How far a row's maximum may pass its reference, in powers of two: exponentials stay below 2⁸, which f16 holds.
 const SLACK: f32 = 8.0;
-/// The exponential of that.
-const HIGHEST: f32 = 256.0;
+/// The highest sum of a thread's exponentials in a row of a block, and so the highest exponential, relative to a reference
+/// that stays: f16 holds it, and sixteen times as much. Their sum is there anyway, their maximum would have to be computed.
+const HIGHEST: f32 = 4096.0;
 /// The reference of a row without scores: finite, so that no difference is NaN.
 const NONE: f32 = -1e30;
 
@@ -62,25 +63,26 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
             p.regs.set(i, ex2(fma(s.regs.get(i), scale, shift.regs.get(L::row(i)))));
             i += 1;
         }
-        let (mut even, mut odd) = (self.sum, Rows::splat(0.0));
-        let (mut high_even, mut high_odd) = (Rows::splat(0.0), Rows::splat(0.0));
+        // Begun with the first two elements of each row: nothing is added to zero.
+        let (mut even, mut odd) = (Rows::splat(0.0), Rows::splat(0.0));
+        let mut seen = [0; 2];
         let mut i = 0;
         while i < L::Regs::<f32>::LEN {
-            let (sum, high): (&mut Rows<f32, M, N, L>, &mut Rows<f32, M, N, L>) =
-                if i % 2 == 0 { (&mut even, &mut high_even) } else { (&mut odd, &mut high_odd) };
             let (r, e) = (L::row(i), p.regs.get(i));
-            sum.regs.set(r, sum.regs.get(r) + e);
-            high.regs.set(r, max_of(high.regs.get(r), e));
+            let sum: &mut Rows<f32, M, N, L> = if i % 2 == 0 { &mut even } else { &mut odd };
+            let begun = seen[i % 2] & 1 << r != 0;
+            seen[i % 2] |= 1 << r;
+            sum.regs.set(r, if begun { sum.regs.get(r) + e } else { e });
             i += 1;
         }
-        let high = high_even.zip(&high_odd, max_of);
+        let block = even.zip(&odd, |a, b| a + b);
         let mut beyond = false;
         let mut r = 0;
         while r < L::Rows::<f32>::LEN {
-            beyond |= high.regs.get(r) > HIGHEST;
+            beyond |= block.regs.get(r) > HIGHEST;
             r += 1;
         }
-        let mut sum = even.zip(&odd, |a, b| a + b);
+        let mut sum = self.sum.zip(&block, |a, b| a + b);
         sum.touch();
         let (met, beyond) = Met::any::<L>(beyond);
         self.sum = if beyond { self.sum } else { sum };
