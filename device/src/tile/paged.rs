@@ -3,9 +3,9 @@
 use super::roles::Roles;
 use super::{CopyTo, Dst, Global, InPlace, List, ListAbi, Multistage, Schedule, Shared, SharedTile, Vectors};
 use crate::abi::{GlobalAbi, GlobalArg, KernelArg, SWIZZLE_BYTES};
-use crate::arch::{cp_async, mbarrier};
 use crate::arch::special::{same, thread_x, thread_x_volatile};
 use crate::arch::tma::Coords;
+use crate::arch::{cp_async, mbarrier};
 use crate::layout::{Element, SharedLayout, Swizzle};
 
 /// Sequences of rows in pages, as the host passes them.
@@ -126,7 +126,14 @@ pub trait Gathers: Schedule {
     /// # Safety
     /// `to` is a tile of type `Shared<T, R, C, L>` in a stage that is this role's to fill, with its ticket.
     #[doc(hidden)]
-    unsafe fn gather<T: Element, L: SharedLayout, const BOX: usize, const PLANES: usize, const R: usize, const C: usize>(
+    unsafe fn gather<
+        T: Element,
+        L: SharedLayout,
+        const BOX: usize,
+        const PLANES: usize,
+        const R: usize,
+        const C: usize,
+    >(
         from: PagedTile<T, BOX, PLANES>,
         to: u32,
         ticket: Self::Ticket,
@@ -136,7 +143,14 @@ pub trait Gathers: Schedule {
 /// By TMA: a copy for each page that the tile has rows of and each 64 columns.
 impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Gathers for Roles<A, RA, B, RB> {
     #[inline(always)]
-    unsafe fn gather<T: Element, L: SharedLayout, const BOX: usize, const PLANES: usize, const R: usize, const C: usize>(
+    unsafe fn gather<
+        T: Element,
+        L: SharedLayout,
+        const BOX: usize,
+        const PLANES: usize,
+        const R: usize,
+        const C: usize,
+    >(
         from: PagedTile<T, BOX, PLANES>,
         to: u32,
         ticket: Self::Ticket,
@@ -180,7 +194,14 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Gathers for R
 /// By `cp.async`: each warp takes rows in turn, 16 bytes a lane.
 impl<const W: usize> Gathers for Multistage<W, Vectors> {
     #[inline(always)]
-    unsafe fn gather<T: Element, L: SharedLayout, const BOX: usize, const PLANES: usize, const R: usize, const C: usize>(
+    unsafe fn gather<
+        T: Element,
+        L: SharedLayout,
+        const BOX: usize,
+        const PLANES: usize,
+        const R: usize,
+        const C: usize,
+    >(
         from: PagedTile<T, BOX, PLANES>,
         to: u32,
         live: bool,
@@ -192,7 +213,8 @@ impl<const W: usize> Gathers for Multistage<W, Vectors> {
         let mut row = thread_x_volatile() / 32;
         while row < R as u32 {
             let [page, at] = of.place(sequence, first + row);
-            let inside = live && first + row < from.end && page < of.pool.0.shape[0] && at < of.pool.0.shape[2];
+            let inside =
+                live && first + row < from.end && page < of.pool.0.shape[0] && at < of.pool.0.shape[2];
             let start = page as u64 * of.pool.0.strides[0] + at as u64 * of.pool.0.strides[2];
             let start = of.pool.0.pointer.wrapping_add(if inside { start as usize } else { 0 }).cast::<u8>();
             let mut byte = thread_x() % 32 * 16;
@@ -210,8 +232,8 @@ impl<const W: usize> Gathers for Multistage<W, Vectors> {
     }
 }
 
-impl<T, P, const BOX: usize, const PLANES: usize, const R: usize, const C: usize> CopyTo<Dst<'_, Shared<T, R, C, Swizzle<128>>, P>>
-    for PagedTile<T, BOX, PLANES>
+impl<T, P, const BOX: usize, const PLANES: usize, const R: usize, const C: usize>
+    CopyTo<Dst<'_, Shared<T, R, C, Swizzle<128>>, P>> for PagedTile<T, BOX, PLANES>
 where
     T: Element,
     P: Gathers,

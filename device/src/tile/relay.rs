@@ -5,9 +5,9 @@ use core::marker::PhantomData;
 use super::pipeline::Arrival;
 use super::roles::TwoRoles;
 use super::{Cell, Cta, Fill, Full, Met, Pending, Rewrite};
+use crate::arch::shared::{dynamic_shared, dynamic_shared_volatile};
 use crate::arch::special::thread_x;
 use crate::arch::warp::{elect_one, uniform};
-use crate::arch::shared::{dynamic_shared, dynamic_shared_volatile};
 use crate::arch::{mbarrier, sync};
 
 /// A ring of `N` stages that the roles of [`Roles`](super::Roles) hand on: filled, read and rewritten by the second role,
@@ -86,7 +86,7 @@ impl<P: TwoRoles, const N: usize> Relay<P, N> {
     #[inline(always)]
     fn advance(&mut self) {
         let last = self.position >= 2 * (N as u32 - 1);
-        self.position = if last { self.position % 2 ^ 1 } else { self.position + 2 };
+        self.position = if last { (self.position % 2) ^ 1 } else { self.position + 2 };
     }
 
     /// The loads of all turns, in order: `load(stage, step)` fills a stage for each of `steps`, until the end or twice

@@ -34,12 +34,16 @@ impl<P: TwoRoles> Cta<P> {
     /// A vector of `M` values of `T` for each of `N` stages.
     #[inline(always)]
     pub fn row_vectors<T: Element, const M: usize, const N: usize>(&mut self) -> RowVectors<T, M, N> {
-        RowVectors { begin: self.take((M * N * T::BYTES) as u32, 16) - dynamic_shared(), element: PhantomData }
+        RowVectors {
+            begin: self.take((M * N * T::BYTES) as u32, 16) - dynamic_shared(),
+            element: PhantomData,
+        }
     }
     /// A vector of `M` values that the second role sends to the first. Make it before the relay, which all wait for.
     #[inline(always)]
     pub fn row_mailbox<const M: usize>(&mut self) -> RowMailbox<P, M> {
-        let mailbox = RowMailbox { begin: self.take(M as u32 * 4 + 16, 16) - dynamic_shared(), roles: PhantomData };
+        let mailbox =
+            RowMailbox { begin: self.take(M as u32 * 4 + 16, 16) - dynamic_shared(), roles: PhantomData };
         if thread_x() == 0 {
             // SAFETY: the memory was just taken; nobody uses the barriers before the relay's threads met.
             unsafe {
@@ -55,7 +59,10 @@ impl<T: Element, const M: usize, const N: usize> RowVectors<T, M, N> {
     /// The vector of a turn's stage.
     #[inline(always)]
     pub fn at<'s>(&self, turn: &'s RelayTurn<N>) -> RowVector<'s, T, M> {
-        RowVector { address: dynamic_shared_volatile() + self.begin + turn.stage() * (M * T::BYTES) as u32, kind: PhantomData }
+        RowVector {
+            address: dynamic_shared_volatile() + self.begin + turn.stage() * (M * T::BYTES) as u32,
+            kind: PhantomData,
+        }
     }
 }
 
@@ -162,7 +169,7 @@ impl<P: TwoRoles, const M: usize> RowMailbox<P, M> {
     pub fn send<L: FragmentLayout<M, C>, const C: usize>(&self, turn: u32, rows: Rows<f32, M, C, L>) {
         // SAFETY: the role's warps execute it whole; barriers that are new were left in the phase before their first.
         unsafe {
-            mbarrier::wait(self.empty(), turn % 2 ^ 1);
+            mbarrier::wait(self.empty(), (turn % 2) ^ 1);
             rows.copy_to(self.vector());
             sync::sync_warp();
             mbarrier::arrive_if(self.full(), thread_x().is_multiple_of(32));

@@ -117,11 +117,16 @@ fn longest_first(blocks: &[u32], parts: u32, groups: u32) -> Lists {
     for (sequence, &blocks) in blocks.iter().enumerate() {
         let parts = u64::from(parts.clamp(1, blocks));
         let cut = |part: u64| (part * u64::from(blocks) / parts) as u32;
-        all.extend((0..parts).map(|part| Part { sequence: sequence as u32, begin: cut(part), end: cut(part + 1) }));
+        all.extend((0..parts).map(|part| Part {
+            sequence: sequence as u32,
+            begin: cut(part),
+            end: cut(part + 1),
+        }));
     }
     all.sort_by_key(|part| std::cmp::Reverse(part.end - part.begin));
     let mut lists = vec![Vec::new(); groups.max(1) as usize];
-    let mut loads = std::collections::BinaryHeap::from_iter((0..lists.len()).map(|i| std::cmp::Reverse((0, i))));
+    let mut loads =
+        std::collections::BinaryHeap::from_iter((0..lists.len()).map(|i| std::cmp::Reverse((0, i))));
     for part in all {
         if let Some(mut least) = loads.peek_mut() {
             lists[least.0.1].push(part);
@@ -139,7 +144,9 @@ fn balanced(blocks: &[u32], groups: u32) -> Lists {
     let fair = total.div_ceil(u64::from(groups.max(1)));
     // More than a fair share makes fewer parts, which are cheaper to combine.
     for more in [0, fair / 4, fair / 2, fair, 2 * fair, 4 * fair, 8 * fair] {
-        let Some(lists) = (0..).map(|i| fair + more + PART * i).find_map(|limit| filled(blocks, groups, limit)) else {
+        let Some(lists) =
+            (0..).map(|i| fair + more + PART * i).find_map(|limit| filled(blocks, groups, limit))
+        else {
             continue;
         };
         let mut parts = vec![0; blocks.len()];

@@ -1,6 +1,8 @@
 //! Which keys a row of queries sees.
 
 use crate::abi::KernelArg;
+use crate::layout::FragmentLayout;
+use crate::tile::Fragment;
 use crate::tile::division::Division;
 
 /// Rows are heads of one position after the other; the last position sees all keys, the one before it all but the last.
@@ -17,14 +19,20 @@ impl Causal {
         Causal { heads: Division::by(heads), positions }
     }
 
-    /// How many keys of block `j`, of `BN`, row `r` of tile `m` sees.
+    /// Scores of tile `m` and block `j`, -inf where the row does not see the key of a sequence of `length`.
     #[inline(always)]
-    pub fn seen<const BM: usize, const BN: usize>(&self, m: u32, j: u32, length: u32) -> impl Fn(u32) -> u32 {
-        let (order, before) = (*self, length + 1 - j * BN as u32);
-        move |r| {
-            let position = order.heads.of(m * BM as u32 + r).0.min(order.positions - 1);
-            (before + position).saturating_sub(order.positions)
-        }
+    pub fn mask<const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>>(
+        &self,
+        s: Fragment<f32, BM, BN, L>,
+        m: u32,
+        j: u32,
+        length: u32,
+    ) -> Fragment<f32, BM, BN, L> {
+        let before = length + 1 - j * BN as u32;
+        s.mask_beyond(|r| {
+            let position = self.heads.of(m * BM as u32 + r).0.min(self.positions - 1);
+            (before + position).saturating_sub(self.positions)
+        })
     }
 }
 

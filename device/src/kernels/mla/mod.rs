@@ -22,15 +22,26 @@ const B: usize = 64;
 
 /// O = softmax(scale Q Kᵀ) V for a latent cache: K is all `D` columns of it, V the first `DV` (DeepSeek-AI 2024, section
 /// 2.1, with the projections absorbed).
+///
+/// Q \[batch, rows, D\], whose rows are the heads of one position after the other; the cache `kv`, pages of D columns; O as Q with
+/// DV columns; the log-sum-exp of each row, \[batch, rows, 1\] in natural logarithms, unless `lse` has no rows. `scale` is times
+/// log2(e). CTA (m, g) computes tile m of 64 rows of the items that `work` has for group g, over blocks of 64 keys. Results of
+/// parts of a sequence go to `partials`, for [`combine`](fn@super::combine::combine).
+///
+/// In `P` one role of a warpgroup computes all scores and the softmax by policy `S`, the other, of two, the output by `O`. Q lies
+/// in registers, `STEPS` times 16 columns, and for `TAIL` columns in shared memory, so that Q Kᵀ reads half of what it would.
+/// Weights take the place of the columns of their own keys that are no values. Blocks of `PLANES` times 64 columns and `BOX` keys
+/// are read by one copy; the queries take a stage too. The weights of a block are handed over under the next one's Q Kᵀ, `LATE`
+/// instructions before its end, so that P V runs under the softmax.
 #[kernel(
     program = P,
     shared = (B * TAIL * 2 + STAGES * (B * D * T::BYTES + B * 2) + B * 8) as u32 + 32 + 24 * STAGES as u32,
 )]
 pub fn mla<
-    P: Gathers,
+    P,
     S,
     O,
-    T: Element,
+    T,
     const D: usize,
     const DV: usize,
     const STEPS: usize,
@@ -49,7 +60,8 @@ pub fn mla<
     causal: InPlace<Causal>,
     scale: f32,
 ) where
-    P: TwoRoles<Ticket = Arrival>,
+    P: TwoRoles<Ticket = Arrival> + Gathers,
+    T: Element,
     S: SplitGemm<T, B, B, D, A = CoreMatrices, B = Swizzle<128>, D = S> + OneWarpgroup + Accumulates<B, B>,
     O: Gemm<T, B, DV, B, A = Swizzle<128>, B = Swizzle<128>, D = O> + StagedColumns<DV> + Accumulates<B, DV>,
 {
@@ -81,18 +93,15 @@ pub fn mla<
             let mut full = false;
             for Block { index: j, first, tail } in Blocks::of(&item.get()) {
                 let mut keys = loads.next(full);
-                let masked = |s: Fragment<f32, B, B, S>| match tail {
-                    true => s.mask_beyond(causal.get().seen::<B, B>(block_x_volatile(), j, item.get().length)),
-                    false => s,
-                };
+                let length = || item.get().length;
+                let masked = |s| if tail { causal.get().mask(s, block_x_volatile(), j, length()) } else { s };
                 let k = kv_s.at(keys.full()).t();
                 let s = gemm_around(S::default(), &q, k, Fresh::new(), LATE, || {
                     loads.publish(last);
                     softmax.recall();
-                })
-                .wait();
+                });
+                let mut s = masked(s.wait());
                 full = loads.is_next_full();
-                let s = masked(s);
                 let (p, met) = 'weights: {
                     if !first {
                         let (p, right, met) = softmax.within(s);
@@ -100,9 +109,6 @@ pub fn mla<
                             copy(Rows::<f32, B, B, S>::splat(1.0), rescale.at(&keys));
                             break 'weights (p.cast::<T>().operand(), met);
                         }
-                    }
-                    let mut s = s;
-                    if !first {
                         // Exponentials have taken the place of the scores.
                         let k = kv_s.at(keys.full()).t();
                         s = masked(gemm_around(S::default(), &q, k, Fresh::new(), 0, || ()).wait());
@@ -113,8 +119,9 @@ pub fn mla<
                 };
                 copy(p, kv_s.at(keys.rewrite(&met)).columns::<DV, B>());
                 if tail {
-                    let left = item.get().length.saturating_sub(j * B as u32);
-                    kv_s.at(keys.rewrite(&met)).columns::<0, DV>().clear_rows(left);
+                    // What lies behind the sequence may be no number: it has weight 0, and is to be 0.
+                    let v = kv_s.at(keys.rewrite(&met)).columns::<0, DV>();
+                    v.clear_rows(length().saturating_sub(j * B as u32));
                 }
                 last = keys;
             }

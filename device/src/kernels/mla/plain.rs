@@ -5,8 +5,8 @@ use core::f32::consts::LN_2;
 use super::{Block, Blocks, Causal, Item, ItemAt, Work};
 use crate::kernel;
 use crate::tile::{
-    ChainedGemm, Cta, Element, Fragment, Fresh, Gathers, Gemm, Global, GlobalMut, InPlace, OnlineSoftmax, OutputLayout,
-    Paged, Partials, Pending, Shared, Swizzle, block_x, block_z, copy, gemm,
+    ChainedGemm, Cta, Element, Fragment, Fresh, Gathers, Gemm, Global, GlobalMut, InPlace, OnlineSoftmax,
+    OutputLayout, Paged, Partials, Pending, Shared, Swizzle, block_x, block_z, copy, gemm,
 };
 
 /// Queries of a tile, and keys of a block.
@@ -64,7 +64,7 @@ pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
             let v = latent.part::<W>(part);
             let mut s = gemm(Y::default(), q_s.at(queries.full()), latent.t(), Fresh::new()).wait();
             if tail {
-                s = s.mask_beyond(causal.get().seen::<B, B>(m, index, length));
+                s = causal.get().mask(s, m, index, length);
             }
             let max = softmax.maximum(&s);
             let (p, rescale) = softmax.exponentials(s, max);

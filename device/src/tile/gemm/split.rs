@@ -176,7 +176,7 @@ where
                     let a = a.regs[step as usize];
                     if OB::ROW_MAJOR { T::rs::<1>(d, a, b, add) } else { T::rs::<0>(d, a, b, add) }
                 } else {
-                    let along = (step - STEPS as u32) * (64 * 2 * DEPTH >> 4);
+                    let along = (step - STEPS as u32) * (64 * 2 * DEPTH / 16);
                     let a = Descriptor { lo: tail.lo + along, ..tail };
                     if OB::ROW_MAJOR { T::ss::<0, 1>(d, a, b, add) } else { T::ss::<0, 0>(d, a, b, add) }
                 }
