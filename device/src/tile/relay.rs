@@ -101,7 +101,7 @@ impl<P: TwoRoles, const N: usize> Relay<P, N> {
         I: Iterator<Item = [u32; 2]>,
         F: for<'s> FnMut(Fill<'s, P, N>, [u32; 2]),
     {
-        let mut loads = RelayLoads { relay: self, next, steps, load };
+        let mut loads = RelayLoads { relay: self, next, full: false, steps, load };
         loads.by_one(
             #[inline(always)]
             |loads| {
@@ -122,6 +122,8 @@ impl<P: TwoRoles, const N: usize> Relay<P, N> {
 pub struct RelayLoads<'r, P, const N: usize, I, F> {
     relay: &'r mut Relay<P, N>,
     next: Cell,
+    /// Whether the next stage of the second role is known to be full.
+    full: bool,
     steps: I,
     load: F,
 }
@@ -204,18 +206,18 @@ where
         }
     }
 
-    /// In the second role: whether the next stage is full already. It takes a while to know, in which other work goes on.
+    /// In the second role: asks whether the next stage is full. It takes a while to know, in which other work goes on.
     #[inline(always)]
-    pub fn is_next_full(&self) -> bool {
+    pub fn look_ahead(&mut self) {
         let turn = self.relay.turn();
         // SAFETY: the barrier is initialised.
-        unsafe { mbarrier::test_wait(self.relay.full(turn.stage()), turn.phase()) }
+        self.full = unsafe { mbarrier::test_wait(self.relay.full(turn.stage()), turn.phase()) };
     }
     /// In the second role: waits for the next stage to be full, unless it is known to be.
     #[inline(always)]
-    pub fn next(&mut self, is_full: bool) -> RelayTurn<N> {
+    pub fn next(&mut self) -> RelayTurn<N> {
         let turn = self.relay.turn();
-        if !is_full {
+        if !core::mem::replace(&mut self.full, false) {
             // SAFETY: the barrier is initialised.
             unsafe { mbarrier::wait(self.relay.full(turn.stage()), turn.phase()) };
         }

@@ -85,43 +85,43 @@ pub fn mla<
     );
     while item.is_some() {
         if cta.in_role(1) {
-            let queries = loads.next(false);
+            let queries = loads.next();
             let q = SplitOperand::<S, T, B, STEPS, TAIL>::load(kv_s.at(queries.full()), &q_s);
             // Word of the last turn goes out under the next gemm, behind what it has to wait for.
             let mut last = loads.keep(queries);
             let mut softmax = LazySoftmax::<B, B, S>::new(scale, reference.only());
-            let mut full = false;
-            for Block { index: j, first, tail } in Blocks::of(&item.get()) {
-                let mut keys = loads.next(full);
+            for block in Blocks::of(&item.get()) {
+                let mut keys = loads.next();
                 let length = || item.get().length;
-                let masked = |s| if tail { causal.get().mask(s, block_x_volatile(), j, length()) } else { s };
-                let k = kv_s.at(keys.full()).t();
-                let s = gemm_around(S::default(), &q, k, Fresh::new(), LATE, || {
+                let masked = |s| match block.tail {
+                    true => causal.get().mask(s, block_x_volatile(), block.index, length()),
+                    false => s,
+                };
+                let k = || kv_s.at(keys.full()).t();
+                let s = gemm_around(S::default(), &q, k(), Fresh::new(), LATE, || {
                     loads.publish(last);
                     softmax.recall();
                 });
                 let mut s = masked(s.wait());
-                full = loads.is_next_full();
+                loads.look_ahead();
                 let (p, met) = 'weights: {
-                    if !first {
+                    if !block.first {
                         let (p, right, met) = softmax.within(s);
                         if right {
                             copy(Rows::<f32, B, B, S>::splat(1.0), rescale.at(&keys));
                             break 'weights (p.cast::<T>().operand(), met);
                         }
                         // Exponentials have taken the place of the scores.
-                        let k = kv_s.at(keys.full()).t();
-                        s = masked(gemm_around(S::default(), &q, k, Fresh::new(), 0, || ()).wait());
+                        s = masked(gemm_around(S::default(), &q, k(), Fresh::new(), 0, || ()).wait());
                     }
                     let (p, by) = softmax.exponentials(s);
                     copy(by, rescale.at(&keys));
                     (p.cast::<T>().operand(), Met::now::<S>())
                 };
                 copy(p, kv_s.at(keys.rewrite(&met)).columns::<DV, B>());
-                if tail {
-                    // What lies behind the sequence may be no number: it has weight 0, and is to be 0.
+                if block.tail {
                     let v = kv_s.at(keys.rewrite(&met)).columns::<0, DV>();
-                    v.clear_rows(length().saturating_sub(j * B as u32));
+                    v.clear_rows(block.keys_left::<B>(length()));
                 }
                 last = keys;
             }
@@ -131,20 +131,18 @@ pub fn mla<
             inverse.send(turn, by);
             if slot != Item::WHOLE {
                 copy(log2, partials.get().tile(slot + block_x_volatile()))
-            } else if lse.get().rows() > 0 {
+            } else {
                 copy(log2.map(|log2| log2 * LN_2), lse.get().tile([sequence, block_x_volatile(), 0]))
             }
         } else {
             loads.skip();
-            let Item { begin, end, .. } = item.get();
-            let mut left = end - begin;
+            let mut left = item.blocks();
             let mut acc = Fragment::<f32, B, DV, O>::zero();
             let mut last = loop {
                 let turn = loads.receive();
-                let by = Rows::load(rescale.at(&turn));
                 let latent = kv_s.at(turn.full());
                 let (p, v) = (latent.columns::<DV, B>(), latent.columns::<0, DV>());
-                acc = loads.during(gemm(O::default(), p, v, acc.rescale(&by)));
+                acc = loads.during(gemm(O::default(), p, v, acc.rescale(&Rows::load(rescale.at(&turn)))));
                 left -= 1;
                 if left == 0 {
                     break turn;

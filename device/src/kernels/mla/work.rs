@@ -75,6 +75,12 @@ impl ItemAt {
     pub fn first(work: InPlace<Work>) -> Self {
         ItemAt { work, index: block_y() }
     }
+    /// How many blocks it has.
+    #[inline(always)]
+    pub fn blocks(&self) -> u32 {
+        let Item { begin, end, .. } = self.get();
+        end - begin
+    }
     /// Whether there is an item.
     #[inline(always)]
     pub fn is_some(&self) -> bool {
@@ -114,6 +120,14 @@ pub struct Block {
     pub first: bool,
     /// Whether it is one of the item's last two: in the others every row sees every key, of up to a block of positions.
     pub tail: bool,
+}
+
+impl Block {
+    /// How many of a sequence's `length` keys there are from the first one of this block of `BN` on.
+    #[inline(always)]
+    pub fn keys_left<const BN: usize>(&self, length: u32) -> u32 {
+        length.saturating_sub(self.index * BN as u32)
+    }
 }
 
 impl Blocks {
