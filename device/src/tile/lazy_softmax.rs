@@ -1,10 +1,10 @@
 //! The softmax of rows that come in blocks, with a reference that moves rarely.
 
-use super::{Fragment, Met, RowVector, Rows, copy};
+use super::{Fragment, Met, Operand, RowVector, Rows, copy};
 use crate::arch::math::{ceil, ex2, fma, lg2, max as max_of, rcp};
 use crate::arch::special::thread_x_volatile;
 use crate::arch::sync;
-use crate::layout::{FragmentLayout, OneWarpgroup, Registers};
+use crate::layout::{Element, FragmentLayout, OneWarpgroup, Registers};
 
 /// How far a row's maximum may pass its reference, in powers of two: exponentials stay below 2⁸, which f16 holds.
 const SLACK: f32 = 8.0;
@@ -51,7 +51,7 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
     ///
     /// Almost always it is right but for the first block, and nothing waits for the rows' maxima.
     #[inline(always)]
-    pub fn within(&mut self, s: Fragment<f32, M, N, L>) -> (Fragment<f32, M, N, L>, bool, Met)
+    fn within(&mut self, s: Fragment<f32, M, N, L>) -> (Fragment<f32, M, N, L>, bool, Met)
     where
         L: OneWarpgroup,
     {
@@ -91,10 +91,7 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
 
     /// The exponentials of a block, and what to multiply earlier blocks' by: 1 but where the reference moved.
     #[inline(always)]
-    pub fn exponentials(
-        &mut self,
-        s: Fragment<f32, M, N, L>,
-    ) -> (Fragment<f32, M, N, L>, Rows<f32, M, N, L>) {
+    fn exponentials(&mut self, s: Fragment<f32, M, N, L>) -> (Fragment<f32, M, N, L>, Rows<f32, M, N, L>) {
         let scale = self.scale;
         let old = self.held;
         // Two chains a row: the even and the odd columns.
@@ -137,6 +134,35 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
         // Now, not where the next block needs them: the exponentials are not wanted any longer.
         self.sum.touch();
         (p, rescale)
+    }
+
+    /// The exponentials of a block as the next gemm's operand, when the warpgroup's warps have met. `keep` is given what to
+    /// multiply earlier blocks' by.
+    ///
+    /// The scores of the item's `first` block have to move the references; those of another one that does are computed
+    /// `again`, as exponentials have taken their place.
+    #[inline(always)]
+    pub fn weights<T: Element>(
+        &mut self,
+        mut s: Fragment<f32, M, N, L>,
+        first: bool,
+        again: impl FnOnce() -> Fragment<f32, M, N, L>,
+        keep: impl Fn(Rows<f32, M, N, L>),
+    ) -> (Operand<T, M, N, L>, Met)
+    where
+        L: OneWarpgroup,
+    {
+        if !first {
+            let (p, right, met) = self.within(s);
+            if right {
+                keep(Rows::splat(1.0));
+                return (p.cast::<T>().operand(), met);
+            }
+            s = again();
+        }
+        let (p, rescale) = self.exponentials(s);
+        keep(rescale);
+        (p.cast::<T>().operand(), Met::now::<L>())
     }
 
     /// What to multiply the weighted sum by, 0 for rows without scores, and log2 of the sum of exponentials, -inf there.

@@ -13,7 +13,7 @@ use core::f32::consts::LN_2;
 use crate::kernel;
 use crate::tile::{
     Accumulates, Arrival, CoreMatrices, Cta, Element, Fragment, Fresh, Gathers, Gemm, Global, GlobalMut,
-    InPlace, LazySoftmax, Met, OneWarpgroup, Paged, Partials, Pending, Rows, Shared, SplitGemm, SplitOperand,
+    InPlace, LazySoftmax, OneWarpgroup, Paged, Partials, Pending, Rows, Shared, SplitGemm, SplitOperand,
     StagedColumns, Swizzle, TwoRoles, bf16, block_x_volatile, copy, gemm, gemm_around,
 };
 
@@ -102,22 +102,10 @@ pub fn mla<
                     loads.publish(last);
                     softmax.recall();
                 });
-                let mut s = masked(s.wait());
+                let s = masked(s.wait());
                 loads.look_ahead();
-                let (p, met) = 'weights: {
-                    if !block.first {
-                        let (p, right, met) = softmax.within(s);
-                        if right {
-                            copy(Rows::<f32, B, B, S>::splat(1.0), rescale.at(&keys));
-                            break 'weights (p.cast::<T>().operand(), met);
-                        }
-                        // Exponentials have taken the place of the scores.
-                        s = masked(gemm_around(S::default(), &q, k(), Fresh::new(), 0, || ()).wait());
-                    }
-                    let (p, by) = softmax.exponentials(s);
-                    copy(by, rescale.at(&keys));
-                    (p.cast::<T>().operand(), Met::now::<S>())
-                };
+                let again = || masked(gemm_around(S::default(), &q, k(), Fresh::new(), 0, || ()).wait());
+                let (p, met) = softmax.weights(s, block.first, again, |by| copy(by, rescale.at(&keys)));
                 copy(p, kv_s.at(keys.rewrite(&met)).columns::<DV, B>());
                 if block.tail {
                     let v = kv_s.at(keys.rewrite(&met)).columns::<0, DV>();
