@@ -2,10 +2,15 @@
 
 use core::f32::consts::LN_2;
 
+use crate::abi::GlobalAbi;
+use crate::instantiate;
 use crate::kernel;
+use crate::kernel::{Instance, Kernel};
 use crate::tile::{
-    Element, Fragment, GlobalMut, List, Partials, Rows, Striped, block_x, block_y, copy, math::ex2, math::lg2,
+    Element, Fragment, FragmentLayout, GlobalMut, List, ListAbi, Partials, PartialsAbi, Rows, Striped,
+    block_x, block_y, copy, math::ex2, math::lg2,
 };
+use half::{bf16, f16};
 
 /// Rows of a CTA: one a warp.
 const ROWS: usize = 4;
@@ -24,7 +29,7 @@ pub fn combine<T: Element, const M: usize, const DV: usize>(
     mut lse: GlobalMut<f32, 3>,
     list: List,
 ) where
-    Striped<ROWS>: crate::layout::FragmentLayout<ROWS, DV>,
+    Striped<ROWS>: FragmentLayout<ROWS, DV>,
 {
     let [sequence, first, parts, tiles] = list.get4(block_y());
     let row = |part: u32| (first + part * tiles) * M as u32 + block_x() * ROWS as u32;
@@ -57,4 +62,62 @@ pub fn combine<T: Element, const M: usize, const DV: usize>(
         let log2 = sum.zip(&max, |sum, max| if sum == 0.0 { f32::NEG_INFINITY } else { max + lg2(sum) });
         copy(log2.map(|log2| log2 * LN_2), lse.tile(place));
     }
+}
+
+/// What the host needs to know of a combining kernel, read off its type.
+pub trait CombineKernel: Kernel {
+    /// The element type of O.
+    type Element: Element;
+    /// Rows and columns of a tile of partial results.
+    const TILE: [u32; 2];
+    /// Rows of O that one CTA computes.
+    const ROWS: u32 = ROWS as u32;
+
+    /// The arguments of a launch; see [`combine`](fn@combine).
+    fn arguments(
+        partials: PartialsAbi,
+        o: GlobalAbi<Self::Element, 3>,
+        lse: GlobalAbi<f32, 3>,
+        list: ListAbi,
+    ) -> Self::Args;
+}
+
+impl<T: Element, const M: usize, const DV: usize> CombineKernel for combine<T, M, DV>
+where
+    Striped<ROWS>: FragmentLayout<ROWS, DV>,
+{
+    type Element = T;
+    const TILE: [u32; 2] = [M as u32, DV as u32];
+
+    fn arguments(
+        partials: PartialsAbi,
+        o: GlobalAbi<T, 3>,
+        lse: GlobalAbi<f32, 3>,
+        list: ListAbi,
+    ) -> Self::Args {
+        Self::args(partials, o, lse, list)
+    }
+}
+
+/// Something to do with each of the compiled kernels' types.
+pub trait Visitor {
+    /// Called once for each kernel.
+    fn kernel<K: CombineKernel + Instance + 'static>(&mut self);
+}
+
+macro_rules! kernels {
+    ($($m:literal $dv:literal $t:ident;)*) => {
+        $( instantiate! { sm_80: [combine_ $t _ $m x $dv]: combine<$t, $m, $dv>; } )*
+
+        /// Shows `visitor` every compiled kernel's type.
+        pub fn visit<V: Visitor>(visitor: &mut V) {
+            $( visitor.kernel::<combine<$t, $m, $dv>>(); )*
+        }
+    };
+}
+kernels! {
+    64 512 f16;
+    64 512 bf16;
+    64 256 f16;
+    64 256 bf16;
 }

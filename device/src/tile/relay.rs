@@ -215,7 +215,7 @@ where
     }
     /// In the second role: waits for the next stage to be full, unless it is known to be.
     #[inline(always)]
-    pub fn next(&mut self) -> RelayTurn<N> {
+    pub fn take(&mut self) -> RelayTurn<N> {
         let turn = self.relay.turn();
         if !core::mem::replace(&mut self.full, false) {
             // SAFETY: the barrier is initialised.

@@ -1,10 +1,12 @@
 //! Decoding of multi-head latent attention.
 
 mod causal;
+mod instances;
 mod plain;
 mod work;
 
 pub use causal::Causal;
+pub use instances::{MlaKernel, Visitor, visit};
 pub use plain::mla_plain;
 pub use work::{Block, Blocks, Item, ItemAt, Loads, Work};
 
@@ -85,13 +87,13 @@ pub fn mla<
     );
     while item.is_some() {
         if cta.in_role(1) {
-            let queries = loads.next();
+            let queries = loads.take();
             let q = SplitOperand::<S, T, B, STEPS, TAIL>::load(kv_s.at(queries.full()), &q_s);
             // Word of the last turn goes out under the next gemm, behind what it has to wait for.
             let mut last = loads.keep(queries);
             let mut softmax = LazySoftmax::<B, B, S>::new(scale, reference.only());
             for block in Blocks::of(&item.get()) {
-                let mut keys = loads.next();
+                let mut keys = loads.take();
                 let length = || item.get().length;
                 let masked = |s| match block.tail {
                     true => causal.get().mask(s, block_x_volatile(), block.index, length()),

@@ -2,15 +2,13 @@
 
 use core::f32::consts::LN_2;
 
-use super::{Block, Blocks, Causal, Item, ItemAt, Work};
+use super::{B, Block, Blocks, Causal, Item, ItemAt, Work};
 use crate::kernel;
 use crate::tile::{
     ChainedGemm, Cta, Element, Fragment, Fresh, Gathers, Gemm, Global, GlobalMut, InPlace, OnlineSoftmax,
     OutputLayout, Paged, Partials, Pending, Shared, Swizzle, block_x, block_z, copy, gemm,
 };
 
-/// Queries of a tile, and keys of a block.
-const B: usize = 64;
 /// Rows of a page that are read at a time.
 const ROW: usize = 1;
 
