@@ -237,3 +237,6 @@ where
     }
     Issued(d, ())
 }
+
+#[cfg(test)]
+mod tests;
