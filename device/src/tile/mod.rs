@@ -17,6 +17,16 @@
 //! [`Pipeline::loads`]; [`InFlight::behind`] lets a gemm run while the one before it is waited for, [`Turns`] orders
 //! warpgroups, and [`OnlineSoftmax`] has the rows' statistics.
 //!
+//! # Warpgroups with different things to do
+//!
+//! A kernel on [`Roles`] has two instances of its body, with registers of their own, and tells them apart by
+//! [`Cta::in_role`]. Stages pass from one to the other through a [`Relay`]: one is filled, read by gemms of the second role,
+//! partly [rewritten](RelayTurn::rewrite) by it, [published](RelayLoads::publish), read by the first role, and filled again;
+//! the stage's [`columns`](Src::columns) are views for different gemms. Beside them go values of rows ([`RowVectors`],
+//! [`RowMailbox`]). What a role's gemm needs not wait for is done between its instructions ([`gemm_around`]) or while it runs
+//! ([`RelayLoads::during`]); its left operand may be partly in registers and partly in shared memory ([`SplitOperand`]).
+//! Rows that lie in pages are [`Paged`]; results of parts are [`Partials`].
+//!
 //! # How layouts are inferred
 //!
 //! The type of a tile says what it holds and how large it is. *Where* each element lies, in which thread's register or

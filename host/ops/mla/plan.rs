@@ -186,3 +186,80 @@ fn filled(blocks: &[u32], groups: u32, limit: u64) -> Option<Lists> {
     }
     Some(lists)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The items of every group, in the order in which they are taken.
+    fn taken(plan: &Plan, groups: u32) -> Vec<Vec<Item>> {
+        let follow = |group| {
+            let mut items = Vec::new();
+            let mut at = group;
+            while let Some(item) = plan.items.get(at as usize).filter(|item| **item != Item::END) {
+                assert_eq!(item.turn, items.len() as u32, "items are counted");
+                items.push(*item);
+                at = item.next;
+            }
+            items
+        };
+        (0..groups).map(follow).collect()
+    }
+
+    /// Every block of every sequence is taken once, and parts have places of their own.
+    fn check(lengths: &[u32], groups: u32, tiles: u32, splits: Option<u32>) -> Plan {
+        let plan = Plan::new(lengths, groups, tiles, splits);
+        let mut parts = vec![Vec::new(); lengths.len()];
+        for item in taken(&plan, groups).into_iter().flatten() {
+            assert!(item.begin < item.end && item.length == lengths[item.sequence as usize]);
+            parts[item.sequence as usize].push(item);
+        }
+        let mut slots = Vec::new();
+        for (sequence, parts) in parts.iter_mut().enumerate() {
+            parts.sort_by_key(|part| part.begin);
+            let mut next = 0;
+            for part in parts.iter() {
+                assert_eq!(part.begin, next, "sequence {sequence}");
+                next = part.end;
+            }
+            assert_eq!(next, lengths[sequence].div_ceil(BLOCK).max(1), "sequence {sequence}");
+            let combined = plan.combined.iter().find(|combined| combined.sequence == sequence as u32);
+            assert_eq!(combined.map_or(1, |combined| combined.parts), parts.len() as u32);
+            for (part, item) in parts.iter().enumerate() {
+                let slot = combined.map_or(Item::WHOLE, |combined| combined.first + part as u32 * tiles);
+                assert_eq!(item.slot, slot, "sequence {sequence}, part {part}");
+                slots.extend(combined.map(|_| slot));
+            }
+        }
+        slots.sort_unstable();
+        assert!(slots.iter().zip(1..).all(|(slot, i)| slot + tiles == i * tiles), "{slots:?}");
+        assert_eq!(plan.tiles, slots.len() as u32 * tiles);
+        plan
+    }
+
+    #[test]
+    fn every_block_is_taken_once() {
+        for lengths in [vec![0], vec![1, 64, 65, 0, 8191], vec![1000; 130], (0..99).map(|i| i * i).collect()]
+        {
+            for (groups, tiles) in [(1, 1), (4, 2), (66, 2), (132, 1), (16, 8)] {
+                for splits in [None, Some(1), Some(2), Some(7), Some(32)] {
+                    check(&lengths, groups, tiles, splits);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn equal_sequences_that_fill_the_groups_stay_whole() {
+        assert_eq!(check(&[8192; 132], 66, 2, None).combined, []);
+        assert_eq!(check(&[1024; 128], 66, 2, None).combined, []);
+    }
+
+    #[test]
+    fn a_long_sequence_is_shared_out() {
+        let plan = check(&[65536, 64, 64], 66, 2, None);
+        let most =
+            taken(&plan, 66).iter().map(|list| list.iter().map(|item| item.end - item.begin).sum()).max();
+        assert!(most < Some(64u32), "{most:?} blocks in one group");
+    }
+}
