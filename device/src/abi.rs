@@ -65,15 +65,15 @@ pub trait KernelArg: Sized {
     /// `at` points to an initialised `Abi` in the kernel's parameter space, which outlives the kernel.
     unsafe fn load(at: *const Self::Abi) -> Self;
 
-    /// Reads the argument `offset` bytes into the parameter block.
+    /// Reads the argument, which lies in the parameter block at `block`.
     ///
     /// # Safety
-    /// As for [`load`](Self::load), of `block + offset`.
+    /// As for [`load`](Self::load); `at` lies in the block.
     #[doc(hidden)]
     #[inline(always)]
-    unsafe fn load_from(block: *const u8, offset: usize) -> Self {
+    unsafe fn load_in(at: *const Self::Abi, _block: *const u8) -> Self {
         // SAFETY: passed on.
-        unsafe { Self::load(block.add(offset).cast()) }
+        unsafe { Self::load(at) }
     }
 }
 

@@ -42,9 +42,9 @@ pub fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let call = quote! {
         // SAFETY: the caller passes initialised arguments in parameter space.
         unsafe { #name #turbofish (#(
-            <#field_types as ::tilewright_device::abi::KernelArg>::load_from(
+            <#field_types as ::tilewright_device::abi::KernelArg>::load_in(
+                &raw const (*#block).#fields,
                 #block.cast(),
-                ::core::mem::offset_of!(#args_name #type_generics, #fields),
             )
         ),*) }
     };

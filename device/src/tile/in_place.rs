@@ -7,13 +7,7 @@ use crate::arch::special::same_pointer;
 
 /// An argument that stays in the parameter block: each [`get`](Self::get) reads it anew, so that none of it is kept in
 /// registers over a loop.
-///
-/// The block's address and the argument's offset are apart, so that many arguments take one address.
-pub struct InPlace<A: KernelArg> {
-    block: *const u8,
-    offset: usize,
-    argument: PhantomData<A>,
-}
+pub struct InPlace<A: KernelArg>(*const A::Abi);
 
 impl<A: KernelArg> Clone for InPlace<A> {
     fn clone(&self) -> Self {
@@ -28,7 +22,7 @@ impl<A: KernelArg> InPlace<A> {
     #[inline(always)]
     pub fn get(&self) -> A {
         // SAFETY: the pointer is to an initialised parameter, which outlives the kernel.
-        unsafe { A::load(same_pointer(self.block).add(self.offset).cast()) }
+        unsafe { A::load(same_pointer(self.0)) }
     }
 }
 
@@ -36,10 +30,42 @@ impl<A: KernelArg> KernelArg for InPlace<A> {
     type Abi = A::Abi;
     #[inline(always)]
     unsafe fn load(at: *const A::Abi) -> Self {
-        InPlace { block: at.cast(), offset: 0, argument: PhantomData }
+        InPlace(at)
+    }
+}
+
+/// As [`InPlace`], for kernels with many such arguments: all of them share the address of the parameter block.
+pub struct InBlock<A: KernelArg> {
+    block: *const u8,
+    offset: usize,
+    argument: PhantomData<A>,
+}
+
+impl<A: KernelArg> Clone for InBlock<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A: KernelArg> Copy for InBlock<A> {}
+
+impl<A: KernelArg> InBlock<A> {
+    /// The argument.
+    #[inline(always)]
+    pub fn get(&self) -> A {
+        // SAFETY: the place is that of an initialised parameter, which outlives the kernel.
+        unsafe { A::load(same_pointer(self.block).add(self.offset).cast()) }
+    }
+}
+
+impl<A: KernelArg> KernelArg for InBlock<A> {
+    type Abi = A::Abi;
+    #[inline(always)]
+    unsafe fn load(at: *const A::Abi) -> Self {
+        InBlock { block: at.cast(), offset: 0, argument: PhantomData }
     }
     #[inline(always)]
-    unsafe fn load_from(block: *const u8, offset: usize) -> Self {
-        InPlace { block, offset, argument: PhantomData }
+    unsafe fn load_in(at: *const A::Abi, block: *const u8) -> Self {
+        InBlock { block, offset: at as usize - block as usize, argument: PhantomData }
     }
 }

@@ -150,7 +150,7 @@ pub use gemm::{
     SplitOperand, gemm, gemm_around,
 };
 pub use global::{Global, GlobalMut, GlobalTile, GlobalTileMut};
-pub use in_place::InPlace;
+pub use in_place::{InBlock, InPlace};
 pub use lazy_softmax::LazySoftmax;
 pub use list::{List, ListAbi};
 pub use loads::{Loads, Turn};

@@ -1,7 +1,7 @@
 //! Tensors whose rows lie in pages, which a table names.
 
 use super::roles::Roles;
-use super::{CopyTo, Dst, Global, InPlace, List, ListAbi, Multistage, Schedule, Shared, SharedTile, Vectors};
+use super::{CopyTo, Dst, Global, InBlock, List, ListAbi, Multistage, Schedule, Shared, SharedTile, Vectors};
 use crate::abi::{GlobalAbi, GlobalArg, KernelArg, SWIZZLE_BYTES};
 use crate::arch::special::{same, thread_x, thread_x_volatile};
 use crate::arch::tma::Coords;
@@ -64,12 +64,12 @@ impl<T: Element, const BOX: usize, const PLANES: usize> KernelArg for Pool<T, BO
 
 /// A tile of a sequence: as many rows and columns as its destination has.
 pub struct PagedTile<T: Element, const BOX: usize, const PLANES: usize> {
-    of: InPlace<Paged<T, BOX, PLANES>>,
+    of: InBlock<Paged<T, BOX, PLANES>>,
     place: [u32; 2],
     end: u32,
 }
 
-impl<T: Element, const BOX: usize, const PLANES: usize> InPlace<Paged<T, BOX, PLANES>> {
+impl<T: Element, const BOX: usize, const PLANES: usize> InBlock<Paged<T, BOX, PLANES>> {
     /// Where tile `index` of `R` rows of `sequence` lies: in one page, or in several, which are looked up when it is read.
     #[inline(always)]
     pub fn place<const R: usize>(&self, sequence: u32, index: u32) -> [u32; 2] {

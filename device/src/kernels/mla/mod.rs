@@ -15,7 +15,7 @@ use core::f32::consts::LN_2;
 use crate::kernel;
 use crate::tile::{
     Accumulates, Arrival, CoreMatrices, Cta, Element, Fragment, Fresh, Gathers, Gemm, Global, GlobalMut,
-    InPlace, LazySoftmax, OneWarpgroup, Paged, Partials, Pending, Rows, Shared, SplitGemm, SplitOperand,
+    InBlock, LazySoftmax, OneWarpgroup, Paged, Partials, Pending, Rows, Shared, SplitGemm, SplitOperand,
     StagedColumns, Swizzle, TwoRoles, bf16, block_x_volatile, copy, gemm, gemm_around,
 };
 
@@ -53,13 +53,13 @@ pub fn mla<
     const STAGES: usize,
     const LATE: u32,
 >(
-    q: InPlace<Global<T, 3>>,
-    kv: InPlace<Paged<T, BOX, PLANES>>,
-    o: InPlace<GlobalMut<T, 3>>,
-    lse: InPlace<GlobalMut<f32, 3>>,
-    partials: InPlace<Partials<B, DV>>,
-    work: InPlace<Work>,
-    causal: InPlace<Causal>,
+    q: InBlock<Global<T, 3>>,
+    kv: InBlock<Paged<T, BOX, PLANES>>,
+    o: InBlock<GlobalMut<T, 3>>,
+    lse: InBlock<GlobalMut<f32, 3>>,
+    partials: InBlock<Partials<B, DV>>,
+    work: InBlock<Work>,
+    causal: InBlock<Causal>,
     scale: f32,
 ) where
     P: TwoRoles<Ticket = Arrival> + Gathers,

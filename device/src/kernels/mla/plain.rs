@@ -5,7 +5,7 @@ use core::f32::consts::LN_2;
 use super::{B, Block, Blocks, Causal, Item, ItemAt, Work};
 use crate::kernel;
 use crate::tile::{
-    ChainedGemm, Cta, Element, Fragment, Fresh, Gathers, Gemm, Global, GlobalMut, InPlace, OnlineSoftmax,
+    ChainedGemm, Cta, Element, Fragment, Fresh, Gathers, Gemm, Global, GlobalMut, InBlock, OnlineSoftmax,
     OutputLayout, Paged, Partials, Pending, Shared, Swizzle, block_x, block_z, copy, gemm,
 };
 
@@ -20,12 +20,12 @@ const ROW: usize = 1;
 )]
 pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
     q: Global<T, 3>,
-    kv: InPlace<Paged<T, ROW, 1>>,
-    o: InPlace<GlobalMut<T, 3>>,
-    lse: InPlace<GlobalMut<f32, 3>>,
-    partials: InPlace<Partials<B, DV>>,
-    work: InPlace<Work>,
-    causal: InPlace<Causal>,
+    kv: InBlock<Paged<T, ROW, 1>>,
+    o: InBlock<GlobalMut<T, 3>>,
+    lse: InBlock<GlobalMut<f32, 3>>,
+    partials: InBlock<Partials<B, DV>>,
+    work: InBlock<Work>,
+    causal: InBlock<Causal>,
     scale: f32,
 ) where
     P: Gathers,

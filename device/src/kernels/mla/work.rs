@@ -1,7 +1,7 @@
 //! Which blocks of keys each CTA takes: a list that the host makes from the sequences' lengths.
 
 use crate::arch::special::{block_y, same, thread_x};
-use crate::tile::{Cell, InPlace, List};
+use crate::tile::{Cell, InBlock, List};
 
 /// The list of work: items of eight numbers ([`Item::words`]). That of each group of CTAs begins with the item of the group's
 /// number; the CTAs of one group do the same for different tiles of rows.
@@ -53,7 +53,7 @@ impl Item {
 /// the loop.
 #[derive(Clone, Copy)]
 pub struct ItemAt {
-    work: InPlace<Work>,
+    work: InBlock<Work>,
     index: u32,
 }
 
@@ -72,7 +72,7 @@ impl ItemAt {
 impl ItemAt {
     /// The first item of `block_y`'s group.
     #[inline(always)]
-    pub fn first(work: InPlace<Work>) -> Self {
+    pub fn first(work: InBlock<Work>) -> Self {
         ItemAt { work, index: block_y() }
     }
     /// How many blocks it has.
@@ -153,7 +153,7 @@ impl Iterator for Blocks {
 
 /// See [`ItemAt::loads`].
 pub struct Loads<F> {
-    work: InPlace<Work>,
+    work: InBlock<Work>,
     /// The item, and the block to load next: `WHOLE` where the queries come first.
     at: Cell,
     place: F,
