@@ -189,7 +189,8 @@ mod tests {
 
     fn of(address: u64, shape: &[usize], strides: &[usize], row_major: bool) -> Described {
         let layout = Layout::strided(shape, strides).unwrap();
-        describe(address, DType::F16, &layout, Form { rank: 3, row_major, box_rows: 64, box_planes: 1 }).unwrap()
+        describe(address, DType::F16, &layout, Form { rank: 3, row_major, box_rows: 64, box_planes: 1 })
+            .unwrap()
     }
 
     #[test]
