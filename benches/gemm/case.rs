@@ -77,18 +77,6 @@ impl Case {
     pub fn skinny(&self) -> bool {
         self.m <= 128
     }
-
-    /// Whether every word is satisfied. A word is one or more of type, layout, path or the shape's beginning, with commas
-    /// between: `f16 nt 8192,2048`.
-    pub fn is_selected(&self, words: &[String]) -> bool {
-        let name = self.to_string().to_lowercase();
-        let parts: Vec<_> = name.split(' ').collect();
-        words.iter().all(|word| {
-            let alternatives = word.to_lowercase();
-            let mut alternatives = alternatives.split(',');
-            alternatives.any(|word| parts.contains(&word) || parts[1].starts_with(&format!("{word}x")))
-        })
-    }
 }
 
 impl fmt::Display for Case {

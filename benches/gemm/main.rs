@@ -11,6 +11,8 @@
 //! graph over rotating inputs of each variant, all of them in one run and in shuffled order, and gives medians.
 
 mod case;
+#[path = "../common/mod.rs"]
+mod common;
 mod host;
 mod measure;
 mod problem;
@@ -18,7 +20,7 @@ mod table;
 
 use std::process::ExitCode;
 
-use tilewright::{Device, Error};
+use tilewright::Device;
 use tilewright_support::Result;
 use tilewright_support::cublas::CublasLt;
 
@@ -27,73 +29,37 @@ use problem::Matrices;
 use table::{HEADING, Row};
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    common::main(run)
 }
 
-fn run() -> Result<()> {
-    // `cargo bench` adds `--bench`.
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    let device = match Device::cuda(0) {
-        Ok(device) => device,
-        Err(reason @ (Error::NoDriver { .. } | Error::NoDevice { .. } | Error::UnsupportedGpu { .. })) => {
-            println!("Nothing is measured, there is no GPU: {reason}.");
-            return Ok(());
-        }
-        Err(other) => return Err(other.into()),
-    };
+fn run(device: &Device, arguments: &[String]) -> Result<()> {
+    let selected = |words| common::selected(case::all(), words);
     match arguments.split_first() {
-        Some((mode, [name])) if mode == host::LOAD => host::load(&device, name),
+        Some((mode, [name])) if mode == host::LOAD => host::load(device, name),
         Some((mode, words)) if mode == "--table" => {
-            let cublas = introduce(&device);
-            tabulate(&device, cublas.as_ref(), &selected(words)?)?;
-            host::costs(&device, cublas.as_ref())
+            let cublas = introduce(device);
+            tabulate(device, cublas.as_ref(), &selected(words)?)?;
+            host::costs(device, cublas.as_ref())
         }
         Some((mode, words)) if mode == "--kernels" => {
-            introduce(&device);
             let cases = selected(words)?;
-            let matrices = Matrices::new(&device, &cases);
-            cases.iter().try_for_each(|&case| table::kernels(&device, &*matrices.problem(case)?))
+            let matrices = Matrices::new(device, &cases);
+            cases.iter().try_for_each(|&case| table::kernels(device, &*matrices.problem(case)?))
         }
-        Some((mode, [])) if mode == "--host" => host::costs(&device, introduce(&device).as_ref()),
+        Some((mode, [])) if mode == "--host" => host::costs(device, introduce(device).as_ref()),
         _ => {
-            let measured = measure::all(&device)?;
+            let measured = measure::all(device)?;
             if measured.is_empty() {
                 return Ok(());
             }
-            tabulate(&device, introduce(&device).as_ref(), &measured)
+            tabulate(device, introduce(device).as_ref(), &measured)
         }
     }
 }
 
 /// Says what is compared; gives cuBLAS if it is there.
 fn introduce(device: &Device) -> Option<CublasLt> {
-    let ((major, minor), sms) = (device.driver_version(), device.sm_count());
-    print!("{}, {sms} SMs, driver for CUDA {major}.{minor}; ", device.name());
-    match CublasLt::new(device) {
-        Ok(library) => {
-            println!("cuBLAS {}", library.version());
-            Some(library)
-        }
-        Err(reason) => {
-            println!("without cuBLAS: {reason}");
-            None
-        }
-    }
-}
-
-fn selected(words: &[String]) -> Result<Vec<Case>> {
-    let cases: Vec<_> = case::all().into_iter().filter(|case| case.is_selected(words)).collect();
-    if cases.is_empty() {
-        let names: Vec<_> = case::all().iter().map(Case::to_string).collect();
-        return Err(format!("no case is {}; there are\n  {}", words.join(" "), names.join("\n  ")).into());
-    }
-    Ok(cases)
+    common::introduce(device, CublasLt::new(device), |library| format!("cuBLAS {}", library.version()))
 }
 
 fn tabulate(device: &Device, cublas: Option<&CublasLt>, cases: &[Case]) -> Result<()> {

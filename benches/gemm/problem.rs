@@ -1,15 +1,13 @@
 //! Cases with their matrices on a device.
 
-use std::cell::{OnceCell, RefCell};
-
 use tilewright::ops::{Candidate, Gemm, GemmInput, GemmOutput};
-use tilewright::{DType, Device, Result, Stream, Tensor, TensorView, TensorViewMut, bf16, f16};
+use tilewright::{DType, Device, Result, Stream, TensorView, TensorViewMut};
 use tilewright_support::Real;
-use tilewright_support::random::normal;
 use tilewright_support::reference::sample;
 use tilewright_support::timing::sets;
 
 use crate::case::{Case, Path};
+use crate::common::pool::{Pool, Pools, aligned};
 
 /// A case that can be computed on a device, on one of several sets of inputs.
 pub trait Problem {
@@ -17,7 +15,7 @@ pub trait Problem {
     /// Number of sets of inputs; it takes all of them to find none in the cache when it is used again.
     fn sets(&self) -> usize;
     /// Addresses of A, B and C.
-    fn addresses(&self, set: usize) -> [u64; 3];
+    fn addresses(&self, set: usize) -> Result<[u64; 3]>;
     /// Every kernel for these types, the best by the operator's estimate first.
     fn candidates(&self) -> Result<Vec<Candidate>>;
     /// Queues the product, by the kernel of this name or the operator's choice.
@@ -40,61 +38,25 @@ pub fn kernel(problem: &dyn Problem) -> tilewright_support::Result<&'static str>
 /// The matrices of all cases.
 pub struct Matrices<'a> {
     device: &'a Device,
-    cases: &'a [Case],
-    f16: OnceCell<Pool<f16>>,
-    bf16: OnceCell<Pool<bf16>>,
+    pools: Pools<'a>,
 }
 
 impl<'a> Matrices<'a> {
-    pub fn new(device: &'a Device, cases: &'a [Case]) -> Self {
-        Self { device, cases, f16: OnceCell::new(), bf16: OnceCell::new() }
+    pub fn new(device: &'a Device, cases: &[Case]) -> Self {
+        let needs = |case: &Case| {
+            let Sizes { a, b, c, sets } = Sizes::of(device, case);
+            (case.dtype, [sets * (a + b), sets * c])
+        };
+        Self { device, pools: Pools::new(device, cases.iter().map(needs)) }
     }
 
     /// One of the cases, ready to be computed.
     pub fn problem(&self, case: Case) -> Result<Box<dyn Problem + '_>> {
+        let sizes = Sizes::of(self.device, &case);
         Ok(match case.dtype {
-            DType::F16 => Box::new(self.of(&self.f16, case)?),
-            _ => Box::new(self.of(&self.bf16, case)?),
+            DType::F16 => Box::new(InPool { pool: self.pools.f16()?, case, sizes }),
+            _ => Box::new(InPool { pool: self.pools.bf16()?, case, sizes }),
         })
-    }
-
-    fn of<'p, T: Real>(&self, pool: &'p OnceCell<Pool<T>>, case: Case) -> Result<InPool<'p, T>> {
-        if pool.get().is_none() {
-            let cases = self.cases.iter().filter(|other| other.dtype == case.dtype);
-            let most = |size: fn(&Sizes) -> usize| {
-                cases.clone().map(|case| Sizes::of(self.device, case)).map(|s| s.sets * size(&s)).max()
-            };
-            let inputs = most(|sizes| sizes.a + sizes.b).unwrap_or(0);
-            let outputs = most(|sizes| sizes.c).unwrap_or(0);
-            // Another one cannot be there by now.
-            let _ = pool.set(Pool::new(self.device, inputs, outputs)?);
-        }
-        let pool = pool.get().expect("a pool was just made");
-        Ok(InPool { pool, case, sizes: Sizes::of(self.device, &case) })
-    }
-}
-
-/// Memory that all cases of a type share, since filling it takes longer than measuring.
-struct Pool<T> {
-    /// Random data.
-    inputs: Tensor<T>,
-    outputs: RefCell<Tensor<T>>,
-}
-
-impl<T: Real> Pool<T> {
-    fn new(device: &Device, inputs: usize, outputs: usize) -> Result<Self> {
-        // The data repeats; an odd period keeps matrices from being equal.
-        let random = normal::<T>(1, inputs.min((1 << 26) - 77));
-        let random = Tensor::from_slice(device, &random, &[random.len()])?;
-        let mut all = Tensor::uninit(device, &[inputs])?;
-        let stream = device.default_stream();
-        for start in (0..inputs).step_by(random.len().max(1)) {
-            let len = random.len().min(inputs - start);
-            let mut part = all.view_mut().narrow(0, start, len)?;
-            part.copy_from(&stream, &random.view().narrow(0, 0, len)?)?;
-        }
-        stream.synchronize()?;
-        Ok(Self { inputs: all, outputs: RefCell::new(Tensor::uninit(device, &[outputs])?) })
     }
 }
 
@@ -109,8 +71,7 @@ struct Sizes {
 
 impl Sizes {
     fn of(device: &Device, case: &Case) -> Self {
-        // Matrices begin at addresses that are as well aligned as allocations.
-        let [a, b, c] = case.elements().map(|elements| elements.next_multiple_of(256));
+        let [a, b, c] = aligned(case.elements());
         Self { a, b, c, sets: sets(device, case.bytes()) }
     }
 }
@@ -127,20 +88,16 @@ impl<T: Real> InPool<'_, T> {
         let Case { m, n, k, b_transposed, .. } = self.case;
         let Sizes { a, b, .. } = self.sizes;
         let start = set * (a + b);
-        let inputs = || self.pool.inputs.view();
-        let left = inputs().narrow(0, start, m * k)?.reshape(&[m, k])?;
-        let right = inputs().narrow(0, start + a, k * n)?;
         let right = match b_transposed {
-            true => right.reshape(&[n, k])?.transpose(0, 1)?,
-            false => right.reshape(&[k, n])?,
+            true => self.pool.input(start + a, &[n, k])?.transpose(0, 1)?,
+            false => self.pool.input(start + a, &[k, n])?,
         };
-        Ok([left, right])
+        Ok([self.pool.input(start, &[m, k])?, right])
     }
 
     fn with_output<R>(&self, set: usize, f: impl FnOnce(TensorViewMut<'_, T>) -> Result<R>) -> Result<R> {
         let Case { m, n, .. } = self.case;
-        let mut outputs = self.pool.outputs.borrow_mut();
-        f(outputs.view_mut().narrow(0, set * self.sizes.c, m * n)?.reshape(&[m, n])?)
+        self.pool.with_output(set * self.sizes.c, &[m, n], f)
     }
 }
 
@@ -153,11 +110,9 @@ impl<T: Real + GemmInput + GemmOutput> Problem for InPool<'_, T> {
         self.sizes.sets
     }
 
-    fn addresses(&self, set: usize) -> [u64; 3] {
-        let Sizes { a, b, c, .. } = self.sizes;
-        let at = |base: u64, elements: usize| base + (elements * size_of::<T>()) as u64;
-        let (inputs, outputs) = (self.pool.inputs.address(), self.pool.outputs.borrow().address());
-        [at(inputs, set * (a + b)), at(inputs, set * (a + b) + a), at(outputs, set * c)]
+    fn addresses(&self, set: usize) -> Result<[u64; 3]> {
+        let [a, b] = self.operands(set)?;
+        Ok([a.address(), b.address(), self.with_output(set, |c| Ok(c.address()))?])
     }
 
     fn candidates(&self) -> Result<Vec<Candidate>> {

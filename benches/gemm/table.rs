@@ -1,16 +1,15 @@
 //! The table: this crate's GEMM beside cuBLAS's.
 
 use std::fmt;
-use std::time::Duration;
 
-use tilewright::ops::Candidate;
 use tilewright::{Device, Stream};
 use tilewright_support::Result;
 use tilewright_support::cublas::{self, CublasLt};
 use tilewright_support::reference::relative_error;
-use tilewright_support::timing::{Options, Timing, Variant, compare};
+use tilewright_support::timing::{Timing, Variant, compare};
 
 use crate::case::Case;
+use crate::common::{options, rank};
 use crate::problem::{Problem, kernel};
 
 /// Algorithms of cuBLAS that are measured: the first by its own heuristic.
@@ -72,7 +71,7 @@ impl Row {
                 Variant::new(format!("cuBLAS {i}"), move |stream: &Stream, set| peer.launch(stream, set, i))
             }));
         }
-        let timings = compare(device, &variants, &options(problem))?;
+        let timings = compare(device, &variants, &options(problem.sets()))?;
         let mut timings = timings.into_iter();
         let (Some(ours), Some(apart)) = (timings.next(), timings.next()) else {
             return Err("nothing was measured".into());
@@ -82,11 +81,6 @@ impl Row {
         let peers = peers.first().zip(best).map(|(own, best)| [own.clone(), best.clone()]);
         Ok(Self { case: *problem.case(), kernel, ours, apart, peers })
     }
-}
-
-/// How cases are measured.
-fn options(problem: &dyn Problem) -> Options {
-    Options { sets: problem.sets(), rounds: 20, burst: Duration::from_millis(2), ..Options::default() }
 }
 
 /// cuBLAS for a problem.
@@ -116,7 +110,7 @@ impl<'a> Peer<'a> {
     }
 
     fn launch(&self, stream: &Stream, set: usize, algorithm: usize) -> tilewright::Result<()> {
-        let [a, b, c] = self.problem.addresses(set);
+        let [a, b, c] = self.problem.addresses(set)?;
         // SAFETY: the problem's matrices are as was asked of cuBLAS, and one computation runs at a time.
         unsafe { self.plan.run(stream, algorithm, a, b, c) }
     }
@@ -139,25 +133,11 @@ fn check(device: &Device, peer: &Peer<'_>, problem: &dyn Problem, kernel: &str) 
         .into())
 }
 
-/// Measures the kernels that can compute a case, and prints them beside their estimates: for tuning the choice.
+/// Measures the kernels that can compute a case, and prints them beside their estimates.
 pub fn kernels(device: &Device, problem: &dyn Problem) -> Result<()> {
-    let mut candidates = problem.candidates()?;
-    let best = candidates.first().and_then(Candidate::cycles).unwrap_or(0);
-    // Those that read element by element would take most of the time.
-    candidates.retain(|c| c.cycles().is_some_and(|cycles| cycles <= best.saturating_mul(6)));
-    let launch = |name| move |stream: &Stream, set| problem.launch(stream, set, Some(name), true);
-    let variants: Vec<_> = candidates.iter().map(|c| Variant::new(c.name(), launch(c.name()))).collect();
-    let timings = compare(device, &variants, &options(problem))?;
-    let mut rows: Vec<_> = candidates.iter().zip(&timings).enumerate().collect();
-    rows.sort_by(|(_, (_, x)), (_, (_, y))| x.median().total_cmp(&y.median()));
-    let fastest = rows.first().map_or(f64::NAN, |(_, (_, timing))| timing.median());
-    println!("\n{}\n", problem.case());
-    println!("| kernel | ms | TFLOP/s | of the fastest | rank by estimate | estimated cycles |");
-    println!("| --- | ---: | ---: | ---: | ---: | ---: |");
-    for (i, (candidate, timing)) in rows {
-        let (ms, rate) = (timing.median(), problem.case().flops() / timing.median() / 1e9);
-        let (name, cycles) = (candidate.name(), candidate.cycles().unwrap_or_default());
-        println!("| `{name}` | {ms:.4} | {rate:.1} | {:.3} | {} | {cycles} |", fastest / ms, i + 1);
-    }
-    Ok(())
+    let (case, sets) = (problem.case(), problem.sets());
+    let estimates = problem.candidates()?.iter().map(|c| (c.name(), c.cycles())).collect();
+    rank::kernels(device, case, case.flops(), sets, estimates, |stream, set, name| {
+        problem.launch(stream, set, Some(name), true)
+    })
 }

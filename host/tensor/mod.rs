@@ -14,7 +14,7 @@ mod untyped;
 mod view;
 
 pub(crate) use argument::Reading;
-use layout::Layout;
+pub(crate) use layout::Layout;
 pub use layout::MAX_RANK;
 pub(crate) use untyped::Untyped;
 pub use view::{TensorView, TensorViewMut};

@@ -14,15 +14,26 @@ use tilewright::{Device, Event, Graph, Result, Stream, Tensor};
 /// One of the things to be compared.
 pub struct Variant<'a> {
     name: String,
-    launch: Box<Launch<'a>>,
+    work: Work<'a>,
+}
+
+enum Work<'a> {
+    Launch(Box<Launch<'a>>),
+    Elsewhere(Box<Turn<'a>>),
 }
 
 type Launch<'a> = dyn Fn(&Stream, usize) -> Result<()> + 'a;
+type Turn<'a> = dyn Fn() -> crate::Result<f64> + 'a;
 
 impl<'a> Variant<'a> {
     /// `launch` queues the work once, on the inputs of the given number.
     pub fn new(name: impl Into<String>, launch: impl Fn(&Stream, usize) -> Result<()> + 'a) -> Self {
-        Self { name: name.into(), launch: Box::new(launch) }
+        Self { name: name.into(), work: Work::Launch(Box::new(launch)) }
+    }
+
+    /// `turn` takes one measurement itself, as another process does: it gives the milliseconds of one launch.
+    pub fn elsewhere(name: impl Into<String>, turn: impl Fn() -> crate::Result<f64> + 'a) -> Self {
+        Self { name: name.into(), work: Work::Elsewhere(Box::new(turn)) }
     }
 }
 
@@ -35,6 +46,8 @@ pub struct Options {
     pub rounds: usize,
     /// How long one measurement shall take at least.
     pub burst: Duration,
+    /// How long all variants take turns, at least once each, before what they take counts.
+    pub warm_up: Duration,
     /// Pause before each measurement, so that the GPU cools.
     pub idle: Duration,
     /// Instead of graphs over rotating inputs: single launches, each after the L2 cache was overwritten.
@@ -49,6 +62,7 @@ impl Default for Options {
             sets: 3,
             rounds: 30,
             burst: Duration::from_millis(2),
+            warm_up: Duration::ZERO,
             idle: Duration::ZERO,
             flush_l2: false,
             seed: 1,
@@ -85,13 +99,16 @@ pub fn sets(device: &Device, bytes: usize) -> usize {
 }
 
 /// Measures the variants, in shuffled order, each as often.
-pub fn compare(device: &Device, variants: &[Variant<'_>], options: &Options) -> Result<Vec<Timing>> {
+pub fn compare(device: &Device, variants: &[Variant<'_>], options: &Options) -> crate::Result<Vec<Timing>> {
     let stream = Stream::new(device)?;
     let mut measured = Vec::new();
     for variant in variants {
-        measured.push(match options.flush_l2 {
-            true => Measured::Single(variant, RefCell::new(Tensor::zeros(device, &[4 * device.l2_bytes()])?)),
-            false => record(&stream, variant, options)?,
+        measured.push(match &variant.work {
+            Work::Elsewhere(turn) => Measured::Elsewhere(turn),
+            Work::Launch(launch) if options.flush_l2 => {
+                Measured::Single(launch, RefCell::new(Tensor::zeros(device, &[4 * device.l2_bytes()])?))
+            }
+            Work::Launch(launch) => record(&stream, launch, options)?,
         });
     }
     let mut timings: Vec<_> = variants
@@ -100,15 +117,23 @@ pub fn compare(device: &Device, variants: &[Variant<'_>], options: &Options) -> 
         .collect();
     let mut order: Vec<_> = (0..variants.len()).collect();
     let mut generator = StdRng::seed_from_u64(options.seed);
-    for round in 0..=options.rounds {
+    let mut turns = |round| -> crate::Result<Vec<f64>> {
         order.shuffle(&mut generator);
+        let mut ms = vec![f64::NAN; order.len()];
         for &i in &order {
             std::thread::sleep(options.idle);
-            let ms = measured[i].measure(&stream, round, options)?;
-            // The first round warms up.
-            if round > 0 {
-                timings[i].ms.push(ms);
-            }
+            ms[i] = measured[i].measure(&stream, round, options)?;
+        }
+        Ok(ms)
+    };
+    let begin = Instant::now();
+    turns(0)?;
+    while begin.elapsed() < options.warm_up {
+        turns(0)?;
+    }
+    for round in 1..=options.rounds {
+        for (timing, ms) in timings.iter_mut().zip(turns(round)?) {
+            timing.ms.push(ms);
         }
     }
     for timing in &mut timings {
@@ -121,16 +146,21 @@ enum Measured<'v, 'a> {
     /// A graph of so many launches.
     Replay(Graph, usize),
     /// Single launches, and what to overwrite the cache with.
-    Single(&'v Variant<'a>, RefCell<Tensor<u8>>),
+    Single(&'v Launch<'a>, RefCell<Tensor<u8>>),
+    /// What measures itself.
+    Elsewhere(&'v Turn<'a>),
 }
 
 /// Captures enough launches, over all the inputs, to fill the burst.
-fn record<'v, 'a>(stream: &Stream, variant: &'v Variant<'a>, options: &Options) -> Result<Measured<'v, 'a>> {
+fn record<'v, 'a>(
+    stream: &Stream,
+    launch: &'v Launch<'a>,
+    options: &Options,
+) -> crate::Result<Measured<'v, 'a>> {
     let sets = options.sets.max(1);
-    let cycles = |count: usize| {
-        stream.capture(|stream| (0..count * sets).try_for_each(|i| (variant.launch)(stream, i % sets)))
-    };
-    (variant.launch)(stream, 0)?;
+    let cycles =
+        |count: usize| stream.capture(|stream| (0..count * sets).try_for_each(|i| launch(stream, i % sets)));
+    launch(stream, 0)?;
     let once = Measured::Replay(cycles(1)?, sets);
     once.measure(stream, 0, options)?;
     let ms = once.measure(stream, 0, options)?;
@@ -144,7 +174,7 @@ fn record<'v, 'a>(stream: &Stream, variant: &'v Variant<'a>, options: &Options) 
 
 impl Measured<'_, '_> {
     /// Milliseconds of one launch.
-    fn measure(&self, stream: &Stream, round: usize, options: &Options) -> Result<f64> {
+    fn measure(&self, stream: &Stream, round: usize, options: &Options) -> crate::Result<f64> {
         let device = stream.device();
         let (start, end) = (Event::new(device)?, Event::new(device)?);
         match self {
@@ -155,11 +185,12 @@ impl Measured<'_, '_> {
                 stream.record(&end)?;
                 Ok(f64::from(start.elapsed_ms(&end)?) / *launches as f64)
             }
-            Measured::Single(variant, cache) => {
+            Measured::Elsewhere(turn) => turn(),
+            Measured::Single(launch, cache) => {
                 // The fill takes longer than queueing what follows, so the launch's own overhead is not seen.
                 cache.borrow_mut().fill(stream, round as u8)?;
                 stream.record(&start)?;
-                (variant.launch)(stream, round % options.sets.max(1))?;
+                launch(stream, round % options.sets.max(1))?;
                 stream.record(&end)?;
                 Ok(f64::from(start.elapsed_ms(&end)?))
             }

@@ -63,7 +63,8 @@ fn timings(device: &Device) -> Outcome {
             (0..times).try_for_each(|_| outs[set].borrow_mut().copy_from(stream, &data[set]))
         }
     };
-    let variants = [Variant::new("once", copy(1)), Variant::new("twice", copy(2))];
+    let elsewhere = Variant::elsewhere("elsewhere", || Ok(7.0));
+    let variants = [Variant::new("once", copy(1)), Variant::new("twice", copy(2)), elsewhere];
     for flush_l2 in [false, true] {
         let options = Options {
             sets: count,
@@ -79,6 +80,7 @@ fn timings(device: &Device) -> Outcome {
         }
         let ratio = timings[1].median() / timings[0].median();
         assert!((1.1..3.0).contains(&ratio), "{ratio}");
+        assert_eq!(timings[2].ms, [7.0; 9]);
     }
     Ok(())
 }

@@ -3,14 +3,22 @@
 use std::fmt::Display;
 
 use tilewright::ops::{Attention, AttentionElement};
-use tilewright::{Device, Stream, TensorViewMut, f16};
+use tilewright::{Device, Stream, Tensor, TensorViewMut, f16};
 use tilewright_support::Real;
 use tilewright_support::attention::{Head, Row, Scores};
 use tilewright_support::random::normal;
 use tilewright_support::reference::sample;
 use tilewright_support::suite::Outcome;
 
+use crate::cache::Cache;
 use crate::operand::{Operand, Place};
+
+/// The tensors of an attention.
+struct Inputs<T> {
+    operands: [Operand<T>; 3],
+    lengths: Option<Tensor<i32>>,
+    table: Option<Tensor<i32>>,
+}
 
 /// Element types.
 pub trait Input: Real + AttentionElement {}
@@ -61,6 +69,8 @@ pub struct Case<T> {
     pub places: [Place; 4],
     /// The elements of Q, K and V.
     pub inputs: [Vec<T>; 3],
+    pub cache: Cache,
+    pub splits: Option<usize>,
 }
 
 impl<T: Input> Case<T> {
@@ -68,7 +78,17 @@ impl<T: Input> Case<T> {
     pub fn new(sizes: Sizes) -> Self {
         let places = sizes.shapes().map(Place::bhsd);
         let inputs = [1, 2, 3].map(|seed| normal(seed, places[seed as usize - 1].count()));
-        Case { sizes, scores: sizes.scores(), places, inputs }
+        Case { sizes, scores: sizes.scores(), places, inputs, cache: Cache::default(), splits: None }
+    }
+
+    /// With keys of so many lengths, in pages.
+    pub fn cache(self, lengths: Option<Vec<usize>>, page: Option<usize>) -> Self {
+        Case { cache: Cache { lengths, page }, ..self }
+    }
+
+    /// With keys in so many parts.
+    pub fn splits(self, splits: usize) -> Self {
+        Case { splits: Some(splits), ..self }
     }
 
     /// With other scores.
@@ -83,40 +103,55 @@ impl<T: Input> Case<T> {
 
     /// Runs it on every kernel that can compute it.
     pub fn check_all(&self, device: &Device) -> Outcome {
-        let [q, k, v] = self.operands(device)?;
+        let inputs = self.inputs(device)?;
+        let [q, k, v] = &inputs.operands;
         let mut o = Operand::<T>::poisoned(device, self.places[3])?;
-        let all = self.attention().candidates(&q.view()?, &k.view()?, &v.view()?, &o.view_mut()?)?;
+        let all = self.attention(&inputs).candidates(&q.view()?, &k.view()?, &v.view()?, &o.view_mut()?)?;
         let names = all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name());
         names.into_iter().try_for_each(|name| self.run(device, Some(name)))
     }
 
-    fn operands(&self, device: &Device) -> tilewright::Result<[Operand<T>; 3]> {
-        let of = |i: usize| Operand::new(device, self.places[i], &self.inputs[i]);
-        Ok([of(0)?, of(1)?, of(2)?])
+    fn inputs(&self, device: &Device) -> tilewright::Result<Inputs<T>> {
+        let of = |i: usize| match i {
+            0 => Operand::new(device, self.places[0], &self.inputs[0]),
+            _ => self.cache.operand(device, self.places[i], &self.inputs[i]),
+        };
+        let [lengths, table] = [self.cache.lengths(device)?, self.cache.table(device, self.places[1].shape)?];
+        Ok(Inputs { operands: [of(0)?, of(1)?, of(2)?], lengths, table })
     }
 
-    fn attention(&self) -> Attention<'static> {
+    fn attention<'a>(&self, inputs: &'a Inputs<T>) -> Attention<'a> {
         let Scores { scale, softcap, causal, window } = self.scores;
         let attention = Attention::new().scale(scale);
         let attention = if causal { attention.causal() } else { attention };
         let attention = softcap.into_iter().fold(attention, Attention::softcap);
+        let attention = self.splits.into_iter().fold(attention, Attention::splits);
+        let attention = match &inputs.lengths {
+            Some(lengths) => attention.lengths(&lengths.view()),
+            None => attention,
+        };
+        let attention = match &inputs.table {
+            Some(table) => attention.block_table(&table.view()),
+            None => attention,
+        };
         window.into_iter().fold(attention, |attention, [left, right]| attention.window(left, right))
     }
 
     /// Runs it on the kernel of this name, with and without a log-sum-exp.
     pub fn run(&self, device: &Device, kernel: Option<&str>) -> Outcome {
-        let [q, k, v] = self.operands(device)?;
+        let inputs = self.inputs(device)?;
+        let [q, k, v] = &inputs.operands;
         let (q, k, v) = (q.view()?, k.view()?, v.view()?);
         let Sizes { batch, heads, queries, .. } = self.sizes;
         let stream = Stream::new(device)?;
-        let attention = || kernel.into_iter().fold(self.attention(), Attention::kernel);
+        let attention = || kernel.into_iter().fold(self.attention(&inputs), Attention::kernel);
         for with_lse in [true, false] {
             let mut o = Operand::<T>::poisoned(device, self.places[3])?;
             let mut lse = Operand::<f32>::poisoned(device, Place::bhsd([batch, heads, queries, 1]))?;
             let name = attention().plan(&q, &k, &v, &o.view_mut()?)?.kernel().name();
             let wrong = |what: &dyn Display| {
-                let Case { sizes, scores, places, .. } = self;
-                format!("{name}: {what}\n{sizes:?}\n{scores:?}\n{places:?}")
+                let Case { sizes, scores, places, cache, splits, .. } = self;
+                format!("{name}: {what}\n{sizes:?}\n{scores:?}\n{places:?}\n{cache:?}, {splits:?} splits")
             };
             let mut rows: TensorViewMut<'_, f32> = lse.view_mut()?.select(3, 0)?;
             let mut attention = if with_lse { attention().lse(&mut rows) } else { attention() };
@@ -136,12 +171,13 @@ impl<T: Input> Case<T> {
         let Sizes { heads, kv_heads, queries, keys, columns: [d, dv], .. } = self.sizes;
         let kv = batch * kv_heads + head / (heads / kv_heads);
         let [q, k, v] = &self.inputs;
+        let length = self.cache.length(batch, keys);
         let head = [
             &q[(batch * heads + head) * queries * d..][..queries * d],
-            &k[kv * keys * d..][..keys * d],
-            &v[kv * keys * dv..][..keys * dv],
+            &k[kv * keys * d..][..length * d],
+            &v[kv * keys * dv..][..length * dv],
         ];
-        Head::new(head, queries, keys, [d, dv]).rows(rows, &self.scores)
+        Head::new(head, queries, length, [d, dv]).rows(rows, &self.scores)
     }
 
     fn compare(&self, out: &[f32], lse: Option<&Vec<f32>>) -> Result<(), String> {
@@ -166,7 +202,7 @@ impl<T: Input> Case<T> {
 }
 
 /// Compares a row with its reference; both may be NaN.
-fn row_agrees<T: Real>(
+pub fn row_agrees<T: Real>(
     row: &Row,
     depth: usize,
     cap: f64,

@@ -5,13 +5,16 @@ use std::process::ExitCode;
 use tilewright::Arch;
 use tilewright_support::suite::Suite;
 
+mod cache;
 mod capture;
 mod case;
+mod decode;
 mod errors;
 mod kernels;
 mod lengths;
 mod masks;
 mod operand;
+mod packed;
 mod values;
 mod views;
 
@@ -31,6 +34,13 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "capped scores", values::capped)
         .device(Arch::Sm80, "large scores", values::large)
         .device(Arch::Sm80, "NaN and infinity stay in their rows", values::not_numbers)
+        .device(Arch::Sm80, "lengths of sequences, in a cache", decode::lengths)
+        .device(Arch::Sm80, "caches in shuffled pages", decode::pages)
+        .device(Arch::Sm80, "1 to 16 queries of heads that share keys", decode::queries)
+        .device(Arch::Sm80, "any number of parts of the keys", decode::splits)
+        .device(Arch::Sm80, "sequences one after the other", packed::lengths)
+        .device(Arch::Sm80, "pages that do not exist are zeros", decode::missing_pages)
+        .device(Arch::Sm80, "a workspace given, owned and too small", decode::workspace)
         .device(Arch::Sm80, "a graph replays an attention", capture::replay)
         .gpu(Arch::Sm80, "calls take no memory", capture::memory)
         .device(Arch::Sm90a, "overlapping calls", capture::overlapping)

@@ -100,14 +100,14 @@ pub fn trap() -> ! {
     }
 }
 
-/// The same number, of which the compiler knows nothing: what is computed from it is computed here.
+/// The same number, of which the compiler knows nothing.
 ///
 /// An empty instruction; sm_80.
 #[inline(always)]
-pub fn same(x: u32) -> u32 {
+pub fn same_number(x: u32) -> u32 {
     let mut r = x;
     // SAFETY: no instruction.
-    unsafe { ptx!("// {0}", inout(reg32) r) };
+    unsafe { ptx!("// {0}", inout(reg32) r, options(nomem)) };
     r
 }
 

@@ -1,4 +1,7 @@
 //! Results of tiles whose keys were divided among CTAs, put together.
+//!
+//! [`attention`](super::attention)'s `merge` reads as many parts of every row, as strided tensors. Here sequences have as many parts
+//! as a list says, of whole tiles, and those that were not cut are left alone.
 
 use core::f32::consts::LN_2;
 

@@ -4,7 +4,6 @@ use core::marker::PhantomData;
 
 use crate::abi::{GlobalAbi, GlobalArg, KernelArg};
 use crate::arch::global;
-use crate::arch::special::same_pointer;
 use crate::layout::{Element, Major, RowMajor};
 
 /// A tensor of `RANK` dimensions in global memory that a kernel reads.
@@ -16,6 +15,7 @@ pub struct Global<T, const RANK: usize, O = RowMajor, const BOX: usize = 64> {
     pub(super) pointer: *mut T,
     pub(super) strides: [u64; RANK],
     pub(super) shape: [u32; RANK],
+    pub(super) policy: u64,
     pub(super) align: u32,
     pub(super) tma: bool,
     order: PhantomData<O>,
@@ -38,6 +38,10 @@ pub struct GlobalMut<T, const RANK: usize, O = RowMajor, const BOX: usize = 64>(
 pub struct GlobalTile<T, const RANK: usize, O = RowMajor, const BOX: usize = 64> {
     pub(super) of: Global<T, RANK, O, BOX>,
     pub(super) index: [u32; RANK],
+    /// The matrix's row from which tiles are counted.
+    pub(super) first: u32,
+    /// Rows from there on that are the tiles', if the matrix has so many.
+    pub(super) rows: u32,
 }
 
 /// One tile of a tensor, to be copied to; what lies outside the tensor is not stored.
@@ -63,17 +67,11 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> Global<T, RANK, 
     pub fn cols(&self) -> u32 {
         self.shape[RANK - 1]
     }
-    /// The L2 cache policy of its loads: read where it is needed, so that it is in no register over a loop.
-    #[inline(always)]
-    pub(super) fn policy(&self) -> u64 {
-        // SAFETY: the map is the first field of the tensor's parameter.
-        unsafe { (*same_pointer(self.map.cast::<GlobalAbi<T, RANK>>())).policy }
-    }
     /// The tile at `index`: the leading dimensions in elements, the last two in tiles.
     #[inline(always)]
     pub fn tile(self, index: [u32; RANK]) -> GlobalTile<T, RANK, O, BOX> {
         const { Self::MATRIX };
-        GlobalTile { of: self, index }
+        GlobalTile { of: self, index, first: 0, rows: u32::MAX }
     }
 }
 
@@ -127,6 +125,38 @@ pub(super) struct Lines {
     pub(super) bytes: u32,
 }
 
+/// The bits of an element; zero if it is not `inside`.
+///
+/// # Safety
+/// If `inside`, the element is readable and aligned.
+#[inline(always)]
+pub(super) unsafe fn read_if<T: Element>(from: *const T, inside: bool) -> u32 {
+    // SAFETY: the caller's.
+    unsafe {
+        if T::BYTES == 2 {
+            global::ld_global_u16_if(from.cast(), inside) as u32
+        } else {
+            global::ld_global_u32_if(from.cast(), inside)
+        }
+    }
+}
+
+/// Stores an element if it is `inside`.
+///
+/// # Safety
+/// If `inside`, the element is writable and aligned.
+#[inline(always)]
+pub(super) unsafe fn write_if<T: Element>(to: *mut T, x: T, inside: bool) {
+    // SAFETY: the caller's.
+    unsafe {
+        if T::BYTES == 2 {
+            global::st_global_u16_if(to.cast(), x.bits() as u16, inside)
+        } else {
+            global::st_global_u32_if(to.cast(), x.bits(), inside)
+        }
+    }
+}
+
 impl<T: Element> Window<T> {
     /// The address of (row, col): inside the tensor if row < rows and col < cols.
     #[inline(always)]
@@ -153,34 +183,48 @@ impl<T: Element> Window<T> {
     pub(super) fn read(&self, row: u32, col: u32) -> T {
         let (at, inside) = (self.at(row, col), row < self.rows && col < self.cols);
         // SAFETY: the tensor's host view says that its elements are readable and aligned.
-        T::from_bits(unsafe {
-            if T::BYTES == 2 {
-                global::ld_global_u16_if(at.cast(), inside) as u32
-            } else {
-                global::ld_global_u32_if(at.cast(), inside)
-            }
-        })
+        T::from_bits(unsafe { read_if(at, inside) })
     }
     /// Stores the element at (row, col), unless that is outside the tensor.
     #[inline(always)]
     pub(super) fn write(&self, row: u32, col: u32, x: T) {
         let (at, inside) = (self.at(row, col), row < self.rows && col < self.cols);
         // SAFETY: the tensor's host view says that its elements are writable and aligned.
-        unsafe {
-            if T::BYTES == 2 {
-                global::st_global_u16_if(at.cast(), x.bits() as u16, inside)
-            } else {
-                global::st_global_u32_if(at.cast(), x.bits(), inside)
-            }
-        }
+        unsafe { write_if(at, x, inside) }
+    }
+}
+
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTileMut<T, RANK, O, BOX> {
+    /// The same tile of the matrix of `rows` rows that begins at row `first` of this one: nothing behind it is stored.
+    #[inline(always)]
+    pub fn of_rows(self, first: u32, rows: u32) -> Self {
+        GlobalTileMut(self.0.of_rows(first, rows))
     }
 }
 
 impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RANK, O, BOX> {
+    /// The same tile of the matrix of `rows` rows that begins at row `first` of this one. By TMA what lies behind its rows is
+    /// copied too.
+    #[inline(always)]
+    pub fn of_rows(self, first: u32, rows: u32) -> Self {
+        GlobalTile { first, rows, ..self }
+    }
+    /// Whether `rows` rows of a tile of `r` are all inside the rows that are the tiles'.
+    #[inline(always)]
+    pub(super) fn holds(&self, r: usize, rows: u32) -> bool {
+        self.rows == u32::MAX || self.index[RANK - 2] * r as u32 + rows <= self.rows
+    }
+    /// Rows that are inside, from a tile of `r` rows on.
+    #[inline(always)]
+    fn rows_inside(&self, r: usize) -> u32 {
+        let row = self.index[RANK - 2] * r as u32;
+        let inside = self.of.shape[RANK - 2].saturating_sub(self.first + row);
+        if self.rows == u32::MAX { inside } else { inside.min(self.rows.saturating_sub(row)) }
+    }
     /// The tile's first row and column.
     #[inline(always)]
     pub(super) fn corner(&self, r: usize, c: usize) -> (u32, u32) {
-        (self.index[RANK - 2] * r as u32, self.index[RANK - 1] * c as u32)
+        (self.first + self.index[RANK - 2] * r as u32, self.index[RANK - 1] * c as u32)
     }
 
     #[inline(always)]
@@ -196,7 +240,7 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RA
             pointer: self.of.pointer.wrapping_add(offset as usize),
             row_stride: self.of.strides[RANK - 2],
             col_stride: self.of.strides[RANK - 1],
-            rows: self.of.shape[RANK - 2].saturating_sub(row),
+            rows: self.rows_inside(r),
             cols: self.of.shape[RANK - 1].saturating_sub(col),
         }
     }
@@ -216,8 +260,17 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RA
         Lines {
             pointer: self.of.pointer.wrapping_add(offset as usize).cast(),
             stride: self.of.strides[across] * T::BYTES as u64,
-            inside: self.of.shape[across].saturating_sub(line),
-            bytes: self.of.shape[along].saturating_sub(first).saturating_mul(T::BYTES as u32),
+            inside: if O::ROW_MAJOR {
+                self.rows_inside(r)
+            } else {
+                self.of.shape[across].saturating_sub(line)
+            },
+            bytes: (if O::ROW_MAJOR {
+                self.of.shape[along].saturating_sub(first)
+            } else {
+                self.rows_inside(r)
+            })
+            .saturating_mul(T::BYTES as u32),
         }
     }
 
@@ -249,6 +302,7 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> KernelArg for Gl
                 pointer: (*at).address as *mut T,
                 strides: (*at).strides,
                 shape: (*at).shape,
+                policy: (*at).policy,
                 align: (*at).align,
                 tma: (*at).tma != 0,
                 order: PhantomData,

@@ -42,7 +42,7 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
     /// Reads the references: before each block, where there is time, such as between a gemm's instructions.
     #[inline(always)]
     pub fn recall(&mut self) {
-        self.held = Rows::load(self.reference.again());
+        self.held = Rows::from_vector(self.reference.again());
     }
 
     /// The exponentials of a block relative to the references as they are, and whether that is right for all rows of the
@@ -170,7 +170,7 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
     pub fn finish(mut self) -> (Rows<f32, M, N, L>, Rows<f32, M, N, L>) {
         let sum = self.sum.across_lanes(|a, b| a + b);
         let inverse = sum.map(|sum| if sum == 0.0 { 0.0 } else { rcp(sum) });
-        let log = Rows::<f32, M, N, L>::load(self.reference.again())
+        let log = Rows::<f32, M, N, L>::from_vector(self.reference.again())
             .zip(&sum, |reference, sum| if sum == 0.0 { f32::NEG_INFINITY } else { reference + lg2(sum) });
         (inverse, log)
     }

@@ -2,10 +2,12 @@
 
 use core::marker::PhantomData;
 
-use super::{Fill, Full, InFlight, Pending, Pipeline, Rows, Schedule};
-use crate::arch::mbarrier;
+use super::scratch::EXCHANGE;
+use super::{Fill, Full, InFlight, Pending, Pipeline, Ring, Rows, Schedule, Shared};
 use crate::arch::special::thread_x;
-use crate::layout::FragmentLayout;
+use crate::arch::{mbarrier, shared, sync};
+use crate::kernel::Arch;
+use crate::layout::{Element, FragmentLayout, SharedLayout};
 
 /// The loads of a loop through a [`Pipeline`].
 ///
@@ -41,7 +43,7 @@ where
 {
     /// Waits for the next stage.
     #[inline(always)]
-    pub fn next(&mut self) -> Turn<N> {
+    pub fn acquire(&mut self) -> Turn<N> {
         let turn =
             Turn { stage: self.pipeline.stage, barrier: self.pipeline.full(), phase: self.pipeline.phase };
         // SAFETY: `Turn`s are made here alone, and given back once.
@@ -50,10 +52,59 @@ where
         turn
     }
 
+    /// Zeros in a stage's tile of `ring`, in its rows from `first` on: what lies in a cache behind a sequence's end may be
+    /// anything, and even a NaN with a weight of 0 makes NaN.
+    ///
+    /// All threads that compute call it alike; no gemm in flight reads the stage.
+    #[inline(always)]
+    pub fn clear_from<T: Element, S: SharedLayout, const R: usize, const C: usize>(
+        &self,
+        turn: &Turn<N>,
+        ring: &Ring<Shared<T, R, C, S>, N>,
+        first: u32,
+    ) {
+        let (lines, line) = (R as u32, (C * T::BYTES) as u32);
+        if thread_x() >= P::CONSUMERS || first >= lines {
+            return;
+        }
+        let base = ring.at(turn.full()).address;
+        let across = line / 16;
+        let mut piece = first * across + thread_x();
+        // SAFETY: the stage is full and nobody else's; all meet behind the writes, which the fence makes visible to gemms.
+        unsafe {
+            while piece < lines * across {
+                let at = S::offset(lines, line, piece / across, piece % across * 16);
+                shared::store_u32x4(base + at, [0; 4]);
+                piece += P::CONSUMERS;
+            }
+            if matches!(P::ARCH, Arch::Sm90a) {
+                sync::fence_proxy_async_shared();
+            }
+            sync::bar_sync(EXCHANGE, P::CONSUMERS);
+        }
+    }
+
+    /// The same for the stage that is taken next, for which it waits.
+    #[inline(always)]
+    pub fn clear_next_from<T: Element, S: SharedLayout, const R: usize, const C: usize>(
+        &mut self,
+        ring: &Ring<Shared<T, R, C, S>, N>,
+        first: u32,
+    ) {
+        if thread_x() >= P::CONSUMERS || first >= R as u32 {
+            return;
+        }
+        let turn =
+            Turn { stage: self.pipeline.stage, barrier: self.pipeline.full(), phase: self.pipeline.phase };
+        // SAFETY: as in `acquire`, which comes again to the same stage.
+        unsafe { P::acquire(self.pipeline, &mut self.steps, &mut self.load) };
+        self.clear_from(&turn, ring, first);
+    }
+
     /// Gives back a stage that no gemm in flight reads.
     #[inline(always)]
     pub fn release(&mut self, turn: Turn<N>) {
-        // SAFETY: as in `next`.
+        // SAFETY: as in `acquire`.
         unsafe { P::release(self.pipeline, turn.stage, &mut self.steps, &mut self.load) }
     }
 

@@ -10,6 +10,9 @@
 //! | `Shared` to `Fragment` | `Fragment::load(a_s.at(s))`, `Fragment::load(a_s.at(s).t())` where a pipeline computes |
 //! | `Fragment` to `Shared` | `copy(x, &mut x_s)` for a [`Scratch`] tile, which is read as `x_s.full()` |
 //! | `Fragment` to [`GlobalMut`] | `copy(x, c.tile([m, n]))`, or through staging buffers: [`Output`] |
+//! | rows of `Global` to a [`Scratch`] tile | `copy(a.gather(place), &mut a_s)`: row r from `place(r)` |
+//! | `Fragment` to rows of `GlobalMut` | `copy(x, c.scatter(place))` |
+//! | pages of `Global` to a stage | `copy(a.paged(pages, [sequence, head, block], rows), a_s.at(s))`: a block table, [`PageTable`] |
 //!
 //! What lies outside of a tensor is read as zero and not stored.
 //!
@@ -25,7 +28,7 @@
 //! the stage's [`columns`](Src::columns) are views for different gemms. Beside them go values of rows ([`RowVectors`],
 //! [`RowMailbox`]). What a role's gemm needs not wait for is done between its instructions ([`gemm_around`]) or while it runs
 //! ([`RelayLoads::during`]); its left operand may be partly in registers and partly in shared memory ([`SplitOperand`]).
-//! Rows that lie in pages are [`Paged`]; results of parts are [`Partials`].
+//! Sequences whose pages are read by whole blocks are [`Pooled`]; results of parts are [`Partials`].
 //!
 //! # How layouts are inferred
 //!
@@ -117,17 +120,21 @@ mod cta;
 #[doc(hidden)]
 pub mod division;
 mod fragment;
+mod gather;
 mod gemm;
 mod global;
 mod in_place;
 mod lazy_softmax;
 mod list;
 mod loads;
+mod multistage;
 mod output;
 mod paged;
 mod partials;
 mod pipeline;
+mod pooled;
 mod raster;
+mod reduce;
 mod relay;
 mod rewrite;
 mod roles;
@@ -135,9 +142,11 @@ mod row_vector;
 mod schedule;
 mod scratch;
 mod shared;
+mod simt;
 mod softmax;
 mod split_k;
 mod turns;
+mod warp_specialized;
 
 pub use activation::{Activation, Gelu, Identity, Relu, Silu};
 pub use asynchronous::{Accumulator, Held, InFlight, Issued, Packed, Pending};
@@ -145,6 +154,7 @@ pub use cell::Cell;
 pub use copy::{CopyTo, copy};
 pub use cta::Cta;
 pub use fragment::{Fragment, Operand, Rows};
+pub use gather::{Gathered, Scattered};
 pub use gemm::{
     Accumulates, ChainedGemm, Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, SplitGemm,
     SplitOperand, gemm, gemm_around,
@@ -155,9 +165,10 @@ pub use lazy_softmax::LazySoftmax;
 pub use list::{List, ListAbi};
 pub use loads::{Loads, Turn};
 pub use output::{Output, OutputLayout};
-pub use paged::{Gathers, Paged, PagedAbi, PagedTile, Pool};
+pub use paged::{PageTable, PagedTile};
 pub use partials::{PartialTile, Partials, PartialsAbi};
-pub use pipeline::{Arrival, Pipeline};
+pub use pipeline::Pipeline;
+pub use pooled::{Pool, Pooled, PooledAbi, PooledTile, ReadsPools};
 pub use raster::{Raster, RasterOrder, TileIndex};
 pub use relay::{Relay, RelayLoads, RelayTurn};
 pub use rewrite::{Met, Rewrite, Rewritten, StagedColumns};
@@ -166,9 +177,11 @@ pub use row_vector::{RowMailbox, RowVector, RowVectors};
 pub use schedule::{Access, Elements, Multistage, Reads, Schedule, Vectors, WarpSpecialized};
 pub use scratch::Scratch;
 pub use shared::{Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Transposed};
+pub use simt::Simt;
 pub use softmax::OnlineSoftmax;
 pub use split_k::{SplitK, split_k_bytes};
 pub use turns::Turns;
+pub use warp_specialized::Arrival;
 
 pub use crate::arch::math;
 pub use crate::arch::special::{block_x, block_x_volatile, block_y, block_z, grid_x, grid_y, grid_z};

@@ -265,7 +265,7 @@ where
                 let mut step = 0;
                 while step < steps {
                     let (row, col, buffer) = place(step);
-                    if !by_tma {
+                    if !by_tma || !tile.0.holds(M, row + ROWS) {
                         let (window, threads) = (tile.0.window(M, N), (thread % 128, 128));
                         drain::<T, Swizzle<128>>(buffer, (ROWS, columns), (row, col), &window, threads);
                     } else if thread.is_multiple_of(128) {
@@ -295,7 +295,7 @@ where
                 stage::<T, _>(buffer, &block_of(regs, block as usize), chunk, columns, warp, lane);
                 sync::fence_proxy_async_shared();
                 sync::bar_sync(WARPGROUP_BARRIER + unit, 128);
-                if by_tma {
+                if by_tma && tile.0.holds(M, row + ROWS) {
                     if thread.is_multiple_of(128) {
                         tile.0.box_at(M, N, row, col).store(tile.0.of.map, buffer);
                         tma::bulk_commit();
@@ -309,6 +309,10 @@ where
                         &window,
                         (thread % 128, 128),
                     );
+                    // Where boxes were stored before: as many groups as buffers, so that the wait finds the oldest.
+                    if by_tma && thread.is_multiple_of(128) {
+                        tma::bulk_commit();
+                    }
                 }
             }
             step += 1;

@@ -1,246 +1,85 @@
-//! Tensors whose rows lie in pages, which a table names.
+//! Sequences whose rows lie in pages: paged caches of keys and values (Kwon et al. 2023).
 
-use super::roles::Roles;
-use super::{CopyTo, Dst, Global, InBlock, List, ListAbi, Multistage, Schedule, Shared, SharedTile, Vectors};
-use crate::abi::{GlobalAbi, GlobalArg, KernelArg, SWIZZLE_BYTES};
-use crate::arch::special::{same, thread_x, thread_x_volatile};
-use crate::arch::tma::Coords;
-use crate::arch::{cp_async, mbarrier};
-use crate::layout::{Element, SharedLayout, Swizzle};
+use super::{CopyTo, Dst, Global, Schedule, Shared};
+use crate::abi::KernelArg;
+use crate::arch::global;
+use crate::layout::{Element, RowMajor, SharedLayout};
 
-/// Sequences of rows in pages, as the host passes them.
-#[repr(C, align(64))]
-pub struct PagedAbi<T> {
-    /// The pages: \[pages, columns / 64, rows of a page, 64\].
-    pub pool: GlobalAbi<T, 4>,
-    /// `width` pages' numbers for each sequence; empty where sequence i is page i.
-    pub table: ListAbi,
-    /// Entries of the table for each sequence.
-    pub width: u32,
-    /// The binary logarithm of a page's rows; 31 where sequences are not divided.
-    pub shift: u32,
+/// Which page of a tensor \[pages, heads, rows, columns\] holds which rows of a sequence: a block table.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PageTable {
+    /// Address of page numbers, `i32`, for each sequence as many as `entries`; 0 where sequence i is page i, whole.
+    pub address: u64,
+    /// Elements from one sequence's page numbers to the next one's.
+    pub stride: u64,
+    /// Page numbers of a sequence.
+    pub entries: u32,
+    /// The logarithm to base 2 of a page's rows.
+    pub log2_rows: u32,
 }
 
-impl<T> Clone for PagedAbi<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
+impl PageTable {
+    /// Every sequence a page of its own.
+    pub const NONE: Self = PageTable { address: 0, stride: 0, entries: 1, log2_rows: 31 };
 
-impl<T> Copy for PagedAbi<T> {}
-
-/// Sequences of rows of which each lies in pages of a pool. One copy reads `BOX` rows, a page's or as many as divide it, and
-/// `PLANES` times 64 columns: all of them, where a page has the rows of a tile.
-///
-/// A page's number that is out of range reads as rows of zeros.
-#[derive(Clone, Copy)]
-pub struct Paged<T: Element, const BOX: usize, const PLANES: usize> {
-    pool: Pool<T, BOX, PLANES>,
-    table: List,
-    width: u32,
-    shift: u32,
-}
-
-/// The pool's pages as an argument: see [`PagedAbi::pool`].
-impl<T: Element, const BOX: usize, const PLANES: usize> GlobalArg<4> for Pool<T, BOX, PLANES> {
-    type Element = T;
-    const ROW_MAJOR: bool = true;
-    const BOX_ROWS: u32 = BOX as u32;
-    const BOX_PLANES: u32 = PLANES as u32;
-}
-
-/// The pages of [`Paged`] sequences.
-#[derive(Clone, Copy)]
-pub struct Pool<T: Element, const BOX: usize, const PLANES: usize>(Global<T, 4, super::RowMajor, BOX>);
-
-impl<T: Element, const BOX: usize, const PLANES: usize> KernelArg for Pool<T, BOX, PLANES> {
-    type Abi = GlobalAbi<T, 4>;
+    /// Page and row of row `row` of a sequence. Beyond the table, the page is none of the tensor's.
     #[inline(always)]
-    unsafe fn load(at: *const GlobalAbi<T, 4>) -> Self {
-        // SAFETY: passed on to the caller.
-        Pool(unsafe { KernelArg::load(at) })
-    }
-}
-
-/// A tile of a sequence: as many rows and columns as its destination has.
-pub struct PagedTile<T: Element, const BOX: usize, const PLANES: usize> {
-    of: InBlock<Paged<T, BOX, PLANES>>,
-    place: [u32; 2],
-    end: u32,
-}
-
-impl<T: Element, const BOX: usize, const PLANES: usize> InBlock<Paged<T, BOX, PLANES>> {
-    /// Where tile `index` of `R` rows of `sequence` lies: in one page, or in several, which are looked up when it is read.
-    #[inline(always)]
-    pub fn place<const R: usize>(&self, sequence: u32, index: u32) -> [u32; 2] {
-        let row = index * R as u32;
-        if BOX < R { [sequence, row] } else { self.get().place(sequence, row) }
-    }
-    /// The tile at a place.
-    #[inline(always)]
-    pub fn tile(&self, place: [u32; 2]) -> PagedTile<T, BOX, PLANES> {
-        PagedTile { of: *self, place, end: u32::MAX }
-    }
-}
-
-impl<T: Element, const BOX: usize, const PLANES: usize> PagedTile<T, BOX, PLANES> {
-    /// The tile with zeros in place of the sequence's rows from `end` on, where `cp.async` reads it.
-    #[inline(always)]
-    pub fn until(self, end: u32) -> Self {
-        PagedTile { end, ..self }
-    }
-}
-
-impl<T: Element, const BOX: usize, const PLANES: usize> Paged<T, BOX, PLANES> {
-    /// The page of a sequence's row, and the row in it.
-    #[inline(always)]
-    fn place(&self, sequence: u32, row: u32) -> [u32; 2] {
-        if self.table.len() == 0 {
-            return [sequence, row];
+    pub fn place(&self, sequence: u32, row: u32) -> (u32, u32) {
+        let (entry, row) = (row >> self.log2_rows, row & ((1 << self.log2_rows) - 1));
+        if self.address == 0 {
+            return (sequence, row);
         }
-        let page = row >> self.shift;
-        [self.table.get(sequence * self.width + page), row - (page << self.shift)]
-    }
-}
-
-impl<T: Element, const BOX: usize, const PLANES: usize> KernelArg for Paged<T, BOX, PLANES> {
-    type Abi = PagedAbi<T>;
-    #[inline(always)]
-    unsafe fn load(at: *const PagedAbi<T>) -> Self {
-        // SAFETY: the caller passes an initialised parameter; the map in it is used in place.
-        unsafe {
-            Paged {
-                pool: KernelArg::load(&raw const (*at).pool),
-                table: KernelArg::load(&raw const (*at).table),
-                width: (*at).width,
-                shift: (*at).shift,
-            }
+        if entry >= self.entries {
+            return (u32::MAX, row);
         }
+        let at = self.address + (sequence as u64 * self.stride + entry as u64) * 4;
+        // SAFETY: the host passes a table of so many sequences and entries.
+        (unsafe { global::ld_global_u32(at as *const u32) }, row)
     }
 }
 
-/// A schedule that copies tiles of [`Paged`] sequences into stages.
-pub trait Gathers: Schedule {
-    /// Copies a tile into a stage that is being filled.
+impl KernelArg for PageTable {
+    type Abi = Self;
+    #[inline(always)]
+    unsafe fn load(at: *const Self) -> Self {
+        // SAFETY: the caller passes an initialised parameter.
+        unsafe { *at }
+    }
+}
+
+/// A tile of a sequence in pages: whole rows, as many as it has from a multiple of that on.
+pub struct PagedTile<T, const BOX: usize> {
+    pub(super) of: Global<T, 4, RowMajor, BOX>,
+    pub(super) pages: PageTable,
+    pub(super) sequence: u32,
+    pub(super) head: u32,
+    /// Which tile of the sequence.
+    pub(super) index: u32,
+    /// Rows of the sequence.
+    pub(super) rows: u32,
+}
+
+impl<T: Element, const BOX: usize> Global<T, 4, RowMajor, BOX> {
+    /// Tile `index` of the sequence of `rows` rows whose pages of this tensor, \[pages, heads, rows, columns\], `pages` names.
     ///
-    /// # Safety
-    /// `to` is a tile of type `Shared<T, R, C, L>` in a stage that is this role's to fill, with its ticket.
-    #[doc(hidden)]
-    unsafe fn gather<
-        T: Element,
-        L: SharedLayout,
-        const BOX: usize,
-        const PLANES: usize,
-        const R: usize,
-        const C: usize,
-    >(
-        from: PagedTile<T, BOX, PLANES>,
-        to: u32,
-        ticket: Self::Ticket,
-    );
-}
-
-/// By TMA: a copy for each page that the tile has rows of and each 64 columns.
-impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Gathers for Roles<A, RA, B, RB> {
+    /// Pages that the tensor does not have are zeros. Rows behind the sequence's last are zeros or what else its page holds.
     #[inline(always)]
-    unsafe fn gather<
-        T: Element,
-        L: SharedLayout,
-        const BOX: usize,
-        const PLANES: usize,
-        const R: usize,
-        const C: usize,
-    >(
-        from: PagedTile<T, BOX, PLANES>,
-        to: u32,
-        ticket: Self::Ticket,
-    ) {
-        const {
-            assert!(L::SWIZZLE == SWIZZLE_BYTES, "TMA boxes are swizzled over 128 bytes");
-            assert!(
-                PLANES == 1 || BOX == R && PLANES * SWIZZLE_BYTES as usize == C * T::BYTES,
-                "a copy of several planes is of all columns, and of as many rows as the tile has"
-            );
-            assert!(R.is_multiple_of(BOX) && BOX.is_multiple_of(8), "BOX divides the tile's rows");
-        }
-        let barrier = ticket.barrier;
-        let columns = SWIZZLE_BYTES / T::BYTES as u32;
-        // SAFETY: passed on; the boxes tile the destination, and the barrier expects all their bytes, which TMA delivers
-        // in full also where a box reaches outside the pool. A box lies in one page, whose rows BOX divides.
-        unsafe {
-            mbarrier::expect_tx(barrier, Shared::<T, R, C, L>::bytes());
-            // How often is not known to the compiler: a loop, of few registers.
-            let mut across = if BOX == R { 0 } else { same(0) };
-            while across < R as u32 {
-                let [page, row] = if BOX < R {
-                    from.of.get().place(from.place[0], from.place[1] + across)
-                } else {
-                    from.place
-                };
-                let pool = from.of.get().pool.0;
-                let policy = pool.policy();
-                let mut along = 0;
-                while along < C as u32 / columns {
-                    let to = to + (along * R as u32 + across) * SWIZZLE_BYTES;
-                    [0, row, along, page].load_hint(to, pool.map, barrier, policy);
-                    along += PLANES as u32;
-                }
-                across += BOX as u32;
-            }
-        }
+    pub fn paged(self, pages: PageTable, [sequence, head, index]: [u32; 3], rows: u32) -> PagedTile<T, BOX> {
+        PagedTile { of: self, pages, sequence, head, index, rows }
     }
 }
 
-/// By `cp.async`: each warp takes rows in turn, 16 bytes a lane.
-impl<const W: usize> Gathers for Multistage<W, Vectors> {
-    #[inline(always)]
-    unsafe fn gather<
-        T: Element,
-        L: SharedLayout,
-        const BOX: usize,
-        const PLANES: usize,
-        const R: usize,
-        const C: usize,
-    >(
-        from: PagedTile<T, BOX, PLANES>,
-        to: u32,
-        live: bool,
-    ) {
-        const { assert!(BOX < R, "rows are looked up one by one: make BOX smaller than the tile") };
-        let (line, of) = ((C * T::BYTES) as u32, from.of.get());
-        let [sequence, first] = from.place;
-        // How often is not known to the compiler: a loop.
-        let mut row = thread_x_volatile() / 32;
-        while row < R as u32 {
-            let [page, at] = of.place(sequence, first + row);
-            let inside =
-                live && first + row < from.end && page < of.pool.0.shape[0] && at < of.pool.0.shape[2];
-            let start = page as u64 * of.pool.0.strides[0] + at as u64 * of.pool.0.strides[2];
-            let start = of.pool.0.pointer.wrapping_add(if inside { start as usize } else { 0 }).cast::<u8>();
-            let mut byte = thread_x() % 32 * 16;
-            while byte < line {
-                let to = to + L::offset(R as u32, line, row, byte);
-                let plane = (byte / SWIZZLE_BYTES) as u64 * of.pool.0.strides[1] * T::BYTES as u64;
-                let piece = start.wrapping_add(plane as usize + (byte % SWIZZLE_BYTES) as usize);
-                // SAFETY: passed on; only rows inside the pool are read, whose address and strides are multiples of 16
-                // bytes. The rest is filled with zeros.
-                unsafe { cp_async::copy16_if(to, piece, inside) };
-                byte += 32 * 16;
-            }
-            row += W as u32;
-        }
-    }
-}
-
-impl<T, P, const BOX: usize, const PLANES: usize, const R: usize, const C: usize>
-    CopyTo<Dst<'_, Shared<T, R, C, Swizzle<128>>, P>> for PagedTile<T, BOX, PLANES>
+impl<T, L, P, const BOX: usize, const R: usize, const C: usize>
+    CopyTo<Dst<'_, Shared<T, R, C, L, RowMajor>, P>> for PagedTile<T, BOX>
 where
     T: Element,
-    P: Gathers,
+    L: SharedLayout,
+    P: Schedule,
 {
     #[inline(always)]
-    fn copy_to(self, to: Dst<'_, Shared<T, R, C, Swizzle<128>>, P>) {
+    fn copy_to(self, to: Dst<'_, Shared<T, R, C, L, RowMajor>, P>) {
         // SAFETY: a `Dst` is a tile of a stage that is this role's to fill, with its ticket.
-        unsafe { P::gather::<T, Swizzle<128>, BOX, PLANES, R, C>(self, to.address, to.ticket) }
+        unsafe { P::load_paged::<T, L, BOX, R, C>(self, to.address, to.ticket) }
     }
 }

@@ -2,9 +2,8 @@
 
 use core::marker::PhantomData;
 
-use super::pipeline::Arrival;
 use super::roles::TwoRoles;
-use super::{Cell, Cta, Fill, Full, Met, Pending, Rewrite};
+use super::{Arrival, Cell, Cta, Fill, Full, Met, Pending, Rewrite};
 use crate::arch::shared::{dynamic_shared, dynamic_shared_volatile};
 use crate::arch::special::thread_x;
 use crate::arch::warp::{elect_one, uniform};

@@ -2,8 +2,7 @@
 
 use core::ops::Range;
 
-use super::pipeline::Arrival;
-use super::{Accumulator, Fill, Full, GlobalTile, Pipeline, Schedule, copy};
+use super::{Accumulator, Arrival, Fill, Full, GlobalTile, PagedTile, Pipeline, Schedule, copy};
 use crate::arch::special::thread_x;
 use crate::arch::sync;
 use crate::arch::tma::Coords;
@@ -98,6 +97,15 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Schedule for 
         unsafe {
             copy::tma_load::<T, O, L, RANK, BOX, R, C>(from, to, ticket.barrier, ticket.part, ticket.parts)
         }
+    }
+    #[inline(always)]
+    unsafe fn load_paged<T: Element, L: SharedLayout, const BOX: usize, const R: usize, const C: usize>(
+        from: PagedTile<T, BOX>,
+        to: u32,
+        ticket: Arrival,
+    ) {
+        // SAFETY: passed on.
+        unsafe { copy::paged_tma::<T, L, BOX, R, C>(from, to, ticket.barrier) }
     }
     unsafe fn begin<const N: usize, const PARTED: bool>(
         _: &mut Pipeline<Self, N, PARTED>,

@@ -109,7 +109,7 @@ where
 impl<const M: usize, const C: usize, L: FragmentLayout<M, C>> Rows<f32, M, C, L> {
     /// The vector's value of each row.
     #[inline(always)]
-    pub fn load<T: Element>(from: RowVector<'_, T, M>) -> Self {
+    pub fn from_vector<T: Element>(from: RowVector<'_, T, M>) -> Self {
         let mut rows = Self::splat(0.0);
         for_each_row::<L, M, C>(|r, row, _| {
             let at = from.address + row * T::BYTES as u32;
@@ -181,7 +181,7 @@ impl<P: TwoRoles, const M: usize> RowMailbox<P, M> {
         // SAFETY: as in `send`.
         unsafe {
             mbarrier::wait(self.full(), turn % 2);
-            let rows = Rows::load(self.vector());
+            let rows = Rows::from_vector(self.vector());
             sync::sync_warp();
             mbarrier::arrive_if(self.empty(), thread_x().is_multiple_of(32));
             rows

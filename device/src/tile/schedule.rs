@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 use core::ops::Range;
 
-use super::{Accumulator, Fill, Full, GlobalTile, Pipeline};
+use super::{Accumulator, Fill, Full, GlobalTile, PagedTile, Pipeline};
 use crate::arch::special::thread_x;
 use crate::arch::sync;
 use crate::arch::tma::Coords;
@@ -48,6 +48,17 @@ pub trait Schedule: Program + Sized + 'static {
         O: Major,
         L: SharedLayout,
         [u32; RANK]: Coords;
+
+    /// Copies a tile of pages into a stage that is being filled.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load).
+    #[doc(hidden)]
+    unsafe fn load_paged<T: Element, L: SharedLayout, const BOX: usize, const R: usize, const C: usize>(
+        from: PagedTile<T, BOX>,
+        to: u32,
+        ticket: Self::Ticket,
+    );
 
     /// The threads that load into pipeline `index` load all of `steps`, or as many as are loaded ahead.
     ///

@@ -28,7 +28,7 @@ pub struct Scratch<P, S> {
 }
 
 /// The named barrier that a CTA's consumers meet at around a copy.
-const EXCHANGE: u32 = 15;
+pub(super) const EXCHANGE: u32 = 15;
 
 impl<P: Schedule, S> Scratch<P, S> {
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! Copies and products that are not waited for.
 
-use super::pair::{needs, right, wrong};
+use super::kernel::{cluster, guilty, innocent, needs, threads};
 
 /// Thread 0 initialises `bar` for one arrival.
 const ONE: &str = "setp.eq.u32 %p1, %t, 0;\nsetp.ne.u32 %p2, %t, 0;\n@%p1 mbarrier.init.shared.b64 [bar], 1;\nbar.sync 0;\n";
@@ -13,20 +13,19 @@ const WAIT: &str = "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p3, [bar], 0
 fn cp_async() {
     let copy = "cp.async.ca.shared.global [%s], [%out], 4;\n";
     let words = ["race", "cp.async at PTX line", "cp.async.wait_group"];
-    needs(&format!("{copy}⟦cp.async.wait_all;⟧\nld.shared.u32 %r1, [%s];"), 32, 1, &words);
+    needs(&format!("{copy}⟦cp.async.wait_all;⟧\nld.shared.u32 %r1, [%s];"), threads(32), &words);
     needs(
         &format!("{copy}⟦cp.async.commit_group;\ncp.async.wait_group 0;⟧\nst.shared.u32 [%s], 1;"),
-        32,
-        1,
+        threads(32),
         &words,
     );
     let two =
         format!("{copy}cp.async.commit_group;\n{}cp.async.commit_group;\n", copy.replace("[%s]", "[%s+4]"));
-    right(&format!("{two}cp.async.wait_group 1;\nld.shared.u32 %r1, [%s];"), 32, 1);
-    wrong(&format!("{two}cp.async.wait_group 1;\nld.shared.u32 %r1, [%s+4];"), 32, 1, &words);
+    innocent(&format!("{two}cp.async.wait_group 1;\nld.shared.u32 %r1, [%s];"), threads(32));
+    guilty(&format!("{two}cp.async.wait_group 1;\nld.shared.u32 %r1, [%s+4];"), threads(32), &words);
     // The wait is one's own alone: a barrier must follow for others.
     let other = format!("{copy}cp.async.wait_all;\n⟦bar.sync 0;⟧\nld.shared.u32 %r1, [buffer];");
-    needs(&other, 64, 1, &["race", "cp.async"]);
+    needs(&other, threads(64), &["race", "cp.async"]);
 }
 
 #[test]
@@ -38,22 +37,22 @@ fn cp_async_that_arrives_at_an_mbarrier() {
              ld.shared.u32 %r1, [%s+512];"
         )
     };
-    right(&body("cp.async.mbarrier.arrive.noinc.shared.b64"), 64, 1);
-    wrong(&body("mbarrier.arrive.shared::cta.b64 _,"), 64, 1, &["race", "the cp.async at PTX line"]);
+    innocent(&body("cp.async.mbarrier.arrive.noinc.shared.b64"), threads(64));
+    guilty(&body("mbarrier.arrive.shared::cta.b64 _,"), threads(64), &["race", "the cp.async at PTX line"]);
 }
 
 #[test]
 fn bulk_loads() {
     let read = format!("{ONE}{LOAD}⟦{WAIT}⟧\n@%p1 ld.shared.u32 %r1, [buffer];");
-    needs(&read, 32, 1, &["race", "destination of the copy at PTX line", "mbarrier phase"]);
+    needs(&read, threads(32), &["race", "destination of the copy at PTX line", "mbarrier phase"]);
     let again = format!("{ONE}{LOAD}⟦{WAIT}⟧\n@%p1 st.shared.u32 [buffer], 1;");
-    needs(&again, 32, 1, &["race", "mbarrier phase"]);
+    needs(&again, threads(32), &["race", "mbarrier phase"]);
     // What others read before must have been read.
     let full = format!(
         "{ONE}st.shared.v4.u32 [%s], {{%t, %t, %t, %t}};\nfence.proxy.async;\nbar.sync 0;\nld.shared.u32 %r1, [%s];\n"
     );
     let elsewhere = LOAD.replace("[buffer]", "[buffer+512]");
-    needs(&format!("{full}⟦bar.sync 0;⟧\n{elsewhere}{WAIT}"), 64, 1, &["race", "shared memory"]);
+    needs(&format!("{full}⟦bar.sync 0;⟧\n{elsewhere}{WAIT}"), threads(64), &["race", "shared memory"]);
 }
 
 #[test]
@@ -65,14 +64,13 @@ fn an_earlier_phase_is_not_enough() {
             LOAD.replace("[buffer]", "[buffer+64]")
         )
     };
-    right(&body(1), 32, 1);
-    wrong(
+    innocent(&body(1), threads(32));
+    guilty(
         &body(1).replace(
             "WAIT2: mbarrier.try_wait.parity.shared::cta.b64 %p3, [bar], 1;\n@!%p3 bra WAIT2;\n",
             "",
         ),
-        32,
-        1,
+        threads(32),
         &["race", "mbarrier phase"],
     );
 }
@@ -83,13 +81,17 @@ fn bulk_stores() {
         cp.async.bulk.global.shared::cta.bulk_group [%out], [buffer], 64;\ncp.async.bulk.commit_group;\n";
     let end = "cp.async.bulk.wait_group 0;";
     let again = format!("{begin}⟦cp.async.bulk.wait_group.read 0;⟧\nst.shared.u32 [buffer], 1;\n{end}");
-    needs(&again, 32, 1, &["race", "still reads them", "cp.async.bulk.wait_group.read"]);
+    needs(&again, threads(32), &["race", "still reads them", "cp.async.bulk.wait_group.read"]);
     let read =
         |wait: &str| format!("{begin}cp.async.bulk.wait_group{wait} 0;\nld.global.u32 %r1, [%out];\n{end}");
-    right(&read(""), 32, 1);
-    wrong(&read(".read"), 32, 1, &["race", "global memory", "was not waited for (cp.async.bulk.wait_group)"]);
+    innocent(&read(""), threads(32));
+    guilty(
+        &read(".read"),
+        threads(32),
+        &["race", "global memory", "was not waited for (cp.async.bulk.wait_group)"],
+    );
     let leave = format!("{begin}⟦cp.async.bulk.wait_group.read 0;⟧");
-    needs(&leave, 32, 1, &["a thread ends", "cp.async.bulk.wait_group.read"]);
+    needs(&leave, threads(32), &["a thread ends", "cp.async.bulk.wait_group.read"]);
 }
 
 #[test]
@@ -104,8 +106,8 @@ fn stores_to_another_cta() {
              DONE: barrier.cluster.arrive;\nbarrier.cluster.wait;\n@%p2 ld.shared.u32 %r4, [%s];"
         )
     };
-    right(&body(WAIT), 32, 2);
-    wrong(&body(""), 32, 2, &["race", "destination of the copy at PTX line", "st.async"]);
+    innocent(&body(WAIT), cluster(2, 32));
+    guilty(&body(""), cluster(2, 32), &["race", "destination of the copy at PTX line", "st.async"]);
 }
 
 #[test]
@@ -120,11 +122,11 @@ fn products_that_still_read() {
          wgmma.commit_group.sync.aligned;\n⟦wgmma.wait_group.sync.aligned 0;⟧\nbar.sync 0;\nst.shared.u32 [%s], 1;\n\
          wgmma.wait_group.sync.aligned 0;"
     );
-    needs(&body, 128, 1, &["race", "the wgmma at PTX line", "still reads them (wgmma.wait_group)"]);
+    needs(&body, threads(128), &["race", "the wgmma at PTX line", "still reads them (wgmma.wait_group)"]);
 }
 
 #[test]
 fn a_bulk_load_into_a_cta_that_ends() {
     let body = format!("{ONE}{LOAD}⟦{WAIT}⟧");
-    needs(&body, 32, 1, &["shared memory of a CTA that ends", "mbarrier phase"]);
+    needs(&body, threads(32), &["shared memory of a CTA that ends", "mbarrier phase"]);
 }

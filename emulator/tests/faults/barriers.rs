@@ -1,6 +1,6 @@
 //! mbarriers.
 
-use super::pair::{needs, right, wrong};
+use super::kernel::{guilty, innocent, needs, threads};
 
 #[test]
 fn an_mbarrier_orders_arrivals_before_waits() {
@@ -12,18 +12,18 @@ fn an_mbarrier_orders_arrivals_before_waits() {
              WAIT: mbarrier.try_wait.parity{wait}.shared::cta.b64 %p3, [bar], 0;\n@!%p3 bra WAIT;\nld.shared.u32 %r1, [%s+512];"
         )
     };
-    right(&body("", ""), 64, 1);
-    wrong(&body(".relaxed.cta", ""), 64, 1, &["race", "thread 32 wrote them"]);
-    wrong(&body("", ".relaxed.cta"), 64, 1, &["race", "thread 32 wrote them"]);
+    innocent(&body("", ""), threads(64));
+    guilty(&body(".relaxed.cta", ""), threads(64), &["race", "thread 32 wrote them"]);
+    guilty(&body("", ".relaxed.cta"), threads(64), &["race", "thread 32 wrote them"]);
     // What was written behind the arrival.
-    wrong(&body("", "").replace("[%s+512]", "[%s+516]"), 64, 1, &["race", "[%s+4]"]);
+    guilty(&body("", "").replace("[%s+512]", "[%s+516]"), threads(64), &["race", "[%s+4]"]);
 }
 
 #[test]
 fn an_mbarrier_is_initialised_before_others_use_it() {
     let body = "setp.eq.u32 %p1, %t, 0;\n@%p1 mbarrier.init.shared.b64 [bar], 1;\n⟦bar.sync 0;⟧\nsetp.eq.u32 %p1, %t, 32;\n\
         @%p1 mbarrier.arrive.shared.b64 _, [bar];";
-    needs(body, 64, 1, &["race", "the mbarrier at shared address", "mbarrier.init"]);
+    needs(body, threads(64), &["race", "the mbarrier at shared address", "mbarrier.init"]);
 }
 
 #[test]
@@ -34,23 +34,22 @@ fn bytes_of_an_mbarrier() {
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [buffer], [%out], 64, [bar];\n";
     let wait = "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p3, [bar], 0;\n@!%p3 bra WAIT;";
     let body = format!("{begin}mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 64;\n{copy}{wait}");
-    right(&body, 32, 1);
+    innocent(&body, threads(32));
     let unexpected = body.replace(".expect_tx", "").replace("[bar], 64;\n", "[bar];\n");
-    wrong(&unexpected, 32, 1, &["a CTA ends", "64 bytes", "never expected"]);
+    guilty(&unexpected, threads(32), &["a CTA ends", "64 bytes", "never expected"]);
     let most = "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [bar], 1048575;\n";
-    right(&format!("{begin}{most}"), 32, 1);
+    innocent(&format!("{begin}{most}"), threads(32));
     let more = format!("{begin}{most}mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [bar], 1;");
-    wrong(&more, 32, 1, &["tx-count of 1048576"]);
+    guilty(&more, threads(32), &["tx-count of 1048576"]);
 }
 
 #[test]
 fn arrivals_at_an_mbarrier() {
     let begin = "setp.ne.u32 %p1, %t, 0;\n@%p1 exit;\nmbarrier.init.shared.b64 [bar], 2;\n";
-    right(&format!("{begin}mbarrier.arrive.shared.b64 _, [bar], 2;"), 32, 1);
-    wrong(
+    innocent(&format!("{begin}mbarrier.arrive.shared.b64 _, [bar], 2;"), threads(32));
+    guilty(
         &format!("{begin}mbarrier.arrive.shared.b64 _, [bar], 3;"),
-        32,
-        1,
+        threads(32),
         &["3 arrivals", "waits for 2 of 2"],
     );
 }

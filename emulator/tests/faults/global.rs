@@ -1,28 +1,28 @@
 //! Races on global memory.
 
-use super::pair::{needs, right, wrong};
+use super::kernel::{ctas, guilty, innocent, needs, threads};
 
 #[test]
 fn threads_of_a_cta() {
     let body = "st.global.u32 [%mine], %t;\n⟦bar.sync 0;⟧\nxor.b32 %r1, %t, 32;\nmad.wide.u32 %d1, %r1, 4, %out;\n\
         setp.ge.u32 %p1, %t, 32;\n@%p1 ld.global.u32 %r2, [%d1];";
-    needs(body, 64, 1, &["race", "4 bytes of global memory", "thread 0 wrote them", "thread 32"]);
-    right("st.global.u32 [%out], 5;", 96, 1);
-    wrong("st.global.u32 [%out], %t;", 96, 1, &["race", "global memory"]);
+    needs(body, threads(64), &["race", "4 bytes of global memory", "thread 0 wrote them", "thread 32"]);
+    innocent("st.global.u32 [%out], 5;", threads(96));
+    guilty("st.global.u32 [%out], %t;", threads(96), &["race", "global memory"]);
 }
 
 #[test]
 fn atomics() {
-    right("red.global.add.u32 [%out], 1;\natom.global.add.u32 %r1, [%out], 1;", 64, 1);
+    innocent("red.global.add.u32 [%out], 1;\natom.global.add.u32 %r1, [%out], 1;", threads(64));
     let body = "red.global.add.u32 [%out], 1;\n⟦bar.sync 0;⟧\nld.global.u32 %r1, [%out];";
-    needs(body, 64, 1, &["race", "global memory"]);
+    needs(body, threads(64), &["race", "global memory"]);
 }
 
-/// CTA 1 writes and tells CTA 0, which waits; both are clusters of their own.
+/// CTA 1 writes and tells CTA 0, which waits and reads the same; both are clusters of their own, of 64 threads.
 fn passed(write: &str, tell: &str, look: &str) -> String {
     format!(
         "mov.u32 %r1, %ctaid.x;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra LOOK;\n{write}\nbar.sync 0;\nsetp.ne.u32 %p2, %t, 0;\n\
-         @%p2 exit;\n{tell}\nexit;\nLOOK: setp.ne.u32 %p2, %t, 0;\n@%p2 bra MET;\n{look}\nMET: bar.sync 0;\nld.global.u32 %r2, [%mine+512];"
+         @%p2 exit;\n{tell}\nexit;\nLOOK: setp.ne.u32 %p2, %t, 0;\n@%p2 bra MET;\n{look}\nMET: bar.sync 0;\nld.global.u32 %r2, [%mine+768];"
     )
 }
 
@@ -42,10 +42,9 @@ fn ctas_pass_on_what_they_wrote() {
     ] {
         let body = passed(write, tell, &acquire);
         if ordered {
-            super::pair::separate(&body, 64, 2).unwrap_or_else(|fault| panic!("{tell}: accused: {fault}"));
+            innocent(&body, ctas(2, 64));
         } else {
-            let fault = super::pair::separate(&body, 64, 2).expect_err(tell).to_string();
-            assert!(fault.contains("race") && fault.contains("of cluster 1"), "{fault}");
+            guilty(&body, ctas(2, 64), &["race", "of cluster 1"]);
         }
     }
 }

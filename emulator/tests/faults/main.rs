@@ -5,7 +5,6 @@ mod barriers;
 mod global;
 mod kernel;
 mod memory;
-mod pair;
 mod proxies;
 mod races;
 mod registers;

@@ -1,17 +1,17 @@
 //! Memory that the generic proxy wrote and the async proxy accesses.
 
-use super::pair::{needs, right};
+use super::kernel::{innocent, needs, threads};
 
 #[test]
 fn a_bulk_store_of_what_threads_wrote() {
     let body = "st.shared.v4.u32 [%s], {%t, %t, %t, %t};\n⟦fence.proxy.async.shared::cta;⟧\nbar.sync 0;\n\
         setp.ne.u32 %p1, %t, 0;\n@%p1 exit;\ncp.async.bulk.global.shared::cta.bulk_group [%out], [buffer], 64;\n\
         cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;";
-    needs(body, 64, 1, &["generic proxy", "no fence.proxy.async", "thread 0 wrote them"]);
+    needs(body, threads(64), &["generic proxy", "no fence.proxy.async", "thread 0 wrote them"]);
     // The fence may also stand behind the barrier.
     let body =
         body.replace("⟦fence.proxy.async.shared::cta;⟧\nbar.sync 0;", "bar.sync 0;\nfence.proxy.async;");
-    right(&body, 64, 1);
+    innocent(&body, threads(64));
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn a_product_of_what_threads_wrote() {
          wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%f0, %f1, %f2, %f3}}, %d1, %d1, %p1, 1, 1, 0, 0;\n\
          wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;"
     );
-    needs(&body, 128, 1, &["generic proxy", "no fence.proxy.async"]);
+    needs(&body, threads(128), &["generic proxy", "no fence.proxy.async"]);
 }
 
 #[test]
@@ -33,5 +33,5 @@ fn a_bulk_load_over_what_threads_wrote() {
         bar.sync 0;\n@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 64;\n\
         @%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [buffer], [%out], 64, [bar];\n\
         WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p3, [bar], 0;\n@!%p3 bra WAIT;";
-    needs(body, 32, 1, &["generic proxy", "no fence.proxy.async"]);
+    needs(body, threads(32), &["generic proxy", "no fence.proxy.async"]);
 }

@@ -1,6 +1,6 @@
 //! Registers that nobody wrote, and registers of products in flight.
 
-use super::kernel::{ctas, guilty, innocent, threads};
+use super::kernel::{ctas, guilty_at, innocent, threads};
 
 /// A kernel whose `%r1` has a value in some threads alone, and then does this.
 fn partly(condition: &str, then: &str) -> String {
@@ -10,23 +10,23 @@ fn partly(condition: &str, then: &str) -> String {
 #[test]
 fn a_register_that_nobody_wrote() {
     let body = "st.global.u32 [%mine], %r1; // here";
-    guilty(body, threads(32), 0, 0, &["%r1 is used, and nobody has written it"]);
+    guilty_at(body, threads(32), 0, 0, &["%r1 is used, and nobody has written it"]);
     innocent(&format!("mov.u32 %r1, 3;\n{body}"), threads(32));
-    guilty("ld.global.u32 %r1, [%d1]; // here", threads(32), 0, 0, &["%d1 is used"]);
-    guilty("@%p3 bra END; // here\nEND:", threads(32), 0, 0, &["%p3 is used"]);
-    guilty("@%p3 mov.u32 %r1, 0; // here", threads(32), 0, 0, &["%p3 is used"]);
-    guilty("bar.sync %r2; // here", threads(32), 0, 0, &["%r2 is used"]);
-    guilty("st.shared.v2.u32 [buffer], {%t, %r2}; // here", threads(32), 0, 0, &["%r2 is used"]);
+    guilty_at("ld.global.u32 %r1, [%d1]; // here", threads(32), 0, 0, &["%d1 is used"]);
+    guilty_at("@%p3 bra END; // here\nEND:", threads(32), 0, 0, &["%p3 is used"]);
+    guilty_at("@%p3 mov.u32 %r1, 0; // here", threads(32), 0, 0, &["%p3 is used"]);
+    guilty_at("bar.sync %r2; // here", threads(32), 0, 0, &["%r2 is used"]);
+    guilty_at("st.shared.v2.u32 [buffer], {%t, %r2}; // here", threads(32), 0, 0, &["%r2 is used"]);
 }
 
 #[test]
 fn a_register_that_some_threads_wrote() {
     let store = "st.global.u32 [%mine], %r1; // here";
-    guilty(&partly("%t, 37", store), threads(64), 0, 37, &["%r1 is used, and nobody has written it"]);
-    guilty(&partly("%cta, 2", store), ctas(3, 32), 2, 0, &["%r1 is used"]);
+    guilty_at(&partly("%t, 37", store), threads(64), 0, 37, &["%r1 is used, and nobody has written it"]);
+    guilty_at(&partly("%cta, 2", store), ctas(3, 32), 2, 0, &["%r1 is used"]);
     // Those that read it are those that wrote it.
     innocent(&partly("%t, 37", &format!("@%p1 {store}")), threads(64));
-    guilty(&partly("%t, 37", &format!("@!%p1 {store}")), threads(64), 0, 37, &["%r1 is used"]);
+    guilty_at(&partly("%t, 37", &format!("@!%p1 {store}")), threads(64), 0, 37, &["%r1 is used"]);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_register_that_one_branch_writes() {
         )
     };
     let words = ["%r3 is used, whose value comes from %r1", "BOTH: add.u32 %r2, %r1, 1;"];
-    guilty(&body("mov.u32 %r9, 5;"), threads(32), 0, 0, &words);
+    guilty_at(&body("mov.u32 %r9, 5;"), threads(32), 0, 0, &words);
     innocent(&body("mov.u32 %r1, 6;"), threads(32));
 }
 
@@ -51,7 +51,7 @@ fn a_register_that_a_loop_writes() {
              add.u32 %r2, %r2, 1;\nsetp.lt.u32 %p1, %r2, 4;\n@%p1 bra LOOP;"
         )
     };
-    guilty(&body(""), threads(32), 0, 0, &["%r1 is used"]);
+    guilty_at(&body(""), threads(32), 0, 0, &["%r1 is used"]);
     innocent(&body("mov.u32 %r1, 9;"), threads(32));
 }
 
@@ -75,7 +75,7 @@ fn copies_and_choices_are_no_uses() {
         threads(32),
     );
     let either = "setp.eq.u32 %p2, %r1, 7;\nor.pred %p3, %p1, %p2;\n@%p3 st.global.u32 [%mine], 1; // here";
-    guilty(&partly("%t, 9", either), threads(32), 0, 9, &["%p3 is used, whose value comes from %r1"]);
+    guilty_at(&partly("%t, 9", either), threads(32), 0, 9, &["%p3 is used, whose value comes from %r1"]);
     // Half of a register.
     innocent(
         "mov.b16 %h1, 3;\nmov.b32 %r1, {%h1, %h2};\ncvt.u32.u16 %r3, %h1;\nst.global.u32 [%mine], %r1;",
@@ -128,7 +128,7 @@ fn accumulators_that_nobody_wrote() {
         let product = product(10, scale);
         with_products(&[FENCE, &format!("{product} // here"), COMMIT, WAIT, "st.global.u32 [%mine], %r13;"])
     };
-    guilty(&body("%p7"), threads(128), 0, 0, &["%r10 is used, and nobody has written it"]);
+    guilty_at(&body("%p7"), threads(128), 0, 0, &["%r10 is used, and nobody has written it"]);
     innocent(&body("%p8"), threads(128));
 }
 
@@ -144,13 +144,13 @@ fn accumulators_before_they_are_waited_for() {
         ("ld.global.u32 %r10, [%mine]; // here", "%r10 is written while a wgmma accumulates in it"),
     ];
     for (then, what) in cases {
-        guilty(&body("", then), threads(128), 0, 0, &[what, "wgmma.wait_group"]);
+        guilty_at(&body("", then), threads(128), 0, 0, &[what, "wgmma.wait_group"]);
         // The group may still be in flight.
-        guilty(&body(WAIT1, then), threads(128), 0, 0, &[what]);
+        guilty_at(&body(WAIT1, then), threads(128), 0, 0, &[what]);
         innocent(&body(WAIT, then), threads(128));
         // Not committed: nothing waits for it.
         let uncommitted = with_products(&[&zeros(10), FENCE, &product(10, "%p7"), WAIT, then]);
-        guilty(&uncommitted, threads(128), 0, 0, &[what]);
+        guilty_at(&uncommitted, threads(128), 0, 0, &[what]);
     }
 }
 
@@ -172,7 +172,7 @@ fn a_warpgroup_is_told_from_the_others() {
     let shared = |body: &str| {
         body.replace("mad.lo.u32 %r82, %t, 32", "and.b32 %r82, %t, 127;\nmad.lo.u32 %r82, %r82, 32")
     };
-    guilty(&shared(&body("")), threads(256), 0, 128, &["%r11 is read"]);
+    guilty_at(&shared(&body("")), threads(256), 0, 128, &["%r11 is read"]);
     innocent(&shared(&body(WAIT)), threads(256));
 }
 
@@ -185,7 +185,13 @@ fn accumulators_of_products_that_follow() {
     let end = format!("{COMMIT}\n{WAIT}\nst.global.u32 [%mine], %r11;");
     innocent(&with_products(&[&zeros(10), FENCE, &product, &product, COMMIT, &product, &end]), threads(128));
     let body = with_products(&[&zeros(10), FENCE, &product, COMMIT, &marked, &end]);
-    guilty(&body, threads(128), 0, 0, &["%r10 is written while a wgmma of another shape accumulates in it"]);
+    guilty_at(
+        &body,
+        threads(128),
+        0,
+        0,
+        &["%r10 is written while a wgmma of another shape accumulates in it"],
+    );
     innocent(&with_products(&[&zeros(10), FENCE, &product, COMMIT, WAIT, FENCE, wide, &end]), threads(128));
 }
 
@@ -196,7 +202,7 @@ fn copies_of_accumulators_in_flight() {
         with_products(&[&start, &then.join("\n")])
     };
     let store = "st.global.u32 [%mine], %r21; // here";
-    guilty(&copied(&[store]), threads(128), 0, 0, &["%r21 is read while a wgmma accumulates in it"]);
+    guilty_at(&copied(&[store]), threads(128), 0, 0, &["%r21 is read while a wgmma accumulates in it"]);
     innocent(&copied(&[WAIT, store]), threads(128));
     // A copy may be dropped, and its register used for something else.
     innocent(&copied(&["mov.b32 %r21, %t;", store]), threads(128));
@@ -227,13 +233,13 @@ fn fragments_of_a_in_flight() {
     let body = |wait: &str, then: &str| with_products(&[&two, &first, COMMIT, &second, COMMIT, wait, then]);
     let write = "cvt.rn.f16x2.f32 %r41, %r80, %r80; // here";
     let what = "%r41 is written while a wgmma reads it as a part of A";
-    guilty(&body("", write), threads(128), 0, 0, &[what]);
+    guilty_at(&body("", write), threads(128), 0, 0, &[what]);
     innocent(&body(WAIT1, write), threads(128));
     let later = "mov.u32 %r52, %t; // here";
     let what = "%r52 is written while a wgmma reads it as a part of A";
-    guilty(&body(WAIT1, later), threads(128), 0, 0, &[what]);
+    guilty_at(&body(WAIT1, later), threads(128), 0, 0, &[what]);
     innocent(&body(WAIT, later), threads(128));
-    guilty(&body("", "add.u32 %r60, %r43, 1; // here"), threads(128), 0, 0, &["%r43 is read while"]);
+    guilty_at(&body("", "add.u32 %r60, %r43, 1; // here"), threads(128), 0, 0, &["%r43 is read while"]);
     // Other products may read them, and a copy of them is just a value.
     innocent(
         &body(&product_of(20, 40, "%p7"), "mov.b32 %r60, %r41;\nst.global.u32 [%mine], %r60;"),
@@ -242,7 +248,7 @@ fn fragments_of_a_in_flight() {
     // Accumulators become a part of A.
     let chained = format!("{} // here", product_of(20, 10, "%p7"));
     let what = "%r10 is read while a wgmma accumulates in it";
-    guilty(&with_products(&[&two, &first, COMMIT, &chained]), threads(128), 0, 0, &[what]);
+    guilty_at(&with_products(&[&two, &first, COMMIT, &chained]), threads(128), 0, 0, &[what]);
     innocent(&with_products(&[&two, &first, COMMIT, WAIT, FENCE, &chained]), threads(128));
 }
 
@@ -251,10 +257,10 @@ fn a_fence_before_products() {
     let marked = format!("{} // here", product_of(10, 40, "%p7"));
     let end = format!("{COMMIT}\n{WAIT}");
     let (d, a) = (zeros(10), zeros(40));
-    guilty(&with_products(&[&d, &a, &marked, &end]), threads(128), 0, 0, &["no wgmma.fence before"]);
+    guilty_at(&with_products(&[&d, &a, &marked, &end]), threads(128), 0, 0, &["no wgmma.fence before"]);
     innocent(&with_products(&[&d, &a, FENCE, &marked, &end]), threads(128));
     let late = with_products(&[&d, FENCE, &a, &marked, &end]);
-    guilty(
+    guilty_at(
         &late,
         threads(128),
         0,
@@ -264,7 +270,7 @@ fn a_fence_before_products() {
     // Copies of what was computed before it are no accesses.
     let copies: String = (0..4).map(|i| format!("mov.b32 %r{}, %r{};\n", 40 + i, 60 + i)).collect();
     innocent(&with_products(&[&d, &zeros(60), FENCE, &copies, &marked, &end]), threads(128));
-    guilty(
+    guilty_at(
         &with_products(&[&d, FENCE, &zeros(60), &copies, &marked, &end]),
         threads(128),
         0,
@@ -275,7 +281,7 @@ fn a_fence_before_products() {
     let read = "st.global.u32 [%mine], %r13;";
     let first = product_of(10, 40, "%p7");
     let again = |fence: &str| with_products(&[&d, &a, FENCE, &first, &end, read, fence, &marked, &end]);
-    guilty(&again(""), threads(128), 0, 0, &["%r13 was accessed"]);
+    guilty_at(&again(""), threads(128), 0, 0, &["%r13 was accessed"]);
     innocent(&again(FENCE), threads(128));
 }
 
@@ -291,7 +297,7 @@ fn products_are_of_whole_warps() {
             WAIT,
         ])
     };
-    guilty(
+    guilty_at(
         &body("@%p1"),
         threads(128),
         0,

@@ -6,9 +6,8 @@ use tilewright_emulator::{DataType, Fill, Swizzle, TensorMap as Description};
 use crate::backend::TensorMapShape;
 use crate::{DType, Result};
 
-/// Encodes a map like the driver's: the swizzle of 128 bytes, zeros outside the tensor.
-///
-/// `None` where a stride of zero is among them, as the driver takes none.
+/// Encodes a map like the driver's: the swizzle of 128 bytes, zeros outside the tensor. Strides of zero are taken, as by the
+/// driver for CUDA 13.
 pub(super) fn encode(shape: &TensorMapShape) -> Result<Option<TensorMap>> {
     let data = match shape.dtype {
         DType::F16 => DataType::F16,
@@ -18,9 +17,6 @@ pub(super) fn encode(shape: &TensorMapShape) -> Result<Option<TensorMap>> {
         DType::U32 => DataType::U32,
         DType::I32 => DataType::I32,
     };
-    if shape.strides.iter().take(shape.rank.saturating_sub(1)).any(|&stride| stride == 0) {
-        return Ok(None);
-    }
     let description = Description {
         data,
         rank: shape.rank,

@@ -3,8 +3,11 @@
 use std::cmp::Reverse;
 use std::fmt;
 
+use tilewright_device::kernels::attention::AnySequences;
+
 use super::problem::{Problem, Size};
-use super::table::{Compiled, kernels};
+use super::splits::{Split, mergeable, split};
+use super::table::{Compiled, Way, kernels};
 use crate::{Arch, Error, Result};
 
 /// Bytes to which TMA and `cp.async` want addresses and strides aligned.
@@ -26,6 +29,8 @@ struct Estimate {
     waves: u64,
     /// Launches, each for a part of V's columns.
     passes: u64,
+    /// Parts of the keys.
+    splits: u64,
     cycles: u64,
 }
 
@@ -38,6 +43,11 @@ enum Rejection {
     Unaligned { operand: &'static str },
     Ragged { operand: &'static str },
     NoMap { operand: &'static str },
+    Cache,
+    Packed,
+    Apart,
+    Whole,
+    Merge,
 }
 
 impl fmt::Display for Rejection {
@@ -55,6 +65,11 @@ impl fmt::Display for Rejection {
                 write!(f, "the lines of its {operand} are multiples of 16 bytes long")
             }
             Rejection::NoMap { operand } => write!(f, "TMA cannot address its {operand}"),
+            Rejection::Cache => write!(f, "it reads keys of one length, not in pages"),
+            Rejection::Packed => write!(f, "it reads sequences that lie one after the other"),
+            Rejection::Apart => write!(f, "it reads sequences of one length"),
+            Rejection::Whole => write!(f, "it does not divide the keys"),
+            Rejection::Merge => write!(f, "it divides the keys of up to 65535 heads of 65535 sequences"),
         }
     }
 }
@@ -76,6 +91,10 @@ impl AttentionCandidate {
     pub fn stages(&self) -> u32 {
         self.kernel.stages
     }
+    /// Parts into which it divides the keys; 0 when the kernel cannot compute this attention.
+    pub fn splits(&self) -> u32 {
+        self.outcome.map_or(0, |estimate| estimate.splits as u32)
+    }
     /// Estimated time in cycles of an SM; `None` when the kernel cannot compute this attention.
     pub fn cycles(&self) -> Option<u64> {
         self.outcome.ok().map(|estimate| estimate.cycles)
@@ -95,8 +114,11 @@ impl fmt::Display for AttentionCandidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.outcome {
             Err(reason) => write!(f, "{}: not possible, {reason}", self.name()),
-            Ok(Estimate { tiles, waves, passes, cycles }) => {
+            Ok(Estimate { tiles, waves, passes, splits, cycles }) => {
                 write!(f, "{}: {tiles} tiles in {waves} waves", self.name())?;
+                if *splits > 1 {
+                    write!(f, ", {splits} parts of the keys")?;
+                }
                 if *passes > 1 {
                     write!(f, ", {passes} times for parts of V")?;
                 }
@@ -178,6 +200,21 @@ fn runs(problem: &Problem, kernel: &Compiled) -> Option<Rejection> {
     if needs > has {
         return Some(Rejection::SharedMemory { needs, has });
     }
+    match (kernel.packed, matches!(problem.sequences, AnySequences::Packed(_))) {
+        (true, false) => return Some(Rejection::Packed),
+        (false, true) => return Some(Rejection::Apart),
+        _ => {}
+    }
+    if let Way::Queries(_) = kernel.way {
+        if problem.cached.any() {
+            return Some(Rejection::Cache);
+        }
+        if problem.splits.is_some() {
+            return Some(Rejection::Whole);
+        }
+    } else if problem.splits.is_some_and(|splits| splits > 1) && !mergeable(&problem.size) {
+        return Some(Rejection::Merge);
+    }
     let [most, _] = kernel.columns;
     (problem.size.columns[0] > most as usize).then_some(Rejection::Wide { most })
 }
@@ -189,21 +226,32 @@ fn runs(problem: &Problem, kernel: &Compiled) -> Option<Rejection> {
 /// rate and to hide nothing, element-wise loads a sixteenth.
 fn estimate(problem: &Problem, kernel: &Compiled, sms: u32) -> Estimate {
     let Size { batch, heads, queries, columns: [_, columns], .. } = problem.size;
-    let [[m, n], [d, dv]] = [kernel.tile, kernel.columns].map(|pair| pair.map(u64::from));
-    let along = (queries as u64).div_ceil(m);
-    let tiles = (batch as u64).saturating_mul(heads as u64).saturating_mul(along);
-    let waves = tiles.div_ceil(u64::from(sms).max(1));
+    let passes = (columns as u64).div_ceil(u64::from(kernel.columns[1]));
     let (slowness, hidden) = match (kernel.arch, kernel.any_strides) {
         (Arch::Sm90a, _) => (1, 2),
         (_, false) => (4, 1),
         (_, true) => (16, 1),
     };
+    let Way::Queries(blocks) = kernel.way else {
+        let Split { splits, items, cycles } = split(problem, kernel, sms, slowness);
+        let cycles = cycles.saturating_add(3000).saturating_mul(passes);
+        return Estimate {
+            tiles: items,
+            waves: items.div_ceil(u64::from(sms).max(1)),
+            passes,
+            splits,
+            cycles,
+        };
+    };
+    let [[m, n], [d, dv]] = [kernel.tile, kernel.columns].map(|pair| pair.map(u64::from));
+    let along = (queries as u64).div_ceil(m);
+    let tiles = (batch as u64).saturating_mul(heads as u64).saturating_mul(along);
+    let waves = tiles.div_ceil(u64::from(sms).max(1));
     let block = m * n * (d + dv) / 4096 * slowness + m * n / 16 / hidden;
-    let seen = |tile: u64| u64::from((kernel.blocks)(&problem.keys, tile.min(u64::from(u32::MAX)) as u32));
+    let seen = |tile: u64| u64::from(blocks(&problem.keys, tile.min(u64::from(u32::MAX)) as u32));
     let last = along.saturating_sub(1);
     // Exact where all tiles see as many, and where each sees as many more.
     let four_tiles = (seen(0) + 2 * seen(last / 2) + seen(last)) * block;
-    let passes = (columns as u64).div_ceil(dv);
     let cycles = waves.saturating_mul(four_tiles / 4 + 2000).saturating_add(3000).saturating_mul(passes);
-    Estimate { tiles, waves, passes, cycles }
+    Estimate { tiles, waves, passes, splits: 1, cycles }
 }

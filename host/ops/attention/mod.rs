@@ -1,19 +1,29 @@
 //! Attention: O = softmax(scale Q Kᵀ + mask) V.
 
+mod cache;
 mod choose;
 mod order;
+mod packed;
+mod parts;
 mod problem;
+mod splits;
 mod table;
 #[cfg(test)]
 mod tests;
+mod workspace;
 
 use std::fmt;
 
+use cache::Cached;
 pub use choose::AttentionCandidate;
 use choose::{candidates, choose};
+use packed::{OffsetViews, Offsets};
 use problem::{Options, Problem};
+use splits::workspace_len;
+use table::Run;
+use workspace::Workspace;
 
-use crate::{Element, Result, Stream, TensorView, TensorViewMut, bf16, f16};
+use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
 /// Element types of attention: `f16` and `bf16`.
 pub trait AttentionElement: Element + sealed::Element {}
@@ -60,12 +70,15 @@ pub fn attention<T: AttentionElement>(
 ///   some before and behind it.
 /// - Products are of `T` (f16 or bf16), accumulated in f32; the softmax is in f32, its weights are rounded to `T` before they
 ///   multiply V; then the result is rounded to `T`, to nearest even.
+/// - Few queries over many keys are computed by flash-decoding (Dao et al. 2023): heads that share keys share a tile, and [`splits`](Self::splits)
+///   divide the keys. [`lengths`](Self::lengths) and [`block_table`](Self::block_table) are for caches.
 /// - A query that sees no key has an O of 0 and a log-sum-exp of -inf. Without queries or batch nothing is done.
 ///
 /// The scores are never in memory: a CTA takes a tile of queries and walks over their keys in blocks, with a running maximum and sum
 /// (Milakov & Gimelshein 2018; Dao et al. 2022; Dao 2023; Shah et al. 2024).
 ///
-/// A call allocates no device memory and does not wait; it can be captured in a [`Graph`](crate::Graph). The first use of a
+/// A call allocates no device memory and does not wait, but for the [`workspace`](Self::workspace) of divided keys if none was given; it can
+/// be captured in a [`Graph`](crate::Graph). The first use of a
 /// kernel on a device compiles it in the driver.
 ///
 /// ```no_run
@@ -93,6 +106,10 @@ pub fn attention<T: AttentionElement>(
 pub struct Attention<'a> {
     options: Options,
     lse: Option<TensorViewMut<'a, f32>>,
+    lengths: Option<TensorView<'a, i32>>,
+    table: Option<TensorView<'a, i32>>,
+    packed: Option<OffsetViews<'a>>,
+    workspace: Workspace<'a>,
     kernel: Option<&'a str>,
     overlap: bool,
 }
@@ -100,7 +117,16 @@ pub struct Attention<'a> {
 impl Attention<'_> {
     /// O = softmax(Q Kᵀ / sqrt(D)) V.
     pub fn new() -> Self {
-        Attention { options: Options::default(), lse: None, kernel: None, overlap: true }
+        Attention {
+            options: Options::default(),
+            lse: None,
+            lengths: None,
+            table: None,
+            packed: None,
+            workspace: Workspace::Owned(None),
+            kernel: None,
+            overlap: true,
+        }
     }
 }
 
@@ -136,6 +162,53 @@ impl<'a> Attention<'a> {
     pub fn lse(self, lse: &'a mut TensorViewMut<'_, f32>) -> Self {
         Attention { lse: Some(lse.reborrow()), ..self }
     }
+    /// The number of keys of each sequence, \[batch\], contiguous: `k` and `v` have room for more. Read when the kernel runs;
+    /// numbers below 0 are taken as 0, and those beyond the room as all of it. What lies behind a sequence's keys is not used.
+    ///
+    /// With a mask, each sequence's last query is aligned with its last key.
+    pub fn lengths(self, lengths: &TensorView<'a, i32>) -> Self {
+        Attention { lengths: Some(lengths.clone()), ..self }
+    }
+    /// Keys and values lie in pages, as in a paged cache (Kwon et al. 2023): `k` is \[pages, KV heads, rows of a page, D\], `v`
+    /// \[pages, KV heads, rows of a page, DV\], the rows of a page a power of two from 8 on. Row i of `table`, \[batch, pages of a
+    /// sequence\], whose rows are contiguous, names the pages of sequence i in the order of its keys. Read when the kernel runs;
+    /// pages that do not exist are zeros. Caches \[pages, rows, KV heads, D\] are views: `cache.view().transpose(1, 2)?`.
+    ///
+    /// All pages of a sequence count, unless [`lengths`](Self::lengths) says how many keys there are; entries behind them are not used.
+    pub fn block_table(self, table: &TensorView<'a, i32>) -> Self {
+        Attention { table: Some(table.clone()), ..self }
+    }
+    /// Sequences lie one after the other in the rows of tensors with a batch of 1, as many as `query_offsets` has elements less
+    /// one: the queries of sequence i are the rows from `query_offsets`\[i\] to `query_offsets`\[i + 1\], its keys those from
+    /// `key_offsets`\[i\] to `key_offsets`\[i + 1\] ("varlen", cumulative lengths). Both are contiguous, ascend, and are read when the
+    /// kernel runs. No sequence has more than `longest` queries: more are not computed.
+    ///
+    /// Q \[1, heads, all queries, D\]; tensors \[all queries, heads, D\] are such views: `q.view().transpose(0, 1)?.unsqueeze(0)?`. The
+    /// log-sum-exp is \[1, heads, all queries\]. Each sequence's last query is aligned with its last key.
+    pub fn packed(
+        self,
+        query_offsets: &TensorView<'a, i32>,
+        key_offsets: &TensorView<'a, i32>,
+        longest: usize,
+    ) -> Self {
+        let (queries, keys) = (query_offsets.clone(), key_offsets.clone());
+        Attention { packed: Some(OffsetViews { queries, keys, longest }), ..self }
+    }
+    /// Divides the keys of each sequence into so many parts, 1 to 1024, whose results are merged: flash-decoding. Unless set, it is
+    /// chosen so that all SMs have work; for more than 16 queries only with a [`workspace`](Self::workspace).
+    pub fn splits(mut self, splits: usize) -> Self {
+        self.options.splits = Some(splits);
+        self
+    }
+    /// Memory for the results of parts, contiguous, of [`workspace_len`](Self::workspace_len) elements or more; calls on other streams
+    /// must not use it meanwhile.
+    ///
+    /// Without it the first run that needs some allocates it and keeps it for later runs, which wait for each other; it is freed when
+    /// the `Attention` is dropped, after the last. That cannot be captured in a graph.
+    pub fn workspace(mut self, workspace: &'a mut TensorViewMut<'_, f32>) -> Self {
+        self.options.has_workspace = true;
+        Attention { workspace: Workspace::Given(workspace.reborrow()), ..self }
+    }
     /// Forces a kernel by its name; see [`candidates`](Self::candidates).
     pub fn kernel(self, name: &'a str) -> Self {
         Attention { kernel: Some(name), ..self }
@@ -153,7 +226,35 @@ impl<'a> Attention<'a> {
         v: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<Problem> {
-        Problem::new(&self.options, q, k, v, o, self.lse.as_ref())
+        let (lengths, table) = (self.lengths.as_ref(), self.table.as_ref());
+        let lse = self.lse.as_ref();
+        let cached = Cached::new(o, lse, lengths, table)?;
+        let packed = self.packed.as_ref().map(|packed| Offsets::new(packed, o, lse)).transpose()?;
+        let others = [
+            ("lengths", lengths.is_some()),
+            ("block_table", table.is_some()),
+            ("splits", self.options.splits.is_some()),
+        ];
+        if let Some((name, _)) = others.into_iter().find(|(_, given)| *given && packed.is_some()) {
+            return Err(Error::argument(
+                name,
+                "given for packed sequences",
+                "for sequences that are matrices of their own",
+            ));
+        }
+        Problem::new(&self.options, q, k, v, o, lse, (cached, packed))
+    }
+
+    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 unless keys are divided.
+    pub fn workspace_len<T: AttentionElement>(
+        &self,
+        q: &TensorView<'_, T>,
+        k: &TensorView<'_, T>,
+        v: &TensorView<'_, T>,
+        o: &TensorViewMut<'_, T>,
+    ) -> Result<usize> {
+        let problem = self.problem(q, k, v, o)?;
+        Ok(workspace_len(&problem.size, choose(&problem, self.kernel)?.splits()))
     }
 
     /// Every compiled kernel for this type and these options, the best by estimate first, with the reason for those that
@@ -196,11 +297,17 @@ impl<'a> Attention<'a> {
         if problem.is_empty() {
             return Ok(());
         }
-        let AttentionCandidate { kernel, .. } = choose(&problem, self.kernel)?;
+        let candidate = choose(&problem, self.kernel)?;
+        let (kernel, splits) = (candidate.kernel, candidate.splits());
+        let len = workspace_len(&problem.size, splits);
+        let workspace = self.workspace.of(len, stream, &problem, o)?;
+        let how = Run { overlap: self.overlap, splits, workspace };
         if problem.size.columns[1] <= kernel.columns[1] as usize {
-            return (kernel.run)(&problem, stream, self.overlap);
+            (kernel.run)(&problem, stream, &how)?;
+        } else {
+            problem.passes(kernel.columns[1]).try_for_each(|pass| (kernel.run)(&pass?, stream, &how))?;
         }
-        problem.passes(kernel.columns[1]).try_for_each(|pass| (kernel.run)(&pass?, stream, self.overlap))
+        self.workspace.used(len, stream)
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::f32::consts::LOG2_E;
 
-use tilewright_device::kernels::attention::{Capped, Keys, Plain, Score};
+use tilewright_device::kernels::attention::{AnySequences, Cache, Capped, Keys, Plain, Score};
 
+use super::cache::{Cached, int};
+use super::packed::Offsets;
 use super::table::Kind;
 use crate::tensor::Untyped;
 use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
@@ -11,7 +13,10 @@ use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
 /// The most columns that a head may have: the widest kernel's.
 const MAX_COLUMNS: usize = 256;
 
-/// What is done to the scores.
+/// The most parts into which keys are divided.
+const MAX_SPLITS: u32 = 1024;
+
+/// What is asked for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Options {
     /// 1 / sqrt(head dimension) if it is not given.
@@ -20,6 +25,9 @@ pub(super) struct Options {
     pub(super) causal: bool,
     /// Keys before and behind a query's own.
     pub(super) window: Option<[usize; 2]>,
+    /// Parts of the keys.
+    pub(super) splits: Option<usize>,
+    pub(super) has_workspace: bool,
 }
 
 /// The tensors of an attention, each of four dimensions.
@@ -33,6 +41,15 @@ pub(super) struct Problem {
     pub(super) lse: Untyped,
     pub(super) size: Size,
     pub(super) keys: Keys,
+    /// Lengths and pages of the sequences' keys, and which of them queries see.
+    pub(super) cached: Cached,
+    pub(super) cache: Cache,
+    /// How sequences lie, for kernels without a cache.
+    pub(super) sequences: AnySequences,
+    /// Memory for parts of the keys is there.
+    pub(super) has_workspace: bool,
+    /// Parts of the keys, if they are asked for.
+    pub(super) splits: Option<u32>,
     /// What each score is multiplied by before its cap, and then before the exponential to base 2.
     pub(super) scales: [f32; 2],
     pub(super) kind: Kind,
@@ -45,7 +62,10 @@ pub(super) struct Size {
     pub(super) heads: usize,
     pub(super) kv_heads: usize,
     pub(super) queries: usize,
+    /// The most of a sequence.
     pub(super) keys: usize,
+    /// Rows of K in one piece: all of a sequence's, or a page's.
+    pub(super) block_rows: usize,
     /// Columns of Q and K, and of V and O.
     pub(super) columns: [usize; 2],
 }
@@ -59,9 +79,10 @@ impl Problem {
         v: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
         lse: Option<&TensorViewMut<'_, f32>>,
+        (cached, packed): (Cached, Option<Offsets>),
     ) -> Result<Self> {
         let device = o.device();
-        let size = Size::new([q.shape(), k.shape(), v.shape(), o.shape()])?;
+        let size = Size::new([q.shape(), k.shape(), v.shape(), o.shape()], &cached)?;
         for (name, input) in [("q", q), ("k", k), ("v", v)] {
             device.expect_same(input.device(), name)?;
             if o.overlaps(input) {
@@ -95,6 +116,11 @@ impl Problem {
             let wrong = || Error::argument(name, format!("{x:?}"), "finite and above 0");
             if fits { Ok(x) } else { Err(wrong()) }
         };
+        let splits = options.splits.map(|splits| match u32::try_from(splits) {
+            Ok(splits @ 1..=MAX_SPLITS) => Ok(splits),
+            _ => Err(Error::argument("splits", format!("{splits}"), format!("from 1 to {MAX_SPLITS}"))),
+        });
+        let splits = splits.transpose()?;
         let scale = positive("scale", options.scale.unwrap_or(1.0 / (d as f32).sqrt()))?;
         let (scales, score) = match options.softcap {
             None => ([1.0, scale * LOG2_E], Plain::NAME),
@@ -103,13 +129,30 @@ impl Problem {
                 ([scale / cap, cap * LOG2_E], Capped::NAME)
             }
         };
+        let (size, keys, sequences) = match &packed {
+            None => {
+                let seen = seen(queries, keys, options)?;
+                (size, seen, AnySequences::Equal(seen))
+            }
+            // For the estimate they have as many keys as queries; the kernel reads how many there are.
+            Some(packed) => {
+                let told = packed.argument([queries, keys], options)?;
+                let size = packed.size(size)?;
+                (size, seen(size.queries, size.queries, options)?, AnySequences::Packed(told))
+            }
+        };
         Ok(Problem {
             device: device.clone(),
             inputs: [q.untyped(), k.untyped(), v.untyped()],
             o: o.untyped(),
             lse,
             size,
-            keys: seen(queries, keys, options)?,
+            keys,
+            cache: cached.argument(options, size.queries, size.keys, size.block_rows)?,
+            cached,
+            sequences,
+            has_workspace: options.has_workspace,
+            splits,
             scales,
             kind: (T::DTYPE.name(), score),
         })
@@ -142,13 +185,13 @@ impl Problem {
     /// Nothing to store.
     pub(super) fn is_empty(&self) -> bool {
         let Size { batch, heads, queries, .. } = self.size;
-        batch == 0 || heads == 0 || queries == 0
+        batch == 0 || heads == 0 || queries == 0 || self.o.layout.len() == 0
     }
 }
 
 impl Size {
     /// Of the shapes of Q, K, V and O.
-    fn new(shapes: [&[usize]; 4]) -> Result<Self> {
+    fn new(shapes: [&[usize]; 4], cached: &Cached) -> Result<Self> {
         let named = ["q", "k", "v", "o"].into_iter().zip(shapes);
         let [mut q, mut k, mut v, mut o] = [[0; 4]; 4];
         for ((name, shape), to) in named.zip([&mut q, &mut k, &mut v, &mut o]) {
@@ -157,14 +200,20 @@ impl Size {
                 Error::argument(name, of_shape(shape), allowed)
             })?;
         }
-        let ([batch, heads, queries, d], [_, kv_heads, keys, _], [.., dv]) = (q, k, v);
+        let ([batch, heads, queries, d], [pages, kv_heads, block_rows, _], [.., dv]) = (q, k, v);
+        let keys = cached.capacity(batch, k)?;
         let expect = |name: &'static str, shape: [usize; 4], want: [usize; 4], because: &str| {
             let allowed = || format!("of shape {want:?}: {because}");
             let wrong = || Error::argument(name, of_shape(&shape), allowed());
             if shape == want { Ok(()) } else { Err(wrong()) }
         };
-        expect("k", k, [batch, kv_heads, keys, d], "the batch and the head dimension of `q`")?;
-        expect("v", v, [batch, kv_heads, keys, dv], "the batch, the heads and the length of `k`")?;
+        if cached.table.is_some() {
+            expect("k", k, [pages, kv_heads, block_rows, d], "pages, and the head dimension of `q`")?;
+            expect("v", v, [pages, kv_heads, block_rows, dv], "the pages and the heads of `k`")?;
+        } else {
+            expect("k", k, [batch, kv_heads, keys, d], "the batch and the head dimension of `q`")?;
+            expect("v", v, [batch, kv_heads, keys, dv], "the batch, the heads and the length of `k`")?;
+        }
         expect("o", o, [batch, heads, queries, dv], "that of `q` with the head dimension of `v`")?;
         for (name, shape, columns) in [("q", q, d), ("v", v, dv)] {
             if !(1..=MAX_COLUMNS).contains(&columns) {
@@ -177,16 +226,12 @@ impl Size {
             let allowed = format!("of a number of heads that divides the {heads} of `q`");
             return Err(Error::argument("k", of_shape(&k), allowed));
         }
-        Ok(Size { batch, heads, kv_heads, queries, keys, columns: [d, dv] })
+        Ok(Size { batch, heads, kv_heads, queries, keys, block_rows, columns: [d, dv] })
     }
 }
 
 /// Which keys the queries see: the last query is aligned with the last key.
 fn seen(queries: usize, keys: usize, options: &Options) -> Result<Keys> {
-    let int = |name, length: usize| {
-        let wrong = |_| Error::argument(name, format!("of length {length}"), "of a length below 2^31");
-        i32::try_from(length).map_err(wrong)
-    };
     let (count, queries) = (int("k", keys)?, int("q", queries)?);
     let own = i64::from(count) - i64::from(queries);
     let far = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
@@ -196,6 +241,6 @@ fn seen(queries: usize, keys: usize, options: &Options) -> Result<Keys> {
     Ok(Keys { count, low: near(own.saturating_sub(left)), high: near(own.saturating_add(right)) })
 }
 
-fn of_shape(shape: &[usize]) -> String {
+pub(super) fn of_shape(shape: &[usize]) -> String {
     format!("of shape {shape:?}")
 }

@@ -4,16 +4,20 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use tilewright_device::abi::GlobalAbi;
-use tilewright_device::kernels::attention::{AttentionKernel, Keys, Score, TileOrder, Visitor, visit};
+use tilewright_device::kernels::attention::{
+    AttentionKernel, DecodeKernel, DecodeVisitor, Keys, MergeKernel, Score, Sequences, TileOrder, Visitor,
+    visit, visit_decode,
+};
 use tilewright_device::layout::Element as _;
 
-use super::order::group;
+use super::order::{Order, Work};
+use super::parts;
 use super::problem::{Problem, Size};
 use crate::ops::KERNELS;
 use crate::{Arch, Error, Instance, Launch, Result, Stream};
 
 /// Lines of a TMA box of Q and O.
-const BOX: u32 = 64;
+pub(super) const BOX: u32 = 64;
 
 /// One compiled kernel.
 #[derive(Debug)]
@@ -28,10 +32,30 @@ pub(super) struct Compiled {
     /// Reads any strides, element by element.
     pub(super) any_strides: bool,
     pub(super) shared_bytes: u32,
-    /// How many blocks of keys a tile of queries sees.
-    pub(super) blocks: fn(&Keys, u32) -> u32,
+    pub(super) way: Way,
+    /// Reads sequences one after the other, rather than each from a matrix of its own.
+    pub(super) packed: bool,
     /// Launches it.
-    pub(super) run: fn(&Problem, &Stream, overlap: bool) -> Result<()>,
+    pub(super) run: fn(&Problem, &Stream, &Run) -> Result<()>,
+}
+
+/// How a kernel shares out the work.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Way {
+    /// Tiles of queries, each over all its keys: how many blocks of keys one sees.
+    Queries(fn(&Keys, u32) -> u32),
+    /// Parts of the keys, for tiles of all queries that share a head of them: flash-decoding.
+    Parts,
+}
+
+/// How a kernel is to be launched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub(super) overlap: bool,
+    /// Parts of the keys.
+    pub(super) splits: u32,
+    /// Address of the memory for the parts' results, if there are several.
+    pub(super) workspace: u64,
 }
 
 /// What a kernel is chosen by first: names of the element type and of what is done to scores.
@@ -40,6 +64,7 @@ pub(super) type Kind = (&'static str, &'static str);
 static TABLE: LazyLock<HashMap<Kind, Vec<Compiled>>> = LazyLock::new(|| {
     let mut table = Table(HashMap::new());
     visit(&mut table);
+    visit_decode(&mut table);
     table.0
 });
 
@@ -61,13 +86,39 @@ impl Visitor for Table {
             stages: K::STAGES,
             any_strides: K::ANY_STRIDES,
             shared_bytes: K::SHARED_BYTES,
-            blocks: |keys, m| K::blocks(keys, m).all().len() as u32,
+            way: Way::Queries(|keys, m| K::blocks(keys, m).all().len() as u32),
+            packed: K::Sequences::PACKED,
             run: run::<K>,
         });
     }
 }
 
-fn run<K: AttentionKernel + Instance>(problem: &Problem, stream: &Stream, overlap: bool) -> Result<()> {
+impl DecodeVisitor for Table {
+    fn kernel<K, M>(&mut self)
+    where
+        K: DecodeKernel + Instance + 'static,
+        M: MergeKernel<Element = K::Element> + Instance + 'static,
+    {
+        let kind = (K::Element::NAME, K::Score::NAME);
+        self.0.entry(kind).or_default().push(Compiled {
+            name: K::NAME,
+            arch: K::ARCH,
+            tile: K::TILE,
+            columns: K::COLUMNS,
+            stages: K::STAGES,
+            any_strides: K::ANY_STRIDES,
+            shared_bytes: K::SHARED_BYTES,
+            way: Way::Parts,
+            packed: false,
+            run: parts::run::<K, M>,
+        });
+    }
+}
+
+fn run<K>(problem: &Problem, stream: &Stream, how: &Run) -> Result<()>
+where
+    K: AttentionKernel + Instance,
+{
     let Problem { device, inputs, o, lse, size, keys, scales: [cap, scale], .. } = problem;
     let kernel = device.kernel::<K>(&KERNELS)?;
     let backend = device.backend();
@@ -97,10 +148,13 @@ fn run<K: AttentionKernel + Instance>(problem: &Problem, stream: &Stream, overla
     let m = count(queries.div_ceil(block_of_queries as usize))?;
     let all_heads = batch.checked_mul(heads).ok_or_else(too_large)?;
     let ctas = kernel.resident_ctas();
-    let group = group(all_heads, m, ctas, |m| K::blocks(keys, m).all().len() as u32);
-    let order = TileOrder::new(batch, heads, shared_by, m, group).ok_or_else(too_large)?;
-    let launch = Launch::grid([ctas.min(order.total()).max(1), 1, 1]).pdl(overlap && tma);
-    let args = K::arguments(inputs, o, lse, order, *keys, *cap, *scale);
+    let bytes = (size.keys * (size.columns[0] + size.columns[1]) * 2) as u64 / u64::from(shared_by.max(1));
+    let work = Work { heads: all_heads, m, ctas, bytes, tile: K::TILE, keys: *keys };
+    let Order { group, turns } = work.order(|m| K::blocks(keys, m).all().len() as u32);
+    let sequences = K::Sequences::of(problem.sequences).ok_or_else(too_large)?;
+    let order = TileOrder::new([batch, heads, shared_by, m], group, ctas, turns).ok_or_else(too_large)?;
+    let launch = Launch::grid([ctas.min(order.total()).max(1), 1, 1]).pdl(how.overlap && tma);
+    let args = K::arguments(inputs, o, lse, order, sequences, *cap, *scale);
     // SAFETY: the views that the tensors come from are borrowed by the caller, o and lse exclusively, and reach no further
     // than their shapes, which the kernel keeps to. Programmatic launch only moves what precedes its wait for the kernel in front.
     unsafe { kernel.launch(stream, &launch, &args) }

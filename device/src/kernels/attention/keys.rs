@@ -8,7 +8,7 @@ use crate::tile::Fragment;
 
 /// Query i sees keys j with `i + low <= j <= i + high`, as far as there are so many.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Keys {
     /// Keys of every sequence.
     pub count: i32,
@@ -26,7 +26,6 @@ pub struct Blocks {
     whole_begin: u32,
     whole_end: u32,
     end: u32,
-    last_whole: bool,
 }
 
 impl Blocks {
@@ -45,10 +44,17 @@ impl Blocks {
     pub fn last(&self) -> u32 {
         self.end - 1
     }
-    /// Whether every query sees all keys of the last block.
+    /// Whether every query sees all keys of block `j`.
     #[inline(always)]
-    pub fn last_whole(&self) -> bool {
-        self.last_whole
+    pub fn whole(&self, j: u32) -> bool {
+        self.whole_begin <= j && j < self.whole_end
+    }
+    /// The `part`th of `parts` equal parts, as near as whole blocks allow.
+    #[inline(always)]
+    pub fn part(&self, part: u32, parts: u32) -> Self {
+        let count = self.end - self.begin;
+        let at = |part: u32| self.begin + (count as u64 * part as u64 / parts as u64) as u32;
+        Blocks { begin: at(part), end: at(part + 1), ..*self }
     }
     /// `step(state, block, masked)` for all blocks but the last, descending; `masked` where not every query sees every key.
     ///
@@ -75,17 +81,19 @@ impl Keys {
     /// The blocks of `BN` keys that tile `m` of `BM` queries sees.
     #[inline(always)]
     pub fn blocks<const BM: usize, const BN: usize>(&self, m: u32) -> Blocks {
-        let (first, last, width) =
-            ((m * BM as u32) as i32, (m * BM as u32) as i32 + BM as i32 - 1, BN as u32);
+        self.blocks_of::<BN>((m * BM as u32) as i32, (m * BM as u32) as i32 + BM as i32 - 1)
+    }
+
+    /// The blocks of `BN` keys that queries `first` to `last` see.
+    #[inline(always)]
+    pub fn blocks_of<const BN: usize>(&self, first: i32, last: i32) -> Blocks {
+        let width = BN as u32;
         let key = |i: i32| i.min(self.count).max(0) as u32;
         let end = key(last.saturating_add(self.high).saturating_add(1)).div_ceil(width);
         let begin = (key(first.saturating_add(self.low)) / width).min(end);
-        let whole_end = key(first.saturating_add(self.high).saturating_add(1)) / width;
-        let whole_begin = key(last.saturating_add(self.low)).div_ceil(width);
-        let last_whole = whole_begin < end && whole_end >= end;
-        // The last block is done before the others.
-        let whole_end = whole_end.min(end.saturating_sub(1)).max(begin);
-        Blocks { begin, whole_begin: whole_begin.max(begin).min(whole_end), whole_end, end, last_whole }
+        let whole_end = (key(first.saturating_add(self.high).saturating_add(1)) / width).max(begin).min(end);
+        let whole_begin = key(last.saturating_add(self.low)).div_ceil(width).max(begin).min(whole_end);
+        Blocks { begin, whole_begin, whole_end, end }
     }
 
     /// Scores of tile `m` and block `j`, -inf where the query does not see the key.
@@ -104,6 +112,28 @@ impl Keys {
             let seen = c >= low.saturating_add(r) && c <= high.saturating_add(r).min(end - 1);
             if seen { s } else { f32::NEG_INFINITY }
         })
+    }
+
+    /// Scores of block `j`, -inf where `query(row)` does not see the key.
+    #[inline(always)]
+    pub fn mask_rows<const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>>(
+        &self,
+        s: Fragment<f32, BM, BN, L>,
+        j: u32,
+        query: impl Fn(u32) -> i32,
+    ) -> Fragment<f32, BM, BN, L> {
+        s.map_indexed(|r, c, s| {
+            let (query, key) = (query(r), (j * BN as u32 + c) as i32);
+            let seen = key >= query.saturating_add(self.low)
+                && key <= query.saturating_add(self.high).min(self.count - 1);
+            if seen { s } else { f32::NEG_INFINITY }
+        })
+    }
+
+    /// How many keys block `j` of `BN` has, or more.
+    #[inline(always)]
+    pub fn inside<const BN: usize>(&self, j: u32) -> u32 {
+        self.count as u32 - j * BN as u32
     }
 }
 

@@ -1,14 +1,24 @@
 //! O = softmax(scale Q Kᵀ + mask) V, one source for every architecture.
 
+mod cache;
+mod combine;
+mod decode_instances;
+mod flash_decoding;
 mod instances;
 mod keys;
 mod order;
 mod score;
+mod sequences;
 
+pub use cache::{Cache, KeyPart, KeyParts, SplitOrder};
+pub use combine::merge;
+pub use decode_instances::{DecodeKernel, DecodeVisitor, MergeKernel, visit_decode};
+pub use flash_decoding::decode;
 pub use instances::{AttentionKernel, Visitor, visit};
 pub use keys::{Blocks, Keys};
 pub use order::{QueryTile, QueryTiles, TileOrder};
 pub use score::{Capped, Plain, Score};
+pub use sequences::{AnySequences, Equal, Packed, Sequence, Sequences};
 
 use core::f32::consts::LN_2;
 
@@ -35,19 +45,20 @@ pub fn attention<
     Y,
     T: Element,
     F: Score,
+    S: Sequences,
     const BM: usize,
     const BN: usize,
     const D: usize,
     const DV: usize,
     const STAGES: usize,
 >(
-    q: Global<T, 4>,
-    k: Global<T, 4, RowMajor, BN>,
-    v: Global<T, 4, RowMajor, BN>,
+    q: InPlace<Global<T, 4>>,
+    k: InPlace<Global<T, 4, RowMajor, BN>>,
+    v: InPlace<Global<T, 4, RowMajor, BN>>,
     o: InPlace<GlobalMut<T, 4>>,
     lse: InPlace<GlobalMut<f32, 4>>,
     order: InPlace<TileOrder>,
-    keys: Keys,
+    sequences: S,
     cap: f32,
     scale: f32,
 ) where
@@ -62,22 +73,27 @@ pub fn attention<
     let mut q_pipe = cta.pipeline_by_warpgroup::<1>();
     let turns = cta.turns();
     for QueryTile { batch, head, kv_head, m } in QueryTiles::persistent(order) {
-        let (blocks, place) = (keys.blocks::<BM, BN>(m), [batch, head, m, 0]);
-        let queries = 0..!blocks.none() as u32;
+        let Sequence { batch: matrix, first_query, queries, first_key, keys } = sequences.get(batch);
+        if S::PACKED && m * BM as u32 >= queries {
+            continue;
+        }
+        let (blocks, place) = (keys.blocks::<BM, BN>(m), [matrix, head, m, 0]);
+        let keys = || sequences.get(batch).keys;
+        let once = 0..!blocks.none() as u32;
         let mut qs = q_pipe.loads(
-            queries,
+            once,
             #[inline(always)]
-            |s, _| copy(q.tile(place), q_s.at(s)),
+            |s, _| copy(q.get().tile(place).of_rows(first_query, queries), q_s.at(s)),
         );
         let mut ks = k_pipe.loads(
             blocks.all().rev(),
             #[inline(always)]
-            |s, j| copy(k.tile([batch, kv_head, j, 0]), k_s.at(s)),
+            |s, j| copy(k.get().tile([matrix, kv_head, j, 0]).of_rows(first_key, u32::MAX), k_s.at(s)),
         );
         let mut vs = v_pipe.loads(
             blocks.all().rev(),
             #[inline(always)]
-            |s, j| copy(v.tile([batch, kv_head, j, 0]), v_s.at(s)),
+            |s, j| copy(v.get().tile([matrix, kv_head, j, 0]).of_rows(first_key, u32::MAX), v_s.at(s)),
         );
         if !cta.computes() {
             continue;
@@ -85,26 +101,29 @@ pub fn attention<
         let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale);
         let mut acc = Fragment::<f32, BM, DV, Y>::zero();
         if !blocks.none() {
-            let (q, k) = (qs.next(), ks.next());
+            let (q, k) = (qs.acquire(), ks.acquire());
             let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).wait();
             ks.release(k);
             let s = s.map(|s| F::apply(s, cap));
-            let s = if blocks.last_whole() { s } else { keys.mask(s, m, blocks.last()) };
+            let s = if blocks.whole(blocks.last()) { s } else { keys().mask(s, m, blocks.last()) };
             let max = softmax.maximum(&s);
             let (p, _) = softmax.exponentials(s, max);
+            if S::PACKED {
+                vs.clear_next_from(&v_s, keys().inside::<BN>(blocks.last()));
+            }
             let (p, weighted) = blocks.fold(
                 (p.cast::<T>().operand(), acc),
                 #[inline(always)]
                 |(p, acc), j, masked| {
-                    let k = ks.next();
+                    let k = ks.acquire();
                     turns.take();
                     let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).commit();
-                    let v = vs.next();
+                    let v = vs.acquire();
                     let acc = gemm(Y::default(), p, v_s.at(v.full()), acc);
                     let (s, acc) = s.behind(acc, || turns.pass());
                     ks.release(k);
                     let s = s.map(|s| F::apply(s, cap));
-                    let s = if masked { keys.mask(s, m, j) } else { s };
+                    let s = if masked { keys().mask(s, m, j) } else { s };
                     let mut max = softmax.maximum(&s);
                     let acc = vs.finish(v, acc, &mut max);
                     let (p, rescale) = softmax.exponentials(s, max);
@@ -112,15 +131,20 @@ pub fn attention<
                 },
             );
             qs.release(q);
-            let v = vs.next();
+            let v = vs.acquire();
             acc = gemm(Y::default(), p, v_s.at(v.full()), weighted).wait();
             vs.release(v);
         }
         let (inverse, log2) = softmax.finish();
-        out.store(acc.zip_rows(&inverse.along(), |x, by| x * by).cast::<T>(), o.get().tile(place));
+        // Read again: in no register over the loop.
+        let Sequence { first_query, queries, .. } = sequences.get(batch);
+        out.store(
+            acc.zip_rows(&inverse.along(), |x, by| x * by).cast::<T>(),
+            o.get().tile(place).of_rows(first_query, queries),
+        );
         let mut lse = lse.get();
         if lse.rows() > 0 {
-            copy(log2.map(|log2| log2 * LN_2), lse.tile(place));
+            copy(log2.map(|log2| log2 * LN_2), lse.tile(place).of_rows(first_query, queries));
         }
     }
 }

@@ -30,14 +30,16 @@ pub struct TileOrder {
     by_last_size: Division,
     by_heads: Division,
     by_shared: Division,
+    by_ctas: Division,
+    turning: u32,
 }
 
 impl TileOrder {
     /// The order over `m` tiles for each of `heads` heads of `batch` sequences, `shared_by` of which share keys and values, in
-    /// groups of `group` heads.
+    /// groups of `group` heads. With `turns` every other wave of `ctas` tiles goes backwards: who has a heavy tile has a light one next.
     ///
     /// `None` when there are 2^31 tiles or more.
-    pub fn new(batch: u32, heads: u32, shared_by: u32, m: u32, group: u32) -> Option<Self> {
+    pub fn new([batch, heads, shared_by, m]: [u32; 4], group: u32, ctas: u32, turns: bool) -> Option<Self> {
         let all_heads = batch.checked_mul(heads)?;
         let total = all_heads.checked_mul(m).filter(|&total| total < 1 << 31)?;
         let group = group.clamp(1, all_heads.max(1));
@@ -51,6 +53,8 @@ impl TileOrder {
             by_last_size: Division::by(last),
             by_heads: Division::by(heads),
             by_shared: Division::by(shared_by),
+            by_ctas: Division::by(ctas),
+            turning: if turns { total / ctas.max(1) } else { 0 },
         })
     }
     /// Tiles in all.
@@ -60,6 +64,9 @@ impl TileOrder {
     /// The place of tile `t`, which is below [`total`](Self::total).
     #[inline(always)]
     pub const fn tile(&self, t: u32) -> QueryTile {
+        let (wave, place) = self.by_ctas.of(t);
+        let t =
+            if wave % 2 == 1 && wave < self.turning { t + self.by_ctas.divisor - 1 - 2 * place } else { t };
         let (group, t) = self.by_group.of(t);
         let first = group * self.by_size.divisor;
         let size =

@@ -5,8 +5,9 @@ use crate::abi::GlobalAbi;
 use crate::instantiate;
 use crate::kernel::{Instance, Kernel};
 use crate::tile::{
-    Accumulates, Arrival, ChainedGemm, CoreMatrices, Element, FullCol, Gathers, Gemm, ListAbi, Multistage,
-    OneWarpgroup, PagedAbi, PartialsAbi, Roles, SplitGemm, StagedColumns, Swizzle, TwoRoles, Warpgroup, warp,
+    Accumulates, Arrival, ChainedGemm, CoreMatrices, Element, FullCol, Gemm, ListAbi, Multistage,
+    OneWarpgroup, PartialsAbi, PooledAbi, ReadsPools, Roles, SplitGemm, StagedColumns, Swizzle, TwoRoles,
+    Warpgroup, warp,
 };
 use half::{bf16, f16};
 
@@ -28,7 +29,7 @@ pub trait MlaKernel: Kernel {
     #[allow(clippy::too_many_arguments)]
     fn arguments(
         q: GlobalAbi<Self::Element, 3>,
-        kv: PagedAbi<Self::Element>,
+        kv: PooledAbi<Self::Element>,
         o: GlobalAbi<Self::Element, 3>,
         lse: GlobalAbi<f32, 3>,
         partials: PartialsAbi,
@@ -44,7 +45,7 @@ impl<
     const PLANES: usize, const STAGES: usize, const LATE: u32,
 > MlaKernel for mla<P, S, O, T, D, DV, STEPS, TAIL, BOX, PLANES, STAGES, LATE>
 where
-    P: TwoRoles<Ticket = Arrival> + Gathers,
+    P: TwoRoles<Ticket = Arrival> + ReadsPools,
     T: Element,
     S: SplitGemm<T, B, B, D, A = CoreMatrices, B = Swizzle<128>, D = S> + OneWarpgroup + Accumulates<B, B>,
     O: Gemm<T, B, DV, B, A = Swizzle<128>, B = Swizzle<128>, D = O> + StagedColumns<DV> + Accumulates<B, DV>,
@@ -55,7 +56,7 @@ where
     const PARTS: u32 = 1;
 
     fn arguments(
-        q: GlobalAbi<T, 3>, kv: PagedAbi<T>, o: GlobalAbi<T, 3>, lse: GlobalAbi<f32, 3>, partials: PartialsAbi,
+        q: GlobalAbi<T, 3>, kv: PooledAbi<T>, o: GlobalAbi<T, 3>, lse: GlobalAbi<f32, 3>, partials: PartialsAbi,
         work: ListAbi, causal: Causal, scale: f32,
     ) -> Self::Args {
         Self::args(q, kv, o, lse, partials, work, causal, scale)
@@ -65,7 +66,7 @@ where
 #[rustfmt::skip]
 impl<P, Y, T, const D: usize, const DV: usize, const W: usize> MlaKernel for mla_plain<P, Y, T, D, DV, W>
 where
-    P: Gathers,
+    P: ReadsPools,
     Y: ChainedGemm<T, B, B, D, W>
         + Gemm<T, B, B, D, A = Swizzle<128>, B = Swizzle<128>>
         + Gemm<T, B, W, B, B = Swizzle<128>>,
@@ -77,7 +78,7 @@ where
     const PARTS: u32 = (DV / W) as u32;
 
     fn arguments(
-        q: GlobalAbi<T, 3>, kv: PagedAbi<T>, o: GlobalAbi<T, 3>, lse: GlobalAbi<f32, 3>, partials: PartialsAbi,
+        q: GlobalAbi<T, 3>, kv: PooledAbi<T>, o: GlobalAbi<T, 3>, lse: GlobalAbi<f32, 3>, partials: PartialsAbi,
         work: ListAbi, causal: Causal, scale: f32,
     ) -> Self::Args {
         Self::args(q, kv, o, lse, partials, work, causal, scale)

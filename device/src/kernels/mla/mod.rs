@@ -14,8 +14,8 @@ use core::f32::consts::LN_2;
 
 use crate::kernel;
 use crate::tile::{
-    Accumulates, Arrival, CoreMatrices, Cta, Element, Fragment, Fresh, Gathers, Gemm, Global, GlobalMut,
-    InBlock, LazySoftmax, OneWarpgroup, Paged, Partials, Pending, Rows, Shared, SplitGemm, SplitOperand,
+    Accumulates, Arrival, CoreMatrices, Cta, Element, Fragment, Fresh, Gemm, Global, GlobalMut, InBlock,
+    LazySoftmax, OneWarpgroup, Partials, Pending, Pooled, ReadsPools, Rows, Shared, SplitGemm, SplitOperand,
     StagedColumns, Swizzle, TwoRoles, bf16, block_x_volatile, copy, gemm, gemm_around,
 };
 
@@ -54,7 +54,7 @@ pub fn mla<
     const LATE: u32,
 >(
     q: InBlock<Global<T, 3>>,
-    kv: InBlock<Paged<T, BOX, PLANES>>,
+    kv: InBlock<Pooled<T, BOX, PLANES>>,
     o: InBlock<GlobalMut<T, 3>>,
     lse: InBlock<GlobalMut<f32, 3>>,
     partials: InBlock<Partials<B, DV>>,
@@ -62,7 +62,7 @@ pub fn mla<
     causal: InBlock<Causal>,
     scale: f32,
 ) where
-    P: TwoRoles<Ticket = Arrival> + Gathers,
+    P: TwoRoles<Ticket = Arrival> + ReadsPools,
     T: Element,
     S: SplitGemm<T, B, B, D, A = CoreMatrices, B = Swizzle<128>, D = S> + OneWarpgroup + Accumulates<B, B>,
     O: Gemm<T, B, DV, B, A = Swizzle<128>, B = Swizzle<128>, D = O> + StagedColumns<DV> + Accumulates<B, DV>,
@@ -132,7 +132,7 @@ pub fn mla<
                 let turn = loads.receive();
                 let latent = kv_s.at(turn.full());
                 let (p, v) = (latent.columns::<DV, B>(), latent.columns::<0, DV>());
-                acc = loads.during(gemm(O::default(), p, v, acc.rescale(&Rows::load(rescale.at(&turn)))));
+                acc = loads.during(gemm(O::default(), p, v, acc.rescale(&Rows::from_vector(rescale.at(&turn)))));
                 left -= 1;
                 if left == 0 {
                     break turn;

@@ -5,8 +5,8 @@ use core::f32::consts::LN_2;
 use super::{B, Block, Blocks, Causal, Item, ItemAt, Work};
 use crate::kernel;
 use crate::tile::{
-    ChainedGemm, Cta, Element, Fragment, Fresh, Gathers, Gemm, Global, GlobalMut, InBlock, OnlineSoftmax,
-    OutputLayout, Paged, Partials, Pending, Shared, Swizzle, block_x, block_z, copy, gemm,
+    ChainedGemm, Cta, Element, Fragment, Fresh, Gemm, Global, GlobalMut, InBlock, OnlineSoftmax,
+    OutputLayout, Partials, Pending, Pooled, ReadsPools, Shared, Swizzle, block_x, block_z, copy, gemm,
 };
 
 /// Rows of a page that are read at a time.
@@ -20,7 +20,7 @@ const ROW: usize = 1;
 )]
 pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
     q: Global<T, 3>,
-    kv: InBlock<Paged<T, ROW, 1>>,
+    kv: InBlock<Pooled<T, ROW, 1>>,
     o: InBlock<GlobalMut<T, 3>>,
     lse: InBlock<GlobalMut<f32, 3>>,
     partials: InBlock<Partials<B, DV>>,
@@ -28,7 +28,7 @@ pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
     causal: InBlock<Causal>,
     scale: f32,
 ) where
-    P: Gathers,
+    P: ReadsPools,
     Y: ChainedGemm<T, B, B, D, W>
         + Gemm<T, B, B, D, A = Swizzle<128>, B = Swizzle<128>>
         + Gemm<T, B, W, B, B = Swizzle<128>>,
@@ -48,7 +48,7 @@ pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
             #[inline(always)]
             |s, _| copy(q.tile([sequence, m, 0]), q_s.at(s)),
         );
-        let queries = qs.next();
+        let queries = qs.acquire();
         let mut softmax = OnlineSoftmax::<B, B, Y>::new(scale);
         let mut acc = Fragment::<f32, B, W, Y>::zero();
         for Block { index, tail, .. } in Blocks::of(&item.get()) {
@@ -57,7 +57,7 @@ pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
                 #[inline(always)]
                 |s, j| copy(kv.tile(kv.place::<B>(sequence, j)).until(length), kv_s.at(s)),
             );
-            let keys = kvs.next();
+            let keys = kvs.acquire();
             let latent = kv_s.at(keys.full());
             let v = latent.part::<W>(part);
             let mut s = gemm(Y::default(), q_s.at(queries.full()), latent.t(), Fresh::new()).wait();

@@ -1,6 +1,6 @@
 //! Which blocks of keys each CTA takes: a list that the host makes from the sequences' lengths.
 
-use crate::arch::special::{block_y, same, thread_x};
+use crate::arch::special::{block_y, same_number, thread_x};
 use crate::tile::{Cell, InBlock, List};
 
 /// The list of work: items of eight numbers ([`Item::words`]). That of each group of CTAs begins with the item of the group's
@@ -61,7 +61,7 @@ impl ItemAt {
     /// The item.
     #[inline(always)]
     pub fn get(&self) -> Item {
-        let (items, index) = (self.work.get(), same(self.index));
+        let (items, index) = (self.work.get(), same_number(self.index));
         let at = if index < Item::NONE / 2 { 2 * index } else { Item::NONE - 1 };
         let [sequence, begin, end, length] = items.get4(at);
         let [turn, next, slot, _] = items.get4(at + 1);

@@ -9,7 +9,7 @@ use crate::arch::{cp_async, mbarrier, shared};
 use crate::layout::{Element, Major, SharedLayout};
 
 /// Bytes that one thread copies at a time.
-const PIECE: u32 = 16;
+pub(super) const PIECE: u32 = 16;
 /// Pieces of a thread that are copied without a loop, whole and by elements: more would take too many registers.
 const UNROLLED: [u32; 2] = [8, 2];
 
@@ -52,7 +52,7 @@ pub(crate) unsafe fn tma_load<T, O, L, const RANK: usize, const BOX: usize, cons
             while across < end {
                 let coords = from.box_at(R, C, across, along * SWIZZLE_BYTES / T::BYTES as u32);
                 let to = to + (along * lines + across) * SWIZZLE_BYTES;
-                coords.load_hint(to, from.of.map, barrier, from.of.policy());
+                coords.load_hint(to, from.of.map, barrier, from.of.policy);
                 across += BOX as u32;
             }
             along += 1;
@@ -88,7 +88,13 @@ impl Pieces {
 /// Calls `each(row, byte)` for this thread's pieces of a tile of `lines` lines of `line` bytes, in a loop if they are more
 /// than `unrolled`.
 #[inline(always)]
-fn for_each_piece(lines: u32, line: u32, threads: u32, unrolled: u32, mut each: impl FnMut(u32, u32)) {
+pub(super) fn for_each_piece(
+    lines: u32,
+    line: u32,
+    threads: u32,
+    unrolled: u32,
+    mut each: impl FnMut(u32, u32),
+) {
     let across = line / PIECE;
     if lines * across > unrolled * threads {
         // How often is not known to the compiler: a loop.

@@ -107,6 +107,9 @@ unsafe fn settled<S: Settle>(mut d: S) -> S {
 }
 
 entries! { Sm90a:
+    overwritten => |r, g| {
+        r.keep([wgmma::overwritten() * g.f]);
+    }
     settle_160 => |r, g| {
         r.keep(settled([g.f; 160]));
     }

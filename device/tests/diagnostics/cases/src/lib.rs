@@ -148,7 +148,7 @@ pub fn chained<P: Schedule, Y>(
             let weights = scores.zip_rows(&most, |x, most| tilewright_device::arch::math::ex2(x - most));
             let sums = weights.reduce_rows(0.0, |a, b| a + b);
             let weights = weights.zip_rows(&sums.map(|x| 1.0 / x), |x, by| x * by);
-            gemm(Y::default(), weights.cast::<bf16>(), v_s.at(s), acc)
+            gemm(Y::default(), weights.cast::<bf16>(), v_s.at(s), acc).settled()
         },
     );
     out.store(acc.cast::<bf16>(), o.tile([0, 0]));

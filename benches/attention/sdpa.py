@@ -1,0 +1,158 @@
+"""Attention of PyTorch and of flash-attention 3, measured when the benchmark that runs this asks for it.
+
+Questions come in lines, and each is answered by one:
+
+    case TYPE BATCH HEADS KV_HEADS QUERIES KEYS D DV CAUSAL SETS   the names of those that can compute it
+    turn NAME                                                      milliseconds of a launch on the device
+    host NAME                                                      microseconds of a call on the host
+
+The first line says what there is. `error` begins the answer to what cannot be.
+"""
+
+import contextlib
+import gc
+import importlib
+import math
+import os
+import statistics
+import sys
+import time
+
+ANSWERS = os.fdopen(os.dup(1), "w")
+# What libraries print is no answer.
+os.dup2(2, 1)
+
+
+def answer(line):
+    print(line, file=ANSWERS, flush=True)
+
+
+def first_line(error):
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+try:
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
+
+    torch.cuda.init()
+except Exception as error:
+    answer(f"error {first_line(error)}")
+    sys.exit()
+
+
+def flash_attention_3():
+    for name in "flash_attn_interface", "fa3_fwd_interface":
+        with contextlib.suppress(ImportError):
+            return importlib.import_module(name)
+    return None
+
+
+FA3 = flash_attention_3()
+# Why peers did not compute cases; each reason is said once.
+REASONS = set()
+
+
+class Peer:
+    """A function on every set of inputs, as a graph that takes 2 ms at least."""
+
+    def __init__(self, function, context, sets):
+        self.function, self.context, self.sets = function, context, sets
+        with context():
+            function(*sets[0])
+        self.record(1)
+        self.turn()
+        self.record(min(max(math.ceil(2 / (self.turn() * len(sets))), 1), 1000))
+
+    def record(self, cycles):
+        self.graph, self.launches = torch.cuda.CUDAGraph(), cycles * len(self.sets)
+        with self.context(), torch.cuda.graph(self.graph):
+            for _ in range(cycles):
+                # Kept, so that each set has an output of its own.
+                self.outputs = [self.function(*inputs) for inputs in self.sets]
+
+    def turn(self):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        self.graph.replay()
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) / self.launches
+
+    def host(self):
+        times, calls = [], 50
+        with self.context():
+            for _ in range(21):
+                torch.cuda.synchronize()
+                start = time.perf_counter()
+                for _ in range(calls):
+                    self.function(*self.sets[0])
+                times.append((time.perf_counter() - start) * 1e6 / calls)
+        return statistics.median(times)
+
+
+def prepare(dtype, *sizes):
+    batch, heads, kv_heads, queries, keys, d, dv, causal, sets = map(int, sizes)
+    dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[dtype]
+    causal = bool(causal)
+
+    def random(*shape):
+        return torch.randn(shape, device="cuda", dtype=dtype)
+
+    def sdpa(q, k, v):
+        return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=heads != kv_heads)
+
+    def flash3(q, k, v):
+        # With one query of each sequence, the function that splits keys among SMs.
+        function = FA3.flash_attn_with_kvcache if queries == 1 else FA3.flash_attn_func
+        return function(q, k, v, causal=causal)
+
+    inputs = [
+        (random(batch, heads, queries, d), random(batch, kv_heads, keys, d), random(batch, kv_heads, keys, dv))
+        for _ in range(sets)
+    ]
+    peers = {
+        "cuDNN": lambda: Peer(sdpa, lambda: sdpa_kernel(SDPBackend.CUDNN_ATTENTION), inputs),
+        "flash": lambda: Peer(sdpa, lambda: sdpa_kernel(SDPBackend.FLASH_ATTENTION), inputs),
+    }
+    if FA3 is not None:
+        # Its tensors are [batch, length, heads, columns].
+        lengthwise = [tuple(x.transpose(1, 2).contiguous() for x in tensors) for tensors in inputs]
+        peers["FA3"] = lambda: Peer(flash3, contextlib.nullcontext, lengthwise)
+    found = {}
+    for name, peer in peers.items():
+        try:
+            found[name] = peer()
+        except RuntimeError as error:
+            reason = f"{name} does not compute this: {first_line(error)}"
+            if reason not in REASONS:
+                REASONS.add(reason)
+                print(reason, file=sys.stderr)
+    return found
+
+
+def main():
+    torch.manual_seed(1)
+    # Recording a graph collects garbage, of which imports leave none.
+    gc.freeze()
+    cudnn = torch.backends.cudnn.version()
+    third = "" if FA3 is None else f", flash-attention 3 of {FA3.__name__}"
+    answer(f"PyTorch {torch.__version__}, cuDNN {cudnn}{third}")
+    peers = {}
+    with torch.inference_mode():
+        for line in sys.stdin:
+            question, *words = line.split()
+            if question == "case":
+                # The last case's memory makes room.
+                peers = {}
+                torch.cuda.empty_cache()
+                peers = prepare(*words)
+                answer(" ".join(peers))
+            elif question == "turn":
+                answer(peers[words[0]].turn())
+            elif question == "host":
+                answer(peers[words[0]].host())
+
+
+main()

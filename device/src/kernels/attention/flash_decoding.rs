@@ -1,0 +1,97 @@
+//! Attention of few queries over long sequences of keys: flash-decoding.
+
+use core::f32::consts::LN_2;
+
+use super::{Cache, KeyPart, KeyParts, Score, SplitOrder};
+use crate::kernel;
+use crate::tile::{
+    ChainedGemm, Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, OnlineSoftmax, Pending, RowMajor,
+    Schedule, Shared, copy, gemm,
+};
+
+/// O = softmax(scale score(Q Kᵀ) + mask) V over parts of the keys (Dao et al. 2023, "Flash-Decoding").
+///
+/// Q \[batch, heads, queries, D\]; K \[pages, KV heads, rows, D\] and V likewise with DV columns, where `cache` says which pages
+/// are whose. The rows of a tile are the heads that share a KV head, of query after query. If there is one part, O is written,
+/// \[batch, heads, queries, DV\]; else each part's to `parts`, \[splits, batch, heads, queries, DV\], for
+/// [`merge`](fn@super::merge). `lse`, \[splits, batch, heads, queries, 1\] has the log-sum-exp of each part in natural
+/// logarithms, unless it has no columns. The scale and `cap` are as for [`attention`](fn@super::attention).
+#[kernel(
+    program = P,
+    shared = ((BM * D + STAGES * BN * (D + DV)) * T::BYTES) as u32 + 2 * STAGES as u32 * P::STAGE_BYTES,
+)]
+pub fn decode<
+    P: Schedule,
+    Y,
+    T: Element,
+    F: Score,
+    const BM: usize,
+    const BN: usize,
+    const D: usize,
+    const DV: usize,
+    const STAGES: usize,
+>(
+    q: InPlace<Global<T, 4>>,
+    k: InPlace<Global<T, 4, RowMajor, BN>>,
+    v: InPlace<Global<T, 4, RowMajor, BN>>,
+    o: InPlace<GlobalMut<T, 4>>,
+    parts: InPlace<GlobalMut<f32, 5>>,
+    lse: InPlace<GlobalMut<f32, 5>>,
+    order: InPlace<SplitOrder>,
+    cache: InPlace<Cache>,
+    cap: f32,
+    scale: f32,
+) where
+    Y: ChainedGemm<T, BM, BN, D, DV>,
+{
+    let mut cta = Cta::<P>::enter();
+    let mut q_s = cta.scratch::<Shared<T, BM, D, _, _>>();
+    let k_s = cta.alloc::<Shared<T, BN, D, _, _>, STAGES>();
+    let v_s = cta.alloc::<Shared<T, BN, DV, _, _>, STAGES>();
+    let (mut k_pipe, mut v_pipe) = (cta.pipeline::<STAGES>(), cta.pipeline::<STAGES>());
+    for KeyPart { batch, kv_head, m, split } in KeyParts::persistent(order) {
+        let (rows, pages, keys) = (order.get(), cache.get().pages, cache.get().keys(batch));
+        let (first, last) = rows.queries::<BM>(m);
+        let blocks = keys.blocks_of::<BN>(first, last).part(split, rows.splits());
+        let mut ks = k_pipe.loads(
+            blocks.all(),
+            #[inline(always)]
+            |s, j| copy(k.get().paged(pages, [batch, kv_head, j], keys.count as u32), k_s.at(s)),
+        );
+        let mut vs = v_pipe.loads(
+            blocks.all(),
+            #[inline(always)]
+            |s, j| copy(v.get().paged(pages, [batch, kv_head, j], keys.count as u32), v_s.at(s)),
+        );
+        if !cta.computes() {
+            continue;
+        }
+        let place = |r| rows.row(kv_head, m * BM as u32 + r).map(|(query, head)| [batch, head, query, 0]);
+        let part = |r| place(r).map(|[batch, head, query, _]| [split, batch, head, query, 0]);
+        copy(q.get().gather(place), &mut q_s);
+        let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale);
+        let mut acc = Fragment::<f32, BM, DV, Y>::zero();
+        for j in blocks.all() {
+            let k = ks.acquire();
+            let s = gemm(Y::default(), q_s.full(), k_s.at(k.full()).t(), Fresh::new()).wait();
+            ks.release(k);
+            let s = s.map(|s| F::apply(s, cap));
+            let s = if blocks.whole(j) { s } else { keys.mask_rows(s, j, |r| rows.query(m * BM as u32 + r)) };
+            let max = softmax.maximum(&s);
+            let (p, rescale) = softmax.exponentials(s, max);
+            let weighted = acc.zip_rows(&rescale.along(), |x, by| x * by);
+            let v = vs.acquire();
+            vs.clear_from(&v, &v_s, keys.inside::<BN>(j));
+            acc = gemm(Y::default(), p.cast::<T>(), v_s.at(v.full()), weighted).wait();
+            vs.release(v);
+        }
+        let (inverse, log2) = softmax.finish();
+        let acc = acc.zip_rows(&inverse.along(), |x, by| x * by);
+        if rows.splits() == 1 {
+            copy(acc.cast::<T>(), o.get().scatter(place));
+        } else {
+            copy(acc, parts.get().scatter(part));
+        }
+        copy(log2.map(|log2| log2 * LN_2), lse.get().scatter(part));
+    }
+}

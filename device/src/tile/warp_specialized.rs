@@ -1,0 +1,174 @@
+//! Rings that producer warps fill by TMA.
+
+use core::marker::PhantomData;
+use core::ops::Range;
+
+use super::{
+    Accumulator, Fill, Full, GlobalTile, PagedTile, Pending, Pipeline, Schedule, WarpSpecialized, copy,
+};
+use crate::arch::special::{same_number, thread_x};
+use crate::arch::tma::Coords;
+use crate::arch::{mbarrier, sync, wgmma};
+use crate::layout::{Element, Major, SharedLayout};
+
+/// The named barrier that the roles of a CTA meet at when a pipeline opens.
+const OPENING: u32 = 0;
+
+/// What a copy by TMA fills and completes on.
+#[derive(Clone, Copy)]
+pub struct Arrival {
+    pub(super) barrier: u32,
+    pub(super) part: u32,
+    pub(super) parts: u32,
+}
+
+impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRODUCERS> {
+    type Ticket = Arrival;
+    const CONSUMERS: u32 = 128 * W as u32;
+    const WARPGROUPS: u32 = W as u32;
+
+    /// A full and an empty barrier.
+    const STAGE_BYTES: u32 = 2 * 8;
+
+    #[inline(always)]
+    unsafe fn open<const N: usize, const PARTED: bool>(base: u32) {
+        // SAFETY: one thread initialises the barriers, and nobody uses them before the roles met; the
+        // producer is one thread of its warp, the others have exited, so its warp counts whole.
+        unsafe {
+            if thread_x() == 0 {
+                let mut stage = 0;
+                let (stages, leave) = if PARTED { (N * W, 1) } else { (N, W) };
+                while stage < stages as u32 {
+                    mbarrier::init(base + stage * 8, 1);
+                    mbarrier::init(base + (stages as u32 + stage) * 8, leave as u32);
+                    stage += 1;
+                }
+                sync::fence_mbarrier_init();
+            }
+            sync::barrier_sync(OPENING, Self::CONSUMERS + 32 * PRODUCERS as u32);
+            sync::griddep_launch_dependents();
+            sync::griddep_wait();
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load<T, O, L, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
+        from: GlobalTile<T, RANK, O, BOX>,
+        to: u32,
+        Arrival { barrier, part, parts }: Arrival,
+    ) where
+        T: Element,
+        O: Major,
+        L: SharedLayout,
+        [u32; RANK]: Coords,
+    {
+        // SAFETY: passed on.
+        unsafe { copy::tma_load::<T, O, L, RANK, BOX, R, C>(from, to, barrier, part, parts) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_paged<T: Element, L: SharedLayout, const BOX: usize, const R: usize, const C: usize>(
+        from: PagedTile<T, BOX>,
+        to: u32,
+        Arrival { barrier, .. }: Arrival,
+    ) {
+        // SAFETY: passed on.
+        unsafe { copy::paged_tma::<T, L, BOX, R, C>(from, to, barrier) }
+    }
+
+    #[inline(always)]
+    unsafe fn begin<const N: usize, const PARTED: bool>(
+        pipeline: &mut Pipeline<Self, N, PARTED>,
+        steps: &mut impl Iterator<Item = u32>,
+        load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
+    ) {
+        let producer = thread_x().wrapping_sub(Self::CONSUMERS) / 32;
+        if producer == pipeline.index % PRODUCERS as u32 {
+            let parts = Pipeline::<Self, N, PARTED>::PARTS;
+            for k in steps {
+                // Parts in a loop that is not unrolled: their boxes' coordinates are not all in registers at a time.
+                let (mut part, end) = (0, if PARTED { same_number(parts) } else { parts });
+                while part < end {
+                    // SAFETY: an empty stage is this thread's until its full barrier completes.
+                    unsafe {
+                        mbarrier::wait(pipeline.empty_part(pipeline.stage, part), pipeline.phase ^ 1);
+                        let ticket = Arrival { barrier: pipeline.full_part(part), part, parts };
+                        load(Fill { stage: pipeline.stage, ticket, turn: PhantomData }, k);
+                        mbarrier::arrive(ticket.barrier);
+                    }
+                    part += 1;
+                }
+                pipeline.advance();
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn acquire<const N: usize, const PARTED: bool>(
+        pipeline: &mut Pipeline<Self, N, PARTED>,
+        _: &mut impl Iterator<Item = u32>,
+        _: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
+    ) {
+        // SAFETY: the barrier is initialised.
+        unsafe { mbarrier::wait(pipeline.full(), pipeline.phase) }
+    }
+
+    #[inline(always)]
+    unsafe fn release<const N: usize, const PARTED: bool>(
+        pipeline: &mut Pipeline<Self, N, PARTED>,
+        stage: u32,
+        _: &mut impl Iterator<Item = u32>,
+        _: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
+    ) {
+        if thread_x().is_multiple_of(128) {
+            // SAFETY: one thread a consumer warpgroup releases, after the gemms that read the stage are done.
+            unsafe { mbarrier::arrive(pipeline.empty(stage)) }
+        }
+    }
+
+    #[inline(always)]
+    fn run_pipeline<D: Accumulator, const N: usize>(
+        pipeline: &mut Pipeline<Self, N>,
+        steps: Range<u32>,
+        d: D,
+        mut load: impl for<'s> FnMut(Fill<'s, Self, N>, u32),
+        mut compute: impl for<'s> FnMut(D::Issued, Full<'s, N>, u32) -> D::Issued,
+    ) -> D {
+        let mut d = d.start();
+        let mut k = steps.start;
+        // SAFETY: a full stage is read until its release, an empty one written until its barrier completes;
+        // one thread a consumer warpgroup releases, after the gemms that read the stage are done.
+        unsafe {
+            if thread_x() < Self::CONSUMERS {
+                let releases = thread_x().is_multiple_of(128);
+                let mut last = None;
+                // Registers like any other from here on: where no step is taken, constants would be written into
+                // them beside the loop, and ptxas would then run its gemms one by one.
+                d.touch();
+                while k < steps.end {
+                    mbarrier::wait(pipeline.full(), pipeline.phase);
+                    d = compute(d, Full { stage: pipeline.stage, turn: PhantomData }, k);
+                    wgmma::commit();
+                    wgmma::wait::<1>();
+                    if let Some(stage) = last
+                        && releases
+                    {
+                        mbarrier::arrive(pipeline.empty(stage));
+                    }
+                    last = Some(pipeline.stage);
+                    pipeline.advance();
+                    k += 1;
+                }
+                d.settle();
+                if let Some(stage) = last
+                    && releases
+                {
+                    mbarrier::arrive(pipeline.empty(stage));
+                }
+            } else {
+                Self::begin(pipeline, &mut { steps }, &mut load);
+            }
+            d.done()
+        }
+    }
+}

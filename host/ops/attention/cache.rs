@@ -1,0 +1,129 @@
+//! A cache of keys and values: sequences of lengths of their own, in pages.
+
+use tilewright_device::kernels::attention::Cache;
+use tilewright_device::tile::PageTable;
+
+use super::problem::{Options, of_shape};
+use crate::tensor::Untyped;
+use crate::{Element, Error, Result, TensorView, TensorViewMut};
+
+/// The rows that a page may have.
+const PAGE_ROWS: std::ops::RangeInclusive<usize> = 8..=1 << 24;
+
+/// Where the keys and values of sequences lie, as far as that is not said by their shape.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cached {
+    /// Numbers of keys, \[batch\].
+    pub(super) lengths: Option<Untyped>,
+    /// Numbers of pages, \[batch, pages of a sequence\].
+    pub(super) table: Option<Untyped>,
+}
+
+impl Cached {
+    /// Whether keys and values are anything else than tensors of one length.
+    pub(super) fn any(&self) -> bool {
+        self.lengths.is_some() || self.table.is_some()
+    }
+
+    /// Checks that they lie where the outputs do, and apart from them.
+    pub(super) fn new<T: Element>(
+        o: &TensorViewMut<'_, T>,
+        lse: Option<&TensorViewMut<'_, f32>>,
+        lengths: Option<&TensorView<'_, i32>>,
+        table: Option<&TensorView<'_, i32>>,
+    ) -> Result<Self> {
+        for (name, view) in [("lengths", lengths), ("block_table", table)] {
+            let Some(view) = view else { continue };
+            expect_apart(name, view, o, lse)?;
+        }
+        Ok(Cached { lengths: lengths.map(TensorView::untyped), table: table.map(TensorView::untyped) })
+    }
+
+    /// The most keys of a sequence, given K's shape \[batch or pages, heads, keys or rows of a page, columns\].
+    pub(super) fn capacity(&self, batch: usize, k: [usize; 4]) -> Result<usize> {
+        if let Some(lengths) = &self.lengths {
+            expect(lengths, "lengths", &[batch], "a number of keys for each sequence, contiguous")?;
+        }
+        let Some(table) = &self.table else { return Ok(k[2]) };
+        let &[_, entries] = table.layout.shape() else {
+            let allowed = "of 2 dimensions: batch, pages of a sequence";
+            return Err(Error::argument("block_table", of_shape(table.layout.shape()), allowed));
+        };
+        let rows = k[2];
+        if !PAGE_ROWS.contains(&rows) || !rows.is_power_of_two() {
+            let allowed =
+                "of pages with a power of two of rows, from 8 on: [pages, KV heads, rows, head dimension]";
+            return Err(Error::argument("k", of_shape(&k), allowed));
+        }
+        if k[0] == 0 && batch * entries > 0 {
+            return Err(Error::argument("k", of_shape(&k), "of one page or more"));
+        }
+        let because = "page numbers of each sequence, a line of which is contiguous";
+        expect(table, "block_table", &[batch, entries], because)?;
+        Ok(entries.saturating_mul(rows))
+    }
+
+    /// What kernels are told of the cache; `keys` is its capacity.
+    pub(super) fn argument(
+        &self,
+        options: &Options,
+        queries: usize,
+        keys: usize,
+        page_rows: usize,
+    ) -> Result<Cache> {
+        let [left, right] = limits(options);
+        let pages = match &self.table {
+            None => PageTable::NONE,
+            Some(table) => PageTable {
+                address: table.address,
+                stride: table.layout.strides()[0] as u64,
+                entries: int("block_table", table.layout.shape()[1])? as u32,
+                log2_rows: page_rows.ilog2(),
+            },
+        };
+        let lengths = self.lengths.as_ref().map_or(0, |lengths| lengths.address);
+        let (capacity, queries) = (int("k", keys)?, int("q", queries)?);
+        Ok(Cache { pages, lengths, capacity, queries, left, right })
+    }
+}
+
+pub(super) fn expect(tensor: &Untyped, name: &'static str, shape: &[usize], because: &str) -> Result<()> {
+    let layout = &tensor.layout;
+    let last = layout.dims().next_back();
+    let contiguous = last.is_none_or(|(count, stride)| count <= 1 || stride == 1);
+    if layout.shape() == shape && contiguous {
+        return Ok(());
+    }
+    let was =
+        if contiguous { of_shape(layout.shape()) } else { format!("of strides {:?}", layout.strides()) };
+    Err(Error::argument(name, was, format!("of shape {shape:?}: {because}")))
+}
+
+/// A length, as kernels take it.
+pub(super) fn int(name: &'static str, length: usize) -> Result<i32> {
+    let wrong = |_| Error::argument(name, format!("of length {length}"), "of a length below 2^31");
+    i32::try_from(length).map_err(wrong)
+}
+
+/// Keys that a query sees before and behind its own; `i32::MAX` is no limit.
+pub(super) fn limits(options: &Options) -> [i32; 2] {
+    let far = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+    let [left, right] = options.window.map_or([i32::MAX; 2], |window| window.map(far));
+    [left, if options.causal { 0 } else { right }]
+}
+
+/// Checks that a tensor lies where the outputs do, and apart from them.
+pub(super) fn expect_apart<T: Element>(
+    name: &'static str,
+    view: &TensorView<'_, i32>,
+    o: &TensorViewMut<'_, T>,
+    lse: Option<&TensorViewMut<'_, f32>>,
+) -> Result<()> {
+    o.device().expect_same(view.device(), name)?;
+    for (output, overlaps) in [("o", o.overlaps(view)), ("lse", lse.is_some_and(|lse| lse.overlaps(view)))] {
+        if overlaps {
+            return Err(Error::argument(output, format!("overlapping `{name}`"), "apart from the inputs"));
+        }
+    }
+    Ok(())
+}

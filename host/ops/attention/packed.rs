@@ -1,0 +1,64 @@
+//! Sequences one after the other in the rows of one matrix.
+
+use tilewright_device::kernels::attention::Packed;
+
+use super::cache::{expect, expect_apart, int, limits};
+use super::problem::{Options, Size};
+use crate::tensor::Untyped;
+use crate::{Element, Error, Result, TensorView, TensorViewMut};
+
+/// Where sequences begin.
+#[derive(Clone, Debug)]
+pub(super) struct Offsets {
+    /// Of queries and of keys: one more than there are sequences.
+    offsets: [Untyped; 2],
+    /// The most queries of a sequence.
+    longest: usize,
+}
+
+/// The views of a call's offsets.
+pub(super) struct OffsetViews<'a> {
+    pub(super) queries: TensorView<'a, i32>,
+    pub(super) keys: TensorView<'a, i32>,
+    pub(super) longest: usize,
+}
+
+impl Offsets {
+    /// Checks that they fit together and lie where the outputs do, apart from them.
+    pub(super) fn new<T: Element>(
+        views: &OffsetViews<'_>,
+        o: &TensorViewMut<'_, T>,
+        lse: Option<&TensorViewMut<'_, f32>>,
+    ) -> Result<Self> {
+        let offsets = [views.queries.untyped(), views.keys.untyped()];
+        for (name, view) in [("query_offsets", &views.queries), ("key_offsets", &views.keys)] {
+            expect_apart(name, view, o, lse)?;
+            let count = views.queries.len().max(1);
+            let because = "where each sequence begins and the last one ends, contiguous";
+            expect(&view.untyped(), name, &[count], because)?;
+        }
+        Ok(Offsets { offsets, longest: views.longest })
+    }
+
+    /// The sizes of the sequences, given those of the tensors, \[1, heads, rows, columns\].
+    pub(super) fn size(&self, tensors: Size) -> Result<Size> {
+        if tensors.batch != 1 {
+            let was = format!("of a batch of {}", tensors.batch);
+            return Err(Error::argument(
+                "q",
+                was,
+                "of a batch of 1: packed sequences follow each other in its rows",
+            ));
+        }
+        let batch = self.offsets[0].layout.len() - 1;
+        Ok(Size { batch, queries: self.longest.min(tensors.queries), ..tensors })
+    }
+
+    /// What kernels are told, given the rows of Q and of K.
+    pub(super) fn argument(&self, rows: [usize; 2], options: &Options) -> Result<Packed> {
+        let [left, right] = limits(options);
+        let [query_offsets, key_offsets] = self.offsets.each_ref().map(|of| of.address);
+        let all = [int("q", rows[0])?, int("k", rows[1])?].map(i32::cast_unsigned);
+        Ok(Packed { query_offsets, key_offsets, all, left, right })
+    }
+}

@@ -1,0 +1,71 @@
+//! Launches of flash-decoding: the parts, and what merges them.
+
+use tilewright_device::abi::GlobalAbi;
+use tilewright_device::kernels::attention::{DecodeKernel, MergeKernel};
+
+use super::problem::{Problem, Size};
+use super::table::{BOX, Run};
+use crate::ops::KERNELS;
+use crate::tensor::{Layout, Untyped};
+use crate::{Arch, DType, Error, Instance, Launch, Result, Stream};
+
+/// Launches the kernels.
+pub(super) fn run<K, M>(problem: &Problem, stream: &Stream, how: &Run) -> Result<()>
+where
+    K: DecodeKernel + Instance,
+    M: MergeKernel<Element = K::Element> + Instance,
+{
+    let Problem { device, inputs: [q, k, v], o, lse, size, cache, scales, .. } = problem;
+    let kernel = device.kernel::<K>(&KERNELS)?;
+    let backend = device.backend();
+    let tma = K::ARCH == Arch::Sm90a;
+    // A box for each page, or for the part of one that fits a block.
+    let paged = problem.cached.table.as_ref().and_then(|_| u32::try_from(size.block_rows).ok());
+    let [_, keys] = K::TILE;
+    let lines = if tma { paged.map_or(keys, |rows| rows.min(keys)) } else { 0 };
+    let q: GlobalAbi<K::Element, 4> = q.arg(backend, true, if tma { BOX } else { 0 })?;
+    let [k, v]: [GlobalAbi<K::Element, 4>; 2] = [k.arg(backend, true, lines)?, v.arg(backend, true, lines)?];
+    if tma && size.keys > 0 && [&k, &v].iter().any(|input| input.tma != 1) {
+        let allowed = "one without TMA: the driver makes no tensor map of these views";
+        return Err(Error::argument("kernel", K::NAME, allowed));
+    }
+    let &Size { batch, heads, kv_heads, queries, columns: [_, columns], .. } = size;
+    let too_large = || {
+        let was = format!("of shape {:?}", problem.inputs[0].layout.shape());
+        Error::argument("q", was, "of fewer than 2^31 tiles and parts of keys")
+    };
+    let count = |n: usize| u32::try_from(n).map_err(|_| too_large());
+    let shared_by = count(heads / kv_heads.max(1))?;
+    let order = K::order(count(batch)?, count(kv_heads)?, shared_by, count(queries)?, how.splits);
+    let order = order.ok_or_else(too_large)?;
+
+    // Parts, then their log-sum-exps.
+    let splits = how.splits as usize;
+    let part = |columns: usize, first: usize| {
+        let layout = Layout::contiguous(&[splits, batch, heads, queries, columns])?;
+        Ok::<_, Error>(Untyped { address: how.workspace + (first * 4) as u64, dtype: DType::F32, layout })
+    };
+    let (parts, lses) = (part(columns, 0)?, part(1, splits * batch * heads * queries * columns)?);
+    let part_lse = if how.splits == 1 { lse.arg(backend, true, 0)? } else { lses.arg(backend, true, 0)? };
+    let grid = kernel.resident_ctas().min(order.total()).max(1);
+    let launch = Launch::grid([grid, 1, 1]).pdl(how.overlap && tma);
+    let o_arg: GlobalAbi<K::Element, 4> = o.arg(backend, true, 0)?;
+    let args = K::arguments([q, k, v], o_arg, parts.arg(backend, true, 0)?, part_lse, order, *cache, *scales);
+    // SAFETY: the views that the tensors come from are borrowed by the caller, those that are written exclusively, and reach no
+    // further than their shapes, which the kernel keeps to; the workspace is as large as the parts are. Programmatic launch only
+    // moves what precedes its wait for the kernel in front.
+    unsafe { kernel.launch(stream, &launch, &args)? };
+    if how.splits == 1 {
+        return Ok(());
+    }
+    let merge = device.kernel::<M>(&KERNELS)?;
+    let by_row = |part: &Untyped| {
+        let layout = part.layout.transpose(0, 1)?.transpose(1, 2)?.transpose(2, 3)?;
+        Untyped { layout, ..*part }.arg::<f32, 5>(backend, true, 0)
+    };
+    let args = M::arguments(by_row(&parts)?, by_row(&lses)?, o_arg, lse.arg(backend, true, 0)?);
+    let tiles = count(queries)?.checked_mul(count(columns)?.div_ceil(M::COLUMNS)).ok_or_else(too_large)?;
+    let launch = Launch::grid([tiles, count(heads)?, count(batch)?]).pdl(how.overlap && tma);
+    // SAFETY: as above; the kernel in front wrote the parts, and this one waits for it.
+    unsafe { merge.launch(stream, &launch, &args) }
+}

@@ -1,0 +1,72 @@
+//! Into how many parts keys are divided, and what that takes.
+
+use super::problem::{Problem, Size};
+use super::table::Compiled;
+
+/// The most parts that are looked at.
+const MOST: u64 = 64;
+/// Up to so many queries, keys are divided even if that takes memory that nobody gave.
+const FEW: usize = 16;
+/// What a block's products and exponentials wait for each other.
+const WAITS: u64 = 500;
+/// What a part costs beside its blocks: its Q, its result.
+const PART: u64 = 1000;
+/// What merging costs.
+const MERGE: u64 = 2500;
+
+/// Parts of the keys, and the time that they take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Split {
+    pub(super) splits: u64,
+    /// Tiles times parts.
+    pub(super) items: u64,
+    pub(super) cycles: u64,
+}
+
+/// The division that is done first: `forced`, or the smallest of those that are about as fast.
+///
+/// The constants are of an H200, in the unit of the other kernels' estimate: a block takes its products and exponentials, one
+/// after the other, or the time in which an SM's share of the memory's bandwidth brings it, whichever is longer.
+pub(super) fn split(problem: &Problem, kernel: &Compiled, sms: u32, slowness: u64) -> Split {
+    let Problem { size, splits: forced, .. } = problem;
+    let &Size { batch, heads, kv_heads, queries, keys, .. } = size;
+    let [[m, n], [d, dv]] = [kernel.tile, kernel.columns].map(|pair| pair.map(u64::from));
+    let rows = (heads / kv_heads.max(1)).saturating_mul(queries) as u64;
+    let tiles = (batch as u64).saturating_mul(kv_heads as u64).saturating_mul(rows.div_ceil(m));
+    let (sms, blocks) = (u64::from(sms).max(1), (keys as u64).div_ceil(n));
+    let compute = (m * n * (d + dv) / 4096 + m * n / 16) * slowness + WAITS;
+    let memory = n * (size.columns[0] + size.columns[1]) as u64 * 2 / 37;
+    let worthwhile = queries <= FEW || problem.has_workspace;
+    let most = if worthwhile && mergeable(size) { MOST.min(blocks.max(1)) } else { 1 };
+    let candidates = match forced {
+        Some(splits) => u64::from(*splits)..=u64::from(*splits),
+        None => 1..=most,
+    };
+    let time = |splits: u64| {
+        let (items, each) = (tiles.saturating_mul(splits), blocks.div_ceil(splits));
+        // Alone an SM has little more than its share.
+        let part = each * compute.max(memory * 9 / 10) + PART + 8 * d;
+        let all = tiles.saturating_mul(blocks) / sms * memory;
+        let merge = if splits > 1 { MERGE + 50 * splits } else { 0 };
+        Split { splits, items, cycles: items.div_ceil(sms).saturating_mul(part).max(all) + merge }
+    };
+    let start = time(*candidates.start());
+    candidates
+        .map(time)
+        .fold(start, |best, next| if next.cycles * 50 < best.cycles * 49 { next } else { best })
+}
+
+/// Whether a grid of the merging kernel has room for all heads and sequences.
+pub(super) fn mergeable(size: &Size) -> bool {
+    const MOST: usize = 65535;
+    size.batch <= MOST && size.heads <= MOST
+}
+
+/// Elements of the workspace: of each part its result and its log-sum-exp.
+pub(super) fn workspace_len(size: &Size, splits: u32) -> usize {
+    if splits <= 1 {
+        return 0;
+    }
+    let rows = size.batch.saturating_mul(size.heads).saturating_mul(size.queries);
+    rows.saturating_mul(size.columns[1] + 1).saturating_mul(splits as usize)
+}

@@ -1,0 +1,69 @@
+//! The memory for the results of parts of the keys.
+
+use super::problem::Problem;
+use crate::{Element, Error, Event, Result, Stream, Tensor, TensorViewMut};
+
+/// Where it comes from.
+pub(super) enum Workspace<'a> {
+    Given(TensorViewMut<'a, f32>),
+    /// Made when it is needed, with what marks the end of the work that uses it.
+    Owned(Option<(Tensor<f32>, Event)>),
+}
+
+impl Workspace<'_> {
+    /// The address of `len` elements; 0 if none are needed.
+    pub(super) fn of<T: Element>(
+        &mut self,
+        len: usize,
+        stream: &Stream,
+        problem: &Problem,
+        o: &TensorViewMut<'_, T>,
+    ) -> Result<u64> {
+        if len == 0 {
+            return Ok(0);
+        }
+        match self {
+            Workspace::Given(view) => {
+                problem.device.expect_same(view.device(), "workspace")?;
+                if view.len() < len || !view.is_contiguous() {
+                    let was = format!("of shape {:?} and strides {:?}", view.shape(), view.strides());
+                    return Err(Error::argument(
+                        "workspace",
+                        was,
+                        format!("contiguous, of {len} elements or more"),
+                    ));
+                }
+                let region = view.region();
+                if region.overlaps(&o.region()) {
+                    return Err(Error::argument(
+                        "workspace",
+                        "overlapping `o`",
+                        "apart from all other tensors",
+                    ));
+                }
+                Ok(view.address())
+            }
+            Workspace::Owned(owned) => {
+                if let Some((tensor, used)) = owned
+                    && tensor.view().len() >= len
+                {
+                    stream.wait(used)?;
+                    return Ok(tensor.view().address());
+                }
+                let tensor = Tensor::uninit(&problem.device, &[len])?;
+                let address = tensor.view().address();
+                // What it replaces is freed after the work that uses it.
+                *owned = Some((tensor, Event::new(&problem.device)?));
+                Ok(address)
+            }
+        }
+    }
+
+    /// Marks the end of the work that uses it: the next run waits for that, on whatever stream it is.
+    pub(super) fn used(&mut self, len: usize, stream: &Stream) -> Result<()> {
+        match self {
+            Workspace::Owned(Some((_, used))) if len > 0 => stream.record(used),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Sequences one after the other: variable lengths.
+
+use tilewright::ops::Attention;
+use tilewright::{Device, Stream, Tensor, TensorViewMut, bf16, f16};
+use tilewright_support::attention::{Head, Scores};
+use tilewright_support::random::normal;
+use tilewright_support::suite::Outcome;
+
+use crate::case::{Input, row_agrees};
+use crate::operand::{Operand, Place};
+
+/// Queries and keys of each sequence.
+type Lengths<'a> = &'a [[usize; 2]];
+
+/// Of many lengths, empty ones among them; with masks, with heads that share keys.
+pub fn lengths(device: &Device) -> Outcome {
+    let few: Lengths = &[[70, 70], [0, 0], [1, 129], [200, 30], [0, 5], [9, 0], [128, 128], [65, 257]];
+    for columns in [[64, 64], [128, 128], [192, 128], [256, 256], [100, 60]] {
+        each::<f16>(device, few, columns, |scores| scores)?;
+        each::<bf16>(device, few, columns, |scores| Scores { causal: true, ..scores })?;
+    }
+    each::<f16>(device, few, [128, 128], |scores| Scores {
+        window: Some([40, 3]),
+        softcap: Some(3.0),
+        ..scores
+    })?;
+    each::<f16>(device, &[[0, 0], [0, 9]], [64, 64], |scores| scores)
+}
+
+fn each<T: Input>(
+    device: &Device,
+    lengths: Lengths,
+    columns: [usize; 2],
+    scores: impl Fn(Scores) -> Scores,
+) -> Outcome {
+    let stream = Stream::new(device)?;
+    let [d, dv] = columns;
+    let (heads, kv_heads) = (4, 2);
+    let scores = scores(Scores::new(d));
+    let offsets = |of: usize| {
+        let sums = lengths.iter().scan(0, |sum, lengths| {
+            *sum += lengths[of];
+            Some(*sum)
+        });
+        std::iter::once(0).chain(sums).collect::<Vec<usize>>()
+    };
+    let (begins, key_begins) = (offsets(0), offsets(1));
+    let rows = [begins[lengths.len()], key_begins[lengths.len()]];
+    let places = [
+        [1, heads, rows[0], d],
+        [1, kv_heads, rows[1], d],
+        [1, kv_heads, rows[1], dv],
+        [1, heads, rows[0], dv],
+    ]
+    .map(Place::bshd);
+    // The keys and values of one sequence are NaN, which its neighbours do not see.
+    let spoilt = lengths.len() - 2;
+    let mut inputs = [1, 2, 3].map(|seed| normal::<T>(seed, places[seed as usize - 1].count()));
+    for (input, columns) in inputs[1..].iter_mut().zip([d, dv]) {
+        for head in 0..kv_heads {
+            let row = |at: usize| (head * rows[1] + key_begins[at]) * columns;
+            input[row(spoilt)..row(spoilt + 1)].fill(T::POISON);
+        }
+    }
+    let operand = |i: usize| Operand::new(device, places[i], &inputs[i]);
+    let (q, k, v) = (operand(0)?, operand(1)?, operand(2)?);
+    let tensor = |offsets: &[usize]| {
+        let offsets: Vec<i32> = offsets.iter().map(|&at| at as i32).collect();
+        Tensor::from_slice(device, &offsets, &[offsets.len()])
+    };
+    let (query_offsets, key_offsets) = (tensor(&begins)?, tensor(&key_begins)?);
+    let longest = lengths.iter().map(|lengths| lengths[0]).max().unwrap_or(0);
+    let attention = || {
+        let attention =
+            Attention::new().scale(scores.scale).packed(&query_offsets.view(), &key_offsets.view(), longest);
+        let attention = if scores.causal { attention.causal() } else { attention };
+        let attention = scores.softcap.into_iter().fold(attention, Attention::softcap);
+        scores.window.into_iter().fold(attention, |attention, [left, right]| attention.window(left, right))
+    };
+    let mut o = Operand::<T>::poisoned(device, places[3])?;
+    let (q, k, v) = (q.view()?, k.view()?, v.view()?);
+    let all = attention().candidates(&q, &k, &v, &o.view_mut()?)?;
+    for kernel in all.iter().filter(|kernel| kernel.rejection().is_none()) {
+        o = Operand::<T>::poisoned(device, places[3])?;
+        let mut lse = Operand::<f32>::poisoned(device, Place::bhsd([1, heads, rows[0], 1]))?;
+        let mut lse_rows: TensorViewMut<'_, f32> = lse.view_mut()?.select(3, 0)?;
+        let mut attention = attention().kernel(kernel.name()).lse(&mut lse_rows);
+        attention.run(&stream, &q, &k, &v, &mut o.view_mut()?)?;
+        stream.synchronize()?;
+        let ((out, outside), (lse, outside_lse)) = (o.read()?, lse.read()?);
+        assert_eq!(outside + outside_lse, 0, "{}: elements outside of O", kernel.name());
+        let out = T::widen(&out);
+        for (i, &[queries, keys]) in lengths.iter().enumerate().filter(|&(i, _)| i != spoilt) {
+            for head in 0..heads {
+                let kv = head / (heads / kv_heads) * rows[1] + key_begins[i];
+                let q = &inputs[0][(head * rows[0] + begins[i]) * d..][..queries * d];
+                let k = &inputs[1][kv * d..][..keys * d];
+                let v = &inputs[2][kv * dv..][..keys * dv];
+                let numbers: Vec<_> = (0..queries).collect();
+                let expected = Head::new([q, k, v], queries, keys, columns).rows(&numbers, &scores);
+                for (row, at) in expected.iter().zip(head * rows[0] + begins[i]..) {
+                    let cap = scores.softcap.map_or(0.0, f64::from);
+                    row_agrees::<T>(row, d, cap, &out[at * dv..][..dv], Some(lse[at])).map_err(|what| {
+                        format!(
+                            "{}: sequence {i}, head {head}: {what}\n{columns:?} {scores:?}",
+                            kernel.name()
+                        )
+                    })?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
