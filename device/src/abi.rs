@@ -86,8 +86,8 @@ pub trait GlobalArg<const RANK: usize>: KernelArg<Abi = GlobalAbi<Self::Element,
     /// Rows of the TMA box: its extent along the last-two dimension that is not contiguous.
     ///
     /// The box's extent along the contiguous dimension is [`SWIZZLE_BYTES`] of elements, and 1 in
-    /// the leading dimensions but the innermost. The map's dimensions are ordered as TMA wants them: the contiguous one
-    /// first, then the other of the last two, then the leading ones from the inner to the outer.
+    /// the leading dimensions but the innermost. The map's dimensions are ordered as TMA wants them: the
+    /// contiguous one first, then the other of the last two, then the leading ones from the inner to the outer.
     const BOX_ROWS: u32;
     /// The TMA box's extent along the innermost of the leading dimensions.
     const BOX_PLANES: u32 = 1;

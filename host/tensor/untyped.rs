@@ -43,4 +43,14 @@ impl Untyped {
         let form = Form { rank: RANK, row_major, box_rows, box_planes: 1 };
         global(backend, self.address, self.dtype, &self.layout, form)
     }
+
+    /// The same, row-major and with boxes that extend over some planes of the innermost leading dimension.
+    pub(crate) fn boxed<T, const RANK: usize>(
+        &self,
+        backend: &dyn Backend,
+        [box_rows, box_planes]: [u32; 2],
+    ) -> Result<GlobalAbi<T, RANK>> {
+        let form = Form { rank: RANK, row_major: true, box_rows, box_planes };
+        global(backend, self.address, self.dtype, &self.layout, form)
+    }
 }

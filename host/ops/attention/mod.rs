@@ -10,7 +10,6 @@ mod splits;
 mod table;
 #[cfg(test)]
 mod tests;
-mod workspace;
 
 use std::fmt;
 
@@ -21,8 +20,8 @@ use packed::{OffsetViews, Offsets};
 use problem::{Options, Problem};
 use splits::workspace_len;
 use table::Run;
-use workspace::Workspace;
 
+use super::workspace::Workspace;
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
 /// Element types of attention: `f16` and `bf16`.
@@ -300,7 +299,7 @@ impl<'a> Attention<'a> {
         let candidate = choose(&problem, self.kernel)?;
         let (kernel, splits) = (candidate.kernel, candidate.splits());
         let len = workspace_len(&problem.size, splits);
-        let workspace = self.workspace.of(len, stream, &problem, o)?;
+        let workspace = self.workspace.of(len, stream, &problem.device, o)?;
         let how = Run { overlap: self.overlap, splits, workspace };
         if problem.size.columns[1] <= kernel.columns[1] as usize {
             (kernel.run)(&problem, stream, &how)?;

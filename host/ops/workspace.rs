@@ -1,7 +1,6 @@
 //! The memory for the results of parts of the keys.
 
-use super::problem::Problem;
-use crate::{Element, Error, Event, Result, Stream, Tensor, TensorViewMut};
+use crate::{Device, Element, Error, Event, Result, Stream, Tensor, TensorViewMut};
 
 /// Where it comes from.
 pub(super) enum Workspace<'a> {
@@ -16,7 +15,7 @@ impl Workspace<'_> {
         &mut self,
         len: usize,
         stream: &Stream,
-        problem: &Problem,
+        device: &Device,
         o: &TensorViewMut<'_, T>,
     ) -> Result<u64> {
         if len == 0 {
@@ -24,7 +23,7 @@ impl Workspace<'_> {
         }
         match self {
             Workspace::Given(view) => {
-                problem.device.expect_same(view.device(), "workspace")?;
+                device.expect_same(view.device(), "workspace")?;
                 if view.len() < len || !view.is_contiguous() {
                     let was = format!("of shape {:?} and strides {:?}", view.shape(), view.strides());
                     return Err(Error::argument(
@@ -50,10 +49,10 @@ impl Workspace<'_> {
                     stream.wait(used)?;
                     return Ok(tensor.view().address());
                 }
-                let tensor = Tensor::uninit(&problem.device, &[len])?;
+                let tensor = Tensor::uninit(device, &[len])?;
                 let address = tensor.view().address();
                 // What it replaces is freed after the work that uses it.
-                *owned = Some((tensor, Event::new(&problem.device)?));
+                *owned = Some((tensor, Event::new(device)?));
                 Ok(address)
             }
         }
