@@ -295,7 +295,11 @@ impl MlaPlan {
 
 impl fmt::Display for MlaPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (cut, parts) = (self.cut(), self.parts());
-        write!(f, "{}; {cut} sequences are cut, into up to {parts} parts: {}", self.kernel, self.reason())
+        write!(f, "{}; ", self.kernel)?;
+        match self.cut() {
+            0 => write!(f, "sequences are whole: ")?,
+            cut => write!(f, "{cut} of the sequences are cut, into up to {} parts: ", self.parts())?,
+        }
+        write!(f, "{}", self.reason())
     }
 }
