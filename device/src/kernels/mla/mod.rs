@@ -132,7 +132,12 @@ pub fn mla<
                 let turn = loads.receive();
                 let latent = kv_s.at(turn.full());
                 let (p, v) = (latent.columns::<DV, B>(), latent.columns::<0, DV>());
-                acc = loads.during(gemm(O::default(), p, v, acc.rescale(&Rows::from_vector(rescale.at(&turn)))));
+                acc = loads.during(gemm(
+                    O::default(),
+                    p,
+                    v,
+                    acc.rescale(&Rows::from_vector(rescale.at(&turn))),
+                ));
                 left -= 1;
                 if left == 0 {
                     break turn;
