@@ -98,6 +98,17 @@ pub(crate) struct TensorMapShape {
     /// In bytes, of the dimensions after the contiguous one.
     pub(crate) strides: [u64; crate::MAX_RANK - 1],
     pub(crate) tile: [u32; crate::MAX_RANK],
+    pub(crate) fetch: L2Fetch,
+}
+
+/// What the L2 cache fetches where a box misses it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum L2Fetch {
+    /// Pieces of 256 bytes: what follows a line of the box is wanted too.
+    #[default]
+    Wide,
+    /// The box's lines of 128 bytes alone: for tensors that are read once, at the memory's speed.
+    Lines,
 }
 
 impl TensorMapShape {

@@ -1,6 +1,7 @@
 //! The memory for the results of parts of the keys.
 
-use crate::{Device, Element, Error, Event, Result, Stream, Tensor, TensorViewMut};
+use crate::tensor::Region;
+use crate::{Device, Error, Event, Result, Stream, Tensor, TensorViewMut};
 
 /// Where it comes from.
 pub(super) enum Workspace<'a> {
@@ -10,14 +11,24 @@ pub(super) enum Workspace<'a> {
 }
 
 impl Workspace<'_> {
+    /// Checks that memory that was given is none of the tensors of these names.
+    pub(super) fn expect_apart(
+        &self,
+        tensors: impl IntoIterator<Item = (&'static str, Region)>,
+    ) -> Result<()> {
+        let Workspace::Given(view) = self else { return Ok(()) };
+        let region = view.region();
+        match tensors.into_iter().find(|(_, tensor)| region.overlaps(tensor)) {
+            None => Ok(()),
+            Some((name, _)) => {
+                let was = format!("overlapping `{name}`");
+                Err(Error::argument("workspace", was, "apart from all other tensors"))
+            }
+        }
+    }
+
     /// The address of `len` elements; 0 if none are needed.
-    pub(super) fn of<T: Element>(
-        &mut self,
-        len: usize,
-        stream: &Stream,
-        device: &Device,
-        o: &TensorViewMut<'_, T>,
-    ) -> Result<u64> {
+    pub(super) fn of(&mut self, len: usize, stream: &Stream, device: &Device) -> Result<u64> {
         if len == 0 {
             return Ok(0);
         }
@@ -30,14 +41,6 @@ impl Workspace<'_> {
                         "workspace",
                         was,
                         format!("contiguous, of {len} elements or more"),
-                    ));
-                }
-                let region = view.region();
-                if region.overlaps(&o.region()) {
-                    return Err(Error::argument(
-                        "workspace",
-                        "overlapping `o`",
-                        "apart from all other tensors",
                     ));
                 }
                 Ok(view.address())

@@ -6,7 +6,7 @@ use tilewright_device::abi::{GlobalAbi, SWIZZLE_BYTES, TensorMap};
 use tilewright_device::arch::tma::EVICT_NORMAL;
 
 use super::layout::{Layout, MAX_RANK};
-use crate::backend::{Backend, TensorMapShape};
+use crate::backend::{Backend, L2Fetch, TensorMapShape};
 use crate::{DType, Error, Result};
 
 /// What TMA asks of addresses and strides, in bytes.
@@ -25,6 +25,14 @@ pub(super) struct Form {
     pub(super) box_rows: u32,
     /// Extent of a TMA box along the innermost leading dimension.
     pub(super) box_planes: u32,
+    pub(super) fetch: L2Fetch,
+}
+
+impl Form {
+    /// With boxes of one plane.
+    pub(super) fn new(rank: usize, row_major: bool, box_rows: u32) -> Self {
+        Form { rank, row_major, box_rows, box_planes: 1, fetch: L2Fetch::default() }
+    }
 }
 
 /// What [`GlobalAbi`] says, for any rank.
@@ -81,7 +89,7 @@ pub(super) fn reading(
     layout: &Layout,
     row_major: bool,
 ) -> Result<Reading> {
-    let form = Form { rank: layout.rank(), row_major, box_rows: 1, box_planes: 1 };
+    let form = Form::new(layout.rank(), row_major, 1);
     let Described { align, map, .. } = describe(address, dtype, layout, form)?;
     let tma = match map {
         None => false,
@@ -129,7 +137,7 @@ pub(super) fn describe(address: u64, dtype: DType, layout: &Layout, form: Form) 
     // Without a contiguous dimension only single elements can be read.
     let align = if unit { 1 << aligned.trailing_zeros() } else { width as u32 };
     let map = (unit && form.box_rows > 0)
-        .then(|| map_shape(address, dtype, order, &shape, &strides, [form.box_rows, form.box_planes]))
+        .then(|| map_shape(address, dtype, order, &shape, &strides, form))
         .flatten();
     Ok(Described { strides, shape, align, map })
 }
@@ -141,7 +149,7 @@ fn map_shape(
     order: &[usize],
     shape: &[u32; MAX_RANK],
     strides: &[u64; MAX_RANK],
-    [box_rows, box_planes]: [u32; 2],
+    Form { box_rows, box_planes, fetch, .. }: Form,
 ) -> Option<TensorMapShape> {
     let width = dtype.bytes() as u64;
     let mut map = TensorMapShape {
@@ -151,6 +159,7 @@ fn map_shape(
         shape: [1; MAX_RANK],
         strides: [0; MAX_RANK - 1],
         tile: [1; MAX_RANK],
+        fetch,
     };
     map.tile[0] = SWIZZLE_BYTES / width as u32;
     if let Some(rows) = map.tile.get_mut(1) {
@@ -189,8 +198,7 @@ mod tests {
 
     fn of(address: u64, shape: &[usize], strides: &[usize], row_major: bool) -> Described {
         let layout = Layout::strided(shape, strides).unwrap();
-        describe(address, DType::F16, &layout, Form { rank: 3, row_major, box_rows: 64, box_planes: 1 })
-            .unwrap()
+        describe(address, DType::F16, &layout, Form::new(3, row_major, 64)).unwrap()
     }
 
     #[test]
@@ -246,7 +254,7 @@ mod tests {
     #[test]
     fn too_many_dimensions_are_refused() {
         let layout = Layout::contiguous(&[2, 2, 2, 2]).unwrap();
-        let form = Form { rank: 3, row_major: true, box_rows: 64, box_planes: 1 };
+        let form = Form::new(3, true, 64);
         let error = describe(0, DType::F16, &layout, form).unwrap_err();
         assert_eq!(error.to_string(), "`view` was of shape [2, 2, 2, 2]; it must be of at most 3 dimensions");
     }

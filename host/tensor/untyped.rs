@@ -4,7 +4,7 @@ use tilewright_device::abi::GlobalAbi;
 
 use super::argument::{Form, Reading, global, reading};
 use super::layout::Layout;
-use crate::backend::Backend;
+use crate::backend::{Backend, L2Fetch};
 use crate::{DType, Result};
 
 /// Where a tensor lies, of what type and how laid out.
@@ -40,17 +40,29 @@ impl Untyped {
         row_major: bool,
         box_rows: u32,
     ) -> Result<GlobalAbi<T, RANK>> {
-        let form = Form { rank: RANK, row_major, box_rows, box_planes: 1 };
-        global(backend, self.address, self.dtype, &self.layout, form)
+        self.form(backend, Form::new(RANK, row_major, box_rows))
     }
 
-    /// The same, row-major and with boxes that extend over some planes of the innermost leading dimension.
-    pub(crate) fn boxed<T, const RANK: usize>(
+    /// The same, row-major, for kernels that read whole tensors at the memory's speed: the L2 cache fetches the boxes' lines alone.
+    pub(crate) fn streamed<T, const RANK: usize>(
+        &self,
+        backend: &dyn Backend,
+        box_rows: u32,
+    ) -> Result<GlobalAbi<T, RANK>> {
+        self.streamed_boxes(backend, [box_rows, 1])
+    }
+
+    /// The same, with boxes that extend over some planes of the innermost leading dimension.
+    pub(crate) fn streamed_boxes<T, const RANK: usize>(
         &self,
         backend: &dyn Backend,
         [box_rows, box_planes]: [u32; 2],
     ) -> Result<GlobalAbi<T, RANK>> {
-        let form = Form { rank: RANK, row_major: true, box_rows, box_planes };
+        let form = Form::new(RANK, true, box_rows);
+        self.form(backend, Form { box_planes, fetch: L2Fetch::Lines, ..form })
+    }
+
+    fn form<T, const RANK: usize>(&self, backend: &dyn Backend, form: Form) -> Result<GlobalAbi<T, RANK>> {
         global(backend, self.address, self.dtype, &self.layout, form)
     }
 }

@@ -163,12 +163,8 @@ macro_rules! common {
                 const {
                     assert!(RANK >= 1 && RANK <= crate::MAX_RANK, "kernels take tensors of 1 to 5 dimensions")
                 };
-                let form = Form {
-                    rank: RANK,
-                    row_major: G::ROW_MAJOR,
-                    box_rows: G::BOX_ROWS,
-                    box_planes: G::BOX_PLANES,
-                };
+                let form = Form::new(RANK, G::ROW_MAJOR, G::BOX_ROWS);
+                let form = Form { box_planes: G::BOX_PLANES, ..form };
                 global(self.device.backend(), self.address, T::DTYPE, &self.layout, form)
             }
 

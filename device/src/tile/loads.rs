@@ -111,7 +111,7 @@ where
     /// Waits for the gemms that read the stage, and gives it back.
     ///
     /// `before` is computed before the wait: ptxas moves a wait above what does not depend on it, but not out of the
-    /// block that another wait for the stage, long over, begins.
+    /// block that another test of the stage's barrier, long over, begins.
     #[inline(always)]
     pub fn finish<D: Pending, const M: usize, const C: usize, L: FragmentLayout<M, C>>(
         &mut self,
@@ -121,8 +121,12 @@ where
     ) -> D::Done {
         if D::ASYNCHRONOUS && thread_x() < D::THREADS {
             before.touch();
-            // SAFETY: the barrier is initialised, and its phase cannot complete again before this turn ends.
-            unsafe { mbarrier::wait(turn.barrier, turn.phase) };
+            // Not for ever: when another warp of the warpgroup has given the stage back, its next phase may have completed.
+            let mut tests = 0;
+            // SAFETY: the barrier is initialised.
+            while tests < 2 && !unsafe { mbarrier::test_wait(turn.barrier, turn.phase) } {
+                tests += 1;
+            }
         }
         let done = gemms.wait();
         self.release(turn);

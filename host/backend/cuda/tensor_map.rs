@@ -4,7 +4,7 @@ use cudarc::driver::sys;
 use tilewright_device::abi::TensorMap;
 
 use super::driver;
-use crate::backend::TensorMapShape;
+use crate::backend::{L2Fetch, TensorMapShape};
 use crate::{DType, MAX_RANK, Result};
 
 /// Encodes a map with the swizzle of 128 bytes that all kernels use; zeros are read outside the tensor.
@@ -35,7 +35,10 @@ pub(super) fn encode(shape: &TensorMapShape) -> Result<Option<TensorMap>> {
             steps.as_ptr(),
             sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
             sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
-            sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            match shape.fetch {
+                L2Fetch::Wide => sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                L2Fetch::Lines => sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            },
             sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
     };

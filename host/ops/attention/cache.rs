@@ -55,7 +55,7 @@ impl Cached {
                 "of pages with a power of two of rows, from 8 on: [pages, KV heads, rows, head dimension]";
             return Err(Error::argument("k", of_shape(&k), allowed));
         }
-        if k[0] == 0 && batch * entries > 0 {
+        if k[0] == 0 && batch > 0 && entries > 0 {
             return Err(Error::argument("k", of_shape(&k), "of one page or more"));
         }
         let because = "page numbers of each sequence, a line of which is contiguous";

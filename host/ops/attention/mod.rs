@@ -182,7 +182,7 @@ impl<'a> Attention<'a> {
     /// `key_offsets`\[i\] to `key_offsets`\[i + 1\] ("varlen", cumulative lengths). Both are contiguous, ascend, and are read when the
     /// kernel runs. No sequence has more than `longest` queries: more are not computed.
     ///
-    /// Q \[1, heads, all queries, D\]; tensors \[all queries, heads, D\] are such views: `q.view().transpose(0, 1)?.unsqueeze(0)?`. The
+    /// Q \[1, heads, all queries, D\]; tensors \[all queries, heads, D\] are such views: `q.view().transpose(0, 1)?.insert_dim(0)?`. The
     /// log-sum-exp is \[1, heads, all queries\]. Each sequence's last query is aligned with its last key.
     pub fn packed(
         self,
@@ -299,7 +299,12 @@ impl<'a> Attention<'a> {
         let candidate = choose(&problem, self.kernel)?;
         let (kernel, splits) = (candidate.kernel, candidate.splits());
         let len = workspace_len(&problem.size, splits);
-        let workspace = self.workspace.of(len, stream, &problem.device, o)?;
+        if len > 0 {
+            let tensors = [("q", q.region()), ("k", k.region()), ("v", v.region()), ("o", o.region())];
+            let lse = self.lse.iter().map(|lse| ("lse", lse.region()));
+            self.workspace.expect_apart(tensors.into_iter().chain(lse))?;
+        }
+        let workspace = self.workspace.of(len, stream, &problem.device)?;
         let how = Run { overlap: self.overlap, splits, workspace };
         if problem.size.columns[1] <= kernel.columns[1] as usize {
             (kernel.run)(&problem, stream, &how)?;

@@ -23,8 +23,8 @@ where
     let paged = problem.cached.table.as_ref().and_then(|_| u32::try_from(size.block_rows).ok());
     let [_, keys] = K::TILE;
     let lines = if tma { paged.map_or(keys, |rows| rows.min(keys)) } else { 0 };
-    let q: GlobalAbi<K::Element, 4> = q.arg(backend, true, if tma { BOX } else { 0 })?;
-    let [k, v]: [GlobalAbi<K::Element, 4>; 2] = [k.arg(backend, true, lines)?, v.arg(backend, true, lines)?];
+    let q: GlobalAbi<K::Element, 4> = q.streamed(backend, if tma { BOX } else { 0 })?;
+    let [k, v]: [GlobalAbi<K::Element, 4>; 2] = [k.streamed(backend, lines)?, v.streamed(backend, lines)?];
     if tma && size.keys > 0 && [&k, &v].iter().any(|input| input.tma != 1) {
         let allowed = "one without TMA: the driver makes no tensor map of these views";
         return Err(Error::argument("kernel", K::NAME, allowed));
@@ -49,7 +49,7 @@ where
     let part_lse = if how.splits == 1 { lse.arg(backend, true, 0)? } else { lses.arg(backend, true, 0)? };
     let grid = kernel.resident_ctas().min(order.total()).max(1);
     let launch = Launch::grid([grid, 1, 1]).pdl(how.overlap && tma);
-    let o_arg: GlobalAbi<K::Element, 4> = o.arg(backend, true, 0)?;
+    let o_arg: GlobalAbi<K::Element, 4> = o.streamed(backend, 0)?;
     let args = K::arguments([q, k, v], o_arg, parts.arg(backend, true, 0)?, part_lse, order, *cache, *scales);
     // SAFETY: the views that the tensors come from are borrowed by the caller, those that are written exclusively, and reach no
     // further than their shapes, which the kernel keeps to; the workspace is as large as the parts are. Programmatic launch only

@@ -127,15 +127,15 @@ where
     let [block_of_queries, block_of_keys] = K::TILE;
     let [q, k, v] = inputs;
     let inputs: [GlobalAbi<K::Element, 4>; 3] = [
-        q.arg(backend, true, lines(BOX))?,
-        k.arg(backend, true, lines(block_of_keys))?,
-        v.arg(backend, true, lines(block_of_keys))?,
+        q.streamed(backend, lines(BOX))?,
+        k.streamed(backend, lines(block_of_keys))?,
+        v.streamed(backend, lines(block_of_keys))?,
     ];
     if tma && size.keys > 0 && inputs.iter().any(|input| input.tma != 1) {
         let allowed = "one without TMA: the driver makes no tensor map of these views";
         return Err(Error::argument("kernel", K::NAME, allowed));
     }
-    let o: GlobalAbi<K::Element, 4> = o.arg(backend, true, lines(BOX))?;
+    let o: GlobalAbi<K::Element, 4> = o.streamed(backend, lines(BOX))?;
     let lse: GlobalAbi<f32, 4> = lse.arg(backend, true, 0)?;
 
     let &Size { batch, heads, kv_heads, queries, .. } = size;
@@ -147,9 +147,8 @@ where
     let (batch, heads, shared_by) = (count(batch)?, count(heads)?, count(heads / kv_heads.max(1))?);
     let m = count(queries.div_ceil(block_of_queries as usize))?;
     let all_heads = batch.checked_mul(heads).ok_or_else(too_large)?;
-    let ctas = kernel.resident_ctas();
-    let bytes = (size.keys * (size.columns[0] + size.columns[1]) * 2) as u64 / u64::from(shared_by.max(1));
-    let work = Work { heads: all_heads, m, ctas, bytes, tile: K::TILE, keys: *keys };
+    let ctas = kernel.resident_ctas().max(1);
+    let work = Work { heads: all_heads, m, ctas, tile: K::TILE, keys: *keys };
     let Order { group, turns } = work.order(|m| K::blocks(keys, m).all().len() as u32);
     let sequences = K::Sequences::of(problem.sequences).ok_or_else(too_large)?;
     let order = TileOrder::new([batch, heads, shared_by, m], group, ctas, turns).ok_or_else(too_large)?;

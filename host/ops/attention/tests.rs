@@ -322,6 +322,24 @@ fn parts_are_launched_with_what_merges_them() {
 }
 
 #[test]
+fn workspaces_lie_apart_and_are_large_enough() {
+    let (device, _) = fake::h200();
+    let stream = Stream::new(&device).unwrap();
+    let mut views = Views::of(&device, 3, 3000, [64, 64]);
+    let mut run = |at: u64, len: usize| {
+        let mut memory = view_mut(&device, far(at), &[len]);
+        let mut attention = Attention::new().splits(2).workspace(&mut memory);
+        attention.run(&stream, &views.q, &views.k, &views.v, &mut views.o).unwrap_err().to_string()
+    };
+    for (at, name) in [(0, "q"), (1, "k"), (2, "v"), (3, "o")] {
+        let message =
+            format!("`workspace` was overlapping `{name}`; it must be apart from all other tensors");
+        assert_eq!(run(at, 1 << 16), message);
+    }
+    assert!(run(5, 779).ends_with("it must be contiguous, of 780 elements or more"));
+}
+
+#[test]
 fn caches_must_fit() {
     let (device, _) = fake::h200();
     let shapes: [&[usize]; 4] = [&[3, 4, 1, 64], &[9, 2, 16, 64], &[9, 2, 16, 64], &[3, 4, 1, 64]];

@@ -23,6 +23,16 @@ pub(super) enum Table<V> {
     Host(Vec<i32>),
 }
 
+impl<V> Table<V> {
+    /// The table on the device, if that is where it is.
+    pub(super) fn device(&self) -> Option<&V> {
+        match self {
+            Table::Device(table) => Some(table),
+            _ => None,
+        }
+    }
+}
+
 /// A cache that fits its sequences.
 #[derive(Clone, Debug)]
 pub(super) struct Cache {

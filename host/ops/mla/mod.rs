@@ -253,7 +253,13 @@ impl<'a> Mla<'a> {
         let kernel = choose(&problem, self.kernel)?.kernel;
         let scheduled = Scheduled::update(&mut self.scheduled, &problem, kernel)?;
         let len = workspace_len(scheduled.tiles, problem.columns[1]);
-        let workspace = self.workspace.of(len, stream, &problem.device, o)?;
+        if len > 0 {
+            let tensors = [("q", q.region()), ("cache", cache.region()), ("o", o.region())];
+            let lse = self.lse.iter().map(|lse| ("lse", lse.region()));
+            let table = self.table.device().map(|table| ("block_table", table.region()));
+            self.workspace.expect_apart(tensors.into_iter().chain(lse).chain(table))?;
+        }
+        let workspace = self.workspace.of(len, stream, &problem.device)?;
         if !workspace.is_multiple_of(ALIGNED) {
             return wrong("workspace", format!("at {workspace:#x}"), "aligned to 16 bytes");
         }

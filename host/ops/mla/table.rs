@@ -108,7 +108,7 @@ fn run<K: MlaKernel + Instance>(problem: &Problem, stream: &Stream, how: &Run) -
     let lines = if tma { ROWS } else { 0 };
     let [rows, columns] = if tma { K::BOX } else { [0; 2] };
     let q: GlobalAbi<K::Element, 3> = q.arg(backend, true, lines)?;
-    let pool: GlobalAbi<K::Element, 4> = cache.pool.boxed(backend, [rows, columns / 64])?;
+    let pool: GlobalAbi<K::Element, 4> = cache.pool.streamed_boxes(backend, [rows, columns / 64])?;
     if tma && (q.tma != 1 || pool.tma != 1) {
         return wrong("kernel", K::NAME, "one without TMA: the driver makes no tensor map of these views");
     }
