@@ -12,7 +12,7 @@ pub fn leave_everything_alone(device: &Device) -> Outcome {
     let mut o = Tensor::filled(device, f16::NAN, &[2, 1, 4, 512])?;
     let good = [4, 0, 2, 1];
     let of = |table: &[i32], lengths: &[u32]| Mla::new().host_block_table(table).lengths(lengths);
-    let refused: [(&str, Mla<'_>); 10] = [
+    let refused: [(&str, Mla<'_>); 12] = [
         ("kernel", of(&good, &[64, 33]).kernel("none such")),
         ("scale", of(&good, &[64, 33]).scale(0.0)),
         ("splits", of(&good, &[64, 33]).splits(0)),
@@ -21,6 +21,8 @@ pub fn leave_everything_alone(device: &Device) -> Outcome {
         ("block_table", of(&[4, 0, 2, -1], &[64, 33])),
         ("block_table", of(&[4, 5, 2, 1], &[64, 33])),
         ("block_table", of(&[4, 0, 2], &[64, 33])),
+        ("block_table", of(&[4, 0, i32::MAX, 1], &[64, 33])),
+        ("block_table", of(&[i32::MIN, 0, 2, 1], &[64, 33])),
         ("cache", Mla::new()),
         ("cache", of(&good, &[1, 1])),
     ];
@@ -33,6 +35,11 @@ pub fn leave_everything_alone(device: &Device) -> Outcome {
             Err(Error::Argument { argument, .. }) if argument == name => {}
             other => return Err(format!("not an error about `{name}`: {other:?}").into()),
         }
+    }
+    let thin = cache.view().reshape(&[20, 8, 1, 576])?;
+    match of(&good, &[16, 9]).run(&stream, &q.view(), &thin, &mut o.view_mut()) {
+        Err(Error::Argument { argument, .. }) if argument == "cache" => {}
+        other => return Err(format!("not an error about pages of 8 rows: {other:?}").into()),
     }
     assert!(o.to_vec_on(&stream)?.iter().all(|x| x.is_nan()));
     // Entries that the lengths do not reach may be anything.

@@ -1,5 +1,7 @@
 //! The latent cache: where the keys of each sequence lie, and how many they are.
 
+use std::sync::Arc;
+
 use tilewright_device::tile::PageTable;
 
 use super::problem::{of_shape, wrong};
@@ -20,7 +22,7 @@ pub(super) enum Table<V> {
     /// Numbers of pages on the device, \[batch, pages of a sequence\].
     Device(V),
     /// The same on the host, row-major.
-    Host(Vec<i32>),
+    Host(Arc<[i32]>),
 }
 
 impl<V> Table<V> {
@@ -43,17 +45,29 @@ pub(super) struct Cache {
     /// Numbers of pages of each sequence.
     pub(super) entries: u32,
     /// Keys of each sequence.
-    pub(super) lengths: Vec<u32>,
+    pub(super) lengths: Arc<[u32]>,
+    /// The table of the host's, if there is one.
+    pub(super) known: Option<Known>,
+}
+
+/// A table of the host's whose pages exist, as far as the lengths reach: it is looked through once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    table: Arc<[i32]>,
+    lengths: Arc<[u32]>,
+    pages: usize,
+    rows: usize,
 }
 
 impl Cache {
     /// Checks a cache \[pages or batch, rows of a page or keys, 1, columns\] for `batch` sequences, of which each has as many
-    /// keys as there is room for unless `lengths` says so.
+    /// keys as there is room for unless `lengths` says so. Pages that are `known` to exist are not looked at again.
     pub(super) fn new<T: Element>(
         cache: &TensorView<'_, T>,
         (batch, columns): (usize, usize),
         table: &Table<TensorView<'_, i32>>,
-        lengths: Option<&[u32]>,
+        lengths: Option<&Arc<[u32]>>,
+        known: Option<&Known>,
     ) -> Result<Self> {
         let &[pages, rows, one, of] = cache.shape() else {
             let allowed = "of 4 dimensions: pages or batch, rows of a page or keys, 1, columns";
@@ -84,9 +98,16 @@ impl Cache {
         }
         let room = entries.saturating_mul(rows);
         let lengths = checked(lengths, batch, room)?;
-        if let Table::Host(table) = table {
-            exist(table, entries, &lengths, (pages, rows))?;
-        }
+        let host = match table {
+            Table::Host(table) => {
+                let host = Known { table: table.clone(), lengths: lengths.clone(), pages, rows };
+                if known != Some(&host) {
+                    host.exists(entries)?;
+                }
+                Some(host)
+            }
+            _ => None,
+        };
         let untyped = cache.untyped();
         let uneven = || wrong("cache", format!("of strides {:?}", cache.strides()), "of contiguous columns");
         let split = untyped.layout.select(2, 0)?.0.reshape(&[pages, rows, columns / PLANE, PLANE]);
@@ -101,6 +122,7 @@ impl Cache {
             },
             entries: entries as u32,
             lengths,
+            known: host,
         })
     }
 
@@ -132,12 +154,12 @@ fn on_device(table: &TensorView<'_, i32>, batch: usize) -> Result<usize> {
 }
 
 /// The sequences' lengths, of which none exceeds the `room` for it.
-fn checked(lengths: Option<&[u32]>, batch: usize, room: usize) -> Result<Vec<u32>> {
+fn checked(lengths: Option<&Arc<[u32]>>, batch: usize, room: usize) -> Result<Arc<[u32]>> {
     /// Blocks are counted in 31 bits, and their rows in 32.
     const MOST: usize = (1 << 31) - 64;
     let Some(lengths) = lengths else {
         return match u32::try_from(room) {
-            Ok(room) if room as usize <= MOST => Ok(vec![room; batch]),
+            Ok(room) if room as usize <= MOST => Ok(vec![room; batch].into()),
             _ => wrong("cache", format!("of {room} keys a sequence"), format!("of at most {MOST}")),
         };
     };
@@ -146,7 +168,7 @@ fn checked(lengths: Option<&[u32]>, batch: usize, room: usize) -> Result<Vec<u32
         return wrong("lengths", format!("{} numbers", lengths.len()), allowed);
     }
     match lengths.iter().position(|&length| length as usize > room.min(MOST)) {
-        None => Ok(lengths.to_vec()),
+        None => Ok(lengths.clone()),
         Some(i) => {
             let allowed = format!("at most {}, for which there is room", room.min(MOST));
             wrong("lengths", format!("{} for sequence {i}", lengths[i]), allowed)
@@ -154,15 +176,18 @@ fn checked(lengths: Option<&[u32]>, batch: usize, room: usize) -> Result<Vec<u32
     }
 }
 
-/// Checks that the pages exist that hold the sequences' keys.
-fn exist(table: &[i32], entries: usize, lengths: &[u32], (pages, rows): (usize, usize)) -> Result<()> {
-    for (sequence, &length) in lengths.iter().enumerate() {
-        let used = &table[sequence * entries..][..(length as usize).div_ceil(rows)];
-        let exists = |&page: &i32| usize::try_from(page).is_ok_and(|page| page < pages);
-        if let Some(at) = used.iter().position(|page| !exists(page)) {
-            let was = format!("{} at [{sequence}, {at}]", used[at]);
-            return wrong("block_table", was, format!("a number from 0 to {}", pages - 1));
+impl Known {
+    /// Checks that the pages exist that hold the sequences' keys.
+    fn exists(&self, entries: usize) -> Result<()> {
+        let Known { table, lengths, pages, rows } = self;
+        for (sequence, &length) in lengths.iter().enumerate() {
+            let used = &table[sequence * entries..][..(length as usize).div_ceil(*rows)];
+            let exists = |&page: &i32| usize::try_from(page).is_ok_and(|page| page < *pages);
+            if let Some(at) = used.iter().position(|page| !exists(page)) {
+                let was = format!("{} at [{sequence}, {at}]", used[at]);
+                return wrong("block_table", was, format!("a number from 0 to {}", pages - 1));
+            }
         }
+        Ok(())
     }
-    Ok(())
 }

@@ -10,8 +10,9 @@ mod table;
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 
-use cache::Table;
+use cache::{Known, Table};
 pub use choose::MlaCandidate;
 use choose::{candidates, choose};
 use problem::{Arguments, Options, Problem, wrong};
@@ -96,7 +97,8 @@ pub struct Mla<'a> {
     options: Options,
     lse: Option<TensorViewMut<'a, f32>>,
     table: Table<TensorView<'a, i32>>,
-    lengths: Option<Vec<u32>>,
+    lengths: Option<Arc<[u32]>>,
+    known: Option<Known>,
     scheduled: Option<Scheduled>,
     workspace: Workspace<'a>,
     kernel: Option<&'a str>,
@@ -111,6 +113,7 @@ impl Mla<'_> {
             lse: None,
             table: Table::None,
             lengths: None,
+            known: None,
             scheduled: None,
             workspace: Workspace::Owned(None),
             kernel: None,
@@ -147,7 +150,7 @@ impl<'a> Mla<'a> {
     }
     /// As [`lengths`](Self::lengths), for the next runs.
     pub fn set_lengths(&mut self, lengths: &[u32]) {
-        self.lengths = Some(lengths.to_vec());
+        self.lengths = Some(lengths.into());
     }
     /// Keys lie in pages (Kwon et al. 2023): row i of `table`, \[batch, pages of a sequence\], whose rows are contiguous, names
     /// the pages of sequence i in the order of its keys. Pages have a power of two of rows, from 16 on; 64 and more are read
@@ -165,7 +168,7 @@ impl<'a> Mla<'a> {
     }
     /// As [`host_block_table`](Self::host_block_table), for the next runs.
     pub fn set_host_block_table(&mut self, table: &[i32]) {
-        self.table = Table::Host(table.to_vec());
+        self.table = Table::Host(table.into());
     }
     /// Divides the keys of each sequence into so many parts, 1 to 1024, or as many as it has blocks of 64 keys; unless set,
     /// sequences are cut where that gives all SMs about as much to do.
@@ -197,9 +200,9 @@ impl<'a> Mla<'a> {
         cache: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<Problem> {
-        let Mla { options, lse, table, lengths, .. } = self;
-        let (lse, lengths) = (lse.as_ref(), lengths.as_deref());
-        Problem::new(options, &Arguments { q, cache, o, lse, table, lengths })
+        let Mla { options, lse, table, lengths, known, .. } = self;
+        let (lse, lengths, known) = (lse.as_ref(), lengths.as_ref(), known.as_ref());
+        Problem::new(options, &Arguments { q, cache, o, lse, table, lengths, known })
     }
 
     /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 unless sequences are cut.
@@ -246,6 +249,7 @@ impl<'a> Mla<'a> {
         o: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
         let problem = self.problem(q, cache, o)?;
+        self.known.clone_from(&problem.cache.known);
         stream.expect_on(&problem.device)?;
         if problem.is_empty() {
             return Ok(());

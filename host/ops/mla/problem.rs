@@ -1,6 +1,8 @@
 //! What is asked to be computed, checked.
 
-use super::cache::{Cache, Table};
+use std::sync::Arc;
+
+use super::cache::{Cache, Known, Table};
 use crate::tensor::Untyped;
 use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
 
@@ -52,7 +54,8 @@ pub(super) struct Arguments<'a, 'b, T> {
     pub(super) o: &'b TensorViewMut<'a, T>,
     pub(super) lse: Option<&'b TensorViewMut<'a, f32>>,
     pub(super) table: &'b Table<TensorView<'a, i32>>,
-    pub(super) lengths: Option<&'b [u32]>,
+    pub(super) lengths: Option<&'b Arc<[u32]>>,
+    pub(super) known: Option<&'b Known>,
 }
 
 impl Problem {
@@ -108,7 +111,7 @@ impl Problem {
             q: by_row("q", q.untyped(), &[batch, rows, d])?,
             o: o_rows,
             lse,
-            cache: Cache::new(of.cache, (batch, d), of.table, of.lengths)?,
+            cache: Cache::new(of.cache, (batch, d), of.table, of.lengths, of.known)?,
             batch,
             heads: heads as u32,
             positions: if options.causal { positions as u32 } else { 1 },

@@ -1,5 +1,7 @@
 //! The plan on the device: made once for as long as sequences keep their lengths.
 
+use std::sync::Arc;
+
 use tilewright_device::tile::{ListAbi, PartialsAbi};
 
 use super::cache::Table;
@@ -11,12 +13,12 @@ use crate::{Result, Tensor};
 /// What a plan depends on, and what goes to the device with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
-    lengths: Vec<u32>,
+    lengths: Arc<[u32]>,
     /// Tiles of rows, and groups of as many CTAs.
     grid: [u32; 2],
     splits: Option<u32>,
     /// The table, if the host has it.
-    table: Vec<i32>,
+    table: Option<Arc<[i32]>>,
 }
 
 impl Key {
@@ -25,8 +27,8 @@ impl Key {
         let resident = (kernel.resident)(&problem.device)?;
         let groups = (resident / tiles.saturating_mul(kernel.parts).max(1)).max(1);
         let table = match &problem.cache.table {
-            Table::Host(table) => table.clone(),
-            _ => Vec::new(),
+            Table::Host(table) => Some(table.clone()),
+            _ => None,
         };
         let lengths = problem.cache.lengths.clone();
         Ok(Key { lengths, grid: [tiles, groups], splits: problem.splits, table })
@@ -82,7 +84,7 @@ impl Scheduled {
         let mut words = plan.words();
         let items = words.len() as u32;
         words.extend(plan.combined.iter().flat_map(|one| [one.sequence, one.first, one.parts, tiles]));
-        words.extend(key.table.iter().map(|page| page.cast_unsigned()));
+        words.extend(key.table.iter().flat_map(|table| table.iter()).map(|page| page.cast_unsigned()));
         let mut memory = match memory {
             Some(memory) if memory.len() >= words.len() => memory,
             _ => Tensor::uninit(&problem.device, &[words.len().next_power_of_two()])?,

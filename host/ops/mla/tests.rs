@@ -165,6 +165,28 @@ fn outputs_must_lie_apart() {
 }
 
 #[test]
+fn workspaces_lie_apart() {
+    let (device, _) = fake::h200();
+    let stream = Stream::new(&device).unwrap();
+    let mut views = Views::pages(&device, 16, 64);
+    let table = view::<i32>(&device, far(3), &[4, 10]);
+    for (at, name) in [(0, "q"), (1, "cache"), (2, "o"), (3, "block_table"), (4, "lse")] {
+        let mut memory = view_mut(&device, far(at), &[1 << 20]);
+        let mut lse = view_mut(&device, far(4), &[4, 1, 16]);
+        let mla = Mla::new().block_table(&table).lse(&mut lse).splits(2);
+        let message = mla
+            .workspace(&mut memory)
+            .run(&stream, &views.q, &views.cache, &mut views.o)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            message,
+            format!("`workspace` was overlapping `{name}`; it must be apart from all other tensors")
+        );
+    }
+}
+
+#[test]
 fn the_largest_copies_that_divide_a_page_are_taken() {
     let (device, _) = fake::h200();
     let mla = Mla::new().host_block_table(&[0; 4]);
