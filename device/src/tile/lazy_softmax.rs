@@ -45,6 +45,13 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
         self.held = Rows::from_vector(self.reference.again());
     }
 
+    /// Writes what to multiply earlier blocks' by if no reference moves: before the scores are known, such as between a
+    /// gemm's instructions.
+    #[inline(always)]
+    pub fn expect_unmoved<T: Element>(&self, rescale: RowVector<'_, T, M>) {
+        Rows::<f32, M, N, L>::splat(1.0).copy_alike(rescale);
+    }
+
     /// The exponentials of a block relative to the references as they are, and whether that is right for all rows of the
     /// warpgroup: if not, some reference has to move, and the block's [`exponentials`](Self::exponentials) are to be taken
     /// instead.
@@ -136,8 +143,8 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
         (p, rescale)
     }
 
-    /// The exponentials of a block as the next gemm's operand, when the warpgroup's warps have met. `keep` is given what to
-    /// multiply earlier blocks' by.
+    /// The exponentials of a block as the next gemm's operand, when the warpgroup's warps have met. `moved` is given what to
+    /// multiply earlier blocks' by, where that is not as was [expected](Self::expect_unmoved).
     ///
     /// The scores of the item's `first` block have to move the references; those of another one that does are computed
     /// `again`, as exponentials have taken their place.
@@ -147,7 +154,7 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
         mut s: Fragment<f32, M, N, L>,
         first: bool,
         again: impl FnOnce() -> Fragment<f32, M, N, L>,
-        keep: impl Fn(Rows<f32, M, N, L>),
+        moved: impl Fn(Rows<f32, M, N, L>),
     ) -> (Operand<T, M, N, L>, Met)
     where
         L: OneWarpgroup,
@@ -155,13 +162,12 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
         if !first {
             let (p, right, met) = self.within(s);
             if right {
-                keep(Rows::splat(1.0));
                 return (p.cast::<T>().operand(), met);
             }
             s = again();
         }
         let (p, rescale) = self.exponentials(s);
-        keep(rescale);
+        moved(rescale);
         (p.cast::<T>().operand(), Met::now::<L>())
     }
 

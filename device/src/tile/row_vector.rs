@@ -82,6 +82,22 @@ impl<T, const M: usize> RowVector<'_, T, M> {
     }
 }
 
+impl<const M: usize, const C: usize, L: FragmentLayout<M, C>> Rows<f32, M, C, L> {
+    /// As [`copy`](super::copy), but all threads that have a row write its value: without a branch.
+    #[inline(always)]
+    pub(super) fn copy_alike<T: Element>(self, to: RowVector<'_, T, M>) {
+        for_each_row::<L, M, C>(|r, row, _| store(&to, row, self.regs.get(r)));
+    }
+}
+
+/// Stores the value of a row, rounded to `T`.
+#[inline(always)]
+fn store<T: Element, const M: usize>(to: &RowVector<'_, T, M>, row: u32, value: f32) {
+    let (at, bits) = (to.address + row * T::BYTES as u32, T::from_f32x2(value, 0.0)[0].bits());
+    // SAFETY: inside the vector, whose turn is this role's.
+    unsafe { if T::BYTES == 2 { shared::store_u16(at, bits as u16) } else { shared::store_u32(at, bits) } }
+}
+
 /// Rounded to `T`; one thread writes each row's value.
 impl<T: Element, L, const M: usize, const C: usize> CopyTo<RowVector<'_, T, M>> for Rows<f32, M, C, L>
 where
@@ -91,16 +107,7 @@ where
     fn copy_to(self, to: RowVector<'_, T, M>) {
         for_each_row::<L, M, C>(|r, row, first| {
             if first {
-                let at = to.address + row * T::BYTES as u32;
-                let bits = T::from_f32x2(self.regs.get(r), 0.0)[0].bits();
-                // SAFETY: inside the vector, whose turn is this role's.
-                unsafe {
-                    if T::BYTES == 2 {
-                        shared::store_u16(at, bits as u16)
-                    } else {
-                        shared::store_u32(at, bits)
-                    }
-                }
+                store(&to, row, self.regs.get(r));
             }
         });
     }

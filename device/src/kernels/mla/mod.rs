@@ -103,6 +103,7 @@ pub fn mla<
                 let s = gemm_around(S::default(), &q, k(), Fresh::new(), LATE, || {
                     loads.publish(last);
                     softmax.recall();
+                    softmax.expect_unmoved(rescale.at(&keys));
                 });
                 let s = masked(s.wait());
                 loads.look_ahead();
