@@ -72,6 +72,29 @@ pub fn splits(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// Where nothing is rounded, parts give the very same: weights of 1, small integers, and as many keys as a power of two.
+pub fn exact_splits(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    let (heads, keys) = (70, 512);
+    let q = Tensor::<f16>::zeros(device, &[1, 1, heads, 576])?;
+    let numbers: Vec<f16> = (0..keys * 576).map(|i| f16::from_f32((i * 7 % 31) as f32 - 15.0)).collect();
+    let cache = Tensor::from_slice(device, &numbers, &[1, keys, 1, 576])?;
+    let sums = (0..512).map(|col| (0..keys).map(|key| numbers[key * 576 + col].to_f32()).sum::<f32>());
+    let means: Vec<f16> = sums.map(|sum| f16::from_f32(sum / keys as f32)).collect();
+    let mut o = Tensor::<f16>::zeros(device, &[1, 1, heads, 512])?;
+    let all = Mla::new().candidates(&q.view(), &cache.view(), &o.view_mut())?;
+    for kernel in all.iter().filter(|kernel| kernel.rejection().is_none()) {
+        for splits in [1, 2, 4, 8] {
+            o.write(&vec![f16::NAN; heads * 512])?;
+            let mut mla = Mla::new().kernel(kernel.name()).splits(splits);
+            mla.run(&stream, &q.view(), &cache.view(), &mut o.view_mut())?;
+            let equal = o.to_vec_on(&stream)?.chunks(512).all(|row| row == means);
+            assert!(equal, "{}, {splits} parts", kernel.name());
+        }
+    }
+    Ok(())
+}
+
 /// Scores so far apart that references of exponentials have to move.
 pub fn heat(device: &Device) -> Outcome {
     for heat in [4.0, 40.0] {

@@ -8,9 +8,9 @@ use core::f32::consts::LN_2;
 use crate::abi::GlobalAbi;
 use crate::instantiate;
 use crate::kernel;
-use crate::kernel::{Instance, Kernel};
+use crate::kernel::{Instance, Kernel, Program};
 use crate::tile::{
-    Element, Fragment, FragmentLayout, GlobalMut, List, ListAbi, Partials, PartialsAbi, Rows, Striped,
+    Element, Fragment, FragmentLayout, GlobalMut, List, ListAbi, Partials, PartialsAbi, Rows, Simt, Striped,
     block_x, block_y, copy, math::ex2, math::lg2,
 };
 use half::{bf16, f16};
@@ -25,8 +25,8 @@ const AHEAD: u32 = 4;
 /// The parts are tiles of `M` x `DV` in `partials`, each row with log2 of its sum. For every `block_y`, `list` has a sequence,
 /// the first tile of its first part, how many parts it has, and how many tiles each of them. O is \[batch, rows, DV\], the
 /// log-sum-exp \[batch, rows, 1\] in natural logarithms, unless `lse` has no rows.
-#[kernel(threads = 32 * ROWS as u32)]
-pub fn combine<T: Element, const M: usize, const DV: usize>(
+#[kernel(program = P)]
+pub fn combine<P: Program, T: Element, const M: usize, const DV: usize>(
     partials: Partials<M, DV>,
     mut o: GlobalMut<T, 3>,
     mut lse: GlobalMut<f32, 3>,
@@ -85,7 +85,7 @@ pub trait CombineKernel: Kernel {
     ) -> Self::Args;
 }
 
-impl<T: Element, const M: usize, const DV: usize> CombineKernel for combine<T, M, DV>
+impl<P: Program, T: Element, const M: usize, const DV: usize> CombineKernel for combine<P, T, M, DV>
 where
     Striped<ROWS>: FragmentLayout<ROWS, DV>,
 {
@@ -108,13 +108,18 @@ pub trait Visitor {
     fn kernel<K: CombineKernel + Instance + 'static>(&mut self);
 }
 
+/// On Hopper the kernel begins under the end of the one whose results it combines.
 macro_rules! kernels {
     ($($m:literal $dv:literal $t:ident;)*) => {
-        $( instantiate! { sm_80: [combine_ $t _ $m x $dv]: combine<$t, $m, $dv>; } )*
+        $( instantiate! {
+            sm_80: [combine_sm_80_ $t _ $m x $dv]: combine<Simt<ROWS>, $t, $m, $dv>;
+            sm_90: [combine_sm_90_ $t _ $m x $dv]: combine<Simt<ROWS, true>, $t, $m, $dv>;
+        } )*
 
         /// Shows `visitor` every compiled kernel's type.
         pub fn visit<V: Visitor>(visitor: &mut V) {
-            $( visitor.kernel::<combine<$t, $m, $dv>>(); )*
+            $( visitor.kernel::<combine<Simt<ROWS>, $t, $m, $dv>>(); )*
+            $( visitor.kernel::<combine<Simt<ROWS, true>, $t, $m, $dv>>(); )*
         }
     };
 }

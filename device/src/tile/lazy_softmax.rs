@@ -189,10 +189,13 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N
         // The thread's number is read anew, so that nothing of it is held in registers over a loop.
         let thread = thread_x_volatile();
         let mut ends = Rows::<u32, M, N, L>::splat(0);
+        // The rows whose end is known.
+        let mut known = 0u64;
         let mut i = 0;
         while i < L::Regs::<f32>::LEN {
             let ((row, col), r) = (L::coord(thread, i), L::row(i));
-            if i == 0 || L::row(i - 1) != r && i < 4 {
+            if known & 1 << r == 0 {
+                known |= 1 << r;
                 ends.regs.set(r, seen(row));
             }
             if col >= ends.regs.get(r) {

@@ -9,6 +9,7 @@
 //! | `Global` to [`Fragment`] | `Fragment::load(a.tile([m, n]))`: 16 bytes at a time where alignment and bounds allow it |
 //! | `Shared` to `Fragment` | `Fragment::load(a_s.at(s))`, `Fragment::load(a_s.at(s).t())` where a pipeline computes |
 //! | `Fragment` to `Shared` | `copy(x, &mut x_s)` for a [`Scratch`] tile, which is read as `x_s.full()` |
+//! | [`Rows`] of one layout to those of another | `copy(x, &mut row_s)` for a [`RowScratch`], then [`Rows::exchanged`] |
 //! | `Fragment` to [`GlobalMut`] | `copy(x, c.tile([m, n]))`, or through staging buffers: [`Output`] |
 //! | rows of `Global` to a [`Scratch`] tile | `copy(a.gather(place), &mut a_s)`: row r from `place(r)` |
 //! | `Fragment` to rows of `GlobalMut` | `copy(x, c.scatter(place))` |
@@ -175,7 +176,7 @@ pub use rewrite::{Met, Rewrite, Rewritten, StagedColumns};
 pub use roles::{Roles, TwoRoles};
 pub use row_vector::{RowMailbox, RowVector, RowVectors};
 pub use schedule::{Access, Elements, Multistage, Reads, Schedule, Vectors, WarpSpecialized};
-pub use scratch::Scratch;
+pub use scratch::{RowScratch, Scratch};
 pub use shared::{Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Transposed};
 pub use simt::Simt;
 pub use softmax::OnlineSoftmax;

@@ -75,6 +75,11 @@ impl<T: Element, const M: usize> RowVectors<T, M, 1> {
 }
 
 impl<T, const M: usize> RowVector<'_, T, M> {
+    /// The vector that begins at an address.
+    #[inline(always)]
+    pub(super) fn at(address: u32) -> Self {
+        RowVector { address, kind: PhantomData }
+    }
     /// The same vector, to be read or written once more.
     #[inline(always)]
     pub(super) fn again(&mut self) -> RowVector<'_, T, M> {
@@ -90,9 +95,18 @@ impl<const M: usize, const C: usize, L: FragmentLayout<M, C>> Rows<f32, M, C, L>
     }
 }
 
+/// The value of a row.
+#[inline(always)]
+pub(super) fn load<T: Element, const M: usize>(from: &RowVector<'_, T, M>, row: u32) -> f32 {
+    let at = from.address + row * T::BYTES as u32;
+    // SAFETY: inside the vector, whose turn is this role's.
+    let bits = unsafe { if T::BYTES == 2 { shared::load_u16(at) as u32 } else { shared::load_u32(at) } };
+    T::from_bits(bits).to_f32()
+}
+
 /// Stores the value of a row, rounded to `T`.
 #[inline(always)]
-fn store<T: Element, const M: usize>(to: &RowVector<'_, T, M>, row: u32, value: f32) {
+pub(super) fn store<T: Element, const M: usize>(to: &RowVector<'_, T, M>, row: u32, value: f32) {
     let (at, bits) = (to.address + row * T::BYTES as u32, T::from_f32x2(value, 0.0)[0].bits());
     // SAFETY: inside the vector, whose turn is this role's.
     unsafe { if T::BYTES == 2 { shared::store_u16(at, bits as u16) } else { shared::store_u32(at, bits) } }
@@ -119,11 +133,7 @@ impl<const M: usize, const C: usize, L: FragmentLayout<M, C>> Rows<f32, M, C, L>
     pub fn from_vector<T: Element>(from: RowVector<'_, T, M>) -> Self {
         let mut rows = Self::splat(0.0);
         for_each_row::<L, M, C>(|r, row, _| {
-            let at = from.address + row * T::BYTES as u32;
-            // SAFETY: inside the vector, whose turn is this role's.
-            let bits =
-                unsafe { if T::BYTES == 2 { shared::load_u16(at) as u32 } else { shared::load_u32(at) } };
-            rows.regs.set(r, T::from_bits(bits).to_f32());
+            rows.regs.set(r, load(&from, row));
         });
         rows
     }

@@ -68,25 +68,26 @@ pub(super) fn kernels(element: &str) -> &'static [Compiled] {
     TABLE.get(element).map_or(&[], Vec::as_slice)
 }
 
-/// By element type and columns of the output.
-struct Combines(HashMap<(&'static str, u32), Combine>);
+/// By architecture, element type and columns of the output.
+struct Combines(HashMap<(&'static str, &'static str, u32), Combine>);
 
 impl combine::Visitor for Combines {
     fn kernel<K: combine::CombineKernel + Instance + 'static>(&mut self) {
         let [_, columns] = K::TILE;
-        self.0.insert((K::Element::NAME, columns), run_combine::<K>);
+        self.0.insert((K::ARCH.target(), K::Element::NAME, columns), run_combine::<K>);
     }
 }
 
 struct Table {
-    combines: HashMap<(&'static str, u32), Combine>,
+    combines: HashMap<(&'static str, &'static str, u32), Combine>,
     kernels: HashMap<&'static str, Vec<Compiled>>,
 }
 
 impl mla::Visitor for Table {
     fn kernel<K: MlaKernel + Instance + 'static>(&mut self) {
         let [_, columns] = K::COLUMNS;
-        let Some(&combine) = self.combines.get(&(K::Element::NAME, columns)) else { return };
+        let of = (K::ARCH.target(), K::Element::NAME, columns);
+        let Some(&combine) = self.combines.get(&of) else { return };
         self.kernels.entry(K::Element::NAME).or_default().push(Compiled {
             name: K::NAME,
             arch: K::ARCH,
@@ -133,7 +134,8 @@ fn run_combine<K: combine::CombineKernel + Instance>(
     let (backend, kernel) = (device.backend(), device.kernel::<K>(&KERNELS)?);
     let (o, lse) = (o.arg(backend, true, 0)?, lse.arg(backend, true, 0)?);
     let args = K::arguments(how.partials, o, lse, how.combined);
-    let launch = Launch::grid([rows.div_ceil(K::ROWS), how.cut, 1]);
+    let launch =
+        Launch::grid([rows.div_ceil(K::ROWS), how.cut, 1]).pdl(how.overlap && K::ARCH == Arch::Sm90a);
     // SAFETY: as above; the kernel in front wrote the partial results, and this one waits for it.
     unsafe { kernel.launch(stream, &launch, &args) }
 }
