@@ -98,7 +98,7 @@ type Ampere = Multistage<4>;
 
 macro_rules! kernel_type {
     ((sm_90 $d:literal $dv:literal, $steps:literal $tail:literal, $box:literal $planes:literal, $stages:literal) $t:ident) => {
-        mla<Program, Warpgroup<2>, FullCol<2>, $t, $d, $dv, $steps, $tail, $box, $planes, $stages, 5>
+        mla<Program, Warpgroup<2>, FullCol<2>, $t, $d, $dv, $steps, $tail, $box, $planes, $stages, 8>
     };
     ((sm_80 $d:literal $dv:literal, $w:literal) $t:ident) => {
         mla_plain<Ampere, warp::FullRow<4>, $t, $d, $dv, $w>

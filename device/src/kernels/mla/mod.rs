@@ -104,9 +104,9 @@ pub fn mla<
                     loads.publish(last);
                     softmax.recall();
                     softmax.expect_unmoved(rescale.at(&keys));
+                    loads.look_ahead();
                 });
                 let s = masked(s.wait());
-                loads.look_ahead();
                 let again = || masked(gemm_around(S::default(), &q, k(), Fresh::new(), 0, || ()).wait());
                 let (p, met) = softmax.weights(s, block.first, again, |by| copy(by, rescale.at(&keys)));
                 copy(p, kv_s.at(keys.rewrite(&met)).columns::<DV, B>());
