@@ -23,7 +23,7 @@ const NONE: f32 = -1e30;
 pub struct LazySoftmax<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> {
     scale: f32,
     reference: RowVector<'s, f32, M>,
-    /// The references as they were recalled.
+    /// The references as they were when the block was expected.
     held: Rows<f32, M, N, L>,
     /// Of this thread's columns alone.
     sum: Rows<f32, M, N, L>,
@@ -39,16 +39,11 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
         LazySoftmax { scale, reference, held: Rows::splat(NONE), sum: Rows::splat(0.0) }
     }
 
-    /// Reads the references: before each block, where there is time, such as between a gemm's instructions.
+    /// Expects a block: before its scores are known, where there is time, such as between a gemm's instructions. Reads the
+    /// references, and writes what to multiply earlier blocks' by if none moves.
     #[inline(always)]
-    pub fn recall(&mut self) {
+    pub fn expect<T: Element>(&mut self, rescale: RowVector<'_, T, M>) {
         self.held = Rows::from_vector(self.reference.again());
-    }
-
-    /// Writes what to multiply earlier blocks' by if no reference moves: before the scores are known, such as between a
-    /// gemm's instructions.
-    #[inline(always)]
-    pub fn expect_unmoved<T: Element>(&self, rescale: RowVector<'_, T, M>) {
         Rows::<f32, M, N, L>::splat(1.0).copy_alike(rescale);
     }
 
@@ -144,7 +139,7 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
     }
 
     /// The exponentials of a block as the next gemm's operand, when the warpgroup's warps have met. `moved` is given what to
-    /// multiply earlier blocks' by, where that is not as was [expected](Self::expect_unmoved).
+    /// multiply earlier blocks' by, where that is not as was [expected](Self::expect).
     ///
     /// The scores of the item's `first` block have to move the references; those of another one that does are computed
     /// `again`, as exponentials have taken their place.

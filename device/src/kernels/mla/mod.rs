@@ -102,8 +102,7 @@ pub fn mla<
                 let k = || kv_s.at(keys.full()).t();
                 let s = gemm_around(S::default(), &q, k(), Fresh::new(), LATE, || {
                     loads.publish(last);
-                    softmax.recall();
-                    softmax.expect_unmoved(rescale.at(&keys));
+                    softmax.expect(rescale.at(&keys));
                     loads.look_ahead();
                 });
                 let s = masked(s.wait());
@@ -133,12 +132,8 @@ pub fn mla<
                 let turn = loads.receive();
                 let latent = kv_s.at(turn.full());
                 let (p, v) = (latent.columns::<DV, B>(), latent.columns::<0, DV>());
-                acc = loads.during(gemm(
-                    O::default(),
-                    p,
-                    v,
-                    acc.rescale(&Rows::from_vector(rescale.at(&turn))),
-                ));
+                let by = Rows::from_vector(rescale.at(&turn));
+                acc = loads.during(gemm(O::default(), p, v, acc.rescale(&by)));
                 left -= 1;
                 if left == 0 {
                     break turn;
