@@ -1,4 +1,6 @@
 //! The operators' kernels, written with [`tile`](crate::tile) alone.
 
 pub mod attention;
+pub mod combine;
 pub mod gemm;
+pub mod mla;

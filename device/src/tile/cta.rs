@@ -33,7 +33,7 @@ impl<P: Schedule> Cta<P> {
     }
 
     #[inline(always)]
-    fn take(&mut self, bytes: u32, align: u32) -> u32 {
+    pub(super) fn take(&mut self, bytes: u32, align: u32) -> u32 {
         let begin = self.used.next_multiple_of(align);
         self.used = begin + bytes;
         if self.used > dynamic_shared_bytes() {

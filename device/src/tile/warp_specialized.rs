@@ -17,9 +17,9 @@ const OPENING: u32 = 0;
 /// What a copy by TMA fills and completes on.
 #[derive(Clone, Copy)]
 pub struct Arrival {
-    barrier: u32,
-    part: u32,
-    parts: u32,
+    pub(super) barrier: u32,
+    pub(super) part: u32,
+    pub(super) parts: u32,
 }
 
 impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRODUCERS> {

@@ -1,5 +1,7 @@
 //! Fragment layouts lose no element, and what they say about registers holds in every thread.
 
+use tilewright_device::layout::{FragmentLayout, FullRow, Warpgroup};
+
 use crate::table::{Layout, layouts, striped};
 
 fn for_each(check: impl Fn(&Layout)) {
@@ -118,4 +120,24 @@ fn striped_rows_are_accessed_in_one_sweep() {
             assert_eq!(here, next, "{}: thread {thread}", layout.name);
         }
     }
+}
+
+/// A role's policy is that of one warpgroup alone, in other threads.
+#[test]
+fn one_warpgroup_holds_what_the_first_would() {
+    fn assert_shifted<const G: usize, const N: usize>()
+    where
+        Warpgroup<G>: FragmentLayout<64, N>,
+        FullRow<1>: FragmentLayout<64, N>,
+    {
+        for (thread, i) in (0..128).flat_map(|thread| (0..N / 2).map(move |i| (thread, i))) {
+            let (row, col) = <Warpgroup<G> as FragmentLayout<64, N>>::coord(128 * G as u32 + thread, i);
+            assert_eq!((row, col), <FullRow<1> as FragmentLayout<64, N>>::coord(thread, i));
+            let owner = <Warpgroup<G> as FragmentLayout<64, N>>::owner(row, col);
+            assert_eq!(owner, (128 * G as u32 + thread, i));
+        }
+    }
+    assert_shifted::<0, 64>();
+    assert_shifted::<1, 64>();
+    assert_shifted::<2, 128>();
 }
