@@ -1,7 +1,11 @@
 //! Loads through the generic address of a kernel's parameters, as loads of the parameters themselves.
 //!
 //! rustc knows the argument block by its generic address alone (`cvta.param`), so it loads arguments as if they lay
-//! anywhere. From `ld.param` ptxas makes operands in the constant bank, without latency or registers.
+//! anywhere. From `ld.param` ptxas makes operands in the constant bank, without latency.
+//!
+//! Only where a kernel reads arguments in place, through pointers that an empty instruction hides: what is read once, at the
+//! start, ptxas would read again where it is used and keep the addresses' parts in more registers, so that kernels at their last
+//! register spilled (GEMM's 128 x 256).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,9 +21,12 @@ enum Value<'a> {
     Other,
 }
 
-/// The kernel with loads at a known distance from its parameters' address as `ld.param`.
+/// The kernel with loads at a known distance from its parameters' address as `ld.param`, if it reads any in place.
 pub(crate) fn load_parameters(entry: &str) -> Cow<'_, str> {
-    let Some((_, block)) = code(entry).find_map(address) else { return Cow::Borrowed(entry) };
+    let in_place = entry.lines().any(|line| line.trim_start().starts_with("// %rd"));
+    let Some((_, block)) = code(entry).find_map(address).filter(|_| in_place) else {
+        return Cow::Borrowed(entry);
+    };
     let values = values(entry);
     entry
         .split_inclusive('\n')
@@ -114,8 +121,12 @@ fn load(line: &str, block: &str, values: &HashMap<&str, Vec<Value>>) -> Option<S
 mod tests {
     use super::*;
 
-    /// A kernel of these lines after the one that declares its parameters' address, in `%rd1`.
+    /// A kernel of these lines after the one that declares its parameters' address, in `%rd1`, with a pointer read in place.
     fn kernel(lines: &str) -> String {
+        read_at_start(&format!("\t// %rd9\n{lines}"))
+    }
+
+    fn read_at_start(lines: &str) -> String {
         format!(
             ".visible .entry k(\n\t.param .align 16 .b8 k_param_0[256]\n)\n{{\n\tmov.b64 %rd1, k_param_0; cvta.param.u64 %rd1, %rd1;\n{lines}\tret;\n}}"
         )
@@ -135,6 +146,12 @@ mod tests {
             "\tld.param.v2.b64 \t{%rd2, %rd3}, [k_param_0+0];\n",
         );
         becomes("\t@%p1 ld.b32 %r1, [%rd1+12];\n", "\t@%p1 ld.b32 %r1, [%rd1+12];\n");
+    }
+
+    #[test]
+    fn nothing_is_read_in_place() {
+        let text = read_at_start("\tld.b32 \t%r1, [%rd1+12];\n");
+        assert_eq!(load_parameters(&text), text);
     }
 
     #[test]

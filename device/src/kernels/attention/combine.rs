@@ -5,8 +5,8 @@ use core::f32::consts::LOG2_E;
 use crate::kernel;
 use crate::tile::division::Division;
 use crate::tile::{
-    Element, Fragment, FragmentLayout, Global, GlobalMut, Program, Rows, Striped, block_x, block_y, copy,
-    math,
+    Element, Fragment, FragmentLayout, Global, GlobalMut, InPlace, Program, Rows, Striped, block_x, block_y,
+    copy, math,
 };
 
 /// O = Σ exp(Lₛ - L) Oₛ, L = log Σ exp(Lₛ), over the parts s of the keys (Dao et al. 2023, "Flash-Decoding").
@@ -17,14 +17,15 @@ use crate::tile::{
 /// `by_tiles` divides by the column tiles.
 #[kernel(program = P)]
 pub fn merge<P: Program, T: Element, const S: usize, const C: usize>(
-    parts: Global<f32, 4>,
-    lses: Global<f32, 4>,
-    mut o: GlobalMut<T, 4>,
-    mut lse: GlobalMut<f32, 4>,
+    parts: InPlace<Global<f32, 4>>,
+    lses: InPlace<Global<f32, 4>>,
+    o: InPlace<GlobalMut<T, 4>>,
+    lse: InPlace<GlobalMut<f32, 4>>,
     by_tiles: Division,
 ) where
     Striped<1>: FragmentLayout<S, C>,
 {
+    let (parts, lses, mut o, mut lse) = (parts.get(), lses.get(), o.get(), lse.get());
     let ((row, c), batch) = (by_tiles.of(block_x()), block_y());
     let (mut max, mut sum) = (f32::NEG_INFINITY, 0.0);
     let mut acc = Fragment::<f32, S, C, Striped<1>>::zero();
