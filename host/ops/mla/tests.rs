@@ -165,6 +165,43 @@ fn outputs_must_lie_apart() {
 }
 
 #[test]
+fn tables_are_looked_through_again_where_something_changed() {
+    let (device, _) = fake::h200();
+    let stream = Stream::new(&device).unwrap();
+    let mut views = Views::pages(&device, 16, 64);
+    let mut mla = Mla::new().host_block_table(&[0, 99, 1, 2, 3, 4, 5, -1]).lengths(&[128, 65, 0, 64]);
+    let mut run = |views: &mut Views, change: fn(&mut Mla<'_>)| {
+        change(&mut mla);
+        mla.run(&stream, &views.q, &views.cache, &mut views.o).map_err(|error| error.to_string())
+    };
+    for _ in 0..2 {
+        assert_eq!(run(&mut views, |_| ()), Ok(()));
+    }
+    let message = run(&mut views, |mla| mla.set_lengths(&[128, 65, 0, 65])).unwrap_err();
+    assert_eq!(message, "`block_table` was -1 at [3, 1]; it must be a number from 0 to 99");
+    assert_eq!(run(&mut views, |mla| mla.set_lengths(&[128, 65, 0, 64])), Ok(()));
+    let mut fewer = Views::new(&device, [&[4, 1, 16, 576], &[99, 64, 1, 576], &[4, 1, 16, 512]]);
+    let message = run(&mut fewer, |_| ()).unwrap_err();
+    assert_eq!(message, "`block_table` was 99 at [0, 1]; it must be a number from 0 to 98");
+    let message = run(&mut views, |mla| mla.set_host_block_table(&[0, 100, 1, 2, 3, 4, 5, 6])).unwrap_err();
+    assert_eq!(message, "`block_table` was 100 at [0, 1]; it must be a number from 0 to 99");
+}
+
+#[test]
+fn parts_are_launched_with_what_combines_them() {
+    let (device, journal) = fake::h200();
+    let stream = Stream::new(&device).unwrap();
+    let mut views = Views::new(&device, [&[3, 1, 128, 576], &[3, 640, 1, 576], &[3, 1, 128, 512]]);
+    let mut memory = view_mut(&device, far(5), &[1 << 20]);
+    let mut mla = Mla::new().lengths(&[640, 1, 100]).splits(2).workspace(&mut memory);
+    mla.run(&stream, &views.q, &views.cache, &mut views.o).unwrap();
+    let launches = journal.launches.lock().unwrap();
+    let grids: Vec<_> = launches.iter().map(|(launch, _)| (launch.grid, launch.overlap_previous)).collect();
+    // Groups of two tiles, as many as the device holds; four rows a CTA of each sequence that was cut.
+    assert_eq!(grids, [([2, 3, 1], true), ([32, 2, 1], true)]);
+}
+
+#[test]
 fn workspaces_lie_apart() {
     let (device, _) = fake::h200();
     let stream = Stream::new(&device).unwrap();

@@ -177,11 +177,12 @@ fn changed_operands<K: Instance>(
     Ok(())
 }
 
+/// Queries, cache, output and scale, as a kernel's arguments.
+type Latent<K> =
+    fn(GlobalAbi<f16, 2>, GlobalAbi<f16, 2>, GlobalAbi<f32, 2>, f32) -> <K as tilewright::Kernel>::Args;
+
 /// The same attention however its products are divided among warps.
-fn latent_attention<K: Instance>(
-    device: &Device,
-    args: fn(GlobalAbi<f16, 2>, GlobalAbi<f16, 2>, GlobalAbi<f32, 2>, f32) -> K::Args,
-) -> Outcome {
+fn latent_attention<K: Instance>(device: &Device, args: Latent<K>) -> Outcome {
     let (d, dv) = (latent::D, latent::DV);
     for [queries, keys] in [[64, 64], [70, 200], [1, 63], [128, 1000]] {
         let (q, kv) = (normal::<f16>(1, queries * d), normal::<f16>(2, keys * d));
