@@ -318,7 +318,7 @@ fn parts_are_launched_with_what_merges_them() {
         .unwrap();
     let launches = journal.launches.lock().unwrap();
     let grids: Vec<_> = launches.iter().map(|(launch, _)| (launch.grid, launch.overlap_previous)).collect();
-    assert_eq!(grids, [([4, 1, 1], true), ([3, 2, 1], true)]);
+    assert_eq!(grids, [([4, 1, 1], true), ([12, 1, 1], true)]);
 }
 
 #[test]
