@@ -1,4 +1,5 @@
 //! The operators' kernels, written with [`tile`](crate::tile) alone.
 
 pub mod attention;
+pub mod dequant_gemm;
 pub mod gemm;

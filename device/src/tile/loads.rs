@@ -5,6 +5,7 @@ use core::marker::PhantomData;
 use super::scratch::EXCHANGE;
 use super::{Fill, Full, InFlight, Pending, Pipeline, Ring, Rows, Schedule, Shared};
 use crate::arch::special::thread_x;
+use crate::arch::warp::uniform;
 use crate::arch::{mbarrier, shared, sync};
 use crate::kernel::Arch;
 use crate::layout::{Element, FragmentLayout, SharedLayout};
@@ -106,6 +107,55 @@ where
     pub fn release(&mut self, turn: Turn<N>) {
         // SAFETY: as in `acquire`.
         unsafe { P::release(self.pipeline, turn.stage, &mut self.steps, &mut self.load) }
+    }
+
+    /// For each of `steps` stages, at least one: `prepare(stage)` makes what `compute(prepared, stage, d)` takes in
+    /// registers, while the gemms of the stage before run. Returns the accumulator when all its gemms are done.
+    #[inline(always)]
+    pub fn run_ahead<D, A, G>(
+        &mut self,
+        steps: u32,
+        d: D,
+        prepare: impl Fn(Full<'_, N>) -> A,
+        compute: impl Fn(A, Full<'_, N>, D) -> G,
+    ) -> D
+    where
+        G: Pending<Done = D>,
+    {
+        // Known to be the same in all lanes, so that addresses are.
+        (self.pipeline.stage, self.pipeline.phase) = (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
+        let (mut d, mut left) = (d, uniform(steps));
+        let mut even = self.acquire();
+        let mut ready = prepare(even.full());
+        // Two steps a turn: what is prepared under a gemm lies in other registers than what that gemm reads.
+        while left > 2 {
+            let (after, odd, prepared) = self.step_ahead(even, ready, d, &prepare, &compute);
+            (d, even, ready) = self.step_ahead(odd, prepared, after, &prepare, &compute);
+            left -= 2;
+        }
+        if left == 2 {
+            (d, even, ready) = self.step_ahead(even, ready, d, &prepare, &compute);
+        }
+        d = compute(ready, even.full(), d).wait();
+        self.release(even);
+        d
+    }
+
+    #[inline(always)]
+    fn step_ahead<D, A, G: Pending<Done = D>>(
+        &mut self,
+        turn: Turn<N>,
+        ready: A,
+        d: D,
+        prepare: &impl Fn(Full<'_, N>) -> A,
+        compute: &impl Fn(A, Full<'_, N>, D) -> G,
+    ) -> (D, Turn<N>, A) {
+        let gemms = compute(ready, turn.full(), d).commit();
+        let next = self.acquire();
+        let prepared = prepare(next.full());
+        let d = gemms.wait();
+        self.release(turn);
+        (d, next, prepared)
     }
 
     /// Waits for the gemms that read the stage, and gives it back.

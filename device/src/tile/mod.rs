@@ -118,6 +118,7 @@ mod multistage;
 mod output;
 mod paged;
 mod pipeline;
+mod quantized;
 mod raster;
 mod reduce;
 mod schedule;
@@ -126,6 +127,7 @@ mod shared;
 mod simt;
 mod softmax;
 mod split_k;
+mod stream_k;
 mod turns;
 mod warp_specialized;
 
@@ -139,9 +141,12 @@ pub use gemm::{Accumulates, ChainedGemm, Fresh, Gemm, GemmRegisters, MatA, MatB,
 pub use global::{Global, GlobalMut, GlobalTile, GlobalTileMut};
 pub use in_place::InPlace;
 pub use loads::{Loads, Turn};
-pub use output::{Output, OutputLayout};
+pub use output::{ColumnsLayout, Output, OutputColumns, OutputLayout};
 pub use paged::{PageTable, PagedTile};
 pub use pipeline::Pipeline;
+pub use quantized::{
+    Decode, Format, Half, I1, I2, I4, NoZeros, Original, Quantized, Rescaled, U1, U2, U4, Weights, WeightsAbi, Zeros,
+};
 pub use raster::{Raster, RasterOrder, TileIndex};
 pub use schedule::{Access, Elements, Multistage, Reads, Schedule, Vectors, WarpSpecialized};
 pub use scratch::Scratch;
@@ -149,6 +154,7 @@ pub use shared::{Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Transpos
 pub use simt::Simt;
 pub use softmax::OnlineSoftmax;
 pub use split_k::{SplitK, split_k_bytes};
+pub use stream_k::{StreamK, StreamOrder, TilePart};
 pub use turns::Turns;
 
 pub use crate::arch::math;

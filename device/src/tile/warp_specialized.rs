@@ -8,7 +8,7 @@ use super::{
 };
 use crate::arch::special::{same_number, thread_x};
 use crate::arch::tma::Coords;
-use crate::arch::{mbarrier, sync, wgmma};
+use crate::arch::{mbarrier, sync, tma, wgmma};
 use crate::layout::{Element, Major, SharedLayout};
 
 /// The named barrier that the roles of a CTA meet at when a pipeline opens.
@@ -22,7 +22,9 @@ pub struct Arrival {
     parts: u32,
 }
 
-impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRODUCERS> {
+impl<const W: usize, const PRODUCERS: usize, const BY_WARP: bool> Schedule
+    for WarpSpecialized<W, PRODUCERS, BY_WARP>
+{
     type Ticket = Arrival;
     const CONSUMERS: u32 = 128 * W as u32;
     const WARPGROUPS: u32 = W as u32;
@@ -38,6 +40,7 @@ impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRO
             if thread_x() == 0 {
                 let mut stage = 0;
                 let (stages, leave) = if PARTED { (N * W, 1) } else { (N, W) };
+                let leave = if BY_WARP { 4 * leave } else { leave };
                 while stage < stages as u32 {
                     mbarrier::init(base + stage * 8, 1);
                     mbarrier::init(base + (stages as u32 + stage) * 8, leave as u32);
@@ -74,6 +77,15 @@ impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRO
     ) {
         // SAFETY: passed on.
         unsafe { copy::paged_tma::<T, L, BOX, R, C>(from, to, barrier) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bytes(from: *const u8, to: u32, bytes: u32, Arrival { barrier, .. }: Arrival) {
+        // SAFETY: passed on; the barrier expects the bytes.
+        unsafe {
+            mbarrier::expect_tx(barrier, bytes);
+            tma::bulk_load(to, from, bytes, barrier);
+        }
     }
 
     #[inline(always)]
@@ -120,9 +132,15 @@ impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRO
         _: &mut impl Iterator<Item = u32>,
         _: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
     ) {
-        if thread_x().is_multiple_of(128) {
-            // SAFETY: one thread a consumer warpgroup releases, after the gemms that read the stage are done.
-            unsafe { mbarrier::arrive(pipeline.empty(stage)) }
+        // SAFETY: one thread a consumer warpgroup releases, after the gemms that read the stage are done; or one of each warp,
+        // behind whose barrier its other lanes' reads are done too.
+        unsafe {
+            if BY_WARP {
+                sync::sync_warp();
+                mbarrier::arrive_if(pipeline.empty(stage), thread_x().is_multiple_of(32));
+            } else if thread_x().is_multiple_of(128) {
+                mbarrier::arrive(pipeline.empty(stage))
+            }
         }
     }
 
@@ -134,6 +152,7 @@ impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRO
         mut load: impl for<'s> FnMut(Fill<'s, Self, N>, u32),
         mut compute: impl for<'s> FnMut(D::Issued, Full<'s, N>, u32) -> D::Issued,
     ) -> D {
+        const { assert!(!BY_WARP, "`run` gives stages back by warpgroups") };
         let mut d = d.start();
         let mut k = steps.start;
         // SAFETY: a full stage is read until its release, an empty one written until its barrier completes;
