@@ -55,6 +55,7 @@ mod kernel;
 #[cfg(feature = "ops")]
 pub mod ops;
 pub mod profile;
+pub mod quant;
 mod stream;
 mod tensor;
 

@@ -6,12 +6,14 @@
 
 pub mod element;
 pub mod fragment;
+pub mod packed;
 pub mod registers;
 pub mod shared;
 pub mod striped;
 
 pub use element::Element;
 pub use fragment::{FragmentLayout, FullCol, FullRow, Warpgroups, Warps, warp};
+pub use packed::Packed;
 pub use registers::Registers;
 pub use shared::{ColMajor, Linear, Major, Padded, RowMajor, SharedLayout, Swizzle};
 pub use striped::Striped;
