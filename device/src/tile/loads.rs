@@ -5,7 +5,6 @@ use core::marker::PhantomData;
 use super::scratch::EXCHANGE;
 use super::{Fill, Full, InFlight, Pending, Pipeline, Ring, Rows, Schedule, Shared};
 use crate::arch::special::thread_x;
-use crate::arch::warp::uniform;
 use crate::arch::{mbarrier, shared, sync};
 use crate::kernel::Arch;
 use crate::layout::{Element, FragmentLayout, SharedLayout};
@@ -109,53 +108,57 @@ where
         unsafe { P::release(self.pipeline, turn.stage, &mut self.steps, &mut self.load) }
     }
 
-    /// For each of `steps` stages, at least one: `prepare(stage)` makes what `compute(prepared, stage, d)` takes in
-    /// registers, while the gemms of the stage before run. Returns the accumulator when all its gemms are done.
+    /// For each of `stages` stages, at least one, and each of its `parts` parts: `prepare(stage, part)` makes what
+    /// `compute(prepared, stage, part, d)` takes in registers, while the gemms of the part before run.
+    ///
+    /// Returns the accumulator when all its gemms are done.
     #[inline(always)]
-    pub fn run_ahead<D, A, G>(
+    pub fn run_ahead<D, A, G: Pending<Done = D>>(
         &mut self,
-        steps: u32,
+        stages: u32,
+        parts: u32,
         d: D,
-        prepare: impl Fn(Full<'_, N>) -> A,
-        compute: impl Fn(A, Full<'_, N>, D) -> G,
-    ) -> D
-    where
-        G: Pending<Done = D>,
-    {
-        // Known to be the same in all lanes, so that addresses are.
-        (self.pipeline.stage, self.pipeline.phase) = (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
-        let (mut d, mut left) = (d, uniform(steps));
-        let mut even = self.acquire();
-        let mut ready = prepare(even.full());
-        // Two steps a turn: what is prepared under a gemm lies in other registers than what that gemm reads.
+        prepare: impl Fn(Full<'_, N>, u32) -> A,
+        compute: impl Fn(A, Full<'_, N>, u32, D) -> G,
+    ) -> D {
+        let (mut d, mut left) = (d, stages * parts);
+        let mut even = (self.acquire(), 0);
+        let mut ready = prepare(even.0.full(), 0);
+        // Two at a time: what is prepared under a gemm lies in other registers than what that gemm reads.
         while left > 2 {
-            let (after, odd, prepared) = self.step_ahead(even, ready, d, &prepare, &compute);
-            (d, even, ready) = self.step_ahead(odd, prepared, after, &prepare, &compute);
+            let (after, odd, prepared) = self.step_ahead(parts, even, ready, d, &prepare, &compute);
+            (d, even, ready) = self.step_ahead(parts, odd, prepared, after, &prepare, &compute);
             left -= 2;
         }
         if left == 2 {
-            (d, even, ready) = self.step_ahead(even, ready, d, &prepare, &compute);
+            (d, even, ready) = self.step_ahead(parts, even, ready, d, &prepare, &compute);
         }
-        d = compute(ready, even.full(), d).wait();
-        self.release(even);
+        d = compute(ready, even.0.full(), even.1, d).wait();
+        self.release(even.0);
         d
     }
 
     #[inline(always)]
     fn step_ahead<D, A, G: Pending<Done = D>>(
         &mut self,
-        turn: Turn<N>,
+        parts: u32,
+        (turn, part): (Turn<N>, u32),
         ready: A,
         d: D,
-        prepare: &impl Fn(Full<'_, N>) -> A,
-        compute: &impl Fn(A, Full<'_, N>, D) -> G,
-    ) -> (D, Turn<N>, A) {
-        let gemms = compute(ready, turn.full(), d).commit();
-        let next = self.acquire();
-        let prepared = prepare(next.full());
-        let d = gemms.wait();
-        self.release(turn);
-        (d, next, prepared)
+        prepare: &impl Fn(Full<'_, N>, u32) -> A,
+        compute: &impl Fn(A, Full<'_, N>, u32, D) -> G,
+    ) -> (D, (Turn<N>, u32), A) {
+        let gemms = compute(ready, turn.full(), part, d).commit();
+        if part + 1 == parts {
+            let next = self.acquire();
+            let prepared = prepare(next.full(), 0);
+            let d = gemms.wait();
+            self.release(turn);
+            (d, (next, 0), prepared)
+        } else {
+            let prepared = prepare(turn.full(), part + 1);
+            (gemms.wait(), (turn, part + 1), prepared)
+        }
     }
 
     /// Waits for the gemms that read the stage, and gives it back.

@@ -113,6 +113,11 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
     }
 
     #[inline(always)]
+    fn share(_: bool) -> (u32, u32) {
+        (0, 1)
+    }
+
+    #[inline(always)]
     unsafe fn begin<const N: usize, const PARTED: bool>(
         pipeline: &mut Pipeline<Self, N, PARTED>,
         steps: &mut impl Iterator<Item = u32>,

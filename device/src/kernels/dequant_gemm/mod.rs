@@ -3,11 +3,8 @@
 use crate::kernel;
 use crate::tile::{
     Activation, ColumnsLayout, Cta, Decode, Fragment, GemmRegisters, Global, GlobalMut, ColMajor, Half, InPlace,
-    Quantized, RowMajor, Rows, Schedule, Shared, StreamK, StreamOrder, Weights, Zeros, copy, gemm,
+    Quantized, RowMajor, Rows, Schedule, Shared, StreamK, StreamOrder, Swizzle, Weights, Zeros, copy, gemm,
 };
-
-/// Depth of a step.
-pub const BK: usize = 64;
 
 /// C = act(alpha A Wᵀ + bias) of narrow weights, computed as Cᵀ = W Aᵀ with W from registers.
 ///
@@ -28,6 +25,7 @@ pub fn dequant_gemm<
     E: Activation,
     const BM: usize,
     const BN: usize,
+    const BK: usize,
     const BOX: usize,
     const STAGES: usize,
 >(
@@ -39,7 +37,7 @@ pub fn dequant_gemm<
     alpha: f32,
 ) where
     F: Decode<T>,
-    Y: GemmRegisters<T, BM, BN, BK, D: ColumnsLayout<BM, BN>>,
+    Y: GemmRegisters<T, BM, BN, 64, B = Swizzle<128>, D: ColumnsLayout<BM, BN>>,
 {
     let mut cta = Cta::<P>::enter();
     let a_s = cta.alloc::<Shared<T, BN, BK, _, _>, STAGES>();
@@ -63,11 +61,12 @@ pub fn dequant_gemm<
         }
         let mut acc = stages.run_ahead(
             part.steps.len() as u32,
+            (BK / 64) as u32,
             Fragment::<f32, BM, BN, _>::zero(),
             #[inline(always)]
-            |s| groups.dequantize(w_s.at(s)),
+            |s, part| groups.dequantize(w_s.at(s), part),
             #[inline(always)]
-            |weights, s, acc| gemm(Y::default(), weights, a_s.at(s).t(), acc),
+            |weights, s, part, acc| gemm(Y::default(), weights, a_s.at(s).columns::<64>(part).t(), acc),
         );
         if !stream.sum(&part, &mut acc) {
             continue;

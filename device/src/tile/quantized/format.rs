@@ -52,6 +52,9 @@ const fn twice(half: u32) -> u32 {
     half | half << 16
 }
 
+/// (a & b) | c.
+const AND_OR: u32 = 0xea;
+
 /// (a & b) ^ c.
 const AND_XOR: u32 = 0x6a;
 
@@ -98,7 +101,7 @@ impl Half for f16 {
         let centre = if signed { 1 << (bits - 1) } else { 0 };
         let p = position % 8;
         let mask = twice(((1 << bits) - 1) << p);
-        let x = lop3::<AND_XOR>(word >> (position - p), mask, twice(0x6400 | centre << p));
+        let x = lop3::<AND_OR>(word >> (position - p), mask, 0x6400_6400);
         if p == 0 {
             sub_f16x2(x, twice(f16_integer(1024 + centre)))
         } else {
@@ -126,7 +129,7 @@ impl Half for bf16 {
     #[inline(always)]
     fn integer(bits: u32, signed: bool, word: u32, position: u32) -> u32 {
         let centre = if signed { 1 << (bits - 1) } else { 0 };
-        let x = lop3::<AND_XOR>(word >> position, twice((1 << bits) - 1), twice(0x4300 | centre));
+        let x = lop3::<AND_OR>(word >> position, twice((1 << bits) - 1), 0x4300_4300);
         fma_bf16x2(x, Self::ONES, twice(0x8000 | bf16_integer(128 + centre)))
     }
 }
@@ -155,11 +158,11 @@ macro_rules! integers {
 integers! {
     /// Integers from 0 to 15.
     U4 "u4" 4 false;
-    /// Integers from -8 to 7, two's complement.
+    /// Integers from -8 to 7, stored from the least on, as 0 to 15.
     I4 "i4" 4 true;
     /// Integers from 0 to 3.
     U2 "u2" 2 false;
-    /// Integers from -2 to 1, two's complement.
+    /// Integers from -2 to 1, stored from the least on, as 0 to 3.
     I2 "i2" 2 true;
     /// Integers 0 and 1.
     U1 "u1" 1 false;

@@ -12,12 +12,14 @@ use super::division::Division;
 use super::{CopyTo, Dst, Held, Operand, Packed, Schedule, SharedTile, Src};
 use crate::abi::KernelArg;
 use crate::arch::shared;
-use crate::arch::special::{same_number, thread_x};
+use crate::arch::special::thread_x;
 use crate::layout::packed::{DEPTH, LANES, ROWS};
 use crate::layout::{FragmentLayout, Registers};
 
 /// Depth that always has one scale: groups are multiples of it.
 const HALF: u32 = 32;
+/// Depth that is decoded at a time.
+const PART: usize = DEPTH as usize;
 
 /// Weights W \[N, K\] as the host passes them.
 ///
@@ -36,6 +38,8 @@ pub struct WeightsAbi {
     pub rows: u32,
     /// Blocks along K.
     pub depth: u32,
+    /// Groups along K.
+    pub groups: u32,
     /// Division of depth, counted in 32, by a group's.
     group: Division,
     /// 1 if a block has the scales of two groups, else 0.
@@ -43,10 +47,11 @@ pub struct WeightsAbi {
 }
 
 impl WeightsAbi {
-    /// Weights of `rows` x `depth` blocks whose groups are `group` deep, a multiple of 32.
-    pub const fn new([blocks, scales, zeros]: [u64; 3], [rows, depth]: [u32; 2], group: u32) -> Self {
-        let halves = if group.is_multiple_of(DEPTH) || group / HALF >= 2 * depth { 0 } else { 1 };
-        WeightsAbi { blocks, scales, zeros, rows, depth, group: Division::by(group / HALF), halves }
+    /// Weights \[n, k\] with groups of `group` along K: a multiple of 32, or not less than `k`.
+    pub const fn new([blocks, scales, zeros]: [u64; 3], [n, k]: [u32; 2], group: u32) -> Self {
+        let (rows, depth, groups) = (n.div_ceil(ROWS), k.div_ceil(DEPTH), k.div_ceil(group));
+        let halves = if group.is_multiple_of(DEPTH) || groups == 1 { 0 } else { 1 };
+        WeightsAbi { blocks, scales, zeros, rows, depth, groups, group: Division::by(group.div_ceil(HALF)), halves }
     }
 }
 
@@ -121,38 +126,35 @@ impl<F: Format, Z: Zeros, T: Half> Weights<F, Z, T> {
         WeightsTile { of: self, index }
     }
 
-    /// A full tile as the left operand of a gemm: each thread decodes its own registers.
+    /// The `part`-th 64 of a full tile's depth as the left operand of a gemm: each thread decodes its own registers.
     #[inline(always)]
-    pub fn dequantize<const M: usize, const K: usize, L: FragmentLayout<M, K>>(
+    pub fn dequantize<const M: usize, const K: usize, L: FragmentLayout<M, PART>>(
         &self,
         from: Src<'_, Quantized<F, Z, T, M, K>>,
-    ) -> Operand<T, M, K, L>
+        part: u32,
+    ) -> Operand<T, M, PART, L>
     where
         F: Decode<T>,
     {
         let mut packed = Packed::<L::Regs<[u32; 4]>>::none();
         let lane = thread_x() % 32;
         let mut unit = 0;
-        while unit < L::Regs::<T>::LEN / (K / 2) {
+        while unit < L::Regs::<T>::LEN / (PART / 2) {
             // 16 rows are the part of a warp.
-            let part = L::coord(thread_x(), 0).0 / 16 + L::offset(unit * (K / 2)).0 / 16;
-            let mut block = 0;
-            while block < K as u32 / DEPTH {
-                // SAFETY: the tile is full.
-                let registers = unsafe { self.block::<M, K>(from.address, part, block, lane) };
-                let mut step = 0;
-                while step < 4 {
-                    packed.0.set(unit * (K / 16) + block as usize * 4 + step, registers[step]);
-                    step += 1;
-                }
-                block += 1;
+            let rows = L::coord(thread_x(), 0).0 / 16 + L::offset(unit * (PART / 2)).0 / 16;
+            // SAFETY: the tile is full.
+            let registers = unsafe { self.block::<M, K>(from.address, rows, part, lane) };
+            let mut step = 0;
+            while step < 4 {
+                packed.0.set(unit * 4 + step, registers[step]);
+                step += 1;
             }
             unit += 1;
         }
         Operand::new(packed)
     }
 
-    /// The registers of the four steps of one block, of its 16 rows `part`, counted over the tile.
+    /// The registers of the four steps of the 16 rows `part` of the tile in its `block`-th 64 of depth.
     ///
     /// # Safety
     /// A full tile lies at `tile`.
@@ -252,33 +254,55 @@ where
 {
     #[inline(always)]
     fn copy_to(self, to: Dst<'_, Quantized<F, Z, T, M, K>, P>) {
-        let WeightsAbi { blocks, scales, zeros, rows, depth, group, halves } = self.of.abi;
+        let WeightsAbi { blocks, scales, zeros, rows, depth, groups, group, halves } = self.of.abi;
         let [across, along] = Quantized::<F, Z, T, M, K>::BLOCKS;
         let [first, block] = [self.index[0] * across, self.index[1] * along];
-        let size = Quantized::<F, Z, T, M, K>::BLOCK;
-        let line = ROWS * T::BYTES as u32;
-        // Not unrolled: the copies' addresses are not all in registers at a time.
-        let (mut i, across) = (0, same_number(across));
+        let (size, line) = (Quantized::<F, Z, T, M, K>::BLOCK, ROWS * T::BYTES as u32);
+        let (share, shares) = P::share(to.ticket);
+        // SAFETY: a `Dst` is a tile of a stage that is this role's to fill; blocks and groups are the tensor's.
+        let copy = |from: u64, at: u32, bytes: u32| unsafe {
+            P::load_bytes(from as *const u8, to.address + at, bytes, to.ticket)
+        };
+        // Blocks behind the last are that one again: what is decoded is always a weight.
+        let mut i = share;
         while i < across {
-            let row = if first + i < rows { first + i } else { rows - 1 };
-            // SAFETY: a `Dst` is a tile of a stage that is this role's to fill; blocks and groups are the tensor's.
-            unsafe {
-                let from = blocks + (row as u64 * depth as u64 + block as u64) * size as u64;
-                P::load_bytes(from as *const u8, to.address + i * along * size, along * size, to.ticket);
-                let mut half = 0;
-                while half < 2 * along {
-                    let group = group.of(2 * block + half).0;
-                    let from = (group as u64 * rows as u64 + row as u64) * line as u64;
-                    let at = to.address + Quantized::<F, Z, T, M, K>::scales(half) + i * line;
-                    P::load_bytes((scales + from) as *const u8, at, line, to.ticket);
-                    if Z::STORED {
-                        let at = at + Quantized::<F, Z, T, M, K>::ZEROS - Quantized::<F, Z, T, M, K>::scales(0);
-                        P::load_bytes((zeros + from) as *const u8, at, line, to.ticket);
-                    }
-                    half += 2 - halves;
+            let row = (if first + i < rows { first + i } else { rows - 1 }) as u64 * depth as u64;
+            if block + along <= depth {
+                copy(blocks + (row + block as u64) * size as u64, i * along * size, along * size);
+            } else {
+                let mut b = 0;
+                while b < along {
+                    let from = if block + b < depth { block + b } else { depth - 1 };
+                    copy(blocks + (row + from as u64) * size as u64, (i * along + b) * size, size);
+                    b += 1;
                 }
             }
-            i += 1;
+            i += shares;
+        }
+        let mut half = 0;
+        while half < 2 * along {
+            // Of joint producers, those in front take the scales and the zeros.
+            if half / (2 - halves) % shares == share {
+                let group = group.of(2 * block + half).0;
+                let group = if group < groups { group } else { groups - 1 };
+                let from = (group as u64 * rows as u64 + first as u64) * line as u64;
+                let at = Quantized::<F, Z, T, M, K>::scales(half);
+                let zeros_at = at + Quantized::<F, Z, T, M, K>::ZEROS - Quantized::<F, Z, T, M, K>::scales(0);
+                let mut i = 0;
+                while i < across {
+                    let (clamped, count) = match first + across <= rows {
+                        true => (i, across),
+                        false => (if first + i < rows { i } else { rows - 1 - first }, 1),
+                    };
+                    let from = from + clamped as u64 * line as u64;
+                    copy(scales + from, at + i * line, count * line);
+                    if Z::STORED {
+                        copy(zeros + from, zeros_at + i * line, count * line);
+                    }
+                    i += count;
+                }
+            }
+            half += 2 - halves;
         }
     }
 }
