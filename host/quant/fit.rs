@@ -19,7 +19,7 @@ pub(super) struct Fitter {
 }
 
 /// Parts of a group's range that are tried, in tenths: narrow formats lose less by clipping than by wide steps.
-const NARROWED: std::ops::RangeInclusive<u32> = 2..=10;
+const NARROWED: std::ops::RangeInclusive<u32> = 2..=9;
 /// Least-squares steps: mostly one or two make a difference.
 const STEPS: usize = 8;
 
@@ -109,7 +109,8 @@ impl Fitter {
             _ => None,
         };
         if !self.scheme.format.is_integer() {
-            return tight.or(whole);
+            // Nearly equal weights may be too near for a scale: the wide range has one.
+            return tight.filter(|line| line.scale > 0.0).or(whole);
         }
         let narrowed = NARROWED.filter_map(|tenths| {
             let part = f64::from(tenths) / 10.0;

@@ -15,12 +15,17 @@ const CODES: &str = ".packed";
 const SCALES: &str = ".scales";
 const ZEROS: &str = ".zeros";
 
-fn wrong(name: &str, argument: &'static str, was: impl Into<String>, allowed: impl Into<String>) -> Error {
+pub(super) fn wrong(
+    name: &str,
+    argument: &'static str,
+    was: impl Into<String>,
+    allowed: impl Into<String>,
+) -> Error {
     let (tensor, allowed) = (name.to_owned(), allowed.into().into());
     Error::Weights { tensor, format: None, group: None, argument, was: was.into(), allowed }
 }
 
-fn not_a_file(name: &str, error: &SafeTensorError) -> Error {
+pub(super) fn not_a_file(name: &str, error: &SafeTensorError) -> Error {
     wrong(name, "file", error.to_string(), "a safetensors file that holds them")
 }
 

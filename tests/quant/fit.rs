@@ -199,8 +199,12 @@ fn zeros_and_constants() {
         let zeros = QuantizedWeights::quantize("w", &[0.0f32; 70], [2, 35], scheme).unwrap();
         assert!(zeros.dequantize().iter().all(|&x| x == 0.0), "{scheme:?}");
         let unsigned = scheme.format.range().0 == 0.0;
-        for constant in [0.5f32, -0.5] {
-            let quantized = QuantizedWeights::quantize("w", &[constant; 70], [2, 35], scheme).unwrap();
+        // All the same, and so nearly the same that no scale of 16 bits takes codes from one to the other.
+        for (constant, last) in [(0.5f32, 0.5f32), (-0.5, -0.5), (0.5, 0.5f32.next_up()), (-0.5, -0.499_999)]
+        {
+            let mut weights = [constant; 70];
+            (weights[31], weights[34], weights[69]) = (last, last, last);
+            let quantized = QuantizedWeights::quantize("w", &weights, [2, 35], scheme).unwrap();
             let holds = constant > 0.0 || !unsigned || scheme.zeros != Zeros::None;
             let expected = if holds { f64::from(constant) } else { 0.0 };
             for x in quantized.dequantize() {
