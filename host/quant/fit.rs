@@ -88,7 +88,8 @@ impl Fitter {
             return self.line(self.at_least(negative.max(high / highest).max(0.0)), 0.0);
         }
         let slope = self.at_least((high - low) / (highest - lowest));
-        self.line(slope, low - slope * lowest)
+        // Middle to middle: where the slope is larger than it must be, floating-point values are finest around 0.
+        self.line(slope, (low + high) / 2.0 - slope * ((lowest + highest) / 2.0))
     }
 
     /// The scale of a floating-point format has all its digits: there is room for that in the exponents of the codes.

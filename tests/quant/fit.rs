@@ -193,6 +193,39 @@ fn small_floats_keep_their_digits() {
     }
 }
 
+/// So small that f16 has no scale between 1 and 2 units: the larger one is coarse, the smaller one clips.
+#[test]
+fn the_smallest_scales_do_not_clip() {
+    let scheme = Scheme { format: Format::I8, group: Group::Row, zeros: Zeros::None, scales: HalfType::F16 };
+    let unit = 2f32.powi(-24);
+    let weights: Vec<f32> = (0..190).map(|i| i as f32 * unit).collect();
+    let quantized = QuantizedWeights::quantize("w", &weights, [1, 190], scheme).unwrap();
+    assert_eq!(quantized.scales().get(0), 2.0 * unit);
+    assert!(errors(&quantized, &weights)[0] <= 190.0 * f64::from(unit).powi(2));
+}
+
+/// Zeros move the steps to where the weights are, far from 0.
+#[test]
+fn zeros_follow_the_weights() {
+    let weights: Vec<f32> = draw(128, 2, 0.0).iter().map(|w| 3.0 + w.clamp(-0.1, 0.1)).collect();
+    for scheme in schemes() {
+        if !matches!(scheme.zeros, Zeros::Original | Zeros::Rescaled) {
+            continue;
+        }
+        let quantized = QuantizedWeights::quantize("w", &weights, [1, 128], scheme).unwrap();
+        let error = errors(&quantized, &weights).iter().sum::<f64>() / 128.0;
+        let format = scheme.format;
+        let mut values: Vec<_> = (0..format.codes()).map(|code| format.value(code as u8)).collect();
+        values.retain(|value| value.is_finite());
+        values.sort_by(f32::total_cmp);
+        let widest = values.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f32::max);
+        // Half a step of those that the format has between 2.9 and 3.1, and a digit of 3's zero.
+        let digit = if scheme.scales == HalfType::F16 { 1.0 / 1024.0 } else { 1.0 / 128.0 };
+        let each = 0.2 * widest / (values[values.len() - 1] - values[0]) / 2.0 + 3.0 * digit;
+        assert!(error <= f64::from(each).powi(2), "{scheme:?}: {} for {each}", error.sqrt());
+    }
+}
+
 #[test]
 fn zeros_and_constants() {
     for scheme in schemes() {
