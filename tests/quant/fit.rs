@@ -6,6 +6,10 @@ use tilewright::{bf16, f16};
 
 use crate::case::{Noise, any_scheme, schemes, weights};
 
+fn any_integer_scheme() -> impl Strategy<Value = Scheme> {
+    prop::sample::select(schemes().into_iter().filter(|s| s.format.is_integer()).collect::<Vec<_>>())
+}
+
 /// About normal, some of them far out, shifted.
 fn draw(count: usize, seed: u64, shift: f32) -> Vec<f32> {
     let mut noise = Noise(seed);
@@ -67,9 +71,8 @@ proptest! {
     /// Even steps over a group's whole range, a half of one wrong at most, and a digit of their type.
     #[test]
     fn integers_are_as_good_as_even_steps(
-        scheme in any_scheme(), n in 1usize..4, k in 1usize..200, seed: u64, shift in -0.1f32..0.1,
+        scheme in any_integer_scheme(), n in 1usize..4, k in 1usize..200, seed: u64, shift in -0.1f32..0.1,
     ) {
-        prop_assume!(scheme.format.is_integer());
         let unsigned = scheme.format.range().0 == 0.0;
         let mut weights = draw(n * k, seed, shift);
         if unsigned && scheme.zeros == Zeros::None {
