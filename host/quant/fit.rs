@@ -1,5 +1,6 @@
 //! The scale and the zero of one group.
 
+use super::format::round_even;
 use super::{Format, Scheme, Zeros};
 
 /// A scale and a zero, rounded to their types: what takes values to weights.
@@ -15,20 +16,17 @@ pub(super) struct Fitter {
     scheme: Scheme,
     /// The format's lowest and highest value.
     range: (f64, f64),
-    /// The values by code.
-    values: Vec<f64>,
 }
 
 /// Parts of a group's range that are tried, in tenths: narrow formats lose less by clipping than by wide steps.
-const NARROWED: std::ops::RangeInclusive<u32> = 2..=10;
+const NARROWED: std::ops::RangeInclusive<u32> = 2..=9;
 /// Least-squares steps: mostly one or two make a difference.
 const STEPS: usize = 8;
 
 impl Fitter {
     pub(super) fn new(scheme: Scheme) -> Self {
         let (lowest, highest) = scheme.format.range();
-        let values = (0..scheme.format.codes()).map(|code| scheme.format.value(code as u8).into()).collect();
-        Fitter { scheme, range: (lowest.into(), highest.into()), values }
+        Fitter { scheme, range: (lowest.into(), highest.into()) }
     }
 
     /// The code whose weight is nearest to `x`.
@@ -44,18 +42,28 @@ impl Fitter {
         })
     }
 
-    fn weight(&self, line: Line, code: u8) -> f64 {
+    /// Calls with the nearest value of an integer format for each weight, and that weight; gives the sum of squared errors. Lines
+    /// are rated by this many times over, so it makes no codes and does not divide.
+    fn rounded(&self, line: Line, group: &[f64], mut each: impl FnMut(f64, f64)) -> f64 {
         let Line { scale, zero } = line;
-        let value = self.values[usize::from(code)];
-        match self.scheme.zeros {
-            Zeros::Rescaled => value * scale - zero,
-            _ => (value - zero) * scale,
-        }
+        let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
+        let (shift, offset) = match self.scheme.zeros {
+            Zeros::Rescaled => (zero * inverse, zero),
+            _ => (zero, zero * scale),
+        };
+        let (lowest, highest) = self.range;
+        let step = if self.scheme.format == Format::I1 { 2.0 } else { 1.0 };
+        let squares = group.iter().map(|&x| {
+            let steps = ((x * inverse + shift).clamp(lowest, highest) - lowest) * (1.0 / step);
+            let q = round_even(steps) * step + lowest;
+            each(q, x);
+            (q * scale - offset - x).powi(2)
+        });
+        squares.sum()
     }
 
-    /// The sum of squared errors.
     fn error(&self, line: Line, group: &[f64]) -> f64 {
-        group.iter().map(|&x| (self.weight(line, self.code(line, x)) - x).powi(2)).sum()
+        self.rounded(line, group, |_, _| {})
     }
 
     /// The line that takes the value q to the weight q `slope` + `offset`, as nearly as its types can; `None` where they cannot.
@@ -80,7 +88,8 @@ impl Fitter {
             return self.line(self.at_least(negative.max(high / highest).max(0.0)), 0.0);
         }
         let slope = self.at_least((high - low) / (highest - lowest));
-        self.line(slope, low - slope * lowest)
+        // Middle to middle: where the slope is larger than it must be, floating-point values are finest around 0.
+        self.line(slope, (low + high) / 2.0 - slope * ((lowest + highest) / 2.0))
     }
 
     /// The scale of a floating-point format has all its digits: there is room for that in the exponents of the codes.
@@ -101,7 +110,8 @@ impl Fitter {
             _ => None,
         };
         if !self.scheme.format.is_integer() {
-            return tight.or(whole);
+            // Nearly equal weights may be too near for a scale: the wide range has one.
+            return tight.filter(|line| line.scale > 0.0).or(whole);
         }
         let narrowed = NARROWED.filter_map(|tenths| {
             let part = f64::from(tenths) / 10.0;
@@ -133,9 +143,14 @@ impl Fitter {
     /// The line of least squared error for the codes that `line` gives.
     fn refined(&self, line: Line, group: &[f64]) -> Option<Line> {
         let shift = if self.scheme.zeros == Zeros::Packed { line.zero } else { 0.0 };
-        let pairs = || group.iter().map(|&x| (self.values[usize::from(self.code(line, x))] - shift, x));
-        let squares: f64 = pairs().map(|(q, _)| q * q).sum();
-        let products: f64 = pairs().map(|(q, x)| q * x).sum();
+        let (mut squares, mut products, mut q_sum, mut x_sum) = (0.0, 0.0, 0.0, 0.0);
+        self.rounded(line, group, |q, x| {
+            let q = q - shift;
+            squares += q * q;
+            products += q * x;
+            q_sum += q;
+            x_sum += x;
+        });
         match self.scheme.zeros {
             Zeros::None => (squares > 0.0).then(|| self.line(products / squares, 0.0))?,
             Zeros::Packed => {
@@ -143,10 +158,9 @@ impl Fitter {
             }
             Zeros::Original | Zeros::Rescaled => {
                 let count = group.len() as f64;
-                let (q, x) = pairs().fold((0.0, 0.0), |sum, (q, x)| (sum.0 + q, sum.1 + x));
-                let variance = squares - q * q / count;
-                let slope = (products - q * x / count) / variance;
-                (variance > 0.0).then(|| self.line(slope, (x - slope * q) / count))?
+                let variance = squares - q_sum * q_sum / count;
+                let slope = (products - q_sum * x_sum / count) / variance;
+                (variance > 0.0).then(|| self.line(slope, (x_sum - slope * q_sum) / count))?
             }
         }
     }

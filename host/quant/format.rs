@@ -165,7 +165,7 @@ impl Format {
         let x = if x.is_nan() { 0.0 } else { x.clamp(lowest.into(), highest.into()) };
         match self.kind() {
             // The cast keeps two's complement: integers of the format lie in i16.
-            Kind::Unsigned | Kind::Signed => x.round_ties_even() as i16 as u8 & (0xff >> (8 - self.bits())),
+            Kind::Unsigned | Kind::Signed => round_even(x) as i16 as u8 & (0xff >> (8 - self.bits())),
             Kind::Sign => (x > 0.0).into(),
             Kind::Normal => nearest_of(&NF4, x),
             Kind::Float(float) => float.nearest(x),
@@ -180,6 +180,13 @@ impl Format {
             _ => code,
         }
     }
+}
+
+/// The nearest integer, of two the even one, of magnitudes far below 2⁵¹: there `f64` has no digits behind the point, so
+/// adding that rounds. Processors of ten years ago have no instruction for it.
+pub(super) fn round_even(x: f64) -> f64 {
+    const WHOLE: f64 = 1.5 * (1u64 << 52) as f64;
+    x + WHOLE - WHOLE
 }
 
 /// The index of the value that is nearest to `x` in an ascending list, of two the even one.

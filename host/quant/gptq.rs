@@ -40,10 +40,54 @@ impl QuantizedWeights {
     /// The weights of a GPTQ checkpoint, exactly, in u2, u4 or i8 (codes and zeros of 8 bits less 128) with packed zeros.
     ///
     /// Fails when a tensor has not the size that the shape asks for, for other numbers of bits, and for checkpoints
-    /// quantised in activation order (`desc_act`) whose `g_idx` is not in order.
+    /// quantised in activation order (`desc_act`), whose `g_idx` is not in order: those are for
+    /// [`from_gptq_act_order`](Self::from_gptq_act_order).
     pub fn from_gptq(name: impl Into<String>, tensors: &GptqTensors) -> Result<Self> {
-        let name = name.into();
-        let GptqTensors { bits, group, version, shape: [n, k], qweight, qzeros, scales, g_idx } = *tensors;
+        let import = Import::new(name.into(), tensors)?;
+        let len = import.scheme.group.len(import.k);
+        if let Some(i) = import.out_of_order() {
+            let was = format!("{} at {i}", import.group(i));
+            let allowed = format!("{}: groups in order, not in activation order", i / len);
+            return Err(import.scheme.error(&import.name, "g_idx", was, allowed));
+        }
+        import.weights(|k| k)
+    }
+
+    /// The weights of a GPTQ checkpoint with their input features in the order of their groups, and that order: column j of
+    /// the weights is the checkpoint's input feature `order[j]`, so the activations' column `order[j]` must become column
+    /// j. For checkpoints quantised in activation order (`desc_act`); for others the order is 0, 1, 2, ….
+    ///
+    /// Fails as [`from_gptq`](Self::from_gptq) does, and when `g_idx` gives a group more or fewer features than its size.
+    pub fn from_gptq_act_order(name: impl Into<String>, tensors: &GptqTensors) -> Result<(Self, Vec<usize>)> {
+        let import = Import::new(name.into(), tensors)?;
+        let len = import.scheme.group.len(import.k);
+        let mut order: Vec<usize> = (0..import.k).collect();
+        order.sort_by_key(|&k| import.group(k));
+        let misplaced = |&j: &usize| usize::try_from(import.group(order[j])) != Ok(j / len);
+        if let Some(j) = (0..import.k).find(misplaced) {
+            let was = format!("{} at {}", import.group(order[j]), order[j]);
+            let allowed = format!("so that each group has {len} input features");
+            return Err(import.scheme.error(&import.name, "g_idx", was, allowed));
+        }
+        Ok((import.weights(|j| order[j])?, order))
+    }
+}
+
+/// A checkpoint's tensors, checked.
+struct Import<'a> {
+    name: String,
+    scheme: Scheme,
+    tensors: &'a GptqTensors<'a>,
+    n: usize,
+    k: usize,
+    groups: usize,
+    /// Codes of a word.
+    per_word: usize,
+}
+
+impl<'a> Import<'a> {
+    fn new(name: String, tensors: &'a GptqTensors<'a>) -> Result<Self> {
+        let GptqTensors { bits, group, shape: [n, k], qweight, qzeros, scales, g_idx, .. } = *tensors;
         let format = match bits {
             2 => Format::U2,
             4 => Format::U4,
@@ -70,32 +114,46 @@ impl QuantizedWeights {
         expected.size("scales", scales.len(), groups, n)?;
         if let Some(g_idx) = g_idx {
             expected.size("g_idx", g_idx.len(), 1, k)?;
-            let in_order = |(i, &index): (usize, &i32)| usize::try_from(index) == Ok(i / group.len(k));
-            if let Some(i) = g_idx.iter().enumerate().position(|entry| !in_order(entry)) {
-                let was = format!("{} at {i}", g_idx[i]);
-                let allowed = format!("{}: groups in order, not in activation order", i / group.len(k));
-                return Err(scheme.error(&name, "g_idx", was, allowed));
-            }
         }
+        Ok(Import { name, scheme, tensors, n, k, groups, per_word })
+    }
+
+    /// The group of an input feature.
+    fn group(&self, k: usize) -> i32 {
+        // Without `g_idx` groups are as many as scales, which are in memory: far fewer than i32 counts.
+        self.tensors.g_idx.map_or((k / self.scheme.group.len(self.k)) as i32, |g_idx| g_idx[k])
+    }
+
+    /// The first input feature that is not in the group where its place puts it.
+    fn out_of_order(&self) -> Option<usize> {
+        let len = self.scheme.group.len(self.k);
+        (0..self.k).find(|&k| usize::try_from(self.group(k)) != Ok(k / len))
+    }
+
+    /// The weights whose column j is input feature `feature(j)`.
+    fn weights(self, feature: impl Fn(usize) -> usize) -> Result<QuantizedWeights> {
+        let Import { name, scheme: Scheme { format, group, .. }, tensors, n, k, groups, per_word } = self;
+        let bits = format.bits();
         let at = |i: usize| i % per_word * bits as usize;
         // Of unsigned codes: i8 has them less 128, which in two's complement flips the highest bit.
         let code = |code| if format == Format::I8 { format.packed(code) } else { code };
-        let words = Words { words: qweight, columns: n };
+        let words = Words { words: tensors.qweight, columns: n };
         let codes = (0..n * k).map(|i| {
-            let (row, k) = (i / k, i % k);
+            let (row, k) = (i / k, feature(i % k));
             code(words.get(k / per_word, row, at(k), bits))
         });
-        let words = Words { words: qzeros, columns: n.div_ceil(per_word) };
+        let words = Words { words: tensors.qzeros, columns: n.div_ceil(per_word) };
         let zeros = (0..n * groups).map(|i| {
             let (row, group) = (i / groups, i % groups);
             let stored = words.get(group, row / per_word, at(row), bits);
-            let zero = match version {
+            let zero = match tensors.version {
                 GptqVersion::V1 => stored.wrapping_add(1) & (0xff >> (8 - bits)),
                 GptqVersion::V2 => stored,
             };
             format.value(code(zero)) as i16
         });
         let (codes, zeros) = (codes.collect(), ZeroPoints::Packed(zeros.collect()));
-        Self::new(name, format, group, [n, k], codes, transposed(scales, n, group, k), zeros)
+        let scales = transposed(tensors.scales, n, group, k);
+        QuantizedWeights::new(name, format, group, [n, k], codes, scales, zeros)
     }
 }

@@ -22,6 +22,7 @@
 
 mod awq;
 mod bytes;
+mod checkpoint;
 mod fit;
 mod format;
 mod gptq;
@@ -36,6 +37,7 @@ mod weights;
 mod words;
 
 pub use awq::AwqTensors;
+pub use checkpoint::CheckpointLayer;
 pub use format::Format;
 pub use gptq::{GptqTensors, GptqVersion};
 pub use group::{Group, Zeros};

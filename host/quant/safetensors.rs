@@ -1,5 +1,6 @@
 //! Packed weights in safetensors files.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use safetensors::tensor::TensorView;
@@ -14,12 +15,17 @@ const CODES: &str = ".packed";
 const SCALES: &str = ".scales";
 const ZEROS: &str = ".zeros";
 
-fn wrong(name: &str, argument: &'static str, was: impl Into<String>, allowed: impl Into<String>) -> Error {
+pub(super) fn wrong(
+    name: &str,
+    argument: &'static str,
+    was: impl Into<String>,
+    allowed: impl Into<String>,
+) -> Error {
     let (tensor, allowed) = (name.to_owned(), allowed.into().into());
     Error::Weights { tensor, format: None, group: None, argument, was: was.into(), allowed }
 }
 
-fn not_a_file(name: &str, error: &SafeTensorError) -> Error {
+pub(super) fn not_a_file(name: &str, error: &SafeTensorError) -> Error {
     wrong(name, "file", error.to_string(), "a safetensors file that holds them")
 }
 
@@ -45,11 +51,11 @@ impl PackedWeights {
             }
             let [n, k] = header.blocks();
             let shape = vec![n, k, header.layout().block_bytes() as usize];
-            parts.insert(format!("{name}{CODES}"), (name, Dtype::U8, shape, weights.codes().to_vec()));
+            parts.insert(format!("{name}{CODES}"), (name, Dtype::U8, shape, Cow::Borrowed(weights.codes())));
             for (end, halves) in [(SCALES, Some(weights.scales())), (ZEROS, weights.zeros())] {
                 let Some(halves) = halves else { continue };
                 let shape = vec![header.groups(), header.padded_n()];
-                let part = (name, dtype(halves.kind()), shape, halves.to_bytes());
+                let part = (name, dtype(halves.kind()), shape, Cow::Owned(halves.to_bytes()));
                 parts.insert(format!("{name}{end}"), part);
             }
         }

@@ -181,6 +181,23 @@ fn of_checkpoints() {
         import(GptqTensors { g_idx: Some(&[0; 63]), ..gptq }),
         &format!("`g_idx` {whose} 63 values; it must be of shape [1, 64]"),
     );
+    let mut swapped = [0; 64];
+    swapped[32..].fill(1);
+    swapped.swap(5, 40);
+    expect(
+        import(GptqTensors { g_idx: Some(&swapped), ..gptq }),
+        &format!("`g_idx` {whose} 1 at 5; it must be 0: groups in order, not in activation order"),
+    );
+    let sorted = |g_idx: [i32; 64]| {
+        QuantizedWeights::from_gptq_act_order("k_proj", &GptqTensors { g_idx: Some(&g_idx), ..gptq })
+    };
+    assert!(sorted(swapped).is_ok());
+    for (at, group, first) in [(50, 0, "0 at 50"), (0, -1, "-1 at 0"), (63, 2, "2 at 63")] {
+        let mut uneven = swapped;
+        uneven[at] = group;
+        let message = format!("`g_idx` {whose} {first}; it must be so that each group has 32 input features");
+        expect(sorted(uneven), &message);
+    }
     expect(
         import(GptqTensors { shape: [0, 64], ..gptq }),
         &format!("`shape` {whose} [0, 64]; it must be [N, K] with N and K of at least 1"),

@@ -57,10 +57,10 @@ impl Layer {
         words.into_iter().map(u32::cast_signed).collect()
     }
 
-    /// The weights: (code - zero) scale.
-    fn weights(&self) -> Vec<f64> {
+    /// The weights: (code - zero) scale, of the group that each input feature has.
+    fn weights(&self, g_idx: &[i32]) -> Vec<f64> {
         let at = |n: usize, k: usize| {
-            let group = k / self.group * self.n + n;
+            let group = g_idx[k] as usize * self.n + n;
             let (code, zero) = (self.codes[k * self.n + n], self.zeros[group]);
             (f64::from(code) - f64::from(zero)) * self.scales[group].to_f64()
         };
@@ -68,19 +68,24 @@ impl Layer {
     }
 }
 
-fn import(layer: &Layer, group: Group, version: GptqVersion, g_idx: Option<&[i32]>) -> QuantizedWeights {
-    let scales = Halves::F16(layer.scales.clone());
-    let tensors = GptqTensors {
+/// Calls with the tensors of the layer's checkpoint.
+fn with<R>(
+    layer: &Layer,
+    group: Group,
+    version: GptqVersion,
+    g_idx: Option<&[i32]>,
+    import: impl Fn(&GptqTensors) -> R,
+) -> R {
+    import(&GptqTensors {
         bits: layer.bits,
         group,
         version,
         shape: [layer.n, layer.k],
         qweight: &layer.qweight(),
         qzeros: &layer.qzeros(version),
-        scales: &scales,
+        scales: &Halves::F16(layer.scales.clone()),
         g_idx,
-    };
-    QuantizedWeights::from_gptq("q_proj", &tensors).unwrap()
+    })
 }
 
 proptest! {
@@ -95,9 +100,34 @@ proptest! {
         let layer = Layer::new(bits, n, k, group.len(k), seed);
         let version = if v2 { GptqVersion::V2 } else { GptqVersion::V1 };
         let in_order: Vec<_> = (0..k).map(|k| (k / layer.group) as i32).collect();
-        let imported = import(&layer, group, version, v2.then_some(&in_order));
-        prop_assert_eq!(imported.dequantize(), layer.weights());
+        let import = |tensors: &GptqTensors| QuantizedWeights::from_gptq("q_proj", tensors).unwrap();
+        let imported = with(&layer, group, version, v2.then_some(&in_order), import);
+        prop_assert_eq!(imported.dequantize(), layer.weights(&in_order));
         prop_assert_eq!(imported.scheme().format.bits(), bits);
+    }
+
+    /// Groups of input features from anywhere: the weights are there, in the order that comes with them.
+    #[test]
+    fn activation_order_is_sorted(
+        bits in prop::sample::select(vec![2u32, 4, 8]),
+        group in prop::sample::select(vec![Group::K32, Group::K64, Group::K128]),
+        n in 1usize..20, k in 2usize..300, seed: u64,
+    ) {
+        let layer = Layer::new(bits, n, k, group.len(k), seed);
+        let mut g_idx: Vec<_> = (0..k).map(|k| (k / layer.group) as i32).collect();
+        let mut noise = Noise(seed);
+        for i in (1..k).rev() {
+            g_idx.swap(i, noise.next() as usize % (i + 1));
+        }
+        let import = |tensors: &GptqTensors| QuantizedWeights::from_gptq_act_order("q_proj", tensors).unwrap();
+        let (imported, order) = with(&layer, group, GptqVersion::V1, Some(&g_idx), import);
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        prop_assert!(sorted.iter().copied().eq(0..k), "each input feature once");
+        let (found, expected) = (imported.dequantize(), layer.weights(&g_idx));
+        for (row, (j, feature)) in (0..n).flat_map(|row| order.iter().enumerate().map(move |at| (row, at))) {
+            prop_assert_eq!(found[row * k + j], expected[row * k + feature], "[{}, {}]", row, j);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod awq;
 mod case;
+mod checkpoint;
 mod codes;
 mod errors;
 mod files;
