@@ -3,8 +3,8 @@
 use core::marker::PhantomData;
 
 use super::{
-    Accumulates, ColumnsLayout, Element, InPlace, Output, OutputColumns, OutputLayout, Pipeline, Ring, Schedule, Scratch, SharedTile, SplitK, StreamK,
-    StreamOrder, Turns,
+    Accumulates, ColumnsLayout, Element, InPlace, Output, OutputColumns, OutputLayout, Pipeline, Ring, Schedule, Scratch, SharedTile, SplitK, StreamK, StreamOrder,
+    STREAM_K_BYTES, Turns,
     split_k_bytes,
 };
 use crate::arch::shared::dynamic_shared;
@@ -86,8 +86,8 @@ impl<P: Schedule> Cta<P> {
 
     /// This CTA's parts of the tiles of an output.
     #[inline(always)]
-    pub fn stream_k(&mut self, order: InPlace<StreamOrder>) -> StreamK {
-        let flags = self.take(StreamK::BYTES, 16);
+    pub fn stream_k(&mut self, order: InPlace<StreamOrder>) -> StreamK<P> {
+        let flags = self.take(STREAM_K_BYTES, 16);
         // SAFETY: the memory was just taken.
         unsafe { StreamK::new(order, flags) }
     }

@@ -5,6 +5,7 @@ use core::marker::PhantomData;
 use super::scratch::EXCHANGE;
 use super::{Fill, Full, InFlight, Pending, Pipeline, Ring, Rows, Schedule, Shared};
 use crate::arch::special::thread_x;
+use crate::arch::warp::uniform;
 use crate::arch::{mbarrier, shared, sync};
 use crate::kernel::Arch;
 use crate::layout::{Element, FragmentLayout, SharedLayout};
@@ -121,7 +122,9 @@ where
         prepare: impl Fn(Full<'_, N>, u32) -> A,
         compute: impl Fn(A, Full<'_, N>, u32, D) -> G,
     ) -> D {
-        let (mut d, mut left) = (d, stages * parts);
+        // Known to be the same in all lanes: so are then the turns of the loop, and the stages' addresses.
+        (self.pipeline.stage, self.pipeline.phase) = (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
+        let (mut d, mut left) = (d, uniform(stages * parts));
         let mut even = (self.acquire(), 0);
         let mut ready = prepare(even.0.full(), 0);
         // Two at a time: what is prepared under a gemm lies in other registers than what that gemm reads.

@@ -145,7 +145,7 @@ pub use output::{ColumnsLayout, Output, OutputColumns, OutputLayout};
 pub use paged::{PageTable, PagedTile};
 pub use pipeline::Pipeline;
 pub use quantized::{
-    Decode, Format, Half, I1, I2, I4, NoZeros, Original, Quantized, Rescaled, U1, U2, U4, Weights, WeightsAbi, Zeros,
+    Decode, E4M3, E5M2, FP4, Format, Half, I1, I2, I4, I8, NF4, NoZeros, Original, Quantized, Rescaled, U1, U2, U4, Weights, WeightsAbi, Zeros,
 };
 pub use raster::{Raster, RasterOrder, TileIndex};
 pub use schedule::{Access, Elements, Multistage, Reads, Schedule, Vectors, WarpSpecialized};
@@ -154,7 +154,7 @@ pub use shared::{Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Transpos
 pub use simt::Simt;
 pub use softmax::OnlineSoftmax;
 pub use split_k::{SplitK, split_k_bytes};
-pub use stream_k::{StreamK, StreamOrder, TilePart};
+pub use stream_k::{STREAM_K_BYTES, StreamK, StreamOrder, TilePart};
 pub use turns::Turns;
 
 pub use crate::arch::math;

@@ -141,13 +141,13 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool> Program
         let thread = thread_x();
         // SAFETY: every warp of a warpgroup executes the same setmaxnreg once; the amounts sum to what the
         // launch allocated: 168 * 384 = 128 * (40 + 2 * 232) = 128 * (56 + 2 * 224), 128 * 512 > 128 * (40 + 3 * 152),
-        // 96 * 640 > 128 * (56 + 4 * 104).
+        // 96 * 640 = 128 * (64 + 4 * 104).
         unsafe {
             if thread >= consumers {
                 match (W, JOINT) {
                     (2, true) => sync::setmaxnreg_dec::<56>(),
                     (2 | 3, _) => sync::setmaxnreg_dec::<40>(),
-                    (4, _) => sync::setmaxnreg_dec::<56>(),
+                    (4, _) => sync::setmaxnreg_dec::<64>(),
                     _ => {}
                 }
                 if (thread - consumers).is_multiple_of(32) && thread < consumers + 32 * PRODUCERS as u32 {

@@ -1,9 +1,10 @@
 //! Stream-K: tiles whose depth is divided evenly among all CTAs (Osama et al. 2023).
 
+use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::division::Division;
-use super::{Accumulates, Fragment, InPlace, RasterOrder, TileIndex};
+use super::{Accumulates, Fragment, InPlace, RasterOrder, Schedule, TileIndex};
 use crate::abi::KernelArg;
 use crate::arch::special::{block_x, grid_x, thread_x, thread_x_volatile};
 use crate::arch::warp::uniform;
@@ -101,18 +102,25 @@ pub struct TilePart {
 }
 
 /// The parts of tiles that this CTA takes.
-pub struct StreamK {
+pub struct StreamK<P> {
     order: InPlace<StreamOrder>,
     /// Shared memory, a word for each group of threads.
     flags: u32,
     step: u32,
     end: u32,
     next: u32,
+    schedule: PhantomData<P>,
 }
 
-impl StreamK {
-    /// Bytes of shared memory that it takes.
-    pub const BYTES: u32 = 16;
+/// Bytes of shared memory that [`StreamK`] takes.
+pub const STREAM_K_BYTES: u32 = 16;
+
+impl<P: Schedule> StreamK<P> {
+    /// The number, known to be the same in all lanes of those who compute: so are then their turns of the loop over parts.
+    #[inline(always)]
+    fn uniform(x: u32) -> u32 {
+        if thread_x() < P::CONSUMERS { uniform(x) } else { x }
+    }
 
     /// # Safety
     /// Nothing else uses the shared memory at `flags`.
@@ -122,25 +130,27 @@ impl StreamK {
         let part = order.by_part.divisor;
         let step = block_x() * part;
         let end = if step + part < order.shared { step + part } else { order.shared };
+        let (step, end) = (Self::uniform(step), Self::uniform(end));
         let order = in_place;
-        StreamK { order, flags, step, end, next: block_x() }
+        StreamK { order, flags, step, end, next: block_x(), schedule: PhantomData }
     }
 
     /// The next part, if there is one.
     #[inline(always)]
     pub fn part(&mut self) -> Option<TilePart> {
         let order = self.order.get();
-        let steps = order.by_tile.divisor;
+        let (steps, whole) = (Self::uniform(order.by_tile.divisor), Self::uniform(order.whole));
         if self.step < self.end {
             let (t, from) = order.by_tile.of(self.step);
+            let (t, from) = (Self::uniform(t), Self::uniform(from));
             let left = self.end - self.step;
             let to = if from + left < steps { from + left } else { steps };
             self.step += to - from;
             let shared = if to - from < steps { Some(t) } else { None };
-            return Some(TilePart { tile: order.raster.tile(order.whole + t), steps: from..to, shared });
+            return Some(TilePart { tile: order.raster.tile(whole + t), steps: from..to, shared });
         }
         let t = self.next;
-        if t >= order.whole {
+        if t >= whole {
             return None;
         }
         self.next = t + grid_x();

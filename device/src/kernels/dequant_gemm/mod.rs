@@ -1,10 +1,22 @@
 //! C = act(alpha A Wᵀ + bias) of narrow weights W, one source for every architecture.
 
+mod instances;
+
+pub use instances::{DequantGemmKernel, Visitor, visit};
+
 use crate::kernel;
 use crate::tile::{
-    Activation, ColumnsLayout, Cta, Decode, Fragment, GemmRegisters, Global, GlobalMut, ColMajor, Half, InPlace,
-    Quantized, RowMajor, Rows, Schedule, Shared, StreamK, StreamOrder, Swizzle, Weights, Zeros, copy, gemm,
+    Activation as _, Gelu, Relu, Silu,
+    ColumnsLayout, Cta, Decode, Fragment, GemmRegisters, Global, GlobalMut, ColMajor, Half, InPlace,
+    Quantized, RowMajor, Rows, Schedule, Shared, StreamOrder, STREAM_K_BYTES, Swizzle, Weights, Zeros, copy, gemm,
 };
+
+/// Numbers of activations; any other is none.
+pub const RELU: u32 = 1;
+/// See [`RELU`].
+pub const GELU: u32 = 2;
+/// See [`RELU`].
+pub const SILU: u32 = 3;
 
 /// C = act(alpha A Wᵀ + bias) of narrow weights, computed as Cᵀ = W Aᵀ with W from registers.
 ///
@@ -14,7 +26,7 @@ use crate::tile::{
 #[kernel(
     program = P,
     shared = STAGES as u32 * (Quantized::<F, Z, T, BM, BK>::BYTES + (BN * BK * T::BYTES) as u32 + P::STAGE_BYTES)
-        + 1024 + <Y::D as ColumnsLayout<BM, BN>>::STAGING_BYTES + StreamK::BYTES,
+        + 1024 + <Y::D as ColumnsLayout<BM, BN>>::STAGING_BYTES + STREAM_K_BYTES,
 )]
 pub fn dequant_gemm<
     P: Schedule,
@@ -22,7 +34,6 @@ pub fn dequant_gemm<
     F,
     Z: Zeros,
     T: Half,
-    E: Activation,
     const BM: usize,
     const BN: usize,
     const BK: usize,
@@ -34,6 +45,7 @@ pub fn dequant_gemm<
     c: InPlace<GlobalMut<T, 2, ColMajor, BOX>>,
     bias: InPlace<Global<T, 2, ColMajor>>,
     order: InPlace<StreamOrder>,
+    activation: u32,
     alpha: f32,
 ) where
     F: Decode<T>,
@@ -72,7 +84,13 @@ pub fn dequant_gemm<
             continue;
         }
         let bias = Rows::<T, BM, BN, _>::load(bias.get().tile([at.m, 0]), T::ZERO);
-        let acc = acc.zip_rows(&bias.map(T::to_f32), |x, bias| E::apply(alpha * x + bias));
+        let acc = acc.zip_rows(&bias.map(T::to_f32), |x, bias| alpha * x + bias);
+        let acc = match activation {
+            RELU => acc.map(Relu::apply),
+            GELU => acc.map(Gelu::apply),
+            SILU => acc.map(Silu::apply),
+            _ => acc,
+        };
         out.store(acc.cast::<T>(), c.get().tile([at.m, at.n]));
     }
 }

@@ -1,8 +1,10 @@
 //! Narrow weights with scales: from global memory to a stage, from there to a left operand in registers.
 
+mod bytes;
 mod format;
 mod zeros;
 
+pub use bytes::{E4M3, E5M2, FP4, I8, NF4};
 pub use format::{Decode, Format, Half, I1, I2, I4, U1, U2, U4};
 pub use zeros::{NoZeros, Original, Rescaled, Zeros};
 
@@ -12,7 +14,7 @@ use super::division::Division;
 use super::{CopyTo, Dst, Held, Operand, Packed, Schedule, SharedTile, Src};
 use crate::abi::KernelArg;
 use crate::arch::shared;
-use crate::arch::special::thread_x;
+use crate::arch::special::{same_number, thread_x};
 use crate::layout::packed::{DEPTH, LANES, ROWS};
 use crate::layout::{FragmentLayout, Registers};
 
@@ -264,8 +266,9 @@ where
             P::load_bytes(from as *const u8, to.address + at, bytes, to.ticket)
         };
         // Blocks behind the last are that one again: what is decoded is always a weight.
-        let mut i = share;
-        while i < across {
+        // Not unrolled: the copies' addresses are not all in registers at a time.
+        let (mut i, end) = (share, same_number(across));
+        while i < end {
             let row = (if first + i < rows { first + i } else { rows - 1 }) as u64 * depth as u64;
             if block + along <= depth {
                 copy(blocks + (row + block as u64) * size as u64, i * along * size, along * size);
@@ -279,8 +282,8 @@ where
             }
             i += shares;
         }
-        let mut half = 0;
-        while half < 2 * along {
+        let (mut half, end) = (0, same_number(2 * along));
+        while half < end {
             // Of joint producers, those in front take the scales and the zeros.
             if half / (2 - halves) % shares == share {
                 let group = group.of(2 * block + half).0;
