@@ -3,9 +3,8 @@
 use core::marker::PhantomData;
 
 use super::{
-    Accumulates, ColumnsLayout, Element, InPlace, Output, OutputColumns, OutputLayout, Pipeline, Ring, Schedule, Scratch, SharedTile, SplitK, StreamK, StreamOrder,
-    STREAM_K_BYTES, Turns,
-    split_k_bytes,
+    Accumulates, ColumnsLayout, Element, InPlace, Output, OutputColumns, OutputLayout, Pipeline, Ring,
+    STREAM_K_BYTES, Schedule, Scratch, SharedTile, SplitK, StreamK, StreamOrder, Turns, split_k_bytes,
 };
 use crate::arch::shared::dynamic_shared;
 use crate::arch::special::{dynamic_shared_bytes, thread_x, trap};

@@ -123,7 +123,8 @@ where
         compute: impl Fn(A, Full<'_, N>, u32, D) -> G,
     ) -> D {
         // Known to be the same in all lanes: so are then the turns of the loop, and the stages' addresses.
-        (self.pipeline.stage, self.pipeline.phase) = (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
+        (self.pipeline.stage, self.pipeline.phase) =
+            (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
         let (mut d, mut left) = (d, uniform(stages * parts));
         let mut even = (self.acquire(), 0);
         let mut ready = prepare(even.0.full(), 0);

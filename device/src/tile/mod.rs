@@ -145,7 +145,8 @@ pub use output::{ColumnsLayout, Output, OutputColumns, OutputLayout};
 pub use paged::{PageTable, PagedTile};
 pub use pipeline::Pipeline;
 pub use quantized::{
-    Decode, E4M3, E5M2, FP4, Format, Half, I1, I2, I4, I8, NF4, NoZeros, Original, Quantized, Rescaled, U1, U2, U4, Weights, WeightsAbi, Zeros,
+    Decode, E4M3, E5M2, FP4, Format, Half, I1, I2, I4, I8, NF4, NoZeros, Original, Quantized, Rescaled, U1,
+    U2, U4, Weights, WeightsAbi, Zeros,
 };
 pub use raster::{Raster, RasterOrder, TileIndex};
 pub use schedule::{Access, Elements, Multistage, Reads, Schedule, Vectors, WarpSpecialized};

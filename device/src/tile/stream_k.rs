@@ -46,9 +46,16 @@ impl StreamOrder {
     ///
     /// `sums` and `counters` are the addresses of as many bytes as [`workspace`](Self::workspace) says. `None` when there are
     /// more than [`MAX_STEPS`](Self::MAX_STEPS) to share.
-    pub fn new(raster: RasterOrder, steps: u32, whole: u32, ctas: u32, [sums, counters]: [u64; 2]) -> Option<Self> {
+    pub fn new(
+        raster: RasterOrder,
+        steps: u32,
+        whole: u32,
+        ctas: u32,
+        [sums, counters]: [u64; 2],
+    ) -> Option<Self> {
         let whole = if steps == 0 { raster.total() } else { whole.min(raster.total()) };
-        let shared = (raster.total() - whole).checked_mul(steps).filter(|&shared| shared <= Self::MAX_STEPS)?;
+        let shared =
+            (raster.total() - whole).checked_mul(steps).filter(|&shared| shared <= Self::MAX_STEPS)?;
         let part = shared.div_ceil(ctas.max(1));
         let (by_tile, by_part) = (Division::by(steps), Division::by(part));
         Some(StreamOrder { raster, whole, shared, by_tile, by_part, sums, counters })

@@ -102,7 +102,14 @@ impl<T: DequantElement> DequantGemm<'_, T> {
     /// C = A Wᵀ.
     pub fn new() -> Self {
         let workspace = Workspace::Owned(None);
-        DequantGemm { alpha: 1.0, bias: None, kernel: None, overlap: true, workspace, activation: PhantomData }
+        DequantGemm {
+            alpha: 1.0,
+            bias: None,
+            kernel: None,
+            overlap: true,
+            workspace,
+            activation: PhantomData,
+        }
     }
 }
 
@@ -256,7 +263,8 @@ impl Division {
             let allowed = format!("of at most {} steps of tiles", StreamOrder::MAX_STEPS);
             Error::argument("c", format!("of shape [{m}, {n}]"), allowed)
         };
-        let count = |len: usize, tile: u32| u32::try_from(len.div_ceil(tile as usize)).map_err(|_| too_large());
+        let count =
+            |len: usize, tile: u32| u32::try_from(len.div_ceil(tile as usize)).map_err(|_| too_large());
         let (down, across, steps) = (count(n, rows)?, count(m, columns)?, count(k, depth)?);
         let raster = RasterOrder::new(1, down, across, PANEL).ok_or_else(too_large)?;
         let resident = (kernel.resident)(&problem.device)?.max(1);

@@ -16,7 +16,8 @@ impl Workspace<'_> {
     /// Checks that memory that was given is none of A, C and the bias.
     pub(super) fn expect_apart<T: Element>(&self, tensors: [Option<&TensorView<'_, T>>; 3]) -> Result<()> {
         let Workspace::Given(view) = self else { return Ok(()) };
-        let overlaps = |tensor: Option<&TensorView<'_, T>>| tensor.is_some_and(|tensor| view.overlaps(tensor));
+        let overlaps =
+            |tensor: Option<&TensorView<'_, T>>| tensor.is_some_and(|tensor| view.overlaps(tensor));
         match ["a", "c", "bias"].into_iter().zip(tensors).find(|&(_, tensor)| overlaps(tensor)) {
             None => Ok(()),
             Some((name, _)) => {

@@ -5,9 +5,9 @@ use crate::abi::GlobalAbi;
 use crate::instantiate;
 use crate::kernel::{Instance, Kernel};
 use crate::tile::{
-    ColumnsLayout, Decode, E4M3, E5M2, Elements, FP4, FullRow, GemmRegisters, Half, I1, I2, I4, I8, Multistage,
-    NF4, NoZeros, Original, Reads, Rescaled, StreamOrder, Swizzle, U1, U2, U4, Vectors, WarpSpecialized,
-    WeightsAbi, Zeros, warp,
+    ColumnsLayout, Decode, E4M3, E5M2, Elements, FP4, FullRow, GemmRegisters, Half, I1, I2, I4, I8,
+    Multistage, NF4, NoZeros, Original, Reads, Rescaled, StreamOrder, Swizzle, U1, U2, U4, Vectors,
+    WarpSpecialized, WeightsAbi, Zeros, warp,
 };
 use half::{bf16, f16};
 

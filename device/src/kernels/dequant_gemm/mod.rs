@@ -6,9 +6,9 @@ pub use instances::{DequantGemmKernel, Visitor, visit};
 
 use crate::kernel;
 use crate::tile::{
-    Activation as _, Gelu, Relu, Silu,
-    ColumnsLayout, Cta, Decode, Fragment, GemmRegisters, Global, GlobalMut, ColMajor, Half, InPlace,
-    Quantized, RowMajor, Rows, Schedule, Shared, StreamOrder, STREAM_K_BYTES, Swizzle, Weights, Zeros, copy, gemm,
+    Activation as _, ColMajor, ColumnsLayout, Cta, Decode, Fragment, Gelu, GemmRegisters, Global, GlobalMut,
+    Half, InPlace, Quantized, Relu, RowMajor, Rows, STREAM_K_BYTES, Schedule, Shared, Silu, StreamOrder,
+    Swizzle, Weights, Zeros, copy, gemm,
 };
 
 /// Numbers of activations; any other is none.

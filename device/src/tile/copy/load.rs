@@ -220,7 +220,10 @@ pub(crate) unsafe fn byte_load<A: Access>(from: *const u8, to: u32, bytes: u32, 
             if A::VECTORS {
                 cp_async::copy16_if(to + byte, from, live)
             } else {
-                shared::store_u32x4(to + byte, if live { global::ld_global_u32x4(from.cast()) } else { [0; 4] })
+                shared::store_u32x4(
+                    to + byte,
+                    if live { global::ld_global_u32x4(from.cast()) } else { [0; 4] },
+                )
             }
         }
     });

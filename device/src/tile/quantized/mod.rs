@@ -53,7 +53,16 @@ impl WeightsAbi {
     pub const fn new([blocks, scales, zeros]: [u64; 3], [n, k]: [u32; 2], group: u32) -> Self {
         let (rows, depth, groups) = (n.div_ceil(ROWS), k.div_ceil(DEPTH), k.div_ceil(group));
         let halves = if group.is_multiple_of(DEPTH) || groups == 1 { 0 } else { 1 };
-        WeightsAbi { blocks, scales, zeros, rows, depth, groups, group: Division::by(group.div_ceil(HALF)), halves }
+        WeightsAbi {
+            blocks,
+            scales,
+            zeros,
+            rows,
+            depth,
+            groups,
+            group: Division::by(group.div_ceil(HALF)),
+            halves,
+        }
     }
 }
 
@@ -180,7 +189,8 @@ impl<F: Format, Z: Zeros, T: Half> Weights<F, Z, T> {
         unsafe {
             let words = words::<F>(codes, part % 4 * 32 + lane);
             let mut scale = [twice(scales), twice(scales + 16)];
-            let mut zero = if Z::STORED { [twice(scales + zeros), twice(scales + zeros + 16)] } else { [0; 2] };
+            let mut zero =
+                if Z::STORED { [twice(scales + zeros), twice(scales + zeros + 16)] } else { [0; 2] };
             let mut registers = [[0; 4]; 4];
             let mut step = 0;
             while step < 4 {
