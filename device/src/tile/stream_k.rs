@@ -231,3 +231,50 @@ impl<P: Schedule> StreamK<P> {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// Every step of every shared tile belongs to one CTA; a tile's first and last CTA are those that have its steps, and no
+    /// two sums lie in one place.
+    #[test]
+    fn parts_cover_tiles() {
+        for (tiles, steps, ctas) in
+            [(1, 1, 1), (1, 7, 3), (5, 4, 3), (16, 64, 132), (112, 128, 132), (131, 3, 132), (3, 5, 16)]
+        {
+            let raster = RasterOrder::new(1, tiles, 1, 16).unwrap();
+            let order = StreamOrder::new(raster, steps, 0, ctas, [0, 0]).unwrap();
+            let part = order.by_part.divisor;
+            let mut owners = vec![Vec::new(); tiles as usize];
+            for step in 0..tiles * steps {
+                assert!(step / part < ctas, "every step has a CTA");
+                owners[(step / steps) as usize].push(step / part);
+            }
+            let mut places = HashSet::new();
+            for (t, mut owners) in owners.into_iter().enumerate() {
+                owners.dedup();
+                let (first, last) = order.ctas(t as u32);
+                assert_eq!(owners, (first..=last).collect::<Vec<_>>());
+                if owners.len() > 1 {
+                    for cta in owners {
+                        let place = order.place(cta, t as u32);
+                        assert!(place < 2 * ctas && places.insert(place), "{tiles} {steps} {ctas}: {place}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn all_but_whole_tiles_are_shared() {
+        let raster = RasterOrder::new(1, 10, 3, 16).unwrap();
+        assert_eq!(StreamOrder::new(raster, 8, 25, 4, [0, 0]).unwrap().shared, 40);
+        assert_eq!(StreamOrder::new(raster, 8, 99, 4, [0, 0]).unwrap().shared, 0);
+        assert!(StreamOrder::new(raster, u32::MAX, 0, 4, [0, 0]).is_none());
+        assert_eq!(StreamOrder::workspace(0, 132, [256, 16], 512), [0, 0]);
+        assert_eq!(StreamOrder::workspace(3, 2, [128, 8], 256), [4 * 128 * 8 * 4, 3 * 2 * 4]);
+    }
+}
