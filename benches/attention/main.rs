@@ -18,6 +18,8 @@ mod host;
 mod measure;
 mod peer;
 mod problem;
+#[path = "../common/rank.rs"]
+mod rank;
 mod table;
 
 use std::process::ExitCode;

@@ -7,9 +7,10 @@ use tilewright_support::Result;
 use tilewright_support::timing::{Timing, Variant, compare};
 
 use crate::case::{Case, Kind};
-use crate::common::{options, rank};
+use crate::common::options;
 use crate::peer::{NAMES, Peer};
 use crate::problem::{Problem, kernel};
+use crate::rank;
 
 /// A case's line.
 pub struct Row {

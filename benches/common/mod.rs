@@ -2,7 +2,6 @@
 
 pub mod measure;
 pub mod pool;
-pub mod rank;
 
 use std::fmt::Display;
 use std::process::ExitCode;

@@ -25,7 +25,7 @@ pub fn kernels(
     let launch = &launch;
     let variant = |name| Variant::new(name, move |stream: &Stream, set| launch(stream, set, name));
     let variants: Vec<_> = kernels.iter().map(|&(name, _)| variant(name)).collect();
-    let timings = compare(device, &variants, &super::options(sets))?;
+    let timings = compare(device, &variants, &crate::common::options(sets))?;
     let mut rows: Vec<_> = kernels.iter().zip(&timings).enumerate().collect();
     rows.sort_by(|(_, (_, x)), (_, (_, y))| x.median().total_cmp(&y.median()));
     let fastest = rows.first().map_or(f64::NAN, |(_, (_, timing))| timing.median());

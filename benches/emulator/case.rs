@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tilewright::ops::{Attention, Gemm};
+use tilewright::ops::{Attention, Gemm, Mla};
 use tilewright::{Arch, Device, Stream, Tensor, f16};
 use tilewright_support::Result;
 use tilewright_support::random::normal;
@@ -49,6 +49,26 @@ impl<'a> Case<'a> {
         let name = format!("attention f16 b1 s{length} h{heads} d{COLUMNS} causal {}", arch.target());
         // The mask leaves half of them.
         let flops = 2.0 * (heads * length * length * COLUMNS) as f64;
+        Ok(Self { name, kernel, flops, run: Box::new(run) })
+    }
+
+    /// A decoding step of f16 over a latent cache without pages, of one sequence.
+    pub fn mla(device: &'a Device, arch: Arch, heads: usize, keys: usize) -> Result<Self> {
+        const COLUMNS: [usize; 2] = [576, 512];
+        let ([d, dv], stream) = (COLUMNS, Stream::new(device)?);
+        let q = random(device, 1, &[1, 1, heads, d])?;
+        let cache = random(device, 2, &[1, keys, 1, d])?;
+        let o = RefCell::new(random(device, 3, &[1, 1, heads, dv])?);
+        let all = Mla::new().candidates(&q.view(), &cache.view(), &o.borrow_mut().view_mut())?;
+        let kernel = best(arch, all.iter().map(|c| (c.name(), c.rejection().is_none())))?;
+        let mla = RefCell::new(Mla::new().kernel(kernel));
+        let run = move || {
+            let mut o = o.borrow_mut();
+            mla.borrow_mut().run(&stream, &q.view(), &cache.view(), &mut o.view_mut())?;
+            stream.synchronize()
+        };
+        let name = format!("mla f16 b1 h{heads} kv{keys} {}", arch.target());
+        let flops = 2.0 * (heads * keys * (d + dv)) as f64;
         Ok(Self { name, kernel, flops, run: Box::new(run) })
     }
 

@@ -23,6 +23,7 @@ fn main() -> Result<()> {
     for arch in [Arch::Sm90a, Arch::Sm80] {
         cases.push(Case::gemm(&device, arch, 512)?);
         cases.push(Case::attention(&device, arch, 2, 512)?);
+        cases.push(Case::mla(&device, arch, 64, 1024)?);
     }
     cases.sort_by(|x, y| x.name().cmp(y.name()));
     let mut criterion = Criterion::default()

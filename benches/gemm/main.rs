@@ -16,6 +16,8 @@ mod common;
 mod host;
 mod measure;
 mod problem;
+#[path = "../common/rank.rs"]
+mod rank;
 mod table;
 
 use std::process::ExitCode;

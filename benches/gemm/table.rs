@@ -9,8 +9,9 @@ use tilewright_support::reference::relative_error;
 use tilewright_support::timing::{Timing, Variant, compare};
 
 use crate::case::Case;
-use crate::common::{options, rank};
+use crate::common::options;
 use crate::problem::{Problem, kernel};
+use crate::rank;
 
 /// Algorithms of cuBLAS that are measured: the first by its own heuristic.
 const PEERS: usize = 8;

@@ -14,7 +14,7 @@ use crate::build::Check;
 use crate::checks::{self, Fault};
 use crate::files::{self, hash, make_folder, read};
 use crate::output::{ptx_file, remove_others, write_ptx};
-use crate::ptx::{Findings, Item, Kind, Module, Role, annotate, scan};
+use crate::ptx::{Findings, Item, Kind, Module, Role, annotate, load_parameters, scan};
 use crate::ptxas::Ptxas;
 use crate::{Arch, BuildError, Complaint, Kernel};
 
@@ -142,7 +142,7 @@ impl Work<'_> {
         checks::code(&declared, &findings).into_iter().for_each(&mut complain);
         let texts = || used.iter().map(|item| item.text);
         let files = module.files_of(texts().chain([entry.text]));
-        let ptx = annotate(self.arch, version, texts(), entry.text, &declared, &files);
+        let ptx = annotate(self.arch, version, texts(), &load_parameters(entry.text), &declared, &files);
         let mut registers = None;
         if let Some(ptxas) = self.ptxas {
             let report = ptxas.check(self.arch, &ptx, &self.shared.join("checked"))?;

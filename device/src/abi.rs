@@ -64,6 +64,17 @@ pub trait KernelArg: Sized {
     /// # Safety
     /// `at` points to an initialised `Abi` in the kernel's parameter space, which outlives the kernel.
     unsafe fn load(at: *const Self::Abi) -> Self;
+
+    /// Reads the argument, which lies in the parameter block at `block`.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load); `at` lies in the block.
+    #[doc(hidden)]
+    #[inline(always)]
+    unsafe fn load_in(at: *const Self::Abi, _block: *const u8) -> Self {
+        // SAFETY: passed on.
+        unsafe { Self::load(at) }
+    }
 }
 
 /// What the host must know to make the [`GlobalAbi`] of a kernel's tensor argument.
@@ -75,9 +86,11 @@ pub trait GlobalArg<const RANK: usize>: KernelArg<Abi = GlobalAbi<Self::Element,
     /// Rows of the TMA box: its extent along the last-two dimension that is not contiguous.
     ///
     /// The box's extent along the contiguous dimension is [`SWIZZLE_BYTES`] of elements, and 1 in
-    /// the leading dimensions. The map's dimensions are ordered as TMA wants them: the contiguous one
-    /// first, then the other of the last two, then the leading ones from the inner to the outer.
+    /// the leading dimensions but the innermost. The map's dimensions are ordered as TMA wants them: the
+    /// contiguous one first, then the other of the last two, then the leading ones from the inner to the outer.
     const BOX_ROWS: u32;
+    /// The TMA box's extent along the innermost of the leading dimensions.
+    const BOX_PLANES: u32 = 1;
 }
 
 /// The swizzle, and with it the width of every TMA box, in bytes (`CU_TENSOR_MAP_SWIZZLE_128B`).

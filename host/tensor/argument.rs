@@ -23,7 +23,16 @@ pub(super) struct Form {
     pub(super) row_major: bool,
     /// Lines of a TMA box; 0 if the kernel uses none.
     pub(super) box_rows: u32,
+    /// Extent of a TMA box along the innermost leading dimension.
+    pub(super) box_planes: u32,
     pub(super) fetch: L2Fetch,
+}
+
+impl Form {
+    /// With boxes of one plane.
+    pub(super) fn new(rank: usize, row_major: bool, box_rows: u32) -> Self {
+        Form { rank, row_major, box_rows, box_planes: 1, fetch: L2Fetch::default() }
+    }
 }
 
 /// What [`GlobalAbi`] says, for any rank.
@@ -80,7 +89,7 @@ pub(super) fn reading(
     layout: &Layout,
     row_major: bool,
 ) -> Result<Reading> {
-    let form = Form { rank: layout.rank(), row_major, box_rows: 1, fetch: L2Fetch::default() };
+    let form = Form::new(layout.rank(), row_major, 1);
     let Described { align, map, .. } = describe(address, dtype, layout, form)?;
     let tma = match map {
         None => false,
@@ -140,7 +149,7 @@ fn map_shape(
     order: &[usize],
     shape: &[u32; MAX_RANK],
     strides: &[u64; MAX_RANK],
-    Form { box_rows, fetch, .. }: Form,
+    Form { box_rows, box_planes, fetch, .. }: Form,
 ) -> Option<TensorMapShape> {
     let width = dtype.bytes() as u64;
     let mut map = TensorMapShape {
@@ -155,6 +164,9 @@ fn map_shape(
     map.tile[0] = SWIZZLE_BYTES / width as u32;
     if let Some(rows) = map.tile.get_mut(1) {
         *rows = box_rows;
+    }
+    if let Some(planes) = map.tile[..order.len()].get_mut(2) {
+        *planes = box_planes;
     }
     // Bytes up to the next line, for dimensions of size 1, whose own stride means nothing.
     let mut packed = width;
@@ -186,13 +198,7 @@ mod tests {
 
     fn of(address: u64, shape: &[usize], strides: &[usize], row_major: bool) -> Described {
         let layout = Layout::strided(shape, strides).unwrap();
-        describe(
-            address,
-            DType::F16,
-            &layout,
-            Form { rank: 3, row_major, box_rows: 64, fetch: L2Fetch::default() },
-        )
-        .unwrap()
+        describe(address, DType::F16, &layout, Form::new(3, row_major, 64)).unwrap()
     }
 
     #[test]
@@ -248,7 +254,7 @@ mod tests {
     #[test]
     fn too_many_dimensions_are_refused() {
         let layout = Layout::contiguous(&[2, 2, 2, 2]).unwrap();
-        let form = Form { rank: 3, row_major: true, box_rows: 64, fetch: L2Fetch::default() };
+        let form = Form::new(3, true, 64);
         let error = describe(0, DType::F16, &layout, form).unwrap_err();
         assert_eq!(error.to_string(), "`view` was of shape [2, 2, 2, 2]; it must be of at most 3 dimensions");
     }

@@ -16,6 +16,7 @@ mod view;
 pub(crate) use argument::Reading;
 pub(crate) use layout::Layout;
 pub use layout::MAX_RANK;
+pub(crate) use region::Region;
 pub(crate) use untyped::Untyped;
 pub use view::{TensorView, TensorViewMut};
 

@@ -40,7 +40,7 @@ impl Untyped {
         row_major: bool,
         box_rows: u32,
     ) -> Result<GlobalAbi<T, RANK>> {
-        self.form(backend, Form { rank: RANK, row_major, box_rows, fetch: L2Fetch::default() })
+        self.form(backend, Form::new(RANK, row_major, box_rows))
     }
 
     /// The same, row-major, for kernels that read whole tensors at the memory's speed: the L2 cache fetches the boxes' lines alone.
@@ -49,7 +49,17 @@ impl Untyped {
         backend: &dyn Backend,
         box_rows: u32,
     ) -> Result<GlobalAbi<T, RANK>> {
-        self.form(backend, Form { rank: RANK, row_major: true, box_rows, fetch: L2Fetch::Lines })
+        self.streamed_boxes(backend, [box_rows, 1])
+    }
+
+    /// The same, with boxes that extend over some planes of the innermost leading dimension.
+    pub(crate) fn streamed_boxes<T, const RANK: usize>(
+        &self,
+        backend: &dyn Backend,
+        [box_rows, box_planes]: [u32; 2],
+    ) -> Result<GlobalAbi<T, RANK>> {
+        let form = Form::new(RANK, true, box_rows);
+        self.form(backend, Form { box_planes, fetch: L2Fetch::Lines, ..form })
     }
 
     fn form<T, const RANK: usize>(&self, backend: &dyn Backend, form: Form) -> Result<GlobalAbi<T, RANK>> {

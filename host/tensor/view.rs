@@ -9,7 +9,7 @@ use super::Untyped;
 use super::argument::{Form, global};
 use super::layout::Layout;
 use super::region::Region;
-use crate::backend::{L2Fetch, Residence};
+use crate::backend::Residence;
 use crate::{DType, Device, Element, Error, Result, Stream};
 
 /// A tensor that is read: device memory with a shape and strides.
@@ -163,12 +163,8 @@ macro_rules! common {
                 const {
                     assert!(RANK >= 1 && RANK <= crate::MAX_RANK, "kernels take tensors of 1 to 5 dimensions")
                 };
-                let form = Form {
-                    rank: RANK,
-                    row_major: G::ROW_MAJOR,
-                    box_rows: G::BOX_ROWS,
-                    fetch: L2Fetch::default(),
-                };
+                let form = Form::new(RANK, G::ROW_MAJOR, G::BOX_ROWS);
+                let form = Form { box_planes: G::BOX_PLANES, ..form };
                 global(self.device.backend(), self.address, T::DTYPE, &self.layout, form)
             }
 

@@ -42,7 +42,10 @@ pub fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let call = quote! {
         // SAFETY: the caller passes initialised arguments in parameter space.
         unsafe { #name #turbofish (#(
-            <#field_types as ::tilewright_device::abi::KernelArg>::load(&raw const (*#block).#fields)
+            <#field_types as ::tilewright_device::abi::KernelArg>::load_in(
+                &raw const (*#block).#fields,
+                #block.cast(),
+            )
         ),*) }
     };
     let body = match &options.program {

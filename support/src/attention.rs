@@ -61,6 +61,40 @@ pub struct Row {
     pub reach: f64,
 }
 
+impl Row {
+    /// Compares it with what a kernel made of queries of `depth` columns, with scores capped at `cap` if that is not 0; both may
+    /// be NaN.
+    pub fn agrees<T: Real>(
+        &self,
+        depth: usize,
+        cap: f64,
+        out: &[f32],
+        lse: Option<f32>,
+    ) -> Result<(), String> {
+        /// What f32 makes of an operation's result.
+        const STEP: f64 = 1.2e-7;
+        // A score is a sum in f32, for which tensor cores round each step toward zero; then it is scaled and shifted.
+        // The hyperbolic tangent comes of two approximations near 1.
+        let score = self.reach * (3e-7 + 8e-8 * (depth as f64).sqrt() + 3.0 * STEP) + 4.0 * STEP * cap;
+        let weight = 2.0 * score.exp_m1() + 4e-6 + T::ROUNDING;
+        let agrees =
+            |is: f64, exact: f64, bound: f64| (is - exact).abs() <= bound || (is.is_nan() && exact.is_nan());
+        for (c, ((&x, &exact), size)) in out.iter().zip(&self.o).zip(&self.size).enumerate() {
+            let bound = weight * size + T::ROUNDING * exact.abs() + 1e-7;
+            if !agrees(x.into(), exact, bound) {
+                return Err(format!("O's column {c} is {x}, must be {exact} within {bound:.2e}"));
+            }
+        }
+        let Some(lse) = lse.map(f64::from) else { return Ok(()) };
+        let bound = score + 2e-6 + 2.0 * STEP * self.lse.abs();
+        // Equal infinities have no difference.
+        if lse == self.lse || agrees(lse, self.lse, bound) {
+            return Ok(());
+        }
+        Err(format!("the log-sum-exp is {lse}, must be {} within {bound:.2e}", self.lse))
+    }
+}
+
 impl Head {
     /// A head of so many queries and keys.
     pub fn new<T: Real>([q, k, v]: [&[T]; 3], queries: usize, keys: usize, columns: [usize; 2]) -> Self {

@@ -13,6 +13,7 @@ pub mod attention;
 pub mod cublas;
 pub mod foreign;
 pub mod guarded;
+pub mod pictures;
 pub mod random;
 pub mod real;
 pub mod reference;

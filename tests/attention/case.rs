@@ -188,7 +188,7 @@ impl<T: Input> Case<T> {
                 for (row, &i) in self.reference(b, h, &rows).iter().zip(&rows) {
                     let at = (b * heads + h) * queries + i;
                     let lse = lse.map(|lse| lse[at]);
-                    row_agrees::<T>(row, d, cap, &out[at * dv..][..dv], lse)
+                    row.agrees::<T>(d, cap, &out[at * dv..][..dv], lse)
                         .map_err(|what| format!("batch {b}, head {h}, query {i}: {what}"))?;
                 }
             }
@@ -199,37 +199,6 @@ impl<T: Input> Case<T> {
         }
         Ok(())
     }
-}
-
-/// Compares a row with its reference; both may be NaN.
-pub fn row_agrees<T: Real>(
-    row: &Row,
-    depth: usize,
-    cap: f64,
-    out: &[f32],
-    lse: Option<f32>,
-) -> Result<(), String> {
-    /// What f32 makes of an operation's result.
-    const STEP: f64 = 1.2e-7;
-    // A score is a sum in f32, for which tensor cores round each step toward zero; then it is scaled and shifted.
-    // The hyperbolic tangent comes of two approximations near 1.
-    let score = row.reach * (3e-7 + 8e-8 * (depth as f64).sqrt() + 3.0 * STEP) + 4.0 * STEP * cap;
-    let weight = 2.0 * score.exp_m1() + 4e-6 + T::ROUNDING;
-    let agrees =
-        |is: f64, exact: f64, bound: f64| (is - exact).abs() <= bound || (is.is_nan() && exact.is_nan());
-    for (c, ((&x, &exact), size)) in out.iter().zip(&row.o).zip(&row.size).enumerate() {
-        let bound = weight * size + T::ROUNDING * exact.abs() + 1e-7;
-        if !agrees(x.into(), exact, bound) {
-            return Err(format!("O's column {c} is {x}, must be {exact} within {bound:.2e}"));
-        }
-    }
-    let Some(lse) = lse.map(f64::from) else { return Ok(()) };
-    let bound = score + 2e-6 + 2.0 * STEP * row.lse.abs();
-    // Equal infinities have no difference.
-    if lse == row.lse || agrees(lse, row.lse, bound) {
-        return Ok(());
-    }
-    Err(format!("the log-sum-exp is {lse}, must be {} within {bound:.2e}", row.lse))
 }
 
 /// What f32 gives is accepted; a row that lacks one key, or is of another query, is not.

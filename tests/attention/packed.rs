@@ -6,7 +6,7 @@ use tilewright_support::attention::{Head, Scores};
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
 
-use crate::case::{Input, row_agrees};
+use crate::case::Input;
 use crate::operand::{Operand, Place};
 
 /// Queries and keys of each sequence.
@@ -100,7 +100,7 @@ fn each<T: Input>(
                 let expected = Head::new([q, k, v], queries, keys, columns).rows(&numbers, &scores);
                 for (row, at) in expected.iter().zip(head * rows[0] + begins[i]..) {
                     let cap = scores.softcap.map_or(0.0, f64::from);
-                    row_agrees::<T>(row, d, cap, &out[at * dv..][..dv], Some(lse[at])).map_err(|what| {
+                    row.agrees::<T>(d, cap, &out[at * dv..][..dv], Some(lse[at])).map_err(|what| {
                         format!(
                             "{}: sequence {i}, head {head}: {what}\n{columns:?} {scores:?}",
                             kernel.name()

@@ -2,8 +2,10 @@
 
 mod annotate;
 mod module;
+mod parameters;
 mod scan;
 
 pub(crate) use annotate::annotate;
 pub(crate) use module::{Item, Kind, Module};
+pub(crate) use parameters::load_parameters;
 pub(crate) use scan::{Findings, Role, scan};

@@ -59,6 +59,11 @@ pure! {
     /// PTX ISA, "max"; sm_80.
     max(a: f32, b: f32) -> f32 = "max.f32 {0}, {1}, {2};";
 
+    /// `cvt.rpi.f32.f32`: the least integer that is not less.
+    ///
+    /// PTX ISA, "cvt"; sm_80.
+    ceil(x: f32) -> f32 = "cvt.rpi.f32.f32 {0}, {1};";
+
     /// `min.f32`: the lesser; where one is NaN, the other.
     ///
     /// PTX ISA, "min"; sm_80.

@@ -17,6 +17,17 @@ pub fn dynamic_shared() -> u32 {
     r
 }
 
+/// [`dynamic_shared`], read anew at each call: what is computed from it is in no register before.
+///
+/// PTX ISA, "State Spaces": "Shared State Space"; sm_80.
+#[inline(always)]
+pub fn dynamic_shared_volatile() -> u32 {
+    let r: u32;
+    // SAFETY: the address of a variable.
+    unsafe { ptx!("mov.u32 {0}, tilewright_shared;", out(reg32) r) };
+    r
+}
+
 /// `mapa.shared::cluster`: the address that `addr` of this CTA has in CTA `rank` of its cluster.
 ///
 /// PTX ISA, "mapa"; sm_90.

@@ -26,6 +26,23 @@ pub unsafe fn bar_sync(id: u32, threads: u32) {
     unsafe { ptx!("bar.sync {0}, {1};", in(reg32) id, in(reg32) threads) }
 }
 
+/// `bar.red.or`: as [`bar_sync`], and whether the condition holds in some thread of those that meet.
+///
+/// PTX ISA, "bar, barrier"; sm_80.
+///
+/// # Safety
+/// As for [`bar_sync`].
+#[inline(always)]
+pub unsafe fn bar_red_or(id: u32, threads: u32, condition: bool) -> bool {
+    let r: u32;
+    // SAFETY: the caller's.
+    unsafe {
+        ptx!("{{ .reg .pred p, q; setp.ne.u32 p, {3}, 0; bar.red.or.pred q, {1}, {2}, p; selp.u32 {0}, 1, 0, q; }}",
+            out(reg32) r, in(reg32) id, in(reg32) threads, in(reg32) condition as u32)
+    };
+    r != 0
+}
+
 /// `barrier.sync`: as [`bar_sync`], but the lanes of a warp need not execute it together.
 ///
 /// Each warp that executes it counts as 32 threads, however many of its lanes do. PTX ISA, "bar, barrier"; sm_80.

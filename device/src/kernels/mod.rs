@@ -1,5 +1,7 @@
 //! The operators' kernels, written with [`tile`](crate::tile) alone.
 
 pub mod attention;
+pub mod combine;
 pub mod dequant_gemm;
 pub mod gemm;
+pub mod mla;

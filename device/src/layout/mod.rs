@@ -4,16 +4,20 @@
 //! `_`: the operations of [`tile`](crate::tile) equate it with what the shapes, the element type and the warp policy ask
 //! for, and rustc's type inference carries it through the kernel.
 
+pub mod core_matrices;
 pub mod element;
 pub mod fragment;
 pub mod packed;
 pub mod registers;
 pub mod shared;
 pub mod striped;
+pub mod warpgroup;
 
+pub use core_matrices::CoreMatrices;
 pub use element::Element;
 pub use fragment::{FragmentLayout, FullCol, FullRow, Warpgroups, Warps, warp};
 pub use packed::Packed;
 pub use registers::Registers;
 pub use shared::{ColMajor, Linear, Major, Padded, RowMajor, SharedLayout, Swizzle};
 pub use striped::Striped;
+pub use warpgroup::{OneWarpgroup, Warpgroup};

@@ -168,6 +168,34 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<
         });
         self
     }
+    /// `x` in place of the elements in columns before `from` or from `to` on, of their row.
+    ///
+    /// A bit for each of a row's elements says whether it stays: half the instructions of comparing each one's column.
+    #[inline(always)]
+    pub fn fill_outside(mut self, from: &Rows<i32, M, N, L>, to: &Rows<i32, M, N, L>, x: T) -> Self {
+        let first = L::coord(thread_x(), 0).1 as i32;
+        // Of a row a thread has runs of columns, with those of the row's other lanes between them.
+        let period = L::RUN as u32 * L::ROW_LANES;
+        let before = |column: i32| {
+            let columns = column.saturating_sub(first).max(0) as u32;
+            columns / period * L::RUN as u32 + (columns % period).min(L::RUN as u32)
+        };
+        let below = |n: u32| if n < 32 { (1 << n) - 1 } else { u32::MAX };
+        let (mut stays, mut at) = (L::Rows::<u32>::splat(0), L::Rows::<u32>::splat(0));
+        unrolled!(i in L::Regs::<T>::LEN => {
+            let row = L::row(i);
+            let k = at.get(row);
+            if k % 32 == 0 {
+                let bits = |column| below(before(column).saturating_sub(k));
+                stays.set(row, bits(to.regs.get(row)) & !bits(from.regs.get(row)));
+            }
+            if stays.get(row) & 1 << (k % 32) == 0 {
+                self.regs.set(i, x);
+            }
+            at.set(row, k + 1);
+        });
+        self
+    }
     /// `f` of every element and the other fragment's element at the same place.
     #[inline(always)]
     pub fn zip<U: Copy>(mut self, other: &Fragment<U, M, N, L>, f: impl Fn(T, U) -> T) -> Self {
@@ -225,6 +253,18 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Rows<T, M
     #[inline(always)]
     pub fn splat(x: T) -> Self {
         Rows { regs: L::Rows::splat(x) }
+    }
+    /// `f` of every row, counted from the tile's top.
+    #[inline(always)]
+    pub fn indexed(f: impl Fn(u32) -> T) -> Self {
+        let thread = thread_x();
+        let mut out = L::Rows::splat(f(L::coord(thread, 0).0));
+        unrolled!(i in L::Regs::<T>::LEN => {
+            if L::row(i) > 0 && L::row(i) != L::row(i - 1) {
+                out.set(L::row(i), f(L::coord(thread, i).0));
+            }
+        });
+        Rows { regs: out }
     }
     /// `f` of every row's value.
     #[inline(always)]

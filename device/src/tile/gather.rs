@@ -2,7 +2,7 @@
 
 use super::global::{read_if, write_if};
 use super::{CopyTo, Fragment, Global, GlobalMut, Rows, Schedule, Scratch, Shared};
-use crate::arch::special::thread_x_volatile;
+use crate::arch::special::{same_number, thread_x_volatile};
 use crate::arch::{global, shared};
 use crate::layout::element::pack;
 use crate::layout::{Element, FragmentLayout, Registers, RowMajor, SharedLayout};
@@ -60,23 +60,37 @@ const PIECE: u32 = 16;
 impl<T: Element, const RANK: usize, const BOX: usize, F: Fn(u32) -> Option<[u32; RANK]>>
     Gathered<T, RANK, BOX, F>
 {
-    /// 16 bytes of row `row`, from element `first` on.
+    /// Whether lines are whole pieces, aligned to them.
+    #[inline(always)]
+    fn in_pieces(&self) -> bool {
+        let step = self.of.strides[RANK - 1];
+        self.of.align >= PIECE && step == 1 && (self.of.cols() * T::BYTES as u32).is_multiple_of(PIECE)
+    }
+
+    /// 16 bytes of row `row`, from element `first` on, of lines in pieces.
     #[inline(always)]
     fn piece(&self, row: u32, first: u32) -> [u32; 4] {
         let Some(index) = (self.place)(row) else { return [0; 4] };
-        let ((line, inside), step) = (self.of.line(index), self.of.strides[RANK - 1]);
-        let count = PIECE / T::BYTES as u32;
-        let at = |i: u32| line.wrapping_add(((first + i) as u64 * step) as usize);
-        if self.of.align >= PIECE && step == 1 && first + count <= inside {
-            // SAFETY: the piece is inside the tensor, and aligned as its host view says.
-            return unsafe { global::ld_global_u32x4(at(0).cast()) };
+        let (line, inside) = self.of.line(index);
+        if first >= inside {
+            return [0; 4];
         }
+        // SAFETY: the piece is inside the tensor, and aligned as its host view says.
+        unsafe { global::ld_global_u32x4(line.wrapping_add(first as usize).cast()) }
+    }
+
+    /// 16 bytes of row `row`, from element `first` on, of any lines.
+    #[inline(always)]
+    fn elements(&self, row: u32, first: u32) -> [u32; 4] {
+        let Some(index) = (self.place)(row) else { return [0; 4] };
+        let ((line, inside), step) = (self.of.line(index), self.of.strides[RANK - 1]);
         let mut words = [0; 4];
         let mut i = 0;
-        while i < count {
+        while i < PIECE / T::BYTES as u32 {
             let (per_word, bits) = (4 / T::BYTES as u32, 8 * T::BYTES as u32);
+            let at = line.wrapping_add(((first + i) as u64 * step) as usize);
             // SAFETY: only elements inside the tensor are read.
-            let x = unsafe { read_if(at(i), first + i < inside) };
+            let x = unsafe { read_if(at, first + i < inside) };
             words[(i / per_word) as usize] |= x << (i % per_word * bits);
             i += 1;
         }
@@ -97,35 +111,42 @@ where
         let base = to.address();
         let (lines, line) = (R as u32, (C * T::BYTES) as u32);
         let across = line / PIECE;
+        let store = |piece: u32, words: [u32; 4]| {
+            let at = base + S::offset(lines, line, piece / across, piece % across * PIECE);
+            // SAFETY: the piece lies in the tile; no two threads have the same, and nobody reads meanwhile.
+            unsafe { shared::store_u32x4(at, words) };
+        };
+        let first = |piece: u32| piece % across * PIECE / T::BYTES as u32;
         to.replace(
             #[inline(always)]
             || {
+                // Bounds that are not known: kernels of few queries wait for every line of code, so loops stay loops.
+                let pieces = same_number(lines * across);
                 let mut next = thread_x_volatile();
-                while next < lines * across {
-                    let mut pieces = [[0; 4]; AHEAD];
-                    let place = |i: usize| (next + i as u32 * P::CONSUMERS) / across;
-                    let byte = |i: usize| (next + i as u32 * P::CONSUMERS) % across * PIECE;
-                    let mut i = 0;
-                    while i < AHEAD {
-                        if place(i) < lines {
-                            pieces[i] = self.piece(place(i), byte(i) / T::BYTES as u32);
+                if self.in_pieces() {
+                    while next < pieces {
+                        let mut loaded = [[0; 4]; AHEAD];
+                        let mut i = 0;
+                        while i < AHEAD {
+                            let piece = next + i as u32 * P::CONSUMERS;
+                            loaded[i] = self.piece(piece / across, first(piece));
+                            i += 1;
                         }
-                        i += 1;
-                    }
-                    let mut i = 0;
-                    while i < AHEAD {
-                        if place(i) < lines {
-                            // SAFETY: the piece lies in the tile; no two threads have the same, and nobody reads meanwhile.
-                            unsafe {
-                                shared::store_u32x4(
-                                    base + S::offset(lines, line, place(i), byte(i)),
-                                    pieces[i],
-                                )
-                            };
+                        let mut i = 0;
+                        while i < AHEAD {
+                            let piece = next + i as u32 * P::CONSUMERS;
+                            if piece < pieces {
+                                store(piece, loaded[i]);
+                            }
+                            i += 1;
                         }
-                        i += 1;
+                        next += AHEAD as u32 * P::CONSUMERS;
                     }
-                    next += AHEAD as u32 * P::CONSUMERS;
+                } else {
+                    while next < pieces {
+                        store(next, self.elements(next / across, first(next)));
+                        next += P::CONSUMERS;
+                    }
                 }
             },
         );
@@ -150,30 +171,40 @@ where
         let together = step == 1 && to.of.align as usize >= 2 * T::BYTES;
         let mut r = 0;
         while r < L::Rows::<T>::LEN {
-            let (row, _) = L::coord(thread, first_of::<L, M, N>(r));
+            let (row, first) = L::coord(thread, first_of::<L, M, N>(r));
             if let Some(index) = (to.place)(row) {
                 let (line, inside) = to.of.line(index);
-                let at = |col: u32| line.wrapping_add((col as u64 * step) as usize);
+                // One comparison for the whole line, so that its stores follow each other.
+                let (whole, line) =
+                    (together && inside >= N as u32, line.wrapping_add((first as u64 * step) as usize));
                 let mut i = 0;
                 while i < L::Regs::<T>::LEN {
                     if L::row(i) == r {
-                        let (_, col) = L::coord(thread, i);
+                        let col = L::offset(i).1;
                         let (a, b) = (self.regs.get(i), self.regs.get(i + 1));
-                        // SAFETY: only elements inside the tensor are written, aligned as its host view says.
-                        unsafe {
-                            if together && col + 1 < inside {
+                        if whole {
+                            let at = line.wrapping_add(col as usize);
+                            // SAFETY: all of the tile's columns are inside the tensor, aligned as its host view says.
+                            unsafe {
                                 if T::BYTES == 2 {
-                                    global::st_global_u32(at(col).cast(), pack([a, b]))
+                                    global::st_global_u32(at.cast(), pack([a, b]))
                                 } else {
-                                    global::st_global_u32x2(at(col).cast(), [a.bits(), b.bits()])
+                                    global::st_global_u32x2(at.cast(), [a.bits(), b.bits()])
                                 }
-                            } else {
-                                write_if(at(col), a, col < inside);
-                                write_if(at(col + 1), b, col + 1 < inside);
                             }
                         }
                     }
                     i += 2;
+                }
+                let mut i = 0;
+                while i < L::Regs::<T>::LEN {
+                    if L::row(i) == r && !whole {
+                        let col = L::offset(i).1;
+                        let at = line.wrapping_add((col as u64 * step) as usize);
+                        // SAFETY: only elements inside the tensor are written.
+                        unsafe { write_if(at, self.regs.get(i), first + col < inside) };
+                    }
+                    i += 1;
                 }
             }
             r += 1;

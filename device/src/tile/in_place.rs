@@ -1,5 +1,7 @@
 //! Arguments that are read where they are needed.
 
+use core::marker::PhantomData;
+
 use crate::abi::KernelArg;
 use crate::arch::special::same_pointer;
 
@@ -29,5 +31,41 @@ impl<A: KernelArg> KernelArg for InPlace<A> {
     #[inline(always)]
     unsafe fn load(at: *const A::Abi) -> Self {
         InPlace(at)
+    }
+}
+
+/// As [`InPlace`], for kernels with many such arguments: all of them share the address of the parameter block.
+pub struct InBlock<A: KernelArg> {
+    block: *const u8,
+    offset: usize,
+    argument: PhantomData<A>,
+}
+
+impl<A: KernelArg> Clone for InBlock<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A: KernelArg> Copy for InBlock<A> {}
+
+impl<A: KernelArg> InBlock<A> {
+    /// The argument.
+    #[inline(always)]
+    pub fn get(&self) -> A {
+        // SAFETY: the place is that of an initialised parameter, which outlives the kernel.
+        unsafe { A::load(same_pointer(self.block).add(self.offset).cast()) }
+    }
+}
+
+impl<A: KernelArg> KernelArg for InBlock<A> {
+    type Abi = A::Abi;
+    #[inline(always)]
+    unsafe fn load(at: *const A::Abi) -> Self {
+        InBlock { block: at.cast(), offset: 0, argument: PhantomData }
+    }
+    #[inline(always)]
+    unsafe fn load_in(at: *const A::Abi, block: *const u8) -> Self {
+        InBlock { block, offset: at as usize - block as usize, argument: PhantomData }
     }
 }

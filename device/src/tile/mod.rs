@@ -9,6 +9,7 @@
 //! | `Global` to [`Fragment`] | `Fragment::load(a.tile([m, n]))`: 16 bytes at a time where alignment and bounds allow it |
 //! | `Shared` to `Fragment` | `Fragment::load(a_s.at(s))`, `Fragment::load(a_s.at(s).t())` where a pipeline computes |
 //! | `Fragment` to `Shared` | `copy(x, &mut x_s)` for a [`Scratch`] tile, which is read as `x_s.full()` |
+//! | [`Rows`] of one layout to those of another | `copy(x, &mut row_s)` for a [`RowScratch`], then [`Rows::exchanged`] |
 //! | `Fragment` to [`GlobalMut`] | `copy(x, c.tile([m, n]))`, or through staging buffers: [`Output`] |
 //! | rows of `Global` to a [`Scratch`] tile | `copy(a.gather(place), &mut a_s)`: row r from `place(r)` |
 //! | `Fragment` to rows of `GlobalMut` | `copy(x, c.scatter(place))` |
@@ -19,6 +20,16 @@
 //! A loop over stages is [`Pipeline::run`]. One that holds stages of several rings at a time, as attention does, takes them from
 //! [`Pipeline::loads`]; [`InFlight::behind`] lets a gemm run while the one before it is waited for, [`Turns`] orders
 //! warpgroups, and [`OnlineSoftmax`] has the rows' statistics.
+//!
+//! # Warpgroups with different things to do
+//!
+//! A kernel on [`Roles`] has two instances of its body, with registers of their own, and tells them apart by
+//! [`Cta::in_role`]. Stages pass from one to the other through a [`Relay`]: one is filled, read by gemms of the second role,
+//! partly [rewritten](RelayTurn::rewrite) by it, [published](RelayLoads::publish), read by the first role, and filled again;
+//! the stage's [`columns`](Src::columns) are views for different gemms. Beside them go values of rows ([`RowVectors`],
+//! [`RowMailbox`]). What a role's gemm needs not wait for is done between its instructions ([`gemm_around`]) or while it runs
+//! ([`RelayLoads::during`]); its left operand may be partly in registers and partly in shared memory ([`SplitOperand`]).
+//! Sequences whose pages are read by whole blocks are [`Pooled`]; results of parts are [`Partials`].
 //!
 //! # How layouts are inferred
 //!
@@ -104,6 +115,7 @@
 
 mod activation;
 mod asynchronous;
+mod cell;
 mod copy;
 mod cta;
 #[doc(hidden)]
@@ -113,14 +125,22 @@ mod gather;
 mod gemm;
 mod global;
 mod in_place;
+mod lazy_softmax;
+mod list;
 mod loads;
 mod multistage;
 mod output;
 mod paged;
+mod partials;
 mod pipeline;
+mod pooled;
 mod quantized;
 mod raster;
 mod reduce;
+mod relay;
+mod rewrite;
+mod roles;
+mod row_vector;
 mod schedule;
 mod scratch;
 mod shared;
@@ -133,36 +153,49 @@ mod warp_specialized;
 
 pub use activation::{Activation, Gelu, Identity, Relu, Silu};
 pub use asynchronous::{Accumulator, Held, InFlight, Issued, Packed, Pending};
+pub use cell::Cell;
 pub use copy::{CopyTo, copy};
 pub use cta::Cta;
 pub use fragment::{Fragment, Operand, Rows};
 pub use gather::{Gathered, Scattered};
-pub use gemm::{Accumulates, ChainedGemm, Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, gemm};
+pub use gemm::{
+    Accumulates, ChainedGemm, Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, SplitGemm,
+    SplitOperand, gemm, gemm_around,
+};
 pub use global::{Global, GlobalMut, GlobalTile, GlobalTileMut};
-pub use in_place::InPlace;
+pub use in_place::{InBlock, InPlace};
+pub use lazy_softmax::LazySoftmax;
+pub use list::{List, ListAbi};
 pub use loads::{Loads, Turn};
 pub use output::{ColumnsLayout, Output, OutputColumns, OutputLayout};
 pub use paged::{PageTable, PagedTile};
+pub use partials::{PartialTile, Partials, PartialsAbi};
 pub use pipeline::Pipeline;
+pub use pooled::{Pool, Pooled, PooledAbi, PooledTile, ReadsPools};
 pub use quantized::{
     Decode, E4M3, E5M2, FP4, Format, Half, I1, I2, I4, I8, NF4, NoZeros, Original, Quantized, Rescaled, U1,
     U2, U4, Weights, WeightsAbi, Zeros,
 };
 pub use raster::{Raster, RasterOrder, TileIndex};
+pub use relay::{Relay, RelayLoads, RelayTurn};
+pub use rewrite::{Met, Rewrite, Rewritten, StagedColumns};
+pub use roles::{Roles, TwoRoles};
+pub use row_vector::{RowMailbox, RowVector, RowVectors};
 pub use schedule::{Access, Elements, Multistage, Reads, Schedule, Vectors, WarpSpecialized};
-pub use scratch::Scratch;
+pub use scratch::{RowScratch, Scratch};
 pub use shared::{Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Transposed};
 pub use simt::Simt;
 pub use softmax::OnlineSoftmax;
 pub use split_k::{SplitK, split_k_bytes};
 pub use stream_k::{STREAM_K_BYTES, StreamK, StreamOrder, TilePart};
 pub use turns::Turns;
+pub use warp_specialized::Arrival;
 
 pub use crate::arch::math;
-pub use crate::arch::special::{block_x, block_y, block_z, grid_x, grid_y, grid_z};
+pub use crate::arch::special::{block_x, block_x_volatile, block_y, block_z, grid_x, grid_y, grid_z};
 pub use crate::kernel::Program;
 pub use crate::layout::{
-    ColMajor, Element, FragmentLayout, FullCol, FullRow, Linear, Major, Padded, RowMajor, SharedLayout,
-    Striped, Swizzle, warp,
+    ColMajor, CoreMatrices, Element, FragmentLayout, FullCol, FullRow, Linear, Major, OneWarpgroup, Padded,
+    RowMajor, SharedLayout, Striped, Swizzle, Warpgroup, warp,
 };
 pub use half::{bf16, f16};

@@ -111,7 +111,7 @@ fn store_directly<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: 
 /// # Safety
 /// The staged elements are visible to these threads.
 #[inline(always)]
-unsafe fn drain<T: Element, S: SharedLayout>(
+pub(super) unsafe fn drain<T: Element, S: SharedLayout>(
     staging: u32,
     (rows, width): (u32, u32),
     (row0, col0): (u32, u32),
@@ -158,9 +158,9 @@ unsafe fn drain_lines<T: Element, const RANK: usize, const BOX: usize, const M: 
 }
 
 /// Bytes of a staged line.
-const LINE: u32 = 128;
+pub(super) const LINE: u32 = 128;
 /// Rows that a warpgroup stages at a time.
-const ROWS: u32 = 64;
+pub(super) const ROWS: u32 = 64;
 
 /// Staging buffers a warpgroup that stores `height` x `width` elements: with two, one is stored while the next is filled.
 const fn buffers(height: usize, width: usize) -> u32 {
@@ -184,7 +184,7 @@ const fn staged_columns(width: usize, bytes: usize) -> u32 {
 
 /// The (row, byte) of a staged block whose 16 bytes this lane's address names to `stmatrix`, for four matrices from
 /// `piece` on.
-const fn matrix_line(warp: u32, lane: u32, piece: u32) -> (u32, u32) {
+pub(super) const fn matrix_line(warp: u32, lane: u32, piece: u32) -> (u32, u32) {
     (warp * 16 + lane % 16, (piece + lane / 16) * 16)
 }
 

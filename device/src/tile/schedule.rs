@@ -140,13 +140,14 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool> Program
         let consumers = 128 * W as u32;
         let thread = thread_x();
         // SAFETY: every warp of a warpgroup executes the same setmaxnreg once; the amounts sum to what the
-        // launch allocated: 168 * 384 = 128 * (40 + 2 * 232) = 128 * (56 + 2 * 224), 128 * 512 > 128 * (40 + 3 * 152),
+        // launch allocated: 168 * 384 = 128 * (40 + 2 * 232) = 128 * (56 + 2 * 224), 128 * 512 = 128 * (32 + 3 * 160),
         // 96 * 640 = 128 * (64 + 4 * 104).
         unsafe {
             if thread >= consumers {
                 match (W, JOINT) {
                     (2, true) => sync::setmaxnreg_dec::<56>(),
-                    (2 | 3, _) => sync::setmaxnreg_dec::<40>(),
+                    (2, false) => sync::setmaxnreg_dec::<40>(),
+                    (3, _) => sync::setmaxnreg_dec::<32>(),
                     (4, _) => sync::setmaxnreg_dec::<64>(),
                     _ => {}
                 }
@@ -157,7 +158,7 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool> Program
                 match (W, JOINT) {
                     (2, true) => sync::setmaxnreg_inc::<224>(),
                     (2, false) => sync::setmaxnreg_inc::<232>(),
-                    (3, _) => sync::setmaxnreg_inc::<152>(),
+                    (3, _) => sync::setmaxnreg_inc::<160>(),
                     (4, _) => sync::setmaxnreg_inc::<104>(),
                     _ => {}
                 }

@@ -2,10 +2,12 @@
 
 use core::marker::PhantomData;
 
-use super::{Schedule, Src};
+use super::row_vector::{for_each_row, load, store};
+use super::{CopyTo, Cta, RowVector, Rows, Schedule, Src};
 use crate::arch::special::thread_x;
 use crate::arch::{sync, wgmma};
 use crate::kernel::Arch;
+use crate::layout::{FragmentLayout, Registers};
 
 /// A tile of type `S` in shared memory that fragments are copied to, to be read by other threads than hold them: as
 /// an operand of a gemm, or as a fragment of another layout.
@@ -67,5 +69,63 @@ impl<P: Schedule, S> Scratch<P, S> {
             }
             sync::bar_sync(EXCHANGE, P::CONSUMERS);
         }
+    }
+}
+
+/// A value for each of `M` rows in shared memory, from the threads of one layout to those of another: a copy to it waits for
+/// all that read the last one.
+pub struct RowScratch<P, const M: usize> {
+    address: u32,
+    schedule: PhantomData<P>,
+}
+
+impl<P: Schedule> Cta<P> {
+    /// A value for each of `M` rows, for other threads to read than have them.
+    #[inline(always)]
+    pub fn row_scratch<const M: usize>(&mut self) -> RowScratch<P, M> {
+        RowScratch { address: self.take(M as u32 * 4, 16), schedule: PhantomData }
+    }
+}
+
+impl<P: Schedule, const M: usize> RowScratch<P, M> {
+    fn vector(&self) -> RowVector<'_, f32, M> {
+        RowVector::at(self.address)
+    }
+}
+
+/// Written by the thread that has the row's first element.
+impl<P: Schedule, L, const M: usize, const C: usize> CopyTo<&mut RowScratch<P, M>> for Rows<f32, M, C, L>
+where
+    L: FragmentLayout<M, C>,
+{
+    #[inline(always)]
+    fn copy_to(self, to: &mut RowScratch<P, M>) {
+        if thread_x() >= P::CONSUMERS {
+            return;
+        }
+        // SAFETY: all consumers execute it converged.
+        unsafe { sync::bar_sync(EXCHANGE, P::CONSUMERS) };
+        if thread_x() < L::THREADS {
+            let vector = to.vector();
+            self.for_each(|row, first, value| {
+                if first {
+                    store(&vector, row, value);
+                }
+            });
+        }
+        // SAFETY: as above.
+        unsafe { sync::bar_sync(EXCHANGE, P::CONSUMERS) };
+    }
+}
+
+impl<const M: usize, const C: usize, L: FragmentLayout<M, C>> Rows<f32, M, C, L> {
+    /// Each row's value, as the last copy left it.
+    #[inline(always)]
+    pub fn exchanged<P: Schedule>(from: &RowScratch<P, M>) -> Self {
+        let mut rows = Self::splat(0.0);
+        if thread_x() < L::THREADS {
+            for_each_row::<L, M, C>(|r, row, _| rows.regs.set(r, load(&from.vector(), row)));
+        }
+        rows
     }
 }

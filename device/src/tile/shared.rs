@@ -90,9 +90,10 @@ impl<'s, S> Src<'s, S> {
 }
 
 impl<'s, T: Element, const R: usize, const C: usize> Src<'s, Shared<T, R, C, Swizzle<128>>> {
-    /// The `i`-th of the tile's parts of `P` columns, as many as its swizzle spans.
+    /// The `i`-th of the tile's parts of `P` columns, as many as its swizzle spans: as [`part`](Self::part), for gemms whose
+    /// descriptors cost time.
     #[inline(always)]
-    pub fn columns<const P: usize>(self, i: u32) -> Src<'s, Shared<T, R, P, Swizzle<128>>> {
+    pub fn span<const P: usize>(self, i: u32) -> Src<'s, Shared<T, R, P, Swizzle<128>>> {
         const { assert!(P * T::BYTES == 128 && C.is_multiple_of(P), "a part is a column of the swizzle") };
         // Tiles begin at multiples of 1024 below 2^18, and so do parts of whole patterns of the swizzle. Said again, because
         // descriptors of a gemm's steps then differ from each other in bits that are zero here.

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::arch::special::{same_number, thread_x};
 use crate::arch::tma::Coords;
-use crate::arch::{mbarrier, sync, tma, wgmma};
+use crate::arch::{mbarrier, sync, wgmma};
 use crate::layout::{Element, Major, SharedLayout};
 
 /// The named barrier that the roles of a CTA meet at when a pipeline opens.
@@ -17,9 +17,9 @@ const OPENING: u32 = 0;
 /// What a copy by TMA fills and completes on.
 #[derive(Clone, Copy)]
 pub struct Arrival {
-    barrier: u32,
-    part: u32,
-    parts: u32,
+    pub(super) barrier: u32,
+    pub(super) part: u32,
+    pub(super) parts: u32,
 }
 
 impl<const W: usize, const PRODUCERS: usize, const JOINT: bool> Schedule
@@ -87,11 +87,8 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool> Schedule
 
     #[inline(always)]
     unsafe fn load_bytes(from: *const u8, to: u32, bytes: u32, Arrival { barrier, .. }: Arrival) {
-        // SAFETY: passed on; the barrier expects the bytes.
-        unsafe {
-            mbarrier::expect_tx(barrier, bytes);
-            tma::bulk_load(to, from, bytes, barrier);
-        }
+        // SAFETY: passed on.
+        unsafe { copy::bulk(from, to, bytes, barrier) }
     }
 
     #[inline(always)]

@@ -1,5 +1,7 @@
 //! Fragment layouts lose no element, and what they say about registers holds in every thread.
 
+use tilewright_device::layout::{FragmentLayout, FullRow, Warpgroup};
+
 use crate::table::{Layout, layouts, striped};
 
 fn for_each(check: impl Fn(&Layout)) {
@@ -68,6 +70,29 @@ fn row_lanes_hold_the_rest_of_a_row() {
     });
 }
 
+/// What masks of a row's columns rely on: the columns that a thread holds ascend, in runs with a period.
+#[test]
+fn runs_have_a_period() {
+    for_each(|layout| {
+        let period = layout.run as u32 * layout.row_lanes;
+        for thread in 0..layout.threads {
+            let first = (layout.coord)(thread, 0).1;
+            let mut held = vec![0; layout.rows];
+            for i in 0..layout.registers {
+                let k = &mut held[(layout.row)(i)];
+                let expected = first + *k / layout.run as u32 * period + *k % layout.run as u32;
+                assert_eq!(
+                    (layout.coord)(thread, i).1,
+                    expected,
+                    "{}: register {i} of thread {thread}",
+                    layout.name
+                );
+                *k += 1;
+            }
+        }
+    });
+}
+
 #[test]
 fn runs_are_neighbours() {
     for_each(|layout| {
@@ -95,4 +120,24 @@ fn striped_rows_are_accessed_in_one_sweep() {
             assert_eq!(here, next, "{}: thread {thread}", layout.name);
         }
     }
+}
+
+/// A role's policy is that of one warpgroup alone, in other threads.
+#[test]
+fn one_warpgroup_holds_what_the_first_would() {
+    fn assert_shifted<const G: usize, const N: usize>()
+    where
+        Warpgroup<G>: FragmentLayout<64, N>,
+        FullRow<1>: FragmentLayout<64, N>,
+    {
+        for (thread, i) in (0..128).flat_map(|thread| (0..N / 2).map(move |i| (thread, i))) {
+            let (row, col) = <Warpgroup<G> as FragmentLayout<64, N>>::coord(128 * G as u32 + thread, i);
+            assert_eq!((row, col), <FullRow<1> as FragmentLayout<64, N>>::coord(thread, i));
+            let owner = <Warpgroup<G> as FragmentLayout<64, N>>::owner(row, col);
+            assert_eq!(owner, (128 * G as u32 + thread, i));
+        }
+    }
+    assert_shifted::<0, 64>();
+    assert_shifted::<1, 64>();
+    assert_shifted::<2, 128>();
 }

@@ -1,6 +1,7 @@
 //! Every shared layout is a bijection of a tile's bytes that keeps 16-byte pieces whole.
 
 use proptest::prelude::*;
+use tilewright_device::layout::CoreMatrices;
 use tilewright_device::layout::shared::{Linear, Padded, SharedLayout, Swizzle};
 
 /// Bytes that copies and matrix loads move at once.
@@ -34,6 +35,7 @@ fn moving_reaches_what_the_offset_says() {
         assert_moves::<Swizzle<128>>(128, rows, line);
         assert_moves::<Swizzle<64>>(64, rows, line);
         assert_moves::<Swizzle<32>>(32, rows, line);
+        assert_moves::<CoreMatrices>(32, rows, line);
         assert_moves::<Padded>(PIECE, rows, line);
         assert_moves::<Linear>(PIECE, rows, line);
     }
@@ -75,6 +77,7 @@ fn assert_bijective<L: SharedLayout>(rows: u32, line: u32) {
 fn assert_all_bijective(rows: u32, line: u32) {
     assert_bijective::<Padded>(rows, line);
     assert_bijective::<Linear>(rows, line);
+    assert_bijective::<CoreMatrices>(rows.next_multiple_of(8), line.next_multiple_of(32));
     assert_bijective::<Swizzle<32>>(rows, line.next_multiple_of(32));
     assert_bijective::<Swizzle<64>>(rows, line.next_multiple_of(64));
     assert_bijective::<Swizzle<128>>(rows, line.next_multiple_of(128));

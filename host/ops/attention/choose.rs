@@ -69,7 +69,7 @@ impl fmt::Display for Rejection {
             Rejection::Packed => write!(f, "it reads sequences that lie one after the other"),
             Rejection::Apart => write!(f, "it reads sequences of one length"),
             Rejection::Whole => write!(f, "it does not divide the keys"),
-            Rejection::Merge => write!(f, "it divides the keys of up to 65535 heads of 65535 sequences"),
+            Rejection::Merge => write!(f, "it divides the keys of up to 65535 sequences"),
         }
     }
 }
@@ -222,15 +222,16 @@ fn runs(problem: &Problem, kernel: &Compiled) -> Option<Rejection> {
 /// The time of a persistent kernel: waves of tiles, each as many blocks of keys as a tile sees in the mean.
 ///
 /// The constants are of an H200: of both products' steps 4096 take a cycle, of exponentials 16, of which half hide under the
-/// products; a tile's load and epilogue take some 2000 cycles, a launch 3000. `mma.sync` is taken to have a quarter of that
-/// rate and to hide nothing, element-wise loads a sixteenth.
+/// products, with a third warpgroup three fifths; a tile's load and epilogue take some 2000 cycles, a launch 3000. `mma.sync` is
+/// taken to have a quarter of that rate and to hide nothing, element-wise loads a sixteenth.
 fn estimate(problem: &Problem, kernel: &Compiled, sms: u32) -> Estimate {
     let Size { batch, heads, queries, columns: [_, columns], .. } = problem.size;
     let passes = (columns as u64).div_ceil(u64::from(kernel.columns[1]));
-    let (slowness, hidden) = match (kernel.arch, kernel.any_strides) {
-        (Arch::Sm90a, _) => (1, 2),
-        (_, false) => (4, 1),
-        (_, true) => (16, 1),
+    let (slowness, shown) = match (kernel.arch, kernel.any_strides) {
+        (Arch::Sm90a, _) if kernel.tile[0] > 128 => (1, 40),
+        (Arch::Sm90a, _) => (1, 50),
+        (_, false) => (4, 100),
+        (_, true) => (16, 100),
     };
     let Way::Queries(blocks) = kernel.way else {
         let Split { splits, items, cycles } = split(problem, kernel, sms, slowness);
@@ -247,7 +248,7 @@ fn estimate(problem: &Problem, kernel: &Compiled, sms: u32) -> Estimate {
     let along = (queries as u64).div_ceil(m);
     let tiles = (batch as u64).saturating_mul(heads as u64).saturating_mul(along);
     let waves = tiles.div_ceil(u64::from(sms).max(1));
-    let block = m * n * (d + dv) / 4096 * slowness + m * n / 16 / hidden;
+    let block = m * n * (d + dv) / 4096 * slowness + m * n / 16 * shown / 100;
     let seen = |tile: u64| u64::from(blocks(&problem.keys, tile.min(u64::from(u32::MAX)) as u32));
     let last = along.saturating_sub(1);
     // Exact where all tiles see as many, and where each sees as many more.

@@ -10,7 +10,6 @@ mod splits;
 mod table;
 #[cfg(test)]
 mod tests;
-mod workspace;
 
 use std::fmt;
 
@@ -21,8 +20,8 @@ use packed::{OffsetViews, Offsets};
 use problem::{Options, Problem};
 use splits::workspace_len;
 use table::Run;
-use workspace::Workspace;
 
+use super::workspace::Workspace;
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
 /// Element types of attention: `f16` and `bf16`.
@@ -301,7 +300,9 @@ impl<'a> Attention<'a> {
         let (kernel, splits) = (candidate.kernel, candidate.splits());
         let len = workspace_len(&problem.size, splits);
         if len > 0 {
-            self.workspace.expect_apart([q, k, v, &o.as_view()], self.lse.as_ref())?;
+            let tensors = [("q", q.region()), ("k", k.region()), ("v", v.region()), ("o", o.region())];
+            let lse = self.lse.iter().map(|lse| ("lse", lse.region()));
+            self.workspace.expect_apart(tensors.into_iter().chain(lse))?;
         }
         let workspace = self.workspace.of(len, stream, &problem.device)?;
         let how = Run { overlap: self.overlap, splits, workspace };

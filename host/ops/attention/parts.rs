@@ -2,6 +2,7 @@
 
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernels::attention::{DecodeKernel, MergeKernel};
+use tilewright_device::tile::division::Division;
 
 use super::problem::{Problem, Size};
 use super::table::{BOX, Run};
@@ -45,12 +46,21 @@ where
         let layout = Layout::contiguous(&[splits, batch, heads, queries, columns])?;
         Ok::<_, Error>(Untyped { address: how.workspace + (first * 4) as u64, dtype: DType::F32, layout })
     };
-    let (parts, lses) = (part(columns, 0)?, part(1, splits * batch * heads * queries * columns)?);
-    let part_lse = if how.splits == 1 { lse.arg(backend, true, 0)? } else { lses.arg(backend, true, 0)? };
+    let lses = splits * batch * heads * queries * columns;
+    let part_lse =
+        if how.splits == 1 { lse.arg(backend, true, 0)? } else { part(1, lses)?.arg(backend, true, 0)? };
     let grid = kernel.resident_ctas().min(order.total()).max(1);
     let launch = Launch::grid([grid, 1, 1]).pdl(how.overlap && tma);
     let o_arg: GlobalAbi<K::Element, 4> = o.streamed(backend, 0)?;
-    let args = K::arguments([q, k, v], o_arg, parts.arg(backend, true, 0)?, part_lse, order, *cache, *scales);
+    let args = K::arguments(
+        [q, k, v],
+        o_arg,
+        part(columns, 0)?.arg(backend, true, 0)?,
+        part_lse,
+        order,
+        *cache,
+        *scales,
+    );
     // SAFETY: the views that the tensors come from are borrowed by the caller, those that are written exclusively, and reach no
     // further than their shapes, which the kernel keeps to; the workspace is as large as the parts are. Programmatic launch only
     // moves what precedes its wait for the kernel in front.
@@ -59,13 +69,19 @@ where
         return Ok(());
     }
     let merge = device.kernel::<M>(&KERNELS)?;
-    let by_row = |part: &Untyped| {
-        let layout = part.layout.transpose(0, 1)?.transpose(1, 2)?.transpose(2, 3)?;
-        Untyped { layout, ..*part }.arg::<f32, 5>(backend, true, 0)
+    // A view of the same memory, [batch, heads · queries, splits, columns].
+    let by_row = |first: usize, columns: usize| {
+        let layout = Layout::contiguous(&[splits, batch, heads * queries, columns])?;
+        let layout = layout.transpose(0, 1)?.transpose(1, 2)?;
+        let address = how.workspace + (first * 4) as u64;
+        Untyped { address, dtype: DType::F32, layout }.arg::<f32, 4>(backend, true, 0)
     };
-    let args = M::arguments(by_row(&parts)?, by_row(&lses)?, o_arg, lse.arg(backend, true, 0)?);
-    let tiles = count(queries)?.checked_mul(count(columns)?.div_ceil(M::COLUMNS)).ok_or_else(too_large)?;
-    let launch = Launch::grid([tiles, count(heads)?, count(batch)?]).pdl(how.overlap && tma);
+    let tiles = count(columns)?.div_ceil(M::COLUMNS);
+    let (parts, lses) = (by_row(0, columns)?, by_row(lses, 1)?);
+    let args = M::arguments(parts, lses, o_arg, lse.arg(backend, true, 0)?, Division::by(tiles));
+    let ctas =
+        count(heads * queries)?.checked_mul(tiles).filter(|&ctas| ctas < 1 << 31).ok_or_else(too_large)?;
+    let launch = Launch::grid([ctas, count(batch)?, 1]).pdl(how.overlap && tma);
     // SAFETY: as above; the kernel in front wrote the parts, and this one waits for it.
     unsafe { merge.launch(stream, &launch, &args) }
 }

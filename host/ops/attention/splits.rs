@@ -56,10 +56,9 @@ pub(super) fn split(problem: &Problem, kernel: &Compiled, sms: u32, slowness: u6
         .fold(start, |best, next| if next.cycles * 50 < best.cycles * 49 { next } else { best })
 }
 
-/// Whether a grid of the merging kernel has room for all heads and sequences.
+/// Whether a grid of the merging kernel has room for all sequences.
 pub(super) fn mergeable(size: &Size) -> bool {
-    const MOST: usize = 65535;
-    size.batch <= MOST && size.heads <= MOST
+    size.batch <= 65535
 }
 
 /// Elements of the workspace: of each part its result and its log-sum-exp.

@@ -1,5 +1,6 @@
 //! Tiles are copied in every direction, whole and at a tensor's edge.
 
+use std::f32::consts::LOG2_E;
 use std::process::ExitCode;
 
 use tilewright::{Arch, Device, Instance, Launch, Tensor, f16};
@@ -7,12 +8,14 @@ use tilewright_device::abi::GlobalAbi;
 use tilewright_device::layout::{ColMajor, Element, Major, RowMajor};
 use tilewright_device::tile::{Global, GlobalMut};
 use tilewright_support::Real;
+use tilewright_support::attention::{Head, Scores};
 use tilewright_support::guarded::Guarded;
 use tilewright_support::random::normal;
 use tilewright_support::reference::{Matrix, pick, product, relative_error, sample};
 use tilewright_support::suite::{Outcome, Suite};
 use tilewright_tile_tests::KERNELS;
 use tilewright_tile_tests_device::copies::{self, *};
+use tilewright_tile_tests_device::latent::{self, *};
 use tilewright_tile_tests_device::operands::{self, *};
 
 fn main() -> ExitCode {
@@ -41,6 +44,10 @@ fn main() -> ExitCode {
         Sm90a HopperRegisters: changed_operands::<HopperRegisters>;
         Sm80 AmpereScratch: changed_operands::<AmpereScratch>;
         Sm90a HopperScratch: changed_operands::<HopperScratch>;
+        Sm90a LatentRows: latent_attention::<LatentRows>;
+        Sm90a LatentColumns: latent_attention::<LatentColumns>;
+        Sm80 LatentWarpRows: latent_attention::<LatentWarpRows>;
+        Sm80 LatentWarpColumns: latent_attention::<LatentWarpColumns>;
     }
     suite.main()
 }
@@ -166,6 +173,40 @@ fn changed_operands<K: Instance>(
         let error = relative_error(&found, &expected);
         assert!(error < 1e-5, "{m} x {n} x {k}: relative error {error:e}");
         assert_eq!(outside, 0, "{m} x {n} x {k}: stores outside");
+    }
+    Ok(())
+}
+
+/// Queries, cache, output and scale, as a kernel's arguments.
+type Latent<K> =
+    fn(GlobalAbi<f16, 2>, GlobalAbi<f16, 2>, GlobalAbi<f32, 2>, f32) -> <K as tilewright::Kernel>::Args;
+
+/// The same attention however its products are divided among warps.
+fn latent_attention<K: Instance>(device: &Device, args: Latent<K>) -> Outcome {
+    let (d, dv) = (latent::D, latent::DV);
+    for [queries, keys] in [[64, 64], [70, 200], [1, 63], [128, 1000]] {
+        let (q, kv) = (normal::<f16>(1, queries * d), normal::<f16>(2, keys * d));
+        let v: Vec<f16> = kv.chunks(d).flat_map(|key| &key[..dv]).copied().collect();
+        let rows = sample(queries, 16);
+        let expected = Head::new([&q, &kv, &v], queries, keys, [d, dv]).rows(&rows, &Scores::new(d));
+        let expected: Vec<_> = expected.into_iter().flat_map(|row| row.o).collect();
+        let (q, kv) =
+            (Tensor::from_slice(device, &q, &[queries, d])?, Tensor::from_slice(device, &kv, &[keys, d])?);
+        let mut guarded = Guarded::<f32>::new(device, [1, queries, dv], dv + 4)?;
+        let o = guarded.view_mut()?.select(0, 0)?;
+        let scale = LOG2_E / (d as f32).sqrt();
+        let args = args(
+            q.view().arg::<2, Global<f16, 2>>()?,
+            kv.view().arg::<2, Global<f16, 2>>()?,
+            o.arg::<2, GlobalMut<f32, 2>>()?,
+            scale,
+        );
+        launch::<K>(device, [queries.div_ceil(latent::B), 1], &args)?;
+        let (o, outside) = guarded.read()?;
+        let error = relative_error(&pick(&o, dv, &rows), &expected);
+        // Weights are rounded to f16.
+        assert!(error < f16::ROUNDING, "{queries} queries, {keys} keys: relative error {error:e}");
+        assert_eq!(outside, 0, "{queries} queries, {keys} keys: stores outside");
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use super::{Cache, Capped, Plain, Score, SplitOrder, decode, merge};
 use crate::abi::GlobalAbi;
 use crate::instantiate;
 use crate::kernel::{Instance, Kernel};
+use crate::tile::division::Division;
 use crate::tile::{
     ChainedGemm, Element, Elements, FragmentLayout, FullRow, Multistage, Reads, Simt, Striped, Vectors,
     WarpSpecialized, warp,
@@ -76,10 +77,11 @@ pub trait MergeKernel: Kernel {
 
     /// The arguments of a launch; see [`merge`](fn@merge).
     fn arguments(
-        parts: GlobalAbi<f32, 5>,
-        lses: GlobalAbi<f32, 5>,
+        parts: GlobalAbi<f32, 4>,
+        lses: GlobalAbi<f32, 4>,
         o: GlobalAbi<Self::Element, 4>,
         lse: GlobalAbi<f32, 4>,
+        by_tiles: Division,
     ) -> Self::Args;
 }
 
@@ -91,12 +93,13 @@ where
     const COLUMNS: u32 = C as u32;
 
     fn arguments(
-        parts: GlobalAbi<f32, 5>,
-        lses: GlobalAbi<f32, 5>,
+        parts: GlobalAbi<f32, 4>,
+        lses: GlobalAbi<f32, 4>,
         o: GlobalAbi<T, 4>,
         lse: GlobalAbi<f32, 4>,
+        by_tiles: Division,
     ) -> Self::Args {
-        Self::args(parts, lses, o, lse)
+        Self::args(parts, lses, o, lse, by_tiles)
     }
 }
 
@@ -122,8 +125,8 @@ use named::{capped, plain};
 mod merging {
     use super::{Simt, merge};
 
-    pub type sm_90<T> = merge<Simt<1, true>, T, 16, 128>;
-    pub type sm_80<T> = merge<Simt<1>, T, 16, 128>;
+    pub type sm_90<T> = merge<Simt<1, true>, T, 16, 32>;
+    pub type sm_80<T> = merge<Simt<1>, T, 16, 32>;
 }
 
 instantiate! {

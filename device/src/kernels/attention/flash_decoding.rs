@@ -1,5 +1,6 @@
 //! Attention of few queries over long sequences of keys: flash-decoding.
 
+use core::convert::identity;
 use core::f32::consts::LN_2;
 
 use super::{Cache, KeyPart, KeyParts, Score, SplitOrder};
@@ -45,6 +46,8 @@ pub fn decode<
     Y: ChainedGemm<T, BM, BN, D, DV>,
 {
     let mut cta = Cta::<P>::enter();
+    cta.prefetch_map(&k.get());
+    cta.prefetch_map(&v.get());
     let mut q_s = cta.scratch::<Shared<T, BM, D, _, _>>();
     let k_s = cta.alloc::<Shared<T, BN, D, _, _>, STAGES>();
     let v_s = cta.alloc::<Shared<T, BN, DV, _, _>, STAGES>();
@@ -71,18 +74,37 @@ pub fn decode<
         copy(q.get().gather(place), &mut q_s);
         let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale);
         let mut acc = Fragment::<f32, BM, DV, Y>::zero();
-        for j in blocks.all() {
+        // The block's P, and V after it, with what came before weighted anew.
+        let mut weigh = identity(
+            #[inline(always)]
+            |s: Fragment<f32, BM, BN, Y>, acc: Fragment<f32, BM, DV, Y>, j: u32| {
+                let s = s.map(|s| F::apply(s, cap));
+                let s =
+                    if blocks.whole(j) { s } else { keys.mask_rows(s, j, |r| rows.query(m * BM as u32 + r)) };
+                let max = softmax.maximum(&s);
+                let (p, rescale) = softmax.exponentials(s, max);
+                (p.cast::<T>(), acc.zip_rows(&rescale.along(), |x, by| x * by))
+            },
+        );
+        if !blocks.none() {
             let k = ks.acquire();
-            let s = gemm(Y::default(), q_s.full(), k_s.at(k.full()).t(), Fresh::new()).wait();
+            let mut s = gemm(Y::default(), q_s.full(), k_s.at(k.full()).t(), Fresh::new()).wait();
             ks.release(k);
-            let s = s.map(|s| F::apply(s, cap));
-            let s = if blocks.whole(j) { s } else { keys.mask_rows(s, j, |r| rows.query(m * BM as u32 + r)) };
-            let max = softmax.maximum(&s);
-            let (p, rescale) = softmax.exponentials(s, max);
-            let weighted = acc.zip_rows(&rescale.along(), |x, by| x * by);
+            for j in blocks.all().start..blocks.last() {
+                let k = ks.acquire();
+                let next = gemm(Y::default(), q_s.full(), k_s.at(k.full()).t(), Fresh::new()).commit();
+                let (p, weighted) = weigh(s, acc, j);
+                let v = vs.acquire();
+                let weighted = gemm(Y::default(), p, v_s.at(v.full()), weighted);
+                let (scores, weighted) = next.behind(weighted, || ());
+                ks.release(k);
+                (s, acc) = (scores, weighted.wait());
+                vs.release(v);
+            }
+            let (p, weighted) = weigh(s, acc, blocks.last());
             let v = vs.acquire();
-            vs.clear_from(&v, &v_s, keys.inside::<BN>(j));
-            acc = gemm(Y::default(), p.cast::<T>(), v_s.at(v.full()), weighted).wait();
+            vs.clear_from(&v, &v_s, keys.inside::<BN>(blocks.last()));
+            acc = gemm(Y::default(), p, v_s.at(v.full()), weighted).wait();
             vs.release(v);
         }
         let (inverse, log2) = softmax.finish();

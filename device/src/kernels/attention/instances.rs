@@ -137,6 +137,7 @@ macro_rules! kernels {
 #[rustfmt::skip]
 kernels! {
     (sm_90 WarpSpecialized<2, 3>, FullRow<2>, 128 128, 64 64, 2) [plain] [f16 bf16] [equal packed];
+    (sm_90 WarpSpecialized<3, 3>, FullRow<3>, 192 128, 64 64, 2) [plain] [f16 bf16] [equal packed];
     (sm_90 WarpSpecialized<2, 3>, FullRow<2>, 128 128, 128 128, 2) [plain capped] [f16 bf16] [equal packed];
     (sm_90 WarpSpecialized<2, 3>, FullRow<2>, 128 96, 192 128, 2) [plain] [f16 bf16] [equal packed];
     (sm_90 WarpSpecialized<2, 3>, FullRow<2>, 128 80, 192 192, 2) [plain] [f16 bf16] [equal];

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use crate::abi::KernelArg;
 use crate::layout::FragmentLayout;
-use crate::tile::Fragment;
+use crate::tile::{Fragment, Rows};
 
 /// Query i sees keys j with `i + low <= j <= i + high`, as far as there are so many.
 #[repr(C)]
@@ -104,14 +104,7 @@ impl Keys {
         m: u32,
         j: u32,
     ) -> Fragment<f32, BM, BN, L> {
-        let (first, diagonal) = ((j * BN as u32) as i32, (m * BM as u32) as i32 - (j * BN as u32) as i32);
-        let end = self.count - first;
-        let (low, high) = (self.low.saturating_add(diagonal), self.high.saturating_add(diagonal));
-        s.map_indexed(|r, c, s| {
-            let (r, c) = (r as i32, c as i32);
-            let seen = c >= low.saturating_add(r) && c <= high.saturating_add(r).min(end - 1);
-            if seen { s } else { f32::NEG_INFINITY }
-        })
+        self.mask_rows(s, j, |r| (m * BM as u32 + r) as i32)
     }
 
     /// Scores of block `j`, -inf where `query(row)` does not see the key.
@@ -122,12 +115,11 @@ impl Keys {
         j: u32,
         query: impl Fn(u32) -> i32,
     ) -> Fragment<f32, BM, BN, L> {
-        s.map_indexed(|r, c, s| {
-            let (query, key) = (query(r), (j * BN as u32 + c) as i32);
-            let seen = key >= query.saturating_add(self.low)
-                && key <= query.saturating_add(self.high).min(self.count - 1);
-            if seen { s } else { f32::NEG_INFINITY }
-        })
+        let first = (j * BN as u32) as i32;
+        let (low, high) = (self.low.saturating_sub(first), self.high.saturating_sub(first));
+        let query = Rows::<i32, BM, BN, L>::indexed(query);
+        let to = query.map(|i| i.saturating_add(high).min(self.count - 1 - first) + 1);
+        s.fill_outside(&query.map(|i| i.saturating_add(low)), &to, f32::NEG_INFINITY)
     }
 
     /// How many keys block `j` of `BN` has, or more.

@@ -25,7 +25,7 @@ use core::f32::consts::LN_2;
 use crate::kernel;
 use crate::tile::{
     ChainedGemm, Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, OnlineSoftmax, OutputLayout,
-    Pending, RowMajor, Schedule, Shared, copy, gemm,
+    Pending, RowMajor, Rows, Schedule, Shared, copy, gemm,
 };
 
 /// O = softmax(scale score(Q Kᵀ) + mask) V (Milakov & Gimelshein 2018; Dao 2023; Shah et al. 2024).
@@ -98,9 +98,10 @@ pub fn attention<
         if !cta.computes() {
             continue;
         }
-        let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale);
         let mut acc = Fragment::<f32, BM, DV, Y>::zero();
+        let (mut inverse, mut log2) = (Rows::<f32, BM, BN, Y>::splat(0.0), Rows::splat(f32::NEG_INFINITY));
         if !blocks.none() {
+            let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale);
             let (q, k) = (qs.acquire(), ks.acquire());
             let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).wait();
             ks.release(k);
@@ -132,10 +133,11 @@ pub fn attention<
             );
             qs.release(q);
             let v = vs.acquire();
-            acc = gemm(Y::default(), p, v_s.at(v.full()), weighted).wait();
+            let last = gemm(Y::default(), p, v_s.at(v.full()), weighted).commit();
+            (inverse, log2) = softmax.finish();
+            acc = last.wait();
             vs.release(v);
         }
-        let (inverse, log2) = softmax.finish();
         // Read again: in no register over the loop.
         let Sequence { first_query, queries, .. } = sequences.get(batch);
         out.store(

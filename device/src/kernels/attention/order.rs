@@ -27,7 +27,8 @@ pub struct TileOrder {
     total: u32,
     by_group: Division,
     by_size: Division,
-    by_last_size: Division,
+    /// By how much a division by the last group's size differs from `by_size`: the choice between two takes another load.
+    last_differs: Division,
     by_heads: Division,
     by_shared: Division,
     by_ctas: Division,
@@ -50,7 +51,7 @@ impl TileOrder {
             total,
             by_group: Division::by(m * group),
             by_size: Division::by(group),
-            by_last_size: Division::by(last),
+            last_differs: Division::by(last).minus(Division::by(group)),
             by_heads: Division::by(heads),
             by_shared: Division::by(shared_by),
             by_ctas: Division::by(ctas),
@@ -69,8 +70,8 @@ impl TileOrder {
             if wave % 2 == 1 && wave < self.turning { t + self.by_ctas.divisor - 1 - 2 * place } else { t };
         let (group, t) = self.by_group.of(t);
         let first = group * self.by_size.divisor;
-        let size =
-            if first + self.by_size.divisor > self.all_heads { self.by_last_size } else { self.by_size };
+        let last = first + self.by_size.divisor > self.all_heads;
+        let size = self.by_size.plus(self.last_differs, last as u32);
         let (heavier, head) = size.of(t);
         let (batch, head) = self.by_heads.of(first + head);
         QueryTile { batch, head, kv_head: self.by_shared.of(head).0, m: self.m - 1 - heavier }

@@ -78,7 +78,7 @@ pub fn dequant_gemm<
             #[inline(always)]
             |s, part| groups.dequantize(w_s.at(s), part),
             #[inline(always)]
-            |weights, s, part, acc| gemm(Y::default(), weights, a_s.at(s).columns::<64>(part).t(), acc),
+            |weights, s, part, acc| gemm(Y::default(), weights, a_s.at(s).span::<64>(part).t(), acc),
         );
         if !stream.sum(&part, &mut acc) {
             continue;

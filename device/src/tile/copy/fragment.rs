@@ -118,13 +118,26 @@ where
         }
         let step = const { per_access::<T>(L::RUN) };
         let (row, col) = L::coord(thread_x_volatile(), 0);
-        let window = self.window(M, N).from(row, col);
+        let tile = self.window(M, N);
+        let window = tile.from(row, col);
         let together = O::ROW_MAJOR && self.of.align as usize >= step * T::BYTES;
+        // One comparison for a tile inside the tensor, so that its loads follow each other.
+        if together && tile.rows >= M as u32 && tile.cols >= N as u32 {
+            let mut i = 0;
+            while i < L::Regs::<T>::LEN {
+                let (row, col) = L::offset(i);
+                let at = window.at(row, 0).wrapping_add(col as usize);
+                // SAFETY: the access is inside the tensor and aligned as its host view says.
+                scatter(unsafe { load_global(at, step) }, &mut to.regs, i, step);
+                i += step;
+            }
+            return;
+        }
         let mut i = 0;
         while i < L::Regs::<T>::LEN {
             let (row, col) = L::offset(i);
             if together && row < window.rows && col + step as u32 <= window.cols {
-                // SAFETY: the access is inside the tensor and aligned as its host view says.
+                // SAFETY: as above.
                 scatter(unsafe { load_global(window.at(row, col), step) }, &mut to.regs, i, step);
             } else {
                 let mut e = 0;

@@ -6,7 +6,7 @@ use super::super::{GlobalTile, Shared, SharedTile};
 use crate::abi::SWIZZLE_BYTES;
 use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::tma::Coords;
-use crate::arch::{cp_async, global, mbarrier, shared};
+use crate::arch::{cp_async, global, mbarrier, shared, tma};
 use crate::layout::{Element, Major, SharedLayout};
 
 /// Bytes that one thread copies at a time.
@@ -227,4 +227,17 @@ pub(crate) unsafe fn byte_load<A: Access>(from: *const u8, to: u32, bytes: u32, 
             }
         }
     });
+}
+
+/// Copies neighbouring bytes by the TMA unit, completing on `barrier`; called by one thread.
+///
+/// # Safety
+/// As for [`byte_load`]; `barrier` is the stage's full barrier.
+#[inline(always)]
+pub(crate) unsafe fn bulk(from: *const u8, to: u32, bytes: u32, barrier: u32) {
+    // SAFETY: passed on; the barrier expects the bytes.
+    unsafe {
+        mbarrier::expect_tx(barrier, bytes);
+        tma::bulk_load(to, from, bytes, barrier);
+    }
 }

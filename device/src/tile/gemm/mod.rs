@@ -1,7 +1,10 @@
 //! The gemm of tiles, and the rule by which it fixes the layouts of its operands.
 
 mod mma;
+mod split;
 mod wgmma;
+
+pub use split::{SplitGemm, SplitOperand, gemm_around};
 
 use super::{Fragment, Held, Issued, Operand, OutputLayout, Packed, Shared, Src, Transposed};
 use crate::arch::special::thread_x;
@@ -85,7 +88,7 @@ pub trait Accumulates<const M: usize, const N: usize>: FragmentLayout<M, N> {
 /// The shared layout of an operand tile with lines of `K` elements.
 #[diagnostic::on_unimplemented(
     message = "an operand tile of depth {K} of `{Self}` has no swizzled layout",
-    note = "16-bit elements: 16, 32, or a multiple of 16 from 64 to 256; of 64 where K is contiguous"
+    note = "16-bit elements: 16, 32, 320, 576, or a multiple of 16 from 64 to 256; of 64 where K is contiguous"
 )]
 pub trait OperandLayout<const K: usize>: Element {
     /// The layout: the widest swizzle that a multiple of K up to 64 fills.
@@ -94,7 +97,7 @@ pub trait OperandLayout<const K: usize>: Element {
 
 macro_rules! operand_layouts {
     ($($t:ident)*) => { $(
-        operand_layouts!($t: 32 => 16; 64 => 32; 128 => 64 80 96 112 128 144 160 176 192 208 224 240 256;);
+        operand_layouts!($t: 32 => 16; 64 => 32; 128 => 64 80 96 112 128 144 160 176 192 208 224 240 256 320 576;);
     )* };
     ($t:ident: $($swizzle:literal => $($k:literal)*;)*) => { $($(
         impl OperandLayout<$k> for $t { type Layout = Swizzle<$swizzle>; }

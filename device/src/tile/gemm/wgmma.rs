@@ -9,16 +9,16 @@ use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf, for_e
 use crate::layout::{FragmentLayout, Major, Registers, SharedLayout, Warpgroups};
 
 /// Elements of depth of one instruction.
-const DEPTH: u32 = 16;
+pub(super) const DEPTH: u32 = 16;
 
 /// An operand tile in shared memory: `extent` along M or N, `depth` along K, 16-bit elements.
-struct Operand {
-    address: u32,
+pub(super) struct Operand {
+    pub(super) address: u32,
     /// Its elements are contiguous along K.
-    k_major: bool,
-    swizzle: u32,
-    extent: u32,
-    depth: u32,
+    pub(super) k_major: bool,
+    pub(super) swizzle: u32,
+    pub(super) extent: u32,
+    pub(super) depth: u32,
 }
 
 impl Operand {
@@ -27,7 +27,7 @@ impl Operand {
     /// PTX ISA, "Matrix Descriptor Format": in the low word the address and the leading dimension's byte offset, in
     /// the high word the stride dimension's byte offset and the swizzle mode; all in units of 16 bytes.
     #[inline(always)]
-    fn descriptor(&self, outer: u32, k: u32) -> Descriptor {
+    pub(super) fn descriptor(&self, outer: u32, k: u32) -> Descriptor {
         let span = self.swizzle / 2;
         let (offset, leading) = if self.k_major {
             // Columns of `span` elements of K, `extent` lines each; the leading offset is not used.

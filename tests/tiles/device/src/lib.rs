@@ -3,4 +3,5 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 pub mod copies;
+pub mod latent;
 pub mod operands;

@@ -7,6 +7,7 @@ entries! { Sm80:
         shared::store_u16(g.shared, shared::load_u16(g.shared + 64));
         shared::store_u32(g.shared, shared::load_u32(g.shared + 64));
         shared::store_f32(g.shared, shared::load_f32(g.shared + 64));
+        shared::store_u32(shared::dynamic_shared_volatile(), g.x);
     }
     shared_vectors => |r, g| {
         shared::store_u32x2(g.shared, shared::load_u32x2(g.shared + 64));

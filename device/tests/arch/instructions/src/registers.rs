@@ -9,7 +9,7 @@ entries! { Sm80:
         r.keep([special::grid_x(), special::grid_y(), special::grid_z()]);
         r.keep([special::lane(), special::sm_id(), special::thread_x_volatile(), special::dynamic_shared_bytes()]);
         r.keep([special::clock64(), special::globaltimer()]);
-        r.keep(special::same_number(g.x));
+        r.keep([special::block_x_volatile(), special::same_number(g.x)]);
         r.keep([special::same_pointer(g.f.to_bits() as usize as *const u8) as u64]);
         if g.x == 7 {
             special::trap()
@@ -27,6 +27,7 @@ entries! { Sm80:
         r.keep([math::ex2(g.f), math::lg2(g.f), math::rcp(g.f), math::rsqrt(g.f), math::sqrt(g.f), math::tanh(g.f)]);
         r.keep([math::max(g.f, 1.0), math::min(g.f, 1.0), math::max_nan(g.f, 1.0), math::min_nan(g.f, 1.0)]);
         r.keep(math::fma(g.f, g.f, 1.0));
+        r.keep(math::ceil(g.f));
         r.keep([math::lop3::<0xEA>(g.x, g.n, 3), math::prmt(g.x, g.n, 0x5410)]);
         r.keep(math::dp4a(g.x, g.n, 3));
     }

@@ -10,6 +10,7 @@ entries! { Sm80:
         sync::bar_sync(g.x, g.n);
         sync::bar_sync(1, 128);
         sync::bar_arrive(g.x, g.n);
+        r.keep(u32::from(sync::bar_red_or(3, 128, g.x > 3)));
         sync::barrier_sync(2, 128);
     }
     mbarriers => |r, g| {

@@ -1,6 +1,7 @@
 //! The memory for the results of parts of the keys.
 
-use crate::{Device, Element, Error, Event, Result, Stream, Tensor, TensorView, TensorViewMut};
+use crate::tensor::Region;
+use crate::{Device, Error, Event, Result, Stream, Tensor, TensorViewMut};
 
 /// Where it comes from.
 pub(super) enum Workspace<'a> {
@@ -10,16 +11,14 @@ pub(super) enum Workspace<'a> {
 }
 
 impl Workspace<'_> {
-    /// Checks that memory that was given is none of Q, K, V, O and the log-sum-exp.
-    pub(super) fn expect_apart<T: Element>(
+    /// Checks that memory that was given is none of the tensors of these names.
+    pub(super) fn expect_apart(
         &self,
-        tensors: [&TensorView<'_, T>; 4],
-        lse: Option<&TensorViewMut<'_, f32>>,
+        tensors: impl IntoIterator<Item = (&'static str, Region)>,
     ) -> Result<()> {
         let Workspace::Given(view) = self else { return Ok(()) };
-        let named = ["q", "k", "v", "o"].into_iter().zip(tensors.map(|tensor| view.overlaps(tensor)));
-        let lse = ("lse", lse.is_some_and(|lse| view.overlaps(&lse.as_view())));
-        match named.chain([lse]).find(|(_, overlaps)| *overlaps) {
+        let region = view.region();
+        match tensors.into_iter().find(|(_, tensor)| region.overlaps(tensor)) {
             None => Ok(()),
             Some((name, _)) => {
                 let was = format!("overlapping `{name}`");

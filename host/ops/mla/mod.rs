@@ -1,0 +1,315 @@
+//! Decoding of multi-head latent attention: O = softmax(scale Q Kᵀ) V over a latent cache.
+
+mod cache;
+mod choose;
+mod plan;
+mod problem;
+mod schedule;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+
+use cache::{Known, Table};
+pub use choose::MlaCandidate;
+use choose::{candidates, choose};
+use problem::{Arguments, Options, Problem, wrong};
+use schedule::{Scheduled, workspace_len};
+
+use super::workspace::Workspace;
+use crate::{Element, Result, Stream, TensorView, TensorViewMut, bf16, f16};
+
+/// Bytes to which partial results are aligned.
+const ALIGNED: u64 = 16;
+
+/// Element types of MLA: `f16` and `bf16`.
+pub trait MlaElement: Element + sealed::Element {}
+
+mod sealed {
+    pub trait Element {}
+}
+
+impl sealed::Element for f16 {}
+impl MlaElement for f16 {}
+impl sealed::Element for bf16 {}
+impl MlaElement for bf16 {}
+
+/// O = softmax(Q Kᵀ / sqrt(576)) V over a cache without pages, of which every sequence has all keys.
+///
+/// See [`Mla`] for shapes, and for pages, lengths, masks, scales and the log-sum-exp.
+pub fn mla<T: MlaElement>(
+    stream: &Stream,
+    q: &TensorView<'_, T>,
+    cache: &TensorView<'_, T>,
+    o: &mut TensorViewMut<'_, T>,
+) -> Result<()> {
+    Mla::new().run(stream, q, cache, o)
+}
+
+/// O = softmax(scale Q Kᵀ) V, for each head of each sequence, over a latent cache that all heads share: a decoding step of
+/// multi-head latent attention (DeepSeek-AI 2024, section 2.1), with the projections absorbed into queries and output.
+///
+/// | tensor | shape |
+/// | --- | --- |
+/// | Q | \[batch, positions, heads, 576\] |
+/// | cache | \[batch, keys, 1, 576\], or with a [block table](Self::block_table) \[pages, rows of a page, 1, 576\] |
+/// | O | \[batch, positions, heads, 512\] |
+/// | log-sum-exp, optional | \[batch, positions, heads\] |
+///
+/// - K is all columns of the cache, V the first 512; 320 and 256 are the other pair that kernels are made for.
+/// - Positions are the last ones of each sequence, 1 to 64, as in multi-token prediction; with [`causal`](Self::causal) each of
+///   them sees the keys up to its own alone. Tiles are of 64 rows: heads times positions.
+/// - The heads of one position after the other are evenly spaced; of Q and the cache, columns are contiguous and lines aligned to
+///   16 bytes.
+/// - Products are of `T` (f16 or bf16), accumulated in f32; the softmax is in f32, its weights are rounded to `T` before they
+///   multiply V; then the result is rounded to `T`, to nearest even.
+/// - A query that sees no key has an O of 0 and a log-sum-exp of -inf. Without queries or batch nothing is done.
+///
+/// Blocks of 64 keys are shared out among all SMs by a plan that the host makes from the [`lengths`](Self::lengths): sequences
+/// stay whole or are cut into parts, whose results a second kernel combines (Dao et al. 2023, "Flash-Decoding"). The first run,
+/// and a run with other lengths or another table of the host's, waits for the device and takes memory for the plan, all others
+/// only queue work; they can be captured in a [`Graph`](crate::Graph), with a [`workspace`](Self::workspace) also where sequences
+/// are cut, and replayed as long as the `Mla` lives and makes no other plan. One `Mla` for all layers of a model makes one plan a
+/// step.
+///
+/// ```no_run
+/// use tilewright::ops::Mla;
+/// use tilewright::{Device, Tensor, bf16};
+///
+/// # fn main() -> tilewright::Result<()> {
+/// let device = Device::default()?;
+/// let q = Tensor::<bf16>::zeros(&device, &[2, 1, 128, 576])?;
+/// // A hundred pages of 64 keys; the sequences have 100 and 70, in pages 7, 3 and 12, 0.
+/// let cache = Tensor::<bf16>::zeros(&device, &[100, 64, 1, 576])?;
+/// let mut o = Tensor::<bf16>::zeros(&device, &[2, 1, 128, 512])?;
+/// Mla::new().host_block_table(&[7, 3, 12, 0]).lengths(&[100, 70]).run(
+///     &device.default_stream(),
+///     &q.view(),
+///     &cache.view(),
+///     &mut o.view_mut(),
+/// )?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Mla<'a> {
+    options: Options,
+    lse: Option<TensorViewMut<'a, f32>>,
+    table: Table<TensorView<'a, i32>>,
+    lengths: Option<Arc<[u32]>>,
+    known: Option<Known>,
+    scheduled: Option<Scheduled>,
+    workspace: Workspace<'a>,
+    kernel: Option<&'a str>,
+    overlap: bool,
+}
+
+impl Mla<'_> {
+    /// O = softmax(Q Kᵀ / sqrt(576)) V.
+    pub fn new() -> Self {
+        Mla {
+            options: Options::default(),
+            lse: None,
+            table: Table::None,
+            lengths: None,
+            known: None,
+            scheduled: None,
+            workspace: Workspace::Owned(None),
+            kernel: None,
+            overlap: true,
+        }
+    }
+}
+
+impl Default for Mla<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<'a> Mla<'a> {
+    /// Position i sees the keys j <= i + keys - positions: the last position sees all.
+    pub fn causal(mut self) -> Self {
+        self.options.causal = true;
+        self
+    }
+    /// The factor of Q Kᵀ, finite and above 0; 1 / sqrt(576) unless set.
+    pub fn scale(mut self, scale: f32) -> Self {
+        self.options.scale = Some(scale);
+        self
+    }
+    /// Where to write the natural logarithm of each row's sum of exponentials, \[batch, positions, heads\].
+    pub fn lse(self, lse: &'a mut TensorViewMut<'_, f32>) -> Self {
+        Mla { lse: Some(lse.reborrow()), ..self }
+    }
+    /// The number of keys of each sequence, at most those for which there is room; all of them unless set.
+    pub fn lengths(mut self, lengths: &[u32]) -> Self {
+        self.set_lengths(lengths);
+        self
+    }
+    /// As [`lengths`](Self::lengths), for the next runs.
+    pub fn set_lengths(&mut self, lengths: &[u32]) {
+        self.lengths = Some(lengths.into());
+    }
+    /// Keys lie in pages (Kwon et al. 2023): row i of `table`, \[batch, pages of a sequence\], whose rows are contiguous, names
+    /// the pages of sequence i in the order of its keys. Pages have a power of two of rows, from 16 on; 64 and more are read
+    /// fastest.
+    ///
+    /// The table is read when the kernel runs, as far as the sequences' lengths reach; pages that do not exist are zeros.
+    pub fn block_table(self, table: &TensorView<'a, i32>) -> Self {
+        Mla { table: Table::Device(table.clone()), ..self }
+    }
+    /// As [`block_table`](Self::block_table), row-major in the host's memory: pages that do not exist are an error, as far as the
+    /// sequences' lengths reach. The table goes to the device with the plan.
+    pub fn host_block_table(mut self, table: &[i32]) -> Self {
+        self.set_host_block_table(table);
+        self
+    }
+    /// As [`host_block_table`](Self::host_block_table), for the next runs.
+    pub fn set_host_block_table(&mut self, table: &[i32]) {
+        self.table = Table::Host(table.into());
+    }
+    /// Divides the keys of each sequence into so many parts, 1 to 1024, or as many as it has blocks of 64 keys; unless set,
+    /// sequences are cut where that gives all SMs about as much to do.
+    pub fn splits(mut self, splits: usize) -> Self {
+        self.options.splits = Some(splits);
+        self
+    }
+    /// Memory for the results of parts, contiguous, aligned to 16 bytes, of [`workspace_len`](Self::workspace_len) elements or
+    /// more; calls on other streams must not use it meanwhile.
+    ///
+    /// Without it the first run that needs some allocates it and keeps it for later runs, which wait for each other; it is freed
+    /// when the `Mla` is dropped, after the last. That cannot be captured in a graph.
+    pub fn workspace(self, workspace: &'a mut TensorViewMut<'_, f32>) -> Self {
+        Mla { workspace: Workspace::Given(workspace.reborrow()), ..self }
+    }
+    /// Forces a kernel by its name; see [`candidates`](Self::candidates).
+    pub fn kernel(self, name: &'a str) -> Self {
+        Mla { kernel: Some(name), ..self }
+    }
+    /// Whether kernels, that which combines parts among them, may start while the one in front of them on the stream still runs
+    /// (programmatic dependent launch, Hopper); on unless set. They wait for that one's results before they read or write memory.
+    pub fn overlap(self, overlap: bool) -> Self {
+        Mla { overlap, ..self }
+    }
+
+    fn problem<T: MlaElement>(
+        &self,
+        q: &TensorView<'_, T>,
+        cache: &TensorView<'_, T>,
+        o: &TensorViewMut<'_, T>,
+    ) -> Result<Problem> {
+        let Mla { options, lse, table, lengths, known, .. } = self;
+        let (lse, lengths, known) = (lse.as_ref(), lengths.as_ref(), known.as_ref());
+        Problem::new(options, &Arguments { q, cache, o, lse, table, lengths, known })
+    }
+
+    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 unless sequences are cut.
+    pub fn workspace_len<T: MlaElement>(
+        &self,
+        q: &TensorView<'_, T>,
+        cache: &TensorView<'_, T>,
+        o: &TensorViewMut<'_, T>,
+    ) -> Result<usize> {
+        let plan = self.plan(q, cache, o)?;
+        Ok(workspace_len(plan.plan.tiles, plan.kernel.columns()[1]))
+    }
+
+    /// Every compiled kernel for this type, the best first, with the reason for those that cannot compute this.
+    pub fn candidates<T: MlaElement>(
+        &self,
+        q: &TensorView<'_, T>,
+        cache: &TensorView<'_, T>,
+        o: &TensorViewMut<'_, T>,
+    ) -> Result<Vec<MlaCandidate>> {
+        candidates(&self.problem(q, cache, o)?)
+    }
+
+    /// The kernel that [`run`](Self::run) would launch, and how it shares out the work.
+    pub fn plan<T: MlaElement>(
+        &self,
+        q: &TensorView<'_, T>,
+        cache: &TensorView<'_, T>,
+        o: &TensorViewMut<'_, T>,
+    ) -> Result<MlaPlan> {
+        let problem = self.problem(q, cache, o)?;
+        let kernel = choose(&problem, self.kernel)?;
+        Ok(MlaPlan { kernel, plan: schedule::plan(&problem, kernel.kernel)?, forced: self.kernel.is_some() })
+    }
+
+    /// Queues it on `stream`.
+    ///
+    /// Fails when the views do not fit together, lie on another device, or an output overlaps another tensor.
+    pub fn run<T: MlaElement>(
+        &mut self,
+        stream: &Stream,
+        q: &TensorView<'_, T>,
+        cache: &TensorView<'_, T>,
+        o: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
+        let problem = self.problem(q, cache, o)?;
+        self.known.clone_from(&problem.cache.known);
+        stream.expect_on(&problem.device)?;
+        if problem.is_empty() {
+            return Ok(());
+        }
+        let kernel = choose(&problem, self.kernel)?.kernel;
+        let scheduled = Scheduled::update(&mut self.scheduled, &problem, kernel)?;
+        let len = workspace_len(scheduled.tiles, problem.columns[1]);
+        if len > 0 {
+            let tensors = [("q", q.region()), ("cache", cache.region()), ("o", o.region())];
+            let lse = self.lse.iter().map(|lse| ("lse", lse.region()));
+            let table = self.table.device().map(|table| ("block_table", table.region()));
+            self.workspace.expect_apart(tensors.into_iter().chain(lse).chain(table))?;
+        }
+        let workspace = self.workspace.of(len, stream, &problem.device)?;
+        if !workspace.is_multiple_of(ALIGNED) {
+            return wrong("workspace", format!("at {workspace:#x}"), "aligned to 16 bytes");
+        }
+        let how = scheduled.run(&problem, workspace, self.overlap);
+        (kernel.run)(&problem, stream, &how)?;
+        if how.cut > 0 {
+            (kernel.combine)(&problem, stream, &how)?;
+        }
+        self.workspace.used(len, stream)
+    }
+}
+
+/// The kernel that computes an MLA, and how it shares out the work.
+#[derive(Clone, Debug)]
+pub struct MlaPlan {
+    kernel: MlaCandidate,
+    plan: plan::Plan,
+    forced: bool,
+}
+
+impl MlaPlan {
+    /// The kernel.
+    pub fn kernel(&self) -> &MlaCandidate {
+        &self.kernel
+    }
+    /// Sequences that are cut into parts.
+    pub fn cut(&self) -> usize {
+        self.plan.combined.len()
+    }
+    /// The most parts of a sequence.
+    pub fn parts(&self) -> u32 {
+        self.plan.combined.iter().map(|cut| cut.parts).max().unwrap_or(1)
+    }
+    /// Why the kernel was chosen.
+    pub fn reason(&self) -> &'static str {
+        if self.forced { "asked for by name" } else { "the largest copies" }
+    }
+}
+
+impl fmt::Display for MlaPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; ", self.kernel)?;
+        match self.cut() {
+            0 => write!(f, "sequences are whole: ")?,
+            cut => write!(f, "{cut} of the sequences are cut, into up to {} parts: ", self.parts())?,
+        }
+        write!(f, "{}", self.reason())
+    }
+}

@@ -1,0 +1,178 @@
+//! What is asked to be computed, checked.
+
+use std::sync::Arc;
+
+use super::cache::{Cache, Known, Table};
+use crate::tensor::Untyped;
+use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
+
+/// Pairs of columns of queries and keys, and of values and output, for which there are kernels.
+const COLUMNS: [[usize; 2]; 2] = [[576, 512], [320, 256]];
+/// The most queries of a sequence: those of which only the last two blocks of keys are masked.
+const MAX_POSITIONS: usize = 64;
+/// The most parts into which keys are divided.
+const MAX_SPLITS: usize = 1024;
+/// Sequences and tiles of a grid.
+const MAX_GRID: usize = 65535;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Options {
+    /// 1 / sqrt(columns of a query) if it is not given.
+    pub(super) scale: Option<f32>,
+    pub(super) causal: bool,
+    pub(super) splits: Option<usize>,
+}
+
+/// The tensors, as kernels take them.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    pub(super) device: Device,
+    /// \[batch, rows, columns\]: the rows are the heads of one position after the other.
+    pub(super) q: Untyped,
+    pub(super) o: Untyped,
+    /// \[batch, rows, 1\]; without rows if it is not wanted.
+    pub(super) lse: Untyped,
+    pub(super) cache: Cache,
+    pub(super) batch: usize,
+    pub(super) heads: u32,
+    /// Positions that see different keys.
+    pub(super) positions: u32,
+    /// Heads times positions.
+    pub(super) rows: u32,
+    /// Of queries and keys, and of values and output.
+    pub(super) columns: [u32; 2],
+    pub(super) splits: Option<u32>,
+    pub(super) scale: f32,
+    pub(super) element: &'static str,
+}
+
+/// The caller's views, and what it says of the cache.
+pub(super) struct Arguments<'a, 'b, T> {
+    pub(super) q: &'b TensorView<'a, T>,
+    pub(super) cache: &'b TensorView<'a, T>,
+    pub(super) o: &'b TensorViewMut<'a, T>,
+    pub(super) lse: Option<&'b TensorViewMut<'a, f32>>,
+    pub(super) table: &'b Table<TensorView<'a, i32>>,
+    pub(super) lengths: Option<&'b Arc<[u32]>>,
+    pub(super) known: Option<&'b Known>,
+}
+
+impl Problem {
+    /// Checks that the views fit together.
+    pub(super) fn new<T: Element>(options: &Options, of: &Arguments<'_, '_, T>) -> Result<Self> {
+        let Arguments { q, o, lse, .. } = *of;
+        let &[batch, positions, heads, d] = q.shape() else {
+            let allowed = "of 4 dimensions: batch, positions, heads, columns";
+            return wrong("q", of_shape(q.shape()), allowed);
+        };
+        let Some(&[_, dv]) = COLUMNS.iter().find(|columns| columns[0] == d) else {
+            return wrong("q", of_shape(q.shape()), "of 576 or 320 columns");
+        };
+        if positions > MAX_POSITIONS || batch > MAX_GRID || heads > MAX_GRID {
+            let allowed = format!(
+                "of at most {MAX_POSITIONS} positions, and of at most {MAX_GRID} sequences and heads"
+            );
+            return wrong("q", of_shape(q.shape()), allowed);
+        }
+        if o.shape() != [batch, positions, heads, dv] {
+            let allowed =
+                format!("of shape {:?}: that of `q` with {dv} columns", [batch, positions, heads, dv]);
+            return wrong("o", of_shape(o.shape()), allowed);
+        }
+        if let Some(lse) = lse
+            && lse.shape() != [batch, positions, heads]
+        {
+            let allowed = format!("of shape {:?}: that of `q` without columns", [batch, positions, heads]);
+            return wrong("lse", of_shape(lse.shape()), allowed);
+        }
+        of.expect_apart()?;
+        let scale = options.scale.unwrap_or(1.0 / (d as f32).sqrt());
+        if !scale.is_finite() || scale <= 0.0 {
+            return wrong("scale", format!("{scale:?}"), "finite and above 0");
+        }
+        if let Some(splits) = options.splits.filter(|splits| !(1..=MAX_SPLITS).contains(splits)) {
+            return wrong("splits", splits.to_string(), format!("from 1 to {MAX_SPLITS}"));
+        }
+        let rows = heads * positions;
+        let o_rows = by_row("o", o.untyped(), &[batch, rows, dv])?;
+        let lse = match lse {
+            None => {
+                let layout = o_rows.layout.narrow(1, 0, 0)?.0.narrow(2, 0, 1)?.0;
+                Untyped { address: o.address(), dtype: DType::F32, layout }
+            }
+            Some(lse) => {
+                let lse = by_row("lse", lse.untyped(), &[batch, rows])?;
+                Untyped { layout: lse.layout.insert(2)?, ..lse }
+            }
+        };
+        Ok(Problem {
+            device: o.device().clone(),
+            q: by_row("q", q.untyped(), &[batch, rows, d])?,
+            o: o_rows,
+            lse,
+            cache: Cache::new(of.cache, (batch, d), of.table, of.lengths, of.known)?,
+            batch,
+            heads: heads as u32,
+            positions: if options.causal { positions as u32 } else { 1 },
+            rows: rows as u32,
+            columns: [d as u32, dv as u32],
+            splits: options.splits.map(|splits| splits as u32),
+            scale,
+            element: T::DTYPE.name(),
+        })
+    }
+
+    /// Nothing to store.
+    pub(super) fn is_empty(&self) -> bool {
+        self.batch == 0 || self.rows == 0
+    }
+}
+
+impl<T: Element> Arguments<'_, '_, T> {
+    /// Checks that all tensors lie on one device, and what is written apart from the others.
+    fn expect_apart(&self) -> Result<()> {
+        let Arguments { q, cache, o, lse, table, .. } = *self;
+        let device = o.device();
+        device.expect_same(q.device(), "q")?;
+        device.expect_same(cache.device(), "cache")?;
+        let mut overlaps = vec![("o", "q", o.overlaps(q)), ("o", "cache", o.overlaps(cache))];
+        if let Table::Device(table) = table {
+            device.expect_same(table.device(), "block_table")?;
+            overlaps.push(("o", "block_table", o.overlaps(table)));
+            overlaps.push(("lse", "block_table", lse.is_some_and(|lse| lse.overlaps(table))));
+        }
+        if let Some(lse) = lse {
+            device.expect_same(lse.device(), "lse")?;
+            let o = lse.overlaps(&o.as_view());
+            overlaps.extend([("lse", "q", lse.overlaps(q)), ("lse", "cache", lse.overlaps(cache))]);
+            overlaps.push(("lse", "o", o));
+        }
+        match overlaps.into_iter().find(|&(.., overlaps)| overlaps) {
+            None => Ok(()),
+            Some((output, other, _)) => {
+                wrong(output, format!("overlapping `{other}`"), "apart from all other tensors")
+            }
+        }
+    }
+}
+
+/// With the heads of all positions as rows of one matrix.
+fn by_row(name: &'static str, tensor: Untyped, shape: &[usize]) -> Result<Untyped> {
+    match tensor.layout.reshape(shape) {
+        Ok(layout) => Ok(Untyped { layout, ..tensor }),
+        Err(_) => {
+            let was = format!("of strides {:?}", tensor.layout.strides());
+            wrong(name, was, "such that the heads of one position after the other are evenly spaced")
+        }
+    }
+}
+
+/// An error about an argument.
+pub(super) fn wrong<T>(name: &'static str, was: impl Into<String>, allowed: impl Into<String>) -> Result<T> {
+    Err(Error::argument(name, was.into(), allowed.into()))
+}
+
+pub(super) fn of_shape(shape: &[usize]) -> String {
+    format!("of shape {shape:?}")
+}

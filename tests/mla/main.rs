@@ -1,0 +1,31 @@
+//! `ops::mla` on a GPU or the emulator, against references in f64.
+
+use std::process::ExitCode;
+
+use tilewright::Arch;
+use tilewright_support::suite::Suite;
+
+mod cache;
+mod capture;
+mod case;
+mod decode;
+mod errors;
+
+fn main() -> ExitCode {
+    Suite::new()
+        .device(Arch::Sm80, "a single wrong weight is found", case::finds_what_is_wrong)
+        .device(Arch::Sm80, "every kernel computes sequences of mixed lengths", decode::kernels)
+        .device(Arch::Sm80, "1 to 128 heads", decode::heads)
+        .device(Arch::Sm80, "batches of 1 to 130", decode::batches)
+        .device(Arch::Sm80, "caches in shuffled pages", decode::pages)
+        .device(Arch::Sm80, "1 to 64 positions, causal and not", decode::positions)
+        .device(Arch::Sm80, "any number of parts of the keys", decode::splits)
+        .device(Arch::Sm80, "parts give the very same where nothing is rounded", decode::exact_splits)
+        .device(Arch::Sm80, "large scores", decode::heat)
+        .device(Arch::Sm80, "pages that do not exist are zeros", decode::missing_pages)
+        .device(Arch::Sm80, "one operator for many steps", decode::steps)
+        .device(Arch::Sm80, "a workspace given, owned and too small", capture::workspace)
+        .device(Arch::Sm80, "a graph replays a step", capture::replay)
+        .device(Arch::Sm80, "refused calls leave everything alone", errors::leave_everything_alone)
+        .main()
+}
