@@ -150,15 +150,6 @@ fn multiply(
     let memory = RefCell::new(Tensor::<f32>::zeros(device, &[len.max(1)])?);
     let (c, a_on, weights) = (RefCell::new(c), &a_on, &weights);
     let (c, memory) = (&c, &memory);
-    let mut variants = vec![Variant::new("narrow", move |stream, set| {
-        let (mut c, mut memory) = (c.borrow_mut(), memory.borrow_mut());
-        let mut memory = memory.view_mut();
-        let mut gemm = DequantGemm::<f16>::new().workspace(&mut memory);
-        if let Some(name) = &arguments.kernel {
-            gemm = gemm.kernel(name);
-        }
-        gemm.run(stream, &a_on.view(), &weights[set % weights.len()], &mut c.view_mut())
-    })];
     let dense = (4 * device.l2_bytes()).div_ceil(2 * n * k).clamp(1, 8);
     let few = normal::<f16>(3, 1 << 18);
     let wide: Vec<f16> = few.iter().cycle().take(n * k).copied().collect();
@@ -168,6 +159,15 @@ fn multiply(
     let problem =
         cublas::Gemm { input: f16, output: f16, m, n, k, a_transposed: no, b_transposed: yes, batch: 1 };
     let plan = cublas.map(|cublas| cublas.plan(&problem, 1)).transpose()?;
+    let mut variants = vec![Variant::new("narrow", move |stream, set| {
+        let (mut c, mut memory) = (c.borrow_mut(), memory.borrow_mut());
+        let mut memory = memory.view_mut();
+        let mut gemm = DequantGemm::<f16>::new().workspace(&mut memory);
+        if let Some(name) = &arguments.kernel {
+            gemm = gemm.kernel(name);
+        }
+        gemm.run(stream, &a_on.view(), &weights[set % weights.len()], &mut c.view_mut())
+    })];
     if let Some(plan) = &plan {
         let dense = &dense;
         variants.push(Variant::new("dense", move |stream, set| {

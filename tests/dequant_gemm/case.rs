@@ -33,12 +33,16 @@ pub fn reference<T: Activations>(a: &[T], w: &QuantizedWeights) -> Vec<(f64, f64
 }
 
 /// Compares C with `f` of the reference: weights and the result are rounded.
-pub fn compare<T: Activations>(c: &[T], want: &[(f64, f64)], f: impl Fn(usize, f64) -> f64) -> Outcome {
+pub fn compare<T: Activations>(
+    c: &[T],
+    want: &[(f64, f64)],
+    f: impl Fn(usize, f64) -> f64,
+) -> Result<(), String> {
     for (i, (got, &(want, magnitude))) in T::widen(c).into_iter().zip(want).enumerate() {
         let want = f(i, want);
         let allowed = T::ROUNDING * (want.abs() + 3.0 * magnitude) + 1e-6;
         if !((f64::from(got) - want).abs() <= allowed) {
-            return Err(format!("element {i} is {got}, not {want} (within {allowed})").into());
+            return Err(format!("element {i} is {got}, not {want} (within {allowed})"));
         }
     }
     Ok(())

@@ -73,7 +73,7 @@ pub fn dequant_gemm<
         }
         let mut acc = stages.run_ahead(
             part.steps.len() as u32,
-            (BK / 64) as u32,
+            ((BK / 64) as u32, BN == 256),
             Fragment::<f32, BM, BN, _>::zero(),
             #[inline(always)]
             |s, part| groups.dequantize(w_s.at(s), part),
