@@ -197,7 +197,7 @@ impl<P: Schedule> StreamK<P> {
             }
             sync::threadfence();
             sync::bar_sync(BARRIER + group, GROUP);
-            if thread % GROUP == 0 {
+            if thread.is_multiple_of(GROUP) {
                 let counter = (order.counters + (t * (L::THREADS / GROUP) + group) as u64 * 4) as *mut u32;
                 let before = atomic::atom_acq_rel_add_u32(counter, 1);
                 if before == last - first {
@@ -234,7 +234,11 @@ impl<P: Schedule> StreamK<P> {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use std::collections::HashSet;
+    use std::vec;
+    use std::vec::Vec;
 
     use super::*;
 

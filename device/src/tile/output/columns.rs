@@ -83,7 +83,7 @@ impl<T, const M: usize, const N: usize, L: ColumnsLayout<M, N>> Drop for OutputC
 
 /// Columns that are staged together.
 const fn staged(n: usize) -> u32 {
-    if n % 64 == 0 { 64 } else { n as u32 }
+    if n.is_multiple_of(64) { 64 } else { n as u32 }
 }
 
 /// Staging buffers of a warpgroup that stores so many times.

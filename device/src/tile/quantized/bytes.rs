@@ -71,13 +71,13 @@ const fn twice(half: u32) -> u32 {
 /// The two bytes of a register in a lane's words, each in the low half of 16 bits whose other half is a byte of `other`.
 #[inline(always)]
 fn low_bytes(words: &[u32; 8], register: u32, other: u32) -> u32 {
-    prmt(words[register as usize / 2], other, if register % 2 == 0 { 0x4140 } else { 0x4342 })
+    prmt(words[register as usize / 2], other, if register.is_multiple_of(2) { 0x4140 } else { 0x4342 })
 }
 
 /// The two bytes of a register in a lane's words, each in the high half of 16 bits.
 #[inline(always)]
 fn high_bytes(words: &[u32; 8], register: u32) -> u32 {
-    prmt(words[register as usize / 2], 0, if register % 2 == 0 { 0x1404 } else { 0x3424 })
+    prmt(words[register as usize / 2], 0, if register.is_multiple_of(2) { 0x1404 } else { 0x3424 })
 }
 
 /// The sign of each half, and its other bits `shift` lower, times a power of two: what a narrow exponent lacks.
@@ -182,7 +182,7 @@ fn entries(bits: [u16; 16], words: &[u32; 8], register: u32) -> u32 {
     let select = if register % 4 < 2 { 0x5140 } else { 0x7362 };
     let low = prmt(look_up(bits, 0, codes, first), look_up(bits, 1, codes, first), select);
     let high = prmt(look_up(bits, 0, codes >> 16, second), look_up(bits, 1, codes >> 16, second), select);
-    prmt(low, high, if register % 2 == 0 { 0x5410 } else { 0x7632 })
+    prmt(low, high, if register.is_multiple_of(2) { 0x5410 } else { 0x7632 })
 }
 
 macro_rules! by_table {

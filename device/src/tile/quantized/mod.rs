@@ -102,7 +102,10 @@ impl<F: Format, Z: Zeros, T: Half, const M: usize, const K: usize> Quantized<F, 
     const BLOCK: u32 = F::PACKED.block_bytes();
     /// Blocks along N and along K.
     const BLOCKS: [u32; 2] = {
-        assert!(M as u32 % ROWS == 0 && K as u32 % DEPTH == 0, "tiles of narrow weights are of whole blocks");
+        assert!(
+            (M as u32).is_multiple_of(ROWS) && (K as u32).is_multiple_of(DEPTH),
+            "tiles of narrow weights are of whole blocks"
+        );
         [M as u32 / ROWS, K as u32 / DEPTH]
     };
     /// Where the scales of the `half`-th 32 of depth lie; zeros follow all scales.
