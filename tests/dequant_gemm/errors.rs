@@ -24,7 +24,7 @@ pub fn name_it(device: &Device) -> Outcome {
     let short = Tensor::filled(device, f16::ONE, &[2, k - 1])?;
     let mut c = Tensor::filled(device, f16::NAN, &[2, n])?;
     let mut narrow = Tensor::filled(device, f16::NAN, &[2, n - 1])?;
-    let mut expect = |result: tilewright::Result<()>, words: &[&str]| match result {
+    let expect = |result: tilewright::Result<()>, words: &[&str]| match result {
         Err(error) if words.iter().all(|word| error.to_string().contains(word)) => Ok(()),
         other => Err(format!("not an error about {words:?}: {other:?}")),
     };
