@@ -41,7 +41,8 @@ pub fn compare<T: Activations>(
     for (i, (got, &(want, magnitude))) in T::widen(c).into_iter().zip(want).enumerate() {
         let want = f(i, want);
         let allowed = T::ROUNDING * (want.abs() + 3.0 * magnitude) + 1e-6;
-        if !((f64::from(got) - want).abs() <= allowed) {
+        let off = (f64::from(got) - want).abs();
+        if off.is_nan() || off > allowed {
             return Err(format!("element {i} is {got}, not {want} (within {allowed})"));
         }
     }
