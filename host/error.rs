@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use thiserror::Error as ThisError;
 use tilewright_device::kernel::Arch;
 
+use crate::quant::{Format, Group};
+
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -17,6 +19,23 @@ pub enum Error {
     Argument {
         /// The argument's name.
         argument: Cow<'static, str>,
+        /// What it was.
+        was: String,
+        /// What the call accepts.
+        allowed: Cow<'static, str>,
+    },
+
+    /// Narrow weights, or what they are to be made from, are not what the call can work with.
+    #[error("`{argument}` of {} was {was}; it must be {allowed}", weights(tensor, *format, *group))]
+    Weights {
+        /// The name of the weights' tensor.
+        tensor: String,
+        /// The weights' number format, if it is known.
+        format: Option<Format>,
+        /// Which of them share a scale, if it is known.
+        group: Option<Group>,
+        /// What is wrong with them.
+        argument: &'static str,
         /// What it was.
         was: String,
         /// What the call accepts.
@@ -132,6 +151,12 @@ impl Error {
     }
 }
 
+fn weights(tensor: &str, format: Option<Format>, group: Option<Group>) -> String {
+    let format = format.map(|format| format!("{format} "));
+    let group = group.map(|group| format!(", {group},"));
+    format!("the {}weights `{tensor}`{}", format.unwrap_or_default(), group.unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,6 +172,19 @@ mod tests {
         let error =
             Error::KernelMissing { kernel: "k", arch: Arch::Sm90a, reason: "the set is empty".into() };
         assert_eq!(error.to_string(), "no kernel `k` for sm_90a: the set is empty");
+    }
+
+    #[test]
+    fn messages_about_weights_name_tensor_format_and_group() {
+        let error = |format, group| {
+            let (tensor, was) = ("q_proj".to_owned(), "3".to_owned());
+            Error::Weights { tensor, format, group, argument: "n", was, allowed: "4".into() }.to_string()
+        };
+        assert_eq!(
+            error(Some(Format::U4), Some(Group::K128)),
+            "`n` of the u4 weights `q_proj`, groups of 128, was 3; it must be 4"
+        );
+        assert_eq!(error(None, None), "`n` of the weights `q_proj` was 3; it must be 4");
     }
 
     #[test]

@@ -16,6 +16,8 @@
 //! # }
 //! ```
 //!
+//! [`quant`] makes narrow weights of wide ones or of checkpoints, and packs them for kernels; it needs no device.
+//!
 //! # What waits and what does not
 //!
 //! Operators and kernel launches put work on a [`Stream`] and return; they neither allocate nor wait, so they
@@ -55,6 +57,7 @@ mod kernel;
 #[cfg(feature = "ops")]
 pub mod ops;
 pub mod profile;
+pub mod quant;
 mod stream;
 mod tensor;
 

@@ -76,7 +76,7 @@ fn bounds_are_checked() {
     assert!(x.view().broadcast(&[6]).is_err());
     assert!(x.view().insert_dim(3).is_err());
     // At the end, and empty.
-    assert_eq!(x.view().narrow(0, 4, 0).unwrap().to_vec().unwrap(), []);
+    assert!(x.view().narrow(0, 4, 0).unwrap().to_vec().unwrap().is_empty());
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn sizes_that_overflow_are_refused() {
     assert!(view(&[3, 3], &[usize::MAX / 4, 1]).is_err());
     assert_eq!(text(view(&[2], &[])), "`strides` was []; it must be 1 numbers, one a dimension");
     let nothing = view(&[0, usize::MAX, usize::MAX], &[usize::MAX, usize::MAX, 1]).unwrap();
-    assert_eq!(nothing.narrow(1, 5, 5).unwrap().to_vec().unwrap(), []);
+    assert!(nothing.narrow(1, 5, 5).unwrap().to_vec().unwrap().is_empty());
     let nothing = Tensor::<f16>::uninit(&device, &[0, 7, usize::MAX >> 33]).unwrap();
     assert_eq!(nothing.view().arg::<3, Parameter>().unwrap().tma, 0);
 }

@@ -171,7 +171,7 @@ mod tests {
     fn empty_places_have_blocks_too() {
         let place = Place::by_rows([2, 0, 4], 8);
         assert!(place.block() >= ALIGNED && place.scatter::<f32>(&[]).iter().all(|x| x.is_nan()));
-        assert_eq!(place.gather(&place.scatter::<f32>(&[])), []);
-        assert_eq!(Place::by_rows([1, 3, 0], 0).gather(&[0.0; 100]), []);
+        assert!(place.gather(&place.scatter::<f32>(&[])).is_empty());
+        assert!(Place::by_rows([1, 3, 0], 0).gather(&[0.0; 100]).is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! Results to compare with, in f64.
 
 use rayon::prelude::*;
+use tilewright::quant::QuantizedWeights;
 
 use crate::Real;
 
@@ -69,6 +70,25 @@ pub fn product(a: &Matrix, b: &Matrix, rows: &[usize]) -> Vec<f64> {
     sums.collect()
 }
 
+/// The given rows of `a * wᵀ`, one after the other, for the weights \[N, K\] that the codes stand for, which f32 need not hold.
+pub fn dequantized_product(a: &Matrix, w: &QuantizedWeights, rows: &[usize]) -> Vec<f64> {
+    let [n, k] = w.shape();
+    assert_eq!(a.cols, k, "the inner dimensions of a product");
+    let mut out = vec![0.0; rows.len() * n];
+    let columns = (0..n).into_par_iter().map(|col| {
+        let w = w.dequantize_row(col);
+        let line = |row: usize| a.data[row * k..(row + 1) * k].iter();
+        let sum = |&row: &usize| line(row).zip(&w).map(|(&a, &w)| f64::from(a) * w).sum::<f64>();
+        rows.iter().map(sum).collect::<Vec<_>>()
+    });
+    for (col, sums) in columns.collect::<Vec<_>>().into_iter().enumerate() {
+        for (row, sum) in sums.into_iter().enumerate() {
+            out[row * n + col] = sum;
+        }
+    }
+    out
+}
+
 /// At most `most` of `count` rows: all, or the first, the last, those around multiples of 64, and others between.
 pub fn sample(count: usize, most: usize) -> Vec<usize> {
     if count <= most {
@@ -127,7 +147,26 @@ mod tests {
                 assert!((out[i * n + col] - expected).abs() < 1e-12);
             }
         }
-        assert_eq!(product(&left, &right, &[]), []);
+        assert!(product(&left, &right, &[]).is_empty());
+    }
+
+    #[test]
+    fn dequantized_products_are_of_the_weights() {
+        use tilewright::quant::{Format, Group, HalfType, Scheme, Zeros};
+        let (m, n, k) = (4, 5, 70);
+        let scheme =
+            Scheme { format: Format::I4, group: Group::K32, zeros: Zeros::Packed, scales: HalfType::F16 };
+        let (a, w) = (normal::<f16>(1, m * k), normal::<f32>(2, n * k));
+        let w = QuantizedWeights::quantize("w", &w, [n, k], scheme).unwrap();
+        let wide = w.dequantize();
+        // Of few digits: f32 holds them, and the products agree but for the order of the sum.
+        let narrow: Vec<f32> = wide.iter().map(|&w| w as f32).collect();
+        assert!(wide.iter().zip(&narrow).all(|(&wide, &narrow)| wide == f64::from(narrow)));
+        let (a, rows) = (Matrix::new(&a, m, k), [3, 1]);
+        let expected = product(&a, &Matrix::new(&narrow, n, k).t(), &rows);
+        let found = dequantized_product(&a, &w, &rows);
+        assert_eq!(found.len(), expected.len());
+        assert!(found.iter().zip(&expected).all(|(x, y)| (x - y).abs() < 1e-12), "{found:?} {expected:?}");
     }
 
     #[test]

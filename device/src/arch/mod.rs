@@ -59,6 +59,7 @@ pub mod cp_async;
 pub mod cvt;
 pub mod declare;
 pub mod global;
+pub mod half;
 pub mod ldmatrix;
 pub mod math;
 pub mod mbarrier;

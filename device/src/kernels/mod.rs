@@ -2,5 +2,6 @@
 
 pub mod attention;
 pub mod combine;
+pub mod dequant_gemm;
 pub mod gemm;
 pub mod mla;

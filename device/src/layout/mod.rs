@@ -7,6 +7,7 @@
 pub mod core_matrices;
 pub mod element;
 pub mod fragment;
+pub mod packed;
 pub mod registers;
 pub mod shared;
 pub mod striped;
@@ -15,6 +16,7 @@ pub mod warpgroup;
 pub use core_matrices::CoreMatrices;
 pub use element::Element;
 pub use fragment::{FragmentLayout, FullCol, FullRow, Warpgroups, Warps, warp};
+pub use packed::Packed;
 pub use registers::Registers;
 pub use shared::{ColMajor, Linear, Major, Padded, RowMajor, SharedLayout, Swizzle};
 pub use striped::Striped;

@@ -3,8 +3,8 @@
 use core::marker::PhantomData;
 
 use super::{
-    Accumulates, Element, Global, Output, OutputLayout, Pipeline, Ring, Schedule, Scratch, SharedTile,
-    SplitK, Turns, split_k_bytes,
+    Accumulates, ColumnsLayout, Element, Global, InPlace, Output, OutputColumns, OutputLayout, Pipeline,
+    Ring, STREAM_K_BYTES, Schedule, Scratch, SharedTile, SplitK, StreamK, StreamOrder, Turns, split_k_bytes,
 };
 use crate::arch::shared::dynamic_shared;
 use crate::arch::special::{dynamic_shared_bytes, thread_x, trap};
@@ -64,6 +64,16 @@ impl<P: Schedule> Cta<P> {
         Output::new(self.take(L::STAGING_BYTES, TILE_ALIGN))
     }
 
+    /// The staging buffers through which an `M` x `N` fragment of `T` is stored to a column-major tensor.
+    #[inline(always)]
+    pub fn output_columns<T, const M: usize, const N: usize, L>(&mut self) -> OutputColumns<T, M, N, L>
+    where
+        T: Element,
+        L: ColumnsLayout<M, N>,
+    {
+        OutputColumns::new(self.take(L::STAGING_BYTES, TILE_ALIGN))
+    }
+
     /// This CTA's share in a tile whose depth is divided among the `SPLIT` CTAs of its cluster.
     #[inline(always)]
     pub fn split_k<const M: usize, const N: usize, L, const SPLIT: usize>(&mut self) -> SplitK<M, N, L, SPLIT>
@@ -73,6 +83,14 @@ impl<P: Schedule> Cta<P> {
         let base = self.take(split_k_bytes(M, N, SPLIT, L::THREADS), 16);
         // SAFETY: the memory was just taken, by every role of every CTA in the same way.
         unsafe { SplitK::open(base) }
+    }
+
+    /// This CTA's parts of the tiles of an output.
+    #[inline(always)]
+    pub fn stream_k(&mut self, order: InPlace<StreamOrder>) -> StreamK<P> {
+        let flags = self.take(STREAM_K_BYTES, 16);
+        // SAFETY: the memory was just taken.
+        unsafe { StreamK::new(order, flags) }
     }
 
     /// Brings a tensor's map to the TMA unit, so that the first copy does not wait for it. Before the pipelines are made it does so

@@ -27,6 +27,13 @@ pub struct Rows<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>
     pub(super) regs: L::Rows<T>,
 }
 
+impl<T, const M: usize, const N: usize, L: FragmentLayout<M, N>> Operand<T, M, N, L> {
+    #[inline(always)]
+    pub(super) fn new(regs: Packed<L::Regs<[u32; 4]>>) -> Self {
+        Operand { regs, element: PhantomData }
+    }
+}
+
 /// `for i in 0..n`, as a loop that unrolls before arrays are broken up into registers.
 macro_rules! unrolled {
     ($i:ident in $n:expr => $body:block) => {

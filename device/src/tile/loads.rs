@@ -5,6 +5,7 @@ use core::marker::PhantomData;
 use super::scratch::EXCHANGE;
 use super::{Fill, Full, InFlight, Pending, Pipeline, Ring, Rows, Schedule, Shared};
 use crate::arch::special::thread_x;
+use crate::arch::warp::uniform;
 use crate::arch::{mbarrier, shared, sync};
 use crate::kernel::Arch;
 use crate::layout::{Element, FragmentLayout, SharedLayout};
@@ -106,6 +107,71 @@ where
     pub fn release(&mut self, turn: Turn<N>) {
         // SAFETY: as in `acquire`.
         unsafe { P::release(self.pipeline, turn.stage, &mut self.steps, &mut self.load) }
+    }
+
+    /// For each of `stages` stages, at least one, and each of its `parts` parts: `prepare(stage, part)` makes what
+    /// `compute(prepared, stage, part, d)` takes in registers, while the gemms of the part before run.
+    ///
+    /// Returns the accumulator when all its gemms are done. With `early`, the wait for a stage comes before the gemms of the one
+    /// before are issued: ptxas then puts the wait for those behind more of what is prepared, which pays where they are long.
+    #[inline(always)]
+    pub fn run_ahead<D, A, G: Pending<Done = D>>(
+        &mut self,
+        stages: u32,
+        (parts, early): (u32, bool),
+        d: D,
+        prepare: impl Fn(Full<'_, N>, u32) -> A,
+        compute: impl Fn(A, Full<'_, N>, u32, D) -> G,
+    ) -> D {
+        // Known to be the same in all lanes: so are then the turns of the loop, and the stages' addresses.
+        (self.pipeline.stage, self.pipeline.phase) =
+            (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
+        let (mut d, mut left) = (d, uniform(stages * parts));
+        let mut even = (self.acquire(), 0);
+        let mut ready = prepare(even.0.full(), 0);
+        // Two at a time: what is prepared under a gemm lies in other registers than what that gemm reads.
+        while left > 2 {
+            let (after, odd, prepared) = self.step_ahead((parts, early), even, ready, d, &prepare, &compute);
+            (d, even, ready) = self.step_ahead((parts, early), odd, prepared, after, &prepare, &compute);
+            left -= 2;
+        }
+        if left == 2 {
+            (d, even, ready) = self.step_ahead((parts, early), even, ready, d, &prepare, &compute);
+        }
+        d = compute(ready, even.0.full(), even.1, d).wait();
+        self.release(even.0);
+        d
+    }
+
+    #[inline(always)]
+    fn step_ahead<D, A, G: Pending<Done = D>>(
+        &mut self,
+        (parts, early): (u32, bool),
+        (turn, part): (Turn<N>, u32),
+        ready: A,
+        d: D,
+        prepare: &impl Fn(Full<'_, N>, u32) -> A,
+        compute: &impl Fn(A, Full<'_, N>, u32, D) -> G,
+    ) -> (D, (Turn<N>, u32), A) {
+        if part + 1 == parts {
+            let first = early.then(
+                #[inline(always)]
+                || self.acquire(),
+            );
+            let gemms = compute(ready, turn.full(), part, d).commit();
+            let next = match first {
+                Some(next) => next,
+                None => self.acquire(),
+            };
+            let prepared = prepare(next.full(), 0);
+            let d = gemms.wait();
+            self.release(turn);
+            (d, (next, 0), prepared)
+        } else {
+            let gemms = compute(ready, turn.full(), part, d).commit();
+            let prepared = prepare(turn.full(), part + 1);
+            (gemms.wait(), (turn, part + 1), prepared)
+        }
     }
 
     /// Waits for the gemms that read the stage, and gives it back.

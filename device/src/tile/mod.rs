@@ -14,6 +14,8 @@
 //! | rows of `Global` to a [`Scratch`] tile | `copy(a.gather(place), &mut a_s)`: row r from `place(r)` |
 //! | `Fragment` to rows of `GlobalMut` | `copy(x, c.scatter(place))` |
 //! | pages of `Global` to a stage | `copy(a.paged(pages, [sequence, head, block], rows), a_s.at(s))`: a block table, [`PageTable`] |
+//! | [`Weights`] to a stage of [`Quantized`] | `copy(w.tile([m, k]), w_s.at(s))`: narrow weights, their scales and zeros |
+//! | [`Quantized`] to a left operand | `w.dequantize(w_s.at(s), part)`: each thread decodes its own registers |
 //!
 //! What lies outside of a tensor is read as zero and not stored.
 //!
@@ -134,6 +136,7 @@ mod paged;
 mod partials;
 mod pipeline;
 mod pooled;
+mod quantized;
 mod raster;
 mod reduce;
 mod relay;
@@ -146,6 +149,7 @@ mod shared;
 mod simt;
 mod softmax;
 mod split_k;
+mod stream_k;
 mod turns;
 mod warp_specialized;
 
@@ -165,11 +169,15 @@ pub use in_place::{InBlock, InPlace};
 pub use lazy_softmax::LazySoftmax;
 pub use list::{List, ListAbi};
 pub use loads::{Loads, Turn};
-pub use output::{Output, OutputLayout};
+pub use output::{ColumnsLayout, Output, OutputColumns, OutputLayout};
 pub use paged::{PageTable, PagedTile};
 pub use partials::{PartialTile, Partials, PartialsAbi};
 pub use pipeline::Pipeline;
 pub use pooled::{Pool, Pooled, PooledAbi, PooledTile, ReadsPools};
+pub use quantized::{
+    Decode, E4M3, E5M2, FP4, Format, Half, I1, I2, I4, I8, NF4, NoZeros, Original, Quantized, Rescaled, U1,
+    U2, U4, Weights, WeightsAbi, Zeros,
+};
 pub use raster::{Raster, RasterOrder, TileIndex};
 pub use relay::{Relay, RelayLoads, RelayTurn};
 pub use rewrite::{Met, Rewrite, Rewritten, StagedColumns};
@@ -181,6 +189,7 @@ pub use shared::{Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Transpos
 pub use simt::Simt;
 pub use softmax::OnlineSoftmax;
 pub use split_k::{SplitK, split_k_bytes};
+pub use stream_k::{STREAM_K_BYTES, StreamK, StreamOrder, TilePart};
 pub use turns::Turns;
 pub use warp_specialized::Arrival;
 

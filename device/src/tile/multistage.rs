@@ -107,6 +107,17 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
     }
 
     #[inline(always)]
+    unsafe fn load_bytes(from: *const u8, to: u32, bytes: u32, live: bool) {
+        // SAFETY: passed on.
+        unsafe { copy::byte_load::<A>(from, to, bytes, Self::CONSUMERS, live) }
+    }
+
+    #[inline(always)]
+    fn share(_: bool) -> (u32, u32) {
+        (0, 1)
+    }
+
+    #[inline(always)]
     unsafe fn begin<const N: usize, const PARTED: bool>(
         pipeline: &mut Pipeline<Self, N, PARTED>,
         steps: &mut impl Iterator<Item = u32>,

@@ -1,6 +1,9 @@
 //! From registers to global memory, through staging buffers in shared memory.
 
+mod columns;
 mod warps;
+
+pub use columns::{ColumnsLayout, OutputColumns};
 
 use core::marker::PhantomData;
 
@@ -11,7 +14,7 @@ use crate::arch::tma::{self, Coords};
 use crate::arch::{shared, stmatrix, sync};
 use crate::layout::element::pack;
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf};
-use crate::layout::{Element, FragmentLayout, Major, Registers, SharedLayout, Swizzle, Warpgroups};
+use crate::layout::{ColMajor, Element, FragmentLayout, Major, Registers, SharedLayout, Swizzle, Warpgroups};
 
 /// The staging buffers through which fragments of `T` are stored.
 pub struct Output<T, const M: usize, const N: usize, L: OutputLayout<M, N>> {
@@ -126,6 +129,31 @@ pub(super) unsafe fn drain<T: Element, S: SharedLayout>(
         let bits = unsafe { if T::BYTES == 2 { shared::load_u16(at) as u32 } else { shared::load_u32(at) } };
         window.write(row0 + row, col0 + col, T::from_bits(bits));
         i += threads;
+    }
+}
+
+/// Copies staged columns of [`ROWS`] elements to the tensor; called by 128 threads.
+///
+/// # Safety
+/// The staged elements are visible to these threads.
+#[inline(always)]
+unsafe fn drain_lines<T: Element, const RANK: usize, const BOX: usize, const M: usize, const N: usize>(
+    staging: u32,
+    columns: u32,
+    (row0, col0): (u32, u32),
+    tile: &GlobalTileMut<T, RANK, ColMajor, BOX>,
+    thread: u32,
+) {
+    let window = tile.0.window(M, N);
+    // The bound is read at run time, so that the loop is not unrolled.
+    let inside = window.cols.saturating_sub(col0).min(columns) * ROWS;
+    let mut i = thread;
+    while i < inside {
+        let (col, row) = (i / ROWS, i % ROWS);
+        let at = staging + Swizzle::<128>::offset(columns, LINE, col, row * T::BYTES as u32);
+        // SAFETY: inside the staging buffer.
+        window.write(row0 + row, col0 + col, T::from_bits(unsafe { shared::load_u16(at) } as u32));
+        i += 128;
     }
 }
 

@@ -107,6 +107,15 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Schedule for 
         // SAFETY: passed on.
         unsafe { copy::paged_tma::<T, L, BOX, R, C>(from, to, ticket.barrier) }
     }
+    #[inline(always)]
+    unsafe fn load_bytes(from: *const u8, to: u32, bytes: u32, ticket: Arrival) {
+        // SAFETY: passed on.
+        unsafe { copy::bulk(from, to, bytes, ticket.barrier) }
+    }
+    #[inline(always)]
+    fn share(_: Arrival) -> (u32, u32) {
+        (0, 1)
+    }
     unsafe fn begin<const N: usize, const PARTED: bool>(
         _: &mut Pipeline<Self, N, PARTED>,
         _: &mut impl Iterator<Item = u32>,

@@ -60,6 +60,17 @@ pub trait Schedule: Program + Sized + 'static {
         ticket: Self::Ticket,
     );
 
+    /// Copies neighbouring bytes into a stage that is being filled.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load), with `bytes` at `to`. `from`, `to` and `bytes` are multiples of 16; the bytes are readable.
+    #[doc(hidden)]
+    unsafe fn load_bytes(from: *const u8, to: u32, bytes: u32, ticket: Self::Ticket);
+
+    /// Which share of a stage's copies is this role's, of how many.
+    #[doc(hidden)]
+    fn share(ticket: Self::Ticket) -> (u32, u32);
+
     /// The threads that load into pipeline `index` load all of `steps`, or as many as are loaded ahead.
     ///
     /// # Safety
@@ -108,37 +119,47 @@ pub trait Schedule: Program + Sized + 'static {
 /// Hopper: `W` consumer warpgroups, and behind them a producer warpgroup, of which one thread in each of `PRODUCERS` warps
 /// issues TMA, for one pipeline after the other.
 ///
+/// If `JOINT`, all producers fill every stage together, for stages of many copies; and consumers give them back warp by warp,
+/// because their threads read them too, not their gemms alone.
+///
 /// The body is instantiated twice, once for each role; tile operations with side effects test the
 /// role, which the compiler folds in each copy. The producer gives registers to the consumers (`setmaxnreg`).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct WarpSpecialized<const W: usize, const PRODUCERS: usize = 1>;
+pub struct WarpSpecialized<const W: usize, const PRODUCERS: usize = 1, const JOINT: bool = false>;
 
-impl<const W: usize, const PRODUCERS: usize> Program for WarpSpecialized<W, PRODUCERS> {
+impl<const W: usize, const PRODUCERS: usize, const JOINT: bool> Program
+    for WarpSpecialized<W, PRODUCERS, JOINT>
+{
     const ARCH: Arch = Arch::Sm90a;
     const THREADS: u32 = 128 * (W as u32 + 1);
 
     #[inline(always)]
     unsafe fn run(body: impl FnOnce()) {
-        const { assert!(W >= 1 && W <= 3, "1 to 3 consumer warpgroups") };
+        const { assert!(W >= 1 && W <= 4, "1 to 4 consumer warpgroups") };
         const { assert!(PRODUCERS >= 1 && PRODUCERS <= 4, "1 to 4 producer warps") };
         let consumers = 128 * W as u32;
         let thread = thread_x();
         // SAFETY: every warp of a warpgroup executes the same setmaxnreg once; the amounts sum to what the
-        // launch allocated: 168 * 384 = 128 * (40 + 2 * 232), 128 * 512 = 128 * (32 + 3 * 160).
+        // launch allocated: 168 * 384 = 128 * (40 + 2 * 232) = 128 * (56 + 2 * 224), 128 * 512 = 128 * (32 + 3 * 160),
+        // 96 * 640 = 128 * (64 + 4 * 104).
         unsafe {
             if thread >= consumers {
-                match W {
-                    2 => sync::setmaxnreg_dec::<40>(),
-                    3 => sync::setmaxnreg_dec::<32>(),
+                match (W, JOINT) {
+                    (2, true) => sync::setmaxnreg_dec::<56>(),
+                    (2, false) => sync::setmaxnreg_dec::<40>(),
+                    (3, _) => sync::setmaxnreg_dec::<32>(),
+                    (4, _) => sync::setmaxnreg_dec::<64>(),
                     _ => {}
                 }
                 if (thread - consumers).is_multiple_of(32) && thread < consumers + 32 * PRODUCERS as u32 {
                     body()
                 }
             } else {
-                match W {
-                    2 => sync::setmaxnreg_inc::<232>(),
-                    3 => sync::setmaxnreg_inc::<160>(),
+                match (W, JOINT) {
+                    (2, true) => sync::setmaxnreg_inc::<224>(),
+                    (2, false) => sync::setmaxnreg_inc::<232>(),
+                    (3, _) => sync::setmaxnreg_inc::<160>(),
+                    (4, _) => sync::setmaxnreg_inc::<104>(),
                     _ => {}
                 }
                 body()
@@ -191,7 +212,9 @@ pub trait Reads: Schedule {
     const ANY_STRIDES: bool;
 }
 
-impl<const W: usize, const PRODUCERS: usize> Reads for WarpSpecialized<W, PRODUCERS> {
+impl<const W: usize, const PRODUCERS: usize, const JOINT: bool> Reads
+    for WarpSpecialized<W, PRODUCERS, JOINT>
+{
     const ANY_STRIDES: bool = false;
 }
 

@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 use super::Schedule;
-use crate::layout::{Element, Major, RowMajor, SharedLayout};
+use crate::layout::{Element, Major, RowMajor, SharedLayout, Swizzle};
 
 /// The type of an `R` x `C` tile in shared memory, laid out by `L`, with the dimension that `O` names contiguous.
 ///
@@ -86,6 +86,19 @@ impl<'s, S> Src<'s, S> {
     #[inline(always)]
     pub fn t(self) -> Transposed<'s, S> {
         Transposed(self)
+    }
+}
+
+impl<'s, T: Element, const R: usize, const C: usize> Src<'s, Shared<T, R, C, Swizzle<128>>> {
+    /// The `i`-th of the tile's parts of `P` columns, as many as its swizzle spans: as [`part`](Self::part), for gemms whose
+    /// descriptors cost time.
+    #[inline(always)]
+    pub fn span<const P: usize>(self, i: u32) -> Src<'s, Shared<T, R, P, Swizzle<128>>> {
+        const { assert!(P * T::BYTES == 128 && C.is_multiple_of(P), "a part is a column of the swizzle") };
+        // Tiles begin at multiples of 1024 below 2^18, and so do parts of whole patterns of the swizzle. Said again, because
+        // descriptors of a gemm's steps then differ from each other in bits that are zero here.
+        const { assert!(R.is_multiple_of(8), "a part holds whole patterns of the swizzle") };
+        Src { address: (self.address + i * R as u32 * 128) & 0x3fc00, tile: PhantomData }
     }
 }
 

@@ -22,7 +22,9 @@ pub struct Arrival {
     pub(super) parts: u32,
 }
 
-impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRODUCERS> {
+impl<const W: usize, const PRODUCERS: usize, const JOINT: bool> Schedule
+    for WarpSpecialized<W, PRODUCERS, JOINT>
+{
     type Ticket = Arrival;
     const CONSUMERS: u32 = 128 * W as u32;
     const WARPGROUPS: u32 = W as u32;
@@ -38,8 +40,9 @@ impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRO
             if thread_x() == 0 {
                 let mut stage = 0;
                 let (stages, leave) = if PARTED { (N * W, 1) } else { (N, W) };
+                let (fill, leave) = if JOINT { (PRODUCERS, 4 * leave) } else { (1, leave) };
                 while stage < stages as u32 {
-                    mbarrier::init(base + stage * 8, 1);
+                    mbarrier::init(base + stage * 8, fill as u32);
                     mbarrier::init(base + (stages as u32 + stage) * 8, leave as u32);
                     stage += 1;
                 }
@@ -62,6 +65,12 @@ impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRO
         L: SharedLayout,
         [u32; RANK]: Coords,
     {
+        // Of a joint stage's tiles, the last producer copies those that TMA has boxes for.
+        let (part, parts) = match JOINT {
+            true if part + 1 < parts => return,
+            true => (0, 1),
+            false => (part, parts),
+        };
         // SAFETY: passed on.
         unsafe { copy::tma_load::<T, O, L, RANK, BOX, R, C>(from, to, barrier, part, parts) }
     }
@@ -77,13 +86,39 @@ impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRO
     }
 
     #[inline(always)]
+    unsafe fn load_bytes(from: *const u8, to: u32, bytes: u32, Arrival { barrier, .. }: Arrival) {
+        // SAFETY: passed on.
+        unsafe { copy::bulk(from, to, bytes, barrier) }
+    }
+
+    #[inline(always)]
+    fn share(Arrival { part, parts, .. }: Arrival) -> (u32, u32) {
+        if JOINT { (part, parts) } else { (0, 1) }
+    }
+
+    #[inline(always)]
     unsafe fn begin<const N: usize, const PARTED: bool>(
         pipeline: &mut Pipeline<Self, N, PARTED>,
         steps: &mut impl Iterator<Item = u32>,
         load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
     ) {
         let producer = thread_x().wrapping_sub(Self::CONSUMERS) / 32;
-        if producer == pipeline.index % PRODUCERS as u32 {
+        const { assert!(!JOINT || !PARTED, "a joint stage has no parts") };
+        if JOINT {
+            if producer < PRODUCERS as u32 {
+                for k in steps {
+                    // SAFETY: as below; the stage is full when all producers have arrived, and their copies.
+                    unsafe {
+                        mbarrier::wait(pipeline.empty(pipeline.stage), pipeline.phase ^ 1);
+                        let ticket =
+                            Arrival { barrier: pipeline.full(), part: producer, parts: PRODUCERS as u32 };
+                        load(Fill { stage: pipeline.stage, ticket, turn: PhantomData }, k);
+                        mbarrier::arrive(ticket.barrier);
+                    }
+                    pipeline.advance();
+                }
+            }
+        } else if producer == pipeline.index % PRODUCERS as u32 {
             let parts = Pipeline::<Self, N, PARTED>::PARTS;
             for k in steps {
                 // Parts in a loop that is not unrolled: their boxes' coordinates are not all in registers at a time.
@@ -120,9 +155,15 @@ impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRO
         _: &mut impl Iterator<Item = u32>,
         _: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
     ) {
-        if thread_x().is_multiple_of(128) {
-            // SAFETY: one thread a consumer warpgroup releases, after the gemms that read the stage are done.
-            unsafe { mbarrier::arrive(pipeline.empty(stage)) }
+        // SAFETY: one thread a consumer warpgroup releases, after the gemms that read the stage are done; or one of each warp,
+        // behind whose barrier its other lanes' reads are done too.
+        unsafe {
+            if JOINT {
+                sync::sync_warp();
+                mbarrier::arrive_if(pipeline.empty(stage), thread_x().is_multiple_of(32));
+            } else if thread_x().is_multiple_of(128) {
+                mbarrier::arrive(pipeline.empty(stage))
+            }
         }
     }
 
@@ -134,6 +175,7 @@ impl<const W: usize, const PRODUCERS: usize> Schedule for WarpSpecialized<W, PRO
         mut load: impl for<'s> FnMut(Fill<'s, Self, N>, u32),
         mut compute: impl for<'s> FnMut(D::Issued, Full<'s, N>, u32) -> D::Issued,
     ) -> D {
+        const { assert!(!JOINT, "`run` gives stages back by warpgroups") };
         let mut d = d.start();
         let mut k = steps.start;
         // SAFETY: a full stage is read until its release, an empty one written until its barrier completes;

@@ -3,6 +3,7 @@
 mod banks;
 mod figures;
 mod fragments;
+mod packed;
 mod shared;
 mod swizzle;
 mod table;

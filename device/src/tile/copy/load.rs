@@ -1,11 +1,12 @@
 //! From global memory to a stage in shared memory: by TMA, by `cp.async`, element by element.
 
 use super::super::global::Lines;
+use super::super::schedule::Access;
 use super::super::{GlobalTile, Shared, SharedTile};
 use crate::abi::SWIZZLE_BYTES;
 use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::tma::Coords;
-use crate::arch::{cp_async, mbarrier, shared};
+use crate::arch::{cp_async, global, mbarrier, shared, tma};
 use crate::layout::{Element, Major, SharedLayout};
 
 /// Bytes that one thread copies at a time.
@@ -204,4 +205,39 @@ pub(crate) unsafe fn element_load<
         // SAFETY: passed on.
         unsafe { shared::store_u32x4(to + L::offset(lines, line, row, byte), words) };
     });
+}
+
+/// Copies neighbouring bytes in pieces of 16; called by all of `threads` threads. Where not `live`, it fills with zeros.
+///
+/// # Safety
+/// Nobody reads the bytes at `to`. `from`, `to` and `bytes` are multiples of 16, and the bytes are readable.
+#[inline(always)]
+pub(crate) unsafe fn byte_load<A: Access>(from: *const u8, to: u32, bytes: u32, threads: u32, live: bool) {
+    for_each_piece(1, bytes, threads, UNROLLED[0], |_, byte| {
+        let from = from.wrapping_add(byte as usize);
+        // SAFETY: passed on.
+        unsafe {
+            if A::VECTORS {
+                cp_async::copy16_if(to + byte, from, live)
+            } else {
+                shared::store_u32x4(
+                    to + byte,
+                    if live { global::ld_global_u32x4(from.cast()) } else { [0; 4] },
+                )
+            }
+        }
+    });
+}
+
+/// Copies neighbouring bytes by the TMA unit, completing on `barrier`; called by one thread.
+///
+/// # Safety
+/// As for [`byte_load`]; `barrier` is the stage's full barrier.
+#[inline(always)]
+pub(crate) unsafe fn bulk(from: *const u8, to: u32, bytes: u32, barrier: u32) {
+    // SAFETY: passed on; the barrier expects the bytes.
+    unsafe {
+        mbarrier::expect_tx(barrier, bytes);
+        tma::bulk_load(to, from, bytes, barrier);
+    }
 }

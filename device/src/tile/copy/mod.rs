@@ -4,7 +4,7 @@ mod fragment;
 mod load;
 mod paged;
 
-pub(super) use load::{element_load, tma_load, vector_load};
+pub(super) use load::{bulk, byte_load, element_load, tma_load, vector_load};
 pub(super) use paged::{paged_elements, paged_tma, paged_vectors};
 
 use super::{Dst, GlobalTile, Schedule, Shared};

@@ -1,0 +1,96 @@
+//! C = act(alpha A Wᵀ + bias) of narrow weights W, one source for every architecture.
+
+mod instances;
+
+pub use instances::{DequantGemmKernel, Visitor, visit};
+
+use crate::kernel;
+use crate::tile::{
+    Activation as _, ColMajor, ColumnsLayout, Cta, Decode, Fragment, Gelu, GemmRegisters, Global, GlobalMut,
+    Half, InPlace, Quantized, Relu, RowMajor, Rows, STREAM_K_BYTES, Schedule, Shared, Silu, StreamOrder,
+    Swizzle, Weights, Zeros, copy, gemm,
+};
+
+/// Numbers of activations; any other is none.
+pub const RELU: u32 = 1;
+/// See [`RELU`].
+pub const GELU: u32 = 2;
+/// See [`RELU`].
+pub const SILU: u32 = 3;
+
+/// C = act(alpha A Wᵀ + bias) of narrow weights, computed as Cᵀ = W Aᵀ with W from registers.
+///
+/// W \[N, K\] of format `F` in blocks, with groups' scales and zeros as `Z` says; A \[M, K\], `c` is Cᵀ \[N, M\], `bias`
+/// \[N, 1\] or without rows if there is none. A CTA takes tiles of `BM` rows of W and `BN` rows of A, or parts of their
+/// depth, in the order of `order`; it decodes the next step's weights while the tensor cores work on this step's.
+#[kernel(
+    program = P,
+    shared = STAGES as u32 * (Quantized::<F, Z, T, BM, BK>::BYTES + (BN * BK * T::BYTES) as u32 + P::STAGE_BYTES)
+        + 1024 + <Y::D as ColumnsLayout<BM, BN>>::STAGING_BYTES + STREAM_K_BYTES,
+)]
+pub fn dequant_gemm<
+    P: Schedule,
+    Y,
+    F,
+    Z: Zeros,
+    T: Half,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const BOX: usize,
+    const STAGES: usize,
+>(
+    w: InPlace<Weights<F, Z, T>>,
+    a: InPlace<Global<T, 2, RowMajor, BN>>,
+    c: InPlace<GlobalMut<T, 2, ColMajor, BOX>>,
+    bias: InPlace<Global<T, 2, ColMajor>>,
+    order: InPlace<StreamOrder>,
+    activation: u32,
+    alpha: f32,
+) where
+    F: Decode<T>,
+    Y: GemmRegisters<T, BM, BN, 64, B = Swizzle<128>, D: ColumnsLayout<BM, BN>>,
+{
+    let mut cta = Cta::<P>::enter();
+    let a_s = cta.alloc::<Shared<T, BN, BK, _, _>, STAGES>();
+    let w_s = cta.alloc::<Quantized<F, Z, T, BM, BK>, STAGES>();
+    let mut out = cta.output_columns::<T, BM, BN, _>();
+    let mut stream = cta.stream_k(order);
+    let mut pipe = cta.pipeline::<STAGES>();
+    let groups = w.get();
+    while let Some(part) = stream.part() {
+        let at = part.tile;
+        let mut stages = pipe.loads(
+            part.steps.clone(),
+            #[inline(always)]
+            |s, k| {
+                copy(w.get().tile([at.m, k]), w_s.at(s));
+                copy(a.get().tile([at.n, k]), a_s.at(s));
+            },
+        );
+        if !cta.computes() {
+            continue;
+        }
+        let mut acc = stages.run_ahead(
+            part.steps.len() as u32,
+            ((BK / 64) as u32, BN == 256),
+            Fragment::<f32, BM, BN, _>::zero(),
+            #[inline(always)]
+            |s, part| groups.dequantize(w_s.at(s), part),
+            #[inline(always)]
+            |weights, s, part, acc| gemm(Y::default(), weights, a_s.at(s).span::<64>(part).t(), acc),
+        );
+        if !stream.sum(&part, &mut acc) {
+            continue;
+        }
+        let bias = Rows::<T, BM, BN, _>::load(bias.get().tile([at.m, 0]), T::ZERO);
+        let acc = acc.zip_rows(&bias.map(T::to_f32), |x, bias| alpha * x + bias);
+        let acc = match activation {
+            RELU => acc.map(Relu::apply),
+            GELU => acc.map(Gelu::apply),
+            SILU => acc.map(Silu::apply),
+            _ => acc,
+        };
+        out.store(acc.cast::<T>(), c.get().tile([at.m, at.n]));
+    }
+}

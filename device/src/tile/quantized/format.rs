@@ -1,0 +1,185 @@
+//! Formats of narrow weights, and how a lane's words become registers of the tensor cores.
+
+use half::{bf16, f16};
+
+use crate::arch::half::{fma_bf16x2, fma_f16x2, mul_f16x2, sub_f16x2};
+use crate::arch::math::lop3;
+use crate::layout::Element;
+use crate::layout::packed::{Order, Packed};
+
+/// A format of narrow weights.
+pub trait Format: Copy + Default + Send + Sync + 'static {
+    /// Its name in kernels' names and messages.
+    const NAME: &'static str;
+    /// Bits of a code: 1, 2, 4 or 8.
+    const BITS: u32;
+
+    /// How codes lie in a block, for activations of 16 bits.
+    const PACKED: Packed = match Packed::new(Order::B16, Self::BITS) {
+        Some(packed) => packed,
+        None => panic!("codes have 1, 2, 4 or 8 bits"),
+    };
+}
+
+/// A format that can be decoded to `T`.
+#[diagnostic::on_unimplemented(message = "weights of format `{Self}` cannot be decoded to `{T}`")]
+pub trait Decode<T: Half>: Format {
+    /// Register `register` of a lane's block of codes, four a step: a pair of values.
+    fn register(words: &[u32; 8], register: u32) -> u32;
+}
+
+/// A 16-bit type of activations: arithmetic of pairs.
+pub trait Half: Element {
+    /// 1, 1.
+    const ONES: u32;
+    /// a b + c.
+    fn fma(a: u32, b: u32, c: u32) -> u32;
+    /// a b.
+    fn mul(a: u32, b: u32) -> u32;
+    /// a - b.
+    fn sub(a: u32, b: u32) -> u32;
+    /// The pair of integers of `bits` bits, 4 at most, from `position` of the word's halves on, `signed` or not: exact.
+    fn integer(bits: u32, signed: bool, word: u32, position: u32) -> u32;
+    /// -1 for codes of one bit that are 0, 1 for those that are 1.
+    #[inline(always)]
+    fn sign(word: u32, position: u32) -> u32 {
+        lop3::<AND_XOR>(word << (15 - position), 0x8000_8000, Self::ONES | 0x8000_8000)
+    }
+}
+
+/// Both halves.
+const fn twice(half: u32) -> u32 {
+    half | half << 16
+}
+
+/// (a & b) | c.
+const AND_OR: u32 = 0xea;
+
+/// (a & b) ^ c.
+const AND_XOR: u32 = 0x6a;
+
+/// 2 to the `e`, as f16.
+const fn f16_power(e: i32) -> u32 {
+    ((e + 15) as u32) << 10
+}
+
+/// An integer below 2048 as f16, rounded down to 11 bits.
+const fn f16_integer(x: u32) -> u32 {
+    if x == 0 {
+        return 0;
+    }
+    let e = 31 - x.leading_zeros();
+    (e + 15) << 10 | ((x << 10 >> e) & 0x3ff)
+}
+
+/// An integer below 256 as bf16.
+const fn bf16_integer(x: u32) -> u32 {
+    if x == 0 {
+        return 0;
+    }
+    let e = 31 - x.leading_zeros();
+    (e + 127) << 7 | ((x << 7 >> e) & 0x7f)
+}
+
+impl Half for f16 {
+    const ONES: u32 = 0x3c00_3c00;
+    #[inline(always)]
+    fn fma(a: u32, b: u32, c: u32) -> u32 {
+        fma_f16x2(a, b, c)
+    }
+    #[inline(always)]
+    fn mul(a: u32, b: u32) -> u32 {
+        mul_f16x2(a, b)
+    }
+    #[inline(always)]
+    fn sub(a: u32, b: u32) -> u32 {
+        sub_f16x2(a, b)
+    }
+    /// The code, from the least value on, as the low bits of 1024's mantissa, 2^p too high: one fma takes that off.
+    #[inline(always)]
+    fn integer(bits: u32, signed: bool, word: u32, position: u32) -> u32 {
+        let centre = if signed { 1 << (bits - 1) } else { 0 };
+        let p = position % 8;
+        let mask = twice(((1 << bits) - 1) << p);
+        let x = lop3::<AND_OR>(word >> (position - p), mask, 0x6400_6400);
+        if p == 0 {
+            sub_f16x2(x, twice(f16_integer(1024 + centre)))
+        } else {
+            let bias = 0x8000 | f16_integer((1024 >> p) + centre);
+            fma_f16x2(x, twice(f16_power(-(p as i32))), twice(bias))
+        }
+    }
+}
+
+impl Half for bf16 {
+    const ONES: u32 = 0x3f80_3f80;
+    #[inline(always)]
+    fn fma(a: u32, b: u32, c: u32) -> u32 {
+        fma_bf16x2(a, b, c)
+    }
+    #[inline(always)]
+    fn mul(a: u32, b: u32) -> u32 {
+        fma_bf16x2(a, b, 0x8000_8000)
+    }
+    #[inline(always)]
+    fn sub(a: u32, b: u32) -> u32 {
+        fma_bf16x2(b, 0xbf80_bf80, a)
+    }
+    /// The code, from the least value on, as the low bits of 128's mantissa.
+    #[inline(always)]
+    fn integer(bits: u32, signed: bool, word: u32, position: u32) -> u32 {
+        let centre = if signed { 1 << (bits - 1) } else { 0 };
+        let x = lop3::<AND_OR>(word >> position, twice((1 << bits) - 1), 0x4300_4300);
+        fma_bf16x2(x, Self::ONES, twice(0x8000 | bf16_integer(128 + centre)))
+    }
+}
+
+macro_rules! integers {
+    ($($(#[$doc:meta])* $format:ident $name:literal $bits:literal $signed:literal;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $format;
+
+        impl Format for $format {
+            const NAME: &'static str = $name;
+            const BITS: u32 = $bits;
+        }
+
+        impl<T: Half> Decode<T> for $format {
+            #[inline(always)]
+            fn register(words: &[u32; 8], register: u32) -> u32 {
+                const IN_WORD: u32 = 16 / $bits;
+                T::integer($bits, $signed, words[(register / IN_WORD) as usize], register % IN_WORD * $bits)
+            }
+        }
+    )* };
+}
+
+integers! {
+    /// Integers from 0 to 15.
+    U4 "u4" 4 false;
+    /// Integers from -8 to 7, stored from the least on, as 0 to 15.
+    I4 "i4" 4 true;
+    /// Integers from 0 to 3.
+    U2 "u2" 2 false;
+    /// Integers from -2 to 1, stored from the least on, as 0 to 3.
+    I2 "i2" 2 true;
+    /// Integers 0 and 1.
+    U1 "u1" 1 false;
+}
+
+/// -1 and 1, stored as 0 and 1.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct I1;
+
+impl Format for I1 {
+    const NAME: &'static str = "i1";
+    const BITS: u32 = 1;
+}
+
+impl<T: Half> Decode<T> for I1 {
+    #[inline(always)]
+    fn register(words: &[u32; 8], register: u32) -> u32 {
+        T::sign(words[0], register)
+    }
+}

@@ -1,0 +1,284 @@
+//! Stream-K: tiles whose depth is divided evenly among all CTAs (Osama et al. 2023).
+
+use core::marker::PhantomData;
+use core::ops::Range;
+
+use super::division::Division;
+use super::{Accumulates, Fragment, InPlace, RasterOrder, Schedule, TileIndex};
+use crate::abi::KernelArg;
+use crate::arch::special::{block_x, grid_x, thread_x, thread_x_volatile};
+use crate::arch::warp::uniform;
+use crate::arch::{atomic, global, shared, sync};
+use crate::layout::Registers;
+
+/// Threads that sum up their part of a tile by themselves.
+const GROUP: u32 = 128;
+/// The named barrier of the first group; its neighbours' follow.
+const BARRIER: u32 = 1;
+
+/// The order in which CTAs take the tiles of an output, and how they share the steps of depth of some of them.
+///
+/// The first tiles are taken whole, in turn. The steps of the rest, tile after tile, are cut into as many equal parts as there
+/// are CTAs; the CTA that is the last to finish its part of a tile adds up all of them, in the order of the steps.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct StreamOrder {
+    raster: RasterOrder,
+    /// Tiles that are taken whole.
+    whole: u32,
+    /// Steps that are shared.
+    shared: u32,
+    /// Division by a tile's steps.
+    by_tile: Division,
+    /// Division by the steps of a CTA's part.
+    by_part: Division,
+    /// Where the parts' sums are written: see [`workspace`](Self::workspace).
+    sums: u64,
+    /// A counter for each group of 128 threads of each tile that is shared: zero before and after the kernel.
+    counters: u64,
+}
+
+impl StreamOrder {
+    /// Steps of all tiles together that an order can describe.
+    pub const MAX_STEPS: u32 = 1 << 30;
+
+    /// An order of tiles of `steps` steps, of which all but the first `whole` are shared among `ctas` CTAs.
+    ///
+    /// `sums` and `counters` are the addresses of as many bytes as [`workspace`](Self::workspace) says. `None` when there are
+    /// more than [`MAX_STEPS`](Self::MAX_STEPS) to share.
+    pub fn new(
+        raster: RasterOrder,
+        steps: u32,
+        whole: u32,
+        ctas: u32,
+        [sums, counters]: [u64; 2],
+    ) -> Option<Self> {
+        let whole = if steps == 0 { raster.total() } else { whole.min(raster.total()) };
+        let shared =
+            (raster.total() - whole).checked_mul(steps).filter(|&shared| shared <= Self::MAX_STEPS)?;
+        let part = shared.div_ceil(ctas.max(1));
+        let (by_tile, by_part) = (Division::by(steps), Division::by(part));
+        Some(StreamOrder { raster, whole, shared, by_tile, by_part, sums, counters })
+    }
+
+    /// Bytes of sums and of counters for `shared` tiles of `m` x `n` that `ctas` CTAs of `threads` threads share.
+    pub const fn workspace(shared: u32, ctas: u32, [m, n]: [u32; 2], threads: u32) -> [u64; 2] {
+        if shared == 0 {
+            return [0, 0];
+        }
+        [2 * ctas as u64 * m as u64 * n as u64 * 4, shared as u64 * (threads / GROUP) as u64 * 4]
+    }
+
+    /// Tiles of the output.
+    pub const fn total(&self) -> u32 {
+        self.raster.total()
+    }
+
+    /// The first and the last CTA that have a part of shared tile `t`.
+    #[inline(always)]
+    fn ctas(&self, t: u32) -> (u32, u32) {
+        let steps = self.by_tile.divisor;
+        (self.by_part.of(t * steps).0, self.by_part.of(t * steps + steps - 1).0)
+    }
+
+    /// Where CTA `cta` puts its sum of shared tile `t`: each has two places, one for the tile in which its part begins.
+    #[inline(always)]
+    fn place(&self, cta: u32, t: u32) -> u32 {
+        2 * cta + (cta * self.by_part.divisor < t * self.by_tile.divisor) as u32
+    }
+}
+
+impl KernelArg for StreamOrder {
+    type Abi = Self;
+    #[inline(always)]
+    unsafe fn load(at: *const Self) -> Self {
+        // SAFETY: the caller passes an initialised parameter.
+        unsafe { *at }
+    }
+}
+
+/// A part of a tile: some of its steps.
+#[derive(Clone, Debug)]
+pub struct TilePart {
+    /// The tile.
+    pub tile: TileIndex,
+    /// The steps.
+    pub steps: Range<u32>,
+    /// Which of the shared tiles it is; none if all of its steps are here.
+    shared: Option<u32>,
+}
+
+/// The parts of tiles that this CTA takes.
+pub struct StreamK<P> {
+    order: InPlace<StreamOrder>,
+    /// Shared memory, a word for each group of threads.
+    flags: u32,
+    step: u32,
+    end: u32,
+    next: u32,
+    schedule: PhantomData<P>,
+}
+
+/// Bytes of shared memory that [`StreamK`] takes.
+pub const STREAM_K_BYTES: u32 = 16;
+
+impl<P: Schedule> StreamK<P> {
+    /// The number, known to be the same in all lanes of those who compute: so are then their turns of the loop over parts.
+    #[inline(always)]
+    fn uniform(x: u32) -> u32 {
+        if thread_x() < P::CONSUMERS { uniform(x) } else { x }
+    }
+
+    /// # Safety
+    /// Nothing else uses the shared memory at `flags`.
+    #[inline(always)]
+    pub(super) unsafe fn new(in_place: InPlace<StreamOrder>, flags: u32) -> Self {
+        let order = in_place.get();
+        let part = order.by_part.divisor;
+        let step = block_x() * part;
+        let end = if step + part < order.shared { step + part } else { order.shared };
+        let (step, end) = (Self::uniform(step), Self::uniform(end));
+        let order = in_place;
+        StreamK { order, flags, step, end, next: block_x(), schedule: PhantomData }
+    }
+
+    /// The next part, if there is one.
+    #[inline(always)]
+    pub fn part(&mut self) -> Option<TilePart> {
+        let order = self.order.get();
+        let (steps, whole) = (Self::uniform(order.by_tile.divisor), Self::uniform(order.whole));
+        if self.step < self.end {
+            let (t, from) = order.by_tile.of(self.step);
+            let (t, from) = (Self::uniform(t), Self::uniform(from));
+            let left = self.end - self.step;
+            let to = if from + left < steps { from + left } else { steps };
+            self.step += to - from;
+            let shared = if to - from < steps { Some(t) } else { None };
+            return Some(TilePart { tile: order.raster.tile(whole + t), steps: from..to, shared });
+        }
+        let t = self.next;
+        if t >= whole {
+            return None;
+        }
+        self.next = t + grid_x();
+        Some(TilePart { tile: order.raster.tile(t), steps: 0..steps, shared: None })
+    }
+
+    /// The sum of a part's accumulator and those of the tile's other parts, in the CTA that is the last to get here; `None` in
+    /// the others.
+    #[inline(always)]
+    pub fn sum<const M: usize, const N: usize, L: Accumulates<M, N>>(
+        &self,
+        part: &TilePart,
+        acc: &mut Fragment<f32, M, N, L>,
+    ) -> bool {
+        let Some(t) = part.shared else { return true };
+        if thread_x() >= L::THREADS {
+            return false;
+        }
+        let order = self.order.get();
+        let (first, last) = order.ctas(t);
+        let thread = thread_x_volatile();
+        let group = uniform(thread / GROUP);
+        let at = |cta: u32, i: usize| {
+            let place = order.place(cta, t) as u64 * (M * N * 4) as u64;
+            (order.sums + place + (i as u32 / 4 * L::THREADS + thread) as u64 * 16) as *mut [u32; 4]
+        };
+        // SAFETY: places are the CTAs' own; the counter orders a group's sums before the reads of the last one to count.
+        unsafe {
+            let mut i = 0;
+            while i < L::Regs::<f32>::LEN {
+                let four = [0, 1, 2, 3].map(
+                    #[inline(always)]
+                    |q| acc.regs.get(i + q).to_bits(),
+                );
+                global::st_global_u32x4(at(block_x(), i), four);
+                i += 4;
+            }
+            sync::threadfence();
+            sync::bar_sync(BARRIER + group, GROUP);
+            if thread.is_multiple_of(GROUP) {
+                let counter = (order.counters + (t * (L::THREADS / GROUP) + group) as u64 * 4) as *mut u32;
+                let before = atomic::atom_acq_rel_add_u32(counter, 1);
+                if before == last - first {
+                    atomic::st_release(counter, 0);
+                }
+                shared::store_u32(self.flags + group * 4, before);
+            }
+            sync::bar_sync(BARRIER + group, GROUP);
+            let before = uniform(shared::load_u32(self.flags + group * 4));
+            sync::bar_sync(BARRIER + group, GROUP);
+            if before != last - first {
+                return false;
+            }
+            sync::threadfence();
+            *acc = Fragment::zero();
+            let mut cta = first;
+            while cta <= last {
+                let mut i = 0;
+                while i < L::Regs::<f32>::LEN {
+                    let four = global::ld_global_u32x4(at(cta, i));
+                    let mut q = 0;
+                    while q < 4 {
+                        acc.regs.set(i + q, acc.regs.get(i + q) + f32::from_bits(four[q]));
+                        q += 1;
+                    }
+                    i += 4;
+                }
+                cta += 1;
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::collections::HashSet;
+    use std::vec;
+    use std::vec::Vec;
+
+    use super::*;
+
+    /// Every step of every shared tile belongs to one CTA; a tile's first and last CTA are those that have its steps, and no
+    /// two sums lie in one place.
+    #[test]
+    fn parts_cover_tiles() {
+        for (tiles, steps, ctas) in
+            [(1, 1, 1), (1, 7, 3), (5, 4, 3), (16, 64, 132), (112, 128, 132), (131, 3, 132), (3, 5, 16)]
+        {
+            let raster = RasterOrder::new(1, tiles, 1, 16).unwrap();
+            let order = StreamOrder::new(raster, steps, 0, ctas, [0, 0]).unwrap();
+            let part = order.by_part.divisor;
+            let mut owners = vec![Vec::new(); tiles as usize];
+            for step in 0..tiles * steps {
+                assert!(step / part < ctas, "every step has a CTA");
+                owners[(step / steps) as usize].push(step / part);
+            }
+            let mut places = HashSet::new();
+            for (t, mut owners) in owners.into_iter().enumerate() {
+                owners.dedup();
+                let (first, last) = order.ctas(t as u32);
+                assert_eq!(owners, (first..=last).collect::<Vec<_>>());
+                if owners.len() > 1 {
+                    for cta in owners {
+                        let place = order.place(cta, t as u32);
+                        assert!(place < 2 * ctas && places.insert(place), "{tiles} {steps} {ctas}: {place}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn all_but_whole_tiles_are_shared() {
+        let raster = RasterOrder::new(1, 10, 3, 16).unwrap();
+        assert_eq!(StreamOrder::new(raster, 8, 25, 4, [0, 0]).unwrap().shared, 40);
+        assert_eq!(StreamOrder::new(raster, 8, 99, 4, [0, 0]).unwrap().shared, 0);
+        assert!(StreamOrder::new(raster, u32::MAX, 0, 4, [0, 0]).is_none());
+        assert_eq!(StreamOrder::workspace(0, 132, [256, 16], 512), [0, 0]);
+        assert_eq!(StreamOrder::workspace(3, 2, [128, 8], 256), [4 * 128 * 8 * 4, 3 * 2 * 4]);
+    }
+}

@@ -1,0 +1,314 @@
+//! Dequantised GEMM: C = act(alpha A Wᵀ + bias) of narrow weights W.
+
+mod choose;
+mod problem;
+mod table;
+mod weights;
+mod workspace;
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use tilewright_device::kernels::dequant_gemm::{GELU, RELU, SILU};
+use tilewright_device::tile::{RasterOrder, StreamOrder};
+
+pub use choose::DequantCandidate;
+use choose::{candidates, choose};
+use problem::Problem;
+use table::{Call, Compiled, Kind};
+pub use weights::DeviceWeights;
+use workspace::{COUNTERS, Workspace};
+
+use super::{Activation, Identity};
+use crate::quant::{HalfType, Zeros};
+use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
+
+/// Rows of tiles that are taken together, so that CTAs which run at a time share their operands in L2.
+const PANEL: u32 = 16;
+
+/// Element types of a dequantised GEMM's activations and output: `f16` and `bf16`.
+pub trait DequantElement: Element + sealed::Sealed {
+    /// The type that the weights' scales have.
+    const SCALES: HalfType;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+impl sealed::Sealed for f16 {}
+impl sealed::Sealed for bf16 {}
+impl DequantElement for f16 {
+    const SCALES: HalfType = HalfType::F16;
+}
+impl DequantElement for bf16 {
+    const SCALES: HalfType = HalfType::BF16;
+}
+
+/// C = A Wᵀ: A \[M, K\], W \[N, K\] narrow weights, C \[M, N\].
+///
+/// See [`DequantGemm`] for the scale, the bias, the activation, the workspace and the choice of the kernel.
+pub fn dequant_gemm<T: DequantElement>(
+    stream: &Stream,
+    a: &TensorView<'_, T>,
+    w: &DeviceWeights,
+    c: &mut TensorViewMut<'_, T>,
+) -> Result<()> {
+    DequantGemm::new().run(stream, a, w, c)
+}
+
+/// C = act(alpha A Wᵀ + bias) of narrow weights.
+///
+/// - A is \[M, K\] and C \[M, N\], with any strides; W is \[N, K\]: [`DeviceWeights`], with scales of A's type `T` (f16 or bf16).
+/// - A weight is its code's value, scaled and shifted as its group says, rounded to `T`. Products are of `T`, accumulated in f32;
+///   alpha, the bias and the activation `E` apply in f32; then the result is rounded to `T`, to nearest even.
+/// - The bias is \[N\]. No rows: nothing is done.
+/// - Lines of A that are aligned to 16 bytes are read by the fast kernels; anything else is correct but slower.
+/// - Tiles are divided among SMs along K where that fills them (stream-K). The parts are added in one order: the same inputs
+///   give the same bits on the same GPU.
+///
+/// A call does not wait, and allocates nothing but the [`workspace`](Self::workspace), if that is needed and none was given. The
+/// first use of a kernel on a device compiles it in the driver.
+///
+/// ```no_run
+/// use tilewright::ops::{DequantGemm, DeviceWeights, Silu};
+/// use tilewright::quant::{Format, Group, HalfType, Order, QuantizedWeights, Scheme, Zeros};
+/// use tilewright::{Device, Tensor, f16};
+///
+/// # fn main() -> tilewright::Result<()> {
+/// let device = Device::default()?;
+/// let scheme =
+///     Scheme { format: Format::U4, group: Group::K128, zeros: Zeros::Original, scales: HalfType::F16 };
+/// let wide = vec![0.25; 4096 * 1024];
+/// let quantized = QuantizedWeights::quantize("up_proj", &wide, [4096, 1024], scheme)?;
+/// let w = DeviceWeights::upload(&device, &quantized.pack(Order::B16)?)?;
+/// let x = Tensor::<f16>::zeros(&device, &[16, 1024])?;
+/// let mut y = Tensor::<f16>::zeros(&device, &[16, 4096])?;
+/// // y = silu(x wᵀ)
+/// DequantGemm::new().activation::<Silu>().run(&device.default_stream(), &x.view(), &w, &mut y.view_mut())?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct DequantGemm<'a, T: DequantElement, E = Identity> {
+    alpha: f32,
+    bias: Option<&'a TensorView<'a, T>>,
+    kernel: Option<&'a str>,
+    overlap: bool,
+    workspace: Workspace<'a>,
+    activation: PhantomData<E>,
+}
+
+impl<T: DequantElement> DequantGemm<'_, T> {
+    /// C = A Wᵀ.
+    pub fn new() -> Self {
+        let workspace = Workspace::Owned(None);
+        DequantGemm {
+            alpha: 1.0,
+            bias: None,
+            kernel: None,
+            overlap: true,
+            workspace,
+            activation: PhantomData,
+        }
+    }
+}
+
+impl<T: DequantElement> Default for DequantGemm<'_, T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<'a, T: DequantElement, E: Activation> DequantGemm<'a, T, E> {
+    /// The factor of A Wᵀ; 1 unless set.
+    pub fn alpha(self, alpha: f32) -> Self {
+        DequantGemm { alpha, ..self }
+    }
+    /// What is added to every row before the activation: \[N\].
+    pub fn bias(self, bias: &'a TensorView<'a, T>) -> Self {
+        DequantGemm { bias: Some(bias), ..self }
+    }
+    /// The activation: [`Identity`], [`Relu`](super::Relu), [`Gelu`](super::Gelu) or [`Silu`](super::Silu).
+    pub fn activation<F: Activation>(self) -> DequantGemm<'a, T, F> {
+        let DequantGemm { alpha, bias, kernel, overlap, workspace, .. } = self;
+        DequantGemm { alpha, bias, kernel, overlap, workspace, activation: PhantomData }
+    }
+    /// Forces a kernel by its name; see [`candidates`](Self::candidates).
+    pub fn kernel(self, name: &'a str) -> Self {
+        DequantGemm { kernel: Some(name), ..self }
+    }
+    /// Whether the kernel may start while the one in front of it on the stream still runs (programmatic dependent launch,
+    /// Hopper); on unless set. It waits for that one's results before it reads or writes memory.
+    pub fn overlap(self, overlap: bool) -> Self {
+        DequantGemm { overlap, ..self }
+    }
+    /// Memory for the sums of parts of tiles, contiguous, of [`workspace_len`](Self::workspace_len) elements or more.
+    ///
+    /// Its first 4096 elements are zeros before the first call that it is given to, and after every call. Calls on other
+    /// streams that may run at the same time need memory of their own.
+    pub fn workspace(self, workspace: &'a mut TensorViewMut<'_, f32>) -> Self {
+        DequantGemm { workspace: Workspace::Given(workspace.reborrow()), ..self }
+    }
+
+    fn kind(w: &DeviceWeights) -> Result<Kind> {
+        let scheme = w.scheme();
+        if scheme.scales != T::SCALES {
+            let was = scheme.scales.dtype().name().to_owned();
+            return Err(w.error("scales", was, format!("{}, the activations' type", T::DTYPE.name())));
+        }
+        let zeros = match scheme.zeros {
+            Zeros::None => "none",
+            Zeros::Original | Zeros::Packed => "original",
+            Zeros::Rescaled => "rescaled",
+        };
+        Ok((T::DTYPE.name(), scheme.format.name(), zeros))
+    }
+
+    /// Every compiled kernel for these types and weights, the best by estimate first, with the reason for those that
+    /// cannot compute this product.
+    pub fn candidates(
+        &self,
+        a: &TensorView<'_, T>,
+        w: &DeviceWeights,
+        c: &TensorViewMut<'_, T>,
+    ) -> Result<Vec<DequantCandidate>> {
+        candidates(&Problem::new(a, w, c, self.bias)?, Self::kind(w)?)
+    }
+
+    /// The kernel that [`run`](Self::run) would launch, and why.
+    pub fn plan(
+        &self,
+        a: &TensorView<'_, T>,
+        w: &DeviceWeights,
+        c: &TensorViewMut<'_, T>,
+    ) -> Result<DequantPlan> {
+        let problem = Problem::new(a, w, c, self.bias)?;
+        let kernel = choose(&problem, w, Self::kind(w)?, self.kernel)?;
+        Ok(DequantPlan { kernel, forced: self.kernel.is_some() })
+    }
+
+    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 if no tile is divided.
+    pub fn workspace_len(
+        &self,
+        a: &TensorView<'_, T>,
+        w: &DeviceWeights,
+        c: &TensorViewMut<'_, T>,
+    ) -> Result<usize> {
+        let problem = Problem::new(a, w, c, self.bias)?;
+        if problem.size[0] == 0 {
+            return Ok(0);
+        }
+        let kernel = choose(&problem, w, Self::kind(w)?, self.kernel)?.kernel;
+        Ok(Division::new(&problem, kernel)?.workspace)
+    }
+
+    /// Queues the product on `stream`.
+    ///
+    /// Fails when the views and the weights do not fit together, lie on another device, C overlaps an input, or there is no
+    /// kernel for the weights' format, zeros and scales: the error names the tensor.
+    pub fn run(
+        &mut self,
+        stream: &Stream,
+        a: &TensorView<'_, T>,
+        w: &DeviceWeights,
+        c: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
+        let problem = Problem::new(a, w, c, self.bias)?;
+        stream.expect_on(&problem.device)?;
+        let kind = Self::kind(w)?;
+        if problem.size[0] == 0 {
+            return Ok(());
+        }
+        let kernel = choose(&problem, w, kind, self.kernel)?.kernel;
+        let division = Division::new(&problem, kernel)?;
+        if division.workspace > 0 {
+            self.workspace.expect_apart([Some(a), Some(&c.as_view()), self.bias])?;
+        }
+        let workspace = self.workspace.of(division.workspace, stream, &problem.device)?;
+        let call = Call {
+            stream,
+            weights: w.abi(),
+            order: division.order([workspace + COUNTERS as u64 * 4, workspace])?,
+            ctas: division.ctas,
+            activation: match E::NAME {
+                "relu" => RELU,
+                "gelu" => GELU,
+                "silu" => SILU,
+                _ => 0,
+            },
+            alpha: self.alpha,
+            overlap: self.overlap,
+        };
+        (kernel.run)(&problem, &call)?;
+        self.workspace.used(division.workspace, stream)
+    }
+}
+
+/// How tiles are divided among CTAs.
+struct Division {
+    raster: RasterOrder,
+    steps: u32,
+    /// Tiles that are not divided.
+    whole: u32,
+    ctas: u32,
+    /// Elements of the workspace.
+    workspace: usize,
+}
+
+impl Division {
+    fn new(problem: &Problem, kernel: &Compiled) -> Result<Self> {
+        let [m, n, k] = problem.size;
+        let [rows, columns, depth] = kernel.tile;
+        let too_large = || {
+            let allowed = format!("of at most {} steps of tiles", StreamOrder::MAX_STEPS);
+            Error::argument("c", format!("of shape [{m}, {n}]"), allowed)
+        };
+        let count =
+            |len: usize, tile: u32| u32::try_from(len.div_ceil(tile as usize)).map_err(|_| too_large());
+        let (down, across, steps) = (count(n, rows)?, count(m, columns)?, count(k, depth)?);
+        let raster = RasterOrder::new(1, down, across, PANEL).ok_or_else(too_large)?;
+        let resident = (kernel.resident)(&problem.device)?.max(1);
+        let tiles = raster.total();
+        // Whole waves of tiles are not divided; the steps of the rest are.
+        let whole = tiles - tiles % resident;
+        let shared = (tiles - whole).checked_mul(steps).filter(|&s| s <= StreamOrder::MAX_STEPS);
+        let ctas = resident.min(whole.max(shared.ok_or_else(too_large)?));
+        let [sums, counters] = StreamOrder::workspace(tiles - whole, ctas, [rows, columns], kernel.consumers);
+        if counters > COUNTERS as u64 * 4 {
+            return Err(too_large());
+        }
+        let workspace = if sums == 0 { 0 } else { COUNTERS + (sums / 4) as usize };
+        Ok(Division { raster, steps, whole, ctas, workspace })
+    }
+
+    fn order(&self, workspace: [u64; 2]) -> Result<StreamOrder> {
+        StreamOrder::new(self.raster, self.steps, self.whole, self.ctas, workspace).ok_or_else(|| {
+            Error::argument("c", format!("of {} tiles", self.raster.total()), "of fewer steps of tiles")
+        })
+    }
+}
+
+/// The kernel that computes a dequantised GEMM, and why it was chosen.
+#[derive(Clone, Debug)]
+pub struct DequantPlan {
+    kernel: DequantCandidate,
+    forced: bool,
+}
+
+impl DequantPlan {
+    /// The kernel.
+    pub fn kernel(&self) -> &DequantCandidate {
+        &self.kernel
+    }
+    /// Why it was chosen.
+    pub fn reason(&self) -> &'static str {
+        if self.forced { "asked for by name" } else { "the fastest by estimate" }
+    }
+}
+
+impl fmt::Display for DequantPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([n, m, k], stages) = (self.kernel.tile(), self.kernel.stages());
+        write!(f, "{}; tiles of {n} x {m} x {k}, {stages} stages: {}", self.kernel, self.reason())
+    }
+}

@@ -1,0 +1,64 @@
+//! What a dequantised GEMM is asked to compute, checked.
+
+use super::DeviceWeights;
+use crate::tensor::Untyped;
+use crate::{Device, Element, Error, Result, TensorView, TensorViewMut};
+
+/// The matrices of a dequantised GEMM: A \[M, K\], C \[M, N\].
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    pub(super) device: Device,
+    pub(super) a: Untyped,
+    pub(super) c: Untyped,
+    /// Of shape \[N, 1\].
+    pub(super) bias: Option<Untyped>,
+    /// M, N and K.
+    pub(super) size: [usize; 3],
+}
+
+impl Problem {
+    /// Checks that the views fit together and with the weights.
+    pub(super) fn new<T: Element>(
+        a: &TensorView<'_, T>,
+        w: &DeviceWeights,
+        c: &TensorViewMut<'_, T>,
+        bias: Option<&TensorView<'_, T>>,
+    ) -> Result<Self> {
+        let device = c.device();
+        device.expect_same(a.device(), "a")?;
+        device.expect_same(w.device(), "w")?;
+        let [n, k] = w.shape();
+        let &[m, _] = c.shape() else {
+            return Err(Error::argument("c", of_shape(c.shape()), "of 2 dimensions, rows and columns"));
+        };
+        let weights = format!("the weights `{}` are [{n}, {k}]", w.name());
+        if a.shape() != [m, k] {
+            return Err(Error::argument("a", of_shape(a.shape()), format!("of shape [{m}, {k}]: {weights}")));
+        }
+        if c.shape() != [m, n] {
+            return Err(Error::argument("c", of_shape(c.shape()), format!("of shape [{m}, {n}]: {weights}")));
+        }
+        if c.overlaps(a) {
+            return Err(Error::argument("c", "overlapping `a`", "apart from the inputs"));
+        }
+        let bias = match bias {
+            None => None,
+            Some(bias) => {
+                device.expect_same(bias.device(), "bias")?;
+                if c.overlaps(bias) {
+                    return Err(Error::argument("c", "overlapping `bias`", "apart from the inputs"));
+                }
+                if bias.shape() != [n] {
+                    return Err(Error::argument("bias", of_shape(bias.shape()), format!("of shape [{n}]")));
+                }
+                Some(bias.untyped().broadcast(&[1, n])?.t()?)
+            }
+        };
+        let (a, c) = (a.untyped(), c.untyped());
+        Ok(Problem { device: device.clone(), a, c, bias, size: [m, n, k] })
+    }
+}
+
+fn of_shape(shape: &[usize]) -> String {
+    format!("of shape {shape:?}")
+}

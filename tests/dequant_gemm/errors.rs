@@ -1,0 +1,47 @@
+//! Calls that are refused.
+
+use tilewright::ops::{DequantGemm, DeviceWeights};
+use tilewright::quant::{Format, Group, Order, Zeros};
+use tilewright::{Device, Stream, Tensor, bf16, f16};
+use tilewright_support::suite::Outcome;
+
+use crate::case::weights;
+
+/// Each error names the argument or the weights, and C stays as it was.
+pub fn name_it(device: &Device) -> Outcome {
+    let (n, k) = (64, 96);
+    let upload = |format, zeros| -> tilewright::Result<DeviceWeights> {
+        let w = weights::<f16>([n, k], (format, Group::K32, zeros))?;
+        DeviceWeights::upload(device, &w.pack(Order::B16)?)
+    };
+    let (plain, shifted) = (upload(Format::U4, Zeros::None)?, upload(Format::I4, Zeros::Original)?);
+    let wide = {
+        let w = weights::<bf16>([n, k], (Format::U4, Group::K32, Zeros::None))?;
+        DeviceWeights::upload(device, &w.pack(Order::B16)?)?
+    };
+    let stream = Stream::new(device)?;
+    let a = Tensor::filled(device, f16::ONE, &[2, k])?;
+    let short = Tensor::filled(device, f16::ONE, &[2, k - 1])?;
+    let mut c = Tensor::filled(device, f16::NAN, &[2, n])?;
+    let mut narrow = Tensor::filled(device, f16::NAN, &[2, n - 1])?;
+    let expect = |result: tilewright::Result<()>, words: &[&str]| match result {
+        Err(error) if words.iter().all(|word| error.to_string().contains(word)) => Ok(()),
+        other => Err(format!("not an error about {words:?}: {other:?}")),
+    };
+    let run = || DequantGemm::<f16>::new();
+    expect(run().run(&stream, &short.view(), &plain, &mut c.view_mut()), &["`a`", "[2, 95]", "[2, 96]"])?;
+    expect(run().run(&stream, &a.view(), &plain, &mut narrow.view_mut()), &["`c`", "[2, 63]", "[2, 64]"])?;
+    expect(
+        run().run(&stream, &a.view(), &shifted, &mut c.view_mut()),
+        &["i4", "`w`", "groups of 32", "none"],
+    )?;
+    expect(run().run(&stream, &a.view(), &wide, &mut c.view_mut()), &["u4", "`w`", "bf16", "f16"])?;
+    expect(
+        run().kernel("none such").run(&stream, &a.view(), &plain, &mut c.view_mut()),
+        &["kernel", "none such"],
+    )?;
+    let b8 = weights::<f16>([n, k], (Format::U4, Group::K32, Zeros::None))?.pack(Order::B8)?;
+    expect(DeviceWeights::upload(device, &b8).map(|_| ()), &["order", "b8"])?;
+    assert!(c.to_vec_on(&stream)?.iter().all(|x| x.is_nan()));
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! `ops::dequant_gemm` against references in f64.
+
+use std::process::ExitCode;
+
+use tilewright::Arch;
+use tilewright_support::suite::Suite;
+
+mod case;
+mod codes;
+mod epilogue;
+mod errors;
+mod shapes;
+
+fn main() -> ExitCode {
+    Suite::new()
+        .device(Arch::Sm80, "every format, group and mode of zeros", codes::of_every_scheme)
+        .device(Arch::Sm80, "codes that are all lowest and all highest", codes::extremes)
+        .device(Arch::Sm80, "exact products are exact", codes::exact)
+        .device(Arch::Sm80, "every kernel, ragged shapes", shapes::ragged)
+        .device(Arch::Sm80, "tiles that are divided among CTAs, twice the same bits", shapes::divided)
+        .device(Arch::Sm80, "activations and outputs lie anywhere", shapes::anywhere)
+        .device(Arch::Sm80, "scale, bias and activations", epilogue::all)
+        .device(
+            Arch::Sm80,
+            "a workspace that is given comes back with its counters zero",
+            epilogue::workspace,
+        )
+        .device(Arch::Sm80, "refused calls name what is wrong", errors::name_it)
+        .main()
+}
