@@ -1,7 +1,7 @@
 //! Calls that are refused.
 
 use tilewright::ops::{DequantGemm, DeviceWeights};
-use tilewright::quant::{Format, Group, Order, Zeros};
+use tilewright::quant::{Format, Group, Halves, Order, QuantizedWeights, ZeroPoints, Zeros};
 use tilewright::{Device, Stream, Tensor, bf16, f16};
 use tilewright_support::suite::Outcome;
 
@@ -42,6 +42,14 @@ pub fn name_it(device: &Device) -> Outcome {
     )?;
     let b8 = weights::<f16>([n, k], (Format::U4, Group::K32, Zeros::None))?.pack(Order::B8)?;
     expect(DeviceWeights::upload(device, &b8).map(|_| ()), &["order", "b8"])?;
+    for (format, code) in [(Format::E4M3, 0xff), (Format::E5M2, 0x7c)] {
+        let mut codes = vec![0; n * k];
+        codes[n * k - 1] = code;
+        let scales = Halves::F16(vec![f16::ONE; n]);
+        let w = QuantizedWeights::new("w", format, Group::Row, [n, k], codes, scales, ZeroPoints::None)?;
+        let upload = DeviceWeights::upload(device, &w.pack(Order::B16)?);
+        expect(upload.map(|_| ()), &["codes", &format!("{code:#04x}"), "NaN"])?;
+    }
     assert!(c.to_vec_on(&stream)?.iter().all(|x| x.is_nan()));
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use tilewright_device::tile::WeightsAbi;
 
-use crate::quant::{Halves, Order, PackedWeights, Scheme};
+use crate::quant::{Format, Halves, Order, PackedWeights, Scheme};
 use crate::{Device, Error, Result, Tensor};
 
 /// Narrow weights W \[N, K\] in a device's memory, in the packed form that kernels read.
@@ -22,7 +22,7 @@ pub struct DeviceWeights {
 impl DeviceWeights {
     /// Copies packed weights to a device.
     ///
-    /// Fails when they are packed for int8 activations, or larger than kernels can address.
+    /// Fails when they are packed for int8 activations, larger than kernels can address, or hold fp8's infinities or NaNs.
     pub fn upload(device: &Device, packed: &PackedWeights) -> Result<Self> {
         let header = packed.header();
         let wrong = |argument, was: String, allowed: &'static str| Error::Weights {
@@ -39,6 +39,15 @@ impl DeviceWeights {
         if header.n.max(header.k) > MOST {
             let was = format!("[{}, {}]", header.n, header.k);
             return Err(wrong("shape", was, "of less than 2^31 rows and columns"));
+        }
+        // Kernels decode them to numbers.
+        let no_number = |code: &u8| match header.scheme.format {
+            Format::E4M3 => code & 0x7f == 0x7f,
+            Format::E5M2 => code & 0x7c == 0x7c,
+            _ => false,
+        };
+        if let Some(code) = packed.codes().iter().find(|code| no_number(code)) {
+            return Err(wrong("codes", format!("{code:#04x} among others"), "numbers, no infinity or NaN"));
         }
         let upload = |halves: &Halves| Tensor::from_slice(device, &halves.to_bytes(), &[2 * halves.len()]);
         Ok(DeviceWeights {
