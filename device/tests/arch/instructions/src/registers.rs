@@ -1,6 +1,6 @@
 //! Instructions of registers, and those of a warp's lanes.
 
-use tilewright_device::arch::{cvt, math, special, warp};
+use tilewright_device::arch::{cvt, half, math, special, warp};
 
 entries! { Sm80:
     special_registers => |r, g| {
@@ -30,6 +30,10 @@ entries! { Sm80:
         r.keep(math::ceil(g.f));
         r.keep([math::lop3::<0xEA>(g.x, g.n, 3), math::prmt(g.x, g.n, 0x5410)]);
         r.keep(math::dp4a(g.x, g.n, 3));
+    }
+    pairs_of_halves => |r, g| {
+        r.keep([half::fma_f16x2(g.x, g.n, 3), half::fma_bf16x2(g.x, g.n, 3)]);
+        r.keep([half::mul_f16x2(g.x, g.n), half::sub_f16x2(g.x, g.n)]);
     }
     shuffles => |r, g| {
         r.keep([warp::shfl_bfly_u32(g.x, 1), warp::shfl_idx_u32(g.x, g.n)]);
