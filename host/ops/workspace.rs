@@ -1,4 +1,4 @@
-//! The memory for the results of parts of the keys.
+//! The memory for what CTAs compute in parts.
 
 use crate::tensor::Region;
 use crate::{Device, Error, Event, Result, Stream, Tensor, TensorViewMut};
@@ -27,7 +27,7 @@ impl Workspace<'_> {
         }
     }
 
-    /// The address of `len` elements; 0 if none are needed.
+    /// The address of `len` elements, zeros where they are made; 0 if none are needed.
     pub(super) fn of(&mut self, len: usize, stream: &Stream, device: &Device) -> Result<u64> {
         if len == 0 {
             return Ok(0);
@@ -52,7 +52,7 @@ impl Workspace<'_> {
                     stream.wait(used)?;
                     return Ok(tensor.view().address());
                 }
-                let tensor = Tensor::uninit(device, &[len])?;
+                let tensor = Tensor::zeros(device, &[len])?;
                 let address = tensor.view().address();
                 // What it replaces is freed after the work that uses it.
                 *owned = Some((tensor, Event::new(device)?));

@@ -4,7 +4,6 @@ mod choose;
 mod problem;
 mod table;
 mod weights;
-mod workspace;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,14 +16,18 @@ use choose::{candidates, choose};
 use problem::Problem;
 use table::{Call, Compiled, Kind};
 pub use weights::DeviceWeights;
-use workspace::{COUNTERS, Workspace};
 
+use super::workspace::Workspace;
 use super::{Activation, Identity};
 use crate::quant::{HalfType, Zeros};
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
 /// Rows of tiles that are taken together, so that CTAs which run at a time share their operands in L2.
 const PANEL: u32 = 16;
+/// Elements of the workspace's begin that count parts: zeros before and after every kernel.
+const COUNTERS: usize = 4096;
+/// Bytes to which the workspace is aligned: what one access moves.
+const ALIGNED: u64 = 16;
 
 /// Element types of a dequantised GEMM's activations and output: `f16` and `bf16`.
 pub trait DequantElement: Element + sealed::Sealed {
@@ -142,7 +145,8 @@ impl<'a, T: DequantElement, E: Activation> DequantGemm<'a, T, E> {
     pub fn overlap(self, overlap: bool) -> Self {
         DequantGemm { overlap, ..self }
     }
-    /// Memory for the sums of parts of tiles, contiguous, of [`workspace_len`](Self::workspace_len) elements or more.
+    /// Memory for the sums of parts of tiles, contiguous, aligned to 16 bytes, of [`workspace_len`](Self::workspace_len) elements or
+    /// more.
     ///
     /// Its first 4096 elements are zeros before the first call that it is given to, and after every call. Calls on other
     /// streams that may run at the same time need memory of their own.
@@ -222,9 +226,14 @@ impl<'a, T: DequantElement, E: Activation> DequantGemm<'a, T, E> {
         let kernel = choose(&problem, w, kind, self.kernel)?.kernel;
         let division = Division::new(&problem, kernel)?;
         if division.workspace > 0 {
-            self.workspace.expect_apart([Some(a), Some(&c.as_view()), self.bias])?;
+            let bias = self.bias.iter().map(|bias| ("bias", bias.region()));
+            self.workspace.expect_apart([("a", a.region()), ("c", c.region())].into_iter().chain(bias))?;
         }
         let workspace = self.workspace.of(division.workspace, stream, &problem.device)?;
+        if !workspace.is_multiple_of(ALIGNED) {
+            let was = format!("at {workspace:#x}");
+            return Err(Error::argument("workspace", was, "aligned to 16 bytes"));
+        }
         let call = Call {
             stream,
             weights: w.abi(),
