@@ -145,6 +145,19 @@ fn reports_have_an_end() {
 }
 
 #[test]
+fn lanes_that_come_later_are_no_deadlock() {
+    // Turns of one instruction bring lanes of the only warp to where they wait for the others, and do nothing else.
+    let body = "mov.u32 %r1, 0;\nmov.u32 %r2, 0;\nsetp.lt.u32 %p1, %t, 8;\n\
+        ROUND: @%p1 bra FAR;\nMEET: bar.warp.sync -1;\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p2, %r1, 5000;\n@%p2 bra ROUND;\n\
+        mad.wide.u32 %d1, %t, 4, %out;\nst.global.u32 [%d1], %r2;\nbra DONE;\n\
+        FAR: add.u32 %r2, %r2, 1;\nbra MEET;\nDONE:";
+    for schedule in schedules() {
+        let words = run(body, grid(1, 32), 32, schedule).unwrap();
+        assert_eq!((&words[..8], &words[8..]), (&[5000; 8][..], &[0; 24][..]), "{schedule:?}");
+    }
+}
+
+#[test]
 fn polling_by_tests_of_an_mbarrier_is_a_deadlock_when_nobody_arrives() {
     let body = |test: &str| {
         format!(

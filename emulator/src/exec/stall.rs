@@ -68,7 +68,8 @@ impl Watch {
         if round.event {
             return false;
         }
-        if !round.retired && !round.polling || self.polls == POLLS {
+        // A warp that used its turn may have done no more in it than bring some lanes to where they wait: others of it go on.
+        if !round.retired && !round.polling && !round.busy || self.polls == POLLS {
             return true;
         }
         clusters.iter_mut().for_each(Cluster::give_up);
