@@ -37,6 +37,8 @@ pub trait Program {
     const ARCH: Arch;
     /// Threads of a CTA.
     const THREADS: u32;
+    /// CTAs that an SM must be able to hold.
+    const CTAS: u32 = 1;
 
     /// Runs `body` in each role that the CTA's warps have.
     ///

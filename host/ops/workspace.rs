@@ -3,6 +3,9 @@
 use crate::tensor::Region;
 use crate::{Device, Error, Event, Result, Stream, Tensor, TensorViewMut};
 
+/// Bytes to which it is aligned: what one access moves.
+const ALIGNED: u64 = 16;
+
 /// Where it comes from.
 pub(super) enum Workspace<'a> {
     Given(TensorViewMut<'a, f32>),
@@ -42,6 +45,10 @@ impl Workspace<'_> {
                         was,
                         format!("contiguous, of {len} elements or more"),
                     ));
+                }
+                if !view.address().is_multiple_of(ALIGNED) {
+                    let was = format!("at {:#x}", view.address());
+                    return Err(Error::argument("workspace", was, "aligned to 16 bytes"));
                 }
                 Ok(view.address())
             }

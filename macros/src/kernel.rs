@@ -142,7 +142,7 @@ fn constants(options: &Options) -> TokenStream {
     };
     let shared = or(&options.shared, quote!(0));
     let cluster = or(&options.cluster, quote!([1, 1, 1]));
-    let min_ctas = or(&options.min_ctas, quote!(1));
+    let min_ctas = or(&options.min_ctas, program.map_or(quote!(1), |program| quote!(#program::CTAS)));
     let local = or(&options.local, quote!(false));
     quote! {
         const ARCH: #arch = #sm;

@@ -20,7 +20,7 @@ use proc_macro::TokenStream;
 /// - `arch = Arch::Sm90a`: the architecture, if not the program's; `Arch::Sm80` where nothing says more.
 /// - `shared = BYTES`: dynamic shared memory, 0 by default.
 /// - `cluster = [X, Y, Z]`: CTAs of a cluster, `[1, 1, 1]` by default.
-/// - `min_ctas = N`: CTAs that an SM must be able to hold, 1 by default.
+/// - `min_ctas = N`: CTAs that an SM must be able to hold, by default the program's, or 1.
 /// - `local = true`: the kernel may use local memory; the builder refuses it otherwise.
 ///
 /// Every option is a constant expression over the function's generic parameters, of type `u32` (`bool` for

@@ -100,23 +100,27 @@ pub fn workspace(device: &Device) -> Outcome {
         owned.run(&stream, &q, &x, &x, &mut o.view_mut())?;
     }
     let expected = o.to_vec_on(&stream)?;
-    let mut memory = Tensor::filled(device, f32::NAN, &[len + 2])?;
+    let mut memory = Tensor::filled(device, f32::NAN, &[len + 8])?;
     {
         let mut view = memory.view_mut();
-        let mut all = view.reborrow().narrow(0, 1, len)?;
+        let mut all = view.reborrow().narrow(0, 4, len)?;
         let mut given = Attention::new().splits(3).workspace(&mut all);
         given.run(&stream, &q, &x, &x, &mut o.view_mut())?;
     }
     assert_eq!(o.to_vec_on(&stream)?, expected);
     let words = memory.to_vec_on(&stream)?;
     let written = words.iter().filter(|x| !x.is_nan()).count();
-    assert!(written == len && words[0].is_nan() && words[len + 1].is_nan(), "{written} of {len}");
+    assert!(written == len && words[3].is_nan() && words[len + 4].is_nan(), "{written} of {len}");
     let mut view = memory.view_mut();
-    let mut short = view.reborrow().narrow(0, 0, len - 1)?;
-    let refused =
-        Attention::new().splits(3).workspace(&mut short).run(&stream, &q, &x, &x, &mut o.view_mut());
-    match refused {
-        Err(Error::Argument { argument, .. }) if argument == "workspace" => Ok(()),
-        other => Err(format!("not an error about the workspace: {other:?}").into()),
+    for (first, len, why) in [(0, len - 1, "elements or more"), (1, len, "aligned to 16 bytes")] {
+        let mut bad = view.reborrow().narrow(0, first, len)?;
+        let refused =
+            Attention::new().splits(3).workspace(&mut bad).run(&stream, &q, &x, &x, &mut o.view_mut());
+        match refused {
+            Err(Error::Argument { argument, allowed, .. })
+                if argument == "workspace" && allowed.contains(why) => {}
+            other => return Err(format!("not an error about the workspace: {other:?}").into()),
+        }
     }
+    Ok(())
 }

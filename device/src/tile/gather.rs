@@ -1,9 +1,12 @@
 //! Rows that lie anywhere in a tensor: tiles whose rows are gathered from, or scattered to, places that a function names.
 
+use core::marker::PhantomData;
+
 use super::global::{read_if, write_if};
+use super::scratch::end_write;
 use super::{CopyTo, Fragment, Global, GlobalMut, Rows, Schedule, Scratch, Shared};
-use crate::arch::special::{same_number, thread_x_volatile};
-use crate::arch::{global, shared};
+use crate::arch::special::{same_number, thread_x, thread_x_volatile};
+use crate::arch::{cp_async, global, shared};
 use crate::layout::element::pack;
 use crate::layout::{Element, FragmentLayout, Registers, RowMajor, SharedLayout};
 
@@ -52,8 +55,6 @@ impl<T: Element, const RANK: usize, const BOX: usize> GlobalMut<T, RANK, RowMajo
     }
 }
 
-/// Pieces of 16 bytes that a thread has on their way at a time.
-const AHEAD: usize = 4;
 /// Bytes of a piece.
 const PIECE: u32 = 16;
 
@@ -67,16 +68,11 @@ impl<T: Element, const RANK: usize, const BOX: usize, F: Fn(u32) -> Option<[u32;
         self.of.align >= PIECE && step == 1 && (self.of.cols() * T::BYTES as u32).is_multiple_of(PIECE)
     }
 
-    /// 16 bytes of row `row`, from element `first` on, of lines in pieces.
+    /// Where 16 bytes of row `row` lie, from element `first` on, in lines in pieces; `None` where they are zeros.
     #[inline(always)]
-    fn piece(&self, row: u32, first: u32) -> [u32; 4] {
-        let Some(index) = (self.place)(row) else { return [0; 4] };
-        let (line, inside) = self.of.line(index);
-        if first >= inside {
-            return [0; 4];
-        }
-        // SAFETY: the piece is inside the tensor, and aligned as its host view says.
-        unsafe { global::ld_global_u32x4(line.wrapping_add(first as usize).cast()) }
+    fn piece(&self, row: u32, first: u32) -> Option<*const u8> {
+        let (line, inside) = self.of.line((self.place)(row)?);
+        (first < inside).then_some(line.wrapping_add(first as usize).cast())
     }
 
     /// 16 bytes of row `row`, from element `first` on, of any lines.
@@ -98,58 +94,61 @@ impl<T: Element, const RANK: usize, const BOX: usize, F: Fn(u32) -> Option<[u32;
     }
 }
 
-impl<T, S, P, const RANK: usize, const BOX: usize, const R: usize, const C: usize, F>
-    CopyTo<&mut Scratch<P, Shared<T, R, C, S, RowMajor>>> for Gathered<T, RANK, BOX, F>
-where
-    T: Element,
-    S: SharedLayout,
-    P: Schedule,
-    F: Fn(u32) -> Option<[u32; RANK]>,
+/// A tile that a copy is under way to.
+#[must_use = "the tile can be read when its copy was waited for"]
+pub struct Arriving<'t, P>(PhantomData<&'t mut P>);
+
+impl<P: Schedule, T: Element, S: SharedLayout, const R: usize, const C: usize>
+    Scratch<P, Shared<T, R, C, S, RowMajor>>
 {
+    /// Begins to copy rows that lie anywhere to the tile, in the threads that hold fragments.
+    ///
+    /// As with a copy to the tile, gemms committed before are waited for.
     #[inline(always)]
-    fn copy_to(self, to: &mut Scratch<P, Shared<T, R, C, S, RowMajor>>) {
-        let base = to.address();
+    pub fn fetch<F: Fn(u32) -> Option<[u32; RANK]>, const RANK: usize, const BOX: usize>(
+        &mut self,
+        from: Gathered<T, RANK, BOX, F>,
+    ) -> Arriving<'_, P> {
+        if thread_x() >= P::CONSUMERS {
+            return Arriving(PhantomData);
+        }
+        self.begin_write();
         let (lines, line) = (R as u32, (C * T::BYTES) as u32);
         let across = line / PIECE;
-        let store = |piece: u32, words: [u32; 4]| {
-            let at = base + S::offset(lines, line, piece / across, piece % across * PIECE);
-            // SAFETY: the piece lies in the tile; no two threads have the same, and nobody reads meanwhile.
-            unsafe { shared::store_u32x4(at, words) };
-        };
+        let to = |piece: u32| self.address() + S::offset(lines, line, piece / across, piece % across * PIECE);
         let first = |piece: u32| piece % across * PIECE / T::BYTES as u32;
-        to.replace(
-            #[inline(always)]
-            || {
-                // Bounds that are not known: kernels of few queries wait for every line of code, so loops stay loops.
-                let pieces = same_number(lines * across);
-                let mut next = thread_x_volatile();
-                if self.in_pieces() {
-                    while next < pieces {
-                        let mut loaded = [[0; 4]; AHEAD];
-                        let mut i = 0;
-                        while i < AHEAD {
-                            let piece = next + i as u32 * P::CONSUMERS;
-                            loaded[i] = self.piece(piece / across, first(piece));
-                            i += 1;
-                        }
-                        let mut i = 0;
-                        while i < AHEAD {
-                            let piece = next + i as u32 * P::CONSUMERS;
-                            if piece < pieces {
-                                store(piece, loaded[i]);
-                            }
-                            i += 1;
-                        }
-                        next += AHEAD as u32 * P::CONSUMERS;
-                    }
-                } else {
-                    while next < pieces {
-                        store(next, self.elements(next / across, first(next)));
-                        next += P::CONSUMERS;
-                    }
-                }
-            },
-        );
+        // Bounds that are not known: kernels of few queries wait for every line of code, so loops stay loops.
+        let (mut next, pieces) = (thread_x_volatile(), same_number(lines * across));
+        if from.in_pieces() {
+            while next < pieces {
+                let piece = from.piece(next / across, first(next));
+                let source = piece.unwrap_or(from.of.pointer.cast_const().cast());
+                // SAFETY: the piece lies in the tile; no two threads have the same, and nobody reads before the copy was waited
+                // for. In global memory it is inside the tensor, and aligned as its host view says.
+                unsafe { cp_async::copy16_if(to(next), source, piece.is_some()) };
+                next += P::CONSUMERS;
+            }
+        } else {
+            while next < pieces {
+                let words = from.elements(next / across, first(next));
+                // SAFETY: as above.
+                unsafe { shared::store_u32x4(to(next), words) };
+                next += P::CONSUMERS;
+            }
+        }
+        Arriving(PhantomData)
+    }
+}
+
+impl<P: Schedule> Arriving<'_, P> {
+    /// Waits until the tile is there.
+    #[inline(always)]
+    pub fn wait(self) {
+        if thread_x() < P::CONSUMERS {
+            // SAFETY: each thread waits for its own copies, and then all for each other.
+            unsafe { cp_async::wait_all() };
+            end_write::<P>();
+        }
     }
 }
 

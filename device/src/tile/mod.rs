@@ -11,7 +11,7 @@
 //! | `Fragment` to `Shared` | `copy(x, &mut x_s)` for a [`Scratch`] tile, which is read as `x_s.full()` |
 //! | [`Rows`] of one layout to those of another | `copy(x, &mut row_s)` for a [`RowScratch`], then [`Rows::exchanged`] |
 //! | `Fragment` to [`GlobalMut`] | `copy(x, c.tile([m, n]))`, or through staging buffers: [`Output`] |
-//! | rows of `Global` to a [`Scratch`] tile | `copy(a.gather(place), &mut a_s)`: row r from `place(r)` |
+//! | rows of `Global` to a [`Scratch`] tile | `a_s.fetch(a.gather(place)).wait()`: row r from `place(r)` |
 //! | `Fragment` to rows of `GlobalMut` | `copy(x, c.scatter(place))` |
 //! | pages of `Global` to a stage | `copy(a.paged(pages, [sequence, head, block], rows), a_s.at(s))`: a block table, [`PageTable`] |
 //! | [`Weights`] to a stage of [`Quantized`] | `copy(w.tile([m, k]), w_s.at(s))`: narrow weights, their scales and zeros |
@@ -149,6 +149,7 @@ mod shared;
 mod simt;
 mod softmax;
 mod split_k;
+mod split_parts;
 mod stream_k;
 mod turns;
 mod warp_specialized;
@@ -186,9 +187,10 @@ pub use row_vector::{RowMailbox, RowVector, RowVectors};
 pub use schedule::{Access, Elements, Multistage, Reads, Schedule, Vectors, WarpSpecialized};
 pub use scratch::{RowScratch, Scratch};
 pub use shared::{Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Transposed};
-pub use simt::Simt;
+pub use simt::{Overlapped, Overlaps, Simt};
 pub use softmax::OnlineSoftmax;
 pub use split_k::{SplitK, split_k_bytes};
+pub use split_parts::{PartsOfRow, SplitParts};
 pub use stream_k::{STREAM_K_BYTES, StreamK, StreamOrder, TilePart};
 pub use turns::Turns;
 pub use warp_specialized::Arrival;

@@ -47,6 +47,14 @@ impl<P: Schedule, const N: usize, const PARTED: bool> Pipeline<P, N, PARTED> {
         if Self::PARTS == 1 { 0 } else { uniform(thread_x() / 128) }
     }
 
+    /// What is loaded from here on is asked for behind all accesses of the threads that compute until here: where a producer
+    /// loads, both meet. For the beginning of a kernel.
+    #[inline(always)]
+    pub fn follow(&mut self) {
+        // SAFETY: all roles execute it.
+        unsafe { P::follow(self) }
+    }
+
     /// Loads a stage for each of `steps`, in order; who computes takes them one after the other.
     #[inline(always)]
     pub fn loads<I, F>(&mut self, steps: I, load: F) -> Loads<'_, P, N, PARTED, I, F>

@@ -71,6 +71,14 @@ pub trait Schedule: Program + Sized + 'static {
     #[doc(hidden)]
     fn share(ticket: Self::Ticket) -> (u32, u32);
 
+    /// See [`Pipeline::follow`].
+    ///
+    /// # Safety
+    /// Called by every role of the CTA.
+    #[doc(hidden)]
+    #[inline(always)]
+    unsafe fn follow<const N: usize, const PARTED: bool>(_: &Pipeline<Self, N, PARTED>) {}
+
     /// The threads that load into pipeline `index` load all of `steps`, or as many as are loaded ahead.
     ///
     /// # Safety
@@ -120,28 +128,40 @@ pub trait Schedule: Program + Sized + 'static {
 /// issues TMA, for one pipeline after the other.
 ///
 /// If `JOINT`, all producers fill every stage together, for stages of many copies; and consumers give them back warp by warp,
-/// because their threads read them too, not their gemms alone.
+/// because their threads read them too, not their gemms alone. `CTAS` is how many CTAs share an SM.
 ///
 /// The body is instantiated twice, once for each role; tile operations with side effects test the
 /// role, which the compiler folds in each copy. The producer gives registers to the consumers (`setmaxnreg`).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct WarpSpecialized<const W: usize, const PRODUCERS: usize = 1, const JOINT: bool = false>;
+pub struct WarpSpecialized<
+    const W: usize,
+    const PRODUCERS: usize = 1,
+    const JOINT: bool = false,
+    const CTAS: usize = 1,
+>;
 
-impl<const W: usize, const PRODUCERS: usize, const JOINT: bool> Program
-    for WarpSpecialized<W, PRODUCERS, JOINT>
+impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usize> Program
+    for WarpSpecialized<W, PRODUCERS, JOINT, CTAS>
 {
     const ARCH: Arch = Arch::Sm90a;
     const THREADS: u32 = 128 * (W as u32 + 1);
+    const CTAS: u32 = CTAS as u32;
 
     #[inline(always)]
     unsafe fn run(body: impl FnOnce()) {
         const { assert!(W >= 1 && W <= 4, "1 to 4 consumer warpgroups") };
+        const {
+            assert!(
+                CTAS == 1 || CTAS == 2 && W == 1,
+                "an SM holds two CTAs of one consumer warpgroup, or one"
+            )
+        };
         const { assert!(PRODUCERS >= 1 && PRODUCERS <= 4, "1 to 4 producer warps") };
         let consumers = 128 * W as u32;
         let thread = thread_x();
         // SAFETY: every warp of a warpgroup executes the same setmaxnreg once; the amounts sum to what the
         // launch allocated: 168 * 384 = 128 * (40 + 2 * 232) = 128 * (56 + 2 * 224), 128 * 512 = 128 * (32 + 3 * 160),
-        // 96 * 640 = 128 * (64 + 4 * 104).
+        // 96 * 640 = 128 * (64 + 4 * 104); where an SM holds two, 128 * 256 >= 128 * (40 + 208).
         unsafe {
             if thread >= consumers {
                 match (W, JOINT) {
@@ -149,6 +169,7 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool> Program
                     (2, false) => sync::setmaxnreg_dec::<40>(),
                     (3, _) => sync::setmaxnreg_dec::<32>(),
                     (4, _) => sync::setmaxnreg_dec::<64>(),
+                    _ if CTAS == 2 => sync::setmaxnreg_dec::<40>(),
                     _ => {}
                 }
                 if (thread - consumers).is_multiple_of(32) && thread < consumers + 32 * PRODUCERS as u32 {
@@ -160,6 +181,7 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool> Program
                     (2, false) => sync::setmaxnreg_inc::<232>(),
                     (3, _) => sync::setmaxnreg_inc::<160>(),
                     (4, _) => sync::setmaxnreg_inc::<104>(),
+                    _ if CTAS == 2 => sync::setmaxnreg_inc::<208>(),
                     _ => {}
                 }
                 body()
@@ -212,8 +234,8 @@ pub trait Reads: Schedule {
     const ANY_STRIDES: bool;
 }
 
-impl<const W: usize, const PRODUCERS: usize, const JOINT: bool> Reads
-    for WarpSpecialized<W, PRODUCERS, JOINT>
+impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usize> Reads
+    for WarpSpecialized<W, PRODUCERS, JOINT, CTAS>
 {
     const ANY_STRIDES: bool = false;
 }

@@ -52,23 +52,36 @@ impl<P: Schedule, S> Scratch<P, S> {
     /// Calls `write` between the last read and the next one, in the threads that hold fragments.
     #[inline(always)]
     pub(super) fn replace(&mut self, write: impl FnOnce()) {
-        if thread_x() >= P::CONSUMERS {
-            return;
+        if thread_x() < P::CONSUMERS {
+            self.begin_write();
+            write();
+            end_write::<P>();
         }
-        let asynchronous = matches!(P::ARCH, Arch::Sm90a);
-        // SAFETY: all consumers execute it converged; gemms read shared memory through the asynchronous units, which the
-        // fence makes the writes visible to.
+    }
+
+    /// Waits for the last read.
+    #[inline(always)]
+    pub(super) fn begin_write(&mut self) {
+        // SAFETY: all consumers execute it converged.
         unsafe {
-            if asynchronous {
+            if matches!(P::ARCH, Arch::Sm90a) {
                 wgmma::wait::<0>();
             }
             sync::bar_sync(EXCHANGE, P::CONSUMERS);
-            write();
-            if asynchronous {
-                sync::fence_proxy_async_shared();
-            }
-            sync::bar_sync(EXCHANGE, P::CONSUMERS);
         }
+    }
+}
+
+/// Lets all threads that hold fragments, and their gemms, read what they wrote.
+#[inline(always)]
+pub(super) fn end_write<P: Schedule>() {
+    // SAFETY: all consumers execute it converged; gemms read shared memory through the asynchronous units, which the
+    // fence makes the writes visible to.
+    unsafe {
+        if matches!(P::ARCH, Arch::Sm90a) {
+            sync::fence_proxy_async_shared();
+        }
+        sync::bar_sync(EXCHANGE, P::CONSUMERS);
     }
 }
 

@@ -25,3 +25,42 @@ impl<const W: usize, const HOPPER: bool> Program for Simt<W, HOPPER> {
         body()
     }
 }
+
+/// A program whose body says when it needs what the kernel in front has written.
+pub trait Overlaps: Program {
+    /// Waits for the end of the kernels in front: before the first access to what they write.
+    fn wait_for_front();
+}
+
+/// As on every architecture: the kernel begins behind the end of the one in front.
+impl<const W: usize> Overlaps for Simt<W> {
+    #[inline(always)]
+    fn wait_for_front() {}
+}
+
+/// Hopper: `W` warps that all do the same, whose addresses can be ready when the kernel in front ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Overlapped<const W: usize>;
+
+impl<const W: usize> Program for Overlapped<W> {
+    const ARCH: Arch = Arch::Sm90a;
+    const THREADS: u32 = 32 * W as u32;
+
+    #[inline(always)]
+    unsafe fn run(body: impl FnOnce()) {
+        // SAFETY: the kernel was launched with THREADS threads; the kernels behind it wait for its end.
+        unsafe {
+            core::hint::assert_unchecked(thread_x() < Self::THREADS);
+            sync::griddep_launch_dependents();
+        }
+        body()
+    }
+}
+
+impl<const W: usize> Overlaps for Overlapped<W> {
+    #[inline(always)]
+    fn wait_for_front() {
+        // SAFETY: no operands.
+        unsafe { sync::griddep_wait() }
+    }
+}

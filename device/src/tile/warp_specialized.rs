@@ -13,6 +13,8 @@ use crate::layout::{Element, Major, SharedLayout};
 
 /// The named barrier that the roles of a CTA meet at when a pipeline opens.
 const OPENING: u32 = 0;
+/// The one that a producer waits at for those who compute.
+const FOLLOWING: u32 = 14;
 
 /// What a copy by TMA fills and completes on.
 #[derive(Clone, Copy)]
@@ -22,8 +24,8 @@ pub struct Arrival {
     pub(super) parts: u32,
 }
 
-impl<const W: usize, const PRODUCERS: usize, const JOINT: bool> Schedule
-    for WarpSpecialized<W, PRODUCERS, JOINT>
+impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usize> Schedule
+    for WarpSpecialized<W, PRODUCERS, JOINT, CTAS>
 {
     type Ticket = Arrival;
     const CONSUMERS: u32 = 128 * W as u32;
@@ -94,6 +96,15 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool> Schedule
     #[inline(always)]
     fn share(Arrival { part, parts, .. }: Arrival) -> (u32, u32) {
         if JOINT { (part, parts) } else { (0, 1) }
+    }
+
+    #[inline(always)]
+    unsafe fn follow<const N: usize, const PARTED: bool>(pipeline: &Pipeline<Self, N, PARTED>) {
+        let producer = thread_x().wrapping_sub(Self::CONSUMERS) / 32;
+        if thread_x() < Self::CONSUMERS || producer == pipeline.index % PRODUCERS as u32 {
+            // SAFETY: the producer is one thread of its warp, the others have exited, so its warp counts whole.
+            unsafe { sync::barrier_sync(FOLLOWING, Self::CONSUMERS + 32) }
+        }
     }
 
     #[inline(always)]

@@ -199,8 +199,8 @@ impl<'a> Attention<'a> {
         self.options.splits = Some(splits);
         self
     }
-    /// Memory for the results of parts, contiguous, of [`workspace_len`](Self::workspace_len) elements or more; calls on other streams
-    /// must not use it meanwhile.
+    /// Memory for the results of parts, contiguous, aligned to 16 bytes, of [`workspace_len`](Self::workspace_len) elements or
+    /// more; calls on other streams must not use it meanwhile.
     ///
     /// Without it the first run that needs some allocates it and keeps it for later runs, which wait for each other; it is freed when
     /// the `Attention` is dropped, after the last. That cannot be captured in a graph.

@@ -2,9 +2,11 @@
 
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernels::attention::{DecodeKernel, MergeKernel};
+use tilewright_device::tile::SplitParts;
 use tilewright_device::tile::division::Division;
 
 use super::problem::{Problem, Size};
+use super::splits::part_columns;
 use super::table::{BOX, Run};
 use crate::ops::KERNELS;
 use crate::tensor::{Layout, Untyped};
@@ -30,7 +32,8 @@ where
         let allowed = "one without TMA: the driver makes no tensor map of these views";
         return Err(Error::argument("kernel", K::NAME, allowed));
     }
-    let &Size { batch, heads, kv_heads, queries, columns: [_, columns], .. } = size;
+    let &Size { batch, heads, kv_heads, queries, .. } = size;
+    let columns = part_columns(size);
     let too_large = || {
         let was = format!("of shape {:?}", problem.inputs[0].layout.shape());
         Error::argument("q", was, "of fewer than 2^31 tiles and parts of keys")
@@ -46,7 +49,8 @@ where
         let layout = Layout::contiguous(&[splits, batch, heads, queries, columns])?;
         Ok::<_, Error>(Untyped { address: how.workspace + (first * 4) as u64, dtype: DType::F32, layout })
     };
-    let lses = splits * batch * heads * queries * columns;
+    let rows = batch * heads * queries;
+    let lses = splits * rows * columns;
     let part_lse =
         if how.splits == 1 { lse.arg(backend, true, 0)? } else { part(1, lses)?.arg(backend, true, 0)? };
     let grid = kernel.resident_ctas().min(order.total()).max(1);
@@ -69,18 +73,18 @@ where
         return Ok(());
     }
     let merge = device.kernel::<M>(&KERNELS)?;
-    // A view of the same memory, [batch, heads · queries, splits, columns].
-    let by_row = |first: usize, columns: usize| {
-        let layout = Layout::contiguous(&[splits, batch, heads * queries, columns])?;
-        let layout = layout.transpose(0, 1)?.transpose(1, 2)?;
-        let address = how.workspace + (first * 4) as u64;
-        Untyped { address, dtype: DType::F32, layout }.arg::<f32, 4>(backend, true, 0)
+    let parts = SplitParts {
+        results: how.workspace,
+        sums: how.workspace + (lses * 4) as u64,
+        rows: count(rows)?,
+        columns: count(columns)?,
+        splits: how.splits,
+        padding: 0,
     };
-    let tiles = count(columns)?.div_ceil(M::COLUMNS);
-    let (parts, lses) = (by_row(0, columns)?, by_row(lses, 1)?);
-    let args = M::arguments(parts, lses, o_arg, lse.arg(backend, true, 0)?, Division::by(tiles));
-    let ctas =
-        count(heads * queries)?.checked_mul(tiles).filter(|&ctas| ctas < 1 << 31).ok_or_else(too_large)?;
+    let (tiles, each) = (count(columns)?.div_ceil(M::COLUMNS), count(heads * queries)?);
+    let divisions = [Division::by(tiles), Division::by(count(queries)?)];
+    let args = M::arguments(parts, o_arg, lse.arg(backend, true, 0)?, divisions, each);
+    let ctas = each.checked_mul(tiles).filter(|&ctas| ctas < 1 << 31).ok_or_else(too_large)?;
     let launch = Launch::grid([ctas, count(batch)?, 1]).pdl(how.overlap && tma);
     // SAFETY: as above; the kernel in front wrote the parts, and this one waits for it.
     unsafe { merge.launch(stream, &launch, &args) }

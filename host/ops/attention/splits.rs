@@ -42,13 +42,14 @@ pub(super) fn split(problem: &Problem, kernel: &Compiled, sms: u32, slowness: u6
         Some(splits) => u64::from(*splits)..=u64::from(*splits),
         None => 1..=most,
     };
+    let ctas = u64::from(kernel.ctas);
     let time = |splits: u64| {
         let (items, each) = (tiles.saturating_mul(splits), blocks.div_ceil(splits));
-        // Alone an SM has little more than its share.
-        let part = each * compute.max(memory * 9 / 10) + PART + 8 * d;
+        // Alone an SM has little more than its share. CTAs that share it wait under each other's work.
+        let part = each * compute.max(memory * ctas * 9 / 10) + (PART + 8 * d) / ctas;
         let all = tiles.saturating_mul(blocks) / sms * memory;
         let merge = if splits > 1 { MERGE + 50 * splits } else { 0 };
-        Split { splits, items, cycles: items.div_ceil(sms).saturating_mul(part).max(all) + merge }
+        Split { splits, items, cycles: items.div_ceil(sms * ctas).saturating_mul(part).max(all) + merge }
     };
     let start = time(*candidates.start());
     candidates
@@ -67,5 +68,10 @@ pub(super) fn workspace_len(size: &Size, splits: u32) -> usize {
         return 0;
     }
     let rows = size.batch.saturating_mul(size.heads).saturating_mul(size.queries);
-    rows.saturating_mul(size.columns[1] + 1).saturating_mul(splits as usize)
+    rows.saturating_mul(part_columns(size) + 1).saturating_mul(splits as usize)
+}
+
+/// Columns of a part's results: those of V, and zeros up to a multiple of what a lane of the merging kernel reads.
+pub(super) fn part_columns(size: &Size) -> usize {
+    size.columns[1].next_multiple_of(8)
 }

@@ -32,6 +32,8 @@ pub(super) struct Compiled {
     /// Reads any strides, element by element.
     pub(super) any_strides: bool,
     pub(super) shared_bytes: u32,
+    /// CTAs that share an SM.
+    pub(super) ctas: u32,
     pub(super) way: Way,
     /// Reads sequences one after the other, rather than each from a matrix of its own.
     pub(super) packed: bool,
@@ -86,6 +88,7 @@ impl Visitor for Table {
             stages: K::STAGES,
             any_strides: K::ANY_STRIDES,
             shared_bytes: K::SHARED_BYTES,
+            ctas: K::MIN_CTAS,
             way: Way::Queries(|keys, m| K::blocks(keys, m).all().len() as u32),
             packed: K::Sequences::PACKED,
             run: run::<K>,
@@ -108,6 +111,7 @@ impl DecodeVisitor for Table {
             stages: K::STAGES,
             any_strides: K::ANY_STRIDES,
             shared_bytes: K::SHARED_BYTES,
+            ctas: K::MIN_CTAS,
             way: Way::Parts,
             packed: false,
             run: parts::run::<K, M>,

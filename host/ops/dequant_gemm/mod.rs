@@ -26,8 +26,6 @@ use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16
 const PANEL: u32 = 16;
 /// Elements of the workspace's begin that count parts: zeros before and after every kernel.
 const COUNTERS: usize = 4096;
-/// Bytes to which the workspace is aligned: what one access moves.
-const ALIGNED: u64 = 16;
 
 /// Element types of a dequantised GEMM's activations and output: `f16` and `bf16`.
 pub trait DequantElement: Element + sealed::Sealed {
@@ -230,10 +228,6 @@ impl<'a, T: DequantElement, E: Activation> DequantGemm<'a, T, E> {
             self.workspace.expect_apart([("a", a.region()), ("c", c.region())].into_iter().chain(bias))?;
         }
         let workspace = self.workspace.of(division.workspace, stream, &problem.device)?;
-        if !workspace.is_multiple_of(ALIGNED) {
-            let was = format!("at {workspace:#x}");
-            return Err(Error::argument("workspace", was, "aligned to 16 bytes"));
-        }
         let call = Call {
             stream,
             weights: w.abi(),

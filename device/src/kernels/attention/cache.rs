@@ -1,6 +1,6 @@
 //! A cache of keys and values, and how its work is shared out.
 
-use super::Keys;
+use super::{Blocks, Keys};
 use crate::abi::KernelArg;
 use crate::arch::global;
 use crate::arch::special::{block_x, grid_x};
@@ -134,6 +134,12 @@ impl SplitOrder {
     pub fn queries<const BM: usize>(&self, m: u32) -> (i32, i32) {
         let first = m * BM as u32;
         (self.query(first), self.query((first + BM as u32).min(self.rows) - 1))
+    }
+    /// The blocks of `BN` of these keys that tile `m` of `BM` rows sees, of part `split`.
+    #[inline(always)]
+    pub fn blocks<const BM: usize, const BN: usize>(&self, keys: &Keys, m: u32, split: u32) -> Blocks {
+        let (first, last) = self.queries::<BM>(m);
+        keys.blocks_of::<BN>(first, last).part(split, self.splits())
     }
 }
 

@@ -6,8 +6,8 @@ use crate::instantiate;
 use crate::kernel::{Instance, Kernel};
 use crate::tile::division::Division;
 use crate::tile::{
-    ChainedGemm, Element, Elements, FragmentLayout, FullRow, Multistage, Reads, Simt, Striped, Vectors,
-    WarpSpecialized, warp,
+    ChainedGemm, Element, Elements, FragmentLayout, FullRow, Multistage, Overlapped, Overlaps, Reads, Simt,
+    SplitParts, Striped, Vectors, WarpSpecialized, warp,
 };
 use half::{bf16, f16};
 
@@ -77,15 +77,15 @@ pub trait MergeKernel: Kernel {
 
     /// The arguments of a launch; see [`merge`](fn@merge).
     fn arguments(
-        parts: GlobalAbi<f32, 4>,
-        lses: GlobalAbi<f32, 4>,
+        parts: SplitParts,
         o: GlobalAbi<Self::Element, 4>,
         lse: GlobalAbi<f32, 4>,
-        by_tiles: Division,
+        divisions: [Division; 2],
+        rows: u32,
     ) -> Self::Args;
 }
 
-impl<P: crate::kernel::Program, T: Element, const S: usize, const C: usize> MergeKernel for merge<P, T, S, C>
+impl<P: Overlaps, T: Element, const S: usize, const C: usize> MergeKernel for merge<P, T, S, C>
 where
     Striped<1>: FragmentLayout<S, C>,
 {
@@ -93,13 +93,13 @@ where
     const COLUMNS: u32 = C as u32;
 
     fn arguments(
-        parts: GlobalAbi<f32, 4>,
-        lses: GlobalAbi<f32, 4>,
+        parts: SplitParts,
         o: GlobalAbi<T, 4>,
         lse: GlobalAbi<f32, 4>,
-        by_tiles: Division,
+        [by_tiles, by_queries]: [Division; 2],
+        rows: u32,
     ) -> Self::Args {
-        Self::args(parts, lses, o, lse, by_tiles)
+        Self::args(parts, o, lse, by_tiles, by_queries, rows)
     }
 }
 
@@ -123,10 +123,10 @@ use named::{capped, plain};
 /// The merging kernels, by architecture and element type.
 #[allow(non_camel_case_types)]
 mod merging {
-    use super::{Simt, merge};
+    use super::{Overlapped, Simt, merge};
 
-    pub type sm_90<T> = merge<Simt<1, true>, T, 16, 32>;
-    pub type sm_80<T> = merge<Simt<1>, T, 16, 32>;
+    pub type sm_90<T> = merge<Overlapped<1>, T, 32, 32>;
+    pub type sm_80<T> = merge<Simt<1>, T, 32, 32>;
 }
 
 instantiate! {
@@ -180,6 +180,7 @@ macro_rules! kernels {
 kernels! {
     (sm_90 WarpSpecialized<1, 2>, FullRow<1>, 64 128, 64 64, 6) [plain] [f16 bf16];
     (sm_90 WarpSpecialized<1, 2>, FullRow<1>, 64 128, 128 128, 3) [plain capped] [f16 bf16];
+    (sm_90 WarpSpecialized<1, 2, false, 2>, FullRow<1>, 64 64, 128 128, 3) [plain] [f16 bf16];
     (sm_90 WarpSpecialized<1, 2>, FullRow<1>, 64 64, 192 128, 4) [plain] [f16 bf16];
     (sm_90 WarpSpecialized<1, 2>, FullRow<1>, 64 64, 256 256, 3) [plain capped] [f16 bf16];
     (sm_80 Multistage<4, Vectors>, warp::FullRow<4>, 64 64, 64 64, 2) [plain] [f16 bf16];

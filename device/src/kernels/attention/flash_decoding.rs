@@ -52,15 +52,22 @@ pub fn decode<
     let k_s = cta.alloc::<Shared<T, BN, D, _, _>, STAGES>();
     let v_s = cta.alloc::<Shared<T, BN, DV, _, _>, STAGES>();
     let (mut k_pipe, mut v_pipe) = (cta.pipeline::<STAGES>(), cta.pipeline::<STAGES>());
+    let mut at_start = true;
     for KeyPart { batch, kv_head, m, split } in KeyParts::persistent(order) {
         let (rows, pages, keys) = (order.get(), cache.get().pages, cache.get().keys(batch));
-        let (first, last) = rows.queries::<BM>(m);
-        let blocks = keys.blocks_of::<BN>(first, last).part(split, rows.splits());
+        let blocks = rows.blocks::<BM, BN>(&keys, m, split);
         let mut ks = k_pipe.loads(
             blocks.all(),
             #[inline(always)]
             |s, j| copy(k.get().paged(pages, [batch, kv_head, j], keys.count as u32), k_s.at(s)),
         );
+        let place = |r| rows.row(kv_head, m * BM as u32 + r).map(|(query, head)| [batch, head, query, 0]);
+        let part = |r| place(r).map(|[batch, head, query, _]| [split, batch, head, query, 0]);
+        // Before V, at the start: behind a whole ring's loads Q would come late.
+        let arriving = q_s.fetch(q.get().gather(place));
+        if core::mem::take(&mut at_start) {
+            v_pipe.follow();
+        }
         let mut vs = v_pipe.loads(
             blocks.all(),
             #[inline(always)]
@@ -69,9 +76,7 @@ pub fn decode<
         if !cta.computes() {
             continue;
         }
-        let place = |r| rows.row(kv_head, m * BM as u32 + r).map(|(query, head)| [batch, head, query, 0]);
-        let part = |r| place(r).map(|[batch, head, query, _]| [split, batch, head, query, 0]);
-        copy(q.get().gather(place), &mut q_s);
+        arriving.wait();
         let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale);
         let mut acc = Fragment::<f32, BM, DV, Y>::zero();
         // The block's P, and V after it, with what came before weighted anew.
