@@ -243,7 +243,7 @@ where
 
 /// The first register of a thread's `r`th row.
 #[inline(always)]
-fn first_of<L: FragmentLayout<M, N>, const M: usize, const N: usize>(r: usize) -> usize {
+pub(super) fn first_of<L: FragmentLayout<M, N>, const M: usize, const N: usize>(r: usize) -> usize {
     let mut i = 0;
     while L::row(i) != r {
         i += 1;

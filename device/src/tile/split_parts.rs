@@ -1,9 +1,10 @@
-//! Results of attention over parts of the keys, as a warp reads them to put them together.
+//! Results of attention over parts of the keys: written by tiles, read row by row to be put together.
 
-use super::{Fragment, Rows, Striped};
+use super::gather::first_of;
+use super::{CopyTo, Fragment, Rows, Striped};
 use crate::abi::KernelArg;
 use crate::arch::global;
-use crate::arch::special::thread_x;
+use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::layout::{FragmentLayout, Registers};
 
 /// Parts of every row's result: what a split-KV kernel leaves for the one that merges them.
@@ -33,6 +34,15 @@ impl KernelArg for SplitParts {
     }
 }
 
+/// A part of the rows that a tile has, to be stored to: row r of the tile is row `place(r)`, or none.
+#[derive(Clone, Copy)]
+pub struct PartOfRows<F> {
+    results: *mut f32,
+    sums: *mut f32,
+    columns: u32,
+    place: F,
+}
+
 /// `S` parts at a time of `C` columns of a row: their log-sum-exps, -inf behind the last part, and their results.
 ///
 /// All addresses are known when it is made, before the kernel that writes the parts has ended.
@@ -49,6 +59,18 @@ pub struct PartsOfRow<const S: usize, const C: usize> {
 }
 
 impl SplitParts {
+    /// Part `split` of the rows that `place` names, no two alike.
+    #[inline(always)]
+    pub fn part<F: Fn(u32) -> Option<u32>>(&self, split: u32, place: F) -> PartOfRows<F> {
+        let first = split as usize * self.rows as usize;
+        PartOfRows {
+            results: (self.results as *mut f32).wrapping_add(first * self.columns as usize),
+            sums: (self.sums as *mut f32).wrapping_add(first),
+            columns: self.columns,
+            place,
+        }
+    }
+
     /// The parts of row `row`, in columns from `column` on, for a warp.
     #[inline(always)]
     pub fn row<const S: usize, const C: usize>(&self, row: u32, column: u32) -> PartsOfRow<S, C>
@@ -115,5 +137,68 @@ where
         self.sums = next(self.sums, self.steps[1]);
         (self.left, self.rounds) = (self.left - S as i32, self.rounds - 1);
         Some((sums, results))
+    }
+}
+
+/// Columns that the rows lack are not stored.
+impl<L, F, const M: usize, const N: usize> CopyTo<PartOfRows<F>> for Fragment<f32, M, N, L>
+where
+    L: FragmentLayout<M, N>,
+    F: Fn(u32) -> Option<u32>,
+{
+    #[inline(always)]
+    fn copy_to(self, to: PartOfRows<F>) {
+        const { assert!(L::RUN >= 2, "registers hold neighbours in pairs") };
+        let thread = thread_x_volatile();
+        if thread >= L::THREADS {
+            return;
+        }
+        let mut r = 0;
+        while r < L::Rows::<f32>::LEN {
+            let (row, first) = L::coord(thread, first_of::<L, M, N>(r));
+            if let Some(row) = (to.place)(row) {
+                let line = to.results.wrapping_add(row as usize * to.columns as usize + first as usize);
+                let store = |i: usize, col: u32| {
+                    let words = [self.regs.get(i).to_bits(), self.regs.get(i + 1).to_bits()];
+                    // SAFETY: the pair is in a row of the results, of an even column; the part of the row is this CTA's.
+                    unsafe { global::st_global_u32x2(line.wrapping_add(col as usize).cast(), words) }
+                };
+                // One comparison for all columns where that will do: code that a short kernel waits for.
+                let whole = to.columns as usize == N;
+                let mut i = 0;
+                while i < L::Regs::<f32>::LEN {
+                    if L::row(i) == r && whole {
+                        store(i, L::offset(i).1);
+                    }
+                    i += 2;
+                }
+                let mut i = 0;
+                while i < L::Regs::<f32>::LEN {
+                    let col = L::offset(i).1;
+                    if L::row(i) == r && !whole && first + col < to.columns {
+                        store(i, col);
+                    }
+                    i += 2;
+                }
+            }
+            r += 1;
+        }
+    }
+}
+
+/// The log-sum-exps.
+impl<L, F, const M: usize, const N: usize> CopyTo<PartOfRows<F>> for Rows<f32, M, N, L>
+where
+    L: FragmentLayout<M, N>,
+    F: Fn(u32) -> Option<u32>,
+{
+    #[inline(always)]
+    fn copy_to(self, to: PartOfRows<F>) {
+        self.for_each(|row, first, value| {
+            if first && let Some(row) = (to.place)(row) {
+                // SAFETY: the row is one of the part's, which is this CTA's.
+                unsafe { global::st_global_u32(to.sums.wrapping_add(row as usize).cast(), value.to_bits()) }
+            }
+        });
     }
 }

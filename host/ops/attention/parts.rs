@@ -9,8 +9,7 @@ use super::problem::{Problem, Size};
 use super::splits::part_columns;
 use super::table::{BOX, Run};
 use crate::ops::KERNELS;
-use crate::tensor::{Layout, Untyped};
-use crate::{Arch, DType, Error, Instance, Launch, Result, Stream};
+use crate::{Arch, Error, Instance, Launch, Result, Stream};
 
 /// Launches the kernels.
 pub(super) fn run<K, M>(problem: &Problem, stream: &Stream, how: &Run) -> Result<()>
@@ -43,28 +42,21 @@ where
     let order = K::order(count(batch)?, count(kv_heads)?, shared_by, count(queries)?, how.splits);
     let order = order.ok_or_else(too_large)?;
 
+    let rows = if how.splits == 1 { 0 } else { batch * heads * queries };
     // Parts, then their log-sum-exps.
-    let splits = how.splits as usize;
-    let part = |columns: usize, first: usize| {
-        let layout = Layout::contiguous(&[splits, batch, heads, queries, columns])?;
-        Ok::<_, Error>(Untyped { address: how.workspace + (first * 4) as u64, dtype: DType::F32, layout })
+    let parts = SplitParts {
+        results: how.workspace,
+        sums: how.workspace + (how.splits as usize * rows * columns * 4) as u64,
+        rows: count(rows)?,
+        columns: count(columns)?,
+        splits: how.splits,
+        padding: 0,
     };
-    let rows = batch * heads * queries;
-    let lses = splits * rows * columns;
-    let part_lse =
-        if how.splits == 1 { lse.arg(backend, true, 0)? } else { part(1, lses)?.arg(backend, true, 0)? };
+    let lse: GlobalAbi<f32, 4> = lse.arg(backend, true, 0)?;
     let grid = kernel.resident_ctas().min(order.total()).max(1);
     let launch = Launch::grid([grid, 1, 1]).pdl(how.overlap && tma);
-    let o_arg: GlobalAbi<K::Element, 4> = o.streamed(backend, 0)?;
-    let args = K::arguments(
-        [q, k, v],
-        o_arg,
-        part(columns, 0)?.arg(backend, true, 0)?,
-        part_lse,
-        order,
-        *cache,
-        *scales,
-    );
+    let o: GlobalAbi<K::Element, 4> = o.streamed(backend, 0)?;
+    let args = K::arguments([q, k, v], o, lse, parts, order, *cache, *scales);
     // SAFETY: the views that the tensors come from are borrowed by the caller, those that are written exclusively, and reach no
     // further than their shapes, which the kernel keeps to; the workspace is as large as the parts are. Programmatic launch only
     // moves what precedes its wait for the kernel in front.
@@ -73,17 +65,9 @@ where
         return Ok(());
     }
     let merge = device.kernel::<M>(&KERNELS)?;
-    let parts = SplitParts {
-        results: how.workspace,
-        sums: how.workspace + (lses * 4) as u64,
-        rows: count(rows)?,
-        columns: count(columns)?,
-        splits: how.splits,
-        padding: 0,
-    };
     let (tiles, each) = (count(columns)?.div_ceil(M::COLUMNS), count(heads * queries)?);
     let divisions = [Division::by(tiles), Division::by(count(queries)?)];
-    let args = M::arguments(parts, o_arg, lse.arg(backend, true, 0)?, divisions, each);
+    let args = M::arguments(parts, o, lse, divisions, each);
     let ctas = each.checked_mul(tiles).filter(|&ctas| ctas < 1 << 31).ok_or_else(too_large)?;
     let launch = Launch::grid([ctas, count(batch)?, 1]).pdl(how.overlap && tma);
     // SAFETY: as above; the kernel in front wrote the parts, and this one waits for it.

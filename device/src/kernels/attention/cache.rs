@@ -68,6 +68,7 @@ pub struct KeyPart {
 pub struct SplitOrder {
     total: u32,
     rows: u32,
+    queries: u32,
     by_m: Division,
     by_splits: Division,
     by_kv_heads: Division,
@@ -92,6 +93,7 @@ impl SplitOrder {
         (total < 1 << 31).then_some(SplitOrder {
             total,
             rows,
+            queries,
             by_m: Division::by(m),
             by_splits: Division::by(splits),
             by_kv_heads: Division::by(kv_heads),
@@ -123,6 +125,11 @@ impl SplitOrder {
         }
         let (query, head) = self.by_shared.of(row);
         Some((query, kv_head * self.by_shared.divisor + head))
+    }
+    /// The number of a head's query among the rows of the results, \[batch, heads, queries\].
+    #[inline(always)]
+    pub const fn result(&self, batch: u32, head: u32, query: u32) -> u32 {
+        (batch * self.by_kv_heads.divisor * self.by_shared.divisor + head) * self.queries + query
     }
     /// The query of row `row`.
     #[inline(always)]

@@ -33,8 +33,8 @@ pub trait DecodeKernel: Kernel {
     fn arguments(
         inputs: [GlobalAbi<Self::Element, 4>; 3],
         o: GlobalAbi<Self::Element, 4>,
-        parts: GlobalAbi<f32, 5>,
-        lse: GlobalAbi<f32, 5>,
+        lse: GlobalAbi<f32, 4>,
+        parts: SplitParts,
         order: SplitOrder,
         cache: Cache,
         scales: [f32; 2],
@@ -61,10 +61,10 @@ where
     }
 
     fn arguments(
-        [q, k, v]: [GlobalAbi<T, 4>; 3], o: GlobalAbi<T, 4>, parts: GlobalAbi<f32, 5>, lse: GlobalAbi<f32, 5>,
+        [q, k, v]: [GlobalAbi<T, 4>; 3], o: GlobalAbi<T, 4>, lse: GlobalAbi<f32, 4>, parts: SplitParts,
         order: SplitOrder, cache: Cache, [cap, scale]: [f32; 2],
     ) -> Self::Args {
-        Self::args(q, k, v, o, parts, lse, order, cache, cap, scale)
+        Self::args(q, k, v, o, lse, parts, order, cache, cap, scale)
     }
 }
 

@@ -7,16 +7,15 @@ use super::{Cache, KeyPart, KeyParts, Score, SplitOrder};
 use crate::kernel;
 use crate::tile::{
     ChainedGemm, Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, OnlineSoftmax, Pending, RowMajor,
-    Schedule, Shared, copy, gemm,
+    Schedule, Shared, SplitParts, copy, gemm,
 };
 
 /// O = softmax(scale score(Q Kᵀ) + mask) V over parts of the keys (Dao et al. 2023, "Flash-Decoding").
 ///
 /// Q \[batch, heads, queries, D\]; K \[pages, KV heads, rows, D\] and V likewise with DV columns, where `cache` says which pages
 /// are whose. The rows of a tile are the heads that share a KV head, of query after query. If there is one part, O is written,
-/// \[batch, heads, queries, DV\]; else each part's to `parts`, \[splits, batch, heads, queries, DV\], for
-/// [`merge`](fn@super::merge). `lse`, \[splits, batch, heads, queries, 1\] has the log-sum-exp of each part in natural
-/// logarithms, unless it has no columns. The scale and `cap` are as for [`attention`](fn@super::attention).
+/// \[batch, heads, queries, DV\], and the log-sum-exp in natural logarithms to `lse`, \[batch, heads, queries, 1\], unless that
+/// has no columns; else each part's to `parts`, for [`merge`](fn@super::merge). The scale and `cap` are as for [`attention`](fn@super::attention).
 #[kernel(
     program = P,
     shared = ((BM * D + STAGES * BN * (D + DV)) * T::BYTES) as u32 + 2 * STAGES as u32 * P::STAGE_BYTES,
@@ -36,8 +35,8 @@ pub fn decode<
     k: InPlace<Global<T, 4, RowMajor, BN>>,
     v: InPlace<Global<T, 4, RowMajor, BN>>,
     o: InPlace<GlobalMut<T, 4>>,
-    parts: InPlace<GlobalMut<f32, 5>>,
-    lse: InPlace<GlobalMut<f32, 5>>,
+    lse: InPlace<GlobalMut<f32, 4>>,
+    parts: InPlace<SplitParts>,
     order: InPlace<SplitOrder>,
     cache: InPlace<Cache>,
     cap: f32,
@@ -62,7 +61,7 @@ pub fn decode<
             |s, j| copy(k.get().paged(pages, [batch, kv_head, j], keys.count as u32), k_s.at(s)),
         );
         let place = |r| rows.row(kv_head, m * BM as u32 + r).map(|(query, head)| [batch, head, query, 0]);
-        let part = |r| place(r).map(|[batch, head, query, _]| [split, batch, head, query, 0]);
+        let row = |r| place(r).map(|[batch, head, query, _]| rows.result(batch, head, query));
         // Before V, at the start: behind a whole ring's loads Q would come late.
         let arriving = q_s.fetch(q.get().gather(place));
         if core::mem::take(&mut at_start) {
@@ -114,11 +113,14 @@ pub fn decode<
         }
         let (inverse, log2) = softmax.finish();
         let acc = acc.zip_rows(&inverse.along(), |x, by| x * by);
+        let lse_of = log2.map(|log2| log2 * LN_2);
         if rows.splits() == 1 {
             copy(acc.cast::<T>(), o.get().scatter(place));
+            copy(lse_of, lse.get().scatter(place));
         } else {
-            copy(acc, parts.get().scatter(part));
+            let part = parts.get().part(split, row);
+            copy(acc, part);
+            copy(lse_of, part);
         }
-        copy(log2.map(|log2| log2 * LN_2), lse.get().scatter(part));
     }
 }
