@@ -3,11 +3,13 @@
 //! ```text
 //! cargo bench --bench mla                       criterion's measurements, and the table of what it measured
 //! cargo bench --bench mla -- --table [WORDS]    the table alone, then what a call costs the host
+//! cargo bench --bench mla -- --cool [WORDS]     the table on a card that rests before each measurement
 //! cargo bench --bench mla -- --host             what a call costs the host, alone
 //! ```
 //!
 //! WORDS select cases, by words of their names: `bf16 b128 h128 kv1024,kv8192`. The table takes a CUDA graph over rotating inputs
-//! of each variant, all of them in one run and in shuffled order, and gives medians.
+//! of each variant, all of them in one run and in shuffled order, and gives medians; on a card that rests, single launches behind an
+//! overwritten L2 cache.
 
 mod case;
 #[path = "../common/mod.rs"]
@@ -23,6 +25,7 @@ use std::process::ExitCode;
 use tilewright::Device;
 use tilewright_support::Result;
 use tilewright_support::cublas::CublasLt;
+use tilewright_support::timing::Options;
 
 use case::Case;
 use problem::Tensors;
@@ -36,8 +39,11 @@ fn main() -> ExitCode {
 fn run(device: &Device, arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
         Some((mode, words)) if mode == "--table" => {
-            tabulate(device, &that_fit(device, common::selected(case::all(), words)?))?;
+            tabulate(device, &that_fit(device, common::selected(case::all(), words)?), common::options)?;
             host::costs(device)
+        }
+        Some((mode, words)) if mode == "--cool" => {
+            tabulate(device, &that_fit(device, common::selected(case::all(), words)?), common::cool)
         }
         Some((mode, [])) if mode == "--host" => host::costs(device),
         _ => {
@@ -45,7 +51,7 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
             if measured.is_empty() {
                 return Ok(());
             }
-            tabulate(device, &measured)
+            tabulate(device, &measured, common::options)
         }
     }
 }
@@ -57,7 +63,8 @@ fn that_fit(device: &Device, cases: Vec<Case>) -> Vec<Case> {
     fit
 }
 
-fn tabulate(device: &Device, cases: &[Case]) -> Result<()> {
+/// Prints the table of these cases, measured with the options for so many sets of inputs.
+fn tabulate(device: &Device, cases: &[Case], options: fn(usize) -> Options) -> Result<()> {
     let version = |library: &CublasLt| format!("cuBLAS {}", library.version());
     let library = common::introduce(device, CublasLt::new(device), version);
     let yardstick = library.as_ref().map(|library| Yardstick::new(device, library)).transpose()?;
@@ -65,7 +72,7 @@ fn tabulate(device: &Device, cases: &[Case]) -> Result<()> {
     println!("\n{}", heading(yardstick.is_some()));
     let mut spread = 0.0f64;
     for &case in cases {
-        let row = Row::measure(device, yardstick.as_ref(), &*tensors.problem(case)?)?;
+        let row = Row::measure(device, yardstick.as_ref(), &*tensors.problem(case)?, options)?;
         println!("{row}");
         spread = spread.max(row.spread());
     }

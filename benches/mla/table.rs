@@ -4,10 +4,9 @@ use std::fmt;
 
 use tilewright::{Device, Stream};
 use tilewright_support::Result;
-use tilewright_support::timing::{Timing, Variant, compare};
+use tilewright_support::timing::{Options, Timing, Variant, compare};
 
 use crate::case::Case;
-use crate::common::options;
 use crate::problem::Problem;
 use crate::yardstick::Yardstick;
 
@@ -55,6 +54,7 @@ impl Row {
         device: &Device,
         yardstick: Option<&Yardstick<'_>>,
         problem: &dyn Problem,
+        options: fn(usize) -> Options,
     ) -> Result<Self> {
         problem.check(&Stream::new(device)?)?;
         let ours = |stream: &Stream, set| problem.launch(stream, set);
