@@ -177,7 +177,7 @@ pub use pipeline::Pipeline;
 pub use pooled::{Pool, Pooled, PooledAbi, PooledTile, ReadsPools};
 pub use quantized::{
     Decode, E4M3, E5M2, FP4, Format, Half, I1, I2, I4, I8, Integers, NF4, NoZeros, Original, Quantized,
-    Rescaled, U1, U2, U4, Weights, WeightsAbi, Zeros, group_sum,
+    Rescaled, U1, U2, U4, Weights, WeightsAbi, Zeros,
 };
 pub use raster::{Raster, RasterOrder, TileIndex};
 pub use relay::{Relay, RelayLoads, RelayTurn};

@@ -5,7 +5,7 @@ use crate::kernel;
 use crate::tile::{
     ColMajor, ColumnsLayout, Cta, Fragment, Fresh, GemmRegisters, Global, GlobalMut, Half, I8x2, InPlace,
     Integers, Pending as _, Quantized, RowMajor, Rows, STREAM_K_BYTES, Schedule, Shared, StreamOrder,
-    Swizzle, Weights, Zeros, copy, gemm, group_sum,
+    Swizzle, Weights, Zeros, copy, gemm,
 };
 
 /// C = act(tokens (sum over groups of scales A Wᵀ) + bias) of int8 activations and narrow integers with groups of 128 along K.
@@ -75,9 +75,10 @@ pub fn dequant_gemm_int8_groups<
                 sums.then(
                     #[inline(always)]
                     move |sums| {
-                        acc.zip(&sums.map(group_sum).zip_rows(&scales, |x, scale| x * scale), |acc, x| {
-                            acc + x
-                        })
+                        acc.zip(
+                            &sums.map(|sum| sum as f32).zip_rows(&scales, |x, scale| x * scale),
+                            |acc, x| acc + x,
+                        )
                     },
                 )
             },

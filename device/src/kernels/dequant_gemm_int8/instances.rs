@@ -160,24 +160,24 @@ macro_rules! kernels {
     };
 }
 
-// The narrow tile is for few rows of A, whose speed is that of the weights' bytes, the wide one for many; on sm_80 one serves
-// all numbers of rows.
+// The narrow tiles are for few rows of A, whose speed is that of the weights' bytes, the wide ones for many: where two sums
+// are kept, of a group and of all of them, it is narrower. On sm_80 one tile serves all numbers of rows.
 #[rustfmt::skip]
 kernels! {
     [(sm_90 WarpSpecialized<4, 4, true>, FullRow<4>, 256 16 256 128 16 4)]
         [(u4 none) (u4 original) (i4 none) (u2 none) (i2 none)] [rows groups] [f16 bf16];
     [(sm_90 WarpSpecialized<4, 4, true>, FullRow<4>, 256 16 256 128 16 3)]
         [(i8_ none)] [rows groups] [f16 bf16];
+    [(sm_90 WarpSpecialized<4, 4, true>, FullRow<4>, 256 32 256 128 32 4)]
+        [(u4 none) (u4 original) (i4 none)] [rows groups] [f16];
     [(sm_90 WarpSpecialized<2, 4, true>, FullRow<2>, 128 128 256 128 64 3)]
-        [(u4 none) (u4 original) (i4 none) (u2 none) (i2 none)] [rows] [f16];
+        [(u4 none) (u4 original) (i4 none)] [rows] [f16 bf16];
+    [(sm_90 WarpSpecialized<2, 4, true>, FullRow<2>, 128 128 256 128 64 3)]
+        [(u2 none) (i2 none)] [rows] [f16];
     [(sm_90 WarpSpecialized<2, 4, true>, FullRow<2>, 128 128 256 128 64 2)]
         [(i8_ none)] [rows] [f16];
     [(sm_90 WarpSpecialized<2, 4, true>, FullRow<2>, 128 96 256 128 96 3)]
-        [(u4 none) (u4 original) (i4 none) (u2 none) (i2 none) (i8_ none)] [groups] [f16];
-    [(sm_90 WarpSpecialized<2, 4, true>, FullRow<2>, 128 128 256 128 64 3)]
-        [(u4 none) (u4 original) (i4 none)] [rows] [bf16];
-    [(sm_90 WarpSpecialized<2, 4, true>, FullRow<2>, 128 96 256 128 96 3)]
-        [(u4 none) (u4 original) (i4 none)] [groups] [bf16];
+        [(u4 none) (u4 original) (i4 none)] [groups] [f16 bf16];
     [(sm_80 Multistage<4, Vectors>, warp::FullRow<4>, 64 32 128 64 0 4)]
         [(u4 none) (u4 original) (i4 none) (u2 none) (i2 none)] [rows groups] [f16 bf16];
     [(sm_80 Multistage<4, Vectors>, warp::FullRow<4>, 64 32 128 64 0 3)]

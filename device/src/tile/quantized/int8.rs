@@ -59,14 +59,6 @@ impl Integers for I8 {
     const LEAST: i32 = -128;
 }
 
-/// An i32 sum of up to 128 products of int8 as f32, exact: as part of a mantissa, which is faster than a conversion.
-#[inline(always)]
-pub fn group_sum(sum: i32) -> f32 {
-    // 1.5 * 2^23, from which integers of up to 2^22 differ by as many units in the last place.
-    const MIDDLE: f32 = 12_582_912.0;
-    f32::from_bits((MIDDLE.to_bits() as i32).wrapping_add(sum) as u32) - MIDDLE
-}
-
 impl<F: Integers, Z: Zeros, T: Half> Weights<F, Z, T> {
     /// The `part`-th 128 of a full tile's depth as the left operand of a gemm of int8, whose depth is counted in pairs: values
     /// less their groups' zeros, not scaled. A group is a multiple of 64 along K.
@@ -186,12 +178,5 @@ mod tests {
         decodes::<U2>(0..4);
         decodes::<I2>(-2..2);
         decodes::<I8>(0..0);
-    }
-
-    #[test]
-    fn sums_of_a_group_are_exact() {
-        for sum in [0, 1, -1, 128 * 127 * 127, -128 * 128 * 127, 128 * 128 * 128] {
-            assert_eq!(group_sum(sum), sum as f32);
-        }
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn candidates(problem: &Problem, kind: Kind) -> Result<Vec<DequantCan
         kernel,
         outcome: match rejection(problem, reading, kernel) {
             Some(rejection) => Err(rejection),
-            None => Ok(estimate(kernel, problem.size, problem.device.sm_count())),
+            None => Ok(estimate(kernel, kind.3, problem.size, problem.device.sm_count())),
         },
     };
     let mut all: Vec<_> = kernels(kind).iter().map(candidate).collect();
@@ -34,15 +34,16 @@ pub(super) fn choose(problem: &Problem, kind: Kind, forced: Option<&str>) -> Res
 
 /// The time of a persistent kernel whose steps are shared evenly.
 ///
-/// The constants are of an H200: for each step of 128 a row of weights takes a cycle and a half to decode, a tile 200 more, and 32
-/// of its elements a cycle to multiply; sums of parts are read at 15 elements a cycle; a launch takes 4000. `mma.sync` and
-/// `cp.async` take four times as long.
-fn estimate(kernel: &Compiled, [m, n, k]: [usize; 3], sms: u32) -> u64 {
+/// The constants are of an H200: each step of 128 takes 60 cycles, 2.6 for a row of weights to decode, and one for each 23 of the
+/// tile's elements to multiply, 14 where groups' sums are scaled; sums of parts are read at 15 elements a cycle; a launch takes
+/// 9000. `mma.sync` and `cp.async` take four times as long.
+fn estimate(kernel: &Compiled, groups: bool, [m, n, k]: [usize; 3], sms: u32) -> u64 {
     let [rows, columns, _] = kernel.tile.map(u64::from);
     let tiles = (n as u64).div_ceil(rows).saturating_mul((m as u64).div_ceil(columns));
     let steps = tiles.saturating_mul((k as u64).div_ceil(STEP)).div_ceil(u64::from(sms).max(1));
     let slowness = if kernel.arch == Arch::Sm90a { 1 } else { 4 };
+    let step = 60 + rows * 26 / 10 + rows * columns / if groups { 14 } else { 23 };
     let parts = u64::from(sms).div_ceil(tiles.max(1));
     let sums = if parts > 1 { parts * rows * columns / 15 } else { 0 };
-    steps.saturating_mul((200 + rows * 3 / 2 + rows * columns / 32) * slowness).saturating_add(sums + 4000)
+    steps.saturating_mul(step * slowness).saturating_add(sums + 9000)
 }
