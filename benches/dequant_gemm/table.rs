@@ -53,9 +53,9 @@ impl Row {
     pub fn measure(device: &Device, library: Option<&CublasLt>, case: Case) -> Result<Self> {
         let problem = Problem::new(device, case)?;
         problem.check(&Stream::new(device)?)?;
+        let dense = library.map(|library| Dense::new(device, library, &case)).transpose()?;
         let ours = |stream: &Stream, set: usize| problem.launch(stream, set % problem.sets());
         let mut variants = vec![Variant::new("tilewright", ours)];
-        let dense = library.map(|library| Dense::new(device, library, &case)).transpose()?;
         if let Some(dense) = &dense {
             variants.push(Variant::new("cuBLAS", |stream: &Stream, set| dense.launch(stream, set)));
         }

@@ -2,7 +2,6 @@
 
 use super::format::{Format, Half, I2, I4, U2, U4};
 use super::{Quantized, Src, Weights, Zeros, words};
-use crate::arch::math::lop3;
 use crate::arch::mma::I8x2;
 use crate::arch::shared;
 use crate::arch::special::thread_x;
@@ -14,8 +13,6 @@ use crate::tile::{Held, I8, Operand, Packed, Rows};
 const PAIRS: usize = 64;
 /// The highest bit of each byte.
 const HIGH: u32 = 0x8080_8080;
-/// (a & b) | c.
-const AND_OR: u32 = 0xea;
 
 /// A format of integers that int8 holds, packed for activations of int8 ([`Order::B8`](crate::layout::packed::Order::B8)).
 #[diagnostic::on_unimplemented(message = "weights of format `{Self}` are no integers that int8 holds")]
@@ -37,7 +34,7 @@ pub trait Integers: Format {
             // Above the highest bit of each byte nothing is borrowed from its neighbour.
             (zero, _) => {
                 let zero = zero.unwrap_or((-Self::LEAST) as u32 * 0x0101_0101);
-                (lop3::<AND_OR>(word, mask, HIGH) - zero) ^ HIGH
+                ((word & mask | HIGH) - zero) ^ HIGH
             }
         }
     }
