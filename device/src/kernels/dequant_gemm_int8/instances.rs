@@ -1,29 +1,30 @@
 //! The kernels that are compiled: one list, from which entry points and the host's table are made.
 
-use super::{dequant_gemm_int8_groups, dequant_gemm_int8_rows};
+use super::{OfGroups, OfRows, Scaling, dequant_gemm_int8};
 use crate::abi::GlobalAbi;
 use crate::instantiate;
 use crate::kernel::{Instance, Kernel};
+use crate::layout::Sum;
 use crate::tile::{
     ColumnsLayout, FullRow, GemmRegisters, Half, I2, I4, I8, I8x2, Integers, Multistage, NoZeros, Original,
     Schedule, StreamOrder, Swizzle, U2, U4, Vectors, WarpSpecialized, WeightsAbi, Zeros, warp,
 };
 use half::{bf16, f16};
 
-/// The arguments of a launch; see [`dequant_gemm_int8_rows`](fn@dequant_gemm_int8_rows).
+/// The arguments of a launch; see [`dequant_gemm_int8`](fn@dequant_gemm_int8).
 #[derive(Clone, Copy, Debug)]
-pub struct Arguments<T> {
+pub struct Arguments<T, S> {
     /// W.
     pub w: WeightsAbi,
     /// A.
     pub a: GlobalAbi<I8x2, 2>,
     /// Cᵀ.
     pub c: GlobalAbi<T, 2>,
-    /// Cᵀ of sums, without rows where `c` is asked for; not of kernels with scales of groups.
-    pub sums: GlobalAbi<i32, 2>,
+    /// Cᵀ of sums, without rows where `c` is asked for.
+    pub sums: GlobalAbi<S, 2>,
     /// The scales of A's rows.
     pub tokens: GlobalAbi<f32, 2>,
-    /// The scales of W's rows; not of kernels with scales of groups.
+    /// The scales of W's rows, unless they are of groups.
     pub scales: GlobalAbi<T, 2>,
     /// The bias.
     pub bias: GlobalAbi<T, 2>,
@@ -37,6 +38,8 @@ pub struct Arguments<T> {
 pub trait DequantGemmInt8Kernel: Kernel {
     /// The output's and the scales' element type.
     type Element: Half;
+    /// What a tile's sums are.
+    type Sum: Sum;
     /// The weights' format.
     const FORMAT: &'static str;
     /// Where the zero of a group enters.
@@ -53,39 +56,34 @@ pub trait DequantGemmInt8Kernel: Kernel {
     const BOX: u32;
 
     /// The arguments of a launch.
-    fn arguments(arguments: Arguments<Self::Element>) -> Self::Args;
+    fn arguments(arguments: Arguments<Self::Element, Self::Sum>) -> Self::Args;
 }
 
-macro_rules! int8_kernel {
-    ($kernel:ident, $groups:literal, $args:ident => ($($arg:ident)*)) => {
-        #[rustfmt::skip]
-        impl<
-            P: Schedule, Y, F: Integers, Z: Zeros, T: Half, const BM: usize, const BN: usize, const BK: usize,
-            const PAIRS: usize, const BOX: usize, const STAGES: usize,
-        > DequantGemmInt8Kernel for $kernel<P, Y, F, Z, T, BM, BN, BK, PAIRS, BOX, STAGES>
-        where
-            Y: GemmRegisters<I8x2, BM, BN, 64, i32, B = Swizzle<128>, D: ColumnsLayout<BM, BN>>,
-        {
-            type Element = T;
-            const FORMAT: &'static str = F::NAME;
-            const ZEROS: &'static str = Z::NAME;
-            const GROUPS: bool = $groups;
-            const TILE: [u32; 3] = {
-                assert!(BK == 2 * PAIRS);
-                [BM as u32, BN as u32, BK as u32]
-            };
-            const CONSUMERS: u32 = P::CONSUMERS;
-            const STAGES: u32 = STAGES as u32;
-            const BOX: u32 = BOX as u32;
-
-            fn arguments($args: Arguments<T>) -> Self::Args {
-                Self::args($($args.$arg),*)
-            }
-        }
+#[rustfmt::skip]
+impl<
+    P: Schedule, Y, S: Scaling, F: Integers, Z: Zeros, T: Half, const BM: usize, const BN: usize, const BK: usize,
+    const PAIRS: usize, const BOX: usize, const STAGES: usize,
+> DequantGemmInt8Kernel for dequant_gemm_int8<P, Y, S, F, Z, T, BM, BN, BK, PAIRS, BOX, STAGES>
+where
+    Y: GemmRegisters<I8x2, BM, BN, 64, i32, B = Swizzle<128>, D: ColumnsLayout<BM, BN>>,
+{
+    type Element = T;
+    type Sum = S::Sum;
+    const FORMAT: &'static str = F::NAME;
+    const ZEROS: &'static str = Z::NAME;
+    const GROUPS: bool = S::GROUPS;
+    const TILE: [u32; 3] = {
+        assert!(BK == 2 * PAIRS);
+        [BM as u32, BN as u32, BK as u32]
     };
+    const CONSUMERS: u32 = P::CONSUMERS;
+    const STAGES: u32 = STAGES as u32;
+    const BOX: u32 = BOX as u32;
+
+    fn arguments(x: Arguments<T, S::Sum>) -> Self::Args {
+        Self::args(x.w, x.a, x.c, x.sums, x.tokens, x.scales, x.bias, x.order, x.activation)
+    }
 }
-int8_kernel!(dequant_gemm_int8_rows, false, x => (w a c sums tokens scales bias order activation));
-int8_kernel!(dequant_gemm_int8_groups, true, x => (w a c tokens bias order activation));
 
 /// Something to do with each of the compiled kernels' types.
 pub trait Visitor {
@@ -103,6 +101,8 @@ mod named {
     pub type i8_ = super::I8;
     pub type none = super::NoZeros;
     pub type original = super::Original;
+    pub type rows = super::OfRows;
+    pub type groups = super::OfGroups;
 }
 use named::*;
 
@@ -124,12 +124,8 @@ macro_rules! product {
 
 macro_rules! kernel_type {
     (($sm:ident $p:ty, $y:ty, $m:literal $n:literal $k:literal $pairs:literal $box:literal $stages:literal)
-        $f:ident $z:ident rows $t:ident) => {
-        dequant_gemm_int8_rows<$p, $y, $f, $z, $t, $m, $n, $k, $pairs, $box, $stages>
-    };
-    (($sm:ident $p:ty, $y:ty, $m:literal $n:literal $k:literal $pairs:literal $box:literal $stages:literal)
-        $f:ident $z:ident groups $t:ident) => {
-        dequant_gemm_int8_groups<$p, $y, $f, $z, $t, $m, $n, $k, $pairs, $box, $stages>
+        $f:ident $z:ident $s:ident $t:ident) => {
+        dequant_gemm_int8<$p, $y, $s, $f, $z, $t, $m, $n, $k, $pairs, $box, $stages>
     };
 }
 

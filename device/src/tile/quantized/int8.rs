@@ -5,7 +5,7 @@ use super::{Quantized, Src, Weights, Zeros, words};
 use crate::arch::mma::I8x2;
 use crate::arch::shared;
 use crate::arch::special::thread_x;
-use crate::layout::{Element, FragmentLayout, Registers};
+use crate::layout::{FragmentLayout, Registers};
 use crate::tile::row_vector::RowVector;
 use crate::tile::{Held, I8, Operand, Packed, Rows};
 
