@@ -121,9 +121,15 @@ impl Element for i32 {
 }
 
 /// What gemms sum up in: `f32`, or `i32` where they multiply integers. Values of 4 bytes; all of their bits are any number.
-pub trait Sum: Element {
+pub trait Sum: Element + sealed::Sealed {
     /// The sum of two, which of `i32` wraps around.
     fn plus(self, other: Self) -> Self;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for i32 {}
 }
 
 impl Sum for f32 {
