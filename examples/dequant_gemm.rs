@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use clap::Parser;
-use tilewright::ops::{DequantGemm, DeviceWeights};
+use tilewright::ops::{DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights};
 use tilewright::quant::{
     Format, Group, HalfType, Order, PackedHeader, PackedWeights, QuantizedWeights, Scheme, Zeros,
 };
-use tilewright::{DType, Device, Stream, Tensor, f16};
+use tilewright::{DType, Device, Stream, Tensor, TensorViewMut, f16};
 use tilewright_support::Result;
 use tilewright_support::cublas::{self, CublasLt};
 use tilewright_support::random::normal;
@@ -37,6 +37,9 @@ struct Arguments {
     /// Rows of A, separated by commas
     #[arg(short, value_delimiter = ',')]
     m: Vec<usize>,
+    /// Multiplies activations of int8, with a scale a row, instead of f16
+    #[arg(long)]
+    int8: bool,
     /// Forces a kernel by its name
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
@@ -78,10 +81,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     };
     for [n, k] in shapes {
         let packed = through_a_file(arguments, n, k)?;
-        println!(
-            "W [{n}, {k}], {} groups of {}, zeros {}",
-            arguments.format, arguments.group, arguments.zeros
-        );
+        println!("W [{n}, {k}], {}, {}, zeros {}", arguments.format, arguments.group, arguments.zeros);
         println!(
             "{:>6} {:>10} {:>9} {:>9} {:>11} {:>7} {:>9}",
             "M", "error", "µs", "GB/s", "dense µs", "ratio", "kernel"
@@ -100,7 +100,8 @@ fn through_a_file(arguments: &Arguments, n: usize, k: usize) -> Result<PackedWei
     // A quarter of a million values, again and again.
     let few = normal::<f32>(1, (n * k).min(1 << 18));
     let wide: Vec<f32> = few.iter().cycle().take(n * k).copied().collect();
-    let packed = QuantizedWeights::quantize("layer.weight", &wide, [n, k], scheme)?.pack(Order::B16)?;
+    let order = if arguments.int8 { Order::B8 } else { Order::B16 };
+    let packed = QuantizedWeights::quantize("layer.weight", &wide, [n, k], scheme)?.pack(order)?;
     let path = std::env::temp_dir().join(format!("dequant_gemm-{}.safetensors", std::process::id()));
     std::fs::write(&path, PackedWeights::to_safetensors([&packed])?)?;
     let bytes = std::fs::read(&path)?;
@@ -114,6 +115,72 @@ fn through_a_file(arguments: &Arguments, n: usize, k: usize) -> Result<PackedWei
     Ok(back)
 }
 
+/// Activations on a device, and what multiplies them.
+enum Activations {
+    Halves(Tensor<f16>),
+    /// And the scales of their rows.
+    Bytes(Tensor<i8>, Tensor<f32>),
+}
+
+/// What activations of int8 stand for is this much of them.
+const TOKEN: f32 = 1.0 / 64.0;
+
+impl Activations {
+    /// Those of the given values, which of int8 are multiples of [`TOKEN`].
+    fn new(device: &Device, int8: bool, a: &[f16], [m, k]: [usize; 2]) -> tilewright::Result<Self> {
+        if !int8 {
+            return Ok(Activations::Halves(Tensor::from_slice(device, a, &[m, k])?));
+        }
+        let bytes: Vec<i8> = a.iter().map(|a| (a.to_f32() / TOKEN) as i8).collect();
+        let tokens = Tensor::filled(device, TOKEN, &[m])?;
+        Ok(Activations::Bytes(Tensor::from_slice(device, &bytes, &[m, k])?, tokens))
+    }
+
+    fn run(
+        &self,
+        stream: &Stream,
+        w: &DeviceWeights,
+        c: &mut TensorViewMut<'_, f16>,
+        workspace: &mut TensorViewMut<'_, f32>,
+        kernel: Option<&str>,
+    ) -> tilewright::Result<()> {
+        match self {
+            Activations::Halves(a) => {
+                let gemm = DequantGemm::new().workspace(workspace);
+                let mut gemm = if let Some(name) = kernel { gemm.kernel(name) } else { gemm };
+                gemm.run(stream, &a.view(), w, c)
+            }
+            Activations::Bytes(a, tokens) => {
+                let tokens = tokens.view();
+                let gemm = DequantGemmInt8::new().tokens(&tokens).workspace(workspace);
+                let mut gemm = if let Some(name) = kernel { gemm.kernel(name) } else { gemm };
+                gemm.run(stream, &a.view(), w, c)
+            }
+        }
+    }
+
+    /// The kernel and the elements of the workspace.
+    fn plan(
+        &self,
+        w: &DeviceWeights,
+        c: &TensorViewMut<'_, f16>,
+        kernel: Option<&str>,
+    ) -> tilewright::Result<(DequantPlan, usize)> {
+        match self {
+            Activations::Halves(a) => {
+                let gemm = DequantGemm::new();
+                let gemm = if let Some(name) = kernel { gemm.kernel(name) } else { gemm };
+                Ok((gemm.plan(&a.view(), w, c)?, gemm.workspace_len(&a.view(), w, c)?))
+            }
+            Activations::Bytes(a, _) => {
+                let gemm = DequantGemmInt8::new();
+                let gemm = if let Some(name) = kernel { gemm.kernel(name) } else { gemm };
+                Ok((gemm.plan(&a.view(), w, c)?, gemm.workspace_len(&a.view(), w, c)?))
+            }
+        }
+    }
+}
+
 fn multiply(
     device: &Device,
     cublas: Option<&CublasLt>,
@@ -122,34 +189,34 @@ fn multiply(
     m: usize,
 ) -> Result<()> {
     let (n, k) = (packed.header().n, packed.header().k);
-    let a = normal::<f16>(2, m * k);
-    let a_on = Tensor::from_slice(device, &a, &[m, k])?;
+    let mut a = normal::<f16>(2, m * k);
+    if arguments.int8 {
+        let rounded = |a: &f16| f16::from_f32((a.to_f32() / (3.0 * TOKEN)).round_ties_even() * TOKEN);
+        a = a.iter().map(rounded).collect();
+    }
+    let activations = Activations::new(device, arguments.int8, &a, [m, k])?;
     let mut c = Tensor::filled(device, f16::NAN, &[m, n])?;
     let count = if device.is_emulator() { 1 } else { sets(device, packed.codes().len()).min(16) };
     let weights: Vec<_> =
         (0..count).map(|_| DeviceWeights::upload(device, packed)).collect::<tilewright::Result<_>>()?;
     let stream = Stream::new(device)?;
-    let mut gemm = DequantGemm::<f16>::new();
-    if let Some(name) = &arguments.kernel {
-        gemm = gemm.kernel(name);
-    }
-    gemm.run(&stream, &a_on.view(), &weights[0], &mut c.view_mut())?;
+    let kernel = arguments.kernel.as_deref();
+    let (plan, len) = activations.plan(&weights[0], &c.view_mut(), kernel)?;
+    let name = plan.kernel().name();
+    let mut memory = Tensor::<f32>::zeros(device, &[len.max(1)])?;
+    activations.run(&stream, &weights[0], &mut c.view_mut(), &mut memory.view_mut(), kernel)?;
     let rows = sample(m, CHECKED_ROWS);
     let want = dequantized_product(&Matrix::new(&a, m, k), &packed.unpack()?, &rows);
     let error = relative_error(&pick(&c.to_vec_on(&stream)?, n, &rows), &want);
     if error.is_nan() || error >= 1e-3 {
         return Err(format!("{m} rows: the relative error is {error:.1e}").into());
     }
-    let plan = gemm.plan(&a_on.view(), &weights[0], &c.view_mut())?;
-    let name = plan.kernel().name();
     if device.is_emulator() {
         println!("{m:>6} {error:>10.1e} {:>9} {:>9} {:>11} {:>7} {name}", "-", "-", "-", "-");
         return Ok(());
     }
-    let len = gemm.workspace_len(&a_on.view(), &weights[0], &c.view_mut())?;
-    let memory = RefCell::new(Tensor::<f32>::zeros(device, &[len.max(1)])?);
-    let (c, a_on, weights) = (RefCell::new(c), &a_on, &weights);
-    let (c, memory) = (&c, &memory);
+    let (c, memory) = (&RefCell::new(c), &RefCell::new(memory));
+    let (activations, weights) = (&activations, &weights);
     let dense = (4 * device.l2_bytes()).div_ceil(2 * n * k).clamp(1, 8);
     let few = normal::<f16>(3, 1 << 18);
     let wide: Vec<f16> = few.iter().cycle().take(n * k).copied().collect();
@@ -161,17 +228,13 @@ fn multiply(
     let plan = cublas.map(|cublas| cublas.plan(&problem, 1)).transpose()?;
     let mut variants = vec![Variant::new("narrow", move |stream, set| {
         let (mut c, mut memory) = (c.borrow_mut(), memory.borrow_mut());
-        let mut memory = memory.view_mut();
-        let mut gemm = DequantGemm::<f16>::new().workspace(&mut memory);
-        if let Some(name) = &arguments.kernel {
-            gemm = gemm.kernel(name);
-        }
-        gemm.run(stream, &a_on.view(), &weights[set % weights.len()], &mut c.view_mut())
+        let w = &weights[set % weights.len()];
+        activations.run(stream, w, &mut c.view_mut(), &mut memory.view_mut(), kernel)
     })];
     if let Some(plan) = &plan {
-        let dense = &dense;
+        let (dense, a) = (&dense, Tensor::from_slice(device, &a, &[m, k])?);
         variants.push(Variant::new("dense", move |stream, set| {
-            let (a, b, c) = (a_on.address(), dense[set % dense.len()].address(), c.borrow().address());
+            let (a, b, c) = (a.address(), dense[set % dense.len()].address(), c.borrow().address());
             // SAFETY: matrices of the problem's sizes, used by this stream alone.
             unsafe { plan.run(stream, 0, a, b, c) }
         }));

@@ -17,6 +17,8 @@ mod common;
 mod host;
 mod measure;
 mod peer;
+#[path = "../common/pool.rs"]
+mod pool;
 mod problem;
 #[path = "../common/rank.rs"]
 mod rank;

@@ -10,7 +10,7 @@ use tilewright_support::reference::{pick, relative_error, sample};
 use tilewright_support::timing::sets;
 
 use crate::case::{Case, Kind};
-use crate::common::pool::{Pool, Pools, aligned};
+use crate::pool::{Pool, Pools, aligned};
 
 /// Queries of each of two heads that are compared with the reference.
 const CHECKED: usize = 16;

@@ -1,7 +1,6 @@
 //! What benchmarks of operators share.
 
 pub mod measure;
-pub mod pool;
 
 use std::fmt::Display;
 use std::process::ExitCode;

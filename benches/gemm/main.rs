@@ -15,6 +15,8 @@ mod case;
 mod common;
 mod host;
 mod measure;
+#[path = "../common/pool.rs"]
+mod pool;
 mod problem;
 #[path = "../common/rank.rs"]
 mod rank;

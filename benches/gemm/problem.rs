@@ -7,7 +7,7 @@ use tilewright_support::reference::sample;
 use tilewright_support::timing::sets;
 
 use crate::case::{Case, Path};
-use crate::common::pool::{Pool, Pools, aligned};
+use crate::pool::{Pool, Pools, aligned};
 
 /// A case that can be computed on a device, on one of several sets of inputs.
 pub trait Problem {

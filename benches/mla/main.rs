@@ -16,6 +16,8 @@ mod case;
 mod common;
 mod host;
 mod measure;
+#[path = "../common/pool.rs"]
+mod pool;
 mod problem;
 mod table;
 mod yardstick;

@@ -10,7 +10,7 @@ use tilewright_support::reference::{relative_error, sample};
 use tilewright_support::timing::sets;
 
 use crate::case::{COLUMNS, Case, PAGE};
-use crate::common::pool::{Pool, Pools, aligned};
+use crate::pool::{Pool, Pools, aligned};
 
 /// Heads of each of two sequences that are compared with the reference.
 const CHECKED: usize = 4;

@@ -3,6 +3,7 @@
 //! | operator | computes |
 //! | --- | --- |
 //! | [`dequant_gemm()`](dequant_gemm()), [`DequantGemm`] | C = act(alpha A Wᵀ + bias), W of 1 to 8 bits a weight, f16 and bf16 |
+//! | [`dequant_gemm_int8()`](dequant_gemm_int8()), [`DequantGemmInt8`] | C = act(tokens A (q scales)ᵀ + bias), or the exact sums, A of int8, q integers of 2 to 8 bits |
 //! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16 and bf16 |
 //! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
@@ -15,7 +16,8 @@ mod workspace;
 
 pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPlan, attention};
 pub use dequant_gemm::{
-    DequantCandidate, DequantElement, DequantGemm, DequantPlan, DeviceWeights, dequant_gemm,
+    DequantCandidate, DequantElement, DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights, Int8Output,
+    dequant_gemm, dequant_gemm_int8,
 };
 pub use gemm::{Activation, Candidate, Gelu, Gemm, GemmInput, GemmOutput, Identity, Plan, Relu, Silu, gemm};
 pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};

@@ -41,7 +41,8 @@ pub fn name_it(device: &Device) -> Outcome {
         &["kernel", "none such"],
     )?;
     let b8 = weights::<f16>([n, k], (Format::U4, Group::K32, Zeros::None))?.pack(Order::B8)?;
-    expect(DeviceWeights::upload(device, &b8).map(|_| ()), &["order", "b8"])?;
+    let b8 = DeviceWeights::upload(device, &b8)?;
+    expect(run().run(&stream, &a.view(), &b8, &mut c.view_mut()), &["order", "b8", "b16"])?;
     for (format, code) in [(Format::E4M3, 0xff), (Format::E5M2, 0x7c)] {
         let mut codes = vec![0; n * k];
         codes[n * k - 1] = code;

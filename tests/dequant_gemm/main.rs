@@ -9,6 +9,7 @@ mod case;
 mod codes;
 mod epilogue;
 mod errors;
+mod int8;
 mod shapes;
 
 fn main() -> ExitCode {
@@ -26,5 +27,11 @@ fn main() -> ExitCode {
             epilogue::workspace,
         )
         .device(Arch::Sm80, "refused calls name what is wrong", errors::name_it)
+        .device(Arch::Sm80, "int8: every format, group and mode of zeros", int8::of_every_scheme)
+        .device(Arch::Sm80, "int8: codes and activations that are all lowest and all highest", int8::extremes)
+        .device(Arch::Sm80, "int8: every kernel, ragged shapes", int8::ragged)
+        .device(Arch::Sm80, "int8: tiles that are divided among CTAs", int8::divided)
+        .device(Arch::Sm80, "int8: rows apart, bias, activation, outputs anywhere", int8::anywhere)
+        .device(Arch::Sm80, "int8: refused calls name what is wrong", int8::errors)
         .main()
 }

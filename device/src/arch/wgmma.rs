@@ -1,11 +1,15 @@
 //! Matrix products of a warpgroup with operands in shared memory, asynchronous.
 //!
-//! `D (64×N) += A (64×16) · B (16×N)`, accumulated in f32. The order of a product: [`fence`], one or
-//! more products, [`commit`], and [`wait`] or [`Settle::settle`] before the registers are used.
+//! `D (64×N) += A (64×16) · B (16×N)` of 16-bit elements, accumulated in f32, or of pairs of int8, accumulated in
+//! i32. The order of a product: [`fence`], one or more products, [`commit`], and [`wait`] or [`Settle::settle`]
+//! before the registers are used.
 //!
 //! PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"; all of sm_90a.
 
 use half::{bf16, f16};
+
+use super::declare::refuse;
+use super::mma::I8x2;
 
 /// Where a matrix lies in shared memory: PTX ISA, "Matrix Descriptor Format".
 ///
@@ -57,16 +61,17 @@ pub unsafe fn wait<const N: u32>() {
     unsafe { ptx!("wgmma.wait_group.sync.aligned {0};", const N) }
 }
 
-/// `wgmma.mma_async` m64nNk16 with f32 accumulators; `Self` is the element type of A and B.
+/// `wgmma.mma_async` m64nNk16 with f32 accumulators; `Self` is the element type of A and B. Of [`I8x2`] it is m64nNk32
+/// of s8 with i32 accumulators, and both operands are K-major.
 ///
 /// With `accumulate` 0 the product overwrites the accumulators, with 1 it is added. `TA` and `TB`
 /// are 0 for a K-major operand in shared memory and 1 for an MN-major one.
 #[diagnostic::on_unimplemented(
     message = "wgmma has no m64n{N}k16 product of `{Self}` elements",
-    note = "elements are f16 or bf16, and N is a multiple of 8 from 8 to 256"
+    note = "elements are f16 or bf16, and N is a multiple of 8 from 8 to 256; of I8x2 from 32 on a multiple of 16"
 )]
 pub trait Wgmma<const N: usize>: Copy {
-    /// A thread's share of the 64×N accumulators: `[f32; N / 2]`.
+    /// A thread's share of the 64×N accumulators: `[f32; N / 2]`, or as many `i32`.
     type Acc: Copy;
 
     /// A and B from shared memory. PTX ISA, "wgmma.mma_async"; sm_90a.
@@ -181,16 +186,83 @@ macro_rules! products {
     };
 }
 
+/// The products of pairs of int8: the instruction takes no scales and no orders of its operands.
+macro_rules! byte_products {
+    // Shapes that it does not have.
+    (40 $i:tt) => {};
+    (56 $i:tt) => {};
+    (72 $i:tt) => {};
+    (88 $i:tt) => {};
+    (104 $i:tt) => {};
+    (120 $i:tt) => {};
+    (136 $i:tt) => {};
+    (152 $i:tt) => {};
+    (168 $i:tt) => {};
+    (184 $i:tt) => {};
+    (200 $i:tt) => {};
+    (216 $i:tt) => {};
+    (232 $i:tt) => {};
+    (248 $i:tt) => {};
+    ($n:tt [$i0:literal $($i:literal)*]) => {
+        impl Wgmma<$n> for I8x2 {
+            type Acc = [i32; $n / 2];
+
+            #[inline(always)]
+            unsafe fn ss<const TA: u32, const TB: u32>(
+                acc: &mut Self::Acc, a: Descriptor, b: Descriptor, accumulate: u32,
+            ) {
+                if TA + TB > 0 {
+                    refuse!("operands of int8 products are contiguous along K");
+                }
+                // SAFETY: the caller's.
+                unsafe {
+                    ptx!(
+                        concat!(
+                            "{{ .reg .pred p; .reg .b64 a, b; setp.ne.u32 p, {d}, 0; ",
+                            "mov.b64 a, {{{a0}, {a1}}}; mov.b64 b, {{{b0}, {b1}}}; ",
+                            "wgmma.mma_async.sync.aligned.m64n", $n, "k32.s32.s8.s8",
+                            " {{{", $i0, "}", $(", {", $i, "}",)* "}}, a, b, p; }}",
+                        ),
+                        inout(reg32) acc[$i0], $(inout(reg32) acc[$i],)* d = in(reg32) accumulate,
+                        a0 = in(reg32) a.lo, a1 = in(reg32) a.hi, b0 = in(reg32) b.lo, b1 = in(reg32) b.hi
+                    )
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn rs<const TB: u32>(acc: &mut Self::Acc, a: [u32; 4], b: Descriptor, accumulate: u32) {
+                if TB > 0 {
+                    refuse!("operands of int8 products are contiguous along K");
+                }
+                // SAFETY: the caller's.
+                unsafe {
+                    ptx!(
+                        concat!(
+                            "{{ .reg .pred p; .reg .b64 b; setp.ne.u32 p, {d}, 0; mov.b64 b, {{{b0}, {b1}}}; ",
+                            "wgmma.mma_async.sync.aligned.m64n", $n, "k32.s32.s8.s8",
+                            " {{{", $i0, "}", $(", {", $i, "}",)* "}}, {{{a0}, {a1}, {a2}, {a3}}}, b, p; }}",
+                        ),
+                        inout(reg32) acc[$i0], $(inout(reg32) acc[$i],)* d = in(reg32) accumulate,
+                        a0 = in(reg32) a[0], a1 = in(reg32) a[1], a2 = in(reg32) a[2], a3 = in(reg32) a[3],
+                        b0 = in(reg32) b.lo, b1 = in(reg32) b.hi
+                    )
+                }
+            }
+        }
+    };
+}
+
 /// Every shape: each line adds 8 columns, and with them 4 registers, to those above it.
 macro_rules! shapes {
     ([$($regs:literal)*]) => {};
-    ([$($regs:literal)*] $n:literal: $($more:literal)*; $($rest:tt)*) => {
+    ([$($regs:literal)*] $n:tt: $($more:literal)*; $($rest:tt)*) => {
         shapes!(@shape $n, [$($regs)* $($more)*]);
         shapes!([$($regs)* $($more)*] $($rest)*);
     };
-    (@shape $n:literal, [$($i:literal)*]) => {
+    (@shape $n:tt, [$($i:literal)*]) => {
         products!(f16, "f16", $n, [$($i)*]);
         products!(bf16, "bf16", $n, [$($i)*]);
+        byte_products!($n [$($i)*]);
 
         impl Settle for [f32; $n / 2] {
             #[inline(always)]

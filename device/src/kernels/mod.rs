@@ -3,5 +3,6 @@
 pub mod attention;
 pub mod combine;
 pub mod dequant_gemm;
+pub mod dequant_gemm_int8;
 pub mod gemm;
 pub mod mla;

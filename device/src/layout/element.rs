@@ -3,11 +3,13 @@
 use half::{bf16, f16};
 
 use crate::arch::cvt;
+use crate::arch::mma::I8x2;
+use crate::refuse;
 
-/// An element type of tiles: `f16`, `bf16` or `f32`.
+/// An element type of tiles: `f16`, `bf16`, `f32` or `i32`, or [`I8x2`], a pair of int8 for gemms alone.
 #[diagnostic::on_unimplemented(
     message = "tiles cannot hold elements of type `{Self}`",
-    note = "element types are f16, bf16 and f32"
+    note = "element types are f16, bf16, f32, i32 and I8x2"
 )]
 pub trait Element: Copy + Send + Sync + 'static {
     /// Size in bytes.
@@ -67,6 +69,82 @@ macro_rules! half_element {
 }
 half_element!(f16, "f16", f16x2, f16_to_f32);
 half_element!(bf16, "bf16", bf16x2, bf16_to_f32);
+
+impl Element for I8x2 {
+    const BYTES: usize = 2;
+    const NAME: &'static str = "i8";
+    const ZERO: Self = I8x2(0);
+
+    #[inline(always)]
+    fn from_f32x2(_: f32, _: f32) -> [Self; 2] {
+        refuse!("pairs of int8 are no numbers: they are multiplied, not converted");
+        [Self::ZERO; 2]
+    }
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        refuse!("pairs of int8 are no numbers: they are multiplied, not converted");
+        0.0
+    }
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self.0 as u32
+    }
+    #[inline(always)]
+    fn from_bits(bits: u32) -> Self {
+        I8x2(bits as u16)
+    }
+}
+
+impl Element for i32 {
+    const BYTES: usize = 4;
+    const NAME: &'static str = "i32";
+    const ZERO: Self = 0;
+
+    #[inline(always)]
+    fn from_f32x2(_: f32, _: f32) -> [i32; 2] {
+        refuse!("i32 are exact sums: nothing is rounded to them");
+        [0; 2]
+    }
+    /// Rounded to nearest even from 2^24 on.
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        self as f32
+    }
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self as u32
+    }
+    #[inline(always)]
+    fn from_bits(bits: u32) -> i32 {
+        bits as i32
+    }
+}
+
+/// What gemms sum up in: `f32`, or `i32` where they multiply integers. Values of 4 bytes; all of their bits are any number.
+pub trait Sum: Element + sealed::Sealed {
+    /// The sum of two, which of `i32` wraps around.
+    fn plus(self, other: Self) -> Self;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for i32 {}
+}
+
+impl Sum for f32 {
+    #[inline(always)]
+    fn plus(self, other: f32) -> f32 {
+        self + other
+    }
+}
+
+impl Sum for i32 {
+    #[inline(always)]
+    fn plus(self, other: i32) -> i32 {
+        self.wrapping_add(other)
+    }
+}
 
 impl Element for f32 {
     const BYTES: usize = 4;

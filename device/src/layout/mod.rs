@@ -14,7 +14,7 @@ pub mod striped;
 pub mod warpgroup;
 
 pub use core_matrices::CoreMatrices;
-pub use element::Element;
+pub use element::{Element, Sum};
 pub use fragment::{FragmentLayout, FullCol, FullRow, Warpgroups, Warps, warp};
 pub use packed::Packed;
 pub use registers::Registers;

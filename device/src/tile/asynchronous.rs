@@ -6,7 +6,7 @@
 use super::{Accumulates, Fragment};
 use crate::arch::special::thread_x;
 use crate::arch::wgmma;
-use crate::layout::Registers;
+use crate::layout::{Registers, Sum};
 
 /// An accumulator with gemms issued into it, not yet committed, and the operands `A` in registers that they read.
 #[must_use = "the gemm's result is in here: wait for it"]
@@ -57,6 +57,37 @@ pub trait Pending: Sized {
     #[inline(always)]
     fn wait(self) -> Self::Done {
         self.commit().wait()
+    }
+    /// `f` of the accumulators when the gemms are done.
+    #[inline(always)]
+    fn then<U, F: FnOnce(Self::Done) -> U>(self, f: F) -> Then<Self, F> {
+        Then(self, f)
+    }
+}
+
+/// Gemms, and what becomes of their accumulators when they are done: see [`Pending::then`].
+#[must_use = "the gemms' result is in here: wait for it"]
+pub struct Then<I, F>(I, F);
+
+impl<I: Pending, U, F: FnOnce(I::Done) -> U> Pending for Then<I, F> {
+    type Done = U;
+    const ASYNCHRONOUS: bool = I::ASYNCHRONOUS;
+    const THREADS: u32 = I::THREADS;
+
+    #[inline(always)]
+    unsafe fn settle(&mut self) {
+        // SAFETY: passed on.
+        unsafe { self.0.settle() }
+    }
+    #[inline(always)]
+    unsafe fn touch(&mut self) {
+        // SAFETY: passed on.
+        unsafe { self.0.touch() }
+    }
+    #[inline(always)]
+    unsafe fn done(self) -> U {
+        // SAFETY: passed on.
+        (self.1)(unsafe { self.0.done() })
     }
 }
 
@@ -131,10 +162,10 @@ impl<R: Registers<[u32; 4]>> Held for Packed<R> {
 #[derive(Clone, Copy)]
 pub struct Packed<R>(pub(super) R);
 
-impl<const M: usize, const N: usize, L: Accumulates<M, N>, A: Held> Pending
-    for Issued<Fragment<f32, M, N, L>, A>
+impl<S: Sum, const M: usize, const N: usize, L: Accumulates<M, N>, A: Held> Pending
+    for Issued<Fragment<S, M, N, L>, A>
 {
-    type Done = Fragment<f32, M, N, L>;
+    type Done = Fragment<S, M, N, L>;
     const ASYNCHRONOUS: bool = L::ASYNCHRONOUS;
     const THREADS: u32 = L::THREADS;
 
@@ -192,10 +223,10 @@ impl<A: Pending, B: Pending> Pending for (A, B) {
     }
 }
 
-impl<const M: usize, const N: usize, L: Accumulates<M, N>, A: Held> Issued<Fragment<f32, M, N, L>, A> {
+impl<S: Sum, const M: usize, const N: usize, L: Accumulates<M, N>, A: Held> Issued<Fragment<S, M, N, L>, A> {
     /// Waits for the gemms, so that their operands in registers are free: for a pipeline, whose steps hold none.
     #[inline(always)]
-    pub fn settled(self) -> Issued<Fragment<f32, M, N, L>> {
+    pub fn settled(self) -> Issued<Fragment<S, M, N, L>> {
         Issued(self.wait(), ())
     }
 }
@@ -208,7 +239,7 @@ pub trait Accumulator: Sized {
     fn start(self) -> Self::Issued;
 }
 
-impl<const M: usize, const N: usize, L: Accumulates<M, N>> Accumulator for Fragment<f32, M, N, L> {
+impl<S: Sum, const M: usize, const N: usize, L: Accumulates<M, N>> Accumulator for Fragment<S, M, N, L> {
     type Issued = Issued<Self>;
     #[inline(always)]
     fn start(self) -> Issued<Self> {

@@ -16,6 +16,7 @@
 //! | pages of `Global` to a stage | `copy(a.paged(pages, [sequence, head, block], rows), a_s.at(s))`: a block table, [`PageTable`] |
 //! | [`Weights`] to a stage of [`Quantized`] | `copy(w.tile([m, k]), w_s.at(s))`: narrow weights, their scales and zeros |
 //! | [`Quantized`] to a left operand | `w.dequantize(w_s.at(s), part)`: each thread decodes its own registers |
+//! | [`Quantized`] to a left operand of int8 | `w.integers(w_s.at(s), part)`, with `w.scales(w_s.at(s), part)` for the sums |
 //!
 //! What lies outside of a tensor is read as zero and not stored.
 //!
@@ -155,7 +156,7 @@ mod turns;
 mod warp_specialized;
 
 pub use activation::{Activation, Gelu, Identity, Relu, Silu};
-pub use asynchronous::{Accumulator, Held, InFlight, Issued, Packed, Pending};
+pub use asynchronous::{Accumulator, Held, InFlight, Issued, Packed, Pending, Then};
 pub use cell::Cell;
 pub use copy::{CopyTo, copy};
 pub use cta::Cta;
@@ -176,8 +177,8 @@ pub use partials::{PartialTile, Partials, PartialsAbi};
 pub use pipeline::Pipeline;
 pub use pooled::{Pool, Pooled, PooledAbi, PooledTile, ReadsPools};
 pub use quantized::{
-    Decode, E4M3, E5M2, FP4, Format, Half, I1, I2, I4, I8, NF4, NoZeros, Original, Quantized, Rescaled, U1,
-    U2, U4, Weights, WeightsAbi, Zeros,
+    Decode, E4M3, E5M2, FP4, Format, Half, I1, I2, I4, I8, Integers, NF4, NoZeros, Original, Quantized,
+    Rescaled, U1, U2, U4, Weights, WeightsAbi, Zeros,
 };
 pub use raster::{Raster, RasterOrder, TileIndex};
 pub use relay::{Relay, RelayLoads, RelayTurn};
@@ -196,10 +197,11 @@ pub use turns::Turns;
 pub use warp_specialized::Arrival;
 
 pub use crate::arch::math;
+pub use crate::arch::mma::I8x2;
 pub use crate::arch::special::{block_x, block_x_volatile, block_y, block_z, grid_x, grid_y, grid_z};
 pub use crate::kernel::Program;
 pub use crate::layout::{
     ColMajor, CoreMatrices, Element, FragmentLayout, FullCol, FullRow, Linear, Major, OneWarpgroup, Padded,
-    RowMajor, SharedLayout, Striped, Swizzle, Warpgroup, warp,
+    RowMajor, SharedLayout, Striped, Sum, Swizzle, Warpgroup, warp,
 };
 pub use half::{bf16, f16};

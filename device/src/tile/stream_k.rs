@@ -9,7 +9,7 @@ use crate::abi::KernelArg;
 use crate::arch::special::{block_x, grid_x, thread_x, thread_x_volatile};
 use crate::arch::warp::uniform;
 use crate::arch::{atomic, global, shared, sync};
-use crate::layout::Registers;
+use crate::layout::{Registers, Sum};
 
 /// Threads that sum up their part of a tile by themselves.
 const GROUP: u32 = 128;
@@ -167,10 +167,10 @@ impl<P: Schedule> StreamK<P> {
     /// The sum of a part's accumulator and those of the tile's other parts, in the CTA that is the last to get here; `None` in
     /// the others.
     #[inline(always)]
-    pub fn sum<const M: usize, const N: usize, L: Accumulates<M, N>>(
+    pub fn sum<S: Sum, const M: usize, const N: usize, L: Accumulates<M, N>>(
         &self,
         part: &TilePart,
-        acc: &mut Fragment<f32, M, N, L>,
+        acc: &mut Fragment<S, M, N, L>,
     ) -> bool {
         let Some(t) = part.shared else { return true };
         if thread_x() >= L::THREADS {
@@ -187,10 +187,10 @@ impl<P: Schedule> StreamK<P> {
         // SAFETY: places are the CTAs' own; the counter orders a group's sums before the reads of the last one to count.
         unsafe {
             let mut i = 0;
-            while i < L::Regs::<f32>::LEN {
+            while i < L::Regs::<S>::LEN {
                 let four = [0, 1, 2, 3].map(
                     #[inline(always)]
-                    |q| acc.regs.get(i + q).to_bits(),
+                    |q| acc.regs.get(i + q).bits(),
                 );
                 global::st_global_u32x4(at(block_x(), i), four);
                 i += 4;
@@ -212,15 +212,15 @@ impl<P: Schedule> StreamK<P> {
                 return false;
             }
             sync::threadfence();
-            *acc = Fragment::zero();
+            *acc = Fragment::splat(S::ZERO);
             let mut cta = first;
             while cta <= last {
                 let mut i = 0;
-                while i < L::Regs::<f32>::LEN {
+                while i < L::Regs::<S>::LEN {
                     let four = global::ld_global_u32x4(at(cta, i));
                     let mut q = 0;
                     while q < 4 {
-                        acc.regs.set(i + q, acc.regs.get(i + q) + f32::from_bits(four[q]));
+                        acc.regs.set(i + q, acc.regs.get(i + q).plus(S::from_bits(four[q])));
                         q += 1;
                     }
                     i += 4;

@@ -1,5 +1,6 @@
-//! Two operators with kernels of this crate: what stands between a kernel and a function that is safe to call.
+//! Three operators with kernels of this crate: what stands between a kernel and a function that is safe to call.
 
+mod gemv;
 mod reference;
 mod softmax;
 mod swiglu;
@@ -8,7 +9,8 @@ use std::borrow::Cow;
 
 use tilewright::{Error, KernelSet, Result, TensorView, TensorViewMut, f16};
 
-pub use reference::{relative_error, softmax_reference, swiglu_reference};
+pub use gemv::{Weights, gemv};
+pub use reference::{gemv_reference, relative_error, softmax_reference, swiglu_reference};
 pub use softmax::softmax;
 pub use swiglu::{swiglu, swiglu_for};
 

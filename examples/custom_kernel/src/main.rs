@@ -2,8 +2,12 @@
 
 use std::process::ExitCode;
 
-use custom_kernel::{kernels, relative_error, softmax, softmax_reference, swiglu, swiglu_reference};
-use tilewright::{Device, Error, Result, Tensor, f16};
+use custom_kernel::{
+    Weights, gemv, gemv_reference, kernels, relative_error, softmax, softmax_reference, swiglu,
+    swiglu_reference,
+};
+use tilewright::quant::{Format, Group, HalfType, Halves, Order, QuantizedWeights, ZeroPoints};
+use tilewright::{Device, Error, Event, Result, Stream, Tensor, f16};
 
 /// f16 rounds to 1 part in 2048.
 const TOLERANCE: f64 = 1.0 / 1024.0;
@@ -55,7 +59,38 @@ fn run(device: &Device) -> Result<bool> {
     swiglu(&stream, &x.view(), &gate.view(), &up.view(), &mut y.view_mut())?;
     let swiglu_agrees = report(&format!("swiglu of {m} x {n} x {k}"), &y.to_vec_on(&stream)?, &reference);
 
-    Ok(softmax_agrees && swiglu_agrees)
+    Ok(softmax_agrees && swiglu_agrees && products_agree(device, &stream)?)
+}
+
+/// Multiplies packed weights with a vector; on a GPU, larger ones, which it times.
+fn products_agree(device: &Device, stream: &Stream) -> Result<bool> {
+    let [n, k] = if device.is_emulator() { [200, 456] } else { [8192, 8192] };
+    let (codes, groups) = (data(5, n * k, 1.0), Group::K128.count(k));
+    let codes = codes.iter().map(|code| ((code.to_f32() + 1.0) * 7.5) as u8).collect();
+    let scales = Halves::round(HalfType::F16, (0..n * groups).map(|i| (i % 7 + 1) as f64 / 256.0));
+    let group = Group::K128;
+    let w = QuantizedWeights::new("w", Format::U4, group, [n, k], codes, scales, ZeroPoints::None)?;
+    let x = data(6, k, 1.0);
+    let reference = gemv_reference(&w.dequantize(), &x);
+    let packed = w.pack(Order::B16)?;
+    // More than the L2 cache holds.
+    let sets = if device.is_emulator() { 1 } else { 8 };
+    let w: Vec<_> = (0..sets).map(|_| Weights::upload(device, &packed)).collect::<Result<_>>()?;
+    let x = Tensor::from_slice(device, &x, &[k])?;
+    let mut y = Tensor::<f32>::zeros(device, &[n])?;
+    gemv(stream, &w[0], &x.view(), &mut y.view_mut())?;
+    let agree = report(&format!("gemv of {n} x {k}, u4"), &y.to_vec_on(stream)?, &reference);
+    if !device.is_emulator() {
+        let (start, end, launches) = (Event::new(device)?, Event::new(device)?, 200);
+        stream.record(&start)?;
+        for i in 0..launches {
+            gemv(stream, &w[i % sets], &x.view(), &mut y.view_mut())?;
+        }
+        stream.record(&end)?;
+        let ms = f64::from(start.elapsed_ms(&end)?) / launches as f64;
+        println!("gemv: {:.1} µs, {:.0} GB/s of codes and scales", ms * 1e3, w[0].bytes() as f64 / ms / 1e6);
+    }
+    Ok(agree)
 }
 
 /// Numbers spread evenly over -`size` to `size` (xorshift64).
@@ -71,7 +106,7 @@ fn data(seed: u64, len: usize, size: f32) -> Vec<f16> {
 }
 
 /// Says how far the result is from the reference; whether that is near enough.
-fn report(what: &str, y: &[f16], reference: &[f64]) -> bool {
+fn report<T: Copy + Into<f64>>(what: &str, y: &[T], reference: &[f64]) -> bool {
     let error = relative_error(y, reference);
     let agrees = error <= TOLERANCE;
     println!("{what}: relative error {error:.1e}, {}", if agrees { "as on the CPU" } else { "WRONG" });

@@ -28,11 +28,16 @@ pub fn swiglu_reference(x: &[f16], gate: &[f16], up: &[f16], k: usize) -> Vec<f6
     y
 }
 
+/// W x for the rows of W, of as many elements as x.
+pub fn gemv_reference(w: &[f64], x: &[f16]) -> Vec<f64> {
+    w.chunks(x.len().max(1)).map(|w| w.iter().zip(x).map(|(w, x)| w * x.to_f64()).sum()).collect()
+}
+
 /// The distance of `y` from the reference, relative to the reference's length; NaN if `y` has one.
-pub fn relative_error(y: &[f16], reference: &[f64]) -> f64 {
+pub fn relative_error<T: Copy + Into<f64>>(y: &[T], reference: &[f64]) -> f64 {
     assert_eq!(y.len(), reference.len());
     let square = |x: f64| x * x;
-    let distance: f64 = y.iter().zip(reference).map(|(y, r)| square(y.to_f64() - r)).sum();
+    let distance: f64 = y.iter().zip(reference).map(|(y, r)| square((*y).into() - r)).sum();
     (distance / reference.iter().copied().map(square).sum::<f64>()).sqrt()
 }
 

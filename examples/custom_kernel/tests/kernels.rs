@@ -3,8 +3,10 @@
 use std::process::ExitCode;
 
 use custom_kernel::{
-    kernels, relative_error, softmax, softmax_reference, swiglu, swiglu_for, swiglu_reference,
+    Weights, gemv, gemv_reference, kernels, relative_error, softmax, softmax_reference, swiglu, swiglu_for,
+    swiglu_reference,
 };
+use tilewright::quant::{Format, Group, HalfType, Order, QuantizedWeights, Scheme, Zeros};
 use tilewright::{Arch, Device, Tensor, f16};
 use tilewright_support::random::normal;
 use tilewright_support::suite::{Outcome, Suite};
@@ -16,6 +18,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "softmax of a transposed matrix", softmax_strides)
         .device(Arch::Sm80, "swiglu for Ampere", |device| swiglu_sizes(device, Arch::Sm80))
         .device(Arch::Sm90a, "swiglu for Hopper", |device| swiglu_sizes(device, Arch::Sm90a))
+        .device(Arch::Sm80, "gemv of packed u4 weights", gemv_sizes)
         .device(Arch::Sm80, "arguments that do not fit are named", refusals)
         .main()
 }
@@ -24,6 +27,7 @@ fn compiled() -> Outcome {
     let mut found: Vec<_> = kernels().entries().iter().map(|entry| (entry.arch, entry.name)).collect();
     found.sort();
     let expected = [
+        (Arch::Sm80, "gemv_u4"),
         (Arch::Sm80, "softmax_f16_1024"),
         (Arch::Sm80, "softmax_f16_256"),
         (Arch::Sm80, "softmax_f16_4096"),
@@ -95,6 +99,23 @@ fn swiglu_sizes(device: &Device, arch: Arch) -> Outcome {
     Ok(())
 }
 
+fn u4([n, k]: [usize; 2]) -> tilewright::Result<QuantizedWeights> {
+    let scheme = Scheme { format: Format::U4, group: Group::K128, zeros: Zeros::None, scales: HalfType::F16 };
+    QuantizedWeights::quantize("w", &normal::<f32>(9, n * k), [n, k], scheme)
+}
+
+fn gemv_sizes(device: &Device) -> Outcome {
+    for (n, k) in [(1, 1), (15, 64), (64, 127), (130, 520), (17, 2200), (80, 4096)] {
+        let (w, x) = (u4([n, k])?, normal::<f16>(1, k));
+        let on = Weights::upload(device, &w.pack(Order::B16)?)?;
+        let (at, mut y) = (Tensor::from_slice(device, &x, &[k])?, Tensor::filled(device, f32::NAN, &[n])?);
+        gemv(&device.default_stream(), &on, &at.view(), &mut y.view_mut())?;
+        let error = relative_error(&y.to_vec()?, &gemv_reference(&w.dequantize(), &x));
+        assert!(error < 1e-5, "{n} x {k}: relative error {error:e}");
+    }
+    Ok(())
+}
+
 fn refusals(device: &Device) -> Outcome {
     let stream = device.default_stream();
     let [a, b] = [[8, 16], [16, 8]].map(|shape| Tensor::<f16>::zeros(device, &shape));
@@ -104,6 +125,8 @@ fn refusals(device: &Device) -> Outcome {
     assert_eq!(error, "`y` was of shape [8, 8]; it must be of shape [8, 16]");
     let error = swiglu(&stream, &a.view(), &a.view(), &b.view(), &mut y.view_mut()).unwrap_err().to_string();
     assert_eq!(error, "`up` was of shape [16, 8]; it must be of shape [8, 16]");
+    let error = Weights::upload(device, &u4([8, 8])?.pack(Order::B8)?).err().map(|error| error.to_string());
+    assert!(error.is_some_and(|error| error.contains("order b16")));
     let wide = Tensor::<f16>::zeros(device, &[1, 4097])?;
     let mut y = Tensor::<f16>::zeros(device, &[1, 4097])?;
     let error = softmax(&stream, &wide.view(), &mut y.view_mut()).unwrap_err().to_string();

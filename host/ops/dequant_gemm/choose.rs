@@ -20,12 +20,12 @@ const STEP: u64 = 64;
 #[derive(Clone, Copy, Debug)]
 pub struct DequantCandidate {
     pub(super) kernel: &'static Compiled,
-    outcome: std::result::Result<u64, Rejection>,
+    pub(super) outcome: std::result::Result<u64, Rejection>,
 }
 
 /// Why a kernel cannot compute it.
 #[derive(Clone, Copy, Debug)]
-enum Rejection {
+pub(super) enum Rejection {
     Architecture(Arch),
     SharedMemory { needs: u32, has: u32 },
     Unaligned,
@@ -70,7 +70,7 @@ impl DequantCandidate {
     }
 
     /// The order of preference: by time, then larger tiles first, then impossible ones.
-    fn rank(&self) -> (u64, Reverse<[u32; 3]>) {
+    pub(super) fn rank(&self) -> (u64, Reverse<[u32; 3]>) {
         (self.cycles().unwrap_or(u64::MAX), Reverse(self.tile()))
     }
 }
@@ -104,20 +104,32 @@ pub(super) fn choose(
         let was = format!("{}, for activations of {}", kind.2, kind.0);
         return Err(w.error("zeros", was, format!("one of {}", zeros_of(kind.0, kind.1).join(", "))));
     };
+    let what = format!("{} weights, zeros {}, and {} activations", kind.1, kind.2, kind.0);
+    take(problem, best, &all, forced, &what)
+}
+
+/// The best of the kernels for `what`, or the one that is asked for by name.
+pub(super) fn take(
+    problem: &Problem,
+    best: &DequantCandidate,
+    all: &[DequantCandidate],
+    forced: Option<&str>,
+    what: &str,
+) -> Result<DequantCandidate> {
     let Some(name) = forced else {
         return match best.rejection() {
             None => Ok(*best),
             Some(why) => Err(Error::UnsupportedGpu {
                 device: problem.device.name().into(),
                 capability: problem.device.compute_capability(),
-                needs: format!("no kernel for {} weights runs on it: {why}", kind.1),
+                needs: format!("no kernel for {what} runs on it: {why}"),
             }),
         };
     };
     let reason = match all.iter().find(|c| c.name() == name) {
         Some(candidate) if candidate.outcome.is_ok() => return Ok(*candidate),
         Some(candidate) => candidate.rejection().unwrap_or_default(),
-        None => format!("not a kernel for {} weights, zeros {}, and {} activations", kind.1, kind.2, kind.0),
+        None => format!("not a kernel for {what}"),
     };
     let names: Vec<_> = all.iter().filter(|c| c.outcome.is_ok()).map(DequantCandidate::name).collect();
     Err(Error::argument("kernel", format!("{name:?}, {reason}"), format!("one of {}", names.join(", "))))
@@ -131,7 +143,7 @@ fn candidate(problem: &Problem, reading: Reading, kernel: &'static Compiled) -> 
     DequantCandidate { kernel, outcome }
 }
 
-fn rejection(problem: &Problem, reading: Reading, kernel: &Compiled) -> Option<Rejection> {
+pub(super) fn rejection(problem: &Problem, reading: Reading, kernel: &Compiled) -> Option<Rejection> {
     let device = &problem.device;
     if !device.runs(kernel.arch) {
         return Some(Rejection::Architecture(kernel.arch));

@@ -1,6 +1,7 @@
 //! Dequantised GEMM: C = act(alpha A Wᵀ + bias) of narrow weights W.
 
 mod choose;
+mod int8;
 mod problem;
 mod table;
 mod weights;
@@ -13,13 +14,15 @@ use tilewright_device::tile::{RasterOrder, StreamOrder};
 
 pub use choose::DequantCandidate;
 use choose::{candidates, choose};
+pub use int8::{DequantGemmInt8, Int8Output, dequant_gemm_int8};
 use problem::Problem;
 use table::{Call, Compiled, Kind};
 pub use weights::DeviceWeights;
 
 use super::workspace::Workspace;
 use super::{Activation, Identity};
-use crate::quant::{HalfType, Zeros};
+use crate::quant::{HalfType, Order, Zeros};
+use crate::tensor::Region;
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
 /// Rows of tiles that are taken together, so that CTAs which run at a time share their operands in L2.
@@ -154,6 +157,9 @@ impl<'a, T: DequantElement, E: Activation> DequantGemm<'a, T, E> {
 
     fn kind(w: &DeviceWeights) -> Result<Kind> {
         let scheme = w.scheme();
+        if w.order() != Order::B16 {
+            return Err(w.error("order", "b8".to_owned(), "b16, for activations of f16 and bf16".to_owned()));
+        }
         if scheme.scales != T::SCALES {
             let was = scheme.scales.dtype().name().to_owned();
             return Err(w.error("scales", was, format!("{}, the activations' type", T::DTYPE.name())));
@@ -222,29 +228,50 @@ impl<'a, T: DequantElement, E: Activation> DequantGemm<'a, T, E> {
             return Ok(());
         }
         let kernel = choose(&problem, w, kind, self.kernel)?.kernel;
-        let division = Division::new(&problem, kernel)?;
-        if division.workspace > 0 {
-            let bias = self.bias.iter().map(|bias| ("bias", bias.region()));
-            self.workspace.expect_apart([("a", a.region()), ("c", c.region())].into_iter().chain(bias))?;
-        }
-        let workspace = self.workspace.of(division.workspace, stream, &problem.device)?;
-        let call = Call {
-            stream,
-            weights: w.abi(),
-            order: division.order([workspace + COUNTERS as u64 * 4, workspace])?,
-            ctas: division.ctas,
-            activation: match E::NAME {
-                "relu" => RELU,
-                "gelu" => GELU,
-                "silu" => SILU,
-                _ => 0,
-            },
-            alpha: self.alpha,
-            overlap: self.overlap,
-        };
-        (kernel.run)(&problem, &call)?;
-        self.workspace.used(division.workspace, stream)
+        let bias = self.bias.iter().map(|bias| ("bias", bias.region()));
+        let regions = [("a", a.region()), ("c", c.region())].into_iter().chain(bias);
+        let epilogue = (activation_number::<E>(), self.alpha, self.overlap);
+        launch(&problem, kernel, w, stream, &mut self.workspace, regions, epilogue)
     }
+}
+
+/// The number by which kernels know an activation.
+fn activation_number<E: Activation>() -> u32 {
+    match E::NAME {
+        "relu" => RELU,
+        "gelu" => GELU,
+        "silu" => SILU,
+        _ => 0,
+    }
+}
+
+/// Divides the tiles, finds the workspace, which is apart from the tensors of these `regions`, and launches the kernel with the
+/// activation's number, alpha and whether it may overlap with the kernel in front.
+fn launch(
+    problem: &Problem,
+    kernel: &Compiled,
+    w: &DeviceWeights,
+    stream: &Stream,
+    workspace: &mut Workspace<'_>,
+    regions: impl IntoIterator<Item = (&'static str, Region)>,
+    (activation, alpha, overlap): (u32, f32, bool),
+) -> Result<()> {
+    let division = Division::new(problem, kernel)?;
+    if division.workspace > 0 {
+        workspace.expect_apart(regions)?;
+    }
+    let address = workspace.of(division.workspace, stream, &problem.device)?;
+    let call = Call {
+        stream,
+        weights: w.abi(),
+        order: division.order([address + COUNTERS as u64 * 4, address])?,
+        ctas: division.ctas,
+        activation,
+        alpha,
+        overlap,
+    };
+    (kernel.run)(problem, &call)?;
+    workspace.used(division.workspace, stream)
 }
 
 /// How tiles are divided among CTAs.

@@ -12,17 +12,21 @@ pub(super) struct Problem {
     pub(super) c: Untyped,
     /// Of shape \[N, 1\].
     pub(super) bias: Option<Untyped>,
+    /// The scales of int8 activations' rows, as Cᵀ has them: \[N, M\].
+    pub(super) tokens: Option<Untyped>,
+    /// The scales of the weights' rows for sums of int8: those of the first group, of shape \[N, 1\].
+    pub(super) scales: Option<Untyped>,
     /// M, N and K.
     pub(super) size: [usize; 3],
 }
 
 impl Problem {
     /// Checks that the views fit together and with the weights.
-    pub(super) fn new<T: Element>(
-        a: &TensorView<'_, T>,
+    pub(super) fn new<A: Element, C: Element>(
+        a: &TensorView<'_, A>,
         w: &DeviceWeights,
-        c: &TensorViewMut<'_, T>,
-        bias: Option<&TensorView<'_, T>>,
+        c: &TensorViewMut<'_, C>,
+        bias: Option<&TensorView<'_, C>>,
     ) -> Result<Self> {
         let device = c.device();
         device.expect_same(a.device(), "a")?;
@@ -55,10 +59,10 @@ impl Problem {
             }
         };
         let (a, c) = (a.untyped(), c.untyped());
-        Ok(Problem { device: device.clone(), a, c, bias, size: [m, n, k] })
+        Ok(Problem { device: device.clone(), a, c, bias, tokens: None, scales: None, size: [m, n, k] })
     }
 }
 
-fn of_shape(shape: &[usize]) -> String {
+pub(super) fn of_shape(shape: &[usize]) -> String {
     format!("of shape {shape:?}")
 }

@@ -2,7 +2,8 @@
 
 use tilewright_device::tile::WeightsAbi;
 
-use crate::quant::{Format, Halves, Order, PackedWeights, Scheme};
+use crate::quant::{Format, Halves, Order, PackedWeights, Scheme, Zeros};
+use crate::tensor::{Layout, Untyped};
 use crate::{Device, Error, Result, Tensor};
 
 /// Narrow weights W \[N, K\] in a device's memory, in the packed form that kernels read.
@@ -12,7 +13,10 @@ pub struct DeviceWeights {
     device: Device,
     name: String,
     scheme: Scheme,
+    order: Order,
     shape: [usize; 2],
+    /// Whether all zeros, if there are any, are integers in the format's range.
+    integer_zeros: bool,
     codes: Tensor<u8>,
     /// The bytes of scales, and of zeros where there are any.
     scales: Tensor<u8>,
@@ -22,7 +26,7 @@ pub struct DeviceWeights {
 impl DeviceWeights {
     /// Copies packed weights to a device.
     ///
-    /// Fails when they are packed for int8 activations, larger than kernels can address, or hold fp8's infinities or NaNs.
+    /// Fails when they are larger than kernels can address, or hold fp8's infinities or NaNs.
     pub fn upload(device: &Device, packed: &PackedWeights) -> Result<Self> {
         let header = packed.header();
         let wrong = |argument, was: String, allowed: &'static str| Error::Weights {
@@ -33,9 +37,6 @@ impl DeviceWeights {
             was,
             allowed: allowed.into(),
         };
-        if header.order != Order::B16 {
-            return Err(wrong("order", "b8".to_owned(), "b16, for activations of f16 and bf16"));
-        }
         if header.n.max(header.k) > MOST {
             let was = format!("[{}, {}]", header.n, header.k);
             return Err(wrong("shape", was, "of less than 2^31 rows and columns"));
@@ -49,11 +50,20 @@ impl DeviceWeights {
         if let Some(code) = packed.codes().iter().find(|code| no_number(code)) {
             return Err(wrong("codes", format!("{code:#04x} among others"), "numbers, no infinity or NaN"));
         }
+        let (least, most) = header.scheme.format.range();
+        let integer = |zeros: &Halves| {
+            (0..zeros.len()).all(|i| {
+                let zero = zeros.get(i);
+                zero.fract() == 0.0 && (least..=most).contains(&zero)
+            })
+        };
         let upload = |halves: &Halves| Tensor::from_slice(device, &halves.to_bytes(), &[2 * halves.len()]);
         Ok(DeviceWeights {
             device: device.clone(),
             name: packed.name().to_owned(),
             scheme: header.scheme,
+            order: header.order,
+            integer_zeros: header.scheme.zeros != Zeros::Rescaled && packed.zeros().is_none_or(integer),
             shape: [header.n, header.k],
             codes: Tensor::from_slice(device, packed.codes(), &[packed.codes().len()])?,
             scales: upload(packed.scales())?,
@@ -68,6 +78,10 @@ impl DeviceWeights {
     /// How the weights are represented.
     pub fn scheme(&self) -> Scheme {
         self.scheme
+    }
+    /// Which activations they are packed for.
+    pub fn order(&self) -> Order {
+        self.order
     }
     /// N and K.
     pub fn shape(&self) -> [usize; 2] {
@@ -92,6 +106,17 @@ impl DeviceWeights {
             was,
             allowed: allowed.into(),
         }
+    }
+
+    /// Whether weights are integers times scales: zeros, if there are any, are integers in the format's range.
+    pub(super) fn integer_zeros(&self) -> bool {
+        self.integer_zeros
+    }
+
+    /// The scales \[N, 1\] of the first group of each row.
+    pub(super) fn row_scales(&self) -> Result<Untyped> {
+        let layout = Layout::strided(&[self.shape[0], 1], &[1, 1])?;
+        Ok(Untyped { address: self.scales.address(), dtype: self.scheme.scales.dtype(), layout })
     }
 
     /// As kernels take them.

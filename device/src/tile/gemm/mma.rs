@@ -6,7 +6,7 @@ use crate::arch::ldmatrix;
 use crate::arch::mma::Mma;
 use crate::arch::special::thread_x;
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf, for_each_width};
-use crate::layout::{FragmentLayout, Major, Registers, SharedLayout, Warps};
+use crate::layout::{FragmentLayout, Major, Registers, SharedLayout, Sum, Warps};
 
 /// Elements of depth of one instruction.
 const DEPTH: u32 = 16;
@@ -18,9 +18,9 @@ where
 {
     const ASYNCHRONOUS: bool = false;
     #[inline(always)]
-    unsafe fn settle(_regs: &mut Self::Regs<f32>) {}
+    unsafe fn settle<S: Sum>(_regs: &mut Self::Regs<S>) {}
     #[inline(always)]
-    unsafe fn touch(_regs: &mut Self::Regs<f32>) {}
+    unsafe fn touch<S: Sum>(_regs: &mut Self::Regs<S>) {}
 }
 
 /// The part of an operand tile that one warp reads: `part` along M or N from `outer`, all of K.
@@ -90,7 +90,7 @@ fn warp_corner(height: u32, width: u32, across: u32) -> (u32, u32) {
 /// # Safety
 /// All lanes of the warp execute it.
 #[inline(always)]
-unsafe fn multiply<T: Mma, R: Registers<f32>>(acc: &mut R, j: usize, a: [u32; 4], b: [u32; 4]) {
+unsafe fn multiply<T: Mma<S>, S: Sum, R: Registers<S>>(acc: &mut R, j: usize, a: [u32; 4], b: [u32; 4]) {
     let mut half = 0;
     while half < 2 && (2 * j + half) * 4 < R::LEN {
         let first = (2 * j + half) * 4;
@@ -108,9 +108,11 @@ unsafe fn multiply<T: Mma, R: Registers<f32>>(acc: &mut R, j: usize, a: [u32; 4]
 
 macro_rules! warp_gemm {
     ($n:expr, $wn:literal, $total:expr) => {
-        impl<T, const M: usize, const K: usize, const WM: usize> Gemm<T, M, { $total }, K> for Warps<WM, $wn>
+        impl<T, S, const M: usize, const K: usize, const WM: usize> Gemm<T, M, { $total }, K, S>
+            for Warps<WM, $wn>
         where
-            T: OperandLayout<K> + Mma,
+            T: OperandLayout<K> + Mma<S>,
+            S: Sum,
             RowsOf<16>: RowBlocks<M, WM>,
         {
             type A = T::Layout;
@@ -122,7 +124,7 @@ macro_rules! warp_gemm {
                 a: u32,
                 b: u32,
                 _add: bool,
-                d: &mut <Self as FragmentLayout<M, { $total }>>::Regs<f32>,
+                d: &mut <Self as FragmentLayout<M, { $total }>>::Regs<S>,
             ) {
                 let (row, col) = warp_corner((M / WM) as u32, $n, $wn);
                 let (height, depth) = ((M / WM) as u32, K as u32);
@@ -144,7 +146,9 @@ macro_rules! warp_gemm {
                         let mut block = 0;
                         while block < M / WM / 16 {
                             // SAFETY: passed on.
-                            unsafe { multiply::<T, _>(d.blocks.get_mut(block), j, left.get(block), right) };
+                            unsafe {
+                                multiply::<T, S, _>(d.blocks.get_mut(block), j, left.get(block), right)
+                            };
                             block += 1;
                         }
                         j += 1;
@@ -162,9 +166,10 @@ macro_rules! warp_gemms {
         warp_gemm!($n, 2, 2 * $n);
         warp_gemm!($n, 4, 4 * $n);
 
-        impl<T, const M: usize, const K: usize, const WM: usize> GemmRegisters<T, M, $n, K> for Warps<WM, 1>
+        impl<T, S, const M: usize, const K: usize, const WM: usize> GemmRegisters<T, M, $n, K, S> for Warps<WM, 1>
         where
-            T: OperandLayout<K> + Mma,
+            T: OperandLayout<K> + Mma<S>,
+            S: Sum,
             RowsOf<16>: RowBlocks<M, WM>,
             ColumnsOf: ColumnBlocks<K, 1>,
         {
@@ -175,7 +180,7 @@ macro_rules! warp_gemms {
                 a: &Packed<<Self as FragmentLayout<M, K>>::Regs<[u32; 4]>>,
                 b: u32,
                 _add: bool,
-                d: &mut <Self as FragmentLayout<M, $n>>::Regs<f32>,
+                d: &mut <Self as FragmentLayout<M, $n>>::Regs<S>,
             ) {
                 let b = Operand::<T::Layout>::new(b, !OB::ROW_MAJOR, ($n, K as u32), (0, $n));
                 let mut k = 0;
@@ -188,7 +193,7 @@ macro_rules! warp_gemms {
                         while block < M / WM / 16 {
                             let a = a.0.get(block * (K / DEPTH as usize) + (k / DEPTH) as usize);
                             // SAFETY: passed on.
-                            unsafe { multiply::<T, _>(d.blocks.get_mut(block), j, a, right) };
+                            unsafe { multiply::<T, S, _>(d.blocks.get_mut(block), j, a, right) };
                             block += 1;
                         }
                         j += 1;

@@ -7,21 +7,24 @@ mod wgmma;
 pub use split::{SplitGemm, SplitOperand, gemm_around};
 
 use super::{Fragment, Held, Issued, Operand, OutputLayout, Packed, Shared, Src, Transposed};
+use crate::arch::mma::I8x2;
 use crate::arch::special::thread_x;
 use crate::arch::wgmma as arch_wgmma;
-use crate::layout::{Element, FragmentLayout, Major, Registers, SharedLayout, Swizzle};
+use crate::layout::{Element, FragmentLayout, Major, Registers, SharedLayout, Sum, Swizzle};
 use core::marker::PhantomData;
 use half::{bf16, f16};
 
-/// What `gemm(policy, A[M, K], B[K, N], D[M, N])` of elements `T` needs: the inference rule.
+/// What `gemm(policy, A[M, K], B[K, N], D[M, N])` of elements `T`, summed up in `S`, needs: the inference rule.
 ///
-/// Implemented by the warp policies for the shapes that the hardware has.
+/// Sums are of `f32`, but for [`I8x2`] of `i32`: K is counted in pairs there. Implemented by the warp policies for the shapes that the hardware has.
 #[diagnostic::on_unimplemented(
     message = "policy `{Self}` cannot compute a {M} x {N} x {K} tile of `{T}`",
     label = "no instruction shape covers this tile",
     note = "each warpgroup takes blocks of 64 rows and 8 to 256 columns, each warp blocks of 16 rows; K is 16, 32 or a multiple of 64"
 )]
-pub trait Gemm<T: Element, const M: usize, const N: usize, const K: usize>: Copy + Default {
+pub trait Gemm<T: Element, const M: usize, const N: usize, const K: usize, S: Sum = f32>:
+    Copy + Default
+{
     /// The shared layout of A.
     type A: SharedLayout;
     /// The shared layout of B.
@@ -39,7 +42,7 @@ pub trait Gemm<T: Element, const M: usize, const N: usize, const K: usize>: Copy
         a: u32,
         b: u32,
         add: bool,
-        d: &mut <Self::D as FragmentLayout<M, N>>::Regs<f32>,
+        d: &mut <Self::D as FragmentLayout<M, N>>::Regs<S>,
     );
 }
 
@@ -48,8 +51,8 @@ pub trait Gemm<T: Element, const M: usize, const N: usize, const K: usize>: Copy
     message = "policy `{Self}` cannot take A of a {M} x {N} x {K} tile of `{T}` from registers",
     note = "each warp needs whole rows of A: use a FullRow policy"
 )]
-pub trait GemmRegisters<T: Element, const M: usize, const N: usize, const K: usize>:
-    Gemm<T, M, N, K>
+pub trait GemmRegisters<T: Element, const M: usize, const N: usize, const K: usize, S: Sum = f32>:
+    Gemm<T, M, N, K, S>
 {
     /// The register layout of A: where M, N and K allow it, that of an accumulator.
     type R: FragmentLayout<M, K>;
@@ -63,7 +66,7 @@ pub trait GemmRegisters<T: Element, const M: usize, const N: usize, const K: usi
         a: &Packed<<Self::R as FragmentLayout<M, K>>::Regs<[u32; 4]>>,
         b: u32,
         add: bool,
-        d: &mut <Self::D as FragmentLayout<M, N>>::Regs<f32>,
+        d: &mut <Self::D as FragmentLayout<M, N>>::Regs<S>,
     );
 }
 
@@ -76,13 +79,13 @@ pub trait Accumulates<const M: usize, const N: usize>: FragmentLayout<M, N> {
     /// # Safety
     /// All of the warpgroup executes it.
     #[doc(hidden)]
-    unsafe fn settle(regs: &mut Self::Regs<f32>);
+    unsafe fn settle<S: Sum>(regs: &mut Self::Regs<S>);
     /// Orders the compiler's reads of the registers behind what precedes.
     ///
     /// # Safety
     /// A wait has been executed.
     #[doc(hidden)]
-    unsafe fn touch(regs: &mut Self::Regs<f32>);
+    unsafe fn touch<S: Sum>(regs: &mut Self::Regs<S>);
 }
 
 /// The shared layout of an operand tile with lines of `K` elements.
@@ -103,14 +106,19 @@ macro_rules! operand_layouts {
         impl OperandLayout<$k> for $t { type Layout = Swizzle<$swizzle>; }
     )*)* };
 }
-operand_layouts!(f16 bf16);
+operand_layouts!(f16 bf16 I8x2);
 
 /// The left operand of a gemm: an `M` x `K` tile in shared memory, as it is or transposed, or a fragment.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the left operand of a {M} x {N} x {K} gemm of `{T}`",
     note = "A is an M x K tile of a full stage, or a K x M tile with `.t()`, or a fragment of M x K"
 )]
-pub trait MatA<P: Gemm<T, M, N, K>, T: Element, const M: usize, const N: usize, const K: usize> {
+pub trait MatA<P, T, const M: usize, const N: usize, const K: usize, S = f32>
+where
+    P: Gemm<T, M, N, K, S>,
+    T: Element,
+    S: Sum,
+{
     /// What of it the gemm reads in registers.
     type Held: Held;
     /// Issues the gemm.
@@ -122,7 +130,7 @@ pub trait MatA<P: Gemm<T, M, N, K>, T: Element, const M: usize, const N: usize, 
         self,
         b: u32,
         add: bool,
-        d: &mut <P::D as FragmentLayout<M, N>>::Regs<f32>,
+        d: &mut <P::D as FragmentLayout<M, N>>::Regs<S>,
     ) -> Self::Held;
 }
 
@@ -131,7 +139,12 @@ pub trait MatA<P: Gemm<T, M, N, K>, T: Element, const M: usize, const N: usize, 
     message = "`{Self}` is not the right operand of a {M} x {N} x {K} gemm of `{T}`",
     note = "B is a K x N tile of a full stage, or an N x K tile with `.t()`"
 )]
-pub trait MatB<P: Gemm<T, M, N, K>, T: Element, const M: usize, const N: usize, const K: usize> {
+pub trait MatB<P, T, const M: usize, const N: usize, const K: usize, S = f32>
+where
+    P: Gemm<T, M, N, K, S>,
+    T: Element,
+    S: Sum,
+{
     /// Which dimension of the `K` x `N` matrix is contiguous.
     type Order: Major;
     /// The tile's address in shared memory.
@@ -139,40 +152,44 @@ pub trait MatB<P: Gemm<T, M, N, K>, T: Element, const M: usize, const N: usize, 
     fn address(&self) -> u32;
 }
 
-impl<P, T, L, O, const M: usize, const N: usize, const K: usize> MatA<P, T, M, N, K>
+impl<P, T, S, L, O, const M: usize, const N: usize, const K: usize> MatA<P, T, M, N, K, S>
     for Src<'_, Shared<T, M, K, L, O>>
 where
-    P: Gemm<T, M, N, K, A = L>,
+    P: Gemm<T, M, N, K, S, A = L>,
     T: Element,
+    S: Sum,
     O: Major,
 {
     type Held = ();
     #[inline(always)]
-    unsafe fn issue<OB: Major>(self, b: u32, add: bool, d: &mut <P::D as FragmentLayout<M, N>>::Regs<f32>) {
+    unsafe fn issue<OB: Major>(self, b: u32, add: bool, d: &mut <P::D as FragmentLayout<M, N>>::Regs<S>) {
         // SAFETY: passed on; the tile's type is what `issue` expects.
         unsafe { P::issue::<O, OB>(self.address, b, add, d) }
     }
 }
 
-impl<P, T, L, O, const M: usize, const N: usize, const K: usize> MatA<P, T, M, N, K>
+impl<P, T, S, L, O, const M: usize, const N: usize, const K: usize> MatA<P, T, M, N, K, S>
     for Transposed<'_, Shared<T, K, M, L, O>>
 where
-    P: Gemm<T, M, N, K, A = L>,
+    P: Gemm<T, M, N, K, S, A = L>,
     T: Element,
+    S: Sum,
     O: Major,
 {
     type Held = ();
     #[inline(always)]
-    unsafe fn issue<OB: Major>(self, b: u32, add: bool, d: &mut <P::D as FragmentLayout<M, N>>::Regs<f32>) {
+    unsafe fn issue<OB: Major>(self, b: u32, add: bool, d: &mut <P::D as FragmentLayout<M, N>>::Regs<S>) {
         // SAFETY: passed on; a transposed tile is a tile of the other order.
         unsafe { P::issue::<O::Transposed, OB>(self.0.address, b, add, d) }
     }
 }
 
-impl<P, T, L, const M: usize, const N: usize, const K: usize> MatA<P, T, M, N, K> for Fragment<T, M, K, L>
+impl<P, T, S, L, const M: usize, const N: usize, const K: usize> MatA<P, T, M, N, K, S>
+    for Fragment<T, M, K, L>
 where
-    P: GemmRegisters<T, M, N, K, R = L>,
+    P: GemmRegisters<T, M, N, K, S, R = L>,
     T: Element,
+    S: Sum,
     L: FragmentLayout<M, K>,
 {
     type Held = Packed<L::Regs<[u32; 4]>>;
@@ -181,17 +198,19 @@ where
         self,
         b: u32,
         add: bool,
-        d: &mut <P::D as FragmentLayout<M, N>>::Regs<f32>,
+        d: &mut <P::D as FragmentLayout<M, N>>::Regs<S>,
     ) -> Self::Held {
         // SAFETY: passed on.
-        unsafe { MatA::<P, T, M, N, K>::issue::<OB>(self.operand(), b, add, d) }
+        unsafe { MatA::<P, T, M, N, K, S>::issue::<OB>(self.operand(), b, add, d) }
     }
 }
 
-impl<P, T, L, const M: usize, const N: usize, const K: usize> MatA<P, T, M, N, K> for Operand<T, M, K, L>
+impl<P, T, S, L, const M: usize, const N: usize, const K: usize> MatA<P, T, M, N, K, S>
+    for Operand<T, M, K, L>
 where
-    P: GemmRegisters<T, M, N, K, R = L>,
+    P: GemmRegisters<T, M, N, K, S, R = L>,
     T: Element,
+    S: Sum,
     L: FragmentLayout<M, K>,
 {
     type Held = Packed<L::Regs<[u32; 4]>>;
@@ -200,7 +219,7 @@ where
         self,
         b: u32,
         add: bool,
-        d: &mut <P::D as FragmentLayout<M, N>>::Regs<f32>,
+        d: &mut <P::D as FragmentLayout<M, N>>::Regs<S>,
     ) -> Self::Held {
         // SAFETY: passed on.
         unsafe { P::issue_registers::<OB>(&self.regs, b, add, d) };
@@ -208,11 +227,12 @@ where
     }
 }
 
-impl<P, T, L, O, const M: usize, const N: usize, const K: usize> MatB<P, T, M, N, K>
+impl<P, T, S, L, O, const M: usize, const N: usize, const K: usize> MatB<P, T, M, N, K, S>
     for Src<'_, Shared<T, K, N, L, O>>
 where
-    P: Gemm<T, M, N, K, B = L>,
+    P: Gemm<T, M, N, K, S, B = L>,
     T: Element,
+    S: Sum,
     O: Major,
 {
     type Order = O;
@@ -222,11 +242,12 @@ where
     }
 }
 
-impl<P, T, L, O, const M: usize, const N: usize, const K: usize> MatB<P, T, M, N, K>
+impl<P, T, S, L, O, const M: usize, const N: usize, const K: usize> MatB<P, T, M, N, K, S>
     for Transposed<'_, Shared<T, N, K, L, O>>
 where
-    P: Gemm<T, M, N, K, B = L>,
+    P: Gemm<T, M, N, K, S, B = L>,
     T: Element,
+    S: Sum,
     O: Major,
 {
     type Order = O::Transposed;
@@ -239,22 +260,24 @@ where
 /// The accumulator of a gemm: a fragment, or one that gemms were issued into.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the accumulator of a {M} x {N} gemm",
-    note = "gemms accumulate into a fragment of f32; one in flight must be waited for before other work takes it"
+    note = "gemms accumulate into a fragment of f32, of int8 into one of i32; one in flight must be waited for before other work takes it"
 )]
 pub trait MatD<const M: usize, const N: usize> {
+    /// What it sums up in.
+    type Sum: Sum;
     /// How it lies in registers.
     type Layout: Accumulates<M, N>;
     /// False when the gemm overwrites it.
     const ADD: bool;
     /// Hands the fragment to the gemm.
     #[doc(hidden)]
-    fn issued(self) -> Fragment<f32, M, N, Self::Layout>;
+    fn issued(self) -> Fragment<Self::Sum, M, N, Self::Layout>;
 }
 
 /// An accumulator that begins with the gemm: D = A B.
-pub struct Fresh<L>(PhantomData<L>);
+pub struct Fresh<L, S = f32>(PhantomData<(L, S)>);
 
-impl<L> Fresh<L> {
+impl<L, S> Fresh<L, S> {
     /// No accumulator yet.
     #[inline(always)]
     #[expect(clippy::new_without_default, reason = "nothing is there")]
@@ -263,22 +286,26 @@ impl<L> Fresh<L> {
     }
 }
 
-impl<L: Accumulates<M, N>, const M: usize, const N: usize> MatD<M, N> for Fresh<L> {
+impl<S: Sum, L: Accumulates<M, N>, const M: usize, const N: usize> MatD<M, N> for Fresh<L, S> {
+    type Sum = S;
     type Layout = L;
     const ADD: bool = false;
     #[inline(always)]
-    fn issued(self) -> Fragment<f32, M, N, L> {
-        let mut d = Fragment::<f32, M, N, L>::zero();
+    fn issued(self) -> Fragment<S, M, N, L> {
+        let mut d = Fragment::<S, M, N, L>::splat(S::ZERO);
         let mut i = 0;
-        while i < <L::Regs<f32> as Registers<f32>>::LEN {
-            d.regs.set(i, if L::ASYNCHRONOUS { arch_wgmma::overwritten() } else { 0.0 });
+        while i < <L::Regs<S> as Registers<S>>::LEN {
+            if L::ASYNCHRONOUS {
+                d.regs.set(i, S::from_bits(arch_wgmma::overwritten().to_bits()));
+            }
             i += 1;
         }
         d
     }
 }
 
-impl<L: Accumulates<M, N>, const M: usize, const N: usize> MatD<M, N> for Fragment<f32, M, N, L> {
+impl<S: Sum, L: Accumulates<M, N>, const M: usize, const N: usize> MatD<M, N> for Fragment<S, M, N, L> {
+    type Sum = S;
     type Layout = L;
     const ADD: bool = true;
     #[inline(always)]
@@ -287,11 +314,14 @@ impl<L: Accumulates<M, N>, const M: usize, const N: usize> MatD<M, N> for Fragme
     }
 }
 
-impl<L: Accumulates<M, N>, const M: usize, const N: usize> MatD<M, N> for Issued<Fragment<f32, M, N, L>> {
+impl<S: Sum, L: Accumulates<M, N>, const M: usize, const N: usize> MatD<M, N>
+    for Issued<Fragment<S, M, N, L>>
+{
+    type Sum = S;
     type Layout = L;
     const ADD: bool = true;
     #[inline(always)]
-    fn issued(self) -> Fragment<f32, M, N, L> {
+    fn issued(self) -> Fragment<S, M, N, L> {
         self.0
     }
 }
@@ -300,18 +330,19 @@ impl<L: Accumulates<M, N>, const M: usize, const N: usize> MatD<M, N> for Issued
 ///
 /// Fixes the layouts of all three. On Hopper the gemm is only issued: see [`Issued`].
 #[inline(always)]
-pub fn gemm<P, A, B, D, T, const M: usize, const N: usize, const K: usize>(
+pub fn gemm<P, A, B, D, T, S, const M: usize, const N: usize, const K: usize>(
     _policy: P,
     a: A,
     b: B,
     d: D,
-) -> Issued<Fragment<f32, M, N, P::D>, A::Held>
+) -> Issued<Fragment<S, M, N, P::D>, A::Held>
 where
-    D: MatD<M, N, Layout = P::D>,
-    P: Gemm<T, M, N, K>,
-    A: MatA<P, T, M, N, K>,
-    B: MatB<P, T, M, N, K>,
+    D: MatD<M, N, Sum = S, Layout = P::D>,
+    P: Gemm<T, M, N, K, S>,
+    A: MatA<P, T, M, N, K, S>,
+    B: MatB<P, T, M, N, K, S>,
     T: Element,
+    S: Sum,
 {
     let mut d = d.issued();
     let held = if thread_x() < P::D::THREADS {

@@ -13,7 +13,7 @@ use crate::arch::wgmma::{self, Descriptor, Settle, Wgmma};
 use crate::arch::{ldmatrix, shared, sync};
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, Nested, RowBlocks, RowsOf};
 use crate::layout::{
-    CoreMatrices, Element, FragmentLayout, Major, OneWarpgroup, SharedLayout, Warpgroup, Warpgroups,
+    CoreMatrices, Element, FragmentLayout, Major, OneWarpgroup, SharedLayout, Sum, Warpgroup, Warpgroups,
 };
 use crate::tile::output::WARPGROUP_BARRIER;
 use crate::tile::{Fragment, Ring, Shared, Src};
@@ -98,12 +98,12 @@ where
     const ASYNCHRONOUS: bool = true;
 
     #[inline(always)]
-    unsafe fn settle(regs: &mut Self::Regs<f32>) {
+    unsafe fn settle<S: Sum>(regs: &mut Self::Regs<S>) {
         // SAFETY: passed on.
         unsafe { <Warpgroups<1, 1> as Accumulates<M, N>>::settle(regs) }
     }
     #[inline(always)]
-    unsafe fn touch(regs: &mut Self::Regs<f32>) {
+    unsafe fn touch<S: Sum>(regs: &mut Self::Regs<S>) {
         // SAFETY: passed on.
         unsafe { <Warpgroups<1, 1> as Accumulates<M, N>>::touch(regs) }
     }
@@ -219,7 +219,7 @@ pub fn gemm_around<
     between: impl FnOnce(),
 ) -> Issued<Fragment<f32, M, N, P::D>>
 where
-    D: MatD<M, N, Layout = P::D>,
+    D: MatD<M, N, Sum = f32, Layout = P::D>,
     P: SplitGemm<T, M, N, K, A = CoreMatrices>,
     B: MatB<P, T, M, N, K>,
     T: Element,

@@ -6,7 +6,7 @@ use crate::arch::special::thread_x;
 use crate::arch::warp::uniform;
 use crate::arch::wgmma::{self, Descriptor, Settle, Wgmma};
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf, for_each_width};
-use crate::layout::{FragmentLayout, Major, Registers, SharedLayout, Warpgroups};
+use crate::layout::{FragmentLayout, Major, Registers, SharedLayout, Sum, Warpgroups};
 
 /// Elements of depth of one instruction.
 pub(super) const DEPTH: u32 = 16;
@@ -71,8 +71,8 @@ where
     const ASYNCHRONOUS: bool = true;
 
     #[inline(always)]
-    unsafe fn settle(regs: &mut Self::Regs<f32>) {
-        let mut block = 0;
+    unsafe fn settle<S: Sum>(regs: &mut Self::Regs<S>) {
+        let (regs, mut block) = (as_f32::<Self, S, M, N>(regs), 0);
         while block < M / WM / 64 {
             let regs: &mut <ColumnsOf as ColumnBlocks<N, WN>>::Of<f32> = regs.blocks.get_mut(block);
             // SAFETY: passed on; the first block's wait is for all gemms.
@@ -81,8 +81,8 @@ where
         }
     }
     #[inline(always)]
-    unsafe fn touch(regs: &mut Self::Regs<f32>) {
-        let mut block = 0;
+    unsafe fn touch<S: Sum>(regs: &mut Self::Regs<S>) {
+        let (regs, mut block) = (as_f32::<Self, S, M, N>(regs), 0);
         while block < M / WM / 64 {
             let regs: &mut <ColumnsOf as ColumnBlocks<N, WN>>::Of<f32> = regs.blocks.get_mut(block);
             // SAFETY: passed on.
@@ -90,6 +90,16 @@ where
             block += 1;
         }
     }
+}
+
+/// The accumulator's registers as those of f32, for instructions that touch none of their bits.
+#[inline(always)]
+fn as_f32<L: FragmentLayout<M, N>, S: Sum, const M: usize, const N: usize>(
+    regs: &mut L::Regs<S>,
+) -> &mut L::Regs<f32> {
+    const { assert!(size_of::<L::Regs<S>>() == size_of::<L::Regs<f32>>()) };
+    // SAFETY: both are as many values of 4 bytes and nothing else; any bits are a value of both types.
+    unsafe { &mut *(&raw mut *regs).cast() }
 }
 
 /// The two operands' orders as the immediates that the instruction takes.
@@ -122,9 +132,10 @@ macro_rules! with_transposes {
 
 macro_rules! warpgroup_gemm {
     ($n:expr, $wn:literal, $total:expr) => {
-        impl<T, const M: usize, const K: usize, const WM: usize> Gemm<T, M, { $total }, K> for Warpgroups<WM, $wn>
+        impl<T, S, const M: usize, const K: usize, const WM: usize> Gemm<T, M, { $total }, K, S> for Warpgroups<WM, $wn>
         where
-            T: OperandLayout<K> + Wgmma<{ $n }, Acc = [f32; $n / 2]>,
+            T: OperandLayout<K> + Wgmma<{ $n }, Acc = [S; $n / 2]>,
+            S: Sum,
             RowsOf<64>: RowBlocks<M, WM>,
         {
             type A = T::Layout;
@@ -136,7 +147,7 @@ macro_rules! warpgroup_gemm {
                 a: u32,
                 b: u32,
                 add: bool,
-                d: &mut <Self as FragmentLayout<M, { $total }>>::Regs<f32>,
+                d: &mut <Self as FragmentLayout<M, { $total }>>::Regs<S>,
             ) {
                 let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
                 const {
@@ -175,9 +186,10 @@ macro_rules! warpgroup_gemms {
         warpgroup_gemm!($n, 1, $n);
         warpgroup_gemm!($n, 2, 2 * $n);
 
-        impl<T, const M: usize, const K: usize, const WM: usize> GemmRegisters<T, M, $n, K> for Warpgroups<WM, 1>
+        impl<T, S, const M: usize, const K: usize, const WM: usize> GemmRegisters<T, M, $n, K, S> for Warpgroups<WM, 1>
         where
-            T: OperandLayout<K> + Wgmma<$n, Acc = [f32; $n / 2]>,
+            T: OperandLayout<K> + Wgmma<$n, Acc = [S; $n / 2]>,
+            S: Sum,
             RowsOf<64>: RowBlocks<M, WM>,
             ColumnsOf: ColumnBlocks<K, 1>,
         {
@@ -188,7 +200,7 @@ macro_rules! warpgroup_gemms {
                 a: &Packed<<Self as FragmentLayout<M, K>>::Regs<[u32; 4]>>,
                 b: u32,
                 add: bool,
-                d: &mut <Self as FragmentLayout<M, $n>>::Regs<f32>,
+                d: &mut <Self as FragmentLayout<M, $n>>::Regs<S>,
             ) {
                 let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
                 let b = Operand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: $n, depth: K as u32 };

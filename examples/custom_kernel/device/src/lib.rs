@@ -2,5 +2,6 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
+pub mod gemv;
 pub mod softmax;
 pub mod swiglu;

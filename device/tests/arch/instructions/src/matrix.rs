@@ -1,6 +1,6 @@
 //! Matrix products of a warp, and how matrices come to its registers.
 
-use tilewright_device::arch::mma::{self, Mma};
+use tilewright_device::arch::mma::{self, I8x2, Mma};
 use tilewright_device::arch::{ldmatrix, stmatrix};
 use tilewright_device::{bf16, f16};
 
@@ -29,8 +29,11 @@ entries! { Sm80:
         let mut d = [g.f; 4];
         mma::tf32_m16n8k8(&mut d, [g.x; 4], [g.n, g.x]);
         r.keep(d);
+    }
+    mma_i8 => |r, g| {
         let mut d = [g.x as i32; 4];
-        mma::s8_m16n8k32(&mut d, [g.x; 4], [g.n, g.x]);
+        <I8x2 as Mma<i32>>::m16n8k16(&mut d, [g.x; 4], [g.n, g.x]);
+        <I8x2 as Mma<i32>>::m16n8k8(&mut d, [g.x, g.n], g.n);
         r.keep(d);
     }
 }

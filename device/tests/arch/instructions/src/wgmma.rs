@@ -1,5 +1,6 @@
 //! Matrix products of a warpgroup, in every shape.
 
+use tilewright_device::arch::mma::I8x2;
 use tilewright_device::arch::wgmma::{self, Descriptor, Settle, Wgmma};
 use tilewright_device::{bf16, f16};
 
@@ -93,6 +94,56 @@ shapes! {
     240 f16_n240 bf16_n240;
     248 f16_n248 bf16_n248;
     256 f16_n256 bf16_n256;
+}
+
+/// Pairs of int8, whose operands have one order.
+#[inline(always)]
+unsafe fn of_bytes<const N: usize, const L: usize>(g: Given) -> [i32; L]
+where
+    I8x2: Wgmma<N, Acc = [i32; L]>,
+{
+    let b = Descriptor { lo: g.x, hi: g.n };
+    let a = wgmma::define([g.x, g.n, g.x + 1, g.n + 1]);
+    let mut d = [0; L];
+    // SAFETY: nobody runs it.
+    unsafe {
+        wgmma::fence();
+        <I8x2 as Wgmma<N>>::ss::<0, 0>(&mut d, b, b, 0);
+        <I8x2 as Wgmma<N>>::rs::<0>(&mut d, a, b, g.x);
+        wgmma::commit();
+        wgmma::wait::<0>();
+    }
+    d
+}
+
+macro_rules! byte_shapes {
+    ($($n:literal $name:ident;)*) => {
+        entries! { Sm90a: $(
+            $name => |r, g| {
+                r.keep(of_bytes::<$n, { $n / 2 }>(g));
+            }
+        )* }
+    };
+}
+byte_shapes! {
+    8 i8_n8;
+    16 i8_n16;
+    24 i8_n24;
+    32 i8_n32;
+    48 i8_n48;
+    64 i8_n64;
+    80 i8_n80;
+    96 i8_n96;
+    112 i8_n112;
+    128 i8_n128;
+    144 i8_n144;
+    160 i8_n160;
+    176 i8_n176;
+    192 i8_n192;
+    208 i8_n208;
+    224 i8_n224;
+    240 i8_n240;
+    256 i8_n256;
 }
 
 /// More registers than one asm takes.

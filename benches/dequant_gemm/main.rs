@@ -1,0 +1,56 @@
+//! Speed of products with narrow weights beside cuBLAS's with weights of f16, which narrow ones replace.
+//!
+//! ```text
+//! cargo bench --bench dequant_gemm                       criterion's measurements, and the table of what it measured
+//! cargo bench --bench dequant_gemm -- --table [WORDS]    the table alone
+//! ```
+//!
+//! WORDS select cases, by words of their names: `f16,int8 u4 8192x8192 m1,m16`. The table takes a CUDA graph over rotating copies
+//! of the weights of each variant, all of them in one run and in shuffled order, and gives medians.
+
+mod case;
+#[path = "../common/mod.rs"]
+mod common;
+mod measure;
+mod problem;
+mod table;
+
+use std::process::ExitCode;
+
+use tilewright::Device;
+use tilewright_support::Result;
+use tilewright_support::cublas::CublasLt;
+
+use case::Case;
+use table::{Row, heading};
+
+fn main() -> ExitCode {
+    common::main(run)
+}
+
+fn run(device: &Device, arguments: &[String]) -> Result<()> {
+    match arguments.split_first() {
+        Some((mode, words)) if mode == "--table" => tabulate(device, &common::selected(case::all(), words)?),
+        _ => {
+            let measured = measure::all(device, &case::all())?;
+            if measured.is_empty() {
+                return Ok(());
+            }
+            tabulate(device, &measured)
+        }
+    }
+}
+
+fn tabulate(device: &Device, cases: &[Case]) -> Result<()> {
+    let version = |library: &CublasLt| format!("cuBLAS {}", library.version());
+    let library = common::introduce(device, CublasLt::new(device), version);
+    println!("\n{}", heading(library.is_some()));
+    let mut spread = 0.0f64;
+    for &case in cases {
+        let row = Row::measure(device, library.as_ref(), case)?;
+        println!("{row}");
+        spread = spread.max(row.spread());
+    }
+    println!("\nQuartiles lie at most {:.1}% of the median apart.", spread * 100.0);
+    Ok(())
+}
