@@ -68,9 +68,3 @@ pub fn options(sets: usize) -> Options {
     let (burst, warm_up) = (Duration::from_millis(2), Duration::from_millis(200));
     Options { sets, rounds: 20, burst, warm_up, ..Options::default() }
 }
-
-/// The same on a card that is cool: a pause before each measurement, of a single launch behind an overwritten L2 cache.
-#[allow(dead_code, reason = "not every benchmark has this table")]
-pub fn cool(sets: usize) -> Options {
-    Options { sets, rounds: 10, idle: Duration::from_millis(350), flush_l2: true, ..Options::default() }
-}
