@@ -146,12 +146,14 @@ mod row_vector;
 mod schedule;
 mod scratch;
 mod shared;
+mod shares;
 mod simt;
 mod softmax;
 mod split_k;
 mod stream_k;
 mod turns;
 mod warp_specialized;
+mod warp_sums;
 
 pub use activation::{Activation, Gelu, Identity, Relu, Silu};
 pub use asynchronous::{Accumulator, Held, InFlight, Issued, Packed, Pending};
@@ -175,23 +177,25 @@ pub use partials::{PartialTile, Partials, PartialsAbi};
 pub use pipeline::Pipeline;
 pub use pooled::{Pool, Pooled, PooledAbi, PooledTile, ReadsPools};
 pub use quantized::{
-    Decode, E4M3, E5M2, FP4, Format, Half, I1, I2, I4, I8, NF4, NoZeros, Original, Quantized, Rescaled, U1,
-    U2, U4, Weights, WeightsAbi, Zeros,
+    CHUNK, Chunk, ChunkStream, Decode, E4M3, E5M2, FP4, Format, Half, I1, I2, I4, I8, NF4, NoZeros, Original,
+    Quantized, Rescaled, SLAB, U1, U2, U4, Weights, WeightsAbi, Zeros, ZerosFirst,
 };
 pub use raster::{Raster, RasterOrder, TileIndex};
 pub use relay::{Relay, RelayLoads, RelayTurn};
 pub use rewrite::{Met, Rewrite, Rewritten, StagedColumns};
 pub use roles::{Roles, TwoRoles};
 pub use row_vector::{RowMailbox, RowVector, RowVectors};
-pub use schedule::{Access, Elements, Multistage, Reads, Schedule, Vectors, WarpSpecialized};
+pub use schedule::{Access, Elements, Multistage, Overlapping, Reads, Schedule, Vectors, WarpSpecialized};
 pub use scratch::{RowScratch, Scratch};
 pub use shared::{Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Transposed};
+pub use shares::Shares;
 pub use simt::Simt;
 pub use softmax::OnlineSoftmax;
 pub use split_k::{SplitK, split_k_bytes};
 pub use stream_k::{STREAM_K_BYTES, StreamK, StreamOrder, TilePart};
 pub use turns::Turns;
 pub use warp_specialized::Arrival;
+pub use warp_sums::{WarpSums, warp_sums_bytes};
 
 pub use crate::arch::math;
 pub use crate::arch::special::{block_x, block_x_volatile, block_y, block_z, grid_x, grid_y, grid_z};

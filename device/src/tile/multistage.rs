@@ -8,6 +8,7 @@ use super::{Accumulator, Fill, Full, GlobalTile, Multistage, PagedTile, Pending,
 use crate::arch::special::thread_x;
 use crate::arch::tma::Coords;
 use crate::arch::{cp_async, mbarrier, sync};
+use crate::kernel::Arch;
 use crate::layout::{Element, Major, SharedLayout};
 
 impl<const W: usize, A: Access> Multistage<W, A> {
@@ -66,6 +67,9 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
                 }
             }
             sync::syncthreads();
+            if matches!(A::ARCH, Arch::Sm90a) {
+                sync::griddep_launch_dependents();
+            }
         }
     }
 
@@ -123,6 +127,10 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
         steps: &mut impl Iterator<Item = u32>,
         load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
     ) {
+        if matches!(A::ARCH, Arch::Sm90a) {
+            // SAFETY: it waits for other kernels alone.
+            unsafe { sync::griddep_wait() };
+        }
         let mut ahead = 0;
         // A ring of one stage is filled when all have left it.
         while ahead < if N == 1 { 1 } else { N - 1 } {

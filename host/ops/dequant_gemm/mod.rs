@@ -14,7 +14,7 @@ use tilewright_device::tile::{RasterOrder, StreamOrder};
 pub use choose::DequantCandidate;
 use choose::{candidates, choose};
 use problem::Problem;
-use table::{Call, Compiled, Kind};
+use table::{Call, Compiled, Kind, Reads};
 pub use weights::DeviceWeights;
 
 use super::workspace::Workspace;
@@ -268,6 +268,13 @@ impl Division {
     fn new(problem: &Problem, kernel: &Compiled) -> Result<Self> {
         let [m, n, k] = problem.size;
         let [rows, columns, depth] = kernel.tile;
+        let resident = (kernel.resident)(&problem.device)?.max(1);
+        if kernel.reads == Reads::Stream {
+            // Depth is divided inside of CTAs.
+            let ctas = resident.min(n.div_ceil(rows as usize) as u32);
+            let raster = RasterOrder::new(1, 1, 1, PANEL).expect("one tile");
+            return Ok(Division { raster, steps: 1, whole: 1, ctas, workspace: 0 });
+        }
         let too_large = || {
             let allowed = format!("of at most {} steps of tiles", StreamOrder::MAX_STEPS);
             Error::argument("c", format!("of shape [{m}, {n}]"), allowed)
@@ -276,7 +283,6 @@ impl Division {
             |len: usize, tile: u32| u32::try_from(len.div_ceil(tile as usize)).map_err(|_| too_large());
         let (down, across, steps) = (count(n, rows)?, count(m, columns)?, count(k, depth)?);
         let raster = RasterOrder::new(1, down, across, PANEL).ok_or_else(too_large)?;
-        let resident = (kernel.resident)(&problem.device)?.max(1);
         let tiles = raster.total();
         // Whole waves of tiles are not divided; the steps of the rest are.
         let whole = tiles - tiles % resident;

@@ -14,6 +14,8 @@ pub(super) struct Problem {
     pub(super) bias: Option<Untyped>,
     /// M, N and K.
     pub(super) size: [usize; 3],
+    /// Neighbours along K that have one scale.
+    pub(super) group: usize,
 }
 
 impl Problem {
@@ -55,7 +57,7 @@ impl Problem {
             }
         };
         let (a, c) = (a.untyped(), c.untyped());
-        Ok(Problem { device: device.clone(), a, c, bias, size: [m, n, k] })
+        Ok(Problem { device: device.clone(), a, c, bias, size: [m, n, k], group: w.scheme().group.len(k) })
     }
 }
 
