@@ -152,6 +152,7 @@ mod softmax;
 mod split_k;
 mod stream_k;
 mod turns;
+mod warp_depths;
 mod warp_specialized;
 mod warp_sums;
 
@@ -194,6 +195,7 @@ pub use softmax::OnlineSoftmax;
 pub use split_k::{SplitK, split_k_bytes};
 pub use stream_k::{STREAM_K_BYTES, StreamK, StreamOrder, TilePart};
 pub use turns::Turns;
+pub use warp_depths::WarpDepths;
 pub use warp_specialized::Arrival;
 pub use warp_sums::{WarpSums, warp_sums_bytes};
 

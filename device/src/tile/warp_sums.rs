@@ -12,6 +12,9 @@ const ROWS: u32 = 32;
 /// Words from a column to the next: of the lanes that hold neighbours, two at most write to a bank.
 const PITCH: u32 = ROWS + 2;
 
+/// No turn.
+const NONE: u32 = u32::MAX;
+
 /// Sums over the warps of a CTA, whose fragments are all of the same 32 x `N` elements of a result.
 ///
 /// A turn's fragments are summed up in the turn after it, when all warps have long written theirs: none waits for another.
@@ -19,8 +22,8 @@ const PITCH: u32 = ROWS + 2;
 pub struct WarpSums<P, const N: usize, const RESULTS: usize> {
     buffers: u32,
     turn: u32,
-    /// The turn before: its result, whether that began there, and whether it is complete.
-    before: Option<(u32, bool, bool)>,
+    /// The turn before, in one register: four times its result, 2 if that began there, and 1 if it is complete.
+    before: u32,
     schedule: PhantomData<P>,
 }
 
@@ -38,7 +41,7 @@ impl<P: Schedule> Cta<P> {
     #[inline(always)]
     pub fn warp_sums<const N: usize, const RESULTS: usize>(&mut self) -> WarpSums<P, N, RESULTS> {
         let buffers = self.take(warp_sums_bytes(N, RESULTS, P::CONSUMERS), 16);
-        let sums = WarpSums { buffers, turn: 0, before: None, schedule: PhantomData };
+        let sums = WarpSums { buffers, turn: 0, before: NONE, schedule: PhantomData };
         if thread_x() == 0 {
             // SAFETY: the memory was just taken; nobody uses the barriers before the pipeline's threads met.
             unsafe {
@@ -103,14 +106,18 @@ impl<P: Schedule, const N: usize, const RESULTS: usize> WarpSums<P, N, RESULTS> 
             sync::sync_warp();
             mbarrier::arrive_if(self.written(self.turn), thread.is_multiple_of(32));
         }
-        self.before = Some((index, first, last));
+        self.before = 4 * index + 2 * first as u32 + last as u32;
         self.turn += 1;
     }
 
     /// Sums up the last turn: as in [`add`](Self::add).
     #[inline(always)]
     pub fn complete(&mut self, mut done: impl FnMut(u32, u32, u32, f32)) {
-        let Some((index, first, last)) = self.before.take() else { return };
+        let before = core::mem::replace(&mut self.before, NONE);
+        if before == NONE {
+            return;
+        }
+        let (index, first, last) = (before / 4, before & 2 != 0, before & 1 != 0);
         let turn = self.turn - 1;
         // SAFETY: all warps have written their fragments behind the barrier; an element's sum is one thread's.
         unsafe {

@@ -63,8 +63,8 @@ pub fn dequant_gemm<T: DequantElement>(
 /// C = act(alpha A Wᵀ + bias) of narrow weights.
 ///
 /// - A is \[M, K\] and C \[M, N\], with any strides; W is \[N, K\]: [`DeviceWeights`], with scales of A's type `T` (f16 or bf16).
-/// - A weight is its code's value, scaled and shifted as its group says, rounded to `T`. Products are of `T`, accumulated in f32;
-///   alpha, the bias and the activation `E` apply in f32; then the result is rounded to `T`, to nearest even.
+/// - A weight is its code's value, scaled and shifted as its group says, rounded to `T`; kernels for few rows of A scale sums of 128
+///   products in f32 instead, and round less. Products are of `T`, accumulated in f32; alpha, the bias and the activation `E` apply in f32; then the result is rounded to `T`, to nearest even.
 /// - The bias is \[N\]. No rows: nothing is done.
 /// - Lines of A that are aligned to 16 bytes are read by the fast kernels; anything else is correct but slower.
 /// - Tiles are divided among SMs along K where that fills them (stream-K). The parts are added in one order: the same inputs

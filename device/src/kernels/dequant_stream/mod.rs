@@ -8,8 +8,8 @@ use super::dequant_gemm::{GELU, RELU, SILU};
 use crate::kernel;
 use crate::tile::{
     Activation as _, ChunkStream, ColMajor, Cta, Decode, Fragment, Gelu, GemmRegisters, Global, GlobalMut,
-    Half, InPlace, Pending as _, Relu, RowMajor, Schedule, Shared, Shares, Silu, Swizzle, Weights,
-    ZerosFirst, block_x, block_y, copy, gemm, warp_sums_bytes,
+    Half, InPlace, Pending as _, Relu, RowMajor, Schedule, Shares, Silu, Swizzle, Weights, ZerosFirst,
+    block_x, block_y, gemm, warp_sums_bytes,
 };
 
 /// Slabs whose sums a CTA has at a time.
@@ -22,7 +22,7 @@ const SLABS: usize = 7;
 /// keeps `PANEL` of depth in shared memory; its `BM / 32` warps divide the depth, and scale the sums of each 128.
 #[kernel(
     program = P,
-    shared = (BN * PANEL * T::BYTES) as u32 + 1024 + P::STAGE_BYTES + warp_sums_bytes(BN, SLABS, P::CONSUMERS),
+    shared = (BN * PANEL * T::BYTES) as u32 + 1024 + warp_sums_bytes(BN, SLABS, P::CONSUMERS),
 )]
 pub fn dequant_stream<
     P: Schedule,
@@ -35,7 +35,7 @@ pub fn dequant_stream<
     const PANEL: usize,
     const AHEAD: usize,
 >(
-    w: InPlace<Weights<F, Z, T>>,
+    w: Weights<F, Z, T>,
     a: InPlace<Global<T, 2, RowMajor, BN>>,
     c: InPlace<GlobalMut<T, 2, ColMajor>>,
     bias: InPlace<Global<T, 2, ColMajor>>,
@@ -47,11 +47,10 @@ pub fn dequant_stream<
     Y: GemmRegisters<T, BM, BN, 64, B = Swizzle<128>>,
 {
     let mut cta = Cta::<P>::enter();
-    let a_s = cta.alloc::<Shared<T, BN, PANEL, _, _>, 1>();
     let mut sums = cta.warp_sums::<BN, SLABS>();
-    let mut pipe = cta.pipeline::<1>();
+    let mut a_s = cta.warp_depths::<T, BN, PANEL>();
     for slabs in shares.get().of(block_x(), SLABS as u32) {
-        let mut stream = ChunkStream::<P, F, Z, T, PANEL, AHEAD>::new(w.get(), slabs.clone());
+        let mut stream = ChunkStream::<P, F, Z, T, PANEL, AHEAD>::new(w, slabs.clone());
         let done = |index, row, column, x| {
             let at = [slabs.start + index, block_y()];
             let x = alpha * x + bias.get().tile([at[0], 0]).element::<32, 1>(row, 0).to_f32();
@@ -65,25 +64,19 @@ pub fn dequant_stream<
         };
         let panels = stream.panels();
         for panel in 0..panels {
-            let mut stages = pipe.loads(
-                panel..panel + 1,
-                #[inline(always)]
-                |s, k| copy(a.get().tile([block_y(), k]), a_s.at(s)),
-            );
-            let turn = stages.acquire();
+            a_s.load(panel, |chunk| a.get().tile([block_y(), chunk]));
             for slab in slabs.clone() {
                 let acc = stream.fold(
                     panel,
                     Fragment::<f32, BM, BN, _>::zero(),
                     Fragment::<f32, BM, BN, _>::zero(),
                     #[inline(always)]
-                    |sum, w, at| gemm(Y::default(), w, a_s.at(turn.full()).span::<64>(at).t(), sum).wait(),
+                    |sum, w, at| gemm(Y::default(), w, a_s.full().span::<64>(at).t(), sum).wait(),
                     #[inline(always)]
                     |acc, sum, scales| acc.add_scaled(&sum, &scales),
                 );
                 sums.add(slab - slabs.start, &acc, (panel == 0, panel + 1 == panels), done);
             }
-            stages.release(turn);
         }
         sums.complete(done);
     }

@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use super::{Decode, Half, PART, Weights, WeightsAbi, ZerosFirst};
 use crate::arch::global;
-use crate::arch::special::{thread_x, thread_x_volatile};
+use crate::arch::special::{same_number, thread_x, thread_x_volatile};
 use crate::arch::warp::{shfl_idx_f32, shfl_idx_u32, uniform};
 use crate::layout::packed::{DEPTH, LANES, ROWS};
 use crate::layout::{FragmentLayout, Registers};
@@ -39,12 +39,12 @@ impl<F: Decode<T>, Z: ZerosFirst, T: Half> Chunk<F, Z, T> {
         const { assert!(M as u32 == L::THREADS, "a warp has 32 rows") };
         let mut packed = Packed::<L::Regs<[u32; 4]>>::none();
         let zero = self.zero[0] as u32;
-        let mut zeros = [0; 4];
+        let (mut zeros, row) = ([0; 4], first_row());
         if Z::STORED {
             zeros = [0, 1, 2, 3].map(
                 #[inline(always)]
                 // SAFETY: all lanes of a warp execute it.
-                |r| unsafe { shfl_idx_u32(zero | zero << 16, thread_x() % 32 / 4 + 8 * r) },
+                |r| unsafe { shfl_idx_u32(zero | zero << 16, row + 8 * r) },
             );
         }
         let mut i = 0;
@@ -63,11 +63,11 @@ impl<F: Decode<T>, Z: ZerosFirst, T: Half> Chunk<F, Z, T> {
     #[inline(always)]
     pub fn scales<const M: usize, const N: usize, L: FragmentLayout<M, N>>(&self) -> Rows<f32, M, N, L> {
         let scale = T::from_bits(self.scale[0] as u32).to_f32();
-        let mut regs = L::Rows::splat(0.0);
+        let (mut regs, row) = (L::Rows::splat(0.0), first_row());
         let mut r = 0;
         while r < 4 {
             // SAFETY: all lanes of a warp execute it.
-            regs.set(r, unsafe { shfl_idx_f32(scale, thread_x() % 32 / 4 + 8 * r as u32) });
+            regs.set(r, unsafe { shfl_idx_f32(scale, row + 8 * r as u32) });
             r += 1;
         }
         Rows { regs }
@@ -270,4 +270,10 @@ impl<F, Z, T> Weights<F, Z, T> {
     pub fn slabs(&self) -> u32 {
         self.abi.rows * (ROWS / SLAB)
     }
+}
+
+/// The first of this lane's rows. Said anew, so that not the numbers of all of them are held in registers.
+#[inline(always)]
+fn first_row() -> u32 {
+    same_number(thread_x() % 32 / 4)
 }
