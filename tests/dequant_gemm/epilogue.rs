@@ -56,7 +56,7 @@ fn all_in(device: &Device, group: Group) -> Outcome {
 /// A workspace that is long enough serves call after call; one that is not is refused.
 pub fn workspace(device: &Device) -> Outcome {
     let (m, n, k) = (3, 200, 1024);
-    let w = weights::<f16>([n, k], (Format::U4, Group::K128, Zeros::None))?;
+    let w = weights::<f16>([n, k], (Format::U4, Group::K64, Zeros::None))?;
     let packed = DeviceWeights::upload(device, &w.pack(Order::B16)?)?;
     let a = normal::<f16>(7, m * k);
     let at = Tensor::from_slice(device, &a, &[m, k])?;

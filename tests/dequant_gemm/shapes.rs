@@ -38,7 +38,7 @@ pub fn streamed(device: &Device) -> Outcome {
 /// Few tiles of much depth: the sums of parts are added in one order, whichever CTA comes last.
 pub fn divided(device: &Device) -> Outcome {
     let (m, n, k) = (5, 320, 1536);
-    let w = weights::<f16>([n, k], U4)?;
+    let w = weights::<f16>([n, k], (Format::U4, Group::K64, Zeros::Original))?;
     let packed = DeviceWeights::upload(device, &w.pack(Order::B16)?)?;
     let a = normal::<f16>(7, m * k);
     let at = Tensor::from_slice(device, &a, &[m, k])?;

@@ -15,6 +15,7 @@
 //! | `Fragment` to rows of `GlobalMut` | `copy(x, c.scatter(place))` |
 //! | pages of `Global` to a stage | `copy(a.paged(pages, [sequence, head, block], rows), a_s.at(s))`: a block table, [`PageTable`] |
 //! | [`Weights`] to a stage of [`Quantized`] | `copy(w.tile([m, k]), w_s.at(s))`: narrow weights, their scales and zeros |
+//! | [`Weights`] to a left operand | `ChunkStream::new(w, slabs).fold(…)`: from global memory to registers, by warps that divide the depth |
 //! | [`Quantized`] to a left operand | `w.dequantize(w_s.at(s), part)`: each thread decodes its own registers |
 //!
 //! What lies outside of a tensor is read as zero and not stored.

@@ -69,6 +69,7 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
             sync::syncthreads();
             if matches!(A::ARCH, Arch::Sm90a) {
                 sync::griddep_launch_dependents();
+                sync::griddep_wait();
             }
         }
     }
@@ -127,10 +128,6 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
         steps: &mut impl Iterator<Item = u32>,
         load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
     ) {
-        if matches!(A::ARCH, Arch::Sm90a) {
-            // SAFETY: it waits for other kernels alone.
-            unsafe { sync::griddep_wait() };
-        }
         let mut ahead = 0;
         // A ring of one stage is filled when all have left it.
         while ahead < if N == 1 { 1 } else { N - 1 } {

@@ -184,8 +184,7 @@ pub struct Vectors;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Elements;
 
-/// As [`Vectors`], on Hopper: the kernel may overlap the one in front of it (programmatic dependent launch), and waits for that one
-/// when a pipeline's loads begin. What it accesses before, nobody writes.
+/// As [`Vectors`], on Hopper: the kernel may overlap the one in front of it (programmatic dependent launch).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overlapping;
 

@@ -46,3 +46,30 @@ impl KernelArg for Shares {
         unsafe { *at }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn shares_are_even_and_cover_all() {
+        for (total, ctas, some) in [(896, 132, 7), (128, 132, 7), (5, 3, 1), (1, 1, 7), (2000, 4, 7)] {
+            let shares = Shares::new(total, ctas);
+            let mut all = Vec::new();
+            for cta in 0..ctas {
+                let before = all.len() as u32;
+                for range in shares.of(cta, some) {
+                    assert!(!range.is_empty() && range.end - range.start <= some);
+                    all.extend(range);
+                }
+                let share = all.len() as u32 - before;
+                assert!((total / ctas..=total.div_ceil(ctas)).contains(&share), "{total} {ctas}: {share}");
+            }
+            assert_eq!(all, (0..total).collect::<Vec<_>>());
+        }
+    }
+}

@@ -180,8 +180,8 @@ fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> u64 {
 /// Of a kernel whose steps are shared evenly.
 ///
 /// For each step of 64 a row of weights takes 2.6 cycles to decode, a tile 200 more, and 32 of its elements a cycle to multiply;
-/// sums of parts are read at 15 elements a cycle. `mma.sync` and `cp.async` take four times as long, element-wise loads sixteen
-/// times.
+/// parts of a tile take 8000 to meet, and are read at 15 elements a cycle. `mma.sync` and `cp.async` take four times as long,
+/// element-wise loads sixteen times.
 fn shared_evenly(kernel: &Compiled, [m, n, k]: [usize; 3], sms: u64) -> u64 {
     let [rows, columns, _] = kernel.tile.map(u64::from);
     let tiles = (n as u64).div_ceil(rows).saturating_mul((m as u64).div_ceil(columns));
@@ -192,15 +192,17 @@ fn shared_evenly(kernel: &Compiled, [m, n, k]: [usize; 3], sms: u64) -> u64 {
         _ => 1,
     };
     let parts = sms.div_ceil(tiles.max(1));
-    let sums = if parts > 1 { parts * rows * columns / 15 } else { 0 };
+    let sums = if parts > 1 { 8000 + parts * rows * columns / 15 } else { 0 };
     steps.saturating_mul((200 + rows * 26 / 10 + rows * columns / 32) * slowness).saturating_add(sums)
 }
 
-/// Of a kernel whose SMs take whole slabs: a step of 64 takes as long as its weights need from memory, and longer for many rows
-/// of A. The depth counts in the warps' turns.
+/// Of a kernel whose SMs take whole slabs: a step of 64 takes 52 and 2.2 for each of the tile's rows of A, a tile 4500 more. The
+/// depth counts in the warps' turns.
 fn stream(kernel: &Compiled, [m, n, k]: [usize; 3], sms: u64) -> u64 {
     let [slab, columns, turn] = kernel.tile.map(u64::from);
     let slabs = (n as u64).div_ceil(slab).div_ceil(sms);
     let steps = slabs.saturating_mul((k as u64).next_multiple_of(turn) / STEP);
-    steps.saturating_mul((m as u64).div_ceil(columns)).saturating_mul(44 + columns * 3)
+    (m as u64)
+        .div_ceil(columns)
+        .saturating_mul(steps.saturating_mul(52 + columns * 22 / 10).saturating_add(4500))
 }
