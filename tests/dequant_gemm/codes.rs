@@ -16,7 +16,7 @@ fn zeros(format: Format) -> Vec<Zeros> {
     }
 }
 
-/// All schemes, on the chosen kernel for few rows, and on every kernel for groups of 32.
+/// All schemes, on the chosen kernel for few rows, and on every kernel for groups of 32 and, as some take no smaller ones, of 128.
 pub fn of_every_scheme(device: &Device) -> Outcome {
     fn all<T: Activations>(device: &Device) -> Outcome {
         for format in Format::ALL {
@@ -24,7 +24,7 @@ pub fn of_every_scheme(device: &Device) -> Outcome {
                 for zeros in zeros(format) {
                     let w = weights::<T>([96, 200], (format, group, zeros))?;
                     check::<T>(device, 3, &w, None)?;
-                    if group == Group::K32 {
+                    if matches!(group, Group::K32 | Group::K128) {
                         for name in kernels::<T>(device, 20, &w)? {
                             check::<T>(device, 20, &w, Some(name))?;
                         }
@@ -61,13 +61,17 @@ pub fn extremes(device: &Device) -> Outcome {
 
 /// Small integers as activations, powers of two as scales: nothing is rounded, and nothing may differ.
 pub fn exact(device: &Device) -> Outcome {
+    [Group::K64, Group::K128].into_iter().try_for_each(|group| exact_in(device, group))
+}
+
+fn exact_in(device: &Device, group: Group) -> Outcome {
     let (m, n, k) = (9, 130, 320);
     let a: Vec<f16> = (0..m * k).map(|i| f16::from_f32((i % 7) as f32 - 3.0)).collect();
     let codes: Vec<u8> = (0..n * k).map(|i| (i * 5 % 16) as u8).collect();
-    let groups = Group::K64.count(k);
+    let groups = group.count(k);
     let scales = Halves::round(HalfType::F16, (0..n * groups).map(|i| if i % 2 == 0 { 0.5 } else { 0.25 }));
     let zeros = ZeroPoints::Packed((0..n * groups).map(|i| (i % 16) as i16).collect());
-    let w = QuantizedWeights::new("w", Format::U4, Group::K64, [n, k], codes, scales, zeros)?;
+    let w = QuantizedWeights::new("w", Format::U4, group, [n, k], codes, scales, zeros)?;
     let packed = DeviceWeights::upload(device, &w.pack(Order::B16)?)?;
     let at = Tensor::from_slice(device, &a, &[m, k])?;
     let wide = w.dequantize();

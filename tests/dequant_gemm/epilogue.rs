@@ -10,8 +10,13 @@ use crate::case::{compare, reference, weights};
 
 /// alpha, a bias and each activation.
 pub fn all(device: &Device) -> Outcome {
+    [Group::K64, Group::K128].into_iter().try_for_each(|group| all_in(device, group))
+}
+
+/// Kernels are chosen by groups, too.
+fn all_in(device: &Device, group: Group) -> Outcome {
     let (m, n, k) = (6, 72, 128);
-    let w = weights::<f16>([n, k], (Format::U4, Group::K64, Zeros::None))?;
+    let w = weights::<f16>([n, k], (Format::U4, group, Zeros::None))?;
     let packed = DeviceWeights::upload(device, &w.pack(Order::B16)?)?;
     let (a, bias) = (normal::<f16>(7, m * k), normal::<f16>(8, n));
     let at = Tensor::from_slice(device, &a, &[m, k])?;
@@ -51,7 +56,7 @@ pub fn all(device: &Device) -> Outcome {
 /// A workspace that is long enough serves call after call; one that is not is refused.
 pub fn workspace(device: &Device) -> Outcome {
     let (m, n, k) = (3, 200, 1024);
-    let w = weights::<f16>([n, k], (Format::U4, Group::K128, Zeros::None))?;
+    let w = weights::<f16>([n, k], (Format::U4, Group::K64, Zeros::None))?;
     let packed = DeviceWeights::upload(device, &w.pack(Order::B16)?)?;
     let a = normal::<f16>(7, m * k);
     let at = Tensor::from_slice(device, &a, &[m, k])?;

@@ -22,10 +22,23 @@ pub fn ragged(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// More rows of W, and more depth, than a CTA that streams them has in shared memory at a time.
+pub fn streamed(device: &Device) -> Outcome {
+    for (m, n, k) in [(9, 1100, 4232), (3, 70, 8328)] {
+        for zeros in [Zeros::None, Zeros::Original] {
+            let w = weights::<f16>([n, k], (Format::U4, Group::K128, zeros))?;
+            for name in kernels::<f16>(device, m, &w)?.into_iter().filter(|name| name.contains("stream")) {
+                check::<f16>(device, m, &w, Some(name))?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Few tiles of much depth: the sums of parts are added in one order, whichever CTA comes last.
 pub fn divided(device: &Device) -> Outcome {
     let (m, n, k) = (5, 320, 1536);
-    let w = weights::<f16>([n, k], U4)?;
+    let w = weights::<f16>([n, k], (Format::U4, Group::K64, Zeros::Original))?;
     let packed = DeviceWeights::upload(device, &w.pack(Order::B16)?)?;
     let a = normal::<f16>(7, m * k);
     let at = Tensor::from_slice(device, &a, &[m, k])?;

@@ -188,3 +188,29 @@ guarded! {
     ld_global_u16_if st_global_u16_if: u16, reg16, "16";
     ld_global_u32_if st_global_u32_if: u32, reg32, "32";
 }
+
+macro_rules! replacing {
+    ($($name:ident: $value:ty, $class:ident, $op:literal, $regs:literal, $at:literal, $p:literal, [$($i:literal)*];)*) => { $(
+        #[doc = concat!("`", $op, "` under a predicate, in place of `old`: no access, and nothing changes, where `valid` is false.")]
+        ///
+        /// PTX ISA, "ld.global.nc", "Predicated Execution"; sm_80.
+        ///
+        /// # Safety
+        /// Where `valid`: `from` is a multiple of the access's size and readable in global memory, and no thread writes there while
+        /// the kernel runs.
+        #[inline(always)]
+        pub unsafe fn $name<const N: usize>(old: &mut [$value; N], first: usize, from: u64, valid: bool) {
+            // SAFETY: the caller's.
+            unsafe {
+                ptx!(concat!("{{ .reg .pred p; setp.ne.u32 p, ", $p, ", 0; @p ", $op, " ", $regs, ", [", $at, "]; }}"),
+                    $(inout($class) old[first + $i],)* in(reg64) from, in(reg32) valid as u32)
+            }
+        }
+    )* };
+}
+replacing! {
+    replace_u16: u16, reg16, "ld.global.nc.u16", "{0}", "{1}", "{2}", [0];
+    replace_u32: u32, reg32, "ld.global.nc.L1::no_allocate.b32", "{0}", "{1}", "{2}", [0];
+    replace_u32x2: u32, reg32, "ld.global.nc.L1::no_allocate.v2.b32", "{{{0}, {1}}}", "{2}", "{3}", [0 1];
+    replace_u32x4: u32, reg32, "ld.global.nc.L1::no_allocate.v4.b32", "{{{0}, {1}, {2}, {3}}}", "{4}", "{5}", [0 1 2 3];
+}

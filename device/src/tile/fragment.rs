@@ -52,6 +52,16 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N
         Self::splat(0.0)
     }
 
+    /// Adds `factors` times `other`, row by row.
+    #[inline(always)]
+    pub fn add_scaled(mut self, other: &Self, factors: &Rows<f32, M, N, L>) -> Self {
+        unrolled!(i in L::Regs::<f32>::LEN => {
+            let factor = factors.regs.get(L::row(i));
+            self.regs.set(i, self.regs.get(i) + factor * other.regs.get(i));
+        });
+        self
+    }
+
     /// Every value rounded to `U`, to nearest even.
     #[inline(always)]
     pub fn cast<U: Element>(self) -> Fragment<U, M, N, L> {

@@ -195,6 +195,11 @@ impl<T: Element> Window<T> {
 }
 
 impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTileMut<T, RANK, O, BOX> {
+    /// Stores the element at (row, col) of the tile, if tiles are of `R` x `C`; nothing outside of the tensor.
+    #[inline(always)]
+    pub fn put<const R: usize, const C: usize>(&self, row: u32, col: u32, x: T) {
+        self.0.window(R, C).write(row, col, x)
+    }
     /// The same tile of the matrix of `rows` rows that begins at row `first` of this one: nothing behind it is stored.
     #[inline(always)]
     pub fn of_rows(self, first: u32, rows: u32) -> Self {
@@ -208,6 +213,11 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RA
     #[inline(always)]
     pub fn of_rows(self, first: u32, rows: u32) -> Self {
         GlobalTile { first, rows, ..self }
+    }
+    /// The element at (row, col) of the tile, if tiles are of `R` x `C`; zero outside of the tensor.
+    #[inline(always)]
+    pub fn element<const R: usize, const C: usize>(&self, row: u32, col: u32) -> T {
+        self.window(R, C).read(row, col)
     }
     /// Whether `rows` rows of a tile of `r` are all inside the rows that are the tiles'.
     #[inline(always)]

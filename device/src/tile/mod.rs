@@ -15,6 +15,7 @@
 //! | `Fragment` to rows of `GlobalMut` | `copy(x, c.scatter(place))` |
 //! | pages of `Global` to a stage | `copy(a.paged(pages, [sequence, head, block], rows), a_s.at(s))`: a block table, [`PageTable`] |
 //! | [`Weights`] to a stage of [`Quantized`] | `copy(w.tile([m, k]), w_s.at(s))`: narrow weights, their scales and zeros |
+//! | [`Weights`] to a left operand | `ChunkStream::new(w, slabs).fold(…)`: from global memory to registers, by warps that divide the depth |
 //! | [`Quantized`] to a left operand | `w.dequantize(w_s.at(s), part)`: each thread decodes its own registers |
 //! | [`Quantized`] to a left operand of int8 | `w.integers(w_s.at(s), part)`, with `w.scales(w_s.at(s), part)` for the sums |
 //!
@@ -147,13 +148,16 @@ mod row_vector;
 mod schedule;
 mod scratch;
 mod shared;
+mod shares;
 mod simt;
 mod softmax;
 mod split_k;
 mod split_parts;
 mod stream_k;
 mod turns;
+mod warp_depths;
 mod warp_specialized;
+mod warp_sums;
 
 pub use activation::{Activation, Gelu, Identity, Relu, Silu};
 pub use asynchronous::{Accumulator, Held, InFlight, Issued, Packed, Pending, Then};
@@ -177,24 +181,27 @@ pub use partials::{PartialTile, Partials, PartialsAbi};
 pub use pipeline::Pipeline;
 pub use pooled::{Pool, Pooled, PooledAbi, PooledTile, ReadsPools};
 pub use quantized::{
-    Decode, E4M3, E5M2, FP4, Format, Half, I1, I2, I4, I8, Integers, NF4, NoZeros, Original, Quantized,
-    Rescaled, U1, U2, U4, Weights, WeightsAbi, Zeros,
+    CHUNK, Chunk, ChunkStream, Decode, E4M3, E5M2, FP4, Format, Half, I1, I2, I4, I8, Integers, NF4, NoZeros,
+    Original, Quantized, Rescaled, SLAB, U1, U2, U4, Weights, WeightsAbi, Zeros, ZerosFirst,
 };
 pub use raster::{Raster, RasterOrder, TileIndex};
 pub use relay::{Relay, RelayLoads, RelayTurn};
 pub use rewrite::{Met, Rewrite, Rewritten, StagedColumns};
 pub use roles::{Roles, TwoRoles};
 pub use row_vector::{RowMailbox, RowVector, RowVectors};
-pub use schedule::{Access, Elements, Multistage, Reads, Schedule, Vectors, WarpSpecialized};
+pub use schedule::{Access, Elements, Multistage, Overlapping, Reads, Schedule, Vectors, WarpSpecialized};
 pub use scratch::{RowScratch, Scratch};
 pub use shared::{Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Transposed};
+pub use shares::Shares;
 pub use simt::{Overlapped, Overlaps, Simt};
 pub use softmax::OnlineSoftmax;
 pub use split_k::{SplitK, split_k_bytes};
 pub use split_parts::{PartOfRows, PartsOfRow, SplitParts};
 pub use stream_k::{STREAM_K_BYTES, StreamK, StreamOrder, TilePart};
 pub use turns::Turns;
+pub use warp_depths::WarpDepths;
 pub use warp_specialized::Arrival;
+pub use warp_sums::{WarpSums, warp_sums_bytes};
 
 pub use crate::arch::math;
 pub use crate::arch::mma::I8x2;

@@ -8,6 +8,7 @@ use super::{Accumulator, Fill, Full, GlobalTile, Multistage, PagedTile, Pending,
 use crate::arch::special::thread_x;
 use crate::arch::tma::Coords;
 use crate::arch::{cp_async, mbarrier, sync};
+use crate::kernel::Arch;
 use crate::layout::{Element, Major, SharedLayout};
 
 impl<const W: usize, A: Access> Multistage<W, A> {
@@ -66,6 +67,10 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
                 }
             }
             sync::syncthreads();
+            if matches!(A::ARCH, Arch::Sm90a) {
+                sync::griddep_launch_dependents();
+                sync::griddep_wait();
+            }
         }
     }
 

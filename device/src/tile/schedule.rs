@@ -194,6 +194,8 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
 pub trait Access: Copy + Default + 'static {
     /// True when tensors are read by 16-byte `cp.async`, false when element by element.
     const VECTORS: bool;
+    /// What it is compiled for.
+    const ARCH: Arch = Arch::Sm80;
 }
 
 /// 16-byte copies: one stride is 1; the address, the other strides and the extent along the first are multiples of 16 bytes.
@@ -203,6 +205,15 @@ pub struct Vectors;
 /// Element by element, each with a bounds test: any strides, any alignment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Elements;
+
+/// As [`Vectors`], on Hopper: the kernel may overlap the one in front of it (programmatic dependent launch).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Overlapping;
+
+impl Access for Overlapping {
+    const VECTORS: bool = true;
+    const ARCH: Arch = Arch::Sm90a;
+}
 
 impl Access for Vectors {
     const VECTORS: bool = true;
@@ -217,7 +228,7 @@ impl Access for Elements {
 pub struct Multistage<const W: usize, A = Vectors>(PhantomData<A>);
 
 impl<const W: usize, A: Access> Program for Multistage<W, A> {
-    const ARCH: Arch = Arch::Sm80;
+    const ARCH: Arch = A::ARCH;
     const THREADS: u32 = 32 * W as u32;
 
     #[inline(always)]

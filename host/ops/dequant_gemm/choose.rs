@@ -5,7 +5,9 @@ use std::fmt;
 
 use super::DeviceWeights;
 use super::problem::Problem;
-use super::table::{Compiled, Kind, kernels, zeros_of};
+use tilewright_device::tile::CHUNK;
+
+use super::table::{Compiled, Kind, Reads, kernels, zeros_of};
 use crate::tensor::Reading;
 use crate::{Arch, Error, Result};
 
@@ -15,6 +17,8 @@ const ALIGNED: u32 = 16;
 const PIECE: usize = 8;
 /// Depth that the estimate counts in.
 const STEP: u64 = 64;
+/// The most tiles of A: a grid's second dimension.
+const MOST: usize = u16::MAX as usize;
 
 /// A kernel that could compute a dequantised GEMM, or why it could not.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +35,8 @@ pub(super) enum Rejection {
     Unaligned,
     Ragged,
     NoMap,
+    Groups,
+    Rows,
 }
 
 impl fmt::Display for Rejection {
@@ -43,6 +49,8 @@ impl fmt::Display for Rejection {
             Rejection::Unaligned => f.write_str("its A is row-major in lines aligned to 16 bytes"),
             Rejection::Ragged => f.write_str("the lines of its A are multiples of 16 bytes long"),
             Rejection::NoMap => f.write_str("TMA cannot address its A"),
+            Rejection::Groups => write!(f, "its groups are multiples of {CHUNK}, or whole rows"),
+            Rejection::Rows => f.write_str("it is for fewer rows of A"),
         }
     }
 }
@@ -152,35 +160,61 @@ pub(super) fn rejection(problem: &Problem, reading: Reading, kernel: &Compiled) 
     if needs > has {
         return Some(Rejection::SharedMemory { needs, has });
     }
-    if kernel.any_strides {
+    if kernel.reads == Reads::Elements {
         return None;
     }
     if reading.align < ALIGNED {
         return Some(Rejection::Unaligned);
     }
-    if kernel.arch == Arch::Sm90a && !reading.tma {
-        return Some(Rejection::NoMap);
+    let [m, _, k] = problem.size;
+    match kernel.reads {
+        Reads::Boxes => (!reading.tma).then_some(Rejection::NoMap),
+        // TMA cuts lines off where they end; cp.async copies whole pieces.
+        _ if !k.is_multiple_of(PIECE) => Some(Rejection::Ragged),
+        Reads::Stream if problem.group < k && !problem.group.is_multiple_of(CHUNK as usize) => {
+            Some(Rejection::Groups)
+        }
+        Reads::Stream if m.div_ceil(kernel.tile[1] as usize) > MOST => Some(Rejection::Rows),
+        _ => None,
     }
-    // TMA cuts lines off where they end; cp.async copies whole pieces.
-    let ragged = kernel.arch == Arch::Sm80 && !problem.size[2].is_multiple_of(PIECE);
-    ragged.then_some(Rejection::Ragged)
 }
 
-/// The time of a persistent kernel whose steps are shared evenly.
+/// The time of a kernel, in cycles of an H200's SM; a launch takes 4000 of them.
+fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> u64 {
+    let sms = u64::from(sms).max(1);
+    4000 + if kernel.reads == Reads::Stream {
+        stream(kernel, size, sms)
+    } else {
+        shared_evenly(kernel, size, sms)
+    }
+}
+
+/// Of a kernel whose steps are shared evenly.
 ///
-/// The constants are of an H200: for each step of 64 a row of weights takes 2.6 cycles to decode, a tile 200 more, and 32 of its
-/// elements a cycle to multiply; sums of parts are read at 15 elements a cycle; a launch takes 4000. `mma.sync` and `cp.async`
-/// take four times as long, element-wise loads sixteen times.
-fn estimate(kernel: &Compiled, [m, n, k]: [usize; 3], sms: u32) -> u64 {
+/// For each step of 64 a row of weights takes 2.6 cycles to decode, a tile 200 more, and 32 of its elements a cycle to multiply;
+/// parts of a tile take 8000 to meet, and are read at 15 elements a cycle. `mma.sync` and `cp.async` take four times as long,
+/// element-wise loads sixteen times.
+fn shared_evenly(kernel: &Compiled, [m, n, k]: [usize; 3], sms: u64) -> u64 {
     let [rows, columns, _] = kernel.tile.map(u64::from);
     let tiles = (n as u64).div_ceil(rows).saturating_mul((m as u64).div_ceil(columns));
-    let steps = tiles.saturating_mul((k as u64).div_ceil(STEP)).div_ceil(u64::from(sms).max(1));
-    let slowness = match (kernel.arch, kernel.any_strides) {
-        (Arch::Sm90a, _) => 1,
-        (_, false) => 4,
-        (_, true) => 16,
+    let steps = tiles.saturating_mul((k as u64).div_ceil(STEP)).div_ceil(sms);
+    let slowness = match kernel.reads {
+        Reads::Elements => 16,
+        _ if kernel.arch == Arch::Sm80 => 4,
+        _ => 1,
     };
-    let parts = u64::from(sms).div_ceil(tiles.max(1));
-    let sums = if parts > 1 { parts * rows * columns / 15 } else { 0 };
-    steps.saturating_mul((200 + rows * 26 / 10 + rows * columns / 32) * slowness).saturating_add(sums + 4000)
+    let parts = sms.div_ceil(tiles.max(1));
+    let sums = if parts > 1 { 8000 + parts * rows * columns / 15 } else { 0 };
+    steps.saturating_mul((200 + rows * 26 / 10 + rows * columns / 32) * slowness).saturating_add(sums)
+}
+
+/// Of a kernel whose SMs take whole slabs: a step of 64 takes 52 and 2.2 for each of the tile's rows of A, a tile 4500 more. The
+/// depth counts in the warps' turns.
+fn stream(kernel: &Compiled, [m, n, k]: [usize; 3], sms: u64) -> u64 {
+    let [slab, columns, turn] = kernel.tile.map(u64::from);
+    let slabs = (n as u64).div_ceil(slab).div_ceil(sms);
+    let steps = slabs.saturating_mul((k as u64).next_multiple_of(turn) / STEP);
+    (m as u64)
+        .div_ceil(columns)
+        .saturating_mul(steps.saturating_mul(52 + columns * 22 / 10).saturating_add(4500))
 }

@@ -16,7 +16,7 @@ pub use choose::DequantCandidate;
 use choose::{candidates, choose};
 pub use int8::{DequantGemmInt8, Int8Output, dequant_gemm_int8};
 use problem::Problem;
-use table::{Call, Compiled, Kind};
+use table::{Call, Compiled, Kind, Reads};
 pub use weights::DeviceWeights;
 
 use super::workspace::Workspace;
@@ -64,8 +64,8 @@ pub fn dequant_gemm<T: DequantElement>(
 /// C = act(alpha A Wᵀ + bias) of narrow weights.
 ///
 /// - A is \[M, K\] and C \[M, N\], with any strides; W is \[N, K\]: [`DeviceWeights`], with scales of A's type `T` (f16 or bf16).
-/// - A weight is its code's value, scaled and shifted as its group says, rounded to `T`. Products are of `T`, accumulated in f32;
-///   alpha, the bias and the activation `E` apply in f32; then the result is rounded to `T`, to nearest even.
+/// - A weight is its code's value, scaled and shifted as its group says, rounded to `T`; kernels for few rows of A scale sums of 128
+///   products in f32 instead, and round less. Products are of `T`, accumulated in f32; alpha, the bias and the activation `E` apply in f32; then the result is rounded to `T`, to nearest even.
 /// - The bias is \[N\]. No rows: nothing is done.
 /// - Lines of A that are aligned to 16 bytes are read by the fast kernels; anything else is correct but slower.
 /// - Tiles are divided among SMs along K where that fills them (stream-K). The parts are added in one order: the same inputs
@@ -289,6 +289,13 @@ impl Division {
     fn new(problem: &Problem, kernel: &Compiled) -> Result<Self> {
         let [m, n, k] = problem.size;
         let [rows, columns, depth] = kernel.tile;
+        let resident = (kernel.resident)(&problem.device)?.max(1);
+        if kernel.reads == Reads::Stream {
+            // Depth is divided inside of CTAs.
+            let ctas = resident.min(n.div_ceil(rows as usize) as u32);
+            let raster = RasterOrder::new(1, 1, 1, PANEL).expect("one tile");
+            return Ok(Division { raster, steps: 1, whole: 1, ctas, workspace: 0 });
+        }
         let too_large = || {
             let allowed = format!("of at most {} steps of tiles", StreamOrder::MAX_STEPS);
             Error::argument("c", format!("of shape [{m}, {n}]"), allowed)
@@ -297,7 +304,6 @@ impl Division {
             |len: usize, tile: u32| u32::try_from(len.div_ceil(tile as usize)).map_err(|_| too_large());
         let (down, across, steps) = (count(n, rows)?, count(m, columns)?, count(k, depth)?);
         let raster = RasterOrder::new(1, down, across, PANEL).ok_or_else(too_large)?;
-        let resident = (kernel.resident)(&problem.device)?.max(1);
         let tiles = raster.total();
         // Whole waves of tiles are not divided; the steps of the rest are.
         let whole = tiles - tiles % resident;

@@ -18,6 +18,8 @@ pub(super) struct Problem {
     pub(super) scales: Option<Untyped>,
     /// M, N and K.
     pub(super) size: [usize; 3],
+    /// Neighbours along K that have one scale.
+    pub(super) group: usize,
 }
 
 impl Problem {
@@ -59,7 +61,8 @@ impl Problem {
             }
         };
         let (a, c) = (a.untyped(), c.untyped());
-        Ok(Problem { device: device.clone(), a, c, bias, tokens: None, scales: None, size: [m, n, k] })
+        let group = w.scheme().group.len(k);
+        Ok(Problem { device: device.clone(), a, c, bias, tokens: None, scales: None, size: [m, n, k], group })
     }
 }
 

@@ -146,8 +146,6 @@ kernels! {
         [(u4 none) (u4 original) (u4 rescaled)] [f16 bf16];
     [(sm_90 WarpSpecialized<2, 4, true>, FullRow<2>, 256 128 64 64 7)]
         [(u4 none) (u4 original)] [f16 bf16];
-    [(sm_90 WarpSpecialized<4, 4, true>, FullRow<4>, 512 16 128 16 5)]
-        [(u4 none)] [f16];
     [(sm_90 WarpSpecialized<4, 4, true>, FullRow<4>, 256 32 256 32 3)]
         [(u4 none) (u4 original)] [f16 bf16];
     [(sm_90 WarpSpecialized<4, 4, true>, FullRow<4>, 256 16 256 16 4)]

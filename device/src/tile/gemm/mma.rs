@@ -56,6 +56,24 @@ impl<L: SharedLayout> Operand<L> {
         unsafe { if self.k_major { ldmatrix::x4(at) } else { ldmatrix::x4_trans(at) } }
     }
 
+    /// Four 8 x 8 matrices that cover 8 along M or N, all of the warp's part, and 32 along K from `k`, a multiple of 32:
+    /// operand B of two instructions. K is contiguous.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load).
+    #[inline(always)]
+    unsafe fn load_deep(&self, k: u32) -> [u32; 4] {
+        // SAFETY: passed on.
+        unsafe { ldmatrix::x4(self.deep_line_of(thread_x() % 32, k)) }
+    }
+
+    /// The address of the matrix line that this lane gives to [`load_deep`](Self::load_deep).
+    #[inline(always)]
+    fn deep_line_of(&self, lane: u32, k: u32) -> u32 {
+        let first = self.address + L::offset(self.lines, self.line, self.outer + lane % 8, lane / 8 * 16);
+        L::moved(self.lines, self.line, first, 0, k * 2)
+    }
+
     /// The address of the matrix line that this lane gives to [`load`](Self::load).
     ///
     /// One address serves all steps along the tile's lines wherever those of the warp's part begin in a whole swizzle.
@@ -184,6 +202,20 @@ macro_rules! warp_gemms {
             ) {
                 let b = Operand::<T::Layout>::new(b, !OB::ROW_MAJOR, ($n, K as u32), (0, $n));
                 let mut k = 0;
+                while $n == 8 && !OB::ROW_MAJOR && k + 2 * DEPTH <= K as u32 {
+                    // SAFETY: as in `issue`.
+                    let right = unsafe { b.load_deep(k) };
+                    let mut i = 0;
+                    while i < 2 * (M / WM / 16) {
+                        let (step, block) = (i / (M / WM / 16), i % (M / WM / 16));
+                        let a = a.0.get(block * (K / DEPTH as usize) + (k / DEPTH) as usize + step);
+                        let right = [right[2 * step], right[2 * step + 1], 0, 0];
+                        // SAFETY: passed on.
+                        unsafe { multiply::<T, S, _>(d.blocks.get_mut(block), 0, a, right) };
+                        i += 1;
+                    }
+                    k += 2 * DEPTH;
+                }
                 while k < K as u32 {
                     let mut j = 0;
                     while j < ($n as usize).div_ceil(16) {

@@ -3,12 +3,14 @@
 mod bytes;
 mod format;
 mod int8;
+mod stream;
 mod zeros;
 
 pub use bytes::{E4M3, E5M2, FP4, I8, NF4};
 pub use format::{Decode, Format, Half, I1, I2, I4, U1, U2, U4};
 pub use int8::Integers;
-pub use zeros::{NoZeros, Original, Rescaled, Zeros};
+pub use stream::{CHUNK, Chunk, ChunkStream, SLAB};
+pub use zeros::{NoZeros, Original, Rescaled, Zeros, ZerosFirst};
 
 use core::marker::PhantomData;
 

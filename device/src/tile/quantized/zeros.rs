@@ -12,6 +12,12 @@ pub trait Zeros: Copy + Default + Send + Sync + 'static {
     fn apply<T: Half>(q: u32, scale: u32, zero: u32) -> u32;
 }
 
+/// Zeros that come before scales: a scale may then multiply a group's sum.
+pub trait ZerosFirst: Zeros {
+    /// What is scaled, from pairs of values and zeros.
+    fn shift<T: Half>(q: u32, zero: u32) -> u32;
+}
+
 /// w = q s.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoZeros;
@@ -48,5 +54,19 @@ impl Zeros for Rescaled {
     #[inline(always)]
     fn apply<T: Half>(q: u32, scale: u32, zero: u32) -> u32 {
         T::fma(q, scale, zero ^ 0x8000_8000)
+    }
+}
+
+impl ZerosFirst for NoZeros {
+    #[inline(always)]
+    fn shift<T: Half>(q: u32, _: u32) -> u32 {
+        q
+    }
+}
+
+impl ZerosFirst for Original {
+    #[inline(always)]
+    fn shift<T: Half>(q: u32, zero: u32) -> u32 {
+        T::sub(q, zero)
     }
 }

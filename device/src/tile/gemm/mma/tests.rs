@@ -119,3 +119,17 @@ fn widths_that_are_odd_multiples_of_eight_stay_inside() {
     assert_operand_b::<32>(false, 48, 16, 24);
     assert_operand_b::<64>(false, 160, 32, 40);
 }
+
+#[test]
+fn eight_columns_are_loaded_by_two_steps() {
+    let tile = Tile { k_major: true, extent: 8, depth: 192 };
+    let operand = Operand::<Swizzle<128>>::new(4096, true, (8, 192), (0, 8));
+    for k in (0..192).step_by(32) {
+        for (lane, q, e) in places() {
+            let (row, col) = b_figure(lane, q % 2 * 2 + e);
+            let at = operand.deep_line_of(q * 8 + lane / 4, k);
+            let found = tile.element::<Swizzle<128>>(at - operand.address + lane % 4 * 4 + e * 2);
+            assert_eq!(found, (col, k + q / 2 * 16 + row), "lane {lane}, register {q}, element {e}");
+        }
+    }
+}

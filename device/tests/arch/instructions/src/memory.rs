@@ -39,6 +39,16 @@ entries! { Sm80:
         global::st_global_u16_if(g.to.cast(), global::ld_global_u16_if(g.from.cast(), g.x > 1), g.x > 2);
         global::st_global_u32_if(g.to.cast(), global::ld_global_u32_if(g.from.cast(), g.x > 1), g.x > 2);
     }
+    global_replacing => |r, g| {
+        let (from, mut half, mut words) = (g.from as u64, [g.x as u16], [g.x, g.n, g.x, g.n]);
+        global::replace_u16(&mut half, 0, from, g.x > 1);
+        global::replace_u32(&mut words, 3, from, g.x > 2);
+        global::replace_u32x2(&mut words, 1, from, g.x > 3);
+        r.keep(words);
+        global::replace_u32x4(&mut words, 0, from, g.x > 4);
+        r.keep(words);
+        r.keep(half[0]);
+    }
     atomics => |r, g| {
         let at: *mut u32 = g.to.cast();
         atomic::red_add_f32(at.cast(), g.f);
