@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use super::{
     Accumulates, ColumnsLayout, Element, Global, InPlace, Output, OutputColumns, OutputLayout, Pipeline,
-    Ring, STREAM_K_BYTES, Schedule, Scratch, SharedTile, SplitK, StreamK, StreamOrder, Turns, split_k_bytes,
+    Ring, Schedule, Scratch, SharedTile, SplitK, StreamK, StreamOrder, Turns, split_k_bytes,
 };
 use crate::arch::shared::dynamic_shared;
 use crate::arch::special::{dynamic_shared_bytes, thread_x, trap};
@@ -87,10 +87,8 @@ impl<P: Schedule> Cta<P> {
 
     /// This CTA's parts of the tiles of an output.
     #[inline(always)]
-    pub fn stream_k(&mut self, order: InPlace<StreamOrder>) -> StreamK<P> {
-        let flags = self.take(STREAM_K_BYTES, 16);
-        // SAFETY: the memory was just taken.
-        unsafe { StreamK::new(order, flags) }
+    pub fn stream_k(&self, order: InPlace<StreamOrder>) -> StreamK<P> {
+        StreamK::new(order)
     }
 
     /// Brings a tensor's map to the TMA unit, so that the first copy does not wait for it. Before the pipelines are made it does so

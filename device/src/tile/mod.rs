@@ -197,7 +197,7 @@ pub use simt::{Overlapped, Overlaps, Simt};
 pub use softmax::OnlineSoftmax;
 pub use split_k::{SplitK, split_k_bytes};
 pub use split_parts::{PartOfRows, PartsOfRow, SplitParts};
-pub use stream_k::{STREAM_K_BYTES, StreamK, StreamOrder, TilePart};
+pub use stream_k::{StreamK, StreamOrder, TilePart};
 pub use turns::Turns;
 pub use warp_depths::WarpDepths;
 pub use warp_specialized::Arrival;

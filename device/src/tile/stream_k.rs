@@ -8,7 +8,7 @@ use super::{Accumulates, Fragment, InPlace, RasterOrder, Schedule, TileIndex};
 use crate::abi::KernelArg;
 use crate::arch::special::{block_x, grid_x, thread_x, thread_x_volatile};
 use crate::arch::warp::uniform;
-use crate::arch::{atomic, global, shared, sync};
+use crate::arch::{atomic, global, sync};
 use crate::layout::{Registers, Sum};
 
 /// Threads that sum up their part of a tile by themselves.
@@ -19,7 +19,7 @@ const BARRIER: u32 = 1;
 /// The order in which CTAs take the tiles of an output, and how they share the steps of depth of some of them.
 ///
 /// The first tiles are taken whole, in turn. The steps of the rest, tile after tile, are cut into as many equal parts as there
-/// are CTAs; the CTA that is the last to finish its part of a tile adds up all of them, in the order of the steps.
+/// are CTAs; the CTA that has a tile's first steps adds up all parts of it, in the order of the steps.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct StreamOrder {
@@ -111,16 +111,11 @@ pub struct TilePart {
 /// The parts of tiles that this CTA takes.
 pub struct StreamK<P> {
     order: InPlace<StreamOrder>,
-    /// Shared memory, a word for each group of threads.
-    flags: u32,
     step: u32,
     end: u32,
     next: u32,
     schedule: PhantomData<P>,
 }
-
-/// Bytes of shared memory that [`StreamK`] takes.
-pub const STREAM_K_BYTES: u32 = 16;
 
 impl<P: Schedule> StreamK<P> {
     /// The number, known to be the same in all lanes of those who compute: so are then their turns of the loop over parts.
@@ -129,17 +124,15 @@ impl<P: Schedule> StreamK<P> {
         if thread_x() < P::CONSUMERS { uniform(x) } else { x }
     }
 
-    /// # Safety
-    /// Nothing else uses the shared memory at `flags`.
     #[inline(always)]
-    pub(super) unsafe fn new(in_place: InPlace<StreamOrder>, flags: u32) -> Self {
+    pub(super) fn new(in_place: InPlace<StreamOrder>) -> Self {
         let order = in_place.get();
         let part = order.by_part.divisor;
         let step = block_x() * part;
         let end = if step + part < order.shared { step + part } else { order.shared };
         let (step, end) = (Self::uniform(step), Self::uniform(end));
         let order = in_place;
-        StreamK { order, flags, step, end, next: block_x(), schedule: PhantomData }
+        StreamK { order, step, end, next: block_x(), schedule: PhantomData }
     }
 
     /// The next part, if there is one.
@@ -164,8 +157,10 @@ impl<P: Schedule> StreamK<P> {
         Some(TilePart { tile: order.raster.tile(t), steps: 0..steps, shared: None })
     }
 
-    /// The sum of a part's accumulator and those of the tile's other parts, in the CTA that is the last to get here; `None` in
-    /// the others.
+    /// Whether this CTA has the tile's first steps, and then the sum of all its parts: the others leave theirs in memory.
+    ///
+    /// A CTA comes to its last tile's first steps at its end, when those that have the tile's other steps, with which they began, are
+    /// long done: it hardly waits. They do not wait at all.
     #[inline(always)]
     pub fn sum<S: Sum, const M: usize, const N: usize, L: Accumulates<M, N>>(
         &self,
@@ -184,36 +179,35 @@ impl<P: Schedule> StreamK<P> {
             let place = order.place(cta, t) as u64 * (M * N * 4) as u64;
             (order.sums + place + (i as u32 / 4 * L::THREADS + thread) as u64 * 16) as *mut [u32; 4]
         };
-        // SAFETY: places are the CTAs' own; the counter orders a group's sums before the reads of the last one to count.
+        let counter = (order.counters + (t * (L::THREADS / GROUP) + group) as u64 * 4) as *mut u32;
+        let one = thread.is_multiple_of(GROUP);
+        // SAFETY: places are the CTAs' own. A group counts when all of its sums are written, and they are read when all have counted.
+        // Who waits, waits for later CTAs alone, which count without waiting: of those that run at the same time, all but one end.
         unsafe {
-            let mut i = 0;
-            while i < L::Regs::<S>::LEN {
-                let four = [0, 1, 2, 3].map(
-                    #[inline(always)]
-                    |q| acc.regs.get(i + q).bits(),
-                );
-                global::st_global_u32x4(at(block_x(), i), four);
-                i += 4;
-            }
-            sync::threadfence();
-            sync::bar_sync(BARRIER + group, GROUP);
-            if thread.is_multiple_of(GROUP) {
-                let counter = (order.counters + (t * (L::THREADS / GROUP) + group) as u64 * 4) as *mut u32;
-                let before = atomic::atom_acq_rel_add_u32(counter, 1);
-                if before == last - first {
-                    atomic::st_release(counter, 0);
+            if block_x() != first {
+                let mut i = 0;
+                while i < L::Regs::<S>::LEN {
+                    let four = [0, 1, 2, 3].map(
+                        #[inline(always)]
+                        |q| acc.regs.get(i + q).bits(),
+                    );
+                    global::st_global_u32x4(at(block_x(), i), four);
+                    i += 4;
                 }
-                shared::store_u32(self.flags + group * 4, before);
-            }
-            sync::bar_sync(BARRIER + group, GROUP);
-            let before = uniform(shared::load_u32(self.flags + group * 4));
-            sync::bar_sync(BARRIER + group, GROUP);
-            if before != last - first {
+                sync::threadfence();
+                sync::bar_sync(BARRIER + group, GROUP);
+                if one {
+                    atomic::red_release_add_u32(counter, 1);
+                }
                 return false;
             }
-            sync::threadfence();
-            *acc = Fragment::splat(S::ZERO);
-            let mut cta = first;
+            if one {
+                while atomic::ld_acquire(counter) != last - first {}
+                // For the next launch.
+                atomic::st_release(counter, 0);
+            }
+            sync::bar_sync(BARRIER + group, GROUP);
+            let mut cta = first + 1;
             while cta <= last {
                 let mut i = 0;
                 while i < L::Regs::<S>::LEN {

@@ -7,8 +7,8 @@ pub use instances::{DequantGemmKernel, Visitor, visit};
 use crate::kernel;
 use crate::tile::{
     Activation as _, ColMajor, ColumnsLayout, Cta, Decode, Fragment, Gelu, GemmRegisters, Global, GlobalMut,
-    Half, InPlace, Quantized, Relu, RowMajor, Rows, STREAM_K_BYTES, Schedule, Shared, Silu, StreamOrder,
-    Swizzle, Weights, Zeros, copy, gemm,
+    Half, InPlace, Quantized, Relu, RowMajor, Rows, Schedule, Shared, Silu, StreamOrder, Swizzle, Weights,
+    Zeros, copy, gemm,
 };
 
 /// Numbers of activations; any other is none.
@@ -26,7 +26,7 @@ pub const SILU: u32 = 3;
 #[kernel(
     program = P,
     shared = STAGES as u32 * (Quantized::<F, Z, T, BM, BK>::BYTES + (BN * BK * T::BYTES) as u32 + P::STAGE_BYTES)
-        + 1024 + <Y::D as ColumnsLayout<BM, BN>>::STAGING_BYTES + STREAM_K_BYTES,
+        + 1024 + <Y::D as ColumnsLayout<BM, BN>>::STAGING_BYTES,
 )]
 pub fn dequant_gemm<
     P: Schedule,

@@ -10,8 +10,8 @@ pub use scaling::{OfGroups, OfRows, Scaling};
 use crate::kernel;
 use crate::tile::{
     Activation as _, ColMajor, ColumnsLayout, Cta, Element as _, Fragment, Gelu, GemmRegisters, Global,
-    GlobalMut, Half, I8x2, InPlace, Integers, Quantized, Relu, RowMajor, Rows, STREAM_K_BYTES, Schedule,
-    Shared, Silu, StreamOrder, Swizzle, Weights, Zeros, copy,
+    GlobalMut, Half, I8x2, InPlace, Integers, Quantized, Relu, RowMajor, Rows, Schedule, Shared, Silu,
+    StreamOrder, Swizzle, Weights, Zeros, copy,
 };
 
 /// C = act(tokens A Wᵀ + bias) of int8 activations and narrow integers W = scales Q, or `sums` = A Qᵀ as i32 where that has rows.
@@ -24,7 +24,7 @@ use crate::tile::{
 #[kernel(
     program = P,
     shared = STAGES as u32 * (Quantized::<F, Z, T, BM, BK>::BYTES + (BN * BK) as u32 + P::STAGE_BYTES)
-        + 1024 + <Y::D as ColumnsLayout<BM, BN>>::STAGING_BYTES + STREAM_K_BYTES,
+        + 1024 + <Y::D as ColumnsLayout<BM, BN>>::STAGING_BYTES,
 )]
 pub fn dequant_gemm_int8<
     P: Schedule,

@@ -9,7 +9,7 @@ use tilewright_device::kernels::dequant_gemm_int8::{Arguments, DequantGemmInt8Ke
 use tilewright_device::layout::Element as _;
 
 use super::super::problem::Problem;
-use super::super::table::{Call, Compiled};
+use super::super::table::{Call, Compiled, Reads};
 use crate::ops::KERNELS;
 use crate::{Arch, DType, Instance, Launch, Result};
 
@@ -46,7 +46,7 @@ impl Visitor for Table {
             arch: K::ARCH,
             tile: K::TILE,
             stages: K::STAGES,
-            any_strides: false,
+            reads: if K::ARCH == Arch::Sm90a { Reads::Boxes } else { Reads::Pieces },
             consumers: K::CONSUMERS,
             shared_bytes: K::SHARED_BYTES,
             resident: |device| Ok(device.kernel::<K>(&KERNELS)?.resident_ctas()),
