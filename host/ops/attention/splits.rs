@@ -45,8 +45,10 @@ pub(super) fn split(problem: &Problem, kernel: &Compiled, sms: u32, slowness: u6
     let ctas = u64::from(kernel.ctas);
     let time = |splits: u64| {
         let (items, each) = (tiles.saturating_mul(splits), blocks.div_ceil(splits));
-        // Alone an SM has little more than its share. CTAs that share it wait under each other's work.
-        let part = each * compute.max(memory * ctas * 9 / 10) + (PART + 8 * d) / ctas;
+        // CTAs that share an SM wait under each other's work.
+        let sharing = if items > sms { ctas } else { 1 };
+        // Alone an SM has little more than its share.
+        let part = each * compute.max(memory * sharing * 9 / 10) + (PART + 8 * d) / sharing;
         let all = tiles.saturating_mul(blocks) / sms * memory;
         let merge = if splits > 1 { MERGE + 50 * splits } else { 0 };
         Split { splits, items, cycles: items.div_ceil(sms * ctas).saturating_mul(part).max(all) + merge }

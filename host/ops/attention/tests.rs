@@ -279,15 +279,18 @@ fn launches_are_of_as_many_ctas_as_there_is_work_for() {
 #[test]
 fn keys_are_divided_so_that_all_sms_have_work() {
     let (device, _) = fake::h200();
-    // Sequences, keys, and how many parts: 8 heads of keys on 132 SMs.
-    for (batch, keys, splits) in [(1, 8192, 16), (1, 32768, 16), (4, 8192, 4), (16, 8192, 1), (64, 8192, 1)] {
+    // Sequences, keys, the kernel's block of keys, and how many parts: 8 heads of keys on 132 SMs. Of blocks of 64 an SM has two
+    // CTAs.
+    for (batch, keys, block, splits) in
+        [(1, 8192, 64, 32), (1, 32768, 128, 16), (4, 8192, 128, 4), (16, 8192, 128, 1), (64, 8192, 128, 1)]
+    {
         let shapes: [&[usize]; 4] =
             [&[batch, 32, 1, 128], &[batch, 8, keys, 128], &[batch, 8, keys, 128], &[batch, 32, 1, 128]];
         let views = Views::new(&device, shapes);
         let kernel = views.kernel(&Attention::new());
         assert_eq!(
             (kernel.name(), kernel.splits()),
-            ("decode_sm_90_f16_plain_64x128d128x128s3", splits),
+            (format!("decode_sm_90_f16_plain_64x{block}d128x128s3").as_str(), splits),
             "{batch} {keys}"
         );
         let len = Attention::new().workspace_len(&views.q, &views.k, &views.v, &views.o).unwrap();
