@@ -9,6 +9,8 @@ const MOST: u64 = 64;
 const FEW: usize = 16;
 /// What a block's products and exponentials wait for each other.
 const WAITS: u64 = 500;
+/// Bytes a cycle that an SM's share of the memory's bandwidth brings.
+const BANDWIDTH: u64 = 37;
 /// What a part costs beside its blocks: its Q, its result.
 const PART: u64 = 1000;
 /// What merging costs.
@@ -35,7 +37,8 @@ pub(super) fn split(problem: &Problem, kernel: &Compiled, sms: u32, slowness: u6
     let tiles = (batch as u64).saturating_mul(kv_heads as u64).saturating_mul(rows.div_ceil(m));
     let (sms, blocks) = (u64::from(sms).max(1), (keys as u64).div_ceil(n));
     let compute = (m * n * (d + dv) / 4096 + m * n / 16) * slowness + WAITS;
-    let memory = n * (size.columns[0] + size.columns[1]) as u64 * 2 / 37;
+    let bytes = (size.columns[0] + size.columns[1]) as u64 * 2;
+    let memory = n * bytes / BANDWIDTH;
     let worthwhile = queries <= FEW || problem.has_workspace;
     let most = if worthwhile && mergeable(size) { MOST.min(blocks.max(1)) } else { 1 };
     let candidates = match forced {
@@ -49,7 +52,7 @@ pub(super) fn split(problem: &Problem, kernel: &Compiled, sms: u32, slowness: u6
         let sharing = if items > sms { ctas } else { 1 };
         // Alone an SM has little more than its share.
         let part = each * compute.max(memory * sharing * 9 / 10) + (PART + 8 * d) / sharing;
-        let all = tiles.saturating_mul(blocks) / sms * memory;
+        let all = tiles.saturating_mul(blocks * n).saturating_mul(bytes) / (sms * BANDWIDTH);
         let merge = if splits > 1 { MERGE + 50 * splits } else { 0 };
         Split { splits, items, cycles: items.div_ceil(sms * ctas).saturating_mul(part).max(all) + merge }
     };
