@@ -12,7 +12,8 @@ pub fn ci() -> Done {
     }
     setup()?;
     lint()?;
-    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--release", "--quiet"]);
+    // With the examples dependencies have the features that they have in tests: without them all kernels would be built again.
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--release", "--quiet", "--lib", "--examples"]);
     run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     test()
 }
