@@ -149,8 +149,8 @@ impl<'a, T: DequantElement, E: Activation> DequantGemm<'a, T, E> {
     /// Memory for the sums of parts of tiles, contiguous, aligned to 16 bytes, of [`workspace_len`](Self::workspace_len) elements or
     /// more.
     ///
-    /// Its first 4096 elements are zeros before the first call that it is given to, and after every call. Calls on other
-    /// streams that may run at the same time need memory of their own.
+    /// Its first 4096 elements are counters: zeros before the first call that it is given to, and after every call. With anything
+    /// else kernels may wait for ever. Calls on other streams that may run at the same time need memory of their own.
     pub fn workspace(self, workspace: &'a mut TensorViewMut<'_, f32>) -> Self {
         DequantGemm { workspace: Workspace::Given(workspace.reborrow()), ..self }
     }
