@@ -290,16 +290,17 @@ impl Division {
         let [m, n, k] = problem.size;
         let [rows, columns, depth] = kernel.tile;
         let resident = (kernel.resident)(&problem.device)?.max(1);
-        if kernel.reads == Reads::Stream {
-            // Depth is divided inside of CTAs.
-            let ctas = resident.min(n.div_ceil(rows as usize) as u32);
-            let raster = RasterOrder::new(1, 1, 1, PANEL).expect("one tile");
-            return Ok(Division { raster, steps: 1, whole: 1, ctas, workspace: 0 });
-        }
         let too_large = || {
             let allowed = format!("of at most {} steps of tiles", StreamOrder::MAX_STEPS);
             Error::argument("c", format!("of shape [{m}, {n}]"), allowed)
         };
+        if kernel.reads == Reads::Stream {
+            // Depth is divided inside of CTAs.
+            let slabs = u32::try_from(n.div_ceil(rows as usize)).map_err(|_| too_large())?;
+            let ctas = resident.min(slabs);
+            let raster = RasterOrder::new(1, 1, 1, PANEL).ok_or_else(too_large)?;
+            return Ok(Division { raster, steps: 1, whole: 1, ctas, workspace: 0 });
+        }
         let count =
             |len: usize, tile: u32| u32::try_from(len.div_ceil(tile as usize)).map_err(|_| too_large());
         let (down, across, steps) = (count(n, rows)?, count(m, columns)?, count(k, depth)?);
