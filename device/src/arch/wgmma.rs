@@ -23,6 +23,27 @@ pub struct Descriptor {
     pub hi: u32,
 }
 
+impl Descriptor {
+    /// All 64 bits, of which the compiler is not to know any.
+    #[inline(always)]
+    pub fn joined(self) -> u64 {
+        let bits: u64;
+        // SAFETY: a move.
+        unsafe {
+            ptx!("mov.b64 {0}, {{{1}, {2}}};",
+                out(reg64) bits, in(reg32) self.lo, in(reg32) self.hi, options(nomem))
+        };
+        bits
+    }
+}
+
+impl From<u64> for Descriptor {
+    #[inline(always)]
+    fn from(bits: u64) -> Self {
+        Descriptor { lo: bits as u32, hi: (bits >> 32) as u32 }
+    }
+}
+
 /// `wgmma.fence`: orders earlier accesses to the products' registers before the next products.
 ///
 /// PTX ISA, "wgmma.fence"; sm_90a.
