@@ -32,6 +32,12 @@ impl<T, const M: usize, const N: usize, L: FragmentLayout<M, N>> Operand<T, M, N
     pub(super) fn new(regs: Packed<L::Regs<[u32; 4]>>) -> Self {
         Operand { regs, element: PhantomData }
     }
+    /// Passes the registers through empty instructions: they are computed before what follows.
+    #[inline(always)]
+    pub(super) fn touch(&mut self) {
+        // SAFETY: no gemm has read them yet.
+        unsafe { self.regs.keep() }
+    }
 }
 
 /// `for i in 0..n`, as a loop that unrolls before arrays are broken up into registers.

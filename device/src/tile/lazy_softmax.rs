@@ -53,7 +53,7 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
     ///
     /// Almost always it is right but for the first block, and nothing waits for the rows' maxima.
     #[inline(always)]
-    fn within(&mut self, s: Fragment<f32, M, N, L>) -> (Fragment<f32, M, N, L>, bool, Met)
+    fn within<T: Element>(&mut self, s: Fragment<f32, M, N, L>) -> (Operand<T, M, N, L>, bool, Met)
     where
         L: OneWarpgroup,
     {
@@ -86,6 +86,9 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
         }
         let mut sum = self.sum.zip(&block, |a, b| a + b);
         sum.touch();
+        // Packed under the last exponentials, not behind the barrier.
+        let mut p = p.cast::<T>().operand();
+        p.touch();
         let (met, beyond) = Met::any::<L>(beyond);
         self.sum = if beyond { self.sum } else { sum };
         (p, !beyond, met)
@@ -157,7 +160,7 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
         if !first {
             let (p, right, met) = self.within(s);
             if right {
-                return (p.cast::<T>().operand(), met);
+                return (p, met);
             }
             s = again();
         }
