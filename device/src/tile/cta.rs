@@ -3,13 +3,11 @@
 use core::marker::PhantomData;
 
 use super::{
-    Accumulates, ColumnsLayout, Element, Global, InPlace, Output, OutputColumns, OutputLayout, Pipeline,
-    Ring, Schedule, Scratch, SharedTile, SplitK, StreamK, StreamOrder, Turns, split_k_bytes,
+    Accumulates, ColumnsLayout, Element, InPlace, Output, OutputColumns, OutputLayout, Pipeline, Ring,
+    Schedule, Scratch, SharedTile, SplitK, StreamK, StreamOrder, Turns, split_k_bytes,
 };
 use crate::arch::shared::dynamic_shared;
 use crate::arch::special::{dynamic_shared_bytes, thread_x, trap};
-use crate::arch::tma;
-use crate::kernel::Arch;
 
 /// Alignment of every tile: the swizzle's pattern repeats over 1024 bytes.
 const TILE_ALIGN: u32 = 1024;
@@ -89,16 +87,6 @@ impl<P: Schedule> Cta<P> {
     #[inline(always)]
     pub fn stream_k(&self, order: InPlace<StreamOrder>) -> StreamK<P> {
         StreamK::new(order)
-    }
-
-    /// Brings a tensor's map to the TMA unit, so that the first copy does not wait for it. Before the pipelines are made it does so
-    /// while the kernel in front still runs.
-    #[inline(always)]
-    pub fn prefetch_map<T, O, const RANK: usize, const BOX: usize>(&self, of: &Global<T, RANK, O, BOX>) {
-        if matches!(P::ARCH, Arch::Sm90a) && of.tma && thread_x() == 0 {
-            // SAFETY: a tensor that TMA can address has a map.
-            unsafe { tma::prefetch_map(of.map) }
-        }
     }
 
     /// The order in which the warpgroups that compute take turns.

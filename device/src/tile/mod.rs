@@ -138,6 +138,7 @@ mod paged;
 mod partials;
 mod pipeline;
 mod pooled;
+mod prefetch;
 mod quantized;
 mod raster;
 mod reduce;
@@ -180,6 +181,7 @@ pub use paged::{PageTable, PagedTile};
 pub use partials::{PartialTile, Partials, PartialsAbi};
 pub use pipeline::Pipeline;
 pub use pooled::{Pool, Pooled, PooledAbi, PooledTile, ReadsPools};
+pub use prefetch::Mapped;
 pub use quantized::{
     CHUNK, Chunk, ChunkStream, Decode, E4M3, E5M2, FP4, Format, Half, I1, I2, I4, I8, Integers, NF4, NoZeros,
     Original, Quantized, Rescaled, SLAB, U1, U2, U4, Weights, WeightsAbi, Zeros, ZerosFirst,

@@ -65,6 +65,13 @@ pub struct PooledTile<T: Element, const BOX: usize, const PLANES: usize> {
     end: u32,
 }
 
+impl<T: Element, const BOX: usize, const PLANES: usize> Pooled<T, BOX, PLANES> {
+    #[inline(always)]
+    pub(super) fn pool(&self) -> &Global<T, 4, super::RowMajor, BOX> {
+        &self.pool.0
+    }
+}
+
 impl<T: Element, const BOX: usize, const PLANES: usize> InBlock<Pooled<T, BOX, PLANES>> {
     /// Where tile `index` of `R` rows of `sequence` lies: in one page, or in several, which are looked up when it is read.
     #[inline(always)]

@@ -104,11 +104,20 @@ impl<P: TwoRoles, const N: usize> Relay<P, N> {
         loads.by_one(
             #[inline(always)]
             |loads| {
-                let mut stage = 0;
-                while stage < N as u32 {
-                    loads.prepare();
-                    // Barriers that are new were left in the phase before their first.
-                    loads.fill(RelayTurn { position: 2 * stage + 1 });
+                // Barriers that are new were left in the phase before their first.
+                let turn = |stage: usize| RelayTurn { position: 2 * stage as u32 + 1 };
+                let first = loads.step();
+                loads.fill(turn(0), first);
+                // All others are worked out before one is loaded: what they are looked up in is fetched at the same time.
+                let mut steps = [NONE; N];
+                let mut stage = 1;
+                while stage < N {
+                    steps[stage] = loads.step();
+                    stage += 1;
+                }
+                let mut stage = 1;
+                while stage < N {
+                    loads.fill(turn(stage), steps[stage]);
                     stage += 1;
                 }
             },
@@ -183,15 +192,14 @@ where
             sync::sync_warp();
         }
     }
-    /// Works out the next step.
+    /// The next step.
     #[inline(always)]
-    fn prepare(&mut self) {
-        self.next.set(self.steps.next().unwrap_or(NONE));
+    fn step(&mut self) -> [u32; 2] {
+        self.steps.next().unwrap_or(NONE)
     }
-    /// Loads the step that has been worked out into a stage when the turn that it has is over.
+    /// Loads a step into a stage when the turn that it has is over.
     #[inline(always)]
-    fn fill(&mut self, turn: RelayTurn<N>) {
-        let step = self.next.get();
+    fn fill(&mut self, turn: RelayTurn<N>, step: [u32; 2]) {
         if step == NONE {
             return;
         }
@@ -223,52 +231,40 @@ where
         self.relay.advance();
         turn
     }
-    /// In the second role: hands a stage to the first, with what was written to it.
+    /// In the second role: hands a stage to the first, with what was written to it, if there is one to hand over.
     ///
     /// Without a branch, so that it may stand between the instructions of a gemm.
     #[inline(always)]
-    pub fn publish(&self, turn: RelayTurn<N>) {
+    pub fn publish(&self, turn: Option<RelayTurn<N>>) {
+        let (there, stage) = (turn.is_some(), turn.map_or(0, |turn| turn.stage()));
         // SAFETY: the role's warps execute it whole; writes are visible to the asynchronous units before the arrival.
         unsafe {
             sync::fence_proxy_async_shared();
             sync::sync_warp();
-            mbarrier::arrive_if(self.relay.ready(turn.stage()), thread_x().is_multiple_of(32));
+            mbarrier::arrive_if(self.relay.ready(stage), there & thread_x().is_multiple_of(32));
         }
-    }
-    /// In the second role: gives back a stage, of whose turn only word is left to [publish](Self::publish): the first role
-    /// [skips](Self::skip) it.
-    #[inline(always)]
-    pub fn keep(&self, turn: RelayTurn<N>) -> RelayTurn<N> {
-        const {
-            assert!(
-                P::WARPS[0].is_multiple_of(P::WARPS[1]),
-                "each warp arrives for as many of the other role"
-            )
-        };
-        // SAFETY: the role's warps execute it whole, after their last read, and arrive for the other role's too.
-        unsafe {
-            sync::sync_warp();
-            mbarrier::arrive_if(self.relay.empty(turn.stage()), thread_x() % 32 < P::WARPS[0] / P::WARPS[1]);
-        }
-        turn
     }
 
     /// In the first role: waits for the stage behind the last that was released to be published.
     #[inline(always)]
     pub fn receive(&mut self) -> RelayTurn<N> {
+        self.receive_if(true)
+    }
+    /// The same, unless nothing more is loaded: then the stage is free.
+    #[inline(always)]
+    pub fn receive_if(&mut self, more: bool) -> RelayTurn<N> {
         let turn = self.relay.turn();
-        // SAFETY: the barrier is initialised.
-        unsafe { mbarrier::wait(self.relay.ready(turn.stage()), turn.phase()) };
+        if more {
+            // SAFETY: the barrier is initialised.
+            unsafe { mbarrier::wait(self.relay.ready(turn.stage()), turn.phase()) };
+        }
         turn
     }
     /// In the first role: waits for gemms of this turn, and meanwhile works out what to load when it is released.
     #[inline(always)]
     pub fn during<D: Pending>(&mut self, gemms: D) -> D::Done {
         let running = gemms.commit();
-        self.by_one(
-            #[inline(always)]
-            |loads| loads.prepare(),
-        );
+        self.prepare();
         running.wait()
     }
     /// In the first role: gives back a stage that no gemm in flight reads, to be filled again.
@@ -281,24 +277,28 @@ where
         }
         self.by_one(
             #[inline(always)]
-            |loads| loads.fill(turn),
+            |loads| loads.fill(turn, loads.next.get()),
         );
         self.relay.advance();
     }
-    /// In the first role: leaves out a stage that the second one [keeps](Self::keep) to itself, until it is published.
+    /// In the first role, if `here`: gives the next stage back as it comes.
     #[inline(always)]
-    pub fn skip(&mut self) {
-        let (stage, phase) = (self.relay.turn().stage(), self.relay.turn().phase());
-        let turn = self.relay.turn();
+    pub fn pass_if(&mut self, here: bool) {
+        if here {
+            self.prepare();
+            let turn = self.receive();
+            self.release(turn);
+        }
+    }
+    /// In the first role: works out what to load when the next stage is released.
+    #[inline(always)]
+    pub fn prepare(&mut self) {
         self.by_one(
             #[inline(always)]
             |loads| {
-                loads.prepare();
-                loads.fill(turn);
+                let step = loads.step();
+                loads.next.set(step);
             },
         );
-        self.relay.advance();
-        // SAFETY: the barrier is initialised, and behind by a phase at most: the role's next turns wait for later ones.
-        unsafe { mbarrier::wait(self.relay.ready(stage), phase) };
     }
 }

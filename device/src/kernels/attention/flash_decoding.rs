@@ -45,8 +45,7 @@ pub fn decode<
     Y: ChainedGemm<T, BM, BN, D, DV>,
 {
     let mut cta = Cta::<P>::enter();
-    cta.prefetch_map(&k.get());
-    cta.prefetch_map(&v.get());
+    cta.prefetch_maps((k.get(), v.get()));
     let mut q_s = cta.scratch::<Shared<T, BM, D, _, _>>();
     let k_s = cta.alloc::<Shared<T, BN, D, _, _>, STAGES>();
     let v_s = cta.alloc::<Shared<T, BN, DV, _, _>, STAGES>();

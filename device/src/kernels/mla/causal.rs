@@ -19,6 +19,12 @@ impl Causal {
         Causal { heads: Division::by(heads), positions }
     }
 
+    /// Of a sequence's keys, the first that every row sees.
+    #[inline(always)]
+    pub fn seen_by_all(&self, length: u32) -> u32 {
+        (length + 1).saturating_sub(self.positions)
+    }
+
     /// Scores of tile `m` and block `j`, -inf where the row does not see the key of a sequence of `length`.
     #[inline(always)]
     pub fn mask<const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>>(

@@ -33,8 +33,8 @@ const B: usize = 64;
 /// In `P` one role of a warpgroup computes all scores and the softmax by policy `S`, the other, of two, the output by `O`. Q lies
 /// in registers, `STEPS` times 16 columns, and for `TAIL` columns in shared memory, so that Q Kᵀ reads half of what it would.
 /// Weights take the place of the columns of their own keys that are no values. Blocks of `PLANES` times 64 columns and `BOX` keys
-/// are read by one copy; the queries take a stage too. The weights of a block are handed over under the next one's Q Kᵀ, `LATE`
-/// instructions before its end, so that P V runs under the softmax.
+/// are read by one copy; the queries take a stage too, through which the item before them stores its output. The weights of a
+/// block are handed over under the next one's Q Kᵀ, `LATE` instructions before its end, so that P V runs under the softmax.
 #[kernel(
     program = P,
     shared = (B * TAIL * 2 + STAGES * (B * D * T::BYTES + B * 2) + B * 8) as u32 + 32 + 24 * STAGES as u32,
@@ -68,6 +68,7 @@ pub fn mla<
     O: Gemm<T, B, DV, B, A = Swizzle<128>, B = Swizzle<128>, D = O> + StagedColumns<DV> + Accumulates<B, DV>,
 {
     let mut cta = Cta::<P>::enter();
+    cta.prefetch_maps((q.get(), (kv.get(), o.get())));
     let kv_s = cta.alloc::<Shared<T, B, D, _>, STAGES>();
     let q_s = cta.alloc::<Shared<T, B, TAIL, _>, 1>();
     let rescale = cta.row_vectors::<bf16, B, STAGES>();
@@ -85,23 +86,25 @@ pub fn mla<
             _ => copy(kv.tile(place), kv_s.at(s)),
         },
     );
+    loads.pass_if(cta.in_role(0) && item.is_some());
     while item.is_some() {
         if cta.in_role(1) {
             let queries = loads.take();
             let q = SplitOperand::<S, T, B, STEPS, TAIL>::load(kv_s.at(queries.full()), &q_s);
+            loads.publish(Some(queries));
             // Word of the last turn goes out under the next gemm, behind what it has to wait for.
-            let mut last = loads.keep(queries);
+            let mut last = None;
             let mut softmax = LazySoftmax::<B, B, S>::new(scale, reference.only());
-            for block in Blocks::of(&item.get()) {
+            for block in Blocks::of(&item.get(), &causal.get()) {
                 let mut keys = loads.take();
                 let length = || item.get().length;
-                let masked = |s| match block.tail {
+                let masked = |s| match block.partial {
                     true => causal.get().mask(s, block_x_volatile(), block.index, length()),
                     false => s,
                 };
                 let k = || kv_s.at(keys.full()).t();
                 let s = gemm_around(S::default(), &q, k(), Fresh::new(), LATE, || {
-                    loads.publish(last);
+                    loads.publish(last.take());
                     softmax.expect(rescale.at(&keys));
                     loads.look_ahead();
                 });
@@ -109,11 +112,11 @@ pub fn mla<
                 let again = || masked(gemm_around(S::default(), &q, k(), Fresh::new(), 0, || ()).wait());
                 let (p, met) = softmax.weights(s, block.first, again, |by| copy(by, rescale.at(&keys)));
                 copy(p, kv_s.at(keys.rewrite(&met)).columns::<DV, B>());
-                if block.tail {
+                if block.partial {
                     let v = kv_s.at(keys.rewrite(&met)).columns::<0, DV>();
                     v.clear_rows(block.keys_left::<B>(length()));
                 }
-                last = keys;
+                last = Some(keys);
             }
             loads.publish(last);
             let (by, log2) = softmax.finish();
@@ -125,32 +128,31 @@ pub fn mla<
                 copy(log2.map(|log2| log2 * LN_2), lse.get().tile([sequence, block_x_volatile(), 0]))
             }
         } else {
-            loads.skip();
             let mut left = item.blocks();
             let mut acc = Fragment::<f32, B, DV, O>::zero();
-            let mut last = loop {
+            while left > 0 {
                 let turn = loads.receive();
                 let latent = kv_s.at(turn.full());
                 let (p, v) = (latent.columns::<DV, B>(), latent.columns::<0, DV>());
                 let by = Rows::from_vector(rescale.at(&turn));
                 acc = loads.during(gemm(O::default(), p, v, acc.rescale(&by)));
-                left -= 1;
-                if left == 0 {
-                    break turn;
-                }
                 loads.release(turn);
-            };
-            let Item { turn, slot, .. } = item.get();
+                left -= 1;
+            }
+            loads.prepare();
+            let Item { turn, slot, next, .. } = item.get();
             let by = inverse.receive(turn);
+            // The stage of the next item's queries, when they have been taken from it.
+            let mut queries = loads.receive_if(next != Item::NONE);
             if slot != Item::WHOLE {
                 let to = partials.get().tile(slot + block_x_volatile());
                 copy(acc.zip_rows(&by, |x, by| x * by), to);
             } else {
-                let staging = kv_s.at(last.rewrite_own()).columns::<0, DV>();
+                let staging = kv_s.at(queries.rewrite_own()).columns::<0, DV>();
                 let to = || o.get().tile([item.get().sequence, block_x_volatile(), 0]);
                 acc.store_scaled::<T, _, _, _, _>(&by, staging, to);
             }
-            loads.release(last);
+            loads.release(queries);
         }
         item = item.next();
     }

@@ -51,7 +51,7 @@ pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
         let queries = qs.acquire();
         let mut softmax = OnlineSoftmax::<B, B, Y>::new(scale);
         let mut acc = Fragment::<f32, B, W, Y>::zero();
-        for Block { index, tail, .. } in Blocks::of(&item.get()) {
+        for Block { index, partial, .. } in Blocks::of(&item.get(), &causal.get()) {
             let mut kvs = kv_pipe.loads(
                 index..index + 1,
                 #[inline(always)]
@@ -61,7 +61,7 @@ pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
             let latent = kv_s.at(keys.full());
             let v = latent.part::<W>(part);
             let mut s = gemm(Y::default(), q_s.at(queries.full()), latent.t(), Fresh::new()).wait();
-            if tail {
+            if partial {
                 s = causal.get().mask(s, m, index, length);
             }
             let max = softmax.maximum(&s);

@@ -1,5 +1,6 @@
 //! Which blocks of keys each CTA takes: a list that the host makes from the sequences' lengths.
 
+use super::{B, Causal};
 use crate::arch::special::{block_y, same_number, thread_x};
 use crate::tile::{Cell, InBlock, List};
 
@@ -109,6 +110,8 @@ pub struct Blocks {
     /// The next block, and [`FIRST`](Self::FIRST) if it is the first: a register in all.
     next: u32,
     end: u32,
+    /// The first block with keys that some row does not see.
+    partial: u32,
 }
 
 /// A block of keys.
@@ -118,8 +121,8 @@ pub struct Block {
     pub index: u32,
     /// Whether the item begins with it.
     pub first: bool,
-    /// Whether it is one of the item's last two: in the others every row sees every key, of up to a block of positions.
-    pub tail: bool,
+    /// Whether there are keys in it that some row does not see.
+    pub partial: bool,
 }
 
 impl Block {
@@ -135,8 +138,9 @@ impl Blocks {
 
     /// Those of the item.
     #[inline(always)]
-    pub fn of(item: &Item) -> Self {
-        Blocks { next: item.begin | Self::FIRST, end: item.end }
+    pub fn of(item: &Item, causal: &Causal) -> Self {
+        let partial = causal.seen_by_all(item.length) / B as u32;
+        Blocks { next: item.begin | Self::FIRST, end: item.end, partial }
     }
 }
 
@@ -145,7 +149,7 @@ impl Iterator for Blocks {
     #[inline(always)]
     fn next(&mut self) -> Option<Block> {
         let index = self.next & !Self::FIRST;
-        let block = Block { index, first: self.next != index, tail: index + 2 >= self.end };
+        let block = Block { index, first: self.next != index, partial: index >= self.partial };
         self.next = index + 1;
         (index < self.end).then_some(block)
     }
