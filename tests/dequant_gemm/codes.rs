@@ -10,9 +10,8 @@ use crate::case::{Activations, check, kernels, weights};
 /// The modes of zeros that a format has kernels for.
 fn zeros(format: Format) -> Vec<Zeros> {
     match format {
-        Format::U4 => vec![Zeros::None, Zeros::Original, Zeros::Rescaled, Zeros::Packed],
-        Format::U2 | Format::U1 => vec![Zeros::None, Zeros::Original, Zeros::Packed],
-        _ => vec![Zeros::None],
+        Format::NF4 | Format::FP4 | Format::E4M3 | Format::E5M2 => vec![Zeros::None],
+        _ => vec![Zeros::None, Zeros::Original, Zeros::Rescaled, Zeros::Packed],
     }
 }
 

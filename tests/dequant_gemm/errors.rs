@@ -14,7 +14,7 @@ pub fn name_it(device: &Device) -> Outcome {
         let w = weights::<f16>([n, k], (format, Group::K32, zeros))?;
         DeviceWeights::upload(device, &w.pack(Order::B16)?)
     };
-    let (plain, shifted) = (upload(Format::U4, Zeros::None)?, upload(Format::I4, Zeros::Original)?);
+    let (plain, shifted) = (upload(Format::U4, Zeros::None)?, upload(Format::NF4, Zeros::Original)?);
     let wide = {
         let w = weights::<bf16>([n, k], (Format::U4, Group::K32, Zeros::None))?;
         DeviceWeights::upload(device, &w.pack(Order::B16)?)?
@@ -33,7 +33,7 @@ pub fn name_it(device: &Device) -> Outcome {
     expect(run().run(&stream, &a.view(), &plain, &mut narrow.view_mut()), &["`c`", "[2, 63]", "[2, 64]"])?;
     expect(
         run().run(&stream, &a.view(), &shifted, &mut c.view_mut()),
-        &["i4", "`w`", "groups of 32", "none"],
+        &["nf4", "`w`", "groups of 32", "none"],
     )?;
     expect(run().run(&stream, &a.view(), &wide, &mut c.view_mut()), &["u4", "`w`", "bf16", "f16"])?;
     expect(

@@ -151,14 +151,16 @@ kernels! {
     [(sm_90 WarpSpecialized<4, 4, true>, FullRow<4>, 256 16 256 16 4)]
         [(i4 none) (nf4 none) (fp4 none) (u2 none) (u2 original) (i2 none) (u1 none) (u1 original) (i1 none)] [f16 bf16];
     [(sm_90 WarpSpecialized<4, 4, true>, FullRow<4>, 256 16 128 16 5)]
-        [(i8_ none) (e4m3 none) (e5m2 none)] [f16 bf16];
+        [(i8_ none) (i8_ original) (e4m3 none) (e5m2 none)] [f16 bf16];
     [(sm_90 WarpSpecialized<2, 4, true>, FullRow<2>, 128 128 64 64 7)]
         [(i4 none) (nf4 none) (fp4 none) (u2 none) (u2 original) (i2 none) (u1 none) (u1 original) (i1 none)
-         (i8_ none) (e4m3 none) (e5m2 none)] [f16];
+         (i8_ none) (i8_ original) (e4m3 none) (e5m2 none)] [f16];
     [(sm_80 Multistage<4, Vectors>, warp::FullRow<4>, 64 16 64 0 4)
      (sm_80 Multistage<4, Vectors>, warp::FullRow<4>, 64 64 64 0 4)]
         [(u4 none) (u4 original)] [f16 bf16];
     [(sm_80 Multistage<4, Elements>, warp::FullRow<4>, 64 32 64 0 3)]
-        [(u4 none) (u4 original) (u4 rescaled) (i4 none) (u2 none) (u2 original) (i2 none) (u1 none) (u1 original) (i1 none)
-         (i8_ none) (nf4 none) (fp4 none) (e4m3 none) (e5m2 none)] [f16 bf16];
+        [(u4 none) (u4 original) (u4 rescaled) (i4 none) (i4 original) (i4 rescaled)
+         (u2 none) (u2 original) (u2 rescaled) (i2 none) (i2 original) (i2 rescaled)
+         (u1 none) (u1 original) (u1 rescaled) (i1 none) (i1 original) (i1 rescaled)
+         (i8_ none) (i8_ original) (i8_ rescaled) (nf4 none) (fp4 none) (e4m3 none) (e5m2 none)] [f16 bf16];
 }
