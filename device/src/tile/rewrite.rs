@@ -212,10 +212,12 @@ impl<const N: usize, Y: StagedColumns<N>> Fragment<f32, 64, N, Y> {
                 }
                 sync::fence_proxy_async_shared();
                 sync::bar_sync(WARPGROUP_BARRIER + unit, 128);
-                if thread.is_multiple_of(128) {
+                // Another warp for each: working out where to does not hold up the next columns.
+                if thread % 128 == chunk % 4 * 32 {
                     let tile = tile();
                     if whole(&tile) {
                         tile.0.box_at(64, N, 0, column).store(tile.0.of.map, buffer);
+                        tma::bulk_commit();
                     }
                 }
                 chunk += 1;
@@ -225,8 +227,7 @@ impl<const N: usize, Y: StagedColumns<N>> Fragment<f32, 64, N, Y> {
                 let (column, buffer) = place(0);
                 let (window, threads) = (tile.0.window(64, N), (thread % 128, 128));
                 drain::<T, Swizzle<128>>(buffer, (ROWS, chunks * 64), (0, column), &window, threads);
-            } else if thread.is_multiple_of(128) {
-                tma::bulk_commit();
+            } else if lane == 0 {
                 tma::bulk_wait_read::<0>();
             }
             sync::bar_sync(WARPGROUP_BARRIER + unit, 128);
