@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use tilewright_device::tile::NF4;
+
 use super::minifloat::{self, Minifloat};
 
 /// The number format of narrow weights.
@@ -36,26 +38,6 @@ pub enum Format {
     /// Five bits of exponent, two of mantissa, to ±57344, with infinities as IEEE formats have them (the same paper).
     E5M2,
 }
-
-/// The quantiles of [`Format::NF4`], by code.
-const NF4: [f32; 16] = [
-    -1.0,
-    -0.696_192_8,
-    -0.525_073_05,
-    -0.394_917_5,
-    -0.284_441_38,
-    -0.184_773_43,
-    -0.091_050_036,
-    0.0,
-    0.079_580_3,
-    0.160_930_2,
-    0.246_112_3,
-    0.337_915_24,
-    0.440_709_83,
-    0.562_617,
-    0.722_956_84,
-    1.0,
-];
 
 /// How a format's codes are interpreted.
 #[derive(Clone, Copy)]
@@ -143,7 +125,7 @@ impl Format {
                 f32::from((code << unused).cast_signed() >> unused)
             }
             Kind::Sign => f32::from(code) * 2.0 - 1.0,
-            Kind::Normal => NF4[usize::from(code)],
+            Kind::Normal => NF4::QUANTILES[usize::from(code)],
             Kind::Float(float) => float.value(code),
         }
     }
@@ -167,7 +149,7 @@ impl Format {
             // The cast keeps two's complement: integers of the format lie in i16.
             Kind::Unsigned | Kind::Signed => round_even(x) as i16 as u8 & (0xff >> (8 - self.bits())),
             Kind::Sign => (x > 0.0).into(),
-            Kind::Normal => nearest_of(&NF4, x),
+            Kind::Normal => nearest_of(&NF4::QUANTILES, x),
             Kind::Float(float) => float.nearest(x),
         }
     }

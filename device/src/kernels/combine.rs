@@ -8,10 +8,10 @@ use core::f32::consts::LN_2;
 use crate::abi::GlobalAbi;
 use crate::instantiate;
 use crate::kernel;
-use crate::kernel::{Instance, Kernel, Program};
+use crate::kernel::{Instance, Kernel};
 use crate::tile::{
-    Element, Fragment, FragmentLayout, GlobalMut, List, ListAbi, Partials, PartialsAbi, Rows, Simt, Striped,
-    block_x, block_y, copy, math::ex2, math::lg2,
+    Element, Fragment, FragmentLayout, GlobalMut, List, ListAbi, Overlapped, Overlaps, Partials, PartialsAbi,
+    Rows, Simt, Striped, block_x, block_y, copy, math::ex2, math::lg2,
 };
 use half::{bf16, f16};
 
@@ -26,7 +26,7 @@ const AHEAD: u32 = 4;
 /// the first tile of its first part, how many parts it has, and how many tiles each of them. O is \[batch, rows, DV\], the
 /// log-sum-exp \[batch, rows, 1\] in natural logarithms, unless `lse` has no rows.
 #[kernel(program = P)]
-pub fn combine<P: Program, T: Element, const M: usize, const DV: usize>(
+pub fn combine<P: Overlaps, T: Element, const M: usize, const DV: usize>(
     partials: Partials<M, DV>,
     mut o: GlobalMut<T, 3>,
     mut lse: GlobalMut<f32, 3>,
@@ -36,6 +36,7 @@ pub fn combine<P: Program, T: Element, const M: usize, const DV: usize>(
 {
     let [sequence, first, parts, tiles] = list.get4(block_y());
     let row = |part: u32| (first + part * tiles) * M as u32 + block_x() * ROWS as u32;
+    P::wait_for_front();
     let mut max = Rows::<f32, ROWS, DV, Striped<ROWS>>::splat(f32::NEG_INFINITY);
     for part in 0..parts {
         max = max.zip(&partials.load_rows(row(part)), f32::max);
@@ -85,7 +86,7 @@ pub trait CombineKernel: Kernel {
     ) -> Self::Args;
 }
 
-impl<P: Program, T: Element, const M: usize, const DV: usize> CombineKernel for combine<P, T, M, DV>
+impl<P: Overlaps, T: Element, const M: usize, const DV: usize> CombineKernel for combine<P, T, M, DV>
 where
     Striped<ROWS>: FragmentLayout<ROWS, DV>,
 {
@@ -113,13 +114,13 @@ macro_rules! kernels {
     ($($m:literal $dv:literal $t:ident;)*) => {
         $( instantiate! {
             sm_80: [combine_sm_80_ $t _ $m x $dv]: combine<Simt<ROWS>, $t, $m, $dv>;
-            sm_90: [combine_sm_90_ $t _ $m x $dv]: combine<Simt<ROWS, true>, $t, $m, $dv>;
+            sm_90: [combine_sm_90_ $t _ $m x $dv]: combine<Overlapped<ROWS>, $t, $m, $dv>;
         } )*
 
         /// Shows `visitor` every compiled kernel's type.
         pub fn visit<V: Visitor>(visitor: &mut V) {
             $( visitor.kernel::<combine<Simt<ROWS>, $t, $m, $dv>>(); )*
-            $( visitor.kernel::<combine<Simt<ROWS, true>, $t, $m, $dv>>(); )*
+            $( visitor.kernel::<combine<Overlapped<ROWS>, $t, $m, $dv>>(); )*
         }
     };
 }
