@@ -45,6 +45,8 @@ pub struct PartialTile<const M: usize, const N: usize> {
     tile: *mut f32,
     rows: *mut f32,
     col: u32,
+    /// Rows of the tile that are stored.
+    end: u32,
     inside: bool,
 }
 
@@ -53,6 +55,11 @@ impl<const M: usize, const N: usize> PartialTile<M, N> {
     #[inline(always)]
     pub fn from_column(self, col: u32) -> Self {
         PartialTile { col, ..self }
+    }
+    /// The tile's first `end` rows: nobody reads the others.
+    #[inline(always)]
+    pub fn until(self, end: u32) -> Self {
+        PartialTile { end, ..self }
     }
 }
 
@@ -64,6 +71,7 @@ impl<const M: usize, const N: usize> Partials<M, N> {
             tile: self.tiles.wrapping_add(index as usize * (M * N)),
             rows: self.rows.wrapping_add(index as usize * M),
             col: 0,
+            end: M as u32,
             inside: index < self.count,
         }
     }
@@ -120,15 +128,13 @@ where
         let first = to.tile.wrapping_add(row as usize * N + (to.col + col) as usize);
         let mut i = 0;
         while i < L::Regs::<f32>::LEN {
-            let (row, col) = L::offset(i);
-            let at = first.wrapping_add(row as usize * N + col as usize);
-            // SAFETY: inside the tile, which is this CTA's; columns of a run's first element are even.
-            unsafe {
-                global::st_global_u32x2(
-                    at.cast(),
-                    [self.regs.get(i).to_bits(), self.regs.get(i + 1).to_bits()],
-                )
-            };
+            let (below, along) = L::offset(i);
+            if row + below < to.end {
+                let at = first.wrapping_add(below as usize * N + along as usize);
+                let pair = [self.regs.get(i).to_bits(), self.regs.get(i + 1).to_bits()];
+                // SAFETY: inside the tile, which is this CTA's; columns of a run's first element are even.
+                unsafe { global::st_global_u32x2(at.cast(), pair) };
+            }
             i += 2;
         }
     }

@@ -145,7 +145,8 @@ pub fn mla<
             // The stage of the next item's queries, when they have been taken from it.
             let mut queries = loads.receive_if(next != Item::NONE);
             if slot != Item::WHOLE {
-                let to = partials.get().tile(slot + block_x_volatile());
+                let rows = o.get().rows() - block_x_volatile() * B as u32;
+                let to = partials.get().tile(slot + block_x_volatile()).until(rows);
                 copy(acc.zip_rows(&by, |x, by| x * by), to);
             } else {
                 let staging = kv_s.at(queries.rewrite_own()).columns::<0, DV>();
