@@ -299,30 +299,28 @@ where
             }
             i += shares;
         }
-        let (mut half, end) = (0, same_number(2 * along));
+        // Of joint producers, each takes the scales and the zeros of its turns.
+        let (mut half, end) = (share << (1 - halves), same_number(2 * along));
         while half < end {
-            // Of joint producers, those in front take the scales and the zeros.
-            if half / (2 - halves) % shares == share {
-                let group = group.of(2 * block + half).0;
-                let group = if group < groups { group } else { groups - 1 };
-                let from = (group as u64 * rows as u64 + first as u64) * line as u64;
-                let at = Quantized::<F, Z, T, M, K>::scales(half);
-                let zeros_at = at + Quantized::<F, Z, T, M, K>::ZEROS - Quantized::<F, Z, T, M, K>::scales(0);
-                let mut i = 0;
-                while i < across {
-                    let (clamped, count) = match first + across <= rows {
-                        true => (i, across),
-                        false => (if first + i < rows { i } else { rows - 1 - first }, 1),
-                    };
-                    let from = from + clamped as u64 * line as u64;
-                    copy(scales + from, at + i * line, count * line);
-                    if Z::STORED {
-                        copy(zeros + from, zeros_at + i * line, count * line);
-                    }
-                    i += count;
+            let group = group.of(2 * block + half).0;
+            let group = if group < groups { group } else { groups - 1 };
+            let from = (group as u64 * rows as u64 + first as u64) * line as u64;
+            let at = Quantized::<F, Z, T, M, K>::scales(half);
+            let zeros_at = at + Quantized::<F, Z, T, M, K>::ZEROS - Quantized::<F, Z, T, M, K>::scales(0);
+            let mut i = 0;
+            while i < across {
+                let (clamped, count) = match first + across <= rows {
+                    true => (i, across),
+                    false => (if first + i < rows { i } else { rows - 1 - first }, 1),
+                };
+                let from = from + clamped as u64 * line as u64;
+                copy(scales + from, at + i * line, count * line);
+                if Z::STORED {
+                    copy(zeros + from, zeros_at + i * line, count * line);
                 }
+                i += count;
             }
-            half += 2 - halves;
+            half += shares << (1 - halves);
         }
     }
 }
