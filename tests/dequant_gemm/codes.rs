@@ -58,29 +58,42 @@ pub fn extremes(device: &Device) -> Outcome {
     Ok(())
 }
 
-/// Small integers as activations, powers of two as scales: nothing is rounded, and nothing may differ.
+/// Small integers as activations, powers of two as scales, large ones too: nothing is rounded, and nothing may differ.
 pub fn exact(device: &Device) -> Outcome {
-    [Group::K64, Group::K128].into_iter().try_for_each(|group| exact_in(device, group))
+    for group in [Group::K64, Group::K128] {
+        exact_in(device, group, true, 0.5)?;
+    }
+    // The first are decoded as what is plain, the others are not: 1024 of them are more than f16 has.
+    for scale in [0.5, 32.0, 64.0, 4096.0] {
+        exact_in(device, Group::K128, false, scale)?;
+    }
+    Ok(())
 }
 
-fn exact_in(device: &Device, group: Group) -> Outcome {
+fn exact_in(device: &Device, group: Group, packed_zeros: bool, scale: f64) -> Outcome {
     let (m, n, k) = (9, 130, 320);
     let a: Vec<f16> = (0..m * k).map(|i| f16::from_f32((i % 7) as f32 - 3.0)).collect();
     let codes: Vec<u8> = (0..n * k).map(|i| (i * 5 % 16) as u8).collect();
     let groups = group.count(k);
-    let scales = Halves::round(HalfType::F16, (0..n * groups).map(|i| if i % 2 == 0 { 0.5 } else { 0.25 }));
-    let zeros = ZeroPoints::Packed((0..n * groups).map(|i| (i % 16) as i16).collect());
+    let scales = (0..n * groups).map(|i| if i % 2 == 0 { scale } else { scale / 2.0 });
+    let scales = Halves::round(HalfType::F16, scales);
+    let zeros = match packed_zeros {
+        true => ZeroPoints::Packed((0..n * groups).map(|i| (i % 16) as i16).collect()),
+        false => ZeroPoints::None,
+    };
+    let alpha = (0.5 / scale) as f32;
     let w = QuantizedWeights::new("w", Format::U4, group, [n, k], codes, scales, zeros)?;
     let packed = DeviceWeights::upload(device, &w.pack(Order::B16)?)?;
     let at = Tensor::from_slice(device, &a, &[m, k])?;
     let wide = w.dequantize();
     for name in kernels::<f16>(device, m, &w)? {
         let mut c = Tensor::filled(device, f16::NAN, &[m, n])?;
-        DequantGemm::new().kernel(name).run(&Stream::new(device)?, &at.view(), &packed, &mut c.view_mut())?;
+        let mut gemm = DequantGemm::new().kernel(name).alpha(alpha);
+        gemm.run(&Stream::new(device)?, &at.view(), &packed, &mut c.view_mut())?;
         for (i, got) in c.to_vec()?.into_iter().enumerate() {
             let (row, col) = (i / n, i % n);
             let terms = (0..k).map(|x| a[row * k + x].to_f64() * wide[col * k + x]);
-            let want = f16::from_f64(terms.sum());
+            let want = f16::from_f64(terms.sum::<f64>() * f64::from(alpha));
             if got != want {
                 return Err(format!("{name}: ({row}, {col}) is {got}, not {want}").into());
             }

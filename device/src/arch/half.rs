@@ -30,3 +30,14 @@ pairs! {
     /// `sub.rn.f16x2`: a - b.
     sub_f16x2(a, b) = "sub.rn.f16x2 {0}, {1}, {2};";
 }
+
+/// The same number twice, as a pair.
+///
+/// PTX ISA, "mov": arithmetic of pairs takes it from one half of a register; sm_80.
+#[inline(always)]
+pub fn twice_f16x2(x: u16) -> u32 {
+    let r: u32;
+    // SAFETY: registers alone.
+    unsafe { ptx!("mov.b32 {0}, {{{1}, {1}}};", out(reg32) r, in(reg16) x, options(pure, nomem)) };
+    r
+}

@@ -129,20 +129,39 @@ where
         let (mut d, mut left) = (d, uniform(stages * parts));
         let mut even = (self.acquire(), 0);
         let mut ready = prepare(even.0.full(), 0);
-        // Two at a time: what is prepared under a gemm lies in other registers than what that gemm reads.
-        while left > 2 {
-            let (after, odd, prepared) = self.step_ahead((parts, early), even, ready, d, &prepare, &compute);
-            (d, even, ready) = self.step_ahead((parts, early), odd, prepared, after, &prepare, &compute);
-            left -= 2;
+        // An even number of steps at a time, a stage's where it has so many parts: what is prepared under a gemm lies in other
+        // registers than what that gemm reads.
+        let turn = if parts.is_multiple_of(2) { parts } else { 2 };
+        while left > turn {
+            let mut i = 0;
+            while i < turn {
+                (d, even, ready) = self.step_ahead((parts, early), even, ready, d, &prepare, &compute);
+                i += 1;
+            }
+            left -= turn;
         }
-        // Always so for an even number of parts: said by what is known when compiling, so that no two ways meet in front of the
-        // last gemms, whose registers ptxas would make one.
-        if left == 2 || parts.is_multiple_of(2) {
+        // So many are left for an even number of parts: said by what is known when compiling, so that no two ways meet in front
+        // of the last gemms, whose registers ptxas would make one.
+        if parts.is_multiple_of(2) {
+            let mut i = 1;
+            while i < parts {
+                (d, even, ready) = self.step_ahead((parts, early), even, ready, d, &prepare, &compute);
+                i += 1;
+            }
+        } else if left == 2 {
             (d, even, ready) = self.step_ahead((parts, early), even, ready, d, &prepare, &compute);
         }
         d = compute(ready, even.0.full(), even.1, d).wait();
         self.release(even.0);
         d
+    }
+
+    /// The stage, known to be the same in all lanes: ptxas then keeps gemms' descriptors in uniform registers. Where stages have
+    /// one part it would also run the gemms one by one.
+    #[inline(always)]
+    fn full(turn: &Turn<N>, parts: u32) -> Full<'_, N> {
+        let stage = if parts.is_multiple_of(2) { uniform(turn.stage) } else { turn.stage };
+        Full { stage, turn: PhantomData }
     }
 
     #[inline(always)]
@@ -160,7 +179,7 @@ where
                 #[inline(always)]
                 || self.acquire(),
             );
-            let gemms = compute(ready, turn.full(), part, d).commit();
+            let gemms = compute(ready, Self::full(&turn, parts), part, d).commit();
             let next = match first {
                 Some(next) => next,
                 None => self.acquire(),
@@ -170,7 +189,7 @@ where
             self.release(turn);
             (d, (next, 0), prepared)
         } else {
-            let gemms = compute(ready, turn.full(), part, d).commit();
+            let gemms = compute(ready, Self::full(&turn, parts), part, d).commit();
             let prepared = prepare(turn.full(), part + 1);
             (gemms.wait(), (turn, part + 1), prepared)
         }

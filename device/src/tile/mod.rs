@@ -184,7 +184,7 @@ pub use pooled::{Pool, Pooled, PooledAbi, PooledTile, ReadsPools};
 pub use prefetch::Mapped;
 pub use quantized::{
     CHUNK, Chunk, ChunkStream, Decode, E4M3, E5M2, FP4, Format, Half, I1, I2, I4, I8, Integers, NF4, NoZeros,
-    Original, Quantized, Rescaled, SLAB, U1, U2, U4, Weights, WeightsAbi, Zeros, ZerosFirst,
+    Original, PLAIN_SCALES, Quantized, Rescaled, SLAB, U1, U2, U4, Weights, WeightsAbi, Zeros, ZerosFirst,
 };
 pub use raster::{Raster, RasterOrder, TileIndex};
 pub use relay::{Relay, RelayLoads, RelayTurn};

@@ -128,7 +128,8 @@ pub trait Schedule: Program + Sized + 'static {
 /// issues TMA, for one pipeline after the other.
 ///
 /// If `JOINT`, all producers fill every stage together, for stages of many copies; and consumers give them back warp by warp,
-/// because their threads read them too, not their gemms alone. `CTAS` is how many CTAs share an SM.
+/// because their threads read them too, not their gemms alone. Of those, all but the last begin before the kernel in front has
+/// ended (programmatic dependent launch): what they copy, bytes, no kernel writes. `CTAS` is how many CTAs share an SM.
 ///
 /// The body is instantiated twice, once for each role; tile operations with side effects test the
 /// role, which the compiler folds in each copy. The producer gives registers to the consumers (`setmaxnreg`).

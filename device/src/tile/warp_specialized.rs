@@ -52,7 +52,11 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
             }
             sync::barrier_sync(OPENING, Self::CONSUMERS + 32 * PRODUCERS as u32);
             sync::griddep_launch_dependents();
-            sync::griddep_wait();
+            // Joint producers before the last copy what no kernel writes: they need not wait for the one in front.
+            let last = Self::CONSUMERS + 32 * (PRODUCERS as u32 - 1);
+            if !JOINT || thread_x() < Self::CONSUMERS || thread_x() >= last {
+                sync::griddep_wait();
+            }
         }
     }
 

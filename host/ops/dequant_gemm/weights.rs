@@ -1,6 +1,6 @@
 //! Narrow weights on a device.
 
-use tilewright_device::tile::WeightsAbi;
+use tilewright_device::tile::{PLAIN_SCALES, WeightsAbi};
 
 use crate::quant::{Format, Halves, Order, PackedWeights, Scheme, Zeros};
 use crate::tensor::{Layout, Untyped};
@@ -17,6 +17,8 @@ pub struct DeviceWeights {
     shape: [usize; 2],
     /// Whether all zeros, if there are any, are integers in the format's range.
     integer_zeros: bool,
+    /// Whether all scales are less than [`PLAIN_SCALES`].
+    low_scales: bool,
     codes: Tensor<u8>,
     /// The bytes of scales, and of zeros where there are any.
     scales: Tensor<u8>,
@@ -64,6 +66,7 @@ impl DeviceWeights {
             scheme: header.scheme,
             order: header.order,
             integer_zeros: header.scheme.zeros != Zeros::Rescaled && packed.zeros().is_none_or(integer),
+            low_scales: (0..packed.scales().len()).all(|i| packed.scales().get(i).abs() < PLAIN_SCALES),
             shape: [header.n, header.k],
             codes: Tensor::from_slice(device, packed.codes(), &[packed.codes().len()])?,
             scales: upload(packed.scales())?,
@@ -125,7 +128,8 @@ impl DeviceWeights {
         let zeros = self.zeros.as_ref().map_or(0, Tensor::address);
         // Sizes are below 2^31.
         let group = self.scheme.group.len(k) as u32;
-        WeightsAbi::new([self.codes.address(), self.scales.address(), zeros], [n as u32, k as u32], group)
+        let addresses = [self.codes.address(), self.scales.address(), zeros];
+        WeightsAbi::new(addresses, [n as u32, k as u32], group, self.low_scales)
     }
 }
 

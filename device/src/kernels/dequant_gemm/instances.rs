@@ -141,10 +141,11 @@ macro_rules! kernels {
 #[rustfmt::skip]
 kernels! {
     [(sm_90 WarpSpecialized<4, 4, true>, FullRow<4>, 256 16 256 16 4)
-     (sm_90 WarpSpecialized<2, 4, true>, FullRow<2>, 256 64 128 64 5)
-     (sm_90 WarpSpecialized<2, 4, true>, FullRow<2>, 128 256 64 64 5)]
+     (sm_90 WarpSpecialized<2, 4, true>, FullRow<2>, 256 64 128 64 5)]
         [(u4 none) (u4 original) (u4 rescaled)] [f16 bf16];
-    [(sm_90 WarpSpecialized<2, 4, true>, FullRow<2>, 256 128 64 64 7)]
+    [(sm_90 WarpSpecialized<2, 4, true>, FullRow<2>, 128 256 64 64 5)]
+        [(u4 rescaled)] [f16 bf16];
+    [(sm_90 WarpSpecialized<2, 4, true>, FullRow<2>, 256 128 128 64 3)]
         [(u4 none) (u4 original)] [f16 bf16];
     [(sm_90 WarpSpecialized<4, 4, true>, FullRow<4>, 256 32 256 32 3)]
         [(u4 none) (u4 original)] [f16 bf16];

@@ -58,6 +58,8 @@ pub fn dequant_gemm<
     let mut stream = cta.stream_k(order);
     let mut pipe = cta.pipeline::<STAGES>();
     let groups = w.get();
+    // Where instructions are the limit.
+    let wide = BN > 32 && BK == 128;
     while let Some(part) = stream.part() {
         let at = part.tile;
         let mut stages = pipe.loads(
@@ -71,14 +73,20 @@ pub fn dequant_gemm<
         if !cta.computes() {
             continue;
         }
-        let mut acc = stages.run_ahead(
-            part.steps.len() as u32,
-            ((BK / 64) as u32, BN == 256),
-            Fragment::<f32, BM, BN, _>::zero(),
+        let mut acc = groups.if_plain(
+            wide,
             #[inline(always)]
-            |s, part| groups.dequantize(w_s.at(s), part),
-            #[inline(always)]
-            |weights, s, part, acc| gemm(Y::default(), weights, a_s.at(s).span::<64>(part).t(), acc),
+            |plain| {
+                stages.run_ahead(
+                    part.steps.len() as u32,
+                    ((BK / 64) as u32, wide || BN == 256),
+                    Fragment::<f32, BM, BN, _>::zero(),
+                    #[inline(always)]
+                    |s, part| groups.dequantize(w_s.at(s), part, plain),
+                    #[inline(always)]
+                    |weights, s, part, acc| gemm(Y::default(), weights, a_s.at(s).span::<64>(part).t(), acc),
+                )
+            },
         );
         if !stream.sum(&part, &mut acc) {
             continue;

@@ -26,6 +26,11 @@ pub trait Format: Copy + Default + Send + Sync + 'static {
 pub trait Decode<T: Half>: Format {
     /// Register `register` of a lane's block of codes, four a step: a pair of values.
     fn register(words: &[u32; 8], register: u32) -> u32;
+    /// The pair times `scale`, which is less than [`PLAIN_SCALES`](super::PLAIN_SCALES): rounded once.
+    #[inline(always)]
+    fn scaled(words: &[u32; 8], register: u32, scale: u32) -> u32 {
+        T::mul(Self::register(words, register), scale)
+    }
 }
 
 /// A 16-bit type of activations: arithmetic of pairs.
@@ -40,6 +45,11 @@ pub trait Half: Element {
     fn sub(a: u32, b: u32) -> u32;
     /// The pair of integers of `bits` bits, 4 at most, from `position` of the word's halves on, `signed` or not: exact.
     fn integer(bits: u32, signed: bool, word: u32, position: u32) -> u32;
+    /// The pair of integers of `bits` bits, 4 at most and not signed, times `scale`: rounded once.
+    ///
+    /// A code as the low bits of a power of two's mantissa, p + c, makes one fma of p + c, the scale and -p times the scale,
+    /// which is exact.
+    fn scaled(bits: u32, word: u32, position: u32, scale: u32) -> u32;
     /// -1 for codes of one bit that are 0, 1 for those that are 1.
     #[inline(always)]
     fn sign(word: u32, position: u32) -> u32 {
@@ -109,6 +119,13 @@ impl Half for f16 {
             fma_f16x2(x, twice(f16_power(-(p as i32))), twice(bias))
         }
     }
+    #[inline(always)]
+    fn scaled(bits: u32, word: u32, position: u32, scale: u32) -> u32 {
+        let p = position % 8;
+        let (mask, power) = (twice(((1 << bits) - 1) << p), f16_power(10 - p as i32));
+        let x = lop3::<AND_OR>(word >> (position - p), mask, twice(power));
+        fma_f16x2(x, scale, mul_f16x2(scale, twice(0x8000 | power)))
+    }
 }
 
 impl Half for bf16 {
@@ -132,6 +149,11 @@ impl Half for bf16 {
         let x = lop3::<AND_OR>(word >> position, twice((1 << bits) - 1), 0x4300_4300);
         fma_bf16x2(x, Self::ONES, twice(0x8000 | bf16_integer(128 + centre)))
     }
+    #[inline(always)]
+    fn scaled(bits: u32, word: u32, position: u32, scale: u32) -> u32 {
+        let x = lop3::<AND_OR>(word >> position, twice((1 << bits) - 1), 0x4300_4300);
+        fma_bf16x2(x, scale, Self::mul(scale, 0xc300_c300))
+    }
 }
 
 macro_rules! integers {
@@ -150,6 +172,14 @@ macro_rules! integers {
             fn register(words: &[u32; 8], register: u32) -> u32 {
                 const IN_WORD: u32 = 16 / $bits;
                 T::integer($bits, $signed, words[(register / IN_WORD) as usize], register % IN_WORD * $bits)
+            }
+            #[inline(always)]
+            fn scaled(words: &[u32; 8], register: u32, scale: u32) -> u32 {
+                const IN_WORD: u32 = 16 / $bits;
+                if $signed {
+                    return T::mul(<Self as Decode<T>>::register(words, register), scale);
+                }
+                T::scaled($bits, words[(register / IN_WORD) as usize], register % IN_WORD * $bits, scale)
             }
         }
     )* };

@@ -17,6 +17,7 @@ use core::marker::PhantomData;
 use super::division::Division;
 use super::{CopyTo, Dst, Held, Operand, Packed, Schedule, SharedTile, Src};
 use crate::abi::KernelArg;
+use crate::arch::half::twice_f16x2;
 use crate::arch::shared;
 use crate::arch::special::{same_number, thread_x};
 use crate::layout::packed::{DEPTH, LANES, ROWS};
@@ -50,11 +51,17 @@ pub struct WeightsAbi {
     group: Division,
     /// 1 if a block has the scales of two groups, else 0.
     halves: u32,
+    /// 1 if blocks have the scales of one group and all scales are of less magnitude than [`PLAIN_SCALES`], else 0.
+    plain: u32,
 }
 
+/// Scales of less magnitude are decoded by fewer instructions: for f16, 1024 times such a scale is a number.
+pub const PLAIN_SCALES: f32 = 64.0;
+
 impl WeightsAbi {
-    /// Weights \[n, k\] with groups of `group` along K: a multiple of 32, or not less than `k`.
-    pub const fn new([blocks, scales, zeros]: [u64; 3], [n, k]: [u32; 2], group: u32) -> Self {
+    /// Weights \[n, k\] with groups of `group` along K: a multiple of 32, or not less than `k`; `low` if all scales are less
+    /// than [`PLAIN_SCALES`].
+    pub const fn new([blocks, scales, zeros]: [u64; 3], [n, k]: [u32; 2], group: u32, low: bool) -> Self {
         let (rows, depth, groups) = (n.div_ceil(ROWS), k.div_ceil(DEPTH), k.div_ceil(group));
         let halves = if group.is_multiple_of(DEPTH) || groups == 1 { 0 } else { 1 };
         WeightsAbi {
@@ -66,6 +73,7 @@ impl WeightsAbi {
             groups,
             group: Division::by(group.div_ceil(HALF)),
             halves,
+            plain: if low && halves == 0 { 1 } else { 0 },
         }
     }
 }
@@ -138,6 +146,13 @@ impl<F: Format, Z: Zeros, T: Half> Weights<F, Z, T> {
         self.abi.depth * DEPTH
     }
 
+    /// `f` of whether the weights are plain, in a copy of its own if they are and there are `copies`: blocks have the scales of one
+    /// group, all less than [`PLAIN_SCALES`], and [`dequantize`](Self::dequantize) takes fewer instructions.
+    #[inline(always)]
+    pub fn if_plain<R>(&self, copies: bool, mut f: impl FnMut(bool) -> R) -> R {
+        if copies && self.abi.plain != 0 { f(true) } else { f(false) }
+    }
+
     /// The tile at `index`, counted in tiles along N and K. Rows behind the last block are that block's again.
     #[inline(always)]
     pub fn tile(self, index: [u32; 2]) -> WeightsTile<F, Z, T> {
@@ -145,11 +160,14 @@ impl<F: Format, Z: Zeros, T: Half> Weights<F, Z, T> {
     }
 
     /// The `part`-th 64 of a full tile's depth as the left operand of a gemm: each thread decodes its own registers.
+    ///
+    /// They are [plain](Self::if_plain), if that is said.
     #[inline(always)]
     pub fn dequantize<const M: usize, const K: usize, L: FragmentLayout<M, PART>>(
         &self,
         from: Src<'_, Quantized<F, Z, T, M, K>>,
         part: u32,
+        plain: bool,
     ) -> Operand<T, M, PART, L>
     where
         F: Decode<T>,
@@ -161,7 +179,7 @@ impl<F: Format, Z: Zeros, T: Half> Weights<F, Z, T> {
             // 16 rows are the part of a warp.
             let rows = L::coord(thread_x(), 0).0 / 16 + L::offset(unit * (PART / 2)).0 / 16;
             // SAFETY: the tile is full.
-            let registers = unsafe { self.block::<M, K>(from.address, rows, part, lane) };
+            let registers = unsafe { self.block::<M, K>(from.address, rows, (part, plain), lane) };
             let mut step = 0;
             while step < 4 {
                 packed.0.set(unit * 4 + step, registers[step]);
@@ -181,7 +199,7 @@ impl<F: Format, Z: Zeros, T: Half> Weights<F, Z, T> {
         &self,
         tile: u32,
         part: u32,
-        block: u32,
+        (block, plain): (u32, bool),
         lane: u32,
     ) -> [[u32; 4]; 4]
     where
@@ -201,7 +219,7 @@ impl<F: Format, Z: Zeros, T: Half> Weights<F, Z, T> {
             let mut registers = [[0; 4]; 4];
             let mut step = 0;
             while step < 4 {
-                if step == 2 && self.abi.halves != 0 {
+                if step == 2 && !plain && self.abi.halves != 0 {
                     let scales = scales + line;
                     scale = [twice(scales), twice(scales + 16)];
                     if Z::STORED {
@@ -210,8 +228,12 @@ impl<F: Format, Z: Zeros, T: Half> Weights<F, Z, T> {
                 }
                 let mut r = 0;
                 while r < 4 {
-                    let q = F::register(&words, (4 * step + r) as u32);
-                    registers[step][r] = Z::apply::<T>(q, scale[r % 2], zero[r % 2]);
+                    let register = (4 * step + r) as u32;
+                    registers[step][r] = if plain && !Z::STORED {
+                        F::scaled(&words, register, scale[r % 2])
+                    } else {
+                        Z::apply::<T>(F::register(&words, register), scale[r % 2], zero[r % 2])
+                    };
                     r += 1;
                 }
                 step += 1;
@@ -228,8 +250,7 @@ impl<F: Format, Z: Zeros, T: Half> Weights<F, Z, T> {
 #[inline(always)]
 unsafe fn twice(at: u32) -> u32 {
     // SAFETY: the caller's.
-    let bits = unsafe { shared::load_u16(at) } as u32;
-    bits | bits << 16
+    twice_f16x2(unsafe { shared::load_u16(at) })
 }
 
 /// A lane's words of the block of codes at this address.
@@ -273,7 +294,7 @@ where
 {
     #[inline(always)]
     fn copy_to(self, to: Dst<'_, Quantized<F, Z, T, M, K>, P>) {
-        let WeightsAbi { blocks, scales, zeros, rows, depth, groups, group, halves } = self.of.abi;
+        let WeightsAbi { blocks, scales, zeros, rows, depth, groups, group, halves, .. } = self.of.abi;
         let [across, along] = Quantized::<F, Z, T, M, K>::BLOCKS;
         let [first, block] = [self.index[0] * across, self.index[1] * along];
         let (size, line) = (Quantized::<F, Z, T, M, K>::BLOCK, ROWS * T::BYTES as u32);
@@ -299,30 +320,28 @@ where
             }
             i += shares;
         }
-        let (mut half, end) = (0, same_number(2 * along));
+        // Of joint producers, each takes the scales and the zeros of its turns.
+        let (mut half, end) = (share << (1 - halves), same_number(2 * along));
         while half < end {
-            // Of joint producers, those in front take the scales and the zeros.
-            if half / (2 - halves) % shares == share {
-                let group = group.of(2 * block + half).0;
-                let group = if group < groups { group } else { groups - 1 };
-                let from = (group as u64 * rows as u64 + first as u64) * line as u64;
-                let at = Quantized::<F, Z, T, M, K>::scales(half);
-                let zeros_at = at + Quantized::<F, Z, T, M, K>::ZEROS - Quantized::<F, Z, T, M, K>::scales(0);
-                let mut i = 0;
-                while i < across {
-                    let (clamped, count) = match first + across <= rows {
-                        true => (i, across),
-                        false => (if first + i < rows { i } else { rows - 1 - first }, 1),
-                    };
-                    let from = from + clamped as u64 * line as u64;
-                    copy(scales + from, at + i * line, count * line);
-                    if Z::STORED {
-                        copy(zeros + from, zeros_at + i * line, count * line);
-                    }
-                    i += count;
+            let group = group.of(2 * block + half).0;
+            let group = if group < groups { group } else { groups - 1 };
+            let from = (group as u64 * rows as u64 + first as u64) * line as u64;
+            let at = Quantized::<F, Z, T, M, K>::scales(half);
+            let zeros_at = at + Quantized::<F, Z, T, M, K>::ZEROS - Quantized::<F, Z, T, M, K>::scales(0);
+            let mut i = 0;
+            while i < across {
+                let (clamped, count) = match first + across <= rows {
+                    true => (i, across),
+                    false => (if first + i < rows { i } else { rows - 1 - first }, 1),
+                };
+                let from = from + clamped as u64 * line as u64;
+                copy(scales + from, at + i * line, count * line);
+                if Z::STORED {
+                    copy(zeros + from, zeros_at + i * line, count * line);
                 }
+                i += count;
             }
-            half += 2 - halves;
+            half += shares << (1 - halves);
         }
     }
 }
