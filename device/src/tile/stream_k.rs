@@ -194,7 +194,7 @@ impl<P: Schedule> StreamK<P> {
                     global::st_global_u32x4(at(block_x(), i), four);
                     i += 4;
                 }
-                sync::threadfence();
+                // The release is of what all threads wrote before the barrier: it is cumulative (PTX ISA, "Causality Order").
                 sync::bar_sync(BARRIER + group, GROUP);
                 if one {
                     atomic::red_release_add_u32(counter, 1);
