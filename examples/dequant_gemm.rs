@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::Parser;
 use tilewright::ops::{DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights};
@@ -239,7 +240,8 @@ fn multiply(
             unsafe { plan.run(stream, 0, a, b, c) }
         }));
     }
-    let timings = compare(device, &variants, &Options { sets: count, ..Options::default() })?;
+    let options = Options { sets: count, warm_up: Duration::from_millis(200), ..Options::default() };
+    let timings = compare(device, &variants, &options)?;
     let ms = timings[0].median();
     let rate = weights[0].bytes() as f64 / ms / 1e6;
     print!("{m:>6} {error:>10.1e} {:>9.1} {rate:>9.0}", ms * 1e3);
