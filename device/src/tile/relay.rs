@@ -164,7 +164,7 @@ impl<const N: usize> RelayTurn<N> {
     pub fn rewrite(&mut self, _: &Met) -> Rewrite<'_, N> {
         Rewrite { stage: self.stage(), turn: PhantomData }
     }
-    /// The stage, to be written by each warpgroup where none but itself has read.
+    /// The stage, to be written by each warpgroup where nobody but itself may still be reading.
     #[inline(always)]
     pub fn rewrite_own(&mut self) -> Rewrite<'_, N> {
         Rewrite { stage: self.stage(), turn: PhantomData }

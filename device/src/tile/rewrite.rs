@@ -160,9 +160,8 @@ where
 }
 
 impl<const N: usize, Y: StagedColumns<N>> Fragment<f32, 64, N, Y> {
-    /// Stores every element times its row's value, rounded to `T`, by way of `staging`: a tile of the fragment's shape whose
-    /// columns each warpgroup has been the last to read. `tile` says where to,
-    /// whenever that is needed.
+    /// Stores every element times its row's value, rounded to `T`, by way of `staging`: a tile of the fragment's shape of whose
+    /// columns each warpgroup alone may still be reading its own. `tile` says where to, whenever that is needed.
     ///
     /// The stage may be given back then: the stores have read it.
     #[inline(always)]
@@ -190,8 +189,8 @@ impl<const N: usize, Y: StagedColumns<N>> Fragment<f32, 64, N, Y> {
         let whole = |tile: &GlobalTileMut<T, RANK, O, BOX>| {
             tile.0.of.tma && (tile.0.of.cols() * T::BYTES as u32).is_multiple_of(16) && O::ROW_MAJOR
         };
-        // SAFETY: all warps of the warpgroup are past their gemms, the only readers of its columns, at the first barrier; what
-        // they write is visible to TMA at the next, and has been read at the last.
+        // SAFETY: all warps of the warpgroup are past their gemms, the last readers of its columns, at the first barrier; what
+        // they write is visible to TMA at the next ones, and has been read at the last.
         unsafe {
             sync::bar_sync(WARPGROUP_BARRIER + unit, 128);
             let mut chunk = 0;

@@ -17,7 +17,7 @@ pub struct SplitParts {
     pub sums: u64,
     /// Rows of all sequences.
     pub rows: u32,
-    /// Columns, a multiple of 8.
+    /// Columns, a multiple of [`RUN`](Self::RUN).
     pub columns: u32,
     /// Parts of every row.
     pub splits: u32,
@@ -59,6 +59,9 @@ pub struct PartsOfRow<const S: usize, const C: usize> {
 }
 
 impl SplitParts {
+    /// Columns that a lane reads at a time.
+    pub const RUN: usize = 8;
+
     /// Part `split` of the rows that `place` names, no two alike.
     #[inline(always)]
     pub fn part<F: Fn(u32) -> Option<u32>>(&self, split: u32, place: F) -> PartOfRows<F> {
@@ -105,7 +108,7 @@ where
         }
         let mut sums = Rows::<f32, S, C, Of>::splat(f32::NEG_INFINITY);
         let mut results = Fragment::<f32, S, C, Of>::zero();
-        const { assert!(<Of as FragmentLayout<S, C>>::RUN == 8, "lanes have runs of 8 columns") };
+        const { assert!(<Of as FragmentLayout<S, C>>::RUN == SplitParts::RUN, "lanes read runs") };
         let mut i = 0;
         while i < <<Of as FragmentLayout<S, C>>::Regs<f32> as Registers<f32>>::LEN {
             let (part, along) = <Of as FragmentLayout<S, C>>::offset(i);

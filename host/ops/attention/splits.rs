@@ -1,5 +1,7 @@
 //! Into how many parts keys are divided, and what that takes.
 
+use tilewright_device::tile::SplitParts;
+
 use super::problem::{Problem, Size};
 use super::table::Compiled;
 
@@ -78,5 +80,5 @@ pub(super) fn workspace_len(size: &Size, splits: u32) -> usize {
 
 /// Columns of a part's results: those of V, and zeros up to a multiple of what a lane of the merging kernel reads.
 pub(super) fn part_columns(size: &Size) -> usize {
-    size.columns[1].next_multiple_of(8)
+    size.columns[1].next_multiple_of(SplitParts::RUN)
 }
