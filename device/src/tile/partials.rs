@@ -148,7 +148,7 @@ where
     #[inline(always)]
     fn copy_to(self, to: PartialTile<M, N>) {
         self.for_each(|row, first, value| {
-            if first && to.inside {
+            if first && to.inside && row < to.end {
                 // SAFETY: inside the tile's rows, which are this CTA's.
                 unsafe { global::st_global_u32(to.rows.wrapping_add(row as usize).cast(), value.to_bits()) }
             }

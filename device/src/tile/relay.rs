@@ -248,17 +248,17 @@ where
     /// In the first role: waits for the stage behind the last that was released to be published.
     #[inline(always)]
     pub fn receive(&mut self) -> RelayTurn<N> {
-        self.receive_if(true)
-    }
-    /// The same, unless nothing more is loaded: then the stage is free.
-    #[inline(always)]
-    pub fn receive_if(&mut self, more: bool) -> RelayTurn<N> {
         let turn = self.relay.turn();
-        if more {
-            // SAFETY: the barrier is initialised.
-            unsafe { mbarrier::wait(self.relay.ready(turn.stage()), turn.phase()) };
-        }
+        // SAFETY: the barrier is initialised.
+        unsafe { mbarrier::wait(self.relay.ready(turn.stage()), turn.phase()) };
         turn
+    }
+    /// In the first role: the same for a stage of which no gemm reads, and works out what to load when it is released. Unless `more`
+    /// is loaded, it does not wait: the stage is free.
+    #[inline(always)]
+    pub fn receive_aside(&mut self, more: bool) -> RelayTurn<N> {
+        self.prepare();
+        if more { self.receive() } else { self.relay.turn() }
     }
     /// In the first role: waits for gemms of this turn, and meanwhile works out what to load when it is released.
     #[inline(always)]
@@ -285,14 +285,13 @@ where
     #[inline(always)]
     pub fn pass_if(&mut self, here: bool) {
         if here {
-            self.prepare();
-            let turn = self.receive();
+            let turn = self.receive_aside(true);
             self.release(turn);
         }
     }
-    /// In the first role: works out what to load when the next stage is released.
+    /// Works out what to load when the next stage is released.
     #[inline(always)]
-    pub fn prepare(&mut self) {
+    fn prepare(&mut self) {
         self.by_one(
             #[inline(always)]
             |loads| {

@@ -160,8 +160,8 @@ where
 }
 
 impl<const N: usize, Y: StagedColumns<N>> Fragment<f32, 64, N, Y> {
-    /// Stores every element times its row's value, rounded to `T`, by way of `staging`: a tile of the fragment's shape of whose
-    /// columns each warpgroup alone may still be reading its own. `tile` says where to, whenever that is needed.
+    /// Stores every element times its row's value, rounded to `T`, by way of `staging`: a tile of the fragment's shape, of which
+    /// a warpgroup's own gemms may be the last to read its columns. `tile` says where to, whenever that is needed.
     ///
     /// The stage may be given back then: the stores have read it.
     #[inline(always)]

@@ -139,11 +139,10 @@ pub fn mla<
                 loads.release(turn);
                 left -= 1;
             }
-            loads.prepare();
             let Item { turn, slot, next, .. } = item.get();
             let by = inverse.receive(turn);
             // The stage of the next item's queries, when they have been taken from it.
-            let mut queries = loads.receive_if(next != Item::NONE);
+            let mut queries = loads.receive_aside(next != Item::NONE);
             if slot != Item::WHOLE {
                 let rows = o.get().rows() - block_x_volatile() * B as u32;
                 let to = partials.get().tile(slot + block_x_volatile()).until(rows);
