@@ -193,16 +193,18 @@ fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> u64 {
 ///
 /// On Hopper a step of 64 takes 160, 2 for each row of weights, whose decoding is not hidden, and a cycle for 128 of the tile's
 /// elements; for more than 32 rows of A 70, 1 for each row, and a cycle for 32 elements. Parts of a tile take 8000 to meet, and are
-/// read at 15 elements a cycle. `mma.sync` and `cp.async` take longer, element-wise loads most.
+/// read at 15 elements a cycle. With `mma.sync` a step takes four times 200, 2.6 for each row and a cycle for 32 elements, with element-wise
+/// loads sixteen times.
 fn shared_evenly(kernel: &Compiled, [m, n, k]: [usize; 3], sms: u64) -> u64 {
     let [rows, columns, _] = kernel.tile.map(u64::from);
     let tiles = (n as u64).div_ceil(rows).saturating_mul((m as u64).div_ceil(columns));
     let steps = tiles.saturating_mul((k as u64).div_ceil(STEP)).div_ceil(sms);
+    let ampere = 200 + rows * 26 / 10 + rows * columns / 32;
     let step = match kernel.reads {
         Reads::Boxes if columns > 32 => 70 + rows + rows * columns / 32,
         Reads::Boxes => 160 + 2 * rows + rows * columns / 128,
-        Reads::Elements => 16 * (200 + rows * 26 / 10 + rows * columns / 32),
-        _ => 4 * (200 + rows * 26 / 10 + rows * columns / 32),
+        Reads::Elements => 16 * ampere,
+        _ => 4 * ampere,
     };
     let parts = sms.div_ceil(tiles.max(1));
     let sums = if parts > 1 { 8000 + parts * rows * columns / 15 } else { 0 };
