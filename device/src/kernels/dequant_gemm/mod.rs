@@ -58,7 +58,7 @@ pub fn dequant_gemm<
     let mut stream = cta.stream_k(order);
     let mut pipe = cta.pipeline::<STAGES>();
     let groups = w.get();
-    // Where instructions are the limit.
+    // Where instructions are the limit: plain weights get a loop of their own.
     let wide = BN > 32 && BK == 128;
     while let Some(part) = stream.part() {
         let at = part.tile;
