@@ -284,6 +284,25 @@ unsafe fn words<F: Format>(block: u32, lane: u32) -> [u32; 8] {
     words
 }
 
+/// `f` of those of `count` things that are the turns of one of several who share them: `(which, of how many)`.
+///
+/// There are at most `most` things: if so many share them, each has one at most, and what `f` computes of it alone is computed
+/// once for all stages. Otherwise not unrolled: the copies' addresses are not all in registers at a time.
+#[inline(always)]
+fn for_share((share, shares): (u32, u32), (most, count): (u32, u32), mut f: impl FnMut(u32)) {
+    if most <= shares {
+        if share < count {
+            f(share);
+        }
+        return;
+    }
+    let (mut i, end) = (share, same_number(count));
+    while i < end {
+        f(i);
+        i += shares;
+    }
+}
+
 impl<F, Z, T, P, const M: usize, const K: usize> CopyTo<Dst<'_, Quantized<F, Z, T, M, K>, P>>
     for WeightsTile<F, Z, T>
 where
@@ -298,50 +317,57 @@ where
         let [across, along] = Quantized::<F, Z, T, M, K>::BLOCKS;
         let [first, block] = [self.index[0] * across, self.index[1] * along];
         let (size, line) = (Quantized::<F, Z, T, M, K>::BLOCK, ROWS * T::BYTES as u32);
-        let (share, shares) = P::share(to.ticket);
+        let share = P::share(to.ticket);
         // SAFETY: a `Dst` is a tile of a stage that is this role's to fill; blocks and groups are the tensor's.
         let copy = |from: u64, at: u32, bytes: u32| unsafe {
             P::load_bytes(from as *const u8, to.address + at, bytes, to.ticket)
         };
         // Blocks behind the last are that one again: what is decoded is always a weight.
-        // Not unrolled: the copies' addresses are not all in registers at a time.
-        let (mut i, end) = (share, same_number(across));
-        while i < end {
-            let row = (if first + i < rows { first + i } else { rows - 1 }) as u64 * depth as u64;
-            if block + along <= depth {
-                copy(blocks + (row + block as u64) * size as u64, i * along * size, along * size);
-            } else {
-                let mut b = 0;
-                while b < along {
-                    let from = if block + b < depth { block + b } else { depth - 1 };
-                    copy(blocks + (row + from as u64) * size as u64, (i * along + b) * size, size);
-                    b += 1;
+        for_share(
+            share,
+            (across, across),
+            #[inline(always)]
+            |i| {
+                let row = (if first + i < rows { first + i } else { rows - 1 }) as u64 * depth as u64;
+                if block + along <= depth {
+                    copy(blocks + (row + block as u64) * size as u64, i * along * size, along * size);
+                } else {
+                    let mut b = 0;
+                    while b < along {
+                        let from = if block + b < depth { block + b } else { depth - 1 };
+                        copy(blocks + (row + from as u64) * size as u64, (i * along + b) * size, size);
+                        b += 1;
+                    }
                 }
-            }
-            i += shares;
-        }
-        // Of joint producers, each takes the scales and the zeros of its turns.
-        let (mut half, end) = (share << (1 - halves), same_number(2 * along));
-        while half < end {
-            let group = group.of(2 * block + half).0;
-            let group = if group < groups { group } else { groups - 1 };
-            let from = (group as u64 * rows as u64 + first as u64) * line as u64;
-            let at = Quantized::<F, Z, T, M, K>::scales(half);
-            let zeros_at = at + Quantized::<F, Z, T, M, K>::ZEROS - Quantized::<F, Z, T, M, K>::scales(0);
-            let mut i = 0;
-            while i < across {
-                let (clamped, count) = match first + across <= rows {
-                    true => (i, across),
-                    false => (if first + i < rows { i } else { rows - 1 - first }, 1),
+            },
+        );
+        for_share(
+            share,
+            (2 * along, along << halves),
+            #[inline(always)]
+            |i| {
+                let half = i << (1 - halves);
+                let group = group.of(2 * block + half).0;
+                let group = if group < groups { group } else { groups - 1 };
+                let at = Quantized::<F, Z, T, M, K>::scales(half);
+                let zeros_at = at + Quantized::<F, Z, T, M, K>::ZEROS - Quantized::<F, Z, T, M, K>::scales(0);
+                let of_rows = |row: u32, i: u32, count: u32| {
+                    let from = (group as u64 * rows as u64 + row as u64) * line as u64;
+                    copy(scales + from, at + i * line, count * line);
+                    if Z::STORED {
+                        copy(zeros + from, zeros_at + i * line, count * line);
+                    }
                 };
-                let from = from + clamped as u64 * line as u64;
-                copy(scales + from, at + i * line, count * line);
-                if Z::STORED {
-                    copy(zeros + from, zeros_at + i * line, count * line);
+                if first + across <= rows {
+                    of_rows(first, 0, across);
+                } else {
+                    let mut i = 0;
+                    while i < across {
+                        of_rows(if first + i < rows { first + i } else { rows - 1 }, i, 1);
+                        i += 1;
+                    }
                 }
-                i += count;
-            }
-            half += shares << (1 - halves);
-        }
+            },
+        );
     }
 }
