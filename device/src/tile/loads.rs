@@ -3,12 +3,15 @@
 use core::marker::PhantomData;
 
 use super::scratch::EXCHANGE;
-use super::{Fill, Full, InFlight, Pending, Pipeline, Ring, Rows, Schedule, Shared};
+use super::{
+    Accumulates, Fill, Fragment, Full, Held, InFlight, Issued, Pending, Pipeline, Ring, Rows, Schedule,
+    Shared,
+};
 use crate::arch::special::thread_x;
 use crate::arch::warp::uniform;
-use crate::arch::{mbarrier, shared, sync};
+use crate::arch::{mbarrier, shared, sync, wgmma};
 use crate::kernel::Arch;
-use crate::layout::{Element, FragmentLayout, SharedLayout};
+use crate::layout::{Element, FragmentLayout, SharedLayout, Sum};
 
 /// The loads of a loop through a [`Pipeline`].
 ///
@@ -34,6 +37,19 @@ impl<const N: usize> Turn<N> {
     pub fn full(&self) -> Full<'_, N> {
         Full { stage: self.stage, turn: PhantomData }
     }
+}
+
+/// How gemms follow one another: see [`Loads::run_gemms`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    /// A part's gemms are waited for before the next part's are issued. `early`: see [`Loads::run_ahead`].
+    Waiting {
+        /// Stages are waited for before the gemms of the one before are issued.
+        early: bool,
+    },
+    /// A part's gemms are issued behind those of the part before, and only then are these waited for. Fills the tensor cores where
+    /// gemms are short; takes the registers of what is prepared twice.
+    Queued,
 }
 
 impl<P, const N: usize, const PARTED: bool, I, F> Loads<'_, P, N, PARTED, I, F>
@@ -154,6 +170,108 @@ where
         d = compute(ready, even.0.full(), even.1, d).wait();
         self.release(even.0);
         d
+    }
+
+    /// As [`run_ahead`](Self::run_ahead) where `compute` issues gemms and nothing else, as far ahead as `ahead` says.
+    #[inline(always)]
+    pub fn run_gemms<A, S: Sum, const M: usize, const C: usize, L: Accumulates<M, C>, H: Held>(
+        &mut self,
+        stages: u32,
+        parts: u32,
+        ahead: Ahead,
+        d: Fragment<S, M, C, L>,
+        prepare: impl Fn(Full<'_, N>, u32) -> A,
+        compute: impl Fn(A, Full<'_, N>, u32, Issued<Fragment<S, M, C, L>>) -> Issued<Fragment<S, M, C, L>, H>,
+    ) -> Fragment<S, M, C, L> {
+        match ahead {
+            Ahead::Queued => self.run_queued(stages, parts, d, prepare, compute),
+            Ahead::Waiting { early } => self.run_ahead(
+                stages,
+                (parts, early),
+                d,
+                prepare,
+                #[inline(always)]
+                |ready, stage, part, d| compute(ready, stage, part, Issued(d, ())),
+            ),
+        }
+    }
+
+    /// See [`Ahead::Queued`].
+    #[inline(always)]
+    fn run_queued<A, S: Sum, const M: usize, const C: usize, L: Accumulates<M, C>, H: Held>(
+        &mut self,
+        stages: u32,
+        parts: u32,
+        d: Fragment<S, M, C, L>,
+        prepare: impl Fn(Full<'_, N>, u32) -> A,
+        compute: impl Fn(A, Full<'_, N>, u32, Issued<Fragment<S, M, C, L>>) -> Issued<Fragment<S, M, C, L>, H>,
+    ) -> Fragment<S, M, C, L> {
+        (self.pipeline.stage, self.pipeline.phase) =
+            (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
+        let mut left = uniform(stages * parts);
+        let mut turn = self.acquire();
+        let ready = prepare(turn.full(), 0);
+        let mut d = Issued(d, ());
+        // SAFETY: no gemm is in flight. The registers are written here, not between the gemms.
+        unsafe { d.touch() };
+        let mut gemms = compute(ready, Self::full(&turn, parts), 0, d);
+        let in_flight = L::ASYNCHRONOUS && thread_x() < L::THREADS;
+        if in_flight {
+            // SAFETY: consumer warpgroups execute a kernel's tile operations converged.
+            unsafe { wgmma::commit() };
+        }
+        // A stage's parts at a time: what is prepared under a gemm lies in other registers than what that gemm reads.
+        while left > parts {
+            let mut part = 0;
+            while part < parts {
+                (gemms, turn) = self.step_queued((part, parts), gemms, turn, &prepare, &compute);
+                part += 1;
+            }
+            left -= parts;
+        }
+        let mut part = 0;
+        while part + 1 < parts {
+            (gemms, turn) = self.step_queued((part, parts), gemms, turn, &prepare, &compute);
+            part += 1;
+        }
+        // SAFETY: as above; then the gemms are done.
+        let d = unsafe {
+            if in_flight {
+                gemms.settle();
+            }
+            gemms.done()
+        };
+        self.release(turn);
+        d
+    }
+
+    /// Prepares what follows a stage's `part`-th part, issues its gemms behind those in flight, and waits for these.
+    #[inline(always)]
+    fn step_queued<A, S: Sum, const M: usize, const C: usize, L: Accumulates<M, C>, H: Held>(
+        &mut self,
+        (part, parts): (u32, u32),
+        Issued(d, mut held): Issued<Fragment<S, M, C, L>, H>,
+        turn: Turn<N>,
+        prepare: &impl Fn(Full<'_, N>, u32) -> A,
+        compute: &impl Fn(A, Full<'_, N>, u32, Issued<Fragment<S, M, C, L>>) -> Issued<Fragment<S, M, C, L>, H>,
+    ) -> (Issued<Fragment<S, M, C, L>, H>, Turn<N>) {
+        let (next, last) = if part + 1 == parts { (self.acquire(), Some(turn)) } else { (turn, None) };
+        let part = if last.is_some() { 0 } else { part + 1 };
+        let ready = prepare(next.full(), part);
+        let gemms = compute(ready, Self::full(&next, parts), part, Issued(d, ()));
+        if L::ASYNCHRONOUS && thread_x() < L::THREADS {
+            // SAFETY: consumer warpgroups execute a kernel's tile operations converged; all groups but the one that is committed
+            // here are waited for, and those that read `held` are older.
+            unsafe {
+                wgmma::commit();
+                wgmma::wait::<1>();
+                held.keep();
+            }
+        }
+        if let Some(last) = last {
+            self.release(last);
+        }
+        (gemms, next)
     }
 
     /// The stage, known to be the same in all lanes: ptxas then keeps gemms' descriptors in uniform registers. Where stages have

@@ -175,7 +175,7 @@ pub use global::{Global, GlobalMut, GlobalTile, GlobalTileMut};
 pub use in_place::{InBlock, InPlace};
 pub use lazy_softmax::LazySoftmax;
 pub use list::{List, ListAbi};
-pub use loads::{Loads, Turn};
+pub use loads::{Ahead, Loads, Turn};
 pub use output::{ColumnsLayout, Output, OutputColumns, OutputLayout};
 pub use paged::{PageTable, PagedTile};
 pub use partials::{PartialTile, Partials, PartialsAbi};

@@ -6,9 +6,9 @@ pub use instances::{DequantGemmKernel, Visitor, visit};
 
 use crate::kernel;
 use crate::tile::{
-    Activation as _, ColMajor, ColumnsLayout, Cta, Decode, Fragment, Gelu, GemmRegisters, Global, GlobalMut,
-    Half, InPlace, Quantized, Relu, RowMajor, Rows, Schedule, Shared, Silu, StreamOrder, Swizzle, Weights,
-    Zeros, copy, gemm,
+    Activation as _, Ahead, ColMajor, ColumnsLayout, Cta, Decode, Fragment, Gelu, GemmRegisters, Global,
+    GlobalMut, Half, InPlace, Quantized, Relu, RowMajor, Rows, Schedule, Shared, Silu, StreamOrder, Swizzle,
+    Weights, Zeros, copy, gemm,
 };
 
 /// Numbers of activations; any other is none.
@@ -59,7 +59,7 @@ pub fn dequant_gemm<
     let mut pipe = cta.pipeline::<STAGES>();
     let groups = w.get();
     // Where instructions are the limit: plain weights get a loop of their own.
-    let wide = BN > 32 && BK == 128;
+    let (wide, parts) = (BN > 32 && BK == 128, (BK / 64) as u32);
     while let Some(part) = stream.part() {
         let at = part.tile;
         let mut stages = pipe.loads(
@@ -77,9 +77,14 @@ pub fn dequant_gemm<
             wide,
             #[inline(always)]
             |plain| {
-                stages.run_ahead(
+                stages.run_gemms(
                     part.steps.len() as u32,
-                    ((BK / 64) as u32, wide || BN == 256),
+                    parts,
+                    if plain && BN == 64 {
+                        Ahead::Queued
+                    } else {
+                        Ahead::Waiting { early: wide || BN == 256 }
+                    },
                     Fragment::<f32, BM, BN, _>::zero(),
                     #[inline(always)]
                     |s, part| groups.dequantize(w_s.at(s), part, plain),
