@@ -211,14 +211,24 @@ macro_rules! warpgroup_gemms {
                     packed.0.set(i, wgmma::define(packed.0.get(i)));
                     i += 1;
                 }
+                // The descriptors differ by constants: sums of 64 bits, as in `split`, which take one instruction each. Not those of
+                // attention's V, for which there is no register.
+                let (first, zero) = (b.descriptor(0, 0), Operand { address: 0, ..b });
+                let first = if OB::ROW_MAJOR { 0 } else { first.joined() };
                 // SAFETY: passed on; the descriptors stay inside the operand's tile.
                 unsafe {
                     wgmma::fence();
                     let mut k = 0;
                     while k < K as u32 {
+                        let b = if OB::ROW_MAJOR {
+                            b.descriptor(0, k)
+                        } else {
+                            let along = zero.descriptor(0, k).lo - zero.descriptor(0, 0).lo;
+                            Descriptor::from(first + u64::from(along))
+                        };
                         let mut block = 0;
                         while block < M / WM / 64 {
-                            let (acc, b) = (d.blocks.get_mut(block), b.descriptor(0, k));
+                            let acc = d.blocks.get_mut(block);
                             let a = packed.0.get(block * (K / DEPTH as usize) + (k / DEPTH) as usize);
                             let add = (add || k > 0) as u32;
                             if OB::ROW_MAJOR { T::rs::<1>(acc, a, b, add) } else { T::rs::<0>(acc, a, b, add) }
