@@ -95,7 +95,7 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Schedule for 
     {
         // SAFETY: passed on.
         unsafe {
-            copy::tma_load::<T, O, L, RANK, BOX, R, C>(from, to, ticket.barrier, ticket.part, ticket.parts)
+            copy::tma_load::<T, O, L, RANK, BOX, R, C, 1>(from, to, ticket.barrier, ticket.part, ticket.parts)
         }
     }
     #[inline(always)]

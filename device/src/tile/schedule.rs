@@ -26,6 +26,8 @@ pub trait Schedule: Program + Sized + 'static {
     const WARPGROUPS: u32;
     /// Bytes of shared memory that each stage of a pipeline takes beside its tiles.
     const STAGE_BYTES: u32;
+    /// CTAs of a cluster that take neighbouring tiles together.
+    const CLUSTER: u32 = 1;
 
     /// Makes a ring's barriers at shared address `base`.
     ///
@@ -131,6 +133,9 @@ pub trait Schedule: Program + Sized + 'static {
 /// because their threads read them too, not their gemms alone. Of those, all but the last begin before the kernel in front has
 /// ended (programmatic dependent launch): what they copy, bytes, no kernel writes. `CTAS` is how many CTAs share an SM.
 ///
+/// With joint producers, `CLUSTER` CTAs may take tiles that differ in what is copied as bytes alone: of every tile that TMA has boxes
+/// for, each copies its share to all of them (multicast), so that it is read from the L2 cache once.
+///
 /// The body is instantiated twice, once for each role; tile operations with side effects test the
 /// role, which the compiler folds in each copy. The producer gives registers to the consumers (`setmaxnreg`).
 #[derive(Clone, Copy, Debug, Default)]
@@ -139,10 +144,11 @@ pub struct WarpSpecialized<
     const PRODUCERS: usize = 1,
     const JOINT: bool = false,
     const CTAS: usize = 1,
+    const CLUSTER: usize = 1,
 >;
 
-impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usize> Program
-    for WarpSpecialized<W, PRODUCERS, JOINT, CTAS>
+impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usize, const CLUSTER: usize>
+    Program for WarpSpecialized<W, PRODUCERS, JOINT, CTAS, CLUSTER>
 {
     const ARCH: Arch = Arch::Sm90a;
     const THREADS: u32 = 128 * (W as u32 + 1);
@@ -174,7 +180,8 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
                     _ => {}
                 }
                 if (thread - consumers).is_multiple_of(32) && thread < consumers + 32 * PRODUCERS as u32 {
-                    body()
+                    body();
+                    leave::<CLUSTER>();
                 }
             } else {
                 match (W, JOINT) {
@@ -185,8 +192,24 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
                     _ if CTAS == 2 => sync::setmaxnreg_inc::<208>(),
                     _ => {}
                 }
-                body()
+                body();
+                leave::<CLUSTER>();
             }
+        }
+    }
+}
+
+/// Waits for the cluster's other CTAs, which may copy to this one's memory and arrive at its barriers until then.
+///
+/// # Safety
+/// All threads execute it that have not exited.
+#[inline(always)]
+unsafe fn leave<const CLUSTER: usize>() {
+    if CLUSTER > 1 {
+        // SAFETY: the caller's.
+        unsafe {
+            sync::cluster_arrive_release();
+            sync::cluster_wait();
         }
     }
 }
@@ -246,8 +269,8 @@ pub trait Reads: Schedule {
     const ANY_STRIDES: bool;
 }
 
-impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usize> Reads
-    for WarpSpecialized<W, PRODUCERS, JOINT, CTAS>
+impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usize, const CLUSTER: usize> Reads
+    for WarpSpecialized<W, PRODUCERS, JOINT, CTAS, CLUSTER>
 {
     const ANY_STRIDES: bool = false;
 }

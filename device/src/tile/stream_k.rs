@@ -6,7 +6,7 @@ use core::ops::Range;
 use super::division::Division;
 use super::{Accumulates, Fragment, InPlace, RasterOrder, Schedule, TileIndex};
 use crate::abi::KernelArg;
-use crate::arch::special::{block_x, grid_x, thread_x, thread_x_volatile};
+use crate::arch::special::{block_x, cluster_rank, grid_x, thread_x, thread_x_volatile};
 use crate::arch::warp::uniform;
 use crate::arch::{atomic, global, sync};
 use crate::layout::{Registers, Sum};
@@ -19,7 +19,8 @@ const BARRIER: u32 = 1;
 /// The order in which CTAs take the tiles of an output, and how they share the steps of depth of some of them.
 ///
 /// The first tiles are taken whole, in turn. The steps of the rest, tile after tile, are cut into as many equal parts as there
-/// are CTAs; the CTA that has a tile's first steps adds up all parts of it, in the order of the steps.
+/// are CTAs; the CTA that has a tile's first steps adds up all parts of it, in the order of the steps. CTAs that take tiles together,
+/// as a cluster, count as one here, and their tiles as one.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct StreamOrder {
@@ -128,11 +129,21 @@ impl<P: Schedule> StreamK<P> {
     pub(super) fn new(in_place: InPlace<StreamOrder>) -> Self {
         let order = in_place.get();
         let part = order.by_part.divisor;
-        let step = block_x() * part;
+        let cluster = block_x() / P::CLUSTER;
+        let step = cluster * part;
         let end = if step + part < order.shared { step + part } else { order.shared };
         let (step, end) = (Self::uniform(step), Self::uniform(end));
         let order = in_place;
-        StreamK { order, step, end, next: block_x(), schedule: PhantomData }
+        StreamK { order, step, end, next: cluster, schedule: PhantomData }
+    }
+
+    /// This CTA's share of a tile that the CTAs of its cluster take together: they lie along M.
+    #[inline(always)]
+    fn own(tile: TileIndex) -> TileIndex {
+        if P::CLUSTER == 1 {
+            return tile;
+        }
+        TileIndex { m: tile.m * P::CLUSTER + cluster_rank(), ..tile }
     }
 
     /// The next part, if there is one.
@@ -147,14 +158,14 @@ impl<P: Schedule> StreamK<P> {
             let to = if from + left < steps { from + left } else { steps };
             self.step += to - from;
             let shared = if to - from < steps { Some(t) } else { None };
-            return Some(TilePart { tile: order.raster.tile(whole + t), steps: from..to, shared });
+            return Some(TilePart { tile: Self::own(order.raster.tile(whole + t)), steps: from..to, shared });
         }
         let t = self.next;
         if t >= whole {
             return None;
         }
-        self.next = t + grid_x();
-        Some(TilePart { tile: order.raster.tile(t), steps: 0..steps, shared: None })
+        self.next = t + grid_x() / P::CLUSTER;
+        Some(TilePart { tile: Self::own(order.raster.tile(t)), steps: 0..steps, shared: None })
     }
 
     /// Whether this CTA has the tile's first steps, and then the sum of all its parts: the others leave theirs in memory.
@@ -175,23 +186,26 @@ impl<P: Schedule> StreamK<P> {
         let (first, last) = order.ctas(t);
         let thread = thread_x_volatile();
         let group = uniform(thread / GROUP);
+        let (cluster, rank) =
+            if P::CLUSTER == 1 { (block_x(), 0) } else { (block_x() / P::CLUSTER, cluster_rank()) };
         let at = |cta: u32, i: usize| {
-            let place = order.place(cta, t) as u64 * (M * N * 4) as u64;
+            let place = (order.place(cta, t) * P::CLUSTER + rank) as u64 * (M * N * 4) as u64;
             (order.sums + place + (i as u32 / 4 * L::THREADS + thread) as u64 * 16) as *mut [u32; 4]
         };
-        let counter = (order.counters + (t * (L::THREADS / GROUP) + group) as u64 * 4) as *mut u32;
+        let counter = (order.counters + ((t * P::CLUSTER + rank) * (L::THREADS / GROUP) + group) as u64 * 4)
+            as *mut u32;
         let one = thread.is_multiple_of(GROUP);
         // SAFETY: places are the CTAs' own. A group counts when all of its sums are written, and they are read when all have counted.
         // Who waits, waits for later CTAs alone, which count without waiting: of those that run at the same time, all but one end.
         unsafe {
-            if block_x() != first {
+            if cluster != first {
                 let mut i = 0;
                 while i < L::Regs::<S>::LEN {
                     let four = [0, 1, 2, 3].map(
                         #[inline(always)]
                         |q| acc.regs.get(i + q).bits(),
                     );
-                    global::st_global_u32x4(at(block_x(), i), four);
+                    global::st_global_u32x4(at(cluster, i), four);
                     i += 4;
                 }
                 // The release is of what all threads wrote before the barrier: it is cumulative (PTX ISA, "Causality Order").

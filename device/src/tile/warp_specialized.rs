@@ -8,7 +8,7 @@ use super::{
 };
 use crate::arch::special::{same_number, thread_x};
 use crate::arch::tma::Coords;
-use crate::arch::{mbarrier, sync, wgmma};
+use crate::arch::{mbarrier, shared, sync, wgmma};
 use crate::layout::{Element, Major, SharedLayout};
 
 /// The named barrier that the roles of a CTA meet at when a pipeline opens.
@@ -24,8 +24,8 @@ pub struct Arrival {
     pub(super) parts: u32,
 }
 
-impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usize> Schedule
-    for WarpSpecialized<W, PRODUCERS, JOINT, CTAS>
+impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usize, const CLUSTER: usize>
+    Schedule for WarpSpecialized<W, PRODUCERS, JOINT, CTAS, CLUSTER>
 {
     type Ticket = Arrival;
     const CONSUMERS: u32 = 128 * W as u32;
@@ -33,6 +33,7 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
 
     /// A full and an empty barrier.
     const STAGE_BYTES: u32 = 2 * 8;
+    const CLUSTER: u32 = CLUSTER as u32;
 
     #[inline(always)]
     unsafe fn open<const N: usize, const PARTED: bool>(base: u32) {
@@ -42,7 +43,7 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
             if thread_x() == 0 {
                 let mut stage = 0;
                 let (stages, leave) = if PARTED { (N * W, 1) } else { (N, W) };
-                let (fill, leave) = if JOINT { (PRODUCERS, 4 * leave) } else { (1, leave) };
+                let (fill, leave) = if JOINT { (PRODUCERS, 4 * leave * CLUSTER) } else { (1, leave) };
                 while stage < stages as u32 {
                     mbarrier::init(base + stage * 8, fill as u32);
                     mbarrier::init(base + (stages as u32 + stage) * 8, leave as u32);
@@ -50,7 +51,13 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
                 }
                 sync::fence_mbarrier_init();
             }
-            sync::barrier_sync(OPENING, Self::CONSUMERS + 32 * PRODUCERS as u32);
+            const { assert!(CLUSTER == 1 || JOINT, "joint producers copy to all CTAs of a cluster") };
+            if CLUSTER == 1 {
+                sync::barrier_sync(OPENING, Self::CONSUMERS + 32 * PRODUCERS as u32);
+            } else {
+                sync::cluster_arrive_release();
+                sync::cluster_wait();
+            }
             sync::griddep_launch_dependents();
             // Joint producers before the last copy what no kernel writes: they need not wait for the one in front.
             let last = Self::CONSUMERS + 32 * (PRODUCERS as u32 - 1);
@@ -78,7 +85,7 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
             false => (part, parts),
         };
         // SAFETY: passed on.
-        unsafe { copy::tma_load::<T, O, L, RANK, BOX, R, C>(from, to, barrier, part, parts) }
+        unsafe { copy::tma_load::<T, O, L, RANK, BOX, R, C, CLUSTER>(from, to, barrier, part, parts) }
     }
 
     #[inline(always)]
@@ -175,7 +182,13 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
         unsafe {
             if JOINT {
                 sync::sync_warp();
-                mbarrier::arrive_if(pipeline.empty(stage), thread_x().is_multiple_of(32));
+                let lane = thread_x() % 32;
+                if CLUSTER == 1 {
+                    mbarrier::arrive_if(pipeline.empty(stage), lane == 0);
+                } else if lane < CLUSTER as u32 {
+                    // Each lane at another CTA's: all of them copy to this stage.
+                    mbarrier::arrive_remote(shared::mapa(pipeline.empty(stage), lane));
+                }
             } else if thread_x().is_multiple_of(128) {
                 mbarrier::arrive(pipeline.empty(stage))
             }

@@ -196,8 +196,9 @@ fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> u64 {
 /// read at 15 elements a cycle. With `mma.sync` a step takes four times 200, 2.6 for each row and a cycle for 32 elements, with element-wise
 /// loads sixteen times.
 fn shared_evenly(kernel: &Compiled, [m, n, k]: [usize; 3], sms: u64) -> u64 {
-    let [rows, columns, _] = kernel.tile.map(u64::from);
-    let tiles = (n as u64).div_ceil(rows).saturating_mul((m as u64).div_ceil(columns));
+    let [together, columns, _] = kernel.tile.map(u64::from);
+    let (rows, sms) = (together / u64::from(kernel.cluster), (sms / u64::from(kernel.cluster)).max(1));
+    let tiles = (n as u64).div_ceil(together).saturating_mul((m as u64).div_ceil(columns));
     let steps = tiles.saturating_mul((k as u64).div_ceil(STEP)).div_ceil(sms);
     let ampere = 200 + rows * 26 / 10 + rows * columns / 32;
     let step = match kernel.reads {

@@ -18,6 +18,8 @@ use crate::{Arch, Device, Instance, Launch, Result, Stream};
 pub(super) struct Compiled {
     pub(super) name: &'static str,
     pub(super) arch: Arch,
+    /// CTAs of a cluster, which take a tile together and count as one.
+    pub(super) cluster: u32,
     /// Rows of W, rows of A and depth of a tile.
     pub(super) tile: [u32; 3],
     pub(super) stages: u32,
@@ -87,6 +89,7 @@ impl dequant_gemm::Visitor for Table {
         self.0.entry(kind).or_default().push(Compiled {
             name: K::NAME,
             arch: K::ARCH,
+            cluster: K::CLUSTER[0],
             tile: K::TILE,
             stages: K::STAGES,
             reads: match (K::ANY_STRIDES, K::ARCH) {
@@ -96,7 +99,7 @@ impl dequant_gemm::Visitor for Table {
             },
             consumers: K::CONSUMERS,
             shared_bytes: K::SHARED_BYTES,
-            resident: |device| Ok(device.kernel::<K>(&KERNELS)?.resident_ctas()),
+            resident: |device| Ok(device.kernel::<K>(&KERNELS)?.resident_ctas() / K::CLUSTER[0]),
             run: run::<K>,
         });
     }
@@ -108,6 +111,7 @@ impl dequant_stream::Visitor for Table {
         self.0.entry(kind).or_default().push(Compiled {
             name: K::NAME,
             arch: K::ARCH,
+            cluster: 1,
             tile: [SLAB, K::ROWS, K::AHEAD * K::THREADS / 32 * CHUNK],
             stages: K::AHEAD,
             reads: Reads::Stream,
@@ -136,7 +140,7 @@ fn run<K: DequantGemmKernel + Instance>(problem: &Problem, call: &Call<'_>) -> R
     let a: GlobalAbi<K::Element, 2> = a.arg(backend, true, lines(K::TILE[1]))?;
     let c: GlobalAbi<K::Element, 2> = c.t()?.arg(backend, false, lines(K::BOX))?;
     let bias = bias_of(problem, &c)?;
-    let launch = Launch::grid([call.ctas, 1, 1]).pdl(call.overlap && tma);
+    let launch = Launch::grid([call.ctas * K::CLUSTER[0], 1, 1]).pdl(call.overlap && tma);
     let args = K::arguments(call.weights, a, c, bias, call.order, call.activation, call.alpha);
     // SAFETY: the caller borrows the views and weights, c exclusively, and the workspace that the order names; the kernel
     // keeps to their shapes. Programmatic launch only moves what precedes its wait for the kernel in front.

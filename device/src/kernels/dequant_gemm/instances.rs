@@ -19,7 +19,7 @@ pub trait DequantGemmKernel: Kernel {
     const FORMAT: &'static str;
     /// Where the zero of a group enters.
     const ZEROS: &'static str;
-    /// Rows of W, rows of A and depth of a tile.
+    /// Rows of W, rows of A and depth of a tile, which a cluster takes together.
     const TILE: [u32; 3];
     /// Threads that hold a tile's sums.
     const CONSUMERS: u32;
@@ -53,8 +53,8 @@ where
     type Element = T;
     const FORMAT: &'static str = F::NAME;
     const ZEROS: &'static str = Z::NAME;
-    const TILE: [u32; 3] = [BM as u32, BN as u32, BK as u32];
-    const CONSUMERS: u32 = P::CONSUMERS;
+    const TILE: [u32; 3] = [BM as u32 * P::CLUSTER, BN as u32, BK as u32];
+    const CONSUMERS: u32 = P::CONSUMERS * P::CLUSTER;
     const STAGES: u32 = STAGES as u32;
     const BOX: u32 = BOX as u32;
     const ANY_STRIDES: bool = P::ANY_STRIDES;
@@ -107,15 +107,15 @@ macro_rules! product {
 }
 
 macro_rules! kernel_type {
-    (($sm:ident $p:ty, $y:ty, $m:literal $n:literal $k:literal $box:literal $stages:literal) $f:ident $z:ident $t:ident) => {
+    (($sm:ident $p:ty, $y:ty, $m:literal $n:literal $k:literal $box:literal $stages:literal $($ctas:ident)?) $f:ident $z:ident $t:ident) => {
         dequant_gemm<$p, $y, $f, $z, $t, $m, $n, $k, $box, $stages>
     };
 }
 
 macro_rules! entry {
-    (point ($sm:ident $p:ty, $y:ty, $m:literal $n:literal $k:literal $box:literal $stages:literal) $f:ident $z:ident $t:ident) => {
-        instantiate! { $sm: [dequant_gemm_ $sm _ $t _ $f _ $z _ $m x $n x $k s $stages]: kernel_type!(
-            ($sm $p, $y, $m $n $k $box $stages) $f $z $t
+    (point ($sm:ident $p:ty, $y:ty, $m:literal $n:literal $k:literal $box:literal $stages:literal $($ctas:ident)?) $f:ident $z:ident $t:ident) => {
+        instantiate! { $sm: [dequant_gemm_ $sm _ $t _ $f _ $z _ $m x $n x $k s $stages $($ctas)?]: kernel_type!(
+            ($sm $p, $y, $m $n $k $box $stages $($ctas)?) $f $z $t
         ); }
     };
 }
@@ -137,15 +137,15 @@ macro_rules! kernels {
 }
 
 // The narrow tiles are for few rows of A, whose speed is that of the weights' bytes; the wide ones for many. Stages fill the
-// shared memory. On sm_80 one tile serves all numbers of rows, and one reads any strides.
+// shared memory. Clusters of two CTAs (`c2`) read A once. On sm_80 one tile serves all numbers of rows, and one reads any strides.
 #[rustfmt::skip]
 kernels! {
     [(sm_90 WarpSpecialized<4, 4, true>, FullRow<4>, 256 16 256 16 4)
-     (sm_90 WarpSpecialized<2, 4, true>, FullRow<2>, 256 64 128 64 5)]
+     (sm_90 WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, 256 64 128 64 5 c2)]
         [(u4 none) (u4 original) (u4 rescaled)] [f16 bf16];
     [(sm_90 WarpSpecialized<2, 4, true>, FullRow<2>, 128 256 64 64 5)]
         [(u4 rescaled)] [f16 bf16];
-    [(sm_90 WarpSpecialized<2, 4, true>, FullRow<2>, 256 128 128 64 3)]
+    [(sm_90 WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, 256 128 128 64 3 c2)]
         [(u4 none) (u4 original)] [f16 bf16];
     [(sm_90 WarpSpecialized<4, 4, true>, FullRow<4>, 256 32 256 32 3)]
         [(u4 none) (u4 original)] [f16 bf16];

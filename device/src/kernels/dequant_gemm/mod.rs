@@ -22,9 +22,11 @@ pub const SILU: u32 = 3;
 ///
 /// W \[N, K\] of format `F` in blocks, with groups' scales and zeros as `Z` says; A \[M, K\], `c` is Cᵀ \[N, M\], `bias`
 /// \[N, 1\] or without rows if there is none. A CTA takes tiles of `BM` rows of W and `BN` rows of A, or parts of their
-/// depth, in the order of `order`; it decodes the next step's weights while the tensor cores work on this step's.
+/// depth, in the order of `order`; it decodes the next step's weights while the tensor cores work on this step's. CTAs of a
+/// cluster take tiles of the same rows of A, and copy these to one another.
 #[kernel(
     program = P,
+    cluster = [P::CLUSTER, 1, 1],
     shared = STAGES as u32 * (Quantized::<F, Z, T, BM, BK>::BYTES + (BN * BK * T::BYTES) as u32 + P::STAGE_BYTES)
         + 1024 + <Y::D as ColumnsLayout<BM, BN>>::STAGING_BYTES,
 )]

@@ -4,7 +4,7 @@ use super::super::global::Lines;
 use super::super::schedule::Access;
 use super::super::{GlobalTile, Shared, SharedTile};
 use crate::abi::SWIZZLE_BYTES;
-use crate::arch::special::{thread_x, thread_x_volatile};
+use crate::arch::special::{cluster_rank, thread_x, thread_x_volatile};
 use crate::arch::tma::Coords;
 use crate::arch::{cp_async, global, mbarrier, shared, tma};
 use crate::layout::{Element, Major, SharedLayout};
@@ -16,10 +16,21 @@ const UNROLLED: [u32; 2] = [8, 2];
 
 /// Copies one of the equal `parts` of a tile's lines by TMA, completing on `barrier`; called by one thread.
 ///
+/// If a cluster has `CTAS` of them, one thread of each calls it for the same tile: each copies its share of the boxes to all.
+///
 /// # Safety
-/// `to` is a tile of type `Shared<T, R, C, L, O>` that nobody reads, `barrier` is its stage's full barrier.
+/// `to` is a tile of type `Shared<T, R, C, L, O>` that nobody reads, `barrier` is its stage's full barrier; in all CTAs.
 #[inline(always)]
-pub(crate) unsafe fn tma_load<T, O, L, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
+pub(crate) unsafe fn tma_load<
+    T,
+    O,
+    L,
+    const RANK: usize,
+    const BOX: usize,
+    const R: usize,
+    const C: usize,
+    const CTAS: usize,
+>(
     from: GlobalTile<T, RANK, O, BOX>,
     to: u32,
     barrier: u32,
@@ -42,6 +53,7 @@ pub(crate) unsafe fn tma_load<T, O, L, const RANK: usize, const BOX: usize, cons
             "the tensor's BOX does not divide the tile's lines"
         );
     }
+    let (rank, mut turn) = (if CTAS == 1 { 0 } else { cluster_rank() }, 0);
     // SAFETY: passed on; the boxes tile the destination, and the barrier expects all their bytes, which
     // TMA delivers in full also where a box reaches outside the tensor.
     unsafe {
@@ -53,8 +65,12 @@ pub(crate) unsafe fn tma_load<T, O, L, const RANK: usize, const BOX: usize, cons
             while across < end {
                 let coords = from.box_at(R, C, across, along * SWIZZLE_BYTES / T::BYTES as u32);
                 let to = to + (along * lines + across) * SWIZZLE_BYTES;
-                coords.load_hint(to, from.of.map, barrier, from.of.policy);
-                across += BOX as u32;
+                if CTAS == 1 {
+                    coords.load_hint(to, from.of.map, barrier, from.of.policy);
+                } else if turn % CTAS as u32 == rank {
+                    coords.load_multicast_hint(to, from.of.map, barrier, (1 << CTAS) - 1, from.of.policy);
+                }
+                (across, turn) = (across + BOX as u32, turn + 1);
             }
             along += 1;
         }

@@ -44,6 +44,7 @@ impl Visitor for Table {
         self.0.entry(kind).or_default().push(Compiled {
             name: K::NAME,
             arch: K::ARCH,
+            cluster: 1,
             tile: K::TILE,
             stages: K::STAGES,
             reads: if K::ARCH == Arch::Sm90a { Reads::Boxes } else { Reads::Pieces },
