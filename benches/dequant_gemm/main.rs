@@ -3,14 +3,18 @@
 //! ```text
 //! cargo bench --bench dequant_gemm                       criterion's measurements, and the table of what it measured
 //! cargo bench --bench dequant_gemm -- --table [WORDS]    the table alone
+//! cargo bench --bench dequant_gemm -- --cool [WORDS]     the table on a card that rests before each measurement
 //! ```
 //!
 //! WORDS select cases, by words of their names: `f16,int8 u4 8192x8192 m1,m16`. The table takes a CUDA graph over rotating copies
-//! of the weights of each variant, all of them in one run and in shuffled order, and gives medians.
+//! of the weights of each variant, all of them in one run and in shuffled order, and gives medians; on a card that rests, single
+//! launches behind an overwritten L2 cache.
 
 mod case;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/cool.rs"]
+mod cool;
 mod measure;
 mod problem;
 mod table;
@@ -20,6 +24,7 @@ use std::process::ExitCode;
 use tilewright::Device;
 use tilewright_support::Result;
 use tilewright_support::cublas::CublasLt;
+use tilewright_support::timing::Options;
 
 use case::Case;
 use table::{Row, heading};
@@ -30,24 +35,30 @@ fn main() -> ExitCode {
 
 fn run(device: &Device, arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
-        Some((mode, words)) if mode == "--table" => tabulate(device, &common::selected(case::all(), words)?),
+        Some((mode, words)) if mode == "--table" => {
+            tabulate(device, &common::selected(case::all(), words)?, common::options)
+        }
+        Some((mode, words)) if mode == "--cool" => {
+            tabulate(device, &common::selected(case::all(), words)?, cool::options)
+        }
         _ => {
             let measured = measure::all(device, &case::all())?;
             if measured.is_empty() {
                 return Ok(());
             }
-            tabulate(device, &measured)
+            tabulate(device, &measured, common::options)
         }
     }
 }
 
-fn tabulate(device: &Device, cases: &[Case]) -> Result<()> {
+/// Prints the table of these cases, measured with the options for so many sets of inputs.
+fn tabulate(device: &Device, cases: &[Case], options: fn(usize) -> Options) -> Result<()> {
     let version = |library: &CublasLt| format!("cuBLAS {}", library.version());
     let library = common::introduce(device, CublasLt::new(device), version);
     println!("\n{}", heading(library.is_some()));
     let mut spread = 0.0f64;
     for &case in cases {
-        let row = Row::measure(device, library.as_ref(), case)?;
+        let row = Row::measure(device, library.as_ref(), case, options)?;
         println!("{row}");
         spread = spread.max(row.spread());
     }

@@ -6,10 +6,9 @@ use tilewright::{DType, Device, Stream, Tensor, f16};
 use tilewright_support::Result;
 use tilewright_support::cublas::{CublasLt, Gemm};
 use tilewright_support::random::normal;
-use tilewright_support::timing::{Timing, Variant, compare, sets};
+use tilewright_support::timing::{Options, Timing, Variant, compare, sets};
 
 use crate::case::Case;
-use crate::common::options;
 use crate::problem::Problem;
 
 /// A case's line.
@@ -49,8 +48,13 @@ impl Row {
         (self.ours.quantile(0.75) - self.ours.quantile(0.25)) / self.ours.median()
     }
 
-    /// Measures a case.
-    pub fn measure(device: &Device, library: Option<&CublasLt>, case: Case) -> Result<Self> {
+    /// Measures a case with the options for so many sets of inputs.
+    pub fn measure(
+        device: &Device,
+        library: Option<&CublasLt>,
+        case: Case,
+        options: fn(usize) -> Options,
+    ) -> Result<Self> {
         let problem = Problem::new(device, case)?;
         problem.check(&Stream::new(device)?)?;
         let dense = library.map(|library| Dense::new(device, library, &case)).transpose()?;

@@ -14,6 +14,8 @@
 mod case;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/cool.rs"]
+mod cool;
 mod host;
 mod measure;
 #[path = "../common/pool.rs"]
@@ -23,7 +25,6 @@ mod table;
 mod yardstick;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use tilewright::Device;
 use tilewright_support::Result;
@@ -46,7 +47,7 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
             host::costs(device)
         }
         Some((mode, words)) if mode == "--cool" => {
-            tabulate(device, &that_fit(device, common::selected(case::all(), words)?), cool)
+            tabulate(device, &that_fit(device, common::selected(case::all(), words)?), cool::options)
         }
         Some((mode, [])) if mode == "--host" => host::costs(device),
         _ => {
@@ -81,9 +82,4 @@ fn tabulate(device: &Device, cases: &[Case], options: fn(usize) -> Options) -> R
     }
     println!("\nQuartiles lie at most {:.1}% of the median apart.", spread * 100.0);
     Ok(())
-}
-
-/// How cases are measured on a card that rests: a pause before each measurement, of a single launch behind an overwritten L2 cache.
-fn cool(sets: usize) -> Options {
-    Options { sets, rounds: 10, idle: Duration::from_millis(350), flush_l2: true, ..Options::default() }
 }
