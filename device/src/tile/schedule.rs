@@ -134,7 +134,8 @@ pub trait Schedule: Program + Sized + 'static {
 /// ended (programmatic dependent launch): what they copy, bytes, no kernel writes. `CTAS` is how many CTAs share an SM.
 ///
 /// With joint producers, `CLUSTER` CTAs may take tiles that differ in what is copied as bytes alone: of every tile that TMA has boxes
-/// for, each copies its share to all of them (multicast), so that it is read from the L2 cache once.
+/// for, each copies its share to all of them (multicast), so that it is read from the L2 cache once. They load the same steps, and the
+/// kernel's `cluster` is `[P::CLUSTER, 1, 1]`.
 ///
 /// The body is instantiated twice, once for each role; tile operations with side effects test the
 /// role, which the compiler folds in each copy. The producer gives registers to the consumers (`setmaxnreg`).
