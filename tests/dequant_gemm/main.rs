@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "exact products are exact", codes::exact)
         .device(Arch::Sm80, "every kernel, ragged shapes", shapes::ragged)
         .device(Arch::Sm90a, "streams of many rows and panels", shapes::streamed)
+        .device(Arch::Sm90a, "deep tiles of clusters", shapes::clusters)
         .device(Arch::Sm80, "tiles that are divided among CTAs, twice the same bits", shapes::divided)
         .device(Arch::Sm80, "activations and outputs lie anywhere", shapes::anywhere)
         .device(Arch::Sm80, "scale, bias and activations", epilogue::all)

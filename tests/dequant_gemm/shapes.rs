@@ -35,6 +35,23 @@ pub fn streamed(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// Tiles of more depth than a pipeline has stages, of which clusters of CTAs divide some.
+pub fn clusters(device: &Device) -> Outcome {
+    let (m, n, k) = (61, 1100, 2184);
+    for zeros in [Zeros::None, Zeros::Original] {
+        let w = weights::<f16>([n, k], (Format::U4, Group::K128, zeros))?;
+        let mut names = kernels::<f16>(device, m, &w)?;
+        names.retain(|name| name.ends_with("c2"));
+        if names.is_empty() {
+            return Err("no kernel's CTAs form clusters".into());
+        }
+        for name in names {
+            check::<f16>(device, m, &w, Some(name))?;
+        }
+    }
+    Ok(())
+}
+
 /// Few tiles of much depth: the sums of parts are added in one order, whichever CTA comes last.
 pub fn divided(device: &Device) -> Outcome {
     let (m, n, k) = (5, 320, 1536);
