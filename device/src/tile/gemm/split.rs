@@ -154,24 +154,17 @@ where
         d: &mut <Self as FragmentLayout<64, N>>::Regs<f32>,
     ) {
         let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
-        let operand = |address| Operand {
-            address,
-            k_major: !OB::ROW_MAJOR,
-            swizzle,
-            extent: N as u32,
-            depth: K as u32,
-        };
-        // The descriptors differ by constants: an address that ends inside shared memory does not overflow its field. As sums of 64
-        // bits they take a pair of uniform registers each, and ptxas makes each right before its instruction; were the high half
-        // a constant, it would make all of them behind the first instruction, while the tensor cores wait.
-        let (first, zero) = (operand(b).descriptor(0, 0).joined(), operand(0));
+        let b = Operand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: N as u32, depth: K as u32 };
+        // The descriptors differ by constants. As sums of 64 bits they take a pair of uniform registers each, and ptxas makes each
+        // right before its instruction; were the high half a constant, it would make all of them behind the first instruction,
+        // while the tensor cores wait.
+        let first = b.descriptor(0, 0).joined();
         let tail = core_matrices(a.tail, 64, 0);
         let d: &mut Nested<[Columns<N>; 1], Columns<N>> = d;
         let d = &mut d.blocks[0];
         let mut step = steps.start;
         while step < steps.end {
-            let along = zero.descriptor(0, step * DEPTH).lo - zero.descriptor(0, 0).lo;
-            let (b, add) = (Descriptor::from(first + u64::from(along)), (add || step > 0) as u32);
+            let (b, add) = (Descriptor::from(first + b.along(step * DEPTH)), (add || step > 0) as u32);
             // SAFETY: passed on; the descriptors stay inside the operands' tiles.
             unsafe {
                 if (step as usize) < STEPS {

@@ -47,6 +47,13 @@ impl Operand {
             hi: (8 * self.swizzle) >> 4 | mode << 30,
         }
     }
+    /// By how much the low word grows from the part at 0 along K to that at `k`: an address that ends inside shared memory does not
+    /// overflow its field.
+    #[inline(always)]
+    pub(super) fn along(&self, k: u32) -> u64 {
+        let from_zero = Operand { address: 0, ..*self };
+        u64::from(from_zero.descriptor(0, k).lo - from_zero.descriptor(0, 0).lo)
+    }
 }
 
 /// Where one of the warpgroups, `across` of which lie side by side, begins in the accumulator.
@@ -213,8 +220,7 @@ macro_rules! warpgroup_gemms {
                 }
                 // The descriptors differ by constants: sums of 64 bits, as in `split`, which take one instruction each. Not those of
                 // attention's V, for which there is no register.
-                let (first, zero) = (b.descriptor(0, 0), Operand { address: 0, ..b });
-                let first = if OB::ROW_MAJOR { 0 } else { first.joined() };
+                let first = if OB::ROW_MAJOR { 0 } else { b.descriptor(0, 0).joined() };
                 // SAFETY: passed on; the descriptors stay inside the operand's tile.
                 unsafe {
                     wgmma::fence();
@@ -223,8 +229,7 @@ macro_rules! warpgroup_gemms {
                         let b = if OB::ROW_MAJOR {
                             b.descriptor(0, k)
                         } else {
-                            let along = zero.descriptor(0, k).lo - zero.descriptor(0, 0).lo;
-                            Descriptor::from(first + u64::from(along))
+                            Descriptor::from(first + b.along(k))
                         };
                         let mut block = 0;
                         while block < M / WM / 64 {
