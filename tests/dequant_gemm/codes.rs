@@ -62,17 +62,18 @@ pub fn extremes(device: &Device) -> Outcome {
 pub fn exact(device: &Device) -> Outcome {
     for group in [Group::K64, Group::K128] {
         for packed_zeros in [false, true] {
-            exact_in(device, group, packed_zeros, 0.5)?;
+            exact_in(device, (Format::U4, group), packed_zeros, 0.5)?;
         }
+        exact_in(device, (Format::I4, group), false, 0.5)?;
     }
     // The first is decoded as what is plain, as those above are; the others are not: 1024 of them are more than f16 has.
     for scale in [32.0, 64.0, 4096.0] {
-        exact_in(device, Group::K128, false, scale)?;
+        exact_in(device, (Format::U4, Group::K128), false, scale)?;
     }
     Ok(())
 }
 
-fn exact_in(device: &Device, group: Group, packed_zeros: bool, scale: f64) -> Outcome {
+fn exact_in(device: &Device, (format, group): (Format, Group), packed_zeros: bool, scale: f64) -> Outcome {
     let (m, n, k) = (9, 130, 320);
     let a: Vec<f16> = (0..m * k).map(|i| f16::from_f32((i % 7) as f32 - 3.0)).collect();
     let codes: Vec<u8> = (0..n * k).map(|i| (i * 5 % 16) as u8).collect();
@@ -84,7 +85,7 @@ fn exact_in(device: &Device, group: Group, packed_zeros: bool, scale: f64) -> Ou
         false => ZeroPoints::None,
     };
     let alpha = (0.5 / scale) as f32;
-    let w = QuantizedWeights::new("w", Format::U4, group, [n, k], codes, scales, zeros)?;
+    let w = QuantizedWeights::new("w", format, group, [n, k], codes, scales, zeros)?;
     let packed = DeviceWeights::upload(device, &w.pack(Order::B16)?)?;
     let at = Tensor::from_slice(device, &a, &[m, k])?;
     let wide = w.dequantize();

@@ -5,7 +5,7 @@ use tilewright::quant::{Format, Group, Halves, Order, QuantizedWeights, ZeroPoin
 use tilewright::{Device, Stream, Tensor, bf16, f16};
 use tilewright_support::suite::Outcome;
 
-use crate::case::weights;
+use crate::case::{kernels, weights};
 
 /// Each error names the argument or the weights, and C stays as it was.
 pub fn name_it(device: &Device) -> Outcome {
@@ -50,6 +50,29 @@ pub fn name_it(device: &Device) -> Outcome {
         let w = QuantizedWeights::new("w", format, Group::Row, [n, k], codes, scales, ZeroPoints::None)?;
         let upload = DeviceWeights::upload(device, &w.pack(Order::B16)?);
         expect(upload.map(|_| ()), &["codes", &format!("{code:#04x}"), "NaN"])?;
+    }
+    assert!(c.to_vec_on(&stream)?.iter().all(|x| x.is_nan()));
+    Ok(())
+}
+
+/// Kernels that scale sums of 128 take no groups of 64, and say so.
+pub fn small_groups(device: &Device) -> Outcome {
+    let (m, n, k) = (2, 64, 128);
+    let of = |group| weights::<f16>([n, k], (Format::U4, group, Zeros::None));
+    let small = DeviceWeights::upload(device, &of(Group::K64)?.pack(Order::B16)?)?;
+    let (stream, a) = (Stream::new(device)?, Tensor::filled(device, f16::ONE, &[m, k])?);
+    let mut c = Tensor::filled(device, f16::NAN, &[m, n])?;
+    let mut names = kernels::<f16>(device, m, &of(Group::K128)?)?;
+    names.retain(|name| name.contains("sums"));
+    if names.is_empty() {
+        return Err("no kernel scales sums".into());
+    }
+    for name in names {
+        let result = DequantGemm::new().kernel(name).run(&stream, &a.view(), &small, &mut c.view_mut());
+        match result {
+            Err(error) if error.to_string().contains("its groups are multiples of 128") => {}
+            other => return Err(format!("{name}: not an error about groups: {other:?}").into()),
+        }
     }
     assert!(c.to_vec_on(&stream)?.iter().all(|x| x.is_nan()));
     Ok(())

@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "exact products are exact", codes::exact)
         .device(Arch::Sm80, "every kernel, ragged shapes", shapes::ragged)
         .device(Arch::Sm90a, "streams of many rows and panels", shapes::streamed)
-        .device(Arch::Sm90a, "deep tiles of clusters", shapes::clusters)
+        .device(Arch::Sm90a, "deep tiles", shapes::deep)
         .device(Arch::Sm80, "tiles that are divided among CTAs, twice the same bits", shapes::divided)
         .device(Arch::Sm80, "activations and outputs lie anywhere", shapes::anywhere)
         .device(Arch::Sm80, "scale, bias and activations", epilogue::all)
@@ -29,6 +29,7 @@ fn main() -> ExitCode {
             epilogue::workspace,
         )
         .device(Arch::Sm80, "refused calls name what is wrong", errors::name_it)
+        .device(Arch::Sm90a, "a kernel that scales sums refuses small groups", errors::small_groups)
         .device(Arch::Sm80, "int8: every format, group and mode of zeros", int8::of_every_scheme)
         .device(Arch::Sm80, "int8: codes and activations that are all lowest and all highest", int8::extremes)
         .device(Arch::Sm80, "int8: every kernel, ragged shapes", int8::ragged)

@@ -35,15 +35,15 @@ pub fn streamed(device: &Device) -> Outcome {
     Ok(())
 }
 
-/// Tiles of more depth than a pipeline has stages, of which clusters of CTAs divide some.
-pub fn clusters(device: &Device) -> Outcome {
+/// Tiles of more depth than a pipeline has stages, some of them divided: of clusters of CTAs, and where sums are scaled.
+pub fn deep(device: &Device) -> Outcome {
     let (m, n, k) = (61, 1100, 2184);
     for zeros in [Zeros::None, Zeros::Original] {
         let w = weights::<f16>([n, k], (Format::U4, Group::K128, zeros))?;
         let mut names = kernels::<f16>(device, m, &w)?;
-        names.retain(|name| name.ends_with("c2"));
+        names.retain(|name| name.ends_with("c2") || name.contains("sums"));
         if names.is_empty() {
-            return Err("no kernel's CTAs form clusters".into());
+            return Err("no kernel's CTAs form clusters, and none scales sums".into());
         }
         for name in names {
             check::<f16>(device, m, &w, Some(name))?;

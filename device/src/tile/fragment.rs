@@ -68,6 +68,23 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N
         self
     }
 
+    /// Adds `factors` times `other`, row by row, to the `block`-th block of `R` rows: to what the `block`-th part of each thread's
+    /// registers holds.
+    #[inline(always)]
+    pub fn add_scaled_block<const R: usize, B: FragmentLayout<R, N>>(
+        mut self,
+        block: usize,
+        other: &Fragment<f32, R, N, B>,
+        factors: &Rows<f32, R, N, B>,
+    ) -> Self {
+        const { assert!(L::Regs::<f32>::LEN * R == B::Regs::<f32>::LEN * M, "as many threads hold a block") };
+        unrolled!(i in B::Regs::<f32>::LEN => {
+            let (at, factor) = (block * B::Regs::<f32>::LEN + i, factors.regs.get(B::row(i)));
+            self.regs.set(at, self.regs.get(at) + factor * other.regs.get(i));
+        });
+        self
+    }
+
     /// Every value rounded to `U`, to nearest even.
     #[inline(always)]
     pub fn cast<U: Element>(self) -> Fragment<U, M, N, L> {

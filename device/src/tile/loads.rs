@@ -277,7 +277,7 @@ where
     /// The stage, known to be the same in all lanes: ptxas then keeps gemms' descriptors in uniform registers. Where stages have
     /// one part it would also run the gemms one by one.
     #[inline(always)]
-    fn full(turn: &Turn<N>, parts: u32) -> Full<'_, N> {
+    pub(super) fn full(turn: &Turn<N>, parts: u32) -> Full<'_, N> {
         let stage = if parts.is_multiple_of(2) { uniform(turn.stage) } else { turn.stage };
         Full { stage, turn: PhantomData }
     }

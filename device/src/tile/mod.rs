@@ -17,6 +17,7 @@
 //! | [`Weights`] to a stage of [`Quantized`] | `copy(w.tile([m, k]), w_s.at(s))`: narrow weights, their scales and zeros |
 //! | [`Weights`] to a left operand | `ChunkStream::new(w, slabs).fold(…)`: from global memory to registers, by warps that divide the depth |
 //! | [`Quantized`] to a left operand | `w.dequantize(w_s.at(s), part)`: each thread decodes its own registers |
+//! | [`Quantized`] to left operands of gemms whose sums are scaled | `w.unscaled(w_s.at(s), block)`, with `w.factors(w_s.at(s), block)` |
 //! | [`Quantized`] to a left operand of int8 | `w.integers(w_s.at(s), part)`, with `w.scales(w_s.at(s), part)` for the sums |
 //!
 //! What lies outside of a tensor is read as zero and not stored.
@@ -155,6 +156,7 @@ mod softmax;
 mod split_k;
 mod split_parts;
 mod stream_k;
+mod sums_apart;
 mod turns;
 mod warp_depths;
 mod warp_specialized;

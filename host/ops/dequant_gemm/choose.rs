@@ -160,20 +160,20 @@ pub(super) fn rejection(problem: &Problem, reading: Reading, kernel: &Compiled) 
     if needs > has {
         return Some(Rejection::SharedMemory { needs, has });
     }
+    let [m, _, k] = problem.size;
+    if kernel.sums && problem.group < k && !problem.group.is_multiple_of(CHUNK as usize) {
+        return Some(Rejection::Groups);
+    }
     if kernel.reads == Reads::Elements {
         return None;
     }
     if reading.align < ALIGNED {
         return Some(Rejection::Unaligned);
     }
-    let [m, _, k] = problem.size;
     match kernel.reads {
         Reads::Boxes => (!reading.tma).then_some(Rejection::NoMap),
         // TMA cuts lines off where they end; cp.async copies whole pieces.
         _ if !k.is_multiple_of(PIECE) => Some(Rejection::Ragged),
-        Reads::Stream if problem.group < k && !problem.group.is_multiple_of(CHUNK as usize) => {
-            Some(Rejection::Groups)
-        }
         Reads::Stream if m.div_ceil(kernel.tile[1] as usize) > MOST => Some(Rejection::Rows),
         _ => None,
     }
@@ -192,9 +192,9 @@ fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> u64 {
 /// Of a kernel whose steps are shared evenly.
 ///
 /// On Hopper a step of 64 takes 160, 2 for each row of weights, whose decoding is not hidden, and a cycle for 128 of the tile's
-/// elements; for more than 32 rows of A 70, 1 for each row, and a cycle for 32 elements. Parts of a tile take 8000 to meet, and are
-/// read at 15 elements a cycle. With `mma.sync` a step takes four times 200, 2.6 for each row and a cycle for 32 elements, with element-wise
-/// loads sixteen times.
+/// elements; for more than 32 rows of A 70, 1 for each row, and a cycle for 32 elements; where sums are scaled 1.09 for each row, and a
+/// cycle for 34 elements. Parts of a tile take 8000 to meet, 3000 where sums are scaled, and are read at 15 elements a cycle. With
+/// `mma.sync` a step takes four times 200, 2.6 for each row and a cycle for 32 elements, with element-wise loads sixteen times.
 fn shared_evenly(kernel: &Compiled, [m, n, k]: [usize; 3], sms: u64) -> u64 {
     let [together, columns, _] = kernel.tile.map(u64::from);
     let (rows, sms) = (together / u64::from(kernel.cluster), (sms / u64::from(kernel.cluster)).max(1));
@@ -202,17 +202,19 @@ fn shared_evenly(kernel: &Compiled, [m, n, k]: [usize; 3], sms: u64) -> u64 {
     let steps = tiles.saturating_mul((k as u64).div_ceil(STEP)).div_ceil(sms);
     let ampere = 200 + rows * 26 / 10 + rows * columns / 32;
     let step = match kernel.reads {
+        Reads::Boxes if kernel.sums => rows * 109 / 100 + rows * columns / 34,
         Reads::Boxes if columns > 32 => 70 + rows + rows * columns / 32,
         Reads::Boxes => 160 + 2 * rows + rows * columns / 128,
         Reads::Elements => 16 * ampere,
         _ => 4 * ampere,
     };
     let parts = sms.div_ceil(tiles.max(1));
-    let sums = if parts > 1 { 8000 + parts * rows * columns / 15 } else { 0 };
-    steps.saturating_mul(step).saturating_add(sums)
+    let meet = if kernel.sums { 3000 } else { 8000 };
+    let parts = if parts > 1 { meet + parts * rows * columns / 15 } else { 0 };
+    steps.saturating_mul(step).saturating_add(parts)
 }
 
-/// Of a kernel whose SMs take whole slabs: a step of 64 takes 52 and 2.2 for each of the tile's rows of A, a tile 4500 more. The
+/// Of a kernel whose SMs take whole slabs: a step of 64 takes 30 and 2.1 for each of the tile's rows of A, a tile 1500 more. The
 /// depth counts in the warps' turns.
 fn stream(kernel: &Compiled, [m, n, k]: [usize; 3], sms: u64) -> u64 {
     let [slab, columns, turn] = kernel.tile.map(u64::from);
@@ -220,5 +222,5 @@ fn stream(kernel: &Compiled, [m, n, k]: [usize; 3], sms: u64) -> u64 {
     let steps = slabs.saturating_mul((k as u64).next_multiple_of(turn) / STEP);
     (m as u64)
         .div_ceil(columns)
-        .saturating_mul(steps.saturating_mul(52 + columns * 22 / 10).saturating_add(4500))
+        .saturating_mul(steps.saturating_mul(30 + columns * 21 / 10).saturating_add(1500))
 }

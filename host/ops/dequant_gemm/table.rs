@@ -24,6 +24,8 @@ pub(super) struct Compiled {
     pub(super) tile: [u32; 3],
     pub(super) stages: u32,
     pub(super) reads: Reads,
+    /// Scales multiply sums, not weights: groups are multiples of 128, or whole rows.
+    pub(super) sums: bool,
     /// Threads that hold a tile's sums.
     pub(super) consumers: u32,
     pub(super) shared_bytes: u32,
@@ -97,6 +99,7 @@ impl dequant_gemm::Visitor for Table {
                 (_, Arch::Sm90a) => Reads::Boxes,
                 _ => Reads::Pieces,
             },
+            sums: K::SUMS,
             consumers: K::CONSUMERS,
             shared_bytes: K::SHARED_BYTES,
             resident: |device| Ok(device.kernel::<K>(&KERNELS)?.resident_ctas() / K::CLUSTER[0]),
@@ -115,6 +118,7 @@ impl dequant_stream::Visitor for Table {
             tile: [SLAB, K::ROWS, K::AHEAD * K::THREADS / 32 * CHUNK],
             stages: K::AHEAD,
             reads: Reads::Stream,
+            sums: true,
             consumers: K::THREADS,
             shared_bytes: K::SHARED_BYTES,
             resident: |device| Ok(device.kernel::<K>(&KERNELS)?.resident_ctas()),

@@ -1,14 +1,16 @@
 //! C = act(alpha A Wᵀ + bias) of narrow weights W, one source for every architecture.
 
 mod instances;
+mod scaling;
 
 pub use instances::{DequantGemmKernel, Visitor, visit};
+pub use scaling::{OfSums, OfWeights, Scaling};
 
 use crate::kernel;
 use crate::tile::{
-    Activation as _, Ahead, ColMajor, ColumnsLayout, Cta, Decode, Fragment, Gelu, GemmRegisters, Global,
-    GlobalMut, Half, InPlace, Quantized, Relu, RowMajor, Rows, Schedule, Shared, Silu, StreamOrder, Swizzle,
-    Weights, Zeros, copy, gemm,
+    Activation as _, ColMajor, ColumnsLayout, Cta, Format, Gelu, GemmRegisters, Global, GlobalMut, Half,
+    InPlace, Quantized, Relu, RowMajor, Rows, Schedule, Shared, Silu, StreamOrder, Swizzle, Weights, Zeros,
+    copy,
 };
 
 /// Numbers of activations; any other is none.
@@ -20,7 +22,7 @@ pub const SILU: u32 = 3;
 
 /// C = act(alpha A Wᵀ + bias) of narrow weights, computed as Cᵀ = W Aᵀ with W from registers.
 ///
-/// W \[N, K\] of format `F` in blocks, with groups' scales and zeros as `Z` says; A \[M, K\], `c` is Cᵀ \[N, M\], `bias`
+/// W \[N, K\] of format `F` in blocks, with groups' zeros as `Z` and scales as `S` says; A \[M, K\], `c` is Cᵀ \[N, M\], `bias`
 /// \[N, 1\] or without rows if there is none. A CTA takes tiles of `BM` rows of W and `BN` rows of A, or parts of their
 /// depth, in the order of `order`; it decodes the next step's weights while the tensor cores work on this step's. CTAs of a
 /// cluster take tiles of the same rows of A, and copy these to one another.
@@ -33,7 +35,8 @@ pub const SILU: u32 = 3;
 pub fn dequant_gemm<
     P: Schedule,
     Y,
-    F,
+    S,
+    F: Format,
     Z: Zeros,
     T: Half,
     const BM: usize,
@@ -50,7 +53,7 @@ pub fn dequant_gemm<
     activation: u32,
     alpha: f32,
 ) where
-    F: Decode<T>,
+    S: Scaling<Y, F, Z, T, BM, BN, BK>,
     Y: GemmRegisters<T, BM, BN, 64, B = Swizzle<128>, D: ColumnsLayout<BM, BN>>,
 {
     let mut cta = Cta::<P>::enter();
@@ -60,11 +63,9 @@ pub fn dequant_gemm<
     let mut stream = cta.stream_k(order);
     let mut pipe = cta.pipeline::<STAGES>();
     let groups = w.get();
-    // Where instructions are the limit: plain weights get a loop of their own.
-    let (wide, parts) = (BN > 32 && BK == 128, (BK / 64) as u32);
     while let Some(part) = stream.part() {
         let at = part.tile;
-        let mut stages = pipe.loads(
+        let stages = pipe.loads(
             part.steps.clone(),
             #[inline(always)]
             |s, k| {
@@ -75,26 +76,7 @@ pub fn dequant_gemm<
         if !cta.computes() {
             continue;
         }
-        let mut acc = groups.if_plain(
-            wide,
-            #[inline(always)]
-            |plain| {
-                stages.run_gemms(
-                    part.steps.len() as u32,
-                    parts,
-                    if plain && BN == 64 {
-                        Ahead::Queued
-                    } else {
-                        Ahead::Waiting { early: wide || BN == 256 }
-                    },
-                    Fragment::<f32, BM, BN, _>::zero(),
-                    #[inline(always)]
-                    |s, part| groups.dequantize(w_s.at(s), part, plain),
-                    #[inline(always)]
-                    |weights, s, part, acc| gemm(Y::default(), weights, a_s.at(s).span::<64>(part).t(), acc),
-                )
-            },
-        );
+        let mut acc = S::multiply(groups, stages, part.steps.len() as u32, &w_s, &a_s);
         if !stream.sum(&part, &mut acc) {
             continue;
         }

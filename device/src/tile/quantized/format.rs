@@ -31,12 +31,24 @@ pub trait Decode<T: Half>: Format {
     fn scaled(words: &[u32; 8], register: u32, scale: u32) -> u32 {
         T::mul(Self::register(words, register), scale)
     }
+
+    /// Registers of even and of odd number have by [`unscaled`](Self::unscaled) the values times 2 to the minus so many.
+    const UNITS: [i32; 2] = [0; 2];
+    /// The pair, in the fewest instructions, but for [`UNITS`](Self::UNITS).
+    #[inline(always)]
+    fn unscaled(words: &[u32; 8], register: u32) -> u32 {
+        Self::register(words, register)
+    }
 }
 
 /// A 16-bit type of activations: arithmetic of pairs.
 pub trait Half: Element {
     /// 1, 1.
     const ONES: u32;
+    /// The lowest bit of a number whose other bits are 0 stands for 2 to the minus so many, where products with that are exact.
+    const LOWEST: Option<i32>;
+    /// 2 to the `e`, in both halves.
+    fn power(e: i32) -> u32;
     /// a b + c.
     fn fma(a: u32, b: u32, c: u32) -> u32;
     /// a b.
@@ -56,6 +68,9 @@ pub trait Half: Element {
         lop3::<AND_XOR>(word << (15 - position), 0x8000_8000, Self::ONES | 0x8000_8000)
     }
 }
+
+/// Where codes are the lowest bits of numbers, differences of them are numbers times 2 to the minus so many: in f16's range.
+pub(super) const DIFFERENCES: i32 = 9;
 
 /// Both halves.
 const fn twice(half: u32) -> u32 {
@@ -93,6 +108,11 @@ const fn bf16_integer(x: u32) -> u32 {
 
 impl Half for f16 {
     const ONES: u32 = 0x3c00_3c00;
+    const LOWEST: Option<i32> = Some(24);
+    #[inline(always)]
+    fn power(e: i32) -> u32 {
+        twice(f16_power(e))
+    }
     #[inline(always)]
     fn fma(a: u32, b: u32, c: u32) -> u32 {
         fma_f16x2(a, b, c)
@@ -130,6 +150,12 @@ impl Half for f16 {
 
 impl Half for bf16 {
     const ONES: u32 = 0x3f80_3f80;
+    /// Products with them are less than the least f32.
+    const LOWEST: Option<i32> = None;
+    #[inline(always)]
+    fn power(e: i32) -> u32 {
+        twice(((e + 127) as u32) << 7)
+    }
     #[inline(always)]
     fn fma(a: u32, b: u32, c: u32) -> u32 {
         fma_bf16x2(a, b, c)
@@ -180,6 +206,29 @@ macro_rules! integers {
                     return T::mul(<Self as Decode<T>>::register(words, register), scale);
                 }
                 T::scaled($bits, words[(register / IN_WORD) as usize], register % IN_WORD * $bits, scale)
+            }
+
+            // Codes as the lowest bits of numbers; those of odd registers above those of even ones, so that a shift serves two.
+            const UNITS: [i32; 2] = match T::LOWEST {
+                Some(_) if $signed => [DIFFERENCES; 2],
+                Some(lowest) => [lowest, lowest - $bits],
+                None => [0; 2],
+            };
+            #[inline(always)]
+            fn unscaled(words: &[u32; 8], register: u32) -> u32 {
+                const IN_WORD: u32 = 16 / $bits;
+                let Some(lowest) = T::LOWEST else {
+                    return <Self as Decode<T>>::register(words, register);
+                };
+                let above = register % 2 * $bits;
+                let word = words[(register / IN_WORD) as usize] >> (register % IN_WORD * $bits - above);
+                let code = word & twice(((1 << $bits) - 1) << above);
+                if $signed {
+                    let unit = T::power(lowest - above as i32 - DIFFERENCES);
+                    T::fma(code, unit, T::power($bits - 1 - DIFFERENCES) ^ 0x8000_8000)
+                } else {
+                    code
+                }
             }
         }
     )* };

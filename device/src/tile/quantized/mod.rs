@@ -4,6 +4,7 @@ mod bytes;
 mod format;
 mod int8;
 mod stream;
+mod unscaled;
 mod zeros;
 
 pub use bytes::{E4M3, E5M2, FP4, I8, NF4};

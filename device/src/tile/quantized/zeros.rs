@@ -1,6 +1,6 @@
 //! What a code's value becomes by its group's scale and zero.
 
-use super::format::Half;
+use super::format::{DIFFERENCES, Decode, Half};
 
 /// Where the zero of a group enters.
 pub trait Zeros: Copy + Default + Send + Sync + 'static {
@@ -16,6 +16,13 @@ pub trait Zeros: Copy + Default + Send + Sync + 'static {
 pub trait ZerosFirst: Zeros {
     /// What is scaled, from pairs of values and zeros.
     fn shift<T: Half>(q: u32, zero: u32) -> u32;
+
+    /// Registers of even and of odd number have by [`unscaled`](Self::unscaled) what is scaled times 2 to the minus so many.
+    fn units<T: Half, F: Decode<T>>() -> [i32; 2];
+    /// What [`unscaled`](Self::unscaled) takes for this pair of zeros.
+    fn unscaled_zero<T: Half, F: Decode<T>>(zero: u32) -> u32;
+    /// What is scaled, in the fewest instructions, but for [`units`](Self::units).
+    fn unscaled<T: Half, F: Decode<T>>(words: &[u32; 8], register: u32, zero: u32) -> u32;
 }
 
 /// w = q s.
@@ -62,11 +69,45 @@ impl ZerosFirst for NoZeros {
     fn shift<T: Half>(q: u32, _: u32) -> u32 {
         q
     }
+    #[inline(always)]
+    fn units<T: Half, F: Decode<T>>() -> [i32; 2] {
+        F::UNITS
+    }
+    #[inline(always)]
+    fn unscaled_zero<T: Half, F: Decode<T>>(_: u32) -> u32 {
+        0
+    }
+    #[inline(always)]
+    fn unscaled<T: Half, F: Decode<T>>(words: &[u32; 8], register: u32, _: u32) -> u32 {
+        F::unscaled(words, register)
+    }
+}
+
+/// True where codes are the lowest bits of numbers: one fma then takes the zero off, which is precise to 2^-16.
+#[inline(always)]
+fn fused<T: Half, F: Decode<T>>() -> bool {
+    F::UNITS[0] > DIFFERENCES
 }
 
 impl ZerosFirst for Original {
     #[inline(always)]
     fn shift<T: Half>(q: u32, zero: u32) -> u32 {
         T::sub(q, zero)
+    }
+    #[inline(always)]
+    fn units<T: Half, F: Decode<T>>() -> [i32; 2] {
+        if fused::<T, F>() { [DIFFERENCES; 2] } else { [0; 2] }
+    }
+    #[inline(always)]
+    fn unscaled_zero<T: Half, F: Decode<T>>(zero: u32) -> u32 {
+        if fused::<T, F>() { T::mul(zero ^ 0x8000_8000, T::power(-DIFFERENCES)) } else { zero }
+    }
+    #[inline(always)]
+    fn unscaled<T: Half, F: Decode<T>>(words: &[u32; 8], register: u32, zero: u32) -> u32 {
+        if fused::<T, F>() {
+            let unit = F::UNITS[register as usize % 2];
+            return T::fma(F::unscaled(words, register), T::power(unit - DIFFERENCES), zero);
+        }
+        T::sub(F::register(words, register), zero)
     }
 }

@@ -48,6 +48,7 @@ impl Visitor for Table {
             tile: K::TILE,
             stages: K::STAGES,
             reads: if K::ARCH == Arch::Sm90a { Reads::Boxes } else { Reads::Pieces },
+            sums: false,
             consumers: K::CONSUMERS,
             shared_bytes: K::SHARED_BYTES,
             resident: |device| Ok(device.kernel::<K>(&KERNELS)?.resident_ctas()),
