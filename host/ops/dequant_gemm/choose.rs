@@ -192,7 +192,7 @@ fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> u64 {
 /// Of a kernel whose steps are shared evenly.
 ///
 /// On Hopper a step of 64 takes 160, 2 for each row of weights, whose decoding is not hidden, and a cycle for 128 of the tile's
-/// elements; for more than 32 rows of A 70, 1 for each row, and a cycle for 32 elements; where sums are scaled 1.09 for each row, and a
+/// elements; for more than 32 rows of A 70, 1 for each row, and a cycle for 40 elements; where sums are scaled 1.09 for each row, and a
 /// cycle for 34 elements. Parts of a tile take 8000 to meet, 3000 where sums are scaled, and are read at 15 elements a cycle. With
 /// `mma.sync` a step takes four times 200, 2.6 for each row and a cycle for 32 elements, with element-wise loads sixteen times.
 fn shared_evenly(kernel: &Compiled, [m, n, k]: [usize; 3], sms: u64) -> u64 {
@@ -203,7 +203,7 @@ fn shared_evenly(kernel: &Compiled, [m, n, k]: [usize; 3], sms: u64) -> u64 {
     let ampere = 200 + rows * 26 / 10 + rows * columns / 32;
     let step = match kernel.reads {
         Reads::Boxes if kernel.sums => rows * 109 / 100 + rows * columns / 34,
-        Reads::Boxes if columns > 32 => 70 + rows + rows * columns / 32,
+        Reads::Boxes if columns > 32 => 70 + rows + rows * columns / 40,
         Reads::Boxes => 160 + 2 * rows + rows * columns / 128,
         Reads::Elements => 16 * ampere,
         _ => 4 * ampere,

@@ -150,14 +150,26 @@ kernels! {
     [(sm_90 gemm WarpSpecialized<4, 4, true>, FullRow<4>, 256 16 256 16 4)
      (sm_90 gemm WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, 256 64 128 64 5 c2)]
         [(u4 none) (u4 original) (u4 rescaled)] [f16 bf16];
+    [(sm_90 sums WarpSpecialized<2, 4, true>, FullRow<2>, 256 16 128 16 8)]
+        [(u4 none) (u4 original) (i4 none)] [f16 bf16];
+    [(sm_90 sums WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, 256 32 128 32 7 c2)]
+        [(u4 none) (u4 original) (i4 none)] [f16 bf16];
+    [(sm_90 sums WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, 256 64 128 64 5 c2)]
+        [(u4 original) (i4 none)] [f16 bf16];
+    [(sm_90 sums WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, 256 64 128 64 5 c2)]
+        [(u4 none)] [f16];
     [(sm_90 sums WarpSpecialized<2, 4, true>, FullRow<2>, 256 16 128 16 8)
      (sm_90 sums WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, 256 32 128 32 7 c2)
      (sm_90 sums WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, 256 64 128 64 5 c2)]
-        [(u4 none) (u4 original) (i4 none)] [f16];
+        [(nf4 none) (fp4 none) (u2 none) (u2 original) (i2 none) (u1 none) (u1 original) (i1 none)] [f16];
+    [(sm_90 sums WarpSpecialized<2, 4, true>, FullRow<2>, 256 16 128 16 5)
+     (sm_90 sums WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, 256 32 128 32 4 c2)
+     (sm_90 sums WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, 256 64 128 64 3 c2)]
+        [(i8_ none) (i8_ original) (e4m3 none) (e5m2 none)] [f16];
     [(sm_90 gemm WarpSpecialized<2, 4, true>, FullRow<2>, 128 256 64 64 5)]
         [(u4 rescaled)] [f16 bf16];
     [(sm_90 gemm WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, 256 128 128 64 3 c2)]
-        [(u4 none) (u4 original)] [f16 bf16];
+        [(u4 none) (u4 original) (i4 none)] [f16 bf16];
     [(sm_90 gemm WarpSpecialized<4, 4, true>, FullRow<4>, 256 32 256 32 3)]
         [(u4 none) (u4 original)] [f16 bf16];
     [(sm_90 gemm WarpSpecialized<4, 4, true>, FullRow<4>, 256 16 256 16 4)]
@@ -165,7 +177,7 @@ kernels! {
     [(sm_90 gemm WarpSpecialized<4, 4, true>, FullRow<4>, 256 16 128 16 5)]
         [(i8_ none) (i8_ original) (e4m3 none) (e5m2 none)] [f16 bf16];
     [(sm_90 gemm WarpSpecialized<2, 4, true>, FullRow<2>, 128 128 64 64 7)]
-        [(i4 none) (nf4 none) (fp4 none) (u2 none) (u2 original) (i2 none) (u1 none) (u1 original) (i1 none)
+        [(nf4 none) (fp4 none) (u2 none) (u2 original) (i2 none) (u1 none) (u1 original) (i1 none)
          (i8_ none) (i8_ original) (e4m3 none) (e5m2 none)] [f16];
     [(sm_80 gemm Multistage<4, Vectors>, warp::FullRow<4>, 64 16 64 0 4)
      (sm_80 gemm Multistage<4, Vectors>, warp::FullRow<4>, 64 64 64 0 4)]

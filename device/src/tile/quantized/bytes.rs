@@ -82,10 +82,16 @@ fn high_bytes(words: &[u32; 8], register: u32) -> u32 {
     prmt(words[register as usize / 2], 0, if register.is_multiple_of(2) { 0x1404 } else { 0x3424 })
 }
 
-/// The sign of each half, and its other bits `shift` lower, times a power of two: what a narrow exponent lacks.
+/// The sign of each half, and its other bits `shift` lower: a narrow exponent in the place of a wide one.
+#[inline(always)]
+fn aligned(x: u32, shift: u32, bits: u32) -> u32 {
+    lop3::<AND_OR>(x, 0x8000_8000, (x >> shift) & twice(bits))
+}
+
+/// The same, times a power of two: what the narrow exponent lacks.
 #[inline(always)]
 fn widened<T: Half>(x: u32, shift: u32, bits: u32, power: u32) -> u32 {
-    T::mul(lop3::<AND_OR>(x, 0x8000_8000, (x >> shift) & twice(bits)), twice(power))
+    T::mul(aligned(x, shift, bits), twice(power))
 }
 
 impl Decode<f16> for I8 {
@@ -127,6 +133,11 @@ impl Decode<f16> for E4M3 {
     fn register(words: &[u32; 8], register: u32) -> u32 {
         widened::<f16>(high_bytes(words, register), 1, 0x3f80, 0x5c00)
     }
+    const UNITS: [i32; 2] = [8; 2];
+    #[inline(always)]
+    fn unscaled(words: &[u32; 8], register: u32) -> u32 {
+        aligned(high_bytes(words, register), 1, 0x3f80)
+    }
 }
 
 impl Decode<bf16> for E4M3 {
@@ -146,6 +157,11 @@ impl Decode<f16> for FP4 {
     #[inline(always)]
     fn register(words: &[u32; 8], register: u32) -> u32 {
         widened::<f16>(high_nibbles(words, register), 3, 0x0e00, 0x7400)
+    }
+    const UNITS: [i32; 2] = [14; 2];
+    #[inline(always)]
+    fn unscaled(words: &[u32; 8], register: u32) -> u32 {
+        aligned(high_nibbles(words, register), 3, 0x0e00)
     }
 }
 

@@ -83,7 +83,7 @@ impl ZerosFirst for NoZeros {
     }
 }
 
-/// True where codes are the lowest bits of numbers: one fma then takes the zero off, which is precise to 2^-16.
+/// True where one fma takes the zero off what is unscaled; of a zero below 2^-5 it loses what is below 2^-16.
 #[inline(always)]
 fn fused<T: Half, F: Decode<T>>() -> bool {
     F::UNITS[0] > DIFFERENCES
