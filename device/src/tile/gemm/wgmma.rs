@@ -47,6 +47,7 @@ impl Operand {
             hi: (8 * self.swizzle) >> 4 | mode << 30,
         }
     }
+
     /// By how much the low word grows from the part at 0 along K to that at `k`: an address that ends inside shared memory does not
     /// overflow its field.
     #[inline(always)]

@@ -3,7 +3,6 @@
 use super::{Decode, Half, PART, Quantized, Src, Weights, ZerosFirst, twice, words};
 use crate::arch::shared;
 use crate::arch::special::thread_x;
-
 use crate::layout::{FragmentLayout, Registers};
 use crate::tile::{Held, Operand, Packed, Rows};
 
