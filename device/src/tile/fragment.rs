@@ -60,12 +60,8 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N
 
     /// Adds `factors` times `other`, row by row.
     #[inline(always)]
-    pub fn add_scaled(mut self, other: &Self, factors: &Rows<f32, M, N, L>) -> Self {
-        unrolled!(i in L::Regs::<f32>::LEN => {
-            let factor = factors.regs.get(L::row(i));
-            self.regs.set(i, self.regs.get(i) + factor * other.regs.get(i));
-        });
-        self
+    pub fn add_scaled(self, other: &Self, factors: &Rows<f32, M, N, L>) -> Self {
+        self.add_scaled_block(0, other, factors)
     }
 
     /// Adds `factors` times `other`, row by row, to the `block`-th block of `R` rows: to what the `block`-th part of each thread's

@@ -274,12 +274,16 @@ where
         (gemms, next)
     }
 
-    /// The stage, known to be the same in all lanes: ptxas then keeps gemms' descriptors in uniform registers. Where stages have
-    /// one part it would also run the gemms one by one.
+    /// The stage, known to be the same in all lanes: ptxas then keeps gemms' descriptors in uniform registers.
     #[inline(always)]
-    pub(super) fn full(turn: &Turn<N>, parts: u32) -> Full<'_, N> {
-        let stage = if parts.is_multiple_of(2) { uniform(turn.stage) } else { turn.stage };
-        Full { stage, turn: PhantomData }
+    pub(super) fn uniform(turn: &Turn<N>) -> Full<'_, N> {
+        Full { stage: uniform(turn.stage), turn: PhantomData }
+    }
+
+    /// The same, but where stages have an odd number of parts: there ptxas would also run the gemms one by one.
+    #[inline(always)]
+    fn full(turn: &Turn<N>, parts: u32) -> Full<'_, N> {
+        if parts.is_multiple_of(2) { Self::uniform(turn) } else { turn.full() }
     }
 
     #[inline(always)]

@@ -30,11 +30,11 @@ where
         let mut turn = self.acquire();
         let (mut operand, mut beside) = prepare(turn.full(), 0);
         loop {
-            let mut gemms = compute(operand, Self::full(&turn, 2)).commit();
+            let mut gemms = compute(operand, Self::uniform(&turn)).commit();
             let mut block = 1;
             while block < blocks {
                 let (operand, next) = prepare(turn.full(), block);
-                let (sum, later) = gemms.behind(compute(operand, Self::full(&turn, 2)), || {});
+                let (sum, later) = gemms.behind(compute(operand, Self::uniform(&turn)), || {});
                 d = add(d, sum, beside, block - 1);
                 (gemms, beside) = (later, next);
                 block += 1;

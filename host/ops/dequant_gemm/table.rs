@@ -24,7 +24,7 @@ pub(super) struct Compiled {
     pub(super) tile: [u32; 3],
     pub(super) stages: u32,
     pub(super) reads: Reads,
-    /// Scales multiply sums, not weights: groups are multiples of 128, or whole rows.
+    /// Scales multiply sums, not weights: groups are multiples of [`CHUNK`], or whole rows.
     pub(super) sums: bool,
     /// Threads that hold a tile's sums.
     pub(super) consumers: u32,

@@ -27,7 +27,7 @@ pub trait DequantGemmKernel: Kernel {
     const STAGES: u32;
     /// Lines of a TMA box of C.
     const BOX: u32;
-    /// True if groups must be multiples of 128 along K, or whole rows.
+    /// See [`Scaling::SUMS`].
     const SUMS: bool;
     /// True when it reads any strides, element by element.
     const ANY_STRIDES: bool;

@@ -1,7 +1,7 @@
 //! Where the scales of groups enter.
 
 use crate::tile::{
-    Ahead, Decode, Fill, Fragment, Fresh, Gemm, GemmRegisters, Half, Loads, Quantized, Ring, Schedule,
+    Ahead, CHUNK, Decode, Fill, Fragment, Fresh, Gemm, GemmRegisters, Half, Loads, Quantized, Ring, Schedule,
     Shared, Swizzle, Weights, Zeros, ZerosFirst, gemm,
 };
 
@@ -11,7 +11,7 @@ pub trait Scaling<Y, F, Z: Zeros, T: Half, const BM: usize, const BN: usize, con
 where
     Y: Gemm<T, BM, BN, 64>,
 {
-    /// True if groups must be multiples of 128 along K, or whole rows.
+    /// True if groups must be multiples of [`CHUNK`] along K, or whole rows.
     const SUMS: bool;
 
     /// The products' sum over `count` stages, with scales.
@@ -32,7 +32,7 @@ where
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OfWeights;
 
-/// Sums of 128 along K, of `R` rows at a time, 64 for each warpgroup: weights are decoded to their codes' values.
+/// Sums of [`CHUNK`] along K, of `R` rows at a time, 64 for each warpgroup: weights are decoded to their codes' values.
 ///
 /// For few rows of A a sum's scaling takes fewer instructions than the weights'.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,13 +87,16 @@ where
     }
 }
 
+/// Depth of one sum.
+const DEPTH: usize = CHUNK as usize;
+
 /// How all rows of the tile lie as a left operand.
 type Tile<Y, T, const BM: usize, const BN: usize> = <Y as GemmRegisters<T, BM, BN, 64>>::R;
 
-impl<Y, F, Z, T, const R: usize, const BM: usize, const BN: usize> Scaling<Y, F, Z, T, BM, BN, 128>
+impl<Y, F, Z, T, const R: usize, const BM: usize, const BN: usize> Scaling<Y, F, Z, T, BM, BN, DEPTH>
     for OfSums<R>
 where
-    Y: GemmRegisters<T, BM, BN, 64> + GemmRegisters<T, R, BN, 128, B = Swizzle<128>>,
+    Y: GemmRegisters<T, BM, BN, 64> + GemmRegisters<T, R, BN, DEPTH, B = Swizzle<128>>,
     F: Decode<T>,
     Z: ZerosFirst,
     T: Half,
@@ -105,8 +108,8 @@ where
         weights: Weights<F, Z, T>,
         mut stages: Loads<'_, P, N, false, I, L>,
         count: u32,
-        w: &Ring<Quantized<F, Z, T, BM, 128>, N>,
-        a: &Ring<Shared<T, BN, 128, Swizzle<128>>, N>,
+        w: &Ring<Quantized<F, Z, T, BM, DEPTH>, N>,
+        a: &Ring<Shared<T, BN, DEPTH, Swizzle<128>>, N>,
     ) -> Fragment<f32, BM, BN, <Y as Gemm<T, BM, BN, 64>>::D>
     where
         P: Schedule,
@@ -119,8 +122,8 @@ where
             Fragment::zero(),
             #[inline(always)]
             |s, block| {
-                let operand = weights.unscaled::<BM, 128, R, Tile<Y, T, BM, BN>, _>(w.at(s), block);
-                (operand, weights.factors::<BM, 128, R, BN, Tile<Y, T, BM, BN>, _>(w.at(s), block))
+                let operand = weights.unscaled::<BM, DEPTH, R, Tile<Y, T, BM, BN>, _>(w.at(s), block);
+                (operand, weights.factors::<BM, DEPTH, R, BN, Tile<Y, T, BM, BN>, _>(w.at(s), block))
             },
             #[inline(always)]
             |operand, s| gemm(Y::default(), operand, a.at(s).t(), Fresh::<_, f32>::new()),

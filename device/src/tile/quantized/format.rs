@@ -150,7 +150,7 @@ impl Half for f16 {
 
 impl Half for bf16 {
     const ONES: u32 = 0x3f80_3f80;
-    /// Products with them are less than the least f32.
+    /// Products with them are below the normal numbers of f32.
     const LOWEST: Option<i32> = None;
     #[inline(always)]
     fn power(e: i32) -> u32 {

@@ -13,7 +13,7 @@ use crate::tile::{Held, Operand, Packed, Rows, Schedule};
 
 /// Rows of W that a warp multiplies at a time.
 pub const SLAB: u32 = 32;
-/// Depth that a warp multiplies at a time: groups are multiples of it, or whole rows.
+/// Depth of a sum that is scaled, which a warp of a stream multiplies at a time: groups are multiples of it, or whole rows.
 pub const CHUNK: u32 = 128;
 /// Blocks of 16 rows and of 64 of depth in a chunk.
 const BLOCKS: usize = 4;
