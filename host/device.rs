@@ -9,7 +9,7 @@ use tilewright_emulator::Schedule;
 use crate::backend::{Backend, StreamId, cuda, emulator};
 use crate::kernel::FunctionCache;
 use crate::profile::KernelProfile;
-use crate::{Arch, Error, Function, Instance, KernelSet, Result, Stream};
+use crate::{AnyFunction, Arch, Error, Function, Instance, KernelSet, Listed, Result, Stream};
 
 /// The environment variable that chooses what [`Device::default`] gives.
 const CHOICE: &str = "TILEWRIGHT_DEVICE";
@@ -179,6 +179,12 @@ impl Device {
     /// cache has it; later calls look it up.
     pub fn kernel<K: Instance>(&self, set: &'static KernelSet) -> Result<Function<K>> {
         Function::new(self, set)
+    }
+
+    /// The kernel of a row of a crate's table, ready to be launched with arguments whose types are not checked: as
+    /// [`kernel`](Self::kernel) otherwise.
+    pub fn listed<D>(&self, set: &'static KernelSet, row: &Listed<D>) -> Result<AnyFunction> {
+        AnyFunction::listed(self, set, row)
     }
 
     pub(crate) fn expect_same(&self, other: &Device, argument: &'static str) -> Result<()> {

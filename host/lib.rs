@@ -33,17 +33,17 @@
 //! # Kernels of one's own
 //!
 //! A crate that writes kernels compiles them with `tilewright-builder` in its build script, embeds them with
-//! [`include_kernels!`], and launches them through [`Device::kernel`]. Without this crate's default feature `ops` the operators
-//! are left out, whose kernels take minutes to compile.
+//! [`include_kernels!`], and launches them through [`Device::kernel`]. Each operator is a feature of
+//! its name, all of them on unless `default-features = false`: what is left out is not compiled.
 #![cfg_attr(
-    not(feature = "ops"),
+    not(all(feature = "attention", feature = "dequant_gemm", feature = "gemm", feature = "mla")),
     allow(dead_code, unused_imports, reason = "some of it is for operators alone")
 )]
 
 extern crate self as tilewright;
 
 /// The code in the README compiles.
-#[cfg(all(doctest, feature = "ops"))]
+#[cfg(all(doctest, feature = "gemm"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
@@ -54,7 +54,6 @@ mod error;
 mod event;
 mod graph;
 mod kernel;
-#[cfg(feature = "ops")]
 pub mod ops;
 pub mod profile;
 pub mod quant;
@@ -67,7 +66,8 @@ pub use error::{Error, Result};
 pub use event::Event;
 pub use graph::Graph;
 pub use half::{bf16, f16};
-pub use kernel::{Function, KernelEntry, KernelSet, Launch};
+pub use kernel::{AnyFunction, Function, KernelEntry, KernelSet, Launch};
 pub use stream::Stream;
 pub use tensor::{MAX_RANK, Tensor, TensorView, TensorViewMut};
-pub use tilewright_device::kernel::{Arch, Instance, Kernel};
+pub use tilewright_device::include_kernels;
+pub use tilewright_device::kernel::{Arch, Described, Instance, Kernel, Listed};

@@ -1,5 +1,7 @@
 //! What a kernel is: its launch configuration as associated constants, its arguments, its body.
 
+use core::ops::Deref;
+
 /// A GPU architecture that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Arch {
@@ -76,4 +78,56 @@ pub trait Kernel {
 pub trait Instance: Kernel {
     /// The entry point's symbol in the PTX.
     const NAME: &'static str;
+}
+
+/// A kernel that says of itself what the host chooses it by: tile, element types, orders.
+pub trait Described: Kernel {
+    /// What there is to say of kernels of this kind; plain data.
+    type Description: Copy + 'static;
+    /// What is said of this one.
+    const DESCRIPTION: Self::Description;
+}
+
+/// A row of the table that [`kernels!`](crate::kernels) makes: one compiled kernel, its type forgotten.
+#[derive(Clone, Copy, Debug)]
+pub struct Listed<D> {
+    /// The entry point's symbol in the PTX.
+    pub name: &'static str,
+    /// The architecture that it is compiled for.
+    pub arch: Arch,
+    /// Threads of a CTA.
+    pub threads: u32,
+    /// CTAs that an SM must be able to hold.
+    pub min_ctas: u32,
+    /// CTAs of a cluster in each dimension.
+    pub cluster: [u32; 3],
+    /// Dynamic shared memory in bytes.
+    pub shared_bytes: u32,
+    /// Bytes of [`Kernel::Args`].
+    pub args_bytes: usize,
+    /// What the host chooses it by.
+    pub description: D,
+}
+
+impl<D: Copy + 'static> Listed<D> {
+    /// The row of a kernel.
+    pub const fn of<K: Instance + Described<Description = D>>() -> Self {
+        Listed {
+            name: K::NAME,
+            arch: K::ARCH,
+            threads: K::THREADS,
+            min_ctas: K::MIN_CTAS,
+            cluster: K::CLUSTER,
+            shared_bytes: K::SHARED_BYTES,
+            args_bytes: size_of::<K::Args>(),
+            description: K::DESCRIPTION,
+        }
+    }
+}
+
+impl<D> Deref for Listed<D> {
+    type Target = D;
+    fn deref(&self) -> &D {
+        &self.description
+    }
 }

@@ -7,7 +7,6 @@
 //! - [`layout`]: which thread and register, or which byte, holds an element.
 //! - [`tile`]: tiles in global memory, shared memory and registers, and what moves between them. Its page explains how
 //!   layouts are inferred.
-//! - [`kernels`]: the operators' kernels, written with [`tile`] alone.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch, stdarch_nvptx))]
 #![cfg_attr(
@@ -22,16 +21,14 @@ extern crate self as tilewright_device;
 
 pub mod abi;
 pub mod arch;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod embedded;
 pub mod kernel;
-pub mod kernels;
 pub mod layout;
 pub mod tile;
 
 pub use half::{bf16, f16};
-pub use tilewright_macros::{instantiate, kernel};
-
-/// Where this crate's sources lie: what a build script gives to the builder to compile its kernels.
-pub const SOURCE: &str = env!("CARGO_MANIFEST_DIR");
+pub use tilewright_macros::{kernel, kernels};
 
 #[cfg(target_arch = "nvptx64")]
 #[panic_handler]

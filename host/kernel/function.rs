@@ -3,24 +3,29 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use super::{KernelEntry, KernelSet};
-use crate::backend::{KernelSource, LaunchConfig, Loaded};
-use crate::{Device, Error, Instance, Result, Stream};
+use tilewright_device::kernel::Listed;
 
-/// The kernels loaded on a device, by the address of their entry: names are unique in their own set only.
+use super::{KernelEntry, KernelSet, Wanted, text};
+use crate::backend::{KernelSource, LaunchConfig, Loaded};
+use crate::{Arch, Device, Error, Instance, Result, Stream};
+
+/// The addresses of a kernel's set and name, and its architecture: names are unique in their own set and for one architecture.
+type Key = (usize, usize, Arch);
+
+/// The kernels loaded on a device.
 #[derive(Default)]
 pub(crate) struct FunctionCache {
     /// A lock each, so that several kernels can be compiled at a time, each of them once.
-    slots: RwLock<HashMap<usize, Arc<Slot>>>,
+    slots: RwLock<HashMap<Key, Arc<Slot>>>,
 }
 
 type Slot = Mutex<Option<Loaded>>;
 
 impl FunctionCache {
-    fn slot(&self, entry: &'static KernelEntry) -> Arc<Slot> {
-        let key = std::ptr::from_ref(entry).addr();
+    fn slot(&self, key: Key) -> Arc<Slot> {
         if let Some(slot) = self.slots.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Arc::clone(slot);
         }
@@ -28,13 +33,13 @@ impl FunctionCache {
         Arc::clone(slots.entry(key).or_default())
     }
 
-    fn get(&self, device: &Device, entry: &'static KernelEntry) -> Result<Loaded> {
-        let slot = self.slot(entry);
+    fn get(&self, device: &Device, set: &'static KernelSet, wanted: &Wanted) -> Result<Loaded> {
+        let slot = self.slot((std::ptr::from_ref(set).addr(), wanted.name.as_ptr().addr(), wanted.arch));
         let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded) = *loaded {
             return Ok(loaded);
         }
-        let new = load(device, entry)?;
+        let new = load(device, wanted.find(set)?)?;
         *loaded = Some(new);
         Ok(new)
     }
@@ -60,7 +65,7 @@ fn load(device: &Device, entry: &'static KernelEntry) -> Result<Loaded> {
     }
     device.backend().load(KernelSource {
         name: entry.name,
-        ptx: &entry.text()?,
+        ptx: &text(entry)?,
         threads: entry.threads,
         cluster: entry.cluster,
         shared_bytes: entry.shared_bytes,
@@ -72,7 +77,7 @@ fn load(device: &Device, entry: &'static KernelEntry) -> Result<Loaded> {
 pub struct Launch {
     /// CTAs in each dimension; multiples of the kernel's cluster.
     pub grid: [u32; 3],
-    /// Programmatic dependent launch: the kernel may start while the one in front of it on the stream still runs, and
+    /// Programmatic dependent launch: the kernel may start while the preceding grid of the stream still runs, and
     /// itself waits for that one's results (`griddepcontrol.wait`).
     pub pdl: bool,
 }
@@ -89,56 +94,59 @@ impl Launch {
     }
 }
 
-/// A kernel loaded on a device. Clones are cheap.
-pub struct Function<K> {
+/// A kernel loaded on a device, its type forgotten. Clones are cheap.
+#[derive(Clone)]
+pub struct AnyFunction {
     device: Device,
     loaded: Loaded,
-    kernel: PhantomData<fn() -> K>,
+    kernel: Wanted,
 }
 
-impl<K: Instance> Function<K> {
-    pub(crate) fn new(device: &Device, set: &'static KernelSet) -> Result<Self> {
-        let loaded = device.functions().get(device, set.find::<K>()?)?;
-        Ok(Self { device: device.clone(), loaded, kernel: PhantomData })
+impl AnyFunction {
+    fn new(device: &Device, set: &'static KernelSet, kernel: Wanted) -> Result<Self> {
+        let loaded = device.functions().get(device, set, &kernel)?;
+        Ok(Self { device: device.clone(), loaded, kernel })
+    }
+
+    pub(crate) fn listed<D>(device: &Device, set: &'static KernelSet, row: &Listed<D>) -> Result<Self> {
+        Self::new(device, set, Wanted::listed(row))
     }
 
     /// Queues the kernel on a stream.
     ///
-    /// Nothing is allocated, waited for or recorded besides, so launches can be captured in a graph.
+    /// Nothing is allocated, waited for or recorded besides, so launches can be captured in a graph. Arguments of another size
+    /// than the kernel's are an error.
     ///
     /// # Safety
-    /// The kernel is sound with these arguments and this grid: the memory that it uses is valid until it is done, and
-    /// no other work that may run at the same time conflicts with it. With `pdl`, that holds for the kernel in front too,
-    /// up to the point where this one waits.
-    pub unsafe fn launch(&self, stream: &Stream, launch: &Launch, args: &K::Args) -> Result<()> {
+    /// As for [`Function::launch`]; `args` are the kernel's [`Args`](crate::Kernel::Args), but for types in them that are only
+    /// names of elements.
+    pub unsafe fn launch<A: Copy>(&self, stream: &Stream, launch: &Launch, args: &A) -> Result<()> {
         stream.check(&self.device, "kernel")?;
-        if launch
-            .grid
-            .iter()
-            .zip(K::CLUSTER)
-            .any(|(&ctas, cluster)| ctas == 0 || !ctas.is_multiple_of(cluster))
-        {
-            let allowed = format!("of at least one CTA, in multiples of the cluster {:?}", K::CLUSTER);
+        let Wanted { cluster, threads, shared_bytes, args_bytes, .. } = self.kernel;
+        if launch.grid.iter().zip(cluster).any(|(&ctas, cluster)| ctas == 0 || !ctas.is_multiple_of(cluster)) {
+            let allowed = format!("of at least one CTA, in multiples of the cluster {cluster:?}");
             return Err(Error::argument("grid", format!("{:?}", launch.grid), allowed));
+        }
+        if size_of::<A>() != args_bytes {
+            let allowed = format!("the {args_bytes} bytes that kernel `{}` takes", self.kernel.name);
+            return Err(Error::argument("args", format!("{} bytes", size_of::<A>()), allowed));
         }
         let config = LaunchConfig {
             function: self.loaded.function,
             stream: stream.id(),
             grid: launch.grid,
-            threads: K::THREADS,
-            cluster: K::CLUSTER,
-            shared_bytes: K::SHARED_BYTES,
+            threads,
+            cluster,
+            shared_bytes,
             overlap_previous: launch.pdl,
         };
-        // SAFETY: the arguments are of the kernel's own type; the caller vouches for the rest.
-        unsafe {
-            self.device.backend().launch(&config, std::ptr::from_ref(args).cast(), size_of::<K::Args>())
-        }
+        // SAFETY: the caller vouches for the arguments, of the kernel's size, and for the rest.
+        unsafe { self.device.backend().launch(&config, std::ptr::from_ref(args).cast(), args_bytes) }
     }
 
     /// The kernel's entry point.
     pub fn name(&self) -> &'static str {
-        K::NAME
+        self.kernel.name
     }
     /// The device that it is loaded on.
     pub fn device(&self) -> &Device {
@@ -158,18 +166,56 @@ impl<K: Instance> Function<K> {
     }
     /// CTAs that the whole device holds at a time, in whole clusters: the grid of a persistent kernel.
     pub fn resident_ctas(&self) -> u32 {
-        K::CLUSTER.iter().fold(self.loaded.clusters, |n, &c| n.saturating_mul(c))
+        self.kernel.cluster.iter().fold(self.loaded.clusters, |n, &c| n.saturating_mul(c))
+    }
+}
+
+impl fmt::Debug for AnyFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Function({} on {})", self.kernel.name, self.device.label())
+    }
+}
+
+/// A kernel of a known type, loaded on a device. Clones are cheap.
+pub struct Function<K> {
+    function: AnyFunction,
+    kernel: PhantomData<fn() -> K>,
+}
+
+impl<K: Instance> Function<K> {
+    pub(crate) fn new(device: &Device, set: &'static KernelSet) -> Result<Self> {
+        Ok(Self { function: AnyFunction::new(device, set, Wanted::of::<K>())?, kernel: PhantomData })
+    }
+
+    /// Queues the kernel on a stream.
+    ///
+    /// Nothing is allocated, waited for or recorded besides, so launches can be captured in a graph.
+    ///
+    /// # Safety
+    /// The kernel is sound with these arguments and this grid: the memory that it uses is valid until it is done, and
+    /// no other work that may run at the same time conflicts with it. With `pdl`, that holds for the preceding grid too,
+    /// up to the point where this one waits.
+    pub unsafe fn launch(&self, stream: &Stream, launch: &Launch, args: &K::Args) -> Result<()> {
+        // SAFETY: the arguments are of the kernel's own type; the caller vouches for the rest.
+        unsafe { self.function.launch(stream, launch, args) }
+    }
+}
+
+impl<K> Deref for Function<K> {
+    type Target = AnyFunction;
+    fn deref(&self) -> &AnyFunction {
+        &self.function
     }
 }
 
 impl<K> Clone for Function<K> {
     fn clone(&self) -> Self {
-        Self { device: self.device.clone(), loaded: self.loaded, kernel: PhantomData }
+        Self { function: self.function.clone(), kernel: PhantomData }
     }
 }
 
-impl<K: Instance> fmt::Debug for Function<K> {
+impl<K> fmt::Debug for Function<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Function({} on {})", K::NAME, self.device.label())
+        self.function.fmt(f)
     }
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::backend::fake;
 use crate::{Device, Kernel, Launch, Stream};
 
-/// A kernel as `#[kernel]` and `instantiate!` make one.
+/// A kernel as `#[kernel]` and `kernels!` make one.
 macro_rules! kernel {
     ($Name:ident, $symbol:literal, $arch:expr, $cluster:expr, $shared:expr) => {
         struct $Name;
@@ -99,7 +99,7 @@ fn kernels_that_cannot_be_had_are_errors() {
     let set = set();
     assert_eq!(
         message(device.kernel::<Absent>(set)),
-        "no kernel `absent` for sm_80: it is not among the 4 kernels of the set; instantiate! makes an entry of it"
+        "no kernel `absent` for sm_80: it is not among the 4 kernels of the set; kernels! makes an entry of it"
     );
     assert_eq!(
         message(device.kernel::<Hopper>(set)),

@@ -8,24 +8,39 @@
 //! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
 
+#[cfg(feature = "attention")]
 mod attention;
+#[cfg(feature = "dequant_gemm")]
 mod dequant_gemm;
+#[cfg(feature = "gemm")]
 mod gemm;
+#[cfg(feature = "mla")]
 mod mla;
 mod workspace;
 
+#[cfg(feature = "attention")]
 pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPlan, attention};
+#[cfg(feature = "dequant_gemm")]
 pub use dequant_gemm::{
     DequantCandidate, DequantElement, DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights, Int8Output,
     dequant_gemm, dequant_gemm_int8,
 };
+#[cfg(feature = "gemm")]
 pub use gemm::{Activation, Candidate, Gelu, Gemm, GemmInput, GemmOutput, Identity, Plan, Relu, Silu, gemm};
+#[cfg(feature = "mla")]
 pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};
 
-/// The kernels of this crate.
-static KERNELS: crate::KernelSet = crate::include_kernels!();
-
 /// The compiled kernels of this crate's operators.
-pub fn kernels() -> &'static crate::KernelSet {
-    &KERNELS
+pub fn kernels() -> impl Iterator<Item = &'static crate::KernelEntry> {
+    let sets: &[&'static crate::KernelSet] = &[
+        #[cfg(feature = "attention")]
+        &tilewright_attention::KERNELS,
+        #[cfg(feature = "dequant_gemm")]
+        &tilewright_dequant_gemm::KERNELS,
+        #[cfg(feature = "gemm")]
+        &tilewright_gemm::KERNELS,
+        #[cfg(feature = "mla")]
+        &tilewright_mla::KERNELS,
+    ];
+    sets.iter().flat_map(|set| set.entries()).collect::<Vec<_>>().into_iter()
 }

@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::{Attribute, Error, FnArg, GenericParam, Generics, Ident, ItemFn, Pat, Result, ReturnType, Type};
 
-use crate::instantiate::{Instance, Name};
+use crate::instance::{Instance, Name};
 use crate::options::Options;
 
 /// The function, and beside it the kernel's type, its arguments' type, and their implementations.
@@ -19,7 +19,8 @@ pub fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let vis = &function.vis;
     let docs: Vec<&Attribute> = carried(&function, "doc");
     let allows: Vec<&Attribute> = carried(&function, "allow");
-    let args_name = format_ident!("__{}_args", name);
+    let args_name = Ident::new(&camel(&name.to_string()), name.span());
+    let field_generics: Vec<_> = (0..arguments.len()).map(|i| format_ident!("A{i}")).collect();
     let generics = &function.sig.generics;
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     let bare = without_bounds(generics);
@@ -68,7 +69,8 @@ pub fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
     } else {
         quote!()
     };
-    let args_doc = format!("The arguments of [`{name}`] as the host passes them.");
+    let args_doc = format!("The arguments of [`{name}`](fn@{name}) as the host passes them.");
+    let field_docs = fields.iter().map(|field| format!("`{field}`"));
 
     let items = quote! {
         #(#docs)*
@@ -76,38 +78,28 @@ pub fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
         #[allow(non_camel_case_types)]
         #vis struct #name #bare { _parameters: #phantom }
 
-        #[doc(hidden)]
-        #(#allows)*
-        #[allow(non_camel_case_types, clippy::type_complexity)]
+        #[doc = #args_doc]
+        ///
+        /// The kernels of one function whose arguments are of the same types share it.
+        #[derive(Clone, Copy)]
         #[repr(C, align(16))]
-        #vis struct #args_name #impl_generics #where_clause {
-            #(pub #fields: #abis,)*
+        #vis struct #args_name<#(#field_generics),*> {
+            #(#[doc = #field_docs] pub #fields: #field_generics,)*
             #pad_field
-            _parameters: #phantom,
         }
-
-        #(#allows)*
-        impl #impl_generics ::core::clone::Clone for #args_name #type_generics #where_clause {
-            fn clone(&self) -> Self {
-                *self
-            }
-        }
-
-        #(#allows)*
-        impl #impl_generics ::core::marker::Copy for #args_name #type_generics #where_clause {}
 
         #(#allows)*
         impl #impl_generics #name #type_generics #where_clause {
             #[doc = #args_doc]
             #[allow(clippy::too_many_arguments, clippy::type_complexity)]
-            pub const fn args(#(#fields: #abis),*) -> #args_name #type_generics {
-                #args_name { #(#fields,)* #pad_value _parameters: ::core::marker::PhantomData }
+            pub const fn args(#(#fields: #abis),*) -> #args_name<#(#abis),*> {
+                #args_name { #(#fields,)* #pad_value }
             }
         }
 
         #(#allows)*
         impl #impl_generics ::tilewright_device::kernel::Kernel for #name #type_generics #where_clause {
-            type Args = #args_name #type_generics;
+            type Args = #args_name<#(#abis),*>;
             #constants
 
             #[inline(always)]
@@ -209,6 +201,15 @@ fn arguments(function: &ItemFn) -> Result<Vec<(Ident, Type)>> {
         }
     };
     function.sig.inputs.iter().map(argument).collect()
+}
+
+/// `GemmArgs` of `gemm`.
+fn camel(name: &str) -> String {
+    let capital = |word: &str| {
+        let mut letters = word.chars();
+        letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    };
+    name.split('_').map(capital).chain(["Args".to_owned()]).collect()
 }
 
 /// The attributes of this name.

@@ -2,8 +2,9 @@
 //!
 //! Use them through `tilewright_device`, which documents the traits that they implement and re-exports both.
 
-mod instantiate;
+mod instance;
 mod kernel;
+mod list;
 mod options;
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,7 @@ use proc_macro::TokenStream;
 /// `local`). Arguments are of types that implement `KernelArg`. `NAME::<..>::args(..)` makes the argument block.
 ///
 /// A kernel without generic parameters has an entry point of its own name at once. The others are given
-/// theirs by [`instantiate!`].
+/// theirs by [`kernels!`].
 ///
 /// ```text
 /// #[kernel(threads = 256)]
@@ -38,19 +39,31 @@ pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
     kernel::expand(options.into(), item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Gives kernels with chosen parameters their entry points.
+/// Gives kernels with chosen parameters their entry points, and the host a table of them.
 ///
 /// ```text
-/// instantiate! {
-///     sm_90: gemm_f16_128x256: gemm<WarpSpecialized<2>, f16, 128, 256>;
-///     sm_80: [gemm_ f16 _ 128 x 128]: gemm<Multistage<8>, f16, 128, 128>;
+/// kernels! {
+///     /// The kernels of this crate.
+///     pub static KERNELS: Tile;
+///
+///     for T in [f16, bf16], (BM, BN) in [(128, 256), (128, 128)] {
+///         sm_90: [gemm_ T _ BM x BN]: gemm<WarpSpecialized<2>, T, BM, BN>;
+///     }
+///     sm_80: gemm_small: gemm<Multistage<4>, f16, 64, 64>;
 /// }
 /// ```
 ///
-/// A name in brackets is pasted together from identifiers and literals, so that `macro_rules` can make names.
-/// `sm_80:` or `sm_90:` leaves the kernel out of builds for any other architecture before it is compiled;
+/// A row is the entry point's name and the kernel's type. A name in brackets is pasted together from identifiers and
+/// literals. `sm_80:` or `sm_90:` leaves the kernel out of builds for any other architecture before it is compiled;
 /// it must agree with the kernel's own `ARCH`. Without it the kernel's `ARCH` decides.
+///
+/// `for` repeats the rows between its braces with each value in place of its variable, in names as in types; several loops
+/// after one `for` are nested. `(A, B) in [(x, y), …]` replaces several variables at a time; `let VALUES = [a, b];` names a list for
+/// the loops that follow.
+///
+/// With `static NAME: DESCRIPTION;` in front, the host has the table `NAME: &[Listed<DESCRIPTION>]`, a line for each row in this
+/// order; the kernels then implement `Described<Description = DESCRIPTION>`.
 #[proc_macro]
-pub fn instantiate(input: TokenStream) -> TokenStream {
-    instantiate::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+pub fn kernels(input: TokenStream) -> TokenStream {
+    list::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }

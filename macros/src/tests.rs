@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use crate::{instantiate, kernel};
+use crate::{kernel, list};
 
 /// The message that the user sees.
 fn refusal(options: TokenStream, item: TokenStream) -> String {
@@ -15,7 +15,7 @@ fn expanded(options: TokenStream, item: TokenStream) -> syn::File {
 }
 
 fn instances(input: TokenStream) -> String {
-    instantiate::expand(input).expect("should expand").to_string()
+    list::expand(input).expect("should expand").to_string()
 }
 
 #[test]
@@ -143,9 +143,9 @@ fn names_are_pasted() {
     let text = instances(quote!([gemm_ f16 _ 128 x "256"]: gemm<f16, 128, 256>; plain: gemm<f32, 1, 2>));
     assert!(text.contains("\"gemm_f16_128x256\""), "{text}");
     assert!(text.contains("\"plain\""));
-    let error = instantiate::expand(quote!([a - b]: k)).unwrap_err().to_string();
+    let error = list::expand(quote!([a - b]: k)).unwrap_err().to_string();
     assert!(error.contains("`-` is neither"), "{error}");
-    let error = instantiate::expand(quote!([1 a]: k)).unwrap_err().to_string();
+    let error = list::expand(quote!([1 a]: k)).unwrap_err().to_string();
     assert!(error.contains("`1a` is not a name"), "{error}");
 }
 
@@ -159,6 +159,31 @@ fn prefixes_limit_the_architecture() {
     assert!(text.contains("\"sm_90\""), "alone it is a name like any other: {text}");
     let text = instances(quote!(a: ::path::k<1>;));
     assert!(text.contains(":: path :: k"), "{text}");
-    let error = instantiate::expand(quote!(sm_70: a: k<1>)).unwrap_err().to_string();
+    let error = list::expand(quote!(sm_70: a: k<1>)).unwrap_err().to_string();
     assert!(error.contains("`sm_70` is not an architecture"), "{error}");
+}
+
+#[test]
+fn loops_make_rows_and_the_table() {
+    let text = instances(quote!(
+        /// Doc.
+        pub static ALL: Tile;
+        let TYPES = [(f16, f32), (bf16, f32)];
+        for (T, U) in TYPES, P in [Wide<2, 3>, Tall] {
+            sm_90: [k_ T _ U]: k<P, T, U>;
+        }
+        plain: k<Tall, f32, f32>;
+    ));
+    for row in ["k < Wide < 2 , 3 > , f16 , f32 >", "k < Tall , bf16 , f32 >", "k < Tall , f32 , f32 >"] {
+        assert!(text.contains(&format!("Listed :: of :: < {row} > ()")), "{row}: {text}");
+    }
+    assert_eq!(text.matches("Listed :: of").count(), 5);
+    assert!(
+        text.contains("pub static ALL : & [:: tilewright_device :: kernel :: Listed < Tile >]"),
+        "{text}"
+    );
+    let refused = |tokens| list::expand(tokens).unwrap_err().to_string();
+    assert!(refused(quote!(for T in [] { a: k<T>; })).contains("a loop over nothing"));
+    assert!(refused(quote!(for (T, U) in [(f16)] { a: k<T, U>; })).contains("2 values in parentheses"));
+    assert!(refused(quote!(for T in [f16] { a b; })).contains("expected `: KERNEL<…>`"));
 }

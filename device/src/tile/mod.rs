@@ -118,101 +118,19 @@
 //! kernel above changes nothing, `Swizzle<64>` does not compile. All layouts are plain functions from places to threads and
 //! registers, or to bytes: [`FragmentLayout::coord`], [`SharedLayout::offset`].
 
-mod activation;
-mod asynchronous;
-mod cell;
 mod copy;
 mod cta;
-#[doc(hidden)]
-pub mod division;
+mod epilogue;
 mod fragment;
-mod gather;
-mod gemm;
-mod global;
-mod in_place;
-mod lazy_softmax;
-mod list;
-mod loads;
-mod multistage;
-mod output;
-mod paged;
-mod partials;
+mod memory;
+mod mma;
 mod pipeline;
-mod pooled;
-mod prefetch;
+mod prelude;
 mod quantized;
-mod raster;
-mod reduce;
-mod relay;
-mod rewrite;
 mod roles;
-mod row_vector;
-mod schedule;
-mod scratch;
-mod shared;
-mod shares;
-mod simt;
+mod scheduler;
 mod softmax;
-mod split_k;
-mod split_parts;
-mod stream_k;
-mod sums_apart;
-mod turns;
-mod warp_depths;
-mod warp_specialized;
-mod warp_sums;
 
-pub use activation::{Activation, Gelu, Identity, Relu, Silu};
-pub use asynchronous::{Accumulator, Held, InFlight, Issued, Packed, Pending, Then};
-pub use cell::Cell;
-pub use copy::{CopyTo, copy};
-pub use cta::Cta;
-pub use fragment::{Fragment, Operand, Rows};
-pub use gather::{Gathered, Scattered};
-pub use gemm::{
-    Accumulates, ChainedGemm, Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, SplitGemm,
-    SplitOperand, gemm, gemm_around,
-};
-pub use global::{Global, GlobalMut, GlobalTile, GlobalTileMut};
-pub use in_place::{InBlock, InPlace};
-pub use lazy_softmax::LazySoftmax;
-pub use list::{List, ListAbi};
-pub use loads::{Ahead, Loads, Turn};
-pub use output::{ColumnsLayout, Output, OutputColumns, OutputLayout};
-pub use paged::{PageTable, PagedTile};
-pub use partials::{PartialTile, Partials, PartialsAbi};
-pub use pipeline::Pipeline;
-pub use pooled::{Pool, Pooled, PooledAbi, PooledTile, ReadsPools};
-pub use prefetch::Mapped;
-pub use quantized::{
-    CHUNK, Chunk, ChunkStream, Decode, E4M3, E5M2, FP4, Format, Half, I1, I2, I4, I8, Integers, NF4, NoZeros,
-    Original, PLAIN_SCALES, Quantized, Rescaled, SLAB, U1, U2, U4, Weights, WeightsAbi, Zeros, ZerosFirst,
-};
-pub use raster::{Raster, RasterOrder, TileIndex};
-pub use relay::{Relay, RelayLoads, RelayTurn};
-pub use rewrite::{Met, Rewrite, Rewritten, StagedColumns};
-pub use roles::{Roles, TwoRoles};
-pub use row_vector::{RowMailbox, RowVector, RowVectors};
-pub use schedule::{Access, Elements, Multistage, Overlapping, Reads, Schedule, Vectors, WarpSpecialized};
-pub use scratch::{RowScratch, Scratch};
-pub use shared::{Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Transposed};
-pub use shares::Shares;
-pub use simt::{Overlapped, Overlaps, Simt};
-pub use softmax::OnlineSoftmax;
-pub use split_k::{SplitK, split_k_bytes};
-pub use split_parts::{PartOfRows, PartsOfRow, SplitParts};
-pub use stream_k::{StreamK, StreamOrder, TilePart};
-pub use turns::Turns;
-pub use warp_depths::WarpDepths;
-pub use warp_specialized::Arrival;
-pub use warp_sums::{WarpSums, warp_sums_bytes};
-
-pub use crate::arch::math;
-pub use crate::arch::mma::I8x2;
-pub use crate::arch::special::{block_x, block_x_volatile, block_y, block_z, grid_x, grid_y, grid_z};
-pub use crate::kernel::Program;
-pub use crate::layout::{
-    ColMajor, CoreMatrices, Element, FragmentLayout, FullCol, FullRow, Linear, Major, OneWarpgroup, Padded,
-    RowMajor, SharedLayout, Striped, Sum, Swizzle, Warpgroup, warp,
-};
-pub use half::{bf16, f16};
+#[doc(hidden)]
+pub use memory::division;
+pub use prelude::*;

@@ -1,6 +1,6 @@
 //! A cache of keys and values: sequences of lengths of their own, in pages.
 
-use tilewright_device::kernels::attention::Cache;
+use tilewright_attention::Cache;
 use tilewright_device::tile::PageTable;
 
 use super::problem::{Options, of_shape};

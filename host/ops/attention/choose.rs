@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use tilewright_device::kernels::attention::AnySequences;
+use tilewright_attention::AnySequences;
 
 use super::problem::{Problem, Size};
 use super::splits::{Split, mergeable, split};
@@ -168,7 +168,7 @@ fn rated(problem: &Problem) -> Result<impl Iterator<Item = AttentionCandidate> +
     let [q, k, v] = problem.inputs.each_ref().map(|input| input.reading(backend, true));
     let readings = [q?, k?, v?];
     let sms = problem.device.sm_count();
-    Ok(kernels(problem.kind).iter().map(move |kernel| {
+    Ok(kernels(problem.kind).map(move |kernel| {
         let rejection = runs(problem, kernel).or_else(|| {
             let reads = ["Q", "K", "V"].into_iter().zip(readings).zip([0, 0, 1]);
             // Without keys nothing is read.

@@ -307,9 +307,9 @@ impl<'a> Attention<'a> {
         let workspace = self.workspace.of(len, stream, &problem.device)?;
         let how = Run { overlap: self.overlap, splits, workspace };
         if problem.size.columns[1] <= kernel.columns[1] as usize {
-            (kernel.run)(&problem, stream, &how)?;
+            kernel.run(&problem, stream, &how)?;
         } else {
-            problem.passes(kernel.columns[1]).try_for_each(|pass| (kernel.run)(&pass?, stream, &how))?;
+            problem.passes(kernel.columns[1]).try_for_each(|pass| kernel.run(&pass?, stream, &how))?;
         }
         self.workspace.used(len, stream)
     }

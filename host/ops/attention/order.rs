@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use tilewright_device::kernels::attention::Keys;
+use tilewright_attention::Keys;
 
 /// What a tile costs beside its blocks of keys, in blocks: its load, its epilogue.
 const TILE: u32 = 1;
@@ -14,7 +14,7 @@ const PLAIN: [u32; 8] = [1, 2, 3, 4, 6, 8, 12, 16];
 /// What turning costs, in hundredths: measured on an H200, hot, with causal masks.
 const TURNING: u64 = 3;
 
-/// An order of tiles: heads to a group of [`TileOrder`](tilewright_device::kernels::attention::TileOrder), and whether CTAs turn.
+/// An order of tiles: heads to a group of [`TileOrder`](tilewright_attention::TileOrder), and whether CTAs turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) group: u32,

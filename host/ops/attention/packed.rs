@@ -1,6 +1,6 @@
 //! Sequences one after the other in the rows of one matrix.
 
-use tilewright_device::kernels::attention::Packed;
+use tilewright_attention::Packed;
 
 use super::cache::{expect, expect_apart, int, limits};
 use super::problem::{Options, Size};

@@ -1,35 +1,36 @@
 //! Launches of flash-decoding: the parts, and what merges them.
 
+use tilewright_attention::{DecodeArgs, DecodeKernel, KERNELS, MERGE, MergeArgs};
 use tilewright_device::abi::GlobalAbi;
-use tilewright_device::kernels::attention::{DecodeKernel, MergeKernel};
+use tilewright_device::kernel::Listed;
 use tilewright_device::tile::SplitParts;
 use tilewright_device::tile::division::Division;
 
 use super::problem::{Problem, Size};
 use super::splits::part_columns;
 use super::table::{BOX, Run};
-use crate::ops::KERNELS;
-use crate::{Arch, Error, Instance, Launch, Result, Stream};
+use crate::{Arch, Error, Launch, Result, Stream};
 
-/// Launches the kernels.
-pub(super) fn run<K, M>(problem: &Problem, stream: &Stream, how: &Run) -> Result<()>
-where
-    K: DecodeKernel + Instance,
-    M: MergeKernel<Element = K::Element> + Instance,
-{
-    let Problem { device, inputs: [q, k, v], o, lse, size, cache, scales, .. } = problem;
-    let kernel = device.kernel::<K>(&KERNELS)?;
+/// Launches the kernel, and the one that merges its parts if there are several.
+pub(super) fn run(
+    kernel: &'static Listed<DecodeKernel>,
+    problem: &Problem,
+    stream: &Stream,
+    how: &Run,
+) -> Result<()> {
+    let Problem { device, inputs: [q, k, v], o, lse, size, cache, scales: [cap, scale], .. } = problem;
+    let function = device.listed(&KERNELS, kernel)?;
     let backend = device.backend();
-    let tma = K::ARCH == Arch::Sm90a;
+    let tma = kernel.arch == Arch::Sm90a;
     // A box for each page, or for the part of one that fits a block.
     let paged = problem.cached.table.as_ref().and_then(|_| u32::try_from(size.block_rows).ok());
-    let [_, keys] = K::TILE;
+    let [_, keys] = kernel.tile;
     let lines = if tma { paged.map_or(keys, |rows| rows.min(keys)) } else { 0 };
-    let q: GlobalAbi<K::Element, 4> = q.streamed(backend, if tma { BOX } else { 0 })?;
-    let [k, v]: [GlobalAbi<K::Element, 4>; 2] = [k.streamed(backend, lines)?, v.streamed(backend, lines)?];
+    let q: GlobalAbi<(), 4> = q.streamed(backend, if tma { BOX } else { 0 })?;
+    let [k, v]: [GlobalAbi<(), 4>; 2] = [k.streamed(backend, lines)?, v.streamed(backend, lines)?];
     if tma && size.keys > 0 && [&k, &v].iter().any(|input| input.tma != 1) {
         let allowed = "one without TMA: the driver makes no tensor map of these views";
-        return Err(Error::argument("kernel", K::NAME, allowed));
+        return Err(Error::argument("kernel", kernel.name, allowed));
     }
     let &Size { batch, heads, kv_heads, queries, .. } = size;
     let columns = part_columns(size);
@@ -39,7 +40,7 @@ where
     };
     let count = |n: usize| u32::try_from(n).map_err(|_| too_large());
     let shared_by = count(heads / kv_heads.max(1))?;
-    let order = K::order(count(batch)?, count(kv_heads)?, shared_by, count(queries)?, how.splits);
+    let order = (kernel.order)(count(batch)?, count(kv_heads)?, shared_by, count(queries)?, how.splits);
     let order = order.ok_or_else(too_large)?;
 
     let rows = if how.splits == 1 { 0 } else { batch * heads * queries };
@@ -52,24 +53,30 @@ where
         splits: how.splits,
         padding: 0,
     };
-    let lse: GlobalAbi<f32, 4> = lse.arg(backend, true, 0)?;
-    let grid = kernel.resident_ctas().min(order.total()).max(1);
+    let lse: GlobalAbi<(), 4> = lse.arg(backend, true, 0)?;
+    let grid = function.resident_ctas().min(order.total()).max(1);
     let launch = Launch::grid([grid, 1, 1]).pdl(how.overlap && tma);
-    let o: GlobalAbi<K::Element, 4> = o.streamed(backend, 0)?;
-    let args = K::arguments([q, k, v], o, lse, parts, order, *cache, *scales);
-    // SAFETY: the views that the tensors come from are borrowed by the caller, those that are written exclusively, and reach no
+    let o: GlobalAbi<(), 4> = o.streamed(backend, 0)?;
+    let args = DecodeArgs { q, k, v, o, lse, parts, order, cache: *cache, cap: *cap, scale: *scale };
+    // SAFETY: the arguments are those of `decode`. The views that the tensors come from are borrowed by the caller, those that are written exclusively, and reach no
     // further than their shapes, which the kernel keeps to; the workspace is as large as the parts are. Programmatic launch only
-    // moves what precedes its wait for the kernel in front.
-    unsafe { kernel.launch(stream, &launch, &args)? };
+    // moves what precedes its wait for the preceding grid.
+    unsafe { function.launch(stream, &launch, &args)? };
     if how.splits == 1 {
         return Ok(());
     }
-    let merge = device.kernel::<M>(&KERNELS)?;
-    let (tiles, each) = (count(columns)?.div_ceil(M::COLUMNS), count(heads * queries)?);
-    let divisions = [Division::by(tiles), Division::by(count(queries)?)];
-    let args = M::arguments(parts, o, lse, divisions, each);
+    let merge = MERGE.iter().find(|merge| (merge.arch, merge.element) == (kernel.arch, kernel.element));
+    let merge = merge.ok_or_else(|| Error::KernelMissing {
+        kernel: kernel.name,
+        arch: kernel.arch,
+        reason: "the set has no kernel that merges its parts".to_owned(),
+    })?;
+    let (tiles, each) = (count(columns)?.div_ceil(merge.columns), count(heads * queries)?);
+    let (by_tiles, by_queries) = (Division::by(tiles), Division::by(count(queries)?));
+    let args = MergeArgs { parts, o, lse, by_tiles, by_queries, rows: each };
+    let merge = device.listed(&KERNELS, merge)?;
     let ctas = each.checked_mul(tiles).filter(|&ctas| ctas < 1 << 31).ok_or_else(too_large)?;
     let launch = Launch::grid([ctas, count(batch)?, 1]).pdl(how.overlap && tma);
-    // SAFETY: as above; the kernel in front wrote the parts, and this one waits for it.
+    // SAFETY: as above, with the arguments of `merge`; the preceding grid wrote the parts, and this one waits for it.
     unsafe { merge.launch(stream, &launch, &args) }
 }

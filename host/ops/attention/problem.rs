@@ -2,7 +2,7 @@
 
 use std::f32::consts::LOG2_E;
 
-use tilewright_device::kernels::attention::{AnySequences, Cache, Capped, Keys, Plain, Score};
+use tilewright_attention::{AnySequences, Cache, Capped, Keys, Plain, Score};
 
 use super::cache::{Cached, int};
 use super::packed::Offsets;

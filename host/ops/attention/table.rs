@@ -1,26 +1,21 @@
-//! The compiled attention kernels, each read off its type, with the function that launches it.
+//! The compiled attention kernels, and their launch.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
-use tilewright_device::abi::GlobalAbi;
-use tilewright_device::kernels::attention::{
-    AttentionKernel, DecodeKernel, DecodeVisitor, Keys, MergeKernel, Score, Sequences, TileOrder, Visitor,
-    visit, visit_decode,
+use tilewright_attention::{
+    ATTENTION, AttentionArgs, AttentionKernel, DECODE, DecodeKernel, Equal, KERNELS, Keys, Packed, Sequences, TileOrder,
 };
-use tilewright_device::layout::Element as _;
+use tilewright_device::abi::GlobalAbi;
+use tilewright_device::kernel::Listed;
 
 use super::order::{Order, Work};
 use super::parts;
 use super::problem::{Problem, Size};
-use crate::ops::KERNELS;
-use crate::{Arch, Error, Instance, Launch, Result, Stream};
+use crate::{AnyFunction, Arch, Error, Launch, Result, Stream};
 
 /// Lines of a TMA box of Q and O.
 pub(super) const BOX: u32 = 64;
 
 /// One compiled kernel.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Compiled {
     pub(super) name: &'static str,
     pub(super) arch: Arch,
@@ -35,19 +30,42 @@ pub(super) struct Compiled {
     /// CTAs that share an SM.
     pub(super) ctas: u32,
     pub(super) way: Way,
-    /// Reads sequences one after the other, rather than each from a matrix of its own.
-    pub(super) packed: bool,
-    /// Launches it.
-    pub(super) run: fn(&Problem, &Stream, &Run) -> Result<()>,
 }
 
 /// How a kernel shares out the work.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way {
-    /// Tiles of queries, each over all its keys: how many blocks of keys one sees.
-    Queries(fn(&Keys, u32) -> u32),
+    /// Tiles of queries, each over all its keys.
+    Queries(&'static Listed<AttentionKernel>),
     /// Parts of the keys, for tiles of all queries that share a head of them: flash-decoding.
-    Parts,
+    Parts(&'static Listed<DecodeKernel>),
+}
+
+impl Compiled {
+    fn queries(kernel: &'static Listed<AttentionKernel>) -> Self {
+        let &Listed { name, arch, shared_bytes, min_ctas: ctas, .. } = kernel;
+        let AttentionKernel { tile, columns, stages, any_strides, .. } = kernel.description;
+        Compiled { name, arch, tile, columns, stages, any_strides, shared_bytes, ctas, way: Way::Queries(kernel) }
+    }
+
+    fn parts(kernel: &'static Listed<DecodeKernel>) -> Self {
+        let &Listed { name, arch, shared_bytes, min_ctas: ctas, .. } = kernel;
+        let DecodeKernel { tile, columns, stages, any_strides, .. } = kernel.description;
+        Compiled { name, arch, tile, columns, stages, any_strides, shared_bytes, ctas, way: Way::Parts(kernel) }
+    }
+
+    /// Reads sequences one after the other, rather than each from a matrix of its own.
+    pub(super) fn packed(&self) -> bool {
+        matches!(self.way, Way::Queries(kernel) if kernel.packed)
+    }
+
+    /// Launches it.
+    pub(super) fn run(&self, problem: &Problem, stream: &Stream, how: &Run) -> Result<()> {
+        match self.way {
+            Way::Queries(kernel) => run(kernel, problem, stream, how),
+            Way::Parts(kernel) => parts::run(kernel, problem, stream, how),
+        }
+    }
 }
 
 /// How a kernel is to be launched.
@@ -63,102 +81,77 @@ pub(super) struct Run {
 /// What a kernel is chosen by first: names of the element type and of what is done to scores.
 pub(super) type Kind = (&'static str, &'static str);
 
-static TABLE: LazyLock<HashMap<Kind, Vec<Compiled>>> = LazyLock::new(|| {
-    let mut table = Table(HashMap::new());
-    visit(&mut table);
-    visit_decode(&mut table);
-    table.0
-});
-
 /// The kernels of a kind.
-pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
-    TABLE.get(&kind).map_or(&[], Vec::as_slice)
+pub(super) fn kernels(kind: Kind) -> impl Iterator<Item = Compiled> + Clone {
+    let queries = ATTENTION.iter().filter(move |kernel| (kernel.element, kernel.score) == kind);
+    let parts = DECODE.iter().filter(move |kernel| (kernel.element, kernel.score) == kind);
+    queries.map(Compiled::queries).chain(parts.map(Compiled::parts))
 }
 
-struct Table(HashMap<Kind, Vec<Compiled>>);
-
-impl Visitor for Table {
-    fn kernel<K: AttentionKernel + Instance + 'static>(&mut self) {
-        let kind = (K::Element::NAME, K::Score::NAME);
-        self.0.entry(kind).or_default().push(Compiled {
-            name: K::NAME,
-            arch: K::ARCH,
-            tile: K::TILE,
-            columns: K::COLUMNS,
-            stages: K::STAGES,
-            any_strides: K::ANY_STRIDES,
-            shared_bytes: K::SHARED_BYTES,
-            ctas: K::MIN_CTAS,
-            way: Way::Queries(|keys, m| K::blocks(keys, m).all().len() as u32),
-            packed: K::Sequences::PACKED,
-            run: run::<K>,
-        });
+fn run(kernel: &'static Listed<AttentionKernel>, problem: &Problem, stream: &Stream, how: &Run) -> Result<()> {
+    let function = problem.device.listed(&KERNELS, kernel)?;
+    let launch = Launcher { kernel, function, stream, how };
+    match kernel.packed {
+        false => launch.run::<Equal>(problem),
+        true => launch.run::<Packed>(problem),
     }
 }
 
-impl DecodeVisitor for Table {
-    fn kernel<K, M>(&mut self)
-    where
-        K: DecodeKernel + Instance + 'static,
-        M: MergeKernel<Element = K::Element> + Instance + 'static,
-    {
-        let kind = (K::Element::NAME, K::Score::NAME);
-        self.0.entry(kind).or_default().push(Compiled {
-            name: K::NAME,
-            arch: K::ARCH,
-            tile: K::TILE,
-            columns: K::COLUMNS,
-            stages: K::STAGES,
-            any_strides: K::ANY_STRIDES,
-            shared_bytes: K::SHARED_BYTES,
-            ctas: K::MIN_CTAS,
-            way: Way::Parts,
-            packed: false,
-            run: parts::run::<K, M>,
-        });
+/// A kernel that is about to be launched.
+struct Launcher<'a> {
+    kernel: &'static Listed<AttentionKernel>,
+    function: AnyFunction,
+    stream: &'a Stream,
+    how: &'a Run,
+}
+
+impl Launcher<'_> {
+    fn run<S: Sequences>(&self, problem: &Problem) -> Result<()> {
+        let Problem { device, inputs, o, lse, size, keys, scales: [cap, scale], .. } = problem;
+        let Launcher { kernel, function, stream, how } = self;
+        let backend = device.backend();
+        let tma = kernel.arch == Arch::Sm90a;
+        let lines = |count| if tma { count } else { 0 };
+        let [block_of_queries, block_of_keys] = kernel.tile;
+        let [q, k, v] = inputs;
+        let inputs: [GlobalAbi<(), 4>; 3] = [
+            q.streamed(backend, lines(BOX))?,
+            k.streamed(backend, lines(block_of_keys))?,
+            v.streamed(backend, lines(block_of_keys))?,
+        ];
+        if tma && size.keys > 0 && inputs.iter().any(|input| input.tma != 1) {
+            let allowed = "one without TMA: the driver makes no tensor map of these views";
+            return Err(Error::argument("kernel", kernel.name, allowed));
+        }
+        let [q, k, v] = inputs;
+        let o: GlobalAbi<(), 4> = o.streamed(backend, lines(BOX))?;
+        let lse: GlobalAbi<(), 4> = lse.arg(backend, true, 0)?;
+
+        let &Size { batch, heads, kv_heads, queries, .. } = size;
+        let too_large = || {
+            let allowed = format!("of fewer than 2^31 tiles of {block_of_queries} queries");
+            Error::argument("q", format!("of shape {:?}", problem.inputs[0].layout.shape()), allowed)
+        };
+        let count = |n: usize| u32::try_from(n).map_err(|_| too_large());
+        let (batch, heads, shared_by) = (count(batch)?, count(heads)?, count(heads / kv_heads.max(1))?);
+        let m = count(queries.div_ceil(block_of_queries as usize))?;
+        let all_heads = batch.checked_mul(heads).ok_or_else(too_large)?;
+        let ctas = function.resident_ctas().max(1);
+        let work = Work { heads: all_heads, m, ctas, tile: kernel.tile, keys: *keys };
+        let Order { group, turns } = work.order(|m| blocks(kernel, keys, m));
+        let sequences = S::of(problem.sequences).ok_or_else(too_large)?;
+        let order =
+            TileOrder::new([batch, heads, shared_by, m], group, ctas, turns).ok_or_else(too_large)?;
+        let launch = Launch::grid([ctas.min(order.total()).max(1), 1, 1]).pdl(how.overlap && tma);
+        let args = AttentionArgs { q, k, v, o, lse, order, sequences, cap: *cap, scale: *scale };
+        // SAFETY: the arguments are those of `attention` for this kind of sequences. The views that the tensors come from are
+        // borrowed by the caller, o and lse exclusively, and reach no further than their shapes, which the kernel keeps to.
+        // Programmatic launch only moves what precedes its wait for the preceding grid.
+        unsafe { function.launch(stream, &launch, &args) }
     }
 }
 
-fn run<K>(problem: &Problem, stream: &Stream, how: &Run) -> Result<()>
-where
-    K: AttentionKernel + Instance,
-{
-    let Problem { device, inputs, o, lse, size, keys, scales: [cap, scale], .. } = problem;
-    let kernel = device.kernel::<K>(&KERNELS)?;
-    let backend = device.backend();
-    let tma = K::ARCH == Arch::Sm90a;
-    let lines = |count| if tma { count } else { 0 };
-    let [block_of_queries, block_of_keys] = K::TILE;
-    let [q, k, v] = inputs;
-    let inputs: [GlobalAbi<K::Element, 4>; 3] = [
-        q.streamed(backend, lines(BOX))?,
-        k.streamed(backend, lines(block_of_keys))?,
-        v.streamed(backend, lines(block_of_keys))?,
-    ];
-    if tma && size.keys > 0 && inputs.iter().any(|input| input.tma != 1) {
-        let allowed = "one without TMA: the driver makes no tensor map of these views";
-        return Err(Error::argument("kernel", K::NAME, allowed));
-    }
-    let o: GlobalAbi<K::Element, 4> = o.streamed(backend, lines(BOX))?;
-    let lse: GlobalAbi<f32, 4> = lse.arg(backend, true, 0)?;
-
-    let &Size { batch, heads, kv_heads, queries, .. } = size;
-    let too_large = || {
-        let allowed = format!("of fewer than 2^31 tiles of {block_of_queries} queries");
-        Error::argument("q", format!("of shape {:?}", q.layout.shape()), allowed)
-    };
-    let count = |n: usize| u32::try_from(n).map_err(|_| too_large());
-    let (batch, heads, shared_by) = (count(batch)?, count(heads)?, count(heads / kv_heads.max(1))?);
-    let m = count(queries.div_ceil(block_of_queries as usize))?;
-    let all_heads = batch.checked_mul(heads).ok_or_else(too_large)?;
-    let ctas = kernel.resident_ctas().max(1);
-    let work = Work { heads: all_heads, m, ctas, tile: K::TILE, keys: *keys };
-    let Order { group, turns } = work.order(|m| K::blocks(keys, m).all().len() as u32);
-    let sequences = K::Sequences::of(problem.sequences).ok_or_else(too_large)?;
-    let order = TileOrder::new([batch, heads, shared_by, m], group, ctas, turns).ok_or_else(too_large)?;
-    let launch = Launch::grid([ctas.min(order.total()).max(1), 1, 1]).pdl(how.overlap && tma);
-    let args = K::arguments(inputs, o, lse, order, sequences, *cap, *scale);
-    // SAFETY: the views that the tensors come from are borrowed by the caller, o and lse exclusively, and reach no further
-    // than their shapes, which the kernel keeps to. Programmatic launch only moves what precedes its wait for the kernel in front.
-    unsafe { kernel.launch(stream, &launch, &args) }
+/// How many blocks of keys a tile of queries sees.
+pub(super) fn blocks(kernel: &AttentionKernel, keys: &Keys, m: u32) -> u32 {
+    (kernel.blocks)(keys, m).all().len() as u32
 }

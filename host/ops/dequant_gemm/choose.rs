@@ -95,7 +95,7 @@ impl fmt::Display for DequantCandidate {
 /// Every kernel of the kind, the fastest by estimate first, the impossible ones last.
 pub(super) fn candidates(problem: &Problem, kind: Kind) -> Result<Vec<DequantCandidate>> {
     let reading = problem.a.reading(problem.device.backend(), true)?;
-    let mut all: Vec<_> = kernels(kind).iter().map(|kernel| candidate(problem, reading, kernel)).collect();
+    let mut all: Vec<_> = kernels(kind).map(|kernel| candidate(problem, reading, kernel)).collect();
     all.sort_by_key(DequantCandidate::rank);
     Ok(all)
 }

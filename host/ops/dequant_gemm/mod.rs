@@ -9,7 +9,7 @@ mod weights;
 use std::fmt;
 use std::marker::PhantomData;
 
-use tilewright_device::kernels::dequant_gemm::{GELU, RELU, SILU};
+use tilewright_device::tile::AnyActivation;
 use tilewright_device::tile::{RasterOrder, StreamOrder};
 
 pub use choose::DequantCandidate;
@@ -270,7 +270,7 @@ fn launch(
         alpha,
         overlap,
     };
-    (kernel.run)(problem, &call)?;
+    kernel.run(problem, &call)?;
     workspace.used(division.workspace, stream)
 }
 
@@ -289,7 +289,7 @@ impl Division {
     fn new(problem: &Problem, kernel: &Compiled) -> Result<Self> {
         let [m, n, k] = problem.size;
         let [rows, columns, depth] = kernel.tile;
-        let resident = (kernel.resident)(&problem.device)?.max(1);
+        let resident = kernel.resident(&problem.device)?.max(1);
         let too_large = || {
             let allowed = format!("of at most {} steps of tiles", StreamOrder::MAX_STEPS);
             Error::argument("c", format!("of shape [{m}, {n}]"), allowed)

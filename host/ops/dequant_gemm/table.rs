@@ -1,20 +1,19 @@
-//! The compiled kernels, each read off its type, with the function that launches it.
+//! The compiled kernels, and their launches.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
+use tilewright_dequant_gemm::{
+    DequantGemmArgs, DequantInt8Kernel, DequantKernel, DequantStreamArgs, DequantStreamKernel, KERNELS, STREAM, WEIGHTS,
+};
 use tilewright_device::abi::{GlobalAbi, TensorMap};
-use tilewright_device::kernels::dequant_gemm::{self, DequantGemmKernel};
-use tilewright_device::kernels::dequant_stream::{self, DequantStreamKernel};
-use tilewright_device::layout::Element;
-use tilewright_device::tile::{CHUNK, SLAB, Shares, StreamOrder, WeightsAbi};
+use tilewright_device::kernel::Listed;
+use tilewright_device::tile::{AnyActivation, CHUNK, SLAB, Shares, StreamOrder, WeightsAbi};
 
+use super::int8;
 use super::problem::Problem;
-use crate::ops::KERNELS;
-use crate::{Arch, Device, Instance, Launch, Result, Stream};
+use crate::{AnyFunction, Arch, Device, Launch, Result};
+use crate::Stream;
 
 /// One compiled kernel.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Compiled {
     pub(super) name: &'static str,
     pub(super) arch: Arch,
@@ -29,10 +28,15 @@ pub(super) struct Compiled {
     /// Threads that hold a tile's sums.
     pub(super) consumers: u32,
     pub(super) shared_bytes: u32,
-    /// CTAs that the device holds at a time.
-    pub(super) resident: fn(&Device) -> Result<u32>,
-    /// Launches it.
-    pub(super) run: fn(&Problem, &Call<'_>) -> Result<()>,
+    way: Way,
+}
+
+/// Which list a kernel is of.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Tiles(&'static Listed<DequantKernel>),
+    Stream(&'static Listed<DequantStreamKernel>),
+    Int8(&'static Listed<DequantInt8Kernel>),
 }
 
 /// How a kernel reads its operands.
@@ -48,122 +52,152 @@ pub(super) enum Reads {
     Stream,
 }
 
+impl Reads {
+    fn of(arch: Arch, any_strides: bool) -> Self {
+        match (any_strides, arch) {
+            (true, _) => Reads::Elements,
+            (_, Arch::Sm90a) => Reads::Boxes,
+            _ => Reads::Pieces,
+        }
+    }
+}
+
+impl Compiled {
+    fn tiles(kernel: &'static Listed<DequantKernel>) -> Self {
+        let &Listed { name, arch, shared_bytes, cluster: [cluster, ..], .. } = kernel;
+        let DequantKernel { tile, stages, sums, consumers, any_strides, .. } = kernel.description;
+        let reads = Reads::of(arch, any_strides);
+        let way = Way::Tiles(kernel);
+        Compiled { name, arch, cluster, tile, stages, reads, sums, consumers, shared_bytes, way }
+    }
+
+    fn stream(kernel: &'static Listed<DequantStreamKernel>) -> Self {
+        let &Listed { name, arch, shared_bytes, threads, .. } = kernel;
+        Compiled {
+            name,
+            arch,
+            cluster: 1,
+            tile: [SLAB, kernel.rows, kernel.ahead * threads / 32 * CHUNK],
+            stages: kernel.ahead,
+            reads: Reads::Stream,
+            sums: true,
+            consumers: threads,
+            shared_bytes,
+            way: Way::Stream(kernel),
+        }
+    }
+
+    pub(super) fn int8(kernel: &'static Listed<DequantInt8Kernel>) -> Self {
+        let &Listed { name, arch, shared_bytes, .. } = kernel;
+        let DequantInt8Kernel { tile, stages, consumers, .. } = kernel.description;
+        let (reads, way) = (Reads::of(arch, false), Way::Int8(kernel));
+        Compiled { name, arch, cluster: 1, tile, stages, reads, sums: false, consumers, shared_bytes, way }
+    }
+
+    fn function(&self, device: &Device) -> Result<AnyFunction> {
+        match self.way {
+            Way::Tiles(kernel) => device.listed(&KERNELS, kernel),
+            Way::Stream(kernel) => device.listed(&KERNELS, kernel),
+            Way::Int8(kernel) => device.listed(&KERNELS, kernel),
+        }
+    }
+
+    /// Clusters that the device holds at a time.
+    pub(super) fn resident(&self, device: &Device) -> Result<u32> {
+        Ok(self.function(device)?.resident_ctas() / self.cluster)
+    }
+
+    /// Launches it.
+    pub(super) fn run(&self, problem: &Problem, call: &Call<'_>) -> Result<()> {
+        let function = self.function(&problem.device)?;
+        match self.way {
+            Way::Tiles(kernel) => run(kernel, &function, problem, call),
+            Way::Stream(kernel) => run_stream(kernel, &function, problem, call),
+            Way::Int8(kernel) => int8::table::run(kernel, &function, problem, call),
+        }
+    }
+}
+
 /// What a launch needs beside the tensors.
 pub(super) struct Call<'a> {
     pub(super) stream: &'a Stream,
     pub(super) weights: WeightsAbi,
     pub(super) order: StreamOrder,
     pub(super) ctas: u32,
-    pub(super) activation: u32,
+    pub(super) activation: AnyActivation,
     pub(super) alpha: f32,
-    /// May start while the kernel in front of it still runs.
+    /// May start while the preceding grid still runs.
     pub(super) overlap: bool,
 }
 
 /// What a kernel is chosen by first: names of the element type, the format and the mode of zeros.
 pub(super) type Kind = (&'static str, &'static str, &'static str);
 
-static TABLE: LazyLock<HashMap<Kind, Vec<Compiled>>> = LazyLock::new(|| {
-    let mut table = Table(HashMap::new());
-    dequant_gemm::visit(&mut table);
-    dequant_stream::visit(&mut table);
-    table.0
-});
-
 /// The kernels of a kind.
-pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
-    TABLE.get(&kind).map_or(&[], Vec::as_slice)
+pub(super) fn kernels(kind: Kind) -> impl Iterator<Item = Compiled> + Clone {
+    let tiles = WEIGHTS.iter().filter(move |kernel| (kernel.element, kernel.format, kernel.zeros) == kind);
+    let stream = STREAM.iter().filter(move |kernel| (kernel.element, kernel.format, kernel.zeros) == kind);
+    tiles.map(Compiled::tiles).chain(stream.map(Compiled::stream))
 }
 
 /// The modes of zeros that a format has kernels for.
 pub(super) fn zeros_of(element: &str, format: &str) -> Vec<&'static str> {
-    let mut zeros: Vec<_> =
-        TABLE.keys().filter(|kind| (kind.0, kind.1) == (element, format)).map(|kind| kind.2).collect();
+    let of = WEIGHTS.iter().filter(|kernel| (kernel.element, kernel.format) == (element, format));
+    let mut zeros: Vec<_> = of.map(|kernel| kernel.zeros).collect();
     zeros.sort_unstable();
+    zeros.dedup();
     zeros
 }
 
-struct Table(HashMap<Kind, Vec<Compiled>>);
-
-impl dequant_gemm::Visitor for Table {
-    fn kernel<K: DequantGemmKernel + Instance + 'static>(&mut self) {
-        let kind = (K::Element::NAME, K::FORMAT, K::ZEROS);
-        self.0.entry(kind).or_default().push(Compiled {
-            name: K::NAME,
-            arch: K::ARCH,
-            cluster: K::CLUSTER[0],
-            tile: K::TILE,
-            stages: K::STAGES,
-            reads: match (K::ANY_STRIDES, K::ARCH) {
-                (true, _) => Reads::Elements,
-                (_, Arch::Sm90a) => Reads::Boxes,
-                _ => Reads::Pieces,
-            },
-            sums: K::SUMS,
-            consumers: K::CONSUMERS,
-            shared_bytes: K::SHARED_BYTES,
-            resident: |device| Ok(device.kernel::<K>(&KERNELS)?.resident_ctas() / K::CLUSTER[0]),
-            run: run::<K>,
-        });
-    }
-}
-
-impl dequant_stream::Visitor for Table {
-    fn stream_kernel<K: DequantStreamKernel + Instance + 'static>(&mut self) {
-        let kind = (K::Element::NAME, K::FORMAT, K::ZEROS);
-        self.0.entry(kind).or_default().push(Compiled {
-            name: K::NAME,
-            arch: K::ARCH,
-            cluster: 1,
-            tile: [SLAB, K::ROWS, K::AHEAD * K::THREADS / 32 * CHUNK],
-            stages: K::AHEAD,
-            reads: Reads::Stream,
-            sums: true,
-            consumers: K::THREADS,
-            shared_bytes: K::SHARED_BYTES,
-            resident: |device| Ok(device.kernel::<K>(&KERNELS)?.resident_ctas()),
-            run: run_stream::<K>,
-        });
-    }
-}
-
 /// The bias as kernels take it: without rows if there is none.
-fn bias_of<T: Element>(problem: &Problem, c: &GlobalAbi<T, 2>) -> Result<GlobalAbi<T, 2>> {
+fn bias_of(problem: &Problem, c: &GlobalAbi<(), 2>) -> Result<GlobalAbi<(), 2>> {
     match &problem.bias {
         Some(bias) => bias.arg(problem.device.backend(), false, 0),
         None => Ok(GlobalAbi { map: TensorMap::NONE, shape: [0; 2], tma: 0, ..*c }),
     }
 }
 
-fn run<K: DequantGemmKernel + Instance>(problem: &Problem, call: &Call<'_>) -> Result<()> {
+fn run(
+    kernel: &Listed<DequantKernel>,
+    function: &AnyFunction,
+    problem: &Problem,
+    call: &Call<'_>,
+) -> Result<()> {
     let Problem { device, a, c, .. } = problem;
-    let kernel = device.kernel::<K>(&KERNELS)?;
     let backend = device.backend();
-    let tma = K::ARCH == Arch::Sm90a;
+    let tma = kernel.arch == Arch::Sm90a;
     let lines = |count| if tma { count } else { 0 };
-    let a: GlobalAbi<K::Element, 2> = a.arg(backend, true, lines(K::TILE[1]))?;
-    let c: GlobalAbi<K::Element, 2> = c.t()?.arg(backend, false, lines(K::BOX))?;
+    let a: GlobalAbi<(), 2> = a.arg(backend, true, lines(kernel.tile[1]))?;
+    let c: GlobalAbi<(), 2> = c.t()?.arg(backend, false, lines(kernel.box_c))?;
     let bias = bias_of(problem, &c)?;
-    let launch = Launch::grid([call.ctas * K::CLUSTER[0], 1, 1]).pdl(call.overlap && tma);
-    let args = K::arguments(call.weights, a, c, bias, call.order, call.activation, call.alpha);
-    // SAFETY: the caller borrows the views and weights, c exclusively, and the workspace that the order names; the kernel
-    // keeps to their shapes. Programmatic launch only moves what precedes its wait for the kernel in front.
-    unsafe { kernel.launch(call.stream, &launch, &args) }
+    let launch = Launch::grid([call.ctas * kernel.cluster[0], 1, 1]).pdl(call.overlap && tma);
+    let &Call { weights: w, order, activation, alpha, .. } = call;
+    let args = DequantGemmArgs { w, a, c, bias, order, activation, alpha };
+    // SAFETY: the arguments are those of `dequant_gemm`. The caller borrows the views and weights, c exclusively, and the
+    // workspace that the order names; the kernel keeps to their shapes. Programmatic launch only moves what precedes its wait
+    // for the preceding grid.
+    unsafe { function.launch(call.stream, &launch, &args) }
 }
 
-fn run_stream<K: DequantStreamKernel + Instance>(problem: &Problem, call: &Call<'_>) -> Result<()> {
+fn run_stream(
+    kernel: &Listed<DequantStreamKernel>,
+    function: &AnyFunction,
+    problem: &Problem,
+    call: &Call<'_>,
+) -> Result<()> {
     let Problem { device, a, c, size: [m, n, _], .. } = problem;
-    let kernel = device.kernel::<K>(&KERNELS)?;
     let backend = device.backend();
-    let a: GlobalAbi<K::Element, 2> = a.arg(backend, true, 0)?;
-    let c: GlobalAbi<K::Element, 2> = c.t()?.arg(backend, false, 0)?;
+    let a: GlobalAbi<(), 2> = a.arg(backend, true, 0)?;
+    let c: GlobalAbi<(), 2> = c.t()?.arg(backend, false, 0)?;
     let bias = bias_of(problem, &c)?;
     // Sizes are below 2^31, and a kernel for more tiles of A than a grid has is not possible.
-    let (slabs, across) = (n.div_ceil(SLAB as usize) as u32, m.div_ceil(K::ROWS as usize) as u32);
+    let (slabs, across) = (n.div_ceil(SLAB as usize) as u32, m.div_ceil(kernel.rows as usize) as u32);
     let launch = Launch::grid([call.ctas, across, 1]).pdl(call.overlap);
     let shares = Shares::new(slabs, call.ctas);
-    let args = K::arguments(call.weights, a, c, bias, shares, call.activation, call.alpha);
-    // SAFETY: the caller borrows the views and weights, c exclusively; the kernel keeps to their shapes. Programmatic launch
-    // only moves what precedes its wait for the kernel in front: reads of the weights, which no kernel writes.
-    unsafe { kernel.launch(call.stream, &launch, &args) }
+    let &Call { weights: w, activation, alpha, .. } = call;
+    let args = DequantStreamArgs { w, a, c, bias, shares, activation, alpha };
+    // SAFETY: the arguments are those of `dequant_stream`. The caller borrows the views and weights, c exclusively; the kernel
+    // keeps to their shapes. Programmatic launch only moves what precedes its wait for the preceding grid: reads of the
+    // weights, which no kernel writes.
+    unsafe { function.launch(call.stream, &launch, &args) }
 }

@@ -110,7 +110,7 @@ impl fmt::Display for Candidate {
 /// Every kernel of the kind, the fastest by estimate first, the impossible ones last.
 pub(super) fn candidates(matrices: &Matrices, kind: Kind) -> Result<Vec<Candidate>> {
     let problem = Problem::of(matrices)?;
-    let mut all: Vec<_> = kernels(kind).iter().map(|kernel| problem.candidate(kernel)).collect();
+    let mut all: Vec<_> = kernels(kind).map(|kernel| problem.candidate(kernel)).collect();
     all.sort_by_key(Candidate::rank);
     Ok(all)
 }
@@ -118,7 +118,7 @@ pub(super) fn candidates(matrices: &Matrices, kind: Kind) -> Result<Vec<Candidat
 /// The best kernel, or the one that is asked for by name.
 pub(super) fn choose(matrices: &Matrices, kind: Kind, forced: Option<&str>) -> Result<Candidate> {
     let problem = Problem::of(matrices)?;
-    let all = kernels(kind).iter().map(|kernel| problem.candidate(kernel));
+    let all = kernels(kind).map(|kernel| problem.candidate(kernel));
     let Some(name) = forced else {
         let best = all.min_by_key(Candidate::rank);
         return best.filter(|c| c.outcome.is_ok()).ok_or_else(|| {

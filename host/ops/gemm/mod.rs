@@ -194,7 +194,7 @@ impl<'a, U: GemmOutput, E: Activation> Gemm<'a, U, E> {
             policies: [policy(n), policy(m)],
             overlap: self.overlap,
         };
-        (kernel.run)(&matrices, &call)
+        table::run(kernel, &matrices, &call)
     }
 }
 

@@ -1,38 +1,18 @@
-//! The compiled GEMM kernels, each read off its type, with the function that launches it.
-
-use std::collections::HashMap;
-use std::sync::LazyLock;
+//! The compiled GEMM kernels, and their launch.
 
 use tilewright_device::abi::{GlobalAbi, TensorMap};
-use tilewright_device::kernels::gemm::{GemmKernel, Visitor, visit};
-use tilewright_device::layout::Element as _;
-use tilewright_device::tile::{Activation, RasterOrder};
+use tilewright_device::kernel::Listed;
+use tilewright_device::tile::RasterOrder;
+use tilewright_gemm::{GEMM, GemmArgs, GemmKernel, KERNELS};
 
 use super::problem::Matrices;
-use crate::ops::KERNELS;
-use crate::{Arch, Error, Instance, Launch, Result, Stream};
+use crate::{Arch, Error, Launch, Result, Stream};
 
 /// Lines of a TMA box of A and C.
 const BOX: u32 = 64;
 
 /// One compiled kernel.
-#[derive(Debug)]
-pub(super) struct Compiled {
-    pub(super) name: &'static str,
-    pub(super) arch: Arch,
-    /// Rows, columns and depth of a tile.
-    pub(super) tile: [u32; 3],
-    pub(super) stages: u32,
-    /// CTAs that divide a tile's depth.
-    pub(super) split: u32,
-    /// Which of A, B and C are row-major.
-    pub(super) row_major: [bool; 3],
-    /// Reads any strides, element by element.
-    pub(super) any_strides: bool,
-    pub(super) shared_bytes: u32,
-    /// Launches it.
-    pub(super) run: fn(&Matrices, &Call<'_>) -> Result<()>,
-}
+pub(super) type Compiled = Listed<GemmKernel>;
 
 /// What a launch needs beside the matrices.
 pub(super) struct Call<'a> {
@@ -42,65 +22,44 @@ pub(super) struct Call<'a> {
     pub(super) scale: [f32; 2],
     /// L2 policies of A and B.
     pub(super) policies: [u64; 2],
-    /// May start while the kernel in front of it still runs.
+    /// May start while the preceding grid still runs.
     pub(super) overlap: bool,
 }
 
 /// What a kernel is chosen by first: names of the input type, the output type and the activation.
 pub(super) type Kind = (&'static str, &'static str, &'static str);
 
-static TABLE: LazyLock<HashMap<Kind, Vec<Compiled>>> = LazyLock::new(|| {
-    let mut table = Table(HashMap::new());
-    visit(&mut table);
-    table.0
-});
-
 /// The kernels of a kind.
-pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
-    TABLE.get(&kind).map_or(&[], Vec::as_slice)
+pub(super) fn kernels(kind: Kind) -> impl Iterator<Item = &'static Compiled> + Clone {
+    GEMM.iter().filter(move |kernel| (kernel.input, kernel.output, kernel.activation) == kind)
 }
 
-struct Table(HashMap<Kind, Vec<Compiled>>);
-
-impl Visitor for Table {
-    fn kernel<K: GemmKernel + Instance + 'static>(&mut self) {
-        let kind = (K::Input::NAME, K::Output::NAME, K::Activation::NAME);
-        self.0.entry(kind).or_default().push(Compiled {
-            name: K::NAME,
-            arch: K::ARCH,
-            tile: K::TILE,
-            stages: K::STAGES,
-            split: K::SPLIT,
-            row_major: K::ROW_MAJOR,
-            any_strides: K::ANY_STRIDES,
-            shared_bytes: K::SHARED_BYTES,
-            run: run::<K>,
-        });
-    }
-}
-
-fn run<K: GemmKernel + Instance>(matrices: &Matrices, call: &Call<'_>) -> Result<()> {
+/// Launches a kernel.
+pub(super) fn run(kernel: &'static Compiled, matrices: &Matrices, call: &Call<'_>) -> Result<()> {
     let Matrices { device, a, b, c, bias, .. } = matrices;
-    let kernel = device.kernel::<K>(&KERNELS)?;
+    let function = device.listed(&KERNELS, kernel)?;
     let backend = device.backend();
-    let tma = K::ARCH == Arch::Sm90a;
+    let tma = kernel.arch == Arch::Sm90a;
     let lines = |count| if tma { count } else { 0 };
-    let mut a: GlobalAbi<K::Input, 3> = a.arg(backend, K::ROW_MAJOR[0], lines(BOX))?;
-    let mut b: GlobalAbi<K::Input, 3> = b.arg(backend, K::ROW_MAJOR[1], lines(K::BOX_B))?;
+    let [a_rows, b_rows, c_rows] = kernel.row_major;
+    let mut a: GlobalAbi<(), 3> = a.arg(backend, a_rows, lines(BOX))?;
+    let mut b: GlobalAbi<(), 3> = b.arg(backend, b_rows, lines(kernel.box_b))?;
     [a.policy, b.policy] = call.policies;
     if tma && (a.tma, b.tma) != (1, 1) {
         let allowed = "one without TMA: the driver makes no tensor map of these views";
-        return Err(Error::argument("kernel", K::NAME, allowed));
+        return Err(Error::argument("kernel", kernel.name, allowed));
     }
-    let c: GlobalAbi<K::Output, 3> = c.arg(backend, K::ROW_MAJOR[2], lines(BOX))?;
+    let c: GlobalAbi<(), 3> = c.arg(backend, c_rows, lines(BOX))?;
     let bias = match bias {
-        Some(bias) => bias.arg(backend, K::ROW_MAJOR[2], 0)?,
+        Some(bias) => bias.arg(backend, c_rows, 0)?,
         None => GlobalAbi { map: TensorMap::NONE, shape: [0; 3], tma: 0, ..c },
     };
-    let clusters = call.order.total().min(kernel.resident_ctas() / K::SPLIT).max(1);
-    let launch = Launch::grid([clusters * K::SPLIT, 1, 1]).pdl(call.overlap && tma);
-    let args = K::arguments(a, b, c, bias, call.order, call.scale);
-    // SAFETY: the views that the matrices come from are borrowed by the caller, c exclusively, and reach no further than
-    // their shapes, which the kernel keeps to. Programmatic launch only moves what precedes its wait for the kernel in front.
-    unsafe { kernel.launch(call.stream, &launch, &args) }
+    let clusters = call.order.total().min(function.resident_ctas() / kernel.split).max(1);
+    let launch = Launch::grid([clusters * kernel.split, 1, 1]).pdl(call.overlap && tma);
+    let [alpha, beta] = call.scale;
+    let args = GemmArgs { a, b, c, bias, order: call.order, alpha, beta };
+    // SAFETY: the arguments are those of `gemm`. The views that the matrices come from are borrowed by the caller, c
+    // exclusively, and reach no further than their shapes, which the kernel keeps to. Programmatic launch only moves what
+    // precedes its wait for the preceding grid.
+    unsafe { function.launch(call.stream, &launch, &args) }
 }

@@ -52,7 +52,7 @@ impl MlaCandidate {
     }
     /// Rows of the cache that one copy reads.
     pub fn box_rows(&self) -> u32 {
-        self.kernel.box_rows
+        self.kernel.box_of[0]
     }
     /// Why the kernel cannot compute it.
     pub fn rejection(&self) -> Option<String> {
@@ -84,7 +84,7 @@ pub(super) fn candidates(problem: &Problem) -> Result<Vec<MlaCandidate>> {
     let no_map = readings.into_iter().find(|(_, reading)| !reading.tma).map(|(operand, _)| operand);
     let rate =
         |kernel: &'static Compiled| MlaCandidate { kernel, rejection: rejection(problem, kernel, no_map) };
-    let mut all: Vec<_> = kernels(problem.element).iter().map(rate).collect();
+    let mut all: Vec<_> = kernels(problem.element).map(rate).collect();
     all.sort_by_key(|candidate| (candidate.rejection.is_some(), Reverse(candidate.box_rows())));
     Ok(all)
 }
@@ -101,7 +101,7 @@ fn rejection(problem: &Problem, kernel: &Compiled, no_map: Option<&'static str>)
     if needs > has {
         return Some(Rejection::SharedMemory { needs, has });
     }
-    let rows = kernel.box_rows;
+    let [rows, _] = kernel.box_of;
     if !cache.is_dense() && !cache.rows.is_multiple_of(rows as usize) {
         return Some(Rejection::Pages { rows });
     }

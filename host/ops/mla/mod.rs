@@ -268,9 +268,9 @@ impl<'a> Mla<'a> {
             return wrong("workspace", format!("at {workspace:#x}"), "aligned to 16 bytes");
         }
         let how = scheduled.run(&problem, workspace, self.overlap);
-        (kernel.run)(&problem, stream, &how)?;
+        table::run(kernel, &problem, stream, &how)?;
         if how.cut > 0 {
-            (kernel.combine)(&problem, stream, &how)?;
+            table::combine(kernel, &problem, stream, &how)?;
         }
         self.workspace.used(len, stream)
     }

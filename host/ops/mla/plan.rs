@@ -3,7 +3,7 @@
 //! CTAs that differ only in their tile of rows form a group. Sequences are given out to groups whole or, where that would leave
 //! some groups with much less to do than others, cut into parts whose results a second kernel combines.
 
-use tilewright_device::kernels::mla::Item;
+use tilewright_mla::Item;
 
 /// Keys of a block.
 pub const BLOCK: u32 = 64;

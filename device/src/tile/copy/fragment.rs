@@ -1,11 +1,15 @@
 //! Between fragments and memory: each thread moves the runs of neighbours that the fragment's layout gives it.
 
-use super::CopyTo;
 use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::{global, shared, sync};
 use crate::layout::{Element, FragmentLayout, Major, Registers, SharedLayout};
-use crate::tile::output::WARPGROUP_BARRIER;
-use crate::tile::{Fragment, GlobalTile, GlobalTileMut, Rows, Schedule, Scratch, Shared, Src, Transposed};
+use crate::tile::cta::barriers::WARPGROUP;
+use crate::tile::cta::collective::Collective;
+use crate::tile::fragment::{Fragment, Rows};
+use crate::tile::memory::copy_to::CopyTo;
+use crate::tile::memory::global::{GlobalTile, GlobalTileMut};
+use crate::tile::memory::scratch::Scratch;
+use crate::tile::memory::shared::{Shared, Src, Transposed};
 
 /// Elements that one access moves: a run, or 16 bytes of it.
 const fn per_access<T: Element>(run: usize) -> usize {
@@ -228,7 +232,7 @@ where
     // One thread says for its warpgroup that a stage has been read: the others must have.
     let unit = thread / 128;
     // SAFETY: the warps that hold the fragment execute it converged, up to four to a barrier.
-    unsafe { sync::bar_sync(WARPGROUP_BARRIER + unit, (L::THREADS - unit * 128).min(128)) };
+    unsafe { sync::bar_sync(WARPGROUP + unit, (L::THREADS - unit * 128).min(128)) };
 }
 
 impl<T, S, O, L, const M: usize, const N: usize> CopyTo<&mut Fragment<T, M, N, L>>
@@ -295,7 +299,7 @@ where
     S: SharedLayout,
     O: Major,
     L: FragmentLayout<M, N>,
-    P: Schedule,
+    P: Collective,
 {
     #[inline(always)]
     fn copy_to(self, to: &mut Scratch<P, Shared<T, M, N, S, O>>) {

@@ -1,16 +1,16 @@
 //! From global memory to a stage in shared memory: by TMA, by `cp.async`, element by element.
 
-use super::super::global::Lines;
-use super::super::schedule::Access;
-use super::super::{GlobalTile, Shared, SharedTile};
 use crate::abi::SWIZZLE_BYTES;
 use crate::arch::special::{cluster_rank, thread_x, thread_x_volatile};
-use crate::arch::tma::Coords;
-use crate::arch::{cp_async, global, mbarrier, shared, tma};
+use crate::arch::tma::{self, Coords};
+use crate::arch::{cp_async, global, mbarrier, shared};
 use crate::layout::{Element, Major, SharedLayout};
+use crate::tile::copy::access::Access;
+use crate::tile::memory::global::{GlobalTile, Lines};
+use crate::tile::memory::shared::{Shared, SharedTile};
 
 /// Bytes that one thread copies at a time.
-pub(super) const PIECE: u32 = 16;
+pub(in crate::tile) const PIECE: u32 = 16;
 /// Pieces of a thread that are copied without a loop, whole and by elements: more would take too many registers.
 const UNROLLED: [u32; 2] = [8, 2];
 
@@ -105,7 +105,7 @@ impl Pieces {
 /// Calls `each(row, byte)` for this thread's pieces of a tile of `lines` lines of `line` bytes, in a loop if they are more
 /// than `unrolled`.
 #[inline(always)]
-pub(super) fn for_each_piece(
+pub(in crate::tile) fn for_each_piece(
     lines: u32,
     line: u32,
     threads: u32,

@@ -1,29 +1,22 @@
 //! Copies of tiles: the shapes and layouts of both ends are types.
 
-mod fragment;
-mod load;
-mod paged;
+pub mod access;
+pub mod arrival;
+pub mod fragment;
+pub mod from_tensor;
+pub mod gather;
+pub mod load;
+pub mod paged;
+pub mod partials;
+pub mod split_parts;
 
-pub(super) use load::{bulk, byte_load, element_load, tma_load, vector_load};
-pub(super) use paged::{paged_elements, paged_tma, paged_vectors};
-
-use super::{Dst, GlobalTile, Schedule, Shared};
 use crate::arch::tma::Coords;
-use crate::layout::{Element, Major, SharedLayout};
-
-/// A source that can be copied to `D`.
-#[diagnostic::on_unimplemented(message = "no copy from `{Self}` to `{D}`")]
-pub trait CopyTo<D> {
-    /// Copies.
-    #[doc(hidden)]
-    fn copy_to(self, to: D);
-}
-
-/// Copies a tile. Elements outside a tensor read as zero, and are not stored.
-#[inline(always)]
-pub fn copy<S: CopyTo<D>, D>(from: S, to: D) {
-    from.copy_to(to)
-}
+use crate::layout::{Element, Major, RowMajor, SharedLayout};
+use crate::tile::memory::copy_to::CopyTo;
+use crate::tile::memory::global::GlobalTile;
+use crate::tile::memory::loader::Loader;
+use crate::tile::memory::paged::PagedTile;
+use crate::tile::memory::shared::{Dst, Shared};
 
 impl<T, O, L, P, const RANK: usize, const BOX: usize, const R: usize, const C: usize>
     CopyTo<Dst<'_, Shared<T, R, C, L, O>, P>> for GlobalTile<T, RANK, O, BOX>
@@ -31,12 +24,26 @@ where
     T: Element,
     O: Major,
     L: SharedLayout,
-    P: Schedule,
+    P: Loader,
     [u32; RANK]: Coords,
 {
     #[inline(always)]
     fn copy_to(self, to: Dst<'_, Shared<T, R, C, L, O>, P>) {
         // SAFETY: a `Dst` is a tile of a stage that is this role's to fill, with its ticket.
         unsafe { P::load::<T, O, L, RANK, BOX, R, C>(self, to.address, to.ticket) }
+    }
+}
+
+impl<T, L, P, const BOX: usize, const R: usize, const C: usize>
+    CopyTo<Dst<'_, Shared<T, R, C, L, RowMajor>, P>> for PagedTile<T, BOX>
+where
+    T: Element,
+    L: SharedLayout,
+    P: Loader,
+{
+    #[inline(always)]
+    fn copy_to(self, to: Dst<'_, Shared<T, R, C, L, RowMajor>, P>) {
+        // SAFETY: a `Dst` is a tile of a stage that is this role's to fill, with its ticket.
+        unsafe { P::load_paged::<T, L, BOX, R, C>(self, to.address, to.ticket) }
     }
 }

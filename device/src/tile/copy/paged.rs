@@ -1,12 +1,13 @@
 //! From pages in global memory to a stage in shared memory.
 
-use super::super::global::read_if;
-use super::super::{PagedTile, Shared, SharedTile};
-use super::load::{PIECE, for_each_piece};
 use crate::abi::SWIZZLE_BYTES;
 use crate::arch::tma::Coords;
 use crate::arch::{cp_async, mbarrier, shared};
 use crate::layout::{Element, RowMajor, SharedLayout};
+use crate::tile::copy::load::{PIECE, for_each_piece};
+use crate::tile::memory::global::read_if;
+use crate::tile::memory::paged::PagedTile;
+use crate::tile::memory::shared::{Shared, SharedTile};
 
 /// Copies a tile by TMA, a box for each page, completing on `barrier`; called by one thread.
 ///

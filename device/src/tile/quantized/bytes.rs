@@ -1,10 +1,9 @@
 //! Formats of 8 bits, and floating-point and table formats of 4.
 
-use half::{bf16, f16};
-
-use super::format::{Decode, Format, Half};
 use crate::arch::cvt;
 use crate::arch::math::{lop3, prmt};
+use crate::tile::quantized::format::{Decode, Format, Half};
+use half::{bf16, f16};
 
 /// Integers from -128 to 127, stored from the least on, as 0 to 255.
 #[derive(Clone, Copy, Debug, Default)]

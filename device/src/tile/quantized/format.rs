@@ -1,11 +1,10 @@
 //! Formats of narrow weights, and how a lane's words become registers of the tensor cores.
 
-use half::{bf16, f16};
-
 use crate::arch::half::{fma_bf16x2, fma_f16x2, mul_f16x2, sub_f16x2};
 use crate::arch::math::lop3;
 use crate::layout::Element;
 use crate::layout::packed::{Order, Packed};
+use half::{bf16, f16};
 
 /// A format of narrow weights.
 pub trait Format: Copy + Default + Send + Sync + 'static {
@@ -70,7 +69,7 @@ pub trait Half: Element {
 }
 
 /// Where codes are the lowest bits of numbers, differences of them are numbers times 2 to the minus so many: in f16's range.
-pub(super) const DIFFERENCES: i32 = 9;
+pub(in crate::tile) const DIFFERENCES: i32 = 9;
 
 /// Both halves.
 const fn twice(half: u32) -> u32 {

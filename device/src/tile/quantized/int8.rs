@@ -1,13 +1,17 @@
 //! Narrow integers as int8: the left operand of a gemm with activations of int8, and the scales of its sums.
 
-use super::format::{Format, Half, I2, I4, U2, U4};
-use super::{Quantized, Src, Weights, Zeros, words};
 use crate::arch::mma::I8x2;
 use crate::arch::shared;
 use crate::arch::special::thread_x;
 use crate::layout::{FragmentLayout, Registers};
-use crate::tile::row_vector::RowVector;
-use crate::tile::{Held, I8, Operand, Packed, Rows};
+use crate::tile::fragment::held::{Held, Packed};
+use crate::tile::fragment::row_vector::RowVector;
+use crate::tile::fragment::{Operand, Rows};
+use crate::tile::memory::shared::Src;
+use crate::tile::quantized::bytes::I8;
+use crate::tile::quantized::format::{Format, Half, I2, I4, U2, U4};
+use crate::tile::quantized::weights::{Quantized, Weights, words};
+use crate::tile::quantized::zeros::Zeros;
 
 /// Pairs of int8 that are decoded at a time: two blocks' depth.
 const PAIRS: usize = 64;

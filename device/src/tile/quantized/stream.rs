@@ -3,13 +3,17 @@
 use core::marker::PhantomData;
 use core::ops::Range;
 
-use super::{Decode, Half, PART, Weights, WeightsAbi, ZerosFirst};
 use crate::arch::global;
 use crate::arch::special::{same_number, thread_x, thread_x_volatile};
 use crate::arch::warp::{shfl_idx_f32, shfl_idx_u32, uniform};
 use crate::layout::packed::{DEPTH, LANES, ROWS};
 use crate::layout::{FragmentLayout, Registers};
-use crate::tile::{Held, Operand, Packed, Rows, Schedule};
+use crate::tile::cta::collective::Collective;
+use crate::tile::fragment::held::{Held, Packed};
+use crate::tile::fragment::{Operand, Rows};
+use crate::tile::quantized::format::{Decode, Half};
+use crate::tile::quantized::weights::{PART, Weights, WeightsAbi};
+use crate::tile::quantized::zeros::ZerosFirst;
 
 /// Rows of W that a warp multiplies at a time.
 pub const SLAB: u32 = 32;
@@ -93,7 +97,7 @@ pub struct ChunkStream<P, F, Z, T, const PANEL: usize, const AHEAD: usize> {
     schedule: PhantomData<P>,
 }
 
-impl<P: Schedule, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, const AHEAD: usize>
+impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, const AHEAD: usize>
     ChunkStream<P, F, Z, T, PANEL, AHEAD>
 {
     const WARPS: u32 = P::CONSUMERS / 32;

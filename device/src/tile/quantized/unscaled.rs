@@ -1,10 +1,14 @@
 //! Narrow weights without their scales, for gemms whose sums are scaled: fewer instructions, and exact operands.
 
-use super::{Decode, Half, PART, Quantized, Src, Weights, ZerosFirst, twice, words};
 use crate::arch::shared;
 use crate::arch::special::thread_x;
 use crate::layout::{FragmentLayout, Registers};
-use crate::tile::{Held, Operand, Packed, Rows};
+use crate::tile::fragment::held::{Held, Packed};
+use crate::tile::fragment::{Operand, Rows};
+use crate::tile::memory::shared::Src;
+use crate::tile::quantized::format::{Decode, Half};
+use crate::tile::quantized::weights::{PART, Quantized, Weights, twice, words};
+use crate::tile::quantized::zeros::ZerosFirst;
 
 /// A full tile's row block, and what this warp has of it.
 ///

@@ -1,6 +1,6 @@
 //! What a code's value becomes by its group's scale and zero.
 
-use super::format::{DIFFERENCES, Decode, Half};
+use crate::tile::quantized::format::{DIFFERENCES, Decode, Half};
 
 /// Where the zero of a group enters.
 pub trait Zeros: Copy + Default + Send + Sync + 'static {

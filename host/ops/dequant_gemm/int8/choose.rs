@@ -19,7 +19,7 @@ pub(super) fn candidates(problem: &Problem, kind: Kind) -> Result<Vec<DequantCan
             None => Ok(estimate(kernel, kind.3, problem.size, problem.device.sm_count())),
         },
     };
-    let mut all: Vec<_> = kernels(kind).iter().map(candidate).collect();
+    let mut all: Vec<_> = kernels(kind).map(candidate).collect();
     all.sort_by_key(DequantCandidate::rank);
     Ok(all)
 }

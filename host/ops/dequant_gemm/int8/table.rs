@@ -1,64 +1,39 @@
-//! The compiled kernels, each read off its type, with the function that launches it.
+//! The compiled kernels, and their launch.
 
-use std::collections::HashMap;
 use std::marker::PhantomData;
-use std::sync::LazyLock;
 
+use tilewright_dequant_gemm::{DequantGemmInt8Args, DequantInt8Kernel, INT8};
 use tilewright_device::abi::{GlobalAbi, TensorMap};
-use tilewright_device::kernels::dequant_gemm_int8::{Arguments, DequantGemmInt8Kernel, Visitor, visit};
-use tilewright_device::layout::Element as _;
+use tilewright_device::kernel::Listed;
 
 use super::super::problem::Problem;
-use super::super::table::{Call, Compiled, Reads};
-use crate::ops::KERNELS;
-use crate::{Arch, DType, Instance, Launch, Result};
+use super::super::table::{Call, Compiled};
+use crate::{AnyFunction, Arch, DType, Launch, Result};
 
 /// What a kernel is chosen by first: names of the scales' type, the format and the mode of zeros, and whether scales are of
 /// groups rather than of rows.
 pub(super) type Kind = (&'static str, &'static str, &'static str, bool);
 
-static TABLE: LazyLock<HashMap<Kind, Vec<Compiled>>> = LazyLock::new(|| {
-    let mut table = Table(HashMap::new());
-    visit(&mut table);
-    table.0
-});
+fn kind(kernel: &DequantInt8Kernel) -> Kind {
+    (kernel.element, kernel.format, kernel.zeros, kernel.groups)
+}
 
 /// The kernels of a kind.
-pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
-    TABLE.get(&kind).map_or(&[], Vec::as_slice)
+pub(super) fn kernels(of: Kind) -> impl Iterator<Item = Compiled> + Clone {
+    INT8.iter().filter(move |kernel| kind(kernel) == of).map(Compiled::int8)
 }
 
 /// The names that `of` gives to the kinds of which `like` is true.
 pub(super) fn names(like: impl Fn(&Kind) -> bool, of: impl Fn(&Kind) -> &'static str) -> String {
-    let mut names: Vec<_> = TABLE.keys().filter(|&kind| like(kind)).map(of).collect();
+    let kinds = INT8.iter().map(|kernel| kind(kernel)).filter(like);
+    let mut names: Vec<_> = kinds.map(|kind| of(&kind)).collect();
     names.sort_unstable();
     names.dedup();
     names.join(", ")
 }
 
-struct Table(HashMap<Kind, Vec<Compiled>>);
-
-impl Visitor for Table {
-    fn kernel<K: DequantGemmInt8Kernel + Instance + 'static>(&mut self) {
-        let kind = (K::Element::NAME, K::FORMAT, K::ZEROS, K::GROUPS);
-        self.0.entry(kind).or_default().push(Compiled {
-            name: K::NAME,
-            arch: K::ARCH,
-            cluster: 1,
-            tile: K::TILE,
-            stages: K::STAGES,
-            reads: if K::ARCH == Arch::Sm90a { Reads::Boxes } else { Reads::Pieces },
-            sums: false,
-            consumers: K::CONSUMERS,
-            shared_bytes: K::SHARED_BYTES,
-            resident: |device| Ok(device.kernel::<K>(&KERNELS)?.resident_ctas()),
-            run: run::<K>,
-        });
-    }
-}
-
 /// A tensor without elements: what a kernel does without.
-fn nothing<T>() -> GlobalAbi<T, 2> {
+fn nothing() -> GlobalAbi<(), 2> {
     GlobalAbi {
         map: TensorMap::NONE,
         address: 0,
@@ -71,19 +46,25 @@ fn nothing<T>() -> GlobalAbi<T, 2> {
     }
 }
 
-fn run<K: DequantGemmInt8Kernel + Instance>(problem: &Problem, call: &Call<'_>) -> Result<()> {
+/// Launches a kernel.
+pub(in crate::ops::dequant_gemm) fn run(
+    kernel: &Listed<DequantInt8Kernel>,
+    function: &AnyFunction,
+    problem: &Problem,
+    call: &Call<'_>,
+) -> Result<()> {
     let Problem { device, a, c, bias, tokens, scales, .. } = problem;
-    let kernel = device.kernel::<K>(&KERNELS)?;
     let backend = device.backend();
-    let tma = K::ARCH == Arch::Sm90a;
+    let tma = kernel.arch == Arch::Sm90a;
     let lines = |count| if tma { count } else { 0 };
     let (output, sums) = match c.dtype {
         DType::I32 => (nothing(), c.t()?.arg(backend, false, 0)?),
-        _ => (c.t()?.arg(backend, false, lines(K::BOX))?, nothing()),
+        _ => (c.t()?.arg(backend, false, lines(kernel.box_c))?, nothing()),
     };
-    let arguments = Arguments {
+    let a: GlobalAbi<(), 2> = a.arg(backend, true, lines(kernel.tile[1]))?;
+    let args = DequantGemmInt8Args {
         w: call.weights,
-        a: a.arg(backend, true, lines(K::TILE[1]))?,
+        a,
         c: output,
         sums,
         tokens: tokens.map_or_else(|| Ok(nothing()), |tokens| tokens.arg(backend, true, 0))?,
@@ -93,7 +74,8 @@ fn run<K: DequantGemmInt8Kernel + Instance>(problem: &Problem, call: &Call<'_>) 
         activation: call.activation,
     };
     let launch = Launch::grid([call.ctas, 1, 1]).pdl(call.overlap && tma);
-    // SAFETY: the caller borrows the views and weights, c exclusively, and the workspace that the order names; the kernel
-    // keeps to their shapes. Programmatic launch only moves what precedes its wait for the kernel in front.
-    unsafe { kernel.launch(call.stream, &launch, &K::arguments(arguments)) }
+    // SAFETY: the arguments are those of `dequant_gemm_int8`. The caller borrows the views and weights, c exclusively, and the
+    // workspace that the order names; the kernel keeps to their shapes. Programmatic launch only moves what precedes its wait
+    // for the preceding grid.
+    unsafe { function.launch(call.stream, &launch, &args) }
 }

@@ -1,0 +1,83 @@
+//! Compiled kernels as a crate embeds them.
+
+use core::fmt;
+
+use crate::kernel::Arch;
+
+/// One compiled kernel: what `tilewright-builder` wrote about it, and its PTX.
+#[derive(Clone, Copy)]
+pub struct KernelEntry {
+    /// The entry point.
+    pub name: &'static str,
+    /// What it is compiled for.
+    pub arch: Arch,
+    /// Threads of a CTA.
+    pub threads: u32,
+    /// CTAs that an SM was asked to hold.
+    pub min_ctas: u32,
+    /// CTAs of a cluster.
+    pub cluster: [u32; 3],
+    /// Dynamic shared memory in bytes.
+    pub shared_bytes: u32,
+    /// Registers of a thread, if `ptxas` was there to tell.
+    pub registers: Option<u32>,
+    /// Size of the PTX text.
+    pub ptx_bytes: usize,
+    /// The PTX, deflated.
+    pub ptx: &'static [u8],
+}
+
+impl fmt::Debug for KernelEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KernelEntry")
+            .field("name", &self.name)
+            .field("arch", &self.arch)
+            .field("threads", &self.threads)
+            .field("cluster", &self.cluster)
+            .field("shared_bytes", &self.shared_bytes)
+            .field("registers", &self.registers)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The kernels of a crate, embedded by [`include_kernels!`](crate::include_kernels).
+#[derive(Clone, Copy, Debug)]
+pub struct KernelSet {
+    entries: &'static [KernelEntry],
+}
+
+impl KernelSet {
+    /// A set of these kernels.
+    pub const fn new(entries: &'static [KernelEntry]) -> Self {
+        Self { entries }
+    }
+
+    /// All of its kernels.
+    pub const fn entries(&self) -> &'static [KernelEntry] {
+        self.entries
+    }
+
+    /// The kernel of this name, compiled for `arch`.
+    pub fn get(&self, name: &str, arch: Arch) -> Option<&'static KernelEntry> {
+        self.entries.iter().find(|entry| entry.arch == arch && entry.name == name)
+    }
+}
+
+/// The kernels that this crate's build script compiled, as a [`KernelSet`].
+///
+/// The build script runs `tilewright_builder::KernelBuilder`, which leaves the list in `OUT_DIR`.
+///
+/// ```ignore
+/// static KERNELS: tilewright::KernelSet = tilewright::include_kernels!();
+/// ```
+#[macro_export]
+macro_rules! include_kernels {
+    () => {{
+        #[allow(unused_imports, reason = "a set may be empty")]
+        use $crate::{embedded::KernelEntry, kernel::Arch};
+        $crate::embedded::KernelSet::new(::core::include!(::core::concat!(
+            ::core::env!("OUT_DIR"),
+            "/kernels.rs"
+        )))
+    }};
+}

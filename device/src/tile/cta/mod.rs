@@ -1,0 +1,49 @@
+//! A CTA as its kernel sees it: what it allocates.
+
+use core::marker::PhantomData;
+
+use crate::arch::shared::dynamic_shared;
+use crate::arch::special::{dynamic_shared_bytes, thread_x, trap};
+use crate::tile::cta::collective::Collective;
+
+pub mod barriers;
+pub mod collective;
+pub mod simt;
+
+/// Alignment of every tile: the swizzle's pattern repeats over 1024 bytes.
+pub(in crate::tile) const TILE_ALIGN: u32 = 1024;
+
+/// A CTA that runs a kernel's body on schedule `P`, and hands out its shared memory.
+///
+/// Shared memory is handed out front to back in the order of the calls. A kernel that takes more than it
+/// was launched with (`shared = …` of `#[kernel]`) traps at its start.
+pub struct Cta<P> {
+    base: u32,
+    used: u32,
+    pub(in crate::tile) pipelines: u32,
+    schedule: PhantomData<P>,
+}
+
+impl<P: Collective> Cta<P> {
+    /// The CTA that runs this body. Call it once, first.
+    #[inline(always)]
+    pub fn enter() -> Self {
+        Cta { base: dynamic_shared(), used: 0, pipelines: 0, schedule: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(in crate::tile) fn take(&mut self, bytes: u32, align: u32) -> u32 {
+        let begin = self.used.next_multiple_of(align);
+        self.used = begin + bytes;
+        if self.used > dynamic_shared_bytes() {
+            trap();
+        }
+        self.base + begin
+    }
+
+    /// Whether this thread computes, and does not only load.
+    #[inline(always)]
+    pub fn computes(&self) -> bool {
+        thread_x() < P::CONSUMERS
+    }
+}

@@ -1,0 +1,4 @@
+//! What becomes of an accumulator: activations, and stores through staging buffers.
+
+pub mod activation;
+pub mod output;

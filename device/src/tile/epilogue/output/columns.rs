@@ -1,0 +1,236 @@
+//! Fragments to column-major tensors: a fragment's columns become lines in shared memory.
+
+use core::marker::PhantomData;
+
+use super::{block_of, drain_lines};
+use crate::arch::special::{thread_x, thread_x_volatile};
+use crate::arch::tma::{self, Coords};
+use crate::arch::warp::uniform;
+use crate::arch::{stmatrix, sync};
+use crate::layout::element::pack;
+use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf};
+use crate::layout::{ColMajor, Element, FragmentLayout, Registers, SharedLayout, Swizzle, Warpgroups, Warps};
+use crate::tile::cta::barriers::WARPGROUP;
+use crate::tile::cta::collective::Collective;
+use crate::tile::cta::{Cta, TILE_ALIGN};
+use crate::tile::epilogue::output::{LINE, ROWS};
+use crate::tile::fragment::Fragment;
+use crate::tile::memory::copy_to::copy;
+use crate::tile::memory::global::GlobalTileMut;
+
+/// The staging buffers through which fragments of the 16-bit type `T` are stored to column-major tensors.
+pub struct OutputColumns<T, const M: usize, const N: usize, L: ColumnsLayout<M, N>> {
+    base: u32,
+    kind: PhantomData<(T, L)>,
+}
+
+/// A fragment layout that knows how to be stored by columns.
+pub trait ColumnsLayout<const M: usize, const N: usize>: FragmentLayout<M, N> {
+    /// Bytes of shared memory for staging.
+    const STAGING_BYTES: u32;
+    /// Lines of a TMA box.
+    const BOX: u32;
+
+    /// Stores a fragment whose tile is column-major.
+    ///
+    /// # Safety
+    /// `staging` is `STAGING_BYTES` of shared memory that only `store` uses; the threads that hold the
+    /// fragment execute it converged.
+    #[doc(hidden)]
+    unsafe fn store<T: Element, const RANK: usize, const BOX: usize>(
+        staging: u32,
+        fragment: Fragment<T, M, N, Self>,
+        tile: GlobalTileMut<T, RANK, ColMajor, BOX>,
+    ) where
+        [u32; RANK]: Coords;
+
+    /// Waits until nothing reads the staging buffers any more.
+    ///
+    /// # Safety
+    /// The threads that hold fragments execute it.
+    #[doc(hidden)]
+    unsafe fn finish();
+}
+
+impl<T: Element, const M: usize, const N: usize, L: ColumnsLayout<M, N>> OutputColumns<T, M, N, L> {
+    #[inline(always)]
+    pub(in super::super) fn new(base: u32) -> Self {
+        const { assert!(T::BYTES == 2, "columns are staged in 16-bit elements") };
+        OutputColumns { base, kind: PhantomData }
+    }
+
+    /// Stores the fragment; elements outside the tensor are not stored.
+    ///
+    /// The buffers are free again when the next `store` needs them: a store overlaps with what follows it.
+    #[inline(always)]
+    pub fn store<const RANK: usize, const BOX: usize>(
+        &mut self,
+        fragment: Fragment<T, M, N, L>,
+        tile: GlobalTileMut<T, RANK, ColMajor, BOX>,
+    ) where
+        [u32; RANK]: Coords,
+    {
+        if thread_x() < L::THREADS {
+            // SAFETY: the buffers are this output's; `&mut self` says that nothing else stores through them.
+            unsafe { L::store(self.base, fragment, tile) }
+        }
+    }
+}
+
+impl<T, const M: usize, const N: usize, L: ColumnsLayout<M, N>> Drop for OutputColumns<T, M, N, L> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if thread_x() < L::THREADS {
+            // SAFETY: the kernel drops its output at its end, in all threads.
+            unsafe { L::finish() }
+        }
+    }
+}
+
+/// Columns that are staged together.
+const fn staged(n: usize) -> u32 {
+    if n.is_multiple_of(64) { 64 } else { n as u32 }
+}
+
+/// Staging buffers of a warpgroup that stores so many times.
+const fn buffers(steps: u32) -> u32 {
+    if steps == 1 { 1 } else { 2 }
+}
+
+impl<const M: usize, const N: usize, const W: usize> ColumnsLayout<M, N> for Warpgroups<W, 1>
+where
+    RowsOf<64>: RowBlocks<M, W>,
+    ColumnsOf: ColumnBlocks<N, 1>,
+{
+    const STAGING_BYTES: u32 = {
+        let steps = (M / W / 64 * N) as u32 / staged(N);
+        // A buffer begins at a multiple of the swizzle's period.
+        W as u32 * buffers(steps) * (staged(N) * LINE).next_multiple_of(1024)
+    };
+    const BOX: u32 = staged(N);
+
+    #[inline(always)]
+    unsafe fn store<T: Element, const RANK: usize, const BOX: usize>(
+        staging: u32,
+        fragment: Fragment<T, M, N, Self>,
+        tile: GlobalTileMut<T, RANK, ColMajor, BOX>,
+    ) where
+        [u32; RANK]: Coords,
+    {
+        let columns = const { staged(N) };
+        let size = (columns * LINE).next_multiple_of(1024);
+        let (chunks, blocks) = (N as u32 / columns, (M / W / 64) as u32);
+        let buffers = buffers(chunks * blocks);
+        let thread = thread_x_volatile();
+        let unit = uniform(thread / 128);
+        let (warp, lane) = (uniform(thread / 32) % 4, thread % 32);
+        // TMA cuts stored lines off at multiples of 16 bytes only: it would overwrite what follows a ragged line.
+        let whole_pieces = (tile.0.of.rows() * T::BYTES as u32).is_multiple_of(16);
+        let by_tma = tile.0.of.tma && whole_pieces && BOX as u32 == columns;
+        let mut step = 0;
+        while step < chunks * blocks {
+            let (block, chunk) = (step / chunks, step % chunks);
+            let (row, col) = (unit * (M / W) as u32 + block * ROWS, chunk * columns);
+            let buffer = staging + (unit * buffers + step % buffers) * size;
+            // SAFETY: a buffer is filled again after the store that read it, one warpgroup barrier later; the
+            // fence makes it visible to TMA before the barrier behind which one thread stores it.
+            unsafe {
+                if thread.is_multiple_of(128) {
+                    if buffers == 1 { tma::bulk_wait_read::<0>() } else { tma::bulk_wait_read::<1>() }
+                }
+                sync::bar_sync(WARPGROUP + unit, 128);
+                let regs: <ColumnsOf as ColumnBlocks<N, 1>>::Of<T> = block_of(&fragment.regs, block as usize);
+                stage::<T, _>(buffer, &regs, chunk, columns, warp, lane);
+                sync::fence_proxy_async_shared();
+                sync::bar_sync(WARPGROUP + unit, 128);
+                if by_tma {
+                    if thread.is_multiple_of(128) {
+                        tile.0.box_at(M, N, col, row).store(tile.0.of.map, buffer);
+                        tma::bulk_commit();
+                    }
+                } else {
+                    drain_lines::<T, RANK, BOX, M, N>(buffer, columns, (row, col), &tile, thread % 128);
+                }
+            }
+            step += 1;
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn finish() {
+        // SAFETY: waits for this thread's own stores.
+        unsafe {
+            if thread_x().is_multiple_of(128) {
+                tma::bulk_wait_read::<0>();
+            }
+        }
+    }
+}
+
+/// Stores a warp's 16 rows of a block's columns from `chunk` on into a staging buffer, whose lines are columns.
+///
+/// # Safety
+/// The warp's lanes execute it converged; nobody reads the buffer.
+#[inline(always)]
+unsafe fn stage<T: Element, R: Registers<T>>(
+    buffer: u32,
+    regs: &R,
+    chunk: u32,
+    columns: u32,
+    warp: u32,
+    lane: u32,
+) {
+    let first = chunk * columns / 2;
+    let at = |col: u32| {
+        let (line, byte) = (col + lane / 16 * 8 + lane % 8, warp * 32 + lane / 8 % 2 * 16);
+        buffer + Swizzle::<128>::offset(columns, LINE, line, byte)
+    };
+    let pair = |i: u32| pack([regs.get((first + i) as usize), regs.get((first + i) as usize + 1)]);
+    let mut col = 0;
+    // SAFETY: passed on; every address that is used is inside the buffer.
+    unsafe {
+        while col + 16 <= columns {
+            let i = col / 2;
+            stmatrix::x4_trans(at(col), [pair(i), pair(i + 2), pair(i + 4), pair(i + 6)]);
+            col += 16;
+        }
+        if col < columns {
+            let i = col / 2;
+            stmatrix::x2_trans(at(col), [pair(i), pair(i + 2)]);
+        }
+    }
+}
+
+impl<const M: usize, const N: usize, const W: usize> ColumnsLayout<M, N> for Warps<W, 1>
+where
+    Self: FragmentLayout<M, N>,
+{
+    const STAGING_BYTES: u32 = 0;
+    const BOX: u32 = 0;
+
+    #[inline(always)]
+    unsafe fn store<T: Element, const RANK: usize, const BOX: usize>(
+        _staging: u32,
+        fragment: Fragment<T, M, N, Self>,
+        tile: GlobalTileMut<T, RANK, ColMajor, BOX>,
+    ) where
+        [u32; RANK]: Coords,
+    {
+        copy(fragment, tile)
+    }
+
+    #[inline(always)]
+    unsafe fn finish() {}
+}
+
+impl<P: Collective> Cta<P> {
+    /// The staging buffers through which an `M` x `N` fragment of `T` is stored to a column-major tensor.
+    #[inline(always)]
+    pub fn output_columns<T, const M: usize, const N: usize, L>(&mut self) -> OutputColumns<T, M, N, L>
+    where
+        T: Element,
+        L: ColumnsLayout<M, N>,
+    {
+        OutputColumns::new(self.take(L::STAGING_BYTES, TILE_ALIGN))
+    }
+}

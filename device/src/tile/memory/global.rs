@@ -1,0 +1,346 @@
+//! Tensors in global memory as kernels see them.
+
+use core::marker::PhantomData;
+
+use crate::abi::{GlobalAbi, GlobalArg, KernelArg};
+use crate::arch::global;
+use crate::layout::{Element, Major, RowMajor};
+
+/// A tensor of `RANK` dimensions in global memory that a kernel reads.
+///
+/// The last two dimensions are a matrix's rows and columns; `O` says which of them is contiguous. `BOX`
+/// is how many lines across the contiguous dimension one TMA box takes: it divides the tiles that are copied.
+pub struct Global<T, const RANK: usize, O = RowMajor, const BOX: usize = 64> {
+    pub(in crate::tile) map: *const u8,
+    pub(in crate::tile) pointer: *mut T,
+    pub(in crate::tile) strides: [u64; RANK],
+    pub(in crate::tile) shape: [u32; RANK],
+    pub(in crate::tile) policy: u64,
+    pub(in crate::tile) align: u32,
+    pub(in crate::tile) tma: bool,
+    order: PhantomData<O>,
+}
+
+impl<T, const RANK: usize, O, const BOX: usize> Clone for Global<T, RANK, O, BOX> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, const RANK: usize, O, const BOX: usize> Copy for Global<T, RANK, O, BOX> {}
+
+/// A tensor of `RANK` dimensions in global memory that a kernel reads and writes.
+pub struct GlobalMut<T, const RANK: usize, O = RowMajor, const BOX: usize = 64>(
+    pub(in crate::tile) Global<T, RANK, O, BOX>,
+);
+
+/// One tile of a tensor, to be copied from; what lies outside the tensor reads as zero.
+pub struct GlobalTile<T, const RANK: usize, O = RowMajor, const BOX: usize = 64> {
+    pub(in crate::tile) of: Global<T, RANK, O, BOX>,
+    pub(in crate::tile) index: [u32; RANK],
+    /// The matrix's row from which tiles are counted.
+    pub(in crate::tile) first: u32,
+    /// Rows from there on that are the tiles', if the matrix has so many.
+    pub(in crate::tile) rows: u32,
+}
+
+/// One tile of a tensor, to be copied to; what lies outside the tensor is not stored.
+pub struct GlobalTileMut<T, const RANK: usize, O = RowMajor, const BOX: usize = 64>(
+    pub(in crate::tile) GlobalTile<T, RANK, O, BOX>,
+);
+
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> Global<T, RANK, O, BOX> {
+    const MATRIX: () = assert!(RANK >= 2 && RANK <= 5, "tensors in global memory have 2 to 5 dimensions");
+
+    /// Elements in each dimension.
+    #[inline(always)]
+    pub fn shape(&self) -> [u32; RANK] {
+        self.shape
+    }
+    /// Rows of each of its matrices.
+    #[inline(always)]
+    pub fn rows(&self) -> u32 {
+        self.shape[RANK - 2]
+    }
+    /// Columns of each of its matrices.
+    #[inline(always)]
+    pub fn cols(&self) -> u32 {
+        self.shape[RANK - 1]
+    }
+    /// The tile at `index`: the leading dimensions in elements, the last two in tiles.
+    #[inline(always)]
+    pub fn tile(self, index: [u32; RANK]) -> GlobalTile<T, RANK, O, BOX> {
+        const { Self::MATRIX };
+        GlobalTile { of: self, index, first: 0, rows: u32::MAX }
+    }
+}
+
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalMut<T, RANK, O, BOX> {
+    /// Elements in each dimension.
+    #[inline(always)]
+    pub fn shape(&self) -> [u32; RANK] {
+        self.0.shape()
+    }
+    /// Rows of each of its matrices.
+    #[inline(always)]
+    pub fn rows(&self) -> u32 {
+        self.0.rows()
+    }
+    /// The tile at `index`, to be written: the leading dimensions in elements, the last two in tiles.
+    #[inline(always)]
+    pub fn tile(&mut self, index: [u32; RANK]) -> GlobalTileMut<T, RANK, O, BOX> {
+        GlobalTileMut(self.0.tile(index))
+    }
+    /// The tile at `index`, to be read.
+    #[inline(always)]
+    pub fn read(&self, index: [u32; RANK]) -> GlobalTile<T, RANK, O, BOX> {
+        self.0.tile(index)
+    }
+}
+
+/// Where a tile of `R` x `C` begins, and how far the tensor reaches from there.
+#[derive(Clone, Copy)]
+pub(in crate::tile) struct Window<T> {
+    /// The tile's first element.
+    pub(in crate::tile) pointer: *mut T,
+    /// Elements between rows.
+    pub(in crate::tile) row_stride: u64,
+    /// Elements between columns.
+    pub(in crate::tile) col_stride: u64,
+    /// Rows of the tile that are inside the tensor.
+    pub(in crate::tile) rows: u32,
+    /// Columns of the tile that are inside the tensor.
+    pub(in crate::tile) cols: u32,
+}
+
+/// A tile as lines along its contiguous dimension.
+pub(in crate::tile) struct Lines {
+    /// The first line's first byte.
+    pub(in crate::tile) pointer: *const u8,
+    /// Bytes between lines.
+    pub(in crate::tile) stride: u64,
+    /// Lines of the tile that are inside the tensor.
+    pub(in crate::tile) inside: u32,
+    /// Bytes of a line that are inside the tensor.
+    pub(in crate::tile) bytes: u32,
+}
+
+/// The bits of an element; zero if it is not `inside`.
+///
+/// # Safety
+/// If `inside`, the element is readable and aligned.
+#[inline(always)]
+pub(in crate::tile) unsafe fn read_if<T: Element>(from: *const T, inside: bool) -> u32 {
+    // SAFETY: the caller's.
+    unsafe {
+        if T::BYTES == 2 {
+            global::ld_global_u16_if(from.cast(), inside) as u32
+        } else {
+            global::ld_global_u32_if(from.cast(), inside)
+        }
+    }
+}
+
+/// Stores an element if it is `inside`.
+///
+/// # Safety
+/// If `inside`, the element is writable and aligned.
+#[inline(always)]
+pub(in crate::tile) unsafe fn write_if<T: Element>(to: *mut T, x: T, inside: bool) {
+    // SAFETY: the caller's.
+    unsafe {
+        if T::BYTES == 2 {
+            global::st_global_u16_if(to.cast(), x.bits() as u16, inside)
+        } else {
+            global::st_global_u32_if(to.cast(), x.bits(), inside)
+        }
+    }
+}
+
+impl<T: Element> Window<T> {
+    /// The address of (row, col): inside the tensor if row < rows and col < cols.
+    #[inline(always)]
+    pub(in crate::tile) fn at(&self, row: u32, col: u32) -> *mut T {
+        self.pointer.wrapping_add((row as u64 * self.row_stride + col as u64 * self.col_stride) as usize)
+    }
+    /// The part of the window that begins at (row, col).
+    #[inline(always)]
+    pub(in crate::tile) fn from(&self, row: u32, col: u32) -> Self {
+        Window {
+            pointer: self.at(row, col),
+            rows: self.rows.saturating_sub(row),
+            cols: self.cols.saturating_sub(col),
+            ..*self
+        }
+    }
+    /// The window, or one with nothing inside.
+    #[inline(always)]
+    pub(in crate::tile) fn only_if(self, live: bool) -> Self {
+        Window { rows: if live { self.rows } else { 0 }, ..self }
+    }
+    /// The element at (row, col); zero outside the tensor.
+    #[inline(always)]
+    pub(in crate::tile) fn read(&self, row: u32, col: u32) -> T {
+        let (at, inside) = (self.at(row, col), row < self.rows && col < self.cols);
+        // SAFETY: the tensor's host view says that its elements are readable and aligned.
+        T::from_bits(unsafe { read_if(at, inside) })
+    }
+    /// Stores the element at (row, col), unless that is outside the tensor.
+    #[inline(always)]
+    pub(in crate::tile) fn write(&self, row: u32, col: u32, x: T) {
+        let (at, inside) = (self.at(row, col), row < self.rows && col < self.cols);
+        // SAFETY: the tensor's host view says that its elements are writable and aligned.
+        unsafe { write_if(at, x, inside) }
+    }
+}
+
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTileMut<T, RANK, O, BOX> {
+    /// Stores the element at (row, col) of the tile, if tiles are of `R` x `C`; nothing outside of the tensor.
+    #[inline(always)]
+    pub fn put<const R: usize, const C: usize>(&self, row: u32, col: u32, x: T) {
+        self.0.window(R, C).write(row, col, x)
+    }
+    /// The same tile of the matrix of `rows` rows that begins at row `first` of this one: nothing behind it is stored.
+    #[inline(always)]
+    pub fn of_rows(self, first: u32, rows: u32) -> Self {
+        GlobalTileMut(self.0.of_rows(first, rows))
+    }
+}
+
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RANK, O, BOX> {
+    /// The same tile of the matrix of `rows` rows that begins at row `first` of this one. By TMA what lies behind its rows is
+    /// copied too.
+    #[inline(always)]
+    pub fn of_rows(self, first: u32, rows: u32) -> Self {
+        GlobalTile { first, rows, ..self }
+    }
+    /// The element at (row, col) of the tile, if tiles are of `R` x `C`; zero outside of the tensor.
+    #[inline(always)]
+    pub fn element<const R: usize, const C: usize>(&self, row: u32, col: u32) -> T {
+        self.window(R, C).read(row, col)
+    }
+    /// Whether `rows` rows of a tile of `r` are all inside the rows that are the tiles'.
+    #[inline(always)]
+    pub(in crate::tile) fn holds(&self, r: usize, rows: u32) -> bool {
+        self.rows == u32::MAX || self.index[RANK - 2] * r as u32 + rows <= self.rows
+    }
+    /// Rows that are inside, from a tile of `r` rows on.
+    #[inline(always)]
+    fn rows_inside(&self, r: usize) -> u32 {
+        let row = self.index[RANK - 2] * r as u32;
+        let inside = self.of.shape[RANK - 2].saturating_sub(self.first + row);
+        if self.rows == u32::MAX { inside } else { inside.min(self.rows.saturating_sub(row)) }
+    }
+    /// The tile's first row and column.
+    #[inline(always)]
+    pub(in crate::tile) fn corner(&self, r: usize, c: usize) -> (u32, u32) {
+        (self.first + self.index[RANK - 2] * r as u32, self.index[RANK - 1] * c as u32)
+    }
+
+    #[inline(always)]
+    pub(in crate::tile) fn window(&self, r: usize, c: usize) -> Window<T> {
+        let (row, col) = self.corner(r, c);
+        let mut offset = row as u64 * self.of.strides[RANK - 2] + col as u64 * self.of.strides[RANK - 1];
+        let mut lead = 0;
+        while lead < RANK - 2 {
+            offset += self.index[lead] as u64 * self.of.strides[lead];
+            lead += 1;
+        }
+        Window {
+            pointer: self.of.pointer.wrapping_add(offset as usize),
+            row_stride: self.of.strides[RANK - 2],
+            col_stride: self.of.strides[RANK - 1],
+            rows: self.rows_inside(r),
+            cols: self.of.shape[RANK - 1].saturating_sub(col),
+        }
+    }
+
+    /// The tile as lines along the contiguous dimension, whose stride is taken to be 1.
+    #[inline(always)]
+    pub(in crate::tile) fn lines(&self, r: usize, c: usize) -> Lines {
+        let (row, col) = self.corner(r, c);
+        let (across, along) = if O::ROW_MAJOR { (RANK - 2, RANK - 1) } else { (RANK - 1, RANK - 2) };
+        let (line, first) = if O::ROW_MAJOR { (row, col) } else { (col, row) };
+        let mut offset = line as u64 * self.of.strides[across] + first as u64;
+        let mut lead = 0;
+        while lead < RANK - 2 {
+            offset += self.index[lead] as u64 * self.of.strides[lead];
+            lead += 1;
+        }
+        Lines {
+            pointer: self.of.pointer.wrapping_add(offset as usize).cast(),
+            stride: self.of.strides[across] * T::BYTES as u64,
+            inside: if O::ROW_MAJOR {
+                self.rows_inside(r)
+            } else {
+                self.of.shape[across].saturating_sub(line)
+            },
+            bytes: (if O::ROW_MAJOR {
+                self.of.shape[along].saturating_sub(first)
+            } else {
+                self.rows_inside(r)
+            })
+            .saturating_mul(T::BYTES as u32),
+        }
+    }
+
+    /// The coordinates of the TMA box that begins `across` lines and `along` elements into the tile.
+    #[inline(always)]
+    pub(in crate::tile) fn box_at(&self, r: usize, c: usize, across: u32, along: u32) -> [u32; RANK] {
+        let (row, col) = self.corner(r, c);
+        let mut coords = [0; RANK];
+        (coords[0], coords[1]) =
+            if O::ROW_MAJOR { (col + along, row + across) } else { (row + along, col + across) };
+        let mut lead = 0;
+        while lead < RANK - 2 {
+            coords[RANK - 1 - lead] = self.index[lead];
+            lead += 1;
+        }
+        coords
+    }
+}
+
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> KernelArg for Global<T, RANK, O, BOX> {
+    type Abi = GlobalAbi<T, RANK>;
+
+    #[inline(always)]
+    unsafe fn load(at: *const GlobalAbi<T, RANK>) -> Self {
+        // SAFETY: the caller passes an initialised parameter; the map is used in place, not copied.
+        unsafe {
+            Global {
+                map: (&raw const (*at).map).cast(),
+                pointer: (*at).address as *mut T,
+                strides: (*at).strides,
+                shape: (*at).shape,
+                policy: (*at).policy,
+                align: (*at).align,
+                tma: (*at).tma != 0,
+                order: PhantomData,
+            }
+        }
+    }
+}
+
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalArg<RANK> for Global<T, RANK, O, BOX> {
+    type Element = T;
+    const ROW_MAJOR: bool = O::ROW_MAJOR;
+    const BOX_ROWS: u32 = BOX as u32;
+}
+
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> KernelArg for GlobalMut<T, RANK, O, BOX> {
+    type Abi = GlobalAbi<T, RANK>;
+
+    #[inline(always)]
+    unsafe fn load(at: *const GlobalAbi<T, RANK>) -> Self {
+        // SAFETY: passed on to the caller.
+        GlobalMut(unsafe { KernelArg::load(at) })
+    }
+}
+
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalArg<RANK>
+    for GlobalMut<T, RANK, O, BOX>
+{
+    type Element = T;
+    const ROW_MAJOR: bool = O::ROW_MAJOR;
+    const BOX_ROWS: u32 = BOX as u32;
+}

@@ -1,0 +1,13 @@
+//! Tiles in global and shared memory, the arguments that name them, and what loads and exchanges them.
+
+pub mod cell;
+pub mod copy_to;
+pub mod division;
+pub mod global;
+pub mod in_place;
+pub mod list;
+pub mod loader;
+pub mod paged;
+pub mod prefetch;
+pub mod scratch;
+pub mod shared;

@@ -1,0 +1,71 @@
+//! Sequences whose rows lie in pages: paged caches of keys and values (Kwon et al. 2023).
+
+use crate::abi::KernelArg;
+use crate::arch::global;
+use crate::layout::{Element, RowMajor};
+use crate::tile::memory::global::Global;
+
+/// Which page of a tensor \[pages, heads, rows, columns\] holds which rows of a sequence: a block table.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PageTable {
+    /// Address of page numbers, `i32`, for each sequence as many as `entries`; 0 where sequence i is page i, whole.
+    pub address: u64,
+    /// Elements from one sequence's page numbers to the next one's.
+    pub stride: u64,
+    /// Page numbers of a sequence.
+    pub entries: u32,
+    /// The logarithm to base 2 of a page's rows.
+    pub log2_rows: u32,
+}
+
+impl PageTable {
+    /// Every sequence a page of its own.
+    pub const NONE: Self = PageTable { address: 0, stride: 0, entries: 1, log2_rows: 31 };
+
+    /// Page and row of row `row` of a sequence. Beyond the table, the page is none of the tensor's.
+    #[inline(always)]
+    pub fn place(&self, sequence: u32, row: u32) -> (u32, u32) {
+        let (entry, row) = (row >> self.log2_rows, row & ((1 << self.log2_rows) - 1));
+        if self.address == 0 {
+            return (sequence, row);
+        }
+        if entry >= self.entries {
+            return (u32::MAX, row);
+        }
+        let at = self.address + (sequence as u64 * self.stride + entry as u64) * 4;
+        // SAFETY: the host passes a table of so many sequences and entries.
+        (unsafe { global::ld_global_u32(at as *const u32) }, row)
+    }
+}
+
+impl KernelArg for PageTable {
+    type Abi = Self;
+    #[inline(always)]
+    unsafe fn load(at: *const Self) -> Self {
+        // SAFETY: the caller passes an initialised parameter.
+        unsafe { *at }
+    }
+}
+
+/// A tile of a sequence in pages: whole rows, as many as it has from a multiple of that on.
+pub struct PagedTile<T, const BOX: usize> {
+    pub(in crate::tile) of: Global<T, 4, RowMajor, BOX>,
+    pub(in crate::tile) pages: PageTable,
+    pub(in crate::tile) sequence: u32,
+    pub(in crate::tile) head: u32,
+    /// Which tile of the sequence.
+    pub(in crate::tile) index: u32,
+    /// Rows of the sequence.
+    pub(in crate::tile) rows: u32,
+}
+
+impl<T: Element, const BOX: usize> Global<T, 4, RowMajor, BOX> {
+    /// Tile `index` of the sequence of `rows` rows whose pages of this tensor, \[pages, heads, rows, columns\], `pages` names.
+    ///
+    /// Pages that the tensor does not have are zeros. Rows behind the sequence's last are zeros or what else its page holds.
+    #[inline(always)]
+    pub fn paged(self, pages: PageTable, [sequence, head, index]: [u32; 3], rows: u32) -> PagedTile<T, BOX> {
+        PagedTile { of: self, pages, sequence, head, index, rows }
+    }
+}

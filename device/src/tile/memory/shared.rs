@@ -1,0 +1,150 @@
+//! Tiles in shared memory, in rings of stages.
+
+use core::marker::PhantomData;
+
+use crate::layout::{Element, Major, RowMajor, SharedLayout, Swizzle};
+use crate::tile::cta::collective::Collective;
+use crate::tile::cta::{Cta, TILE_ALIGN};
+use crate::tile::memory::loader::Loader;
+
+/// The type of an `R` x `C` tile in shared memory, laid out by `L`, with the dimension that `O` names contiguous.
+///
+/// Leave `L` and `O` as `_`: `O` follows from the tensor that is copied in, `L` from the gemm that reads it.
+pub struct Shared<T, const R: usize, const C: usize, L, O = RowMajor>(PhantomData<(T, L, O)>);
+
+/// A tile type's extent in memory.
+pub trait SharedTile {
+    /// Bytes that one tile takes.
+    fn bytes() -> u32;
+}
+
+impl<T: Element, const R: usize, const C: usize, L: SharedLayout, O: Major> Shared<T, R, C, L, O> {
+    /// Lines along the contiguous dimension.
+    pub const LINES: u32 = if O::ROW_MAJOR { R as u32 } else { C as u32 };
+    /// Bytes of a line.
+    pub const LINE: u32 = (if O::ROW_MAJOR { C } else { R } * T::BYTES) as u32;
+    const WHOLE: () = assert!(
+        L::SWIZZLE == 0 || Self::LINE % L::SWIZZLE == 0,
+        "a tile's contiguous dimension must fill its swizzle: a multiple of 64 elements (of 32 or 16 where the gemm's K is)"
+    );
+}
+
+impl<T: Element, const R: usize, const C: usize, L: SharedLayout, O: Major> SharedTile
+    for Shared<T, R, C, L, O>
+{
+    #[inline(always)]
+    fn bytes() -> u32 {
+        const { Self::WHOLE };
+        L::size(Self::LINES, Self::LINE)
+    }
+}
+
+/// `N` tiles of type `S` in shared memory, one a stage.
+pub struct Ring<S, const N: usize> {
+    pub(in crate::tile) base: u32,
+    pub(in crate::tile) tile: PhantomData<S>,
+}
+
+/// A stage of `N` that is being filled: its tiles are write-only, and complete on its barrier.
+pub struct Fill<'s, P: Loader, const N: usize> {
+    pub(in crate::tile) stage: u32,
+    pub(in crate::tile) ticket: P::Ticket,
+    pub(in crate::tile) turn: PhantomData<&'s ()>,
+}
+
+impl<P: Loader, const N: usize> Clone for Fill<'_, P, N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Loader, const N: usize> Copy for Fill<'_, P, N> {}
+
+/// A stage of `N` that is full: its tiles are read-only, until its turn `'s` ends.
+#[derive(Clone, Copy)]
+pub struct Full<'s, const N: usize> {
+    pub(in crate::tile) stage: u32,
+    pub(in crate::tile) turn: PhantomData<&'s ()>,
+}
+
+/// A tile of a stage that is being filled: the destination of a copy.
+pub struct Dst<'s, S, P: Loader> {
+    pub(in crate::tile) address: u32,
+    pub(in crate::tile) ticket: P::Ticket,
+    pub(in crate::tile) tile: PhantomData<(&'s (), S)>,
+}
+
+/// A tile of a stage that is full: an operand.
+pub struct Src<'s, S> {
+    pub(in crate::tile) address: u32,
+    pub(in crate::tile) tile: PhantomData<(&'s (), S)>,
+}
+
+/// The same memory read as its transpose.
+pub struct Transposed<'s, S>(pub(in crate::tile) Src<'s, S>);
+
+impl<'s, S> Src<'s, S> {
+    /// The tile read as its transpose: no data moves.
+    #[inline(always)]
+    pub fn t(self) -> Transposed<'s, S> {
+        Transposed(self)
+    }
+}
+
+impl<'s, T: Element, const R: usize, const C: usize> Src<'s, Shared<T, R, C, Swizzle<128>>> {
+    /// The `i`-th of the tile's parts of `P` columns, as many as its swizzle spans: as [`part`](Self::part), for gemms whose
+    /// descriptors cost time.
+    #[inline(always)]
+    pub fn span<const P: usize>(self, i: u32) -> Src<'s, Shared<T, R, P, Swizzle<128>>> {
+        const { assert!(P * T::BYTES == 128 && C.is_multiple_of(P), "a part is a column of the swizzle") };
+        // Tiles begin at multiples of 1024 below 2^18, and so do parts of whole patterns of the swizzle. Said again, because
+        // descriptors of a gemm's steps then differ from each other in bits that are zero here.
+        const { assert!(R.is_multiple_of(8), "a part holds whole patterns of the swizzle") };
+        Src { address: (self.address + i * R as u32 * 128) & 0x3fc00, tile: PhantomData }
+    }
+}
+
+/// A stage of a pipeline of `N`, in one of its states.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a stage of a ring of {N}",
+    note = "a ring has as many tiles as the pipeline that fills it has stages"
+)]
+pub trait Stage<const N: usize> {
+    /// A tile of the stage, as its state allows.
+    type View<S>;
+    /// The tile in this stage of the ring that begins at `base`.
+    #[doc(hidden)]
+    fn view<S>(self, base: u32, bytes: u32) -> Self::View<S>;
+}
+
+impl<'s, P: Loader, const N: usize> Stage<N> for Fill<'s, P, N> {
+    type View<S> = Dst<'s, S, P>;
+    #[inline(always)]
+    fn view<S>(self, base: u32, bytes: u32) -> Dst<'s, S, P> {
+        Dst { address: base + self.stage * bytes, ticket: self.ticket, tile: PhantomData }
+    }
+}
+
+impl<'s, const N: usize> Stage<N> for Full<'s, N> {
+    type View<S> = Src<'s, S>;
+    #[inline(always)]
+    fn view<S>(self, base: u32, bytes: u32) -> Src<'s, S> {
+        Src { address: base + self.stage * bytes, tile: PhantomData }
+    }
+}
+
+impl<S: SharedTile, const N: usize> Ring<S, N> {
+    /// The ring's tile in `stage`: writable while the stage is being filled, readable when it is full.
+    #[inline(always)]
+    pub fn at<G: Stage<N>>(&self, stage: G) -> G::View<S> {
+        stage.view(self.base, S::bytes())
+    }
+}
+
+impl<P: Collective> Cta<P> {
+    /// `N` tiles of type `S`, one a stage.
+    #[inline(always)]
+    pub fn alloc<S: SharedTile, const N: usize>(&mut self) -> Ring<S, N> {
+        Ring { base: self.take(S::bytes() * N as u32, TILE_ALIGN), tile: PhantomData }
+    }
+}

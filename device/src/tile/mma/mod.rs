@@ -1,0 +1,8 @@
+//! Products of tiles on the tensor cores: `mma.sync` and `wgmma`, and results in flight.
+
+pub mod accumulates;
+pub mod gemm;
+pub mod in_flight;
+pub mod mma_sync;
+pub mod split;
+pub mod wgmma;

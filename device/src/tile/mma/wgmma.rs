@@ -1,0 +1,254 @@
+//! The gemm of warpgroups: `wgmma.mma_async` (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions").
+
+use crate::arch::special::thread_x;
+use crate::arch::warp::uniform;
+use crate::arch::wgmma::{self, Descriptor, Settle, Wgmma};
+use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf, for_each_width};
+use crate::layout::{FragmentLayout, Major, Registers, SharedLayout, Sum, Warpgroups};
+use crate::tile::fragment::held::Packed;
+use crate::tile::mma::accumulates::Accumulates;
+use crate::tile::mma::gemm::{Gemm, GemmRegisters, OperandLayout};
+
+/// Elements of depth of one instruction.
+pub(in crate::tile) const DEPTH: u32 = 16;
+
+/// An operand tile in shared memory: `extent` along M or N, `depth` along K, 16-bit elements.
+pub(in crate::tile) struct Operand {
+    pub(in crate::tile) address: u32,
+    /// Its elements are contiguous along K.
+    pub(in crate::tile) k_major: bool,
+    pub(in crate::tile) swizzle: u32,
+    pub(in crate::tile) extent: u32,
+    pub(in crate::tile) depth: u32,
+}
+
+impl Operand {
+    /// The matrix descriptor of the part that begins at `outer` along M or N and `k` along K.
+    ///
+    /// PTX ISA, "Matrix Descriptor Format": in the low word the address and the leading dimension's byte offset, in
+    /// the high word the stride dimension's byte offset and the swizzle mode; all in units of 16 bytes.
+    #[inline(always)]
+    pub(in crate::tile) fn descriptor(&self, outer: u32, k: u32) -> Descriptor {
+        let span = self.swizzle / 2;
+        let (offset, leading) = if self.k_major {
+            // Columns of `span` elements of K, `extent` lines each; the leading offset is not used.
+            (k / span * self.extent * self.swizzle + outer * self.swizzle + k % span * 2, 16)
+        } else {
+            // Columns of `span` elements of M or N, `depth` lines each; the next column is the leading offset.
+            let column = self.depth * self.swizzle;
+            (outer / span * column + k * self.swizzle, column)
+        };
+        let mode = match self.swizzle {
+            128 => 1,
+            64 => 2,
+            _ => 3,
+        };
+        Descriptor {
+            lo: ((self.address + offset) & 0x3ffff) >> 4 | (leading >> 4) << 16,
+            hi: (8 * self.swizzle) >> 4 | mode << 30,
+        }
+    }
+
+    /// By how much the low word grows from the part at 0 along K to that at `k`: an address that ends inside shared memory does not
+    /// overflow its field.
+    #[inline(always)]
+    pub(in crate::tile) fn along(&self, k: u32) -> u64 {
+        let from_zero = Operand { address: 0, ..*self };
+        u64::from(from_zero.descriptor(0, k).lo - from_zero.descriptor(0, 0).lo)
+    }
+}
+
+/// Where one of the warpgroups, `across` of which lie side by side, begins in the accumulator.
+#[inline(always)]
+fn corner(unit: u32, across: u32, height: u32, width: u32) -> (u32, u32) {
+    (unit / across * height, unit % across * width)
+}
+
+/// The warpgroup that this thread is in, known to be the same in all lanes of the warp.
+#[inline(always)]
+fn warpgroup() -> u32 {
+    uniform(thread_x() / 128)
+}
+
+impl<const M: usize, const N: usize, const WM: usize, const WN: usize> Accumulates<M, N>
+    for Warpgroups<WM, WN>
+where
+    RowsOf<64>: RowBlocks<M, WM>,
+    ColumnsOf: ColumnBlocks<N, WN>,
+    <ColumnsOf as ColumnBlocks<N, WN>>::Of<f32>: Settle,
+{
+    const ASYNCHRONOUS: bool = true;
+
+    #[inline(always)]
+    unsafe fn settle<S: Sum>(regs: &mut Self::Regs<S>) {
+        let (regs, mut block) = (as_f32::<Self, S, M, N>(regs), 0);
+        while block < M / WM / 64 {
+            let regs: &mut <ColumnsOf as ColumnBlocks<N, WN>>::Of<f32> = regs.blocks.get_mut(block);
+            // SAFETY: passed on; the first block's wait is for all gemms.
+            unsafe { if block == 0 { regs.settle() } else { regs.touch() } }
+            block += 1;
+        }
+    }
+    #[inline(always)]
+    unsafe fn touch<S: Sum>(regs: &mut Self::Regs<S>) {
+        let (regs, mut block) = (as_f32::<Self, S, M, N>(regs), 0);
+        while block < M / WM / 64 {
+            let regs: &mut <ColumnsOf as ColumnBlocks<N, WN>>::Of<f32> = regs.blocks.get_mut(block);
+            // SAFETY: passed on.
+            unsafe { regs.touch() };
+            block += 1;
+        }
+    }
+}
+
+/// The accumulator's registers as those of f32, for instructions that touch none of their bits.
+#[inline(always)]
+fn as_f32<L: FragmentLayout<M, N>, S: Sum, const M: usize, const N: usize>(
+    regs: &mut L::Regs<S>,
+) -> &mut L::Regs<f32> {
+    const { assert!(size_of::<L::Regs<S>>() == size_of::<L::Regs<f32>>()) };
+    // SAFETY: both are as many values of 4 bytes and nothing else; any bits are a value of both types.
+    unsafe { &mut *(&raw mut *regs).cast() }
+}
+
+/// The two operands' orders as the immediates that the instruction takes.
+macro_rules! with_transposes {
+    ($a:expr, $b:expr, |$ta:ident, $tb:ident| $call:expr) => {
+        match ($a, $b) {
+            (false, false) => {
+                const $ta: u32 = 0;
+                const $tb: u32 = 0;
+                $call
+            }
+            (false, true) => {
+                const $ta: u32 = 0;
+                const $tb: u32 = 1;
+                $call
+            }
+            (true, false) => {
+                const $ta: u32 = 1;
+                const $tb: u32 = 0;
+                $call
+            }
+            (true, true) => {
+                const $ta: u32 = 1;
+                const $tb: u32 = 1;
+                $call
+            }
+        }
+    };
+}
+
+macro_rules! warpgroup_gemm {
+    ($n:expr, $wn:literal, $total:expr) => {
+        impl<T, S, const M: usize, const K: usize, const WM: usize> Gemm<T, M, { $total }, K, S> for Warpgroups<WM, $wn>
+        where
+            T: OperandLayout<K> + Wgmma<{ $n }, Acc = [S; $n / 2]>,
+            S: Sum,
+            RowsOf<64>: RowBlocks<M, WM>,
+        {
+            type A = T::Layout;
+            type B = T::Layout;
+            type D = Self;
+
+            #[inline(always)]
+            unsafe fn issue<OA: Major, OB: Major>(
+                a: u32,
+                b: u32,
+                add: bool,
+                d: &mut <Self as FragmentLayout<M, { $total }>>::Regs<S>,
+            ) {
+                let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
+                const {
+                    assert!(
+                        !OB::ROW_MAJOR || ($n * 2) % <T::Layout as SharedLayout>::SWIZZLE == 0,
+                        "where N is contiguous in B, a warpgroup takes a multiple of 64 columns (of 32 or 16 where K is)"
+                    )
+                };
+                let a = Operand { address: a, k_major: OA::ROW_MAJOR, swizzle, extent: M as u32, depth: K as u32 };
+                let b = Operand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: $total, depth: K as u32 };
+                let unit = warpgroup();
+                let (row, col) = corner(unit, $wn, (M / WM) as u32, $n);
+                // SAFETY: passed on; the descriptors stay inside the operands' tiles.
+                unsafe {
+                    wgmma::fence();
+                    let mut k = 0;
+                    while k < K as u32 {
+                        let mut block = 0;
+                        while block < M / WM / 64 {
+                            let acc = d.blocks.get_mut(block);
+                            let a = a.descriptor(row + block as u32 * 64, k);
+                            let b = b.descriptor(col, k);
+                            with_transposes!(!OA::ROW_MAJOR, OB::ROW_MAJOR, |TA, TB| T::ss::<TA, TB>(acc, a, b, (add || k > 0) as u32));
+                            block += 1;
+                        }
+                        k += DEPTH;
+                    }
+                }
+            }
+        }
+    };
+}
+
+macro_rules! warpgroup_gemms {
+    ($($n:literal)*) => { $(
+        warpgroup_gemm!($n, 1, $n);
+        warpgroup_gemm!($n, 2, 2 * $n);
+
+        impl<T, S, const M: usize, const K: usize, const WM: usize> GemmRegisters<T, M, $n, K, S> for Warpgroups<WM, 1>
+        where
+            T: OperandLayout<K> + Wgmma<$n, Acc = [S; $n / 2]>,
+            S: Sum,
+            RowsOf<64>: RowBlocks<M, WM>,
+            ColumnsOf: ColumnBlocks<K, 1>,
+        {
+            type R = Self;
+
+            #[inline(always)]
+            unsafe fn issue_registers<OB: Major>(
+                a: &Packed<<Self as FragmentLayout<M, K>>::Regs<[u32; 4]>>,
+                b: u32,
+                add: bool,
+                d: &mut <Self as FragmentLayout<M, $n>>::Regs<S>,
+            ) {
+                let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
+                let b = Operand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: $n, depth: K as u32 };
+                // Packed before the fence: what defines a register between it and the gemms makes ptxas serialise them.
+                let mut packed = *a;
+                let mut i = 0;
+                while i < <Self as FragmentLayout<M, K>>::Regs::<T>::LEN / 8 {
+                    packed.0.set(i, wgmma::define(packed.0.get(i)));
+                    i += 1;
+                }
+                // The descriptors differ by constants: sums of 64 bits, as in `split`, which take one instruction each. Not those of
+                // attention's V, for which there is no register.
+                let first = if OB::ROW_MAJOR { 0 } else { b.descriptor(0, 0).joined() };
+                // SAFETY: passed on; the descriptors stay inside the operand's tile.
+                unsafe {
+                    wgmma::fence();
+                    let mut k = 0;
+                    while k < K as u32 {
+                        let b = if OB::ROW_MAJOR {
+                            b.descriptor(0, k)
+                        } else {
+                            Descriptor::from(first + b.along(k))
+                        };
+                        let mut block = 0;
+                        while block < M / WM / 64 {
+                            let acc = d.blocks.get_mut(block);
+                            let a = packed.0.get(block * (K / DEPTH as usize) + (k / DEPTH) as usize);
+                            let add = (add || k > 0) as u32;
+                            if OB::ROW_MAJOR { T::rs::<1>(acc, a, b, add) } else { T::rs::<0>(acc, a, b, add) }
+                            block += 1;
+                        }
+                        k += DEPTH;
+                    }
+                }
+            }
+        }
+    )* };
+}
+for_each_width!(warpgroup_gemms);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,10 @@
+//! Loops over stages of shared memory that are loaded ahead.
+
+pub mod loads;
+pub mod multistage;
+pub mod ring;
+pub mod run;
+pub mod schedule;
+pub mod sums_apart;
+pub mod turns;
+pub mod warp_specialized;

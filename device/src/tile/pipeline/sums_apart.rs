@@ -1,0 +1,60 @@
+//! A loop of gemms that each begin a sum of their own.
+
+use crate::arch::warp::uniform;
+use crate::tile::memory::shared::{Fill, Full};
+use crate::tile::mma::in_flight::Pending;
+use crate::tile::pipeline::loads::Loads;
+use crate::tile::pipeline::schedule::Schedule;
+
+impl<P, const N: usize, const PARTED: bool, I, F> Loads<'_, P, N, PARTED, I, F>
+where
+    P: Schedule,
+    I: Iterator<Item = u32>,
+    F: for<'s> FnMut(Fill<'s, P, N>, u32),
+{
+    /// For each of `stages` stages, at least one, and each of its `blocks` blocks: `compute(operand, stage)` begins a sum, and
+    /// `add(d, sum, beside, block)` takes it when it is done, where `prepare(stage, block)` makes the operand and what is beside it.
+    ///
+    /// While a block's gemms run, the next one's operand is prepared and the sum before it is added.
+    #[inline(always)]
+    pub fn run_apart<D, A, B, G: Pending>(
+        &mut self,
+        stages: u32,
+        blocks: usize,
+        d: D,
+        prepare: impl Fn(Full<'_, N>, usize) -> (A, B),
+        compute: impl Fn(A, Full<'_, N>) -> G,
+        add: impl Fn(D, G::Done, B, usize) -> D,
+    ) -> D {
+        // Known to be the same in all lanes, as in `run_ahead`.
+        (self.pipeline.stage, self.pipeline.phase) =
+            (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
+        let (mut d, mut left) = (d, uniform(stages));
+        let mut turn = self.acquire();
+        let (mut operand, mut beside) = prepare(turn.full(), 0);
+        loop {
+            let mut gemms = compute(operand, Self::uniform_stage(&turn)).commit();
+            let mut block = 1;
+            while block < blocks {
+                let (operand, next) = prepare(turn.full(), block);
+                let (sum, later) = gemms.behind(compute(operand, Self::uniform_stage(&turn)), || {});
+                d = add(d, sum, beside, block - 1);
+                (gemms, beside) = (later, next);
+                block += 1;
+            }
+            left -= 1;
+            // None is in flight where the loop begins anew: ptxas would run them one by one.
+            if left == 0 {
+                let sum = gemms.wait();
+                self.release(turn);
+                return add(d, sum, beside, blocks - 1);
+            }
+            let next = self.acquire();
+            let prepared = prepare(next.full(), 0);
+            let sum = gemms.wait();
+            self.release(turn);
+            d = add(d, sum, beside, blocks - 1);
+            (turn, (operand, beside)) = (next, prepared);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The public names: all that a kernel imports.
+
+pub use crate::tile::copy::access::{Access, Elements, Overlapping, Vectors};
+pub use crate::tile::copy::arrival::Arrival;
+pub use crate::tile::copy::gather::{Gathered, Scattered};
+pub use crate::tile::copy::partials::{PartialTile, Partials, PartialsAbi};
+pub use crate::tile::copy::split_parts::{PartOfRows, PartsOfRow, SplitParts};
+pub use crate::tile::cta::Cta;
+pub use crate::tile::cta::collective::Collective;
+pub use crate::tile::cta::simt::{Overlapped, Overlaps, Simt};
+pub use crate::tile::epilogue::activation::{Activation, AnyActivation, Gelu, Identity, Relu, Silu};
+pub use crate::tile::epilogue::output::columns::{ColumnsLayout, OutputColumns};
+pub use crate::tile::epilogue::output::{Output, OutputLayout};
+pub use crate::tile::fragment::held::{Held, Packed};
+pub use crate::tile::fragment::row_scratch::RowScratch;
+pub use crate::tile::fragment::row_vector::RowVector;
+pub use crate::tile::fragment::{Fragment, Operand, Rows};
+pub use crate::tile::memory::cell::Cell;
+pub use crate::tile::memory::copy_to::{CopyTo, copy};
+pub use crate::tile::memory::global::{Global, GlobalMut, GlobalTile, GlobalTileMut};
+pub use crate::tile::memory::in_place::{InBlock, InPlace};
+pub use crate::tile::memory::list::{List, ListAbi};
+pub use crate::tile::memory::loader::Loader;
+pub use crate::tile::memory::paged::{PageTable, PagedTile};
+pub use crate::tile::memory::prefetch::Mapped;
+pub use crate::tile::memory::scratch::Scratch;
+pub use crate::tile::memory::shared::{Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Transposed};
+pub use crate::tile::mma::accumulates::Accumulates;
+pub use crate::tile::mma::gemm::{Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, gemm};
+pub use crate::tile::mma::in_flight::{Accumulator, InFlight, Issued, Pending, Then};
+pub use crate::tile::mma::split::{SplitGemm, SplitOperand, gemm_around};
+pub use crate::tile::pipeline::loads::{Ahead, Loads, Turn};
+pub use crate::tile::pipeline::multistage::Multistage;
+pub use crate::tile::pipeline::ring::Pipeline;
+pub use crate::tile::pipeline::schedule::{Reads, Schedule};
+pub use crate::tile::pipeline::turns::Turns;
+pub use crate::tile::pipeline::warp_specialized::WarpSpecialized;
+pub use crate::tile::quantized::bytes::{E4M3, E5M2, FP4, I8, NF4};
+pub use crate::tile::quantized::format::{Decode, Format, Half, I1, I2, I4, U1, U2, U4};
+pub use crate::tile::quantized::int8::Integers;
+pub use crate::tile::quantized::stream::{CHUNK, Chunk, ChunkStream, SLAB};
+pub use crate::tile::quantized::warp_depths::WarpDepths;
+pub use crate::tile::quantized::warp_sums::{WarpSums, warp_sums_bytes};
+pub use crate::tile::quantized::weights::{PLAIN_SCALES, Quantized, Weights, WeightsAbi};
+pub use crate::tile::quantized::zeros::{NoZeros, Original, Rescaled, Zeros, ZerosFirst};
+pub use crate::tile::roles::pooled::{Pool, Pooled, PooledAbi, PooledTile, ReadsPools};
+pub use crate::tile::roles::relay::{Relay, RelayLoads, RelayTurn};
+pub use crate::tile::roles::rewrite::{Met, Rewrite, Rewritten, StagedColumns};
+pub use crate::tile::roles::row_vectors::{RowMailbox, RowVectors};
+pub use crate::tile::roles::{Roles, TwoRoles};
+pub use crate::tile::scheduler::raster::{Raster, RasterOrder, TileIndex};
+pub use crate::tile::scheduler::shares::Shares;
+pub use crate::tile::scheduler::split_k::{SplitK, split_k_bytes};
+pub use crate::tile::scheduler::stream_k::{StreamK, StreamOrder, TilePart};
+pub use crate::tile::softmax::chained::ChainedGemm;
+pub use crate::tile::softmax::lazy::LazySoftmax;
+pub use crate::tile::softmax::online::OnlineSoftmax;
+
+pub use crate::arch::math;
+pub use crate::arch::mma::I8x2;
+pub use crate::arch::special::{block_x, block_x_volatile, block_y, block_z, grid_x, grid_y, grid_z};
+pub use crate::kernel::Program;
+pub use crate::layout::{
+    ColMajor, CoreMatrices, Element, FragmentLayout, FullCol, FullRow, Linear, Major, OneWarpgroup, Padded,
+    RowMajor, SharedLayout, Striped, Sum, Swizzle, Warpgroup, warp,
+};
+pub use half::{bf16, f16};

@@ -1,0 +1,312 @@
+//! A ring whose stages pass from role to role.
+
+use core::marker::PhantomData;
+
+use crate::arch::shared::{dynamic_shared, dynamic_shared_volatile};
+use crate::arch::special::thread_x;
+use crate::arch::warp::{elect_one, uniform};
+use crate::arch::{mbarrier, sync};
+use crate::tile::copy::arrival::Arrival;
+use crate::tile::cta::Cta;
+use crate::tile::cta::barriers::OPENING;
+use crate::tile::memory::cell::Cell;
+use crate::tile::memory::shared::{Fill, Full};
+use crate::tile::mma::in_flight::Pending;
+use crate::tile::roles::TwoRoles;
+use crate::tile::roles::rewrite::{Met, Rewrite};
+
+/// A ring of `N` stages that the roles of [`Roles`](super::Roles) hand on: filled, read and rewritten by the second role,
+/// read by the first, filled again. Its position goes on from tile to tile.
+///
+/// A barrier for each hand-over and stage: it is full when what was loaded is there, ready when every warp of the second role
+/// has published it, empty when every warp of the first has released it.
+pub struct Relay<P, const N: usize> {
+    /// Where the barriers begin, in the CTA's shared memory.
+    begin: u32,
+    /// Twice the stage, and the parity of the phase: a register in all.
+    position: u32,
+    /// The warpgroup of this thread.
+    warpgroup: u32,
+    roles: PhantomData<P>,
+}
+
+/// A full, a ready and an empty barrier.
+const STAGE_BYTES: u32 = 3 * 8;
+
+impl<P: TwoRoles> Cta<P> {
+    /// Whether this is the instance of the body for `role`, 0 or 1.
+    #[inline(always)]
+    pub fn in_role(&self, role: u32) -> bool {
+        (thread_x() >= 32 * P::WARPS[0]) == (role == 1)
+    }
+
+    /// A ring of `N` stages for the roles to hand on, for which all of them wait.
+    ///
+    /// Also waits for the kernels that this one was launched to overlap (programmatic dependent launch): make it last, before
+    /// the first access to global memory.
+    #[inline(always)]
+    pub fn relay<const N: usize>(&mut self) -> Relay<P, N> {
+        let begin = self.take(STAGE_BYTES * N as u32, 8) - dynamic_shared();
+        let relay = Relay { begin, position: 0, warpgroup: uniform(thread_x() / 128), roles: PhantomData };
+        let warps = if thread_x() < 32 * P::WARPS[0] { P::WARPS[0] } else { P::WARPS[0] + P::WARPS[1] };
+        // SAFETY: a role's warpgroups are as many.
+        unsafe { core::hint::assert_unchecked(relay.warpgroup < warps / 4) };
+        // SAFETY: the memory was just taken, by every role in the same way; one thread initialises the barriers, and
+        // nobody uses them before all threads met.
+        unsafe {
+            if thread_x() == 0 {
+                let mut stage = 0;
+                while stage < N as u32 {
+                    mbarrier::init(relay.full(stage), 1);
+                    mbarrier::init(relay.ready(stage), P::WARPS[1]);
+                    mbarrier::init(relay.empty(stage), P::WARPS[0]);
+                    stage += 1;
+                }
+                sync::fence_mbarrier_init();
+            }
+            sync::barrier_sync(OPENING, P::THREADS);
+            sync::griddep_launch_dependents();
+            sync::griddep_wait();
+        }
+        relay
+    }
+}
+
+impl<P: TwoRoles, const N: usize> Relay<P, N> {
+    #[inline(always)]
+    fn full(&self, stage: u32) -> u32 {
+        dynamic_shared_volatile() + self.begin + stage * 8
+    }
+    #[inline(always)]
+    fn ready(&self, stage: u32) -> u32 {
+        self.full(N as u32 + stage)
+    }
+    #[inline(always)]
+    fn empty(&self, stage: u32) -> u32 {
+        self.full(2 * N as u32 + stage)
+    }
+    /// This role's current turn.
+    #[inline(always)]
+    fn turn(&self) -> RelayTurn<N> {
+        // The same in all lanes, as ptxas cannot know of what a loop with branches carries: so are the stage's addresses.
+        RelayTurn { position: uniform(self.position) }
+    }
+    #[inline(always)]
+    fn advance(&mut self) {
+        let last = self.position >= 2 * (N as u32 - 1);
+        self.position = if last { (self.position % 2) ^ 1 } else { self.position + 2 };
+    }
+
+    /// The loads of all turns, in order: `load(stage, step)` fills a stage for each of `steps`, until the end or twice
+    /// `u32::MAX`.
+    ///
+    /// One thread of the first role loads, `N` turns ahead of the last that was released; what comes next it works out while
+    /// [a gemm runs](RelayLoads::during), and keeps in `next`.
+    #[inline(always)]
+    pub fn loads<I, F>(&mut self, next: Cell, steps: I, load: F) -> RelayLoads<'_, P, N, I, F>
+    where
+        P: TwoRoles<Ticket = Arrival>,
+        I: Iterator<Item = [u32; 2]>,
+        F: for<'s> FnMut(Fill<'s, P, N>, [u32; 2]),
+    {
+        let mut loads = RelayLoads { relay: self, next, full: false, steps, load };
+        loads.by_one(
+            #[inline(always)]
+            |loads| {
+                // Barriers that are new were left in the phase before their first.
+                let turn = |stage: usize| RelayTurn { position: 2 * stage as u32 + 1 };
+                let first = loads.step();
+                loads.fill(turn(0), first);
+                // All others are worked out before one is loaded: what they are looked up in is fetched at the same time.
+                let mut steps = [NONE; N];
+                let mut stage = 1;
+                while stage < N {
+                    steps[stage] = loads.step();
+                    stage += 1;
+                }
+                let mut stage = 1;
+                while stage < N {
+                    loads.fill(turn(stage), steps[stage]);
+                    stage += 1;
+                }
+            },
+        );
+        loads
+    }
+}
+
+/// The loads of a [`Relay`], and the turns that they give.
+pub struct RelayLoads<'r, P, const N: usize, I, F> {
+    relay: &'r mut Relay<P, N>,
+    next: Cell,
+    /// Whether the next stage of the second role is known to be full.
+    full: bool,
+    steps: I,
+    load: F,
+}
+
+/// What follows the last step.
+const NONE: [u32; 2] = [u32::MAX; 2];
+
+/// A stage's turn with a role.
+#[must_use = "hand the stage on when it has been read"]
+pub struct RelayTurn<const N: usize> {
+    position: u32,
+}
+
+impl<const N: usize> RelayTurn<N> {
+    #[inline(always)]
+    pub(in crate::tile) fn stage(&self) -> u32 {
+        self.position / 2
+    }
+    #[inline(always)]
+    fn phase(&self) -> u32 {
+        self.position % 2
+    }
+    /// The stage, to be read.
+    #[inline(always)]
+    pub fn full(&self) -> Full<'_, N> {
+        Full { stage: self.stage(), turn: PhantomData }
+    }
+    /// The stage, to be written by the role whose turn it is, when its warps have met behind the gemms that read it.
+    #[inline(always)]
+    pub fn rewrite(&mut self, _: &Met) -> Rewrite<'_, N> {
+        Rewrite { stage: self.stage(), turn: PhantomData }
+    }
+    /// The stage, to be written by each warpgroup where nobody but itself may still be reading.
+    #[inline(always)]
+    pub fn rewrite_own(&mut self) -> Rewrite<'_, N> {
+        Rewrite { stage: self.stage(), turn: PhantomData }
+    }
+}
+
+impl<P, const N: usize, I, F> RelayLoads<'_, P, N, I, F>
+where
+    P: TwoRoles<Ticket = Arrival>,
+    I: Iterator<Item = [u32; 2]>,
+    F: for<'s> FnMut(Fill<'s, P, N>, [u32; 2]),
+{
+    /// Calls `f` in one thread, of the first role.
+    #[inline(always)]
+    fn by_one(&mut self, f: impl FnOnce(&mut Self)) {
+        if self.relay.warpgroup > 0 || thread_x() >= 32 {
+            return;
+        }
+        // SAFETY: a whole warp executes it. `elect.sync`, so that ptxas knows that one lane goes on, and loops over no others.
+        unsafe {
+            sync::sync_warp();
+            if elect_one() {
+                f(self)
+            }
+            sync::sync_warp();
+        }
+    }
+    /// The next step.
+    #[inline(always)]
+    fn step(&mut self) -> [u32; 2] {
+        self.steps.next().unwrap_or(NONE)
+    }
+    /// Loads a step into a stage when the turn that it has is over.
+    #[inline(always)]
+    fn fill(&mut self, turn: RelayTurn<N>, step: [u32; 2]) {
+        if step == NONE {
+            return;
+        }
+        let barrier = self.relay.full(turn.stage());
+        let ticket = Arrival { barrier, part: 0, parts: 1 };
+        // SAFETY: an empty stage is this thread's until its full barrier completes.
+        unsafe {
+            mbarrier::wait(self.relay.empty(turn.stage()), turn.phase());
+            (self.load)(Fill { stage: turn.stage(), ticket, turn: PhantomData }, step);
+            mbarrier::arrive(barrier);
+        }
+    }
+
+    /// In the second role: asks whether the next stage is full. It takes a while to know, in which other work goes on.
+    #[inline(always)]
+    pub fn look_ahead(&mut self) {
+        let turn = self.relay.turn();
+        // SAFETY: the barrier is initialised.
+        self.full = unsafe { mbarrier::test_wait(self.relay.full(turn.stage()), turn.phase()) };
+    }
+    /// In the second role: waits for the next stage to be full, unless it is known to be.
+    #[inline(always)]
+    pub fn take(&mut self) -> RelayTurn<N> {
+        let turn = self.relay.turn();
+        if !core::mem::replace(&mut self.full, false) {
+            // SAFETY: the barrier is initialised.
+            unsafe { mbarrier::wait(self.relay.full(turn.stage()), turn.phase()) };
+        }
+        self.relay.advance();
+        turn
+    }
+    /// In the second role: hands a stage to the first, with what was written to it, if there is one to hand over.
+    ///
+    /// Without a branch, so that it may stand between the instructions of a gemm.
+    #[inline(always)]
+    pub fn publish(&self, turn: Option<RelayTurn<N>>) {
+        let (there, stage) = (turn.is_some(), turn.map_or(0, |turn| turn.stage()));
+        // SAFETY: the role's warps execute it whole; writes are visible to the asynchronous units before the arrival.
+        unsafe {
+            sync::fence_proxy_async_shared();
+            sync::sync_warp();
+            mbarrier::arrive_if(self.relay.ready(stage), there & thread_x().is_multiple_of(32));
+        }
+    }
+
+    /// In the first role: waits for the stage behind the last that was released to be published.
+    #[inline(always)]
+    pub fn receive(&mut self) -> RelayTurn<N> {
+        let turn = self.relay.turn();
+        // SAFETY: the barrier is initialised.
+        unsafe { mbarrier::wait(self.relay.ready(turn.stage()), turn.phase()) };
+        turn
+    }
+    /// In the first role: the same for a stage of which no gemm reads, and works out what to load when it is released. Unless `more`
+    /// is loaded, it does not wait: the stage is free.
+    #[inline(always)]
+    pub fn receive_aside(&mut self, more: bool) -> RelayTurn<N> {
+        self.prepare();
+        if more { self.receive() } else { self.relay.turn() }
+    }
+    /// In the first role: waits for gemms of this turn, and meanwhile works out what to load when it is released.
+    #[inline(always)]
+    pub fn during<D: Pending>(&mut self, gemms: D) -> D::Done {
+        let running = gemms.commit();
+        self.prepare();
+        running.wait()
+    }
+    /// In the first role: gives back a stage that no gemm in flight reads, to be filled again.
+    #[inline(always)]
+    pub fn release(&mut self, turn: RelayTurn<N>) {
+        // SAFETY: the role's warps execute it whole, after their last read.
+        unsafe {
+            sync::sync_warp();
+            mbarrier::arrive_if(self.relay.empty(turn.stage()), thread_x().is_multiple_of(32));
+        }
+        self.by_one(
+            #[inline(always)]
+            |loads| loads.fill(turn, loads.next.get()),
+        );
+        self.relay.advance();
+    }
+    /// In the first role, if `here`: gives the next stage back as it comes.
+    #[inline(always)]
+    pub fn pass_if(&mut self, here: bool) {
+        if here {
+            let turn = self.receive_aside(true);
+            self.release(turn);
+        }
+    }
+    /// Works out what to load when the next stage is released.
+    #[inline(always)]
+    fn prepare(&mut self) {
+        self.by_one(
+            #[inline(always)]
+            |loads| {
+                let step = loads.step();
+                loads.next.set(step);
+            },
+        );
+    }
+}

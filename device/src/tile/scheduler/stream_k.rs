@@ -1,0 +1,304 @@
+//! Stream-K: tiles whose depth is divided evenly among all CTAs (Osama et al. 2023).
+
+use core::marker::PhantomData;
+use core::ops::Range;
+
+use crate::abi::KernelArg;
+use crate::arch::special::{block_x, cluster_rank, grid_x, thread_x, thread_x_volatile};
+use crate::arch::warp::uniform;
+use crate::arch::{atomic, global, sync};
+use crate::layout::{Registers, Sum};
+use crate::tile::cta::Cta;
+use crate::tile::cta::barriers::WARPGROUP;
+use crate::tile::cta::collective::Collective;
+use crate::tile::fragment::Fragment;
+use crate::tile::memory::division::Division;
+use crate::tile::memory::in_place::InPlace;
+use crate::tile::mma::accumulates::Accumulates;
+use crate::tile::scheduler::raster::{RasterOrder, TileIndex};
+
+/// Threads that sum up their part of a tile by themselves.
+const GROUP: u32 = 128;
+
+/// The order in which CTAs take the tiles of an output, and how they share the steps of depth of some of them.
+///
+/// The first tiles are taken whole, in turn. The steps of the rest, tile after tile, are cut into as many equal parts as there
+/// are CTAs; the CTA that has a tile's first steps adds up all parts of it, in the order of the steps. CTAs that take tiles together,
+/// as a cluster, count as one here, and their tiles as one.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct StreamOrder {
+    raster: RasterOrder,
+    /// Tiles that are taken whole.
+    whole: u32,
+    /// Steps that are shared.
+    shared: u32,
+    /// Division by a tile's steps.
+    by_tile: Division,
+    /// Division by the steps of a CTA's part.
+    by_part: Division,
+    /// Where the parts' sums are written: see [`workspace`](Self::workspace).
+    sums: u64,
+    /// A counter for each group of 128 threads of each tile that is shared: zero before and after the kernel.
+    counters: u64,
+}
+
+impl StreamOrder {
+    /// Steps of all tiles together that an order can describe.
+    pub const MAX_STEPS: u32 = 1 << 30;
+
+    /// An order of tiles of `steps` steps, of which all but the first `whole` are shared among `ctas` CTAs.
+    ///
+    /// `sums` and `counters` are the addresses of as many bytes as [`workspace`](Self::workspace) says. `None` when there are
+    /// more than [`MAX_STEPS`](Self::MAX_STEPS) to share.
+    pub fn new(
+        raster: RasterOrder,
+        steps: u32,
+        whole: u32,
+        ctas: u32,
+        [sums, counters]: [u64; 2],
+    ) -> Option<Self> {
+        let whole = if steps == 0 { raster.total() } else { whole.min(raster.total()) };
+        let shared =
+            (raster.total() - whole).checked_mul(steps).filter(|&shared| shared <= Self::MAX_STEPS)?;
+        let part = shared.div_ceil(ctas.max(1));
+        let (by_tile, by_part) = (Division::by(steps), Division::by(part));
+        Some(StreamOrder { raster, whole, shared, by_tile, by_part, sums, counters })
+    }
+
+    /// Bytes of sums and of counters for `shared` tiles of `m` x `n` that `ctas` CTAs of `threads` threads share.
+    pub const fn workspace(shared: u32, ctas: u32, [m, n]: [u32; 2], threads: u32) -> [u64; 2] {
+        if shared == 0 {
+            return [0, 0];
+        }
+        [2 * ctas as u64 * m as u64 * n as u64 * 4, shared as u64 * (threads / GROUP) as u64 * 4]
+    }
+
+    /// Tiles of the output.
+    pub const fn total(&self) -> u32 {
+        self.raster.total()
+    }
+
+    /// The first and the last CTA that have a part of shared tile `t`.
+    #[inline(always)]
+    fn ctas(&self, t: u32) -> (u32, u32) {
+        let steps = self.by_tile.divisor;
+        (self.by_part.of(t * steps).0, self.by_part.of(t * steps + steps - 1).0)
+    }
+
+    /// Where CTA `cta` puts its sum of shared tile `t`: each has two places, one for the tile in which its part begins.
+    #[inline(always)]
+    fn place(&self, cta: u32, t: u32) -> u32 {
+        2 * cta + (cta * self.by_part.divisor < t * self.by_tile.divisor) as u32
+    }
+}
+
+impl KernelArg for StreamOrder {
+    type Abi = Self;
+    #[inline(always)]
+    unsafe fn load(at: *const Self) -> Self {
+        // SAFETY: the caller passes an initialised parameter.
+        unsafe { *at }
+    }
+}
+
+/// A part of a tile: some of its steps.
+#[derive(Clone, Debug)]
+pub struct TilePart {
+    /// The tile.
+    pub tile: TileIndex,
+    /// The steps.
+    pub steps: Range<u32>,
+    /// Which of the shared tiles it is; none if all of its steps are here.
+    shared: Option<u32>,
+}
+
+/// The parts of tiles that this CTA takes.
+pub struct StreamK<P> {
+    order: InPlace<StreamOrder>,
+    step: u32,
+    end: u32,
+    next: u32,
+    schedule: PhantomData<P>,
+}
+
+impl<P: Collective> StreamK<P> {
+    /// The number, known to be the same in all lanes of those who compute: so are then their turns of the loop over parts.
+    #[inline(always)]
+    fn uniform(x: u32) -> u32 {
+        if thread_x() < P::CONSUMERS { uniform(x) } else { x }
+    }
+
+    #[inline(always)]
+    pub(in crate::tile) fn new(in_place: InPlace<StreamOrder>) -> Self {
+        let order = in_place.get();
+        let part = order.by_part.divisor;
+        let cluster = block_x() / P::CLUSTER;
+        let step = cluster * part;
+        let end = if step + part < order.shared { step + part } else { order.shared };
+        let (step, end) = (Self::uniform(step), Self::uniform(end));
+        let order = in_place;
+        StreamK { order, step, end, next: cluster, schedule: PhantomData }
+    }
+
+    /// This CTA's share of a tile that the CTAs of its cluster take together: they lie along M.
+    #[inline(always)]
+    fn own(tile: TileIndex) -> TileIndex {
+        if P::CLUSTER == 1 {
+            return tile;
+        }
+        TileIndex { m: tile.m * P::CLUSTER + cluster_rank(), ..tile }
+    }
+
+    /// The next part, if there is one.
+    #[inline(always)]
+    pub fn part(&mut self) -> Option<TilePart> {
+        let order = self.order.get();
+        let (steps, whole) = (Self::uniform(order.by_tile.divisor), Self::uniform(order.whole));
+        if self.step < self.end {
+            let (t, from) = order.by_tile.of(self.step);
+            let (t, from) = (Self::uniform(t), Self::uniform(from));
+            let left = self.end - self.step;
+            let to = if from + left < steps { from + left } else { steps };
+            self.step += to - from;
+            let shared = if to - from < steps { Some(t) } else { None };
+            return Some(TilePart { tile: Self::own(order.raster.tile(whole + t)), steps: from..to, shared });
+        }
+        let t = self.next;
+        if t >= whole {
+            return None;
+        }
+        self.next = t + grid_x() / P::CLUSTER;
+        Some(TilePart { tile: Self::own(order.raster.tile(t)), steps: 0..steps, shared: None })
+    }
+
+    /// Whether this CTA has the tile's first steps, and then the sum of all its parts: the others leave theirs in memory.
+    ///
+    /// A CTA comes to its last tile's first steps at its end, when those that have the tile's other steps, with which they began, are
+    /// long done: it hardly waits. They do not wait at all.
+    #[inline(always)]
+    pub fn sum<S: Sum, const M: usize, const N: usize, L: Accumulates<M, N>>(
+        &self,
+        part: &TilePart,
+        acc: &mut Fragment<S, M, N, L>,
+    ) -> bool {
+        let Some(t) = part.shared else { return true };
+        if thread_x() >= L::THREADS {
+            return false;
+        }
+        let order = self.order.get();
+        let (first, last) = order.ctas(t);
+        let thread = thread_x_volatile();
+        let group = uniform(thread / GROUP);
+        let (cluster, rank) =
+            if P::CLUSTER == 1 { (block_x(), 0) } else { (block_x() / P::CLUSTER, cluster_rank()) };
+        let at = |cta: u32, i: usize| {
+            let place = (order.place(cta, t) * P::CLUSTER + rank) as u64 * (M * N * 4) as u64;
+            (order.sums + place + (i as u32 / 4 * L::THREADS + thread) as u64 * 16) as *mut [u32; 4]
+        };
+        let counter = (order.counters + ((t * P::CLUSTER + rank) * (L::THREADS / GROUP) + group) as u64 * 4)
+            as *mut u32;
+        let one = thread.is_multiple_of(GROUP);
+        // SAFETY: places are the CTAs' own. A group counts when all of its sums are written, and they are read when all have counted.
+        // Who waits, waits for later CTAs alone, which count without waiting: of those that run at the same time, all but one end.
+        unsafe {
+            if cluster != first {
+                let mut i = 0;
+                while i < L::Regs::<S>::LEN {
+                    let four = [0, 1, 2, 3].map(
+                        #[inline(always)]
+                        |q| acc.regs.get(i + q).bits(),
+                    );
+                    global::st_global_u32x4(at(cluster, i), four);
+                    i += 4;
+                }
+                // The release is of what all threads wrote before the barrier: it is cumulative (PTX ISA, "Causality Order").
+                sync::bar_sync(WARPGROUP + group, GROUP);
+                if one {
+                    atomic::red_release_add_u32(counter, 1);
+                }
+                return false;
+            }
+            if one {
+                while atomic::ld_acquire(counter) != last - first {}
+                // For the next launch.
+                atomic::st_release(counter, 0);
+            }
+            sync::bar_sync(WARPGROUP + group, GROUP);
+            let mut cta = first + 1;
+            while cta <= last {
+                let mut i = 0;
+                while i < L::Regs::<S>::LEN {
+                    let four = global::ld_global_u32x4(at(cta, i));
+                    let mut q = 0;
+                    while q < 4 {
+                        acc.regs.set(i + q, acc.regs.get(i + q).plus(S::from_bits(four[q])));
+                        q += 1;
+                    }
+                    i += 4;
+                }
+                cta += 1;
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::collections::HashSet;
+    use std::vec;
+    use std::vec::Vec;
+
+    use super::*;
+
+    /// Every step of every shared tile belongs to one CTA; a tile's first and last CTA are those that have its steps, and no
+    /// two sums lie in one place.
+    #[test]
+    fn parts_cover_tiles() {
+        for (tiles, steps, ctas) in
+            [(1, 1, 1), (1, 7, 3), (5, 4, 3), (16, 64, 132), (112, 128, 132), (131, 3, 132), (3, 5, 16)]
+        {
+            let raster = RasterOrder::new(1, tiles, 1, 16).unwrap();
+            let order = StreamOrder::new(raster, steps, 0, ctas, [0, 0]).unwrap();
+            let part = order.by_part.divisor;
+            let mut owners = vec![Vec::new(); tiles as usize];
+            for step in 0..tiles * steps {
+                assert!(step / part < ctas, "every step has a CTA");
+                owners[(step / steps) as usize].push(step / part);
+            }
+            let mut places = HashSet::new();
+            for (t, mut owners) in owners.into_iter().enumerate() {
+                owners.dedup();
+                let (first, last) = order.ctas(t as u32);
+                assert_eq!(owners, (first..=last).collect::<Vec<_>>());
+                if owners.len() > 1 {
+                    for cta in owners {
+                        let place = order.place(cta, t as u32);
+                        assert!(place < 2 * ctas && places.insert(place), "{tiles} {steps} {ctas}: {place}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn all_but_whole_tiles_are_shared() {
+        let raster = RasterOrder::new(1, 10, 3, 16).unwrap();
+        assert_eq!(StreamOrder::new(raster, 8, 25, 4, [0, 0]).unwrap().shared, 40);
+        assert_eq!(StreamOrder::new(raster, 8, 99, 4, [0, 0]).unwrap().shared, 0);
+        assert!(StreamOrder::new(raster, u32::MAX, 0, 4, [0, 0]).is_none());
+        assert_eq!(StreamOrder::workspace(0, 132, [256, 16], 512), [0, 0]);
+        assert_eq!(StreamOrder::workspace(3, 2, [128, 8], 256), [4 * 128 * 8 * 4, 3 * 2 * 4]);
+    }
+}
+
+impl<P: Collective> Cta<P> {
+    /// This CTA's parts of the tiles of an output.
+    #[inline(always)]
+    pub fn stream_k(&self, order: InPlace<StreamOrder>) -> StreamK<P> {
+        StreamK::new(order)
+    }
+}

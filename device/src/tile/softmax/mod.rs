@@ -1,0 +1,5 @@
+//! Statistics of rows that arrive in blocks.
+
+pub mod chained;
+pub mod lazy;
+pub mod online;

@@ -1,0 +1,110 @@
+//! The kernels of flash-decoding that are compiled.
+
+use tilewright_device::kernel::Described;
+use tilewright_device::tile::{
+    ChainedGemm, Element, Elements, FragmentLayout, FullRow, Multistage, Overlapped, Overlaps, Reads, Simt,
+    Striped, Vectors, WarpSpecialized, warp,
+};
+use tilewright_device::{bf16, f16, kernels};
+
+use crate::cache::SplitOrder;
+use crate::combine::merge;
+use crate::flash_decoding::decode;
+use crate::score::{Capped, Plain, Score};
+
+/// What the host chooses a kernel of flash-decoding by.
+#[derive(Clone, Copy, Debug)]
+pub struct DecodeKernel {
+    /// The element type of Q, K, V and O.
+    pub element: &'static str,
+    /// What is done to scores.
+    pub score: &'static str,
+    /// Rows of a tile, keys of a block.
+    pub tile: [u32; 2],
+    /// The most columns of Q and K, and of V and O in one launch.
+    pub columns: [u32; 2],
+    /// Stages of the pipelines of K and of V.
+    pub stages: u32,
+    /// True when it reads any strides, element by element.
+    pub any_strides: bool,
+    /// The order of the parts, from batch, KV heads, heads that share one, queries and splits; see [`SplitOrder::new`].
+    pub order: fn(u32, u32, u32, u32, u32) -> Option<SplitOrder>,
+}
+
+#[rustfmt::skip]
+impl<
+    P: Reads, Y, T: Element, F: Score, const BM: usize, const BN: usize, const D: usize, const DV: usize,
+    const STAGES: usize,
+> Described for decode<P, Y, T, F, BM, BN, D, DV, STAGES>
+where
+    Y: ChainedGemm<T, BM, BN, D, DV>,
+{
+    type Description = DecodeKernel;
+    const DESCRIPTION: DecodeKernel = DecodeKernel {
+        element: T::NAME,
+        score: F::NAME,
+        tile: [BM as u32, BN as u32],
+        columns: [D as u32, DV as u32],
+        stages: STAGES as u32,
+        any_strides: P::ANY_STRIDES,
+        order: SplitOrder::new::<BM>,
+    };
+}
+
+/// What the host chooses a kernel that merges parts by.
+#[derive(Clone, Copy, Debug)]
+pub struct MergeKernel {
+    /// The element type of O.
+    pub element: &'static str,
+    /// Columns that a CTA takes.
+    pub columns: u32,
+}
+
+impl<P: Overlaps, T: Element, const S: usize, const C: usize> Described for merge<P, T, S, C>
+where
+    Striped<1>: FragmentLayout<S, C>,
+{
+    type Description = MergeKernel;
+    const DESCRIPTION: MergeKernel = MergeKernel { element: T::NAME, columns: C as u32 };
+}
+
+kernels! {
+    /// The kernels that merge parts, one for each architecture and element type.
+    pub static MERGE: MergeKernel;
+
+    for T in [f16, bf16] {
+        sm_90: [merge_sm_90_ T]: merge<Overlapped<1>, T, 32, 32>;
+        sm_80: [merge_sm_80_ T]: merge<Simt<1>, T, 32, 32>;
+    }
+}
+
+// Columns that a tensor lacks are zeros, so each width serves the narrower ones too. Stages fill the shared memory of Hopper: what
+// is under way hides the memory's latency.
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of attention whose CTAs take parts of the keys.
+    pub static DECODE: DecodeKernel;
+
+    for T in [f16, bf16] {
+        sm_90: [decode_sm_90_ T _plain_64x128d64x64s6]:
+            decode<WarpSpecialized<1, 2>, FullRow<1>, T, Plain, 64, 128, 64, 64, 6>;
+        sm_90: [decode_sm_90_ T _plain_64x64d128x128s3]:
+            decode<WarpSpecialized<1, 2, false, 2>, FullRow<1>, T, Plain, 64, 64, 128, 128, 3>;
+        sm_90: [decode_sm_90_ T _plain_64x64d192x128s4]:
+            decode<WarpSpecialized<1, 2>, FullRow<1>, T, Plain, 64, 64, 192, 128, 4>;
+        sm_80: [decode_sm_80_ T _plain_64x64d64x64s2]:
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, Plain, 64, 64, 64, 64, 2>;
+    }
+    for T in [f16, bf16], (SCORE, F) in [(plain, Plain), (capped, Capped)] {
+        sm_90: [decode_sm_90_ T _ SCORE _64x128d128x128s3]:
+            decode<WarpSpecialized<1, 2>, FullRow<1>, T, F, 64, 128, 128, 128, 3>;
+        sm_90: [decode_sm_90_ T _ SCORE _64x64d256x256s3]:
+            decode<WarpSpecialized<1, 2>, FullRow<1>, T, F, 64, 64, 256, 256, 3>;
+        sm_80: [decode_sm_80_ T _ SCORE _64x64d128x128s2]:
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, F, 64, 64, 128, 128, 2>;
+        sm_80: [decode_sm_80_ T _ SCORE _64x32d256x128s2]:
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, F, 64, 32, 256, 128, 2>;
+        sm_80: [decode_sm_80_ T _ SCORE _64x32d256x128s3]:
+            decode<Multistage<4, Elements>, warp::FullRow<4>, T, F, 64, 32, 256, 128, 3>;
+    }
+}

@@ -1,0 +1,125 @@
+//! Attention of few queries over long sequences of keys: flash-decoding.
+
+use core::convert::identity;
+use core::f32::consts::LN_2;
+
+use super::{Cache, KeyPart, KeyParts, Score, SplitOrder};
+use tilewright_device::kernel;
+use tilewright_device::tile::{
+    ChainedGemm, Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, OnlineSoftmax, Pending, RowMajor,
+    Schedule, Shared, SplitParts, copy, gemm,
+};
+
+/// O = softmax(scale score(Q Kᵀ) + mask) V over parts of the keys (Dao et al. 2023, "Flash-Decoding").
+///
+/// Q \[batch, heads, queries, D\]; K \[pages, KV heads, rows, D\] and V likewise with DV columns, where `cache` says which pages
+/// are whose. The rows of a tile are the heads that share a KV head, of query after query. If there is one part, O is written,
+/// \[batch, heads, queries, DV\], and the log-sum-exp in natural logarithms to `lse`, \[batch, heads, queries, 1\], unless that
+/// has no columns; else each part's to `parts`, for [`merge`](fn@super::merge). The scale and `cap` are as for [`attention`](fn@super::attention).
+#[kernel(
+    program = P,
+    shared = ((BM * D + STAGES * BN * (D + DV)) * T::BYTES) as u32 + 2 * STAGES as u32 * P::STAGE_BYTES,
+)]
+pub fn decode<
+    P: Schedule,
+    Y,
+    T: Element,
+    F: Score,
+    const BM: usize,
+    const BN: usize,
+    const D: usize,
+    const DV: usize,
+    const STAGES: usize,
+>(
+    q: InPlace<Global<T, 4>>,
+    k: InPlace<Global<T, 4, RowMajor, BN>>,
+    v: InPlace<Global<T, 4, RowMajor, BN>>,
+    o: InPlace<GlobalMut<T, 4>>,
+    lse: InPlace<GlobalMut<f32, 4>>,
+    parts: InPlace<SplitParts>,
+    order: InPlace<SplitOrder>,
+    cache: InPlace<Cache>,
+    cap: f32,
+    scale: f32,
+) where
+    Y: ChainedGemm<T, BM, BN, D, DV>,
+{
+    let mut cta = Cta::<P>::enter();
+    cta.prefetch_maps((k.get(), v.get()));
+    let mut q_s = cta.scratch::<Shared<T, BM, D, _, _>>();
+    let k_s = cta.alloc::<Shared<T, BN, D, _, _>, STAGES>();
+    let v_s = cta.alloc::<Shared<T, BN, DV, _, _>, STAGES>();
+    let (mut k_pipe, mut v_pipe) = (cta.pipeline::<STAGES>(), cta.pipeline::<STAGES>());
+    let mut at_start = true;
+    for KeyPart { batch, kv_head, m, split } in KeyParts::persistent(order) {
+        let (rows, pages, keys) = (order.get(), cache.get().pages, cache.get().keys(batch));
+        let blocks = rows.blocks::<BM, BN>(&keys, m, split);
+        let mut ks = k_pipe.loads(
+            blocks.all(),
+            #[inline(always)]
+            |s, j| copy(k.get().paged(pages, [batch, kv_head, j], keys.count as u32), k_s.at(s)),
+        );
+        let place = |r| rows.row(kv_head, m * BM as u32 + r).map(|(query, head)| [batch, head, query, 0]);
+        let row = |r| place(r).map(|[batch, head, query, _]| rows.result(batch, head, query));
+        // Before V, at the start: behind a whole ring's loads Q would come late.
+        let arriving = q_s.fetch(q.get().gather(place));
+        if core::mem::take(&mut at_start) {
+            v_pipe.follow();
+        }
+        let mut vs = v_pipe.loads(
+            blocks.all(),
+            #[inline(always)]
+            |s, j| copy(v.get().paged(pages, [batch, kv_head, j], keys.count as u32), v_s.at(s)),
+        );
+        if !cta.computes() {
+            continue;
+        }
+        arriving.wait();
+        let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale);
+        let mut acc = Fragment::<f32, BM, DV, Y>::zero();
+        // The block's P, and V after it, with what came before weighted anew.
+        let mut weigh = identity(
+            #[inline(always)]
+            |s: Fragment<f32, BM, BN, Y>, acc: Fragment<f32, BM, DV, Y>, j: u32| {
+                let s = s.map(|s| F::apply(s, cap));
+                let s =
+                    if blocks.whole(j) { s } else { keys.mask_rows(s, j, |r| rows.query(m * BM as u32 + r)) };
+                let max = softmax.maximum(&s);
+                let (p, rescale) = softmax.exponentials(s, max);
+                (p.cast::<T>(), acc.zip_rows(&rescale.along(), |x, by| x * by))
+            },
+        );
+        if !blocks.none() {
+            let k = ks.acquire();
+            let mut s = gemm(Y::default(), q_s.full(), k_s.at(k.full()).t(), Fresh::new()).wait();
+            ks.release(k);
+            for j in blocks.all().start..blocks.last() {
+                let k = ks.acquire();
+                let next = gemm(Y::default(), q_s.full(), k_s.at(k.full()).t(), Fresh::new()).commit();
+                let (p, weighted) = weigh(s, acc, j);
+                let v = vs.acquire();
+                let weighted = gemm(Y::default(), p, v_s.at(v.full()), weighted);
+                let (scores, weighted) = next.behind(weighted, || ());
+                ks.release(k);
+                (s, acc) = (scores, weighted.wait());
+                vs.release(v);
+            }
+            let (p, weighted) = weigh(s, acc, blocks.last());
+            let v = vs.acquire();
+            vs.clear_from(&v, &v_s, keys.inside::<BN>(blocks.last()));
+            acc = gemm(Y::default(), p, v_s.at(v.full()), weighted).wait();
+            vs.release(v);
+        }
+        let (inverse, log2) = softmax.finish();
+        let acc = acc.zip_rows(&inverse.along(), |x, by| x * by);
+        let lse_of = log2.map(|log2| log2 * LN_2);
+        if rows.splits() == 1 {
+            copy(acc.cast::<T>(), o.get().scatter(place));
+            copy(lse_of, lse.get().scatter(place));
+        } else {
+            let part = parts.get().part(split, row);
+            copy(acc, part);
+            copy(lse_of, part);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Which keys a query sees.
+
+use core::ops::Range;
+
+use tilewright_device::abi::KernelArg;
+use tilewright_device::layout::FragmentLayout;
+use tilewright_device::tile::{Fragment, Rows};
+
+/// Query i sees keys j with `i + low <= j <= i + high`, as far as there are so many.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Keys {
+    /// Keys of every sequence.
+    pub count: i32,
+    /// The first key that query 0 sees, negative where later queries see key 0 too.
+    pub low: i32,
+    /// The last key that query 0 sees.
+    pub high: i32,
+}
+
+/// The blocks of keys that a tile of queries sees: from `begin` to `end`, of which every query sees all keys of those from
+/// `whole_begin` to `whole_end`.
+#[derive(Clone, Copy)]
+pub struct Blocks {
+    begin: u32,
+    whole_begin: u32,
+    whole_end: u32,
+    end: u32,
+}
+
+impl Blocks {
+    /// The blocks, ascending.
+    #[inline(always)]
+    pub fn all(&self) -> Range<u32> {
+        self.begin..self.end
+    }
+    /// Whether no query of the tile sees any key.
+    #[inline(always)]
+    pub fn none(&self) -> bool {
+        self.begin >= self.end
+    }
+    /// The last block: where the walk begins.
+    #[inline(always)]
+    pub fn last(&self) -> u32 {
+        self.end - 1
+    }
+    /// Whether every query sees all keys of block `j`.
+    #[inline(always)]
+    pub fn whole(&self, j: u32) -> bool {
+        self.whole_begin <= j && j < self.whole_end
+    }
+    /// The `part`th of `parts` equal parts, as near as whole blocks allow.
+    #[inline(always)]
+    pub fn part(&self, part: u32, parts: u32) -> Self {
+        let count = self.end - self.begin;
+        let at = |part: u32| self.begin + (count as u64 * part as u64 / parts as u64) as u32;
+        Blocks { begin: at(part), end: at(part + 1), ..*self }
+    }
+    /// `step(state, block, masked)` for all blocks but the last, descending; `masked` where not every query sees every key.
+    ///
+    /// `step` is inlined twice: masked blocks come before and, with a window, after those that are not.
+    #[inline(always)]
+    pub fn fold<S>(&self, mut state: S, mut step: impl FnMut(S, u32, bool) -> S) -> S {
+        let (mut j, mut masked_to, mut whole_to) = (self.end - 1, self.whole_end, self.whole_begin);
+        while j > self.begin {
+            while j > masked_to {
+                j -= 1;
+                state = step(state, j, true);
+            }
+            while j > whole_to {
+                j -= 1;
+                state = step(state, j, false);
+            }
+            (masked_to, whole_to) = (self.begin, self.begin);
+        }
+        state
+    }
+}
+
+impl Keys {
+    /// The blocks of `BN` keys that tile `m` of `BM` queries sees.
+    #[inline(always)]
+    pub fn blocks<const BM: usize, const BN: usize>(&self, m: u32) -> Blocks {
+        self.blocks_of::<BN>((m * BM as u32) as i32, (m * BM as u32) as i32 + BM as i32 - 1)
+    }
+
+    /// The blocks of `BN` keys that queries `first` to `last` see.
+    #[inline(always)]
+    pub fn blocks_of<const BN: usize>(&self, first: i32, last: i32) -> Blocks {
+        let width = BN as u32;
+        let key = |i: i32| i.min(self.count).max(0) as u32;
+        let end = key(last.saturating_add(self.high).saturating_add(1)).div_ceil(width);
+        let begin = (key(first.saturating_add(self.low)) / width).min(end);
+        let whole_end = (key(first.saturating_add(self.high).saturating_add(1)) / width).max(begin).min(end);
+        let whole_begin = key(last.saturating_add(self.low)).div_ceil(width).max(begin).min(whole_end);
+        Blocks { begin, whole_begin, whole_end, end }
+    }
+
+    /// Scores of tile `m` and block `j`, -inf where the query does not see the key.
+    #[inline(always)]
+    pub fn mask<const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>>(
+        &self,
+        s: Fragment<f32, BM, BN, L>,
+        m: u32,
+        j: u32,
+    ) -> Fragment<f32, BM, BN, L> {
+        self.mask_rows(s, j, |r| (m * BM as u32 + r) as i32)
+    }
+
+    /// Scores of block `j`, -inf where `query(row)` does not see the key.
+    #[inline(always)]
+    pub fn mask_rows<const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>>(
+        &self,
+        s: Fragment<f32, BM, BN, L>,
+        j: u32,
+        query: impl Fn(u32) -> i32,
+    ) -> Fragment<f32, BM, BN, L> {
+        let first = (j * BN as u32) as i32;
+        let (low, high) = (self.low.saturating_sub(first), self.high.saturating_sub(first));
+        let query = Rows::<i32, BM, BN, L>::indexed(query);
+        let to = query.map(|i| i.saturating_add(high).min(self.count - 1 - first) + 1);
+        s.fill_outside(&query.map(|i| i.saturating_add(low)), &to, f32::NEG_INFINITY)
+    }
+
+    /// How many keys block `j` of `BN` has, or more.
+    #[inline(always)]
+    pub fn inside<const BN: usize>(&self, j: u32) -> u32 {
+        self.count as u32 - j * BN as u32
+    }
+}
+
+impl KernelArg for Keys {
+    type Abi = Self;
+    #[inline(always)]
+    unsafe fn load(at: *const Self) -> Self {
+        // SAFETY: the caller passes an initialised parameter.
+        unsafe { *at }
+    }
+}

@@ -1,0 +1,158 @@
+//! O = softmax(scale Q Kᵀ + mask) V, one source for every architecture.
+#![no_std]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
+
+mod cache;
+mod combine;
+mod decode_list;
+mod flash_decoding;
+mod keys;
+mod list;
+mod order;
+mod score;
+mod sequences;
+
+pub use cache::{Cache, KeyPart, KeyParts, SplitOrder};
+pub use combine::{MergeArgs, merge};
+pub use decode_list::{DECODE, DecodeKernel, MERGE, MergeKernel};
+pub use flash_decoding::{DecodeArgs, decode};
+pub use keys::{Blocks, Keys};
+pub use list::{ATTENTION, AttentionKernel};
+pub use order::{QueryTile, QueryTiles, TileOrder};
+pub use score::{Capped, Plain, Score};
+pub use sequences::{AnySequences, Equal, Packed, Sequence, Sequences};
+
+use core::f32::consts::LN_2;
+
+use tilewright_device::kernel;
+use tilewright_device::tile::{
+    ChainedGemm, Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, OnlineSoftmax, OutputLayout,
+    Pending, RowMajor, Rows, Schedule, Shared, copy, gemm,
+};
+
+/// O = softmax(scale score(Q Kᵀ) + mask) V (Milakov & Gimelshein 2018; Dao 2023; Shah et al. 2024).
+///
+/// Q \[batch, heads, queries, D\], K \[batch, KV heads, keys, D\], V \[batch, KV heads, keys, DV\], O as Q with DV columns; the
+/// log-sum-exp of each row, \[batch, heads, queries, 1\] in natural logarithms, unless `lse` has no rows. `F` is what is done to
+/// each score before the softmax, with `cap`; `scale` is that of its result times log2(e). Columns of Q, K and V that are
+/// not there are zeros. A CTA takes tiles of `BM` queries in the order of `order` and walks over their keys in blocks of
+/// `BN`, last to first; the softmax of one block runs under the next block's Q Kᵀ and its own P V.
+#[kernel(
+    program = P,
+    shared = ((BM * D + STAGES * BN * (D + DV)) * T::BYTES) as u32 + (P::WARPGROUPS + 2 * STAGES as u32) * P::STAGE_BYTES
+        + <Y as OutputLayout<BM, DV>>::STAGING_BYTES,
+)]
+pub fn attention<
+    P: Schedule,
+    Y,
+    T: Element,
+    F: Score,
+    S: Sequences,
+    const BM: usize,
+    const BN: usize,
+    const D: usize,
+    const DV: usize,
+    const STAGES: usize,
+>(
+    q: InPlace<Global<T, 4>>,
+    k: InPlace<Global<T, 4, RowMajor, BN>>,
+    v: InPlace<Global<T, 4, RowMajor, BN>>,
+    o: InPlace<GlobalMut<T, 4>>,
+    lse: InPlace<GlobalMut<f32, 4>>,
+    order: InPlace<TileOrder>,
+    sequences: S,
+    cap: f32,
+    scale: f32,
+) where
+    Y: ChainedGemm<T, BM, BN, D, DV>,
+{
+    let mut cta = Cta::<P>::enter();
+    let q_s = cta.alloc::<Shared<T, BM, D, _, _>, 1>();
+    let k_s = cta.alloc::<Shared<T, BN, D, _, _>, STAGES>();
+    let v_s = cta.alloc::<Shared<T, BN, DV, _, _>, STAGES>();
+    let mut out = cta.output::<T, BM, DV, Y>();
+    let (mut k_pipe, mut v_pipe) = (cta.pipeline::<STAGES>(), cta.pipeline::<STAGES>());
+    let mut q_pipe = cta.pipeline_by_warpgroup::<1>();
+    let turns = cta.turns();
+    for QueryTile { batch, head, kv_head, m } in QueryTiles::persistent(order) {
+        let Sequence { batch: matrix, first_query, queries, first_key, keys } = sequences.get(batch);
+        if S::PACKED && m * BM as u32 >= queries {
+            continue;
+        }
+        let (blocks, place) = (keys.blocks::<BM, BN>(m), [matrix, head, m, 0]);
+        let keys = || sequences.get(batch).keys;
+        let once = 0..!blocks.none() as u32;
+        let mut qs = q_pipe.loads(
+            once,
+            #[inline(always)]
+            |s, _| copy(q.get().tile(place).of_rows(first_query, queries), q_s.at(s)),
+        );
+        let mut ks = k_pipe.loads(
+            blocks.all().rev(),
+            #[inline(always)]
+            |s, j| copy(k.get().tile([matrix, kv_head, j, 0]).of_rows(first_key, u32::MAX), k_s.at(s)),
+        );
+        let mut vs = v_pipe.loads(
+            blocks.all().rev(),
+            #[inline(always)]
+            |s, j| copy(v.get().tile([matrix, kv_head, j, 0]).of_rows(first_key, u32::MAX), v_s.at(s)),
+        );
+        if !cta.computes() {
+            continue;
+        }
+        let mut acc = Fragment::<f32, BM, DV, Y>::zero();
+        let (mut inverse, mut log2) = (Rows::<f32, BM, BN, Y>::splat(0.0), Rows::splat(f32::NEG_INFINITY));
+        if !blocks.none() {
+            let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale);
+            let (q, k) = (qs.acquire(), ks.acquire());
+            let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).wait();
+            ks.release(k);
+            let s = s.map(|s| F::apply(s, cap));
+            let s = if blocks.whole(blocks.last()) { s } else { keys().mask(s, m, blocks.last()) };
+            let max = softmax.maximum(&s);
+            let (p, _) = softmax.exponentials(s, max);
+            if S::PACKED {
+                vs.clear_next_from(&v_s, keys().inside::<BN>(blocks.last()));
+            }
+            let (p, weighted) = blocks.fold(
+                (p.cast::<T>().operand(), acc),
+                #[inline(always)]
+                |(p, acc), j, masked| {
+                    let k = ks.acquire();
+                    turns.take();
+                    let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).commit();
+                    let v = vs.acquire();
+                    let acc = gemm(Y::default(), p, v_s.at(v.full()), acc);
+                    let (s, acc) = s.behind(acc, || turns.pass());
+                    ks.release(k);
+                    let s = s.map(|s| F::apply(s, cap));
+                    let s = if masked { keys().mask(s, m, j) } else { s };
+                    let mut max = softmax.maximum(&s);
+                    let acc = vs.finish(v, acc, &mut max);
+                    let (p, rescale) = softmax.exponentials(s, max);
+                    (p.cast::<T>().operand(), acc.zip_rows(&rescale.along(), |x, by| x * by))
+                },
+            );
+            qs.release(q);
+            let v = vs.acquire();
+            let last = gemm(Y::default(), p, v_s.at(v.full()), weighted).commit();
+            (inverse, log2) = softmax.finish();
+            acc = last.wait();
+            vs.release(v);
+        }
+        // Read again: in no register over the loop.
+        let Sequence { first_query, queries, .. } = sequences.get(batch);
+        out.store(
+            acc.zip_rows(&inverse.along(), |x, by| x * by).cast::<T>(),
+            o.get().tile(place).of_rows(first_query, queries),
+        );
+        let mut lse = lse.get();
+        if lse.rows() > 0 {
+            copy(log2.map(|log2| log2 * LN_2), lse.tile(place).of_rows(first_query, queries));
+        }
+    }
+}
+
+/// The compiled kernels.
+#[cfg(all(feature = "build", not(target_arch = "nvptx64")))]
+pub static KERNELS: tilewright_device::embedded::KernelSet = tilewright_device::include_kernels!();

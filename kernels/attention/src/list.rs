@@ -1,0 +1,93 @@
+//! The attention kernels that are compiled.
+
+use tilewright_device::kernel::Described;
+use tilewright_device::tile::{
+    ChainedGemm, Element, Elements, FullRow, Multistage, Reads, Vectors, WarpSpecialized, warp,
+};
+use tilewright_device::{bf16, f16, kernels};
+
+use crate::attention;
+use crate::keys::{Blocks, Keys};
+use crate::score::{Capped, Plain, Score};
+use crate::sequences::{Equal, Packed, Sequences};
+
+/// What the host chooses an attention kernel by.
+#[derive(Clone, Copy, Debug)]
+pub struct AttentionKernel {
+    /// The element type of Q, K, V and O.
+    pub element: &'static str,
+    /// What is done to scores.
+    pub score: &'static str,
+    /// True when sequences lie one after the other, false when each is a matrix of its own.
+    pub packed: bool,
+    /// Queries of a tile, keys of a block.
+    pub tile: [u32; 2],
+    /// The most columns of Q and K, and of V and O in one launch.
+    pub columns: [u32; 2],
+    /// Stages of the pipelines of K and of V.
+    pub stages: u32,
+    /// True when it reads any strides, element by element.
+    pub any_strides: bool,
+    /// The blocks of keys that a tile of queries sees.
+    pub blocks: fn(&Keys, u32) -> Blocks,
+}
+
+#[rustfmt::skip]
+impl<
+    P: Reads, Y, T: Element, F: Score, S: Sequences, const BM: usize, const BN: usize, const D: usize, const DV: usize,
+    const STAGES: usize,
+> Described for attention<P, Y, T, F, S, BM, BN, D, DV, STAGES>
+where
+    Y: ChainedGemm<T, BM, BN, D, DV>,
+{
+    type Description = AttentionKernel;
+    const DESCRIPTION: AttentionKernel = AttentionKernel {
+        element: T::NAME,
+        score: F::NAME,
+        packed: S::PACKED,
+        tile: [BM as u32, BN as u32],
+        columns: [D as u32, DV as u32],
+        stages: STAGES as u32,
+        any_strides: P::ANY_STRIDES,
+        blocks: Keys::blocks::<BM, BN>,
+    };
+}
+
+// Columns that a tensor lacks are zeros, so each width serves the narrower ones too; V and O that are wider take several launches.
+// Blocks of keys fill the shared memory of Hopper with two stages. On Ampere a warp has registers for 128 columns of O.
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of attention whose CTAs take tiles of queries.
+    pub static ATTENTION: AttentionKernel;
+
+    let ONE = [(plain, Plain)];
+    let BOTH = [(plain, Plain), (capped, Capped)];
+    let LIES = [(_, Equal), (_packed_, Packed)];
+
+    for T in [f16, bf16], (LIE, S) in LIES, (SCORE, F) in ONE {
+        sm_90: [attention_sm_90_ T _ SCORE LIE 128x128d64x64s2]:
+            attention<WarpSpecialized<2, 3>, FullRow<2>, T, F, S, 128, 128, 64, 64, 2>;
+        sm_90: [attention_sm_90_ T _ SCORE LIE 192x128d64x64s2]:
+            attention<WarpSpecialized<3, 3>, FullRow<3>, T, F, S, 192, 128, 64, 64, 2>;
+        sm_90: [attention_sm_90_ T _ SCORE LIE 128x96d192x128s2]:
+            attention<WarpSpecialized<2, 3>, FullRow<2>, T, F, S, 128, 96, 192, 128, 2>;
+        sm_80: [attention_sm_80_ T _ SCORE LIE 64x64d64x64s2]:
+            attention<Multistage<4, Vectors>, warp::FullRow<4>, T, F, S, 64, 64, 64, 64, 2>;
+    }
+    for T in [f16, bf16] {
+        sm_90: [attention_sm_90_ T _plain_128x80d192x192s2]:
+            attention<WarpSpecialized<2, 3>, FullRow<2>, T, Plain, Equal, 128, 80, 192, 192, 2>;
+    }
+    for T in [f16, bf16], (LIE, S) in LIES, (SCORE, F) in BOTH {
+        sm_90: [attention_sm_90_ T _ SCORE LIE 128x128d128x128s2]:
+            attention<WarpSpecialized<2, 3>, FullRow<2>, T, F, S, 128, 128, 128, 128, 2>;
+        sm_90: [attention_sm_90_ T _ SCORE LIE 128x64d256x256s2]:
+            attention<WarpSpecialized<2, 3>, FullRow<2>, T, F, S, 128, 64, 256, 256, 2>;
+        sm_80: [attention_sm_80_ T _ SCORE LIE 64x64d128x128s2]:
+            attention<Multistage<4, Vectors>, warp::FullRow<4>, T, F, S, 64, 64, 128, 128, 2>;
+        sm_80: [attention_sm_80_ T _ SCORE LIE 128x32d256x128s2]:
+            attention<Multistage<8, Vectors>, warp::FullRow<8>, T, F, S, 128, 32, 256, 128, 2>;
+        sm_80: [attention_sm_80_ T _ SCORE LIE 64x32d256x128s2]:
+            attention<Multistage<4, Elements>, warp::FullRow<4>, T, F, S, 64, 32, 256, 128, 2>;
+    }
+}

@@ -1,0 +1,130 @@
+//! Where the queries and keys of a sequence lie.
+
+use super::Keys;
+use tilewright_device::abi::KernelArg;
+use tilewright_device::arch::global;
+
+/// A sequence's rows of Q and O, and of K and V.
+#[derive(Clone, Copy, Debug)]
+pub struct Sequence {
+    /// Which of the tensors' matrices they are in.
+    pub batch: u32,
+    /// The first row of Q and O.
+    pub first_query: u32,
+    /// Rows of Q and O, `u32::MAX` where they end with the matrix.
+    pub queries: u32,
+    /// The first row of K and V.
+    pub first_key: u32,
+    /// Which keys its queries see.
+    pub keys: Keys,
+}
+
+/// How sequences lie in tensors.
+pub trait Sequences: KernelArg<Abi = Self> + Copy {
+    /// Whether other rows follow a sequence's last.
+    const PACKED: bool;
+
+    /// These, if they lie so.
+    fn of(sequences: AnySequences) -> Option<Self>;
+
+    /// Sequence `i`.
+    fn get(&self, i: u32) -> Sequence;
+}
+
+/// Sequences, however they lie.
+#[derive(Clone, Copy, Debug)]
+pub enum AnySequences {
+    /// See [`Equal`].
+    Equal(Keys),
+    /// See [`Packed`].
+    Packed(Packed),
+}
+
+/// Sequences of one length, each a matrix of its own.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct Equal(pub Keys);
+
+impl Sequences for Equal {
+    const PACKED: bool = false;
+
+    fn of(sequences: AnySequences) -> Option<Self> {
+        match sequences {
+            AnySequences::Equal(keys) => Some(Equal(keys)),
+            AnySequences::Packed(_) => None,
+        }
+    }
+
+    #[inline(always)]
+    fn get(&self, i: u32) -> Sequence {
+        Sequence { batch: i, first_query: 0, queries: u32::MAX, first_key: 0, keys: self.0 }
+    }
+}
+
+/// Sequences one after the other in the rows of one matrix.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Packed {
+    /// Address of where each sequence's queries begin and the last one's end, `i32`.
+    pub query_offsets: u64,
+    /// The same for keys.
+    pub key_offsets: u64,
+    /// All queries and keys: what offsets are cut off at.
+    pub all: [u32; 2],
+    /// Keys that a query sees before its own; `i32::MAX` is no limit.
+    pub left: i32,
+    /// Keys that a query sees behind its own; `i32::MAX` is no limit.
+    pub right: i32,
+}
+
+impl Packed {
+    /// Where a sequence begins, and its length.
+    #[inline(always)]
+    fn range(offsets: u64, i: u32, all: u32) -> (u32, u32) {
+        let at = |i: u32| {
+            let at = offsets + i as u64 * 4;
+            // SAFETY: the host passes an offset more than there are sequences.
+            (unsafe { global::ld_global_u32(at as *const u32) } as i32).max(0).cast_unsigned().min(all)
+        };
+        let first = at(i);
+        (first, at(i + 1).saturating_sub(first))
+    }
+}
+
+impl Sequences for Packed {
+    const PACKED: bool = true;
+
+    fn of(sequences: AnySequences) -> Option<Self> {
+        match sequences {
+            AnySequences::Equal(_) => None,
+            AnySequences::Packed(packed) => Some(packed),
+        }
+    }
+
+    #[inline(always)]
+    fn get(&self, i: u32) -> Sequence {
+        let (first_query, queries) = Self::range(self.query_offsets, i, self.all[0]);
+        let (first_key, keys) = Self::range(self.key_offsets, i, self.all[1]);
+        let own = keys as i32 - queries as i32;
+        let keys = Keys {
+            count: keys as i32,
+            low: own.saturating_sub(self.left),
+            high: own.saturating_add(self.right),
+        };
+        Sequence { batch: 0, first_query, queries, first_key, keys }
+    }
+}
+
+macro_rules! plain_argument {
+    ($($t:ty)*) => { $(
+        impl KernelArg for $t {
+            type Abi = Self;
+            #[inline(always)]
+            unsafe fn load(at: *const Self) -> Self {
+                // SAFETY: the caller passes an initialised parameter.
+                unsafe { *at }
+            }
+        }
+    )* };
+}
+plain_argument!(Equal Packed);

@@ -1,0 +1,20 @@
+//! Products of activations and narrow weights.
+//!
+//! - [`dequant_gemm`](fn@dequant_gemm): weights decoded to f16 or bf16 in registers.
+//! - [`dequant_gemm_int8`](fn@dequant_gemm_int8): int8 activations, exact sums.
+//! - [`dequant_stream`](fn@dequant_stream): few rows of activations, weights straight from global memory.
+#![no_std]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
+
+mod int8;
+mod named;
+mod stream;
+mod weights;
+
+pub use int8::{DequantGemmInt8Args, DequantInt8Kernel, INT8, dequant_gemm_int8};
+pub use stream::{DequantStreamArgs, DequantStreamKernel, STREAM, dequant_stream};
+pub use weights::{DequantGemmArgs, DequantKernel, Scaling, WEIGHTS, dequant_gemm};
+
+/// The compiled kernels.
+#[cfg(all(feature = "build", not(target_arch = "nvptx64")))]
+pub static KERNELS: tilewright_device::embedded::KernelSet = tilewright_device::include_kernels!();

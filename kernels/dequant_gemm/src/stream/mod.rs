@@ -1,0 +1,77 @@
+//! C = act(alpha A Wᵀ + bias) of narrow weights W and few rows of A: as fast as the weights come from memory.
+
+mod list;
+
+pub use list::{DequantStreamKernel, STREAM};
+
+use tilewright_device::kernel;
+use tilewright_device::tile::{
+    AnyActivation, ChunkStream, ColMajor, Cta, Decode, Fragment, GemmRegisters, Global, GlobalMut, Half,
+    InPlace, Pending as _, RowMajor, Schedule, Shares, Swizzle, Weights, ZerosFirst, block_x, block_y, gemm,
+    warp_sums_bytes,
+};
+
+/// Slabs whose sums a CTA has at a time.
+const SLABS: usize = 7;
+
+/// C = act(alpha A Wᵀ + bias) of narrow weights, computed as Cᵀ = W Aᵀ with W from registers.
+///
+/// W \[N, K\] of format `F` in blocks, with groups' scales and zeros as `Z` says; A \[M, K\], `c` is Cᵀ \[N, M\], `bias`
+/// \[N, 1\] or without rows if there is none. A CTA takes its share of W's slabs of 32 rows and `BN` rows of A, of which it
+/// keeps `PANEL` of depth in shared memory; its `BM / 32` warps divide the depth, and scale the sums of each 128.
+#[kernel(
+    program = P,
+    shared = (BN * PANEL * T::BYTES) as u32 + 1024 + warp_sums_bytes(BN, SLABS, P::CONSUMERS),
+)]
+pub fn dequant_stream<
+    P: Schedule,
+    Y,
+    F,
+    Z: ZerosFirst,
+    T: Half,
+    const BM: usize,
+    const BN: usize,
+    const PANEL: usize,
+    const AHEAD: usize,
+>(
+    w: Weights<F, Z, T>,
+    a: InPlace<Global<T, 2, RowMajor, BN>>,
+    c: InPlace<GlobalMut<T, 2, ColMajor>>,
+    bias: InPlace<Global<T, 2, ColMajor>>,
+    shares: InPlace<Shares>,
+    activation: AnyActivation,
+    alpha: f32,
+) where
+    F: Decode<T>,
+    Y: GemmRegisters<T, BM, BN, 64, B = Swizzle<128>>,
+{
+    let mut cta = Cta::<P>::enter();
+    let mut sums = cta.warp_sums::<BN, SLABS>();
+    let mut a_s = cta.warp_depths::<T, BN, PANEL>();
+    for slabs in shares.get().of(block_x(), SLABS as u32) {
+        let mut stream = ChunkStream::<P, F, Z, T, PANEL, AHEAD>::new(w, slabs.clone());
+        let done = |index, row, column, x| {
+            let at = [slabs.start + index, block_y()];
+            let x = alpha * x + bias.get().tile([at[0], 0]).element::<32, 1>(row, 0).to_f32();
+            let x = activation.apply(x);
+            c.get().tile(at).put::<32, BN>(row, column, T::from_f32x2(x, x)[0]);
+        };
+        let panels = stream.panels();
+        for panel in 0..panels {
+            a_s.load(panel, |chunk| a.get().tile([block_y(), chunk]));
+            for slab in slabs.clone() {
+                let acc = stream.fold(
+                    panel,
+                    Fragment::<f32, BM, BN, _>::zero(),
+                    Fragment::<f32, BM, BN, _>::zero(),
+                    #[inline(always)]
+                    |sum, w, at| gemm(Y::default(), w, a_s.full().span::<64>(at).t(), sum).wait(),
+                    #[inline(always)]
+                    |acc, sum, scales| acc.add_scaled(&sum, &scales),
+                );
+                sums.add(slab - slabs.start, &acc, (panel == 0, panel + 1 == panels), done);
+            }
+        }
+        sums.complete(done);
+    }
+}

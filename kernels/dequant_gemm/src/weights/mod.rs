@@ -1,0 +1,80 @@
+//! C = act(alpha A Wᵀ + bias) of narrow weights W, one source for every architecture.
+
+mod list;
+mod scaling;
+
+pub use list::{DequantKernel, WEIGHTS};
+pub use scaling::Scaling;
+
+use tilewright_device::kernel;
+use tilewright_device::tile::{
+    AnyActivation, ColMajor, ColumnsLayout, Cta, Format, GemmRegisters, Global, GlobalMut, Half, InPlace,
+    Quantized, RowMajor, Rows, Schedule, Shared, StreamOrder, Swizzle, Weights, Zeros, copy,
+};
+
+/// C = act(alpha A Wᵀ + bias) of narrow weights, computed as Cᵀ = W Aᵀ with W from registers.
+///
+/// W \[N, K\] of format `F` in blocks, with groups' zeros as `Z` and scales as `S` says; A \[M, K\], `c` is Cᵀ \[N, M\], `bias`
+/// \[N, 1\] or without rows if there is none. A CTA takes tiles of `BM` rows of W and `BN` rows of A, or parts of their
+/// depth, in the order of `order`; it decodes the next step's weights while the tensor cores work on this step's. CTAs of a
+/// cluster take tiles of the same rows of A, and copy these to one another.
+#[kernel(
+    program = P,
+    cluster = [P::CLUSTER, 1, 1],
+    shared = STAGES as u32 * (Quantized::<F, Z, T, BM, BK>::BYTES + (BN * BK * T::BYTES) as u32 + P::STAGE_BYTES)
+        + 1024 + <Y::D as ColumnsLayout<BM, BN>>::STAGING_BYTES,
+)]
+pub fn dequant_gemm<
+    P: Schedule,
+    Y,
+    S,
+    F: Format,
+    Z: Zeros,
+    T: Half,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const BOX: usize,
+    const STAGES: usize,
+>(
+    w: InPlace<Weights<F, Z, T>>,
+    a: InPlace<Global<T, 2, RowMajor, BN>>,
+    c: InPlace<GlobalMut<T, 2, ColMajor, BOX>>,
+    bias: InPlace<Global<T, 2, ColMajor>>,
+    order: InPlace<StreamOrder>,
+    activation: AnyActivation,
+    alpha: f32,
+) where
+    S: Scaling<Y, F, Z, T, BM, BN, BK>,
+    Y: GemmRegisters<T, BM, BN, 64, B = Swizzle<128>, D: ColumnsLayout<BM, BN>>,
+{
+    let mut cta = Cta::<P>::enter();
+    let a_s = cta.alloc::<Shared<T, BN, BK, _, _>, STAGES>();
+    let w_s = cta.alloc::<Quantized<F, Z, T, BM, BK>, STAGES>();
+    let mut out = cta.output_columns::<T, BM, BN, _>();
+    let mut stream = cta.stream_k(order);
+    let mut pipe = cta.pipeline::<STAGES>();
+    let groups = w.get();
+    while let Some(part) = stream.part() {
+        let at = part.tile;
+        let stages = pipe.loads(
+            part.steps.clone(),
+            #[inline(always)]
+            |s, k| {
+                copy(w.get().tile([at.m, k]), w_s.at(s));
+                copy(a.get().tile([at.n, k]), a_s.at(s));
+            },
+        );
+        if !cta.computes() {
+            continue;
+        }
+        let mut acc = S::multiply(groups, stages, part.steps.len() as u32, &w_s, &a_s);
+        if !stream.sum(&part, &mut acc) {
+            continue;
+        }
+        let bias = Rows::<T, BM, BN, _>::load(bias.get().tile([at.m, 0]), T::ZERO);
+        let acc = acc.zip_rows(&bias.map(T::to_f32), |x, bias| alpha * x + bias);
+        let acc = acc.activate(activation);
+        out.store(acc.cast::<T>(), c.get().tile([at.m, at.n]));
+    }
+}

@@ -1,0 +1,116 @@
+//! The MLA kernels that are compiled.
+
+use tilewright_device::kernel::Described;
+use tilewright_device::tile::{
+    Accumulates, Arrival, ChainedGemm, CoreMatrices, Element, FragmentLayout, FullCol, Gemm, Multistage,
+    OneWarpgroup, Overlapped, Overlaps, ReadsPools, Roles, Schedule, Simt, SplitGemm, StagedColumns, Striped,
+    Swizzle, TwoRoles, Warpgroup, warp,
+};
+use tilewright_device::{bf16, f16, kernels};
+
+use crate::parts::{ROWS, combine};
+use crate::plain::mla_plain;
+use crate::{B, mla};
+
+/// What the host chooses an MLA kernel by.
+#[derive(Clone, Copy, Debug)]
+pub struct MlaKernel {
+    /// The element type of queries, cache and output.
+    pub element: &'static str,
+    /// Columns of queries and keys, and of values and output.
+    pub columns: [u32; 2],
+    /// Rows of the cache that one copy reads, which divide those of a page, and columns: multiples of 64.
+    pub box_of: [u32; 2],
+    /// CTAs that divide the columns of the output among themselves (`block_z`).
+    pub parts: u32,
+}
+
+#[rustfmt::skip]
+impl<
+    P, S, O, T, const D: usize, const DV: usize, const STEPS: usize, const TAIL: usize, const BOX: usize,
+    const PLANES: usize, const STAGES: usize, const LATE: u32,
+> Described for mla<P, S, O, T, D, DV, STEPS, TAIL, BOX, PLANES, STAGES, LATE>
+where
+    P: TwoRoles<Ticket = Arrival> + ReadsPools,
+    T: Element,
+    S: SplitGemm<T, B, B, D, A = CoreMatrices, B = Swizzle<128>, D = S> + OneWarpgroup + Accumulates<B, B>,
+    O: Gemm<T, B, DV, B, A = Swizzle<128>, B = Swizzle<128>, D = O> + StagedColumns<DV> + Accumulates<B, DV>,
+{
+    type Description = MlaKernel;
+    const DESCRIPTION: MlaKernel = MlaKernel {
+        element: T::NAME,
+        columns: [D as u32, DV as u32],
+        box_of: [BOX as u32, 64 * PLANES as u32],
+        parts: 1,
+    };
+}
+
+#[rustfmt::skip]
+impl<P, Y, T, const D: usize, const DV: usize, const W: usize> Described for mla_plain<P, Y, T, D, DV, W>
+where
+    P: Schedule + ReadsPools,
+    Y: ChainedGemm<T, B, B, D, W>
+        + Gemm<T, B, B, D, A = Swizzle<128>, B = Swizzle<128>>
+        + Gemm<T, B, W, B, B = Swizzle<128>>,
+    T: Element,
+{
+    type Description = MlaKernel;
+    const DESCRIPTION: MlaKernel = MlaKernel {
+        element: T::NAME,
+        columns: [D as u32, DV as u32],
+        box_of: [1, 64],
+        parts: (DV / W) as u32,
+    };
+}
+
+/// What the host chooses a combining kernel by.
+#[derive(Clone, Copy, Debug)]
+pub struct CombineKernel {
+    /// The element type of O.
+    pub element: &'static str,
+    /// Rows and columns of a tile of partial results.
+    pub tile: [u32; 2],
+    /// Rows of O that one CTA computes.
+    pub rows: u32,
+}
+
+impl<P: Overlaps, T: Element, const M: usize, const DV: usize> Described for combine<P, T, M, DV>
+where
+    Striped<ROWS>: FragmentLayout<ROWS, DV>,
+{
+    type Description = CombineKernel;
+    const DESCRIPTION: CombineKernel =
+        CombineKernel { element: T::NAME, tile: [M as u32, DV as u32], rows: ROWS as u32 };
+}
+
+/// The roles: two warpgroups for the output, one for the scores, which also holds most of Q.
+type Hopper = Roles<2, 160, 1, 184>;
+/// A row of keys a warp.
+type Ampere = Multistage<4>;
+
+// Columns of a block times keys of a page: where a page has a block's keys, one copy reads it, else nine for each page.
+kernels! {
+    /// The MLA kernels.
+    pub static MLA: MlaKernel;
+
+    for T in [f16, bf16], (D, DV, STEPS, TAIL, STAGES, PLANES) in [(576, 512, 31, 80, 3, 9), (320, 256, 15, 80, 5, 5)] {
+        sm_90: [mla_sm_90_ T _d D x DV _p64]:
+            mla<Hopper, Warpgroup<2>, FullCol<2>, T, D, DV, STEPS, TAIL, 64, PLANES, STAGES, 8>;
+        sm_90: [mla_sm_90_ T _d D x DV _p32]:
+            mla<Hopper, Warpgroup<2>, FullCol<2>, T, D, DV, STEPS, TAIL, 32, 1, STAGES, 8>;
+        sm_90: [mla_sm_90_ T _d D x DV _p16]:
+            mla<Hopper, Warpgroup<2>, FullCol<2>, T, D, DV, STEPS, TAIL, 16, 1, STAGES, 8>;
+        sm_80: [mla_sm_80_ T _d D x DV]: mla_plain<Ampere, warp::FullRow<4>, T, D, DV, 256>;
+    }
+}
+
+// On Hopper the kernel begins before the preceding grid, whose results it combines, has ended.
+kernels! {
+    /// The kernels that combine the results of parts.
+    pub static COMBINE: CombineKernel;
+
+    for T in [f16, bf16], DV in [512, 256] {
+        sm_90: [combine_sm_90_ T _64x DV]: combine<Overlapped<ROWS>, T, 64, DV>;
+        sm_80: [combine_sm_80_ T _64x DV]: combine<Simt<ROWS>, T, 64, DV>;
+    }
+}

@@ -1,0 +1,90 @@
+//! The kernel without Hopper's own instructions.
+
+use core::f32::consts::LN_2;
+
+use super::{B, Block, Blocks, Causal, Item, ItemAt, Work};
+use tilewright_device::kernel;
+use tilewright_device::tile::{
+    ChainedGemm, Cta, Element, Fragment, Fresh, Gemm, Global, GlobalMut, InBlock, OnlineSoftmax,
+    OutputLayout, Partials, Pending, Pooled, ReadsPools, Schedule, Shared, Swizzle, block_x, block_z, copy,
+    gemm,
+};
+
+/// Rows of a page that are read at a time.
+const ROW: usize = 1;
+
+/// As [`mla`](fn@super::mla), with each warp's rows of the scores and of the output in its registers. These have room for
+/// `W` columns of the output: CTA `block_z` computes the `block_z`-th of them, from scores that it computes itself.
+#[kernel(
+    program = P,
+    shared = (2 * B * D * T::BYTES) as u32 + 2 * P::STAGE_BYTES + <Y as OutputLayout<B, W>>::STAGING_BYTES,
+)]
+pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
+    q: Global<T, 3>,
+    kv: InBlock<Pooled<T, ROW, 1>>,
+    o: InBlock<GlobalMut<T, 3>>,
+    lse: InBlock<GlobalMut<f32, 3>>,
+    partials: InBlock<Partials<B, DV>>,
+    work: InBlock<Work>,
+    causal: InBlock<Causal>,
+    scale: f32,
+) where
+    P: Schedule + ReadsPools,
+    Y: ChainedGemm<T, B, B, D, W>
+        + Gemm<T, B, B, D, A = Swizzle<128>, B = Swizzle<128>>
+        + Gemm<T, B, W, B, B = Swizzle<128>>,
+    T: Element,
+{
+    let mut cta = Cta::<P>::enter();
+    let q_s = cta.alloc::<Shared<T, B, D, _, _>, 1>();
+    let kv_s = cta.alloc::<Shared<T, B, D, _>, 1>();
+    let mut out = cta.output::<T, B, W, Y>();
+    let (mut q_pipe, mut kv_pipe) = (cta.pipeline::<1>(), cta.pipeline::<1>());
+    let (m, part) = (block_x(), block_z());
+    let mut item = ItemAt::first(work);
+    while item.is_some() {
+        let Item { sequence, length, slot, .. } = item.get();
+        let mut qs = q_pipe.loads(
+            0..1,
+            #[inline(always)]
+            |s, _| copy(q.tile([sequence, m, 0]), q_s.at(s)),
+        );
+        let queries = qs.acquire();
+        let mut softmax = OnlineSoftmax::<B, B, Y>::new(scale);
+        let mut acc = Fragment::<f32, B, W, Y>::zero();
+        for Block { index, partial, .. } in Blocks::of(&item.get(), &causal.get()) {
+            let mut kvs = kv_pipe.loads(
+                index..index + 1,
+                #[inline(always)]
+                |s, j| copy(kv.tile(kv.place::<B>(sequence, j)).until(length), kv_s.at(s)),
+            );
+            let keys = kvs.acquire();
+            let latent = kv_s.at(keys.full());
+            let v = latent.part::<W>(part);
+            let mut s = gemm(Y::default(), q_s.at(queries.full()), latent.t(), Fresh::new()).wait();
+            if partial {
+                s = causal.get().mask(s, m, index, length);
+            }
+            let max = softmax.maximum(&s);
+            let (p, rescale) = softmax.exponentials(s, max);
+            let weighted = acc.zip_rows(&rescale.along(), |x, by| x * by);
+            acc = gemm(Y::default(), p.cast::<T>().operand(), v, weighted).wait();
+            kvs.release(keys);
+        }
+        qs.release(queries);
+        let (inverse, log2) = softmax.finish();
+        let acc = acc.zip_rows(&inverse.along(), |x, by| x * by);
+        if slot != Item::WHOLE {
+            let tile = || partials.get().tile(slot + m);
+            copy(acc, tile().from_column(part * W as u32));
+            copy(log2, tile());
+        } else {
+            out.store(acc.cast::<T>(), o.get().tile([sequence, m, part]));
+            let mut lse = lse.get();
+            if lse.rows() > 0 {
+                copy(log2.map(|log2| log2 * LN_2), lse.tile([sequence, m, 0]));
+            }
+        }
+        item = item.next();
+    }
+}
