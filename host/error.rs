@@ -118,6 +118,14 @@ pub enum Error {
         reason: String,
     },
 
+    /// The call waits or allocates, which cannot be recorded in a graph, and a stream is being captured. Nothing was done, and
+    /// the capture goes on.
+    #[error("{call} cannot be captured in a graph")]
+    Captured {
+        /// What was called.
+        call: &'static str,
+    },
+
     /// The driver refused a call, or reports that earlier work on the device failed.
     #[error("{call} failed: {name} ({code}), {message}")]
     Driver {
