@@ -53,6 +53,15 @@ pub enum Error {
         expected: String,
     },
 
+    /// An argument that is written shares memory with another one.
+    #[error("`{written}` overlaps `{other}`; what a call writes must lie apart from all else that it uses")]
+    Overlap {
+        /// The name of the argument that is written.
+        written: &'static str,
+        /// The other argument's name.
+        other: &'static str,
+    },
+
     /// There is no CUDA driver on this machine.
     #[error("no CUDA driver: {reason}")]
     NoDriver {

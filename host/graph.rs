@@ -84,7 +84,7 @@ impl Graph {
     /// not keep the tensors alive.
     pub unsafe fn launch(&self, stream: &Stream) -> Result<()> {
         stream.check(&self.device, "graph")?;
-        if self.device.backend().is_captured(stream.id())? {
+        if stream.is_captured()? {
             return Err(Error::Captured { call: "Graph::launch" });
         }
         // SAFETY: the caller vouches for the memory.

@@ -79,11 +79,16 @@ impl Stream {
         device.expect_same(&self.device, "stream")
     }
 
+    /// Whether work on it is recorded. The default stream's never is, and the driver may not be asked while another stream's is.
+    pub(crate) fn is_captured(&self) -> Result<bool> {
+        Ok(self.id != StreamId(0) && self.device.backend().is_captured(self.id)?)
+    }
+
     /// Refuses a call that waits, before anything is recorded, if this thread captures a stream or another one captures this
     /// stream.
     pub(crate) fn refuse_capture(&self, call: &'static str) -> Result<()> {
         graph::refuse(call)?;
-        match self.device.backend().is_captured(self.id)? {
+        match self.is_captured()? {
             true => Err(Error::Captured { call }),
             false => Ok(()),
         }

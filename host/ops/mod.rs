@@ -8,18 +8,21 @@
 //! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
 
+mod activation;
 mod attention;
 mod dequant_gemm;
+mod frame;
 mod gemm;
 mod mla;
-mod workspace;
+mod scores;
 
+pub use activation::Activation;
 pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPlan, attention};
 pub use dequant_gemm::{
     DequantCandidate, DequantElement, DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights, Int8Output,
     dequant_gemm, dequant_gemm_int8,
 };
-pub use gemm::{Activation, Candidate, Gelu, Gemm, GemmInput, GemmOutput, Identity, Plan, Relu, Silu, gemm};
+pub use gemm::{Candidate, Gemm, GemmInput, GemmOutput, Plan, gemm};
 pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};
 
 /// The kernels of this crate.
