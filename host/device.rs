@@ -9,7 +9,7 @@ use tilewright_emulator::Schedule;
 use crate::backend::{Backend, StreamId, cuda, emulator};
 use crate::kernel::FunctionCache;
 use crate::profile::KernelProfile;
-use crate::{AnyFunction, Arch, Error, Function, Instance, KernelSet, Listed, Result, Stream};
+use crate::{AnyFunction, Arch, Error, Function, Instance, KernelSet, Listed, Result, Stream, graph};
 
 /// The environment variable that chooses what [`Device::default`] gives.
 const CHOICE: &str = "TILEWRIGHT_DEVICE";
@@ -116,7 +116,7 @@ impl Device {
     pub fn name(&self) -> &str {
         &self.backend().properties().name
     }
-    /// What messages call the device: `cuda:0` or `emulator`.
+    /// What messages call the device: `cuda:0`, `emulator`, or `emulator:7` with a seed of 7. No two devices have the same.
     pub fn label(&self) -> &str {
         &self.backend().properties().label
     }
@@ -163,8 +163,10 @@ impl Device {
         self.backend().reset_profile();
     }
 
-    /// Waits until all work queued so far, on all streams, is done.
+    /// Waits until all work queued so far, on all streams, is done. An error while this thread captures a stream; on a GPU also
+    /// while another thread does, whose capture then fails too.
     pub fn synchronize(&self) -> Result<()> {
+        graph::refuse("Device::synchronize")?;
         self.backend().synchronize()
     }
 
@@ -257,12 +259,23 @@ mod tests {
     }
 
     #[test]
+    fn messages_tell_devices_apart() {
+        let (fixed, random) = (Device::emulator(), Device::emulator_with_seed(7));
+        let error = fixed.expect_same(&random, "b").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`b` was on emulator:7; it must be on emulator, the device of this call"
+        );
+    }
+
+    #[test]
     fn the_environment_chooses() {
         let chosen = |choice: &str| Device::chosen(Some(OsStr::new(choice)));
         assert_eq!(chosen("emulator"), Ok(Device::emulator()));
         assert_eq!(chosen("emulator:7"), Ok(Device::emulator_with_seed(7)));
         assert_ne!(Device::emulator_with_seed(7), Device::emulator());
         assert!(Device::emulator_with_seed(7).name().ends_with("order of seed 7"));
+        assert_eq!(Device::emulator_with_seed(7).label(), "emulator:7");
         assert_eq!(chosen("cuda"), Device::cuda(0));
         for wrong in ["gpu", "emulator:", "emulator:x"] {
             let text = chosen(wrong).unwrap_err().to_string();

@@ -53,6 +53,15 @@ pub enum Error {
         expected: String,
     },
 
+    /// An argument that is written shares memory with another one.
+    #[error("`{written}` overlaps `{other}`; what a call writes must lie apart from all else that it uses")]
+    Overlap {
+        /// The name of the argument that is written.
+        written: &'static str,
+        /// The other argument's name.
+        other: &'static str,
+    },
+
     /// There is no CUDA driver on this machine.
     #[error("no CUDA driver: {reason}")]
     NoDriver {
@@ -116,6 +125,14 @@ pub enum Error {
         kernel: &'static str,
         /// What the driver's compiler said.
         reason: String,
+    },
+
+    /// The call waits or allocates, which cannot be recorded in a graph, and a stream is being captured. Nothing was done, and
+    /// the capture goes on.
+    #[error("{call} cannot be captured in a graph")]
+    Captured {
+        /// What was called.
+        call: &'static str,
     },
 
     /// The driver refused a call, or reports that earlier work on the device failed.

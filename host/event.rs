@@ -1,7 +1,7 @@
 //! Events: marks in streams.
 
 use crate::backend::EventId;
-use crate::{Device, Result};
+use crate::{Device, Result, graph};
 
 /// A mark that a stream sets when it gets there: other streams can wait for it, and it knows the time.
 #[derive(Debug)]
@@ -24,8 +24,10 @@ impl Event {
         self.id
     }
 
-    /// Waits until the stream that recorded it got there.
+    /// Waits until the stream that recorded it got there. An error while this thread captures a stream, and if it was recorded in
+    /// a capture.
     pub fn synchronize(&self) -> Result<()> {
+        graph::refuse("Event::synchronize")?;
         self.device.backend().synchronize_event(self.id)
     }
 

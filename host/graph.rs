@@ -1,5 +1,7 @@
 //! CUDA graphs: work recorded once and launched many times.
 
+use std::cell::Cell;
+
 use crate::backend::{GraphId, StreamId};
 use crate::{Device, Error, Result, Stream};
 
@@ -14,20 +16,39 @@ pub struct Graph {
 impl Stream {
     /// Records the work that `f` puts on the stream, instead of running it.
     ///
-    /// Kernels are best loaded before, though loading them inside works. Allocating, reading back and waiting are
-    /// errors inside. If `f` fails, its error is returned and nothing is kept.
+    /// Kernels are best loaded before, though loading them inside works. Allocating, writing and reading back, waiting, on
+    /// whatever stream, and launching a graph on the stream are errors inside, [`Error::Captured`]; the capture goes on. If `f`
+    /// fails, its error is returned and nothing is kept.
+    ///
+    /// A stream that waits for an event recorded inside is captured too, until the capture ends; before that, this stream
+    /// must wait for an event recorded behind that one's last work.
     pub fn capture(&self, f: impl FnOnce(&Stream) -> Result<()>) -> Result<Graph> {
         if self.id() == StreamId(0) {
             return Err(Error::argument("self", "the default stream", "a stream made by Stream::new"));
         }
         let backend = self.device().backend();
         backend.begin_capture(self.id())?;
+        CAPTURES.set(CAPTURES.get() + 1);
         // Ends the recording also if `f` panics: the stream would stay unusable.
         let mut recording = Recording { stream: self, open: true };
         let work = f(self);
         let graph = recording.end();
         work?;
         graph
+    }
+}
+
+thread_local! {
+    /// Captures that this thread has begun and not ended.
+    static CAPTURES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// An error if this thread captures a stream: for calls that the driver forbids it meanwhile, on whatever stream. Asked first, so
+/// that the capture stays whole and the emulator forbids the same.
+pub(crate) fn refuse(call: &'static str) -> Result<()> {
+    match CAPTURES.get() {
+        0 => Ok(()),
+        _ => Err(Error::Captured { call }),
     }
 }
 
@@ -39,6 +60,7 @@ struct Recording<'a> {
 impl Recording<'_> {
     fn end(&mut self) -> Result<Graph> {
         self.open = false;
+        CAPTURES.set(CAPTURES.get().saturating_sub(1));
         let device = self.stream.device();
         let (id, nodes) = device.backend().end_capture(self.stream.id())?;
         Ok(Graph { device: device.clone(), id, nodes })
@@ -55,13 +77,16 @@ impl Drop for Recording<'_> {
 }
 
 impl Graph {
-    /// Queues the recorded work on a stream.
+    /// Queues the recorded work on a stream. An error while the stream is captured.
     ///
     /// # Safety
     /// All memory that the recorded work uses is still allocated, and stays so until this launch is done; the graph does
     /// not keep the tensors alive.
     pub unsafe fn launch(&self, stream: &Stream) -> Result<()> {
         stream.check(&self.device, "graph")?;
+        if stream.is_captured()? {
+            return Err(Error::Captured { call: "Graph::launch" });
+        }
         // SAFETY: the caller vouches for the memory.
         unsafe { self.device.backend().launch_graph(self.id, stream.id()) }
     }

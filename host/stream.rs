@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::fmt;
 
 use crate::backend::StreamId;
-use crate::{Device, Event, Result};
+use crate::{Device, Error, Event, Result, graph};
 
 /// A queue of work on a device: what is put on it runs in order.
 ///
@@ -49,18 +49,26 @@ impl Stream {
         self.id
     }
 
-    /// Waits until all work queued so far is done; reports errors of that work.
+    /// Waits until all work queued so far is done; reports errors of that work. An error while the stream is captured, or this
+    /// thread captures another one.
     pub fn synchronize(&self) -> Result<()> {
+        self.refuse_capture("Stream::synchronize")?;
         self.device.backend().synchronize_stream(self.id)
     }
 
     /// Marks the present end of the queue.
+    ///
+    /// While the stream is captured, the event belongs to the capture until it is recorded elsewhere: a stream that waits for it
+    /// is captured too, and nothing else can wait for it.
     pub fn record(&self, event: &Event) -> Result<()> {
         self.check(event.device(), "event")?;
         self.device.backend().record(event.id(), self.id)
     }
 
     /// Lets work queued from now on start only after what `event` marks.
+    ///
+    /// Of an event that was recorded in a capture: what is put on this stream from now on is recorded as well, until the capture
+    /// ends; the captured stream must wait for it before. A captured stream cannot wait for an event that was recorded outside.
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.check(event.device(), "event")?;
         self.device.backend().wait(self.id, event.id())
@@ -69,6 +77,21 @@ impl Stream {
     /// Checks that this stream, which the caller knows as `stream`, is on `device`.
     pub(crate) fn expect_on(&self, device: &Device) -> Result<()> {
         device.expect_same(&self.device, "stream")
+    }
+
+    /// Whether work on it is recorded. The default stream's never is, and the driver may not be asked while another stream's is.
+    pub(crate) fn is_captured(&self) -> Result<bool> {
+        Ok(self.id != StreamId(0) && self.device.backend().is_captured(self.id)?)
+    }
+
+    /// Refuses a call that waits, before anything is recorded, if this thread captures a stream or another one captures this
+    /// stream.
+    pub(crate) fn refuse_capture(&self, call: &'static str) -> Result<()> {
+        graph::refuse(call)?;
+        match self.is_captured()? {
+            true => Err(Error::Captured { call }),
+            false => Ok(()),
+        }
     }
 
     /// Checks that something named `argument` is on this stream's device.

@@ -183,6 +183,9 @@ impl Backend for Fake {
         self.journal.captures.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
+    fn is_captured(&self, stream: StreamId) -> Result<bool> {
+        Ok(stream != StreamId(0) && self.journal.captures.load(Ordering::Relaxed) > 0)
+    }
     fn end_capture(&self, _: StreamId) -> Result<(GraphId, usize)> {
         self.journal.captures.fetch_sub(1, Ordering::Relaxed);
         Ok((GraphId(self.create()), self.journal.launches.lock().unwrap().len()))

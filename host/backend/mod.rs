@@ -186,8 +186,13 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     fn synchronize_event(&self, event: EventId) -> Result<()>;
     fn elapsed_ms(&self, from: EventId, to: EventId) -> Result<f32>;
 
-    /// From now on, work that this thread puts on the stream is recorded, not run.
+    /// From now on, work that this thread puts on the stream, and on streams that wait for its events, is recorded, not run.
+    ///
+    /// Uploads, downloads, waits of the host and launches of graphs cannot be recorded: callers ask
+    /// [`is_captured`](Self::is_captured) first.
     fn begin_capture(&self, stream: StreamId) -> Result<()>;
+    /// Whether work on the stream is recorded.
+    fn is_captured(&self, stream: StreamId) -> Result<bool>;
     /// Ends the recording; also gives the number of nodes recorded.
     fn end_capture(&self, stream: StreamId) -> Result<(GraphId, usize)>;
     fn destroy_graph(&self, graph: GraphId);

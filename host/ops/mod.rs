@@ -8,16 +8,23 @@
 //! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
 
+#[cfg(any(feature = "dequant_gemm", feature = "gemm"))]
+mod activation;
 #[cfg(feature = "attention")]
 mod attention;
 #[cfg(feature = "dequant_gemm")]
 mod dequant_gemm;
+#[cfg(any(feature = "attention", feature = "dequant_gemm", feature = "gemm", feature = "mla"))]
+mod frame;
 #[cfg(feature = "gemm")]
 mod gemm;
 #[cfg(feature = "mla")]
 mod mla;
-mod workspace;
+#[cfg(any(feature = "attention", feature = "mla"))]
+mod scores;
 
+#[cfg(any(feature = "dequant_gemm", feature = "gemm"))]
+pub use activation::Activation;
 #[cfg(feature = "attention")]
 pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPlan, attention};
 #[cfg(feature = "dequant_gemm")]
@@ -26,7 +33,7 @@ pub use dequant_gemm::{
     dequant_gemm, dequant_gemm_int8,
 };
 #[cfg(feature = "gemm")]
-pub use gemm::{Activation, Candidate, Gelu, Gemm, GemmInput, GemmOutput, Identity, Plan, Relu, Silu, gemm};
+pub use gemm::{Candidate, Gemm, GemmInput, GemmOutput, Plan, gemm};
 #[cfg(feature = "mla")]
 pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};
 

@@ -104,14 +104,14 @@ impl Fitter {
         let high = group.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         // A range with 0 in it needs no zero that is larger than the format's range.
         let (wide_low, wide_high) = (low.min(0.0), high.max(0.0));
-        let whole = self.over(wide_low, wide_high);
+        let whole = self.over(wide_low, wide_high)?;
         let tight = match self.scheme.zeros {
             Zeros::Original | Zeros::Rescaled if low < high => self.over(low, high),
             _ => None,
         };
         if !self.scheme.format.is_integer() {
             // Nearly equal weights may be too near for a scale: the wide range has one.
-            return tight.filter(|line| line.scale > 0.0).or(whole);
+            return Some(tight.filter(|line| line.scale > 0.0).unwrap_or(whole));
         }
         let narrowed = NARROWED.filter_map(|tenths| {
             let part = f64::from(tenths) / 10.0;
@@ -124,9 +124,9 @@ impl Fitter {
             }
         });
         // Below the range of its type's full precision a scale may be rounded down far enough to clip.
-        let up = whole.map(|line| Line { scale: self.scheme.scales.next_up(line.scale), ..line });
-        let up = up.filter(|line| line.scale.is_finite());
-        let starts = [whole, tight, up].into_iter().flatten().chain(narrowed);
+        let up = Line { scale: self.scheme.scales.next_up(whole.scale), ..whole };
+        let up = up.scale.is_finite().then_some(up);
+        let starts = [Some(whole), tight, up].into_iter().flatten().chain(narrowed);
         let rated = starts.map(|line| (self.error(line, group), line));
         let (mut error, mut best) = rated.min_by(|a, b| a.0.total_cmp(&b.0))?;
         for _ in 0..STEPS {

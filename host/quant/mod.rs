@@ -31,6 +31,7 @@ mod halves;
 mod minifloat;
 mod packed;
 mod quantize;
+mod range;
 mod safetensors;
 mod scheme;
 mod weights;

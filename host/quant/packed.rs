@@ -4,6 +4,7 @@ use std::array;
 
 use tilewright_device::layout::packed::{DEPTH, Order, Packed, ROWS};
 
+use super::fit::Line;
 use super::{Halves, QuantizedWeights, Scheme, ZeroPoints, Zeros};
 use crate::{Error, Result};
 
@@ -34,9 +35,9 @@ impl PackedHeader {
         [self.n.div_ceil(ROWS as usize), self.k.div_ceil(DEPTH as usize)]
     }
 
-    /// N rounded up to whole blocks: scales of a group.
+    /// N rounded up to whole blocks, if there is such a number: scales of a group.
     pub const fn padded_n(&self) -> usize {
-        self.blocks()[0] * ROWS as usize
+        self.blocks()[0].saturating_mul(ROWS as usize)
     }
 
     /// Groups of a row.
@@ -44,10 +45,10 @@ impl PackedHeader {
         self.scheme.group.count(self.k)
     }
 
-    /// Bytes of all codes.
+    /// Bytes of all codes; `usize::MAX` of more than any memory has.
     pub fn code_bytes(&self) -> usize {
         let [n, k] = self.blocks();
-        n * k * self.layout().block_bytes() as usize
+        n.saturating_mul(k).saturating_mul(self.layout().block_bytes() as usize)
     }
 
     /// Refuses what no packed weights can be.
@@ -86,7 +87,7 @@ impl PackedWeights {
     pub const VERSION: u32 = 1;
 
     /// Packed weights of their parts. Fails when a part has not the size, or the scales and zeros not the type, that the
-    /// header asks for.
+    /// header asks for, and when a weight is beyond the range of the scales' type, as [`QuantizedWeights::new`] does.
     pub fn new(
         name: impl Into<String>,
         header: PackedHeader,
@@ -120,7 +121,40 @@ impl PackedWeights {
                 return wrong(argument, format!("{} at {i}", halves.get(i)), "finite".to_owned());
             }
         }
-        Ok(PackedWeights { name, header, codes, scales, zeros })
+        let weights = PackedWeights { name, header, codes, scales, zeros };
+        weights.check_range()?;
+        Ok(weights)
+    }
+
+    /// Weights are numbers of the scales' type. So is what pads rows, which kernels multiply by 0.
+    fn check_range(&self) -> Result<()> {
+        let Self { name, header, .. } = self;
+        let PackedHeader { scheme, n, k, .. } = *header;
+        let (padded, len) = (header.padded_n(), scheme.group.len(k));
+        let line = |group: usize, row: usize| {
+            let at = group * padded + row;
+            Line {
+                scale: self.scales.get(at).into(),
+                zero: self.zeros.as_ref().map_or(0.0, |zeros| zeros.get(at).into()),
+            }
+        };
+        if (0..header.groups()).all(|group| (0..n).all(|row| scheme.holds_all(line(group, row)))) {
+            return Ok(());
+        }
+        let mut outcome = Ok(());
+        for_each_code(header, |[row, column], place| {
+            if row < n && outcome.is_ok() {
+                let line = line((column / len).min(header.groups() - 1), row);
+                outcome = scheme.expect_number(name, self.code(place), line, || format!("[{row}, {column}]"));
+            }
+        });
+        outcome
+    }
+
+    /// The code that stands from this bit on.
+    fn code(&self, place: usize) -> u8 {
+        let format = self.header.scheme.format;
+        format.packed(self.codes[place / 8] >> (place % 8) & (0xff >> (8 - format.bits())))
     }
 
     /// The tensor's name.
@@ -151,10 +185,9 @@ impl PackedWeights {
         let Self { name, header, .. } = self;
         let PackedHeader { scheme, n, k, .. } = *header;
         let mut codes = vec![0; n * k];
-        let mask = 0xff >> (8 - scheme.format.bits());
-        for_each_code(header, |at, place| {
-            if let Some(at) = at {
-                codes[at] = scheme.format.packed(self.codes[place / 8] >> (place % 8) & mask);
+        for_each_code(header, |[row, column], place| {
+            if row < n && column < k {
+                codes[row * k + column] = self.code(place);
             }
         });
         let (groups, padded) = (header.groups(), header.padded_n());
@@ -206,8 +239,8 @@ impl QuantizedWeights {
         header.check(self.name())?;
         let padding = scheme.format.nearest(0.0);
         let mut codes = vec![0; header.code_bytes()];
-        for_each_code(&header, |at, place| {
-            let code = at.map_or(padding, |at| self.codes()[at]);
+        for_each_code(&header, |[row, column], place| {
+            let code = if row < n && column < k { self.codes()[row * k + column] } else { padding };
             codes[place / 8] |= scheme.format.packed(code) << (place % 8);
         });
         let (groups, padded) = (header.groups(), header.padded_n());
@@ -227,8 +260,8 @@ impl QuantizedWeights {
     }
 }
 
-/// Calls with the index of each weight in W, `None` in the padding, and the bit of the packed codes from which it stands.
-fn for_each_code(header: &PackedHeader, mut each: impl FnMut(Option<usize>, usize)) {
+/// Calls with the row and the column of each weight, those in the padding too, and the bit of the packed codes from which it stands.
+fn for_each_code(header: &PackedHeader, mut each: impl FnMut([usize; 2], usize)) {
     let layout = header.layout();
     let [rows, depth] = [ROWS as usize, DEPTH as usize];
     let places: [[u32; DEPTH as usize]; ROWS as usize] =
@@ -239,9 +272,7 @@ fn for_each_code(header: &PackedHeader, mut each: impl FnMut(Option<usize>, usiz
         let first_place = block * layout.block_bytes() as usize * 8;
         for (row, places) in places.iter().enumerate() {
             for (k, &place) in places.iter().enumerate() {
-                let (row, k) = (first_row + row, first_k + k);
-                let at = (row < header.n && k < header.k).then_some(row * header.k + k);
-                each(at, first_place + place as usize);
+                each([first_row + row, first_k + k], first_place + place as usize);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Weights rounded to codes.
 
+use std::borrow::Cow;
+
 use half::{bf16, f16};
 
 use super::fit::Fitter;
@@ -47,7 +49,8 @@ impl QuantizedWeights {
     /// Without zeros a group is symmetric around 0, so an unsigned format holds its positive weights alone. Scales and zeros
     /// are rounded to their type first, then codes are chosen for the rounded ones.
     ///
-    /// Fails when a weight is infinite or NaN, when a scale overflows its type, and for zeros that the format cannot have.
+    /// Fails when a weight is infinite, NaN or beyond the range of the scales' type, to which kernels round, when a scale overflows
+    /// its type, and for zeros that the format cannot have.
     pub fn quantize<T: WeightElement>(
         name: impl Into<String>,
         weights: &[T],
@@ -106,9 +109,15 @@ fn some_rows<T: WeightElement>(
             group.clear();
             group.extend(weights.iter().map(|x| f64::from(x.widen())));
             let col = number * scheme.group.len(k);
-            if let Some(i) = group.iter().position(|x| !x.is_finite()) {
+            if let Some(i) = group.iter().position(|&x| !scheme.scales.round(x).is_finite()) {
                 let was = format!("{} at [{}, {}]", group[i], first + row, col + i);
-                return Err(scheme.error(name, "weights", was, "finite"));
+                let allowed = match group[i].is_finite() {
+                    true => {
+                        format!("in the range of {}, the type of the scales", scheme.scales.dtype()).into()
+                    }
+                    false => Cow::Borrowed("finite"),
+                };
+                return Err(scheme.error(name, "weights", was, allowed));
             }
             let Some(line) = fitter.fit(&group) else {
                 let largest = group.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));

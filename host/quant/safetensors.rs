@@ -64,8 +64,9 @@ impl PackedWeights {
             Ok((full.as_str(), view.map_err(|error| not_a_file(name, &error))?))
         });
         let views = views.collect::<Result<Vec<_>>>()?;
-        safetensors::serialize(views, Some(headers.into_iter().collect()))
-            .map_err(|error| not_a_file("", &error))
+        // Of no metadata it would write JSON that is none.
+        let headers = (!headers.is_empty()).then(|| headers.into_iter().collect());
+        safetensors::serialize(views, headers).map_err(|error| not_a_file("", &error))
     }
 
     /// The weights of this name in a safetensors file that [`to_safetensors`](Self::to_safetensors) made.

@@ -1,5 +1,6 @@
 //! Weights as codes, scales and zeros in natural order.
 
+use super::fit::Line;
 use super::{Format, Group, Halves, Scheme, Zeros};
 use crate::Result;
 
@@ -52,6 +53,9 @@ impl QuantizedWeights {
     /// - `codes` \[N, K\], row-major, each below [`Format::codes`].
     /// - `scales` \[N, groups\], row-major, finite; there are [`Group::count`]`(K)` groups.
     /// - `zeros` \[N, groups\], row-major, of the scales' type or integers in the format's range.
+    ///
+    /// Every weight, and with zeros in front of the scale every value less its zero, is a number of the scales' type: kernels
+    /// round to it.
     pub fn new(
         name: impl Into<String>,
         format: Format,
@@ -70,32 +74,51 @@ impl QuantizedWeights {
 
     fn check(&self) -> Result<()> {
         let Self { name, scheme, n, k, .. } = self;
-        let (format, group) = (scheme.format, scheme.group);
+        let format = scheme.format;
         scheme.check(name)?;
-        let (values, groups) = scheme.count(name, *n, *k)?;
-        let expect = |argument, found: usize, expected: usize, each: &str| {
-            if found == expected {
-                return Ok(());
-            }
-            let allowed = format!("{expected} values: one for each {each} of [{n}, {k}]");
-            Err(scheme.error(name, argument, format!("{found} values"), allowed))
-        };
-        expect("codes", self.codes.len(), values, "weight")?;
+        let (values, _) = scheme.count(name, *n, *k)?;
+        self.expect("codes", self.codes.len(), values, "weight")?;
         if let Some(i) = self.codes.iter().position(|&code| usize::from(code) >= format.codes()) {
             let was = format!("{} at [{}, {}]", self.codes[i], i / k, i % k);
             return Err(scheme.error(name, "codes", was, format!("below {}", format.codes())));
         }
-        let at = |i: usize| format!("[{}, {}]", i / groups, i % groups);
-        let halves = |argument, halves: &Halves| {
-            expect(argument, halves.len(), n * groups, &format!("group ({group})"))?;
-            match halves.not_finite() {
-                None => Ok(()),
-                Some(i) => {
-                    Err(scheme.error(name, argument, format!("{} at {}", halves.get(i), at(i)), "finite"))
-                }
+        self.check_halves("scales", &self.scales)?;
+        self.check_zeros()?;
+        self.check_range()
+    }
+
+    /// There are as many of `argument` as expected, one for `each`.
+    fn expect(&self, argument: &'static str, found: usize, expected: usize, each: &str) -> Result<()> {
+        if found == expected {
+            return Ok(());
+        }
+        let allowed = format!("{expected} values: one for each {each} of [{}, {}]", self.n, self.k);
+        Err(self.scheme.error(&self.name, argument, format!("{found} values"), allowed))
+    }
+
+    /// There is one for each group.
+    fn expect_groups(&self, argument: &'static str, found: usize) -> Result<()> {
+        self.expect(argument, found, self.n * self.groups(), &format!("group ({})", self.scheme.group))
+    }
+
+    /// The place of a group, as messages say it.
+    fn at(&self, i: usize) -> String {
+        format!("[{}, {}]", i / self.groups(), i % self.groups())
+    }
+
+    fn check_halves(&self, argument: &'static str, halves: &Halves) -> Result<()> {
+        self.expect_groups(argument, halves.len())?;
+        match halves.not_finite() {
+            None => Ok(()),
+            Some(i) => {
+                let was = format!("{} at {}", halves.get(i), self.at(i));
+                Err(self.scheme.error(&self.name, argument, was, "finite"))
             }
-        };
-        halves("scales", &self.scales)?;
+        }
+    }
+
+    fn check_zeros(&self) -> Result<()> {
+        let Self { name, scheme, .. } = self;
         match &self.zeros {
             ZeroPoints::None => Ok(()),
             ZeroPoints::Original(zeros) | ZeroPoints::Rescaled(zeros) => {
@@ -104,21 +127,48 @@ impl QuantizedWeights {
                     let allowed = format!("{}, as the scales are", scheme.scales.dtype());
                     return Err(scheme.error(name, "zeros", was, allowed));
                 }
-                halves("zeros", zeros)
+                self.check_halves("zeros", zeros)
             }
             ZeroPoints::Packed(zeros) => {
-                expect("zeros", zeros.len(), n * groups, &format!("group ({group})"))?;
-                let (lowest, highest) = format.range();
+                self.expect_groups("zeros", zeros.len())?;
+                let (lowest, highest) = scheme.format.range();
                 let outside = |zero: &i16| f32::from(*zero) < lowest || f32::from(*zero) > highest;
                 match zeros.iter().position(outside) {
                     None => Ok(()),
                     Some(i) => {
-                        let allowed = format!("from {lowest} to {highest}");
-                        Err(scheme.error(name, "zeros", format!("{} at {}", zeros[i], at(i)), allowed))
+                        let was = format!("{} at {}", zeros[i], self.at(i));
+                        Err(scheme.error(name, "zeros", was, format!("from {lowest} to {highest}")))
                     }
                 }
             }
         }
+    }
+
+    /// Weights are numbers of the scales' type.
+    fn check_range(&self) -> Result<()> {
+        let Self { name, scheme, k, .. } = self;
+        let (groups, len) = (self.groups(), scheme.group.len(*k));
+        for (i, codes) in self.codes.chunks(*k).flat_map(|row| row.chunks(len)).enumerate() {
+            let line = self.line(i);
+            if scheme.holds_all(line) {
+                continue;
+            }
+            let (row, first) = (i / groups, i % groups * len);
+            for (j, &code) in codes.iter().enumerate() {
+                scheme.expect_number(name, code, line, || format!("[{row}, {}]", first + j))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The scale and the zero of a group.
+    fn line(&self, i: usize) -> Line {
+        let zero = match &self.zeros {
+            ZeroPoints::None => 0.0,
+            ZeroPoints::Original(zeros) | ZeroPoints::Rescaled(zeros) => zeros.get(i).into(),
+            ZeroPoints::Packed(zeros) => zeros[i].into(),
+        };
+        Line { scale: self.scales.get(i).into(), zero }
     }
 
     /// The tensor's name.
@@ -163,13 +213,10 @@ impl QuantizedWeights {
         let codes = self.codes[row * self.k..(row + 1) * self.k].chunks(len).enumerate();
         codes
             .flat_map(|(group, codes)| {
-                let i = row * groups + group;
-                let scale = f64::from(self.scales.get(i));
-                let (before, after) = match &self.zeros {
-                    ZeroPoints::None => (0.0, 0.0),
-                    ZeroPoints::Original(zeros) => (f64::from(zeros.get(i)), 0.0),
-                    ZeroPoints::Rescaled(zeros) => (0.0, f64::from(zeros.get(i))),
-                    ZeroPoints::Packed(zeros) => (f64::from(zeros[i]), 0.0),
+                let Line { scale, zero } = self.line(row * groups + group);
+                let (before, after) = match self.scheme.zeros {
+                    Zeros::Rescaled => (0.0, zero),
+                    _ => (zero, 0.0),
                 };
                 let values = &values;
                 codes.iter().map(move |&code| (values[usize::from(code)] - before) * scale - after)

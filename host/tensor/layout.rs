@@ -108,7 +108,7 @@ impl Layout {
 
     /// Whether no two indices mean the same element.
     ///
-    /// Interleaved dimensions, where one begins inside another's reach, count as overlapping.
+    /// Interleaved dimensions, where one begins inside another's reach, count as overlapping; messages say so.
     pub(crate) fn is_injective(&self) -> bool {
         let mut dims: Vec<_> = self.dims().filter(|&(n, _)| n > 1).map(|(n, s)| (s, n)).collect();
         dims.sort_unstable();
@@ -125,7 +125,10 @@ impl Layout {
         if dim < self.rank {
             return Ok(());
         }
-        let allowed = format!("a dimension of shape {:?}, below {}", self.shape(), self.rank);
+        let allowed = match self.rank {
+            0 => "a dimension of the view, which has none: its shape is []".to_owned(),
+            rank => format!("a dimension of shape {:?}, below {rank}", self.shape()),
+        };
         Err(Error::argument(argument, dim.to_string(), allowed))
     }
 
@@ -252,9 +255,10 @@ impl Layout {
         for _ in 0..self.len() {
             f(offset);
             for dim in (0..self.rank).rev() {
-                index[dim] += 1;
-                offset += self.strides[dim];
-                if index[dim] < self.shape[dim] {
+                // Only to elements that there are: the stride of a dimension of size 1 may be anything.
+                if index[dim] + 1 < self.shape[dim] {
+                    index[dim] += 1;
+                    offset += self.strides[dim];
                     break;
                 }
                 offset -= index[dim] * self.strides[dim];

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::{DType, Device, Element, Error, Result, Stream};
+use crate::{DType, Device, Element, Error, Result, Stream, graph};
 
 mod argument;
 mod layout;
@@ -38,6 +38,7 @@ struct Memory {
 
 impl Memory {
     fn new(device: &Device, bytes: usize) -> Result<Self> {
+        graph::refuse("allocating memory")?;
         let address = if bytes == 0 { 0 } else { device.backend().allocate(bytes)? };
         Ok(Self { device: device.clone(), address })
     }
@@ -84,14 +85,17 @@ impl<T: Element> Tensor<T> {
     ///
     /// Waits for all work queued on the device so far, and for the copy.
     pub fn write(&mut self, data: &[T]) -> Result<()> {
+        graph::refuse("write")?;
         self.device().synchronize()?;
         let stream = self.device().default_stream();
         self.write_on(&stream, data)
     }
 
-    /// Sets the elements to those of `data`, after the work queued on `stream` so far. Waits for the copy.
+    /// Sets the elements to those of `data`, after the work queued on `stream` so far. Waits for the copy, which is an error
+    /// while the stream is captured.
     pub fn write_on(&mut self, stream: &Stream, data: &[T]) -> Result<()> {
         stream.expect_on(self.device())?;
+        stream.refuse_capture("write_on")?;
         if data.len() != self.len() {
             let allowed = format!("of {} elements, for shape {:?}", self.len(), self.shape());
             return Err(Error::argument("data", format!("of {} elements", data.len()), allowed));

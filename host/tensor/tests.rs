@@ -75,6 +75,11 @@ fn bounds_are_checked() {
     assert!(x.view().broadcast(&[4, 12]).is_err());
     assert!(x.view().broadcast(&[6]).is_err());
     assert!(x.view().insert_dim(3).is_err());
+    let scalar = Tensor::<f32>::zeros(&device, &[]).unwrap();
+    assert_eq!(
+        text(scalar.view().select(6, 0)),
+        "`dim` was 6; it must be a dimension of the view, which has none: its shape is []"
+    );
     // At the end, and empty.
     assert!(x.view().narrow(0, 4, 0).unwrap().to_vec().unwrap().is_empty());
 }
@@ -95,6 +100,13 @@ fn sizes_that_overflow_are_refused() {
     assert_eq!(text(view(&[2], &[])), "`strides` was []; it must be 1 numbers, one a dimension");
     let nothing = view(&[0, usize::MAX, usize::MAX], &[usize::MAX, usize::MAX, 1]).unwrap();
     assert!(nothing.narrow(1, 5, 5).unwrap().to_vec().unwrap().is_empty());
+    // The stride of a dimension of size 1 is nowhere taken: offsets are those of elements.
+    let single = view(&[1, 4, 1], &[usize::MAX, 1, usize::MAX - 2]).unwrap();
+    assert_eq!(single.to_vec().unwrap(), [0.0; 4]);
+    let mut offsets = Vec::new();
+    let layout = Layout::strided(&[1, 2, 1, 2], &[usize::MAX, 1, usize::MAX, 2]).unwrap();
+    layout.for_each_offset(|offset| offsets.push(offset));
+    assert_eq!(offsets, [0, 2, 1, 3]);
     let nothing = Tensor::<f16>::uninit(&device, &[0, 7, usize::MAX >> 33]).unwrap();
     assert_eq!(nothing.view().arg::<3, Parameter>().unwrap().tma, 0);
 }
@@ -141,8 +153,15 @@ fn foreign_memory_is_checked() {
     let shared = unsafe { TensorViewMut::<f32>::from_raw_parts(&device, at, &[4, 4], &[2, 1]) };
     assert_eq!(
         text(shared),
-        "`strides` was [2, 1] with shape [4, 4]; it must be such that no two indices mean the same element"
+        "`strides` was [2, 1] with shape [4, 4]; it must be such that each dimension steps over all that lies inside it, \
+         so that no two indices mean the same element"
     );
+    // No two indices mean the same, and yet one dimension begins inside the other's reach: the message holds.
+    // SAFETY: as above.
+    let interleaved = unsafe { TensorViewMut::<f32>::from_raw_parts(&device, at, &[2, 2], &[2, 3]) };
+    assert!(text(interleaved).ends_with(
+        "each dimension steps over all that lies inside it, so that no two indices mean the same element"
+    ));
 }
 
 #[test]

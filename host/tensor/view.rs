@@ -10,7 +10,7 @@ use super::argument::{Form, global};
 use super::layout::Layout;
 use super::region::Region;
 use crate::backend::Residence;
-use crate::{DType, Device, Element, Error, Result, Stream};
+use crate::{DType, Device, Element, Error, Result, Stream, graph};
 
 /// A tensor that is read: device memory with a shape and strides.
 ///
@@ -53,11 +53,9 @@ macro_rules! common {
                 let layout = Layout::strided(shape, strides)?;
                 if $unique && !layout.is_injective() {
                     let was = format!("{strides:?} with shape {shape:?}");
-                    return Err(Error::argument(
-                        "strides",
-                        was,
-                        "such that no two indices mean the same element",
-                    ));
+                    let allowed = "such that each dimension steps over all that lies inside it, so that no two \
+                                   indices mean the same element";
+                    return Err(Error::argument("strides", was, allowed));
                 }
                 let view = Self::of_tensor(device, address, layout);
                 view.check_foreign()?;
@@ -172,30 +170,50 @@ macro_rules! common {
             ///
             /// Waits for all work queued on the device so far, which is an error while one of its streams is captured.
             pub fn to_vec(&self) -> Result<Vec<T>> {
+                graph::refuse("to_vec")?;
                 self.device.synchronize()?;
                 self.to_vec_on(&self.device.default_stream())
             }
 
             /// Copies the elements to the host in row-major order, after the work queued on `stream` so far.
+            ///
+            /// Waits for the copy, which is an error while the stream is captured. Fails where the host has no room for the
+            /// elements, or for what lies between the first and the last of them.
             pub fn to_vec_on(&self, stream: &Stream) -> Result<Vec<T>> {
                 stream.expect_on(&self.device)?;
+                stream.refuse_capture("to_vec_on")?;
                 let count = self.layout.extent();
-                let mut span = vec![T::default(); count];
+                let mut span = self.room(count, "from the first element to the last")?;
                 if count > 0 {
                     let bytes = count * size_of::<T>();
-                    // SAFETY: the view's memory is valid, and the copy is done when the stream is.
+                    // SAFETY: the view's memory is valid, there is room for as much, and the copy is done when the stream is:
+                    // then the elements have values, whatever their bits are.
                     unsafe {
                         let to = span.as_mut_ptr().cast();
                         self.device.backend().download(stream.id(), self.address, to, bytes)?;
+                        stream.synchronize()?;
+                        span.set_len(count);
                     }
-                    stream.synchronize()?;
                 }
                 if self.is_contiguous() {
                     return Ok(span);
                 }
-                let mut out = Vec::with_capacity(self.len());
+                let mut out = self.room(self.len(), "in row-major order")?;
                 self.layout.for_each_offset(|offset| out.extend(span.get(offset)));
                 Ok(out)
+            }
+
+            /// Room for some elements on the host; `how` says which ones.
+            fn room(&self, count: usize, how: &str) -> Result<Vec<T>> {
+                let mut room = Vec::new();
+                match room.try_reserve_exact(count) {
+                    Ok(()) => Ok(room),
+                    Err(_) => {
+                        let (shape, strides, bytes) = (self.shape(), self.strides(), count * size_of::<T>());
+                        let was = format!("of shape {shape:?} and strides {strides:?}: {bytes} bytes {how}");
+                        Err(Error::argument("self", was, "of as many bytes as the host has room for"))
+                    }
+                }
             }
 
             fn check_foreign(&self) -> Result<()> {

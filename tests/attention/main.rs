@@ -15,6 +15,7 @@ mod lengths;
 mod masks;
 mod operand;
 mod packed;
+mod reuse;
 mod values;
 mod views;
 
@@ -39,8 +40,11 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "1 to 16 queries of heads that share keys", decode::queries)
         .device(Arch::Sm80, "any number of parts of the keys", decode::splits)
         .device(Arch::Sm80, "sequences one after the other", packed::lengths)
+        .device(Arch::Sm80, "sequences that overlap or are too long", packed::wrong_offsets)
         .device(Arch::Sm80, "pages that do not exist are zeros", decode::missing_pages)
         .device(Arch::Sm80, "a workspace given, owned and too small", decode::workspace)
+        .device(Arch::Sm80, "one operator on two devices", reuse::on_two_devices)
+        .device(Arch::Sm80, "an operator's own memory is not captured", reuse::own_memory_in_a_capture)
         .device(Arch::Sm80, "a graph replays an attention", capture::replay)
         .gpu(Arch::Sm80, "calls take no memory", capture::memory)
         .device(Arch::Sm90a, "overlapping calls", capture::overlapping)

@@ -2,6 +2,7 @@
 
 use tilewright::ops::Attention;
 use tilewright::{Device, Stream, Tensor, TensorViewMut, bf16, f16};
+use tilewright_support::Real;
 use tilewright_support::attention::{Head, Scores};
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
@@ -25,6 +26,57 @@ pub fn lengths(device: &Device) -> Outcome {
         ..scores
     })?;
     each::<f16>(device, &[[0, 0], [0, 9]], [64, 64], |scores| scores)
+}
+
+/// Offsets that are not as they must be: nothing outside of O is written, and its rows are those of a sequence that has them.
+pub fn wrong_offsets(device: &Device) -> Outcome {
+    const ROWS: usize = 150;
+    const D: usize = 64;
+    let stream = Stream::new(device)?;
+    let place = Place::bshd([1, 1, ROWS, D]);
+    let [q, k, v] = [1, 2, 3].map(|seed| normal::<f16>(seed, ROWS * D));
+    let operand = |data: &[f16]| Operand::new(device, place, data);
+    let (on_q, on_k, on_v) = (operand(&q)?, operand(&k)?, operand(&v)?);
+    // Sequences that are longer than they may be, that reach beyond all rows, and that overlap: a race, which the emulator reports.
+    let cases = [([0, 100, 130, 150], 40), ([-5, 60, 1 << 30, i32::MAX], 150), ([0, 70, 20, 90], 70)];
+    for (offsets, longest) in cases.into_iter().take(if device.is_emulator() { 2 } else { 3 }) {
+        let at = Tensor::from_slice(device, &offsets, &[offsets.len()])?;
+        let sequences: Vec<_> = offsets
+            .windows(2)
+            .map(|pair| {
+                let [from, to] = [pair[0], pair[1]].map(|at| (at.max(0) as usize).min(ROWS));
+                let of = |data: &[f16]| data[from * D..to.max(from) * D].to_vec();
+                let (rows, [q, k, v]) = (to.saturating_sub(from), [of(&q), of(&k), of(&v)]);
+                let numbers: Vec<_> = (0..rows).collect();
+                (from, Head::new([&q, &k, &v], rows, rows, [D, D]).rows(&numbers, &Scores::new(D)))
+            })
+            .collect();
+        let attention = || Attention::new().packed(&at.view(), &at.view(), longest);
+        let mut o = Operand::<f16>::poisoned(device, place)?;
+        let (q, k, v) = (on_q.view()?, on_k.view()?, on_v.view()?);
+        let all = attention().candidates(&q, &k, &v, &o.view_mut()?)?;
+        let possible: Vec<_> = all.iter().filter(|kernel| kernel.rejection().is_none()).collect();
+        assert!(!possible.is_empty());
+        for kernel in possible {
+            o = Operand::<f16>::poisoned(device, place)?;
+            let mut attention = attention().kernel(kernel.name());
+            attention.run(&stream, &q, &k, &v, &mut o.view_mut()?)?;
+            let (out, outside) = o.read()?;
+            assert_eq!(outside, 0, "{}: elements outside of O", kernel.name());
+            let out = f16::widen(&out);
+            for (row, out) in out.chunks(D).enumerate() {
+                let mut is_of = sequences.iter().filter_map(|(from, rows)| {
+                    let number = row.checked_sub(*from)?;
+                    Some((number, rows.get(number)?))
+                });
+                let must = is_of.clone().any(|(number, _)| number < longest);
+                let right = is_of.any(|(_, exact)| exact.agrees::<f16>(D, 0.0, out, None).is_ok());
+                let untouched = out.iter().all(|x| x.is_nan());
+                assert!(right || untouched && !must, "{}: row {row} of {offsets:?}", kernel.name());
+            }
+        }
+    }
+    Ok(())
 }
 
 fn each<T: Input>(

@@ -9,7 +9,7 @@ use crate::case::{Case, Input, Sizes};
 
 /// Caps below, around and above the scores.
 pub fn capped(device: &Device) -> Outcome {
-    for softcap in [0.1, 1.0, 30.0, 1000.0] {
+    for softcap in [1e-20, 0.1, 1.0, 30.0, 1024.0] {
         for columns in [[64, 64], [128, 128], [256, 256]] {
             let case = Case::<bf16>::new(Sizes::new(130, 200, columns));
             let scores = Scores { softcap: Some(softcap), causal: softcap < 30.0, ..case.scores };

@@ -1,9 +1,10 @@
 //! What happens to the sums.
 
-use tilewright::ops::{Activation, DequantGemm, DeviceWeights, Gelu, Identity, Relu, Silu};
+use tilewright::ops::{Activation, DequantGemm, DeviceWeights};
 use tilewright::quant::{Format, Group, Order, Zeros};
-use tilewright::{Device, Stream, Tensor, TensorView, f16};
+use tilewright::{Device, Stream, Tensor, f16};
 use tilewright_support::random::normal;
+use tilewright_support::reference::erf;
 use tilewright_support::suite::Outcome;
 
 use crate::case::{compare, reference, weights};
@@ -23,33 +24,20 @@ fn all_in(device: &Device, group: Group) -> Outcome {
     let bias_at = Tensor::from_slice(device, &bias, &[n])?;
     let alpha = 0.125;
     let want = reference(&a, &w);
-    let run = |c: Vec<f16>, f: fn(f64) -> f64| {
-        compare(&c, &want, |i, x| f(f64::from(alpha) * x + bias[i % n].to_f64()))
-    };
-    fn with<E: Activation>(
-        device: &Device,
-        a: &TensorView<'_, f16>,
-        w: &DeviceWeights,
-        bias: &TensorView<'_, f16>,
-        alpha: f32,
-    ) -> tilewright::Result<Vec<f16>> {
-        let mut c = Tensor::filled(device, f16::NAN, &[a.shape()[0], w.shape()[0]])?;
-        let mut gemm = DequantGemm::new().alpha(alpha).bias(bias).activation::<E>();
-        gemm.run(&Stream::new(device)?, a, w, &mut c.view_mut())?;
-        c.to_vec()
+    let (a, bias_view, stream) = (at.view(), bias_at.view(), Stream::new(device)?);
+    for activation in Activation::ALL {
+        let exact = |x: f64| match activation {
+            Activation::Identity => x,
+            Activation::Relu => x.max(0.0),
+            Activation::Gelu => 0.5 * x * (1.0 + erf(x / std::f64::consts::SQRT_2)),
+            Activation::Silu => x / (1.0 + (-x).exp()),
+        };
+        let mut c = Tensor::filled(device, f16::NAN, &[m, n])?;
+        let mut gemm = DequantGemm::new().alpha(alpha).bias(&bias_view).activation(activation);
+        gemm.run(&stream, &a, &packed, &mut c.view_mut())?;
+        compare(&c.to_vec_on(&stream)?, &want, |i, x| exact(f64::from(alpha) * x + bias[i % n].to_f64()))
+            .map_err(|what| format!("{activation}: {what}"))?;
     }
-    let (a, bias) = (at.view(), bias_at.view());
-    run(with::<Identity>(device, &a, &packed, &bias, alpha)?, |x| x)?;
-    run(with::<Relu>(device, &a, &packed, &bias, alpha)?, |x| x.max(0.0))?;
-    run(with::<Silu>(device, &a, &packed, &bias, alpha)?, |x| x / (1.0 + (-x).exp()))?;
-    // Abramowitz & Stegun 7.1.26, as the kernel has it.
-    run(with::<Gelu>(device, &a, &packed, &bias, alpha)?, |x| {
-        let z = x.abs() / std::f64::consts::SQRT_2;
-        let t = 1.0 / (1.0 + 0.327_591_1 * z);
-        let poly = [1.061_405_429, -1.453_152_027, 1.421_413_741, -0.284_496_736, 0.254_829_592];
-        let erf = 1.0 - poly.iter().fold(0.0, |sum, c| (sum + c) * t) * (-z * z).exp();
-        0.5 * x * (1.0 + erf.copysign(x))
-    })?;
     Ok(())
 }
 

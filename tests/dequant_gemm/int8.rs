@@ -1,6 +1,6 @@
 //! Products of int8 activations against exact references.
 
-use tilewright::ops::{DequantGemmInt8, DeviceWeights, Int8Output, Silu};
+use tilewright::ops::{Activation, DequantGemmInt8, DeviceWeights, Int8Output};
 use tilewright::quant::{Format, Group, HalfType, Halves, Order, QuantizedWeights, ZeroPoints, Zeros};
 use tilewright::{Device, Stream, Tensor, bf16, f16};
 use tilewright_support::guarded::{Guarded, Place};
@@ -248,7 +248,8 @@ pub fn anywhere(device: &Device) -> Outcome {
         let (on, want) = (upload(device, &w)?, scaled(&a, &w));
         for to in [rows(n), rows(n + 10), rows(128), Place::by_columns([1, m, n], m + 1)] {
             let mut c = Guarded::<f16>::at(device, to)?;
-            let mut gemm = DequantGemmInt8::new().tokens(&token).bias(&bias_view).activation::<Silu>();
+            let gemm = DequantGemmInt8::new().tokens(&token).bias(&bias_view);
+            let mut gemm = gemm.activation(Activation::Silu);
             let a = block.view().narrow(1, 0, k)?;
             gemm.run(&Stream::new(device)?, &a, &on, &mut c.view_mut()?.select(0, 0)?)?;
             let (c, touched) = c.read()?;

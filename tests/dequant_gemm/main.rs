@@ -10,6 +10,7 @@ mod codes;
 mod epilogue;
 mod errors;
 mod int8;
+mod reuse;
 mod shapes;
 
 fn main() -> ExitCode {
@@ -28,6 +29,9 @@ fn main() -> ExitCode {
             "a workspace that is given comes back with its counters zero",
             epilogue::workspace,
         )
+        .device(Arch::Sm80, "one operator on two devices", reuse::on_two_devices)
+        .device(Arch::Sm80, "an operator's own memory is not captured", reuse::own_memory_in_a_capture)
+        .device(Arch::Sm80, "a workspace lies apart from A", reuse::workspace_apart)
         .device(Arch::Sm80, "refused calls name what is wrong", errors::name_it)
         .device(Arch::Sm90a, "a kernel that scales sums refuses small groups", errors::small_groups)
         .device(Arch::Sm80, "int8: every format, group and mode of zeros", int8::of_every_scheme)

@@ -1,6 +1,6 @@
 //! GEMMs in graphs, and what a call takes.
 
-use tilewright::ops::{Gemm, Silu};
+use tilewright::ops::{Activation, Gemm};
 use tilewright::{Device, Stream, Tensor, f16};
 use tilewright_support::guarded::Guarded;
 use tilewright_support::random::normal;
@@ -70,7 +70,8 @@ pub fn memory(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;
     let x = Tensor::<f16>::zeros(device, &[128, 128])?;
     let mut c = Tensor::<f16>::zeros(device, &[128, 128])?;
-    let mut call = || Gemm::new().activation::<Silu>().run(&stream, &x.view(), &x.view(), &mut c.view_mut());
+    let silu = Gemm::new().activation(Activation::Silu);
+    let mut call = || silu.run(&stream, &x.view(), &x.view(), &mut c.view_mut());
     for _ in 0..100 {
         call()?;
     }

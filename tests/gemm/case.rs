@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use tilewright::ops::{Gemm, GemmInput, GemmOutput, Identity};
+use tilewright::ops::{Activation, Gemm, GemmInput, GemmOutput};
 use tilewright::{Device, Stream, TensorViewMut};
 use tilewright_support::Real;
 use tilewright_support::guarded::{Guarded, Place};
@@ -10,7 +10,6 @@ use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
 
 use crate::bias::Bias;
-use crate::exact::Exact;
 use crate::operand::Operand;
 use crate::reference::{Epilogue, Reference};
 
@@ -31,37 +30,36 @@ pub struct Case<'a, T, U> {
     pub alpha: f32,
     pub beta: f32,
     pub bias: Option<&'a Bias<U>>,
+    pub activation: Activation,
 }
 
 impl<'a, T: Input, U: Output> Case<'a, T, U> {
     /// C = A B.
     pub fn new(a: &'a Operand<T>, b: &'a Operand<T>, reference: &'a Reference, c: Place) -> Self {
         assert_eq!(c.shape, reference.shape);
-        Self { a, b, reference, c, alpha: 1.0, beta: 0.0, bias: None }
+        Self { a, b, reference, c, alpha: 1.0, beta: 0.0, bias: None, activation: Activation::Identity }
     }
 
     /// Runs it on the kernel that is chosen for it.
     pub fn check(&self, device: &Device) -> Outcome {
-        self.run::<Identity>(device, None)
+        self.run(device, None)
     }
 
     /// Runs it on every kernel that can compute it.
     pub fn check_all(&self, device: &Device) -> Outcome {
-        self.kernels::<Identity>(device)?
-            .into_iter()
-            .try_for_each(|name| self.run::<Identity>(device, Some(name)))
+        self.kernels(device)?.into_iter().try_for_each(|name| self.run(device, Some(name)))
     }
 
     /// The kernels that can compute it.
-    pub fn kernels<E: Exact>(&self, device: &Device) -> tilewright::Result<Vec<&'static str>> {
+    pub fn kernels(&self, device: &Device) -> tilewright::Result<Vec<&'static str>> {
         let mut c = Guarded::<U>::at(device, self.c)?;
-        let gemm = Gemm::<U>::new().activation::<E>();
+        let gemm = Gemm::<U>::new().activation(self.activation);
         let all = gemm.candidates(&self.a.view()?, &self.b.view()?, &flat(c.view_mut()?)?)?;
         Ok(all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name()).collect())
     }
 
     /// Runs it on the kernel of this name.
-    pub fn run<E: Exact>(&self, device: &Device, kernel: Option<&str>) -> Outcome {
+    pub fn run(&self, device: &Device, kernel: Option<&str>) -> Outcome {
         let old = if self.beta == 0.0 { Vec::new() } else { normal::<U>(99, self.c.count()) };
         let mut c = match self.beta {
             0.0 => Guarded::at(device, self.c)?,
@@ -69,7 +67,7 @@ impl<'a, T: Input, U: Output> Case<'a, T, U> {
         };
         let stream = Stream::new(device)?;
         let bias = self.bias.map(Bias::view).transpose()?;
-        let mut gemm = Gemm::new().alpha(self.alpha).beta(self.beta).activation::<E>();
+        let mut gemm = Gemm::new().alpha(self.alpha).beta(self.beta).activation(self.activation);
         if let Some(bias) = &bias {
             gemm = gemm.bias(bias);
         }
@@ -89,8 +87,8 @@ impl<'a, T: Input, U: Output> Case<'a, T, U> {
             return Err(wrong(&format!("{outside} elements outside of C were written")).into());
         }
         let old = U::widen(&old);
-        let (alpha, beta) = (self.alpha, self.beta);
-        let epilogue = Epilogue { alpha, beta, old: &old, bias: self.bias, activation: E::exact };
+        let Case { alpha, beta, bias, activation, .. } = *self;
+        let epilogue = Epilogue { alpha, beta, old: &old, bias, activation };
         self.reference.check(&out, &epilogue).map_err(|error| wrong(&error).into())
     }
 }

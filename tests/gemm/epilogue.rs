@@ -1,6 +1,6 @@
 //! alpha, beta and bias, and products of nothing.
 
-use tilewright::ops::{Gemm, Relu, gemm};
+use tilewright::ops::{Activation, Gemm, gemm};
 use tilewright::{Device, Stream, Tensor, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::guarded::Place;
@@ -8,7 +8,6 @@ use tilewright_support::suite::Outcome;
 
 use crate::bias::Bias;
 use crate::case::{Case, Input, Output, c_rows};
-use crate::exact::Exact;
 use crate::kinds::{Visitor, each};
 use crate::operand::{LAYOUTS, Operand, Order, packed, padded};
 use crate::reference::Reference;
@@ -28,15 +27,15 @@ fn operands<T: Real>(device: &Device, [a, b]: [Order; 2]) -> tilewright::Result<
 pub fn scales(device: &Device) -> Outcome {
     struct Scales<'d>(&'d Device);
     impl Visitor for Scales<'_> {
-        fn visit<T: Input, U: Output, E: Exact>(&mut self) -> Outcome {
+        fn visit<T: Input, U: Output>(&mut self, activation: Activation) -> Outcome {
             let [a, b] = operands::<T>(self.0, LAYOUTS[1])?;
             let reference = Reference::new(a.values(), b.values(), 1, M);
             for alpha in [1.0, 0.0, -0.3] {
                 for beta in [0.0, 1.0, -0.5] {
                     let case = Case::<T, U>::new(&a, &b, &reference, c_rows([1, M, N]));
-                    let case = Case { alpha, beta, ..case };
-                    for name in case.kernels::<E>(self.0)? {
-                        case.run::<E>(self.0, Some(name))?;
+                    let case = Case { alpha, beta, activation, ..case };
+                    for name in case.kernels(self.0)? {
+                        case.run(self.0, Some(name))?;
                     }
                 }
             }
@@ -84,14 +83,14 @@ pub fn broadcast_views(device: &Device) -> Outcome {
 pub fn no_depth(device: &Device) -> Outcome {
     struct Depth<'d>(&'d Device);
     impl Visitor for Depth<'_> {
-        fn visit<T: Input, U: Output, E: Exact>(&mut self) -> Outcome {
+        fn visit<T: Input, U: Output>(&mut self, activation: Activation) -> Outcome {
             let a = Operand::<T>::random(self.0, 1, Order::N.place([1, 70, 0], packed))?;
             let b = Operand::random(self.0, 2, Order::N.place([1, 0, 130], packed))?;
             let reference = Reference::new(a.values(), b.values(), 1, 70);
             let bias = Bias::<U>::new(self.0, &[130], 1)?;
             for (beta, bias) in [(0.0, None), (-0.5, None), (0.0, Some(&bias)), (1.0, Some(&bias))] {
                 let case = Case::<T, U>::new(&a, &b, &reference, c_rows([1, 70, 130]));
-                Case { beta, bias, ..case }.run::<E>(self.0, None)?;
+                Case { beta, bias, activation, ..case }.run(self.0, None)?;
             }
             Ok(())
         }
@@ -121,13 +120,13 @@ pub fn not_numbers(device: &Device) -> Outcome {
     let a = Tensor::from_slice(device, &data, &[40, 24])?;
     let b = Tensor::filled(device, f16::ONE, &[24, 56])?;
     let mut c = Tensor::<f16>::zeros(device, &[40, 56])?;
-    let gemm = Gemm::new().activation::<Relu>();
+    let gemm = Gemm::new().activation(Activation::Relu);
     for kernel in gemm.candidates(&a.view(), &b.view(), &c.view_mut())? {
         if kernel.rejection().is_some() {
             continue;
         }
         c.fill(&stream, f16::ZERO)?;
-        let gemm = Gemm::new().activation::<Relu>().kernel(kernel.name());
+        let gemm = Gemm::new().activation(Activation::Relu).kernel(kernel.name());
         gemm.run(&stream, &a.view(), &b.view(), &mut c.view_mut())?;
         for (i, x) in c.to_vec_on(&stream)?.into_iter().enumerate() {
             let (row, name) = (i / 56, kernel.name());

@@ -5,12 +5,11 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use tilewright::Device;
-use tilewright::ops::kernels;
+use tilewright::ops::{Activation, kernels};
 use tilewright_support::suite::Outcome;
 
 use crate::bias::Bias;
 use crate::case::{Case, Input, Output, c_rows};
-use crate::exact::Exact;
 use crate::kinds::{Visitor, each};
 use crate::operand::{LAYOUTS, Operand, Order, padded};
 use crate::reference::Reference;
@@ -70,19 +69,21 @@ struct Tasks<'d> {
 }
 
 impl Visitor for Tasks<'_> {
-    fn visit<T: Input, U: Output, E: Exact>(&mut self) -> Outcome {
+    fn visit<T: Input, U: Output>(&mut self, activation: Activation) -> Outcome {
         let device = self.device;
         for layout in LAYOUTS {
             let problem = Problem { device, layout, size: [8, 8, 8] };
             let [a, b] = problem.operands::<T>()?;
             let reference = Reference::new(a.values(), b.values(), 1, 8);
             let case = Case::<T, U>::new(&a, &b, &reference, c_rows([1, 8, 8]));
-            for name in case.kernels::<E>(device)?.into_iter().filter(|name| self.seen.insert(name)) {
+            let case = Case { activation, ..case };
+            for name in case.kernels(device)?.into_iter().filter(|name| self.seen.insert(name)) {
                 let problem = Problem { device, layout, size: [8, 8, 8] };
                 self.list.push(Box::new(move || {
                     let [a, b] = problem.operands::<T>()?;
                     let reference = Reference::new(a.values(), b.values(), 1, 8);
-                    Case::<T, U>::new(&a, &b, &reference, c_rows([1, 8, 8])).run::<E>(device, Some(name))
+                    let case = Case::<T, U>::new(&a, &b, &reference, c_rows([1, 8, 8]));
+                    Case { activation, ..case }.run(device, Some(name))
                 }));
             }
         }
@@ -129,7 +130,7 @@ struct Shapes<'d> {
 }
 
 impl Visitor for Shapes<'_> {
-    fn visit<T: Input, U: Output, E: Exact>(&mut self) -> Outcome {
+    fn visit<T: Input, U: Output>(&mut self, activation: Activation) -> Outcome {
         for Shape { size, beta, bias } in shapes(self.device) {
             let bias = bias.map(|shape| Bias::<U>::new(self.device, &shape(size), 1)).transpose()?;
             let mut reference = None;
@@ -144,10 +145,11 @@ impl Visitor for Shapes<'_> {
                     alpha: (k as f32).sqrt().recip(),
                     beta,
                     bias: bias.as_ref(),
+                    activation,
                     ..Case::new(&a, &b, reference, c_rows([1, m, n]))
                 };
-                for name in case.kernels::<E>(self.device)? {
-                    case.run::<E>(self.device, Some(name))?;
+                for name in case.kernels(self.device)? {
+                    case.run(self.device, Some(name))?;
                     self.seen.insert(name);
                     self.runs += 1;
                 }

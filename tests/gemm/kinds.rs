@@ -1,16 +1,15 @@
 //! Every combination of element types and activation.
 
-use tilewright::ops::{Gelu, Identity, Relu, Silu};
+use tilewright::ops::Activation;
 use tilewright::{bf16, f16};
 use tilewright_support::suite::Outcome;
 
 use crate::case::{Input, Output};
-use crate::exact::Exact;
 
 /// Something to do with each combination.
 pub trait Visitor {
     /// Called once for each.
-    fn visit<T: Input, U: Output, E: Exact>(&mut self) -> Outcome;
+    fn visit<T: Input, U: Output>(&mut self, activation: Activation) -> Outcome;
 }
 
 /// Shows `visitor` every combination.
@@ -24,8 +23,5 @@ pub fn each(visitor: &mut impl Visitor) -> Outcome {
 }
 
 fn of<T: Input, U: Output>(visitor: &mut impl Visitor) -> Outcome {
-    visitor.visit::<T, U, Identity>()?;
-    visitor.visit::<T, U, Relu>()?;
-    visitor.visit::<T, U, Gelu>()?;
-    visitor.visit::<T, U, Silu>()
+    Activation::ALL.into_iter().try_for_each(|activation| visitor.visit::<T, U>(activation))
 }

@@ -57,6 +57,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm90a, "overlapping chains in graphs", chains::in_graphs)
         .device(Arch::Sm90a, "overlapping chains of sums", chains::of_sums)
         .device(Arch::Sm80, "refused calls leave everything alone", errors::leave_everything_alone)
+        .device(Arch::Sm80, "one operator on two devices", errors::two_devices)
         .device(Arch::Sm80, "memory that is too small", errors::too_small)
         .gpu(Arch::Sm80, "memory of another context", errors::foreign)
         .gpu(Arch::Sm80, "a second GPU's tensors", errors::second_device)

@@ -1,5 +1,6 @@
 //! What a product must be, and how far off it may be.
 
+use tilewright::ops::Activation;
 use tilewright::{bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::random::normal;
@@ -7,6 +8,7 @@ use tilewright_support::reference::{product, sample};
 use tilewright_support::suite::Outcome;
 
 use crate::bias::Bias;
+use crate::exact::exact;
 use crate::operand::Values;
 
 /// A B in f64, of all rows or of some.
@@ -76,7 +78,7 @@ pub struct Epilogue<'a, U> {
     /// C as it was, in row-major order; not looked at when beta is 0.
     pub old: &'a [f32],
     pub bias: Option<&'a Bias<U>>,
-    pub activation: fn(f64) -> f64,
+    pub activation: Activation,
 }
 
 impl<U: Real> Epilogue<'_, U> {
@@ -96,7 +98,7 @@ impl<U: Real> Epilogue<'_, U> {
         let x = scaled + kept + bias;
         let terms = scaled.abs() + kept.abs() + bias.abs();
         let before = f64::from(self.alpha.abs()) * error + 3.0 * STEP * terms;
-        let exact = (self.activation)(x);
+        let exact = exact(self.activation, x);
         let after = STEEPEST * before + ACTIVATION * x.abs();
         (exact, after + U::ROUNDING * (exact.abs() + after) + SUBNORMAL)
     }
@@ -105,7 +107,7 @@ impl<U: Real> Epilogue<'_, U> {
 /// What f32 gives is accepted; one element that lacks one product, or is of another place, is not.
 pub fn finds_what_is_wrong() -> Outcome {
     fn plain<U>() -> Epilogue<'static, U> {
-        Epilogue { alpha: 1.0, beta: 0.0, old: &[], bias: None, activation: |x| x }
+        Epilogue { alpha: 1.0, beta: 0.0, old: &[], bias: None, activation: Activation::Identity }
     }
     let [m, n, k] = [70, 130, 300];
     let (left, right) = (normal::<f16>(1, m * k), normal::<f16>(2, k * n));

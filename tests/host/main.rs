@@ -31,6 +31,15 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "launches are captured and replayed", capture::replays)
         .device(Arch::Sm80, "kernels are loaded during capture", capture::loads)
         .device(Arch::Sm80, "allocating during capture is an error", capture::allocation)
+        .device(Arch::Sm80, "calls that wait are refused during capture", capture::waiting)
+        .device(
+            Arch::Sm80,
+            "a stream that another thread captures is not waited for",
+            capture::of_other_threads,
+        )
+        .device(Arch::Sm80, "a capture goes from stream to stream by events", capture::forks)
+        .device(Arch::Sm80, "events do not cross a capture's boundary", capture::isolation)
+        .device(Arch::Sm80, "a view that the host has no room for is an error", memory::no_room)
         .test("what the emulator finds wrong is reported", faults::are_reported)
         .main()
 }

@@ -99,3 +99,21 @@ pub fn streams(device: &Device) -> Outcome {
     assert!(before.elapsed_ms(&after)? > 0.01);
     Ok(())
 }
+
+/// Elements that repeat may be more than the host has room for.
+pub fn no_room(device: &Device) -> Outcome {
+    let x = Tensor::filled(device, 1.0f32, &[1])?;
+    let all = 1 << 50;
+    let text = x.view().broadcast(&[all])?.to_vec().unwrap_err().to_string();
+    let (strides, bytes) = ([0], 4 * all);
+    assert_eq!(
+        text,
+        format!(
+            "`self` was of shape {:?} and strides {strides:?}: {bytes} bytes in row-major order; it must be of as many \
+             bytes as the host has room for",
+            [all]
+        )
+    );
+    assert_eq!(x.view().broadcast(&[3])?.to_vec()?, [1.0; 3]);
+    Ok(())
+}

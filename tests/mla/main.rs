@@ -10,6 +10,7 @@ mod capture;
 mod case;
 mod decode;
 mod errors;
+mod reuse;
 
 fn main() -> ExitCode {
     Suite::new()
@@ -25,6 +26,8 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "pages that do not exist are zeros", decode::missing_pages)
         .device(Arch::Sm80, "one operator for many steps", decode::steps)
         .device(Arch::Sm80, "a workspace given, owned and too small", capture::workspace)
+        .device(Arch::Sm80, "one operator on two devices", reuse::on_two_devices)
+        .device(Arch::Sm80, "plans and own memory are not captured", reuse::plans_and_memory_in_a_capture)
         .device(Arch::Sm80, "a graph replays a step", capture::replay)
         .device(Arch::Sm80, "refused calls leave everything alone", errors::leave_everything_alone)
         .main()

@@ -40,17 +40,20 @@ impl Noise {
     }
 }
 
-/// Numbers of any finite value, none of them by arithmetic.
-pub fn halves(kind: HalfType, count: usize, noise: &mut Noise) -> Halves {
+/// Numbers of any magnitude up to `most`, none of them by arithmetic.
+pub fn halves(kind: HalfType, count: usize, most: f32, noise: &mut Noise) -> Halves {
     let mut bits = Vec::new();
     while bits.len() < 2 * count {
         let next = [noise.next() as u8, noise.next() as u8];
-        if Halves::from_bytes(kind, &next).get(0).is_finite() {
+        if Halves::from_bytes(kind, &next).get(0).abs() <= most {
             bits.extend(next);
         }
     }
     Halves::from_bytes(kind, &bits)
 }
+
+/// The highest scale and zero: of the scales' type, all values of every format make numbers with them.
+const MOST: [f32; 2] = [1.0, 4096.0];
 
 /// Any codes, scales and zeros.
 pub fn weights(scheme: Scheme, [n, k]: [usize; 2], seed: u64) -> QuantizedWeights {
@@ -58,11 +61,11 @@ pub fn weights(scheme: Scheme, [n, k]: [usize; 2], seed: u64) -> QuantizedWeight
     let mut noise = Noise(seed);
     let count = n * group.count(k);
     let codes = (0..n * k).map(|_| (noise.next() as usize % format.codes()) as u8).collect();
-    let scale_values = halves(scales, count, &mut noise);
+    let scale_values = halves(scales, count, MOST[0], &mut noise);
     let zeros = match zeros {
         Zeros::None => ZeroPoints::None,
-        Zeros::Original => ZeroPoints::Original(halves(scales, count, &mut noise)),
-        Zeros::Rescaled => ZeroPoints::Rescaled(halves(scales, count, &mut noise)),
+        Zeros::Original => ZeroPoints::Original(halves(scales, count, MOST[1], &mut noise)),
+        Zeros::Rescaled => ZeroPoints::Rescaled(halves(scales, count, MOST[1], &mut noise)),
         Zeros::Packed => {
             let (lowest, highest) = format.range();
             let span = (highest - lowest) as u32 + 1;

@@ -1,8 +1,8 @@
 //! Refused arguments: each error names the tensor, the format and the group, what was wrong and what is allowed.
 
 use tilewright::quant::{
-    AwqTensors, Format, GptqTensors, GptqVersion, Group, HalfType, Halves, Order, PackedWeights,
-    QuantizedWeights, Scheme, ZeroPoints, Zeros,
+    AwqTensors, Format, GptqTensors, GptqVersion, Group, HalfType, Halves, Order, PackedHeader,
+    PackedWeights, QuantizedWeights, Scheme, ZeroPoints, Zeros,
 };
 use tilewright::{Error, Result, bf16, f16};
 
@@ -94,12 +94,91 @@ fn of_weights_to_quantise() {
         &format!("`weights` {whose} NaN at [1, 1]; it must be finite"),
     );
     expect(
-        quantize(&[0.0, 0.0, 0.0, 0.0, 1e10, 0.0]),
+        quantize(&[0.0, 0.0, 0.0, 0.0, 8e6, 0.0]),
         &format!(
-            "`weights` {whose} 10000000000 at most in the group from [1, 0]; it must be of a range whose scale is in f16's"
+            "`weights` {whose} 8000000 at [1, 1]; it must be in the range of f16, the type of the scales"
         ),
     );
-    assert!(quantize(&[0.0, 0.0, 0.0, 0.0, 8e6, 0.0]).is_ok());
+    assert!(quantize(&[0.0, 0.0, 0.0, 0.0, 65000.0, -65000.0]).is_ok());
+    let wide = Scheme { scales: HalfType::BF16, ..scheme };
+    assert!(QuantizedWeights::quantize("k_proj", &[0.0, 0.0, 0.0, 0.0, 8e6, 0.0], [2, 3], wide).is_ok());
+    // From one end of the range to the other with one bit.
+    let bits = Scheme { format: Format::U1, zeros: Zeros::Original, ..scheme };
+    expect(
+        QuantizedWeights::quantize("k_proj", &[65504.0f32, -65504.0], [1, 2], bits),
+        "`weights` of the u1 weights `k_proj`, one group a row, was 65504 at most in the group from [0, 0]; it must be of a \
+         range whose scale is in f16's",
+    );
+}
+
+/// Kernels round weights to the scales' type: what it does not hold is refused wherever weights are made.
+#[test]
+fn of_weights_beyond_their_type() {
+    let make = |zeros: ZeroPoints, scale: f32, code: u8| {
+        let mut codes = vec![0; 2 * 40];
+        codes[79] = code;
+        let scales = Halves::F16([1.0, 1.0, 1.0, scale].map(f16::from_f32).to_vec());
+        QuantizedWeights::new("k_proj", Format::I8, Group::K32, [2, 40], codes, scales, zeros)
+    };
+    let zeros = |zero: f32| Halves::F16([0.0, 0.0, 0.0, zero].map(f16::from_f32).to_vec());
+    let whose = "`weights` of the i8 weights `k_proj`, groups of 32, was";
+    let range = "in the range of f16, the type of the scales";
+    assert!(make(ZeroPoints::None, 515.0, 127).is_ok());
+    // A large scale of a group whose codes do not need it.
+    assert!(make(ZeroPoints::None, 65504.0, 1).is_ok());
+    expect(
+        make(ZeroPoints::None, 516.0, 127),
+        &format!("{whose} 127 times the scale 516 at [1, 39]; it must be {range}"),
+    );
+    expect(
+        make(ZeroPoints::Packed(vec![0, 0, 0, 100]), 1000.0, 127),
+        &format!("{whose} 0 less the zero 100 times the scale 1000 at [1, 32]; it must be {range}"),
+    );
+    // Kernels take the zero off first.
+    expect(
+        make(ZeroPoints::Original(zeros(-65504.0)), 0.001, 127),
+        &format!("{whose} 127 less the zero -65504 times the scale 0.001 at [1, 39]; it must be {range}")
+            .replace("0.001 at", &format!("{} at", f16::from_f32(0.001).to_f64())),
+    );
+    assert!(
+        make(ZeroPoints::Rescaled(zeros(65504.0)), 1000.0, 127).is_ok_and(|w| w.dequantize()[79] == 61496.0)
+    );
+    expect(
+        make(ZeroPoints::Rescaled(zeros(-65504.0)), 1.0, 127),
+        &format!("{whose} 127 times the scale 1 less the zero -65504 at [1, 39]; it must be {range}"),
+    );
+
+    // Packed ones of files alike, of which the padding of rows counts too.
+    let whole = make(ZeroPoints::None, 1.0, 127).unwrap().pack(Order::B16).unwrap();
+    let parts = |scale: f32| {
+        let mut scales = whole.scales().clone();
+        if let Halves::F16(scales) = &mut scales {
+            scales[64 + 1] = f16::from_f32(scale);
+            // A row that is not there.
+            scales[64 + 2] = f16::MAX;
+        }
+        PackedWeights::new("k_proj", *whole.header(), whole.codes().to_vec(), scales, None)
+    };
+    assert!(parts(515.0).is_ok());
+    expect(parts(516.0), &format!("{whose} 127 times the scale 516 at [1, 39]; it must be {range}"));
+    let mut bytes = parts(515.0).unwrap().to_bytes();
+    let at = 64 + whole.codes().len() + 2 * (64 + 1);
+    bytes[at..at + 2].copy_from_slice(&f16::from_f32(516.0).to_le_bytes());
+    let message = PackedWeights::from_bytes("k_proj", &bytes).unwrap_err().to_string();
+    assert!(message.contains("127 times the scale 516 at [1, 39]"), "{message}");
+}
+
+/// Sizes that no memory has are not wrapped.
+#[test]
+fn of_headers_beyond_all_memory() {
+    let scheme = Scheme { format: Format::U4, group: Group::K32, zeros: Zeros::None, scales: HalfType::F16 };
+    let header = |n, k| PackedHeader { version: PackedWeights::VERSION, scheme, order: Order::B16, n, k };
+    assert_eq!(header(65, 64).code_bytes(), 2 * 64 * 32);
+    assert_eq!(header(1 << 40, 1 << 40).code_bytes(), usize::MAX);
+    assert_eq!(header(usize::MAX, 1).padded_n(), usize::MAX);
+    let none = PackedWeights::new("k_proj", header(1 << 40, 1 << 40), vec![], Halves::F16(vec![]), None);
+    let message = none.unwrap_err().to_string();
+    assert!(message.starts_with("`shape` of the u4 weights `k_proj`"), "{message}");
 }
 
 #[test]
@@ -134,7 +213,7 @@ fn of_packing() {
     );
     halves[3] = f64::NAN;
     expect(make(header, zeros(halves)), &format!("`zeros` {whose} NaN at 3; it must be finite"));
-    let newer = tilewright::quant::PackedHeader { version: 2, ..header };
+    let newer = PackedHeader { version: 2, ..header };
     expect(
         make(newer, zeros([0.0; 128])),
         &format!("`version` {whose} 2; it must be 1, the version that this library reads"),

@@ -137,6 +137,14 @@ fn several_weights_lie_in_one_file() {
     assert!(other.contains("`layers.9.w`") && other.contains("missing"), "{other}");
 }
 
+#[test]
+fn a_file_of_no_weights_is_a_file() {
+    let file = PackedWeights::to_safetensors([]).unwrap();
+    assert_eq!(SafeTensors::deserialize(&file).unwrap().len(), 0);
+    let message = PackedWeights::from_safetensors("w", &file).unwrap_err().to_string();
+    assert!(message.contains("`metadata`") && message.contains("missing"), "{message}");
+}
+
 /// The tensors of a file with one part and one line of metadata replaced.
 fn altered(part: &str, with: Option<(Dtype, usize)>, metadata: impl Fn(&str) -> String) -> String {
     let file = PackedWeights::to_safetensors([&packed(SCHEME, [65, 70])]).unwrap();

@@ -107,7 +107,7 @@ proptest! {
         let Scheme { format, group, zeros, .. } = scheme;
         let mut noise = Noise(seed);
         let (lowest, highest) = format.range();
-        let exponent: Vec<i32> = (0..n * group.count(k)).map(|_| (noise.next() % 8) as i32 - 6).collect();
+        let exponent: Vec<i32> = (0..n * group.count(k)).map(|_| (noise.next() % 8) as i32 - 7).collect();
         let zero = if zeros == Zeros::None || !format.is_integer() { 0.0 } else { (lowest + highest).round() / 2.0 };
         let zero = if zeros == Zeros::Packed { zero.trunc() } else { zero };
         let len = group.len(k);

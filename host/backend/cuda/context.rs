@@ -92,6 +92,32 @@ impl Drop for Current {
     }
 }
 
+/// While it lives, the thread may give things back although it captures a stream: otherwise the driver refuses, and the capture
+/// fails.
+#[must_use]
+pub(super) struct Relaxed {
+    previous: sys::CUstreamCaptureMode,
+}
+
+impl Relaxed {
+    pub(super) fn enter() -> Self {
+        Self { previous: exchange(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED) }
+    }
+}
+
+impl Drop for Relaxed {
+    fn drop(&mut self) {
+        exchange(self.previous);
+    }
+}
+
+/// Sets the thread's capture mode; gives the one that it had.
+fn exchange(mut mode: sys::CUstreamCaptureMode) -> sys::CUstreamCaptureMode {
+    // SAFETY: the driver reads and writes `mode`; a mode that could not be exchanged is the one that stays.
+    let _ = unsafe { call!(cuThreadExchangeStreamCaptureMode(&mut mode)) };
+    mode
+}
+
 fn properties(device: sys::CUdevice, ordinal: usize, driver_version: (u32, u32)) -> Result<Properties> {
     use sys::CUdevice_attribute as Attribute;
     let attribute = |attribute: Attribute| -> Result<u32> {

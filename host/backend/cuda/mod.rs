@@ -18,7 +18,7 @@ mod launch;
 mod module;
 mod tensor_map;
 
-use context::{Context, Current};
+use context::{Context, Current, Relaxed};
 use driver::call;
 
 /// A GPU.
@@ -95,6 +95,7 @@ impl Backend for Cuda {
     fn free(&self, address: u64) {
         // An error here is one of earlier work, or of a context that is gone; the next call reports it.
         let Ok(_current) = self.enter() else { return };
+        let _relaxed = Relaxed::enter();
         // SAFETY: `cuMemFree` waits for the work that may use the memory.
         let _ = unsafe { call!(cuMemFree_v2(address)) };
     }
@@ -253,6 +254,14 @@ impl Backend for Cuda {
         unsafe { call!(cuStreamBeginCapture_v2(stream(id), mode)) }
     }
 
+    fn is_captured(&self, id: StreamId) -> Result<bool> {
+        let _current = self.enter()?;
+        let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: see above.
+        unsafe { call!(cuStreamIsCapturing(stream(id), &mut status)) }?;
+        Ok(status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+    }
+
     fn end_capture(&self, id: StreamId) -> Result<(GraphId, usize)> {
         let _current = self.enter()?;
         let (mut recorded, mut runnable) = (std::ptr::null_mut(), std::ptr::null_mut());
@@ -270,6 +279,7 @@ impl Backend for Cuda {
 
     fn destroy_graph(&self, id: GraphId) {
         let Ok(_current) = self.enter() else { return };
+        let _relaxed = Relaxed::enter();
         // SAFETY: see above; a launch that runs still goes on.
         let _ = unsafe { call!(cuGraphExecDestroy(graph(id))) };
     }

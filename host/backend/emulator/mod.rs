@@ -16,6 +16,7 @@ use super::{
 use crate::profile::{KernelProfile, Profiles};
 use crate::{Device, Error, Result};
 
+mod capture;
 mod queue;
 mod tensor_map;
 
@@ -56,13 +57,15 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Emulated {
     fn new(schedule: Schedule) -> Self {
-        let order = match schedule {
-            Schedule::Fixed => String::new(),
-            Schedule::Random(seed) => format!(", warps in the random order of seed {seed}"),
+        let (label, order) = match schedule {
+            Schedule::Fixed => ("emulator".into(), String::new()),
+            Schedule::Random(seed) => {
+                (format!("emulator:{seed}"), format!(", warps in the random order of seed {seed}"))
+            }
         };
         let properties = Properties {
             name: format!("{ARCH} on the CPU{order}"),
-            label: "emulator".into(),
+            label,
             capability: ARCH.capability(),
             sm_count: tilewright_emulator::SMS,
             l2_bytes: 50 << 20,
@@ -86,7 +89,7 @@ impl Emulated {
     /// # Safety
     /// What the command uses is valid, now or when the graph is launched.
     unsafe fn submit(&self, stream: StreamId, command: Command) -> Result<()> {
-        let Some(command) = lock(&self.queue).record(stream, command) else { return Ok(()) };
+        let Some(command) = lock(&self.queue).record(stream, command)? else { return Ok(()) };
         // SAFETY: the caller's.
         unsafe { self.execute(&command) }
     }
@@ -95,26 +98,21 @@ impl Emulated {
     /// What the command uses is valid.
     unsafe fn execute(&self, command: &Command) -> Result<()> {
         match command {
-            Command::Upload { to, from, bytes } => {
-                // SAFETY: the caller vouches for the range.
-                let from = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), *bytes) };
-                self.emulator.write(*to, from).map_err(|error| emulated("upload", &error))
-            }
-            Command::Download { from, to, bytes } => {
-                // SAFETY: the caller vouches for the range.
-                let to = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), *bytes) };
-                self.emulator.read(*from, to).map_err(|error| emulated("download", &error))
-            }
             Command::Copy { to, from, bytes } => {
-                let mut buffer = vec![0; *bytes];
-                let copied = self.emulator.read(*from, &mut buffer);
-                copied
-                    .and_then(|()| self.emulator.write(*to, &buffer))
-                    .map_err(|error| emulated("copy", &error))
+                let mut buffer = vec![0; PIECE.min(*bytes)];
+                pieces(*bytes).try_for_each(|(at, bytes)| {
+                    let buffer = &mut buffer[..bytes];
+                    let copied = self.emulator.read(from + at, buffer);
+                    copied
+                        .and_then(|()| self.emulator.write(to + at, buffer))
+                        .map_err(|error| emulated("copy", &error))
+                })
             }
             Command::Fill { to, value, width, count } => {
-                let bytes = value.to_le_bytes()[..*width].repeat(*count);
-                self.emulator.write(*to, &bytes).map_err(|error| emulated("fill", &error))
+                let values = value.to_le_bytes()[..*width].repeat((PIECE / width).min(*count));
+                pieces(width * count).try_for_each(|(at, bytes)| {
+                    self.emulator.write(to + at, &values[..bytes]).map_err(|error| emulated("fill", &error))
+                })
             }
             Command::Launch { config, arguments } => {
                 let kernel = lock(&self.kernels)[config.function.0].clone();
@@ -140,6 +138,14 @@ impl Emulated {
     }
 }
 
+/// Bytes that are moved at a time: the host need not have room for what the device has.
+const PIECE: usize = 1 << 20;
+
+/// Where each piece of so many bytes begins, and its size.
+fn pieces(bytes: usize) -> impl Iterator<Item = (u64, usize)> {
+    (0..bytes).step_by(PIECE).map(move |at| (at as u64, PIECE.min(bytes - at)))
+}
+
 fn emulated(call: &'static str, what: &dyn std::fmt::Display) -> Error {
     Error::Emulator { call, report: what.to_string() }
 }
@@ -156,7 +162,6 @@ impl Backend for Emulated {
         Ok(TOTAL_MEMORY.saturating_sub(self.emulator.used() as usize))
     }
     fn allocate(&self, bytes: usize) -> Result<u64> {
-        lock(&self.queue).refuse_capture("allocate")?;
         let free = self.free_memory()?;
         if bytes > free {
             return Err(Error::OutOfMemory { requested: bytes, free, total: TOTAL_MEMORY });
@@ -175,12 +180,19 @@ impl Backend for Emulated {
     }
 
     unsafe fn upload(&self, stream: StreamId, to: u64, from: *const c_void, bytes: usize) -> Result<()> {
-        // SAFETY: the caller's.
-        unsafe { self.submit(stream, Command::Upload { to, from, bytes }) }
+        lock(&self.queue).refuse_capture(stream, "upload")?;
+        // SAFETY: the caller vouches for the range.
+        let from = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) };
+        self.emulator.write(to, from).map_err(|error| emulated("upload", &error))
     }
     unsafe fn download(&self, stream: StreamId, from: u64, to: *mut c_void, bytes: usize) -> Result<()> {
-        // SAFETY: the caller's.
-        unsafe { self.submit(stream, Command::Download { from, to, bytes }) }
+        lock(&self.queue).refuse_capture(stream, "download")?;
+        // SAFETY: the caller vouches for the range; what it holds is overwritten as bytes.
+        let to = unsafe {
+            to.cast::<u8>().write_bytes(0, bytes);
+            std::slice::from_raw_parts_mut(to.cast::<u8>(), bytes)
+        };
+        self.emulator.read(from, to).map_err(|error| emulated("download", &error))
     }
     unsafe fn copy(&self, stream: StreamId, to: u64, from: u64, bytes: usize) -> Result<()> {
         // SAFETY: the caller's.
@@ -203,7 +215,7 @@ impl Backend for Emulated {
         Err(Error::argument("handle", format!("{:#x}", stream.0), "a stream of the emulator"))
     }
     fn synchronize_stream(&self, stream: StreamId) -> Result<()> {
-        lock(&self.queue).refuse_capture_of(stream, "synchronize")
+        lock(&self.queue).refuse_capture(stream, "synchronize")
     }
 
     fn create_event(&self) -> Result<EventId> {
@@ -216,11 +228,11 @@ impl Backend for Emulated {
         lock(&self.queue).stamp(event, stream);
         Ok(())
     }
-    fn wait(&self, _: StreamId, _: EventId) -> Result<()> {
-        Ok(())
+    fn wait(&self, stream: StreamId, event: EventId) -> Result<()> {
+        lock(&self.queue).wait(stream, event)
     }
-    fn synchronize_event(&self, _: EventId) -> Result<()> {
-        Ok(())
+    fn synchronize_event(&self, event: EventId) -> Result<()> {
+        lock(&self.queue).synchronize_event(event)
     }
     fn elapsed_ms(&self, from: EventId, to: EventId) -> Result<f32> {
         lock(&self.queue).elapsed_ms(from, to)
@@ -228,6 +240,9 @@ impl Backend for Emulated {
 
     fn begin_capture(&self, stream: StreamId) -> Result<()> {
         lock(&self.queue).begin_capture(stream)
+    }
+    fn is_captured(&self, stream: StreamId) -> Result<bool> {
+        Ok(lock(&self.queue).is_captured(stream))
     }
     fn end_capture(&self, stream: StreamId) -> Result<(GraphId, usize)> {
         let graph = GraphId(self.handle());
@@ -237,8 +252,12 @@ impl Backend for Emulated {
     fn destroy_graph(&self, graph: GraphId) {
         lock(&self.queue).destroy(graph);
     }
-    unsafe fn launch_graph(&self, graph: GraphId, _: StreamId) -> Result<()> {
-        let commands = lock(&self.queue).commands(graph);
+    unsafe fn launch_graph(&self, graph: GraphId, stream: StreamId) -> Result<()> {
+        let commands = {
+            let mut queue = lock(&self.queue);
+            queue.refuse_capture(stream, "launch_graph")?;
+            queue.commands(graph)
+        };
         // SAFETY: the caller's.
         commands.iter().try_for_each(|command| unsafe { self.execute(command) })
     }

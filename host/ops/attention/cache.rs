@@ -5,7 +5,7 @@ use tilewright_device::tile::PageTable;
 
 use super::problem::{Options, of_shape};
 use crate::tensor::Untyped;
-use crate::{Element, Error, Result, TensorView, TensorViewMut};
+use crate::{Error, Result, TensorView};
 
 /// The rows that a page may have.
 const PAGE_ROWS: std::ops::RangeInclusive<usize> = 8..=1 << 24;
@@ -25,18 +25,9 @@ impl Cached {
         self.lengths.is_some() || self.table.is_some()
     }
 
-    /// Checks that they lie where the outputs do, and apart from them.
-    pub(super) fn new<T: Element>(
-        o: &TensorViewMut<'_, T>,
-        lse: Option<&TensorViewMut<'_, f32>>,
-        lengths: Option<&TensorView<'_, i32>>,
-        table: Option<&TensorView<'_, i32>>,
-    ) -> Result<Self> {
-        for (name, view) in [("lengths", lengths), ("block_table", table)] {
-            let Some(view) = view else { continue };
-            expect_apart(name, view, o, lse)?;
-        }
-        Ok(Cached { lengths: lengths.map(TensorView::untyped), table: table.map(TensorView::untyped) })
+    /// As they are told; [`capacity`](Self::capacity) checks them.
+    pub(super) fn new(lengths: Option<&TensorView<'_, i32>>, table: Option<&TensorView<'_, i32>>) -> Self {
+        Cached { lengths: lengths.map(TensorView::untyped), table: table.map(TensorView::untyped) }
     }
 
     /// The most keys of a sequence, given K's shape \[batch or pages, heads, keys or rows of a page, columns\].
@@ -110,20 +101,4 @@ pub(super) fn limits(options: &Options) -> [i32; 2] {
     let far = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
     let [left, right] = options.window.map_or([i32::MAX; 2], |window| window.map(far));
     [left, if options.causal { 0 } else { right }]
-}
-
-/// Checks that a tensor lies where the outputs do, and apart from them.
-pub(super) fn expect_apart<T: Element>(
-    name: &'static str,
-    view: &TensorView<'_, i32>,
-    o: &TensorViewMut<'_, T>,
-    lse: Option<&TensorViewMut<'_, f32>>,
-) -> Result<()> {
-    o.device().expect_same(view.device(), name)?;
-    for (output, overlaps) in [("o", o.overlaps(view)), ("lse", lse.is_some_and(|lse| lse.overlaps(view)))] {
-        if overlaps {
-            return Err(Error::argument(output, format!("overlapping `{name}`"), "apart from the inputs"));
-        }
-    }
-    Ok(())
 }

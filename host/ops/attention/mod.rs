@@ -21,7 +21,7 @@ use problem::{Options, Problem};
 use splits::workspace_len;
 use table::Run;
 
-use super::workspace::Workspace;
+use super::frame::{Named, Workspace, check};
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
 /// Element types of attention: `f16` and `bf16`.
@@ -147,12 +147,12 @@ impl<'a> Attention<'a> {
         self.options.window = Some([left, right]);
         self
     }
-    /// The factor of Q Kᵀ, finite and above 0; 1 / sqrt(D) unless set.
+    /// The factor of Q Kᵀ, above 0 and at most 1e17; 1 / sqrt(D) unless set.
     pub fn scale(mut self, scale: f32) -> Self {
         self.options.scale = Some(scale);
         self
     }
-    /// Scores s become `cap` tanh(s / `cap`) before the mask; `cap` is finite and above 0.
+    /// Scores s become `cap` tanh(s / `cap`) before the mask. `cap` is from 1e-20 to 1024; scores are off by up to 4e-7 of it.
     pub fn softcap(mut self, cap: f32) -> Self {
         self.options.softcap = Some(cap);
         self
@@ -180,7 +180,12 @@ impl<'a> Attention<'a> {
     /// Sequences lie one after the other in the rows of tensors with a batch of 1, as many as `query_offsets` has elements less
     /// one: the queries of sequence i are the rows from `query_offsets`\[i\] to `query_offsets`\[i + 1\], its keys those from
     /// `key_offsets`\[i\] to `key_offsets`\[i + 1\] ("varlen", cumulative lengths). Both are contiguous, ascend, and are read when the
-    /// kernel runs. No sequence has more than `longest` queries: more are not computed.
+    /// kernel runs. No sequence has more than `longest` queries.
+    ///
+    /// Offsets that break this reach no memory outside of the tensors: they are cut off at the tensors' rows, and a sequence whose
+    /// end is not behind its begin is empty. Of a sequence with more than `longest` queries each further one is either computed
+    /// or left as it was. Where the queries of two sequences overlap, because offsets do not ascend, each element of these rows
+    /// of O and of the log-sum-exp is what one of the two gives, not always the same one; the emulator reports the race.
     ///
     /// Q \[1, heads, all queries, D\]; tensors \[all queries, heads, D\] are such views: `q.view().transpose(0, 1)?.insert_dim(0)?`. The
     /// log-sum-exp is \[1, heads, all queries\]. Each sequence's last query is aligned with its last key.
@@ -227,8 +232,14 @@ impl<'a> Attention<'a> {
     ) -> Result<Problem> {
         let (lengths, table) = (self.lengths.as_ref(), self.table.as_ref());
         let lse = self.lse.as_ref();
-        let cached = Cached::new(o, lse, lengths, table)?;
-        let packed = self.packed.as_ref().map(|packed| Offsets::new(packed, o, lse)).transpose()?;
+        let inputs = [Named::read("q", q), Named::read("k", k), Named::read("v", v)].into_iter();
+        let inputs = inputs.chain(lengths.map(|lengths| Named::read("lengths", lengths)));
+        let inputs = inputs.chain(table.map(|table| Named::read("block_table", table)));
+        let inputs = inputs.chain(self.packed.iter().flat_map(OffsetViews::named));
+        let outputs = [Named::written("o", o)].into_iter().chain(lse.map(|lse| Named::written("lse", lse)));
+        check(o.device(), inputs.chain(outputs).chain(self.workspace.named()))?;
+        let cached = Cached::new(lengths, table);
+        let packed = self.packed.as_ref().map(Offsets::new).transpose()?;
         let others = [
             ("lengths", lengths.is_some()),
             ("block_table", table.is_some()),
@@ -299,19 +310,15 @@ impl<'a> Attention<'a> {
         let candidate = choose(&problem, self.kernel)?;
         let (kernel, splits) = (candidate.kernel, candidate.splits());
         let len = workspace_len(&problem.size, splits);
-        if len > 0 {
-            let tensors = [("q", q.region()), ("k", k.region()), ("v", v.region()), ("o", o.region())];
-            let lse = self.lse.iter().map(|lse| ("lse", lse.region()));
-            self.workspace.expect_apart(tensors.into_iter().chain(lse))?;
-        }
-        let workspace = self.workspace.of(len, stream, &problem.device)?;
+        let workspace = self.workspace.of(len, stream)?;
         let how = Run { overlap: self.overlap, splits, workspace };
-        if problem.size.columns[1] <= kernel.columns[1] as usize {
-            kernel.run(&problem, stream, &how)?;
+        let launched = if problem.size.columns[1] <= kernel.columns[1] as usize {
+            kernel.run(&problem, stream, &how)
         } else {
-            problem.passes(kernel.columns[1]).try_for_each(|pass| kernel.run(&pass?, stream, &how))?;
-        }
-        self.workspace.used(len, stream)
+            problem.passes(kernel.columns[1]).try_for_each(|pass| kernel.run(&pass?, stream, &how))
+        };
+        // Some launches may have come before one that failed.
+        launched.and(self.workspace.used(len, stream))
     }
 }
 

@@ -7,6 +7,7 @@ use tilewright_attention::{AnySequences, Cache, Capped, Keys, Plain, Score};
 use super::cache::{Cached, int};
 use super::packed::Offsets;
 use super::table::Kind;
+use crate::ops::scores::{scale, softcap};
 use crate::tensor::Untyped;
 use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
 
@@ -83,12 +84,6 @@ impl Problem {
     ) -> Result<Self> {
         let device = o.device();
         let size = Size::new([q.shape(), k.shape(), v.shape(), o.shape()], &cached)?;
-        for (name, input) in [("q", q), ("k", k), ("v", v)] {
-            device.expect_same(input.device(), name)?;
-            if o.overlaps(input) {
-                return Err(Error::argument("o", format!("overlapping `{name}`"), "apart from the inputs"));
-            }
-        }
         let Size { batch, heads, queries, keys, columns: [d, _], .. } = size;
         let lse = match lse {
             None => {
@@ -96,36 +91,23 @@ impl Problem {
                 Untyped { address: o.address(), dtype: DType::F32, layout }
             }
             Some(lse) => {
-                device.expect_same(lse.device(), "lse")?;
                 if lse.shape() != [batch, heads, queries] {
                     let allowed = format!("of shape [{batch}, {heads}, {queries}]: batch, heads and queries");
                     return Err(Error::argument("lse", of_shape(lse.shape()), allowed));
                 }
-                let others = [("q", lse.overlaps(q)), ("k", lse.overlaps(k)), ("v", lse.overlaps(v))];
-                for (name, overlaps) in others.into_iter().chain([("o", lse.overlaps(&o.as_view()))]) {
-                    if overlaps {
-                        let was = format!("overlapping `{name}`");
-                        return Err(Error::argument("lse", was, "apart from the inputs and `o`"));
-                    }
-                }
                 Untyped { layout: lse.untyped().layout.insert(3)?, ..lse.untyped() }
             }
-        };
-        let positive = |name: &'static str, x: f32| {
-            let fits = x.is_finite() && x > 0.0;
-            let wrong = || Error::argument(name, format!("{x:?}"), "finite and above 0");
-            if fits { Ok(x) } else { Err(wrong()) }
         };
         let splits = options.splits.map(|splits| match u32::try_from(splits) {
             Ok(splits @ 1..=MAX_SPLITS) => Ok(splits),
             _ => Err(Error::argument("splits", format!("{splits}"), format!("from 1 to {MAX_SPLITS}"))),
         });
         let splits = splits.transpose()?;
-        let scale = positive("scale", options.scale.unwrap_or(1.0 / (d as f32).sqrt()))?;
+        let scale = scale(options.scale, d)?;
         let (scales, score) = match options.softcap {
             None => ([1.0, scale * LOG2_E], Plain::NAME),
             Some(cap) => {
-                let cap = positive("softcap", cap)?;
+                let cap = softcap(cap)?;
                 ([scale / cap, cap * LOG2_E], Capped::NAME)
             }
         };

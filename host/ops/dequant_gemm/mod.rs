@@ -7,7 +7,6 @@ mod table;
 mod weights;
 
 use std::fmt;
-use std::marker::PhantomData;
 
 use tilewright_device::tile::AnyActivation;
 use tilewright_device::tile::{RasterOrder, StreamOrder};
@@ -19,10 +18,9 @@ use problem::Problem;
 use table::{Call, Compiled, Kind, Reads};
 pub use weights::DeviceWeights;
 
-use super::workspace::Workspace;
-use super::{Activation, Identity};
+use super::Activation;
+use super::frame::Workspace;
 use crate::quant::{HalfType, Order, Zeros};
-use crate::tensor::Region;
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
 /// Rows of tiles that are taken together, so that CTAs which run at a time share their operands in L2.
@@ -65,7 +63,7 @@ pub fn dequant_gemm<T: DequantElement>(
 ///
 /// - A is \[M, K\] and C \[M, N\], with any strides; W is \[N, K\]: [`DeviceWeights`], with scales of A's type `T` (f16 or bf16).
 /// - A weight is its code's value, scaled and shifted as its group says, rounded to `T`; kernels for few rows of A scale sums of 128
-///   products in f32 instead, and round less. Products are of `T`, accumulated in f32; alpha, the bias and the activation `E` apply in f32; then the result is rounded to `T`, to nearest even.
+///   products in f32 instead, and round less. Products are of `T`, accumulated in f32; alpha, the bias and the [activation](Self::activation) apply in f32; then the result is rounded to `T`, to nearest even.
 /// - The bias is \[N\]. No rows: nothing is done.
 /// - Lines of A that are aligned to 16 bytes are read by the fast kernels; anything else is correct but slower.
 /// - Tiles are divided among SMs along K where that fills them (stream-K). The parts are added in one order: the same inputs
@@ -75,7 +73,7 @@ pub fn dequant_gemm<T: DequantElement>(
 /// first use of a kernel on a device compiles it in the driver.
 ///
 /// ```no_run
-/// use tilewright::ops::{DequantGemm, DeviceWeights, Silu};
+/// use tilewright::ops::{Activation, DequantGemm, DeviceWeights};
 /// use tilewright::quant::{Format, Group, HalfType, Order, QuantizedWeights, Scheme, Zeros};
 /// use tilewright::{Device, Tensor, f16};
 ///
@@ -89,31 +87,25 @@ pub fn dequant_gemm<T: DequantElement>(
 /// let x = Tensor::<f16>::zeros(&device, &[16, 1024])?;
 /// let mut y = Tensor::<f16>::zeros(&device, &[16, 4096])?;
 /// // y = silu(x wᵀ)
-/// DequantGemm::new().activation::<Silu>().run(&device.default_stream(), &x.view(), &w, &mut y.view_mut())?;
+/// let mut up = DequantGemm::new().activation(Activation::Silu);
+/// up.run(&device.default_stream(), &x.view(), &w, &mut y.view_mut())?;
 /// # Ok(())
 /// # }
 /// ```
-pub struct DequantGemm<'a, T: DequantElement, E = Identity> {
+pub struct DequantGemm<'a, T: DequantElement> {
     alpha: f32,
     bias: Option<&'a TensorView<'a, T>>,
     kernel: Option<&'a str>,
     overlap: bool,
     workspace: Workspace<'a>,
-    activation: PhantomData<E>,
+    activation: Activation,
 }
 
 impl<T: DequantElement> DequantGemm<'_, T> {
     /// C = A Wᵀ.
     pub fn new() -> Self {
-        let workspace = Workspace::Owned(None);
-        DequantGemm {
-            alpha: 1.0,
-            bias: None,
-            kernel: None,
-            overlap: true,
-            workspace,
-            activation: PhantomData,
-        }
+        let (workspace, activation) = (Workspace::Owned(None), Activation::Identity);
+        DequantGemm { alpha: 1.0, bias: None, kernel: None, overlap: true, workspace, activation }
     }
 }
 
@@ -123,7 +115,7 @@ impl<T: DequantElement> Default for DequantGemm<'_, T> {
     }
 }
 
-impl<'a, T: DequantElement, E: Activation> DequantGemm<'a, T, E> {
+impl<'a, T: DequantElement> DequantGemm<'a, T> {
     /// The factor of A Wᵀ; 1 unless set.
     pub fn alpha(self, alpha: f32) -> Self {
         DequantGemm { alpha, ..self }
@@ -132,10 +124,9 @@ impl<'a, T: DequantElement, E: Activation> DequantGemm<'a, T, E> {
     pub fn bias(self, bias: &'a TensorView<'a, T>) -> Self {
         DequantGemm { bias: Some(bias), ..self }
     }
-    /// The activation: [`Identity`], [`Relu`](super::Relu), [`Gelu`](super::Gelu) or [`Silu`](super::Silu).
-    pub fn activation<F: Activation>(self) -> DequantGemm<'a, T, F> {
-        let DequantGemm { alpha, bias, kernel, overlap, workspace, .. } = self;
-        DequantGemm { alpha, bias, kernel, overlap, workspace, activation: PhantomData }
+    /// What is applied to every element before it is rounded; nothing unless set.
+    pub fn activation(self, activation: Activation) -> Self {
+        DequantGemm { activation, ..self }
     }
     /// Forces a kernel by its name; see [`candidates`](Self::candidates).
     pub fn kernel(self, name: &'a str) -> Self {
@@ -153,6 +144,10 @@ impl<'a, T: DequantElement, E: Activation> DequantGemm<'a, T, E> {
     /// else kernels may wait for ever. Calls on other streams that may run at the same time need memory of their own.
     pub fn workspace(self, workspace: &'a mut TensorViewMut<'_, f32>) -> Self {
         DequantGemm { workspace: Workspace::Given(workspace.reborrow()), ..self }
+    }
+
+    fn problem(&self, a: &TensorView<'_, T>, w: &DeviceWeights, c: &TensorViewMut<'_, T>) -> Result<Problem> {
+        Problem::new(a, w, c, self.bias, self.workspace.named())
     }
 
     fn kind(w: &DeviceWeights) -> Result<Kind> {
@@ -180,7 +175,7 @@ impl<'a, T: DequantElement, E: Activation> DequantGemm<'a, T, E> {
         w: &DeviceWeights,
         c: &TensorViewMut<'_, T>,
     ) -> Result<Vec<DequantCandidate>> {
-        candidates(&Problem::new(a, w, c, self.bias)?, Self::kind(w)?)
+        candidates(&self.problem(a, w, c)?, Self::kind(w)?)
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
@@ -190,7 +185,7 @@ impl<'a, T: DequantElement, E: Activation> DequantGemm<'a, T, E> {
         w: &DeviceWeights,
         c: &TensorViewMut<'_, T>,
     ) -> Result<DequantPlan> {
-        let problem = Problem::new(a, w, c, self.bias)?;
+        let problem = self.problem(a, w, c)?;
         let kernel = choose(&problem, w, Self::kind(w)?, self.kernel)?;
         Ok(DequantPlan { kernel, forced: self.kernel.is_some() })
     }
@@ -202,7 +197,7 @@ impl<'a, T: DequantElement, E: Activation> DequantGemm<'a, T, E> {
         w: &DeviceWeights,
         c: &TensorViewMut<'_, T>,
     ) -> Result<usize> {
-        let problem = Problem::new(a, w, c, self.bias)?;
+        let problem = self.problem(a, w, c)?;
         if problem.size[0] == 0 {
             return Ok(0);
         }
@@ -221,52 +216,46 @@ impl<'a, T: DequantElement, E: Activation> DequantGemm<'a, T, E> {
         w: &DeviceWeights,
         c: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        let problem = Problem::new(a, w, c, self.bias)?;
+        let problem = self.problem(a, w, c)?;
         stream.expect_on(&problem.device)?;
         let kind = Self::kind(w)?;
         if problem.size[0] == 0 {
             return Ok(());
         }
         let kernel = choose(&problem, w, kind, self.kernel)?.kernel;
-        let bias = self.bias.iter().map(|bias| ("bias", bias.region()));
-        let regions = [("a", a.region()), ("c", c.region())].into_iter().chain(bias);
-        let epilogue = (activation_number::<E>(), self.alpha, self.overlap);
-        launch(&problem, kernel, w, stream, &mut self.workspace, regions, epilogue)
+        let epilogue = (self.activation, self.alpha, self.overlap);
+        launch(&problem, kernel, w, stream, &mut self.workspace, epilogue)
     }
 }
 
 /// The number by which kernels know an activation.
-fn activation_number<E: Activation>() -> u32 {
-    match E::NAME {
-        "relu" => RELU,
-        "gelu" => GELU,
-        "silu" => SILU,
-        _ => 0,
+fn activation_number(activation: Activation) -> u32 {
+    match activation {
+        Activation::Identity => 0,
+        Activation::Relu => RELU,
+        Activation::Gelu => GELU,
+        Activation::Silu => SILU,
     }
 }
 
-/// Divides the tiles, finds the workspace, which is apart from the tensors of these `regions`, and launches the kernel with the
-/// activation's number, alpha and whether it may overlap with the kernel in front.
+/// Divides the tiles, finds the workspace, and launches the kernel with the activation, alpha and whether it may overlap with the
+/// kernel in front.
 fn launch(
     problem: &Problem,
     kernel: &Compiled,
     w: &DeviceWeights,
     stream: &Stream,
     workspace: &mut Workspace<'_>,
-    regions: impl IntoIterator<Item = (&'static str, Region)>,
-    (activation, alpha, overlap): (u32, f32, bool),
+    (activation, alpha, overlap): (Activation, f32, bool),
 ) -> Result<()> {
     let division = Division::new(problem, kernel)?;
-    if division.workspace > 0 {
-        workspace.expect_apart(regions)?;
-    }
-    let address = workspace.of(division.workspace, stream, &problem.device)?;
+    let address = workspace.of(division.workspace, stream)?;
     let call = Call {
         stream,
         weights: w.abi(),
         order: division.order([address + COUNTERS as u64 * 4, address])?,
         ctas: division.ctas,
-        activation,
+        activation: activation_number(activation),
         alpha,
         overlap,
     };

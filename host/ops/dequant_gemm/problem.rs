@@ -1,6 +1,7 @@
 //! What a dequantised GEMM is asked to compute, checked.
 
 use super::DeviceWeights;
+use crate::ops::frame::{Named, check};
 use crate::tensor::Untyped;
 use crate::{Device, Element, Error, Result, TensorView, TensorViewMut};
 
@@ -23,15 +24,17 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// Checks that the views fit together and with the weights.
-    pub(super) fn new<A: Element, C: Element>(
-        a: &TensorView<'_, A>,
+    /// Checks that the views fit together and with the weights, and lie apart from each other and the call's `others`.
+    pub(super) fn new<'v, A: Element, C: Element>(
+        a: &'v TensorView<'_, A>,
         w: &DeviceWeights,
-        c: &TensorViewMut<'_, C>,
-        bias: Option<&TensorView<'_, C>>,
+        c: &'v TensorViewMut<'_, C>,
+        bias: Option<&'v TensorView<'_, C>>,
+        others: impl IntoIterator<Item = Named<'v>, IntoIter: Clone>,
     ) -> Result<Self> {
         let device = c.device();
-        device.expect_same(a.device(), "a")?;
+        let tensors = [Named::read("a", a)].into_iter().chain(bias.map(|bias| Named::read("bias", bias)));
+        check(device, tensors.chain([Named::written("c", c)]).chain(others))?;
         device.expect_same(w.device(), "w")?;
         let [n, k] = w.shape();
         let &[m, _] = c.shape() else {
@@ -44,16 +47,9 @@ impl Problem {
         if c.shape() != [m, n] {
             return Err(Error::argument("c", of_shape(c.shape()), format!("of shape [{m}, {n}]: {weights}")));
         }
-        if c.overlaps(a) {
-            return Err(Error::argument("c", "overlapping `a`", "apart from the inputs"));
-        }
         let bias = match bias {
             None => None,
             Some(bias) => {
-                device.expect_same(bias.device(), "bias")?;
-                if c.overlaps(bias) {
-                    return Err(Error::argument("c", "overlapping `bias`", "apart from the inputs"));
-                }
                 if bias.shape() != [n] {
                     return Err(Error::argument("bias", of_shape(bias.shape()), format!("of shape [{n}]")));
                 }

@@ -7,17 +7,16 @@ mod table;
 mod tests;
 
 use std::fmt;
-use std::marker::PhantomData;
 
 use tilewright_device::arch::tma::{EVICT_FIRST, EVICT_NORMAL};
 use tilewright_device::tile::RasterOrder;
-pub use tilewright_device::tile::{Activation, Gelu, Identity, Relu, Silu};
 
 pub use choose::Candidate;
 use choose::{candidates, choose};
 use problem::{Matrices, Size};
 use table::{Call, Kind};
 
+use super::Activation;
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
 /// Rows of tiles that are taken together, so that CTAs which run at a time share their operands in L2.
@@ -55,7 +54,7 @@ pub fn gemm<T: GemmInput, U: GemmOutput>(
 ///
 /// - A is \[M, K\], B is \[K, N\], C is \[M, N\], each with any strides: transposed operands, leading dimensions and strided
 ///   batches are views. With a batch dimension in front of C, A and B have it too, or are used for every matrix of the batch.
-/// - Products are of `T` (f16 or bf16), accumulated in f32; alpha, beta, the bias and the activation `E` apply in f32; then
+/// - Products are of `T` (f16 or bf16), accumulated in f32; alpha, beta, the bias and the [activation](Self::activation) apply in f32; then
 ///   the result is rounded to `U` (f16, bf16 or f32), to nearest even.
 /// - The bias is \[N\], one value a column, or anything else that broadcasts to C's shape.
 /// - C is not read when beta is 0: it may hold anything. No rows, columns or batches: nothing is done. K of 0: a product of 0.
@@ -65,7 +64,7 @@ pub fn gemm<T: GemmInput, U: GemmOutput>(
 /// a device compiles it in the driver.
 ///
 /// ```no_run
-/// use tilewright::ops::{Gemm, Relu};
+/// use tilewright::ops::{Activation, Gemm};
 /// use tilewright::{Device, Tensor, f16};
 ///
 /// # fn main() -> tilewright::Result<()> {
@@ -76,7 +75,7 @@ pub fn gemm<T: GemmInput, U: GemmOutput>(
 /// let mut y = Tensor::<f16>::zeros(&device, &[512, 4096])?;
 /// // y = relu(x wᵀ + bias)
 /// let bias = bias.view();
-/// Gemm::new().bias(&bias).activation::<Relu>().run(
+/// Gemm::new().bias(&bias).activation(Activation::Relu).run(
 ///     &device.default_stream(),
 ///     &x.view(),
 ///     &w.view().transpose(0, 1)?,
@@ -85,19 +84,20 @@ pub fn gemm<T: GemmInput, U: GemmOutput>(
 /// # Ok(())
 /// # }
 /// ```
-pub struct Gemm<'a, U, E = Identity> {
+pub struct Gemm<'a, U> {
     alpha: f32,
     beta: f32,
     bias: Option<&'a TensorView<'a, U>>,
     kernel: Option<&'a str>,
     overlap: bool,
-    activation: PhantomData<E>,
+    activation: Activation,
 }
 
 impl<U: GemmOutput> Gemm<'_, U> {
     /// C = A B.
     pub fn new() -> Self {
-        Gemm { alpha: 1.0, beta: 0.0, bias: None, kernel: None, overlap: true, activation: PhantomData }
+        let activation = Activation::Identity;
+        Gemm { alpha: 1.0, beta: 0.0, bias: None, kernel: None, overlap: true, activation }
     }
 }
 
@@ -107,7 +107,7 @@ impl<U: GemmOutput> Default for Gemm<'_, U> {
     }
 }
 
-impl<'a, U: GemmOutput, E: Activation> Gemm<'a, U, E> {
+impl<'a, U: GemmOutput> Gemm<'a, U> {
     /// The factor of A B; 1 unless set.
     pub fn alpha(self, alpha: f32) -> Self {
         Gemm { alpha, ..self }
@@ -120,10 +120,9 @@ impl<'a, U: GemmOutput, E: Activation> Gemm<'a, U, E> {
     pub fn bias(self, bias: &'a TensorView<'a, U>) -> Self {
         Gemm { bias: Some(bias), ..self }
     }
-    /// The activation: [`Identity`], [`Relu`], [`Gelu`] or [`Silu`].
-    pub fn activation<F: Activation>(self) -> Gemm<'a, U, F> {
-        let Gemm { alpha, beta, bias, kernel, overlap, .. } = self;
-        Gemm { alpha, beta, bias, kernel, overlap, activation: PhantomData }
+    /// What is applied to every element before it is rounded; nothing unless set.
+    pub fn activation(self, activation: Activation) -> Self {
+        Gemm { activation, ..self }
     }
     /// Forces a kernel by its name; see [`candidates`](Self::candidates).
     pub fn kernel(self, name: &'a str) -> Self {
@@ -136,7 +135,7 @@ impl<'a, U: GemmOutput, E: Activation> Gemm<'a, U, E> {
     }
 
     fn kind<T: GemmInput>(&self) -> Kind {
-        (T::DTYPE.name(), U::DTYPE.name(), E::NAME)
+        (T::DTYPE.name(), U::DTYPE.name(), self.activation.name())
     }
 
     /// Every compiled kernel for these types and this activation, the best by estimate first, with the reason for those that

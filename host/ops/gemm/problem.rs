@@ -1,5 +1,6 @@
 //! What a GEMM is asked to compute, checked.
 
+use crate::ops::frame::{Named, check};
 use crate::tensor::Untyped;
 use crate::{Device, Element, Error, Result, TensorView, TensorViewMut};
 
@@ -39,25 +40,17 @@ impl Matrices {
                 return Err(Error::argument(name, of_shape(shape), allowed));
             }
         }
-        device.expect_same(a.device(), "a")?;
-        device.expect_same(b.device(), "b")?;
+        let inputs = [Named::read("a", a), Named::read("b", b)];
+        let inputs = inputs.into_iter().chain(bias.map(|bias| Named::read("bias", bias)));
+        check(device, inputs.chain([Named::written("c", c)]))?;
         let [m, n] = matrix(c.shape());
         let [_, k] = matrix(a.shape());
         let batch = batch(c.shape());
         expect("a", a.shape(), [m, k], batch, "as many rows as `c`")?;
         expect("b", b.shape(), [k, n], batch, "as many rows as `a` has columns and as many columns as `c`")?;
-        for (name, overlaps) in [("a", c.overlaps(a)), ("b", c.overlaps(b))] {
-            if overlaps {
-                return Err(Error::argument("c", format!("overlapping `{name}`"), "apart from the inputs"));
-            }
-        }
         let bias = match bias {
             None => None,
             Some(bias) => {
-                device.expect_same(bias.device(), "bias")?;
-                if c.overlaps(bias) {
-                    return Err(Error::argument("c", "overlapping `bias`", "apart from the inputs"));
-                }
                 let allowed = || format!("of shape [{n}], or one that broadcasts to {:?}", c.shape());
                 let wrong = |_| Error::argument("bias", of_shape(bias.shape()), allowed());
                 Some(bias.untyped().broadcast(&[batch, m, n]).map_err(wrong)?)

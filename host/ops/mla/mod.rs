@@ -15,14 +15,11 @@ use std::sync::Arc;
 use cache::{Known, Table};
 pub use choose::MlaCandidate;
 use choose::{candidates, choose};
-use problem::{Arguments, Options, Problem, wrong};
+use problem::{Arguments, Options, Problem};
 use schedule::{Scheduled, workspace_len};
 
-use super::workspace::Workspace;
+use super::frame::Workspace;
 use crate::{Element, Result, Stream, TensorView, TensorViewMut, bf16, f16};
-
-/// Bytes to which partial results are aligned.
-const ALIGNED: u64 = 16;
 
 /// Element types of MLA: `f16` and `bf16`.
 pub trait MlaElement: Element + sealed::Element {}
@@ -69,7 +66,7 @@ pub fn mla<T: MlaElement>(
 ///
 /// Blocks of 64 keys are shared out among all SMs by a plan that the host makes from the [`lengths`](Self::lengths): sequences
 /// stay whole or are cut into parts, whose results a second kernel combines (Dao et al. 2023, "Flash-Decoding"). The first run,
-/// and a run with other lengths or another table of the host's, waits for the device and takes memory for the plan, all others
+/// and a run with other lengths, another table of the host's or on another device, waits for the device and takes memory for the plan, all others
 /// only queue work; they can be captured in a [`Graph`](crate::Graph), with a [`workspace`](Self::workspace) also where sequences
 /// are cut, and replayed as long as the `Mla` lives and makes no other plan. One `Mla` for all layers of a model makes one plan a
 /// step.
@@ -134,7 +131,7 @@ impl<'a> Mla<'a> {
         self.options.causal = true;
         self
     }
-    /// The factor of Q Kᵀ, finite and above 0; 1 / sqrt(576) unless set.
+    /// The factor of Q Kᵀ, above 0 and at most 1e17; 1 / sqrt(576) unless set.
     pub fn scale(mut self, scale: f32) -> Self {
         self.options.scale = Some(scale);
         self
@@ -200,9 +197,9 @@ impl<'a> Mla<'a> {
         cache: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<Problem> {
-        let Mla { options, lse, table, lengths, known, .. } = self;
+        let Mla { options, lse, table, lengths, known, workspace, .. } = self;
         let (lse, lengths, known) = (lse.as_ref(), lengths.as_ref(), known.as_ref());
-        Problem::new(options, &Arguments { q, cache, o, lse, table, lengths, known })
+        Problem::new(options, &Arguments { q, cache, o, lse, table, lengths, known, workspace })
     }
 
     /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 unless sequences are cut.
@@ -255,24 +252,16 @@ impl<'a> Mla<'a> {
             return Ok(());
         }
         let kernel = choose(&problem, self.kernel)?.kernel;
-        let scheduled = Scheduled::update(&mut self.scheduled, &problem, kernel)?;
+        let scheduled = Scheduled::update(&mut self.scheduled, &problem, kernel, stream)?;
         let len = workspace_len(scheduled.tiles, problem.columns[1]);
-        if len > 0 {
-            let tensors = [("q", q.region()), ("cache", cache.region()), ("o", o.region())];
-            let lse = self.lse.iter().map(|lse| ("lse", lse.region()));
-            let table = self.table.device().map(|table| ("block_table", table.region()));
-            self.workspace.expect_apart(tensors.into_iter().chain(lse).chain(table))?;
-        }
-        let workspace = self.workspace.of(len, stream, &problem.device)?;
-        if !workspace.is_multiple_of(ALIGNED) {
-            return wrong("workspace", format!("at {workspace:#x}"), "aligned to 16 bytes");
-        }
+        let workspace = self.workspace.of(len, stream)?;
         let how = scheduled.run(&problem, workspace, self.overlap);
-        table::run(kernel, &problem, stream, &how)?;
-        if how.cut > 0 {
-            table::combine(kernel, &problem, stream, &how)?;
+        let mut launched = table::run(kernel, &problem, stream, &how);
+        if how.cut > 0 && launched.is_ok() {
+            launched = table::combine(kernel, &problem, stream, &how);
         }
-        self.workspace.used(len, stream)
+        // The first launch may have come before the second failed.
+        launched.and(self.workspace.used(len, stream))
     }
 }
 

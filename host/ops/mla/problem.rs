@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::cache::{Cache, Known, Table};
+use crate::ops::frame::{Named, Workspace, check};
+use crate::ops::scores::scale;
 use crate::tensor::Untyped;
 use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
 
@@ -56,6 +58,7 @@ pub(super) struct Arguments<'a, 'b, T> {
     pub(super) table: &'b Table<TensorView<'a, i32>>,
     pub(super) lengths: Option<&'b Arc<[u32]>>,
     pub(super) known: Option<&'b Known>,
+    pub(super) workspace: &'b Workspace<'a>,
 }
 
 impl Problem {
@@ -86,11 +89,8 @@ impl Problem {
             let allowed = format!("of shape {:?}: that of `q` without columns", [batch, positions, heads]);
             return wrong("lse", of_shape(lse.shape()), allowed);
         }
-        of.expect_apart()?;
-        let scale = options.scale.unwrap_or(1.0 / (d as f32).sqrt());
-        if !scale.is_finite() || scale <= 0.0 {
-            return wrong("scale", format!("{scale:?}"), "finite and above 0");
-        }
+        of.check()?;
+        let scale = scale(options.scale, d)?;
         if let Some(splits) = options.splits.filter(|splits| !(1..=MAX_SPLITS).contains(splits)) {
             return wrong("splits", splits.to_string(), format!("from 1 to {MAX_SPLITS}"));
         }
@@ -131,29 +131,12 @@ impl Problem {
 
 impl<T: Element> Arguments<'_, '_, T> {
     /// Checks that all tensors lie on one device, and what is written apart from the others.
-    fn expect_apart(&self) -> Result<()> {
-        let Arguments { q, cache, o, lse, table, .. } = *self;
-        let device = o.device();
-        device.expect_same(q.device(), "q")?;
-        device.expect_same(cache.device(), "cache")?;
-        let mut overlaps = vec![("o", "q", o.overlaps(q)), ("o", "cache", o.overlaps(cache))];
-        if let Table::Device(table) = table {
-            device.expect_same(table.device(), "block_table")?;
-            overlaps.push(("o", "block_table", o.overlaps(table)));
-            overlaps.push(("lse", "block_table", lse.is_some_and(|lse| lse.overlaps(table))));
-        }
-        if let Some(lse) = lse {
-            device.expect_same(lse.device(), "lse")?;
-            let o = lse.overlaps(&o.as_view());
-            overlaps.extend([("lse", "q", lse.overlaps(q)), ("lse", "cache", lse.overlaps(cache))]);
-            overlaps.push(("lse", "o", o));
-        }
-        match overlaps.into_iter().find(|&(.., overlaps)| overlaps) {
-            None => Ok(()),
-            Some((output, other, _)) => {
-                wrong(output, format!("overlapping `{other}`"), "apart from all other tensors")
-            }
-        }
+    fn check(&self) -> Result<()> {
+        let Arguments { q, cache, o, lse, table, workspace, .. } = *self;
+        let inputs = [Named::read("q", q), Named::read("cache", cache)].into_iter();
+        let inputs = inputs.chain(table.device().map(|table| Named::read("block_table", table)));
+        let outputs = [Named::written("o", o)].into_iter().chain(lse.map(|lse| Named::written("lse", lse)));
+        check(o.device(), inputs.chain(outputs).chain(workspace.named()))
     }
 }
 

@@ -8,11 +8,12 @@ use super::cache::Table;
 use super::plan::Plan;
 use super::problem::Problem;
 use super::table::{Compiled, ROWS, Run};
-use crate::{Result, Tensor};
+use crate::{Device, Error, Result, Stream, Tensor};
 
 /// What a plan depends on, and what goes to the device with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
+    device: Device,
     lengths: Arc<[u32]>,
     /// Tiles of rows, and groups of as many CTAs.
     grid: [u32; 2],
@@ -30,8 +31,8 @@ impl Key {
             Table::Host(table) => Some(table.clone()),
             _ => None,
         };
-        let lengths = problem.cache.lengths.clone();
-        Ok(Key { lengths, grid: [tiles, groups], splits: problem.splits, table })
+        let (device, lengths) = (problem.device.clone(), problem.cache.lengths.clone());
+        Ok(Key { device, lengths, grid: [tiles, groups], splits: problem.splits, table })
     }
 
     fn plan(&self) -> Plan {
@@ -63,22 +64,27 @@ pub(super) struct Scheduled {
 }
 
 impl Scheduled {
-    /// Brings `schedule` up to date. If it has to change, waits for the device.
+    /// Brings `schedule` up to date. If it has to change, waits for the device, which a capture of `stream` does not allow.
     pub(super) fn update<'s>(
         schedule: &'s mut Option<Self>,
         problem: &Problem,
         kernel: &Compiled,
+        stream: &Stream,
     ) -> Result<&'s Self> {
         let key = Key::new(problem, kernel)?;
-        let last = schedule.take();
-        let now = match last {
+        if schedule.as_ref().is_none_or(|last| last.key != key) && stream.is_captured()? {
+            let was = "an `Mla` whose last run had other lengths, pages or options";
+            let allowed = "one that ran with the same before the call is captured: then its plan is made";
+            return Err(Error::argument("self", was, allowed));
+        }
+        let now = match schedule.take() {
             Some(last) if last.key == key => last,
-            last => Self::new(key, problem, last.map(|last| last.memory))?,
+            last => Self::new(key, last.map(|last| last.memory))?,
         };
         Ok(schedule.insert(now))
     }
 
-    fn new(key: Key, problem: &Problem, memory: Option<Tensor<u32>>) -> Result<Self> {
+    fn new(key: Key, memory: Option<Tensor<u32>>) -> Result<Self> {
         let plan = key.plan();
         let [tiles, _] = key.grid;
         let mut words = plan.words();
@@ -86,8 +92,8 @@ impl Scheduled {
         words.extend(plan.combined.iter().flat_map(|one| [one.sequence, one.first, one.parts, tiles]));
         words.extend(key.table.iter().flat_map(|table| table.iter()).map(|page| page.cast_unsigned()));
         let mut memory = match memory {
-            Some(memory) if memory.len() >= words.len() => memory,
-            _ => Tensor::uninit(&problem.device, &[words.len().next_power_of_two()])?,
+            Some(memory) if *memory.device() == key.device && memory.len() >= words.len() => memory,
+            _ => Tensor::uninit(&key.device, &[words.len().next_power_of_two()])?,
         };
         words.resize(memory.len(), 0);
         memory.write(&words)?;

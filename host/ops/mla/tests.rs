@@ -153,14 +153,14 @@ fn outputs_must_lie_apart() {
     let (device, _) = fake::h200();
     let mut views = Views::pages(&device, 16, 64);
     views.o = view_mut(&device, far(1), &[4, 1, 16, 512]);
-    let message = "`o` was overlapping `cache`; it must be apart from all other tensors";
+    let message = "`o` overlaps `cache`; what a call writes must lie apart from all else that it uses";
     assert_eq!(views.message(&Mla::new().host_block_table(&[0; 4])), message);
 
     let views = Views::pages(&device, 16, 64);
     for (at, name) in [(0, "q"), (1, "cache"), (2, "o")] {
         let mut lse = view_mut(&device, far(at), &[4, 1, 16]);
-        let message = format!("`lse` was overlapping `{name}`; it must be apart from all other tensors");
-        assert_eq!(views.message(&Mla::new().host_block_table(&[0; 4]).lse(&mut lse)), message);
+        let message = views.message(&Mla::new().host_block_table(&[0; 4]).lse(&mut lse));
+        assert!(message.starts_with(&format!("`lse` overlaps `{name}`; ")), "{message}");
     }
 }
 
@@ -216,11 +216,59 @@ fn workspaces_lie_apart() {
             .run(&stream, &views.q, &views.cache, &mut views.o)
             .unwrap_err()
             .to_string();
-        assert_eq!(
-            message,
-            format!("`workspace` was overlapping `{name}`; it must be apart from all other tensors")
-        );
+        assert!(message.starts_with(&format!("`workspace` overlaps `{name}`; ")), "{message}");
     }
+}
+
+#[test]
+fn scales_are_those_that_f32_holds() {
+    let (device, _) = fake::h200();
+    let views = Views::pages(&device, 16, 64);
+    let of = |scale| Mla::new().host_block_table(&[0; 4]).scale(scale);
+    for (x, text) in [(0.0, "0.0"), (f32::NAN, "NaN"), (1e18, "1e18"), (3e38, "3e38")] {
+        let message = format!("`scale` was {text}; it must be above 0 and at most 1e17");
+        assert_eq!(views.message(&of(x)), message);
+    }
+    assert!(views.plan(&of(1e17)).is_ok());
+}
+
+#[test]
+fn an_operator_moves_to_another_device() {
+    let ((first, ones), (second, others)) = (fake::h200(), fake::h200());
+    let mut mla = Mla::new().lengths(&[640, 1, 100]).splits(2);
+    for (device, journal) in [(&first, &ones), (&second, &others), (&first, &ones)] {
+        let mut views = Views::new(device, [&[3, 1, 16, 576], &[3, 640, 1, 576], &[3, 1, 16, 512]]);
+        mla.run(&device.default_stream(), &views.q, &views.cache, &mut views.o).unwrap();
+        // The plan and the parts' results are in this device's memory, and no longer in the other one's.
+        assert_eq!(journal.memory.lock().unwrap().len(), 2);
+        assert_eq!(ones.memory.lock().unwrap().len() + others.memory.lock().unwrap().len(), 2);
+    }
+}
+
+#[test]
+fn plans_are_made_and_memory_is_given_before_a_capture() {
+    let (device, _) = fake::h200();
+    let stream = Stream::new(&device).unwrap();
+    let views = || Views::new(&device, [&[3, 1, 16, 576], &[3, 640, 1, 576], &[3, 1, 16, 512]]);
+    let capture = |mla: &mut Mla<'_>| {
+        let mut views = views();
+        let run = |stream: &Stream| mla.run(stream, &views.q, &views.cache, &mut views.o);
+        stream.capture(run).map(drop).map_err(|error| error.to_string())
+    };
+    let no_plan = "`self` was an `Mla` whose last run had other lengths, pages or options; it must be one that ran with the \
+                   same before the call is captured: then its plan is made";
+    let no_memory = "`workspace` was not given; it must be given to a call that is captured: the operator's own memory \
+                     goes with the operator, and a graph would go on using it";
+    let mut whole = Mla::new().lengths(&[640, 1, 100]).splits(1);
+    assert_eq!(capture(&mut whole), Err(no_plan.to_owned()));
+    let mut views = views();
+    whole.run(&stream, &views.q, &views.cache, &mut views.o).unwrap();
+    assert_eq!(capture(&mut whole), Ok(()));
+    whole.set_lengths(&[640, 2, 100]);
+    assert_eq!(capture(&mut whole), Err(no_plan.to_owned()));
+    let mut cut = Mla::new().lengths(&[640, 1, 100]).splits(2);
+    cut.run(&stream, &views.q, &views.cache, &mut views.o).unwrap();
+    assert_eq!(capture(&mut cut), Err(no_memory.to_owned()));
 }
 
 #[test]

@@ -4,17 +4,13 @@ mod choose;
 mod problem;
 mod table;
 
-use std::marker::PhantomData;
-
 use choose::{candidates, choose};
 use problem::{kind, problem};
 
 use super::problem::Problem;
-use super::{
-    DequantCandidate, DequantElement, DequantPlan, DeviceWeights, Division, activation_number, launch,
-};
-use crate::ops::workspace::Workspace;
-use crate::ops::{Activation, Identity};
+use super::{DequantCandidate, DequantElement, DequantPlan, DeviceWeights, Division, launch};
+use crate::ops::Activation;
+use crate::ops::frame::Workspace;
 use crate::{Element, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
 /// Element types of the output of a product of int8 activations: `f16` and `bf16`, scaled, and `i32`, the sums.
@@ -77,27 +73,20 @@ pub fn dequant_gemm_int8<C: Int8Output>(
 /// # Ok(())
 /// # }
 /// ```
-pub struct DequantGemmInt8<'a, C: Int8Output, E = Identity> {
+pub struct DequantGemmInt8<'a, C: Int8Output> {
     tokens: Option<&'a TensorView<'a, f32>>,
     bias: Option<&'a TensorView<'a, C>>,
     kernel: Option<&'a str>,
     overlap: bool,
     workspace: Workspace<'a>,
-    activation: PhantomData<E>,
+    activation: Activation,
 }
 
 impl<C: Int8Output> DequantGemmInt8<'_, C> {
     /// C = A Wᵀ.
     pub fn new() -> Self {
-        let workspace = Workspace::Owned(None);
-        DequantGemmInt8 {
-            tokens: None,
-            bias: None,
-            kernel: None,
-            overlap: true,
-            workspace,
-            activation: PhantomData,
-        }
+        let (workspace, activation) = (Workspace::Owned(None), Activation::Identity);
+        DequantGemmInt8 { tokens: None, bias: None, kernel: None, overlap: true, workspace, activation }
     }
 }
 
@@ -107,7 +96,7 @@ impl<C: Int8Output> Default for DequantGemmInt8<'_, C> {
     }
 }
 
-impl<'a, C: Int8Output + DequantElement, E: Activation> DequantGemmInt8<'a, C, E> {
+impl<'a, C: Int8Output + DequantElement> DequantGemmInt8<'a, C> {
     /// The scales of A's rows, \[M\]: ones unless given. One scale for all of A is a view that is broadcast.
     pub fn tokens(self, tokens: &'a TensorView<'a, f32>) -> Self {
         DequantGemmInt8 { tokens: Some(tokens), ..self }
@@ -116,14 +105,13 @@ impl<'a, C: Int8Output + DequantElement, E: Activation> DequantGemmInt8<'a, C, E
     pub fn bias(self, bias: &'a TensorView<'a, C>) -> Self {
         DequantGemmInt8 { bias: Some(bias), ..self }
     }
-    /// The activation: [`Identity`], [`Relu`](crate::ops::Relu), [`Gelu`](crate::ops::Gelu) or [`Silu`](crate::ops::Silu).
-    pub fn activation<F: Activation>(self) -> DequantGemmInt8<'a, C, F> {
-        let DequantGemmInt8 { tokens, bias, kernel, overlap, workspace, .. } = self;
-        DequantGemmInt8 { tokens, bias, kernel, overlap, workspace, activation: PhantomData }
+    /// What is applied to every element before it is rounded; nothing unless set.
+    pub fn activation(self, activation: Activation) -> Self {
+        DequantGemmInt8 { activation, ..self }
     }
 }
 
-impl<'a, C: Int8Output, E: Activation> DequantGemmInt8<'a, C, E> {
+impl<'a, C: Int8Output> DequantGemmInt8<'a, C> {
     /// Forces a kernel by its name; see [`candidates`](Self::candidates).
     pub fn kernel(self, name: &'a str) -> Self {
         DequantGemmInt8 { kernel: Some(name), ..self }
@@ -145,7 +133,7 @@ impl<'a, C: Int8Output, E: Activation> DequantGemmInt8<'a, C, E> {
         w: &DeviceWeights,
         c: &TensorViewMut<'_, C>,
     ) -> Result<Problem> {
-        problem(a, w, c, self.tokens, self.bias)
+        problem(a, w, c, self.tokens, self.bias, self.workspace.named())
     }
 
     /// Every compiled kernel for these types and weights, the best by estimate first, with the reason for those that
@@ -203,10 +191,6 @@ impl<'a, C: Int8Output, E: Activation> DequantGemmInt8<'a, C, E> {
             return Ok(());
         }
         let kernel = choose(&problem, kind, self.kernel)?.kernel;
-        let inputs = self.bias.iter().map(|bias| ("bias", bias.region()));
-        let inputs = inputs.chain(self.tokens.iter().map(|tokens| ("tokens", tokens.region())));
-        let regions = [("a", a.region()), ("c", c.region())].into_iter().chain(inputs);
-        let (number, alpha) = (activation_number::<E>(), 1.0);
-        launch(&problem, kernel, w, stream, &mut self.workspace, regions, (number, alpha, self.overlap))
+        launch(&problem, kernel, w, stream, &mut self.workspace, (self.activation, 1.0, self.overlap))
     }
 }

@@ -3,6 +3,7 @@
 use super::super::DeviceWeights;
 use super::super::problem::{Problem, of_shape};
 use super::table::{Kind, kernels, names};
+use crate::ops::frame::Named;
 use crate::quant::{Format, Group, Order, Zeros};
 use crate::tensor::{Layout, Untyped};
 use crate::{DType, Element, Error, Result, TensorView, TensorViewMut};
@@ -17,16 +18,14 @@ pub(super) fn problem<C: Element>(
     c: &TensorViewMut<'_, C>,
     tokens: Option<&TensorView<'_, f32>>,
     bias: Option<&TensorView<'_, C>>,
+    workspace: Option<Named<'_>>,
 ) -> Result<Problem> {
-    let problem = Problem::new(a, w, c, bias)?;
+    let others = tokens.map(|tokens| Named::read("tokens", tokens));
+    let problem = Problem::new(a, w, c, bias, others.into_iter().chain(workspace))?;
     let [m, n, k] = problem.size;
     let tokens = match tokens {
         None => None,
         Some(tokens) => {
-            problem.device.expect_same(tokens.device(), "tokens")?;
-            if c.overlaps(tokens) {
-                return Err(Error::argument("c", "overlapping `tokens`", "apart from the inputs"));
-            }
             if tokens.shape() != [m] {
                 return Err(Error::argument("tokens", of_shape(tokens.shape()), format!("of shape [{m}]")));
             }

@@ -56,6 +56,13 @@ fn only_matrices_and_batches_of_them_are_taken() {
 }
 
 #[test]
+fn sizes_that_kernels_cannot_count_are_named_as_they_were_given() {
+    let long = 1 << 32;
+    let text = refused(&[67, long], &[long, 6], &[67, 6]);
+    assert_eq!(text, format!("`a` was of shape [67, {long}]; it must be of sizes below 2^32"));
+}
+
+#[test]
 fn a_product_of_too_many_tiles_is_refused() {
     let (device, _) = fake::h200();
     let many = 1 << 24;
@@ -70,7 +77,8 @@ fn outputs_that_overlap_inputs_are_refused() {
     let stream = device.default_stream();
     let all = |at| view::<f16>(&device, at, &[8, 8], &[8, 1]);
     let c = |at| view_mut::<f16>(&device, at, &[8, 8], &[8, 1]);
-    let says = |name| format!("`c` was overlapping `{name}`; it must be apart from the inputs");
+    let says =
+        |name| format!("`c` overlaps `{name}`; what a call writes must lie apart from all else that it uses");
     assert_eq!(message(gemm(&stream, &all(A), &all(B), &mut c(A))), says("a"));
     // One element in common.
     assert_eq!(message(gemm(&stream, &all(A), &all(B), &mut c(B + 126))), says("b"));
@@ -116,7 +124,8 @@ fn unknown_kernels_are_refused_with_the_names_of_others() {
     // A kernel of another kind.
     let views = Views::<bf16, f32>::new(&device, "nt", [64; 3]);
     let name = Views::<f16, f16>::new(&device, "nt", [64; 3]).name();
-    let forced = Gemm::<f32>::new().activation::<Silu>().kernel(name).plan(&views.a, &views.b, &views.c);
+    let forced =
+        Gemm::<f32>::new().activation(Activation::Silu).kernel(name).plan(&views.a, &views.b, &views.c);
     let text = message(forced.map(drop));
     assert!(text.contains("not a kernel for bf16 -> f32 with activation silu"), "{text}");
     assert!(text.contains("gemm_sm_90_bf16_f32_nt_silu_"), "{text}");

@@ -4,6 +4,8 @@ use super::*;
 use crate::backend::fake::{self, VAST};
 use crate::{Arch, Device};
 
+mod memory;
+
 /// Addresses so far apart that no tensor reaches the next one.
 const fn far(number: u64) -> u64 {
     VAST + (number << 56)
@@ -105,44 +107,28 @@ fn shapes_must_fit_together() {
 }
 
 #[test]
-fn outputs_must_lie_apart() {
+fn scales_and_caps_are_those_that_f32_holds() {
     let (device, _) = fake::h200();
-    let mut views = Views::of(&device, 70, 70, [64, 64]);
-    views.o = view_mut(&device, far(2), &[1, 2, 70, 64]);
-    let message = "`o` was overlapping `v`; it must be apart from the inputs";
-    assert_eq!(views.message(&Attention::new()), message);
-
     let views = Views::of(&device, 70, 70, [64, 64]);
-    for (at, name) in [(0, "q"), (1, "k"), (2, "v"), (3, "o")] {
-        let mut lse = view_mut(&device, far(at), &[1, 2, 70]);
-        let message = format!("`lse` was overlapping `{name}`; it must be apart from the inputs and `o`");
-        assert_eq!(views.message(&Attention::new().lse(&mut lse)), message);
+    for (x, text) in [(0.0, "0.0"), (-1.0, "-1.0"), (f32::NAN, "NaN"), (f32::INFINITY, "inf"), (3e38, "3e38")]
+    {
+        let message = format!("`scale` was {text}; it must be above 0 and at most 1e17");
+        assert_eq!(views.message(&Attention::new().scale(x)), message);
+        let message = format!(
+            "`softcap` was {text}; it must be from 1e-20 to 1024.0: f32 is too coarse to cap scores at more"
+        );
+        assert_eq!(views.message(&Attention::new().softcap(x)), message);
     }
-    let mut lse = view_mut(&device, far(4), &[1, 70, 2]);
-    let message = "`lse` was of shape [1, 70, 2]; it must be of shape [1, 2, 70]: batch, heads and queries";
-    assert_eq!(views.message(&Attention::new().lse(&mut lse)), message);
-}
-
-#[test]
-fn tensors_of_another_device_are_refused() {
-    let ((device, _), (other, _)) = (fake::h200(), fake::device((8, 0)));
-    let mut views = Views::of(&device, 70, 70, [64, 64]);
-    views.k = view(&other, far(1), &[1, 2, 70, 64]);
-    let message = views.message(&Attention::new());
-    assert!(message.contains("`k`") && message.contains("fake:0"), "{message}");
-}
-
-#[test]
-fn scales_are_finite_and_positive() {
-    let (device, _) = fake::h200();
-    let views = Views::of(&device, 70, 70, [64, 64]);
-    for (x, text) in [(0.0, "0.0"), (-1.0, "-1.0"), (f32::NAN, "NaN"), (f32::INFINITY, "inf")] {
-        for (name, attention) in
-            [("scale", Attention::new().scale(x)), ("softcap", Attention::new().softcap(x))]
-        {
-            let message = format!("`{name}` was {text}; it must be finite and above 0");
-            assert_eq!(views.message(&attention), message);
+    for x in [1e-45, 1e17] {
+        assert!(views.plan(&Attention::new().scale(x)).is_ok());
+        for cap in [1e-20, 1024.0] {
+            let attention = Attention::new().scale(x).softcap(cap);
+            let problem = attention.problem(&views.q, &views.k, &views.v, &views.o).unwrap();
+            assert!(problem.scales.iter().all(|scale| scale.is_finite()), "{x} {cap}: {:?}", problem.scales);
         }
+    }
+    for cap in [1e-21, 1025.0, 1e6, 3e38] {
+        assert!(views.message(&Attention::new().softcap(cap)).starts_with("`softcap` was "), "{cap}");
     }
 }
 
@@ -322,24 +308,6 @@ fn parts_are_launched_with_what_merges_them() {
     let launches = journal.launches.lock().unwrap();
     let grids: Vec<_> = launches.iter().map(|(launch, _)| (launch.grid, launch.overlap_previous)).collect();
     assert_eq!(grids, [([4, 1, 1], true), ([12, 1, 1], true)]);
-}
-
-#[test]
-fn workspaces_lie_apart_and_are_large_enough() {
-    let (device, _) = fake::h200();
-    let stream = Stream::new(&device).unwrap();
-    let mut views = Views::of(&device, 3, 3000, [64, 64]);
-    let mut run = |at: u64, len: usize| {
-        let mut memory = view_mut(&device, far(at), &[len]);
-        let mut attention = Attention::new().splits(2).workspace(&mut memory);
-        attention.run(&stream, &views.q, &views.k, &views.v, &mut views.o).unwrap_err().to_string()
-    };
-    for (at, name) in [(0, "q"), (1, "k"), (2, "v"), (3, "o")] {
-        let message =
-            format!("`workspace` was overlapping `{name}`; it must be apart from all other tensors");
-        assert_eq!(run(at, 1 << 16), message);
-    }
-    assert!(run(5, 779).ends_with("it must be contiguous, of 780 elements or more"));
 }
 
 #[test]

@@ -1,0 +1,47 @@
+//! Whether a scale and a zero make numbers that the scales' type holds.
+
+use super::fit::Line;
+use super::{Scheme, Zeros};
+use crate::Error;
+
+impl Scheme {
+    /// What kernels make of a value: rounded after each step, infinite or NaN beyond the range of the scales' type.
+    fn weight(self, value: f64, Line { scale, zero }: Line) -> f64 {
+        let round = |x| self.scales.round(x);
+        match self.zeros {
+            Zeros::None => round(value * scale),
+            Zeros::Rescaled => round(value * scale - zero),
+            Zeros::Original | Zeros::Packed => round(round(value - zero) * scale),
+        }
+    }
+
+    /// Whether the line makes numbers of all values of the format. Weights lie between those of the extremes.
+    pub(super) fn holds_all(self, line: Line) -> bool {
+        let (lowest, highest) = self.format.range();
+        [lowest, highest].into_iter().all(|value| self.weight(value.into(), line).is_finite())
+    }
+
+    /// Refuses a code of which the line makes no number. Codes that are no numbers themselves pass.
+    pub(super) fn expect_number(
+        self,
+        tensor: &str,
+        code: u8,
+        line: Line,
+        at: impl FnOnce() -> String,
+    ) -> Result<(), Error> {
+        let value = f64::from(self.format.value(code));
+        if !value.is_finite() || self.weight(value, line).is_finite() {
+            return Ok(());
+        }
+        let Line { scale, zero } = line;
+        let of = match self.zeros {
+            Zeros::None => format!("{value} times the scale {scale}"),
+            Zeros::Rescaled => format!("{value} times the scale {scale} less the zero {zero}"),
+            Zeros::Original | Zeros::Packed => {
+                format!("{value} less the zero {zero} times the scale {scale}")
+            }
+        };
+        let allowed = format!("in the range of {}, the type of the scales", self.scales.dtype());
+        Err(self.error(tensor, "weights", format!("{of} at {}", at()), allowed))
+    }
+}
