@@ -121,7 +121,8 @@ impl KernelSet {
 /// ```
 #[macro_export]
 macro_rules! include_kernels {
-    () => {
+    () => {{
+        use $crate::{Arch, KernelEntry};
         $crate::KernelSet::new(::core::include!(::core::concat!(::core::env!("OUT_DIR"), "/kernels.rs")))
-    };
+    }};
 }
