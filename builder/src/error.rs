@@ -8,9 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::Arch;
 
 /// The nightly that rustup users are told to install.
-pub const NIGHTLY: &str = "nightly-2026-05-20";
-/// The oldest rustc whose NVPTX backend is known to compile the kernels.
-pub(crate) const OLDEST: (u32, u32) = (1, 96);
+pub(crate) const NIGHTLY: &str = "nightly-2026-05-20";
+/// The oldest rustc whose NVPTX backend is known to compile the kernels: its major and minor version.
+pub const OLDEST: (u32, u32) = (1, 96);
+
+/// The command that installs a compiler with rustup.
+pub fn rustup_command() -> String {
+    format!("rustup toolchain install {NIGHTLY} --profile minimal --component rust-src")
+}
 
 /// Why kernels were not built.
 #[derive(Debug)]
@@ -76,6 +81,12 @@ pub struct Complaint {
     pub problem: String,
 }
 
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.because)
+    }
+}
+
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "kernel `{}` ({}): {}", self.kernel, self.arch.target(), self.problem)
@@ -97,13 +108,12 @@ impl fmt::Display for BuildError {
                     OLDEST.0, OLDEST.1
                 )?;
                 writeln!(f, "Tried, in this order:")?;
-                for Tried { place, because } in tried {
-                    writeln!(f, "  - {place}: {because}")?;
+                for place in tried {
+                    writeln!(f, "  - {place}")?;
                 }
-                writeln!(f, "To install one with rustup:")?;
-                writeln!(f, "  rustup toolchain install {NIGHTLY} --profile minimal --component rust-src")?;
-                writeln!(f, "or on Debian 12 and its kin:")?;
-                write!(f, "  apt-get install rustc-web rust-web-src")
+                writeln!(f, "To install one with rustup:\n  {}", rustup_command())?;
+                // Without an update an older one may be installed: the first ones that Debian had will not do.
+                write!(f, "or on Debian 12:\n  apt-get update && apt-get install rustc-web rust-web-src")
             }
             Self::Compile { arch, folder, compiler, output } => {
                 let (folder, target) = (folder.display(), arch.target());

@@ -55,7 +55,8 @@ pub(crate) fn write_manifest(out: &Path, manifest: &Manifest) -> Result<(), Buil
     write(&out.join("kernels.rs"), expression(&manifest.kernels).as_bytes())
 }
 
-/// `&[::tilewright::KernelEntry { … }, …]`; its paths are relative to the file that it is in.
+/// `&[KernelEntry { … }, …]`, of names that the macro which includes it brings into scope: the builder does not know from
+/// which crate. Its paths are relative to the file that it is in.
 fn expression(kernels: &[Kernel]) -> String {
     let mut text = String::from("&[\n");
     for kernel in kernels {
@@ -64,9 +65,8 @@ fn expression(kernels: &[Kernel]) -> String {
         let (variant, file) = (arch.variant(), ptx_file(*arch, entry));
         let _ = writeln!(
             text,
-            "    ::tilewright::KernelEntry {{ name: {entry:?}, arch: ::tilewright::Arch::{variant}, \
-             threads: {threads}, min_ctas: {min_ctas}, cluster: {cluster:?}, shared_bytes: {shared_bytes}, \
-             registers: {registers:?}, ptx_bytes: {ptx_bytes}, ptx: include_bytes!({file:?}) }},"
+            "    KernelEntry {{ name: {entry:?}, arch: Arch::{variant}, threads: {threads}, min_ctas: {min_ctas}, \
+             cluster: {cluster:?}, shared_bytes: {shared_bytes}, registers: {registers:?}, ptx_bytes: {ptx_bytes}, ptx: include_bytes!({file:?}) }},"
         );
     }
     text.push(']');
@@ -90,7 +90,7 @@ mod tests {
             ptx_bytes: 12345,
             compressed_bytes: 999,
         };
-        let expected = "&[\n    ::tilewright::KernelEntry { name: \"k\", arch: ::tilewright::Arch::Sm90a, threads: 384, \
+        let expected = "&[\n    KernelEntry { name: \"k\", arch: Arch::Sm90a, threads: 384, \
                         min_ctas: 1, cluster: [2, 1, 1], shared_bytes: 1024, registers: Some(168), ptx_bytes: 12345, \
                         ptx: include_bytes!(\"sm_90a/k.ptx.z\") },\n]";
         assert_eq!(expression(&[kernel]), expected);

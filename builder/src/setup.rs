@@ -6,8 +6,7 @@ use crate::environment::Machine;
 use crate::files::shared_folder;
 use crate::{BuildError, Ptxas, Toolchain, ptxas, toolchain};
 
-/// The rustup toolchain that kernels are known to compile with; it takes the component `rust-src` too.
-pub use crate::error::NIGHTLY;
+pub use crate::error::{OLDEST, rustup_command};
 
 /// The compiler that a build would take.
 ///

@@ -140,7 +140,7 @@ fn what_does_not_do_is_listed_with_the_reason() {
     assert!(
         error.contains("rustup toolchain install nightly-2026-05-20 --profile minimal --component rust-src")
     );
-    assert!(error.contains("apt-get install rustc-web rust-web-src"));
+    assert!(error.contains("apt-get update && apt-get install rustc-web rust-web-src"));
     fake.system("1.96.0", true);
     fake.variables.insert("TILEWRIGHT_RUSTC", fake.root.join("absent").into());
     expect(&fake, &["No such file"]);

@@ -2,6 +2,7 @@
 
 mod check;
 mod example;
+mod ptx_diff;
 mod setup;
 mod shell;
 mod test;
@@ -14,7 +15,8 @@ cargo xtask COMMAND
   setup                    installs what compiling and checking kernels takes
   run EXAMPLE [-- ARGS…]   setup, then builds and runs an example
   test                     setup, then every test
-  ci                       formatting, lints, documentation, then test";
+  ci                       formatting, lints, documentation, then test
+  ptx-diff OLD NEW         whether two builds have the same kernels";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
         ["run"] => Err(format!("which example? {}", example::list())),
         ["test"] => test::test(),
         ["ci"] => check::ci(),
+        ["ptx-diff", rest @ ..] => ptx_diff::ptx_diff(rest),
         _ => Err(USAGE.to_owned()),
     };
     match done {

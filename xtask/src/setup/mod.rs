@@ -1,0 +1,25 @@
+//! Installing what compiling and checking kernels takes.
+
+mod machine;
+mod packages;
+mod ptxas;
+#[cfg(test)]
+mod tests;
+mod toolchain;
+
+use machine::ThisMachine;
+
+use crate::shell::{Done, say};
+
+/// Installs what is not there.
+pub fn setup() -> Done {
+    toolchain::install(&ThisMachine)?;
+    ptxas::install(&ThisMachine)
+}
+
+/// Installs what is not there, and does without the checks of kernels where they cannot be had.
+pub fn setup_to_run() -> Done {
+    toolchain::install(&ThisMachine)?;
+    ptxas::install(&ThisMachine).unwrap_or_else(|why| say(&format!("kernels go unchecked: {why}")));
+    Ok(())
+}
