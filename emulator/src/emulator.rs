@@ -6,7 +6,9 @@ use crate::arch::Arch;
 use crate::check::check;
 use crate::count::Counters;
 use crate::error::MemoryError;
-use crate::exec::{self, Launch as Checked, Schedule};
+use crate::exec::launch::Launch as Checked;
+use crate::exec::run;
+use crate::exec::schedule::Schedule;
 use crate::memory::Global;
 use crate::order::GlobalOrder;
 use crate::program::{Image, Program};
@@ -210,6 +212,6 @@ impl Emulator {
             schedule,
             order,
         };
-        exec::run(&launch, &self.global)
+        run::run(&launch, &self.global)
     }
 }

@@ -28,5 +28,6 @@ pub use count::{
 };
 pub use emulator::{Emulator, Kernel, Launch, Module};
 pub use error::{Fault, LoadError, MemoryError, SourceLine};
-pub use exec::{SMS, Schedule};
+pub use exec::launch::SMS;
+pub use exec::schedule::Schedule;
 pub use tensor::map::{DataType, Fill, MapError, Swizzle, TensorMap};

@@ -1,12 +1,12 @@
 //! Asynchronous copies.
 
-use super::super::copy::{coordinates_of, tensor_map};
-use super::super::env::{Env, lane_address};
-use super::super::warp::{Warp, lanes};
 use super::Observer;
 use crate::count::banks::PIECE;
 use crate::count::stages::{Fill, Writer};
-use crate::program::{Address, Bulk, LANES, Op, Window};
+use crate::exec::bulk::{coordinates_of, shared_of, tensor_map};
+use crate::exec::env::Env;
+use crate::exec::warp::{Warp, lanes};
+use crate::program::{Bulk, LANES, Op, Window};
 use crate::tensor::tma;
 
 /// What a bulk copy moves.
@@ -27,7 +27,7 @@ impl Observer {
         for lane in lanes(mask) {
             let read = source_bytes.map_or(bytes, |source| warp.r(source)[lane]).min(bytes);
             let read = if ignored >> lane & 1 != 0 { 0 } else { read };
-            self.request.lane(lane_address(warp, from, lane), read.into());
+            self.request.lane(warp.address(from, lane), read.into());
             let Ok((cta, at)) = env.lane_shared(warp, Window::Cluster, to, lane) else { return };
             addresses[lane] = at;
             // Zeros, however they are written, are nothing that was fetched.
@@ -98,7 +98,7 @@ fn moved(warp: &Warp, env: &mut Env<'_>, copy: &Bulk, lane: usize) -> Option<Mov
     match copy {
         Bulk::Linear { global, bytes, .. } => {
             let bytes = warp.r(*bytes)[lane];
-            let lines = vec![(lane_address(warp, *global, lane), bytes.into())];
+            let lines = vec![(warp.address(*global, lane), bytes.into())];
             Some(Moved { lines, pieces: pieces(at, bytes).collect() })
         }
         Bulk::Tensor { map, coordinates, .. } => {
@@ -110,12 +110,6 @@ fn moved(warp: &Warp, env: &mut Env<'_>, copy: &Bulk, lane: usize) -> Option<Mov
                 pieces: tma::pieces(&map, at).collect(),
             })
         }
-    }
-}
-
-fn shared_of(copy: &Bulk) -> Address {
-    match copy {
-        Bulk::Linear { shared, .. } | Bulk::Tensor { shared, .. } => *shared,
     }
 }
 

@@ -1,19 +1,28 @@
 //! A warp's turn: instructions of one group of its lanes after the other.
 
-use super::barrier;
-use super::env::Env;
-use super::poll::{self, Poll};
-use super::step::{Active, Next, step};
-use super::warp::{Group, Wait, Warp};
-use super::watch;
+use super::poll::again;
 use crate::count::Class;
+use crate::exec::check;
+use crate::exec::env::Env;
+use crate::exec::instruction::barrier;
+use crate::exec::instruction::step::step;
+use crate::exec::observe::Observer;
+use crate::exec::result::{Active, Next};
+use crate::exec::warp::Warp;
+use crate::exec::warp::group::{Group, Wait};
+use crate::exec::warp::poll::Poll;
 use crate::program::Op;
 
 /// Why a turn did not go well: the group of lanes, and what it is.
 pub(super) type Failed = (usize, String);
 
 /// Lets a warp run until it waits or has executed so many instructions; whether it has executed them all.
-pub(super) fn run(warp: &mut Warp, env: &mut Env<'_>, mut left: u32) -> Result<bool, Failed> {
+pub(super) fn run(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    observer: &mut Option<Observer>,
+    mut left: u32,
+) -> Result<bool, Failed> {
     for group in &mut warp.groups {
         if matches!(group.wait, Wait::Mbarrier | Wait::Registers { .. }) {
             group.wait = Wait::No;
@@ -22,11 +31,11 @@ pub(super) fn run(warp: &mut Warp, env: &mut Env<'_>, mut left: u32) -> Result<b
     while left > 0 {
         let Some(g) = next_group(warp, env) else { return Ok(false) };
         let goes_on = if warp.groups.len() == 1 {
-            straight(warp, env, &mut left).map_err(|what| (0, what))?
+            straight(warp, env, observer, &mut left).map_err(|what| (0, what))?
         } else {
             left -= 1;
             let here = warp.groups[g].mask;
-            let goes_on = one(warp, env, g).map_err(|what| (g, what))?;
+            let goes_on = one(warp, env, observer, g).map_err(|what| (g, what))?;
             if left == 0 && env.quiet {
                 warp.behind |= here;
             }
@@ -92,10 +101,15 @@ fn merge(warp: &mut Warp) {
 
 /// Executes instructions of a warp whose lanes are together. `false` when others should run.
 #[inline(always)]
-fn straight(warp: &mut Warp, env: &mut Env<'_>, left: &mut u32) -> Result<bool, String> {
+fn straight(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    observer: &mut Option<Observer>,
+    left: &mut u32,
+) -> Result<bool, String> {
     while *left > 0 && warp.groups.len() == 1 {
         *left -= 1;
-        if !one(warp, env, 0)? {
+        if !one(warp, env, observer, 0)? {
             return Ok(false);
         }
     }
@@ -104,15 +118,20 @@ fn straight(warp: &mut Warp, env: &mut Env<'_>, left: &mut u32) -> Result<bool, 
 
 /// Executes one instruction of these lanes. `false` when the warp should let others run.
 #[inline(always)]
-fn one(warp: &mut Warp, env: &mut Env<'_>, g: usize) -> Result<bool, String> {
+fn one(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    observer: &mut Option<Observer>,
+    g: usize,
+) -> Result<bool, String> {
     let program = env.launch.program;
     let Group { pc, mask: here, .. } = warp.groups[g];
     let coded = &program.code[pc as usize];
     let mask = coded.guard.map_or(here, |guard| here & warp.condition(guard));
     if coded.watched {
-        watch::check(warp, program, pc, here, mask)?;
+        check::check(warp, program, pc, here, mask)?;
     }
-    let next = step(warp, env, &coded.op, Active { here, mask, pc })?;
+    let next = step(warp, env, observer, &coded.op, Active { here, mask, pc })?;
     if let Next::Wait(wait) = next {
         warp.groups[g].wait = wait;
         // The others of the warp may go on.
@@ -128,7 +147,7 @@ fn one(warp: &mut Warp, env: &mut Env<'_>, g: usize) -> Result<bool, String> {
     match next {
         Next::Advance | Next::Wait(_) => {
             warp.groups[g].pc = pc + 1;
-            if coded.polls && poll::again(warp, &coded.op, pc, env.events, mask) {
+            if coded.polls && again(warp, &coded.op, pc, env.events, mask) {
                 warp.behind |= here;
                 return Ok(false);
             }

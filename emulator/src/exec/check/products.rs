@@ -10,35 +10,9 @@
 //! access that needs a fence: what counts is when the value that it copies was computed. And a `mov` that writes what
 //! the register holds already changes nothing.
 
-use super::warp::Warp;
+use crate::exec::warp::Warp;
+use crate::exec::warp::watched::{Product, Products};
 use crate::program::{Access, Op, Program, R, Register, WgmmaA, WgmmaOp};
-
-/// What products have to do with a watched register.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct State {
-    /// The product that accumulates in it, or in what it is a copy of.
-    accumulates: Option<Product>,
-    /// Whether it is a copy.
-    copy: bool,
-    /// The last product that reads it as a part of A.
-    reads: Option<Product>,
-    /// The number of the fence that must come between the last access and a product.
-    fence: u64,
-}
-
-impl State {
-    /// Of a register that nobody has accessed.
-    pub(super) const UNTOUCHED: State = State { accumulates: None, copy: false, reads: None, fence: 0 };
-}
-
-/// A product that was issued.
-#[derive(Clone, Copy, Debug)]
-struct Product {
-    pc: u32,
-    group: u64,
-    /// n and k.
-    shape: [u32; 2],
-}
 
 /// Checks what the instruction at `pc`, which some lanes execute, does to registers of products, and notes it.
 pub(super) fn check(warp: &mut Warp, program: &Program, pc: u32) -> Result<(), String> {
@@ -64,7 +38,7 @@ fn in_flight(warp: &Warp, product: Option<Product>) -> Option<Product> {
 
 fn touch(warp: &mut Warp, program: &Program, access: Access, register: Register) -> Result<(), String> {
     let Some(slot) = program.watched.slot(register) else { return Ok(()) };
-    let State { accumulates, copy, reads, .. } = warp.watched[slot].products;
+    let Products { accumulates, copy, reads, .. } = warp.watched[slot].products;
     let does = if access == Access::Read { "read" } else { "written" };
     if let Some(product) = in_flight(warp, accumulates)
         && (access == Access::Read || !copy)
@@ -85,7 +59,7 @@ fn touch(warp: &mut Warp, program: &Program, access: Access, register: Register)
 fn copy(warp: &mut Warp, program: &Program, d: R, a: R) -> Result<(), String> {
     let Some(to) = program.watched.slot(Register::R(d)) else { return Ok(()) };
     let from = program.watched.slot(Register::R(a));
-    let from = from.map_or(State::UNTOUCHED, |slot| warp.watched[slot].products);
+    let from = from.map_or(Products::UNTOUCHED, |slot| warp.watched[slot].products);
     let accumulates = in_flight(warp, from.accumulates);
     let state = warp.watched[to].products;
     if warp.r(d) != warp.r(a) {
@@ -99,7 +73,7 @@ fn copy(warp: &mut Warp, program: &Program, d: R, a: R) -> Result<(), String> {
             return Err(refuse(program, Register::R(d), "written", "accumulates in it", product));
         }
     }
-    warp.watched[to].products = State { accumulates, copy: true, reads: state.reads, fence: from.fence };
+    warp.watched[to].products = Products { accumulates, copy: true, reads: state.reads, fence: from.fence };
     Ok(())
 }
 
@@ -146,13 +120,13 @@ fn issue(warp: &mut Warp, program: &Program, product: &WgmmaOp, pc: u32) -> Resu
             ));
         }
         fenced(warp, program, register, state)?;
-        warp.watched[slot].products = State { accumulates: Some(own), copy: false, ..state };
+        warp.watched[slot].products = Products { accumulates: Some(own), copy: false, ..state };
     }
     Ok(())
 }
 
 /// There must have been a fence since the last access.
-fn fenced(warp: &Warp, program: &Program, register: R, state: State) -> Result<(), String> {
+fn fenced(warp: &Warp, program: &Program, register: R, state: Products) -> Result<(), String> {
     if state.fence <= warp.wgmma.fences {
         return Ok(());
     }

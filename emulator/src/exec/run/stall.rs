@@ -5,9 +5,10 @@
 //! was in before, they will do so for ever. Loops whose state never comes back, for they count or read a clock, are given
 //! up when all warps have done nothing but poll for very long.
 
-use super::Launch;
 use super::cluster::Cluster;
-use crate::Fault;
+use super::round::Round;
+use crate::error::Fault;
+use crate::exec::launch::Launch;
 
 /// Rotations without an event before states are compared: comparing them takes time.
 const QUIET: u64 = 16;
@@ -15,30 +16,6 @@ const QUIET: u64 = 16;
 const POLLS: u64 = 1 << 18;
 /// Kinds of waiting that a report shows.
 const SHOWN: usize = 32;
-
-/// What happened while every warp had a turn.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Round {
-    /// Something that another warp may have waited for.
-    pub(super) event: bool,
-    /// An instruction.
-    pub(super) retired: bool,
-    /// Warps that tried and will try again.
-    pub(super) polling: bool,
-    /// Warps that used all of their turn.
-    pub(super) busy: bool,
-}
-
-impl Round {
-    pub(super) fn and(self, other: Self) -> Self {
-        Self {
-            event: self.event | other.event,
-            retired: self.retired | other.retired,
-            polling: self.polling | other.polling,
-            busy: self.busy | other.busy,
-        }
-    }
-}
 
 /// Watches the rounds of a rotation.
 #[derive(Debug, Default)]

@@ -4,9 +4,10 @@
 //! launch bounds leave. What it gives goes to the pool of its CTA, and who asks for more waits until the pool has it. To ask for
 //! no more than one has changes nothing, and neither does a kernel without any bounds, for which the manual promises no effect.
 
-use super::env::Env;
-use super::step::{Active, Next, together};
-use super::warp::{Wait, Warp};
+use crate::exec::env::Env;
+use crate::exec::result::{Active, Next};
+use crate::exec::warp::Warp;
+use crate::exec::warp::group::Wait;
 
 /// Sets how many registers each thread of the warp has.
 pub(super) fn step(
@@ -16,7 +17,7 @@ pub(super) fn step(
     more: bool,
     active: Active,
 ) -> Result<Next, String> {
-    if let Some(wait) = together(warp, active, u32::MAX) {
+    if let Some(wait) = active.together(warp, u32::MAX) {
         return Ok(wait);
     }
     let Some(first) = env.launch.program.thread_registers else { return Ok(Next::Advance) };

@@ -1,7 +1,7 @@
 //! Special registers: who a thread is.
 
-use super::warp::Warp;
-use super::{Launch, SMS};
+use crate::exec::launch::{Launch, SMS};
+use crate::exec::warp::Warp;
 use crate::memory::SHARED_START;
 use crate::program::{LANES, Order, R, Special};
 

@@ -1,42 +1,13 @@
 //! One instruction of one group of lanes.
 
-use super::env::Env;
-use super::warp::{Wait, Warp, lanes};
-use super::{access, call, collective, copy, matrix, mbarrier, pool, wgmma};
+use super::{branch, family};
+use crate::exec::env::Env;
+use crate::exec::observe::Observer;
+use crate::exec::result::{Active, Next};
+use crate::exec::warp::{Warp, lanes};
 use crate::memory;
 use crate::program::{EachOp, LANES, Op, Outcome, P, PredicateOp};
 use crate::ptx::Space;
-
-/// Where the lanes go next.
-pub(super) enum Next {
-    Advance,
-    /// The lanes that executed the instruction go there, the others on.
-    Jump(u32),
-    /// The lanes that executed the instruction go to [`Warp::targets`], the others on.
-    Scatter,
-    /// The lanes that executed the instruction end.
-    Exit,
-    /// All stay, and wait.
-    Wait(Wait),
-    /// All go on, after other warps.
-    Yield,
-}
-
-/// The lanes that an instruction is for.
-#[derive(Clone, Copy)]
-pub(super) struct Active {
-    /// Those at the instruction.
-    pub(super) here: u32,
-    /// Those of them that execute it.
-    pub(super) mask: u32,
-    pub(super) pc: u32,
-}
-
-/// A wait unless all of these lanes, as far as they have not ended, are here.
-pub(super) fn together(warp: &Warp, active: Active, members: u32) -> Option<Next> {
-    let needed = members & warp.live();
-    (active.here & needed != needed).then_some(Next::Wait(Wait::Lanes))
-}
 
 macro_rules! apply {
     ($warp:ident, $mask:ident, $zero:expr, $put:ident, $d:expr, $f:expr, $($x:expr),+) => {{
@@ -47,7 +18,13 @@ macro_rules! apply {
 }
 
 #[inline(always)]
-pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
+pub(crate) fn step(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    observer: &mut Option<Observer>,
+    op: &Op,
+    active: Active,
+) -> Result<Next, String> {
     let mask = active.mask;
     match *op {
         Op::Move32(d, a) => {
@@ -143,7 +120,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
         Op::Clock32(d) => warp.put_r(d, mask, &[warp.retired as u32; LANES]),
         Op::Clock64(d) => warp.put_d(d, mask, &[warp.retired; LANES]),
         Op::Branch { target } => return Ok(Next::Jump(target)),
-        Op::BranchIndexed { .. } | Op::Call(_) | Op::Return => return call::step(warp, env, op, mask),
+        Op::BranchIndexed { .. } | Op::Call(_) | Op::Return => return branch::step(warp, env, op, mask),
         Op::Exit => return Ok(Next::Exit),
         Op::Trap => return Err("trap: the kernel stopped itself".into()),
         Op::Nop => {}
@@ -160,7 +137,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             warp.put_d(d, mask, &value);
         }
         Op::Each(ref op) => each(warp, op, mask),
-        ref op => return rare(warp, env, op, active),
+        ref op => return family::step(warp, env, observer, op, active),
     }
     Ok(Next::Advance)
 }
@@ -173,90 +150,14 @@ fn each(warp: &mut Warp, op: &EachOp, mask: u32) {
     for lane in lanes(mask) {
         let mut operands = [0; 4];
         for (operand, &from) in operands.iter_mut().zip(&op.from) {
-            *operand = access::source(warp, from, lane);
+            *operand = warp.source(from, lane);
         }
         let (value, flag) = (op.f)(operands, taken >> lane & 1 != 0);
-        access::put(warp, op.d, lane, &value.to_le_bytes(), false);
+        warp.put(op.d, lane, &value.to_le_bytes(), false);
         left |= u32::from(flag) << lane;
     }
     if let Some(leave) = op.leave {
         warp.put_p(leave, mask, left);
-    }
-}
-
-/// Instructions that are not worth a place in the loop, looked at by who counts.
-#[inline(never)]
-fn rare(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
-    let Some(mut observer) = env.observer.take() else { return execute(warp, env, op, active) };
-    observer.before(warp, env, op, active);
-    let next = execute(warp, env, op, active)?;
-    observer.after(warp, env, op, &next);
-    env.observer = Some(observer);
-    Ok(next)
-}
-
-fn execute(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
-    if let Some(order) = &mut env.order {
-        order.issue(warp.cta, warp.index, active.pc);
-    }
-    match op {
-        Op::Fence | Op::ProxyFence | Op::Commit { .. } | Op::WaitGroup { .. } | Op::WaitAllCopies => {
-            if let Some(order) = &mut env.order
-                && active.mask != 0
-            {
-                match *op {
-                    Op::Fence => order.fence(),
-                    Op::ProxyFence => order.proxy_fence(),
-                    Op::Commit { queue } => order.commit(queue, active.mask),
-                    Op::WaitGroup { queue, pending } => order.wait(queue, active.mask, pending),
-                    _ => order.wait_all_copies(active.mask),
-                }
-            }
-            Ok(Next::Advance)
-        }
-        Op::Load { .. } | Op::Store { .. } | Op::Atomic { .. } | Op::Mapa { .. } | Op::StoreAsync { .. } => {
-            access::step(warp, env, op, active.mask)?;
-            Ok(Next::Advance)
-        }
-        Op::Shuffle { .. }
-        | Op::Vote { .. }
-        | Op::Ballot { .. }
-        | Op::Match { .. }
-        | Op::Reduce { .. }
-        | Op::ActiveMask(_)
-        | Op::Elect { .. }
-        | Op::SyncWarp { .. } => collective::step(warp, env, op, active),
-        Op::Barrier { .. }
-        | Op::BarrierVote { .. }
-        | Op::BarrierTally { .. }
-        | Op::BarrierArrive { .. }
-        | Op::ClusterArrive { .. }
-        | Op::ClusterWait => super::barrier::step(warp, env, op, active),
-        Op::MbarInit { .. }
-        | Op::MbarInvalidate { .. }
-        | Op::MbarExpect { .. }
-        | Op::MbarComplete { .. }
-        | Op::MbarArrive { .. }
-        | Op::MbarTestParity { .. }
-        | Op::MbarTestState { .. }
-        | Op::MbarPendingCount { .. }
-        | Op::CopyAsyncArrive { .. } => mbarrier::step(warp, env, op, active.mask),
-        Op::CopyAsync { .. }
-        | Op::BulkLoad { .. }
-        | Op::BulkStore(_)
-        | Op::BulkReduce { .. }
-        | Op::BulkShared { .. } => {
-            lanes(active.mask).try_for_each(|lane| copy::lane(warp, env, op, lane))?;
-            env.events += 1;
-            Ok(Next::Advance)
-        }
-        Op::Ldmatrix { .. } | Op::Stmatrix { .. } | Op::Movmatrix { .. } | Op::Mma(_) => {
-            matrix::step(warp, env, op, active)
-        }
-        Op::ThreadRegisters { count, more } => pool::step(warp, env, *count, *more, active),
-        Op::Wgmma(_) => Ok(wgmma::whole(warp, active)?.unwrap_or(Next::Wait(Wait::Warpgroup))),
-        Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => wgmma::step(warp, env, op, active),
-        _ => unreachable!("executed by `step`"),
     }
 }
 

@@ -1,15 +1,18 @@
 //! The warps of a cluster, in turn.
 
-use super::env::Env;
-use super::observe::Observer;
-use super::schedule::Pace;
-use super::stall::Round;
-use super::turn;
-use super::wait::Waiting;
-use super::warp::{Group, Wait, Warp};
-use super::{Launch, matrix, special, wait};
-use crate::Fault;
+use super::round::Round;
+use super::wait::{self, Waiting};
+use super::{special, turn};
 use crate::count::{Class, Classes, Counters};
+use crate::error::Fault;
+use crate::exec::cta::Cta;
+use crate::exec::env::Env;
+use crate::exec::instruction::matrix;
+use crate::exec::launch::Launch;
+use crate::exec::observe::Observer;
+use crate::exec::schedule::Pace;
+use crate::exec::warp::Warp;
+use crate::exec::warp::group::{Group, Wait};
 use crate::memory::View;
 use crate::order::{Meeting, Order};
 use crate::program::Op;
@@ -17,6 +20,8 @@ use crate::tensor::product::Product;
 
 pub(super) struct Cluster<'l> {
     env: Env<'l>,
+    /// Where accesses and waits are counted.
+    observer: Option<Observer>,
     /// CTA after CTA.
     warps: Vec<Warp>,
     warps_each: usize,
@@ -33,7 +38,7 @@ impl<'l> Cluster<'l> {
         let mut ctas = Vec::new();
         for rank in 0..x * y * z {
             let at = [rank % x, rank / x % y, rank / x / y];
-            ctas.push(super::cta::Cta::new(std::array::from_fn(|i| first[i] + at[i]), shared, warps_each));
+            ctas.push(Cta::new(std::array::from_fn(|i| first[i] + at[i]), shared, warps_each));
         }
         let mut warps = Vec::new();
         for (rank, cta) in ctas.iter().enumerate() {
@@ -43,8 +48,7 @@ impl<'l> Cluster<'l> {
                 warps.push(warp);
             }
         }
-        let observer =
-            launch.counting.then(|| Box::new(Observer::new(ctas.len(), shared, warps_each as usize)));
+        let observer = launch.counting.then(|| Observer::new(ctas.len(), shared, warps_each as usize));
         let sizes = [ctas.len(), warps_each as usize, shared as usize];
         let order = launch.order.as_ref();
         let order = order.map(|global| Order::new(launch.program, global, number as u32, sizes));
@@ -59,9 +63,8 @@ impl<'l> Cluster<'l> {
             cluster_meeting: Meeting::default(),
             order,
             tensor_operations: 0,
-            observer,
         };
-        Self { env, warps, warps_each: warps_each as usize }
+        Self { env, observer, warps, warps_each: warps_each as usize }
     }
 
     /// Gives every warp a turn.
@@ -75,11 +78,10 @@ impl<'l> Cluster<'l> {
             }
             warp.behind |= pace.behind();
             warp.give_up |= pace.gives_up();
-            busy |=
-                turn::run(warp, &mut self.env, pace.turn()).map_err(|(g, what)| self.fault(i, g, what))?;
-            if let Some(mut observer) = self.env.observer.take() {
+            busy |= turn::run(warp, &mut self.env, &mut self.observer, pace.turn())
+                .map_err(|(g, what)| self.fault(i, g, what))?;
+            if let Some(observer) = &mut self.observer {
                 observer.turn(&self.warps[i], &self.env);
-                self.env.observer = Some(observer);
             }
             self.products(i)?;
             self.cluster_barrier();
@@ -106,7 +108,7 @@ impl<'l> Cluster<'l> {
             lane_instructions: classes.total().lanes,
             classes,
             tensor_operations: self.env.tensor_operations,
-            ..self.env.observer.as_ref().map(|observer| observer.counters()).unwrap_or_default()
+            ..self.observer.as_ref().map(Observer::counters).unwrap_or_default()
         }
     }
 
@@ -155,7 +157,7 @@ impl<'l> Cluster<'l> {
         let Op::Wgmma(op) = &self.env.launch.program.code[pc as usize].op else {
             unreachable!("they wait at a wgmma")
         };
-        if let Some(observer) = &mut self.env.observer {
+        if let Some(observer) = &mut self.observer {
             observer.product(group, op);
         }
         if let Err(what) = matrix::warpgroup(group, &mut self.env, op) {

@@ -1,47 +1,21 @@
 //! A warp: its registers, and where its lanes are.
 
+use call::Call;
+use group::{Group, Wait};
+use poll::Poll;
+use products::Groups;
+use watched::Watched;
+pub(super) mod call;
+pub(super) mod group;
+mod operand;
+pub(super) mod poll;
+pub(super) mod products;
+pub(super) mod watched;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::call::Call;
-use super::poll::Poll;
-use super::watch::Watched;
-use super::wgmma::Groups;
 use crate::count::{Class, Classes};
 use crate::program::{Condition, D, L32, L64, LANES, P, Program, R};
-
-/// Why some lanes do not go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Wait {
-    No,
-    /// For the other lanes that the instruction is for.
-    Lanes,
-    /// For a named barrier of so many threads (`None`: all), that had completed so many times.
-    Barrier {
-        id: u32,
-        threads: Option<u32>,
-        generation: u64,
-    },
-    /// For the cluster's barrier.
-    Cluster {
-        generation: u64,
-    },
-    /// For an mbarrier: the instruction is tried again.
-    Mbarrier,
-    /// For the other warps of the warpgroup.
-    Warpgroup,
-    /// For so many more registers a thread in the CTA's pool: the instruction is tried again.
-    Registers {
-        needed: u32,
-    },
-}
-
-/// Lanes that are at the same instruction.
-#[derive(Clone, Copy, Debug, Hash)]
-pub(super) struct Group {
-    pub(super) pc: u32,
-    pub(super) mask: u32,
-    pub(super) wait: Wait,
-}
 
 /// A warp while it runs.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! What the lanes of a warp do together.
 
-use super::access::{combine, source};
-use super::env::Env;
-use super::step::{Active, Next, together};
-use super::warp::{Warp, lanes};
+use super::atomic::combine;
+use crate::exec::env::Env;
+use crate::exec::result::{Active, Next};
+use crate::exec::warp::{Warp, lanes};
 use crate::program::{LANES, Op, Shuffle, Vote};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
@@ -31,7 +31,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
         if named[lane] >> lane & 1 == 0 {
             return Err(format!("lane {lane} is none of the lanes {:#010x} that it names", named[lane]));
         }
-        if let Some(wait) = together(warp, active, named[lane]) {
+        if let Some(wait) = active.together(warp, named[lane]) {
             return Ok(wait);
         }
     }
@@ -77,7 +77,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             warp.put_r(d, mask, &named.map(|named| holds & named));
         }
         Op::Match { d, all, agree, a, .. } => {
-            let a: [u64; LANES] = std::array::from_fn(|lane| source(warp, a, lane));
+            let a: [u64; LANES] = std::array::from_fn(|lane| warp.source(a, lane));
             let same = |lane: usize| lanes(mask & named[lane]).filter(move |&other| a[other] == a[lane]);
             let same: [u32; LANES] =
                 std::array::from_fn(|lane| same(lane).fold(0, |all, other| all | 1 << other));

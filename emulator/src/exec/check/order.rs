@@ -1,8 +1,8 @@
 //! What the order of accesses is told of the lanes' loads, stores and atomics, and of copies.
 
-use super::cta::in_cluster;
-use super::env::{Env, lane_place};
-use super::warp::{Warp, lanes};
+use crate::exec::cta::in_cluster;
+use crate::exec::env::Env;
+use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
 use crate::order::{By, Lanes, Order, Ordering, STRONG, Spot};
 use crate::program::{Address, Base, LANES, Window};
@@ -11,21 +11,21 @@ use crate::tensor::tma::lines;
 
 /// An access of every lane of an instruction.
 #[derive(Clone, Copy)]
-pub(super) struct Accesses {
-    pub(super) window: Window,
-    pub(super) at: Address,
-    pub(super) mask: u32,
+pub(crate) struct Accesses {
+    pub(crate) window: Window,
+    pub(crate) at: Address,
+    pub(crate) mask: u32,
     /// Of each lane.
-    pub(super) bytes: usize,
-    pub(super) reads: bool,
-    pub(super) writes: bool,
+    pub(crate) bytes: usize,
+    pub(crate) reads: bool,
+    pub(crate) writes: bool,
     /// Of a strong one.
-    pub(super) ordering: Option<Ordering>,
+    pub(crate) ordering: Option<Ordering>,
 }
 
 /// Tells of the accesses. `value` gives what a lane writes.
 #[inline]
-pub(super) fn tell(
+pub(crate) fn tell(
     warp: &Warp,
     env: &mut Env<'_>,
     accesses: Accesses,
@@ -34,7 +34,7 @@ pub(super) fn tell(
     let Env { order: Some(order), ctas, global, .. } = env else { return Ok(()) };
     let size = ctas.len();
     let Accesses { window, at, mask, bytes, reads, writes, ordering } = accesses;
-    let spot = |lane| match lane_place(warp, window, at, lane) {
+    let spot = |lane| match warp.place(window, at, lane) {
         Place::Shared(at) => {
             in_cluster(at, warp.cta, size).ok().map(|(cta, at)| (lane, Spot::Shared(cta, at)))
         }
@@ -95,14 +95,14 @@ fn follow(warp: &Warp, at: Address, bytes: usize) -> bool {
 
 /// One side of a copy.
 #[derive(Clone, Copy)]
-pub(super) struct Side {
-    pub(super) by: By,
-    pub(super) kind: u8,
-    pub(super) wrote: bool,
+pub(crate) struct Side {
+    pub(crate) by: By,
+    pub(crate) kind: u8,
+    pub(crate) wrote: bool,
 }
 
 /// Tells of a copy between global memory and contiguous bytes of shared memory.
-pub(super) fn tell_linear(
+pub(crate) fn tell_linear(
     order: &mut Order<'_>,
     (cta, shared): (usize, u32),
     global: u64,
@@ -114,7 +114,7 @@ pub(super) fn tell_linear(
 }
 
 /// Tells of a copy between global memory and a box in shared memory.
-pub(super) fn tell_box(
+pub(crate) fn tell_box(
     order: &mut Order<'_>,
     (cta, shared): (usize, u32),
     (map, coordinates): (&TensorMap, &[i32]),

@@ -1,7 +1,9 @@
 //! What a warp waits for, in words.
 
-use super::env::{Env, lane_address, lane_place};
-use super::warp::{Group, Wait, Warp, lanes};
+use crate::exec::cta::in_cluster;
+use crate::exec::env::Env;
+use crate::exec::warp::group::{Group, Wait};
+use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
 use crate::program::Op;
 
@@ -45,7 +47,7 @@ fn polled(warp: &Warp, group: Group, pc: u32, env: &Env<'_>) -> String {
     match env.launch.program.code[pc as usize].op {
         Op::Load { at, .. } | Op::Atomic { at, .. } => {
             let lane = lanes(group.mask).next().unwrap_or(0);
-            format!("another value at {:#x}", lane_address(warp, at, lane))
+            format!("another value at {:#x}", warp.address(at, lane))
         }
         _ => mbarrier(warp, group, pc, env),
     }
@@ -55,12 +57,12 @@ fn mbarrier(warp: &Warp, group: Group, pc: u32, env: &Env<'_>) -> String {
     let lane = lanes(group.mask).next().unwrap_or(0);
     let place = match env.launch.program.code[pc as usize].op {
         Op::MbarTestParity { at, window, .. } | Op::MbarTestState { at, window, .. } => {
-            lane_place(warp, window, at, lane)
+            warp.place(window, at, lane)
         }
         _ => return "what never comes: it goes round in a loop".into(),
     };
     let Place::Shared(address) = place else { return "an mbarrier".into() };
-    let found = super::cta::in_cluster(address, warp.cta, env.ctas.len())
+    let found = in_cluster(address, warp.cta, env.ctas.len())
         .ok()
         .and_then(|(cta, at)| env.ctas[cta].mbarriers().get(&at).map(|barrier| (cta, at, barrier)));
     let Some((cta, at, barrier)) = found else { return "an mbarrier".into() };

@@ -1,15 +1,14 @@
 //! Asynchronous copies of one lane. All take effect when they are issued.
 
-use super::access;
-use super::cta::in_cluster;
-use super::env::{Env, lane_address, lane_place};
-use super::ordered::{Side, tell_box, tell_linear};
-use super::warp::{Warp, lanes};
+use crate::exec::bulk::{coordinates_of, tensor_map};
+use crate::exec::check::order::{Side, tell_box, tell_linear};
+use crate::exec::cta::in_cluster;
+use crate::exec::env::Env;
+use crate::exec::warp::{Warp, lanes};
 use crate::memory::View;
 use crate::order::{ASYNC, By, Phase, STRONG};
 use crate::program::{Address, Bulk, Op, R, Window};
 use crate::tensor::Memory;
-use crate::tensor::map::TensorMap;
 use crate::tensor::reduce::combine;
 use crate::tensor::tma;
 
@@ -38,7 +37,7 @@ pub(super) fn lane(warp: &mut Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> 
                 return Err(format!("cp.async of {source_bytes} bytes into {bytes}"));
             }
             let mut value = [0; 16];
-            let (at, size) = (lane_address(warp, *from, lane), *bytes as usize);
+            let (at, size) = (warp.address(*from, lane), *bytes as usize);
             let read = if ignored { 0 } else { source_bytes as usize };
             if read > 0 {
                 if !at.is_multiple_of(size as u64) {
@@ -74,7 +73,7 @@ pub(super) fn lane(warp: &mut Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> 
         Op::BulkStore(copy) => match copy {
             Bulk::Linear { global, shared, bytes } => {
                 let (cta, from) = env.lane_shared(warp, Window::Cluster, *shared, lane)?;
-                let at = lane_address(warp, *global, lane);
+                let at = warp.address(*global, lane);
                 let bytes = linear_size(warp, *bytes, lane, &[at, from.into()])?;
                 env.global.write(at, env.ctas[cta].bytes(from, bytes)?)?;
                 match &mut env.order {
@@ -97,7 +96,7 @@ pub(super) fn lane(warp: &mut Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> 
         Op::BulkReduce { copy, op, data } => match copy {
             Bulk::Linear { global, shared, bytes } => {
                 let (cta, from) = env.lane_shared(warp, Window::Cluster, *shared, lane)?;
-                let at = lane_address(warp, *global, lane);
+                let at = warp.address(*global, lane);
                 let bytes = linear_size(warp, *bytes, lane, &[at, from.into()])?;
                 let combine = data.and_then(|data| combine(*op, data));
                 let combine = combine.ok_or_else(|| format!("{op:?} is not defined for {data:?}"))?;
@@ -139,7 +138,7 @@ fn load(
         Bulk::Linear { shared, .. } | Bulk::Tensor { shared, .. } => *shared,
     };
     let (cta, to) = env.lane_shared(warp, Window::Cluster, shared, lane)?;
-    let (bar_cta, bar) = in_cluster(lane_address(warp, bar, lane) as u32, warp.cta, size)?;
+    let (bar_cta, bar) = in_cluster(warp.address(bar, lane) as u32, warp.cta, size)?;
     let targets = match multicast {
         // Each at the same offsets of its own memory.
         Some(mask) => warp.r(mask)[lane] & 0xffff,
@@ -151,7 +150,7 @@ fn load(
     }
     match copy {
         Bulk::Linear { global, bytes, .. } => {
-            let at = lane_address(warp, *global, lane);
+            let at = warp.address(*global, lane);
             let bytes = linear_size(warp, *bytes, lane, &[at, to.into()])?;
             let mut value = vec![0; bytes];
             env.global.read(at, &mut value)?;
@@ -200,29 +199,4 @@ fn linear_size(warp: &Warp, bytes: R, lane: usize, addresses: &[u64]) -> Result<
         return Err(format!("a bulk copy of {bytes} bytes at {addresses:#x?}: must be multiples of 16"));
     }
     Ok(bytes as usize)
-}
-
-pub(super) fn coordinates_of(warp: &Warp, coordinates: &[R], lane: usize) -> Vec<i32> {
-    coordinates.iter().map(|&coordinate| warp.r(coordinate)[lane] as i32).collect()
-}
-
-/// Reads the tensor map at a generic address.
-pub(super) fn tensor_map(
-    warp: &Warp,
-    env: &mut Env<'_>,
-    at: Address,
-    lane: usize,
-) -> Result<TensorMap, String> {
-    let address = lane_address(warp, at, lane);
-    if !address.is_multiple_of(64) {
-        return Err(format!("a tensor map at {address:#x}: must be a multiple of 64"));
-    }
-    let mut words = [0; 16];
-    for (i, word) in (0..).zip(&mut words) {
-        let at = Address { offset: at.offset + 8 * i, ..at };
-        let mut bytes = [0; 8];
-        access::read(warp, env, lane_place(warp, Window::Generic, at, lane), lane, &mut bytes)?;
-        *word = u64::from_le_bytes(bytes);
-    }
-    TensorMap::decode(&words).map_err(|error| format!("the tensor map at {address:#x}: {error}"))
 }

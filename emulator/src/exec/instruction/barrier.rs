@@ -1,15 +1,16 @@
 //! Named barriers, and the barrier of a cluster.
 
-use super::env::Env;
-use super::step::{Active, Next, together};
-use super::warp::{Wait, Warp};
+use crate::exec::env::Env;
+use crate::exec::result::{Active, Next};
+use crate::exec::warp::Warp;
+use crate::exec::warp::group::Wait;
 use crate::program::{LANES, Op, Tally};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
     let Active { mask, .. } = active;
     match *op {
         Op::Barrier { id, threads, aligned } => {
-            if aligned && let Some(wait) = together(warp, active, u32::MAX) {
+            if aligned && let Some(wait) = active.together(warp, u32::MAX) {
                 return Ok(wait);
             }
             if mask == 0 {
@@ -51,7 +52,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
         }
         Op::BarrierVote { .. } | Op::BarrierTally { .. } => Ok(Next::Advance),
         Op::BarrierArrive { id, threads, aligned } => {
-            if aligned && let Some(wait) = together(warp, active, u32::MAX) {
+            if aligned && let Some(wait) = active.together(warp, u32::MAX) {
                 return Ok(wait);
             }
             if mask == 0 {
@@ -90,7 +91,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
 }
 
 /// Lanes have ended, for which the others of the warp may have been waiting to be counted at a barrier.
-pub(super) fn lanes_ended(warp: &Warp, env: &mut Env<'_>) -> Result<(), String> {
+pub(crate) fn lanes_ended(warp: &Warp, env: &mut Env<'_>) -> Result<(), String> {
     let Some(first) = warp.groups.first() else { return Ok(()) };
     let Wait::Barrier { id, threads, .. } = first.wait else { return Ok(()) };
     let there = |wait| matches!(wait, Wait::Barrier { id: other, .. } if other == id);

@@ -8,14 +8,15 @@
 //! The manual says nothing about how many CTAs are resident. Here it is as many clusters as have room in [`MEMORY`] with their
 //! registers, local and shared memory, and the others begin in the order of their numbers as those end.
 
+use super::cluster::Cluster;
+use crate::exec::launch::Launch;
+use crate::exec::schedule::Pace;
 use std::ops::Range;
 
-use super::Launch;
-use super::cluster::Cluster;
-use super::schedule::Pace;
+use super::round::Round;
 use super::stall::{self, Watch};
-use crate::Fault;
 use crate::count::Counters;
+use crate::error::Fault;
 use crate::memory::View;
 
 /// Bytes that the clusters of a rotation have together, unless a single one has more.
@@ -37,7 +38,7 @@ pub(super) fn run(launch: &Launch<'_>, mut waiting: Range<u64>, global: &View) -
         if live.is_empty() {
             return Ok(counters);
         }
-        let mut round = stall::Round::default();
+        let mut round = Round::default();
         for i in pace.order(live.len()) {
             round = round.and(live[i].round(&mut pace)?);
         }

@@ -1,9 +1,10 @@
 //! Barriers in shared memory.
 
-use super::cta::Mbarrier;
-use super::env::Env;
-use super::step::Next;
-use super::warp::{Wait, Warp, lanes};
+use crate::exec::cta::Mbarrier;
+use crate::exec::env::Env;
+use crate::exec::result::Next;
+use crate::exec::warp::group::Wait;
+use crate::exec::warp::{Warp, lanes};
 use crate::program::{Address, Op, Window};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<Next, String> {

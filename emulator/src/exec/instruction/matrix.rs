@@ -1,15 +1,15 @@
 //! Matrix moves, and products of warps and warpgroups.
 
-use super::env::{Env, lane_address};
-use super::step::{Active, Next, together};
-use super::warp::Warp;
+use crate::exec::env::Env;
+use crate::exec::result::{Active, Next};
+use crate::exec::warp::Warp;
 use crate::order::{Lanes, Spot};
 use crate::program::{L32, Op, WgmmaA, WgmmaOp};
 use crate::tensor::matrix::{ldmatrix, movmatrix, stmatrix};
 use crate::tensor::wgmma::{OperandA, ROWS, Wgmma};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
-    if let Some(wait) = together(warp, active, u32::MAX) {
+    if let Some(wait) = active.together(warp, u32::MAX) {
         return Ok(wait);
     }
     if active.mask != u32::MAX {
@@ -65,7 +65,7 @@ fn rows(warp: &Warp, env: &mut Env<'_>, addresses: &[u32], wrote: bool) -> Resul
 }
 
 fn addresses(warp: &Warp, at: crate::program::Address) -> L32 {
-    std::array::from_fn(|lane| lane_address(warp, at, lane) as u32)
+    std::array::from_fn(|lane| warp.address(at, lane) as u32)
 }
 
 fn fill(warp: &Warp, from: &[crate::program::R], into: &mut [L32]) {
@@ -75,7 +75,7 @@ fn fill(warp: &Warp, from: &[crate::program::R], into: &mut [L32]) {
 }
 
 /// A product of the four warps of a warpgroup, which are all at it.
-pub(super) fn warpgroup(warps: &mut [Warp], env: &mut Env<'_>, op: &WgmmaOp) -> Result<(), String> {
+pub(crate) fn warpgroup(warps: &mut [Warp], env: &mut Env<'_>, op: &WgmmaOp) -> Result<(), String> {
     let b = op_uniform(warps, op.b)?;
     let scales = [0, 1, 2, 3].map(|i| warps[i].condition(op.scale));
     let add = scales[0] != 0;

@@ -4,37 +4,13 @@
 //! the first instruction on whose effect the value has an influence: compilers pass such values on where it does not
 //! matter (see [`Undefined`]). Stores to local memory pass them on too, and what is loaded from there has a value.
 
-use super::env::lane_place;
-use super::warp::{Warp, lanes};
+use crate::exec::warp::watched::Origin;
+use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
 use crate::program::{
     Access, Coded, Condition, Op, Outcome, PredicateOp, Program, Register, Undefined, Window,
 };
 use crate::ptx::Space;
-
-/// Where a value went wrong: the instruction that read a register that nobody had written.
-#[derive(Clone, Copy, Debug)]
-struct Origin {
-    pc: u32,
-    register: Register,
-}
-
-/// A watched register.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct State {
-    /// The lanes in which it has no value.
-    lanes: u32,
-    /// Whose value it would have; `None` where it was never written.
-    origin: Option<Origin>,
-}
-
-impl State {
-    /// At the start of a thread. A register that cannot be read before it is written has a value: it may get it where
-    /// no instruction writes it, by a call.
-    pub(super) fn new(doubtful: bool) -> Self {
-        Self { lanes: if doubtful { u32::MAX } else { 0 }, origin: None }
-    }
-}
 
 /// Checks what the instruction at `pc` reads in the lanes of `mask`, of those that are `here`, and notes what it
 /// writes.
@@ -137,7 +113,7 @@ fn to_local(warp: &Warp, op: &Op, mask: u32) -> u32 {
     match *op {
         Op::Store { window: Window::In(Space::Local), .. } => u32::MAX,
         Op::Store { window: Window::Generic, at, .. } => lanes(mask)
-            .filter(|&lane| matches!(lane_place(warp, Window::Generic, at, lane), Place::Local(_)))
+            .filter(|&lane| matches!(warp.place(Window::Generic, at, lane), Place::Local(_)))
             .fold(0, |all, lane| all | 1 << lane),
         _ => 0,
     }

@@ -4,29 +4,11 @@
 //! results and its variables lie in a frame of local memory, which follows that of its caller. A kernel that can call
 //! functions in circles has a stack of a fixed size for each thread.
 
-use super::env::Env;
-use super::step::Next;
-use super::warp::{Warp, lanes};
-use crate::program::{CallOp, Callee, Function, L32, L64, LANES, Op, Program, R, Slot};
-
-/// A call that some lanes have not returned from.
-#[derive(Debug, Hash)]
-pub(super) struct Call {
-    lanes: u32,
-    /// The instruction.
-    pc: u32,
-    function: usize,
-    /// The registers of the function when it was called while it ran already.
-    saved: Option<Box<Saved>>,
-}
-
-/// Registers of each file.
-#[derive(Debug, Hash)]
-struct Saved {
-    p: Vec<u32>,
-    r: Vec<L32>,
-    d: Vec<L64>,
-}
+use crate::exec::env::Env;
+use crate::exec::result::Next;
+use crate::exec::warp::call::{Call, Saved};
+use crate::exec::warp::{Warp, lanes};
+use crate::program::{CallOp, Callee, Function, L32, LANES, Op, Program, R, Slot};
 
 pub(super) fn step(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Result<Next, String> {
     let program = env.launch.program;
