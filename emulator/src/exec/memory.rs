@@ -3,7 +3,8 @@
 use super::cta::in_cluster;
 use super::env::Env;
 use super::warp::Warp;
-use crate::memory::Place;
+use crate::memory::{Place, View};
+use crate::tensor::Memory;
 
 #[inline(always)]
 pub(super) fn check_alignment(at: u64, bytes: usize, space: &str) -> Result<(), String> {
@@ -135,4 +136,20 @@ pub(super) fn update(
         other => return Err(format!("an atomic operation at {other:x?}")),
     }
     Ok(old)
+}
+
+impl Memory<u64> for View {
+    type Fault = String;
+
+    fn read(&mut self, at: u64, into: &mut [u8]) -> Result<(), String> {
+        self.read(at, into)
+    }
+
+    fn write(&mut self, at: u64, from: &[u8]) -> Result<(), String> {
+        self.write(at, from)
+    }
+
+    fn update(&mut self, at: u64, len: usize, change: &mut dyn FnMut(&mut [u8])) -> Result<(), String> {
+        self.update(at, len, change)
+    }
 }

@@ -1,12 +1,12 @@
 //! What the order of accesses is told of the lanes' loads, stores and atomics, and of copies.
 
+use crate::exec::bulk::Extent;
 use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
 use crate::order::{By, Lanes, Order, Ordering, STRONG, Spot};
 use crate::program::{Address, Base, LANES, Window};
-use crate::tensor::map::TensorMap;
 use crate::tensor::tma::lines;
 
 /// An access of every lane of an instruction.
@@ -101,25 +101,26 @@ pub(crate) struct Side {
     pub(crate) wrote: bool,
 }
 
-/// Tells of a copy between global memory and contiguous bytes of shared memory.
-pub(crate) fn tell_linear(
+/// Tells of a bulk copy between global and shared memory.
+pub(crate) fn tell_bulk(
     order: &mut Order<'_>,
     (cta, shared): (usize, u32),
-    global: u64,
-    bytes: usize,
+    global: &Extent,
     [in_shared, in_global]: [Side; 2],
 ) -> Result<(), String> {
-    order.shared((cta, shared), bytes, (in_shared.by, in_shared.kind), in_shared.wrote)?;
-    order.global(global, bytes, (in_global.by, in_global.kind), in_global.wrote)
-}
-
-/// Tells of a copy between global memory and a box in shared memory.
-pub(crate) fn tell_box(
-    order: &mut Order<'_>,
-    (cta, shared): (usize, u32),
-    (map, coordinates): (&TensorMap, &[i32]),
-    [in_shared, in_global]: [Side; 2],
-) -> Result<(), String> {
+    let tell_shared = |order: &mut Order<'_>, at, bytes| {
+        order.shared((cta, at), bytes, (in_shared.by, in_shared.kind), in_shared.wrote)
+    };
+    let tell_global = |order: &mut Order<'_>, at, bytes| {
+        order.global(at, bytes, (in_global.by, in_global.kind), in_global.wrote)
+    };
+    let (map, coordinates) = match global {
+        Extent::Linear { at, bytes } => {
+            tell_shared(order, shared, *bytes)?;
+            return tell_global(order, *at, *bytes);
+        }
+        Extent::Box { map, at } => (map, at),
+    };
     for line in lines(map, coordinates, shared) {
         // What is outside the tensor is filled, but not stored.
         let (begin, end) =
@@ -128,21 +129,11 @@ pub(crate) fn tell_box(
         while at < end {
             let next = (at / 16 * 16 + 16).min(end);
             let place = map.swizzle.place(line.shared + at / 16 * 16) + at % 16;
-            order.shared(
-                (cta, place),
-                (next - at) as usize,
-                (in_shared.by, in_shared.kind),
-                in_shared.wrote,
-            )?;
+            tell_shared(order, place, (next - at) as usize)?;
             at = next;
         }
         if line.bytes > 0 {
-            order.global(
-                line.global,
-                line.bytes as usize,
-                (in_global.by, in_global.kind),
-                in_global.wrote,
-            )?;
+            tell_global(order, line.global, line.bytes as usize)?;
         }
     }
     Ok(())

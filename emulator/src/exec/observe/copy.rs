@@ -3,7 +3,7 @@
 use super::Observer;
 use crate::count::banks::PIECE;
 use crate::count::stages::{Fill, Writer};
-use crate::exec::bulk::{coordinates_of, shared_of, tensor_map};
+use crate::exec::bulk::{Extent, Transfer};
 use crate::exec::env::Env;
 use crate::exec::warp::{Warp, lanes};
 use crate::program::{Bulk, LANES, Op, Window};
@@ -42,12 +42,9 @@ impl Observer {
     pub(super) fn bulk(&mut self, warp: &Warp, env: &mut Env<'_>, op: &Op, lane: usize) {
         match op {
             Op::BulkLoad { copy, bar, multicast } => {
-                let Some(moved) = moved(warp, env, copy, lane) else { return };
+                let Some((cta, moved)) = moved(warp, env, copy, lane) else { return };
                 self.lines(&moved);
                 self.request.count(&mut self.counters.global.bulk_loads);
-                let Ok((cta, _)) = env.lane_shared(warp, Window::Cluster, shared_of(copy), lane) else {
-                    return;
-                };
                 let targets = multicast.map_or(1 << cta, |mask| warp.r(mask)[lane] & 0xffff);
                 let Ok((_, bar)) = env.lane_shared(warp, Window::Cluster, *bar, lane) else { return };
                 let size = self.stages.len();
@@ -56,7 +53,7 @@ impl Observer {
                 }
             }
             Op::BulkStore(copy) | Op::BulkReduce { copy, .. } => {
-                let Some(moved) = moved(warp, env, copy, lane) else { return };
+                let Some((_, moved)) = moved(warp, env, copy, lane) else { return };
                 self.lines(&moved);
                 self.request.count(&mut self.counters.global.bulk_stores);
                 self.bulk_read(warp, moved.pieces.iter().copied());
@@ -93,24 +90,21 @@ impl Observer {
 }
 
 /// What a bulk copy between global and shared memory moves; nothing if it is faulty.
-fn moved(warp: &Warp, env: &mut Env<'_>, copy: &Bulk, lane: usize) -> Option<Moved> {
-    let (_, at) = env.lane_shared(warp, Window::Cluster, shared_of(copy), lane).ok()?;
-    match copy {
-        Bulk::Linear { global, bytes, .. } => {
-            let bytes = warp.r(*bytes)[lane];
-            let lines = vec![(warp.address(*global, lane), bytes.into())];
-            Some(Moved { lines, pieces: pieces(at, bytes).collect() })
+fn moved(warp: &Warp, env: &mut Env<'_>, copy: &Bulk, lane: usize) -> Option<(usize, Moved)> {
+    let Transfer { shared: (cta, shared), global } = Transfer::of(warp, env, copy, lane).ok()?;
+    let moved = match global {
+        Extent::Linear { at, bytes } => {
+            Moved { lines: vec![(at, bytes as u64)], pieces: pieces(shared, bytes as u32).collect() }
         }
-        Bulk::Tensor { map, coordinates, .. } => {
-            let map = tensor_map(warp, env, *map, lane).ok()?;
-            let coordinates = coordinates_of(warp, coordinates, lane);
-            let lines = tma::lines(&map, &coordinates, at).filter(|line| line.bytes > 0);
-            Some(Moved {
+        Extent::Box { map, at } => {
+            let lines = tma::lines(&map, &at, shared).filter(|line| line.bytes > 0);
+            Moved {
                 lines: lines.map(|line| (line.global, line.bytes.into())).collect(),
-                pieces: tma::pieces(&map, at).collect(),
-            })
+                pieces: tma::pieces(&map, shared).collect(),
+            }
         }
-    }
+    };
+    Some((cta, moved))
 }
 
 /// The pieces of contiguous bytes.
