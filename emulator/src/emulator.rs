@@ -6,13 +6,15 @@ use crate::arch::Arch;
 use crate::check::check;
 use crate::count::Counters;
 use crate::error::MemoryError;
+use crate::error::{Fault, LoadError};
 use crate::exec::launch::Launch as Checked;
 use crate::exec::run;
 use crate::exec::schedule::Schedule;
-use crate::memory::Global;
-use crate::order::GlobalOrder;
+use crate::launch::Launch;
+use crate::memory::global::Global;
+use crate::order::global::GlobalOrder;
 use crate::program::{Image, Program};
-use crate::{Fault, LoadError, decode, ptx};
+use crate::{decode, ptx};
 
 /// A PTX module, decoded.
 #[derive(Clone, Debug)]
@@ -67,26 +69,6 @@ impl Kernel {
     /// Bytes of local memory of each thread.
     pub fn local_bytes(&self) -> u32 {
         self.program().local
-    }
-}
-
-/// How a kernel is launched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Launch {
-    /// CTAs in each dimension.
-    pub grid: [u32; 3],
-    /// Threads of a CTA in each dimension.
-    pub threads: [u32; 3],
-    /// CTAs of a cluster in each dimension.
-    pub cluster: [u32; 3],
-    /// Bytes of dynamic shared memory.
-    pub dynamic_shared: u32,
-}
-
-impl Default for Launch {
-    /// One CTA of one warp.
-    fn default() -> Self {
-        Self { grid: [1; 3], threads: [32, 1, 1], cluster: [1; 3], dynamic_shared: 0 }
     }
 }
 

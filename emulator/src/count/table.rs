@@ -2,7 +2,10 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{Class, Counters, Executed, GlobalTraffic, SharedTraffic, Waits};
+use super::banks::SharedTraffic;
+use super::class::{Class, Executed};
+use super::traffic::GlobalTraffic;
+use super::{Counters, Waits};
 
 /// Lines with a name and numbers of which one is not zero, under a heading if there are any.
 fn section<const N: usize>(
@@ -88,7 +91,9 @@ impl Display for Counters {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Class, Counters, GlobalTraffic};
+    use super::super::Counters;
+    use super::super::class::Class;
+    use super::super::traffic::GlobalTraffic;
     use super::grouped;
 
     #[test]

@@ -7,7 +7,8 @@ use super::lanes::{f1, f2, f3};
 use super::opcode::Opcode;
 use super::types::Type;
 use super::{Result_, float, half};
-use crate::program::{F1, F2, F3, Op};
+use crate::program::op::Op;
+use crate::program::register::{F1, F2, F3};
 use crate::ptx::Operand;
 use crate::tensor::approx;
 

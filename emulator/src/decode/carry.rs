@@ -8,7 +8,8 @@ use super::Result_;
 use super::context::Context;
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::program::{Each, EachOp, Op};
+use crate::program::op::Op;
+use crate::program::operand::{Each, EachOp};
 use crate::ptx::Operand;
 
 /// Whether an instruction is one of these.

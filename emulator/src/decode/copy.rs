@@ -7,8 +7,10 @@ use super::context::Context;
 use super::memory::window;
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::order::Queue;
-use crate::program::{Bulk, Op, R, Window};
+use crate::program::op::Op;
+use crate::program::operand::Queue;
+use crate::program::operand::{Bulk, Window};
+use crate::program::register::R;
 use crate::ptx::{Operand, Space};
 use crate::tensor::map::DataType;
 use crate::tensor::reduce::Reduction;
@@ -189,7 +191,7 @@ fn checked_box(
     context: &mut Context,
     operand: &Operand,
     rank: usize,
-) -> Result<(crate::program::Address, Box<[R]>), String> {
+) -> Result<(crate::program::operand::Address, Box<[R]>), String> {
     let (map, coordinates) = context.box_at(operand)?;
     if coordinates.len() == rank {
         Ok((map, coordinates))

@@ -3,7 +3,8 @@
 use super::Result_;
 use super::context::Context;
 use super::types::Type;
-use crate::program::{EachOp, Op};
+use crate::program::op::Op;
+use crate::program::operand::EachOp;
 use crate::ptx::Operand;
 
 /// An operation that gives a value of one type from operands of others, each as its bits.

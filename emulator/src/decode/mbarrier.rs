@@ -7,7 +7,9 @@ use super::context::Context;
 use super::memory::window;
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::program::{D, Op, R, Window};
+use crate::program::op::Op;
+use crate::program::operand::Window;
+use crate::program::register::{D, R};
 use crate::ptx::{Operand, Space};
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {

@@ -7,7 +7,8 @@ use super::each::each;
 use super::opcode::Opcode;
 use super::types::Type;
 use super::{Result_, float};
-use crate::program::{Destination, EachOp, Op};
+use crate::program::op::Op;
+use crate::program::operand::{Destination, EachOp};
 use crate::ptx::Operand;
 
 /// Whether an instruction is one of these.

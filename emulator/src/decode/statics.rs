@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::graph::Graph;
 use super::{Decoded, program};
-use crate::LoadError;
+use crate::error::LoadError;
 use crate::memory::MODULES_START;
 use crate::program::Static;
 use crate::ptx::{Module, Named, Space, Variable};

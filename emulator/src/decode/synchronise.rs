@@ -10,7 +10,8 @@ use super::Result_;
 use super::context::Context;
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::program::{Op, Tally};
+use crate::program::op::Op;
+use crate::program::operand::Tally;
 use crate::ptx::Operand;
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {

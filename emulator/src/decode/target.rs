@@ -3,8 +3,8 @@
 //! PTX ISA, the "Target ISA Notes" of the instructions.
 
 use super::Decoded;
-use crate::LoadError;
 use crate::arch::Target;
+use crate::error::LoadError;
 use crate::ptx::{Module, Statement};
 
 /// What needs more than `sm_70`: the instruction, a modifier that it has (none: with any), and the target.

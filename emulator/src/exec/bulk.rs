@@ -3,7 +3,8 @@
 use super::env::Env;
 use super::memory;
 use super::warp::Warp;
-use crate::program::{Address, Bulk, R, Window};
+use crate::program::operand::{Address, Bulk, Window};
+use crate::program::register::R;
 use crate::tensor::map::TensorMap;
 
 /// A bulk copy of one lane, its operands read.

@@ -4,9 +4,11 @@ use super::cta::{Cta, in_cluster};
 use super::launch::Launch;
 use super::warp::Warp;
 use super::warp::group::{Group, Wait};
-use crate::memory::{Place, View};
-use crate::order::{Meeting, Order, Phase};
-use crate::program::{Address, Window};
+use crate::memory::Place;
+use crate::memory::global::View;
+use crate::order::clock::Meeting;
+use crate::order::{Order, Phase};
+use crate::program::operand::{Address, Window};
 use crate::tensor::product::Product;
 
 /// A cluster while it runs, but for its warps.

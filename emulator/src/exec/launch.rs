@@ -1,8 +1,9 @@
 //! A launch, as it is executed.
 
 use super::schedule::Schedule;
-use crate::order::GlobalOrder;
-use crate::program::{LANES, Program};
+use crate::order::global::GlobalOrder;
+use crate::program::Program;
+use crate::program::register::LANES;
 
 /// SMs of the device that is emulated.
 pub const SMS: u32 = 4;

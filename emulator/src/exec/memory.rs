@@ -3,8 +3,9 @@
 use super::cta::in_cluster;
 use super::env::Env;
 use super::warp::Warp;
-use crate::memory::{Place, View};
-use crate::tensor::Memory;
+use crate::memory::Place;
+use crate::memory::global::View;
+use crate::tensor::memory::Memory;
 
 #[inline(always)]
 pub(super) fn check_alignment(at: u64, bytes: usize, space: &str) -> Result<(), String> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Condition, D, P, R, Register};
+use super::register::{Condition, D, P, R, Register};
 use crate::ptx::Space;
 use crate::tensor::element::Accumulator;
 use crate::tensor::map::DataType;
@@ -206,4 +206,24 @@ pub(crate) struct Outcome {
     /// `p|q`: q is the result of the negated comparison.
     pub(crate) q: Option<P>,
     pub(crate) combine: Option<(PredicateOp, Condition)>,
+}
+
+/// How a strong access, an arrival or a wait orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ordering {
+    pub(crate) acquire: bool,
+    pub(crate) release: bool,
+}
+
+impl Ordering {
+    pub(crate) const RELAXED: Self = Self { acquire: false, release: false };
+}
+
+/// Groups that a warp waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    Copies,
+    /// Of a bulk group: until it has read, or until it has written too.
+    BulkReads,
+    Bulk,
 }

@@ -1,6 +1,6 @@
 //! Words, numbers and punctuation, each with its line.
 
-use crate::LoadError;
+use crate::error::LoadError;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::SourceLine;
+use crate::error::SourceLine;
 
 /// A place in a source file; the column tells places on a line from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Variables one after the other.
 
-use crate::LoadError;
 use crate::decode::Decoded;
+use crate::error::LoadError;
 use crate::ptx::Variable;
 
 /// Places variables one after the other.

@@ -5,8 +5,13 @@ use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
-use crate::order::{By, Lanes, Order, Ordering, STRONG, Spot};
-use crate::program::{Address, Base, LANES, Window};
+use crate::order::access::STRONG;
+use crate::order::lanes::Lanes;
+use crate::order::spot::Spot;
+use crate::order::{By, Order};
+use crate::program::operand::Ordering;
+use crate::program::operand::{Address, Base, Window};
+use crate::program::register::LANES;
 use crate::tensor::tma::lines;
 
 /// An access of every lane of an instruction.

@@ -12,7 +12,11 @@
 
 use crate::exec::warp::Warp;
 use crate::exec::warp::watched::{Product, Products};
-use crate::program::{Access, Op, Program, R, Register, WgmmaA, WgmmaOp};
+use crate::program::Program;
+use crate::program::access::Access;
+use crate::program::op::Op;
+use crate::program::operand::{WgmmaA, WgmmaOp};
+use crate::program::register::{R, Register};
 
 /// Checks what the instruction at `pc`, which some lanes execute, does to registers of products, and notes it.
 pub(super) fn check(warp: &mut Warp, program: &Program, pc: u32) -> Result<(), String> {

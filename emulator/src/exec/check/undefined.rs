@@ -7,9 +7,12 @@
 use crate::exec::warp::watched::Origin;
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
-use crate::program::{
-    Access, Coded, Condition, Op, Outcome, PredicateOp, Program, Register, Undefined, Window,
-};
+use crate::program::access::Access;
+use crate::program::op::Op;
+use crate::program::operand::{Outcome, PredicateOp, Window};
+use crate::program::register::{Condition, Register};
+use crate::program::undefined::Undefined;
+use crate::program::{Coded, Program};
 use crate::ptx::Space;
 
 /// Checks what the instruction at `pc` reads in the lanes of `mask`, of those that are `here`, and notes what it

@@ -7,7 +7,9 @@ use crate::exec::memory::{check_alignment, read, write};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::{IN_CTA, RANK_SHIFT, SHARED};
 use crate::order::By;
-use crate::program::{Address, Destination, LANES, Op, Source, Window};
+use crate::program::op::Op;
+use crate::program::operand::{Address, Destination, Source, Window};
+use crate::program::register::LANES;
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
     match *op {

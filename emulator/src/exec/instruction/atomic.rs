@@ -3,13 +3,14 @@
 //! PTX ISA, "atom": on global memory, sums of f32 flush subnormal numbers, on shared memory they do not. NaNs, of which the
 //! manual says nothing, are as an H200 has them.
 
-use crate::decode::add64;
+use crate::decode::float::add64;
 use crate::exec::check::order::{self, Accesses};
 use crate::exec::env::Env;
 use crate::exec::memory::{update, update32};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
-use crate::program::{AtomicOp, Op};
+use crate::program::op::Op;
+use crate::program::operand::AtomicOp;
 use crate::tensor::approx::canonical;
 use crate::tensor::reduce::{self, add_f32, add_f64};
 

@@ -4,7 +4,9 @@ use crate::exec::env::Env;
 use crate::exec::result::{Active, Next};
 use crate::exec::warp::Warp;
 use crate::exec::warp::group::Wait;
-use crate::program::{LANES, Op, Tally};
+use crate::program::op::Op;
+use crate::program::operand::Tally;
+use crate::program::register::LANES;
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
     let Active { mask, .. } = active;

@@ -8,7 +8,10 @@ use crate::exec::env::Env;
 use crate::exec::result::Next;
 use crate::exec::warp::call::{Call, Saved};
 use crate::exec::warp::{Warp, lanes};
-use crate::program::{CallOp, Callee, Function, L32, LANES, Op, Program, R, Slot};
+use crate::program::op::Op;
+use crate::program::operand::{CallOp, Callee, Slot};
+use crate::program::register::{L32, LANES, R};
+use crate::program::{Function, Program};
 
 pub(super) fn step(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Result<Next, String> {
     let program = env.launch.program;

@@ -4,7 +4,9 @@ use super::atomic::combine;
 use crate::exec::env::Env;
 use crate::exec::result::{Active, Next};
 use crate::exec::warp::{Warp, lanes};
-use crate::program::{LANES, Op, Shuffle, Vote};
+use crate::program::op::Op;
+use crate::program::operand::{Shuffle, Vote};
+use crate::program::register::LANES;
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
     let mask = active.mask;

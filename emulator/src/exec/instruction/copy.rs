@@ -4,10 +4,13 @@ use crate::exec::bulk::{Extent, Transfer, linear_size};
 use crate::exec::check::order::{Side, tell_bulk};
 use crate::exec::env::Env;
 use crate::exec::warp::{Warp, lanes};
-use crate::order::{ASYNC, By, Phase, STRONG};
-use crate::program::{Address, Bulk, Op, R, Window};
-use crate::tensor::Memory;
+use crate::order::access::{ASYNC, STRONG};
+use crate::order::{By, Phase};
+use crate::program::op::Op;
+use crate::program::operand::{Address, Bulk, Window};
+use crate::program::register::R;
 use crate::tensor::map::DataType;
+use crate::tensor::memory::Memory;
 use crate::tensor::reduce::{Reduction, combine};
 use crate::tensor::tma;
 

@@ -6,7 +6,7 @@ use crate::exec::observe::Observer;
 use crate::exec::result::{Active, Next};
 use crate::exec::warp::group::Wait;
 use crate::exec::warp::{Warp, lanes};
-use crate::program::Op;
+use crate::program::op::Op;
 
 /// Executes an instruction that is not worth a place in the loop, looked at by who counts.
 #[inline(never)]

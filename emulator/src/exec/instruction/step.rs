@@ -6,7 +6,9 @@ use crate::exec::observe::Observer;
 use crate::exec::result::{Active, Next};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory;
-use crate::program::{EachOp, LANES, Op, Outcome, P, PredicateOp};
+use crate::program::op::Op;
+use crate::program::operand::{EachOp, Outcome, PredicateOp};
+use crate::program::register::{LANES, P};
 use crate::ptx::Space;
 
 macro_rules! apply {
@@ -54,7 +56,7 @@ pub(crate) fn step(
         Op::BitField64(f, d, a, b, c) => apply!(warp, mask, 0, put_d, d, f, warp.d(a), warp.r(b), warp.r(c)),
         Op::Insert32([d, a, b, c, e]) => {
             let (a, b, c, e) = (warp.r(a), warp.r(b), warp.r(c), warp.r(e));
-            let value = std::array::from_fn(|i| crate::decode::insert(a[i], b[i], c[i], e[i]));
+            let value = std::array::from_fn(|i| crate::decode::logic::insert(a[i], b[i], c[i], e[i]));
             warp.put_r(d, mask, &value);
         }
         Op::Lop3 { table, d, sources } => {

@@ -3,7 +3,7 @@
 use crate::exec::env::Env;
 use crate::exec::result::{Active, Next};
 use crate::exec::warp::Warp;
-use crate::program::Op;
+use crate::program::op::Op;
 
 /// `wgmma.fence`, `wgmma.commit_group` and `wgmma.wait_group`.
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {

@@ -7,7 +7,8 @@ use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
-use crate::program::{Address, LANES, Window};
+use crate::program::operand::{Address, Window};
+use crate::program::register::LANES;
 
 impl Observer {
     pub(super) fn load(

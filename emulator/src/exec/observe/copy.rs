@@ -6,7 +6,9 @@ use crate::count::stages::{Fill, Writer};
 use crate::exec::bulk::{Extent, Transfer};
 use crate::exec::env::Env;
 use crate::exec::warp::{Warp, lanes};
-use crate::program::{Bulk, LANES, Op, Window};
+use crate::program::op::Op;
+use crate::program::operand::{Bulk, Window};
+use crate::program::register::LANES;
 use crate::tensor::tma;
 
 /// What a bulk copy moves.

@@ -13,8 +13,10 @@ use crate::exec::result::{Active, Next};
 use crate::exec::warp::group::{Group, Wait};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::SHARED_START;
-use crate::order::Queue;
-use crate::program::{LANES, Op, WgmmaA, WgmmaOp, Window};
+use crate::program::op::Op;
+use crate::program::operand::Queue;
+use crate::program::operand::{WgmmaA, WgmmaOp, Window};
+use crate::program::register::LANES;
 use crate::tensor::wgmma::{ROWS, Wgmma};
 
 /// The counters of a cluster while it runs.

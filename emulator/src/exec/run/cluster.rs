@@ -3,7 +3,8 @@
 use super::round::Round;
 use super::wait::{self, Waiting};
 use super::{special, turn};
-use crate::count::{Class, Classes, Counters};
+use crate::count::Counters;
+use crate::count::class::{Class, Classes};
 use crate::error::Fault;
 use crate::exec::cta::Cta;
 use crate::exec::env::Env;
@@ -13,9 +14,10 @@ use crate::exec::observe::Observer;
 use crate::exec::schedule::Pace;
 use crate::exec::warp::Warp;
 use crate::exec::warp::group::{Group, Wait};
-use crate::memory::View;
-use crate::order::{Meeting, Order};
-use crate::program::Op;
+use crate::memory::global::View;
+use crate::order::Order;
+use crate::order::clock::Meeting;
+use crate::program::op::Op;
 use crate::tensor::product::Product;
 
 pub(super) struct Cluster<'l> {

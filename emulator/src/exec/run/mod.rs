@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use crate::count::Counters;
 use crate::error::Fault;
 use crate::exec::launch::Launch;
-use crate::memory::Global;
+use crate::memory::global::Global;
 
 /// Runs all clusters of a launch. Of several faults, it is the first cluster's.
 pub(crate) fn run(launch: &Launch<'_>, global: &Global) -> Result<Counters, Fault> {

@@ -7,7 +7,9 @@ use crate::exec::warp::poll::Poll;
 use crate::exec::warp::{Warp, lanes};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::program::{D, Destination, Op, R};
+use crate::program::op::Op;
+use crate::program::operand::Destination;
+use crate::program::register::{D, R};
 
 /// Takes note of what lanes have just found in memory; whether the warp's last look was the same.
 pub(super) fn again(warp: &mut Warp, op: &Op, pc: u32, events: u64, mask: u32) -> bool {

@@ -17,7 +17,7 @@ use super::round::Round;
 use super::stall::{self, Watch};
 use crate::count::Counters;
 use crate::error::Fault;
-use crate::memory::View;
+use crate::memory::global::View;
 
 /// Bytes that the clusters of a rotation have together, unless a single one has more.
 const MEMORY: u64 = 1 << 30;

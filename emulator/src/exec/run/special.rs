@@ -3,7 +3,8 @@
 use crate::exec::launch::{Launch, SMS};
 use crate::exec::warp::Warp;
 use crate::memory::SHARED_START;
-use crate::program::{LANES, Order, R, Special};
+use crate::program::register::{LANES, R};
+use crate::program::{Order, Special};
 
 /// Writes the special registers that the program reads.
 pub(super) fn fill(warp: &mut Warp, launch: &Launch<'_>, cta: [u32; 3], rank: u32) {

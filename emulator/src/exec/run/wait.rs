@@ -5,7 +5,7 @@ use crate::exec::env::Env;
 use crate::exec::warp::group::{Group, Wait};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
-use crate::program::Op;
+use crate::program::op::Op;
 
 /// Lanes of a warp that do not go on.
 pub(super) struct Waiting {

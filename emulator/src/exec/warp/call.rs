@@ -1,6 +1,6 @@
 //! Calls that have not returned.
 
-use crate::program::{L32, L64};
+use crate::program::register::{L32, L64};
 
 /// A call that some lanes have not returned from.
 #[derive(Debug, Hash)]

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::Warp;
 use crate::memory::{Place, place};
-use crate::program::{Address, Base, Destination, LANES, Source, Window};
+use crate::program::operand::{Address, Base, Destination, Source, Window};
+use crate::program::register::LANES;
 use crate::ptx::Space;
 
 impl Warp {

@@ -1,6 +1,7 @@
 //! What is known of registers that are watched.
 
-use crate::program::{Program, Register};
+use crate::program::Program;
+use crate::program::register::Register;
 
 /// What is known of a watched register.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@ mod variable;
 use super::ast::Module;
 use super::lexer::{Token, tokens};
 use super::source::Sources;
-use crate::LoadError;
+use crate::error::LoadError;
 
 /// Parses the text of a module.
 pub(crate) fn parse(text: &str) -> Result<Module, LoadError> {

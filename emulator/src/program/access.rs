@@ -1,14 +1,8 @@
 //! Which registers an operation reads and which it writes.
 
-use super::{Address, Base, Bulk, Callee, Condition, D, Destination, Op, P, R, Slot, Source, Tally, WgmmaA};
-
-/// A register of any of the three files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Register {
-    P(P),
-    R(R),
-    D(D),
-}
+use super::op::Op;
+use super::operand::{Address, Base, Bulk, Callee, Destination, Slot, Source, Tally, WgmmaA};
+use super::register::{Condition, D, P, R, Register};
 
 /// What an operation does with a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
