@@ -24,7 +24,7 @@ mod tensor;
 
 pub use arch::Arch;
 pub use count::banks::SharedTraffic;
-pub use count::class::{Class, Classes, Executed};
+pub use count::executed::{Classes, Executed};
 pub use count::traffic::GlobalTraffic;
 pub use count::{Counters, GlobalCounters, SharedCounters, WaitCounters, Waits};
 pub use emulator::{Emulator, Kernel, Module};
@@ -32,4 +32,5 @@ pub use error::{Fault, LoadError, MemoryError, SourceLine};
 pub use exec::launch::SMS;
 pub use exec::schedule::Schedule;
 pub use launch::Launch;
+pub use program::class::Class;
 pub use tensor::map::{DataType, Fill, MapError, Swizzle, TensorMap};

@@ -21,13 +21,13 @@ macro_rules! counters {
 }
 
 pub(crate) mod banks;
-pub(crate) mod class;
+pub(crate) mod executed;
 pub(crate) mod stages;
 mod table;
 pub(crate) mod traffic;
 
 use banks::SharedTraffic;
-use class::Classes;
+use executed::Classes;
 use traffic::GlobalTraffic;
 
 use std::ops::AddAssign;

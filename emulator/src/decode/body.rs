@@ -3,9 +3,9 @@
 use super::context::Context;
 use super::names::Names;
 use super::{Decoded, instruction, talk};
-use crate::count::class::Class;
 use crate::error::LoadError;
 use crate::program::Coded;
+use crate::program::class::Class;
 use crate::program::op::Op;
 use crate::ptx::{Space, Statement};
 

@@ -8,8 +8,7 @@ use super::memory::window;
 use super::opcode::Opcode;
 use super::types::Type;
 use crate::program::op::Op;
-use crate::program::operand::Queue;
-use crate::program::operand::{Bulk, Window};
+use crate::program::operand::{Address, Bulk, Queue, Window};
 use crate::program::register::R;
 use crate::ptx::{Operand, Space};
 use crate::tensor::map::DataType;
@@ -187,11 +186,7 @@ fn data_type(opcode: &mut Opcode<'_>) -> Result<DataType, String> {
     }
 }
 
-fn checked_box(
-    context: &mut Context,
-    operand: &Operand,
-    rank: usize,
-) -> Result<(crate::program::operand::Address, Box<[R]>), String> {
+fn checked_box(context: &mut Context, operand: &Operand, rank: usize) -> Result<(Address, Box<[R]>), String> {
     let (map, coordinates) = context.box_at(operand)?;
     if coordinates.len() == rank {
         Ok((map, coordinates))

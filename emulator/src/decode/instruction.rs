@@ -7,8 +7,8 @@ use super::{
     Result_, address, arithmetic, atomic, call, carry, collective, compare, convert, copy, directed, logic,
     matrix, mbarrier, memory, moves, rare, simd, synchronise, talk,
 };
-use crate::count::class::Class;
 use crate::program::Coded;
+use crate::program::class::Class;
 use crate::program::op::Op;
 use crate::program::register::Condition;
 use crate::ptx::{Instruction, Operand};

@@ -10,8 +10,7 @@ use super::context::Context;
 use super::opcode::Opcode;
 use super::types::Type;
 use crate::program::op::Op;
-use crate::program::operand::Ordering;
-use crate::program::operand::Window;
+use crate::program::operand::{Ordering, Window};
 use crate::ptx::{Operand, Space};
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {

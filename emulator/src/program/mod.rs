@@ -1,6 +1,7 @@
 //! A decoded kernel: instructions whose names are resolved to registers, targets and functions.
 
 pub(crate) mod access;
+pub(crate) mod class;
 pub(crate) mod names;
 pub(crate) mod op;
 pub(crate) mod operand;
@@ -12,8 +13,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::arch::Target;
-use crate::count::class::Class;
 use crate::ptx::Sources;
+use class::Class;
 use names::Names;
 use op::Op;
 use operand::Slot;

@@ -9,8 +9,7 @@ use crate::order::access::STRONG;
 use crate::order::lanes::Lanes;
 use crate::order::spot::Spot;
 use crate::order::{By, Order};
-use crate::program::operand::Ordering;
-use crate::program::operand::{Address, Base, Window};
+use crate::program::operand::{Address, Base, Ordering, Window};
 use crate::program::register::LANES;
 use crate::tensor::tma::lines;
 

@@ -6,8 +6,8 @@ use crate::exec::warp::Warp;
 use crate::order::lanes::Lanes;
 use crate::order::spot::Spot;
 use crate::program::op::Op;
-use crate::program::operand::{WgmmaA, WgmmaOp};
-use crate::program::register::L32;
+use crate::program::operand::{Address, WgmmaA, WgmmaOp};
+use crate::program::register::{D, L32, R};
 use crate::tensor::matrix::{ldmatrix, movmatrix, stmatrix};
 use crate::tensor::wgmma::{OperandA, ROWS, Wgmma};
 
@@ -67,11 +67,11 @@ fn rows(warp: &Warp, env: &mut Env<'_>, addresses: &[u32], wrote: bool) -> Resul
     order.lanes(spots.enumerate(), Lanes { bytes: 16, kind: 0, wrote }, |_, _, _| false)
 }
 
-fn addresses(warp: &Warp, at: crate::program::operand::Address) -> L32 {
+fn addresses(warp: &Warp, at: Address) -> L32 {
     std::array::from_fn(|lane| warp.address(at, lane) as u32)
 }
 
-fn fill(warp: &Warp, from: &[crate::program::register::R], into: &mut [L32]) {
+fn fill(warp: &Warp, from: &[R], into: &mut [L32]) {
     for (into, &from) in into.iter_mut().zip(from) {
         *into = *warp.r(from);
     }
@@ -116,7 +116,7 @@ pub(crate) fn warpgroup(warps: &mut [Warp], env: &mut Env<'_>, op: &WgmmaOp) -> 
 }
 
 /// A descriptor, the same in all threads.
-fn op_uniform(warps: &[Warp], register: crate::program::register::D) -> Result<u64, String> {
+fn op_uniform(warps: &[Warp], register: D) -> Result<u64, String> {
     let first = warps[0].d(register)[0];
     match warps.iter().all(|warp| warp.d(register).iter().all(|&value| value == first)) {
         true => Ok(first),

@@ -7,6 +7,7 @@ use crate::exec::warp::group::Wait;
 use crate::exec::warp::{Warp, lanes};
 use crate::program::op::Op;
 use crate::program::operand::{Address, Window};
+use crate::program::register::P;
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<Next, String> {
     match *op {
@@ -70,7 +71,7 @@ fn test(
 }
 
 /// A `try_wait` that fails in all lanes is tried again when others have run; a `test_wait` lets them run.
-fn tested(warp: &mut Warp, d: crate::program::register::P, mask: u32, passed: u32, suspend: bool) -> Next {
+fn tested(warp: &mut Warp, d: P, mask: u32, passed: u32, suspend: bool) -> Next {
     if mask != 0 && passed == 0 && suspend && !warp.give_up {
         return Next::Wait(Wait::Mbarrier);
     }

@@ -1,6 +1,7 @@
 //! Asynchronous copies.
 
 use super::Observer;
+use crate::arch::Arch;
 use crate::count::banks::PIECE;
 use crate::count::stages::{Fill, Writer};
 use crate::exec::bulk::{Extent, Transfer};
@@ -112,7 +113,7 @@ fn moved(warp: &Warp, env: &mut Env<'_>, copy: &Bulk, lane: usize) -> Option<(us
 /// The pieces of contiguous bytes.
 fn pieces(at: u32, bytes: u32) -> impl Iterator<Item = u32> + Clone {
     // No copy is longer than shared memory.
-    (0..bytes.min(crate::Arch::Sm90a.shared_bytes()))
+    (0..bytes.min(Arch::Sm90a.shared_bytes()))
         .step_by(PIECE as usize)
         .map(move |offset| at.wrapping_add(offset))
 }

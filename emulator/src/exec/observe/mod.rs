@@ -14,8 +14,7 @@ use crate::exec::warp::group::{Group, Wait};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::SHARED_START;
 use crate::program::op::Op;
-use crate::program::operand::Queue;
-use crate::program::operand::{WgmmaA, WgmmaOp, Window};
+use crate::program::operand::{Queue, WgmmaA, WgmmaOp, Window};
 use crate::program::register::LANES;
 use crate::tensor::wgmma::{ROWS, Wgmma};
 

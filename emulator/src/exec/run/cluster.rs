@@ -4,7 +4,7 @@ use super::round::Round;
 use super::wait::{self, Waiting};
 use super::{special, turn};
 use crate::count::Counters;
-use crate::count::class::{Class, Classes};
+use crate::count::executed::Classes;
 use crate::error::Fault;
 use crate::exec::cta::Cta;
 use crate::exec::env::Env;
@@ -17,6 +17,7 @@ use crate::exec::warp::group::{Group, Wait};
 use crate::memory::global::View;
 use crate::order::Order;
 use crate::order::clock::Meeting;
+use crate::program::class::Class;
 use crate::program::op::Op;
 use crate::tensor::product::Product;
 

@@ -1,7 +1,6 @@
 //! A warp's turn: instructions of one group of its lanes after the other.
 
 use super::poll::again;
-use crate::count::class::Class;
 use crate::exec::check;
 use crate::exec::env::Env;
 use crate::exec::instruction::barrier;
@@ -11,6 +10,7 @@ use crate::exec::result::{Active, Next};
 use crate::exec::warp::Warp;
 use crate::exec::warp::group::{Group, Wait};
 use crate::exec::warp::poll::Poll;
+use crate::program::class::Class;
 use crate::program::op::Op;
 
 /// Why a turn did not go well: the group of lanes, and what it is.

@@ -14,8 +14,9 @@ pub(super) mod watched;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::count::class::{Class, Classes};
+use crate::count::executed::Classes;
 use crate::program::Program;
+use crate::program::class::Class;
 use crate::program::register::{Condition, D, L32, L64, LANES, P, R};
 
 /// A warp while it runs.
