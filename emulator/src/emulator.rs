@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use tilewright_ptx::parser::parse;
+
 use crate::arch::Arch;
 use crate::check::check;
 use crate::count::Counters;
+use crate::decode;
 use crate::error::{Fault, LoadError, MemoryError};
 use crate::exec::launch::Launch as Checked;
 use crate::exec::run;
@@ -13,7 +16,6 @@ use crate::launch::Launch;
 use crate::memory::global::Global;
 use crate::order::global::GlobalOrder;
 use crate::program::{Image, Program};
-use crate::{decode, ptx};
 
 /// A PTX module, decoded.
 #[derive(Clone, Debug)]
@@ -27,7 +29,7 @@ impl Module {
     /// # Errors
     /// The text is no PTX, or has an instruction, a modifier or an operand that is not emulated.
     pub fn load(text: &str) -> Result<Self, LoadError> {
-        let module = ptx::parse(text)?;
+        let module = parse(text)?;
         Ok(Self { image: Arc::new(decode::decode(&module, &Arc::from(text))?) })
     }
 

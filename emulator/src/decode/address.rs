@@ -10,7 +10,7 @@ use super::{Result_, memory};
 use crate::memory::{Place, RANK_SHIFT, SHARED, place};
 use crate::program::op::Op;
 use crate::program::operand::{Destination, EachOp, Source, Window};
-use crate::ptx::{Operand, Space};
+use tilewright_ptx::ast::{Operand, Space};
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     match opcode.name() {

@@ -9,8 +9,8 @@ use super::types::Type;
 use super::{Result_, float, half};
 use crate::program::op::Op;
 use crate::program::register::{F1, F2, F3};
-use crate::ptx::Operand;
 use crate::tensor::approx;
+use tilewright_ptx::ast::Operand;
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     match (opcode.name(), operands) {

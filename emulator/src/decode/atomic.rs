@@ -8,9 +8,9 @@ use super::opcode::Opcode;
 use super::types::Type;
 use crate::program::op::Op;
 use crate::program::operand::{Address, AtomicOp, Destination, Ordering};
-use crate::ptx::Operand;
 use crate::tensor::map::DataType;
 use crate::tensor::reduce::Reduction;
+use tilewright_ptx::ast::Operand;
 
 pub(super) fn decode(
     context: &mut Context,

@@ -7,7 +7,7 @@ use crate::error::LoadError;
 use crate::program::Coded;
 use crate::program::class::Class;
 use crate::program::op::Op;
-use crate::ptx::{Space, Statement};
+use tilewright_ptx::ast::{Space, Statement};
 
 /// Decodes a body, which ends with `end`; whether threads of different clusters can talk by it.
 pub(super) fn body(

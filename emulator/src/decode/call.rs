@@ -8,7 +8,7 @@ use super::names::Names;
 use super::opcode::Opcode;
 use crate::program::op::Op;
 use crate::program::operand::{CallOp, Callee, Slot};
-use crate::ptx::Operand;
+use tilewright_ptx::ast::Operand;
 
 pub(super) fn decode(
     context: &mut Context,

@@ -10,7 +10,7 @@ use super::opcode::Opcode;
 use super::types::Type;
 use crate::program::op::Op;
 use crate::program::operand::{Each, EachOp};
-use crate::ptx::Operand;
+use tilewright_ptx::ast::Operand;
 
 /// Whether an instruction is one of these.
 pub(super) fn is_carrying(opcode: &Opcode<'_>) -> bool {

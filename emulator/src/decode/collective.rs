@@ -8,7 +8,7 @@ use super::opcode::Opcode;
 use super::types::Type;
 use crate::program::op::Op;
 use crate::program::operand::{AtomicOp, Shuffle, Vote};
-use crate::ptx::Operand;
+use tilewright_ptx::ast::Operand;
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     if opcode.name() == "activemask" {

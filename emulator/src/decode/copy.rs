@@ -10,9 +10,9 @@ use super::types::Type;
 use crate::program::op::Op;
 use crate::program::operand::{Address, Bulk, Queue, Window};
 use crate::program::register::R;
-use crate::ptx::{Operand, Space};
 use crate::tensor::map::DataType;
 use crate::tensor::reduce::Reduction;
+use tilewright_ptx::ast::{Operand, Space};
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     let reduce = opcode.flag("reduce");

@@ -5,7 +5,7 @@ use super::context::Context;
 use super::types::Type;
 use crate::program::op::Op;
 use crate::program::operand::EachOp;
-use crate::ptx::Operand;
+use tilewright_ptx::ast::Operand;
 
 /// An operation that gives a value of one type from operands of others, each as its bits.
 pub(super) fn each(

@@ -11,7 +11,7 @@ use crate::program::Coded;
 use crate::program::class::Class;
 use crate::program::op::Op;
 use crate::program::register::Condition;
-use crate::ptx::{Instruction, Operand};
+use tilewright_ptx::ast::{Instruction, Operand};
 
 /// Decodes an instruction, into several where it does several things.
 pub(super) fn decode(

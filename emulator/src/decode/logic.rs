@@ -10,7 +10,7 @@ use super::types::Type;
 use crate::program::op::Op;
 use crate::program::operand::PredicateOp;
 use crate::program::register::{F1, F2, F3};
-use crate::ptx::Operand;
+use tilewright_ptx::ast::Operand;
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     match (opcode.name(), operands) {

@@ -10,7 +10,7 @@ use super::types::Type;
 use crate::program::op::Op;
 use crate::program::operand::Window;
 use crate::program::register::{D, R};
-use crate::ptx::{Operand, Space};
+use tilewright_ptx::ast::{Operand, Space};
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     const ACTIONS: [&str; 9] = [

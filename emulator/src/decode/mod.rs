@@ -42,7 +42,7 @@ use std::sync::Arc;
 use crate::error::LoadError;
 use crate::program::Image;
 use crate::program::op::Op;
-use crate::ptx::Module;
+use tilewright_ptx::ast::Module;
 
 type Decoded<T> = Result<T, LoadError>;
 /// What a family answers: the operation, or what it does not know.

@@ -9,7 +9,7 @@ use super::opcode::Opcode;
 use super::types::Type;
 use crate::program::op::Op;
 use crate::program::register::F2;
-use crate::ptx::Operand;
+use tilewright_ptx::ast::Operand;
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     let ty = opcode.ty()?;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::Decoded;
 use super::context::Signature;
 use crate::error::LoadError;
-use crate::ptx::{Formal, Statement};
+use tilewright_ptx::ast::{Formal, Statement};
 
 /// What a body's names mean, besides registers and variables; each scope has its own.
 #[derive(Default)]

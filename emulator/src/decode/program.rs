@@ -15,7 +15,7 @@ use crate::flow;
 use crate::memory::FUNCTIONS;
 use crate::program::op::Op;
 use crate::program::{Function, Program, Static};
-use crate::ptx::{Entry, Module, Space, Statement, Variable};
+use tilewright_ptx::ast::{Entry, Module, Space, Statement, Variable};
 
 /// Bytes of local memory that each thread has for its calls, where functions may call each other in circles: the manual leaves
 /// it open.

@@ -9,7 +9,7 @@ use super::types::Type;
 use super::{Result_, float};
 use crate::program::op::Op;
 use crate::program::operand::{Destination, EachOp};
-use crate::ptx::Operand;
+use tilewright_ptx::ast::Operand;
 
 /// Whether an instruction is one of these.
 pub(super) fn is_rare(opcode: &Opcode<'_>) -> bool {

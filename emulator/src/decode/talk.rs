@@ -6,7 +6,7 @@
 
 use crate::program::op::Op;
 use crate::program::operand::{Destination, Window};
-use crate::ptx::Space;
+use tilewright_ptx::ast::Space;
 
 /// Whether the instruction looks at memory that others may be about to write.
 pub(super) fn polls(op: &Op, opcode: &str) -> bool {

@@ -5,7 +5,7 @@
 use super::Decoded;
 use crate::arch::Target;
 use crate::error::LoadError;
-use crate::ptx::{Module, Statement};
+use tilewright_ptx::ast::{Module, Statement};
 
 /// What needs more than `sm_70`: the instruction, a modifier that it has (none: with any), and the target.
 const NEEDS: [(&str, &str, &str); 26] = [

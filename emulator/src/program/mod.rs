@@ -13,12 +13,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::arch::Target;
-use crate::ptx::Sources;
 use class::Class;
 use names::Names;
 use op::Op;
 use operand::Slot;
 use register::{Condition, D, R, Register};
+use tilewright_ptx::source::Sources;
 use watched::Watched;
 
 /// A module, decoded.

@@ -5,9 +5,9 @@ use super::operand::{
     Shuffle, Source, Tally, Vote, WgmmaOp, Window,
 };
 use super::register::{Compare, Condition, D, F1, F2, F3, P, R};
-use crate::ptx::Space;
 use crate::tensor::map::DataType;
 use crate::tensor::reduce::Reduction;
+use tilewright_ptx::ast::Space;
 
 /// What an instruction does.
 #[derive(Debug)]

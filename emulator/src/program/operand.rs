@@ -3,12 +3,12 @@
 use std::fmt;
 
 use super::register::{Condition, D, P, R, Register};
-use crate::ptx::Space;
 use crate::tensor::element::Accumulator;
 use crate::tensor::map::DataType;
 use crate::tensor::mma::Mma;
 use crate::tensor::reduce::Reduction;
 use crate::tensor::wgmma::Wgmma;
+use tilewright_ptx::ast::Space;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Base {

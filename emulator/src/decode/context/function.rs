@@ -9,7 +9,7 @@ use crate::error::LoadError;
 use crate::program::Special;
 use crate::program::operand::Slot;
 use crate::program::register::R;
-use crate::ptx::{Formal, Function, Operand, Variable};
+use tilewright_ptx::ast::{Formal, Function, Operand, Variable};
 
 /// The size of a parameter or a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

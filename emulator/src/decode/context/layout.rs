@@ -2,7 +2,7 @@
 
 use crate::decode::Decoded;
 use crate::error::LoadError;
-use crate::ptx::Variable;
+use tilewright_ptx::ast::Variable;
 
 /// Places variables one after the other.
 #[derive(Default)]

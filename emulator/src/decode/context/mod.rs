@@ -14,9 +14,9 @@ use crate::memory::SHARED_START;
 use crate::program::Special;
 use crate::program::names::Names;
 use crate::program::register::{Condition, D, P, R, Register};
-use crate::ptx::{Operand, Space, Variable};
 pub(super) use function::{Known, Signature, Size};
 pub(super) use layout::Layout;
+use tilewright_ptx::ast::{Operand, Space, Variable};
 
 /// What a name means.
 #[derive(Clone, Copy, Debug)]

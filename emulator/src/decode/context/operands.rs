@@ -3,7 +3,7 @@
 use super::{Context, Found, Meaning};
 use crate::program::operand::{Address, Base, Destination, Source};
 use crate::program::register::{D, R};
-use crate::ptx::{Operand, Space};
+use tilewright_ptx::ast::{Operand, Space};
 
 #[expect(clippy::wrong_self_convention, reason = "`to_r` is the register that is written to")]
 impl Context {

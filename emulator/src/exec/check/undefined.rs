@@ -13,7 +13,7 @@ use crate::program::operand::{Outcome, PredicateOp, Window};
 use crate::program::register::{Condition, Register};
 use crate::program::undefined::Undefined;
 use crate::program::{Coded, Program};
-use crate::ptx::Space;
+use tilewright_ptx::ast::Space;
 
 /// Checks what the instruction at `pc` reads in the lanes of `mask`, of those that are `here`, and notes what it
 /// writes.

@@ -9,7 +9,7 @@ use crate::memory;
 use crate::program::op::Op;
 use crate::program::operand::{EachOp, Outcome, PredicateOp};
 use crate::program::register::{LANES, P};
-use crate::ptx::Space;
+use tilewright_ptx::ast::Space;
 
 macro_rules! apply {
     ($warp:ident, $mask:ident, $zero:expr, $put:ident, $d:expr, $f:expr, $($x:expr),+) => {{

@@ -6,7 +6,7 @@ use super::Warp;
 use crate::memory::{Place, place};
 use crate::program::operand::{Address, Base, Destination, Source, Window};
 use crate::program::register::LANES;
-use crate::ptx::Space;
+use tilewright_ptx::ast::Space;
 
 impl Warp {
     /// Bytes as the register holds them: extended to its width.

@@ -3,8 +3,8 @@
 //! PTX ISA, "State Spaces, Types, and Variables: Variables".
 
 use super::{Parsed, Parser};
-use crate::ptx::ast::{Initial, Space, Variable};
-use crate::ptx::lexer::Token;
+use crate::ast::{Initial, Space, Variable};
+use crate::lexer::Token;
 
 /// The type of a variable: elements, in vectors, in arrays.
 pub(super) struct Shape {
@@ -21,9 +21,9 @@ impl Parser<'_> {
         let mut all = vec![self.variable()?];
         while self.take(',') {
             let line = self.line();
-            let name = self.word("a variable's name")?;
+            let name = self.word("a variable's name")?.to_owned();
             let like = all[0].clone();
-            if self.peek() != Some(&Token::Mark(';')) && self.peek() != Some(&Token::Mark(',')) {
+            if !matches!(self.peek(), Some(Token::Mark(';' | ','))) {
                 return self.expected("`,` or `;` (declare arrays one by one)");
             }
             all.push(Variable { line, name, ..like });
@@ -34,8 +34,7 @@ impl Parser<'_> {
 
     /// `.attribute(.managed)` and such: where the host keeps a variable, which makes no difference here.
     pub(super) fn attribute(&mut self) -> Parsed<()> {
-        if self.peek() == Some(&Token::Word(".attribute".into())) {
-            self.at += 1;
+        if self.directive(".attribute") {
             self.expect('(')?;
             while !self.take(')') {
                 if self.peek().is_none() {
@@ -49,13 +48,13 @@ impl Parser<'_> {
 
     pub(super) fn variable(&mut self) -> Parsed<Variable> {
         let line = self.line();
-        let space = match self.word("a state space")?.as_str() {
+        let space = match self.word("a state space")? {
             ".param" => Space::Param,
             ".shared" => Space::Shared,
             ".global" => Space::Global,
             ".const" => Space::Const,
             ".local" => Space::Local,
-            other => return self.error(format!("state space `{other}` is not emulated")),
+            other => return self.error(format!("state space `{other}` is not known")),
         };
         let mut align = 0;
         let mut pointer = false;
@@ -64,7 +63,7 @@ impl Parser<'_> {
         loop {
             self.attribute()?;
             let word = self.word("a type or a name")?;
-            match word.as_str() {
+            match word {
                 // After `.ptr` it is what the pointer points to: a hint.
                 ".align" if pointer => {
                     self.number32("an alignment")?;
@@ -119,7 +118,7 @@ impl Parser<'_> {
                 }
                 other => {
                     self.at -= 1;
-                    return self.error(format!("`{other}` in a variable's declaration is not emulated"));
+                    return self.error(format!("`{other}` in a variable's declaration is not known"));
                 }
             }
         }

@@ -4,8 +4,22 @@
 //! the place that it was inlined at; that place may itself be in inlined code, as the last `.loc` of it before says.
 
 use std::collections::HashMap;
+use std::fmt;
 
-use crate::error::SourceLine;
+/// A line of the source code that PTX was compiled from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceLine {
+    /// The file, as the compiler named it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u32,
+}
+
+impl fmt::Display for SourceLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
 
 /// A place in a source file; the column tells places on a line from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +40,7 @@ struct Entry {
 
 /// The places that a module names.
 #[derive(Debug, Default)]
-pub(crate) struct Sources {
+pub struct Sources {
     files: HashMap<u64, String>,
     entries: Vec<Entry>,
 }
@@ -46,7 +60,7 @@ impl Sources {
     }
 
     /// The source of a line of PTX, then what it is inlined at, and so on; nothing where it is not known.
-    pub(crate) fn of(&self, ptx_line: u32) -> Box<[SourceLine]> {
+    pub fn of(&self, ptx_line: u32) -> Box<[SourceLine]> {
         let mut before = &self.entries[..self.entries.partition_point(|entry| entry.ptx_line <= ptx_line)];
         let mut found = Vec::new();
         let mut next = before.last();

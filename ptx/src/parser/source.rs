@@ -3,15 +3,15 @@
 //! PTX ISA, ".file" and ".loc".
 
 use super::{Parsed, Parser};
-use crate::ptx::lexer::Token;
-use crate::ptx::source::Place;
+use crate::lexer::Token;
+use crate::source::Place;
 
 impl Parser<'_> {
     /// `.file 1 "name", time, size`: what follows the first word.
     pub(super) fn file(&mut self) -> Parsed<()> {
         let number = self.integer("a file's number")?;
         let Some(Token::Text(name)) = self.peek() else { return self.expected("a file's name") };
-        let name = name.clone();
+        let name = name.to_owned();
         self.at += 1;
         while self.take(',') {
             self.integer("a number")?;
@@ -25,7 +25,7 @@ impl Parser<'_> {
         let place = self.place()?;
         let mut inlined_at = None;
         while self.take(',') {
-            match self.word("an attribute of a location")?.as_str() {
+            match self.word("an attribute of a location")? {
                 "function_name" => {
                     self.word("a label")?;
                     if self.take('+') {

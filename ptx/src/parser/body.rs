@@ -3,8 +3,8 @@
 //! PTX ISA, "Syntax: Statements" and "Instruction Operands".
 
 use super::{Parsed, Parser};
-use crate::ptx::ast::{Guard, Instruction, Operand, Statement};
-use crate::ptx::lexer::Token;
+use crate::ast::{Guard, Instruction, Operand, Statement};
+use crate::lexer::Token;
 
 impl Parser<'_> {
     /// Statements up to the brace that closes the entry.
@@ -27,48 +27,44 @@ impl Parser<'_> {
                 // An empty statement.
             } else if self.take('@') {
                 let negated = self.take('!');
-                let predicate = self.word("a predicate")?;
-                let opcode = self.word("an instruction")?;
+                let predicate = self.word("a predicate")?.to_owned();
                 let guard = Some(Guard { predicate, negated });
-                body.push(Statement::Instruction(self.instruction(line, guard, opcode)?));
+                body.push(Statement::Instruction(self.instruction(line, guard)?));
             } else {
                 let word = self.word("a statement")?;
                 if self.take(':') {
                     body.push(self.labelled(line, word)?);
-                } else if word.starts_with('.') {
-                    self.at -= 1;
-                    self.declaration(&word, &mut body)?;
+                    continue;
+                }
+                self.at -= 1;
+                if word.starts_with('.') {
+                    self.declaration(word, &mut body)?;
                 } else {
-                    body.push(Statement::Instruction(self.instruction(line, None, word)?));
+                    body.push(Statement::Instruction(self.instruction(line, None)?));
                 }
             }
         }
     }
 
     /// What a name with a colon is: a label, or that of a list.
-    fn labelled(&mut self, line: u32, name: String) -> Parsed<Statement> {
-        match self.peek() {
-            Some(Token::Word(word)) if word == ".branchtargets" => {
-                self.at += 1;
-                let mut labels = vec![self.word("a label")?];
-                while self.take(',') {
-                    labels.push(self.word("a label")?);
-                }
-                self.expect(';')?;
-                Ok(Statement::Targets { name, labels })
+    fn labelled(&mut self, line: u32, name: &str) -> Parsed<Statement> {
+        let name = name.to_owned();
+        if self.directive(".branchtargets") {
+            let mut labels = vec![self.word("a label")?.to_owned()];
+            while self.take(',') {
+                labels.push(self.word("a label")?.to_owned());
             }
-            Some(Token::Word(word)) if word == ".callprototype" => {
-                self.at += 1;
-                let results = self.formals()?;
-                self.word("`_`")?;
-                let parameters = self.formals()?;
-                if self.peek() == Some(&Token::Word(".noreturn".into())) {
-                    self.at += 1;
-                }
-                self.expect(';')?;
-                Ok(Statement::Prototype { name, results, parameters })
-            }
-            _ => Ok(Statement::Label { line, name }),
+            self.expect(';')?;
+            Ok(Statement::Targets { name, labels })
+        } else if self.directive(".callprototype") {
+            let results = self.formals()?;
+            self.word("`_`")?;
+            let parameters = self.formals()?;
+            self.directive(".noreturn");
+            self.expect(';')?;
+            Ok(Statement::Prototype { name, results, parameters })
+        } else {
+            Ok(Statement::Label { line, name })
         }
     }
 
@@ -78,17 +74,17 @@ impl Parser<'_> {
             ".reg" => {
                 self.at += 1;
                 let class = self.word("a register's type")?;
-                if matches!(class.as_str(), ".v2" | ".v4") {
-                    return self.error("vectors of registers are not emulated: declare their elements");
+                if matches!(class, ".v2" | ".v4") {
+                    return self.error("vectors of registers are not known: declare their elements");
                 }
                 loop {
-                    let name = self.word("a register's name")?;
+                    let name = self.word("a register's name")?.to_owned();
                     let mut count = None;
                     if self.take('<') {
                         count = Some(self.number32("a number of registers")?);
                         self.expect('>')?;
                     }
-                    body.push(Statement::Registers { line, class: class.clone(), name, count });
+                    body.push(Statement::Registers { line, class: class.to_owned(), name, count });
                     if !self.take(',') {
                         break;
                     }
@@ -108,11 +104,13 @@ impl Parser<'_> {
                 self.at += 2;
                 self.expect(';')
             }
-            other => self.error(format!("directive `{other}` is not emulated")),
+            other => self.error(format!("directive `{other}` is not known")),
         }
     }
 
-    fn instruction(&mut self, line: u32, guard: Option<Guard>, opcode: String) -> Parsed<Instruction> {
+    fn instruction(&mut self, line: u32, guard: Option<Guard>) -> Parsed<Instruction> {
+        let first = self.at;
+        let opcode = self.word("an instruction")?.to_owned();
         let mut operands = Vec::new();
         if !self.take(';') {
             loop {
@@ -123,7 +121,8 @@ impl Parser<'_> {
                 self.expect(',')?;
             }
         }
-        Ok(Instruction { line, guard, opcode, operands })
+        let span = self.tokens[first].start..self.tokens[self.at - 1].end;
+        Ok(Instruction { line, span, guard, opcode, operands })
     }
 
     fn operand(&mut self) -> Parsed<Operand> {
@@ -137,28 +136,28 @@ impl Parser<'_> {
             return self.address();
         }
         if self.take('!') {
-            return Ok(Operand::Not(self.word("a predicate")?));
+            return Ok(Operand::Not(self.word("a predicate")?.to_owned()));
         }
         match self.peek() {
             Some(Token::Word(_)) => {
-                let name = self.word("an operand")?;
+                let name = self.word("an operand")?.to_owned();
                 if self.take('|') {
-                    Ok(Operand::Pair(name, self.word("the operand after `|`")?))
+                    Ok(Operand::Pair(name, self.word("the operand after `|`")?.to_owned()))
                 } else if self.take('+') {
                     Ok(Operand::Sum(name, self.integer("an offset")? as i64))
                 } else {
                     Ok(Operand::Name(name))
                 }
             }
-            Some(&Token::Float(bits)) => {
+            Some(Token::Float(bits)) => {
                 self.at += 1;
                 Ok(Operand::Float(bits))
             }
-            Some(&Token::Double(bits)) => {
+            Some(Token::Double(bits)) => {
                 self.at += 1;
                 Ok(Operand::Double(bits))
             }
-            Some(Token::Mark('-')) if matches!(self.tokens.get(self.at + 1), Some((Token::Double(_), _))) => {
+            Some(Token::Mark('-')) if matches!(self.look(1), Some(Token::Double(_))) => {
                 self.at += 1;
                 match self.operand()? {
                     Operand::Double(bits) => Ok(Operand::Double(bits ^ 1 << 63)),
@@ -183,10 +182,10 @@ impl Parser<'_> {
     /// What follows `[`.
     fn address(&mut self) -> Parsed<Operand> {
         let (base, mut offset) = match self.peek() {
-            Some(Token::Word(_)) => (Some(self.word("an address")?), 0),
+            Some(Token::Word(_)) => (Some(self.word("an address")?.to_owned()), 0),
             _ => (None, self.integer("an address")? as i64),
         };
-        if self.take('+') || self.peek() == Some(&Token::Mark('-')) {
+        if self.take('+') || self.peek() == Some(Token::Mark('-')) {
             offset += self.integer("an offset")? as i64;
         }
         let mut coordinates = None;

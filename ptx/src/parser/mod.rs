@@ -7,36 +7,47 @@ mod source;
 mod variable;
 
 use super::ast::Module;
-use super::lexer::{Token, tokens};
+use super::lexer::{Lexer, Placed, Token};
 use super::source::Sources;
-use crate::error::LoadError;
+use crate::error::Error;
 
 /// Parses the text of a module.
-pub(crate) fn parse(text: &str) -> Result<Module, LoadError> {
-    let tokens = tokens(text)?;
-    Parser { tokens: &tokens, at: 0, sources: Sources::default() }.module()
+pub fn parse(text: &str) -> Result<Module, Error> {
+    let mut tokens = Vec::with_capacity(text.len() / 4);
+    for placed in Lexer::new(text) {
+        let placed = placed?;
+        if !matches!(placed.token, Token::Comment(_)) {
+            tokens.push(placed);
+        }
+    }
+    Parser { tokens, at: 0, sources: Sources::default() }.module()
 }
 
 struct Parser<'t> {
-    tokens: &'t [(Token, u32)],
+    tokens: Vec<Placed<'t>>,
     at: usize,
     sources: Sources,
 }
 
-type Parsed<T> = Result<T, LoadError>;
+type Parsed<T> = Result<T, Error>;
 
-impl Parser<'_> {
-    fn peek(&self) -> Option<&Token> {
-        self.tokens.get(self.at).map(|(token, _)| token)
+impl<'t> Parser<'t> {
+    fn peek(&self) -> Option<Token<'t>> {
+        self.look(0)
+    }
+
+    /// The token that is so many behind the next.
+    fn look(&self, ahead: usize) -> Option<Token<'t>> {
+        self.tokens.get(self.at + ahead).map(|placed| placed.token)
     }
 
     /// The line of the next token, or of the last one.
     fn line(&self) -> u32 {
-        self.tokens.get(self.at).or(self.tokens.last()).map_or(1, |&(_, line)| line)
+        self.tokens.get(self.at).or(self.tokens.last()).map_or(1, |placed| placed.line)
     }
 
     fn error<T>(&self, what: impl Into<String>) -> Parsed<T> {
-        Err(LoadError::new(self.line(), what))
+        Err(Error { line: self.line(), what: what.into() })
     }
 
     /// An error for the next token, which is not what it should be.
@@ -48,13 +59,20 @@ impl Parser<'_> {
             Some(Token::Float(bits)) => format!("`0f{bits:08X}`"),
             Some(Token::Double(bits)) => format!("`0d{bits:016X}`"),
             Some(Token::Text(text)) => format!("\"{text}\""),
-            None => "the end".into(),
+            Some(Token::Comment(_)) | None => "the end".into(),
         };
         self.error(format!("expected {what}, found {found}"))
     }
 
+    /// Takes a directive, if it is the next token.
+    fn directive(&mut self, directive: &str) -> bool {
+        let found = self.peek() == Some(Token::Word(directive));
+        self.at += usize::from(found);
+        found
+    }
+
     fn take(&mut self, mark: char) -> bool {
-        let found = self.peek() == Some(&Token::Mark(mark));
+        let found = self.peek() == Some(Token::Mark(mark));
         self.at += usize::from(found);
         found
     }
@@ -63,10 +81,9 @@ impl Parser<'_> {
         if self.take(mark) { Ok(()) } else { self.expected(&format!("`{mark}`")) }
     }
 
-    fn word(&mut self, what: &str) -> Parsed<String> {
+    fn word(&mut self, what: &str) -> Parsed<&'t str> {
         match self.peek() {
             Some(Token::Word(word)) => {
-                let word = word.clone();
                 self.at += 1;
                 Ok(word)
             }
@@ -77,7 +94,7 @@ impl Parser<'_> {
     fn integer(&mut self, what: &str) -> Parsed<u64> {
         let negative = self.take('-');
         match self.peek() {
-            Some(&Token::Integer(value)) => {
+            Some(Token::Integer(value)) => {
                 self.at += 1;
                 Ok(if negative { value.wrapping_neg() } else { value })
             }

@@ -1,6 +1,7 @@
 //! What the parser takes, and what it says of the rest.
 
-use super::{Named, Operand, Statement, parse};
+use crate::ast::{Named, Operand, Statement};
+use crate::parser::parse;
 
 const HEAD: &str = ".version 8.1\n.target sm_90a\n.address_size 64\n";
 
@@ -132,18 +133,15 @@ fn functions() {
 fn errors_name_what_and_where() {
     let error = |body: &str| parse(&format!("{HEAD}.entry k() {{\n{body}\n}}")).unwrap_err().to_string();
     assert_eq!(error("mov.b32 %r1 %r2;"), "PTX line 5: expected `,`, found `%r2`");
-    assert_eq!(error(".branchtargets a, b;"), "PTX line 5: directive `.branchtargets` is not emulated");
+    assert_eq!(error(".branchtargets a, b;"), "PTX line 5: directive `.branchtargets` is not known");
     assert_eq!(
         error(".local .u32 a = 1;"),
         "PTX line 5: only variables of `.global` and `.const` can have an initial value"
     );
     assert_eq!(
         error(".reg .v4 .f32 a;"),
-        "PTX line 5: vectors of registers are not emulated: declare their elements"
+        "PTX line 5: vectors of registers are not known: declare their elements"
     );
     assert_eq!(error("mov.b32 %r1, 0f12;"), "PTX line 5: `0f12` is no number");
-    assert_eq!(
-        parse(".texref t;").unwrap_err().to_string(),
-        "PTX line 1: directive `.texref` is not emulated"
-    );
+    assert_eq!(parse(".texref t;").unwrap_err().to_string(), "PTX line 1: directive `.texref` is not known");
 }

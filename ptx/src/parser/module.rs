@@ -5,21 +5,21 @@
 use std::sync::Arc;
 
 use super::{Parsed, Parser};
-use crate::ptx::ast::{Entry, Formal, Function, Module, Space, Variable};
-use crate::ptx::lexer::Token;
+use crate::ast::{Entry, Formal, Function, Module, Space, Variable};
+use crate::lexer::Token;
 
 impl Parser<'_> {
     pub(super) fn module(mut self) -> Parsed<Module> {
         let mut module = Module::default();
         while let Some(token) = self.peek() {
             let Token::Word(word) = token else { return self.expected("a directive") };
-            match word.as_str() {
+            match word {
                 ".version" => {
                     self.at += 2;
                 }
                 ".target" => {
                     self.at += 1;
-                    module.target = self.word("a target")?;
+                    module.target = self.word("a target")?.to_owned();
                     while self.take(',') {
                         self.word("a target's option")?;
                     }
@@ -28,14 +28,13 @@ impl Parser<'_> {
                     self.at += 1;
                     let bits = self.integer("the size of addresses")?;
                     if bits != 64 {
-                        return self
-                            .error(format!("addresses of {bits} bits: only those of 64 are emulated"));
+                        return self.error(format!("addresses of {bits} bits: only those of 64 are known"));
                     }
                 }
                 ".visible" | ".weak" | ".common" => self.at += 1,
                 ".extern" => {
                     self.at += 1;
-                    if self.peek() != Some(&Token::Word(".func".into())) {
+                    if self.peek() != Some(Token::Word(".func")) {
                         let variables = self.variables()?;
                         module.variables.extend(variables.into_iter().map(|variable| {
                             let external = variable.space != Space::Shared;
@@ -62,7 +61,7 @@ impl Parser<'_> {
                     self.at += 2;
                     self.expect(';')?;
                 }
-                other => return self.error(format!("directive `{other}` is not emulated")),
+                other => return self.error(format!("directive `{other}` is not known")),
             }
         }
         module.sources = Arc::new(self.sources);
@@ -83,7 +82,7 @@ impl Parser<'_> {
     }
 
     fn entry(&mut self) -> Parsed<Entry> {
-        let name = self.word("the entry's name")?;
+        let name = self.word("the entry's name")?.to_owned();
         let mut parameters = Vec::new();
         if self.take('(') && !self.take(')') {
             loop {
@@ -105,7 +104,7 @@ impl Parser<'_> {
         };
         while !self.take('{') {
             let directive = self.word("`{` or a directive")?;
-            match directive.as_str() {
+            match directive {
                 ".maxntid" => entry.threads = Some((self.extents()?, false)),
                 ".reqntid" => entry.threads = Some((self.extents()?, true)),
                 ".reqnctapercluster" => entry.cluster = Some(self.extents()?),
@@ -122,7 +121,7 @@ impl Parser<'_> {
                 }
                 other => {
                     self.at -= 1;
-                    return self.error(format!("directive `{other}` is not emulated"));
+                    return self.error(format!("directive `{other}` is not known"));
                 }
             }
         }
@@ -135,7 +134,7 @@ impl Parser<'_> {
         self.attribute()?;
         let line = self.line();
         let results = self.formals()?;
-        let name = self.word("the function's name")?;
+        let name = self.word("the function's name")?.to_owned();
         let parameters = self.formals()?;
         let mut function = Function { line, name, results, parameters, body: None };
         loop {
@@ -146,11 +145,11 @@ impl Parser<'_> {
                 function.body = Some(self.body()?);
                 return Ok(function);
             }
-            match self.word("`{`, `;` or a directive")?.as_str() {
+            match self.word("`{`, `;` or a directive")? {
                 ".noreturn" => {}
                 other => {
                     self.at -= 1;
-                    return self.error(format!("directive `{other}` is not emulated"));
+                    return self.error(format!("directive `{other}` is not known"));
                 }
             }
         }
@@ -167,10 +166,9 @@ impl Parser<'_> {
                 self.expect(',')?;
             }
             let line = self.line();
-            all.push(if self.peek() == Some(&Token::Word(".reg".into())) {
-                self.at += 1;
-                let class = self.word("a register's type")?;
-                Formal::Register { line, class, name: self.word("a register's name")? }
+            all.push(if self.directive(".reg") {
+                let class = self.word("a register's type")?.to_owned();
+                Formal::Register { line, class, name: self.word("a register's name")?.to_owned() }
             } else {
                 Formal::Memory(self.variable()?)
             });

@@ -4,8 +4,8 @@
 
 use super::variable::Shape;
 use super::{Parsed, Parser};
-use crate::ptx::ast::{Initial, Named, Space};
-use crate::ptx::lexer::Token;
+use crate::ast::{Initial, Named, Space};
+use crate::lexer::Token;
 
 impl Parser<'_> {
     /// What follows `=`. An outermost dimension that was left open gets as many parts as there are.
@@ -52,20 +52,18 @@ impl Parser<'_> {
 
     fn scalar(&mut self, shape: &Shape, into: &mut Initial) -> Parsed<()> {
         let bytes = shape.element as usize;
-        let negative = self.peek() == Some(&Token::Mark('-'));
-        let value = match self.tokens.get(self.at + usize::from(negative)).map(|(token, _)| token) {
-            Some(&Token::Float(bits)) if bytes == 4 => {
-                u64::from(if negative { bits ^ 1 << 31 } else { bits })
-            }
-            Some(&Token::Float(bits)) if bytes == 8 && shape.float => {
+        let negative = self.peek() == Some(Token::Mark('-'));
+        let value = match self.look(usize::from(negative)) {
+            Some(Token::Float(bits)) if bytes == 4 => u64::from(if negative { bits ^ 1 << 31 } else { bits }),
+            Some(Token::Float(bits)) if bytes == 8 && shape.float => {
                 f64::from(f32::from_bits(if negative { bits ^ 1 << 31 } else { bits })).to_bits()
             }
-            Some(&Token::Double(bits)) if shape.float => {
+            Some(Token::Double(bits)) if shape.float => {
                 let bits = if negative { bits ^ 1 << 63 } else { bits };
                 if bytes == 8 { bits } else { (f64::from_bits(bits) as f32).to_bits().into() }
             }
-            Some(&Token::Integer(value)) if !shape.float => {
-                if self.tokens.get(self.at + 1).is_some_and(|(token, _)| *token == Token::Mark('(')) {
+            Some(Token::Integer(value)) if !shape.float => {
+                if self.look(1) == Some(Token::Mark('(')) {
                     return self.masked(value, bytes, into);
                 }
                 let value = if negative { value.wrapping_neg() } else { value };
@@ -107,11 +105,11 @@ impl Parser<'_> {
             name = self.word("a variable's name")?;
             self.expect(')')?;
         }
-        let offset = match self.take('+') || self.peek() == Some(&Token::Mark('-')) {
+        let offset = match self.take('+') || self.peek() == Some(Token::Mark('-')) {
             true => self.integer("an offset")? as i64,
             false => 0,
         };
-        into.names.push(Named { line, at: into.bytes.len(), bytes, name, offset, shift });
+        into.names.push(Named { line, at: into.bytes.len(), bytes, name: name.to_owned(), offset, shift });
         into.bytes.resize(into.bytes.len() + bytes, 0);
         Ok(())
     }
