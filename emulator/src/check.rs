@@ -4,7 +4,7 @@
 //! for, are taken up to the 16 that an H200 has.
 
 use crate::arch::Arch;
-use crate::emulator::Launch;
+use crate::launch::Launch;
 use crate::program::{Image, Program};
 
 /// CTAs of a grid in each dimension at most.

@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 
+use tilewright_ptx::parser::parse;
+
 use crate::arch::Arch;
 use crate::check::check;
 use crate::count::Counters;
-use crate::error::MemoryError;
-use crate::exec::{self, Launch as Checked, Schedule};
-use crate::memory::Global;
-use crate::order::GlobalOrder;
+use crate::decode;
+use crate::error::{Fault, LoadError, MemoryError};
+use crate::exec::launch::Launch as Checked;
+use crate::exec::run;
+use crate::exec::schedule::Schedule;
+use crate::launch::Launch;
+use crate::memory::global::Global;
+use crate::order::global::GlobalOrder;
 use crate::program::{Image, Program};
-use crate::{Fault, LoadError, decode, ptx};
 
 /// A PTX module, decoded.
 #[derive(Clone, Debug)]
@@ -24,7 +29,7 @@ impl Module {
     /// # Errors
     /// The text is no PTX, or has an instruction, a modifier or an operand that is not emulated.
     pub fn load(text: &str) -> Result<Self, LoadError> {
-        let module = ptx::parse(text)?;
+        let module = parse(text)?;
         Ok(Self { image: Arc::new(decode::decode(&module, &Arc::from(text))?) })
     }
 
@@ -65,26 +70,6 @@ impl Kernel {
     /// Bytes of local memory of each thread.
     pub fn local_bytes(&self) -> u32 {
         self.program().local
-    }
-}
-
-/// How a kernel is launched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Launch {
-    /// CTAs in each dimension.
-    pub grid: [u32; 3],
-    /// Threads of a CTA in each dimension.
-    pub threads: [u32; 3],
-    /// CTAs of a cluster in each dimension.
-    pub cluster: [u32; 3],
-    /// Bytes of dynamic shared memory.
-    pub dynamic_shared: u32,
-}
-
-impl Default for Launch {
-    /// One CTA of one warp.
-    fn default() -> Self {
-        Self { grid: [1; 3], threads: [32, 1, 1], cluster: [1; 3], dynamic_shared: 0 }
     }
 }
 
@@ -210,6 +195,6 @@ impl Emulator {
             schedule,
             order,
         };
-        exec::run(&launch, &self.global)
+        run::run(&launch, &self.global)
     }
 }

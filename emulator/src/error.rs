@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use tilewright_ptx::error::Error;
+use tilewright_ptx::source::SourceLine;
+
 /// Why a module cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("PTX line {line}: {what}")]
@@ -19,27 +22,18 @@ impl LoadError {
     }
 }
 
+impl From<Error> for LoadError {
+    fn from(error: Error) -> Self {
+        Self { line: error.line, what: error.what }
+    }
+}
+
 /// Why memory cannot be accessed from the host, or freed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct MemoryError {
     /// What is wrong.
     pub what: String,
-}
-
-/// A line of the source code that PTX was compiled from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceLine {
-    /// The file, as the compiler named it.
-    pub file: String,
-    /// The line, from 1.
-    pub line: u32,
-}
-
-impl fmt::Display for SourceLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)
-    }
 }
 
 /// Why a launch did not finish.

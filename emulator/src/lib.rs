@@ -15,18 +15,22 @@ mod emulator;
 mod error;
 mod exec;
 mod flow;
+mod launch;
 mod memory;
 mod order;
 mod program;
-mod ptx;
 mod tensor;
 
 pub use arch::Arch;
-pub use count::{
-    Class, Classes, Counters, Executed, GlobalCounters, GlobalTraffic, SharedCounters, SharedTraffic,
-    WaitCounters, Waits,
-};
-pub use emulator::{Emulator, Kernel, Launch, Module};
-pub use error::{Fault, LoadError, MemoryError, SourceLine};
-pub use exec::{SMS, Schedule};
+pub use count::banks::SharedTraffic;
+pub use count::executed::{Classes, Executed};
+pub use count::traffic::GlobalTraffic;
+pub use count::{Counters, GlobalCounters, SharedCounters, WaitCounters, Waits};
+pub use emulator::{Emulator, Kernel, Module};
+pub use error::{Fault, LoadError, MemoryError};
+pub use exec::launch::SMS;
+pub use exec::schedule::Schedule;
+pub use launch::Launch;
+pub use program::class::Class;
 pub use tensor::map::{DataType, Fill, MapError, Swizzle, TensorMap};
+pub use tilewright_ptx::source::SourceLine;

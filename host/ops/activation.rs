@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use tilewright_device::tile::AnyActivation;
+
 /// A function of every element of a result, applied in f32. NaN gives NaN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Activation {
@@ -28,6 +30,16 @@ impl Activation {
             Activation::Relu => "relu",
             Activation::Gelu => "gelu",
             Activation::Silu => "silu",
+        }
+    }
+
+    /// As kernels are told it.
+    pub(super) const fn told(self) -> AnyActivation {
+        match self {
+            Activation::Identity => AnyActivation::IDENTITY,
+            Activation::Relu => AnyActivation::RELU,
+            Activation::Gelu => AnyActivation::GELU,
+            Activation::Silu => AnyActivation::SILU,
         }
     }
 }

@@ -11,7 +11,7 @@
 //! at one word are not counted as conflicts, and the memories of a cluster's CTAs are taken for one where
 //! the lanes of an instruction access several.
 
-use crate::program::LANES;
+use crate::program::register::LANES;
 
 /// Bytes of all banks.
 const LINE: u32 = 128;

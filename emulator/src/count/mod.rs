@@ -21,14 +21,14 @@ macro_rules! counters {
 }
 
 pub(crate) mod banks;
-mod class;
+pub(crate) mod executed;
 pub(crate) mod stages;
 mod table;
 pub(crate) mod traffic;
 
-pub use banks::SharedTraffic;
-pub use class::{Class, Classes, Executed};
-pub use traffic::GlobalTraffic;
+use banks::SharedTraffic;
+use executed::Classes;
+use traffic::GlobalTraffic;
 
 use std::ops::AddAssign;
 

@@ -2,7 +2,11 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{Class, Counters, Executed, GlobalTraffic, SharedTraffic, Waits};
+use super::banks::SharedTraffic;
+use super::executed::Executed;
+use super::traffic::GlobalTraffic;
+use super::{Counters, Waits};
+use crate::program::class::Class;
 
 /// Lines with a name and numbers of which one is not zero, under a heading if there are any.
 fn section<const N: usize>(
@@ -88,8 +92,10 @@ impl Display for Counters {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Class, Counters, GlobalTraffic};
+    use super::super::Counters;
+    use super::super::traffic::GlobalTraffic;
     use super::grouped;
+    use crate::program::class::Class;
 
     #[test]
     fn numbers_are_read_in_groups() {

@@ -4,7 +4,7 @@
 //! guide). The lanes of a warp's instruction are one request, and so is a bulk copy or a box of the TMA unit; a request moves
 //! each sector once. Caches are not modelled: two requests for a sector are two sectors.
 
-use crate::program::LANES;
+use crate::program::register::LANES;
 
 /// Bytes of a sector.
 const SECTOR: u64 = 32;

@@ -8,8 +8,9 @@ use super::opcode::Opcode;
 use super::types::Type;
 use super::{Result_, memory};
 use crate::memory::{Place, RANK_SHIFT, SHARED, place};
-use crate::program::{Destination, EachOp, Op, Source, Window};
-use crate::ptx::{Operand, Space};
+use crate::program::op::Op;
+use crate::program::operand::{Destination, EachOp, Source, Window};
+use tilewright_ptx::ast::{Operand, Space};
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     match opcode.name() {

@@ -7,9 +7,10 @@ use super::lanes::{f1, f2, f3};
 use super::opcode::Opcode;
 use super::types::Type;
 use super::{Result_, float, half};
-use crate::program::{F1, F2, F3, Op};
-use crate::ptx::Operand;
+use crate::program::op::Op;
+use crate::program::register::{F1, F2, F3};
 use crate::tensor::approx;
+use tilewright_ptx::ast::Operand;
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     match (opcode.name(), operands) {

@@ -6,11 +6,11 @@ use super::context::Context;
 use super::memory::{hints, parts, window, without_policy};
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::order::Ordering;
-use crate::program::{Address, AtomicOp, Destination, Op};
-use crate::ptx::Operand;
+use crate::program::op::Op;
+use crate::program::operand::{Address, AtomicOp, Destination, Ordering};
 use crate::tensor::map::DataType;
 use crate::tensor::reduce::Reduction;
+use tilewright_ptx::ast::Operand;
 
 pub(super) fn decode(
     context: &mut Context,

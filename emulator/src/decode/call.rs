@@ -3,11 +3,12 @@
 //! PTX ISA, "call". What is passed must have the size of what the function declares.
 
 use super::Result_;
-use super::body::Names;
 use super::context::{Context, Size};
+use super::names::Names;
 use super::opcode::Opcode;
-use crate::program::{CallOp, Callee, Op, Slot};
-use crate::ptx::Operand;
+use crate::program::op::Op;
+use crate::program::operand::{CallOp, Callee, Slot};
+use tilewright_ptx::ast::Operand;
 
 pub(super) fn decode(
     context: &mut Context,

@@ -8,8 +8,9 @@ use super::Result_;
 use super::context::Context;
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::program::{Each, EachOp, Op};
-use crate::ptx::Operand;
+use crate::program::op::Op;
+use crate::program::operand::{Each, EachOp};
+use tilewright_ptx::ast::Operand;
 
 /// Whether an instruction is one of these.
 pub(super) fn is_carrying(opcode: &Opcode<'_>) -> bool {

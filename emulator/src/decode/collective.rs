@@ -6,8 +6,9 @@ use super::Result_;
 use super::context::Context;
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::program::{AtomicOp, Op, Shuffle, Vote};
-use crate::ptx::Operand;
+use crate::program::op::Op;
+use crate::program::operand::{AtomicOp, Shuffle, Vote};
+use tilewright_ptx::ast::Operand;
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     if opcode.name() == "activemask" {

@@ -7,10 +7,12 @@ use super::context::Context;
 use super::lanes::comparison;
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::program::{Compare, Each, EachOp, LANES, Op, Outcome, PredicateOp};
-use crate::ptx::Operand;
+use crate::program::op::Op;
+use crate::program::operand::{Each, EachOp, Outcome, PredicateOp};
+use crate::program::register::{Compare, LANES};
 use crate::tensor::arith16;
 use crate::tensor::float::{Format, bf16_to_f32, f16_to_f32};
+use tilewright_ptx::ast::Operand;
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     match (opcode.name(), operands) {

@@ -7,11 +7,12 @@ use super::context::Context;
 use super::memory::window;
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::order::Queue;
-use crate::program::{Bulk, Op, R, Window};
-use crate::ptx::{Operand, Space};
+use crate::program::op::Op;
+use crate::program::operand::{Address, Bulk, Queue, Window};
+use crate::program::register::R;
 use crate::tensor::map::DataType;
 use crate::tensor::reduce::Reduction;
+use tilewright_ptx::ast::{Operand, Space};
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     let reduce = opcode.flag("reduce");
@@ -185,11 +186,7 @@ fn data_type(opcode: &mut Opcode<'_>) -> Result<DataType, String> {
     }
 }
 
-fn checked_box(
-    context: &mut Context,
-    operand: &Operand,
-    rank: usize,
-) -> Result<(crate::program::Address, Box<[R]>), String> {
+fn checked_box(context: &mut Context, operand: &Operand, rank: usize) -> Result<(Address, Box<[R]>), String> {
     let (map, coordinates) = context.box_at(operand)?;
     if coordinates.len() == rank {
         Ok((map, coordinates))

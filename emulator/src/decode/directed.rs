@@ -8,9 +8,9 @@ use super::each::each;
 use super::float;
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::ptx::Operand;
 use crate::tensor::float::exact::{self, Unrounded};
 use crate::tensor::float::{NAN, Rounding};
+use tilewright_ptx::ast::Operand;
 
 /// Which operand's NaN a result of f64 is, if several are.
 #[derive(Clone, Copy)]

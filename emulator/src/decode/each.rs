@@ -3,8 +3,9 @@
 use super::Result_;
 use super::context::Context;
 use super::types::Type;
-use crate::program::{EachOp, Op};
-use crate::ptx::Operand;
+use crate::program::op::Op;
+use crate::program::operand::EachOp;
+use tilewright_ptx::ast::Operand;
 
 /// An operation that gives a value of one type from operands of others, each as its bits.
 pub(super) fn each(

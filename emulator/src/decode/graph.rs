@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ptx::{Function, Module, Operand, Statement};
+use tilewright_ptx::ast::{Function, Module, Operand, Statement};
 
 /// The functions of a module that have a body, and their calls.
 pub(super) struct Graph<'m> {

@@ -7,10 +7,11 @@ use super::context::Context;
 use super::each::each;
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::program::{F1, F2, F3, LANES, Op};
-use crate::ptx::Operand;
+use crate::program::op::Op;
+use crate::program::register::{F1, F2, F3, LANES};
 use crate::tensor::arith16;
 use crate::tensor::float::{Format, Rounding};
+use tilewright_ptx::ast::Operand;
 
 /// Whether it is one of this module's types.
 pub(super) fn is_half(ty: Type) -> bool {

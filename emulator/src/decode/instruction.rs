@@ -1,15 +1,17 @@
 //! One instruction: its guard, its opcode, its operands.
 
-use super::body::Names;
 use super::context::Context;
+use super::names::Names;
 use super::opcode::Opcode;
 use super::{
     Result_, address, arithmetic, atomic, call, carry, collective, compare, convert, copy, directed, logic,
     matrix, mbarrier, memory, moves, rare, simd, synchronise, talk,
 };
-use crate::count::Class;
-use crate::program::{Coded, Condition, Op};
-use crate::ptx::{Instruction, Operand};
+use crate::program::Coded;
+use crate::program::class::Class;
+use crate::program::op::Op;
+use crate::program::register::Condition;
+use tilewright_ptx::ast::{Instruction, Operand};
 
 /// Decodes an instruction, into several where it does several things.
 pub(super) fn decode(

@@ -44,7 +44,7 @@ lane! {
 macro_rules! f1 {
     (|$a:ident: $A:ty| -> $D:ty $e:block) => {
         |x, d| {
-            for i in 0..$crate::program::LANES {
+            for i in 0..$crate::program::register::LANES {
                 let $a = <$A as $crate::decode::lanes::Lane<_>>::get(x[i]);
                 let value: $D = $e;
                 d[i] = $crate::decode::lanes::Lane::put(value);
@@ -57,7 +57,7 @@ macro_rules! f1 {
 macro_rules! f2 {
     (|$a:ident: $A:ty, $b:ident: $B:ty| -> $D:ty $e:block) => {
         |x, y, d| {
-            for i in 0..$crate::program::LANES {
+            for i in 0..$crate::program::register::LANES {
                 let $a = <$A as $crate::decode::lanes::Lane<_>>::get(x[i]);
                 let $b = <$B as $crate::decode::lanes::Lane<_>>::get(y[i]);
                 let value: $D = $e;
@@ -71,7 +71,7 @@ macro_rules! f2 {
 macro_rules! f3 {
     (|$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty| -> $D:ty $e:block) => {
         |x, y, z, d| {
-            for i in 0..$crate::program::LANES {
+            for i in 0..$crate::program::register::LANES {
                 let $a = <$A as $crate::decode::lanes::Lane<_>>::get(x[i]);
                 let $b = <$B as $crate::decode::lanes::Lane<_>>::get(y[i]);
                 let $c = <$C as $crate::decode::lanes::Lane<_>>::get(z[i]);
@@ -87,7 +87,7 @@ macro_rules! comparison {
     (|$a:ident: $A:ty, $b:ident| $e:expr) => {
         |x, y| {
             let mut mask = 0u32;
-            for i in 0..$crate::program::LANES {
+            for i in 0..$crate::program::register::LANES {
                 let $a = <$A as $crate::decode::lanes::Lane<_>>::get(x[i]);
                 let $b = <$A as $crate::decode::lanes::Lane<_>>::get(y[i]);
                 mask |= u32::from($e) << i;

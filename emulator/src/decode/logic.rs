@@ -7,8 +7,10 @@ use super::context::Context;
 use super::lanes::{f1, f2, f3};
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::program::{F1, F2, F3, Op, PredicateOp};
-use crate::ptx::Operand;
+use crate::program::op::Op;
+use crate::program::operand::PredicateOp;
+use crate::program::register::{F1, F2, F3};
+use tilewright_ptx::ast::Operand;
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     match (opcode.name(), operands) {

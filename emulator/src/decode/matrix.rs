@@ -7,11 +7,13 @@ use super::Result_;
 use super::context::Context;
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::program::{MmaOp, Op, R, WgmmaA, WgmmaOp};
-use crate::ptx::Operand;
+use crate::program::op::Op;
+use crate::program::operand::{MmaOp, WgmmaA, WgmmaOp};
+use crate::program::register::R;
 use crate::tensor::element::{Accumulator, Element};
 use crate::tensor::mma::Mma;
 use crate::tensor::wgmma::Wgmma;
+use tilewright_ptx::ast::Operand;
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     match opcode.name() {

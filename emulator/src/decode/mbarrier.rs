@@ -7,8 +7,10 @@ use super::context::Context;
 use super::memory::window;
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::program::{D, Op, R, Window};
-use crate::ptx::{Operand, Space};
+use crate::program::op::Op;
+use crate::program::operand::Window;
+use crate::program::register::{D, R};
+use tilewright_ptx::ast::{Operand, Space};
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     const ACTIONS: [&str; 9] = [

@@ -9,9 +9,9 @@ use super::Result_;
 use super::context::Context;
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::order::Ordering;
-use crate::program::{Op, Window};
-use crate::ptx::{Operand, Space};
+use crate::program::op::Op;
+use crate::program::operand::{Ordering, Window};
+use tilewright_ptx::ast::{Operand, Space};
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     match opcode.name() {

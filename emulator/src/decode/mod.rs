@@ -16,16 +16,17 @@ mod convert;
 mod copy;
 mod directed;
 mod each;
-mod float;
+pub(crate) mod float;
 mod graph;
 mod half;
 mod instruction;
 mod lanes;
-mod logic;
+pub(crate) mod logic;
 mod matrix;
 mod mbarrier;
 mod memory;
 mod moves;
+mod names;
 mod opcode;
 mod program;
 mod rare;
@@ -38,11 +39,10 @@ mod types;
 
 use std::sync::Arc;
 
-use crate::LoadError;
-use crate::program::{Image, Op};
-use crate::ptx::Module;
-pub(crate) use float::add64;
-pub(crate) use logic::insert;
+use crate::error::LoadError;
+use crate::program::Image;
+use crate::program::op::Op;
+use tilewright_ptx::ast::Module;
 
 type Decoded<T> = Result<T, LoadError>;
 /// What a family answers: the operation, or what it does not know.

@@ -7,8 +7,9 @@ use super::context::Context;
 use super::lanes::f2;
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::program::{F2, Op};
-use crate::ptx::Operand;
+use crate::program::op::Op;
+use crate::program::register::F2;
+use tilewright_ptx::ast::Operand;
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     let ty = opcode.ty()?;

@@ -10,10 +10,12 @@ use super::Decoded;
 use super::body::body;
 use super::context::{Context, Layout};
 use super::graph::{Graph, mentioned};
+use crate::error::LoadError;
+use crate::flow;
 use crate::memory::FUNCTIONS;
-use crate::program::{Function, Op, Program, Static};
-use crate::ptx::{Entry, Module, Space, Statement, Variable};
-use crate::{LoadError, flow};
+use crate::program::op::Op;
+use crate::program::{Function, Program, Static};
+use tilewright_ptx::ast::{Entry, Module, Space, Statement, Variable};
 
 /// Bytes of local memory that each thread has for its calls, where functions may call each other in circles: the manual leaves
 /// it open.

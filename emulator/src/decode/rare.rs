@@ -7,8 +7,9 @@ use super::each::each;
 use super::opcode::Opcode;
 use super::types::Type;
 use super::{Result_, float};
-use crate::program::{Destination, EachOp, Op};
-use crate::ptx::Operand;
+use crate::program::op::Op;
+use crate::program::operand::{Destination, EachOp};
+use tilewright_ptx::ast::Operand;
 
 /// Whether an instruction is one of these.
 pub(super) fn is_rare(opcode: &Opcode<'_>) -> bool {

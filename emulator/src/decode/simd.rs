@@ -8,7 +8,7 @@ use super::context::Context;
 use super::each::each;
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::ptx::Operand;
+use tilewright_ptx::ast::Operand;
 
 /// Whether an instruction is one of these.
 pub(super) fn is_simd(opcode: &Opcode<'_>) -> bool {

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::graph::Graph;
 use super::{Decoded, program};
-use crate::LoadError;
+use crate::error::LoadError;
 use crate::memory::MODULES_START;
 use crate::program::Static;
-use crate::ptx::{Module, Named, Space, Variable};
+use tilewright_ptx::ast::{Module, Named, Space, Variable};
 
 /// Variables are at least this far apart.
 const GAP: u64 = 256;

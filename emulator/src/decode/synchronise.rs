@@ -10,8 +10,9 @@ use super::Result_;
 use super::context::Context;
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::program::{Op, Tally};
-use crate::ptx::Operand;
+use crate::program::op::Op;
+use crate::program::operand::Tally;
+use tilewright_ptx::ast::Operand;
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     match (opcode.name(), operands) {

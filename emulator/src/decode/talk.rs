@@ -4,8 +4,9 @@
 //! instruction says, on any. Where all of an instruction's addresses turn out to be in shared memory, the clusters only run
 //! one after the other without need. Ordinary loads and stores pass nothing on between running threads.
 
-use crate::program::{Destination, Op, Window};
-use crate::ptx::Space;
+use crate::program::op::Op;
+use crate::program::operand::{Destination, Window};
+use tilewright_ptx::ast::Space;
 
 /// Whether the instruction looks at memory that others may be about to write.
 pub(super) fn polls(op: &Op, opcode: &str) -> bool {

@@ -3,9 +3,9 @@
 //! PTX ISA, the "Target ISA Notes" of the instructions.
 
 use super::Decoded;
-use crate::LoadError;
 use crate::arch::Target;
-use crate::ptx::{Module, Statement};
+use crate::error::LoadError;
+use tilewright_ptx::ast::{Module, Statement};
 
 /// What needs more than `sm_70`: the instruction, a modifier that it has (none: with any), and the target.
 const NEEDS: [(&str, &str, &str); 26] = [

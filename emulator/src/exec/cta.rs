@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use crate::memory::{IN_CTA, RANK_SHIFT, SHARED_START};
-use crate::order::{Meeting, Phase};
-use crate::tensor::Memory;
+use crate::order::Phase;
+use crate::order::clock::Meeting;
+use crate::tensor::memory::Memory;
 
 /// Named barriers of a CTA.
 const BARRIERS: usize = 16;

@@ -1,13 +1,14 @@
 //! What the warps of a cluster share.
 
-use super::Launch;
 use super::cta::{Cta, in_cluster};
-use super::observe::Observer;
-use super::warp::{Group, Wait, Warp};
-use crate::memory::{Place, View, place};
-use crate::order::{Meeting, Order, Phase};
-use crate::program::{Address, Base, Window};
-use crate::ptx::Space;
+use super::launch::Launch;
+use super::warp::Warp;
+use super::warp::group::{Group, Wait};
+use crate::memory::Place;
+use crate::memory::global::View;
+use crate::order::clock::Meeting;
+use crate::order::{Order, Phase};
+use crate::program::operand::{Address, Window};
 use crate::tensor::product::Product;
 
 /// A cluster while it runs, but for its warps.
@@ -28,32 +29,6 @@ pub(super) struct Env<'l> {
     pub(super) order: Option<Order<'l>>,
     /// Operations of tensor cores.
     pub(super) tensor_operations: u64,
-    /// Where accesses and waits are counted.
-    pub(super) observer: Option<Box<Observer>>,
-}
-
-/// The address of one lane.
-#[inline(always)]
-pub(super) fn lane_address(warp: &Warp, at: Address, lane: usize) -> u64 {
-    let base = match at.base {
-        Base::None => 0,
-        Base::R(register) => u64::from(warp.r(register)[lane]),
-        Base::D(register) => warp.d(register)[lane],
-    };
-    base.wrapping_add(at.offset as u64)
-}
-
-/// Where a lane's address lies.
-#[inline(always)]
-pub(super) fn lane_place(warp: &Warp, window: Window, at: Address, lane: usize) -> Place {
-    let address = lane_address(warp, at, lane);
-    match window {
-        Window::Generic => place(address),
-        Window::In(Space::Global | Space::Const) => Place::Global(address),
-        Window::In(Space::Shared) | Window::Cluster => Place::Shared(address as u32),
-        Window::In(Space::Param) => Place::Parameters(address as u32),
-        Window::In(Space::Local) => Place::Local(address as u32),
-    }
 }
 
 impl Env<'_> {
@@ -94,7 +69,7 @@ impl Env<'_> {
         at: Address,
         lane: usize,
     ) -> Result<(usize, u32), String> {
-        match lane_place(warp, window, at, lane) {
+        match warp.place(window, at, lane) {
             Place::Shared(address) => in_cluster(address, warp.cta, self.ctas.len()),
             other => Err(format!("{other:x?} is no address in shared memory")),
         }

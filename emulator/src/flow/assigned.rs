@@ -3,10 +3,13 @@
 //! A forward analysis of what must have been assigned. A value that is computed from one that nobody wrote counts as
 //! one that nobody wrote: a compiler may move such a computation to where its result is not used.
 
-use super::Files;
 use super::blocks::{Block, blocks};
 use super::set::Set;
-use crate::program::{Access, Coded, Register, Undefined};
+use crate::program::Coded;
+use crate::program::access::Access;
+use crate::program::register::Register;
+use crate::program::undefined::Undefined;
+use crate::program::watched::Files;
 
 /// The registers that some instruction reads and that may have no value there. `starts` are instructions where it
 /// begins, each with the registers that have a value there.

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::program::{Coded, Op};
+use crate::program::Coded;
+use crate::program::op::Op;
 
 /// Some instructions, and the blocks that may follow.
 pub(super) struct Block {

@@ -9,53 +9,10 @@ mod blocks;
 mod products;
 mod set;
 
-use crate::program::{Coded, D, P, R, Register};
+use crate::program::Coded;
+use crate::program::register::Register;
+use crate::program::watched::{Files, Watched};
 use set::Set;
-
-/// The registers of an entry, numbered: predicates, then those of 32 bits, then those of 64.
-#[derive(Clone, Copy)]
-struct Files {
-    registers: [u32; 3],
-}
-
-impl Files {
-    fn count(self) -> usize {
-        self.registers.iter().sum::<u32>() as usize
-    }
-
-    fn number(self, register: Register) -> usize {
-        let [p, r, _] = self.registers;
-        let number = match register {
-            Register::P(P(i)) => i,
-            Register::R(R(i)) => p + i,
-            Register::D(D(i)) => p + r + i,
-        };
-        number as usize
-    }
-}
-
-/// The registers that are watched while a kernel runs.
-#[derive(Debug)]
-pub(crate) struct Watched {
-    registers: [u32; 3],
-    /// By the register's number: its slot, if it has one.
-    slots: Vec<Option<u32>>,
-    doubtful: Vec<bool>,
-}
-
-impl Watched {
-    /// By slot: whether the register may be read before it is written.
-    pub(crate) fn doubtful(&self) -> &[bool] {
-        &self.doubtful
-    }
-
-    /// The register's place among them.
-    #[inline]
-    pub(crate) fn slot(&self, register: Register) -> Option<usize> {
-        let number = Files { registers: self.registers }.number(register);
-        self.slots[number].map(|slot| slot as usize)
-    }
-}
 
 /// Finds the registers to watch, and marks the instructions that touch them. `known` are the registers that have a
 /// value when the kernel starts, which nobody writes; `starts` are where the kernel and its functions begin, with the

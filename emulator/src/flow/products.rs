@@ -1,8 +1,11 @@
 //! Registers of asynchronous products: accumulators, fragments of A, and what is copied from and to them.
 
-use super::Files;
 use super::set::Set;
-use crate::program::{Coded, Op, Register, WgmmaA};
+use crate::program::Coded;
+use crate::program::op::Op;
+use crate::program::operand::WgmmaA;
+use crate::program::register::Register;
+use crate::program::watched::Files;
 
 /// Those registers, without the ones in `known`.
 pub(super) fn registers(code: &[Coded], files: Files, known: &Set) -> Set {

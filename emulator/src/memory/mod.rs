@@ -1,8 +1,6 @@
 //! The address spaces, and global memory.
 
-mod global;
-
-pub(crate) use global::{Global, View};
+pub(crate) mod global;
 
 /// The first address of global memory that is given out.
 pub(crate) const GLOBAL_START: u64 = 1 << 36;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cell::Access;
+use super::access::Access;
 
 /// For each agent, the time up to which all that it did is ordered before.
 #[derive(Clone, Debug, Default)]

@@ -1,25 +1,10 @@
 //! The accesses of a warp's lanes, joined where they follow each other.
 
-use super::cell::{Access, Conflict};
-use super::{By, Order, name};
-use crate::program::LANES;
-
-/// Where an access begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spot {
-    /// In this CTA's shared memory.
-    Shared(usize, u32),
-    Global(u64),
-}
-
-impl Spot {
-    pub(crate) fn plus(self, bytes: usize) -> Self {
-        match self {
-            Spot::Shared(cta, at) => Spot::Shared(cta, at.wrapping_add(bytes as u32)),
-            Spot::Global(at) => Spot::Global(at.wrapping_add(bytes as u64)),
-        }
-    }
-}
+use super::access::Access;
+use super::cell::Conflict;
+use super::spot::Spot;
+use super::{By, Order};
+use crate::program::register::LANES;
 
 /// Lanes whose accesses follow each other.
 #[derive(Clone, Copy)]
@@ -116,7 +101,7 @@ impl Order<'_> {
             conflict => {
                 let thread = self.warp % self.warps_each * 32 + run.first;
                 let access = if wrote { "write" } else { "read" };
-                Err(self.explain(conflict, &name(run.start, bytes), &format!("{access} of thread {thread}")))
+                Err(self.explain(conflict, &run.start.name(bytes), &format!("{access} of thread {thread}")))
             }
         }
     }

@@ -9,28 +9,28 @@
 //! accesses of a warp are ordered among themselves, but for those of different lanes between two synchronisations, and
 //! what one lane has learnt the others know. Writes that leave what is there do not race, whoever made them. Scopes are not looked at: each synchronises with all.
 
+pub(crate) mod access;
 mod cell;
-mod clock;
-mod global;
+pub(crate) mod clock;
+pub(crate) mod global;
 mod groups;
-mod lanes;
+pub(crate) mod lanes;
 mod report;
 mod shadow;
+pub(crate) mod spot;
 mod synchronise;
 
 use std::collections::HashMap;
 
 use crate::memory::SHARED_START;
 use crate::program::Program;
-pub(crate) use cell::{ASYNC, STRONG};
-use cell::{Access, Check, Conflict, NO_LANE};
+use access::{ASYNC, Access, NO_LANE};
+use cell::{Check, Conflict};
 use clock::Clocks;
-pub(crate) use clock::Meeting;
-pub(crate) use global::GlobalOrder;
+use global::GlobalOrder;
 use groups::Groups;
-pub(crate) use lanes::{Lanes, Spot};
 use shadow::Shadow;
-pub(crate) use synchronise::{Ordering, Queue};
+use spot::Spot;
 
 /// Reads that a cell of shared and of global memory remembers: whole launches read the latter.
 const READERS: [usize; 2] = [usize::MAX, 4];
@@ -176,7 +176,7 @@ impl<'l> Order<'l> {
     ) -> Result<(), String> {
         let new = self.access(by, kind)?;
         self.spot(Spot::Shared(cta, at), bytes, new, wrote)
-            .map_err(|conflict| self.explain(conflict, &name(Spot::Shared(cta, at), bytes), said(wrote)))
+            .map_err(|conflict| self.explain(conflict, &Spot::Shared(cta, at).name(bytes), said(wrote)))
     }
 
     /// An access of global memory.
@@ -189,7 +189,7 @@ impl<'l> Order<'l> {
     ) -> Result<(), String> {
         let new = self.access(by, kind)?;
         self.spot(Spot::Global(at), bytes, new, wrote)
-            .map_err(|conflict| self.explain(conflict, &name(Spot::Global(at), bytes), said(wrote)))
+            .map_err(|conflict| self.explain(conflict, &Spot::Global(at).name(bytes), said(wrote)))
     }
 
     #[inline]
@@ -228,7 +228,7 @@ impl<'l> Order<'l> {
             let from = at.wrapping_sub(SHARED_START) as usize;
             self.shadows[cta]
                 .access(from, 16, &check)
-                .map_err(|conflict| self.explain(conflict, &name(Spot::Shared(cta, at), 16), said(false)))?;
+                .map_err(|conflict| self.explain(conflict, &Spot::Shared(cta, at).name(16), said(false)))?;
         }
         Ok(())
     }
@@ -236,11 +236,4 @@ impl<'l> Order<'l> {
 
 fn said(wrote: bool) -> &'static str {
     if wrote { "write" } else { "read" }
-}
-
-fn name(spot: Spot, bytes: usize) -> String {
-    match spot {
-        Spot::Shared(_, at) => format!("{bytes} bytes of shared memory at {at:#x}"),
-        Spot::Global(at) => format!("{bytes} bytes of global memory at {at:#x}"),
-    }
 }

@@ -1,8 +1,9 @@
 //! What is said about a conflict.
 
 use super::Order;
-use super::cell::{Access, Conflict};
-use crate::program::Op;
+use super::access::Access;
+use super::cell::Conflict;
+use crate::program::op::Op;
 
 impl Order<'_> {
     /// What is wrong with an access, as "read", of `bytes`, as "4 bytes of shared memory at 0x400".

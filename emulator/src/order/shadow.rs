@@ -3,7 +3,8 @@
 //! A cell is of 16 bytes, the size of what the matrix instructions and the copies access. Where its bytes were accessed
 //! differently it is split into four, and these again; a write of the whole joins it.
 
-use super::cell::{Access, Cell, Check, Conflict, Lists};
+use super::access::Access;
+use super::cell::{Cell, Check, Conflict, Lists};
 
 /// Logarithm of a cell's bytes.
 const CELL: u8 = 4;

@@ -1,31 +1,13 @@
 //! What orders: barriers, fences, waits, and strong accesses.
 
-use super::cell::{Conflict, ENDS, MBARRIER};
+use super::access::{ENDS, MBARRIER};
+use super::cell::Conflict;
 use super::clock::{Clocks, Meeting};
 use super::groups::Groups;
-use super::lanes::Spot;
+use super::spot::Spot;
 use super::{By, Order, Warp};
 use crate::memory::SHARED_START;
-
-/// How a strong access, an arrival or a wait orders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ordering {
-    pub(crate) acquire: bool,
-    pub(crate) release: bool,
-}
-
-impl Ordering {
-    pub(crate) const RELAXED: Self = Self { acquire: false, release: false };
-}
-
-/// Groups that a warp waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Queue {
-    Copies,
-    /// Of a bulk group: until it has read, or until it has written too.
-    BulkReads,
-    Bulk,
-}
+use crate::program::operand::{Ordering, Queue};
 
 impl Order<'_> {
     /// What the warp does from here on is not what others learn of.

@@ -1,58 +1,25 @@
 //! A decoded kernel: instructions whose names are resolved to registers, targets and functions.
 
-mod names;
-mod op;
-mod operand;
-mod registers;
-mod undefined;
+pub(crate) mod access;
+pub(crate) mod class;
+pub(crate) mod names;
+pub(crate) mod op;
+pub(crate) mod operand;
+pub(crate) mod register;
+pub(crate) mod undefined;
+pub(crate) mod watched;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::arch::Target;
-use crate::count::Class;
-use crate::flow::Watched;
-use crate::ptx::Sources;
-
-pub(crate) use names::Names;
-pub(crate) use op::Op;
-pub(crate) use operand::{
-    Address, AtomicOp, Base, Bulk, CallOp, Callee, Destination, Each, EachOp, MmaOp, Outcome, PredicateOp,
-    Shuffle, Slot, Source, Tally, Vote, WgmmaA, WgmmaOp, Window,
-};
-pub(crate) use registers::{Access, Register};
-pub(crate) use undefined::Undefined;
-
-/// Lanes of a warp.
-pub(crate) const LANES: usize = 32;
-/// A register of up to 32 bits, by lane.
-pub(crate) type L32 = [u32; LANES];
-/// A register of 64 bits, by lane.
-pub(crate) type L64 = [u64; LANES];
-
-/// A function of one register, of two and of three, for all lanes at once.
-pub(crate) type F1<D, A> = fn(&[A; LANES], &mut [D; LANES]);
-pub(crate) type F2<D, A, B> = fn(&[A; LANES], &[B; LANES], &mut [D; LANES]);
-pub(crate) type F3<D, A, B, C> = fn(&[A; LANES], &[B; LANES], &[C; LANES], &mut [D; LANES]);
-/// A comparison: one bit a lane.
-pub(crate) type Compare<A> = fn(&[A; LANES], &[A; LANES]) -> u32;
-
-/// The index of a 32-bit register in a warp's file. Constants and special registers have one each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct R(pub(crate) u32);
-/// The index of a 64-bit register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct D(pub(crate) u32);
-/// The index of a predicate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct P(pub(crate) u32);
-
-/// A predicate or its negation.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Condition {
-    pub(crate) predicate: P,
-    pub(crate) negated: bool,
-}
+use class::Class;
+use names::Names;
+use op::Op;
+use operand::Slot;
+use register::{Condition, D, R, Register};
+use tilewright_ptx::source::Sources;
+use watched::Watched;
 
 /// A module, decoded.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! The names of registers, for messages.
 
-use super::{D, P, R, Register};
+use super::register::{D, P, R, Register};
 
 /// `.reg .b32 %r<count>`, or one register: with the first register that it got.
 #[derive(Debug)]

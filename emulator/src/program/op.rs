@@ -1,14 +1,13 @@
 //! What the instructions of a kernel do.
 
 use super::operand::{
-    Address, AtomicOp, Bulk, CallOp, Destination, EachOp, MmaOp, Outcome, PredicateOp, Shuffle, Source,
-    Tally, Vote, WgmmaOp, Window,
+    Address, AtomicOp, Bulk, CallOp, Destination, EachOp, MmaOp, Ordering, Outcome, PredicateOp, Queue,
+    Shuffle, Source, Tally, Vote, WgmmaOp, Window,
 };
-use super::{Compare, Condition, D, F1, F2, F3, P, R};
-use crate::order::{Ordering, Queue};
-use crate::ptx::Space;
+use super::register::{Compare, Condition, D, F1, F2, F3, P, R};
 use crate::tensor::map::DataType;
 use crate::tensor::reduce::Reduction;
+use tilewright_ptx::ast::Space;
 
 /// What an instruction does.
 #[derive(Debug)]

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::{Condition, D, P, R, Register};
-use crate::ptx::Space;
+use super::register::{Condition, D, P, R, Register};
 use crate::tensor::element::Accumulator;
 use crate::tensor::map::DataType;
 use crate::tensor::mma::Mma;
 use crate::tensor::reduce::Reduction;
 use crate::tensor::wgmma::Wgmma;
+use tilewright_ptx::ast::Space;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Base {
@@ -206,4 +206,24 @@ pub(crate) struct Outcome {
     /// `p|q`: q is the result of the negated comparison.
     pub(crate) q: Option<P>,
     pub(crate) combine: Option<(PredicateOp, Condition)>,
+}
+
+/// How a strong access, an arrival or a wait orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ordering {
+    pub(crate) acquire: bool,
+    pub(crate) release: bool,
+}
+
+impl Ordering {
+    pub(crate) const RELAXED: Self = Self { acquire: false, release: false };
+}
+
+/// Groups that a warp waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    Copies,
+    /// Of a bulk group: until it has read, or until it has written too.
+    BulkReads,
+    Bulk,
 }

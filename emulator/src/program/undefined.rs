@@ -1,6 +1,6 @@
 //! What operations do with values that nobody wrote.
 
-use super::Op;
+use super::op::Op;
 
 /// What becomes of an operand without a value.
 ///

@@ -3,7 +3,8 @@
 //! Lane `8·m + r` gives the address of row `r` of matrix `m`; lane `l` holds elements `2·(l % 4)` and the next of row `l / 4`.
 //! PTX ISA, "Warp-level matrix load instruction: ldmatrix", "… store instruction: stmatrix", "… transpose instruction: movmatrix".
 
-use super::{Memory, Register};
+use super::Register;
+use super::memory::Memory;
 
 /// A matrix, row by row.
 type Matrix = [[u16; 8]; 8];

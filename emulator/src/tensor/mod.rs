@@ -1,7 +1,7 @@
 //! What the tensor cores, the TMA unit and the approximate arithmetic compute: functions of their operands.
 //!
 //! Nothing here knows of threads, clocks or queues. A register of a warp is `[u32; 32]`, by lane; memory is whatever
-//! implements [`Memory`]. When an asynchronous instruction takes effect is the executor's choice.
+//! implements [`Memory`](memory::Memory). When an asynchronous instruction takes effect is the executor's choice.
 
 pub(crate) mod approx;
 pub(crate) mod arith16;
@@ -15,8 +15,6 @@ pub(crate) mod product;
 pub(crate) mod reduce;
 pub(crate) mod tma;
 pub(crate) mod wgmma;
-
-pub(crate) use memory::Memory;
 
 /// A register of a warp, by lane.
 pub(crate) type Register = [u32; 32];

@@ -227,17 +227,6 @@ impl<'a, T: DequantElement> DequantGemm<'a, T> {
         launch(&problem, kernel, w, stream, &mut self.workspace, epilogue)
     }
 }
-
-/// The number by which kernels know an activation.
-fn activation_number(activation: Activation) -> u32 {
-    match activation {
-        Activation::Identity => 0,
-        Activation::Relu => RELU,
-        Activation::Gelu => GELU,
-        Activation::Silu => SILU,
-    }
-}
-
 /// Divides the tiles, finds the workspace, and launches the kernel with the activation, alpha and whether it may overlap with the
 /// kernel in front.
 fn launch(
@@ -255,7 +244,7 @@ fn launch(
         weights: w.abi(),
         order: division.order([address + COUNTERS as u64 * 4, address])?,
         ctas: division.ctas,
-        activation: activation_number(activation),
+        activation: activation.told(),
         alpha,
         overlap,
     };

@@ -3,11 +3,13 @@
 //! PTX ISA, "Function Declarations and Definitions" and "Parameter State Space".
 
 use super::{Context, Found, Layout, Meaning, Type};
-use crate::LoadError;
 use crate::decode::Decoded;
 use crate::decode::program::FRAME_ALIGN;
-use crate::program::{R, Slot, Special};
-use crate::ptx::{Formal, Function, Operand, Variable};
+use crate::error::LoadError;
+use crate::program::Special;
+use crate::program::operand::Slot;
+use crate::program::register::R;
+use tilewright_ptx::ast::{Formal, Function, Operand, Variable};
 
 /// The size of a parameter or a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

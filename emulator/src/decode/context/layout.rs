@@ -1,8 +1,8 @@
 //! Variables one after the other.
 
-use crate::LoadError;
 use crate::decode::Decoded;
-use crate::ptx::Variable;
+use crate::error::LoadError;
+use tilewright_ptx::ast::Variable;
 
 /// Places variables one after the other.
 #[derive(Default)]

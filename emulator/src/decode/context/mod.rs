@@ -9,12 +9,14 @@ use std::collections::HashMap;
 
 use super::Decoded;
 use super::types::Type;
-use crate::LoadError;
+use crate::error::LoadError;
 use crate::memory::SHARED_START;
-use crate::program::{Condition, D, Names, P, R, Register, Special};
-use crate::ptx::{Operand, Space, Variable};
+use crate::program::Special;
+use crate::program::names::Names;
+use crate::program::register::{Condition, D, P, R, Register};
 pub(super) use function::{Known, Signature, Size};
 pub(super) use layout::Layout;
+use tilewright_ptx::ast::{Operand, Space, Variable};
 
 /// What a name means.
 #[derive(Clone, Copy, Debug)]

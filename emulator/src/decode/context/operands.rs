@@ -1,8 +1,9 @@
 //! Operands as registers, constants and addresses.
 
 use super::{Context, Found, Meaning};
-use crate::program::{Address, Base, D, Destination, R, Source};
-use crate::ptx::{Operand, Space};
+use crate::program::operand::{Address, Base, Destination, Source};
+use crate::program::register::{D, R};
+use tilewright_ptx::ast::{Operand, Space};
 
 #[expect(clippy::wrong_self_convention, reason = "`to_r` is the register that is written to")]
 impl Context {

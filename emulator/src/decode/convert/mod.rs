@@ -10,10 +10,12 @@ use super::each::each;
 use super::lanes::{f1, f2};
 use super::opcode::Opcode;
 use super::types::Type;
-use crate::program::{Destination, F1, F2, Op, Source};
-use crate::ptx::Operand;
+use crate::program::op::Op;
+use crate::program::operand::{Destination, Source};
+use crate::program::register::{F1, F2};
 use crate::tensor::float::{Rounding, f16_to_f32, f32_to_bf16, f32_to_e4m3, f32_to_e5m2, f32_to_f16};
 use general::conversion;
+use tilewright_ptx::ast::Operand;
 
 /// What follows `cvt` besides the types.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,13 +1,14 @@
 //! Loads, stores and atomics, and the matrices of a warp.
 
-use super::super::cta::in_cluster;
-use super::super::env::{Env, lane_address, lane_place};
-use super::super::warp::{Warp, lanes};
 use super::{Addresses, Observer};
 use crate::count::banks::PIECE;
 use crate::count::stages::Writer;
+use crate::exec::cta::in_cluster;
+use crate::exec::env::Env;
+use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
-use crate::program::{Address, LANES, Window};
+use crate::program::operand::{Address, Window};
+use crate::program::register::LANES;
 
 impl Observer {
     pub(super) fn load(
@@ -71,7 +72,7 @@ impl Observer {
     fn split(&mut self, warp: &Warp, mask: u32, window: Window, at: Address, bytes: u32) -> (Addresses, u32) {
         let (mut addresses, mut shared) = ([0; LANES], 0);
         for lane in lanes(mask) {
-            match lane_place(warp, window, at, lane) {
+            match warp.place(window, at, lane) {
                 Place::Global(at) => self.request.lane(at, bytes.into()),
                 Place::Shared(at) => {
                     addresses[lane] = at;
@@ -100,6 +101,6 @@ impl Observer {
 
 /// The rows of so many matrices.
 fn rows(warp: &Warp, matrices: usize, at: Address) -> impl Iterator<Item = u32> + Clone {
-    let addresses: Addresses = std::array::from_fn(|lane| lane_address(warp, at, lane) as u32);
+    let addresses: Addresses = std::array::from_fn(|lane| warp.address(at, lane) as u32);
     addresses.into_iter().take(8 * matrices)
 }

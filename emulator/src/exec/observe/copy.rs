@@ -1,12 +1,15 @@
 //! Asynchronous copies.
 
-use super::super::copy::{coordinates_of, tensor_map};
-use super::super::env::{Env, lane_address};
-use super::super::warp::{Warp, lanes};
 use super::Observer;
+use crate::arch::Arch;
 use crate::count::banks::PIECE;
 use crate::count::stages::{Fill, Writer};
-use crate::program::{Address, Bulk, LANES, Op, Window};
+use crate::exec::bulk::{Extent, Transfer};
+use crate::exec::env::Env;
+use crate::exec::warp::{Warp, lanes};
+use crate::program::op::Op;
+use crate::program::operand::{Bulk, Window};
+use crate::program::register::LANES;
 use crate::tensor::tma;
 
 /// What a bulk copy moves.
@@ -27,7 +30,7 @@ impl Observer {
         for lane in lanes(mask) {
             let read = source_bytes.map_or(bytes, |source| warp.r(source)[lane]).min(bytes);
             let read = if ignored >> lane & 1 != 0 { 0 } else { read };
-            self.request.lane(lane_address(warp, from, lane), read.into());
+            self.request.lane(warp.address(from, lane), read.into());
             let Ok((cta, at)) = env.lane_shared(warp, Window::Cluster, to, lane) else { return };
             addresses[lane] = at;
             // Zeros, however they are written, are nothing that was fetched.
@@ -42,12 +45,9 @@ impl Observer {
     pub(super) fn bulk(&mut self, warp: &Warp, env: &mut Env<'_>, op: &Op, lane: usize) {
         match op {
             Op::BulkLoad { copy, bar, multicast } => {
-                let Some(moved) = moved(warp, env, copy, lane) else { return };
+                let Some((cta, moved)) = moved(warp, env, copy, lane) else { return };
                 self.lines(&moved);
                 self.request.count(&mut self.counters.global.bulk_loads);
-                let Ok((cta, _)) = env.lane_shared(warp, Window::Cluster, shared_of(copy), lane) else {
-                    return;
-                };
                 let targets = multicast.map_or(1 << cta, |mask| warp.r(mask)[lane] & 0xffff);
                 let Ok((_, bar)) = env.lane_shared(warp, Window::Cluster, *bar, lane) else { return };
                 let size = self.stages.len();
@@ -56,7 +56,7 @@ impl Observer {
                 }
             }
             Op::BulkStore(copy) | Op::BulkReduce { copy, .. } => {
-                let Some(moved) = moved(warp, env, copy, lane) else { return };
+                let Some((_, moved)) = moved(warp, env, copy, lane) else { return };
                 self.lines(&moved);
                 self.request.count(&mut self.counters.global.bulk_stores);
                 self.bulk_read(warp, moved.pieces.iter().copied());
@@ -93,36 +93,27 @@ impl Observer {
 }
 
 /// What a bulk copy between global and shared memory moves; nothing if it is faulty.
-fn moved(warp: &Warp, env: &mut Env<'_>, copy: &Bulk, lane: usize) -> Option<Moved> {
-    let (_, at) = env.lane_shared(warp, Window::Cluster, shared_of(copy), lane).ok()?;
-    match copy {
-        Bulk::Linear { global, bytes, .. } => {
-            let bytes = warp.r(*bytes)[lane];
-            let lines = vec![(lane_address(warp, *global, lane), bytes.into())];
-            Some(Moved { lines, pieces: pieces(at, bytes).collect() })
+fn moved(warp: &Warp, env: &mut Env<'_>, copy: &Bulk, lane: usize) -> Option<(usize, Moved)> {
+    let Transfer { shared: (cta, shared), global } = Transfer::of(warp, env, copy, lane).ok()?;
+    let moved = match global {
+        Extent::Linear { at, bytes } => {
+            Moved { lines: vec![(at, bytes as u64)], pieces: pieces(shared, bytes as u32).collect() }
         }
-        Bulk::Tensor { map, coordinates, .. } => {
-            let map = tensor_map(warp, env, *map, lane).ok()?;
-            let coordinates = coordinates_of(warp, coordinates, lane);
-            let lines = tma::lines(&map, &coordinates, at).filter(|line| line.bytes > 0);
-            Some(Moved {
+        Extent::Box { map, at } => {
+            let lines = tma::lines(&map, &at, shared).filter(|line| line.bytes > 0);
+            Moved {
                 lines: lines.map(|line| (line.global, line.bytes.into())).collect(),
-                pieces: tma::pieces(&map, at).collect(),
-            })
+                pieces: tma::pieces(&map, shared).collect(),
+            }
         }
-    }
-}
-
-fn shared_of(copy: &Bulk) -> Address {
-    match copy {
-        Bulk::Linear { shared, .. } | Bulk::Tensor { shared, .. } => *shared,
-    }
+    };
+    Some((cta, moved))
 }
 
 /// The pieces of contiguous bytes.
 fn pieces(at: u32, bytes: u32) -> impl Iterator<Item = u32> + Clone {
     // No copy is longer than shared memory.
-    (0..bytes.min(crate::Arch::Sm90a.shared_bytes()))
+    (0..bytes.min(Arch::Sm90a.shared_bytes()))
         .step_by(PIECE as usize)
         .map(move |offset| at.wrapping_add(offset))
 }

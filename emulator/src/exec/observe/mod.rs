@@ -5,15 +5,17 @@
 mod access;
 mod copy;
 
-use super::env::Env;
-use super::step::{Active, Next};
-use super::warp::{Group, Wait, Warp, lanes};
 use crate::count::Counters;
 use crate::count::stages::Stages;
 use crate::count::traffic::Request;
+use crate::exec::env::Env;
+use crate::exec::result::{Active, Next};
+use crate::exec::warp::group::{Group, Wait};
+use crate::exec::warp::{Warp, lanes};
 use crate::memory::SHARED_START;
-use crate::order::Queue;
-use crate::program::{LANES, Op, WgmmaA, WgmmaOp, Window};
+use crate::program::op::Op;
+use crate::program::operand::{Queue, WgmmaA, WgmmaOp, Window};
+use crate::program::register::LANES;
 use crate::tensor::wgmma::{ROWS, Wgmma};
 
 /// The counters of a cluster while it runs.

@@ -16,8 +16,8 @@ mod tests;
 
 use std::fmt;
 
-use super::Memory;
 use super::map::{Fill, MAX_RANK, TensorMap};
+use super::memory::Memory;
 use super::reduce::Combine;
 
 /// Bytes that the unit moves together.

@@ -7,9 +7,10 @@ pub(crate) mod descriptor;
 #[cfg(test)]
 mod tests;
 
+use super::Register;
 use super::element::{Accumulator, Element, Family};
+use super::memory::Memory;
 use super::product::Product;
-use super::{Memory, Register};
 use descriptor::{Descriptor, PIECE};
 
 /// Rows of A and D.

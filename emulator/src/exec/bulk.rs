@@ -1,0 +1,77 @@
+//! What bulk copies between global and shared memory move.
+
+use super::env::Env;
+use super::memory;
+use super::warp::Warp;
+use crate::program::operand::{Address, Bulk, Window};
+use crate::program::register::R;
+use crate::tensor::map::TensorMap;
+
+/// A bulk copy of one lane, its operands read.
+pub(super) struct Transfer {
+    /// The CTA whose shared memory it is, and the address there.
+    pub(super) shared: (usize, u32),
+    pub(super) global: Extent,
+}
+
+/// What a bulk copy covers of global memory.
+pub(super) enum Extent {
+    /// Contiguous bytes from an address on.
+    Linear { at: u64, bytes: usize },
+    /// The box of a tensor at these coordinates.
+    Box { map: TensorMap, at: Vec<i32> },
+}
+
+impl Transfer {
+    pub(super) fn of(warp: &Warp, env: &mut Env<'_>, copy: &Bulk, lane: usize) -> Result<Self, String> {
+        match *copy {
+            Bulk::Linear { global, shared, bytes } => {
+                let shared = env.lane_shared(warp, Window::Cluster, shared, lane)?;
+                let at = warp.address(global, lane);
+                let bytes = linear_size(warp, bytes, lane, &[at, shared.1.into()])?;
+                Ok(Self { shared, global: Extent::Linear { at, bytes } })
+            }
+            Bulk::Tensor { map, ref coordinates, shared } => {
+                let map = tensor_map(warp, env, map, lane)?;
+                let shared = env.lane_shared(warp, Window::Cluster, shared, lane)?;
+                let at = coordinates.iter().map(|&coordinate| warp.r(coordinate)[lane] as i32).collect();
+                Ok(Self { shared, global: Extent::Box { map, at } })
+            }
+        }
+    }
+}
+
+impl Extent {
+    /// Bytes that the copy moves, those that lie outside of a tensor too.
+    pub(super) fn bytes(&self) -> u32 {
+        match self {
+            Extent::Linear { bytes, .. } => *bytes as u32,
+            Extent::Box { map, .. } => map.bytes(),
+        }
+    }
+}
+
+/// The bytes of a copy of contiguous memory between these addresses.
+pub(super) fn linear_size(warp: &Warp, bytes: R, lane: usize, addresses: &[u64]) -> Result<usize, String> {
+    let bytes = warp.r(bytes)[lane];
+    if !bytes.is_multiple_of(16) || addresses.iter().any(|at| !at.is_multiple_of(16)) {
+        return Err(format!("a bulk copy of {bytes} bytes at {addresses:#x?}: must be multiples of 16"));
+    }
+    Ok(bytes as usize)
+}
+
+/// Reads the tensor map at a generic address.
+fn tensor_map(warp: &Warp, env: &mut Env<'_>, at: Address, lane: usize) -> Result<TensorMap, String> {
+    let address = warp.address(at, lane);
+    if !address.is_multiple_of(64) {
+        return Err(format!("a tensor map at {address:#x}: must be a multiple of 64"));
+    }
+    let mut words = [0; 16];
+    for (i, word) in (0..).zip(&mut words) {
+        let at = Address { offset: at.offset + 8 * i, ..at };
+        let mut bytes = [0; 8];
+        memory::read(warp, env, warp.place(Window::Generic, at, lane), lane, &mut bytes)?;
+        *word = u64::from_le_bytes(bytes);
+    }
+    TensorMap::decode(&words).map_err(|error| format!("the tensor map at {address:#x}: {error}"))
+}

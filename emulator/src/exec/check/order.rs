@@ -1,0 +1,144 @@
+//! What the order of accesses is told of the lanes' loads, stores and atomics, and of copies.
+
+use crate::exec::bulk::Extent;
+use crate::exec::cta::in_cluster;
+use crate::exec::env::Env;
+use crate::exec::warp::{Warp, lanes};
+use crate::memory::Place;
+use crate::order::access::STRONG;
+use crate::order::lanes::Lanes;
+use crate::order::spot::Spot;
+use crate::order::{By, Order};
+use crate::program::operand::{Address, Base, Ordering, Window};
+use crate::program::register::LANES;
+use crate::tensor::tma::lines;
+
+/// An access of every lane of an instruction.
+#[derive(Clone, Copy)]
+pub(crate) struct Accesses {
+    pub(crate) window: Window,
+    pub(crate) at: Address,
+    pub(crate) mask: u32,
+    /// Of each lane.
+    pub(crate) bytes: usize,
+    pub(crate) reads: bool,
+    pub(crate) writes: bool,
+    /// Of a strong one.
+    pub(crate) ordering: Option<Ordering>,
+}
+
+/// Tells of the accesses. `value` gives what a lane writes.
+#[inline]
+pub(crate) fn tell(
+    warp: &Warp,
+    env: &mut Env<'_>,
+    accesses: Accesses,
+    value: impl Fn(usize) -> [u8; 16],
+) -> Result<(), String> {
+    let Env { order: Some(order), ctas, global, .. } = env else { return Ok(()) };
+    let size = ctas.len();
+    let Accesses { window, at, mask, bytes, reads, writes, ordering } = accesses;
+    let spot = |lane| match warp.place(window, at, lane) {
+        Place::Shared(at) => {
+            in_cluster(at, warp.cta, size).ok().map(|(cta, at)| (lane, Spot::Shared(cta, at)))
+        }
+        Place::Global(at) => Some((lane, Spot::Global(at))),
+        Place::Parameters(_) | Place::Local(_) => None,
+    };
+    let same = |other: Option<usize>, lane, at| {
+        if let Some(other) = other {
+            return spot(other) == Some((other, at)) && value(other) == value(lane);
+        }
+        let mut there = [0; 16];
+        let read = match at {
+            Spot::Shared(cta, at) => {
+                ctas[cta].bytes(at, bytes).map(|found| there[..bytes].copy_from_slice(found))
+            }
+            Spot::Global(at) => global.read(at, &mut there[..bytes]),
+        };
+        ordering.is_none() && read.is_ok() && there == value(lane)
+    };
+    let kind = if ordering.is_some() { STRONG } else { 0 };
+    let what = Lanes { bytes, kind, wrote: writes };
+    match spot(0) {
+        Some((_, first))
+            if mask == u32::MAX
+                && follow(warp, at, bytes)
+                && spot(LANES - 1) == Some((LANES - 1, first.plus((LANES - 1) * bytes))) =>
+        {
+            order.whole_warp(first, what, same)?;
+        }
+        _ => order.lanes(lanes(mask).filter_map(spot), what, same)?,
+    }
+    if let Some(ordering) = ordering {
+        for (_, spot) in lanes(mask).filter_map(spot) {
+            order.strong(spot, reads, writes, ordering);
+        }
+        if ordering.release {
+            order.tick();
+        }
+    }
+    Ok(())
+}
+
+/// Whether each lane's address is so many bytes behind that of the lane before.
+#[inline]
+fn follow(warp: &Warp, at: Address, bytes: usize) -> bool {
+    match at.base {
+        Base::None => false,
+        Base::R(register) => {
+            let r = warp.r(register);
+            (0..LANES).fold(0, |all, i| all | r[i] ^ r[0].wrapping_add((i * bytes) as u32)) == 0
+        }
+        Base::D(register) => {
+            let d = warp.d(register);
+            (0..LANES).fold(0, |all, i| all | d[i] ^ d[0].wrapping_add((i * bytes) as u64)) == 0
+        }
+    }
+}
+
+/// One side of a copy.
+#[derive(Clone, Copy)]
+pub(crate) struct Side {
+    pub(crate) by: By,
+    pub(crate) kind: u8,
+    pub(crate) wrote: bool,
+}
+
+/// Tells of a bulk copy between global and shared memory.
+pub(crate) fn tell_bulk(
+    order: &mut Order<'_>,
+    (cta, shared): (usize, u32),
+    global: &Extent,
+    [in_shared, in_global]: [Side; 2],
+) -> Result<(), String> {
+    let tell_shared = |order: &mut Order<'_>, at, bytes| {
+        order.shared((cta, at), bytes, (in_shared.by, in_shared.kind), in_shared.wrote)
+    };
+    let tell_global = |order: &mut Order<'_>, at, bytes| {
+        order.global(at, bytes, (in_global.by, in_global.kind), in_global.wrote)
+    };
+    let (map, coordinates) = match global {
+        Extent::Linear { at, bytes } => {
+            tell_shared(order, shared, *bytes)?;
+            return tell_global(order, *at, *bytes);
+        }
+        Extent::Box { map, at } => (map, at),
+    };
+    for line in lines(map, coordinates, shared) {
+        // What is outside the tensor is filled, but not stored.
+        let (begin, end) =
+            if in_shared.wrote { (0, map.line_bytes()) } else { (line.skip, line.skip + line.bytes) };
+        let mut at = begin;
+        while at < end {
+            let next = (at / 16 * 16 + 16).min(end);
+            let place = map.swizzle.place(line.shared + at / 16 * 16) + at % 16;
+            tell_shared(order, place, (next - at) as usize)?;
+            at = next;
+        }
+        if line.bytes > 0 {
+            tell_global(order, line.global, line.bytes as usize)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! Loads, stores and atomics.
+
+use crate::exec::check::order::{self, Accesses};
+use crate::exec::cta::in_cluster;
+use crate::exec::env::Env;
+use crate::exec::memory::{check_alignment, read, write};
+use crate::exec::warp::{Warp, lanes};
+use crate::memory::{IN_CTA, RANK_SHIFT, SHARED};
+use crate::order::By;
+use crate::program::op::Op;
+use crate::program::operand::{Address, Destination, Source, Window};
+use crate::program::register::LANES;
+
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
+    match *op {
+        Op::Load { window, bytes, signed, ref to, at, ordering } => {
+            let total = bytes as usize * to.len();
+            // First: the address may be in a register that is loaded.
+            let accesses = Accesses { window, at, mask, bytes: total, reads: true, writes: false, ordering };
+            order::tell(warp, env, accesses, |_| [0; 16])?;
+            match (bytes, signed, to.len()) {
+                (4, false, 1) => load_words::<1>(warp, env, window, to, at, mask)?,
+                (4, false, 2) => load_words::<2>(warp, env, window, to, at, mask)?,
+                (4, false, 4) => load_words::<4>(warp, env, window, to, at, mask)?,
+                _ => {
+                    for lane in lanes(mask) {
+                        let mut value = [0; 16];
+                        read(warp, env, warp.place(window, at, lane), lane, &mut value[..total])
+                            .map_err(|what| warp.blame(lane, what))?;
+                        for (i, &to) in to.iter().enumerate() {
+                            let element = &value[i * bytes as usize..][..bytes as usize];
+                            warp.put(to, lane, element, signed);
+                        }
+                    }
+                }
+            }
+        }
+        Op::Store { window, bytes, ref from, at, ordering } => {
+            let bytes = bytes as usize;
+            let total = bytes * from.len();
+            let accesses = Accesses { window, at, mask, bytes: total, reads: false, writes: true, ordering };
+            order::tell(warp, env, accesses, |lane| warp.gather(from, bytes, lane))?;
+            if let (4, [Source::R(from)]) = (bytes, &**from) {
+                let values = *warp.r(*from);
+                for lane in lanes(mask) {
+                    let value = values[lane].to_le_bytes();
+                    write(warp, env, warp.place(window, at, lane), lane, &value)
+                        .map_err(|what| warp.blame(lane, what))?;
+                }
+            } else {
+                for lane in lanes(mask) {
+                    let value = warp.gather(from, bytes, lane);
+                    write(warp, env, warp.place(window, at, lane), lane, &value[..total])
+                        .map_err(|what| warp.blame(lane, what))?;
+                }
+            }
+        }
+        Op::StoreAsync { bytes, ref from, at, bar } => {
+            let total = bytes as usize * from.len();
+            for lane in lanes(mask) {
+                let value = warp.gather(from, bytes as usize, lane);
+                let to = warp.address(at, lane) as u32;
+                let bar = warp.address(bar, lane) as u32;
+                let (cta, to) = in_cluster(to, warp.cta, env.ctas.len())?;
+                let (bar_cta, bar) = in_cluster(bar, warp.cta, env.ctas.len())?;
+                if cta != bar_cta {
+                    return Err("st.async with a destination and an mbarrier in different CTAs".into());
+                }
+                check_alignment(to.into(), total, "shared memory")?;
+                env.ctas[cta].bytes_mut(to, total)?.copy_from_slice(&value[..total]);
+                let phase = env.use_mbarrier(cta, bar)?;
+                if let Some(order) = &mut env.order {
+                    order.shared((cta, to), total, (By::Phase(phase), 0), true)?;
+                }
+                env.ctas[cta].mbarrier(bar)?.complete(total as u32)?;
+            }
+            env.events += 1;
+        }
+        Op::Mapa { d, a, rank, generic } => {
+            let size = env.ctas.len();
+            let mut value = [0u64; LANES];
+            for lane in lanes(mask) {
+                let base = if generic { SHARED } else { 0 };
+                let address = warp.source(a, lane).wrapping_sub(base) as u32;
+                let rank = warp.r(rank)[lane];
+                if rank as usize >= size {
+                    return Err(format!("mapa to CTA {rank} of a cluster of {size}"));
+                }
+                value[lane] = base + u64::from((rank + 1) << RANK_SHIFT | address & IN_CTA);
+            }
+            match d {
+                Destination::R(d, _) => warp.put_r(d, mask, &value.map(|value| value as u32)),
+                Destination::D(d) => warp.put_d(d, mask, &value),
+                Destination::Sink => {}
+            }
+        }
+        _ => unreachable!("no access to memory"),
+    }
+    Ok(())
+}
+
+/// A load of 32-bit elements, the most frequent ones: their number is a constant, so nothing loops over bytes.
+fn load_words<const N: usize>(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    window: Window,
+    to: &[Destination],
+    at: Address,
+    mask: u32,
+) -> Result<(), String> {
+    let mut values = [[0; LANES]; N];
+    for lane in lanes(mask) {
+        let mut bytes = [[0; 4]; N];
+        read(warp, env, warp.place(window, at, lane), lane, bytes.as_flattened_mut())
+            .map_err(|what| warp.blame(lane, what))?;
+        for (values, bytes) in values.iter_mut().zip(bytes) {
+            values[lane] = u32::from_le_bytes(bytes);
+        }
+    }
+    for (&to, value) in to.iter().zip(&values) {
+        match to {
+            Destination::R(register, _) => warp.put_r(register, mask, value),
+            Destination::D(register) => warp.put_d(register, mask, &value.map(u64::from)),
+            Destination::Sink => {}
+        }
+    }
+    Ok(())
+}

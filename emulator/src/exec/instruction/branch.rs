@@ -1,0 +1,230 @@
+//! Calls, returns and indirect branches.
+//!
+//! PTX ISA, "Control Flow Instructions" and "Function Declarations and Definitions". The parameters of a function, its
+//! results and its variables lie in a frame of local memory, which follows that of its caller. A kernel that can call
+//! functions in circles has a stack of a fixed size for each thread.
+
+use crate::exec::env::Env;
+use crate::exec::result::Next;
+use crate::exec::warp::call::{Call, Saved};
+use crate::exec::warp::{Warp, lanes};
+use crate::program::op::Op;
+use crate::program::operand::{CallOp, Callee, Slot};
+use crate::program::register::{L32, LANES, R};
+use crate::program::{Function, Program};
+
+pub(super) fn step(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Result<Next, String> {
+    let program = env.launch.program;
+    match op {
+        Op::BranchIndexed { index, targets } => {
+            for lane in lanes(mask) {
+                let index = warp.r(*index)[lane];
+                let target = targets.get(index as usize).ok_or_else(|| {
+                    format!("brx.idx with index {index}, where there are {} targets", targets.len())
+                })?;
+                scatter(warp, *target, 1 << lane);
+            }
+        }
+        Op::Call(op) => {
+            let pc = warp.groups.iter().find(|group| group.mask & mask != 0).map_or(0, |group| group.pc);
+            for (function, mask) in callees(warp, program, op, mask)? {
+                call(warp, program, op, pc, function, mask)?;
+            }
+        }
+        Op::Return => give_back(warp, program, mask),
+        _ => unreachable!("no branch"),
+    }
+    Ok(Next::Scatter)
+}
+
+/// Sends lanes to an instruction.
+fn scatter(warp: &mut Warp, target: u32, mask: u32) {
+    match warp.targets.iter_mut().find(|(pc, _)| *pc == target) {
+        Some((_, lanes)) => *lanes |= mask,
+        None => warp.targets.push((target, mask)),
+    }
+}
+
+/// The functions that lanes call.
+fn callees(warp: &Warp, program: &Program, op: &CallOp, mask: u32) -> Result<Vec<(usize, u32)>, String> {
+    let addresses = match op.callee {
+        Callee::Function(function) => return Ok(vec![(function, mask)]),
+        Callee::Address(addresses) => warp.d(addresses),
+    };
+    let mut all: Vec<(usize, u32)> = Vec::new();
+    for lane in lanes(mask) {
+        let address = addresses[lane];
+        let found = program.functions.iter().position(|function| function.address == address);
+        let found = found.ok_or_else(|| format!("a call of {address:#x}, where no function begins"))?;
+        let function = &program.functions[found];
+        if !fit(&op.arguments, &function.parameters) || !fit(&op.results, &function.results) {
+            return Err(format!(
+                "a call of `{}` with other parameters or results than it has",
+                function.name
+            ));
+        }
+        match all.iter_mut().find(|(function, _)| *function == found) {
+            Some((_, lanes)) => *lanes |= 1 << lane,
+            None => all.push((found, 1 << lane)),
+        }
+    }
+    Ok(all)
+}
+
+/// Whether these are as many, of the same sizes.
+fn fit(a: &[Slot], b: &[Slot]) -> bool {
+    let bytes = |slot: &Slot| match *slot {
+        Slot::Memory { bytes, .. } => Some(bytes),
+        Slot::R(_) | Slot::D(_) => None,
+    };
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| bytes(a).zip(bytes(b)).is_none_or(|(a, b)| a == b))
+}
+
+fn call(
+    warp: &mut Warp,
+    program: &Program,
+    op: &CallOp,
+    pc: u32,
+    function: usize,
+    mask: u32,
+) -> Result<(), String> {
+    let callee = &program.functions[function];
+    let from = frames(warp, program);
+    let to = from.map(|frame| frame + op.frame);
+    let size = warp.local.len() / LANES;
+    if let Some(lane) = lanes(mask).find(|&lane| to[lane] as usize + callee.frame as usize > size) {
+        return Err(format!(
+            "a call of `{}` at a depth of {}: the thread's stack of {size} bytes is full",
+            callee.name,
+            warp.calls.iter().filter(|call| call.lanes >> lane & 1 != 0).count() + 1
+        ));
+    }
+    let saved = callee.recursive.then(|| Box::new(save(warp, callee)));
+    // All arguments are read before a parameter is written, which may be one of them.
+    let arguments: Vec<Vec<Value>> = op
+        .arguments
+        .iter()
+        .map(|&slot| lanes(mask).map(|lane| read(warp, slot, &from, lane)).collect())
+        .collect();
+    for (&parameter, values) in callee.parameters.iter().zip(arguments) {
+        for (lane, value) in lanes(mask).zip(values) {
+            write(warp, parameter, &to, lane, &value);
+        }
+    }
+    set_frames(warp, program, mask, &to);
+    warp.calls.push(Call { lanes: mask, pc, function, saved });
+    scatter(warp, callee.start, mask);
+    Ok(())
+}
+
+/// Ends the innermost call of each of the lanes.
+fn give_back(warp: &mut Warp, program: &Program, mask: u32) {
+    let mut left = mask;
+    for i in (0..warp.calls.len()).rev() {
+        let Call { lanes: all, pc, function, .. } = warp.calls[i];
+        let mask = all & left;
+        if mask == 0 {
+            continue;
+        }
+        left &= !mask;
+        let Op::Call(op) = &program.code[pc as usize].op else { unreachable!("a call was there") };
+        let callee = &program.functions[function];
+        let from = frames(warp, program);
+        let to = from.map(|frame| frame.wrapping_sub(op.frame));
+        let results: Vec<Vec<Value>> = callee
+            .results
+            .iter()
+            .map(|&slot| lanes(mask).map(|lane| read(warp, slot, &from, lane)).collect())
+            .collect();
+        if let Some(saved) = warp.calls[i].saved.take() {
+            restore(warp, callee, &saved, mask);
+            warp.calls[i].saved = Some(saved);
+        }
+        for (&result, values) in op.results.iter().zip(results) {
+            for (lane, value) in lanes(mask).zip(values) {
+                write(warp, result, &to, lane, &value);
+            }
+        }
+        set_frames(warp, program, mask, &to);
+        warp.calls[i].lanes &= !mask;
+        scatter(warp, pc + 1, mask);
+    }
+    warp.calls.retain(|call| call.lanes != 0);
+}
+
+/// Where the frames of the lanes begin.
+fn frames(warp: &Warp, program: &Program) -> L32 {
+    program.frame.map_or([0; LANES], |frame| *warp.r(frame))
+}
+
+fn set_frames(warp: &mut Warp, program: &Program, mask: u32, frames: &L32) {
+    if let Some(frame) = program.frame {
+        warp.put_r(frame, mask, frames);
+    }
+}
+
+/// An argument or a result of one lane.
+enum Value {
+    Bytes(Vec<u8>),
+    Number(u64),
+}
+
+fn read(warp: &Warp, slot: Slot, frames: &L32, lane: usize) -> Value {
+    match slot {
+        Slot::Memory { at, bytes } => {
+            let start = start(warp, frames, at, lane);
+            Value::Bytes(warp.local[start..start + bytes as usize].to_vec())
+        }
+        Slot::R(register) => Value::Number(warp.r(register)[lane].into()),
+        Slot::D(register) => Value::Number(warp.d(register)[lane]),
+    }
+}
+
+fn write(warp: &mut Warp, slot: Slot, frames: &L32, lane: usize, value: &Value) {
+    let number = match value {
+        Value::Number(number) => *number,
+        Value::Bytes(bytes) => {
+            let mut all = [0; 8];
+            let count = bytes.len().min(8);
+            all[..count].copy_from_slice(&bytes[..count]);
+            u64::from_le_bytes(all)
+        }
+    };
+    match slot {
+        Slot::Memory { at, bytes } => {
+            let start = start(warp, frames, at, lane);
+            let into = &mut warp.local[start..start + bytes as usize];
+            match value {
+                Value::Bytes(from) => into.copy_from_slice(from),
+                Value::Number(number) => into.copy_from_slice(&number.to_le_bytes()[..into.len()]),
+            }
+        }
+        Slot::R(R(register)) => warp.r[register as usize][lane] = number as u32,
+        Slot::D(register) => warp.d[register.0 as usize][lane] = number,
+    }
+}
+
+/// Where a place in a lane's frame is in the warp's local memory.
+fn start(warp: &Warp, frames: &L32, at: u32, lane: usize) -> usize {
+    lane * (warp.local.len() / LANES) + (frames[lane] + at) as usize
+}
+
+fn save(warp: &Warp, function: &Function) -> Saved {
+    let [p, r, d] = function.registers.clone();
+    Saved { p: warp.p[p].to_vec(), r: warp.r[r].to_vec(), d: warp.d[d].to_vec() }
+}
+
+fn restore(warp: &mut Warp, function: &Function, saved: &Saved, mask: u32) {
+    let [p, r, d] = function.registers.clone();
+    for (slot, value) in warp.p[p].iter_mut().zip(&saved.p) {
+        *slot = *slot & !mask | value & mask;
+    }
+    for lane in lanes(mask) {
+        for (slot, value) in warp.r[r.clone()].iter_mut().zip(&saved.r) {
+            slot[lane] = value[lane];
+        }
+        for (slot, value) in warp.d[d.clone()].iter_mut().zip(&saved.d) {
+            slot[lane] = value[lane];
+        }
+    }
+}

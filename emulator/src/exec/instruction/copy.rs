@@ -1,0 +1,170 @@
+//! Asynchronous copies of one lane. All take effect when they are issued.
+
+use crate::exec::bulk::{Extent, Transfer, linear_size};
+use crate::exec::check::order::{Side, tell_bulk};
+use crate::exec::env::Env;
+use crate::exec::warp::{Warp, lanes};
+use crate::order::access::{ASYNC, STRONG};
+use crate::order::{By, Phase};
+use crate::program::op::Op;
+use crate::program::operand::{Address, Bulk, Window};
+use crate::program::register::R;
+use crate::tensor::map::DataType;
+use crate::tensor::memory::Memory;
+use crate::tensor::reduce::{Reduction, combine};
+use crate::tensor::tma;
+
+pub(super) fn lane(warp: &Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> Result<(), String> {
+    match op {
+        Op::CopyAsync { .. } => fetch(warp, env, op, lane),
+        Op::BulkLoad { copy, bar, multicast } => load(warp, env, copy, *bar, *multicast, lane),
+        Op::BulkStore(copy) => store(warp, env, copy, None, lane),
+        Op::BulkReduce { copy, op, data } => store(warp, env, copy, Some((*op, *data)), lane),
+        Op::BulkShared { to, from, bytes, bar } => between(warp, env, [*from, *to, *bar], *bytes, lane),
+        _ => unreachable!("no copy"),
+    }
+}
+
+/// `cp.async`: a few bytes to shared memory, for the lane to wait for.
+fn fetch(warp: &Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> Result<(), String> {
+    let Op::CopyAsync { to, from, bytes, source_bytes, ignore } = *op else { unreachable!("no `cp.async`") };
+    let ignored = ignore.is_some_and(|ignore| warp.condition(ignore) >> lane & 1 != 0);
+    let source_bytes = source_bytes.map_or(bytes, |source| warp.r(source)[lane]);
+    if source_bytes > bytes {
+        return Err(format!("cp.async of {source_bytes} bytes into {bytes}"));
+    }
+    let mut value = [0; 16];
+    let (at, size) = (warp.address(from, lane), bytes as usize);
+    let read = if ignored { 0 } else { source_bytes as usize };
+    if read > 0 {
+        if !at.is_multiple_of(size as u64) {
+            return Err(format!("cp.async of {size} bytes of global memory at {at:#x}: misaligned"));
+        }
+        env.global.read(at, &mut value[..read])?;
+    }
+    let (cta, to) = env.lane_shared(warp, Window::Cluster, to, lane)?;
+    Memory::write(&mut env.ctas[cta], to, &value[..size])?;
+    if let Some(order) = &mut env.order {
+        let by = By::Copies(1 << lane);
+        order.shared((cta, to), size, (by, 0), true)?;
+        order.global(at, read, (by, 0), false)?;
+    }
+    Ok(())
+}
+
+/// A bulk copy to shared memory of one CTA or, at the same offsets, of several.
+fn load(
+    warp: &Warp,
+    env: &mut Env<'_>,
+    copy: &Bulk,
+    bar: Address,
+    multicast: Option<R>,
+    lane: usize,
+) -> Result<(), String> {
+    let size = env.ctas.len();
+    let Transfer { shared: (cta, to), global } = Transfer::of(warp, env, copy, lane)?;
+    let (bar_cta, bar) = env.lane_shared(warp, Window::Cluster, bar, lane)?;
+    let targets = match multicast {
+        Some(mask) => warp.r(mask)[lane] & 0xffff,
+        None if bar_cta != cta => return Err("a copy and its mbarrier are in different CTAs".into()),
+        None => 1 << cta,
+    };
+    if targets >> size != 0 {
+        return Err(format!("multicast to CTAs {targets:#x} of a cluster of {size}"));
+    }
+    for target in lanes(targets) {
+        let shared = &mut env.ctas[target];
+        match &global {
+            Extent::Linear { at, bytes } => env.global.read(*at, shared.bytes_mut(to, *bytes)?)?,
+            Extent::Box { map, at } => {
+                tma::load(map, at, to, &mut env.global, shared).map_err(|fault| fault.to_string())?;
+            }
+        }
+        let phase = env.use_mbarrier(target, bar)?;
+        if let Some(order) = &mut env.order {
+            tell_bulk(order, (target, to), &global, arriving(phase))?;
+        }
+        env.ctas[target].mbarrier(bar)?.complete(global.bytes())?;
+    }
+    Ok(())
+}
+
+/// A bulk copy to global memory, or a reduction there: of what type linear ones say, and tensor maps the others.
+fn store(
+    warp: &Warp,
+    env: &mut Env<'_>,
+    copy: &Bulk,
+    reduction: Option<(Reduction, Option<DataType>)>,
+    lane: usize,
+) -> Result<(), String> {
+    let Transfer { shared: (cta, from), global } = Transfer::of(warp, env, copy, lane)?;
+    let (memory, shared) = (&mut env.global, &mut env.ctas[cta]);
+    let kind = match reduction {
+        None => {
+            match &global {
+                Extent::Linear { at, bytes } => memory.write(*at, shared.bytes(from, *bytes)?)?,
+                Extent::Box { map, at } => {
+                    tma::store(map, at, from, memory, shared).map_err(|fault| fault.to_string())?;
+                }
+            }
+            ASYNC
+        }
+        Some((op, data)) => {
+            let data = match &global {
+                Extent::Linear { .. } => data,
+                Extent::Box { map, .. } => Some(map.data),
+            };
+            let combine = data.and_then(|data| combine(op, data));
+            let combine = combine.ok_or_else(|| format!("{op:?} is not defined for {data:?}"))?;
+            match &global {
+                Extent::Linear { at, bytes } => {
+                    let value = shared.bytes(from, *bytes)?;
+                    memory.update(*at, *bytes, &mut |into| combine(into, value))?;
+                }
+                Extent::Box { map, at } => {
+                    tma::reduce(map, at, from, combine, memory, shared).map_err(|fault| fault.to_string())?;
+                }
+            }
+            ASYNC | STRONG
+        }
+    };
+    match &mut env.order {
+        Some(order) => tell_bulk(order, (cta, from), &global, leaving(lane, kind)),
+        None => Ok(()),
+    }
+}
+
+/// A bulk copy of shared memory to that of another CTA.
+fn between(
+    warp: &Warp,
+    env: &mut Env<'_>,
+    [from, to, bar]: [Address; 3],
+    bytes: R,
+    lane: usize,
+) -> Result<(), String> {
+    let (cta, from) = env.lane_shared(warp, Window::Cluster, from, lane)?;
+    let (to_cta, to) = env.lane_shared(warp, Window::Cluster, to, lane)?;
+    let (bar_cta, bar) = env.lane_shared(warp, Window::Cluster, bar, lane)?;
+    let bytes = linear_size(warp, bytes, lane, &[from.into(), to.into()])?;
+    let value = env.ctas[cta].bytes(from, bytes)?.to_vec();
+    env.ctas[to_cta].bytes_mut(to, bytes)?.copy_from_slice(&value);
+    let by = By::Phase(env.use_mbarrier(bar_cta, bar)?);
+    if let Some(order) = &mut env.order {
+        order.shared((cta, from), bytes, (by, ASYNC), false)?;
+        order.shared((to_cta, to), bytes, (by, ASYNC), true)?;
+    }
+    env.ctas[bar_cta].mbarrier(bar)?.complete(bytes as u32)
+}
+
+/// The sides of a copy to global memory, of a bulk group; `kind` is that of the writes.
+fn leaving(lane: usize, kind: u8) -> [Side; 2] {
+    [
+        Side { by: By::BulkReads(1 << lane), kind: ASYNC, wrote: false },
+        Side { by: By::BulkWrites(1 << lane), kind, wrote: true },
+    ]
+}
+
+/// The sides of a copy from global memory, which completes on an mbarrier.
+fn arriving(phase: Phase) -> [Side; 2] {
+    [true, false].map(|wrote| Side { by: By::Phase(phase), kind: ASYNC, wrote })
+}

@@ -1,0 +1,94 @@
+//! Instructions by their families.
+
+use super::{access, atomic, barrier, collective, copy, matrix, mbarrier, registers, wgmma};
+use crate::exec::env::Env;
+use crate::exec::observe::Observer;
+use crate::exec::result::{Active, Next};
+use crate::exec::warp::group::Wait;
+use crate::exec::warp::{Warp, lanes};
+use crate::program::op::Op;
+
+/// Executes an instruction that is not worth a place in the loop, looked at by who counts.
+#[inline(never)]
+pub(super) fn step(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    observer: &mut Option<Observer>,
+    op: &Op,
+    active: Active,
+) -> Result<Next, String> {
+    let Some(observer) = observer else { return execute(warp, env, op, active) };
+    observer.before(warp, env, op, active);
+    let next = execute(warp, env, op, active)?;
+    observer.after(warp, env, op, &next);
+    Ok(next)
+}
+
+fn execute(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
+    if let Some(order) = &mut env.order {
+        order.issue(warp.cta, warp.index, active.pc);
+    }
+    match op {
+        Op::Fence | Op::ProxyFence | Op::Commit { .. } | Op::WaitGroup { .. } | Op::WaitAllCopies => {
+            if let Some(order) = &mut env.order
+                && active.mask != 0
+            {
+                match *op {
+                    Op::Fence => order.fence(),
+                    Op::ProxyFence => order.proxy_fence(),
+                    Op::Commit { queue } => order.commit(queue, active.mask),
+                    Op::WaitGroup { queue, pending } => order.wait(queue, active.mask, pending),
+                    _ => order.wait_all_copies(active.mask),
+                }
+            }
+            Ok(Next::Advance)
+        }
+        Op::Load { .. } | Op::Store { .. } | Op::Mapa { .. } | Op::StoreAsync { .. } => {
+            access::step(warp, env, op, active.mask)?;
+            Ok(Next::Advance)
+        }
+        Op::Atomic { .. } => {
+            atomic::step(warp, env, op, active.mask)?;
+            Ok(Next::Advance)
+        }
+        Op::Shuffle { .. }
+        | Op::Vote { .. }
+        | Op::Ballot { .. }
+        | Op::Match { .. }
+        | Op::Reduce { .. }
+        | Op::ActiveMask(_)
+        | Op::Elect { .. }
+        | Op::SyncWarp { .. } => collective::step(warp, env, op, active),
+        Op::Barrier { .. }
+        | Op::BarrierVote { .. }
+        | Op::BarrierTally { .. }
+        | Op::BarrierArrive { .. }
+        | Op::ClusterArrive { .. }
+        | Op::ClusterWait => barrier::step(warp, env, op, active),
+        Op::MbarInit { .. }
+        | Op::MbarInvalidate { .. }
+        | Op::MbarExpect { .. }
+        | Op::MbarComplete { .. }
+        | Op::MbarArrive { .. }
+        | Op::MbarTestParity { .. }
+        | Op::MbarTestState { .. }
+        | Op::MbarPendingCount { .. }
+        | Op::CopyAsyncArrive { .. } => mbarrier::step(warp, env, op, active.mask),
+        Op::CopyAsync { .. }
+        | Op::BulkLoad { .. }
+        | Op::BulkStore(_)
+        | Op::BulkReduce { .. }
+        | Op::BulkShared { .. } => {
+            lanes(active.mask).try_for_each(|lane| copy::lane(warp, env, op, lane))?;
+            env.events += 1;
+            Ok(Next::Advance)
+        }
+        Op::Ldmatrix { .. } | Op::Stmatrix { .. } | Op::Movmatrix { .. } | Op::Mma(_) => {
+            matrix::step(warp, env, op, active)
+        }
+        Op::ThreadRegisters { count, more } => registers::step(warp, env, *count, *more, active),
+        Op::Wgmma(_) => Ok(wgmma::whole(warp, active)?.unwrap_or(Next::Wait(Wait::Warpgroup))),
+        Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => wgmma::step(warp, env, op, active),
+        _ => unreachable!("done in place"),
+    }
+}

@@ -1,0 +1,125 @@
+//! Matrix moves, and products of warps and warpgroups.
+
+use crate::exec::env::Env;
+use crate::exec::result::{Active, Next};
+use crate::exec::warp::Warp;
+use crate::order::lanes::Lanes;
+use crate::order::spot::Spot;
+use crate::program::op::Op;
+use crate::program::operand::{Address, WgmmaA, WgmmaOp};
+use crate::program::register::{D, L32, R};
+use crate::tensor::matrix::{ldmatrix, movmatrix, stmatrix};
+use crate::tensor::wgmma::{OperandA, ROWS, Wgmma};
+
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
+    if let Some(wait) = active.together(warp, u32::MAX) {
+        return Ok(wait);
+    }
+    if active.mask != u32::MAX {
+        return Err("the instruction needs all lanes of the warp".into());
+    }
+    match op {
+        Op::Ldmatrix { to, trans, at } => {
+            let addresses = addresses(warp, *at);
+            let registers = ldmatrix(&addresses, to.len(), *trans, &mut env.ctas[warp.cta])?;
+            rows(warp, env, &addresses[..8 * to.len()], false)?;
+            for (to, value) in to.iter().zip(&registers) {
+                warp.put_r(*to, u32::MAX, value);
+            }
+        }
+        Op::Stmatrix { from, trans, at } => {
+            let addresses = addresses(warp, *at);
+            let mut values = [[0; 32]; 4];
+            for (value, from) in values.iter_mut().zip(from) {
+                *value = *warp.r(*from);
+            }
+            rows(warp, env, &addresses[..8 * from.len()], true)?;
+            stmatrix(&addresses, &values[..from.len()], *trans, &mut env.ctas[warp.cta])?;
+            env.events += 1;
+        }
+        Op::Movmatrix { to, from } => {
+            let value = movmatrix(warp.r(*from));
+            warp.put_r(*to, u32::MAX, &value);
+        }
+        Op::Mma(product) => {
+            let (mut a, mut b) = ([[0; 32]; 8], [[0; 32]; 4]);
+            fill(warp, &product.a, &mut a);
+            fill(warp, &product.b, &mut b);
+            product.shape.gather(&a[..product.a.len()], &b[..product.b.len()], &mut env.product);
+            let mut d = [[0; 32]; 4];
+            for (i, (d, &c)) in d.iter_mut().zip(&product.c).enumerate() {
+                *d = env.product.register(0, i, product.accumulator, Some(warp.r(c)));
+            }
+            for (&to, value) in product.d.iter().zip(&d) {
+                warp.put_r(to, u32::MAX, value);
+            }
+            env.tensor_operations += product.shape.operations();
+        }
+        _ => unreachable!("no matrix instruction"),
+    }
+    Ok(Next::Advance)
+}
+
+/// Tells the order of accesses of the rows of `ldmatrix` or `stmatrix`, each of a lane that gives its address.
+fn rows(warp: &Warp, env: &mut Env<'_>, addresses: &[u32], wrote: bool) -> Result<(), String> {
+    let Some(order) = &mut env.order else { return Ok(()) };
+    let spots = addresses.iter().map(|&at| Spot::Shared(warp.cta, at));
+    order.lanes(spots.enumerate(), Lanes { bytes: 16, kind: 0, wrote }, |_, _, _| false)
+}
+
+fn addresses(warp: &Warp, at: Address) -> L32 {
+    std::array::from_fn(|lane| warp.address(at, lane) as u32)
+}
+
+fn fill(warp: &Warp, from: &[R], into: &mut [L32]) {
+    for (into, &from) in into.iter_mut().zip(from) {
+        *into = *warp.r(from);
+    }
+}
+
+/// A product of the four warps of a warpgroup, which are all at it.
+pub(crate) fn warpgroup(warps: &mut [Warp], env: &mut Env<'_>, op: &WgmmaOp) -> Result<(), String> {
+    let b = op_uniform(warps, op.b)?;
+    let scales = [0, 1, 2, 3].map(|i| warps[i].condition(op.scale));
+    let add = scales[0] != 0;
+    if scales.iter().any(|&scale| scale != if add { u32::MAX } else { 0 }) {
+        return Err("scale-d differs between the threads of the warpgroup".into());
+    }
+    let shared = &mut env.ctas[warps[0].cta];
+    match op.a {
+        WgmmaA::Shared(a) => {
+            let a = OperandA::Shared(op_uniform(warps, a)?);
+            op.shape.gather(a, b, shared, &mut env.product)?;
+        }
+        WgmmaA::Registers(registers) => {
+            let values = [0, 1, 2, 3].map(|i| registers.map(|register| *warps[i].r(register)));
+            op.shape.gather(OperandA::Registers(&values), b, shared, &mut env.product)?;
+        }
+    }
+    if let Some(order) = &mut env.order {
+        let (first, n) = (&warps[0], op.shape.n as usize);
+        order.issue(first.cta, first.index, first.groups[0].pc);
+        let group = first.wgmma.committed as u32 + 1;
+        if let WgmmaA::Shared(a) = op.a {
+            order.product(first.cta, group, Wgmma::pieces(first.d(a)[0], op.shape.trans_a, ROWS))?;
+        }
+        order.product(first.cta, group, Wgmma::pieces(b, op.shape.trans_b, n))?;
+    }
+    for (w, warp) in warps.iter_mut().enumerate() {
+        for (i, &d) in op.d.iter().enumerate() {
+            let value = env.product.register(w, i, op.accumulator, add.then_some(warp.r(d)));
+            warp.put_r(d, u32::MAX, &value);
+        }
+    }
+    env.tensor_operations += op.shape.operations();
+    Ok(())
+}
+
+/// A descriptor, the same in all threads.
+fn op_uniform(warps: &[Warp], register: D) -> Result<u64, String> {
+    let first = warps[0].d(register)[0];
+    match warps.iter().all(|warp| warp.d(register).iter().all(|&value| value == first)) {
+        true => Ok(first),
+        false => Err("a matrix descriptor differs between the threads of the warpgroup".into()),
+    }
+}

@@ -1,0 +1,157 @@
+//! Barriers in shared memory.
+
+use crate::exec::cta::Mbarrier;
+use crate::exec::env::Env;
+use crate::exec::result::Next;
+use crate::exec::warp::group::Wait;
+use crate::exec::warp::{Warp, lanes};
+use crate::program::op::Op;
+use crate::program::operand::{Address, Window};
+use crate::program::register::P;
+
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<Next, String> {
+    match *op {
+        Op::MbarPendingCount { d, state } => {
+            let value = warp.d(state).map(|state| state as u32 & 0xf_ffff);
+            warp.put_r(d, mask, &value);
+            Ok(Next::Advance)
+        }
+        Op::MbarTestParity { at, window, d, parity, suspend, ordered } => {
+            let parities = *warp.r(parity);
+            let passed = test(warp, env, (at, window), mask, ordered, |mbarrier, lane| {
+                mbarrier.passed(parities[lane])
+            })?;
+            Ok(tested(warp, d, mask, passed, suspend))
+        }
+        Op::MbarTestState { at, window, d, state, suspend, ordered } => {
+            let states = *warp.d(state);
+            let passed = test(warp, env, (at, window), mask, ordered, |mbarrier, lane| {
+                mbarrier.phase > states[lane] >> 20
+            })?;
+            Ok(tested(warp, d, mask, passed, suspend))
+        }
+        _ => {
+            env.events += 1;
+            let mut last = None;
+            lanes(mask).try_for_each(|lane| one(warp, env, op, lane, &mut last))?;
+            Ok(Next::Advance)
+        }
+    }
+}
+
+/// The lanes for which a phase is complete.
+fn test(
+    warp: &Warp,
+    env: &mut Env<'_>,
+    (at, window): (Address, Window),
+    mask: u32,
+    ordered: bool,
+    done: impl Fn(&Mbarrier, usize) -> bool,
+) -> Result<u32, String> {
+    let mut passed = 0;
+    let mut last = None;
+    for lane in lanes(mask) {
+        let (cta, at) = env.lane_shared(warp, window, at, lane)?;
+        let first = last.replace((cta, at)) != Some((cta, at));
+        if first {
+            env.use_mbarrier(cta, at)?;
+        }
+        let mbarrier = env.ctas[cta].mbarrier(at)?;
+        if done(mbarrier, lane) {
+            passed |= 1 << lane;
+            // The lanes of a warp mostly test the same one, and learn the same.
+            if let Some(order) = &mut env.order
+                && (first || passed == 1 << lane)
+            {
+                order.leave(&mbarrier.meeting, ordered);
+            }
+        }
+    }
+    Ok(passed)
+}
+
+/// A `try_wait` that fails in all lanes is tried again when others have run; a `test_wait` lets them run.
+fn tested(warp: &mut Warp, d: P, mask: u32, passed: u32, suspend: bool) -> Next {
+    if mask != 0 && passed == 0 && suspend && !warp.give_up {
+        return Next::Wait(Wait::Mbarrier);
+    }
+    warp.give_up = false;
+    warp.put_p(d, mask, passed);
+    if passed == mask { Next::Advance } else { Next::Yield }
+}
+
+/// `last` is the mbarrier of the lane before: the order of accesses is told once of lanes that do the same.
+fn one(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    op: &Op,
+    lane: usize,
+    last: &mut Option<(usize, u32)>,
+) -> Result<(), String> {
+    let (at, window) = match *op {
+        Op::MbarInit { at, window, .. }
+        | Op::MbarInvalidate { at, window }
+        | Op::MbarExpect { at, window, .. }
+        | Op::MbarComplete { at, window, .. }
+        | Op::MbarArrive { at, window, .. }
+        | Op::CopyAsyncArrive { at, window, .. } => (at, window),
+        _ => unreachable!("no mbarrier"),
+    };
+    let (cta, at) = env.lane_shared(warp, window, at, lane)?;
+    if let Op::MbarInit { count, .. } = *op {
+        let agent = match &mut env.order {
+            Some(order) => order.begin_mbarrier(cta, at, lane)?,
+            None => 0,
+        };
+        return env.ctas[cta].init_mbarrier(at, warp.r(count)[lane], agent);
+    }
+    let first = last.replace((cta, at)) != Some((cta, at));
+    if first {
+        env.use_mbarrier(cta, at)?;
+    }
+    if let Op::MbarInvalidate { .. } = op {
+        if let Some(order) = &mut env.order {
+            order.end_mbarrier(cta, at, lane)?;
+        }
+        return env.ctas[cta].invalidate_mbarrier(at);
+    }
+    let barrier = env.ctas[cta].mbarrier(at)?;
+    match *op {
+        Op::MbarExpect { bytes, .. } => barrier.expect(warp.r(bytes)[lane])?,
+        Op::MbarComplete { bytes, .. } => barrier.complete(warp.r(bytes)[lane])?,
+        Op::MbarArrive { count, expect, state, drop, ordered, .. } => {
+            if let Some(order) = &mut env.order
+                && first
+            {
+                order.arrive(&mut barrier.meeting, ordered);
+            }
+            let before = barrier.state();
+            if let Some(expect) = expect {
+                // Before the arrival, which may otherwise complete the phase.
+                barrier.transact(warp.r(expect)[lane].into())?;
+            }
+            let count = count.map_or(1, |count| warp.r(count)[lane]);
+            if drop {
+                barrier.expected =
+                    barrier.expected.checked_sub(count).ok_or("more arrivals dropped than expected")?;
+            }
+            barrier.arrive(count)?;
+            if let Some(state) = state {
+                warp.d[state.0 as usize][lane] = before;
+            }
+        }
+        Op::CopyAsyncArrive { counted, .. } => {
+            if let Some(order) = &mut env.order
+                && first
+            {
+                order.arrive_behind_copies(&mut barrier.meeting);
+            }
+            // The copies are complete. An arrival that the count does not have is added to it first.
+            if counted {
+                barrier.arrive(1)?;
+            }
+        }
+        _ => unreachable!("done above"),
+    }
+    Ok(())
+}

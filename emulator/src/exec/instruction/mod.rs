@@ -1,0 +1,14 @@
+//! Instructions: the frequent ones in [`step`], the others in files of their families.
+
+mod access;
+mod atomic;
+pub(super) mod barrier;
+mod branch;
+mod collective;
+mod copy;
+mod family;
+pub(super) mod matrix;
+mod mbarrier;
+mod registers;
+pub(super) mod step;
+mod wgmma;

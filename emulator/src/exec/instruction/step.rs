@@ -1,0 +1,202 @@
+//! One instruction of one group of lanes.
+
+use super::{branch, family};
+use crate::exec::env::Env;
+use crate::exec::observe::Observer;
+use crate::exec::result::{Active, Next};
+use crate::exec::warp::{Warp, lanes};
+use crate::memory;
+use crate::program::op::Op;
+use crate::program::operand::{EachOp, Outcome, PredicateOp};
+use crate::program::register::{LANES, P};
+use tilewright_ptx::ast::Space;
+
+macro_rules! apply {
+    ($warp:ident, $mask:ident, $zero:expr, $put:ident, $d:expr, $f:expr, $($x:expr),+) => {{
+        let mut value = [$zero; LANES];
+        $f($($x,)+ &mut value);
+        $warp.$put($d, $mask, &value);
+    }};
+}
+
+#[inline(always)]
+pub(crate) fn step(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    observer: &mut Option<Observer>,
+    op: &Op,
+    active: Active,
+) -> Result<Next, String> {
+    let mask = active.mask;
+    match *op {
+        Op::Move32(d, a) => {
+            let value = *warp.r(a);
+            warp.put_r(d, mask, &value);
+        }
+        Op::Move64(d, a) => {
+            let value = *warp.d(a);
+            warp.put_d(d, mask, &value);
+        }
+        Op::MovePredicate(d, a) => {
+            let value = warp.condition(a);
+            warp.put_p(d, mask, value);
+        }
+        Op::SetPredicate(d, value) => warp.put_p(d, mask, if value { u32::MAX } else { 0 }),
+        Op::F1_32(f, d, a) => apply!(warp, mask, 0, put_r, d, f, warp.r(a)),
+        Op::F1_64(f, d, a) => apply!(warp, mask, 0, put_d, d, f, warp.d(a)),
+        Op::F1_32to64(f, d, a) => apply!(warp, mask, 0, put_d, d, f, warp.r(a)),
+        Op::F1_64to32(f, d, a) => apply!(warp, mask, 0, put_r, d, f, warp.d(a)),
+        Op::F2_32(f, d, a, b) => apply!(warp, mask, 0, put_r, d, f, warp.r(a), warp.r(b)),
+        Op::F2_64(f, d, a, b) => apply!(warp, mask, 0, put_d, d, f, warp.d(a), warp.d(b)),
+        Op::F2Wide(f, d, a, b) => apply!(warp, mask, 0, put_d, d, f, warp.r(a), warp.r(b)),
+        Op::Shift64(f, d, a, b) => apply!(warp, mask, 0, put_d, d, f, warp.d(a), warp.r(b)),
+        Op::F3_32(f, d, [a, b, c]) => apply!(warp, mask, 0, put_r, d, f, warp.r(a), warp.r(b), warp.r(c)),
+        Op::F3_64(f, d, [a, b, c]) => apply!(warp, mask, 0, put_d, d, f, warp.d(a), warp.d(b), warp.d(c)),
+        Op::F3Wide(f, d, a, b, c) => apply!(warp, mask, 0, put_d, d, f, warp.r(a), warp.r(b), warp.d(c)),
+        Op::BitField64(f, d, a, b, c) => apply!(warp, mask, 0, put_d, d, f, warp.d(a), warp.r(b), warp.r(c)),
+        Op::Insert32([d, a, b, c, e]) => {
+            let (a, b, c, e) = (warp.r(a), warp.r(b), warp.r(c), warp.r(e));
+            let value = std::array::from_fn(|i| crate::decode::logic::insert(a[i], b[i], c[i], e[i]));
+            warp.put_r(d, mask, &value);
+        }
+        Op::Lop3 { table, d, sources } => {
+            let [a, b, c] = sources.map(|source| warp.r(source));
+            let value = std::array::from_fn(|i| lop3(a[i], b[i], c[i], table));
+            warp.put_r(d, mask, &value);
+        }
+        Op::Select32(d, a, b, condition) => {
+            let (chosen, a, b) = (warp.condition(condition), warp.r(a), warp.r(b));
+            let value = std::array::from_fn(|i| if chosen >> i & 1 != 0 { a[i] } else { b[i] });
+            warp.put_r(d, mask, &value);
+        }
+        Op::Select64(d, a, b, condition) => {
+            let (chosen, a, b) = (warp.condition(condition), warp.d(a), warp.d(b));
+            let value = std::array::from_fn(|i| if chosen >> i & 1 != 0 { a[i] } else { b[i] });
+            warp.put_d(d, mask, &value);
+        }
+        Op::Compare32(f, a, b, outcome) => {
+            let holds = f(warp.r(a), warp.r(b));
+            put_outcome(warp, mask, outcome, holds);
+        }
+        Op::Compare64(f, a, b, outcome) => {
+            let holds = f(warp.d(a), warp.d(b));
+            put_outcome(warp, mask, outcome, holds);
+        }
+        Op::Predicates(op, d, a, b) => {
+            let value = combine(op, warp.condition(a), warp.condition(b));
+            warp.put_p(d, mask, value);
+        }
+        Op::Join64(d, low, high) => {
+            let (low, high) = (warp.r(low), warp.r(high));
+            let value = std::array::from_fn(|i| u64::from(high[i]) << 32 | u64::from(low[i]));
+            warp.put_d(d, mask, &value);
+        }
+        Op::Split64(low, high, a) => {
+            let a = *warp.d(a);
+            warp.put_r(low, mask, &a.map(|a| a as u32));
+            warp.put_r(high, mask, &a.map(|a| (a >> 32) as u32));
+        }
+        Op::Join32(d, low, high) => {
+            let (low, high) = (warp.r(low), warp.r(high));
+            let value = std::array::from_fn(|i| high[i] << 16 | low[i] & 0xffff);
+            warp.put_r(d, mask, &value);
+        }
+        Op::Split32(low, high, a) => {
+            let a = *warp.r(a);
+            warp.put_r(low, mask, &a.map(|a| a & 0xffff));
+            warp.put_r(high, mask, &a.map(|a| a >> 16));
+        }
+        Op::Join16x4(d, parts) => {
+            let parts = parts.map(|part| *warp.r(part));
+            let value = std::array::from_fn(|i| {
+                (0..4).fold(0, |all, j| all | u64::from(parts[j][i] & 0xffff) << (16 * j))
+            });
+            warp.put_d(d, mask, &value);
+        }
+        Op::Split16x4(parts, a) => {
+            let a = *warp.d(a);
+            for (j, part) in parts.into_iter().enumerate() {
+                warp.put_r(part, mask, &a.map(|a| (a >> (16 * j)) as u32 & 0xffff));
+            }
+        }
+        Op::Clock32(d) => warp.put_r(d, mask, &[warp.retired as u32; LANES]),
+        Op::Clock64(d) => warp.put_d(d, mask, &[warp.retired; LANES]),
+        Op::Branch { target } => return Ok(Next::Jump(target)),
+        Op::BranchIndexed { .. } | Op::Call(_) | Op::Return => return branch::step(warp, env, op, mask),
+        Op::Exit => return Ok(Next::Exit),
+        Op::Trap => return Err("trap: the kernel stopped itself".into()),
+        Op::Nop => {}
+        Op::Sleep if mask != 0 => return Ok(Next::Yield),
+        Op::Sleep => {}
+        Op::ToGeneric { space, d, a } => {
+            let base = base_of(space);
+            let value = warp.d(a).map(|a| a.wrapping_add(base));
+            warp.put_d(d, mask, &value);
+        }
+        Op::FromGeneric { space, d, a } => {
+            let base = base_of(space);
+            let value = warp.d(a).map(|a| a.wrapping_sub(base));
+            warp.put_d(d, mask, &value);
+        }
+        Op::Each(ref op) => each(warp, op, mask),
+        ref op => return family::step(warp, env, observer, op, active),
+    }
+    Ok(Next::Advance)
+}
+
+/// A function of each lane.
+#[inline(never)]
+fn each(warp: &mut Warp, op: &EachOp, mask: u32) {
+    let taken = op.take.map_or(0, |P(take)| warp.p[take as usize]);
+    let mut left = 0;
+    for lane in lanes(mask) {
+        let mut operands = [0; 4];
+        for (operand, &from) in operands.iter_mut().zip(&op.from) {
+            *operand = warp.source(from, lane);
+        }
+        let (value, flag) = (op.f)(operands, taken >> lane & 1 != 0);
+        warp.put(op.d, lane, &value.to_le_bytes(), false);
+        left |= u32::from(flag) << lane;
+    }
+    if let Some(leave) = op.leave {
+        warp.put_p(leave, mask, left);
+    }
+}
+
+fn base_of(space: Space) -> u64 {
+    match space {
+        Space::Global | Space::Const => 0,
+        Space::Shared => memory::SHARED,
+        Space::Param => memory::PARAMETERS,
+        Space::Local => memory::LOCAL,
+    }
+}
+
+fn put_outcome(warp: &mut Warp, mask: u32, Outcome { p, q, combine: with }: Outcome, holds: u32) {
+    let (yes, no) = match with {
+        None => (holds, !holds),
+        Some((op, condition)) => {
+            let other = warp.condition(condition);
+            (combine(op, holds, other), combine(op, !holds, other))
+        }
+    };
+    warp.put_p(p, mask, yes);
+    if let Some(q) = q {
+        warp.put_p(q, mask, no);
+    }
+}
+
+fn combine(op: PredicateOp, a: u32, b: u32) -> u32 {
+    match op {
+        PredicateOp::And => a & b,
+        PredicateOp::Or => a | b,
+        PredicateOp::Xor => a ^ b,
+    }
+}
+
+fn lop3(a: u32, b: u32, c: u32, table: u8) -> u32 {
+    (0..8).filter(|i| table >> i & 1 != 0).fold(0, |all, i| {
+        let pick = |x: u32, bit: u32| if i >> bit & 1 != 0 { x } else { !x };
+        all | pick(a, 2) & pick(b, 1) & pick(c, 0)
+    })
+}

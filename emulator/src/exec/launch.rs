@@ -1,0 +1,51 @@
+//! A launch, as it is executed.
+
+use super::schedule::Schedule;
+use crate::order::global::GlobalOrder;
+use crate::program::Program;
+use crate::program::register::LANES;
+
+/// SMs of the device that is emulated.
+pub const SMS: u32 = 4;
+
+/// A checked launch.
+pub(crate) struct Launch<'l> {
+    pub(crate) program: &'l Program,
+    /// In CTAs.
+    pub(crate) grid: [u32; 3],
+    pub(crate) threads: [u32; 3],
+    pub(crate) cluster: [u32; 3],
+    pub(crate) dynamic_shared: u32,
+    pub(crate) parameters: &'l [u8],
+    /// Whether accesses and waits are counted, too.
+    pub(crate) counting: bool,
+    pub(crate) schedule: Schedule,
+    /// Of global memory, if the order of accesses is checked.
+    pub(crate) order: Option<GlobalOrder>,
+}
+
+impl Launch<'_> {
+    /// Clusters in each dimension.
+    pub(super) fn clusters(&self) -> [u32; 3] {
+        std::array::from_fn(|i| self.grid[i] / self.cluster[i])
+    }
+
+    /// The first CTA of the cluster of this number.
+    pub(super) fn first_cta(&self, number: u64) -> [u32; 3] {
+        let [x, y, _] = self.clusters().map(u64::from);
+        let at = [number % x, number / x % y, number / x / y];
+        std::array::from_fn(|axis| at[axis] as u32 * self.cluster[axis])
+    }
+
+    /// Bytes that a cluster holds while it runs, about: with shared memory comes what is known of it.
+    pub(super) fn cluster_bytes(&self) -> u64 {
+        let program = self.program;
+        let [p, r, d] = program.registers.map(u64::from);
+        let lanes = LANES as u64;
+        let warp = 4 * p + lanes * (4 * r + 8 * d + u64::from(program.local));
+        let warps = u64::from(self.threads.iter().product::<u32>().div_ceil(LANES as u32));
+        let shared = 4 * u64::from(program.shared + self.dynamic_shared);
+        let cta = warps * warp + shared + 4096;
+        self.cluster.iter().map(|&extent| u64::from(extent)).product::<u64>() * cta
+    }
+}

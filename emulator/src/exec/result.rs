@@ -1,0 +1,37 @@
+//! What an instruction comes to.
+
+use super::warp::Warp;
+use super::warp::group::Wait;
+
+/// Where the lanes go next.
+pub(super) enum Next {
+    Advance,
+    /// The lanes that executed the instruction go there, the others on.
+    Jump(u32),
+    /// The lanes that executed the instruction go to [`Warp::targets`], the others on.
+    Scatter,
+    /// The lanes that executed the instruction end.
+    Exit,
+    /// All stay, and wait.
+    Wait(Wait),
+    /// All go on, after other warps.
+    Yield,
+}
+
+/// The lanes that an instruction is for.
+#[derive(Clone, Copy)]
+pub(super) struct Active {
+    /// Those at the instruction.
+    pub(super) here: u32,
+    /// Those of them that execute it.
+    pub(super) mask: u32,
+    pub(super) pc: u32,
+}
+
+impl Active {
+    /// A wait unless all of these lanes, as far as they have not ended, are here.
+    pub(super) fn together(self, warp: &Warp, members: u32) -> Option<Next> {
+        let needed = members & warp.live();
+        (self.here & needed != needed).then_some(Next::Wait(Wait::Lanes))
+    }
+}

@@ -1,0 +1,206 @@
+//! The warps of a cluster, in turn.
+
+use super::round::Round;
+use super::wait::{self, Waiting};
+use super::{special, turn};
+use crate::count::Counters;
+use crate::count::executed::Classes;
+use crate::error::Fault;
+use crate::exec::cta::Cta;
+use crate::exec::env::Env;
+use crate::exec::instruction::matrix;
+use crate::exec::launch::Launch;
+use crate::exec::observe::Observer;
+use crate::exec::schedule::Pace;
+use crate::exec::warp::Warp;
+use crate::exec::warp::group::{Group, Wait};
+use crate::memory::global::View;
+use crate::order::Order;
+use crate::order::clock::Meeting;
+use crate::program::class::Class;
+use crate::program::op::Op;
+use crate::tensor::product::Product;
+
+pub(super) struct Cluster<'l> {
+    env: Env<'l>,
+    /// Where accesses and waits are counted.
+    observer: Option<Observer>,
+    /// CTA after CTA.
+    warps: Vec<Warp>,
+    warps_each: usize,
+}
+
+impl<'l> Cluster<'l> {
+    /// The cluster of this number, before its first instruction.
+    pub(super) fn new(launch: &'l Launch<'l>, number: u64, global: View) -> Self {
+        let first = launch.first_cta(number);
+        let [x, y, z] = launch.cluster;
+        let threads = launch.threads.iter().product::<u32>();
+        let warps_each = threads.div_ceil(32);
+        let shared = launch.program.shared + launch.dynamic_shared;
+        let mut ctas = Vec::new();
+        for rank in 0..x * y * z {
+            let at = [rank % x, rank / x % y, rank / x / y];
+            ctas.push(Cta::new(std::array::from_fn(|i| first[i] + at[i]), shared, warps_each));
+        }
+        let mut warps = Vec::new();
+        for (rank, cta) in ctas.iter().enumerate() {
+            for index in 0..warps_each {
+                let mut warp = Warp::new(launch.program, rank, index, threads - 32 * index);
+                special::fill(&mut warp, launch, cta.index, rank as u32);
+                warps.push(warp);
+            }
+        }
+        let observer = launch.counting.then(|| Observer::new(ctas.len(), shared, warps_each as usize));
+        let sizes = [ctas.len(), warps_each as usize, shared as usize];
+        let order = launch.order.as_ref();
+        let order = order.map(|global| Order::new(launch.program, global, number as u32, sizes));
+        let env = Env {
+            launch,
+            ctas,
+            global,
+            product: Product::default(),
+            events: 0,
+            quiet: false,
+            cluster_generation: 0,
+            cluster_meeting: Meeting::default(),
+            order,
+            tensor_operations: 0,
+        };
+        Self { env, observer, warps, warps_each: warps_each as usize }
+    }
+
+    /// Gives every warp a turn.
+    pub(super) fn round(&mut self, pace: &mut Pace) -> Result<Round, Fault> {
+        let (retired, events) = (self.retired(), self.env.events);
+        let mut busy = false;
+        for i in pace.order(self.warps.len()) {
+            let warp = &mut self.warps[i];
+            if warp.groups.is_empty() {
+                continue;
+            }
+            warp.behind |= pace.behind();
+            warp.give_up |= pace.gives_up();
+            busy |= turn::run(warp, &mut self.env, &mut self.observer, pace.turn())
+                .map_err(|(g, what)| self.fault(i, g, what))?;
+            if let Some(observer) = &mut self.observer {
+                observer.turn(&self.warps[i], &self.env);
+            }
+            self.products(i)?;
+            self.cluster_barrier();
+        }
+        let tries = |group: &Group| group.wait == Wait::Mbarrier;
+        Ok(Round {
+            event: self.env.events != events,
+            retired: self.retired() != retired,
+            polling: self.warps.iter().any(|warp| warp.groups.iter().any(tries)),
+            busy,
+        })
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.warps.iter().all(|warp| warp.groups.is_empty())
+    }
+
+    /// What it has done.
+    pub(super) fn counters(&self) -> Counters {
+        let mut classes = Classes::default();
+        self.warps.iter().for_each(|warp| classes += warp.classes);
+        Counters {
+            instructions: self.retired(),
+            lane_instructions: classes.total().lanes,
+            classes,
+            tensor_operations: self.env.tensor_operations,
+            ..self.observer.as_ref().map(Observer::counters).unwrap_or_default()
+        }
+    }
+
+    fn retired(&self) -> u64 {
+        self.warps.iter().map(|warp| warp.retired).sum()
+    }
+
+    /// Lets waits that may end without success do so.
+    pub(super) fn give_up(&mut self) {
+        self.warps.iter_mut().for_each(|warp| warp.give_up = true);
+    }
+
+    pub(super) fn set_quiet(&mut self, quiet: bool) {
+        self.env.quiet = quiet;
+    }
+
+    fn live(&self) -> impl Iterator<Item = &Warp> {
+        self.warps.iter().filter(|warp| !warp.groups.is_empty())
+    }
+
+    /// The state of each warp that has not ended.
+    pub(super) fn states(&self) -> impl Iterator<Item = u64> {
+        self.live().map(Warp::state)
+    }
+
+    /// What each warp waits for.
+    pub(super) fn waits(&self) -> impl Iterator<Item = Waiting> {
+        self.live().flat_map(|warp| warp.groups.iter().map(|group| wait::describe(warp, *group, &self.env)))
+    }
+
+    /// Executes a product when all four warps of the group are at it.
+    fn products(&mut self, i: usize) -> Result<(), Fault> {
+        let waits = |warp: &Warp| match warp.groups.as_slice() {
+            [Group { pc, mask: u32::MAX, wait: Wait::Warpgroup }] => Some(*pc),
+            _ => None,
+        };
+        let Some(pc) = waits(&self.warps[i]) else { return Ok(()) };
+        let cta = i / self.warps_each * self.warps_each;
+        let start = cta + (i - cta) / 4 * 4;
+        let Some(group) = self.warps[cta..cta + self.warps_each].get_mut(start - cta..start - cta + 4) else {
+            return Err(self.fault(i, 0, "wgmma needs four warps, and the last ones are fewer".into()));
+        };
+        if group.iter().any(|warp| waits(warp) != Some(pc)) {
+            return Ok(());
+        }
+        let Op::Wgmma(op) = &self.env.launch.program.code[pc as usize].op else {
+            unreachable!("they wait at a wgmma")
+        };
+        if let Some(observer) = &mut self.observer {
+            observer.product(group, op);
+        }
+        if let Err(what) = matrix::warpgroup(group, &mut self.env, op) {
+            return Err(self.fault(i, 0, what));
+        }
+        for warp in group {
+            warp.groups[0] = Group { pc: pc + 1, mask: u32::MAX, wait: Wait::No };
+            warp.retire(Class::Tensor, u32::MAX);
+        }
+        self.env.events += 1;
+        Ok(())
+    }
+
+    /// Completes the cluster's barrier when all threads that have not ended are there.
+    fn cluster_barrier(&mut self) {
+        if self.warps.iter().all(|warp| warp.at_cluster == 0)
+            || self.warps.iter().any(|warp| warp.live() & !warp.at_cluster != 0)
+        {
+            return;
+        }
+        self.env.cluster_generation += 1;
+        self.env.cluster_meeting.complete();
+        self.env.events += 1;
+        self.warps.iter_mut().for_each(|warp| warp.at_cluster = 0);
+    }
+
+    fn fault(&self, i: usize, group: usize, what: String) -> Fault {
+        let warp = &self.warps[i];
+        let program = self.env.launch.program;
+        let group = warp.groups.get(group).or(warp.groups.first());
+        let line = group.and_then(|group| program.code.get(group.pc as usize)).map(|coded| coded.line);
+        let lane = warp.culprit.or(group.map(|group| group.mask.trailing_zeros())).unwrap_or(0);
+        Fault {
+            kernel: program.name.clone(),
+            cta: Some(self.env.ctas[warp.cta].index),
+            thread: Some(32 * warp.index + lane),
+            line,
+            instruction: line.map(|line| program.line(line).into()),
+            source: line.map(|line| program.sources.of(line)).unwrap_or_default(),
+            what,
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Runs the warps of a launch in turn.
+//!
+//! A cluster runs on one core, its warps in turn. Clusters run in parallel if they cannot talk to each other, else all on one
+//! core: either way a launch has one result.
+
+mod cluster;
+mod poll;
+mod rotation;
+mod round;
+mod special;
+mod stall;
+mod turn;
+mod wait;
+
+use rayon::prelude::*;
+
+use crate::count::Counters;
+use crate::error::Fault;
+use crate::exec::launch::Launch;
+use crate::memory::global::Global;
+
+/// Runs all clusters of a launch. Of several faults, it is the first cluster's.
+pub(crate) fn run(launch: &Launch<'_>, global: &Global) -> Result<Counters, Fault> {
+    let count = launch.clusters().map(u64::from).iter().product::<u64>();
+    let view = global.view();
+    if launch.program.talks {
+        return rotation::run(launch, 0..count, &view);
+    }
+    let alone = |i: u64| rotation::run(launch, i..i + 1, &view).map_err(|fault| (i, fault));
+    let first = |a: (u64, Fault), b: (u64, Fault)| if a.0 <= b.0 { a } else { b };
+    let all = (0..count).into_par_iter().map(alone).reduce(
+        || Ok(Counters::default()),
+        |a, b| match (a, b) {
+            (Ok(mut a), Ok(b)) => {
+                a += b;
+                Ok(a)
+            }
+            (Err(a), Err(b)) => Err(first(a, b)),
+            (Err(fault), Ok(_)) | (Ok(_), Err(fault)) => Err(fault),
+        },
+    );
+    all.map_err(|(_, fault)| fault)
+}

@@ -1,0 +1,53 @@
+//! Special registers: who a thread is.
+
+use crate::exec::launch::{Launch, SMS};
+use crate::exec::warp::Warp;
+use crate::memory::SHARED_START;
+use crate::program::register::{LANES, R};
+use crate::program::{Order, Special};
+
+/// Writes the special registers that the program reads.
+pub(super) fn fill(warp: &mut Warp, launch: &Launch<'_>, cta: [u32; 3], rank: u32) {
+    let threads = launch.threads;
+    let clusters = launch.clusters();
+    let number = (cta[2] * launch.grid[1] + cta[1]) * launch.grid[0] + cta[0];
+    for &(special, R(register)) in &launch.program.specials {
+        let thread = |lane: usize| 32 * warp.index + lane as u32;
+        let same = |value: u32| [value; LANES];
+        warp.r[register as usize] = match special {
+            Special::Tid(axis) => std::array::from_fn(|lane| {
+                let t = thread(lane);
+                [t % threads[0], t / threads[0] % threads[1], t / threads[0] / threads[1]][axis]
+            }),
+            Special::Ntid(axis) => same(threads[axis]),
+            Special::Ctaid(axis) => same(cta[axis]),
+            Special::Nctaid(axis) => same(launch.grid[axis]),
+            Special::Lane => std::array::from_fn(|lane| lane as u32),
+            Special::LaneMask(order) => std::array::from_fn(|lane| {
+                let own = 1u32 << lane;
+                match order {
+                    Order::Equal => own,
+                    Order::Less => own - 1,
+                    Order::LessOrEqual => (own - 1) | own,
+                    Order::Greater => !((own - 1) | own),
+                    Order::GreaterOrEqual => !(own - 1),
+                }
+            }),
+            Special::Warp => same(warp.index),
+            Special::Warps => same(threads.iter().product::<u32>().div_ceil(32)),
+            // CTAs are spread over the SMs by their number.
+            Special::Sm => same(number % SMS),
+            Special::Sms => same(SMS),
+            Special::DynamicShared => same(launch.dynamic_shared),
+            Special::TotalShared => same(SHARED_START + launch.program.shared + launch.dynamic_shared),
+            Special::ClusterRank => same(rank),
+            Special::ClusterSize => same(launch.cluster.iter().product()),
+            Special::ClusterCtaid(axis) => same(cta[axis] % launch.cluster[axis]),
+            Special::ClusterNctaid(axis) => same(launch.cluster[axis]),
+            Special::Clusterid(axis) => same(cta[axis] / launch.cluster[axis]),
+            Special::Nclusterid(axis) => same(clusters[axis]),
+            Special::Frame => same(0),
+            Special::IsExplicitCluster => same(u32::from(launch.cluster != [1; 3])),
+        };
+    }
+}

@@ -1,0 +1,22 @@
+//! Calls that have not returned.
+
+use crate::program::register::{L32, L64};
+
+/// A call that some lanes have not returned from.
+#[derive(Debug, Hash)]
+pub(crate) struct Call {
+    pub(crate) lanes: u32,
+    /// The instruction.
+    pub(crate) pc: u32,
+    pub(crate) function: usize,
+    /// The registers of the function when it was called while it ran already.
+    pub(crate) saved: Option<Box<Saved>>,
+}
+
+/// Registers of each file.
+#[derive(Debug, Hash)]
+pub(crate) struct Saved {
+    pub(crate) p: Vec<u32>,
+    pub(crate) r: Vec<L32>,
+    pub(crate) d: Vec<L64>,
+}

@@ -1,0 +1,189 @@
+//! A warp: its registers, and where its lanes are.
+
+use call::Call;
+use group::{Group, Wait};
+use poll::Poll;
+use products::Groups;
+use watched::Watched;
+pub(super) mod call;
+pub(super) mod group;
+mod operand;
+pub(super) mod poll;
+pub(super) mod products;
+pub(super) mod watched;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::count::executed::Classes;
+use crate::program::Program;
+use crate::program::class::Class;
+use crate::program::register::{Condition, D, L32, L64, LANES, P, R};
+
+/// A warp while it runs.
+#[derive(Debug)]
+pub(super) struct Warp {
+    /// The CTA, by its rank in the cluster.
+    pub(super) cta: usize,
+    /// The warp's number in the CTA.
+    pub(super) index: u32,
+    pub(super) p: Vec<u32>,
+    pub(super) r: Vec<L32>,
+    pub(super) d: Vec<L64>,
+    /// The lanes that have not ended, by where they are.
+    pub(super) groups: Vec<Group>,
+    /// Where the lanes of an instruction that scatters them go: instructions and lanes.
+    pub(super) targets: Vec<(u32, u32)>,
+    /// The calls that have not returned, the innermost last.
+    pub(super) calls: Vec<Call>,
+    /// Lanes that have arrived at the cluster's barrier in this phase.
+    pub(super) at_cluster: u32,
+    /// The phase that they wait for.
+    pub(super) cluster_generation: u64,
+    /// Local memory, lane after lane.
+    pub(super) local: Vec<u8>,
+    /// Polls of mbarriers that fail from now on end: everybody waits.
+    pub(super) give_up: bool,
+    /// Lanes that let others of the warp go first.
+    pub(super) behind: u32,
+    pub(super) poll: Option<Poll>,
+    pub(super) wgmma: Groups,
+    /// Registers of a thread, once it has changed them.
+    pub(super) thread_registers: Option<u32>,
+    /// By slot.
+    pub(super) watched: Vec<Watched>,
+    /// The lane that did something wrong, where one is known.
+    pub(super) culprit: Option<u32>,
+    /// Instructions done.
+    pub(super) retired: u64,
+    /// The same by class.
+    pub(super) classes: Classes,
+}
+
+impl Warp {
+    pub(super) fn new(program: &Program, cta: usize, index: u32, lanes: u32) -> Self {
+        let [p, r, d] = program.registers.map(|count| count as usize);
+        let mask = if lanes >= 32 { u32::MAX } else { (1 << lanes) - 1 };
+        // What nobody wrote is not zero.
+        let mut warp = Self {
+            cta,
+            index,
+            p: vec![0; p],
+            r: vec![[0xcdcd_cdcd; LANES]; r],
+            d: vec![[0xcdcd_cdcd_cdcd_cdcd; LANES]; d],
+            groups: vec![Group { pc: program.start, mask, wait: Wait::No }],
+            targets: Vec::new(),
+            calls: Vec::new(),
+            at_cluster: 0,
+            cluster_generation: 0,
+            local: vec![0xcd; program.local as usize * LANES],
+            give_up: false,
+            behind: 0,
+            poll: None,
+            wgmma: Groups::default(),
+            thread_registers: None,
+            watched: Watched::all(program),
+            culprit: None,
+            retired: 0,
+            classes: Classes::default(),
+        };
+        for &(R(register), value) in &program.constants32 {
+            warp.r[register as usize] = [value; LANES];
+        }
+        for &(D(register), value) in &program.constants64 {
+            warp.d[register as usize] = [value; LANES];
+        }
+        warp
+    }
+
+    /// An instruction of these lanes is done.
+    #[inline(always)]
+    pub(super) fn retire(&mut self, class: Class, lanes: u32) {
+        self.retired += 1;
+        self.classes.count(class, lanes);
+    }
+
+    /// What decides how it goes on, as long as nobody else does anything.
+    pub(super) fn state(&self) -> u64 {
+        let mut state = DefaultHasher::new();
+        self.p.hash(&mut state);
+        self.r.as_flattened().hash(&mut state);
+        self.d.as_flattened().hash(&mut state);
+        self.groups.hash(&mut state);
+        self.calls.hash(&mut state);
+        self.behind.hash(&mut state);
+        self.local.hash(&mut state);
+        state.finish()
+    }
+
+    /// Lanes that have not ended.
+    pub(super) fn live(&self) -> u32 {
+        self.groups.iter().fold(0, |live, group| live | group.mask)
+    }
+
+    #[inline(always)]
+    pub(super) fn r(&self, R(register): R) -> &L32 {
+        &self.r[register as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn d(&self, D(register): D) -> &L64 {
+        &self.d[register as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn condition(&self, condition: Condition) -> u32 {
+        let P(predicate) = condition.predicate;
+        let value = self.p[predicate as usize];
+        if condition.negated { !value } else { value }
+    }
+
+    #[inline(always)]
+    pub(super) fn put_p(&mut self, P(predicate): P, mask: u32, value: u32) {
+        let slot = &mut self.p[predicate as usize];
+        *slot = *slot & !mask | value & mask;
+    }
+
+    #[inline(always)]
+    pub(super) fn put_r(&mut self, R(register): R, mask: u32, value: &L32) {
+        put(&mut self.r[register as usize], mask, value);
+    }
+
+    #[inline(always)]
+    pub(super) fn put_d(&mut self, D(register): D, mask: u32, value: &L64) {
+        put(&mut self.d[register as usize], mask, value);
+    }
+
+    /// The value of the first of these lanes, which must be the same in all.
+    pub(super) fn uniform(&self, register: R, mask: u32) -> Result<u32, String> {
+        let values = self.r(register);
+        let first = values[mask.trailing_zeros() as usize % LANES];
+        match lanes(mask).all(|lane| values[lane] == first) {
+            true => Ok(first),
+            false => Err("an operand differs between the lanes of a warp, where it must not".into()),
+        }
+    }
+}
+
+#[inline(always)]
+fn put<T: Copy>(slot: &mut [T; LANES], mask: u32, value: &[T; LANES]) {
+    if mask == u32::MAX {
+        *slot = *value;
+    } else {
+        for lane in 0..LANES {
+            slot[lane] = if mask >> lane & 1 != 0 { value[lane] } else { slot[lane] };
+        }
+    }
+}
+
+/// The lanes of a mask.
+pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+    let mut left = mask;
+    std::iter::from_fn(move || {
+        if left == 0 {
+            return None;
+        }
+        let lane = left.trailing_zeros() as usize;
+        left &= left - 1;
+        Some(lane)
+    })
+}

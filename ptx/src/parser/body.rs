@@ -1,0 +1,199 @@
+//! What stands in bodies: declarations, labels and instructions.
+//!
+//! PTX ISA, "Syntax: Statements" and "Instruction Operands".
+
+use super::{Parsed, Parser};
+use crate::ast::{Guard, Instruction, Operand, Statement};
+use crate::lexer::Token;
+
+impl Parser<'_> {
+    /// Statements up to the brace that closes the entry.
+    pub(super) fn body(&mut self) -> Parsed<Vec<Statement>> {
+        self.sources.begin(self.line());
+        let mut body = Vec::new();
+        let mut depth = 0;
+        loop {
+            let line = self.line();
+            if self.take('{') {
+                depth += 1;
+                body.push(Statement::Open);
+            } else if self.take('}') {
+                if depth == 0 {
+                    return Ok(body);
+                }
+                depth -= 1;
+                body.push(Statement::Close);
+            } else if self.take(';') {
+                // An empty statement.
+            } else if self.take('@') {
+                let negated = self.take('!');
+                let predicate = self.word("a predicate")?.to_owned();
+                let guard = Some(Guard { predicate, negated });
+                body.push(Statement::Instruction(self.instruction(line, guard)?));
+            } else {
+                let word = self.word("a statement")?;
+                if self.take(':') {
+                    body.push(self.labelled(line, word)?);
+                    continue;
+                }
+                self.at -= 1;
+                if word.starts_with('.') {
+                    self.declaration(word, &mut body)?;
+                } else {
+                    body.push(Statement::Instruction(self.instruction(line, None)?));
+                }
+            }
+        }
+    }
+
+    /// What a name with a colon is: a label, or that of a list.
+    fn labelled(&mut self, line: u32, name: &str) -> Parsed<Statement> {
+        let name = name.to_owned();
+        if self.directive(".branchtargets") {
+            let mut labels = vec![self.word("a label")?.to_owned()];
+            while self.take(',') {
+                labels.push(self.word("a label")?.to_owned());
+            }
+            self.expect(';')?;
+            Ok(Statement::Targets { name, labels })
+        } else if self.directive(".callprototype") {
+            let results = self.formals()?;
+            self.word("`_`")?;
+            let parameters = self.formals()?;
+            self.directive(".noreturn");
+            self.expect(';')?;
+            Ok(Statement::Prototype { name, results, parameters })
+        } else {
+            Ok(Statement::Label { line, name })
+        }
+    }
+
+    fn declaration(&mut self, directive: &str, body: &mut Vec<Statement>) -> Parsed<()> {
+        let line = self.line();
+        match directive {
+            ".reg" => {
+                self.at += 1;
+                let class = self.word("a register's type")?;
+                if matches!(class, ".v2" | ".v4") {
+                    return self.error("vectors of registers are not known: declare their elements");
+                }
+                loop {
+                    let name = self.word("a register's name")?.to_owned();
+                    let mut count = None;
+                    if self.take('<') {
+                        count = Some(self.number32("a number of registers")?);
+                        self.expect('>')?;
+                    }
+                    body.push(Statement::Registers { line, class: class.to_owned(), name, count });
+                    if !self.take(',') {
+                        break;
+                    }
+                }
+                self.expect(';')
+            }
+            ".shared" | ".local" | ".param" => {
+                body.extend(self.variables()?.into_iter().map(Statement::Variable));
+                Ok(())
+            }
+            ".loc" => {
+                self.at += 1;
+                self.location(line)
+            }
+            // "nounroll" and such: for ptxas.
+            ".pragma" => {
+                self.at += 2;
+                self.expect(';')
+            }
+            other => self.error(format!("directive `{other}` is not known")),
+        }
+    }
+
+    fn instruction(&mut self, line: u32, guard: Option<Guard>) -> Parsed<Instruction> {
+        let first = self.at;
+        let opcode = self.word("an instruction")?.to_owned();
+        let mut operands = Vec::new();
+        if !self.take(';') {
+            loop {
+                operands.push(self.operand()?);
+                if self.take(';') {
+                    break;
+                }
+                self.expect(',')?;
+            }
+        }
+        let span = self.tokens[first].start..self.tokens[self.at - 1].end;
+        Ok(Instruction { line, span, guard, opcode, operands })
+    }
+
+    fn operand(&mut self) -> Parsed<Operand> {
+        if self.take('{') {
+            return Ok(Operand::Vector(self.list('}')?));
+        }
+        if self.take('(') {
+            return Ok(Operand::List(if self.take(')') { Vec::new() } else { self.list(')')? }));
+        }
+        if self.take('[') {
+            return self.address();
+        }
+        if self.take('!') {
+            return Ok(Operand::Not(self.word("a predicate")?.to_owned()));
+        }
+        match self.peek() {
+            Some(Token::Word(_)) => {
+                let name = self.word("an operand")?.to_owned();
+                if self.take('|') {
+                    Ok(Operand::Pair(name, self.word("the operand after `|`")?.to_owned()))
+                } else if self.take('+') {
+                    Ok(Operand::Sum(name, self.integer("an offset")? as i64))
+                } else {
+                    Ok(Operand::Name(name))
+                }
+            }
+            Some(Token::Float(bits)) => {
+                self.at += 1;
+                Ok(Operand::Float(bits))
+            }
+            Some(Token::Double(bits)) => {
+                self.at += 1;
+                Ok(Operand::Double(bits))
+            }
+            Some(Token::Mark('-')) if matches!(self.look(1), Some(Token::Double(_))) => {
+                self.at += 1;
+                match self.operand()? {
+                    Operand::Double(bits) => Ok(Operand::Double(bits ^ 1 << 63)),
+                    other => Ok(other),
+                }
+            }
+            _ => Ok(Operand::Integer(self.integer("an operand")?)),
+        }
+    }
+
+    fn list(&mut self, close: char) -> Parsed<Vec<Operand>> {
+        let mut all = Vec::new();
+        loop {
+            all.push(self.operand()?);
+            if self.take(close) {
+                return Ok(all);
+            }
+            self.expect(',')?;
+        }
+    }
+
+    /// What follows `[`.
+    fn address(&mut self) -> Parsed<Operand> {
+        let (base, mut offset) = match self.peek() {
+            Some(Token::Word(_)) => (Some(self.word("an address")?.to_owned()), 0),
+            _ => (None, self.integer("an address")? as i64),
+        };
+        if self.take('+') || self.peek() == Some(Token::Mark('-')) {
+            offset += self.integer("an offset")? as i64;
+        }
+        let mut coordinates = None;
+        if self.take(',') {
+            self.expect('{')?;
+            coordinates = Some(self.list('}')?);
+        }
+        self.expect(']')?;
+        Ok(Operand::Address { base, offset, coordinates })
+    }
+}
