@@ -69,6 +69,13 @@ impl KernelBuilder {
         }
     }
 
+    /// tmp
+    pub fn this_package() -> Self {
+        let mut s = Self::new("");
+        s.features.push("--no-default".into());
+        s
+    }
+
     /// Compiles for this architecture too.
     pub fn arch(mut self, arch: Arch) -> Self {
         self.archs.insert(arch);
@@ -171,7 +178,7 @@ impl KernelBuilder {
         let (kernels, warnings) = processed.judge(self.check, &self.archs, &out)?;
         if kernels.is_empty() {
             let problem =
-                "it has no kernels: functions marked #[kernel], and `instantiate!` for generic ones".into();
+                "it has no kernels: functions marked #[kernel], and `kernels!` for generic ones".into();
             return Err(BuildError::DeviceCrate { path: folder, problem });
         }
         warnings.iter().for_each(|warning| say(format!("warning={warning}")));

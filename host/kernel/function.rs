@@ -123,7 +123,8 @@ impl AnyFunction {
     pub unsafe fn launch<A: Copy>(&self, stream: &Stream, launch: &Launch, args: &A) -> Result<()> {
         stream.check(&self.device, "kernel")?;
         let Wanted { cluster, threads, shared_bytes, args_bytes, .. } = self.kernel;
-        if launch.grid.iter().zip(cluster).any(|(&ctas, cluster)| ctas == 0 || !ctas.is_multiple_of(cluster)) {
+        if launch.grid.iter().zip(cluster).any(|(&ctas, cluster)| ctas == 0 || !ctas.is_multiple_of(cluster))
+        {
             let allowed = format!("of at least one CTA, in multiples of the cluster {cluster:?}");
             return Err(Error::argument("grid", format!("{:?}", launch.grid), allowed));
         }

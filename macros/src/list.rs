@@ -57,7 +57,6 @@ impl Table {
         });
         quote! {
             #(#attributes)*
-            #[cfg(not(target_arch = "nvptx64"))]
             #visibility static #name: &[#listed<#description>] = &[#(#rows),*];
         }
     }

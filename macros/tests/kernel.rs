@@ -1,11 +1,11 @@
-//! What `#[kernel]` and `instantiate!` make, on the host.
+//! What `#[kernel]` and `kernels!` make, on the host.
 
 use std::mem::{align_of_val, offset_of, size_of_val};
 
 use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_device::kernel::{Arch, Instance, Kernel, Program};
 use tilewright_device::tile::{Element, GlobalMut};
-use tilewright_device::{f16, instantiate, kernel};
+use tilewright_device::{f16, kernel, kernels};
 
 /// Runs the body in every thread.
 struct Plain<const WARPS: u32>;
@@ -40,11 +40,11 @@ fn nothing() {}
 
 macro_rules! family {
     ($($element:ident $n:literal)*) => {
-        instantiate! { $( sm_90: [generic_ $element _ $n x 2]: generic<Plain<4>, $element, $n>; )* }
+        kernels! { $( sm_90: [generic_ $element _ $n x 2]: generic<Plain<4>, $element, $n>; )* }
     };
 }
 family! { f16 64 f16 128 f32 64 }
-instantiate! { by_hand: generic<Plain<8>, f32, 32> }
+kernels! { by_hand: generic<Plain<8>, f32, 32> }
 
 fn launch<K: Kernel>() -> (Arch, u32, u32, [u32; 3], u32, bool) {
     (K::ARCH, K::THREADS, K::MIN_CTAS, K::CLUSTER, K::SHARED_BYTES, K::LOCAL)

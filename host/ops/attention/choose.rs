@@ -7,7 +7,7 @@ use tilewright_attention::AnySequences;
 
 use super::problem::{Problem, Size};
 use super::splits::{Split, mergeable, split};
-use super::table::{Compiled, Way, kernels};
+use super::table::{Compiled, Way, blocks, kernels};
 use crate::{Arch, Error, Result};
 
 /// Bytes to which TMA and `cp.async` want addresses and strides aligned.
@@ -18,7 +18,7 @@ const PIECE: usize = 8;
 /// A kernel that could compute an attention, or why it could not.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionCandidate {
-    pub(super) kernel: &'static Compiled,
+    pub(super) kernel: Compiled,
     outcome: std::result::Result<Estimate, Rejection>,
 }
 
@@ -169,7 +169,7 @@ fn rated(problem: &Problem) -> Result<impl Iterator<Item = AttentionCandidate> +
     let readings = [q?, k?, v?];
     let sms = problem.device.sm_count();
     Ok(kernels(problem.kind).map(move |kernel| {
-        let rejection = runs(problem, kernel).or_else(|| {
+        let rejection = runs(problem, &kernel).or_else(|| {
             let reads = ["Q", "K", "V"].into_iter().zip(readings).zip([0, 0, 1]);
             // Without keys nothing is read.
             let reads = reads.filter(|_| problem.size.keys > 0 && !kernel.any_strides);
@@ -185,7 +185,7 @@ fn rated(problem: &Problem) -> Result<impl Iterator<Item = AttentionCandidate> +
                 }
             })
         });
-        let outcome = rejection.map_or_else(|| Ok(estimate(problem, kernel, sms)), Err);
+        let outcome = rejection.map_or_else(|| Ok(estimate(problem, &kernel, sms)), Err);
         AttentionCandidate { kernel, outcome }
     }))
 }
@@ -200,7 +200,7 @@ fn runs(problem: &Problem, kernel: &Compiled) -> Option<Rejection> {
     if needs > has {
         return Some(Rejection::SharedMemory { needs, has });
     }
-    match (kernel.packed, matches!(problem.sequences, AnySequences::Packed(_))) {
+    match (kernel.packed(), matches!(problem.sequences, AnySequences::Packed(_))) {
         (true, false) => return Some(Rejection::Packed),
         (false, true) => return Some(Rejection::Apart),
         _ => {}
@@ -233,7 +233,7 @@ fn estimate(problem: &Problem, kernel: &Compiled, sms: u32) -> Estimate {
         (_, false) => (4, 100),
         (_, true) => (16, 100),
     };
-    let Way::Queries(blocks) = kernel.way else {
+    let Way::Queries(of) = kernel.way else {
         let Split { splits, items, cycles } = split(problem, kernel, sms, slowness);
         let cycles = cycles.saturating_add(3000).saturating_mul(passes);
         return Estimate {
@@ -249,7 +249,7 @@ fn estimate(problem: &Problem, kernel: &Compiled, sms: u32) -> Estimate {
     let tiles = (batch as u64).saturating_mul(heads as u64).saturating_mul(along);
     let waves = tiles.div_ceil(u64::from(sms).max(1));
     let block = m * n * (d + dv) / 4096 * slowness + m * n / 16 * shown / 100;
-    let seen = |tile: u64| u64::from(blocks(&problem.keys, tile.min(u64::from(u32::MAX)) as u32));
+    let seen = |tile: u64| u64::from(blocks(of, &problem.keys, tile.min(u64::from(u32::MAX)) as u32));
     let last = along.saturating_sub(1);
     // Exact where all tiles see as many, and where each sees as many more.
     let four_tiles = (seen(0) + 2 * seen(last / 2) + seen(last)) * block;

@@ -1,7 +1,8 @@
 //! The compiled attention kernels, and their launch.
 
 use tilewright_attention::{
-    ATTENTION, AttentionArgs, AttentionKernel, DECODE, DecodeKernel, Equal, KERNELS, Keys, Packed, Sequences, TileOrder,
+    ATTENTION, AttentionArgs, AttentionKernel, DECODE, DecodeKernel, Equal, KERNELS, Keys, Packed, Sequences,
+    TileOrder,
 };
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
@@ -45,13 +46,33 @@ impl Compiled {
     fn queries(kernel: &'static Listed<AttentionKernel>) -> Self {
         let &Listed { name, arch, shared_bytes, min_ctas: ctas, .. } = kernel;
         let AttentionKernel { tile, columns, stages, any_strides, .. } = kernel.description;
-        Compiled { name, arch, tile, columns, stages, any_strides, shared_bytes, ctas, way: Way::Queries(kernel) }
+        Compiled {
+            name,
+            arch,
+            tile,
+            columns,
+            stages,
+            any_strides,
+            shared_bytes,
+            ctas,
+            way: Way::Queries(kernel),
+        }
     }
 
     fn parts(kernel: &'static Listed<DecodeKernel>) -> Self {
         let &Listed { name, arch, shared_bytes, min_ctas: ctas, .. } = kernel;
         let DecodeKernel { tile, columns, stages, any_strides, .. } = kernel.description;
-        Compiled { name, arch, tile, columns, stages, any_strides, shared_bytes, ctas, way: Way::Parts(kernel) }
+        Compiled {
+            name,
+            arch,
+            tile,
+            columns,
+            stages,
+            any_strides,
+            shared_bytes,
+            ctas,
+            way: Way::Parts(kernel),
+        }
     }
 
     /// Reads sequences one after the other, rather than each from a matrix of its own.
@@ -88,7 +109,12 @@ pub(super) fn kernels(kind: Kind) -> impl Iterator<Item = Compiled> + Clone {
     queries.map(Compiled::queries).chain(parts.map(Compiled::parts))
 }
 
-fn run(kernel: &'static Listed<AttentionKernel>, problem: &Problem, stream: &Stream, how: &Run) -> Result<()> {
+fn run(
+    kernel: &'static Listed<AttentionKernel>,
+    problem: &Problem,
+    stream: &Stream,
+    how: &Run,
+) -> Result<()> {
     let function = problem.device.listed(&KERNELS, kernel)?;
     let launch = Launcher { kernel, function, stream, how };
     match kernel.packed {
@@ -140,8 +166,7 @@ impl Launcher<'_> {
         let work = Work { heads: all_heads, m, ctas, tile: kernel.tile, keys: *keys };
         let Order { group, turns } = work.order(|m| blocks(kernel, keys, m));
         let sequences = S::of(problem.sequences).ok_or_else(too_large)?;
-        let order =
-            TileOrder::new([batch, heads, shared_by, m], group, ctas, turns).ok_or_else(too_large)?;
+        let order = TileOrder::new([batch, heads, shared_by, m], group, ctas, turns).ok_or_else(too_large)?;
         let launch = Launch::grid([ctas.min(order.total()).max(1), 1, 1]).pdl(how.overlap && tma);
         let args = AttentionArgs { q, k, v, o, lse, order, sequences, cap: *cap, scale: *scale };
         // SAFETY: the arguments are those of `attention` for this kind of sequences. The views that the tensors come from are

@@ -23,7 +23,7 @@ const MOST: usize = u16::MAX as usize;
 /// A kernel that could compute a dequantised GEMM, or why it could not.
 #[derive(Clone, Copy, Debug)]
 pub struct DequantCandidate {
-    pub(super) kernel: &'static Compiled,
+    pub(super) kernel: Compiled,
     pub(super) outcome: std::result::Result<u64, Rejection>,
 }
 
@@ -143,10 +143,10 @@ pub(super) fn take(
     Err(Error::argument("kernel", format!("{name:?}, {reason}"), format!("one of {}", names.join(", "))))
 }
 
-fn candidate(problem: &Problem, reading: Reading, kernel: &'static Compiled) -> DequantCandidate {
-    let outcome = match rejection(problem, reading, kernel) {
+fn candidate(problem: &Problem, reading: Reading, kernel: Compiled) -> DequantCandidate {
+    let outcome = match rejection(problem, reading, &kernel) {
         Some(rejection) => Err(rejection),
-        None => Ok(estimate(kernel, problem.size, problem.device.sm_count())),
+        None => Ok(estimate(&kernel, problem.size, problem.device.sm_count())),
     };
     DequantCandidate { kernel, outcome }
 }

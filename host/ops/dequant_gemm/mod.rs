@@ -8,7 +8,6 @@ mod weights;
 
 use std::fmt;
 
-use tilewright_device::tile::AnyActivation;
 use tilewright_device::tile::{RasterOrder, StreamOrder};
 
 pub use choose::DequantCandidate;
@@ -202,7 +201,7 @@ impl<'a, T: DequantElement> DequantGemm<'a, T> {
             return Ok(0);
         }
         let kernel = choose(&problem, w, Self::kind(w)?, self.kernel)?.kernel;
-        Ok(Division::new(&problem, kernel)?.workspace)
+        Ok(Division::new(&problem, &kernel)?.workspace)
     }
 
     /// Queues the product on `stream`.
@@ -224,7 +223,7 @@ impl<'a, T: DequantElement> DequantGemm<'a, T> {
         }
         let kernel = choose(&problem, w, kind, self.kernel)?.kernel;
         let epilogue = (self.activation, self.alpha, self.overlap);
-        launch(&problem, kernel, w, stream, &mut self.workspace, epilogue)
+        launch(&problem, &kernel, w, stream, &mut self.workspace, epilogue)
     }
 }
 /// Divides the tiles, finds the workspace, and launches the kernel with the activation, alpha and whether it may overlap with the

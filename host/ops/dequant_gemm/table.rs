@@ -1,7 +1,8 @@
 //! The compiled kernels, and their launches.
 
 use tilewright_dequant_gemm::{
-    DequantGemmArgs, DequantInt8Kernel, DequantKernel, DequantStreamArgs, DequantStreamKernel, KERNELS, STREAM, WEIGHTS,
+    DequantGemmArgs, DequantInt8Kernel, DequantKernel, DequantStreamArgs, DequantStreamKernel, KERNELS,
+    STREAM, WEIGHTS,
 };
 use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_device::kernel::Listed;
@@ -9,8 +10,8 @@ use tilewright_device::tile::{AnyActivation, CHUNK, SLAB, Shares, StreamOrder, W
 
 use super::int8;
 use super::problem::Problem;
-use crate::{AnyFunction, Arch, Device, Launch, Result};
 use crate::Stream;
+use crate::{AnyFunction, Arch, Device, Launch, Result};
 
 /// One compiled kernel.
 #[derive(Clone, Copy, Debug)]

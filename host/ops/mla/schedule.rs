@@ -25,7 +25,7 @@ struct Key {
 impl Key {
     fn new(problem: &Problem, kernel: &Compiled) -> Result<Self> {
         let tiles = problem.rows.div_ceil(ROWS);
-        let resident = problem.device.listed(&KERNELS, kernel)?.resident_ctas();
+        let resident = problem.device.listed(&tilewright_mla::KERNELS, kernel)?.resident_ctas();
         let groups = (resident / tiles.saturating_mul(kernel.parts).max(1)).max(1);
         let table = match &problem.cache.table {
             Table::Host(table) => Some(table.clone()),

@@ -45,7 +45,11 @@ pub(super) fn run(kernel: &'static Compiled, problem: &Problem, stream: &Stream,
     let q: GlobalAbi<(), 3> = q.arg(backend, true, lines)?;
     let pool: GlobalAbi<(), 4> = cache.pool.streamed_boxes(backend, [rows, columns / 64])?;
     if tma && (q.tma != 1 || pool.tma != 1) {
-        return wrong("kernel", kernel.name, "one without TMA: the driver makes no tensor map of these views");
+        return wrong(
+            "kernel",
+            kernel.name,
+            "one without TMA: the driver makes no tensor map of these views",
+        );
     }
     let kv = PooledAbi { pool, pages: how.pages };
     let o: GlobalAbi<(), 3> = o.arg(backend, true, lines)?;
@@ -60,10 +64,14 @@ pub(super) fn run(kernel: &'static Compiled, problem: &Problem, stream: &Stream,
     // precedes its wait for the preceding grid.
     unsafe {
         match tma {
-            true => function.launch(stream, &launch, &MlaArgs { q, kv, o, lse, partials, work, causal, scale }),
-            false => {
-                function.launch(stream, &launch, &MlaPlainArgs { q, kv, o, lse, partials, work, causal, scale })
+            true => {
+                function.launch(stream, &launch, &MlaArgs { q, kv, o, lse, partials, work, causal, scale })
             }
+            false => function.launch(
+                stream,
+                &launch,
+                &MlaPlainArgs { q, kv, o, lse, partials, work, causal, scale },
+            ),
         }
     }
 }

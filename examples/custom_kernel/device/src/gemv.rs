@@ -4,7 +4,7 @@ use tilewright_device::arch::special::{block_x, thread_x};
 use tilewright_device::arch::{cvt, global, shared, sync, warp};
 use tilewright_device::layout::packed::{DEPTH, Order, Packed, ROWS as BLOCK_ROWS};
 use tilewright_device::tile::{Decode, U4};
-use tilewright_device::{f16, instantiate, kernel};
+use tilewright_device::{f16, kernel, kernels};
 
 /// Warps of a CTA, which take a row's blocks of depth in turn.
 pub const WARPS: usize = 8;
@@ -134,6 +134,6 @@ fn dot(words: [u32; 4], x: u32) -> [f32; 2] {
 /// The kernel for up to 16384 columns.
 pub type Gemv = gemv<16384>;
 
-instantiate! {
+kernels! {
     gemv_u4: Gemv;
 }

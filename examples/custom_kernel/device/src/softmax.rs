@@ -5,7 +5,7 @@ use core::f32::consts::LOG2_E;
 use tilewright_device::tile::{
     Element, Fragment, FragmentLayout, Global, GlobalMut, Striped, block_x, copy, math,
 };
-use tilewright_device::{f16, instantiate, kernel};
+use tilewright_device::{f16, kernel, kernels};
 
 /// Rows of a CTA: one for each of its warps.
 pub const ROWS: usize = 4;
@@ -28,7 +28,7 @@ where
     copy(e.zip_rows(&scale, |e, scale| e * scale).cast::<T>(), y.tile(place));
 }
 
-instantiate! {
+kernels! {
     softmax_f16_256: softmax<f16, 256>;
     softmax_f16_1024: softmax<f16, 1024>;
     softmax_f16_4096: softmax<f16, 4096>;

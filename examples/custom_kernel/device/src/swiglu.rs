@@ -4,7 +4,7 @@ use tilewright_device::tile::{
     Activation, ColMajor, Cta, Element, Elements, Fragment, FullRow, Gemm, Global, GlobalMut, Multistage,
     OutputLayout, Raster, RasterOrder, Schedule, Shared, Silu, WarpSpecialized, copy, gemm, warp,
 };
-use tilewright_device::{f16, instantiate, kernel};
+use tilewright_device::{f16, kernel, kernels};
 
 /// Y = silu(X G) * (X U) for X \[M, K\], G and U \[K, N\]: the gated layer of a transformer's MLP.
 ///
@@ -66,7 +66,7 @@ pub type Ampere = swiglu<Multistage<4>, warp::Square<2, 2>, f16, 128, 64, 32, 4>
 /// The same for tensors whose lines are not aligned to 16 bytes.
 pub type Unaligned = swiglu<Multistage<8, Elements>, warp::Square<4, 2>, f16, 64, 64, 32, 3>;
 
-instantiate! {
+kernels! {
     sm_90: swiglu_hopper: Hopper;
     sm_80: swiglu_ampere: Ampere;
     sm_80: swiglu_unaligned: Unaligned;

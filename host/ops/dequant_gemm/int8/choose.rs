@@ -12,11 +12,11 @@ const STEP: u64 = 128;
 /// Every kernel of the kind, the fastest by estimate first, the impossible ones last.
 pub(super) fn candidates(problem: &Problem, kind: Kind) -> Result<Vec<DequantCandidate>> {
     let reading = problem.a.reading(problem.device.backend(), true)?;
-    let candidate = |kernel: &'static Compiled| DequantCandidate {
+    let candidate = |kernel: Compiled| DequantCandidate {
         kernel,
-        outcome: match rejection(problem, reading, kernel) {
+        outcome: match rejection(problem, reading, &kernel) {
             Some(rejection) => Err(rejection),
-            None => Ok(estimate(kernel, kind.3, problem.size, problem.device.sm_count())),
+            None => Ok(estimate(&kernel, kind.3, problem.size, problem.device.sm_count())),
         },
     };
     let mut all: Vec<_> = kernels(kind).map(candidate).collect();

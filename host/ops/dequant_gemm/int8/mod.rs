@@ -2,7 +2,7 @@
 
 mod choose;
 mod problem;
-mod table;
+pub(super) mod table;
 
 use choose::{candidates, choose};
 use problem::{kind, problem};
@@ -170,7 +170,7 @@ impl<'a, C: Int8Output> DequantGemmInt8<'a, C> {
             return Ok(0);
         }
         let kernel = choose(&problem, kind(w, C::DTYPE)?, self.kernel)?.kernel;
-        Ok(Division::new(&problem, kernel)?.workspace)
+        Ok(Division::new(&problem, &kernel)?.workspace)
     }
 
     /// Queues the product on `stream`.
@@ -191,6 +191,6 @@ impl<'a, C: Int8Output> DequantGemmInt8<'a, C> {
             return Ok(());
         }
         let kernel = choose(&problem, kind, self.kernel)?.kernel;
-        launch(&problem, kernel, w, stream, &mut self.workspace, (self.activation, 1.0, self.overlap))
+        launch(&problem, &kernel, w, stream, &mut self.workspace, (self.activation, 1.0, self.overlap))
     }
 }

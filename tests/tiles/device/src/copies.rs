@@ -5,7 +5,7 @@ use tilewright_device::tile::{
     Multistage, Padded, RowMajor, Schedule, Shared, SharedLayout, Striped, Swizzle, WarpSpecialized, block_x,
     block_y, copy, warp,
 };
-use tilewright_device::{f16, instantiate, kernel};
+use tilewright_device::{f16, kernel, kernels};
 
 /// Rows of a tile.
 pub const M: usize = 64;
@@ -64,7 +64,7 @@ macro_rules! named {
             #[doc = concat!("The kernel `", stringify!($name), "`.")]
             pub type $name = $kernel;
         )*
-        instantiate! { $($sm: $name: $name;)* }
+        kernels! { $($sm: $name: $name;)* }
     };
 }
 pub(crate) use named;

@@ -6,7 +6,7 @@ use tilewright_device::tile::{
     OnlineSoftmax, Padded, Pending, Rows, Schedule, Shared, Striped, Swizzle, WarpSpecialized, block_x, copy,
     gemm, warp,
 };
-use tilewright_device::{f16, instantiate, kernel};
+use tilewright_device::{f16, kernel, kernels};
 
 use crate::copies::named;
 

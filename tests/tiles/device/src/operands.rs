@@ -4,7 +4,7 @@ use tilewright_device::tile::{
     ColMajor, Cta, Fragment, FragmentLayout, FullRow, Gemm, GemmRegisters, Global, GlobalMut, Multistage,
     Schedule, Shared, Striped, Swizzle, WarpSpecialized, block_x, block_y, copy, gemm, warp,
 };
-use tilewright_device::{f16, instantiate, kernel};
+use tilewright_device::{f16, kernel, kernels};
 
 use crate::copies::named;
 

@@ -154,7 +154,7 @@ pub fn chained<P: Schedule, Y>(
     out.store(acc.cast::<bf16>(), o.tile([0, 0]));
 }
 
-tilewright_device::instantiate! {
+tilewright_device::kernels! {
     sm_90: inferred_90: inferred<WarpSpecialized<2>, FullRow<2>>;
     sm_80: inferred_80: inferred<Multistage<4>, warp::Square<2, 2>>;
     sm_90: gated_90: gated<WarpSpecialized<2>, FullRow<2>>;
