@@ -69,13 +69,6 @@ impl KernelBuilder {
         }
     }
 
-    /// tmp
-    pub fn this_package() -> Self {
-        let mut s = Self::new("");
-        s.features.push("--no-default".into());
-        s
-    }
-
     /// Compiles for this architecture too.
     pub fn arch(mut self, arch: Arch) -> Self {
         self.archs.insert(arch);

@@ -124,9 +124,7 @@ impl Job<'_> {
             .arg(&self.device.manifest)
             .arg("--target-dir")
             .arg(&folder);
-        if self.features.iter().any(|f| f == "--no-default") {
-            command.arg("--no-default-features");
-        } else if !self.features.is_empty() {
+        if !self.features.is_empty() {
             command.arg("--features").arg(self.features.join(","));
         }
         let mut emit = OsString::from("--emit=asm=");
