@@ -3,16 +3,18 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::Duration;
 
-use crate::compile::Job;
+use crate::compile::{Job, TARGET};
 use crate::environment::{Environment, Machine};
 use crate::files::{make_folder, shared_folder};
 use crate::output::{Manifest, write_manifest};
 use crate::process::{Processed, Work};
+use crate::progress::{self, Progress};
 use crate::ptxas::{self, Ptxas};
 use crate::sources::DeviceCrate;
 use crate::toolchain::{self, Toolchain};
-use crate::{Arch, BuildError, Complaint, Kernel};
+use crate::{Arch, BuildError, Complaint, Kernel, slots};
 
 /// What happens to kernels that are correct but slow: local memory, spills, serialised `wgmma`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,6 +28,8 @@ pub enum Check {
 
 /// The environment variable that says whether kernels name their source lines.
 const DEBUG_LINES: &str = "TILEWRIGHT_DEBUG_LINES";
+/// How often progress is shown.
+const PERIOD: Duration = Duration::from_secs(1);
 
 /// Compiles a device crate; see the [crate]'s page.
 #[derive(Clone, Debug)]
@@ -33,6 +37,7 @@ pub struct KernelBuilder {
     device: PathBuf,
     archs: BTreeSet<Arch>,
     check: Check,
+    default_features: bool,
     features: Vec<String>,
     debug_lines: bool,
     rustc_arguments: Vec<String>,
@@ -62,11 +67,19 @@ impl KernelBuilder {
             device: device.into(),
             archs: BTreeSet::new(),
             check: Check::Deny,
+            default_features: true,
             features: Vec::new(),
             debug_lines: false,
             rustc_arguments: Vec::new(),
             out: None,
         }
+    }
+
+    /// A build of the package whose build script this is: its kernels and the code that launches them are one crate.
+    ///
+    /// The kernels are compiled without the package's default features. See [the crate's page](crate#a-package-that-is-both-sides).
+    pub fn this_package() -> Self {
+        Self { default_features: false, ..Self::new("") }
     }
 
     /// Compiles for this architecture too.
@@ -145,13 +158,26 @@ impl KernelBuilder {
             }
         })?;
         let package = machine.variable("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
+        if script.is_some() && machine.variable("TARGET").is_some_and(|target| target == TARGET) {
+            // The package is compiled for the GPU just now, by the builder in its own build script or in that of a crate
+            // which depends on it.
+            say(format!("rerun-if-changed={}", package.join("build.rs").display()));
+            return Ok(Built {
+                kernels: vec![],
+                compiler: String::new(),
+                ptxas: None,
+                out,
+                warnings: vec![],
+            });
+        }
         let folder = package.join(&self.device);
         let folder = folder
             .canonicalize()
             .map_err(|error| BuildError::DeviceCrate { path: folder.clone(), problem: error.to_string() })?;
 
         let toolchain = toolchain::find(machine)?;
-        let device = DeviceCrate::read(&toolchain, &folder)?;
+        let features = self.feature_arguments();
+        let device = DeviceCrate::read(&toolchain, &folder, &features)?;
         for path in &device.watched {
             say(format!("rerun-if-changed={}", path.display()));
         }
@@ -161,13 +187,28 @@ impl KernelBuilder {
         say(format!("rerun-if-changed={}", ptxas::fetched(&shared).display()));
         let ptxas = ptxas::find(machine, &shared)?;
 
+        let terminal = script.as_ref().and_then(|_| progress::terminal(machine));
+        let progress = Progress::new(&device.package, terminal, PERIOD);
         let debug_lines = machine.variable(DEBUG_LINES).map_or(self.debug_lines, |value| value != "0");
-        let modules = self.compile(&toolchain, &device, &shared, debug_lines)?;
-        let mut processed = Processed::default();
-        for (arch, module) in &modules {
-            let work = Work { arch: *arch, module, out: &out, shared: &shared, ptxas: ptxas.as_ref() };
-            processed.add(work.run()?);
-        }
+        let slots = slots::count(machine);
+        let job = |arch| Job {
+            toolchain: &toolchain,
+            device: &device,
+            arch,
+            shared: &shared,
+            features: &features,
+            debug_lines,
+            rustc_arguments: &self.rustc_arguments,
+            slots,
+            progress: &progress,
+        };
+        let workers = slots::jobs(machine);
+        let processed = self.for_each_arch(|arch| {
+            let module = job(arch).run()?;
+            let (module, ptxas) = (module.as_path(), ptxas.as_ref());
+            Work { arch, module, out: &out, shared: &shared, ptxas, workers, progress: &progress }.run()
+        })?;
+        drop(progress);
         let (kernels, warnings) = processed.judge(self.check, &self.archs, &out)?;
         if kernels.is_empty() {
             let problem =
@@ -178,32 +219,31 @@ impl KernelBuilder {
         self.finish(&out, toolchain, ptxas, kernels, warnings)
     }
 
-    /// Compiles for all architectures side by side.
-    fn compile(
+    /// cargo's arguments for the features that were asked for.
+    fn feature_arguments(&self) -> Vec<String> {
+        let mut arguments = Vec::new();
+        if !self.default_features {
+            arguments.push("--no-default-features".to_owned());
+        }
+        if !self.features.is_empty() {
+            arguments.extend(["--features".to_owned(), self.features.join(",")]);
+        }
+        arguments
+    }
+
+    /// Does the work for all architectures side by side.
+    fn for_each_arch(
         &self,
-        toolchain: &Toolchain,
-        device: &DeviceCrate,
-        shared: &Path,
-        debug_lines: bool,
-    ) -> Result<Vec<(Arch, PathBuf)>, BuildError> {
-        let job = |arch| Job {
-            toolchain,
-            device,
-            arch,
-            shared,
-            features: &self.features,
-            debug_lines,
-            rustc_arguments: &self.rustc_arguments,
-        };
+        work: impl Fn(Arch) -> Result<Processed, BuildError> + Sync,
+    ) -> Result<Processed, BuildError> {
+        let work = &work;
         thread::scope(|scope| {
-            let started: Vec<_> =
-                self.archs.iter().map(|&arch| (arch, scope.spawn(move || job(arch).run()))).collect();
-            let finish =
-                |(arch, thread): (Arch, thread::ScopedJoinHandle<'_, Result<PathBuf, BuildError>>)| {
-                    let module = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-                    Ok((arch, module))
-                };
-            started.into_iter().map(finish).collect()
+            let started: Vec<_> = self.archs.iter().map(|&arch| scope.spawn(move || work(arch))).collect();
+            let mut processed = Processed::default();
+            for thread in started {
+                processed.add(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+            }
+            Ok(processed)
         })
     }
 

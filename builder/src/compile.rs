@@ -5,11 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::dependencies;
 use crate::environment::clean;
 use crate::files::{hash, make_folder, while_doing};
+use crate::progress::{Phase, Progress};
+use crate::slots::Slot;
 use crate::sources::DeviceCrate;
 use crate::toolchain::Toolchain;
 use crate::{Arch, BuildError};
+
+/// The target that kernels are compiled for, as rustc names it.
+pub(crate) const TARGET: &str = "nvptx64-nvidia-cuda";
 
 /// What LLVM must be told for kernels, and what each is for.
 const LLVM: [&str; 4] = [
@@ -34,21 +40,33 @@ pub(crate) struct Job<'a> {
     pub arch: Arch,
     /// The folder for all builds of this target folder.
     pub shared: &'a Path,
+    /// cargo's arguments that choose the crate's features.
     pub features: &'a [String],
     pub debug_lines: bool,
     pub rustc_arguments: &'a [String],
+    /// How many compilations may run at a time.
+    pub slots: usize,
+    pub progress: &'a Progress,
 }
 
 impl Job<'_> {
     /// Compiles and returns where the PTX is; a moment's work when nothing changed.
     pub fn run(&self) -> Result<PathBuf, BuildError> {
         let ptx = self.ptx_path()?;
-        self.cargo(&ptx)?;
+        let builds = self.shared.join("build").join(self.arch.target());
+        let own = builds.join(format!("{}-{}", self.device.package, hash(&self.device.manifest)));
+        self.progress.enter(self.arch, Phase::Dependencies);
+        let common = builds.join("dependencies");
+        dependencies::bring(&common, &own, &self.device.package, || self.compile_dependencies(&common))?;
+        self.progress.enter(self.arch, Phase::Waiting);
+        let _slot = Slot::take(self.shared, self.slots)?;
+        self.progress.enter(self.arch, Phase::Compiling);
+        self.compile(&own, &ptx)?;
         if !ptx.is_file() {
             // Cargo thinks that all is built, but someone took the file away. A path that it has not seen makes
             // it run rustc again.
             let other = ptx.with_extension(format!("{}.s", std::process::id()));
-            self.cargo(&other)?;
+            self.compile(&own, &other)?;
             fs::rename(&other, &ptx).map_err(while_doing("looking for the compiled kernels:", &other))?;
         }
         Ok(ptx)
@@ -65,10 +83,13 @@ impl Job<'_> {
             );
             return Err(BuildError::DeviceCrate { path: self.device.manifest.clone(), problem });
         }
-        // cargo would take a file for fresh that another version of a dependency wrote in the meantime.
-        let manifests: Vec<_> = self.device.watched.iter().filter_map(|path| manifest(path)).collect();
+        // cargo would take a file for fresh that another version of a dependency wrote in the meantime. What else the
+        // workspace and its Cargo.lock hold does not matter.
+        let DeviceCrate { manifest, packages, manifests, workspace, .. } = self.device;
+        let text = |path: &PathBuf| fs::read_to_string(path).unwrap_or_default();
+        let manifests: Vec<_> = manifests.iter().map(text).chain([profiles(&text(workspace))]).collect();
         let Toolchain { rustc, version, .. } = self.toolchain;
-        let settings = (&self.device.manifest, manifests, rustc, version, self.features, self.arguments());
+        let settings = (manifest, manifests, packages, rustc, version, self.features, self.arguments());
         Ok(folder.join(format!("{}-{}.s", self.device.library, hash(&settings))))
     }
 
@@ -89,9 +110,38 @@ impl Job<'_> {
         arguments
     }
 
-    fn cargo(&self, ptx: &Path) -> Result<(), BuildError> {
-        // A folder per architecture: cargo locks it, and architectures compile side by side.
-        let folder = self.shared.join("build").join(self.arch.target());
+    /// Compiles what the crate depends on; the crate itself only tells its name.
+    fn compile_dependencies(&self, folder: &Path) -> Result<(), BuildError> {
+        let mut command = self.cargo(folder);
+        command.args(["--", "--print=crate-name"]);
+        // What fails here fails again when the crate is compiled, and is reported then.
+        command.output().map(|_| ()).map_err(while_doing("running", &self.toolchain.cargo))
+    }
+
+    /// Compiles the crate to this file.
+    fn compile(&self, folder: &Path, ptx: &Path) -> Result<(), BuildError> {
+        let mut command = self.cargo(folder);
+        let mut emit = OsString::from("--emit=asm=");
+        emit.push(ptx);
+        command.arg("--").arg(emit).args(self.arguments());
+        let output = command.output().map_err(while_doing("running", &self.toolchain.cargo))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            let compiler = format!("rustc {}", self.toolchain.version);
+            let folder = self.device.manifest.parent().unwrap_or(&self.device.manifest).to_owned();
+            return Err(BuildError::Compile { arch: self.arch, folder, compiler, output: said.into_owned() });
+        }
+        // Warnings: cargo shows a build script's output when it is asked to be verbose.
+        eprint!("{said}");
+        // What a linker would have written, and must not be older than what it is made of: cargo takes a build without it for
+        // stale, and compiles all kernels again.
+        let linked = folder.join(TARGET).join("release/deps").join(&self.device.library);
+        let linked = linked.with_extension("ptx");
+        fs::write(&linked, "").map_err(while_doing("writing", &linked))
+    }
+
+    /// The command that compiles in this folder, up to rustc's arguments.
+    fn cargo(&self, folder: &Path) -> Command {
         let mut command = Command::new(&self.toolchain.cargo);
         clean(&mut command);
         command
@@ -120,40 +170,40 @@ impl Job<'_> {
             .env("CARGO_PROFILE_RELEASE_INCREMENTAL", "false")
             .current_dir(self.device.manifest.parent().unwrap_or(Path::new(".")))
             .args(["rustc", "--release", "--lib", "--crate-type=cdylib"])
-            .args(["-Zbuild-std=core", "--target=nvptx64-nvidia-cuda", "--manifest-path"])
+            .args(["-Zbuild-std=core", "--target", TARGET, "--manifest-path"])
             .arg(&self.device.manifest)
             .arg("--target-dir")
-            .arg(&folder);
-        if !self.features.is_empty() {
-            command.arg("--features").arg(self.features.join(","));
-        }
-        let mut emit = OsString::from("--emit=asm=");
-        emit.push(ptx);
-        command.arg("--").arg(emit).args(self.arguments());
-        let output = command.output().map_err(while_doing("running", &self.toolchain.cargo))?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        if !output.status.success() {
-            let compiler = format!("rustc {}", self.toolchain.version);
-            let folder = self.device.manifest.parent().unwrap_or(&self.device.manifest).to_owned();
-            return Err(BuildError::Compile { arch: self.arch, folder, compiler, output: said.into_owned() });
-        }
-        // Warnings: cargo shows a build script's output when it is asked to be verbose.
-        eprint!("{said}");
-        // What a linker would have written, and must not be older than what it is made of: cargo takes a build without it for
-        // stale, and compiles all kernels again.
-        let linked = folder.join("nvptx64-nvidia-cuda/release/deps").join(&self.device.library);
-        let linked = linked.with_extension("ptx");
-        fs::write(&linked, "").map_err(while_doing("writing", &linked))
+            .arg(folder)
+            .args(self.features);
+        command
     }
 }
 
-/// The contents of a file that says what a crate depends on.
-fn manifest(path: &Path) -> Option<Vec<u8>> {
-    let name = path.file_name()?;
-    if name == "Cargo.toml" || name == "Cargo.lock" { fs::read(path).ok() } else { None }
+/// The profiles of a workspace, which say how its crates are compiled.
+fn profiles(manifest: &str) -> String {
+    let mut inside = false;
+    let lines = manifest.lines().filter(|line| {
+        if line.starts_with('[') {
+            inside = line.starts_with("[profile");
+        }
+        inside
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// A program that does nothing, in rustc's eyes successfully.
 fn no_linker() -> &'static str {
     if Path::new("/bin/true").is_file() { "/bin/true" } else { "/usr/bin/true" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_are_found() {
+        let manifest =
+            "[workspace]\nmembers = []\n\n[profile.release.package.half]\nopt-level = 1\n\n[lints]\n";
+        assert_eq!(profiles(manifest), "[profile.release.package.half]\nopt-level = 1\n");
+    }
 }

@@ -22,6 +22,8 @@ pub(crate) trait Environment {
     fn ptxas(&self, path: &Path) -> Result<String, String>;
     /// Where a distribution installs rustc.
     fn system_rustc(&self) -> PathBuf;
+    /// Bytes of memory, where that is known.
+    fn memory(&self) -> Option<u64>;
 }
 
 /// The machine that the builder runs on.
@@ -48,6 +50,12 @@ impl Environment for Machine {
 
     fn system_rustc(&self) -> PathBuf {
         PathBuf::from("/usr/bin/rustc")
+    }
+
+    fn memory(&self) -> Option<u64> {
+        let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+        let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+        Some(total.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
     }
 }
 

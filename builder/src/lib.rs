@@ -12,12 +12,51 @@
 //!
 //! and includes what it wrote with `tilewright::include_kernels!()`.
 //!
+//! # A package that is both sides
+//!
+//! Kernels and the code that launches them can be one package. It compiles for the host and, with
+//! `#[cfg(target_arch = "nvptx64")]` on what is only for there, for the GPU; its build script lets the builder compile
+//! [the package itself](KernelBuilder::this_package), without its default features. One of those is the builder, which is
+//! of no use on the inside and would be compiled once more:
+//!
+//! ```toml
+//! [features]
+//! default = ["build"]
+//! build = ["dep:tilewright-builder"]
+//!
+//! [build-dependencies]
+//! tilewright-builder = { version = "0.1", optional = true }
+//! ```
+//!
+//! ```no_run
+//! // build.rs
+//! fn main() {
+//! #   #[cfg(any())]
+//!     #[cfg(feature = "build")]
+//!     {
+//!         use tilewright_builder::{Arch, KernelBuilder};
+//!         KernelBuilder::this_package().arch(Arch::Sm80).arch(Arch::Sm90a).build_or_exit();
+//!     }
+//!     // On the inside there is nothing to do, whatever changes: without this line the kernels would be compiled again
+//!     // whenever a file of the package changes.
+//! #   #[cfg(any())]
+//!     #[cfg(not(feature = "build"))]
+//!     println!("cargo::rerun-if-changed=build.rs");
+//! }
+//! ```
+//!
+//! # How it compiles
+//!
 //! The device crate is compiled by rustc's own NVPTX backend, so it needs a rustc with the sources of its
 //! library: the one that the environment variable `TILEWRIGHT_RUSTC` names, a rustup nightly with `rust-src`,
 //! or a distribution's. The crate around it stays on stable. The kernels' launch bounds are put into the PTX,
 //! which rustc cannot do; PTX that would run badly (local memory, spills, serialised `wgmma`) is refused with the
 //! kernel's name. The checks that need `ptxas` run where it is at hand: `TILEWRIGHT_PTXAS`, the one that
 //! the project's own setup fetched, `CUDA_HOME`, or the path.
+//!
+//! Crates of one target folder are compiled side by side, as many as cargo's `-j` and the memory allow, each in a folder
+//! of its own; what they depend on is compiled once. On Linux, where cargo writes to a terminal, a line there says what is
+//! being done.
 //!
 //! With [`KernelBuilder::debug_lines`], or `TILEWRIGHT_DEBUG_LINES=1` in the environment of the build, the PTX says which
 //! source line each instruction was made of: the emulator's messages then name it. It is the line of the function that
@@ -27,14 +66,17 @@ mod arch;
 mod build;
 mod checks;
 mod compile;
+mod dependencies;
 mod environment;
 mod error;
 mod files;
 mod kernel;
 mod output;
 mod process;
+mod progress;
 mod ptx;
 mod ptxas;
+mod slots;
 mod sources;
 mod toolchain;
 

@@ -14,6 +14,7 @@ use crate::build::Check;
 use crate::checks::{self, Fault};
 use crate::files::{self, hash, make_folder, read};
 use crate::output::{ptx_file, remove_others, write_ptx};
+use crate::progress::{Phase, Progress};
 use crate::ptx::{Findings, Item, Kind, Module, Role, annotate, load_parameters, scan};
 use crate::ptxas::Ptxas;
 use crate::{Arch, BuildError, Complaint, Kernel};
@@ -29,6 +30,9 @@ pub(crate) struct Work<'a> {
     pub out: &'a Path,
     pub shared: &'a Path,
     pub ptxas: Option<&'a Ptxas>,
+    /// How many kernels are checked at a time.
+    pub workers: usize,
+    pub progress: &'a Progress,
 }
 
 /// What came of it.
@@ -44,6 +48,12 @@ pub(crate) struct Processed {
 impl Work<'_> {
     /// Does the work, unless it was done before on the same PTX with the same `ptxas`.
     pub fn run(&self) -> Result<Processed, BuildError> {
+        let done = self.processed()?;
+        self.progress.enter(self.arch, Phase::Done);
+        Ok(done)
+    }
+
+    fn processed(&self) -> Result<Processed, BuildError> {
         let text = read(self.module)?;
         let version = self.ptxas.map(|ptxas| &ptxas.version);
         let stamp = hash(&(&text, version, own_age()));
@@ -77,13 +87,14 @@ impl Work<'_> {
         let entries: Vec<_> = module.entries().collect();
         let next = AtomicUsize::new(0);
         let results = Mutex::new(Vec::new());
-        // Kernels are independent and ptxas takes seconds on a large one: as many at a time as there are cores.
-        let workers = thread::available_parallelism().map_or(1, usize::from).min(entries.len());
+        self.progress.enter(self.arch, Phase::Checking { done: 0, of: entries.len() });
+        // Kernels are independent, and ptxas takes seconds on a large one.
         thread::scope(|scope| {
-            for _ in 0..workers {
+            for _ in 0..self.workers.min(entries.len()) {
                 scope.spawn(|| {
                     while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let result = self.one(&module, version, entry);
+                        self.progress.checked(self.arch);
                         results.lock().unwrap_or_else(|e| e.into_inner()).push(result);
                     }
                 });

@@ -7,6 +7,7 @@ use std::process::Command;
 use serde::Deserialize;
 
 use crate::BuildError;
+use crate::compile::TARGET;
 use crate::environment::clean;
 use crate::files::while_doing;
 use crate::toolchain::Toolchain;
@@ -16,8 +17,16 @@ use crate::toolchain::Toolchain;
 pub(crate) struct DeviceCrate {
     /// Its `Cargo.toml`.
     pub manifest: PathBuf,
+    /// The package's name.
+    pub package: String,
     /// The library's name in Rust.
     pub library: String,
+    /// The package and all that it depends on, each with its version, source and features.
+    pub packages: Vec<(String, Vec<String>)>,
+    /// Their `Cargo.toml`s, where they are not from a registry.
+    pub manifests: Vec<PathBuf>,
+    /// The `Cargo.toml` of the workspace.
+    pub workspace: PathBuf,
     /// Files and folders whose change makes the kernels change.
     pub watched: BTreeSet<PathBuf>,
 }
@@ -32,6 +41,7 @@ struct Metadata {
 #[derive(Deserialize)]
 struct Package {
     id: String,
+    name: String,
     source: Option<String>,
     manifest_path: PathBuf,
     targets: Vec<Target>,
@@ -52,6 +62,7 @@ struct Resolve {
 #[derive(Deserialize)]
 struct Node {
     id: String,
+    features: Vec<String>,
     deps: Vec<Dependency>,
 }
 
@@ -67,8 +78,8 @@ struct DependencyKind {
 }
 
 impl DeviceCrate {
-    /// Asks cargo about the crate in this folder.
-    pub fn read(toolchain: &Toolchain, folder: &Path) -> Result<Self, BuildError> {
+    /// Asks cargo about the crate in this folder, with the features that these arguments choose.
+    pub fn read(toolchain: &Toolchain, folder: &Path, features: &[String]) -> Result<Self, BuildError> {
         let problem = |problem: String| BuildError::DeviceCrate { path: folder.to_owned(), problem };
         let manifest = folder.join("Cargo.toml");
         if !manifest.is_file() {
@@ -77,13 +88,8 @@ impl DeviceCrate {
         let mut command = Command::new(&toolchain.cargo);
         clean(&mut command);
         command.env("RUSTC", &toolchain.rustc).env("RUSTC_BOOTSTRAP", "1");
-        command.args([
-            "metadata",
-            "--format-version=1",
-            "--filter-platform=nvptx64-nvidia-cuda",
-            "--manifest-path",
-        ]);
-        command.arg(&manifest).current_dir(folder);
+        command.args(["metadata", "--format-version=1", "--filter-platform", TARGET, "--manifest-path"]);
+        command.arg(&manifest).args(features).current_dir(folder);
         let output = command.output().map_err(while_doing("running", &toolchain.cargo))?;
         if !output.status.success() {
             return Err(problem(format!("cargo refuses it:\n{}", String::from_utf8_lossy(&output.stderr))));
@@ -107,10 +113,13 @@ impl DeviceCrate {
                 target.kind.iter().any(|kind| matches!(kind.as_str(), "lib" | "rlib" | "cdylib" | "dylib"))
             })
             .ok_or("it has no library: kernels are functions of one")?;
-        let mut watched = BTreeSet::from([metadata.workspace_root.join("Cargo.toml")]);
+        let workspace = metadata.workspace_root.join("Cargo.toml");
+        let mut watched = BTreeSet::from([workspace.clone()]);
         let lock = metadata.workspace_root.join("Cargo.lock");
         watched.extend(Some(lock).filter(|lock| lock.is_file()));
-        for package in used(metadata, &root.id).into_iter().filter(|package| package.source.is_none()) {
+        let used = used(metadata, &root.id);
+        let local = || used.iter().filter(|package| package.source.is_none());
+        for package in local() {
             watched.insert(package.manifest_path.clone());
             let home = package.manifest_path.parent().unwrap_or(Path::new("."));
             for target in &package.targets {
@@ -125,7 +134,19 @@ impl DeviceCrate {
                 }
             }
         }
-        Ok(Self { manifest: manifest.to_owned(), library: library.name.replace('-', "_"), watched })
+        let features = |id: &str| {
+            let mut nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
+            nodes.find(|node| node.id == id).map_or_else(Vec::new, |node| node.features.clone())
+        };
+        Ok(Self {
+            manifest: manifest.to_owned(),
+            package: root.name.clone(),
+            library: library.name.replace('-', "_"),
+            packages: used.iter().map(|package| (package.id.clone(), features(&package.id))).collect(),
+            manifests: local().map(|package| package.manifest_path.clone()).collect(),
+            workspace,
+            watched,
+        })
     }
 }
 
@@ -153,21 +174,22 @@ mod tests {
     const METADATA: &str = r#"{
         "workspace_root": "/w",
         "packages": [
-            {"id": "k", "source": null, "manifest_path": "/w/k/Cargo.toml",
+            {"id": "k", "name": "my-kernels", "source": null, "manifest_path": "/w/k/Cargo.toml",
              "targets": [{"name": "my-kernels", "kind": ["lib"], "src_path": "/w/k/src/lib.rs"},
                          {"name": "t", "kind": ["test"], "src_path": "/w/k/tests/t.rs"},
                          {"name": "build-script-build", "kind": ["custom-build"], "src_path": "/w/k/build.rs"}]},
-            {"id": "m", "source": null, "manifest_path": "/w/m/Cargo.toml",
+            {"id": "m", "name": "m", "source": null, "manifest_path": "/w/m/Cargo.toml",
              "targets": [{"name": "m", "kind": ["proc-macro"], "src_path": "/w/m/src/lib.rs"}]},
-            {"id": "h", "source": "registry", "manifest_path": "/r/h/Cargo.toml",
+            {"id": "h", "name": "h", "source": "registry", "manifest_path": "/r/h/Cargo.toml",
              "targets": [{"name": "h", "kind": ["lib"], "src_path": "/r/h/src/lib.rs"}]},
-            {"id": "dev", "source": null, "manifest_path": "/w/dev/Cargo.toml",
+            {"id": "dev", "name": "dev", "source": null, "manifest_path": "/w/dev/Cargo.toml",
              "targets": [{"name": "dev", "kind": ["lib"], "src_path": "/w/dev/src/lib.rs"}]}
         ],
         "resolve": {"nodes": [
-            {"id": "k", "deps": [{"pkg": "m", "dep_kinds": [{"kind": null}]}, {"pkg": "h", "dep_kinds": [{"kind": null}]},
+            {"id": "k", "features": ["fast"], "deps": [{"pkg": "m", "dep_kinds": [{"kind": null}]}, {"pkg": "h", "dep_kinds": [{"kind": null}]},
                                  {"pkg": "dev", "dep_kinds": [{"kind": "dev"}]}]},
-            {"id": "m", "deps": []}, {"id": "h", "deps": []}, {"id": "dev", "deps": []}
+            {"id": "m", "features": [], "deps": []}, {"id": "h", "features": [], "deps": []},
+            {"id": "dev", "features": [], "deps": []}
         ]}
     }"#;
 
@@ -175,7 +197,12 @@ mod tests {
     fn path_dependencies_are_watched() {
         let metadata: Metadata = serde_json::from_str(METADATA).unwrap();
         let found = DeviceCrate::from_metadata(Path::new("/w/k/Cargo.toml"), &metadata).unwrap();
-        assert_eq!(found.library, "my_kernels");
+        assert_eq!((found.package.as_str(), found.library.as_str()), ("my-kernels", "my_kernels"));
+        let packages = [("h", vec![]), ("k", vec!["fast"]), ("m", vec![])];
+        let packages =
+            packages.map(|(id, features)| (id.to_owned(), features.into_iter().map(str::to_owned).collect()));
+        assert_eq!(found.packages, packages);
+        assert_eq!(found.manifests, [Path::new("/w/k/Cargo.toml"), Path::new("/w/m/Cargo.toml")]);
         let watched: Vec<_> = found.watched.iter().map(|path| path.to_str().unwrap()).collect();
         let expected =
             ["/w/Cargo.toml", "/w/k/Cargo.toml", "/w/k/build.rs", "/w/k/src", "/w/m/Cargo.toml", "/w/m/src"];

@@ -6,12 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::ptxas;
+use crate::{ptxas, slots};
 
 /// A machine of files in a folder; a fake rustc's or ptxas's text is its version.
 struct Fake {
     root: PathBuf,
     variables: HashMap<&'static str, OsString>,
+    memory: u64,
 }
 
 impl Fake {
@@ -19,7 +20,7 @@ impl Fake {
         let root = std::env::temp_dir().join(format!("tilewright-builder-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         let variables = HashMap::from([("HOME", root.join("home").into())]);
-        Self { root, variables }
+        Self { root, variables, memory: 16 << 30 }
     }
 
     fn file(&self, path: &str, text: &str) -> PathBuf {
@@ -68,6 +69,10 @@ impl Environment for Fake {
 
     fn system_rustc(&self) -> PathBuf {
         self.root.join("usr/bin/rustc")
+    }
+
+    fn memory(&self) -> Option<u64> {
+        Some(self.memory)
     }
 }
 
@@ -157,6 +162,17 @@ fn sources_of_another_version_do_not_do() {
         .unwrap();
     let because = tried(&fake).pop().unwrap().1;
     assert!(because.contains("rustc 1.96.0 with the library sources of 1.95.0"), "{because}");
+}
+
+#[test]
+fn as_many_compilations_run_as_cargo_asks_for_and_memory_holds() {
+    let mut fake = Fake::new("slots");
+    fake.variables.insert("NUM_JOBS", "4".into());
+    assert_eq!(slots::count(&fake), 4);
+    fake.memory = 7 << 30;
+    assert_eq!(slots::count(&fake), 3);
+    fake.memory = 1 << 30;
+    assert_eq!(slots::count(&fake), 1);
 }
 
 #[test]
