@@ -47,7 +47,7 @@ impl<'t> Iterator for Lexer<'t> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let rest = self.rest();
-        self.skip(rest.len() - rest.trim_start().len());
+        self.skip_lines(rest.len() - rest.trim_start().len());
         let (line, start) = (self.line, self.at);
         let token = self.token()?;
         Some(token.map(|token| Placed { token, line, start, end: self.at }))
@@ -70,10 +70,16 @@ impl<'t> Lexer<'t> {
         Err(Error { line: self.line, what: what.into() })
     }
 
+    /// Passes over bytes of one line.
     fn skip(&mut self, bytes: usize) -> &'t str {
         let skipped = &self.rest()[..bytes];
-        self.line += skipped.bytes().filter(|&byte| byte == b'\n').count() as u32;
         self.at += bytes;
+        skipped
+    }
+
+    fn skip_lines(&mut self, bytes: usize) -> &'t str {
+        let skipped = self.skip(bytes);
+        self.line += skipped.bytes().filter(|&byte| byte == b'\n').count() as u32;
         skipped
     }
 
@@ -82,13 +88,13 @@ impl<'t> Lexer<'t> {
         Some(Ok(match rest.chars().next()? {
             '/' if rest.starts_with("//") => Token::Comment(self.skip(rest.find('\n').unwrap_or(rest.len()))),
             '/' if rest.starts_with("/*") => match rest.find("*/") {
-                Some(end) => Token::Comment(self.skip(end + 2)),
+                Some(end) => Token::Comment(self.skip_lines(end + 2)),
                 None => return Some(self.error("a comment that does not end")),
             },
             'a'..='z' | 'A'..='Z' | '_' | '$' | '%' | '.' => Token::Word(self.skip(word_length(rest))),
             '0'..='9' => return Some(self.number()),
             '"' => match rest[1..].find('"') {
-                Some(end) => Token::Text(&self.skip(end + 2)[1..=end]),
+                Some(end) => Token::Text(&self.skip_lines(end + 2)[1..=end]),
                 None => return Some(self.error("a string that does not end")),
             },
             mark if mark.is_ascii_punctuation() => {

@@ -1,6 +1,7 @@
 //! What the parser takes, and what it says of the rest.
 
 use crate::ast::{Named, Operand, Statement};
+use crate::lexer::{Lexer, Token};
 use crate::parser::parse;
 
 const HEAD: &str = ".version 8.1\n.target sm_90a\n.address_size 64\n";
@@ -144,4 +145,33 @@ fn errors_name_what_and_where() {
     );
     assert_eq!(error("mov.b32 %r1, 0f12;"), "PTX line 5: `0f12` is no number");
     assert_eq!(parse(".texref t;").unwrap_err().to_string(), "PTX line 1: directive `.texref` is not known");
+}
+
+#[test]
+fn tokens_know_where_they_are() {
+    let text = "ld.b32 %r1, /* two\nlines */ [a+0x10]; // end\n\"b\"";
+    let tokens: Vec<_> = Lexer::new(text).map(Result::unwrap).collect();
+    let parts: Vec<_> = tokens.iter().map(|placed| (&text[placed.start..placed.end], placed.line)).collect();
+    assert_eq!(
+        parts,
+        [
+            ("ld.b32", 1),
+            ("%r1", 1),
+            (",", 1),
+            ("/* two\nlines */", 1),
+            ("[", 2),
+            ("a", 2),
+            ("+", 2),
+            ("0x10", 2),
+            ("]", 2),
+            (";", 2),
+            ("// end", 2),
+            ("\"b\"", 3),
+        ]
+    );
+    assert_eq!(tokens[7].token, Token::Integer(16));
+    assert_eq!(tokens[10].token, Token::Comment("// end"));
+    assert_eq!(tokens[11].token, Token::Text("b"));
+    let errors = Lexer::new("a\n /*").collect::<Vec<_>>();
+    assert!(matches!(&errors[..], [Ok(_), Err(error)] if error.line == 2), "{errors:?}");
 }

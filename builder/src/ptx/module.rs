@@ -1,6 +1,10 @@
 //! A PTX module taken apart into its top-level items, and put together again for one kernel.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::iter::Peekable;
+
+use tilewright_ptx::error::Error;
+use tilewright_ptx::lexer::{Lexer, Placed, Token};
 
 /// What a top-level item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +25,8 @@ pub(crate) struct Item<'a> {
     pub kind: Kind,
     pub name: &'a str,
     pub text: &'a str,
+    /// The words that may be names of items.
+    mentioned: HashSet<&'a str>,
 }
 
 /// A module's items, in their order.
@@ -28,30 +34,24 @@ pub(crate) struct Item<'a> {
 pub(crate) struct Module<'a> {
     items: Vec<Item<'a>>,
     /// Source files, each with its number: `.file 3 "src/lib.rs"`.
-    files: Vec<(&'a str, &'a str)>,
+    files: Vec<(u64, &'a str)>,
 }
 
 impl<'a> Module<'a> {
-    /// Takes the text apart. What stands before the first item, comments and the module's directives, is left out.
+    /// Takes the text apart. Comments between items and the module's directives are left out.
     pub fn parse(text: &'a str) -> Result<Self, String> {
         let (mut items, mut files) = (Vec::new(), Vec::new());
-        let mut at = 0;
-        while let Some(begin) = next_statement(text, at) {
-            let line_end = text[begin..].find('\n').map_or(text.len(), |n| begin + n + 1);
-            let mut words = text[begin..].split_ascii_whitespace();
-            let word = words.next().unwrap_or("");
-            if word == ".file" {
-                files.push((words.next().unwrap_or(""), text[begin..line_end].trim_end()));
+        let comment =
+            |token: &Result<Placed, Error>| matches!(token, Ok(Placed { token: Token::Comment(_), .. }));
+        let mut tokens = Lexer::new(text).filter(|token| !comment(token)).peekable();
+        while let Some(first) = tokens.next().transpose().map_err(|error| error.to_string())? {
+            let (words, end) = statement(first, &mut tokens).map_err(|error| error.to_string())?;
+            let text = &text[first.start..end];
+            match words[..] {
+                [Token::Word(".file"), Token::Integer(number), ..] => files.push((number, text)),
+                [Token::Word(word), ..] if is_directive(word) || matches!(word, ".section" | ".alias") => {}
+                _ => items.push(item(&words, text)?),
             }
-            if matches!(word, ".version" | ".target" | ".address_size" | ".file" | ".pragma") {
-                at = line_end;
-                continue;
-            }
-            at = end_of_statement(text, begin);
-            if word == ".section" || word == ".alias" {
-                continue;
-            }
-            items.push(item(&text[begin..at])?);
         }
         Ok(Self { items, files })
     }
@@ -63,130 +63,104 @@ impl<'a> Module<'a> {
 
     /// The source files that the `.loc`s of these texts name.
     pub fn files_of(&self, texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-        let location =
-            |line: &'a str| line.trim_start().strip_prefix(".loc")?.split_ascii_whitespace().next();
-        // `inlined_at` names a file too, which may have no location of its own.
-        let caller = |line: &'a str| line.split_once("inlined_at ")?.1.split_ascii_whitespace().next();
-        let lines = texts.flat_map(str::lines);
-        let used: HashSet<_> = lines
-            .flat_map(|line| [location(line), caller(line).filter(|_| location(line).is_some())])
-            .flatten()
-            .collect();
+        let mut used = HashSet::new();
+        for line in texts.flat_map(str::lines).filter(|line| line.trim_start().starts_with(".loc")) {
+            let words: Vec<_> = Lexer::new(line).flatten().map(|placed| placed.token).collect();
+            used.extend(words.windows(2).filter_map(|pair| match *pair {
+                // What code is inlined at may have no location of its own.
+                [Token::Word(".loc" | "inlined_at"), Token::Integer(number)] => Some(number),
+                _ => None,
+            }));
+        }
         self.files.iter().filter(|(number, _)| used.contains(number)).map(|&(_, text)| text).collect()
     }
 
     /// What `entry` uses, however indirectly, in the module's order; without `entry` itself.
     pub fn used_by(&self, entry: &Item<'a>) -> Vec<&Item<'a>> {
-        // A function may be declared first and defined later under the same name.
-        let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
-        for (index, item) in self.items.iter().enumerate().filter(|(_, item)| item.kind != Kind::Entry) {
-            by_name.entry(item.name).or_default().push(index);
-        }
-        let mut used = HashSet::new();
-        let mut to_read = vec![entry.text];
-        while let Some(text) = to_read.pop() {
-            for index in identifiers(text).filter_map(|word| by_name.get(word)).flatten() {
-                if used.insert(*index) {
-                    to_read.push(self.items[*index].text);
+        let mut used = vec![false; self.items.len()];
+        let mut to_read = vec![entry];
+        while let Some(item) = to_read.pop() {
+            // A function may be declared first and defined later under the same name.
+            for (used, other) in used.iter_mut().zip(&self.items) {
+                if other.kind != Kind::Entry && !*used && item.mentioned.contains(other.name) {
+                    *used = true;
+                    to_read.push(other);
                 }
             }
         }
-        self.items
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| used.contains(index))
-            .map(|(_, item)| item)
-            .collect()
+        self.items.iter().zip(used).filter_map(|(item, used)| used.then_some(item)).collect()
     }
 }
 
-/// Where the next statement begins, from `at` on; comments and space are passed over.
-fn next_statement(text: &str, mut at: usize) -> Option<usize> {
-    loop {
-        let rest = &text[at..];
-        at += rest.len() - rest.trim_start().len();
-        let rest = &text[at..];
-        if rest.is_empty() {
-            return None;
-        }
-        at += match rest.strip_prefix("//").map(|_| rest.find('\n')) {
-            Some(Some(newline)) => newline + 1,
-            Some(None) => return None,
-            None => return Some(at),
-        };
-    }
+fn is_directive(word: &str) -> bool {
+    matches!(word, ".version" | ".target" | ".address_size" | ".file" | ".pragma")
 }
 
-/// One past the statement's end: a `;`, or the `}` of a function's body.
-fn end_of_statement(text: &str, begin: usize) -> usize {
-    // A section of debug information ends as a function does.
-    let function = is_function(&text[begin..]) || text[begin..].starts_with(".section");
-    let mut depth = 0_u32;
-    let bytes = text.as_bytes();
-    let mut at = begin;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'/' if bytes.get(at + 1) == Some(&b'/') => {
-                at = text[at..].find('\n').map_or(bytes.len(), |n| at + n);
-                continue;
+/// The tokens of a statement, and where it ends: a directive of the module with its line, a function or a section of debug
+/// information with its body, anything else with its semicolon.
+fn statement<'a>(
+    first: Placed<'a>,
+    tokens: &mut Peekable<impl Iterator<Item = Result<Placed<'a>, Error>>>,
+) -> Result<(Vec<Token<'a>>, usize), Error> {
+    let directive = matches!(first.token, Token::Word(word) if is_directive(word));
+    let (mut all, mut end) = (Vec::new(), first.end);
+    let (mut depth, mut has_body) = (0_u32, false);
+    let mut next = Some(first);
+    while let Some(Placed { token, end: last, .. }) = next {
+        all.push(token);
+        end = last;
+        let ends = match token {
+            Token::Word(".entry" | ".func" | ".section") => {
+                has_body = true;
+                false
             }
-            b'"' => at = text[at + 1..].find('"').map_or(bytes.len(), |n| at + 1 + n),
-            b'{' => depth += 1,
-            b'}' => {
+            Token::Mark('{') => {
+                depth += 1;
+                false
+            }
+            Token::Mark('}') => {
                 depth = depth.saturating_sub(1);
-                if depth == 0 && function {
-                    return at + 1;
-                }
+                has_body
             }
-            b';' if depth == 0 => return at + 1,
-            _ => {}
+            token => token == Token::Mark(';'),
+        };
+        if ends && depth == 0 {
+            break;
         }
-        at += 1;
+        let same_line = |next: &Result<Placed, Error>| matches!(next, Ok(next) if next.line == first.line);
+        next = tokens.next_if(|next| !directive || same_line(next)).transpose()?;
     }
-    bytes.len()
+    Ok((all, end))
 }
 
-fn is_function(statement: &str) -> bool {
-    statement
-        .split_ascii_whitespace()
-        .take_while(|word| word.starts_with('.'))
-        .any(|word| word == ".entry" || word == ".func")
-}
-
-/// The item whose statement this is.
-fn item(text: &str) -> Result<Item<'_>, String> {
-    let unknown = || format!("unknown PTX: {}", text.lines().next().unwrap_or(""));
-    let mut words =
-        text.split_ascii_whitespace().skip_while(|word| word.starts_with('.') && !ends_a_prefix(word));
-    let (kind, name) = match words.next() {
-        Some(".entry") => (Kind::Entry, words.next()),
-        Some(".func") => {
-            let after = text.split_once(".func").map_or("", |(_, after)| after).trim_start();
-            // The return value's parameter comes before the name.
-            let after = match after.strip_prefix('(') {
-                Some(result) => result.split_once(')').map_or("", |(_, after)| after).trim_start(),
-                None => after,
-            };
+/// The item of these words.
+fn item<'a>(words: &[Token<'a>], text: &'a str) -> Result<Item<'a>, String> {
+    let begin = words.iter().position(|word| matches!(word, Token::Word(".entry" | ".func")));
+    let (kind, name) = match begin.map(|begin| words[begin..].split_at(1)) {
+        Some(([Token::Word(".entry")], rest)) => (Kind::Entry, rest.first()),
+        Some((_, rest)) => {
             let kind = if text.ends_with('}') { Kind::Function } else { Kind::Declaration };
-            (kind, after.split_ascii_whitespace().next())
+            // The return value's parameter comes before the name.
+            let result = rest.iter().position(|word| *word == Token::Mark(')'));
+            let result = result.filter(|_| rest.first() == Some(&Token::Mark('(')));
+            (kind, rest.get(result.map_or(0, |result| result + 1)))
         }
-        _ => {
-            // `.visible .global .align 16 .b8 name[64] = {…};`: the last word of what precedes the value.
-            let head = text.split(['=', '[', ';']).next().unwrap_or("");
-            (Kind::Variable, head.split_ascii_whitespace().last().filter(|word| !word.starts_with('.')))
+        // `.visible .global .align 16 .b8 name[64] = {…};`
+        None => {
+            let head = words.iter().take_while(|word| !matches!(word, Token::Mark('=' | '[' | ';')));
+            (Kind::Variable, head.last())
         }
     };
-    let name = name.and_then(|name| identifiers(name).next()).ok_or_else(unknown)?;
-    Ok(Item { kind, name, text })
-}
-
-fn ends_a_prefix(word: &str) -> bool {
-    word == ".entry" || word == ".func"
-}
-
-/// The words of the text that may be names.
-fn identifiers(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '$')).filter(|word| !word.is_empty())
+    match name {
+        Some(Token::Word(name)) if !name.starts_with('.') => {
+            let mentioned = words.iter().filter_map(|word| match *word {
+                Token::Word(word) if !word.starts_with('%') && !word.contains('.') => Some(word),
+                _ => None,
+            });
+            Ok(Item { kind, name, text, mentioned: mentioned.collect() })
+        }
+        _ => Err(format!("unknown PTX: {}", text.lines().next().unwrap_or(""))),
+    }
 }
 
 #[cfg(test)]

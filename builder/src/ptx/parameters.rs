@@ -10,10 +10,13 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use tilewright_ptx::ast::{Instruction, Operand, Statement};
+use tilewright_ptx::parser::parse;
+
 /// What a register holds wherever it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value<'a> {
-    /// The generic address of the parameters' first byte.
+    /// The address of the parameters' first byte.
     Parameters,
     /// Another register's value, and this much.
     Sum(&'a str, i64),
@@ -24,67 +27,70 @@ enum Value<'a> {
 /// The kernel with loads at a known distance from its parameters' address as `ld.param`, if it reads any in place.
 pub(crate) fn load_parameters(entry: &str) -> Cow<'_, str> {
     let in_place = entry.lines().any(|line| line.trim_start().starts_with("// %rd"));
-    let Some((_, block)) = code(entry).find_map(address).filter(|_| in_place) else {
-        return Cow::Borrowed(entry);
+    match in_place.then(|| rewritten(entry)).flatten() {
+        Some(text) => text.into(),
+        None => entry.into(),
+    }
+}
+
+/// The same; nothing where the kernel has no parameters or cannot be read.
+fn rewritten(text: &str) -> Option<String> {
+    let module = parse(text).ok()?;
+    let entry = module.entries.first()?;
+    let block = &entry.parameters.first()?.name;
+    let instructions = || {
+        entry.body.iter().filter_map(|statement| match statement {
+            Statement::Instruction(instruction) => Some(instruction),
+            _ => None,
+        })
     };
-    let values = values(entry);
-    entry
-        .split_inclusive('\n')
-        .map(|line| load(line, block, &values).map_or(Cow::Borrowed(line), Cow::Owned))
-        .collect::<String>()
-        .into()
-}
-
-/// The lines without comments.
-fn code(entry: &str) -> impl Iterator<Item = &str> {
-    entry.lines().map(|line| line.split("//").next().unwrap_or("").trim()).filter(|line| !line.is_empty())
-}
-
-/// The register and the block of `mov.b64 %rd1, k_param_0; cvta.param.u64 %rd1, %rd1;`.
-fn address(line: &str) -> Option<(&str, &str)> {
-    let (load, convert) = line.split_once("; cvta.param.u64 ")?;
-    let (register, block) = load.strip_prefix("mov.b64 ")?.split_once(", ")?;
-    (convert == format!("{register}, {register};")).then_some((register, block))
-}
-
-/// Everything that is written into each register.
-fn values(entry: &str) -> HashMap<&str, Vec<Value<'_>>> {
     let mut values: HashMap<&str, Vec<Value>> = HashMap::new();
-    for line in code(entry) {
-        if let Some((register, _)) = address(line) {
-            values.entry(register).or_default().push(Value::Parameters);
-            continue;
-        }
-        for instruction in line.split(';') {
-            for register in written(instruction) {
-                values.entry(register).or_default().push(value(instruction));
-            }
+    for instruction in instructions() {
+        for register in written(instruction) {
+            values.entry(register).or_default().push(value(instruction, block));
         }
     }
-    values
+    let (mut all, mut done) = (String::with_capacity(text.len()), 0);
+    for instruction in instructions() {
+        let Some(at) = place(instruction, &values) else { continue };
+        let span = instruction.span.clone();
+        let (before, address) = text[span.clone()].strip_prefix("ld.")?.split_once('[')?;
+        let (_, after) = address.split_once(']')?;
+        all.push_str(&text[done..span.start]);
+        all.push_str(&format!("ld.param.{before}[{block}+{at}]{after}"));
+        done = span.end;
+    }
+    Some(all + &text[done..])
 }
 
-/// The registers that an instruction writes, and perhaps more: those of its first operand, and of a predicate.
-fn written(instruction: &str) -> impl Iterator<Item = &str> {
-    let begin = instruction.find('%').unwrap_or(instruction.len());
-    let (before, operands) = instruction.split_at(begin);
-    let vector = before.trim_end().ends_with('{');
-    let end = if before.contains('[') { Some(0) } else { operands.find(if vector { '}' } else { ',' }) };
-    operands[..end.unwrap_or(operands.len())]
-        .split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '%' | '_' | '$')))
-        .filter(|word| word.starts_with('%'))
+/// The registers that an instruction writes.
+fn written(instruction: &Instruction) -> impl Iterator<Item = &str> {
+    let first = match &instruction.operands[..] {
+        // The address stays what it is.
+        [to, from] if instruction.opcode == "cvta.param.u64" && to == from => &[],
+        [Operand::Vector(parts), ..] => parts.as_slice(),
+        [first, ..] => std::slice::from_ref(first),
+        [] => &[],
+    };
+    let names = first.iter().flat_map(|operand| match operand {
+        Operand::Name(name) => [Some(name), None],
+        Operand::Pair(name, other) => [Some(name), Some(other)],
+        _ => [None, None],
+    });
+    names.flatten().map(String::as_str)
 }
 
 /// What an instruction writes.
-fn value(instruction: &str) -> Value<'_> {
-    let mut words = instruction.split_ascii_whitespace();
-    let opcode = words.next().unwrap_or("");
-    let operands: Vec<&str> = words.map(|word| word.trim_end_matches(',')).collect();
-    match (opcode, &operands[..]) {
-        ("mov.b64" | "mov.u64", &[_, from]) if from.starts_with('%') => Value::Sum(from, 0),
-        ("add.s64", &[_, from, by]) if from.starts_with('%') => {
-            by.parse().map_or(Value::Other, |by| Value::Sum(from, by))
+fn value<'a>(instruction: &'a Instruction, block: &str) -> Value<'a> {
+    if instruction.guard.is_some() {
+        return Value::Other;
+    }
+    match (instruction.opcode.as_str(), &instruction.operands[..]) {
+        ("mov.b64" | "mov.u64", [Operand::Name(_), Operand::Name(from)]) if from == block => {
+            Value::Parameters
         }
+        ("mov.b64" | "mov.u64", [Operand::Name(_), Operand::Name(from)]) => Value::Sum(from, 0),
+        ("add.s64", [_, Operand::Name(from), Operand::Integer(by)]) => Value::Sum(from, *by as i64),
         _ => Value::Other,
     }
 }
@@ -101,20 +107,19 @@ fn distance(register: &str, values: &HashMap<&str, Vec<Value>>, depth: u32) -> O
     distances.all(|other| other == Some(first)).then_some(first)
 }
 
-/// The line as `ld.param`, if it is a generic load from the parameters.
-fn load(line: &str, block: &str, values: &HashMap<&str, Vec<Value>>) -> Option<String> {
-    let rest = line.trim_start().strip_prefix("ld.")?;
-    let kind = rest.split(['.', ' ', '\t']).next()?;
+/// Where among the parameters an instruction loads, if it is a generic load from there.
+fn place(instruction: &Instruction, values: &HashMap<&str, Vec<Value>>) -> Option<i64> {
+    let kind = instruction.opcode.strip_prefix("ld.")?.split('.').next()?;
     let generic =
         matches!(kind, "v2" | "v4") || kind.trim_start_matches(['b', 'u', 's', 'f']).parse::<u32>().is_ok();
-    let (before, place) = rest.split_once('[')?;
-    let (place, after) = place.split_once(']')?;
-    let (register, offset) = place.split_once('+').unwrap_or((place, "0"));
-    let at = distance(register, values, 0)?.checked_add(offset.parse().ok()?)?;
-    (generic && at >= 0).then(|| {
-        let indent = &line[..line.len() - line.trim_start().len()];
-        format!("{indent}ld.param.{before}[{block}+{at}]{after}")
-    })
+    match &instruction.operands[..] {
+        [_, Operand::Address { base: Some(register), offset, coordinates: None }]
+            if generic && instruction.guard.is_none() =>
+        {
+            distance(register, values, 0)?.checked_add(*offset).filter(|&at| at >= 0)
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -194,5 +199,7 @@ mod tests {
         }
         let text = ".visible .entry k(\n\t.param .b64 k_param_0\n)\n{\n\tld.b32 \t%r1, [%rd1];\n}";
         assert_eq!(load_parameters(text), text);
+        let unknown = kernel("\tld.b32 \t%r1, [%rd1+12];\n\tfuture.b32 \t<%r1>;\n");
+        assert_eq!(load_parameters(&unknown), unknown);
     }
 }
