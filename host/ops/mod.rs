@@ -22,7 +22,8 @@ pub use dequant_gemm::{
     DequantCandidate, DequantElement, DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights, Int8Output,
     dequant_gemm, dequant_gemm_int8,
 };
-pub use gemm::{Candidate, Gemm, GemmInput, GemmOutput, Plan, gemm};
+pub use frame::{Candidate, Plan};
+pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, gemm};
 pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};
 
 /// The kernels of this crate.

@@ -10,14 +10,15 @@ use tilewright_device::tile::{Activation, RasterOrder};
 
 use super::problem::Matrices;
 use crate::ops::KERNELS;
-use crate::{Arch, Error, Instance, Launch, Result, Stream};
+use crate::ops::frame::expect_mapped;
+use crate::{Arch, Instance, Launch, Result, Stream};
 
 /// Lines of a TMA box of A and C.
 const BOX: u32 = 64;
 
 /// One compiled kernel.
 #[derive(Debug)]
-pub(super) struct Compiled {
+pub struct Compiled {
     pub(super) name: &'static str,
     pub(super) arch: Arch,
     /// Rows, columns and depth of a tile.
@@ -88,10 +89,7 @@ fn run<K: GemmKernel + Instance>(matrices: &Matrices, call: &Call<'_>) -> Result
     let mut a: GlobalAbi<K::Input, 3> = a.arg(backend, K::ROW_MAJOR[0], lines(BOX))?;
     let mut b: GlobalAbi<K::Input, 3> = b.arg(backend, K::ROW_MAJOR[1], lines(K::BOX_B))?;
     [a.policy, b.policy] = call.policies;
-    if tma && (a.tma, b.tma) != (1, 1) {
-        let allowed = "one without TMA: the driver makes no tensor map of these views";
-        return Err(Error::argument("kernel", K::NAME, allowed));
-    }
+    expect_mapped(K::NAME, K::ARCH, [a.tma, b.tma])?;
     let c: GlobalAbi<K::Output, 3> = c.arg(backend, K::ROW_MAJOR[2], lines(BOX))?;
     let bias = match bias {
         Some(bias) => bias.arg(backend, K::ROW_MAJOR[2], 0)?,
