@@ -9,6 +9,7 @@ use super::problem::{Problem, Size};
 use super::splits::part_columns;
 use super::table::{BOX, Run};
 use crate::ops::KERNELS;
+use crate::ops::frame::expect_mapped;
 use crate::{Arch, Error, Instance, Launch, Result, Stream};
 
 /// Launches the kernels.
@@ -27,9 +28,8 @@ where
     let lines = if tma { paged.map_or(keys, |rows| rows.min(keys)) } else { 0 };
     let q: GlobalAbi<K::Element, 4> = q.streamed(backend, if tma { BOX } else { 0 })?;
     let [k, v]: [GlobalAbi<K::Element, 4>; 2] = [k.streamed(backend, lines)?, v.streamed(backend, lines)?];
-    if tma && size.keys > 0 && [&k, &v].iter().any(|input| input.tma != 1) {
-        let allowed = "one without TMA: the driver makes no tensor map of these views";
-        return Err(Error::argument("kernel", K::NAME, allowed));
+    if size.keys > 0 {
+        expect_mapped(K::NAME, K::ARCH, [k.tma, v.tma])?;
     }
     let &Size { batch, heads, kv_heads, queries, .. } = size;
     let columns = part_columns(size);

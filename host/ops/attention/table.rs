@@ -14,6 +14,7 @@ use super::order::{Order, Work};
 use super::parts;
 use super::problem::{Problem, Size};
 use crate::ops::KERNELS;
+use crate::ops::frame::expect_mapped;
 use crate::{Arch, Error, Instance, Launch, Result, Stream};
 
 /// Lines of a TMA box of Q and O.
@@ -21,7 +22,7 @@ pub(super) const BOX: u32 = 64;
 
 /// One compiled kernel.
 #[derive(Debug)]
-pub(super) struct Compiled {
+pub struct Compiled {
     pub(super) name: &'static str,
     pub(super) arch: Arch,
     /// Queries of a tile, keys of a block.
@@ -135,9 +136,8 @@ where
         k.streamed(backend, lines(block_of_keys))?,
         v.streamed(backend, lines(block_of_keys))?,
     ];
-    if tma && size.keys > 0 && inputs.iter().any(|input| input.tma != 1) {
-        let allowed = "one without TMA: the driver makes no tensor map of these views";
-        return Err(Error::argument("kernel", K::NAME, allowed));
+    if size.keys > 0 {
+        expect_mapped(K::NAME, K::ARCH, inputs.each_ref().map(|input| input.tma))?;
     }
     let o: GlobalAbi<K::Element, 4> = o.streamed(backend, lines(BOX))?;
     let lse: GlobalAbi<f32, 4> = lse.arg(backend, true, 0)?;
