@@ -15,7 +15,7 @@ use crate::{Arch, Device, Instance, Launch, Result, Stream};
 
 /// One compiled kernel.
 #[derive(Debug)]
-pub(super) struct Compiled {
+pub struct Compiled {
     pub(super) name: &'static str,
     pub(super) arch: Arch,
     /// CTAs of a cluster, which take a tile together and count as one.
