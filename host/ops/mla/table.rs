@@ -10,8 +10,9 @@ use tilewright_device::kernels::{combine, mla};
 use tilewright_device::layout::Element as _;
 use tilewright_device::tile::{ListAbi, PageTable, PartialsAbi, PooledAbi};
 
-use super::problem::{Problem, wrong};
+use super::problem::Problem;
 use crate::ops::KERNELS;
+use crate::ops::frame::expect_mapped;
 use crate::{Arch, Device, Instance, Launch, Result, Stream};
 
 /// Lines of a TMA box of Q and O, and of a tile.
@@ -19,7 +20,7 @@ pub(super) const ROWS: u32 = 64;
 
 /// One compiled kernel.
 #[derive(Debug)]
-pub(super) struct Compiled {
+pub struct Compiled {
     pub(super) name: &'static str,
     pub(super) arch: Arch,
     /// Of queries and keys, and of values and output.
@@ -54,8 +55,10 @@ pub(super) struct Run {
     pub(super) overlap: bool,
 }
 
-/// By the names of element types.
-static TABLE: LazyLock<HashMap<&'static str, Vec<Compiled>>> = LazyLock::new(|| {
+/// What a kernel is chosen by first: the name of the element type, and the columns of keys and of values.
+pub(super) type Kind = (&'static str, [u32; 2]);
+
+static TABLE: LazyLock<HashMap<Kind, Vec<Compiled>>> = LazyLock::new(|| {
     let mut combines = Combines(HashMap::new());
     combine::visit(&mut combines);
     let mut table = Table { combines: combines.0, kernels: HashMap::new() };
@@ -63,9 +66,9 @@ static TABLE: LazyLock<HashMap<&'static str, Vec<Compiled>>> = LazyLock::new(|| 
     table.kernels
 });
 
-/// The kernels for an element type.
-pub(super) fn kernels(element: &str) -> &'static [Compiled] {
-    TABLE.get(element).map_or(&[], Vec::as_slice)
+/// The kernels of a kind.
+pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
+    TABLE.get(&kind).map_or(&[], Vec::as_slice)
 }
 
 /// By architecture, element type and columns of the output.
@@ -80,7 +83,7 @@ impl combine::Visitor for Combines {
 
 struct Table {
     combines: HashMap<(&'static str, &'static str, u32), Combine>,
-    kernels: HashMap<&'static str, Vec<Compiled>>,
+    kernels: HashMap<Kind, Vec<Compiled>>,
 }
 
 impl mla::Visitor for Table {
@@ -88,7 +91,7 @@ impl mla::Visitor for Table {
         let [_, columns] = K::COLUMNS;
         let of = (K::ARCH.target(), K::Element::NAME, columns);
         let Some(&combine) = self.combines.get(&of) else { return };
-        self.kernels.entry(K::Element::NAME).or_default().push(Compiled {
+        self.kernels.entry((K::Element::NAME, K::COLUMNS)).or_default().push(Compiled {
             name: K::NAME,
             arch: K::ARCH,
             columns: K::COLUMNS,
@@ -110,9 +113,7 @@ fn run<K: MlaKernel + Instance>(problem: &Problem, stream: &Stream, how: &Run) -
     let [rows, columns] = if tma { K::BOX } else { [0; 2] };
     let q: GlobalAbi<K::Element, 3> = q.arg(backend, true, lines)?;
     let pool: GlobalAbi<K::Element, 4> = cache.pool.streamed_boxes(backend, [rows, columns / 64])?;
-    if tma && (q.tma != 1 || pool.tma != 1) {
-        return wrong("kernel", K::NAME, "one without TMA: the driver makes no tensor map of these views");
-    }
+    expect_mapped(K::NAME, K::ARCH, [q.tma, pool.tma])?;
     let kv = PooledAbi { pool, pages: how.pages };
     let (o, lse) = (o.arg(backend, true, lines)?, lse.arg(backend, true, 0)?);
     let causal = Causal::new(*heads, *positions);
