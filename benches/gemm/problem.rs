@@ -1,6 +1,6 @@
 //! Cases with their matrices on a device.
 
-use tilewright::ops::{Candidate, Gemm, GemmInput, GemmOutput};
+use tilewright::ops::{Gemm, GemmCandidate, GemmInput, GemmOutput};
 use tilewright::{DType, Device, Result, Stream, TensorView, TensorViewMut};
 use tilewright_support::Real;
 use tilewright_support::reference::sample;
@@ -17,7 +17,7 @@ pub trait Problem {
     /// Addresses of A, B and C.
     fn addresses(&self, set: usize) -> Result<[u64; 3]>;
     /// Every kernel for these types, the best by the operator's estimate first.
-    fn candidates(&self) -> Result<Vec<Candidate>>;
+    fn candidates(&self) -> Result<Vec<GemmCandidate>>;
     /// Queues the product, by the kernel of this name or the operator's choice.
     fn launch(&self, stream: &Stream, set: usize, kernel: Option<&str>, overlap: bool) -> Result<()>;
     /// Makes all of C not a number.
@@ -32,7 +32,7 @@ pub fn kernel(problem: &dyn Problem) -> tilewright_support::Result<&'static str>
     let of_path = |name: &str| path == Path::Chosen || name.starts_with("gemm_sm_80");
     let candidates = problem.candidates()?;
     let best = candidates.iter().find(|c| c.cycles().is_some() && of_path(c.name()));
-    best.map(Candidate::name).ok_or_else(|| format!("no kernel for {}", problem.case()).into())
+    best.map(GemmCandidate::name).ok_or_else(|| format!("no kernel for {}", problem.case()).into())
 }
 
 /// The matrices of all cases.
@@ -115,7 +115,7 @@ impl<T: Real + GemmInput + GemmOutput> Problem for InPool<'_, T> {
         Ok([a.address(), b.address(), self.with_output(set, |c| Ok(c.address()))?])
     }
 
-    fn candidates(&self) -> Result<Vec<Candidate>> {
+    fn candidates(&self) -> Result<Vec<GemmCandidate>> {
         let [a, b] = self.operands(0)?;
         self.with_output(0, |c| Gemm::new().candidates(&a, &b, &c))
     }

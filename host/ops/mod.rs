@@ -32,8 +32,10 @@ pub use dequant_gemm::{
     DequantCandidate, DequantElement, DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights, Int8Output,
     dequant_gemm, dequant_gemm_int8,
 };
+#[cfg(any(feature = "attention", feature = "dequant_gemm", feature = "gemm", feature = "mla"))]
+pub use frame::{Candidate, Plan};
 #[cfg(feature = "gemm")]
-pub use gemm::{Candidate, Gemm, GemmInput, GemmOutput, Plan, gemm};
+pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, gemm};
 #[cfg(feature = "mla")]
 pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};
 

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use tilewright::ops::{Candidate, Gemm, GemmInput, GemmOutput};
+use tilewright::ops::{Gemm, GemmCandidate, GemmInput, GemmOutput};
 use tilewright::profile::Counters;
 use tilewright::{Device, Tensor, TensorView, f16};
 
@@ -14,7 +14,7 @@ const BY_ELEMENTS: &str = "64x64x32s3";
 
 /// A kernel, and what one product counted.
 struct Counted {
-    kernel: Candidate,
+    kernel: GemmCandidate,
     depth: usize,
     /// Whether A and B lie transposed: along M, and along K.
     transposed: [bool; 2],
@@ -48,7 +48,7 @@ fn all_kernels<T: GemmInput, U: GemmOutput>(transposed: [bool; 2]) -> Vec<Counte
     let any_depth = 128;
     let candidates = Operands::<T>::new(any_depth, transposed).candidates::<U>();
     let possible = candidates.into_iter().filter(|kernel| kernel.rejection().is_none());
-    let count = |kernel: Candidate| {
+    let count = |kernel: GemmCandidate| {
         let depth = (kernel.tile()[2] * kernel.split() * (kernel.stages() + 1)) as usize;
         let counters = Operands::<T>::new(depth, transposed).count::<U>(kernel.name());
         Counted { kernel, depth, transposed, output_bytes: size_of::<U>(), counters }
@@ -81,7 +81,7 @@ impl<T: GemmInput> Operands<T> {
         })
     }
 
-    fn candidates<U: GemmOutput>(&self) -> Vec<Candidate> {
+    fn candidates<U: GemmOutput>(&self) -> Vec<GemmCandidate> {
         let mut c = Tensor::zeros(&self.device, &[SIZE, SIZE]).unwrap();
         let [a, b] = self.views();
         Gemm::<U>::new().candidates(&a, &b, &c.view_mut()).unwrap()

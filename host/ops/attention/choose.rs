@@ -1,6 +1,5 @@
 //! Which kernel computes an attention: an estimate of each one's time, from the blocks of keys that its tiles see.
 
-use std::cmp::Reverse;
 use std::fmt;
 
 use tilewright_attention::AnySequences;
@@ -8,77 +7,66 @@ use tilewright_attention::AnySequences;
 use super::problem::{Problem, Size};
 use super::splits::{Split, mergeable, split};
 use super::table::{Compiled, Way, blocks, kernels};
-use crate::{Arch, Error, Result};
-
-/// Bytes to which TMA and `cp.async` want addresses and strides aligned.
-const ALIGNED: u32 = 16;
-/// Elements of 16 bits in one piece of that size.
-const PIECE: usize = 8;
-
-/// A kernel that could compute an attention, or why it could not.
-#[derive(Clone, Copy, Debug)]
-pub struct AttentionCandidate {
-    pub(super) kernel: Compiled,
-    outcome: std::result::Result<Estimate, Rejection>,
-}
+use crate::ops::frame::{self, Candidate, Choice, Copies, Descriptor, Operand, Rejection};
+use crate::{Arch, Device, Result};
 
 /// What a kernel would take.
 #[derive(Clone, Copy, Debug)]
-struct Estimate {
+pub struct Estimate {
     tiles: u64,
     waves: u64,
     /// Launches, each for a part of V's columns.
     passes: u64,
     /// Parts of the keys.
-    splits: u64,
+    pub(super) splits: u32,
     cycles: u64,
 }
 
-/// Why a kernel cannot compute an attention.
-#[derive(Clone, Copy, Debug)]
-enum Rejection {
-    Architecture(Arch),
-    SharedMemory { needs: u32, has: u32 },
-    Wide { most: u32 },
-    Unaligned { operand: &'static str },
-    Ragged { operand: &'static str },
-    NoMap { operand: &'static str },
-    Cache,
-    Packed,
-    Apart,
-    Whole,
-    Merge,
+impl frame::Estimate for Estimate {
+    fn cycles(&self) -> Option<u64> {
+        Some(self.cycles)
+    }
 }
 
-impl fmt::Display for Rejection {
+impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Rejection::Architecture(arch) => write!(f, "it is compiled for {}", arch.target()),
-            Rejection::SharedMemory { needs, has } => {
-                write!(f, "it needs {needs} bytes of shared memory, of {has}")
-            }
-            Rejection::Wide { most } => write!(f, "it has room for a head dimension of Q and K up to {most}"),
-            Rejection::Unaligned { operand } => {
-                write!(f, "the head dimension of its {operand} is contiguous, in lines aligned to 16 bytes")
-            }
-            Rejection::Ragged { operand } => {
-                write!(f, "the lines of its {operand} are multiples of 16 bytes long")
-            }
-            Rejection::NoMap { operand } => write!(f, "TMA cannot address its {operand}"),
-            Rejection::Cache => write!(f, "it reads keys of one length, not in pages"),
-            Rejection::Packed => write!(f, "it reads sequences that lie one after the other"),
-            Rejection::Apart => write!(f, "it reads sequences of one length"),
-            Rejection::Whole => write!(f, "it does not divide the keys"),
-            Rejection::Merge => write!(f, "it divides the keys of up to 65535 sequences"),
+        let Estimate { tiles, waves, passes, splits, cycles } = self;
+        write!(f, "{tiles} tiles in {waves} waves")?;
+        if *splits > 1 {
+            write!(f, ", {splits} parts of the keys")?;
         }
+        if *passes > 1 {
+            write!(f, ", {passes} times for parts of V")?;
+        }
+        write!(f, ", about {cycles} cycles")
     }
 }
 
-impl AttentionCandidate {
-    /// The kernel's name, by which [`Attention::kernel`](super::Attention::kernel) forces it.
-    pub fn name(&self) -> &'static str {
-        self.kernel.name
+impl Descriptor for Compiled {
+    type Estimate = Estimate;
+
+    fn name(&self) -> &'static str {
+        self.name
     }
+    fn arch(&self) -> Arch {
+        self.arch
+    }
+    fn shared_bytes(&self) -> u32 {
+        self.shared_bytes
+    }
+    fn size(&self) -> [u32; 3] {
+        [self.tile[0], self.tile[1], 0]
+    }
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Compiled { tile: [m, n], columns: [d, dv], stages, .. } = self;
+        write!(
+            f,
+            "tiles of {m} queries, blocks of {n} keys, head dimensions up to {d} and {dv}, {stages} stages"
+        )
+    }
+}
+
+impl Candidate<Compiled> {
     /// Queries of its tiles, and keys of the blocks over which a tile walks.
     pub fn tile(&self) -> [u32; 2] {
         self.kernel.tile
@@ -93,130 +81,70 @@ impl AttentionCandidate {
     }
     /// Parts into which it divides the keys; 0 when the kernel cannot compute this attention.
     pub fn splits(&self) -> u32 {
-        self.outcome.map_or(0, |estimate| estimate.splits as u32)
-    }
-    /// Estimated time in cycles of an SM; `None` when the kernel cannot compute this attention.
-    pub fn cycles(&self) -> Option<u64> {
-        self.outcome.ok().map(|estimate| estimate.cycles)
-    }
-    /// Why the kernel cannot compute this attention.
-    pub fn rejection(&self) -> Option<String> {
-        self.outcome.err().map(|rejection| rejection.to_string())
-    }
-
-    /// The order of preference: by time, then larger tiles first, then impossible ones.
-    fn rank(&self) -> (u64, Reverse<[u32; 2]>) {
-        (self.cycles().unwrap_or(u64::MAX), Reverse(self.tile()))
+        self.outcome.map_or(0, |estimate| estimate.splits)
     }
 }
 
-impl fmt::Display for AttentionCandidate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.outcome {
-            Err(reason) => write!(f, "{}: not possible, {reason}", self.name()),
-            Ok(Estimate { tiles, waves, passes, splits, cycles }) => {
-                write!(f, "{}: {tiles} tiles in {waves} waves", self.name())?;
-                if *splits > 1 {
-                    write!(f, ", {splits} parts of the keys")?;
-                }
-                if *passes > 1 {
-                    write!(f, ", {passes} times for parts of V")?;
-                }
-                write!(f, ", about {cycles} cycles")
+/// An attention, as far as it decides between kernels.
+pub(super) struct Selection<'a> {
+    problem: &'a Problem,
+    /// Q, K and V as kernels read them.
+    operands: [Operand; 3],
+}
+
+impl<'a> Selection<'a> {
+    pub(super) fn new(problem: &'a Problem) -> Result<Self> {
+        let backend = problem.device.backend();
+        let [q, k, v] = problem.inputs.each_ref().map(|input| input.reading(backend, true));
+        let [d, dv] = problem.size.columns;
+        let operand = |name, reading, line| Operand { name, reading, row_major: true, line };
+        Ok(Selection { problem, operands: [operand("Q", q?, d), operand("K", k?, d), operand("V", v?, dv)] })
+    }
+}
+
+impl Choice for Selection<'_> {
+    type Kernel = Compiled;
+
+    fn device(&self) -> &Device {
+        &self.problem.device
+    }
+    fn kernels(&self) -> &'static [Compiled] {
+        kernels(self.problem.kind)
+    }
+    fn what(&self) -> String {
+        let (element, score) = self.problem.kind;
+        format!("{element} and {score} scores")
+    }
+
+    fn rate(&self, kernel: &Compiled) -> Result<Estimate, Rejection> {
+        let problem = self.problem;
+        match (kernel.packed(), matches!(problem.sequences, AnySequences::Packed(_))) {
+            (true, false) => {
+                return Err(Rejection::Because("it reads sequences that lie one after the other"));
             }
+            (false, true) => return Err(Rejection::Because("it reads sequences of one length")),
+            _ => {}
         }
-    }
-}
-
-/// Every kernel of the kind, the fastest by estimate first, the impossible ones last.
-pub(super) fn candidates(problem: &Problem) -> Result<Vec<AttentionCandidate>> {
-    let mut all = rated(problem)?.collect::<Vec<_>>();
-    all.sort_by_key(AttentionCandidate::rank);
-    Ok(all)
-}
-
-/// The best kernel, or the one that is asked for by name.
-pub(super) fn choose(problem: &Problem, forced: Option<&str>) -> Result<AttentionCandidate> {
-    let all = rated(problem)?;
-    let Some(name) = forced else {
-        let best = all.min_by_key(AttentionCandidate::rank);
-        return best.filter(|c| c.outcome.is_ok()).ok_or_else(|| {
-            let device = &problem.device;
-            let why =
-                best.and_then(|c| c.rejection()).unwrap_or_else(|| "there is none of the kind".to_owned());
-            Error::UnsupportedGpu {
-                device: device.name().into(),
-                capability: device.compute_capability(),
-                needs: format!("no attention kernel runs on it: {why}"),
+        if let Way::Queries(_) = kernel.way {
+            if problem.cached.any() {
+                return Err(Rejection::Because("it reads keys of one length, not in pages"));
             }
-        });
-    };
-    let reason = match all.clone().find(|c| c.name() == name) {
-        Some(candidate) if candidate.outcome.is_ok() => return Ok(candidate),
-        Some(candidate) => candidate.rejection().unwrap_or_default(),
-        None => {
-            let (element, score) = problem.kind;
-            format!("not a kernel for {element} and {score} scores")
+            if problem.splits.is_some() {
+                return Err(Rejection::Because("it does not divide the keys"));
+            }
+        } else if problem.splits.is_some_and(|splits| splits > 1) && !mergeable(&problem.size) {
+            return Err(Rejection::Because("it divides the keys of up to 65535 sequences"));
         }
-    };
-    let names: Vec<_> = all.filter(|c| c.outcome.is_ok()).map(|c| c.name()).collect();
-    Err(Error::argument("kernel", format!("{name:?}, {reason}"), format!("one of {}", names.join(", "))))
-}
-
-fn rated(problem: &Problem) -> Result<impl Iterator<Item = AttentionCandidate> + Clone> {
-    let backend = problem.device.backend();
-    let [q, k, v] = problem.inputs.each_ref().map(|input| input.reading(backend, true));
-    let readings = [q?, k?, v?];
-    let sms = problem.device.sm_count();
-    Ok(kernels(problem.kind).map(move |kernel| {
-        let rejection = runs(problem, &kernel).or_else(|| {
-            let reads = ["Q", "K", "V"].into_iter().zip(readings).zip([0, 0, 1]);
-            // Without keys nothing is read.
-            let reads = reads.filter(|_| problem.size.keys > 0 && !kernel.any_strides);
-            reads.into_iter().find_map(|((operand, reading), of)| {
-                // TMA cuts lines off where they end; cp.async copies whole pieces.
-                let ragged = kernel.arch == Arch::Sm80 && !problem.size.columns[of].is_multiple_of(PIECE);
-                if reading.align < ALIGNED {
-                    Some(Rejection::Unaligned { operand })
-                } else if kernel.arch == Arch::Sm90a && !reading.tma {
-                    Some(Rejection::NoMap { operand })
-                } else {
-                    ragged.then_some(Rejection::Ragged { operand })
-                }
-            })
-        });
-        let outcome = rejection.map_or_else(|| Ok(estimate(problem, &kernel, sms)), Err);
-        AttentionCandidate { kernel, outcome }
-    }))
-}
-
-/// Why the kernel does not run, wherever the tensors lie.
-fn runs(problem: &Problem, kernel: &Compiled) -> Option<Rejection> {
-    let device = &problem.device;
-    if !device.runs(kernel.arch) {
-        return Some(Rejection::Architecture(kernel.arch));
-    }
-    let (needs, has) = (kernel.shared_bytes, device.shared_memory_per_cta());
-    if needs > has {
-        return Some(Rejection::SharedMemory { needs, has });
-    }
-    match (kernel.packed(), matches!(problem.sequences, AnySequences::Packed(_))) {
-        (true, false) => return Some(Rejection::Packed),
-        (false, true) => return Some(Rejection::Apart),
-        _ => {}
-    }
-    if let Way::Queries(_) = kernel.way {
-        if problem.cached.any() {
-            return Some(Rejection::Cache);
+        let [most, _] = kernel.columns;
+        if problem.size.columns[0] > most as usize {
+            return Err(Rejection::AtMost { what: "a head dimension of Q and K", most });
         }
-        if problem.splits.is_some() {
-            return Some(Rejection::Whole);
+        // Without keys nothing is read.
+        if problem.size.keys > 0 && !kernel.any_strides {
+            self.operands.iter().try_for_each(|operand| operand.check(Copies::of(kernel.arch)))?;
         }
-    } else if problem.splits.is_some_and(|splits| splits > 1) && !mergeable(&problem.size) {
-        return Some(Rejection::Merge);
+        Ok(estimate(problem, kernel, problem.device.sm_count()))
     }
-    let [most, _] = kernel.columns;
-    (problem.size.columns[0] > most as usize).then_some(Rejection::Wide { most })
 }
 
 /// The time of a persistent kernel: waves of tiles, each as many blocks of keys as a tile sees in the mean.
@@ -240,7 +168,7 @@ fn estimate(problem: &Problem, kernel: &Compiled, sms: u32) -> Estimate {
             tiles: items,
             waves: items.div_ceil(u64::from(sms).max(1)),
             passes,
-            splits,
+            splits: splits as u32,
             cycles,
         };
     };

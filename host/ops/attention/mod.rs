@@ -11,17 +11,14 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
 use cache::Cached;
-pub use choose::AttentionCandidate;
-use choose::{candidates, choose};
+use choose::Selection;
 use packed::{OffsetViews, Offsets};
 use problem::{Options, Problem};
 use splits::workspace_len;
-use table::Run;
+use table::{Compiled, Run};
 
-use super::frame::{Named, Workspace, check};
+use super::frame::{Candidate, Choice, Named, Plan, Workspace, check};
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
 /// Element types of attention: `f16` and `bf16`.
@@ -35,6 +32,11 @@ impl sealed::Element for f16 {}
 impl AttentionElement for f16 {}
 impl sealed::Element for bf16 {}
 impl AttentionElement for bf16 {}
+
+/// A kernel that could compute an attention, or why it could not.
+pub type AttentionCandidate = Candidate<Compiled>;
+/// The kernel that computes an attention, and why it was chosen.
+pub type AttentionPlan = Plan<Compiled>;
 
 /// O = softmax(Q Kᵀ / sqrt(head dimension)) V, for each head of each sequence.
 ///
@@ -246,11 +248,8 @@ impl<'a> Attention<'a> {
             ("splits", self.options.splits.is_some()),
         ];
         if let Some((name, _)) = others.into_iter().find(|(_, given)| *given && packed.is_some()) {
-            return Err(Error::argument(
-                name,
-                "given for packed sequences",
-                "for sequences that are matrices of their own",
-            ));
+            let allowed = "left out: the offsets say which keys a sequence has, and they are not divided";
+            return Err(Error::argument(name, "given for packed sequences", allowed));
         }
         Problem::new(&self.options, q, k, v, o, lse, (cached, packed))
     }
@@ -264,7 +263,8 @@ impl<'a> Attention<'a> {
         o: &TensorViewMut<'_, T>,
     ) -> Result<usize> {
         let problem = self.problem(q, k, v, o)?;
-        Ok(workspace_len(&problem.size, choose(&problem, self.kernel)?.splits()))
+        let plan = Selection::new(&problem)?.choose(self.kernel)?;
+        Ok(workspace_len(&problem.size, plan.estimate.splits))
     }
 
     /// Every compiled kernel for this type and these options, the best by estimate first, with the reason for those that
@@ -276,7 +276,7 @@ impl<'a> Attention<'a> {
         v: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<Vec<AttentionCandidate>> {
-        candidates(&self.problem(q, k, v, o)?)
+        Ok(Selection::new(&self.problem(q, k, v, o)?)?.candidates())
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
@@ -287,8 +287,7 @@ impl<'a> Attention<'a> {
         v: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<AttentionPlan> {
-        let kernel = choose(&self.problem(q, k, v, o)?, self.kernel)?;
-        Ok(AttentionPlan { kernel, forced: self.kernel.is_some() })
+        Selection::new(&self.problem(q, k, v, o)?)?.choose(self.kernel)
     }
 
     /// Queues the attention on `stream`.
@@ -307,8 +306,8 @@ impl<'a> Attention<'a> {
         if problem.is_empty() {
             return Ok(());
         }
-        let candidate = choose(&problem, self.kernel)?;
-        let (kernel, splits) = (candidate.kernel, candidate.splits());
+        let plan = Selection::new(&problem)?.choose(self.kernel)?;
+        let (kernel, splits) = (plan.descriptor(), plan.estimate.splits);
         let len = workspace_len(&problem.size, splits);
         let workspace = self.workspace.of(len, stream)?;
         let how = Run { overlap: self.overlap, splits, workspace };
@@ -319,35 +318,5 @@ impl<'a> Attention<'a> {
         };
         // Some launches may have come before one that failed.
         launched.and(self.workspace.used(len, stream))
-    }
-}
-
-/// The kernel that computes an attention, and why it was chosen.
-#[derive(Clone, Debug)]
-pub struct AttentionPlan {
-    kernel: AttentionCandidate,
-    forced: bool,
-}
-
-impl AttentionPlan {
-    /// The kernel.
-    pub fn kernel(&self) -> &AttentionCandidate {
-        &self.kernel
-    }
-    /// Why it was chosen.
-    pub fn reason(&self) -> &'static str {
-        if self.forced { "asked for by name" } else { "the fastest by estimate" }
-    }
-}
-
-impl fmt::Display for AttentionPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ([m, n], [d, dv], stages) = (self.kernel.tile(), self.kernel.columns(), self.kernel.stages());
-        write!(
-            f,
-            "{}; tiles of {m} queries, blocks of {n} keys, head dimensions up to {d} and {dv}, {stages} stages: {}",
-            self.kernel,
-            self.reason()
-        )
     }
 }

@@ -9,6 +9,7 @@ use tilewright_device::tile::division::Division;
 use super::problem::{Problem, Size};
 use super::splits::part_columns;
 use super::table::{BOX, Run};
+use crate::ops::frame::expect_mapped;
 use crate::{Arch, Error, Launch, Result, Stream};
 
 /// Launches the kernel, and the one that merges its parts if there are several.
@@ -28,9 +29,8 @@ pub(super) fn run(
     let lines = if tma { paged.map_or(keys, |rows| rows.min(keys)) } else { 0 };
     let q: GlobalAbi<(), 4> = q.streamed(backend, if tma { BOX } else { 0 })?;
     let [k, v]: [GlobalAbi<(), 4>; 2] = [k.streamed(backend, lines)?, v.streamed(backend, lines)?];
-    if tma && size.keys > 0 && [&k, &v].iter().any(|input| input.tma != 1) {
-        let allowed = "one without TMA: the driver makes no tensor map of these views";
-        return Err(Error::argument("kernel", kernel.name, allowed));
+    if size.keys > 0 {
+        expect_mapped(kernel.name, kernel.arch, [k.tma, v.tma])?;
     }
     let &Size { batch, heads, kv_heads, queries, .. } = size;
     let columns = part_columns(size);

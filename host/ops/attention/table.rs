@@ -1,5 +1,7 @@
 //! The compiled attention kernels, and their launch.
 
+use std::sync::LazyLock;
+
 use tilewright_attention::{
     ATTENTION, AttentionArgs, AttentionKernel, DECODE, DecodeKernel, Equal, KERNELS, Keys, Packed, Sequences,
     TileOrder,
@@ -10,6 +12,7 @@ use tilewright_device::kernel::Listed;
 use super::order::{Order, Work};
 use super::parts;
 use super::problem::{Problem, Size};
+use crate::ops::frame::{Table, expect_mapped};
 use crate::{AnyFunction, Arch, Error, Launch, Result, Stream};
 
 /// Lines of a TMA box of Q and O.
@@ -17,7 +20,7 @@ pub(super) const BOX: u32 = 64;
 
 /// One compiled kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Compiled {
+pub struct Compiled {
     pub(super) name: &'static str,
     pub(super) arch: Arch,
     /// Queries of a tile, keys of a block.
@@ -35,7 +38,7 @@ pub(super) struct Compiled {
 
 /// How a kernel shares out the work.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Way {
+pub enum Way {
     /// Tiles of queries, each over all its keys.
     Queries(&'static Listed<AttentionKernel>),
     /// Parts of the keys, for tiles of all queries that share a head of them: flash-decoding.
@@ -102,11 +105,15 @@ pub(super) struct Run {
 /// What a kernel is chosen by first: names of the element type and of what is done to scores.
 pub(super) type Kind = (&'static str, &'static str);
 
+static TABLE: LazyLock<Table<Kind, Compiled>> = LazyLock::new(|| {
+    let queries = ATTENTION.iter().map(|k| ((k.element, k.score), Compiled::queries(k)));
+    let parts = DECODE.iter().map(|k| ((k.element, k.score), Compiled::parts(k)));
+    Table::new(queries.chain(parts))
+});
+
 /// The kernels of a kind.
-pub(super) fn kernels(kind: Kind) -> impl Iterator<Item = Compiled> + Clone {
-    let queries = ATTENTION.iter().filter(move |kernel| (kernel.element, kernel.score) == kind);
-    let parts = DECODE.iter().filter(move |kernel| (kernel.element, kernel.score) == kind);
-    queries.map(Compiled::queries).chain(parts.map(Compiled::parts))
+pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
+    TABLE.kernels(&kind)
 }
 
 fn run(
@@ -145,9 +152,8 @@ impl Launcher<'_> {
             k.streamed(backend, lines(block_of_keys))?,
             v.streamed(backend, lines(block_of_keys))?,
         ];
-        if tma && size.keys > 0 && inputs.iter().any(|input| input.tma != 1) {
-            let allowed = "one without TMA: the driver makes no tensor map of these views";
-            return Err(Error::argument("kernel", kernel.name, allowed));
+        if size.keys > 0 {
+            expect_mapped(kernel.name, kernel.arch, inputs.each_ref().map(|input| input.tma))?;
         }
         let [q, k, v] = inputs;
         let o: GlobalAbi<(), 4> = o.streamed(backend, lines(BOX))?;

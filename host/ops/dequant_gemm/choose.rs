@@ -1,65 +1,57 @@
 //! Which kernel computes a dequantised GEMM: an estimate of each one's time.
 
-use std::cmp::Reverse;
 use std::fmt;
 
-use super::DeviceWeights;
-use super::problem::Problem;
 use tilewright_device::tile::CHUNK;
 
-use super::table::{Compiled, Kind, Reads, kernels, zeros_of};
-use crate::tensor::Reading;
-use crate::{Arch, Error, Result};
+use super::problem::Problem;
+use super::table::{Compiled, Kind, Reads, kernels};
+use crate::ops::frame::{self, Candidate, Choice, Copies, Descriptor, Operand, Rejection};
+use crate::{Arch, Device, Result};
 
-/// Bytes to which TMA and `cp.async` want addresses and strides aligned.
-const ALIGNED: u32 = 16;
-/// Elements of 16 bits in one piece of that size.
-const PIECE: usize = 8;
 /// Depth that the estimate counts in.
 const STEP: u64 = 64;
 /// The most tiles of A: a grid's second dimension.
-const MOST: usize = u16::MAX as usize;
+const MOST: u32 = u16::MAX as u32;
 
-/// A kernel that could compute a dequantised GEMM, or why it could not.
+/// Time in cycles of an SM.
 #[derive(Clone, Copy, Debug)]
-pub struct DequantCandidate {
-    pub(super) kernel: Compiled,
-    pub(super) outcome: std::result::Result<u64, Rejection>,
+pub struct Cycles(pub(super) u64);
+
+impl frame::Estimate for Cycles {
+    fn cycles(&self) -> Option<u64> {
+        Some(self.0)
+    }
 }
 
-/// Why a kernel cannot compute it.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Rejection {
-    Architecture(Arch),
-    SharedMemory { needs: u32, has: u32 },
-    Unaligned,
-    Ragged,
-    NoMap,
-    Groups,
-    Rows,
-}
-
-impl fmt::Display for Rejection {
+impl fmt::Display for Cycles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Rejection::Architecture(arch) => write!(f, "it is compiled for {}", arch.target()),
-            Rejection::SharedMemory { needs, has } => {
-                write!(f, "it needs {needs} bytes of shared memory, of {has}")
-            }
-            Rejection::Unaligned => f.write_str("its A is row-major in lines aligned to 16 bytes"),
-            Rejection::Ragged => f.write_str("the lines of its A are multiples of 16 bytes long"),
-            Rejection::NoMap => f.write_str("TMA cannot address its A"),
-            Rejection::Groups => write!(f, "its groups are multiples of {CHUNK}, or whole rows"),
-            Rejection::Rows => f.write_str("it is for fewer rows of A"),
-        }
+        write!(f, "about {} cycles", self.0)
     }
 }
 
-impl DequantCandidate {
-    /// The kernel's name, by which [`DequantGemm::kernel`](super::DequantGemm::kernel) forces it.
-    pub fn name(&self) -> &'static str {
-        self.kernel.name
+impl Descriptor for Compiled {
+    type Estimate = Cycles;
+
+    fn name(&self) -> &'static str {
+        self.name
     }
+    fn arch(&self) -> Arch {
+        self.arch
+    }
+    fn shared_bytes(&self) -> u32 {
+        self.shared_bytes
+    }
+    fn size(&self) -> [u32; 3] {
+        self.tile
+    }
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Compiled { tile: [n, m, k], stages, .. } = self;
+        write!(f, "tiles of {n} x {m} x {k}, {stages} stages")
+    }
+}
+
+impl Candidate<Compiled> {
     /// Rows of W, rows of A and depth of its tiles.
     pub fn tile(&self) -> [u32; 3] {
         self.kernel.tile
@@ -68,114 +60,58 @@ impl DequantCandidate {
     pub fn stages(&self) -> u32 {
         self.kernel.stages
     }
-    /// Estimated time in cycles of an SM; `None` when the kernel cannot compute this product.
-    pub fn cycles(&self) -> Option<u64> {
-        self.outcome.ok()
-    }
-    /// Why the kernel cannot compute this product.
-    pub fn rejection(&self) -> Option<String> {
-        self.outcome.err().map(|rejection| rejection.to_string())
-    }
-
-    /// The order of preference: by time, then larger tiles first, then impossible ones.
-    pub(super) fn rank(&self) -> (u64, Reverse<[u32; 3]>) {
-        (self.cycles().unwrap_or(u64::MAX), Reverse(self.tile()))
-    }
 }
 
-impl fmt::Display for DequantCandidate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.outcome {
-            Err(reason) => write!(f, "{}: not possible, {reason}", self.name()),
-            Ok(cycles) => write!(f, "{}: about {cycles} cycles", self.name()),
-        }
-    }
-}
-
-/// Every kernel of the kind, the fastest by estimate first, the impossible ones last.
-pub(super) fn candidates(problem: &Problem, kind: Kind) -> Result<Vec<DequantCandidate>> {
-    let reading = problem.a.reading(problem.device.backend(), true)?;
-    let mut all: Vec<_> = kernels(kind).map(|kernel| candidate(problem, reading, kernel)).collect();
-    all.sort_by_key(DequantCandidate::rank);
-    Ok(all)
-}
-
-/// The best kernel, or the one that is asked for by name.
-pub(super) fn choose(
-    problem: &Problem,
-    w: &DeviceWeights,
+/// A product with narrow weights, as far as it decides between kernels.
+pub(super) struct Selection<'a> {
+    problem: &'a Problem,
     kind: Kind,
-    forced: Option<&str>,
-) -> Result<DequantCandidate> {
-    let all = candidates(problem, kind)?;
-    let Some(best) = all.first() else {
-        let was = format!("{}, for activations of {}", kind.2, kind.0);
-        return Err(w.error("zeros", was, format!("one of {}", zeros_of(kind.0, kind.1).join(", "))));
-    };
-    let what = format!("{} weights, zeros {}, and {} activations", kind.1, kind.2, kind.0);
-    take(problem, best, &all, forced, &what)
+    a: Operand,
 }
 
-/// The best of the kernels for `what`, or the one that is asked for by name.
-pub(super) fn take(
-    problem: &Problem,
-    best: &DequantCandidate,
-    all: &[DequantCandidate],
-    forced: Option<&str>,
-    what: &str,
-) -> Result<DequantCandidate> {
-    let Some(name) = forced else {
-        return match best.rejection() {
-            None => Ok(*best),
-            Some(why) => Err(Error::UnsupportedGpu {
-                device: problem.device.name().into(),
-                capability: problem.device.compute_capability(),
-                needs: format!("no kernel for {what} runs on it: {why}"),
-            }),
-        };
-    };
-    let reason = match all.iter().find(|c| c.name() == name) {
-        Some(candidate) if candidate.outcome.is_ok() => return Ok(*candidate),
-        Some(candidate) => candidate.rejection().unwrap_or_default(),
-        None => format!("not a kernel for {what}"),
-    };
-    let names: Vec<_> = all.iter().filter(|c| c.outcome.is_ok()).map(DequantCandidate::name).collect();
-    Err(Error::argument("kernel", format!("{name:?}, {reason}"), format!("one of {}", names.join(", "))))
+impl<'a> Selection<'a> {
+    pub(super) fn new(problem: &'a Problem, kind: Kind) -> Result<Self> {
+        Ok(Selection { problem, kind, a: operand(problem)? })
+    }
 }
 
-fn candidate(problem: &Problem, reading: Reading, kernel: Compiled) -> DequantCandidate {
-    let outcome = match rejection(problem, reading, &kernel) {
-        Some(rejection) => Err(rejection),
-        None => Ok(estimate(&kernel, problem.size, problem.device.sm_count())),
-    };
-    DequantCandidate { kernel, outcome }
+/// A as kernels read it.
+pub(super) fn operand(problem: &Problem) -> Result<Operand> {
+    let [.., k] = problem.size;
+    let reading = problem.a.reading(problem.device.backend(), true)?;
+    Ok(Operand { name: "A", reading, row_major: true, line: k })
 }
 
-pub(super) fn rejection(problem: &Problem, reading: Reading, kernel: &Compiled) -> Option<Rejection> {
-    let device = &problem.device;
-    if !device.runs(kernel.arch) {
-        return Some(Rejection::Architecture(kernel.arch));
+impl Choice for Selection<'_> {
+    type Kernel = Compiled;
+
+    fn device(&self) -> &Device {
+        &self.problem.device
     }
-    let (needs, has) = (kernel.shared_bytes, device.shared_memory_per_cta());
-    if needs > has {
-        return Some(Rejection::SharedMemory { needs, has });
+    fn kernels(&self) -> &'static [Compiled] {
+        kernels(self.kind)
     }
-    let [m, _, k] = problem.size;
-    if kernel.sums && problem.group < k && !problem.group.is_multiple_of(CHUNK as usize) {
-        return Some(Rejection::Groups);
+    fn what(&self) -> String {
+        let (element, format, zeros) = self.kind;
+        format!("{format} weights, zeros {zeros}, and {element} activations")
     }
-    if kernel.reads == Reads::Elements {
-        return None;
-    }
-    if reading.align < ALIGNED {
-        return Some(Rejection::Unaligned);
-    }
-    match kernel.reads {
-        Reads::Boxes => (!reading.tma).then_some(Rejection::NoMap),
-        // TMA cuts lines off where they end; cp.async copies whole pieces.
-        _ if !k.is_multiple_of(PIECE) => Some(Rejection::Ragged),
-        Reads::Stream if m.div_ceil(kernel.tile[1] as usize) > MOST => Some(Rejection::Rows),
-        _ => None,
+
+    fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
+        let &Problem { size, group, .. } = self.problem;
+        let [m, _, k] = size;
+        if kernel.sums && group < k && !group.is_multiple_of(CHUNK as usize) {
+            return Err(Rejection::Multiples { what: "groups of less than a row", of: CHUNK });
+        }
+        match kernel.reads {
+            Reads::Elements => {}
+            Reads::Boxes => self.a.check(Copies::Boxes)?,
+            Reads::Pieces | Reads::Stream => self.a.check(Copies::Pieces)?,
+        }
+        let most = MOST * kernel.tile[1];
+        if kernel.reads == Reads::Stream && m > most as usize {
+            return Err(Rejection::AtMost { what: "a number of rows of A", most });
+        }
+        Ok(Cycles(estimate(kernel, size, self.problem.device.sm_count())))
     }
 }
 

@@ -6,19 +6,16 @@ mod problem;
 mod table;
 mod weights;
 
-use std::fmt;
-
 use tilewright_device::tile::{RasterOrder, StreamOrder};
 
-pub use choose::DequantCandidate;
-use choose::{candidates, choose};
+use choose::Selection;
 pub use int8::{DequantGemmInt8, Int8Output, dequant_gemm_int8};
 use problem::Problem;
-use table::{Call, Compiled, Kind, Reads};
+use table::{Call, Compiled, Kind, Reads, kernels, zeros_of};
 pub use weights::DeviceWeights;
 
 use super::Activation;
-use super::frame::Workspace;
+use super::frame::{Candidate, Choice, Plan, Workspace};
 use crate::quant::{HalfType, Order, Zeros};
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
@@ -45,6 +42,11 @@ impl DequantElement for f16 {
 impl DequantElement for bf16 {
     const SCALES: HalfType = HalfType::BF16;
 }
+
+/// A kernel that could compute a dequantised GEMM, or why it could not.
+pub type DequantCandidate = Candidate<Compiled>;
+/// The kernel that computes a dequantised GEMM, and why it was chosen.
+pub type DequantPlan = Plan<Compiled>;
 
 /// C = A Wᵀ: A \[M, K\], W \[N, K\] narrow weights, C \[M, N\].
 ///
@@ -163,7 +165,12 @@ impl<'a, T: DequantElement> DequantGemm<'a, T> {
             Zeros::Original | Zeros::Packed => "original",
             Zeros::Rescaled => "rescaled",
         };
-        Ok((T::DTYPE.name(), scheme.format.name(), zeros))
+        let (element, format) = (T::DTYPE.name(), scheme.format.name());
+        if kernels((element, format, zeros)).is_empty() {
+            let was = format!("{zeros}, for activations of {element}");
+            return Err(w.error("zeros", was, format!("one of {}", zeros_of(element, format).join(", "))));
+        }
+        Ok((element, format, zeros))
     }
 
     /// Every compiled kernel for these types and weights, the best by estimate first, with the reason for those that
@@ -174,7 +181,7 @@ impl<'a, T: DequantElement> DequantGemm<'a, T> {
         w: &DeviceWeights,
         c: &TensorViewMut<'_, T>,
     ) -> Result<Vec<DequantCandidate>> {
-        candidates(&self.problem(a, w, c)?, Self::kind(w)?)
+        Ok(Selection::new(&self.problem(a, w, c)?, Self::kind(w)?)?.candidates())
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
@@ -184,9 +191,7 @@ impl<'a, T: DequantElement> DequantGemm<'a, T> {
         w: &DeviceWeights,
         c: &TensorViewMut<'_, T>,
     ) -> Result<DequantPlan> {
-        let problem = self.problem(a, w, c)?;
-        let kernel = choose(&problem, w, Self::kind(w)?, self.kernel)?;
-        Ok(DequantPlan { kernel, forced: self.kernel.is_some() })
+        Selection::new(&self.problem(a, w, c)?, Self::kind(w)?)?.choose(self.kernel)
     }
 
     /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 if no tile is divided.
@@ -200,8 +205,8 @@ impl<'a, T: DequantElement> DequantGemm<'a, T> {
         if problem.size[0] == 0 {
             return Ok(0);
         }
-        let kernel = choose(&problem, w, Self::kind(w)?, self.kernel)?.kernel;
-        Ok(Division::new(&problem, &kernel)?.workspace)
+        let plan = Selection::new(&problem, Self::kind(w)?)?.choose(self.kernel)?;
+        Ok(Division::new(&problem, plan.descriptor())?.workspace)
     }
 
     /// Queues the product on `stream`.
@@ -221,11 +226,12 @@ impl<'a, T: DequantElement> DequantGemm<'a, T> {
         if problem.size[0] == 0 {
             return Ok(());
         }
-        let kernel = choose(&problem, w, kind, self.kernel)?.kernel;
+        let kernel = Selection::new(&problem, kind)?.choose(self.kernel)?.descriptor();
         let epilogue = (self.activation, self.alpha, self.overlap);
-        launch(&problem, &kernel, w, stream, &mut self.workspace, epilogue)
+        launch(&problem, kernel, w, stream, &mut self.workspace, epilogue)
     }
 }
+
 /// Divides the tiles, finds the workspace, and launches the kernel with the activation, alpha and whether it may overlap with the
 /// kernel in front.
 fn launch(
@@ -299,30 +305,5 @@ impl Division {
         StreamOrder::new(self.raster, self.steps, self.whole, self.ctas, workspace).ok_or_else(|| {
             Error::argument("c", format!("of {} tiles", self.raster.total()), "of fewer steps of tiles")
         })
-    }
-}
-
-/// The kernel that computes a dequantised GEMM, and why it was chosen.
-#[derive(Clone, Debug)]
-pub struct DequantPlan {
-    kernel: DequantCandidate,
-    forced: bool,
-}
-
-impl DequantPlan {
-    /// The kernel.
-    pub fn kernel(&self) -> &DequantCandidate {
-        &self.kernel
-    }
-    /// Why it was chosen.
-    pub fn reason(&self) -> &'static str {
-        if self.forced { "asked for by name" } else { "the fastest by estimate" }
-    }
-}
-
-impl fmt::Display for DequantPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ([n, m, k], stages) = (self.kernel.tile(), self.kernel.stages());
-        write!(f, "{}; tiles of {n} x {m} x {k}, {stages} stages: {}", self.kernel, self.reason())
     }
 }

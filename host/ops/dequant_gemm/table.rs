@@ -1,5 +1,7 @@
 //! The compiled kernels, and their launches.
 
+use std::sync::LazyLock;
+
 use tilewright_dequant_gemm::{
     DequantGemmArgs, DequantInt8Kernel, DequantKernel, DequantStreamArgs, DequantStreamKernel, KERNELS,
     STREAM, WEIGHTS,
@@ -11,11 +13,12 @@ use tilewright_device::tile::{AnyActivation, CHUNK, SLAB, Shares, StreamOrder, W
 use super::int8;
 use super::problem::Problem;
 use crate::Stream;
+use crate::ops::frame::Table;
 use crate::{AnyFunction, Arch, Device, Launch, Result};
 
 /// One compiled kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Compiled {
+pub struct Compiled {
     pub(super) name: &'static str,
     pub(super) arch: Arch,
     /// CTAs of a cluster, which take a tile together and count as one.
@@ -134,19 +137,22 @@ pub(super) struct Call<'a> {
 /// What a kernel is chosen by first: names of the element type, the format and the mode of zeros.
 pub(super) type Kind = (&'static str, &'static str, &'static str);
 
+static TABLE: LazyLock<Table<Kind, Compiled>> = LazyLock::new(|| {
+    let tiles = WEIGHTS.iter().map(|k| ((k.element, k.format, k.zeros), Compiled::tiles(k)));
+    let stream = STREAM.iter().map(|k| ((k.element, k.format, k.zeros), Compiled::stream(k)));
+    Table::new(tiles.chain(stream))
+});
+
 /// The kernels of a kind.
-pub(super) fn kernels(kind: Kind) -> impl Iterator<Item = Compiled> + Clone {
-    let tiles = WEIGHTS.iter().filter(move |kernel| (kernel.element, kernel.format, kernel.zeros) == kind);
-    let stream = STREAM.iter().filter(move |kernel| (kernel.element, kernel.format, kernel.zeros) == kind);
-    tiles.map(Compiled::tiles).chain(stream.map(Compiled::stream))
+pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
+    TABLE.kernels(&kind)
 }
 
 /// The modes of zeros that a format has kernels for.
 pub(super) fn zeros_of(element: &str, format: &str) -> Vec<&'static str> {
-    let of = WEIGHTS.iter().filter(|kernel| (kernel.element, kernel.format) == (element, format));
-    let mut zeros: Vec<_> = of.map(|kernel| kernel.zeros).collect();
+    let of = TABLE.kinds().filter(|kind| (kind.0, kind.1) == (element, format));
+    let mut zeros: Vec<_> = of.map(|kind| kind.2).collect();
     zeros.sort_unstable();
-    zeros.dedup();
     zeros
 }
 

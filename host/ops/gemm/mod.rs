@@ -6,17 +6,15 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
 use tilewright_device::arch::tma::{EVICT_FIRST, EVICT_NORMAL};
 use tilewright_device::tile::RasterOrder;
 
-pub use choose::Candidate;
-use choose::{candidates, choose};
+use choose::Selection;
 use problem::{Matrices, Size};
-use table::{Call, Kind};
+use table::{Call, Compiled, Kind};
 
 use super::Activation;
+use super::frame::{Candidate, Choice, Plan};
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
 /// Rows of tiles that are taken together, so that CTAs which run at a time share their operands in L2.
@@ -37,6 +35,11 @@ macro_rules! types {
 }
 types!(Input GemmInput: f16 bf16);
 types!(Output GemmOutput: f16 bf16 f32);
+
+/// A kernel that could compute a GEMM, or why it could not.
+pub type GemmCandidate = Candidate<Compiled>;
+/// The kernel that computes a GEMM, and why it was chosen.
+pub type GemmPlan = Plan<Compiled>;
 
 /// C = A B, for matrices or batches of them: A \[batch, M, K\], B \[batch, K, N\], C \[batch, M, N\].
 ///
@@ -145,8 +148,9 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
         a: &TensorView<'_, T>,
         b: &TensorView<'_, T>,
         c: &TensorViewMut<'_, U>,
-    ) -> Result<Vec<Candidate>> {
-        candidates(&Matrices::new(a, b, c, self.bias)?, self.kind::<T>())
+    ) -> Result<Vec<GemmCandidate>> {
+        let matrices = Matrices::new(a, b, c, self.bias)?;
+        Ok(Selection::new(&matrices, self.kind::<T>())?.candidates())
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
@@ -155,10 +159,9 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
         a: &TensorView<'_, T>,
         b: &TensorView<'_, T>,
         c: &TensorViewMut<'_, U>,
-    ) -> Result<Plan> {
+    ) -> Result<GemmPlan> {
         let matrices = Matrices::new(a, b, c, self.bias)?;
-        let kernel = choose(&matrices, self.kind::<T>(), self.kernel)?;
-        Ok(Plan { kernel, forced: self.kernel.is_some() })
+        Selection::new(&matrices, self.kind::<T>())?.choose(self.kernel)
     }
 
     /// Queues the product on `stream`.
@@ -176,8 +179,9 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
         if matrices.is_empty() {
             return Ok(());
         }
-        let Candidate { kernel, transposed, .. } = choose(&matrices, self.kind::<T>(), self.kernel)?;
-        let matrices = if transposed { matrices.t()? } else { matrices };
+        let plan = Selection::new(&matrices, self.kind::<T>())?.choose(self.kernel)?;
+        let kernel = plan.descriptor();
+        let matrices = if plan.estimate.transposed { matrices.t()? } else { matrices };
         let too_large = || {
             let allowed = format!("of at most {} tiles", RasterOrder::MAX_TILES);
             Error::argument("c", format!("of shape {:?}", c.shape()), allowed)
@@ -201,35 +205,4 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
 fn tiles(size: Size, [m, n, _]: [u32; 3]) -> Option<[u32; 3]> {
     let count = |len: usize, tile: u32| u32::try_from(len.div_ceil(tile as usize)).ok();
     Some([count(size.m, m)?, count(size.n, n)?, count(size.batch, 1)?])
-}
-
-/// The kernel that computes a GEMM, and why it was chosen.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    kernel: Candidate,
-    forced: bool,
-}
-
-impl Plan {
-    /// The kernel.
-    pub fn kernel(&self) -> &Candidate {
-        &self.kernel
-    }
-    /// Why it was chosen.
-    pub fn reason(&self) -> &'static str {
-        if self.forced { "asked for by name" } else { "the fastest by estimate" }
-    }
-}
-
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [m, n, k] = self.kernel.tile();
-        let (stages, split) = (self.kernel.stages(), self.kernel.split());
-        write!(
-            f,
-            "{}; tiles of {m} x {n} x {k}, {stages} stages, split-K {split}: {}",
-            self.kernel,
-            self.reason()
-        )
-    }
 }

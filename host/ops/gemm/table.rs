@@ -1,18 +1,21 @@
 //! The compiled GEMM kernels, and their launch.
 
+use std::sync::LazyLock;
+
 use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_device::kernel::Listed;
 use tilewright_device::tile::RasterOrder;
 use tilewright_gemm::{GEMM, GemmArgs, GemmKernel, KERNELS};
 
 use super::problem::Matrices;
-use crate::{Arch, Error, Launch, Result, Stream};
+use crate::ops::frame::{Table, expect_mapped};
+use crate::{Arch, Launch, Result, Stream};
 
 /// Lines of a TMA box of A and C.
 const BOX: u32 = 64;
 
 /// One compiled kernel.
-pub(super) type Compiled = Listed<GemmKernel>;
+pub type Compiled = Listed<GemmKernel>;
 
 /// What a launch needs beside the matrices.
 pub(super) struct Call<'a> {
@@ -29,9 +32,12 @@ pub(super) struct Call<'a> {
 /// What a kernel is chosen by first: names of the input type, the output type and the activation.
 pub(super) type Kind = (&'static str, &'static str, &'static str);
 
+static TABLE: LazyLock<Table<Kind, Compiled>> =
+    LazyLock::new(|| Table::new(GEMM.iter().map(|k| ((k.input, k.output, k.activation), *k))));
+
 /// The kernels of a kind.
-pub(super) fn kernels(kind: Kind) -> impl Iterator<Item = &'static Compiled> + Clone {
-    GEMM.iter().filter(move |kernel| (kernel.input, kernel.output, kernel.activation) == kind)
+pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
+    TABLE.kernels(&kind)
 }
 
 /// Launches a kernel.
@@ -45,10 +51,7 @@ pub(super) fn run(kernel: &'static Compiled, matrices: &Matrices, call: &Call<'_
     let mut a: GlobalAbi<(), 3> = a.arg(backend, a_rows, lines(BOX))?;
     let mut b: GlobalAbi<(), 3> = b.arg(backend, b_rows, lines(kernel.box_b))?;
     [a.policy, b.policy] = call.policies;
-    if tma && (a.tma, b.tma) != (1, 1) {
-        let allowed = "one without TMA: the driver makes no tensor map of these views";
-        return Err(Error::argument("kernel", kernel.name, allowed));
-    }
+    expect_mapped(kernel.name, kernel.arch, [a.tma, b.tma])?;
     let c: GlobalAbi<(), 3> = c.arg(backend, c_rows, lines(BOX))?;
     let bias = match bias {
         Some(bias) => bias.arg(backend, c_rows, 0)?,

@@ -1,51 +1,56 @@
 //! Which kernel computes it: the one that reads the cache by the largest copies.
 
-use std::cmp::Reverse;
 use std::fmt;
 
 use super::problem::{Problem, wrong};
 use super::table::{Compiled, kernels};
-use crate::{Arch, Error, Result};
+use crate::ops::frame::{Candidate, Choice, Copies, Descriptor, Estimate, Operand, PIECE, Rejection};
+use crate::tensor::Untyped;
+use crate::{Arch, Device, Result};
 
-/// Bytes to which TMA and `cp.async` want addresses and strides aligned.
-const ALIGNED: u32 = 16;
-
-/// A kernel that could compute an MLA, or why it could not.
+/// How a kernel would read the cache.
 #[derive(Clone, Copy, Debug)]
-pub struct MlaCandidate {
-    pub(super) kernel: &'static Compiled,
-    rejection: Option<Rejection>,
+pub struct Reads {
+    /// Rows of the cache that one copy reads.
+    rows: u32,
 }
 
-/// Why a kernel cannot compute it.
-#[derive(Clone, Copy, Debug)]
-enum Rejection {
-    Architecture(Arch),
-    SharedMemory { needs: u32, has: u32 },
-    Columns([u32; 2]),
-    Pages { rows: u32 },
-    NoMap { operand: &'static str },
+impl Estimate for Reads {
+    const REASON: &'static str = "the largest copies";
+
+    fn cycles(&self) -> Option<u64> {
+        None
+    }
 }
 
-impl fmt::Display for Rejection {
+impl fmt::Display for Reads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Rejection::Architecture(arch) => write!(f, "it is compiled for {}", arch.target()),
-            Rejection::SharedMemory { needs, has } => {
-                write!(f, "it needs {needs} bytes of shared memory, of {has}")
-            }
-            Rejection::Columns([d, dv]) => write!(f, "its keys have {d} columns, its values {dv}"),
-            Rejection::Pages { rows } => write!(f, "its pages have a multiple of {rows} rows"),
-            Rejection::NoMap { operand } => write!(f, "TMA cannot address its {operand}"),
-        }
+        write!(f, "{} rows of the cache a copy", self.rows)
     }
 }
 
-impl MlaCandidate {
-    /// The kernel's name, by which [`Mla::kernel`](super::Mla::kernel) forces it.
-    pub fn name(&self) -> &'static str {
-        self.kernel.name
+impl Descriptor for Compiled {
+    type Estimate = Reads;
+
+    fn name(&self) -> &'static str {
+        self.name
     }
+    fn arch(&self) -> Arch {
+        self.arch
+    }
+    fn shared_bytes(&self) -> u32 {
+        self.shared_bytes
+    }
+    fn size(&self) -> [u32; 3] {
+        [self.box_of[0], 0, 0]
+    }
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [d, dv] = self.columns;
+        write!(f, "keys of {d} columns, values of {dv}")
+    }
+}
+
+impl Candidate<Compiled> {
     /// Columns of queries and keys, and of values and output.
     pub fn columns(&self) -> [u32; 2] {
         self.kernel.columns
@@ -54,83 +59,52 @@ impl MlaCandidate {
     pub fn box_rows(&self) -> u32 {
         self.kernel.box_of[0]
     }
-    /// Why the kernel cannot compute it.
-    pub fn rejection(&self) -> Option<String> {
-        self.rejection.map(|rejection| rejection.to_string())
-    }
 }
 
-impl fmt::Display for MlaCandidate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.rejection {
-            Some(reason) => write!(f, "{}: not possible, {reason}", self.name()),
-            None => write!(f, "{}: {} rows of the cache a copy", self.name(), self.box_rows()),
-        }
-    }
+/// A decoding step, as far as it decides between kernels.
+pub(super) struct Selection<'a> {
+    problem: &'a Problem,
+    /// The queries and the cache.
+    operands: [Operand; 2],
 }
 
-/// Every kernel for the element type, the best first, the impossible ones last.
-pub(super) fn candidates(problem: &Problem) -> Result<Vec<MlaCandidate>> {
-    let backend = problem.device.backend();
-    let mut readings = Vec::new();
-    for (operand, tensor) in [("q", &problem.q), ("cache", &problem.cache.pool)] {
-        let reading = tensor.reading(backend, true)?;
-        if reading.align < ALIGNED {
-            let was = format!("at {:#x}, of strides {:?} by rows", tensor.address, tensor.layout.strides());
-            return wrong(operand, was, "of contiguous columns, in lines aligned to 16 bytes");
-        }
-        readings.push((operand, reading));
-    }
-    let no_map = readings.into_iter().find(|(_, reading)| !reading.tma).map(|(operand, _)| operand);
-    let rate =
-        |kernel: &'static Compiled| MlaCandidate { kernel, rejection: rejection(problem, kernel, no_map) };
-    let mut all: Vec<_> = kernels(problem.element).map(rate).collect();
-    all.sort_by_key(|candidate| (candidate.rejection.is_some(), Reverse(candidate.box_rows())));
-    Ok(all)
-}
-
-fn rejection(problem: &Problem, kernel: &Compiled, no_map: Option<&'static str>) -> Option<Rejection> {
-    let Problem { device, cache, columns, .. } = problem;
-    if kernel.columns != *columns {
-        return Some(Rejection::Columns(kernel.columns));
-    }
-    if !device.runs(kernel.arch) {
-        return Some(Rejection::Architecture(kernel.arch));
-    }
-    let (needs, has) = (kernel.shared_bytes, device.shared_memory_per_cta());
-    if needs > has {
-        return Some(Rejection::SharedMemory { needs, has });
-    }
-    let [rows, _] = kernel.box_of;
-    if !cache.is_dense() && !cache.rows.is_multiple_of(rows as usize) {
-        return Some(Rejection::Pages { rows });
-    }
-    no_map.filter(|_| kernel.arch == Arch::Sm90a).map(|operand| Rejection::NoMap { operand })
-}
-
-/// The best kernel, or the one that is asked for by name.
-pub(super) fn choose(problem: &Problem, forced: Option<&str>) -> Result<MlaCandidate> {
-    let all = candidates(problem)?;
-    let possible = || all.iter().filter(|candidate| candidate.rejection.is_none());
-    let Some(name) = forced else {
-        let device = &problem.device;
-        return possible().next().copied().ok_or_else(|| {
-            let of = |candidate: &&MlaCandidate| candidate.columns() == problem.columns;
-            let why = all.iter().rev().find(of).and_then(MlaCandidate::rejection).unwrap_or_default();
-            Error::UnsupportedGpu {
-                device: device.name().into(),
-                capability: device.compute_capability(),
-                needs: format!("no MLA kernel runs on it: {why}"),
+impl<'a> Selection<'a> {
+    /// Fails where lines are not aligned as all kernels want them.
+    pub(super) fn new(problem: &'a Problem) -> Result<Self> {
+        let operand = |name: &'static str, tensor: &Untyped| {
+            let reading = tensor.reading(problem.device.backend(), true)?;
+            if reading.align < PIECE {
+                let was =
+                    format!("at {:#x}, of strides {:?} by rows", tensor.address, tensor.layout.strides());
+                return wrong(name, was, "of contiguous columns, in lines aligned to 16 bytes");
             }
-        });
-    };
-    match all.iter().find(|candidate| candidate.name() == name) {
-        Some(candidate) if candidate.rejection.is_none() => Ok(*candidate),
-        candidate => {
-            let not = || format!("not a kernel for {}", problem.element);
-            let reason = candidate.and_then(MlaCandidate::rejection).unwrap_or_else(not);
-            let names: Vec<_> = possible().map(MlaCandidate::name).collect();
-            wrong("kernel", format!("{name:?}, {reason}"), format!("one of {}", names.join(", ")))
+            Ok(Operand { name, reading, row_major: true, line: problem.columns[0] as usize })
+        };
+        let operands = [operand("q", &problem.q)?, operand("cache", &problem.cache.pool)?];
+        Ok(Selection { problem, operands })
+    }
+}
+
+impl Choice for Selection<'_> {
+    type Kernel = Compiled;
+
+    fn device(&self) -> &Device {
+        &self.problem.device
+    }
+    fn kernels(&self) -> &'static [Compiled] {
+        kernels((self.problem.element, self.problem.columns))
+    }
+    fn what(&self) -> String {
+        let Problem { element, columns: [d, dv], .. } = self.problem;
+        format!("{element}, keys of {d} columns and values of {dv}")
+    }
+
+    fn rate(&self, kernel: &Compiled) -> Result<Reads, Rejection> {
+        let (cache, rows) = (&self.problem.cache, kernel.box_of[0]);
+        if !cache.is_dense() && !cache.rows.is_multiple_of(rows as usize) {
+            return Err(Rejection::Multiples { what: "rows of a page", of: rows });
         }
+        self.operands.iter().try_for_each(|operand| operand.check(Copies::of(kernel.arch)))?;
+        Ok(Reads { rows })
     }
 }

@@ -13,12 +13,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use cache::{Known, Table};
-pub use choose::MlaCandidate;
-use choose::{candidates, choose};
+use choose::Selection;
 use problem::{Arguments, Options, Problem};
 use schedule::{Scheduled, workspace_len};
+use table::Compiled;
 
-use super::frame::Workspace;
+use super::frame::{Candidate, Choice, Plan, Workspace};
 use crate::{Element, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
 /// Element types of MLA: `f16` and `bf16`.
@@ -210,7 +210,7 @@ impl<'a> Mla<'a> {
         o: &TensorViewMut<'_, T>,
     ) -> Result<usize> {
         let plan = self.plan(q, cache, o)?;
-        Ok(workspace_len(plan.plan.tiles, plan.kernel.columns()[1]))
+        Ok(workspace_len(plan.work.tiles, plan.kernel().columns()[1]))
     }
 
     /// Every compiled kernel for this type, the best first, with the reason for those that cannot compute this.
@@ -220,7 +220,7 @@ impl<'a> Mla<'a> {
         cache: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<Vec<MlaCandidate>> {
-        candidates(&self.problem(q, cache, o)?)
+        Ok(Selection::new(&self.problem(q, cache, o)?)?.candidates())
     }
 
     /// The kernel that [`run`](Self::run) would launch, and how it shares out the work.
@@ -231,8 +231,8 @@ impl<'a> Mla<'a> {
         o: &TensorViewMut<'_, T>,
     ) -> Result<MlaPlan> {
         let problem = self.problem(q, cache, o)?;
-        let kernel = choose(&problem, self.kernel)?;
-        Ok(MlaPlan { kernel, plan: schedule::plan(&problem, kernel.kernel)?, forced: self.kernel.is_some() })
+        let choice = Selection::new(&problem)?.choose(self.kernel)?;
+        Ok(MlaPlan { choice, work: schedule::plan(&problem, choice.descriptor())? })
     }
 
     /// Queues it on `stream`.
@@ -251,7 +251,7 @@ impl<'a> Mla<'a> {
         if problem.is_empty() {
             return Ok(());
         }
-        let kernel = choose(&problem, self.kernel)?.kernel;
+        let kernel = Selection::new(&problem)?.choose(self.kernel)?.descriptor();
         let scheduled = Scheduled::update(&mut self.scheduled, &problem, kernel, stream)?;
         let len = workspace_len(scheduled.tiles, problem.columns[1]);
         let workspace = self.workspace.of(len, stream)?;
@@ -265,40 +265,45 @@ impl<'a> Mla<'a> {
     }
 }
 
+/// A kernel that could compute an MLA, or why it could not.
+pub type MlaCandidate = Candidate<Compiled>;
+
 /// The kernel that computes an MLA, and how it shares out the work.
 #[derive(Clone, Debug)]
 pub struct MlaPlan {
-    kernel: MlaCandidate,
-    plan: plan::Plan,
-    forced: bool,
+    choice: Plan<Compiled>,
+    work: plan::Plan,
 }
 
 impl MlaPlan {
     /// The kernel.
     pub fn kernel(&self) -> &MlaCandidate {
-        &self.kernel
+        self.choice.kernel()
     }
     /// Sequences that are cut into parts.
     pub fn cut(&self) -> usize {
-        self.plan.combined.len()
+        self.work.combined.len()
     }
     /// The most parts of a sequence.
     pub fn parts(&self) -> u32 {
-        self.plan.combined.iter().map(|cut| cut.parts).max().unwrap_or(1)
+        self.work.combined.iter().map(|cut| cut.parts).max().unwrap_or(1)
     }
     /// Why the kernel was chosen.
     pub fn reason(&self) -> &'static str {
-        if self.forced { "asked for by name" } else { "the largest copies" }
+        self.choice.reason()
     }
 }
 
 impl fmt::Display for MlaPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; ", self.kernel)?;
         match self.cut() {
-            0 => write!(f, "sequences are whole: ")?,
-            cut => write!(f, "{cut} of the sequences are cut, into up to {} parts: ", self.parts())?,
+            0 => write!(f, "{}; sequences are whole", self.choice),
+            cut => write!(
+                f,
+                "{}; {cut} of the sequences are cut, into up to {} parts",
+                self.choice,
+                self.parts()
+            ),
         }
-        write!(f, "{}", self.reason())
     }
 }

@@ -1,20 +1,22 @@
 //! The compiled kernels, and their launches.
 
 use std::f32::consts::LOG2_E;
+use std::sync::LazyLock;
 
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
 use tilewright_device::tile::{ListAbi, PageTable, PartialsAbi, PooledAbi};
 use tilewright_mla::{COMBINE, Causal, CombineArgs, KERNELS, MLA, MlaArgs, MlaKernel, MlaPlainArgs};
 
-use super::problem::{Problem, wrong};
+use super::problem::Problem;
+use crate::ops::frame::{Table, expect_mapped};
 use crate::{Arch, Error, Launch, Result, Stream};
 
 /// Lines of a TMA box of Q and O, and of a tile.
 pub(super) const ROWS: u32 = 64;
 
 /// One compiled kernel.
-pub(super) type Compiled = Listed<MlaKernel>;
+pub type Compiled = Listed<MlaKernel>;
 
 /// How kernels are to be launched.
 #[derive(Clone, Copy, Debug)]
@@ -30,9 +32,15 @@ pub(super) struct Run {
     pub(super) overlap: bool,
 }
 
-/// The kernels for an element type.
-pub(super) fn kernels(element: &str) -> impl Iterator<Item = &'static Compiled> + Clone {
-    MLA.iter().filter(move |kernel| kernel.element == element)
+/// What a kernel is chosen by first: the name of the element type, and the columns of keys and of values.
+pub(super) type Kind = (&'static str, [u32; 2]);
+
+static TABLE: LazyLock<Table<Kind, Compiled>> =
+    LazyLock::new(|| Table::new(MLA.iter().map(|k| ((k.element, k.columns), *k))));
+
+/// The kernels of a kind.
+pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
+    TABLE.kernels(&kind)
 }
 
 /// Launches a kernel.
@@ -44,13 +52,7 @@ pub(super) fn run(kernel: &'static Compiled, problem: &Problem, stream: &Stream,
     let [rows, columns] = if tma { kernel.box_of } else { [0; 2] };
     let q: GlobalAbi<(), 3> = q.arg(backend, true, lines)?;
     let pool: GlobalAbi<(), 4> = cache.pool.streamed_boxes(backend, [rows, columns / 64])?;
-    if tma && (q.tma != 1 || pool.tma != 1) {
-        return wrong(
-            "kernel",
-            kernel.name,
-            "one without TMA: the driver makes no tensor map of these views",
-        );
-    }
+    expect_mapped(kernel.name, kernel.arch, [q.tma, pool.tma])?;
     let kv = PooledAbi { pool, pages: how.pages };
     let o: GlobalAbi<(), 3> = o.arg(backend, true, lines)?;
     let lse: GlobalAbi<(), 3> = lse.arg(backend, true, 0)?;

@@ -289,7 +289,7 @@ fn the_largest_copies_that_divide_a_page_are_taken() {
     assert_eq!(dense.name(&forced), "mla_sm_80_f16_d320x256");
     let message = dense.message(&Mla::new().kernel("none"));
     assert!(
-        message.starts_with("`kernel` was \"none\", not a kernel for f16; it must be one of mla_sm"),
+        message.starts_with("`kernel` was \"none\", not a kernel for f16, keys of 320 columns and values of 256; it must be one of mla_sm"),
         "{message}"
     );
 }

@@ -208,7 +208,7 @@ fn candidates_and_plans_explain_themselves() {
         a <= b
     }));
     let narrow = all.iter().find(|kernel| kernel.columns() == [64, 64]).unwrap();
-    let why = "it has room for a head dimension of Q and K up to 64";
+    let why = "it takes a head dimension of Q and K up to 64";
     assert_eq!(narrow.rejection().as_deref(), Some(why));
     assert_eq!(narrow.to_string(), format!("{}: not possible, {why}", narrow.name()));
 
@@ -227,7 +227,7 @@ fn candidates_and_plans_explain_themselves() {
 
     let (old, _) = fake::device((8, 6));
     let message = Views::of(&old, 100, 100, [256, 256]).message(&Attention::new());
-    assert!(message.contains("no attention kernel runs on it: "), "{message}");
+    assert!(message.contains("no kernel for f16 and plain scores runs on it: "), "{message}");
 }
 
 #[test]

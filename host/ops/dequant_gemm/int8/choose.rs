@@ -1,35 +1,49 @@
 //! Which kernel computes a product of int8 activations: an estimate of each one's time.
 
-use super::super::choose::{DequantCandidate, rejection, take};
+use super::super::choose::{Cycles, operand};
 use super::super::problem::Problem;
 use super::super::table::Compiled;
 use super::table::{Kind, kernels};
-use crate::{Arch, Result};
+use crate::ops::frame::{Choice, Copies, Operand, Rejection};
+use crate::{Arch, Device, Result};
 
 /// Depth that the estimate counts in.
 const STEP: u64 = 128;
 
-/// Every kernel of the kind, the fastest by estimate first, the impossible ones last.
-pub(super) fn candidates(problem: &Problem, kind: Kind) -> Result<Vec<DequantCandidate>> {
-    let reading = problem.a.reading(problem.device.backend(), true)?;
-    let candidate = |kernel: Compiled| DequantCandidate {
-        kernel,
-        outcome: match rejection(problem, reading, &kernel) {
-            Some(rejection) => Err(rejection),
-            None => Ok(estimate(&kernel, kind.3, problem.size, problem.device.sm_count())),
-        },
-    };
-    let mut all: Vec<_> = kernels(kind).map(candidate).collect();
-    all.sort_by_key(DequantCandidate::rank);
-    Ok(all)
+/// A product of int8 activations, as far as it decides between kernels.
+pub(super) struct Selection<'a> {
+    problem: &'a Problem,
+    kind: Kind,
+    /// In pairs.
+    a: Operand,
 }
 
-/// The best kernel, or the one that is asked for by name.
-pub(super) fn choose(problem: &Problem, kind: Kind, forced: Option<&str>) -> Result<DequantCandidate> {
-    let (all, scales) = (candidates(problem, kind)?, if kind.3 { "groups" } else { "rows" });
-    let what = format!("{} weights, zeros {}, scales of {scales}, and int8 activations", kind.1, kind.2);
-    // There is no kind without kernels.
-    take(problem, &all[0], &all, forced, &what)
+impl<'a> Selection<'a> {
+    pub(super) fn new(problem: &'a Problem, kind: Kind) -> Result<Self> {
+        Ok(Selection { problem, kind, a: operand(problem)? })
+    }
+}
+
+impl Choice for Selection<'_> {
+    type Kernel = Compiled;
+
+    fn device(&self) -> &Device {
+        &self.problem.device
+    }
+    fn kernels(&self) -> &'static [Compiled] {
+        kernels(self.kind)
+    }
+    fn what(&self) -> String {
+        let (_, format, zeros, groups) = self.kind;
+        let scales = if groups { "groups" } else { "rows" };
+        format!("{format} weights, zeros {zeros}, scales of {scales}, and int8 activations")
+    }
+
+    fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
+        let Problem { device, size, .. } = self.problem;
+        self.a.check(Copies::of(kernel.arch))?;
+        Ok(Cycles(estimate(kernel, self.kind.3, *size, device.sm_count())))
+    }
 }
 
 /// The time of a persistent kernel whose steps are shared evenly.

@@ -4,13 +4,13 @@ mod choose;
 mod problem;
 pub(super) mod table;
 
-use choose::{candidates, choose};
+use choose::Selection;
 use problem::{kind, problem};
 
 use super::problem::Problem;
 use super::{DequantCandidate, DequantElement, DequantPlan, DeviceWeights, Division, launch};
 use crate::ops::Activation;
-use crate::ops::frame::Workspace;
+use crate::ops::frame::{Choice, Workspace};
 use crate::{Element, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
 /// Element types of the output of a product of int8 activations: `f16` and `bf16`, scaled, and `i32`, the sums.
@@ -144,7 +144,7 @@ impl<'a, C: Int8Output> DequantGemmInt8<'a, C> {
         w: &DeviceWeights,
         c: &TensorViewMut<'_, C>,
     ) -> Result<Vec<DequantCandidate>> {
-        candidates(&self.problem(a, w, c)?, kind(w, C::DTYPE)?)
+        Ok(Selection::new(&self.problem(a, w, c)?, kind(w, C::DTYPE)?)?.candidates())
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
@@ -154,8 +154,7 @@ impl<'a, C: Int8Output> DequantGemmInt8<'a, C> {
         w: &DeviceWeights,
         c: &TensorViewMut<'_, C>,
     ) -> Result<DequantPlan> {
-        let kernel = choose(&self.problem(a, w, c)?, kind(w, C::DTYPE)?, self.kernel)?;
-        Ok(DequantPlan { kernel, forced: self.kernel.is_some() })
+        Selection::new(&self.problem(a, w, c)?, kind(w, C::DTYPE)?)?.choose(self.kernel)
     }
 
     /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 if no tile is divided.
@@ -169,8 +168,8 @@ impl<'a, C: Int8Output> DequantGemmInt8<'a, C> {
         if problem.size[0] == 0 {
             return Ok(0);
         }
-        let kernel = choose(&problem, kind(w, C::DTYPE)?, self.kernel)?.kernel;
-        Ok(Division::new(&problem, &kernel)?.workspace)
+        let plan = Selection::new(&problem, kind(w, C::DTYPE)?)?.choose(self.kernel)?;
+        Ok(Division::new(&problem, plan.descriptor())?.workspace)
     }
 
     /// Queues the product on `stream`.
@@ -190,7 +189,7 @@ impl<'a, C: Int8Output> DequantGemmInt8<'a, C> {
         if problem.size[0] == 0 {
             return Ok(());
         }
-        let kernel = choose(&problem, kind, self.kernel)?.kernel;
-        launch(&problem, &kernel, w, stream, &mut self.workspace, (self.activation, 1.0, self.overlap))
+        let kernel = Selection::new(&problem, kind)?.choose(self.kernel)?.descriptor();
+        launch(&problem, kernel, w, stream, &mut self.workspace, (self.activation, 1.0, self.overlap))
     }
 }

@@ -92,7 +92,7 @@ pub(super) fn kind(w: &DeviceWeights, output: DType) -> Result<Kind> {
         }
     };
     let kind = (element, format, zeros, groups && !sums);
-    if kernels(kind).next().is_none() {
+    if kernels(kind).is_empty() {
         let like = |other: &Kind| (other.0, other.1, other.3) == (kind.0, kind.1, kind.3);
         let allowed = format!("one of {}", names(like, |kind| kind.2));
         return Err(w.error("zeros", scheme.zeros.to_string(), allowed));

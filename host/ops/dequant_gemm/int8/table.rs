@@ -1,6 +1,7 @@
 //! The compiled kernels, and their launch.
 
 use std::marker::PhantomData;
+use std::sync::LazyLock;
 
 use tilewright_dequant_gemm::{DequantGemmInt8Args, DequantInt8Kernel, INT8};
 use tilewright_device::abi::{GlobalAbi, TensorMap};
@@ -8,25 +9,26 @@ use tilewright_device::kernel::Listed;
 
 use super::super::problem::Problem;
 use super::super::table::{Call, Compiled};
+use crate::ops::frame::Table;
 use crate::{AnyFunction, Arch, DType, Launch, Result};
 
 /// What a kernel is chosen by first: names of the scales' type, the format and the mode of zeros, and whether scales are of
 /// groups rather than of rows.
 pub(super) type Kind = (&'static str, &'static str, &'static str, bool);
 
-fn kind(kernel: &DequantInt8Kernel) -> Kind {
-    (kernel.element, kernel.format, kernel.zeros, kernel.groups)
-}
+static TABLE: LazyLock<Table<Kind, Compiled>> = LazyLock::new(|| {
+    let kind = |kernel: &DequantInt8Kernel| (kernel.element, kernel.format, kernel.zeros, kernel.groups);
+    Table::new(INT8.iter().map(|kernel| (kind(kernel), Compiled::int8(kernel))))
+});
 
 /// The kernels of a kind.
-pub(super) fn kernels(of: Kind) -> impl Iterator<Item = Compiled> + Clone {
-    INT8.iter().filter(move |kernel| kind(kernel) == of).map(Compiled::int8)
+pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
+    TABLE.kernels(&kind)
 }
 
 /// The names that `of` gives to the kinds of which `like` is true.
 pub(super) fn names(like: impl Fn(&Kind) -> bool, of: impl Fn(&Kind) -> &'static str) -> String {
-    let kinds = INT8.iter().map(|kernel| kind(kernel)).filter(like);
-    let mut names: Vec<_> = kinds.map(|kind| of(&kind)).collect();
+    let mut names: Vec<_> = TABLE.kinds().filter(|&kind| like(kind)).map(of).collect();
     names.sort_unstable();
     names.dedup();
     names.join(", ")

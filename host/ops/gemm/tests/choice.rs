@@ -31,9 +31,9 @@ fn well_known_shapes_get_the_kernels_that_were_made_for_them() {
 fn few_rows_are_computed_as_columns() {
     let (device, _) = fake::h200();
     let plan = Views::<f16, f16>::new(&device, "nt", [16, 4096, 4096]).plan();
-    assert!(plan.kernel().transposed && plan.kernel().name().contains("swap_nt"), "{plan}");
+    assert!(plan.estimate.transposed && plan.kernel().name().contains("swap_nt"), "{plan}");
     // A transposed A has no kernel of that kind, and needs none.
-    assert!(!Views::<f16, f16>::new(&device, "tn", [16, 4096, 4096]).plan().kernel().transposed);
+    assert!(!Views::<f16, f16>::new(&device, "tn", [16, 4096, 4096]).plan().estimate.transposed);
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn columns_of_c_that_are_contiguous_are_computed_as_rows() {
     views.c = view_mut(&device, C, &[4096, 4096], &[1, 4096]);
     let plan = views.plan();
     // (A B)ᵀ = Bᵀ Aᵀ, both transposed.
-    assert!(plan.kernel().transposed && plan.kernel().name().contains("_tt_"), "{plan}");
+    assert!(plan.estimate.transposed && plan.kernel().name().contains("_tt_"), "{plan}");
     assert!(plan.to_string().contains("computing the transposed product"));
 }
 
@@ -131,7 +131,8 @@ fn candidates_are_ordered_and_say_why_not() {
     assert!(all.is_sorted_by_key(|c| c.cycles().unwrap_or(u64::MAX)));
     assert!(all.iter().all(|c| c.cycles().is_some() != c.rejection().is_some()));
     let of = |part: &str| all.iter().find(|c| c.name().contains(part)).unwrap();
-    let unaligned = |operand, order| format!("its {operand} is {order}-major in lines aligned to 16 bytes");
+    let unaligned =
+        |operand, order| format!("it reads {operand} {order}-major, in lines aligned to 16 bytes");
     assert_eq!(of("sm_90_f16_f16_nn").rejection().unwrap(), unaligned("B", "row"));
     assert_eq!(of("sm_90_f16_f16_tt").rejection().unwrap(), unaligned("A", "column"));
     let text = of("sm_80_f16_f16_tn").to_string();
@@ -153,7 +154,7 @@ fn candidates_are_ordered_and_say_why_not() {
     };
     assert_eq!(reason(&ragged, "sm_90_f16_f16_nt"), Some(unaligned("A", "row")));
     assert_eq!(reason(&padded, "sm_90_f16_f16_nt"), None);
-    let lengths = Some("the lines of its A are multiples of 16 bytes long".to_owned());
+    let lengths = Some("it reads A in lines that are multiples of 16 bytes long".to_owned());
     assert_eq!(reason(&padded, "sm_80_f16_f16_nt_none_128"), lengths);
 }
 
@@ -192,7 +193,7 @@ fn every_candidate_can_be_forced() {
     }
     assert_eq!(journal.launches.lock().unwrap().len(), possible.len());
 
-    let names = possible.iter().map(Candidate::name).collect::<Vec<_>>();
+    let names = possible.iter().map(GemmCandidate::name).collect::<Vec<_>>();
     for candidate in impossible {
         let error = views.run(&Gemm::new().kernel(candidate.name()), &stream).unwrap_err();
         let Error::Argument { argument, was, allowed } = error else { panic!("{error}") };

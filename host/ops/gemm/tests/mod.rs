@@ -1,5 +1,6 @@
 //! Tests without a GPU: what is accepted, which kernel is chosen, what it is launched with.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::*;
@@ -49,13 +50,13 @@ impl<T: GemmInput, U: GemmOutput> Views<T, U> {
         }
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> GemmPlan {
         Gemm::<U>::new().plan(&self.a, &self.b, &self.c).unwrap()
     }
     fn name(&self) -> &'static str {
         self.plan().kernel().name()
     }
-    fn candidates(&self) -> Vec<Candidate> {
+    fn candidates(&self) -> Vec<GemmCandidate> {
         Gemm::<U>::new().candidates(&self.a, &self.b, &self.c).unwrap()
     }
     fn run(&mut self, gemm: &Gemm<'_, U>, stream: &Stream) -> Result<()> {
