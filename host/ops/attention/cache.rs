@@ -3,7 +3,8 @@
 use tilewright_attention::Cache;
 use tilewright_device::tile::PageTable;
 
-use super::problem::{Options, of_shape};
+use super::problem::Options;
+use crate::ops::frame::of_shape;
 use crate::tensor::Untyped;
 use crate::{Error, Result, TensorView};
 

@@ -7,8 +7,8 @@ use tilewright_attention::AnySequences;
 use super::problem::{Problem, Size};
 use super::splits::{Split, mergeable, split};
 use super::table::{Compiled, Way, blocks, kernels};
-use crate::ops::frame::{self, Candidate, Choice, Copies, Descriptor, Operand, Rejection};
-use crate::{Arch, Device, Result};
+use crate::ops::frame::{self, Candidate, Choice, Copies, Descriptor, Rejection};
+use crate::{Arch, Device};
 
 /// What a kernel would take.
 #[derive(Clone, Copy, Debug)]
@@ -85,40 +85,22 @@ impl Candidate<Compiled> {
     }
 }
 
-/// An attention, as far as it decides between kernels.
-pub(super) struct Selection<'a> {
-    problem: &'a Problem,
-    /// Q, K and V as kernels read them.
-    operands: [Operand; 3],
-}
-
-impl<'a> Selection<'a> {
-    pub(super) fn new(problem: &'a Problem) -> Result<Self> {
-        let backend = problem.device.backend();
-        let [q, k, v] = problem.inputs.each_ref().map(|input| input.reading(backend, true));
-        let [d, dv] = problem.size.columns;
-        let operand = |name, reading, line| Operand { name, reading, row_major: true, line };
-        Ok(Selection { problem, operands: [operand("Q", q?, d), operand("K", k?, d), operand("V", v?, dv)] })
-    }
-}
-
-impl Choice for Selection<'_> {
+impl Choice for Problem {
     type Kernel = Compiled;
 
     fn device(&self) -> &Device {
-        &self.problem.device
+        &self.device
     }
     fn kernels(&self) -> &'static [Compiled] {
-        kernels(self.problem.kind)
+        kernels(self.kind)
     }
     fn what(&self) -> String {
-        let (element, score) = self.problem.kind;
+        let (element, score) = self.kind;
         format!("{element} and {score} scores")
     }
 
     fn rate(&self, kernel: &Compiled) -> Result<Estimate, Rejection> {
-        let problem = self.problem;
-        match (kernel.packed(), matches!(problem.sequences, AnySequences::Packed(_))) {
+        match (kernel.packed(), matches!(self.sequences, AnySequences::Packed(_))) {
             (true, false) => {
                 return Err(Rejection::Because("it reads sequences that lie one after the other"));
             }
@@ -126,24 +108,24 @@ impl Choice for Selection<'_> {
             _ => {}
         }
         if let Way::Queries(_) = kernel.way {
-            if problem.cached.any() {
+            if self.cached.any() {
                 return Err(Rejection::Because("it reads keys of one length, not in pages"));
             }
-            if problem.splits.is_some() {
+            if self.splits.is_some() {
                 return Err(Rejection::Because("it does not divide the keys"));
             }
-        } else if problem.splits.is_some_and(|splits| splits > 1) && !mergeable(&problem.size) {
+        } else if self.splits.is_some_and(|splits| splits > 1) && !mergeable(&self.size) {
             return Err(Rejection::Because("it divides the keys of up to 65535 sequences"));
         }
         let [most, _] = kernel.columns;
-        if problem.size.columns[0] > most as usize {
+        if self.size.columns[0] > most as usize {
             return Err(Rejection::AtMost { what: "a head dimension of Q and K", most });
         }
         // Without keys nothing is read.
-        if problem.size.keys > 0 && !kernel.any_strides {
+        if self.size.keys > 0 && !kernel.any_strides {
             self.operands.iter().try_for_each(|operand| operand.check(Copies::of(kernel.arch)))?;
         }
-        Ok(estimate(problem, kernel, problem.device.sm_count()))
+        Ok(estimate(self, kernel, self.device.sm_count()))
     }
 }
 

@@ -12,7 +12,6 @@ mod table;
 mod tests;
 
 use cache::Cached;
-use choose::Selection;
 use packed::{OffsetViews, Offsets};
 use problem::{Options, Problem};
 use splits::workspace_len;
@@ -263,7 +262,7 @@ impl<'a> Attention<'a> {
         o: &TensorViewMut<'_, T>,
     ) -> Result<usize> {
         let problem = self.problem(q, k, v, o)?;
-        let plan = Selection::new(&problem)?.choose(self.kernel)?;
+        let plan = problem.choose(self.kernel)?;
         Ok(workspace_len(&problem.size, plan.estimate.splits))
     }
 
@@ -276,7 +275,7 @@ impl<'a> Attention<'a> {
         v: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<Vec<AttentionCandidate>> {
-        Ok(Selection::new(&self.problem(q, k, v, o)?)?.candidates())
+        Ok(self.problem(q, k, v, o)?.candidates())
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
@@ -287,7 +286,7 @@ impl<'a> Attention<'a> {
         v: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<AttentionPlan> {
-        Selection::new(&self.problem(q, k, v, o)?)?.choose(self.kernel)
+        self.problem(q, k, v, o)?.choose(self.kernel)
     }
 
     /// Queues the attention on `stream`.
@@ -306,7 +305,7 @@ impl<'a> Attention<'a> {
         if problem.is_empty() {
             return Ok(());
         }
-        let plan = Selection::new(&problem)?.choose(self.kernel)?;
+        let plan = problem.choose(self.kernel)?;
         let (kernel, splits) = (plan.descriptor(), plan.estimate.splits);
         let len = workspace_len(&problem.size, splits);
         let workspace = self.workspace.of(len, stream)?;

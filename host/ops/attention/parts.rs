@@ -9,7 +9,7 @@ use tilewright_device::tile::division::Division;
 use super::problem::{Problem, Size};
 use super::splits::part_columns;
 use super::table::{BOX, Run};
-use crate::ops::frame::expect_mapped;
+use crate::ops::frame::{expect_mapped, of_shape};
 use crate::{Arch, Error, Launch, Result, Stream};
 
 /// Launches the kernel, and the one that merges its parts if there are several.
@@ -35,8 +35,11 @@ pub(super) fn run(
     let &Size { batch, heads, kv_heads, queries, .. } = size;
     let columns = part_columns(size);
     let too_large = || {
-        let was = format!("of shape {:?}", problem.inputs[0].layout.shape());
-        Error::argument("q", was, "of fewer than 2^31 tiles and parts of keys")
+        Error::argument(
+            "q",
+            of_shape(problem.inputs[0].layout.shape()),
+            "of fewer than 2^31 tiles and parts of keys",
+        )
     };
     let count = |n: usize| u32::try_from(n).map_err(|_| too_large());
     let shared_by = count(heads / kv_heads.max(1))?;

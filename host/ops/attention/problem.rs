@@ -7,6 +7,7 @@ use tilewright_attention::{AnySequences, Cache, Capped, Keys, Plain, Score};
 use super::cache::{Cached, int};
 use super::packed::Offsets;
 use super::table::Kind;
+use crate::ops::frame::{Operand, of_shape};
 use crate::ops::scores::{scale, softcap};
 use crate::tensor::Untyped;
 use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
@@ -37,6 +38,8 @@ pub(super) struct Problem {
     pub(super) device: Device,
     /// Q, K and V.
     pub(super) inputs: [Untyped; 3],
+    /// Q, K and V as kernels read them.
+    pub(super) operands: [Operand; 3],
     pub(super) o: Untyped,
     /// With one column; without rows if it is not wanted.
     pub(super) lse: Untyped,
@@ -123,9 +126,15 @@ impl Problem {
                 (size, seen(size.queries, size.queries, options)?, AnySequences::Packed(told))
             }
         };
+        let inputs = [q.untyped(), k.untyped(), v.untyped()];
+        let [reads_q, reads_k, reads_v] =
+            inputs.each_ref().map(|input| input.reading(device.backend(), true));
+        let operand = |name, reading, line| Operand { name, reading, row_major: true, line };
+        let [d, dv] = size.columns;
         Ok(Problem {
             device: device.clone(),
-            inputs: [q.untyped(), k.untyped(), v.untyped()],
+            inputs,
+            operands: [operand("Q", reads_q?, d), operand("K", reads_k?, d), operand("V", reads_v?, dv)],
             o: o.untyped(),
             lse,
             size,
@@ -221,8 +230,4 @@ fn seen(queries: usize, keys: usize, options: &Options) -> Result<Keys> {
     let right = if options.causal { 0 } else { right };
     let near = |key: i64| key.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
     Ok(Keys { count, low: near(own.saturating_sub(left)), high: near(own.saturating_add(right)) })
-}
-
-pub(super) fn of_shape(shape: &[usize]) -> String {
-    format!("of shape {shape:?}")
 }

@@ -12,7 +12,7 @@ use tilewright_device::kernel::Listed;
 use super::order::{Order, Work};
 use super::parts;
 use super::problem::{Problem, Size};
-use crate::ops::frame::{Table, expect_mapped};
+use crate::ops::frame::{Table, expect_mapped, of_shape};
 use crate::{AnyFunction, Arch, Error, Launch, Result, Stream};
 
 /// Lines of a TMA box of Q and O.
@@ -162,7 +162,7 @@ impl Launcher<'_> {
         let &Size { batch, heads, kv_heads, queries, .. } = size;
         let too_large = || {
             let allowed = format!("of fewer than 2^31 tiles of {block_of_queries} queries");
-            Error::argument("q", format!("of shape {:?}", problem.inputs[0].layout.shape()), allowed)
+            Error::argument("q", of_shape(problem.inputs[0].layout.shape()), allowed)
         };
         let count = |n: usize| u32::try_from(n).map_err(|_| too_large());
         let (batch, heads, shared_by) = (count(batch)?, count(heads)?, count(heads / kv_heads.max(1))?);

@@ -15,7 +15,7 @@ use table::{Call, Compiled, Kind, Reads, kernels, zeros_of};
 pub use weights::DeviceWeights;
 
 use super::Activation;
-use super::frame::{Candidate, Choice, Plan, Workspace};
+use super::frame::{Candidate, Choice, Plan, Workspace, of_shape};
 use crate::quant::{HalfType, Order, Zeros};
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
@@ -275,7 +275,7 @@ impl Division {
         let resident = kernel.resident(&problem.device)?.max(1);
         let too_large = || {
             let allowed = format!("of at most {} steps of tiles", StreamOrder::MAX_STEPS);
-            Error::argument("c", format!("of shape [{m}, {n}]"), allowed)
+            Error::argument("c", of_shape(&[m, n]), allowed)
         };
         if kernel.reads == Reads::Stream {
             // Depth is divided inside of CTAs.

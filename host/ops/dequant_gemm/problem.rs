@@ -1,7 +1,7 @@
 //! What a dequantised GEMM is asked to compute, checked.
 
 use super::DeviceWeights;
-use crate::ops::frame::{Named, check};
+use crate::ops::frame::{Named, check, of_shape};
 use crate::tensor::Untyped;
 use crate::{Device, Element, Error, Result, TensorView, TensorViewMut};
 
@@ -60,8 +60,4 @@ impl Problem {
         let group = w.scheme().group.len(k);
         Ok(Problem { device: device.clone(), a, c, bias, tokens: None, scales: None, size: [m, n, k], group })
     }
-}
-
-pub(super) fn of_shape(shape: &[usize]) -> String {
-    format!("of shape {shape:?}")
 }

@@ -19,5 +19,5 @@ pub(super) use operand::{Copies, Operand, PIECE, expect_mapped};
 pub use plan::Plan;
 pub(super) use rejection::Rejection;
 pub(super) use table::Table;
-pub(super) use tensors::{Named, check};
+pub(super) use tensors::{Named, check, of_shape};
 pub(super) use workspace::Workspace;

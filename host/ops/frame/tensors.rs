@@ -44,7 +44,7 @@ pub(in crate::ops) fn check<'a>(
     for Named { name, device: its, shape, .. } in tensors.clone() {
         device.expect_same(its, name)?;
         if shape.iter().any(|&size| u32::try_from(size).is_err()) {
-            return Err(Error::argument(name, format!("of shape {shape:?}"), "of sizes below 2^32"));
+            return Err(Error::argument(name, of_shape(shape), "of sizes below 2^32"));
         }
     }
     for (i, one) in tensors.clone().enumerate().filter(|(_, one)| one.written) {
@@ -54,6 +54,11 @@ pub(in crate::ops) fn check<'a>(
         }
     }
     Ok(())
+}
+
+/// What an argument was, in an error about its shape.
+pub(in crate::ops) fn of_shape(shape: &[usize]) -> String {
+    format!("of shape {shape:?}")
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use problem::{Matrices, Size};
 use table::{Call, Compiled, Kind};
 
 use super::Activation;
-use super::frame::{Candidate, Choice, Plan};
+use super::frame::{Candidate, Choice, Plan, of_shape};
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
 /// Rows of tiles that are taken together, so that CTAs which run at a time share their operands in L2.
@@ -184,7 +184,7 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
         let matrices = if plan.estimate.transposed { matrices.t()? } else { matrices };
         let too_large = || {
             let allowed = format!("of at most {} tiles", RasterOrder::MAX_TILES);
-            Error::argument("c", format!("of shape {:?}", c.shape()), allowed)
+            Error::argument("c", of_shape(c.shape()), allowed)
         };
         let [m, n, batch] = tiles(matrices.size, kernel.tile).ok_or_else(too_large)?;
         let order = RasterOrder::new(batch, m, n, PANEL).ok_or_else(too_large)?;

@@ -1,6 +1,6 @@
 //! What a GEMM is asked to compute, checked.
 
-use crate::ops::frame::{Named, check};
+use crate::ops::frame::{Named, check, of_shape};
 use crate::tensor::Untyped;
 use crate::{Device, Element, Error, Result, TensorView, TensorViewMut};
 
@@ -84,10 +84,6 @@ impl Matrices {
     pub(super) fn is_empty(&self) -> bool {
         self.size.batch == 0 || self.size.m == 0 || self.size.n == 0
     }
-}
-
-fn of_shape(shape: &[usize]) -> String {
-    format!("of shape {shape:?}")
 }
 
 /// The last two dimensions.

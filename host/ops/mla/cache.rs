@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tilewright_device::tile::PageTable;
 
-use super::problem::{of_shape, wrong};
+use super::problem::wrong;
+use crate::ops::frame::of_shape;
 use crate::tensor::Untyped;
 use crate::{Element, Result, TensorView};
 

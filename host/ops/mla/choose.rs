@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use super::problem::{Problem, wrong};
+use super::problem::Problem;
 use super::table::{Compiled, kernels};
-use crate::ops::frame::{Candidate, Choice, Copies, Descriptor, Estimate, Operand, PIECE, Rejection};
-use crate::tensor::Untyped;
-use crate::{Arch, Device, Result};
+use crate::ops::frame::{Candidate, Choice, Copies, Descriptor, Estimate, Rejection};
+use crate::{Arch, Device};
 
 /// How a kernel would read the cache.
 #[derive(Clone, Copy, Debug)]
@@ -61,46 +60,22 @@ impl Candidate<Compiled> {
     }
 }
 
-/// A decoding step, as far as it decides between kernels.
-pub(super) struct Selection<'a> {
-    problem: &'a Problem,
-    /// The queries and the cache.
-    operands: [Operand; 2],
-}
-
-impl<'a> Selection<'a> {
-    /// Fails where lines are not aligned as all kernels want them.
-    pub(super) fn new(problem: &'a Problem) -> Result<Self> {
-        let operand = |name: &'static str, tensor: &Untyped| {
-            let reading = tensor.reading(problem.device.backend(), true)?;
-            if reading.align < PIECE {
-                let was =
-                    format!("at {:#x}, of strides {:?} by rows", tensor.address, tensor.layout.strides());
-                return wrong(name, was, "of contiguous columns, in lines aligned to 16 bytes");
-            }
-            Ok(Operand { name, reading, row_major: true, line: problem.columns[0] as usize })
-        };
-        let operands = [operand("q", &problem.q)?, operand("cache", &problem.cache.pool)?];
-        Ok(Selection { problem, operands })
-    }
-}
-
-impl Choice for Selection<'_> {
+impl Choice for Problem {
     type Kernel = Compiled;
 
     fn device(&self) -> &Device {
-        &self.problem.device
+        &self.device
     }
     fn kernels(&self) -> &'static [Compiled] {
-        kernels((self.problem.element, self.problem.columns))
+        kernels((self.element, self.columns))
     }
     fn what(&self) -> String {
-        let Problem { element, columns: [d, dv], .. } = self.problem;
+        let Problem { element, columns: [d, dv], .. } = self;
         format!("{element}, keys of {d} columns and values of {dv}")
     }
 
     fn rate(&self, kernel: &Compiled) -> Result<Reads, Rejection> {
-        let (cache, rows) = (&self.problem.cache, kernel.box_of[0]);
+        let (cache, rows) = (&self.cache, kernel.box_of[0]);
         if !cache.is_dense() && !cache.rows.is_multiple_of(rows as usize) {
             return Err(Rejection::Multiples { what: "rows of a page", of: rows });
         }

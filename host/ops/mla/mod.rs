@@ -13,7 +13,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use cache::{Known, Table};
-use choose::Selection;
 use problem::{Arguments, Options, Problem};
 use schedule::{Scheduled, workspace_len};
 use table::Compiled;
@@ -220,7 +219,7 @@ impl<'a> Mla<'a> {
         cache: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<Vec<MlaCandidate>> {
-        Ok(Selection::new(&self.problem(q, cache, o)?)?.candidates())
+        Ok(self.problem(q, cache, o)?.candidates())
     }
 
     /// The kernel that [`run`](Self::run) would launch, and how it shares out the work.
@@ -231,7 +230,7 @@ impl<'a> Mla<'a> {
         o: &TensorViewMut<'_, T>,
     ) -> Result<MlaPlan> {
         let problem = self.problem(q, cache, o)?;
-        let choice = Selection::new(&problem)?.choose(self.kernel)?;
+        let choice = problem.choose(self.kernel)?;
         Ok(MlaPlan { choice, work: schedule::plan(&problem, choice.descriptor())? })
     }
 
@@ -251,7 +250,7 @@ impl<'a> Mla<'a> {
         if problem.is_empty() {
             return Ok(());
         }
-        let kernel = Selection::new(&problem)?.choose(self.kernel)?.descriptor();
+        let kernel = problem.choose(self.kernel)?.descriptor();
         let scheduled = Scheduled::update(&mut self.scheduled, &problem, kernel, stream)?;
         let len = workspace_len(scheduled.tiles, problem.columns[1]);
         let workspace = self.workspace.of(len, stream)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::cache::{Cache, Known, Table};
-use crate::ops::frame::{Named, Workspace, check};
+use crate::ops::frame::{Named, Operand, PIECE, Workspace, check, of_shape};
 use crate::ops::scores::scale;
 use crate::tensor::Untyped;
 use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
@@ -32,6 +32,8 @@ pub(super) struct Problem {
     pub(super) device: Device,
     /// \[batch, rows, columns\]: the rows are the heads of one position after the other.
     pub(super) q: Untyped,
+    /// Q and the cache as kernels read them.
+    pub(super) operands: [Operand; 2],
     pub(super) o: Untyped,
     /// \[batch, rows, 1\]; without rows if it is not wanted.
     pub(super) lse: Untyped,
@@ -106,12 +108,15 @@ impl Problem {
                 Untyped { layout: lse.layout.insert(2)?, ..lse }
             }
         };
+        let (device, q) = (o.device(), by_row("q", q.untyped(), &[batch, rows, d])?);
+        let cache = Cache::new(of.cache, (batch, d), of.table, of.lengths, of.known)?;
         Ok(Problem {
-            device: o.device().clone(),
-            q: by_row("q", q.untyped(), &[batch, rows, d])?,
+            device: device.clone(),
+            operands: [operand(device, "q", &q)?, operand(device, "cache", &cache.pool)?],
+            q,
             o: o_rows,
             lse,
-            cache: Cache::new(of.cache, (batch, d), of.table, of.lengths, of.known)?,
+            cache,
             batch,
             heads: heads as u32,
             positions: if options.causal { positions as u32 } else { 1 },
@@ -151,11 +156,18 @@ fn by_row(name: &'static str, tensor: Untyped, shape: &[usize]) -> Result<Untype
     }
 }
 
+/// A tensor as kernels read it: all of them want its lines aligned, if it has any.
+fn operand(device: &Device, name: &'static str, tensor: &Untyped) -> Result<Operand> {
+    let reading = tensor.reading(device.backend(), true)?;
+    if reading.align < PIECE && tensor.layout.len() > 0 {
+        let was = format!("at {:#x}, of strides {:?} by rows", tensor.address, tensor.layout.strides());
+        return wrong(name, was, "of contiguous columns, in lines aligned to 16 bytes");
+    }
+    let line = tensor.layout.shape().last().copied().unwrap_or(0);
+    Ok(Operand { name, reading, row_major: true, line })
+}
+
 /// An error about an argument.
 pub(super) fn wrong<T>(name: &'static str, was: impl Into<String>, allowed: impl Into<String>) -> Result<T> {
     Err(Error::argument(name, was.into(), allowed.into()))
-}
-
-pub(super) fn of_shape(shape: &[usize]) -> String {
-    format!("of shape {shape:?}")
 }

@@ -1,9 +1,9 @@
 //! What a product of int8 activations is asked to compute, checked.
 
 use super::super::DeviceWeights;
-use super::super::problem::{Problem, of_shape};
+use super::super::problem::Problem;
 use super::table::{Kind, kernels, names};
-use crate::ops::frame::Named;
+use crate::ops::frame::{Named, of_shape};
 use crate::quant::{Format, Group, Order, Zeros};
 use crate::tensor::{Layout, Untyped};
 use crate::{DType, Element, Error, Result, TensorView, TensorViewMut};
