@@ -4,8 +4,8 @@ use std::process::Command;
 use std::time::Instant;
 
 use tilewright::ops::{Gemm, kernels};
-use tilewright::{Arch, DType, Device, Instance, KernelEntry, Stream, Tensor, f16};
-use tilewright_device::kernels::gemm::{GemmKernel, Visitor, visit};
+use tilewright::{Arch, DType, Device, KernelEntry, Stream, Tensor, f16};
+use tilewright_gemm::{GEMM, KERNELS};
 use tilewright_support::Result;
 use tilewright_support::cublas::{self, CublasLt};
 use tilewright_support::timing::host_us;
@@ -54,8 +54,8 @@ fn launches(device: &Device, cublas: Option<&CublasLt>) -> Result<()> {
 
 /// Time of the first use of kernels, when the driver compiles them and when its cache has them.
 fn loads(device: &Device) -> Result<()> {
-    let runs = |entry: &&KernelEntry| device.runs(entry.arch) && entry.name.starts_with("gemm_");
-    let mut entries: Vec<_> = kernels().entries().iter().filter(runs).collect();
+    let runs = |entry: &&'static KernelEntry| device.runs(entry.arch) && entry.name.starts_with("gemm_");
+    let mut entries: Vec<_> = kernels().filter(runs).collect();
     entries.sort_by_key(|entry| entry.ptx_bytes);
     let (Some(middle), Some(largest)) = (entries.get(entries.len() / 2), entries.last()) else {
         return Ok(());
@@ -80,7 +80,7 @@ fn loads(device: &Device) -> Result<()> {
 /// Bytes in the program.
 fn sizes() {
     for arch in [Arch::Sm80, Arch::Sm90a] {
-        let entries = || kernels().entries().iter().filter(|entry| entry.arch == arch);
+        let entries = || kernels().filter(|entry| entry.arch == arch);
         let kilobytes = |size: fn(&KernelEntry) -> usize| entries().map(size).sum::<usize>() / 1000;
         let (ptx, embedded) = (kilobytes(|entry| entry.ptx_bytes), kilobytes(|entry| entry.ptx.len()));
         let (count, target) = (entries().count(), arch.target());
@@ -91,25 +91,9 @@ fn sizes() {
 
 /// Loads a kernel by its name, and prints the milliseconds.
 pub fn load(device: &Device, name: &str) -> Result<()> {
-    let mut loader = Loader { device, name, outcome: None };
-    visit(&mut loader);
-    let ms = loader.outcome.ok_or_else(|| format!("no kernel {name}"))??;
-    println!("{ms}");
+    let kernel = GEMM.iter().find(|kernel| kernel.name == name).ok_or_else(|| format!("no kernel {name}"))?;
+    let start = Instant::now();
+    device.listed(&KERNELS, kernel)?;
+    println!("{}", start.elapsed().as_secs_f64() * 1e3);
     Ok(())
-}
-
-struct Loader<'a> {
-    device: &'a Device,
-    name: &'a str,
-    outcome: Option<tilewright::Result<f64>>,
-}
-
-impl Visitor for Loader<'_> {
-    fn kernel<K: GemmKernel + Instance + 'static>(&mut self) {
-        if K::NAME == self.name {
-            let start = Instant::now();
-            let kernel = self.device.kernel::<K>(kernels());
-            self.outcome = Some(kernel.map(|_| start.elapsed().as_secs_f64() * 1e3));
-        }
-    }
 }

@@ -1,42 +1,24 @@
 //! Activations: how a call is given one, and their exact values.
 
-/// `$run` with the operator `$op`, which has the activation of this number, as `$with`.
-macro_rules! activated {
-    ($number:expr, $op:expr, |$with:ident| $run:expr) => {
-        match $number {
-            1 => {
-                let $with = $op.activation::<tilewright::ops::Relu>();
-                $run
-            }
-            2 => {
-                let $with = $op.activation::<tilewright::ops::Gelu>();
-                $run
-            }
-            3 => {
-                let $with = $op.activation::<tilewright::ops::Silu>();
-                $run
-            }
-            _ => {
-                let $with = $op;
-                $run
-            }
-        }
-    };
+use tilewright::ops::Activation;
+
+/// The activation of this number.
+pub fn of(number: usize) -> Activation {
+    Activation::ALL.get(number).copied().unwrap_or_default()
 }
-pub(crate) use activated;
 
 /// Numbers of activations; 0 is none.
-pub const COUNT: usize = 4;
+pub const COUNT: usize = Activation::ALL.len();
 /// No activation is steeper.
 pub const STEEPEST: f64 = 1.13;
 
 /// The value of the activation of this number.
 pub fn exact(number: usize, x: f64) -> f64 {
-    match number {
-        1 => x.max(0.0),
-        2 => 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2)),
-        3 => x / (1.0 + (-x).exp()),
-        _ => x,
+    match of(number) {
+        Activation::Identity => x,
+        Activation::Relu => x.max(0.0),
+        Activation::Gelu => 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2)),
+        Activation::Silu => x / (1.0 + (-x).exp()),
     }
 }
 

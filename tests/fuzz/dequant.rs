@@ -6,7 +6,7 @@ use tilewright::{Device, Error, Stream, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::random::normal;
 
-use crate::activation::{self, STEEPEST, activated};
+use crate::activation::{self, STEEPEST};
 use crate::place::{Number, Place, Placed};
 use crate::random::Random;
 use crate::{Call, Outcome};
@@ -63,26 +63,25 @@ fn of_halves<T: Real + Number + DequantElement>(
         let (a, bias, mut c) = (a.view()?, bias.view()?, c.view_mut()?);
         let gemm = DequantGemm::<T>::new().alpha(alpha);
         let gemm = if with_bias { gemm.bias(&bias) } else { gemm };
-        activated!(number, gemm, |gemm| {
-            let names: Vec<_> = match gemm.candidates(&a, &w, &c) {
-                Err(error) if lacks_kernel(&error) => return call.refused(error),
-                all => all?.iter().filter(|all| all.rejection().is_none()).map(|all| all.name()).collect(),
-            };
-            assert!(!names.is_empty(), "no kernel for it");
-            let name = names[(forced / 2) as usize % names.len()];
-            let gemm = if forced.is_multiple_of(2) { gemm.kernel(name) } else { gemm };
-            call.add(if forced.is_multiple_of(2) { format!(", kernel {name}") } else { String::new() });
-            let memory = Place::packed(&[gemm.workspace_len(&a, &w, &c)?]);
-            let mut memory = Placed::new(device, memory.clone(), &vec![0.0f32; memory.count()])?;
-            {
-                let mut workspace = memory.view_mut()?;
-                let mut gemm = if own { gemm } else { gemm.workspace(&mut workspace) };
-                gemm.run(&stream, &a, &w, &mut c)?;
-            }
-            stream.synchronize()?;
-            let counters = memory.read()?;
-            assert!(counters.iter().take(4096).all(|&x| x == 0.0), "the counters are not zeros");
-        });
+        let gemm = gemm.activation(activation::of(number));
+        let names: Vec<_> = match gemm.candidates(&a, &w, &c) {
+            Err(error) if lacks_kernel(&error) => return call.refused(error),
+            all => all?.iter().filter(|all| all.rejection().is_none()).map(|all| all.name()).collect(),
+        };
+        assert!(!names.is_empty(), "no kernel for it");
+        let name = names[(forced / 2) as usize % names.len()];
+        let gemm = if forced.is_multiple_of(2) { gemm.kernel(name) } else { gemm };
+        call.add(if forced.is_multiple_of(2) { format!(", kernel {name}") } else { String::new() });
+        let memory = Place::packed(&[gemm.workspace_len(&a, &w, &c)?]);
+        let mut memory = Placed::new(device, memory.clone(), &vec![0.0f32; memory.count()])?;
+        {
+            let mut workspace = memory.view_mut()?;
+            let mut gemm = if own { gemm } else { gemm.workspace(&mut workspace) };
+            gemm.run(&stream, &a, &w, &mut c)?;
+        }
+        stream.synchronize()?;
+        let counters = memory.read()?;
+        assert!(counters.iter().take(4096).all(|&x| x == 0.0), "the counters are not zeros");
     }
 
     let (out, a, bias) = (T::widen(&c.read()?), T::widen(&a.values()?), T::widen(&bias.values()?));

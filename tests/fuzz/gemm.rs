@@ -5,7 +5,7 @@ use tilewright::{Device, Stream, TensorView, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::random::normal;
 
-use crate::activation::{self, STEEPEST, activated};
+use crate::activation::{self, STEEPEST};
 use crate::place::{Number, Place, Placed};
 use crate::random::Random;
 use crate::{Call, Outcome};
@@ -89,25 +89,23 @@ fn of<T: Real + Number + GemmInput, U: Real + Number + GemmOutput>(
             Some(bias) => gemm.bias(bias),
             None => gemm,
         };
-        activated!(number, gemm, |gemm| {
-            let mut names = Vec::new();
-            if !c.is_empty() && forced.is_multiple_of(2) {
-                let all = gemm.candidates(&a, &b, &c)?;
-                names.extend(
-                    all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name()),
-                );
-                assert!(!names.is_empty(), "no kernel for it");
+        let gemm = gemm.activation(activation::of(number));
+        let mut names = Vec::new();
+        if !c.is_empty() && forced.is_multiple_of(2) {
+            let all = gemm.candidates(&a, &b, &c)?;
+            names
+                .extend(all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name()));
+            assert!(!names.is_empty(), "no kernel for it");
+        }
+        let gemm = match names.as_slice() {
+            [] => gemm,
+            names => {
+                let name = names[(forced / 2) as usize % names.len()];
+                call.add(format!(", kernel {name}"));
+                gemm.kernel(name)
             }
-            let gemm = match names.as_slice() {
-                [] => gemm,
-                names => {
-                    let name = names[(forced / 2) as usize % names.len()];
-                    call.add(format!(", kernel {name}"));
-                    gemm.kernel(name)
-                }
-            };
-            gemm.run(&stream, &a, &b, &mut c)?;
-        });
+        };
+        gemm.run(&stream, &a, &b, &mut c)?;
     }
     stream.synchronize()?;
 

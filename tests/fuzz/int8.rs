@@ -6,7 +6,7 @@ use tilewright::{Device, Stream, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::random::normal;
 
-use crate::activation::{self, STEEPEST, activated};
+use crate::activation::{self, STEEPEST};
 use crate::dequant::{lacks_kernel, scheme};
 use crate::place::{Number, Place, Placed};
 use crate::random::Random;
@@ -176,7 +176,8 @@ fn scaled<T: Real + Number + Int8Output + DequantElement>(
     let gemm = DequantGemmInt8::<T>::new();
     let gemm = if with_tokens { gemm.tokens(&tokens_view) } else { gemm };
     let gemm = if with_bias { gemm.bias(&bias_view) } else { gemm };
-    let out = activated!(number, gemm, |gemm| run!(gemm, &operands, c, device, call));
+    let gemm = gemm.activation(activation::of(number));
+    let out = run!(gemm, &operands, c, device, call);
     let (tokens, bias) = (tokens.values()?, T::widen(&bias.values()?));
     for (at, (got, (_, sum, size))) in T::widen(&out).into_iter().zip(operands.expected()?).enumerate() {
         let (row, col) = (at / n, at % n);

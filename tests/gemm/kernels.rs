@@ -17,7 +17,7 @@ use crate::reference::Reference;
 /// The GEMM kernels that the device runs.
 fn runnable(device: &Device) -> BTreeSet<&'static str> {
     let fits = |bytes| bytes <= device.shared_memory_per_cta();
-    let entries = kernels().entries().iter().filter(|e| device.runs(e.arch) && fits(e.shared_bytes));
+    let entries = kernels().filter(|e| device.runs(e.arch) && fits(e.shared_bytes));
     entries.map(|e| e.name).filter(|name| name.starts_with("gemm_")).collect()
 }
 

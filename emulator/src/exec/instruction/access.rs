@@ -99,7 +99,9 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
     Ok(())
 }
 
-/// A load of 32-bit elements, the most frequent ones: their number is a constant, so nothing loops over bytes.
+/// A load of 32-bit elements, the most frequent ones: their number is a constant, so nothing loops over bytes. By itself, for
+/// among the others its loop has no registers left.
+#[inline(never)]
 fn load_words<const N: usize>(
     warp: &mut Warp,
     env: &mut Env<'_>,

@@ -200,7 +200,18 @@ fn sum(a: Finite, b: Finite, rounding: Rounding) -> Unrounded {
 
 #[cfg(test)]
 mod tests {
+    use rustc_apfloat::ieee::{Double, Single};
+    use rustc_apfloat::{Float, Round, StatusAnd};
+
     use super::*;
+
+    const ROUNDINGS: [(Rounding, Round); 5] = [
+        (Rounding::Nearest, Round::NearestTiesToEven),
+        (Rounding::Away, Round::NearestTiesToAway),
+        (Rounding::Zero, Round::TowardZero),
+        (Rounding::Down, Round::TowardNegative),
+        (Rounding::Up, Round::TowardPositive),
+    ];
 
     /// Patterns of f64, of small and of all exponents.
     fn patterns() -> impl FnMut() -> f64 {
@@ -240,22 +251,33 @@ mod tests {
     }
 
     #[test]
-    fn the_other_roundings_are_next_to_it() {
+    fn in_every_rounding_they_are_those_of_another_implementation() {
         let mut next = patterns();
-        for _ in 0..100_000 {
-            let (a, b) = (next(), next());
-            let sum = |rounding| add(a, b, rounding).f64(rounding);
-            let (down, up, zero) = (sum(Rounding::Down), sum(Rounding::Up), sum(Rounding::Zero));
-            if down.is_nan() {
-                continue;
-            }
-            let nearest = a + b;
-            assert!(down <= nearest && nearest <= up, "{a:e} + {b:e}");
-            assert!(
-                same(up, down) || same(up, down.next_up()) || (up == 0.0 && down == 0.0),
-                "{a:e} + {b:e}"
-            );
-            assert!(zero == if nearest < 0.0 { up } else { down }, "{a:e} + {b:e}");
+        for i in 0..300_000 {
+            let (rounding, other) = ROUNDINGS[i % ROUNDINGS.len()];
+            let (x, y, z) = (next(), next(), next());
+            let [a, b, c] = [x, y, z].map(|x| Double::from_bits(x.to_bits().into()));
+            let check = |what, found: Unrounded, expected: StatusAnd<Double>| {
+                let (found, expected) =
+                    (found.f64(rounding), f64::from_bits(expected.value.to_bits() as u64));
+                assert!(same(found, expected), "{what} of {x:e}, {y:e}, {z:e} {rounding:?}");
+            };
+            check("sum", add(x, y, rounding), a.add_r(b, other));
+            check("product", mul(x, y, rounding), a.mul_r(b, other));
+            check("quotient", div(x, y), a.div_r(b, other));
+            check("fused product", fma(x, y, z, rounding), a.mul_add_r(b, c, other));
+            let [x, y, z] = [x, y, z].map(|x| x as f32);
+            let [a, b, c] = [x, y, z].map(|x| Single::from_bits(x.to_bits().into()));
+            let [x, y, z] = [x, y, z].map(f64::from);
+            let check = |what, found: Unrounded, expected: StatusAnd<Single>| {
+                let (found, expected) =
+                    (found.f32(rounding), f32::from_bits(expected.value.to_bits() as u32));
+                assert!(same(found.into(), expected.into()), "{what} of {x:e}, {y:e}, {z:e} {rounding:?}");
+            };
+            check("sum", add(x, y, rounding), a.add_r(b, other));
+            check("product", mul(x, y, rounding), a.mul_r(b, other));
+            check("quotient", div(x, y), a.div_r(b, other));
+            check("fused product", fma(x, y, z, rounding), a.mul_add_r(b, c, other));
         }
     }
 
