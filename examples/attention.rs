@@ -81,7 +81,7 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<()> {
     let device = Device::default()?;
     println!("device: {device:?}");
-    println!("kernels: {} embedded", kernels().entries().len());
+    println!("kernels: {} embedded", kernels().count());
     if device.is_emulator() {
         println!("speed: not measured, the emulator's says nothing of a GPU's");
     }

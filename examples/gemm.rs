@@ -105,7 +105,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         let (major, minor) = device.driver_version();
         println!("  {} SMs, driver for CUDA {major}.{minor}", device.sm_count());
     }
-    println!("kernels: {} embedded", kernels().entries().len());
+    println!("kernels: {} embedded", kernels().count());
     let cublas = CublasLt::new(&device);
     match &cublas {
         Ok(library) => println!("cuBLAS: {}", library.version()),
