@@ -158,7 +158,7 @@ fn foreign_memory_is_checked() {
     );
     // No two indices mean the same, and yet one dimension begins inside the other's reach: the message holds.
     // SAFETY: as above.
-    let interleaved = unsafe { TensorViewMut::<f32>::from_raw_parts(&device, at, &[2, 2], &[2, 3]) };
+    let interleaved = unsafe { TensorViewMut::<f32>::from_raw_parts(&device, at, &[3, 2], &[2, 3]) };
     assert!(text(interleaved).ends_with(
         "each dimension steps over all that lies inside it, so that no two indices mean the same element"
     ));

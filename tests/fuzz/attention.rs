@@ -1,0 +1,261 @@
+//! Attention of every kind: sequences apart, of lengths of their own, in pages, packed.
+
+use tilewright::ops::{Attention, AttentionElement};
+use tilewright::{Device, Stream, TensorViewMut, bf16, f16};
+use tilewright_support::Real;
+use tilewright_support::attention::{Head, Scores};
+use tilewright_support::random::normal;
+
+use crate::place::{Number, Place, Placed};
+use crate::random::Random;
+use crate::{Call, Outcome};
+
+pub fn case(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
+    match random.below(2) {
+        0 => of::<f16>(random, device, call),
+        _ => of::<bf16>(random, device, call),
+    }
+}
+
+/// How sequences lie.
+#[derive(Clone, Debug)]
+enum Sequences {
+    Equal,
+    /// Of as many keys as a tensor says, which may be less than none and more than there is room for.
+    Lengths(Vec<i32>),
+    /// In pages of so many rows, of which this is the table; those that do not exist are zeros.
+    Paged(usize, Vec<i32>, Option<Vec<i32>>),
+    /// One after the other: queries and keys of each.
+    Packed(Vec<[usize; 2]>),
+}
+
+impl Sequences {
+    fn any(random: &mut Random, batch: usize, keys: usize) -> Self {
+        let lengths = |random: &mut Random, room: usize| -> Vec<i32> {
+            (0..batch).map(|_| random.below(room + 8) as i32 - 3).collect()
+        };
+        match random.below(6) {
+            0 => Sequences::Lengths(lengths(random, keys)),
+            1 | 2 => {
+                let rows = random.pick(&[8, 16, 32, 64, 128]);
+                let entries = keys.div_ceil(rows).max(1);
+                let pages = random.shuffled(batch * entries + 2);
+                let mut table: Vec<i32> = pages[..batch * entries].iter().map(|&page| page as i32).collect();
+                if random.one_in(4) && !table.is_empty() {
+                    let at = random.below(table.len());
+                    table[at] = random.pick(&[-1, i32::MIN, i32::MAX, 1 << 20]);
+                }
+                let lengths = random.one_in(2).then(|| lengths(random, entries * rows));
+                Sequences::Paged(rows, table, lengths)
+            }
+            3 => Sequences::Packed(
+                (0..random.within(1..=4)).map(|_| [random.size(90), random.size(150)]).collect(),
+            ),
+            _ => Sequences::Equal,
+        }
+    }
+}
+
+/// Heads' queries, keys and values, row-major, and where the rows of the first query are in O and the log-sum-exp.
+struct Part {
+    first: usize,
+    queries: usize,
+    keys: Vec<f32>,
+    values: Vec<f32>,
+    count: usize,
+}
+
+fn of<T: Real + Number + AttentionElement>(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
+    let (batch, kv_heads) = (random.pick(&[1, 1, 2, 3]), random.within(1..=2));
+    let heads = kv_heads * random.pick(&[1, 1, 2, 3, 8]);
+    let columns = random.pick(&[64, 64, 128, 1, 5, 40, 100, 136, 192, 256]);
+    let [d, dv] =
+        [columns, if random.one_in(2) { columns } else { random.pick(&[64, 128, 8, 136, 192, 256]) }];
+    let (queries, keys) = (random.size(100), random.size(220));
+    let sequences = Sequences::any(random, batch, keys);
+    let (batch, queries, keys) = match &sequences {
+        Sequences::Packed(all) => (1, all.iter().map(|one| one[0]).sum(), all.iter().map(|one| one[1]).sum()),
+        Sequences::Paged(rows, table, _) => (batch, queries, rows * table.len() / batch),
+        _ => (batch, queries, keys),
+    };
+    // As they lie: [batch or pages, heads, rows].
+    let (blocks, rows) = match &sequences {
+        Sequences::Paged(rows, table, _) => (table.len() + 2, *rows),
+        _ => (batch, keys),
+    };
+    let shapes = [[batch, heads, queries, d], [blocks, kv_heads, rows, d], [blocks, kv_heads, rows, dv]];
+    let places = shapes.map(|shape| Place::any(random, &shape));
+    let o_place = Place::any(random, &[batch, heads, queries, dv]);
+    let lse_place = Place::any(random, &[batch, heads, queries]);
+    let scores = Scores {
+        scale: random.pick(&[1.0 / (d as f32).sqrt(), 1.0 / (d as f32).sqrt(), 0.02, 0.7]),
+        softcap: random.one_in(4).then(|| random.pick(&[0.5, 5.0, 50.0])),
+        causal: random.one_in(3),
+        window: random.one_in(4).then(|| [random.size(80), random.pick(&[0, 3, 40, usize::MAX])]),
+    };
+    let packed = matches!(sequences, Sequences::Packed(_));
+    let splits = (!packed && random.one_in(3)).then(|| random.within(1..=6));
+    let (with_lse, own, forced) = (random.one_in(2), random.one_in(2), random.next());
+    call.set(format!(
+        "Attention<{}>: {sequences:?}, Q {:?}, K {:?}, V {:?}, O {o_place:?}, {scores:?}, splits {splits:?}, log-sum-exp \
+         {with_lse} {lse_place:?}, workspace of its own {own}",
+        T::DTYPE,
+        places[0],
+        places[1],
+        places[2]
+    ));
+
+    let inputs = [0, 1, 2].map(|i| {
+        Placed::new(device, places[i].clone(), &normal::<T>(forced.wrapping_add(i as u64), places[i].count()))
+    });
+    let [q, k, v] = inputs;
+    let (q, k, v) = (q?, k?, v?);
+    let mut o = Placed::<T>::poisoned(device, o_place)?;
+    let mut lse = Placed::<f32>::poisoned(device, lse_place)?;
+    let numbers = |values: &[i32], shape: &[usize]| {
+        let mut place = Place::packed(shape);
+        if let [_, stride @ ..] = place.strides.as_mut_slice()
+            && !stride.is_empty()
+        {
+            // Rows of a table may be apart.
+            place.strides[0] += 3;
+        }
+        Placed::new(device, place, values)
+    };
+    let (lengths, table, offsets) = match &sequences {
+        Sequences::Equal => (None, None, None),
+        Sequences::Lengths(lengths) => (Some(numbers(lengths, &[batch])?), None, None),
+        Sequences::Paged(_, table, lengths) => {
+            let lengths = lengths.as_ref().map(|lengths| numbers(lengths, &[batch])).transpose()?;
+            (lengths, Some(numbers(table, &[batch, table.len() / batch])?), None)
+        }
+        Sequences::Packed(all) => {
+            let sums = |of: usize| {
+                let ends = all.iter().scan(0, |sum, one| {
+                    *sum += one[of] as i32;
+                    Some(*sum)
+                });
+                std::iter::once(0).chain(ends).collect::<Vec<_>>()
+            };
+            let both = [0, 1].map(|of| numbers(&sums(of), &[all.len() + 1]));
+            let [queries, keys] = both;
+            (None, None, Some((queries?, keys?, all.iter().map(|one| one[0]).max().unwrap_or(0))))
+        }
+    };
+    let stream = Stream::new(device)?;
+    {
+        let (q, k, v, mut o) = (q.view()?, k.view()?, v.view()?, o.view_mut()?);
+        let mut rows: TensorViewMut<'_, f32> = lse.view_mut()?;
+        let with_options = || -> tilewright::Result<Attention<'_>> {
+            let attention = Attention::new().scale(scores.scale);
+            let attention = if scores.causal { attention.causal() } else { attention };
+            let attention = scores.softcap.into_iter().fold(attention, Attention::softcap);
+            let attention =
+                scores.window.into_iter().fold(attention, |a, [left, right]| a.window(left, right));
+            let attention = splits.into_iter().fold(attention, Attention::splits);
+            let attention = match &lengths {
+                Some(lengths) => attention.lengths(&lengths.view()?),
+                None => attention,
+            };
+            let attention = match &table {
+                Some(table) => attention.block_table(&table.view()?),
+                None => attention,
+            };
+            let attention = match &offsets {
+                Some((queries, keys, longest)) => attention.packed(&queries.view()?, &keys.view()?, *longest),
+                None => attention,
+            };
+            Ok(attention)
+        };
+        let attention = with_options()?;
+        let attention = if with_lse { attention.lse(&mut rows) } else { attention };
+        let mut names = Vec::new();
+        if !o.is_empty() && forced.is_multiple_of(2) {
+            let all = attention.candidates(&q, &k, &v, &o)?;
+            names
+                .extend(all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name()));
+            assert!(!names.is_empty(), "no kernel for it");
+        }
+        let name = (!names.is_empty()).then(|| names[(forced / 2) as usize % names.len()]);
+        call.add(name.map(|name| format!(", kernel {name}")).unwrap_or_default());
+        let attention = name.into_iter().fold(attention, Attention::kernel);
+        let mut memory = Placed::<f32>::poisoned(device, Place::packed(&[16]))?;
+        if !own && !o.is_empty() {
+            // With memory of the caller's keys may be divided otherwise.
+            let mut little = memory.view_mut()?;
+            let asked = with_options()?.workspace(&mut little);
+            let len = name.into_iter().fold(asked, Attention::kernel).workspace_len(&q, &k, &v, &o)?;
+            memory = Placed::poisoned(device, Place::packed(&[len]))?;
+        }
+        {
+            let mut workspace = memory.view_mut()?;
+            let mut attention = if own { attention } else { attention.workspace(&mut workspace) };
+            attention.run(&stream, &q, &k, &v, &mut o)?;
+        }
+        stream.synchronize()?;
+        memory.read()?;
+    }
+    let (out, lse) = (T::widen(&o.read()?), lse.read()?);
+    if !with_lse && lse.iter().any(|x| !x.is_nan()) {
+        return Err("a log-sum-exp was written that was not asked for".into());
+    }
+
+    let [q_values, k_values, v_values] =
+        [T::widen(&q.values()?), T::widen(&k.values()?), T::widen(&v.values()?)];
+    let cap = scores.softcap.map_or(0.0, f64::from);
+    for b in 0..batch {
+        for head in 0..heads {
+            let kv = head / (heads / kv_heads);
+            // A row of K or V.
+            let row = |of: &[f32], columns: usize, at: usize| -> Vec<f32> {
+                let (block, at) = match &sequences {
+                    Sequences::Paged(rows, table, _) => {
+                        let page = table[b * table.len() / batch + at / rows];
+                        match usize::try_from(page).ok().filter(|&page| page < blocks) {
+                            Some(page) => (page, at % rows),
+                            None => return vec![0.0; columns],
+                        }
+                    }
+                    _ => (b, at),
+                };
+                of[((block * kv_heads + kv) * rows + at) * columns..][..columns].to_vec()
+            };
+            let part = |first: usize, queries: usize, from: usize, count: usize| Part {
+                first: (b * heads + head) * (q_values.len() / (batch * heads * d)) + first,
+                queries,
+                keys: (from..from + count).flat_map(|at| row(&k_values, d, at)).collect(),
+                values: (from..from + count).flat_map(|at| row(&v_values, dv, at)).collect(),
+                count,
+            };
+            let room = |lengths: &[i32]| keys.min(lengths[b].max(0) as usize);
+            let parts = match &sequences {
+                Sequences::Equal => vec![part(0, queries, 0, keys)],
+                Sequences::Lengths(lengths) => vec![part(0, queries, 0, room(lengths))],
+                Sequences::Paged(_, _, lengths) => {
+                    vec![part(0, queries, 0, lengths.as_ref().map_or(keys, |lengths| room(lengths)))]
+                }
+                Sequences::Packed(all) => {
+                    let mut at = [0, 0];
+                    let next = all.iter().map(|&[queries, keys]| {
+                        let this = part(at[0], queries, at[1], keys);
+                        at = [at[0] + queries, at[1] + keys];
+                        this
+                    });
+                    next.collect()
+                }
+            };
+            for Part { first, queries, keys, values, count } in parts {
+                let q = &q_values[first * d..][..queries * d];
+                let all: Vec<_> = (0..queries).collect();
+                let expected =
+                    Head::new::<f32>([q, &keys, &values], queries, count, [d, dv]).rows(&all, &scores);
+                for (at, row) in (first..).zip(&expected) {
+                    let lse = with_lse.then(|| lse[at]);
+                    row.agrees::<T>(d, cap, &out[at * dv..][..dv], lse)
+                        .map_err(|what| format!("batch {b}, head {head}, row {at}: {what}"))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,336 @@
+//! Calls that are wrong, or may be: an error, and nothing written; or nothing written outside of the output.
+
+use tilewright::ops::{Attention, DequantGemm, DequantGemmInt8, DeviceWeights, Gemm, Mla};
+use tilewright::quant::{Format, Group, HalfType, Order, QuantizedWeights, Scheme, Zeros};
+use tilewright::{Device, Result, Stream, f16};
+
+use crate::place::{Number, Place, Placed};
+use crate::random::Random;
+use crate::{Call, Outcome};
+
+pub fn case(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
+    match random.below(5) {
+        0 => gemm(random, device, call),
+        1 => attention(random, device, call),
+        2 => mla(random, device, call),
+        3 => dequant(random, device, call),
+        _ => int8(random, device, call),
+    }
+}
+
+/// What may be wrong with a tensor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Wrong {
+    Nothing,
+    /// Its shape is another.
+    Shape,
+    /// It lies on another device.
+    Device,
+}
+
+/// A call's tensors: shapes, of which at most one is wrong, mostly.
+struct Shapes<'a> {
+    random: &'a mut Random,
+    wrong: usize,
+    kind: Wrong,
+    made: usize,
+    /// Something is surely wrong.
+    surely: bool,
+}
+
+impl<'a> Shapes<'a> {
+    /// Of `count` tensors.
+    fn new(random: &'a mut Random, count: usize) -> Self {
+        let wrong = random.below(count + 1);
+        let kind = random.pick(&[Wrong::Shape, Wrong::Shape, Wrong::Device]);
+        let kind = if wrong == count { Wrong::Nothing } else { kind };
+        Self { random, wrong, kind, made: 0, surely: false }
+    }
+
+    /// The next tensor, which should be of this shape.
+    fn next<T: Number>(&mut self, device: &Device, shape: &[usize], call: &mut Call) -> Result<Placed<T>> {
+        let wrong = if self.made == self.wrong { self.kind } else { Wrong::Nothing };
+        self.made += 1;
+        let other = Device::emulator_with_seed(99);
+        let (device, shape) = match wrong {
+            Wrong::Nothing => (device, shape.to_vec()),
+            Wrong::Shape => (device, self.mutated(shape)),
+            Wrong::Device => {
+                self.surely = true;
+                (&other, shape.to_vec())
+            }
+        };
+        let place = Place::any(self.random, &shape);
+        call.add(format!(" {wrong:?} {place:?}"));
+        let count = place.count();
+        let zeros = if wrong == Wrong::Nothing { vec![T::default(); count] } else { vec![T::POISON; count] };
+        Placed::new(device, place, &zeros)
+    }
+
+    fn mutated(&mut self, shape: &[usize]) -> Vec<usize> {
+        let mut shape = shape.to_vec();
+        for _ in 0..self.random.within(1..=2) {
+            let at = self.random.below(shape.len().max(1));
+            match self.random.below(5) {
+                0 if !shape.is_empty() => drop(shape.remove(at)),
+                1 if shape.len() < tilewright::MAX_RANK => shape.insert(at, self.random.pick(&[0, 1, 2, 3])),
+                _ if !shape.is_empty() => {
+                    let sizes = [0, 1, 2, 7, 64, shape[at] + 1, shape[at].saturating_sub(1), 2 * shape[at]];
+                    shape[at] = self.random.pick(&sizes);
+                }
+                _ => {}
+            }
+        }
+        shape
+    }
+
+    /// The stream, or another device's.
+    fn stream(&mut self, device: &Device) -> Result<Stream> {
+        if self.random.one_in(10) {
+            self.surely = true;
+            return Stream::new(&Device::emulator_with_seed(99));
+        }
+        Stream::new(device)
+    }
+
+    /// A kernel's name, if one is asked for: there is none of it.
+    fn kernel(&mut self) -> Option<&'static str> {
+        self.random.one_in(8).then(|| self.random.pick(&["", "gemm_sm_80", "none such"]))
+    }
+}
+
+/// Compares what came of a call with its output.
+fn check<T: Number>(result: Result<()>, surely: bool, outputs: &[&Placed<T>], call: &mut Call) -> Outcome {
+    match result {
+        Err(error) => {
+            call.add(format!(": {error}"));
+            assert!(!error.to_string().is_empty());
+            outputs.iter().try_for_each(|output| output.untouched())?;
+        }
+        Ok(()) if surely => return Err("it was not refused".into()),
+        Ok(()) => outputs.iter().try_for_each(|output| output.read().map(drop))?,
+    }
+    Ok(())
+}
+
+/// A number for options, of which some are none that make sense.
+fn factor(random: &mut Random) -> f32 {
+    random.pick(&[0.0, -1.0, f32::NAN, f32::INFINITY, 1e-45, 1e-30, 1e30, f32::MAX, 0.1, 1.0])
+}
+
+/// An output that is poisoned all over, or an input's memory.
+fn output<T: Number>(
+    shapes: &mut Shapes<'_>,
+    device: &Device,
+    shape: &[usize],
+    call: &mut Call,
+) -> Result<Placed<T>> {
+    let Placed { place, .. } = shapes.next::<T>(device, shape, call)?;
+    let other = Device::emulator_with_seed(99);
+    let elsewhere = shapes.made == shapes.wrong + 1 && shapes.kind == Wrong::Device;
+    Placed::poisoned(if elsewhere { &other } else { device }, place)
+}
+
+fn gemm(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
+    let [m, n, k] = [random.size(20), random.size(20), random.size(20)];
+    let (alpha, beta, batch) = (factor(random), random.pick(&[0.0, 1.0]), random.one_in(2));
+    let (overlapping, with_bias) = (random.one_in(8), random.one_in(2));
+    call.set(format!(
+        "Gemm [m, n, k] [{m}, {n}, {k}], alpha {alpha}, beta {beta}, overlapping {overlapping}:"
+    ));
+    let mut shapes = Shapes::new(random, 4);
+    let shape = |rows: usize, cols: usize| if batch { vec![2, rows, cols] } else { vec![rows, cols] };
+    let a = shapes.next::<f16>(device, &shape(m, k), call)?;
+    let b = shapes.next::<f16>(device, &shape(k, n), call)?;
+    let bias = shapes.next::<f16>(device, &[n], call)?;
+    let mut c = output::<f16>(&mut shapes, device, &shape(m, n), call)?;
+    let (stream, kernel) = (shapes.stream(device)?, shapes.kernel());
+    let used = with_bias || shapes.wrong != 2;
+    let surely = shapes.surely && (used || shapes.kind != Wrong::Device);
+    let (bias_view, a_view) = (bias.view()?, a.view()?);
+    let gemm = Gemm::<f16>::new().alpha(alpha).beta(beta);
+    let gemm = if with_bias { gemm.bias(&bias_view) } else { gemm };
+    let gemm = kernel.into_iter().fold(gemm, Gemm::kernel);
+    if overlapping && a.place.count() > 0 {
+        // SAFETY: no call may use it.
+        let mut inside = unsafe {
+            tilewright::TensorViewMut::from_raw_parts(
+                a_view.device(),
+                a_view.address(),
+                &[m, n],
+                &[n.max(1), 1],
+            )
+        };
+        if let Ok(inside) = &mut inside {
+            let result = gemm.run(&stream, &a_view, &b.view()?, inside);
+            let before = a.values()?;
+            assert!(before.iter().all(|x| x.is_poison() || x.to_f32() == 0.0), "an input was written");
+            return match result {
+                Ok(()) if m * n > 0 => Err("C overlaps A, and was not refused".into()),
+                _ => Ok(()),
+            };
+        }
+    }
+    let result = gemm.run(&stream, &a_view, &b.view()?, &mut c.view_mut()?);
+    // The stream of another device alone is surely wrong without a bias.
+    let surely = surely && (shapes.kind == Wrong::Device || stream.device() != device);
+    check(result, surely && m * n > 0, &[&c], call)
+}
+
+fn attention(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
+    let (batch, heads, columns) = (random.within(1..=2), random.within(1..=3), random.pick(&[8, 64, 257, 0]));
+    let (queries, keys) = (random.size(20), random.size(20));
+    let scale = random.one_in(2).then(|| factor(random));
+    let cap = random.one_in(3).then(|| factor(random));
+    let window =
+        random.one_in(3).then(|| [random.pick(&[0, 1, usize::MAX]), random.pick(&[0, 1, usize::MAX])]);
+    let splits = random.one_in(3).then(|| random.pick(&[0, 1, 2, 1024, 1025, usize::MAX]));
+    let (with_lengths, with_table, with_offsets) = (random.one_in(3), random.one_in(4), random.one_in(6));
+    let longest = random.pick(&[0, 1, 20, usize::MAX]);
+    call.set(format!(
+        "Attention scale {scale:?}, cap {cap:?}, window {window:?}, splits {splits:?}, lengths {with_lengths}, table \
+         {with_table}, offsets {with_offsets} of {longest} at most:"
+    ));
+    let mut shapes = Shapes::new(random, 8);
+    let q = shapes.next::<f16>(device, &[batch, heads, queries, columns], call)?;
+    let k = shapes.next::<f16>(device, &[batch, heads, keys, columns], call)?;
+    let v = shapes.next::<f16>(device, &[batch, heads, keys, columns], call)?;
+    let lengths = shapes.next::<i32>(device, &[batch], call)?;
+    let table = shapes.next::<i32>(device, &[batch, 1], call)?;
+    let offsets = shapes.next::<i32>(device, &[batch + 1], call)?;
+    let mut lse = output::<f32>(&mut shapes, device, &[batch, heads, queries], call)?;
+    let mut o = output::<f16>(&mut shapes, device, &[batch, heads, queries, columns], call)?;
+    let (stream, kernel) = (shapes.stream(device)?, shapes.kernel());
+    let used = match shapes.wrong {
+        3 => with_lengths,
+        4 => with_table,
+        5 => with_offsets,
+        _ => true,
+    };
+    let wrong_factor = |x: &f32| !(x.is_finite() && *x > 0.0);
+    let empty = batch * heads * queries * columns == 0;
+    let surely = shapes.kind == Wrong::Device && used
+        || scale.as_ref().is_some_and(wrong_factor)
+        || cap.as_ref().is_some_and(wrong_factor)
+        || splits.is_some_and(|splits| !(1..=1024).contains(&splits))
+        || stream.device() != device
+        || kernel.is_some() && !empty
+        || [0, 257].contains(&columns) && shapes.kind == Wrong::Nothing;
+    let (lengths, table, offsets) = (lengths.view()?, table.view()?, offsets.view()?);
+    let result = {
+        let mut rows = lse.view_mut()?;
+        let attention = Attention::new().lse(&mut rows);
+        let attention = scale.into_iter().fold(attention, Attention::scale);
+        let attention = cap.into_iter().fold(attention, Attention::softcap);
+        let attention = window.into_iter().fold(attention, |a, [left, right]| a.window(left, right));
+        let attention = splits.into_iter().fold(attention, Attention::splits);
+        let attention = if with_lengths { attention.lengths(&lengths) } else { attention };
+        let attention = if with_table { attention.block_table(&table) } else { attention };
+        let attention = if with_offsets { attention.packed(&offsets, &offsets, longest) } else { attention };
+        let mut attention = kernel.into_iter().fold(attention, Attention::kernel);
+        attention.run(&stream, &q.view()?, &k.view()?, &v.view()?, &mut o.view_mut()?)
+    };
+    let refused = result.is_err();
+    check(result, surely, &[&o], call)?;
+    if refused { Ok(lse.untouched()?) } else { Ok(lse.read().map(drop)?) }
+}
+
+fn mla(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
+    let (batch, heads) = (random.within(1..=2), random.within(1..=3));
+    let (rows, [d, dv]) =
+        (random.pick(&[1, 8, 16, 24, 64]), random.pick(&[[576, 512], [320, 256], [512, 512]]));
+    let scale = random.one_in(2).then(|| factor(random));
+    let splits = random.one_in(3).then(|| random.pick(&[0, 1, 2, 1024, 1025, usize::MAX]));
+    let lengths: Option<Vec<u32>> = random.one_in(2).then(|| {
+        let count = if random.one_in(6) { batch + 1 } else { batch };
+        (0..count).map(|_| random.pick(&[0, 1, 8, 65, u32::MAX])).collect()
+    });
+    let host: Option<Vec<i32>> = random.one_in(3).then(|| {
+        let count = if random.one_in(6) { batch + 1 } else { batch };
+        (0..count).map(|_| random.pick(&[0, 1, -1, 2, i32::MAX])).collect()
+    });
+    let with_table = random.one_in(3);
+    call.set(format!(
+        "Mla scale {scale:?}, splits {splits:?}, lengths {lengths:?}, host's table {host:?}, table {with_table}:"
+    ));
+    let mut shapes = Shapes::new(random, 4);
+    let q = shapes.next::<f16>(device, &[batch, 1, heads, d], call)?;
+    let cache = shapes.next::<f16>(device, &[batch, rows, 1, d], call)?;
+    let table = shapes.next::<i32>(device, &[batch, 1], call)?;
+    let mut o = output::<f16>(&mut shapes, device, &[batch, 1, heads, dv], call)?;
+    let (stream, kernel) = (shapes.stream(device)?, shapes.kernel());
+    let surely = shapes.kind == Wrong::Device && (shapes.wrong != 2 || with_table)
+        || scale.is_some_and(|x| !(x.is_finite() && x > 0.0))
+        || splits.is_some_and(|splits| !(1..=1024).contains(&splits))
+        || lengths.as_ref().is_some_and(|lengths| lengths.len() != batch && shapes.kind == Wrong::Nothing)
+        || stream.device() != device
+        || d == 512 && shapes.kind == Wrong::Nothing;
+    let table = table.view()?;
+    let mla = scale.into_iter().fold(Mla::new(), Mla::scale);
+    let mla = splits.into_iter().fold(mla, Mla::splits);
+    let mla = lengths.iter().fold(mla, |mla, lengths| mla.lengths(lengths));
+    let mla = host.iter().fold(mla, |mla, host| mla.host_block_table(host));
+    let mla = if with_table { mla.block_table(&table) } else { mla };
+    let mut mla = kernel.into_iter().fold(mla, Mla::kernel);
+    let result = mla.run(&stream, &q.view()?, &cache.view()?, &mut o.view_mut()?);
+    check(result, surely, &[&o], call)
+}
+
+/// Small weights of any scheme, packed for activations of 16 bits or of 8.
+fn weights(random: &mut Random, device: &Device, call: &mut Call, order: Order) -> Result<DeviceWeights> {
+    let scheme = Scheme {
+        format: random.pick(&[Format::U4, Format::I4, Format::I8, Format::U2]),
+        group: random.pick(&[Group::K128, Group::Row, Group::K32]),
+        zeros: random.pick(&[Zeros::None, Zeros::Packed, Zeros::Rescaled]),
+        scales: random.pick(&[HalfType::F16, HalfType::F16, HalfType::BF16]),
+    };
+    let shape = [random.within(1..=20), random.pick(&[16, 32, 17])];
+    call.add(format!(" {scheme:?} {shape:?} {order:?}"));
+    let values = vec![0.5f32; shape[0] * shape[1]];
+    let order = if random.one_in(6) { random.pick(&[Order::B16, Order::B8]) } else { order };
+    DeviceWeights::upload(device, &QuantizedWeights::quantize("w", &values, shape, scheme)?.pack(order)?)
+}
+
+fn dequant(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
+    call.set("DequantGemm".to_owned());
+    let w = weights(random, device, call, Order::B16)?;
+    let ([n, k], m, alpha) = (w.shape(), random.size(20), factor(random));
+    let little = random.one_in(3);
+    let mut shapes = Shapes::new(random, 3);
+    let a = shapes.next::<f16>(device, &[m, k], call)?;
+    let bias = shapes.next::<f16>(device, &[n], call)?;
+    let mut c = output::<f16>(&mut shapes, device, &[m, n], call)?;
+    let (stream, kernel) = (shapes.stream(device)?, shapes.kernel());
+    let wrong = shapes.kind == Wrong::Device || w.scheme().scales == HalfType::BF16 || w.order() == Order::B8;
+    let surely = wrong || stream.device() != device || kernel.is_some() && m > 0;
+    let mut memory = Placed::new(device, Place::packed(&[1]), &[0.0f32])?;
+    let mut workspace = memory.view_mut()?;
+    let bias = bias.view()?;
+    let gemm = DequantGemm::<f16>::new().alpha(alpha).bias(&bias);
+    let gemm = if little { gemm.workspace(&mut workspace) } else { gemm };
+    let mut gemm = kernel.into_iter().fold(gemm, DequantGemm::kernel);
+    let result = gemm.run(&stream, &a.view()?, &w, &mut c.view_mut()?);
+    drop(gemm);
+    memory.read()?;
+    check(result, surely, &[&c], call)
+}
+
+fn int8(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
+    call.set("DequantGemmInt8".to_owned());
+    let w = weights(random, device, call, Order::B8)?;
+    let ([n, k], m) = (w.shape(), random.size(20));
+    let mut shapes = Shapes::new(random, 4);
+    let a = shapes.next::<i8>(device, &[m, k], call)?;
+    let bias = shapes.next::<f16>(device, &[n], call)?;
+    let tokens = shapes.next::<f32>(device, &[m], call)?;
+    let mut c = output::<f16>(&mut shapes, device, &[m, n], call)?;
+    let (stream, kernel) = (shapes.stream(device)?, shapes.kernel());
+    let wrong =
+        shapes.kind == Wrong::Device || w.scheme().scales == HalfType::BF16 || w.order() == Order::B16;
+    let surely = wrong || stream.device() != device || kernel.is_some() && m > 0 || k == 17;
+    let (bias, tokens) = (bias.view()?, tokens.view()?);
+    let gemm = DequantGemmInt8::<f16>::new().bias(&bias).tokens(&tokens);
+    let mut gemm = kernel.into_iter().fold(gemm, DequantGemmInt8::kernel);
+    let result = gemm.run(&stream, &a.view()?, &w, &mut c.view_mut()?);
+    check(result, surely, &[&c], call)
+}
