@@ -68,7 +68,12 @@ fn of_halves<T: Real + Number + DequantElement>(
                 Err(error) if lacks_kernel(&error) => return call.refused(error),
                 all => all?.iter().filter(|all| all.rejection().is_none()).map(|all| all.name()).collect(),
             };
-            assert!(!names.is_empty(), "no kernel for it");
+            if names.is_empty() {
+                return match gemm.plan(&a, &w, &c) {
+                    Err(error) if lacks_kernel(&error) => call.refused(error),
+                    plan => Err(format!("no candidate, and yet {plan:?}").into()),
+                };
+            }
             let name = names[(forced / 2) as usize % names.len()];
             let gemm = if forced.is_multiple_of(2) { gemm.kernel(name) } else { gemm };
             call.add(if forced.is_multiple_of(2) { format!(", kernel {name}") } else { String::new() });
