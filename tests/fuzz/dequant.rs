@@ -62,8 +62,8 @@ fn of_halves<T: Real + Number + DequantElement>(
     {
         let (a, bias, mut c) = (a.view()?, bias.view()?, c.view_mut()?);
         let gemm = DequantGemm::<T>::new().alpha(alpha);
-        let gemm = if with_bias { gemm.bias(&bias) } else { gemm };
-        activated!(number, gemm, |gemm| {
+        let plain = if with_bias { gemm.bias(&bias) } else { gemm };
+        activated!(number, plain, |gemm| {
             let names: Vec<_> = match gemm.candidates(&a, &w, &c) {
                 Err(error) if lacks_kernel(&error) => return call.refused(error),
                 all => all?.iter().filter(|all| all.rejection().is_none()).map(|all| all.name()).collect(),

@@ -85,11 +85,11 @@ fn of<T: Real + Number + GemmInput, U: Real + Number + GemmOutput>(
     {
         let (a, b, mut c) = (a.view()?, b.view()?, c.view_mut()?);
         let gemm = Gemm::<U>::new().alpha(alpha).beta(beta).overlap(overlap);
-        let gemm = match &bias_view {
+        let plain = match &bias_view {
             Some(bias) => gemm.bias(bias),
             None => gemm,
         };
-        activated!(number, gemm, |gemm| {
+        activated!(number, plain, |gemm| {
             let mut names = Vec::new();
             if !c.is_empty() && forced.is_multiple_of(2) {
                 let all = gemm.candidates(&a, &b, &c)?;

@@ -183,8 +183,8 @@ fn scaled<T: Real + Number + Int8Output + DequantElement>(
     let (tokens_view, bias_view) = (tokens.view()?, bias.view()?);
     let gemm = DequantGemmInt8::<T>::new();
     let gemm = if with_tokens { gemm.tokens(&tokens_view) } else { gemm };
-    let gemm = if with_bias { gemm.bias(&bias_view) } else { gemm };
-    let out = activated!(number, gemm, |gemm| run!(gemm, &operands, c, device, call));
+    let plain = if with_bias { gemm.bias(&bias_view) } else { gemm };
+    let out = activated!(number, plain, |gemm| run!(gemm, &operands, c, device, call));
     let (tokens, bias) = (tokens.values()?, T::widen(&bias.values()?));
     for (at, (got, (_, sum, size))) in T::widen(&out).into_iter().zip(operands.expected()?).enumerate() {
         let (row, col) = (at / n, at % n);
