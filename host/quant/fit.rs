@@ -88,6 +88,11 @@ impl Fitter {
             return self.line(self.at_least(negative.max(high / highest).max(0.0)), 0.0);
         }
         let slope = self.at_least((high - low) / (highest - lowest));
+        let slope = match self.scheme.zeros {
+            // Values less the zero are weights over the scale: numbers of its type too, with some room for rounding.
+            Zeros::Original => slope.max(low.abs().max(high.abs()) / (0.9 * self.scheme.scales.max())),
+            _ => slope,
+        };
         // Middle to middle: where the slope is larger than it must be, floating-point values are finest around 0.
         self.line(slope, (low + high) / 2.0 - slope * ((lowest + highest) / 2.0))
     }
@@ -98,20 +103,23 @@ impl Fitter {
         if wide && scale > 0.0 { scale.max(self.scheme.scales.min_normal()) } else { scale }
     }
 
-    /// Scale and zero of a group of finite weights; `None` if its range is beyond that of their types.
+    /// Scale and zero of a group of finite weights; `None` if its range is beyond that of their types, or weights are.
     pub(super) fn fit(&self, group: &[f64]) -> Option<Line> {
         let low = group.iter().copied().fold(f64::INFINITY, f64::min);
         let high = group.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         // A range with 0 in it needs no zero that is larger than the format's range.
         let (wide_low, wide_high) = (low.min(0.0), high.max(0.0));
         let whole = self.over(wide_low, wide_high)?;
+        // Weights between the two are between theirs.
+        let holds =
+            |line: &Line| [low, high].into_iter().all(|x| self.scheme.holds(self.code(*line, x), *line));
         let tight = match self.scheme.zeros {
             Zeros::Original | Zeros::Rescaled if low < high => self.over(low, high),
             _ => None,
         };
         if !self.scheme.format.is_integer() {
             // Nearly equal weights may be too near for a scale: the wide range has one.
-            return Some(tight.filter(|line| line.scale > 0.0).unwrap_or(whole));
+            return tight.filter(|line| line.scale > 0.0 && holds(line)).or(Some(whole).filter(holds));
         }
         let narrowed = NARROWED.filter_map(|tenths| {
             let part = f64::from(tenths) / 10.0;
@@ -126,11 +134,13 @@ impl Fitter {
         // Below the range of its type's full precision a scale may be rounded down far enough to clip.
         let up = Line { scale: self.scheme.scales.next_up(whole.scale), ..whole };
         let up = up.scale.is_finite().then_some(up);
-        let starts = [Some(whole), tight, up].into_iter().flatten().chain(narrowed);
-        let rated = starts.map(|line| (self.error(line, group), line));
+        let mut unclipped = [Some(whole), tight, up].into_iter().flatten().filter(holds).peekable();
+        // Where only a part of the range has a scale there is none.
+        unclipped.peek()?;
+        let rated = unclipped.chain(narrowed.filter(holds)).map(|line| (self.error(line, group), line));
         let (mut error, mut best) = rated.min_by(|a, b| a.0.total_cmp(&b.0))?;
         for _ in 0..STEPS {
-            let Some(next) = self.refined(best, group) else { break };
+            let Some(next) = self.refined(best, group).filter(holds) else { break };
             let next_error = self.error(next, group);
             if next_error >= error {
                 break;

@@ -38,6 +38,14 @@ impl HalfType {
         }
     }
 
+    /// The largest number.
+    pub(super) fn max(self) -> f64 {
+        match self {
+            HalfType::F16 => f16::MAX.to_f64(),
+            HalfType::BF16 => bf16::MAX.to_f64(),
+        }
+    }
+
     /// The lowest positive number that has all its digits.
     pub(super) fn min_normal(self) -> f64 {
         match self {

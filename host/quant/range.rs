@@ -21,7 +21,13 @@ impl Scheme {
         [lowest, highest].into_iter().all(|value| self.weight(value.into(), line).is_finite())
     }
 
-    /// Refuses a code of which the line makes no number. Codes that are no numbers themselves pass.
+    /// Whether the line makes a number of a code's value. Codes that are no numbers themselves pass.
+    pub(super) fn holds(self, code: u8, line: Line) -> bool {
+        let value = f64::from(self.format.value(code));
+        !value.is_finite() || self.weight(value, line).is_finite()
+    }
+
+    /// Refuses a code that the line does not [hold](Self::holds).
     pub(super) fn expect_number(
         self,
         tensor: &str,
@@ -29,10 +35,10 @@ impl Scheme {
         line: Line,
         at: impl FnOnce() -> String,
     ) -> Result<(), Error> {
-        let value = f64::from(self.format.value(code));
-        if !value.is_finite() || self.weight(value, line).is_finite() {
+        if self.holds(code, line) {
             return Ok(());
         }
+        let value = self.format.value(code);
         let Line { scale, zero } = line;
         let of = match self.zeros {
             Zeros::None => format!("{value} times the scale {scale}"),

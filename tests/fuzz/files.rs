@@ -25,10 +25,11 @@ pub fn case(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
     Ok(())
 }
 
-fn packed(random: &mut Random) -> tilewright::Result<PackedWeights> {
+fn packed(random: &mut Random, call: &mut Call) -> tilewright::Result<PackedWeights> {
     let scales = random.pick(&[HalfType::F16, HalfType::BF16]);
     let scheme: Scheme = scheme(random, scales);
     let [n, k] = [random.within(1..=70), random.within(1..=140)];
+    call.set(format!("packed weights of {scheme:?} [{n}, {k}]"));
     let weights = QuantizedWeights::quantize("w", &normal::<f32>(random.next(), n * k), [n, k], scheme)?;
     let order = if scheme.format.is_integer() && random.one_in(2) { Order::B8 } else { Order::B16 };
     weights.pack(order)
@@ -74,8 +75,8 @@ fn usable(random: &mut Random, weights: &PackedWeights) -> Outcome {
 }
 
 fn bytes(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
-    let whole = packed(random)?;
-    call.set(format!("bytes of {:?}, damaged at", whole.header()));
+    let whole = packed(random, call)?;
+    call.add(format!(", {:?}, bytes damaged at", whole.header().order));
     let mut bytes = whole.to_bytes();
     damage(random, &mut bytes, 64, call);
     if let Ok(read) = PackedWeights::from_bytes("w", &bytes) {
@@ -88,8 +89,8 @@ fn bytes(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
 }
 
 fn file(random: &mut Random, call: &mut Call) -> Outcome {
-    let whole = packed(random)?;
-    call.set(format!("a file of {:?}, damaged at", whole.header()));
+    let whole = packed(random, call)?;
+    call.add(format!(", {:?}, file damaged at", whole.header().order));
     let mut bytes = PackedWeights::to_safetensors([&whole])?;
     let head = 8 + u64::from_le_bytes(*bytes.first_chunk().expect("a length")) as usize;
     damage(random, &mut bytes, head, call);

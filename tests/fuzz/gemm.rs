@@ -85,27 +85,29 @@ fn of<T: Real + Number + GemmInput, U: Real + Number + GemmOutput>(
     {
         let (a, b, mut c) = (a.view()?, b.view()?, c.view_mut()?);
         let gemm = Gemm::<U>::new().alpha(alpha).beta(beta).overlap(overlap);
-        let gemm = match &bias_view {
+        let plain = match &bias_view {
             Some(bias) => gemm.bias(bias),
             None => gemm,
         };
-        let gemm = gemm.activation(activation::of(number));
-        let mut names = Vec::new();
-        if !c.is_empty() && forced.is_multiple_of(2) {
-            let all = gemm.candidates(&a, &b, &c)?;
-            names
-                .extend(all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name()));
-            assert!(!names.is_empty(), "no kernel for it");
-        }
-        let gemm = match names.as_slice() {
-            [] => gemm,
-            names => {
-                let name = names[(forced / 2) as usize % names.len()];
-                call.add(format!(", kernel {name}"));
-                gemm.kernel(name)
+        activated!(number, plain, |gemm| {
+            let mut names = Vec::new();
+            if !c.is_empty() && forced.is_multiple_of(2) {
+                let all = gemm.candidates(&a, &b, &c)?;
+                names.extend(
+                    all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name()),
+                );
+                assert!(!names.is_empty(), "no kernel for it");
             }
-        };
-        gemm.run(&stream, &a, &b, &mut c)?;
+            let gemm = match names.as_slice() {
+                [] => gemm,
+                names => {
+                    let name = names[(forced / 2) as usize % names.len()];
+                    call.add(format!(", kernel {name}"));
+                    gemm.kernel(name)
+                }
+            };
+            gemm.run(&stream, &a, &b, &mut c)?;
+        });
     }
     stream.synchronize()?;
 

@@ -1,7 +1,9 @@
 //! Products of int8 activations and narrow integers, scaled and exact.
 
 use tilewright::ops::{DequantElement, DequantGemmInt8, DeviceWeights, Int8Output};
-use tilewright::quant::{HalfType, Halves, Order, QuantizedWeights, Scheme, ZeroPoints, Zeros};
+use tilewright::quant::{
+    Format, Group, HalfType, Halves, Order, QuantizedWeights, Scheme, ZeroPoints, Zeros,
+};
 use tilewright::{Device, Stream, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::random::normal;
@@ -38,9 +40,16 @@ impl Operands {
         device: &Device,
         call: &mut Call,
         scales: HalfType,
-    ) -> tilewright::Result<Option<Self>> {
+    ) -> tilewright::Result<Self> {
         let [m, n, k] = [random.size(140), random.size(150).max(1), 16 * random.within(1..=20)];
         let scheme = scheme(random, scales);
+        // Of others there is no product, and not of many.
+        let format = if scheme.format.is_integer() { scheme.format } else { Format::I8 };
+        let (group, zeros) = match random.below(4) {
+            0 => (scheme.group, scheme.zeros),
+            _ => (random.pick(&[Group::K128, Group::Row]), random.pick(&[Zeros::None, Zeros::Packed])),
+        };
+        let scheme = Scheme { format, group, zeros, ..scheme };
         let mut a = Place::lines(random, &[m, k], 0);
         // In lines of 16 bytes.
         a.strides[0] = a.strides[0].next_multiple_of(16);
@@ -49,16 +58,10 @@ impl Operands {
         let forced = random.one_in(2).then(|| random.below(1 << 20));
         call.set(format!("{scheme:?}, [n, k] [{n}, {k}], A {a:?}, workspace of its own {own_workspace}"));
         let quantized = weights([n, k], scheme, seed)?;
-        let packed = match quantized.pack(Order::B8) {
-            Err(error) if !scheme.format.is_integer() => {
-                call.refused(error).ok();
-                return Ok(None);
-            }
-            packed => packed?,
-        };
+        let packed = quantized.pack(Order::B8)?;
         let elements: Vec<i8> = (0..m * k).map(|_| random.next() as i8).collect();
         let (a, w) = (Placed::new(device, a, &elements)?, DeviceWeights::upload(device, &packed)?);
-        Ok(Some(Operands { size: [m, n, k], a, quantized, w, own_workspace, forced }))
+        Ok(Operands { size: [m, n, k], a, quantized, w, own_workspace, forced })
     }
 
     /// Of every element of C: the sum of the products of codes, and those of groups times their scales with their magnitudes.
@@ -116,7 +119,12 @@ macro_rules! run {
             Err(error) if lacks_kernel(&error) => return $call.refused(error),
             all => all?.iter().filter(|all| all.rejection().is_none()).map(|all| all.name()).collect(),
         };
-        assert!(!names.is_empty(), "no kernel for it");
+        if names.is_empty() {
+            return match gemm.plan(&a, w, &c) {
+                Err(error) if lacks_kernel(&error) => $call.refused(error),
+                plan => Err(format!("no candidate, and yet {plan:?}").into()),
+            };
+        }
         let gemm = match operands.forced {
             None => gemm,
             Some(at) => {
@@ -138,7 +146,7 @@ macro_rules! run {
 }
 
 fn sums(random: &mut Random, device: &Device, call: &mut Call, scales: HalfType) -> Outcome {
-    let Some(operands) = Operands::new(random, device, call, scales)? else { return Ok(()) };
+    let operands = Operands::new(random, device, call, scales)?;
     let [m, n, _] = operands.size;
     let place = Place::any(random, &[m, n]);
     call.add(format!(", sums, C {place:?}"));
@@ -157,7 +165,7 @@ fn scaled<T: Real + Number + Int8Output + DequantElement>(
     device: &Device,
     call: &mut Call,
 ) -> Outcome {
-    let Some(operands) = Operands::new(random, device, call, T::SCALES)? else { return Ok(()) };
+    let operands = Operands::new(random, device, call, T::SCALES)?;
     let [m, n, _] = operands.size;
     let (place, bias_place) = (Place::any(random, &[m, n]), Place::any(random, &[n]));
     let tokens_place = Place::any(random, &[m]);
@@ -175,9 +183,8 @@ fn scaled<T: Real + Number + Int8Output + DequantElement>(
     let (tokens_view, bias_view) = (tokens.view()?, bias.view()?);
     let gemm = DequantGemmInt8::<T>::new();
     let gemm = if with_tokens { gemm.tokens(&tokens_view) } else { gemm };
-    let gemm = if with_bias { gemm.bias(&bias_view) } else { gemm };
-    let gemm = gemm.activation(activation::of(number));
-    let out = run!(gemm, &operands, c, device, call);
+    let plain = if with_bias { gemm.bias(&bias_view) } else { gemm };
+    let out = activated!(number, plain, |gemm| run!(gemm, &operands, c, device, call));
     let (tokens, bias) = (tokens.values()?, T::widen(&bias.values()?));
     for (at, (got, (_, sum, size))) in T::widen(&out).into_iter().zip(operands.expected()?).enumerate() {
         let (row, col) = (at / n, at % n);

@@ -169,7 +169,12 @@ impl<T: Number> Placed<T> {
         Ok(self.place.offsets().into_iter().map(|at| block[at]).collect())
     }
 
-    /// The same; an error if anything outside of them was written.
+    /// The whole block, as what it is compared by: poison equals itself.
+    pub fn bits(&self) -> Result<Vec<Option<T>>> {
+        Ok(self.memory.to_vec()?.into_iter().map(|x| (!x.is_poison()).then_some(x)).collect())
+    }
+
+    /// The elements; an error if anything outside of them was written.
     pub fn read(&self) -> Result<Vec<T>, String> {
         let block = self.memory.to_vec().map_err(|error| error.to_string())?;
         let offsets = self.place.offsets();

@@ -2,7 +2,7 @@
 
 use tilewright::ops::{Attention, DequantGemm, DequantGemmInt8, DeviceWeights, Gemm, Mla};
 use tilewright::quant::{Format, Group, HalfType, Order, QuantizedWeights, Scheme, Zeros};
-use tilewright::{Device, Result, Stream, f16};
+use tilewright::{Device, Result, Stream, TensorViewMut, f16};
 
 use crate::place::{Number, Place, Placed};
 use crate::random::Random;
@@ -34,8 +34,6 @@ struct Shapes<'a> {
     wrong: usize,
     kind: Wrong,
     made: usize,
-    /// Something is surely wrong.
-    surely: bool,
 }
 
 impl<'a> Shapes<'a> {
@@ -44,7 +42,7 @@ impl<'a> Shapes<'a> {
         let wrong = random.below(count + 1);
         let kind = random.pick(&[Wrong::Shape, Wrong::Shape, Wrong::Device]);
         let kind = if wrong == count { Wrong::Nothing } else { kind };
-        Self { random, wrong, kind, made: 0, surely: false }
+        Self { random, wrong, kind, made: 0 }
     }
 
     /// The next tensor, which should be of this shape.
@@ -55,10 +53,7 @@ impl<'a> Shapes<'a> {
         let (device, shape) = match wrong {
             Wrong::Nothing => (device, shape.to_vec()),
             Wrong::Shape => (device, self.mutated(shape)),
-            Wrong::Device => {
-                self.surely = true;
-                (&other, shape.to_vec())
-            }
+            Wrong::Device => (&other, shape.to_vec()),
         };
         let place = Place::any(self.random, &shape);
         call.add(format!(" {wrong:?} {place:?}"));
@@ -87,7 +82,6 @@ impl<'a> Shapes<'a> {
     /// The stream, or another device's.
     fn stream(&mut self, device: &Device) -> Result<Stream> {
         if self.random.one_in(10) {
-            self.surely = true;
             return Stream::new(&Device::emulator_with_seed(99));
         }
         Stream::new(device)
@@ -111,6 +105,28 @@ fn check<T: Number>(result: Result<()>, surely: bool, outputs: &[&Placed<T>], ca
         Ok(()) => outputs.iter().try_for_each(|output| output.read().map(drop))?,
     }
     Ok(())
+}
+
+/// Runs a call with an output of this shape in the memory of an input, which must be refused.
+fn overlapped(
+    input: &Placed<f16>,
+    shape: &[usize],
+    call: &mut Call,
+    run: impl FnOnce(&mut TensorViewMut<'_, f16>) -> Result<()>,
+) -> Outcome {
+    let (view, before) = (input.view()?, input.bits()?);
+    let strides = Place::packed(shape).strides;
+    // SAFETY: no call may use it, and nothing else does.
+    let inside = unsafe { TensorViewMut::from_raw_parts(view.device(), view.address(), shape, &strides) };
+    let Ok(mut inside) = inside else { return Ok(()) };
+    call.add(format!(", the output {inside:?} in an input's memory"));
+    let some = inside.overlaps(&view);
+    let result = run(&mut inside);
+    assert_eq!(input.bits()?, before, "an input was written");
+    match result {
+        Ok(()) if some => Err("an output that overlaps an input was not refused".into()),
+        _ => Ok(()),
+    }
 }
 
 /// A number for options, of which some are none that make sense.
@@ -145,36 +161,18 @@ fn gemm(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
     let bias = shapes.next::<f16>(device, &[n], call)?;
     let mut c = output::<f16>(&mut shapes, device, &shape(m, n), call)?;
     let (stream, kernel) = (shapes.stream(device)?, shapes.kernel());
-    let used = with_bias || shapes.wrong != 2;
-    let surely = shapes.surely && (used || shapes.kind != Wrong::Device);
+    let elsewhere = shapes.kind == Wrong::Device && (with_bias || shapes.wrong != 2);
+    let surely = elsewhere || stream.device() != device || kernel.is_some() && m * n > 0;
     let (bias_view, a_view) = (bias.view()?, a.view()?);
     let gemm = Gemm::<f16>::new().alpha(alpha).beta(beta);
     let gemm = if with_bias { gemm.bias(&bias_view) } else { gemm };
     let gemm = kernel.into_iter().fold(gemm, Gemm::kernel);
-    if overlapping && a.place.count() > 0 {
-        // SAFETY: no call may use it.
-        let mut inside = unsafe {
-            tilewright::TensorViewMut::from_raw_parts(
-                a_view.device(),
-                a_view.address(),
-                &[m, n],
-                &[n.max(1), 1],
-            )
-        };
-        if let Ok(inside) = &mut inside {
-            let result = gemm.run(&stream, &a_view, &b.view()?, inside);
-            let before = a.values()?;
-            assert!(before.iter().all(|x| x.is_poison() || x.to_f32() == 0.0), "an input was written");
-            return match result {
-                Ok(()) if m * n > 0 => Err("C overlaps A, and was not refused".into()),
-                _ => Ok(()),
-            };
-        }
+    let b = b.view()?;
+    if overlapping {
+        return overlapped(&a, &[m, n], call, |inside| gemm.run(&stream, &a_view, &b, inside));
     }
-    let result = gemm.run(&stream, &a_view, &b.view()?, &mut c.view_mut()?);
-    // The stream of another device alone is surely wrong without a bias.
-    let surely = surely && (shapes.kind == Wrong::Device || stream.device() != device);
-    check(result, surely && m * n > 0, &[&c], call)
+    let result = gemm.run(&stream, &a_view, &b, &mut c.view_mut()?);
+    check(result, surely, &[&c], call)
 }
 
 fn attention(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
@@ -186,7 +184,7 @@ fn attention(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
         random.one_in(3).then(|| [random.pick(&[0, 1, usize::MAX]), random.pick(&[0, 1, usize::MAX])]);
     let splits = random.one_in(3).then(|| random.pick(&[0, 1, 2, 1024, 1025, usize::MAX]));
     let (with_lengths, with_table, with_offsets) = (random.one_in(3), random.one_in(4), random.one_in(6));
-    let longest = random.pick(&[0, 1, 20, usize::MAX]);
+    let (longest, overlapping) = (random.pick(&[0, 1, 20, usize::MAX]), random.one_in(8));
     call.set(format!(
         "Attention scale {scale:?}, cap {cap:?}, window {window:?}, splits {splits:?}, lengths {with_lengths}, table \
          {with_table}, offsets {with_offsets} of {longest} at most:"
@@ -217,6 +215,12 @@ fn attention(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
         || kernel.is_some() && !empty
         || [0, 257].contains(&columns) && shapes.kind == Wrong::Nothing;
     let (lengths, table, offsets) = (lengths.view()?, table.view()?, offsets.view()?);
+    if overlapping {
+        let input = if longest == 0 { &k } else { &q };
+        let (q, k, v) = (q.view()?, k.view()?, v.view()?);
+        let shape = [batch, heads, queries, columns];
+        return overlapped(input, &shape, call, |o| Attention::new().run(&stream, &q, &k, &v, o));
+    }
     let result = {
         let mut rows = lse.view_mut()?;
         let attention = Attention::new().lse(&mut rows);
@@ -249,7 +253,7 @@ fn mla(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
         let count = if random.one_in(6) { batch + 1 } else { batch };
         (0..count).map(|_| random.pick(&[0, 1, -1, 2, i32::MAX])).collect()
     });
-    let with_table = random.one_in(3);
+    let (with_table, overlapping) = (random.one_in(3), random.one_in(8));
     call.set(format!(
         "Mla scale {scale:?}, splits {splits:?}, lengths {lengths:?}, host's table {host:?}, table {with_table}:"
     ));
@@ -272,6 +276,11 @@ fn mla(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
     let mla = host.iter().fold(mla, |mla, host| mla.host_block_table(host));
     let mla = if with_table { mla.block_table(&table) } else { mla };
     let mut mla = kernel.into_iter().fold(mla, Mla::kernel);
+    if overlapping {
+        let (query, pages) = (q.view()?, cache.view()?);
+        let input = if with_table { &q } else { &cache };
+        return overlapped(input, &[batch, 1, heads, dv], call, |o| mla.run(&stream, &query, &pages, o));
+    }
     let result = mla.run(&stream, &q.view()?, &cache.view()?, &mut o.view_mut()?);
     check(result, surely, &[&o], call)
 }

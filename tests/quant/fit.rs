@@ -292,3 +292,15 @@ fn dequantised_weights_are_the_definition() {
     assert_eq!(ends(row(ZeroPoints::Rescaled(zeros([1.0, 0.25])))), [-1.5, -0.75]);
     assert_eq!(ends(row(ZeroPoints::Packed(vec![1, -2]))), [-1.0, 0.5]);
 }
+
+/// A range whose own scale f16 holds, but not the values less the zero.
+#[test]
+fn values_less_their_zeros_are_numbers() {
+    let scheme =
+        Scheme { format: Format::E5M2, group: Group::Row, zeros: Zeros::Original, scales: HalfType::F16 };
+    let weights = [4.0212097f32, 4.0212097, 3.75, -0.1];
+    let quantized = QuantizedWeights::quantize("w", &weights, [2, 2], scheme).unwrap();
+    for (found, w) in quantized.dequantize().into_iter().zip(weights) {
+        assert!((found - f64::from(w)).abs() < 0.3, "{found} for {w}");
+    }
+}
