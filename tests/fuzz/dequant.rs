@@ -63,31 +63,30 @@ fn of_halves<T: Real + Number + DequantElement>(
         let (a, bias, mut c) = (a.view()?, bias.view()?, c.view_mut()?);
         let gemm = DequantGemm::<T>::new().alpha(alpha);
         let plain = if with_bias { gemm.bias(&bias) } else { gemm };
-        activated!(number, plain, |gemm| {
-            let names: Vec<_> = match gemm.candidates(&a, &w, &c) {
-                Err(error) if lacks_kernel(&error) => return call.refused(error),
-                all => all?.iter().filter(|all| all.rejection().is_none()).map(|all| all.name()).collect(),
+        let gemm = plain.activation(activation::of(number));
+        let names: Vec<_> = match gemm.candidates(&a, &w, &c) {
+            Err(error) if lacks_kernel(&error) => return call.refused(error),
+            all => all?.iter().filter(|all| all.rejection().is_none()).map(|all| all.name()).collect(),
+        };
+        if names.is_empty() {
+            return match gemm.plan(&a, &w, &c) {
+                Err(error) if lacks_kernel(&error) => call.refused(error),
+                plan => Err(format!("no candidate, and yet {plan:?}").into()),
             };
-            if names.is_empty() {
-                return match gemm.plan(&a, &w, &c) {
-                    Err(error) if lacks_kernel(&error) => call.refused(error),
-                    plan => Err(format!("no candidate, and yet {plan:?}").into()),
-                };
-            }
-            let name = names[(forced / 2) as usize % names.len()];
-            let gemm = if forced.is_multiple_of(2) { gemm.kernel(name) } else { gemm };
-            call.add(if forced.is_multiple_of(2) { format!(", kernel {name}") } else { String::new() });
-            let memory = Place::packed(&[gemm.workspace_len(&a, &w, &c)?]);
-            let mut memory = Placed::new(device, memory.clone(), &vec![0.0f32; memory.count()])?;
-            {
-                let mut workspace = memory.view_mut()?;
-                let mut gemm = if own { gemm } else { gemm.workspace(&mut workspace) };
-                gemm.run(&stream, &a, &w, &mut c)?;
-            }
-            stream.synchronize()?;
-            let counters = memory.read()?;
-            assert!(counters.iter().take(4096).all(|&x| x == 0.0), "the counters are not zeros");
-        });
+        }
+        let name = names[(forced / 2) as usize % names.len()];
+        let gemm = if forced.is_multiple_of(2) { gemm.kernel(name) } else { gemm };
+        call.add(if forced.is_multiple_of(2) { format!(", kernel {name}") } else { String::new() });
+        let memory = Place::packed(&[gemm.workspace_len(&a, &w, &c)?]);
+        let mut memory = Placed::new(device, memory.clone(), &vec![0.0f32; memory.count()])?;
+        {
+            let mut workspace = memory.view_mut()?;
+            let mut gemm = if own { gemm } else { gemm.workspace(&mut workspace) };
+            gemm.run(&stream, &a, &w, &mut c)?;
+        }
+        stream.synchronize()?;
+        let counters = memory.read()?;
+        assert!(counters.iter().take(4096).all(|&x| x == 0.0), "the counters are not zeros");
     }
 
     let (out, a, bias) = (T::widen(&c.read()?), T::widen(&a.values()?), T::widen(&bias.values()?));

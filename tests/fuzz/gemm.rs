@@ -89,25 +89,23 @@ fn of<T: Real + Number + GemmInput, U: Real + Number + GemmOutput>(
             Some(bias) => gemm.bias(bias),
             None => gemm,
         };
-        activated!(number, plain, |gemm| {
-            let mut names = Vec::new();
-            if !c.is_empty() && forced.is_multiple_of(2) {
-                let all = gemm.candidates(&a, &b, &c)?;
-                names.extend(
-                    all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name()),
-                );
-                assert!(!names.is_empty(), "no kernel for it");
+        let gemm = plain.activation(activation::of(number));
+        let mut names = Vec::new();
+        if !c.is_empty() && forced.is_multiple_of(2) {
+            let all = gemm.candidates(&a, &b, &c)?;
+            names
+                .extend(all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name()));
+            assert!(!names.is_empty(), "no kernel for it");
+        }
+        let gemm = match names.as_slice() {
+            [] => gemm,
+            names => {
+                let name = names[(forced / 2) as usize % names.len()];
+                call.add(format!(", kernel {name}"));
+                gemm.kernel(name)
             }
-            let gemm = match names.as_slice() {
-                [] => gemm,
-                names => {
-                    let name = names[(forced / 2) as usize % names.len()];
-                    call.add(format!(", kernel {name}"));
-                    gemm.kernel(name)
-                }
-            };
-            gemm.run(&stream, &a, &b, &mut c)?;
-        });
+        };
+        gemm.run(&stream, &a, &b, &mut c)?;
     }
     stream.synchronize()?;
 

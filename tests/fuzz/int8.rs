@@ -184,7 +184,8 @@ fn scaled<T: Real + Number + Int8Output + DequantElement>(
     let gemm = DequantGemmInt8::<T>::new();
     let gemm = if with_tokens { gemm.tokens(&tokens_view) } else { gemm };
     let plain = if with_bias { gemm.bias(&bias_view) } else { gemm };
-    let out = activated!(number, plain, |gemm| run!(gemm, &operands, c, device, call));
+    let gemm = plain.activation(activation::of(number));
+    let out = run!(gemm, &operands, c, device, call);
     let (tokens, bias) = (tokens.values()?, T::widen(&bias.values()?));
     for (at, (got, (_, sum, size))) in T::widen(&out).into_iter().zip(operands.expected()?).enumerate() {
         let (row, col) = (at / n, at % n);
