@@ -44,7 +44,7 @@ impl<'a> Shapes<'a> {
         let wrong = random.below(count + 1);
         let kind = random.pick(&[Wrong::Shape, Wrong::Shape, Wrong::Device]);
         let kind = if wrong == count { Wrong::Nothing } else { kind };
-        Self { random, wrong, kind, made: 0, other: Device::emulator_with_seed(99) }
+        Self { random, wrong, kind, made: 0, other: Device::emulator_with_seed(u64::MAX) }
     }
 
     /// The next tensor, which should be of this shape.
