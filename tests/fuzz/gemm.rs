@@ -55,10 +55,11 @@ fn of<T: Real + Number + GemmInput, U: Real + Number + GemmOutput>(
         let shape = bias_shape(random, &shape);
         Place::any(random, &shape)
     });
-    let (number, overlap, forced) = (random.below(activation::COUNT), random.one_in(2), random.next());
+    let (number, overlap, captured) = (random.below(activation::COUNT), random.one_in(2), random.one_in(4));
+    let forced = random.next();
     call.set(format!(
         "Gemm<{} to {}>: A {:?}, B {:?}, C {c_place:?}, bias {bias_place:?}, alpha {alpha}, beta {beta}, activation \
-         {number}, overlap {overlap}",
+         {number}, overlap {overlap}, captured {captured}",
         T::DTYPE,
         U::DTYPE,
         places[0],
@@ -105,7 +106,14 @@ fn of<T: Real + Number + GemmInput, U: Real + Number + GemmOutput>(
                 gemm.kernel(name)
             }
         };
-        gemm.run(&stream, &a, &b, &mut c)?;
+        if captured {
+            let graph = stream.capture(|stream| gemm.run(stream, &a, &b, &mut c))?;
+            // SAFETY: the tensors are alive until the stream is done.
+            unsafe { graph.launch(&stream)? };
+            stream.synchronize()?;
+        } else {
+            gemm.run(&stream, &a, &b, &mut c)?;
+        }
     }
     stream.synchronize()?;
 
