@@ -18,7 +18,7 @@ use crate::environment::Environment;
 pub(crate) enum Phase {
     /// Other builds go first.
     Waiting,
-    /// What the crate depends on is compiled.
+    /// What the crate depends on is compiled, of which `core` takes the longest.
     Dependencies,
     /// rustc compiles the kernels; it does not say how far it is.
     Compiling,
@@ -128,11 +128,11 @@ impl Shared {
 
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "kernels of {}", self.crate_name)?;
+        write!(f, "kernels of {}, {} s", self.crate_name, self.begun.elapsed().as_secs())?;
         for (index, (arch, phase)) in self.phases.iter().enumerate() {
             write!(f, "{} {} {phase}", if index == 0 { ":" } else { "," }, arch.target())?;
         }
-        write!(f, "; {} s", self.begun.elapsed().as_secs())
+        Ok(())
     }
 }
 
@@ -140,7 +140,7 @@ impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Waiting => f.write_str("waiting"),
-            Self::Dependencies => f.write_str("dependencies"),
+            Self::Dependencies => f.write_str("compiling core"),
             Self::Compiling => f.write_str("compiling"),
             Self::Checking { done, of } => write!(f, "{done} of {of} checked"),
             Self::Done => f.write_str("done"),
@@ -230,7 +230,7 @@ mod tests {
         progress.enter(Arch::Sm80, Phase::Checking { done: 36, of: 120 });
         progress.checked(Arch::Sm80);
         let line =
-            "\r\x1b[?7lkernels of gemm: sm_80 37 of 120 checked, sm_90a compiling; 0 s\x1b[K\x1b[?7h\r";
+            "\r\x1b[?7lkernels of gemm, 0 s: sm_80 37 of 120 checked, sm_90a compiling\x1b[K\x1b[?7h\r";
         while !screen.text().contains(line) {
             thread::sleep(Duration::from_millis(1));
         }
