@@ -159,7 +159,8 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn argument(
+    /// An argument that a call does not take: its name, what it was, and what is allowed, as "it must be …".
+    pub fn argument(
         argument: impl Into<Cow<'static, str>>,
         was: impl Into<String>,
         allowed: impl Into<Cow<'static, str>>,

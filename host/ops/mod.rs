@@ -14,8 +14,7 @@ mod activation;
 mod attention;
 #[cfg(feature = "dequant_gemm")]
 mod dequant_gemm;
-#[cfg(any(feature = "attention", feature = "dequant_gemm", feature = "gemm", feature = "mla"))]
-mod frame;
+pub mod frame;
 #[cfg(feature = "gemm")]
 mod gemm;
 #[cfg(feature = "mla")]
@@ -32,7 +31,6 @@ pub use dequant_gemm::{
     DequantCandidate, DequantElement, DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights, Int8Output,
     dequant_gemm, dequant_gemm_int8,
 };
-#[cfg(any(feature = "attention", feature = "dequant_gemm", feature = "gemm", feature = "mla"))]
 pub use frame::{Candidate, Plan};
 #[cfg(feature = "gemm")]
 pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, gemm};

@@ -2,12 +2,15 @@
 
 use crate::setup::setup;
 use crate::shell::{Done, cargo, run, target};
-use crate::test::{example_packages, test};
+use crate::test::{outside_packages, test};
+
+/// The features of the library, each with an operator.
+const OPERATORS: [&str; 4] = ["attention", "dequant_gemm", "gemm", "mla"];
 
 /// Formatting, lints, documentation, tests.
 pub fn ci() -> Done {
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
-    for package in example_packages() {
+    for package in outside_packages() {
         run(cargo(&["fmt", "--all", "--check", "--manifest-path"]).arg(package))?;
     }
     setup()?;
@@ -18,14 +21,18 @@ pub fn ci() -> Done {
     test()
 }
 
-/// Lints everything: the workspace, the library without its operators, the packages among the examples.
+/// Lints everything: the workspace, the library without its operators and with each alone, the packages outside.
 fn lint() -> Done {
     // In release, as the tests are, so that the kernels are built once.
     let clippy = ["clippy", "--release", "--quiet", "--all-targets"];
     let denied = ["--", "-D", "warnings"];
     run(cargo(&clippy).arg("--workspace").args(denied))?;
     run(cargo(&["clippy", "--release", "--quiet", "--no-default-features", "--lib"]).args(denied))?;
-    for package in example_packages() {
+    for operator in OPERATORS {
+        let alone = ["clippy", "--release", "--quiet", "--no-default-features", "--lib", "--features", operator];
+        run(cargo(&alone).args(denied))?;
+    }
+    for package in outside_packages() {
         let mut command = cargo(&clippy);
         command.arg("--workspace").arg("--manifest-path").arg(package).arg("--target-dir").arg(target()?);
         run(command.args(denied))?;

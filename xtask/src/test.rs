@@ -22,7 +22,7 @@ pub fn test() -> Done {
     // All of them run even when some fail: one report, not one failure at a time.
     let mut outcome =
         counted(&mut cargo(&["test", "--workspace", "--release", "--no-fail-fast"]), &mut count);
-    for package in example_packages() {
+    for package in outside_packages() {
         let mut command = cargo(&["test", "--release", "--no-fail-fast", "--manifest-path"]);
         command.arg(package).arg("--target-dir").arg(target()?);
         outcome = counted(&mut command, &mut count).and(outcome);
@@ -32,11 +32,12 @@ pub fn test() -> Done {
     outcome
 }
 
-/// Examples that are packages of their own, as a user's crate would be.
-pub fn example_packages() -> Vec<PathBuf> {
+/// Packages outside of the workspace, as a user's crate would be: examples, and an operator that tests add.
+pub fn outside_packages() -> Vec<PathBuf> {
     let entries = root().join("examples").read_dir().into_iter().flatten().flatten();
+    let folders = entries.map(|entry| entry.path()).chain([root().join("tests/row_scale")]);
     let mut packages: Vec<_> =
-        entries.map(|entry| entry.path().join("Cargo.toml")).filter(|manifest| manifest.is_file()).collect();
+        folders.map(|folder| folder.join("Cargo.toml")).filter(|manifest| manifest.is_file()).collect();
     packages.sort();
     packages
 }

@@ -4,7 +4,7 @@ use super::{Candidate, Descriptor, Plan, Rejection};
 use crate::{Device, Error, Result};
 
 /// A call, as far as it decides between kernels.
-pub(in crate::ops) trait Choice {
+pub trait Choice {
     /// What describes the operator's kernels.
     type Kernel: Descriptor;
 

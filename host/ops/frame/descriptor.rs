@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use tilewright_device::kernel::Listed;
+
 use crate::Arch;
 
 /// A compiled kernel, as far as an operator chooses by it.
@@ -19,6 +21,37 @@ pub trait Descriptor: fmt::Debug + 'static {
     fn size(&self) -> [u32; 3];
     /// Writes its shape for those who read a plan: tiles, stages.
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+}
+
+/// A description of kernels, by which they are rated: the type of a table's rows.
+pub trait Rated: Copy + fmt::Debug + 'static {
+    /// What a kernel is rated by.
+    type Estimate: Estimate;
+
+    /// How much a kernel takes at a time: of those that are rated alike the largest one is chosen.
+    fn size(&self) -> [u32; 3];
+    /// Writes the kernel's shape for those who read a plan: tiles, stages.
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+}
+
+impl<D: Rated> Descriptor for Listed<D> {
+    type Estimate = D::Estimate;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn arch(&self) -> Arch {
+        self.arch
+    }
+    fn shared_bytes(&self) -> u32 {
+        self.shared_bytes
+    }
+    fn size(&self) -> [u32; 3] {
+        self.description.size()
+    }
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.description.describe(f)
+    }
 }
 
 /// What a kernel would take for a call, shown as text too.

@@ -1,6 +1,13 @@
 //! What all operators have in common: the tensors of a call are checked, the kernels rated, one chosen, its workspace found.
 //!
-//! An operator supplies its descriptors of kernels ([`Descriptor`]), its own checks and its estimate ([`Choice`]).
+//! It serves operators outside of this crate too. One supplies
+//!
+//! - the description of its kernels, of which [`kernels!`](tilewright_device::kernels) makes the table: [`Rated`];
+//! - its checks: [`check`] for the tensors, and what else its arguments must be;
+//! - its estimate, and the reasons for which a kernel cannot compute a call: [`Choice`].
+//!
+//! It gets candidates in the order of preference, plans that explain themselves, kernels that are forced by name, and messages
+//! that read as those of the others.
 
 mod candidate;
 mod choice;
@@ -13,11 +20,11 @@ mod tensors;
 mod workspace;
 
 pub use candidate::Candidate;
-pub(super) use choice::Choice;
-pub use descriptor::{Descriptor, Estimate};
+pub use choice::Choice;
+pub use descriptor::{Descriptor, Estimate, Rated};
 pub(super) use operand::{Copies, Operand, PIECE, expect_mapped};
 pub use plan::Plan;
-pub(super) use rejection::Rejection;
-pub(super) use table::Table;
-pub(super) use tensors::{Named, check, of_shape};
+pub use rejection::Rejection;
+pub use table::Table;
+pub use tensors::{Named, check, of_shape};
 pub(super) use workspace::Workspace;

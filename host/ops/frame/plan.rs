@@ -30,8 +30,13 @@ impl<K: Descriptor> Plan<K> {
         if self.forced { "asked for by name" } else { K::Estimate::REASON }
     }
 
+    /// What was estimated of it for this call.
+    pub fn estimate(&self) -> K::Estimate {
+        self.estimate
+    }
+
     /// What is known of the kernel.
-    pub(in crate::ops) fn descriptor(&self) -> &'static K {
+    pub fn descriptor(&self) -> &'static K {
         self.candidate.kernel
     }
 }

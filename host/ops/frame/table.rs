@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 /// Kernels by their kind: element types, format, whatever only some of them can ever serve.
-pub(in crate::ops) struct Table<Q, K>(HashMap<Q, Vec<K>>);
+pub struct Table<Q, K>(HashMap<Q, Vec<K>>);
 
 impl<Q: Eq + Hash, K> Table<Q, K> {
     /// The table of these kernels, each with its kind.
-    pub(in crate::ops) fn new(kernels: impl IntoIterator<Item = (Q, K)>) -> Self {
+    pub fn new(kernels: impl IntoIterator<Item = (Q, K)>) -> Self {
         let mut table: HashMap<Q, Vec<K>> = HashMap::new();
         for (kind, kernel) in kernels {
             table.entry(kind).or_default().push(kernel);
@@ -17,12 +17,12 @@ impl<Q: Eq + Hash, K> Table<Q, K> {
     }
 
     /// The kernels of a kind.
-    pub(in crate::ops) fn kernels(&self, kind: &Q) -> &[K] {
+    pub fn kernels(&self, kind: &Q) -> &[K] {
         self.0.get(kind).map_or(&[], Vec::as_slice)
     }
 
     /// What there are kernels for.
-    pub(in crate::ops) fn kinds(&self) -> impl Iterator<Item = &Q> {
+    pub fn kinds(&self) -> impl Iterator<Item = &Q> {
         self.0.keys()
     }
 }

@@ -5,7 +5,7 @@ use crate::{Device, Element, Error, Result, TensorView, TensorViewMut};
 
 /// A tensor of a call, by the name of its argument.
 #[derive(Clone, Copy)]
-pub(in crate::ops) struct Named<'a> {
+pub struct Named<'a> {
     name: &'static str,
     device: &'a Device,
     /// The sizes that kernels are told; none of memory that is no more than room.
@@ -16,19 +16,19 @@ pub(in crate::ops) struct Named<'a> {
 
 impl<'a> Named<'a> {
     /// One that is read.
-    pub(in crate::ops) fn read<T: Element>(name: &'static str, view: &'a TensorView<'_, T>) -> Self {
+    pub fn read<T: Element>(name: &'static str, view: &'a TensorView<'_, T>) -> Self {
         let (device, shape, region) = (view.device(), view.shape(), view.region());
         Named { name, device, shape, region, written: false }
     }
 
     /// One that is written.
-    pub(in crate::ops) fn written<T: Element>(name: &'static str, view: &'a TensorViewMut<'_, T>) -> Self {
+    pub fn written<T: Element>(name: &'static str, view: &'a TensorViewMut<'_, T>) -> Self {
         let (device, shape, region) = (view.device(), view.shape(), view.region());
         Named { name, device, shape, region, written: true }
     }
 
     /// Room for what a kernel writes and reads again.
-    pub(in crate::ops) fn room<T: Element>(name: &'static str, view: &'a TensorViewMut<'_, T>) -> Self {
+    pub fn room<T: Element>(name: &'static str, view: &'a TensorViewMut<'_, T>) -> Self {
         Named { shape: &[], ..Self::written(name, view) }
     }
 }
@@ -36,7 +36,7 @@ impl<'a> Named<'a> {
 /// Checks all tensors of a call on `device`: a tensor that is written must not overlap another one, whichever it is.
 ///
 /// An error about two of them names the one that is written; of two that are written, the one listed last.
-pub(in crate::ops) fn check<'a>(
+pub fn check<'a>(
     device: &Device,
     tensors: impl IntoIterator<Item = Named<'a>, IntoIter: Clone>,
 ) -> Result<()> {
@@ -57,7 +57,7 @@ pub(in crate::ops) fn check<'a>(
 }
 
 /// What an argument was, in an error about its shape.
-pub(in crate::ops) fn of_shape(shape: &[usize]) -> String {
+pub fn of_shape(shape: &[usize]) -> String {
     format!("of shape {shape:?}")
 }
 

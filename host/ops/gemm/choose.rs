@@ -6,7 +6,7 @@ use tilewright_gemm::GemmKernel;
 
 use super::problem::{Matrices, Size};
 use super::table::{Compiled, Kind, kernels};
-use crate::ops::frame::{self, Candidate, Choice, Copies, Descriptor, Operand, Rejection};
+use crate::ops::frame::{self, Candidate, Choice, Copies, Operand, Rated, Rejection};
 use crate::tensor::{Reading, Untyped};
 use crate::{Arch, Device, Error, Result};
 
@@ -37,23 +37,14 @@ impl fmt::Display for Estimate {
     }
 }
 
-impl Descriptor for Compiled {
+impl Rated for GemmKernel {
     type Estimate = Estimate;
 
-    fn name(&self) -> &'static str {
-        self.name
-    }
-    fn arch(&self) -> Arch {
-        self.arch
-    }
-    fn shared_bytes(&self) -> u32 {
-        self.shared_bytes
-    }
     fn size(&self) -> [u32; 3] {
         self.tile
     }
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let GemmKernel { tile: [m, n, k], stages, split, .. } = self.description;
+        let GemmKernel { tile: [m, n, k], stages, split, .. } = self;
         write!(f, "tiles of {m} x {n} x {k}, {stages} stages, split-K {split}")
     }
 }

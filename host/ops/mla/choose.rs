@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use tilewright_mla::MlaKernel;
+
 use super::problem::Problem;
 use super::table::{Compiled, kernels};
-use crate::ops::frame::{Candidate, Choice, Copies, Descriptor, Estimate, Rejection};
+use crate::ops::frame::{Candidate, Choice, Copies, Estimate, Rated, Rejection};
 use crate::{Arch, Device};
 
 /// How a kernel would read the cache.
@@ -28,18 +30,9 @@ impl fmt::Display for Reads {
     }
 }
 
-impl Descriptor for Compiled {
+impl Rated for MlaKernel {
     type Estimate = Reads;
 
-    fn name(&self) -> &'static str {
-        self.name
-    }
-    fn arch(&self) -> Arch {
-        self.arch
-    }
-    fn shared_bytes(&self) -> u32 {
-        self.shared_bytes
-    }
     fn size(&self) -> [u32; 3] {
         [self.box_of[0], 0, 0]
     }
