@@ -29,7 +29,8 @@ fn lint() -> Done {
     run(cargo(&clippy).arg("--workspace").args(denied))?;
     run(cargo(&["clippy", "--release", "--quiet", "--no-default-features", "--lib"]).args(denied))?;
     for operator in OPERATORS {
-        let alone = ["clippy", "--release", "--quiet", "--no-default-features", "--lib", "--features", operator];
+        let alone =
+            ["clippy", "--release", "--quiet", "--no-default-features", "--lib", "--features", operator];
         run(cargo(&alone).args(denied))?;
     }
     for package in outside_packages() {

@@ -6,29 +6,13 @@ use tilewright_device::tile::CHUNK;
 
 use super::problem::Problem;
 use super::table::{Compiled, Kind, Reads, kernels};
-use crate::ops::frame::{self, Candidate, Choice, Copies, Descriptor, Operand, Rejection};
+use crate::ops::frame::{Candidate, Choice, Copies, Cycles, Descriptor, Operand, Rejection};
 use crate::{Arch, Device, Result};
 
 /// Depth that the estimate counts in.
 const STEP: u64 = 64;
 /// The most tiles of A: a grid's second dimension.
 const MOST: u32 = u16::MAX as u32;
-
-/// Time in cycles of an SM.
-#[derive(Clone, Copy, Debug)]
-pub struct Cycles(pub(super) u64);
-
-impl frame::Estimate for Cycles {
-    fn cycles(&self) -> Option<u64> {
-        Some(self.0)
-    }
-}
-
-impl fmt::Display for Cycles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "about {} cycles", self.0)
-    }
-}
 
 impl Descriptor for Compiled {
     type Estimate = Cycles;

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::Arch;
     use crate::backend::fake;
-    use crate::ops::frame::Estimate;
+    use crate::ops::frame::Cycles;
 
     #[derive(Debug)]
     struct Kernel {
@@ -100,21 +100,6 @@ mod tests {
         shared_bytes: u32,
         tile: u32,
         cycles: Option<u64>,
-    }
-
-    #[derive(Clone, Copy, Debug)]
-    struct Cycles(u64);
-
-    impl fmt::Display for Cycles {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "{} cycles", self.0)
-        }
-    }
-
-    impl Estimate for Cycles {
-        fn cycles(&self) -> Option<u64> {
-            Some(self.0)
-        }
     }
 
     impl Descriptor for Kernel {
@@ -182,9 +167,9 @@ mod tests {
         let old = call((8, 6), &KERNELS);
         let names: Vec<_> = old.candidates().iter().map(Candidate::name).collect();
         assert_eq!(names, ["large", "small", "slow", "hopper", "greedy", "odd"]);
-        let text = "large: 70 cycles; tiles of 16: the fastest by estimate";
+        let text = "large: about 70 cycles; tiles of 16: the fastest by estimate";
         assert_eq!(old.choose(None).unwrap().to_string(), text);
-        let text = "slow: 90 cycles; tiles of 8: asked for by name";
+        let text = "slow: about 90 cycles; tiles of 8: asked for by name";
         assert_eq!(old.choose(Some("slow")).unwrap().to_string(), text);
         assert_eq!(call((9, 0), &KERNELS).choose(None).unwrap().kernel().name(), "hopper");
     }

@@ -21,7 +21,7 @@ mod workspace;
 
 pub use candidate::Candidate;
 pub use choice::Choice;
-pub use descriptor::{Descriptor, Estimate, Rated};
+pub use descriptor::{Cycles, Descriptor, Estimate, Rated};
 pub(super) use operand::{Copies, Operand, PIECE, expect_mapped};
 pub use plan::Plan;
 pub use rejection::Rejection;

@@ -7,7 +7,7 @@ use tilewright_mla::MlaKernel;
 use super::problem::Problem;
 use super::table::{Compiled, kernels};
 use crate::ops::frame::{Candidate, Choice, Copies, Estimate, Rated, Rejection};
-use crate::{Arch, Device};
+use crate::Device;
 
 /// How a kernel would read the cache.
 #[derive(Clone, Copy, Debug)]

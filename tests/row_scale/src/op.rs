@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tilewright::ops::frame::{Choice, Descriptor, Estimate, Named, Plan, Rated, Rejection, check, of_shape};
+use tilewright::ops::frame::{Choice, Cycles, Descriptor, Named, Plan, Rated, Rejection, check, of_shape};
 use tilewright::{
     Device, Element, Error, KernelSet, Launch, Listed, Result, Stream, TensorView, TensorViewMut,
 };
@@ -12,24 +12,8 @@ use crate::kernel::{ROW_SCALE, ROWS, RowScaleArgs, RowScaleKernel};
 
 static KERNELS: KernelSet = tilewright::include_kernels!();
 
-/// What a kernel would take.
-#[derive(Clone, Copy, Debug)]
-pub struct Tiles(u64);
-
-impl fmt::Display for Tiles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} tiles", self.0)
-    }
-}
-
-impl Estimate for Tiles {
-    fn cycles(&self) -> Option<u64> {
-        Some(self.0)
-    }
-}
-
 impl Rated for RowScaleKernel {
-    type Estimate = Tiles;
+    type Estimate = Cycles;
     fn size(&self) -> [u32; 3] {
         [ROWS as u32, self.columns, 1]
     }
@@ -62,12 +46,12 @@ impl Choice for Call<'_> {
     fn what(&self) -> String {
         self.element.to_owned()
     }
-    fn rate(&self, kernel: &Self::Kernel) -> Result<Tiles, Rejection> {
+    fn rate(&self, kernel: &Self::Kernel) -> Result<Cycles, Rejection> {
         if kernel.element != self.element {
             return Err(Rejection::Because("it is for another element type"));
         }
         let [m, n] = [self.shape[0].div_ceil(ROWS), self.shape[1].div_ceil(kernel.columns as usize)];
-        Ok(Tiles(m as u64 * n as u64))
+        Ok(Cycles(m as u64 * n as u64 * u64::from(500 + kernel.columns)))
     }
 }
 

@@ -28,7 +28,7 @@ fn rows_are_scaled() {
         }
     }
     let plan = scaled(&device, [40, 300], None).unwrap();
-    assert_eq!(plan, "row_scale_f16_256: 6 tiles; tiles of 16 x 256: the fastest by estimate");
+    assert_eq!(plan, "row_scale_f16_256: about 4536 cycles; tiles of 16 x 256: the fastest by estimate");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Which kernel computes a product of int8 activations: an estimate of each one's time.
 
-use super::super::choose::{Cycles, operand};
+use super::super::choose::operand;
 use super::super::problem::Problem;
 use super::super::table::Compiled;
 use super::table::{Kind, kernels};
-use crate::ops::frame::{Choice, Copies, Operand, Rejection};
+use crate::ops::frame::{Choice, Copies, Cycles, Operand, Rejection};
 use crate::{Arch, Device, Result};
 
 /// Depth that the estimate counts in.
