@@ -28,10 +28,9 @@
 //! tilewright-builder = { version = "0.1", optional = true }
 //! ```
 //!
-//! ```no_run
+//! ```text
 //! // build.rs
 //! fn main() {
-//! #   #[cfg(any())]
 //!     #[cfg(feature = "build")]
 //!     {
 //!         use tilewright_builder::{Arch, KernelBuilder};
@@ -39,7 +38,6 @@
 //!     }
 //!     // On the inside there is nothing to do, whatever changes: without this line the kernels would be compiled again
 //!     // whenever a file of the package changes.
-//! #   #[cfg(any())]
 //!     #[cfg(not(feature = "build"))]
 //!     println!("cargo::rerun-if-changed=build.rs");
 //! }

@@ -125,7 +125,7 @@ fn repeat(loops: &[Loop], body: TokenStream, instances: &mut Vec<Instance>) -> R
     let Some((first, rest)) = loops.split_first() else { return read(body, instances) };
     for values in &first.values {
         let replaced = |tokens| substitute(tokens, &first.variables, values);
-        let rest: Vec<_> = rest.iter().map(|inner| inner.map(&replaced)).collect();
+        let rest: Vec<_> = rest.iter().map(|inner| inner.map(replaced)).collect();
         repeat(&rest, replaced(body.clone()), instances)?;
     }
     Ok(())

@@ -244,6 +244,14 @@ impl<P: Collective> StreamK<P> {
     }
 }
 
+impl<P: Collective> Cta<P> {
+    /// This CTA's parts of the tiles of an output.
+    #[inline(always)]
+    pub fn stream_k(&self, order: InPlace<StreamOrder>) -> StreamK<P> {
+        StreamK::new(order)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     extern crate std;
@@ -292,13 +300,5 @@ mod tests {
         assert!(StreamOrder::new(raster, u32::MAX, 0, 4, [0, 0]).is_none());
         assert_eq!(StreamOrder::workspace(0, 132, [256, 16], 512), [0, 0]);
         assert_eq!(StreamOrder::workspace(3, 2, [128, 8], 256), [4 * 128 * 8 * 4, 3 * 2 * 4]);
-    }
-}
-
-impl<P: Collective> Cta<P> {
-    /// This CTA's parts of the tiles of an output.
-    #[inline(always)]
-    pub fn stream_k(&self, order: InPlace<StreamOrder>) -> StreamK<P> {
-        StreamK::new(order)
     }
 }
