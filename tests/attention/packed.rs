@@ -70,6 +70,11 @@ pub fn wrong_offsets(device: &Device) -> Outcome {
                     Some((number, rows.get(number)?))
                 });
                 let must = is_of.clone().any(|(number, _)| number < longest);
+                if is_of.clone().count() > 1 {
+                    // Two sequences race for it, store by store: its elements are those of either.
+                    assert!(out.iter().all(|x| x.is_finite()), "{}: row {row} of {offsets:?}", kernel.name());
+                    continue;
+                }
                 let right = is_of.any(|(_, exact)| exact.agrees::<f16>(D, 0.0, out, None).is_ok());
                 let untouched = out.iter().all(|x| x.is_nan());
                 assert!(right || untouched && !must, "{}: row {row} of {offsets:?}", kernel.name());

@@ -6,8 +6,8 @@ use tilewright_mla::MlaKernel;
 
 use super::problem::Problem;
 use super::table::{Compiled, kernels};
-use crate::ops::frame::{Candidate, Choice, Copies, Estimate, Rated, Rejection};
 use crate::Device;
+use crate::ops::frame::{Candidate, Choice, Copies, Estimate, Rated, Rejection};
 
 /// How a kernel would read the cache.
 #[derive(Clone, Copy, Debug)]
