@@ -15,7 +15,6 @@
 //! | `Fragment` to rows of `GlobalMut` | `copy(x, c.scatter(place))` |
 //! | pages of `Global` to a stage | `copy(a.paged(pages, [sequence, head, block], rows), a_s.at(s))`: a block table, [`PageTable`] |
 //! | [`Weights`] to a stage of [`Quantized`] | `copy(w.tile([m, k]), w_s.at(s))`: narrow weights, their scales and zeros |
-//! | [`Weights`] to a left operand | `ChunkStream::new(w, slabs).fold(…)`: from global memory to registers, by warps that divide the depth |
 //! | [`Quantized`] to a left operand | `w.dequantize(w_s.at(s), part)`: each thread decodes its own registers |
 //! | [`Quantized`] to left operands of gemms whose sums are scaled | `w.unscaled(w_s.at(s), block)`, with `w.factors(w_s.at(s), block)` |
 //! | [`Quantized`] to a left operand of int8 | `w.integers(w_s.at(s), part)`, with `w.scales(w_s.at(s), part)` for the sums |
@@ -131,6 +130,7 @@ mod roles;
 mod scheduler;
 mod softmax;
 
+pub use cta::barriers;
 #[doc(hidden)]
 pub use memory::division;
 pub use prelude::*;

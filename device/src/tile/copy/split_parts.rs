@@ -4,7 +4,6 @@ use crate::abi::KernelArg;
 use crate::arch::global;
 use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::layout::{FragmentLayout, Registers, Striped};
-use crate::tile::copy::gather::first_of;
 use crate::tile::fragment::{Fragment, Rows};
 use crate::tile::memory::copy_to::CopyTo;
 
@@ -159,7 +158,7 @@ where
         }
         let mut r = 0;
         while r < L::Rows::<f32>::LEN {
-            let (row, first) = L::coord(thread, first_of::<L, M, N>(r));
+            let (row, first) = L::coord(thread, L::first(r));
             if let Some(row) = (to.place)(row) {
                 let line = to.results.wrapping_add(row as usize * to.columns as usize + first as usize);
                 let store = |i: usize, col: u32| {

@@ -16,7 +16,7 @@ impl<P: Collective> Cta<P> {
     /// Two numbers of the first warp.
     #[inline(always)]
     pub fn cell(&mut self) -> Cell {
-        Cell { address: self.take(8, 8) }
+        Cell { address: self.reserve(8, 8) }
     }
 }
 

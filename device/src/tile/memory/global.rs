@@ -114,15 +114,15 @@ pub(in crate::tile) struct Window<T> {
 }
 
 /// A tile as lines along its contiguous dimension.
-pub(in crate::tile) struct Lines {
+pub struct Lines {
     /// The first line's first byte.
-    pub(in crate::tile) pointer: *const u8,
+    pub pointer: *const u8,
     /// Bytes between lines.
-    pub(in crate::tile) stride: u64,
+    pub stride: u64,
     /// Lines of the tile that are inside the tensor.
-    pub(in crate::tile) inside: u32,
+    pub inside: u32,
     /// Bytes of a line that are inside the tensor.
-    pub(in crate::tile) bytes: u32,
+    pub bytes: u32,
 }
 
 /// The bits of an element; zero if it is not `inside`.
@@ -255,9 +255,9 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RA
         }
     }
 
-    /// The tile as lines along the contiguous dimension, whose stride is taken to be 1.
+    /// The tile as lines along the contiguous dimension, whose stride is taken to be 1, if tiles are of `r` x `c`.
     #[inline(always)]
-    pub(in crate::tile) fn lines(&self, r: usize, c: usize) -> Lines {
+    pub fn lines(&self, r: usize, c: usize) -> Lines {
         let (row, col) = self.corner(r, c);
         let (across, along) = if O::ROW_MAJOR { (RANK - 2, RANK - 1) } else { (RANK - 1, RANK - 2) };
         let (line, first) = if O::ROW_MAJOR { (row, col) } else { (col, row) };

@@ -84,6 +84,19 @@ pub struct Src<'s, S> {
 pub struct Transposed<'s, S>(pub(in crate::tile) Src<'s, S>);
 
 impl<'s, S> Src<'s, S> {
+    /// The tile at an address of shared memory.
+    ///
+    /// # Safety
+    /// It is a tile of type `S`, aligned to [`TILE_ALIGN`] or a part of one that is; nobody writes to it while `'s` lasts.
+    #[inline(always)]
+    pub unsafe fn from_address(address: u32) -> Self {
+        Src { address, tile: PhantomData }
+    }
+    /// Its address.
+    #[inline(always)]
+    pub fn address(&self) -> u32 {
+        self.address
+    }
     /// The tile read as its transpose: no data moves.
     #[inline(always)]
     pub fn t(self) -> Transposed<'s, S> {
@@ -145,6 +158,6 @@ impl<P: Collective> Cta<P> {
     /// `N` tiles of type `S`, one a stage.
     #[inline(always)]
     pub fn alloc<S: SharedTile, const N: usize>(&mut self) -> Ring<S, N> {
-        Ring { base: self.take(S::bytes() * N as u32, TILE_ALIGN), tile: PhantomData }
+        Ring { base: self.reserve(S::bytes() * N as u32, TILE_ALIGN), tile: PhantomData }
     }
 }

@@ -57,7 +57,7 @@ impl<P: OneWarpgroup, T: Element, const STEPS: usize, const TAIL: usize> SplitOp
                 step += 1;
             }
             // The gemms that read the last tail are done in every warp.
-            sync::bar_sync(WARPGROUP + P::GROUP, 128);
+            sync::bar_sync(WARPGROUP.of(P::GROUP), 128);
             let (row, half, begin) = (thread / 2, thread % 2, STEPS as u32 * 2 * DEPTH);
             let mut byte = half * 16;
             while byte < 2 * TAIL as u32 {
@@ -66,7 +66,7 @@ impl<P: OneWarpgroup, T: Element, const STEPS: usize, const TAIL: usize> SplitOp
                 byte += 2 * DEPTH;
             }
             sync::fence_proxy_async_shared();
-            sync::bar_sync(WARPGROUP + P::GROUP, 128);
+            sync::bar_sync(WARPGROUP.of(P::GROUP), 128);
         }
         SplitOperand { regs, tail: tail.base, kind: PhantomData }
     }

@@ -46,7 +46,7 @@ impl<P: TwoRoles> Cta<P> {
     /// the first access to global memory.
     #[inline(always)]
     pub fn relay<const N: usize>(&mut self) -> Relay<P, N> {
-        let begin = self.take(STAGE_BYTES * N as u32, 8) - dynamic_shared();
+        let begin = self.reserve(STAGE_BYTES * N as u32, 8) - dynamic_shared();
         let relay = Relay { begin, position: 0, warpgroup: uniform(thread_x() / 128), roles: PhantomData };
         let warps = if thread_x() < 32 * P::WARPS[0] { P::WARPS[0] } else { P::WARPS[0] + P::WARPS[1] };
         // SAFETY: a role's warpgroups are as many.
@@ -64,7 +64,7 @@ impl<P: TwoRoles> Cta<P> {
                 }
                 sync::fence_mbarrier_init();
             }
-            sync::barrier_sync(OPENING, P::THREADS);
+            sync::barrier_sync(OPENING.get::<0>(), P::THREADS);
             sync::griddep_launch_dependents();
             sync::griddep_wait();
         }

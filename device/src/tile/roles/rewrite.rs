@@ -25,14 +25,14 @@ impl Met {
     #[inline(always)]
     pub fn now<P: OneWarpgroup>() -> Self {
         // SAFETY: the role's warps execute it whole.
-        unsafe { sync::bar_sync(WARPGROUP + P::GROUP, 128) };
+        unsafe { sync::bar_sync(WARPGROUP.of(P::GROUP), 128) };
         Met(())
     }
     /// They meet, and know whether the condition holds in some thread of theirs.
     #[inline(always)]
     pub fn any<P: OneWarpgroup>(condition: bool) -> (Self, bool) {
         // SAFETY: the role's warps execute it whole.
-        (Met(()), unsafe { sync::bar_red_or(WARPGROUP + P::GROUP, 128, condition) })
+        (Met(()), unsafe { sync::bar_red_or(WARPGROUP.of(P::GROUP), 128, condition) })
     }
 }
 
@@ -196,7 +196,7 @@ impl<const N: usize, Y: StagedColumns<N>> Fragment<f32, 64, N, Y> {
         // SAFETY: all warps of the warpgroup are past their gemms, the last readers of its columns, at the first barrier; what
         // they write is visible to TMA at the next ones, and has been read at the last.
         unsafe {
-            sync::bar_sync(WARPGROUP + unit, 128);
+            sync::bar_sync(WARPGROUP.of(unit), 128);
             let mut chunk = 0;
             while chunk < chunks {
                 let (column, buffer) = place(chunk);
@@ -214,7 +214,7 @@ impl<const N: usize, Y: StagedColumns<N>> Fragment<f32, 64, N, Y> {
                     piece += 2;
                 }
                 sync::fence_proxy_async_shared();
-                sync::bar_sync(WARPGROUP + unit, 128);
+                sync::bar_sync(WARPGROUP.of(unit), 128);
                 // Another warp for each: working out where to does not hold up the next columns.
                 if thread % 128 == chunk % 4 * 32 {
                     let tile = tile();
@@ -233,7 +233,7 @@ impl<const N: usize, Y: StagedColumns<N>> Fragment<f32, 64, N, Y> {
             } else if lane == 0 {
                 tma::bulk_wait_read::<0>();
             }
-            sync::bar_sync(WARPGROUP + unit, 128);
+            sync::bar_sync(WARPGROUP.of(unit), 128);
         }
     }
 }

@@ -33,7 +33,7 @@ impl<P: TwoRoles> Cta<P> {
     #[inline(always)]
     pub fn row_vectors<T: Element, const M: usize, const N: usize>(&mut self) -> RowVectors<T, M, N> {
         RowVectors {
-            begin: self.take((M * N * T::BYTES) as u32, 16) - dynamic_shared(),
+            begin: self.reserve((M * N * T::BYTES) as u32, 16) - dynamic_shared(),
             element: PhantomData,
         }
     }
@@ -41,7 +41,7 @@ impl<P: TwoRoles> Cta<P> {
     #[inline(always)]
     pub fn row_mailbox<const M: usize>(&mut self) -> RowMailbox<P, M> {
         let mailbox =
-            RowMailbox { begin: self.take(M as u32 * 4 + 16, 16) - dynamic_shared(), roles: PhantomData };
+            RowMailbox { begin: self.reserve(M as u32 * 4 + 16, 16) - dynamic_shared(), roles: PhantomData };
         if thread_x() == 0 {
             // SAFETY: the memory was just taken; nobody uses the barriers before the relay's threads met.
             unsafe {
@@ -57,7 +57,9 @@ impl<T: Element, const M: usize, const N: usize> RowVectors<T, M, N> {
     /// The vector of a turn's stage.
     #[inline(always)]
     pub fn at<'s>(&self, turn: &'s RelayTurn<N>) -> RowVector<'s, T, M> {
-        RowVector::at(dynamic_shared_volatile() + self.begin + turn.stage() * (M * T::BYTES) as u32)
+        let at = dynamic_shared_volatile() + self.begin + turn.stage() * (M * T::BYTES) as u32;
+        // SAFETY: one of these vectors, whose turn is this role's.
+        unsafe { RowVector::at(at) }
     }
 }
 
@@ -65,7 +67,8 @@ impl<T: Element, const M: usize> RowVectors<T, M, 1> {
     /// The only vector: for threads of one warp to keep their rows' values in.
     #[inline(always)]
     pub fn only(&mut self) -> RowVector<'_, T, M> {
-        RowVector::at(dynamic_shared_volatile() + self.begin)
+        // SAFETY: the only vector, borrowed as a whole; a warp keeps to its own rows.
+        unsafe { RowVector::at(dynamic_shared_volatile() + self.begin) }
     }
 }
 
@@ -80,7 +83,8 @@ impl<P: TwoRoles, const M: usize> RowMailbox<P, M> {
     }
     #[inline(always)]
     fn vector(&self) -> RowVector<'_, f32, M> {
-        RowVector::at(dynamic_shared_volatile() + self.begin)
+        // SAFETY: the mailbox's, whose barriers order what is written and read.
+        unsafe { RowVector::at(dynamic_shared_volatile() + self.begin) }
     }
 
     /// In the second role: sends each row's value for the `turn`-th time, when the last ones have been received.
