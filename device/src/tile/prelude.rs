@@ -4,7 +4,6 @@ pub use crate::tile::copy::access::{Access, Elements, Overlapping, Vectors};
 pub use crate::tile::copy::arrival::Arrival;
 pub use crate::tile::copy::gather::{Gathered, Scattered};
 pub use crate::tile::copy::partials::{PartialTile, Partials, PartialsAbi};
-pub use crate::tile::copy::split_parts::{PartOfRows, PartsOfRow, SplitParts};
 pub use crate::tile::cta::collective::Collective;
 pub use crate::tile::cta::simt::{Overlapped, Overlaps, Simt};
 pub use crate::tile::cta::{Cta, TILE_ALIGN};
