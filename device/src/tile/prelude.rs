@@ -3,18 +3,16 @@
 pub use crate::tile::copy::access::{Access, Elements, Overlapping, Vectors};
 pub use crate::tile::copy::arrival::Arrival;
 pub use crate::tile::copy::gather::{Gathered, Scattered};
-pub use crate::tile::copy::partials::{PartialTile, Partials, PartialsAbi};
 pub use crate::tile::cta::collective::Collective;
 pub use crate::tile::cta::simt::{Overlapped, Overlaps, Simt};
 pub use crate::tile::cta::{Cta, TILE_ALIGN};
 pub use crate::tile::epilogue::activation::{Activation, AnyActivation, Gelu, Identity, Relu, Silu};
 pub use crate::tile::epilogue::output::columns::{ColumnsLayout, OutputColumns};
-pub use crate::tile::epilogue::output::{Output, OutputLayout};
+pub use crate::tile::epilogue::output::{Output, OutputLayout, matrix_line};
 pub use crate::tile::fragment::held::{Held, Packed};
 pub use crate::tile::fragment::row_scratch::RowScratch;
 pub use crate::tile::fragment::row_vector::{RowVector, for_each_row};
 pub use crate::tile::fragment::{Fragment, Operand, Rows};
-pub use crate::tile::memory::cell::Cell;
 pub use crate::tile::memory::copy_to::{CopyTo, copy};
 pub use crate::tile::memory::global::{Global, GlobalMut, GlobalTile, GlobalTileMut, Lines};
 pub use crate::tile::memory::in_place::{InBlock, InPlace};
@@ -27,7 +25,7 @@ pub use crate::tile::memory::shared::{Dst, Fill, Full, Ring, Shared, SharedTile,
 pub use crate::tile::mma::accumulates::Accumulates;
 pub use crate::tile::mma::gemm::{Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, gemm};
 pub use crate::tile::mma::in_flight::{Accumulator, InFlight, Issued, Pending, Then};
-pub use crate::tile::mma::split::{SplitGemm, SplitOperand, gemm_around};
+pub use crate::tile::mma::wgmma::SharedOperand;
 pub use crate::tile::pipeline::loads::{Ahead, Loads, Turn};
 pub use crate::tile::pipeline::multistage::Multistage;
 pub use crate::tile::pipeline::ring::Pipeline;
@@ -39,16 +37,11 @@ pub use crate::tile::quantized::format::{Decode, Format, Half, I1, I2, I4, U1, U
 pub use crate::tile::quantized::int8::Integers;
 pub use crate::tile::quantized::weights::{PLAIN_SCALES, Quantized, Weights, WeightsAbi};
 pub use crate::tile::quantized::zeros::{NoZeros, Original, Rescaled, Zeros, ZerosFirst};
-pub use crate::tile::roles::pooled::{Pool, Pooled, PooledAbi, PooledTile, ReadsPools};
-pub use crate::tile::roles::relay::{Relay, RelayLoads, RelayTurn};
-pub use crate::tile::roles::rewrite::{Met, Rewrite, Rewritten, StagedColumns};
-pub use crate::tile::roles::row_vectors::{RowMailbox, RowVectors};
 pub use crate::tile::roles::{Roles, TwoRoles};
 pub use crate::tile::scheduler::raster::{Raster, RasterOrder, TileIndex};
 pub use crate::tile::scheduler::split_k::{SplitK, split_k_bytes};
 pub use crate::tile::scheduler::stream_k::{StreamK, StreamOrder, TilePart};
 pub use crate::tile::softmax::chained::ChainedGemm;
-pub use crate::tile::softmax::lazy::LazySoftmax;
 pub use crate::tile::softmax::online::OnlineSoftmax;
 
 pub use crate::arch::math;

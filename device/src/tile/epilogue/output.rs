@@ -183,7 +183,7 @@ const fn staged_columns(width: usize, bytes: usize) -> u32 {
 
 /// The (row, byte) of a staged block whose 16 bytes this lane's address names to `stmatrix`, for four matrices from
 /// `piece` on.
-pub(in crate::tile) const fn matrix_line(warp: u32, lane: u32, piece: u32) -> (u32, u32) {
+pub const fn matrix_line(warp: u32, lane: u32, piece: u32) -> (u32, u32) {
     (warp * 16 + lane % 16, (piece + lane / 16) * 16)
 }
 

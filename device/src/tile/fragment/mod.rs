@@ -9,6 +9,7 @@ use crate::layout::{Element, FragmentLayout, Registers};
 use crate::tile::fragment::held::{Held, Packed};
 
 pub mod held;
+pub mod mask;
 pub mod reduce;
 pub mod row_scratch;
 pub mod row_vector;

@@ -4,6 +4,7 @@ use core::marker::PhantomData;
 
 use crate::abi::{GlobalAbi, GlobalArg, KernelArg};
 use crate::arch::global;
+use crate::arch::tma::Coords;
 use crate::layout::{Element, Major, RowMajor};
 
 /// A tensor of `RANK` dimensions in global memory that a kernel reads.
@@ -56,6 +57,28 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> Global<T, RANK, 
     #[inline(always)]
     pub fn shape(&self) -> [u32; RANK] {
         self.shape
+    }
+    /// Elements from one index to the next, in each dimension.
+    #[inline(always)]
+    pub fn strides(&self) -> [u64; RANK] {
+        self.strides
+    }
+    /// The address of its first element.
+    #[inline(always)]
+    pub fn pointer(&self) -> *const T {
+        self.pointer
+    }
+    /// Begins to copy the box at these coordinates, the contiguous dimension's first, to shared memory by TMA.
+    ///
+    /// # Safety
+    /// The host made a map of boxes for it, and a box has room at `to`, which is this thread's to fill; `barrier` expects its bytes.
+    #[inline(always)]
+    pub unsafe fn load_box(&self, at: [u32; RANK], to: u32, barrier: u32)
+    where
+        [u32; RANK]: Coords,
+    {
+        // SAFETY: passed on.
+        unsafe { at.load_hint(to, self.map, barrier, self.policy) }
     }
     /// Rows of each of its matrices.
     #[inline(always)]

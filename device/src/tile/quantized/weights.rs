@@ -134,9 +134,9 @@ impl<F: Format, Z: Zeros, T: Half, const M: usize, const K: usize> SharedTile fo
 }
 
 impl<F: Format, Z: Zeros, T: Half> Weights<F, Z, T> {
-    /// Where they lie, and how many.
+    /// Where they lie, and how many: as the host passed it.
     #[inline(always)]
-    pub fn abi(&self) -> WeightsAbi {
+    pub fn argument(&self) -> WeightsAbi {
         self.abi
     }
 

@@ -132,13 +132,13 @@ impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, co
     /// Panels of the depth.
     #[inline(always)]
     pub fn panels(&self) -> u32 {
-        (self.of.abi().depth * DEPTH).div_ceil(PANEL as u32)
+        (self.of.argument().depth * DEPTH).div_ceil(PANEL as u32)
     }
 
     /// Chunks of the depth, of which the last may have one block alone.
     #[inline(always)]
     fn chunks(&self) -> u32 {
-        self.of.abi().depth.div_ceil(2)
+        self.of.argument().depth.div_ceil(2)
     }
 
     /// Chunks of the panel that begins with chunk `base` for which the warps take turns, `AHEAD` each time: those behind the
@@ -152,7 +152,7 @@ impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, co
     /// Finds the slab's panel.
     #[inline(always)]
     fn locate(&mut self) {
-        let WeightsAbi { rows, depth, .. } = self.of.abi();
+        let WeightsAbi { rows, depth, .. } = self.of.argument();
         let lane = thread_x_volatile() % 32;
         let left = self.chunks() - self.base;
         self.live = if self.slab == self.slabs.end {
@@ -165,7 +165,7 @@ impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, co
         self.turns = self.turns_of(self.base);
         let block = (self.slab / 2 * depth + 2 * self.base) as u64 * F::PACKED.block_bytes() as u64;
         self.codes = block + ((self.slab % 2 * 64 + lane) * F::PACKED.access_bytes()) as u64;
-        let group = if self.of.abi().groups == 1 { 0 } else { self.base };
+        let group = if self.of.argument().groups == 1 { 0 } else { self.base };
         self.halves = (group as u64 * (rows * ROWS) as u64 + (self.slab * SLAB + lane) as u64) * 2;
     }
 
@@ -187,9 +187,9 @@ impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, co
     #[inline(always)]
     fn load_codes(&mut self, slot: usize, part: usize) {
         let (block, access) = (F::PACKED.block_bytes(), F::PACKED.access_bytes());
-        let chunk = self.of.abi().blocks + self.codes + (self.ahead * 2 * block) as u64;
+        let chunk = self.of.argument().blocks + self.codes + (self.ahead * 2 * block) as u64;
         // A block behind the last is that one again: the activations are zeros there.
-        let second = part == 1 && 2 * (self.base + self.ahead) + 1 < self.of.abi().depth;
+        let second = part == 1 && 2 * (self.base + self.ahead) + 1 < self.of.argument().depth;
         let codes = chunk + if second { block as u64 } else { 0 };
         let live = self.ahead < self.live;
         let mut half = 0;
@@ -216,7 +216,7 @@ impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, co
     /// Begins to load this lane's scale and zero of the next chunk; if there is none, the scale is zero.
     #[inline(always)]
     fn load_scales(&mut self, slot: usize) {
-        let WeightsAbi { scales, zeros, rows, groups, .. } = self.of.abi();
+        let WeightsAbi { scales, zeros, rows, groups, .. } = self.of.argument();
         let group = if groups == 1 { 0 } else { rows * ROWS * 2 };
         let halves = self.halves + self.ahead as u64 * group as u64;
         let (chunk, live) = (&mut self.slots[slot], self.ahead < self.live);

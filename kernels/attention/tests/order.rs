@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tilewright_device::kernels::attention::{Cache, Keys, QueryTile, SplitOrder, TileOrder};
+use tilewright_attention::{Cache, Keys, QueryTile, SplitOrder, TileOrder};
 use tilewright_device::tile::PageTable;
 
 /// Batch, heads, heads that share keys, tiles of a head.

@@ -2,16 +2,12 @@
 
 use core::marker::PhantomData;
 
-use crate::arch::shared::{dynamic_shared, dynamic_shared_volatile};
-use crate::arch::special::thread_x;
-use crate::arch::{mbarrier, sync};
-use crate::layout::{Element, FragmentLayout};
-use crate::tile::cta::Cta;
-use crate::tile::fragment::Rows;
-use crate::tile::fragment::row_vector::RowVector;
-use crate::tile::memory::copy_to::CopyTo;
-use crate::tile::roles::TwoRoles;
-use crate::tile::roles::relay::RelayTurn;
+use tilewright_device::arch::shared::{dynamic_shared, dynamic_shared_volatile};
+use tilewright_device::arch::special::thread_x;
+use tilewright_device::arch::{mbarrier, sync};
+use tilewright_device::tile::{Collective, CopyTo, Cta, Element, FragmentLayout, RowVector, Rows, TwoRoles};
+
+use crate::relay::RelayTurn;
 
 /// Vectors of `M` values of `T` in shared memory, one for each of a [`Relay`](super::Relay)'s `N` stages: written and read
 /// by whom the stage has its turn with.
@@ -28,20 +24,12 @@ pub struct RowMailbox<P, const M: usize> {
     roles: PhantomData<P>,
 }
 
-impl<P: TwoRoles> Cta<P> {
-    /// A vector of `M` values of `T` for each of `N` stages.
-    #[inline(always)]
-    pub fn row_vectors<T: Element, const M: usize, const N: usize>(&mut self) -> RowVectors<T, M, N> {
-        RowVectors {
-            begin: self.reserve((M * N * T::BYTES) as u32, 16) - dynamic_shared(),
-            element: PhantomData,
-        }
-    }
+impl<P: TwoRoles, const M: usize> RowMailbox<P, M> {
     /// A vector of `M` values that the second role sends to the first. Make it before the relay, which all wait for.
     #[inline(always)]
-    pub fn row_mailbox<const M: usize>(&mut self) -> RowMailbox<P, M> {
-        let mailbox =
-            RowMailbox { begin: self.reserve(M as u32 * 4 + 16, 16) - dynamic_shared(), roles: PhantomData };
+    pub fn open(cta: &mut Cta<P>) -> Self {
+        let begin = cta.reserve(M as u32 * 4 + 16, 16) - dynamic_shared();
+        let mailbox = RowMailbox { begin, roles: PhantomData };
         if thread_x() == 0 {
             // SAFETY: the memory was just taken; nobody uses the barriers before the relay's threads met.
             unsafe {
@@ -54,6 +42,12 @@ impl<P: TwoRoles> Cta<P> {
 }
 
 impl<T: Element, const M: usize, const N: usize> RowVectors<T, M, N> {
+    /// A vector of `M` values of `T` for each of `N` stages.
+    #[inline(always)]
+    pub fn new<P: Collective>(cta: &mut Cta<P>) -> Self {
+        let begin = cta.reserve((M * N * T::BYTES) as u32, 16) - dynamic_shared();
+        RowVectors { begin, element: PhantomData }
+    }
     /// The vector of a turn's stage.
     #[inline(always)]
     pub fn at<'s>(&self, turn: &'s RelayTurn<N>) -> RowVector<'s, T, M> {
