@@ -29,6 +29,15 @@ pub trait FragmentLayout<const M: usize, const N: usize>: Copy + Default + 'stat
     fn owner(row: u32, col: u32) -> (u32, usize);
     /// Which of the thread's rows register `i` belongs to: an index into [`Rows`](Self::Rows).
     fn row(i: usize) -> usize;
+    /// The first register of the thread's `r`-th row.
+    #[inline(always)]
+    fn first(r: usize) -> usize {
+        let mut i = 0;
+        while Self::row(i) != r {
+            i += 1;
+        }
+        i
+    }
 }
 
 /// Warp policy of `wgmma`: a grid of `WM` x `WN` warpgroups, each of which owns an equal part of the

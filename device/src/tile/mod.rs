@@ -15,7 +15,6 @@
 //! | `Fragment` to rows of `GlobalMut` | `copy(x, c.scatter(place))` |
 //! | pages of `Global` to a stage | `copy(a.paged(pages, [sequence, head, block], rows), a_s.at(s))`: a block table, [`PageTable`] |
 //! | [`Weights`] to a stage of [`Quantized`] | `copy(w.tile([m, k]), w_s.at(s))`: narrow weights, their scales and zeros |
-//! | [`Weights`] to a left operand | `ChunkStream::new(w, slabs).fold(…)`: from global memory to registers, by warps that divide the depth |
 //! | [`Quantized`] to a left operand | `w.dequantize(w_s.at(s), part)`: each thread decodes its own registers |
 //! | [`Quantized`] to left operands of gemms whose sums are scaled | `w.unscaled(w_s.at(s), block)`, with `w.factors(w_s.at(s), block)` |
 //! | [`Quantized`] to a left operand of int8 | `w.integers(w_s.at(s), part)`, with `w.scales(w_s.at(s), part)` for the sums |
@@ -26,15 +25,26 @@
 //! [`Pipeline::loads`]; [`InFlight::behind`] lets a gemm run while the one before it is waited for, [`Turns`] orders
 //! warpgroups, and [`OnlineSoftmax`] has the rows' statistics.
 //!
-//! # Warpgroups with different things to do
+//! A kernel on [`Roles`] has two instances of its body, with registers of their own, for warpgroups with different things to
+//! do, and tells them apart by [`Cta::in_role`].
 //!
-//! A kernel on [`Roles`] has two instances of its body, with registers of their own, and tells them apart by
-//! [`Cta::in_role`]. Stages pass from one to the other through a [`Relay`]: one is filled, read by gemms of the second role,
-//! partly [rewritten](RelayTurn::rewrite) by it, [published](RelayLoads::publish), read by the first role, and filled again;
-//! the stage's [`columns`](Src::columns) are views for different gemms. Beside them go values of rows ([`RowVectors`],
-//! [`RowMailbox`]). What a role's gemm needs not wait for is done between its instructions ([`gemm_around`]) or while it runs
-//! ([`RelayLoads::during`]); its left operand may be partly in registers and partly in shared memory ([`SplitOperand`]).
-//! Sequences whose pages are read by whole blocks are [`Pooled`]; results of parts are [`Partials`].
+//! # What a kernel adds by itself
+//!
+//! A part that one kernel alone needs, a ring with an order of its own or a source of tiles that this library does not know,
+//! lives in that kernel's crate. It is made of the instructions in [`arch`](crate::arch) and of these:
+//!
+//! | | |
+//! | --- | --- |
+//! | shared memory | [`Cta::reserve`], which gives addresses |
+//! | a thread's part of a tile | [`Fragment::regs`], [`Rows::regs`] and [`Operand::regs`], where [`FragmentLayout`] says what lies |
+//! | a tile in shared memory | [`Src::from_address`], [`Src::address`], [`Dst::address`], [`Ring::address`], [`RowVector::at`] |
+//! | a ring's stage | [`Fill::new`] with the ticket that its copies complete on, such as an [`Arrival`]; [`Full::new`] |
+//! | a state of a stage, a source or destination of copies, an argument | [`Stage`], [`CopyTo`], [`KernelArg`](crate::abi::KernelArg) |
+//! | operands of `wgmma` | [`MatB::address`], [`MatD::issued`], [`SharedOperand`], [`CoreMatrices::descriptor`] |
+//! | tensors | [`Global::load_box`], [`GlobalTile::lines`], [`GlobalTileMut::store_box`], [`GlobalTileMut::store_lines`] |
+//! | named barriers | [`barriers`], of which [`KERNEL`](barriers::KERNEL) are the kernel's own |
+//!
+//! What the compiler cannot check is `unsafe`, and says what must hold.
 //!
 //! # How layouts are inferred
 //!
@@ -131,6 +141,7 @@ mod roles;
 mod scheduler;
 mod softmax;
 
+pub use cta::barriers;
 #[doc(hidden)]
 pub use memory::division;
 pub use prelude::*;

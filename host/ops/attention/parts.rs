@@ -1,9 +1,8 @@
 //! Launches of flash-decoding: the parts, and what merges them.
 
-use tilewright_attention::{DecodeArgs, DecodeKernel, KERNELS, MERGE, MergeArgs};
+use tilewright_attention::{DecodeArgs, DecodeKernel, KERNELS, MERGE, MergeArgs, SplitParts};
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
-use tilewright_device::tile::SplitParts;
 use tilewright_device::tile::division::Division;
 
 use super::problem::{Problem, Size};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tilewright_device::tile::CHUNK;
+use tilewright_dequant_gemm::CHUNK;
 
 use super::problem::Problem;
 use super::table::{Compiled, Kind, Reads, kernels};

@@ -3,12 +3,12 @@
 use std::sync::LazyLock;
 
 use tilewright_dequant_gemm::{
-    DequantGemmArgs, DequantInt8Kernel, DequantKernel, DequantStreamArgs, DequantStreamKernel, KERNELS,
-    STREAM, WEIGHTS,
+    CHUNK, DequantGemmArgs, DequantInt8Kernel, DequantKernel, DequantStreamArgs, DequantStreamKernel,
+    KERNELS, SLAB, STREAM, Shares, WEIGHTS,
 };
 use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_device::kernel::Listed;
-use tilewright_device::tile::{AnyActivation, CHUNK, SLAB, Shares, StreamOrder, WeightsAbi};
+use tilewright_device::tile::{AnyActivation, StreamOrder, WeightsAbi};
 
 use super::int8;
 use super::problem::Problem;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tilewright_device::tile::{ListAbi, PartialsAbi};
+use tilewright_device::tile::ListAbi;
+use tilewright_mla::PartialsAbi;
 
 use super::cache::Table;
 use super::plan::Plan;

@@ -5,8 +5,10 @@ use std::sync::LazyLock;
 
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
-use tilewright_device::tile::{ListAbi, PageTable, PartialsAbi, PooledAbi};
-use tilewright_mla::{COMBINE, Causal, CombineArgs, KERNELS, MLA, MlaArgs, MlaKernel, MlaPlainArgs};
+use tilewright_device::tile::{ListAbi, PageTable};
+use tilewright_mla::{
+    COMBINE, Causal, CombineArgs, KERNELS, MLA, MlaArgs, MlaKernel, MlaPlainArgs, PartialsAbi, PooledAbi,
+};
 
 use super::problem::Problem;
 use crate::ops::frame::{Table, expect_mapped};

@@ -5,9 +5,11 @@ use core::f32::consts::{LN_2, LOG2_E};
 use tilewright_device::kernel;
 use tilewright_device::tile::division::Division;
 use tilewright_device::tile::{
-    Element, Fragment, FragmentLayout, GlobalMut, InPlace, Overlaps, Rows, SplitParts, Striped, block_x,
-    block_y, copy, math,
+    Element, Fragment, FragmentLayout, GlobalMut, InPlace, Overlaps, Rows, Striped, block_x, block_y, copy,
+    math,
 };
+
+use crate::split_parts::SplitParts;
 
 /// O = Σ exp(Lₛ - L) Oₛ, L = log Σ exp(Lₛ), over the parts s of the keys (Dao et al. 2023, "Flash-Decoding").
 ///

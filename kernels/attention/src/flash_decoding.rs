@@ -3,11 +3,11 @@
 use core::convert::identity;
 use core::f32::consts::LN_2;
 
-use super::{Cache, KeyPart, KeyParts, Score, SplitOrder};
+use super::{Cache, KeyPart, KeyParts, Score, SplitOrder, SplitParts};
 use tilewright_device::kernel;
 use tilewright_device::tile::{
     ChainedGemm, Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, OnlineSoftmax, Pending, RowMajor,
-    Schedule, Shared, SplitParts, copy, gemm,
+    Schedule, Shared, copy, gemm,
 };
 
 /// O = softmax(scale score(Q Kᵀ) + mask) V over parts of the keys (Dao et al. 2023, "Flash-Decoding").

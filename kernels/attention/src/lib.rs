@@ -11,6 +11,7 @@ mod list;
 mod order;
 mod score;
 mod sequences;
+mod split_parts;
 
 pub use cache::{Cache, KeyPart, KeyParts, SplitOrder};
 pub use combine::{MergeArgs, merge};
@@ -21,6 +22,7 @@ pub use list::{ATTENTION, AttentionKernel};
 pub use order::{QueryTile, QueryTiles, TileOrder};
 pub use score::{Capped, Plain, Score};
 pub use sequences::{AnySequences, Equal, Packed, Sequence, Sequences};
+pub use split_parts::{PartOfRows, PartsOfRow, SplitParts};
 
 use core::f32::consts::LN_2;
 

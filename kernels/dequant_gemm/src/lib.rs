@@ -12,7 +12,10 @@ mod stream;
 mod weights;
 
 pub use int8::{DequantGemmInt8Args, DequantInt8Kernel, INT8, dequant_gemm_int8};
-pub use stream::{DequantStreamArgs, DequantStreamKernel, STREAM, dequant_stream};
+pub use stream::{
+    CHUNK, Chunk, ChunkStream, DequantStreamArgs, DequantStreamKernel, SLAB, STREAM, Shares, WarpDepths,
+    WarpSums, dequant_stream, warp_sums_bytes,
+};
 pub use weights::{DequantGemmArgs, DequantKernel, Scaling, WEIGHTS, dequant_gemm};
 
 /// The compiled kernels.

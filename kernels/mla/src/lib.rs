@@ -1,17 +1,44 @@
 //! Decoding of multi-head latent attention.
+//!
+//! [`mla`](fn@mla) has two roles ([`Roles`](tilewright_device::tile::Roles)): one computes scores and the softmax, the other the output.
+//! What they need beside the authoring library is in this crate.
+//!
+//! Stages pass from one role to the other through a [`Relay`]: one is filled, read by gemms of the second role, partly
+//! [rewritten](RelayTurn::rewrite) by it, [published](RelayLoads::publish), read by the first role, and filled again; the stage's
+//! [`columns`](tilewright_device::tile::Src::columns) are views for different gemms. Beside them go values of rows ([`RowVectors`],
+//! [`RowMailbox`]). What a role's gemm needs not wait for is done between its instructions ([`gemm_around`]) or while it runs
+//! ([`RelayLoads::during`]); its left operand may be partly in registers and partly in shared memory ([`SplitOperand`]). The softmax
+//! moves its reference rarely ([`LazySoftmax`]). Sequences whose pages are read by whole blocks are [`Pooled`]; results of parts are
+//! [`Partials`], which [`combine`](fn@combine) puts together. [`mla_plain`](fn@mla_plain) is for GPUs before Hopper.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 mod causal;
+mod cell;
+mod lazy_softmax;
 mod list;
+mod partials;
 mod parts;
 mod plain;
+mod pooled;
+mod relay;
+mod rewrite;
+mod row_vectors;
+mod split_operand;
 mod work;
 
 pub use causal::Causal;
+pub use cell::Cell;
+pub use lazy_softmax::LazySoftmax;
 pub use list::{COMBINE, CombineKernel, MLA, MlaKernel};
+pub use partials::{PartialTile, Partials, PartialsAbi};
 pub use parts::{CombineArgs, combine};
 pub use plain::{MlaPlainArgs, mla_plain};
+pub use pooled::{Pool, Pooled, PooledAbi, PooledTile, PooledTiles, ReadsPools};
+pub use relay::{Relay, RelayLoads, RelayTurn};
+pub use rewrite::{Met, Rewrite, Rewritten, StagedColumns, rescale, store_scaled};
+pub use row_vectors::{RowMailbox, RowVectors};
+pub use split_operand::{SplitGemm, SplitOperand, gemm_around};
 pub use work::{Block, Blocks, Item, ItemAt, Loads, Work};
 
 use core::f32::consts::LN_2;
@@ -19,8 +46,7 @@ use core::f32::consts::LN_2;
 use tilewright_device::kernel;
 use tilewright_device::tile::{
     Accumulates, Arrival, CoreMatrices, Cta, Element, Fragment, Fresh, Gemm, Global, GlobalMut, InBlock,
-    LazySoftmax, OneWarpgroup, Partials, Pending, Pooled, ReadsPools, Rows, Shared, SplitGemm, SplitOperand,
-    StagedColumns, Swizzle, TwoRoles, bf16, block_x_volatile, copy, gemm, gemm_around,
+    OneWarpgroup, Pending, Rows, Shared, Swizzle, TwoRoles, bf16, block_x_volatile, copy, gemm,
 };
 
 /// Queries of a tile, and keys of a block.
@@ -75,11 +101,11 @@ pub fn mla<
     cta.prefetch_maps((q.get(), (kv.get(), o.get())));
     let kv_s = cta.alloc::<Shared<T, B, D, _>, STAGES>();
     let q_s = cta.alloc::<Shared<T, B, TAIL, _>, 1>();
-    let rescale = cta.row_vectors::<bf16, B, STAGES>();
-    let mut reference = cta.row_vectors::<f32, B, 1>();
-    let inverse = cta.row_mailbox::<B>();
-    let (at, next) = (cta.cell(), cta.cell());
-    let mut relay = cta.relay::<STAGES>();
+    let factors = RowVectors::<bf16, B, STAGES>::new(&mut cta);
+    let mut reference = RowVectors::<f32, B, 1>::new(&mut cta);
+    let inverse = RowMailbox::<P, B>::open(&mut cta);
+    let (at, next) = (Cell::new(&mut cta), Cell::new(&mut cta));
+    let mut relay = Relay::<P, STAGES>::open(&mut cta);
     let mut item = ItemAt::first(work);
     let mut loads = relay.loads(
         next,
@@ -109,12 +135,12 @@ pub fn mla<
                 let k = || kv_s.at(keys.full()).t();
                 let s = gemm_around(S::default(), &q, k(), Fresh::new(), LATE, || {
                     loads.publish(last.take());
-                    softmax.expect(rescale.at(&keys));
+                    softmax.expect(factors.at(&keys));
                     loads.look_ahead();
                 });
                 let s = masked(s.wait());
                 let again = || masked(gemm_around(S::default(), &q, k(), Fresh::new(), 0, || ()).wait());
-                let (p, met) = softmax.weights(s, block.first, again, |by| copy(by, rescale.at(&keys)));
+                let (p, met) = softmax.weights(s, block.first, again, |by| copy(by, factors.at(&keys)));
                 copy(p, kv_s.at(keys.rewrite(&met)).columns::<DV, B>());
                 if block.partial {
                     let v = kv_s.at(keys.rewrite(&met)).columns::<0, DV>();
@@ -138,8 +164,8 @@ pub fn mla<
                 let turn = loads.receive();
                 let latent = kv_s.at(turn.full());
                 let (p, v) = (latent.columns::<DV, B>(), latent.columns::<0, DV>());
-                let by = Rows::from_vector(rescale.at(&turn));
-                acc = loads.during(gemm(O::default(), p, v, acc.rescale(&by)));
+                let by = Rows::from_vector(factors.at(&turn));
+                acc = loads.during(gemm(O::default(), p, v, rescale(acc, &by)));
                 loads.release(turn);
                 left -= 1;
             }
@@ -154,7 +180,7 @@ pub fn mla<
             } else {
                 let staging = kv_s.at(queries.rewrite_own()).columns::<0, DV>();
                 let to = || o.get().tile([item.get().sequence, block_x_volatile(), 0]);
-                acc.store_scaled::<T, _, _, _, _>(&by, staging, to);
+                store_scaled(acc, &by, staging, to);
             }
             loads.release(queries);
         }

@@ -3,13 +3,15 @@
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
     Accumulates, Arrival, ChainedGemm, CoreMatrices, Element, FragmentLayout, FullCol, Gemm, Multistage,
-    OneWarpgroup, Overlapped, Overlaps, ReadsPools, Roles, Schedule, Simt, SplitGemm, StagedColumns, Striped,
-    Swizzle, TwoRoles, Warpgroup, warp,
+    OneWarpgroup, Overlapped, Overlaps, Roles, Schedule, Simt, Striped, Swizzle, TwoRoles, Warpgroup, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
 use crate::parts::{ROWS, combine};
 use crate::plain::mla_plain;
+use crate::pooled::ReadsPools;
+use crate::rewrite::StagedColumns;
+use crate::split_operand::SplitGemm;
 use crate::{B, mla};
 
 /// What the host chooses an MLA kernel by.

@@ -6,9 +6,11 @@ use core::f32::consts::LN_2;
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Element, Fragment, FragmentLayout, GlobalMut, List, Overlaps, Partials, Rows, Striped, block_x, block_y,
-    copy, math::ex2, math::lg2,
+    Element, Fragment, FragmentLayout, GlobalMut, List, Overlaps, Rows, Striped, block_x, block_y, copy,
+    math::ex2, math::lg2,
 };
+
+use crate::partials::Partials;
 
 /// Rows of a CTA: one a warp.
 pub const ROWS: usize = 4;

@@ -2,12 +2,11 @@
 
 use core::f32::consts::LN_2;
 
-use super::{B, Block, Blocks, Causal, Item, ItemAt, Work};
+use super::{B, Block, Blocks, Causal, Item, ItemAt, Partials, Pooled, PooledTiles as _, ReadsPools, Work};
 use tilewright_device::kernel;
 use tilewright_device::tile::{
     ChainedGemm, Cta, Element, Fragment, Fresh, Gemm, Global, GlobalMut, InBlock, OnlineSoftmax,
-    OutputLayout, Partials, Pending, Pooled, ReadsPools, Schedule, Shared, Swizzle, block_x, block_z, copy,
-    gemm,
+    OutputLayout, Pending, Schedule, Shared, Swizzle, block_x, block_z, copy, gemm,
 };
 
 /// Rows of a page that are read at a time.

@@ -1,8 +1,8 @@
 //! Which blocks of keys each CTA takes: a list that the host makes from the sequences' lengths.
 
-use super::{B, Causal};
+use super::{B, Causal, Cell};
 use tilewright_device::arch::special::{block_y, same_number, thread_x};
-use tilewright_device::tile::{Cell, InBlock, List};
+use tilewright_device::tile::{InBlock, List};
 
 /// The list of work: items of eight numbers ([`Item::words`]). That of each group of CTAs begins with the item of the group's
 /// number; the CTAs of one group do the same for different tiles of rows.

@@ -232,7 +232,7 @@ where
     // One thread says for its warpgroup that a stage has been read: the others must have.
     let unit = thread / 128;
     // SAFETY: the warps that hold the fragment execute it converged, up to four to a barrier.
-    unsafe { sync::bar_sync(WARPGROUP + unit, (L::THREADS - unit * 128).min(128)) };
+    unsafe { sync::bar_sync(WARPGROUP.of(unit), (L::THREADS - unit * 128).min(128)) };
 }
 
 impl<T, S, O, L, const M: usize, const N: usize> CopyTo<&mut Fragment<T, M, N, L>>
@@ -281,11 +281,7 @@ where
         }
         let mut r = 0;
         while r < L::Rows::<T>::LEN {
-            let mut i = 0;
-            while L::row(i) != r {
-                i += 1;
-            }
-            let (row, col) = L::coord(thread, i);
+            let (row, col) = L::coord(thread, L::first(r));
             window.write(row, col, self.regs.get(r));
             r += 1;
         }

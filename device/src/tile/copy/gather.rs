@@ -173,7 +173,7 @@ where
         let together = step == 1 && to.of.align as usize >= 2 * T::BYTES;
         let mut r = 0;
         while r < L::Rows::<T>::LEN {
-            let (row, first) = L::coord(thread, first_of::<L, M, N>(r));
+            let (row, first) = L::coord(thread, L::first(r));
             if let Some(index) = (to.place)(row) {
                 let (line, inside) = to.of.line(index);
                 // One comparison for the whole line, so that its stores follow each other.
@@ -230,7 +230,7 @@ where
         }
         let mut r = 0;
         while r < L::Rows::<T>::LEN {
-            let (row, col) = L::coord(thread, first_of::<L, M, N>(r));
+            let (row, col) = L::coord(thread, L::first(r));
             // The lane that holds the row's first column writes.
             if col == 0
                 && let Some(index) = (to.place)(row)
@@ -242,14 +242,4 @@ where
             r += 1;
         }
     }
-}
-
-/// The first register of a thread's `r`th row.
-#[inline(always)]
-pub(in crate::tile) fn first_of<L: FragmentLayout<M, N>, const M: usize, const N: usize>(r: usize) -> usize {
-    let mut i = 0;
-    while L::row(i) != r {
-        i += 1;
-    }
-    i
 }

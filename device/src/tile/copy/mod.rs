@@ -7,8 +7,6 @@ pub mod from_tensor;
 pub mod gather;
 pub mod load;
 pub mod paged;
-pub mod partials;
-pub mod split_parts;
 
 use crate::arch::tma::Coords;
 use crate::layout::{Element, Major, RowMajor, SharedLayout};

@@ -11,7 +11,7 @@ pub mod collective;
 pub mod simt;
 
 /// Alignment of every tile: the swizzle's pattern repeats over 1024 bytes.
-pub(in crate::tile) const TILE_ALIGN: u32 = 1024;
+pub const TILE_ALIGN: u32 = 1024;
 
 /// A CTA that runs a kernel's body on schedule `P`, and hands out its shared memory.
 ///
@@ -31,8 +31,10 @@ impl<P: Collective> Cta<P> {
         Cta { base: dynamic_shared(), used: 0, pipelines: 0, schedule: PhantomData }
     }
 
+    /// The address of so many bytes of shared memory, aligned to a power of two up to 1024, that nobody else is given: for what a
+    /// kernel keeps there by itself. Every thread calls it alike.
     #[inline(always)]
-    pub(in crate::tile) fn take(&mut self, bytes: u32, align: u32) -> u32 {
+    pub fn reserve(&mut self, bytes: u32, align: u32) -> u32 {
         let begin = self.used.next_multiple_of(align);
         self.used = begin + bytes;
         if self.used > dynamic_shared_bytes() {

@@ -2,3 +2,4 @@
 
 pub mod activation;
 pub mod output;
+pub mod staged;

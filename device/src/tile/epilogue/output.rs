@@ -183,7 +183,7 @@ const fn staged_columns(width: usize, bytes: usize) -> u32 {
 
 /// The (row, byte) of a staged block whose 16 bytes this lane's address names to `stmatrix`, for four matrices from
 /// `piece` on.
-pub(in crate::tile) const fn matrix_line(warp: u32, lane: u32, piece: u32) -> (u32, u32) {
+pub const fn matrix_line(warp: u32, lane: u32, piece: u32) -> (u32, u32) {
     (warp * 16 + lane % 16, (piece + lane / 16) * 16)
 }
 
@@ -280,7 +280,7 @@ where
                 if thread.is_multiple_of(128) {
                     tma::bulk_wait_read::<0>()
                 }
-                sync::bar_sync(WARPGROUP + unit, 128);
+                sync::bar_sync(WARPGROUP.of(unit), 128);
                 let mut step = 0;
                 while step < steps {
                     let regs = block_of(regs, (step / chunks) as usize);
@@ -288,7 +288,7 @@ where
                     step += 1;
                 }
                 sync::fence_proxy_async_shared();
-                sync::bar_sync(WARPGROUP + unit, 128);
+                sync::bar_sync(WARPGROUP.of(unit), 128);
                 let mut step = 0;
                 while step < steps {
                     let (row, col, buffer) = place(step);
@@ -318,10 +318,10 @@ where
                 if thread.is_multiple_of(128) {
                     if buffers == 1 { tma::bulk_wait_read::<0>() } else { tma::bulk_wait_read::<1>() }
                 }
-                sync::bar_sync(WARPGROUP + unit, 128);
+                sync::bar_sync(WARPGROUP.of(unit), 128);
                 stage::<T, _>(buffer, &block_of(regs, block as usize), chunk, columns, warp, lane);
                 sync::fence_proxy_async_shared();
-                sync::bar_sync(WARPGROUP + unit, 128);
+                sync::bar_sync(WARPGROUP.of(unit), 128);
                 if by_tma && tile.0.holds(M, row + ROWS) {
                     if thread.is_multiple_of(128) {
                         tile.0.box_at(M, N, row, col).store(tile.0.of.map, buffer);
@@ -380,6 +380,6 @@ impl<P: Collective> Cta<P> {
         T: Element,
         L: Accumulates<M, N> + OutputLayout<M, N>,
     {
-        Output::new(self.take(L::STAGING_BYTES, TILE_ALIGN))
+        Output::new(self.reserve(L::STAGING_BYTES, TILE_ALIGN))
     }
 }

@@ -6,13 +6,11 @@ use crate::layout::Registers;
 /// Operands of gemms in registers: nobody overwrites them before the gemms are done.
 pub trait Held: Copy {
     /// What threads hold that have no part in the gemm.
-    #[doc(hidden)]
     fn none() -> Self;
     /// Keeps the registers as they are up to here.
     ///
     /// # Safety
     /// A wait for the gemms has been executed.
-    #[doc(hidden)]
     unsafe fn keep(&mut self);
 }
 
@@ -40,4 +38,4 @@ impl<R: Registers<[u32; 4]>> Held for Packed<R> {
 
 /// Fragment registers as the tensor cores take them: 8 elements in each of the first `LEN / 8` of `R`.
 #[derive(Clone, Copy)]
-pub struct Packed<R>(pub(in crate::tile) R);
+pub struct Packed<R>(pub R);

@@ -9,6 +9,7 @@ use crate::layout::{Element, FragmentLayout, Registers};
 use crate::tile::fragment::held::{Held, Packed};
 
 pub mod held;
+pub mod mask;
 pub mod reduce;
 pub mod row_scratch;
 pub mod row_vector;
@@ -16,30 +17,34 @@ pub mod row_vector;
 /// An `M` x `N` tile in registers, laid out over threads by `L`. Leave `L` as `_`: it follows from the gemm.
 #[derive(Clone, Copy)]
 pub struct Fragment<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> {
-    pub(in crate::tile) regs: L::Regs<T>,
+    /// This thread's elements: where each lies in the tile, [`FragmentLayout::coord`] says.
+    pub regs: L::Regs<T>,
 }
 
 /// An `M` x `N` fragment of 16-bit elements packed as the tensor cores take it: a left operand that waits for its gemm.
 #[derive(Clone, Copy)]
 pub struct Operand<T, const M: usize, const N: usize, L: FragmentLayout<M, N>> {
-    pub(in crate::tile) regs: Packed<L::Regs<[u32; 4]>>,
+    /// This thread's elements, in the order of a fragment's.
+    pub regs: Packed<L::Regs<[u32; 4]>>,
     element: PhantomData<T>,
 }
 
 /// One value for each row of an `M` x `N` fragment, held by the threads that hold the row.
 #[derive(Clone, Copy)]
 pub struct Rows<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> {
-    pub(in crate::tile) regs: L::Rows<T>,
+    /// The values of this thread's rows, in the order of [`FragmentLayout::row`].
+    pub regs: L::Rows<T>,
 }
 
 impl<T, const M: usize, const N: usize, L: FragmentLayout<M, N>> Operand<T, M, N, L> {
+    /// An operand of these registers.
     #[inline(always)]
-    pub(in crate::tile) fn new(regs: Packed<L::Regs<[u32; 4]>>) -> Self {
+    pub fn new(regs: Packed<L::Regs<[u32; 4]>>) -> Self {
         Operand { regs, element: PhantomData }
     }
     /// Passes the registers through empty instructions: they are computed before what follows.
     #[inline(always)]
-    pub(in crate::tile) fn touch(&mut self) {
+    pub fn touch(&mut self) {
         // SAFETY: no gemm has read them yet.
         unsafe { self.regs.keep() }
     }
@@ -234,7 +239,7 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Rows<f32, M, N, L>
     }
     /// Passes the registers through an empty instruction: they are computed before what follows.
     #[inline(always)]
-    pub(in crate::tile) fn touch(&mut self) {
+    pub fn touch(&mut self) {
         unrolled!(r in L::Rows::<f32>::LEN => {
             self.regs.set(r, warp::touch(self.regs.get(r)));
         });

@@ -23,13 +23,14 @@ impl<P: Collective> Cta<P> {
     /// A value for each of `M` rows, for other threads to read than have them.
     #[inline(always)]
     pub fn row_scratch<const M: usize>(&mut self) -> RowScratch<P, M> {
-        RowScratch { address: self.take(M as u32 * 4, 16), schedule: PhantomData }
+        RowScratch { address: self.reserve(M as u32 * 4, 16), schedule: PhantomData }
     }
 }
 
 impl<P: Collective, const M: usize> RowScratch<P, M> {
     fn vector(&self) -> RowVector<'_, f32, M> {
-        RowVector::at(self.address)
+        // SAFETY: the memory is this exchange's; barriers order its writes and reads.
+        unsafe { RowVector::at(self.address) }
     }
 }
 
@@ -44,7 +45,7 @@ where
             return;
         }
         // SAFETY: all consumers execute it converged.
-        unsafe { sync::bar_sync(EXCHANGE, P::CONSUMERS) };
+        unsafe { sync::bar_sync(EXCHANGE.get::<0>(), P::CONSUMERS) };
         if thread_x() < L::THREADS {
             let vector = to.vector();
             self.for_each(|row, first, value| {
@@ -54,7 +55,7 @@ where
             });
         }
         // SAFETY: as above.
-        unsafe { sync::bar_sync(EXCHANGE, P::CONSUMERS) };
+        unsafe { sync::bar_sync(EXCHANGE.get::<0>(), P::CONSUMERS) };
     }
 }
 

@@ -16,13 +16,17 @@ pub struct RowVector<'s, T, const M: usize> {
 
 impl<T, const M: usize> RowVector<'_, T, M> {
     /// The vector that begins at an address.
+    ///
+    /// # Safety
+    /// It lies in shared memory of the CTA, aligned to its elements; while `'s` lasts nobody else reads what this thread writes
+    /// through it, or writes what this thread reads, but in an order that barriers make.
     #[inline(always)]
-    pub(in crate::tile) fn at(address: u32) -> Self {
+    pub unsafe fn at(address: u32) -> Self {
         RowVector { address, kind: PhantomData }
     }
     /// The same vector, to be read or written once more.
     #[inline(always)]
-    pub(in crate::tile) fn again(&mut self) -> RowVector<'_, T, M> {
+    pub fn again(&mut self) -> RowVector<'_, T, M> {
         RowVector { address: self.address, kind: PhantomData }
     }
 }
@@ -30,7 +34,7 @@ impl<T, const M: usize> RowVector<'_, T, M> {
 impl<const M: usize, const C: usize, L: FragmentLayout<M, C>> Rows<f32, M, C, L> {
     /// As [`copy`](super::copy), but all threads that have a row write its value: without a branch.
     #[inline(always)]
-    pub(in crate::tile) fn copy_alike<T: Element>(self, to: RowVector<'_, T, M>) {
+    pub fn copy_alike<T: Element>(self, to: RowVector<'_, T, M>) {
         for_each_row::<L, M, C>(|r, row, _| store(&to, row, self.regs.get(r)));
     }
 }
@@ -82,18 +86,14 @@ impl<const M: usize, const C: usize, L: FragmentLayout<M, C>> Rows<f32, M, C, L>
 /// Calls `each(r, row, first)` for this thread's rows: `r` among its own, `row` of the tile, and whether the thread holds
 /// the row's first element.
 #[inline(always)]
-pub(in crate::tile) fn for_each_row<L: FragmentLayout<M, C>, const M: usize, const C: usize>(
+pub fn for_each_row<L: FragmentLayout<M, C>, const M: usize, const C: usize>(
     mut each: impl FnMut(usize, u32, bool),
 ) {
     // The thread's number is read anew, so that no address is held in registers over a loop.
     let thread = thread_x_volatile();
     let mut r = 0;
     while r < L::Rows::<f32>::LEN {
-        let mut i = 0;
-        while L::row(i) != r {
-            i += 1;
-        }
-        let (row, col) = L::coord(thread, i);
+        let (row, col) = L::coord(thread, L::first(r));
         each(r, row, col == 0);
         r += 1;
     }
@@ -102,7 +102,7 @@ pub(in crate::tile) fn for_each_row<L: FragmentLayout<M, C>, const M: usize, con
 impl<T: Copy, const M: usize, const C: usize, L: FragmentLayout<M, C>> Rows<T, M, C, L> {
     /// Calls `each(row, first, value)` for this thread's rows; `first` where it holds the row's first element.
     #[inline(always)]
-    pub(in crate::tile) fn for_each(&self, mut each: impl FnMut(u32, bool, T)) {
+    pub fn for_each(&self, mut each: impl FnMut(u32, bool, T)) {
         for_each_row::<L, M, C>(|r, row, first| each(row, first, self.regs.get(r)));
     }
 }

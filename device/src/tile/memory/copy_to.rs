@@ -3,8 +3,7 @@
 /// A source that can be copied to `D`.
 #[diagnostic::on_unimplemented(message = "no copy from `{Self}` to `{D}`")]
 pub trait CopyTo<D> {
-    /// Copies.
-    #[doc(hidden)]
+    /// Copies: what [`copy`] calls. All threads of the CTA do so alike; those that hold nothing of either end return.
     fn copy_to(self, to: D);
 }
 

@@ -4,6 +4,7 @@ use core::marker::PhantomData;
 
 use crate::abi::{GlobalAbi, GlobalArg, KernelArg};
 use crate::arch::global;
+use crate::arch::tma::Coords;
 use crate::layout::{Element, Major, RowMajor};
 
 /// A tensor of `RANK` dimensions in global memory that a kernel reads.
@@ -56,6 +57,28 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> Global<T, RANK, 
     #[inline(always)]
     pub fn shape(&self) -> [u32; RANK] {
         self.shape
+    }
+    /// Elements from one index to the next, in each dimension.
+    #[inline(always)]
+    pub fn strides(&self) -> [u64; RANK] {
+        self.strides
+    }
+    /// The address of its first element.
+    #[inline(always)]
+    pub fn pointer(&self) -> *const T {
+        self.pointer
+    }
+    /// Begins to copy the box at these coordinates, the contiguous dimension's first, to shared memory by TMA.
+    ///
+    /// # Safety
+    /// The host made a map of boxes for it, and a box has room at `to`, which is this thread's to fill; `barrier` expects its bytes.
+    #[inline(always)]
+    pub unsafe fn load_box(&self, at: [u32; RANK], to: u32, barrier: u32)
+    where
+        [u32; RANK]: Coords,
+    {
+        // SAFETY: passed on.
+        unsafe { at.load_hint(to, self.map, barrier, self.policy) }
     }
     /// Rows of each of its matrices.
     #[inline(always)]
@@ -114,15 +137,15 @@ pub(in crate::tile) struct Window<T> {
 }
 
 /// A tile as lines along its contiguous dimension.
-pub(in crate::tile) struct Lines {
+pub struct Lines {
     /// The first line's first byte.
-    pub(in crate::tile) pointer: *const u8,
+    pub pointer: *const u8,
     /// Bytes between lines.
-    pub(in crate::tile) stride: u64,
+    pub stride: u64,
     /// Lines of the tile that are inside the tensor.
-    pub(in crate::tile) inside: u32,
+    pub inside: u32,
     /// Bytes of a line that are inside the tensor.
-    pub(in crate::tile) bytes: u32,
+    pub bytes: u32,
 }
 
 /// The bits of an element; zero if it is not `inside`.
@@ -255,9 +278,9 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RA
         }
     }
 
-    /// The tile as lines along the contiguous dimension, whose stride is taken to be 1.
+    /// The tile as lines along the contiguous dimension, whose stride is taken to be 1, if tiles are of `r` x `c`.
     #[inline(always)]
-    pub(in crate::tile) fn lines(&self, r: usize, c: usize) -> Lines {
+    pub fn lines(&self, r: usize, c: usize) -> Lines {
         let (row, col) = self.corner(r, c);
         let (across, along) = if O::ROW_MAJOR { (RANK - 2, RANK - 1) } else { (RANK - 1, RANK - 2) };
         let (line, first) = if O::ROW_MAJOR { (row, col) } else { (col, row) };

@@ -1,6 +1,5 @@
 //! Tiles in global and shared memory, the arguments that name them, and what loads and exchanges them.
 
-pub mod cell;
 pub mod copy_to;
 pub mod division;
 pub mod global;

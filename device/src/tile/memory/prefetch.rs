@@ -10,7 +10,6 @@ use crate::tile::memory::global::{Global, GlobalMut};
 /// Tensors that TMA may be able to address: one, or a tuple of them.
 pub trait Mapped {
     /// Calls `f` with the map of each that TMA can address.
-    #[doc(hidden)]
     fn maps(&self, f: &mut impl FnMut(*const u8));
 }
 

@@ -65,7 +65,7 @@ impl<P: Collective, S> Scratch<P, S> {
             if matches!(P::ARCH, Arch::Sm90a) {
                 wgmma::wait::<0>();
             }
-            sync::bar_sync(EXCHANGE, P::CONSUMERS);
+            sync::bar_sync(EXCHANGE.get::<0>(), P::CONSUMERS);
         }
     }
 }
@@ -79,7 +79,7 @@ pub(in crate::tile) fn end_write<P: Collective>() {
         if matches!(P::ARCH, Arch::Sm90a) {
             sync::fence_proxy_async_shared();
         }
-        sync::bar_sync(EXCHANGE, P::CONSUMERS);
+        sync::bar_sync(EXCHANGE.get::<0>(), P::CONSUMERS);
     }
 }
 
@@ -87,6 +87,6 @@ impl<P: Collective> Cta<P> {
     /// One tile of type `S` that fragments are copied to, for other threads to read.
     #[inline(always)]
     pub fn scratch<S: SharedTile>(&mut self) -> Scratch<P, S> {
-        Scratch::new(self.take(S::bytes(), TILE_ALIGN))
+        Scratch::new(self.reserve(S::bytes(), TILE_ALIGN))
     }
 }

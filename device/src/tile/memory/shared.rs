@@ -29,6 +29,23 @@ impl<T: Element, const R: usize, const C: usize, L: SharedLayout, O: Major> Shar
     );
 }
 
+impl<T: Element, const R: usize, const C: usize, L: SharedLayout> Shared<T, R, C, L> {
+    /// How far from the tile's beginning its `W` columns from `FROM` on lie, which are whole swizzles: a tile by themselves.
+    #[inline(always)]
+    pub fn columns_at<const FROM: usize, const W: usize>() -> u32 {
+        const {
+            assert!(FROM + W <= C, "the columns lie in the tile");
+            assert!(
+                L::SWIZZLE > 0
+                    && (FROM * T::BYTES).is_multiple_of(L::SWIZZLE as usize)
+                    && (W * T::BYTES).is_multiple_of(L::SWIZZLE as usize),
+                "parts of a tile are whole swizzles: multiples of 64 columns"
+            );
+        }
+        L::offset(R as u32, (C * T::BYTES) as u32, 0, (FROM * T::BYTES) as u32)
+    }
+}
+
 impl<T: Element, const R: usize, const C: usize, L: SharedLayout, O: Major> SharedTile
     for Shared<T, R, C, L, O>
 {
@@ -52,6 +69,18 @@ pub struct Fill<'s, P: Loader, const N: usize> {
     pub(in crate::tile) turn: PhantomData<&'s ()>,
 }
 
+impl<P: Loader, const N: usize> Fill<'_, P, N> {
+    /// A stage to be filled.
+    ///
+    /// # Safety
+    /// It is one of `N`, of rings that have as many, and while `'s` lasts it is this thread's or role's alone to fill; what is copied
+    /// into it completes on the ticket.
+    #[inline(always)]
+    pub unsafe fn new(stage: u32, ticket: P::Ticket) -> Self {
+        Fill { stage, ticket, turn: PhantomData }
+    }
+}
+
 impl<P: Loader, const N: usize> Clone for Fill<'_, P, N> {
     fn clone(&self) -> Self {
         *self
@@ -67,11 +96,35 @@ pub struct Full<'s, const N: usize> {
     pub(in crate::tile) turn: PhantomData<&'s ()>,
 }
 
+impl<const N: usize> Full<'_, N> {
+    /// A stage to be read.
+    ///
+    /// # Safety
+    /// It is one of `N`, of rings that have as many; while `'s` lasts it is full and nobody writes to it.
+    #[inline(always)]
+    pub unsafe fn new(stage: u32) -> Self {
+        Full { stage, turn: PhantomData }
+    }
+}
+
 /// A tile of a stage that is being filled: the destination of a copy.
 pub struct Dst<'s, S, P: Loader> {
     pub(in crate::tile) address: u32,
     pub(in crate::tile) ticket: P::Ticket,
     pub(in crate::tile) tile: PhantomData<(&'s (), S)>,
+}
+
+impl<S, P: Loader> Dst<'_, S, P> {
+    /// Its address.
+    #[inline(always)]
+    pub fn address(&self) -> u32 {
+        self.address
+    }
+    /// What a copy to it completes on.
+    #[inline(always)]
+    pub fn ticket(&self) -> P::Ticket {
+        self.ticket
+    }
 }
 
 /// A tile of a stage that is full: an operand.
@@ -84,10 +137,39 @@ pub struct Src<'s, S> {
 pub struct Transposed<'s, S>(pub(in crate::tile) Src<'s, S>);
 
 impl<'s, S> Src<'s, S> {
+    /// The tile at an address of shared memory.
+    ///
+    /// # Safety
+    /// It is a tile of type `S`, aligned to [`TILE_ALIGN`] or a part of one that is; nobody writes to it while `'s` lasts.
+    #[inline(always)]
+    pub unsafe fn from_address(address: u32) -> Self {
+        Src { address, tile: PhantomData }
+    }
+    /// Its address.
+    #[inline(always)]
+    pub fn address(&self) -> u32 {
+        self.address
+    }
     /// The tile read as its transpose: no data moves.
     #[inline(always)]
     pub fn t(self) -> Transposed<'s, S> {
         Transposed(self)
+    }
+}
+
+impl<'s, T: Element, L: SharedLayout, const R: usize, const C: usize> Src<'s, Shared<T, R, C, L>> {
+    /// The `W` columns from `FROM` on, as a tile: another view of the same memory.
+    #[inline(always)]
+    pub fn columns<const FROM: usize, const W: usize>(&self) -> Src<'s, Shared<T, R, W, L>> {
+        Src { address: self.address + Shared::<T, R, C, L>::columns_at::<FROM, W>(), tile: PhantomData }
+    }
+
+    /// The `index`-th `W` columns, as a tile.
+    #[inline(always)]
+    pub fn part<const W: usize>(&self, index: u32) -> Src<'s, Shared<T, R, W, L>> {
+        let first = Shared::<T, R, C, L>::columns_at::<0, W>();
+        // Columns of whole swizzles are as far apart as they are large.
+        Src { address: self.address + first + index * (R * W * T::BYTES) as u32, tile: PhantomData }
     }
 }
 
@@ -112,8 +194,7 @@ impl<'s, T: Element, const R: usize, const C: usize> Src<'s, Shared<T, R, C, Swi
 pub trait Stage<const N: usize> {
     /// A tile of the stage, as its state allows.
     type View<S>;
-    /// The tile in this stage of the ring that begins at `base`.
-    #[doc(hidden)]
+    /// The tile in this stage of the ring that begins at `base` and whose tiles take so many bytes each.
     fn view<S>(self, base: u32, bytes: u32) -> Self::View<S>;
 }
 
@@ -134,6 +215,11 @@ impl<'s, const N: usize> Stage<N> for Full<'s, N> {
 }
 
 impl<S: SharedTile, const N: usize> Ring<S, N> {
+    /// Where the first stage's tile begins.
+    #[inline(always)]
+    pub fn address(&self) -> u32 {
+        self.base
+    }
     /// The ring's tile in `stage`: writable while the stage is being filled, readable when it is full.
     #[inline(always)]
     pub fn at<G: Stage<N>>(&self, stage: G) -> G::View<S> {
@@ -145,6 +231,6 @@ impl<P: Collective> Cta<P> {
     /// `N` tiles of type `S`, one a stage.
     #[inline(always)]
     pub fn alloc<S: SharedTile, const N: usize>(&mut self) -> Ring<S, N> {
-        Ring { base: self.take(S::bytes() * N as u32, TILE_ALIGN), tile: PhantomData }
+        Ring { base: self.reserve(S::bytes() * N as u32, TILE_ALIGN), tile: PhantomData }
     }
 }

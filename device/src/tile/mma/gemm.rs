@@ -129,7 +129,6 @@ where
     /// Which dimension of the `K` x `N` matrix is contiguous.
     type Order: Major;
     /// The tile's address in shared memory.
-    #[doc(hidden)]
     fn address(&self) -> u32;
 }
 
@@ -250,8 +249,7 @@ pub trait MatD<const M: usize, const N: usize> {
     type Layout: Accumulates<M, N>;
     /// False when the gemm overwrites it.
     const ADD: bool;
-    /// Hands the fragment to the gemm.
-    #[doc(hidden)]
+    /// Hands the fragment to the gemm: as it is, or to be overwritten.
     fn issued(self) -> Fragment<Self::Sum, M, N, Self::Layout>;
 }
 

@@ -4,5 +4,5 @@ pub mod accumulates;
 pub mod gemm;
 pub mod in_flight;
 pub mod mma_sync;
-pub mod split;
+pub mod one_warpgroup;
 pub mod wgmma;

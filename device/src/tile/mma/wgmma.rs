@@ -10,25 +10,32 @@ use crate::tile::mma::accumulates::Accumulates;
 use crate::tile::mma::gemm::{Gemm, GemmRegisters, OperandLayout};
 
 /// Elements of depth of one instruction.
-pub(in crate::tile) const DEPTH: u32 = 16;
+const DEPTH: u32 = 16;
 
 /// An operand tile in shared memory: `extent` along M or N, `depth` along K, 16-bit elements.
-pub(in crate::tile) struct Operand {
-    pub(in crate::tile) address: u32,
+pub struct SharedOperand {
+    /// Its address.
+    pub address: u32,
     /// Its elements are contiguous along K.
-    pub(in crate::tile) k_major: bool,
-    pub(in crate::tile) swizzle: u32,
-    pub(in crate::tile) extent: u32,
-    pub(in crate::tile) depth: u32,
+    pub k_major: bool,
+    /// Bytes that its swizzle spans: 128, 64 or 32.
+    pub swizzle: u32,
+    /// Elements along M or N.
+    pub extent: u32,
+    /// Elements along K.
+    pub depth: u32,
 }
 
-impl Operand {
+impl SharedOperand {
+    /// Elements of depth of one instruction.
+    pub const STEP: u32 = DEPTH;
+
     /// The matrix descriptor of the part that begins at `outer` along M or N and `k` along K.
     ///
     /// PTX ISA, "Matrix Descriptor Format": in the low word the address and the leading dimension's byte offset, in
     /// the high word the stride dimension's byte offset and the swizzle mode; all in units of 16 bytes.
     #[inline(always)]
-    pub(in crate::tile) fn descriptor(&self, outer: u32, k: u32) -> Descriptor {
+    pub fn descriptor(&self, outer: u32, k: u32) -> Descriptor {
         let span = self.swizzle / 2;
         let (offset, leading) = if self.k_major {
             // Columns of `span` elements of K, `extent` lines each; the leading offset is not used.
@@ -52,8 +59,8 @@ impl Operand {
     /// By how much the low word grows from the part at 0 along K to that at `k`: an address that ends inside shared memory does not
     /// overflow its field.
     #[inline(always)]
-    pub(in crate::tile) fn along(&self, k: u32) -> u64 {
-        let from_zero = Operand { address: 0, ..*self };
+    pub fn along(&self, k: u32) -> u64 {
+        let from_zero = SharedOperand { address: 0, ..*self };
         u64::from(from_zero.descriptor(0, k).lo - from_zero.descriptor(0, 0).lo)
     }
 }
@@ -165,8 +172,8 @@ macro_rules! warpgroup_gemm {
                         "where N is contiguous in B, a warpgroup takes a multiple of 64 columns (of 32 or 16 where K is)"
                     )
                 };
-                let a = Operand { address: a, k_major: OA::ROW_MAJOR, swizzle, extent: M as u32, depth: K as u32 };
-                let b = Operand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: $total, depth: K as u32 };
+                let a = SharedOperand { address: a, k_major: OA::ROW_MAJOR, swizzle, extent: M as u32, depth: K as u32 };
+                let b = SharedOperand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: $total, depth: K as u32 };
                 let unit = warpgroup();
                 let (row, col) = corner(unit, $wn, (M / WM) as u32, $n);
                 // SAFETY: passed on; the descriptors stay inside the operands' tiles.
@@ -212,7 +219,7 @@ macro_rules! warpgroup_gemms {
                 d: &mut <Self as FragmentLayout<M, $n>>::Regs<S>,
             ) {
                 let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
-                let b = Operand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: $n, depth: K as u32 };
+                let b = SharedOperand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: $n, depth: K as u32 };
                 // Packed before the fence: what defines a register between it and the gemms makes ptxas serialise them.
                 let mut packed = *a;
                 let mut i = 0;
@@ -220,7 +227,7 @@ macro_rules! warpgroup_gemms {
                     packed.0.set(i, wgmma::define(packed.0.get(i)));
                     i += 1;
                 }
-                // The descriptors differ by constants: sums of 64 bits, as in `split`, which take one instruction each. Not those of
+                // The descriptors differ by constants: sums of 64 bits, which take one instruction each. Not those of
                 // attention's V, for which there is no register.
                 let first = if OB::ROW_MAJOR { 0 } else { b.descriptor(0, 0).joined() };
                 // SAFETY: passed on; the descriptors stay inside the operand's tile.

@@ -100,7 +100,7 @@ where
             if matches!(P::ARCH, Arch::Sm90a) {
                 sync::fence_proxy_async_shared();
             }
-            sync::bar_sync(EXCHANGE, P::CONSUMERS);
+            sync::bar_sync(EXCHANGE.get::<0>(), P::CONSUMERS);
         }
     }
 

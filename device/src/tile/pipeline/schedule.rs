@@ -104,7 +104,7 @@ impl<P: Schedule> Cta<P> {
 
     #[inline(always)]
     fn open_pipeline<const N: usize, const PARTED: bool>(&mut self) -> Pipeline<P, N, PARTED> {
-        let base = self.take(P::STAGE_BYTES * N as u32 * Pipeline::<P, N, PARTED>::PARTS, 8);
+        let base = self.reserve(P::STAGE_BYTES * N as u32 * Pipeline::<P, N, PARTED>::PARTS, 8);
         // SAFETY: the memory was just taken, by every role in the same way.
         unsafe { P::open::<N, PARTED>(base) };
         self.pipelines += 1;

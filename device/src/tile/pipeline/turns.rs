@@ -27,9 +27,9 @@ impl<P: Collective> Turns<P> {
         let next = if own + 1 == P::WARPGROUPS { 0 } else { own + 1 };
         if Self::ORDERED && thread_x() < P::CONSUMERS && next == 0 {
             // SAFETY: whole warpgroups execute it; the first one waits.
-            unsafe { sync::bar_arrive(TURN, 256) }
+            unsafe { sync::bar_arrive(TURN.get::<0>(), 256) }
         }
-        Turns { mine: TURN + own, next: TURN + next, schedule: PhantomData }
+        Turns { mine: TURN.of(own), next: TURN.of(next), schedule: PhantomData }
     }
     /// Waits for this warpgroup's turn.
     #[inline(always)]

@@ -189,7 +189,7 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
             }
             const { assert!(CLUSTER == 1 || JOINT, "joint producers copy to all CTAs of a cluster") };
             if CLUSTER == 1 {
-                sync::barrier_sync(OPENING, Self::CONSUMERS + 32 * PRODUCERS as u32);
+                sync::barrier_sync(OPENING.get::<0>(), Self::CONSUMERS + 32 * PRODUCERS as u32);
             } else {
                 sync::cluster_arrive_release();
                 sync::cluster_wait();
@@ -208,7 +208,7 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
         let producer = thread_x().wrapping_sub(Self::CONSUMERS) / 32;
         if thread_x() < Self::CONSUMERS || producer == pipeline.index % PRODUCERS as u32 {
             // SAFETY: the producer is one thread of its warp, the others have exited, so its warp counts whole.
-            unsafe { sync::barrier_sync(FOLLOWING, Self::CONSUMERS + 32) }
+            unsafe { sync::barrier_sync(FOLLOWING.get::<0>(), Self::CONSUMERS + 32) }
         }
     }
 

@@ -3,9 +3,6 @@
 pub mod bytes;
 pub mod format;
 pub mod int8;
-pub mod stream;
 pub mod unscaled;
-pub mod warp_depths;
-pub mod warp_sums;
 pub mod weights;
 pub mod zeros;

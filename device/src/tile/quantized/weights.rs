@@ -74,7 +74,7 @@ impl WeightsAbi {
 
 /// Narrow weights W \[N, K\] of format `F` with scales of type `T` and zeros as `Z` says.
 pub struct Weights<F, Z, T> {
-    pub(in crate::tile) abi: WeightsAbi,
+    abi: WeightsAbi,
     kind: PhantomData<(F, Z, T)>,
 }
 
@@ -134,6 +134,12 @@ impl<F: Format, Z: Zeros, T: Half, const M: usize, const K: usize> SharedTile fo
 }
 
 impl<F: Format, Z: Zeros, T: Half> Weights<F, Z, T> {
+    /// Where they lie, and how many: as the host passed it.
+    #[inline(always)]
+    pub fn argument(&self) -> WeightsAbi {
+        self.abi
+    }
+
     /// Elements along K, padded.
     #[inline(always)]
     pub fn depth(&self) -> u32 {

@@ -7,20 +7,15 @@ use crate::kernel::{Arch, Program};
 use crate::layout::{Element, Major, SharedLayout};
 use crate::tile::copy::arrival::Arrival;
 use crate::tile::copy::{load, paged};
+use crate::tile::cta::Cta;
 use crate::tile::cta::collective::Collective;
 use crate::tile::memory::global::GlobalTile;
 use crate::tile::memory::loader::Loader;
 use crate::tile::memory::paged::PagedTile;
 
-pub mod pooled;
-pub mod relay;
-pub mod rewrite;
-pub mod row_vectors;
-
 /// Hopper: two roles, the first of `A` warpgroups with `RA` registers a thread, the second of `B` with `RB`.
 ///
-/// The body is instantiated once for each; [`Cta::in_role`](super::Cta::in_role) tells them apart. Stages pass from one to
-/// the other through a [`Relay`](super::Relay), which the CTA's first thread fills beside its other work.
+/// The body is instantiated once for each; [`Cta::in_role`](super::Cta::in_role) tells them apart.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Roles<const A: usize, const RA: u32, const B: usize, const RB: u32>;
 
@@ -70,6 +65,14 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Program for R
 pub trait TwoRoles: Loader {
     /// Warps of each role.
     const WARPS: [u32; 2];
+}
+
+impl<P: TwoRoles> Cta<P> {
+    /// Whether this is the instance of the body for `role`, 0 or 1.
+    #[inline(always)]
+    pub fn in_role(&self, role: u32) -> bool {
+        (thread_x() >= 32 * P::WARPS[0]) == (role == 1)
+    }
 }
 
 impl<const A: usize, const RA: u32, const B: usize, const RB: u32> TwoRoles for Roles<A, RA, B, RB> {

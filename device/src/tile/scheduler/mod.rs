@@ -1,6 +1,5 @@
 //! Which CTA computes which tile, or which part of its depth.
 
 pub mod raster;
-pub mod shares;
 pub mod split_k;
 pub mod stream_k;

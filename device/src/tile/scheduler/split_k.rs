@@ -144,7 +144,7 @@ impl<const M: usize, const N: usize, L: Accumulates<M, N>, const SPLIT: usize> S
             let thread = thread_x_volatile();
             if self.tiles > 0 {
                 // All have read the last tile's sums: the others may send again.
-                sync::bar_sync(SPLIT_SUMS + group, GROUP);
+                sync::bar_sync(SPLIT_SUMS.of(group), GROUP);
                 if thread.is_multiple_of(GROUP) {
                     let mut other = 0;
                     while other < Self::CTAS {
@@ -185,7 +185,7 @@ impl<P: Collective> Cta<P> {
     where
         L: Accumulates<M, N>,
     {
-        let base = self.take(split_k_bytes(M, N, SPLIT, L::THREADS), 16);
+        let base = self.reserve(split_k_bytes(M, N, SPLIT, L::THREADS), 16);
         // SAFETY: the memory was just taken, by every role of every CTA in the same way.
         unsafe { SplitK::open(base) }
     }

@@ -213,7 +213,7 @@ impl<P: Collective> StreamK<P> {
                     i += 4;
                 }
                 // The release is of what all threads wrote before the barrier: it is cumulative (PTX ISA, "Causality Order").
-                sync::bar_sync(WARPGROUP + group, GROUP);
+                sync::bar_sync(WARPGROUP.of(group), GROUP);
                 if one {
                     atomic::red_release_add_u32(counter, 1);
                 }
@@ -224,7 +224,7 @@ impl<P: Collective> StreamK<P> {
                 // For the next launch.
                 atomic::st_release(counter, 0);
             }
-            sync::bar_sync(WARPGROUP + group, GROUP);
+            sync::bar_sync(WARPGROUP.of(group), GROUP);
             let mut cta = first + 1;
             while cta <= last {
                 let mut i = 0;

@@ -1,5 +1,4 @@
 //! Statistics of rows that arrive in blocks.
 
 pub mod chained;
-pub mod lazy;
 pub mod online;

@@ -1,14 +1,21 @@
 //! C = act(alpha A Wᵀ + bias) of narrow weights W and few rows of A: as fast as the weights come from memory.
 
+mod chunks;
 mod list;
+mod shares;
+mod warp_depths;
+mod warp_sums;
 
+pub use chunks::{CHUNK, Chunk, ChunkStream, SLAB};
 pub use list::{DequantStreamKernel, STREAM};
+pub use shares::Shares;
+pub use warp_depths::WarpDepths;
+pub use warp_sums::{WarpSums, warp_sums_bytes};
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    AnyActivation, ChunkStream, ColMajor, Cta, Decode, Fragment, GemmRegisters, Global, GlobalMut, Half,
-    InPlace, Pending as _, RowMajor, Schedule, Shares, Swizzle, Weights, ZerosFirst, block_x, block_y, gemm,
-    warp_sums_bytes,
+    AnyActivation, ColMajor, Cta, Decode, Fragment, GemmRegisters, Global, GlobalMut, Half, InPlace,
+    Pending as _, RowMajor, Schedule, Swizzle, Weights, ZerosFirst, block_x, block_y, gemm,
 };
 
 /// Slabs whose sums a CTA has at a time.
@@ -46,8 +53,8 @@ pub fn dequant_stream<
     Y: GemmRegisters<T, BM, BN, 64, B = Swizzle<128>>,
 {
     let mut cta = Cta::<P>::enter();
-    let mut sums = cta.warp_sums::<BN, SLABS>();
-    let mut a_s = cta.warp_depths::<T, BN, PANEL>();
+    let mut sums = WarpSums::<P, BN, SLABS>::open(&mut cta);
+    let mut a_s = WarpDepths::<P, T, BN, PANEL>::open(&mut cta);
     for slabs in shares.get().of(block_x(), SLABS as u32) {
         let mut stream = ChunkStream::<P, F, Z, T, PANEL, AHEAD>::new(w, slabs.clone());
         let done = |index, row, column, x| {

@@ -1,9 +1,11 @@
 //! Where the scales of groups enter.
 
 use tilewright_device::tile::{
-    Ahead, CHUNK, Decode, Fill, Fragment, Fresh, Gemm, GemmRegisters, Half, Loads, Quantized, Ring, Schedule,
+    Ahead, Decode, Fill, Fragment, Fresh, Gemm, GemmRegisters, Half, Loads, Quantized, Ring, Schedule,
     Shared, Swizzle, Weights, Zeros, ZerosFirst, gemm,
 };
+
+use crate::stream::CHUNK;
 
 /// What scales multiply: the main loop of a tile of `BM` rows of W and `BN` of A, `BK` deep.
 pub trait Scaling<Y, F, Z: Zeros, T: Half, const BM: usize, const BN: usize, const BK: usize>:

@@ -138,11 +138,11 @@ where
                 if thread.is_multiple_of(128) {
                     if buffers == 1 { tma::bulk_wait_read::<0>() } else { tma::bulk_wait_read::<1>() }
                 }
-                sync::bar_sync(WARPGROUP + unit, 128);
+                sync::bar_sync(WARPGROUP.of(unit), 128);
                 let regs: <ColumnsOf as ColumnBlocks<N, 1>>::Of<T> = block_of(&fragment.regs, block as usize);
                 stage::<T, _>(buffer, &regs, chunk, columns, warp, lane);
                 sync::fence_proxy_async_shared();
-                sync::bar_sync(WARPGROUP + unit, 128);
+                sync::bar_sync(WARPGROUP.of(unit), 128);
                 if by_tma {
                     if thread.is_multiple_of(128) {
                         tile.0.box_at(M, N, col, row).store(tile.0.of.map, buffer);
@@ -231,6 +231,6 @@ impl<P: Collective> Cta<P> {
         T: Element,
         L: ColumnsLayout<M, N>,
     {
-        OutputColumns::new(self.take(L::STAGING_BYTES, TILE_ALIGN))
+        OutputColumns::new(self.reserve(L::STAGING_BYTES, TILE_ALIGN))
     }
 }

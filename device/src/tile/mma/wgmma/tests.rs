@@ -5,7 +5,7 @@ extern crate std;
 
 use std::vec::Vec;
 
-use super::{DEPTH, Operand};
+use super::{DEPTH, SharedOperand};
 use crate::arch::wgmma::Descriptor;
 use crate::layout::{SharedLayout, Swizzle};
 
@@ -39,10 +39,10 @@ fn fields(descriptor: Descriptor) -> Fields {
     }
 }
 
-fn operand(k_major: bool, swizzle: u32, extent: u32, depth: u32) -> Operand {
+fn operand(k_major: bool, swizzle: u32, extent: u32, depth: u32) -> SharedOperand {
     // The last tile that ends inside what an SM has: its address needs every bit.
     let address = 227 * 1024 - (extent * depth * 2).next_multiple_of(1024);
-    Operand { address, k_major, swizzle, extent, depth }
+    SharedOperand { address, k_major, swizzle, extent, depth }
 }
 
 /// The address of element (`outer`, `k`) of the instruction's matrix, as the hardware finds it.
@@ -62,8 +62,8 @@ fn element(fields: &Fields, k_major: bool, outer: u32, k: u32) -> u32 {
 }
 
 /// Where the tile's layout put element (`outer`, `k`) of the operand.
-fn placed<L: SharedLayout>(operand: &Operand, outer: u32, k: u32) -> u32 {
-    let Operand { address, k_major, extent, depth, .. } = *operand;
+fn placed<L: SharedLayout>(operand: &SharedOperand, outer: u32, k: u32) -> u32 {
+    let SharedOperand { address, k_major, extent, depth, .. } = *operand;
     let (lines, line, row, along) =
         if k_major { (extent, depth, outer, k) } else { (depth, extent, k, outer) };
     address + L::offset(lines, line * 2, row, along * 2)
@@ -122,7 +122,7 @@ fn mn_major_tiles_are_read_right() {
 
 #[test]
 fn fields_of_a_k_major_tile() {
-    let operand = Operand { address: 0x1_2400, k_major: true, swizzle: 128, extent: 64, depth: 128 };
+    let operand = SharedOperand { address: 0x1_2400, k_major: true, swizzle: 128, extent: 64, depth: 128 };
     // 8 lines of 128 bytes are 1024; the leading offset is not used under a swizzle.
     let at = |outer, k| fields(operand.descriptor(outer, k));
     let corner = at(0, 0);
@@ -136,7 +136,7 @@ fn fields_of_a_k_major_tile() {
 
 #[test]
 fn fields_of_an_mn_major_tile() {
-    let operand = Operand { address: 0x1_2400, k_major: false, swizzle: 64, extent: 128, depth: 32 };
+    let operand = SharedOperand { address: 0x1_2400, k_major: false, swizzle: 64, extent: 128, depth: 32 };
     let at = |outer, k| fields(operand.descriptor(outer, k));
     // 32 lines of K, 64 bytes each, before the next 32 elements of M or N.
     let expected =

@@ -2,20 +2,17 @@
 
 use core::marker::PhantomData;
 
-use crate::arch::shared::{dynamic_shared, dynamic_shared_volatile};
-use crate::arch::special::thread_x;
-use crate::arch::warp::{elect_one, uniform};
-use crate::arch::{mbarrier, sync};
-use crate::tile::copy::arrival::Arrival;
-use crate::tile::cta::Cta;
-use crate::tile::cta::barriers::OPENING;
-use crate::tile::memory::cell::Cell;
-use crate::tile::memory::shared::{Fill, Full};
-use crate::tile::mma::in_flight::Pending;
-use crate::tile::roles::TwoRoles;
-use crate::tile::roles::rewrite::{Met, Rewrite};
+use tilewright_device::arch::shared::{dynamic_shared, dynamic_shared_volatile};
+use tilewright_device::arch::special::thread_x;
+use tilewright_device::arch::warp::{elect_one, uniform};
+use tilewright_device::arch::{mbarrier, sync};
+use tilewright_device::tile::barriers::OPENING;
+use tilewright_device::tile::{Arrival, Cta, Fill, Full, Pending, TwoRoles};
 
-/// A ring of `N` stages that the roles of [`Roles`](super::Roles) hand on: filled, read and rewritten by the second role,
+use crate::cell::Cell;
+use crate::rewrite::{Met, Rewrite};
+
+/// A ring of `N` stages that the roles of [`Roles`](tilewright_device::tile::Roles) hand on: filled, read and rewritten by the second role,
 /// read by the first, filled again. Its position goes on from tile to tile.
 ///
 /// A barrier for each hand-over and stage: it is full when what was loaded is there, ready when every warp of the second role
@@ -33,20 +30,14 @@ pub struct Relay<P, const N: usize> {
 /// A full, a ready and an empty barrier.
 const STAGE_BYTES: u32 = 3 * 8;
 
-impl<P: TwoRoles> Cta<P> {
-    /// Whether this is the instance of the body for `role`, 0 or 1.
-    #[inline(always)]
-    pub fn in_role(&self, role: u32) -> bool {
-        (thread_x() >= 32 * P::WARPS[0]) == (role == 1)
-    }
-
+impl<P: TwoRoles, const N: usize> Relay<P, N> {
     /// A ring of `N` stages for the roles to hand on, for which all of them wait.
     ///
     /// Also waits for the kernels that this one was launched to overlap (programmatic dependent launch): make it last, before
     /// the first access to global memory.
     #[inline(always)]
-    pub fn relay<const N: usize>(&mut self) -> Relay<P, N> {
-        let begin = self.take(STAGE_BYTES * N as u32, 8) - dynamic_shared();
+    pub fn open(cta: &mut Cta<P>) -> Self {
+        let begin = cta.reserve(STAGE_BYTES * N as u32, 8) - dynamic_shared();
         let relay = Relay { begin, position: 0, warpgroup: uniform(thread_x() / 128), roles: PhantomData };
         let warps = if thread_x() < 32 * P::WARPS[0] { P::WARPS[0] } else { P::WARPS[0] + P::WARPS[1] };
         // SAFETY: a role's warpgroups are as many.
@@ -64,15 +55,13 @@ impl<P: TwoRoles> Cta<P> {
                 }
                 sync::fence_mbarrier_init();
             }
-            sync::barrier_sync(OPENING, P::THREADS);
+            sync::barrier_sync(OPENING.get::<0>(), P::THREADS);
             sync::griddep_launch_dependents();
             sync::griddep_wait();
         }
         relay
     }
-}
 
-impl<P: TwoRoles, const N: usize> Relay<P, N> {
     #[inline(always)]
     fn full(&self, stage: u32) -> u32 {
         dynamic_shared_volatile() + self.begin + stage * 8
@@ -156,7 +145,7 @@ pub struct RelayTurn<const N: usize> {
 
 impl<const N: usize> RelayTurn<N> {
     #[inline(always)]
-    pub(in crate::tile) fn stage(&self) -> u32 {
+    pub(crate) fn stage(&self) -> u32 {
         self.position / 2
     }
     #[inline(always)]
@@ -166,17 +155,18 @@ impl<const N: usize> RelayTurn<N> {
     /// The stage, to be read.
     #[inline(always)]
     pub fn full(&self) -> Full<'_, N> {
-        Full { stage: self.stage(), turn: PhantomData }
+        // SAFETY: a role that has the turn has been told that the stage is full; the turn is borrowed while it is read.
+        unsafe { Full::new(self.stage()) }
     }
     /// The stage, to be written by the role whose turn it is, when its warps have met behind the gemms that read it.
     #[inline(always)]
     pub fn rewrite(&mut self, _: &Met) -> Rewrite<'_, N> {
-        Rewrite { stage: self.stage(), turn: PhantomData }
+        Rewrite::new(self.stage())
     }
     /// The stage, to be written by each warpgroup where nobody but itself may still be reading.
     #[inline(always)]
     pub fn rewrite_own(&mut self) -> Rewrite<'_, N> {
-        Rewrite { stage: self.stage(), turn: PhantomData }
+        Rewrite::new(self.stage())
     }
 }
 
@@ -213,11 +203,11 @@ where
             return;
         }
         let barrier = self.relay.full(turn.stage());
-        let ticket = Arrival { barrier, part: 0, parts: 1 };
+        let ticket = Arrival::new(barrier);
         // SAFETY: an empty stage is this thread's until its full barrier completes.
         unsafe {
             mbarrier::wait(self.relay.empty(turn.stage()), turn.phase());
-            (self.load)(Fill { stage: turn.stage(), ticket, turn: PhantomData }, step);
+            (self.load)(Fill::new(turn.stage(), ticket), step);
             mbarrier::arrive(barrier);
         }
     }

@@ -1,22 +1,14 @@
 //! Sequences in the pages of a pool whose rows are read whole, or many of them by one copy: caches that all heads share.
 //!
-//! A copy of a [`PagedTile`](super::PagedTile) is of 64 columns of one head; here it is of as many as a line has.
+//! A copy of a [`PagedTile`](tilewright_device::tile::PagedTile) is of 64 columns of one head; here it is of as many as a line has.
 
-use crate::abi::{GlobalAbi, GlobalArg, KernelArg, SWIZZLE_BYTES};
-use crate::arch::special::{same_number, thread_x, thread_x_volatile};
-use crate::arch::tma::Coords;
-use crate::arch::{cp_async, mbarrier};
-use crate::layout::{Element, RowMajor, SharedLayout, Swizzle};
-use crate::tile::copy::access::Vectors;
-use crate::tile::memory::copy_to::CopyTo;
-use crate::tile::memory::global::Global;
-use crate::tile::memory::in_place::InBlock;
-use crate::tile::memory::loader::Loader;
-use crate::tile::memory::paged::PageTable;
-use crate::tile::memory::prefetch::Mapped;
-use crate::tile::memory::shared::{Dst, Shared, SharedTile};
-use crate::tile::pipeline::multistage::Multistage;
-use crate::tile::roles::Roles;
+use tilewright_device::abi::{GlobalAbi, GlobalArg, KernelArg, SWIZZLE_BYTES};
+use tilewright_device::arch::special::{same_number, thread_x, thread_x_volatile};
+use tilewright_device::arch::{cp_async, mbarrier};
+use tilewright_device::tile::{
+    CopyTo, Dst, Element, Global, InBlock, Loader, Mapped, Multistage, PageTable, Roles, RowMajor, Shared,
+    SharedLayout, SharedTile, Swizzle, Vectors,
+};
 
 /// Sequences of rows in pages, as the host passes them.
 #[repr(C, align(64))]
@@ -73,23 +65,24 @@ pub struct PooledTile<T: Element, const BOX: usize, const PLANES: usize> {
     end: u32,
 }
 
-impl<T: Element, const BOX: usize, const PLANES: usize> Pooled<T, BOX, PLANES> {
-    #[inline(always)]
-    pub(in crate::tile) fn pool(&self) -> &Global<T, 4, RowMajor, BOX> {
-        &self.pool.0
-    }
+/// Tiles of [`Pooled`] sequences, whose table is read where it is needed.
+pub trait PooledTiles<T: Element, const BOX: usize, const PLANES: usize> {
+    /// Where tile `index` of `R` rows of `sequence` lies: in one page, or in several, which are looked up when it is read.
+    fn place<const R: usize>(&self, sequence: u32, index: u32) -> [u32; 2];
+    /// The tile at a place.
+    fn tile(&self, place: [u32; 2]) -> PooledTile<T, BOX, PLANES>;
 }
 
-impl<T: Element, const BOX: usize, const PLANES: usize> InBlock<Pooled<T, BOX, PLANES>> {
-    /// Where tile `index` of `R` rows of `sequence` lies: in one page, or in several, which are looked up when it is read.
+impl<T: Element, const BOX: usize, const PLANES: usize> PooledTiles<T, BOX, PLANES>
+    for InBlock<Pooled<T, BOX, PLANES>>
+{
     #[inline(always)]
-    pub fn place<const R: usize>(&self, sequence: u32, index: u32) -> [u32; 2] {
+    fn place<const R: usize>(&self, sequence: u32, index: u32) -> [u32; 2] {
         let row = index * R as u32;
         if BOX < R { [sequence, row] } else { self.get().pages.place(sequence, row).into() }
     }
-    /// The tile at a place.
     #[inline(always)]
-    pub fn tile(&self, place: [u32; 2]) -> PooledTile<T, BOX, PLANES> {
+    fn tile(&self, place: [u32; 2]) -> PooledTile<T, BOX, PLANES> {
         PooledTile { of: *self, place, end: u32::MAX }
     }
 }
@@ -160,7 +153,7 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> ReadsPools fo
             );
             assert!(R.is_multiple_of(BOX) && BOX.is_multiple_of(8), "BOX divides the tile's rows");
         }
-        let barrier = ticket.barrier;
+        let barrier = ticket.barrier();
         let columns = SWIZZLE_BYTES / T::BYTES as u32;
         // SAFETY: passed on; the boxes tile the destination, and the barrier expects all their bytes, which TMA delivers
         // in full also where a box reaches outside the pool. A box lies in one page, whose rows BOX divides.
@@ -178,7 +171,7 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> ReadsPools fo
                 let mut along = 0;
                 while along < C as u32 / columns {
                     let to = to + (along * R as u32 + across) * SWIZZLE_BYTES;
-                    [0, row, along, page].load_hint(to, pool.map, barrier, pool.policy);
+                    pool.load_box([0, row, along, page], to, barrier);
                     along += PLANES as u32;
                 }
                 across += BOX as u32;
@@ -210,13 +203,14 @@ impl<const W: usize> ReadsPools for Multistage<W, Vectors> {
         while row < R as u32 {
             let (page, at) = of.pages.place(sequence, first + row);
             let inside =
-                live && first + row < from.end && page < of.pool.0.shape[0] && at < of.pool.0.shape[2];
-            let start = page as u64 * of.pool.0.strides[0] + at as u64 * of.pool.0.strides[2];
-            let start = of.pool.0.pointer.wrapping_add(if inside { start as usize } else { 0 }).cast::<u8>();
+                live && first + row < from.end && page < of.pool.0.shape()[0] && at < of.pool.0.shape()[2];
+            let start = page as u64 * of.pool.0.strides()[0] + at as u64 * of.pool.0.strides()[2];
+            let start =
+                of.pool.0.pointer().wrapping_add(if inside { start as usize } else { 0 }).cast::<u8>();
             let mut byte = thread_x() % 32 * 16;
             while byte < line {
                 let to = to + L::offset(R as u32, line, row, byte);
-                let plane = (byte / SWIZZLE_BYTES) as u64 * of.pool.0.strides[1] * T::BYTES as u64;
+                let plane = (byte / SWIZZLE_BYTES) as u64 * of.pool.0.strides()[1] * T::BYTES as u64;
                 let piece = start.wrapping_add(plane as usize + (byte % SWIZZLE_BYTES) as usize);
                 // SAFETY: passed on; only rows inside the pool are read, whose address and strides are multiples of 16
                 // bytes. The rest is filled with zeros.
@@ -237,13 +231,13 @@ where
     #[inline(always)]
     fn copy_to(self, to: Dst<'_, Shared<T, R, C, Swizzle<128>>, P>) {
         // SAFETY: a `Dst` is a tile of a stage that is this role's to fill, with its ticket.
-        unsafe { P::gather::<T, Swizzle<128>, BOX, PLANES, R, C>(self, to.address, to.ticket) }
+        unsafe { P::gather::<T, Swizzle<128>, BOX, PLANES, R, C>(self, to.address(), to.ticket()) }
     }
 }
 
 impl<T: Element, const BOX: usize, const PLANES: usize> Mapped for Pooled<T, BOX, PLANES> {
     #[inline(always)]
     fn maps(&self, f: &mut impl FnMut(*const u8)) {
-        self.pool().maps(f)
+        self.pool.0.maps(f)
     }
 }

@@ -1,12 +1,10 @@
 //! Partial results of tiles whose keys several CTAs divide among themselves.
 
-use crate::abi::KernelArg;
-use crate::arch::global;
-use crate::arch::special::{thread_x, thread_x_volatile};
-use crate::layout::{FragmentLayout, Registers};
-use crate::tile::fragment::row_vector::for_each_row;
-use crate::tile::fragment::{Fragment, Rows};
-use crate::tile::memory::copy_to::CopyTo;
+use tilewright_device::abi::KernelArg;
+use tilewright_device::arch::global;
+use tilewright_device::arch::special::{thread_x, thread_x_volatile};
+use tilewright_device::layout::{FragmentLayout, Registers};
+use tilewright_device::tile::{CopyTo, Fragment, Rows, for_each_row};
 
 /// Partial results as the host passes them: tiles of `f32`, and log2 of the sum of exponentials of each of their rows.
 #[repr(C)]

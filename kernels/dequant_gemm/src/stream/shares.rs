@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::abi::KernelArg;
+use tilewright_device::abi::KernelArg;
 
 /// Neighbouring things for each CTA, as evenly as can be.
 #[repr(C)]

@@ -1,14 +1,13 @@
 //! The descriptor of a block of core matrices names the elements that the layout put there: PTX ISA, "Strides", "Matrix
 //! Descriptor Format".
 
-use super::core_matrices;
 use crate::layout::{CoreMatrices, SharedLayout};
 
 #[test]
 fn descriptors_name_the_blocks_elements() {
     let (rows, depth, base) = (64, 80, 221184);
     for step in 0..depth / 16 {
-        let descriptor = core_matrices(base, rows, step);
+        let descriptor = CoreMatrices::descriptor(base, rows, step);
         let field = |word: u32, from: u32| (word >> from & 0x3fff) << 4;
         let (start, leading, stride) =
             (field(descriptor.lo, 0), field(descriptor.lo, 16), field(descriptor.hi, 0));

@@ -2,16 +2,16 @@
 
 use core::marker::PhantomData;
 
-use crate::arch::special::{same_number, thread_x, thread_x_volatile};
-use crate::arch::warp::uniform;
-use crate::arch::{cp_async, sync};
-use crate::kernel::Arch;
-use crate::layout::{Element, RowMajor, SharedLayout, Swizzle};
-use crate::tile::cta::Cta;
-use crate::tile::cta::collective::Collective;
-use crate::tile::memory::global::GlobalTile;
-use crate::tile::memory::shared::{Shared, SharedTile, Src};
-use crate::tile::quantized::stream::CHUNK;
+use tilewright_device::arch::special::{same_number, thread_x, thread_x_volatile};
+use tilewright_device::arch::warp::uniform;
+use tilewright_device::arch::{cp_async, sync};
+use tilewright_device::kernel::Arch;
+use tilewright_device::tile::{
+    Collective, Cta, Element, GlobalTile, RowMajor, Shared, SharedLayout, SharedTile, Src, Swizzle,
+    TILE_ALIGN,
+};
+
+use super::chunks::CHUNK;
 
 /// `R` rows and a panel of `K` of their depth. The warps have 128 of the depth each, in turn.
 pub struct WarpDepths<P, T, const R: usize, const K: usize> {
@@ -19,11 +19,11 @@ pub struct WarpDepths<P, T, const R: usize, const K: usize> {
     kind: PhantomData<(P, T)>,
 }
 
-impl<P: Collective> Cta<P> {
+impl<P: Collective, T: Element, const R: usize, const K: usize> WarpDepths<P, T, R, K> {
     /// A tile whose depth the warps share. All threads of the CTA meet; on Hopper the next kernel may then start.
     #[inline(always)]
-    pub fn warp_depths<T: Element, const R: usize, const K: usize>(&mut self) -> WarpDepths<P, T, R, K> {
-        let base = self.take(Shared::<T, R, K, Swizzle<128>>::bytes(), 1024);
+    pub fn open(cta: &mut Cta<P>) -> Self {
+        let base = cta.reserve(Shared::<T, R, K, Swizzle<128>>::bytes(), TILE_ALIGN);
         // SAFETY: all threads execute it.
         unsafe {
             sync::syncthreads();
@@ -33,9 +33,7 @@ impl<P: Collective> Cta<P> {
         }
         WarpDepths { base, kind: PhantomData }
     }
-}
 
-impl<P: Collective, T: Element, const R: usize, const K: usize> WarpDepths<P, T, R, K> {
     /// Copies this warp's part of a panel, and waits for it: `from(chunk)` is the tile of `R` rows and 128 of depth of that number.
     /// Zeros outside of the tensor, whose lines are multiples of 16 bytes.
     ///
@@ -82,6 +80,7 @@ impl<P: Collective, T: Element, const R: usize, const K: usize> WarpDepths<P, T,
     /// The tile, of which a warp reads its own parts alone.
     #[inline(always)]
     pub fn full(&self) -> Src<'_, Shared<T, R, K, Swizzle<128>>> {
-        Src { address: self.base, tile: PhantomData }
+        // SAFETY: the tile is this one's; a warp writes what it alone reads, while nobody borrows the tile.
+        unsafe { Src::from_address(self.base) }
     }
 }

@@ -1,13 +1,13 @@
 //! The softmax of rows that come in blocks, with a reference that moves rarely.
 
-use crate::arch::math::{ceil, ex2, fma, lg2, max as max_of, rcp};
-use crate::arch::special::thread_x_volatile;
-use crate::arch::sync;
-use crate::layout::{Element, FragmentLayout, OneWarpgroup, Registers};
-use crate::tile::fragment::row_vector::RowVector;
-use crate::tile::fragment::{Fragment, Operand, Rows};
-use crate::tile::memory::copy_to::copy;
-use crate::tile::roles::rewrite::Met;
+use tilewright_device::arch::math::{ceil, ex2, fma, lg2, max as max_of, rcp};
+use tilewright_device::arch::sync;
+use tilewright_device::layout::Registers;
+use tilewright_device::tile::{
+    Element, Fragment, FragmentLayout, OneWarpgroup, Operand, RowVector, Rows, copy,
+};
+
+use crate::rewrite::Met;
 
 /// How far a row's maximum may pass its reference, in powers of two: exponentials stay below 2⁸, which f16 holds.
 const SLACK: f32 = 8.0;
@@ -19,7 +19,7 @@ const NONE: f32 = -1e30;
 
 /// A reference and the sum of exponentials of each row, over the blocks of scores that have come so far.
 ///
-/// As [`OnlineSoftmax`](super::OnlineSoftmax), but exponentials are relative to an integer power of two that is moved only
+/// As [`OnlineSoftmax`](tilewright_device::tile::OnlineSoftmax), but exponentials are relative to an integer power of two that is moved only
 /// when the row's maximum is 2⁸ times as large: rescaling is rare, and by exact powers of two.
 ///
 /// The references are in shared memory: they are wanted once a block.
@@ -180,30 +180,5 @@ impl<'s, const M: usize, const N: usize, L: FragmentLayout<M, N>> LazySoftmax<'s
         let log = Rows::<f32, M, N, L>::from_vector(self.reference.again())
             .zip(&sum, |reference, sum| if sum == 0.0 { f32::NEG_INFINITY } else { reference + lg2(sum) });
         (inverse, log)
-    }
-}
-
-impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N, L> {
-    /// -inf in each row from column `seen(row)` on.
-    #[inline(always)]
-    pub fn mask_beyond(mut self, seen: impl Fn(u32) -> u32) -> Self {
-        // The thread's number is read anew, so that nothing of it is held in registers over a loop.
-        let thread = thread_x_volatile();
-        let mut ends = Rows::<u32, M, N, L>::splat(0);
-        // The rows whose end is known.
-        let mut known = 0u64;
-        let mut i = 0;
-        while i < L::Regs::<f32>::LEN {
-            let ((row, col), r) = (L::coord(thread, i), L::row(i));
-            if known & 1 << r == 0 {
-                known |= 1 << r;
-                ends.regs.set(r, seen(row));
-            }
-            if col >= ends.regs.get(r) {
-                self.regs.set(i, f32::NEG_INFINITY);
-            }
-            i += 1;
-        }
-        self
     }
 }

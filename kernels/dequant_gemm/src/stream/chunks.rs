@@ -3,22 +3,21 @@
 use core::marker::PhantomData;
 use core::ops::Range;
 
-use crate::arch::global;
-use crate::arch::special::{same_number, thread_x, thread_x_volatile};
-use crate::arch::warp::{shfl_idx_f32, shfl_idx_u32, uniform};
-use crate::layout::packed::{DEPTH, LANES, ROWS};
-use crate::layout::{FragmentLayout, Registers};
-use crate::tile::cta::collective::Collective;
-use crate::tile::fragment::held::{Held, Packed};
-use crate::tile::fragment::{Operand, Rows};
-use crate::tile::quantized::format::{Decode, Half};
-use crate::tile::quantized::weights::{PART, Weights, WeightsAbi};
-use crate::tile::quantized::zeros::ZerosFirst;
+use tilewright_device::arch::global;
+use tilewright_device::arch::special::{same_number, thread_x, thread_x_volatile};
+use tilewright_device::arch::warp::{shfl_idx_f32, shfl_idx_u32, uniform};
+use tilewright_device::layout::packed::{DEPTH, LANES, ROWS};
+use tilewright_device::layout::{FragmentLayout, Registers};
+use tilewright_device::tile::{
+    Collective, Decode, Half, Held, Operand, Packed, Rows, Weights, WeightsAbi, ZerosFirst,
+};
 
 /// Rows of W that a warp multiplies at a time.
 pub const SLAB: u32 = 32;
 /// Depth of a sum that is scaled, which a warp of a stream multiplies at a time: groups are multiples of it, or whole rows.
 pub const CHUNK: u32 = 128;
+/// Depth that is decoded at a time.
+const PART: usize = DEPTH as usize;
 /// Blocks of 16 rows and of 64 of depth in a chunk.
 const BLOCKS: usize = 4;
 
@@ -133,13 +132,13 @@ impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, co
     /// Panels of the depth.
     #[inline(always)]
     pub fn panels(&self) -> u32 {
-        (self.of.abi.depth * DEPTH).div_ceil(PANEL as u32)
+        (self.of.argument().depth * DEPTH).div_ceil(PANEL as u32)
     }
 
     /// Chunks of the depth, of which the last may have one block alone.
     #[inline(always)]
     fn chunks(&self) -> u32 {
-        self.of.abi.depth.div_ceil(2)
+        self.of.argument().depth.div_ceil(2)
     }
 
     /// Chunks of the panel that begins with chunk `base` for which the warps take turns, `AHEAD` each time: those behind the
@@ -153,7 +152,7 @@ impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, co
     /// Finds the slab's panel.
     #[inline(always)]
     fn locate(&mut self) {
-        let WeightsAbi { rows, depth, .. } = self.of.abi;
+        let WeightsAbi { rows, depth, .. } = self.of.argument();
         let lane = thread_x_volatile() % 32;
         let left = self.chunks() - self.base;
         self.live = if self.slab == self.slabs.end {
@@ -166,7 +165,7 @@ impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, co
         self.turns = self.turns_of(self.base);
         let block = (self.slab / 2 * depth + 2 * self.base) as u64 * F::PACKED.block_bytes() as u64;
         self.codes = block + ((self.slab % 2 * 64 + lane) * F::PACKED.access_bytes()) as u64;
-        let group = if self.of.abi.groups == 1 { 0 } else { self.base };
+        let group = if self.of.argument().groups == 1 { 0 } else { self.base };
         self.halves = (group as u64 * (rows * ROWS) as u64 + (self.slab * SLAB + lane) as u64) * 2;
     }
 
@@ -188,9 +187,9 @@ impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, co
     #[inline(always)]
     fn load_codes(&mut self, slot: usize, part: usize) {
         let (block, access) = (F::PACKED.block_bytes(), F::PACKED.access_bytes());
-        let chunk = self.of.abi.blocks + self.codes + (self.ahead * 2 * block) as u64;
+        let chunk = self.of.argument().blocks + self.codes + (self.ahead * 2 * block) as u64;
         // A block behind the last is that one again: the activations are zeros there.
-        let second = part == 1 && 2 * (self.base + self.ahead) + 1 < self.of.abi.depth;
+        let second = part == 1 && 2 * (self.base + self.ahead) + 1 < self.of.argument().depth;
         let codes = chunk + if second { block as u64 } else { 0 };
         let live = self.ahead < self.live;
         let mut half = 0;
@@ -217,7 +216,7 @@ impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, co
     /// Begins to load this lane's scale and zero of the next chunk; if there is none, the scale is zero.
     #[inline(always)]
     fn load_scales(&mut self, slot: usize) {
-        let WeightsAbi { scales, zeros, rows, groups, .. } = self.of.abi;
+        let WeightsAbi { scales, zeros, rows, groups, .. } = self.of.argument();
         let group = if groups == 1 { 0 } else { rows * ROWS * 2 };
         let halves = self.halves + self.ahead as u64 * group as u64;
         let (chunk, live) = (&mut self.slots[slot], self.ahead < self.live);
@@ -265,14 +264,6 @@ impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, co
             }
         }
         d
-    }
-}
-
-impl<F, Z, T> Weights<F, Z, T> {
-    /// Slabs of 32 rows.
-    #[inline(always)]
-    pub fn slabs(&self) -> u32 {
-        self.abi.rows * (ROWS / SLAB)
     }
 }
 

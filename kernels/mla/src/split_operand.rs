@@ -6,20 +6,18 @@
 use core::marker::PhantomData;
 use core::ops::Range;
 
-use crate::arch::special::thread_x_volatile;
-use crate::arch::wgmma::{self, Descriptor, Settle, Wgmma};
-use crate::arch::{ldmatrix, shared, sync};
-use crate::layout::registers::{ColumnBlocks, ColumnsOf, Nested, RowBlocks, RowsOf};
-use crate::layout::{
-    CoreMatrices, Element, FragmentLayout, Major, OneWarpgroup, SharedLayout, Sum, Warpgroup, Warpgroups,
+use tilewright_device::arch::special::thread_x_volatile;
+use tilewright_device::arch::wgmma::{self, Descriptor, Settle, Wgmma};
+use tilewright_device::arch::{ldmatrix, shared, sync};
+use tilewright_device::layout::registers::{ColumnBlocks, ColumnsOf, Nested};
+use tilewright_device::tile::barriers::WARPGROUP;
+use tilewright_device::tile::{
+    Accumulator, CoreMatrices, Element, Fragment, FragmentLayout, Gemm, Issued, Major, MatB, MatD,
+    OneWarpgroup, OperandLayout, Ring, Shared, SharedLayout, SharedOperand, Src, Warpgroup,
 };
-use crate::tile::cta::barriers::WARPGROUP;
-use crate::tile::fragment::Fragment;
-use crate::tile::memory::shared::{Ring, Shared, Src};
-use crate::tile::mma::accumulates::Accumulates;
-use crate::tile::mma::gemm::{Gemm, MatB, MatD, OperandLayout};
-use crate::tile::mma::in_flight::Issued;
-use crate::tile::mma::wgmma::{DEPTH, Operand};
+
+/// Elements of depth of one instruction.
+const DEPTH: u32 = SharedOperand::STEP;
 
 /// A left operand of `M` x `K` of which the first `STEPS` blocks of 16 columns are in registers, as an accumulator of
 /// policy `P` would hold them, and the other `TAIL` columns in shared memory.
@@ -49,7 +47,7 @@ impl<P: OneWarpgroup, T: Element, const STEPS: usize, const TAIL: usize> SplitOp
         // instruction's registers of A (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16").
         unsafe {
             let (row, half) = (thread / 32 * 16 + thread % 16, thread % 32 / 16);
-            let first = from.address + L::offset(64, line, row, half * 16);
+            let first = from.address() + L::offset(64, line, row, half * 16);
             let mut step = 0;
             while step < STEPS {
                 regs[step] =
@@ -57,18 +55,21 @@ impl<P: OneWarpgroup, T: Element, const STEPS: usize, const TAIL: usize> SplitOp
                 step += 1;
             }
             // The gemms that read the last tail are done in every warp.
-            sync::bar_sync(WARPGROUP + P::GROUP, 128);
+            sync::bar_sync(WARPGROUP.of(P::GROUP), 128);
             let (row, half, begin) = (thread / 2, thread % 2, STEPS as u32 * 2 * DEPTH);
             let mut byte = half * 16;
             while byte < 2 * TAIL as u32 {
-                let piece = shared::load_u32x4(from.address + L::offset(64, line, row, begin + byte));
-                shared::store_u32x4(tail.base + CoreMatrices::offset(64, 2 * TAIL as u32, row, byte), piece);
+                let piece = shared::load_u32x4(from.address() + L::offset(64, line, row, begin + byte));
+                shared::store_u32x4(
+                    tail.address() + CoreMatrices::offset(64, 2 * TAIL as u32, row, byte),
+                    piece,
+                );
                 byte += 2 * DEPTH;
             }
             sync::fence_proxy_async_shared();
-            sync::bar_sync(WARPGROUP + P::GROUP, 128);
+            sync::bar_sync(WARPGROUP.of(P::GROUP), 128);
         }
-        SplitOperand { regs, tail: tail.base, kind: PhantomData }
+        SplitOperand { regs, tail: tail.address(), kind: PhantomData }
     }
 }
 
@@ -92,55 +93,8 @@ pub trait SplitGemm<T: Element, const M: usize, const N: usize, const K: usize>:
     );
 }
 
-impl<const M: usize, const N: usize, const G: usize> Accumulates<M, N> for Warpgroup<G>
-where
-    RowsOf<64>: RowBlocks<M, 1>,
-    ColumnsOf: ColumnBlocks<N, 1>,
-    <ColumnsOf as ColumnBlocks<N, 1>>::Of<f32>: Settle,
-{
-    const ASYNCHRONOUS: bool = true;
-
-    #[inline(always)]
-    unsafe fn settle<S: Sum>(regs: &mut Self::Regs<S>) {
-        // SAFETY: passed on.
-        unsafe { <Warpgroups<1, 1> as Accumulates<M, N>>::settle(regs) }
-    }
-    #[inline(always)]
-    unsafe fn touch<S: Sum>(regs: &mut Self::Regs<S>) {
-        // SAFETY: passed on.
-        unsafe { <Warpgroups<1, 1> as Accumulates<M, N>>::touch(regs) }
-    }
-}
-
 /// The registers of the only block of rows.
 type Columns<const N: usize> = <ColumnsOf as ColumnBlocks<N, 1>>::Of<f32>;
-
-impl<T, const G: usize, const N: usize, const K: usize> Gemm<T, 64, N, K> for Warpgroup<G>
-where
-    T: OperandLayout<K> + Wgmma<N, Acc = Columns<N>>,
-    ColumnsOf: ColumnBlocks<N, 1>,
-    Columns<N>: Settle,
-{
-    type A = CoreMatrices;
-    type B = T::Layout;
-    type D = Self;
-
-    #[inline(always)]
-    unsafe fn issue<OA: Major, OB: Major>(
-        a: u32,
-        b: u32,
-        add: bool,
-        d: &mut <Self as FragmentLayout<64, N>>::Regs<f32>,
-    ) {
-        const { assert!(OA::ROW_MAJOR, "A without a swizzle is contiguous along K") };
-        let a = SplitOperand::<Self, T, 64, 0, K> { regs: [], tail: a, kind: PhantomData };
-        // SAFETY: passed on.
-        unsafe {
-            wgmma::fence();
-            Self::issue_steps::<OB, 0, K>(&a, b, 0..K as u32 / DEPTH, add, d)
-        }
-    }
-}
 
 impl<T, const G: usize, const N: usize, const K: usize> SplitGemm<T, 64, N, K> for Warpgroup<G>
 where
@@ -157,12 +111,13 @@ where
         d: &mut <Self as FragmentLayout<64, N>>::Regs<f32>,
     ) {
         let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
-        let b = Operand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: N as u32, depth: K as u32 };
+        let b =
+            SharedOperand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: N as u32, depth: K as u32 };
         // The descriptors differ by constants. As sums of 64 bits they take a pair of uniform registers each, and ptxas makes each
         // right before its instruction; were the high half a constant, it would make all of them behind the first instruction,
         // while the tensor cores wait.
         let first = b.descriptor(0, 0).joined();
-        let tail = core_matrices(a.tail, 64, 0);
+        let tail = CoreMatrices::descriptor(a.tail, 64, 0);
         let d: &mut Nested<[Columns<N>; 1], Columns<N>> = d;
         let d = &mut d.blocks[0];
         let mut step = steps.start;
@@ -184,18 +139,7 @@ where
     }
 }
 
-/// The matrix descriptor of block `step` of 16 columns of an operand that lies as [`CoreMatrices`]; see
-/// [`Operand::descriptor`].
-#[inline(always)]
-fn core_matrices(address: u32, rows: u32, step: u32) -> Descriptor {
-    let start = address + step * rows * 2 * DEPTH;
-    Descriptor {
-        lo: (start & 0x3ffff) >> 4 | (CoreMatrices::LEADING >> 4) << 16,
-        hi: CoreMatrices::STRIDE >> 4,
-    }
-}
-
-/// D += A B as [`gemm`](super::gemm) for an A that is divided along K. Calls `between` when all but the last `late` of the
+/// D += A B as [`gemm`](tilewright_device::tile::gemm) for an A that is divided along K. Calls `between` when all but the last `late` of the
 /// gemm's instructions are issued, without waiting for any: what is done there runs beside them.
 #[inline(always)]
 pub fn gemm_around<
@@ -233,8 +177,5 @@ where
         between();
         P::issue_steps::<B::Order, STEPS, TAIL>(a, b, steps - late..steps, D::ADD, &mut d.regs);
     }
-    Issued(d, ())
+    d.start()
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,9 +1,8 @@
 //! Numbers of one warp that are kept out of its registers.
 
-use crate::arch::shared;
-use crate::arch::special::thread_x;
-use crate::tile::cta::Cta;
-use crate::tile::cta::collective::Collective;
+use tilewright_device::arch::shared;
+use tilewright_device::arch::special::thread_x;
+use tilewright_device::tile::{Collective, Cta};
 
 /// Two numbers that threads of the CTA's first warp keep in shared memory: what they do beside the others costs them no
 /// registers. One of them at a time reads or writes, ordered by the warp's barriers.
@@ -12,15 +11,12 @@ pub struct Cell {
     address: u32,
 }
 
-impl<P: Collective> Cta<P> {
-    /// Two numbers of the first warp.
-    #[inline(always)]
-    pub fn cell(&mut self) -> Cell {
-        Cell { address: self.take(8, 8) }
-    }
-}
-
 impl Cell {
+    /// Two numbers of the CTA's first warp.
+    #[inline(always)]
+    pub fn new<P: Collective>(cta: &mut Cta<P>) -> Self {
+        Cell { address: cta.reserve(8, 8) }
+    }
     /// The numbers; zeros in other warps.
     #[inline(always)]
     pub fn get(&self) -> [u32; 2] {

@@ -2,16 +2,12 @@
 
 use core::marker::PhantomData;
 
-use crate::arch::shared::{dynamic_shared, dynamic_shared_volatile};
-use crate::arch::special::thread_x;
-use crate::arch::{mbarrier, sync};
-use crate::layout::{Element, FragmentLayout};
-use crate::tile::cta::Cta;
-use crate::tile::fragment::Rows;
-use crate::tile::fragment::row_vector::RowVector;
-use crate::tile::memory::copy_to::CopyTo;
-use crate::tile::roles::TwoRoles;
-use crate::tile::roles::relay::RelayTurn;
+use tilewright_device::arch::shared::{dynamic_shared, dynamic_shared_volatile};
+use tilewright_device::arch::special::thread_x;
+use tilewright_device::arch::{mbarrier, sync};
+use tilewright_device::tile::{Collective, CopyTo, Cta, Element, FragmentLayout, RowVector, Rows, TwoRoles};
+
+use crate::relay::RelayTurn;
 
 /// Vectors of `M` values of `T` in shared memory, one for each of a [`Relay`](super::Relay)'s `N` stages: written and read
 /// by whom the stage has its turn with.
@@ -28,20 +24,12 @@ pub struct RowMailbox<P, const M: usize> {
     roles: PhantomData<P>,
 }
 
-impl<P: TwoRoles> Cta<P> {
-    /// A vector of `M` values of `T` for each of `N` stages.
-    #[inline(always)]
-    pub fn row_vectors<T: Element, const M: usize, const N: usize>(&mut self) -> RowVectors<T, M, N> {
-        RowVectors {
-            begin: self.take((M * N * T::BYTES) as u32, 16) - dynamic_shared(),
-            element: PhantomData,
-        }
-    }
+impl<P: TwoRoles, const M: usize> RowMailbox<P, M> {
     /// A vector of `M` values that the second role sends to the first. Make it before the relay, which all wait for.
     #[inline(always)]
-    pub fn row_mailbox<const M: usize>(&mut self) -> RowMailbox<P, M> {
-        let mailbox =
-            RowMailbox { begin: self.take(M as u32 * 4 + 16, 16) - dynamic_shared(), roles: PhantomData };
+    pub fn open(cta: &mut Cta<P>) -> Self {
+        let begin = cta.reserve(M as u32 * 4 + 16, 16) - dynamic_shared();
+        let mailbox = RowMailbox { begin, roles: PhantomData };
         if thread_x() == 0 {
             // SAFETY: the memory was just taken; nobody uses the barriers before the relay's threads met.
             unsafe {
@@ -54,10 +42,18 @@ impl<P: TwoRoles> Cta<P> {
 }
 
 impl<T: Element, const M: usize, const N: usize> RowVectors<T, M, N> {
+    /// A vector of `M` values of `T` for each of `N` stages.
+    #[inline(always)]
+    pub fn new<P: Collective>(cta: &mut Cta<P>) -> Self {
+        let begin = cta.reserve((M * N * T::BYTES) as u32, 16) - dynamic_shared();
+        RowVectors { begin, element: PhantomData }
+    }
     /// The vector of a turn's stage.
     #[inline(always)]
     pub fn at<'s>(&self, turn: &'s RelayTurn<N>) -> RowVector<'s, T, M> {
-        RowVector::at(dynamic_shared_volatile() + self.begin + turn.stage() * (M * T::BYTES) as u32)
+        let at = dynamic_shared_volatile() + self.begin + turn.stage() * (M * T::BYTES) as u32;
+        // SAFETY: one of these vectors, whose turn is this role's.
+        unsafe { RowVector::at(at) }
     }
 }
 
@@ -65,7 +61,8 @@ impl<T: Element, const M: usize> RowVectors<T, M, 1> {
     /// The only vector: for threads of one warp to keep their rows' values in.
     #[inline(always)]
     pub fn only(&mut self) -> RowVector<'_, T, M> {
-        RowVector::at(dynamic_shared_volatile() + self.begin)
+        // SAFETY: the only vector, borrowed as a whole; a warp keeps to its own rows.
+        unsafe { RowVector::at(dynamic_shared_volatile() + self.begin) }
     }
 }
 
@@ -80,7 +77,8 @@ impl<P: TwoRoles, const M: usize> RowMailbox<P, M> {
     }
     #[inline(always)]
     fn vector(&self) -> RowVector<'_, f32, M> {
-        RowVector::at(dynamic_shared_volatile() + self.begin)
+        // SAFETY: the mailbox's, whose barriers order what is written and read.
+        unsafe { RowVector::at(dynamic_shared_volatile() + self.begin) }
     }
 
     /// In the second role: sends each row's value for the `turn`-th time, when the last ones have been received.

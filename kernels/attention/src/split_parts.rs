@@ -1,12 +1,10 @@
 //! Results of attention over parts of the keys: written by tiles, read row by row to be put together.
 
-use crate::abi::KernelArg;
-use crate::arch::global;
-use crate::arch::special::{thread_x, thread_x_volatile};
-use crate::layout::{FragmentLayout, Registers, Striped};
-use crate::tile::copy::gather::first_of;
-use crate::tile::fragment::{Fragment, Rows};
-use crate::tile::memory::copy_to::CopyTo;
+use tilewright_device::abi::KernelArg;
+use tilewright_device::arch::global;
+use tilewright_device::arch::special::{thread_x, thread_x_volatile};
+use tilewright_device::layout::{FragmentLayout, Registers, Striped};
+use tilewright_device::tile::{CopyTo, Fragment, Rows};
 
 /// Parts of every row's result: what a split-KV kernel leaves for the one that merges them.
 #[repr(C)]
@@ -159,7 +157,7 @@ where
         }
         let mut r = 0;
         while r < L::Rows::<f32>::LEN {
-            let (row, first) = L::coord(thread, first_of::<L, M, N>(r));
+            let (row, first) = L::coord(thread, L::first(r));
             if let Some(row) = (to.place)(row) {
                 let line = to.results.wrapping_add(row as usize * to.columns as usize + first as usize);
                 let store = |i: usize, col: u32| {

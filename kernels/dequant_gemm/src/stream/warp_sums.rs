@@ -2,12 +2,10 @@
 
 use core::marker::PhantomData;
 
-use crate::arch::special::{same_number, thread_x, thread_x_volatile};
-use crate::arch::{mbarrier, shared, sync};
-use crate::layout::{FragmentLayout, Registers};
-use crate::tile::cta::Cta;
-use crate::tile::cta::collective::Collective;
-use crate::tile::fragment::Fragment;
+use tilewright_device::arch::special::{same_number, thread_x, thread_x_volatile};
+use tilewright_device::arch::{mbarrier, shared, sync};
+use tilewright_device::layout::{FragmentLayout, Registers};
+use tilewright_device::tile::{Collective, Cta, Fragment};
 
 /// Rows of a warp's part of a fragment.
 const ROWS: u32 = 32;
@@ -38,14 +36,14 @@ const fn buffer_bytes(n: usize, threads: u32) -> u32 {
     threads / 32 * PITCH * n as u32 * 4
 }
 
-impl<P: Collective> Cta<P> {
-    /// Sums over warps. Make them before a pipeline, which all threads wait for.
+impl<P: Collective, const N: usize, const RESULTS: usize> WarpSums<P, N, RESULTS> {
+    /// Sums over warps. Make them before [`WarpDepths`](super::WarpDepths), at which all threads meet.
     #[inline(always)]
-    pub fn warp_sums<const N: usize, const RESULTS: usize>(&mut self) -> WarpSums<P, N, RESULTS> {
-        let buffers = self.take(warp_sums_bytes(N, RESULTS, P::CONSUMERS), 16);
+    pub fn open(cta: &mut Cta<P>) -> Self {
+        let buffers = cta.reserve(warp_sums_bytes(N, RESULTS, P::CONSUMERS), 16);
         let sums = WarpSums { buffers, turn: 0, before: NONE, schedule: PhantomData };
         if thread_x() == 0 {
-            // SAFETY: the memory was just taken; nobody uses the barriers before the pipeline's threads met.
+            // SAFETY: the memory was just taken; nobody uses the barriers before all threads met.
             unsafe {
                 mbarrier::init(sums.written(0), P::CONSUMERS / 32);
                 mbarrier::init(sums.written(1), P::CONSUMERS / 32);
@@ -53,9 +51,7 @@ impl<P: Collective> Cta<P> {
         }
         sums
     }
-}
 
-impl<P: Collective, const N: usize, const RESULTS: usize> WarpSums<P, N, RESULTS> {
     /// Bytes of one warp's fragment.
     const PART: u32 = PITCH * N as u32 * 4;
 
