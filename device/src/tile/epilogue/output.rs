@@ -12,7 +12,7 @@ use crate::layout::element::pack;
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf};
 use crate::layout::{ColMajor, Element, FragmentLayout, Major, Registers, SharedLayout, Swizzle, Warpgroups};
 use crate::tile::cta::barriers::WARPGROUP;
-use crate::tile::cta::collective::Collective;
+use crate::tile::cta::collective::{Collective, expect_policy};
 use crate::tile::cta::{Cta, TILE_ALIGN};
 use crate::tile::fragment::Fragment;
 use crate::tile::memory::global::{GlobalTileMut, Window};
@@ -393,6 +393,7 @@ impl<P: Collective> Cta<P> {
         T: Element,
         L: Accumulates<M, N> + OutputLayout<M, N>,
     {
+        const { expect_policy::<P>(L::THREADS, L::ASYNCHRONOUS) };
         Output::new(self.take(L::STAGING_BYTES, TILE_ALIGN))
     }
 }

@@ -11,7 +11,7 @@ use crate::layout::element::pack;
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf};
 use crate::layout::{ColMajor, Element, FragmentLayout, Registers, SharedLayout, Swizzle, Warpgroups, Warps};
 use crate::tile::cta::barriers::WARPGROUP;
-use crate::tile::cta::collective::Collective;
+use crate::tile::cta::collective::{Collective, expect_policy};
 use crate::tile::cta::{Cta, TILE_ALIGN};
 use crate::tile::epilogue::output::{LINE, ROWS};
 use crate::tile::fragment::Fragment;
@@ -236,6 +236,7 @@ impl<P: Collective> Cta<P> {
         T: Element,
         L: ColumnsLayout<M, N>,
     {
+        const { expect_policy::<P>(L::THREADS, false) };
         OutputColumns::new(self.take(L::STAGING_BYTES, TILE_ALIGN))
     }
 }
