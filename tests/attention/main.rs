@@ -23,6 +23,7 @@ fn main() -> ExitCode {
     Suite::new()
         .test("a single wrong weight is found", case::finds_what_is_wrong)
         .device(Arch::Sm80, "every kernel computes partial, whole and many tiles", kernels::each)
+        .device(Arch::Sm80, "every kernel takes several tiles a CTA", kernels::several_tiles_a_cta)
         .device(Arch::Sm80, "all lengths from 1 to 4096", lengths::all)
         .device(Arch::Sm80, "lengths of 0", lengths::none)
         .device(Arch::Sm80, "head dimensions from 1 to 256", lengths::head_dimensions)

@@ -3,7 +3,7 @@
 //! rustc knows the argument block by its generic address alone (`cvta.param`), so it loads arguments as if they lay
 //! anywhere. From `ld.param` ptxas makes operands in the constant bank, without latency.
 //!
-//! Only where a kernel reads arguments in place, through pointers that an empty instruction hides: what is read once, at the
+//! Only where a kernel reads arguments in place, through pointers that a comment of theirs hides ([`IN_PLACE`]): what is read once, at the
 //! start, ptxas would read again where it is used and keep the addresses' parts in more registers, so that kernels at their last
 //! register spilled (GEMM's 128 x 256).
 
@@ -12,6 +12,9 @@ use std::collections::HashMap;
 
 use tilewright_ptx::ast::{Instruction, Operand, Statement};
 use tilewright_ptx::parser::parse;
+
+/// What `tilewright_device::arch::declare::in_place` writes in front of a pointer to an argument that is read in place.
+const IN_PLACE: &str = "// tilewright.in_place ";
 
 /// What a register holds wherever it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +29,7 @@ enum Value<'a> {
 
 /// The kernel with loads at a known distance from its parameters' address as `ld.param`, if it reads any in place.
 pub(crate) fn load_parameters(entry: &str) -> Cow<'_, str> {
-    let in_place = entry.lines().any(|line| line.trim_start().starts_with("// %rd"));
+    let in_place = entry.lines().any(|line| line.trim_start().starts_with(IN_PLACE));
     match in_place.then(|| rewritten(entry)).flatten() {
         Some(text) => text.into(),
         None => entry.into(),
@@ -128,7 +131,7 @@ mod tests {
 
     /// A kernel of these lines after the one that declares its parameters' address, in `%rd1`, with a pointer read in place.
     fn kernel(lines: &str) -> String {
-        read_at_start(&format!("\t// %rd9\n{lines}"))
+        read_at_start(&format!("\t{IN_PLACE}%rd9\n{lines}"))
     }
 
     fn read_at_start(lines: &str) -> String {

@@ -26,6 +26,18 @@ pub unsafe fn declare<
     }
 }
 
+/// The pointer to an argument that the kernel reads in place: the compiler knows nothing of it, so what is read through it is
+/// read here. No instruction.
+///
+/// The builder makes loads of parameters (`ld.param`) of a kernel's loads where it finds this comment, `IN_PLACE` there.
+#[inline(always)]
+pub fn in_place<T>(pointer: *const T) -> *const T {
+    let mut p = pointer;
+    // SAFETY: a comment.
+    unsafe { ptx!("// tilewright.in_place {0}", inout(reg64) p, options(nomem)) };
+    p
+}
+
 /// Refuses the kernel that reaches it: the builder shows the message, a literal, and fails.
 ///
 /// For what only the compiled kernel shows, such as a misuse in code that optimisation may remove.

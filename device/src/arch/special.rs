@@ -110,14 +110,3 @@ pub fn same_number(x: u32) -> u32 {
     unsafe { ptx!("// {0}", inout(reg32) r, options(nomem)) };
     r
 }
-
-/// The same pointer, of which the compiler knows nothing: what is read through it is read here.
-///
-/// An empty instruction; sm_80.
-#[inline(always)]
-pub fn same_pointer<T>(pointer: *const T) -> *const T {
-    let mut p = pointer;
-    // SAFETY: no instruction.
-    unsafe { ptx!("// {0}", inout(reg64) p, options(nomem)) };
-    p
-}

@@ -1,6 +1,6 @@
 //! How the warps of a CTA share a tile.
 
-use crate::kernel::Program;
+use crate::kernel::{Arch, Program};
 
 /// A program whose threads hold tiles together: which of them compute, and in how many groups.
 pub trait Collective: Program + Sized + 'static {
@@ -10,4 +10,19 @@ pub trait Collective: Program + Sized + 'static {
     const WARPGROUPS: u32;
     /// CTAs of a cluster that take neighbouring tiles together.
     const CLUSTER: u32 = 1;
+}
+
+/// Refuses, when the kernel is compiled, a policy of `threads` threads that are not those that compute on schedule `P`: of more
+/// nobody holds what the others have, and of fewer some take stages and barriers without a part of the tile. And `wgmma`,
+/// which is `asynchronous`, on a schedule for earlier architectures.
+pub(in crate::tile) const fn expect_policy<P: Collective>(threads: u32, asynchronous: bool) {
+    assert!(
+        threads == P::CONSUMERS,
+        "the policy has more or fewer warps than compute on the schedule: `warp::FullRow<W>` and others of W warps go with \
+         `Multistage<W>`, `FullRow<W>` and others of W warpgroups with `WarpSpecialized<W>`"
+    );
+    assert!(
+        !asynchronous || matches!(P::ARCH, Arch::Sm90a),
+        "a policy of warpgroups takes `wgmma` of Hopper, which the schedule's architecture lacks: use one of `warp`"
+    );
 }

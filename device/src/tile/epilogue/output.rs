@@ -12,7 +12,7 @@ use crate::layout::element::pack;
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf};
 use crate::layout::{ColMajor, Element, FragmentLayout, Major, Registers, SharedLayout, Swizzle, Warpgroups};
 use crate::tile::cta::barriers::WARPGROUP;
-use crate::tile::cta::collective::Collective;
+use crate::tile::cta::collective::{Collective, expect_policy};
 use crate::tile::cta::{Cta, TILE_ALIGN};
 use crate::tile::fragment::Fragment;
 use crate::tile::memory::global::{GlobalTileMut, Window};
@@ -169,6 +169,15 @@ const fn buffers(height: usize, width: usize) -> u32 {
     if height * width <= (ROWS * LINE / 2) as usize { 1 } else { 2 }
 }
 
+/// Whether a step that fills a buffer waits for all stores before it, not for all but the last.
+///
+/// With two buffers the last store reads the other one, but for the first step of a tile of an odd number of them: the
+/// tile before ended with the buffer that this one begins with.
+#[inline(always)]
+const fn waits_for_all(step: u32, steps: u32, buffers: u32) -> bool {
+    buffers == 1 || step == 0 && steps % 2 == 1
+}
+
 /// Columns of one staged buffer: the fragment's width if a line has room for it, else as many as divide both.
 const fn staged_columns(width: usize, bytes: usize) -> u32 {
     let (mut columns, mut rest) = (LINE as usize / bytes, width);
@@ -316,7 +325,11 @@ where
             // fence makes it visible to TMA before the barrier behind which one thread stores it.
             unsafe {
                 if thread.is_multiple_of(128) {
-                    if buffers == 1 { tma::bulk_wait_read::<0>() } else { tma::bulk_wait_read::<1>() }
+                    if waits_for_all(step, steps, buffers) {
+                        tma::bulk_wait_read::<0>()
+                    } else {
+                        tma::bulk_wait_read::<1>()
+                    }
                 }
                 sync::bar_sync(WARPGROUP.of(unit), 128);
                 stage::<T, _>(buffer, &block_of(regs, block as usize), chunk, columns, warp, lane);
@@ -380,6 +393,7 @@ impl<P: Collective> Cta<P> {
         T: Element,
         L: Accumulates<M, N> + OutputLayout<M, N>,
     {
+        const { expect_policy::<P>(L::THREADS, L::ASYNCHRONOUS) };
         Output::new(self.reserve(L::STAGING_BYTES, TILE_ALIGN))
     }
 }

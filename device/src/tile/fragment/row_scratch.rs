@@ -41,6 +41,7 @@ where
 {
     #[inline(always)]
     fn copy_to(self, to: &mut RowScratch<P, M>) {
+        const { assert!(L::THREADS <= P::CONSUMERS, "the rows lie over more threads than the schedule has") };
         if thread_x() >= P::CONSUMERS {
             return;
         }
@@ -63,6 +64,7 @@ impl<const M: usize, const C: usize, L: FragmentLayout<M, C>> Rows<f32, M, C, L>
     /// Each row's value, as the last copy left it.
     #[inline(always)]
     pub fn exchanged<P: Collective>(from: &RowScratch<P, M>) -> Self {
+        const { assert!(L::THREADS <= P::CONSUMERS, "the rows lie over more threads than the schedule has") };
         let mut rows = Self::splat(0.0);
         if thread_x() < L::THREADS {
             for_each_row::<L, M, C>(|r, row, _| rows.regs.set(r, load(&from.vector(), row)));

@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 use crate::abi::KernelArg;
-use crate::arch::special::same_pointer;
+use crate::arch::declare::in_place;
 
 /// An argument that stays in the parameter block: each [`get`](Self::get) reads it anew, so that none of it is kept in
 /// registers over a loop.
@@ -22,7 +22,7 @@ impl<A: KernelArg> InPlace<A> {
     #[inline(always)]
     pub fn get(&self) -> A {
         // SAFETY: the pointer is to an initialised parameter, which outlives the kernel.
-        unsafe { A::load(same_pointer(self.0)) }
+        unsafe { A::load(in_place(self.0)) }
     }
 }
 
@@ -54,7 +54,7 @@ impl<A: KernelArg> InBlock<A> {
     #[inline(always)]
     pub fn get(&self) -> A {
         // SAFETY: the place is that of an initialised parameter, which outlives the kernel.
-        unsafe { A::load(same_pointer(self.block).add(self.offset).cast()) }
+        unsafe { A::load(in_place(self.block).add(self.offset).cast()) }
     }
 }
 

@@ -161,7 +161,10 @@ impl<S: Sum, const M: usize, const N: usize, L: Accumulates<M, N>, A: Held> Pend
 impl<A: Pending, B: Pending> Pending for (A, B) {
     type Done = (A::Done, B::Done);
     const ASYNCHRONOUS: bool = A::ASYNCHRONOUS || B::ASYNCHRONOUS;
-    const THREADS: u32 = A::THREADS;
+    const THREADS: u32 = {
+        assert!(A::THREADS == B::THREADS, "accumulators of one loop are of one policy's threads");
+        A::THREADS
+    };
 
     #[inline(always)]
     unsafe fn settle(&mut self) {

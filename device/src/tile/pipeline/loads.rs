@@ -8,6 +8,7 @@ use crate::arch::{mbarrier, shared, sync, wgmma};
 use crate::kernel::Arch;
 use crate::layout::{Element, FragmentLayout, SharedLayout, Sum};
 use crate::tile::cta::barriers::EXCHANGE;
+use crate::tile::cta::collective::expect_policy;
 use crate::tile::fragment::held::Held;
 use crate::tile::fragment::{Fragment, Rows};
 use crate::tile::memory::shared::{Fill, Full, Ring, Shared};
@@ -142,6 +143,7 @@ where
         prepare: impl Fn(Full<'_, N>, u32) -> A,
         compute: impl Fn(A, Full<'_, N>, u32, D) -> G,
     ) -> D {
+        const { expect_policy::<P>(G::THREADS, G::ASYNCHRONOUS) };
         // Known to be the same in all lanes: so are then the turns of the loop, and the stages' addresses.
         (self.pipeline.stage, self.pipeline.phase) =
             (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
@@ -209,6 +211,7 @@ where
         prepare: impl Fn(Full<'_, N>, u32) -> A,
         compute: impl Fn(A, Full<'_, N>, u32, Issued<Fragment<S, M, C, L>>) -> Issued<Fragment<S, M, C, L>, H>,
     ) -> Fragment<S, M, C, L> {
+        const { expect_policy::<P>(L::THREADS, L::ASYNCHRONOUS) };
         (self.pipeline.stage, self.pipeline.phase) =
             (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
         let mut left = uniform(stages * parts);
@@ -331,6 +334,7 @@ where
         gemms: InFlight<D>,
         before: &mut Rows<f32, M, C, L>,
     ) -> D::Done {
+        const { expect_policy::<P>(D::THREADS, D::ASYNCHRONOUS) };
         if D::ASYNCHRONOUS && thread_x() < D::THREADS {
             before.touch();
             // Not for ever: when another warp of the warpgroup has given the stage back, its next phase may have completed.

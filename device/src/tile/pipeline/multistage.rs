@@ -201,6 +201,12 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
         mut load: impl for<'s> FnMut(Fill<'s, Self, N>, u32),
         mut compute: impl for<'s> FnMut(D::Issued, Full<'s, N>, u32) -> D::Issued,
     ) -> D {
+        const {
+            assert!(
+                !D::Issued::ASYNCHRONOUS,
+                "gemms of `wgmma` take stages that a producer fills: `WarpSpecialized`"
+            )
+        };
         let mut d = d.start();
         let releases = thread_x().is_multiple_of(32);
         // No branch around the copies: their addresses are computed between the gemm's instructions.

@@ -2,8 +2,9 @@
 
 use core::ops::Range;
 
+use crate::tile::cta::collective::expect_policy;
 use crate::tile::memory::shared::{Fill, Full};
-use crate::tile::mma::in_flight::Accumulator;
+use crate::tile::mma::in_flight::{Accumulator, Pending};
 use crate::tile::pipeline::loads::Loads;
 use crate::tile::pipeline::ring::Pipeline;
 use crate::tile::pipeline::schedule::Schedule;
@@ -44,6 +45,7 @@ impl<P: Schedule, const N: usize> Pipeline<P, N> {
         load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
         compute: impl for<'s> FnMut(D::Issued, Full<'s, N>, u32) -> D::Issued,
     ) -> D {
+        const { expect_policy::<P>(D::Issued::THREADS, D::Issued::ASYNCHRONOUS) };
         P::run_pipeline(self, steps, d, load, compute)
     }
 }

@@ -1,6 +1,7 @@
 //! A loop of gemms that each begin a sum of their own.
 
 use crate::arch::warp::uniform;
+use crate::tile::cta::collective::expect_policy;
 use crate::tile::memory::shared::{Fill, Full};
 use crate::tile::mma::in_flight::Pending;
 use crate::tile::pipeline::loads::Loads;
@@ -26,6 +27,7 @@ where
         compute: impl Fn(A, Full<'_, N>) -> G,
         add: impl Fn(D, G::Done, B, usize) -> D,
     ) -> D {
+        const { expect_policy::<P>(G::THREADS, G::ASYNCHRONOUS) };
         // Known to be the same in all lanes, as in `run_ahead`.
         (self.pipeline.stage, self.pipeline.phase) =
             (uniform(self.pipeline.stage), uniform(self.pipeline.phase));

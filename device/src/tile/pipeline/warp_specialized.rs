@@ -298,6 +298,12 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
         mut compute: impl for<'s> FnMut(D::Issued, Full<'s, N>, u32) -> D::Issued,
     ) -> D {
         const { assert!(!JOINT, "`run` gives stages back by warpgroups") };
+        const {
+            assert!(
+                D::Issued::ASYNCHRONOUS,
+                "a warpgroup's stages are read by its `wgmma`: policies of `warp` go with `Multistage`"
+            )
+        };
         let mut d = d.start();
         let mut k = steps.start;
         // SAFETY: a full stage is read until its release, an empty one written until its barrier completes;

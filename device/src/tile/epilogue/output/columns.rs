@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use super::{block_of, drain_lines};
+use super::{block_of, drain_lines, waits_for_all};
 use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::tma::{self, Coords};
 use crate::arch::warp::uniform;
@@ -11,7 +11,7 @@ use crate::layout::element::pack;
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf};
 use crate::layout::{ColMajor, Element, FragmentLayout, Registers, SharedLayout, Swizzle, Warpgroups, Warps};
 use crate::tile::cta::barriers::WARPGROUP;
-use crate::tile::cta::collective::Collective;
+use crate::tile::cta::collective::{Collective, expect_policy};
 use crate::tile::cta::{Cta, TILE_ALIGN};
 use crate::tile::epilogue::output::{LINE, ROWS};
 use crate::tile::fragment::Fragment;
@@ -120,7 +120,8 @@ where
         let columns = const { staged(N) };
         let size = (columns * LINE).next_multiple_of(1024);
         let (chunks, blocks) = (N as u32 / columns, (M / W / 64) as u32);
-        let buffers = buffers(chunks * blocks);
+        let steps = chunks * blocks;
+        let buffers = buffers(steps);
         let thread = thread_x_volatile();
         let unit = uniform(thread / 128);
         let (warp, lane) = (uniform(thread / 32) % 4, thread % 32);
@@ -128,7 +129,7 @@ where
         let whole_pieces = (tile.0.of.rows() * T::BYTES as u32).is_multiple_of(16);
         let by_tma = tile.0.of.tma && whole_pieces && BOX as u32 == columns;
         let mut step = 0;
-        while step < chunks * blocks {
+        while step < steps {
             let (block, chunk) = (step / chunks, step % chunks);
             let (row, col) = (unit * (M / W) as u32 + block * ROWS, chunk * columns);
             let buffer = staging + (unit * buffers + step % buffers) * size;
@@ -136,7 +137,11 @@ where
             // fence makes it visible to TMA before the barrier behind which one thread stores it.
             unsafe {
                 if thread.is_multiple_of(128) {
-                    if buffers == 1 { tma::bulk_wait_read::<0>() } else { tma::bulk_wait_read::<1>() }
+                    if waits_for_all(step, steps, buffers) {
+                        tma::bulk_wait_read::<0>()
+                    } else {
+                        tma::bulk_wait_read::<1>()
+                    }
                 }
                 sync::bar_sync(WARPGROUP.of(unit), 128);
                 let regs: <ColumnsOf as ColumnBlocks<N, 1>>::Of<T> = block_of(&fragment.regs, block as usize);
@@ -231,6 +236,7 @@ impl<P: Collective> Cta<P> {
         T: Element,
         L: ColumnsLayout<M, N>,
     {
+        const { expect_policy::<P>(L::THREADS, false) };
         OutputColumns::new(self.reserve(L::STAGING_BYTES, TILE_ALIGN))
     }
 }

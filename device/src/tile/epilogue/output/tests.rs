@@ -4,7 +4,7 @@ extern crate std;
 
 use std::vec::Vec;
 
-use super::{LINE, ROWS, WARP_ROWS, matrix_line, pair_place, staged_columns};
+use super::{LINE, ROWS, WARP_ROWS, matrix_line, pair_place, staged_columns, waits_for_all};
 use crate::layout::{FragmentLayout, SharedLayout, Swizzle, Warpgroups, Warps};
 
 /// Accesses that the memory takes for words of 4 bytes at these offsets, which lanes store side by side.
@@ -116,5 +116,26 @@ fn pairs_of_16_bits_have_no_bank_conflicts() {
 fn pairs_of_32_bits_take_two_accesses_a_half_warp() {
     for (pair, half) in (0..LINE / 4 / 4).flat_map(|pair| [(pair, 0), (pair, 16)]) {
         assert_eq!(accesses(pair_offsets(half..half + 16, pair, 4).into_iter(), 8), 2, "pair {pair}");
+    }
+}
+
+/// No step of any of several tiles fills a buffer that a store before it may still be reading, and none waits for more than that.
+#[test]
+fn buffers_are_filled_behind_their_stores() {
+    for steps in 1..=6 {
+        let buffers = if steps == 1 { 1 } else { 2 };
+        let mut reading = Vec::new();
+        for step in (0..3).flat_map(|_| 0..steps) {
+            let buffer = step % buffers;
+            let all = waits_for_all(step, steps, buffers);
+            let done = if all { reading.len() } else { reading.len().saturating_sub(1) };
+            assert!(
+                !all || reading.last().is_none_or(|&last| last == buffer),
+                "step {step} of {steps} need not wait"
+            );
+            reading.drain(..done);
+            assert!(!reading.contains(&buffer), "step {step} of {steps} fills what is read");
+            reading.push(buffer);
+        }
     }
 }

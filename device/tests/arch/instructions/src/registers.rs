@@ -1,6 +1,6 @@
 //! Instructions of registers, and those of a warp's lanes.
 
-use tilewright_device::arch::{cvt, half, math, special, warp};
+use tilewright_device::arch::{cvt, declare, half, math, special, warp};
 
 entries! { Sm80:
     special_registers => |r, g| {
@@ -10,7 +10,7 @@ entries! { Sm80:
         r.keep([special::lane(), special::sm_id(), special::thread_x_volatile(), special::dynamic_shared_bytes()]);
         r.keep([special::clock64(), special::globaltimer()]);
         r.keep([special::block_x_volatile(), special::same_number(g.x)]);
-        r.keep([special::same_pointer(g.f.to_bits() as usize as *const u8) as u64]);
+        r.keep([declare::in_place(g.f.to_bits() as usize as *const u8) as u64]);
         if g.x == 7 {
             special::trap()
         }

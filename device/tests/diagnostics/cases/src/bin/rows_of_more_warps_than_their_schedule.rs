@@ -1,0 +1,13 @@
+//! Rows that lie over more warps than there are.
+//~ the rows lie over more threads than the schedule has
+
+use tilewright_device::tile::*;
+
+fn kernel(rows: Rows<f32, 64, 64, warp::FullRow<4>>) {
+    let mut cta = Cta::<Multistage<2>>::enter();
+    copy(rows, &mut cta.row_scratch::<64>());
+}
+
+fn main() {
+    let _: fn(_) = kernel;
+}
