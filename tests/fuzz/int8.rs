@@ -1,12 +1,12 @@
 //! Products of int8 activations and narrow integers, scaled and exact.
 
-use tilewright::ops::{DequantElement, DequantGemmInt8, DeviceWeights, Int8Output};
+use tilewright::ops::{Activation, DequantElement, DequantGemmInt8, DeviceWeights, Int8Output};
 use tilewright::quant::{HalfType, Halves, Order, QuantizedWeights, Scheme, ZeroPoints, Zeros};
 use tilewright::{Device, Stream, bf16, f16};
+use tilewright_support::activation::{STEEPEST, exact};
 use tilewright_support::Real;
 use tilewright_support::random::normal;
 
-use crate::activation::{self, STEEPEST};
 use crate::dequant::{lacks_kernel, scheme};
 use crate::place::{Number, Place, Placed};
 use crate::random::Random;
@@ -163,9 +163,9 @@ fn scaled<T: Real + Number + Int8Output + DequantElement>(
     let tokens_place = Place::any(random, &[m]);
     let tokens_place = if random.one_in(4) { tokens_place.repeating(0) } else { tokens_place };
     let (with_tokens, with_bias) = (random.one_in(2), random.one_in(2));
-    let number = random.below(activation::COUNT);
+    let activation = Activation::ALL[random.below(Activation::ALL.len())];
     call.add(format!(
-        ", {}, C {place:?}, tokens {with_tokens} {tokens_place:?}, bias {with_bias} {bias_place:?}, activation {number}",
+        ", {}, C {place:?}, tokens {with_tokens} {tokens_place:?}, bias {with_bias} {bias_place:?}, activation {activation}",
         T::DTYPE
     ));
     let elements: Vec<f32> = (0..m).map(|_| (random.below(32) + 1) as f32 / 4096.0).collect();
@@ -176,14 +176,14 @@ fn scaled<T: Real + Number + Int8Output + DequantElement>(
     let gemm = DequantGemmInt8::<T>::new();
     let gemm = if with_tokens { gemm.tokens(&tokens_view) } else { gemm };
     let gemm = if with_bias { gemm.bias(&bias_view) } else { gemm };
-    let gemm = gemm.activation(activation::of(number));
+    let gemm = gemm.activation(activation);
     let out = run!(gemm, &operands, c, device, call);
     let (tokens, bias) = (tokens.values()?, T::widen(&bias.values()?));
     for (at, (got, (_, sum, size))) in T::widen(&out).into_iter().zip(operands.expected()?).enumerate() {
         let (row, col) = (at / n, at % n);
         let token = if with_tokens { f64::from(tokens[row]) } else { 1.0 };
         let bias = if with_bias { f64::from(bias[col]) } else { 0.0 };
-        let exact = activation::exact(number, sum * token + bias);
+        let exact = exact(activation, sum * token + bias);
         let before = 2e-6 * (size * token + bias.abs()) + 1e-6;
         let bound = STEEPEST * before + T::ROUNDING * exact.abs();
         let off = (f64::from(got) - exact).abs();

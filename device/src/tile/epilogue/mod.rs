@@ -1,4 +1,6 @@
-//! What becomes of an accumulator: activations, and stores through staging buffers.
+//! What becomes of an accumulator: scales, residuals, biases, activations, and stores through staging buffers.
 
 pub mod activation;
+pub mod apply;
 pub mod output;
+pub mod term;
