@@ -23,9 +23,7 @@ mod tests {
 
     #[test]
     fn values_agree_with_tables() {
-        for (x, value) in
-            [(0.0, 0.0), (0.5, 0.5204998778130465), (-2.0, -0.9953222650189527), (5.5, 1.0)]
-        {
+        for (x, value) in [(0.0, 0.0), (0.5, 0.5204998778130465), (-2.0, -0.9953222650189527), (5.5, 1.0)] {
             assert!((erf(x) - value).abs() < 1e-13, "erf({x}) is {}", erf(x));
         }
         let [relu, gelu, silu] = [Activation::Relu, Activation::Gelu, Activation::Silu];

@@ -304,9 +304,10 @@ pub fn anywhere(device: &Device) -> Outcome {
             let a = block.view().narrow(1, 0, k)?;
             gemm.run(&Stream::new(device)?, &a, &on, &mut c.view_mut()?.select(0, 0)?)?;
             let (c, touched) = c.read()?;
-            let want = want.iter().enumerate().map(|(i, &(x, size))| {
-                (exact(Activation::Silu, x / 128.0 + bias[i % n].to_f64()), size)
-            });
+            let want = want
+                .iter()
+                .enumerate()
+                .map(|(i, &(x, size))| (exact(Activation::Silu, x / 128.0 + bias[i % n].to_f64()), size));
             near(&format!("C at {to:?}"), &c, want)?;
             if touched > 0 {
                 return Err(format!("C at {to:?}: {touched} elements around it were written").into());

@@ -2,8 +2,8 @@
 
 use tilewright::ops::{Activation, Gemm, GemmInput, GemmOutput};
 use tilewright::{Device, Stream, TensorView, bf16, f16};
-use tilewright_support::activation::{STEEPEST, exact};
 use tilewright_support::Real;
+use tilewright_support::activation::{STEEPEST, exact};
 use tilewright_support::random::normal;
 
 use crate::place::{Number, Place, Placed};
@@ -55,7 +55,8 @@ fn of<T: Real + Number + GemmInput, U: Real + Number + GemmOutput>(
         let shape = bias_shape(random, &shape);
         Place::any(random, &shape)
     });
-    let (activation, overlap, forced) = (Activation::ALL[random.below(Activation::ALL.len())], random.one_in(2), random.next());
+    let (activation, overlap, forced) =
+        (Activation::ALL[random.below(Activation::ALL.len())], random.one_in(2), random.next());
     call.set(format!(
         "Gemm<{} to {}>: A {:?}, B {:?}, C {c_place:?}, bias {bias_place:?}, alpha {alpha}, beta {beta}, activation \
          {activation}, overlap {overlap}",

@@ -3,8 +3,8 @@
 use tilewright::ops::{Activation, DequantElement, DequantGemmInt8, DeviceWeights, Int8Output};
 use tilewright::quant::{HalfType, Halves, Order, QuantizedWeights, Scheme, ZeroPoints, Zeros};
 use tilewright::{Device, Stream, bf16, f16};
-use tilewright_support::activation::{STEEPEST, exact};
 use tilewright_support::Real;
+use tilewright_support::activation::{STEEPEST, exact};
 use tilewright_support::random::normal;
 
 use crate::dequant::{lacks_kernel, scheme};

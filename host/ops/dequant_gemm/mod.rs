@@ -14,8 +14,8 @@ use problem::Problem;
 use table::{Call, Compiled, Kind, Reads, kernels, zeros_of};
 pub use weights::DeviceWeights;
 
-use crate::ops::Activation;
 use super::frame::{Candidate, Choice, Plan, Workspace, of_shape};
+use crate::ops::Activation;
 use crate::quant::{HalfType, Order, Zeros};
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 

@@ -164,7 +164,15 @@ impl Call<'_> {
             None => GlobalAbi { map: TensorMap::NONE, shape: [0; 2], tma: 0, ..*c },
         };
         let &Call { alpha, activation, .. } = self;
-        Ok(EpilogueAbi { bias, residual: (), row_scales: (), column_scales: (), alpha, beta: 0.0, activation })
+        Ok(EpilogueAbi {
+            bias,
+            residual: (),
+            row_scales: (),
+            column_scales: (),
+            alpha,
+            beta: 0.0,
+            activation,
+        })
     }
 }
 

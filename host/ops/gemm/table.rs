@@ -63,8 +63,7 @@ pub(super) fn run(kernel: &'static Compiled, matrices: &Matrices, call: &Call<'_
     let launch = Launch::grid([clusters * kernel.split, 1, 1]).pdl(call.overlap && tma);
     let [alpha, beta] = call.scale;
     let (activation, residual) = (call.activation, old);
-    let epilogue =
-        EpilogueAbi { bias, residual, row_scales: (), column_scales: (), alpha, beta, activation };
+    let epilogue = EpilogueAbi { bias, residual, row_scales: (), column_scales: (), alpha, beta, activation };
     let args = GemmArgs { a, b, c, order: call.order, epilogue };
     // SAFETY: the arguments are those of `gemm`. The views that the matrices come from are borrowed by the caller, c
     // exclusively, and reach no further than their shapes, which the kernel keeps to. Programmatic launch only moves what

@@ -8,8 +8,8 @@ pub use list::{GEMM, GemmKernel};
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    ByElement, Cta, Element, Epilogue, Fragment, Gemm, Global, GlobalMut, InPlace, Major, OutputLayout, Raster,
-    RasterOrder, Schedule, Shared, copy, gemm as multiply, split_k_bytes,
+    ByElement, Cta, Element, Epilogue, Fragment, Gemm, Global, GlobalMut, InPlace, Major, OutputLayout,
+    Raster, RasterOrder, Schedule, Shared, copy, gemm as multiply, split_k_bytes,
 };
 
 /// C = act(alpha A B + beta C + bias) for a batch of matrices: A \[batch, M, K\], B \[batch, K, N\], C \[batch, M, N\].

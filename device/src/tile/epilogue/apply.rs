@@ -11,8 +11,8 @@ use crate::tile::fragment::Fragment;
 ///
 /// Each of `Bias`, `Residual`, `RowScales` and `ColumnScales` is a [`Term`]: [`ByElement`](crate::tile::ByElement),
 /// [`ByRow`](crate::tile::ByRow) or [`Absent`]. The type says which tensors a kernel has code for; whether one is there, and the
-/// activation, the kernel is told at its launch. A kernel takes an `Epilogue` as an argument, or an
-/// [`InPlace`](crate::tile::InPlace) of one, and calls [`apply`](Self::apply) on each tile:
+/// activation, the kernel is told at its launch. A kernel takes an `Epilogue` as an argument and calls [`apply`](Self::apply) on each tile.
+/// Each part is read from the parameter block where it applies, so that a main loop holds no registers for it.
 ///
 /// ```
 /// # use tilewright_device::tile::*;
@@ -27,9 +27,12 @@ use crate::tile::fragment::Fragment;
 /// ```
 ///
 /// The residual is not read when beta is 0: it may be the output's old values, which may hold anything then.
-pub struct Epilogue<Bias: KernelArg, Residual: KernelArg = Absent, RowScales: KernelArg = Absent, ColumnScales: KernelArg = Absent>(
-    *const EpilogueAbi<Bias::Abi, Residual::Abi, RowScales::Abi, ColumnScales::Abi>,
-);
+pub struct Epilogue<
+    Bias: KernelArg,
+    Residual: KernelArg = Absent,
+    RowScales: KernelArg = Absent,
+    ColumnScales: KernelArg = Absent,
+>(*const EpilogueAbi<Bias::Abi, Residual::Abi, RowScales::Abi, ColumnScales::Abi>);
 
 /// An [`Epilogue`] as the host passes it: tensors without rows and columns where it is to do without them.
 #[repr(C)]
