@@ -8,8 +8,6 @@
 //! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
 
-#[cfg(any(feature = "dequant_gemm", feature = "gemm"))]
-mod activation;
 #[cfg(feature = "attention")]
 mod attention;
 #[cfg(feature = "dequant_gemm")]
@@ -22,8 +20,6 @@ mod mla;
 #[cfg(any(feature = "attention", feature = "mla"))]
 mod scores;
 
-#[cfg(any(feature = "dequant_gemm", feature = "gemm"))]
-pub use activation::Activation;
 #[cfg(feature = "attention")]
 pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPlan, attention};
 #[cfg(feature = "dequant_gemm")]
@@ -36,6 +32,8 @@ pub use frame::{Candidate, Plan};
 pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, gemm};
 #[cfg(feature = "mla")]
 pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};
+#[cfg(any(feature = "dequant_gemm", feature = "gemm"))]
+pub use tilewright_device::tile::Activation;
 
 /// The compiled kernels of this crate's operators.
 pub fn kernels() -> impl Iterator<Item = &'static crate::KernelEntry> {

@@ -2,6 +2,7 @@
 //!
 //! - [`random`]: normal data, the same for the same seed.
 //! - [`mod@reference`]: results computed in f64 on the CPU, and the error against them.
+//! - [`activation`]: the activations' exact values.
 //! - [`attention`]: the same for attention.
 //! - [`guarded`]: matrices with poison around them, which shows reads and stores outside.
 //! - [`suite`]: a test program that reports by name what it skipped for want of a GPU.
@@ -9,6 +10,7 @@
 //! - [`cublas`]: the peer.
 //! - [`foreign`]: memory of another CUDA context.
 
+pub mod activation;
 pub mod attention;
 pub mod cublas;
 pub mod foreign;

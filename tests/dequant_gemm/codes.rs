@@ -8,7 +8,7 @@ use tilewright_support::suite::Outcome;
 use crate::case::{Activations, check, kernels, weights};
 
 /// The modes of zeros that a format has kernels for.
-fn zeros(format: Format) -> Vec<Zeros> {
+pub fn zeros(format: Format) -> Vec<Zeros> {
     match format {
         Format::NF4 | Format::FP4 | Format::E4M3 | Format::E5M2 => vec![Zeros::None],
         _ => vec![Zeros::None, Zeros::Original, Zeros::Rescaled, Zeros::Packed],

@@ -1,42 +1,54 @@
 //! What happens to the sums.
 
-use tilewright::ops::{Activation, DequantGemm, DeviceWeights};
+use std::collections::BTreeSet;
+
+use tilewright::ops::{self, Activation, DequantGemm, DeviceWeights};
 use tilewright::quant::{Format, Group, Order, Zeros};
-use tilewright::{Device, Stream, Tensor, f16};
+use tilewright::{Device, Stream, Tensor, bf16, f16};
+use tilewright_support::activation::exact;
 use tilewright_support::random::normal;
-use tilewright_support::reference::erf;
 use tilewright_support::suite::Outcome;
 
-use crate::case::{compare, reference, weights};
+use crate::case::{Activations, compare, kernels, reference, weights};
+use crate::codes::zeros;
 
-/// alpha, a bias and each activation.
+/// alpha, a bias and each activation, on every kernel.
 pub fn all(device: &Device) -> Outcome {
-    [Group::K64, Group::K128].into_iter().try_for_each(|group| all_in(device, group))
+    let mut seen = BTreeSet::new();
+    all_of::<f16>(device, &mut seen)?;
+    all_of::<bf16>(device, &mut seen)?;
+    let fits = |bytes| bytes <= device.shared_memory_per_cta();
+    let runnable = ops::kernels().filter(|kernel| device.runs(kernel.arch) && fits(kernel.shared_bytes));
+    let names = runnable.map(|kernel| kernel.name);
+    let these = names.filter(|name| name.starts_with("dequant_") && !name.starts_with("dequant_gemm_int8"));
+    assert_eq!(seen, these.collect::<BTreeSet<_>>());
+    Ok(())
 }
 
-/// Kernels are chosen by groups, too.
-fn all_in(device: &Device, group: Group) -> Outcome {
+fn all_of<T: Activations>(device: &Device, seen: &mut BTreeSet<&'static str>) -> Outcome {
     let (m, n, k) = (6, 72, 128);
-    let w = weights::<f16>([n, k], (Format::U4, group, Zeros::None))?;
-    let packed = DeviceWeights::upload(device, &w.pack(Order::B16)?)?;
-    let (a, bias) = (normal::<f16>(7, m * k), normal::<f16>(8, n));
+    let (a, bias) = (normal::<T>(7, m * k), normal::<T>(8, n));
     let at = Tensor::from_slice(device, &a, &[m, k])?;
     let bias_at = Tensor::from_slice(device, &bias, &[n])?;
-    let alpha = 0.125;
-    let want = reference(&a, &w);
-    let (a, bias_view, stream) = (at.view(), bias_at.view(), Stream::new(device)?);
-    for activation in Activation::ALL {
-        let exact = |x: f64| match activation {
-            Activation::Identity => x,
-            Activation::Relu => x.max(0.0),
-            Activation::Gelu => 0.5 * x * (1.0 + erf(x / std::f64::consts::SQRT_2)),
-            Activation::Silu => x / (1.0 + (-x).exp()),
-        };
-        let mut c = Tensor::filled(device, f16::NAN, &[m, n])?;
-        let mut gemm = DequantGemm::new().alpha(alpha).bias(&bias_view).activation(activation);
-        gemm.run(&stream, &a, &packed, &mut c.view_mut())?;
-        compare(&c.to_vec_on(&stream)?, &want, |i, x| exact(f64::from(alpha) * x + bias[i % n].to_f64()))
-            .map_err(|what| format!("{activation}: {what}"))?;
+    let (at, bias_view, bias) = (at.view(), bias_at.view(), T::widen(&bias));
+    let (alpha, stream) = (0.125, Stream::new(device)?);
+    for format in Format::ALL {
+        for zeros in zeros(format) {
+            let w = weights::<T>([n, k], (format, Group::K128, zeros))?;
+            let packed = DeviceWeights::upload(device, &w.pack(Order::B16)?)?;
+            let want = reference(&a, &w);
+            for name in kernels::<T>(device, m, &w)? {
+                seen.insert(name);
+                for activation in Activation::ALL {
+                    let mut c = Tensor::filled(device, T::POISON, &[m, n])?;
+                    let gemm = DequantGemm::new().alpha(alpha).bias(&bias_view).activation(activation);
+                    gemm.kernel(name).run(&stream, &at, &packed, &mut c.view_mut())?;
+                    let of = |i: usize, x| exact(activation, f64::from(alpha) * x + f64::from(bias[i % n]));
+                    compare(&c.to_vec_on(&stream)?, &want, of)
+                        .map_err(|what| format!("{name}, {activation}: {what}"))?;
+                }
+            }
+        }
     }
     Ok(())
 }

@@ -1,8 +1,11 @@
 //! Products of int8 activations against exact references.
 
-use tilewright::ops::{Activation, DequantGemmInt8, DeviceWeights, Int8Output};
+use std::collections::BTreeSet;
+
+use tilewright::ops::{self, Activation, DequantGemmInt8, DeviceWeights, Int8Output};
 use tilewright::quant::{Format, Group, HalfType, Halves, Order, QuantizedWeights, ZeroPoints, Zeros};
 use tilewright::{Device, Stream, Tensor, bf16, f16};
+use tilewright_support::activation::exact;
 use tilewright_support::guarded::{Guarded, Place};
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
@@ -231,6 +234,54 @@ pub fn divided(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// Scales of A's rows, a bias and each activation, on every kernel.
+pub fn epilogues(device: &Device) -> Outcome {
+    let mut seen = BTreeSet::new();
+    for format in FORMATS {
+        for &zeros in zeros(format) {
+            for group in [Group::K128, Group::Row] {
+                epilogues_of::<f16>(device, (format, group, zeros), &mut seen)?;
+                epilogues_of::<bf16>(device, (format, group, zeros), &mut seen)?;
+            }
+        }
+    }
+    let fits = |bytes| bytes <= device.shared_memory_per_cta();
+    let runnable = ops::kernels().filter(|kernel| device.runs(kernel.arch) && fits(kernel.shared_bytes));
+    let these = runnable.map(|kernel| kernel.name).filter(|name| name.starts_with("dequant_gemm_int8"));
+    assert_eq!(seen, these.collect::<BTreeSet<_>>());
+    Ok(())
+}
+
+fn epilogues_of<T: Activations + Int8Output>(
+    device: &Device,
+    (format, group, zeros): (Format, Group, Zeros),
+    seen: &mut BTreeSet<&'static str>,
+) -> Outcome {
+    let (m, n, k) = (5, 72, 256);
+    let w = weights([n, k], format, group, zeros, T::SCALES);
+    let (on, a, bias) = (upload(device, &w)?, activations(m * k), normal::<T>(8, n));
+    let want = scaled(&a, &w);
+    let tokens: Vec<f32> = (0..m).map(|i| (mixed(5, i) % 32 + 1) as f32 / 4096.0).collect();
+    let (at, bias_at) = (Tensor::from_slice(device, &a, &[m, k])?, Tensor::from_slice(device, &bias, &[n])?);
+    let tokens_at = Tensor::from_slice(device, &tokens, &[m])?;
+    let (at, tokens_view, bias_view, bias) = (at.view(), tokens_at.view(), bias_at.view(), T::widen(&bias));
+    let stream = Stream::new(device)?;
+    for name in kernels::<T>(device, m, &on)? {
+        seen.insert(name);
+        for activation in Activation::ALL {
+            let mut c = Tensor::filled(device, T::POISON, &[m, n])?;
+            let gemm = DequantGemmInt8::new().tokens(&tokens_view).bias(&bias_view).activation(activation);
+            gemm.kernel(name).run(&stream, &at, &on, &mut c.view_mut())?;
+            let want = want.iter().enumerate().map(|(i, &(x, size))| {
+                let (token, bias) = (f64::from(tokens[i / n]), f64::from(bias[i % n]));
+                (exact(activation, token * x + bias), 2.0 * (token * size + bias.abs()))
+            });
+            near(&format!("{name}, {activation}"), &c.to_vec_on(&stream)?, want)?;
+        }
+    }
+    Ok(())
+}
+
 /// A's rows apart, one scale for all of them, a bias, an activation, and C of any strides with poison around it.
 pub fn anywhere(device: &Device) -> Outcome {
     let (m, n, k) = (19, 70, 144);
@@ -253,10 +304,10 @@ pub fn anywhere(device: &Device) -> Outcome {
             let a = block.view().narrow(1, 0, k)?;
             gemm.run(&Stream::new(device)?, &a, &on, &mut c.view_mut()?.select(0, 0)?)?;
             let (c, touched) = c.read()?;
-            let want = want.iter().enumerate().map(|(i, &(x, size))| {
-                let x = x / 128.0 + bias[i % n].to_f64();
-                (x / (1.0 + (-x).exp()), size)
-            });
+            let want = want
+                .iter()
+                .enumerate()
+                .map(|(i, &(x, size))| (exact(Activation::Silu, x / 128.0 + bias[i % n].to_f64()), size));
             near(&format!("C at {to:?}"), &c, want)?;
             if touched > 0 {
                 return Err(format!("C at {to:?}: {touched} elements around it were written").into());

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm90a, "deep tiles", shapes::deep)
         .device(Arch::Sm80, "tiles that are divided among CTAs, twice the same bits", shapes::divided)
         .device(Arch::Sm80, "activations and outputs lie anywhere", shapes::anywhere)
-        .device(Arch::Sm80, "scale, bias and activations", epilogue::all)
+        .device(Arch::Sm80, "scale, bias and activations on every kernel", epilogue::all)
         .device(
             Arch::Sm80,
             "a workspace that is given comes back with its counters zero",
@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "int8: codes and activations that are all lowest and all highest", int8::extremes)
         .device(Arch::Sm80, "int8: every kernel, ragged shapes", int8::ragged)
         .device(Arch::Sm80, "int8: tiles that are divided among CTAs", int8::divided)
+        .device(Arch::Sm80, "int8: scales of rows, bias and activations on every kernel", int8::epilogues)
         .device(Arch::Sm80, "int8: rows apart, bias, activation, outputs anywhere", int8::anywhere)
         .device(Arch::Sm80, "int8: refused calls name what is wrong", int8::errors)
         .main()

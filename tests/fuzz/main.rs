@@ -14,7 +14,6 @@ use tilewright_support::suite::Suite;
 
 use random::Random;
 
-mod activation;
 mod attention;
 mod dequant;
 mod files;

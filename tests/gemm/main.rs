@@ -12,7 +12,6 @@ mod case;
 mod chains;
 mod epilogue;
 mod errors;
-mod exact;
 mod kernels;
 mod kinds;
 mod operand;
@@ -23,7 +22,6 @@ mod views;
 
 fn main() -> ExitCode {
     Suite::new()
-        .test("activations in f64 agree with tables", exact::agrees_with_tables)
         .test("a single wrong element is found", reference::finds_what_is_wrong)
         .device(Arch::Sm80, "every kernel loads, on many threads at a time", kernels::load_on_threads)
         .device(

@@ -3,12 +3,12 @@
 use tilewright::ops::Activation;
 use tilewright::{bf16, f16};
 use tilewright_support::Real;
+use tilewright_support::activation::{STEEPEST, exact};
 use tilewright_support::random::normal;
 use tilewright_support::reference::{product, sample};
 use tilewright_support::suite::Outcome;
 
 use crate::bias::Bias;
-use crate::exact::exact;
 use crate::operand::Values;
 
 /// A B in f64, of all rows or of some.
@@ -86,8 +86,6 @@ impl<U: Real> Epilogue<'_, U> {
     fn apply(&self, sum: f64, error: f64, place: [usize; 3], at: usize) -> (f64, f64) {
         /// What f32 makes of an operation's result.
         const STEP: f64 = 1.2e-7;
-        /// No activation is steeper.
-        const STEEPEST: f64 = 1.13;
         /// The error of an activation itself, relative to its argument.
         const ACTIVATION: f64 = 1e-6;
         /// Half of f16's smallest step.

@@ -14,8 +14,8 @@ use problem::Problem;
 use table::{Call, Compiled, Kind, Reads, kernels, zeros_of};
 pub use weights::DeviceWeights;
 
-use super::Activation;
 use super::frame::{Candidate, Choice, Plan, Workspace, of_shape};
+use crate::ops::Activation;
 use crate::quant::{HalfType, Order, Zeros};
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
@@ -249,7 +249,7 @@ fn launch(
         weights: w.abi(),
         order: division.order([address + COUNTERS as u64 * 4, address])?,
         ctas: division.ctas,
-        activation: activation.told(),
+        activation,
         alpha,
         overlap,
     };

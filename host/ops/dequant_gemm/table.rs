@@ -8,7 +8,7 @@ use tilewright_dequant_gemm::{
 };
 use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_device::kernel::Listed;
-use tilewright_device::tile::{AnyActivation, StreamOrder, WeightsAbi};
+use tilewright_device::tile::{Activation, EpilogueAbi, StreamOrder, WeightsAbi};
 
 use super::int8;
 use super::problem::Problem;
@@ -128,7 +128,7 @@ pub(super) struct Call<'a> {
     pub(super) weights: WeightsAbi,
     pub(super) order: StreamOrder,
     pub(super) ctas: u32,
-    pub(super) activation: AnyActivation,
+    pub(super) activation: Activation,
     pub(super) alpha: f32,
     /// May start while the preceding grid still runs.
     pub(super) overlap: bool,
@@ -156,11 +156,23 @@ pub(super) fn zeros_of(element: &str, format: &str) -> Vec<&'static str> {
     zeros
 }
 
-/// The bias as kernels take it: without rows if there is none.
-fn bias_of(problem: &Problem, c: &GlobalAbi<(), 2>) -> Result<GlobalAbi<(), 2>> {
-    match &problem.bias {
-        Some(bias) => bias.arg(problem.device.backend(), false, 0),
-        None => Ok(GlobalAbi { map: TensorMap::NONE, shape: [0; 2], tma: 0, ..*c }),
+impl Call<'_> {
+    /// The epilogue as kernels take it: a bias without rows if there is none.
+    fn epilogue(&self, problem: &Problem, c: &GlobalAbi<(), 2>) -> Result<EpilogueAbi<GlobalAbi<(), 2>>> {
+        let bias = match &problem.bias {
+            Some(bias) => bias.arg(problem.device.backend(), false, 0)?,
+            None => GlobalAbi { map: TensorMap::NONE, shape: [0; 2], tma: 0, ..*c },
+        };
+        let &Call { alpha, activation, .. } = self;
+        Ok(EpilogueAbi {
+            bias,
+            residual: (),
+            row_scales: (),
+            column_scales: (),
+            alpha,
+            beta: 0.0,
+            activation,
+        })
     }
 }
 
@@ -176,10 +188,10 @@ fn run(
     let lines = |count| if tma { count } else { 0 };
     let a: GlobalAbi<(), 2> = a.arg(backend, true, lines(kernel.tile[1]))?;
     let c: GlobalAbi<(), 2> = c.t()?.arg(backend, false, lines(kernel.box_c))?;
-    let bias = bias_of(problem, &c)?;
+    let epilogue = call.epilogue(problem, &c)?;
     let launch = Launch::grid([call.ctas * kernel.cluster[0], 1, 1]).pdl(call.overlap && tma);
-    let &Call { weights: w, order, activation, alpha, .. } = call;
-    let args = DequantGemmArgs { w, a, c, bias, order, activation, alpha };
+    let &Call { weights: w, order, .. } = call;
+    let args = DequantGemmArgs { w, a, c, order, epilogue };
     // SAFETY: the arguments are those of `dequant_gemm`. The caller borrows the views and weights, c exclusively, and the
     // workspace that the order names; the kernel keeps to their shapes. Programmatic launch only moves what precedes its wait
     // for the preceding grid.
@@ -196,13 +208,12 @@ fn run_stream(
     let backend = device.backend();
     let a: GlobalAbi<(), 2> = a.arg(backend, true, 0)?;
     let c: GlobalAbi<(), 2> = c.t()?.arg(backend, false, 0)?;
-    let bias = bias_of(problem, &c)?;
+    let epilogue = call.epilogue(problem, &c)?;
     // Sizes are below 2^31, and a kernel for more tiles of A than a grid has is not possible.
     let (slabs, across) = (n.div_ceil(SLAB as usize) as u32, m.div_ceil(kernel.rows as usize) as u32);
     let launch = Launch::grid([call.ctas, across, 1]).pdl(call.overlap);
     let shares = Shares::new(slabs, call.ctas);
-    let &Call { weights: w, activation, alpha, .. } = call;
-    let args = DequantStreamArgs { w, a, c, bias, shares, activation, alpha };
+    let args = DequantStreamArgs { w: call.weights, a, c, shares, epilogue };
     // SAFETY: the arguments are those of `dequant_stream`. The caller borrows the views and weights, c exclusively; the kernel
     // keeps to their shapes. Programmatic launch only moves what precedes its wait for the preceding grid: reads of the
     // weights, which no kernel writes.

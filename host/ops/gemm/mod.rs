@@ -7,13 +7,12 @@ mod table;
 mod tests;
 
 use tilewright_device::arch::tma::{EVICT_FIRST, EVICT_NORMAL};
-use tilewright_device::tile::RasterOrder;
+use tilewright_device::tile::{Activation, RasterOrder};
 
 use choose::Selection;
 use problem::{Matrices, Size};
 use table::{Call, Compiled, Kind};
 
-use super::Activation;
 use super::frame::{Candidate, Choice, Plan, of_shape};
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
@@ -137,11 +136,11 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
         Gemm { overlap, ..self }
     }
 
-    fn kind<T: GemmInput>(&self) -> Kind {
-        (T::DTYPE.name(), U::DTYPE.name(), self.activation.name())
+    fn kind<T: GemmInput>() -> Kind {
+        (T::DTYPE.name(), U::DTYPE.name())
     }
 
-    /// Every compiled kernel for these types and this activation, the best by estimate first, with the reason for those that
+    /// Every compiled kernel for these types, the best by estimate first, with the reason for those that
     /// cannot compute this product.
     pub fn candidates<T: GemmInput>(
         &self,
@@ -150,7 +149,7 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
         c: &TensorViewMut<'_, U>,
     ) -> Result<Vec<GemmCandidate>> {
         let matrices = Matrices::new(a, b, c, self.bias)?;
-        Ok(Selection::new(&matrices, self.kind::<T>())?.candidates())
+        Ok(Selection::new(&matrices, Self::kind::<T>())?.candidates())
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
@@ -161,7 +160,7 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
         c: &TensorViewMut<'_, U>,
     ) -> Result<GemmPlan> {
         let matrices = Matrices::new(a, b, c, self.bias)?;
-        Selection::new(&matrices, self.kind::<T>())?.choose(self.kernel)
+        Selection::new(&matrices, Self::kind::<T>())?.choose(self.kernel)
     }
 
     /// Queues the product on `stream`.
@@ -179,7 +178,7 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
         if matrices.is_empty() {
             return Ok(());
         }
-        let plan = Selection::new(&matrices, self.kind::<T>())?.choose(self.kernel)?;
+        let plan = Selection::new(&matrices, Self::kind::<T>())?.choose(self.kernel)?;
         let kernel = plan.descriptor();
         let matrices = if plan.estimate.transposed { matrices.t()? } else { matrices };
         let too_large = || {
@@ -194,6 +193,7 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
             stream,
             order,
             scale: [self.alpha, self.beta],
+            activation: self.activation,
             policies: [policy(n), policy(m)],
             overlap: self.overlap,
         };

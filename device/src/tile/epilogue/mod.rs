@@ -1,5 +1,7 @@
-//! What becomes of an accumulator: activations, and stores through staging buffers.
+//! What becomes of an accumulator: scales, residuals, biases, activations, and stores through staging buffers.
 
 pub mod activation;
+pub mod apply;
 pub mod output;
 pub mod staged;
+pub mod term;

@@ -2,7 +2,7 @@
 
 use tilewright_device::tile::{
     Activation, ColMajor, Cta, Element, Elements, Fragment, FullRow, Gemm, Global, GlobalMut, Multistage,
-    OutputLayout, Raster, RasterOrder, Schedule, Shared, Silu, WarpSpecialized, copy, gemm, warp,
+    OutputLayout, Raster, RasterOrder, Schedule, Shared, WarpSpecialized, copy, gemm, warp,
 };
 use tilewright_device::{f16, kernel, kernels};
 
@@ -54,7 +54,7 @@ pub fn swiglu<
                 (gemm(Y::default(), x_s.at(s), g_s.at(s), gate), gemm(Y::default(), x_s.at(s), u_s.at(s), up))
             },
         );
-        let product = gate.map(Silu::apply).zip(&up, |gate, up| gate * up);
+        let product = gate.map(|x| Activation::Silu.apply(x)).zip(&up, |gate, up| gate * up);
         out.store(product.cast::<T>(), y.tile([at.m, at.n]));
     }
 }

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use tilewright_dequant_gemm::{DequantGemmInt8Args, DequantInt8Kernel, INT8};
 use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_device::kernel::Listed;
+use tilewright_device::tile::EpilogueAbi;
 
 use super::super::problem::Problem;
 use super::super::table::{Call, Compiled};
@@ -64,17 +65,18 @@ pub(in crate::ops::dequant_gemm) fn run(
         _ => (c.t()?.arg(backend, false, lines(kernel.box_c))?, nothing()),
     };
     let a: GlobalAbi<(), 2> = a.arg(backend, true, lines(kernel.tile[1]))?;
-    let args = DequantGemmInt8Args {
-        w: call.weights,
-        a,
-        c: output,
-        sums,
-        tokens: tokens.map_or_else(|| Ok(nothing()), |tokens| tokens.arg(backend, true, 0))?,
-        scales: scales.map_or_else(|| Ok(nothing()), |scales| scales.arg(backend, false, 0))?,
+    // Scales of groups are the weights', and apply as sums are added up.
+    let scales = scales.filter(|_| !kernel.groups);
+    let epilogue = EpilogueAbi {
         bias: bias.map_or_else(|| Ok(nothing()), |bias| bias.arg(backend, false, 0))?,
-        order: call.order,
+        residual: (),
+        row_scales: scales.map_or_else(|| Ok(nothing()), |scales| scales.arg(backend, false, 0))?,
+        column_scales: tokens.map_or_else(|| Ok(nothing()), |tokens| tokens.arg(backend, true, 0))?,
+        alpha: call.alpha,
+        beta: 0.0,
         activation: call.activation,
     };
+    let args = DequantGemmInt8Args { w: call.weights, a, c: output, sums, order: call.order, epilogue };
     let launch = Launch::grid([call.ctas, 1, 1]).pdl(call.overlap && tma);
     // SAFETY: the arguments are those of `dequant_gemm_int8`. The caller borrows the views and weights, c exclusively, and the
     // workspace that the order names; the kernel keeps to their shapes. Programmatic launch only moves what precedes its wait

@@ -8,16 +8,17 @@ pub use list::{DequantInt8Kernel, INT8};
 use scaling::Scaling;
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    AnyActivation, ColMajor, ColumnsLayout, Cta, Element as _, Fragment, GemmRegisters, Global, GlobalMut,
-    Half, I8x2, InPlace, Integers, Quantized, RowMajor, Rows, Schedule, Shared, StreamOrder, Swizzle,
-    Weights, Zeros, copy,
+    Absent, ByElement, ByRow, ColMajor, ColumnsLayout, Cta, Element as _, Epilogue, Fragment, GemmRegisters,
+    Global, GlobalMut, Half, I8x2, InPlace, Integers, Quantized, RowMajor, Schedule, Shared, StreamOrder,
+    Swizzle, Weights, Zeros, copy,
 };
 
 /// C = act(tokens A Wᵀ + bias) of int8 activations and narrow integers W = scales Q, or `sums` = A Qᵀ as i32 where that has rows.
 /// Computed as Cᵀ = W Aᵀ with W from registers.
 ///
 /// W \[N, K\] of format `F` in blocks, with groups' zeros as `Z` and scales as `S` says; A \[M, K\] in pairs; `c` and `sums` are
-/// Cᵀ \[N, M\]; `scales` \[N, 1\] are those of rows; `tokens` \[N, M\] and `bias` \[N, 1\], each without rows if there is none. A CTA
+/// Cᵀ \[N, M\]; its rows' scales and bias are \[N, 1\], its columns' scales, those of tokens, \[N, M\], each without rows and columns if
+/// there is none. A CTA
 /// takes tiles of `BM` rows of W and `BN` rows of A, `BK` deep, or parts of their depth, in the order of `order`; `PAIRS` is
 /// `BK` / 2.
 #[kernel(
@@ -43,11 +44,8 @@ pub fn dequant_gemm_int8<
     a: InPlace<Global<I8x2, 2, RowMajor, BN>>,
     c: InPlace<GlobalMut<T, 2, ColMajor, BOX>>,
     sums: InPlace<GlobalMut<S::Sum, 2, ColMajor>>,
-    tokens: InPlace<Global<f32, 2>>,
-    scales: InPlace<Global<T, 2, ColMajor>>,
-    bias: InPlace<Global<T, 2, ColMajor>>,
     order: InPlace<StreamOrder>,
-    activation: AnyActivation,
+    epilogue: Epilogue<ByRow<T, 2>, Absent, ByRow<T, 2>, ByElement<f32, 2>>,
 ) where
     Y: GemmRegisters<I8x2, BM, BN, 64, i32, B = Swizzle<128>, D: ColumnsLayout<BM, BN>>,
 {
@@ -89,16 +87,7 @@ pub fn dequant_gemm_int8<
             copy(acc, sums.get().tile([at.m, at.n]));
             continue;
         }
-        let by_rows = |of: &InPlace<Global<T, 2, ColMajor>>| {
-            Rows::<T, BM, BN, _>::load(of.get().tile([at.m, 0]), T::ZERO).map(T::to_f32)
-        };
-        let acc = S::finish(acc, || by_rows(&scales));
-        let acc = match tokens.get().rows() {
-            0 => acc,
-            _ => acc.zip_global(tokens.get().tile([at.m, at.n]), |x, token| x * token),
-        };
-        let acc = acc.zip_rows(&by_rows(&bias), |x, bias| x + bias);
-        let acc = acc.activate(activation);
-        out.store(acc.cast::<T>(), c.get().tile([at.m, at.n]));
+        let place = [at.m, at.n];
+        out.store(epilogue.apply(S::finish(acc), place), c.get().tile(place));
     }
 }

@@ -33,10 +33,9 @@ pub trait Scaling: Copy + Default + Send + Sync + 'static {
     where
         Y: GemmRegisters<I8x2, M, N, PAIRS, i32, B = Swizzle<128>>;
 
-    /// What the sums over all of the depth stand for; `load` gives the rows' scales.
+    /// The sums over all of the depth as numbers.
     fn finish<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
         sums: Fragment<Self::Sum, M, N, L>,
-        load: impl FnOnce() -> Rows<f32, M, N, L>,
     ) -> Fragment<f32, M, N, L>;
 }
 
@@ -73,9 +72,8 @@ impl Scaling for OfRows {
     #[inline(always)]
     fn finish<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
         sums: Fragment<i32, M, N, L>,
-        load: impl FnOnce() -> Rows<f32, M, N, L>,
     ) -> Fragment<f32, M, N, L> {
-        sums.map(|sum| sum as f32).zip_rows(&load(), |x, scale| x * scale)
+        sums.map(|sum| sum as f32)
     }
 }
 
@@ -114,7 +112,6 @@ impl Scaling for OfGroups {
     #[inline(always)]
     fn finish<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
         sums: Fragment<f32, M, N, L>,
-        _: impl FnOnce() -> Rows<f32, M, N, L>,
     ) -> Fragment<f32, M, N, L> {
         sums
     }

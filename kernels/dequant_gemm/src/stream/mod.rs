@@ -14,7 +14,7 @@ pub use warp_sums::{WarpSums, warp_sums_bytes};
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    AnyActivation, ColMajor, Cta, Decode, Fragment, GemmRegisters, Global, GlobalMut, Half, InPlace,
+    ByRow, ColMajor, Cta, Decode, Epilogue, Fragment, GemmRegisters, Global, GlobalMut, Half, InPlace,
     Pending as _, RowMajor, Schedule, Swizzle, Weights, ZerosFirst, block_x, block_y, gemm,
 };
 
@@ -23,8 +23,8 @@ const SLABS: usize = 7;
 
 /// C = act(alpha A Wᵀ + bias) of narrow weights, computed as Cᵀ = W Aᵀ with W from registers.
 ///
-/// W \[N, K\] of format `F` in blocks, with groups' scales and zeros as `Z` says; A \[M, K\], `c` is Cᵀ \[N, M\], `bias`
-/// \[N, 1\] or without rows if there is none. A CTA takes its share of W's slabs of 32 rows and `BN` rows of A, of which it
+/// W \[N, K\] of format `F` in blocks, with groups' scales and zeros as `Z` says; A \[M, K\], `c` is Cᵀ \[N, M\], whose
+/// rows' bias is \[N, 1\] or without rows if there is none. A CTA takes its share of W's slabs of 32 rows and `BN` rows of A, of which it
 /// keeps `PANEL` of depth in shared memory; its `BM / 32` warps divide the depth, and scale the sums of each 128.
 #[kernel(
     program = P,
@@ -44,10 +44,8 @@ pub fn dequant_stream<
     w: Weights<F, Z, T>,
     a: InPlace<Global<T, 2, RowMajor, BN>>,
     c: InPlace<GlobalMut<T, 2, ColMajor>>,
-    bias: InPlace<Global<T, 2, ColMajor>>,
     shares: InPlace<Shares>,
-    activation: AnyActivation,
-    alpha: f32,
+    epilogue: Epilogue<ByRow<T, 2>>,
 ) where
     F: Decode<T>,
     Y: GemmRegisters<T, BM, BN, 64, B = Swizzle<128>>,
@@ -59,9 +57,8 @@ pub fn dequant_stream<
         let mut stream = ChunkStream::<P, F, Z, T, PANEL, AHEAD>::new(w, slabs.clone());
         let done = |index, row, column, x| {
             let at = [slabs.start + index, block_y()];
-            let x = alpha * x + bias.get().tile([at[0], 0]).element::<32, 1>(row, 0).to_f32();
-            let x = activation.apply(x);
-            c.get().tile(at).put::<32, BN>(row, column, T::from_f32x2(x, x)[0]);
+            let x = epilogue.apply_one::<T, 2, 32, BN>(x, at, (row, column));
+            c.get().tile(at).put::<32, BN>(row, column, x);
         };
         let panels = stream.panels();
         for panel in 0..panels {

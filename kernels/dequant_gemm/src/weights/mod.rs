@@ -1,6 +1,7 @@
 //! C = act(alpha A Wᵀ + bias) of narrow weights W, one source for every architecture.
 
 mod list;
+mod policy;
 mod scaling;
 
 pub use list::{DequantKernel, WEIGHTS};
@@ -8,14 +9,14 @@ pub use scaling::Scaling;
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    AnyActivation, ColMajor, ColumnsLayout, Cta, Format, GemmRegisters, Global, GlobalMut, Half, InPlace,
-    Quantized, RowMajor, Rows, Schedule, Shared, StreamOrder, Swizzle, Weights, Zeros, copy,
+    ByRow, ColMajor, ColumnsLayout, Cta, Epilogue, Format, GemmRegisters, Global, GlobalMut, Half, InPlace,
+    Quantized, RowMajor, Schedule, Shared, StreamOrder, Swizzle, Weights, Zeros, copy,
 };
 
 /// C = act(alpha A Wᵀ + bias) of narrow weights, computed as Cᵀ = W Aᵀ with W from registers.
 ///
-/// W \[N, K\] of format `F` in blocks, with groups' zeros as `Z` and scales as `S` says; A \[M, K\], `c` is Cᵀ \[N, M\], `bias`
-/// \[N, 1\] or without rows if there is none. A CTA takes tiles of `BM` rows of W and `BN` rows of A, or parts of their
+/// W \[N, K\] of format `F` in blocks, with groups' zeros as `Z` and scales as `S` says; A \[M, K\], `c` is Cᵀ \[N, M\], whose
+/// rows' bias is \[N, 1\] or without rows if there is none. A CTA takes tiles of `BM` rows of W and `BN` rows of A, or parts of their
 /// depth, in the order of `order`; it decodes the next step's weights while the tensor cores work on this step's. CTAs of a
 /// cluster take tiles of the same rows of A, and copy these to one another.
 #[kernel(
@@ -40,10 +41,8 @@ pub fn dequant_gemm<
     w: InPlace<Weights<F, Z, T>>,
     a: InPlace<Global<T, 2, RowMajor, BN>>,
     c: InPlace<GlobalMut<T, 2, ColMajor, BOX>>,
-    bias: InPlace<Global<T, 2, ColMajor>>,
     order: InPlace<StreamOrder>,
-    activation: AnyActivation,
-    alpha: f32,
+    epilogue: Epilogue<ByRow<T, 2>>,
 ) where
     S: Scaling<Y, F, Z, T, BM, BN, BK>,
     Y: GemmRegisters<T, BM, BN, 64, B = Swizzle<128>, D: ColumnsLayout<BM, BN>>,
@@ -72,9 +71,7 @@ pub fn dequant_gemm<
         if !stream.sum(&part, &mut acc) {
             continue;
         }
-        let bias = Rows::<T, BM, BN, _>::load(bias.get().tile([at.m, 0]), T::ZERO);
-        let acc = acc.zip_rows(&bias.map(T::to_f32), |x, bias| alpha * x + bias);
-        let acc = acc.activate(activation);
-        out.store(acc.cast::<T>(), c.get().tile([at.m, at.n]));
+        let place = [at.m, at.n];
+        out.store(epilogue.apply(acc, place), c.get().tile(place));
     }
 }

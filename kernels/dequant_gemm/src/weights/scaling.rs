@@ -1,10 +1,13 @@
 //! Where the scales of groups enter.
 
+use core::marker::PhantomData;
+
 use tilewright_device::tile::{
-    Ahead, Decode, Fill, Fragment, Fresh, Gemm, GemmRegisters, Half, Loads, Quantized, Ring, Schedule,
-    Shared, Swizzle, Weights, Zeros, ZerosFirst, gemm,
+    Decode, Fill, Fragment, Fresh, Gemm, GemmRegisters, Half, Loads, Quantized, Ring, Schedule, Shared,
+    Swizzle, Weights, Zeros, ZerosFirst, gemm,
 };
 
+use super::policy::Policy;
 use crate::stream::CHUNK;
 
 /// What scales multiply: the main loop of a tile of `BM` rows of W and `BN` of A, `BK` deep.
@@ -30,9 +33,11 @@ where
         L: for<'s> FnMut(Fill<'s, P, N>, u32);
 }
 
-/// Weights: each is decoded to what it stands for, rounded to the activations' type.
+/// Weights: each is decoded to what it stands for, rounded to the activations' type, as far ahead as `A` says.
+///
+/// With `PLAIN`, plain weights get a loop of their own: where instructions are the limit.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct OfWeights;
+pub struct OfWeights<A, const PLAIN: bool = false>(PhantomData<A>);
 
 /// Sums of [`CHUNK`] along K, of `R` rows at a time, 64 for each warpgroup: weights are decoded to their codes' values.
 ///
@@ -40,9 +45,10 @@ pub struct OfWeights;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OfSums<const R: usize>;
 
-impl<Y, F, Z, T, const BM: usize, const BN: usize, const BK: usize> Scaling<Y, F, Z, T, BM, BN, BK>
-    for OfWeights
+impl<Y, F, Z, T, A, const PLAIN: bool, const BM: usize, const BN: usize, const BK: usize>
+    Scaling<Y, F, Z, T, BM, BN, BK> for OfWeights<A, PLAIN>
 where
+    A: Policy,
     Y: GemmRegisters<T, BM, BN, 64, B = Swizzle<128>>,
     F: Decode<T>,
     Z: Zeros,
@@ -63,21 +69,14 @@ where
         I: Iterator<Item = u32>,
         L: for<'s> FnMut(Fill<'s, P, N>, u32),
     {
-        // Where instructions are the limit: plain weights get a loop of their own.
-        let wide = BN > 32 && BK == 128;
         weights.if_plain(
-            wide,
+            PLAIN,
             #[inline(always)]
             |plain| {
-                let ahead = if plain && BN == 64 {
-                    Ahead::Queued
-                } else {
-                    Ahead::Waiting { early: wide || BN == 256 }
-                };
                 stages.run_gemms(
                     count,
                     (BK / 64) as u32,
-                    ahead,
+                    A::ahead(plain),
                     Fragment::<f32, BM, BN, _>::zero(),
                     #[inline(always)]
                     |s, part| weights.dequantize(w.at(s), part, plain),

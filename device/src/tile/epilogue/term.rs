@@ -1,0 +1,181 @@
+//! Tensors that an epilogue reads beside the accumulator: biases, residuals, scales.
+
+use crate::abi::{GlobalAbi, KernelArg};
+use crate::layout::{ColMajor, Element, FragmentLayout, Major, RowMajor};
+use crate::tile::fragment::{Fragment, Rows};
+use crate::tile::memory::global::Global;
+
+/// One number for each element of a result that is divided into tiles, in a tensor of `RANK` dimensions or nowhere.
+///
+/// The host passes a tensor without rows and columns where a kernel is to do without it: then every number is the `neutral`
+/// one of the operation.
+pub trait Term<const RANK: usize>: KernelArg + Copy {
+    /// `f` of every element of the tile at `place`, and of the term's number there.
+    fn zip<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+        self,
+        tile: Fragment<f32, M, N, L>,
+        place: [u32; RANK],
+        neutral: f32,
+        f: impl Fn(f32, f32) -> f32,
+    ) -> Fragment<f32, M, N, L>;
+
+    /// `f` of the element `x` at (row, column) of the tile at `place`, if tiles are of `R` x `C`.
+    fn zip_one<const R: usize, const C: usize>(
+        self,
+        x: f32,
+        place: [u32; RANK],
+        at: (u32, u32),
+        neutral: f32,
+        f: impl Fn(f32, f32) -> f32,
+    ) -> f32;
+}
+
+/// No tensor, and no code for one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Absent;
+
+/// A tensor of the result's shape. Strides may be zero: a row, a column or a scalar that is broadcast.
+pub struct ByElement<T, const RANK: usize, O = RowMajor>(Global<T, RANK, O>);
+
+/// A tensor of one column: a number for each row of the result.
+pub struct ByRow<T, const RANK: usize>(Global<T, RANK, ColMajor>);
+
+impl<T, const RANK: usize, O> Clone for ByElement<T, RANK, O> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, const RANK: usize, O> Copy for ByElement<T, RANK, O> {}
+
+impl<T, const RANK: usize> Clone for ByRow<T, RANK> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, const RANK: usize> Copy for ByRow<T, RANK> {}
+
+impl KernelArg for Absent {
+    type Abi = ();
+    #[inline(always)]
+    unsafe fn load(_: *const ()) -> Self {
+        Absent
+    }
+}
+
+impl<T: Element, const RANK: usize, O: Major> KernelArg for ByElement<T, RANK, O> {
+    type Abi = GlobalAbi<T, RANK>;
+    #[inline(always)]
+    unsafe fn load(at: *const Self::Abi) -> Self {
+        // SAFETY: passed on to the caller.
+        ByElement(unsafe { KernelArg::load(at) })
+    }
+}
+
+impl<T: Element, const RANK: usize> KernelArg for ByRow<T, RANK> {
+    type Abi = GlobalAbi<T, RANK>;
+    #[inline(always)]
+    unsafe fn load(at: *const Self::Abi) -> Self {
+        // SAFETY: passed on to the caller.
+        ByRow(unsafe { KernelArg::load(at) })
+    }
+}
+
+impl<const RANK: usize> Term<RANK> for Absent {
+    #[inline(always)]
+    fn zip<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+        self,
+        tile: Fragment<f32, M, N, L>,
+        _: [u32; RANK],
+        _: f32,
+        _: impl Fn(f32, f32) -> f32,
+    ) -> Fragment<f32, M, N, L> {
+        tile
+    }
+
+    #[inline(always)]
+    fn zip_one<const R: usize, const C: usize>(
+        self,
+        x: f32,
+        _: [u32; RANK],
+        _: (u32, u32),
+        _: f32,
+        _: impl Fn(f32, f32) -> f32,
+    ) -> f32 {
+        x
+    }
+}
+
+impl<T: Element, const RANK: usize, O: Major> Term<RANK> for ByElement<T, RANK, O> {
+    #[inline(always)]
+    fn zip<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+        self,
+        tile: Fragment<f32, M, N, L>,
+        place: [u32; RANK],
+        _: f32,
+        f: impl Fn(f32, f32) -> f32,
+    ) -> Fragment<f32, M, N, L> {
+        if self.0.cols() == 0 {
+            return tile;
+        }
+        tile.zip_global(self.0.tile(place), f)
+    }
+
+    #[inline(always)]
+    fn zip_one<const R: usize, const C: usize>(
+        self,
+        x: f32,
+        place: [u32; RANK],
+        (row, column): (u32, u32),
+        _: f32,
+        f: impl Fn(f32, f32) -> f32,
+    ) -> f32 {
+        if self.0.cols() == 0 {
+            return x;
+        }
+        f(x, self.0.tile(place).element::<R, C>(row, column).to_f32())
+    }
+}
+
+impl<T: Element, const RANK: usize> ByRow<T, RANK> {
+    /// The tile of the one column that belongs to the result's tile at `place`.
+    #[inline(always)]
+    fn column(mut place: [u32; RANK]) -> [u32; RANK] {
+        place[RANK - 1] = 0;
+        place
+    }
+
+    #[inline(always)]
+    fn or(neutral: f32) -> T {
+        T::from_f32x2(neutral, neutral)[0]
+    }
+}
+
+impl<T: Element, const RANK: usize> Term<RANK> for ByRow<T, RANK> {
+    #[inline(always)]
+    fn zip<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+        self,
+        tile: Fragment<f32, M, N, L>,
+        place: [u32; RANK],
+        neutral: f32,
+        f: impl Fn(f32, f32) -> f32,
+    ) -> Fragment<f32, M, N, L> {
+        let rows = Rows::<T, M, N, L>::load(self.0.tile(Self::column(place)), Self::or(neutral));
+        tile.zip_rows(&rows.map(T::to_f32), f)
+    }
+
+    #[inline(always)]
+    fn zip_one<const R: usize, const C: usize>(
+        self,
+        x: f32,
+        place: [u32; RANK],
+        (row, _): (u32, u32),
+        neutral: f32,
+        f: impl Fn(f32, f32) -> f32,
+    ) -> f32 {
+        let column = self.0.tile(Self::column(place)).window(R, 1);
+        let number = column.read(row, 0).to_f32();
+        f(x, if row < column.rows { number } else { neutral })
+    }
+}
