@@ -1,7 +1,7 @@
 //! The epilogue of a gemm-like kernel: what it does with an accumulator before it stores it.
 
 use crate::abi::KernelArg;
-use crate::arch::special::same_pointer;
+use crate::arch::declare::in_place;
 use crate::layout::{Element, FragmentLayout};
 use crate::tile::epilogue::activation::Activation;
 use crate::tile::epilogue::term::{Absent, Term};
@@ -79,7 +79,7 @@ impl<B: KernelArg, D: KernelArg, R: KernelArg, C: KernelArg> Epilogue<B, D, R, C
         of: impl FnOnce(*const EpilogueAbi<B::Abi, D::Abi, R::Abi, C::Abi>) -> *const A::Abi,
     ) -> A {
         // SAFETY: the pointer is to an initialised parameter, which outlives the kernel, and `of` to a part of it.
-        unsafe { A::load(of(same_pointer(self.0))) }
+        unsafe { A::load(of(in_place(self.0))) }
     }
     #[inline(always)]
     fn bias(&self) -> B {
