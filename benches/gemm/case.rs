@@ -3,7 +3,9 @@
 use std::fmt;
 
 use tilewright::{DType, bf16, f16};
-use tilewright_support::Real;
+use tilewright_support::{Real, Result};
+
+use crate::common;
 
 /// A product, C = A B with A \[M, K\] and B \[K, N\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +41,36 @@ const SHAPES: [[usize; 3]; 8] = [
     [16, 4096, 4096],
 ];
 
+/// The cases that these words select, and those of shapes among them that stand in no table: `f16 nt 33x5120x5120`.
+pub fn selected(words: &[String]) -> Result<Vec<Case>> {
+    let others = words.iter().flat_map(|word| word.split(',')).filter_map(shape);
+    let others: Vec<_> = others.filter(|shape| !SHAPES.contains(shape)).collect();
+    common::selected(if others.is_empty() { all() } else { of(&others) }, words)
+}
+
+/// The shape that `MxNxK` names.
+fn shape(word: &str) -> Option<[usize; 3]> {
+    let sizes: Vec<_> = word.split('x').map(|size| size.parse().ok()).collect::<Option<_>>()?;
+    sizes.try_into().ok()
+}
+
 /// Every case, in the order of the table.
 pub fn all() -> Vec<Case> {
+    let ampere = |case: &Case| Case { m: 4096, n: 4096, k: 4096, path: Path::Sm80, ..*case };
+    let tables: Vec<_> = of(&SHAPES);
+    tables
+        .chunks(SHAPES.len())
+        .flat_map(|cases| cases.iter().copied().chain(cases.first().map(ampere)))
+        .collect()
+}
+
+/// Every type and layout of these shapes.
+fn of(shapes: &[[usize; 3]]) -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in [DType::F16, DType::BF16] {
         for b_transposed in [true, false] {
-            let case = |[m, n, k]: [usize; 3], path| Case { dtype, m, n, k, b_transposed, path };
-            cases.extend(SHAPES.map(|shape| case(shape, Path::Chosen)));
-            cases.push(case([4096; 3], Path::Sm80));
+            let path = Path::Chosen;
+            cases.extend(shapes.iter().map(|&[m, n, k]| Case { dtype, m, n, k, b_transposed, path }));
         }
     }
     cases

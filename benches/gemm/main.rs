@@ -7,7 +7,8 @@
 //! cargo bench --bench gemm -- --host              launches, loads and sizes alone
 //! ```
 //!
-//! WORDS select cases, by type, layout, and the shape or its beginning: `f16 nt 8192,2048x2048x2048`. The table takes a CUDA
+//! WORDS select cases, by type, layout, and the shape or its beginning: `f16 nt 8192,2048x2048x2048`; a shape may also be
+//! one that stands in no table. The table takes a CUDA
 //! graph over rotating inputs of each variant, all of them in one run and in shuffled order, and gives medians.
 
 mod case;
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
 }
 
 fn run(device: &Device, arguments: &[String]) -> Result<()> {
-    let selected = |words| common::selected(case::all(), words);
+    let selected = case::selected;
     match arguments.split_first() {
         Some((mode, [name])) if mode == host::LOAD => host::load(device, name),
         Some((mode, words)) if mode == "--table" => {
