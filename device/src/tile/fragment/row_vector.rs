@@ -32,7 +32,7 @@ impl<T, const M: usize> RowVector<'_, T, M> {
 }
 
 impl<const M: usize, const C: usize, L: FragmentLayout<M, C>> Rows<f32, M, C, L> {
-    /// As [`copy`](super::copy), but all threads that have a row write its value: without a branch.
+    /// As [`copy`](crate::tile::copy), but all threads that have a row write its value: without a branch.
     #[inline(always)]
     pub fn copy_alike<T: Element>(self, to: RowVector<'_, T, M>) {
         for_each_row::<L, M, C>(|r, row, _| store(&to, row, self.regs.get(r)));

@@ -25,7 +25,7 @@ pub trait Format: Copy + Default + Send + Sync + 'static {
 pub trait Decode<T: Half>: Format {
     /// Register `register` of a lane's block of codes, four a step: a pair of values.
     fn register(words: &[u32; 8], register: u32) -> u32;
-    /// The pair times `scale`, which is less than [`PLAIN_SCALES`](super::PLAIN_SCALES): rounded once.
+    /// The pair times `scale`, which is less than [`PLAIN_SCALES`](crate::tile::PLAIN_SCALES): rounded once.
     #[inline(always)]
     fn scaled(words: &[u32; 8], register: u32, scale: u32) -> u32 {
         T::mul(Self::register(words, register), scale)
