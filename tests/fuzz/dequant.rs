@@ -44,8 +44,7 @@ fn of_halves<T: Real + Number + DequantElement>(
     let (c_place, bias_place) = (Place::any(random, &[m, n]), Place::any(random, &[n]));
     let alpha = random.pick(&[1.0f32, 1.0, -0.5, 3.0]);
     let with_bias = random.one_in(2);
-    let (activation, own, forced) =
-        (Activation::ALL[random.below(Activation::ALL.len())], random.one_in(2), random.next());
+    let (activation, own, forced) = (random.pick(&Activation::ALL), random.one_in(2), random.next());
     call.set(format!(
         "DequantGemm<{}>: {scheme:?}, [n, k] [{n}, {k}], A {a_place:?}, C {c_place:?}, bias {with_bias} {bias_place:?}, alpha \
          {alpha}, activation {activation}, workspace of its own {own}",

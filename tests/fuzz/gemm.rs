@@ -55,8 +55,7 @@ fn of<T: Real + Number + GemmInput, U: Real + Number + GemmOutput>(
         let shape = bias_shape(random, &shape);
         Place::any(random, &shape)
     });
-    let (activation, overlap, forced) =
-        (Activation::ALL[random.below(Activation::ALL.len())], random.one_in(2), random.next());
+    let (activation, overlap, forced) = (random.pick(&Activation::ALL), random.one_in(2), random.next());
     call.set(format!(
         "Gemm<{} to {}>: A {:?}, B {:?}, C {c_place:?}, bias {bias_place:?}, alpha {alpha}, beta {beta}, activation \
          {activation}, overlap {overlap}",

@@ -163,7 +163,7 @@ fn scaled<T: Real + Number + Int8Output + DequantElement>(
     let tokens_place = Place::any(random, &[m]);
     let tokens_place = if random.one_in(4) { tokens_place.repeating(0) } else { tokens_place };
     let (with_tokens, with_bias) = (random.one_in(2), random.one_in(2));
-    let activation = Activation::ALL[random.below(Activation::ALL.len())];
+    let activation = random.pick(&Activation::ALL);
     call.add(format!(
         ", {}, C {place:?}, tokens {with_tokens} {tokens_place:?}, bias {with_bias} {bias_place:?}, activation {activation}",
         T::DTYPE
