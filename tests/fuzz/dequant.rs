@@ -4,9 +4,9 @@ use tilewright::ops::{DequantElement, DequantGemm, DeviceWeights};
 use tilewright::quant::{Format, Group, HalfType, Order, QuantizedWeights, Scheme, Zeros};
 use tilewright::{Device, Error, Stream, bf16, f16};
 use tilewright_support::Real;
+use tilewright_support::activation::{self, STEEPEST};
 use tilewright_support::random::normal;
 
-use crate::activation::{self, STEEPEST};
 use crate::place::{Number, Place, Placed};
 use crate::random::Random;
 use crate::{Call, Outcome};
@@ -44,10 +44,10 @@ fn of_halves<T: Real + Number + DequantElement>(
     let (c_place, bias_place) = (Place::any(random, &[m, n]), Place::any(random, &[n]));
     let alpha = random.pick(&[1.0f32, 1.0, -0.5, 3.0]);
     let with_bias = random.one_in(2);
-    let (number, own, forced) = (random.below(activation::COUNT), random.one_in(2), random.next());
+    let (activation, own, forced) = (random.pick(&Activation::ALL), random.one_in(2), random.next());
     call.set(format!(
         "DequantGemm<{}>: {scheme:?}, [n, k] [{n}, {k}], A {a_place:?}, C {c_place:?}, bias {with_bias} {bias_place:?}, alpha \
-         {alpha}, activation {number}, workspace of its own {own}",
+         {alpha}, activation {activation}, workspace of its own {own}",
         T::DTYPE
     ));
 
@@ -63,7 +63,7 @@ fn of_halves<T: Real + Number + DequantElement>(
         let (a, bias, mut c) = (a.view()?, bias.view()?, c.view_mut()?);
         let gemm = DequantGemm::<T>::new().alpha(alpha);
         let plain = if with_bias { gemm.bias(&bias) } else { gemm };
-        let gemm = plain.activation(activation::of(number));
+        let gemm = plain.activation(activation);
         let names: Vec<_> = match gemm.candidates(&a, &w, &c) {
             Err(error) if lacks_kernel(&error) => return call.refused(error),
             all => all?.iter().filter(|all| all.rejection().is_none()).map(|all| all.name()).collect(),
@@ -97,7 +97,7 @@ fn of_halves<T: Real + Number + DequantElement>(
         let (sum, size) = (terms().sum::<f64>(), terms().map(f64::abs).sum::<f64>());
         let bias = if with_bias { f64::from(bias[col]) } else { 0.0 };
         let x = f64::from(alpha) * sum + bias;
-        let exact = activation::exact(number, x);
+        let exact = activation::exact(activation, x);
         let before = f64::from(alpha.abs()) * size * (3.0 * T::ROUNDING + 1e-6) + 1e-6 * bias.abs() + 1e-6;
         let bound = STEEPEST * before + T::ROUNDING * exact.abs();
         let off = (f64::from(got) - exact).abs();

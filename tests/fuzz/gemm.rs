@@ -3,9 +3,9 @@
 use tilewright::ops::{Gemm, GemmInput, GemmOutput};
 use tilewright::{Device, Stream, TensorView, bf16, f16};
 use tilewright_support::Real;
+use tilewright_support::activation::{self, STEEPEST};
 use tilewright_support::random::normal;
 
-use crate::activation::{self, STEEPEST};
 use crate::place::{Number, Place, Placed};
 use crate::random::Random;
 use crate::{Call, Outcome};
@@ -55,11 +55,11 @@ fn of<T: Real + Number + GemmInput, U: Real + Number + GemmOutput>(
         let shape = bias_shape(random, &shape);
         Place::any(random, &shape)
     });
-    let (number, overlap, captured) = (random.below(activation::COUNT), random.one_in(2), random.one_in(4));
+    let (activation, overlap, captured) = (random.pick(&Activation::ALL), random.one_in(2), random.one_in(4));
     let forced = random.next();
     call.set(format!(
         "Gemm<{} to {}>: A {:?}, B {:?}, C {c_place:?}, bias {bias_place:?}, alpha {alpha}, beta {beta}, activation \
-         {number}, overlap {overlap}, captured {captured}",
+         {activation}, overlap {overlap}, captured {captured}",
         T::DTYPE,
         U::DTYPE,
         places[0],
@@ -90,7 +90,7 @@ fn of<T: Real + Number + GemmInput, U: Real + Number + GemmOutput>(
             Some(bias) => gemm.bias(bias),
             None => gemm,
         };
-        let gemm = plain.activation(activation::of(number));
+        let gemm = plain.activation(activation);
         let mut names = Vec::new();
         if !c.is_empty() && forced.is_multiple_of(2) {
             let all = gemm.candidates(&a, &b, &c)?;
@@ -135,7 +135,7 @@ fn of<T: Real + Number + GemmInput, U: Real + Number + GemmOutput>(
         let bias = bias.as_ref().map_or(0.0, |bias| bias.at(place));
         let x = scaled + kept + bias;
         let before = f64::from(alpha.abs()) * size + 4e-7 * (scaled.abs() + kept.abs() + bias.abs());
-        let exact = activation::exact(number, x);
+        let exact = activation::exact(activation, x);
         let after = STEEPEST * before + 1e-6 * x.abs();
         let bound = after + U::ROUNDING * (exact.abs() + after) + 3e-8;
         let off = (f64::from(got) - exact).abs();

@@ -6,9 +6,9 @@ use tilewright::quant::{
 };
 use tilewright::{Device, Stream, bf16, f16};
 use tilewright_support::Real;
+use tilewright_support::activation::{self, STEEPEST};
 use tilewright_support::random::normal;
 
-use crate::activation::{self, STEEPEST};
 use crate::dequant::{lacks_kernel, scheme};
 use crate::place::{Number, Place, Placed};
 use crate::random::Random;
@@ -171,9 +171,9 @@ fn scaled<T: Real + Number + Int8Output + DequantElement>(
     let tokens_place = Place::any(random, &[m]);
     let tokens_place = if random.one_in(4) { tokens_place.repeating(0) } else { tokens_place };
     let (with_tokens, with_bias) = (random.one_in(2), random.one_in(2));
-    let number = random.below(activation::COUNT);
+    let activation = random.pick(&Activation::ALL);
     call.add(format!(
-        ", {}, C {place:?}, tokens {with_tokens} {tokens_place:?}, bias {with_bias} {bias_place:?}, activation {number}",
+        ", {}, C {place:?}, tokens {with_tokens} {tokens_place:?}, bias {with_bias} {bias_place:?}, activation {activation}",
         T::DTYPE
     ));
     let elements: Vec<f32> = (0..m).map(|_| (random.below(32) + 1) as f32 / 4096.0).collect();
@@ -184,14 +184,14 @@ fn scaled<T: Real + Number + Int8Output + DequantElement>(
     let gemm = DequantGemmInt8::<T>::new();
     let gemm = if with_tokens { gemm.tokens(&tokens_view) } else { gemm };
     let plain = if with_bias { gemm.bias(&bias_view) } else { gemm };
-    let gemm = plain.activation(activation::of(number));
+    let gemm = plain.activation(activation);
     let out = run!(gemm, &operands, c, device, call);
     let (tokens, bias) = (tokens.values()?, T::widen(&bias.values()?));
     for (at, (got, (_, sum, size))) in T::widen(&out).into_iter().zip(operands.expected()?).enumerate() {
         let (row, col) = (at / n, at % n);
         let token = if with_tokens { f64::from(tokens[row]) } else { 1.0 };
         let bias = if with_bias { f64::from(bias[col]) } else { 0.0 };
-        let exact = activation::exact(number, sum * token + bias);
+        let exact = activation::exact(activation, sum * token + bias);
         let before = 2e-6 * (size * token + bias.abs()) + 1e-6;
         let bound = STEEPEST * before + T::ROUNDING * exact.abs();
         let off = (f64::from(got) - exact).abs();

@@ -54,6 +54,7 @@ pub fn gemm<
     let mut split = cta.split_k::<BM, BN, _, SPLIT>();
     let mut pipe = cta.pipeline::<STAGES>();
     for at in Raster::persistent(order, SPLIT as u32) {
+        // Read for each tile, so that no address of theirs stays in registers over the epilogue.
         let (a, b) = (a.get(), b.get());
         let acc = pipe.run(
             split.steps(a.cols().div_ceil(BK as u32)),

@@ -23,7 +23,6 @@ use crate::tile::fragment::Fragment;
 /// let place = [at.m, at.n];
 /// out.store(epilogue.apply(acc, place), c.tile(place));
 /// # }
-/// # fn main() {}
 /// ```
 ///
 /// The residual is not read when beta is 0: it may be the output's old values, which may hold anything then.

@@ -18,9 +18,8 @@ use tilewright_device::tile::{
 ///
 /// W \[N, K\] of format `F` in blocks, with groups' zeros as `Z` and scales as `S` says; A \[M, K\] in pairs; `c` and `sums` are
 /// Cᵀ \[N, M\]; its rows' scales and bias are \[N, 1\], its columns' scales, those of tokens, \[N, M\], each without rows and columns if
-/// there is none. A CTA
-/// takes tiles of `BM` rows of W and `BN` rows of A, `BK` deep, or parts of their depth, in the order of `order`; `PAIRS` is
-/// `BK` / 2.
+/// there is none. A CTA takes tiles of `BM` rows of W and `BN` rows of A, `BK` deep, or parts of their depth, in the order of
+/// `order`; `PAIRS` is `BK` / 2.
 #[kernel(
     program = P,
     shared = STAGES as u32 * (Quantized::<F, Z, T, BM, BK>::BYTES + (BN * BK) as u32 + P::STAGE_BYTES)
