@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "capped scores", values::capped)
         .device(Arch::Sm80, "large scores", values::large)
         .device(Arch::Sm80, "NaN and infinity stay in their rows", values::not_numbers)
+        .device(Arch::Sm80, "NaN behind a mask stays in its tile's column", values::behind_the_mask)
         .device(Arch::Sm80, "lengths of sequences, in a cache", decode::lengths)
         .device(Arch::Sm80, "caches in shuffled pages", decode::pages)
         .device(Arch::Sm80, "1 to 16 queries of heads that share keys", decode::queries)

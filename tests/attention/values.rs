@@ -48,3 +48,21 @@ pub fn not_numbers(device: &Device) -> Outcome {
     let scores = Scores { causal: true, ..case.scores };
     case.scores(scores).check_all(device)
 }
+
+/// NaN in what only the last query sees. In a key it stays in that query's row; in a value it reaches its column of all rows of the
+/// tile, whose weights of 0 it is multiplied by.
+pub fn behind_the_mask(device: &Device) -> Outcome {
+    // No tile of the first 128 queries reads the block of the last key, whatever their sizes.
+    const LENGTH: usize = 260;
+    let case = || {
+        let case = Case::<f16>::new(Sizes { heads: 1, ..Sizes::new(LENGTH, LENGTH, [64, 64]) });
+        Case { scores: Scores { causal: true, ..case.scores }, ..case }
+    };
+    let last = (LENGTH - 1) * 64 + 5;
+    let mut key = case();
+    key.inputs[1][last] = f16::NAN;
+    key.check_all(device)?;
+    let mut value = Case { beside_nan: 128..LENGTH - 1, ..case() };
+    value.inputs[2][last] = f16::NAN;
+    value.check_all(device)
+}

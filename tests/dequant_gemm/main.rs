@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "codes that are all lowest and all highest", codes::extremes)
         .device(Arch::Sm80, "exact products are exact", codes::exact)
         .device(Arch::Sm80, "every kernel, ragged shapes", shapes::ragged)
+        .device(Arch::Sm80, "every kernel takes several tiles a CTA", shapes::several_tiles_a_cta)
         .device(Arch::Sm90a, "streams of many rows and panels", shapes::streamed)
         .device(Arch::Sm90a, "deep tiles", shapes::deep)
         .device(Arch::Sm80, "tiles that are divided among CTAs, twice the same bits", shapes::divided)

@@ -22,6 +22,17 @@ pub fn ragged(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// More tiles than CTAs, so that staging buffers and stages pass from one tile to the next: of every kernel.
+pub fn several_tiles_a_cta(device: &Device) -> Outcome {
+    // An SM holds at most five CTAs of a kernel, tiles are of at most 256 rows of W.
+    let (m, n, k) = (70, 6 * 256 * device.sm_count().min(4) as usize, 72);
+    let w = weights::<f16>([n, k], U4)?;
+    for name in kernels::<f16>(device, m, &w)? {
+        check::<f16>(device, m, &w, Some(name))?;
+    }
+    Ok(())
+}
+
 /// More rows of W, and more depth, than a CTA that streams them has in shared memory at a time.
 pub fn streamed(device: &Device) -> Outcome {
     for (m, n, k) in [(9, 1100, 4232), (3, 70, 8328)] {

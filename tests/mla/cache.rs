@@ -32,8 +32,15 @@ pub struct Cache<T> {
 impl<T: Real> Cache<T> {
     pub fn new(device: &Device, case: &Case) -> Result<Self> {
         let (batch, [d, _]) = (case.lengths.len(), case.columns);
-        let keys: Vec<Vec<T>> =
+        let mut keys: Vec<Vec<T>> =
             (2..).zip(&case.lengths).map(|(seed, &length)| normal(seed, length as usize * d)).collect();
+        if let Some(column) = case.nan {
+            for keys in &mut keys {
+                if let Some(x) = keys.chunks_mut(d).last().map(|key| &mut key[column]) {
+                    *x = T::POISON;
+                }
+            }
+        }
         let longest = case.lengths.iter().max().map_or(1, |&length| length.max(1)) as usize;
         let rows = match case.layout {
             Layout::Dense => longest,

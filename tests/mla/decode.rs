@@ -24,6 +24,28 @@ pub fn kernels(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// More items of work than CTAs: of every kernel.
+pub fn several_items_a_cta(device: &Device) -> Outcome {
+    let batch = 3 * device.sm_count() as usize;
+    for columns in [[576, 512], [320, 256]] {
+        let case = Case { columns, ..Case::new(64, &vec![9; batch]) };
+        case.check_all::<f16>(device)?;
+        case.check_all::<bf16>(device)?;
+    }
+    Ok(())
+}
+
+/// NaN in a key that only the last position sees: in a column that is no value it stays in that position's rows; in a value it
+/// reaches its column of the others, whose weights of 0 it is multiplied by.
+pub fn behind_the_mask(device: &Device) -> Outcome {
+    for column in [7, 570] {
+        let case = Case { nan: Some(column), ..Case::new(16, &[70, 200]).causal(4) };
+        case.check_all::<f16>(device)?;
+        case.splits(2).check_all::<f16>(device)?;
+    }
+    Ok(())
+}
+
 /// 1 to 128 heads, which fill tiles or do not.
 pub fn heads(device: &Device) -> Outcome {
     for heads in [1, 5, 16, 128] {

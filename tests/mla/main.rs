@@ -16,6 +16,8 @@ fn main() -> ExitCode {
     Suite::new()
         .device(Arch::Sm80, "a single wrong weight is found", case::finds_what_is_wrong)
         .device(Arch::Sm80, "every kernel computes sequences of mixed lengths", decode::kernels)
+        .device(Arch::Sm80, "every kernel takes several items a CTA", decode::several_items_a_cta)
+        .device(Arch::Sm80, "NaN behind the mask stays in its column", decode::behind_the_mask)
         .device(Arch::Sm80, "1 to 128 heads", decode::heads)
         .device(Arch::Sm80, "batches of 1 to 130", decode::batches)
         .device(Arch::Sm80, "caches in shuffled pages", decode::pages)

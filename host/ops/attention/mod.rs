@@ -72,6 +72,9 @@ pub fn attention<T: AttentionElement>(
 ///   multiply V; then the result is rounded to `T`, to nearest even.
 /// - Few queries over many keys are computed by flash-decoding (Dao et al. 2023): heads that share keys share a tile, and [`splits`](Self::splits)
 ///   divide the keys. [`lengths`](Self::lengths) and [`block_table`](Self::block_table) are for caches.
+/// - A NaN or an infinity in Q or K stays in the rows of the queries that see it. In V it may also reach its column in rows that a
+///   mask hides it from: their weight of 0 is multiplied by all values of a block of keys that a tile of queries reads, as in
+///   flash attention at large. What lies behind a sequence's length or in no sequence is not read, or counts as zeros.
 /// - A query that sees no key has an O of 0 and a log-sum-exp of -inf. Without queries or batch nothing is done.
 ///
 /// The scores are never in memory: a CTA takes a tile of queries and walks over their keys in blocks, with a running maximum and sum

@@ -61,6 +61,9 @@ pub fn mla<T: MlaElement>(
 ///   16 bytes.
 /// - Products are of `T` (f16 or bf16), accumulated in f32; the softmax is in f32, its weights are rounded to `T` before they
 ///   multiply V; then the result is rounded to `T`, to nearest even.
+/// - A NaN or an infinity in a key stays in the rows of the positions that see it, but for the columns that are values: there it
+///   may also reach its column of positions that [`causal`](Self::causal) hides it from, whose weight of 0 it is multiplied
+///   by, as in flash attention at large. Rows of pages behind a sequence's length count as zeros.
 /// - A query that sees no key has an O of 0 and a log-sum-exp of -inf. Without queries or batch nothing is done.
 ///
 /// Blocks of 64 keys are shared out among all SMs by a plan that the host makes from the [`lengths`](Self::lengths): sequences

@@ -169,13 +169,10 @@ const fn buffers(height: usize, width: usize) -> u32 {
     if height * width <= (ROWS * LINE / 2) as usize { 1 } else { 2 }
 }
 
-/// Whether a step that fills a buffer waits for all stores before it, not for all but the last.
-///
-/// With two buffers the last store reads the other one, but for the first step of a tile of an odd number of them: the
-/// tile before ended with the buffer that this one begins with.
-#[inline(always)]
-const fn waits_for_all(step: u32, steps: u32, buffers: u32) -> bool {
-    buffers == 1 || step == 0 && steps % 2 == 1
+/// Whether a tile of so many steps ends with the one of two buffers that the next tile begins with, so that this waits for all
+/// stores, not for all but the last.
+const fn ends_where_it_begins(steps: u32) -> bool {
+    steps > 1 && steps % 2 == 1
 }
 
 /// Columns of one staged buffer: the fragment's width if a line has room for it, else as many as divide both.
@@ -315,6 +312,12 @@ where
             }
             return;
         }
+        if const { ends_where_it_begins((M / WM / 64 * N / WN) as u32 / staged_columns(N / WN, T::BYTES)) }
+            && thread.is_multiple_of(128)
+        {
+            // SAFETY: waits for this thread's own stores.
+            unsafe { tma::bulk_wait_read::<0>() }
+        }
         let mut step = 0;
         while step < steps {
             let (block, chunk) = (step / chunks, step % chunks);
@@ -325,11 +328,7 @@ where
             // fence makes it visible to TMA before the barrier behind which one thread stores it.
             unsafe {
                 if thread.is_multiple_of(128) {
-                    if waits_for_all(step, steps, buffers) {
-                        tma::bulk_wait_read::<0>()
-                    } else {
-                        tma::bulk_wait_read::<1>()
-                    }
+                    if buffers == 1 { tma::bulk_wait_read::<0>() } else { tma::bulk_wait_read::<1>() }
                 }
                 sync::bar_sync(WARPGROUP.of(unit), 128);
                 stage::<T, _>(buffer, &block_of(regs, block as usize), chunk, columns, warp, lane);

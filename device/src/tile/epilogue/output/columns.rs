@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use super::{block_of, drain_lines, waits_for_all};
+use super::{block_of, drain_lines, ends_where_it_begins};
 use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::tma::{self, Coords};
 use crate::arch::warp::uniform;
@@ -120,16 +120,19 @@ where
         let columns = const { staged(N) };
         let size = (columns * LINE).next_multiple_of(1024);
         let (chunks, blocks) = (N as u32 / columns, (M / W / 64) as u32);
-        let steps = chunks * blocks;
-        let buffers = buffers(steps);
+        let buffers = buffers(chunks * blocks);
         let thread = thread_x_volatile();
         let unit = uniform(thread / 128);
         let (warp, lane) = (uniform(thread / 32) % 4, thread % 32);
         // TMA cuts stored lines off at multiples of 16 bytes only: it would overwrite what follows a ragged line.
         let whole_pieces = (tile.0.of.rows() * T::BYTES as u32).is_multiple_of(16);
         let by_tma = tile.0.of.tma && whole_pieces && BOX as u32 == columns;
+        if const { ends_where_it_begins((M / W / 64 * N) as u32 / staged(N)) } && thread.is_multiple_of(128) {
+            // SAFETY: waits for this thread's own stores.
+            unsafe { tma::bulk_wait_read::<0>() }
+        }
         let mut step = 0;
-        while step < steps {
+        while step < chunks * blocks {
             let (block, chunk) = (step / chunks, step % chunks);
             let (row, col) = (unit * (M / W) as u32 + block * ROWS, chunk * columns);
             let buffer = staging + (unit * buffers + step % buffers) * size;
@@ -137,11 +140,7 @@ where
             // fence makes it visible to TMA before the barrier behind which one thread stores it.
             unsafe {
                 if thread.is_multiple_of(128) {
-                    if waits_for_all(step, steps, buffers) {
-                        tma::bulk_wait_read::<0>()
-                    } else {
-                        tma::bulk_wait_read::<1>()
-                    }
+                    if buffers == 1 { tma::bulk_wait_read::<0>() } else { tma::bulk_wait_read::<1>() }
                 }
                 sync::bar_sync(WARPGROUP.of(unit), 128);
                 let regs: <ColumnsOf as ColumnBlocks<N, 1>>::Of<T> = block_of(&fragment.regs, block as usize);
