@@ -1,6 +1,6 @@
 //! Products of 16-bit activations and narrow weights.
 
-use tilewright::ops::{DequantElement, DequantGemm, DeviceWeights};
+use tilewright::ops::{Activation, DequantElement, DequantGemm, DeviceWeights};
 use tilewright::quant::{Format, Group, HalfType, Order, QuantizedWeights, Scheme, Zeros};
 use tilewright::{Device, Error, Stream, bf16, f16};
 use tilewright_support::Real;

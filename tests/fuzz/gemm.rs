@@ -1,6 +1,6 @@
 //! Products C = act(alpha A B + beta C + bias).
 
-use tilewright::ops::{Gemm, GemmInput, GemmOutput};
+use tilewright::ops::{Activation, Gemm, GemmInput, GemmOutput};
 use tilewright::{Device, Stream, TensorView, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::activation::{self, STEEPEST};

@@ -1,6 +1,6 @@
 //! Products of int8 activations and narrow integers, scaled and exact.
 
-use tilewright::ops::{DequantElement, DequantGemmInt8, DeviceWeights, Int8Output};
+use tilewright::ops::{Activation, DequantElement, DequantGemmInt8, DeviceWeights, Int8Output};
 use tilewright::quant::{
     Format, Group, HalfType, Halves, Order, QuantizedWeights, Scheme, ZeroPoints, Zeros,
 };
