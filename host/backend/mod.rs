@@ -84,7 +84,7 @@ pub(crate) struct LaunchConfig {
     pub(crate) threads: u32,
     pub(crate) cluster: [u32; 3],
     pub(crate) shared_bytes: u32,
-    /// Whether the kernel may begin before the one in front of it ends.
+    /// Whether the kernel may begin before the preceding one ends.
     pub(crate) overlap_previous: bool,
 }
 

@@ -69,7 +69,7 @@ pub fn memory(device: &Device) -> Outcome {
     Ok(())
 }
 
-/// Each call reads what the one in front of it writes, and may start before that is done.
+/// Each call reads what the preceding one writes, and may start before that is done.
 pub fn overlapping(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;
     let count = LENGTH * 64;

@@ -1,4 +1,4 @@
-//! Launches that overlap (programmatic dependent launch): each reads what the one in front of it writes, and overwrites
+//! Launches that overlap (programmatic dependent launch): each reads what the preceding one writes, and overwrites
 //! what that one reads.
 
 use tilewright::ops::Gemm;
@@ -123,7 +123,7 @@ pub fn in_graphs(device: &Device) -> Outcome {
     Ok(())
 }
 
-/// Every launch adds to what the one in front of it wrote.
+/// Every launch adds to what the preceding one wrote.
 pub fn of_sums(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;
     let (size, attempts) = if device.is_emulator() { (128, 1) } else { (256, 3) };

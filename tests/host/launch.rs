@@ -64,7 +64,7 @@ pub fn clusters(device: &Device) -> Outcome {
         out.fill(&stream, 0)?;
         for value in [10, 20, 30] {
             let launch = Launch::grid([4, 1, 1]).pdl(pdl);
-            // SAFETY: each CTA writes its own element, after the kernel in front.
+            // SAFETY: each CTA writes its own element, after the preceding grid.
             unsafe { kernel.launch(&stream, &launch, &Output { address: out.address(), value })? };
         }
         // value + rank, doubled by each of the kernels behind.

@@ -100,7 +100,7 @@ pub fn trap() -> ! {
     }
 }
 
-/// The same number, of which the compiler knows nothing.
+/// The number, hidden from the compiler: it can neither fold it nor derive anything from it.
 ///
 /// An empty instruction; sm_80.
 #[inline(always)]

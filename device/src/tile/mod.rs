@@ -47,6 +47,25 @@
 //!
 //! What the compiler cannot check is `unsafe`, and says what must hold.
 //!
+//! # Glossary
+//!
+//! Most words are the field's: CTA, warpgroup, mainloop, epilogue, producer and consumer, ping-pong, split-K, stream-K,
+//! split-KV, paged cache, preceding grid. A few are our own:
+//!
+//! | word | meaning |
+//! | --- | --- |
+//! | policy | how warps divide a tile among themselves: a type such as [`FullRow<2>`](FullRow), which names the layouts of a gemm |
+//! | schedule | which warps load, which compute, and how they wait for each other: [`WarpSpecialized`], [`Multistage`] |
+//! | collective | a CTA's threads as far as they share a tile: what a schedule is at least, [`Collective`] |
+//! | stage, ring | room for the tiles of one step; as many of them as loads run ahead |
+//! | turn | a stage's time with those who read it, from full until it is given back: [`Turn`] |
+//! | ticket | what a copy into a stage completes on |
+//! | part, block | a share of a stage's depth; a share of a tile's rows |
+//! | chunk, slab | 128 of the depth of narrow weights; 32 of their rows |
+//! | plain weights | weights whose groups and scales allow decoding by one fused multiply-add |
+//! | scratch | a tile of shared memory through which fragments change their layout |
+//! | listed kernel | a row of the table that [`kernels!`](crate::kernels) makes |
+//!
 //! # How layouts are inferred
 //!
 //! The type of a tile says what it holds and how large it is. *Where* each element lies, in which thread's register or

@@ -133,7 +133,7 @@ impl<'a, T: DequantElement> DequantGemm<'a, T> {
     pub fn kernel(self, name: &'a str) -> Self {
         DequantGemm { kernel: Some(name), ..self }
     }
-    /// Whether the kernel may start while the one in front of it on the stream still runs (programmatic dependent launch,
+    /// Whether the kernel may start while the preceding grid of the stream still runs (programmatic dependent launch,
     /// Hopper); on unless set. It waits for that one's results before it reads or writes memory.
     pub fn overlap(self, overlap: bool) -> Self {
         DequantGemm { overlap, ..self }

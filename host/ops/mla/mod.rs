@@ -187,7 +187,7 @@ impl<'a> Mla<'a> {
     pub fn kernel(self, name: &'a str) -> Self {
         Mla { kernel: Some(name), ..self }
     }
-    /// Whether kernels, that which combines parts among them, may start while the one in front of them on the stream still runs
+    /// Whether kernels, that which combines parts among them, may start while the preceding grid of the stream still runs
     /// (programmatic dependent launch, Hopper); on unless set. They wait for that one's results before they read or write memory.
     pub fn overlap(self, overlap: bool) -> Self {
         Mla { overlap, ..self }

@@ -24,7 +24,7 @@ pub trait Sequences: KernelArg<Abi = Self> + Copy {
     /// Whether other rows follow a sequence's last.
     const PACKED: bool;
 
-    /// These, if they lie so.
+    /// `sequences`, if they are of this kind.
     fn of(sequences: AnySequences) -> Option<Self>;
 
     /// Sequence `i`.

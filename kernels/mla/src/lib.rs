@@ -122,7 +122,7 @@ pub fn mla<
             let queries = loads.take();
             let q = SplitOperand::<S, T, B, STEPS, TAIL>::load(kv_s.at(queries.full()), &q_s);
             loads.publish(Some(queries));
-            // Word of the last turn goes out under the next gemm, behind what it has to wait for.
+            // The last turn is published during the next gemm, after the wait that orders its writes.
             let mut last = None;
             let mut softmax = LazySoftmax::<B, B, S>::new(scale, reference.only());
             for block in Blocks::of(&item.get(), &causal.get()) {

@@ -18,7 +18,7 @@ pub struct Vectors;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Elements;
 
-/// As [`Vectors`], on Hopper: the kernel may overlap the one in front of it (programmatic dependent launch).
+/// As [`Vectors`], on Hopper: the kernel may overlap the preceding one (programmatic dependent launch).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overlapping;
 

@@ -20,19 +20,19 @@ impl<const W: usize> Program for Simt<W> {
     }
 }
 
-/// A program whose body says when it needs what the kernel in front has written.
+/// A program whose body says when it needs what the preceding grid has written.
 pub trait Overlaps: Program {
-    /// Waits for the end of the kernels in front: before the first access to what they write.
+    /// Waits for the end of the preceding grids: before the first access to what they write.
     fn wait_for_front();
 }
 
-/// As on every architecture: the kernel begins behind the end of the one in front.
+/// As on every architecture: the kernel begins behind the end of the preceding grid.
 impl<const W: usize> Overlaps for Simt<W> {
     #[inline(always)]
     fn wait_for_front() {}
 }
 
-/// Hopper: `W` warps that all do the same, whose addresses can be ready when the kernel in front ends.
+/// Hopper: `W` warps that all do the same, whose addresses can be ready when the preceding grid ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overlapped<const W: usize>;
 

@@ -39,7 +39,7 @@ impl<A: Mapped, B: Mapped> Mapped for (A, B) {
 
 impl<P: Collective> Cta<P> {
     /// Brings tensors' maps to the TMA unit, so that the first copies do not wait for them. Before the pipelines are made it does so
-    /// while the kernel in front still runs.
+    /// while the preceding grid still runs.
     #[inline(always)]
     pub fn prefetch_maps(&self, of: impl Mapped) {
         if matches!(P::ARCH, Arch::Sm90a) && thread_x() == 0 {

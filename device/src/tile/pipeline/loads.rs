@@ -161,8 +161,8 @@ where
             }
             left -= turn;
         }
-        // So many are left for an even number of parts: said by what is known when compiling, so that no two ways meet in front
-        // of the last gemms, whose registers ptxas would make one.
+        // With an even number of parts, `parts - 1` steps and the last gemm are left. The count is a constant, so no branch joins in
+        // front of the last gemms: ptxas would merge the registers of both ways there.
         if parts.is_multiple_of(2) {
             let mut i = 1;
             while i < parts {

@@ -24,7 +24,7 @@ use crate::tile::pipeline::schedule::{Reads, Schedule};
 /// issues TMA, for one pipeline after the other.
 ///
 /// If `JOINT`, all producers fill every stage together, for stages of many copies; and consumers give them back warp by warp,
-/// because their threads read them too, not their gemms alone. Of those, all but the last begin before the kernel in front has
+/// because their threads read them too, not their gemms alone. Of those, all but the last begin before the preceding grid has
 /// ended (programmatic dependent launch): what they copy, bytes, no kernel writes. `CTAS` is how many CTAs share an SM.
 ///
 /// With joint producers, `CLUSTER` CTAs may take tiles that differ in what is copied as bytes alone: of every tile that TMA has boxes
@@ -195,7 +195,7 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
                 sync::cluster_wait();
             }
             sync::griddep_launch_dependents();
-            // Joint producers before the last copy what no kernel writes: they need not wait for the one in front.
+            // Joint producers before the last copy what no kernel writes: they need not wait for the preceding grid.
             let last = Self::CONSUMERS + 32 * (PRODUCERS as u32 - 1);
             if !JOINT || thread_x() < Self::CONSUMERS || thread_x() >= last {
                 sync::griddep_wait();

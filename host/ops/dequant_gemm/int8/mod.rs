@@ -116,7 +116,7 @@ impl<'a, C: Int8Output> DequantGemmInt8<'a, C> {
     pub fn kernel(self, name: &'a str) -> Self {
         DequantGemmInt8 { kernel: Some(name), ..self }
     }
-    /// Whether the kernel may start while the one in front of it on the stream still runs; see
+    /// Whether the kernel may start while the preceding grid of the stream still runs; see
     /// [`DequantGemm::overlap`](super::DequantGemm::overlap).
     pub fn overlap(self, overlap: bool) -> Self {
         DequantGemmInt8 { overlap, ..self }
