@@ -48,6 +48,8 @@ pub fn gemm<
     Y: Gemm<T, BM, BN, BK, D: OutputLayout<BM, BN>>,
 {
     let mut cta = Cta::<P>::enter();
+    cta.prefetch_maps((a.get(), b.get()));
+    epilogue.prefetch();
     let a_s = cta.alloc::<Shared<T, BM, BK, _, _>, STAGES>();
     let b_s = cta.alloc::<Shared<T, BK, BN, _, _>, STAGES>();
     let mut out = cta.output::<U, BM, BN, _>();

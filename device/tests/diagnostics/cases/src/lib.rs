@@ -112,7 +112,7 @@ pub fn gated<P: Schedule, Y: Gemm<f16, 128, 64, 64, D: OutputLayout<128, 64>>>(
             (g, gemm(Y::default(), x_s.at(s), up_s.at(s), u))
         },
     );
-    out.store(g.map(Silu::apply).zip(&u, |g, u| g * u).cast::<f16>(), y.tile([0, 0]));
+    out.store(g.map(|x| Activation::Silu.apply(x)).zip(&u, |g, u| g * u).cast::<f16>(), y.tile([0, 0]));
 }
 
 /// One gemm's result, through exp2 and divided by its rows' sums, is the next one's left operand in registers.
