@@ -8,7 +8,7 @@
 //! - [`tile`]: tiles in global memory, shared memory and registers, and what moves between them. Its page explains how
 //!   layouts are inferred.
 #![no_std]
-#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch, cold_path, stdarch_nvptx))]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch, stdarch_nvptx))]
 #![cfg_attr(
     target_arch = "nvptx64",
     allow(

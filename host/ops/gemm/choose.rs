@@ -98,8 +98,8 @@ impl Choice for Selection<'_> {
         kernels(self.kind)
     }
     fn what(&self) -> String {
-        let (input, output) = self.kind;
-        format!("{input} -> {output}")
+        let (input, output, activation) = self.kind;
+        format!("{input} -> {output} with activation {activation}")
     }
 
     fn rate(&self, kernel: &Compiled) -> Result<Estimate, Rejection> {

@@ -136,11 +136,11 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
         Gemm { overlap, ..self }
     }
 
-    fn kind<T: GemmInput>() -> Kind {
-        (T::DTYPE.name(), U::DTYPE.name())
+    fn kind<T: GemmInput>(&self) -> Kind {
+        (T::DTYPE.name(), U::DTYPE.name(), self.activation.name())
     }
 
-    /// Every compiled kernel for these types, the best by estimate first, with the reason for those that
+    /// Every compiled kernel for these types and this activation, the best by estimate first, with the reason for those that
     /// cannot compute this product.
     pub fn candidates<T: GemmInput>(
         &self,
@@ -149,7 +149,7 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
         c: &TensorViewMut<'_, U>,
     ) -> Result<Vec<GemmCandidate>> {
         let matrices = Matrices::new(a, b, c, self.bias)?;
-        Ok(Selection::new(&matrices, Self::kind::<T>())?.candidates())
+        Ok(Selection::new(&matrices, self.kind::<T>())?.candidates())
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
@@ -160,7 +160,7 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
         c: &TensorViewMut<'_, U>,
     ) -> Result<GemmPlan> {
         let matrices = Matrices::new(a, b, c, self.bias)?;
-        Selection::new(&matrices, Self::kind::<T>())?.choose(self.kernel)
+        Selection::new(&matrices, self.kind::<T>())?.choose(self.kernel)
     }
 
     /// Queues the product on `stream`.
@@ -178,7 +178,7 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
         if matrices.is_empty() {
             return Ok(());
         }
-        let plan = Selection::new(&matrices, Self::kind::<T>())?.choose(self.kernel)?;
+        let plan = Selection::new(&matrices, self.kind::<T>())?.choose(self.kernel)?;
         let kernel = plan.descriptor();
         let matrices = if plan.estimate.transposed { matrices.t()? } else { matrices };
         let too_large = || {
@@ -193,7 +193,6 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
             stream,
             order,
             scale: [self.alpha, self.beta],
-            activation: self.activation,
             policies: [policy(n), policy(m)],
             overlap: self.overlap,
         };

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_device::kernel::Listed;
-use tilewright_device::tile::{Activation, EpilogueAbi, RasterOrder};
+use tilewright_device::tile::RasterOrder;
 use tilewright_gemm::{GEMM, GemmArgs, GemmKernel, KERNELS};
 
 use super::problem::Matrices;
@@ -23,18 +23,17 @@ pub(super) struct Call<'a> {
     pub(super) order: RasterOrder,
     /// alpha and beta.
     pub(super) scale: [f32; 2],
-    pub(super) activation: Activation,
     /// L2 policies of A and B.
     pub(super) policies: [u64; 2],
     /// May start while the preceding grid still runs.
     pub(super) overlap: bool,
 }
 
-/// What a kernel is chosen by first: names of the input type and the output type.
-pub(super) type Kind = (&'static str, &'static str);
+/// What a kernel is chosen by first: names of the input type, the output type and the activation.
+pub(super) type Kind = (&'static str, &'static str, &'static str);
 
 static TABLE: LazyLock<Table<Kind, Compiled>> =
-    LazyLock::new(|| Table::new(GEMM.iter().map(|k| ((k.input, k.output), *k))));
+    LazyLock::new(|| Table::new(GEMM.iter().map(|k| ((k.input, k.output, k.activation), *k))));
 
 /// The kernels of a kind.
 pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
@@ -54,17 +53,14 @@ pub(super) fn run(kernel: &'static Compiled, matrices: &Matrices, call: &Call<'_
     [a.policy, b.policy] = call.policies;
     expect_mapped(kernel.name, kernel.arch, [a.tma, b.tma])?;
     let c: GlobalAbi<(), 3> = c.arg(backend, c_rows, lines(BOX))?;
-    let old = GlobalAbi { map: TensorMap::NONE, tma: 0, ..c };
     let bias = match bias {
         Some(bias) => bias.arg(backend, c_rows, 0)?,
-        None => GlobalAbi { shape: [0; 3], ..old },
+        None => GlobalAbi { map: TensorMap::NONE, shape: [0; 3], tma: 0, ..c },
     };
     let clusters = call.order.total().min(function.resident_ctas() / kernel.split).max(1);
     let launch = Launch::grid([clusters * kernel.split, 1, 1]).pdl(call.overlap && tma);
     let [alpha, beta] = call.scale;
-    let (activation, residual) = (call.activation, old);
-    let epilogue = EpilogueAbi { bias, residual, row_scales: (), column_scales: (), alpha, beta, activation };
-    let args = GemmArgs { a, b, c, order: call.order, epilogue };
+    let args = GemmArgs { a, b, c, bias, order: call.order, alpha, beta };
     // SAFETY: the arguments are those of `gemm`. The views that the matrices come from are borrowed by the caller, c
     // exclusively, and reach no further than their shapes, which the kernel keeps to. Programmatic launch only moves what
     // precedes its wait for the preceding grid.

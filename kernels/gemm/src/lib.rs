@@ -4,19 +4,19 @@
 
 mod list;
 
-pub use list::{GEMM, GemmKernel};
+pub use list::{Activates, GEMM, GemmKernel};
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    ByElement, Cta, Element, Epilogue, Fragment, Gemm, Global, GlobalMut, InPlace, Major, OutputLayout,
-    Raster, RasterOrder, Schedule, Shared, copy, gemm as multiply, split_k_bytes,
+    Cta, Element, Fragment, Gemm, Global, GlobalMut, Major, OutputLayout, Raster, RasterOrder, Schedule,
+    Shared, copy, gemm as multiply, split_k_bytes,
 };
 
 /// C = act(alpha A B + beta C + bias) for a batch of matrices: A \[batch, M, K\], B \[batch, K, N\], C \[batch, M, N\].
 ///
 /// Multiplies `T` in tiles of `BM` x `BN` x `BK`, accumulates in `f32`, stores `U`. The orders `OA`, `OB`, `OC` say which
-/// dimension of each is contiguous. The residual is C's old value; the bias has C's shape with strides of 0 where it is
-/// broadcast, or no columns if there is none. Tiles are taken in the order of `order` by as many clusters of `SPLIT` CTAs as
+/// dimension of each is contiguous. `bias` has C's shape with strides of 0 where it is broadcast, or no columns if there
+/// is none; C is not read when `beta` is 0. Tiles are taken in the order of `order` by as many clusters of `SPLIT` CTAs as
 /// the grid has, which divide the depth among themselves; `BOX` is how many lines of B one TMA box takes.
 #[kernel(
     program = P,
@@ -29,6 +29,7 @@ pub fn gemm<
     Y,
     T: Element,
     U: Element,
+    E: Activates,
     OA: Major,
     OB: Major,
     OC: Major,
@@ -39,25 +40,23 @@ pub fn gemm<
     const SPLIT: usize,
     const BOX: usize,
 >(
-    a: InPlace<Global<T, 3, OA>>,
-    b: InPlace<Global<T, 3, OB, BOX>>,
+    a: Global<T, 3, OA>,
+    b: Global<T, 3, OB, BOX>,
     mut c: GlobalMut<U, 3, OC>,
+    bias: Global<U, 3, OC>,
     order: RasterOrder,
-    epilogue: Epilogue<ByElement<U, 3, OC>, ByElement<U, 3, OC>>,
+    alpha: f32,
+    beta: f32,
 ) where
     Y: Gemm<T, BM, BN, BK, D: OutputLayout<BM, BN>>,
 {
     let mut cta = Cta::<P>::enter();
-    cta.prefetch_maps((a.get(), b.get()));
-    epilogue.prefetch();
     let a_s = cta.alloc::<Shared<T, BM, BK, _, _>, STAGES>();
     let b_s = cta.alloc::<Shared<T, BK, BN, _, _>, STAGES>();
     let mut out = cta.output::<U, BM, BN, _>();
     let mut split = cta.split_k::<BM, BN, _, SPLIT>();
     let mut pipe = cta.pipeline::<STAGES>();
     for at in Raster::persistent(order, SPLIT as u32) {
-        // Read for each tile, so that no address of theirs stays in registers over the epilogue.
-        let (a, b) = (a.get(), b.get());
         let acc = pipe.run(
             split.steps(a.cols().div_ceil(BK as u32)),
             Fragment::<f32, BM, BN, _>::zero(),
@@ -71,7 +70,14 @@ pub fn gemm<
         );
         let Some(acc) = split.reduce(acc) else { continue };
         let place = [at.batch, at.m, at.n];
-        out.store(epilogue.apply(acc, place), c.tile(place));
+        let mut acc = acc.map(|x| alpha * x);
+        if beta != 0.0 {
+            acc = acc.zip_global(c.read(place), |x, c| x + beta * c);
+        }
+        if bias.cols() > 0 {
+            acc = acc.zip_global(bias.tile(place), |x, b| x + b);
+        }
+        out.store(acc.map(|x| E::ACTIVATION.apply(x)).cast::<U>(), c.tile(place));
     }
 }
 

@@ -2,8 +2,8 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    ColMajor, Element, Elements, FullRow, Gemm, Major, Multistage, OutputLayout, Reads, RowMajor, Vectors,
-    WarpSpecialized, warp,
+    Activation, ColMajor, Element, Elements, FullRow, Gemm, Major, Multistage, OutputLayout, Reads, RowMajor,
+    Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
@@ -16,6 +16,8 @@ pub struct GemmKernel {
     pub input: &'static str,
     /// The output's and the bias's element type.
     pub output: &'static str,
+    /// The epilogue's activation.
+    pub activation: &'static str,
     /// Rows, columns and depth of a tile.
     pub tile: [u32; 3],
     /// Stages of the pipeline.
@@ -32,9 +34,9 @@ pub struct GemmKernel {
 
 #[rustfmt::skip]
 impl<
-    P: Reads, Y, T: Element, U: Element, OA: Major, OB: Major, OC: Major, const BM: usize, const BN: usize,
-    const BK: usize, const STAGES: usize, const SPLIT: usize, const BOX: usize,
-> Described for gemm<P, Y, T, U, OA, OB, OC, BM, BN, BK, STAGES, SPLIT, BOX>
+    P: Reads, Y, T: Element, U: Element, E: Activates, OA: Major, OB: Major, OC: Major, const BM: usize,
+    const BN: usize, const BK: usize, const STAGES: usize, const SPLIT: usize, const BOX: usize,
+> Described for gemm<P, Y, T, U, E, OA, OB, OC, BM, BN, BK, STAGES, SPLIT, BOX>
 where
     Y: Gemm<T, BM, BN, BK, D: OutputLayout<BM, BN>>,
 {
@@ -42,6 +44,7 @@ where
     const DESCRIPTION: GemmKernel = GemmKernel {
         input: T::NAME,
         output: U::NAME,
+        activation: E::ACTIVATION.name(),
         tile: [BM as u32, BN as u32, BK as u32],
         stages: STAGES as u32,
         split: SPLIT as u32,
@@ -51,14 +54,42 @@ where
     };
 }
 
+/// An activation that a kernel has by its type.
+///
+/// Told at the launch instead ([`Epilogue`](tilewright_device::tile::Epilogue)) it costs these kernels up to 7% where a CTA has one
+/// tile: the epilogue's arguments are then read behind the main loop, and its code lies around that of all activations.
+pub trait Activates: Copy + Default + Send + Sync + 'static {
+    /// The activation.
+    const ACTIVATION: Activation;
+}
+
+/// Activations by the names that they have in kernels' names.
+#[allow(non_camel_case_types)]
+mod named {
+    use super::{Activates, Activation};
+
+    macro_rules! named {
+        ($($name:ident $activation:ident)*) => { $(
+            #[derive(Clone, Copy, Debug, Default)]
+            pub struct $name;
+            impl Activates for $name {
+                const ACTIVATION: Activation = Activation::$activation;
+            }
+        )* };
+    }
+    named! { none Identity relu Relu gelu Gelu silu Silu }
+}
+use named::{gelu, none, relu, silu};
+
 // Orders are those of op(A) and op(B), n as they are and t transposed; with `swap_` the kernel computes the transposed product, so
-// that few rows of A become few columns of a tile. Of Hopper's tiles the first is for large products, the second for smaller ones and
-// other output types, the third and fourth for few tiles, the swapped ones for few rows. Stages fill the shared memory.
+// that few rows of A become few columns of a tile. Of Hopper's tiles the first is for large products, the second for outputs and
+// activations beyond the usual, the third and fourth for few tiles, the swapped ones for few rows. Stages fill the shared memory.
 #[rustfmt::skip]
 kernels! {
     /// The GEMM kernels.
     pub static GEMM: GemmKernel;
 
+    let ANY = [none, relu, gelu, silu];
     let ALIKE = [(f16, f16), (bf16, bf16)];
     let WIDER = [(f16, f32), (bf16, f32)];
     let OTHER = [(f16, bf16), (bf16, f16)];
@@ -69,53 +100,53 @@ kernels! {
     let SWAPPED = [(swap_nn, ColMajor, ColMajor, ColMajor), (swap_nt, RowMajor, ColMajor, ColMajor)];
 
     // The usual output types: the large tile on Hopper, both on Ampere.
-    for (T, U) in ALIKE, (O, A, B, C) in ORDERS {
-        sm_90: [gemm_sm_90_ T _ U _ O _128x256x64s4k1]:
-            gemm<WarpSpecialized<2>, FullRow<2>, T, U, A, B, C, 128, 256, 64, 4, 1, 64>;
-        sm_90: [gemm_sm_90_ T _ U _ O _128x128x64s6k1]:
-            gemm<WarpSpecialized<2>, FullRow<2>, T, U, A, B, C, 128, 128, 64, 6, 1, 64>;
-        sm_80: [gemm_sm_80_ T _ U _ O _128x128x32s4k1]:
-            gemm<Multistage<4, Vectors>, warp::Square<2, 2>, T, U, A, B, C, 128, 128, 32, 4, 1, 64>;
+    for E in ANY, (T, U) in ALIKE, (O, A, B, C) in ORDERS {
+        sm_90: [gemm_sm_90_ T _ U _ O _ E _128x256x64s4k1]:
+            gemm<WarpSpecialized<2>, FullRow<2>, T, U, E, A, B, C, 128, 256, 64, 4, 1, 64>;
+        sm_90: [gemm_sm_90_ T _ U _ O _ E _128x128x64s6k1]:
+            gemm<WarpSpecialized<2>, FullRow<2>, T, U, E, A, B, C, 128, 128, 64, 6, 1, 64>;
+        sm_80: [gemm_sm_80_ T _ U _ O _ E _128x128x32s4k1]:
+            gemm<Multistage<4, Vectors>, warp::Square<2, 2>, T, U, E, A, B, C, 128, 128, 32, 4, 1, 64>;
+    }
+    for E in ANY, (T, U) in WIDER, (O, A, B, C) in ORDERS {
+        sm_90: [gemm_sm_90_ T _ U _ O _ E _128x128x64s6k1]:
+            gemm<WarpSpecialized<2>, FullRow<2>, T, U, E, A, B, C, 128, 128, 64, 6, 1, 64>;
+        sm_80: [gemm_sm_80_ T _ U _ O _ E _128x64x32s4k1]:
+            gemm<Multistage<4, Vectors>, warp::Square<2, 2>, T, U, E, A, B, C, 128, 64, 32, 4, 1, 64>;
     }
     for (T, U) in WIDER, (O, A, B, C) in ORDERS {
-        sm_90: [gemm_sm_90_ T _ U _ O _128x128x64s6k1]:
-            gemm<WarpSpecialized<2>, FullRow<2>, T, U, A, B, C, 128, 128, 64, 6, 1, 64>;
-        sm_80: [gemm_sm_80_ T _ U _ O _128x64x32s4k1]:
-            gemm<Multistage<4, Vectors>, warp::Square<2, 2>, T, U, A, B, C, 128, 64, 32, 4, 1, 64>;
-    }
-    for (T, U) in WIDER, (O, A, B, C) in ORDERS {
-        sm_90: [gemm_sm_90_ T _ U _ O _128x256x64s4k1]:
-            gemm<WarpSpecialized<2>, FullRow<2>, T, U, A, B, C, 128, 256, 64, 4, 1, 64>;
+        sm_90: [gemm_sm_90_ T _ U _ O _none_128x256x64s4k1]:
+            gemm<WarpSpecialized<2>, FullRow<2>, T, U, none, A, B, C, 128, 256, 64, 4, 1, 64>;
     }
     for (T, U) in OTHER, (O, A, B, C) in ORDERS {
-        sm_90: [gemm_sm_90_ T _ U _ O _128x128x64s6k1]:
-            gemm<WarpSpecialized<2>, FullRow<2>, T, U, A, B, C, 128, 128, 64, 6, 1, 64>;
-        sm_80: [gemm_sm_80_ T _ U _ O _128x128x32s4k1]:
-            gemm<Multistage<4, Vectors>, warp::Square<2, 2>, T, U, A, B, C, 128, 128, 32, 4, 1, 64>;
+        sm_90: [gemm_sm_90_ T _ U _ O _none_128x128x64s6k1]:
+            gemm<WarpSpecialized<2>, FullRow<2>, T, U, none, A, B, C, 128, 128, 64, 6, 1, 64>;
+        sm_80: [gemm_sm_80_ T _ U _ O _none_128x128x32s4k1]:
+            gemm<Multistage<4, Vectors>, warp::Square<2, 2>, T, U, none, A, B, C, 128, 128, 32, 4, 1, 64>;
     }
     // Few tiles.
     for (T, U) in ALIKE, (O, A, B, C) in ORDERS {
-        sm_90: [gemm_sm_90_ T _ U _ O _128x64x64s8k1]:
-            gemm<WarpSpecialized<2>, FullRow<2>, T, U, A, B, C, 128, 64, 64, 8, 1, 64>;
-        sm_90: [gemm_sm_90_ T _ U _ O _128x64x64s8k2]:
-            gemm<WarpSpecialized<2>, FullRow<2>, T, U, A, B, C, 128, 64, 64, 8, 2, 64>;
-        sm_80: [gemm_sm_80_ T _ U _ O _128x256x64s3k1]:
-            gemm<Multistage<8, Vectors>, warp::Square<2, 4>, T, U, A, B, C, 128, 256, 64, 3, 1, 64>;
+        sm_90: [gemm_sm_90_ T _ U _ O _none_128x64x64s8k1]:
+            gemm<WarpSpecialized<2>, FullRow<2>, T, U, none, A, B, C, 128, 64, 64, 8, 1, 64>;
+        sm_90: [gemm_sm_90_ T _ U _ O _none_128x64x64s8k2]:
+            gemm<WarpSpecialized<2>, FullRow<2>, T, U, none, A, B, C, 128, 64, 64, 8, 2, 64>;
+        sm_80: [gemm_sm_80_ T _ U _ O _none_128x256x64s3k1]:
+            gemm<Multistage<8, Vectors>, warp::Square<2, 4>, T, U, none, A, B, C, 128, 256, 64, 3, 1, 64>;
     }
     // Few rows.
     for (T, U) in ALIKE, (O, A, B, C) in SWAPPED {
-        sm_90: [gemm_sm_90_ T _ U _ O _64x64x64s11k2]:
-            gemm<WarpSpecialized<1>, FullRow<1>, T, U, A, B, C, 64, 64, 64, 11, 2, 64>;
-        sm_90: [gemm_sm_90_ T _ U _ O _64x32x128s8k2]:
-            gemm<WarpSpecialized<1>, FullRow<1>, T, U, A, B, C, 64, 32, 128, 8, 2, 32>;
+        sm_90: [gemm_sm_90_ T _ U _ O _none_64x64x64s11k2]:
+            gemm<WarpSpecialized<1>, FullRow<1>, T, U, none, A, B, C, 64, 64, 64, 11, 2, 64>;
+        sm_90: [gemm_sm_90_ T _ U _ O _none_64x32x128s8k2]:
+            gemm<WarpSpecialized<1>, FullRow<1>, T, U, none, A, B, C, 64, 32, 128, 8, 2, 32>;
     }
-    for (T, U) in [(f16, f16), (bf16, bf16), (f16, f32), (bf16, f32)], (O, A, B, C) in SWAPPED {
-        sm_90: [gemm_sm_90_ T _ U _ O _64x16x128s10k2]:
-            gemm<WarpSpecialized<1>, FullRow<1>, T, U, A, B, C, 64, 16, 128, 10, 2, 16>;
+    for E in ANY, (T, U) in [(f16, f16), (bf16, bf16), (f16, f32), (bf16, f32)], (O, A, B, C) in SWAPPED {
+        sm_90: [gemm_sm_90_ T _ U _ O _ E _64x16x128s10k2]:
+            gemm<WarpSpecialized<1>, FullRow<1>, T, U, E, A, B, C, 64, 16, 128, 10, 2, 16>;
     }
     // Any strides.
-    for (T, U) in [(f16, f16), (bf16, bf16), (f16, f32), (bf16, f32), (f16, bf16), (bf16, f16)] {
-        sm_80: [gemm_sm_80_ T _ U _nt_64x64x32s3k1]:
-            gemm<Multistage<4, Elements>, warp::Square<2, 2>, T, U, RowMajor, ColMajor, RowMajor, 64, 64, 32, 3, 1, 64>;
+    for E in ANY, (T, U) in [(f16, f16), (bf16, bf16), (f16, f32), (bf16, f32), (f16, bf16), (bf16, f16)] {
+        sm_80: [gemm_sm_80_ T _ U _nt_ E _64x64x32s3k1]:
+            gemm<Multistage<4, Elements>, warp::Square<2, 2>, T, U, E, RowMajor, ColMajor, RowMajor, 64, 64, 32, 3, 1, 64>;
     }
 }

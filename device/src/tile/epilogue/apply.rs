@@ -1,19 +1,11 @@
 //! The epilogue of a gemm-like kernel: what it does with an accumulator before it stores it.
 
-#[cfg(target_arch = "nvptx64")]
-use core::hint::cold_path;
-
 use crate::abi::KernelArg;
 use crate::arch::declare::in_place;
-use crate::arch::special::same_number;
 use crate::layout::{Element, FragmentLayout};
 use crate::tile::epilogue::activation::Activation;
 use crate::tile::epilogue::term::{Absent, Term};
 use crate::tile::fragment::Fragment;
-
-/// Says nothing to the host's compiler.
-#[cfg(not(target_arch = "nvptx64"))]
-fn cold_path() {}
 
 /// act(alpha · rows · columns · X + beta · residual + bias) of an accumulator X, rounded to the output's type.
 ///
@@ -127,22 +119,6 @@ impl<B: KernelArg, D: KernelArg, R: KernelArg, C: KernelArg> Epilogue<B, D, R, C
         self.part::<u32>(|at| unsafe { (&raw const (*at).activation).cast() }) == activation as u32
     }
 
-    /// Reads what every tile asks for, so that it lies in the constant cache when the first one is done.
-    ///
-    /// Before the pipelines are made it does so while the preceding grid still runs.
-    #[inline(always)]
-    pub fn prefetch<const RANK: usize>(&self)
-    where
-        B: Term<RANK>,
-        R: Term<RANK>,
-        C: Term<RANK>,
-    {
-        same_number(self.alpha().to_bits());
-        self.bias().touch();
-        self.row_scales().touch();
-        self.column_scales().touch();
-    }
-
     /// What becomes of the accumulator of the tile at `place`.
     #[inline(always)]
     pub fn apply<U: Element, const RANK: usize, const M: usize, const N: usize, L: FragmentLayout<M, N>>(
@@ -165,18 +141,14 @@ impl<B: KernelArg, D: KernelArg, R: KernelArg, C: KernelArg> Epilogue<B, D, R, C
             acc = self.residual().zip(acc, place, 0.0, |x, old| x + beta * old);
         }
         let mut acc = self.bias().zip(acc, place, 0.0, |x, bias| x + bias);
-        // One branch that leaves the straight line, and questions behind it: the bodies of activations are long, and where they lie
-        // between the accumulator and its store, a tile waits for instructions that it only jumps over.
-        if !self.activates_by(Activation::Identity) {
-            cold_path();
-            let mut i = 1;
-            while i < Activation::ALL.len() {
-                let activation = Activation::ALL[i];
-                if self.activates_by(activation) {
-                    acc = acc.map(|x| activation.apply(x));
-                }
-                i += 1;
+        // One branch for all elements.
+        let mut i = 1;
+        while i < Activation::ALL.len() {
+            let activation = Activation::ALL[i];
+            if self.activates_by(activation) {
+                acc = acc.map(|x| activation.apply(x));
             }
+            i += 1;
         }
         acc.cast()
     }

@@ -1,7 +1,6 @@
 //! Tensors that an epilogue reads beside the accumulator: biases, residuals, scales.
 
 use crate::abi::{GlobalAbi, KernelArg};
-use crate::arch::special::same_number;
 use crate::layout::{ColMajor, Element, FragmentLayout, Major, RowMajor};
 use crate::tile::fragment::{Fragment, Rows};
 use crate::tile::memory::global::Global;
@@ -29,9 +28,6 @@ pub trait Term<const RANK: usize>: KernelArg + Copy {
         neutral: f32,
         f: impl Fn(f32, f32) -> f32,
     ) -> f32;
-
-    /// Reads whether there is a tensor, and does nothing with it.
-    fn touch(self) {}
 }
 
 /// No tensor, and no code for one.
@@ -140,11 +136,6 @@ impl<T: Element, const RANK: usize, O: Major> Term<RANK> for ByElement<T, RANK, 
         }
         f(x, self.0.tile(place).element::<R, C>(row, column).to_f32())
     }
-
-    #[inline(always)]
-    fn touch(self) {
-        same_number(self.0.cols());
-    }
 }
 
 impl<T: Element, const RANK: usize> ByRow<T, RANK> {
@@ -186,10 +177,5 @@ impl<T: Element, const RANK: usize> Term<RANK> for ByRow<T, RANK> {
         let column = self.0.tile(Self::column(place)).window(R, 1);
         let number = column.read(row, 0).to_f32();
         f(x, if row < column.rows { number } else { neutral })
-    }
-
-    #[inline(always)]
-    fn touch(self) {
-        same_number(self.0.rows());
     }
 }

@@ -118,15 +118,17 @@ fn unknown_kernels_are_refused_with_the_names_of_others() {
     let views = Views::<f16, f16>::new(&device, "nt", [64; 3]);
     let forced = Gemm::<f16>::new().kernel("fastest").plan(&views.a, &views.b, &views.c);
     let text = message(forced.map(drop));
-    let start = "`kernel` was \"fastest\", not a kernel for f16 -> f16; it must be one of gemm_";
+    let start =
+        "`kernel` was \"fastest\", not a kernel for f16 -> f16 with activation none; it must be one of gemm_";
     assert!(text.starts_with(start), "{text}");
     // A kernel of another kind.
     let views = Views::<bf16, f32>::new(&device, "nt", [64; 3]);
     let name = Views::<f16, f16>::new(&device, "nt", [64; 3]).name();
-    let forced = Gemm::<f32>::new().kernel(name).plan(&views.a, &views.b, &views.c);
+    let forced =
+        Gemm::<f32>::new().activation(Activation::Silu).kernel(name).plan(&views.a, &views.b, &views.c);
     let text = message(forced.map(drop));
-    assert!(text.contains("not a kernel for bf16 -> f32;"), "{text}");
-    assert!(text.contains("gemm_sm_90_bf16_f32_nt_"), "{text}");
+    assert!(text.contains("not a kernel for bf16 -> f32 with activation silu"), "{text}");
+    assert!(text.contains("gemm_sm_90_bf16_f32_nt_silu_"), "{text}");
 }
 
 #[test]

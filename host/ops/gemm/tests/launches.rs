@@ -2,7 +2,6 @@
 
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::arch::tma::{EVICT_FIRST, EVICT_NORMAL};
-use tilewright_device::tile::EpilogueAbi;
 
 use super::*;
 use crate::backend::LaunchConfig;
@@ -14,8 +13,9 @@ struct Block {
     a: GlobalAbi<f16, 3>,
     b: GlobalAbi<f16, 3>,
     c: GlobalAbi<f16, 3>,
+    bias: GlobalAbi<f16, 3>,
     order: RasterOrder,
-    epilogue: EpilogueAbi<GlobalAbi<f16, 3>, GlobalAbi<f16, 3>>,
+    scale: [f32; 2],
 }
 
 fn last(journal: &Arc<Journal>) -> (LaunchConfig, Block) {
@@ -37,20 +37,15 @@ fn views_become_arguments() {
     let stream = Stream::new(&device).unwrap();
     let mut views = Views::<f16, f16>::new(&device, "nt", [2048, 4096, 8192]);
     let bias = view(&device, BIAS, &[4096], &[1]);
-    let gemm = Gemm::new().alpha(0.5).beta(2.0).bias(&bias).activation(Activation::Gelu);
-    views.run(&gemm, &stream).unwrap();
+    views.run(&Gemm::new().alpha(0.5).beta(2.0).bias(&bias), &stream).unwrap();
     let (config, block) = last(&journal);
     assert_eq!((config.stream, config.overlap_previous, config.cluster), (stream.id(), true, [1, 1, 1]));
     assert_eq!(seen(&block.a), (A, [1, 2048, 8192], [0, 8192, 1]));
     assert_eq!(seen(&block.b), (B, [1, 8192, 4096], [0, 1, 8192]));
     assert_eq!(seen(&block.c), (C, [1, 2048, 4096], [0, 4096, 1]));
-    let epilogue = &block.epilogue;
-    assert_eq!(seen(&epilogue.bias), (BIAS, [1, 2048, 4096], [0, 0, 1]));
-    assert_eq!(seen(&epilogue.residual), seen(&block.c));
-    assert_eq!([block.a.tma, block.b.tma, block.c.tma], [1, 1, 1]);
-    assert_eq!([epilogue.bias.tma, epilogue.residual.tma], [0, 0]);
-    assert_eq!((epilogue.alpha, epilogue.beta, epilogue.activation), (0.5, 2.0, Activation::Gelu));
-    assert_eq!(block.order.total(), 16 * 16);
+    assert_eq!(seen(&block.bias), (BIAS, [1, 2048, 4096], [0, 0, 1]));
+    assert_eq!([block.a.tma, block.b.tma, block.c.tma, block.bias.tma], [1, 1, 1, 0]);
+    assert_eq!((block.scale, block.order.total()), ([0.5, 2.0], 16 * 16));
     // The fake holds 6 clusters at a time: the kernel is persistent.
     assert_eq!(config.grid, [6, 1, 1]);
     // B is read in boxes of 64 lines along the depth.
@@ -59,9 +54,7 @@ fn views_become_arguments() {
     views.run(&Gemm::new().overlap(false), &stream).unwrap();
     let (config, block) = last(&journal);
     assert!(!config.overlap_previous);
-    let epilogue = &block.epilogue;
-    assert_eq!((epilogue.alpha, epilogue.beta, epilogue.activation), (1.0, 0.0, Activation::Identity));
-    assert_eq!((epilogue.bias.shape, epilogue.bias.tma), ([0; 3], 0));
+    assert_eq!((block.scale, block.bias.shape, block.bias.tma), ([1.0, 0.0], [0; 3], 0));
 }
 
 #[test]
@@ -77,8 +70,7 @@ fn the_transposed_product_exchanges_everything() {
     assert_eq!(seen(&block.a), (B, [1, 4096, 4096], [0, 4096, 1]));
     assert_eq!(seen(&block.b), (A, [1, 4096, 16], [0, 1, 4096]));
     assert_eq!(seen(&block.c), (C, [1, 4096, 16], [0, 1, 4096]));
-    let bias = &block.epilogue.bias;
-    assert_eq!((bias.shape, bias.strides), ([1, 4096, 16], [0, 0, 1]));
+    assert_eq!((block.bias.shape, block.bias.strides), ([1, 4096, 16], [0, 0, 1]));
     assert_eq!(block.order.total(), 64);
     // The weights are read once, the few rows by every CTA.
     assert_eq!([block.a.policy, block.b.policy], [EVICT_FIRST, EVICT_NORMAL]);
