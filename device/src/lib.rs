@@ -1,4 +1,4 @@
-//! Tile primitives and kernels of Tilewright.
+//! Tile primitives of Tilewright: what kernels are written with, the operators' own as anyone's.
 //!
 //! One crate, compiled twice. For `nvptx64` it is the code of the kernels; for the host it is their
 //! types and constants: configurations, arguments, layouts. Everything type-checks on both.
