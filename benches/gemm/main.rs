@@ -8,8 +8,8 @@
 //! ```
 //!
 //! WORDS select cases, by type, layout, and the shape or its beginning: `f16 nt 8192,2048x2048x2048`; a shape may also be
-//! one that stands in no table. The table takes a CUDA
-//! graph over rotating inputs of each variant, all of them in one run and in shuffled order, and gives medians.
+//! one that stands in no table. The table takes a CUDA graph over rotating inputs of each variant, all of them in one run
+//! and in shuffled order, and gives medians.
 
 mod case;
 #[path = "../common/mod.rs"]

@@ -10,10 +10,11 @@ use tilewright_device::kernel::Listed;
 
 use super::{KernelEntry, KernelSet, Wanted, text};
 use crate::backend::{KernelSource, LaunchConfig, Loaded};
-use crate::{Arch, Device, Error, Instance, Result, Stream};
+use crate::{Device, Error, Instance, Result, Stream};
 
-/// The addresses of a kernel's set and name, and its architecture: names are unique in their own set and for one architecture.
-type Key = (usize, usize, Arch);
+/// The address of a kernel's set, since names are unique in their own set only, and all that was asked for: what is cached was
+/// checked against it.
+type Key = (usize, Wanted);
 
 /// The kernels loaded on a device.
 #[derive(Default)]
@@ -34,7 +35,7 @@ impl FunctionCache {
     }
 
     fn get(&self, device: &Device, set: &'static KernelSet, wanted: &Wanted) -> Result<Loaded> {
-        let slot = self.slot((std::ptr::from_ref(set).addr(), wanted.name.as_ptr().addr(), wanted.arch));
+        let slot = self.slot((std::ptr::from_ref(set).addr(), *wanted));
         let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded) = *loaded {
             return Ok(loaded);

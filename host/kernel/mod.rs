@@ -20,7 +20,7 @@ fn text(entry: &KernelEntry) -> Result<Vec<u8>> {
 }
 
 /// A kernel as its type says it is: what it is looked up by, and checked against.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Wanted {
     name: &'static str,
     arch: Arch,

@@ -35,17 +35,19 @@ pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};
 #[cfg(any(feature = "dequant_gemm", feature = "gemm"))]
 pub use tilewright_device::tile::Activation;
 
+/// The operators' kernels, by operator.
+static SETS: &[&crate::KernelSet] = &[
+    #[cfg(feature = "attention")]
+    &tilewright_attention::KERNELS,
+    #[cfg(feature = "dequant_gemm")]
+    &tilewright_dequant_gemm::KERNELS,
+    #[cfg(feature = "gemm")]
+    &tilewright_gemm::KERNELS,
+    #[cfg(feature = "mla")]
+    &tilewright_mla::KERNELS,
+];
+
 /// The compiled kernels of this crate's operators.
 pub fn kernels() -> impl Iterator<Item = &'static crate::KernelEntry> {
-    let sets: &[&'static crate::KernelSet] = &[
-        #[cfg(feature = "attention")]
-        &tilewright_attention::KERNELS,
-        #[cfg(feature = "dequant_gemm")]
-        &tilewright_dequant_gemm::KERNELS,
-        #[cfg(feature = "gemm")]
-        &tilewright_gemm::KERNELS,
-        #[cfg(feature = "mla")]
-        &tilewright_mla::KERNELS,
-    ];
-    sets.iter().flat_map(|set| set.entries()).collect::<Vec<_>>().into_iter()
+    SETS.iter().flat_map(|set| set.entries())
 }

@@ -32,7 +32,7 @@ pub fn merge<P: Overlaps, T: Element, const S: usize, const C: usize>(
     let ((row, c), batch) = (by_tiles.of(block_x()), block_y());
     let (head, query) = by_queries.of(row);
     let parts = parts.get().row::<S, C>(batch * rows + row, c * C as u32);
-    P::wait_for_front();
+    P::wait_for_preceding_grid();
     let (mut max, mut sum) = (f32::NEG_INFINITY, 0.0);
     let mut acc = Fragment::<f32, S, C, Striped<1>>::zero();
     for (l, x) in parts {

@@ -33,7 +33,7 @@ pub fn combine<P: Overlaps, T: Element, const M: usize, const DV: usize>(
 {
     let [sequence, first, parts, tiles] = list.get4(block_y());
     let row = |part: u32| (first + part * tiles) * M as u32 + block_x() * ROWS as u32;
-    P::wait_for_front();
+    P::wait_for_preceding_grid();
     let mut max = Rows::<f32, ROWS, DV, Striped<ROWS>>::splat(f32::NEG_INFINITY);
     for part in 0..parts {
         max = max.zip(&partials.load_rows(row(part)), f32::max);

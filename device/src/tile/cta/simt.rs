@@ -23,13 +23,13 @@ impl<const W: usize> Program for Simt<W> {
 /// A program whose body says when it needs what the preceding grid has written.
 pub trait Overlaps: Program {
     /// Waits for the end of the preceding grids: before the first access to what they write.
-    fn wait_for_front();
+    fn wait_for_preceding_grid();
 }
 
 /// As on every architecture: the kernel begins behind the end of the preceding grid.
 impl<const W: usize> Overlaps for Simt<W> {
     #[inline(always)]
-    fn wait_for_front() {}
+    fn wait_for_preceding_grid() {}
 }
 
 /// Hopper: `W` warps that all do the same, whose addresses can be ready when the preceding grid ends.
@@ -53,7 +53,7 @@ impl<const W: usize> Program for Overlapped<W> {
 
 impl<const W: usize> Overlaps for Overlapped<W> {
     #[inline(always)]
-    fn wait_for_front() {
+    fn wait_for_preceding_grid() {
         // SAFETY: no operands.
         unsafe { sync::griddep_wait() }
     }
