@@ -39,6 +39,8 @@ pub trait Program {
     const ARCH: Arch;
     /// Threads of a CTA.
     const THREADS: u32;
+    /// Of these, those that hold fragments: the first.
+    const COMPUTING: u32 = Self::THREADS;
     /// CTAs that an SM must be able to hold.
     const CTAS: u32 = 1;
 

@@ -13,7 +13,8 @@ pub fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let mut function: ItemFn = syn::parse2(item)
         .map_err(|error| Error::new(error.span(), format!("#[kernel] goes on a function: {error}")))?;
     check(&function)?;
-    let arguments = arguments(&function)?;
+    let parameters = parameters(&function)?;
+    let arguments: Vec<_> = parameters.iter().filter(|(_, ty)| !is_cta(ty)).cloned().collect();
 
     let name = &function.sig.ident;
     let vis = &function.vis;
@@ -31,7 +32,6 @@ pub fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
         .iter()
         .map(|(ident, ty)| (ident, quote!(<#ty as ::tilewright_device::abi::KernelArg>::Abi)))
         .unzip();
-    let field_types: Vec<_> = arguments.iter().map(|(_, ty)| ty).collect();
     // A kernel's parameter has a size, and a name in the PTX, even where there is nothing to pass.
     let (pad_field, pad_value) =
         if fields.is_empty() { (quote!(_none: u32,), quote!(_none: 0,)) } else { (quote!(), quote!()) };
@@ -40,21 +40,46 @@ pub fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let block = Ident::new("block", Span::mixed_site());
     let pass: Vec<_> = generics.params.iter().filter_map(passed).collect();
     let turbofish = if pass.is_empty() { quote!() } else { quote!(::<#(#pass),*>) };
+    let passed = parameters
+        .iter()
+        .map(|(field, ty)| match (&options.program, is_cta(ty)) {
+            (Some(program), true) => Ok(quote!(::tilewright_device::tile::Cta::<#program>::enter())),
+            (None, true) => {
+                Err(Error::new_spanned(ty, "a `Cta` runs on a schedule: say which, `#[kernel(program = …)]`"))
+            }
+            (_, false) => Ok(quote! {
+                <#ty as ::tilewright_device::abi::KernelArg>::load_in(
+                    &raw const (*#block).#field,
+                    #block.cast(),
+                )
+            }),
+        })
+        .collect::<Result<Vec<_>>>()?;
     let call = quote! {
-        // SAFETY: the caller passes initialised arguments in parameter space.
-        unsafe { #name #turbofish (#(
-            <#field_types as ::tilewright_device::abi::KernelArg>::load_in(
-                &raw const (*#block).#fields,
-                #block.cast(),
-            )
-        ),*) }
+        // SAFETY: the caller passes initialised arguments in parameter space; the program runs this body once.
+        unsafe { #name #turbofish (#(#passed),*) }
     };
     let body = match &options.program {
         // SAFETY of the expansion: `run`'s contract is the program's.
         Some(program) => quote! {
-            unsafe { <#program as ::tilewright_device::kernel::Program>::run(move || #call) }
+            unsafe {
+                <#program as ::tilewright_device::kernel::Program>::run(move || {
+                    ::tilewright_device::arch::declare::computing_threads_are(
+                        <#program as ::tilewright_device::kernel::Program>::COMPUTING,
+                    );
+                    #call
+                })
+            }
         },
-        None => call,
+        None => quote! {
+            // SAFETY: all of the kernel's threads run its body.
+            unsafe {
+                ::tilewright_device::arch::declare::computing_threads_are(
+                    <Self as ::tilewright_device::kernel::Kernel>::THREADS,
+                )
+            }
+            #call
+        },
     };
 
     let entry = if generics.params.is_empty() {
@@ -176,8 +201,13 @@ fn check(function: &ItemFn) -> Result<()> {
     Ok(())
 }
 
-/// Names and types of the function's arguments.
-fn arguments(function: &ItemFn) -> Result<Vec<(Ident, Type)>> {
+/// Whether this parameter is the CTA, which `run` makes and the host does not pass.
+fn is_cta(ty: &Type) -> bool {
+    matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Cta"))
+}
+
+/// Names and types of the function's parameters; a `Cta` among them at most once.
+fn parameters(function: &ItemFn) -> Result<Vec<(Ident, Type)>> {
     let argument = |input: &FnArg| match input {
         FnArg::Receiver(receiver) => Err(Error::new_spanned(receiver, "a kernel is a free function")),
         FnArg::Typed(typed) => {
@@ -200,7 +230,11 @@ fn arguments(function: &ItemFn) -> Result<Vec<(Ident, Type)>> {
             }
         }
     };
-    function.sig.inputs.iter().map(argument).collect()
+    let parameters = function.sig.inputs.iter().map(argument).collect::<Result<Vec<_>>>()?;
+    match parameters.iter().filter(|(_, ty)| is_cta(ty)).nth(1) {
+        Some((_, ty)) => Err(Error::new_spanned(ty, "a kernel's CTA is one: it hands out the shared memory")),
+        None => Ok(parameters),
+    }
 }
 
 /// `GemmArgs` of `gemm`.

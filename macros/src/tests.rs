@@ -125,6 +125,22 @@ fn a_generic_kernel_has_a_type_and_no_entry() {
 }
 
 #[test]
+fn the_cta_is_made_by_the_program_and_not_passed() {
+    let item = quote!(
+        fn k(mut cta: Cta<P>, a: u32) {}
+    );
+    let file = expanded(quote!(program = P), item.clone());
+    let text = quote!(#file).to_string();
+    assert!(text.contains(":: tilewright_device :: tile :: Cta :: < P > :: enter ()"), "{text}");
+    assert!(text.contains("pub const fn args (a : < u32 as"), "{text}");
+    assert!(refusal(quote!(threads = 1), item).contains("say which, `#[kernel(program = …)]`"));
+    let two = quote!(
+        fn k(a: Cta<P>, b: Cta<P>) {}
+    );
+    assert!(refusal(quote!(program = P), two).contains("a kernel's CTA is one"));
+}
+
+#[test]
 fn a_plain_kernel_has_an_entry_of_its_name() {
     let text = expanded(
         quote!(threads = 32),

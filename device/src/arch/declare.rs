@@ -38,6 +38,32 @@ pub fn in_place<T>(pointer: *const T) -> *const T {
     p
 }
 
+/// How many threads of the CTA hold fragments, as [`computing_threads_are`] has said.
+///
+/// The compiler replaces it by that number, so that what is asked of it is decided when compiling; no instruction is left.
+#[inline(always)]
+pub fn computing_threads() -> u32 {
+    let threads: u32;
+    // SAFETY: reads a special register.
+    unsafe {
+        ptx!("mov.u32 {0}, %ntid.x; // tilewright.computing", out(reg32) threads, options(pure, nomem))
+    };
+    threads
+}
+
+/// Says how many threads of the CTA hold fragments: [`computing_threads`].
+///
+/// # Safety
+/// Called at the start of a kernel's body, with that number.
+#[inline(always)]
+pub unsafe fn computing_threads_are(threads: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the instruction is never executed, and nobody else reads its result as another number.
+    unsafe {
+        core::hint::assert_unchecked(computing_threads() == threads)
+    }
+}
+
 /// Refuses the kernel that reaches it: the builder shows the message, a literal, and fails.
 ///
 /// For what only the compiled kernel shows, such as a misuse in code that optimisation may remove.

@@ -6,6 +6,8 @@
 
 use core::marker::PhantomData;
 
+use crate::arch::declare::refuse;
+
 /// `LEN` values of `T`, one after the other.
 ///
 /// # Safety
@@ -17,24 +19,37 @@ pub unsafe trait Registers<T: Copy>: Copy {
     /// All of them `x`.
     fn splat(x: T) -> Self;
 
-    /// The value at `i`, which must be below `LEN`: a constant after unrolling.
+    /// Refuses the kernel in which `i` is not known to be below `LEN`.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn expect(i: usize) {
+        #[cfg(not(target_arch = "nvptx64"))]
+        assert!(i < Self::LEN, "register {i} of {}", Self::LEN);
+        if i >= Self::LEN {
+            refuse!(
+                "a register of a fragment is taken by a number that is not known, when compiling, to be one"
+            );
+        }
+    }
+
+    /// The value at `i`, a constant after unrolling. The builder refuses the kernel where it is not known to be below `LEN`.
     #[inline(always)]
     fn get(&self, i: usize) -> T {
-        debug_assert!(i < Self::LEN);
+        Self::expect(i);
         // SAFETY: `self` is LEN values of T and i is below LEN.
         unsafe { *(&raw const *self).cast::<T>().add(i) }
     }
-    /// Replaces the value at `i`, which must be below `LEN`.
+    /// Replaces the value at `i`. The builder refuses the kernel where it is not known to be below `LEN`.
     #[inline(always)]
     fn set(&mut self, i: usize, x: T) {
-        debug_assert!(i < Self::LEN);
+        Self::expect(i);
         // SAFETY: as in `get`.
         unsafe { *(&raw mut *self).cast::<T>().add(i) = x }
     }
-    /// The value at `i`, which must be below `LEN`, in place.
+    /// The value at `i`, in place. The builder refuses the kernel where it is not known to be below `LEN`.
     #[inline(always)]
     fn get_mut(&mut self, i: usize) -> &mut T {
-        debug_assert!(i < Self::LEN);
+        Self::expect(i);
         // SAFETY: as in `get`; the borrow of `self` covers the value.
         unsafe { &mut *(&raw mut *self).cast::<T>().add(i) }
     }

@@ -36,7 +36,7 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | shared memory | [`Cta::reserve`], which gives addresses |
+//! | shared memory | [`Cta::reserve`], which gives addresses; [`Stages::alloc`] for rings of its own |
 //! | a thread's part of a tile | [`Fragment::regs`], [`Rows::regs`] and [`Operand::regs`], where [`FragmentLayout`] says what lies |
 //! | a tile in shared memory | [`Src::from_address`], [`Src::address`], [`Dst::address`], [`Ring::address`], [`RowVector::at`] |
 //! | a ring's stage | [`Fill::new`] with the ticket that its copies complete on, such as an [`Arrival`]; [`Full::new`] |
@@ -46,6 +46,13 @@
 //! | named barriers | [`barriers`], of which [`KERNEL`](barriers::KERNEL) are the kernel's own |
 //!
 //! What the compiler cannot check is `unsafe`, and says what must hold.
+//!
+//! # What does not compile
+//!
+//! Safe code that compiles is not silently wrong. Types refuse most of what would be. What only the compiled kernel shows, the
+//! builder refuses by the kernel's name: a ring's tile in another pipeline's stage, a stage taken by threads that only load, a
+//! fragment over more threads than compute, a register or a [`Part`] that is not there. So these must be known when the kernel is
+//! compiled: no ring is chosen by a number that the launch passes. What only a launch shows, traps.
 //!
 //! # Glossary
 //!
@@ -57,7 +64,7 @@
 //! | policy | how warps divide a tile among themselves: a type such as [`FullRow<2>`](FullRow), which names the layouts of a gemm |
 //! | schedule | which warps load, which compute, and how they wait for each other: [`WarpSpecialized`], [`Multistage`] |
 //! | collective | a CTA's threads as far as they share a tile: what a schedule is at least, [`Collective`] |
-//! | stage, ring | room for the tiles of one step; as many of them as loads run ahead |
+//! | stage, ring | room for the tiles of one step; as many of them as loads run ahead, [`Stages`] of one [`Pipeline`] |
 //! | turn | a stage's time with those who read it, from full until it is given back: [`Turn`] |
 //! | ticket | what a copy into a stage completes on |
 //! | part, block | a share of a stage's depth; a share of a tile's rows |
@@ -77,14 +84,15 @@
 //!
 //! #[kernel(program = P, shared = 3 * (128 + 128) * 64 * 2 + 3 * P::STAGE_BYTES)]
 //! pub fn product<P: Schedule, Y: Gemm<f16, 128, 128, 64>>(
+//!     mut cta: Cta<P>,
 //!     a: Global<f16, 2>,
 //!     b: Global<f16, 2, ColMajor>,
 //!     mut c: GlobalMut<f32, 2>,
 //! ) {
-//!     let mut cta = Cta::<P>::enter();
-//!     let a_s = cta.alloc::<Shared<f16, 128, 64, _, _>, 3>();
-//!     let b_s = cta.alloc::<Shared<f16, 64, 128, _, _>, 3>();
-//!     let mut pipe = cta.pipeline::<3>();
+//!     let stages = cta.stages::<3>();
+//!     let a_s = stages.alloc::<Shared<f16, 128, 64, _, _>>(&mut cta);
+//!     let b_s = stages.alloc::<Shared<f16, 64, 128, _, _>>(&mut cta);
+//!     let mut pipe = cta.pipeline(stages);
 //!     let acc = pipe.run(
 //!         0..a.cols().div_ceil(64),
 //!         Fragment::<f32, 128, 128, _>::zero(),

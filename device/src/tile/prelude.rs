@@ -21,9 +21,12 @@ pub use crate::tile::memory::in_place::{InBlock, InPlace};
 pub use crate::tile::memory::list::{List, ListAbi};
 pub use crate::tile::memory::loader::Loader;
 pub use crate::tile::memory::paged::{PageTable, PagedTile};
+pub use crate::tile::memory::part::Part;
 pub use crate::tile::memory::prefetch::Mapped;
 pub use crate::tile::memory::scratch::Scratch;
-pub use crate::tile::memory::shared::{Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Transposed};
+pub use crate::tile::memory::shared::{
+    Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Stages, Transposed,
+};
 pub use crate::tile::mma::accumulates::Accumulates;
 pub use crate::tile::mma::gemm::{Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, gemm};
 pub use crate::tile::mma::in_flight::{Accumulator, InFlight, Issued, Pending, Then};

@@ -4,3 +4,4 @@
 mod common;
 mod compiled;
 mod raster;
+mod refused;

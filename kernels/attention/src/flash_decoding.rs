@@ -31,6 +31,7 @@ pub fn decode<
     const DV: usize,
     const STAGES: usize,
 >(
+    mut cta: Cta<P>,
     q: InPlace<Global<T, 4>>,
     k: InPlace<Global<T, 4, RowMajor, BN>>,
     v: InPlace<Global<T, 4, RowMajor, BN>>,
@@ -44,12 +45,12 @@ pub fn decode<
 ) where
     Y: ChainedGemm<T, BM, BN, D, DV>,
 {
-    let mut cta = Cta::<P>::enter();
     cta.prefetch_maps((k.get(), v.get()));
     let mut q_s = cta.scratch::<Shared<T, BM, D, _, _>>();
-    let k_s = cta.alloc::<Shared<T, BN, D, _, _>, STAGES>();
-    let v_s = cta.alloc::<Shared<T, BN, DV, _, _>, STAGES>();
-    let (mut k_pipe, mut v_pipe) = (cta.pipeline::<STAGES>(), cta.pipeline::<STAGES>());
+    let (k_stages, v_stages) = (cta.stages::<STAGES>(), cta.stages::<STAGES>());
+    let k_s = k_stages.alloc::<Shared<T, BN, D, _, _>>(&mut cta);
+    let v_s = v_stages.alloc::<Shared<T, BN, DV, _, _>>(&mut cta);
+    let (mut k_pipe, mut v_pipe) = (cta.pipeline(k_stages), cta.pipeline(v_stages));
     let mut at_start = true;
     for KeyPart { batch, kv_head, m, split } in KeyParts::persistent(order) {
         let (rows, pages, keys) = (order.get(), cache.get().pages, cache.get().keys(batch));

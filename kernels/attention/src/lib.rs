@@ -56,6 +56,7 @@ pub fn attention<
     const DV: usize,
     const STAGES: usize,
 >(
+    mut cta: Cta<P>,
     q: InPlace<Global<T, 4>>,
     k: InPlace<Global<T, 4, RowMajor, BN>>,
     v: InPlace<Global<T, 4, RowMajor, BN>>,
@@ -68,13 +69,14 @@ pub fn attention<
 ) where
     Y: ChainedGemm<T, BM, BN, D, DV>,
 {
-    let mut cta = Cta::<P>::enter();
-    let q_s = cta.alloc::<Shared<T, BM, D, _, _>, 1>();
-    let k_s = cta.alloc::<Shared<T, BN, D, _, _>, STAGES>();
-    let v_s = cta.alloc::<Shared<T, BN, DV, _, _>, STAGES>();
+    let (k_stages, v_stages) = (cta.stages::<STAGES>(), cta.stages::<STAGES>());
+    let q_stage = cta.stages::<1>();
+    let q_s = q_stage.alloc::<Shared<T, BM, D, _, _>>(&mut cta);
+    let k_s = k_stages.alloc::<Shared<T, BN, D, _, _>>(&mut cta);
+    let v_s = v_stages.alloc::<Shared<T, BN, DV, _, _>>(&mut cta);
     let mut out = cta.output::<T, BM, DV, Y>();
-    let (mut k_pipe, mut v_pipe) = (cta.pipeline::<STAGES>(), cta.pipeline::<STAGES>());
-    let mut q_pipe = cta.pipeline_by_warpgroup::<1>();
+    let (mut k_pipe, mut v_pipe) = (cta.pipeline(k_stages), cta.pipeline(v_stages));
+    let mut q_pipe = cta.pipeline_by_warpgroup(q_stage);
     let turns = cta.turns();
     for QueryTile { batch, head, kv_head, m } in QueryTiles::persistent(order) {
         let Sequence { batch: matrix, first_query, queries, first_key, keys } = sequences.get(batch);

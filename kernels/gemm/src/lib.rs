@@ -40,6 +40,7 @@ pub fn gemm<
     const SPLIT: usize,
     const BOX: usize,
 >(
+    mut cta: Cta<P>,
     a: Global<T, 3, OA>,
     b: Global<T, 3, OB, BOX>,
     mut c: GlobalMut<U, 3, OC>,
@@ -50,12 +51,12 @@ pub fn gemm<
 ) where
     Y: Gemm<T, BM, BN, BK, D: OutputLayout<BM, BN>>,
 {
-    let mut cta = Cta::<P>::enter();
-    let a_s = cta.alloc::<Shared<T, BM, BK, _, _>, STAGES>();
-    let b_s = cta.alloc::<Shared<T, BK, BN, _, _>, STAGES>();
+    let stages = cta.stages::<STAGES>();
+    let a_s = stages.alloc::<Shared<T, BM, BK, _, _>>(&mut cta);
+    let b_s = stages.alloc::<Shared<T, BK, BN, _, _>>(&mut cta);
     let mut out = cta.output::<U, BM, BN, _>();
     let mut split = cta.split_k::<BM, BN, _, SPLIT>();
-    let mut pipe = cta.pipeline::<STAGES>();
+    let mut pipe = cta.pipeline(stages);
     for at in Raster::persistent(order, SPLIT as u32) {
         let acc = pipe.run(
             split.steps(a.cols().div_ceil(BK as u32)),

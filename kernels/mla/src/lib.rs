@@ -83,6 +83,7 @@ pub fn mla<
     const STAGES: usize,
     const LATE: u32,
 >(
+    mut cta: Cta<P>,
     q: InBlock<Global<T, 3>>,
     kv: InBlock<Pooled<T, BOX, PLANES>>,
     o: InBlock<GlobalMut<T, 3>>,
@@ -97,10 +98,10 @@ pub fn mla<
     S: SplitGemm<T, B, B, D, A = CoreMatrices, B = Swizzle<128>, D = S> + OneWarpgroup + Accumulates<B, B>,
     O: Gemm<T, B, DV, B, A = Swizzle<128>, B = Swizzle<128>, D = O> + StagedColumns<DV> + Accumulates<B, DV>,
 {
-    let mut cta = Cta::<P>::enter();
     cta.prefetch_maps((q.get(), (kv.get(), o.get())));
-    let kv_s = cta.alloc::<Shared<T, B, D, _>, STAGES>();
-    let q_s = cta.alloc::<Shared<T, B, TAIL, _>, 1>();
+    let stages = cta.stages::<STAGES>();
+    let kv_s = stages.alloc::<Shared<T, B, D, _>>(&mut cta);
+    let q_s = cta.stages::<1>().alloc::<Shared<T, B, TAIL, _>>(&mut cta);
     let factors = RowVectors::<bf16, B, STAGES>::new(&mut cta);
     let mut reference = RowVectors::<f32, B, 1>::new(&mut cta);
     let inverse = RowMailbox::<P, B>::open(&mut cta);

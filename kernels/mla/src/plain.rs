@@ -19,6 +19,7 @@ const ROW: usize = 1;
     shared = (2 * B * D * T::BYTES) as u32 + 2 * P::STAGE_BYTES + <Y as OutputLayout<B, W>>::STAGING_BYTES,
 )]
 pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
+    mut cta: Cta<P>,
     q: Global<T, 3>,
     kv: InBlock<Pooled<T, ROW, 1>>,
     o: InBlock<GlobalMut<T, 3>>,
@@ -34,11 +35,11 @@ pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
         + Gemm<T, B, W, B, B = Swizzle<128>>,
     T: Element,
 {
-    let mut cta = Cta::<P>::enter();
-    let q_s = cta.alloc::<Shared<T, B, D, _, _>, 1>();
-    let kv_s = cta.alloc::<Shared<T, B, D, _>, 1>();
+    let (q_stage, kv_stage) = (cta.stages::<1>(), cta.stages::<1>());
+    let q_s = q_stage.alloc::<Shared<T, B, D, _, _>>(&mut cta);
+    let kv_s = kv_stage.alloc::<Shared<T, B, D, _>>(&mut cta);
     let mut out = cta.output::<T, B, W, Y>();
-    let (mut q_pipe, mut kv_pipe) = (cta.pipeline::<1>(), cta.pipeline::<1>());
+    let (mut q_pipe, mut kv_pipe) = (cta.pipeline(q_stage), cta.pipeline(kv_stage));
     let (m, part) = (block_x(), block_z());
     let mut item = ItemAt::first(work);
     while item.is_some() {

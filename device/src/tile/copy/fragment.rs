@@ -4,7 +4,7 @@ use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::{global, shared, sync};
 use crate::layout::{Element, FragmentLayout, Major, Registers, SharedLayout};
 use crate::tile::cta::barriers::WARPGROUP;
-use crate::tile::cta::collective::Collective;
+use crate::tile::cta::collective::{Collective, expect_computing};
 use crate::tile::fragment::{Fragment, Rows};
 use crate::tile::memory::copy_to::CopyTo;
 use crate::tile::memory::global::{GlobalTile, GlobalTileMut};
@@ -117,6 +117,7 @@ where
 {
     #[inline(always)]
     fn copy_to(self, to: &mut Fragment<T, M, N, L>) {
+        expect_computing(L::THREADS);
         if thread_x() >= L::THREADS {
             return;
         }
@@ -164,6 +165,7 @@ where
 {
     #[inline(always)]
     fn copy_to(self, to: GlobalTileMut<T, RANK, O, BOX>) {
+        expect_computing(L::THREADS);
         if thread_x() >= L::THREADS {
             return;
         }
@@ -218,6 +220,7 @@ where
     O: Major,
     L: FragmentLayout<M, N>,
 {
+    expect_computing(L::THREADS);
     let thread = thread_x();
     if thread >= L::THREADS {
         return;
@@ -275,6 +278,7 @@ where
 {
     #[inline(always)]
     fn copy_to(self, to: GlobalTileMut<T, RANK, O, BOX>) {
+        expect_computing(L::THREADS);
         let (thread, window) = (thread_x_volatile(), to.0.window(M, 1));
         if thread >= L::THREADS {
             return;

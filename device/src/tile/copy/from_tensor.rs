@@ -2,6 +2,7 @@
 
 use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::layout::{Element, FragmentLayout, Major, Registers};
+use crate::tile::cta::collective::expect_computing;
 use crate::tile::fragment::{Fragment, Rows};
 use crate::tile::memory::copy_to::{CopyTo, copy};
 use crate::tile::memory::global::GlobalTile;
@@ -21,6 +22,7 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N
         T: Element,
         O: Major,
     {
+        expect_computing(L::THREADS);
         if thread_x() >= L::THREADS {
             return self;
         }

@@ -6,7 +6,7 @@ use crate::arch::special::{same_number, thread_x, thread_x_volatile};
 use crate::arch::{cp_async, global, shared};
 use crate::layout::element::pack;
 use crate::layout::{Element, FragmentLayout, Registers, RowMajor, SharedLayout};
-use crate::tile::cta::collective::Collective;
+use crate::tile::cta::collective::{Collective, expect_computing};
 use crate::tile::fragment::{Fragment, Rows};
 use crate::tile::memory::copy_to::CopyTo;
 use crate::tile::memory::global::{Global, GlobalMut, read_if, write_if};
@@ -164,6 +164,7 @@ where
 {
     #[inline(always)]
     fn copy_to(self, to: Scattered<T, RANK, BOX, F>) {
+        expect_computing(L::THREADS);
         let thread = thread_x_volatile();
         if thread >= L::THREADS {
             return;
@@ -224,6 +225,7 @@ where
 {
     #[inline(always)]
     fn copy_to(self, to: Scattered<T, RANK, BOX, F>) {
+        expect_computing(L::THREADS);
         let thread = thread_x_volatile();
         if thread >= L::THREADS {
             return;

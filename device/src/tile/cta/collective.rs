@@ -1,11 +1,12 @@
 //! How the warps of a CTA share a tile.
 
+use crate::arch::declare::{computing_threads, refuse};
 use crate::kernel::{Arch, Program};
 
 /// A program whose threads hold tiles together: which of them compute, and in how many groups.
 pub trait Collective: Program + Sized + 'static {
     /// Threads that hold fragments: 0 to `CONSUMERS` of the CTA.
-    const CONSUMERS: u32;
+    const CONSUMERS: u32 = Self::COMPUTING;
     /// Warpgroups that compute by themselves; 1 where all warps load and compute together.
     const WARPGROUPS: u32;
     /// CTAs of a cluster that take neighbouring tiles together.
@@ -25,4 +26,14 @@ pub(in crate::tile) const fn expect_policy<P: Collective>(threads: u32, asynchro
         !asynchronous || matches!(P::ARCH, Arch::Sm90a),
         "a policy of warpgroups takes `wgmma` of Hopper, which the schedule's architecture lacks: use one of `warp`"
     );
+}
+
+/// Refuses the kernel in which a fragment lies over `threads` threads, of which fewer compute.
+#[inline(always)]
+pub(in crate::tile) fn expect_computing(threads: u32) {
+    if threads > computing_threads() {
+        refuse!(
+            "a fragment lies over more threads than compute: its layout or its gemm's policy has more warps than the program"
+        );
+    }
 }

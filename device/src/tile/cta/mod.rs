@@ -15,6 +15,8 @@ pub const TILE_ALIGN: u32 = 1024;
 
 /// A CTA that runs a kernel's body on schedule `P`, and hands out its shared memory.
 ///
+/// A kernel takes it as a parameter, `mut cta: Cta<P>` where its `program` is `P`. The host does not pass it.
+///
 /// Shared memory is handed out front to back in the order of the calls. A kernel that takes more than it
 /// was launched with (`shared = …` of `#[kernel]`) traps at its start.
 pub struct Cta<P> {
@@ -25,9 +27,14 @@ pub struct Cta<P> {
 }
 
 impl<P: Collective> Cta<P> {
-    /// The CTA that runs this body. Call it once, first.
+    /// The CTA that runs this body: what `#[kernel]` passes to a parameter of type `Cta`.
+    ///
+    /// # Safety
+    /// Called once by every thread, in a body that [`Program::run`](crate::kernel::Program::run) of `P` runs: whoever has a `Cta`
+    /// hands out all of the CTA's shared memory and barriers.
+    #[doc(hidden)]
     #[inline(always)]
-    pub fn enter() -> Self {
+    pub unsafe fn enter() -> Self {
         Cta { base: dynamic_shared(), used: 0, pipelines: 0, schedule: PhantomData }
     }
 

@@ -7,6 +7,7 @@ pub mod in_place;
 pub mod list;
 pub mod loader;
 pub mod paged;
+pub mod part;
 pub mod prefetch;
 pub mod scratch;
 pub mod shared;

@@ -2,10 +2,13 @@
 
 use core::marker::PhantomData;
 
+use crate::arch::declare::refuse;
+use crate::arch::special::trap;
 use crate::layout::{Element, Major, RowMajor, SharedLayout, Swizzle};
 use crate::tile::cta::collective::Collective;
 use crate::tile::cta::{Cta, TILE_ALIGN};
 use crate::tile::memory::loader::Loader;
+use crate::tile::memory::part::Part;
 
 /// The type of an `R` x `C` tile in shared memory, laid out by `L`, with the dimension that `O` names contiguous.
 ///
@@ -56,15 +59,44 @@ impl<T: Element, const R: usize, const C: usize, L: SharedLayout, O: Major> Shar
     }
 }
 
-/// `N` tiles of type `S` in shared memory, one a stage.
+/// `N` tiles of type `S` in shared memory, one a stage of the pipeline that its [`Stages`] became.
 pub struct Ring<S, const N: usize> {
     pub(in crate::tile) base: u32,
-    pub(in crate::tile) tile: PhantomData<S>,
+    pipeline: u32,
+    tile: PhantomData<S>,
+}
+
+/// `N` stages of a pipeline that is to be: tiles are allocated for them, then [`Cta::pipeline`] opens it.
+///
+/// ```
+/// # use tilewright_device::tile::*;
+/// # fn kernel<P: Schedule>(mut cta: Cta<P>) {
+/// let stages = cta.stages::<4>();
+/// let a_s = stages.alloc::<Shared<f16, 128, 64, Swizzle<128>, RowMajor>>(&mut cta);
+/// let mut pipe = cta.pipeline(stages);
+/// # }
+/// ```
+#[must_use = "open a pipeline of these stages"]
+pub struct Stages<const N: usize> {
+    pub(in crate::tile) pipeline: u32,
+}
+
+impl<const N: usize> Stages<N> {
+    /// A tile of type `S` in each of the stages.
+    #[inline(always)]
+    pub fn alloc<S: SharedTile>(&self, cta: &mut Cta<impl Collective>) -> Ring<S, N> {
+        Ring {
+            base: cta.reserve(S::bytes() * N as u32, TILE_ALIGN),
+            pipeline: self.pipeline,
+            tile: PhantomData,
+        }
+    }
 }
 
 /// A stage of `N` that is being filled: its tiles are write-only, and complete on its barrier.
 pub struct Fill<'s, P: Loader, const N: usize> {
     pub(in crate::tile) stage: u32,
+    pub(in crate::tile) pipeline: Option<u32>,
     pub(in crate::tile) ticket: P::Ticket,
     pub(in crate::tile) turn: PhantomData<&'s ()>,
 }
@@ -77,7 +109,7 @@ impl<P: Loader, const N: usize> Fill<'_, P, N> {
     /// into it completes on the ticket.
     #[inline(always)]
     pub unsafe fn new(stage: u32, ticket: P::Ticket) -> Self {
-        Fill { stage, ticket, turn: PhantomData }
+        Fill { stage, pipeline: None, ticket, turn: PhantomData }
     }
 }
 
@@ -93,6 +125,7 @@ impl<P: Loader, const N: usize> Copy for Fill<'_, P, N> {}
 #[derive(Clone, Copy)]
 pub struct Full<'s, const N: usize> {
     pub(in crate::tile) stage: u32,
+    pub(in crate::tile) pipeline: Option<u32>,
     pub(in crate::tile) turn: PhantomData<&'s ()>,
 }
 
@@ -103,7 +136,7 @@ impl<const N: usize> Full<'_, N> {
     /// It is one of `N`, of rings that have as many; while `'s` lasts it is full and nobody writes to it.
     #[inline(always)]
     pub unsafe fn new(stage: u32) -> Self {
-        Full { stage, turn: PhantomData }
+        Full { stage, pipeline: None, turn: PhantomData }
     }
 }
 
@@ -164,9 +197,12 @@ impl<'s, T: Element, L: SharedLayout, const R: usize, const C: usize> Src<'s, Sh
         Src { address: self.address + Shared::<T, R, C, L>::columns_at::<FROM, W>(), tile: PhantomData }
     }
 
-    /// The `index`-th `W` columns, as a tile.
+    /// The `index`-th `W` columns, as a tile. Traps where there are none.
     #[inline(always)]
     pub fn part<const W: usize>(&self, index: u32) -> Src<'s, Shared<T, R, W, L>> {
+        if index >= (C / W) as u32 {
+            trap();
+        }
         let first = Shared::<T, R, C, L>::columns_at::<0, W>();
         // Columns of whole swizzles are as far apart as they are large.
         Src { address: self.address + first + index * (R * W * T::BYTES) as u32, tile: PhantomData }
@@ -174,15 +210,16 @@ impl<'s, T: Element, L: SharedLayout, const R: usize, const C: usize> Src<'s, Sh
 }
 
 impl<'s, T: Element, const R: usize, const C: usize> Src<'s, Shared<T, R, C, Swizzle<128>>> {
-    /// The `i`-th of the tile's parts of `P` columns, as many as its swizzle spans: as [`part`](Self::part), for gemms whose
+    /// That of the tile's parts of `P` columns, as many as its swizzle spans: as [`part`](Self::part), for gemms whose
     /// descriptors cost time.
     #[inline(always)]
-    pub fn span<const P: usize>(self, i: u32) -> Src<'s, Shared<T, R, P, Swizzle<128>>> {
+    pub fn span<const P: usize>(self, part: Part) -> Src<'s, Shared<T, R, P, Swizzle<128>>> {
+        part.expect((C / P) as u32);
         const { assert!(P * T::BYTES == 128 && C.is_multiple_of(P), "a part is a column of the swizzle") };
         // Tiles begin at multiples of 1024 below 2^18, and so do parts of whole patterns of the swizzle. Said again, because
         // descriptors of a gemm's steps then differ from each other in bits that are zero here.
         const { assert!(R.is_multiple_of(8), "a part holds whole patterns of the swizzle") };
-        Src { address: (self.address + i * R as u32 * 128) & 0x3fc00, tile: PhantomData }
+        Src { address: (self.address + part.index() * R as u32 * 128) & 0x3fc00, tile: PhantomData }
     }
 }
 
@@ -194,12 +231,22 @@ impl<'s, T: Element, const R: usize, const C: usize> Src<'s, Shared<T, R, C, Swi
 pub trait Stage<const N: usize> {
     /// A tile of the stage, as its state allows.
     type View<S>;
+    /// The pipeline whose stage it is, where that is known.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn pipeline(&self) -> Option<u32> {
+        None
+    }
     /// The tile in this stage of the ring that begins at `base` and whose tiles take so many bytes each.
     fn view<S>(self, base: u32, bytes: u32) -> Self::View<S>;
 }
 
 impl<'s, P: Loader, const N: usize> Stage<N> for Fill<'s, P, N> {
     type View<S> = Dst<'s, S, P>;
+    #[inline(always)]
+    fn pipeline(&self) -> Option<u32> {
+        self.pipeline
+    }
     #[inline(always)]
     fn view<S>(self, base: u32, bytes: u32) -> Dst<'s, S, P> {
         Dst { address: base + self.stage * bytes, ticket: self.ticket, tile: PhantomData }
@@ -208,6 +255,10 @@ impl<'s, P: Loader, const N: usize> Stage<N> for Fill<'s, P, N> {
 
 impl<'s, const N: usize> Stage<N> for Full<'s, N> {
     type View<S> = Src<'s, S>;
+    #[inline(always)]
+    fn pipeline(&self) -> Option<u32> {
+        self.pipeline
+    }
     #[inline(always)]
     fn view<S>(self, base: u32, bytes: u32) -> Src<'s, S> {
         Src { address: base + self.stage * bytes, tile: PhantomData }
@@ -221,16 +272,26 @@ impl<S: SharedTile, const N: usize> Ring<S, N> {
         self.base
     }
     /// The ring's tile in `stage`: writable while the stage is being filled, readable when it is full.
+    ///
+    /// The builder refuses a kernel that asks for a stage of another pipeline.
     #[inline(always)]
     pub fn at<G: Stage<N>>(&self, stage: G) -> G::View<S> {
+        if let Some(pipeline) = stage.pipeline()
+            && pipeline != self.pipeline
+        {
+            refuse!(
+                "a ring's tile is asked for in a stage of another pipeline: it is full when its own pipeline's is"
+            );
+        }
         stage.view(self.base, S::bytes())
     }
 }
 
 impl<P: Collective> Cta<P> {
-    /// `N` tiles of type `S`, one a stage.
+    /// `N` stages, for which tiles are then allocated.
     #[inline(always)]
-    pub fn alloc<S: SharedTile, const N: usize>(&mut self) -> Ring<S, N> {
-        Ring { base: self.reserve(S::bytes() * N as u32, TILE_ALIGN), tile: PhantomData }
+    pub fn stages<const N: usize>(&mut self) -> Stages<N> {
+        self.pipelines += 1;
+        Stages { pipeline: self.pipelines - 1 }
     }
 }

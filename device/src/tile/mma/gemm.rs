@@ -6,6 +6,7 @@ use crate::arch::mma::I8x2;
 use crate::arch::special::thread_x;
 use crate::arch::wgmma as arch_wgmma;
 use crate::layout::{Element, FragmentLayout, Major, Registers, SharedLayout, Sum, Swizzle};
+use crate::tile::cta::collective::expect_computing;
 use crate::tile::fragment::held::{Held, Packed};
 use crate::tile::fragment::{Fragment, Operand};
 use crate::tile::memory::shared::{Shared, Src, Transposed};
@@ -323,6 +324,7 @@ where
     T: Element,
     S: Sum,
 {
+    expect_computing(P::D::THREADS);
     let mut d = d.issued();
     let held = if thread_x() < P::D::THREADS {
         // SAFETY: operands that can be read are full, their types say how they lie; `Issued` owns the accumulator

@@ -2,6 +2,7 @@
 
 use core::marker::PhantomData;
 
+use crate::arch::declare::refuse;
 use crate::arch::special::thread_x;
 use crate::arch::warp::uniform;
 use crate::arch::{mbarrier, shared, sync, wgmma};
@@ -11,6 +12,7 @@ use crate::tile::cta::barriers::EXCHANGE;
 use crate::tile::cta::collective::expect_policy;
 use crate::tile::fragment::held::Held;
 use crate::tile::fragment::{Fragment, Rows};
+use crate::tile::memory::part::Part;
 use crate::tile::memory::shared::{Fill, Full, Ring, Shared};
 use crate::tile::mma::accumulates::Accumulates;
 use crate::tile::mma::in_flight::{InFlight, Issued, Pending};
@@ -33,13 +35,19 @@ pub struct Turn<const N: usize> {
     stage: u32,
     barrier: u32,
     phase: u32,
+    pipeline: u32,
 }
 
 impl<const N: usize> Turn<N> {
+    /// The stage, where its number is said anew.
+    #[inline(always)]
+    fn full_at(&self, stage: u32) -> Full<'_, N> {
+        Full { stage, pipeline: Some(self.pipeline), turn: PhantomData }
+    }
     /// The stage, full.
     #[inline(always)]
     pub fn full(&self) -> Full<'_, N> {
-        Full { stage: self.stage, turn: PhantomData }
+        self.full_at(self.stage)
     }
 }
 
@@ -62,11 +70,26 @@ where
     I: Iterator<Item = u32>,
     F: for<'s> FnMut(Fill<'s, P, N>, u32),
 {
-    /// Waits for the next stage.
+    /// The turn of the next stage, not waited for.
+    #[inline(always)]
+    fn next(&self) -> Turn<N> {
+        Turn {
+            stage: self.pipeline.stage,
+            barrier: self.pipeline.full(),
+            phase: self.pipeline.phase,
+            pipeline: self.pipeline.index,
+        }
+    }
+
+    /// Waits for the next stage. For threads that compute: [`Cta::computes`](crate::tile::Cta::computes).
     #[inline(always)]
     pub fn acquire(&mut self) -> Turn<N> {
-        let turn =
-            Turn { stage: self.pipeline.stage, barrier: self.pipeline.full(), phase: self.pipeline.phase };
+        if thread_x() >= P::CONSUMERS {
+            refuse!(
+                "threads that only load take a stage: leave them out by `if !cta.computes()` behind `loads`"
+            );
+        }
+        let turn = self.next();
         // SAFETY: `Turn`s are made here alone, and given back once.
         unsafe { P::acquire(self.pipeline, &mut self.steps, &mut self.load) };
         self.pipeline.advance();
@@ -115,8 +138,7 @@ where
         if thread_x() >= P::CONSUMERS || first >= R as u32 {
             return;
         }
-        let turn =
-            Turn { stage: self.pipeline.stage, barrier: self.pipeline.full(), phase: self.pipeline.phase };
+        let turn = self.next();
         // SAFETY: as in `acquire`, which comes again to the same stage.
         unsafe { P::acquire(self.pipeline, &mut self.steps, &mut self.load) };
         self.clear_from(&turn, ring, first);
@@ -129,7 +151,7 @@ where
         unsafe { P::release(self.pipeline, turn.stage, &mut self.steps, &mut self.load) }
     }
 
-    /// For each of `stages` stages, at least one, and each of its `parts` parts: `prepare(stage, part)` makes what
+    /// For each of `stages` stages and each of its `parts` parts, at least one of both: `prepare(stage, part)` makes what
     /// `compute(prepared, stage, part, d)` takes in registers, while the gemms of the part before run.
     ///
     /// Returns the accumulator when all its gemms are done. With `early`, the wait for a stage comes before the gemms of the one
@@ -140,8 +162,8 @@ where
         stages: u32,
         (parts, early): (u32, bool),
         d: D,
-        prepare: impl Fn(Full<'_, N>, u32) -> A,
-        compute: impl Fn(A, Full<'_, N>, u32, D) -> G,
+        prepare: impl Fn(Full<'_, N>, Part) -> A,
+        compute: impl Fn(A, Full<'_, N>, Part, D) -> G,
     ) -> D {
         const { expect_policy::<P>(G::THREADS, G::ASYNCHRONOUS) };
         // Known to be the same in all lanes: so are then the turns of the loop, and the stages' addresses.
@@ -149,7 +171,9 @@ where
             (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
         let (mut d, mut left) = (d, uniform(stages * parts));
         let mut even = (self.acquire(), 0);
-        let mut ready = prepare(even.0.full(), 0);
+        // SAFETY: here and in the steps, parts are counted below `parts`.
+        let nth = |part| unsafe { Part::new_unchecked(part, parts) };
+        let mut ready = prepare(even.0.full(), nth(0));
         // An even number of steps at a time, a stage's where it has so many parts: what is prepared under a gemm lies in other
         // registers than what that gemm reads.
         let turn = if parts.is_multiple_of(2) { parts } else { 2 };
@@ -172,7 +196,7 @@ where
         } else if left == 2 {
             (d, even, ready) = self.step_ahead((parts, early), even, ready, d, &prepare, &compute);
         }
-        d = compute(ready, even.0.full(), even.1, d).wait();
+        d = compute(ready, even.0.full(), nth(even.1), d).wait();
         self.release(even.0);
         d
     }
@@ -185,8 +209,8 @@ where
         parts: u32,
         ahead: Ahead,
         d: Fragment<S, M, C, L>,
-        prepare: impl Fn(Full<'_, N>, u32) -> A,
-        compute: impl Fn(A, Full<'_, N>, u32, Issued<Fragment<S, M, C, L>>) -> Issued<Fragment<S, M, C, L>, H>,
+        prepare: impl Fn(Full<'_, N>, Part) -> A,
+        compute: impl Fn(A, Full<'_, N>, Part, Issued<Fragment<S, M, C, L>>) -> Issued<Fragment<S, M, C, L>, H>,
     ) -> Fragment<S, M, C, L> {
         match ahead {
             Ahead::Queued => self.run_queued(stages, parts, d, prepare, compute),
@@ -208,19 +232,21 @@ where
         stages: u32,
         parts: u32,
         d: Fragment<S, M, C, L>,
-        prepare: impl Fn(Full<'_, N>, u32) -> A,
-        compute: impl Fn(A, Full<'_, N>, u32, Issued<Fragment<S, M, C, L>>) -> Issued<Fragment<S, M, C, L>, H>,
+        prepare: impl Fn(Full<'_, N>, Part) -> A,
+        compute: impl Fn(A, Full<'_, N>, Part, Issued<Fragment<S, M, C, L>>) -> Issued<Fragment<S, M, C, L>, H>,
     ) -> Fragment<S, M, C, L> {
         const { expect_policy::<P>(L::THREADS, L::ASYNCHRONOUS) };
         (self.pipeline.stage, self.pipeline.phase) =
             (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
         let mut left = uniform(stages * parts);
         let mut turn = self.acquire();
-        let ready = prepare(turn.full(), 0);
+        // SAFETY: here and in the steps, parts are counted below `parts`.
+        let first = unsafe { Part::new_unchecked(0, parts) };
+        let ready = prepare(turn.full(), first);
         let mut d = Issued(d, ());
         // SAFETY: no gemm is in flight. The registers are written here, not between the gemms.
         unsafe { d.touch() };
-        let mut gemms = compute(ready, Self::full(&turn, parts), 0, d);
+        let mut gemms = compute(ready, Self::full(&turn, parts), first, d);
         let in_flight = L::ASYNCHRONOUS && thread_x() < L::THREADS;
         if in_flight {
             // SAFETY: consumer warpgroups execute a kernel's tile operations converged.
@@ -258,11 +284,12 @@ where
         (part, parts): (u32, u32),
         Issued(d, mut held): Issued<Fragment<S, M, C, L>, H>,
         turn: Turn<N>,
-        prepare: &impl Fn(Full<'_, N>, u32) -> A,
-        compute: &impl Fn(A, Full<'_, N>, u32, Issued<Fragment<S, M, C, L>>) -> Issued<Fragment<S, M, C, L>, H>,
+        prepare: &impl Fn(Full<'_, N>, Part) -> A,
+        compute: &impl Fn(A, Full<'_, N>, Part, Issued<Fragment<S, M, C, L>>) -> Issued<Fragment<S, M, C, L>, H>,
     ) -> (Issued<Fragment<S, M, C, L>, H>, Turn<N>) {
         let (next, last) = if part + 1 == parts { (self.acquire(), Some(turn)) } else { (turn, None) };
-        let part = if last.is_some() { 0 } else { part + 1 };
+        // SAFETY: the part is below `parts`, or the first.
+        let part = unsafe { Part::new_unchecked(if last.is_some() { 0 } else { part + 1 }, parts) };
         let ready = prepare(next.full(), part);
         let gemms = compute(ready, Self::full(&next, parts), part, Issued(d, ()));
         if L::ASYNCHRONOUS && thread_x() < L::THREADS {
@@ -283,7 +310,7 @@ where
     /// The stage, known to be the same in all lanes: ptxas then keeps gemms' descriptors in uniform registers.
     #[inline(always)]
     pub(in crate::tile) fn uniform_stage(turn: &Turn<N>) -> Full<'_, N> {
-        Full { stage: uniform(turn.stage), turn: PhantomData }
+        turn.full_at(uniform(turn.stage))
     }
 
     /// The same, but where stages have an odd number of parts: there ptxas would also run the gemms one by one.
@@ -299,26 +326,28 @@ where
         (turn, part): (Turn<N>, u32),
         ready: A,
         d: D,
-        prepare: &impl Fn(Full<'_, N>, u32) -> A,
-        compute: &impl Fn(A, Full<'_, N>, u32, D) -> G,
+        prepare: &impl Fn(Full<'_, N>, Part) -> A,
+        compute: &impl Fn(A, Full<'_, N>, Part, D) -> G,
     ) -> (D, (Turn<N>, u32), A) {
+        // SAFETY: parts are counted below `parts`.
+        let nth = |part| unsafe { Part::new_unchecked(part, parts) };
         if part + 1 == parts {
             let first = early.then(
                 #[inline(always)]
                 || self.acquire(),
             );
-            let gemms = compute(ready, Self::full(&turn, parts), part, d).commit();
+            let gemms = compute(ready, Self::full(&turn, parts), nth(part), d).commit();
             let next = match first {
                 Some(next) => next,
                 None => self.acquire(),
             };
-            let prepared = prepare(next.full(), 0);
+            let prepared = prepare(next.full(), nth(0));
             let d = gemms.wait();
             self.release(turn);
             (d, (next, 0), prepared)
         } else {
-            let gemms = compute(ready, Self::full(&turn, parts), part, d).commit();
-            let prepared = prepare(turn.full(), part + 1);
+            let gemms = compute(ready, Self::full(&turn, parts), nth(part), d).commit();
+            let prepared = prepare(turn.full(), nth(part + 1));
             (gemms.wait(), (turn, part + 1), prepared)
         }
     }

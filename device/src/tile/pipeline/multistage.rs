@@ -51,7 +51,7 @@ impl<const W: usize, A: Access> Multistage<W, A> {
         // SAFETY: the stage is filled behind its empty barrier; every thread arrives once a turn, behind its copies.
         unsafe {
             wait(pipeline.empty(stage), phase ^ 1);
-            load(Fill { stage, ticket: true, turn: PhantomData }, k);
+            load(pipeline.fill(stage, true), k);
             let barrier = pipeline.base + stage * 8;
             if A::VECTORS {
                 cp_async::mbarrier_arrive_noinc_if(barrier, true)
@@ -209,10 +209,14 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
         };
         let mut d = d.start();
         let releases = thread_x().is_multiple_of(32);
+        let index = pipeline.index;
         // No branch around the copies: their addresses are computed between the gemm's instructions.
         let mut fill = |stage: u32, barrier: u32, k: u32| {
             let live = k < steps.end;
-            load(Fill { stage, ticket: live, turn: PhantomData }, if live { k } else { steps.end - 1 });
+            load(
+                Fill { stage, pipeline: Some(index), ticket: live, turn: PhantomData },
+                if live { k } else { steps.end - 1 },
+            );
             // SAFETY: every thread arrives once a turn, behind its copies.
             unsafe {
                 if A::VECTORS {
@@ -247,7 +251,7 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
             };
             while k < steps.end {
                 wait_both((pipeline.full(), pipeline.phase), (pipeline.empty(free.0), free.1));
-                d = compute(d, Full { stage: pipeline.stage, turn: PhantomData }, k);
+                d = compute(d, pipeline.read(), k);
                 sync::sync_warp();
                 mbarrier::arrive_if(pipeline.empty(pipeline.stage), releases);
                 fill(free.0, pipeline.base + free.0 * 8, k + N as u32 - 1);

@@ -5,6 +5,8 @@ use core::marker::PhantomData;
 use crate::arch::special::thread_x;
 use crate::arch::warp::uniform;
 use crate::tile::cta::collective::Collective;
+use crate::tile::memory::loader::Loader;
+use crate::tile::memory::shared::{Fill, Full};
 
 /// A ring of `N` stages on schedule `P`, with its position, which goes on from loop to loop.
 ///
@@ -55,6 +57,19 @@ impl<P: Collective, const N: usize, const PARTED: bool> Pipeline<P, N, PARTED> {
     #[inline(always)]
     pub(in crate::tile) fn empty(&self, stage: u32) -> u32 {
         self.empty_part(stage, self.own_part())
+    }
+    /// A stage of this pipeline, to be filled.
+    #[inline(always)]
+    pub(in crate::tile) fn fill<'s>(&self, stage: u32, ticket: P::Ticket) -> Fill<'s, P, N>
+    where
+        P: Loader,
+    {
+        Fill { stage, pipeline: Some(self.index), ticket, turn: PhantomData }
+    }
+    /// The current stage, which is full.
+    #[inline(always)]
+    pub(in crate::tile) fn read<'s>(&self) -> Full<'s, N> {
+        Full { stage: self.stage, pipeline: Some(self.index), turn: PhantomData }
     }
     #[inline(always)]
     pub(in crate::tile) fn advance(&mut self) {

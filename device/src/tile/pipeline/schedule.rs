@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use crate::tile::cta::Cta;
 use crate::tile::memory::loader::Loader;
-use crate::tile::memory::shared::{Fill, Full};
+use crate::tile::memory::shared::{Fill, Full, Stages};
 use crate::tile::mma::in_flight::Accumulator;
 use crate::tile::pipeline::ring::Pipeline;
 
@@ -87,27 +87,29 @@ pub trait Reads: Schedule {
 }
 
 impl<P: Schedule> Cta<P> {
-    /// A ring of `N` stages, which all roles of the CTA now wait for.
+    /// The ring of these stages, which all roles of the CTA now wait for.
     ///
     /// Also waits for the kernels that this one was launched to overlap (programmatic dependent
     /// launch): make it before the first access to global memory.
     #[inline(always)]
-    pub fn pipeline<const N: usize>(&mut self) -> Pipeline<P, N> {
-        self.open_pipeline()
+    pub fn pipeline<const N: usize>(&mut self, stages: Stages<N>) -> Pipeline<P, N> {
+        self.open_pipeline(stages)
     }
 
-    /// A ring of `N` stages of which each warpgroup fills and leaves its own rows by itself.
+    /// The ring of these stages of which each warpgroup fills and leaves its own rows by itself.
     #[inline(always)]
-    pub fn pipeline_by_warpgroup<const N: usize>(&mut self) -> Pipeline<P, N, true> {
-        self.open_pipeline()
+    pub fn pipeline_by_warpgroup<const N: usize>(&mut self, stages: Stages<N>) -> Pipeline<P, N, true> {
+        self.open_pipeline(stages)
     }
 
     #[inline(always)]
-    fn open_pipeline<const N: usize, const PARTED: bool>(&mut self) -> Pipeline<P, N, PARTED> {
+    fn open_pipeline<const N: usize, const PARTED: bool>(
+        &mut self,
+        Stages { pipeline }: Stages<N>,
+    ) -> Pipeline<P, N, PARTED> {
         let base = self.reserve(P::STAGE_BYTES * N as u32 * Pipeline::<P, N, PARTED>::PARTS, 8);
         // SAFETY: the memory was just taken, by every role in the same way.
         unsafe { P::open::<N, PARTED>(base) };
-        self.pipelines += 1;
-        Pipeline::new(base, self.pipelines - 1)
+        Pipeline::new(base, pipeline)
     }
 }

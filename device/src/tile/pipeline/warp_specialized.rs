@@ -1,6 +1,5 @@
 //! Rings that producer warps fill by TMA.
 
-use core::marker::PhantomData;
 use core::ops::Range;
 
 use crate::arch::special::{same_number, thread_x};
@@ -47,6 +46,7 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
 {
     const ARCH: Arch = Arch::Sm90a;
     const THREADS: u32 = 128 * (W as u32 + 1);
+    const COMPUTING: u32 = 128 * W as u32;
     const CTAS: u32 = CTAS as u32;
 
     #[inline(always)]
@@ -228,7 +228,7 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
                         mbarrier::wait(pipeline.empty(pipeline.stage), pipeline.phase ^ 1);
                         let ticket =
                             Arrival { barrier: pipeline.full(), part: producer, parts: PRODUCERS as u32 };
-                        load(Fill { stage: pipeline.stage, ticket, turn: PhantomData }, k);
+                        load(pipeline.fill(pipeline.stage, ticket), k);
                         mbarrier::arrive(ticket.barrier);
                     }
                     pipeline.advance();
@@ -244,7 +244,7 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
                     unsafe {
                         mbarrier::wait(pipeline.empty_part(pipeline.stage, part), pipeline.phase ^ 1);
                         let ticket = Arrival { barrier: pipeline.full_part(part), part, parts };
-                        load(Fill { stage: pipeline.stage, ticket, turn: PhantomData }, k);
+                        load(pipeline.fill(pipeline.stage, ticket), k);
                         mbarrier::arrive(ticket.barrier);
                     }
                     part += 1;
@@ -317,7 +317,7 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
                 d.touch();
                 while k < steps.end {
                     mbarrier::wait(pipeline.full(), pipeline.phase);
-                    d = compute(d, Full { stage: pipeline.stage, turn: PhantomData }, k);
+                    d = compute(d, pipeline.read(), k);
                     wgmma::commit();
                     wgmma::wait::<1>();
                     if let Some(stage) = last

@@ -7,6 +7,7 @@ use crate::layout::{FragmentLayout, Registers};
 use crate::tile::fragment::held::{Held, Packed};
 use crate::tile::fragment::row_vector::RowVector;
 use crate::tile::fragment::{Operand, Rows};
+use crate::tile::memory::part::Part;
 use crate::tile::memory::shared::Src;
 use crate::tile::quantized::bytes::I8;
 use crate::tile::quantized::format::{Format, Half, I2, I4, U2, U4};
@@ -61,15 +62,16 @@ impl Integers for I8 {
 }
 
 impl<F: Integers, Z: Zeros, T: Half> Weights<F, Z, T> {
-    /// The `part`-th 128 of a full tile's depth as the left operand of a gemm of int8, whose depth is counted in pairs: values
+    /// That part, of 128 each, of a full tile's depth as the left operand of a gemm of int8, whose depth is counted in pairs: values
     /// less their groups' zeros, not scaled. A group is a multiple of 64 along K.
     #[inline(always)]
     pub fn integers<const M: usize, const K: usize, L: FragmentLayout<M, PAIRS>>(
         &self,
         from: Src<'_, Quantized<F, Z, T, M, K>>,
-        part: u32,
+        part: Part,
     ) -> Operand<I8x2, M, PAIRS, L> {
         const { assert!(K.is_multiple_of(2 * PAIRS), "tiles are of whole parts") };
+        part.expect((K / (2 * PAIRS)) as u32);
         let mut packed = Packed::<L::Regs<[u32; 4]>>::none();
         let lane = thread_x() % 32;
         let mut unit = 0;
@@ -79,8 +81,9 @@ impl<F: Integers, Z: Zeros, T: Half> Weights<F, Z, T> {
             let mut block = 0;
             while block < 2 {
                 // SAFETY: the tile is full.
-                let registers =
-                    unsafe { integer_block::<F, Z, T, M, K>(from.address, rows, 2 * part + block, lane) };
+                let registers = unsafe {
+                    integer_block::<F, Z, T, M, K>(from.address, rows, 2 * part.index() + block, lane)
+                };
                 let at = unit * 4 + 2 * block as usize;
                 packed.0.set(at, registers[0]);
                 packed.0.set(at + 1, registers[1]);
@@ -91,14 +94,15 @@ impl<F: Integers, Z: Zeros, T: Half> Weights<F, Z, T> {
         Operand::new(packed)
     }
 
-    /// The scales of the rows' groups in the `part`-th 128 of a full tile's depth. A group is a multiple of 128 along K.
+    /// The scales of the rows' groups in that part, of 128 each, of a full tile's depth. A group is a multiple of 128 along K.
     #[inline(always)]
     pub fn scales<const M: usize, const K: usize, const N: usize, L: FragmentLayout<M, N>>(
         &self,
         from: Src<'_, Quantized<F, Z, T, M, K>>,
-        part: u32,
+        part: Part,
     ) -> Rows<f32, M, N, L> {
-        let line = Quantized::<F, Z, T, M, K>::scales(4 * part);
+        part.expect((K / (2 * PAIRS)) as u32);
+        let line = Quantized::<F, Z, T, M, K>::scales(4 * part.index());
         // SAFETY: the tile is full, and nobody writes it while it is.
         Rows::from_vector(unsafe { RowVector::<T, M>::at(from.address + line) })
     }

@@ -1,5 +1,6 @@
 //! Narrow weights without their scales, for gemms whose sums are scaled: fewer instructions, and exact operands.
 
+use crate::arch::declare::refuse;
 use crate::arch::shared;
 use crate::arch::special::thread_x;
 use crate::layout::{FragmentLayout, Registers};
@@ -26,6 +27,9 @@ impl<'s, F: Decode<T>, Z: ZerosFirst, T: Half, const M: usize, const K: usize> R
         block: usize,
     ) -> Self {
         const { assert!(M.is_multiple_of(R) && R as u32 == W::THREADS / 2, "a warp has 16 rows of a block") };
+        if block >= M / R {
+            refuse!("a block of rows is asked for that the tile of weights has not");
+        }
         let first = W::Regs::<u32>::LEN / (M / R) * block;
         RowBlock { tile, rows: W::coord(thread_x(), 0).0 / 16 + W::offset(first).0 / 16 }
     }

@@ -13,6 +13,7 @@ use crate::tile::fragment::held::{Held, Packed};
 use crate::tile::memory::copy_to::CopyTo;
 use crate::tile::memory::division::Division;
 use crate::tile::memory::loader::Loader;
+use crate::tile::memory::part::Part;
 use crate::tile::memory::shared::{Dst, SharedTile, Src};
 use crate::tile::quantized::format::{Decode, Format, Half};
 use crate::tile::quantized::zeros::Zeros;
@@ -159,19 +160,20 @@ impl<F: Format, Z: Zeros, T: Half> Weights<F, Z, T> {
         WeightsTile { of: self, index }
     }
 
-    /// The `part`-th 64 of a full tile's depth as the left operand of a gemm: each thread decodes its own registers.
+    /// That part, of 64 each, of a full tile's depth as the left operand of a gemm: each thread decodes its own registers.
     ///
     /// They are [plain](Self::if_plain), if that is said.
     #[inline(always)]
     pub fn dequantize<const M: usize, const K: usize, L: FragmentLayout<M, PART>>(
         &self,
         from: Src<'_, Quantized<F, Z, T, M, K>>,
-        part: u32,
+        part: Part,
         plain: bool,
     ) -> Operand<T, M, PART, L>
     where
         F: Decode<T>,
     {
+        part.expect((K / PART) as u32);
         let mut packed = Packed::<L::Regs<[u32; 4]>>::none();
         let lane = thread_x() % 32;
         let mut unit = 0;
@@ -179,7 +181,7 @@ impl<F: Format, Z: Zeros, T: Half> Weights<F, Z, T> {
             // 16 rows are the part of a warp.
             let rows = L::coord(thread_x(), 0).0 / 16 + L::offset(unit * (PART / 2)).0 / 16;
             // SAFETY: the tile is full.
-            let registers = unsafe { self.block::<M, K>(from.address, rows, (part, plain), lane) };
+            let registers = unsafe { self.block::<M, K>(from.address, rows, (part.index(), plain), lane) };
             let mut step = 0;
             while step < 4 {
                 packed.0.set(unit * 4 + step, registers[step]);

@@ -24,6 +24,7 @@ pub fn swiglu<
     const BK: usize,
     const STAGES: usize,
 >(
+    mut cta: Cta<P>,
     x: Global<T, 2>,
     g: Global<T, 2, ColMajor>,
     u: Global<T, 2, ColMajor>,
@@ -32,12 +33,12 @@ pub fn swiglu<
 ) where
     Y: Gemm<T, BM, BN, BK, D: OutputLayout<BM, BN>>,
 {
-    let mut cta = Cta::<P>::enter();
-    let x_s = cta.alloc::<Shared<T, BM, BK, _, _>, STAGES>();
-    let g_s = cta.alloc::<Shared<T, BK, BN, _, _>, STAGES>();
-    let u_s = cta.alloc::<Shared<T, BK, BN, _, _>, STAGES>();
+    let stages = cta.stages::<STAGES>();
+    let x_s = stages.alloc::<Shared<T, BM, BK, _, _>>(&mut cta);
+    let g_s = stages.alloc::<Shared<T, BK, BN, _, _>>(&mut cta);
+    let u_s = stages.alloc::<Shared<T, BK, BN, _, _>>(&mut cta);
     let mut out = cta.output::<T, BM, BN, _>();
-    let mut pipe = cta.pipeline::<STAGES>();
+    let mut pipe = cta.pipeline(stages);
     for at in Raster::persistent(order, 1) {
         let zero = Fragment::<f32, BM, BN, _>::zero();
         let (gate, up) = pipe.run(

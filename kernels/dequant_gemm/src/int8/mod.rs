@@ -39,6 +39,7 @@ pub fn dequant_gemm_int8<
     const BOX: usize,
     const STAGES: usize,
 >(
+    mut cta: Cta<P>,
     w: InPlace<Weights<F, Z, T>>,
     a: InPlace<Global<I8x2, 2, RowMajor, BN>>,
     c: InPlace<GlobalMut<T, 2, ColMajor, BOX>>,
@@ -48,12 +49,12 @@ pub fn dequant_gemm_int8<
 ) where
     Y: GemmRegisters<I8x2, BM, BN, 64, i32, B = Swizzle<128>, D: ColumnsLayout<BM, BN>>,
 {
-    let mut cta = Cta::<P>::enter();
-    let a_s = cta.alloc::<Shared<I8x2, BN, PAIRS, _, _>, STAGES>();
-    let w_s = cta.alloc::<Quantized<F, Z, T, BM, BK>, STAGES>();
+    let stages = cta.stages::<STAGES>();
+    let a_s = stages.alloc::<Shared<I8x2, BN, PAIRS, _, _>>(&mut cta);
+    let w_s = stages.alloc::<Quantized<F, Z, T, BM, BK>>(&mut cta);
     let mut out = cta.output_columns::<T, BM, BN, _>();
     let mut stream = cta.stream_k(order);
-    let mut pipe = cta.pipeline::<STAGES>();
+    let mut pipe = cta.pipeline(stages);
     let groups = w.get();
     while let Some(part) = stream.part() {
         let at = part.tile;

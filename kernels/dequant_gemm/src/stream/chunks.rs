@@ -9,7 +9,7 @@ use tilewright_device::arch::warp::{shfl_idx_f32, shfl_idx_u32, uniform};
 use tilewright_device::layout::packed::{DEPTH, LANES, ROWS};
 use tilewright_device::layout::{FragmentLayout, Registers};
 use tilewright_device::tile::{
-    Collective, Decode, Half, Held, Operand, Packed, Rows, Weights, WeightsAbi, ZerosFirst,
+    Collective, Decode, Half, Held, Operand, Packed, Part, Rows, Weights, WeightsAbi, ZerosFirst,
 };
 
 /// Rows of W that a warp multiplies at a time.
@@ -231,7 +231,7 @@ impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, co
     }
 
     /// The warp's chunks of a slab in `panel`, one after the other: `multiply(sum, values, where)` of both halves of each, from a
-    /// `zero` on; `where` is counted in 64 of the panel's depth. Then `scale(d, sum, scales)`.
+    /// `zero` on; `where` is a part of 64 of the panel's depth. Then `scale(d, sum, scales)`.
     ///
     /// Behind the weights' end chunks are anything with scales of zero. What has been decoded is replaced by what comes next.
     #[inline(always)]
@@ -240,7 +240,7 @@ impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, co
         panel: u32,
         mut d: D,
         zero: S,
-        multiply: impl Fn(S, Operand<T, M, PART, L>, u32) -> S,
+        multiply: impl Fn(S, Operand<T, M, PART, L>, Part) -> S,
         scale: impl Fn(D, S, Rows<f32, M, N, C>) -> D,
     ) -> D
     where
@@ -248,15 +248,17 @@ impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, co
         C: FragmentLayout<M, N>,
     {
         let (mut at, end) = (uniform(thread_x() / 32), self.turns_of(panel * Self::CHUNKS));
+        // SAFETY: `end` is no more than the panel's chunks, and warps take as many of them: `at` stays below it in all slots.
+        let half = |at| unsafe { Part::new_unchecked(at, 2 * Self::CHUNKS) };
         while at < end {
             let mut slot = 0;
             while slot < AHEAD {
                 let upper = self.slots[slot].values(0);
                 self.load_codes(slot, 0);
-                let sum = multiply(zero, upper, 2 * at);
+                let sum = multiply(zero, upper, half(2 * at));
                 let lower = self.slots[slot].values(1);
                 self.load_codes(slot, 1);
-                d = scale(d, multiply(sum, lower, 2 * at + 1), self.slots[slot].scales());
+                d = scale(d, multiply(sum, lower, half(2 * at + 1)), self.slots[slot].scales());
                 self.load_scales(slot);
                 self.advance();
                 at += Self::WARPS;

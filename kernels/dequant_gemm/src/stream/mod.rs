@@ -41,6 +41,7 @@ pub fn dequant_stream<
     const PANEL: usize,
     const AHEAD: usize,
 >(
+    mut cta: Cta<P>,
     w: Weights<F, Z, T>,
     a: InPlace<Global<T, 2, RowMajor, BN>>,
     c: InPlace<GlobalMut<T, 2, ColMajor>>,
@@ -50,7 +51,6 @@ pub fn dequant_stream<
     F: Decode<T>,
     Y: GemmRegisters<T, BM, BN, 64, B = Swizzle<128>>,
 {
-    let mut cta = Cta::<P>::enter();
     let mut sums = WarpSums::<P, BN, SLABS>::open(&mut cta);
     let mut a_s = WarpDepths::<P, T, BN, PANEL>::open(&mut cta);
     for slabs in shares.get().of(block_x(), SLABS as u32) {

@@ -38,6 +38,7 @@ pub fn dequant_gemm<
     const BOX: usize,
     const STAGES: usize,
 >(
+    mut cta: Cta<P>,
     w: InPlace<Weights<F, Z, T>>,
     a: InPlace<Global<T, 2, RowMajor, BN>>,
     c: InPlace<GlobalMut<T, 2, ColMajor, BOX>>,
@@ -47,12 +48,12 @@ pub fn dequant_gemm<
     S: Scaling<Y, F, Z, T, BM, BN, BK>,
     Y: GemmRegisters<T, BM, BN, 64, B = Swizzle<128>, D: ColumnsLayout<BM, BN>>,
 {
-    let mut cta = Cta::<P>::enter();
-    let a_s = cta.alloc::<Shared<T, BN, BK, _, _>, STAGES>();
-    let w_s = cta.alloc::<Quantized<F, Z, T, BM, BK>, STAGES>();
+    let stages = cta.stages::<STAGES>();
+    let a_s = stages.alloc::<Shared<T, BN, BK, _, _>>(&mut cta);
+    let w_s = stages.alloc::<Quantized<F, Z, T, BM, BK>>(&mut cta);
     let mut out = cta.output_columns::<T, BM, BN, _>();
     let mut stream = cta.stream_k(order);
-    let mut pipe = cta.pipeline::<STAGES>();
+    let mut pipe = cta.pipeline(stages);
     let groups = w.get();
     while let Some(part) = stream.part() {
         let at = part.tile;

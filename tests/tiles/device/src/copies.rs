@@ -27,13 +27,13 @@ pub fn through_registers<T: Element, OX: Major, OY: Major, L: FragmentLayout<M, 
 /// the second time over what the first left behind.
 #[kernel(program = P, shared = (M * N * T::BYTES + 16 * N) as u32)]
 pub fn through_scratch<P: Schedule, T: Element, S: SharedLayout, O: Major, A, B>(
+    mut cta: Cta<P>,
     x: Global<T, 2>,
     mut y: GlobalMut<T, 2>,
 ) where
     A: FragmentLayout<M, N>,
     B: FragmentLayout<M, N>,
 {
-    let mut cta = Cta::<P>::enter();
     let mut tile_s = cta.scratch::<Shared<T, M, N, S, O>>();
     let mut turn = 0;
     while turn < 2 {
@@ -46,12 +46,14 @@ pub fn through_scratch<P: Schedule, T: Element, S: SharedLayout, O: Major, A, B>
 
 /// y = xᵀ, through shared memory.
 #[kernel(program = P, shared = (M * N * T::BYTES + 16 * N) as u32)]
-pub fn transposed<P: Schedule, T: Element, S: SharedLayout, A, B>(x: Global<T, 2>, mut y: GlobalMut<T, 2>)
-where
+pub fn transposed<P: Schedule, T: Element, S: SharedLayout, A, B>(
+    mut cta: Cta<P>,
+    x: Global<T, 2>,
+    mut y: GlobalMut<T, 2>,
+) where
     A: FragmentLayout<M, N>,
     B: FragmentLayout<N, M>,
 {
-    let mut cta = Cta::<P>::enter();
     let mut tile_s = cta.scratch::<Shared<T, M, N, S>>();
     copy(Fragment::<T, M, N, A>::load(x.tile([block_x(), block_y()])), &mut tile_s);
     copy(Fragment::<T, N, M, B>::load(tile_s.full().t()), y.tile([block_y(), block_x()]));

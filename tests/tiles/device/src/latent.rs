@@ -27,6 +27,7 @@ const STAGES: usize = 2;
         + (1 + STAGES as u32) * P::STAGE_BYTES,
 )]
 pub fn latent<P: Schedule, Y, L: FragmentLayout<B, B>>(
+    mut cta: Cta<P>,
     q: Global<f16, 2>,
     kv: Global<f16, 2>,
     mut o: GlobalMut<f32, 2>,
@@ -34,13 +35,13 @@ pub fn latent<P: Schedule, Y, L: FragmentLayout<B, B>>(
 ) where
     Y: Gemm<f16, B, B, D, B = Swizzle<128>> + Gemm<f16, B, DV, B, B = Swizzle<128>>,
 {
-    let mut cta = Cta::<P>::enter();
-    let q_s = cta.alloc::<Shared<f16, B, D, _, _>, 1>();
-    let kv_s = cta.alloc::<Shared<f16, B, D, _>, STAGES>();
+    let (q_stage, kv_stages) = (cta.stages::<1>(), cta.stages::<STAGES>());
+    let q_s = q_stage.alloc::<Shared<f16, B, D, _, _>>(&mut cta);
+    let kv_s = kv_stages.alloc::<Shared<f16, B, D, _>>(&mut cta);
     let mut s_s = cta.scratch::<Shared<f32, B, B, Padded>>();
     let mut p_s = cta.scratch::<Shared<f16, B, B, _>>();
     let mut row_s = cta.row_scratch::<B>();
-    let (mut q_pipe, mut kv_pipe) = (cta.pipeline::<1>(), cta.pipeline::<STAGES>());
+    let (mut q_pipe, mut kv_pipe) = (cta.pipeline(q_stage), cta.pipeline(kv_stages));
     let blocks = kv.rows().div_ceil(B as u32);
     let mut qs = q_pipe.loads(
         0..1,

@@ -24,15 +24,16 @@ fn relu(x: f16) -> f16 {
 /// From the stage to registers, which are the operand.
 #[kernel(program = P, shared = (STAGES * (M + N) * K * 2) as u32 + STAGES as u32 * P::STAGE_BYTES)]
 pub fn by_registers<P: Schedule, Y: GemmRegisters<f16, M, N, K>>(
+    mut cta: Cta<P>,
     a: Global<f16, 2>,
     b: Global<f16, 2, ColMajor>,
     mut c: GlobalMut<f32, 2>,
 ) {
-    let mut cta = Cta::<P>::enter();
     // No gemm reads it, so that no layout follows.
-    let a_s = cta.alloc::<Shared<f16, M, K, Swizzle<128>, _>, STAGES>();
-    let b_s = cta.alloc::<Shared<f16, K, N, _, _>, STAGES>();
-    let mut pipe = cta.pipeline::<STAGES>();
+    let stages = cta.stages::<STAGES>();
+    let a_s = stages.alloc::<Shared<f16, M, K, Swizzle<128>, _>>(&mut cta);
+    let b_s = stages.alloc::<Shared<f16, K, N, _, _>>(&mut cta);
+    let mut pipe = cta.pipeline(stages);
     let acc = pipe.run(
         0..a.cols().div_ceil(K as u32),
         Fragment::<f32, M, N, _>::zero(),
@@ -53,15 +54,16 @@ pub fn by_registers<P: Schedule, Y: GemmRegisters<f16, M, N, K>>(
 /// From the stage to registers of another layout, and from there to the shared memory that the gemm reads.
 #[kernel(program = P, shared = ((STAGES + 1) * M * K * 2 + STAGES * N * K * 2) as u32 + STAGES as u32 * P::STAGE_BYTES)]
 pub fn by_scratch<P: Schedule, Y: Gemm<f16, M, N, K>, L: FragmentLayout<M, K>>(
+    mut cta: Cta<P>,
     a: Global<f16, 2>,
     b: Global<f16, 2, ColMajor>,
     mut c: GlobalMut<f32, 2>,
 ) {
-    let mut cta = Cta::<P>::enter();
-    let a_s = cta.alloc::<Shared<f16, M, K, Swizzle<128>, _>, STAGES>();
-    let b_s = cta.alloc::<Shared<f16, K, N, _, _>, STAGES>();
+    let stages = cta.stages::<STAGES>();
+    let a_s = stages.alloc::<Shared<f16, M, K, Swizzle<128>, _>>(&mut cta);
+    let b_s = stages.alloc::<Shared<f16, K, N, _, _>>(&mut cta);
     let mut changed_s = cta.scratch::<Shared<f16, M, K, _>>();
-    let mut pipe = cta.pipeline::<STAGES>();
+    let mut pipe = cta.pipeline(stages);
     let acc = pipe.run(
         0..a.cols().div_ceil(K as u32),
         Fragment::<f32, M, N, _>::zero(),

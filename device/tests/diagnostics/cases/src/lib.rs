@@ -12,16 +12,17 @@ use tilewright_device::tile::*;
     shared = 4 * (128 + 128) * 64 * 2 + <Y::D as OutputLayout<128, 128>>::STAGING_BYTES + 4 * P::STAGE_BYTES,
 )]
 pub fn inferred<P: Schedule, Y: Gemm<f16, 128, 128, 64, D: OutputLayout<128, 128>>>(
+    mut cta: Cta<P>,
     a: Global<f16, 2>,
     b: Global<f16, 2, ColMajor>,
     mut c: GlobalMut<f16, 2>,
     order: RasterOrder,
 ) {
-    let mut cta = Cta::<P>::enter();
-    let a_s = cta.alloc::<Shared<f16, 128, 64, _, _>, 4>();
-    let b_s = cta.alloc::<Shared<f16, 64, 128, _, _>, 4>();
+    let stages = cta.stages::<4>();
+    let a_s = stages.alloc::<Shared<f16, 128, 64, _, _>>(&mut cta);
+    let b_s = stages.alloc::<Shared<f16, 64, 128, _, _>>(&mut cta);
     let mut out = cta.output::<f16, 128, 128, _>();
-    let mut pipe = cta.pipeline::<4>();
+    let mut pipe = cta.pipeline(stages);
     for at in Raster::persistent(order, 1) {
         let acc = pipe.run(
             0..a.cols().div_ceil(64),
@@ -40,12 +41,12 @@ pub fn inferred<P: Schedule, Y: Gemm<f16, 128, 128, 64, D: OutputLayout<128, 128
 
 /// Every layout is written out, and agrees.
 #[kernel(program = WarpSpecialized<2>, shared = 2 * (128 + 128) * 64 * 2 + 32_768 + 32)]
-pub fn annotated(a: Global<f16, 2>, b: Global<f16, 2, ColMajor>, mut c: GlobalMut<f16, 2>) {
-    let mut cta = Cta::<WarpSpecialized<2>>::enter();
-    let a_s = cta.alloc::<Shared<f16, 128, 64, Swizzle<128>, RowMajor>, 2>();
-    let b_s = cta.alloc::<Shared<f16, 64, 128, Swizzle<128>, ColMajor>, 2>();
+pub fn annotated(mut cta: Cta<WarpSpecialized<2>>, a: Global<f16, 2>, b: Global<f16, 2, ColMajor>, mut c: GlobalMut<f16, 2>) {
+    let stages = cta.stages::<2>();
+    let a_s = stages.alloc::<Shared<f16, 128, 64, Swizzle<128>, RowMajor>>(&mut cta);
+    let b_s = stages.alloc::<Shared<f16, 64, 128, Swizzle<128>, ColMajor>>(&mut cta);
     let mut out = cta.output::<f16, 128, 128, FullRow<2>>();
-    let mut pipe = cta.pipeline::<2>();
+    let mut pipe = cta.pipeline(stages);
     let acc = pipe.run(
         0..a.cols().div_ceil(64),
         Fragment::<f32, 128, 128, FullRow<2>>::zero(),
@@ -62,12 +63,12 @@ pub fn annotated(a: Global<f16, 2>, b: Global<f16, 2, ColMajor>, mut c: GlobalMu
 
 /// Warpgroups side by side along N.
 #[kernel(program = WarpSpecialized<2>, shared = 2 * (64 + 256) * 64 * 2 + 32_768 + 32)]
-pub fn columns(a: Global<f16, 2>, b: Global<f16, 2>, mut c: GlobalMut<f32, 2>) {
-    let mut cta = Cta::<WarpSpecialized<2>>::enter();
-    let a_s = cta.alloc::<Shared<f16, 64, 64, _, _>, 2>();
-    let b_s = cta.alloc::<Shared<f16, 64, 256, _, _>, 2>();
+pub fn columns(mut cta: Cta<WarpSpecialized<2>>, a: Global<f16, 2>, b: Global<f16, 2>, mut c: GlobalMut<f32, 2>) {
+    let stages = cta.stages::<2>();
+    let a_s = stages.alloc::<Shared<f16, 64, 64, _, _>>(&mut cta);
+    let b_s = stages.alloc::<Shared<f16, 64, 256, _, _>>(&mut cta);
     let mut out = cta.output::<f32, 64, 256, _>();
-    let mut pipe = cta.pipeline::<2>();
+    let mut pipe = cta.pipeline(stages);
     let acc = pipe.run(
         0..a.cols().div_ceil(64),
         Fragment::<f32, 64, 256, _>::zero(),
@@ -85,17 +86,18 @@ pub fn columns(a: Global<f16, 2>, b: Global<f16, 2>, mut c: GlobalMut<f32, 2>) {
 /// Two accumulators share A and one pipeline: a gate and what it scales.
 #[kernel(program = P, shared = 3 * (128 + 64 + 64) * 64 * 2 + 32_768 + 3 * P::STAGE_BYTES)]
 pub fn gated<P: Schedule, Y: Gemm<f16, 128, 64, 64, D: OutputLayout<128, 64>>>(
+    mut cta: Cta<P>,
     x: Global<f16, 2>,
     gate: Global<f16, 2, ColMajor>,
     up: Global<f16, 2, ColMajor>,
     mut y: GlobalMut<f16, 2>,
 ) {
-    let mut cta = Cta::<P>::enter();
-    let x_s = cta.alloc::<Shared<f16, 128, 64, _, _>, 3>();
-    let gate_s = cta.alloc::<Shared<f16, 64, 64, _, _>, 3>();
-    let up_s = cta.alloc::<Shared<f16, 64, 64, _, _>, 3>();
+    let stages = cta.stages::<3>();
+    let x_s = stages.alloc::<Shared<f16, 128, 64, _, _>>(&mut cta);
+    let gate_s = stages.alloc::<Shared<f16, 64, 64, _, _>>(&mut cta);
+    let up_s = stages.alloc::<Shared<f16, 64, 64, _, _>>(&mut cta);
     let mut out = cta.output::<f16, 128, 64, _>();
-    let mut pipe = cta.pipeline::<3>();
+    let mut pipe = cta.pipeline(stages);
     let zero = Fragment::<f32, 128, 64, _>::zero();
     let (g, u) = pipe.run(
         0..x.cols().div_ceil(64),
@@ -118,6 +120,7 @@ pub fn gated<P: Schedule, Y: Gemm<f16, 128, 64, 64, D: OutputLayout<128, 64>>>(
 /// One gemm's result, through exp2 and divided by its rows' sums, is the next one's left operand in registers.
 #[kernel(program = P, shared = 2 * (128 + 128) * 64 * 2 + 32_768 + 2 * P::STAGE_BYTES)]
 pub fn chained<P: Schedule, Y>(
+    mut cta: Cta<P>,
     q: Global<bf16, 2>,
     k: Global<bf16, 2, ColMajor>,
     v: Global<bf16, 2>,
@@ -126,12 +129,12 @@ pub fn chained<P: Schedule, Y>(
     Y: Gemm<bf16, 128, 64, 64> + GemmRegisters<bf16, 128, 64, 64, R = <Y as Gemm<bf16, 128, 64, 64>>::D>,
     Y::D: OutputLayout<128, 64>,
 {
-    let mut cta = Cta::<P>::enter();
-    let q_s = cta.alloc::<Shared<bf16, 128, 64, _, _>, 2>();
-    let k_s = cta.alloc::<Shared<bf16, 64, 64, _, _>, 2>();
-    let v_s = cta.alloc::<Shared<bf16, 64, 64, _, _>, 2>();
+    let stages = cta.stages::<2>();
+    let q_s = stages.alloc::<Shared<bf16, 128, 64, _, _>>(&mut cta);
+    let k_s = stages.alloc::<Shared<bf16, 64, 64, _, _>>(&mut cta);
+    let v_s = stages.alloc::<Shared<bf16, 64, 64, _, _>>(&mut cta);
     let mut out = cta.output::<bf16, 128, 64, _>();
-    let mut pipe = cta.pipeline::<2>();
+    let mut pipe = cta.pipeline(stages);
     let acc = pipe.run(
         0..k.cols().div_ceil(64),
         Fragment::<f32, 128, 64, _>::zero(),

@@ -3,12 +3,11 @@
 
 use tilewright_device::tile::*;
 
-fn kernel(c: GlobalTileMut<f16, 2>) {
-    let mut cta = Cta::<Multistage<2>>::enter();
+fn kernel(mut cta: Cta<Multistage<2>>, c: GlobalTileMut<f16, 2>) {
     let mut out = cta.output::<f16, 64, 64, warp::FullRow<4>>();
     out.store(Fragment::splat(f16::ONE), c);
 }
 
 fn main() {
-    let _: fn(_) = kernel;
+    let _: fn(_, _) = kernel;
 }

@@ -3,11 +3,11 @@
 
 use tilewright_device::tile::*;
 
-fn kernel(a: Global<f16, 2>, b: Global<f16, 2, ColMajor>) {
-    let mut cta = Cta::<WarpSpecialized<3>>::enter();
-    let a_s = cta.alloc::<Shared<f16, 128, 64, _, _>, 3>();
-    let b_s = cta.alloc::<Shared<f16, 64, 128, _, _>, 3>();
-    let mut pipe = cta.pipeline::<3>();
+fn kernel(mut cta: Cta<WarpSpecialized<3>>, a: Global<f16, 2>, b: Global<f16, 2, ColMajor>) {
+    let stages = cta.stages::<3>();
+    let a_s = stages.alloc::<Shared<f16, 128, 64, _, _>>(&mut cta);
+    let b_s = stages.alloc::<Shared<f16, 64, 128, _, _>>(&mut cta);
+    let mut pipe = cta.pipeline(stages);
     pipe.run(
         0..a.cols(),
         Fragment::<f32, 128, 128, _>::zero(),
@@ -20,5 +20,5 @@ fn kernel(a: Global<f16, 2>, b: Global<f16, 2, ColMajor>) {
 }
 
 fn main() {
-    let _: fn(_, _) = kernel;
+    let _: fn(_, _, _) = kernel;
 }

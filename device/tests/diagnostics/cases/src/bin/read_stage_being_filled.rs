@@ -2,10 +2,10 @@
 
 use tilewright_device::tile::*;
 
-fn kernel(a: Global<f16, 2>, acc: Fragment<f32, 128, 128, FullRow<2>>) {
-    let mut cta = Cta::<WarpSpecialized<2>>::enter();
-    let a_s = cta.alloc::<Shared<f16, 128, 64, _, _>, 3>();
-    let mut pipe = cta.pipeline::<3>();
+fn kernel(mut cta: Cta<WarpSpecialized<2>>, a: Global<f16, 2>, acc: Fragment<f32, 128, 128, FullRow<2>>) {
+    let stages = cta.stages::<3>();
+    let a_s = stages.alloc::<Shared<f16, 128, 64, _, _>>(&mut cta);
+    let mut pipe = cta.pipeline(stages);
     pipe.run(
         0..a.cols(),
         acc,
@@ -18,5 +18,5 @@ fn kernel(a: Global<f16, 2>, acc: Fragment<f32, 128, 128, FullRow<2>>) {
 }
 
 fn main() {
-    let _: fn(_, _) = kernel;
+    let _: fn(_, _, _) = kernel;
 }

@@ -2,10 +2,10 @@
 
 use tilewright_device::tile::*;
 
-fn kernel(a: Global<f16, 2>, acc: Fragment<f32, 128, 64, warp::FullRow<4>>) {
-    let mut cta = Cta::<Multistage<4>>::enter();
-    let a_s = cta.alloc::<Shared<f16, 128, 64, Swizzle<128>, _>, 3>();
-    let mut pipe = cta.pipeline::<4>();
+fn kernel(mut cta: Cta<Multistage<4>>, a: Global<f16, 2>, acc: Fragment<f32, 128, 64, warp::FullRow<4>>) {
+    let stages = cta.stages::<4>();
+    let a_s = stages.alloc::<Shared<f16, 128, 64, Swizzle<128>, _>>(&mut cta);
+    let mut pipe = cta.pipeline(stages);
     pipe.run(
         0..a.cols(),
         acc,
@@ -15,5 +15,5 @@ fn kernel(a: Global<f16, 2>, acc: Fragment<f32, 128, 64, warp::FullRow<4>>) {
 }
 
 fn main() {
-    let _: fn(_, _) = kernel;
+    let _: fn(_, _, _) = kernel;
 }

@@ -3,11 +3,10 @@
 
 use tilewright_device::tile::*;
 
-fn kernel(rows: Rows<f32, 64, 64, warp::FullRow<4>>) {
-    let mut cta = Cta::<Multistage<2>>::enter();
+fn kernel(mut cta: Cta<Multistage<2>>, rows: Rows<f32, 64, 64, warp::FullRow<4>>) {
     copy(rows, &mut cta.row_scratch::<64>());
 }
 
 fn main() {
-    let _: fn(_) = kernel;
+    let _: fn(_, _) = kernel;
 }

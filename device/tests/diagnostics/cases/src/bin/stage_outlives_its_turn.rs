@@ -2,10 +2,10 @@
 
 use tilewright_device::tile::*;
 
-fn kernel(a: Global<f16, 2>) {
-    let mut cta = Cta::<Multistage<4>>::enter();
-    let a_s = cta.alloc::<Shared<f16, 128, 64, Swizzle<128>, _>, 3>();
-    let mut pipe = cta.pipeline::<3>();
+fn kernel(mut cta: Cta<Multistage<4>>, a: Global<f16, 2>) {
+    let stages = cta.stages::<3>();
+    let a_s = stages.alloc::<Shared<f16, 128, 64, Swizzle<128>, _>>(&mut cta);
+    let mut pipe = cta.pipeline(stages);
     let mut kept = None;
     pipe.run(
         0..a.cols(),
@@ -19,5 +19,5 @@ fn kernel(a: Global<f16, 2>) {
 }
 
 fn main() {
-    let _: fn(_) = kernel;
+    let _: fn(_, _) = kernel;
 }
