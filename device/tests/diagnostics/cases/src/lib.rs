@@ -39,9 +39,9 @@ pub fn inferred<P: Schedule, Y: Gemm<f16, 128, 128, 64, D: OutputLayout<128, 128
 }
 
 /// Every layout is written out, and agrees.
-#[kernel(program = WarpSpecialized<2>, shared = 2 * (128 + 128) * 64 * 2 + 32_768 + 32)]
+#[kernel(program = WarpSpecialized<TwoConsumers>, shared = 2 * (128 + 128) * 64 * 2 + 32_768 + 32)]
 pub fn annotated(a: Global<f16, 2>, b: Global<f16, 2, ColMajor>, mut c: GlobalMut<f16, 2>) {
-    let mut cta = Cta::<WarpSpecialized<2>>::enter();
+    let mut cta = Cta::<WarpSpecialized<TwoConsumers>>::enter();
     let a_s = cta.alloc::<Shared<f16, 128, 64, Swizzle<128>, RowMajor>, 2>();
     let b_s = cta.alloc::<Shared<f16, 64, 128, Swizzle<128>, ColMajor>, 2>();
     let mut out = cta.output::<f16, 128, 128, FullRow<2>>();
@@ -61,9 +61,9 @@ pub fn annotated(a: Global<f16, 2>, b: Global<f16, 2, ColMajor>, mut c: GlobalMu
 }
 
 /// Warpgroups side by side along N.
-#[kernel(program = WarpSpecialized<2>, shared = 2 * (64 + 256) * 64 * 2 + 32_768 + 32)]
+#[kernel(program = WarpSpecialized<TwoConsumers>, shared = 2 * (64 + 256) * 64 * 2 + 32_768 + 32)]
 pub fn columns(a: Global<f16, 2>, b: Global<f16, 2>, mut c: GlobalMut<f32, 2>) {
-    let mut cta = Cta::<WarpSpecialized<2>>::enter();
+    let mut cta = Cta::<WarpSpecialized<TwoConsumers>>::enter();
     let a_s = cta.alloc::<Shared<f16, 64, 64, _, _>, 2>();
     let b_s = cta.alloc::<Shared<f16, 64, 256, _, _>, 2>();
     let mut out = cta.output::<f32, 64, 256, _>();
@@ -155,10 +155,10 @@ pub fn chained<P: Schedule, Y>(
 }
 
 tilewright_device::kernels! {
-    sm_90: inferred_90: inferred<WarpSpecialized<2>, FullRow<2>>;
+    sm_90: inferred_90: inferred<WarpSpecialized<TwoConsumers>, FullRow<2>>;
     sm_80: inferred_80: inferred<Multistage<4>, warp::Square<2, 2>>;
-    sm_90: gated_90: gated<WarpSpecialized<2>, FullRow<2>>;
+    sm_90: gated_90: gated<WarpSpecialized<TwoConsumers>, FullRow<2>>;
     sm_80: gated_80: gated<Multistage<4>, warp::FullRow<4>>;
-    sm_90: chained_90: chained<WarpSpecialized<2>, FullRow<2>>;
+    sm_90: chained_90: chained<WarpSpecialized<TwoConsumers>, FullRow<2>>;
     sm_80: chained_80: chained<Multistage<8>, warp::FullRow<8>>;
 }

@@ -3,7 +3,7 @@
 use tilewright_device::tile::*;
 
 fn kernel(a: Global<f16, 2>, b: Global<f16, 2, ColMajor>) {
-    let mut cta = Cta::<WarpSpecialized<2>>::enter();
+    let mut cta = Cta::<WarpSpecialized<TwoConsumers>>::enter();
     let a_s = cta.alloc::<Shared<f16, 128, 64, Swizzle<64>, _>, 3>();
     let b_s = cta.alloc::<Shared<f16, 64, 128, _, _>, 3>();
     let mut pipe = cta.pipeline::<3>();

@@ -3,7 +3,7 @@
 use tilewright_device::tile::*;
 
 fn kernel(a: Global<f16, 2>, acc: Fragment<f32, 128, 128, FullRow<2>>) {
-    let mut cta = Cta::<WarpSpecialized<2>>::enter();
+    let mut cta = Cta::<WarpSpecialized<TwoConsumers>>::enter();
     let a_s = cta.alloc::<Shared<f16, 128, 64, _, _>, 3>();
     let mut pipe = cta.pipeline::<3>();
     pipe.run(

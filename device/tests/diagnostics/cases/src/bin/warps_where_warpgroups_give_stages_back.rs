@@ -4,7 +4,7 @@
 use tilewright_device::tile::*;
 
 fn kernel(a: Global<f16, 2>, b: Global<f16, 2, ColMajor>) {
-    let mut cta = Cta::<WarpSpecialized<1>>::enter();
+    let mut cta = Cta::<WarpSpecialized<OneConsumer>>::enter();
     let a_s = cta.alloc::<Shared<f16, 128, 64, _, _>, 3>();
     let b_s = cta.alloc::<Shared<f16, 64, 128, _, _>, 3>();
     let mut pipe = cta.pipeline::<3>();
