@@ -47,7 +47,7 @@ pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
 ///     pub static KERNELS: Tile;
 ///
 ///     for T in [f16, bf16], (BM, BN) in [(128, 256), (128, 128)] {
-///         sm_90: [gemm_ T _ BM x BN]: gemm<WarpSpecialized<2>, T, BM, BN>;
+///         sm_90: [gemm_ T _ BM x BN]: gemm<WarpSpecialized<TwoConsumers>, T, BM, BN>;
 ///     }
 ///     sm_80: gemm_small: gemm<Multistage<4>, f16, 64, 64>;
 /// }

@@ -151,6 +151,20 @@ instructions! {
     griddep_launch_dependents = "griddepcontrol.launch_dependents;";
 }
 
+/// A number of registers a thread: a type, because the operand of [`setmaxnreg_inc`] and [`setmaxnreg_dec`] is an immediate.
+pub trait RegisterCount {
+    /// The number.
+    const COUNT: u32;
+}
+
+/// `N` registers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Registers<const N: u32>;
+
+impl<const N: u32> RegisterCount for Registers<N> {
+    const COUNT: u32 = N;
+}
+
 /// `setmaxnreg.inc`: takes registers up to `N` a thread, waiting until others have given enough.
 ///
 /// PTX ISA, "setmaxnreg"; sm_90a.
@@ -159,9 +173,9 @@ instructions! {
 /// All warps of a warpgroup execute it; `N` is a multiple of 8 from 24 to 256, and the CTA's warps
 /// together never hold more than the launch gave them. The kernel states its maximal threads.
 #[inline(always)]
-pub unsafe fn setmaxnreg_inc<const N: u32>() {
+pub unsafe fn setmaxnreg_inc<N: RegisterCount>() {
     // SAFETY: the caller's.
-    unsafe { ptx!("setmaxnreg.inc.sync.aligned.u32 {0};", const N) }
+    unsafe { ptx!("setmaxnreg.inc.sync.aligned.u32 {0};", const N::COUNT) }
 }
 
 /// `setmaxnreg.dec`: gives registers back, down to `N` a thread.
@@ -171,7 +185,7 @@ pub unsafe fn setmaxnreg_inc<const N: u32>() {
 /// # Safety
 /// As for [`setmaxnreg_inc`].
 #[inline(always)]
-pub unsafe fn setmaxnreg_dec<const N: u32>() {
+pub unsafe fn setmaxnreg_dec<N: RegisterCount>() {
     // SAFETY: the caller's.
-    unsafe { ptx!("setmaxnreg.dec.sync.aligned.u32 {0};", const N) }
+    unsafe { ptx!("setmaxnreg.dec.sync.aligned.u32 {0};", const N::COUNT) }
 }

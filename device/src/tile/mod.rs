@@ -63,6 +63,7 @@
 //! | --- | --- |
 //! | policy | how warps divide a tile among themselves: a type such as [`FullRow<2>`](FullRow), which names the layouts of a gemm |
 //! | schedule | which warps load, which compute, and how they wait for each other: [`WarpSpecialized`], [`Multistage`] |
+//! | configuration | how many warps load and compute on [`WarpSpecialized`], and with how many registers: [`Configuration`] |
 //! | collective | a CTA's threads as far as they share a tile: what a schedule is at least, [`Collective`] |
 //! | stage, ring | room for the tiles of one step; as many of them as loads run ahead, [`Stages`] of one [`Pipeline`] |
 //! | turn | a stage's time with those who read it, from full until it is given back: [`Turn`] |

@@ -31,6 +31,11 @@ pub use crate::tile::mma::accumulates::Accumulates;
 pub use crate::tile::mma::gemm::{Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, gemm};
 pub use crate::tile::mma::in_flight::{Accumulator, InFlight, Issued, Pending, Then};
 pub use crate::tile::mma::wgmma::SharedOperand;
+pub use crate::tile::pipeline::configuration::{
+    Configuration, FourConsumersJointProducers, OneConsumer, OneConsumerTwoProducers,
+    OneConsumerTwoProducersTwoPerSm, Producers, RegisterBudget, ThreeConsumersThreeProducers, TwoConsumers,
+    TwoConsumersJointProducers, TwoConsumersJointProducersCluster, TwoConsumersThreeProducers,
+};
 pub use crate::tile::pipeline::loads::{Ahead, Loads, Turn};
 pub use crate::tile::pipeline::multistage::Multistage;
 pub use crate::tile::pipeline::ring::Pipeline;

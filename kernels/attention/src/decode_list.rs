@@ -2,8 +2,9 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    ChainedGemm, Element, Elements, FragmentLayout, FullRow, Multistage, Overlapped, Overlaps, Reads, Simt,
-    Striped, Vectors, WarpSpecialized, warp,
+    ChainedGemm, Element, Elements, FragmentLayout, FullRow, Multistage, OneConsumerTwoProducers,
+    OneConsumerTwoProducersTwoPerSm, Overlapped, Overlaps, Reads, Simt, Striped, Vectors, WarpSpecialized,
+    warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
@@ -87,19 +88,19 @@ kernels! {
 
     for T in [f16, bf16] {
         sm_90: [decode_sm_90_ T _plain_64x128d64x64s6]:
-            decode<WarpSpecialized<1, 2>, FullRow<1>, T, Plain, 64, 128, 64, 64, 6>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, Plain, 64, 128, 64, 64, 6>;
         sm_90: [decode_sm_90_ T _plain_64x64d128x128s3]:
-            decode<WarpSpecialized<1, 2, false, 2>, FullRow<1>, T, Plain, 64, 64, 128, 128, 3>;
+            decode<WarpSpecialized<OneConsumerTwoProducersTwoPerSm>, FullRow<1>, T, Plain, 64, 64, 128, 128, 3>;
         sm_90: [decode_sm_90_ T _plain_64x64d192x128s4]:
-            decode<WarpSpecialized<1, 2>, FullRow<1>, T, Plain, 64, 64, 192, 128, 4>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, Plain, 64, 64, 192, 128, 4>;
         sm_80: [decode_sm_80_ T _plain_64x64d64x64s2]:
             decode<Multistage<4, Vectors>, warp::FullRow<4>, T, Plain, 64, 64, 64, 64, 2>;
     }
     for T in [f16, bf16], (SCORE, F) in [(plain, Plain), (capped, Capped)] {
         sm_90: [decode_sm_90_ T _ SCORE _64x128d128x128s3]:
-            decode<WarpSpecialized<1, 2>, FullRow<1>, T, F, 64, 128, 128, 128, 3>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, F, 64, 128, 128, 128, 3>;
         sm_90: [decode_sm_90_ T _ SCORE _64x64d256x256s3]:
-            decode<WarpSpecialized<1, 2>, FullRow<1>, T, F, 64, 64, 256, 256, 3>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, F, 64, 64, 256, 256, 3>;
         sm_80: [decode_sm_80_ T _ SCORE _64x64d128x128s2]:
             decode<Multistage<4, Vectors>, warp::FullRow<4>, T, F, 64, 64, 128, 128, 2>;
         sm_80: [decode_sm_80_ T _ SCORE _64x32d256x128s2]:

@@ -2,7 +2,8 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    ChainedGemm, Element, Elements, FullRow, Multistage, Reads, Vectors, WarpSpecialized, warp,
+    ChainedGemm, Element, Elements, FullRow, Multistage, Reads, ThreeConsumersThreeProducers,
+    TwoConsumersThreeProducers, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
@@ -66,23 +67,23 @@ kernels! {
 
     for T in [f16, bf16], (LIE, S) in LIES, (SCORE, F) in ONE {
         sm_90: [attention_sm_90_ T _ SCORE LIE 128x128d64x64s2]:
-            attention<WarpSpecialized<2, 3>, FullRow<2>, T, F, S, 128, 128, 64, 64, 2>;
+            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, F, S, 128, 128, 64, 64, 2>;
         sm_90: [attention_sm_90_ T _ SCORE LIE 192x128d64x64s2]:
-            attention<WarpSpecialized<3, 3>, FullRow<3>, T, F, S, 192, 128, 64, 64, 2>;
+            attention<WarpSpecialized<ThreeConsumersThreeProducers>, FullRow<3>, T, F, S, 192, 128, 64, 64, 2>;
         sm_90: [attention_sm_90_ T _ SCORE LIE 128x96d192x128s2]:
-            attention<WarpSpecialized<2, 3>, FullRow<2>, T, F, S, 128, 96, 192, 128, 2>;
+            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, F, S, 128, 96, 192, 128, 2>;
         sm_80: [attention_sm_80_ T _ SCORE LIE 64x64d64x64s2]:
             attention<Multistage<4, Vectors>, warp::FullRow<4>, T, F, S, 64, 64, 64, 64, 2>;
     }
     for T in [f16, bf16] {
         sm_90: [attention_sm_90_ T _plain_128x80d192x192s2]:
-            attention<WarpSpecialized<2, 3>, FullRow<2>, T, Plain, Equal, 128, 80, 192, 192, 2>;
+            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, Plain, Equal, 128, 80, 192, 192, 2>;
     }
     for T in [f16, bf16], (LIE, S) in LIES, (SCORE, F) in BOTH {
         sm_90: [attention_sm_90_ T _ SCORE LIE 128x128d128x128s2]:
-            attention<WarpSpecialized<2, 3>, FullRow<2>, T, F, S, 128, 128, 128, 128, 2>;
+            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, F, S, 128, 128, 128, 128, 2>;
         sm_90: [attention_sm_90_ T _ SCORE LIE 128x64d256x256s2]:
-            attention<WarpSpecialized<2, 3>, FullRow<2>, T, F, S, 128, 64, 256, 256, 2>;
+            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, F, S, 128, 64, 256, 256, 2>;
         sm_80: [attention_sm_80_ T _ SCORE LIE 64x64d128x128s2]:
             attention<Multistage<4, Vectors>, warp::FullRow<4>, T, F, S, 64, 64, 128, 128, 2>;
         sm_80: [attention_sm_80_ T _ SCORE LIE 128x32d256x128s2]:

@@ -2,8 +2,8 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    Activation, ColMajor, Element, Elements, FullRow, Gemm, Major, Multistage, OutputLayout, Reads, RowMajor,
-    Vectors, WarpSpecialized, warp,
+    Activation, ColMajor, Element, Elements, FullRow, Gemm, Major, Multistage, OneConsumer, OutputLayout,
+    Reads, RowMajor, TwoConsumers, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
@@ -102,47 +102,47 @@ kernels! {
     // The usual output types: the large tile on Hopper, both on Ampere.
     for E in ANY, (T, U) in ALIKE, (O, A, B, C) in ORDERS {
         sm_90: [gemm_sm_90_ T _ U _ O _ E _128x256x64s4k1]:
-            gemm<WarpSpecialized<2>, FullRow<2>, T, U, E, A, B, C, 128, 256, 64, 4, 1, 64>;
+            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, E, A, B, C, 128, 256, 64, 4, 1, 64>;
         sm_90: [gemm_sm_90_ T _ U _ O _ E _128x128x64s6k1]:
-            gemm<WarpSpecialized<2>, FullRow<2>, T, U, E, A, B, C, 128, 128, 64, 6, 1, 64>;
+            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, E, A, B, C, 128, 128, 64, 6, 1, 64>;
         sm_80: [gemm_sm_80_ T _ U _ O _ E _128x128x32s4k1]:
             gemm<Multistage<4, Vectors>, warp::Square<2, 2>, T, U, E, A, B, C, 128, 128, 32, 4, 1, 64>;
     }
     for E in ANY, (T, U) in WIDER, (O, A, B, C) in ORDERS {
         sm_90: [gemm_sm_90_ T _ U _ O _ E _128x128x64s6k1]:
-            gemm<WarpSpecialized<2>, FullRow<2>, T, U, E, A, B, C, 128, 128, 64, 6, 1, 64>;
+            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, E, A, B, C, 128, 128, 64, 6, 1, 64>;
         sm_80: [gemm_sm_80_ T _ U _ O _ E _128x64x32s4k1]:
             gemm<Multistage<4, Vectors>, warp::Square<2, 2>, T, U, E, A, B, C, 128, 64, 32, 4, 1, 64>;
     }
     for (T, U) in WIDER, (O, A, B, C) in ORDERS {
         sm_90: [gemm_sm_90_ T _ U _ O _none_128x256x64s4k1]:
-            gemm<WarpSpecialized<2>, FullRow<2>, T, U, none, A, B, C, 128, 256, 64, 4, 1, 64>;
+            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, A, B, C, 128, 256, 64, 4, 1, 64>;
     }
     for (T, U) in OTHER, (O, A, B, C) in ORDERS {
         sm_90: [gemm_sm_90_ T _ U _ O _none_128x128x64s6k1]:
-            gemm<WarpSpecialized<2>, FullRow<2>, T, U, none, A, B, C, 128, 128, 64, 6, 1, 64>;
+            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, A, B, C, 128, 128, 64, 6, 1, 64>;
         sm_80: [gemm_sm_80_ T _ U _ O _none_128x128x32s4k1]:
             gemm<Multistage<4, Vectors>, warp::Square<2, 2>, T, U, none, A, B, C, 128, 128, 32, 4, 1, 64>;
     }
     // Few tiles.
     for (T, U) in ALIKE, (O, A, B, C) in ORDERS {
         sm_90: [gemm_sm_90_ T _ U _ O _none_128x64x64s8k1]:
-            gemm<WarpSpecialized<2>, FullRow<2>, T, U, none, A, B, C, 128, 64, 64, 8, 1, 64>;
+            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, A, B, C, 128, 64, 64, 8, 1, 64>;
         sm_90: [gemm_sm_90_ T _ U _ O _none_128x64x64s8k2]:
-            gemm<WarpSpecialized<2>, FullRow<2>, T, U, none, A, B, C, 128, 64, 64, 8, 2, 64>;
+            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, A, B, C, 128, 64, 64, 8, 2, 64>;
         sm_80: [gemm_sm_80_ T _ U _ O _none_128x256x64s3k1]:
             gemm<Multistage<8, Vectors>, warp::Square<2, 4>, T, U, none, A, B, C, 128, 256, 64, 3, 1, 64>;
     }
     // Few rows.
     for (T, U) in ALIKE, (O, A, B, C) in SWAPPED {
         sm_90: [gemm_sm_90_ T _ U _ O _none_64x64x64s11k2]:
-            gemm<WarpSpecialized<1>, FullRow<1>, T, U, none, A, B, C, 64, 64, 64, 11, 2, 64>;
+            gemm<WarpSpecialized<OneConsumer>, FullRow<1>, T, U, none, A, B, C, 64, 64, 64, 11, 2, 64>;
         sm_90: [gemm_sm_90_ T _ U _ O _none_64x32x128s8k2]:
-            gemm<WarpSpecialized<1>, FullRow<1>, T, U, none, A, B, C, 64, 32, 128, 8, 2, 32>;
+            gemm<WarpSpecialized<OneConsumer>, FullRow<1>, T, U, none, A, B, C, 64, 32, 128, 8, 2, 32>;
     }
     for E in ANY, (T, U) in [(f16, f16), (bf16, bf16), (f16, f32), (bf16, f32)], (O, A, B, C) in SWAPPED {
         sm_90: [gemm_sm_90_ T _ U _ O _ E _64x16x128s10k2]:
-            gemm<WarpSpecialized<1>, FullRow<1>, T, U, E, A, B, C, 64, 16, 128, 10, 2, 16>;
+            gemm<WarpSpecialized<OneConsumer>, FullRow<1>, T, U, E, A, B, C, 64, 16, 128, 10, 2, 16>;
     }
     // Any strides.
     for E in ANY, (T, U) in [(f16, f16), (bf16, bf16), (f16, f32), (bf16, f32), (f16, bf16), (bf16, f16)] {

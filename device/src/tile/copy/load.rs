@@ -6,6 +6,7 @@ use crate::arch::tma::{self, Coords};
 use crate::arch::{cp_async, global, mbarrier, shared};
 use crate::layout::{Element, Major, SharedLayout};
 use crate::tile::copy::access::Access;
+use crate::tile::cta::collective::Collective;
 use crate::tile::memory::global::{GlobalTile, Lines};
 use crate::tile::memory::shared::{Shared, SharedTile};
 
@@ -16,12 +17,13 @@ const UNROLLED: [u32; 2] = [8, 2];
 
 /// Copies one of the equal `parts` of a tile's lines by TMA, completing on `barrier`; called by one thread.
 ///
-/// If a cluster has `CTAS` of them, one thread of each calls it for the same tile: each copies its share of the boxes to all.
+/// If clusters of `P` have several CTAs, one thread of each calls it for the same tile: each copies its share of the boxes to all.
 ///
 /// # Safety
 /// `to` is a tile of type `Shared<T, R, C, L, O>` that nobody reads, `barrier` is its stage's full barrier; in all CTAs.
 #[inline(always)]
 pub(crate) unsafe fn tma_load<
+    P,
     T,
     O,
     L,
@@ -29,7 +31,6 @@ pub(crate) unsafe fn tma_load<
     const BOX: usize,
     const R: usize,
     const C: usize,
-    const CTAS: usize,
 >(
     from: GlobalTile<T, RANK, O, BOX>,
     to: u32,
@@ -37,6 +38,7 @@ pub(crate) unsafe fn tma_load<
     part: u32,
     parts: u32,
 ) where
+    P: Collective,
     T: Element,
     O: Major,
     L: SharedLayout,
@@ -53,7 +55,7 @@ pub(crate) unsafe fn tma_load<
             "the tensor's BOX does not divide the tile's lines"
         );
     }
-    let (rank, mut turn) = (if CTAS == 1 { 0 } else { cluster_rank() }, 0);
+    let (rank, all, mut turn) = (if P::CLUSTER == 1 { 0 } else { cluster_rank() }, (1 << P::CLUSTER) - 1, 0);
     // SAFETY: passed on; the boxes tile the destination, and the barrier expects all their bytes, which
     // TMA delivers in full also where a box reaches outside the tensor.
     unsafe {
@@ -65,10 +67,10 @@ pub(crate) unsafe fn tma_load<
             while across < end {
                 let coords = from.box_at(R, C, across, along * SWIZZLE_BYTES / T::BYTES as u32);
                 let to = to + (along * lines + across) * SWIZZLE_BYTES;
-                if CTAS == 1 {
+                if P::CLUSTER == 1 {
                     coords.load_hint(to, from.of.map, barrier, from.of.policy);
-                } else if turn % CTAS as u32 == rank {
-                    coords.load_multicast_hint(to, from.of.map, barrier, (1 << CTAS) - 1, from.of.policy);
+                } else if turn % P::CLUSTER == rank {
+                    coords.load_multicast_hint(to, from.of.map, barrier, all, from.of.policy);
                 }
                 (across, turn) = (across + BOX as u32, turn + 1);
             }

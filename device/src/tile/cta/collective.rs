@@ -20,7 +20,8 @@ pub(in crate::tile) const fn expect_policy<P: Collective>(threads: u32, asynchro
     assert!(
         threads == P::CONSUMERS,
         "the policy has more or fewer warps than compute on the schedule: `warp::FullRow<W>` and others of W warps go with \
-         `Multistage<W>`, `FullRow<W>` and others of W warpgroups with `WarpSpecialized<W>`"
+         `Multistage<W>`, `FullRow<W>` and others of W warpgroups with `WarpSpecialized<C>` of W consumer warpgroups, such as \
+         `WarpSpecialized<TwoConsumers>`"
     );
     assert!(
         !asynchronous || matches!(P::ARCH, Arch::Sm90a),

@@ -8,6 +8,7 @@ use crate::tile::cta::collective::Collective;
 
 pub mod barriers;
 pub mod collective;
+pub(in crate::tile) mod registers;
 pub mod simt;
 
 /// Alignment of every tile: the swizzle's pattern repeats over 1024 bytes.

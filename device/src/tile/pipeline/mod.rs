@@ -1,5 +1,6 @@
 //! Loops over stages of shared memory that are loaded ahead.
 
+pub mod configuration;
 pub mod loads;
 pub mod multistage;
 pub mod ring;

@@ -14,7 +14,7 @@ use crate::tile::pipeline::ring::Pipeline;
 /// everything since Ampere; kernels are generic over it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a schedule of warps",
-    note = "schedules are WarpSpecialized<W> and Multistage<W>"
+    note = "schedules are WarpSpecialized<C>, such as WarpSpecialized<TwoConsumers>, and Multistage<W>"
 )]
 pub trait Schedule: Loader {
     /// Bytes of shared memory that each stage of a pipeline takes beside its tiles.

@@ -1,5 +1,6 @@
 //! Rings that producer warps fill by TMA.
 
+use core::marker::PhantomData;
 use core::ops::Range;
 
 use crate::arch::special::{same_number, thread_x};
@@ -16,79 +17,54 @@ use crate::tile::memory::loader::Loader;
 use crate::tile::memory::paged::PagedTile;
 use crate::tile::memory::shared::{Fill, Full};
 use crate::tile::mma::in_flight::{Accumulator, Pending};
+use crate::tile::pipeline::configuration::{Configuration, Derived, OfConsumers, OfProducers};
 use crate::tile::pipeline::ring::Pipeline;
 use crate::tile::pipeline::schedule::{Reads, Schedule};
 
-/// Hopper: `W` consumer warpgroups, and behind them a producer warpgroup, of which one thread in each of `PRODUCERS` warps
-/// issues TMA, for one pipeline after the other.
-///
-/// If `JOINT`, all producers fill every stage together, for stages of many copies; and consumers give them back warp by warp,
-/// because their threads read them too, not their gemms alone. Of those, all but the last begin before the preceding grid has
-/// ended (programmatic dependent launch): what they copy, bytes, no kernel writes. `CTAS` is how many CTAs share an SM.
-///
-/// With joint producers, `CLUSTER` CTAs may take tiles that differ in what is copied as bytes alone: of every tile that TMA has boxes
-/// for, each copies its share to all of them (multicast), so that it is read from the L2 cache once. They load the same steps, and the
-/// kernel's `cluster` is `[P::CLUSTER, 1, 1]`.
+/// Hopper: consumer warpgroups, and behind them a producer warpgroup, of which one thread of each producer warp issues TMA. How many
+/// there are of each, and with how many registers, `C` says: see [`Configuration`].
 ///
 /// The body is instantiated twice, once for each role; tile operations with side effects test the
 /// role, which the compiler folds in each copy. The producer gives registers to the consumers (`setmaxnreg`).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct WarpSpecialized<
-    const W: usize,
-    const PRODUCERS: usize = 1,
-    const JOINT: bool = false,
-    const CTAS: usize = 1,
-    const CLUSTER: usize = 1,
->;
+pub struct WarpSpecialized<C>(PhantomData<C>);
 
-impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usize, const CLUSTER: usize>
-    Program for WarpSpecialized<W, PRODUCERS, JOINT, CTAS, CLUSTER>
-{
+impl<C: Configuration> WarpSpecialized<C> {
+    /// Producer warps.
+    const PRODUCERS: u32 = C::PRODUCERS.warps();
+    /// Whether all of them fill every stage.
+    const JOINT: bool = C::PRODUCERS.joint();
+}
+
+impl<C: Configuration> Program for WarpSpecialized<C> {
     const ARCH: Arch = Arch::Sm90a;
-    const THREADS: u32 = 128 * (W as u32 + 1);
-    const COMPUTING: u32 = 128 * W as u32;
-    const CTAS: u32 = CTAS as u32;
+    const THREADS: u32 = C::THREADS;
+    const CTAS: u32 = C::CTAS_PER_SM;
 
     #[inline(always)]
     unsafe fn run(body: impl FnOnce()) {
-        const { assert!(W >= 1 && W <= 4, "1 to 4 consumer warpgroups") };
-        const {
-            assert!(
-                CTAS == 1 || CTAS == 2 && W == 1,
-                "an SM holds two CTAs of one consumer warpgroup, or one"
-            )
-        };
-        const { assert!(PRODUCERS >= 1 && PRODUCERS <= 4, "1 to 4 producer warps") };
-        let consumers = 128 * W as u32;
+        const { C::FIT };
         let thread = thread_x();
-        // SAFETY: every warp of a warpgroup executes the same setmaxnreg once; the amounts sum to what the
-        // launch allocated: 168 * 384 = 128 * (40 + 2 * 232) = 128 * (56 + 2 * 224), 128 * 512 = 128 * (32 + 3 * 160),
-        // 96 * 640 = 128 * (64 + 4 * 104); where an SM holds two, 128 * 256 >= 128 * (40 + 208).
+        // SAFETY: every warp of a warpgroup executes the same setmaxnreg once, and the amounts fit the launch.
         unsafe {
-            if thread >= consumers {
-                match (W, JOINT) {
-                    (2, true) => sync::setmaxnreg_dec::<56>(),
-                    (2, false) => sync::setmaxnreg_dec::<40>(),
-                    (3, _) => sync::setmaxnreg_dec::<32>(),
-                    (4, _) => sync::setmaxnreg_dec::<64>(),
-                    _ if CTAS == 2 => sync::setmaxnreg_dec::<40>(),
-                    _ => {}
+            if thread >= Self::CONSUMERS {
+                match C::CONSUMER_WARPGROUPS {
+                    1 if C::REGISTERS.is_none() => {}
+                    _ => sync::setmaxnreg_dec::<OfProducers<C>>(),
                 }
-                if (thread - consumers).is_multiple_of(32) && thread < consumers + 32 * PRODUCERS as u32 {
+                if (thread - Self::CONSUMERS).is_multiple_of(32)
+                    && thread < Self::CONSUMERS + 32 * Self::PRODUCERS
+                {
                     body();
-                    leave::<CLUSTER>();
+                    leave::<Self>();
                 }
             } else {
-                match (W, JOINT) {
-                    (2, true) => sync::setmaxnreg_inc::<224>(),
-                    (2, false) => sync::setmaxnreg_inc::<232>(),
-                    (3, _) => sync::setmaxnreg_inc::<160>(),
-                    (4, _) => sync::setmaxnreg_inc::<104>(),
-                    _ if CTAS == 2 => sync::setmaxnreg_inc::<208>(),
-                    _ => {}
+                match C::CONSUMER_WARPGROUPS {
+                    1 if C::REGISTERS.is_none() => {}
+                    _ => sync::setmaxnreg_inc::<OfConsumers<C>>(),
                 }
                 body();
-                leave::<CLUSTER>();
+                leave::<Self>();
             }
         }
     }
@@ -99,8 +75,8 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
 /// # Safety
 /// All threads execute it that have not exited.
 #[inline(always)]
-unsafe fn leave<const CLUSTER: usize>() {
-    if CLUSTER > 1 {
+unsafe fn leave<P: Collective>() {
+    if P::CLUSTER > 1 {
         // SAFETY: the caller's.
         unsafe {
             sync::cluster_arrive_release();
@@ -109,21 +85,17 @@ unsafe fn leave<const CLUSTER: usize>() {
     }
 }
 
-impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usize, const CLUSTER: usize>
-    Collective for WarpSpecialized<W, PRODUCERS, JOINT, CTAS, CLUSTER>
-{
-    const CONSUMERS: u32 = 128 * W as u32;
-    const WARPGROUPS: u32 = W as u32;
-    const CLUSTER: u32 = CLUSTER as u32;
+impl<C: Configuration> Collective for WarpSpecialized<C> {
+    const CONSUMERS: u32 = 128 * C::CONSUMER_WARPGROUPS;
+    const WARPGROUPS: u32 = C::CONSUMER_WARPGROUPS;
+    const CLUSTER: u32 = C::CLUSTER;
 }
 
-impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usize, const CLUSTER: usize>
-    Loader for WarpSpecialized<W, PRODUCERS, JOINT, CTAS, CLUSTER>
-{
+impl<C: Configuration> Loader for WarpSpecialized<C> {
     type Ticket = Arrival;
 
     #[inline(always)]
-    unsafe fn load<T, O, L, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
+    unsafe fn load<T, O, L, const RANK: usize, const BOX: usize, const ROWS: usize, const COLS: usize>(
         from: GlobalTile<T, RANK, O, BOX>,
         to: u32,
         Arrival { barrier, part, parts }: Arrival,
@@ -134,23 +106,29 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
         [u32; RANK]: Coords,
     {
         // Of a joint stage's tiles, the last producer copies those that TMA has boxes for.
-        let (part, parts) = match JOINT {
+        let (part, parts) = match Self::JOINT {
             true if part + 1 < parts => return,
             true => (0, 1),
             false => (part, parts),
         };
         // SAFETY: passed on.
-        unsafe { load::tma_load::<T, O, L, RANK, BOX, R, C, CLUSTER>(from, to, barrier, part, parts) }
+        unsafe { load::tma_load::<Self, T, O, L, RANK, BOX, ROWS, COLS>(from, to, barrier, part, parts) }
     }
 
     #[inline(always)]
-    unsafe fn load_paged<T: Element, L: SharedLayout, const BOX: usize, const R: usize, const C: usize>(
+    unsafe fn load_paged<
+        T: Element,
+        L: SharedLayout,
+        const BOX: usize,
+        const ROWS: usize,
+        const COLS: usize,
+    >(
         from: PagedTile<T, BOX>,
         to: u32,
         Arrival { barrier, .. }: Arrival,
     ) {
         // SAFETY: passed on.
-        unsafe { paged::paged_tma::<T, L, BOX, R, C>(from, to, barrier) }
+        unsafe { paged::paged_tma::<T, L, BOX, ROWS, COLS>(from, to, barrier) }
     }
 
     #[inline(always)]
@@ -161,13 +139,11 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
 
     #[inline(always)]
     fn share(Arrival { part, parts, .. }: Arrival) -> (u32, u32) {
-        if JOINT { (part, parts) } else { (0, 1) }
+        if Self::JOINT { (part, parts) } else { (0, 1) }
     }
 }
 
-impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usize, const CLUSTER: usize>
-    Schedule for WarpSpecialized<W, PRODUCERS, JOINT, CTAS, CLUSTER>
-{
+impl<C: Configuration> Schedule for WarpSpecialized<C> {
     /// A full and an empty barrier.
     const STAGE_BYTES: u32 = 2 * 8;
 
@@ -178,26 +154,27 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
         unsafe {
             if thread_x() == 0 {
                 let mut stage = 0;
-                let (stages, leave) = if PARTED { (N * W, 1) } else { (N, W) };
-                let (fill, leave) = if JOINT { (PRODUCERS, 4 * leave * CLUSTER) } else { (1, leave) };
-                while stage < stages as u32 {
-                    mbarrier::init(base + stage * 8, fill as u32);
-                    mbarrier::init(base + (stages as u32 + stage) * 8, leave as u32);
+                let (n, warpgroups) = (N as u32, Self::WARPGROUPS);
+                let (stages, leave) = if PARTED { (n * warpgroups, 1) } else { (n, warpgroups) };
+                let (fill, leave) =
+                    if Self::JOINT { (Self::PRODUCERS, 4 * leave * Self::CLUSTER) } else { (1, leave) };
+                while stage < stages {
+                    mbarrier::init(base + stage * 8, fill);
+                    mbarrier::init(base + (stages + stage) * 8, leave);
                     stage += 1;
                 }
                 sync::fence_mbarrier_init();
             }
-            const { assert!(CLUSTER == 1 || JOINT, "joint producers copy to all CTAs of a cluster") };
-            if CLUSTER == 1 {
-                sync::barrier_sync(OPENING.get::<0>(), Self::CONSUMERS + 32 * PRODUCERS as u32);
+            if Self::CLUSTER == 1 {
+                sync::barrier_sync(OPENING.get::<0>(), Self::CONSUMERS + 32 * Self::PRODUCERS);
             } else {
                 sync::cluster_arrive_release();
                 sync::cluster_wait();
             }
             sync::griddep_launch_dependents();
             // Joint producers before the last copy what no kernel writes: they need not wait for the preceding grid.
-            let last = Self::CONSUMERS + 32 * (PRODUCERS as u32 - 1);
-            if !JOINT || thread_x() < Self::CONSUMERS || thread_x() >= last {
+            let last = Self::CONSUMERS + 32 * (Self::PRODUCERS - 1);
+            if !Self::JOINT || thread_x() < Self::CONSUMERS || thread_x() >= last {
                 sync::griddep_wait();
             }
         }
@@ -206,7 +183,7 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
     #[inline(always)]
     unsafe fn follow<const N: usize, const PARTED: bool>(pipeline: &Pipeline<Self, N, PARTED>) {
         let producer = thread_x().wrapping_sub(Self::CONSUMERS) / 32;
-        if thread_x() < Self::CONSUMERS || producer == pipeline.index % PRODUCERS as u32 {
+        if thread_x() < Self::CONSUMERS || producer == pipeline.index % Self::PRODUCERS {
             // SAFETY: the producer is one thread of its warp, the others have exited, so its warp counts whole.
             unsafe { sync::barrier_sync(FOLLOWING.get::<0>(), Self::CONSUMERS + 32) }
         }
@@ -219,22 +196,22 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
         load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
     ) {
         let producer = thread_x().wrapping_sub(Self::CONSUMERS) / 32;
-        const { assert!(!JOINT || !PARTED, "a joint stage has no parts") };
-        if JOINT {
-            if producer < PRODUCERS as u32 {
+        const { assert!(!Self::JOINT || !PARTED, "a joint stage has no parts") };
+        if Self::JOINT {
+            if producer < Self::PRODUCERS {
                 for k in steps {
                     // SAFETY: as below; the stage is full when all producers have arrived, and their copies.
                     unsafe {
                         mbarrier::wait(pipeline.empty(pipeline.stage), pipeline.phase ^ 1);
                         let ticket =
-                            Arrival { barrier: pipeline.full(), part: producer, parts: PRODUCERS as u32 };
-                        load(pipeline.fill(pipeline.stage, ticket), k);
+                            Arrival { barrier: pipeline.full(), part: producer, parts: Self::PRODUCERS };
+                        load(Fill { stage: pipeline.stage, ticket, turn: PhantomData }, k);
                         mbarrier::arrive(ticket.barrier);
                     }
                     pipeline.advance();
                 }
             }
-        } else if producer == pipeline.index % PRODUCERS as u32 {
+        } else if producer == pipeline.index % Self::PRODUCERS {
             let parts = Pipeline::<Self, N, PARTED>::PARTS;
             for k in steps {
                 // Parts in a loop that is not unrolled: their boxes' coordinates are not all in registers at a time.
@@ -244,7 +221,7 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
                     unsafe {
                         mbarrier::wait(pipeline.empty_part(pipeline.stage, part), pipeline.phase ^ 1);
                         let ticket = Arrival { barrier: pipeline.full_part(part), part, parts };
-                        load(pipeline.fill(pipeline.stage, ticket), k);
+                        load(Fill { stage: pipeline.stage, ticket, turn: PhantomData }, k);
                         mbarrier::arrive(ticket.barrier);
                     }
                     part += 1;
@@ -274,12 +251,12 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
         // SAFETY: one thread a consumer warpgroup releases, after the gemms that read the stage are done; or one of each warp,
         // behind whose barrier its other lanes' reads are done too.
         unsafe {
-            if JOINT {
+            if Self::JOINT {
                 sync::sync_warp();
                 let lane = thread_x() % 32;
-                if CLUSTER == 1 {
+                if Self::CLUSTER == 1 {
                     mbarrier::arrive_if(pipeline.empty(stage), lane == 0);
-                } else if lane < CLUSTER as u32 {
+                } else if lane < Self::CLUSTER {
                     // Each lane at another CTA's: all of them copy to this stage.
                     mbarrier::arrive_remote(shared::mapa(pipeline.empty(stage), lane));
                 }
@@ -297,7 +274,7 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
         mut load: impl for<'s> FnMut(Fill<'s, Self, N>, u32),
         mut compute: impl for<'s> FnMut(D::Issued, Full<'s, N>, u32) -> D::Issued,
     ) -> D {
-        const { assert!(!JOINT, "`run` gives stages back by warpgroups") };
+        const { assert!(!Self::JOINT, "`run` gives stages back by warpgroups") };
         const {
             assert!(
                 D::Issued::ASYNCHRONOUS,
@@ -317,7 +294,7 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
                 d.touch();
                 while k < steps.end {
                     mbarrier::wait(pipeline.full(), pipeline.phase);
-                    d = compute(d, pipeline.read(), k);
+                    d = compute(d, Full { stage: pipeline.stage, turn: PhantomData }, k);
                     wgmma::commit();
                     wgmma::wait::<1>();
                     if let Some(stage) = last
@@ -343,8 +320,6 @@ impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usiz
     }
 }
 
-impl<const W: usize, const PRODUCERS: usize, const JOINT: bool, const CTAS: usize, const CLUSTER: usize> Reads
-    for WarpSpecialized<W, PRODUCERS, JOINT, CTAS, CLUSTER>
-{
+impl<C: Configuration> Reads for WarpSpecialized<C> {
     const ANY_STRIDES: bool = false;
 }

@@ -1,7 +1,7 @@
 //! Warpgroups with different things to do.
 
 use crate::arch::special::thread_x;
-use crate::arch::sync;
+use crate::arch::sync::{self, RegisterCount, Registers};
 use crate::arch::tma::Coords;
 use crate::kernel::{Arch, Program};
 use crate::layout::{Element, Major, SharedLayout};
@@ -9,6 +9,7 @@ use crate::tile::copy::arrival::Arrival;
 use crate::tile::copy::{load, paged};
 use crate::tile::cta::Cta;
 use crate::tile::cta::collective::Collective;
+use crate::tile::cta::registers;
 use crate::tile::memory::global::GlobalTile;
 use crate::tile::memory::loader::Loader;
 use crate::tile::memory::paged::PagedTile;
@@ -20,24 +21,21 @@ use crate::tile::memory::paged::PagedTile;
 pub struct Roles<const A: usize, const RA: u32, const B: usize, const RB: u32>;
 
 impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Roles<A, RA, B, RB> {
-    /// Registers that a thread has at the launch: a 64 Ki-th of the SM's, in eights.
-    const LAUNCH: u32 = 65536 / <Self as Program>::THREADS / 8 * 8;
+    /// Registers that a thread has at the launch.
+    const LAUNCH: u32 = registers::at_launch(<Self as Program>::THREADS, <Self as Program>::CTAS);
     /// The first thread of the second role.
     const SECOND: u32 = 128 * A as u32;
-    const FIT: () = assert!(
-        A as u32 * RA + B as u32 * RB <= (A + B) as u32 * Self::LAUNCH,
-        "the roles take more registers than the CTA has"
-    );
+    const FIT: () = registers::expect_fit([(A as u32, RA), (B as u32, RB)], Self::LAUNCH);
 }
 
-/// Takes or gives registers, so that `R` are left of `LAUNCH`.
+/// Takes or gives registers, so that a thread has `N`, of the `launch` that it began with.
 ///
 /// # Safety
 /// All warps of the warpgroup execute it once.
 #[inline(always)]
-unsafe fn reallocate<const R: u32>(launch: u32) {
+unsafe fn reallocate<N: RegisterCount>(launch: u32) {
     // SAFETY: passed on; the roles fit what the launch allocated.
-    unsafe { if R > launch { sync::setmaxnreg_inc::<R>() } else { sync::setmaxnreg_dec::<R>() } }
+    unsafe { if N::COUNT > launch { sync::setmaxnreg_inc::<N>() } else { sync::setmaxnreg_dec::<N>() } }
 }
 
 impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Program for Roles<A, RA, B, RB> {
@@ -51,10 +49,10 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Program for R
         unsafe {
             core::hint::assert_unchecked(thread_x() < Self::THREADS);
             if thread_x() < Self::SECOND {
-                reallocate::<RA>(Self::LAUNCH);
+                reallocate::<Registers<RA>>(Self::LAUNCH);
                 body()
             } else {
-                reallocate::<RB>(Self::LAUNCH);
+                reallocate::<Registers<RB>>(Self::LAUNCH);
                 body()
             }
         }
@@ -91,7 +89,7 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Loader for Ro
     unsafe fn load<T, O, L, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
         from: GlobalTile<T, RANK, O, BOX>,
         to: u32,
-        ticket: Arrival,
+        Arrival { barrier, part, parts }: Arrival,
     ) where
         T: Element,
         O: Major,
@@ -99,9 +97,7 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Loader for Ro
         [u32; RANK]: Coords,
     {
         // SAFETY: passed on.
-        unsafe {
-            load::tma_load::<T, O, L, RANK, BOX, R, C, 1>(from, to, ticket.barrier, ticket.part, ticket.parts)
-        }
+        unsafe { load::tma_load::<Self, T, O, L, RANK, BOX, R, C>(from, to, barrier, part, parts) }
     }
 
     #[inline(always)]

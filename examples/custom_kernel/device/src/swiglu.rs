@@ -2,7 +2,7 @@
 
 use tilewright_device::tile::{
     Activation, ColMajor, Cta, Element, Elements, Fragment, FullRow, Gemm, Global, GlobalMut, Multistage,
-    OutputLayout, Raster, RasterOrder, Schedule, Shared, WarpSpecialized, copy, gemm, warp,
+    OutputLayout, Raster, RasterOrder, Schedule, Shared, TwoConsumers, WarpSpecialized, copy, gemm, warp,
 };
 use tilewright_device::{f16, kernel, kernels};
 
@@ -61,7 +61,7 @@ pub fn swiglu<
 }
 
 /// Hopper: a producer and two consumer warpgroups.
-pub type Hopper = swiglu<WarpSpecialized<2>, FullRow<2>, f16, 128, 128, 64, 4>;
+pub type Hopper = swiglu<WarpSpecialized<TwoConsumers>, FullRow<2>, f16, 128, 128, 64, 4>;
 /// Everything since Ampere: four warps.
 pub type Ampere = swiglu<Multistage<4>, warp::Square<2, 2>, f16, 128, 64, 32, 4>;
 /// The same for tensors whose lines are not aligned to 16 bytes.

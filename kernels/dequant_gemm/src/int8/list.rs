@@ -2,8 +2,8 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    ColumnsLayout, FullRow, GemmRegisters, Half, I8x2, Integers, Multistage, Schedule, Swizzle, Vectors,
-    WarpSpecialized, Zeros, warp,
+    ColumnsLayout, FourConsumersJointProducers, FullRow, GemmRegisters, Half, I8x2, Integers, Multistage,
+    Schedule, Swizzle, TwoConsumersJointProducers, Vectors, WarpSpecialized, Zeros, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
@@ -73,31 +73,31 @@ kernels! {
 
     for (F, Z) in [(u4, none), (u4, original), (i4, none), (u2, none), (i2, none)], S in [rows, groups], T in [f16, bf16] {
         sm_90: [dequant_gemm_int8_sm_90_ S _ T _ F _ Z _256x16x256s4]:
-            dequant_gemm_int8<WarpSpecialized<4, 4, true>, FullRow<4>, S, F, Z, T, 256, 16, 256, 128, 16, 4>;
+            dequant_gemm_int8<WarpSpecialized<FourConsumersJointProducers>, FullRow<4>, S, F, Z, T, 256, 16, 256, 128, 16, 4>;
     }
     for (F, Z) in [(i8_, none)], S in [rows, groups], T in [f16, bf16] {
         sm_90: [dequant_gemm_int8_sm_90_ S _ T _ F _ Z _256x16x256s3]:
-            dequant_gemm_int8<WarpSpecialized<4, 4, true>, FullRow<4>, S, F, Z, T, 256, 16, 256, 128, 16, 3>;
+            dequant_gemm_int8<WarpSpecialized<FourConsumersJointProducers>, FullRow<4>, S, F, Z, T, 256, 16, 256, 128, 16, 3>;
     }
     for (F, Z) in [(u4, none), (u4, original), (i4, none)], S in [rows, groups], T in [f16] {
         sm_90: [dequant_gemm_int8_sm_90_ S _ T _ F _ Z _256x32x256s4]:
-            dequant_gemm_int8<WarpSpecialized<4, 4, true>, FullRow<4>, S, F, Z, T, 256, 32, 256, 128, 32, 4>;
+            dequant_gemm_int8<WarpSpecialized<FourConsumersJointProducers>, FullRow<4>, S, F, Z, T, 256, 32, 256, 128, 32, 4>;
     }
     for (F, Z) in [(u4, none), (u4, original), (i4, none)], S in [rows], T in [f16, bf16] {
         sm_90: [dequant_gemm_int8_sm_90_ S _ T _ F _ Z _128x128x256s3]:
-            dequant_gemm_int8<WarpSpecialized<2, 4, true>, FullRow<2>, S, F, Z, T, 128, 128, 256, 128, 64, 3>;
+            dequant_gemm_int8<WarpSpecialized<TwoConsumersJointProducers>, FullRow<2>, S, F, Z, T, 128, 128, 256, 128, 64, 3>;
     }
     for (F, Z) in [(u2, none), (i2, none)], S in [rows], T in [f16] {
         sm_90: [dequant_gemm_int8_sm_90_ S _ T _ F _ Z _128x128x256s3]:
-            dequant_gemm_int8<WarpSpecialized<2, 4, true>, FullRow<2>, S, F, Z, T, 128, 128, 256, 128, 64, 3>;
+            dequant_gemm_int8<WarpSpecialized<TwoConsumersJointProducers>, FullRow<2>, S, F, Z, T, 128, 128, 256, 128, 64, 3>;
     }
     for (F, Z) in [(i8_, none)], S in [rows], T in [f16] {
         sm_90: [dequant_gemm_int8_sm_90_ S _ T _ F _ Z _128x128x256s2]:
-            dequant_gemm_int8<WarpSpecialized<2, 4, true>, FullRow<2>, S, F, Z, T, 128, 128, 256, 128, 64, 2>;
+            dequant_gemm_int8<WarpSpecialized<TwoConsumersJointProducers>, FullRow<2>, S, F, Z, T, 128, 128, 256, 128, 64, 2>;
     }
     for (F, Z) in [(u4, none), (u4, original), (i4, none)], S in [groups], T in [f16, bf16] {
         sm_90: [dequant_gemm_int8_sm_90_ S _ T _ F _ Z _128x96x256s3]:
-            dequant_gemm_int8<WarpSpecialized<2, 4, true>, FullRow<2>, S, F, Z, T, 128, 96, 256, 128, 96, 3>;
+            dequant_gemm_int8<WarpSpecialized<TwoConsumersJointProducers>, FullRow<2>, S, F, Z, T, 128, 96, 256, 128, 96, 3>;
     }
     for (F, Z) in [(u4, none), (u4, original), (i4, none), (u2, none), (i2, none)], S in [rows, groups], T in [f16, bf16] {
         sm_80: [dequant_gemm_int8_sm_80_ S _ T _ F _ Z _64x32x128s4]:

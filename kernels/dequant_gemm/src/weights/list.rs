@@ -2,8 +2,9 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    ColumnsLayout, Elements, Format, FullRow, GemmRegisters, Half, Multistage, Reads, Swizzle, Vectors,
-    WarpSpecialized, Zeros, warp,
+    ColumnsLayout, Elements, Format, FourConsumersJointProducers, FullRow, GemmRegisters, Half, Multistage,
+    Reads, Swizzle, TwoConsumersJointProducers, TwoConsumersJointProducersCluster, Vectors, WarpSpecialized,
+    Zeros, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
@@ -79,65 +80,65 @@ kernels! {
 
     for (F, Z) in [(u4, none), (u4, original), (u4, rescaled)], T in [f16, bf16] {
         sm_90: [dequant_gemm_sm_90_ T _ F _ Z _256x16x256s4]:
-            dequant_gemm<WarpSpecialized<4, 4, true>, FullRow<4>, wait, F, Z, T, 256, 16, 256, 16, 4>;
+            dequant_gemm<WarpSpecialized<FourConsumersJointProducers>, FullRow<4>, wait, F, Z, T, 256, 16, 256, 16, 4>;
         sm_90: [dequant_gemm_sm_90_ T _ F _ Z _256x64x128s5c2]:
-            dequant_gemm<WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, queue_plain, F, Z, T, 256, 64, 128, 64, 5>;
+            dequant_gemm<WarpSpecialized<TwoConsumersJointProducersCluster>, FullRow<2>, queue_plain, F, Z, T, 256, 64, 128, 64, 5>;
     }
     for (F, Z) in [(u4, none), (u4, original), (i4, none)], T in [f16, bf16] {
         sm_90: [dequant_sums_sm_90_ T _ F _ Z _256x16x128s8]:
-            dequant_gemm<WarpSpecialized<2, 4, true>, FullRow<2>, sums, F, Z, T, 256, 16, 128, 16, 8>;
+            dequant_gemm<WarpSpecialized<TwoConsumersJointProducers>, FullRow<2>, sums, F, Z, T, 256, 16, 128, 16, 8>;
     }
     for (F, Z) in [(u4, none), (u4, original), (i4, none)], T in [f16, bf16] {
         sm_90: [dequant_sums_sm_90_ T _ F _ Z _256x32x128s7c2]:
-            dequant_gemm<WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, sums, F, Z, T, 256, 32, 128, 32, 7>;
+            dequant_gemm<WarpSpecialized<TwoConsumersJointProducersCluster>, FullRow<2>, sums, F, Z, T, 256, 32, 128, 32, 7>;
     }
     for (F, Z) in [(u4, original), (i4, none)], T in [f16, bf16] {
         sm_90: [dequant_sums_sm_90_ T _ F _ Z _256x64x128s5c2]:
-            dequant_gemm<WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, sums, F, Z, T, 256, 64, 128, 64, 5>;
+            dequant_gemm<WarpSpecialized<TwoConsumersJointProducersCluster>, FullRow<2>, sums, F, Z, T, 256, 64, 128, 64, 5>;
     }
     for (F, Z) in [(u4, none)], T in [f16] {
         sm_90: [dequant_sums_sm_90_ T _ F _ Z _256x64x128s5c2]:
-            dequant_gemm<WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, sums, F, Z, T, 256, 64, 128, 64, 5>;
+            dequant_gemm<WarpSpecialized<TwoConsumersJointProducersCluster>, FullRow<2>, sums, F, Z, T, 256, 64, 128, 64, 5>;
     }
     for (F, Z) in [(nf4, none), (fp4, none), (u2, none), (u2, original), (i2, none), (u1, none), (u1, original), (i1, none)], T in [f16] {
         sm_90: [dequant_sums_sm_90_ T _ F _ Z _256x16x128s8]:
-            dequant_gemm<WarpSpecialized<2, 4, true>, FullRow<2>, sums, F, Z, T, 256, 16, 128, 16, 8>;
+            dequant_gemm<WarpSpecialized<TwoConsumersJointProducers>, FullRow<2>, sums, F, Z, T, 256, 16, 128, 16, 8>;
         sm_90: [dequant_sums_sm_90_ T _ F _ Z _256x32x128s7c2]:
-            dequant_gemm<WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, sums, F, Z, T, 256, 32, 128, 32, 7>;
+            dequant_gemm<WarpSpecialized<TwoConsumersJointProducersCluster>, FullRow<2>, sums, F, Z, T, 256, 32, 128, 32, 7>;
         sm_90: [dequant_sums_sm_90_ T _ F _ Z _256x64x128s5c2]:
-            dequant_gemm<WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, sums, F, Z, T, 256, 64, 128, 64, 5>;
+            dequant_gemm<WarpSpecialized<TwoConsumersJointProducersCluster>, FullRow<2>, sums, F, Z, T, 256, 64, 128, 64, 5>;
     }
     for (F, Z) in [(i8_, none), (i8_, original), (e4m3, none), (e5m2, none)], T in [f16] {
         sm_90: [dequant_sums_sm_90_ T _ F _ Z _256x16x128s5]:
-            dequant_gemm<WarpSpecialized<2, 4, true>, FullRow<2>, sums, F, Z, T, 256, 16, 128, 16, 5>;
+            dequant_gemm<WarpSpecialized<TwoConsumersJointProducers>, FullRow<2>, sums, F, Z, T, 256, 16, 128, 16, 5>;
         sm_90: [dequant_sums_sm_90_ T _ F _ Z _256x32x128s4c2]:
-            dequant_gemm<WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, sums, F, Z, T, 256, 32, 128, 32, 4>;
+            dequant_gemm<WarpSpecialized<TwoConsumersJointProducersCluster>, FullRow<2>, sums, F, Z, T, 256, 32, 128, 32, 4>;
         sm_90: [dequant_sums_sm_90_ T _ F _ Z _256x64x128s3c2]:
-            dequant_gemm<WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, sums, F, Z, T, 256, 64, 128, 64, 3>;
+            dequant_gemm<WarpSpecialized<TwoConsumersJointProducersCluster>, FullRow<2>, sums, F, Z, T, 256, 64, 128, 64, 3>;
     }
     for (F, Z) in [(u4, rescaled)], T in [f16, bf16] {
         sm_90: [dequant_gemm_sm_90_ T _ F _ Z _128x256x64s5]:
-            dequant_gemm<WarpSpecialized<2, 4, true>, FullRow<2>, early, F, Z, T, 128, 256, 64, 64, 5>;
+            dequant_gemm<WarpSpecialized<TwoConsumersJointProducers>, FullRow<2>, early, F, Z, T, 128, 256, 64, 64, 5>;
     }
     for (F, Z) in [(u4, none), (u4, original), (i4, none)], T in [f16, bf16] {
         sm_90: [dequant_gemm_sm_90_ T _ F _ Z _256x128x128s3c2]:
-            dequant_gemm<WarpSpecialized<2, 4, true, 1, 2>, FullRow<2>, early_plain, F, Z, T, 256, 128, 128, 64, 3>;
+            dequant_gemm<WarpSpecialized<TwoConsumersJointProducersCluster>, FullRow<2>, early_plain, F, Z, T, 256, 128, 128, 64, 3>;
     }
     for (F, Z) in [(u4, none), (u4, original)], T in [f16, bf16] {
         sm_90: [dequant_gemm_sm_90_ T _ F _ Z _256x32x256s3]:
-            dequant_gemm<WarpSpecialized<4, 4, true>, FullRow<4>, wait, F, Z, T, 256, 32, 256, 32, 3>;
+            dequant_gemm<WarpSpecialized<FourConsumersJointProducers>, FullRow<4>, wait, F, Z, T, 256, 32, 256, 32, 3>;
     }
     for (F, Z) in [(i4, none), (nf4, none), (fp4, none), (u2, none), (u2, original), (i2, none), (u1, none), (u1, original), (i1, none)], T in [f16, bf16] {
         sm_90: [dequant_gemm_sm_90_ T _ F _ Z _256x16x256s4]:
-            dequant_gemm<WarpSpecialized<4, 4, true>, FullRow<4>, wait, F, Z, T, 256, 16, 256, 16, 4>;
+            dequant_gemm<WarpSpecialized<FourConsumersJointProducers>, FullRow<4>, wait, F, Z, T, 256, 16, 256, 16, 4>;
     }
     for (F, Z) in [(i8_, none), (i8_, original), (e4m3, none), (e5m2, none)], T in [f16, bf16] {
         sm_90: [dequant_gemm_sm_90_ T _ F _ Z _256x16x128s5]:
-            dequant_gemm<WarpSpecialized<4, 4, true>, FullRow<4>, wait, F, Z, T, 256, 16, 128, 16, 5>;
+            dequant_gemm<WarpSpecialized<FourConsumersJointProducers>, FullRow<4>, wait, F, Z, T, 256, 16, 128, 16, 5>;
     }
     for (F, Z) in [(nf4, none), (fp4, none), (u2, none), (u2, original), (i2, none), (u1, none), (u1, original), (i1, none), (i8_, none), (i8_, original), (e4m3, none), (e5m2, none)], T in [f16] {
         sm_90: [dequant_gemm_sm_90_ T _ F _ Z _128x128x64s7]:
-            dequant_gemm<WarpSpecialized<2, 4, true>, FullRow<2>, wait, F, Z, T, 128, 128, 64, 64, 7>;
+            dequant_gemm<WarpSpecialized<TwoConsumersJointProducers>, FullRow<2>, wait, F, Z, T, 128, 128, 64, 64, 7>;
     }
     for (F, Z) in [(u4, none), (u4, original)], T in [f16, bf16] {
         sm_80: [dequant_gemm_sm_80_ T _ F _ Z _64x16x64s4]:

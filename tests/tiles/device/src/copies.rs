@@ -2,8 +2,8 @@
 
 use tilewright_device::tile::{
     ColMajor, Cta, Element, Fragment, FragmentLayout, FullCol, FullRow, Global, GlobalMut, Linear, Major,
-    Multistage, Padded, RowMajor, Schedule, Shared, SharedLayout, Striped, Swizzle, WarpSpecialized, block_x,
-    block_y, copy, warp,
+    Multistage, OneConsumer, Padded, RowMajor, Schedule, Shared, SharedLayout, Striped, Swizzle,
+    TwoConsumers, WarpSpecialized, block_x, block_y, copy, warp,
 };
 use tilewright_device::{f16, kernel, kernels};
 
@@ -83,9 +83,9 @@ named! {
 
     sm_80 AmpereSwizzled = through_scratch<Multistage<4>, f16, Swizzle<128>, RowMajor, warp::Square<2, 2>, Striped<4>>;
     sm_80 AmperePadded = through_scratch<Multistage<8>, f32, Padded, ColMajor, Striped<8>, warp::FullRow<4>>;
-    sm_90 HopperSwizzled = through_scratch<WarpSpecialized<2>, f16, Swizzle<64>, ColMajor, FullRow<1>, Striped<8>>;
-    sm_90 HopperLinear = through_scratch<WarpSpecialized<2>, f32, Linear, RowMajor, Striped<8>, FullCol<2>>;
+    sm_90 HopperSwizzled = through_scratch<WarpSpecialized<TwoConsumers>, f16, Swizzle<64>, ColMajor, FullRow<1>, Striped<8>>;
+    sm_90 HopperLinear = through_scratch<WarpSpecialized<TwoConsumers>, f32, Linear, RowMajor, Striped<8>, FullCol<2>>;
 
     sm_80 AmpereTransposed = transposed<Multistage<4>, f16, Swizzle<128>, Striped<4>, warp::FullCol<4>>;
-    sm_90 HopperTransposed = transposed<WarpSpecialized<1>, f32, Padded, FullRow<1>, Striped<4>>;
+    sm_90 HopperTransposed = transposed<WarpSpecialized<OneConsumer>, f32, Padded, FullRow<1>, Striped<4>>;
 }

@@ -2,9 +2,9 @@
 //! statistics change hands in shared memory.
 
 use tilewright_device::tile::{
-    Cta, Fragment, FragmentLayout, Fresh, FullCol, FullRow, Gemm, Global, GlobalMut, Multistage,
-    OnlineSoftmax, Padded, Pending, Rows, Schedule, Shared, Striped, Swizzle, WarpSpecialized, block_x, copy,
-    gemm, warp,
+    Cta, Fragment, FragmentLayout, Fresh, FullCol, FullRow, Gemm, Global, GlobalMut, Multistage, OneConsumer,
+    OnlineSoftmax, Padded, Pending, Rows, Schedule, Shared, Striped, Swizzle, TwoConsumers, WarpSpecialized,
+    block_x, copy, gemm, warp,
 };
 use tilewright_device::{f16, kernel, kernels};
 
@@ -81,8 +81,8 @@ pub fn latent<P: Schedule, Y, L: FragmentLayout<B, B>>(
 }
 
 named! {
-    sm_90 LatentRows = latent<WarpSpecialized<1>, FullRow<1>, Striped<4>>;
-    sm_90 LatentColumns = latent<WarpSpecialized<2>, FullCol<2>, Striped<8>>;
+    sm_90 LatentRows = latent<WarpSpecialized<OneConsumer>, FullRow<1>, Striped<4>>;
+    sm_90 LatentColumns = latent<WarpSpecialized<TwoConsumers>, FullCol<2>, Striped<8>>;
     sm_80 LatentWarpRows = latent<Multistage<4>, warp::FullRow<4>, Striped<4>>;
     sm_80 LatentWarpColumns = latent<Multistage<4>, warp::FullCol<4>, Striped<4>>;
 }

@@ -2,7 +2,7 @@
 
 use tilewright_device::tile::{
     ColMajor, Cta, Fragment, FragmentLayout, FullRow, Gemm, GemmRegisters, Global, GlobalMut, Multistage,
-    Schedule, Shared, Striped, Swizzle, WarpSpecialized, block_x, block_y, copy, gemm, warp,
+    Schedule, Shared, Striped, Swizzle, TwoConsumers, WarpSpecialized, block_x, block_y, copy, gemm, warp,
 };
 use tilewright_device::{f16, kernel, kernels};
 
@@ -83,7 +83,7 @@ pub fn by_scratch<P: Schedule, Y: Gemm<f16, M, N, K>, L: FragmentLayout<M, K>>(
 
 named! {
     sm_80 AmpereRegisters = by_registers<Multistage<4>, warp::FullRow<4>>;
-    sm_90 HopperRegisters = by_registers<WarpSpecialized<2>, FullRow<2>>;
+    sm_90 HopperRegisters = by_registers<WarpSpecialized<TwoConsumers>, FullRow<2>>;
     sm_80 AmpereScratch = by_scratch<Multistage<4>, warp::Square<2, 2>, Striped<4>>;
-    sm_90 HopperScratch = by_scratch<WarpSpecialized<2>, FullRow<2>, Striped<8>>;
+    sm_90 HopperScratch = by_scratch<WarpSpecialized<TwoConsumers>, FullRow<2>, Striped<8>>;
 }

@@ -61,8 +61,8 @@ entries! { Sm90a:
         sync::griddep_wait();
     }
     register_reallocation => |r, g| {
-        sync::setmaxnreg_dec::<24>();
-        sync::setmaxnreg_inc::<240>();
+        sync::setmaxnreg_dec::<sync::Registers<24>>();
+        sync::setmaxnreg_inc::<sync::Registers<240>>();
     }
     transaction_barriers => |r, g| {
         mbarrier::expect_tx(g.shared, g.n);

@@ -40,8 +40,8 @@ pub fn inferred<P: Schedule, Y: Gemm<f16, 128, 128, 64, D: OutputLayout<128, 128
 }
 
 /// Every layout is written out, and agrees.
-#[kernel(program = WarpSpecialized<2>, shared = 2 * (128 + 128) * 64 * 2 + 32_768 + 32)]
-pub fn annotated(mut cta: Cta<WarpSpecialized<2>>, a: Global<f16, 2>, b: Global<f16, 2, ColMajor>, mut c: GlobalMut<f16, 2>) {
+#[kernel(program = WarpSpecialized<TwoConsumers>, shared = 2 * (128 + 128) * 64 * 2 + 32_768 + 32)]
+pub fn annotated(mut cta: Cta<WarpSpecialized<TwoConsumers>>, a: Global<f16, 2>, b: Global<f16, 2, ColMajor>, mut c: GlobalMut<f16, 2>) {
     let stages = cta.stages::<2>();
     let a_s = stages.alloc::<Shared<f16, 128, 64, Swizzle<128>, RowMajor>>(&mut cta);
     let b_s = stages.alloc::<Shared<f16, 64, 128, Swizzle<128>, ColMajor>>(&mut cta);
@@ -62,8 +62,8 @@ pub fn annotated(mut cta: Cta<WarpSpecialized<2>>, a: Global<f16, 2>, b: Global<
 }
 
 /// Warpgroups side by side along N.
-#[kernel(program = WarpSpecialized<2>, shared = 2 * (64 + 256) * 64 * 2 + 32_768 + 32)]
-pub fn columns(mut cta: Cta<WarpSpecialized<2>>, a: Global<f16, 2>, b: Global<f16, 2>, mut c: GlobalMut<f32, 2>) {
+#[kernel(program = WarpSpecialized<TwoConsumers>, shared = 2 * (64 + 256) * 64 * 2 + 32_768 + 32)]
+pub fn columns(mut cta: Cta<WarpSpecialized<TwoConsumers>>, a: Global<f16, 2>, b: Global<f16, 2>, mut c: GlobalMut<f32, 2>) {
     let stages = cta.stages::<2>();
     let a_s = stages.alloc::<Shared<f16, 64, 64, _, _>>(&mut cta);
     let b_s = stages.alloc::<Shared<f16, 64, 256, _, _>>(&mut cta);
@@ -158,10 +158,10 @@ pub fn chained<P: Schedule, Y>(
 }
 
 tilewright_device::kernels! {
-    sm_90: inferred_90: inferred<WarpSpecialized<2>, FullRow<2>>;
+    sm_90: inferred_90: inferred<WarpSpecialized<TwoConsumers>, FullRow<2>>;
     sm_80: inferred_80: inferred<Multistage<4>, warp::Square<2, 2>>;
-    sm_90: gated_90: gated<WarpSpecialized<2>, FullRow<2>>;
+    sm_90: gated_90: gated<WarpSpecialized<TwoConsumers>, FullRow<2>>;
     sm_80: gated_80: gated<Multistage<4>, warp::FullRow<4>>;
-    sm_90: chained_90: chained<WarpSpecialized<2>, FullRow<2>>;
+    sm_90: chained_90: chained<WarpSpecialized<TwoConsumers>, FullRow<2>>;
     sm_80: chained_80: chained<Multistage<8>, warp::FullRow<8>>;
 }

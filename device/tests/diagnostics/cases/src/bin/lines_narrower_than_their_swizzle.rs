@@ -3,7 +3,7 @@
 
 use tilewright_device::tile::*;
 
-fn kernel(mut cta: Cta<WarpSpecialized<2>>, a: Global<f16, 2>, b: Global<f16, 2, RowMajor>) {
+fn kernel(mut cta: Cta<WarpSpecialized<TwoConsumers>>, a: Global<f16, 2>, b: Global<f16, 2, RowMajor>) {
     let stages = cta.stages::<3>();
     let a_s = stages.alloc::<Shared<f16, 128, 64, _, _>>(&mut cta);
     let b_s = stages.alloc::<Shared<f16, 64, 96, _, _>>(&mut cta);

@@ -12,13 +12,13 @@ fn compiled<K: Kernel>() -> usize {
 
 fn main() {
     let all = [
-        compiled::<inferred<WarpSpecialized<2>, FullRow<2>>>(),
+        compiled::<inferred<WarpSpecialized<TwoConsumers>, FullRow<2>>>(),
         compiled::<inferred<Multistage<4>, warp::Square<2, 2>>>(),
         compiled::<annotated>(),
         compiled::<columns>(),
-        compiled::<gated<WarpSpecialized<2>, FullRow<2>>>(),
+        compiled::<gated<WarpSpecialized<TwoConsumers>, FullRow<2>>>(),
         compiled::<gated<Multistage<4>, warp::FullRow<4>>>(),
-        compiled::<chained<WarpSpecialized<2>, FullRow<2>>>(),
+        compiled::<chained<WarpSpecialized<TwoConsumers>, FullRow<2>>>(),
         compiled::<chained<Multistage<8>, warp::FullRow<8>>>(),
     ];
     assert!(all.iter().all(|&address| address != 0));

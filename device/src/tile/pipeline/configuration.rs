@@ -1,0 +1,239 @@
+//! Which warps a warp-specialised CTA is made of, and how its registers are divided among them.
+
+use core::marker::PhantomData;
+
+use crate::arch::sync::RegisterCount;
+use crate::tile::cta::registers;
+
+/// What [`WarpSpecialized`](super::warp_specialized::WarpSpecialized) runs a kernel with: consumers, producers and their registers.
+///
+/// | | consumer warpgroups | producer warps | CTAs an SM | cluster | registers of producers, consumers |
+/// | --- | --- | --- | --- | --- | --- |
+/// | [`OneConsumer`] | 1 | 1 | 1 | 1 | as launched |
+/// | [`OneConsumerTwoProducers`] | 1 | 2 | 1 | 1 | as launched |
+/// | [`OneConsumerTwoProducersTwoPerSm`] | 1 | 2 | 2 | 1 | 40, 208 |
+/// | [`TwoConsumers`] | 2 | 1 | 1 | 1 | 40, 232 |
+/// | [`TwoConsumersThreeProducers`] | 2 | 3 | 1 | 1 | 40, 232 |
+/// | [`TwoConsumersJointProducers`] | 2 | 4, joint | 1 | 1 | 56, 224 |
+/// | [`TwoConsumersJointProducersCluster`] | 2 | 4, joint | 1 | 2 | 56, 224 |
+/// | [`ThreeConsumersThreeProducers`] | 3 | 3 | 1 | 1 | 32, 160 |
+/// | [`FourConsumersJointProducers`] | 4 | 4, joint | 1 | 1 | 64, 104 |
+///
+/// A kernel that needs another one implements this for a type of its own. What does not fit does not compile:
+///
+/// ```
+/// use tilewright_device::tile::*;
+///
+/// /// Three consumer warpgroups and a producer.
+/// #[derive(Clone, Copy, Debug, Default)]
+/// pub struct ThreeConsumers;
+///
+/// impl Configuration for ThreeConsumers {
+///     const CONSUMER_WARPGROUPS: u32 = 3;
+///     const PRODUCERS: Producers = Producers::Separate(1);
+///     const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 32, consumers: 160 });
+/// }
+///
+/// type Program = WarpSpecialized<ThreeConsumers>;
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a configuration of warp specialisation",
+    note = "a type of your own may implement it: the page of `Configuration` has the table of those that are there, and an example"
+)]
+pub trait Configuration: Copy + Default + 'static {
+    /// Warpgroups that compute: 1 to 4.
+    const CONSUMER_WARPGROUPS: u32;
+    /// Warps that load, of one more warpgroup.
+    const PRODUCERS: Producers;
+    /// Registers of a thread of each role. `None` where all keep what the launch gives them: as many as a thread can have, if there is
+    /// one consumer warpgroup and one CTA an SM.
+    const REGISTERS: Option<RegisterBudget>;
+    /// CTAs that share an SM, and with it its registers.
+    const CTAS_PER_SM: u32 = 1;
+    /// CTAs of a cluster, 1 to 8. More than one have joint producers.
+    ///
+    /// They may take tiles that differ in what is copied as bytes alone: of every tile that TMA has boxes for, each copies its share
+    /// to all of them (multicast), so that it is read from the L2 cache once. They load the same steps, and the kernel's `cluster` is
+    /// `[P::CLUSTER, 1, 1]`.
+    const CLUSTER: u32 = 1;
+}
+
+/// The warps that load, 1 to 4, and how they divide their work. One thread of each issues TMA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Producers {
+    /// Each fills pipelines of its own: of `n` producers, the first one fills the first pipeline, the `n + 1`-th and so on.
+    Separate(u32),
+    /// All fill every stage together, for stages of many copies; and consumers give them back warp by warp, because their threads
+    /// read them too, not their gemms alone.
+    ///
+    /// All but the last begin before the preceding grid has ended (programmatic dependent launch): what they copy, bytes, no kernel
+    /// writes.
+    Joint(u32),
+}
+
+impl Producers {
+    /// How many warps they are.
+    pub const fn warps(self) -> u32 {
+        match self {
+            Producers::Separate(warps) | Producers::Joint(warps) => warps,
+        }
+    }
+
+    /// Whether all of them fill every stage.
+    pub const fn joint(self) -> bool {
+        matches!(self, Producers::Joint(_))
+    }
+}
+
+/// How many registers a thread has once producers have given theirs to the consumers: multiples of 8, from 24 to 256,
+/// the producers' no more than the launch gives and the consumers' no less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegisterBudget {
+    /// Of a thread of the producers' warpgroup.
+    pub producers: u32,
+    /// Of a thread of the consumers' warpgroups.
+    pub consumers: u32,
+}
+
+/// One consumer warpgroup and a producer: small tiles.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OneConsumer;
+
+impl Configuration for OneConsumer {
+    const CONSUMER_WARPGROUPS: u32 = 1;
+    const PRODUCERS: Producers = Producers::Separate(1);
+    const REGISTERS: Option<RegisterBudget> = None;
+}
+
+/// One consumer warpgroup and two producers: small tiles of two pipelines.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OneConsumerTwoProducers;
+
+impl Configuration for OneConsumerTwoProducers {
+    const CONSUMER_WARPGROUPS: u32 = 1;
+    const PRODUCERS: Producers = Producers::Separate(2);
+    const REGISTERS: Option<RegisterBudget> = None;
+}
+
+/// As [`OneConsumerTwoProducers`], with two CTAs an SM, which hide each other's latency.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OneConsumerTwoProducersTwoPerSm;
+
+impl Configuration for OneConsumerTwoProducersTwoPerSm {
+    const CONSUMER_WARPGROUPS: u32 = 1;
+    const PRODUCERS: Producers = Producers::Separate(2);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 40, consumers: 208 });
+    const CTAS_PER_SM: u32 = 2;
+}
+
+/// Two consumer warpgroups and a producer: large tiles.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TwoConsumers;
+
+impl Configuration for TwoConsumers {
+    const CONSUMER_WARPGROUPS: u32 = 2;
+    const PRODUCERS: Producers = Producers::Separate(1);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 40, consumers: 232 });
+}
+
+/// Two consumer warpgroups and three producers: large tiles of three pipelines.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TwoConsumersThreeProducers;
+
+impl Configuration for TwoConsumersThreeProducers {
+    const CONSUMER_WARPGROUPS: u32 = 2;
+    const PRODUCERS: Producers = Producers::Separate(3);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 40, consumers: 232 });
+}
+
+/// Two consumer warpgroups and four joint producers: stages of many copies.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TwoConsumersJointProducers;
+
+impl Configuration for TwoConsumersJointProducers {
+    const CONSUMER_WARPGROUPS: u32 = 2;
+    const PRODUCERS: Producers = Producers::Joint(4);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 56, consumers: 224 });
+}
+
+/// As [`TwoConsumersJointProducers`], in clusters of two CTAs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TwoConsumersJointProducersCluster;
+
+impl Configuration for TwoConsumersJointProducersCluster {
+    const CONSUMER_WARPGROUPS: u32 = 2;
+    const PRODUCERS: Producers = Producers::Joint(4);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 56, consumers: 224 });
+    const CLUSTER: u32 = 2;
+}
+
+/// Three consumer warpgroups and three producers: the largest tiles, of three pipelines.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThreeConsumersThreeProducers;
+
+impl Configuration for ThreeConsumersThreeProducers {
+    const CONSUMER_WARPGROUPS: u32 = 3;
+    const PRODUCERS: Producers = Producers::Separate(3);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 32, consumers: 160 });
+}
+
+/// Four consumer warpgroups and four joint producers: stages of many copies, whose decoding takes many threads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FourConsumersJointProducers;
+
+impl Configuration for FourConsumersJointProducers {
+    const CONSUMER_WARPGROUPS: u32 = 4;
+    const PRODUCERS: Producers = Producers::Joint(4);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 64, consumers: 104 });
+}
+
+/// What follows from a configuration.
+pub(super) trait Derived: Configuration {
+    /// Threads of a CTA: those of the consumers' warpgroups, and of the producers'.
+    const THREADS: u32 = 128 * (Self::CONSUMER_WARPGROUPS + 1);
+    /// Registers that a thread has at the launch.
+    const LAUNCH: u32 = registers::at_launch(Self::THREADS, Self::CTAS_PER_SM);
+    /// What a thread of each role has behind that.
+    const BUDGET: RegisterBudget = match Self::REGISTERS {
+        Some(budget) => budget,
+        None => RegisterBudget { producers: Self::LAUNCH, consumers: Self::LAUNCH },
+    };
+    /// Refuses, when a kernel is compiled, what no CTA can be.
+    const FIT: () = {
+        let (warpgroups, producers) = (Self::CONSUMER_WARPGROUPS, Self::PRODUCERS);
+        assert!(warpgroups >= 1 && warpgroups <= 4, "1 to 4 consumer warpgroups");
+        assert!(producers.warps() >= 1 && producers.warps() <= 4, "1 to 4 producer warps");
+        assert!(
+            Self::CTAS_PER_SM >= 1 && Self::CTAS_PER_SM * Self::THREADS <= 2048,
+            "an SM holds a CTA, or several of 2048 threads together"
+        );
+        assert!(Self::CLUSTER >= 1 && Self::CLUSTER <= 8, "a cluster has 1 to 8 CTAs");
+        assert!(Self::CLUSTER == 1 || producers.joint(), "joint producers copy to all CTAs of a cluster");
+        assert!(
+            warpgroups == 1 || Self::REGISTERS.is_some(),
+            "several consumer warpgroups take registers of the producers' warpgroup: say how many in `REGISTERS`"
+        );
+        let RegisterBudget { producers: few, consumers: many } = Self::BUDGET;
+        registers::expect_fit([(1, few), (warpgroups, many)], Self::LAUNCH);
+        assert!(
+            few <= Self::LAUNCH && many >= Self::LAUNCH,
+            "producers give registers and consumers take them"
+        );
+    };
+}
+
+impl<C: Configuration> Derived for C {}
+
+/// The registers of a thread of the producers.
+pub(super) struct OfProducers<C>(PhantomData<C>);
+
+impl<C: Configuration> RegisterCount for OfProducers<C> {
+    const COUNT: u32 = C::BUDGET.producers;
+}
+
+/// The registers of a thread of the consumers.
+pub(super) struct OfConsumers<C>(PhantomData<C>);
+
+impl<C: Configuration> RegisterCount for OfConsumers<C> {
+    const COUNT: u32 = C::BUDGET.consumers;
+}

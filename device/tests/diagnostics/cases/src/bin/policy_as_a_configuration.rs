@@ -1,0 +1,12 @@
+//! How warps divide a tile, where a schedule wants to know which warps there are.
+//~ `Warpgroups<2, 1>` is not a configuration of warp specialisation
+
+use tilewright_device::tile::*;
+
+fn kernel<P: Schedule>() {
+    let _ = Cta::<P>::enter();
+}
+
+fn main() {
+    let _: fn() = kernel::<WarpSpecialized<FullRow<2>>>; //~ E0277
+}
