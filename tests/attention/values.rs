@@ -1,11 +1,14 @@
 //! Unusual values.
 
+use std::ops::Range;
+
 use tilewright::{Device, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::attention::Scores;
 use tilewright_support::suite::Outcome;
 
 use crate::case::{Case, Input, Sizes};
+use crate::packed;
 
 /// Caps below, around and above the scores.
 pub fn capped(device: &Device) -> Outcome {
@@ -49,20 +52,26 @@ pub fn not_numbers(device: &Device) -> Outcome {
     case.scores(scores).check_all(device)
 }
 
+/// Queries and keys of which only the last query sees the last key.
+pub const MASKED: usize = 260;
+/// Queries that may share a tile with the last: none of the first 128 does, whatever the tiles' sizes.
+pub const BESIDE: Range<usize> = 128..MASKED - 1;
+
 /// NaN in what only the last query sees. In a key it stays in that query's row; in a value it reaches its column of all rows of the
-/// tile, whose weights of 0 it is multiplied by.
+/// tile, whose weights of 0 it is multiplied by. So it is in every kernel: with all keys at once, in parts, and packed.
 pub fn behind_the_mask(device: &Device) -> Outcome {
-    // No tile of the first 128 queries reads the block of the last key, whatever their sizes.
-    const LENGTH: usize = 260;
     let case = || {
-        let case = Case::<f16>::new(Sizes { heads: 1, ..Sizes::new(LENGTH, LENGTH, [64, 64]) });
+        let case = Case::<f16>::new(Sizes { heads: 1, ..Sizes::new(MASKED, MASKED, [64, 64]) });
         Case { scores: Scores { causal: true, ..case.scores }, ..case }
     };
-    let last = (LENGTH - 1) * 64 + 5;
+    let last = (MASKED - 1) * 64 + 5;
     let mut key = case();
     key.inputs[1][last] = f16::NAN;
     key.check_all(device)?;
-    let mut value = Case { beside_nan: 128..LENGTH - 1, ..case() };
+    key.splits(2).check_all(device)?;
+    let mut value = Case { beside_nan: BESIDE, ..case() };
     value.inputs[2][last] = f16::NAN;
-    value.check_all(device)
+    value.check_all(device)?;
+    value.splits(2).check_all(device)?;
+    packed::behind_the_mask(device)
 }

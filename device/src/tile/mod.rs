@@ -14,6 +14,8 @@
 //! | `Fragment` to [`GlobalMut`] | `copy(x, c.tile([m, n]))`, or through staging buffers: [`Output`] |
 //! | rows of `Global` to a [`Scratch`] tile | `a_s.fetch(a.gather(place)).wait()`: row r from `place(r)` |
 //! | `Fragment` to rows of `GlobalMut` | `copy(x, c.scatter(place))` |
+//! | `Fragment` and `Rows` to parts of rows' results | `copy(x, parts.part(first, place))`: row r to line `first + place(r)`, [`SplitParts`] |
+//! | parts of rows' results to `Fragment` and `Rows` | `parts.rows(first, count, column).merge()`: split-KV |
 //! | pages of `Global` to a stage | `copy(a.paged(pages, [sequence, head, block], rows), a_s.at(s))`: a block table, [`PageTable`] |
 //! | [`Weights`] to a stage of [`Quantized`] | `copy(w.tile([m, k]), w_s.at(s))`: narrow weights, their scales and zeros |
 //! | [`Quantized`] to a left operand | `w.dequantize(w_s.at(s), part)`: each thread decodes its own registers |

@@ -52,7 +52,9 @@ pub use crate::tile::scheduler::raster::{Raster, RasterOrder, TileIndex};
 pub use crate::tile::scheduler::split_k::{SplitK, split_k_bytes};
 pub use crate::tile::scheduler::stream_k::{StreamK, StreamOrder, TilePart};
 pub use crate::tile::softmax::chained::ChainedGemm;
+pub use crate::tile::softmax::merge::PartsOfRows;
 pub use crate::tile::softmax::online::OnlineSoftmax;
+pub use crate::tile::softmax::split_parts::{PartOfTile, SplitParts};
 
 pub use crate::arch::math;
 pub use crate::arch::mma::I8x2;

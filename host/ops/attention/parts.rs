@@ -1,8 +1,9 @@
 //! Launches of flash-decoding: the parts, and what merges them.
 
-use tilewright_attention::{DecodeArgs, DecodeKernel, KERNELS, MERGE, MergeArgs, SplitParts};
+use tilewright_attention::{DecodeArgs, DecodeKernel, KERNELS, MERGE, MergeArgs};
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
+use tilewright_device::tile::SplitParts;
 use tilewright_device::tile::division::Division;
 
 use super::problem::{Problem, Size};
@@ -46,13 +47,14 @@ pub(super) fn run(
     let order = order.ok_or_else(too_large)?;
 
     let rows = if how.splits == 1 { 0 } else { batch * heads * queries };
-    // Parts, then their log-sum-exps.
+    let lines = how.splits as usize * rows;
+    // A part of all rows after the other; behind the results the sums.
     let parts = SplitParts {
         results: how.workspace,
-        sums: how.workspace + (how.splits as usize * rows * columns * 4) as u64,
-        rows: count(rows)?,
+        sums: how.workspace + (lines * columns * 4) as u64,
+        lines: count(lines)?,
         columns: count(columns)?,
-        splits: how.splits,
+        step: count(rows)?,
         padding: 0,
     };
     let lse: GlobalAbi<(), 4> = lse.arg(backend, true, 0)?;
@@ -75,7 +77,7 @@ pub(super) fn run(
     })?;
     let (tiles, each) = (count(columns)?.div_ceil(merge.columns), count(heads * queries)?);
     let (by_tiles, by_queries) = (Division::by(tiles), Division::by(count(queries)?));
-    let args = MergeArgs { parts, o, lse, by_tiles, by_queries, rows: each };
+    let args = MergeArgs { parts, o, lse, by_tiles, by_queries, rows: each, splits: how.splits };
     let merge = device.listed(&KERNELS, merge)?;
     let ctas = each.checked_mul(tiles).filter(|&ctas| ctas < 1 << 31).ok_or_else(too_large)?;
     let launch = Launch::grid([ctas, count(batch)?, 1]).pdl(how.overlap && tma);

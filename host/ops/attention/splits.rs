@@ -1,6 +1,6 @@
 //! Into how many parts keys are divided, and what that takes.
 
-use tilewright_attention::SplitParts;
+use tilewright_device::tile::SplitParts;
 
 use super::problem::{Problem, Size};
 use super::table::Compiled;

@@ -67,7 +67,7 @@ pub fn mla<T: MlaElement>(
 /// - A query that sees no key has an O of 0 and a log-sum-exp of -inf. Without queries or batch nothing is done.
 ///
 /// Blocks of 64 keys are shared out among all SMs by a plan that the host makes from the [`lengths`](Self::lengths): sequences
-/// stay whole or are cut into parts, whose results a second kernel combines (Dao et al. 2023, "Flash-Decoding"). The first run,
+/// stay whole or are cut into parts, whose results a second kernel merges (Dao et al. 2023, "Flash-Decoding"). The first run,
 /// and a run with other lengths, another table of the host's or on another device, waits for the device and takes memory for the plan, all others
 /// only queue work; they can be captured in a [`Graph`](crate::Graph), with a [`workspace`](Self::workspace) also where sequences
 /// are cut, and replayed as long as the `Mla` lives and makes no other plan. One `Mla` for all layers of a model makes one plan a
@@ -187,7 +187,7 @@ impl<'a> Mla<'a> {
     pub fn kernel(self, name: &'a str) -> Self {
         Mla { kernel: Some(name), ..self }
     }
-    /// Whether kernels, that which combines parts among them, may start while the preceding grid of the stream still runs
+    /// Whether kernels, that which merges parts among them, may start while the preceding grid of the stream still runs
     /// (programmatic dependent launch, Hopper); on unless set. They wait for that one's results before they read or write memory.
     pub fn overlap(self, overlap: bool) -> Self {
         Mla { overlap, ..self }
@@ -260,7 +260,7 @@ impl<'a> Mla<'a> {
         let how = scheduled.run(&problem, workspace, self.overlap);
         let mut launched = table::run(kernel, &problem, stream, &how);
         if how.cut > 0 && launched.is_ok() {
-            launched = table::combine(kernel, &problem, stream, &how);
+            launched = table::merge(kernel, &problem, stream, &how);
         }
         // The first launch may have come before the second failed.
         launched.and(self.workspace.used(len, stream))
@@ -284,11 +284,11 @@ impl MlaPlan {
     }
     /// Sequences that are cut into parts.
     pub fn cut(&self) -> usize {
-        self.work.combined.len()
+        self.work.merged.len()
     }
     /// The most parts of a sequence.
     pub fn parts(&self) -> u32 {
-        self.work.combined.iter().map(|cut| cut.parts).max().unwrap_or(1)
+        self.work.merged.iter().map(|cut| cut.parts).max().unwrap_or(1)
     }
     /// Why the kernel was chosen.
     pub fn reason(&self) -> &'static str {

@@ -1,7 +1,7 @@
 //! Which blocks of keys each group of CTAs takes.
 //!
 //! CTAs that differ only in their tile of rows form a group. Sequences are given out to groups whole or, where that would leave
-//! some groups with much less to do than others, cut into parts whose results a second kernel combines.
+//! some groups with much less to do than others, cut into parts whose results a second kernel merges.
 
 use tilewright_mla::Item;
 
@@ -9,13 +9,13 @@ use tilewright_mla::Item;
 pub const BLOCK: u32 = 64;
 /// What a part costs beside its blocks, in blocks: loading the queries, storing the result.
 const PART: u64 = 4;
-/// What combining costs, in blocks, and how many of a sequence's parts cost one more.
-const COMBINING: u64 = 4;
+/// What merging costs, in blocks, and how many of a sequence's parts cost one more.
+const MERGING: u64 = 4;
 const PARTS_A_BLOCK: u64 = 8;
 
-/// A sequence whose result is put together from partial ones.
+/// A sequence whose result is merged from parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Combined {
+pub struct Merged {
     /// The sequence.
     pub sequence: u32,
     /// The first part's first tile.
@@ -30,8 +30,8 @@ pub struct Plan {
     /// The items: each group's first, then the others, to which `next` leads.
     pub items: Vec<Item>,
     /// The sequences that were cut.
-    pub combined: Vec<Combined>,
-    /// Tiles of partial results.
+    pub merged: Vec<Merged>,
+    /// Tiles of parts.
     pub tiles: u32,
 }
 
@@ -55,7 +55,7 @@ impl Plan {
             parts.sort_unstable();
             first[sequence] = plan.tiles;
             let count = parts.len() as u32;
-            plan.combined.push(Combined { sequence: sequence as u32, first: plan.tiles, parts: count });
+            plan.merged.push(Merged { sequence: sequence as u32, first: plan.tiles, parts: count });
             plan.tiles += count * tiles;
         }
         for (group, list) in lists.iter().enumerate() {
@@ -142,7 +142,7 @@ fn balanced(blocks: &[u32], groups: u32) -> Lists {
     let mut best = (busiest(&whole), whole);
     let total: u64 = blocks.iter().map(|&blocks| cost(blocks)).sum();
     let fair = total.div_ceil(u64::from(groups.max(1)));
-    // More than a fair share makes fewer parts, which are cheaper to combine.
+    // More than a fair share makes fewer parts, which are cheaper to merge.
     for more in [0, fair / 4, fair / 2, fair, 2 * fair, 4 * fair, 8 * fair] {
         let Some(lists) =
             (0..).map(|i| fair + more + PART * i).find_map(|limit| filled(blocks, groups, limit))
@@ -152,8 +152,8 @@ fn balanced(blocks: &[u32], groups: u32) -> Lists {
         let mut parts = vec![0; blocks.len()];
         lists.iter().flatten().for_each(|part| parts[part.sequence as usize] += 1);
         let most = parts.into_iter().max().unwrap_or(0);
-        let combining = if most > 1 { COMBINING + most / PARTS_A_BLOCK } else { 0 };
-        let load = busiest(&lists) + combining;
+        let merging = if most > 1 { MERGING + most / PARTS_A_BLOCK } else { 0 };
+        let load = busiest(&lists) + merging;
         if load < best.0 {
             best = (load, lists);
         }
@@ -223,12 +223,12 @@ mod tests {
                 next = part.end;
             }
             assert_eq!(next, lengths[sequence].div_ceil(BLOCK).max(1), "sequence {sequence}");
-            let combined = plan.combined.iter().find(|combined| combined.sequence == sequence as u32);
-            assert_eq!(combined.map_or(1, |combined| combined.parts), parts.len() as u32);
+            let merged = plan.merged.iter().find(|merged| merged.sequence == sequence as u32);
+            assert_eq!(merged.map_or(1, |merged| merged.parts), parts.len() as u32);
             for (part, item) in parts.iter().enumerate() {
-                let slot = combined.map_or(Item::WHOLE, |combined| combined.first + part as u32 * tiles);
+                let slot = merged.map_or(Item::WHOLE, |merged| merged.first + part as u32 * tiles);
                 assert_eq!(item.slot, slot, "sequence {sequence}, part {part}");
-                slots.extend(combined.map(|_| slot));
+                slots.extend(merged.map(|_| slot));
             }
         }
         slots.sort_unstable();
@@ -251,8 +251,8 @@ mod tests {
 
     #[test]
     fn equal_sequences_that_fill_the_groups_stay_whole() {
-        assert_eq!(check(&[8192; 132], 66, 2, None).combined, []);
-        assert_eq!(check(&[1024; 128], 66, 2, None).combined, []);
+        assert_eq!(check(&[8192; 132], 66, 2, None).merged, []);
+        assert_eq!(check(&[1024; 128], 66, 2, None).merged, []);
     }
 
     #[test]

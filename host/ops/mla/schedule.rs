@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use tilewright_device::tile::ListAbi;
-use tilewright_mla::PartialsAbi;
+use tilewright_device::tile::{ListAbi, SplitParts};
 
 use super::cache::Table;
 use super::plan::Plan;
@@ -47,7 +46,7 @@ pub(super) fn plan(problem: &Problem, kernel: &Compiled) -> Result<Plan> {
     Ok(Key::new(problem, kernel)?.plan())
 }
 
-/// Elements of the memory for partial results: their tiles, and a number for each of a tile's rows.
+/// Elements of the memory for parts: their tiles, and a number for each of a tile's rows.
 pub(super) fn workspace_len(tiles: u32, columns: u32) -> usize {
     tiles as usize * ROWS as usize * (columns as usize + 1)
 }
@@ -57,10 +56,10 @@ pub(super) fn workspace_len(tiles: u32, columns: u32) -> usize {
 pub(super) struct Scheduled {
     key: Key,
     memory: Tensor<u32>,
-    /// Numbers of the list of items; behind them are that of sequences to be combined, and the table.
+    /// Numbers of the list of items; behind them are that of sequences to be merged, and the table.
     items: u32,
     cut: u32,
-    /// Tiles of partial results.
+    /// Tiles of parts.
     pub(super) tiles: u32,
 }
 
@@ -87,10 +86,9 @@ impl Scheduled {
 
     fn new(key: Key, memory: Option<Tensor<u32>>) -> Result<Self> {
         let plan = key.plan();
-        let [tiles, _] = key.grid;
         let mut words = plan.words();
         let items = words.len() as u32;
-        words.extend(plan.combined.iter().flat_map(|one| [one.sequence, one.first, one.parts, tiles]));
+        words.extend(plan.merged.iter().flat_map(|one| [one.sequence, one.first, one.parts, 0]));
         words.extend(key.table.iter().flat_map(|table| table.iter()).map(|page| page.cast_unsigned()));
         let mut memory = match memory {
             Some(memory) if *memory.device() == key.device && memory.len() >= words.len() => memory,
@@ -98,25 +96,29 @@ impl Scheduled {
         };
         words.resize(memory.len(), 0);
         memory.write(&words)?;
-        Ok(Scheduled { key, memory, items, cut: plan.combined.len() as u32, tiles: plan.tiles })
+        Ok(Scheduled { key, memory, items, cut: plan.merged.len() as u32, tiles: plan.tiles })
     }
 
-    /// How kernels are launched that follow it, with partial results at `workspace`.
+    /// How kernels are launched that follow it, with parts at `workspace`.
     pub(super) fn run(&self, problem: &Problem, workspace: u64, overlap: bool) -> Run {
         let address = self.memory.address();
         let behind = |words: u32| address + u64::from(words) * 4;
         let list = |first: u32, len: u32| ListAbi { address: behind(first), len, padding: 0 };
-        let rows = u64::from(self.tiles) * u64::from(ROWS);
+        let ([tiles, _], columns) = (self.key.grid, problem.columns[1]);
+        let lines = self.tiles * ROWS;
         Run {
             grid: self.key.grid,
             pages: problem.cache.pages(behind(self.items + 4 * self.cut)),
             items: list(0, self.items),
-            combined: list(self.items, 4 * self.cut),
+            merged: list(self.items, 4 * self.cut),
             cut: self.cut,
-            partials: PartialsAbi {
-                tiles: workspace,
-                rows: workspace + rows * u64::from(problem.columns[1]) * 4,
-                count: self.tiles,
+            // A part of all of a sequence's rows after the other; behind the results the sums.
+            parts: SplitParts {
+                results: workspace,
+                sums: workspace + u64::from(lines) * u64::from(columns) * 4,
+                lines,
+                columns,
+                step: tiles * ROWS,
                 padding: 0,
             },
             overlap,

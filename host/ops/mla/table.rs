@@ -5,10 +5,8 @@ use std::sync::LazyLock;
 
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
-use tilewright_device::tile::{ListAbi, PageTable};
-use tilewright_mla::{
-    COMBINE, Causal, CombineArgs, KERNELS, MLA, MlaArgs, MlaKernel, MlaPlainArgs, PartialsAbi, PooledAbi,
-};
+use tilewright_device::tile::{ListAbi, PageTable, SplitParts};
+use tilewright_mla::{Causal, KERNELS, MERGE, MLA, MergeArgs, MlaArgs, MlaKernel, MlaPlainArgs, PooledAbi};
 
 use super::problem::Problem;
 use crate::ops::frame::{Table, expect_mapped};
@@ -27,10 +25,10 @@ pub(super) struct Run {
     pub(super) grid: [u32; 2],
     pub(super) pages: PageTable,
     pub(super) items: ListAbi,
-    /// The sequences that are put together, of which there are `cut`.
-    pub(super) combined: ListAbi,
+    /// The sequences whose parts are merged, of which there are `cut`.
+    pub(super) merged: ListAbi,
     pub(super) cut: u32,
-    pub(super) partials: PartialsAbi,
+    pub(super) parts: SplitParts,
     pub(super) overlap: bool,
 }
 
@@ -58,44 +56,40 @@ pub(super) fn run(kernel: &'static Compiled, problem: &Problem, stream: &Stream,
     let kv = PooledAbi { pool, pages: how.pages };
     let o: GlobalAbi<(), 3> = o.arg(backend, true, lines)?;
     let lse: GlobalAbi<(), 3> = lse.arg(backend, true, 0)?;
-    let (partials, work, scale) = (how.partials, how.items, scale * LOG2_E);
+    let (parts, work, scale) = (how.parts, how.items, scale * LOG2_E);
     let causal = Causal::new(*heads, *positions);
     let [tiles, groups] = how.grid;
     let launch = Launch::grid([tiles, groups, kernel.parts]).pdl(how.overlap && tma);
     // SAFETY: the arguments are those of the kernel's function. The views that the tensors come from are borrowed by the
     // caller, those that are written exclusively, and reach no further than their shapes, which the kernel keeps to; the lists
-    // are the plan's for this grid, and the partial results have room for its tiles. Programmatic launch only moves what
+    // are the plan's for this grid, and the parts have room for its tiles. Programmatic launch only moves what
     // precedes its wait for the preceding grid.
     unsafe {
         match tma {
-            true => {
-                function.launch(stream, &launch, &MlaArgs { q, kv, o, lse, partials, work, causal, scale })
+            true => function.launch(stream, &launch, &MlaArgs { q, kv, o, lse, parts, work, causal, scale }),
+            false => {
+                function.launch(stream, &launch, &MlaPlainArgs { q, kv, o, lse, parts, work, causal, scale })
             }
-            false => function.launch(
-                stream,
-                &launch,
-                &MlaPlainArgs { q, kv, o, lse, partials, work, causal, scale },
-            ),
         }
     }
 }
 
-/// Launches what puts the results of a kernel's parts together.
-pub(super) fn combine(kernel: &Compiled, problem: &Problem, stream: &Stream, how: &Run) -> Result<()> {
+/// Launches what merges a kernel's parts.
+pub(super) fn merge(kernel: &Compiled, problem: &Problem, stream: &Stream, how: &Run) -> Result<()> {
     let Problem { device, o, lse, rows, .. } = problem;
     let of = (kernel.arch, kernel.element, kernel.columns[1]);
-    let combine = COMBINE.iter().find(|combine| (combine.arch, combine.element, combine.tile[1]) == of);
-    let combine = combine.ok_or_else(|| Error::KernelMissing {
+    let merge = MERGE.iter().find(|merge| (merge.arch, merge.element, merge.columns) == of);
+    let merge = merge.ok_or_else(|| Error::KernelMissing {
         kernel: kernel.name,
         arch: kernel.arch,
-        reason: "the set has no kernel that combines its parts".to_owned(),
+        reason: "the set has no kernel that merges its parts".to_owned(),
     })?;
-    let (backend, function) = (device.backend(), device.listed(&KERNELS, combine)?);
+    let (backend, function) = (device.backend(), device.listed(&KERNELS, merge)?);
     let o: GlobalAbi<(), 3> = o.arg(backend, true, 0)?;
     let lse: GlobalAbi<(), 3> = lse.arg(backend, true, 0)?;
-    let args = CombineArgs { partials: how.partials, o, lse, list: how.combined };
-    let overlap = how.overlap && combine.arch == Arch::Sm90a;
-    let launch = Launch::grid([rows.div_ceil(combine.rows), how.cut, 1]).pdl(overlap);
-    // SAFETY: as above, with the arguments of `combine`; the preceding grid wrote the partial results, and this one waits for it.
+    let args = MergeArgs { parts: how.parts, o, lse, list: how.merged };
+    let overlap = how.overlap && merge.arch == Arch::Sm90a;
+    let launch = Launch::grid([rows.div_ceil(merge.rows), how.cut, 1]).pdl(overlap);
+    // SAFETY: as above, with the arguments of `merge`; the preceding grid wrote the parts, and this one waits for it.
     unsafe { function.launch(stream, &launch, &args) }
 }

@@ -188,7 +188,7 @@ fn tables_are_looked_through_again_where_something_changed() {
 }
 
 #[test]
-fn parts_are_launched_with_what_combines_them() {
+fn parts_are_launched_with_what_merges_them() {
     let (device, journal) = fake::h200();
     let stream = Stream::new(&device).unwrap();
     let mut views = Views::new(&device, [&[3, 1, 128, 576], &[3, 640, 1, 576], &[3, 1, 128, 512]]);

@@ -9,8 +9,8 @@ use tilewright_device::tile::{
 use tilewright_device::{bf16, f16, kernels};
 
 use crate::cache::SplitOrder;
-use crate::combine::merge;
 use crate::flash_decoding::decode;
+use crate::parts::merge;
 use crate::score::{Capped, Plain, Score};
 
 /// What the host chooses a kernel of flash-decoding by.
@@ -61,9 +61,9 @@ pub struct MergeKernel {
     pub columns: u32,
 }
 
-impl<P: Overlaps, T: Element, const S: usize, const C: usize> Described for merge<P, T, S, C>
+impl<P: Overlaps, T: Element, const R: usize, const C: usize> Described for merge<P, T, R, C>
 where
-    Striped<1>: FragmentLayout<S, C>,
+    Striped<1>: FragmentLayout<R, C>,
 {
     type Description = MergeKernel;
     const DESCRIPTION: MergeKernel = MergeKernel { element: T::NAME, columns: C as u32 };
@@ -74,8 +74,8 @@ kernels! {
     pub static MERGE: MergeKernel;
 
     for T in [f16, bf16] {
-        sm_90: [merge_sm_90_ T]: merge<Overlapped<1>, T, 32, 32>;
-        sm_80: [merge_sm_80_ T]: merge<Simt<1>, T, 32, 32>;
+        sm_90: [merge_sm_90_ T]: merge<Overlapped<1>, T, 8, 32>;
+        sm_80: [merge_sm_80_ T]: merge<Simt<1>, T, 8, 32>;
     }
 }
 

@@ -3,11 +3,11 @@
 use core::convert::identity;
 use core::f32::consts::LN_2;
 
-use super::{Cache, KeyPart, KeyParts, Score, SplitOrder, SplitParts};
+use super::{Cache, KeyPart, KeyParts, Score, SplitOrder};
 use tilewright_device::kernel;
 use tilewright_device::tile::{
     ChainedGemm, Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, OnlineSoftmax, Pending, RowMajor,
-    Schedule, Shared, copy, gemm,
+    Schedule, Shared, SplitParts, copy, gemm,
 };
 
 /// O = softmax(scale score(Q Kᵀ) + mask) V over parts of the keys (Dao et al. 2023, "Flash-Decoding").
@@ -61,7 +61,6 @@ pub fn decode<
             |s, j| copy(k.get().paged(pages, [batch, kv_head, j], keys.count as u32), k_s.at(s)),
         );
         let place = |r| rows.row(kv_head, m * BM as u32 + r).map(|(query, head)| [batch, head, query, 0]);
-        let row = |r| place(r).map(|[batch, head, query, _]| rows.result(batch, head, query));
         // Before V, at the start: behind a whole ring's loads Q would come late.
         let arriving = q_s.fetch(q.get().gather(place));
         if core::mem::take(&mut at_start) {
@@ -113,14 +112,14 @@ pub fn decode<
         }
         let (inverse, log2) = softmax.finish();
         let acc = acc.zip_rows(&inverse.along(), |x, by| x * by);
-        let lse_of = log2.map(|log2| log2 * LN_2);
         if rows.splits() == 1 {
             copy(acc.cast::<T>(), o.get().scatter(place));
-            copy(lse_of, lse.get().scatter(place));
+            copy(log2.map(|log2| log2 * LN_2), lse.get().scatter(place));
         } else {
-            let part = parts.get().part(split, row);
+            let row = |r| place(r).map(|[batch, head, query, _]| rows.result(batch, head, query));
+            let part = parts.get().part(split * parts.get().step, row);
             copy(acc, part);
-            copy(lse_of, part);
+            copy(log2, part);
         }
     }
 }

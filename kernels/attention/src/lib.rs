@@ -3,26 +3,24 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 mod cache;
-mod combine;
 mod decode_list;
 mod flash_decoding;
 mod keys;
 mod list;
 mod order;
+mod parts;
 mod score;
 mod sequences;
-mod split_parts;
 
 pub use cache::{Cache, KeyPart, KeyParts, SplitOrder};
-pub use combine::{MergeArgs, merge};
 pub use decode_list::{DECODE, DecodeKernel, MERGE, MergeKernel};
 pub use flash_decoding::{DecodeArgs, decode};
 pub use keys::{Blocks, Keys};
 pub use list::{ATTENTION, AttentionKernel};
 pub use order::{QueryTile, QueryTiles, TileOrder};
+pub use parts::{MergeArgs, merge};
 pub use score::{Capped, Plain, Score};
 pub use sequences::{AnySequences, Equal, Packed, Sequence, Sequences};
-pub use split_parts::{PartOfRows, PartsOfRow, SplitParts};
 
 use core::f32::consts::LN_2;
 

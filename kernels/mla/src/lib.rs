@@ -9,7 +9,7 @@
 //! [`RowMailbox`]). What a role's gemm needs not wait for is done between its instructions ([`gemm_around`]) or while it runs
 //! ([`RelayLoads::during`]); its left operand may be partly in registers and partly in shared memory ([`SplitOperand`]). The softmax
 //! moves its reference rarely ([`LazySoftmax`]). Sequences whose pages are read by whole blocks are [`Pooled`]; results of parts are
-//! [`Partials`], which [`combine`](fn@combine) puts together. [`mla_plain`](fn@mla_plain) is for GPUs before Hopper.
+//! [`SplitParts`], which [`merge`](fn@merge) puts together. [`mla_plain`](fn@mla_plain) is for GPUs before Hopper.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
@@ -17,7 +17,6 @@ mod causal;
 mod cell;
 mod lazy_softmax;
 mod list;
-mod partials;
 mod parts;
 mod plain;
 mod pooled;
@@ -30,9 +29,8 @@ mod work;
 pub use causal::Causal;
 pub use cell::Cell;
 pub use lazy_softmax::LazySoftmax;
-pub use list::{COMBINE, CombineKernel, MLA, MlaKernel};
-pub use partials::{PartialTile, Partials, PartialsAbi};
-pub use parts::{CombineArgs, combine};
+pub use list::{MERGE, MLA, MergeKernel, MlaKernel};
+pub use parts::{MergeArgs, merge};
 pub use plain::{MlaPlainArgs, mla_plain};
 pub use pooled::{Pool, Pooled, PooledAbi, PooledTile, PooledTiles, ReadsPools};
 pub use relay::{Relay, RelayLoads, RelayTurn};
@@ -46,7 +44,7 @@ use core::f32::consts::LN_2;
 use tilewright_device::kernel;
 use tilewright_device::tile::{
     Accumulates, Arrival, CoreMatrices, Cta, Element, Fragment, Fresh, Gemm, Global, GlobalMut, InBlock,
-    OneWarpgroup, Pending, Rows, Shared, Swizzle, TwoRoles, bf16, block_x_volatile, copy, gemm,
+    OneWarpgroup, Pending, Rows, Shared, SplitParts, Swizzle, TwoRoles, bf16, block_x_volatile, copy, gemm,
 };
 
 /// Queries of a tile, and keys of a block.
@@ -58,7 +56,7 @@ const B: usize = 64;
 /// Q \[batch, rows, D\], whose rows are the heads of one position after the other; the cache `kv`, pages of D columns; O as Q with
 /// DV columns; the log-sum-exp of each row, \[batch, rows, 1\] in natural logarithms, unless `lse` has no rows. `scale` is times
 /// log2(e). CTA (m, g) computes tile m of 64 rows of the items that `work` has for group g, over blocks of 64 keys. Results of
-/// parts of a sequence go to `partials`, for [`combine`](fn@combine).
+/// parts of a sequence go to `parts`, tile by tile, for [`merge`](fn@merge).
 ///
 /// In `P` one role of a warpgroup computes all scores and the softmax by policy `S`, the other, of two, the output by `O`. Q lies
 /// in registers, `STEPS` times 16 columns, and for `TAIL` columns in shared memory, so that Q Kᵀ reads half of what it would.
@@ -88,7 +86,7 @@ pub fn mla<
     kv: InBlock<Pooled<T, BOX, PLANES>>,
     o: InBlock<GlobalMut<T, 3>>,
     lse: InBlock<GlobalMut<f32, 3>>,
-    partials: InBlock<Partials<B, DV>>,
+    parts: InBlock<SplitParts>,
     work: InBlock<Work>,
     causal: InBlock<Causal>,
     scale: f32,
@@ -154,7 +152,8 @@ pub fn mla<
             let Item { sequence, turn, slot, .. } = item.get();
             inverse.send(turn, by);
             if slot != Item::WHOLE {
-                copy(log2, partials.get().tile(slot + block_x_volatile()))
+                let first = (slot + block_x_volatile()) * B as u32;
+                copy(log2, parts.get().part(first, Some))
             } else {
                 copy(log2.map(|log2| log2 * LN_2), lse.get().tile([sequence, block_x_volatile(), 0]))
             }
@@ -176,7 +175,8 @@ pub fn mla<
             let mut queries = loads.receive_aside(next != Item::NONE);
             if slot != Item::WHOLE {
                 let rows = o.get().rows() - block_x_volatile() * B as u32;
-                let to = partials.get().tile(slot + block_x_volatile()).until(rows);
+                let first = (slot + block_x_volatile()) * B as u32;
+                let to = parts.get().of_columns::<DV>().part(first, |r| (r < rows).then_some(r));
                 copy(acc.zip_rows(&by, |x, by| x * by), to);
             } else {
                 let staging = kv_s.at(queries.rewrite_own()).columns::<0, DV>();

@@ -7,7 +7,7 @@ use tilewright_device::tile::{
 };
 use tilewright_device::{bf16, f16, kernels};
 
-use crate::parts::{ROWS, combine};
+use crate::parts::{ROWS, merge};
 use crate::plain::mla_plain;
 use crate::pooled::ReadsPools;
 use crate::rewrite::StagedColumns;
@@ -65,24 +65,23 @@ where
     };
 }
 
-/// What the host chooses a combining kernel by.
+/// What the host chooses a kernel that merges parts by.
 #[derive(Clone, Copy, Debug)]
-pub struct CombineKernel {
+pub struct MergeKernel {
     /// The element type of O.
     pub element: &'static str,
-    /// Rows and columns of a tile of partial results.
-    pub tile: [u32; 2],
+    /// Columns of O.
+    pub columns: u32,
     /// Rows of O that one CTA computes.
     pub rows: u32,
 }
 
-impl<P: Overlaps, T: Element, const M: usize, const DV: usize> Described for combine<P, T, M, DV>
+impl<P: Overlaps, T: Element, const DV: usize> Described for merge<P, T, DV>
 where
     Striped<ROWS>: FragmentLayout<ROWS, DV>,
 {
-    type Description = CombineKernel;
-    const DESCRIPTION: CombineKernel =
-        CombineKernel { element: T::NAME, tile: [M as u32, DV as u32], rows: ROWS as u32 };
+    type Description = MergeKernel;
+    const DESCRIPTION: MergeKernel = MergeKernel { element: T::NAME, columns: DV as u32, rows: ROWS as u32 };
 }
 
 /// The roles: two warpgroups for the output, one for the scores, which also holds most of Q.
@@ -106,13 +105,13 @@ kernels! {
     }
 }
 
-// On Hopper the kernel begins before the preceding grid, whose results it combines, has ended.
+// On Hopper the kernel begins before the preceding grid, whose results it merges, has ended.
 kernels! {
-    /// The kernels that combine the results of parts.
-    pub static COMBINE: CombineKernel;
+    /// The kernels that merge parts.
+    pub static MERGE: MergeKernel;
 
     for T in [f16, bf16], DV in [512, 256] {
-        sm_90: [combine_sm_90_ T _64x DV]: combine<Overlapped<ROWS>, T, 64, DV>;
-        sm_80: [combine_sm_80_ T _64x DV]: combine<Simt<ROWS>, T, 64, DV>;
+        sm_90: [merge_sm_90_ T _d DV]: merge<Overlapped<ROWS>, T, DV>;
+        sm_80: [merge_sm_80_ T _d DV]: merge<Simt<ROWS>, T, DV>;
     }
 }

@@ -2,11 +2,11 @@
 
 use core::f32::consts::LN_2;
 
-use super::{B, Block, Blocks, Causal, Item, ItemAt, Partials, Pooled, PooledTiles as _, ReadsPools, Work};
+use super::{B, Block, Blocks, Causal, Item, ItemAt, Pooled, PooledTiles as _, ReadsPools, Work};
 use tilewright_device::kernel;
 use tilewright_device::tile::{
     ChainedGemm, Cta, Element, Fragment, Fresh, Gemm, Global, GlobalMut, InBlock, OnlineSoftmax,
-    OutputLayout, Pending, Schedule, Shared, Swizzle, block_x, block_z, copy, gemm,
+    OutputLayout, Pending, Schedule, Shared, SplitParts, Swizzle, block_x, block_z, copy, gemm,
 };
 
 /// Rows of a page that are read at a time.
@@ -24,7 +24,7 @@ pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
     kv: InBlock<Pooled<T, ROW, 1>>,
     o: InBlock<GlobalMut<T, 3>>,
     lse: InBlock<GlobalMut<f32, 3>>,
-    partials: InBlock<Partials<B, DV>>,
+    parts: InBlock<SplitParts>,
     work: InBlock<Work>,
     causal: InBlock<Causal>,
     scale: f32,
@@ -75,9 +75,9 @@ pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
         let (inverse, log2) = softmax.finish();
         let acc = acc.zip_rows(&inverse.along(), |x, by| x * by);
         if slot != Item::WHOLE {
-            let tile = || partials.get().tile(slot + m);
-            copy(acc, tile().from_column(part * W as u32));
-            copy(log2, tile());
+            let to = parts.get().of_columns::<DV>().part((slot + m) * B as u32, Some);
+            copy(acc, to.from_column(part * W as u32));
+            copy(log2, to);
         } else {
             out.store(acc.cast::<T>(), o.get().tile([sequence, m, part]));
             let mut lse = lse.get();

@@ -23,7 +23,7 @@ pub struct Item {
     pub turn: u32,
     /// The number of the group's next item; [`NONE`](Self::NONE) after the last.
     pub next: u32,
-    /// Where the result goes: [`WHOLE`](Self::WHOLE), or the first of the partial results' tiles, one for each of the group's CTAs.
+    /// Where the result goes: [`WHOLE`](Self::WHOLE), or the first tile of its part, which has one for each of the group's CTAs.
     pub slot: u32,
 }
 

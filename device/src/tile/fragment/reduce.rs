@@ -1,19 +1,19 @@
-//! Reductions over the rows of a fragment that one warp holds.
+//! Reductions over the rows that each warp of a fragment holds.
 
 use crate::arch::special::thread_x;
 use crate::arch::warp::shfl_bfly_f32;
 use crate::layout::{FragmentLayout, Registers, Striped};
 use crate::tile::fragment::{Fragment, Rows};
 
-impl<const M: usize, const N: usize> Fragment<f32, M, N, Striped<1>>
+impl<const W: usize, const M: usize, const N: usize> Fragment<f32, M, N, Striped<W>>
 where
-    Striped<1>: FragmentLayout<M, N>,
+    Striped<W>: FragmentLayout<M, N>,
 {
-    /// Every element the sum of its column.
+    /// Every element the sum of its column over its warp's rows.
     #[inline(always)]
     pub fn sum_rows(mut self) -> Self {
-        let rows = <Striped<1> as FragmentLayout<M, N>>::Rows::<f32>::LEN;
-        let columns = <Striped<1> as FragmentLayout<M, N>>::Regs::<f32>::LEN / rows;
+        let rows = <Striped<W> as FragmentLayout<M, N>>::Rows::<f32>::LEN;
+        let columns = <Striped<W> as FragmentLayout<M, N>>::Regs::<f32>::LEN / rows;
         let mut c = 0;
         while c < columns {
             let mut sum = self.regs.get(c);
@@ -22,7 +22,7 @@ where
                 sum += self.regs.get(r * columns + c);
                 r += 1;
             }
-            let sum = across_rows::<M, N>(sum, |a, b| a + b);
+            let sum = across_rows::<W, M, N>(sum, |a, b| a + b);
             let mut r = 0;
             while r < rows {
                 self.regs.set(r * columns + c, sum);
@@ -34,33 +34,33 @@ where
     }
 }
 
-impl<const M: usize, const N: usize> Rows<f32, M, N, Striped<1>>
+impl<const W: usize, const M: usize, const N: usize> Rows<f32, M, N, Striped<W>>
 where
-    Striped<1>: FragmentLayout<M, N>,
+    Striped<W>: FragmentLayout<M, N>,
 {
-    /// Combines the values of all rows by an associative and commutative `f`.
+    /// Combines the values of a warp's rows by an associative and commutative `f`.
     #[inline(always)]
     pub fn reduce(&self, f: impl Fn(f32, f32) -> f32) -> f32 {
         let mut all = self.regs.get(0);
         let mut r = 1;
-        while r < <Striped<1> as FragmentLayout<M, N>>::Rows::<f32>::LEN {
+        while r < <Striped<W> as FragmentLayout<M, N>>::Rows::<f32>::LEN {
             all = f(all, self.regs.get(r));
             r += 1;
         }
-        across_rows::<M, N>(all, f)
+        across_rows::<W, M, N>(all, f)
     }
 }
 
 /// Combines what the lanes of a warp have whose rows differ.
 #[inline(always)]
-fn across_rows<const M: usize, const N: usize>(mut x: f32, f: impl Fn(f32, f32) -> f32) -> f32
+fn across_rows<const W: usize, const M: usize, const N: usize>(mut x: f32, f: impl Fn(f32, f32) -> f32) -> f32
 where
-    Striped<1>: FragmentLayout<M, N>,
+    Striped<W>: FragmentLayout<M, N>,
 {
-    let mut lane = <Striped<1> as FragmentLayout<M, N>>::ROW_LANES;
+    let mut lane = <Striped<W> as FragmentLayout<M, N>>::ROW_LANES;
     while lane < 32 {
-        if thread_x() < 32 {
-            // SAFETY: the first warp holds the fragment, and executes it converged.
+        if thread_x() < <Striped<W> as FragmentLayout<M, N>>::THREADS {
+            // SAFETY: all lanes of the warps that hold the fragment execute it.
             x = f(x, unsafe { shfl_bfly_f32(x, lane) });
         }
         lane *= 2;
