@@ -1,5 +1,6 @@
 //! Loads that run ahead, taken one by one: for loops that hold stages of several rings at a time.
 
+use core::convert::identity;
 use core::marker::PhantomData;
 
 use crate::arch::declare::refuse;
@@ -172,7 +173,10 @@ where
         let (mut d, mut left) = (d, uniform(stages * parts));
         let mut even = (self.acquire(), 0);
         // SAFETY: here and in the steps, parts are counted below `parts`.
-        let nth = |part| unsafe { Part::new_unchecked(part, parts) };
+        let nth = identity(
+            #[inline(always)]
+            |part| unsafe { Part::new_unchecked(part, parts) },
+        );
         let mut ready = prepare(even.0.full(), nth(0));
         // An even number of steps at a time, a stage's where it has so many parts: what is prepared under a gemm lies in other
         // registers than what that gemm reads.
@@ -330,7 +334,10 @@ where
         compute: &impl Fn(A, Full<'_, N>, Part, D) -> G,
     ) -> (D, (Turn<N>, u32), A) {
         // SAFETY: parts are counted below `parts`.
-        let nth = |part| unsafe { Part::new_unchecked(part, parts) };
+        let nth = identity(
+            #[inline(always)]
+            |part| unsafe { Part::new_unchecked(part, parts) },
+        );
         if part + 1 == parts {
             let first = early.then(
                 #[inline(always)]

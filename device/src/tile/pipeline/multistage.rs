@@ -70,7 +70,6 @@ fn after<const N: usize>((stage, phase): (u32, u32)) -> (u32, u32) {
 }
 
 impl<const W: usize, A: Access> Collective for Multistage<W, A> {
-    const CONSUMERS: u32 = 32 * W as u32;
     const WARPGROUPS: u32 = 1;
 }
 

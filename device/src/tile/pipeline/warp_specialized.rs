@@ -39,6 +39,7 @@ impl<C: Configuration> WarpSpecialized<C> {
 impl<C: Configuration> Program for WarpSpecialized<C> {
     const ARCH: Arch = Arch::Sm90a;
     const THREADS: u32 = C::THREADS;
+    const COMPUTING: u32 = 128 * C::CONSUMER_WARPGROUPS;
     const CTAS: u32 = C::CTAS_PER_SM;
 
     #[inline(always)]
@@ -86,7 +87,6 @@ unsafe fn leave<P: Collective>() {
 }
 
 impl<C: Configuration> Collective for WarpSpecialized<C> {
-    const CONSUMERS: u32 = 128 * C::CONSUMER_WARPGROUPS;
     const WARPGROUPS: u32 = C::CONSUMER_WARPGROUPS;
     const CLUSTER: u32 = C::CLUSTER;
 }
@@ -205,7 +205,7 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
                         mbarrier::wait(pipeline.empty(pipeline.stage), pipeline.phase ^ 1);
                         let ticket =
                             Arrival { barrier: pipeline.full(), part: producer, parts: Self::PRODUCERS };
-                        load(Fill { stage: pipeline.stage, ticket, turn: PhantomData }, k);
+                        load(pipeline.fill(pipeline.stage, ticket), k);
                         mbarrier::arrive(ticket.barrier);
                     }
                     pipeline.advance();
@@ -221,7 +221,7 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
                     unsafe {
                         mbarrier::wait(pipeline.empty_part(pipeline.stage, part), pipeline.phase ^ 1);
                         let ticket = Arrival { barrier: pipeline.full_part(part), part, parts };
-                        load(Fill { stage: pipeline.stage, ticket, turn: PhantomData }, k);
+                        load(pipeline.fill(pipeline.stage, ticket), k);
                         mbarrier::arrive(ticket.barrier);
                     }
                     part += 1;
@@ -294,7 +294,7 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
                 d.touch();
                 while k < steps.end {
                     mbarrier::wait(pipeline.full(), pipeline.phase);
-                    d = compute(d, Full { stage: pipeline.stage, turn: PhantomData }, k);
+                    d = compute(d, pipeline.read(), k);
                     wgmma::commit();
                     wgmma::wait::<1>();
                     if let Some(stage) = last

@@ -78,7 +78,6 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> TwoRoles for 
 }
 
 impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Collective for Roles<A, RA, B, RB> {
-    const CONSUMERS: u32 = Self::THREADS;
     const WARPGROUPS: u32 = (A + B) as u32;
 }
 

@@ -32,9 +32,9 @@ pub fn ring_of_another_pipeline(
 }
 
 /// The producer takes stages too, and waits for ever.
-#[kernel(program = WarpSpecialized<1>, shared = 2 * 64 * 64 * 2 + 2 * WarpSpecialized::<1>::STAGE_BYTES)]
+#[kernel(program = WarpSpecialized<OneConsumer>, shared = 2 * 64 * 64 * 2 + 2 * WarpSpecialized::<OneConsumer>::STAGE_BYTES)]
 pub fn stage_taken_by_the_producer(
-    mut cta: Cta<WarpSpecialized<1>>,
+    mut cta: Cta<WarpSpecialized<OneConsumer>>,
     a: Global<f16, 2>,
     o: GlobalMut<f16, 2>,
 ) {
@@ -62,9 +62,9 @@ pub fn rows_of_more_warps_than_threads(x: Global<f32, 2>, y: GlobalMut<f32, 2>) 
 }
 
 /// A gemm over two warpgroups, of which one computes.
-#[kernel(program = WarpSpecialized<1>, shared = 2 * 2 * 128 * 64 * 2 + 2 * WarpSpecialized::<1>::STAGE_BYTES)]
+#[kernel(program = WarpSpecialized<OneConsumer>, shared = 2 * 2 * 128 * 64 * 2 + 2 * WarpSpecialized::<OneConsumer>::STAGE_BYTES)]
 pub fn policy_of_more_warps_than_compute(
-    mut cta: Cta<WarpSpecialized<1>>,
+    mut cta: Cta<WarpSpecialized<OneConsumer>>,
     a: Global<f16, 2>,
     b: Global<f16, 2, ColMajor>,
     c: GlobalMut<f32, 2>,

@@ -1,5 +1,6 @@
 //! Narrow weights straight from global memory to the registers of warps that divide the depth among themselves.
 
+use core::convert::identity;
 use core::marker::PhantomData;
 use core::ops::Range;
 
@@ -249,7 +250,10 @@ impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, co
     {
         let (mut at, end) = (uniform(thread_x() / 32), self.turns_of(panel * Self::CHUNKS));
         // SAFETY: `end` is no more than the panel's chunks, and warps take as many of them: `at` stays below it in all slots.
-        let half = |at| unsafe { Part::new_unchecked(at, 2 * Self::CHUNKS) };
+        let half = identity(
+            #[inline(always)]
+            |at| unsafe { Part::new_unchecked(at, 2 * Self::CHUNKS) },
+        );
         while at < end {
             let mut slot = 0;
             while slot < AHEAD {

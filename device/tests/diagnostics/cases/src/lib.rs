@@ -41,7 +41,12 @@ pub fn inferred<P: Schedule, Y: Gemm<f16, 128, 128, 64, D: OutputLayout<128, 128
 
 /// Every layout is written out, and agrees.
 #[kernel(program = WarpSpecialized<TwoConsumers>, shared = 2 * (128 + 128) * 64 * 2 + 32_768 + 32)]
-pub fn annotated(mut cta: Cta<WarpSpecialized<TwoConsumers>>, a: Global<f16, 2>, b: Global<f16, 2, ColMajor>, mut c: GlobalMut<f16, 2>) {
+pub fn annotated(
+    mut cta: Cta<WarpSpecialized<TwoConsumers>>,
+    a: Global<f16, 2>,
+    b: Global<f16, 2, ColMajor>,
+    mut c: GlobalMut<f16, 2>,
+) {
     let stages = cta.stages::<2>();
     let a_s = stages.alloc::<Shared<f16, 128, 64, Swizzle<128>, RowMajor>>(&mut cta);
     let b_s = stages.alloc::<Shared<f16, 64, 128, Swizzle<128>, ColMajor>>(&mut cta);
@@ -63,7 +68,12 @@ pub fn annotated(mut cta: Cta<WarpSpecialized<TwoConsumers>>, a: Global<f16, 2>,
 
 /// Warpgroups side by side along N.
 #[kernel(program = WarpSpecialized<TwoConsumers>, shared = 2 * (64 + 256) * 64 * 2 + 32_768 + 32)]
-pub fn columns(mut cta: Cta<WarpSpecialized<TwoConsumers>>, a: Global<f16, 2>, b: Global<f16, 2>, mut c: GlobalMut<f32, 2>) {
+pub fn columns(
+    mut cta: Cta<WarpSpecialized<TwoConsumers>>,
+    a: Global<f16, 2>,
+    b: Global<f16, 2>,
+    mut c: GlobalMut<f32, 2>,
+) {
     let stages = cta.stages::<2>();
     let a_s = stages.alloc::<Shared<f16, 64, 64, _, _>>(&mut cta);
     let b_s = stages.alloc::<Shared<f16, 64, 256, _, _>>(&mut cta);

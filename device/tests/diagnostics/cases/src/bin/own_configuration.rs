@@ -14,10 +14,16 @@ impl Configuration for ThreeConsumers {
 }
 
 #[kernel(program = WarpSpecialized<ThreeConsumers>, shared = 2 * (192 + 128) * 64 * 2 + 32)]
-fn product(mut cta: Cta<WarpSpecialized<ThreeConsumers>>, a: Global<f16, 2>, b: Global<f16, 2, ColMajor>, mut c: GlobalMut<f16, 2>) {
-    let a_s = cta.alloc::<Shared<f16, 192, 64, _, _>, 2>();
-    let b_s = cta.alloc::<Shared<f16, 64, 128, _, _>, 2>();
-    let mut pipe = cta.pipeline::<2>();
+fn product(
+    mut cta: Cta<WarpSpecialized<ThreeConsumers>>,
+    a: Global<f16, 2>,
+    b: Global<f16, 2, ColMajor>,
+    mut c: GlobalMut<f16, 2>,
+) {
+    let stages = cta.stages::<2>();
+    let a_s = stages.alloc::<Shared<f16, 192, 64, _, _>>(&mut cta);
+    let b_s = stages.alloc::<Shared<f16, 64, 128, _, _>>(&mut cta);
+    let mut pipe = cta.pipeline(stages);
     let acc = pipe.run(
         0..a.cols().div_ceil(64),
         Fragment::<f32, 192, 128, _>::zero(),

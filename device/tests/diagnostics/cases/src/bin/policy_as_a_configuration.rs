@@ -3,10 +3,8 @@
 
 use tilewright_device::tile::*;
 
-fn kernel<P: Schedule>() {
-    let _ = Cta::<P>::enter();
-}
+fn kernel<P: Schedule>(_: Cta<P>) {}
 
 fn main() {
-    let _: fn() = kernel::<WarpSpecialized<FullRow<2>>>; //~ E0277
+    let _: fn(_) = kernel::<WarpSpecialized<FullRow<2>>>; //~ E0277
 }

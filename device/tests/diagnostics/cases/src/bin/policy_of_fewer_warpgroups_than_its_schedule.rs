@@ -3,7 +3,11 @@
 
 use tilewright_device::tile::*;
 
-fn kernel(mut cta: Cta<WarpSpecialized<ThreeConsumersThreeProducers>>, a: Global<f16, 2>, b: Global<f16, 2, ColMajor>) {
+fn kernel(
+    mut cta: Cta<WarpSpecialized<ThreeConsumersThreeProducers>>,
+    a: Global<f16, 2>,
+    b: Global<f16, 2, ColMajor>,
+) {
     let stages = cta.stages::<3>();
     let a_s = stages.alloc::<Shared<f16, 128, 64, _, _>>(&mut cta);
     let b_s = stages.alloc::<Shared<f16, 64, 128, _, _>>(&mut cta);

@@ -2,7 +2,11 @@
 
 use tilewright_device::tile::*;
 
-fn kernel(mut cta: Cta<WarpSpecialized<TwoConsumers>>, a: Global<f16, 2>, acc: Fragment<f32, 128, 128, FullRow<2>>) {
+fn kernel(
+    mut cta: Cta<WarpSpecialized<TwoConsumers>>,
+    a: Global<f16, 2>,
+    acc: Fragment<f32, 128, 128, FullRow<2>>,
+) {
     let stages = cta.stages::<3>();
     let a_s = stages.alloc::<Shared<f16, 128, 64, _, _>>(&mut cta);
     let mut pipe = cta.pipeline(stages);

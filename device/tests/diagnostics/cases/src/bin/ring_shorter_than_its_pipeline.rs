@@ -1,11 +1,11 @@
-//! A ring that has fewer tiles than its pipeline has stages.
+//! A ring that has fewer tiles than the pipeline has stages that asks for one.
 
 use tilewright_device::tile::*;
 
 fn kernel(mut cta: Cta<Multistage<4>>, a: Global<f16, 2>, acc: Fragment<f32, 128, 64, warp::FullRow<4>>) {
-    let stages = cta.stages::<4>();
-    let a_s = stages.alloc::<Shared<f16, 128, 64, Swizzle<128>, _>>(&mut cta);
-    let mut pipe = cta.pipeline(stages);
+    let (three, four) = (cta.stages::<3>(), cta.stages::<4>());
+    let a_s = three.alloc::<Shared<f16, 128, 64, Swizzle<128>, _>>(&mut cta);
+    let mut pipe = cta.pipeline(four);
     pipe.run(
         0..a.cols(),
         acc,
