@@ -63,12 +63,10 @@ pub fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
         // SAFETY of the expansion: `run`'s contract is the program's.
         Some(program) => quote! {
             unsafe {
-                <#program as ::tilewright_device::kernel::Program>::run(move || {
-                    ::tilewright_device::arch::declare::computing_threads_are(
-                        <#program as ::tilewright_device::kernel::Program>::COMPUTING,
-                    );
-                    #call
-                })
+                ::tilewright_device::arch::declare::computing_threads_are(
+                    <#program as ::tilewright_device::kernel::Program>::COMPUTING,
+                );
+                <#program as ::tilewright_device::kernel::Program>::run(move || #call)
             }
         },
         None => quote! {
