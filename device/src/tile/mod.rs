@@ -85,7 +85,7 @@
 //! use tilewright_device::kernel;
 //! use tilewright_device::tile::*;
 //!
-//! #[kernel(program = P, shared = 3 * (128 + 128) * 64 * 2 + 3 * P::STAGE_BYTES)]
+//! #[kernel(program = P)]
 //! pub fn product<P: Schedule, Y: Gemm<f16, 128, 128, 64>>(
 //!     mut cta: Cta<P>,
 //!     a: Global<f16, 2>,

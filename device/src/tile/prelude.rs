@@ -49,7 +49,7 @@ pub use crate::tile::quantized::weights::{PLAIN_SCALES, Quantized, Weights, Weig
 pub use crate::tile::quantized::zeros::{NoZeros, Original, Rescaled, Zeros, ZerosFirst};
 pub use crate::tile::roles::{Roles, TwoRoles};
 pub use crate::tile::scheduler::raster::{Raster, RasterOrder, TileIndex};
-pub use crate::tile::scheduler::split_k::{SplitK, split_k_bytes};
+pub use crate::tile::scheduler::split_k::SplitK;
 pub use crate::tile::scheduler::stream_k::{StreamK, StreamOrder, TilePart};
 pub use crate::tile::softmax::chained::ChainedGemm;
 pub use crate::tile::softmax::merge::PartsOfRows;

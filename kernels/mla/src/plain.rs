@@ -14,10 +14,7 @@ const ROW: usize = 1;
 
 /// As [`mla`](fn@super::mla), with each warp's rows of the scores and of the output in its registers. These have room for
 /// `W` columns of the output: CTA `block_z` computes the `block_z`-th of them, from scores that it computes itself.
-#[kernel(
-    program = P,
-    shared = (2 * B * D * T::BYTES) as u32 + 2 * P::STAGE_BYTES + <Y as OutputLayout<B, W>>::STAGING_BYTES,
-)]
+#[kernel(program = P)]
 pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
     mut cta: Cta<P>,
     q: Global<T, 3>,
