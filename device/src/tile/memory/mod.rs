@@ -8,5 +8,6 @@ pub mod list;
 pub mod loader;
 pub mod paged;
 pub mod prefetch;
+pub mod row_tiles;
 pub mod scratch;
 pub mod shared;

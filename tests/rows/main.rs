@@ -1,0 +1,24 @@
+//! `ops::softmax` and its kin against references in f64.
+
+use std::process::ExitCode;
+
+use tilewright::Arch;
+use tilewright_support::suite::Suite;
+
+mod case;
+mod errors;
+mod softmax;
+
+fn main() -> ExitCode {
+    Suite::new()
+        .device(Arch::Sm80, "softmax: every kernel, rows of every length", softmax::every_kernel)
+        .device(Arch::Sm80, "softmax: several tiles a CTA", softmax::several_tiles)
+        .device(Arch::Sm80, "softmax: rows lie anywhere", softmax::places)
+        .device(Arch::Sm80, "softmax: other dimensions", softmax::dimensions)
+        .device(Arch::Sm80, "softmax: scales and logarithms", softmax::scales)
+        .device(Arch::Sm80, "softmax: NaN, infinities and extremes", softmax::extremes)
+        .device(Arch::Sm80, "softmax: nothing to do", softmax::nothing)
+        .device(Arch::Sm80, "softmax: a graph replays it", softmax::replay)
+        .device(Arch::Sm80, "softmax: errors name their arguments", errors::softmax)
+        .main()
+}
