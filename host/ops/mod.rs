@@ -7,6 +7,7 @@
 //! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16 and bf16 |
 //! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
+//! | [`rms_norm`], [`layer_norm`], [`Norm`] | RMSNorm and LayerNorm of rows, with weight, bias and residual addition, f16, bf16, f32 |
 //! | [`softmax()`](softmax()), [`log_softmax`], [`Softmax`] | softmax of rows or its logarithm, f16, bf16, f32 |
 
 #[cfg(feature = "attention")]
@@ -18,6 +19,8 @@ pub mod frame;
 mod gemm;
 #[cfg(feature = "mla")]
 mod mla;
+#[cfg(feature = "rows")]
+mod norm;
 #[cfg(feature = "rows")]
 mod rows;
 #[cfg(any(feature = "attention", feature = "mla"))]
@@ -37,6 +40,8 @@ pub use frame::{Candidate, Plan};
 pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, gemm};
 #[cfg(feature = "mla")]
 pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};
+#[cfg(feature = "rows")]
+pub use norm::{Norm, NormCandidate, NormPlan, layer_norm, rms_norm};
 #[cfg(feature = "rows")]
 pub use rows::RowsElement;
 #[cfg(feature = "rows")]

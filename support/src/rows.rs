@@ -11,9 +11,27 @@ pub fn softmax(row: &[f32], scale: f64, log: bool) -> Vec<f64> {
     z.into_iter().map(|z| if log { z - sum.ln() } else { z.exp() / sum }).collect()
 }
 
+/// (s - mean) / sqrt(variance + epsilon) w + b of a row, with the mean taken for 0 unless it is `centred`.
+pub fn norm(row: &[f64], [w, b]: [&[f32]; 2], epsilon: f64, centred: bool) -> Vec<f64> {
+    let count = row.len() as f64;
+    let mean = if centred { row.iter().sum::<f64>() / count } else { 0.0 };
+    let variance = row.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / count;
+    let by = 1.0 / (variance + epsilon).sqrt();
+    let each = row.iter().zip(w.iter().zip(b));
+    each.map(|(s, (&w, &b))| (s - mean) * by * f64::from(w) + f64::from(b)).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::softmax;
+    use super::{norm, softmax};
+
+    #[test]
+    fn norms_of_known_rows() {
+        let (ones, zeros) = ([1.0; 2], [0.0; 2]);
+        assert_eq!(norm(&[3.0, 1.0], [&ones, &zeros], 0.0, true), [1.0, -1.0]);
+        assert_eq!(norm(&[2.0, -2.0], [&[1.0, 3.0], &[0.5, 0.0]], 0.0, false), [1.5, -3.0]);
+        assert_eq!(norm(&[0.0, 0.0], [&ones, &ones], 1e-5, true), [1.0, 1.0]);
+    }
 
     #[test]
     fn softmax_of_known_rows() {

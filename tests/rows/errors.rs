@@ -1,7 +1,7 @@
 //! Calls that are refused name the argument, what it was, and what is allowed; they leave the output alone.
 
-use tilewright::ops::Softmax;
-use tilewright::{Device, Stream, Tensor, TensorView, f16};
+use tilewright::ops::{Norm, Softmax};
+use tilewright::{Device, Stream, Tensor, TensorView, TensorViewMut, f16};
 use tilewright_support::suite::Outcome;
 
 pub fn softmax(device: &Device) -> Outcome {
@@ -56,5 +56,45 @@ pub fn softmax(device: &Device) -> Outcome {
     let error = error.expect_err("too long a row").to_string();
     assert!(error.contains("it takes rows of elements up to 256; it must be one of "), "{error}");
     assert!(y.to_vec()?.iter().all(|y| y.is_nan()));
+    Ok(())
+}
+
+pub fn norm(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    let zeros = |shape: &[usize]| Tensor::<f16>::zeros(device, shape);
+    let (x, short, w, wide) = (zeros(&[4, 96])?, zeros(&[4, 95])?, zeros(&[95])?, zeros(&[96])?);
+    let mut y = Tensor::filled(device, f16::NAN, &[4, 96])?;
+    let mut s = Tensor::filled(device, f16::NAN, &[4, 96])?;
+    let (w, wide) = (w.view(), wide.view());
+    let plain = Norm::rms();
+    for (norm, message) in [
+        (plain.epsilon(-1.0), "`epsilon` was -1; it must be not negative, and finite"),
+        (plain.epsilon(f32::NAN), "`epsilon` was NaN; it must be not negative, and finite"),
+        (plain.weight(&w), "`weight` was of shape [95]; it must be of shape [96]"),
+        (plain.weight(&wide).bias(&w), "`bias` was of shape [95]; it must be of shape [96]"),
+    ] {
+        let error = norm.run(&stream, &x.view(), &mut y.view_mut()).expect_err(message);
+        assert_eq!(error.to_string(), message);
+    }
+    let error = plain.run(&stream, &short.view(), &mut y.view_mut()).expect_err("another shape");
+    let text = "`y` was of shape [4, 96]; it must be of shape [4, 95], the shape of `x`";
+    assert_eq!(error.to_string(), text);
+    let error = plain.run_added(&stream, &x.view(), &short.view(), &mut s.view_mut(), &mut y.view_mut());
+    let text = "`residual` was of shape [4, 95]; it must be of shape [4, 96], the shape of `x`";
+    assert_eq!(error.expect_err("another shape").to_string(), text);
+    // SAFETY: no call may use it.
+    let mut inside =
+        unsafe { TensorViewMut::<f16>::from_raw_parts(device, y.address(), &[4, 96], &[96, 1])? };
+    let error = plain.run_added(&stream, &x.view(), &x.view(), &mut inside, &mut y.view_mut());
+    let text = "`y` overlaps `sum`; what a call writes must lie apart from all else that it uses";
+    assert_eq!(error.expect_err("sum is y").to_string(), text);
+    let error = plain.kernel("add_norm_sm_80_f16_4x256").run(&stream, &x.view(), &mut y.view_mut());
+    let error = error.expect_err("a kernel that adds").to_string();
+    assert!(error.contains("it adds a residual; it must be one of norm_"), "{error}");
+    let error = plain.kernel("norm_sm_80_f16_4x256");
+    let error = error.run_added(&stream, &x.view(), &x.view(), &mut s.view_mut(), &mut y.view_mut());
+    let error = error.expect_err("a kernel that does not").to_string();
+    assert!(error.contains("it adds no residual; it must be one of "), "{error}");
+    assert!(y.to_vec()?.iter().chain(&s.to_vec()?).all(|y| y.is_nan()));
     Ok(())
 }

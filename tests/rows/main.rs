@@ -7,6 +7,7 @@ use tilewright_support::suite::Suite;
 
 mod case;
 mod errors;
+mod norm;
 mod softmax;
 
 fn main() -> ExitCode {
@@ -20,5 +21,12 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "softmax: nothing to do", softmax::nothing)
         .device(Arch::Sm80, "softmax: a graph replays it", softmax::replay)
         .device(Arch::Sm80, "softmax: errors name their arguments", errors::softmax)
+        .device(Arch::Sm80, "norms: every kernel, rows of every length", norm::every_kernel)
+        .device(Arch::Sm80, "norms: several tiles a CTA", norm::several_tiles)
+        .device(Arch::Sm80, "norms: rows lie anywhere", norm::places)
+        .device(Arch::Sm80, "norms: views", norm::views)
+        .device(Arch::Sm80, "norms: NaN, infinities and extremes", norm::extremes)
+        .device(Arch::Sm80, "norms: nothing to do", norm::nothing)
+        .device(Arch::Sm80, "norms: errors name their arguments", errors::norm)
         .main()
 }

@@ -87,7 +87,7 @@ pub fn every_kernel(device: &Device) -> Outcome {
 pub fn several_tiles(device: &Device) -> Outcome {
     let sms = device.sm_count() as usize;
     let shapes =
-        [[sms * 3 * 16 * 16 + 5, 8], [sms * 40, 256], [sms * 40, 1000], [sms * 13, 2048], [sms * 4, 16384]];
+        [[sms * 3 * 16 * 16 + 5, 8], [sms * 40, 256], [sms * 40, 1000], [sms * 7, 2048], [sms * 3, 16384]];
     on_every_kernel::<f16>(device, shapes)?;
     on_every_kernel::<f32>(device, [[sms * 40, 128], [sms * 5, 5000]])?;
     Ok(())

@@ -6,7 +6,7 @@ use tilewright_device::kernel::Listed;
 use tilewright_device::tile::RowOrder;
 use tilewright_rows::RowsKernel;
 
-use super::matrices::Matrices;
+use super::matrices::{Matrices, Operand};
 use crate::ops::frame::{Choice, Cycles, Rated, Rejection};
 use crate::{Arch, Device, Error, Launch, Result};
 
@@ -36,6 +36,10 @@ impl Rated for RowsKernel {
 /// A call, as far as it decides between kernels.
 pub(in crate::ops) struct Selection<'a, const N: usize> {
     pub(in crate::ops) matrices: &'a Matrices<N>,
+    /// Vectors that are one value for each column.
+    pub(in crate::ops) columns: &'a [Operand],
+    /// Whether a residual is added.
+    pub(in crate::ops) residual: bool,
     pub(in crate::ops) kernels: &'static [Compiled],
     /// What its kernels are for.
     pub(in crate::ops) what: &'static str,
@@ -60,7 +64,11 @@ impl<const N: usize> Choice for Selection<'_, N> {
         if !kernel.any_length && *cols > most as usize {
             return Err(Rejection::AtMost { what: "rows of elements", most });
         }
-        for operand in operands.iter().filter(|_| kernel.vectors) {
+        if let Some(residual) = kernel.residual.filter(|&residual| residual != self.residual) {
+            let why = if residual { "it adds a residual" } else { "it adds no residual" };
+            return Err(Rejection::Because(why));
+        }
+        for operand in operands.iter().chain(self.columns).filter(|_| kernel.vectors) {
             let name = operand.name;
             let reading = operand.tensor.reading(self.matrices.device.backend(), true);
             if reading.is_ok_and(|reading| (reading.align as usize) < VECTOR) {

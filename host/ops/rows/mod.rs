@@ -4,7 +4,7 @@ mod choose;
 mod matrices;
 
 pub(super) use choose::{Compiled, Selection};
-pub(super) use matrices::{Matrices, Operand};
+pub(super) use matrices::{Matrices, Operand, absent};
 
 use crate::{Element, bf16, f16};
 

@@ -169,5 +169,6 @@ impl<'a> Softmax<'a> {
 
 fn select(matrices: &Matrices<2>) -> Selection<'_, 2> {
     let element = matrices.operands[0].tensor.dtype.name();
-    Selection { matrices, kernels: TABLE.kernels(&element), what: element }
+    let kernels = TABLE.kernels(&element);
+    Selection { matrices, columns: &[], residual: false, kernels, what: element }
 }

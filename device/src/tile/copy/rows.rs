@@ -20,7 +20,7 @@ impl<T: Element, const RANK: usize, const BOX: usize> GlobalTile<T, RANK, RowMaj
     /// The part of the tile from this thread's first element on; traps where vectors are wanted and cannot be had.
     #[inline(always)]
     fn rows_from<const M: usize, const N: usize>(&self, (row, col): (u32, u32), run: usize) -> Window<T> {
-        let ragged = self.of.shape[RANK - 1] as usize % (VECTOR / T::BYTES) != 0;
+        let ragged = !(self.of.shape[RANK - 1] as usize).is_multiple_of(VECTOR / T::BYTES);
         if in_vectors::<T>(run) && (ragged || (self.of.align as usize) < VECTOR) {
             trap();
         }
