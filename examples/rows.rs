@@ -154,7 +154,7 @@ fn line<T: RowsElement + Real>(device: &Device, op: Op, name: &str, [rows, cols]
 
     let y = sets[0].y.borrow().to_vec()?;
     let (w32, b32, zeros) = (T::widen(&weight), T::widen(&bias), vec![0.0; cols]);
-    let (mut off, mut all) = (0.0, 0.0);
+    let (mut results, mut references) = (Vec::new(), Vec::new());
     for row in sample(rows, CHECKED) {
         let part = |data: &[T]| T::widen(&data[row * cols..][..cols]);
         let (x, r) = (part(&x), part(&residual));
@@ -167,15 +167,12 @@ fn line<T: RowsElement + Real>(device: &Device, op: Op, name: &str, [rows, cols]
             Op::LayerNorm => rows::norm(&wide, [&w32, &b32], epsilon, true),
             Op::AddRmsNorm => rows::norm(&sum(), [&w32, &zeros], epsilon, false),
         };
-        for (&y, exact) in part(&y).iter().zip(exact) {
-            off += (f64::from(y) - exact).powi(2);
-            all += exact * exact;
-        }
+        results.extend_from_slice(&y[row * cols..][..cols]);
+        references.extend(exact);
     }
-    let error = (off / all).sqrt();
+    let [error, allowed] = rows::error(&results, &references);
     print!("| {name} {} | {rows} x {cols} | `{kernel}` | {error:.1e} ", T::DTYPE);
-    // Results are rounded once, and computed in f32.
-    if error.is_nan() || error > 2.0 * T::ROUNDING + 3e-6 || T::widen(&y).iter().any(|y| y.is_nan()) {
+    if error.is_nan() || error > allowed || T::widen(&y).iter().any(|y| y.is_nan()) {
         println!("|");
         return Err(format!("the result is wrong: its relative error is {error:.1e}").into());
     }

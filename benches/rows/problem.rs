@@ -170,13 +170,9 @@ impl<T: Real + RowsElement> Problem for Sets<T> {
         y.borrow_mut().fill(stream, T::POISON)?;
         self.launch(stream, 0, kernel)?;
         for row in [0, self.case.rows - 1] {
-            let is = T::widen(&y.borrow().view().select(0, row)?.to_vec_on(stream)?);
-            let exact = self.exact(row)?;
-            let square = |x: f64| x * x;
-            let off: f64 = is.iter().zip(&exact).map(|(&y, exact)| square(f64::from(y) - exact)).sum();
-            let error = (off / exact.iter().map(|&y| square(y)).sum::<f64>()).sqrt();
-            // Results are rounded once, and computed in f32.
-            if error.is_nan() || error > 2.0 * T::ROUNDING + 3e-6 {
+            let is = y.borrow().view().select(0, row)?.to_vec_on(stream)?;
+            let [error, allowed] = rows::error(&is, &self.exact(row)?);
+            if error.is_nan() || error > allowed {
                 return Err(
                     format!("{}, {kernel:?}: the error of row {row} is {error:.1e}", self.case).into()
                 );

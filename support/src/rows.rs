@@ -1,5 +1,15 @@
 //! Row-wise operators in f64.
 
+use crate::Real;
+
+/// The distance of results from exact ones, as a share of these, and what it may be where results are computed in f32 and rounded once.
+pub fn error<T: Real>(results: &[T], exact: &[f64]) -> [f64; 2] {
+    let norm = f64::sqrt;
+    let off = T::widen(results).iter().zip(exact).map(|(&y, exact)| (f64::from(y) - exact).powi(2)).sum();
+    let all = norm(exact.iter().map(|exact| exact * exact).sum());
+    [norm(off) / all, 2.0 * T::ROUNDING + 3e-6 + T::LEAST * norm(exact.len() as f64) / all]
+}
+
 /// softmax(scale x) of a row, or its logarithm; of a row that is all -inf, zeros or -inf.
 pub fn softmax(row: &[f32], scale: f64, log: bool) -> Vec<f64> {
     let max = row.iter().fold(f64::NEG_INFINITY, |max, &x| max.max(f64::from(x)));
@@ -23,7 +33,14 @@ pub fn norm(row: &[f64], [w, b]: [&[f32]; 2], epsilon: f64, centred: bool) -> Ve
 
 #[cfg(test)]
 mod tests {
-    use super::{norm, softmax};
+    use super::{error, norm, softmax};
+
+    #[test]
+    fn errors_are_shares_of_the_whole() {
+        let [found, allowed] = error::<f32>(&[3.0, 4.5], &[3.0, 4.0]);
+        assert!((found - 0.1).abs() < 1e-9 && allowed < 1e-5, "{found}, {allowed}");
+        assert!(error::<f32>(&[f32::NAN, 1.0], &[1.0, 1.0])[0].is_nan());
+    }
 
     #[test]
     fn norms_of_known_rows() {

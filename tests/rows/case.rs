@@ -8,20 +8,9 @@ use tilewright_support::Real;
 use tilewright_support::guarded::{Guarded, Place};
 
 /// An element type of these operators.
-pub trait Number: Real + RowsElement {
-    /// What values that are no normal numbers of the type may be off by.
-    const LEAST: f64;
-}
+pub trait Number: Real + RowsElement {}
 
-impl Number for tilewright::f16 {
-    const LEAST: f64 = 1.0 / (1u64 << 25) as f64;
-}
-impl Number for tilewright::bf16 {
-    const LEAST: f64 = 1.2e-38;
-}
-impl Number for f32 {
-    const LEAST: f64 = 1.2e-38;
-}
+impl<T: Real + RowsElement> Number for T {}
 
 /// The lengths of rows that are tested, those that kernels have room for among them.
 pub const LENGTHS: [usize; 19] = [

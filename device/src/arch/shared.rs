@@ -162,7 +162,7 @@ loads! { "shared", "PTX ISA, \"ld\"; sm_80.":
     load_u16: u16, reg16, "b16";
     load_u32: u32, reg32, "b32";
     load_f32: f32, reg32, "b32";
-    load_word: MaybeUninit<u32>, reg32, "b32";
+    load_word: MaybeUninit<f32>, reg32, "b32";
 }
 loads_x2! { "shared", "PTX ISA, \"ld\"; sm_80.":
     load_u32x2: u32;
@@ -176,7 +176,7 @@ stores! { "shared", "PTX ISA, \"st\"; sm_80.":
     store_u16: u16, reg16, "b16";
     store_u32: u32, reg32, "b32";
     store_f32: f32, reg32, "b32";
-    store_word: MaybeUninit<u32>, reg32, "b32";
+    store_word: MaybeUninit<f32>, reg32, "b32";
 }
 stores_x2! { "shared", "PTX ISA, \"st\"; sm_80.":
     store_u32x2: u32;
@@ -201,7 +201,7 @@ loads_x4! { "shared::cluster", "`addr` is a [`mapa`] address. PTX ISA, \"ld\"; s
 stores! { "shared::cluster", "`addr` is a [`mapa`] address. PTX ISA, \"st\"; sm_90.":
     store_cluster_u32: u32, reg32, "b32";
     store_cluster_f32: f32, reg32, "b32";
-    store_cluster_word: MaybeUninit<u32>, reg32, "b32";
+    store_cluster_word: MaybeUninit<f32>, reg32, "b32";
 }
 stores_x2! { "shared::cluster", "`addr` is a [`mapa`] address. PTX ISA, \"st\"; sm_90.":
     store_cluster_u32x2: u32;

@@ -60,7 +60,7 @@ of_warp! {
     /// `shfl.sync.bfly`: the word of lane `own ^ mask`, of which not every byte need be a value's.
     ///
     /// PTX ISA, "shfl.sync"; sm_80.
-    shfl_bfly_word(x: MaybeUninit<u32>, mask) -> MaybeUninit<u32> = "shfl.sync.bfly.b32 {0}, {1}, {2}, 0x1f, 0xffffffff;";
+    shfl_bfly_word(x: MaybeUninit<f32>, mask) -> MaybeUninit<f32> = "shfl.sync.bfly.b32 {0}, {1}, {2}, 0x1f, 0xffffffff;";
 
     /// `shfl.sync.idx`: the value of lane `lane`. From one same lane it is warp-uniform, and ptxas knows it.
     ///

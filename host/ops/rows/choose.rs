@@ -85,7 +85,7 @@ impl<const N: usize> Choice for Selection<'_, N> {
 /// The time of a kernel that is bound by memory, or by how long it takes for one tile behind the other.
 ///
 /// The constants are of an H200: 36 bytes a cycle come to an SM or leave it; an SM has room for 768 threads with their tiles; a tile takes
-/// some 1500 cycles and as many again for 64 KiB, a cluster's barrier 1000; a launch 3000, or 2000 where it overlaps the one before.
+/// some 1500 cycles and as many again for 64 KiB, a cluster's barrier 800 and 100 for each CTA; a launch 3000, or 2000 where it overlaps the one before.
 /// Element by element memory gives a third of its speed, and rows that are read twice come from the L2 the second time.
 fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>) -> Cycles {
     let [batch, rows] = matrices.size().map(|size| size as u64);
@@ -97,7 +97,7 @@ fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>) -> Cycles
     let at_a_time = (sms * (768 / u64::from(kernel.threads)).max(1) / ctas).max(1);
     let parts = if kernel.any_length { cols.div_ceil(tile_cols) * 2 } else { 1 };
     let slowness = if kernel.vectors { 1 } else { 3 };
-    let tile = 1500 + tile_rows * tile_cols * width / 48 + if ctas > 1 { 1000 } else { 0 };
+    let tile = 1500 + tile_rows * tile_cols * width / 48 + if ctas > 1 { 800 + 100 * ctas } else { 0 };
     let turns = tiles.div_ceil(at_a_time).saturating_mul(tile * parts);
     let bytes = batch.saturating_mul(rows).saturating_mul(cols * width * N as u64);
     let memory = bytes / (36 * sms) * if kernel.any_length { 3 } else { 2 } / 2;

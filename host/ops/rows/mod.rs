@@ -2,6 +2,8 @@
 
 mod choose;
 mod matrices;
+#[cfg(test)]
+mod tests;
 
 pub(super) use choose::{Compiled, Selection};
 pub(super) use matrices::{Matrices, Operand, absent};

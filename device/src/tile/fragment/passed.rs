@@ -7,12 +7,12 @@ use crate::arch::{shared, warp};
 /// Bytes that a value may have: its room in shared memory.
 pub(in crate::tile) const ROOM: u32 = 16;
 
-/// A value's bytes, of which some may be padding.
+/// A value's bytes, of which some may be padding. Words are f32, so that f32, which most values are, pass as they are.
 #[derive(Clone, Copy)]
 #[repr(C)]
 union Bytes<T: Copy> {
     value: T,
-    words: [MaybeUninit<u32>; ROOM as usize / 4],
+    words: [MaybeUninit<f32>; ROOM as usize / 4],
 }
 
 /// Words that hold a value.
@@ -29,12 +29,12 @@ impl<T: Copy> Bytes<T> {
         bytes
     }
     #[inline(always)]
-    fn get(&self, i: usize) -> MaybeUninit<u32> {
+    fn get(&self, i: usize) -> MaybeUninit<f32> {
         // SAFETY: words need not be initialised.
         unsafe { self.words[i] }
     }
     #[inline(always)]
-    fn set(&mut self, i: usize, word: MaybeUninit<u32>) {
+    fn set(&mut self, i: usize, word: MaybeUninit<f32>) {
         // SAFETY: a place of words is written.
         unsafe { self.words[i] = word }
     }
