@@ -165,8 +165,11 @@ impl<T: Element, const M: usize, const N: usize, L: FragmentLayout<M, N>> Cols<T
         let window = from.rows_from::<1, N>((0, col), L::RUN);
         let mut cols = Self::splat(outside);
         let mut i = 0;
-        while i < L::Regs::<T>::LEN && L::row(i) == L::row(0) {
-            read(&window, (0, L::offset(i).1), (&mut cols.regs, L::col(i)), L::RUN, Again::Yes);
+        while i < L::Regs::<T>::LEN {
+            if L::row(i) == L::row(0) {
+                let to = (&mut cols.regs, L::col(i));
+                read(&window, (0, L::offset(i).1), to, L::RUN, Again::Yes);
+            }
             i += const { step::<T>(L::RUN) };
         }
         cols

@@ -23,8 +23,10 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Cols<T, M
         let thread = thread_x();
         let mut cols = Self::splat(f(L::coord(thread, 0).1));
         let mut i = 1;
-        while i < L::Regs::<T>::LEN && L::row(i) == L::row(0) {
-            cols.regs.set(L::col(i), f(L::coord(thread, i).1));
+        while i < L::Regs::<T>::LEN {
+            if L::row(i) == L::row(0) {
+                cols.regs.set(L::col(i), f(L::coord(thread, i).1));
+            }
             i += 1;
         }
         cols
