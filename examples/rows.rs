@@ -1,17 +1,17 @@
-//! Softmax and norms of rows, on the GPU or, where there is none, on the emulator: the results' errors, and the speed on a GPU.
+//! Softmax, norms and cross-entropy of rows, on the GPU or, where there is none, on the emulator: the results' errors, and the speed on a GPU.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use tilewright::ops::{Norm, RowsElement, Softmax, kernels};
+use tilewright::ops::{CrossEntropy, Norm, RowsElement, Softmax, kernels};
 use tilewright::{Device, Stream, Tensor, bf16, f16};
 use tilewright_support::random::normal;
 use tilewright_support::reference::sample;
 use tilewright_support::timing::{Options, Variant, compare, sets};
 use tilewright_support::{Real, Result, rows};
 
-/// Computes softmax, log-softmax, RMSNorm, LayerNorm, and RMSNorm of a sum, of every row of matrices. Checks the results, and measures the
+/// Computes softmax, log-softmax, RMSNorm, LayerNorm, RMSNorm of a sum, and cross-entropy with its gradient, of every row of matrices. Checks the results, and measures the
 /// speed if there is a GPU.
 #[derive(Parser)]
 #[command(name = "rows", override_usage = "rows [OPTIONS] [ROWS COLUMNS]")]
@@ -39,14 +39,16 @@ enum Op {
     RmsNorm,
     LayerNorm,
     AddRmsNorm,
+    CrossEntropy,
 }
 
-const OPS: [(Op, &str); 5] = [
+const OPS: [(Op, &str); 6] = [
     (Op::Softmax, "softmax"),
     (Op::LogSoftmax, "log_softmax"),
     (Op::RmsNorm, "rms_norm"),
     (Op::LayerNorm, "layer_norm"),
     (Op::AddRmsNorm, "rms_norm of a sum"),
+    (Op::CrossEntropy, "cross_entropy, gradient"),
 ];
 
 const SHAPES: [[usize; 2]; 6] =
@@ -93,8 +95,15 @@ fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+/// The label of a row.
+fn label(row: usize, cols: usize) -> usize {
+    row * 7919 % cols
+}
+
 /// The tensors of a call.
 struct Tensors<T> {
+    labels: Tensor<i32>,
+    loss: RefCell<Tensor<f32>>,
     x: Tensor<T>,
     residual: Tensor<T>,
     sum: RefCell<Tensor<T>>,
@@ -106,7 +115,7 @@ fn launch<T: RowsElement>(
     op: Op,
     stream: &Stream,
     [weight, bias]: [&Tensor<T>; 2],
-    Tensors { x, residual, sum, y }: &Tensors<T>,
+    Tensors { x, residual, sum, y, labels, loss }: &Tensors<T>,
 ) -> tilewright::Result<&'static str> {
     let (weight, bias, x, residual) = (weight.view(), bias.view(), x.view(), residual.view());
     let (mut sum, mut y) = (sum.borrow_mut(), y.borrow_mut());
@@ -127,6 +136,12 @@ fn launch<T: RowsElement>(
             norm.run_added(stream, &x, &residual, &mut sum, &mut y)?;
             norm.candidates_added(&x, &residual, &sum, &y)?
         }
+        Op::CrossEntropy => {
+            let (labels, mut loss) = (labels.view(), loss.borrow_mut());
+            let mut loss = loss.view_mut();
+            CrossEntropy::new().run_with_gradient(stream, &x, &labels, &mut loss, &mut y)?;
+            CrossEntropy::new().candidates(&x, &labels, &loss, &y)?
+        }
     };
     Ok(candidates[0].name())
 }
@@ -140,7 +155,10 @@ fn line<T: RowsElement + Real>(device: &Device, op: Op, name: &str, [rows, cols]
     let copies = if device.is_emulator() { 1 } else { sets(device, bytes) };
     let make = |_| -> Result<_> {
         let output = || Tensor::filled(device, T::POISON, &[rows, cols]);
+        let labels: Vec<i32> = (0..rows).map(|row| label(row, cols) as i32).collect();
         Ok(Tensors {
+            labels: Tensor::from_slice(device, &labels, &[rows])?,
+            loss: RefCell::new(Tensor::filled(device, f32::NAN, &[rows])?),
             x: Tensor::from_slice(device, &x, &[rows, cols])?,
             residual: Tensor::from_slice(device, &residual, &[rows, cols])?,
             sum: RefCell::new(output()?),
@@ -166,6 +184,7 @@ fn line<T: RowsElement + Real>(device: &Device, op: Op, name: &str, [rows, cols]
             Op::RmsNorm => rows::norm(&wide, [&w32, &zeros], epsilon, false),
             Op::LayerNorm => rows::norm(&wide, [&w32, &b32], epsilon, true),
             Op::AddRmsNorm => rows::norm(&sum(), [&w32, &zeros], epsilon, false),
+            Op::CrossEntropy => rows::cross_entropy(&x, label(row, cols), [0.0; 2]).1,
         };
         results.extend_from_slice(&y[row * cols..][..cols]);
         references.extend(exact);

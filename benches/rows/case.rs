@@ -13,6 +13,8 @@ pub enum Op {
     LayerNorm,
     /// RMSNorm of a sum, which is a result too.
     AddRmsNorm,
+    /// Loss and gradient.
+    CrossEntropy,
 }
 
 /// An operator on rows of a shape.
@@ -24,7 +26,8 @@ pub struct Case {
     pub cols: usize,
 }
 
-const OPS: [Op; 5] = [Op::Softmax, Op::LogSoftmax, Op::RmsNorm, Op::LayerNorm, Op::AddRmsNorm];
+const OPS: [Op; 6] =
+    [Op::Softmax, Op::LogSoftmax, Op::RmsNorm, Op::LayerNorm, Op::AddRmsNorm, Op::CrossEntropy];
 const TYPES: [DType; 3] = [DType::F16, DType::BF16, DType::F32];
 /// Large ones, rows of vocabularies, rows that nothing divides, small ones.
 const SHAPES: [[usize; 2]; 14] = [
@@ -73,6 +76,7 @@ impl fmt::Display for Case {
             Op::RmsNorm => "rms_norm",
             Op::LayerNorm => "layer_norm",
             Op::AddRmsNorm => "add_rms_norm",
+            Op::CrossEntropy => "cross_entropy",
         };
         write!(f, "{op} {} {}x{}", self.dtype, self.rows, self.cols)
     }

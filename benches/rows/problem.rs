@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tilewright::ops::{Norm, RowsElement, Softmax};
+use tilewright::ops::{CrossEntropy, Norm, RowsElement, Softmax};
 use tilewright::{DType, Device, Result, Stream, Tensor, bf16, f16};
 use tilewright_support::random::normal;
 use tilewright_support::timing::sets;
@@ -37,6 +37,11 @@ pub fn problem<'d>(device: &'d Device, case: Case) -> Result<Box<dyn Problem + '
     })
 }
 
+/// The label of a row.
+fn label(case: &Case, row: usize) -> usize {
+    row * 7919 % case.cols
+}
+
 struct Set<T> {
     x: Tensor<T>,
     residual: Tensor<T>,
@@ -48,6 +53,8 @@ struct Sets<T> {
     case: Case,
     weight: Tensor<T>,
     bias: Tensor<T>,
+    labels: Tensor<i32>,
+    loss: RefCell<Tensor<f32>>,
     sets: Vec<Set<T>>,
 }
 
@@ -83,7 +90,10 @@ impl<T: Real + RowsElement> Sets<T> {
         stream.synchronize()?;
         let [weight, bias] = [2, 3].map(|seed| normal::<T>(seed, case.cols));
         let vector = |data: &[T]| Tensor::from_slice(device, data, &[case.cols]);
-        Ok(Sets { case, weight: vector(&weight)?, bias: vector(&bias)?, sets })
+        let labels: Vec<i32> = (0..case.rows).map(|row| label(&case, row) as i32).collect();
+        let labels = Tensor::from_slice(device, &labels, &[case.rows])?;
+        let loss = RefCell::new(Tensor::uninit(device, &[case.rows])?);
+        Ok(Sets { case, weight: vector(&weight)?, bias: vector(&bias)?, labels, loss, sets })
     }
 
     fn softmax<'k>(&self, kernel: Option<&'k str>) -> Softmax<'k> {
@@ -115,6 +125,7 @@ impl<T: Real + RowsElement> Sets<T> {
             Op::LogSoftmax => rows::softmax(&x, 1.0, true),
             Op::RmsNorm => rows::norm(&wide(&x), [&w, &zeros], epsilon, false),
             Op::LayerNorm => rows::norm(&wide(&x), [&w, &T::widen(&self.bias.to_vec()?)], epsilon, true),
+            Op::CrossEntropy => rows::cross_entropy(&x, label(&self.case, row), [0.0; 2]).1,
             Op::AddRmsNorm => {
                 let residual = of(&self.sets[0].residual)?;
                 let s: Vec<f64> = wide(&x).iter().zip(wide(&residual)).map(|(x, r)| x + r).collect();
@@ -141,6 +152,10 @@ impl<T: Real + RowsElement> Problem for Sets<T> {
         let all = match self.case.op {
             Op::Softmax | Op::LogSoftmax => self.softmax(None).candidates(&x, &y)?,
             Op::AddRmsNorm => self.norm(None, |norm| norm.candidates_added(&x, &r, &sum, &y))?,
+            Op::CrossEntropy => {
+                let mut loss = self.loss.borrow_mut();
+                CrossEntropy::new().candidates(&x, &self.labels.view(), &loss.view_mut(), &y)?
+            }
             _ => self.norm(None, |norm| norm.candidates(&x, &y))?,
         };
         Ok(all.iter().filter_map(|k| Some((k.name(), k.cycles()?))).collect())
@@ -153,6 +168,11 @@ impl<T: Real + RowsElement> Problem for Sets<T> {
         match self.case.op {
             Op::Softmax | Op::LogSoftmax => self.softmax(kernel).run(stream, &x, &mut y),
             Op::AddRmsNorm => self.norm(kernel, |norm| norm.run_added(stream, &x, &r, &mut sum, &mut y)),
+            Op::CrossEntropy => {
+                let mut loss = self.loss.borrow_mut();
+                let options = kernel.into_iter().fold(CrossEntropy::new(), CrossEntropy::kernel);
+                options.run_with_gradient(stream, &x, &self.labels.view(), &mut loss.view_mut(), &mut y)
+            }
             _ => self.norm(kernel, |norm| norm.run(stream, &x, &mut y)),
         }
     }

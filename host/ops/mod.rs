@@ -7,11 +7,14 @@
 //! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16 and bf16 |
 //! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
+//! | [`cross_entropy()`](cross_entropy()), [`CrossEntropy`] | losses of rows of logits and their gradient in one pass, f16, bf16, f32 |
 //! | [`rms_norm`], [`layer_norm`], [`Norm`] | RMSNorm and LayerNorm of rows, with weight, bias and residual addition, f16, bf16, f32 |
 //! | [`softmax()`](softmax()), [`log_softmax`], [`Softmax`] | softmax of rows or its logarithm, f16, bf16, f32 |
 
 #[cfg(feature = "attention")]
 mod attention;
+#[cfg(feature = "rows")]
+mod cross_entropy;
 #[cfg(feature = "dequant_gemm")]
 mod dequant_gemm;
 pub mod frame;
@@ -30,6 +33,8 @@ mod softmax;
 
 #[cfg(feature = "attention")]
 pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPlan, attention};
+#[cfg(feature = "rows")]
+pub use cross_entropy::{CrossEntropy, CrossEntropyCandidate, CrossEntropyPlan, cross_entropy};
 #[cfg(feature = "dequant_gemm")]
 pub use dequant_gemm::{
     DequantCandidate, DequantElement, DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights, Int8Output,

@@ -31,9 +31,32 @@ pub fn norm(row: &[f64], [w, b]: [&[f32]; 2], epsilon: f64, centred: bool) -> Ve
     each.map(|(s, (&w, &b))| (s - mean) * by * f64::from(w) + f64::from(b)).collect()
 }
 
+/// (1 - s) (L - x\[label\]) + s (L - mean of x) + z L² with L = log Σ exp x, and its gradient by x.
+pub fn cross_entropy(row: &[f32], label: usize, [s, z]: [f64; 2]) -> (f64, Vec<f64>) {
+    let p = softmax(row, 1.0, false);
+    let x: Vec<f64> = row.iter().map(|&x| f64::from(x)).collect();
+    let max = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let log = max + x.iter().map(|x| (x - max).exp()).sum::<f64>().ln();
+    let (count, mean) = (row.len() as f64, x.iter().sum::<f64>() / row.len() as f64);
+    let smooth = if s == 0.0 { 0.0 } else { s * (log - mean) };
+    let chosen = |i: usize| if i == label { 1.0 - s } else { 0.0 };
+    let gradient =
+        p.iter().enumerate().map(|(i, p)| p * (1.0 + 2.0 * z * log) - s / count - chosen(i)).collect();
+    ((1.0 - s) * (log - x[label]) + smooth + z * log * log, gradient)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{error, norm, softmax};
+    use super::{cross_entropy, error, norm, softmax};
+
+    #[test]
+    fn cross_entropies_of_known_rows() {
+        let (loss, gradient) = cross_entropy(&[2.0, 2.0], 1, [0.0, 0.0]);
+        assert!((loss - 2f64.ln()).abs() < 1e-12 && gradient == [0.5, -0.5]);
+        let (log, (loss, gradient)) = (1.0 + 2f64.ln(), cross_entropy(&[1.0, 1.0], 0, [1.0, 0.5]));
+        assert!((loss - 2f64.ln() - 0.5 * log * log).abs() < 1e-12);
+        assert!(gradient.iter().all(|g| (g - 0.5 * log).abs() < 1e-12), "{gradient:?}");
+    }
 
     #[test]
     fn errors_are_shares_of_the_whole() {

@@ -1,6 +1,6 @@
 //! Calls that are refused name the argument, what it was, and what is allowed; they leave the output alone.
 
-use tilewright::ops::{Norm, Softmax};
+use tilewright::ops::{CrossEntropy, Norm, Softmax};
 use tilewright::{Device, Stream, Tensor, TensorView, TensorViewMut, f16};
 use tilewright_support::suite::Outcome;
 
@@ -96,5 +96,46 @@ pub fn norm(device: &Device) -> Outcome {
     let error = error.expect_err("a kernel that does not").to_string();
     assert!(error.contains("it adds no residual; it must be one of "), "{error}");
     assert!(y.to_vec()?.iter().chain(&s.to_vec()?).all(|y| y.is_nan()));
+    Ok(())
+}
+
+pub fn cross_entropy(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    let x = Tensor::<f16>::zeros(device, &[4, 96])?;
+    let [labels, short] = [4, 3].map(|rows| Tensor::<i32>::zeros(device, &[rows]));
+    let (labels, short) = (labels?, short?);
+    let mut loss = Tensor::filled(device, f32::NAN, &[4])?;
+    let plain = CrossEntropy::new();
+    for (options, message) in [
+        (plain.smoothing(1.5), "`smoothing` was 1.5; it must be from 0 to 1"),
+        (plain.smoothing(f32::NAN), "`smoothing` was NaN; it must be from 0 to 1"),
+        (plain.z_loss(-1.0), "`z_loss` was -1; it must be not negative, and finite"),
+        (plain.scale(f32::INFINITY), "`scale` was inf; it must be finite"),
+    ] {
+        let error = options.run(&stream, &x.view(), &labels.view(), &mut loss.view_mut()).expect_err(message);
+        assert_eq!(error.to_string(), message);
+    }
+    let error = plain.run(&stream, &x.view(), &short.view(), &mut loss.view_mut()).expect_err("few labels");
+    let text = "`labels` was of shape [3]; it must be of shape [4]: one for each row of `logits`";
+    assert_eq!(error.to_string(), text);
+    let error = plain.run(&stream, &x.view(), &labels.view(), &mut loss.view_mut().narrow(0, 0, 3)?);
+    let text = "`loss` was of shape [3]; it must be of shape [4]: one for each row of `logits`";
+    assert_eq!(error.expect_err("few losses").to_string(), text);
+    let mut narrow = Tensor::<f16>::zeros(device, &[4, 95])?;
+    let error = plain.run_with_gradient(
+        &stream,
+        &x.view(),
+        &labels.view(),
+        &mut loss.view_mut(),
+        &mut narrow.view_mut(),
+    );
+    let text = "`gradient` was of shape [4, 95]; it must be of shape [4, 96], the shape of `logits`";
+    assert_eq!(error.expect_err("another shape").to_string(), text);
+    // SAFETY: no call may use it.
+    let mut over = unsafe { TensorViewMut::<f16>::from_raw_parts(device, x.address(), &[4, 96], &[96, 1])? };
+    let error = plain.run_with_gradient(&stream, &x.view(), &labels.view(), &mut loss.view_mut(), &mut over);
+    let text = "`gradient` overlaps `logits`; what a call writes must lie apart from all else that it uses";
+    assert_eq!(error.expect_err("in place").to_string(), text);
+    assert!(loss.to_vec()?.iter().all(|loss| loss.is_nan()));
     Ok(())
 }

@@ -6,6 +6,7 @@ use tilewright::Arch;
 use tilewright_support::suite::Suite;
 
 mod case;
+mod cross_entropy;
 mod errors;
 mod norm;
 mod softmax;
@@ -28,5 +29,11 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "norms: NaN, infinities and extremes", norm::extremes)
         .device(Arch::Sm80, "norms: nothing to do", norm::nothing)
         .device(Arch::Sm80, "norms: errors name their arguments", errors::norm)
+        .device(Arch::Sm80, "cross-entropy: every kernel, rows of every length", cross_entropy::every_kernel)
+        .device(Arch::Sm80, "cross-entropy: several tiles a CTA", cross_entropy::several_tiles)
+        .device(Arch::Sm80, "cross-entropy: rows lie anywhere", cross_entropy::places)
+        .device(Arch::Sm80, "cross-entropy: NaN, infinities and extremes", cross_entropy::extremes)
+        .device(Arch::Sm80, "cross-entropy: nothing to do", cross_entropy::nothing)
+        .device(Arch::Sm80, "cross-entropy: errors name their arguments", errors::cross_entropy)
         .main()
 }

@@ -58,10 +58,10 @@ impl<const N: usize> Problem<N> {
             inputs.chain(written.iter().map(|&(name, view)| Named::written(name, view))).collect();
         check(device, named)?;
         let operands = std::array::from_fn(|i| match read.get(i) {
-            Some(&(name, view)) => Operand { name, tensor: view.untyped() },
-            None => Operand { name: written[i - HALF].0, tensor: written[i - HALF].1.untyped() },
+            Some(&(name, view)) => Operand::new(name, view.untyped()),
+            None => Operand::new(written[i - HALF].0, written[i - HALF].1.untyped()),
         });
-        let vector = |(name, view): (_, &TensorView<'_, T>)| Operand { name, tensor: view.untyped() };
+        let vector = |(name, view): (_, &TensorView<'_, T>)| Operand::new(name, view.untyped());
         Ok(Problem { matrices: Matrices::new(device, operands), vectors: given().map(vector).collect() })
     }
 
@@ -79,7 +79,7 @@ impl<const N: usize> Problem<N> {
     /// The arguments for weight and bias.
     pub(super) fn columns(&self) -> Result<[GlobalAbi<(), 3>; 2]> {
         let mut columns = [absent(); 2];
-        for Operand { name, tensor: Untyped { address, dtype, layout } } in &self.vectors {
+        for Operand { name, tensor: Untyped { address, dtype, layout }, .. } in &self.vectors {
             let strides = [0, 0, layout.strides()[0]];
             let layout = Layout::strided(&[1, 1, self.matrices.cols], &strides)?;
             let row = Untyped { address: *address, dtype: *dtype, layout };

@@ -68,7 +68,7 @@ impl<const N: usize> Choice for Selection<'_, N> {
             let why = if residual { "it adds a residual" } else { "it adds no residual" };
             return Err(Rejection::Because(why));
         }
-        for operand in operands.iter().chain(self.columns).filter(|_| kernel.vectors) {
+        for operand in operands.iter().chain(self.columns).filter(|operand| kernel.vectors && !operand.once) {
             let name = operand.name;
             let reading = operand.tensor.reading(self.matrices.device.backend(), true);
             if reading.is_ok_and(|reading| (reading.align as usize) < VECTOR) {
@@ -99,7 +99,8 @@ fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>) -> Cycles
     let slowness = if kernel.vectors { 1 } else { 3 };
     let tile = 1500 + tile_rows * tile_cols * width / 48 + if ctas > 1 { 800 + 100 * ctas } else { 0 };
     let turns = tiles.div_ceil(at_a_time).saturating_mul(tile * parts);
-    let bytes = batch.saturating_mul(rows).saturating_mul(cols * width * N as u64);
+    let tensors = matrices.operands.iter().filter(|operand| !operand.once).count() as u64;
+    let bytes = batch.saturating_mul(rows).saturating_mul(cols * width * tensors);
     let memory = bytes / (36 * sms) * if kernel.any_length { 3 } else { 2 } / 2;
     let launch = if kernel.arch == Arch::Sm90a { 2000 } else { 3000 };
     Cycles(turns.max(memory).saturating_mul(slowness).saturating_add(launch))

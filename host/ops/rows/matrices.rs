@@ -10,6 +10,20 @@ use crate::{Device, Result};
 pub(in crate::ops) struct Operand {
     pub(in crate::ops) name: &'static str,
     pub(in crate::ops) tensor: Untyped,
+    /// Whether it has one element a row.
+    pub(in crate::ops) once: bool,
+}
+
+impl Operand {
+    /// Of rows, or of columns.
+    pub(in crate::ops) fn new(name: &'static str, tensor: Untyped) -> Self {
+        Operand { name, tensor, once: false }
+    }
+    /// One element a row: a tensor of the shape of the rows without their own dimension, as if it repeated along that of `shape`.
+    pub(in crate::ops) fn once(name: &'static str, tensor: Untyped, shape: &[usize]) -> Result<Self> {
+        let layout = tensor.layout.insert(tensor.layout.rank())?.broadcast(shape)?;
+        Ok(Operand { name, tensor: Untyped { layout, ..tensor }, once: true })
+    }
 }
 
 /// Dimensions whose rows lie one after the other in every tensor.

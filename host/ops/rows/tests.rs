@@ -18,7 +18,7 @@ fn view_mut<'a>(device: &Device, shape: &[usize], strides: &[usize]) -> TensorVi
 /// Matrices, rows, and launches.
 fn sizes(shape: &[usize], strides: [&[usize]; 2]) -> ([usize; 2], usize) {
     let (device, _) = fake::h200();
-    let operand = |strides| Operand { name: "x", tensor: view(&device, shape, strides).untyped() };
+    let operand = |strides| Operand::new("x", view(&device, shape, strides).untyped());
     let matrices = Matrices::new(&device, strides.map(operand));
     (matrices.size(), matrices.launches())
 }
@@ -38,7 +38,7 @@ fn dimensions_that_all_tensors_step_over_evenly_are_one() {
 fn launches_begin_where_their_rows_lie() {
     let (device, _) = fake::h200();
     let tensor = view(&device, &[2, 3, 4, 5, 7], &[1000, 100_000, 35, 10_000_000, 1]).untyped();
-    let matrices = Matrices::new(&device, [Operand { name: "x", tensor }]);
+    let matrices = Matrices::new(&device, [Operand::new("x", tensor)]);
     assert_eq!((matrices.size(), matrices.launches()), ([4, 5], 6));
     let first = |launch: usize| (matrices.arguments(launch).unwrap()[0].address - VAST) / 2;
     let expected = [0, 100_000, 200_000, 1000, 101_000, 201_000];

@@ -163,7 +163,7 @@ impl<'a> Softmax<'a> {
         }
         check(y.device(), [Named::read("x", x), Named::written("y", y)])?;
         let operands = [("x", x.untyped()), ("y", y.untyped())];
-        Ok(Matrices::new(y.device(), operands.map(|(name, tensor)| Operand { name, tensor })))
+        Ok(Matrices::new(y.device(), operands.map(|(name, tensor)| Operand::new(name, tensor))))
     }
 }
 

@@ -4,6 +4,7 @@ use tilewright_device::kernel::Described;
 use tilewright_device::tile::{Element, FragmentLayout, Overlapped, Simt, Spread};
 use tilewright_device::{bf16, f16, kernels};
 
+use crate::loss_rows::{cross_entropy, cross_entropy_long};
 use crate::norm_rows::{norm, norm_long};
 use crate::program::{Added, NextTile, NoResidual, Nothing, Prefetch, Residual, RowProgram};
 use crate::softmax_rows::{softmax, softmax_long};
@@ -75,6 +76,22 @@ impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N
     const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(1, true);
 }
 
+#[rustfmt::skip]
+impl<
+    P: RowProgram, F: Prefetch, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize, const CTAS: usize,
+> Described for cross_entropy<P, F, T, L, M, N, CTAS>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(CTAS, false);
+}
+
+impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
+    for cross_entropy_long<P, T, L, M, N>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(1, true);
+}
+
 // Warps, threads of a row, elements of a thread; rows and columns of a tile. Rows of up to 1024 elements are a warp's or a part of it;
 // longer ones a CTA's, then a cluster's.
 #[rustfmt::skip]
@@ -123,5 +140,29 @@ kernels! {
         }
         sm_80: [norm_sm_80_ T _long]: norm_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
         sm_80: [norm_sm_80_ T _any]: norm_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
+    }
+}
+
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of cross-entropy.
+    pub static CROSS_ENTROPY: RowsKernel;
+
+    let ONE_CTA = [(4, 32, 8, 4, 256), (4, 32, 32, 4, 1024), (4, 128, 32, 1, 4096), (8, 256, 32, 1, 8192)];
+    for (T, VECTOR, WIDE) in [(f16, 8, NextTile), (bf16, 8, NextTile), (f32, 4, Nothing)] {
+        for (W, G, E, M, N) in ONE_CTA {
+            sm_90: [cross_entropy_sm_90_ T _ M x N]:
+                cross_entropy<Overlapped<W>, NextTile, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+            sm_80: [cross_entropy_sm_80_ T _ M x N]: cross_entropy<Simt<W>, NextTile, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+        }
+        sm_80: [cross_entropy_sm_80_ T _1x16384]: cross_entropy<Simt<16>, WIDE, T, Spread<16, 512, 32, VECTOR>, 1, 16384, 1>;
+        for CTAS in [1, 2, 4, 8] {
+            sm_90: [cross_entropy_sm_90_ T _1x16384c CTAS]:
+                cross_entropy<Overlapped<16>, WIDE, T, Spread<16, 512, 32, VECTOR>, 1, 16384, CTAS>;
+        }
+        sm_90: [cross_entropy_sm_90_ T _1x24576c8]:
+            cross_entropy<Overlapped<16>, Nothing, T, Spread<16, 512, 48, VECTOR>, 1, 24576, 8>;
+        sm_80: [cross_entropy_sm_80_ T _long]: cross_entropy_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
+        sm_80: [cross_entropy_sm_80_ T _any]: cross_entropy_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
     }
 }

@@ -12,36 +12,36 @@ use crate::program::{Prefetch, RowProgram, resident};
 
 /// The maximum of some scores, and the sum of their exponentials by it (Milakov & Gimelshein 2018).
 #[derive(Clone, Copy)]
-struct Sum {
+pub(crate) struct Sum {
     max: f32,
     sum: f32,
 }
 
 impl Sum {
-    const NONE: Self = Sum { max: f32::NEG_INFINITY, sum: 0.0 };
+    pub(crate) const NONE: Self = Sum { max: f32::NEG_INFINITY, sum: 0.0 };
 
     /// What scores are counted from: without any, 2 ^ (-inf - 0) and not 2 ^ (-inf + inf).
     #[inline(always)]
-    fn origin(&self) -> f32 {
+    pub(crate) fn origin(&self) -> f32 {
         if self.max == f32::NEG_INFINITY { 0.0 } else { self.max }
     }
     /// The sum of both; scores times `scale` are exponents of 2.
     #[inline(always)]
-    fn with(self, other: Self, scale: f32) -> Self {
+    pub(crate) fn with(self, other: Self, scale: f32) -> Self {
         let both = Sum { max: math::max(self.max, other.max), sum: 0.0 };
         let by = |part: Self| part.sum * math::ex2((part.max - both.origin()) * scale);
         Sum { sum: by(self) + by(other), ..both }
     }
     /// The logarithm of the sum, base 2; 0 of no scores, all of which then stay -inf.
     #[inline(always)]
-    fn log2(&self) -> f32 {
+    pub(crate) fn log2(&self) -> f32 {
         if self.sum == 0.0 { 0.0 } else { math::lg2(self.sum) }
     }
 }
 
 /// The exponents of 2 of this thread's scores, from the maximum of each of its rows on, and what they sum up to.
 #[inline(always)]
-fn exponents<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+pub(crate) fn exponents<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     x: Fragment<T, M, N, L>,
     before: Rows<Sum, M, N, L>,
     scale: f32,
