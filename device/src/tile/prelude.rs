@@ -13,7 +13,7 @@ pub use crate::tile::epilogue::output::{Output, OutputLayout, matrix_line};
 pub use crate::tile::epilogue::term::{Absent, ByElement, ByRow, Term};
 pub use crate::tile::fragment::cols::Cols;
 pub use crate::tile::fragment::held::{Held, Packed};
-pub use crate::tile::fragment::row_reducer::{RowReducer, row_reducer_bytes};
+pub use crate::tile::fragment::row_reducer::RowReducer;
 pub use crate::tile::fragment::row_scratch::RowScratch;
 pub use crate::tile::fragment::row_vector::{RowVector, for_each_row};
 pub use crate::tile::fragment::{Fragment, Operand, Rows};

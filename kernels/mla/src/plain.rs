@@ -5,8 +5,8 @@ use core::f32::consts::LN_2;
 use super::{B, Block, Blocks, Causal, Item, ItemAt, Pooled, PooledTiles as _, ReadsPools, Work};
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    ChainedGemm, Cta, Element, Fragment, Fresh, Gemm, Global, GlobalMut, InBlock, OnlineSoftmax,
-    OutputLayout, Pending, Schedule, Shared, SplitParts, Swizzle, block_x, block_z, copy, gemm,
+    ChainedGemm, Cta, Element, Fragment, Fresh, Gemm, Global, GlobalMut, InBlock, OnlineSoftmax, Pending,
+    Schedule, Shared, SplitParts, Swizzle, block_x, block_z, copy, gemm,
 };
 
 /// Rows of a page that are read at a time.

@@ -6,7 +6,7 @@ use tilewright_device::kernel;
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
     Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, GlobalTile, InBlock, RowOrder, RowTile, Rows,
-    for_each_row, math, row_reducer_bytes,
+    for_each_row, math,
 };
 
 use crate::program::{Prefetch, RowProgram, resident};
@@ -153,7 +153,6 @@ fn totals<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
 #[kernel(
     program = P,
     cluster = [CTAS as u32, 1, 1],
-    shared = row_reducer_bytes::<L, M, N>(CTAS),
     min_ctas = resident(P::THREADS, if T::BYTES == 2 { 512 } else { 256 }),
 )]
 pub fn cross_entropy<
@@ -165,6 +164,7 @@ pub fn cross_entropy<
     const N: usize,
     const CTAS: usize,
 >(
+    mut cta: Cta<P>,
     x: InBlock<Global<T, 3>>,
     labels: InBlock<Global<i32, 3>>,
     losses: InBlock<GlobalMut<f32, 3>>,
@@ -177,7 +177,6 @@ pub fn cross_entropy<
 ) where
     L: FragmentLayout<M, N>,
 {
-    let mut cta = Cta::<P>::enter();
     let mut rows = cta.row_reducer::<L, M, N, CTAS>();
     let part = rows.part();
     let first = part * N as u32;
@@ -219,8 +218,9 @@ pub fn cross_entropy<
 }
 
 /// As [`cross_entropy`](fn@cross_entropy), for rows of any length: they are read twice, `N` columns at a time.
-#[kernel(program = P, shared = row_reducer_bytes::<L, M, N>(1))]
+#[kernel(program = P)]
 pub fn cross_entropy_long<P: RowProgram, T: Element, L, const M: usize, const N: usize>(
+    mut cta: Cta<P>,
     x: InBlock<Global<T, 3>>,
     labels: InBlock<Global<i32, 3>>,
     losses: InBlock<GlobalMut<f32, 3>>,
@@ -233,7 +233,6 @@ pub fn cross_entropy_long<P: RowProgram, T: Element, L, const M: usize, const N:
 ) where
     L: FragmentLayout<M, N>,
 {
-    let mut cta = Cta::<P>::enter();
     let mut rows = cta.row_reducer::<L, M, N, 1>();
     let [least, _] = T::from_f32x2(f32::NEG_INFINITY, f32::NEG_INFINITY);
     let mut tile = RowTile::first(order, 1);

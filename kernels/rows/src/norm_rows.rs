@@ -3,7 +3,6 @@
 use tilewright_device::kernel;
 use tilewright_device::tile::{
     Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile, Rows, math,
-    row_reducer_bytes,
 };
 
 use crate::program::{Prefetch, Residual, RowProgram, resident};
@@ -49,7 +48,6 @@ fn scaled<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
 #[kernel(
     program = P,
     cluster = [CTAS as u32, 1, 1],
-    shared = row_reducer_bytes::<L, M, N>(CTAS),
     min_ctas = resident(P::THREADS, if T::BYTES > 2 { 256 } else if R::ADDED { 512 } else { 640 }),
 )]
 pub fn norm<
@@ -62,6 +60,7 @@ pub fn norm<
     const N: usize,
     const CTAS: usize,
 >(
+    mut cta: Cta<P>,
     x: InBlock<Global<T, 3>>,
     residual: InBlock<Global<T, 3>>,
     weight: InBlock<Global<T, 3>>,
@@ -75,7 +74,6 @@ pub fn norm<
 ) where
     L: FragmentLayout<M, N>,
 {
-    let mut cta = Cta::<P>::enter();
     let mut rows = cta.row_reducer::<L, M, N, CTAS>();
     let part = rows.part();
     let mut tile = RowTile::first(order, CTAS as u32);
@@ -121,8 +119,9 @@ pub fn norm<
 
 /// As [`norm`](fn@norm), for rows of any length: they are read twice, three times where they are centred, `N` columns at a time. Without
 /// residual addition residual and sum have no elements.
-#[kernel(program = P, shared = row_reducer_bytes::<L, M, N>(1))]
+#[kernel(program = P)]
 pub fn norm_long<P: RowProgram, T: Element, L, const M: usize, const N: usize>(
+    mut cta: Cta<P>,
     x: InBlock<Global<T, 3>>,
     residual: InBlock<Global<T, 3>>,
     weight: InBlock<Global<T, 3>>,
@@ -136,7 +135,6 @@ pub fn norm_long<P: RowProgram, T: Element, L, const M: usize, const N: usize>(
 ) where
     L: FragmentLayout<M, N>,
 {
-    let mut cta = Cta::<P>::enter();
     let mut rows = cta.row_reducer::<L, M, N, 1>();
     let mut tile = RowTile::first(order, 1);
     P::wait_for_preceding_grid();

@@ -5,7 +5,6 @@ use core::f32::consts::LN_2;
 use tilewright_device::kernel;
 use tilewright_device::tile::{
     Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile, Rows, math,
-    row_reducer_bytes,
 };
 
 use crate::program::{Prefetch, RowProgram, resident};
@@ -82,10 +81,10 @@ fn results<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
 #[kernel(
     program = P,
     cluster = [CTAS as u32, 1, 1],
-    shared = row_reducer_bytes::<L, M, N>(CTAS),
     min_ctas = resident(P::THREADS, if T::BYTES == 2 { 768 } else { 512 }),
 )]
 pub fn softmax<P: RowProgram, F: Prefetch, T: Element, L, const M: usize, const N: usize, const CTAS: usize>(
+    mut cta: Cta<P>,
     x: InBlock<Global<T, 3>>,
     y: InBlock<GlobalMut<T, 3>>,
     order: RowOrder,
@@ -94,7 +93,6 @@ pub fn softmax<P: RowProgram, F: Prefetch, T: Element, L, const M: usize, const 
 ) where
     L: FragmentLayout<M, N>,
 {
-    let mut cta = Cta::<P>::enter();
     let mut rows = cta.row_reducer::<L, M, N, CTAS>();
     let part = rows.part();
     let [least, _] = T::from_f32x2(f32::NEG_INFINITY, f32::NEG_INFINITY);
@@ -118,8 +116,9 @@ pub fn softmax<P: RowProgram, F: Prefetch, T: Element, L, const M: usize, const 
 }
 
 /// As [`softmax`](fn@softmax), for rows of any length: they are read twice, `N` columns at a time.
-#[kernel(program = P, shared = row_reducer_bytes::<L, M, N>(1))]
+#[kernel(program = P)]
 pub fn softmax_long<P: RowProgram, T: Element, L, const M: usize, const N: usize>(
+    mut cta: Cta<P>,
     x: InBlock<Global<T, 3>>,
     y: InBlock<GlobalMut<T, 3>>,
     order: RowOrder,
@@ -128,7 +127,6 @@ pub fn softmax_long<P: RowProgram, T: Element, L, const M: usize, const N: usize
 ) where
     L: FragmentLayout<M, N>,
 {
-    let mut cta = Cta::<P>::enter();
     let mut rows = cta.row_reducer::<L, M, N, 1>();
     let [least, _] = T::from_f32x2(f32::NEG_INFINITY, f32::NEG_INFINITY);
     let mut tile = RowTile::first(order, 1);

@@ -13,7 +13,7 @@ use crate::tile::fragment::{Fragment, Rows};
 
 /// Bytes of shared memory of a [`RowReducer`] for tiles of `M` x `N` whose rows lie over `ctas` CTAs: none where each warp holds its rows
 /// whole.
-pub const fn row_reducer_bytes<L: FragmentLayout<M, N>, const M: usize, const N: usize>(ctas: usize) -> u32 {
+const fn row_reducer_bytes<L: FragmentLayout<M, N>, const M: usize, const N: usize>(ctas: usize) -> u32 {
     2 * half_bytes::<L, M, N>(ctas)
 }
 
@@ -37,7 +37,7 @@ pub struct RowReducer<P, L, const M: usize, const N: usize, const CTAS: usize> {
 impl<P: Collective> Cta<P> {
     /// What reduces the rows of tiles of `M` x `N` that are laid out by `L`, in `CTAS` CTAs of a cluster.
     ///
-    /// Takes [`row_reducer_bytes`] of shared memory. With several CTAs it waits until all of them have started.
+    /// With several CTAs it waits until all of them have started.
     #[inline(always)]
     pub fn row_reducer<L: FragmentLayout<M, N>, const M: usize, const N: usize, const CTAS: usize>(
         &mut self,

@@ -2,14 +2,14 @@
 
 use tilewright_device::tile::{
     Collective, Cols, Cta, Fragment, FragmentLayout, FullCol, Global, GlobalMut, Overlapped, Overlaps,
-    RowOrder, RowTile, Simt, Spread, Striped, block_x, block_y, copy, row_reducer_bytes, warp,
+    RowOrder, RowTile, Simt, Spread, Striped, block_x, block_y, copy, warp,
 };
 use tilewright_device::{kernel, kernels};
 
 use crate::copies::{M, N, named};
 
 /// y = the first column of the greatest element of each row of x \[1, rows, columns\], in one pass over at most `C` `CTAS` columns.
-#[kernel(program = P, cluster = [CTAS as u32, 1, 1], shared = row_reducer_bytes::<L, R, C>(CTAS))]
+#[kernel(program = P, cluster = [CTAS as u32, 1, 1])]
 pub fn argmax<
     P: Collective + Overlaps,
     L: FragmentLayout<R, C>,
@@ -17,11 +17,11 @@ pub fn argmax<
     const C: usize,
     const CTAS: usize,
 >(
+    mut cta: Cta<P>,
     x: Global<f32, 3>,
     mut y: GlobalMut<i32, 3>,
     order: RowOrder,
 ) {
-    let mut cta = Cta::<P>::enter();
     let mut rows = cta.row_reducer::<L, R, C, CTAS>();
     let part = rows.part();
     P::wait_for_preceding_grid();
