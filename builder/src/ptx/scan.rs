@@ -45,7 +45,7 @@ pub(crate) fn scan(text: &str) -> (Role, Findings) {
             {
                 findings.refusals.push(message.to_owned());
             } else if let Some(register) = comment.strip_prefix("shared ") {
-                match constant(text, register) {
+                match constant(&text[..line.as_ptr().addr() - text.as_ptr().addr()], register) {
                     Some(bytes) => findings.shared_bytes = findings.shared_bytes.max(bytes),
                     None => findings.shared_unknown = true,
                 }
@@ -93,16 +93,14 @@ fn declared(fields: &str) -> Option<Declared> {
     })
 }
 
-/// The number that is moved to a register, if nothing else ever is.
-fn constant(text: &str, register: &str) -> Option<u32> {
-    let writes = |line: &str| {
+/// The number that the last write to a register, in the text before a place where it is read, moves there.
+fn constant(before: &str, register: &str) -> Option<u32> {
+    let (instruction, from) = before.lines().rev().find_map(|line| {
         let (instruction, operands) = line.trim().split_once(char::is_whitespace)?;
         let (to, from) = operands.trim_start().split_once(", ")?;
-        (to == register)
-            .then(|| instruction.starts_with("mov.").then(|| from.strip_suffix(';')?.parse().ok())?)
-    };
-    let mut numbers = text.lines().filter_map(writes);
-    numbers.next().filter(|_| numbers.next().is_none())?
+        (to == register).then_some((instruction, from))
+    })?;
+    instruction.starts_with("mov.").then(|| from.strip_suffix(';')?.parse().ok())?
 }
 
 /// The size of `.align 16 .b8 name[48];`, or of a single value.
@@ -149,8 +147,8 @@ mod tests {
             let findings = scan(&format!("{text}// tilewright.shared {unknown}")).1;
             assert_eq!((findings.shared_bytes, findings.shared_unknown), (65536, true));
         }
-        let twice = "mov.b32 %r1, 1;\nmov.b32 %r1, 2;\n// tilewright.shared %r1";
-        assert!(scan(twice).1.shared_unknown);
+        let later = "mov.b32 %r1, 16;\n// tilewright.shared %r1\nmov.b32 %r1, %r5;";
+        assert_eq!(scan(later).1.shared_bytes, 16);
     }
 
     #[test]

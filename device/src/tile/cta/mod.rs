@@ -47,7 +47,9 @@ impl<P: Collective> Cta<P> {
     pub fn reserve(&mut self, bytes: u32, align: u32) -> u32 {
         let begin = self.used.next_multiple_of(align);
         self.used = begin + bytes;
-        takes_shared(self.used);
+        if bytes > 0 {
+            takes_shared(self.used);
+        }
         if self.used > dynamic_shared_bytes() {
             trap();
         }
