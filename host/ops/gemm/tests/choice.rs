@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Arch;
+use crate::ops::frame::Descriptor;
 
 /// The kernel's tile, its split and its architecture.
 fn chosen(device: &Device, layout: &str, shape: [usize; 3]) -> ([u32; 3], u32, Arch) {
