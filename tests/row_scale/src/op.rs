@@ -87,7 +87,7 @@ impl RowScale<'_> {
         };
         let function = y.device().listed(&KERNELS, kernel)?;
         // SAFETY: the arguments are those of `row_scale` for this element type; the views are borrowed, y exclusively.
-        unsafe { function.launch(stream, &Launch::grid(grid), &args)? };
+        unsafe { function.launch_block(stream, &Launch::grid(grid), &args)? };
         Ok(plan)
     }
 }
