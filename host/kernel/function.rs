@@ -205,8 +205,8 @@ impl<K: Instance> Function<K> {
     /// Nothing is allocated on the device, waited for or recorded besides, so launches can be captured in a graph.
     ///
     /// # What is safe
-    /// The kernel is a safe function and its tensors are views: it reads and writes inside of these alone. What is outside reads as zero
-    /// and is not stored. Work on other streams is ordered by events alone, as for all operators. Two things are the kernel's author's
+    /// The kernel is a safe function, its tensors are views, its set is that of its crate: it reads and writes inside of the views
+    /// alone. What is outside reads as zero and is not stored. Work on other streams is ordered by events alone, as for all operators. Two things are the kernel's author's
     /// to see to: that no two CTAs store different values to one place, of which either may stay; and that indices of dimensions before
     /// the last two are inside the tensor, for instance by `expects(batch < x.shape()[0])`.
     pub fn launch<A>(&self, stream: &Stream, grid: [u32; 3], arguments: A) -> Result<()>

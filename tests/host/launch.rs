@@ -23,7 +23,8 @@ pub fn runs(device: &Device) -> Outcome {
 pub fn bad_ptx(device: &Device) -> Outcome {
     let ptx = include_str!("mark.ptx").replace("mad.lo.u32", "mad.low.u32");
     let entries = vec![entry::<Mark>(&ptx)].leak();
-    let set = Box::leak(Box::new(tilewright::KernelSet::new(entries)));
+    // SAFETY: the text is that of this kernel, or none.
+    let set = Box::leak(Box::new(unsafe { tilewright::KernelSet::new(entries) }));
     match device.kernel::<Mark>(set) {
         Err(Error::KernelLoad { kernel: "mark", reason }) => assert!(reason.contains("line 16"), "{reason}"),
         other => return Err(format!("{other:?}").into()),

@@ -50,9 +50,10 @@ unsafe fn raw(address: u64, n: u32) {
     let _ = (address, n);
 }
 
-fn entry<K: Instance>() -> KernelEntry {
+/// A set of `K` alone.
+fn set_of<K: Instance>() -> &'static KernelSet {
     let text = format!(".entry {}", K::NAME);
-    KernelEntry {
+    let entry = KernelEntry {
         name: K::NAME,
         arch: K::ARCH,
         threads: K::THREADS,
@@ -62,13 +63,14 @@ fn entry<K: Instance>() -> KernelEntry {
         registers: None,
         ptx_bytes: text.len(),
         ptx: miniz_oxide::deflate::compress_to_vec(text.as_bytes(), 6).leak(),
-    }
+    };
+    // SAFETY: fake devices run nothing.
+    Box::leak(Box::new(unsafe { KernelSet::new(vec![entry].leak()) }))
 }
 
 /// Launches one CTA of `K`, alone in a set.
 fn launch<K: Instance + SafeKernel>(device: &Device, arguments: impl Arguments<K::Parameters>) -> Result<()> {
-    let set = Box::leak(Box::new(KernelSet::new(vec![entry::<K>()].leak())));
-    device.kernel::<K>(set)?.launch(&Stream::new(device)?, [1, 1, 1], arguments)
+    device.kernel::<K>(set_of::<K>())?.launch(&Stream::new(device)?, [1, 1, 1], arguments)
 }
 
 fn message(result: Result<()>) -> String {
@@ -122,8 +124,7 @@ fn each_error_names_the_parameter() {
     let error = message(launch::<scale>(&device, (x.view(), vast, y.view_mut(), 1.0)));
     assert_eq!(error, "`s` was of shape [4294967296, 1]; it must be of sizes below 2^32");
     let stream = Stream::new(&elsewhere).unwrap();
-    let set = Box::leak(Box::new(KernelSet::new(vec![entry::<scale>()].leak())));
-    let kernel = device.kernel::<scale>(set).unwrap();
+    let kernel = device.kernel::<scale>(set_of::<scale>()).unwrap();
     let error = message(kernel.launch(&stream, [1, 1, 1], (x.view(), s.view(), y.view_mut(), 1.0)));
     assert_eq!(error, "`kernel` was on fake:1; it must be on fake:0, the device of this call");
     let stream = Stream::new(&device).unwrap();
@@ -208,8 +209,7 @@ fn numbers_and_lists_are_passed_as_they_are() {
 #[test]
 fn a_kernel_that_follows_addresses_is_launched_by_who_vouches_for_them() {
     let (device, journal) = fake::h200();
-    let set = Box::leak(Box::new(KernelSet::new(vec![entry::<raw>()].leak())));
-    let (kernel, stream) = (device.kernel::<raw>(set).unwrap(), Stream::new(&device).unwrap());
+    let (kernel, stream) = (device.kernel::<raw>(set_of::<raw>()).unwrap(), Stream::new(&device).unwrap());
     // SAFETY: the fake device runs nothing.
     unsafe { kernel.launch_with(&stream, &Launch::grid([2, 1, 1]).pdl(true), (VAST, 3)) }.unwrap();
     let launches = journal.launches.lock().unwrap();
