@@ -122,9 +122,13 @@ fn refusals(device: &Device) -> Outcome {
     let (a, b) = (a?, b?);
     let mut y = Tensor::<f16>::zeros(device, &[8, 8])?;
     let error = softmax(&stream, &a.view(), &mut y.view_mut()).unwrap_err().to_string();
-    assert_eq!(error, "`y` was of shape [8, 8]; it must be of shape [8, 16]");
+    assert_eq!(
+        error,
+        "`x` was of shape [8, 16]; it must be such that x.shape() == y.shape(), with `y` of shape [8, 8]"
+    );
     let error = swiglu(&stream, &a.view(), &a.view(), &b.view(), &mut y.view_mut()).unwrap_err().to_string();
-    assert_eq!(error, "`up` was of shape [16, 8]; it must be of shape [8, 16]");
+    let rule = "it must be such that u.shape() == g.shape(), with `g` of shape [16, 8]";
+    assert_eq!(error, format!("`u` was of shape [8, 16]; {rule}"));
     let error = Weights::upload(device, &u4([8, 8])?.pack(Order::B8)?).err().map(|error| error.to_string());
     assert!(error.is_some_and(|error| error.contains("order b16")));
     let wide = Tensor::<f16>::zeros(device, &[1, 4097])?;

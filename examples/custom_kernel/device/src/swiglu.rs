@@ -14,6 +14,7 @@ use tilewright_device::{f16, kernel, kernels};
     program = P,
     shared = (STAGES * (BM + 2 * BN) * BK * T::BYTES) as u32 + STAGES as u32 * P::STAGE_BYTES
         + <Y::D as OutputLayout<BM, BN>>::STAGING_BYTES,
+    expects(g.rows() == x.cols(), u.shape() == g.shape(), y.shape() == [x.rows(), g.cols()]),
 )]
 pub fn swiglu<
     P: Schedule,
