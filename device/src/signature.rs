@@ -16,23 +16,18 @@ macro_rules! parameters {
         }
     };
 }
-parameters!();
-parameters!(A);
-parameters!(A B);
-parameters!(A B C);
-parameters!(A B C D);
-parameters!(A B C D E);
-parameters!(A B C D E F);
-parameters!(A B C D E F G);
-parameters!(A B C D E F G H);
-parameters!(A B C D E F G H I);
-parameters!(A B C D E F G H I J);
-parameters!(A B C D E F G H I J K);
-parameters!(A B C D E F G H I J K L);
-parameters!(A B C D E F G H I J K L M);
-parameters!(A B C D E F G H I J K L M N);
-parameters!(A B C D E F G H I J K L M N O);
-parameters!(A B C D E F G H I J K L M N O P);
+
+/// Tuples of the first parameters, of as many as there are.
+macro_rules! up_to {
+    ([$($first:ident)*]) => {
+        parameters!($($first)*);
+    };
+    ([$($first:ident)*] $next:ident $($rest:ident)*) => {
+        parameters!($($first)*);
+        up_to!([$($first)* $next] $($rest)*);
+    };
+}
+up_to!([] A B C D E F G H I J K L M N O P);
 
 /// Something that a kernel expects of its arguments: `expects(…)` of `#[kernel]`.
 #[derive(Clone, Copy, Debug)]

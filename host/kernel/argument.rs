@@ -326,23 +326,19 @@ macro_rules! arguments {
         }
     };
 }
-arguments!();
-arguments!(0 A VA);
-arguments!(0 A VA 1 B VB);
-arguments!(0 A VA 1 B VB 2 C VC);
-arguments!(0 A VA 1 B VB 2 C VC 3 D VD);
-arguments!(0 A VA 1 B VB 2 C VC 3 D VD 4 E VE);
-arguments!(0 A VA 1 B VB 2 C VC 3 D VD 4 E VE 5 F VF);
-arguments!(0 A VA 1 B VB 2 C VC 3 D VD 4 E VE 5 F VF 6 G VG);
-arguments!(0 A VA 1 B VB 2 C VC 3 D VD 4 E VE 5 F VF 6 G VG 7 H VH);
-arguments!(0 A VA 1 B VB 2 C VC 3 D VD 4 E VE 5 F VF 6 G VG 7 H VH 8 I VI);
-arguments!(0 A VA 1 B VB 2 C VC 3 D VD 4 E VE 5 F VF 6 G VG 7 H VH 8 I VI 9 J VJ);
-arguments!(0 A VA 1 B VB 2 C VC 3 D VD 4 E VE 5 F VF 6 G VG 7 H VH 8 I VI 9 J VJ 10 K VK);
-arguments!(0 A VA 1 B VB 2 C VC 3 D VD 4 E VE 5 F VF 6 G VG 7 H VH 8 I VI 9 J VJ 10 K VK 11 L VL);
-arguments!(0 A VA 1 B VB 2 C VC 3 D VD 4 E VE 5 F VF 6 G VG 7 H VH 8 I VI 9 J VJ 10 K VK 11 L VL 12 M VM);
-arguments!(0 A VA 1 B VB 2 C VC 3 D VD 4 E VE 5 F VF 6 G VG 7 H VH 8 I VI 9 J VJ 10 K VK 11 L VL 12 M VM 13 N VN);
-arguments!(0 A VA 1 B VB 2 C VC 3 D VD 4 E VE 5 F VF 6 G VG 7 H VH 8 I VI 9 J VJ 10 K VK 11 L VL 12 M VM 13 N VN 14 O VO);
-arguments!(0 A VA 1 B VB 2 C VC 3 D VD 4 E VE 5 F VF 6 G VG 7 H VH 8 I VI 9 J VJ 10 K VK 11 L VL 12 M VM 13 N VN 14 O VO 15 Q VQ);
+
+/// Tuples of the first arguments, of as many as there are.
+macro_rules! up_to {
+    ([$($first:tt)*]) => {
+        arguments!($($first)*);
+    };
+    ([$($first:tt)*] ($($next:tt)*) $($rest:tt)*) => {
+        arguments!($($first)*);
+        up_to!([$($first)* $($next)*] $($rest)*);
+    };
+}
+up_to!([] (0 A VA) (1 B VB) (2 C VC) (3 D VD) (4 E VE) (5 F VF) (6 G VG) (7 H VH) (8 I VI) (9 J VJ)
+    (10 K VK) (11 L VL) (12 M VM) (13 N VN) (14 O VO) (15 P VP));
 
 /// The block of arguments of kernel `K`, all of them checked.
 pub(super) fn block<K: Instance + Signature>(

@@ -50,7 +50,7 @@ fn set() -> &'static KernelSet {
         entry("plain", Arch::Sm80, [1, 1, 1], 1024),
         entry("paired", Arch::Sm90a, [2, 1, 1], 2048),
         entry("large", Arch::Sm80, [1, 1, 1], 1 << 20),
-        entry("changed", Arch::Sm80, [1, 1, 1], 64),
+        entry("changed", Arch::Sm80, [2, 1, 1], 0),
     ];
     // SAFETY: fake devices run nothing.
     Box::leak(Box::new(unsafe { KernelSet::new(entries.leak()) }))

@@ -10,6 +10,7 @@ pub mod fragment;
 pub mod packed;
 pub mod registers;
 pub mod shared;
+pub mod spread;
 pub mod striped;
 pub mod warpgroup;
 
@@ -19,5 +20,6 @@ pub use fragment::{FragmentLayout, FullCol, FullRow, Warpgroups, Warps, warp};
 pub use packed::Packed;
 pub use registers::Registers;
 pub use shared::{ColMajor, Linear, Major, Padded, RowMajor, SharedLayout, Swizzle};
+pub use spread::Spread;
 pub use striped::Striped;
 pub use warpgroup::{OneWarpgroup, Warpgroup};

@@ -12,8 +12,6 @@ use tilewright_device::{f16, kernel, kernels};
 /// divide a tile. All layouts in shared memory and registers are inferred.
 #[kernel(
     program = P,
-    shared = (STAGES * (BM + 2 * BN) * BK * T::BYTES) as u32 + STAGES as u32 * P::STAGE_BYTES
-        + <Y::D as OutputLayout<BM, BN>>::STAGING_BYTES,
     expects(g.rows() == x.cols(), u.shape() == g.shape(), y.shape() == [x.rows(), g.cols()]),
 )]
 pub fn swiglu<
