@@ -6,7 +6,7 @@ use tilewright_device::signature::{Expectation, Parameters, Signature};
 use tilewright_device::tile::{self, Global, GlobalMut, InBlock, InPlace, List, ListAbi};
 
 use crate::tensor::{Named, Untyped, check, of_shape};
-use crate::{Arch, Device, Element, Error, Instance, Result, TensorView, TensorViewMut};
+use crate::{Arch, Device, Element, Error, Result, TensorView, TensorViewMut};
 
 #[cfg(test)]
 mod tests;
@@ -340,13 +340,14 @@ macro_rules! up_to {
 up_to!([] (0 A VA) (1 B VB) (2 C VC) (3 D VD) (4 E VE) (5 F VF) (6 G VG) (7 H VH) (8 I VI) (9 J VJ)
     (10 K VK) (11 L VL) (12 M VM) (13 N VN) (14 O VO) (15 P VP));
 
-/// The block of arguments of kernel `K`, all of them checked.
-pub(super) fn block<K: Instance + Signature>(
+/// The block of arguments of a kernel with the parameters of `K`, all of them checked.
+pub(super) fn block<K: Signature>(
     device: &Device,
+    kernel: &'static str,
     arguments: &impl Arguments<K::Parameters>,
 ) -> Result<K::Args> {
     let tma = K::ARCH == Arch::Sm90a;
-    let of = Parameter { device, kernel: K::NAME, name: "", copies: K::COPIES, tma };
+    let of = Parameter { device, kernel, name: "", copies: K::COPIES, tma };
     let args = K::pack(arguments.abis(K::NAMES, of)?);
     let Some(&Expectation { text, parameters }) = K::unmet(&args) else { return Ok(args) };
     let (first, others) = parameters.split_first().expect("an expectation is about some parameter");

@@ -115,6 +115,22 @@ impl AnyFunction {
         Self::new(device, set, Wanted::listed(row))
     }
 
+    /// As [`Function::launch_with`], for a kernel that was chosen from a table: `S` stands for all kernels of its function that have the
+    /// same parameters.
+    ///
+    /// # Safety
+    /// As there. The kernel's parameters are those of `S`, and so is how it copies tiles.
+    pub unsafe fn launch_as<S: Signature>(
+        &self,
+        stream: &Stream,
+        launch: &Launch,
+        arguments: impl Arguments<S::Parameters>,
+    ) -> Result<()> {
+        let args = block::<S>(&self.device, self.name(), &arguments)?;
+        // SAFETY: the arguments are of the kernel's type; the caller vouches for the rest.
+        unsafe { self.launch_block(stream, launch, &args) }
+    }
+
     /// Queues the kernel on a stream, with a block of arguments that was made elsewhere.
     ///
     /// Nothing is allocated, waited for or recorded besides, so launches can be captured in a graph. Arguments of another size
@@ -206,9 +222,10 @@ impl<K: Instance> Function<K> {
     ///
     /// # What is safe
     /// The kernel is a safe function, its tensors are views, its set is that of its crate: it reads and writes inside of the views
-    /// alone. What is outside reads as zero and is not stored. Work on other streams is ordered by events alone, as for all operators. Two things are the kernel's author's
-    /// to see to: that no two CTAs store different values to one place, of which either may stay; and that indices of dimensions before
-    /// the last two are inside the tensor, for instance by `expects(batch < x.shape()[0])`.
+    /// alone. What is outside reads as zero and is not stored. Work on other streams is ordered by events alone, as for all operators.
+    ///
+    /// Two things are the kernel's author's to see to: that no two CTAs store different values to one place, of which either may stay;
+    /// and that indices of dimensions before the last two are inside the tensor, for instance by `expects(batch < x.shape()[0])`.
     pub fn launch<A>(&self, stream: &Stream, grid: [u32; 3], arguments: A) -> Result<()>
     where
         K: SafeKernel,
@@ -230,9 +247,8 @@ impl<K: Instance> Function<K> {
         K: Signature,
         A: Arguments<K::Parameters>,
     {
-        let args = block::<K>(&self.device, &arguments)?;
-        // SAFETY: the arguments are of the kernel's own type; the caller vouches for the rest.
-        unsafe { self.function.launch_block(stream, launch, &args) }
+        // SAFETY: the kernel is `K`; the caller vouches for the rest.
+        unsafe { self.function.launch_as::<K>(stream, launch, arguments) }
     }
 }
 

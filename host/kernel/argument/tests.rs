@@ -5,7 +5,7 @@ use tilewright_device::tile::{
 
 use super::*;
 use crate::backend::fake::{self, VAST};
-use crate::{KernelEntry, KernelSet, Launch, OrWhereUnreadable, SafeKernel, Stream, Tensor, f16};
+use crate::{Instance, KernelEntry, KernelSet, Launch, OrWhereUnreadable, SafeKernel, Stream, Tensor, f16};
 
 /// A factor for each row, and for all of them.
 #[kernel(threads = 64, expects(x.shape() == y.shape(), s.rows() == x.rows() && s.cols() == 1))]
