@@ -18,6 +18,8 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "softmax of a transposed matrix", softmax_strides)
         .device(Arch::Sm80, "swiglu for Ampere", |device| swiglu_sizes(device, Arch::Sm80))
         .device(Arch::Sm90a, "swiglu for Hopper", |device| swiglu_sizes(device, Arch::Sm90a))
+        .device(Arch::Sm80, "swiglu of windows, for Ampere", |device| swiglu_windows(device, Arch::Sm80))
+        .device(Arch::Sm90a, "swiglu of windows, for Hopper", |device| swiglu_windows(device, Arch::Sm90a))
         .device(Arch::Sm80, "gemv of packed u4 weights", gemv_sizes)
         .device(Arch::Sm80, "arguments that do not fit are named", refusals)
         .main()
@@ -96,6 +98,23 @@ fn swiglu_sizes(device: &Device, arch: Arch) -> Outcome {
             assert_near(&format!("{m} x {n} x {k}"), &y, &reference);
         }
     }
+    Ok(())
+}
+
+/// Lines that are aligned, and end within a piece of 16 bytes: what lies behind them must not count.
+fn swiglu_windows(device: &Device, arch: Arch) -> Outcome {
+    let (rows, k, stride) = (70, 60, 64);
+    let data = [1, 2, 3].map(|seed| normal::<f16>(seed, rows * k));
+    let reference = swiglu_reference(&data[0], &data[1], &data[2], k);
+    let wide = data.map(|data| {
+        let line = |line: &[f16]| line.iter().copied().chain([f16::NAN; 4]).collect::<Vec<_>>();
+        Tensor::from_slice(device, &data.chunks(k).flat_map(line).collect::<Vec<_>>(), &[rows, stride])
+    });
+    let [x, gate, up] = wide.map(|wide| wide.expect("room"));
+    let mut y = poisoned(device, &[rows, rows])?;
+    let [x, gate, up] = [&x, &gate, &up].map(|wide| wide.view().narrow(1, 0, k).expect("so many columns"));
+    swiglu_for(arch, &device.default_stream(), &x, &gate, &up, &mut y.view_mut())?;
+    assert_near("windows", &y.to_vec()?, &reference);
     Ok(())
 }
 
