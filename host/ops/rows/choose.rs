@@ -8,7 +8,7 @@ use tilewright_rows::RowsKernel;
 
 use super::matrices::{Matrices, Operand};
 use crate::ops::frame::{Choice, Cycles, Rated, Rejection};
-use crate::{Arch, Device, Error, Launch, Result};
+use crate::{Arch, Device, Error, KernelSet, Launch, Result};
 
 /// One compiled kernel.
 pub type Compiled = Listed<RowsKernel>;
@@ -18,6 +18,7 @@ const VECTOR: usize = 16;
 
 impl Rated for RowsKernel {
     type Estimate = Cycles;
+    const KERNELS: &'static KernelSet = &tilewright_rows::KERNELS;
 
     fn size(&self) -> [u32; 3] {
         let [rows, cols] = self.tile;
