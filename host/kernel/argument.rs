@@ -54,7 +54,7 @@ impl Parameter<'_> {
         row_major: bool,
     ) -> Result<()> {
         let line = if row_major { RANK - 1 } else { RANK - 2 };
-        let whole = view.layout.shape()[line] * view.dtype.bytes() % 16 == 0;
+        let whole = (view.layout.shape()[line] * view.dtype.bytes()).is_multiple_of(16);
         let readable = match self.copies {
             Copies::Elements => true,
             Copies::Pieces => abi.align == 16 && whole,
