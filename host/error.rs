@@ -62,6 +62,18 @@ pub enum Error {
         other: &'static str,
     },
 
+    /// A kernel's copies cannot read a tensor as it lies in memory. [`or_where_unreadable`](crate::OrWhereUnreadable) launches
+    /// another kernel then, such as one for any strides.
+    #[error("kernel `{kernel}` cannot read `{argument}`: {reason}")]
+    Unreadable {
+        /// The kernel's entry point.
+        kernel: &'static str,
+        /// The argument's name.
+        argument: &'static str,
+        /// What the kernel needs of it.
+        reason: &'static str,
+    },
+
     /// There is no CUDA driver on this machine.
     #[error("no CUDA driver: {reason}")]
     NoDriver {

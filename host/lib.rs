@@ -66,8 +66,11 @@ pub use error::{Error, Result};
 pub use event::Event;
 pub use graph::Graph;
 pub use half::{bf16, f16};
-pub use kernel::{AnyFunction, Function, KernelEntry, KernelSet, Launch};
+pub use kernel::{
+    AnyFunction, Argument, Arguments, Function, KernelEntry, KernelSet, Launch, OrWhereUnreadable, Parameter,
+};
 pub use stream::Stream;
 pub use tensor::{MAX_RANK, Tensor, TensorView, TensorViewMut};
 pub use tilewright_device::include_kernels;
 pub use tilewright_device::kernel::{Arch, Described, Instance, Kernel, Listed};
+pub use tilewright_device::signature::{SafeKernel, Signature};

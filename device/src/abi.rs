@@ -1,5 +1,6 @@
 //! What crosses from the host to a kernel: plain data with one layout on both sides.
 
+use core::fmt::Debug;
 use core::marker::PhantomData;
 
 /// A tensor map of the TMA unit (`CUtensorMap`), opaque: 128 bytes, aligned to 64.
@@ -36,6 +37,21 @@ pub struct GlobalAbi<T, const RANK: usize> {
     pub tma: u32,
     /// The element type.
     pub element: PhantomData<T>,
+}
+
+impl<T, const RANK: usize> GlobalAbi<T, RANK> {
+    /// Elements in each dimension.
+    pub const fn shape(&self) -> [u32; RANK] {
+        self.shape
+    }
+    /// Rows of each of its matrices.
+    pub const fn rows(&self) -> u32 {
+        self.shape[RANK - 2]
+    }
+    /// Columns of each of its matrices.
+    pub const fn cols(&self) -> u32 {
+        self.shape[RANK - 1]
+    }
 }
 
 impl<T, const RANK: usize> Clone for GlobalAbi<T, RANK> {
@@ -96,6 +112,12 @@ pub trait GlobalArg<const RANK: usize>: KernelArg<Abi = GlobalAbi<Self::Element,
 /// The swizzle, and with it the width of every TMA box, in bytes (`CU_TENSOR_MAP_SWIZZLE_128B`).
 pub const SWIZZLE_BYTES: u32 = 128;
 
+/// A parameter of numbers alone, which the host passes as it is.
+///
+/// # Safety
+/// A kernel that is a safe function is sound whatever the value is: it holds no addresses that safe functions follow.
+pub unsafe trait Plain: KernelArg<Abi = Self> + Copy + Debug {}
+
 macro_rules! scalar_arg {
     ($($t:ty)*) => { $(
         impl KernelArg for $t {
@@ -106,6 +128,8 @@ macro_rules! scalar_arg {
                 unsafe { *at }
             }
         }
+        // SAFETY: a number.
+        unsafe impl Plain for $t {}
     )* };
 }
 scalar_arg!(u8 u16 u32 u64 i8 i16 i32 i64 f32);

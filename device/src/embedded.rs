@@ -48,7 +48,10 @@ pub struct KernelSet {
 
 impl KernelSet {
     /// A set of these kernels.
-    pub const fn new(entries: &'static [KernelEntry]) -> Self {
+    ///
+    /// # Safety
+    /// Each entry's PTX is what the kernel of its name was compiled to: launches rely on it.
+    pub const unsafe fn new(entries: &'static [KernelEntry]) -> Self {
         Self { entries }
     }
 
@@ -80,9 +83,12 @@ macro_rules! include_kernels {
     () => {{
         #[allow(unused_imports, reason = "a set may be empty")]
         use $crate::{embedded::KernelEntry, kernel::Arch};
-        $crate::embedded::KernelSet::new(::core::include!(::core::concat!(
-            ::core::env!("OUT_DIR"),
-            "/kernels.rs"
-        )))
+        // SAFETY: the list is the builder's.
+        unsafe {
+            $crate::embedded::KernelSet::new(::core::include!(::core::concat!(
+                ::core::env!("OUT_DIR"),
+                "/kernels.rs"
+            )))
+        }
     }};
 }

@@ -31,6 +31,18 @@ impl Arch {
     }
 }
 
+/// How tiles of tensors are copied from global memory into a kernel's stages, and so which tensors it can read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copies {
+    /// Element by element, or to registers alone: any strides, any alignment.
+    Elements,
+    /// In pieces of 16 bytes by `cp.async`: one stride is 1; the address, the other strides and the extent along the first are
+    /// multiples of 16 bytes.
+    Pieces,
+    /// In boxes by TMA: as by pieces, but lines may end anywhere.
+    Boxes,
+}
+
 /// How the warps of a CTA share a kernel's body.
 ///
 /// Implemented by the programs of [`tile`](crate::tile): `WarpSpecialized`, `Multistage`.
@@ -43,6 +55,8 @@ pub trait Program {
     const COMPUTING: u32 = Self::THREADS;
     /// CTAs that an SM must be able to hold.
     const CTAS: u32 = 1;
+    /// How stages are filled, if there are any.
+    const COPIES: Copies = Copies::Elements;
 
     /// Runs `body` in each role that the CTA's warps have.
     ///

@@ -25,6 +25,7 @@ pub mod arch;
 pub mod embedded;
 pub mod kernel;
 pub mod layout;
+pub mod signature;
 pub mod tile;
 
 pub use half::{bf16, f16};

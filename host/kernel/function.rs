@@ -7,7 +7,9 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tilewright_device::kernel::Listed;
+use tilewright_device::signature::{SafeKernel, Signature};
 
+use super::argument::{Arguments, block};
 use super::{KernelEntry, KernelSet, Wanted, text};
 use crate::backend::{KernelSource, LaunchConfig, Loaded};
 use crate::{Device, Error, Instance, Result, Stream};
@@ -113,15 +115,31 @@ impl AnyFunction {
         Self::new(device, set, Wanted::listed(row))
     }
 
-    /// Queues the kernel on a stream.
+    /// As [`Function::launch_with`], for a kernel that was chosen from a table: `S` stands for all kernels of its function that have the
+    /// same parameters.
+    ///
+    /// # Safety
+    /// As there. The kernel's parameters are those of `S`, and so is how it copies tiles.
+    pub unsafe fn launch_as<S: Signature>(
+        &self,
+        stream: &Stream,
+        launch: &Launch,
+        arguments: impl Arguments<S::Parameters>,
+    ) -> Result<()> {
+        let args = block::<S>(&self.device, self.name(), &arguments)?;
+        // SAFETY: the arguments are of the kernel's type; the caller vouches for the rest.
+        unsafe { self.launch_block(stream, launch, &args) }
+    }
+
+    /// Queues the kernel on a stream, with a block of arguments that was made elsewhere.
     ///
     /// Nothing is allocated, waited for or recorded besides, so launches can be captured in a graph. Arguments of another size
     /// than the kernel's are an error.
     ///
     /// # Safety
-    /// As for [`Function::launch`]; `args` are the kernel's [`Args`](crate::Kernel::Args), but for types in them that are only
+    /// As for [`Function::launch_with`]; `args` are the kernel's [`Args`](crate::Kernel::Args), but for types in them that are only
     /// names of elements.
-    pub unsafe fn launch<A: Copy>(&self, stream: &Stream, launch: &Launch, args: &A) -> Result<()> {
+    pub unsafe fn launch_block<A: Copy>(&self, stream: &Stream, launch: &Launch, args: &A) -> Result<()> {
         stream.check(&self.device, "kernel")?;
         let Wanted { cluster, threads, args_bytes, .. } = self.kernel;
         if launch.grid.iter().zip(cluster).any(|(&ctas, cluster)| ctas == 0 || !ctas.is_multiple_of(cluster))
@@ -189,17 +207,48 @@ impl<K: Instance> Function<K> {
         Ok(Self { function: AnyFunction::new(device, set, Wanted::of::<K>())?, kernel: PhantomData })
     }
 
-    /// Queues the kernel on a stream.
+    /// Queues the kernel on a stream: `grid` CTAs in each dimension, multiples of its cluster, and a tuple of its arguments, of which
+    /// [`Argument`](crate::Argument) says what is passed for which parameter.
     ///
-    /// Nothing is allocated, waited for or recorded besides, so launches can be captured in a graph.
+    /// ```ignore
+    /// device.kernel::<scale>(&KERNELS)?.launch(&stream, [rows.div_ceil(ROWS), 1, 1], (&x, &mut y, 0.5))?;
+    /// ```
+    ///
+    /// The compiler checks number, kind and element types. Checked here, with errors that name the kernel's parameter: the device; the
+    /// number of dimensions; that what is written lies apart from all else; that the kernel's copies can read each tensor as it
+    /// lies in memory ([`Error::Unreadable`](crate::Error::Unreadable)); what the kernel expects of shapes (`expects` of `#[kernel]`).
+    ///
+    /// Nothing is allocated on the device, waited for or recorded besides, so launches can be captured in a graph.
+    ///
+    /// # What is safe
+    /// The kernel is a safe function, its tensors are views, its set is that of its crate: it reads and writes inside of the views
+    /// alone. What is outside reads as zero and is not stored. Work on other streams is ordered by events alone, as for all operators.
+    ///
+    /// Two things are the kernel's author's to see to: that no two CTAs store different values to one place, of which either may stay;
+    /// and that indices of dimensions before the last two are inside the tensor, for instance by `expects(batch < x.shape()[0])`.
+    pub fn launch<A>(&self, stream: &Stream, grid: [u32; 3], arguments: A) -> Result<()>
+    where
+        K: SafeKernel,
+        A: Arguments<K::Parameters>,
+    {
+        // SAFETY: the kernel is sound with all arguments of its types, and these are views of valid memory; the preceding
+        // grid has ended when it begins.
+        unsafe { self.launch_with(stream, &Launch::grid(grid), arguments) }
+    }
+
+    /// As [`launch`](Self::launch), of kernels that are not safe too, with programmatic dependent launch if wanted.
     ///
     /// # Safety
     /// The kernel is sound with these arguments and this grid: the memory that it uses is valid until it is done, and
     /// no other work that may run at the same time conflicts with it. With `pdl`, that holds for the preceding grid too,
     /// up to the point where this one waits.
-    pub unsafe fn launch(&self, stream: &Stream, launch: &Launch, args: &K::Args) -> Result<()> {
-        // SAFETY: the arguments are of the kernel's own type; the caller vouches for the rest.
-        unsafe { self.function.launch(stream, launch, args) }
+    pub unsafe fn launch_with<A>(&self, stream: &Stream, launch: &Launch, arguments: A) -> Result<()>
+    where
+        K: Signature,
+        A: Arguments<K::Parameters>,
+    {
+        // SAFETY: the kernel is `K`; the caller vouches for the rest.
+        unsafe { self.function.launch_as::<K>(stream, launch, arguments) }
     }
 }
 

@@ -4,13 +4,17 @@ use tilewright_device::kernel::Listed;
 
 use crate::{Arch, Error, Instance, Result};
 
+mod argument;
 mod function;
 #[cfg(test)]
 mod tests;
+mod unreadable;
 
+pub use argument::{Argument, Arguments, Parameter};
 pub(crate) use function::FunctionCache;
 pub use function::{AnyFunction, Function, Launch};
 pub use tilewright_device::embedded::{KernelEntry, KernelSet};
+pub use unreadable::OrWhereUnreadable;
 
 /// The PTX of a kernel.
 fn text(entry: &KernelEntry) -> Result<Vec<u8>> {

@@ -50,9 +50,10 @@ fn set() -> &'static KernelSet {
         entry("plain", Arch::Sm80, [1, 1, 1], 1024),
         entry("paired", Arch::Sm90a, [2, 1, 1], 2048),
         entry("large", Arch::Sm80, [1, 1, 1], 1 << 20),
-        entry("changed", Arch::Sm80, [1, 1, 1], 64),
+        entry("changed", Arch::Sm80, [2, 1, 1], 0),
     ];
-    Box::leak(Box::new(KernelSet::new(entries.leak())))
+    // SAFETY: fake devices run nothing.
+    Box::leak(Box::new(unsafe { KernelSet::new(entries.leak()) }))
 }
 
 fn message<T>(result: Result<T>) -> String {
@@ -71,7 +72,7 @@ fn a_kernel_is_loaded_once_and_launched_with_its_own_constants() {
 
     let launch = Launch::grid([4, 3, 1]).pdl(true);
     // SAFETY: the fake device runs nothing.
-    unsafe { second.launch(&stream, &launch, &[1, 2]) }.unwrap();
+    unsafe { second.launch_block(&stream, &launch, &[1u64, 2]) }.unwrap();
     let launches = journal.launches.lock().unwrap();
     let (config, arguments) = &launches[0];
     assert_eq!((config.grid, config.threads, config.cluster), ([4, 3, 1], 384, [2, 1, 1]));
@@ -126,7 +127,7 @@ fn grids_are_checked() {
     let kernel = device.kernel::<Paired>(set()).unwrap();
     for grid in [[3, 1, 1], [0, 1, 1], [2, 0, 1]] {
         // SAFETY: the fake device runs nothing.
-        let text = message(unsafe { kernel.launch(&stream, &Launch::grid(grid), &[0, 0]) });
+        let text = message(unsafe { kernel.launch_block(&stream, &Launch::grid(grid), &[0u64; 2]) });
         let allowed = "of at least one CTA, in multiples of the cluster [2, 1, 1]";
         assert_eq!(text, format!("`grid` was {grid:?}; it must be {allowed}"));
     }
@@ -140,6 +141,6 @@ fn a_stream_of_another_device_is_refused() {
     let kernel = device.kernel::<Plain>(set()).unwrap();
     let stream = Stream::new(&other).unwrap();
     // SAFETY: the fake device runs nothing.
-    let text = message(unsafe { kernel.launch(&stream, &Launch::grid([1, 1, 1]), &[0, 0]) });
+    let text = message(unsafe { kernel.launch_block(&stream, &Launch::grid([1, 1, 1]), &[0u64; 2]) });
     assert_eq!(text, "`kernel` was on fake:0; it must be on fake:0, the device of this call");
 }

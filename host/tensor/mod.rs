@@ -7,6 +7,7 @@ use crate::{DType, Device, Element, Error, Result, Stream, graph};
 
 mod argument;
 mod layout;
+mod named;
 mod region;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ mod view;
 pub(crate) use argument::Reading;
 pub(crate) use layout::Layout;
 pub use layout::MAX_RANK;
+pub use named::{Named, check, of_shape};
 pub(crate) use region::Region;
 pub(crate) use untyped::Untyped;
 pub use view::{TensorView, TensorViewMut};

@@ -62,6 +62,16 @@ impl Untyped {
         self.form(backend, Form { box_planes, fetch: L2Fetch::Lines, ..form })
     }
 
+    /// As [`arg`](Self::arg), with boxes that extend over some planes of the innermost leading dimension.
+    pub(crate) fn boxes<T, const RANK: usize>(
+        &self,
+        backend: &dyn Backend,
+        row_major: bool,
+        [box_rows, box_planes]: [u32; 2],
+    ) -> Result<GlobalAbi<T, RANK>> {
+        self.form(backend, Form { box_planes, ..Form::new(RANK, row_major, box_rows) })
+    }
+
     fn form<T, const RANK: usize>(&self, backend: &dyn Backend, form: Form) -> Result<GlobalAbi<T, RANK>> {
         global(backend, self.address, self.dtype, &self.layout, form)
     }

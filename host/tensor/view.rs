@@ -6,7 +6,6 @@ use std::marker::PhantomData;
 use tilewright_device::abi::{GlobalAbi, GlobalArg};
 
 use super::Untyped;
-use super::argument::{Form, global};
 use super::layout::Layout;
 use super::region::Region;
 use crate::backend::Residence;
@@ -161,9 +160,7 @@ macro_rules! common {
                 const {
                     assert!(RANK >= 1 && RANK <= crate::MAX_RANK, "kernels take tensors of 1 to 5 dimensions")
                 };
-                let form = Form::new(RANK, G::ROW_MAJOR, G::BOX_ROWS);
-                let form = Form { box_planes: G::BOX_PLANES, ..form };
-                global(self.device.backend(), self.address, T::DTYPE, &self.layout, form)
+                self.untyped().boxes(self.device.backend(), G::ROW_MAJOR, [G::BOX_ROWS, G::BOX_PLANES])
             }
 
             /// Copies the elements to the host in row-major order.

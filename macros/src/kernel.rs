@@ -6,6 +6,7 @@ use syn::{Attribute, Error, FnArg, GenericParam, Generics, Ident, ItemFn, Pat, R
 
 use crate::instance::{Instance, Name};
 use crate::options::Options;
+use crate::signature;
 
 /// The function, and beside it the kernel's type, its arguments' type, and their implementations.
 pub fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
@@ -92,6 +93,7 @@ pub fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
     } else {
         quote!()
     };
+    let signature = signature::expand(&function, &options, &arguments, &args_name, &pad_value)?;
     let args_doc = format!("The arguments of [`{name}`](fn@{name}) as the host passes them.");
     let field_docs = fields.iter().map(|field| format!("`{field}`"));
 
@@ -112,15 +114,6 @@ pub fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
         }
 
         #(#allows)*
-        impl #impl_generics #name #type_generics #where_clause {
-            #[doc = #args_doc]
-            #[allow(clippy::too_many_arguments, clippy::type_complexity)]
-            pub const fn args(#(#fields: #abis),*) -> #args_name<#(#abis),*> {
-                #args_name { #(#fields,)* #pad_value }
-            }
-        }
-
-        #(#allows)*
         impl #impl_generics ::tilewright_device::kernel::Kernel for #name #type_generics #where_clause {
             type Args = #args_name<#(#abis),*>;
             #constants
@@ -130,6 +123,8 @@ pub fn expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
                 #body
             }
         }
+
+        #signature
 
         #entry
     };

@@ -6,6 +6,7 @@ mod instance;
 mod kernel;
 mod list;
 mod options;
+mod signature;
 #[cfg(test)]
 mod tests;
 
@@ -24,9 +25,14 @@ use proc_macro::TokenStream;
 /// - `cluster = [X, Y, Z]`: CTAs of a cluster, `[1, 1, 1]` by default.
 /// - `min_ctas = N`: CTAs that an SM must be able to hold, by default the program's, or 1.
 /// - `local = true`: the kernel may use local memory; the builder refuses it otherwise.
+/// - `expects(CONDITION, …)`: what a launch checks before, over the parameters by their names: tensors have `rows()`,
+///   `cols()` and `shape()`, numbers are themselves. `expects(x.shape() == y.shape(), x.cols() <= COLS as u32)`.
 ///
-/// Every option is a constant expression over the function's generic parameters, of type `u32` (`bool` for
-/// `local`). Arguments are of types that implement `KernelArg`. `NAME::<..>::args(..)` makes the argument block.
+/// Every other option is a constant expression over the function's generic parameters, of type `u32` (`bool` for
+/// `local`). Arguments are of types that implement `KernelArg`; the host passes them as a tuple.
+///
+/// The kernel of a safe function is safe to launch. Make the function `unsafe` where it relies on what no type says, such as
+/// addresses passed as numbers.
 ///
 /// A kernel without generic parameters has an entry point of its own name at once. The others are given
 /// theirs by [`kernels!`].

@@ -1,9 +1,10 @@
 //! The options of `#[kernel]`.
 
 use syn::parse::{Parse, ParseStream};
-use syn::{Error, Expr, Ident, Result, Token, Type};
+use syn::punctuated::Punctuated;
+use syn::{Error, Expr, Ident, Result, Token, Type, parenthesized, token};
 
-const KNOWN: &str = "program, threads, arch, shared, cluster, min_ctas, local";
+const KNOWN: &str = "program, threads, arch, shared, cluster, min_ctas, local, expects";
 
 /// What stands in the parentheses of `#[kernel(…)]`.
 #[derive(Default)]
@@ -15,6 +16,8 @@ pub struct Options {
     pub cluster: Option<Expr>,
     pub min_ctas: Option<Expr>,
     pub local: Option<Expr>,
+    /// Conditions on the arguments.
+    pub expects: Vec<Expr>,
 }
 
 impl Parse for Options {
@@ -25,6 +28,10 @@ impl Parse for Options {
             let known = name.to_string();
             if !KNOWN.split(", ").any(|k| k == known) {
                 return Err(Error::new(name.span(), format!("`{name}` is not an option of kernel: {KNOWN}")));
+            }
+            if known == "expects" {
+                options.expects(&name, input)?;
+                continue;
             }
             if !input.peek(Token![=]) {
                 return Err(Error::new(name.span(), format!("give the option a value: `{name} = …`")));
@@ -42,9 +49,7 @@ impl Parse for Options {
             if !fresh {
                 return Err(Error::new(name.span(), format!("`{name}` is given twice")));
             }
-            if !input.is_empty() {
-                input.parse::<Token![,]>()?;
-            }
+            comma(input)?;
         }
         match (&options.program, &options.threads) {
             (None, None) => {
@@ -58,4 +63,25 @@ impl Parse for Options {
             _ => Ok(options),
         }
     }
+}
+
+impl Options {
+    /// `(CONDITION, …)` behind `expects`.
+    fn expects(&mut self, name: &Ident, input: ParseStream) -> Result<()> {
+        if !input.peek(token::Paren) {
+            return Err(Error::new(name.span(), "give it conditions: `expects(x.cols() == y.rows(), …)`"));
+        }
+        let conditions;
+        parenthesized!(conditions in input);
+        self.expects.extend(Punctuated::<Expr, Token![,]>::parse_terminated(&conditions)?);
+        comma(input)
+    }
+}
+
+/// What stands between two options.
+fn comma(input: ParseStream) -> Result<()> {
+    if !input.is_empty() {
+        input.parse::<Token![,]>()?;
+    }
+    Ok(())
 }

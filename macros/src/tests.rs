@@ -14,6 +14,11 @@ fn expanded(options: TokenStream, item: TokenStream) -> syn::File {
     syn::parse2(kernel::expand(options, item).expect("should expand")).expect("should parse")
 }
 
+fn expanded_text(options: TokenStream, item: TokenStream) -> String {
+    let file = expanded(options, item);
+    quote!(#file).to_string()
+}
+
 fn instances(input: TokenStream) -> String {
     list::expand(input).expect("should expand").to_string()
 }
@@ -132,7 +137,7 @@ fn the_cta_is_made_by_the_program_and_not_passed() {
     let file = expanded(quote!(program = P), item.clone());
     let text = quote!(#file).to_string();
     assert!(text.contains(":: tilewright_device :: tile :: Cta :: < P > :: enter ()"), "{text}");
-    assert!(text.contains("pub const fn args (a : < u32 as"), "{text}");
+    assert!(text.contains("NAMES : & 'static [& 'static str] = & [\"a\"]"), "{text}");
     assert!(refusal(quote!(threads = 1), item).contains("say which, `#[kernel(program = …)]`"));
     let two = quote!(
         fn k(a: Cta<P>, b: Cta<P>) {}
@@ -202,4 +207,39 @@ fn loops_make_rows_and_the_table() {
     assert!(refused(quote!(for T in [] { a: k<T>; })).contains("a loop over nothing"));
     assert!(refused(quote!(for (T, U) in [(f16)] { a: k<T, U>; })).contains("2 values in parentheses"));
     assert!(refused(quote!(for T in [f16] { a b; })).contains("expected `: KERNEL<…>`"));
+}
+
+#[test]
+fn parameters_are_signed_with_their_types_and_names() {
+    let item = quote!(
+        fn k<T>(x: Global<T, 2>, mut y: GlobalMut<T, 2>, n: u32) {}
+    );
+    let text = expanded_text(quote!(program = P), item.clone());
+    assert!(text.contains("type Parameters = (Global < T , 2 > , GlobalMut < T , 2 > , u32 ,)"), "{text}");
+    assert!(text.contains("NAMES : & 'static [& 'static str] = & [\"x\" , \"y\" , \"n\"]"), "{text}");
+    assert!(text.contains("Copies = < P as :: tilewright_device :: kernel :: Program > :: COPIES"), "{text}");
+    assert!(text.contains("SafeKernel for k < T >"), "{text}");
+    let text = expanded_text(
+        quote!(threads = 1),
+        quote!(
+            unsafe fn k(address: u64) {}
+        ),
+    );
+    assert!(text.contains("Signature for k") && !text.contains("SafeKernel for"), "{text}");
+}
+
+#[test]
+fn expectations_are_kept_in_the_words_of_their_author() {
+    let item = quote!(
+        fn k(x: Global<f32, 2>, y: GlobalMut<f32, 2>, n: u32) {}
+    );
+    let expects =
+        quote!(threads = 1, expects(y.shape() == x.shape(), n < x.shape()[0] && !(x.cols() > C as u32)));
+    let text = expanded_text(expects, item.clone());
+    assert!(text.contains("\"y.shape() == x.shape()\" , parameters : & [1usize , 0usize]"), "{text}");
+    let second = "\"n < x.shape()[0] && !(x.cols() > C as u32)\" , parameters : & [2usize , 0usize]";
+    assert!(text.contains(second), "{text}");
+    let refused = |options| refusal(options, item.clone());
+    assert!(refused(quote!(threads = 1, expects)).contains("give it conditions"));
+    assert!(refused(quote!(threads = 1, expects(a.y == 1))).contains("it names none of them"));
 }

@@ -4,6 +4,7 @@ use std::mem::{align_of_val, offset_of, size_of_val};
 
 use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_device::kernel::{Arch, Instance, Kernel, Program};
+use tilewright_device::signature::Signature;
 use tilewright_device::tile::{Element, GlobalMut};
 use tilewright_device::{f16, kernel, kernels};
 
@@ -20,7 +21,8 @@ impl<const WARPS: u32> Program for Plain<WARPS> {
 }
 
 /// A kernel with parameters.
-#[kernel(program = P, shared = (N * T::BYTES) as u32, cluster = [2, 1, 1], min_ctas = 2, local = true)]
+#[kernel(program = P, shared = (N * T::BYTES) as u32, cluster = [2, 1, 1], min_ctas = 2, local = true,
+    expects(x.rows() == N as u32, count < x.cols()))]
 pub fn generic<P: Program, T, const N: usize>(mut x: GlobalMut<T, 2>, count: u32, by: f32)
 where
     T: Element,
@@ -77,13 +79,27 @@ fn instances_have_names() {
 fn arguments_are_one_block() {
     type Args = <generic<Plain<4>, f16, 64> as Kernel>::Args;
     let tensor = GlobalAbi { map: TensorMap::NONE, ..zeroed() };
-    let args: Args = generic::<Plain<4>, f16, 64>::args(tensor, 3, 0.5);
+    let args: Args = <generic<Plain<4>, f16, 64>>::pack((tensor, 3, 0.5));
     assert_eq!((args.count, args.by), (3, 0.5));
     assert_eq!(offset_of!(Args, x), 0);
     assert_eq!(align_of_val(&args), 64);
     assert_eq!(size_of_val(&args) % 16, 0);
-    assert_eq!(size_of_val(&plain::args(1)), 16);
-    assert_eq!(size_of_val(&nothing::args()), 16, "a kernel's parameter has a size");
+    assert_eq!(size_of_val(&plain::pack((1,))), 16);
+    assert_eq!(size_of_val(&nothing::pack(())), 16, "a kernel's parameter has a size");
+}
+
+#[test]
+fn expectations_are_checked_in_turn() {
+    type Generic = generic<Plain<4>, f16, 64>;
+    let unmet = |shape, count| {
+        let tensor = GlobalAbi { shape, ..zeroed() };
+        Generic::unmet(&Generic::pack((tensor, count, 0.5))).map(|unmet| (unmet.text, unmet.parameters))
+    };
+    assert_eq!(unmet([64, 9], 8), None);
+    assert_eq!(unmet([63, 9], 9), Some(("x.rows() == N as u32", &[0][..])));
+    assert_eq!(unmet([64, 9], 9), Some(("count < x.cols()", &[1, 0][..])));
+    assert_eq!(Generic::NAMES, ["x", "count", "by"]);
+    assert!(plain::unmet(&plain::pack((1,))).is_none());
 }
 
 fn zeroed<T, const RANK: usize>() -> GlobalAbi<T, RANK> {

@@ -12,7 +12,7 @@ pub fn replays(device: &Device) -> Outcome {
         for (half, value) in [(0, 5), (1, 6)] {
             let args = Output { address: address + half * 256, value };
             // SAFETY: one CTA of 64 threads writes one element each.
-            unsafe { kernel.launch(stream, &Launch::grid([1, 1, 1]), &args)? };
+            unsafe { kernel.launch_block(stream, &Launch::grid([1, 1, 1]), &args)? };
         }
         Ok(())
     })?;
@@ -37,7 +37,11 @@ pub fn loads(device: &Device) -> Outcome {
         let kernel = device.kernel::<Mark>(set)?;
         // SAFETY: one CTA of 64 threads writes one element each.
         unsafe {
-            kernel.launch(stream, &Launch::grid([1, 1, 1]), &Output { address: out.address(), value: 1 })
+            kernel.launch_block(
+                stream,
+                &Launch::grid([1, 1, 1]),
+                &Output { address: out.address(), value: 1 },
+            )
         }
     })?;
     // SAFETY: the tensor is alive.

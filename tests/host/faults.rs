@@ -27,7 +27,7 @@ pub fn are_reported() -> Outcome {
     let out = Tensor::<u32>::zeros(&device, &[100])?;
     // SAFETY: two CTAs of 64 threads write more than the memory has, which the emulator does not let them.
     let launch = |stream: &Stream| unsafe {
-        kernel.launch(stream, &Launch::grid([2, 1, 1]), &Output { address: out.address(), value: 1 })
+        kernel.launch_block(stream, &Launch::grid([2, 1, 1]), &Output { address: out.address(), value: 1 })
     };
     expect_report(launch(&stream))?;
     let graph = stream.capture(launch)?;
@@ -36,7 +36,11 @@ pub fn are_reported() -> Outcome {
 
     // SAFETY: one CTA of 64 threads writes as many elements.
     unsafe {
-        kernel.launch(&stream, &Launch::grid([1, 1, 1]), &Output { address: out.address(), value: 7 })?
+        kernel.launch_block(
+            &stream,
+            &Launch::grid([1, 1, 1]),
+            &Output { address: out.address(), value: 7 },
+        )?
     };
     assert_eq!(out.to_vec_on(&stream)?[..64], (7..71).collect::<Vec<_>>());
     Ok(())

@@ -85,5 +85,6 @@ pub fn set() -> &'static KernelSet {
         entry::<Rank>(include_str!("rank.ptx")),
         entry::<Fetch>(include_str!("fetch.ptx")),
     ];
-    Box::leak(Box::new(KernelSet::new(entries.leak())))
+    // SAFETY: the texts are those of these kernels.
+    Box::leak(Box::new(unsafe { KernelSet::new(entries.leak()) }))
 }

@@ -12,7 +12,7 @@ pub fn runs(device: &Device) -> Outcome {
     let part: TensorViewMut<'_, u32> = out.view_mut().narrow(0, 8, 192)?;
     let args = Output { address: part.address(), value: 1000 };
     // SAFETY: three CTAs of 64 threads write one element each.
-    unsafe { kernel.launch(&stream, &Launch::grid([3, 1, 1]), &args)? };
+    unsafe { kernel.launch_block(&stream, &Launch::grid([3, 1, 1]), &args)? };
     let expected: Vec<u32> = (0..200).map(|i| if i < 8 { 0 } else { 1000 + i - 8 }).collect();
     assert_eq!(out.to_vec_on(&stream)?, expected);
     assert!(kernel.local_bytes() == 0 && kernel.ctas_per_sm() > 0);
@@ -23,7 +23,8 @@ pub fn runs(device: &Device) -> Outcome {
 pub fn bad_ptx(device: &Device) -> Outcome {
     let ptx = include_str!("mark.ptx").replace("mad.lo.u32", "mad.low.u32");
     let entries = vec![entry::<Mark>(&ptx)].leak();
-    let set = Box::leak(Box::new(tilewright::KernelSet::new(entries)));
+    // SAFETY: the text is that of this kernel, or none.
+    let set = Box::leak(Box::new(unsafe { tilewright::KernelSet::new(entries) }));
     match device.kernel::<Mark>(set) {
         Err(Error::KernelLoad { kernel: "mark", reason }) => assert!(reason.contains("line 16"), "{reason}"),
         other => return Err(format!("{other:?}").into()),
@@ -43,7 +44,7 @@ pub fn threads(device: &Device) -> Outcome {
                     let args = Output { address: out.address(), value: thread };
                     for _ in 0..100 {
                         // SAFETY: one CTA of 64 threads writes one element each.
-                        unsafe { kernel.launch(&stream, &Launch::grid([1, 1, 1]), &args)? };
+                        unsafe { kernel.launch_block(&stream, &Launch::grid([1, 1, 1]), &args)? };
                     }
                     assert_eq!(out.to_vec_on(&stream)?, (thread..thread + 64).collect::<Vec<_>>());
                     Ok(())
@@ -65,7 +66,7 @@ pub fn clusters(device: &Device) -> Outcome {
         for value in [10, 20, 30] {
             let launch = Launch::grid([4, 1, 1]).pdl(pdl);
             // SAFETY: each CTA writes its own element, after the preceding grid.
-            unsafe { kernel.launch(&stream, &launch, &Output { address: out.address(), value })? };
+            unsafe { kernel.launch_block(&stream, &launch, &Output { address: out.address(), value })? };
         }
         // value + rank, doubled by each of the kernels behind.
         assert_eq!(out.to_vec_on(&stream)?, [110, 117, 110, 117]);
@@ -88,7 +89,7 @@ pub fn tensor_maps(device: &Device) -> Outcome {
     let fetch = |tensor, coordinates| {
         let args = FetchArgs { tensor, out: out.address(), coordinates };
         // SAFETY: the kernel reads what the map allows and writes 64 x 64 elements.
-        unsafe { kernel.launch(&stream, &Launch::grid([1, 1, 1]), &args)? };
+        unsafe { kernel.launch_block(&stream, &Launch::grid([1, 1, 1]), &args)? };
         out.to_vec_on(&stream)
     };
     let at = |b: usize, row: usize, col: usize| {

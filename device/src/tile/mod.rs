@@ -59,6 +59,10 @@
 //! fragment over more threads than compute, a register or a [`Part`] that is not there. So these must be known when the kernel is
 //! compiled: no ring is chosen by a number that the launch passes. What only a launch shows, traps.
 //!
+//! Tiles are copied into stages as the kernel's program copies them: by TMA, in pieces of 16 bytes, by elements
+//! ([`Copies`](crate::kernel::Copies)). A launch refuses tensors that cannot be read so, whether or not a stage takes them. A tensor that
+//! is read to fragments and rows alone may have any strides: say `Global<T, 2, RowMajor, 0>`, and a copy into a stage does not compile.
+//!
 //! # Glossary
 //!
 //! Most words are the field's: CTA, warpgroup, mainloop, epilogue, producer and consumer, ping-pong, split-K, stream-K,

@@ -74,9 +74,8 @@ pub fn gemv(
     }
     let (rows, columns) = (n as u32, k as u32);
     let blocks = columns.div_ceil(64);
-    let args =
-        Gemv::args(w.codes.address(), w.scales.address(), x.address(), y.address(), rows, columns, blocks);
-    let function = device.kernel::<Gemv>(&KERNELS)?;
+    let arguments = (w.codes.address(), w.scales.address(), x.address(), y.address(), rows, columns, blocks);
+    let launch = Launch::grid([rows.div_ceil(ROWS), 1, 1]);
     // SAFETY: the addresses are the borrowed tensors', y's exclusively, of the sizes that were checked.
-    unsafe { function.launch(stream, &Launch::grid([rows.div_ceil(ROWS), 1, 1]), &args) }
+    unsafe { device.kernel::<Gemv>(&KERNELS)?.launch_with(stream, &launch, arguments) }
 }

@@ -7,7 +7,7 @@ mod swiglu;
 
 use std::borrow::Cow;
 
-use tilewright::{Error, KernelSet, Result, TensorView, TensorViewMut, f16};
+use tilewright::{Error, KernelSet};
 
 pub use gemv::{Weights, gemv};
 pub use reference::{gemv_reference, relative_error, softmax_reference, swiglu_reference};
@@ -20,27 +20,6 @@ static KERNELS: KernelSet = tilewright::include_kernels!();
 /// The kernels of this crate.
 pub fn kernels() -> &'static KernelSet {
     &KERNELS
-}
-
-/// What a launch asks of its output: the shape, and that it lies on the inputs' device and apart from them.
-fn check_output(
-    y: &TensorViewMut<'_, f16>,
-    shape: [usize; 2],
-    inputs: &[&TensorView<'_, f16>],
-) -> Result<()> {
-    if *y.shape() != shape {
-        return Err(wrong("y", y.shape(), format!("of shape {shape:?}")));
-    }
-    for input in inputs {
-        if input.device() != y.device() {
-            let (was, expected) = (y.device().label().into(), input.device().label().into());
-            return Err(Error::WrongDevice { argument: "y".into(), was, expected });
-        }
-        if input.overlaps(&y.as_view()) {
-            return Err(wrong("y", y.shape(), "apart from the inputs in memory"));
-        }
-    }
-    Ok(())
 }
 
 fn wrong(argument: &'static str, was: &[usize], allowed: impl Into<Cow<'static, str>>) -> Error {

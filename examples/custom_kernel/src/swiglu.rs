@@ -1,18 +1,20 @@
 //! The gated layer of a transformer's MLP.
 
 use custom_kernel_device::swiglu::{Ampere, Hopper, Tiled, Unaligned};
-use tilewright::{Arch, Instance, Launch, Result, Stream, TensorView, TensorViewMut, f16};
-use tilewright_device::abi::GlobalAbi;
+use tilewright::{
+    Arch, Instance, OrWhereUnreadable, Result, SafeKernel, Stream, TensorView, TensorViewMut, f16,
+};
 use tilewright_device::tile::{ColMajor, Global, GlobalMut, RasterOrder};
 
-use crate::{KERNELS, check_output, wrong};
+use crate::{KERNELS, wrong};
 
 /// Rows of tiles that are computed side by side, so that CTAs share operands in the L2 cache.
 const PANEL: u32 = 16;
 
 /// Queues Y = silu(X Gᵀ) * (X Uᵀ) for X \[M, K\], weights G and U \[N, K\], and Y \[M, N\].
 ///
-/// Lines aligned to 16 bytes are read by the fast kernels, any others by a slow one.
+/// Lines aligned to 16 bytes are read by the fast kernels, any others by a slow one. Errors name the kernels' parameters: `g`
+/// and `u` are the weights transposed.
 pub fn swiglu(
     stream: &Stream,
     x: &TensorView<'_, f16>,
@@ -33,45 +35,33 @@ pub fn swiglu_for(
     up: &TensorView<'_, f16>,
     y: &mut TensorViewMut<'_, f16>,
 ) -> Result<()> {
-    let &[m, k] = x.shape() else { return Err(wrong("x", x.shape(), "a matrix")) };
-    let &[n, _] = gate.shape() else { return Err(wrong("gate", gate.shape(), "a matrix")) };
-    for (name, weights) in [("gate", gate), ("up", up)] {
-        if *weights.shape() != [n, k] {
-            return Err(wrong(name, weights.shape(), format!("of shape {:?}", [n, k])));
-        }
-    }
-    check_output(y, [m, n], &[x, gate, up])?;
     // The kernel's G and U are [K, N]: the weights transposed, with K contiguous.
-    let transposed =
-        |w: &TensorView<'_, f16>| w.clone().transpose(0, 1)?.arg::<2, Global<f16, 2, ColMajor>>();
-    let inputs = [x.arg::<2, Global<f16, 2>>()?, transposed(gate)?, transposed(up)?];
-    if arch == Arch::Sm90a && inputs.iter().all(|input| input.tma == 1) {
-        launch::<Hopper>(stream, inputs, y, Hopper::args)
-    } else if inputs.iter().all(|input| input.align == 16) {
-        launch::<Ampere>(stream, inputs, y, Ampere::args)
-    } else {
-        launch::<Unaligned>(stream, inputs, y, Unaligned::args)
+    let inputs = [x, &gate.clone().transpose(0, 1)?, &up.clone().transpose(0, 1)?];
+    match arch {
+        Arch::Sm90a => launch::<Hopper>(stream, inputs, y),
+        Arch::Sm80 => launch::<Ampere>(stream, inputs, y),
     }
+    .or_where_unreadable(|| launch::<Unaligned>(stream, inputs, y))
 }
 
-type Abi = GlobalAbi<f16, 2>;
+/// The kernels' parameters.
+type Parameters =
+    (Global<f16, 2>, Global<f16, 2, ColMajor>, Global<f16, 2, ColMajor>, GlobalMut<f16, 2>, RasterOrder);
 
-fn launch<K: Instance + Tiled>(
+fn launch<K: Instance + SafeKernel<Parameters = Parameters> + Tiled>(
     stream: &Stream,
-    [x, gate, up]: [Abi; 3],
+    [x, g, u]: [&TensorView<'_, f16>; 3],
     y: &mut TensorViewMut<'_, f16>,
-    args: fn(Abi, Abi, Abi, Abi, RasterOrder) -> K::Args,
 ) -> Result<()> {
-    let out = y.arg::<2, GlobalMut<f16, 2>>()?;
-    let [m, n] = [0, 1].map(|i| out.shape[i].div_ceil(K::TILE[i]));
+    let &[rows, cols] = y.shape() else { return Err(wrong("y", y.shape(), "a matrix")) };
+    let [m, n] =
+        [(rows, K::TILE[0]), (cols, K::TILE[1])].map(|(size, tile)| size.div_ceil(tile as usize) as u32);
     let order = RasterOrder::new(1, m, n, PANEL).ok_or_else(|| wrong("y", y.shape(), "of fewer tiles"))?;
     if order.total() == 0 {
         return Ok(());
     }
-    let function = y.device().kernel::<K>(&KERNELS)?;
+    let kernel = y.device().kernel::<K>(&KERNELS)?;
     // CTAs stay, and take one tile after the other.
-    let ctas = function.resident_ctas().min(order.total());
-    let args = args(x, gate, up, out, order);
-    // SAFETY: the arguments are the borrowed views', y's exclusively, and the kernel keeps to their shapes.
-    unsafe { function.launch(stream, &Launch::grid([ctas, 1, 1]), &args) }
+    let ctas = kernel.resident_ctas().min(order.total());
+    kernel.launch(stream, [ctas, 1, 1], (x, g, u, y, order))
 }

@@ -18,6 +18,8 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "softmax of a transposed matrix", softmax_strides)
         .device(Arch::Sm80, "swiglu for Ampere", |device| swiglu_sizes(device, Arch::Sm80))
         .device(Arch::Sm90a, "swiglu for Hopper", |device| swiglu_sizes(device, Arch::Sm90a))
+        .device(Arch::Sm80, "swiglu of windows, for Ampere", |device| swiglu_windows(device, Arch::Sm80))
+        .device(Arch::Sm90a, "swiglu of windows, for Hopper", |device| swiglu_windows(device, Arch::Sm90a))
         .device(Arch::Sm80, "gemv of packed u4 weights", gemv_sizes)
         .device(Arch::Sm80, "arguments that do not fit are named", refusals)
         .main()
@@ -99,6 +101,23 @@ fn swiglu_sizes(device: &Device, arch: Arch) -> Outcome {
     Ok(())
 }
 
+/// Lines that are aligned, and end within a piece of 16 bytes: what lies behind them must not count.
+fn swiglu_windows(device: &Device, arch: Arch) -> Outcome {
+    let (rows, k, stride) = (70, 60, 64);
+    let data = [1, 2, 3].map(|seed| normal::<f16>(seed, rows * k));
+    let reference = swiglu_reference(&data[0], &data[1], &data[2], k);
+    let wide = data.map(|data| {
+        let line = |line: &[f16]| line.iter().copied().chain([f16::NAN; 4]).collect::<Vec<_>>();
+        Tensor::from_slice(device, &data.chunks(k).flat_map(line).collect::<Vec<_>>(), &[rows, stride])
+    });
+    let [x, gate, up] = wide.map(|wide| wide.expect("room"));
+    let mut y = poisoned(device, &[rows, rows])?;
+    let [x, gate, up] = [&x, &gate, &up].map(|wide| wide.view().narrow(1, 0, k).expect("so many columns"));
+    swiglu_for(arch, &device.default_stream(), &x, &gate, &up, &mut y.view_mut())?;
+    assert_near("windows", &y.to_vec()?, &reference);
+    Ok(())
+}
+
 fn u4([n, k]: [usize; 2]) -> tilewright::Result<QuantizedWeights> {
     let scheme = Scheme { format: Format::U4, group: Group::K128, zeros: Zeros::None, scales: HalfType::F16 };
     QuantizedWeights::quantize("w", &normal::<f32>(9, n * k), [n, k], scheme)
@@ -122,9 +141,13 @@ fn refusals(device: &Device) -> Outcome {
     let (a, b) = (a?, b?);
     let mut y = Tensor::<f16>::zeros(device, &[8, 8])?;
     let error = softmax(&stream, &a.view(), &mut y.view_mut()).unwrap_err().to_string();
-    assert_eq!(error, "`y` was of shape [8, 8]; it must be of shape [8, 16]");
+    assert_eq!(
+        error,
+        "`x` was of shape [8, 16]; it must be such that x.shape() == y.shape(), with `y` of shape [8, 8]"
+    );
     let error = swiglu(&stream, &a.view(), &a.view(), &b.view(), &mut y.view_mut()).unwrap_err().to_string();
-    assert_eq!(error, "`up` was of shape [16, 8]; it must be of shape [8, 16]");
+    let rule = "it must be such that u.shape() == g.shape(), with `g` of shape [16, 8]";
+    assert_eq!(error, format!("`u` was of shape [8, 16]; {rule}"));
     let error = Weights::upload(device, &u4([8, 8])?.pack(Order::B8)?).err().map(|error| error.to_string());
     assert!(error.is_some_and(|error| error.contains("order b16")));
     let wide = Tensor::<f16>::zeros(device, &[1, 4097])?;

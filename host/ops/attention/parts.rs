@@ -65,7 +65,7 @@ pub(super) fn run(
     // SAFETY: the arguments are those of `decode`. The views that the tensors come from are borrowed by the caller, those that are written exclusively, and reach no
     // further than their shapes, which the kernel keeps to; the workspace is as large as the parts are. Programmatic launch only
     // moves what precedes its wait for the preceding grid.
-    unsafe { function.launch(stream, &launch, &args)? };
+    unsafe { function.launch_block(stream, &launch, &args)? };
     if how.splits == 1 {
         return Ok(());
     }
@@ -82,5 +82,5 @@ pub(super) fn run(
     let ctas = each.checked_mul(tiles).filter(|&ctas| ctas < 1 << 31).ok_or_else(too_large)?;
     let launch = Launch::grid([ctas, count(batch)?, 1]).pdl(how.overlap && tma);
     // SAFETY: as above, with the arguments of `merge`; the preceding grid wrote the parts, and this one waits for it.
-    unsafe { merge.launch(stream, &launch, &args) }
+    unsafe { merge.launch_block(stream, &launch, &args) }
 }

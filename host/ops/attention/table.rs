@@ -178,7 +178,7 @@ impl Launcher<'_> {
         // SAFETY: the arguments are those of `attention` for this kind of sequences. The views that the tensors come from are
         // borrowed by the caller, o and lse exclusively, and reach no further than their shapes, which the kernel keeps to.
         // Programmatic launch only moves what precedes its wait for the preceding grid.
-        unsafe { function.launch(stream, &launch, &args) }
+        unsafe { function.launch_block(stream, &launch, &args) }
     }
 }
 

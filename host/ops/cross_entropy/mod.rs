@@ -188,7 +188,7 @@ impl<'a> CrossEntropy<'a> {
             // matrices come from are borrowed by the caller, loss and gradient exclusively, and reach no further than their shapes, which
             // the kernels keep to: of labels and losses they use the first column, and of logits those that are inside.
             // Programmatic launch only moves what precedes the wait for the preceding grid.
-            unsafe { function.launch(stream, &launch, &args)? };
+            unsafe { function.launch_block(stream, &launch, &args)? };
         }
         Ok(())
     }

@@ -197,7 +197,7 @@ fn run(
     // SAFETY: the arguments are those of `dequant_gemm`. The caller borrows the views and weights, c exclusively, and the
     // workspace that the order names; the kernel keeps to their shapes. Programmatic launch only moves what precedes its wait
     // for the preceding grid.
-    unsafe { function.launch(call.stream, &launch, &args) }
+    unsafe { function.launch_block(call.stream, &launch, &args) }
 }
 
 fn run_stream(
@@ -219,5 +219,5 @@ fn run_stream(
     // SAFETY: the arguments are those of `dequant_stream`. The caller borrows the views and weights, c exclusively; the kernel
     // keeps to their shapes. Programmatic launch only moves what precedes its wait for the preceding grid: reads of the
     // weights, which no kernel writes.
-    unsafe { function.launch(call.stream, &launch, &args) }
+    unsafe { function.launch_block(call.stream, &launch, &args) }
 }

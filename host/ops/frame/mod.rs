@@ -16,9 +16,9 @@ mod operand;
 mod plan;
 mod rejection;
 mod table;
-mod tensors;
 mod workspace;
 
+pub use crate::tensor::{Named, check, of_shape};
 pub use candidate::Candidate;
 pub use choice::Choice;
 pub use descriptor::{Cycles, Descriptor, Estimate, Rated};
@@ -26,5 +26,4 @@ pub(super) use operand::{Copies, Operand, PIECE, expect_mapped};
 pub use plan::Plan;
 pub use rejection::Rejection;
 pub use table::Table;
-pub use tensors::{Named, check, of_shape};
 pub(super) use workspace::Workspace;

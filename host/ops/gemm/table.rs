@@ -64,5 +64,5 @@ pub(super) fn run(kernel: &'static Compiled, matrices: &Matrices, call: &Call<'_
     // SAFETY: the arguments are those of `gemm`. The views that the matrices come from are borrowed by the caller, c
     // exclusively, and reach no further than their shapes, which the kernel keeps to. Programmatic launch only moves what
     // precedes its wait for the preceding grid.
-    unsafe { function.launch(call.stream, &launch, &args) }
+    unsafe { function.launch_block(call.stream, &launch, &args) }
 }

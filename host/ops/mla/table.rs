@@ -66,10 +66,14 @@ pub(super) fn run(kernel: &'static Compiled, problem: &Problem, stream: &Stream,
     // precedes its wait for the preceding grid.
     unsafe {
         match tma {
-            true => function.launch(stream, &launch, &MlaArgs { q, kv, o, lse, parts, work, causal, scale }),
-            false => {
-                function.launch(stream, &launch, &MlaPlainArgs { q, kv, o, lse, parts, work, causal, scale })
+            true => {
+                function.launch_block(stream, &launch, &MlaArgs { q, kv, o, lse, parts, work, causal, scale })
             }
+            false => function.launch_block(
+                stream,
+                &launch,
+                &MlaPlainArgs { q, kv, o, lse, parts, work, causal, scale },
+            ),
         }
     }
 }
@@ -91,5 +95,5 @@ pub(super) fn merge(kernel: &Compiled, problem: &Problem, stream: &Stream, how: 
     let overlap = how.overlap && merge.arch == Arch::Sm90a;
     let launch = Launch::grid([rows.div_ceil(merge.rows), how.cut, 1]).pdl(overlap);
     // SAFETY: as above, with the arguments of `merge`; the preceding grid wrote the parts, and this one waits for it.
-    unsafe { function.launch(stream, &launch, &args) }
+    unsafe { function.launch_block(stream, &launch, &args) }
 }

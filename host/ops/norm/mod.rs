@@ -195,7 +195,7 @@ impl<'a, T: RowsElement> Norm<'a, T> {
             // SAFETY: the arguments are those of `norm`, and of `norm_long`, which has the same. The views that the matrices come from are
             // borrowed by the caller, y and sum exclusively, and reach no further than their shapes, which the kernels keep to.
             // Programmatic launch only moves what precedes the wait for the preceding grid.
-            unsafe { function.launch(stream, &launch, &args)? };
+            unsafe { function.launch_block(stream, &launch, &args)? };
         }
         Ok(())
     }

@@ -140,7 +140,7 @@ impl<'a> Softmax<'a> {
             // SAFETY: the arguments are those of `softmax`, and of `softmax_long`, which has the same. The views that the matrices come
             // from are borrowed by the caller, y exclusively, and reach no further than their shapes, which the kernels keep to.
             // Programmatic launch only moves what precedes the wait for the preceding grid.
-            unsafe { function.launch(stream, &launch, &args)? };
+            unsafe { function.launch_block(stream, &launch, &args)? };
         }
         Ok(())
     }

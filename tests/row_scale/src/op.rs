@@ -6,9 +6,9 @@ use tilewright::ops::frame::{Choice, Cycles, Descriptor, Named, Plan, Rated, Rej
 use tilewright::{
     Device, Element, Error, KernelSet, Launch, Listed, Result, Stream, TensorView, TensorViewMut,
 };
-use tilewright_device::tile::{self, Global, GlobalMut};
+use tilewright_device::tile;
 
-use crate::kernel::{ROW_SCALE, ROWS, RowScaleArgs, RowScaleKernel};
+use crate::kernel::{ROW_SCALE, ROWS, RowScaleKernel, row_scale};
 
 static KERNELS: KernelSet = tilewright::include_kernels!();
 
@@ -81,14 +81,9 @@ impl RowScale<'_> {
         if grid.contains(&0) {
             return Ok(plan);
         }
-        let args = RowScaleArgs {
-            x: x.arg::<2, Global<T, 2>>()?,
-            s: s.arg::<2, Global<f32, 2>>()?,
-            y: y.arg::<2, GlobalMut<T, 2>>()?,
-        };
         let function = y.device().listed(&KERNELS, kernel)?;
-        // SAFETY: the arguments are those of `row_scale` for this element type; the views are borrowed, y exclusively.
-        unsafe { function.launch(stream, &Launch::grid(grid), &args)? };
+        // SAFETY: the kernels for this element type differ in their columns alone; the views are borrowed, y exclusively.
+        unsafe { function.launch_as::<row_scale<T, 64>>(stream, &Launch::grid(grid), (x, s, y))? };
         Ok(plan)
     }
 }

@@ -3,8 +3,7 @@
 use std::f32::consts::LOG2_E;
 use std::process::ExitCode;
 
-use tilewright::{Arch, Device, Instance, Launch, Tensor, f16};
-use tilewright_device::abi::GlobalAbi;
+use tilewright::{Arch, Arguments, Device, Instance, SafeKernel, Tensor, f16};
 use tilewright_device::layout::{ColMajor, Element, Major, RowMajor};
 use tilewright_device::tile::{Global, GlobalMut, RowOrder};
 use tilewright_support::Real;
@@ -23,7 +22,7 @@ fn main() -> ExitCode {
     let mut suite = Suite::new();
     macro_rules! tests {
         ($($arch:ident $Kernel:ident: $test:expr;)*) => { $(
-            suite = suite.device(Arch::$arch, stringify!($Kernel), |device| $test(device, $Kernel::args));
+            suite = suite.device(Arch::$arch, stringify!($Kernel), |device| $test(device));
         )* };
     }
     tests! {
@@ -84,19 +83,20 @@ fn random<T: Real>(
     Tensor::from_slice(device, &normal((rows * cols) as u64, shape.iter().product()), &shape)
 }
 
-fn launch<K: Instance>(device: &Device, grid: [usize; 2], args: &K::Args) -> Outcome {
+fn launch<K: Instance + SafeKernel>(
+    device: &Device,
+    grid: [usize; 2],
+    arguments: impl Arguments<K::Parameters>,
+) -> Outcome {
     let [x, y] = grid.map(|ctas| ctas as u32);
-    let kernel = device.kernel::<K>(&KERNELS)?;
-    // SAFETY: the arguments are of tensors that outlive the stream's work, which reading them waits for; the kernels keep
-    // to the tensors' shapes.
-    unsafe { kernel.launch(&device.default_stream(), &Launch::grid([x, y, 1]), args)? };
+    device.kernel::<K>(&KERNELS)?.launch(&device.default_stream(), [x, y, 1], arguments)?;
     Ok(())
 }
 
-fn registers<K: Instance, T: Real + Element, OX: Major, OY: Major>(
-    device: &Device,
-    args: fn(GlobalAbi<T, 3>, GlobalAbi<T, 3>, u32) -> K::Args,
-) -> Outcome {
+fn registers<K, T: Real + Element, OX: Major, OY: Major>(device: &Device) -> Outcome
+where
+    K: Instance + SafeKernel<Parameters = (Global<T, 3, OX>, GlobalMut<T, 3, OY>, u32)>,
+{
     // A matrix as it lies in memory: the other way round if its columns are contiguous.
     let lines = |row_major: bool, [batch, rows, cols]: [usize; 3]| {
         if row_major { [batch, rows, cols] } else { [batch, cols, rows] }
@@ -116,8 +116,8 @@ fn registers<K: Instance, T: Real + Element, OX: Major, OY: Major>(
             y = y.transpose(1, 2)?;
         }
         for batch in 0..2 {
-            let args = args(x.arg::<3, Global<T, 3, OX>>()?, y.arg::<3, GlobalMut<T, 3, OY>>()?, batch);
-            launch::<K>(device, [rows.div_ceil(copies::M), cols.div_ceil(copies::N)], &args)?;
+            let grid = [rows.div_ceil(copies::M), cols.div_ceil(copies::N)];
+            launch::<K>(device, grid, (&x, &mut y, batch))?;
         }
         assert!(y.to_vec()? == x.to_vec()?, "{rows} x {cols}, {unused} unused");
         assert_eq!(guarded.read()?.1, 0, "{rows} x {cols}, {unused} unused: stores outside");
@@ -125,40 +125,46 @@ fn registers<K: Instance, T: Real + Element, OX: Major, OY: Major>(
     Ok(())
 }
 
-type Matrices<T, K> = fn(GlobalAbi<T, 2>, GlobalAbi<T, 2>) -> <K as tilewright::Kernel>::Args;
+/// The parameters of a kernel from one matrix to another.
+type Matrices<T> = (Global<T, 2, RowMajor, 0>, GlobalMut<T, 2>);
 
-fn scratch<K: Instance, T: Real + Element>(device: &Device, args: Matrices<T, K>) -> Outcome {
+fn scratch<K, T: Real + Element>(device: &Device) -> Outcome
+where
+    K: Instance + SafeKernel<Parameters = Matrices<T>>,
+{
     for [rows, cols, unused] in SHAPES {
         let memory = random::<T>(device, [1, rows, cols], unused)?;
         let x = memory.view().narrow(2, 0, cols)?.select(0, 0)?;
         let mut guarded = Guarded::<T>::new(device, [1, rows, cols], cols + unused)?;
-        let y = guarded.view_mut()?.select(0, 0)?;
-        let args = args(x.arg::<2, Global<T, 2>>()?, y.arg::<2, GlobalMut<T, 2>>()?);
-        launch::<K>(device, [rows.div_ceil(copies::M), cols.div_ceil(2 * copies::N)], &args)?;
+        let mut y = guarded.view_mut()?.select(0, 0)?;
+        let grid = [rows.div_ceil(copies::M), cols.div_ceil(2 * copies::N)];
+        launch::<K>(device, grid, (&x, &mut y))?;
         assert!(y.to_vec()? == x.to_vec()?, "{rows} x {cols}, {unused} unused");
         assert_eq!(guarded.read()?.1, 0, "{rows} x {cols}, {unused} unused: stores outside");
     }
     Ok(())
 }
 
-fn transposition<K: Instance, T: Real + Element>(device: &Device, args: Matrices<T, K>) -> Outcome {
+fn transposition<K, T: Real + Element>(device: &Device) -> Outcome
+where
+    K: Instance + SafeKernel<Parameters = Matrices<T>>,
+{
     for [rows, cols, unused] in SHAPES {
         let memory = random::<T>(device, [1, rows, cols], unused)?;
         let x = memory.view().narrow(2, 0, cols)?.select(0, 0)?;
         let mut guarded = Guarded::<T>::new(device, [1, cols, rows], rows + unused)?;
-        let y = guarded.view_mut()?.select(0, 0)?;
-        let args = args(x.arg::<2, Global<T, 2>>()?, y.arg::<2, GlobalMut<T, 2>>()?);
-        launch::<K>(device, [rows.div_ceil(copies::M), cols.div_ceil(copies::N)], &args)?;
+        let mut y = guarded.view_mut()?.select(0, 0)?;
+        launch::<K>(device, [rows.div_ceil(copies::M), cols.div_ceil(copies::N)], (&x, &mut y))?;
         assert!(y.to_vec()? == x.transpose(0, 1)?.to_vec()?, "{rows} x {cols}, {unused} unused");
         assert_eq!(guarded.read()?.1, 0, "{rows} x {cols}, {unused} unused: stores outside");
     }
     Ok(())
 }
 
-fn changed_operands<K: Instance>(
-    device: &Device,
-    args: fn(GlobalAbi<f16, 2>, GlobalAbi<f16, 2>, GlobalAbi<f32, 2>) -> K::Args,
-) -> Outcome {
+fn changed_operands<K>(device: &Device) -> Outcome
+where
+    K: Instance + SafeKernel<Parameters = (Global<f16, 2>, Global<f16, 2, ColMajor>, GlobalMut<f32, 2>)>,
+{
     // The last, for a GPU, has many CTAs and many turns of the ring: a stage that is filled too early would show.
     for [m, n, k] in [[128, 64, 64], [200, 100, 520], [1, 8, 1000], [1024, 1024, 4096]] {
         if device.is_emulator() && m * n * k > 1 << 24 {
@@ -172,12 +178,8 @@ fn changed_operands<K: Instance>(
         let (a, b) = (Tensor::from_slice(device, &a, &[m, k])?, Tensor::from_slice(device, &b, &[n, k])?);
         let mut guarded = Guarded::<f32>::new(device, [1, m, n], n + 3)?;
         let c = guarded.view_mut()?.select(0, 0)?;
-        let args = args(
-            a.view().arg::<2, Global<f16, 2>>()?,
-            b.view().transpose(0, 1)?.arg::<2, Global<f16, 2, ColMajor>>()?,
-            c.arg::<2, GlobalMut<f32, 2>>()?,
-        );
-        launch::<K>(device, [m.div_ceil(operands::M), n.div_ceil(operands::N)], &args)?;
+        let grid = [m.div_ceil(operands::M), n.div_ceil(operands::N)];
+        launch::<K>(device, grid, (a.view(), b.view().transpose(0, 1)?, c))?;
         let (c, outside) = guarded.read()?;
         let found = pick(&c, n, &rows);
         let error = relative_error(&found, &expected);
@@ -187,12 +189,11 @@ fn changed_operands<K: Instance>(
     Ok(())
 }
 
-/// Queries, cache, output and scale, as a kernel's arguments.
-type Latent<K> =
-    fn(GlobalAbi<f16, 2>, GlobalAbi<f16, 2>, GlobalAbi<f32, 2>, f32) -> <K as tilewright::Kernel>::Args;
+/// Queries, cache, output and scale.
+type Latent = (Global<f16, 2>, Global<f16, 2>, GlobalMut<f32, 2>, f32);
 
 /// The same attention however its products are divided among warps.
-fn latent_attention<K: Instance>(device: &Device, args: Latent<K>) -> Outcome {
+fn latent_attention<K: Instance + SafeKernel<Parameters = Latent>>(device: &Device) -> Outcome {
     let (d, dv) = (latent::D, latent::DV);
     for [queries, keys] in [[64, 64], [70, 200], [1, 63], [128, 1000]] {
         let (q, kv) = (normal::<f16>(1, queries * d), normal::<f16>(2, keys * d));
@@ -205,13 +206,7 @@ fn latent_attention<K: Instance>(device: &Device, args: Latent<K>) -> Outcome {
         let mut guarded = Guarded::<f32>::new(device, [1, queries, dv], dv + 4)?;
         let o = guarded.view_mut()?.select(0, 0)?;
         let scale = LOG2_E / (d as f32).sqrt();
-        let args = args(
-            q.view().arg::<2, Global<f16, 2>>()?,
-            kv.view().arg::<2, Global<f16, 2>>()?,
-            o.arg::<2, GlobalMut<f32, 2>>()?,
-            scale,
-        );
-        launch::<K>(device, [queries.div_ceil(latent::B), 1], &args)?;
+        launch::<K>(device, [queries.div_ceil(latent::B), 1], (q.view(), kv.view(), o, scale))?;
         let (o, outside) = guarded.read()?;
         let error = relative_error(&pick(&o, dv, &rows), &expected);
         // Weights are rounded to f16.
@@ -222,10 +217,10 @@ fn latent_attention<K: Instance>(device: &Device, args: Latent<K>) -> Outcome {
 }
 
 /// The first greatest element of rows of several lengths, in tiles of `ROWS` rows that have room for `MOST` elements; several tiles a CTA.
-fn places<K: Instance, const ROWS: u32, const MOST: usize>(
-    device: &Device,
-    args: fn(GlobalAbi<f32, 3>, GlobalAbi<i32, 3>, RowOrder) -> K::Args,
-) -> Outcome {
+fn places<K, const ROWS: u32, const MOST: usize>(device: &Device) -> Outcome
+where
+    K: Instance + SafeKernel<Parameters = (Global<f32, 3>, GlobalMut<i32, 3>, RowOrder)>,
+{
     let rows = 3 * ROWS as usize + 1;
     for cols in [MOST, MOST / 2 + 4, 4] {
         // Small integers, so that the greatest stands in several columns.
@@ -237,22 +232,16 @@ fn places<K: Instance, const ROWS: u32, const MOST: usize>(
         let x = Tensor::from_slice(device, &x, &[1, rows, cols])?;
         let mut y = Tensor::filled(device, -1, &[1, rows, 1])?;
         let order = RowOrder::new(1, rows as u32, ROWS).expect("few tiles");
-        let (from, to) = (x.view().arg::<3, Global<f32, 3>>()?, y.view_mut().arg::<3, GlobalMut<i32, 3>>()?);
-        let kernel = device.kernel::<K>(&KERNELS)?;
-        // SAFETY: the tensors outlive the work, which reading them waits for; the kernel keeps to their shapes.
-        unsafe {
-            let launch = Launch::grid([2 * K::CLUSTER[0], 1, 1]);
-            kernel.launch(&device.default_stream(), &launch, &args(from, to, order))?;
-        }
+        launch::<K>(device, [2 * K::CLUSTER[0] as usize, 1], (x.view(), y.view_mut(), order))?;
         assert!(y.to_vec()?.into_iter().eq(exact), "{cols} columns");
     }
     Ok(())
 }
 
-fn columns<K: Instance>(
-    device: &Device,
-    args: fn(GlobalAbi<f32, 3>, GlobalAbi<f32, 3>, GlobalAbi<f32, 3>) -> K::Args,
-) -> Outcome {
+fn columns<K>(device: &Device) -> Outcome
+where
+    K: Instance + SafeKernel<Parameters = (Global<f32, 3>, Global<f32, 3>, GlobalMut<f32, 3>)>,
+{
     for [rows, cols] in [[64, 128], [70, 300], [3, 4]] {
         let x: Vec<f32> = (0..rows * cols).map(|i| (i % 97) as f32).collect();
         let w: Vec<f32> = (0..cols).map(|i| (i % 5) as f32).collect();
@@ -262,12 +251,8 @@ fn columns<K: Instance>(
             Tensor::from_slice(device, &w, &[1, 1, cols])?,
         );
         let mut y = Tensor::filled(device, f32::NAN, &[1, rows, cols])?;
-        let args = args(
-            x.view().arg::<3, Global<f32, 3>>()?,
-            w.view().arg::<3, Global<f32, 3>>()?,
-            y.view_mut().arg::<3, GlobalMut<f32, 3>>()?,
-        );
-        launch::<K>(device, [rows.div_ceil(copies::M), cols.div_ceil(copies::N)], &args)?;
+        let grid = [rows.div_ceil(copies::M), cols.div_ceil(copies::N)];
+        launch::<K>(device, grid, (x.view(), w.view(), y.view_mut()))?;
         assert!(y.to_vec()? == exact, "{rows} x {cols}");
     }
     Ok(())

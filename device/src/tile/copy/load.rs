@@ -51,8 +51,8 @@ pub(crate) unsafe fn tma_load<
             "TMA boxes are swizzled over 128 bytes: make the tile's depth a multiple of 64"
         );
         assert!(
-            (Shared::<T, R, C, L, O>::LINES as usize).is_multiple_of(BOX),
-            "the tensor's BOX does not divide the tile's lines"
+            BOX > 0 && (Shared::<T, R, C, L, O>::LINES as usize).is_multiple_of(BOX),
+            "the tensor's BOX does not divide the tile's lines; with a BOX of 0 it is read to registers alone"
         );
     }
     let (rank, all, mut turn) = (if P::CLUSTER == 1 { 0 } else { cluster_rank() }, (1 << P::CLUSTER) - 1, 0);
@@ -158,6 +158,7 @@ pub(crate) unsafe fn vector_load<
     O: Major,
     L: SharedLayout,
 {
+    const { assert!(BOX > 0, "a tensor with a BOX of 0 is read to registers alone, not into stages") };
     let (lines, line) = (Shared::<T, R, C, L, O>::LINES, Shared::<T, R, C, L, O>::LINE);
     let Lines { pointer, stride, inside, bytes } = from.lines(R, C);
     let at = |row: u32, byte: u32| pointer.wrapping_add((row as u64 * stride) as usize + byte as usize);

@@ -1,6 +1,6 @@
 //! Divisions whose divisor the host knows.
 
-use crate::abi::KernelArg;
+use crate::abi::{KernelArg, Plain};
 
 /// A division by a number known beforehand, as a multiplication (Granlund & Montgomery 1994).
 #[repr(C)]
@@ -53,3 +53,6 @@ impl KernelArg for Division {
         unsafe { *at }
     }
 }
+
+// SAFETY: numbers to calculate with.
+unsafe impl Plain for Division {}

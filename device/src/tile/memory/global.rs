@@ -10,7 +10,8 @@ use crate::layout::{Element, Major, RowMajor};
 /// A tensor of `RANK` dimensions in global memory that a kernel reads.
 ///
 /// The last two dimensions are a matrix's rows and columns; `O` says which of them is contiguous. `BOX`
-/// is how many lines across the contiguous dimension one TMA box takes: it divides the tiles that are copied.
+/// is how many lines across the contiguous dimension one TMA box takes: it divides the tiles that are copied. A tensor with a
+/// `BOX` of 0 is read to registers alone, never into stages, and may so have any strides in any kernel.
 pub struct Global<T, const RANK: usize, O = RowMajor, const BOX: usize = 64> {
     pub(in crate::tile) map: *const u8,
     pub(in crate::tile) pointer: *mut T,
@@ -114,10 +115,11 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalMut<T, RAN
     pub fn tile(&mut self, index: [u32; RANK]) -> GlobalTileMut<T, RANK, O, BOX> {
         GlobalTileMut(self.0.tile(index))
     }
-    /// The tile at `index`, to be read.
+    /// The tile at `index`, to be read to registers. Not into stages: nothing checks that what is written can be read so.
     #[inline(always)]
-    pub fn read(&self, index: [u32; RANK]) -> GlobalTile<T, RANK, O, BOX> {
-        self.0.tile(index)
+    pub fn read(&self, index: [u32; RANK]) -> GlobalTile<T, RANK, O, 0> {
+        let Global { map, pointer, strides, shape, policy, align, tma, order } = self.0;
+        Global { map, pointer, strides, shape, policy, align, tma, order }.tile(index)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The tiles of rows that a CTA takes.
 
-use crate::abi::KernelArg;
+use crate::abi::{KernelArg, Plain};
 use crate::arch::special::{block_x, grid_x};
 use crate::tile::memory::division::Division;
 
@@ -36,6 +36,9 @@ impl KernelArg for RowOrder {
         unsafe { *at }
     }
 }
+
+// SAFETY: numbers of tiles; a tile that a tensor has not reads as zeros and is not stored.
+unsafe impl Plain for RowOrder {}
 
 /// A tile of an order, or none behind the last.
 #[derive(Clone, Copy)]

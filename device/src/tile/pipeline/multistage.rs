@@ -6,7 +6,7 @@ use core::ops::Range;
 use crate::arch::special::thread_x;
 use crate::arch::tma::Coords;
 use crate::arch::{cp_async, mbarrier, sync};
-use crate::kernel::{Arch, Program};
+use crate::kernel::{Arch, Copies, Program};
 use crate::layout::{Element, Major, SharedLayout};
 use crate::tile::copy::access::{Access, Vectors};
 use crate::tile::copy::{load, paged};
@@ -26,6 +26,7 @@ pub struct Multistage<const W: usize, A = Vectors>(PhantomData<A>);
 impl<const W: usize, A: Access> Program for Multistage<W, A> {
     const ARCH: Arch = A::ARCH;
     const THREADS: u32 = 32 * W as u32;
+    const COPIES: Copies = if A::VECTORS { Copies::Pieces } else { Copies::Elements };
 
     #[inline(always)]
     unsafe fn run(body: impl FnOnce()) {

@@ -6,7 +6,7 @@ use core::ops::Range;
 use crate::arch::special::{same_number, thread_x};
 use crate::arch::tma::Coords;
 use crate::arch::{mbarrier, shared, sync, wgmma};
-use crate::kernel::{Arch, Program};
+use crate::kernel::{Arch, Copies, Program};
 use crate::layout::{Element, Major, SharedLayout};
 use crate::tile::copy::arrival::Arrival;
 use crate::tile::copy::{load, paged};
@@ -41,6 +41,7 @@ impl<C: Configuration> Program for WarpSpecialized<C> {
     const THREADS: u32 = C::THREADS;
     const COMPUTING: u32 = 128 * C::CONSUMER_WARPGROUPS;
     const CTAS: u32 = C::CTAS_PER_SM;
+    const COPIES: Copies = Copies::Boxes;
 
     #[inline(always)]
     unsafe fn run(body: impl FnOnce()) {

@@ -3,7 +3,7 @@
 use crate::arch::special::thread_x;
 use crate::arch::sync::{self, RegisterCount, Registers};
 use crate::arch::tma::Coords;
-use crate::kernel::{Arch, Program};
+use crate::kernel::{Arch, Copies, Program};
 use crate::layout::{Element, Major, SharedLayout};
 use crate::tile::copy::arrival::Arrival;
 use crate::tile::copy::{load, paged};
@@ -41,6 +41,7 @@ unsafe fn reallocate<N: RegisterCount>(launch: u32) {
 impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Program for Roles<A, RA, B, RB> {
     const ARCH: Arch = Arch::Sm90a;
     const THREADS: u32 = 128 * (A + B) as u32;
+    const COPIES: Copies = Copies::Boxes;
 
     #[inline(always)]
     unsafe fn run(body: impl FnOnce()) {

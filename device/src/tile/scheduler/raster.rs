@@ -1,6 +1,6 @@
 //! The order in which CTAs take the tiles of an output.
 
-use crate::abi::KernelArg;
+use crate::abi::{KernelArg, Plain};
 use crate::arch::special::{block_x, grid_x};
 use crate::tile::memory::division::Division;
 
@@ -88,6 +88,9 @@ impl KernelArg for RasterOrder {
         unsafe { *at }
     }
 }
+
+// SAFETY: numbers of tiles; a tile that a tensor has not reads as zeros and is not stored.
+unsafe impl Plain for RasterOrder {}
 
 /// The tiles that this CTA takes: every `grid`-th of the order (persistent CTAs).
 pub struct Raster {

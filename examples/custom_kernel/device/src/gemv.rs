@@ -24,8 +24,15 @@ const X_BYTES: u32 = DEPTH * 2;
 ///
 /// `codes`: blocks \[N / 64\]\[K / 64\] of 2048 bytes, padded; `scales`: \[groups\]\[N padded\]; `x` \[K\], `y` \[N\]. All are addresses,
 /// of codes a multiple of 16; `depth` counts blocks along K, `k` at most `MOST` columns. A CTA computes 16 rows.
-#[kernel(threads = THREADS, shared = 2 * MOST as u32 + ROWS * 4 * WARPS as u32)]
-pub fn gemv<const MOST: usize>(codes: u64, scales: u64, x: u64, y: u64, n: u32, k: u32, depth: u32) {
+///
+/// # Safety
+/// At the addresses lies as much of each, and nothing else uses y.
+#[kernel(
+    threads = THREADS,
+    shared = 2 * MOST as u32 + ROWS * 4 * WARPS as u32,
+    expects(k <= MOST as u32, depth == k.div_ceil(DEPTH)),
+)]
+pub unsafe fn gemv<const MOST: usize>(codes: u64, scales: u64, x: u64, y: u64, n: u32, k: u32, depth: u32) {
     let (thread, first) = (thread_x(), block_x() * ROWS);
     let (lane, warp_id) = (thread % 32, thread / 32);
     let (x_s, sums_s) = (shared::dynamic_shared(), shared::dynamic_shared() + 2 * MOST as u32);

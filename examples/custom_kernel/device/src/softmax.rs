@@ -11,7 +11,7 @@ use tilewright_device::{f16, kernel, kernels};
 pub const ROWS: usize = 4;
 
 /// y = softmax(x) over rows of at most `COLS` elements.
-#[kernel(threads = 32 * ROWS as u32)]
+#[kernel(threads = 32 * ROWS as u32, expects(x.shape() == y.shape(), x.cols() <= COLS as u32))]
 pub fn softmax<T: Element, const COLS: usize>(x: Global<T, 2>, mut y: GlobalMut<T, 2>)
 where
     Striped<ROWS>: FragmentLayout<ROWS, COLS>,

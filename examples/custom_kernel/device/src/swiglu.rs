@@ -10,7 +10,10 @@ use tilewright_device::{f16, kernel, kernels};
 ///
 /// One source for Hopper and for everything since Ampere: `P` says how the warps share the work, `Y` how they
 /// divide a tile. All layouts in shared memory and registers are inferred.
-#[kernel(program = P)]
+#[kernel(
+    program = P,
+    expects(g.rows() == x.cols(), u.shape() == g.shape(), y.shape() == [x.rows(), g.cols()]),
+)]
 pub fn swiglu<
     P: Schedule,
     Y,

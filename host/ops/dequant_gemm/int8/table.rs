@@ -81,5 +81,5 @@ pub(in crate::ops::dequant_gemm) fn run(
     // SAFETY: the arguments are those of `dequant_gemm_int8`. The caller borrows the views and weights, c exclusively, and the
     // workspace that the order names; the kernel keeps to their shapes. Programmatic launch only moves what precedes its wait
     // for the preceding grid.
-    unsafe { function.launch(call.stream, &launch, &args) }
+    unsafe { function.launch_block(call.stream, &launch, &args) }
 }

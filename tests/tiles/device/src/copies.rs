@@ -13,7 +13,10 @@ pub const M: usize = 64;
 pub const N: usize = 128;
 
 /// y = x, through registers laid out by `L`.
-#[kernel(threads = <L as FragmentLayout<M, N>>::THREADS)]
+#[kernel(
+    threads = <L as FragmentLayout<M, N>>::THREADS,
+    expects(x.shape() == y.shape(), batch < x.shape()[0]),
+)]
 pub fn through_registers<T: Element, OX: Major, OY: Major, L: FragmentLayout<M, N>>(
     x: Global<T, 3, OX>,
     mut y: GlobalMut<T, 3, OY>,
@@ -28,7 +31,7 @@ pub fn through_registers<T: Element, OX: Major, OY: Major, L: FragmentLayout<M, 
 #[kernel(program = P)]
 pub fn through_scratch<P: Schedule, T: Element, S: SharedLayout, O: Major, A, B>(
     mut cta: Cta<P>,
-    x: Global<T, 2>,
+    x: Global<T, 2, RowMajor, 0>,
     mut y: GlobalMut<T, 2>,
 ) where
     A: FragmentLayout<M, N>,
@@ -48,7 +51,7 @@ pub fn through_scratch<P: Schedule, T: Element, S: SharedLayout, O: Major, A, B>
 #[kernel(program = P)]
 pub fn transposed<P: Schedule, T: Element, S: SharedLayout, A, B>(
     mut cta: Cta<P>,
-    x: Global<T, 2>,
+    x: Global<T, 2, RowMajor, 0>,
     mut y: GlobalMut<T, 2>,
 ) where
     A: FragmentLayout<M, N>,

@@ -44,7 +44,7 @@ pub fn argmax<
 }
 
 /// y = x w + c, where w and c belong to columns, c being their numbers.
-#[kernel(threads = <L as FragmentLayout<M, N>>::THREADS)]
+#[kernel(threads = <L as FragmentLayout<M, N>>::THREADS, expects(w.cols() == x.cols(), x.shape() == y.shape()))]
 pub fn by_columns<L: FragmentLayout<M, N>>(x: Global<f32, 3>, w: Global<f32, 3>, mut y: GlobalMut<f32, 3>) {
     let place = [0, block_x(), block_y()];
     let w = Cols::<f32, M, N, L>::load(w.tile([0, 0, block_y()]), 0.0);

@@ -1,7 +1,7 @@
 //! The tensors of a call: on its device, of sizes that kernels count, and apart where one is written.
 
-use crate::tensor::Region;
-use crate::{Device, Element, Error, Result, TensorView, TensorViewMut};
+use super::{Region, TensorView, TensorViewMut};
+use crate::{Device, Element, Error, Result};
 
 /// A tensor of a call, by the name of its argument.
 #[derive(Clone, Copy)]
