@@ -11,6 +11,7 @@ pub mod packed;
 pub mod registers;
 pub mod shared;
 pub mod striped;
+pub mod threads;
 pub mod warpgroup;
 
 pub use core_matrices::CoreMatrices;
@@ -20,4 +21,5 @@ pub use packed::Packed;
 pub use registers::Registers;
 pub use shared::{ColMajor, Linear, Major, Padded, RowMajor, SharedLayout, Swizzle};
 pub use striped::Striped;
+pub use threads::Threads;
 pub use warpgroup::{OneWarpgroup, Warpgroup};

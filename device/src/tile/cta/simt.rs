@@ -3,6 +3,7 @@
 use crate::arch::special::thread_x;
 use crate::arch::sync;
 use crate::kernel::{Arch, Program};
+use crate::tile::cta::collective::Collective;
 
 /// `W` warps that all do the same.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,6 +19,11 @@ impl<const W: usize> Program for Simt<W> {
         unsafe { core::hint::assert_unchecked(thread_x() < Self::THREADS) };
         body()
     }
+}
+
+/// Its threads share tiles of scratch memory; what copies into rings is a [`Schedule`](crate::tile::Schedule).
+impl<const W: usize> Collective for Simt<W> {
+    const WARPGROUPS: u32 = 1;
 }
 
 /// A program whose body says when it needs what the preceding grid has written.
