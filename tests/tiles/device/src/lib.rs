@@ -5,3 +5,4 @@
 pub mod copies;
 pub mod latent;
 pub mod operands;
+pub mod products;
