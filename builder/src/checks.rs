@@ -32,7 +32,7 @@ pub(crate) fn declaration(arch: Arch, declared: &Declared) -> Vec<Fault> {
     let limit = arch.shared_limit();
     if shared_bytes > limit {
         faults.push(Wrong(format!(
-            "it declares {shared_bytes} bytes of shared memory, and a CTA has at most {limit}"
+            "it takes {shared_bytes} bytes of shared memory, and a CTA has at most {limit}"
         )));
     }
     let [x, y, z] = cluster;
@@ -51,6 +51,13 @@ pub(crate) fn declaration(arch: Arch, declared: &Declared) -> Vec<Fault> {
 /// What its PTX shows.
 pub(crate) fn code(declared: &Declared, findings: &Findings) -> Vec<Fault> {
     let mut faults: Vec<_> = findings.refusals.iter().map(|message| Wrong(message.clone())).collect();
+    faults.extend(findings.software.iter().map(|conversion| {
+        Slow(format!(
+            "it converts {conversion} in software, by some 30 to 50 instructions where the GPU has one. The methods of `half`'s types \
+             do that, their arithmetic too: for fragments take `to_f32()` and `cast()`, for values `Element::to_f32(x)` and \
+             `arch::cvt`"
+        ))
+    }));
     let Findings { local_bytes, local_accesses, .. } = findings;
     if !declared.local && (*local_bytes > 0 || *local_accesses > 0) {
         faults.push(Slow(format!(

@@ -126,7 +126,7 @@ impl Work<'_> {
         };
         let used = module.used_by(entry);
         let (role, mut findings) = scan(entry.text);
-        let declared = match role {
+        let mut declared = match role {
             Role::Kernel(declared) => declared,
             Role::Other(target) => {
                 processed.others.push((entry.name.to_owned(), self.arch, target));
@@ -139,10 +139,19 @@ impl Work<'_> {
                 return Ok(processed);
             }
         };
+        let said = declared.shared_bytes;
+        declared.shared_bytes = said.max(findings.shared_bytes);
+        if findings.shared_unknown && said == 0 {
+            complain(Fault::Wrong(
+                "how much shared memory it takes is known at its launch alone: say the most by `shared = …`"
+                    .into(),
+            ));
+        }
         checks::declaration(self.arch, &declared).into_iter().for_each(&mut complain);
         for item in &used {
-            let Findings { refusals, local_bytes, local_accesses } = scan(item.text).1;
+            let Findings { refusals, software, local_bytes, local_accesses, .. } = scan(item.text).1;
             findings.refusals.extend(refusals);
+            findings.software.extend(software);
             findings.local_bytes += local_bytes;
             findings.local_accesses += local_accesses;
             let defined = used.iter().any(|other| other.kind == Kind::Function && other.name == item.name);

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::kernel::Arch;
+use crate::kernel::{Arch, Listed};
 
 /// One compiled kernel: what `tilewright-builder` wrote about it, and its PTX.
 #[derive(Clone, Copy)]
@@ -60,6 +60,11 @@ impl KernelSet {
     /// The kernel of this name, compiled for `arch`.
     pub fn get(&self, name: &str, arch: Arch) -> Option<&'static KernelEntry> {
         self.entries.iter().find(|entry| entry.arch == arch && entry.name == name)
+    }
+
+    /// Dynamic shared memory in bytes of a listed kernel, as the builder has counted it; 0 where the set does not have the kernel.
+    pub fn shared_bytes<D>(&self, kernel: &Listed<D>) -> u32 {
+        self.get(kernel.name, kernel.arch).map_or(0, |entry| entry.shared_bytes)
     }
 }
 

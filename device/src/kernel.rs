@@ -63,7 +63,8 @@ pub trait Kernel {
     const MIN_CTAS: u32;
     /// CTAs of a cluster in each dimension.
     const CLUSTER: [u32; 3];
-    /// Dynamic shared memory in bytes.
+    /// Dynamic shared memory in bytes that it has at least. It has more where its [`Cta`](crate::tile::Cta) hands out more:
+    /// [`KernelEntry::shared_bytes`](crate::embedded::KernelEntry::shared_bytes).
     const SHARED_BYTES: u32;
     /// True when the kernel may use local memory; the builder refuses it otherwise.
     const LOCAL: bool;
@@ -103,8 +104,6 @@ pub struct Listed<D> {
     pub min_ctas: u32,
     /// CTAs of a cluster in each dimension.
     pub cluster: [u32; 3],
-    /// Dynamic shared memory in bytes.
-    pub shared_bytes: u32,
     /// Bytes of [`Kernel::Args`].
     pub args_bytes: usize,
     /// What the host chooses it by.
@@ -120,7 +119,6 @@ impl<D: Copy + 'static> Listed<D> {
             threads: K::THREADS,
             min_ctas: K::MIN_CTAS,
             cluster: K::CLUSTER,
-            shared_bytes: K::SHARED_BYTES,
             args_bytes: size_of::<K::Args>(),
             description: K::DESCRIPTION,
         }

@@ -203,6 +203,7 @@ impl Backend for Fake {
         loads.push((kernel.name, text));
         Ok(Loaded {
             function: FunctionId(loads.len()),
+            shared_bytes: kernel.shared_bytes,
             registers: 32,
             local_bytes: 0,
             ctas_per_sm: 2,

@@ -67,6 +67,7 @@ pub(crate) struct KernelSource<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loaded {
     pub(crate) function: FunctionId,
+    pub(crate) shared_bytes: u32,
     pub(crate) registers: u32,
     pub(crate) local_bytes: u32,
     /// CTAs that one SM holds at a time.

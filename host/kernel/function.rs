@@ -123,7 +123,7 @@ impl AnyFunction {
     /// names of elements.
     pub unsafe fn launch<A: Copy>(&self, stream: &Stream, launch: &Launch, args: &A) -> Result<()> {
         stream.check(&self.device, "kernel")?;
-        let Wanted { cluster, threads, shared_bytes, args_bytes, .. } = self.kernel;
+        let Wanted { cluster, threads, args_bytes, .. } = self.kernel;
         if launch.grid.iter().zip(cluster).any(|(&ctas, cluster)| ctas == 0 || !ctas.is_multiple_of(cluster))
         {
             let allowed = format!("of at least one CTA, in multiples of the cluster {cluster:?}");
@@ -139,7 +139,7 @@ impl AnyFunction {
             grid: launch.grid,
             threads,
             cluster,
-            shared_bytes,
+            shared_bytes: self.loaded.shared_bytes,
             overlap_previous: launch.pdl,
         };
         // SAFETY: the caller vouches for the arguments, of the kernel's size, and for the rest.

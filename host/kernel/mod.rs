@@ -26,7 +26,6 @@ struct Wanted {
     arch: Arch,
     threads: u32,
     cluster: [u32; 3],
-    shared_bytes: u32,
     args_bytes: usize,
 }
 
@@ -37,19 +36,18 @@ impl Wanted {
             arch: K::ARCH,
             threads: K::THREADS,
             cluster: K::CLUSTER,
-            shared_bytes: K::SHARED_BYTES,
             args_bytes: size_of::<K::Args>(),
         }
     }
 
     fn listed<D>(row: &Listed<D>) -> Self {
-        let &Listed { name, arch, threads, cluster, shared_bytes, args_bytes, .. } = row;
-        Wanted { name, arch, threads, cluster, shared_bytes, args_bytes }
+        let &Listed { name, arch, threads, cluster, args_bytes, .. } = row;
+        Wanted { name, arch, threads, cluster, args_bytes }
     }
 
     /// The kernel of the set, checked to be what its type says.
     fn find(&self, set: &KernelSet) -> Result<&'static KernelEntry> {
-        let Wanted { name, arch, threads, cluster, shared_bytes, .. } = *self;
+        let Wanted { name, arch, threads, cluster, .. } = *self;
         let missing = |reason: String| Error::KernelMissing { kernel: name, arch, reason };
         let entry = set.get(name, arch).ok_or_else(|| {
             let others = set.entries().iter().filter(|e| e.name == name).map(|e| e.arch.target());
@@ -61,7 +59,7 @@ impl Wanted {
                 found => format!("the set has it for {found}; the builder was not asked for more"),
             })
         })?;
-        let same = (entry.threads, entry.cluster, entry.shared_bytes) == (threads, cluster, shared_bytes);
+        let same = (entry.threads, entry.cluster) == (threads, cluster);
         same.then_some(entry).ok_or_else(|| {
             missing("the set was built from another version of its source; build again".to_owned())
         })

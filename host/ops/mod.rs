@@ -7,9 +7,14 @@
 //! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16 and bf16 |
 //! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
+//! | [`cross_entropy()`](cross_entropy()), [`CrossEntropy`] | losses of rows of logits and their gradient in one pass, f16, bf16, f32 |
+//! | [`rms_norm`], [`layer_norm`], [`Norm`] | RMSNorm and LayerNorm of rows, with weight, bias and residual addition, f16, bf16, f32 |
+//! | [`softmax()`](softmax()), [`log_softmax`], [`Softmax`] | softmax of rows or its logarithm, f16, bf16, f32 |
 
 #[cfg(feature = "attention")]
 mod attention;
+#[cfg(feature = "rows")]
+mod cross_entropy;
 #[cfg(feature = "dequant_gemm")]
 mod dequant_gemm;
 pub mod frame;
@@ -17,11 +22,19 @@ pub mod frame;
 mod gemm;
 #[cfg(feature = "mla")]
 mod mla;
+#[cfg(feature = "rows")]
+mod norm;
+#[cfg(feature = "rows")]
+mod rows;
 #[cfg(any(feature = "attention", feature = "mla"))]
 mod scores;
+#[cfg(feature = "rows")]
+mod softmax;
 
 #[cfg(feature = "attention")]
 pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPlan, attention};
+#[cfg(feature = "rows")]
+pub use cross_entropy::{CrossEntropy, CrossEntropyCandidate, CrossEntropyPlan, cross_entropy};
 #[cfg(feature = "dequant_gemm")]
 pub use dequant_gemm::{
     DequantCandidate, DequantElement, DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights, Int8Output,
@@ -32,6 +45,12 @@ pub use frame::{Candidate, Plan};
 pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, gemm};
 #[cfg(feature = "mla")]
 pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};
+#[cfg(feature = "rows")]
+pub use norm::{Norm, NormCandidate, NormPlan, layer_norm, rms_norm};
+#[cfg(feature = "rows")]
+pub use rows::RowsElement;
+#[cfg(feature = "rows")]
+pub use softmax::{Softmax, SoftmaxCandidate, SoftmaxPlan, log_softmax, softmax};
 #[cfg(any(feature = "dequant_gemm", feature = "gemm"))]
 pub use tilewright_device::tile::Activation;
 
@@ -45,6 +64,8 @@ static SETS: &[&crate::KernelSet] = &[
     &tilewright_gemm::KERNELS,
     #[cfg(feature = "mla")]
     &tilewright_mla::KERNELS,
+    #[cfg(feature = "rows")]
+    &tilewright_rows::KERNELS,
 ];
 
 /// The compiled kernels of this crate's operators.

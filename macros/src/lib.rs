@@ -19,7 +19,8 @@ use proc_macro::TokenStream;
 /// - `program = P`: how the warps share the body; a type that implements `Program`, which says the threads
 ///   and the architecture. Or, without a program, `threads = N`, and the body runs in every thread.
 /// - `arch = Arch::Sm90a`: the architecture, if not the program's; `Arch::Sm80` where nothing says more.
-/// - `shared = BYTES`: dynamic shared memory, 0 by default.
+/// - `shared = BYTES`: dynamic shared memory that the kernel has at least. What its `Cta` hands out is counted by the builder: for
+///   kernels that take shared memory by themselves, or as much as a number of the launch says.
 /// - `cluster = [X, Y, Z]`: CTAs of a cluster, `[1, 1, 1]` by default.
 /// - `min_ctas = N`: CTAs that an SM must be able to hold, by default the program's, or 1.
 /// - `local = true`: the kernel may use local memory; the builder refuses it otherwise.

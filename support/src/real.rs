@@ -10,6 +10,8 @@ use tilewright::Element;
 pub trait Real: Element {
     /// Half the distance from 1 to the next value: the relative error of rounding.
     const ROUNDING: f64;
+    /// The absolute error of rounding to a number below the normal ones; f32's and bf16's may be taken for 0.
+    const LEAST: f64;
     /// What outputs are filled with before a kernel writes them.
     const POISON: Self;
 
@@ -20,9 +22,10 @@ pub trait Real: Element {
 }
 
 macro_rules! real {
-    ($($t:ty, $digits:literal, $to:expr, $from:expr;)*) => { $(
+    ($($t:ty, $digits:literal, $least:expr, $to:expr, $from:expr;)*) => { $(
         impl Real for $t {
             const ROUNDING: f64 = 1.0 / (1u64 << $digits) as f64;
+            const LEAST: f64 = $least;
             const POISON: Self = <$t>::NAN;
             fn widen(values: &[Self]) -> Vec<f32> {
                 let to: fn($t) -> f32 = $to;
@@ -35,9 +38,9 @@ macro_rules! real {
     )* };
 }
 real! {
-    f16, 11, |x| x.to_f32(), f16::from_f32;
-    bf16, 8, |x| x.to_f32(), bf16::from_f32;
-    f32, 24, |x| x, f32::from;
+    f16, 11, 1.0 / (1u64 << 25) as f64, |x| x.to_f32(), f16::from_f32;
+    bf16, 8, f32::MIN_POSITIVE as f64, |x| x.to_f32(), bf16::from_f32;
+    f32, 24, f32::MIN_POSITIVE as f64, |x| x, f32::from;
 }
 
 #[cfg(test)]
@@ -49,6 +52,7 @@ mod tests {
         assert_eq!(f16::ROUNDING * 2.0, f64::from(f16::EPSILON.to_f32()));
         assert_eq!(bf16::ROUNDING * 2.0, f64::from(bf16::EPSILON.to_f32()));
         assert_eq!(f32::ROUNDING * 2.0, f64::from(f32::EPSILON));
+        assert_eq!(f16::LEAST * 2.0, f64::from(f16::MIN_POSITIVE_SUBNORMAL.to_f32()));
     }
 
     #[test]

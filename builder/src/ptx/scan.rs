@@ -18,6 +18,12 @@ pub(crate) enum Role {
 pub(crate) struct Findings {
     /// Messages of `refuse!`.
     pub refusals: Vec<String>,
+    /// The most bytes of dynamic shared memory that were said to be handed out.
+    pub shared_bytes: u32,
+    /// Whether some of these numbers are not known before the launch.
+    pub shared_unknown: bool,
+    /// Conversions that are computed by integer instructions where one `cvt` would do.
+    pub software: Vec<&'static str>,
     /// Bytes of local memory that `.local` variables take.
     pub local_bytes: u64,
     /// Loads and stores in local memory.
@@ -38,6 +44,11 @@ pub(crate) fn scan(text: &str) -> (Role, Findings) {
                 && !findings.refusals.iter().any(|m| m == message)
             {
                 findings.refusals.push(message.to_owned());
+            } else if let Some(register) = comment.strip_prefix("shared ") {
+                match constant(&text[..line.as_ptr().addr() - text.as_ptr().addr()], register) {
+                    Some(bytes) => findings.shared_bytes = findings.shared_bytes.max(bytes),
+                    None => findings.shared_unknown = true,
+                }
             }
         } else if let Some(variable) = line.strip_prefix(".local ") {
             findings.local_bytes += bytes_of(variable);
@@ -45,7 +56,25 @@ pub(crate) fn scan(text: &str) -> (Role, Findings) {
             findings.local_accesses += 1;
         }
     }
+    findings.software = software(text);
     (role, findings)
+}
+
+/// The conversions of the `half` crate that the text computes: each is known by a number that its rounding, or its search for the
+/// leading one of a subnormal, has as an operand.
+fn software(text: &str) -> Vec<&'static str> {
+    let has = |instruction: &str, operand: &str| {
+        text.lines()
+            .any(|line| line.trim_start().starts_with(instruction) && line.trim_end().ends_with(operand))
+    };
+    [
+        ("f32 to f16", has("and.b32", ", 12287;")),
+        ("f32 to bf16", has("and.b32", ", 98303;")),
+        ("f16 to f32", has("clz.b32", ";") && has("and.b", ", 31744;")),
+    ]
+    .into_iter()
+    .filter_map(|(name, found)| found.then_some(name))
+    .collect()
 }
 
 /// `threads=384 min_ctas=1 cluster=2,1,1 shared=1024 local=0`
@@ -62,6 +91,16 @@ fn declared(fields: &str) -> Option<Declared> {
         shared_bytes: number("shared")?,
         local: number("local")? != 0,
     })
+}
+
+/// The number that the last write to a register, in the text before a place where it is read, moves there.
+fn constant(before: &str, register: &str) -> Option<u32> {
+    let (instruction, from) = before.lines().rev().find_map(|line| {
+        let (instruction, operands) = line.trim().split_once(char::is_whitespace)?;
+        let (to, from) = operands.trim_start().split_once(", ")?;
+        (to == register).then_some((instruction, from))
+    })?;
+    instruction.starts_with("mov.").then(|| from.strip_suffix(';')?.parse().ok())?
 }
 
 /// The size of `.align 16 .b8 name[48];`, or of a single value.
@@ -96,6 +135,31 @@ mod tests {
                     // ld.local in a comment\n\t@%p ld.local.b32 %r1, [%rd1];\n\t.local .b32 x;";
         let findings = scan(text).1;
         assert_eq!((findings.local_bytes, findings.local_accesses), (52, 2));
+    }
+
+    #[test]
+    fn shared_memory_is_counted_where_it_is_known() {
+        let text = "mov.b32 \t%r1, 49152;\n\tmov.b32 %r12, 65536;\n\t// tilewright.shared %r1\n// tilewright.shared %r12\n\
+                    mov.u32 %r2, %tid.x;\n";
+        let findings = scan(text).1;
+        assert_eq!((findings.shared_bytes, findings.shared_unknown), (65536, false));
+        for unknown in ["%r2", "%r3"] {
+            let findings = scan(&format!("{text}// tilewright.shared {unknown}")).1;
+            assert_eq!((findings.shared_bytes, findings.shared_unknown), (65536, true));
+        }
+        let later = "mov.b32 %r1, 16;\n// tilewright.shared %r1\nmov.b32 %r1, %r5;";
+        assert_eq!(scan(later).1.shared_bytes, 16);
+    }
+
+    #[test]
+    fn conversions_in_software_are_named() {
+        let up = "and.b32 %r3, %r1, 31744;\nclz.b32 %r4, %r2;";
+        assert_eq!(scan(up).1.software, ["f16 to f32"]);
+        let down = "\tand.b32 \t%r3, %r1, 12287;\n\tand.b32 \t%r4, %r2, 98303;";
+        assert_eq!(scan(down).1.software, ["f32 to f16", "f32 to bf16"]);
+        assert!(
+            scan("cvt.f32.f16 %r1, %rs1;\nclz.b32 %r4, %r2;\nadd.s32 %r1, %r1, 12287;").1.software.is_empty()
+        );
     }
 
     #[test]

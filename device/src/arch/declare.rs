@@ -26,6 +26,15 @@ pub unsafe fn declare<
     }
 }
 
+/// Says how much dynamic shared memory the kernel has handed out so far, in bytes: the builder gives it as much at its launch.
+///
+/// A comment, of which the builder reads the number where the compiler knows it.
+#[inline(always)]
+pub fn takes_shared(bytes: u32) {
+    // SAFETY: a comment.
+    unsafe { ptx!("// tilewright.shared {0}", in(reg32) bytes, options(nomem)) }
+}
+
 /// The pointer to an argument that the kernel reads in place: the compiler knows nothing of it, so what is read through it is
 /// read here. No instruction.
 ///

@@ -190,14 +190,14 @@ guarded! {
 }
 
 macro_rules! replacing {
-    ($($name:ident: $value:ty, $class:ident, $op:literal, $regs:literal, $at:literal, $p:literal, [$($i:literal)*];)*) => { $(
+    ($written:literal: $($name:ident: $value:ty, $class:ident, $op:literal, $regs:literal, $at:literal, $p:literal, [$($i:literal)*];)*) => { $(
         #[doc = concat!("`", $op, "` under a predicate, in place of `old`: no access, and nothing changes, where `valid` is false.")]
         ///
-        /// PTX ISA, "ld.global.nc", "Predicated Execution"; sm_80.
+        /// PTX ISA, "ld", "ld.global.nc", "Predicated Execution"; sm_80.
         ///
         /// # Safety
-        /// Where `valid`: `from` is a multiple of the access's size and readable in global memory, and no thread writes there while
-        /// the kernel runs.
+        /// Where `valid`: `from` is a multiple of the access's size and readable in global memory, and no thread writes there
+        #[doc = concat!($written, ".")]
         #[inline(always)]
         pub unsafe fn $name<const N: usize>(old: &mut [$value; N], first: usize, from: u64, valid: bool) {
             // SAFETY: the caller's.
@@ -208,9 +208,29 @@ macro_rules! replacing {
         }
     )* };
 }
-replacing! {
+replacing! { "while the kernel runs":
     replace_u16: u16, reg16, "ld.global.nc.u16", "{0}", "{1}", "{2}", [0];
     replace_u32: u32, reg32, "ld.global.nc.L1::no_allocate.b32", "{0}", "{1}", "{2}", [0];
     replace_u32x2: u32, reg32, "ld.global.nc.L1::no_allocate.v2.b32", "{{{0}, {1}}}", "{2}", "{3}", [0 1];
     replace_u32x4: u32, reg32, "ld.global.nc.L1::no_allocate.v4.b32", "{{{0}, {1}, {2}, {3}}}", "{4}", "{5}", [0 1 2 3];
+}
+replacing! { "meanwhile":
+    replace_cached_u32x4: u32, reg32, "ld.global.v4.b32", "{{{0}, {1}, {2}, {3}}}", "{4}", "{5}", [0 1 2 3];
+    replace_fresh_u32x4: u32, reg32, "ld.global.L1::no_allocate.v4.b32", "{{{0}, {1}, {2}, {3}}}", "{4}", "{5}", [0 1 2 3];
+}
+
+/// `st.global.v4.b32` under a predicate: no access where `valid` is false.
+///
+/// PTX ISA, "st", "Predicated Execution"; sm_80.
+///
+/// # Safety
+/// Where `valid`: `to` is a multiple of 16 and writable in global memory, and no other thread uses it meanwhile.
+#[inline(always)]
+pub unsafe fn st_global_u32x4_if(to: *mut [u32; 4], value: [u32; 4], valid: bool) {
+    // SAFETY: the caller's.
+    unsafe {
+        ptx!("{{ .reg .pred p; setp.ne.u32 p, {5}, 0; @p st.global.v4.b32 [{0}], {{{1}, {2}, {3}, {4}}}; }}",
+            in(reg64) to, in(reg32) value[0], in(reg32) value[1], in(reg32) value[2], in(reg32) value[3],
+            in(reg32) valid as u32)
+    }
 }

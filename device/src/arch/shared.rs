@@ -2,6 +2,8 @@
 //!
 //! PTX ISA, "Data Movement and Conversion Instructions": `ld`, `st`, `st.async`, `mapa`.
 
+use core::mem::MaybeUninit;
+
 // Dynamic shared memory has no Rust spelling. 1024 is what the 128-byte swizzle needs.
 #[cfg(target_arch = "nvptx64")]
 core::arch::global_asm!(".extern .shared .align 1024 .b8 tilewright_shared[];");
@@ -160,6 +162,7 @@ loads! { "shared", "PTX ISA, \"ld\"; sm_80.":
     load_u16: u16, reg16, "b16";
     load_u32: u32, reg32, "b32";
     load_f32: f32, reg32, "b32";
+    load_word: MaybeUninit<f32>, reg32, "b32";
 }
 loads_x2! { "shared", "PTX ISA, \"ld\"; sm_80.":
     load_u32x2: u32;
@@ -173,6 +176,7 @@ stores! { "shared", "PTX ISA, \"st\"; sm_80.":
     store_u16: u16, reg16, "b16";
     store_u32: u32, reg32, "b32";
     store_f32: f32, reg32, "b32";
+    store_word: MaybeUninit<f32>, reg32, "b32";
 }
 stores_x2! { "shared", "PTX ISA, \"st\"; sm_80.":
     store_u32x2: u32;
@@ -197,6 +201,7 @@ loads_x4! { "shared::cluster", "`addr` is a [`mapa`] address. PTX ISA, \"ld\"; s
 stores! { "shared::cluster", "`addr` is a [`mapa`] address. PTX ISA, \"st\"; sm_90.":
     store_cluster_u32: u32, reg32, "b32";
     store_cluster_f32: f32, reg32, "b32";
+    store_cluster_word: MaybeUninit<f32>, reg32, "b32";
 }
 stores_x2! { "shared::cluster", "`addr` is a [`mapa`] address. PTX ISA, \"st\"; sm_90.":
     store_cluster_u32x2: u32;

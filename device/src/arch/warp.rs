@@ -3,6 +3,8 @@
 //! PTX ISA, "Data Movement and Conversion Instructions: shfl.sync", and "Parallel Synchronization
 //! and Communication Instructions": `vote.sync`, `redux.sync`, `elect.sync`.
 
+use core::mem::MaybeUninit;
+
 macro_rules! of_warp {
     ($($(#[$doc:meta])* $name:ident($x:ident: $ty:ty $(, $by:ident)?) -> $out:ty = $asm:literal;)*) => { $(
         $(#[$doc])*
@@ -54,6 +56,11 @@ of_warp! {
     ///
     /// PTX ISA, "shfl.sync"; sm_80.
     shfl_bfly_f32(x: f32, mask) -> f32 = "shfl.sync.bfly.b32 {0}, {1}, {2}, 0x1f, 0xffffffff;";
+
+    /// `shfl.sync.bfly`: the word of lane `own ^ mask`, of which not every byte need be a value's.
+    ///
+    /// PTX ISA, "shfl.sync"; sm_80.
+    shfl_bfly_word(x: MaybeUninit<f32>, mask) -> MaybeUninit<f32> = "shfl.sync.bfly.b32 {0}, {1}, {2}, 0x1f, 0xffffffff;";
 
     /// `shfl.sync.idx`: the value of lane `lane`. From one same lane it is warp-uniform, and ptxas knows it.
     ///

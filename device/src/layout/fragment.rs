@@ -9,10 +9,15 @@ pub trait FragmentLayout<const M: usize, const N: usize>: Copy + Default + 'stat
     type Regs<T: Copy>: Registers<T>;
     /// One value for each row that a thread holds part of.
     type Rows<T: Copy>: Registers<T>;
+    /// One value for each column that a thread holds part of, and perhaps room for more.
+    type Cols<T: Copy>: Registers<T>;
     /// The threads that hold the fragment: 0 to `THREADS` of the CTA.
     const THREADS: u32;
     /// The lanes, by exclusive or with 1, 2, …, that hold the rest of a thread's rows.
     const ROW_LANES: u32;
+    /// The warps that hold the rest of a row between them: as many neighbours, from a multiple of this on. Of layouts that are no
+    /// gemm's accumulators.
+    const ROW_WARPS: u32 = 1;
     /// Registers from a multiple of this on hold neighbours in a row, from a column that is a multiple too: what one
     /// access moves.
     const RUN: usize;
@@ -29,6 +34,8 @@ pub trait FragmentLayout<const M: usize, const N: usize>: Copy + Default + 'stat
     fn owner(row: u32, col: u32) -> (u32, usize);
     /// Which of the thread's rows register `i` belongs to: an index into [`Rows`](Self::Rows).
     fn row(i: usize) -> usize;
+    /// Which of the thread's columns register `i` belongs to: an index into [`Cols`](Self::Cols), consecutive over a run.
+    fn col(i: usize) -> usize;
     /// The first register of the thread's `r`-th row.
     #[inline(always)]
     fn first(r: usize) -> usize {
@@ -111,6 +118,11 @@ impl Shape {
     fn row(self, i: usize) -> usize {
         i / (self.width as usize / 2) * 2 + i / 2 % 2
     }
+
+    #[inline(always)]
+    fn col(self, i: usize) -> usize {
+        i % (self.width as usize / 2) / 4 * 2 + i % 2
+    }
 }
 
 macro_rules! accumulator_layout {
@@ -126,6 +138,7 @@ macro_rules! accumulator_layout {
                 <ColumnsOf as ColumnBlocks<N, WN>>::Of<T>,
             >;
             type Rows<T: Copy> = <RowsOf<$unit> as RowBlocks<M, WM>>::Rows<T>;
+            type Cols<T: Copy> = <ColumnsOf as ColumnBlocks<N, WN>>::Of<T>;
             const THREADS: u32 = (WM * WN * $unit * 2) as u32;
             const ROW_LANES: u32 = 4;
             const RUN: usize = 2;
@@ -140,6 +153,10 @@ macro_rules! accumulator_layout {
             #[inline(always)]
             fn row(i: usize) -> usize {
                 Self::shape::<M, N>().row(i)
+            }
+            #[inline(always)]
+            fn col(i: usize) -> usize {
+                Self::shape::<M, N>().col(i)
             }
         }
 

@@ -87,6 +87,7 @@ where
         <Columns as StripedColumns<N>>::Of<T>,
     >;
     type Rows<T: Copy> = <RowsOf<N> as StripedRows<M, W>>::Of<T>;
+    type Cols<T: Copy> = <Columns as StripedColumns<N>>::Of<T>;
     const THREADS: u32 = 32 * W as u32;
     const ROW_LANES: u32 = lanes(N);
     const RUN: usize = PIECE as usize;
@@ -107,5 +108,9 @@ where
     #[inline(always)]
     fn row(i: usize) -> usize {
         i / (N / lanes(N) as usize)
+    }
+    #[inline(always)]
+    fn col(i: usize) -> usize {
+        i % (N / lanes(N) as usize)
     }
 }

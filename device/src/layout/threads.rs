@@ -58,6 +58,7 @@ where
         <Each as SharedOut<N, TX>>::Of<T>,
     >;
     type Rows<T: Copy> = <Each as SharedOut<M, TY>>::Of<T>;
+    type Cols<T: Copy> = <Each as SharedOut<N, TX>>::Of<T>;
     const THREADS: u32 = {
         assert!((N / TX).is_multiple_of(RUN), "a thread's columns are whole runs");
         assert!(
@@ -82,5 +83,9 @@ where
     #[inline(always)]
     fn row(i: usize) -> usize {
         i / (N / TX)
+    }
+    #[inline(always)]
+    fn col(i: usize) -> usize {
+        i % (N / TX)
     }
 }

@@ -26,6 +26,7 @@ where
 {
     type Regs<T: Copy> = <Whole as FragmentLayout<M, N>>::Regs<T>;
     type Rows<T: Copy> = <Whole as FragmentLayout<M, N>>::Rows<T>;
+    type Cols<T: Copy> = <Whole as FragmentLayout<M, N>>::Cols<T>;
     const THREADS: u32 = 128 * (G as u32 + 1);
     const ROW_LANES: u32 = <Whole as FragmentLayout<M, N>>::ROW_LANES;
     const RUN: usize = <Whole as FragmentLayout<M, N>>::RUN;
@@ -46,5 +47,9 @@ where
     #[inline(always)]
     fn row(i: usize) -> usize {
         <Whole as FragmentLayout<M, N>>::row(i)
+    }
+    #[inline(always)]
+    fn col(i: usize) -> usize {
+        <Whole as FragmentLayout<M, N>>::col(i)
     }
 }

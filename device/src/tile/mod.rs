@@ -13,6 +13,9 @@
 //! | an accumulator to what is stored | `epilogue.apply(acc, [m, n])`: scales, residual, bias, activation, rounding, an [`Epilogue`] |
 //! | `Fragment` to [`GlobalMut`] | `copy(x, c.tile([m, n]))`, or through staging buffers: [`Output`] |
 //! | rows of `Global` to a [`Scratch`] tile | `a_s.fetch(a.gather(place)).wait()`: row r from `place(r)` |
+//! | rows of a length known at run time | `Fragment::load_rows(x.tile(place), outside)`, `y.store_rows(…)`; of any length, `x.fold_row_parts(…)` |
+//! | a value for each column | [`Cols::load`], with [`Fragment::zip_cols`]; [`Fragment::zip_row`] |
+//! | values of rows that several warps, or CTAs of a cluster, hold | [`RowReducer`], over tiles that [`RowTile`] goes through |
 //! | `Fragment` to rows of `GlobalMut` | `copy(x, c.scatter(place))` |
 //! | `Fragment` and `Rows` to parts of rows' results | `copy(x, parts.part(first, place))`: row r to line `first + place(r)`, [`SplitParts`] |
 //! | parts of rows' results to `Fragment` and `Rows` | `parts.rows(first, count, column).merge()`: split-KV |
@@ -85,7 +88,7 @@
 //! use tilewright_device::kernel;
 //! use tilewright_device::tile::*;
 //!
-//! #[kernel(program = P, shared = 3 * (128 + 128) * 64 * 2 + 3 * P::STAGE_BYTES)]
+//! #[kernel(program = P)]
 //! pub fn product<P: Schedule, Y: Gemm<f16, 128, 128, 64>>(
 //!     mut cta: Cta<P>,
 //!     a: Global<f16, 2>,
@@ -151,8 +154,8 @@
 //!
 //! Where no operation fixes a layout, rustc asks for it (`type annotations needed`). Write it in place of the `_`:
 //!
-//! - a fragment that meets no gemm: [`Striped<W>`](Striped), rows shared out among `W` warps, or [`Threads<TY, TX, RUN>`](Threads), a
-//!   grid of threads;
+//! - a fragment that meets no gemm: [`Striped<W>`](Striped), rows shared out among `W` warps; [`Spread`], rows that lie over several
+//!   warps or the CTA; [`Threads<TY, TX, RUN>`](Threads), a grid of threads;
 //! - a stage that is only loaded into fragments: what TMA writes, [`Swizzle<128>`](Swizzle);
 //! - a [`Scratch`] tile between two fragments: [`Padded`], or a swizzle that its lines fill.
 //!

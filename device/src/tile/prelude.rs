@@ -11,7 +11,9 @@ pub use crate::tile::epilogue::apply::{Epilogue, EpilogueAbi};
 pub use crate::tile::epilogue::output::columns::{ColumnsLayout, OutputColumns};
 pub use crate::tile::epilogue::output::{Output, OutputLayout, matrix_line};
 pub use crate::tile::epilogue::term::{Absent, ByElement, ByRow, Term};
+pub use crate::tile::fragment::cols::Cols;
 pub use crate::tile::fragment::held::{Held, Packed};
+pub use crate::tile::fragment::row_reducer::RowReducer;
 pub use crate::tile::fragment::row_scratch::RowScratch;
 pub use crate::tile::fragment::row_vector::{RowVector, for_each_row};
 pub use crate::tile::fragment::{Fragment, Operand, Rows};
@@ -23,6 +25,7 @@ pub use crate::tile::memory::loader::Loader;
 pub use crate::tile::memory::paged::{PageTable, PagedTile};
 pub use crate::tile::memory::part::Part;
 pub use crate::tile::memory::prefetch::Mapped;
+pub use crate::tile::memory::row_tiles::{RowOrder, RowTile};
 pub use crate::tile::memory::scratch::Scratch;
 pub use crate::tile::memory::shared::{
     Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Stages, Transposed,
@@ -50,7 +53,7 @@ pub use crate::tile::quantized::weights::{PLAIN_SCALES, Quantized, Weights, Weig
 pub use crate::tile::quantized::zeros::{NoZeros, Original, Rescaled, Zeros, ZerosFirst};
 pub use crate::tile::roles::{Roles, TwoRoles};
 pub use crate::tile::scheduler::raster::{Raster, RasterOrder, TileIndex};
-pub use crate::tile::scheduler::split_k::{SplitK, split_k_bytes};
+pub use crate::tile::scheduler::split_k::SplitK;
 pub use crate::tile::scheduler::stream_k::{StreamK, StreamOrder, TilePart};
 pub use crate::tile::softmax::chained::ChainedGemm;
 pub use crate::tile::softmax::merge::PartsOfRows;
@@ -63,6 +66,6 @@ pub use crate::arch::special::{block_x, block_x_volatile, block_y, block_z, grid
 pub use crate::kernel::Program;
 pub use crate::layout::{
     ColMajor, CoreMatrices, Element, FragmentLayout, FullCol, FullRow, Linear, Major, OneWarpgroup, Padded,
-    RowMajor, SharedLayout, Striped, Sum, Swizzle, Threads, Warpgroup, warp,
+    RowMajor, SharedLayout, Spread, Striped, Sum, Swizzle, Threads, Warpgroup, warp,
 };
 pub use half::{bf16, f16};

@@ -2,10 +2,10 @@
 
 use tilewright_device::layout::{FragmentLayout, FullRow, Warpgroup};
 
-use crate::table::{Layout, layouts, striped, threads};
+use crate::table::{Layout, layouts, spread, striped, threads};
 
 fn for_each(check: impl Fn(&Layout)) {
-    layouts().iter().chain(&striped()).chain(&threads()).for_each(check);
+    layouts().iter().chain(&striped()).chain(&spread()).chain(&threads()).for_each(check);
 }
 
 #[test]
@@ -51,13 +51,33 @@ fn rows_number_the_rows_of_a_thread() {
     });
 }
 
+#[test]
+fn columns_number_the_columns_of_a_thread() {
+    for_each(|layout| {
+        for thread in 0..layout.threads {
+            let mut numbered = vec![None; layout.cols];
+            for i in 0..layout.registers {
+                let (number, col) = ((layout.col)(i), (layout.coord)(thread, i).1);
+                let known = numbered[number].get_or_insert(col);
+                assert_eq!(*known, col, "{}: register {i} of thread {thread}", layout.name);
+                let first = i - i % layout.run;
+                assert_eq!(number, (layout.col)(first) + i % layout.run, "{}: register {i}", layout.name);
+            }
+            let mut cols: Vec<_> = numbered.into_iter().flatten().collect();
+            let count = cols.len();
+            cols.dedup();
+            assert_eq!(cols.len(), count, "{}: columns of thread {thread}", layout.name);
+        }
+    });
+}
+
 /// What a row reduction relies on: exchanging with these lanes reaches all the row's elements in the unit.
 #[test]
 fn row_lanes_hold_the_rest_of_a_row() {
     for_each(|layout| {
         let (m, n) = layout.shape;
         let width = n / layout.units.1;
-        let group = |thread: u32| thread / layout.row_lanes;
+        let group = |thread: u32| thread / (layout.row_lanes * layout.row_warps);
         let mut seen = vec![0; (m * layout.units.1) as usize];
         for (thread, i) in layout.places() {
             let (row, col) = (layout.coord)(thread, i);
@@ -74,7 +94,7 @@ fn row_lanes_hold_the_rest_of_a_row() {
 #[test]
 fn runs_have_a_period() {
     for_each(|layout| {
-        let period = layout.run as u32 * layout.row_lanes;
+        let period = layout.run as u32 * layout.row_lanes * layout.row_warps;
         for thread in 0..layout.threads {
             let first = (layout.coord)(thread, 0).1;
             let mut held = vec![0; layout.rows];
@@ -118,6 +138,23 @@ fn striped_rows_are_accessed_in_one_sweep() {
                 (before.0, before.1 + 8)
             };
             assert_eq!(here, next, "{}: thread {thread}", layout.name);
+        }
+    }
+}
+
+/// So too where rows are spread over several warps.
+#[test]
+fn spread_rows_are_accessed_in_one_sweep() {
+    for layout in spread() {
+        let (step, width) = (layout.run as u32, layout.row_lanes * layout.row_warps * layout.run as u32);
+        for thread in 0..layout.threads {
+            let piece = thread * step;
+            assert_eq!(
+                (layout.coord)(thread, 0),
+                (piece / width, piece % width),
+                "{}: thread {thread}",
+                layout.name
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The fragment layouts of every entry in the tables of shapes, as values.
 
-use tilewright_device::layout::{FragmentLayout, Registers, Striped, Threads, Warpgroups, Warps};
+use tilewright_device::layout::{FragmentLayout, Registers, Spread, Striped, Threads, Warpgroups, Warps};
 
 /// A fragment layout without its types.
 pub struct Layout {
@@ -12,13 +12,16 @@ pub struct Layout {
     pub shape: (u32, u32),
     pub registers: usize,
     pub rows: usize,
+    pub cols: usize,
     pub threads: u32,
     pub row_lanes: u32,
+    pub row_warps: u32,
     pub run: usize,
     pub coord: fn(u32, usize) -> (u32, u32),
     pub offset: fn(usize) -> (u32, u32),
     pub owner: fn(u32, u32) -> (u32, usize),
     pub row: fn(usize) -> usize,
+    pub col: fn(usize) -> usize,
 }
 
 impl Layout {
@@ -30,13 +33,16 @@ impl Layout {
             shape: (M as u32, N as u32),
             registers: <L::Regs<f32> as Registers<f32>>::LEN,
             rows: <L::Rows<f32> as Registers<f32>>::LEN,
+            cols: <L::Cols<f32> as Registers<f32>>::LEN,
             threads: L::THREADS,
             row_lanes: L::ROW_LANES,
+            row_warps: L::ROW_WARPS,
             run: L::RUN,
             coord: L::coord,
             offset: L::offset,
             owner: L::owner,
             row: L::row,
+            col: L::col,
         }
     }
 
@@ -113,4 +119,25 @@ pub fn threads() -> Vec<Layout> {
         Layout::of::<Threads<64, 4, 4>, 128, 16>(0, (1, 1)),
         Layout::of::<Threads<8, 32, 4>, 16, 128>(0, (1, 1)),
     ]
+}
+
+/// Every (warps, threads of a row, elements of a thread, elements of a piece), with the tile's rows and columns.
+macro_rules! spread {
+    ($(($w:literal, $g:literal, $e:literal, $p:literal) $m:literal x $n:literal)*) => {
+        vec![$(Layout::of::<Spread<$w, $g, $e, $p>, $m, $n>(0, (1, 1)),)*]
+    };
+}
+
+/// Rows of a part of a warp, of a warp, of some warps, of all; in vectors and by elements.
+pub fn spread() -> Vec<Layout> {
+    spread! {
+        (4, 8, 8, 8) 16 x 64
+        (1, 1, 4, 4) 32 x 4
+        (4, 32, 8, 8) 4 x 256
+        (4, 32, 32, 4) 4 x 1024
+        (8, 64, 16, 8) 4 x 1024
+        (8, 256, 32, 8) 1 x 8192
+        (8, 256, 16, 1) 1 x 4096
+        (16, 512, 24, 8) 1 x 12288
+    }
 }

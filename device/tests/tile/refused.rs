@@ -2,16 +2,18 @@
 
 use std::path::Path;
 
-use tilewright_builder::{Arch, BuildError, Check, KernelBuilder};
+use tilewright_builder::{Arch, BuildError, KernelBuilder};
 
 /// What each kernel of `refused/` is refused for.
-const REASONS: [(&str, &str); 7] = [
+const REASONS: [(&str, &str); 9] = [
+    ("doubled_by_half", "it converts f32 to bf16 in software"),
     ("part_beyond_the_depth", "a part is asked for of a tile that has not as many"),
     ("policy_of_more_warps_than_compute", "a fragment lies over more threads than compute"),
     ("register_not_known", "a register of a fragment is taken by a number that is not known"),
     ("ring_of_another_pipeline", "a ring's tile is asked for in a stage of another pipeline"),
     ("rows_of_more_warps_than_the_program", "a fragment lies over more threads than compute"),
     ("rows_of_more_warps_than_threads", "a fragment lies over more threads than compute"),
+    ("widened_by_half", "it converts f16 to f32 in software"),
     ("stage_taken_by_the_producer", "threads that only load take a stage"),
 ];
 
@@ -21,7 +23,7 @@ fn what_would_be_silently_wrong_is_refused_by_name() {
     std::fs::create_dir_all(&out).unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refused");
     let builder = KernelBuilder::new(folder).arch(Arch::Sm80).arch(Arch::Sm90a).out_dir(out);
-    let complaints = match builder.check(Check::Warn).build() {
+    let complaints = match builder.build() {
         Err(BuildError::Kernels { complaints, .. }) => complaints,
         other => panic!("should be refused: {other:?}"),
     };

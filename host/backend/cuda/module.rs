@@ -109,6 +109,7 @@ fn measure(function: sys::CUfunction, kernel: &KernelSource<'_>, sm_count: u32) 
     };
     Ok(Loaded {
         function: FunctionId(function.addr()),
+        shared_bytes: kernel.shared_bytes,
         registers: get(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
         local_bytes: get(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
         ctas_per_sm,

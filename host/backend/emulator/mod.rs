@@ -277,6 +277,7 @@ impl Backend for Emulated {
         let size: u32 = kernel.cluster.iter().product();
         Ok(Loaded {
             function: FunctionId(kernels.len() - 1),
+            shared_bytes: kernel.shared_bytes,
             registers: 0,
             local_bytes,
             ctas_per_sm,

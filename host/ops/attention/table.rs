@@ -47,7 +47,7 @@ pub enum Way {
 
 impl Compiled {
     fn queries(kernel: &'static Listed<AttentionKernel>) -> Self {
-        let &Listed { name, arch, shared_bytes, min_ctas: ctas, .. } = kernel;
+        let &Listed { name, arch, min_ctas: ctas, .. } = kernel;
         let AttentionKernel { tile, columns, stages, any_strides, .. } = kernel.description;
         Compiled {
             name,
@@ -56,14 +56,14 @@ impl Compiled {
             columns,
             stages,
             any_strides,
-            shared_bytes,
+            shared_bytes: KERNELS.shared_bytes(kernel),
             ctas,
             way: Way::Queries(kernel),
         }
     }
 
     fn parts(kernel: &'static Listed<DecodeKernel>) -> Self {
-        let &Listed { name, arch, shared_bytes, min_ctas: ctas, .. } = kernel;
+        let &Listed { name, arch, min_ctas: ctas, .. } = kernel;
         let DecodeKernel { tile, columns, stages, any_strides, .. } = kernel.description;
         Compiled {
             name,
@@ -72,7 +72,7 @@ impl Compiled {
             columns,
             stages,
             any_strides,
-            shared_bytes,
+            shared_bytes: KERNELS.shared_bytes(kernel),
             ctas,
             way: Way::Parts(kernel),
         }

@@ -68,15 +68,16 @@ impl Reads {
 
 impl Compiled {
     fn tiles(kernel: &'static Listed<DequantKernel>) -> Self {
-        let &Listed { name, arch, shared_bytes, cluster: [cluster, ..], .. } = kernel;
+        let &Listed { name, arch, cluster: [cluster, ..], .. } = kernel;
         let DequantKernel { tile, stages, sums, consumers, any_strides, .. } = kernel.description;
         let reads = Reads::of(arch, any_strides);
         let way = Way::Tiles(kernel);
+        let shared_bytes = KERNELS.shared_bytes(kernel);
         Compiled { name, arch, cluster, tile, stages, reads, sums, consumers, shared_bytes, way }
     }
 
     fn stream(kernel: &'static Listed<DequantStreamKernel>) -> Self {
-        let &Listed { name, arch, shared_bytes, threads, .. } = kernel;
+        let &Listed { name, arch, threads, .. } = kernel;
         Compiled {
             name,
             arch,
@@ -86,15 +87,16 @@ impl Compiled {
             reads: Reads::Stream,
             sums: true,
             consumers: threads,
-            shared_bytes,
+            shared_bytes: KERNELS.shared_bytes(kernel),
             way: Way::Stream(kernel),
         }
     }
 
     pub(super) fn int8(kernel: &'static Listed<DequantInt8Kernel>) -> Self {
-        let &Listed { name, arch, shared_bytes, .. } = kernel;
+        let &Listed { name, arch, .. } = kernel;
         let DequantInt8Kernel { tile, stages, consumers, .. } = kernel.description;
         let (reads, way) = (Reads::of(arch, false), Way::Int8(kernel));
+        let shared_bytes = KERNELS.shared_bytes(kernel);
         Compiled { name, arch, cluster: 1, tile, stages, reads, sums: false, consumers, shared_bytes, way }
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tilewright_device::kernel::Listed;
 
-use crate::Arch;
+use crate::{Arch, KernelSet};
 
 /// A compiled kernel, as far as an operator chooses by it.
 pub trait Descriptor: fmt::Debug + 'static {
@@ -27,6 +27,8 @@ pub trait Descriptor: fmt::Debug + 'static {
 pub trait Rated: Copy + fmt::Debug + 'static {
     /// What a kernel is rated by.
     type Estimate: Estimate;
+    /// The compiled kernels that the rows name.
+    const KERNELS: &'static KernelSet;
 
     /// How much a kernel takes at a time: of those that are rated alike the largest one is chosen.
     fn size(&self) -> [u32; 3];
@@ -44,7 +46,7 @@ impl<D: Rated> Descriptor for Listed<D> {
         self.arch
     }
     fn shared_bytes(&self) -> u32 {
-        self.shared_bytes
+        D::KERNELS.shared_bytes(self)
     }
     fn size(&self) -> [u32; 3] {
         self.description.size()

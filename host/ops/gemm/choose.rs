@@ -8,7 +8,7 @@ use super::problem::{Matrices, Size};
 use super::table::{Compiled, Kind, kernels};
 use crate::ops::frame::{self, Candidate, Choice, Copies, Operand, Rated, Rejection};
 use crate::tensor::{Reading, Untyped};
-use crate::{Arch, Device, Error, Result};
+use crate::{Arch, Device, Error, KernelSet, Result};
 
 /// Depth that the estimate counts in.
 const STEP: u64 = 64;
@@ -39,6 +39,7 @@ impl fmt::Display for Estimate {
 
 impl Rated for GemmKernel {
     type Estimate = Estimate;
+    const KERNELS: &'static KernelSet = &tilewright_gemm::KERNELS;
 
     fn size(&self) -> [u32; 3] {
         self.tile

@@ -6,8 +6,8 @@ use tilewright_mla::MlaKernel;
 
 use super::problem::Problem;
 use super::table::{Compiled, kernels};
-use crate::Device;
 use crate::ops::frame::{Candidate, Choice, Copies, Estimate, Rated, Rejection};
+use crate::{Device, KernelSet};
 
 /// How a kernel would read the cache.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,7 @@ impl fmt::Display for Reads {
 
 impl Rated for MlaKernel {
     type Estimate = Reads;
+    const KERNELS: &'static KernelSet = &tilewright_mla::KERNELS;
 
     fn size(&self) -> [u32; 3] {
         [self.box_of[0], 0, 0]

@@ -16,10 +16,7 @@ use tilewright_device::tile::{
 /// are whose. The rows of a tile are the heads that share a KV head, of query after query. If there is one part, O is written,
 /// \[batch, heads, queries, DV\], and the log-sum-exp in natural logarithms to `lse`, \[batch, heads, queries, 1\], unless that
 /// has no columns; else each part's to `parts`, for [`merge`](fn@super::merge). The scale and `cap` are as for [`attention`](fn@super::attention).
-#[kernel(
-    program = P,
-    shared = ((BM * D + STAGES * BN * (D + DV)) * T::BYTES) as u32 + 2 * STAGES as u32 * P::STAGE_BYTES,
-)]
+#[kernel(program = P)]
 pub fn decode<
     P: Schedule,
     Y,

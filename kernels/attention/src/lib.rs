@@ -26,8 +26,8 @@ use core::f32::consts::LN_2;
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    ChainedGemm, Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, OnlineSoftmax, OutputLayout,
-    Pending, RowMajor, Rows, Schedule, Shared, copy, gemm,
+    ChainedGemm, Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, OnlineSoftmax, Pending, RowMajor,
+    Rows, Schedule, Shared, copy, gemm,
 };
 
 /// O = softmax(scale score(Q Kᵀ) + mask) V (Milakov & Gimelshein 2018; Dao 2023; Shah et al. 2024).
@@ -37,11 +37,7 @@ use tilewright_device::tile::{
 /// each score before the softmax, with `cap`; `scale` is that of its result times log2(e). Columns of Q, K and V that are
 /// not there are zeros. A CTA takes tiles of `BM` queries in the order of `order` and walks over their keys in blocks of
 /// `BN`, last to first; the softmax of one block runs under the next block's Q Kᵀ and its own P V.
-#[kernel(
-    program = P,
-    shared = ((BM * D + STAGES * BN * (D + DV)) * T::BYTES) as u32 + (P::WARPGROUPS + 2 * STAGES as u32) * P::STAGE_BYTES
-        + <Y as OutputLayout<BM, DV>>::STAGING_BYTES,
-)]
+#[kernel(program = P)]
 pub fn attention<
     P: Schedule,
     Y,

@@ -14,7 +14,7 @@ mod weights;
 pub use int8::{DequantGemmInt8Args, DequantInt8Kernel, INT8, dequant_gemm_int8};
 pub use stream::{
     CHUNK, Chunk, ChunkStream, DequantStreamArgs, DequantStreamKernel, SLAB, STREAM, Shares, WarpDepths,
-    WarpSums, dequant_stream, warp_sums_bytes,
+    WarpSums, dequant_stream,
 };
 pub use weights::{DequantGemmArgs, DequantKernel, Scaling, WEIGHTS, dequant_gemm};
 

@@ -9,7 +9,7 @@ pub use list::{Activates, GEMM, GemmKernel};
 use tilewright_device::kernel;
 use tilewright_device::tile::{
     Cta, Element, Fragment, Gemm, Global, GlobalMut, Major, OutputLayout, Raster, RasterOrder, Schedule,
-    Shared, copy, gemm as multiply, split_k_bytes,
+    Shared, copy, gemm as multiply,
 };
 
 /// C = act(alpha A B + beta C + bias) for a batch of matrices: A \[batch, M, K\], B \[batch, K, N\], C \[batch, M, N\].
@@ -21,8 +21,6 @@ use tilewright_device::tile::{
 #[kernel(
     program = P,
     cluster = [SPLIT as u32, 1, 1],
-    shared = (STAGES * (BM + BN) * BK * T::BYTES) as u32 + STAGES as u32 * P::STAGE_BYTES
-        + <Y::D as OutputLayout<BM, BN>>::STAGING_BYTES + split_k_bytes(BM, BN, SPLIT, P::CONSUMERS),
 )]
 pub fn gemm<
     P: Schedule,

@@ -63,10 +63,7 @@ const B: usize = 64;
 /// Weights take the place of the columns of their own keys that are no values. Blocks of `PLANES` times 64 columns and `BOX` keys
 /// are read by one copy; the queries take a stage too, through which the item before them stores its output. The weights of a
 /// block are handed over under the next one's Q Kᵀ, `LATE` instructions before its end, so that P V runs under the softmax.
-#[kernel(
-    program = P,
-    shared = (B * TAIL * 2 + STAGES * (B * D * T::BYTES + B * 2) + B * 8) as u32 + 32 + 24 * STAGES as u32,
-)]
+#[kernel(program = P)]
 pub fn mla<
     P,
     S,

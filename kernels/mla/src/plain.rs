@@ -5,8 +5,8 @@ use core::f32::consts::LN_2;
 use super::{B, Block, Blocks, Causal, Item, ItemAt, Pooled, PooledTiles as _, ReadsPools, Work};
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    ChainedGemm, Cta, Element, Fragment, Fresh, Gemm, Global, GlobalMut, InBlock, OnlineSoftmax,
-    OutputLayout, Pending, Schedule, Shared, SplitParts, Swizzle, block_x, block_z, copy, gemm,
+    ChainedGemm, Cta, Element, Fragment, Fresh, Gemm, Global, GlobalMut, InBlock, OnlineSoftmax, Pending,
+    Schedule, Shared, SplitParts, Swizzle, block_x, block_z, copy, gemm,
 };
 
 /// Rows of a page that are read at a time.
@@ -14,10 +14,7 @@ const ROW: usize = 1;
 
 /// As [`mla`](fn@super::mla), with each warp's rows of the scores and of the output in its registers. These have room for
 /// `W` columns of the output: CTA `block_z` computes the `block_z`-th of them, from scores that it computes itself.
-#[kernel(
-    program = P,
-    shared = (2 * B * D * T::BYTES) as u32 + 2 * P::STAGE_BYTES + <Y as OutputLayout<B, W>>::STAGING_BYTES,
-)]
+#[kernel(program = P)]
 pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
     mut cta: Cta<P>,
     q: Global<T, 3>,

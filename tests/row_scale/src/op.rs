@@ -14,6 +14,7 @@ static KERNELS: KernelSet = tilewright::include_kernels!();
 
 impl Rated for RowScaleKernel {
     type Estimate = Cycles;
+    const KERNELS: &'static KernelSet = &KERNELS;
     fn size(&self) -> [u32; 3] {
         [ROWS as u32, self.columns, 1]
     }

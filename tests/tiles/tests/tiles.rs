@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tilewright::{Arch, Device, Instance, Launch, Tensor, f16};
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::layout::{ColMajor, Element, Major, RowMajor};
-use tilewright_device::tile::{Global, GlobalMut};
+use tilewright_device::tile::{Global, GlobalMut, RowOrder};
 use tilewright_support::Real;
 use tilewright_support::attention::{Head, Scores};
 use tilewright_support::guarded::Guarded;
@@ -18,6 +18,7 @@ use tilewright_tile_tests_device::copies::{self, *};
 use tilewright_tile_tests_device::latent::{self, *};
 use tilewright_tile_tests_device::operands::{self, *};
 use tilewright_tile_tests_device::products::*;
+use tilewright_tile_tests_device::rows::*;
 
 fn main() -> ExitCode {
     let mut suite = Suite::new();
@@ -45,6 +46,15 @@ fn main() -> ExitCode {
         Sm90a HopperRegisters: changed_operands::<HopperRegisters>;
         Sm80 AmpereScratch: changed_operands::<AmpereScratch>;
         Sm90a HopperScratch: changed_operands::<HopperScratch>;
+        Sm80 ArgmaxOfLanes: places::<ArgmaxOfLanes, 16, 64>;
+        Sm80 ArgmaxOfWarps: places::<ArgmaxOfWarps, 4, 512>;
+        Sm80 ArgmaxOfStripes: places::<ArgmaxOfStripes, 32, 128>;
+        Sm90a ArgmaxOfCta: places::<ArgmaxOfCta, 1, 2048>;
+        Sm90a ArgmaxOfCluster: places::<ArgmaxOfCluster, 1, 2048>;
+        Sm90a ArgmaxOfManyWarps: places::<ArgmaxOfManyWarps, 1, 16384>;
+        Sm80 ColumnsStriped: columns::<ColumnsStriped>;
+        Sm80 ColumnsWarps: columns::<ColumnsWarps>;
+        Sm80 ColumnsWarpgroups: columns::<ColumnsWarpgroups>;
         Sm90a LatentRows: latent_attention::<LatentRows>;
         Sm90a LatentColumns: latent_attention::<LatentColumns>;
         Sm80 LatentWarpRows: latent_attention::<LatentWarpRows>;
@@ -246,6 +256,58 @@ fn latent_attention<K: Instance>(device: &Device, args: Latent<K>) -> Outcome {
         // Weights are rounded to f16.
         assert!(error < f16::ROUNDING, "{queries} queries, {keys} keys: relative error {error:e}");
         assert_eq!(outside, 0, "{queries} queries, {keys} keys: stores outside");
+    }
+    Ok(())
+}
+
+/// The first greatest element of rows of several lengths, in tiles of `ROWS` rows that have room for `MOST` elements; several tiles a CTA.
+fn places<K: Instance, const ROWS: u32, const MOST: usize>(
+    device: &Device,
+    args: fn(GlobalAbi<f32, 3>, GlobalAbi<i32, 3>, RowOrder) -> K::Args,
+) -> Outcome {
+    let rows = 3 * ROWS as usize + 1;
+    for cols in [MOST, MOST / 2 + 4, 4] {
+        // Small integers, so that the greatest stands in several columns.
+        let x: Vec<f32> = (0..rows * cols).map(|i| (i * 37 % 101) as f32).collect();
+        let exact = x.chunks(cols).map(|row| {
+            let first = |best: usize, (i, x): (usize, &f32)| if *x > row[best] { i } else { best };
+            row.iter().enumerate().fold(0, first) as i32
+        });
+        let x = Tensor::from_slice(device, &x, &[1, rows, cols])?;
+        let mut y = Tensor::filled(device, -1, &[1, rows, 1])?;
+        let order = RowOrder::new(1, rows as u32, ROWS).expect("few tiles");
+        let (from, to) = (x.view().arg::<3, Global<f32, 3>>()?, y.view_mut().arg::<3, GlobalMut<i32, 3>>()?);
+        let kernel = device.kernel::<K>(&KERNELS)?;
+        // SAFETY: the tensors outlive the work, which reading them waits for; the kernel keeps to their shapes.
+        unsafe {
+            let launch = Launch::grid([2 * K::CLUSTER[0], 1, 1]);
+            kernel.launch(&device.default_stream(), &launch, &args(from, to, order))?;
+        }
+        assert!(y.to_vec()?.into_iter().eq(exact), "{cols} columns");
+    }
+    Ok(())
+}
+
+fn columns<K: Instance>(
+    device: &Device,
+    args: fn(GlobalAbi<f32, 3>, GlobalAbi<f32, 3>, GlobalAbi<f32, 3>) -> K::Args,
+) -> Outcome {
+    for [rows, cols] in [[64, 128], [70, 300], [3, 4]] {
+        let x: Vec<f32> = (0..rows * cols).map(|i| (i % 97) as f32).collect();
+        let w: Vec<f32> = (0..cols).map(|i| (i % 5) as f32).collect();
+        let exact: Vec<f32> = (0..rows * cols).map(|i| x[i] * w[i % cols] + (i % cols) as f32).collect();
+        let (x, w) = (
+            Tensor::from_slice(device, &x, &[1, rows, cols])?,
+            Tensor::from_slice(device, &w, &[1, 1, cols])?,
+        );
+        let mut y = Tensor::filled(device, f32::NAN, &[1, rows, cols])?;
+        let args = args(
+            x.view().arg::<3, Global<f32, 3>>()?,
+            w.view().arg::<3, Global<f32, 3>>()?,
+            y.view_mut().arg::<3, GlobalMut<f32, 3>>()?,
+        );
+        launch::<K>(device, [rows.div_ceil(copies::M), cols.div_ceil(copies::N)], &args)?;
+        assert!(y.to_vec()? == exact, "{rows} x {cols}");
     }
     Ok(())
 }

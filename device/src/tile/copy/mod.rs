@@ -7,6 +7,7 @@ pub mod from_tensor;
 pub mod gather;
 pub mod load;
 pub mod paged;
+pub mod rows;
 
 use crate::arch::tma::Coords;
 use crate::layout::{Element, Major, RowMajor, SharedLayout};

@@ -2,6 +2,7 @@
 
 use core::marker::PhantomData;
 
+use crate::arch::declare::takes_shared;
 use crate::arch::shared::dynamic_shared;
 use crate::arch::special::{dynamic_shared_bytes, thread_x, trap};
 use crate::tile::cta::collective::Collective;
@@ -18,8 +19,9 @@ pub const TILE_ALIGN: u32 = 1024;
 ///
 /// A kernel takes it as a parameter, `mut cta: Cta<P>` where its `program` is `P`. The host does not pass it.
 ///
-/// Shared memory is handed out front to back in the order of the calls. A kernel that takes more than it
-/// was launched with (`shared = …` of `#[kernel]`) traps at its start.
+/// Shared memory is handed out front to back in the order of the calls, and the kernel is launched with as much as it takes: the
+/// builder finds the sum in the compiled kernel. Where it is not known then, because a number of the launch decides it, say the most
+/// by `shared = …` of `#[kernel]`; a kernel that takes more traps at its start.
 pub struct Cta<P> {
     base: u32,
     used: u32,
@@ -45,6 +47,9 @@ impl<P: Collective> Cta<P> {
     pub fn reserve(&mut self, bytes: u32, align: u32) -> u32 {
         let begin = self.used.next_multiple_of(align);
         self.used = begin + bytes;
+        if bytes > 0 {
+            takes_shared(self.used);
+        }
         if self.used > dynamic_shared_bytes() {
             trap();
         }

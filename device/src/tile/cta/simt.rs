@@ -21,8 +21,8 @@ impl<const W: usize> Program for Simt<W> {
     }
 }
 
-/// Its threads share tiles of scratch memory; what copies into rings is a [`Schedule`](crate::tile::Schedule).
 impl<const W: usize> Collective for Simt<W> {
+    const CONSUMERS: u32 = Self::THREADS;
     const WARPGROUPS: u32 = 1;
 }
 
@@ -63,4 +63,9 @@ impl<const W: usize> Overlaps for Overlapped<W> {
         // SAFETY: no operands.
         unsafe { sync::griddep_wait() }
     }
+}
+
+impl<const W: usize> Collective for Overlapped<W> {
+    const CONSUMERS: u32 = Self::THREADS;
+    const WARPGROUPS: u32 = 1;
 }

@@ -8,9 +8,13 @@ use crate::layout::element::pack;
 use crate::layout::{Element, FragmentLayout, Registers};
 use crate::tile::fragment::held::{Held, Packed};
 
+pub mod anew;
+pub mod cols;
 pub mod held;
 pub mod mask;
+pub(in crate::tile) mod passed;
 pub mod reduce;
+pub mod row_reducer;
 pub mod row_scratch;
 pub mod row_vector;
 
@@ -102,25 +106,6 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N
         });
         out
     }
-
-    /// Combines the values of every row by an associative and commutative `f`, beginning with `init`.
-    ///
-    /// The policy must give whole rows to a warp or warpgroup: a FullRow policy.
-    #[inline(always)]
-    pub fn reduce_rows(&self, init: f32, f: impl Fn(f32, f32) -> f32) -> Rows<f32, M, N, L> {
-        const {
-            assert!(
-                L::Regs::<f32>::LEN / L::Rows::<f32>::LEN * L::ROW_LANES as usize == N,
-                "rows are reduced where a warp or warpgroup holds them whole: use a FullRow policy"
-            )
-        };
-        let mut rows = L::Rows::<f32>::splat(init);
-        unrolled!(i in L::Regs::<f32>::LEN => {
-            let r = L::row(i);
-            rows.set(r, f(rows.get(r), self.regs.get(i)));
-        });
-        Rows { regs: rows }.across_lanes(f)
-    }
 }
 
 impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<T, M, N, L> {
@@ -136,6 +121,14 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<
             packed.0.set(i, [at(0), at(2), at(4), at(6)]);
         });
         Operand { regs: packed, element: PhantomData }
+    }
+    /// Every element as `f32`, exact: by one instruction for an element of 16 bits or for two.
+    #[inline(always)]
+    pub fn to_f32(self) -> Fragment<f32, M, N, L>
+    where
+        T: Element,
+    {
+        self.map(T::to_f32)
     }
     /// Every element `x`.
     #[inline(always)]
@@ -158,13 +151,15 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<
     }
     /// `f(row, column, element)` of every element, the place counted from the tile's corner.
     #[inline(always)]
-    pub fn map_indexed(mut self, f: impl Fn(u32, u32, T) -> T) -> Self {
+    pub fn map_indexed<U: Copy>(self, f: impl Fn(u32, u32, T) -> U) -> Fragment<U, M, N, L> {
         let thread = thread_x();
+        let (row, col) = L::coord(thread, 0);
+        let mut out = Fragment::<U, M, N, L>::splat(f(row, col, self.regs.get(0)));
         unrolled!(i in L::Regs::<T>::LEN => {
             let (row, col) = L::coord(thread, i);
-            self.regs.set(i, f(row, col, self.regs.get(i)));
+            out.regs.set(i, f(row, col, self.regs.get(i)));
         });
-        self
+        out
     }
     /// `x` in place of the elements in columns before `from` or from `to` on, of their row.
     ///
@@ -173,7 +168,7 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<
     pub fn fill_outside(mut self, from: &Rows<i32, M, N, L>, to: &Rows<i32, M, N, L>, x: T) -> Self {
         let first = L::coord(thread_x(), 0).1 as i32;
         // Of a row a thread has runs of columns, with those of the row's other lanes between them.
-        let period = L::RUN as u32 * L::ROW_LANES;
+        let period = L::RUN as u32 * L::ROW_LANES * L::ROW_WARPS;
         let before = |column: i32| {
             let columns = column.saturating_sub(first).max(0) as u32;
             columns / period * L::RUN as u32 + (columns % period).min(L::RUN as u32)
@@ -202,6 +197,29 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<
         });
         self
     }
+    /// Combines the values of every row by an associative and commutative `f`, beginning with `init`: sums, maxima, pairs, places.
+    ///
+    /// Each row must lie in one warp: in `Striped`, or a FullRow policy. [`RowReducer`](crate::tile::RowReducer) takes others.
+    #[inline(always)]
+    pub fn reduce_rows(&self, init: T, f: impl Fn(T, T) -> T) -> Rows<T, M, N, L> {
+        const {
+            assert!(
+                L::Regs::<f32>::LEN / L::Rows::<f32>::LEN * L::ROW_LANES as usize == N,
+                "rows are reduced where a warp or warpgroup holds them whole: use a FullRow policy"
+            )
+        };
+        self.fold_rows(init, &f).across_lanes(f)
+    }
+    /// Combines what this thread holds of every row, beginning with `init`.
+    #[inline(always)]
+    pub fn fold_rows<A: Copy>(&self, init: A, f: impl Fn(A, T) -> A) -> Rows<A, M, N, L> {
+        let mut rows = L::Rows::<A>::splat(init);
+        unrolled!(i in L::Regs::<T>::LEN => {
+            let r = L::row(i);
+            rows.set(r, f(rows.get(r), self.regs.get(i)));
+        });
+        Rows { regs: rows }
+    }
     /// `f` of every element and its row's value.
     #[inline(always)]
     pub fn zip_rows<U: Copy>(mut self, rows: &Rows<U, M, N, L>, f: impl Fn(T, U) -> T) -> Self {
@@ -213,22 +231,6 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<
 }
 
 impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Rows<f32, M, N, L> {
-    /// Combines the values that the lanes of a row have, by an associative and commutative `f`.
-    #[inline(always)]
-    pub fn across_lanes(mut self, f: impl Fn(f32, f32) -> f32) -> Self {
-        if thread_x() < L::THREADS {
-            let mut lane = 1;
-            while lane < L::ROW_LANES {
-                unrolled!(r in L::Rows::<f32>::LEN => {
-                    let x = self.regs.get(r);
-                    // SAFETY: all lanes of the warps that hold the fragment execute it.
-                    self.regs.set(r, f(x, unsafe { warp::shfl_bfly_f32(x, lane) }));
-                });
-                lane *= 2;
-            }
-        }
-        self
-    }
     /// The values of the same rows of a fragment with `C` columns.
     #[inline(always)]
     pub fn along<const C: usize>(self) -> Rows<f32, M, C, L>
@@ -247,6 +249,22 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Rows<f32, M, N, L>
 }
 
 impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Rows<T, M, N, L> {
+    /// Combines the values that the lanes of a row have, by an associative and commutative `f`: values of any type of up to 16 bytes.
+    #[inline(always)]
+    pub fn across_lanes(mut self, f: impl Fn(T, T) -> T) -> Self {
+        if thread_x() < L::THREADS {
+            let mut lane = 1;
+            while lane < L::ROW_LANES {
+                unrolled!(r in L::Rows::<T>::LEN => {
+                    let x = self.regs.get(r);
+                    // SAFETY: all lanes of the warps that hold the fragment execute it.
+                    self.regs.set(r, f(x, unsafe { passed::of_lane(x, lane) }));
+                });
+                lane *= 2;
+            }
+        }
+        self
+    }
     /// Every row's value `x`.
     #[inline(always)]
     pub fn splat(x: T) -> Self {

@@ -9,5 +9,6 @@ pub mod loader;
 pub mod paged;
 pub mod part;
 pub mod prefetch;
+pub mod row_tiles;
 pub mod scratch;
 pub mod shared;

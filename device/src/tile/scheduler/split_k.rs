@@ -28,7 +28,7 @@ pub struct SplitK<const M: usize, const N: usize, L, const SPLIT: usize> {
 
 /// Bytes of shared memory that the [`SplitK`] of an `m` x `n` tile over `threads` threads takes: the partial sums of
 /// other CTAs for its own parts of the tile, and two barriers for each warpgroup.
-pub const fn split_k_bytes(m: usize, n: usize, split: usize, threads: u32) -> u32 {
+const fn split_k_bytes(m: usize, n: usize, split: usize, threads: u32) -> u32 {
     let groups = threads / GROUP;
     if split == 1 { 0 } else { sums_bytes(m, n, split as u32, groups) + groups * 16 }
 }

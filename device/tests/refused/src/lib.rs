@@ -10,12 +10,12 @@ use tilewright_device::tile::*;
 type Tile = Shared<f16, 64, 64, Swizzle<128>, RowMajor>;
 
 /// Two rings of as many stages: K's tile is asked for in V's stage.
-#[kernel(program = Multistage<4>, shared = 4 * 64 * 64 * 2 + 4 * Multistage::<4>::STAGE_BYTES)]
+#[kernel(program = Multistage<4>)]
 pub fn ring_of_another_pipeline(
     mut cta: Cta<Multistage<4>>,
     k: Global<f16, 2>,
     v: Global<f16, 2>,
-    o: GlobalMut<f16, 2>,
+    mut o: GlobalMut<f16, 2>,
 ) {
     let (k_stages, v_stages) = (cta.stages::<2>(), cta.stages::<2>());
     let k_s = k_stages.alloc::<Tile>(&mut cta);
@@ -32,11 +32,11 @@ pub fn ring_of_another_pipeline(
 }
 
 /// The producer takes stages too, and waits for ever.
-#[kernel(program = WarpSpecialized<OneConsumer>, shared = 2 * 64 * 64 * 2 + 2 * WarpSpecialized::<OneConsumer>::STAGE_BYTES)]
+#[kernel(program = WarpSpecialized<OneConsumer>)]
 pub fn stage_taken_by_the_producer(
     mut cta: Cta<WarpSpecialized<OneConsumer>>,
     a: Global<f16, 2>,
-    o: GlobalMut<f16, 2>,
+    mut o: GlobalMut<f16, 2>,
 ) {
     let stages = cta.stages::<2>();
     let a_s = stages.alloc::<Tile>(&mut cta);
@@ -51,23 +51,23 @@ pub fn stage_taken_by_the_producer(
 
 /// Rows over four warps, of which two are there.
 #[kernel(program = Simt<2>)]
-pub fn rows_of_more_warps_than_the_program(x: Global<f32, 2>, y: GlobalMut<f32, 2>) {
+pub fn rows_of_more_warps_than_the_program(x: Global<f32, 2>, mut y: GlobalMut<f32, 2>) {
     copy(Fragment::<f32, 64, 64, Striped<4>>::load(x.tile([0, 0])), y.tile([0, 0]));
 }
 
 /// The same, where threads are counted by hand.
 #[kernel(threads = 64)]
-pub fn rows_of_more_warps_than_threads(x: Global<f32, 2>, y: GlobalMut<f32, 2>) {
+pub fn rows_of_more_warps_than_threads(x: Global<f32, 2>, mut y: GlobalMut<f32, 2>) {
     copy(Fragment::<f32, 64, 64, Striped<4>>::load(x.tile([0, 0])), y.tile([0, 0]));
 }
 
 /// A gemm over two warpgroups, of which one computes.
-#[kernel(program = WarpSpecialized<OneConsumer>, shared = 2 * 2 * 128 * 64 * 2 + 2 * WarpSpecialized::<OneConsumer>::STAGE_BYTES)]
+#[kernel(program = WarpSpecialized<OneConsumer>)]
 pub fn policy_of_more_warps_than_compute(
     mut cta: Cta<WarpSpecialized<OneConsumer>>,
     a: Global<f16, 2>,
     b: Global<f16, 2, ColMajor>,
-    c: GlobalMut<f32, 2>,
+    mut c: GlobalMut<f32, 2>,
 ) {
     let stages = cta.stages::<2>();
     let a_s = stages.alloc::<Shared<f16, 128, 64, _, _>>(&mut cta);
@@ -87,8 +87,8 @@ pub fn policy_of_more_warps_than_compute(
 }
 
 /// A third part of a tile that has two.
-#[kernel(program = Multistage<4>, shared = 64 * 128 * 2 + Multistage::<4>::STAGE_BYTES)]
-pub fn part_beyond_the_depth(mut cta: Cta<Multistage<4>>, a: Global<f16, 2>, o: GlobalMut<f16, 2>) {
+#[kernel(program = Multistage<4>)]
+pub fn part_beyond_the_depth(mut cta: Cta<Multistage<4>>, a: Global<f16, 2>, mut o: GlobalMut<f16, 2>) {
     let stages = cta.stages::<1>();
     let a_s = stages.alloc::<Shared<f16, 64, 128, Swizzle<128>, RowMajor>>(&mut cta);
     let mut pipe = cta.pipeline(stages);
@@ -101,8 +101,22 @@ pub fn part_beyond_the_depth(mut cta: Cta<Multistage<4>>, a: Global<f16, 2>, o: 
 
 /// A register that only the launch knows the number of.
 #[kernel(program = Simt<4>, local = true)]
-pub fn register_not_known(x: Global<f32, 2>, y: GlobalMut<f32, 2>, register: u32) {
+pub fn register_not_known(x: Global<f32, 2>, mut y: GlobalMut<f32, 2>, register: u32) {
     let x = Fragment::<f32, 64, 64, Striped<4>>::load(x.tile([0, 0]));
     let one = x.regs.get(register as usize);
     copy(x.map(|x| x - one), y.tile([0, 0]));
+}
+
+/// The conversion of `half`'s own type, by name.
+#[kernel(program = Simt<4>)]
+pub fn widened_by_half(x: Global<f16, 2>, mut y: GlobalMut<f32, 2>) {
+    let x = Fragment::<f16, 64, 64, Striped<4>>::load(x.tile([0, 0]));
+    copy(x.map(|x| x.to_f32()), y.tile([0, 0]));
+}
+
+/// Arithmetic of `half`'s type, which goes through `f32`.
+#[kernel(program = Simt<4>)]
+pub fn doubled_by_half(x: Global<bf16, 2>, mut y: GlobalMut<bf16, 2>) {
+    let x = Fragment::<bf16, 64, 64, Striped<4>>::load(x.tile([0, 0]));
+    copy(x.map(|x| x + x), y.tile([0, 0]));
 }

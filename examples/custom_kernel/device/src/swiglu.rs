@@ -10,11 +10,7 @@ use tilewright_device::{f16, kernel, kernels};
 ///
 /// One source for Hopper and for everything since Ampere: `P` says how the warps share the work, `Y` how they
 /// divide a tile. All layouts in shared memory and registers are inferred.
-#[kernel(
-    program = P,
-    shared = (STAGES * (BM + 2 * BN) * BK * T::BYTES) as u32 + STAGES as u32 * P::STAGE_BYTES
-        + <Y::D as OutputLayout<BM, BN>>::STAGING_BYTES,
-)]
+#[kernel(program = P)]
 pub fn swiglu<
     P: Schedule,
     Y,

@@ -16,10 +16,7 @@ use tilewright_device::{f16, kernel, kernels};
 pub const D: usize = 128;
 
 /// Q, K, V, O \[heads, length, D\]; `scale` times log2(e).
-#[kernel(
-    program = P,
-    shared = ((BM + STAGES * 2 * BN) * D * 2) as u32 + (STAGES + 1) as u32 * P::STAGE_BYTES,
-)]
+#[kernel(program = P)]
 pub fn attention<P: Schedule, Y, const BM: usize, const BN: usize, const STAGES: usize>(
     mut cta: Cta<P>,
     q: Global<f16, 3>,

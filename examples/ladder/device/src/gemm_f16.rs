@@ -5,8 +5,7 @@
 //! change. With this, four years of GPUs since Ampere are served; what is left is Hopper's own way.
 
 use tilewright_device::tile::{
-    ColMajor, Cta, Fragment, Global, GlobalMut, Multistage, Schedule, Shared, block_x, block_y, copy, gemm,
-    warp,
+    ColMajor, Cta, Fragment, Global, GlobalMut, Multistage, Shared, block_x, block_y, copy, gemm, warp,
 };
 use tilewright_device::{f16, kernel};
 
@@ -18,7 +17,7 @@ const STAGES: usize = 3;
 type Warps = Multistage<8>;
 
 /// C = A B.
-#[kernel(program = Warps, shared = STAGES as u32 * (((BM + BN) * BK * 2) as u32 + Warps::STAGE_BYTES))]
+#[kernel(program = Warps)]
 pub fn gemm_f16(
     mut cta: Cta<Warps>,
     a: Global<f16, 2>,

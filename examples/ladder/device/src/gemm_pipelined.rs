@@ -8,7 +8,7 @@
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Cta, Fragment, Global, GlobalMut, Multistage, Schedule, Shared, Threads, block_x, block_y, copy, gemm,
+    Cta, Fragment, Global, GlobalMut, Multistage, Shared, Threads, block_x, block_y, copy, gemm,
 };
 
 /// Rows, columns and depth of a tile.
@@ -19,7 +19,7 @@ const STAGES: usize = 3;
 type Warps = Multistage<8>;
 
 /// C = A B.
-#[kernel(program = Warps, shared = STAGES as u32 * (((BM + BN) * BK * 4) as u32 + Warps::STAGE_BYTES))]
+#[kernel(program = Warps)]
 pub fn gemm_pipelined(mut cta: Cta<Warps>, a: Global<f32, 2>, b: Global<f32, 2>, mut c: GlobalMut<f32, 2>) {
     let stages = cta.stages::<STAGES>();
     let a_s = stages.alloc::<Shared<f32, BM, BK, _, _>>(&mut cta);

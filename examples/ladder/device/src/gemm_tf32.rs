@@ -8,8 +8,7 @@
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    ColMajor, Cta, Fragment, Global, GlobalMut, Multistage, Schedule, Shared, Tf32, block_x, block_y, copy,
-    gemm, warp,
+    ColMajor, Cta, Fragment, Global, GlobalMut, Multistage, Shared, Tf32, block_x, block_y, copy, gemm, warp,
 };
 
 /// Rows, columns and depth of a tile.
@@ -20,7 +19,7 @@ const STAGES: usize = 3;
 type Warps = Multistage<8>;
 
 /// C = A B, with A and B rounded to tf32.
-#[kernel(program = Warps, shared = STAGES as u32 * (((BM + BN) * BK * 4) as u32 + Warps::STAGE_BYTES))]
+#[kernel(program = Warps)]
 pub fn gemm_tf32(
     mut cta: Cta<Warps>,
     a: Global<f32, 2>,

@@ -7,8 +7,8 @@
 //! [`Raster`] orders the tiles so that CTAs that run at a time share what lies in the L2 cache. `out` stores through shared memory.
 
 use tilewright_device::tile::{
-    ColMajor, Cta, Fragment, FullRow, Global, GlobalMut, OutputLayout, Raster, RasterOrder, Schedule, Shared,
-    TwoConsumers, WarpSpecialized, copy, gemm,
+    ColMajor, Cta, Fragment, FullRow, Global, GlobalMut, Raster, RasterOrder, Shared, TwoConsumers,
+    WarpSpecialized, copy, gemm,
 };
 use tilewright_device::{f16, kernel};
 
@@ -21,11 +21,7 @@ type Warps = WarpSpecialized<TwoConsumers>;
 type Policy = FullRow<2>;
 
 /// C = A B.
-#[kernel(
-    program = Warps,
-    shared = STAGES as u32 * (((BM + BN) * BK * 2) as u32 + Warps::STAGE_BYTES)
-        + <Policy as OutputLayout<BM, BN>>::STAGING_BYTES,
-)]
+#[kernel(program = Warps)]
 pub fn gemm_warp_specialised(
     mut cta: Cta<Warps>,
     a: Global<f16, 2>,

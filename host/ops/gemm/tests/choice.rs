@@ -93,10 +93,10 @@ fn other_gpus_get_what_they_can_run() {
             let reason = candidate.rejection().unwrap_or_default();
             match candidate.kernel.arch {
                 Arch::Sm90a => assert_eq!(reason, "it is compiled for sm_90a"),
-                Arch::Sm80 => assert_eq!(reason.is_empty(), candidate.kernel.shared_bytes <= 1 << 16),
+                Arch::Sm80 => assert_eq!(reason.is_empty(), candidate.kernel.shared_bytes() <= 1 << 16),
             }
             if candidate.kernel.arch == Arch::Sm80 && !reason.is_empty() {
-                let needs = candidate.kernel.shared_bytes;
+                let needs = candidate.kernel.shared_bytes();
                 assert_eq!(reason, format!("it needs {needs} bytes of shared memory, of 65536"));
             }
         }

@@ -20,11 +20,7 @@ use tilewright_device::tile::{
 /// Cᵀ \[N, M\]; its rows' scales and bias are \[N, 1\], its columns' scales, those of tokens, \[N, M\], each without rows and columns if
 /// there is none. A CTA takes tiles of `BM` rows of W and `BN` rows of A, `BK` deep, or parts of their depth, in the order of
 /// `order`; `PAIRS` is `BK` / 2.
-#[kernel(
-    program = P,
-    shared = STAGES as u32 * (Quantized::<F, Z, T, BM, BK>::BYTES + (BN * BK) as u32 + P::STAGE_BYTES)
-        + 1024 + <Y::D as ColumnsLayout<BM, BN>>::STAGING_BYTES,
-)]
+#[kernel(program = P)]
 pub fn dequant_gemm_int8<
     P: Schedule,
     Y,

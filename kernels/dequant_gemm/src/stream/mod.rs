@@ -10,7 +10,7 @@ pub use chunks::{CHUNK, Chunk, ChunkStream, SLAB};
 pub use list::{DequantStreamKernel, STREAM};
 pub use shares::Shares;
 pub use warp_depths::WarpDepths;
-pub use warp_sums::{WarpSums, warp_sums_bytes};
+pub use warp_sums::WarpSums;
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
@@ -26,10 +26,7 @@ const SLABS: usize = 7;
 /// W \[N, K\] of format `F` in blocks, with groups' scales and zeros as `Z` says; A \[M, K\], `c` is Cᵀ \[N, M\], whose
 /// rows' bias is \[N, 1\] or without rows if there is none. A CTA takes its share of W's slabs of 32 rows and `BN` rows of A, of which it
 /// keeps `PANEL` of depth in shared memory; its `BM / 32` warps divide the depth, and scale the sums of each 128.
-#[kernel(
-    program = P,
-    shared = (BN * PANEL * T::BYTES) as u32 + 1024 + warp_sums_bytes(BN, SLABS, P::CONSUMERS),
-)]
+#[kernel(program = P)]
 pub fn dequant_stream<
     P: Schedule,
     Y,

@@ -28,7 +28,7 @@ pub struct WarpSums<P, const N: usize, const RESULTS: usize> {
 }
 
 /// Bytes of shared memory that [`WarpSums`] of `n` columns take, for `threads` threads and `results` results.
-pub const fn warp_sums_bytes(n: usize, results: usize, threads: u32) -> u32 {
+const fn warp_sums_bytes(n: usize, results: usize, threads: u32) -> u32 {
     2 * buffer_bytes(n, threads) + results as u32 * ROWS * n as u32 * 4 + 16
 }
 

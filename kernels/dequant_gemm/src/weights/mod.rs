@@ -22,8 +22,6 @@ use tilewright_device::tile::{
 #[kernel(
     program = P,
     cluster = [P::CLUSTER, 1, 1],
-    shared = STAGES as u32 * (Quantized::<F, Z, T, BM, BK>::BYTES + (BN * BK * T::BYTES) as u32 + P::STAGE_BYTES)
-        + 1024 + <Y::D as ColumnsLayout<BM, BN>>::STAGING_BYTES,
 )]
 pub fn dequant_gemm<
     P: Schedule,

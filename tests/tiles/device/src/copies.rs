@@ -25,7 +25,7 @@ pub fn through_registers<T: Element, OX: Major, OY: Major, L: FragmentLayout<M, 
 
 /// y = x, from registers laid out by `A` through shared memory laid out by `S` to registers laid out by `B`; twice,
 /// the second time over what the first left behind.
-#[kernel(program = P, shared = (M * N * T::BYTES + 16 * N) as u32)]
+#[kernel(program = P)]
 pub fn through_scratch<P: Schedule, T: Element, S: SharedLayout, O: Major, A, B>(
     mut cta: Cta<P>,
     x: Global<T, 2>,
@@ -45,7 +45,7 @@ pub fn through_scratch<P: Schedule, T: Element, S: SharedLayout, O: Major, A, B>
 }
 
 /// y = xᵀ, through shared memory.
-#[kernel(program = P, shared = (M * N * T::BYTES + 16 * N) as u32)]
+#[kernel(program = P)]
 pub fn transposed<P: Schedule, T: Element, S: SharedLayout, A, B>(
     mut cta: Cta<P>,
     x: Global<T, 2>,

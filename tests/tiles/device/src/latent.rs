@@ -21,11 +21,7 @@ const STAGES: usize = 2;
 /// O = softmax(scale Q Kᵀ) V for a tile of queries; `scale` is times log2(e).
 ///
 /// `Y` divides both products among the warps, by rows or by columns; `L` the rows of the softmax, which are whole.
-#[kernel(
-    program = P,
-    shared = (B * D * 2 + STAGES * B * D * 2 + B * (B + 4) * 4 + B * B * 2 + 1024 + B * 4) as u32
-        + (1 + STAGES as u32) * P::STAGE_BYTES,
-)]
+#[kernel(program = P)]
 pub fn latent<P: Schedule, Y, L: FragmentLayout<B, B>>(
     mut cta: Cta<P>,
     q: Global<f16, 2>,

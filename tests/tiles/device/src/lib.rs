@@ -6,3 +6,4 @@ pub mod copies;
 pub mod latent;
 pub mod operands;
 pub mod products;
+pub mod rows;

@@ -22,7 +22,7 @@ fn relu(x: f16) -> f16 {
 }
 
 /// From the stage to registers, which are the operand.
-#[kernel(program = P, shared = (STAGES * (M + N) * K * 2) as u32 + STAGES as u32 * P::STAGE_BYTES)]
+#[kernel(program = P)]
 pub fn by_registers<P: Schedule, Y: GemmRegisters<f16, M, N, K>>(
     mut cta: Cta<P>,
     a: Global<f16, 2>,
@@ -52,7 +52,7 @@ pub fn by_registers<P: Schedule, Y: GemmRegisters<f16, M, N, K>>(
 }
 
 /// From the stage to registers of another layout, and from there to the shared memory that the gemm reads.
-#[kernel(program = P, shared = ((STAGES + 1) * M * K * 2 + STAGES * N * K * 2) as u32 + STAGES as u32 * P::STAGE_BYTES)]
+#[kernel(program = P)]
 pub fn by_scratch<P: Schedule, Y: Gemm<f16, M, N, K>, L: FragmentLayout<M, K>>(
     mut cta: Cta<P>,
     a: Global<f16, 2>,

@@ -12,7 +12,7 @@ use crate::copies::named;
 const STAGES: usize = 2;
 
 /// One element of each operand after the other is copied, so that any strides are.
-#[kernel(program = P, shared = (STAGES * (M + N) * K * 4) as u32 + STAGES as u32 * P::STAGE_BYTES)]
+#[kernel(program = P)]
 pub fn product<P: Schedule, Y, O: Major, const M: usize, const N: usize, const K: usize>(
     mut cta: Cta<P>,
     a: Global<f32, 2>,

@@ -38,6 +38,7 @@ entries! { Sm80:
     global_guarded => |r, g| {
         global::st_global_u16_if(g.to.cast(), global::ld_global_u16_if(g.from.cast(), g.x > 1), g.x > 2);
         global::st_global_u32_if(g.to.cast(), global::ld_global_u32_if(g.from.cast(), g.x > 1), g.x > 2);
+        global::st_global_u32x4_if(g.to.cast(), [g.x; 4], g.x > 2);
     }
     global_replacing => |r, g| {
         let (from, mut half, mut words) = (g.from as u64, [g.x as u16], [g.x, g.n, g.x, g.n]);
@@ -46,6 +47,10 @@ entries! { Sm80:
         global::replace_u32x2(&mut words, 1, from, g.x > 3);
         r.keep(words);
         global::replace_u32x4(&mut words, 0, from, g.x > 4);
+        r.keep(words);
+        global::replace_fresh_u32x4(&mut words, 0, from, g.x > 5);
+        r.keep(words);
+        global::replace_cached_u32x4(&mut words, 0, from, g.x > 6);
         r.keep(words);
         r.keep(half[0]);
     }
@@ -79,6 +84,8 @@ entries! { Sm90a:
         let other = shared::mapa(g.shared, g.x);
         shared::store_cluster_u32(other, shared::load_cluster_u32(other));
         shared::store_cluster_f32(other, shared::load_cluster_f32(other));
+        shared::store_word(g.shared, shared::load_word(g.shared));
+        shared::store_cluster_word(other, shared::load_word(g.shared));
     }
     cluster_vectors => |r, g| {
         let other = shared::mapa(g.shared, g.x);

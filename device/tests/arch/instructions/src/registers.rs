@@ -1,5 +1,7 @@
 //! Instructions of registers, and those of a warp's lanes.
 
+use core::mem::MaybeUninit;
+
 use tilewright_device::arch::{cvt, declare, half, math, special, warp};
 
 entries! { Sm80:
@@ -11,6 +13,9 @@ entries! { Sm80:
         r.keep([special::clock64(), special::globaltimer()]);
         r.keep([special::block_x_volatile(), special::same_number(g.x)]);
         r.keep([declare::in_place(g.f.to_bits() as usize as *const u8) as u64]);
+        // SAFETY: `%ntid.x` threads compute.
+        unsafe { declare::computing_threads_are(declare::computing_threads()) };
+        declare::takes_shared(1024);
         if g.x == 7 {
             special::trap()
         }
@@ -42,6 +47,7 @@ entries! { Sm80:
         r.keep([warp::shfl_up_u32(g.x, 1), warp::shfl_down_u32(g.x, 1)]);
         r.keep([warp::shfl_bfly_f32(g.f, 1), warp::shfl_idx_f32(g.f, g.n)]);
         r.keep([warp::shfl_up_f32(g.f, 1), warp::shfl_down_f32(g.f, 1)]);
+        r.keep(warp::shfl_bfly_word(MaybeUninit::new(g.f), 1).assume_init());
         r.keep(warp::uniform(g.x));
         r.keep(warp::touch(g.f));
     }

@@ -7,10 +7,7 @@ use tilewright_device::kernel;
 use tilewright_device::tile::*;
 
 /// Every layout is `_`, and follows from the policy.
-#[kernel(
-    program = P,
-    shared = 4 * (128 + 128) * 64 * 2 + <Y::D as OutputLayout<128, 128>>::STAGING_BYTES + 4 * P::STAGE_BYTES,
-)]
+#[kernel(program = P)]
 pub fn inferred<P: Schedule, Y: Gemm<f16, 128, 128, 64, D: OutputLayout<128, 128>>>(
     mut cta: Cta<P>,
     a: Global<f16, 2>,
@@ -40,7 +37,7 @@ pub fn inferred<P: Schedule, Y: Gemm<f16, 128, 128, 64, D: OutputLayout<128, 128
 }
 
 /// Every layout is written out, and agrees.
-#[kernel(program = WarpSpecialized<TwoConsumers>, shared = 2 * (128 + 128) * 64 * 2 + 32_768 + 32)]
+#[kernel(program = WarpSpecialized<TwoConsumers>)]
 pub fn annotated(
     mut cta: Cta<WarpSpecialized<TwoConsumers>>,
     a: Global<f16, 2>,
@@ -67,7 +64,7 @@ pub fn annotated(
 }
 
 /// Warpgroups side by side along N.
-#[kernel(program = WarpSpecialized<TwoConsumers>, shared = 2 * (64 + 256) * 64 * 2 + 32_768 + 32)]
+#[kernel(program = WarpSpecialized<TwoConsumers>)]
 pub fn columns(
     mut cta: Cta<WarpSpecialized<TwoConsumers>>,
     a: Global<f16, 2>,
@@ -94,7 +91,7 @@ pub fn columns(
 }
 
 /// Two accumulators share A and one pipeline: a gate and what it scales.
-#[kernel(program = P, shared = 3 * (128 + 64 + 64) * 64 * 2 + 32_768 + 3 * P::STAGE_BYTES)]
+#[kernel(program = P)]
 pub fn gated<P: Schedule, Y: Gemm<f16, 128, 64, 64, D: OutputLayout<128, 64>>>(
     mut cta: Cta<P>,
     x: Global<f16, 2>,
@@ -128,7 +125,7 @@ pub fn gated<P: Schedule, Y: Gemm<f16, 128, 64, 64, D: OutputLayout<128, 64>>>(
 }
 
 /// One gemm's result, through exp2 and divided by its rows' sums, is the next one's left operand in registers.
-#[kernel(program = P, shared = 2 * (128 + 128) * 64 * 2 + 32_768 + 2 * P::STAGE_BYTES)]
+#[kernel(program = P)]
 pub fn chained<P: Schedule, Y>(
     mut cta: Cta<P>,
     q: Global<bf16, 2>,

@@ -13,7 +13,7 @@ impl Configuration for ThreeConsumers {
     const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 32, consumers: 160 });
 }
 
-#[kernel(program = WarpSpecialized<ThreeConsumers>, shared = 2 * (192 + 128) * 64 * 2 + 32)]
+#[kernel(program = WarpSpecialized<ThreeConsumers>)]
 fn product(
     mut cta: Cta<WarpSpecialized<ThreeConsumers>>,
     a: Global<f16, 2>,

@@ -1,0 +1,83 @@
+//! What is measured.
+
+use std::fmt;
+
+use tilewright::DType;
+
+/// What is done to rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    Softmax,
+    LogSoftmax,
+    RmsNorm,
+    LayerNorm,
+    /// RMSNorm of a sum, which is a result too.
+    AddRmsNorm,
+    /// Loss and gradient.
+    CrossEntropy,
+}
+
+/// An operator on rows of a shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    pub op: Op,
+    pub dtype: DType,
+    pub rows: usize,
+    pub cols: usize,
+}
+
+const OPS: [Op; 6] =
+    [Op::Softmax, Op::LogSoftmax, Op::RmsNorm, Op::LayerNorm, Op::AddRmsNorm, Op::CrossEntropy];
+const TYPES: [DType; 3] = [DType::F16, DType::BF16, DType::F32];
+/// Large ones, rows of vocabularies, rows that nothing divides, small ones.
+const SHAPES: [[usize; 2]; 14] = [
+    [8192, 8192],
+    [4096, 16384],
+    [65536, 1024],
+    [262144, 128],
+    [16384, 4096],
+    [4096, 32000],
+    [2048, 65536],
+    [1024, 131072],
+    [512, 262144],
+    [8191, 8191],
+    [1, 4096],
+    [32, 4096],
+    [128, 4096],
+    [1, 131072],
+];
+
+/// Every case, in the order of the table.
+pub fn all() -> Vec<Case> {
+    let shapes = |op, dtype| SHAPES.map(|[rows, cols]| Case { op, dtype, rows, cols });
+    OPS.into_iter().flat_map(|op| TYPES.into_iter().flat_map(move |dtype| shapes(op, dtype))).collect()
+}
+
+impl Case {
+    /// Elements of one of its tensors.
+    pub fn elements(&self) -> usize {
+        self.rows * self.cols
+    }
+    /// Tensors of so many elements that it reads, and that it writes.
+    pub fn tensors(&self) -> [usize; 2] {
+        if self.op == Op::AddRmsNorm { [2, 2] } else { [1, 1] }
+    }
+    /// The least that moves between memory and the SMs.
+    pub fn bytes(&self) -> usize {
+        self.tensors().iter().sum::<usize>() * self.elements() * self.dtype.bytes()
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let op = match self.op {
+            Op::Softmax => "softmax",
+            Op::LogSoftmax => "log_softmax",
+            Op::RmsNorm => "rms_norm",
+            Op::LayerNorm => "layer_norm",
+            Op::AddRmsNorm => "add_rms_norm",
+            Op::CrossEntropy => "cross_entropy",
+        };
+        write!(f, "{op} {} {}x{}", self.dtype, self.rows, self.cols)
+    }
+}

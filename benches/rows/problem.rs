@@ -1,0 +1,203 @@
+//! Cases with their tensors on a device.
+
+use std::cell::RefCell;
+
+use tilewright::ops::{CrossEntropy, Norm, RowsElement, Softmax};
+use tilewright::{DType, Device, Result, Stream, Tensor, bf16, f16};
+use tilewright_support::random::normal;
+use tilewright_support::timing::sets;
+use tilewright_support::{Real, rows};
+
+use crate::case::{Case, Op};
+
+/// Of norms.
+const EPSILON: f32 = 1e-5;
+
+/// A case that can be computed on a device, on one of several sets of tensors.
+pub trait Problem {
+    fn case(&self) -> Case;
+    /// Number of sets; it takes all of them to find none in the cache when it is used again.
+    fn sets(&self) -> usize;
+    /// The kernels that can compute it, the one that is chosen first.
+    fn kernels(&self) -> Result<Vec<(&'static str, u64)>>;
+    /// Queues it, by a kernel of this name or any.
+    fn launch(&self, stream: &Stream, set: usize, kernel: Option<&str>) -> Result<()>;
+    /// Queues a copy of as many bytes.
+    fn copy(&self, stream: &Stream, set: usize) -> Result<()>;
+    /// Computes it into an output that was not a number, and compares rows with a reference in f64.
+    fn check(&self, stream: &Stream, kernel: Option<&str>) -> tilewright_support::Result<()>;
+}
+
+/// A case, ready to be computed.
+pub fn problem<'d>(device: &'d Device, case: Case) -> Result<Box<dyn Problem + 'd>> {
+    Ok(match case.dtype {
+        DType::F16 => Box::new(Sets::<f16>::new(device, case)?),
+        DType::BF16 => Box::new(Sets::<bf16>::new(device, case)?),
+        _ => Box::new(Sets::<f32>::new(device, case)?),
+    })
+}
+
+/// The label of a row.
+fn label(case: &Case, row: usize) -> usize {
+    row * 7919 % case.cols
+}
+
+struct Set<T> {
+    x: Tensor<T>,
+    residual: Tensor<T>,
+    sum: RefCell<Tensor<T>>,
+    y: RefCell<Tensor<T>>,
+}
+
+struct Sets<T> {
+    case: Case,
+    weight: Tensor<T>,
+    bias: Tensor<T>,
+    labels: Tensor<i32>,
+    loss: RefCell<Tensor<f32>>,
+    sets: Vec<Set<T>>,
+}
+
+impl<T: Real + RowsElement> Sets<T> {
+    fn new(device: &Device, case: Case) -> Result<Self> {
+        let (shape, count) = ([case.rows, case.cols], sets(device, case.bytes()));
+        let unused = if case.op == Op::AddRmsNorm { shape } else { [0, case.cols] };
+        // The data repeats; an odd period keeps rows from being equal.
+        let data = normal::<T>(1, case.elements().min((1 << 24) - 77));
+        let data = Tensor::from_slice(device, &data, &[data.len()])?;
+        let stream = device.default_stream();
+        let random = |shape: [usize; 2]| {
+            let all = shape.iter().product();
+            let mut tensor = Tensor::<T>::uninit(device, &[all])?;
+            for start in (0..all).step_by(data.len().max(1)) {
+                let len = data.len().min(all - start);
+                tensor
+                    .view_mut()
+                    .narrow(0, start, len)?
+                    .copy_from(&stream, &data.view().narrow(0, 0, len)?)?;
+            }
+            tensor.reshape(&shape)
+        };
+        let set = |_| -> Result<_> {
+            Ok(Set {
+                x: random(shape)?,
+                residual: random(unused)?,
+                sum: RefCell::new(Tensor::uninit(device, &unused)?),
+                y: RefCell::new(Tensor::uninit(device, &shape)?),
+            })
+        };
+        let sets = (0..count).map(set).collect::<Result<Vec<_>>>()?;
+        stream.synchronize()?;
+        let [weight, bias] = [2, 3].map(|seed| normal::<T>(seed, case.cols));
+        let vector = |data: &[T]| Tensor::from_slice(device, data, &[case.cols]);
+        let labels: Vec<i32> = (0..case.rows).map(|row| label(&case, row) as i32).collect();
+        let labels = Tensor::from_slice(device, &labels, &[case.rows])?;
+        let loss = RefCell::new(Tensor::uninit(device, &[case.rows])?);
+        Ok(Sets { case, weight: vector(&weight)?, bias: vector(&bias)?, labels, loss, sets })
+    }
+
+    fn softmax<'k>(&self, kernel: Option<&'k str>) -> Softmax<'k> {
+        let softmax = kernel.into_iter().fold(Softmax::new(), Softmax::kernel);
+        if self.case.op == Op::LogSoftmax { softmax.log() } else { softmax }
+    }
+
+    /// Gives the norm to `run`, with its weight and bias.
+    fn norm<R>(&self, kernel: Option<&str>, run: impl FnOnce(&Norm<'_, T>) -> R) -> R {
+        let (weight, bias) = (self.weight.view(), self.bias.view());
+        let norm = match self.case.op {
+            Op::LayerNorm => Norm::layer().bias(&bias),
+            _ => Norm::rms(),
+        };
+        run(&kernel.into_iter().fold(norm.weight(&weight).epsilon(EPSILON), Norm::kernel))
+    }
+
+    /// A row of the result, exactly.
+    fn exact(&self, row: usize) -> Result<Vec<f64>> {
+        let of = |tensor: &Tensor<T>| {
+            Ok::<_, tilewright::Error>(T::widen(&tensor.view().select(0, row)?.to_vec()?))
+        };
+        let x = of(&self.sets[0].x)?;
+        let wide = |x: &[f32]| x.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
+        let (w, zeros) = (T::widen(&self.weight.to_vec()?), vec![0.0; self.case.cols]);
+        let epsilon = f64::from(EPSILON);
+        Ok(match self.case.op {
+            Op::Softmax => rows::softmax(&x, 1.0, false),
+            Op::LogSoftmax => rows::softmax(&x, 1.0, true),
+            Op::RmsNorm => rows::norm(&wide(&x), [&w, &zeros], epsilon, false),
+            Op::LayerNorm => rows::norm(&wide(&x), [&w, &T::widen(&self.bias.to_vec()?)], epsilon, true),
+            Op::CrossEntropy => rows::cross_entropy(&x, label(&self.case, row), [0.0; 2]).1,
+            Op::AddRmsNorm => {
+                let residual = of(&self.sets[0].residual)?;
+                let s: Vec<f64> = wide(&x).iter().zip(wide(&residual)).map(|(x, r)| x + r).collect();
+                rows::norm(&s, [&w, &zeros], epsilon, false)
+            }
+        })
+    }
+}
+
+impl<T: Real + RowsElement> Problem for Sets<T> {
+    fn case(&self) -> Case {
+        self.case
+    }
+
+    fn sets(&self) -> usize {
+        self.sets.len()
+    }
+
+    fn kernels(&self) -> Result<Vec<(&'static str, u64)>> {
+        let Set { x, residual, sum, y } = &self.sets[0];
+        let (x, r) = (x.view(), residual.view());
+        let (mut sum, mut y) = (sum.borrow_mut(), y.borrow_mut());
+        let (sum, y) = (sum.view_mut(), y.view_mut());
+        let all = match self.case.op {
+            Op::Softmax | Op::LogSoftmax => self.softmax(None).candidates(&x, &y)?,
+            Op::AddRmsNorm => self.norm(None, |norm| norm.candidates_added(&x, &r, &sum, &y))?,
+            Op::CrossEntropy => {
+                let mut loss = self.loss.borrow_mut();
+                CrossEntropy::new().candidates(&x, &self.labels.view(), &loss.view_mut(), &y)?
+            }
+            _ => self.norm(None, |norm| norm.candidates(&x, &y))?,
+        };
+        Ok(all.iter().filter_map(|k| Some((k.name(), k.cycles()?))).collect())
+    }
+
+    fn launch(&self, stream: &Stream, set: usize, kernel: Option<&str>) -> Result<()> {
+        let Set { x, residual, sum, y } = &self.sets[set];
+        let (x, r, mut sum, mut y) = (x.view(), residual.view(), sum.borrow_mut(), y.borrow_mut());
+        let (mut sum, mut y) = (sum.view_mut(), y.view_mut());
+        match self.case.op {
+            Op::Softmax | Op::LogSoftmax => self.softmax(kernel).run(stream, &x, &mut y),
+            Op::AddRmsNorm => self.norm(kernel, |norm| norm.run_added(stream, &x, &r, &mut sum, &mut y)),
+            Op::CrossEntropy => {
+                let mut loss = self.loss.borrow_mut();
+                let options = kernel.into_iter().fold(CrossEntropy::new(), CrossEntropy::kernel);
+                options.run_with_gradient(stream, &x, &self.labels.view(), &mut loss.view_mut(), &mut y)
+            }
+            _ => self.norm(kernel, |norm| norm.run(stream, &x, &mut y)),
+        }
+    }
+
+    fn copy(&self, stream: &Stream, set: usize) -> Result<()> {
+        let Set { x, residual, sum, y } = &self.sets[set];
+        if self.case.op == Op::AddRmsNorm {
+            sum.borrow_mut().copy_from(stream, residual)?;
+        }
+        y.borrow_mut().copy_from(stream, x)
+    }
+
+    fn check(&self, stream: &Stream, kernel: Option<&str>) -> tilewright_support::Result<()> {
+        let y = &self.sets[0].y;
+        y.borrow_mut().fill(stream, T::POISON)?;
+        self.launch(stream, 0, kernel)?;
+        for row in [0, self.case.rows - 1] {
+            let is = y.borrow().view().select(0, row)?.to_vec_on(stream)?;
+            let [error, allowed] = rows::error(&is, &self.exact(row)?);
+            if error.is_nan() || error > allowed {
+                return Err(
+                    format!("{}, {kernel:?}: the error of row {row} is {error:.1e}", self.case).into()
+                );
+            }
+        }
+        Ok(())
+    }
+}

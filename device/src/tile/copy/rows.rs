@@ -1,0 +1,198 @@
+//! Rows of a length that is known at run time: between tensors and fragments, in accesses none of which waits for another.
+
+use crate::arch::global;
+use crate::arch::special::{thread_x, trap};
+use crate::layout::{Element, FragmentLayout, Registers, RowMajor};
+use crate::tile::fragment::Fragment;
+use crate::tile::fragment::cols::Cols;
+use crate::tile::memory::global::{Global, GlobalTile, GlobalTileMut, Window};
+use crate::tile::memory::row_tiles::RowTile;
+
+/// Bytes of a vector.
+const VECTOR: usize = 16;
+
+/// Whether a layout's runs are whole vectors.
+const fn in_vectors<T: Element>(run: usize) -> bool {
+    (run * T::BYTES).is_multiple_of(VECTOR)
+}
+
+impl<T: Element, const RANK: usize, const BOX: usize> GlobalTile<T, RANK, RowMajor, BOX> {
+    /// The part of the tile from this thread's first element on; traps where vectors are wanted and cannot be had.
+    #[inline(always)]
+    fn rows_from<const M: usize, const N: usize>(&self, (row, col): (u32, u32), run: usize) -> Window<T> {
+        let ragged = !(self.of.shape[RANK - 1] as usize).is_multiple_of(VECTOR / T::BYTES);
+        if in_vectors::<T>(run) && (ragged || (self.of.align as usize) < VECTOR) {
+            trap();
+        }
+        self.window(M, N).from(row, col)
+    }
+}
+
+/// The vector of elements from the `first`-th register on.
+#[inline(always)]
+fn vector<T: Element, R: Registers<T>>(regs: &R, first: usize) -> [u32; 4] {
+    // SAFETY: the registers are elements one after the other, and the vector's are among them; elements are plain bits.
+    unsafe { (&raw const *regs).cast::<T>().add(first).cast::<[u32; 4]>().read_unaligned() }
+}
+
+#[inline(always)]
+fn set_vector<T: Element, R: Registers<T>>(regs: &mut R, first: usize, words: [u32; 4]) {
+    // SAFETY: as in `vector`.
+    unsafe { (&raw mut *regs).cast::<T>().add(first).cast::<[u32; 4]>().write_unaligned(words) }
+}
+
+/// Whether what is read is read again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Again {
+    /// It is not, and takes no room in the L1 cache.
+    No,
+    /// It is, by other CTAs of the SM or for other rows.
+    Yes,
+}
+
+/// Reads the elements at these offsets into registers from `at` on, unless they lie outside.
+#[inline(always)]
+fn read<T: Element, R: Registers<T>>(
+    window: &Window<T>,
+    (row, col): (u32, u32),
+    (regs, at): (&mut R, usize),
+    run: usize,
+    again: Again,
+) {
+    let inside = row < window.rows && col < window.cols;
+    if in_vectors::<T>(run) {
+        let (mut words, from) =
+            (vector::<T, R>(regs, at), window.at(row, 0).wrapping_add(col as usize) as u64);
+        // SAFETY: rows are aligned and whole vectors long, so that one that begins inside ends inside.
+        unsafe {
+            match again {
+                Again::No => global::replace_fresh_u32x4(&mut words, 0, from, inside),
+                Again::Yes => global::replace_cached_u32x4(&mut words, 0, from, inside),
+            }
+        }
+        set_vector::<T, R>(regs, at, words);
+    } else {
+        let x = window.read(row, col);
+        if inside {
+            regs.set(at, x);
+        }
+    }
+}
+
+/// Elements of one access.
+const fn step<T: Element>(run: usize) -> usize {
+    if in_vectors::<T>(run) { VECTOR / T::BYTES } else { 1 }
+}
+
+impl<T: Element, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<T, M, N, L> {
+    /// The tile, with `outside` in place of what lies outside of its tensor.
+    ///
+    /// Where the layout's runs are multiples of 16 bytes it reads vectors of 16, and takes tensors whose rows are aligned to that and
+    /// whole vectors long: the kernel traps at others. Where they are not, it reads element by element, any strides and lengths; with
+    /// runs of 1 neighbouring threads read neighbouring elements. [`load`](Self::load) takes anything with any layout, and zeros.
+    #[inline(always)]
+    pub fn load_rows<const RANK: usize, const BOX: usize>(
+        from: GlobalTile<T, RANK, RowMajor, BOX>,
+        outside: T,
+    ) -> Self {
+        let window = from.rows_from::<M, N>(L::coord(thread_x(), 0), L::RUN);
+        let mut x = Self::splat(outside);
+        let mut i = 0;
+        while i < L::Regs::<T>::LEN {
+            read(&window, L::offset(i), (&mut x.regs, i), L::RUN, Again::No);
+            i += const { step::<T>(L::RUN) };
+        }
+        x
+    }
+
+    /// Stores what lies inside of the tensor, in the same accesses as [`load_rows`](Self::load_rows) reads it.
+    #[inline(always)]
+    pub fn store_rows<const RANK: usize, const BOX: usize>(&self, to: GlobalTileMut<T, RANK, RowMajor, BOX>) {
+        let window = to.0.rows_from::<M, N>(L::coord(thread_x(), 0), L::RUN);
+        let mut i = 0;
+        while i < L::Regs::<T>::LEN {
+            let (row, col) = L::offset(i);
+            if in_vectors::<T>(L::RUN) {
+                let at = window.at(row, 0).wrapping_add(col as usize);
+                let inside = row < window.rows && col < window.cols;
+                // SAFETY: as in `read`; nobody else has these elements.
+                unsafe { global::st_global_u32x4_if(at.cast(), vector::<T, _>(&self.regs, i), inside) };
+            } else {
+                window.write(row, col, self.regs.get(i));
+            }
+            i += const { step::<T>(L::RUN) };
+        }
+    }
+}
+
+impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N, L> {
+    /// `f` of every element and the one in its column of a tile's first row, or `outside` where the tensor has no such column.
+    ///
+    /// As [`zip_cols`](Self::zip_cols) of [`Cols::load`], but only some of the columns' values are in registers at a time.
+    #[inline(always)]
+    pub fn zip_row<T: Element, const RANK: usize, const BOX: usize>(
+        mut self,
+        row: GlobalTile<T, RANK, RowMajor, BOX>,
+        outside: T,
+        f: impl Fn(f32, f32) -> f32,
+    ) -> Self {
+        const { assert!(L::Rows::<f32>::LEN == 1, "a thread has one row: others use zip_cols") };
+        let window = row.rows_from::<1, N>((0, L::coord(thread_x(), 0).1), L::RUN);
+        let mut i = 0;
+        while i < L::Regs::<f32>::LEN {
+            let mut values = [outside; VECTOR / 2];
+            read(&window, (0, L::offset(i).1), (&mut values, 0), L::RUN, Again::Yes);
+            let mut e = 0;
+            while e < const { step::<T>(L::RUN) } {
+                self.regs.set(i + e, f(self.regs.get(i + e), values[e].to_f32()));
+                e += 1;
+            }
+            i += const { step::<T>(L::RUN) };
+        }
+        self
+    }
+}
+
+impl<T: Element, const M: usize, const N: usize, L: FragmentLayout<M, N>> Cols<T, M, N, L> {
+    /// The first row of a tile with `N` columns: each column's element, or `outside` where the tensor has no such column; in the same
+    /// accesses as [`Fragment::load_rows`].
+    #[inline(always)]
+    pub fn load<const RANK: usize, const BOX: usize>(
+        from: GlobalTile<T, RANK, RowMajor, BOX>,
+        outside: T,
+    ) -> Self {
+        let col = L::coord(thread_x(), 0).1;
+        let window = from.rows_from::<1, N>((0, col), L::RUN);
+        let mut cols = Self::splat(outside);
+        let mut i = 0;
+        while i < L::Regs::<T>::LEN {
+            if L::row(i) == L::row(0) {
+                let to = (&mut cols.regs, L::col(i));
+                read(&window, (0, L::offset(i).1), to, L::RUN, Again::Yes);
+            }
+            i += const { step::<T>(L::RUN) };
+        }
+        cols
+    }
+}
+
+impl<T: Element, const BOX: usize> Global<T, 3, RowMajor, BOX> {
+    /// Folds the rows of a tile from left to right, `N` columns at a time: rows of any length.
+    ///
+    /// `each(folded, part, number)` gets the parts as [`Fragment::load_rows`] reads them, and their numbers: tiles of columns.
+    #[inline(always)]
+    pub fn fold_row_parts<const M: usize, const N: usize, L: FragmentLayout<M, N>, A>(
+        self,
+        tile: RowTile,
+        outside: T,
+        init: A,
+        mut each: impl FnMut(A, Fragment<T, M, N, L>, u32) -> A,
+    ) -> A {
+        let (mut folded, mut part) = (init, 0);
+        while part < self.cols().div_ceil(N as u32) {
+            folded = each(folded, Fragment::load_rows(self.tile(tile.at(part)), outside), part);
+            part += 1;
+        }
+        folded
+    }
+}

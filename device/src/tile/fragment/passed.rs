@@ -1,0 +1,99 @@
+//! Values of any type on their way to other threads, word by word.
+
+use core::mem::MaybeUninit;
+
+use crate::arch::{shared, warp};
+
+/// Bytes that a value may have: its room in shared memory.
+pub(in crate::tile) const ROOM: u32 = 16;
+
+/// A value's bytes, of which some may be padding. Words are f32, so that f32, which most values are, pass as they are.
+#[derive(Clone, Copy)]
+#[repr(C)]
+union Bytes<T: Copy> {
+    value: T,
+    words: [MaybeUninit<f32>; ROOM as usize / 4],
+}
+
+/// Words that hold a value.
+const fn words<T>() -> usize {
+    assert!(size_of::<T>() <= ROOM as usize, "values that threads exchange have at most 16 bytes");
+    size_of::<T>().div_ceil(4)
+}
+
+impl<T: Copy> Bytes<T> {
+    #[inline(always)]
+    fn of(value: T) -> Self {
+        let mut bytes = Bytes { words: [MaybeUninit::uninit(); ROOM as usize / 4] };
+        bytes.value = value;
+        bytes
+    }
+    #[inline(always)]
+    fn get(&self, i: usize) -> MaybeUninit<f32> {
+        // SAFETY: words need not be initialised.
+        unsafe { self.words[i] }
+    }
+    #[inline(always)]
+    fn set(&mut self, i: usize, word: MaybeUninit<f32>) {
+        // SAFETY: a place of words is written.
+        unsafe { self.words[i] = word }
+    }
+}
+
+/// The value of lane `own ^ mask`.
+///
+/// # Safety
+/// All 32 lanes execute it.
+#[inline(always)]
+pub(in crate::tile) unsafe fn of_lane<T: Copy>(value: T, mask: u32) -> T {
+    let mut bytes = Bytes::of(value);
+    let mut i = 0;
+    while i < const { words::<T>() } {
+        // SAFETY: the caller's.
+        bytes.set(i, unsafe { warp::shfl_bfly_word(bytes.get(i), mask) });
+        i += 1;
+    }
+    // SAFETY: the words are those of the other lane's value.
+    unsafe { bytes.value }
+}
+
+/// # Safety
+/// The value's room at `to` is this thread's to write.
+#[inline(always)]
+pub(in crate::tile) unsafe fn store<T: Copy>(to: u32, value: T) {
+    let bytes = Bytes::of(value);
+    let mut i = 0;
+    while i < const { words::<T>() } {
+        // SAFETY: the caller's.
+        unsafe { shared::store_word(to + 4 * i as u32, bytes.get(i)) };
+        i += 1;
+    }
+}
+
+/// # Safety
+/// As for [`store`]; `to` is an address of the cluster's shared memory.
+#[inline(always)]
+pub(in crate::tile) unsafe fn store_in_cluster<T: Copy>(to: u32, value: T) {
+    let bytes = Bytes::of(value);
+    let mut i = 0;
+    while i < const { words::<T>() } {
+        // SAFETY: the caller's.
+        unsafe { shared::store_cluster_word(to + 4 * i as u32, bytes.get(i)) };
+        i += 1;
+    }
+}
+
+/// # Safety
+/// A value of this type was stored at `from`, and nobody writes there.
+#[inline(always)]
+pub(in crate::tile) unsafe fn load<T: Copy>(from: u32) -> T {
+    let mut bytes = Bytes { words: [MaybeUninit::uninit(); ROOM as usize / 4] };
+    let mut i = 0;
+    while i < const { words::<T>() } {
+        // SAFETY: the caller's.
+        bytes.set(i, unsafe { shared::load_word(from + 4 * i as u32) });
+        i += 1;
+    }
+    // SAFETY: the words are those that were stored.
+    unsafe { bytes.value }
+}

@@ -1,0 +1,64 @@
+//! What a cross-entropy is asked to compute, checked.
+
+use super::{CrossEntropy, TABLE};
+use crate::ops::frame::{Named, check, of_shape};
+use crate::ops::rows::{Matrices, Operand, RowsElement, Selection};
+use crate::{Error, Result, TensorView, TensorViewMut};
+
+/// Logits, labels, loss and, if `N` is 4, gradient.
+pub(super) struct Problem<const N: usize> {
+    pub(super) matrices: Matrices<N>,
+}
+
+impl<const N: usize> Problem<N> {
+    /// Checks that the tensors fit together.
+    pub(super) fn new<T: RowsElement>(
+        options: &CrossEntropy<'_>,
+        logits: &TensorView<'_, T>,
+        labels: &TensorView<'_, i32>,
+        loss: &TensorViewMut<'_, f32>,
+        gradient: Option<&TensorViewMut<'_, T>>,
+    ) -> Result<Self> {
+        let &CrossEntropy { smoothing, z_loss, scale, .. } = options;
+        if !(0.0..=1.0).contains(&smoothing) {
+            return Err(Error::argument("smoothing", smoothing.to_string(), "from 0 to 1"));
+        }
+        if !(z_loss >= 0.0 && z_loss.is_finite()) {
+            return Err(Error::argument("z_loss", z_loss.to_string(), "not negative, and finite"));
+        }
+        if !scale.is_finite() {
+            return Err(Error::argument("scale", scale.to_string(), "finite"));
+        }
+        let shape = logits.shape();
+        let Some((_, rows)) = shape.split_last() else {
+            return Err(Error::argument("logits", of_shape(shape), "of 1 dimension or more"));
+        };
+        for (name, found) in [("labels", labels.shape()), ("loss", loss.shape())] {
+            if found != rows {
+                let allowed = format!("{}: one for each row of `logits`", of_shape(rows));
+                return Err(Error::argument(name, of_shape(found), allowed));
+            }
+        }
+        if let Some(gradient) = gradient.filter(|gradient| gradient.shape() != shape) {
+            let allowed = format!("{}, the shape of `logits`", of_shape(shape));
+            return Err(Error::argument("gradient", of_shape(gradient.shape()), allowed));
+        }
+        let tensors =
+            [Named::read("logits", logits), Named::read("labels", labels), Named::written("loss", loss)];
+        let gradients = gradient.map(|gradient| Named::written("gradient", gradient));
+        check(loss.device(), tensors.into_iter().chain(gradients))?;
+        let x = Operand::new("logits", logits.untyped());
+        let labels = Operand::once("labels", labels.untyped(), shape)?;
+        let losses = Operand::once("loss", loss.untyped(), shape)?;
+        let gradient = gradient.map(|gradient| Operand::new("gradient", gradient.untyped()));
+        // Without a gradient there are three.
+        let operands = std::array::from_fn(|i| [x, labels, losses, gradient.unwrap_or(x)][i]);
+        Ok(Problem { matrices: Matrices::new(loss.device(), operands) })
+    }
+
+    pub(super) fn select(&self) -> Selection<'_, N> {
+        let element = self.matrices.operands[0].tensor.dtype.name();
+        let kernels = TABLE.kernels(&element);
+        Selection { matrices: &self.matrices, columns: &[], residual: false, kernels, what: element }
+    }
+}

@@ -1,0 +1,202 @@
+//! RMSNorm and LayerNorm of rows.
+
+mod problem;
+
+use std::sync::LazyLock;
+
+use tilewright_rows::{KERNELS, NORM, NormArgs};
+
+use problem::{Problem, Tensors};
+
+use super::frame::{Candidate, Choice, Plan, Table};
+use super::rows::{Compiled, RowsElement, absent};
+use crate::{Result, Stream, TensorView, TensorViewMut};
+
+/// A kernel that could compute a norm, or why it could not.
+pub type NormCandidate = Candidate<Compiled>;
+/// The kernel that computes a norm, and why it was chosen.
+pub type NormPlan = Plan<Compiled>;
+
+static TABLE: LazyLock<Table<&'static str, Compiled>> =
+    LazyLock::new(|| Table::new(NORM.iter().map(|k| (k.element, *k))));
+
+/// y = x / sqrt(mean of x² + epsilon) w over the last dimension: see [`Norm`].
+pub fn rms_norm<T: RowsElement>(
+    stream: &Stream,
+    x: &TensorView<'_, T>,
+    weight: &TensorView<'_, T>,
+    epsilon: f32,
+    y: &mut TensorViewMut<'_, T>,
+) -> Result<()> {
+    Norm::rms().weight(weight).epsilon(epsilon).run(stream, x, y)
+}
+
+/// y = (x - mean) / sqrt(variance + epsilon) w + b over the last dimension: see [`Norm`].
+pub fn layer_norm<T: RowsElement>(
+    stream: &Stream,
+    x: &TensorView<'_, T>,
+    weight: &TensorView<'_, T>,
+    bias: &TensorView<'_, T>,
+    epsilon: f32,
+    y: &mut TensorViewMut<'_, T>,
+) -> Result<()> {
+    Norm::layer().weight(weight).bias(bias).epsilon(epsilon).run(stream, x, y)
+}
+
+/// RMSNorm, y = s / sqrt(mean of s² + epsilon) w + b, or LayerNorm, the same of s minus its mean, over the last dimension of s = x or
+/// s = x + residual.
+///
+/// - x, y, and for [`run_added`](Self::run_added) residual and sum have one shape, of 1 to 5 dimensions, each with any strides: rows are those
+///   of the last dimension, of any length. w and b are vectors as long as a row; 1 and 0 unless set.
+/// - f16, bf16 and f32, the same for all; s, its mean and variance in f32, the variance of distances from the mean; results are rounded once, to
+///   nearest even. The norm is that of s in f32, not of the rounded sum.
+/// - A row with a NaN is NaN throughout; LayerNorm's with an infinity too. Where squares overflow f32, RMSNorm's elements are 0 times w plus b,
+///   and NaN where they are infinite. A row of zeros is zeros times w plus b.
+/// - No rows, or rows without elements: nothing is done.
+/// - Rows that are aligned to 16 bytes and multiples of that long are read once, if they have at most 16384 elements or, on Hopper, 131072;
+///   all others are correct but slower.
+///
+/// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same bits.
+///
+/// ```
+/// use tilewright::ops::{Norm, rms_norm};
+/// use tilewright::{Device, Tensor};
+///
+/// # fn main() -> tilewright::Result<()> {
+/// let device = Device::emulator();
+/// let stream = device.default_stream();
+/// let x = Tensor::<f32>::from_slice(&device, &[2.0, -2.0, 1.0, 1.0], &[2, 2])?;
+/// let w = Tensor::<f32>::from_slice(&device, &[1.0, 3.0], &[2])?;
+/// let mut y = Tensor::<f32>::zeros(&device, &[2, 2])?;
+/// rms_norm(&stream, &x.view(), &w.view(), 0.0, &mut y.view_mut())?;
+/// assert_eq!(y.to_vec()?, [1.0, -3.0, 1.0, 3.0]);
+/// // y = layer_norm(x + r), s = x + r
+/// let r = Tensor::<f32>::zeros(&device, &[2, 2])?;
+/// let mut s = Tensor::<f32>::zeros(&device, &[2, 2])?;
+/// Norm::layer().run_added(&stream, &x.view(), &r.view(), &mut s.view_mut(), &mut y.view_mut())?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy)]
+pub struct Norm<'a, T> {
+    centred: bool,
+    epsilon: f32,
+    weight: Option<&'a TensorView<'a, T>>,
+    bias: Option<&'a TensorView<'a, T>>,
+    kernel: Option<&'a str>,
+    overlap: bool,
+}
+
+impl<'a, T: RowsElement> Norm<'a, T> {
+    /// RMSNorm.
+    pub fn rms() -> Self {
+        Norm { centred: false, epsilon: 1e-5, weight: None, bias: None, kernel: None, overlap: true }
+    }
+    /// LayerNorm.
+    pub fn layer() -> Self {
+        Norm { centred: true, ..Self::rms() }
+    }
+    /// What is added to the mean square: not negative, finite; 1e-5 unless set.
+    pub fn epsilon(self, epsilon: f32) -> Self {
+        Norm { epsilon, ..self }
+    }
+    /// w, a factor for each column.
+    pub fn weight(self, weight: &'a TensorView<'a, T>) -> Self {
+        Norm { weight: Some(weight), ..self }
+    }
+    /// b, what is added to each column.
+    pub fn bias(self, bias: &'a TensorView<'a, T>) -> Self {
+        Norm { bias: Some(bias), ..self }
+    }
+    /// Forces a kernel by its name; see [`candidates`](Self::candidates).
+    pub fn kernel(self, name: &'a str) -> Self {
+        Norm { kernel: Some(name), ..self }
+    }
+    /// Whether the kernel may start while the preceding grid of the stream still runs (programmatic dependent launch, Hopper); on unless
+    /// set. It waits for that one's results before it reads or writes memory.
+    pub fn overlap(self, overlap: bool) -> Self {
+        Norm { overlap, ..self }
+    }
+
+    /// Every compiled kernel for this element type, the best by estimate first, with the reason for those that cannot compute this.
+    pub fn candidates(&self, x: &TensorView<'_, T>, y: &TensorViewMut<'_, T>) -> Result<Vec<NormCandidate>> {
+        let problem = Problem::<2>::new(self, [("x", x)], [("y", y)])?;
+        Ok(problem.select().candidates())
+    }
+
+    /// The same for [`run_added`](Self::run_added).
+    pub fn candidates_added(
+        &self,
+        x: &TensorView<'_, T>,
+        residual: &TensorView<'_, T>,
+        sum: &TensorViewMut<'_, T>,
+        y: &TensorViewMut<'_, T>,
+    ) -> Result<Vec<NormCandidate>> {
+        let problem = Problem::<4>::new(self, [("x", x), ("residual", residual)], [("sum", sum), ("y", y)])?;
+        Ok(problem.select().candidates())
+    }
+
+    /// The kernel that [`run`](Self::run) would launch, and why.
+    pub fn plan(&self, x: &TensorView<'_, T>, y: &TensorViewMut<'_, T>) -> Result<NormPlan> {
+        Problem::<2>::new(self, [("x", x)], [("y", y)])?.select().choose(self.kernel)
+    }
+
+    /// Queues it on `stream`: y = norm(x).
+    ///
+    /// Fails when the shapes differ, a view lies on another device, y overlaps another tensor, or epsilon is none.
+    pub fn run(&self, stream: &Stream, x: &TensorView<'_, T>, y: &mut TensorViewMut<'_, T>) -> Result<()> {
+        self.queue(stream, &Problem::<2>::new(self, [("x", x)], [("y", y)])?)
+    }
+
+    /// Queues it on `stream`: sum = x + residual, y = norm(x + residual).
+    ///
+    /// Fails as [`run`](Self::run) does.
+    pub fn run_added(
+        &self,
+        stream: &Stream,
+        x: &TensorView<'_, T>,
+        residual: &TensorView<'_, T>,
+        sum: &mut TensorViewMut<'_, T>,
+        y: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
+        let problem = Problem::<4>::new(self, [("x", x), ("residual", residual)], [("sum", sum), ("y", y)])?;
+        self.queue(stream, &problem)
+    }
+
+    fn queue<const N: usize>(&self, stream: &Stream, problem: &Problem<N>) -> Result<()> {
+        let matrices = &problem.matrices;
+        stream.expect_on(&matrices.device)?;
+        if matrices.is_empty() {
+            return Ok(());
+        }
+        let kernel = problem.select().choose(self.kernel)?.descriptor();
+        let function = matrices.device.listed(&KERNELS, kernel)?;
+        let (order, launch) = matrices.tiles(kernel, function.resident_ctas(), self.overlap)?;
+        let [weight, bias] = problem.columns()?;
+        let (per_column, centred) = (1.0 / matrices.cols as f32, u32::from(self.centred));
+        for number in 0..matrices.launches() {
+            let Tensors { x, residual, sums, y } = match matrices.arguments(number)?[..] {
+                [x, y] => Tensors { x, residual: absent(), sums: absent(), y },
+                [x, residual, sums, y] => Tensors { x, residual, sums, y },
+                _ => continue,
+            };
+            let args = NormArgs {
+                x,
+                residual,
+                weight,
+                bias,
+                y,
+                sums,
+                order,
+                per_column,
+                epsilon: self.epsilon,
+                centred,
+            };
+            // SAFETY: the arguments are those of `norm`, and of `norm_long`, which has the same. The views that the matrices come from are
+            // borrowed by the caller, y and sum exclusively, and reach no further than their shapes, which the kernels keep to.
+            // Programmatic launch only moves what precedes the wait for the preceding grid.
+            unsafe { function.launch(stream, &launch, &args)? };
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! Which kernel takes rows: an estimate of each one's time.
+
+use std::fmt;
+
+use tilewright_device::kernel::Listed;
+use tilewright_device::tile::RowOrder;
+use tilewright_rows::RowsKernel;
+
+use super::matrices::{Matrices, Operand};
+use crate::ops::frame::{Choice, Cycles, Rated, Rejection};
+use crate::{Arch, Device, Error, KernelSet, Launch, Result};
+
+/// One compiled kernel.
+pub type Compiled = Listed<RowsKernel>;
+
+/// Bytes of an access.
+const VECTOR: usize = 16;
+
+impl Rated for RowsKernel {
+    type Estimate = Cycles;
+    const KERNELS: &'static KernelSet = &tilewright_rows::KERNELS;
+
+    fn size(&self) -> [u32; 3] {
+        let [rows, cols] = self.tile;
+        [rows, cols, self.ctas]
+    }
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [rows, cols] = self.tile;
+        match (self.any_length, self.ctas) {
+            (true, _) => write!(f, "{rows} x {cols} at a time"),
+            (false, 1) => write!(f, "tiles of {rows} x {cols}"),
+            (false, ctas) => write!(f, "tiles of {rows} x {}, {ctas} CTAs each", cols * ctas),
+        }
+    }
+}
+
+/// A call, as far as it decides between kernels.
+pub(in crate::ops) struct Selection<'a, const N: usize> {
+    pub(in crate::ops) matrices: &'a Matrices<N>,
+    /// Vectors that are one value for each column.
+    pub(in crate::ops) columns: &'a [Operand],
+    /// Whether a residual is added.
+    pub(in crate::ops) residual: bool,
+    pub(in crate::ops) kernels: &'static [Compiled],
+    /// What its kernels are for.
+    pub(in crate::ops) what: &'static str,
+}
+
+impl<const N: usize> Choice for Selection<'_, N> {
+    type Kernel = Compiled;
+
+    fn device(&self) -> &Device {
+        &self.matrices.device
+    }
+    fn kernels(&self) -> &'static [Compiled] {
+        self.kernels
+    }
+    fn what(&self) -> String {
+        self.what.to_owned()
+    }
+
+    fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
+        let Matrices { operands, cols, .. } = self.matrices;
+        let most = kernel.tile[1] * kernel.ctas;
+        if !kernel.any_length && *cols > most as usize {
+            return Err(Rejection::AtMost { what: "rows of elements", most });
+        }
+        if let Some(residual) = kernel.residual.filter(|&residual| residual != self.residual) {
+            let why = if residual { "it adds a residual" } else { "it adds no residual" };
+            return Err(Rejection::Because(why));
+        }
+        for operand in operands.iter().chain(self.columns).filter(|operand| kernel.vectors && !operand.once) {
+            let name = operand.name;
+            let reading = operand.tensor.reading(self.matrices.device.backend(), true);
+            if reading.is_ok_and(|reading| (reading.align as usize) < VECTOR) {
+                return Err(Rejection::Unaligned { operand: name, row_major: true });
+            }
+            if !(cols * operand.tensor.dtype.bytes()).is_multiple_of(VECTOR) {
+                return Err(Rejection::Ragged { operand: name });
+            }
+        }
+        Ok(estimate(kernel, self.matrices))
+    }
+}
+
+/// The time of a kernel that is bound by memory, or by how long it takes for one tile behind the other.
+///
+/// The constants are of an H200: 36 bytes a cycle come to an SM or leave it; an SM has room for 768 threads with their tiles; a tile takes
+/// some 1500 cycles and as many again for 64 KiB, a cluster's barrier 800 and 100 for each CTA; a launch 3000, or 2000 where it overlaps the one before.
+/// Element by element memory gives a third of its speed, and rows that are read twice come from the L2 the second time.
+fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>) -> Cycles {
+    let [batch, rows] = matrices.size().map(|size| size as u64);
+    let [tile_rows, tile_cols] = kernel.tile.map(u64::from);
+    let (ctas, cols) = (u64::from(kernel.ctas), matrices.cols as u64);
+    let width = matrices.operands[0].tensor.dtype.bytes() as u64;
+    let sms = u64::from(matrices.device.sm_count()).max(1);
+    let tiles = batch.saturating_mul(rows.div_ceil(tile_rows));
+    let at_a_time = (sms * (768 / u64::from(kernel.threads)).max(1) / ctas).max(1);
+    let parts = if kernel.any_length { cols.div_ceil(tile_cols) * 2 } else { 1 };
+    let slowness = if kernel.vectors { 1 } else { 3 };
+    let tile = 1500 + tile_rows * tile_cols * width / 48 + if ctas > 1 { 800 + 100 * ctas } else { 0 };
+    let turns = tiles.div_ceil(at_a_time).saturating_mul(tile * parts);
+    let tensors = matrices.operands.iter().filter(|operand| !operand.once).count() as u64;
+    let bytes = batch.saturating_mul(rows).saturating_mul(cols * width * tensors);
+    let memory = bytes / (36 * sms) * if kernel.any_length { 3 } else { 2 } / 2;
+    let launch = if kernel.arch == Arch::Sm90a { 2000 } else { 3000 };
+    Cycles(turns.max(memory).saturating_mul(slowness).saturating_add(launch))
+}
+
+impl<const N: usize> Matrices<N> {
+    /// The order of a kernel's tiles, and its launch on so many CTAs as the device holds at a time.
+    pub(in crate::ops) fn tiles(
+        &self,
+        kernel: &Compiled,
+        resident: u32,
+        overlap: bool,
+    ) -> Result<(RowOrder, Launch)> {
+        let count = |size: usize| u32::try_from(size).ok();
+        let [batch, rows] = self.size();
+        let order = count(batch)
+            .zip(count(rows))
+            .and_then(|(batch, rows)| RowOrder::new(batch, rows, kernel.tile[0]))
+            .ok_or_else(|| {
+                let was = format!("of {batch} x {rows} rows");
+                let most = RowOrder::MAX_TILES;
+                Error::argument(self.operands[0].name, was, format!("of at most {most} rows"))
+            })?;
+        let clusters = order.total().min(resident / kernel.ctas).max(1);
+        let launch = Launch::grid([clusters * kernel.ctas, 1, 1]);
+        Ok((order, launch.pdl(overlap && kernel.arch == Arch::Sm90a)))
+    }
+}

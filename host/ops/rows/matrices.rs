@@ -1,0 +1,134 @@
+//! Tensors of any shape as batches of matrices, whose rows are those of the tensors.
+
+use tilewright_device::abi::{GlobalAbi, TensorMap};
+
+use crate::tensor::{Layout, Untyped};
+use crate::{Device, Result};
+
+/// A tensor of a call, by the name of its argument; all have the same shape.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::ops) struct Operand {
+    pub(in crate::ops) name: &'static str,
+    pub(in crate::ops) tensor: Untyped,
+    /// Whether it has one element a row.
+    pub(in crate::ops) once: bool,
+}
+
+impl Operand {
+    /// Of rows, or of columns.
+    pub(in crate::ops) fn new(name: &'static str, tensor: Untyped) -> Self {
+        Operand { name, tensor, once: false }
+    }
+    /// One element a row: a tensor of the shape of the rows without their own dimension, as if it repeated along that of `shape`.
+    pub(in crate::ops) fn once(name: &'static str, tensor: Untyped, shape: &[usize]) -> Result<Self> {
+        let layout = tensor.layout.insert(tensor.layout.rank())?.broadcast(shape)?;
+        Ok(Operand { name, tensor: Untyped { layout, ..tensor }, once: true })
+    }
+}
+
+/// Dimensions whose rows lie one after the other in every tensor.
+#[derive(Clone, Copy, Debug)]
+struct Run<const N: usize> {
+    size: usize,
+    strides: [usize; N],
+}
+
+/// The rows of `N` tensors of one shape: dimensions that all of them step over evenly are one.
+#[derive(Clone, Debug)]
+pub(in crate::ops) struct Matrices<const N: usize> {
+    pub(in crate::ops) device: Device,
+    pub(in crate::ops) operands: [Operand; N],
+    /// Of the leading dimensions, from the outermost: none of size 1.
+    runs: Vec<Run<N>>,
+    pub(in crate::ops) cols: usize,
+    col_strides: [usize; N],
+}
+
+impl<const N: usize> Matrices<N> {
+    /// Of tensors that have the same shape, of one dimension at least.
+    pub(in crate::ops) fn new(device: &Device, operands: [Operand; N]) -> Self {
+        let shape = operands[0].tensor.layout.shape();
+        let strides = |dim: usize| operands.map(|operand| operand.tensor.layout.strides()[dim]);
+        let last = shape.len() - 1;
+        let mut runs: Vec<Run<N>> = Vec::new();
+        for (dim, &size) in shape[..last].iter().enumerate().filter(|&(_, &size)| size != 1) {
+            let next = Run { size, strides: strides(dim) };
+            match runs.last_mut() {
+                Some(run) if (0..N).all(|i| run.strides[i] == next.strides[i].saturating_mul(size)) => {
+                    *run = Run { size: run.size.saturating_mul(size), strides: next.strides };
+                }
+                _ => runs.push(next),
+            }
+        }
+        Matrices { device: device.clone(), operands, runs, cols: shape[last], col_strides: strides(last) }
+    }
+
+    /// Nothing to compute.
+    pub(in crate::ops) fn is_empty(&self) -> bool {
+        self.cols == 0 || self.runs.iter().any(|run| run.size == 0)
+    }
+
+    /// Matrices of a launch, and rows of each.
+    pub(in crate::ops) fn size(&self) -> [usize; 2] {
+        match &self.runs[..] {
+            [] => [1, 1],
+            [rows] => [1, rows.size],
+            [.., batch, rows] => [batch.size, rows.size],
+        }
+    }
+
+    /// Launches that it takes: one unless rows lie unevenly in more than two dimensions.
+    pub(in crate::ops) fn launches(&self) -> usize {
+        self.outer().iter().map(|run| run.size).product()
+    }
+
+    fn outer(&self) -> &[Run<N>] {
+        &self.runs[..self.runs.len().saturating_sub(2)]
+    }
+
+    /// The operands of a launch: \[matrices, rows, columns\].
+    pub(in crate::ops) fn arguments(&self, launch: usize) -> Result<[GlobalAbi<(), 3>; N]> {
+        let mut at = [0; N];
+        let mut left = launch;
+        for run in self.outer().iter().rev() {
+            let index = left % run.size;
+            left /= run.size;
+            for (at, stride) in at.iter_mut().zip(run.strides) {
+                *at += index * stride;
+            }
+        }
+        let [batch, rows] = self.size();
+        let none = Run { size: 1, strides: [0; N] };
+        let [outer, inner] = match &self.runs[..] {
+            [] => [none, none],
+            [rows] => [none, *rows],
+            [.., batch, rows] => [*batch, *rows],
+        };
+        let argument = |i: usize| {
+            let strides = [outer.strides[i], inner.strides[i], self.col_strides[i]];
+            let Untyped { address, dtype, .. } = self.operands[i].tensor;
+            let layout = Layout::strided(&[batch, rows, self.cols], &strides)?;
+            let address = address + (at[i] * dtype.bytes()) as u64;
+            Untyped { address, dtype, layout }.arg(self.device.backend(), true, 0)
+        };
+        let mut arguments = [absent(); N];
+        for (i, to) in arguments.iter_mut().enumerate() {
+            *to = argument(i)?;
+        }
+        Ok(arguments)
+    }
+}
+
+/// The argument for a tensor that a call does not have: without elements.
+pub(in crate::ops) fn absent() -> GlobalAbi<(), 3> {
+    GlobalAbi {
+        map: TensorMap::NONE,
+        address: 0,
+        strides: [0; 3],
+        policy: 0,
+        shape: [0; 3],
+        align: 16,
+        tma: 0,
+        element: std::marker::PhantomData,
+    }
+}

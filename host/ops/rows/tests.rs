@@ -1,0 +1,76 @@
+//! Which dimensions are rows of one matrix, and what is chosen for them.
+
+use super::{Matrices, Operand};
+use crate::backend::fake::{self, VAST};
+use crate::ops::{Norm, Softmax};
+use crate::{Device, TensorView, TensorViewMut, f16};
+
+fn view<'a>(device: &Device, shape: &[usize], strides: &[usize]) -> TensorView<'a, f16> {
+    // SAFETY: nothing reads the memory of a fake device.
+    unsafe { TensorView::from_raw_parts(device, VAST, shape, strides) }.unwrap()
+}
+
+fn view_mut<'a>(device: &Device, shape: &[usize], strides: &[usize]) -> TensorViewMut<'a, f16> {
+    // SAFETY: as above.
+    unsafe { TensorViewMut::from_raw_parts(device, VAST + (1 << 40), shape, strides) }.unwrap()
+}
+
+/// Matrices, rows, and launches.
+fn sizes(shape: &[usize], strides: [&[usize]; 2]) -> ([usize; 2], usize) {
+    let (device, _) = fake::h200();
+    let operand = |strides| Operand::new("x", view(&device, shape, strides).untyped());
+    let matrices = Matrices::new(&device, strides.map(operand));
+    (matrices.size(), matrices.launches())
+}
+
+#[test]
+fn dimensions_that_all_tensors_step_over_evenly_are_one() {
+    assert_eq!(sizes(&[7], [&[1], &[3]]), ([1, 1], 1));
+    assert_eq!(sizes(&[4, 7], [&[7, 1], &[9, 1]]), ([1, 4], 1));
+    assert_eq!(sizes(&[2, 3, 4, 7], [&[84, 28, 7, 1]; 2]), ([1, 24], 1));
+    assert_eq!(sizes(&[2, 3, 4, 7], [&[84, 28, 7, 1], &[90, 28, 7, 1]]), ([2, 12], 1));
+    assert_eq!(sizes(&[2, 3, 4, 7], [&[28, 56, 7, 1], &[84, 28, 7, 1]]), ([3, 4], 2));
+    assert_eq!(sizes(&[2, 1, 4, 7], [&[28, 5, 7, 1], &[28, 28, 7, 1]]), ([1, 8], 1));
+    assert_eq!(sizes(&[5, 3, 7], [&[0, 0, 1], &[21, 7, 1]]), ([1, 15], 1));
+}
+
+#[test]
+fn launches_begin_where_their_rows_lie() {
+    let (device, _) = fake::h200();
+    let tensor = view(&device, &[2, 3, 4, 5, 7], &[1000, 100_000, 35, 10_000_000, 1]).untyped();
+    let matrices = Matrices::new(&device, [Operand::new("x", tensor)]);
+    assert_eq!((matrices.size(), matrices.launches()), ([4, 5], 6));
+    let first = |launch: usize| (matrices.arguments(launch).unwrap()[0].address - VAST) / 2;
+    let expected = [0, 100_000, 200_000, 1000, 101_000, 201_000];
+    assert_eq!([0, 1, 2, 3, 4, 5].map(first), expected);
+    let [x] = matrices.arguments(5).unwrap();
+    assert_eq!((x.shape, x.strides), ([4, 5, 7], [35, 10_000_000, 1]));
+}
+
+#[test]
+fn kernels_suit_the_rows() {
+    let chosen = |capability, [rows, cols]: [usize; 2], pitch: usize| {
+        let (device, _) = fake::device(capability);
+        let (x, y) =
+            (view(&device, &[rows, cols], &[pitch, 1]), view_mut(&device, &[rows, cols], &[cols, 1]));
+        let softmax = Softmax::new().plan(&x, &y).unwrap().kernel().name();
+        (softmax, Norm::rms().plan(&x, &y).unwrap().kernel().name())
+    };
+    for (shape, softmax, norm) in [
+        ([100_000, 64], "16x64", "16x64"),
+        ([100_000, 128], "4x256", "4x256"),
+        ([65536, 1024], "4x1024", "4x1024"),
+        ([8192, 8192], "1x8192", "1x8192"),
+        ([4096, 16384], "1x16384", "1x16384c1"),
+        ([1024, 131_072], "1x16384c8", "1x16384c8"),
+        ([1, 32000], "1x16384c2", "1x16384c2"),
+    ] {
+        let expected = (format!("softmax_sm_90_f16_{softmax}"), format!("norm_sm_90_f16_{norm}"));
+        let (softmax, norm) = chosen((9, 0), shape, shape[1]);
+        assert_eq!((softmax.to_owned(), norm.to_owned()), expected, "{shape:?}");
+    }
+    assert_eq!(chosen((9, 0), [100, 300], 301).0, "softmax_sm_80_f16_any");
+    assert_eq!(chosen((8, 6), [100, 8192], 8192).0, "softmax_sm_80_f16_1x8192");
+    assert_eq!(chosen((8, 6), [100, 100_000], 100_000).0, "softmax_sm_80_f16_long");
+    assert_eq!(chosen((9, 0), [10, 400_000], 400_000).0, "softmax_sm_80_f16_long");
+}

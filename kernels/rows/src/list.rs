@@ -1,0 +1,168 @@
+//! The kernels that are compiled.
+
+use tilewright_device::kernel::Described;
+use tilewright_device::tile::{Element, FragmentLayout, Overlapped, Simt, Spread};
+use tilewright_device::{bf16, f16, kernels};
+
+use crate::loss_rows::{cross_entropy, cross_entropy_long};
+use crate::norm_rows::{norm, norm_long};
+use crate::program::{Added, NextTile, NoResidual, Nothing, Prefetch, Residual, RowProgram};
+use crate::softmax_rows::{softmax, softmax_long};
+
+/// What the host chooses a row-wise kernel by.
+#[derive(Clone, Copy, Debug)]
+pub struct RowsKernel {
+    /// The element type of its tensors.
+    pub element: &'static str,
+    /// Rows and columns of a CTA's tile.
+    pub tile: [u32; 2],
+    /// CTAs that share rows.
+    pub ctas: u32,
+    /// True when it takes rows of any length, which it reads more than once.
+    pub any_length: bool,
+    /// Whether it adds a residual: `None` where it does if there is one.
+    pub residual: Option<bool>,
+    /// True when it reads and writes 16 bytes at a time: aligned rows of whole vectors.
+    pub vectors: bool,
+}
+
+impl RowsKernel {
+    const fn new<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+        ctas: usize,
+        any_length: bool,
+    ) -> Self {
+        RowsKernel {
+            element: T::NAME,
+            tile: [M as u32, N as u32],
+            ctas: ctas as u32,
+            any_length,
+            residual: None,
+            vectors: L::RUN * T::BYTES >= 16,
+        }
+    }
+}
+
+#[rustfmt::skip]
+impl<
+    P: RowProgram, F: Prefetch, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize, const CTAS: usize,
+> Described for softmax<P, F, T, L, M, N, CTAS>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(CTAS, false);
+}
+
+impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
+    for softmax_long<P, T, L, M, N>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(1, true);
+}
+
+#[rustfmt::skip]
+impl<
+    P: RowProgram, F: Prefetch, R: Residual, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize,
+    const CTAS: usize,
+> Described for norm<P, F, R, T, L, M, N, CTAS>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel =
+        RowsKernel { residual: Some(R::ADDED), ..RowsKernel::new::<T, L, M, N>(CTAS, false) };
+}
+
+impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
+    for norm_long<P, T, L, M, N>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(1, true);
+}
+
+#[rustfmt::skip]
+impl<
+    P: RowProgram, F: Prefetch, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize, const CTAS: usize,
+> Described for cross_entropy<P, F, T, L, M, N, CTAS>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(CTAS, false);
+}
+
+impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
+    for cross_entropy_long<P, T, L, M, N>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(1, true);
+}
+
+// Warps, threads of a row, elements of a thread; rows and columns of a tile. Rows of up to 1024 elements are a warp's or a part of it;
+// longer ones a CTA's, then a cluster's.
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of softmax and log-softmax.
+    pub static SOFTMAX: RowsKernel;
+
+    let ONE_CTA = [
+        (4, 8, 8, 16, 64), (4, 32, 8, 4, 256), (4, 32, 32, 4, 1024), (4, 128, 32, 1, 4096), (8, 256, 32, 1, 8192),
+        (16, 512, 32, 1, 16384),
+    ];
+    for (T, VECTOR) in [(f16, 8), (bf16, 8), (f32, 4)] {
+        for (W, G, E, M, N) in ONE_CTA {
+            sm_90: [softmax_sm_90_ T _ M x N]: softmax<Overlapped<W>, NextTile, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+            sm_80: [softmax_sm_80_ T _ M x N]: softmax<Simt<W>, NextTile, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+        }
+        for CTAS in [2, 4, 8] {
+            sm_90: [softmax_sm_90_ T _1x16384c CTAS]:
+                softmax<Overlapped<16>, NextTile, T, Spread<16, 512, 32, VECTOR>, 1, 16384, CTAS>;
+        }
+        sm_90: [softmax_sm_90_ T _1x32768c8]:
+            softmax<Overlapped<16>, Nothing, T, Spread<16, 512, 64, VECTOR>, 1, 32768, 8>;
+        sm_80: [softmax_sm_80_ T _long]: softmax_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
+        sm_80: [softmax_sm_80_ T _any]: softmax_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
+    }
+}
+
+// Of f32 a CTA of 512 threads has no registers for a tile ahead.
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of RMSNorm and LayerNorm.
+    pub static NORM: RowsKernel;
+
+    let ONE_CTA = [(4, 8, 8, 16, 64), (4, 32, 8, 4, 256), (4, 32, 32, 4, 1024), (4, 128, 32, 1, 4096), (8, 256, 32, 1, 8192)];
+    for (T, VECTOR, WIDE) in [(f16, 8, NextTile), (bf16, 8, NextTile), (f32, 4, Nothing)] {
+        for (ROWS, R) in [(norm, NoResidual), (add_norm, Added)] {
+            for (W, G, E, M, N) in ONE_CTA {
+                sm_90: [ROWS _sm_90_ T _ M x N]: norm<Overlapped<W>, NextTile, R, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+                sm_80: [ROWS _sm_80_ T _ M x N]: norm<Simt<W>, NextTile, R, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+            }
+            sm_80: [ROWS _sm_80_ T _1x16384]: norm<Simt<16>, WIDE, R, T, Spread<16, 512, 32, VECTOR>, 1, 16384, 1>;
+            for CTAS in [1, 2, 4, 8] {
+                sm_90: [ROWS _sm_90_ T _1x16384c CTAS]:
+                    norm<Overlapped<16>, WIDE, R, T, Spread<16, 512, 32, VECTOR>, 1, 16384, CTAS>;
+            }
+        }
+        sm_80: [norm_sm_80_ T _long]: norm_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
+        sm_80: [norm_sm_80_ T _any]: norm_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
+    }
+}
+
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of cross-entropy.
+    pub static CROSS_ENTROPY: RowsKernel;
+
+    let ONE_CTA = [(4, 32, 8, 4, 256), (4, 32, 32, 4, 1024), (4, 128, 32, 1, 4096), (8, 256, 32, 1, 8192)];
+    for (T, VECTOR, WIDE) in [(f16, 8, NextTile), (bf16, 8, NextTile), (f32, 4, Nothing)] {
+        for (W, G, E, M, N) in ONE_CTA {
+            sm_90: [cross_entropy_sm_90_ T _ M x N]:
+                cross_entropy<Overlapped<W>, NextTile, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+            sm_80: [cross_entropy_sm_80_ T _ M x N]: cross_entropy<Simt<W>, NextTile, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+        }
+        sm_80: [cross_entropy_sm_80_ T _1x16384]: cross_entropy<Simt<16>, WIDE, T, Spread<16, 512, 32, VECTOR>, 1, 16384, 1>;
+        for CTAS in [1, 2, 4, 8] {
+            sm_90: [cross_entropy_sm_90_ T _1x16384c CTAS]:
+                cross_entropy<Overlapped<16>, WIDE, T, Spread<16, 512, 32, VECTOR>, 1, 16384, CTAS>;
+        }
+        sm_90: [cross_entropy_sm_90_ T _1x24576c8]:
+            cross_entropy<Overlapped<16>, Nothing, T, Spread<16, 512, 48, VECTOR>, 1, 24576, 8>;
+        sm_80: [cross_entropy_sm_80_ T _long]: cross_entropy_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
+        sm_80: [cross_entropy_sm_80_ T _any]: cross_entropy_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
+    }
+}

@@ -1,0 +1,271 @@
+//! Cross-entropy of rows of logits, and its gradient, in one pass.
+
+use core::f32::consts::{LN_2, LOG2_E};
+
+use tilewright_device::kernel;
+use tilewright_device::layout::Registers;
+use tilewright_device::tile::{
+    Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, GlobalTile, InBlock, RowOrder, RowTile, Rows,
+    for_each_row, math,
+};
+
+use crate::program::{Prefetch, RowProgram, resident};
+use crate::softmax_rows::{Sum, exponents};
+
+/// What a loss takes of a row: the sum of its exponentials, and that of its logits.
+#[derive(Clone, Copy)]
+struct Logits {
+    exponentials: Sum,
+    total: f32,
+}
+
+impl Logits {
+    const NONE: Self = Logits { exponentials: Sum::NONE, total: 0.0 };
+
+    #[inline(always)]
+    fn with(self, other: Self) -> Self {
+        let exponentials = self.exponentials.with(other.exponentials, LOG2_E);
+        Logits { exponentials, total: self.total + other.total }
+    }
+    /// log Σ exp x.
+    #[inline(always)]
+    fn log(&self) -> f32 {
+        self.exponentials.origin() + self.exponentials.log2() * LN_2
+    }
+}
+
+/// What a row's loss and gradient are made of.
+#[derive(Clone, Copy)]
+struct Row {
+    /// The label, and the logit there; 0 where there is none.
+    label: i32,
+    logit: f32,
+    all: Logits,
+}
+
+/// How losses are computed.
+#[derive(Clone, Copy)]
+struct Loss {
+    ignored: i32,
+    smoothing: f32,
+    z_loss: f32,
+    columns: u32,
+}
+
+impl Loss {
+    /// What is multiplied with a row's results: 0 where the label is ignored, NaN where it is out of range.
+    #[inline(always)]
+    fn counts(&self, label: i32) -> f32 {
+        match label {
+            _ if label == self.ignored => 0.0,
+            _ if label as u32 >= self.columns => f32::NAN,
+            _ => 1.0,
+        }
+    }
+    #[inline(always)]
+    fn of(&self, row: &Row) -> f32 {
+        let log = row.all.log();
+        let mut loss = (1.0 - self.smoothing) * (log - row.logit) + self.z_loss * log * log;
+        if self.smoothing != 0.0 {
+            loss += self.smoothing * (log - row.all.total / self.columns as f32);
+        }
+        let counts = self.counts(row.label);
+        if counts == 0.0 { 0.0 } else { loss * counts }
+    }
+    /// `scale` times the gradient, by the logits of columns from `first` on, whose exponents of 2 from `from` on are `z`.
+    #[inline(always)]
+    fn gradient<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+        &self,
+        (z, from): (Fragment<f32, M, N, L>, Rows<f32, M, N, L>),
+        rows: &Rows<Row, M, N, L>,
+        first: u32,
+        scale: f32,
+    ) -> Fragment<T, M, N, L> {
+        let shift = from.zip(rows, |from, Row { all, .. }| {
+            (from - all.exponentials.origin()) * LOG2_E - all.exponentials.log2()
+        });
+        let by = rows.map(|row| {
+            let counts = self.counts(row.label);
+            Gradient {
+                counts: counts != 0.0,
+                factor: (1.0 + 2.0 * self.z_loss * row.all.log()) * counts * scale,
+                even: self.smoothing / self.columns as f32 * counts * scale,
+                at_label: (1.0 - self.smoothing) * counts * scale,
+                place: (row.label as u32).wrapping_sub(first),
+            }
+        });
+        let p = z.zip_rows(&shift, |z, shift| math::ex2(z + shift)).map_indexed(|_, col, p| (col, p));
+        p.zip_rows(&by, |(col, p), by| (col, by.of(col, p))).map(|(_, g)| g).cast::<T>()
+    }
+}
+
+/// A row's gradient, of its probabilities.
+#[derive(Clone, Copy)]
+struct Gradient {
+    counts: bool,
+    factor: f32,
+    even: f32,
+    at_label: f32,
+    place: u32,
+}
+
+impl Gradient {
+    #[inline(always)]
+    fn of(&self, col: u32, p: f32) -> f32 {
+        let g = p * self.factor - self.even;
+        let g = if col == self.place { g - self.at_label } else { g };
+        if self.counts { g } else { 0.0 }
+    }
+}
+
+/// The logits at the labels, and what else results are made of; outside of the tensor nothing is read.
+#[inline(always)]
+fn results<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    x: GlobalTile<T, 3>,
+    labels: &Rows<i32, M, N, L>,
+    all: &Rows<Logits, M, N, L>,
+) -> Rows<Row, M, N, L> {
+    let mut rows = labels.map(|label| Row { label, logit: 0.0, all: Logits::NONE });
+    rows = rows.zip(all, |row, all| Row { all, ..row });
+    for_each_row::<L, M, N>(|r, row, _| {
+        let logit = x.element::<M, N>(row, labels.regs.get(r) as u32).to_f32();
+        rows.regs.set(r, Row { logit, ..rows.regs.get(r) });
+    });
+    rows
+}
+
+/// The sum of this thread's logits in columns below `inside`.
+#[inline(always)]
+fn totals<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    x: Fragment<T, M, N, L>,
+    inside: u32,
+) -> Rows<f32, M, N, L> {
+    let x = x.anew().map(T::to_f32).map_indexed(|_, col, x| if col < inside { x } else { 0.0 });
+    x.fold_rows(0.0, |sum, x| sum + x)
+}
+
+/// loss = (1 - s) (log Σ exp x - x\[label\]) + s (log Σ exp x - mean of x) + z (log Σ exp x)² of every row of x, and `scale` times its
+/// gradient by x.
+///
+/// x and gradients are \[batch, rows, columns\] with at most `N` `CTAS` columns, labels and losses \[batch, rows, 1\]. s is `smoothing`, z
+/// `z_loss`. A row with the label `ignored` has loss and gradient 0; one with another label out of range NaN. No gradient is computed where
+/// gradients has no elements. A cluster of `CTAS` CTAs takes tiles of `M` rows in the order of `order`, each CTA `N` columns of them.
+#[kernel(
+    program = P,
+    cluster = [CTAS as u32, 1, 1],
+    min_ctas = resident(P::THREADS, if T::BYTES == 2 { 512 } else { 256 }),
+)]
+pub fn cross_entropy<
+    P: RowProgram,
+    F: Prefetch,
+    T: Element,
+    L,
+    const M: usize,
+    const N: usize,
+    const CTAS: usize,
+>(
+    mut cta: Cta<P>,
+    x: InBlock<Global<T, 3>>,
+    labels: InBlock<Global<i32, 3>>,
+    losses: InBlock<GlobalMut<f32, 3>>,
+    gradients: InBlock<GlobalMut<T, 3>>,
+    order: RowOrder,
+    ignored: i32,
+    smoothing: f32,
+    z_loss: f32,
+    scale: f32,
+) where
+    L: FragmentLayout<M, N>,
+{
+    let mut rows = cta.row_reducer::<L, M, N, CTAS>();
+    let part = rows.part();
+    let first = part * N as u32;
+    let [least, _] = T::from_f32x2(f32::NEG_INFINITY, f32::NEG_INFINITY);
+    let mut tile = RowTile::first(order, CTAS as u32);
+    P::wait_for_preceding_grid();
+    let load = |tile: RowTile| Fragment::<T, M, N, L>::load_rows(x.get().tile(tile.at(part)), least);
+    let mut ahead = Fragment::splat(least);
+    if F::NEXT {
+        ahead = load(tile);
+    }
+    while tile.exists() {
+        let (logits, here) = (if F::NEXT { ahead } else { load(tile) }, tile);
+        tile = tile.next();
+        if F::NEXT {
+            ahead = load(tile);
+        }
+        let how = Loss { ignored, smoothing, z_loss, columns: x.get().cols() };
+        let labels = Rows::<i32, M, N, L>::load(labels.get().tile(here.at(0)), ignored);
+        let (z, own) = exponents(logits, Rows::splat(Sum::NONE), LOG2_E);
+        let from = own.map(|own| own.origin());
+        let mut own = own.map(|exponentials| Logits { exponentials, total: 0.0 });
+        if smoothing != 0.0 {
+            own = own.zip(&totals(logits, how.columns.saturating_sub(first)), |own, total| Logits {
+                total,
+                ..own
+            });
+        }
+        let all = results(x.get().tile(here.at(0)), &labels, &rows.reduce(own, Logits::with));
+        let to = losses.get().tile(here.at(0));
+        all.for_each(|row, first, all| {
+            if first && part == 0 {
+                to.put::<M, 1>(row, 0, how.of(&all));
+            }
+        });
+        how.gradient::<T, L, M, N>((z, from), &all, first, scale)
+            .store_rows(gradients.get().tile(here.at(part)));
+    }
+}
+
+/// As [`cross_entropy`](fn@cross_entropy), for rows of any length: they are read twice, `N` columns at a time.
+#[kernel(program = P)]
+pub fn cross_entropy_long<P: RowProgram, T: Element, L, const M: usize, const N: usize>(
+    mut cta: Cta<P>,
+    x: InBlock<Global<T, 3>>,
+    labels: InBlock<Global<i32, 3>>,
+    losses: InBlock<GlobalMut<f32, 3>>,
+    gradients: InBlock<GlobalMut<T, 3>>,
+    order: RowOrder,
+    ignored: i32,
+    smoothing: f32,
+    z_loss: f32,
+    scale: f32,
+) where
+    L: FragmentLayout<M, N>,
+{
+    let mut rows = cta.row_reducer::<L, M, N, 1>();
+    let [least, _] = T::from_f32x2(f32::NEG_INFINITY, f32::NEG_INFINITY);
+    let mut tile = RowTile::first(order, 1);
+    P::wait_for_preceding_grid();
+    while tile.exists() {
+        let how = Loss { ignored, smoothing, z_loss, columns: x.get().cols() };
+        let own = x.get().fold_row_parts::<M, N, L, _>(
+            tile,
+            least,
+            Rows::splat(Logits::NONE),
+            |own, logits, part| {
+                let (_, sums) = exponents(logits, own.map(|own: Logits| own.exponentials), LOG2_E);
+                let totals = totals(logits, how.columns - part * N as u32);
+                let own = own.zip(&sums, |own, exponentials| Logits { exponentials, ..own });
+                own.zip(&totals, |own, total| Logits { total: own.total + total, ..own })
+            },
+        );
+        let labels = Rows::<i32, M, N, L>::load(labels.get().tile(tile.at(0)), ignored);
+        let all = results(x.get().tile(tile.at(0)), &labels, &rows.reduce(own, Logits::with));
+        let to = losses.get().tile(tile.at(0));
+        all.for_each(|row, first, all| {
+            if first {
+                to.put::<M, 1>(row, 0, how.of(&all));
+            }
+        });
+        let origin = all.map(|row| row.all.exponentials.origin());
+        if gradients.get().rows() > 0 {
+            x.get().fold_row_parts::<M, N, L, _>(tile, least, (), |(), logits, part| {
+                let z = logits.map(T::to_f32).zip_rows(&origin, |x, origin| (x - origin) * LOG2_E);
+                let g = how.gradient::<T, L, M, N>((z, origin), &all, part * N as u32, scale);
+                g.store_rows(gradients.get().tile(tile.at(part)));
+            });
+        }
+        tile = tile.next();
+    }
+}

@@ -1,0 +1,61 @@
+//! What row-wise kernels are told by types: their programs, what they load ahead, what they add.
+
+use tilewright_device::tile::{Collective, Overlaps};
+
+/// Warps that all do the same, on any architecture.
+pub trait RowProgram: Collective + Overlaps {}
+
+impl<P: Collective + Overlaps> RowProgram for P {}
+
+/// What a CTA loads while it computes a tile.
+pub trait Prefetch: Copy + 'static {
+    /// Whether that is the next tile.
+    const NEXT: bool;
+}
+
+/// The next tile: memory works while the CTA computes, and registers hold two tiles.
+#[derive(Clone, Copy)]
+pub struct NextTile;
+
+/// Nothing: for tiles of which registers hold one.
+#[derive(Clone, Copy)]
+pub struct Nothing;
+
+impl Prefetch for NextTile {
+    const NEXT: bool = true;
+}
+
+impl Prefetch for Nothing {
+    const NEXT: bool = false;
+}
+
+/// CTAs of so many threads that an SM is to hold, if it has registers for `all` threads with what they have loaded.
+pub const fn resident(threads: u32, all: u32) -> u32 {
+    if threads < all { all / threads } else { 1 }
+}
+
+/// What is added to rows before they are normalised.
+pub trait Residual: Copy + 'static {
+    /// Whether there is something.
+    const ADDED: bool;
+    /// In kernels' names.
+    const NAME: &'static str;
+}
+
+/// Nothing is added.
+#[derive(Clone, Copy)]
+pub struct NoResidual;
+
+/// The rows of another tensor; the sum is a result too.
+#[derive(Clone, Copy)]
+pub struct Added;
+
+impl Residual for NoResidual {
+    const ADDED: bool = false;
+    const NAME: &'static str = "rows";
+}
+
+impl Residual for Added {
+    const ADDED: bool = true;
+    const NAME: &'static str = "sums";
+}

@@ -1,0 +1,58 @@
+//! What the tests of row-wise operators share.
+
+use std::collections::BTreeSet;
+
+use tilewright::ops::{RowsElement, kernels};
+use tilewright::{Device, Result};
+use tilewright_support::Real;
+use tilewright_support::guarded::{Guarded, Place};
+
+/// An element type of these operators.
+pub trait Number: Real + RowsElement {}
+
+impl<T: Real + RowsElement> Number for T {}
+
+/// The lengths of rows that are tested, those that kernels have room for among them.
+pub const LENGTHS: [usize; 19] = [
+    1, 8, 31, 32, 33, 64, 127, 256, 1000, 1024, 4096, 8191, 8192, 16384, 32768, 65536, 131_072, 262_144,
+    262_145,
+];
+
+/// The kernels whose names begin so, of an element type, that the device runs.
+pub fn runnable<T: Number>(device: &Device, prefix: &str) -> BTreeSet<&'static str> {
+    let element = format!("_{}_", T::DTYPE);
+    let fits = |name: &str| name.starts_with(prefix) && name.contains(&element);
+    kernels().filter(|e| device.runs(e.arch) && fits(e.name)).map(|e| e.name).collect()
+}
+
+/// Rows one behind the other.
+pub fn packed(rows: usize, cols: usize) -> Place {
+    Place::by_rows([1, rows, cols], cols)
+}
+
+/// A poisoned output at this place.
+pub fn output<T: Number>(device: &Device, place: Place) -> Result<Guarded<T>> {
+    Guarded::at(device, place)
+}
+
+/// Checks that every element is what `allowed` says of it, NaN where it is NaN, and that nothing else was written.
+#[track_caller]
+pub fn assert_rows<T: Number>(
+    what: &str,
+    y: &Guarded<T>,
+    exact: &[f64],
+    inside_poison: usize,
+    allowed: impl Fn(f64) -> f64,
+) {
+    let (y, outside) = y.read().expect("the output can be read");
+    assert_eq!(outside, 0, "{what}: elements outside were written");
+    assert_eq!(y.len(), exact.len(), "{what}");
+    let mut unwritten = 0;
+    for (i, (&y, &exact)) in T::widen(&y).iter().zip(exact).enumerate() {
+        let (y, allowed) = (f64::from(y), allowed(exact));
+        let right = y == exact || (y.is_nan() && exact.is_nan()) || (y - exact).abs() <= allowed;
+        assert!(right, "{what}: element {i} is {y:e}, must be {exact:e}, to within {allowed:e}");
+        unwritten += usize::from(y.is_nan());
+    }
+    assert_eq!(unwritten, inside_poison, "{what}: NaN");
+}

@@ -1,0 +1,39 @@
+//! `ops::softmax` and its kin against references in f64.
+
+use std::process::ExitCode;
+
+use tilewright::Arch;
+use tilewright_support::suite::Suite;
+
+mod case;
+mod cross_entropy;
+mod errors;
+mod norm;
+mod softmax;
+
+fn main() -> ExitCode {
+    Suite::new()
+        .device(Arch::Sm80, "softmax: every kernel, rows of every length", softmax::every_kernel)
+        .device(Arch::Sm80, "softmax: several tiles a CTA", softmax::several_tiles)
+        .device(Arch::Sm80, "softmax: rows lie anywhere", softmax::places)
+        .device(Arch::Sm80, "softmax: other dimensions", softmax::dimensions)
+        .device(Arch::Sm80, "softmax: scales and logarithms", softmax::scales)
+        .device(Arch::Sm80, "softmax: NaN, infinities and extremes", softmax::extremes)
+        .device(Arch::Sm80, "softmax: nothing to do", softmax::nothing)
+        .device(Arch::Sm80, "softmax: a graph replays it", softmax::replay)
+        .device(Arch::Sm80, "softmax: errors name their arguments", errors::softmax)
+        .device(Arch::Sm80, "norms: every kernel, rows of every length", norm::every_kernel)
+        .device(Arch::Sm80, "norms: several tiles a CTA", norm::several_tiles)
+        .device(Arch::Sm80, "norms: rows lie anywhere", norm::places)
+        .device(Arch::Sm80, "norms: views", norm::views)
+        .device(Arch::Sm80, "norms: NaN, infinities and extremes", norm::extremes)
+        .device(Arch::Sm80, "norms: nothing to do", norm::nothing)
+        .device(Arch::Sm80, "norms: errors name their arguments", errors::norm)
+        .device(Arch::Sm80, "cross-entropy: every kernel, rows of every length", cross_entropy::every_kernel)
+        .device(Arch::Sm80, "cross-entropy: several tiles a CTA", cross_entropy::several_tiles)
+        .device(Arch::Sm80, "cross-entropy: rows lie anywhere", cross_entropy::places)
+        .device(Arch::Sm80, "cross-entropy: NaN, infinities and extremes", cross_entropy::extremes)
+        .device(Arch::Sm80, "cross-entropy: nothing to do", cross_entropy::nothing)
+        .device(Arch::Sm80, "cross-entropy: errors name their arguments", errors::cross_entropy)
+        .main()
+}
