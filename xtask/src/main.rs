@@ -2,6 +2,7 @@
 
 mod check;
 mod example;
+mod guide;
 mod ptx_diff;
 mod setup;
 mod shell;
@@ -15,6 +16,7 @@ cargo xtask COMMAND
   setup                    installs what compiling and checking kernels takes
   run EXAMPLE [-- ARGS…]   setup, then builds and runs an example
   test                     setup, then every test
+  guide                    builds and runs the kernel that docs/write-a-kernel.md writes
   ci                       formatting, lints, documentation, then test
   ptx-diff OLD NEW         whether two builds have the same kernels";
 
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
         ["run", name, rest @ ..] => example::run(name, rest),
         ["run"] => Err(format!("which example? {}", example::list())),
         ["test"] => test::test(),
+        ["guide"] => guide::follow(),
         ["ci"] => check::ci(),
         ["ptx-diff", rest @ ..] => ptx_diff::ptx_diff(rest),
         _ => Err(USAGE.to_owned()),

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use crate::guide::follow;
 use crate::setup::setup;
 use crate::shell::{Done, cargo, line, root, say, target};
 
@@ -15,7 +16,7 @@ struct Count {
     skipped: usize,
 }
 
-/// Sets up, then runs the tests of the workspace and of the packages among the examples.
+/// Sets up, then runs the tests of the workspace and of the packages among the examples, and follows the guide.
 pub fn test() -> Done {
     setup()?;
     let mut count = Count::default();
@@ -27,6 +28,7 @@ pub fn test() -> Done {
         command.arg(package).arg("--target-dir").arg(target()?);
         outcome = counted(&mut command, &mut count).and(outcome);
     }
+    outcome = follow().and(outcome);
     let Count { passed, failed, skipped } = count;
     say(&format!("{passed} tests passed, {failed} failed, {skipped} skipped"));
     outcome

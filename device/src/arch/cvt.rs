@@ -64,6 +64,17 @@ pub fn f32_to_bf16(x: f32) -> bf16 {
     bf16::from_bits(r)
 }
 
+/// `cvt.rna.tf32.f32`: an f32 of which the 13 low bits are zero, rounded to nearest, ties away from zero.
+///
+/// PTX ISA, "cvt"; sm_80.
+#[inline(always)]
+pub fn f32_to_tf32(x: f32) -> f32 {
+    let r: f32;
+    // SAFETY: registers alone.
+    unsafe { ptx!("cvt.rna.tf32.f32 {0}, {1};", out(reg32) r, in(reg32) x, options(pure, nomem)) };
+    r
+}
+
 /// `cvt.f32.f16`, exact.
 ///
 /// PTX ISA, "cvt"; sm_80.

@@ -12,6 +12,7 @@ pub mod registers;
 pub mod shared;
 pub mod spread;
 pub mod striped;
+pub mod threads;
 pub mod warpgroup;
 
 pub use core_matrices::CoreMatrices;
@@ -22,4 +23,5 @@ pub use registers::Registers;
 pub use shared::{ColMajor, Linear, Major, Padded, RowMajor, SharedLayout, Swizzle};
 pub use spread::Spread;
 pub use striped::Striped;
+pub use threads::Threads;
 pub use warpgroup::{OneWarpgroup, Warpgroup};

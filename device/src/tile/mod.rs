@@ -70,7 +70,7 @@
 //!
 //! | word | meaning |
 //! | --- | --- |
-//! | policy | how warps divide a tile among themselves: a type such as [`FullRow<2>`](FullRow), which names the layouts of a gemm |
+//! | policy | how warps divide a tile among themselves: a type such as [`FullRow<2>`](FullRow), which names the layouts of a gemm; of f32 [`Threads`] and [`Tf32`] |
 //! | schedule | which warps load, which compute, and how they wait for each other: [`WarpSpecialized`], [`Multistage`] |
 //! | configuration | how many warps load and compute on [`WarpSpecialized`], and with how many registers: [`Configuration`] |
 //! | collective | a CTA's threads as far as they share a tile: what a schedule is at least, [`Collective`] |
@@ -158,8 +158,8 @@
 //!
 //! Where no operation fixes a layout, rustc asks for it (`type annotations needed`). Write it in place of the `_`:
 //!
-//! - a fragment that meets no gemm: [`Striped<W>`](Striped), rows shared out among `W` warps, or [`Spread`], rows that lie over several
-//!   warps or the CTA;
+//! - a fragment that meets no gemm: [`Striped<W>`](Striped), rows shared out among `W` warps; [`Spread`], rows that lie over several
+//!   warps or the CTA; [`Threads<TY, TX, RUN>`](Threads), a grid of threads;
 //! - a stage that is only loaded into fragments: what TMA writes, [`Swizzle<128>`](Swizzle);
 //! - a [`Scratch`] tile between two fragments: [`Padded`], or a swizzle that its lines fill.
 //!

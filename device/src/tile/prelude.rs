@@ -33,6 +33,7 @@ pub use crate::tile::memory::shared::{
 pub use crate::tile::mma::accumulates::Accumulates;
 pub use crate::tile::mma::gemm::{Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, gemm};
 pub use crate::tile::mma::in_flight::{Accumulator, InFlight, Issued, Pending, Then};
+pub use crate::tile::mma::tf32::Tf32;
 pub use crate::tile::mma::wgmma::SharedOperand;
 pub use crate::tile::pipeline::configuration::{
     Configuration, FourConsumersJointProducers, OneConsumer, OneConsumerTwoProducers,
@@ -65,6 +66,6 @@ pub use crate::arch::special::{block_x, block_x_volatile, block_y, block_z, grid
 pub use crate::kernel::Program;
 pub use crate::layout::{
     ColMajor, CoreMatrices, Element, FragmentLayout, FullCol, FullRow, Linear, Major, OneWarpgroup, Padded,
-    RowMajor, SharedLayout, Spread, Striped, Sum, Swizzle, Warpgroup, warp,
+    RowMajor, SharedLayout, Spread, Striped, Sum, Swizzle, Threads, Warpgroup, warp,
 };
 pub use half::{bf16, f16};

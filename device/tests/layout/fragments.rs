@@ -2,10 +2,10 @@
 
 use tilewright_device::layout::{FragmentLayout, FullRow, Warpgroup};
 
-use crate::table::{Layout, layouts, spread, striped};
+use crate::table::{Layout, layouts, spread, striped, threads};
 
 fn for_each(check: impl Fn(&Layout)) {
-    layouts().iter().chain(&striped()).chain(&spread()).for_each(check);
+    layouts().iter().chain(&striped()).chain(&spread()).chain(&threads()).for_each(check);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The fragment layouts of every entry in the tables of shapes, as values.
 
-use tilewright_device::layout::{FragmentLayout, Registers, Spread, Striped, Warpgroups, Warps};
+use tilewright_device::layout::{FragmentLayout, Registers, Spread, Striped, Threads, Warpgroups, Warps};
 
 /// A fragment layout without its types.
 pub struct Layout {
@@ -107,6 +107,18 @@ pub fn striped() -> Vec<Layout> {
         40 [(32, 1)]
         8 [(32, 1) (128, 4) (512, 8)]
     }
+}
+
+/// Single elements, squares of a thread's, pieces of a loader's.
+pub fn threads() -> Vec<Layout> {
+    vec![
+        Layout::of::<Threads<32, 32>, 32, 32>(0, (1, 1)),
+        Layout::of::<Threads<16, 16>, 128, 128>(0, (1, 1)),
+        Layout::of::<Threads<16, 16, 4>, 128, 128>(0, (1, 1)),
+        Layout::of::<Threads<8, 8, 2>, 64, 32>(0, (1, 1)),
+        Layout::of::<Threads<64, 4, 4>, 128, 16>(0, (1, 1)),
+        Layout::of::<Threads<8, 32, 4>, 16, 128>(0, (1, 1)),
+    ]
 }
 
 /// Every (warps, threads of a row, elements of a thread, elements of a piece), with the tile's rows and columns.

@@ -16,6 +16,7 @@ use tilewright_tile_tests::KERNELS;
 use tilewright_tile_tests_device::copies::{self, *};
 use tilewright_tile_tests_device::latent::{self, *};
 use tilewright_tile_tests_device::operands::{self, *};
+use tilewright_tile_tests_device::products::*;
 use tilewright_tile_tests_device::rows::*;
 
 fn main() -> ExitCode {
@@ -57,6 +58,13 @@ fn main() -> ExitCode {
         Sm90a LatentColumns: latent_attention::<LatentColumns>;
         Sm80 LatentWarpRows: latent_attention::<LatentWarpRows>;
         Sm80 LatentWarpColumns: latent_attention::<LatentWarpColumns>;
+        Sm80 BySingles: f32_products::<BySingles, RowMajor>;
+        Sm80 ByPairs: f32_products::<ByPairs, RowMajor>;
+        Sm80 ByFours: f32_products::<ByFours, RowMajor>;
+        Sm80 Tf32Even: f32_products::<Tf32Even, ColMajor>;
+        Sm80 Tf32Odd: f32_products::<Tf32Odd, ColMajor>;
+        Sm80 Tf32Narrow: f32_products::<Tf32Narrow, ColMajor>;
+        Sm80 Tf32Rows: f32_products::<Tf32Rows, ColMajor>;
     }
     suite.main()
 }
@@ -184,6 +192,32 @@ where
         let found = pick(&c, n, &rows);
         let error = relative_error(&found, &expected);
         assert!(error < 1e-5, "{m} x {n} x {k}: relative error {error:e}");
+        assert_eq!(outside, 0, "{m} x {n} x {k}: stores outside");
+    }
+    Ok(())
+}
+
+/// C = A B of f32. What tensor cores multiply is rounded to 11 bits, which the error tells from what is not.
+fn f32_products<K, O: Major>(device: &Device) -> Outcome
+where
+    K: Instance + Tiled + SafeKernel<Parameters = (Global<f32, 2>, Global<f32, 2, O>, GlobalMut<f32, 2>)>,
+{
+    for [m, n, k] in [[64, 128, 128], [33, 50, 129], [1, 1, 1], [70, 131, 300]] {
+        let (a, b) = (normal::<f32>(1, m * k), normal::<f32>(2, k * n));
+        let rows = sample(m, 64);
+        let expected = product(&Matrix::new(&a, m, k), &Matrix::new(&b, k, n), &rows);
+        let a = Tensor::from_slice(device, &a, &[m, k])?;
+        let transposed: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
+        let (b, transposed) =
+            (Tensor::from_slice(device, &b, &[k, n])?, Tensor::from_slice(device, &transposed, &[n, k])?);
+        let b = if O::ROW_MAJOR { b.view() } else { transposed.view().transpose(0, 1)? };
+        let mut guarded = Guarded::<f32>::new(device, [1, m, n], n + 3)?;
+        let c = guarded.view_mut()?.select(0, 0)?;
+        launch::<K>(device, [n.div_ceil(K::TILE[1]), m.div_ceil(K::TILE[0])], (a.view(), b, c))?;
+        let (c, outside) = guarded.read()?;
+        let error = relative_error(&pick(&c, n, &rows), &expected);
+        let allowed = if O::ROW_MAJOR { 1e-6 } else { 1e-3 };
+        assert!(error < allowed, "{m} x {n} x {k}: relative error {error:e}");
         assert_eq!(outside, 0, "{m} x {n} x {k}: stores outside");
     }
     Ok(())

@@ -20,7 +20,8 @@ use half::{bf16, f16};
 #[diagnostic::on_unimplemented(
     message = "policy `{Self}` cannot compute a {M} x {N} x {K} tile of `{T}`",
     label = "no instruction shape covers this tile",
-    note = "each warpgroup takes blocks of 64 rows and 8 to 256 columns, each warp blocks of 16 rows; K is 16, 32 or a multiple of 64"
+    note = "each warpgroup takes blocks of 64 rows and 8 to 256 columns, each warp blocks of 16 rows; K is 16, 32 or a multiple of 64",
+    note = "f32 are multiplied by `Tf32<P>`, P a policy of `warp`, or exactly by `Threads<TY, TX, RUN>`"
 )]
 pub trait Gemm<T: Element, const M: usize, const N: usize, const K: usize, S: Sum = f32>:
     Copy + Default
@@ -73,7 +74,7 @@ pub trait GemmRegisters<T: Element, const M: usize, const N: usize, const K: usi
 /// The shared layout of an operand tile with lines of `K` elements.
 #[diagnostic::on_unimplemented(
     message = "an operand tile of depth {K} of `{Self}` has no swizzled layout",
-    note = "16-bit elements: 16, 32, 320, 576, or a multiple of 16 from 64 to 256; of 64 where K is contiguous"
+    note = "16-bit elements: 16, 32, 320, 576, or a multiple of 16 from 64 to 256; of 64 where K is contiguous; f32: 16, 32, 64, 128"
 )]
 pub trait OperandLayout<const K: usize>: Element {
     /// The layout: the widest swizzle that a multiple of K up to 64 fills.
@@ -89,6 +90,7 @@ macro_rules! operand_layouts {
     )*)* };
 }
 operand_layouts!(f16 bf16 I8x2);
+operand_layouts!(f32: 64 => 16; 128 => 32 64 128;);
 
 /// The left operand of a gemm: an `M` x `K` tile in shared memory, as it is or transposed, or a fragment.
 #[diagnostic::on_unimplemented(

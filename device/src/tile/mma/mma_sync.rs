@@ -25,7 +25,7 @@ where
 }
 
 /// The part of an operand tile that one warp reads: `part` along M or N from `outer`, all of K.
-struct Operand<L> {
+pub(in crate::tile::mma) struct Operand<L> {
     address: u32,
     /// Its elements are contiguous along K.
     k_major: bool,
@@ -38,7 +38,12 @@ struct Operand<L> {
 
 impl<L: SharedLayout> Operand<L> {
     #[inline(always)]
-    fn new(address: u32, k_major: bool, (extent, depth): (u32, u32), (outer, part): (u32, u32)) -> Self {
+    pub(in crate::tile::mma) fn new(
+        address: u32,
+        k_major: bool,
+        (extent, depth): (u32, u32),
+        (outer, part): (u32, u32),
+    ) -> Self {
         let (lines, along) = if k_major { (extent, depth) } else { (depth, extent) };
         Operand { address, k_major, lines, line: along * 2, outer, part, layout: core::marker::PhantomData }
     }
@@ -51,7 +56,7 @@ impl<L: SharedLayout> Operand<L> {
     /// # Safety
     /// The tile is full, and all lanes of the warp execute it.
     #[inline(always)]
-    unsafe fn load(&self, outer: u32, k: u32, by_k: bool) -> [u32; 4] {
+    pub(in crate::tile::mma) unsafe fn load(&self, outer: u32, k: u32, by_k: bool) -> [u32; 4] {
         let at = self.line_of(thread_x() % 32, outer, k, by_k);
         // SAFETY: passed on; eight lanes give the eight lines of each matrix, 16 bytes each.
         unsafe { if self.k_major { ldmatrix::x4(at) } else { ldmatrix::x4_trans(at) } }
@@ -99,7 +104,7 @@ impl<L: SharedLayout> Operand<L> {
 
 /// Where this thread's warp begins in the accumulator.
 #[inline(always)]
-fn warp_corner(height: u32, width: u32, across: u32) -> (u32, u32) {
+pub(in crate::tile::mma) fn warp_corner(height: u32, width: u32, across: u32) -> (u32, u32) {
     let warp = thread_x() / 32;
     (warp / across * height, warp % across * width)
 }

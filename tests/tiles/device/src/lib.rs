@@ -5,4 +5,5 @@
 pub mod copies;
 pub mod latent;
 pub mod operands;
+pub mod products;
 pub mod rows;

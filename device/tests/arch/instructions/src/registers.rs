@@ -24,6 +24,7 @@ entries! { Sm80:
         let (half, brain) = (cvt::f32_to_f16(g.f), cvt::f32_to_bf16(g.f));
         r.keep(half);
         r.keep(brain);
+        r.keep(cvt::f32_to_tf32(g.f));
         r.keep([cvt::f16_to_f32(half), cvt::bf16_to_f32(brain)]);
         r.keep(cvt::f16x2_to_f32(cvt::f16x2(g.f, 0.5)));
         r.keep(cvt::bf16x2_to_f32(cvt::bf16x2(g.f, 0.5)));
