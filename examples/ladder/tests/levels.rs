@@ -45,13 +45,11 @@ fn refusals(device: &Device) -> Outcome {
     let zeros = |shape: [usize; 2]| Tensor::<f32>::zeros(device, &shape);
     let (a, b, mut c) = (zeros([4, 6])?, zeros([6, 8])?, zeros([4, 8])?);
     let error = gemm_pipelined(&stream, &a.view(), &b.view(), &mut c.view_mut()).unwrap_err().to_string();
-    let expected =
-        "`a` was of lines of 6 elements; it must be of lines that begin and end at multiples of 16 bytes";
-    assert_eq!(error, expected);
+    assert!(error.contains("`gemm_pipelined` cannot read `a`") && error.contains("16 bytes"), "{error}");
     let error = gemm_pipelined(&stream, &a.view(), &a.view(), &mut c.view_mut()).unwrap_err().to_string();
-    assert_eq!(error, "`b` was of shape [4, 6]; it must be of shape [6, 8]");
+    assert!(error.contains("a.cols() == b.rows()") && error.contains("[4, 6]"), "{error}");
     let (x, mut y) = (zeros([1, 2049])?, zeros([1, 2049])?);
     let error = row_softmax(&stream, &x.view(), &mut y.view_mut()).unwrap_err().to_string();
-    assert_eq!(error, "`x` was of shape [1, 2049]; it must be a matrix of at most 2048 columns");
+    assert!(error.contains("x.cols() <= COLS") && error.contains("[1, 2049]"), "{error}");
     Ok(())
 }

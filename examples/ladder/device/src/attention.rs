@@ -16,7 +16,14 @@ use tilewright_device::{f16, kernel, kernels};
 pub const D: usize = 128;
 
 /// Q, K, V, O \[heads, length, D\]; `scale` times log2(e).
-#[kernel(program = P)]
+#[kernel(
+    program = P,
+    expects(
+        q.cols() == D as u32, k.cols() == D as u32, v.cols() == D as u32, o.cols() == D as u32,
+        q.rows() == o.rows(), k.rows() == v.rows(),
+        q.shape()[0] == o.shape()[0], k.shape()[0] == o.shape()[0], v.shape()[0] == o.shape()[0],
+    ),
+)]
 pub fn attention<P: Schedule, Y, const BM: usize, const BN: usize, const STAGES: usize>(
     mut cta: Cta<P>,
     q: Global<f16, 3>,

@@ -17,7 +17,7 @@ const STAGES: usize = 3;
 type Warps = Multistage<8>;
 
 /// C = A B.
-#[kernel(program = Warps)]
+#[kernel(program = Warps, expects(a.cols() == b.rows(), a.rows() == c.rows(), b.cols() == c.cols()))]
 pub fn gemm_f16(
     mut cta: Cta<Warps>,
     a: Global<f16, 2>,

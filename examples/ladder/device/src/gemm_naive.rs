@@ -12,7 +12,7 @@ use tilewright_device::tile::{Fragment, Global, GlobalMut, Threads, block_x, blo
 pub const TILE: usize = 32;
 
 /// C = A B.
-#[kernel(threads = (TILE * TILE) as u32)]
+#[kernel(threads = (TILE * TILE) as u32, expects(a.cols() == b.rows(), a.rows() == c.rows(), b.cols() == c.cols()))]
 pub fn gemm_naive(a: Global<f32, 2>, b: Global<f32, 2>, mut c: GlobalMut<f32, 2>) {
     let (rows, columns) = (a.tile([block_y(), 0]), b.tile([0, block_x()]));
     let sums = Fragment::<f32, TILE, TILE, Threads<TILE, TILE>>::zero().map_indexed(|row, col, zero| {

@@ -19,7 +19,7 @@ const STAGES: usize = 3;
 type Warps = Multistage<8>;
 
 /// C = A B.
-#[kernel(program = Warps)]
+#[kernel(program = Warps, expects(a.cols() == b.rows(), a.rows() == c.rows(), b.cols() == c.cols()))]
 pub fn gemm_pipelined(mut cta: Cta<Warps>, a: Global<f32, 2>, b: Global<f32, 2>, mut c: GlobalMut<f32, 2>) {
     let stages = cta.stages::<STAGES>();
     let a_s = stages.alloc::<Shared<f32, BM, BK, _, _>>(&mut cta);

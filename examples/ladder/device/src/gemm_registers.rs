@@ -16,7 +16,7 @@ pub const BN: usize = 128;
 const BK: usize = 16;
 
 /// C = A B.
-#[kernel(program = Simt<8>, min_ctas = 2)]
+#[kernel(program = Simt<8>, min_ctas = 2, expects(a.cols() == b.rows(), a.rows() == c.rows(), b.cols() == c.cols()))]
 pub fn gemm_registers(mut cta: Cta<Simt<8>>, a: Global<f32, 2>, b: Global<f32, 2>, mut c: GlobalMut<f32, 2>) {
     let mut a_s = cta.scratch::<Shared<f32, BM, BK, _>>();
     let mut b_s = cta.scratch::<Shared<f32, BK, BN, _>>();

@@ -16,7 +16,7 @@ use tilewright_device::tile::{
 pub const TILE: usize = 32;
 
 /// C = A B.
-#[kernel(program = Simt<32>)]
+#[kernel(program = Simt<32>, expects(a.cols() == b.rows(), a.rows() == c.rows(), b.cols() == c.cols()))]
 pub fn gemm_shared(mut cta: Cta<Simt<32>>, a: Global<f32, 2>, b: Global<f32, 2>, mut c: GlobalMut<f32, 2>) {
     let mut a_s = cta.scratch::<Shared<f32, TILE, TILE, _>>();
     let mut b_s = cta.scratch::<Shared<f32, TILE, TILE, _>>();

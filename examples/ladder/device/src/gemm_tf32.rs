@@ -19,7 +19,7 @@ const STAGES: usize = 3;
 type Warps = Multistage<8>;
 
 /// C = A B, with A and B rounded to tf32.
-#[kernel(program = Warps)]
+#[kernel(program = Warps, expects(a.cols() == b.rows(), a.rows() == c.rows(), b.cols() == c.cols()))]
 pub fn gemm_tf32(
     mut cta: Cta<Warps>,
     a: Global<f32, 2>,

@@ -21,7 +21,7 @@ type Warps = WarpSpecialized<TwoConsumers>;
 type Policy = FullRow<2>;
 
 /// C = A B.
-#[kernel(program = Warps)]
+#[kernel(program = Warps, expects(a.cols() == b.rows(), a.rows() == c.rows(), b.cols() == c.cols()))]
 pub fn gemm_warp_specialised(
     mut cta: Cta<Warps>,
     a: Global<f16, 2>,

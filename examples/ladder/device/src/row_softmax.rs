@@ -16,7 +16,10 @@ pub const ROWS: usize = 4;
 pub const COLS: usize = 2048;
 
 /// y = softmax(x) over rows of at most `COLS` numbers.
-#[kernel(threads = 32 * ROWS as u32)]
+#[kernel(
+    threads = 32 * ROWS as u32,
+    expects(x.cols() <= COLS as u32, x.rows() == y.rows(), x.cols() == y.cols()),
+)]
 pub fn row_softmax(x: Global<f32, 2>, mut y: GlobalMut<f32, 2>) {
     let (place, cols) = ([block_x(), 0], x.cols());
     // Columns outside of the tensor are read as zeros, and must not count.

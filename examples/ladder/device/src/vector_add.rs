@@ -14,7 +14,7 @@ use tilewright_device::tile::{Fragment, Global, GlobalMut, Threads, block_x, cop
 pub const TILE: usize = 512;
 
 /// z = x + y, for vectors as matrices of one row.
-#[kernel(threads = 32)]
+#[kernel(threads = 32, expects(x.cols() == z.cols(), y.cols() == z.cols()))]
 pub fn vector_add(x: Global<f32, 2>, y: Global<f32, 2>, mut z: GlobalMut<f32, 2>) {
     let place = [0, block_x()];
     let x = Fragment::<f32, 1, TILE, Threads<1, 32, 4>>::load(x.tile(place));
