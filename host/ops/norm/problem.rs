@@ -71,6 +71,7 @@ impl<const N: usize> Problem<N> {
             matrices: &self.matrices,
             columns: &self.vectors,
             residual: N > 2,
+            reads_again: 5,
             kernels: TABLE.kernels(&element),
             what: element,
         }
