@@ -41,6 +41,8 @@ pub(in crate::ops) struct Selection<'a, const N: usize> {
     pub(in crate::ops) columns: &'a [Operand],
     /// Whether a residual is added.
     pub(in crate::ops) residual: bool,
+    /// The time of kernels that read rows again, in halves of what memory takes for one pass.
+    pub(in crate::ops) reads_again: u64,
     pub(in crate::ops) kernels: &'static [Compiled],
     /// What its kernels are for.
     pub(in crate::ops) what: &'static str,
@@ -79,7 +81,7 @@ impl<const N: usize> Choice for Selection<'_, N> {
                 return Err(Rejection::Ragged { operand: name });
             }
         }
-        Ok(estimate(kernel, self.matrices))
+        Ok(estimate(kernel, self.matrices, self.reads_again))
     }
 }
 
@@ -87,8 +89,8 @@ impl<const N: usize> Choice for Selection<'_, N> {
 ///
 /// The constants are of an H200: 36 bytes a cycle come to an SM or leave it; an SM has room for 768 threads with their tiles; a tile takes
 /// some 1500 cycles and as many again for 64 KiB, a cluster's barrier 800 and 100 for each CTA; a launch 3000, or 2000 where it overlaps the one before.
-/// Element by element memory gives a third of its speed, and rows that are read twice come from the L2 the second time.
-fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>) -> Cycles {
+/// Element by element memory gives a third of its speed, and rows that are read again come from the L2, if they are not more than it holds.
+fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>, reads_again: u64) -> Cycles {
     let [batch, rows] = matrices.size().map(|size| size as u64);
     let [tile_rows, tile_cols] = kernel.tile.map(u64::from);
     let (ctas, cols) = (u64::from(kernel.ctas), matrices.cols as u64);
