@@ -104,15 +104,7 @@ fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>, reads_aga
     let turns = tiles.div_ceil(at_a_time).saturating_mul(tile * parts);
     let tensors = matrices.operands.iter().filter(|operand| !operand.once).count() as u64;
     let bytes = batch.saturating_mul(rows).saturating_mul(cols * width * tensors);
-    let memory = bytes / (36 * sms)
-        * if !kernel.any_length {
-            2
-        } else if kernel.residual.is_some() {
-            5
-        } else {
-            3
-        }
-        / 2;
+    let memory = bytes / (36 * sms) * if kernel.any_length { reads_again } else { 2 } / 2;
     let launch = if kernel.arch == Arch::Sm90a { 2000 } else { 3000 };
     Cycles(turns.max(memory).saturating_mul(slowness).saturating_add(launch))
 }
