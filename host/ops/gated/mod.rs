@@ -89,6 +89,20 @@ impl<'a> Gated<'a> {
         problem.call(Operator::Gated, &problem.pieces.lies()).choose(self.options.kernel)
     }
 
+    /// The kernel that [`run_gradient`](Self::run_gradient) would launch, and why.
+    pub fn plan_gradient<T: RowsElement>(
+        &self,
+        gate: &TensorView<'_, T>,
+        up: &TensorView<'_, T>,
+        dy: &TensorView<'_, T>,
+        d_gate: &TensorViewMut<'_, T>,
+        d_up: &TensorViewMut<'_, T>,
+    ) -> Result<PointwisePlan> {
+        let read = [("gate", gate), ("up", up), ("dy", dy)];
+        let problem: Problem<5> = Problem::new(read, [("d_gate", d_gate), ("d_up", d_up)])?;
+        problem.call(Operator::GatedGradient, &problem.pieces.lies()).choose(self.options.kernel)
+    }
+
     /// Queues it on `stream`.
     ///
     /// Fails when shapes differ, a view lies on another device, or y overlaps gate or up.
