@@ -9,11 +9,14 @@
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
 //! | [`cross_entropy()`](cross_entropy()), [`CrossEntropy`] | losses of rows of logits and their gradient in one pass, f16, bf16, f32 |
 //! | [`rms_norm`], [`layer_norm`], [`Norm`] | RMSNorm and LayerNorm of rows, with weight, bias and residual addition, f16, bf16, f32 |
+//! | [`argmax()`](argmax()), [`Argmax`] | the places of the largest elements of rows, f16, bf16, f32 |
 //! | [`embedding()`](embedding()), [`Embedding`] | rows of a table by index, f16, bf16, f32 |
 //! | [`swiglu`], [`geglu`], [`Gated`] | act(gate) up and its gradients, f16, bf16, f32 |
 //! | [`rope()`](rope()), [`Rope`] | rotary position embedding of q and k and its inverse, f16, bf16, f32 |
 //! | [`softmax()`](softmax()), [`log_softmax`], [`Softmax`] | softmax of rows or its logarithm, f16, bf16, f32 |
 
+#[cfg(feature = "rows")]
+mod argmax;
 #[cfg(feature = "attention")]
 mod attention;
 #[cfg(feature = "rows")]
@@ -44,6 +47,8 @@ mod scores;
 #[cfg(feature = "rows")]
 mod softmax;
 
+#[cfg(feature = "rows")]
+pub use argmax::{Argmax, ArgmaxCandidate, ArgmaxPlan, argmax};
 #[cfg(feature = "attention")]
 pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPlan, attention};
 #[cfg(feature = "rows")]
