@@ -9,21 +9,37 @@
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
 //! | [`cross_entropy()`](cross_entropy()), [`CrossEntropy`] | losses of rows of logits and their gradient in one pass, f16, bf16, f32 |
 //! | [`rms_norm`], [`layer_norm`], [`Norm`] | RMSNorm and LayerNorm of rows, with weight, bias and residual addition, f16, bf16, f32 |
+//! | [`argmax()`](argmax()), [`Argmax`] | the places of the largest elements of rows, f16, bf16, f32 |
+//! | [`embedding()`](embedding()), [`Embedding`] | rows of a table by index, f16, bf16, f32 |
+//! | [`swiglu`], [`geglu`], [`Gated`] | act(gate) up and its gradients, f16, bf16, f32 |
+//! | [`rope()`](rope()), [`Rope`] | rotary position embedding of q and k and its inverse, f16, bf16, f32 |
 //! | [`softmax()`](softmax()), [`log_softmax`], [`Softmax`] | softmax of rows or its logarithm, f16, bf16, f32 |
 
+#[cfg(feature = "rows")]
+mod argmax;
 #[cfg(feature = "attention")]
 mod attention;
 #[cfg(feature = "rows")]
 mod cross_entropy;
 #[cfg(feature = "dequant_gemm")]
 mod dequant_gemm;
+#[cfg(feature = "pointwise")]
+mod embedding;
+#[cfg(any(feature = "pointwise", feature = "rows"))]
+mod float;
 pub mod frame;
+#[cfg(feature = "pointwise")]
+mod gated;
 #[cfg(feature = "gemm")]
 mod gemm;
 #[cfg(feature = "mla")]
 mod mla;
 #[cfg(feature = "rows")]
 mod norm;
+#[cfg(feature = "pointwise")]
+mod pointwise;
+#[cfg(feature = "pointwise")]
+mod rope;
 #[cfg(feature = "rows")]
 mod rows;
 #[cfg(any(feature = "attention", feature = "mla"))]
@@ -31,6 +47,8 @@ mod scores;
 #[cfg(feature = "rows")]
 mod softmax;
 
+#[cfg(feature = "rows")]
+pub use argmax::{Argmax, ArgmaxCandidate, ArgmaxPlan, argmax};
 #[cfg(feature = "attention")]
 pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPlan, attention};
 #[cfg(feature = "rows")]
@@ -40,18 +58,26 @@ pub use dequant_gemm::{
     DequantCandidate, DequantElement, DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights, Int8Output,
     dequant_gemm, dequant_gemm_int8,
 };
+#[cfg(feature = "pointwise")]
+pub use embedding::{Embedding, EmbeddingIndex, embedding};
+#[cfg(any(feature = "pointwise", feature = "rows"))]
+pub use float::RowsElement;
 pub use frame::{Candidate, Plan};
+#[cfg(feature = "pointwise")]
+pub use gated::{Gated, geglu, swiglu};
 #[cfg(feature = "gemm")]
 pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, gemm};
 #[cfg(feature = "mla")]
 pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};
 #[cfg(feature = "rows")]
 pub use norm::{Norm, NormCandidate, NormPlan, layer_norm, rms_norm};
-#[cfg(feature = "rows")]
-pub use rows::RowsElement;
+#[cfg(feature = "pointwise")]
+pub use pointwise::PointwisePlan;
+#[cfg(feature = "pointwise")]
+pub use rope::{Pairs, Rope, rope};
 #[cfg(feature = "rows")]
 pub use softmax::{Softmax, SoftmaxCandidate, SoftmaxPlan, log_softmax, softmax};
-#[cfg(any(feature = "dequant_gemm", feature = "gemm"))]
+#[cfg(any(feature = "dequant_gemm", feature = "gemm", feature = "pointwise"))]
 pub use tilewright_device::tile::Activation;
 
 /// The operators' kernels, by operator.
@@ -64,6 +90,8 @@ static SETS: &[&crate::KernelSet] = &[
     &tilewright_gemm::KERNELS,
     #[cfg(feature = "mla")]
     &tilewright_mla::KERNELS,
+    #[cfg(feature = "pointwise")]
+    &tilewright_pointwise::KERNELS,
     #[cfg(feature = "rows")]
     &tilewright_rows::KERNELS,
 ];

@@ -5,7 +5,7 @@ use crate::shell::{Done, cargo, run, target};
 use crate::test::{outside_packages, test};
 
 /// The features of the library, each with an operator.
-const OPERATORS: [&str; 5] = ["attention", "dequant_gemm", "gemm", "mla", "rows"];
+const OPERATORS: [&str; 6] = ["attention", "dequant_gemm", "gemm", "mla", "pointwise", "rows"];
 
 /// Formatting, lints, documentation, tests.
 pub fn ci() -> Done {

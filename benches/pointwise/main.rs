@@ -1,0 +1,59 @@
+//! Speed of the pointwise operators beside a copy of as many bytes.
+//!
+//! ```text
+//! cargo bench --bench pointwise                        criterion's measurements, and the table of what it measured
+//! cargo bench --bench pointwise -- --table [WORDS]     the table alone
+//! ```
+//!
+//! WORDS select cases, by operator, type, and the shape or its beginning: `gated f16 8192,4096`. The table takes a CUDA graph over
+//! rotating tensors, all variants in one run and in shuffled order, and gives medians. Each case's rows are compared with f64 first.
+
+mod case;
+#[path = "../common/mod.rs"]
+mod common;
+mod exact;
+mod problem;
+mod table;
+
+use std::process::ExitCode;
+
+use criterion::Throughput;
+use tilewright::Device;
+use tilewright_support::Result;
+
+use case::Case;
+use common::measure::{self, Work};
+use problem::problem;
+use table::{HEADING, Row};
+
+fn main() -> ExitCode {
+    common::main(run)
+}
+
+fn run(device: &Device, arguments: &[String]) -> Result<()> {
+    match arguments.split_first() {
+        Some((mode, words)) if mode == "--table" => tabulate(device, &common::selected(case::all(), words)?),
+        _ => {
+            let throughput = |case: &Case| Throughput::Bytes(case.bytes() as u64);
+            let measured = measure::all(device, "pointwise", &case::all(), throughput, |case| {
+                let problem = problem(device, case)?;
+                Ok(Work::new(problem.sets(), move |stream, set| problem.launch(stream, set)))
+            })?;
+            if measured.is_empty() { Ok(()) } else { tabulate(device, &measured) }
+        }
+    }
+}
+
+/// Prints the table of these cases.
+fn tabulate(device: &Device, cases: &[Case]) -> Result<()> {
+    common::introduce(device, Ok(()), |()| "beside copies of as many bytes from device to device".to_owned());
+    println!("\n{HEADING}");
+    let mut spread = 0.0f64;
+    for &case in cases {
+        let row = Row::measure(device, &*problem(device, case)?)?;
+        println!("{row}");
+        spread = spread.max(row.spread());
+    }
+    println!("\nQuartiles lie at most {:.1}% of the median apart.", spread * 100.0);
+    Ok(())
+}

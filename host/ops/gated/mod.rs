@@ -1,0 +1,204 @@
+//! Gated linear units.
+
+mod problem;
+
+use tilewright_pointwise::{GatedArgs, GatedGradientArgs, Operator};
+
+use problem::{Problem, halves, halves_mut};
+
+use super::frame::Choice;
+use super::pointwise::{Options, PointwisePlan, launch};
+use super::{Activation, RowsElement};
+use crate::{Result, Stream, TensorView, TensorViewMut};
+
+/// y = silu(gate) up: see [`Gated`].
+pub fn swiglu<T: RowsElement>(
+    stream: &Stream,
+    gate: &TensorView<'_, T>,
+    up: &TensorView<'_, T>,
+    y: &mut TensorViewMut<'_, T>,
+) -> Result<()> {
+    Gated::new(Activation::Silu).run(stream, gate, up, y)
+}
+
+/// y = gelu(gate) up: see [`Gated`].
+pub fn geglu<T: RowsElement>(
+    stream: &Stream,
+    gate: &TensorView<'_, T>,
+    up: &TensorView<'_, T>,
+    y: &mut TensorViewMut<'_, T>,
+) -> Result<()> {
+    Gated::new(Activation::Gelu).run(stream, gate, up, y)
+}
+
+/// y = act(gate) up, element by element, and its gradients: SwiGLU, GeGLU, ReGLU and the bilinear unit (Shazeer 2020, "GLU Variants Improve
+/// Transformer").
+///
+/// - gate, up and y have one shape, of 0 to 5 dimensions, each with any strides. [`run_packed`](Self::run_packed) takes one tensor for gate and up: in
+///   the last dimension the gate's columns, then as many of up's.
+/// - f16, bf16 and f32 in and out; computed in f32, rounded once, to nearest even. NaN gives NaN.
+/// - Gradients are those by gate, dy up act'(gate), and by up, dy act(gate). The derivative of ReLU at 0 is 0.
+/// - No elements: nothing is done. A launch takes up to 2³¹ - 2¹⁶ pieces: 16 bytes each, or single elements where tensors do not lie so.
+/// - Tensors that are aligned to 16 bytes, with rows of multiples of that or one row behind the other, are taken in vectors; all others
+///   are correct but slower.
+///
+/// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same bits.
+///
+/// ```
+/// use tilewright::ops::{Activation, Gated};
+/// use tilewright::{Device, Tensor};
+///
+/// # fn main() -> tilewright::Result<()> {
+/// let device = Device::emulator();
+/// let x = Tensor::<f32>::from_slice(&device, &[2.0, -1.0, 3.0, 5.0], &[1, 4])?;
+/// let mut y = Tensor::<f32>::zeros(&device, &[1, 2])?;
+/// Gated::new(Activation::Relu).run_packed(&device.default_stream(), &x.view(), &mut y.view_mut())?;
+/// assert_eq!(y.to_vec()?, [6.0, 0.0]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Gated<'a> {
+    activation: Activation,
+    options: Options<'a>,
+}
+
+impl<'a> Gated<'a> {
+    /// With this activation of the gate.
+    pub fn new(activation: Activation) -> Self {
+        Gated { activation, options: Options::DEFAULT }
+    }
+    /// Forces a kernel by its name.
+    pub fn kernel(self, name: &'a str) -> Self {
+        Gated { options: Options { kernel: Some(name), ..self.options }, ..self }
+    }
+    /// Whether the kernel may start while the preceding grid of the stream still runs (programmatic dependent launch, Hopper); on unless
+    /// set. It waits for that one's results before it reads or writes memory.
+    pub fn overlap(self, overlap: bool) -> Self {
+        Gated { options: Options { overlap, ..self.options }, ..self }
+    }
+
+    /// The kernel that [`run`](Self::run) would launch, and why.
+    pub fn plan<T: RowsElement>(
+        &self,
+        gate: &TensorView<'_, T>,
+        up: &TensorView<'_, T>,
+        y: &TensorViewMut<'_, T>,
+    ) -> Result<PointwisePlan> {
+        let problem: Problem<3> = Problem::new([("gate", gate), ("up", up)], [("y", y)])?;
+        problem.call(Operator::Gated, &problem.pieces.lies()).choose(self.options.kernel)
+    }
+
+    /// The kernel that [`run_gradient`](Self::run_gradient) would launch, and why.
+    pub fn plan_gradient<T: RowsElement>(
+        &self,
+        gate: &TensorView<'_, T>,
+        up: &TensorView<'_, T>,
+        dy: &TensorView<'_, T>,
+        d_gate: &TensorViewMut<'_, T>,
+        d_up: &TensorViewMut<'_, T>,
+    ) -> Result<PointwisePlan> {
+        let read = [("gate", gate), ("up", up), ("dy", dy)];
+        let problem: Problem<5> = Problem::new(read, [("d_gate", d_gate), ("d_up", d_up)])?;
+        problem.call(Operator::GatedGradient, &problem.pieces.lies()).choose(self.options.kernel)
+    }
+
+    /// Queues it on `stream`.
+    ///
+    /// Fails when shapes differ, a view lies on another device, or y overlaps gate or up.
+    pub fn run<T: RowsElement>(
+        &self,
+        stream: &Stream,
+        gate: &TensorView<'_, T>,
+        up: &TensorView<'_, T>,
+        y: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
+        self.queue(stream, &Problem::new([("gate", gate), ("up", up)], [("y", y)])?)
+    }
+
+    fn queue(&self, stream: &Stream, problem: &Problem<3>) -> Result<()> {
+        stream.expect_on(&problem.device)?;
+        if problem.pieces.elements() == 0 {
+            return Ok(());
+        }
+        let lies = problem.pieces.lies();
+        let kernel = problem.call(Operator::Gated, &lies).choose(self.options.kernel)?.descriptor();
+        let order = problem.pieces.order(kernel.piece)?;
+        let work = (order.total(), kernel.each);
+        let (function, grid) = launch(&problem.device, stream, kernel, work, self.options.overlap)?;
+        for number in 0..problem.pieces.launches() {
+            let [gate, up, y] = problem.pieces.arguments(number);
+            let args = GatedArgs { gate, up, y, order, activation: self.activation as u32 };
+            // SAFETY: the arguments are those of `gated`. The views that they come from are borrowed by the caller, y exclusively; they have the
+            // elements that the order counts, in whole pieces that lie as the kernel was chosen by. Programmatic launch only moves what precedes
+            // the wait for the preceding grid.
+            unsafe { function.launch_block(stream, &grid, &args)? };
+        }
+        Ok(())
+    }
+
+    /// Queues it on `stream` for x that holds gate and up side by side in its last dimension.
+    ///
+    /// Fails as [`run`](Self::run) does, and unless x has twice the columns of y.
+    pub fn run_packed<T: RowsElement>(
+        &self,
+        stream: &Stream,
+        x: &TensorView<'_, T>,
+        y: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
+        let [gate, up] = halves("x", x, ("y", y.shape()))?;
+        self.queue(stream, &Problem::new([("x", &gate), ("x", &up)], [("y", y)])?)
+    }
+
+    /// Queues the gradients on `stream`: `dy` is that of y, `d_gate` and `d_up` become those of gate and up.
+    ///
+    /// Fails when shapes differ, a view lies on another device, or what is written overlaps another tensor.
+    pub fn run_gradient<T: RowsElement>(
+        &self,
+        stream: &Stream,
+        gate: &TensorView<'_, T>,
+        up: &TensorView<'_, T>,
+        dy: &TensorView<'_, T>,
+        d_gate: &mut TensorViewMut<'_, T>,
+        d_up: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
+        let read = [("gate", gate), ("up", up), ("dy", dy)];
+        self.queue_gradient(stream, &Problem::new(read, [("d_gate", d_gate), ("d_up", d_up)])?)
+    }
+
+    fn queue_gradient(&self, stream: &Stream, problem: &Problem<5>) -> Result<()> {
+        stream.expect_on(&problem.device)?;
+        if problem.pieces.elements() == 0 {
+            return Ok(());
+        }
+        let lies = problem.pieces.lies();
+        let kernel = problem.call(Operator::GatedGradient, &lies).choose(self.options.kernel)?.descriptor();
+        let order = problem.pieces.order(kernel.piece)?;
+        let work = (order.total(), kernel.each);
+        let (function, grid) = launch(&problem.device, stream, kernel, work, self.options.overlap)?;
+        for number in 0..problem.pieces.launches() {
+            let [gate, up, dy, d_gate, d_up] = problem.pieces.arguments(number);
+            let activation = self.activation as u32;
+            let args = GatedGradientArgs { gate, up, dy, d_gate, d_up, order, activation };
+            // SAFETY: as in `run`, of `gated_gradient`; what is written is borrowed exclusively.
+            unsafe { function.launch_block(stream, &grid, &args)? };
+        }
+        Ok(())
+    }
+
+    /// Queues the gradient by x of [`run_packed`](Self::run_packed) on `stream`, side by side as x.
+    ///
+    /// Fails as [`run_gradient`](Self::run_gradient) does, and unless x and `dx` have twice the columns of `dy`.
+    pub fn run_packed_gradient<T: RowsElement>(
+        &self,
+        stream: &Stream,
+        x: &TensorView<'_, T>,
+        dy: &TensorView<'_, T>,
+        dx: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
+        let [gate, up] = halves("x", x, ("dy", dy.shape()))?;
+        let [d_gate, d_up] = halves_mut("dx", dx, ("dy", dy.shape()))?;
+        let read = [("x", &gate), ("x", &up), ("dy", dy)];
+        self.queue_gradient(stream, &Problem::new(read, [("dx", &d_gate), ("dx", &d_up)])?)
+    }
+}

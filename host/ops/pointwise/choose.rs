@@ -1,0 +1,118 @@
+//! Which kernel takes a pointwise call: one of vectors where tensors lie so, and one of single elements for all others.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use tilewright_device::kernel::Listed;
+use tilewright_pointwise::{Operator, POINTWISE, PointwiseKernel};
+
+use super::pieces::Lies;
+use crate::kernel::AnyFunction;
+use crate::ops::frame::{Choice, Cycles, Plan, Rated, Rejection, Table};
+use crate::{Arch, Device, KernelSet, Launch, Result, Stream};
+
+/// One compiled kernel.
+pub(in crate::ops) type Compiled = Listed<PointwiseKernel>;
+
+/// The kernel that computes a pointwise operator, and why it was chosen.
+pub type PointwisePlan = Plan<Listed<PointwiseKernel>>;
+
+static TABLE: LazyLock<Table<Operator, Compiled>> =
+    LazyLock::new(|| Table::new(POINTWISE.iter().map(|k| (k.operator, *k))));
+
+/// Bytes of an access.
+const VECTOR: usize = 16;
+
+impl Rated for PointwiseKernel {
+    type Estimate = Cycles;
+    const KERNELS: &'static KernelSet = &tilewright_pointwise::KERNELS;
+
+    fn size(&self) -> [u32; 3] {
+        [self.bytes, self.each, 1]
+    }
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes at a time, {} a thread", self.bytes, self.each)
+    }
+}
+
+/// What all of these operators are told beside their tensors.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::ops) struct Options<'a> {
+    pub(in crate::ops) kernel: Option<&'a str>,
+    pub(in crate::ops) overlap: bool,
+}
+
+impl Options<'_> {
+    pub(in crate::ops) const DEFAULT: Self = Options { kernel: None, overlap: true };
+}
+
+/// A call, as far as it decides between kernels.
+pub(in crate::ops) struct Call<'a> {
+    pub(in crate::ops) device: &'a Device,
+    pub(in crate::ops) operator: Operator,
+    /// The element type that the call is about.
+    pub(in crate::ops) element: &'static str,
+    /// Whether kernels that copy elements serve any type of their size.
+    pub(in crate::ops) copies: bool,
+    /// Bytes of an element that moves.
+    pub(in crate::ops) width: usize,
+    /// Tensors that are read and written in pieces.
+    pub(in crate::ops) tensors: &'a [Lies],
+    /// Numbers of neighbouring columns that pieces must divide.
+    pub(in crate::ops) runs: Vec<usize>,
+    /// Elements that move.
+    pub(in crate::ops) elements: usize,
+}
+
+impl Choice for Call<'_> {
+    type Kernel = Compiled;
+
+    fn device(&self) -> &Device {
+        self.device
+    }
+    fn kernels(&self) -> &'static [Compiled] {
+        TABLE.kernels(&self.operator)
+    }
+    fn what(&self) -> String {
+        self.element.to_owned()
+    }
+
+    fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
+        let (bytes, width) = (kernel.bytes as usize, self.width);
+        let vectors = bytes >= VECTOR;
+        if self.copies {
+            if !vectors && bytes != width {
+                return Err(Rejection::Because("it copies elements of another size"));
+            }
+        } else if kernel.element != self.element {
+            return Err(Rejection::Because("it computes with elements of another type"));
+        }
+        if let Some(tensor) = self.tensors.iter().find(|tensor| vectors && !tensor.in_vectors) {
+            return Err(Rejection::Unaligned { operand: tensor.name, row_major: true });
+        }
+        if vectors && self.runs.iter().any(|columns| !(columns * width).is_multiple_of(bytes)) {
+            return Err(Rejection::Multiples { what: "bytes of columns", of: kernel.bytes });
+        }
+        // Of an H200: 36 bytes a cycle come to an SM or leave it, a third of that by single elements; a launch takes 3000 cycles, or 2000 where
+        // it overlaps the one before.
+        let slowness = if vectors { 1 } else { 3 };
+        let launch = if kernel.arch == Arch::Sm90a { 2000 } else { 3000 };
+        let bytes = (self.elements as u64).saturating_mul(width as u64);
+        let memory = bytes / (36 * u64::from(self.device.sm_count()).max(1));
+        Ok(Cycles(memory.saturating_mul(slowness).saturating_add(launch)))
+    }
+}
+
+/// The function of a kernel, and its launch for `work` threads or pieces, of which a thread takes `each`.
+pub(in crate::ops) fn launch(
+    device: &Device,
+    stream: &Stream,
+    kernel: &'static Compiled,
+    (work, each): (u32, u32),
+    overlap: bool,
+) -> Result<(AnyFunction, Launch)> {
+    stream.expect_on(device)?;
+    let function = device.listed(&tilewright_pointwise::KERNELS, kernel)?;
+    let ctas = work.div_ceil(kernel.threads * each).max(1);
+    Ok((function, Launch::grid([ctas, 1, 1]).pdl(overlap && kernel.arch == Arch::Sm90a)))
+}

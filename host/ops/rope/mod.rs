@@ -1,0 +1,197 @@
+//! Rotary position embedding.
+
+mod problem;
+
+use tilewright_pointwise::{Frequencies, RopeArgs, Strided};
+
+use problem::Problem;
+
+use super::RowsElement;
+use super::pointwise::{Options, PointwisePlan, launch};
+use crate::{Result, Stream, TensorView, TensorViewMut};
+
+/// Which columns are rotated together, of the first `d` that are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pairs {
+    /// Columns 2 i and 2 i + 1, as RoFormer and GPT-J have it.
+    Interleaved,
+    /// Columns i and i + d / 2, as GPT-NeoX and Llama's checkpoints for Hugging Face have it.
+    Halves,
+}
+
+/// y = x rotated by angles of theta 10000, in halves, at positions from 0 on: see [`Rope`].
+pub fn rope<T: RowsElement>(
+    stream: &Stream,
+    x: &TensorView<'_, T>,
+    y: &mut TensorViewMut<'_, T>,
+) -> Result<()> {
+    Rope::new(Pairs::Halves).run(stream, x, y)
+}
+
+/// Rotary position embedding (Su et al. 2021, "RoFormer"): pairs of columns (a, b) become (a cos - b sin, b cos + a sin) of angles that are
+/// position times theta^(-2 i / d) for pair i of d / 2.
+///
+/// - Tensors are \[tokens, heads, columns\] or \[batch, sequence, heads, columns\], each with any strides. q and k are rotated in one launch, and may have
+///   different numbers of heads. Results lie in tensors of their own, or in place.
+/// - f16, bf16 and f32 in and out; computed in f32, rounded once, to nearest even.
+/// - The first [`columns`](Self::columns) d are rotated, all unless said; the others are copied.
+/// - A token's position is its place in the sequence, counted from [`offset`](Self::offset), or what [`positions`](Self::positions) says: any i32.
+/// - From theta angles are counted in fractions of a turn of 64 bits, so that they lose nothing at large positions: cosines and sines are within
+///   2e-7 of the exact ones for positions below 2²⁴, and within 3e-6 for all.
+/// - [`table`](Self::table) gives other cosines and sines: those of scaled frequencies (NTK, YaRN). A position outside of it gives NaN in the rotated
+///   columns: nothing is read out of bounds.
+/// - [`inverse`](Self::inverse) turns back: it is the gradient of the rotation too.
+/// - No elements: nothing is done.
+/// - Tensors that are aligned to 16 bytes, with halves (or, interleaved, columns) of multiples of 16 or 32 bytes, are taken in vectors; all others are
+///   correct but slower.
+///
+/// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same bits.
+///
+/// ```
+/// use tilewright::ops::{Pairs, Rope};
+/// use tilewright::{Device, Tensor};
+///
+/// # fn main() -> tilewright::Result<()> {
+/// let device = Device::emulator();
+/// let q = Tensor::<f32>::filled(&device, 1.0, &[2, 1, 4])?;
+/// let mut y = Tensor::<f32>::zeros(&device, &[2, 1, 4])?;
+/// Rope::new(Pairs::Interleaved).columns(2).run(&device.default_stream(), &q.view(), &mut y.view_mut())?;
+/// let (y, (sin, cos)) = (y.to_vec()?, 1f32.sin_cos());
+/// assert_eq!(y[..4], [1.0; 4]);
+/// assert!((y[4] - (cos - sin)).abs() < 1e-6 && (y[5] - (cos + sin)).abs() < 1e-6);
+/// assert_eq!(y[6..], [1.0, 1.0]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Rope<'a> {
+    pairs: Pairs,
+    columns: Option<usize>,
+    theta: f64,
+    offset: i32,
+    positions: Option<&'a TensorView<'a, i32>>,
+    table: Option<[&'a TensorView<'a, f32>; 2]>,
+    inverse: bool,
+    options: Options<'a>,
+}
+
+impl<'a> Rope<'a> {
+    /// All columns, theta 10000, positions from 0 on.
+    pub fn new(pairs: Pairs) -> Self {
+        Rope {
+            pairs,
+            columns: None,
+            theta: 10_000.0,
+            offset: 0,
+            positions: None,
+            table: None,
+            inverse: false,
+            options: Options::DEFAULT,
+        }
+    }
+    /// d, the columns that are rotated: even, at most all.
+    pub fn columns(self, columns: usize) -> Self {
+        Rope { columns: Some(columns), ..self }
+    }
+    /// The base of the angles: above 1, and finite; 10000 unless set.
+    pub fn theta(self, theta: f64) -> Self {
+        Rope { theta, ..self }
+    }
+    /// The position of the first token of each sequence, where positions are not given; 0 unless set.
+    pub fn offset(self, offset: i32) -> Self {
+        Rope { offset, ..self }
+    }
+    /// The tokens' positions: \[tokens\] or \[batch, sequence\], any strides.
+    pub fn positions(self, positions: &'a TensorView<'a, i32>) -> Self {
+        Rope { positions: Some(positions), ..self }
+    }
+    /// Cosines and sines \[positions, d / 2\], any strides, in place of theta's.
+    pub fn table(self, cos: &'a TensorView<'a, f32>, sin: &'a TensorView<'a, f32>) -> Self {
+        Rope { table: Some([cos, sin]), ..self }
+    }
+    /// By the negative angles: what undoes the rotation, and its gradient.
+    pub fn inverse(self) -> Self {
+        Rope { inverse: true, ..self }
+    }
+    /// Forces a kernel by its name.
+    pub fn kernel(self, name: &'a str) -> Self {
+        Rope { options: Options { kernel: Some(name), ..self.options }, ..self }
+    }
+    /// Whether the kernel may start while the preceding grid of the stream still runs (programmatic dependent launch, Hopper); on unless
+    /// set. It waits for that one's results before it reads or writes memory.
+    pub fn overlap(self, overlap: bool) -> Self {
+        Rope { options: Options { overlap, ..self.options }, ..self }
+    }
+
+    /// The kernel that [`run`](Self::run) would launch, and why.
+    pub fn plan<T: RowsElement>(
+        &self,
+        x: &TensorView<'_, T>,
+        y: &TensorViewMut<'_, T>,
+    ) -> Result<PointwisePlan> {
+        Problem::apart(self, [("x", x)], [("y", y)])?.choose(self)
+    }
+
+    /// Queues it on `stream`.
+    ///
+    /// Fails when shapes do not fit, a view lies on another device, y overlaps another tensor, or an option is out of range.
+    pub fn run<T: RowsElement>(
+        &self,
+        stream: &Stream,
+        x: &TensorView<'_, T>,
+        y: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
+        self.queue(stream, &Problem::apart(self, [("x", x)], [("y", y)])?)
+    }
+
+    /// Queues it on `stream` for queries and keys of the same tokens.
+    ///
+    /// Fails as [`run`](Self::run) does.
+    pub fn run_both<T: RowsElement>(
+        &self,
+        stream: &Stream,
+        [q, k]: [&TensorView<'_, T>; 2],
+        [q_to, k_to]: [&mut TensorViewMut<'_, T>; 2],
+    ) -> Result<()> {
+        let problem = Problem::apart(self, [("q", q), ("k", k)], [("q_to", q_to), ("k_to", k_to)])?;
+        self.queue(stream, &problem)
+    }
+
+    /// Queues it on `stream` for a tensor that is rotated in place: columns that are not rotated are not touched.
+    ///
+    /// Fails as [`run`](Self::run) does.
+    pub fn run_in_place<T: RowsElement>(&self, stream: &Stream, x: &mut TensorViewMut<'_, T>) -> Result<()> {
+        self.queue(stream, &Problem::in_place(self, [("x", x)])?)
+    }
+
+    /// Queues it on `stream` for queries and keys that are rotated in place.
+    ///
+    /// Fails as [`run`](Self::run) does.
+    pub fn run_both_in_place<T: RowsElement>(
+        &self,
+        stream: &Stream,
+        [q, k]: [&mut TensorViewMut<'_, T>; 2],
+    ) -> Result<()> {
+        self.queue(stream, &Problem::in_place(self, [("q", q), ("k", k)])?)
+    }
+
+    fn queue(&self, stream: &Stream, problem: &Problem) -> Result<()> {
+        stream.expect_on(&problem.device)?;
+        if problem.is_empty() {
+            return Ok(());
+        }
+        let kernel = problem.choose(self)?.descriptor();
+        let shape = problem.shape(self, kernel.piece)?;
+        let work = (shape.total(), 1);
+        let (function, grid) = launch(&problem.device, stream, kernel, work, self.options.overlap)?;
+        let frequencies = Frequencies::new(self.theta.powf(-1.0 / problem.pairs.max(1) as f64));
+        let [q, k, q_to, k_to] = problem.tensors.map(|operand| operand.strided::<4>());
+        let positions = problem.positions.map_or(Strided::NONE, |positions| positions.strided::<2>());
+        let table = problem.table();
+        let args = RopeArgs { q, k, q_to, k_to, positions, table, frequencies, shape };
+        // SAFETY: the arguments are those of `rope`. The views that they come from are borrowed by the caller, those that are written exclusively;
+        // they have the tokens, heads and columns of the shape, and lie as the kernel was chosen by. A thread has read what it writes. Programmatic
+        // launch only moves what precedes the wait for the preceding grid.
+        unsafe { function.launch_block(stream, &grid, &args) }
+    }
+}

@@ -1,0 +1,195 @@
+//! What a rotary embedding is asked to compute, checked.
+
+use tilewright_pointwise::{Operator, RopeShape, RopeTable};
+
+use super::{Pairs, Rope};
+use crate::ops::RowsElement;
+use crate::ops::frame::{Choice, Named, check, of_shape};
+use crate::ops::pointwise::{Call, Operand, PointwisePlan};
+use crate::{Device, Error, Result, TensorView, TensorViewMut};
+
+/// Of which shape q and k are.
+const SHAPES: &str = "[tokens, heads, columns] or [batch, sequence, heads, columns]";
+
+/// The tensors of a call.
+pub(super) struct Problem {
+    pub(super) device: Device,
+    /// q, k and what they become; k is q where there is none.
+    pub(super) tensors: [Operand; 4],
+    heads: [usize; 2],
+    /// Whether there are columns to copy, if not all are rotated.
+    apart: bool,
+    /// Pairs that are rotated.
+    pub(super) pairs: usize,
+    pub(super) positions: Option<Operand>,
+    table: Option<[Operand; 2]>,
+}
+
+impl Problem {
+    /// Checks tensors that are read, and others that are written.
+    pub(super) fn apart<T: RowsElement, const N: usize>(
+        rope: &Rope<'_>,
+        read: [(&'static str, &TensorView<'_, T>); N],
+        written: [(&'static str, &TensorViewMut<'_, T>); N],
+    ) -> Result<Self> {
+        for ((name, from), (other, to)) in read.iter().zip(&written) {
+            if to.shape() != from.shape() {
+                let allowed = format!("{}, the shape of `{name}`", of_shape(from.shape()));
+                return Err(Error::argument(*other, of_shape(to.shape()), allowed));
+            }
+        }
+        let named = read.iter().map(|&(name, view)| Named::read(name, view));
+        let named: Vec<_> =
+            named.chain(written.iter().map(|&(name, view)| Named::written(name, view))).collect();
+        let from = read.map(|(name, view)| Operand { name, tensor: view.untyped() });
+        let to = written.map(|(name, view)| Operand { name, tensor: view.untyped() });
+        Self::new(rope, written[0].1.device(), named, [from, to], true)
+    }
+
+    /// Checks tensors that are read and written.
+    pub(super) fn in_place<T: RowsElement, const N: usize>(
+        rope: &Rope<'_>,
+        tensors: [(&'static str, &TensorViewMut<'_, T>); N],
+    ) -> Result<Self> {
+        let named = tensors.iter().map(|&(name, view)| Named::written(name, view)).collect();
+        let operands = tensors.map(|(name, view)| Operand { name, tensor: view.untyped() });
+        Self::new(rope, tensors[0].1.device(), named, [operands; 2], false)
+    }
+
+    fn new<'a, const N: usize>(
+        rope: &'a Rope<'_>,
+        device: &Device,
+        mut named: Vec<Named<'a>>,
+        [from, to]: [[Operand; N]; 2],
+        apart: bool,
+    ) -> Result<Self> {
+        let shape = |operand: &Operand| operand.tensor.layout.shape().to_vec();
+        let first = shape(&from[0]);
+        if !matches!(first.len(), 3 | 4) {
+            return Err(Error::argument(from[0].name, of_shape(&first), SHAPES));
+        }
+        let (tokens, cols) = (&first[..first.len() - 2], first[first.len() - 1]);
+        for operand in &from[1..] {
+            let its = shape(operand);
+            let fits = its.len() == first.len() && its.starts_with(tokens) && its.ends_with(&[cols]);
+            if !fits {
+                let allowed = format!("that of `{}`, {first:?}, but for the heads", from[0].name);
+                return Err(Error::argument(operand.name, of_shape(&its), allowed));
+            }
+        }
+        let rotated = rope.columns.unwrap_or(cols);
+        if rotated > cols || !rotated.is_multiple_of(2) {
+            return Err(Error::argument("columns", rotated.to_string(), format!("even, and at most {cols}")));
+        }
+        if !(rope.theta > 1.0 && rope.theta.is_finite()) {
+            return Err(Error::argument("theta", rope.theta.to_string(), "above 1, and finite"));
+        }
+        if let Some(positions) = rope.positions {
+            if positions.shape() != tokens {
+                let allowed = format!("{}: one for each token", of_shape(tokens));
+                return Err(Error::argument("positions", of_shape(positions.shape()), allowed));
+            }
+            named.push(Named::read("positions", positions));
+        }
+        for (name, view) in rope.table.iter().flat_map(|[cos, sin]| [("cos", cos), ("sin", sin)]) {
+            if view.rank() != 2 || view.shape()[1] != rotated / 2 {
+                let allowed = format!("of shape [positions, {}]: one for each pair", rotated / 2);
+                return Err(Error::argument(name, of_shape(view.shape()), allowed));
+            }
+            named.push(Named::read(name, view));
+        }
+        if let Some([cos, sin]) = rope.table.filter(|[cos, sin]| cos.shape() != sin.shape()) {
+            let allowed = format!("{}, the shape of `cos`", of_shape(cos.shape()));
+            return Err(Error::argument("sin", of_shape(sin.shape()), allowed));
+        }
+        check(device, named)?;
+        let last = N - 1;
+        let heads = |operand: &Operand| first_of_last_two(&shape(operand));
+        Ok(Problem {
+            device: device.clone(),
+            heads: [heads(&from[0]), if N > 1 { heads(&from[last]) } else { 0 }],
+            tensors: [from[0], from[last], to[0], to[last]],
+            apart,
+            pairs: rotated / 2,
+            positions: rope.positions.map(|view| Operand { name: "positions", tensor: view.untyped() }),
+            table: rope.table.map(|[cos, sin]| {
+                [("cos", cos), ("sin", sin)].map(|(name, view)| Operand { name, tensor: view.untyped() })
+            }),
+        })
+    }
+
+    fn cols(&self) -> usize {
+        self.tensors[0].tensor.layout.shape().last().copied().unwrap_or(0)
+    }
+
+    /// Batch and sequence.
+    fn tokens(&self) -> [usize; 2] {
+        match self.tensors[0].tensor.layout.shape() {
+            [tokens, _, _] => [1, *tokens],
+            shape => [shape[0], shape[1]],
+        }
+    }
+
+    /// Columns that are read and written.
+    fn touched(&self) -> usize {
+        if self.apart { self.cols() } else { 2 * self.pairs }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.tokens().contains(&0) || self.heads == [0, 0] || self.touched() == 0
+    }
+
+    pub(super) fn choose(&self, rope: &Rope<'_>) -> Result<PointwisePlan> {
+        let dtype = self.tensors[0].tensor.dtype;
+        let mut tensors: Vec<_> = self.tensors.iter().map(Operand::lies).collect();
+        tensors.extend(self.table.iter().flatten().map(Operand::lies));
+        let rest = if self.apart { self.cols() - 2 * self.pairs } else { 0 };
+        let [batch, sequence] = self.tokens();
+        let rows = batch.saturating_mul(sequence).saturating_mul(self.heads[0] + self.heads[1]);
+        let call = Call {
+            device: &self.device,
+            operator: Operator::Rope,
+            element: dtype.name(),
+            copies: false,
+            width: dtype.bytes(),
+            tensors: &tensors,
+            runs: vec![self.pairs, rest],
+            elements: rows.saturating_mul(2 * self.touched()),
+        };
+        call.choose(rope.options.kernel)
+    }
+
+    /// The work of threads that take so many pairs at a time.
+    pub(super) fn shape(&self, rope: &Rope<'_>, piece: u32) -> Result<RopeShape> {
+        let count = |size: usize| u32::try_from(size).ok();
+        let both = |[a, b]: [usize; 2]| Some([count(a)?, count(b)?]);
+        let shape = || {
+            let (tokens, heads) = (both(self.tokens())?, both(self.heads)?);
+            RopeShape::new(tokens, heads, both([self.cols(), self.pairs])?, piece, self.apart)
+        };
+        let mut shape = shape().ok_or_else(|| {
+            let Operand { name, tensor } = self.tensors[0];
+            let allowed = format!("of at most {} pieces of {piece} pairs of 4 heads", RopeShape::MOST);
+            Error::argument(name, of_shape(tensor.layout.shape()), allowed)
+        })?;
+        shape.first = rope.offset;
+        shape.interleaved = u32::from(rope.pairs == Pairs::Interleaved);
+        shape.inverse = u32::from(rope.inverse);
+        shape.given = u32::from(rope.positions.is_some());
+        Ok(shape)
+    }
+
+    pub(super) fn table(&self) -> RopeTable {
+        self.table.map_or(RopeTable::NONE, |[cos, sin]| RopeTable {
+            cos: cos.strided(),
+            sin: sin.strided(),
+            positions: cos.tensor.layout.shape()[0] as u32,
+            given: 1,
+        })
+    }
+}
+
+/// Heads, of a shape that ends with heads and columns.
+fn first_of_last_two(shape: &[usize]) -> usize {
+    shape[shape.len() - 2]
+}

@@ -1,0 +1,71 @@
+//! Angles of rotary embeddings, in turns as fixed-point fractions: whole turns vanish by themselves, however large the position.
+
+use tilewright_device::abi::KernelArg;
+
+/// One over 2 pi, of 2^64.
+const RADIAN: u64 = 0x28be_60db_9391_054a;
+
+/// The frequencies theta^(-2 i / columns) of pairs i.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frequencies {
+    /// theta^(-2 / columns), of 2^64.
+    ratio: u64,
+}
+
+impl Frequencies {
+    /// Of theta^(-2 / columns), which is below 1.
+    pub const fn new(ratio: f64) -> Self {
+        // Times 2^64; the largest f64 below 1 stays below 2^64.
+        Frequencies { ratio: (ratio * 18_446_744_073_709_551_616.0) as u64 }
+    }
+    /// The angle of pair 0 at position 1, times the ratio to the power of `pair`: turns of 2^64.
+    #[inline(always)]
+    pub(crate) fn of(self, pair: u32) -> u64 {
+        let (mut turns, mut square, mut left) = (RADIAN, self.ratio, pair);
+        while left > 0 {
+            if left & 1 == 1 {
+                turns = times(turns, square);
+            }
+            square = times(square, square);
+            left >>= 1;
+        }
+        turns
+    }
+    /// The next pair's.
+    #[inline(always)]
+    pub(crate) fn next(self, turns: u64) -> u64 {
+        times(turns, self.ratio)
+    }
+}
+
+impl KernelArg for Frequencies {
+    type Abi = Self;
+    #[inline(always)]
+    unsafe fn load(at: *const Self) -> Self {
+        // SAFETY: the caller passes an initialised parameter.
+        unsafe { *at }
+    }
+}
+
+/// The product of fractions of 2^64.
+#[inline(always)]
+fn times(a: u64, b: u64) -> u64 {
+    ((a as u128 * b as u128) >> 64) as u64
+}
+
+/// Cosine and sine of so much of a turn at one position, at `position`: to within 2e-7.
+///
+/// The polynomials are those of Cephes' `sinf` and `cosf` (Moshier 1989), on an eighth of a turn to either side.
+#[inline(always)]
+pub(crate) fn cos_sin(turns: u64, position: i32) -> [f32; 2] {
+    let turn = (turns.wrapping_mul(position as i64 as u64) >> 32) as u32;
+    let quarter = turn.wrapping_add(1 << 29) >> 30;
+    let x = turn.wrapping_sub(quarter << 30) as i32 as f32 * (core::f32::consts::TAU / 4_294_967_296.0);
+    let square = x * x;
+    let sine = x + x * square * (-0.166_666_55 + square * (8.332_161e-3 - square * 1.951_529_6e-4));
+    let cosine = 1.0 - 0.5 * square
+        + square * square * (4.166_664_6e-2 + square * (-1.388_731_6e-3 + square * 2.443_315_7e-5));
+    let [cos, sin] = if quarter & 1 == 0 { [cosine, sine] } else { [sine, cosine] };
+    [if quarter.wrapping_add(1) & 2 == 0 { cos } else { -cos }, if quarter & 2 == 0 { sin } else { -sin }]
+}

@@ -1,0 +1,54 @@
+//! Rows of a table, by index.
+
+use tilewright_device::arch::global;
+use tilewright_device::arch::special::thread_x;
+use tilewright_device::kernel;
+use tilewright_device::tile::{Element, Overlaps};
+
+use crate::pieces::{PieceOrder, Strided, load, number, store};
+
+/// Pieces that a thread holds.
+pub(crate) const EACH: usize = 4;
+
+/// y = table\[index\], row by row.
+///
+/// y is \[batch, rows, columns\], in pieces of `V` elements in the order of `order`; `indices` \[batch, rows\], of 32 bits; the table has `count`
+/// rows. A row whose index is not below `count` becomes elements of the bits `outside`. Indices that are signed count as unsigned: the host lets
+/// a table of signed ones have fewer than 2^31 rows. Elements are only copied: those of 16 bytes serve every type.
+#[kernel(program = P)]
+pub fn embedding<P: Overlaps, T: Element, const V: usize>(
+    table: Strided<2>,
+    indices: Strided<2>,
+    y: Strided<3>,
+    order: PieceOrder,
+    count: u32,
+    outside: u32,
+) {
+    let place = |i| order.at(number(thread_x(), P::THREADS, EACH, i));
+    let outside = T::from_bits(outside);
+    P::wait_for_preceding_grid();
+    let mut rows = [0; EACH];
+    let mut i = 0;
+    while i < EACH {
+        let ([matrix, row, _], inside) = place(i);
+        // SAFETY: the order counts the rows that have indices.
+        rows[i] = unsafe { global::ld_global_u32_if(indices.at::<i32>([matrix, row]) as *const u32, inside) };
+        i += 1;
+    }
+    let mut pieces = [[T::ZERO; V]; EACH];
+    let mut i = 0;
+    while i < EACH {
+        let ([_, _, piece], inside) = place(i);
+        // SAFETY: the row is one of the table's, and has as many columns as y; the host checked how it lies.
+        pieces[i] =
+            unsafe { load(table.at::<T>([rows[i], piece * V as u32]), inside && rows[i] < count, outside) };
+        i += 1;
+    }
+    let mut i = 0;
+    while i < EACH {
+        let ([matrix, row, piece], inside) = place(i);
+        // SAFETY: an element of y, which no other thread has.
+        unsafe { store(y.at::<T>([matrix, row, piece * V as u32]), pieces[i], inside) };
+        i += 1;
+    }
+}

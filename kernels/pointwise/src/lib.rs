@@ -1,0 +1,23 @@
+//! Pointwise operators: rotary position embedding, gated activations and their gradients, rows by index. Each thread reads all of its
+//! pieces before it writes the first of them.
+#![no_std]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
+
+mod activation;
+mod angle;
+mod gated_units;
+mod indexed_rows;
+mod list;
+mod pieces;
+mod rotary;
+
+pub use angle::Frequencies;
+pub use gated_units::{GatedArgs, GatedGradientArgs, gated, gated_gradient};
+pub use indexed_rows::{EmbeddingArgs, embedding};
+pub use list::{Operator, POINTWISE, PointwiseKernel};
+pub use pieces::{PieceOrder, Strided};
+pub use rotary::{RopeArgs, RopeShape, RopeTable, rope};
+
+/// The compiled kernels.
+#[cfg(all(feature = "build", not(target_arch = "nvptx64")))]
+pub static KERNELS: tilewright_device::embedded::KernelSet = tilewright_device::include_kernels!();
