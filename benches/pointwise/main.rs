@@ -11,9 +11,10 @@
 mod case;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/copies.rs"]
+mod copies;
 mod exact;
 mod problem;
-mod table;
 
 use std::process::ExitCode;
 
@@ -24,7 +25,6 @@ use tilewright_support::Result;
 use case::Case;
 use common::measure::{self, Work};
 use problem::problem;
-use table::{HEADING, Row};
 
 fn main() -> ExitCode {
     common::main(run)
@@ -44,16 +44,6 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
     }
 }
 
-/// Prints the table of these cases.
 fn tabulate(device: &Device, cases: &[Case]) -> Result<()> {
-    common::introduce(device, Ok(()), |()| "beside copies of as many bytes from device to device".to_owned());
-    println!("\n{HEADING}");
-    let mut spread = 0.0f64;
-    for &case in cases {
-        let row = Row::measure(device, &*problem(device, case)?)?;
-        println!("{row}");
-        spread = spread.max(row.spread());
-    }
-    println!("\nQuartiles lie at most {:.1}% of the median apart.", spread * 100.0);
-    Ok(())
+    copies::tabulate(device, cases, |case| problem(device, case))
 }

@@ -4,28 +4,15 @@ use std::cell::RefCell;
 
 use tilewright::ops::{Activation, Embedding, Gated, Pairs, PointwisePlan, Rope, RowsElement};
 use tilewright::{DType, Device, Result, Stream, Tensor, TensorView, TensorViewMut, bf16, f16};
-use tilewright_support::random::normal;
 use tilewright_support::timing::sets;
 use tilewright_support::{Real, rows};
 
 use crate::case::{Case, HEAD, Op};
+use crate::copies::{Problem, Random};
 use crate::exact::{angle, by_gate, gated, rotated};
 
 /// Rows of the embedding's table, if it has room for them.
 const TABLE: usize = 32_000;
-
-/// A case that can be computed on a device, on one of several sets of tensors.
-pub trait Problem {
-    fn case(&self) -> Case;
-    /// Number of sets; it takes all of them to find none in the cache when it is used again.
-    fn sets(&self) -> usize;
-    /// Queues it.
-    fn launch(&self, stream: &Stream, set: usize) -> Result<()>;
-    /// Queues a copy of as many bytes.
-    fn copy(&self, stream: &Stream, set: usize) -> Result<()>;
-    /// Computes it into an output that was not a number, and compares rows with a reference in f64. Gives the kernel's name.
-    fn check(&self, stream: &Stream) -> tilewright_support::Result<&'static str>;
-}
 
 /// A case, ready to be computed.
 pub fn problem<'d>(device: &'d Device, case: Case) -> Result<Box<dyn Problem + 'd>> {
@@ -55,18 +42,10 @@ impl<T: Real + RowsElement> Sets<T> {
         let [read, written] = case.tensors();
         let count = sets(device, case.bytes());
         let room = read.max(written).max((read + written).div_ceil(2)) * case.elements();
-        // The data repeats; an odd period keeps rows from being equal.
-        let data = normal::<T>(1, room.min((1 << 24) - 77));
-        let data = Tensor::from_slice(device, &data, &[data.len()])?;
-        let stream = device.default_stream();
+        let (data, stream) = (Random::<T>::new(device, room)?, device.default_stream());
         let set = |_| -> Result<_> {
-            let mut from = Tensor::<T>::uninit(device, &[room])?;
-            for start in (0..room).step_by(data.len().max(1)) {
-                let len = data.len().min(room - start);
-                let mut to = from.view_mut().narrow(0, start, len)?;
-                to.copy_from(&stream, &data.view().narrow(0, 0, len)?)?;
-            }
-            Ok(Set { from, to: RefCell::new(Tensor::uninit(device, &[room])?) })
+            let to = RefCell::new(Tensor::uninit(device, &[room])?);
+            Ok(Set { from: data.tensor(&stream, &[room])?, to })
         };
         let sets = (0..count).map(set).collect::<Result<Vec<_>>>()?;
         stream.synchronize()?;
@@ -192,12 +171,21 @@ fn index(case: &Case, row: usize) -> usize {
 }
 
 impl<T: Real + RowsElement> Problem for Sets<T> {
-    fn case(&self) -> Case {
-        self.case
+    fn case(&self) -> String {
+        self.case.to_string()
+    }
+
+    fn bytes(&self) -> usize {
+        self.case.bytes()
     }
 
     fn sets(&self) -> usize {
         self.sets.len()
+    }
+
+    fn kernel(&self) -> Result<&'static str> {
+        let plan = self.call(None, &self.sets[0])?;
+        Ok(plan.map_or("none", |plan| plan.kernel().name()))
     }
 
     fn launch(&self, stream: &Stream, set: usize) -> Result<()> {
@@ -211,7 +199,7 @@ impl<T: Real + RowsElement> Problem for Sets<T> {
         to.view_mut().narrow(0, 0, count)?.copy_from(stream, &from.view().narrow(0, 0, count)?)
     }
 
-    fn check(&self, stream: &Stream) -> tilewright_support::Result<&'static str> {
+    fn check(&self, stream: &Stream) -> tilewright_support::Result<()> {
         self.sets[0].to.borrow_mut().fill(stream, T::POISON)?;
         self.launch(stream, 0)?;
         for row in [0, self.case.rows - 1] {
@@ -222,7 +210,6 @@ impl<T: Real + RowsElement> Problem for Sets<T> {
                 return Err(format!("{}: the error of row {row} is {error:.1e}", self.case).into());
             }
         }
-        let plan = self.call(None, &self.sets[0])?;
-        Ok(plan.map_or("none", |plan| plan.kernel().name()))
+        Ok(())
     }
 }

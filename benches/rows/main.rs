@@ -12,8 +12,10 @@
 mod case;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/copies.rs"]
+mod copies;
+mod kernels;
 mod problem;
-mod table;
 
 use std::process::ExitCode;
 
@@ -24,7 +26,6 @@ use tilewright_support::Result;
 use case::Case;
 use common::measure::{self, Work};
 use problem::problem;
-use table::{HEADING, Row};
 
 fn main() -> ExitCode {
     common::main(run)
@@ -35,29 +36,19 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
         Some((mode, words)) if mode == "--table" => tabulate(device, &common::selected(case::all(), words)?),
         Some((mode, words)) if mode == "--kernels" => {
             let cases = common::selected(case::all(), words)?;
-            cases.iter().try_for_each(|&case| table::kernels(device, &*problem(device, case)?))
+            cases.iter().try_for_each(|&case| kernels::kernels(device, &*problem(device, case)?))
         }
         _ => {
             let throughput = |case: &Case| Throughput::Bytes(case.bytes() as u64);
             let measured = measure::all(device, "rows", &case::all(), throughput, |case| {
                 let problem = problem(device, case)?;
-                Ok(Work::new(problem.sets(), move |stream, set| problem.launch(stream, set, None)))
+                Ok(Work::new(problem.sets(), move |stream, set| problem.launch(stream, set)))
             })?;
             if measured.is_empty() { Ok(()) } else { tabulate(device, &measured) }
         }
     }
 }
 
-/// Prints the table of these cases.
 fn tabulate(device: &Device, cases: &[Case]) -> Result<()> {
-    common::introduce(device, Ok(()), |()| "beside copies of as many bytes from device to device".to_owned());
-    println!("\n{HEADING}");
-    let mut spread = 0.0f64;
-    for &case in cases {
-        let row = Row::measure(device, &*problem(device, case)?)?;
-        println!("{row}");
-        spread = spread.max(row.spread());
-    }
-    println!("\nQuartiles lie at most {:.1}% of the median apart.", spread * 100.0);
-    Ok(())
+    copies::tabulate(device, cases, |case| Ok(problem(device, case)?))
 }

@@ -9,27 +9,23 @@ use tilewright_support::timing::sets;
 use tilewright_support::{Real, rows};
 
 use crate::case::{Case, Op};
+use crate::copies::{Problem, Random};
 
 /// Of norms.
 const EPSILON: f32 = 1e-5;
 
-/// A case that can be computed on a device, on one of several sets of tensors.
-pub trait Problem {
-    fn case(&self) -> Case;
-    /// Number of sets; it takes all of them to find none in the cache when it is used again.
-    fn sets(&self) -> usize;
-    /// The kernels that can compute it, the one that is chosen first.
+/// A case that several kernels can compute.
+pub trait ByKernel: Problem {
+    /// The kernels that can compute it with what they are estimated to take, the one that is chosen first.
     fn kernels(&self) -> Result<Vec<(&'static str, u64)>>;
-    /// Queues it, by a kernel of this name or any.
-    fn launch(&self, stream: &Stream, set: usize, kernel: Option<&str>) -> Result<()>;
-    /// Queues a copy of as many bytes.
-    fn copy(&self, stream: &Stream, set: usize) -> Result<()>;
-    /// Computes it into an output that was not a number, and compares rows with a reference in f64.
-    fn check(&self, stream: &Stream, kernel: Option<&str>) -> tilewright_support::Result<()>;
+    /// Queues it, by a kernel of this name or the one that is chosen.
+    fn launch_by(&self, stream: &Stream, set: usize, kernel: Option<&str>) -> Result<()>;
+    /// As [`Problem::check`], by that kernel.
+    fn check_by(&self, stream: &Stream, kernel: Option<&str>) -> tilewright_support::Result<()>;
 }
 
 /// A case, ready to be computed.
-pub fn problem<'d>(device: &'d Device, case: Case) -> Result<Box<dyn Problem + 'd>> {
+pub fn problem<'d>(device: &'d Device, case: Case) -> Result<Box<dyn ByKernel + 'd>> {
     Ok(match case.dtype {
         DType::F16 => Box::new(Sets::<f16>::new(device, case)?),
         DType::BF16 => Box::new(Sets::<bf16>::new(device, case)?),
@@ -63,22 +59,8 @@ impl<T: Real + RowsElement> Sets<T> {
     fn new(device: &Device, case: Case) -> Result<Self> {
         let (shape, count) = ([case.rows, case.cols], sets(device, case.bytes()));
         let unused = if case.op == Op::AddRmsNorm { shape } else { [0, case.cols] };
-        // The data repeats; an odd period keeps rows from being equal.
-        let data = normal::<T>(1, case.elements().min((1 << 24) - 77));
-        let data = Tensor::from_slice(device, &data, &[data.len()])?;
-        let stream = device.default_stream();
-        let random = |shape: [usize; 2]| {
-            let all = shape.iter().product();
-            let mut tensor = Tensor::<T>::uninit(device, &[all])?;
-            for start in (0..all).step_by(data.len().max(1)) {
-                let len = data.len().min(all - start);
-                tensor
-                    .view_mut()
-                    .narrow(0, start, len)?
-                    .copy_from(&stream, &data.view().narrow(0, 0, len)?)?;
-            }
-            tensor.reshape(&shape)
-        };
+        let (data, stream) = (Random::<T>::new(device, case.elements())?, device.default_stream());
+        let random = |shape: [usize; 2]| data.tensor(&stream, &shape);
         let set = |_| -> Result<_> {
             Ok(Set {
                 x: random(shape)?,
@@ -140,14 +122,46 @@ impl<T: Real + RowsElement> Sets<T> {
 }
 
 impl<T: Real + RowsElement> Problem for Sets<T> {
-    fn case(&self) -> Case {
-        self.case
+    fn case(&self) -> String {
+        self.case.to_string()
+    }
+
+    fn bytes(&self) -> usize {
+        self.case.bytes()
     }
 
     fn sets(&self) -> usize {
         self.sets.len()
     }
 
+    fn kernel(&self) -> Result<&'static str> {
+        Ok(self.kernels()?.first().map_or("none", |&(name, _)| name))
+    }
+
+    fn launch(&self, stream: &Stream, set: usize) -> Result<()> {
+        self.launch_by(stream, set, None)
+    }
+
+    fn copy(&self, stream: &Stream, set: usize) -> Result<()> {
+        let Set { x, residual, sum, y } = &self.sets[set];
+        if self.case.op == Op::AddRmsNorm {
+            sum.borrow_mut().copy_from(stream, residual)?;
+        }
+        if self.case.op == Op::Argmax {
+            // Half of x is read, and as much written.
+            let (all, half) = (self.case.elements(), self.case.elements() / 2);
+            let from = x.view().reshape(&[all])?.narrow(0, 0, half)?;
+            return y.borrow_mut().view_mut().reshape(&[all])?.narrow(0, 0, half)?.copy_from(stream, &from);
+        }
+        y.borrow_mut().copy_from(stream, x)
+    }
+
+    fn check(&self, stream: &Stream) -> tilewright_support::Result<()> {
+        self.check_by(stream, None)
+    }
+}
+
+impl<T: Real + RowsElement> ByKernel for Sets<T> {
     fn kernels(&self) -> Result<Vec<(&'static str, u64)>> {
         let Set { x, residual, sum, y } = &self.sets[0];
         let (x, r) = (x.view(), residual.view());
@@ -166,7 +180,7 @@ impl<T: Real + RowsElement> Problem for Sets<T> {
         Ok(all.iter().filter_map(|k| Some((k.name(), k.cycles()?))).collect())
     }
 
-    fn launch(&self, stream: &Stream, set: usize, kernel: Option<&str>) -> Result<()> {
+    fn launch_by(&self, stream: &Stream, set: usize, kernel: Option<&str>) -> Result<()> {
         let Set { x, residual, sum, y } = &self.sets[set];
         let (x, r, mut sum, mut y) = (x.view(), residual.view(), sum.borrow_mut(), y.borrow_mut());
         let (mut sum, mut y) = (sum.view_mut(), y.view_mut());
@@ -186,24 +200,10 @@ impl<T: Real + RowsElement> Problem for Sets<T> {
         }
     }
 
-    fn copy(&self, stream: &Stream, set: usize) -> Result<()> {
-        let Set { x, residual, sum, y } = &self.sets[set];
-        if self.case.op == Op::AddRmsNorm {
-            sum.borrow_mut().copy_from(stream, residual)?;
-        }
-        if self.case.op == Op::Argmax {
-            // Half of x is read, and as much written.
-            let (all, half) = (self.case.elements(), self.case.elements() / 2);
-            let from = x.view().reshape(&[all])?.narrow(0, 0, half)?;
-            return y.borrow_mut().view_mut().reshape(&[all])?.narrow(0, 0, half)?.copy_from(stream, &from);
-        }
-        y.borrow_mut().copy_from(stream, x)
-    }
-
-    fn check(&self, stream: &Stream, kernel: Option<&str>) -> tilewright_support::Result<()> {
+    fn check_by(&self, stream: &Stream, kernel: Option<&str>) -> tilewright_support::Result<()> {
         let y = &self.sets[0].y;
         y.borrow_mut().fill(stream, T::POISON)?;
-        self.launch(stream, 0, kernel)?;
+        self.launch_by(stream, 0, kernel)?;
         for row in [0, self.case.rows - 1] {
             if self.case.op == Op::Argmax {
                 let place = self.places.borrow().to_vec_on(stream)?[row];

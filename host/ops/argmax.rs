@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use tilewright_rows::{ARGMAX, ArgmaxArgs, KERNELS};
+use tilewright_rows::{ARGMAX, ArgmaxArgs};
 
 use super::frame::{Candidate, Choice, Named, Plan, Table, check, of_shape};
 use super::rows::{Compiled, Matrices, Operand, RowsElement, Selection};
@@ -103,22 +103,14 @@ impl<'a> Argmax<'a> {
         y: &mut TensorViewMut<'_, i32>,
     ) -> Result<()> {
         let matrices = matrices(x, y)?;
-        stream.expect_on(&matrices.device)?;
-        if matrices.is_empty() {
-            return Ok(());
+        // SAFETY: the arguments are those of `argmax`. y is borrowed exclusively; of it the kernels use the first column.
+        unsafe {
+            select(&matrices).queue(stream, (self.kernel, self.overlap), |[x, y], order| ArgmaxArgs {
+                x,
+                y,
+                order,
+            })
         }
-        let kernel = select(&matrices).choose(self.kernel)?.descriptor();
-        let function = matrices.device.listed(&KERNELS, kernel)?;
-        let (order, launch) = matrices.tiles(kernel, function.resident_ctas(), self.overlap)?;
-        for number in 0..matrices.launches() {
-            let [x, y] = matrices.arguments(number)?;
-            let args = ArgmaxArgs { x, y, order };
-            // SAFETY: the arguments are those of `argmax`. The views that the matrices come from are borrowed by the caller, y exclusively,
-            // and reach no further than their shapes, which the kernels keep to: of y they use the first column. Programmatic launch only
-            // moves what precedes the wait for the preceding grid.
-            unsafe { function.launch_block(stream, &launch, &args)? };
-        }
-        Ok(())
     }
 }
 
@@ -143,5 +135,5 @@ fn matrices<T: RowsElement>(x: &TensorView<'_, T>, y: &TensorViewMut<'_, i32>) -
 fn select(matrices: &Matrices<2>) -> Selection<'_, 2> {
     let element = matrices.operands[0].tensor.dtype.name();
     let kernels = TABLE.kernels(&element);
-    Selection { matrices, columns: &[], residual: false, reads_again: 3, kernels, what: element }
+    Selection { matrices, columns: &[], residual: false, reads_again: 2, kernels, what: element }
 }

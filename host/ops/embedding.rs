@@ -36,7 +36,7 @@ pub fn embedding<T: RowsElement, I: EmbeddingIndex>(
 /// - f16, bf16 and f32, copied bit by bit.
 /// - An index that is negative or not below the table's rows gives a row of NaN: nothing is read out of bounds.
 /// - No indices, or no columns: nothing is done. A launch takes up to 2³¹ - 2¹⁶ pieces of y: 16 bytes each, or single elements where rows
-///   do not lie so. With i32 indices a table has fewer than 2³¹ rows.
+///   do not lie so. A table has fewer than 2³¹ rows with i32 indices, and than 2³² with u32.
 /// - Rows of the table and of y that are aligned to 16 bytes and multiples of that long are copied in vectors; all others are correct but
 ///   slower.
 ///
@@ -119,7 +119,7 @@ impl<'a> Embedding<'a> {
         let width = T::DTYPE.bytes();
         let order = problem.pieces.order(kernel.bytes / width as u32)?;
         let work = (order.total(), kernel.each);
-        let (function, grid) = launch(y.device(), stream, kernel, work, self.options.overlap)?;
+        let (function, grid) = launch(y.device(), kernel, work, self.options.overlap)?;
         // Vectors have elements of 4 bytes, whatever is copied.
         let unit = (kernel.bytes / kernel.piece) as usize;
         let strides = |strides: &mut [u64]| {
@@ -177,8 +177,9 @@ fn problem<T: RowsElement, I: EmbeddingIndex>(
     let &[count, cols] = table.shape() else {
         return Err(Error::argument("table", of_shape(table.shape()), "of 2 dimensions"));
     };
-    if I::DTYPE == DType::I32 && count > i32::MAX as usize {
-        let allowed = "of fewer than 2^31 rows where indices are i32";
+    let most = if I::DTYPE == DType::I32 { i32::MAX as u32 } else { u32::MAX };
+    if count > most as usize {
+        let allowed = format!("of at most {most} rows where indices are {}", I::DTYPE.name());
         return Err(Error::argument("table", of_shape(table.shape()), allowed));
     }
     let expected: Vec<usize> = indices.shape().iter().copied().chain([cols]).collect();

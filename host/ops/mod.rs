@@ -42,6 +42,8 @@ mod pointwise;
 mod rope;
 #[cfg(feature = "rows")]
 mod rows;
+#[cfg(any(feature = "pointwise", feature = "rows"))]
+mod runs;
 #[cfg(any(feature = "attention", feature = "mla"))]
 mod scores;
 #[cfg(feature = "rows")]

@@ -4,7 +4,8 @@ mod problem;
 
 use std::sync::LazyLock;
 
-use tilewright_rows::{CROSS_ENTROPY, CrossEntropyArgs, KERNELS};
+use tilewright_device::abi::GlobalAbi;
+use tilewright_rows::{CROSS_ENTROPY, CrossEntropyArgs};
 
 use problem::Problem;
 
@@ -169,27 +170,14 @@ impl<'a> CrossEntropy<'a> {
     }
 
     fn queue<const N: usize>(&self, stream: &Stream, problem: &Problem<N>) -> Result<()> {
-        let matrices = &problem.matrices;
-        stream.expect_on(&matrices.device)?;
-        if matrices.is_empty() {
-            return Ok(());
-        }
-        let kernel = problem.select().choose(self.kernel)?.descriptor();
-        let function = matrices.device.listed(&KERNELS, kernel)?;
-        let (order, launch) = matrices.tiles(kernel, function.resident_ctas(), self.overlap)?;
         let &CrossEntropy { ignored, smoothing, z_loss, scale, .. } = self;
-        for number in 0..matrices.launches() {
-            let arguments = matrices.arguments(number)?;
-            let &[x, labels, losses, ..] = &arguments[..] else { continue };
-            let gradients = arguments.get(3).copied().unwrap_or(absent());
-            let args =
-                CrossEntropyArgs { x, labels, losses, gradients, order, ignored, smoothing, z_loss, scale };
-            // SAFETY: the arguments are those of `cross_entropy`, and of `cross_entropy_long`, which has the same. The views that the
-            // matrices come from are borrowed by the caller, loss and gradient exclusively, and reach no further than their shapes, which
-            // the kernels keep to: of labels and losses they use the first column, and of logits those that are inside.
-            // Programmatic launch only moves what precedes the wait for the preceding grid.
-            unsafe { function.launch_block(stream, &launch, &args)? };
-        }
-        Ok(())
+        let args = |operands: [GlobalAbi<(), 3>; N], order| {
+            let (x, labels, losses) = (operands[0], operands[1], operands[2]);
+            let gradients = operands.get(3).copied().unwrap_or(absent());
+            CrossEntropyArgs { x, labels, losses, gradients, order, ignored, smoothing, z_loss, scale }
+        };
+        // SAFETY: the arguments are those of `cross_entropy`, and of `cross_entropy_long`, which has the same. Loss and gradient are
+        // borrowed exclusively; of labels and losses the kernels use the first column, and of logits those that are inside.
+        unsafe { problem.select().queue(stream, (self.kernel, self.overlap), args) }
     }
 }

@@ -125,7 +125,7 @@ impl<'a> Gated<'a> {
         let kernel = problem.call(Operator::Gated, &lies).choose(self.options.kernel)?.descriptor();
         let order = problem.pieces.order(kernel.piece)?;
         let work = (order.total(), kernel.each);
-        let (function, grid) = launch(&problem.device, stream, kernel, work, self.options.overlap)?;
+        let (function, grid) = launch(&problem.device, kernel, work, self.options.overlap)?;
         for number in 0..problem.pieces.launches() {
             let [gate, up, y] = problem.pieces.arguments(number);
             let args = GatedArgs { gate, up, y, order, activation: self.activation as u32 };
@@ -175,7 +175,7 @@ impl<'a> Gated<'a> {
         let kernel = problem.call(Operator::GatedGradient, &lies).choose(self.options.kernel)?.descriptor();
         let order = problem.pieces.order(kernel.piece)?;
         let work = (order.total(), kernel.each);
-        let (function, grid) = launch(&problem.device, stream, kernel, work, self.options.overlap)?;
+        let (function, grid) = launch(&problem.device, kernel, work, self.options.overlap)?;
         for number in 0..problem.pieces.launches() {
             let [gate, up, dy, d_gate, d_up] = problem.pieces.arguments(number);
             let activation = self.activation as u32;

@@ -4,9 +4,10 @@ mod problem;
 
 use std::sync::LazyLock;
 
-use tilewright_rows::{KERNELS, NORM, NormArgs};
+use tilewright_device::abi::GlobalAbi;
+use tilewright_rows::{NORM, NormArgs};
 
-use problem::{Problem, Tensors};
+use problem::Problem;
 
 use super::frame::{Candidate, Choice, Plan, Table};
 use super::rows::{Compiled, RowsElement, absent};
@@ -164,39 +165,15 @@ impl<'a, T: RowsElement> Norm<'a, T> {
     }
 
     fn queue<const N: usize>(&self, stream: &Stream, problem: &Problem<N>) -> Result<()> {
-        let matrices = &problem.matrices;
-        stream.expect_on(&matrices.device)?;
-        if matrices.is_empty() {
-            return Ok(());
-        }
-        let kernel = problem.select().choose(self.kernel)?.descriptor();
-        let function = matrices.device.listed(&KERNELS, kernel)?;
-        let (order, launch) = matrices.tiles(kernel, function.resident_ctas(), self.overlap)?;
         let [weight, bias] = problem.columns()?;
-        let (per_column, centred) = (1.0 / matrices.cols as f32, u32::from(self.centred));
-        for number in 0..matrices.launches() {
-            let Tensors { x, residual, sums, y } = match matrices.arguments(number)?[..] {
-                [x, y] => Tensors { x, residual: absent(), sums: absent(), y },
-                [x, residual, sums, y] => Tensors { x, residual, sums, y },
-                _ => continue,
-            };
-            let args = NormArgs {
-                x,
-                residual,
-                weight,
-                bias,
-                y,
-                sums,
-                order,
-                per_column,
-                epsilon: self.epsilon,
-                centred,
-            };
-            // SAFETY: the arguments are those of `norm`, and of `norm_long`, which has the same. The views that the matrices come from are
-            // borrowed by the caller, y and sum exclusively, and reach no further than their shapes, which the kernels keep to.
-            // Programmatic launch only moves what precedes the wait for the preceding grid.
-            unsafe { function.launch_block(stream, &launch, &args)? };
-        }
-        Ok(())
+        let (per_column, centred) = (1.0 / problem.matrices.cols as f32, u32::from(self.centred));
+        let args = |operands: [GlobalAbi<(), 3>; N], order| {
+            let added = |i: usize| if N > 2 { operands[i] } else { absent() };
+            let (x, residual, sums, y) = (operands[0], added(1), added(2), operands[N - 1]);
+            let epsilon = self.epsilon;
+            NormArgs { x, residual, weight, bias, y, sums, order, per_column, epsilon, centred }
+        };
+        // SAFETY: the arguments are those of `norm`, and of `norm_long`, which has the same. y and sum are borrowed exclusively.
+        unsafe { problem.select().queue(stream, (self.kernel, self.overlap), args) }
     }
 }

@@ -8,14 +8,6 @@ use crate::ops::rows::{Matrices, Operand, RowsElement, Selection, absent};
 use crate::tensor::{Layout, Untyped};
 use crate::{Error, Result, TensorView, TensorViewMut};
 
-/// A launch's tensors.
-pub(super) struct Tensors {
-    pub(super) x: GlobalAbi<(), 3>,
-    pub(super) residual: GlobalAbi<(), 3>,
-    pub(super) sums: GlobalAbi<(), 3>,
-    pub(super) y: GlobalAbi<(), 3>,
-}
-
 /// The `N` tensors of rows: x and y, or x, residual, sum and y; and the vectors.
 pub(super) struct Problem<const N: usize> {
     pub(super) matrices: Matrices<N>,

@@ -9,7 +9,7 @@ use tilewright_pointwise::{Operator, POINTWISE, PointwiseKernel};
 use super::pieces::Lies;
 use crate::kernel::AnyFunction;
 use crate::ops::frame::{Choice, Cycles, Plan, Rated, Rejection, Table};
-use crate::{Arch, Device, KernelSet, Launch, Result, Stream};
+use crate::{Arch, Device, KernelSet, Launch, Result};
 
 /// One compiled kernel.
 pub(in crate::ops) type Compiled = Listed<PointwiseKernel>;
@@ -106,12 +106,10 @@ impl Choice for Call<'_> {
 /// The function of a kernel, and its launch for `work` threads or pieces, of which a thread takes `each`.
 pub(in crate::ops) fn launch(
     device: &Device,
-    stream: &Stream,
     kernel: &'static Compiled,
     (work, each): (u32, u32),
     overlap: bool,
 ) -> Result<(AnyFunction, Launch)> {
-    stream.expect_on(device)?;
     let function = device.listed(&tilewright_pointwise::KERNELS, kernel)?;
     let ctas = work.div_ceil(kernel.threads * each).max(1);
     Ok((function, Launch::grid([ctas, 1, 1]).pdl(overlap && kernel.arch == Arch::Sm90a)))

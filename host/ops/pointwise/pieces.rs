@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use tilewright_pointwise::{PieceOrder, Strided};
 
+use crate::ops::runs::{Run, launches, offsets, runs};
 use crate::tensor::Untyped;
 use crate::{Error, Result};
 
@@ -51,13 +52,6 @@ impl Operand {
     }
 }
 
-/// Dimensions that all tensors step over evenly.
-#[derive(Clone, Copy, Debug)]
-struct Run<const N: usize> {
-    size: usize,
-    strides: [usize; N],
-}
-
 /// The elements of `N` tensors of one shape, as one launch or several take them.
 #[derive(Clone, Debug)]
 pub(in crate::ops) struct Pieces<const N: usize> {
@@ -71,20 +65,21 @@ impl<const N: usize> Pieces<N> {
     pub(in crate::ops) fn flat(operands: [Operand; N]) -> Self {
         let mut dims: Vec<_> = (0..operands[0].tensor.layout.rank()).collect();
         dims.sort_by_key(|&dim| Reverse(operands[N - 1].tensor.layout.strides()[dim]));
-        Self::of(operands, runs(&operands, &dims))
+        Self::of(operands, runs(&operands.map(|operand| operand.tensor.layout), dims))
     }
 
     /// Of tensors that have the same shape, of one dimension at least, with the last one's elements as columns.
     pub(in crate::ops) fn of_rows(operands: [Operand; N]) -> Self {
-        let last = operands[0].tensor.layout.rank() - 1;
-        let mut all = runs(&operands, &(0..last).collect::<Vec<_>>());
-        all.push(run(&operands, last));
+        let layouts = operands.map(|operand| operand.tensor.layout);
+        let last = layouts[0].rank() - 1;
+        let mut all = runs(&layouts, 0..last);
+        all.push(Run::of(&layouts, last));
         Self::of(operands, all)
     }
 
     fn of(operands: [Operand; N], mut runs: Vec<Run<N>>) -> Self {
         while runs.len() < 3 {
-            runs.insert(0, Run { size: 1, strides: [0; N] });
+            runs.insert(0, Run::ONE);
         }
         Pieces { operands, runs }
     }
@@ -113,7 +108,7 @@ impl<const N: usize> Pieces<N> {
 
     /// Launches that it takes: one unless elements lie unevenly in more than three dimensions.
     pub(in crate::ops) fn launches(&self) -> usize {
-        self.outer().iter().map(|run| run.size).product()
+        launches(self.outer())
     }
 
     /// The order of pieces of so many elements.
@@ -131,14 +126,7 @@ impl<const N: usize> Pieces<N> {
 
     /// The tensors of a launch.
     pub(in crate::ops) fn arguments(&self, launch: usize) -> [Strided<3>; N] {
-        let (mut at, mut left) = ([0; N], launch);
-        for run in self.outer().iter().rev() {
-            let index = left % run.size;
-            left /= run.size;
-            for (at, stride) in at.iter_mut().zip(run.strides) {
-                *at += index * stride;
-            }
-        }
+        let at = offsets(self.outer(), launch);
         let inner = &self.runs[self.runs.len() - 3..];
         std::array::from_fn(|i| {
             let Untyped { address, dtype, .. } = self.operands[i].tensor;
@@ -146,33 +134,6 @@ impl<const N: usize> Pieces<N> {
             Strided { address: address + (at[i] * dtype.bytes()) as u64, strides }
         })
     }
-}
-
-fn run<const N: usize>(operands: &[Operand; N], dim: usize) -> Run<N> {
-    let layouts = operands.map(|operand| operand.tensor.layout);
-    Run { size: layouts[0].shape()[dim], strides: layouts.map(|layout| layout.strides()[dim]) }
-}
-
-/// The runs of these dimensions: none of size 1.
-fn runs<const N: usize>(operands: &[Operand; N], dims: &[usize]) -> Vec<Run<N>> {
-    let mut runs: Vec<Run<N>> = Vec::new();
-    for next in dims.iter().map(|&dim| run(operands, dim)).filter(|run| run.size != 1) {
-        match runs.last_mut() {
-            Some(last) => match joined(last, &next) {
-                Some(both) => *last = both,
-                None => runs.push(next),
-            },
-            None => runs.push(next),
-        }
-    }
-    runs
-}
-
-/// Both as one run, if every tensor steps over the two evenly.
-fn joined<const N: usize>(outer: &Run<N>, inner: &Run<N>) -> Option<Run<N>> {
-    let even = (0..N).all(|i| outer.strides[i] == inner.strides[i].saturating_mul(inner.size));
-    let size = outer.size.checked_mul(inner.size).filter(|&size| u32::try_from(size).is_ok())?;
-    even.then_some(Run { size, strides: inner.strides })
 }
 
 #[cfg(test)]

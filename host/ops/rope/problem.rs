@@ -183,7 +183,8 @@ impl Problem {
         self.table.map_or(RopeTable::NONE, |[cos, sin]| RopeTable {
             cos: cos.strided(),
             sin: sin.strided(),
-            positions: cos.tensor.layout.shape()[0] as u32,
+            // Positions are below 2^31.
+            positions: u32::try_from(cos.tensor.layout.shape()[0]).unwrap_or(u32::MAX),
             given: 1,
         })
     }

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
 use tilewright_device::tile::RowOrder;
 use tilewright_rows::RowsKernel;
 
 use super::matrices::{Matrices, Operand};
 use crate::ops::frame::{Choice, Cycles, Rated, Rejection};
-use crate::{Arch, Device, Error, KernelSet, Launch, Result};
+use crate::{Arch, Device, Error, KernelSet, Launch, Result, Stream};
 
 /// One compiled kernel.
 pub type Compiled = Listed<RowsKernel>;
@@ -46,6 +47,36 @@ pub(in crate::ops) struct Selection<'a, const N: usize> {
     pub(in crate::ops) kernels: &'static [Compiled],
     /// What its kernels are for.
     pub(in crate::ops) what: &'static str,
+}
+
+impl<const N: usize> Selection<'_, N> {
+    /// Queues the kernel that is chosen, or the one of this name, as often as the rows need it: `args` makes its arguments of the
+    /// operands' and the order of tiles.
+    ///
+    /// # Safety
+    /// `args` makes arguments of all of the selection's kernels. The views that the operands come from are borrowed by the caller,
+    /// exclusively where they are written, and the kernels keep to their shapes.
+    pub(in crate::ops) unsafe fn queue<A: Copy>(
+        &self,
+        stream: &Stream,
+        (kernel, overlap): (Option<&str>, bool),
+        args: impl Fn([GlobalAbi<(), 3>; N], RowOrder) -> A,
+    ) -> Result<()> {
+        let matrices = self.matrices;
+        stream.expect_on(&matrices.device)?;
+        if matrices.is_empty() {
+            return Ok(());
+        }
+        let kernel = self.choose(kernel)?.descriptor();
+        let function = matrices.device.listed(&tilewright_rows::KERNELS, kernel)?;
+        let (order, launch) = matrices.tiles(kernel, function.resident_ctas(), overlap)?;
+        for number in 0..matrices.launches() {
+            let args = args(matrices.arguments(number)?, order);
+            // SAFETY: the caller's. Programmatic launch only moves what precedes the wait for the preceding grid.
+            unsafe { function.launch_block(stream, &launch, &args)? };
+        }
+        Ok(())
+    }
 }
 
 impl<const N: usize> Choice for Selection<'_, N> {

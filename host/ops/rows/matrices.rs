@@ -2,6 +2,7 @@
 
 use tilewright_device::abi::{GlobalAbi, TensorMap};
 
+use crate::ops::runs::{Run, launches, offsets, runs};
 use crate::tensor::{Layout, Untyped};
 use crate::{Device, Result};
 
@@ -26,13 +27,6 @@ impl Operand {
     }
 }
 
-/// Dimensions whose rows lie one after the other in every tensor.
-#[derive(Clone, Copy, Debug)]
-struct Run<const N: usize> {
-    size: usize,
-    strides: [usize; N],
-}
-
 /// The rows of `N` tensors of one shape: dimensions that all of them step over evenly are one.
 #[derive(Clone, Debug)]
 pub(in crate::ops) struct Matrices<const N: usize> {
@@ -47,20 +41,16 @@ pub(in crate::ops) struct Matrices<const N: usize> {
 impl<const N: usize> Matrices<N> {
     /// Of tensors that have the same shape, of one dimension at least.
     pub(in crate::ops) fn new(device: &Device, operands: [Operand; N]) -> Self {
-        let shape = operands[0].tensor.layout.shape();
-        let strides = |dim: usize| operands.map(|operand| operand.tensor.layout.strides()[dim]);
-        let last = shape.len() - 1;
-        let mut runs: Vec<Run<N>> = Vec::new();
-        for (dim, &size) in shape[..last].iter().enumerate().filter(|&(_, &size)| size != 1) {
-            let next = Run { size, strides: strides(dim) };
-            match runs.last_mut() {
-                Some(run) if (0..N).all(|i| run.strides[i] == next.strides[i].saturating_mul(size)) => {
-                    *run = Run { size: run.size.saturating_mul(size), strides: next.strides };
-                }
-                _ => runs.push(next),
-            }
+        let layouts = operands.map(|operand| operand.tensor.layout);
+        let last = layouts[0].rank() - 1;
+        let Run { size: cols, strides } = Run::of(&layouts, last);
+        Matrices {
+            device: device.clone(),
+            operands,
+            runs: runs(&layouts, 0..last),
+            cols,
+            col_strides: strides,
         }
-        Matrices { device: device.clone(), operands, runs, cols: shape[last], col_strides: strides(last) }
     }
 
     /// Nothing to compute.
@@ -79,7 +69,7 @@ impl<const N: usize> Matrices<N> {
 
     /// Launches that it takes: one unless rows lie unevenly in more than two dimensions.
     pub(in crate::ops) fn launches(&self) -> usize {
-        self.outer().iter().map(|run| run.size).product()
+        launches(self.outer())
     }
 
     fn outer(&self) -> &[Run<N>] {
@@ -88,20 +78,11 @@ impl<const N: usize> Matrices<N> {
 
     /// The operands of a launch: \[matrices, rows, columns\].
     pub(in crate::ops) fn arguments(&self, launch: usize) -> Result<[GlobalAbi<(), 3>; N]> {
-        let mut at = [0; N];
-        let mut left = launch;
-        for run in self.outer().iter().rev() {
-            let index = left % run.size;
-            left /= run.size;
-            for (at, stride) in at.iter_mut().zip(run.strides) {
-                *at += index * stride;
-            }
-        }
+        let at = offsets(self.outer(), launch);
         let [batch, rows] = self.size();
-        let none = Run { size: 1, strides: [0; N] };
         let [outer, inner] = match &self.runs[..] {
-            [] => [none, none],
-            [rows] => [none, *rows],
+            [] => [Run::ONE, Run::ONE],
+            [rows] => [Run::ONE, *rows],
             [.., batch, rows] => [*batch, *rows],
         };
         let argument = |i: usize| {

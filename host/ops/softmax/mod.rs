@@ -3,7 +3,7 @@
 use std::f32::consts::LOG2_E;
 use std::sync::LazyLock;
 
-use tilewright_rows::{KERNELS, SOFTMAX, SoftmaxArgs};
+use tilewright_rows::{SOFTMAX, SoftmaxArgs};
 
 use super::frame::{Candidate, Choice, Named, Plan, Table, check, of_shape};
 use super::rows::{Compiled, Matrices, Operand, RowsElement, Selection};
@@ -126,23 +126,17 @@ impl<'a> Softmax<'a> {
         y: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
         let matrices = self.matrices(x, y)?;
-        stream.expect_on(&matrices.device)?;
-        if matrices.is_empty() {
-            return Ok(());
-        }
-        let kernel = select(&matrices).choose(self.kernel)?.descriptor();
-        let function = matrices.device.listed(&KERNELS, kernel)?;
-        let (order, launch) = matrices.tiles(kernel, function.resident_ctas(), self.overlap)?;
         let (scale, log) = (self.scale * LOG2_E, u32::from(self.log));
-        for number in 0..matrices.launches() {
-            let [x, y] = matrices.arguments(number)?;
-            let args = SoftmaxArgs { x, y, order, scale, log };
-            // SAFETY: the arguments are those of `softmax`, and of `softmax_long`, which has the same. The views that the matrices come
-            // from are borrowed by the caller, y exclusively, and reach no further than their shapes, which the kernels keep to.
-            // Programmatic launch only moves what precedes the wait for the preceding grid.
-            unsafe { function.launch_block(stream, &launch, &args)? };
+        // SAFETY: the arguments are those of `softmax`, and of `softmax_long`, which has the same. y is borrowed exclusively.
+        unsafe {
+            select(&matrices).queue(stream, (self.kernel, self.overlap), |[x, y], order| SoftmaxArgs {
+                x,
+                y,
+                order,
+                scale,
+                log,
+            })
         }
-        Ok(())
     }
 
     /// Checks the arguments.
