@@ -15,7 +15,7 @@ use crate::checks::{self, Fault};
 use crate::files::{self, hash, make_folder, read};
 use crate::output::{ptx_file, remove_others, write_ptx};
 use crate::progress::{Phase, Progress};
-use crate::ptx::{Findings, Item, Kind, Module, Role, annotate, load_parameters, scan};
+use crate::ptx::{Item, Kind, Module, Role, annotate, load_parameters, scan};
 use crate::ptxas::Ptxas;
 use crate::{Arch, BuildError, Complaint, Kernel};
 
@@ -139,26 +139,21 @@ impl Work<'_> {
                 return Ok(processed);
             }
         };
-        let said = declared.shared_bytes;
-        declared.shared_bytes = said.max(findings.shared_bytes);
-        if findings.shared_unknown && said == 0 {
-            complain(Fault::Wrong(
-                "how much shared memory it takes is known at its launch alone: say the most by `shared = …`"
-                    .into(),
-            ));
-        }
-        checks::declaration(self.arch, &declared).into_iter().for_each(&mut complain);
         for item in &used {
-            let Findings { refusals, software, local_bytes, local_accesses, .. } = scan(item.text).1;
-            findings.refusals.extend(refusals);
-            findings.software.extend(software);
-            findings.local_bytes += local_bytes;
-            findings.local_accesses += local_accesses;
+            findings.add(scan(item.text).1);
             let defined = used.iter().any(|other| other.kind == Kind::Function && other.name == item.name);
             if item.kind == Kind::Declaration && !defined {
                 checks::call(item.name).into_iter().for_each(&mut complain);
             }
         }
+        if findings.shared_unknown && declared.shared_bytes == 0 {
+            complain(Fault::Wrong(
+                "how much shared memory it takes is known at its launch alone: say the most by `shared = …`"
+                    .into(),
+            ));
+        }
+        declared.shared_bytes = declared.shared_bytes.max(findings.shared_bytes);
+        checks::declaration(self.arch, &declared).into_iter().for_each(&mut complain);
         checks::code(&declared, &findings).into_iter().for_each(&mut complain);
         let texts = || used.iter().map(|item| item.text);
         let files = module.files_of(texts().chain([entry.text]));

@@ -30,6 +30,19 @@ pub(crate) struct Findings {
     pub local_accesses: usize,
 }
 
+impl Findings {
+    /// Adds those of a function that the entry uses.
+    pub fn add(&mut self, of: Findings) {
+        let Findings { refusals, shared_bytes, shared_unknown, software, local_bytes, local_accesses } = of;
+        self.refusals.extend(refusals);
+        self.shared_bytes = self.shared_bytes.max(shared_bytes);
+        self.shared_unknown |= shared_unknown;
+        self.software.extend(software);
+        self.local_bytes += local_bytes;
+        self.local_accesses += local_accesses;
+    }
+}
+
 /// Reads an entry's declaration and findings.
 pub(crate) fn scan(text: &str) -> (Role, Findings) {
     let mut role = Role::Undeclared;
@@ -60,16 +73,19 @@ pub(crate) fn scan(text: &str) -> (Role, Findings) {
     (role, findings)
 }
 
-/// The conversions of the `half` crate that the text computes: each is known by a number that its rounding, or its search for the
-/// leading one of a subnormal, has as an operand.
+/// The bits of an infinite f32, as a last operand.
+const INFINITY: &str = ", 2139095040;";
+
+/// The conversions of the `half` crate that the text computes. Each is known by two numbers that it has as operands: of its rounding, or
+/// its search for the leading one of a subnormal, and of its test for infinities.
 fn software(text: &str) -> Vec<&'static str> {
     let has = |instruction: &str, operand: &str| {
         text.lines()
             .any(|line| line.trim_start().starts_with(instruction) && line.trim_end().ends_with(operand))
     };
     [
-        ("f32 to f16", has("and.b32", ", 12287;")),
-        ("f32 to bf16", has("and.b32", ", 98303;")),
+        ("f32 to f16", has("and.b32", ", 12287;") && has("and.b32", INFINITY)),
+        ("f32 to bf16", has("and.b32", ", 98303;") && has("setp.gt.u32", INFINITY)),
         ("f16 to f32", has("clz.b32", ";") && has("and.b", ", 31744;")),
     ]
     .into_iter()
@@ -156,7 +172,10 @@ mod tests {
         let up = "and.b32 %r3, %r1, 31744;\nclz.b32 %r4, %r2;";
         assert_eq!(scan(up).1.software, ["f16 to f32"]);
         let down = "\tand.b32 \t%r3, %r1, 12287;\n\tand.b32 \t%r4, %r2, 98303;";
-        assert_eq!(scan(down).1.software, ["f32 to f16", "f32 to bf16"]);
+        assert!(scan(down).1.software.is_empty(), "masks of the author's own");
+        let half =
+            format!("{down}\n\tand.b32 \t%r5, %r1, 2139095040;\n\tsetp.gt.u32 \t%p1, %r2, 2139095040;");
+        assert_eq!(scan(&half).1.software, ["f32 to f16", "f32 to bf16"]);
         assert!(
             scan("cvt.f32.f16 %r1, %rs1;\nclz.b32 %r4, %r2;\nadd.s32 %r1, %r1, 12287;").1.software.is_empty()
         );
