@@ -78,13 +78,20 @@ pub fn embedding(device: &Device) -> Outcome {
     says(run(&table.view(), &indices.clone().narrow(0, 0, 2)?), text);
     says(run(&inside, &indices), &format!("`y` overlaps `table`; {APART}"));
     let text =
-        "`table` was of shape [2147483648, 8]; it must be of fewer than 2^31 rows where indices are i32";
+        "`table` was of shape [2147483648, 8]; it must be of at most 2147483647 rows where indices are i32";
     says(run(&vast, &indices), text);
     let other = Device::emulator_with_seed(5);
     let there = Tensor::<i32>::zeros(&other, &[3])?;
     let text =
         format!("`indices` was on emulator:5; it must be on {}, the device of this call", device.label());
     says(run(&table.view(), &there.view()), &text);
+    // SAFETY: as above.
+    let vast = unsafe { TensorView::<f16>::from_raw_parts(device, table.address(), &[1 << 32, 8], &[0, 1])? };
+    let unsigned = Tensor::<u32>::zeros(device, &[3])?;
+    let error = Embedding::new().run(&stream, &vast, &unsigned.view(), &mut y.view_mut());
+    let text =
+        "`table` was of shape [4294967296, 8]; it must be of at most 4294967295 rows where indices are u32";
+    says(error, text);
     let options = Embedding::new().kernel("embedding_sm_80_4");
     let error = options.run(&stream, &table.view(), &indices, &mut y.view_mut()).expect_err("another size");
     let text = "`kernel` was \"embedding_sm_80_4\", it copies elements of another size; it must be one of ";

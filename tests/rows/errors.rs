@@ -136,6 +136,12 @@ pub fn cross_entropy(device: &Device) -> Outcome {
     let error = plain.run_with_gradient(&stream, &x.view(), &labels.view(), &mut loss.view_mut(), &mut over);
     let text = "`gradient` overlaps `logits`; what a call writes must lie apart from all else that it uses";
     assert_eq!(error.expect_err("in place").to_string(), text);
+    // Elements repeated without memory of their own.
+    let vast = x.view().narrow(0, 0, 1)?.narrow(1, 0, 1)?.broadcast(&[1, 1 << 32])?;
+    let (one, mut one_loss) = (labels.view().narrow(0, 0, 1)?, loss.view_mut().narrow(0, 0, 1)?);
+    let error = plain.run(&stream, &vast, &one, &mut one_loss).expect_err("rows that cannot be counted");
+    let text = "`logits` was of shape [1, 4294967296]; it must be of sizes below 2^32";
+    assert_eq!(error.to_string(), text);
     assert!(loss.to_vec()?.iter().all(|loss| loss.is_nan()));
     Ok(())
 }

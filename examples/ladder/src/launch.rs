@@ -29,10 +29,10 @@ fn queue<K: Instance + SafeKernel>(
 }
 
 /// How many tiles a matrix has along both dimensions.
-fn tiles(shape: &[usize], tile: [usize; 2]) -> Result<[usize; 2]> {
+fn tiles(name: &'static str, shape: &[usize], tile: [usize; 2]) -> Result<[usize; 2]> {
     match *shape {
         [rows, cols] => Ok([rows.div_ceil(tile[0]), cols.div_ceil(tile[1])]),
-        _ => Err(Error::argument("shape", format!("{shape:?}"), "that of a matrix")),
+        _ => Err(Error::argument(name, format!("of shape {shape:?}"), "a matrix")),
     }
 }
 
@@ -51,7 +51,7 @@ pub fn vector_add(
 
 /// y = softmax(x) over the rows of a matrix.
 pub fn row_softmax(stream: &Stream, x: &TensorView<'_, f32>, y: &mut TensorViewMut<'_, f32>) -> Result<()> {
-    let [m, _] = tiles(y.shape(), [softmax::ROWS, softmax::COLS])?;
+    let [m, _] = tiles("y", y.shape(), [softmax::ROWS, softmax::COLS])?;
     queue::<softmax::row_softmax>(stream, [m, 1, 1], (x, y))
 }
 
@@ -65,7 +65,7 @@ macro_rules! product {
             b: &TensorView<'_, $t>,
             c: &mut TensorViewMut<'_, $t>,
         ) -> Result<()> {
-            let [m, n] = tiles(c.shape(), $tile)?;
+            let [m, n] = tiles("c", c.shape(), $tile)?;
             queue::<$kernel::$name>(stream, [n, m, 1], (a, b, c))
         }
     };
@@ -108,7 +108,7 @@ pub fn gemm_warp_specialised(
     c: &mut TensorViewMut<'_, f16>,
 ) -> Result<()> {
     type Kernel = specialised::gemm_warp_specialised;
-    let [m, n] = tiles(c.shape(), [specialised::BM, specialised::BN])?.map(|tiles| tiles as u32);
+    let [m, n] = tiles("c", c.shape(), [specialised::BM, specialised::BN])?.map(|tiles| tiles as u32);
     let order = RasterOrder::new(1, m, n, PANEL)
         .ok_or_else(|| Error::argument("c", format!("of {m} x {n} tiles"), "of fewer"))?;
     let ctas = stream.device().kernel::<Kernel>(&KERNELS)?.resident_ctas().min(order.total());
