@@ -4,7 +4,7 @@ use tilewright_pointwise::{EmbeddingArgs, Operator, Strided};
 
 use super::RowsElement;
 use super::frame::{Choice, Named, check, of_shape};
-use super::pointwise::{Call, Operand, Options, Pieces, PointwisePlan, launch};
+use super::pointwise::{Call, Lies, Operand, Options, Pieces, PointwiseCandidate, PointwisePlan, launch};
 use crate::tensor::Untyped;
 use crate::{DType, Element, Error, Result, Stream, TensorView, TensorViewMut};
 
@@ -80,7 +80,7 @@ impl<'a> Embedding<'a> {
     pub fn new() -> Self {
         Embedding { options: Options::DEFAULT }
     }
-    /// Forces a kernel by its name.
+    /// Forces a kernel by its name; see [`candidates`](Self::candidates).
     pub fn kernel(self, name: &'a str) -> Self {
         Embedding { options: Options { kernel: Some(name), ..self.options } }
     }
@@ -90,6 +90,17 @@ impl<'a> Embedding<'a> {
         Embedding { options: Options { overlap, ..self.options } }
     }
 
+    /// Every compiled kernel, the best by estimate first, with the reason for those that cannot compute this.
+    pub fn candidates<T: RowsElement, I: EmbeddingIndex>(
+        &self,
+        table: &TensorView<'_, T>,
+        indices: &TensorView<'_, I>,
+        y: &TensorViewMut<'_, T>,
+    ) -> Result<Vec<PointwiseCandidate>> {
+        let problem = problem(table, indices, y)?;
+        Ok(problem.call(y, &problem.lies()).candidates())
+    }
+
     /// The kernel that [`run`](Self::run) would launch, and why.
     pub fn plan<T: RowsElement, I: EmbeddingIndex>(
         &self,
@@ -97,7 +108,8 @@ impl<'a> Embedding<'a> {
         indices: &TensorView<'_, I>,
         y: &TensorViewMut<'_, T>,
     ) -> Result<PointwisePlan> {
-        self.choose(&problem(table, indices, y)?, y)
+        let problem = problem(table, indices, y)?;
+        problem.call(y, &problem.lies()).choose(self.options.kernel)
     }
 
     /// Queues it on `stream`.
@@ -115,7 +127,7 @@ impl<'a> Embedding<'a> {
         if problem.pieces.elements() == 0 {
             return Ok(());
         }
-        let kernel = self.choose(&problem, y)?.descriptor();
+        let kernel = problem.call(y, &problem.lies()).choose(self.options.kernel)?.descriptor();
         let width = T::DTYPE.bytes();
         let order = problem.pieces.order(kernel.bytes / width as u32)?;
         let work = (order.total(), kernel.each);
@@ -143,19 +155,25 @@ impl<'a> Embedding<'a> {
         }
         Ok(())
     }
+}
 
-    fn choose<T: RowsElement>(&self, problem: &Problem, y: &TensorViewMut<'_, T>) -> Result<PointwisePlan> {
-        let call = Call {
+impl Problem {
+    /// How the table and y lie.
+    fn lies(&self) -> [Lies; 2] {
+        [self.table.lies(), self.pieces.lies()[0]]
+    }
+
+    fn call<'a, T: RowsElement>(&self, y: &'a TensorViewMut<'_, T>, tensors: &'a [Lies]) -> Call<'a> {
+        Call {
             device: y.device(),
             operator: Operator::Embedding,
             element: T::DTYPE.name(),
             copies: true,
             width: T::DTYPE.bytes(),
-            tensors: &[problem.table.lies(), problem.pieces.lies()[0]],
-            runs: vec![problem.pieces.cols()],
-            elements: problem.pieces.elements().saturating_mul(2),
-        };
-        call.choose(self.options.kernel)
+            tensors,
+            runs: vec![self.pieces.cols()],
+            elements: self.pieces.elements().saturating_mul(2),
+        }
     }
 }
 
