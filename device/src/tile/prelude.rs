@@ -2,6 +2,7 @@
 
 pub use crate::tile::copy::access::{Access, Elements, Overlapping, Vectors};
 pub use crate::tile::copy::arrival::Arrival;
+pub use crate::tile::copy::elementwise::elementwise;
 pub use crate::tile::copy::gather::{Gathered, Scattered};
 pub use crate::tile::cta::collective::Collective;
 pub use crate::tile::cta::simt::{Overlapped, Overlaps, Simt};

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod arrival;
+pub mod elementwise;
 pub mod fragment;
 pub mod from_tensor;
 pub mod gather;
