@@ -172,7 +172,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Safety
     /// The range is valid device memory.
-    unsafe fn fill(&self, stream: StreamId, to: u64, value: u32, width: usize, count: usize) -> Result<()>;
+    unsafe fn fill(&self, stream: StreamId, to: u64, value: u64, width: usize, count: usize) -> Result<()>;
 
     fn create_stream(&self) -> Result<StreamId>;
     fn destroy_stream(&self, stream: StreamId);

@@ -8,7 +8,7 @@ use super::pointwise::{Call, Lies, Operand, Options, Pieces, PointwiseCandidate,
 use crate::tensor::Untyped;
 use crate::{DType, Element, Error, Result, Stream, TensorView, TensorViewMut};
 
-/// Types of indices: `i32` and `u32`.
+/// Types of indices: `i32`, `u32` and `i64`.
 pub trait EmbeddingIndex: Element + sealed::Index {}
 
 mod sealed {
@@ -17,8 +17,10 @@ mod sealed {
 
 impl sealed::Index for i32 {}
 impl sealed::Index for u32 {}
+impl sealed::Index for i64 {}
 impl EmbeddingIndex for i32 {}
 impl EmbeddingIndex for u32 {}
+impl EmbeddingIndex for i64 {}
 
 /// y = table\[indices\], row by row: see [`Embedding`].
 pub fn embedding<T: RowsElement, I: EmbeddingIndex>(
@@ -32,11 +34,11 @@ pub fn embedding<T: RowsElement, I: EmbeddingIndex>(
 
 /// y = table\[indices\], row by row.
 ///
-/// - table is \[rows, columns\]; indices, i32 or u32, have 0 to 4 dimensions; y has theirs and the table's columns. Each has any strides.
+/// - table is \[rows, columns\]; indices, i32, u32 or i64, have 0 to 4 dimensions; y has theirs and the table's columns. Each has any strides.
 /// - f16, bf16 and f32, copied bit by bit.
 /// - An index that is negative or not below the table's rows gives a row of NaN: nothing is read out of bounds.
 /// - No indices, or no columns: nothing is done. A launch takes up to 2³¹ - 2¹⁶ pieces of y: 16 bytes each, or single elements where rows
-///   do not lie so. A table has fewer than 2³¹ rows with i32 indices, and than 2³² with u32.
+///   do not lie so. A table has fewer than 2³¹ rows with i32 indices, and than 2³² with others.
 /// - Rows of the table and of y that are aligned to 16 bytes and multiples of that long are copied in vectors; all others are correct but
 ///   slower.
 ///
@@ -147,7 +149,8 @@ impl<'a> Embedding<'a> {
             let [batch, row, _] = indices.strides;
             let indices = Strided { address: indices.address, strides: [batch, row] };
             let (count, outside) = (table.shape()[0] as u32, nan(T::DTYPE));
-            let args = EmbeddingArgs { table: rows, indices, y: to, order, count, outside };
+            let index_bytes = I::DTYPE.bytes() as u32;
+            let args = EmbeddingArgs { table: rows, indices, y: to, order, count, outside, index_bytes };
             // SAFETY: the arguments are those of `embedding`. The views that they come from are borrowed by the caller, y exclusively; y has the
             // pieces that the order counts, the table `count` rows of as many columns, and both lie as the kernel was chosen by.
             // Programmatic launch only moves what precedes the wait for the preceding grid.

@@ -26,6 +26,7 @@ counted! {
     f16, |i| f16::from_bits((i * 7 % 31_000) as u16);
     f32, |i| f32::from_bits((i * 77 % 2_000_000_000) as u32);
     i32, |i| i as i32 * 77 - 5;
+    i64, |i| i as i64 * 0x1_0000_0077 - 5;
 }
 
 /// Elements in front of a tensor and behind it.
@@ -141,6 +142,7 @@ pub fn places_anywhere(device: &Device) -> Outcome {
                 assert!(check::<u8>(&stream, None, shape, at)?);
                 assert!(check::<f16>(&stream, None, shape, at)?);
                 assert!(check::<f32>(&stream, None, shape, at)?);
+                assert!(check::<i64>(&stream, None, shape, at)?);
             }
         }
     }

@@ -160,14 +160,19 @@ impl Backend for Cuda {
         unsafe { call!(cuMemcpyDtoDAsync_v2(to, from, bytes, stream(on))) }
     }
 
-    unsafe fn fill(&self, on: StreamId, to: u64, value: u32, width: usize, count: usize) -> Result<()> {
+    unsafe fn fill(&self, on: StreamId, to: u64, value: u64, width: usize, count: usize) -> Result<()> {
         let _current = self.enter()?;
         // SAFETY: the caller vouches for the range; for the rest see above.
         unsafe {
             match width {
                 1 => call!(cuMemsetD8Async(to, value as u8, count, stream(on))),
                 2 => call!(cuMemsetD16Async(to, value as u16, count, stream(on))),
-                _ => call!(cuMemsetD32Async(to, value, count, stream(on))),
+                4 => call!(cuMemsetD32Async(to, value as u32, count, stream(on))),
+                // The words of low bits, then those of high bits, each as a column.
+                _ => [value as u32, (value >> 32) as u32].into_iter().enumerate().try_for_each(|(i, word)| {
+                    let (to, pitch) = (to + 4 * i as u64, width);
+                    call!(cuMemsetD2D32Async(to, pitch, word, 1, count, stream(on)))
+                }),
             }
         }
     }
