@@ -1,18 +1,20 @@
-//! Rotary embedding, gated units and rows of a table, on the GPU or, where there is none, on the emulator: the results' errors, and the speed
+//! Functions of elements, transposition, rotary embedding, gated units and rows of a table, on the GPU or, where there is none, on the emulator: the results' errors, and the speed
 //! on a GPU.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tilewright::ops::{Activation, Embedding, Gated, Pairs, PointwisePlan, Rope};
+use tilewright::ops::{
+    Activation, Binary, Elementwise, Embedding, Gated, Pairs, PointwisePlan, Rope, Transpose, Unary,
+};
 use tilewright::{Device, Stream, Tensor, f16};
 use tilewright_support::random::normal;
 use tilewright_support::timing::{Options, Variant, compare, sets};
 use tilewright_support::{Real, Result, activation, rows};
 
-/// Computes a layer's small steps for some tokens: rows of a vocabulary's table, rotary embedding of 40 heads of 128 columns, and SwiGLU of
-/// 14336 columns; all f16. Checks the results, and measures the speed if there is a GPU.
+/// Computes a layer's small steps for some tokens: rows of a vocabulary's table, rotary embedding of 40 heads of 128 columns, SwiGLU of
+/// 14336 columns, a bias of all tokens, a hyperbolic tangent, and the columns of all tokens one after the other; all f16. Checks the results, and measures the speed if there is a GPU.
 #[derive(Parser)]
 #[command(name = "pointwise")]
 struct Arguments {
@@ -34,6 +36,9 @@ enum Op {
     Embedding,
     Rope,
     SwiGlu,
+    AddRow,
+    Tanh,
+    Transpose,
 }
 
 /// A call's tensors: what is read, and the result.
@@ -48,7 +53,9 @@ impl Op {
     fn shape(self, tokens: usize) -> [usize; 3] {
         match self {
             Op::Embedding => [VOCABULARY, HEADS * HEAD, HEADS * HEAD],
-            Op::Rope => [tokens, HEADS * HEAD, HEADS * HEAD],
+            Op::Rope | Op::AddRow | Op::Tanh => [tokens, HEADS * HEAD, HEADS * HEAD],
+            // The result's rows are x's columns.
+            Op::Transpose => [HEADS * HEAD, tokens, HEADS * HEAD],
             Op::SwiGlu => [tokens, 2 * GATED, GATED],
         }
     }
@@ -72,6 +79,21 @@ impl Op {
                 rope.run(stream, &x, &mut y)?;
                 rope.plan(&x, &y)
             }
+            Op::AddRow => {
+                let (row, add) = (x.clone().select(0, 0)?, Elementwise::new(Binary::Add));
+                add.run(stream, [&x, &row], &mut y)?;
+                add.plan([&x, &row], &y)
+            }
+            Op::Tanh => {
+                let tanh = Elementwise::new(Unary::Tanh);
+                tanh.run(stream, [&x], &mut y)?;
+                tanh.plan([&x], &y)
+            }
+            Op::Transpose => {
+                let transpose = Transpose::new(&[1, 0]);
+                transpose.run(stream, &x, &mut y)?;
+                transpose.plan(&x, &y)
+            }
             Op::SwiGlu => {
                 let swiglu = Gated::new(Activation::Silu);
                 swiglu.run_packed(stream, &x, &mut y)?;
@@ -80,10 +102,12 @@ impl Op {
         }
     }
 
-    /// The result for a token, of the row of x that it has.
-    fn exact(self, x: &[f64], token: usize) -> Vec<f64> {
+    /// The result for a token, of the row of x that it has, and of the first row.
+    fn exact(self, x: &[f64], first: &[f64], token: usize) -> Vec<f64> {
         match self {
-            Op::Embedding => x.to_vec(),
+            Op::Embedding | Op::Transpose => x.to_vec(),
+            Op::AddRow => x.iter().zip(first).map(|(x, first)| x + first).collect(),
+            Op::Tanh => x.iter().map(|x| x.tanh()).collect(),
             Op::SwiGlu => {
                 let (gate, up) = x.split_at(GATED);
                 gate.iter()
@@ -125,7 +149,14 @@ fn run(arguments: &Arguments) -> Result<()> {
     let tokens =
         arguments.tokens.map_or(if device.is_emulator() { 16 } else { 8192 }, |tokens| tokens as usize);
     println!("\n| operator | tokens x columns | kernel | error | GB/s |\n| --- | --- | --- | ---: | ---: |");
-    for (op, name) in [(Op::Embedding, "embedding"), (Op::Rope, "rope"), (Op::SwiGlu, "swiglu")] {
+    for (op, name) in [
+        (Op::Embedding, "embedding"),
+        (Op::Rope, "rope"),
+        (Op::SwiGlu, "swiglu"),
+        (Op::AddRow, "add a row"),
+        (Op::Tanh, "tanh"),
+        (Op::Transpose, "transpose"),
+    ] {
         line(&device, op, name, tokens)?;
     }
     Ok(())
@@ -137,7 +168,8 @@ fn line(device: &Device, op: Op, name: &str, tokens: usize) -> Result<()> {
     let values = normal::<f16>(1, count * cols);
     let places: Vec<i32> = (0..tokens).map(|token| (token * 7919 % VOCABULARY) as i32).collect();
     // What is read for each token, and what is written.
-    let bytes = tokens * (cols + to) * size_of::<f16>();
+    let read = if matches!(op, Op::Transpose) { to } else { cols };
+    let bytes = tokens * (read + to) * size_of::<f16>();
     let make = |_| -> Result<_> {
         Ok(Tensors {
             x: Tensor::from_slice(device, &values, &[count, cols])?,
@@ -152,10 +184,14 @@ fn line(device: &Device, op: Op, name: &str, tokens: usize) -> Result<()> {
     let y = sets[0].y.borrow().to_vec()?;
     let (mut results, mut references) = (Vec::new(), Vec::new());
     for token in [0, tokens / 2, tokens - 1] {
-        let row = if matches!(op, Op::Embedding) { places[token] as usize } else { token };
-        let x: Vec<f64> = f16::widen(&values[row * cols..][..cols]).into_iter().map(f64::from).collect();
+        let wide = |x: &[f16]| f16::widen(x).into_iter().map(f64::from).collect::<Vec<_>>();
+        let x = match op {
+            Op::Transpose => wide(&values[token..].iter().copied().step_by(cols).collect::<Vec<_>>()),
+            Op::Embedding => wide(&values[places[token] as usize * cols..][..cols]),
+            _ => wide(&values[token * cols..][..cols]),
+        };
         results.extend_from_slice(&y[token * to..][..to]);
-        references.extend(op.exact(&x, token));
+        references.extend(op.exact(&x, &wide(&values[..cols]), token));
     }
     let [error, allowed] = rows::error(&results, &references);
     print!("| {name} | {tokens} x {to} | `{}` | {error:.1e} ", plan.kernel().name());

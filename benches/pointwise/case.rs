@@ -7,6 +7,16 @@ use tilewright::DType;
 /// What is computed of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
+    /// e^x.
+    Exp,
+    /// A sum of two tensors.
+    Add,
+    /// A tensor's product with a row.
+    Scale,
+    /// f32 to f16, f16 and bf16 to f32.
+    Cast,
+    /// A matrix transposed.
+    Transpose,
     /// SwiGLU of two tensors.
     Gated,
     /// SwiGLU of one tensor of twice the columns.
@@ -34,12 +44,19 @@ pub struct Case {
 }
 
 const TYPES: [DType; 3] = [DType::F16, DType::BF16, DType::F32];
+const ELEMENTWISE: &[[usize; 2]] = &[[8192, 8192], [65536, 1024], [8191, 8191], [32, 4096], [1, 4096]];
+const TRANSPOSE: &[[usize; 2]] = &[[8192, 8192], [32768, 1024], [8191, 8191], [1000, 1000], [64, 4096]];
 const GATED: &[[usize; 2]] =
     &[[8192, 8192], [8192, 14336], [65536, 1024], [8191, 8191], [32, 4096], [1, 14336]];
 const EMBEDDING: &[[usize; 2]] = &[[65536, 4096], [16384, 8192], [8192, 1000], [32, 4096]];
 const ROPE: &[[usize; 2]] = &[[32768, 5120], [4096, 5120], [32, 5120], [1, 5120]];
 
-const OPS: [(Op, &[[usize; 2]]); 6] = [
+const OPS: [(Op, &[[usize; 2]]); 11] = [
+    (Op::Exp, ELEMENTWISE),
+    (Op::Add, ELEMENTWISE),
+    (Op::Scale, ELEMENTWISE),
+    (Op::Cast, ELEMENTWISE),
+    (Op::Transpose, TRANSPOSE),
     (Op::Gated, GATED),
     (Op::GatedPacked, GATED),
     (Op::GatedGradient, GATED),
@@ -65,13 +82,20 @@ impl Case {
     /// Tensors of so many elements that it reads, and that it writes.
     pub fn tensors(&self) -> [usize; 2] {
         match self.op {
-            Op::Gated | Op::GatedPacked => [2, 1],
+            Op::Gated | Op::GatedPacked | Op::Add => [2, 1],
+            // Twice as wide.
+            Op::Cast if self.dtype.bytes() == 2 => [1, 2],
+            Op::Exp | Op::Scale | Op::Cast | Op::Transpose => [1, 1],
             Op::GatedGradient => [3, 2],
             Op::Embedding | Op::Rope | Op::RopeTable => [1, 1],
         }
     }
-    /// The least that moves between memory and the SMs, but for indices and angles.
+    /// The least that moves between memory and the SMs, but for indices, angles and a row that repeats.
     pub fn bytes(&self) -> usize {
+        if self.op == Op::Cast {
+            // One of the types has two bytes, one four.
+            return 6 * self.elements();
+        }
         self.tensors().iter().sum::<usize>() * self.elements() * self.dtype.bytes()
     }
 }
@@ -79,6 +103,11 @@ impl Case {
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let op = match self.op {
+            Op::Exp => "exp",
+            Op::Add => "add",
+            Op::Scale => "scale",
+            Op::Cast => "cast",
+            Op::Transpose => "transpose",
             Op::Gated => "gated",
             Op::GatedPacked => "gated_packed",
             Op::GatedGradient => "gated_gradient",

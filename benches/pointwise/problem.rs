@@ -2,7 +2,10 @@
 
 use std::cell::RefCell;
 
-use tilewright::ops::{Activation, Embedding, Gated, Pairs, PointwisePlan, Rope, RowsElement};
+use tilewright::ops::{
+    Activation, Binary, Cast, CastElement, Elementwise, Embedding, Gated, Pairs, PointwisePlan, Rope,
+    RowsElement, Transpose, Unary,
+};
 use tilewright::{DType, Device, Result, Stream, Tensor, TensorView, TensorViewMut, bf16, f16};
 use tilewright_support::timing::sets;
 use tilewright_support::{Real, rows};
@@ -37,7 +40,7 @@ struct Sets<T> {
     sets: Vec<Set<T>>,
 }
 
-impl<T: Real + RowsElement> Sets<T> {
+impl<T: Real + RowsElement + CastElement> Sets<T> {
     fn new(device: &Device, case: Case) -> Result<Self> {
         let [read, written] = case.tensors();
         let count = sets(device, case.bytes());
@@ -69,10 +72,37 @@ impl<T: Real + RowsElement> Sets<T> {
     fn call(&self, stream: Option<&Stream>, set: &Set<T>) -> Result<Option<PointwisePlan>> {
         let Case { op, rows, cols, .. } = self.case;
         let mut to = set.to.borrow_mut();
-        let whole = to.view_mut();
+        let (address, whole) = (to.address(), to.view_mut());
         let part = |count: usize| whole.narrow(0, 0, count * rows * cols)?.reshape(&[count, rows, cols]);
         let swiglu = Gated::new(Activation::Silu);
         match op {
+            Op::Exp => {
+                let (x, mut y) = (self.read(set, 0)?, part(1)?.select(0, 0)?);
+                self.elementwise(stream, Elementwise::new(Unary::Exp), [&x], &mut y)
+            }
+            Op::Add | Op::Scale => {
+                let (a, mut y) = (self.read(set, 0)?, part(1)?.select(0, 0)?);
+                let (b, f) = match op {
+                    Op::Add => (self.read(set, 1)?, Binary::Add),
+                    _ => (set.from.view().narrow(0, 0, cols)?, Binary::Mul),
+                };
+                self.elementwise(stream, Elementwise::new(f), [&a, &b], &mut y)
+            }
+            Op::Cast => {
+                let x = self.read(set, 0)?;
+                match T::DTYPE {
+                    DType::F32 => self.cast::<f16>(stream, &x, address),
+                    _ => self.cast::<f32>(stream, &x, address),
+                }
+            }
+            Op::Transpose => {
+                let x = self.read(set, 0)?.reshape(&[cols, rows])?;
+                let (dims, mut y) = ([1, 0], part(1)?.select(0, 0)?);
+                match stream {
+                    Some(stream) => Transpose::new(&dims).run(stream, &x, &mut y).map(|()| None),
+                    None => Transpose::new(&dims).plan(&x, &y).map(Some),
+                }
+            }
             Op::Gated => {
                 let ([gate, up], mut y) = ([self.read(set, 0)?, self.read(set, 1)?], part(1)?.select(0, 0)?);
                 match stream {
@@ -127,6 +157,44 @@ impl<T: Real + RowsElement> Sets<T> {
         }
     }
 
+    fn elementwise<const N: usize>(
+        &self,
+        stream: Option<&Stream>,
+        f: Elementwise<'_, N>,
+        inputs: [&TensorView<'_, T>; N],
+        y: &mut TensorViewMut<'_, T>,
+    ) -> Result<Option<PointwisePlan>> {
+        match stream {
+            Some(stream) => f.run(stream, inputs, y).map(|()| None),
+            None => f.plan(inputs, y).map(Some),
+        }
+    }
+
+    /// To memory of another type.
+    fn cast<U: CastElement>(
+        &self,
+        stream: Option<&Stream>,
+        x: &TensorView<'_, T>,
+        to: u64,
+    ) -> Result<Option<PointwisePlan>> {
+        let Case { rows, cols, .. } = self.case;
+        // SAFETY: the results' memory has room for it, and is borrowed.
+        let mut y = unsafe { TensorViewMut::<U>::from_raw_parts(x.device(), to, &[rows, cols], &[cols, 1])? };
+        match stream {
+            Some(stream) => Cast::new().run(stream, x, &mut y).map(|()| None),
+            None => Cast::new().plan(x, &y).map(Some),
+        }
+    }
+
+    /// A row of the results, of type U, beside what it must be.
+    fn error<U: Real>(&self, stream: &Stream, row: usize) -> Result<[f64; 2]> {
+        let (to, Case { rows, cols, .. }) = (self.sets[0].to.borrow(), self.case);
+        // SAFETY: the results' memory has as much, and is borrowed.
+        let all =
+            unsafe { TensorView::<U>::from_raw_parts(to.device(), to.address(), &[rows, cols], &[cols, 1])? };
+        Ok(rows::error(&all.select(0, row)?.to_vec_on(stream)?, &self.exact(row)?))
+    }
+
     /// q is four fifths of the heads, k the others.
     fn rotate(
         &self,
@@ -152,6 +220,14 @@ impl<T: Real + RowsElement> Sets<T> {
         };
         let of = |i: usize, row: usize| wide(self.read(set, i)?.select(0, row)?);
         Ok(match op {
+            Op::Exp => of(0, row)?.into_iter().map(f64::exp).collect(),
+            Op::Add => of(0, row)?.into_iter().zip(of(1, row)?).map(|(a, b)| a + b).collect(),
+            Op::Scale => of(0, row)?.into_iter().zip(of(0, 0)?).map(|(a, b)| a * b).collect(),
+            Op::Cast => of(0, row)?,
+            Op::Transpose => {
+                let Case { rows, cols, .. } = self.case;
+                wide(self.read(set, 0)?.reshape(&[cols, rows])?.select(1, row)?)?
+            }
             Op::Gated => gated(&of(0, row)?, &of(1, row)?),
             Op::GatedPacked => {
                 let cols = self.case.cols;
@@ -170,7 +246,7 @@ fn index(case: &Case, row: usize) -> usize {
     row * 7919 % case.rows.min(TABLE)
 }
 
-impl<T: Real + RowsElement> Problem for Sets<T> {
+impl<T: Real + RowsElement + CastElement> Problem for Sets<T> {
     fn case(&self) -> String {
         self.case.to_string()
     }
@@ -203,9 +279,11 @@ impl<T: Real + RowsElement> Problem for Sets<T> {
         self.sets[0].to.borrow_mut().fill(stream, T::POISON)?;
         self.launch(stream, 0)?;
         for row in [0, self.case.rows - 1] {
-            let to = self.sets[0].to.borrow();
-            let is = to.view().narrow(0, row * self.case.cols, self.case.cols)?.to_vec_on(stream)?;
-            let [error, allowed] = rows::error(&is, &self.exact(row)?);
+            let [error, allowed] = match (self.case.op, T::DTYPE) {
+                (Op::Cast, DType::F32) => self.error::<f16>(stream, row)?,
+                (Op::Cast, _) => self.error::<f32>(stream, row)?,
+                _ => self.error::<T>(stream, row)?,
+            };
             if error.is_nan() || error > allowed {
                 return Err(format!("{}: the error of row {row} is {error:.1e}", self.case).into());
             }

@@ -1,19 +1,23 @@
 //! Calls that are wrong, or may be: an error, and nothing written; or nothing written outside of the output.
 
-use tilewright::ops::{Attention, DequantGemm, DequantGemmInt8, DeviceWeights, Gemm, Mla};
+use tilewright::ops::{
+    Attention, Binary, Cast, DequantGemm, DequantGemmInt8, DeviceWeights, Elementwise, Embedding, Gemm, Mla,
+    Pairs, Rope, Transpose,
+};
 use tilewright::quant::{Format, Group, HalfType, Order, QuantizedWeights, Scheme, Zeros};
-use tilewright::{Device, Result, Stream, TensorViewMut, f16};
+use tilewright::{Device, Result, Stream, Tensor, TensorViewMut, f16};
 
 use crate::place::{Number, Place, Placed};
 use crate::random::Random;
 use crate::{Call, Outcome};
 
 pub fn case(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
-    match random.below(5) {
+    match random.below(6) {
         0 => gemm(random, device, call),
         1 => attention(random, device, call),
         2 => mla(random, device, call),
         3 => dequant(random, device, call),
+        4 => pointwise(random, device, call),
         _ => int8(random, device, call),
     }
 }
@@ -172,6 +176,42 @@ fn gemm(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
     }
     let result = gemm.run(&stream, &a_view, &b, &mut c.view_mut()?);
     check(result, surely, &c, call)
+}
+
+fn pointwise(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
+    let shape = [random.size(9), random.size(9), random.size(40)];
+    let (kind, overlapping, columns) =
+        (random.below(5), random.one_in(8), random.pick(&[0, 2, 3, 64, usize::MAX - 1]));
+    let dims = random.pick(&[&[0, 1, 2][..], &[2, 1, 0], &[0, 0, 1], &[0, 1], &[3, 1, 2]]);
+    call.set(format!("pointwise operator {kind}, {dims:?}, {columns} columns, overlapping {overlapping}:"));
+    let mut shapes = Shapes::new(random, 3);
+    let a = shapes.next::<f16>(device, &shape, call)?;
+    let b = shapes.next::<f16>(device, &shape, call)?;
+    let mut y = output::<f16>(&mut shapes, device, &shape, call)?;
+    let (stream, kernel) = (shapes.stream(device)?, shapes.kernel());
+    let two = kind == 0;
+    let elsewhere = shapes.kind == Wrong::Device && (two || shapes.wrong != 1);
+    let nothing = y.place.shape.contains(&0);
+    let surely = elsewhere || stream.device() != device || kernel.is_some() && !nothing && kind < 2;
+    let (a_view, b_view, rows) = (a.view()?, b.view()?, a.place.shape.first().copied().unwrap_or(0));
+    let run = |y: &mut TensorViewMut<'_, f16>| match kind {
+        0 => {
+            let add = Elementwise::new(Binary::Add);
+            kernel.into_iter().fold(add, |add, name| add.kernel(name)).run(&stream, [&a_view, &b_view], y)
+        }
+        1 => kernel.into_iter().fold(Cast::new(), Cast::kernel).run(&stream, &a_view, y),
+        2 => Transpose::new(dims).run(&stream, &a_view, y),
+        3 => Rope::new(Pairs::Halves).columns(columns).run(&stream, &a_view, y),
+        _ => {
+            let indices = Tensor::<i64>::filled(device, rows as i64 - 1, &[3])?;
+            Embedding::new().run(&stream, &a_view, &indices.view(), y)
+        }
+    };
+    if overlapping {
+        return overlapped(&a, &shape, call, run);
+    }
+    let result = run(&mut y.view_mut()?);
+    check(result, surely, &y, call)
 }
 
 fn attention(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {

@@ -169,10 +169,12 @@ impl Backend for Cuda {
                 2 => call!(cuMemsetD16Async(to, value as u16, count, stream(on))),
                 4 => call!(cuMemsetD32Async(to, value as u32, count, stream(on))),
                 // The words of low bits, then those of high bits, each as a column.
-                _ => [value as u32, (value >> 32) as u32].into_iter().enumerate().try_for_each(|(i, word)| {
-                    let (to, pitch) = (to + 4 * i as u64, width);
-                    call!(cuMemsetD2D32Async(to, pitch, word, 1, count, stream(on)))
-                }),
+                _ => {
+                    [value as u32, (value >> 32) as u32].into_iter().enumerate().try_for_each(|(i, word)| {
+                        let (to, pitch) = (to + 4 * i as u64, width);
+                        call!(cuMemsetD2D32Async(to, pitch, word, 1, count, stream(on)))
+                    })
+                }
             }
         }
     }
