@@ -23,6 +23,11 @@ pub trait Element: Copy + Send + Sync + 'static {
     fn from_f32x2(lo: f32, hi: f32) -> [Self; 2];
     /// The value as `f32`, exact.
     fn to_f32(self) -> f32;
+    /// The values of a pair in one register, the first in its low half, exact: for 16-bit elements, which need not be taken apart first.
+    #[inline(always)]
+    fn pair_to_f32(pair: u32) -> [f32; 2] {
+        unpack::<Self>(pair).map(Self::to_f32)
+    }
     /// The bits, in the low end of a register.
     fn bits(self) -> u32;
     /// The inverse of [`bits`](Self::bits).
@@ -42,7 +47,7 @@ pub fn unpack<T: Element>(x: u32) -> [T; 2] {
 }
 
 macro_rules! half_element {
-    ($t:ident, $name:literal, $pack:ident, $widen:ident) => {
+    ($t:ident, $name:literal, $pack:ident, $widen:ident, $widen_pair:ident) => {
         impl Element for $t {
             const BYTES: usize = 2;
             const NAME: &'static str = $name;
@@ -57,6 +62,10 @@ macro_rules! half_element {
                 cvt::$widen(self)
             }
             #[inline(always)]
+            fn pair_to_f32(pair: u32) -> [f32; 2] {
+                cvt::$widen_pair(pair)
+            }
+            #[inline(always)]
             fn bits(self) -> u32 {
                 self.to_bits() as u32
             }
@@ -67,8 +76,8 @@ macro_rules! half_element {
         }
     };
 }
-half_element!(f16, "f16", f16x2, f16_to_f32);
-half_element!(bf16, "bf16", bf16x2, bf16_to_f32);
+half_element!(f16, "f16", f16x2, f16_to_f32, f16x2_to_f32);
+half_element!(bf16, "bf16", bf16x2, bf16_to_f32, bf16x2_to_f32);
 
 impl Element for I8x2 {
     const BYTES: usize = 2;

@@ -196,7 +196,7 @@ impl<'a> Rope<'a> {
         let shape = problem.shape(self, kernel.piece)?;
         let work = (shape.total(), 1);
         let (function, grid) = launch(&problem.device, kernel, work, self.options.overlap)?;
-        let frequencies = Frequencies::new(self.theta.powf(-1.0 / problem.pairs.max(1) as f64));
+        let frequencies = Frequencies::new(self.theta.powf(-1.0 / problem.pairs.max(1) as f64), kernel.piece);
         let [q, k, q_to, k_to] = problem.tensors.map(|operand| operand.strided::<4>());
         let positions = problem.positions.map_or(Strided::NONE, |positions| positions.strided::<2>());
         let table = problem.table();

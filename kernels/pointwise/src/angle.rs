@@ -13,18 +13,26 @@ const BEHIND: [u64; 2] = [0x7f09_d5f4_7d4d_3770, 0x36d8_a566_4f10_e410];
 pub struct Frequencies {
     /// theta^(-2 / columns), of 2^64.
     ratio: u64,
+    /// Its power of so many pairs as a thread has, of 2^64.
+    by_piece: u64,
 }
 
 impl Frequencies {
-    /// Of theta^(-2 / columns), which is below 1.
-    pub const fn new(ratio: f64) -> Self {
+    /// Of theta^(-2 / columns), which is below 1, for pieces of so many pairs.
+    pub const fn new(ratio: f64, piece: u32) -> Self {
         // Times 2^64; the largest f64 below 1 stays below 2^64.
-        Frequencies { ratio: (ratio * 18_446_744_073_709_551_616.0) as u64 }
+        let ratio = (ratio * 18_446_744_073_709_551_616.0) as u64;
+        let (mut by_piece, mut pair) = (ratio, 1);
+        while pair < piece {
+            by_piece = times(by_piece, ratio);
+            pair += 1;
+        }
+        Frequencies { ratio, by_piece }
     }
-    /// The angle of pair 0 at position 1, times the ratio to the power of `pair`: turns of 2^64.
+    /// The angle of the first pair of a piece at position 1: turns of 2^64.
     #[inline(always)]
-    pub(crate) fn of(self, pair: u32) -> u64 {
-        let (mut turns, mut square, mut left) = (RADIAN, self.ratio, pair);
+    pub(crate) fn of(self, piece: u32) -> u64 {
+        let (mut turns, mut square, mut left) = (RADIAN, self.by_piece, piece);
         while left > 0 {
             if left & 1 == 1 {
                 turns = times(turns, square);
@@ -52,7 +60,7 @@ impl KernelArg for Frequencies {
 
 /// The product of fractions of 2^64.
 #[inline(always)]
-fn times(a: u64, b: u64) -> u64 {
+const fn times(a: u64, b: u64) -> u64 {
     ((a as u128 * b as u128) >> 64) as u64
 }
 

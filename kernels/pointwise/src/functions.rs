@@ -5,7 +5,7 @@ use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
 use tilewright_device::tile::{Overlaps, math};
 
-use crate::number::{Number, bits, pair, value};
+use crate::number::{Number, bits, pair, pair_values, value};
 use crate::operation::with;
 use crate::pieces::{PieceOrder, Strided, load_bits, number, store_bits};
 
@@ -91,14 +91,30 @@ unsafe fn store<const BYTES: usize>(to: u64, count: usize, kind: u32, words: [u3
     }
 }
 
-/// The bits of element `i` of a piece, low in a word; those above mean nothing.
+/// The bits of element `i` of a piece that has no pairs, low in a word; those above mean nothing.
 #[inline(always)]
 fn element<const BYTES: usize>(words: [u32; 4], i: usize) -> u32 {
     match BYTES {
-        2 => words[i / 2] >> (i % 2 * 16),
         1 => words[i / 4] >> (i % 4 * 8),
         _ => words[i],
     }
+}
+
+/// The values of a piece.
+#[inline(always)]
+fn values_of<const BYTES: usize>(kind: u32, words: [u32; 4], count: usize) -> [f32; MOST] {
+    let mut values = [0.0; MOST];
+    let mut i = 0;
+    while i < count {
+        if BYTES == 2 {
+            [values[i], values[i + 1]] = pair_values(kind, words[i / 2]);
+            i += 2;
+        } else {
+            values[i] = value::<BYTES>(kind, element::<BYTES>(words, i));
+            i += 1;
+        }
+    }
+    values
 }
 
 /// A piece of which all elements have the bits of the first.
@@ -177,12 +193,7 @@ pub fn elementwise<P: Overlaps, const FROM: usize, const TO: usize>(
     }
     let mut i = 0;
     while i < each {
-        let mut x = [[0.0; MOST]; 3];
-        let mut e = 0;
-        while e < 3 * v {
-            x[e / v][e % v] = value::<FROM>(how.from, element::<FROM>(read[i][e / v], e % v));
-            e += 1;
-        }
+        let x = read[i].map(|words| values_of::<FROM>(how.from, words, v));
         let mut values = [0.0; MOST];
         with(
             how.operation,

@@ -5,7 +5,7 @@ use tilewright_device::kernel;
 use tilewright_device::tile::{Element, Overlaps};
 
 use crate::activation::{with, with_slope};
-use crate::pieces::{PieceOrder, Strided, load, number, rounded, store};
+use crate::pieces::{PieceOrder, Strided, load, number, rounded, store, wide};
 
 /// Pieces that a thread holds of each tensor.
 pub(crate) const EACH: usize = 2;
@@ -27,29 +27,29 @@ pub fn gated<P: Overlaps, T: Element, const V: usize>(
         ([matrix, row, piece * V as u32], inside)
     };
     P::wait_for_preceding_grid();
-    let (mut gates, mut ups) = ([[T::ZERO; V]; EACH], [[T::ZERO; V]; EACH]);
+    let (mut gates, mut ups) = ([[0; 4]; EACH], [[0; 4]; EACH]);
     let mut i = 0;
     while i < EACH {
         let (at, inside) = place(i);
         // SAFETY: the tensors have the elements that the order counts, in rows of whole pieces; the host checked how they lie.
         unsafe {
-            gates[i] = load(gate.at::<T>(at), inside, T::ZERO);
-            ups[i] = load(up.at::<T>(at), inside, T::ZERO);
+            gates[i] = load::<T, V>(gate.at::<T>(at), inside, 0);
+            ups[i] = load::<T, V>(up.at::<T>(at), inside, 0);
         }
         i += 1;
     }
     with(activation, |activation| {
         let mut i = 0;
         while i < EACH {
-            let mut values = [0.0; V];
+            let (mut values, ups) = (wide::<T, V>(gates[i]), wide::<T, V>(ups[i]));
             let mut e = 0;
             while e < V {
-                values[e] = activation.apply(gates[i][e].to_f32()) * ups[i][e].to_f32();
+                values[e] = activation.apply(values[e]) * ups[e];
                 e += 1;
             }
             let (at, inside) = place(i);
             // SAFETY: as above; no other thread has these elements.
-            unsafe { store(y.at::<T>(at), rounded::<T, V>(values), inside) };
+            unsafe { store::<T, V>(y.at::<T>(at), rounded::<T, V>(values), inside) };
             i += 1;
         }
     });
@@ -73,35 +73,35 @@ pub fn gated_gradient<P: Overlaps, T: Element, const V: usize>(
         ([matrix, row, piece * V as u32], inside)
     };
     P::wait_for_preceding_grid();
-    let mut read = [[[T::ZERO; V]; 3]; EACH];
+    let mut read = [[[0; 4]; 3]; EACH];
     let mut i = 0;
     while i < EACH {
         let (at, inside) = place(i);
         // SAFETY: as in `gated`.
         unsafe {
-            read[i][0] = load(gate.at::<T>(at), inside, T::ZERO);
-            read[i][1] = load(up.at::<T>(at), inside, T::ZERO);
-            read[i][2] = load(dy.at::<T>(at), inside, T::ZERO);
+            read[i][0] = load::<T, V>(gate.at::<T>(at), inside, 0);
+            read[i][1] = load::<T, V>(up.at::<T>(at), inside, 0);
+            read[i][2] = load::<T, V>(dy.at::<T>(at), inside, 0);
         }
         i += 1;
     }
     with(activation, |activation| {
         let mut i = 0;
         while i < EACH {
+            let [gates, ups, dys] = read[i].map(wide::<T, V>);
             let (mut by_gate, mut by_up) = ([0.0; V], [0.0; V]);
             let mut e = 0;
             while e < V {
-                let [value, slope] = with_slope(activation, read[i][0][e].to_f32());
-                let dy = read[i][2][e].to_f32();
-                by_gate[e] = dy * read[i][1][e].to_f32() * slope;
-                by_up[e] = dy * value;
+                let [value, slope] = with_slope(activation, gates[e]);
+                by_gate[e] = dys[e] * ups[e] * slope;
+                by_up[e] = dys[e] * value;
                 e += 1;
             }
             let (at, inside) = place(i);
             // SAFETY: as in `gated`.
             unsafe {
-                store(d_gate.at::<T>(at), rounded::<T, V>(by_gate), inside);
-                store(d_up.at::<T>(at), rounded::<T, V>(by_up), inside);
+                store::<T, V>(d_gate.at::<T>(at), rounded::<T, V>(by_gate), inside);
+                store::<T, V>(d_up.at::<T>(at), rounded::<T, V>(by_up), inside);
             }
             i += 1;
         }

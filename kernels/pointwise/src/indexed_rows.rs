@@ -25,7 +25,6 @@ pub fn embedding<P: Overlaps, T: Element, const V: usize>(
     index_bytes: u32,
 ) {
     let place = |i| order.at(number(thread_x(), P::THREADS, EACH, i));
-    let outside = T::from_bits(outside);
     P::wait_for_preceding_grid();
     let mut rows = [0; EACH];
     let mut i = 0;
@@ -44,20 +43,21 @@ pub fn embedding<P: Overlaps, T: Element, const V: usize>(
         };
         i += 1;
     }
-    let mut pieces = [[T::ZERO; V]; EACH];
+    let mut pieces = [[0; 4]; EACH];
     let mut i = 0;
     while i < EACH {
         let ([_, _, piece], inside) = place(i);
         // SAFETY: the row is one of the table's, and has as many columns as y; the host checked how it lies.
-        pieces[i] =
-            unsafe { load(table.at::<T>([rows[i], piece * V as u32]), inside && rows[i] < count, outside) };
+        pieces[i] = unsafe {
+            load::<T, V>(table.at::<T>([rows[i], piece * V as u32]), inside && rows[i] < count, outside)
+        };
         i += 1;
     }
     let mut i = 0;
     while i < EACH {
         let ([matrix, row, piece], inside) = place(i);
         // SAFETY: an element of y, which no other thread has.
-        unsafe { store(y.at::<T>([matrix, row, piece * V as u32]), pieces[i], inside) };
+        unsafe { store::<T, V>(y.at::<T>([matrix, row, piece * V as u32]), pieces[i], inside) };
         i += 1;
     }
 }

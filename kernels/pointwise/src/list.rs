@@ -120,11 +120,15 @@ kernels! {
     pub static POINTWISE: PointwiseKernel;
 
     for (T, VECTOR) in [(f16, 8), (bf16, 8), (f32, 4)] {
-        for (NAME, K) in [(gated, gated), (gated_gradient, gated_gradient), (rope, rope)] {
+        for (NAME, K) in [(gated, gated), (gated_gradient, gated_gradient)] {
             sm_90: [NAME _sm_90_ T]: K<Overlapped<8>, T, VECTOR>;
             sm_80: [NAME _sm_80_ T]: K<Simt<8>, T, VECTOR>;
             sm_80: [NAME _sm_80_ T _any]: K<Simt<8>, T, 1>;
         }
+        // Four warps: five CTAs have more threads on an SM than two of eight.
+        sm_90: [rope_sm_90_ T]: rope<Overlapped<4>, T, VECTOR>;
+        sm_80: [rope_sm_80_ T]: rope<Simt<4>, T, VECTOR>;
+        sm_80: [rope_sm_80_ T _any]: rope<Simt<4>, T, 1>;
     }
     sm_90: [embedding_sm_90]: embedding<Overlapped<8>, f32, 4>;
     sm_80: [embedding_sm_80]: embedding<Simt<8>, f32, 4>;

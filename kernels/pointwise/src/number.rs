@@ -84,6 +84,12 @@ pub(crate) fn bits<const BYTES: usize>(number: u32, value: f32) -> u32 {
     }
 }
 
+/// The values of a pair of f16 or bf16, the first ones in the low half: as of [`value`].
+#[inline(always)]
+pub(crate) fn pair_values(number: u32, pair: u32) -> [f32; 2] {
+    if number == Number::Bf16 as u32 { cvt::bf16x2_to_f32(pair) } else { cvt::f16x2_to_f32(pair) }
+}
+
 /// The bits of a pair of values as f16 or bf16, the first ones low: as of [`bits`].
 #[inline(always)]
 pub(crate) fn pair(number: u32, [low, high]: [f32; 2]) -> u32 {

@@ -2,6 +2,7 @@
 
 use tilewright_device::abi::KernelArg;
 use tilewright_device::arch::global;
+use tilewright_device::layout::element::pack;
 use tilewright_device::tile::{Element, block_x, division::Division};
 
 /// Bytes of a vector.
@@ -98,11 +99,6 @@ pub(crate) fn number(thread: u32, threads: u32, each: usize, i: usize) -> u32 {
     (block_x() * each as u32 + i as u32) * threads + thread
 }
 
-/// Whether pieces of `V` elements are whole vectors.
-const fn in_vectors<T: Element>(v: usize) -> bool {
-    (v * T::BYTES).is_multiple_of(VECTOR)
-}
-
 /// `BYTES` bytes from an address on, 1 to 16, low ones first; those of `outside` where there are none.
 ///
 /// # Safety
@@ -149,89 +145,76 @@ pub(crate) unsafe fn store_bits<const BYTES: usize>(to: u64, words: [u32; 4], in
     }
 }
 
-/// The `V` elements from an address on, each `outside` where there are none.
+/// The bits of a piece of `V` elements from an address on, at most 16 bytes; those of `outside` where there are none.
 ///
 /// # Safety
-/// If `inside`, the elements are readable, of a tensor of aligned elements; from a multiple of 16 bytes on if they are whole vectors, and
+/// If `inside`, the elements are readable, of a tensor of aligned elements; from a multiple of 16 bytes on if they are a whole vector, and
 /// contiguous. No other thread writes them meanwhile.
 #[inline(always)]
-pub(crate) unsafe fn load<T: Element, const V: usize>(from: u64, inside: bool, outside: T) -> [T; V] {
-    const { assert!(V == 1 || in_vectors::<T>(V), "pieces are one element, or whole vectors") };
-    let mut piece = [outside; V];
-    if in_vectors::<T>(V) {
-        let both = if T::BYTES == 2 { outside.bits() << 16 | outside.bits() } else { outside.bits() };
-        let mut vector = 0;
-        while vector < V * T::BYTES / VECTOR {
-            // SAFETY: the caller's.
-            let words = unsafe { load_bits::<VECTOR>(from + (vector * VECTOR) as u64, inside, both) };
-            let mut i = 0;
-            while i < VECTOR / T::BYTES {
-                let word = words[i * T::BYTES / 4];
-                let bits = if T::BYTES == 2 { word >> (i % 2 * 16) & 0xffff } else { word };
-                piece[vector * (VECTOR / T::BYTES) + i] = T::from_bits(bits);
-                i += 1;
-            }
-            vector += 1;
+pub(crate) unsafe fn load<T: Element, const V: usize>(from: u64, inside: bool, outside: u32) -> [u32; 4] {
+    const { assert!(V == 1 || V * T::BYTES == VECTOR, "pieces are one element, or a vector") };
+    // SAFETY: the caller's.
+    unsafe {
+        match V * T::BYTES {
+            2 => load_bits::<2>(from, inside, outside),
+            4 => load_bits::<4>(from, inside, outside),
+            _ => load_bits::<VECTOR>(from, inside, outside),
         }
-    } else {
-        let outside = outside.bits();
-        // SAFETY: the caller's.
-        let words = unsafe {
-            if T::BYTES == 2 {
-                load_bits::<2>(from, inside, outside)
-            } else {
-                load_bits::<4>(from, inside, outside)
-            }
-        };
-        piece[0] = T::from_bits(words[0]);
     }
-    piece
 }
 
-/// Stores `V` elements from an address on, if they are `inside`.
+/// Stores the bits of a piece of `V` elements from an address on, if they are `inside`.
 ///
 /// # Safety
 /// As for [`load`], with writable for readable; no other thread uses the elements meanwhile.
 #[inline(always)]
-pub(crate) unsafe fn store<T: Element, const V: usize>(to: u64, piece: [T; V], inside: bool) {
-    const { assert!(V == 1 || in_vectors::<T>(V), "pieces are one element, or whole vectors") };
-    if in_vectors::<T>(V) {
-        let mut vector = 0;
-        while vector < V * T::BYTES / VECTOR {
-            let mut words = [0; 4];
-            let mut i = 0;
-            while i < VECTOR / T::BYTES {
-                let bits = piece[vector * (VECTOR / T::BYTES) + i].bits();
-                words[i * T::BYTES / 4] |= bits << if T::BYTES == 2 { i % 2 * 16 } else { 0 };
-                i += 1;
-            }
-            // SAFETY: the caller's.
-            unsafe { store_bits::<VECTOR>(to + (vector * VECTOR) as u64, words, inside) };
-            vector += 1;
-        }
-    } else {
-        let words = [piece[0].bits(), 0, 0, 0];
-        // SAFETY: the caller's.
-        unsafe {
-            if T::BYTES == 2 {
-                store_bits::<2>(to, words, inside)
-            } else {
-                store_bits::<4>(to, words, inside)
-            }
+pub(crate) unsafe fn store<T: Element, const V: usize>(to: u64, piece: [u32; 4], inside: bool) {
+    const { assert!(V == 1 || V * T::BYTES == VECTOR, "pieces are one element, or a vector") };
+    // SAFETY: the caller's.
+    unsafe {
+        match V * T::BYTES {
+            2 => store_bits::<2>(to, piece, inside),
+            4 => store_bits::<4>(to, piece, inside),
+            _ => store_bits::<VECTOR>(to, piece, inside),
         }
     }
 }
 
-/// Values rounded to nearest even.
+/// The values of a piece.
 #[inline(always)]
-pub(crate) fn rounded<T: Element, const V: usize>(values: [f32; V]) -> [T; V] {
-    let mut piece = [T::ZERO; V];
+pub(crate) fn wide<T: Element, const V: usize>(piece: [u32; 4]) -> [f32; V] {
+    let mut values = [0.0; V];
+    let mut i = 0;
+    while i < V {
+        if T::BYTES == 2 {
+            let [low, high] = T::pair_to_f32(piece[i / 2]);
+            values[i] = low;
+            if i + 1 < V {
+                values[i + 1] = high;
+            }
+            i += 2;
+        } else {
+            values[i] = T::from_bits(piece[i]).to_f32();
+            i += 1;
+        }
+    }
+    values
+}
+
+/// A piece of values rounded to nearest even.
+#[inline(always)]
+pub(crate) fn rounded<T: Element, const V: usize>(values: [f32; V]) -> [u32; 4] {
+    let mut piece = [0; 4];
     let mut i = 0;
     while i < V {
         let [low, high] = T::from_f32x2(values[i], values[if i + 1 < V { i + 1 } else { i }]);
-        piece[i] = low;
-        if i + 1 < V {
-            piece[i + 1] = high;
+        if T::BYTES == 2 {
+            piece[i / 2] = pack([low, high]);
+        } else {
+            piece[i] = low.bits();
+            if i + 1 < V {
+                piece[i + 1] = high.bits();
+            }
         }
         i += 2;
     }

@@ -4,10 +4,10 @@ use tilewright_device::abi::KernelArg;
 use tilewright_device::arch::global;
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
-use tilewright_device::tile::{Element, Overlaps, block_x, division::Division};
+use tilewright_device::tile::{Element, InPlace, Overlaps, block_x, division::Division};
 
 use crate::angle::{Frequencies, cos_sin};
-use crate::pieces::{Strided, load, rounded, store};
+use crate::pieces::{Strided, load, rounded, store, wide};
 
 /// Heads that a thread rotates by the same angles.
 pub(crate) const HEADS: usize = 4;
@@ -40,6 +40,8 @@ pub struct RopeShape {
     by_block: Division,
     by_sequence: Division,
     heads: [u32; 2],
+    /// Blocks of q's heads; those of k's follow.
+    q_blocks: u32,
     cols: u32,
     pairs: u32,
     turned: u32,
@@ -82,8 +84,8 @@ impl RopeShape {
     ) -> Option<Self> {
         let turned = pairs.div_ceil(piece);
         let copied = if copies { (cols - 2 * pairs).div_ceil(2 * piece) } else { 0 };
-        let blocks = heads[0].checked_add(heads[1])?.div_ceil(HEADS as u32);
-        let token = (turned + copied).checked_mul(blocks)?;
+        let [q_blocks, k_blocks] = heads.map(|heads| heads.div_ceil(HEADS as u32));
+        let token = (turned + copied).checked_mul(q_blocks.checked_add(k_blocks)?)?;
         let total = batch.checked_mul(sequence)?.checked_mul(token).filter(|&total| total <= Self::MOST)?;
         Some(RopeShape {
             total,
@@ -91,6 +93,7 @@ impl RopeShape {
             by_block: Division::by(turned + copied),
             by_sequence: Division::by(sequence),
             heads,
+            q_blocks,
             cols,
             pairs,
             turned,
@@ -109,16 +112,17 @@ impl RopeShape {
 /// The pairs of two pieces, turned by angles of these cosines and sines.
 #[inline(always)]
 fn turned<T: Element, const V: usize>(
-    [a, b]: [[T; V]; 2],
+    both: [[u32; 4]; 2],
     [cos, sin]: [[f32; V]; 2],
     interleaved: bool,
-) -> [[T; V]; 2] {
+) -> [[u32; 4]; 2] {
+    let [a, b] = both.map(wide::<T, V>);
     let (mut first, mut second) = ([0.0; V], [0.0; V]);
-    let of = |i: usize| if i < V { a[i].to_f32() } else { b[i - V].to_f32() };
+    let of = |i: usize| if i < V { a[i] } else { b[i - V] };
     let mut pair = 0;
     while pair < V {
         let places = if interleaved { [2 * pair, 2 * pair + 1] } else { [pair, pair + V] };
-        let [x, y] = [of(places[0]), of(places[1])];
+        let [x, y] = places.map(of);
         let to = [x * cos[pair] - y * sin[pair], y * cos[pair] + x * sin[pair]];
         let mut i = 0;
         while i < 2 {
@@ -131,7 +135,59 @@ fn turned<T: Element, const V: usize>(
         }
         pair += 1;
     }
-    [rounded(first), rounded(second)]
+    [rounded::<T, V>(first), rounded::<T, V>(second)]
+}
+
+/// `V` neighbours of a row of a table, in vectors if they are some; NaN where there is no such row.
+///
+/// # Safety
+/// If `inside`, the table has the elements; vectors of them begin at multiples of 16 bytes.
+#[inline(always)]
+unsafe fn angles_of<const V: usize>(table: Strided<2>, [row, col]: [u32; 2], inside: bool) -> [f32; V] {
+    let (mut angles, mut i) = ([0.0; V], 0);
+    while i < V {
+        let from = table.at::<f32>([row, col + i as u32]);
+        // SAFETY: passed on.
+        unsafe {
+            if V == 1 {
+                angles[0] = wide::<f32, 1>(load::<f32, 1>(from, inside, f32::NAN.to_bits()))[0];
+                i += 1;
+            } else {
+                let four = wide::<f32, 4>(load::<f32, 4>(from, inside, f32::NAN.to_bits()));
+                let mut e = 0;
+                while e < 4 {
+                    angles[i + e] = four[e];
+                    e += 1;
+                }
+                i += 4;
+            }
+        }
+    }
+    angles
+}
+
+/// The pieces of a thread: of neighbouring heads of q or of k.
+#[derive(Clone, Copy)]
+struct Pieces {
+    /// The address of the first head's first column.
+    first: u64,
+    /// Bytes from a head to the next, and from a column.
+    steps: [u64; 2],
+}
+
+impl Pieces {
+    /// From `head` on, of a token.
+    #[inline(always)]
+    fn of<T: Element>(tensor: Strided<4>, [batch, place, head]: [u32; 3]) -> Self {
+        let [.., by_head, by_col] = tensor.strides;
+        let first = tensor.at::<T>([batch, place, head, 0]);
+        Pieces { first, steps: [by_head * T::BYTES as u64, by_col * T::BYTES as u64] }
+    }
+    /// The address of the `i`-th head's column.
+    #[inline(always)]
+    fn at(&self, i: usize, col: u32) -> u64 {
+        self.first.wrapping_add(i as u64 * self.steps[0]).wrapping_add(col as u64 * self.steps[1])
+    }
 }
 
 /// Rotates pairs of columns of the heads of q and k by angles that grow with the token's position: (x, y) becomes
@@ -140,15 +196,15 @@ fn turned<T: Element, const V: usize>(
 /// q, k and what they become are \[batch, sequence, heads, columns\]; `positions` \[batch, sequence\] are i32. The angle of pair i is the position
 /// times theta^(-2 i / rotated columns), or that of the table, of which a position outside has cosines and sines NaN. A thread rotates `V`
 /// pairs of `HEADS` heads, all of which it reads before it writes: what is written may be what is read.
-#[kernel(program = P, min_ctas = 2)]
+#[kernel(program = P, min_ctas = 5)]
 pub fn rope<P: Overlaps, T: Element, const V: usize>(
     q: Strided<4>,
     k: Strided<4>,
-    q_to: Strided<4>,
-    k_to: Strided<4>,
-    positions: Strided<2>,
-    table: RopeTable,
-    frequencies: Frequencies,
+    q_to: InPlace<Strided<4>>,
+    k_to: InPlace<Strided<4>>,
+    positions: InPlace<Strided<2>>,
+    table: InPlace<RopeTable>,
+    frequencies: InPlace<Frequencies>,
     shape: RopeShape,
 ) {
     let work = block_x() * P::THREADS + thread_x();
@@ -166,22 +222,20 @@ pub fn rope<P: Overlaps, T: Element, const V: usize>(
     } else {
         [group * v, shape.pairs + group * v]
     };
-    let at = |head: usize, part: usize, [q, k]: [&Strided<4>; 2]| {
-        let head = block * HEADS as u32 + head as u32;
-        let of_q = head < shape.heads[0];
-        let inside = work < shape.total && head < shape.heads[0] + shape.heads[1] && cols[part] < shape.cols;
-        let index = |head| [batch, place, head, cols[part]];
-        let address = if of_q { q.at::<T>(index(head)) } else { k.at::<T>(index(head - shape.heads[0])) };
-        (address, inside)
-    };
+    let of_q = block < shape.q_blocks;
+    let (from, heads) = if of_q { (q, shape.heads[0]) } else { (k, shape.heads[1]) };
+    let head = (if of_q { block } else { block - shape.q_blocks }) * HEADS as u32;
+    let live = cols.map(|col| work < shape.total && col < shape.cols);
+    let inside = |i: usize, part: usize| live[part] && head + (i as u32) < heads;
+    let from = Pieces::of::<T>(from, [batch, place, head]);
     P::wait_for_preceding_grid();
 
-    let mut pieces = [[[T::ZERO; V]; 2]; HEADS];
+    let mut pieces = [[[0; 4]; 2]; HEADS];
     let mut i = 0;
     while i < 2 * HEADS {
-        let (address, inside) = at(i / 2, i % 2, [&q, &k]);
+        let (head, part) = (i / 2, i % 2);
         // SAFETY: an element of q or k that lies inside; the host checked how they lie.
-        pieces[i / 2][i % 2] = unsafe { load(address, inside, T::ZERO) };
+        pieces[head][part] = unsafe { load::<T, V>(from.at(head, cols[part]), inside(head, part), 0) };
         i += 1;
     }
     if turns {
@@ -190,22 +244,22 @@ pub fn rope<P: Overlaps, T: Element, const V: usize>(
             // SAFETY: the token has a position, if there is such a token.
             let bits = unsafe {
                 global::ld_global_u32_if(
-                    positions.at::<i32>([batch, place]) as *const u32,
+                    positions.get().at::<i32>([batch, place]) as *const u32,
                     work < shape.total,
                 )
             };
             position = bits as i32;
         }
         let mut angles = [[0.0; V]; 2];
+        let table = table.get();
         if table.given != 0 {
             let (row, col) = (position as u32, group * v);
             let inside = work < shape.total && row < table.positions;
             // SAFETY: a row of the table, of as many columns as there are pairs; the host checked how it lies.
-            angles = unsafe {
-                [table.cos, table.sin].map(|part| load(part.at::<f32>([row, col]), inside, f32::NAN))
-            };
+            angles = unsafe { [table.cos, table.sin].map(|part| angles_of::<V>(part, [row, col], inside)) };
         } else {
-            let (mut turns, mut pair) = (frequencies.of(group * v), 0);
+            let frequencies = frequencies.get();
+            let (mut turns, mut pair) = (frequencies.of(group), 0);
             while pair < V {
                 [angles[0][pair], angles[1][pair]] = cos_sin(turns, position);
                 turns = frequencies.next(turns);
@@ -216,16 +270,18 @@ pub fn rope<P: Overlaps, T: Element, const V: usize>(
             angles[1] = angles[1].map(|sin| -sin);
         }
         if interleaved {
-            pieces = pieces.map(|both| turned(both, angles, true));
+            pieces = pieces.map(|both| turned::<T, V>(both, angles, true));
         } else {
-            pieces = pieces.map(|both| turned(both, angles, false));
+            pieces = pieces.map(|both| turned::<T, V>(both, angles, false));
         }
     }
+    let to = if of_q { q_to.get() } else { k_to.get() };
+    let to = Pieces::of::<T>(to, [batch, place, head]);
     let mut i = 0;
     while i < 2 * HEADS {
-        let (address, inside) = at(i / 2, i % 2, [&q_to, &k_to]);
+        let (head, part) = (i / 2, i % 2);
         // SAFETY: as above; no other thread has these elements.
-        unsafe { store(address, pieces[i / 2][i % 2], inside) };
+        unsafe { store::<T, V>(to.at(head, cols[part]), pieces[head][part], inside(head, part)) };
         i += 1;
     }
 }
