@@ -35,8 +35,7 @@ macro_rules! formulas {
         /// What kernels compute of elements.
         #[repr(u32)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[allow(missing_docs, reason = "as the enums that it is made of say")]
-        pub enum Operation { $($($op,)*)* }
+        pub enum Operation { $($($(#[$of])* $op,)*)* }
 
         /// `f` with the operation of this number: each has its own instance of `f`, so that no element asks which it is.
         #[inline(always)]

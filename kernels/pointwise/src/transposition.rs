@@ -135,7 +135,7 @@ pub fn transposed<P: Collective + Overlaps, const BYTES: usize>(
     while i < cols * BYTES / 4 * rows / v / THREADS {
         let group = (i as u32 * P::THREADS + thread) / 32;
         let (vector, word) = (group % groups * 4 + vector_in, group / groups * 8 + word_in);
-        let from = at + vector * v as u32 * row_bytes + ((word / 4 ^ vector_in * 2) * 4 + word % 4) * 4;
+        let from = at + vector * v as u32 * row_bytes + (((word / 4) ^ (vector_in * 2)) * 4 + word % 4) * 4;
         let mut words = [0; VECTOR];
         let mut k = 0;
         while k < v {
