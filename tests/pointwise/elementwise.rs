@@ -43,7 +43,9 @@ impl Known<1> for Unary {
     fn error(self, [x]: [f64; 1]) -> f64 {
         match self {
             Unary::Identity | Unary::Neg | Unary::Abs => 0.0,
-            Unary::Log | Unary::Sin | Unary::Cos => 3e-7,
+            Unary::Log => 3e-7 * self.exact([x]).abs().max(1.0),
+            Unary::Sin | Unary::Cos => 3e-7,
+            Unary::Tanh => 1.5e-6 * x.abs().min(1.0),
             Unary::Gelu => 6e-7 * x.abs(),
             Unary::Silu => 2e-6 * self.exact([x]).abs(),
             _ => 5e-7 * self.exact([x]).abs(),
@@ -67,8 +69,10 @@ impl Known<2> for Binary {
     }
     fn error(self, [a, b]: [f64; 2]) -> f64 {
         let exact = self.exact([a, b]).abs();
-        let power = if self == Binary::Pow { exact.log2().abs().min(1e3) } else { 0.0 };
-        exact * (1e-7 + 4e-7 * (power + f64::from(u8::from(self == Binary::Pow))))
+        match self {
+            Binary::Pow => exact * 4e-7 * (1.0 + b.abs() + exact.log2().abs().min(1e3)),
+            _ => 1e-7 * exact,
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use custom_kernel::{
     Weights, gemv, gemv_reference, kernels, modulate, modulate_reference, relative_error, softmax,
     softmax_reference, swiglu, swiglu_for, swiglu_reference,
 };
+use custom_kernel_device::modulate::modulate as modulate_kernel;
 use tilewright::quant::{Format, Group, HalfType, Order, QuantizedWeights, Scheme, Zeros};
 use tilewright::{Arch, Device, Tensor, f16};
 use tilewright_support::random::normal;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm90a, "swiglu of windows, for Hopper", |device| swiglu_windows(device, Arch::Sm90a))
         .device(Arch::Sm80, "modulate tensors of any shape and strides", modulated)
         .device(Arch::Sm80, "gemv of packed u4 weights", gemv_sizes)
+        .device(Arch::Sm80, "modulate by any number of CTAs", modulated_by)
         .device(Arch::Sm80, "arguments that do not fit are named", refusals)
         .main()
 }
@@ -167,6 +169,22 @@ fn modulated(device: &Device) -> Outcome {
             y.view().narrow(2, cols, 3)?.to_vec()?.into_iter().all(f16::is_nan),
             "nothing is stored beside"
         );
+    }
+    Ok(())
+}
+
+/// CTAs go on behind the whole grid, however large it is.
+fn modulated_by(device: &Device) -> Outcome {
+    let (stream, shape) = (device.default_stream(), [3, 7, 1000]);
+    let [x, scale, shift] = [1, 2, 3].map(|seed| normal::<f16>(seed, 21_000));
+    let reference = modulate_reference(&x, &scale, &shift);
+    let [x, scale, shift] = [x, scale, shift].map(|data| Tensor::from_slice(device, &data, &shape));
+    let (x, scale, shift) = (x?, scale?, shift?);
+    for ctas in [1, 2, 7, 100] {
+        let mut y = poisoned(device, &shape)?;
+        let arguments = (&x.view(), &scale.view(), &shift.view(), &mut y.view_mut());
+        device.kernel::<modulate_kernel<f16>>(kernels())?.launch(&stream, [ctas, 1, 1], arguments)?;
+        assert_near(&format!("{ctas} CTAs"), &y.to_vec()?, &reference);
     }
     Ok(())
 }
