@@ -224,8 +224,7 @@ impl<K: Instance> Function<K> {
     /// The kernel is a safe function, its tensors are views, its set is that of its crate: it reads and writes inside of the views
     /// alone. What is outside reads as zero and is not stored. Work on other streams is ordered by events alone, as for all operators.
     ///
-    /// Two things are the kernel's author's to see to: that no two CTAs store different values to one place, of which either may stay;
-    /// and that indices of dimensions before the last two are inside the tensor, for instance by `expects(batch < x.shape()[0])`.
+    /// One thing is the kernel's author's to see to: that no two CTAs store different values to one place, of which either may stay.
     pub fn launch<A>(&self, stream: &Stream, grid: [u32; 3], arguments: A) -> Result<()>
     where
         K: SafeKernel,
