@@ -4,6 +4,8 @@
 
 pub mod copies;
 pub mod latent;
+pub mod neighbours;
 pub mod operands;
 pub mod products;
 pub mod rows;
+pub mod scans;

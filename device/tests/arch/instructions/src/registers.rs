@@ -48,6 +48,8 @@ entries! { Sm80:
         r.keep([warp::shfl_bfly_f32(g.f, 1), warp::shfl_idx_f32(g.f, g.n)]);
         r.keep([warp::shfl_up_f32(g.f, 1), warp::shfl_down_f32(g.f, 1)]);
         r.keep(warp::shfl_bfly_word(MaybeUninit::new(g.f), 1).assume_init());
+        r.keep(warp::shfl_up_word(MaybeUninit::new(g.f), 1).assume_init());
+        r.keep(warp::shfl_idx_word(MaybeUninit::new(g.f), g.n).assume_init());
         r.keep(warp::uniform(g.x));
         r.keep(warp::touch(g.f));
     }

@@ -1,4 +1,7 @@
-//! Tiles are copied in every direction, whole and at a tensor's edge.
+//! Tiles are copied in every direction, whole and at a tensor's edge; what primitives make of them is exact.
+
+mod neighbours;
+mod scans;
 
 use std::f32::consts::LOG2_E;
 use std::process::ExitCode;
@@ -15,9 +18,11 @@ use tilewright_support::suite::{Outcome, Suite};
 use tilewright_tile_tests::KERNELS;
 use tilewright_tile_tests_device::copies::{self, *};
 use tilewright_tile_tests_device::latent::{self, *};
+use tilewright_tile_tests_device::neighbours::*;
 use tilewright_tile_tests_device::operands::{self, *};
 use tilewright_tile_tests_device::products::*;
 use tilewright_tile_tests_device::rows::*;
+use tilewright_tile_tests_device::scans::*;
 
 fn main() -> ExitCode {
     let mut suite = Suite::new();
@@ -65,6 +70,21 @@ fn main() -> ExitCode {
         Sm80 Tf32Odd: f32_products::<Tf32Odd, ColMajor>;
         Sm80 Tf32Narrow: f32_products::<Tf32Narrow, ColMajor>;
         Sm80 Tf32Rows: f32_products::<Tf32Rows, ColMajor>;
+        Sm80 RowsOfLanes: scans::rows::<RowsOfLanes>;
+        Sm80 RowsOfStripes: scans::rows::<RowsOfStripes>;
+        Sm80 RowsOfAccumulators: scans::rows::<RowsOfAccumulators>;
+        Sm80 RowsOfWarps: scans::rows::<RowsOfWarps>;
+        Sm80 RowsOfManyValues: scans::rows::<RowsOfManyValues>;
+        Sm80 ColsOfThreads: scans::cols::<ColsOfThreads>;
+        Sm80 ColsOfStripes: scans::cols::<ColsOfStripes>;
+        Sm80 ColsOfAccumulators: scans::cols::<ColsOfAccumulators>;
+        Sm80 ColsOfOneWarp: scans::cols::<ColsOfOneWarp>;
+        Sm80 ColsOfSpread: scans::cols::<ColsOfSpread>;
+        Sm80 NeighboursOfLanes: neighbours::mixed_rows::<NeighboursOfLanes>;
+        Sm80 NeighboursOfStripes: neighbours::mixed_rows::<NeighboursOfStripes>;
+        Sm80 NeighboursOfWarps: neighbours::mixed_rows::<NeighboursOfWarps>;
+        Sm80 NeighboursOfAccumulators: neighbours::mixed_rows::<NeighboursOfAccumulators>;
+        Sm80 NeighboursOfNarrow: neighbours::mixed_rows::<NeighboursOfNarrow>;
     }
     suite.main()
 }
