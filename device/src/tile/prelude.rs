@@ -2,7 +2,6 @@
 
 pub use crate::tile::copy::access::{Access, Elements, Overlapping, Vectors};
 pub use crate::tile::copy::arrival::Arrival;
-pub use crate::tile::copy::gather::{Gathered, Scattered};
 pub use crate::tile::cta::collective::Collective;
 pub use crate::tile::cta::simt::{Overlapped, Overlaps, Simt};
 pub use crate::tile::cta::{Cta, TILE_ALIGN};
@@ -21,6 +20,7 @@ pub use crate::tile::fragment::row_vector::{RowVector, for_each_row};
 pub use crate::tile::fragment::scan::Scan;
 pub use crate::tile::fragment::{Fragment, Operand, Rows};
 pub use crate::tile::memory::copy_to::{CopyTo, copy};
+pub use crate::tile::memory::gathered::{Gathered, Scattered};
 pub use crate::tile::memory::global::{Global, GlobalMut, GlobalTile, GlobalTileMut, Lines};
 pub use crate::tile::memory::in_place::{InBlock, InPlace};
 pub use crate::tile::memory::list::{List, ListAbi};

@@ -12,7 +12,7 @@ use crate::tile::memory::scratch::Scratch;
 use crate::tile::memory::shared::{Shared, Src, Transposed};
 
 /// Elements that one access moves: a run, or 16 bytes of it.
-const fn per_access<T: Element>(run: usize) -> usize {
+pub(super) const fn per_access<T: Element>(run: usize) -> usize {
     let most = 16 / T::BYTES;
     if run < most { run } else { most }
 }
@@ -32,7 +32,12 @@ fn gather<T: Element, R: Registers<T>>(regs: &R, first: usize, count: usize) -> 
 
 /// The inverse of [`gather`].
 #[inline(always)]
-fn scatter<T: Element, R: Registers<T>>(words: [u32; 4], regs: &mut R, first: usize, count: usize) {
+pub(super) fn scatter<T: Element, R: Registers<T>>(
+    words: [u32; 4],
+    regs: &mut R,
+    first: usize,
+    count: usize,
+) {
     let per_word = 4 / T::BYTES;
     let mut i = 0;
     while i < count {
@@ -45,7 +50,7 @@ fn scatter<T: Element, R: Registers<T>>(words: [u32; 4], regs: &mut R, first: us
 /// # Safety
 /// `count` elements from `from` on are aligned to their size together and readable.
 #[inline(always)]
-unsafe fn load_global<T: Element>(from: *const T, count: usize) -> [u32; 4] {
+pub(super) unsafe fn load_global<T: Element>(from: *const T, count: usize) -> [u32; 4] {
     // SAFETY: the caller's.
     unsafe {
         match count * T::BYTES {

@@ -2,6 +2,7 @@
 
 pub mod copy_to;
 pub mod division;
+pub mod gathered;
 pub mod global;
 pub mod in_place;
 pub mod list;

@@ -3,6 +3,7 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 pub mod copies;
+pub mod gathers;
 pub mod latent;
 pub mod neighbours;
 pub mod operands;

@@ -1,5 +1,6 @@
 //! Tiles are copied in every direction, whole and at a tensor's edge; what primitives make of them is exact.
 
+mod gathers;
 mod neighbours;
 mod scans;
 
@@ -17,6 +18,7 @@ use tilewright_support::reference::{Matrix, pick, product, relative_error, sampl
 use tilewright_support::suite::{Outcome, Suite};
 use tilewright_tile_tests::KERNELS;
 use tilewright_tile_tests_device::copies::{self, *};
+use tilewright_tile_tests_device::gathers::*;
 use tilewright_tile_tests_device::latent::{self, *};
 use tilewright_tile_tests_device::neighbours::*;
 use tilewright_tile_tests_device::operands::{self, *};
@@ -85,6 +87,11 @@ fn main() -> ExitCode {
         Sm80 NeighboursOfWarps: neighbours::mixed_rows::<NeighboursOfWarps>;
         Sm80 NeighboursOfAccumulators: neighbours::mixed_rows::<NeighboursOfAccumulators>;
         Sm80 NeighboursOfNarrow: neighbours::mixed_rows::<NeighboursOfNarrow>;
+        Sm80 GatheredPieces: gathers::products::<GatheredPieces>;
+        Sm80 GatheredElements: gathers::products::<GatheredElements>;
+        Sm90a GatheredBoxes: gathers::products::<GatheredBoxes>;
+        Sm80 GatheredStripes: gathers::rows::<GatheredStripes, f16>;
+        Sm80 GatheredAccumulator: gathers::rows::<GatheredAccumulator, f32>;
     }
     suite.main()
 }
