@@ -1,6 +1,7 @@
 //! Copies of tiles: the shapes and layouts of both ends are types.
 
 pub mod access;
+pub mod add;
 pub mod arrival;
 pub mod fragment;
 pub mod from_tensor;

@@ -9,6 +9,7 @@ use crate::layout::{Element, FragmentLayout, Registers};
 use crate::tile::fragment::held::{Held, Packed};
 
 pub mod anew;
+pub mod arithmetic;
 pub mod col_scanner;
 pub mod cols;
 pub mod held;

@@ -10,3 +10,4 @@ pub mod operands;
 pub mod products;
 pub mod rows;
 pub mod scans;
+pub mod sums;

@@ -3,11 +3,12 @@
 mod gathers;
 mod neighbours;
 mod scans;
+mod sums;
 
 use std::f32::consts::LOG2_E;
 use std::process::ExitCode;
 
-use tilewright::{Arch, Arguments, Device, Instance, SafeKernel, Tensor, f16};
+use tilewright::{Arch, Arguments, Device, Instance, SafeKernel, Tensor, bf16, f16};
 use tilewright_device::layout::{ColMajor, Element, Major, RowMajor};
 use tilewright_device::tile::{Global, GlobalMut, RowOrder};
 use tilewright_support::Real;
@@ -25,6 +26,7 @@ use tilewright_tile_tests_device::operands::{self, *};
 use tilewright_tile_tests_device::products::*;
 use tilewright_tile_tests_device::rows::*;
 use tilewright_tile_tests_device::scans::*;
+use tilewright_tile_tests_device::sums::*;
 
 fn main() -> ExitCode {
     let mut suite = Suite::new();
@@ -92,6 +94,16 @@ fn main() -> ExitCode {
         Sm90a GatheredBoxes: gathers::products::<GatheredBoxes>;
         Sm80 GatheredStripes: gathers::rows::<GatheredStripes, f16>;
         Sm80 GatheredAccumulator: gathers::rows::<GatheredAccumulator, f32>;
+        Sm80 AddedF32: sums::added::<AddedF32, f32>;
+        Sm80 AddedF16: sums::added::<AddedF16, f16>;
+        Sm80 AddedI32: sums::added_integers::<AddedI32>;
+        Sm90a AddedBf16: sums::added::<AddedBf16, bf16>;
+        Sm80 ArithmeticF16: sums::arithmetic::<ArithmeticF16, f16, 64>;
+        Sm80 ArithmeticBf16: sums::arithmetic::<ArithmeticBf16, bf16, 64>;
+        Sm80 ArithmeticOfSingles: sums::arithmetic::<ArithmeticOfSingles, f16, 8>;
+        Sm80 WideWarps: sums::wide_products::<WideWarps>;
+        Sm90a WideWarpgroup: sums::wide_products::<WideWarpgroup>;
+        Sm80 turned_round: sums::behind_a_barrier;
     }
     suite.main()
 }

@@ -39,7 +39,7 @@ entries! { Sm80:
     }
     pairs_of_halves => |r, g| {
         r.keep([half::fma_f16x2(g.x, g.n, 3), half::fma_bf16x2(g.x, g.n, 3)]);
-        r.keep([half::mul_f16x2(g.x, g.n), half::sub_f16x2(g.x, g.n)]);
+        r.keep([half::add_f16x2(g.x, g.n), half::mul_f16x2(g.x, g.n), half::sub_f16x2(g.x, g.n)]);
         r.keep(half::twice_f16x2(g.x as u16));
     }
     shuffles => |r, g| {
