@@ -15,7 +15,7 @@
 //! | rows of `Global` that lie anywhere to a stage | `copy(a.gather(place), a_s.at(s))`: row r from `place(r)`, an index list |
 //! | the same to `Fragment`, to a [`Scratch`] tile | `Fragment::load(a.gather(place))`, `a_s.fetch(a.gather(place)).wait()` |
 //! | rows of a length known at run time | `Fragment::load_rows(x.tile(place), outside)`, `y.store_rows(…)`; of any length, `x.fold_row_parts(…)` |
-//! | a value for each column | [`Cols::load`], with [`Fragment::zip_cols`]; [`Fragment::zip_row`] |
+//! | a value for each column | [`Cols::load`], with [`Fragment::zip_cols`]; [`Fragment::zip_row`]; back by `copy(cols, y.tile([0, n]))`, `atomic_add` |
 //! | values of rows that several warps, or CTAs of a cluster, hold | [`RowReducer`], over tiles that [`RowTile`] goes through |
 //! | `Fragment` to rows of `GlobalMut` | `copy(x, c.scatter(place))` |
 //! | `Fragment` added to what others add to | `atomic_add(x, c.tile([m, n]))`, `atomic_add(x, c.scatter(place))` |
@@ -34,7 +34,7 @@
 //! | each element | [`Fragment::map`], [`Fragment::map_indexed`]; with values of rows, of columns, of another fragment [`Fragment::zip_rows`], [`Fragment::zip_cols`], [`Fragment::zip`] |
 //! | sums and products of f16, bf16 and f32 | `x * y + z`, [`Fragment::mul_add`]: [`Arithmetic`] of packed pairs |
 //! | another element type | [`Fragment::to_f32`], [`Fragment::cast`] |
-//! | reductions of rows | [`Fragment::reduce_rows`], [`RowReducer`] |
+//! | reductions of rows and of columns | [`Fragment::reduce_rows`], [`RowReducer`]; [`Fragment::reduce_cols`], [`ColReducer`] |
 //! | scans of rows and of columns | [`Fragment::scan_rows`], [`RowScanner`]; [`Fragment::scan_cols`], [`ColScanner`] |
 //! | neighbours in a row, and elements of its halves | [`Fragment::zip_pairs`], [`Fragment::zip_halves`] |
 //!

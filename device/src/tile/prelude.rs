@@ -12,6 +12,7 @@ pub use crate::tile::epilogue::output::columns::{ColumnsLayout, OutputColumns};
 pub use crate::tile::epilogue::output::{Output, OutputLayout, matrix_line};
 pub use crate::tile::epilogue::term::{Absent, ByElement, ByRow, Term};
 pub use crate::tile::fragment::arithmetic::Arithmetic;
+pub use crate::tile::fragment::col_reducer::ColReducer;
 pub use crate::tile::fragment::col_scanner::ColScanner;
 pub use crate::tile::fragment::cols::Cols;
 pub use crate::tile::fragment::held::{Held, Packed};

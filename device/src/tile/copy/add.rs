@@ -9,6 +9,7 @@ use crate::layout::{Element, FragmentLayout, Major, Registers};
 use crate::refuse;
 use crate::tile::cta::collective::expect_computing;
 use crate::tile::fragment::Fragment;
+use crate::tile::fragment::cols::Cols;
 use crate::tile::memory::add_to::AddTo;
 use crate::tile::memory::gathered::Scattered;
 use crate::tile::memory::global::GlobalTileMut;
@@ -136,6 +137,35 @@ where
                 }
             }
             i += step;
+        }
+    }
+}
+
+/// Each column's value, to the first row of a tile of one.
+impl<T, O, L, const RANK: usize, const BOX: usize, const M: usize, const N: usize>
+    AddTo<GlobalTileMut<T, RANK, O, BOX>> for Cols<T, M, N, L>
+where
+    T: AtomicAdd,
+    O: Major,
+    L: FragmentLayout<M, N>,
+{
+    #[inline(always)]
+    fn add_to(self, to: GlobalTileMut<T, RANK, O, BOX>) {
+        expect_computing(L::THREADS);
+        let (thread, window) = (thread_x_volatile(), to.0.window(1, N));
+        // Those that hold the first row add.
+        if thread >= L::THREADS || L::coord(thread, 0).0 > 0 {
+            return;
+        }
+        let mut i = 0;
+        while i < L::Regs::<T>::LEN {
+            if L::row(i) == 0 {
+                let col = L::coord(thread, i).1;
+                let inside = window.rows > 0 && col < window.cols;
+                // SAFETY: only elements inside the tensor are touched.
+                unsafe { T::add_one(window.at(0, col), self.regs.get(L::col(i)), inside) };
+            }
+            i += 1;
         }
     }
 }

@@ -23,11 +23,6 @@ const fn whole<L: FragmentLayout<M, N>, const M: usize, const N: usize>() -> boo
     blocks::<L, M, N>() == L::Rows::<u32>::LEN as u32
 }
 
-/// Bytes of shared memory of a value.
-const fn room<T>() -> u32 {
-    4 * passed::words::<T>() as u32
-}
-
 /// Scans columns wherever they lie: over a warp's lanes, and over warps of the CTA through shared memory.
 ///
 /// A scan over warps takes three barriers; all threads of the program execute it alike. In shared memory lies a value for each column of
@@ -51,7 +46,8 @@ impl<P: Collective> Cta<P> {
                 "warps hold whole blocks of rows"
             );
         };
-        let bytes = if whole::<L, M, N>() { 0 } else { blocks::<L, M, N>() * N as u32 * room::<T>() };
+        let bytes =
+            if whole::<L, M, N>() { 0 } else { blocks::<L, M, N>() * N as u32 * passed::bytes::<T>() };
         ColScanner { address: self.reserve(bytes, 16), kind: PhantomData }
     }
 }
@@ -77,7 +73,7 @@ impl<P: Collective, T: Copy, L: FragmentLayout<M, N>, const M: usize, const N: u
             return (x, carry);
         }
         let lanes = Lanes::of_columns(L::ROW_LANES);
-        let place = |block: u32, col: u32| self.address + (block * N as u32 + col) * room::<T>();
+        let place = |block: u32, col: u32| self.address + (block * N as u32 + col) * passed::bytes::<T>();
         // The block that register `i` belongs to, and its column.
         let block_of = |i: usize| {
             let (row, col) = L::coord(thread, i);

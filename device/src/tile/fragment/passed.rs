@@ -16,9 +16,14 @@ union Bytes<T: Copy> {
 }
 
 /// Words that hold a value.
-pub(in crate::tile) const fn words<T>() -> usize {
+const fn words<T>() -> usize {
     assert!(size_of::<T>() <= ROOM as usize, "values that threads exchange have at most 16 bytes");
     size_of::<T>().div_ceil(4)
+}
+
+/// Bytes of shared memory that a value takes at least.
+pub(in crate::tile) const fn bytes<T>() -> u32 {
+    4 * words::<T>() as u32
 }
 
 impl<T: Copy> Bytes<T> {

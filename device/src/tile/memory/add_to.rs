@@ -3,14 +3,15 @@
 /// What can be added to `D`, atomically.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be added to `{D}` atomically",
-    note = "fragments of f32, i32, f16 and bf16 are added to a tile of a `GlobalMut` of their type, or to rows that it scatters"
+    note = "fragments of f32, i32, f16 and bf16 are added to a tile of a `GlobalMut` of their type, or to rows that it scatters; values of \
+            columns to a tile of one row"
 )]
 pub trait AddTo<D> {
     /// Adds: what [`atomic_add`] calls.
     fn add_to(self, to: D);
 }
 
-/// Adds a fragment to a tile in global memory, each element atomically: other CTAs may add to the same ones at the same time. What lies
+/// Adds a fragment, or values of columns, to a tile in global memory, each element atomically: other CTAs may add to the same ones at the same time. What lies
 /// outside of the tensor is not touched.
 ///
 /// Sums are rounded after each addition, in an order that differs from launch to launch: of floating-point numbers, the result differs in

@@ -74,6 +74,10 @@ fn main() -> ExitCode {
         Sm80 Tf32Odd: f32_products::<Tf32Odd, ColMajor>;
         Sm80 Tf32Narrow: f32_products::<Tf32Narrow, ColMajor>;
         Sm80 Tf32Rows: f32_products::<Tf32Rows, ColMajor>;
+        Sm80 SumsOfThreads: sums::of_columns::<SumsOfThreads>;
+        Sm80 SumsOfStripes: sums::of_columns::<SumsOfStripes>;
+        Sm80 SumsOfAccumulators: sums::of_columns::<SumsOfAccumulators>;
+        Sm80 SumsOfSpread: sums::of_columns::<SumsOfSpread>;
         Sm80 RowsOfLanes: scans::rows::<RowsOfLanes>;
         Sm80 RowsOfStripes: scans::rows::<RowsOfStripes>;
         Sm80 RowsOfAccumulators: scans::rows::<RowsOfAccumulators>;

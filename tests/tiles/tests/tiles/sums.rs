@@ -8,6 +8,7 @@ use tilewright_support::guarded::Guarded;
 use tilewright_support::random::normal;
 use tilewright_support::reference::{Matrix, product, relative_error};
 use tilewright_support::suite::Outcome;
+use tilewright_tile_tests_device::rows::Summed;
 use tilewright_tile_tests_device::sums::{COLS, LINES, ROWS, THREADS, WIDE, turned_round};
 
 use crate::launch;
@@ -163,5 +164,33 @@ pub fn behind_a_barrier(device: &Device) -> Outcome {
     launch::<turned_round>(device, [ctas, 1], (x.view(), y.view_mut(), z.view_mut()))?;
     let right: Vec<i32> = data.chunks(threads).flat_map(|row| row.iter().rev()).copied().collect();
     assert!(y.to_vec()? == data && z.to_vec()? == right);
+    Ok(())
+}
+
+/// Sums and greatest elements of columns, of which two CTAs have every other tile.
+pub fn of_columns<K>(device: &Device) -> Outcome
+where
+    K: Instance + Summed + SafeKernel<Parameters = (Global<i32, 2>, GlobalMut<i32, 2>, GlobalMut<i32, 2>)>,
+{
+    let [tile_rows, tile_cols] = K::TILE;
+    for [rows, cols] in [[3 * tile_rows + 1, tile_cols], [tile_rows - 1, tile_cols + 3], [1, 1]] {
+        let data: Vec<i32> = (0..rows * cols).map(|i| (i * 7919 % 10007) as i32).collect();
+        let x = Tensor::from_slice(device, &data, &[rows, cols])?;
+        let mut y = Tensor::filled(device, -1, &[2, cols])?;
+        let mut most = Tensor::filled(device, 0, &[2, cols])?;
+        let grid = [cols.div_ceil(tile_cols), 2];
+        launch::<K>(device, grid, (x.view(), y.view_mut(), most.view_mut()))?;
+        let (y, most) = (y.to_vec()?, most.to_vec()?);
+        for c in 0..cols {
+            let of = |cta: usize| {
+                let own = move |r: &usize| r / tile_rows % 2 == cta;
+                (0..rows).filter(own).map(|r| data[r * cols + c]).collect::<Vec<_>>()
+            };
+            let right = [0, 1].map(|cta| of(cta).iter().sum::<i32>());
+            assert_eq!([y[c], y[cols + c]], right, "column {c} of {rows} x {cols}");
+            let right: i32 = [0, 1].iter().map(|&cta| of(cta).into_iter().max().unwrap_or(0)).sum();
+            assert_eq!([most[c], most[cols + c]], [right; 2], "greatest of column {c} of {rows} x {cols}");
+        }
+    }
     Ok(())
 }
