@@ -22,21 +22,21 @@ impl<T: Element, const RANK: usize, const BOX: usize, F: Fn(u32) -> Option<[u32;
 {
     /// Whether lines are whole pieces, aligned to them.
     #[inline(always)]
-    pub(in crate::tile) fn in_pieces(&self) -> bool {
+    fn in_pieces(&self) -> bool {
         let step = self.of.strides[RANK - 1];
         self.of.align >= PIECE && step == 1 && (self.of.cols() * T::BYTES as u32).is_multiple_of(PIECE)
     }
 
     /// Where 16 bytes of row `row` lie, from element `first` on, in lines in pieces; `None` where they are zeros.
     #[inline(always)]
-    pub(in crate::tile) fn piece(&self, row: u32, first: u32) -> Option<*const u8> {
+    fn piece(&self, row: u32, first: u32) -> Option<*const u8> {
         let (line, inside) = self.of.line((self.place)(row)?);
         (first < inside).then_some(line.wrapping_add(first as usize).cast())
     }
 
     /// 16 bytes of row `row`, from element `first` on, of any lines.
     #[inline(always)]
-    pub(in crate::tile) fn elements(&self, row: u32, first: u32) -> [u32; 4] {
+    fn elements(&self, row: u32, first: u32) -> [u32; 4] {
         let Some(index) = (self.place)(row) else { return [0; 4] };
         let ((line, inside), step) = (self.of.line(index), self.of.strides[RANK - 1]);
         let mut words = [0; 4];
