@@ -54,8 +54,8 @@ pub(crate) fn code(declared: &Declared, findings: &Findings) -> Vec<Fault> {
     faults.extend(findings.software.iter().map(|conversion| {
         Slow(format!(
             "it converts {conversion} in software, by some 30 to 50 instructions where the GPU has one. The methods of `half`'s types \
-             do that, their arithmetic too: for fragments take `to_f32()` and `cast()`, for values `Element::to_f32(x)` and \
-             `arch::cvt`"
+             do that, their arithmetic too: for fragments take operators between them, such as `x * y`, or `to_f32()` and `cast()`, for values \
+             `Element::to_f32(x)` and `arch::cvt`"
         ))
     }));
     let Findings { local_bytes, local_accesses, .. } = findings;

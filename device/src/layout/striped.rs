@@ -99,6 +99,7 @@ where
         let row = (turn * W as u32 + thread / 32) * (32 / lanes) + thread % 32 / lanes;
         (row, (i / PIECE * lanes + thread % lanes) * PIECE + i % PIECE)
     }
+    #[inline(always)]
     fn owner(row: u32, col: u32) -> (u32, usize) {
         let (lanes, per_row) = (lanes(N), N as u32 / lanes(N));
         let (turn, in_turn) = (row / (32 / lanes) / W as u32, row % (32 / lanes * W as u32));
