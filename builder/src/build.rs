@@ -14,7 +14,7 @@ use crate::progress::{self, Progress};
 use crate::ptxas::{self, Ptxas};
 use crate::sources::DeviceCrate;
 use crate::toolchain::{self, Toolchain};
-use crate::{Arch, BuildError, Complaint, Kernel, slots};
+use crate::{Arch, BuildError, Built, Complaint, Kernel, slots, unchecked};
 
 /// What happens to kernels that are correct but slow: local memory, spills, serialised `wgmma`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -42,22 +42,6 @@ pub struct KernelBuilder {
     debug_lines: bool,
     rustc_arguments: Vec<String>,
     out: Option<PathBuf>,
-}
-
-/// What a build made.
-#[derive(Clone, Debug)]
-pub struct Built {
-    /// The kernels, by architecture and name.
-    pub kernels: Vec<Kernel>,
-    /// rustc's version.
-    pub compiler: String,
-    /// The release of `ptxas` that checked the kernels; `None` when there was none, and so no check of
-    /// registers, spills and `wgmma`.
-    pub ptxas: Option<String>,
-    /// The folder with `manifest.json`, `kernels.rs` and `ARCH/ENTRY.ptx.z`.
-    pub out: PathBuf,
-    /// What [`Check::Warn`] let pass.
-    pub warnings: Vec<Complaint>,
 }
 
 impl KernelBuilder {
@@ -186,6 +170,9 @@ impl KernelBuilder {
         make_folder(&ptxas::fetched(&shared))?;
         say(format!("rerun-if-changed={}", ptxas::fetched(&shared).display()));
         let ptxas = ptxas::find(machine, &shared)?;
+        if let Some(notice) = unchecked::notice(&shared, &out, ptxas.as_ref())? {
+            say(format!("warning={notice}"));
+        }
 
         let terminal = script.as_ref().and_then(|_| progress::terminal(machine));
         let progress = Progress::new(&device.package, terminal, PERIOD);

@@ -62,6 +62,7 @@
 
 mod arch;
 mod build;
+mod built;
 mod checks;
 mod compile;
 mod dependencies;
@@ -77,12 +78,14 @@ mod ptxas;
 mod slots;
 mod sources;
 mod toolchain;
+mod unchecked;
 
 pub mod setup;
 
 pub use arch::Arch;
-pub use build::{Built, Check, KernelBuilder};
+pub use build::{Check, KernelBuilder};
+pub use built::Built;
 pub use error::{BuildError, Complaint, Tried};
 pub use kernel::Kernel;
-pub use ptxas::Ptxas;
+pub use ptxas::{Assembled, Ptxas};
 pub use toolchain::Toolchain;

@@ -10,14 +10,13 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::build::Check;
 use crate::checks::{self, Fault};
 use crate::files::{self, hash, make_folder, read};
 use crate::output::{ptx_file, remove_others, write_ptx};
 use crate::progress::{Phase, Progress};
 use crate::ptx::{Item, Kind, Module, Role, annotate, load_parameters, scan};
 use crate::ptxas::Ptxas;
-use crate::{Arch, BuildError, Complaint, Kernel};
+use crate::{Arch, BuildError, Check, Complaint, Kernel};
 
 /// The folder of [`Work::refused`].
 const REFUSED: &str = "refused";
@@ -158,10 +157,11 @@ impl Work<'_> {
         let texts = || used.iter().map(|item| item.text);
         let files = module.files_of(texts().chain([entry.text]));
         let ptx = annotate(self.arch, version, texts(), &load_parameters(entry.text), &declared, &files);
-        let mut registers = None;
+        let (mut registers, mut spilled) = (None, None);
         if let Some(ptxas) = self.ptxas {
             let report = ptxas.check(self.arch, &ptx, &self.shared.join("checked"))?;
             registers = report.registers;
+            spilled = report.spilled();
             checks::assembled(&declared, &findings, &report).into_iter().for_each(&mut complain);
         }
         let compressed_bytes = write_ptx(self.out, self.arch, entry.name, &ptx)?;
@@ -178,6 +178,7 @@ impl Work<'_> {
             cluster: declared.cluster,
             shared_bytes: declared.shared_bytes,
             registers,
+            spilled,
             ptx_bytes: ptx.len(),
             compressed_bytes,
         });
