@@ -6,7 +6,10 @@ use crate::ptx::Findings;
 use crate::ptxas::Report;
 
 /// Functions that the driver provides.
-const PROVIDED: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
+const PROVIDED: [&str; 4] = [PRINT, "malloc", "free", "__assertfail"];
+
+/// The one of them that prints.
+pub(crate) const PRINT: &str = "vprintf";
 
 /// A fault of a kernel.
 #[derive(Debug, PartialEq, Eq)]

@@ -42,6 +42,8 @@ pub(crate) struct Job<'a> {
     pub shared: &'a Path,
     /// cargo's arguments that choose the crate's features.
     pub features: &'a [String],
+    /// Whether the crate's kernels print and assert.
+    pub debug: bool,
     pub debug_lines: bool,
     pub rustc_arguments: &'a [String],
     /// How many compilations may run at a time.
@@ -101,7 +103,12 @@ impl Job<'_> {
             format!("tilewright_sm=\"{cfg}\""),
             "--check-cfg".to_owned(),
             "cfg(tilewright_sm, values(\"80\", \"90\"))".to_owned(),
+            "--check-cfg".to_owned(),
+            "cfg(tilewright_debug)".to_owned(),
         ];
+        if self.debug {
+            arguments.extend(["--cfg".to_owned(), "tilewright_debug".to_owned()]);
+        }
         arguments.extend(LLVM.iter().map(|option| format!("-Cllvm-args={option}")));
         if self.debug_lines {
             arguments.extend(DEBUG_LINES.map(str::to_owned));
