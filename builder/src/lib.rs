@@ -69,6 +69,7 @@ mod built;
 mod checks;
 mod compile;
 mod dependencies;
+mod diagnostics;
 mod environment;
 mod error;
 mod files;
