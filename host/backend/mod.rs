@@ -207,6 +207,10 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     fn profile(&self) -> Option<Vec<KernelProfile>> {
         None
     }
+    /// What kernels have printed, if the device keeps it.
+    fn printed(&self) -> Option<String> {
+        None
+    }
     /// Forgets what was counted.
     fn reset_profile(&self) {}
 

@@ -28,6 +28,7 @@ pub struct Each;
 macro_rules! shared_out {
     ([$($threads:literal)*] $each:tt) => { $( shared_out!(@ $threads $each); )* };
     (@ $threads:literal [$($each:literal)*]) => { $(
+        #[diagnostic::do_not_recommend]
         impl SharedOut<{ $threads * $each }, $threads> for Each {
             type Of<X: Copy> = [X; $each];
         }
