@@ -1,5 +1,7 @@
 //! Softmax and log-softmax of rows.
 
+mod gradient;
+
 use std::f32::consts::LOG2_E;
 use std::sync::LazyLock;
 
@@ -35,7 +37,7 @@ pub fn log_softmax<T: RowsElement>(
     Softmax::new().log().run(stream, x, y)
 }
 
-/// y = softmax(s x), or its logarithm, over the last dimension of x.
+/// y = softmax(s x), or its logarithm, over the last dimension of x; and its [gradient](Self::run_gradient).
 ///
 /// - x and y have the same shape, of 1 to 5 dimensions, each with any strides: rows are those of the last dimension, of any length. Another
 ///   dimension's softmax is that of transposed views.
@@ -139,15 +141,20 @@ impl<'a> Softmax<'a> {
         }
     }
 
+    fn check_scale(&self) -> Result<()> {
+        if self.scale > 0.0 && self.scale.is_finite() {
+            return Ok(());
+        }
+        Err(Error::argument("scale", self.scale.to_string(), "positive and finite"))
+    }
+
     /// Checks the arguments.
     fn matrices<T: RowsElement>(
         &self,
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, T>,
     ) -> Result<Matrices<2>> {
-        if !(self.scale > 0.0 && self.scale.is_finite()) {
-            return Err(Error::argument("scale", self.scale.to_string(), "positive and finite"));
-        }
+        self.check_scale()?;
         if x.rank() == 0 {
             return Err(Error::argument("x", of_shape(x.shape()), "of 1 dimension or more"));
         }

@@ -28,7 +28,7 @@ pub struct RowsKernel {
 }
 
 impl RowsKernel {
-    const fn new<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    pub(crate) const fn new<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
         ctas: usize,
         any_length: bool,
     ) -> Self {
