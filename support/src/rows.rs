@@ -12,11 +12,16 @@ pub fn error<T: Real>(results: &[T], exact: &[f64]) -> [f64; 2] {
 
 /// softmax(scale x) of a row, or its logarithm; of a row that is all -inf, zeros or -inf.
 pub fn softmax(row: &[f32], scale: f64, log: bool) -> Vec<f64> {
-    let max = row.iter().fold(f64::NEG_INFINITY, |max, &x| max.max(f64::from(x)));
+    softmax_of(&row.iter().map(|&x| f64::from(x) * scale).collect::<Vec<_>>(), log)
+}
+
+/// The same of a row of scores.
+pub fn softmax_of(row: &[f64], log: bool) -> Vec<f64> {
+    let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if max == f64::NEG_INFINITY && !row.iter().any(|x| x.is_nan()) {
         return vec![if log { f64::NEG_INFINITY } else { 0.0 }; row.len()];
     }
-    let z: Vec<f64> = row.iter().map(|&x| (f64::from(x) - max) * scale).collect();
+    let z: Vec<f64> = row.iter().map(|x| x - max).collect();
     let sum: f64 = z.iter().map(|z| z.exp()).sum();
     z.into_iter().map(|z| if log { z - sum.ln() } else { z.exp() / sum }).collect()
 }

@@ -1,7 +1,7 @@
 //! Calls that are refused name the argument, what it was, and what is allowed; they leave the output alone.
 
 use tilewright::ops::{CrossEntropy, Norm, Softmax};
-use tilewright::{Device, Stream, Tensor, TensorView, TensorViewMut, f16};
+use tilewright::{Device, Stream, Tensor, TensorView, TensorViewMut, bf16, f16};
 use tilewright_support::suite::Outcome;
 
 pub fn softmax(device: &Device) -> Outcome {
@@ -55,6 +55,42 @@ pub fn softmax(device: &Device) -> Outcome {
     let error = plain.kernel("softmax_sm_80_f16_4x256").run(&stream, &wide.view(), &mut to.view_mut());
     let error = error.expect_err("too long a row").to_string();
     assert!(error.contains("it takes rows of elements up to 256; it must be one of "), "{error}");
+    assert!(y.to_vec()?.iter().all(|y| y.is_nan()));
+    Ok(())
+}
+
+pub fn masked_softmax(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    let x = Tensor::<f16>::zeros(device, &[4, 96])?;
+    let mut y = Tensor::filled(device, f16::NAN, &[4, 96])?;
+    let wide = Tensor::<f32>::zeros(device, &[3, 96])?;
+    let other = Tensor::<bf16>::zeros(device, &[96])?;
+    // SAFETY: no call may use it.
+    let inside = unsafe { TensorView::<f16>::from_raw_parts(device, y.address(), &[96], &[1])? };
+    let (wide, other, plain) = (wide.view(), other.view(), Softmax::new());
+    for (softmax, message) in [
+        (
+            plain.mask(&wide),
+            "`mask` was of shape [3, 96]; it must be one that broadcasts to [4, 96], the shape of `x`",
+        ),
+        (plain.mask(&other), "`mask` was of bf16; it must be of f32 or of f16, the element type of `x`"),
+        (
+            plain.mask(&inside),
+            "`y` overlaps `mask`; what a call writes must lie apart from all else that it uses",
+        ),
+    ] {
+        let error = softmax.run(&stream, &x.view(), &mut y.view_mut()).expect_err(message);
+        assert_eq!(error.to_string(), message);
+    }
+    let row = x.view().select(0, 0)?;
+    let error = plain.causal().run(&stream, &row, &mut y.view_mut().select(0, 0)?).expect_err("one row");
+    let text = "`x` was of shape [96]; it must be of 2 dimensions or more, to be causal";
+    assert_eq!(error.to_string(), text);
+    let forced = plain.causal().kernel("softmax_sm_80_f16_any");
+    let error = forced.run(&stream, &x.view(), &mut y.view_mut()).expect_err("a kernel without masks");
+    let text =
+        "`kernel` was \"softmax_sm_80_f16_any\", not a kernel for f16; it must be one of masked_softmax_";
+    assert!(error.to_string().starts_with(text), "{error}");
     assert!(y.to_vec()?.iter().all(|y| y.is_nan()));
     Ok(())
 }

@@ -9,6 +9,7 @@ mod argmax;
 mod case;
 mod cross_entropy;
 mod errors;
+mod masked_softmax;
 mod norm;
 mod norm_gradient;
 mod softmax;
@@ -25,6 +26,15 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "softmax: nothing to do", softmax::nothing)
         .device(Arch::Sm80, "softmax: a graph replays it", softmax::replay)
         .device(Arch::Sm80, "softmax: errors name their arguments", errors::softmax)
+        .device(
+            Arch::Sm80,
+            "masked softmax: every kernel, rows of every length",
+            masked_softmax::every_kernel,
+        )
+        .device(Arch::Sm80, "masked softmax: rows lie anywhere", masked_softmax::places)
+        .device(Arch::Sm80, "masked softmax: masks that repeat", masked_softmax::broadcast)
+        .device(Arch::Sm80, "masked softmax: NaN, infinities, nothing left", masked_softmax::extremes)
+        .device(Arch::Sm80, "masked softmax: errors name their arguments", errors::masked_softmax)
         .device(
             Arch::Sm80,
             "softmax gradient: every kernel, rows of every length",
