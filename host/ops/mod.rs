@@ -54,7 +54,9 @@ pub use argmax::{Argmax, ArgmaxCandidate, ArgmaxPlan, argmax};
 #[cfg(feature = "attention")]
 pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPlan, attention};
 #[cfg(feature = "rows")]
-pub use cross_entropy::{CrossEntropy, CrossEntropyCandidate, CrossEntropyPlan, cross_entropy};
+pub use cross_entropy::{
+    CrossEntropy, CrossEntropyCandidate, CrossEntropyLabel, CrossEntropyPlan, cross_entropy,
+};
 #[cfg(feature = "dequant_gemm")]
 pub use dequant_gemm::{
     DequantCandidate, DequantElement, DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights, Int8Output,

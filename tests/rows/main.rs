@@ -62,6 +62,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "cross-entropy: several tiles a CTA", cross_entropy::several_tiles)
         .device(Arch::Sm80, "cross-entropy: rows lie anywhere", cross_entropy::places)
         .device(Arch::Sm80, "cross-entropy: NaN, infinities and extremes", cross_entropy::extremes)
+        .device(Arch::Sm80, "cross-entropy: labels of all types", cross_entropy::labels_of_all_types)
         .device(Arch::Sm80, "cross-entropy: nothing to do", cross_entropy::nothing)
         .device(Arch::Sm80, "cross-entropy: errors name their arguments", errors::cross_entropy)
         .device(Arch::Sm80, "argmax: every kernel, rows of every length", argmax::every_kernel)
