@@ -22,6 +22,8 @@ pub enum DType {
     U32,
     /// 32-bit signed integers.
     I32,
+    /// 64-bit signed integers.
+    I64,
 }
 
 impl DType {
@@ -31,6 +33,7 @@ impl DType {
             DType::U8 | DType::I8 => 1,
             DType::F16 | DType::BF16 => 2,
             DType::F32 | DType::U32 | DType::I32 => 4,
+            DType::I64 => 8,
         }
     }
 }
@@ -46,6 +49,7 @@ impl DType {
             DType::I8 => "i8",
             DType::U32 => "u32",
             DType::I32 => "i32",
+            DType::I64 => "i64",
         }
     }
 }
@@ -63,17 +67,17 @@ pub trait Element: sealed::Bits + Copy + Default + PartialEq + fmt::Debug + Send
 }
 
 pub(crate) mod sealed {
-    /// The bits of an element, low in a `u32`: what a fill writes.
+    /// The bits of an element, low in a `u64`: what a fill writes.
     pub trait Bits {
-        fn bits(self) -> u32;
+        fn bits(self) -> u64;
     }
 }
 
 macro_rules! element {
     ($($t:ident $dtype:ident $bits:expr;)*) => { $(
         impl sealed::Bits for $t {
-            fn bits(self) -> u32 {
-                let bits: fn($t) -> u32 = $bits;
+            fn bits(self) -> u64 {
+                let bits: fn($t) -> u64 = $bits;
                 bits(self)
             }
         }
@@ -86,9 +90,10 @@ macro_rules! element {
 element! {
     f16 F16 |x| x.to_bits().into();
     bf16 BF16 |x| x.to_bits().into();
-    f32 F32 f32::to_bits;
-    u8 U8 u32::from;
+    f32 F32 |x| x.to_bits().into();
+    u8 U8 u64::from;
     i8 I8 |x| x.cast_unsigned().into();
-    u32 U32 |x| x;
-    i32 I32 i32::cast_unsigned;
+    u32 U32 u64::from;
+    i32 I32 |x| x.cast_unsigned().into();
+    i64 I64 i64::cast_unsigned;
 }

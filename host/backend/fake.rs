@@ -137,7 +137,7 @@ impl Backend for Fake {
         unsafe { std::ptr::with_exposed_provenance_mut::<u8>(to as usize).copy_from(from, bytes) };
         Ok(())
     }
-    unsafe fn fill(&self, _: StreamId, to: u64, value: u32, width: usize, count: usize) -> Result<()> {
+    unsafe fn fill(&self, _: StreamId, to: u64, value: u64, width: usize, count: usize) -> Result<()> {
         let to = std::ptr::with_exposed_provenance_mut::<u8>(to as usize);
         for i in 0..count {
             let value = value.to_le_bytes();

@@ -168,11 +168,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// # Safety
     /// Both ranges are valid device memory and do not overlap.
     unsafe fn copy(&self, stream: StreamId, to: u64, from: u64, bytes: usize) -> Result<()>;
-    /// Writes the low `width` (1, 2 or 4) bytes of `value` `count` times.
+    /// Writes the low `width` (1, 2, 4 or 8) bytes of `value` `count` times.
     ///
     /// # Safety
     /// The range is valid device memory.
-    unsafe fn fill(&self, stream: StreamId, to: u64, value: u32, width: usize, count: usize) -> Result<()>;
+    unsafe fn fill(&self, stream: StreamId, to: u64, value: u64, width: usize, count: usize) -> Result<()>;
 
     fn create_stream(&self) -> Result<StreamId>;
     fn destroy_stream(&self, stream: StreamId);

@@ -8,12 +8,12 @@
 //! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
 //! | [`cross_entropy()`](cross_entropy()), [`CrossEntropy`] | losses of rows of logits and their gradient in one pass, f16, bf16, f32 |
-//! | [`rms_norm`], [`layer_norm`], [`Norm`] | RMSNorm and LayerNorm of rows, with weight, bias and residual addition, f16, bf16, f32 |
+//! | [`rms_norm`], [`layer_norm`], [`Norm`], [`NormGradient`] | RMSNorm and LayerNorm of rows, with weight, bias and residual addition, and their gradients, f16, bf16, f32 |
 //! | [`argmax()`](argmax()), [`Argmax`] | the places of the largest elements of rows, f16, bf16, f32 |
 //! | [`embedding()`](embedding()), [`Embedding`] | rows of a table by index, f16, bf16, f32 |
 //! | [`swiglu`], [`geglu`], [`Gated`] | act(gate) up and its gradients, f16, bf16, f32 |
 //! | [`rope()`](rope()), [`Rope`] | rotary position embedding of q and k and its inverse, f16, bf16, f32 |
-//! | [`softmax()`](softmax()), [`log_softmax`], [`Softmax`] | softmax of rows or its logarithm, f16, bf16, f32 |
+//! | [`softmax()`](softmax()), [`log_softmax`], [`Softmax`] | softmax of rows or its logarithm, with masks, and its gradient, f16, bf16, f32 |
 
 #[cfg(feature = "rows")]
 mod argmax;
@@ -54,7 +54,9 @@ pub use argmax::{Argmax, ArgmaxCandidate, ArgmaxPlan, argmax};
 #[cfg(feature = "attention")]
 pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPlan, attention};
 #[cfg(feature = "rows")]
-pub use cross_entropy::{CrossEntropy, CrossEntropyCandidate, CrossEntropyPlan, cross_entropy};
+pub use cross_entropy::{
+    CrossEntropy, CrossEntropyCandidate, CrossEntropyLabel, CrossEntropyPlan, cross_entropy,
+};
 #[cfg(feature = "dequant_gemm")]
 pub use dequant_gemm::{
     DequantCandidate, DequantElement, DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights, Int8Output,
@@ -72,7 +74,7 @@ pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, gemm};
 #[cfg(feature = "mla")]
 pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};
 #[cfg(feature = "rows")]
-pub use norm::{Norm, NormCandidate, NormPlan, layer_norm, rms_norm};
+pub use norm::{Norm, NormCandidate, NormGradient, NormPlan, layer_norm, rms_norm};
 #[cfg(feature = "pointwise")]
 pub use pointwise::PointwisePlan;
 #[cfg(feature = "pointwise")]

@@ -160,14 +160,18 @@ impl Backend for Cuda {
         unsafe { call!(cuMemcpyDtoDAsync_v2(to, from, bytes, stream(on))) }
     }
 
-    unsafe fn fill(&self, on: StreamId, to: u64, value: u32, width: usize, count: usize) -> Result<()> {
+    unsafe fn fill(&self, on: StreamId, to: u64, value: u64, width: usize, count: usize) -> Result<()> {
         let _current = self.enter()?;
         // SAFETY: the caller vouches for the range; for the rest see above.
         unsafe {
             match width {
                 1 => call!(cuMemsetD8Async(to, value as u8, count, stream(on))),
                 2 => call!(cuMemsetD16Async(to, value as u16, count, stream(on))),
-                _ => call!(cuMemsetD32Async(to, value, count, stream(on))),
+                4 => call!(cuMemsetD32Async(to, value as u32, count, stream(on))),
+                // One word of each element after the other: the driver sets no more at a time.
+                _ => [value as u32, (value >> 32) as u32].into_iter().zip([to, to + 4]).try_for_each(
+                    |(word, to)| call!(cuMemsetD2D32Async(to, width, word, 1, count, stream(on))),
+                ),
             }
         }
     }

@@ -19,6 +19,7 @@ pub(super) fn encode(shape: &TensorMapShape) -> Result<Option<TensorMap>> {
         DType::U8 | DType::I8 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
         DType::U32 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT32,
         DType::I32 => Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
+        DType::I64 => Type::CU_TENSOR_MAP_DATA_TYPE_INT64,
     };
     let mut map = sys::CUtensorMap { opaque: [0; 16] };
     let steps = [1u32; MAX_RANK];

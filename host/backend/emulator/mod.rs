@@ -198,7 +198,7 @@ impl Backend for Emulated {
         // SAFETY: the caller's.
         unsafe { self.submit(stream, Command::Copy { to, from, bytes }) }
     }
-    unsafe fn fill(&self, stream: StreamId, to: u64, value: u32, width: usize, count: usize) -> Result<()> {
+    unsafe fn fill(&self, stream: StreamId, to: u64, value: u64, width: usize, count: usize) -> Result<()> {
         // SAFETY: the caller's.
         unsafe { self.submit(stream, Command::Fill { to, value, width, count }) }
     }

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 #[derive(Clone, Debug)]
 pub(super) enum Command {
     Copy { to: u64, from: u64, bytes: usize },
-    Fill { to: u64, value: u32, width: usize, count: usize },
+    Fill { to: u64, value: u64, width: usize, count: usize },
     Launch { config: LaunchConfig, arguments: Vec<u8> },
 }
 

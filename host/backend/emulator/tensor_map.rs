@@ -16,6 +16,7 @@ pub(super) fn encode(shape: &TensorMapShape) -> Result<Option<TensorMap>> {
         DType::U8 | DType::I8 => DataType::U8,
         DType::U32 => DataType::U32,
         DType::I32 => DataType::I32,
+        DType::I64 => DataType::I64,
     };
     let description = Description {
         data,
