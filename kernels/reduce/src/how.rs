@@ -60,6 +60,18 @@ impl KernelArg for How {
     }
 }
 
+impl How {
+    /// What is made of the elements of a part.
+    pub fn of_parts(self) -> Self {
+        How { divisor: 1.0, root: 0, result: ResultType::F32 as u32, ..self }
+    }
+    /// What is made of the results of parts.
+    pub fn over_parts(self) -> Self {
+        let made = if self.made == Made::Squares as u32 { Made::Sum as u32 } else { self.made };
+        How { made, ..self }
+    }
+}
+
 /// Work that is compiled for each operator.
 pub(crate) trait ForEach {
     fn run<F: Fold>(self);
