@@ -27,18 +27,16 @@ pub fn every_kernel(device: &Device) -> Outcome {
         f32: ReducedFrom<T>,
     {
         let mut seen = BTreeSet::new();
-        for (i, len) in LENGTHS.into_iter().enumerate() {
+        for (i, (len, others)) in LENGTHS.into_iter().enumerate() {
             // Every reduction over some lengths: they differ in what is done to values alone.
             let reduction = Reduction::ALL[i % Reduction::ALL.len()];
-            let others = if len > 10_000 { 2 } else { 24 };
             let x = Guarded::with(device, packed(others, len), &numbers::<T>(reduction, others * len))?;
             seen.append(&mut check(device, &x.view()?, &[2], &[reduction])?);
-            let others = if len > 10_000 { 8 } else { 24 };
             let x = Guarded::with(device, packed(len, others), &numbers::<T>(reduction, others * len))?;
             seen.append(&mut check(device, &x.view()?, &[1], &[reduction])?);
         }
         for reduction in Reduction::ALL {
-            let x = Guarded::with(device, packed(9, 1200), &numbers::<T>(reduction, 9 * 1200))?;
+            let x = Guarded::with(device, packed(9, 240), &numbers::<T>(reduction, 9 * 240))?;
             check(device, &x.view()?, &[1], &[reduction])?;
             check(device, &x.view()?, &[2], &[reduction])?;
         }
@@ -101,7 +99,7 @@ pub fn five_dimensions(device: &Device) -> Outcome {
 /// Integers whose sums f32 has are added without an error, in any order.
 pub fn integers(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;
-    for (rows, cols) in [(3, 8191), (5, 131_072), (4096, 24), (40_000, 8)] {
+    for (rows, cols) in [(3, 8191), (1, 131_072), (4096, 24)] {
         let x: Vec<f32> = normal::<f32>(5, rows * cols).iter().map(|x| (x * 4.0).round()).collect();
         let x = Tensor::from_slice(device, &f16::round(&x), &[rows, cols])?;
         let values = f16::widen(&x.to_vec()?);
@@ -121,7 +119,7 @@ pub fn integers(device: &Device) -> Outcome {
 
 /// NaN of either sign, infinities, zeros of either sign, all equal.
 pub fn extremes(device: &Device) -> Outcome {
-    for cols in [8, 100, 1001, 20_000] {
+    for cols in [8, 100, 1001] {
         let ordinary = normal::<f32>(cols as u64, cols);
         let with = |places: &[(usize, f32)]| {
             let mut row = ordinary.clone();
