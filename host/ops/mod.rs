@@ -9,13 +9,14 @@
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
 //! | [`cross_entropy()`](cross_entropy()), [`CrossEntropy`] | losses of rows of logits and their gradient in one pass, f16, bf16, f32 |
 //! | [`rms_norm`], [`layer_norm`], [`Norm`], [`NormGradient`] | RMSNorm and LayerNorm of rows, with weight, bias and residual addition, and their gradients, f16, bf16, f32 |
-//! | [`argmax()`](argmax()), [`Argmax`] | the places of the largest elements of rows, f16, bf16, f32 |
+//! | [`reduce()`](reduce()), [`Reduce`] | sum, mean, maximum, minimum, product and norm over any dimensions, f16, bf16, f32 |
+//! | [`argmax()`](argmax()), [`Argmax`] | the places of the largest elements over a dimension, or of the least, f16, bf16, f32 |
 //! | [`embedding()`](embedding()), [`Embedding`] | rows of a table by index, f16, bf16, f32 |
 //! | [`swiglu`], [`geglu`], [`Gated`] | act(gate) up and its gradients, f16, bf16, f32 |
 //! | [`rope()`](rope()), [`Rope`] | rotary position embedding of q and k and its inverse, f16, bf16, f32 |
 //! | [`softmax()`](softmax()), [`log_softmax`], [`Softmax`] | softmax of rows or its logarithm, with masks, and its gradient, f16, bf16, f32 |
 
-#[cfg(feature = "rows")]
+#[cfg(feature = "reduce")]
 mod argmax;
 #[cfg(feature = "attention")]
 mod attention;
@@ -25,7 +26,7 @@ mod cross_entropy;
 mod dequant_gemm;
 #[cfg(feature = "pointwise")]
 mod embedding;
-#[cfg(any(feature = "pointwise", feature = "rows"))]
+#[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 mod float;
 pub mod frame;
 #[cfg(feature = "pointwise")]
@@ -38,18 +39,20 @@ mod mla;
 mod norm;
 #[cfg(feature = "pointwise")]
 mod pointwise;
+#[cfg(feature = "reduce")]
+mod reduce;
 #[cfg(feature = "pointwise")]
 mod rope;
 #[cfg(feature = "rows")]
 mod rows;
-#[cfg(any(feature = "pointwise", feature = "rows"))]
+#[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 mod runs;
 #[cfg(any(feature = "attention", feature = "mla"))]
 mod scores;
 #[cfg(feature = "rows")]
 mod softmax;
 
-#[cfg(feature = "rows")]
+#[cfg(feature = "reduce")]
 pub use argmax::{Argmax, ArgmaxCandidate, ArgmaxPlan, argmax};
 #[cfg(feature = "attention")]
 pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPlan, attention};
@@ -64,7 +67,7 @@ pub use dequant_gemm::{
 };
 #[cfg(feature = "pointwise")]
 pub use embedding::{Embedding, EmbeddingIndex, embedding};
-#[cfg(any(feature = "pointwise", feature = "rows"))]
+#[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 pub use float::RowsElement;
 pub use frame::{Candidate, Plan};
 #[cfg(feature = "pointwise")]
@@ -77,6 +80,8 @@ pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};
 pub use norm::{Norm, NormCandidate, NormGradient, NormPlan, layer_norm, rms_norm};
 #[cfg(feature = "pointwise")]
 pub use pointwise::PointwisePlan;
+#[cfg(feature = "reduce")]
+pub use reduce::{Reduce, ReduceCandidate, ReducePlan, ReducedFrom, Reduction, reduce};
 #[cfg(feature = "pointwise")]
 pub use rope::{Pairs, Rope, rope};
 #[cfg(feature = "rows")]
@@ -96,6 +101,8 @@ static SETS: &[&crate::KernelSet] = &[
     &tilewright_mla::KERNELS,
     #[cfg(feature = "pointwise")]
     &tilewright_pointwise::KERNELS,
+    #[cfg(feature = "reduce")]
+    &tilewright_reduce::KERNELS,
     #[cfg(feature = "rows")]
     &tilewright_rows::KERNELS,
 ];

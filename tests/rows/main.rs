@@ -1,11 +1,10 @@
-//! `ops::softmax`, `ops::argmax` and their kin against references in f64.
+//! `ops::softmax` and its kin against references in f64.
 
 use std::process::ExitCode;
 
 use tilewright::Arch;
 use tilewright_support::suite::Suite;
 
-mod argmax;
 mod case;
 mod cross_entropy;
 mod errors;
@@ -65,9 +64,5 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "cross-entropy: labels of all types", cross_entropy::labels_of_all_types)
         .device(Arch::Sm80, "cross-entropy: nothing to do", cross_entropy::nothing)
         .device(Arch::Sm80, "cross-entropy: errors name their arguments", errors::cross_entropy)
-        .device(Arch::Sm80, "argmax: every kernel, rows of every length", argmax::every_kernel)
-        .device(Arch::Sm80, "argmax: rows lie anywhere", argmax::places)
-        .device(Arch::Sm80, "argmax: NaN, infinities and extremes", argmax::extremes)
-        .device(Arch::Sm80, "argmax: nothing to do, and errors", argmax::nothing)
         .main()
 }
