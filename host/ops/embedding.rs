@@ -4,11 +4,11 @@ use tilewright_pointwise::{EmbeddingArgs, Operator, Strided};
 
 use super::RowsElement;
 use super::frame::{Choice, Named, check, of_shape};
-use super::pointwise::{Call, Operand, Options, Pieces, PointwisePlan, launch};
+use super::pointwise::{Call, Lies, Operand, Options, Pieces, PointwiseCandidate, PointwisePlan, launch};
 use crate::tensor::Untyped;
 use crate::{DType, Element, Error, Result, Stream, TensorView, TensorViewMut};
 
-/// Types of indices: `i32` and `u32`.
+/// Types of indices: `i32`, `u32` and `i64`.
 pub trait EmbeddingIndex: Element + sealed::Index {}
 
 mod sealed {
@@ -17,8 +17,10 @@ mod sealed {
 
 impl sealed::Index for i32 {}
 impl sealed::Index for u32 {}
+impl sealed::Index for i64 {}
 impl EmbeddingIndex for i32 {}
 impl EmbeddingIndex for u32 {}
+impl EmbeddingIndex for i64 {}
 
 /// y = table\[indices\], row by row: see [`Embedding`].
 pub fn embedding<T: RowsElement, I: EmbeddingIndex>(
@@ -32,11 +34,11 @@ pub fn embedding<T: RowsElement, I: EmbeddingIndex>(
 
 /// y = table\[indices\], row by row.
 ///
-/// - table is \[rows, columns\]; indices, i32 or u32, have 0 to 4 dimensions; y has theirs and the table's columns. Each has any strides.
+/// - table is \[rows, columns\]; indices, i32, u32 or i64, have 0 to 4 dimensions; y has theirs and the table's columns. Each has any strides.
 /// - f16, bf16 and f32, copied bit by bit.
 /// - An index that is negative or not below the table's rows gives a row of NaN: nothing is read out of bounds.
 /// - No indices, or no columns: nothing is done. A launch takes up to 2³¹ - 2¹⁶ pieces of y: 16 bytes each, or single elements where rows
-///   do not lie so. A table has fewer than 2³¹ rows with i32 indices, and than 2³² with u32.
+///   do not lie so. A table has fewer than 2³¹ rows with i32 indices, and than 2³² with others.
 /// - Rows of the table and of y that are aligned to 16 bytes and multiples of that long are copied in vectors; all others are correct but
 ///   slower.
 ///
@@ -80,7 +82,7 @@ impl<'a> Embedding<'a> {
     pub fn new() -> Self {
         Embedding { options: Options::DEFAULT }
     }
-    /// Forces a kernel by its name.
+    /// Forces a kernel by its name; see [`candidates`](Self::candidates).
     pub fn kernel(self, name: &'a str) -> Self {
         Embedding { options: Options { kernel: Some(name), ..self.options } }
     }
@@ -90,6 +92,17 @@ impl<'a> Embedding<'a> {
         Embedding { options: Options { overlap, ..self.options } }
     }
 
+    /// Every compiled kernel, the best by estimate first, with the reason for those that cannot compute this.
+    pub fn candidates<T: RowsElement, I: EmbeddingIndex>(
+        &self,
+        table: &TensorView<'_, T>,
+        indices: &TensorView<'_, I>,
+        y: &TensorViewMut<'_, T>,
+    ) -> Result<Vec<PointwiseCandidate>> {
+        let problem = problem(table, indices, y)?;
+        Ok(problem.call(y, &problem.lies()).candidates())
+    }
+
     /// The kernel that [`run`](Self::run) would launch, and why.
     pub fn plan<T: RowsElement, I: EmbeddingIndex>(
         &self,
@@ -97,7 +110,8 @@ impl<'a> Embedding<'a> {
         indices: &TensorView<'_, I>,
         y: &TensorViewMut<'_, T>,
     ) -> Result<PointwisePlan> {
-        self.choose(&problem(table, indices, y)?, y)
+        let problem = problem(table, indices, y)?;
+        problem.call(y, &problem.lies()).choose(self.options.kernel)
     }
 
     /// Queues it on `stream`.
@@ -115,7 +129,7 @@ impl<'a> Embedding<'a> {
         if problem.pieces.elements() == 0 {
             return Ok(());
         }
-        let kernel = self.choose(&problem, y)?.descriptor();
+        let kernel = problem.call(y, &problem.lies()).choose(self.options.kernel)?.descriptor();
         let width = T::DTYPE.bytes();
         let order = problem.pieces.order(kernel.bytes / width as u32)?;
         let work = (order.total(), kernel.each);
@@ -135,7 +149,8 @@ impl<'a> Embedding<'a> {
             let [batch, row, _] = indices.strides;
             let indices = Strided { address: indices.address, strides: [batch, row] };
             let (count, outside) = (table.shape()[0] as u32, nan(T::DTYPE));
-            let args = EmbeddingArgs { table: rows, indices, y: to, order, count, outside };
+            let index_bytes = I::DTYPE.bytes() as u32;
+            let args = EmbeddingArgs { table: rows, indices, y: to, order, count, outside, index_bytes };
             // SAFETY: the arguments are those of `embedding`. The views that they come from are borrowed by the caller, y exclusively; y has the
             // pieces that the order counts, the table `count` rows of as many columns, and both lie as the kernel was chosen by.
             // Programmatic launch only moves what precedes the wait for the preceding grid.
@@ -143,19 +158,25 @@ impl<'a> Embedding<'a> {
         }
         Ok(())
     }
+}
 
-    fn choose<T: RowsElement>(&self, problem: &Problem, y: &TensorViewMut<'_, T>) -> Result<PointwisePlan> {
-        let call = Call {
+impl Problem {
+    /// How the table and y lie.
+    fn lies(&self) -> [Lies; 2] {
+        [self.table.lies(), self.pieces.lies()[0]]
+    }
+
+    fn call<'a, T: RowsElement>(&self, y: &'a TensorViewMut<'_, T>, tensors: &'a [Lies]) -> Call<'a> {
+        Call {
             device: y.device(),
             operator: Operator::Embedding,
             element: T::DTYPE.name(),
             copies: true,
             width: T::DTYPE.bytes(),
-            tensors: &[problem.table.lies(), problem.pieces.lies()[0]],
-            runs: vec![problem.pieces.cols()],
-            elements: problem.pieces.elements().saturating_mul(2),
-        };
-        call.choose(self.options.kernel)
+            tensors,
+            runs: vec![self.pieces.cols()],
+            elements: self.pieces.elements().saturating_mul(2),
+        }
     }
 }
 

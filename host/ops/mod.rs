@@ -10,7 +10,10 @@
 //! | [`cross_entropy()`](cross_entropy()), [`CrossEntropy`] | losses of rows of logits and their gradient in one pass, f16, bf16, f32 |
 //! | [`rms_norm`], [`layer_norm`], [`Norm`], [`NormGradient`] | RMSNorm and LayerNorm of rows, with weight, bias and residual addition, and their gradients, f16, bf16, f32 |
 //! | [`reduce()`](reduce()), [`Reduce`] | sum, mean, maximum, minimum, product and norm over any dimensions, f16, bf16, f32 |
-//! | [`argmax()`](argmax()), [`Argmax`] | the places of the largest elements over a dimension, or of the least, f16, bf16, f32 |
+//! | [`argmax()`](argmax()), [`Argmax`] | the places of the largest elements of rows, f16, bf16, f32 |
+//! | [`elementwise()`](elementwise()), [`Elementwise`] | functions of the elements of one to three tensors, f16, bf16, f32 |
+//! | [`cast()`](cast()), [`Cast`] | conversions between f16, bf16, f32, i8, u8 and i32 |
+//! | [`copy`], [`transpose()`](transpose()), [`Transpose`] | dimensions in another order, other strides, any element type |
 //! | [`embedding()`](embedding()), [`Embedding`] | rows of a table by index, f16, bf16, f32 |
 //! | [`swiglu`], [`geglu`], [`Gated`] | act(gate) up and its gradients, f16, bf16, f32 |
 //! | [`rope()`](rope()), [`Rope`] | rotary position embedding of q and k and its inverse, f16, bf16, f32 |
@@ -20,10 +23,14 @@
 mod argmax;
 #[cfg(feature = "attention")]
 mod attention;
+#[cfg(feature = "pointwise")]
+mod cast;
 #[cfg(feature = "rows")]
 mod cross_entropy;
 #[cfg(feature = "dequant_gemm")]
 mod dequant_gemm;
+#[cfg(feature = "pointwise")]
+mod elementwise;
 #[cfg(feature = "pointwise")]
 mod embedding;
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
@@ -51,11 +58,15 @@ mod runs;
 mod scores;
 #[cfg(feature = "rows")]
 mod softmax;
+#[cfg(feature = "pointwise")]
+mod transpose;
 
 #[cfg(feature = "reduce")]
 pub use argmax::{Argmax, ArgmaxCandidate, ArgmaxPlan, argmax};
 #[cfg(feature = "attention")]
 pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPlan, attention};
+#[cfg(feature = "pointwise")]
+pub use cast::{Cast, CastElement, cast};
 #[cfg(feature = "rows")]
 pub use cross_entropy::{
     CrossEntropy, CrossEntropyCandidate, CrossEntropyLabel, CrossEntropyPlan, cross_entropy,
@@ -65,6 +76,8 @@ pub use dequant_gemm::{
     DequantCandidate, DequantElement, DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights, Int8Output,
     dequant_gemm, dequant_gemm_int8,
 };
+#[cfg(feature = "pointwise")]
+pub use elementwise::{Elementwise, elementwise};
 #[cfg(feature = "pointwise")]
 pub use embedding::{Embedding, EmbeddingIndex, embedding};
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
@@ -82,12 +95,17 @@ pub use norm::{Norm, NormCandidate, NormGradient, NormPlan, layer_norm, rms_norm
 pub use pointwise::PointwisePlan;
 #[cfg(feature = "reduce")]
 pub use reduce::{Reduce, ReduceCandidate, ReducePlan, ReducedFrom, Reduction, reduce};
+pub use pointwise::{PointwiseCandidate, PointwisePlan};
 #[cfg(feature = "pointwise")]
 pub use rope::{Pairs, Rope, rope};
 #[cfg(feature = "rows")]
 pub use softmax::{Softmax, SoftmaxCandidate, SoftmaxPlan, log_softmax, softmax};
 #[cfg(any(feature = "dequant_gemm", feature = "gemm", feature = "pointwise"))]
 pub use tilewright_device::tile::Activation;
+#[cfg(feature = "pointwise")]
+pub use tilewright_pointwise::{Binary, Formula, Ternary, Unary};
+#[cfg(feature = "pointwise")]
+pub use transpose::{Transpose, copy, transpose};
 
 /// The operators' kernels, by operator.
 static SETS: &[&crate::KernelSet] = &[

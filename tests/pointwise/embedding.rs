@@ -74,6 +74,11 @@ pub fn places_anywhere(device: &Device) -> Outcome {
             }
         }
     }
+    let wide: Vec<i64> = (0..9).map(|i| i * 5 % COUNT as i64).collect();
+    for cols in [8, 33] {
+        let at = [packed(COUNT, cols), packed(9, cols)];
+        assert!(check::<bf16, _>(&stream, Embedding::new(), &wide, |index| index, at)?);
+    }
     // Indices of two dimensions that lie by columns.
     let table = Tensor::from_slice(device, &normal::<f32>(1, COUNT * 8), &[COUNT, 8])?;
     let indices = Tensor::<i32>::from_slice(device, &[1, 2, 3, 4, 5, 6], &[3, 2])?;
@@ -94,6 +99,8 @@ pub fn outside(device: &Device) -> Outcome {
         let signed = [0, -1, COUNT as i32, i32::MAX, i32::MIN];
         assert!(check::<f16, _>(&stream, Embedding::new(), &signed, i64::from, at)?);
         assert!(check::<bf16, _>(&stream, Embedding::new(), &signed, i64::from, at)?);
+        let wide = [0, -1, COUNT as i64, i64::MIN, 1 << 32 | 1];
+        assert!(check::<f16, _>(&stream, Embedding::new(), &wide, |index| index, at)?);
         let unsigned = [10, u32::MAX, COUNT as u32, 1 << 31, 0];
         assert!(check::<f32, _>(&stream, Embedding::new(), &unsigned, i64::from, at)?);
     }

@@ -1,6 +1,8 @@
 //! Calls that are refused name the argument, what it was, and what is allowed; they leave the output alone.
 
-use tilewright::ops::{self, Activation, Embedding, Gated, Pairs, Rope};
+use tilewright::ops::{
+    self, Activation, Binary, Cast, Elementwise, Embedding, Gated, Pairs, Rope, Transpose, Unary,
+};
 use tilewright::{Device, Stream, Tensor, TensorView, f16};
 use tilewright_support::suite::Outcome;
 
@@ -11,6 +13,76 @@ fn says(result: tilewright::Result<()>, message: &str) {
 
 /// What overlapping tensors must not.
 const APART: &str = "what a call writes must lie apart from all else that it uses";
+
+pub fn elementwise(device: &Device) -> Outcome {
+    let (stream, other) = (Stream::new(device)?, Device::emulator_with_seed(5));
+    let new = |shape: &[usize]| Tensor::<f16>::zeros(device, shape);
+    let (x, short, there) = (new(&[4, 10])?, new(&[4, 9])?, Tensor::zeros(&other, &[4, 10])?);
+    let mut y = Tensor::filled(device, f16::NAN, &[4, 10])?;
+    // SAFETY: no call may use it.
+    let inside = unsafe { TensorView::<f16>::from_raw_parts(device, y.address(), &[4, 10], &[10, 1])? };
+    let (x, short, there) = (x.view(), short.view(), there.view());
+    let (exp, add) = (Elementwise::new(Unary::Exp), Elementwise::new(Binary::Add));
+    let of = "it must be of shape [4, 10], the shape of `y`, with sizes of 1 where it repeats and without dimensions in front";
+    says(exp.run(&stream, [&short], &mut y.view_mut()), &format!("`x` was of shape [4, 9]; {of}"));
+    says(add.run(&stream, [&x, &short], &mut y.view_mut()), &format!("`b` was of shape [4, 9]; {of}"));
+    says(add.run(&stream, [&x, &inside], &mut y.view_mut()), &format!("`y` overlaps `b`; {APART}"));
+    let text = format!("`a` was on emulator:5; it must be on {}, the device of this call", device.label());
+    says(add.run(&stream, [&there, &x], &mut y.view_mut()), &text);
+    let result = add.kernel("elementwise_sm_80_4_4").run(&stream, [&x, &x], &mut y.view_mut());
+    let text = "`kernel` was \"elementwise_sm_80_4_4\", it computes with elements of another size; it must be one of ";
+    assert!(result.expect_err(text).to_string().starts_with(text));
+    let text = "`kernel` was \"elementwise_sm_80_2_2\", it takes columns in multiples of 8; it must be one of elementwise_sm_80_any";
+    let result = exp.kernel("elementwise_sm_80_2_2").run(&stream, [&short], &mut new(&[4, 9])?.view_mut());
+    says(result, text);
+    let mut z = Tensor::<f32>::zeros(device, &[4, 9])?;
+    says(
+        Cast::new().run(&stream, &x, &mut z.view_mut()),
+        &format!("`x` was of shape [4, 10]; {}", of.replace("10", "9")),
+    );
+    assert!(y.to_vec()?.iter().all(|y| y.is_nan()));
+    Ok(())
+}
+
+pub fn transpose(device: &Device) -> Outcome {
+    let (stream, other) = (Stream::new(device)?, Device::emulator_with_seed(5));
+    let (x, there) = (Tensor::<f16>::zeros(device, &[4, 10])?, Tensor::<f16>::zeros(&other, &[4, 10])?);
+    let mut y = Tensor::filled(device, f16::NAN, &[4, 10])?;
+    // SAFETY: no call may use it.
+    let inside = unsafe { TensorView::<f16>::from_raw_parts(device, y.address(), &[10, 4], &[4, 1])? };
+    let (x, there) = (x.view(), there.view());
+    let run = |dims: &[usize], x: &TensorView<'_, f16>, y: &mut Tensor<f16>| {
+        Transpose::new(dims).run(&stream, x, &mut y.view_mut())
+    };
+    let text = "`y` was of shape [4, 10]; it must be of shape [10, 4]: that of `x` in the order [1, 0]";
+    says(run(&[1, 0], &x, &mut y), text);
+    for (dims, was) in
+        [(&[0, 0][..], "[0, 0]"), (&[0], "[0]"), (&[0, 2], "[0, 2]"), (&[0, 1, 2], "[0, 1, 2]")]
+    {
+        let text = format!("`dims` was {was}; it must be the dimensions of `x`, 0 to 1, each once");
+        says(run(dims, &x, &mut y), &text);
+    }
+    says(run(&[1, 0], &inside, &mut y), &format!("`y` overlaps `x`; {APART}"));
+    let text = format!("`x` was on emulator:5; it must be on {}, the device of this call", device.label());
+    says(run(&[0, 1], &there, &mut y), &text);
+    let result = Transpose::none().run(&stream, &x.clone().narrow(1, 0, 9)?, &mut y.view_mut());
+    says(result, "`x` was of shape [4, 9]; it must be of shape [4, 10], the shape of `y`, or repeat to it");
+    let error = |name| -> tilewright::Result<String> {
+        let mut to = Tensor::<f16>::zeros(device, &[4, 10])?;
+        let result = Transpose::none().kernel(name).run(&stream, &x, &mut to.view_mut());
+        Ok(result.expect_err(name).to_string())
+    };
+    for (name, reason) in [
+        ("copy_sm_80_4", "it copies elements of another size"),
+        ("transpose_sm_80_2", "x and y have neighbours in the same dimension, or in none"),
+        ("gated_sm_80_f16", "not a kernel for elements of 2 bytes"),
+    ] {
+        let (error, text) = (error(name)?, format!("`kernel` was {name:?}, {reason}; it must be one of "));
+        assert!(error.starts_with(&text), "{error}");
+    }
+    assert!(y.to_vec()?.iter().all(|y| y.is_nan()));
+    Ok(())
+}
 
 pub fn gated(device: &Device) -> Outcome {
     let (stream, other) = (Stream::new(device)?, Device::emulator_with_seed(5));

@@ -1,4 +1,4 @@
-//! `ops::{rope, swiglu, geglu, embedding}` against references in f64.
+//! `ops::{elementwise, cast, copy, transpose, rope, swiglu, geglu, embedding}` against references in f64.
 
 use std::process::ExitCode;
 
@@ -6,10 +6,13 @@ use tilewright::Arch;
 use tilewright_support::suite::Suite;
 
 mod case;
+mod cast;
+mod elementwise;
 mod embedding;
 mod errors;
 mod gated;
 mod rope;
+mod transpose;
 
 fn main() -> ExitCode {
     Suite::new()
@@ -19,6 +22,23 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "gated: NaN, infinities and extremes", gated::extremes)
         .device(Arch::Sm80, "gated: nothing to do", gated::nothing)
         .device(Arch::Sm80, "gated: errors name their arguments", errors::gated)
+        .device(Arch::Sm80, "elementwise: every kernel, rows of every length", elementwise::every_kernel)
+        .device(Arch::Sm80, "elementwise: every function", elementwise::every_function)
+        .device(Arch::Sm80, "elementwise: tensors lie anywhere", elementwise::places_anywhere)
+        .device(Arch::Sm80, "elementwise: inputs that repeat", elementwise::broadcasts)
+        .device(Arch::Sm80, "elementwise: scale and bias", elementwise::affine)
+        .device(Arch::Sm80, "elementwise: NaN, infinities and extremes", elementwise::extremes)
+        .device(Arch::Sm80, "elementwise: nothing to do", elementwise::nothing)
+        .device(Arch::Sm80, "elementwise, cast: errors name their arguments", errors::elementwise)
+        .device(Arch::Sm80, "cast: every type to every type", cast::every_pair)
+        .device(Arch::Sm80, "cast: every kernel", cast::every_kernel)
+        .device(Arch::Sm80, "cast: tensors lie anywhere", cast::places_anywhere)
+        .device(Arch::Sm80, "transpose: every kernel, matrices of every size", transpose::every_kernel)
+        .device(Arch::Sm80, "transpose: tensors lie anywhere", transpose::places_anywhere)
+        .device(Arch::Sm80, "transpose: every order of dimensions", transpose::orders)
+        .device(Arch::Sm80, "transpose: no bank conflicts", transpose::conflicts)
+        .device(Arch::Sm80, "transpose: nothing to do", transpose::nothing)
+        .device(Arch::Sm80, "transpose: errors name their arguments", errors::transpose)
         .device(Arch::Sm80, "embedding: every kernel, rows of every length", embedding::every_kernel)
         .device(Arch::Sm80, "embedding: tensors lie anywhere", embedding::places_anywhere)
         .device(Arch::Sm80, "embedding: indices outside", embedding::outside)

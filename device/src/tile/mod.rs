@@ -17,6 +17,7 @@
 //! | rows of a length known at run time | `Fragment::load_rows(x.tile(place), outside)`, `y.store_rows(…)`; of any length, `x.fold_row_parts(…)` |
 //! | a value for each column | [`Cols::load`], with [`Fragment::zip_cols`]; [`Fragment::zip_row`]; back by `copy(cols, y.tile([0, n]))`, `atomic_add` |
 //! | values of rows that several warps, or CTAs of a cluster, hold | [`RowReducer`], over tiles that [`RowTile`] goes through |
+//! | whole tensors, element by element | `elementwise([a, b], &mut y, \|[a, b]\| …)`: any shape, any strides, 16 bytes at a time where they lie so |
 //! | `Fragment` to rows of `GlobalMut` | `copy(x, c.scatter(place))` |
 //! | `Fragment` added to what others add to | `atomic_add(x, c.tile([m, n]))`, `atomic_add(x, c.scatter(place))` |
 //! | `Fragment` and `Rows` to parts of rows' results | `copy(x, parts.part(first, place))`: row r to line `first + place(r)`, [`SplitParts`] |

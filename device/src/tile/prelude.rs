@@ -3,6 +3,11 @@
 pub use crate::tile::copy::access::{Access, Elements, Overlapping, Vectors};
 pub use crate::tile::copy::add::AtomicAdd;
 pub use crate::tile::copy::arrival::Arrival;
+<<<<<<< HEAD
+=======
+pub use crate::tile::copy::elementwise::elementwise;
+pub use crate::tile::copy::gather::{Gathered, Scattered};
+>>>>>>> b56ff349bfdff4bdea0032f4d2c9a7a15bc4a4b5
 pub use crate::tile::cta::collective::Collective;
 pub use crate::tile::cta::simt::{Overlapped, Overlaps, Simt};
 pub use crate::tile::cta::{Cta, TILE_ALIGN};

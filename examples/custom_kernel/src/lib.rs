@@ -1,6 +1,7 @@
-//! Three operators with kernels of this crate: what stands between a kernel and a function that is safe to call.
+//! Four operators with kernels of this crate: what stands between a kernel and a function that is safe to call.
 
 mod gemv;
+mod modulate;
 mod reference;
 mod softmax;
 mod swiglu;
@@ -10,7 +11,10 @@ use std::borrow::Cow;
 use tilewright::{Error, KernelSet};
 
 pub use gemv::{Weights, gemv};
-pub use reference::{gemv_reference, relative_error, softmax_reference, swiglu_reference};
+pub use modulate::modulate;
+pub use reference::{
+    gemv_reference, modulate_reference, relative_error, softmax_reference, swiglu_reference,
+};
 pub use softmax::softmax;
 pub use swiglu::{swiglu, swiglu_for};
 

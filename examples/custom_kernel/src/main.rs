@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use custom_kernel::{
-    Weights, gemv, gemv_reference, kernels, relative_error, softmax, softmax_reference, swiglu,
-    swiglu_reference,
+    Weights, gemv, gemv_reference, kernels, modulate, modulate_reference, relative_error, softmax,
+    softmax_reference, swiglu, swiglu_reference,
 };
 use tilewright::quant::{Format, Group, HalfType, Halves, Order, QuantizedWeights, ZeroPoints};
 use tilewright::{Device, Error, Event, Result, Stream, Tensor, f16};
@@ -34,7 +34,7 @@ fn failed(error: &Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Runs both operators; whether they agree with the CPU.
+/// Runs the operators; whether they agree with the CPU.
 fn run(device: &Device) -> Result<bool> {
     let stream = device.default_stream();
 
@@ -59,7 +59,23 @@ fn run(device: &Device) -> Result<bool> {
     swiglu(&stream, &x.view(), &gate.view(), &up.view(), &mut y.view_mut())?;
     let swiglu_agrees = report(&format!("swiglu of {m} x {n} x {k}"), &y.to_vec_on(&stream)?, &reference);
 
-    Ok(softmax_agrees && swiglu_agrees && products_agree(device, &stream)?)
+    Ok(softmax_agrees
+        && swiglu_agrees
+        && modulated_agree(device, &stream)?
+        && products_agree(device, &stream)?)
+}
+
+/// Scales and shifts the columns of a batch's tokens.
+fn modulated_agree(device: &Device, stream: &Stream) -> Result<bool> {
+    let (shape, factors) = ([2, 100, 1000], [2, 1, 1000]);
+    let [x, scale, shift] = [(7, 200_000), (8, 2000), (9, 2000)].map(|(seed, len)| data(seed, len, 1.0));
+    let of_x = Tensor::from_slice(device, &x, &shape)?;
+    let [scale, shift] = [scale, shift].map(|data| Tensor::from_slice(device, &data, &factors));
+    let (scale, shift, mut y) = (scale?, shift?, Tensor::<f16>::zeros(device, &shape)?);
+    modulate(stream, &of_x.view(), &scale.view(), &shift.view(), &mut y.view_mut())?;
+    let [scale, shift] = [scale, shift].map(|factor| factor.view().broadcast(&shape)?.to_vec());
+    let reference = modulate_reference(&x, &scale?, &shift?);
+    Ok(report("modulate of 2 x 100 x 1000", &y.to_vec_on(stream)?, &reference))
 }
 
 /// Multiplies packed weights with a vector; on a GPU, larger ones, which it times.

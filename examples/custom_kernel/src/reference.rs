@@ -13,6 +13,15 @@ pub fn softmax_reference(x: &[f16], cols: usize) -> Vec<f64> {
     x.chunks(cols.max(1)).flat_map(row).collect()
 }
 
+/// x (1 + scale) + shift, for as many of each.
+pub fn modulate_reference(x: &[f16], scale: &[f16], shift: &[f16]) -> Vec<f64> {
+    let factors = scale.iter().zip(shift);
+    x.iter()
+        .zip(factors)
+        .map(|(x, (scale, shift))| x.to_f64() * (1.0 + scale.to_f64()) + shift.to_f64())
+        .collect()
+}
+
 /// silu(X Gᵀ) * (X Uᵀ) for row-major matrices with rows of `k` elements.
 pub fn swiglu_reference(x: &[f16], gate: &[f16], up: &[f16], k: usize) -> Vec<f64> {
     let wide = |matrix: &[f16]| matrix.iter().map(|v| v.to_f64()).collect::<Vec<_>>();

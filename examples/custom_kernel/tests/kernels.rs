@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use custom_kernel::{
-    Weights, gemv, gemv_reference, kernels, relative_error, softmax, softmax_reference, swiglu, swiglu_for,
-    swiglu_reference,
+    Weights, gemv, gemv_reference, kernels, modulate, modulate_reference, relative_error, softmax,
+    softmax_reference, swiglu, swiglu_for, swiglu_reference,
 };
 use tilewright::quant::{Format, Group, HalfType, Order, QuantizedWeights, Scheme, Zeros};
 use tilewright::{Arch, Device, Tensor, f16};
@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm90a, "swiglu for Hopper", |device| swiglu_sizes(device, Arch::Sm90a))
         .device(Arch::Sm80, "swiglu of windows, for Ampere", |device| swiglu_windows(device, Arch::Sm80))
         .device(Arch::Sm90a, "swiglu of windows, for Hopper", |device| swiglu_windows(device, Arch::Sm90a))
+        .device(Arch::Sm80, "modulate tensors of any shape and strides", modulated)
         .device(Arch::Sm80, "gemv of packed u4 weights", gemv_sizes)
         .device(Arch::Sm80, "arguments that do not fit are named", refusals)
         .main()
@@ -30,6 +31,7 @@ fn compiled() -> Outcome {
     found.sort();
     let expected = [
         (Arch::Sm80, "gemv_u4"),
+        (Arch::Sm80, "modulate_f16"),
         (Arch::Sm80, "softmax_f16_1024"),
         (Arch::Sm80, "softmax_f16_256"),
         (Arch::Sm80, "softmax_f16_4096"),
@@ -131,6 +133,40 @@ fn gemv_sizes(device: &Device) -> Outcome {
         gemv(&device.default_stream(), &on, &at.view(), &mut y.view_mut())?;
         let error = relative_error(&y.to_vec()?, &gemv_reference(&w.dequantize(), &x));
         assert!(error < 1e-5, "{n} x {k}: relative error {error:e}");
+    }
+    Ok(())
+}
+
+fn modulated(device: &Device) -> Outcome {
+    let stream = device.default_stream();
+    for shape @ [batch, tokens, cols] in
+        [[1, 1, 1], [2, 3, 8], [3, 5, 33], [2, 7, 1000], [1, 1, 131_072], [300, 1, 40], [0, 2, 8], [2, 2, 0]]
+    {
+        let factors = [batch, 1, cols];
+        let x = normal::<f16>(1, shape.iter().product());
+        let [scale, shift] = [2, 3].map(|seed| normal::<f16>(seed, batch * cols));
+        let (x, scale) =
+            (Tensor::from_slice(device, &x, &shape)?, Tensor::from_slice(device, &scale, &factors)?);
+        let shift = Tensor::from_slice(device, &shift, &factors)?;
+        // Tokens and batch the other way round, and rows that are padded.
+        let mut y = poisoned(device, &[tokens, batch, cols + 3])?;
+        let inside = y.view_mut().narrow(2, 0, cols)?;
+        modulate(&stream, &x.view(), &scale.view(), &shift.view(), &mut inside.transpose(0, 1)?)?;
+        let mut straight = poisoned(device, &shape)?;
+        modulate(&stream, &x.view(), &scale.view(), &shift.view(), &mut straight.view_mut())?;
+        let wide = |factor: &Tensor<f16>| factor.view().broadcast(&shape)?.to_vec();
+        let reference = modulate_reference(&x.to_vec()?, &wide(&scale)?, &wide(&shift)?);
+        let strided = y.view().narrow(2, 0, cols)?.transpose(0, 1)?.to_vec()?;
+        for y in [strided, straight.to_vec()?] {
+            for (y, exact) in y.iter().zip(&reference) {
+                let off = (y.to_f64() - exact).abs();
+                assert!(off <= 1e-3 * exact.abs() + 1e-6, "{shape:?}: {y} in place of {exact}");
+            }
+        }
+        assert!(
+            y.view().narrow(2, cols, 3)?.to_vec()?.into_iter().all(f16::is_nan),
+            "nothing is stored beside"
+        );
     }
     Ok(())
 }

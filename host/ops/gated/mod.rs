@@ -7,7 +7,7 @@ use tilewright_pointwise::{GatedArgs, GatedGradientArgs, Operator};
 use problem::{Problem, halves, halves_mut};
 
 use super::frame::Choice;
-use super::pointwise::{Options, PointwisePlan, launch};
+use super::pointwise::{Options, PointwiseCandidate, PointwisePlan, launch};
 use super::{Activation, RowsElement};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
@@ -68,7 +68,7 @@ impl<'a> Gated<'a> {
     pub fn new(activation: Activation) -> Self {
         Gated { activation, options: Options::DEFAULT }
     }
-    /// Forces a kernel by its name.
+    /// Forces a kernel by its name; see [`candidates`](Self::candidates).
     pub fn kernel(self, name: &'a str) -> Self {
         Gated { options: Options { kernel: Some(name), ..self.options }, ..self }
     }
@@ -76,6 +76,17 @@ impl<'a> Gated<'a> {
     /// set. It waits for that one's results before it reads or writes memory.
     pub fn overlap(self, overlap: bool) -> Self {
         Gated { options: Options { overlap, ..self.options }, ..self }
+    }
+
+    /// Every compiled kernel of [`run`](Self::run), the best by estimate first, with the reason for those that cannot compute this.
+    pub fn candidates<T: RowsElement>(
+        &self,
+        gate: &TensorView<'_, T>,
+        up: &TensorView<'_, T>,
+        y: &TensorViewMut<'_, T>,
+    ) -> Result<Vec<PointwiseCandidate>> {
+        let problem: Problem<3> = Problem::new([("gate", gate), ("up", up)], [("y", y)])?;
+        Ok(problem.call(Operator::Gated, &problem.pieces.lies()).candidates())
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.

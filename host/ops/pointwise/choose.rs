@@ -8,17 +8,33 @@ use tilewright_pointwise::{Operator, POINTWISE, PointwiseKernel};
 
 use super::pieces::Lies;
 use crate::kernel::AnyFunction;
-use crate::ops::frame::{Choice, Cycles, Plan, Rated, Rejection, Table};
+use crate::ops::frame::{Candidate, Choice, Cycles, Plan, Rated, Rejection, Table};
 use crate::{Arch, Device, KernelSet, Launch, Result};
 
 /// One compiled kernel.
 pub(in crate::ops) type Compiled = Listed<PointwiseKernel>;
 
+/// A kernel that could compute a pointwise operator, or why it could not.
+pub type PointwiseCandidate = Candidate<Listed<PointwiseKernel>>;
 /// The kernel that computes a pointwise operator, and why it was chosen.
 pub type PointwisePlan = Plan<Listed<PointwiseKernel>>;
 
 static TABLE: LazyLock<Table<Operator, Compiled>> =
     LazyLock::new(|| Table::new(POINTWISE.iter().map(|k| (k.operator, *k))));
+
+/// The kernels of an operator.
+pub(in crate::ops) fn kernels(operator: Operator) -> &'static [Compiled] {
+    TABLE.kernels(&operator)
+}
+
+/// What a kernel takes that moves so many bytes, in this many times what memory would.
+///
+/// Of an H200: 36 bytes a cycle come to an SM or leave it; a launch takes 3000 cycles, or 2000 where it overlaps the one before.
+pub(in crate::ops) fn estimate(device: &Device, kernel: &Compiled, bytes: usize, slowness: f64) -> Cycles {
+    let launch = if kernel.arch == Arch::Sm90a { 2000 } else { 3000 };
+    let memory = bytes as u64 / (36 * u64::from(device.sm_count()).max(1));
+    Cycles(((memory as f64 * slowness) as u64).saturating_add(launch))
+}
 
 /// Bytes of an access.
 const VECTOR: usize = 16;
@@ -31,7 +47,11 @@ impl Rated for PointwiseKernel {
         [self.bytes, self.each, 1]
     }
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes at a time, {} a thread", self.bytes, self.each)
+        match (self.tile, self.bytes) {
+            ([0, _], 0) => write!(f, "an element at a time, {} a thread", self.each),
+            ([0, _], bytes) => write!(f, "{bytes} bytes at a time, {} a thread", self.each),
+            ([rows, cols], _) => write!(f, "tiles of {rows} x {cols}"),
+        }
     }
 }
 
@@ -71,7 +91,7 @@ impl Choice for Call<'_> {
         self.device
     }
     fn kernels(&self) -> &'static [Compiled] {
-        TABLE.kernels(&self.operator)
+        kernels(self.operator)
     }
     fn what(&self) -> String {
         self.element.to_owned()
@@ -93,13 +113,9 @@ impl Choice for Call<'_> {
         if vectors && self.runs.iter().any(|columns| !(columns * width).is_multiple_of(bytes)) {
             return Err(Rejection::Multiples { what: "bytes of columns", of: kernel.bytes });
         }
-        // Of an H200: 36 bytes a cycle come to an SM or leave it, a third of that by single elements; a launch takes 3000 cycles, or 2000 where
-        // it overlaps the one before.
-        let slowness = if vectors { 1 } else { 3 };
-        let launch = if kernel.arch == Arch::Sm90a { 2000 } else { 3000 };
-        let bytes = (self.elements as u64).saturating_mul(width as u64);
-        let memory = bytes / (36 * u64::from(self.device.sm_count()).max(1));
-        Ok(Cycles(memory.saturating_mul(slowness).saturating_add(launch)))
+        // By single elements a third of what memory gives.
+        let slowness = if vectors { 1.0 } else { 3.0 };
+        Ok(estimate(self.device, kernel, self.elements.saturating_mul(width), slowness))
     }
 }
 
@@ -110,7 +126,16 @@ pub(in crate::ops) fn launch(
     (work, each): (u32, u32),
     overlap: bool,
 ) -> Result<(AnyFunction, Launch)> {
+    launch_ctas(device, kernel, work.div_ceil(kernel.threads * each).max(1), overlap)
+}
+
+/// The function of a kernel, and its launch for so many CTAs.
+pub(in crate::ops) fn launch_ctas(
+    device: &Device,
+    kernel: &'static Compiled,
+    ctas: u32,
+    overlap: bool,
+) -> Result<(AnyFunction, Launch)> {
     let function = device.listed(&tilewright_pointwise::KERNELS, kernel)?;
-    let ctas = work.div_ceil(kernel.threads * each).max(1);
     Ok((function, Launch::grid([ctas, 1, 1]).pdl(overlap && kernel.arch == Arch::Sm90a)))
 }

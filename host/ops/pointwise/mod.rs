@@ -3,6 +3,6 @@
 mod choose;
 mod pieces;
 
-pub use choose::PointwisePlan;
-pub(super) use choose::{Call, Options, launch};
+pub(super) use choose::{Call, Compiled, Options, estimate, kernels, launch, launch_ctas};
+pub use choose::{PointwiseCandidate, PointwisePlan};
 pub(super) use pieces::{Lies, Operand, Pieces};

@@ -92,6 +92,11 @@ impl<const N: usize> Pieces<N> {
         })
     }
 
+    /// Whether all columns of a row are one element, by tensor.
+    pub(in crate::ops) fn repeats(&self) -> [bool; N] {
+        self.runs[self.runs.len() - 1].strides.map(|stride| stride == 0)
+    }
+
     /// Elements of each tensor.
     pub(in crate::ops) fn elements(&self) -> usize {
         self.runs.iter().fold(1, |all, run| all.saturating_mul(run.size))
@@ -119,7 +124,7 @@ impl<const N: usize> Pieces<N> {
         let order = || PieceOrder::new([count(batch)?, count(rows)?, count(cols)?]);
         order().ok_or_else(|| {
             let was = format!("of {} elements", self.elements());
-            let most = PieceOrder::MOST;
+            let most = PieceOrder::<3>::MOST;
             Error::argument(self.operands[0].name, was, format!("of at most {most} pieces of {piece}"))
         })
     }

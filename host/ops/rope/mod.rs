@@ -7,7 +7,8 @@ use tilewright_pointwise::{Frequencies, RopeArgs, Strided};
 use problem::Problem;
 
 use super::RowsElement;
-use super::pointwise::{Options, PointwisePlan, launch};
+use super::frame::Choice;
+use super::pointwise::{Options, PointwiseCandidate, PointwisePlan, launch};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// Which columns are rotated together, of the first `d` that are.
@@ -113,7 +114,7 @@ impl<'a> Rope<'a> {
     pub fn inverse(self) -> Self {
         Rope { inverse: true, ..self }
     }
-    /// Forces a kernel by its name.
+    /// Forces a kernel by its name; see [`candidates`](Self::candidates).
     pub fn kernel(self, name: &'a str) -> Self {
         Rope { options: Options { kernel: Some(name), ..self.options }, ..self }
     }
@@ -123,13 +124,24 @@ impl<'a> Rope<'a> {
         Rope { options: Options { overlap, ..self.options }, ..self }
     }
 
+    /// Every compiled kernel, the best by estimate first, with the reason for those that cannot compute this.
+    pub fn candidates<T: RowsElement>(
+        &self,
+        x: &TensorView<'_, T>,
+        y: &TensorViewMut<'_, T>,
+    ) -> Result<Vec<PointwiseCandidate>> {
+        let problem = Problem::apart(self, [("x", x)], [("y", y)])?;
+        Ok(problem.call(&problem.lies()).candidates())
+    }
+
     /// The kernel that [`run`](Self::run) would launch, and why.
     pub fn plan<T: RowsElement>(
         &self,
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, T>,
     ) -> Result<PointwisePlan> {
-        Problem::apart(self, [("x", x)], [("y", y)])?.choose(self)
+        let problem = Problem::apart(self, [("x", x)], [("y", y)])?;
+        problem.call(&problem.lies()).choose(self.options.kernel)
     }
 
     /// Queues it on `stream`.
@@ -180,7 +192,7 @@ impl<'a> Rope<'a> {
         if problem.is_empty() {
             return Ok(());
         }
-        let kernel = problem.choose(self)?.descriptor();
+        let kernel = problem.call(&problem.lies()).choose(self.options.kernel)?.descriptor();
         let shape = problem.shape(self, kernel.piece)?;
         let work = (shape.total(), 1);
         let (function, grid) = launch(&problem.device, kernel, work, self.options.overlap)?;

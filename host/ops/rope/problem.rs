@@ -4,8 +4,8 @@ use tilewright_pointwise::{Operator, RopeShape, RopeTable};
 
 use super::{Pairs, Rope};
 use crate::ops::RowsElement;
-use crate::ops::frame::{Choice, Named, check, of_shape};
-use crate::ops::pointwise::{Call, Operand, PointwisePlan};
+use crate::ops::frame::{Named, check, of_shape};
+use crate::ops::pointwise::{Call, Lies, Operand};
 use crate::{Device, Error, Result, TensorView, TensorViewMut};
 
 /// Of which shape q and k are.
@@ -139,24 +139,26 @@ impl Problem {
         self.tokens().contains(&0) || self.heads == [0, 0] || self.touched() == 0
     }
 
-    pub(super) fn choose(&self, rope: &Rope<'_>) -> Result<PointwisePlan> {
+    /// How its tensors lie.
+    pub(super) fn lies(&self) -> Vec<Lies> {
+        self.tensors.iter().chain(self.table.iter().flatten()).map(Operand::lies).collect()
+    }
+
+    pub(super) fn call<'a>(&'a self, tensors: &'a [Lies]) -> Call<'a> {
         let dtype = self.tensors[0].tensor.dtype;
-        let mut tensors: Vec<_> = self.tensors.iter().map(Operand::lies).collect();
-        tensors.extend(self.table.iter().flatten().map(Operand::lies));
         let rest = if self.apart { self.cols() - 2 * self.pairs } else { 0 };
         let [batch, sequence] = self.tokens();
         let rows = batch.saturating_mul(sequence).saturating_mul(self.heads[0] + self.heads[1]);
-        let call = Call {
+        Call {
             device: &self.device,
             operator: Operator::Rope,
             element: dtype.name(),
             copies: false,
             width: dtype.bytes(),
-            tensors: &tensors,
+            tensors,
             runs: vec![self.pairs, rest],
             elements: rows.saturating_mul(2 * self.touched()),
-        };
-        call.choose(rope.options.kernel)
+        }
     }
 
     /// The work of threads that take so many pairs at a time.

@@ -1,20 +1,19 @@
 //! Rows of a table, by index.
 
-use tilewright_device::arch::global;
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
 use tilewright_device::tile::{Element, Overlaps};
 
-use crate::pieces::{PieceOrder, Strided, load, number, store};
+use crate::pieces::{PieceOrder, Strided, load, load_bits, number, store};
 
 /// Pieces that a thread holds.
 pub(crate) const EACH: usize = 4;
 
 /// y = table\[index\], row by row.
 ///
-/// y is \[batch, rows, columns\], in pieces of `V` elements in the order of `order`; `indices` \[batch, rows\], of 32 bits; the table has `count`
-/// rows. A row whose index is not below `count` becomes elements of the bits `outside`. Indices that are signed count as unsigned: the host lets
-/// a table of signed ones have fewer than 2^31 rows. Elements are only copied: those of 16 bytes serve every type.
+/// y is \[batch, rows, columns\], in pieces of `V` elements in the order of `order`; `indices` \[batch, rows\], of `index_bytes`: 4 or 8; the table has
+/// `count` rows. A row whose index is not below `count` becomes elements of the bits `outside`. Indices that are signed count as unsigned: the
+/// host lets a table of signed ones of 32 bits have fewer than 2^31 rows. Elements are only copied: those of 16 bytes serve every type.
 #[kernel(program = P)]
 pub fn embedding<P: Overlaps, T: Element, const V: usize>(
     table: Strided<2>,
@@ -23,6 +22,7 @@ pub fn embedding<P: Overlaps, T: Element, const V: usize>(
     order: PieceOrder,
     count: u32,
     outside: u32,
+    index_bytes: u32,
 ) {
     let place = |i| order.at(number(thread_x(), P::THREADS, EACH, i));
     let outside = T::from_bits(outside);
@@ -31,8 +31,17 @@ pub fn embedding<P: Overlaps, T: Element, const V: usize>(
     let mut i = 0;
     while i < EACH {
         let ([matrix, row, _], inside) = place(i);
+        let from = indices.address_of([matrix, row], index_bytes);
         // SAFETY: the order counts the rows that have indices.
-        rows[i] = unsafe { global::ld_global_u32_if(indices.at::<i32>([matrix, row]) as *const u32, inside) };
+        rows[i] = unsafe {
+            if index_bytes == 8 {
+                let [low, high, ..] = load_bits::<8>(from, inside, 0);
+                // No table has this row.
+                if high == 0 { low } else { u32::MAX }
+            } else {
+                load_bits::<4>(from, inside, 0)[0]
+            }
+        };
         i += 1;
     }
     let mut pieces = [[T::ZERO; V]; EACH];

@@ -1,16 +1,23 @@
 //! The kernels that are compiled.
 
 use tilewright_device::kernel::Described;
-use tilewright_device::tile::{Element, Overlapped, Overlaps, Simt};
+use tilewright_device::tile::{Collective, Element, Overlapped, Overlaps, Simt};
 use tilewright_device::{bf16, f16, kernels};
 
+use crate::copies::{self, copied};
+use crate::functions::{self, elementwise};
 use crate::gated_units::{self, gated, gated_gradient};
 use crate::indexed_rows::{self, embedding};
 use crate::rotary::{HEADS, rope};
+use crate::transposition::{self, transposed};
 
 /// What a kernel computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
+    /// A tensor's elements in another order, or in the same.
+    Copy,
+    /// Functions of elements, and conversions.
+    Elementwise,
     /// Rows of a table by index.
     Embedding,
     /// act(gate) up.
@@ -26,21 +33,62 @@ pub enum Operator {
 pub struct PointwiseKernel {
     /// What it computes.
     pub operator: Operator,
-    /// The element type of its tensors.
+    /// The element type of its tensors; empty where any of its elements' size will do.
     pub element: &'static str,
+    /// Bytes of the elements that are read and of those that are written; 0 where any will do.
+    pub widths: [u32; 2],
     /// Elements of a piece, of which a thread's accesses are.
     pub piece: u32,
     /// Bytes of a piece.
     pub bytes: u32,
     /// Pieces of each tensor that a thread has: of rotary embedding, the heads.
     pub each: u32,
+    /// Elements of a tile of the two dimensions that change places, y's neighbours first; 0 where none do.
+    pub tile: [u32; 2],
 }
 
 impl PointwiseKernel {
     const fn new<T: Element>(operator: Operator, piece: usize, each: usize) -> Self {
-        let (bytes, piece) = ((piece * T::BYTES) as u32, piece as u32);
-        PointwiseKernel { operator, element: T::NAME, piece, bytes, each: each as u32 }
+        let (widths, bytes) = ([T::BYTES as u32; 2], (piece * T::BYTES) as u32);
+        PointwiseKernel { element: T::NAME, ..Self::of_any(operator, widths, piece, bytes, each) }
     }
+
+    const fn of_any(operator: Operator, widths: [u32; 2], piece: usize, bytes: u32, each: usize) -> Self {
+        let (piece, each) = (piece as u32, each as u32);
+        PointwiseKernel { operator, element: "", widths, piece, bytes, each, tile: [0; 2] }
+    }
+}
+
+impl<P: Overlaps, const FROM: usize, const TO: usize> Described for elementwise<P, FROM, TO> {
+    type Description = PointwiseKernel;
+    const DESCRIPTION: PointwiseKernel = {
+        let (piece, each) = (functions::piece(FROM, TO), functions::each(FROM, TO));
+        let bytes = if piece == 1 { 0 } else { 16 };
+        PointwiseKernel::of_any(Operator::Elementwise, [FROM as u32, TO as u32], piece, bytes, each)
+    };
+}
+
+impl<P: Overlaps, const BYTES: usize> Described for copied<P, BYTES> {
+    type Description = PointwiseKernel;
+    const DESCRIPTION: PointwiseKernel = {
+        let bytes = BYTES as u32;
+        PointwiseKernel::of_any(
+            Operator::Copy,
+            [if BYTES == 16 { 0 } else { bytes }; 2],
+            1,
+            bytes,
+            copies::EACH,
+        )
+    };
+}
+
+impl<P: Collective + Overlaps, const BYTES: usize> Described for transposed<P, BYTES> {
+    type Description = PointwiseKernel;
+    const DESCRIPTION: PointwiseKernel = {
+        let ([rows, cols], each) = (transposition::tile(BYTES), transposition::EACH);
+        let plain = PointwiseKernel::of_any(Operator::Copy, [BYTES as u32; 2], 16 / BYTES, 16, each);
+        PointwiseKernel { tile: [rows as u32, cols as u32], ..plain }
+    };
 }
 
 impl<P: Overlaps, T: Element, const V: usize> Described for embedding<P, T, V> {
@@ -82,4 +130,20 @@ kernels! {
     sm_80: [embedding_sm_80]: embedding<Simt<8>, f32, 4>;
     sm_80: [embedding_sm_80_4]: embedding<Simt<8>, f32, 1>;
     sm_80: [embedding_sm_80_2]: embedding<Simt<8>, f16, 1>;
+
+    // Elements by their bytes: those that are read, then those that are written.
+    for (FROM, TO) in [(2, 2), (4, 4), (2, 4), (4, 2)] {
+        sm_90: [elementwise_sm_90_ FROM _ TO]: elementwise<Overlapped<8>, FROM, TO>;
+        sm_80: [elementwise_sm_80_ FROM _ TO]: elementwise<Simt<8>, FROM, TO>;
+    }
+    sm_80: [elementwise_sm_80_any]: elementwise<Simt<8>, 0, 0>;
+
+    sm_90: [copy_sm_90]: copied<Overlapped<8>, 16>;
+    for BYTES in [16, 4, 2, 1] {
+        sm_80: [copy_sm_80_ BYTES]: copied<Simt<8>, BYTES>;
+    }
+    for BYTES in [4, 2, 1] {
+        sm_90: [transpose_sm_90_ BYTES]: transposed<Overlapped<8>, BYTES>;
+        sm_80: [transpose_sm_80_ BYTES]: transposed<Simt<8>, BYTES>;
+    }
 }

@@ -33,47 +33,57 @@ impl<const RANK: usize> Strided<RANK> {
     /// The address of an element.
     #[inline(always)]
     pub(crate) fn at<T: Element>(&self, index: [u32; RANK]) -> u64 {
+        self.address_of(index, T::BYTES as u32)
+    }
+    /// The address of an element of so many bytes.
+    #[inline(always)]
+    pub(crate) fn address_of(&self, index: [u32; RANK], bytes: u32) -> u64 {
         let (mut elements, mut dim) = (0, 0);
         while dim < RANK {
             elements += index[dim] as u64 * self.strides[dim];
             dim += 1;
         }
-        self.address.wrapping_add(elements * T::BYTES as u64)
+        self.address.wrapping_add(elements * bytes as u64)
     }
 }
 
-/// The order of the pieces of a batch of matrices: along rows, then down, then from matrix to matrix.
+/// The order of pieces in `RANK` dimensions, the last one first: of a batch of matrices along rows, then down, then from matrix to matrix.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct PieceOrder {
+pub struct PieceOrder<const RANK: usize = 3> {
     total: u32,
-    by_row: Division,
-    by_matrix: Division,
+    /// By the size of each dimension but the first.
+    by: [Division; RANK],
 }
 
-impl PieceOrder {
+impl<const RANK: usize> PieceOrder<RANK> {
     /// Pieces in all are at most this many: numbers of a grid's last threads are below 2^31.
     pub const MOST: u32 = (1 << 31) - (1 << 16);
 
-    /// Of `batch` matrices of `rows` rows of `row` pieces; `None` for more pieces than are counted.
-    pub fn new([batch, rows, row]: [u32; 3]) -> Option<Self> {
-        let total = batch.checked_mul(rows)?.checked_mul(row).filter(|&total| total <= Self::MOST)?;
-        Some(PieceOrder { total, by_row: Division::by(row), by_matrix: Division::by(rows) })
+    /// Of so many in each dimension; `None` for more pieces than are counted.
+    pub fn new(sizes: [u32; RANK]) -> Option<Self> {
+        let total = sizes.into_iter().try_fold(1u32, |all, size| all.checked_mul(size));
+        let total = if sizes.contains(&0) { 0 } else { total.filter(|&total| total <= Self::MOST)? };
+        Some(PieceOrder { total, by: sizes.map(Division::by) })
     }
-    /// Pieces of the whole batch.
+    /// Pieces in all.
     pub const fn total(&self) -> u32 {
         self.total
     }
-    /// Matrix, row and piece of the row, and whether there is such a piece.
+    /// The place of a piece in each dimension, and whether there is such a piece.
     #[inline(always)]
-    pub(crate) fn at(&self, number: u32) -> ([u32; 3], bool) {
-        let (line, piece) = self.by_row.of(number);
-        let (matrix, row) = self.by_matrix.of(line);
-        ([matrix, row, piece], number < self.total)
+    pub(crate) fn at(&self, number: u32) -> ([u32; RANK], bool) {
+        let (mut index, mut left, mut dim) = ([0; RANK], number, RANK - 1);
+        while dim > 0 {
+            (left, index[dim]) = self.by[dim].of(left);
+            dim -= 1;
+        }
+        index[0] = left;
+        (index, number < self.total)
     }
 }
 
-impl KernelArg for PieceOrder {
+impl<const RANK: usize> KernelArg for PieceOrder<RANK> {
     type Abi = Self;
     #[inline(always)]
     unsafe fn load(at: *const Self) -> Self {
@@ -93,6 +103,52 @@ const fn in_vectors<T: Element>(v: usize) -> bool {
     (v * T::BYTES).is_multiple_of(VECTOR)
 }
 
+/// `BYTES` bytes from an address on, 1 to 16, low ones first; those of `outside` where there are none.
+///
+/// # Safety
+/// If `inside`, the bytes are readable, from a multiple of their number on; no other thread writes them meanwhile.
+#[inline(always)]
+pub(crate) unsafe fn load_bits<const BYTES: usize>(from: u64, inside: bool, outside: u32) -> [u32; 4] {
+    let mut words = [outside; 4];
+    // SAFETY: the caller's.
+    unsafe {
+        match BYTES {
+            16 => global::replace_fresh_u32x4(&mut words, 0, from, inside),
+            8 if inside => [words[0], words[1]] = global::ld_global_u32x2(from as *const [u32; 2]),
+            4 => {
+                let word = global::ld_global_u32_if(from as *const u32, inside);
+                words[0] = if inside { word } else { outside };
+            }
+            2 => {
+                let bits = global::ld_global_u16_if(from as *const u16, inside) as u32;
+                words[0] = if inside { bits } else { outside };
+            }
+            1 if inside => words[0] = global::ld_global_u8(from as *const u8) as u32,
+            _ => {}
+        }
+    }
+    words
+}
+
+/// Stores `BYTES` bytes from an address on, 1 to 16, low ones first, if they are `inside`.
+///
+/// # Safety
+/// As for [`load_bits`], with writable for readable; no other thread uses the bytes meanwhile.
+#[inline(always)]
+pub(crate) unsafe fn store_bits<const BYTES: usize>(to: u64, words: [u32; 4], inside: bool) {
+    // SAFETY: the caller's.
+    unsafe {
+        match BYTES {
+            16 => global::st_global_u32x4_if(to as *mut [u32; 4], words, inside),
+            8 if inside => global::st_global_u32x2(to as *mut [u32; 2], [words[0], words[1]]),
+            4 => global::st_global_u32_if(to as *mut u32, words[0], inside),
+            2 => global::st_global_u16_if(to as *mut u16, words[0] as u16, inside),
+            1 if inside => global::st_global_u8(to as *mut u8, words[0] as u8),
+            _ => {}
+        }
+    }
+}
+
 /// The `V` elements from an address on, each `outside` where there are none.
 ///
 /// # Safety
@@ -106,9 +162,8 @@ pub(crate) unsafe fn load<T: Element, const V: usize>(from: u64, inside: bool, o
         let both = if T::BYTES == 2 { outside.bits() << 16 | outside.bits() } else { outside.bits() };
         let mut vector = 0;
         while vector < V * T::BYTES / VECTOR {
-            let mut words = [both; 4];
             // SAFETY: the caller's.
-            unsafe { global::replace_fresh_u32x4(&mut words, 0, from + (vector * VECTOR) as u64, inside) };
+            let words = unsafe { load_bits::<VECTOR>(from + (vector * VECTOR) as u64, inside, both) };
             let mut i = 0;
             while i < VECTOR / T::BYTES {
                 let word = words[i * T::BYTES / 4];
@@ -119,17 +174,16 @@ pub(crate) unsafe fn load<T: Element, const V: usize>(from: u64, inside: bool, o
             vector += 1;
         }
     } else {
+        let outside = outside.bits();
         // SAFETY: the caller's.
-        let bits = unsafe {
+        let words = unsafe {
             if T::BYTES == 2 {
-                global::ld_global_u16_if(from as *const u16, inside) as u32
+                load_bits::<2>(from, inside, outside)
             } else {
-                global::ld_global_u32_if(from as *const u32, inside)
+                load_bits::<4>(from, inside, outside)
             }
         };
-        if inside {
-            piece[0] = T::from_bits(bits);
-        }
+        piece[0] = T::from_bits(words[0]);
     }
     piece
 }
@@ -151,18 +205,18 @@ pub(crate) unsafe fn store<T: Element, const V: usize>(to: u64, piece: [T; V], i
                 words[i * T::BYTES / 4] |= bits << if T::BYTES == 2 { i % 2 * 16 } else { 0 };
                 i += 1;
             }
-            let at = to + (vector * VECTOR) as u64;
             // SAFETY: the caller's.
-            unsafe { global::st_global_u32x4_if(at as *mut [u32; 4], words, inside) };
+            unsafe { store_bits::<VECTOR>(to + (vector * VECTOR) as u64, words, inside) };
             vector += 1;
         }
     } else {
+        let words = [piece[0].bits(), 0, 0, 0];
         // SAFETY: the caller's.
         unsafe {
             if T::BYTES == 2 {
-                global::st_global_u16_if(to as *mut u16, piece[0].bits() as u16, inside)
+                store_bits::<2>(to, words, inside)
             } else {
-                global::st_global_u32_if(to as *mut u32, piece[0].bits(), inside)
+                store_bits::<4>(to, words, inside)
             }
         }
     }

@@ -3,5 +3,6 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 pub mod gemv;
+pub mod modulate;
 pub mod softmax;
 pub mod swiglu;

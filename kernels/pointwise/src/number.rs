@@ -1,0 +1,105 @@
+//! Elements whose type is told at the launch: which numbers their bits are.
+
+use tilewright_device::arch::cvt;
+use tilewright_device::{bf16, f16};
+
+/// The type of a tensor's elements.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Number {
+    /// IEEE single precision.
+    F32,
+    /// IEEE half precision.
+    F16,
+    /// The upper half of an `f32`.
+    Bf16,
+    /// 32-bit signed integers.
+    I32,
+    /// Signed bytes.
+    I8,
+    /// Unsigned bytes.
+    U8,
+}
+
+impl Number {
+    /// Size of an element in bytes.
+    #[inline(always)]
+    pub(crate) const fn bytes(number: u32) -> u32 {
+        if number == Number::F32 as u32 || number == Number::I32 as u32 {
+            4
+        } else if number == Number::F16 as u32 || number == Number::Bf16 as u32 {
+            2
+        } else {
+            1
+        }
+    }
+}
+
+/// The value of the low bits of a word, of `BYTES` bytes or, where that is 0, of as many as the type has; of integers rounded to nearest even.
+#[inline(always)]
+pub(crate) fn value<const BYTES: usize>(number: u32, bits: u32) -> f32 {
+    let is = |other: Number| number == other as u32;
+    let word = || if is(Number::I32) { bits as i32 as f32 } else { f32::from_bits(bits) };
+    let half = || {
+        if is(Number::Bf16) {
+            f32::from_bits(bits << 16)
+        } else {
+            cvt::f16_to_f32(f16::from_bits(bits as u16))
+        }
+    };
+    let byte = || if is(Number::I8) { bits as i8 as f32 } else { bits as u8 as f32 };
+    match BYTES {
+        4 => word(),
+        2 => half(),
+        1 => byte(),
+        _ if is(Number::F32) || is(Number::I32) => word(),
+        _ if is(Number::F16) || is(Number::Bf16) => half(),
+        _ => byte(),
+    }
+}
+
+/// The bits of a value rounded to nearest even, in a word: the inverse of [`value`]. Integers saturate, and NaN is their 0.
+#[inline(always)]
+pub(crate) fn bits<const BYTES: usize>(number: u32, value: f32) -> u32 {
+    let is = |other: Number| number == other as u32;
+    let word = || if is(Number::I32) { nearest(value) as i32 as u32 } else { value.to_bits() };
+    let half = || {
+        let rounded = if is(Number::Bf16) {
+            bf16::to_bits(cvt::f32_to_bf16(value))
+        } else {
+            f16::to_bits(cvt::f32_to_f16(value))
+        };
+        rounded as u32
+    };
+    let byte = || {
+        if is(Number::I8) { nearest(value) as i8 as u8 as u32 } else { nearest(value) as u8 as u32 }
+    };
+    match BYTES {
+        4 => word(),
+        2 => half(),
+        1 => byte(),
+        _ if is(Number::F32) || is(Number::I32) => word(),
+        _ if is(Number::F16) || is(Number::Bf16) => half(),
+        _ => byte(),
+    }
+}
+
+/// The bits of a pair of values as f16 or bf16, the first ones low: as of [`bits`].
+#[inline(always)]
+pub(crate) fn pair(number: u32, [low, high]: [f32; 2]) -> u32 {
+    if number == Number::Bf16 as u32 { cvt::bf16x2(low, high) } else { cvt::f16x2(low, high) }
+}
+
+/// The nearest integer, of two the even one.
+#[inline(always)]
+fn nearest(x: f32) -> f32 {
+    // From here on all are integers; what is added leaves no room for a fraction.
+    const WHOLE: f32 = 8_388_608.0;
+    let size = f32::from_bits(x.to_bits() & 0x7fff_ffff);
+    if size < WHOLE {
+        let whole = (size + WHOLE) - WHOLE;
+        f32::from_bits(whole.to_bits() | x.to_bits() & 0x8000_0000)
+    } else {
+        x
+    }
+}
