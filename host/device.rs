@@ -158,6 +158,11 @@ impl Device {
     pub fn profile(&self) -> Option<Vec<KernelProfile>> {
         self.backend().profile()
     }
+    /// What kernels have printed by `device_print!` since this was asked last, if this is the emulator, which shows it on the standard
+    /// error stream too. A GPU's driver prints to the standard output stream when the host waits for the GPU.
+    pub fn printed(&self) -> Option<String> {
+        self.backend().printed()
+    }
     /// Forgets what [`profile`](Self::profile) counted so far, in all clones of the device.
     pub fn reset_profile(&self) {
         self.backend().reset_profile();

@@ -68,6 +68,7 @@ pub use graph::Graph;
 pub use half::{bf16, f16};
 pub use kernel::{
     AnyFunction, Argument, Arguments, Function, KernelEntry, KernelSet, Launch, OrWhereUnreadable, Parameter,
+    ptx,
 };
 pub use stream::Stream;
 pub use tensor::{MAX_RANK, Tensor, TensorView, TensorViewMut};

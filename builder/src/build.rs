@@ -14,7 +14,7 @@ use crate::progress::{self, Progress};
 use crate::ptxas::{self, Ptxas};
 use crate::sources::DeviceCrate;
 use crate::toolchain::{self, Toolchain};
-use crate::{Arch, BuildError, Complaint, Kernel, slots};
+use crate::{Arch, BuildError, Built, Complaint, Kernel, slots, unchecked};
 
 /// What happens to kernels that are correct but slow: local memory, spills, serialised `wgmma`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -28,6 +28,8 @@ pub enum Check {
 
 /// The environment variable that says whether kernels name their source lines.
 const DEBUG_LINES: &str = "TILEWRIGHT_DEBUG_LINES";
+/// The environment variable that says which crates' kernels print and assert.
+const DEBUG: &str = "TILEWRIGHT_DEBUG";
 /// How often progress is shown.
 const PERIOD: Duration = Duration::from_secs(1);
 
@@ -39,25 +41,10 @@ pub struct KernelBuilder {
     check: Check,
     default_features: bool,
     features: Vec<String>,
+    debug: bool,
     debug_lines: bool,
     rustc_arguments: Vec<String>,
     out: Option<PathBuf>,
-}
-
-/// What a build made.
-#[derive(Clone, Debug)]
-pub struct Built {
-    /// The kernels, by architecture and name.
-    pub kernels: Vec<Kernel>,
-    /// rustc's version.
-    pub compiler: String,
-    /// The release of `ptxas` that checked the kernels; `None` when there was none, and so no check of
-    /// registers, spills and `wgmma`.
-    pub ptxas: Option<String>,
-    /// The folder with `manifest.json`, `kernels.rs` and `ARCH/ENTRY.ptx.z`.
-    pub out: PathBuf,
-    /// What [`Check::Warn`] let pass.
-    pub warnings: Vec<Complaint>,
 }
 
 impl KernelBuilder {
@@ -69,6 +56,7 @@ impl KernelBuilder {
             check: Check::Deny,
             default_features: true,
             features: Vec::new(),
+            debug: false,
             debug_lines: false,
             rustc_arguments: Vec::new(),
             out: None,
@@ -97,6 +85,16 @@ impl KernelBuilder {
     /// Turns a cargo feature of the device crate on.
     pub fn feature(mut self, feature: impl Into<String>) -> Self {
         self.features.push(feature.into());
+        self
+    }
+
+    /// Says whether `device_print!` prints and `device_assert!` checks; where not, they are no code at all. It includes
+    /// [`debug_lines`](Self::debug_lines), and lets kernels that print have local memory and spills.
+    ///
+    /// The environment variable `TILEWRIGHT_DEBUG`, where it is set, says it instead: 0 for no, 1 for the kernels of all crates, or the names
+    /// of packages, separated by commas.
+    pub fn debug(mut self, debug: bool) -> Self {
+        self.debug = debug;
         self
     }
 
@@ -147,7 +145,7 @@ impl KernelBuilder {
                 println!("cargo::{instruction}");
             }
         };
-        for variable in toolchain::VARIABLES.iter().chain(&ptxas::VARIABLES).chain([&DEBUG_LINES]) {
+        for variable in toolchain::VARIABLES.iter().chain(&ptxas::VARIABLES).chain([&DEBUG_LINES, &DEBUG]) {
             say(format!("rerun-if-env-changed={variable}"));
         }
         let out = self.out.clone().or_else(|| script.clone().map(PathBuf::from)).ok_or_else(|| {
@@ -186,10 +184,17 @@ impl KernelBuilder {
         make_folder(&ptxas::fetched(&shared))?;
         say(format!("rerun-if-changed={}", ptxas::fetched(&shared).display()));
         let ptxas = ptxas::find(machine, &shared)?;
+        if let Some(notice) = unchecked::notice(&shared, &out, ptxas.as_ref())? {
+            say(format!("warning={notice}"));
+        }
 
         let terminal = script.as_ref().and_then(|_| progress::terminal(machine));
         let progress = Progress::new(&device.package, terminal, PERIOD);
-        let debug_lines = machine.variable(DEBUG_LINES).map_or(self.debug_lines, |value| value != "0");
+        let debug = machine
+            .variable(DEBUG)
+            .map_or(self.debug, |value| is_named(&value.to_string_lossy(), &device.package));
+        let debug_lines =
+            debug || machine.variable(DEBUG_LINES).map_or(self.debug_lines, |value| value != "0");
         let slots = slots::count(machine);
         let job = |arch| Job {
             toolchain: &toolchain,
@@ -197,6 +202,7 @@ impl KernelBuilder {
             arch,
             shared: &shared,
             features: &features,
+            debug,
             debug_lines,
             rustc_arguments: &self.rustc_arguments,
             slots,
@@ -263,5 +269,26 @@ impl KernelBuilder {
         write_manifest(out, &manifest)?;
         let Manifest { compiler, ptxas, kernels } = manifest;
         Ok(Built { kernels, compiler, ptxas, out: out.to_owned(), warnings })
+    }
+}
+
+/// Whether the value of [`DEBUG`] is for this package.
+fn is_named(value: &str, package: &str) -> bool {
+    match value {
+        "0" => false,
+        "1" => true,
+        names => names.split(',').any(|name| name.trim() == package),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debugging_is_for_all_crates_or_by_their_names() {
+        let named = |value| is_named(value, "my-kernels");
+        assert!(named("1") && named("my-kernels") && named("other, my-kernels"));
+        assert!(!named("0") && !named("kernels") && !named("other"));
     }
 }

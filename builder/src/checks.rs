@@ -6,7 +6,10 @@ use crate::ptx::Findings;
 use crate::ptxas::Report;
 
 /// Functions that the driver provides.
-const PROVIDED: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
+const PROVIDED: [&str; 4] = [PRINT, "malloc", "free", "__assertfail"];
+
+/// The one of them that prints.
+pub(crate) const PRINT: &str = "vprintf";
 
 /// A fault of a kernel.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,8 +57,8 @@ pub(crate) fn code(declared: &Declared, findings: &Findings) -> Vec<Fault> {
     faults.extend(findings.software.iter().map(|conversion| {
         Slow(format!(
             "it converts {conversion} in software, by some 30 to 50 instructions where the GPU has one. The methods of `half`'s types \
-             do that, their arithmetic too: for fragments take `to_f32()` and `cast()`, for values `Element::to_f32(x)` and \
-             `arch::cvt`"
+             do that, their arithmetic too: for fragments take operators between them, such as `x * y`, or `to_f32()` and `cast()`, for values \
+             `Element::to_f32(x)` and `arch::cvt`"
         ))
     }));
     let Findings { local_bytes, local_accesses, .. } = findings;
@@ -84,7 +87,8 @@ pub(crate) fn assembled(declared: &Declared, findings: &Findings, report: &Repor
     if *spill_store_bytes > 0 || *spill_load_bytes > 0 {
         faults.push(Slow(format!(
             "it spills: {spill_store_bytes} bytes stored, {spill_load_bytes} loaded, with {} registers a thread. \
-             Its fragments are too large for its {} threads at min_ctas = {}",
+             Its fragments are too large for its {} threads at min_ctas = {}. If that is meant, `.check(Check::Warn)` in the \
+             build script lets it pass",
             registers.unwrap_or(0),
             declared.threads,
             declared.min_ctas,

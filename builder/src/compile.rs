@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::dependencies;
 use crate::environment::clean;
 use crate::files::{hash, make_folder, while_doing};
 use crate::progress::{Phase, Progress};
@@ -13,6 +12,7 @@ use crate::slots::Slot;
 use crate::sources::DeviceCrate;
 use crate::toolchain::Toolchain;
 use crate::{Arch, BuildError};
+use crate::{dependencies, diagnostics};
 
 /// The target that kernels are compiled for, as rustc names it.
 pub(crate) const TARGET: &str = "nvptx64-nvidia-cuda";
@@ -42,6 +42,8 @@ pub(crate) struct Job<'a> {
     pub shared: &'a Path,
     /// cargo's arguments that choose the crate's features.
     pub features: &'a [String],
+    /// Whether the crate's kernels print and assert.
+    pub debug: bool,
     pub debug_lines: bool,
     pub rustc_arguments: &'a [String],
     /// How many compilations may run at a time.
@@ -101,7 +103,12 @@ impl Job<'_> {
             format!("tilewright_sm=\"{cfg}\""),
             "--check-cfg".to_owned(),
             "cfg(tilewright_sm, values(\"80\", \"90\"))".to_owned(),
+            "--check-cfg".to_owned(),
+            "cfg(tilewright_debug)".to_owned(),
         ];
+        if self.debug {
+            arguments.extend(["--cfg".to_owned(), "tilewright_debug".to_owned()]);
+        }
         arguments.extend(LLVM.iter().map(|option| format!("-Cllvm-args={option}")));
         if self.debug_lines {
             arguments.extend(DEBUG_LINES.map(str::to_owned));
@@ -123,16 +130,16 @@ impl Job<'_> {
         let mut command = self.cargo(folder);
         let mut emit = OsString::from("--emit=asm=");
         emit.push(ptx);
-        command.arg("--").arg(emit).args(self.arguments());
+        command.args(["--message-format=json", "--"]).arg(emit).args(self.arguments());
         let output = command.output().map_err(while_doing("running", &self.toolchain.cargo))?;
-        let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
+            let messages = String::from_utf8_lossy(&output.stdout);
+            let output = diagnostics::shortened(&messages)
+                .unwrap_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned());
             let compiler = format!("rustc {}", self.toolchain.version);
             let folder = self.device.manifest.parent().unwrap_or(&self.device.manifest).to_owned();
-            return Err(BuildError::Compile { arch: self.arch, folder, compiler, output: said.into_owned() });
+            return Err(BuildError::Compile { arch: self.arch, folder, compiler, output });
         }
-        // Warnings: cargo shows a build script's output when it is asked to be verbose.
-        eprint!("{said}");
         // What a linker would have written, and must not be older than what it is made of: cargo takes a build without it for
         // stale, and compiles all kernels again.
         let linked = folder.join(TARGET).join("release/deps").join(&self.device.library);

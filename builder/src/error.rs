@@ -42,7 +42,7 @@ pub enum BuildError {
         folder: PathBuf,
         /// rustc's version.
         compiler: String,
-        /// What cargo and rustc wrote, unchanged.
+        /// rustc's errors, each once and without what follows from it; or what cargo wrote.
         output: String,
     },
     /// The device crate compiles, but some kernels are not fit to run.

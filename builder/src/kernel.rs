@@ -1,5 +1,7 @@
 //! What is known of a compiled kernel.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Arch;
@@ -21,10 +23,32 @@ pub struct Kernel {
     pub shared_bytes: u32,
     /// Registers of a thread, as `ptxas` allocates them; `None` when there was no `ptxas` to ask.
     pub registers: Option<u32>,
+    /// Bytes that a thread stores and loads because it has too few registers; `None` when there was no `ptxas` to ask.
+    #[serde(default)]
+    pub spilled: Option<[u32; 2]>,
     /// Bytes of PTX before compression.
     pub ptx_bytes: usize,
     /// Bytes of PTX after compression.
     pub compressed_bytes: usize,
+}
+
+/// Its name, and what a thread and a CTA of it take.
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { entry, arch, threads, min_ctas, shared_bytes, .. } = self;
+        let ctas = if *min_ctas == 1 { "CTA" } else { "CTAs" };
+        write!(f, "{entry} ({}): {threads} threads, at least {min_ctas} {ctas} an SM", arch.target())?;
+        write!(f, ", {shared_bytes} bytes of dynamic shared memory")?;
+        match self.registers {
+            Some(registers) => write!(f, ", {registers} registers a thread")?,
+            None => f.write_str(", registers not known without ptxas")?,
+        }
+        match self.spilled {
+            Some([0, 0]) => f.write_str(", no spills"),
+            Some([stored, loaded]) => write!(f, ", spills of {stored} bytes stored and {loaded} loaded"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// What a kernel declares about its launch, in a comment of its PTX.

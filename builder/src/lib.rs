@@ -56,15 +56,20 @@
 //! of its own; what they depend on is compiled once. On Linux, where cargo writes to a terminal, a line there says what is
 //! being done.
 //!
+//! `device_print!` and `device_assert!` of kernels are code with [`KernelBuilder::debug`] alone, or with `TILEWRIGHT_DEBUG=1` in the
+//! environment of the build.
+//!
 //! With [`KernelBuilder::debug_lines`], or `TILEWRIGHT_DEBUG_LINES=1` in the environment of the build, the PTX says which
 //! source line each instruction was made of: the emulator's messages then name it. It is the line of the function that
 //! the instruction stands in; where that was inlined is said by compilers with an LLVM that writes `inlined_at`.
 
 mod arch;
 mod build;
+mod built;
 mod checks;
 mod compile;
 mod dependencies;
+mod diagnostics;
 mod environment;
 mod error;
 mod files;
@@ -77,12 +82,14 @@ mod ptxas;
 mod slots;
 mod sources;
 mod toolchain;
+mod unchecked;
 
 pub mod setup;
 
 pub use arch::Arch;
-pub use build::{Built, Check, KernelBuilder};
+pub use build::{Check, KernelBuilder};
+pub use built::Built;
 pub use error::{BuildError, Complaint, Tried};
 pub use kernel::Kernel;
-pub use ptxas::Ptxas;
+pub use ptxas::{Assembled, Ptxas};
 pub use toolchain::Toolchain;

@@ -7,8 +7,11 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::files::{make_folder, write};
+use crate::files::{make_folder, read, while_doing, write};
 use crate::{Arch, BuildError, Kernel};
+
+/// The file with what is known of a build.
+pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// What `manifest.json` says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +36,17 @@ pub(crate) fn write_ptx(out: &Path, arch: Arch, entry: &str, ptx: &str) -> Resul
     Ok(compressed.len())
 }
 
+/// A kernel's PTX, as it was written.
+pub(crate) fn read_ptx(out: &Path, arch: Arch, entry: &str) -> Result<String, BuildError> {
+    let path = out.join(ptx_file(arch, entry));
+    let failed = |error: &dyn std::fmt::Display| {
+        while_doing("reading", &path)(std::io::Error::other(error.to_string()))
+    };
+    let compressed = fs::read(&path).map_err(|error| failed(&error))?;
+    let text = miniz_oxide::inflate::decompress_to_vec(&compressed).map_err(|error| failed(&error))?;
+    String::from_utf8(text).map_err(|error| failed(&error))
+}
+
 /// Removes what earlier builds left of kernels that are gone.
 pub(crate) fn remove_others(out: &Path, arch: Arch, kernels: &[Kernel]) -> Result<(), BuildError> {
     let folder = out.join(arch.target());
@@ -48,10 +62,17 @@ pub(crate) fn remove_others(out: &Path, arch: Arch, kernels: &[Kernel]) -> Resul
     Ok(())
 }
 
+/// Reads `manifest.json`.
+pub(crate) fn read_manifest(out: &Path) -> Result<Manifest, BuildError> {
+    let path = out.join(MANIFEST);
+    serde_json::from_str(&read(&path)?)
+        .map_err(|error| while_doing("reading", &path)(std::io::Error::other(error)))
+}
+
 /// Writes `manifest.json` and `kernels.rs`.
 pub(crate) fn write_manifest(out: &Path, manifest: &Manifest) -> Result<(), BuildError> {
     let json = serde_json::to_string_pretty(manifest).unwrap_or_default();
-    write(&out.join("manifest.json"), json.as_bytes())?;
+    write(&out.join(MANIFEST), json.as_bytes())?;
     write(&out.join("kernels.rs"), expression(&manifest.kernels).as_bytes())
 }
 
@@ -60,13 +81,14 @@ pub(crate) fn write_manifest(out: &Path, manifest: &Manifest) -> Result<(), Buil
 fn expression(kernels: &[Kernel]) -> String {
     let mut text = String::from("&[\n");
     for kernel in kernels {
-        let Kernel { entry, arch, threads, min_ctas, cluster, shared_bytes, registers, ptx_bytes, .. } =
-            kernel;
+        let Kernel { entry, arch, threads, min_ctas, cluster, shared_bytes, .. } = kernel;
+        let Kernel { registers, spilled, ptx_bytes, .. } = kernel;
         let (variant, file) = (arch.variant(), ptx_file(*arch, entry));
         let _ = writeln!(
             text,
             "    KernelEntry {{ name: {entry:?}, arch: Arch::{variant}, threads: {threads}, min_ctas: {min_ctas}, \
-             cluster: {cluster:?}, shared_bytes: {shared_bytes}, registers: {registers:?}, ptx_bytes: {ptx_bytes}, ptx: include_bytes!({file:?}) }},"
+             cluster: {cluster:?}, shared_bytes: {shared_bytes}, registers: {registers:?}, spilled: {spilled:?}, ptx_bytes: {ptx_bytes}, \
+             ptx: include_bytes!({file:?}) }},"
         );
     }
     text.push(']');
@@ -87,11 +109,12 @@ mod tests {
             cluster: [2, 1, 1],
             shared_bytes: 1024,
             registers: Some(168),
+            spilled: Some([0, 8]),
             ptx_bytes: 12345,
             compressed_bytes: 999,
         };
         let expected = "&[\n    KernelEntry { name: \"k\", arch: Arch::Sm90a, threads: 384, \
-                        min_ctas: 1, cluster: [2, 1, 1], shared_bytes: 1024, registers: Some(168), ptx_bytes: 12345, \
+                        min_ctas: 1, cluster: [2, 1, 1], shared_bytes: 1024, registers: Some(168), spilled: Some([0, 8]), ptx_bytes: 12345, \
                         ptx: include_bytes!(\"sm_90a/k.ptx.z\") },\n]";
         assert_eq!(expression(&[kernel]), expected);
     }

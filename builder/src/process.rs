@@ -1,5 +1,6 @@
 //! From a module of PTX to checked kernels in the output folder, each on its own.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,14 +11,13 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::build::Check;
 use crate::checks::{self, Fault};
 use crate::files::{self, hash, make_folder, read};
 use crate::output::{ptx_file, remove_others, write_ptx};
 use crate::progress::{Phase, Progress};
 use crate::ptx::{Item, Kind, Module, Role, annotate, load_parameters, scan};
 use crate::ptxas::Ptxas;
-use crate::{Arch, BuildError, Complaint, Kernel};
+use crate::{Arch, BuildError, Check, Complaint, Kernel};
 
 /// The folder of [`Work::refused`].
 const REFUSED: &str = "refused";
@@ -34,6 +34,9 @@ pub(crate) struct Work<'a> {
     pub workers: usize,
     pub progress: &'a Progress,
 }
+
+/// The variable that code declares to have the name of the kernel that it is compiled into.
+const KERNEL_NAME: &str = "tilewright_kernel_name";
 
 /// What came of it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -152,17 +155,22 @@ impl Work<'_> {
                     .into(),
             ));
         }
+        // What is printed lies in local memory, and who looks for a fault does not mind the time.
+        let prints = used.iter().any(|item| item.name == checks::PRINT);
+        declared.local |= prints;
         declared.shared_bytes = declared.shared_bytes.max(findings.shared_bytes);
         checks::declaration(self.arch, &declared).into_iter().for_each(&mut complain);
         checks::code(&declared, &findings).into_iter().for_each(&mut complain);
         let texts = || used.iter().map(|item| item.text);
         let files = module.files_of(texts().chain([entry.text]));
+        let texts = || used.iter().map(|item| named(item, entry.name));
         let ptx = annotate(self.arch, version, texts(), &load_parameters(entry.text), &declared, &files);
-        let mut registers = None;
+        let (mut registers, mut spilled) = (None, None);
         if let Some(ptxas) = self.ptxas {
             let report = ptxas.check(self.arch, &ptx, &self.shared.join("checked"))?;
-            registers = report.registers;
-            checks::assembled(&declared, &findings, &report).into_iter().for_each(&mut complain);
+            (registers, spilled) = (report.registers, report.spilled());
+            let faults = checks::assembled(&declared, &findings, &report).into_iter();
+            faults.filter(|fault| !prints || matches!(fault, Fault::Wrong(_))).for_each(&mut complain);
         }
         let compressed_bytes = write_ptx(self.out, self.arch, entry.name, &ptx)?;
         if !(processed.wrong.is_empty() && processed.slow.is_empty()) {
@@ -178,6 +186,7 @@ impl Work<'_> {
             cluster: declared.cluster,
             shared_bytes: declared.shared_bytes,
             registers,
+            spilled,
             ptx_bytes: ptx.len(),
             compressed_bytes,
         });
@@ -231,6 +240,15 @@ impl Processed {
             Err(BuildError::Kernels { complaints: self.wrong, ptx: out.join(REFUSED) })
         }
     }
+}
+
+/// The item's text, or where it is the variable that stands for the kernel's name, that.
+fn named<'a>(item: &Item<'a>, kernel: &str) -> Cow<'a, str> {
+    if item.kind != Kind::Variable || item.name != KERNEL_NAME {
+        return Cow::Borrowed(item.text);
+    }
+    let bytes = kernel.bytes().chain([0]).map(|byte| byte.to_string()).collect::<Vec<_>>();
+    Cow::Owned(format!(".global .align 1 .b8 {KERNEL_NAME}[{}] = {{{}}};", bytes.len(), bytes.join(", ")))
 }
 
 /// When this program was made: another builder may check and write otherwise.

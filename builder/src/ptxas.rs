@@ -23,6 +23,17 @@ pub struct Ptxas {
     pub version: String,
 }
 
+/// A kernel as `ptxas` assembled it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assembled {
+    /// Registers of a thread.
+    pub registers: Option<u32>,
+    /// Bytes that a thread stores and loads because it has too few registers.
+    pub spilled: Option<[u32; 2]>,
+    /// The machine's code.
+    pub cubin: Vec<u8>,
+}
+
 /// What `ptxas` says of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
@@ -34,6 +45,13 @@ pub(crate) struct Report {
     pub serialised: Vec<String>,
     /// Why it does not assemble the kernel.
     pub errors: Vec<String>,
+}
+
+impl Report {
+    /// Bytes that are stored and loaded for want of registers, if the kernel was assembled.
+    pub fn spilled(&self) -> Option<[u32; 2]> {
+        self.registers.map(|_| [self.spill_store_bytes, self.spill_load_bytes])
+    }
 }
 
 /// The folder beside the builds into which setup puts NVIDIA's package with `ptxas`.
@@ -49,7 +67,16 @@ pub(crate) fn find(environment: &dyn Environment, shared: &Path) -> Result<Optio
             error: std::io::Error::other(because),
         });
     }
-    let mut places = vec![fetched(shared).join("nvidia/cu13/bin")];
+    Ok(places(environment, &fetched(shared), "ptxas").flat_map(|path| usable(environment, &path)).next())
+}
+
+/// Where programs of NVIDIA's are: in the package that setup has put into `fetched`, in toolkits, on the path.
+pub(crate) fn places(
+    environment: &dyn Environment,
+    fetched: &Path,
+    program: &str,
+) -> impl Iterator<Item = PathBuf> {
+    let mut places = vec![fetched.join("nvidia/cu13/bin")];
     places.extend(
         ["CUDA_HOME", "CUDA_PATH"]
             .iter()
@@ -57,8 +84,7 @@ pub(crate) fn find(environment: &dyn Environment, shared: &Path) -> Result<Optio
     );
     places.push(PathBuf::from("/usr/local/cuda/bin"));
     places.extend(environment.variable("PATH").iter().flat_map(std::env::split_paths));
-    let found = places.into_iter().map(|place| place.join("ptxas")).filter(|path| path.is_file());
-    Ok(found.flat_map(|path| usable(environment, &path)).next())
+    places.into_iter().map(move |place| place.join(program)).filter(|path| path.is_file())
 }
 
 fn usable(environment: &dyn Environment, path: &Path) -> Result<Ptxas, String> {
@@ -72,6 +98,47 @@ fn usable(environment: &dyn Environment, path: &Path) -> Result<Ptxas, String> {
 }
 
 impl Ptxas {
+    /// Assembles a kernel's module, as [`Built::ptx`](crate::Built::ptx) gives it.
+    ///
+    /// # Errors
+    /// It cannot be run, or refuses the kernel.
+    pub fn assemble(&self, arch: Arch, ptx: &str) -> Result<Assembled, BuildError> {
+        let folder = std::env::temp_dir();
+        let name = hash(&(ptx, std::process::id()));
+        let [source, cubin] =
+            ["ptx", "cubin"].map(|extension| folder.join(format!("tilewright-{name}.{extension}")));
+        let text = self.run(arch, ptx, &source, &cubin);
+        let code = fs::read(&cubin);
+        let _ = fs::remove_file(&cubin);
+        let (succeeded, text) = text?;
+        let report = read(&text, ptx);
+        let failed = |why: String| BuildError::System {
+            doing: format!("assembling with {}", self.path.display()),
+            error: std::io::Error::other(why),
+        };
+        if !succeeded {
+            return Err(failed(text.trim().to_owned()));
+        }
+        let cubin = code.map_err(|error| failed(error.to_string()))?;
+        Ok(Assembled { registers: report.registers, spilled: report.spilled(), cubin })
+    }
+
+    /// Writes the text to `source`, assembles it to `cubin`, and removes `source`: whether that went well, and what was said.
+    fn run(&self, arch: Arch, ptx: &str, source: &Path, cubin: &Path) -> Result<(bool, String), BuildError> {
+        fs::write(source, ptx).map_err(while_doing("writing", source))?;
+        let mut command = Command::new(&self.path);
+        command.arg(format!("-arch={}", arch.target())).arg("-v").arg("-o").arg(cubin).arg(source);
+        let output = command.output().map_err(while_doing("running", &self.path));
+        let _ = fs::remove_file(source);
+        let output = output?;
+        let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.push_str(&String::from_utf8_lossy(&output.stderr));
+        if !output.status.success() && text.trim().is_empty() {
+            text = output.status.to_string();
+        }
+        Ok((output.status.success(), text))
+    }
+
     /// Assembles a kernel's module; what was assembled before is remembered in `cache`.
     pub(crate) fn check(&self, arch: Arch, ptx: &str, cache: &Path) -> Result<Report, BuildError> {
         let name = hash(&(ptx, &self.version));
@@ -82,17 +149,11 @@ impl Ptxas {
         // A name that no build running at the same time has.
         let own = |extension| cache.join(format!("{name}.{}.{extension}", std::process::id()));
         let (source, cubin, fresh) = (own("ptx"), own("cubin"), own("log"));
-        fs::write(&source, ptx).map_err(while_doing("writing", &source))?;
-        let mut command = Command::new(&self.path);
-        command.arg(format!("-arch={}", arch.target())).arg("-v").arg("-o").arg(&cubin).arg(&source);
-        let output = command.output().map_err(while_doing("running", &self.path))?;
-        let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
-        text.push_str(&String::from_utf8_lossy(&output.stderr));
-        let _ = fs::remove_file(&source);
+        let (succeeded, text) = self.run(arch, ptx, &source, &cubin)?;
         let _ = fs::remove_file(&cubin);
         let mut report = read(&text, ptx);
-        if !output.status.success() && report.errors.is_empty() {
-            report.errors.push(format!("{}: {}", output.status, text.trim()));
+        if !succeeded && report.errors.is_empty() {
+            report.errors.push(text.trim().to_owned());
             return Ok(report);
         }
         fs::write(&fresh, text).map_err(while_doing("writing", &fresh))?;

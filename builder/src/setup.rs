@@ -24,6 +24,16 @@ pub fn ptxas(inside: &Path) -> Result<Option<Ptxas>, BuildError> {
     ptxas::find(&Machine, &shared_folder(inside))
 }
 
+/// NVIDIA's disassembler, if `inside` is a path in the target folder whose setup may have fetched it.
+pub fn nvdisasm(inside: &Path) -> Option<PathBuf> {
+    ptxas::places(&Machine, &nvdisasm_folder(inside), "nvdisasm").next()
+}
+
+/// The folder in which [`nvdisasm`] looks for NVIDIA's Python package `nvidia-cuda-nvdisasm`, installed with `pip --target`.
+pub fn nvdisasm_folder(inside: &Path) -> PathBuf {
+    shared_folder(inside).join("nvdisasm")
+}
+
 /// The folder in which a build looks for NVIDIA's Python package `nvidia-cuda-nvcc`, installed with `pip --target`.
 pub fn ptxas_folder(inside: &Path) -> PathBuf {
     ptxas::fetched(&shared_folder(inside))

@@ -21,6 +21,8 @@ pub struct KernelEntry {
     pub shared_bytes: u32,
     /// Registers of a thread, if `ptxas` was there to tell.
     pub registers: Option<u32>,
+    /// Bytes that a thread stores and loads because it has too few registers, if `ptxas` was there to tell.
+    pub spilled: Option<[u32; 2]>,
     /// Size of the PTX text.
     pub ptx_bytes: usize,
     /// The PTX, deflated.
@@ -36,7 +38,27 @@ impl fmt::Debug for KernelEntry {
             .field("cluster", &self.cluster)
             .field("shared_bytes", &self.shared_bytes)
             .field("registers", &self.registers)
+            .field("spilled", &self.spilled)
             .finish_non_exhaustive()
+    }
+}
+
+/// Its name, and what a thread and a CTA of it take.
+impl fmt::Display for KernelEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, arch, threads, min_ctas, shared_bytes, .. } = self;
+        let ctas = if *min_ctas == 1 { "CTA" } else { "CTAs" };
+        write!(f, "{name} ({}): {threads} threads, at least {min_ctas} {ctas} an SM", arch.target())?;
+        write!(f, ", {shared_bytes} bytes of dynamic shared memory")?;
+        match self.registers {
+            Some(registers) => write!(f, ", {registers} registers a thread")?,
+            None => f.write_str(", registers not known without ptxas")?,
+        }
+        match self.spilled {
+            Some([0, 0]) => f.write_str(", no spills"),
+            Some([stored, loaded]) => write!(f, ", spills of {stored} bytes stored and {loaded} loaded"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -63,6 +85,11 @@ impl KernelSet {
     /// The kernel of this name, compiled for `arch`.
     pub fn get(&self, name: &str, arch: Arch) -> Option<&'static KernelEntry> {
         self.entries.iter().find(|entry| entry.arch == arch && entry.name == name)
+    }
+
+    /// The kernels whose names have this part.
+    pub fn named(&self, part: &str) -> impl Iterator<Item = &'static KernelEntry> {
+        self.entries.iter().filter(move |entry| entry.name.contains(part))
     }
 
     /// Dynamic shared memory in bytes of a listed kernel, as the builder has counted it; 0 where the set does not have the kernel.

@@ -25,11 +25,12 @@ pub mod arch;
 pub mod embedded;
 pub mod kernel;
 pub mod layout;
+pub mod print;
 pub mod signature;
 pub mod tile;
 
 pub use half::{bf16, f16};
-pub use tilewright_macros::{kernel, kernels};
+pub use tilewright_macros::{device_assert, device_print, kernel, kernels};
 
 #[cfg(target_arch = "nvptx64")]
 #[panic_handler]

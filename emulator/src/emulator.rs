@@ -10,6 +10,7 @@ use crate::count::Counters;
 use crate::decode;
 use crate::error::{Fault, LoadError, MemoryError};
 use crate::exec::launch::Launch as Checked;
+use crate::exec::printed::{Output, Printed};
 use crate::exec::run;
 use crate::exec::schedule::Schedule;
 use crate::launch::Launch;
@@ -83,13 +84,14 @@ pub struct Emulator {
     counting: bool,
     schedule: Schedule,
     checks_order: bool,
+    output: Output,
 }
 
 impl Emulator {
     /// A device of this architecture, with nothing in its memory.
     pub fn new(arch: Arch) -> Self {
         let (global, schedule) = (Global::default(), Schedule::default());
-        Self { arch, global, counting: true, schedule, checks_order: true }
+        Self { arch, global, counting: true, schedule, checks_order: true, output: Output::default() }
     }
 
     /// Its architecture.
@@ -111,6 +113,18 @@ impl Emulator {
     /// written before it is read; it is unless this says not.
     pub fn checking_order(self, checks_order: bool) -> Self {
         Self { checks_order, ..self }
+    }
+
+    /// Whether what kernels print by `vprintf` goes to the standard error stream; it does unless this says not.
+    pub fn echoing(self, echoing: bool) -> Self {
+        Self { output: self.output.echoing(echoing), ..self }
+    }
+
+    /// What kernels have printed since this was asked last: a MiB of it at most, the latest, as on a GPU.
+    ///
+    /// A launch's lines stand in the order of its clusters, and those of a cluster as its warps ran.
+    pub fn printed(&self) -> String {
+        self.output.take()
     }
 
     /// Allocates memory, and gives its address: a multiple of 256. What is in it is not defined.
@@ -184,6 +198,7 @@ impl Emulator {
         let Launch { grid, threads, cluster, dynamic_shared } = *launch;
         let Self { counting, schedule, .. } = *self;
         let order = self.checks_order.then(GlobalOrder::new);
+        let printed = Printed::default();
         let launch = Checked {
             program,
             grid,
@@ -193,8 +208,11 @@ impl Emulator {
             parameters,
             counting,
             schedule,
+            printed: &printed,
             order,
         };
-        run::run(&launch, &self.global)
+        let done = run::run(&launch, &self.global);
+        self.output.add(printed);
+        done
     }
 }

@@ -168,7 +168,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// # Safety
     /// Both ranges are valid device memory and do not overlap.
     unsafe fn copy(&self, stream: StreamId, to: u64, from: u64, bytes: usize) -> Result<()>;
-    /// Writes the low `width` (1, 2 or 4) bytes of `value` `count` times.
+    /// Writes the low `width` (1, 2, 4 or 8) bytes of `value` `count` times.
     ///
     /// # Safety
     /// The range is valid device memory.
@@ -205,6 +205,10 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     fn load(&self, kernel: KernelSource<'_>) -> Result<Loaded>;
     /// What kernels did, by name, if the device counts it.
     fn profile(&self) -> Option<Vec<KernelProfile>> {
+        None
+    }
+    /// What kernels have printed, if the device keeps it.
+    fn printed(&self) -> Option<String> {
         None
     }
     /// Forgets what was counted.

@@ -10,7 +10,7 @@ use tilewright_device::kernel::Listed;
 use tilewright_device::signature::{SafeKernel, Signature};
 
 use super::argument::{Arguments, block};
-use super::{KernelEntry, KernelSet, Wanted, text};
+use super::{KernelEntry, KernelSet, Wanted, ptx, text};
 use crate::backend::{KernelSource, LaunchConfig, Loaded};
 use crate::{Device, Error, Instance, Result, Stream};
 
@@ -25,7 +25,7 @@ pub(crate) struct FunctionCache {
     slots: RwLock<HashMap<Key, Arc<Slot>>>,
 }
 
-type Slot = Mutex<Option<Loaded>>;
+type Slot = Mutex<Option<(Loaded, &'static KernelEntry)>>;
 
 impl FunctionCache {
     fn slot(&self, key: Key) -> Arc<Slot> {
@@ -36,13 +36,19 @@ impl FunctionCache {
         Arc::clone(slots.entry(key).or_default())
     }
 
-    fn get(&self, device: &Device, set: &'static KernelSet, wanted: &Wanted) -> Result<Loaded> {
+    fn get(
+        &self,
+        device: &Device,
+        set: &'static KernelSet,
+        wanted: &Wanted,
+    ) -> Result<(Loaded, &'static KernelEntry)> {
         let slot = self.slot((std::ptr::from_ref(set).addr(), *wanted));
         let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded) = *loaded {
             return Ok(loaded);
         }
-        let new = load(device, wanted.find(set)?)?;
+        let entry = wanted.find(set)?;
+        let new = (load(device, entry)?, entry);
         *loaded = Some(new);
         Ok(new)
     }
@@ -102,13 +108,14 @@ impl Launch {
 pub struct AnyFunction {
     device: Device,
     loaded: Loaded,
+    entry: &'static KernelEntry,
     kernel: Wanted,
 }
 
 impl AnyFunction {
     fn new(device: &Device, set: &'static KernelSet, kernel: Wanted) -> Result<Self> {
-        let loaded = device.functions().get(device, set, &kernel)?;
-        Ok(Self { device: device.clone(), loaded, kernel })
+        let (loaded, entry) = device.functions().get(device, set, &kernel)?;
+        Ok(Self { device: device.clone(), loaded, entry, kernel })
     }
 
     pub(crate) fn listed<D>(device: &Device, set: &'static KernelSet, row: &Listed<D>) -> Result<Self> {
@@ -168,6 +175,17 @@ impl AnyFunction {
     pub fn name(&self) -> &'static str {
         self.kernel.name
     }
+    /// What the builder wrote about the kernel: printed, its threads, shared memory, registers and spills.
+    pub fn entry(&self) -> &'static KernelEntry {
+        self.entry
+    }
+    /// The kernel's PTX: [`ptx`](crate::ptx()) of its entry.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ptx(&self) -> Result<String> {
+        ptx(self.entry)
+    }
     /// The device that it is loaded on.
     pub fn device(&self) -> &Device {
         &self.device
@@ -224,8 +242,7 @@ impl<K: Instance> Function<K> {
     /// The kernel is a safe function, its tensors are views, its set is that of its crate: it reads and writes inside of the views
     /// alone. What is outside reads as zero and is not stored. Work on other streams is ordered by events alone, as for all operators.
     ///
-    /// Two things are the kernel's author's to see to: that no two CTAs store different values to one place, of which either may stay;
-    /// and that indices of dimensions before the last two are inside the tensor, for instance by `expects(batch < x.shape()[0])`.
+    /// One thing is the kernel's author's to see to: that no two CTAs store different values to one place, of which either may stay.
     pub fn launch<A>(&self, stream: &Stream, grid: [u32; 3], arguments: A) -> Result<()>
     where
         K: SafeKernel,

@@ -16,7 +16,27 @@ pub use function::{AnyFunction, Function, Launch};
 pub use tilewright_device::embedded::{KernelEntry, KernelSet};
 pub use unreadable::OrWhereUnreadable;
 
-/// The PTX of a kernel.
+/// The PTX of a kernel, which the driver or the emulator is given.
+///
+/// Of a function that is loaded, [`AnyFunction::ptx`] is the same; what the builder knows of it is in the entry, and printed with
+/// it. `cargo xtask ptx NAME` and `cargo xtask sass NAME` print them at the command line.
+///
+/// ```ignore
+/// for kernel in KERNELS.named("softmax") {
+///     println!("{kernel}\n{}", tilewright::ptx(kernel)?);
+/// }
+/// ```
+///
+/// # Errors
+/// The text that is embedded is damaged.
+pub fn ptx(entry: &KernelEntry) -> Result<String> {
+    String::from_utf8(text(entry)?).map_err(|error| Error::KernelLoad {
+        kernel: entry.name,
+        reason: format!("its embedded PTX is damaged: {error}"),
+    })
+}
+
+/// The same as bytes.
 fn text(entry: &KernelEntry) -> Result<Vec<u8>> {
     miniz_oxide::inflate::decompress_to_vec_with_limit(entry.ptx, entry.ptx_bytes).map_err(|error| {
         Error::KernelLoad { kernel: entry.name, reason: format!("its embedded PTX is damaged: {error}") }

@@ -40,6 +40,7 @@ fn entry(name: &'static str, arch: Arch, cluster: [u32; 3], shared_bytes: u32) -
         cluster,
         shared_bytes,
         registers: None,
+        spilled: None,
         ptx_bytes,
         ptx,
     }

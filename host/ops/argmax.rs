@@ -1,20 +1,16 @@
-//! The places of rows' largest elements.
+//! The places of the largest elements, or of the least.
 
-use std::sync::LazyLock;
+use tilewright_reduce::{How, Made, ResultType};
 
-use tilewright_rows::{ARGMAX, ArgmaxArgs};
-
-use super::frame::{Candidate, Choice, Named, Plan, Table, check, of_shape};
-use super::rows::{Compiled, Matrices, Operand, RowsElement, Selection};
+use super::RowsElement;
+use super::frame::{Candidate, Choice, Named, Plan, check, of_shape};
+use super::reduce::{Compiled, Problem};
 use crate::{Error, Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute an argmax, or why it could not.
 pub type ArgmaxCandidate = Candidate<Compiled>;
 /// The kernel that computes an argmax, and why it was chosen.
 pub type ArgmaxPlan = Plan<Compiled>;
-
-static TABLE: LazyLock<Table<&'static str, Compiled>> =
-    LazyLock::new(|| Table::new(ARGMAX.iter().map(|k| (k.element, *k))));
 
 /// y = the places of the largest elements of x over its last dimension: see [`Argmax`].
 pub fn argmax<T: RowsElement>(
@@ -25,13 +21,13 @@ pub fn argmax<T: RowsElement>(
     Argmax::new().run(stream, x, y)
 }
 
-/// y = the places of the largest elements of x over its last dimension.
+/// y = the places of the largest elements of x, or of the least, over its last dimension or another one.
 ///
-/// - x has 1 to 5 dimensions, any strides: rows are those of the last dimension, of 1 to 2³¹ - 1 elements. y (i32) has its shape without the last
-///   dimension. Another dimension's argmax is that of a transposed view.
-/// - f16, bf16 and f32. Of equal elements the first counts; -0 equals 0. Of a row with NaN it is the place of the first NaN.
-/// - No rows: nothing is done.
-/// - Rows that are aligned to 16 bytes and multiples of that long are read in vectors; all others are correct but slower.
+/// - x has 1 to 5 dimensions, any strides; the one that is searched has 1 to 2³¹ - 1 elements. y (i32) has its shape without that dimension.
+/// - f16, bf16 and f32. Of equal elements the first counts; -0 equals 0. Where there is a NaN it is the place of the first NaN.
+/// - No results: nothing is done. At most 2³¹ - 2¹⁶ results.
+/// - Elements that are contiguous along the dimension are read in vectors wherever they begin, and those that are contiguous across it if
+///   they are aligned to 16 bytes and so are the other strides; all others are correct but slower.
 ///
 /// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same result.
 ///
@@ -50,6 +46,8 @@ pub fn argmax<T: RowsElement>(
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Argmax<'a> {
+    least: bool,
+    dim: Option<usize>,
     kernel: Option<&'a str>,
     overlap: bool,
 }
@@ -61,9 +59,17 @@ impl Default for Argmax<'_> {
 }
 
 impl<'a> Argmax<'a> {
-    /// Over the last dimension.
+    /// Of the largest, over the last dimension.
     pub fn new() -> Self {
-        Argmax { kernel: None, overlap: true }
+        Argmax { least: false, dim: None, kernel: None, overlap: true }
+    }
+    /// Of the least elements instead: argmin.
+    pub fn least(self) -> Self {
+        Argmax { least: true, ..self }
+    }
+    /// Over this dimension.
+    pub fn dim(self, dim: usize) -> Self {
+        Argmax { dim: Some(dim), ..self }
     }
     /// Forces a kernel by its name; see [`candidates`](Self::candidates).
     pub fn kernel(self, name: &'a str) -> Self {
@@ -81,7 +87,7 @@ impl<'a> Argmax<'a> {
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, i32>,
     ) -> Result<Vec<ArgmaxCandidate>> {
-        Ok(select(&matrices(x, y)?).candidates())
+        Ok(self.problem(x, y)?.candidates())
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
@@ -90,7 +96,7 @@ impl<'a> Argmax<'a> {
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, i32>,
     ) -> Result<ArgmaxPlan> {
-        select(&matrices(x, y)?).choose(self.kernel)
+        self.problem(x, y)?.choose(self.kernel)
     }
 
     /// Queues it on `stream`.
@@ -102,38 +108,39 @@ impl<'a> Argmax<'a> {
         x: &TensorView<'_, T>,
         y: &mut TensorViewMut<'_, i32>,
     ) -> Result<()> {
-        let matrices = matrices(x, y)?;
-        // SAFETY: the arguments are those of `argmax`. y is borrowed exclusively; of it the kernels use the first column.
-        unsafe {
-            select(&matrices).queue(stream, (self.kernel, self.overlap), |[x, y], order| ArgmaxArgs {
-                x,
-                y,
-                order,
-            })
+        let problem = self.problem(x, y)?;
+        stream.expect_on(&problem.device)?;
+        if problem.is_empty() {
+            return Ok(());
         }
+        let kernel = problem.choose(self.kernel)?.descriptor();
+        // SAFETY: the views that the problem comes from are borrowed by the caller, y exclusively; it takes no memory for parts.
+        unsafe { problem.queue(stream, kernel, self.overlap, 0) }
     }
-}
 
-/// Checks the arguments.
-fn matrices<T: RowsElement>(x: &TensorView<'_, T>, y: &TensorViewMut<'_, i32>) -> Result<Matrices<2>> {
-    let shape = x.shape();
-    let Some((&cols, rows)) = shape.split_last() else {
-        return Err(Error::argument("x", of_shape(shape), "of 1 dimension or more"));
-    };
-    if y.shape() != rows {
-        let allowed = format!("{}: one for each row of `x`", of_shape(rows));
-        return Err(Error::argument("y", of_shape(y.shape()), allowed));
+    /// Checks the arguments.
+    fn problem<T: RowsElement>(&self, x: &TensorView<'_, T>, y: &TensorViewMut<'_, i32>) -> Result<Problem> {
+        let shape = x.shape();
+        if shape.is_empty() {
+            return Err(Error::argument("x", of_shape(shape), "of 1 dimension or more"));
+        }
+        let dim = self.dim.unwrap_or(shape.len() - 1);
+        let Some(&size) = shape.get(dim) else {
+            let allowed = format!("a dimension of shape {shape:?}, below {}", shape.len());
+            return Err(Error::argument("dim", dim.to_string(), allowed));
+        };
+        let others = shape.iter().enumerate().filter(|&(other, _)| other != dim);
+        let kept: Vec<usize> = others.map(|(_, &size)| size).collect();
+        if y.shape() != kept {
+            let allowed = format!("{}: one for each row of `x`", of_shape(&kept));
+            return Err(Error::argument("y", of_shape(y.shape()), allowed));
+        }
+        if !y.is_empty() && !(1..=i32::MAX as usize).contains(&size) {
+            return Err(Error::argument("x", of_shape(shape), "of rows of 1 to 2^31 - 1 elements"));
+        }
+        check(y.device(), [Named::read("x", x), Named::written("y", y)])?;
+        let (made, negative) = (Made::LargestPlace as u32, u32::from(self.least));
+        let how = How { made, negative, divisor: 1.0, root: 0, result: ResultType::F32 as u32 };
+        Problem::new(y.device(), [x.untyped(), y.untyped()], &[dim], how, false)
     }
-    if !y.is_empty() && !(1..=i32::MAX as usize).contains(&cols) {
-        return Err(Error::argument("x", of_shape(shape), "of rows of 1 to 2^31 - 1 elements"));
-    }
-    check(y.device(), [Named::read("x", x), Named::written("y", y)])?;
-    let to = Operand::once("y", y.untyped(), shape)?;
-    Ok(Matrices::new(y.device(), [Operand::new("x", x.untyped()), to]))
-}
-
-fn select(matrices: &Matrices<2>) -> Selection<'_, 2> {
-    let element = matrices.operands[0].tensor.dtype.name();
-    let kernels = TABLE.kernels(&element);
-    Selection { matrices, columns: &[], residual: false, reads_again: 2, kernels, what: element }
 }

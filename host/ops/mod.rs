@@ -8,7 +8,8 @@
 //! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
 //! | [`cross_entropy()`](cross_entropy()), [`CrossEntropy`] | losses of rows of logits and their gradient in one pass, f16, bf16, f32 |
-//! | [`rms_norm`], [`layer_norm`], [`Norm`] | RMSNorm and LayerNorm of rows, with weight, bias and residual addition, f16, bf16, f32 |
+//! | [`rms_norm`], [`layer_norm`], [`Norm`], [`NormGradient`] | RMSNorm and LayerNorm of rows, with weight, bias and residual addition, and their gradients, f16, bf16, f32 |
+//! | [`reduce()`](reduce()), [`Reduce`] | sum, mean, maximum, minimum, product and norm over any dimensions, f16, bf16, f32 |
 //! | [`argmax()`](argmax()), [`Argmax`] | the places of the largest elements of rows, f16, bf16, f32 |
 //! | [`elementwise()`](elementwise()), [`Elementwise`] | functions of the elements of one to three tensors, f16, bf16, f32 |
 //! | [`cast()`](cast()), [`Cast`] | conversions between f16, bf16, f32, i8, u8 and i32 |
@@ -16,9 +17,9 @@
 //! | [`embedding()`](embedding()), [`Embedding`] | rows of a table by index, f16, bf16, f32 |
 //! | [`swiglu`], [`geglu`], [`Gated`] | act(gate) up and its gradients, f16, bf16, f32 |
 //! | [`rope()`](rope()), [`Rope`] | rotary position embedding of q and k and its inverse, f16, bf16, f32 |
-//! | [`softmax()`](softmax()), [`log_softmax`], [`Softmax`] | softmax of rows or its logarithm, f16, bf16, f32 |
+//! | [`softmax()`](softmax()), [`log_softmax`], [`Softmax`] | softmax of rows or its logarithm, with masks, and its gradient, f16, bf16, f32 |
 
-#[cfg(feature = "rows")]
+#[cfg(feature = "reduce")]
 mod argmax;
 #[cfg(feature = "attention")]
 mod attention;
@@ -32,7 +33,7 @@ mod dequant_gemm;
 mod elementwise;
 #[cfg(feature = "pointwise")]
 mod embedding;
-#[cfg(any(feature = "pointwise", feature = "rows"))]
+#[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 mod float;
 pub mod frame;
 #[cfg(feature = "pointwise")]
@@ -45,11 +46,13 @@ mod mla;
 mod norm;
 #[cfg(feature = "pointwise")]
 mod pointwise;
+#[cfg(feature = "reduce")]
+mod reduce;
 #[cfg(feature = "pointwise")]
 mod rope;
 #[cfg(feature = "rows")]
 mod rows;
-#[cfg(any(feature = "pointwise", feature = "rows"))]
+#[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 mod runs;
 #[cfg(any(feature = "attention", feature = "mla"))]
 mod scores;
@@ -58,14 +61,16 @@ mod softmax;
 #[cfg(feature = "pointwise")]
 mod transpose;
 
-#[cfg(feature = "rows")]
+#[cfg(feature = "reduce")]
 pub use argmax::{Argmax, ArgmaxCandidate, ArgmaxPlan, argmax};
 #[cfg(feature = "attention")]
 pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPlan, attention};
 #[cfg(feature = "pointwise")]
 pub use cast::{Cast, CastElement, cast};
 #[cfg(feature = "rows")]
-pub use cross_entropy::{CrossEntropy, CrossEntropyCandidate, CrossEntropyPlan, cross_entropy};
+pub use cross_entropy::{
+    CrossEntropy, CrossEntropyCandidate, CrossEntropyLabel, CrossEntropyPlan, cross_entropy,
+};
 #[cfg(feature = "dequant_gemm")]
 pub use dequant_gemm::{
     DequantCandidate, DequantElement, DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights, Int8Output,
@@ -75,7 +80,7 @@ pub use dequant_gemm::{
 pub use elementwise::{Elementwise, elementwise};
 #[cfg(feature = "pointwise")]
 pub use embedding::{Embedding, EmbeddingIndex, embedding};
-#[cfg(any(feature = "pointwise", feature = "rows"))]
+#[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 pub use float::RowsElement;
 pub use frame::{Candidate, Plan};
 #[cfg(feature = "pointwise")]
@@ -85,9 +90,11 @@ pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, gemm};
 #[cfg(feature = "mla")]
 pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};
 #[cfg(feature = "rows")]
-pub use norm::{Norm, NormCandidate, NormPlan, layer_norm, rms_norm};
+pub use norm::{Norm, NormCandidate, NormGradient, NormPlan, layer_norm, rms_norm};
 #[cfg(feature = "pointwise")]
 pub use pointwise::{PointwiseCandidate, PointwisePlan};
+#[cfg(feature = "reduce")]
+pub use reduce::{Reduce, ReduceCandidate, ReducePlan, ReducedFrom, Reduction, reduce};
 #[cfg(feature = "pointwise")]
 pub use rope::{Pairs, Rope, rope};
 #[cfg(feature = "rows")]
@@ -111,6 +118,8 @@ static SETS: &[&crate::KernelSet] = &[
     &tilewright_mla::KERNELS,
     #[cfg(feature = "pointwise")]
     &tilewright_pointwise::KERNELS,
+    #[cfg(feature = "reduce")]
+    &tilewright_reduce::KERNELS,
     #[cfg(feature = "rows")]
     &tilewright_rows::KERNELS,
 ];

@@ -1,11 +1,13 @@
-//! The attribute that makes a function a kernel, and the macro that gives kernels their entry points.
+//! The attribute that makes a function a kernel, the macro that gives kernels their entry points, and those that print and
+//! assert in kernels.
 //!
-//! Use them through `tilewright_device`, which documents the traits that they implement and re-exports both.
+//! Use them through `tilewright_device`, which documents the traits that they implement and re-exports all.
 
 mod instance;
 mod kernel;
 mod list;
 mod options;
+mod print;
 mod signature;
 #[cfg(test)]
 mod tests;
@@ -73,4 +75,31 @@ pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn kernels(input: TokenStream) -> TokenStream {
     list::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Prints a line from a kernel, for each thread that comes by: on the emulator to the standard error stream, on a GPU by the driver to
+/// the standard output stream when the host waits.
+///
+/// The line begins with the author's file and line, the kernel, the CTA and the thread. The text is that of `format!`, with
+/// `{}`, `{name}`, `{:x}`, `{:e}`, a width and a precision (`{:8.3}`), over numbers, `bool` and pointers.
+///
+/// It is code in builds with `KernelBuilder::debug` or `TILEWRIGHT_DEBUG=1` alone, in others nothing at all.
+///
+/// ```text
+/// if block_x() == 0 {
+///     device_print!("sum {sum} of row {}, scale {scale:.3}", thread_x());
+/// }
+/// ```
+#[proc_macro]
+pub fn device_print(input: TokenStream) -> TokenStream {
+    print::print(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Stops the kernel where a condition does not hold, with a message as [`device_print!`]'s: `device_assert!(CONDITION)` or
+/// `device_assert!(CONDITION, TEXT, …)`.
+///
+/// It is code in builds with `KernelBuilder::debug` or `TILEWRIGHT_DEBUG=1` alone; in others the condition is not computed.
+#[proc_macro]
+pub fn device_assert(input: TokenStream) -> TokenStream {
+    print::assert(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }

@@ -73,6 +73,7 @@ pub fn entry<K: Instance>(ptx: &str) -> KernelEntry {
         cluster: K::CLUSTER,
         shared_bytes: K::SHARED_BYTES,
         registers: None,
+        spilled: None,
         ptx_bytes: ptx.len(),
         ptx: compress_to_vec(ptx.as_bytes(), 6).leak(),
     }

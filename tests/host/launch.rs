@@ -17,6 +17,13 @@ pub fn runs(device: &Device) -> Outcome {
     assert_eq!(out.to_vec_on(&stream)?, expected);
     assert!(kernel.local_bytes() == 0 && kernel.ctas_per_sm() > 0);
     assert_eq!(kernel.registers() > 0, !device.is_emulator());
+    assert_eq!(kernel.ptx()?, include_str!("mark.ptx"));
+    assert_eq!(
+        set().named("ark").map(tilewright::ptx).collect::<tilewright::Result<Vec<_>>>()?,
+        [kernel.ptx()?]
+    );
+    let takes = "mark (sm_80): 64 threads, at least 1 CTA an SM, 0 bytes of dynamic shared memory, registers not known without ptxas";
+    assert_eq!(kernel.entry().to_string(), takes);
     Ok(())
 }
 

@@ -44,12 +44,24 @@ pub fn assert_rows<T: Number>(
     inside_poison: usize,
     allowed: impl Fn(f64) -> f64,
 ) {
+    assert_each(what, y, exact, inside_poison, |i| allowed(exact[i]));
+}
+
+/// The same, of what `allowed` says of the element of each number.
+#[track_caller]
+pub fn assert_each<T: Number>(
+    what: &str,
+    y: &Guarded<T>,
+    exact: &[f64],
+    inside_poison: usize,
+    allowed: impl Fn(usize) -> f64,
+) {
     let (y, outside) = y.read().expect("the output can be read");
     assert_eq!(outside, 0, "{what}: elements outside were written");
     assert_eq!(y.len(), exact.len(), "{what}");
     let mut unwritten = 0;
     for (i, (&y, &exact)) in T::widen(&y).iter().zip(exact).enumerate() {
-        let (y, allowed) = (f64::from(y), allowed(exact));
+        let (y, allowed) = (f64::from(y), allowed(i));
         let right = y == exact || (y.is_nan() && exact.is_nan()) || (y - exact).abs() <= allowed;
         assert!(right, "{what}: element {i} is {y:e}, must be {exact:e}, to within {allowed:e}");
         unwritten += usize::from(y.is_nan());

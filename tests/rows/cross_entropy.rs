@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tilewright::ops::{CrossEntropy, cross_entropy};
-use tilewright::{Device, Stream, Tensor, bf16, f16};
+use tilewright::{Device, Stream, Tensor, TensorViewMut, bf16, f16};
 use tilewright_support::guarded::{Guarded, Place};
 use tilewright_support::random::normal;
 use tilewright_support::rows;
@@ -204,6 +204,55 @@ pub fn extremes(device: &Device) -> Outcome {
         assert!(loss[6] == 0.0 && row(6).iter().all(|&g| g == 0.0), "{cols}: an ignored row");
         assert!((loss[7] - (cols as f32).ln()).abs() < 1e-5, "{cols}: all equal");
         assert!(loss[8] == 0.0 && row(8).iter().all(|&g| g == 0.0), "{cols}: one huge");
+    }
+    Ok(())
+}
+
+/// Labels of every type, some of which 32 bits do not hold: the same losses, and those of labels out of range.
+pub fn labels_of_all_types(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    for cols in [1, 40, 1000, 8193, 40_000] {
+        let narrow: Vec<i64> = vec![0, cols as i64 / 2, cols as i64 - 1, -1, cols as i64, -100];
+        let beyond = [1 << 32, -1 << 32, (1 << 32) - 100, i64::MIN, i64::MAX, u32::MAX.into()];
+        let rows = narrow.len() + beyond.len();
+        let x = Tensor::from_slice(device, &normal::<f16>(cols as u64, rows * cols), &[rows, cols])?;
+        let run = |labels: &dyn Fn(
+            &mut TensorViewMut<'_, f32>,
+            &mut TensorViewMut<'_, f16>,
+        ) -> tilewright::Result<()>| {
+            let mut loss = Tensor::filled(device, -7f32, &[rows])?;
+            let mut gradient = Tensor::filled(device, f16::from_f32(-7.0), &[rows, cols])?;
+            labels(&mut loss.view_mut(), &mut gradient.view_mut())?;
+            let bits = gradient.to_vec()?.iter().map(|g| g.to_bits()).collect::<Vec<_>>();
+            Ok::<_, tilewright::Error>((
+                loss.to_vec()?.iter().map(|loss| loss.to_bits()).collect::<Vec<_>>(),
+                bits,
+            ))
+        };
+        let all: Vec<i64> = narrow.iter().chain(&beyond).copied().collect();
+        // Those that i32 does not hold are out of range: as any other label that is.
+        let by_i32: Vec<i32> = all.iter().map(|&label| i32::try_from(label).unwrap_or(-3)).collect();
+        let by_u32: Vec<u32> = by_i32.iter().map(|&label| label.cast_unsigned()).collect();
+        // Every other one of a longer vector.
+        let apart: Vec<i64> = all.iter().flat_map(|&label| [label, 5]).collect();
+        let (by_i32, by_u32) =
+            (Tensor::from_slice(device, &by_i32, &[rows])?, Tensor::from_slice(device, &by_u32, &[rows])?);
+        let by_i64 = Tensor::from_slice(device, &apart, &[rows, 2])?;
+        let by_i64 = by_i64.view().select(1, 0)?;
+        let expected =
+            run(&|loss, gradient| cross_entropy(&stream, &x.view(), &by_i32.view(), loss, gradient))?;
+        assert!(expected.0.iter().filter(|&&loss| f32::from_bits(loss).is_nan()).count() == 2 + beyond.len());
+        let unsigned =
+            run(&|loss, gradient| cross_entropy(&stream, &x.view(), &by_u32.view(), loss, gradient))?;
+        assert!(unsigned == expected, "u32, {cols} columns");
+        let wide = run(&|loss, gradient| cross_entropy(&stream, &x.view(), &by_i64, loss, gradient))?;
+        assert!(wide == expected, "i64, {cols} columns");
+        // A label that ends in the ignored one's bits is not ignored, whichever that is.
+        let odd = Tensor::from_slice(device, &vec![(1i64 << 32) - 1; rows], &[rows])?;
+        let mut loss = Tensor::filled(device, -7f32, &[rows])?;
+        let options = CrossEntropy::new().ignored(-1);
+        options.run(&stream, &x.view(), &odd.view(), &mut loss.view_mut())?;
+        assert!(loss.to_vec()?.iter().all(|loss| loss.is_nan()), "{cols} columns");
     }
     Ok(())
 }

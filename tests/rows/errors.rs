@@ -1,7 +1,7 @@
 //! Calls that are refused name the argument, what it was, and what is allowed; they leave the output alone.
 
 use tilewright::ops::{CrossEntropy, Norm, Softmax};
-use tilewright::{Device, Stream, Tensor, TensorView, TensorViewMut, f16};
+use tilewright::{Device, Stream, Tensor, TensorView, TensorViewMut, bf16, f16};
 use tilewright_support::suite::Outcome;
 
 pub fn softmax(device: &Device) -> Outcome {
@@ -59,6 +59,89 @@ pub fn softmax(device: &Device) -> Outcome {
     Ok(())
 }
 
+pub fn masked_softmax(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    let x = Tensor::<f16>::zeros(device, &[4, 96])?;
+    let mut y = Tensor::filled(device, f16::NAN, &[4, 96])?;
+    let wide = Tensor::<f32>::zeros(device, &[3, 96])?;
+    let other = Tensor::<bf16>::zeros(device, &[96])?;
+    // SAFETY: no call may use it.
+    let inside = unsafe { TensorView::<f16>::from_raw_parts(device, y.address(), &[96], &[1])? };
+    let (wide, other, plain) = (wide.view(), other.view(), Softmax::new());
+    for (softmax, message) in [
+        (
+            plain.mask(&wide),
+            "`mask` was of shape [3, 96]; it must be one that broadcasts to [4, 96], the shape of `x`",
+        ),
+        (plain.mask(&other), "`mask` was of bf16; it must be of f32 or of f16, the element type of `x`"),
+        (
+            plain.mask(&inside),
+            "`y` overlaps `mask`; what a call writes must lie apart from all else that it uses",
+        ),
+    ] {
+        let error = softmax.run(&stream, &x.view(), &mut y.view_mut()).expect_err(message);
+        assert_eq!(error.to_string(), message);
+    }
+    let row = x.view().select(0, 0)?;
+    let error = plain.causal().run(&stream, &row, &mut y.view_mut().select(0, 0)?).expect_err("one row");
+    let text = "`x` was of shape [96]; it must be of 2 dimensions or more, to be causal";
+    assert_eq!(error.to_string(), text);
+    let forced = plain.causal().kernel("softmax_sm_80_f16_any");
+    let error = forced.run(&stream, &x.view(), &mut y.view_mut()).expect_err("a kernel without masks");
+    let text =
+        "`kernel` was \"softmax_sm_80_f16_any\", not a kernel for f16; it must be one of masked_softmax_";
+    assert!(error.to_string().starts_with(text), "{error}");
+    assert!(y.to_vec()?.iter().all(|y| y.is_nan()));
+    Ok(())
+}
+
+pub fn softmax_gradient(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    let zeros = |shape: &[usize]| Tensor::<f16>::zeros(device, shape);
+    let (y, short) = (zeros(&[4, 96])?, zeros(&[4, 95])?);
+    let mut dx = Tensor::filled(device, f16::NAN, &[4, 96])?;
+    // SAFETY: no call may use it.
+    let inside = unsafe { TensorView::<f16>::from_raw_parts(device, dx.address(), &[4, 96], &[96, 1])? };
+    let plain = Softmax::new();
+    for (softmax, y, dy, message) in [
+        (plain.scale(0.0), y.view(), y.view(), "`scale` was 0; it must be positive and finite"),
+        (
+            plain,
+            y.view(),
+            short.view(),
+            "`dy` was of shape [4, 95]; it must be of shape [4, 96], the shape of `y`",
+        ),
+        (
+            plain,
+            short.view(),
+            short.view(),
+            "`dx` was of shape [4, 96]; it must be of shape [4, 95], the shape of `y`",
+        ),
+        (
+            plain,
+            y.view(),
+            inside,
+            "`dx` overlaps `dy`; what a call writes must lie apart from all else that it uses",
+        ),
+        (
+            plain,
+            y.view().select(0, 0)?.select(0, 0)?,
+            y.view(),
+            "`y` was of shape []; it must be of 1 dimension or more",
+        ),
+    ] {
+        let error = softmax.run_gradient(&stream, &y, &dy, &mut dx.view_mut()).expect_err(message);
+        assert_eq!(error.to_string(), message);
+    }
+    let forced = plain.kernel("softmax_sm_80_f16_any");
+    let error = forced.run_gradient(&stream, &y.view(), &y.view(), &mut dx.view_mut()).expect_err("forward");
+    let text =
+        "`kernel` was \"softmax_sm_80_f16_any\", not a kernel for f16; it must be one of softmax_gradient_";
+    assert!(error.to_string().starts_with(text), "{error}");
+    assert!(dx.to_vec()?.iter().all(|dx| dx.is_nan()));
+    Ok(())
+}
+
 pub fn norm(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;
     let zeros = |shape: &[usize]| Tensor::<f16>::zeros(device, shape);
@@ -96,6 +179,50 @@ pub fn norm(device: &Device) -> Outcome {
     let error = error.expect_err("a kernel that does not").to_string();
     assert!(error.contains("it adds no residual; it must be one of "), "{error}");
     assert!(y.to_vec()?.iter().chain(&s.to_vec()?).all(|y| y.is_nan()));
+    Ok(())
+}
+
+pub fn norm_gradient(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    let zeros = |shape: &[usize]| Tensor::<f16>::zeros(device, shape);
+    let (x, short, w) = (zeros(&[4, 96])?, zeros(&[4, 95])?, zeros(&[95])?);
+    let mut dx = Tensor::filled(device, f16::NAN, &[4, 96])?;
+    let (mut few, mut less, mut all) = (zeros(&[95])?, zeros(&[95])?, zeros(&[96])?);
+    let (x, short, w) = (x.view(), short.view(), w.view());
+    let (mut few, mut less, mut all) = (few.view_mut(), less.view_mut(), all.view_mut());
+    // SAFETY: no call may use it.
+    let mut inside = unsafe { TensorViewMut::<f16>::from_raw_parts(device, dx.address(), &[96], &[1])? };
+    let mut little = Tensor::<f32>::zeros(device, &[96])?;
+    let mut little = little.view_mut();
+    let error = Norm::rms().gradient().run(&stream, &x, &short, &mut dx.view_mut()).expect_err("another dy");
+    let text = "`dy` was of shape [4, 95]; it must be of shape [4, 96], the shape of `x`";
+    assert_eq!(error.to_string(), text);
+    for (mut gradient, message) in [
+        (Norm::rms().epsilon(-1.0).gradient(), "`epsilon` was -1; it must be not negative, and finite"),
+        (Norm::rms().weight(&w).gradient(), "`weight` was of shape [95]; it must be of shape [96]"),
+        (
+            Norm::rms().gradient().d_sum(&short),
+            "`d_sum` was of shape [4, 95]; it must be of shape [4, 96], the shape of `x`",
+        ),
+        (Norm::rms().gradient().d_weight(&mut few), "`d_weight` was of shape [95]; it must be of shape [96]"),
+        (Norm::layer().gradient().d_bias(&mut less), "`d_bias` was of shape [95]; it must be of shape [96]"),
+        (
+            Norm::layer().gradient().d_bias(&mut inside),
+            "`d_bias` overlaps `dx`; what a call writes must lie apart from all else that it uses",
+        ),
+        (
+            Norm::layer().gradient().d_bias(&mut all).workspace(&mut little),
+            "`workspace` was of shape [96] and strides [1]; it must be contiguous, of ",
+        ),
+    ] {
+        let error = gradient.run(&stream, &x, &x, &mut dx.view_mut()).expect_err(message);
+        assert!(error.to_string().starts_with(message), "{error}");
+    }
+    let mut forced = Norm::rms().gradient().kernel("norm_sm_80_f16_any");
+    let error = forced.run(&stream, &x, &x, &mut dx.view_mut()).expect_err("forward");
+    let text = "`kernel` was \"norm_sm_80_f16_any\", not a kernel for f16; it must be one of norm_gradient_";
+    assert!(error.to_string().starts_with(text), "{error}");
+    assert!(dx.to_vec()?.iter().all(|dx| dx.is_nan()));
     Ok(())
 }
 

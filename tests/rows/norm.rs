@@ -133,7 +133,7 @@ pub fn every_kernel(device: &Device) -> Outcome {
             Inputs::<T>::new(place, place).check_all(device, &mut seen)?;
         }
         let all: BTreeSet<_> =
-            ["norm_", "add_norm_"].into_iter().flat_map(|p| runnable::<T>(device, p)).collect();
+            ["norm_sm_", "add_norm_"].into_iter().flat_map(|p| runnable::<T>(device, p)).collect();
         assert_eq!(seen, all);
         Ok(())
     }

@@ -75,7 +75,7 @@ fn on_every_kernel<T: Number>(
 pub fn every_kernel(device: &Device) -> Outcome {
     fn of<T: Number>(device: &Device) -> tilewright_support::Result<()> {
         let shapes = LENGTHS.map(|cols| [if cols > 10_000 { 2 } else { 5 }, cols]);
-        assert_eq!(on_every_kernel::<T>(device, shapes)?, runnable::<T>(device, "softmax_"));
+        assert_eq!(on_every_kernel::<T>(device, shapes)?, runnable::<T>(device, "softmax_sm_"));
         Ok(())
     }
     of::<f16>(device)?;

@@ -1,6 +1,7 @@
 //! The project's own commands.
 
 mod check;
+mod code;
 mod example;
 mod guide;
 mod ptx_diff;
@@ -18,6 +19,8 @@ cargo xtask COMMAND
   test                     setup, then every test
   guide                    builds and runs the kernel that docs/write-a-kernel.md writes
   ci                       formatting, lints, documentation, then test
+  ptx NAME                 builds, and prints a kernel's PTX, registers, shared memory and spills; without NAME lists all kernels
+  sass NAME                the same with the GPU's own code
   ptx-diff OLD NEW         whether two builds have the same kernels";
 
 fn main() -> ExitCode {
@@ -30,6 +33,8 @@ fn main() -> ExitCode {
         ["test"] => test::test(),
         ["guide"] => guide::follow(),
         ["ci"] => check::ci(),
+        ["ptx", rest @ ..] => code::show(code::Form::Ptx, rest),
+        ["sass", rest @ ..] => code::show(code::Form::Sass, rest),
         ["ptx-diff", rest @ ..] => ptx_diff::ptx_diff(rest),
         _ => Err(USAGE.to_owned()),
     };

@@ -1,5 +1,7 @@
 //! Launch bounds and parameter alignment: what rustc cannot write.
 
+use std::borrow::Cow;
+
 use crate::Arch;
 use crate::kernel::Declared;
 
@@ -11,7 +13,7 @@ const PARAMETER_ALIGN: &str = ".align 64";
 pub(crate) fn annotate<'a>(
     arch: Arch,
     version: (u32, u32),
-    used: impl Iterator<Item = &'a str>,
+    used: impl Iterator<Item = Cow<'a, str>>,
     entry: &str,
     declared: &Declared,
     files: &[&str],
@@ -19,7 +21,7 @@ pub(crate) fn annotate<'a>(
     let (major, minor) = version.max(arch.ptx_version());
     let mut text = format!(".version {major}.{minor}\n.target {}\n.address_size 64\n\n", arch.target());
     for item in used {
-        text.push_str(item);
+        text.push_str(&item);
         text.push('\n');
     }
     let body = entry.find('{').unwrap_or(entry.len());
@@ -68,7 +70,7 @@ mod tests {
         let text = annotate(
             Arch::Sm90a,
             (8, 0),
-            [".global .b8 g;"].into_iter(),
+            [Cow::Borrowed(".global .b8 g;")].into_iter(),
             ENTRY,
             &declared([2, 1, 1]),
             &[".file 1 \"a.rs\""],

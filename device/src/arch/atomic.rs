@@ -41,6 +41,55 @@ red! {
     st_release(value: u32) = "st.release.gpu.global.u32 [{0}], {1};";
 }
 
+macro_rules! red_if {
+    ($($(#[$doc:meta])* $name:ident($value:ident: $ty:ty, $class:ident) = $op:literal;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// Where `valid`: `at` is aligned to the value and writable in global memory; while others use it, they do so atomically.
+        #[inline(always)]
+        pub unsafe fn $name(at: *mut $ty, $value: $ty, valid: bool) {
+            // SAFETY: the caller's.
+            unsafe {
+                ptx!(concat!("{{ .reg .pred p; setp.ne.u32 p, {2}, 0; @p ", $op, " [{0}], {1}; }}"),
+                    in(reg64) at, in($class) $value, in(reg32) valid as u32)
+            }
+        }
+    )* };
+}
+
+red_if! {
+    /// `red.add.f32` under a predicate: no access where `valid` is false.
+    ///
+    /// PTX ISA, "red", "Predicated Execution"; sm_80.
+    red_add_f32_if(value: f32, reg32) = "red.relaxed.gpu.global.add.f32";
+
+    /// `red.add.u32` under a predicate: no access where `valid` is false.
+    ///
+    /// PTX ISA, "red", "Predicated Execution"; sm_80.
+    red_add_u32_if(value: u32, reg32) = "red.relaxed.gpu.global.add.u32";
+
+    /// `red.add.noftz.f16` of its bits, under a predicate: no access where `valid` is false.
+    ///
+    /// PTX ISA, "red", "Predicated Execution"; sm_80.
+    red_add_f16_if(value: u16, reg16) = "red.relaxed.gpu.global.add.noftz.f16";
+
+    /// `red.add.noftz.f16x2` under a predicate: no access where `valid` is false.
+    ///
+    /// PTX ISA, "red", "Predicated Execution"; sm_80.
+    red_add_f16x2_if(value: u32, reg32) = "red.relaxed.gpu.global.add.noftz.f16x2";
+
+    /// `red.add.noftz.bf16` of its bits, under a predicate: no access where `valid` is false.
+    ///
+    /// PTX ISA, "red", "Predicated Execution"; sm_90.
+    red_add_bf16_if(value: u16, reg16) = "red.relaxed.gpu.global.add.noftz.bf16";
+
+    /// `red.add.noftz.bf16x2` under a predicate: no access where `valid` is false.
+    ///
+    /// PTX ISA, "red", "Predicated Execution"; sm_90.
+    red_add_bf16x2_if(value: u32, reg32) = "red.relaxed.gpu.global.add.noftz.bf16x2";
+}
+
 macro_rules! atom {
     ($($(#[$doc:meta])* $name:ident($value:ident) = $asm:literal;)*) => { $(
         $(#[$doc])*

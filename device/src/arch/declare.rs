@@ -63,11 +63,12 @@ pub fn computing_threads() -> u32 {
 /// Says how many threads of the CTA hold fragments: [`computing_threads`].
 ///
 /// # Safety
-/// Called at the start of a kernel's body, with that number.
+/// Called at the start of a kernel's body, with that number, before anything reads it.
 #[inline(always)]
 pub unsafe fn computing_threads_are(threads: u32) {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the instruction is never executed, and nobody else reads its result as another number.
+    // SAFETY: `computing_threads` is pure, so that the compiler takes all its results for one value; told here what that is, it
+    // removes the instruction, whose own result nothing uses. The caller tells one number for the kernel.
     unsafe {
         core::hint::assert_unchecked(computing_threads() == threads)
     }
@@ -75,7 +76,8 @@ pub unsafe fn computing_threads_are(threads: u32) {
 
 /// Refuses the kernel that reaches it: the builder shows the message, a literal, and fails.
 ///
-/// For what only the compiled kernel shows, such as a misuse in code that optimisation may remove.
+/// For what only the compiled kernel shows. The condition around it has to fold away when kernels are compiled: what is left in the PTX,
+/// reached at run time or not, stops the build.
 #[macro_export]
 macro_rules! refuse {
     ($message:literal) => {{

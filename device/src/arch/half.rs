@@ -24,6 +24,9 @@ pairs! {
     /// `fma.rn.bf16x2`: a b + c, rounded once.
     fma_bf16x2(a, b, c) = "fma.rn.bf16x2 {0}, {1}, {2}, {3};";
 
+    /// `add.rn.f16x2`: a + b.
+    add_f16x2(a, b) = "add.rn.f16x2 {0}, {1}, {2};";
+
     /// `mul.rn.f16x2`: a b.
     mul_f16x2(a, b) = "mul.rn.f16x2 {0}, {1}, {2};";
 

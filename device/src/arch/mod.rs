@@ -64,6 +64,7 @@ pub mod ldmatrix;
 pub mod math;
 pub mod mbarrier;
 pub mod mma;
+pub mod print;
 pub mod shared;
 pub mod special;
 pub mod stmatrix;

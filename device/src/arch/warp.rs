@@ -62,6 +62,16 @@ of_warp! {
     /// PTX ISA, "shfl.sync"; sm_80.
     shfl_bfly_word(x: MaybeUninit<f32>, mask) -> MaybeUninit<f32> = "shfl.sync.bfly.b32 {0}, {1}, {2}, 0x1f, 0xffffffff;";
 
+    /// `shfl.sync.up`: the word of lane `own - by`, of which not every byte need be a value's; the first `by` lanes keep their own.
+    ///
+    /// PTX ISA, "shfl.sync"; sm_80.
+    shfl_up_word(x: MaybeUninit<f32>, by) -> MaybeUninit<f32> = "shfl.sync.up.b32 {0}, {1}, {2}, 0, 0xffffffff;";
+
+    /// `shfl.sync.idx`: the word of lane `lane`, of which not every byte need be a value's.
+    ///
+    /// PTX ISA, "shfl.sync"; sm_80.
+    shfl_idx_word(x: MaybeUninit<f32>, lane) -> MaybeUninit<f32> = "shfl.sync.idx.b32 {0}, {1}, {2}, 0x1f, 0xffffffff;";
+
     /// `shfl.sync.idx`: the value of lane `lane`. From one same lane it is warp-uniform, and ptxas knows it.
     ///
     /// PTX ISA, "shfl.sync"; sm_80.

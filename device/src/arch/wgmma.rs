@@ -164,6 +164,7 @@ pub trait Settle {
 
 macro_rules! products {
     ($ty:ident, $name:literal, $n:literal, [$i0:literal $($i:literal)*]) => {
+        #[diagnostic::do_not_recommend]
         impl Wgmma<$n> for $ty {
             type Acc = [f32; $n / 2];
 
@@ -225,6 +226,7 @@ macro_rules! byte_products {
     (232 $i:tt) => {};
     (248 $i:tt) => {};
     ($n:tt [$i0:literal $($i:literal)*]) => {
+        #[diagnostic::do_not_recommend]
         impl Wgmma<$n> for I8x2 {
             type Acc = [i32; $n / 2];
 

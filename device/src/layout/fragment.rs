@@ -105,6 +105,7 @@ impl Shape {
         (unit / self.across * self.height + row, unit % self.across * self.width + col)
     }
 
+    #[inline(always)]
     fn owner(self, row: u32, col: u32) -> (u32, usize) {
         let unit = row / self.height * self.across + col / self.width;
         let (row, col) = (row % self.height, col % self.width);
@@ -147,6 +148,7 @@ macro_rules! accumulator_layout {
             fn coord(thread: u32, i: usize) -> (u32, u32) {
                 Self::shape::<M, N>().coord(thread, i as u32)
             }
+            #[inline(always)]
             fn owner(row: u32, col: u32) -> (u32, usize) {
                 Self::shape::<M, N>().owner(row, col)
             }

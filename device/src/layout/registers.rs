@@ -101,6 +101,7 @@ pub struct RowsOf<const UNIT: usize>;
 
 macro_rules! row_blocks {
     ($unit:literal: $($blocks:literal => [$(($m:literal, $w:literal)),* $(,)?];)*) => { $($(
+        #[diagnostic::do_not_recommend]
         impl RowBlocks<$m, $w> for RowsOf<$unit> {
             type Of<X: Copy> = [X; $blocks];
             type Rows<X: Copy> = [X; 2 * $blocks];
@@ -148,8 +149,11 @@ pub(crate) use for_each_width;
 
 macro_rules! column_blocks {
     ($($n:literal)*) => { $(
+        #[diagnostic::do_not_recommend]
         impl ColumnBlocks<$n, 1> for ColumnsOf { type Of<T: Copy> = [T; $n / 2]; }
+        #[diagnostic::do_not_recommend]
         impl ColumnBlocks<{ 2 * $n }, 2> for ColumnsOf { type Of<T: Copy> = [T; $n / 2]; }
+        #[diagnostic::do_not_recommend]
         impl ColumnBlocks<{ 4 * $n }, 4> for ColumnsOf { type Of<T: Copy> = [T; $n / 2]; }
     )* };
 }

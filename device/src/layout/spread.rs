@@ -36,6 +36,7 @@ impl<const M: usize, const N: usize, const W: usize, const G: usize, const E: us
         let (row, place) = (thread / G as u32, thread % G as u32);
         (row, ((i / P * G) as u32 + place) * P as u32 + (i % P) as u32)
     }
+    #[inline(always)]
     fn owner(row: u32, col: u32) -> (u32, usize) {
         let (piece, in_piece) = (col as usize / P, col as usize % P);
         (row * G as u32 + (piece % G) as u32, piece / G * P + in_piece)

@@ -51,6 +51,7 @@ pub struct RowsBy<const AT_ONCE: usize>;
 
 macro_rules! columns {
     ($($n:literal)*) => { $(
+        #[diagnostic::do_not_recommend]
         impl StripedColumns<$n> for Columns {
             type Rows = RowsBy<{ 32 / lanes($n) as usize }>;
             type Of<T: Copy> = [T; $n / lanes($n) as usize];
@@ -68,6 +69,7 @@ macro_rules! rows {
     ([$($at_once:literal)*] $warps:tt $turns:tt) => { $( rows!(@warps $at_once $warps $turns); )* };
     (@warps $at_once:literal [$($w:literal)*] $turns:tt) => { $( rows!(@turns $at_once $w $turns); )* };
     (@turns $at_once:literal $w:literal [$($turns:literal)*]) => { $(
+        #[diagnostic::do_not_recommend]
         impl StripedRows<{ $at_once * $w * $turns }, $w> for RowsBy<$at_once> {
             type Of<X: Copy> = [X; $turns];
         }
@@ -99,6 +101,7 @@ where
         let row = (turn * W as u32 + thread / 32) * (32 / lanes) + thread % 32 / lanes;
         (row, (i / PIECE * lanes + thread % lanes) * PIECE + i % PIECE)
     }
+    #[inline(always)]
     fn owner(row: u32, col: u32) -> (u32, usize) {
         let (lanes, per_row) = (lanes(N), N as u32 / lanes(N));
         let (turn, in_turn) = (row / (32 / lanes) / W as u32, row % (32 / lanes * W as u32));

@@ -28,6 +28,7 @@ pub struct Each;
 macro_rules! shared_out {
     ([$($threads:literal)*] $each:tt) => { $( shared_out!(@ $threads $each); )* };
     (@ $threads:literal [$($each:literal)*]) => { $(
+        #[diagnostic::do_not_recommend]
         impl SharedOut<{ $threads * $each }, $threads> for Each {
             type Of<X: Copy> = [X; $each];
         }
@@ -75,6 +76,7 @@ where
         let ((y, x), (r, c)) = (Self::place(thread), (i / (N / TX), i % (N / TX)));
         (r as u32 * TY as u32 + y, Self::column(x, c as u32))
     }
+    #[inline(always)]
     fn owner(row: u32, col: u32) -> (u32, usize) {
         let (y, r) = (row % TY as u32, row / TY as u32);
         let (run, x) = (col / RUN as u32 / TX as u32, col / RUN as u32 % TX as u32);

@@ -40,6 +40,7 @@ where
     fn offset(i: usize) -> (u32, u32) {
         <Whole as FragmentLayout<M, N>>::offset(i)
     }
+    #[inline(always)]
     fn owner(row: u32, col: u32) -> (u32, usize) {
         let (thread, i) = <Whole as FragmentLayout<M, N>>::owner(row, col);
         (128 * G as u32 + thread, i)

@@ -12,12 +12,14 @@
 //! | [`Rows`] of one layout to those of another | `copy(x, &mut row_s)` for a [`RowScratch`], then [`Rows::exchanged`] |
 //! | an accumulator to what is stored | `epilogue.apply(acc, [m, n])`: scales, residual, bias, activation, rounding, an [`Epilogue`] |
 //! | `Fragment` to [`GlobalMut`] | `copy(x, c.tile([m, n]))`, or through staging buffers: [`Output`] |
-//! | rows of `Global` to a [`Scratch`] tile | `a_s.fetch(a.gather(place)).wait()`: row r from `place(r)` |
+//! | rows of `Global` that lie anywhere to a stage | `copy(a.gather(place), a_s.at(s))`: row r from `place(r)`, an index list |
+//! | the same to `Fragment`, to a [`Scratch`] tile | `Fragment::load(a.gather(place))`, `a_s.fetch(a.gather(place)).wait()` |
 //! | rows of a length known at run time | `Fragment::load_rows(x.tile(place), outside)`, `y.store_rows(…)`; of any length, `x.fold_row_parts(…)` |
-//! | a value for each column | [`Cols::load`], with [`Fragment::zip_cols`]; [`Fragment::zip_row`] |
+//! | a value for each column | [`Cols::load`], with [`Fragment::zip_cols`]; [`Fragment::zip_row`]; back by `copy(cols, y.tile([0, n]))`, `atomic_add` |
 //! | values of rows that several warps, or CTAs of a cluster, hold | [`RowReducer`], over tiles that [`RowTile`] goes through |
 //! | whole tensors, element by element | `elementwise([a, b], &mut y, \|[a, b]\| …)`: any shape, any strides, 16 bytes at a time where they lie so |
 //! | `Fragment` to rows of `GlobalMut` | `copy(x, c.scatter(place))` |
+//! | `Fragment` added to what others add to | `atomic_add(x, c.tile([m, n]))`, `atomic_add(x, c.scatter(place))` |
 //! | `Fragment` and `Rows` to parts of rows' results | `copy(x, parts.part(first, place))`: row r to line `first + place(r)`, [`SplitParts`] |
 //! | parts of rows' results to `Fragment` and `Rows` | `parts.rows(first, count, column).merge()`: split-KV |
 //! | pages of `Global` to a stage | `copy(a.paged(pages, [sequence, head, block], rows), a_s.at(s))`: a block table, [`PageTable`] |
@@ -27,6 +29,17 @@
 //! | [`Quantized`] to a left operand of int8 | `w.integers(w_s.at(s), part)`, with `w.scales(w_s.at(s), part)` for the sums |
 //!
 //! What lies outside of a tensor is read as zero and not stored.
+//!
+//! | in registers | |
+//! | --- | --- |
+//! | each element | [`Fragment::map`], [`Fragment::map_indexed`]; with values of rows, of columns, of another fragment [`Fragment::zip_rows`], [`Fragment::zip_cols`], [`Fragment::zip`] |
+//! | sums and products of f16, bf16 and f32 | `x * y + z`, [`Fragment::mul_add`]: [`Arithmetic`] of packed pairs |
+//! | another element type | [`Fragment::to_f32`], [`Fragment::cast`] |
+//! | reductions of rows and of columns | [`Fragment::reduce_rows`], [`RowReducer`]; [`Fragment::reduce_cols`], [`ColReducer`] |
+//! | scans of rows and of columns | [`Fragment::scan_rows`], [`RowScanner`]; [`Fragment::scan_cols`], [`ColScanner`] |
+//! | neighbours in a row, and elements of its halves | [`Fragment::zip_pairs`], [`Fragment::zip_halves`] |
+//!
+//! What the threads of a CTA write to memory by themselves they read behind [`Cta::barrier`].
 //!
 //! A loop over stages is [`Pipeline::run`]. One that holds stages of several rings at a time, as attention does, takes them from
 //! [`Pipeline::loads`]; [`InFlight::behind`] lets a gemm run while the one before it is waited for, [`Turns`] orders

@@ -1,9 +1,9 @@
 //! The public names: all that a kernel imports.
 
 pub use crate::tile::copy::access::{Access, Elements, Overlapping, Vectors};
+pub use crate::tile::copy::add::AtomicAdd;
 pub use crate::tile::copy::arrival::Arrival;
 pub use crate::tile::copy::elementwise::elementwise;
-pub use crate::tile::copy::gather::{Gathered, Scattered};
 pub use crate::tile::cta::collective::Collective;
 pub use crate::tile::cta::simt::{Overlapped, Overlaps, Simt};
 pub use crate::tile::cta::{Cta, TILE_ALIGN};
@@ -12,13 +12,20 @@ pub use crate::tile::epilogue::apply::{Epilogue, EpilogueAbi};
 pub use crate::tile::epilogue::output::columns::{ColumnsLayout, OutputColumns};
 pub use crate::tile::epilogue::output::{Output, OutputLayout, matrix_line};
 pub use crate::tile::epilogue::term::{Absent, ByElement, ByRow, Term};
+pub use crate::tile::fragment::arithmetic::Arithmetic;
+pub use crate::tile::fragment::col_reducer::ColReducer;
+pub use crate::tile::fragment::col_scanner::ColScanner;
 pub use crate::tile::fragment::cols::Cols;
 pub use crate::tile::fragment::held::{Held, Packed};
 pub use crate::tile::fragment::row_reducer::RowReducer;
+pub use crate::tile::fragment::row_scanner::RowScanner;
 pub use crate::tile::fragment::row_scratch::RowScratch;
 pub use crate::tile::fragment::row_vector::{RowVector, for_each_row};
+pub use crate::tile::fragment::scan::Scan;
 pub use crate::tile::fragment::{Fragment, Operand, Rows};
+pub use crate::tile::memory::add_to::{AddTo, atomic_add};
 pub use crate::tile::memory::copy_to::{CopyTo, copy};
+pub use crate::tile::memory::gathered::{Gathered, Scattered};
 pub use crate::tile::memory::global::{Global, GlobalMut, GlobalTile, GlobalTileMut, Lines};
 pub use crate::tile::memory::in_place::{InBlock, InPlace};
 pub use crate::tile::memory::list::{List, ListAbi};

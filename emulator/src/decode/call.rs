@@ -3,7 +3,7 @@
 //! PTX ISA, "call". What is passed must have the size of what the function declares.
 
 use super::Result_;
-use super::context::{Context, Size};
+use super::context::{Context, Signature, Size};
 use super::names::Names;
 use super::opcode::Opcode;
 use crate::program::op::Op;
@@ -34,6 +34,7 @@ pub(super) fn decode(
         return Ok(Op::Trap);
     }
     let (callee, signature) = match (context.function(name), rest) {
+        (Some(function), _) if name == "vprintf" && function.place.is_none() => (Callee::Print, print()),
         (Some(function), _) => {
             let place = function
                 .place
@@ -59,6 +60,11 @@ pub(super) fn decode(
     let arguments = slots(arguments, &signature.parameters, false)?;
     let results = slots(results, &signature.results, true)?;
     Ok(Op::Call(Box::new(CallOp { callee, arguments, results, frame: 0 })))
+}
+
+/// What the driver's function takes, a format and the address of its arguments, and gives.
+fn print() -> Signature {
+    Signature { parameters: vec![Size::Memory(8); 2], results: vec![Size::Memory(4)] }
 }
 
 /// Where an argument is, or where a result goes.

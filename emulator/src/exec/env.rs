@@ -14,6 +14,8 @@ use crate::tensor::product::Product;
 /// A cluster while it runs, but for its warps.
 pub(super) struct Env<'l> {
     pub(super) launch: &'l Launch<'l>,
+    /// Its number among the clusters.
+    pub(super) cluster: u64,
     /// By rank.
     pub(super) ctas: Vec<Cta>,
     pub(super) global: View,

@@ -1,5 +1,6 @@
 //! A launch, as it is executed.
 
+use super::printed::Printed;
 use super::schedule::Schedule;
 use crate::order::global::GlobalOrder;
 use crate::program::Program;
@@ -20,6 +21,7 @@ pub(crate) struct Launch<'l> {
     /// Whether accesses and waits are counted, too.
     pub(crate) counting: bool,
     pub(crate) schedule: Schedule,
+    pub(crate) printed: &'l Printed,
     /// Of global memory, if the order of accesses is checked.
     pub(crate) order: Option<GlobalOrder>,
 }

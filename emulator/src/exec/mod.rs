@@ -12,6 +12,8 @@ mod instruction;
 pub(crate) mod launch;
 mod memory;
 mod observe;
+pub(crate) mod printed;
+mod printf;
 mod result;
 pub(crate) mod run;
 pub(crate) mod schedule;

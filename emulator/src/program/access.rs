@@ -80,7 +80,7 @@ impl Operands for Callee {
     fn each(&self, visit: &mut impl FnMut(Register)) {
         match self {
             Callee::Address(register) => register.each(visit),
-            Callee::Function(_) => {}
+            Callee::Function(_) | Callee::Print => {}
         }
     }
 }

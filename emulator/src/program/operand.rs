@@ -174,6 +174,8 @@ pub(crate) enum Callee {
     Function(usize),
     /// The one at this address.
     Address(D),
+    /// The driver's `vprintf`.
+    Print,
 }
 
 /// Where an argument or a result is.

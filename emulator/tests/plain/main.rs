@@ -3,6 +3,7 @@
 mod arithmetic;
 mod functions;
 mod memory;
+mod prints;
 mod variables;
 
 use tilewright_emulator::{Arch, Emulator, Fault, Launch, Module};

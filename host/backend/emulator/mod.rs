@@ -287,6 +287,9 @@ impl Backend for Emulated {
     fn profile(&self) -> Option<Vec<KernelProfile>> {
         Some(lock(&self.profiles).list())
     }
+    fn printed(&self) -> Option<String> {
+        Some(self.emulator.printed())
+    }
     fn reset_profile(&self) {
         lock(&self.profiles).clear();
     }

@@ -11,7 +11,7 @@ use problem::Problem;
 
 use super::frame::{Candidate, Choice, Plan, Table};
 use super::rows::{Compiled, RowsElement, absent};
-use crate::{Result, Stream, TensorView, TensorViewMut};
+use crate::{Element, Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute a cross-entropy, or why it could not.
 pub type CrossEntropyCandidate = Candidate<Compiled>;
@@ -21,11 +21,23 @@ pub type CrossEntropyPlan = Plan<Compiled>;
 static TABLE: LazyLock<Table<&'static str, Compiled>> =
     LazyLock::new(|| Table::new(CROSS_ENTROPY.iter().map(|k| (k.element, *k))));
 
+/// Types of labels: `i32`, `u32` and `i64`.
+pub trait CrossEntropyLabel: Element + sealed::Label {}
+
+mod sealed {
+    pub trait Label {}
+}
+
+macro_rules! labels {
+    ($($t:ty)*) => { $( impl sealed::Label for $t {} impl CrossEntropyLabel for $t {} )* };
+}
+labels!(i32 u32 i64);
+
 /// loss = log Σ exp x - x\[label\] of every row of the logits, and its gradient: see [`CrossEntropy`].
-pub fn cross_entropy<T: RowsElement>(
+pub fn cross_entropy<T: RowsElement, I: CrossEntropyLabel>(
     stream: &Stream,
     logits: &TensorView<'_, T>,
-    labels: &TensorView<'_, i32>,
+    labels: &TensorView<'_, I>,
     loss: &mut TensorViewMut<'_, f32>,
     gradient: &mut TensorViewMut<'_, T>,
 ) -> Result<()> {
@@ -36,7 +48,7 @@ pub fn cross_entropy<T: RowsElement>(
 /// pass over the logits.
 ///
 /// - logits, and the gradient if it is asked for, have one shape, of 1 to 5 dimensions, each with any strides: rows are those of the last
-///   dimension, of any length. labels (i32) and loss (f32) have that shape without the last dimension.
+///   dimension, of any length. labels (i32, u32 or i64) and loss (f32) have that shape without the last dimension.
 /// - f16, bf16 and f32 logits and gradient; loss and statistics in f32. The gradient is rounded once, to nearest even, after it is multiplied by
 ///   the [scale](Self::scale).
 /// - A row whose label is the [ignored](Self::ignored) one has loss 0 and gradient 0, whatever its logits are.
@@ -93,7 +105,7 @@ impl<'a> CrossEntropy<'a> {
     pub fn new() -> Self {
         CrossEntropy { ignored: -100, smoothing: 0.0, z_loss: 0.0, scale: 1.0, kernel: None, overlap: true }
     }
-    /// The label whose rows do not count; -100 unless set.
+    /// The label whose rows do not count; -100 unless set. Of u32 labels it is the one with the same bits.
     pub fn ignored(self, label: i32) -> Self {
         CrossEntropy { ignored: label, ..self }
     }
@@ -120,10 +132,10 @@ impl<'a> CrossEntropy<'a> {
     }
 
     /// Every compiled kernel for this element type, the best by estimate first, with the reason for those that cannot compute this.
-    pub fn candidates<T: RowsElement>(
+    pub fn candidates<T: RowsElement, I: CrossEntropyLabel>(
         &self,
         logits: &TensorView<'_, T>,
-        labels: &TensorView<'_, i32>,
+        labels: &TensorView<'_, I>,
         loss: &TensorViewMut<'_, f32>,
         gradient: &TensorViewMut<'_, T>,
     ) -> Result<Vec<CrossEntropyCandidate>> {
@@ -132,10 +144,10 @@ impl<'a> CrossEntropy<'a> {
     }
 
     /// The kernel that [`run_with_gradient`](Self::run_with_gradient) would launch, and why.
-    pub fn plan<T: RowsElement>(
+    pub fn plan<T: RowsElement, I: CrossEntropyLabel>(
         &self,
         logits: &TensorView<'_, T>,
-        labels: &TensorView<'_, i32>,
+        labels: &TensorView<'_, I>,
         loss: &TensorViewMut<'_, f32>,
         gradient: &TensorViewMut<'_, T>,
     ) -> Result<CrossEntropyPlan> {
@@ -145,11 +157,11 @@ impl<'a> CrossEntropy<'a> {
     /// Queues the loss alone on `stream`.
     ///
     /// Fails when shapes do not fit, a view lies on another device, what is written overlaps another tensor, or an option is out of range.
-    pub fn run<T: RowsElement>(
+    pub fn run<T: RowsElement, I: CrossEntropyLabel>(
         &self,
         stream: &Stream,
         logits: &TensorView<'_, T>,
-        labels: &TensorView<'_, i32>,
+        labels: &TensorView<'_, I>,
         loss: &mut TensorViewMut<'_, f32>,
     ) -> Result<()> {
         self.queue(stream, &Problem::<3>::new(self, logits, labels, loss, None)?)
@@ -158,11 +170,11 @@ impl<'a> CrossEntropy<'a> {
     /// Queues loss and gradient on `stream`.
     ///
     /// Fails as [`run`](Self::run) does.
-    pub fn run_with_gradient<T: RowsElement>(
+    pub fn run_with_gradient<T: RowsElement, I: CrossEntropyLabel>(
         &self,
         stream: &Stream,
         logits: &TensorView<'_, T>,
-        labels: &TensorView<'_, i32>,
+        labels: &TensorView<'_, I>,
         loss: &mut TensorViewMut<'_, f32>,
         gradient: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
@@ -172,12 +184,14 @@ impl<'a> CrossEntropy<'a> {
     fn queue<const N: usize>(&self, stream: &Stream, problem: &Problem<N>) -> Result<()> {
         let &CrossEntropy { ignored, smoothing, z_loss, scale, .. } = self;
         let args = |operands: [GlobalAbi<(), 3>; N], order| {
-            let (x, labels, losses) = (operands[0], operands[1], operands[2]);
+            let (x, mut labels, losses) = (operands[0], operands[1], operands[2]);
+            (labels.shape[2], labels.strides[2]) = (problem.label_words, 1);
             let gradients = operands.get(3).copied().unwrap_or(absent());
             CrossEntropyArgs { x, labels, losses, gradients, order, ignored, smoothing, z_loss, scale }
         };
         // SAFETY: the arguments are those of `cross_entropy`, and of `cross_entropy_long`, which has the same. Loss and gradient are
-        // borrowed exclusively; of labels and losses the kernels use the first column, and of logits those that are inside.
+        // borrowed exclusively; of losses the kernels use the first column, of labels as many as they have words, and of logits those that are
+        // inside.
         unsafe { problem.select().queue(stream, (self.kernel, self.overlap), args) }
     }
 }

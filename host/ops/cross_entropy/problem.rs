@@ -1,21 +1,24 @@
 //! What a cross-entropy is asked to compute, checked.
 
-use super::{CrossEntropy, TABLE};
+use super::{CrossEntropy, CrossEntropyLabel, TABLE};
 use crate::ops::frame::{Named, check, of_shape};
 use crate::ops::rows::{Matrices, Operand, RowsElement, Selection};
-use crate::{Error, Result, TensorView, TensorViewMut};
+use crate::tensor::{Layout, Untyped};
+use crate::{DType, Error, Result, TensorView, TensorViewMut};
 
 /// Logits, labels, loss and, if `N` is 4, gradient.
 pub(super) struct Problem<const N: usize> {
     pub(super) matrices: Matrices<N>,
+    /// Words of 32 bits of a label.
+    pub(super) label_words: u32,
 }
 
 impl<const N: usize> Problem<N> {
     /// Checks that the tensors fit together.
-    pub(super) fn new<T: RowsElement>(
+    pub(super) fn new<T: RowsElement, I: CrossEntropyLabel>(
         options: &CrossEntropy<'_>,
         logits: &TensorView<'_, T>,
-        labels: &TensorView<'_, i32>,
+        labels: &TensorView<'_, I>,
         loss: &TensorViewMut<'_, f32>,
         gradient: Option<&TensorViewMut<'_, T>>,
     ) -> Result<Self> {
@@ -48,12 +51,13 @@ impl<const N: usize> Problem<N> {
         let gradients = gradient.map(|gradient| Named::written("gradient", gradient));
         check(loss.device(), tensors.into_iter().chain(gradients))?;
         let x = Operand::new("logits", logits.untyped());
-        let labels = Operand::once("labels", labels.untyped(), shape)?;
+        let labels = Operand::once("labels", words(labels.untyped())?, shape)?;
         let losses = Operand::once("loss", loss.untyped(), shape)?;
         let gradient = gradient.map(|gradient| Operand::new("gradient", gradient.untyped()));
         // Without a gradient there are three.
         let operands = std::array::from_fn(|i| [x, labels, losses, gradient.unwrap_or(x)][i]);
-        Ok(Problem { matrices: Matrices::new(loss.device(), operands) })
+        let label_words = (I::DTYPE.bytes() / DType::I32.bytes()) as u32;
+        Ok(Problem { matrices: Matrices::new(loss.device(), operands), label_words })
     }
 
     pub(super) fn select(&self) -> Selection<'_, N> {
@@ -68,4 +72,12 @@ impl<const N: usize> Problem<N> {
             what: element,
         }
     }
+}
+
+/// Labels as the first of their words of 32 bits.
+fn words(labels: Untyped) -> Result<Untyped> {
+    let words = labels.dtype.bytes() / DType::I32.bytes();
+    let strides: Vec<_> = labels.layout.strides().iter().map(|stride| stride.saturating_mul(words)).collect();
+    let layout = Layout::strided(labels.layout.shape(), &strides)?;
+    Ok(Untyped { dtype: DType::I32, layout, ..labels })
 }

@@ -1,5 +1,6 @@
 //! RMSNorm and LayerNorm of rows.
 
+mod gradient;
 mod problem;
 
 use std::sync::LazyLock;
@@ -7,10 +8,11 @@ use std::sync::LazyLock;
 use tilewright_device::abi::GlobalAbi;
 use tilewright_rows::{NORM, NormArgs};
 
+pub use gradient::NormGradient;
 use problem::Problem;
 
 use super::frame::{Candidate, Choice, Plan, Table};
-use super::rows::{Compiled, RowsElement, absent};
+use super::rows::{Compiled, RowsElement, Selection, absent};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute a norm, or why it could not.
@@ -45,7 +47,7 @@ pub fn layer_norm<T: RowsElement>(
 }
 
 /// RMSNorm, y = s / sqrt(mean of s² + epsilon) w + b, or LayerNorm, the same of s minus its mean, over the last dimension of s = x or
-/// s = x + residual.
+/// s = x + residual; and its [gradients](Self::gradient).
 ///
 /// - x, y, and for [`run_added`](Self::run_added) residual and sum have one shape, of 1 to 5 dimensions, each with any strides: rows are those
 ///   of the last dimension, of any length. w and b are vectors as long as a row; 1 and 0 unless set.
@@ -119,10 +121,14 @@ impl<'a, T: RowsElement> Norm<'a, T> {
         Norm { overlap, ..self }
     }
 
+    /// The gradients of it.
+    pub fn gradient(&self) -> NormGradient<'a, T> {
+        NormGradient::new(self)
+    }
+
     /// Every compiled kernel for this element type, the best by estimate first, with the reason for those that cannot compute this.
     pub fn candidates(&self, x: &TensorView<'_, T>, y: &TensorViewMut<'_, T>) -> Result<Vec<NormCandidate>> {
-        let problem = Problem::<2>::new(self, [("x", x)], [("y", y)])?;
-        Ok(problem.select().candidates())
+        Ok(select(&self.problem::<2, 1>([("x", x)], [("y", y)])?).candidates())
     }
 
     /// The same for [`run_added`](Self::run_added).
@@ -133,20 +139,20 @@ impl<'a, T: RowsElement> Norm<'a, T> {
         sum: &TensorViewMut<'_, T>,
         y: &TensorViewMut<'_, T>,
     ) -> Result<Vec<NormCandidate>> {
-        let problem = Problem::<4>::new(self, [("x", x), ("residual", residual)], [("sum", sum), ("y", y)])?;
-        Ok(problem.select().candidates())
+        let problem = self.problem::<4, 2>([("x", x), ("residual", residual)], [("sum", sum), ("y", y)])?;
+        Ok(select(&problem).candidates())
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
     pub fn plan(&self, x: &TensorView<'_, T>, y: &TensorViewMut<'_, T>) -> Result<NormPlan> {
-        Problem::<2>::new(self, [("x", x)], [("y", y)])?.select().choose(self.kernel)
+        select(&self.problem::<2, 1>([("x", x)], [("y", y)])?).choose(self.kernel)
     }
 
     /// Queues it on `stream`: y = norm(x).
     ///
     /// Fails when the shapes differ, a view lies on another device, y overlaps another tensor, or epsilon is none.
     pub fn run(&self, stream: &Stream, x: &TensorView<'_, T>, y: &mut TensorViewMut<'_, T>) -> Result<()> {
-        self.queue(stream, &Problem::<2>::new(self, [("x", x)], [("y", y)])?)
+        self.queue(stream, &self.problem::<2, 1>([("x", x)], [("y", y)])?)
     }
 
     /// Queues it on `stream`: sum = x + residual, y = norm(x + residual).
@@ -160,8 +166,17 @@ impl<'a, T: RowsElement> Norm<'a, T> {
         sum: &mut TensorViewMut<'_, T>,
         y: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        let problem = Problem::<4>::new(self, [("x", x), ("residual", residual)], [("sum", sum), ("y", y)])?;
+        let problem = self.problem::<4, 2>([("x", x), ("residual", residual)], [("sum", sum), ("y", y)])?;
         self.queue(stream, &problem)
+    }
+
+    /// Checks that `N` tensors fit together, half of which are read and half written.
+    fn problem<const N: usize, const HALF: usize>(
+        &self,
+        read: [(&'static str, &TensorView<'_, T>); HALF],
+        written: [(&'static str, &TensorViewMut<'_, T>); HALF],
+    ) -> Result<Problem<N>> {
+        Problem::new(self.epsilon, read, written, [self.weight, self.bias], &[])
     }
 
     fn queue<const N: usize>(&self, stream: &Stream, problem: &Problem<N>) -> Result<()> {
@@ -174,6 +189,11 @@ impl<'a, T: RowsElement> Norm<'a, T> {
             NormArgs { x, residual, weight, bias, y, sums, order, per_column, epsilon, centred }
         };
         // SAFETY: the arguments are those of `norm`, and of `norm_long`, which has the same. y and sum are borrowed exclusively.
-        unsafe { problem.select().queue(stream, (self.kernel, self.overlap), args) }
+        unsafe { select(problem).queue(stream, (self.kernel, self.overlap), args) }
     }
+}
+
+fn select<const N: usize>(problem: &Problem<N>) -> Selection<'_, N> {
+    let element = problem.matrices.operands[0].tensor.dtype.name();
+    problem.select(TABLE.kernels(&element), N > 2, 5)
 }

@@ -158,8 +158,12 @@ impl<const N: usize> Matrices<N> {
                 let most = RowOrder::MAX_TILES;
                 Error::argument(self.operands[0].name, was, format!("of at most {most} rows"))
             })?;
-        let clusters = order.total().min(resident / kernel.ctas).max(1);
-        let launch = Launch::grid([clusters * kernel.ctas, 1, 1]);
+        let launch = Launch::grid([clusters(kernel, &order, resident) * kernel.ctas, 1, 1]);
         Ok((order, launch.pdl(overlap && kernel.arch == Arch::Sm90a)))
     }
+}
+
+/// The clusters of a launch: as many as there are tiles for, or fit the device at a time.
+pub(in crate::ops) fn clusters(kernel: &Compiled, order: &RowOrder, resident: u32) -> u32 {
+    order.total().min(resident / kernel.ctas).max(1)
 }

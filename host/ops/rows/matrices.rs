@@ -53,6 +53,15 @@ impl<const N: usize> Matrices<N> {
         }
     }
 
+    /// Of tensors that have the same shape, of two dimensions at least: a matrix's rows are those of the second last dimension alone.
+    pub(in crate::ops) fn of_last_dimensions(device: &Device, operands: [Operand; N]) -> Self {
+        let layouts = operands.map(|operand| operand.tensor.layout);
+        let rows = layouts[0].rank() - 2;
+        let mut runs = runs(&layouts, 0..rows);
+        runs.push(Run::of(&layouts, rows));
+        Matrices { runs, ..Self::new(device, operands) }
+    }
+
     /// Nothing to compute.
     pub(in crate::ops) fn is_empty(&self) -> bool {
         self.cols == 0 || self.runs.iter().any(|run| run.size == 0)

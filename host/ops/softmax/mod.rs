@@ -1,9 +1,14 @@
 //! Softmax and log-softmax of rows.
 
+mod gradient;
+mod mask;
+
 use std::f32::consts::LOG2_E;
 use std::sync::LazyLock;
 
 use tilewright_rows::{SOFTMAX, SoftmaxArgs};
+
+use mask::Mask;
 
 use super::frame::{Candidate, Choice, Named, Plan, Table, check, of_shape};
 use super::rows::{Compiled, Matrices, Operand, RowsElement, Selection};
@@ -35,15 +40,18 @@ pub fn log_softmax<T: RowsElement>(
     Softmax::new().log().run(stream, x, y)
 }
 
-/// y = softmax(s x), or its logarithm, over the last dimension of x.
+/// y = softmax(s x), or its logarithm, over the last dimension of x; and its [gradient](Self::run_gradient).
 ///
 /// - x and y have the same shape, of 1 to 5 dimensions, each with any strides: rows are those of the last dimension, of any length. Another
 ///   dimension's softmax is that of transposed views.
 /// - f16, bf16 and f32 in and out; maximum, exponentials and sum in f32; the result is rounded once, to nearest even.
-/// - A row with a NaN or +inf is NaN throughout. A row that is all -inf has no largest score: its softmax is zeros, its log-softmax -inf.
+/// - A [mask](Self::mask) is added to s x, and a [causal](Self::causal) one takes columns out.
+/// - A row with a NaN or +inf is NaN throughout, unless what has it is taken out by being causal; a mask of -inf leaves NaN and gives NaN with +inf. A row that is all
+///   -inf, or of which nothing is left, has no largest score: its softmax is zeros, its log-softmax -inf.
 /// - No rows, or rows without elements: nothing is done.
 /// - Rows that are aligned to 16 bytes and multiples of that long are read once, if they have at most 16384 elements or, on Hopper,
-///   262144; all others are correct but slower.
+///   262144, masked ones 8192 or 131072, and their mask lies so too; all others are correct but slower. A mask that repeats in other dimensions than x lies
+///   evenly in may take several launches.
 ///
 /// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same bits.
 ///
@@ -65,6 +73,8 @@ pub fn log_softmax<T: RowsElement>(
 pub struct Softmax<'a> {
     scale: f32,
     log: bool,
+    mask: Option<Mask<'a>>,
+    causal: bool,
     kernel: Option<&'a str>,
     overlap: bool,
 }
@@ -78,7 +88,7 @@ impl Default for Softmax<'_> {
 impl<'a> Softmax<'a> {
     /// y = softmax(x).
     pub fn new() -> Self {
-        Softmax { scale: 1.0, log: false, kernel: None, overlap: true }
+        Softmax { scale: 1.0, log: false, mask: None, causal: false, kernel: None, overlap: true }
     }
     /// The logarithm of it: s x - log Σ exp(s x).
     pub fn log(self) -> Self {
@@ -104,7 +114,11 @@ impl<'a> Softmax<'a> {
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, T>,
     ) -> Result<Vec<SoftmaxCandidate>> {
-        Ok(select(&self.matrices(x, y)?).candidates())
+        let matrices = self.matrices(x, y)?;
+        if self.is_masked() {
+            return Ok(mask::select(&self.masked(x, y)?).candidates());
+        }
+        Ok(select(&matrices).candidates())
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
@@ -113,12 +127,17 @@ impl<'a> Softmax<'a> {
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, T>,
     ) -> Result<SoftmaxPlan> {
-        select(&self.matrices(x, y)?).choose(self.kernel)
+        let matrices = self.matrices(x, y)?;
+        if self.is_masked() {
+            return mask::select(&self.masked(x, y)?).choose(self.kernel);
+        }
+        select(&matrices).choose(self.kernel)
     }
 
     /// Queues it on `stream`.
     ///
-    /// Fails when the shapes differ, a view lies on another device, y overlaps x, or the scale is none.
+    /// Fails when the shapes differ or the mask's does not broadcast to them, a view lies on another device, y overlaps another tensor, or the scale is
+    /// none.
     pub fn run<T: RowsElement>(
         &self,
         stream: &Stream,
@@ -126,6 +145,9 @@ impl<'a> Softmax<'a> {
         y: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
         let matrices = self.matrices(x, y)?;
+        if self.is_masked() {
+            return self.queue_masked(stream, &self.masked(x, y)?);
+        }
         let (scale, log) = (self.scale * LOG2_E, u32::from(self.log));
         // SAFETY: the arguments are those of `softmax`, and of `softmax_long`, which has the same. y is borrowed exclusively.
         unsafe {
@@ -139,15 +161,20 @@ impl<'a> Softmax<'a> {
         }
     }
 
+    fn check_scale(&self) -> Result<()> {
+        if self.scale > 0.0 && self.scale.is_finite() {
+            return Ok(());
+        }
+        Err(Error::argument("scale", self.scale.to_string(), "positive and finite"))
+    }
+
     /// Checks the arguments.
     fn matrices<T: RowsElement>(
         &self,
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, T>,
     ) -> Result<Matrices<2>> {
-        if !(self.scale > 0.0 && self.scale.is_finite()) {
-            return Err(Error::argument("scale", self.scale.to_string(), "positive and finite"));
-        }
+        self.check_scale()?;
         if x.rank() == 0 {
             return Err(Error::argument("x", of_shape(x.shape()), "of 1 dimension or more"));
         }
@@ -155,7 +182,8 @@ impl<'a> Softmax<'a> {
             let allowed = format!("{}, the shape of `x`", of_shape(x.shape()));
             return Err(Error::argument("y", of_shape(y.shape()), allowed));
         }
-        check(y.device(), [Named::read("x", x), Named::written("y", y)])?;
+        let mask = self.mask.map(|mask| mask.named);
+        check(y.device(), [Named::read("x", x), Named::written("y", y)].into_iter().chain(mask))?;
         let operands = [("x", x.untyped()), ("y", y.untyped())];
         Ok(Matrices::new(y.device(), operands.map(|(name, tensor)| Operand::new(name, tensor))))
     }

@@ -14,7 +14,7 @@ use tilewright_device::tile::{
 /// \[batch, heads, queries, 1\] in natural logarithms, unless that has no rows. A warp takes `C` columns of a row, `R` parts at a
 /// turn: CTA (row · column tiles + column tile, sequence), where `by_tiles` divides by the column tiles, `by_queries` by the
 /// queries, and a sequence has `rows` rows.
-#[kernel(program = P)]
+#[kernel(program = P, shared = P::SPREAD)]
 pub fn merge<P: Overlaps, T: Element, const R: usize, const C: usize>(
     parts: InPlace<SplitParts>,
     o: InPlace<GlobalMut<T, 4>>,

@@ -18,11 +18,14 @@ use tilewright_device::tile::{
 /// dimension of each is contiguous. `bias` has C's shape with strides of 0 where it is broadcast, or no columns if there
 /// is none; C is not read when `beta` is 0. Tiles are taken in the order of `order` by as many clusters of `SPLIT` CTAs as
 /// the grid has, which divide the depth among themselves; `BOX` is how many lines of B one TMA box takes.
+///
+/// # Safety
+/// A, B, C and the bias, if there is one, have all matrices of `order`.
 #[kernel(
     program = P,
     cluster = [SPLIT as u32, 1, 1],
 )]
-pub fn gemm<
+pub unsafe fn gemm<
     P: Schedule,
     Y,
     T: Element,
@@ -61,8 +64,11 @@ pub fn gemm<
             Fragment::<f32, BM, BN, _>::zero(),
             #[inline(always)]
             |s, k| {
-                copy(a.tile([at.batch, at.m, k]), a_s.at(s));
-                copy(b.tile([at.batch, k, at.n]), b_s.at(s));
+                // SAFETY: the caller's, here and below.
+                unsafe {
+                    copy(a.tile_unchecked([at.batch, at.m, k]), a_s.at(s));
+                    copy(b.tile_unchecked([at.batch, k, at.n]), b_s.at(s));
+                }
             },
             #[inline(always)]
             |acc, s, _| multiply(Y::default(), a_s.at(s), b_s.at(s), acc),
@@ -71,12 +77,16 @@ pub fn gemm<
         let place = [at.batch, at.m, at.n];
         let mut acc = acc.map(|x| alpha * x);
         if beta != 0.0 {
-            acc = acc.zip_global(c.read(place), |x, c| x + beta * c);
+            // SAFETY: as above.
+            acc = acc.zip_global(unsafe { c.reader().tile_unchecked(place) }, |x, c| x + beta * c);
         }
         if bias.cols() > 0 {
-            acc = acc.zip_global(bias.tile(place), |x, b| x + b);
+            // SAFETY: as above.
+            acc = acc.zip_global(unsafe { bias.tile_unchecked(place) }, |x, b| x + b);
         }
-        out.store(acc.map(|x| E::ACTIVATION.apply(x)).cast::<U>(), c.tile(place));
+        // SAFETY: as above.
+        let to = unsafe { c.tile_unchecked(place) };
+        out.store(acc.map(|x| E::ACTIVATION.apply(x)).cast::<U>(), to);
     }
 }
 

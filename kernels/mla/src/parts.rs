@@ -18,7 +18,7 @@ pub const ROWS: usize = 4;
 ///
 /// Parts are tiles in `parts`. For every `block_y`, `list` has a sequence, the first tile of its first part, and how many
 /// parts it has. O is \[batch, rows, DV\], the log-sum-exp \[batch, rows, 1\] in natural logarithms, unless `lse` has no rows.
-#[kernel(program = P)]
+#[kernel(program = P, shared = P::SPREAD)]
 pub fn merge<P: Overlaps, T: Element, const DV: usize>(
     parts: SplitParts,
     mut o: GlobalMut<T, 3>,

@@ -2,18 +2,30 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
+mod columns;
+mod gradients;
 mod largest_rows;
 mod list;
 mod loss_rows;
+mod masked_rows;
+mod norm_backward;
 mod norm_rows;
 mod program;
+mod softmax_backward;
 mod softmax_rows;
 
+pub use columns::{ColumnSumsArgs, column_sums};
+pub use gradients::{COLUMN_SUMS, NORM_GRADIENT, SOFTMAX_GRADIENT};
 pub use largest_rows::{ArgmaxArgs, argmax};
-pub use list::{ARGMAX, CROSS_ENTROPY, NORM, RowsKernel, SOFTMAX};
+pub use list::{ARGMAX, CROSS_ENTROPY, MASKED_SOFTMAX, NORM, RowsKernel, SOFTMAX};
 pub use loss_rows::{CrossEntropyArgs, CrossEntropyLongArgs, cross_entropy, cross_entropy_long};
+pub use masked_rows::{MaskedSoftmaxArgs, MaskedSoftmaxLongArgs, masked_softmax, masked_softmax_long};
+pub use norm_backward::{NormGradientArgs, NormGradientLongArgs, norm_gradient, norm_gradient_long};
 pub use norm_rows::{NormArgs, NormLongArgs, norm, norm_long};
 pub use program::{Added, NextTile, NoResidual, Nothing, Prefetch, Residual, RowProgram, resident};
+pub use softmax_backward::{
+    SoftmaxGradientArgs, SoftmaxGradientLongArgs, softmax_gradient, softmax_gradient_long,
+};
 pub use softmax_rows::{SoftmaxArgs, SoftmaxLongArgs, softmax, softmax_long};
 
 /// The compiled kernels.

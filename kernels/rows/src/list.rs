@@ -6,6 +6,7 @@ use tilewright_device::{bf16, f16, kernels};
 
 use crate::largest_rows::argmax;
 use crate::loss_rows::{cross_entropy, cross_entropy_long};
+use crate::masked_rows::{masked_softmax, masked_softmax_long};
 use crate::norm_rows::{norm, norm_long};
 use crate::program::{Added, NextTile, NoResidual, Nothing, Prefetch, Residual, RowProgram};
 use crate::softmax_rows::{softmax, softmax_long};
@@ -28,7 +29,7 @@ pub struct RowsKernel {
 }
 
 impl RowsKernel {
-    const fn new<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    pub(crate) const fn new<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
         ctas: usize,
         any_length: bool,
     ) -> Self {
@@ -54,6 +55,21 @@ impl<
 
 impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
     for softmax_long<P, T, L, M, N>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(1, true);
+}
+
+#[rustfmt::skip]
+impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize, const CTAS: usize> Described
+    for masked_softmax<P, T, L, M, N, CTAS>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(CTAS, false);
+}
+
+impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
+    for masked_softmax_long<P, T, L, M, N>
 {
     type Description = RowsKernel;
     const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(1, true);
@@ -124,6 +140,25 @@ kernels! {
             softmax<Overlapped<16>, Nothing, T, Spread<16, 512, 64, VECTOR>, 1, 32768, 8>;
         sm_80: [softmax_sm_80_ T _long]: softmax_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
         sm_80: [softmax_sm_80_ T _any]: softmax_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
+    }
+}
+
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of softmax and log-softmax of masked rows.
+    pub static MASKED_SOFTMAX: RowsKernel;
+
+    let ONE_CTA = [(4, 8, 8, 16, 64), (4, 32, 32, 4, 1024), (4, 128, 32, 1, 4096), (8, 256, 32, 1, 8192)];
+    for (T, VECTOR) in [(f16, 8), (bf16, 8), (f32, 4)] {
+        for (W, G, E, M, N) in ONE_CTA {
+            sm_80: [masked_softmax_sm_80_ T _ M x N]: masked_softmax<Simt<W>, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+        }
+        for CTAS in [1, 2, 4, 8] {
+            sm_90: [masked_softmax_sm_90_ T _1x16384c CTAS]:
+                masked_softmax<Overlapped<16>, T, Spread<16, 512, 32, VECTOR>, 1, 16384, CTAS>;
+        }
+        sm_80: [masked_softmax_sm_80_ T _long]: masked_softmax_long<Simt<8>, T, Spread<8, 256, 16, VECTOR>, 1, 4096>;
+        sm_80: [masked_softmax_sm_80_ T _any]: masked_softmax_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
     }
 }
 

@@ -118,6 +118,25 @@ impl Gradient {
     }
 }
 
+/// The labels of a tile's rows, of 32 bits, or of 64 where they have two columns; those that 32 bits do not hold are none in range.
+#[inline(always)]
+fn labels_of<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    labels: Global<i32, 3>,
+    tile: RowTile,
+    ignored: i32,
+) -> Rows<i32, M, N, L> {
+    let of = labels.tile(tile.at(0));
+    let mut rows = Rows::<i32, M, N, L>::load(labels.tile(tile.at(0)), ignored);
+    if labels.cols() == 2 {
+        for_each_row::<L, M, N>(|r, row, _| {
+            if of.element::<M, N>(row, 1) != rows.regs.get(r) >> 31 {
+                rows.regs.set(r, if ignored == -1 { -2 } else { -1 });
+            }
+        });
+    }
+    rows
+}
+
 /// The logits at the labels, and what else results are made of; outside of the tensor nothing is read.
 #[inline(always)]
 fn results<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
@@ -147,7 +166,8 @@ fn totals<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
 /// loss = (1 - s) (log Σ exp x - x\[label\]) + s (log Σ exp x - mean of x) + z (log Σ exp x)² of every row of x, and `scale` times its
 /// gradient by x.
 ///
-/// x and gradients are \[batch, rows, columns\] with at most `N` `CTAS` columns, labels and losses \[batch, rows, 1\]. s is `smoothing`, z
+/// x and gradients are \[batch, rows, columns\] with at most `N` `CTAS` columns, labels and losses \[batch, rows, 1\], or labels \[batch, rows, 2\]:
+/// those of 64 bits, the low ones first. s is `smoothing`, z
 /// `z_loss`. A row with the label `ignored` has loss and gradient 0; one with another label out of range NaN. No gradient is computed where
 /// gradients has no elements. A cluster of `CTAS` CTAs takes tiles of `M` rows in the order of `order`, each CTA `N` columns of them.
 #[kernel(
@@ -195,7 +215,7 @@ pub fn cross_entropy<
             ahead = load(tile);
         }
         let how = Loss { ignored, smoothing, z_loss, columns: x.get().cols() };
-        let labels = Rows::<i32, M, N, L>::load(labels.get().tile(here.at(0)), ignored);
+        let labels = labels_of::<L, M, N>(labels.get(), here, ignored);
         let (z, own) = exponents(logits, Rows::splat(Sum::NONE), LOG2_E);
         let from = own.map(|own| own.origin());
         let mut own = own.map(|exponentials| Logits { exponentials, total: 0.0 });
@@ -250,7 +270,7 @@ pub fn cross_entropy_long<P: RowProgram, T: Element, L, const M: usize, const N:
                 own.zip(&totals, |own, total| Logits { total: own.total + total, ..own })
             },
         );
-        let labels = Rows::<i32, M, N, L>::load(labels.get().tile(tile.at(0)), ignored);
+        let labels = labels_of::<L, M, N>(labels.get(), tile, ignored);
         let all = results(x.get().tile(tile.at(0)), &labels, &rows.reduce(own, Logits::with));
         let to = losses.get().tile(tile.at(0));
         all.for_each(|row, first, all| {

@@ -61,7 +61,7 @@ pub(crate) fn exponents<T: Element, L: FragmentLayout<M, N>, const M: usize, con
 
 /// The results of exponents counted from `from`, where `all` is the rows' sum.
 #[inline(always)]
-fn results<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+pub(crate) fn results<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     z: Fragment<f32, M, N, L>,
     from: Rows<f32, M, N, L>,
     all: &Rows<Sum, M, N, L>,

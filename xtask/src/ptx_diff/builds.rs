@@ -2,11 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
-use std::path::Path;
 
-use serde_json::Value;
-use tilewright_builder::{Arch, Kernel};
+use tilewright_builder::{Arch, Built};
 
 /// A kernel's name and what it is compiled for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,16 +28,11 @@ impl fmt::Display for Name {
 /// The kernels in these folders, which commas separate.
 pub fn read(folders: &str) -> Result<Kernels, String> {
     let mut kernels = Kernels::new();
-    for folder in folders.split(',').map(Path::new) {
-        let manifest = folder.join("manifest.json");
-        let failed = |error: &dyn fmt::Display| format!("reading {}: {error}", manifest.display());
-        let text = fs::read_to_string(&manifest).map_err(|error| failed(&error))?;
-        let mut json: Value = serde_json::from_str(&text).map_err(|error| failed(&error))?;
-        let list: Vec<Kernel> =
-            serde_json::from_value(json["kernels"].take()).map_err(|error| failed(&error))?;
-        for Kernel { arch, entry, .. } in list {
-            let ptx = ptx(&folder.join(arch.target()).join(format!("{entry}.ptx.z")))?;
-            let name = Name { arch, entry };
+    for folder in folders.split(',') {
+        let built = Built::read(folder).map_err(|error| error.to_string())?;
+        for kernel in &built.kernels {
+            let ptx = built.ptx(kernel).map_err(|error| error.to_string())?;
+            let name = Name { arch: kernel.arch, entry: kernel.entry.clone() };
             if kernels.contains_key(&name) {
                 return Err(format!("{name} is in more than one of {folders}"));
             }
@@ -48,12 +40,4 @@ pub fn read(folders: &str) -> Result<Kernels, String> {
         }
     }
     Ok(kernels)
-}
-
-/// The text of a deflated file.
-fn ptx(path: &Path) -> Result<String, String> {
-    let failed = |error: &dyn fmt::Display| format!("reading {}: {error}", path.display());
-    let deflated = fs::read(path).map_err(|error| failed(&error))?;
-    let text = miniz_oxide::inflate::decompress_to_vec(&deflated).map_err(|error| failed(&error))?;
-    String::from_utf8(text).map_err(|error| failed(&error))
 }

@@ -7,6 +7,8 @@ mod ptxas;
 mod tests;
 mod toolchain;
 
+use std::path::PathBuf;
+
 use machine::ThisMachine;
 
 use crate::shell::{Done, say};
@@ -15,6 +17,11 @@ use crate::shell::{Done, say};
 pub fn setup() -> Done {
     toolchain::install(&ThisMachine)?;
     ptxas::install(&ThisMachine)
+}
+
+/// NVIDIA's disassembler, fetched if it is not there.
+pub fn disassembler() -> Result<PathBuf, String> {
+    ptxas::disassembler(&ThisMachine)
 }
 
 /// Installs what is not there, and does without the checks of kernels where they cannot be had.

@@ -1,10 +1,10 @@
-//! NVIDIA's assembler, which checks the kernels.
+//! NVIDIA's assembler, which checks the kernels, and its disassembler, which shows them.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tilewright_builder::setup::{ptxas, ptxas_folder};
+use tilewright_builder::setup::{nvdisasm, nvdisasm_folder, ptxas, ptxas_folder};
 
 use super::machine::Machine;
 use super::packages::{Packages, Refusal};
@@ -15,6 +15,9 @@ const PTXAS: &str = "nvidia-cuda-nvcc==13.0.88";
 /// What fetches it.
 const PIP: Packages<'static> = Packages { names: &["python3-pip"], oldest: None };
 
+/// The package with `nvdisasm`: the oldest release that PyPI has of it, which reads what older ones assemble.
+const NVDISASM: &str = "nvidia-cuda-nvdisasm==13.2.51";
+
 /// Fetches `ptxas` where there is none.
 pub fn install(machine: &dyn Machine) -> Done {
     let inside = target()?.join("xtask");
@@ -22,13 +25,42 @@ pub fn install(machine: &dyn Machine) -> Done {
         say(&format!("kernels are checked by ptxas {} ({})", found.version, found.path.display()));
         return Ok(());
     }
-    if !cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))) {
+    if !IS_PACKAGED {
         say("there is no ptxas for this machine: registers and spills of kernels are not checked");
         return Ok(());
     }
-    say("no ptxas yet: fetching NVIDIA's package from PyPI into the target folder");
-    let python = python(machine)?;
     let folder = ptxas_folder(&inside);
+    fetch(machine, PTXAS, &folder)?;
+    match ptxas(&inside).map_err(|error| error.to_string())? {
+        Some(found) => {
+            say(&format!("kernels are checked by ptxas {}", found.version));
+            Ok(())
+        }
+        None => Err(format!("{PTXAS} is in {}, but its ptxas does not run", folder.display())),
+    }
+}
+
+/// NVIDIA's disassembler, fetched where there is none.
+pub fn disassembler(machine: &dyn Machine) -> Result<PathBuf, String> {
+    let inside = target()?.join("xtask");
+    let missing = "there is no nvdisasm: it comes with the CUDA toolkit, which CUDA_HOME names";
+    if nvdisasm(&inside).is_none() {
+        if !IS_PACKAGED {
+            return Err(missing.to_owned());
+        }
+        fetch(machine, NVDISASM, &nvdisasm_folder(&inside)).map_err(|why| format!("{missing}. {why}"))?;
+    }
+    nvdisasm(&inside).ok_or_else(|| missing.to_owned())
+}
+
+/// Whether PyPI has NVIDIA's packages for this machine.
+const IS_PACKAGED: bool =
+    cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")));
+
+/// Fetches NVIDIA's package into the folder.
+fn fetch(machine: &dyn Machine, package: &str, folder: &Path) -> Done {
+    say(&format!("fetching NVIDIA's {package} from PyPI into the target folder"));
+    let python = python(machine)?;
     let fresh = folder.with_extension("new");
     let _ = fs::remove_dir_all(&fresh);
     let mut pip = Command::new(python);
@@ -43,16 +75,10 @@ pub fn install(machine: &dyn Machine) -> Done {
     ]);
     // A user's configuration may say `user = true`, which pip refuses together with a target.
     pip.env("PIP_USER", "0").env("PIP_ROOT_USER_ACTION", "ignore");
-    run(pip.arg("--target").arg(&fresh).arg(PTXAS))?;
+    run(pip.arg("--target").arg(&fresh).arg(package))?;
     move_into(&fresh.join("nvidia"), &folder.join("nvidia"))?;
     let _ = fs::remove_dir_all(&fresh);
-    match ptxas(&inside).map_err(|error| error.to_string())? {
-        Some(found) => {
-            say(&format!("kernels are checked by ptxas {}", found.version));
-            Ok(())
-        }
-        None => Err(format!("{PTXAS} is in {}, but its ptxas does not run", folder.display())),
-    }
+    Ok(())
 }
 
 /// Moves a folder to a place that holds nothing, or something that is worth nothing.
@@ -77,7 +103,7 @@ fn python(machine: &dyn Machine) -> Result<&'static str, String> {
         return Ok(python);
     }
     let advice = format!(
-        "fetching ptxas takes Python 3 with pip. Install it, or run elsewhere\n  \
+        "fetching it takes Python 3 with pip. Install that, or for ptxas run elsewhere\n  \
          pip download --no-deps {PTXAS}\nunpack it, and set TILEWRIGHT_PTXAS to its nvidia/cu13/bin/ptxas"
     );
     if machine.is_debian() {

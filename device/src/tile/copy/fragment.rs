@@ -5,6 +5,7 @@ use crate::arch::{global, shared, sync};
 use crate::layout::{Element, FragmentLayout, Major, Registers, SharedLayout};
 use crate::tile::cta::barriers::WARPGROUP;
 use crate::tile::cta::collective::{Collective, expect_computing};
+use crate::tile::fragment::cols::Cols;
 use crate::tile::fragment::{Fragment, Rows};
 use crate::tile::memory::copy_to::CopyTo;
 use crate::tile::memory::global::{GlobalTile, GlobalTileMut};
@@ -12,7 +13,7 @@ use crate::tile::memory::scratch::Scratch;
 use crate::tile::memory::shared::{Shared, Src, Transposed};
 
 /// Elements that one access moves: a run, or 16 bytes of it.
-const fn per_access<T: Element>(run: usize) -> usize {
+pub(super) const fn per_access<T: Element>(run: usize) -> usize {
     let most = 16 / T::BYTES;
     if run < most { run } else { most }
 }
@@ -32,7 +33,12 @@ fn gather<T: Element, R: Registers<T>>(regs: &R, first: usize, count: usize) -> 
 
 /// The inverse of [`gather`].
 #[inline(always)]
-fn scatter<T: Element, R: Registers<T>>(words: [u32; 4], regs: &mut R, first: usize, count: usize) {
+pub(super) fn scatter<T: Element, R: Registers<T>>(
+    words: [u32; 4],
+    regs: &mut R,
+    first: usize,
+    count: usize,
+) {
     let per_word = 4 / T::BYTES;
     let mut i = 0;
     while i < count {
@@ -45,7 +51,7 @@ fn scatter<T: Element, R: Registers<T>>(words: [u32; 4], regs: &mut R, first: us
 /// # Safety
 /// `count` elements from `from` on are aligned to their size together and readable.
 #[inline(always)]
-unsafe fn load_global<T: Element>(from: *const T, count: usize) -> [u32; 4] {
+pub(super) unsafe fn load_global<T: Element>(from: *const T, count: usize) -> [u32; 4] {
     // SAFETY: the caller's.
     unsafe {
         match count * T::BYTES {
@@ -288,6 +294,32 @@ where
             let (row, col) = L::coord(thread, L::first(r));
             window.write(row, col, self.regs.get(r));
             r += 1;
+        }
+    }
+}
+
+/// Each column's value, to the first row of a tile of one.
+impl<T, O, L, const RANK: usize, const BOX: usize, const M: usize, const N: usize>
+    CopyTo<GlobalTileMut<T, RANK, O, BOX>> for Cols<T, M, N, L>
+where
+    T: Element,
+    O: Major,
+    L: FragmentLayout<M, N>,
+{
+    #[inline(always)]
+    fn copy_to(self, to: GlobalTileMut<T, RANK, O, BOX>) {
+        expect_computing(L::THREADS);
+        let (thread, window) = (thread_x_volatile(), to.0.window(1, N));
+        // Those that hold the first row write.
+        if thread >= L::THREADS || L::coord(thread, 0).0 > 0 {
+            return;
+        }
+        let mut i = 0;
+        while i < L::Regs::<T>::LEN {
+            if L::row(i) == 0 {
+                window.write(0, L::coord(thread, i).1, self.regs.get(L::col(i)));
+            }
+            i += 1;
         }
     }
 }

@@ -1,65 +1,21 @@
-//! Rows that lie anywhere in a tensor: tiles whose rows are gathered from, or scattered to, places that a function names.
+//! From rows that lie anywhere in a tensor: to a [`Scratch`] tile, to a stage, to a fragment.
 
 use core::marker::PhantomData;
 
+use crate::abi::SWIZZLE_BYTES;
 use crate::arch::special::{same_number, thread_x, thread_x_volatile};
-use crate::arch::{cp_async, global, shared};
-use crate::layout::element::pack;
+use crate::arch::tma::Coords;
+use crate::arch::{cp_async, mbarrier, shared};
 use crate::layout::{Element, FragmentLayout, Registers, RowMajor, SharedLayout};
+use crate::tile::copy::fragment::{load_global, per_access, scatter};
+use crate::tile::copy::load::{PIECE, UNROLLED, for_each_piece};
 use crate::tile::cta::collective::{Collective, expect_computing};
-use crate::tile::fragment::{Fragment, Rows};
+use crate::tile::fragment::Fragment;
 use crate::tile::memory::copy_to::CopyTo;
-use crate::tile::memory::global::{Global, GlobalMut, read_if, write_if};
+use crate::tile::memory::gathered::Gathered;
+use crate::tile::memory::global::read_if;
 use crate::tile::memory::scratch::{Scratch, end_write};
-use crate::tile::memory::shared::Shared;
-
-/// A tile to be copied from, whose row r lies at `place(r)`.
-pub struct Gathered<T, const RANK: usize, const BOX: usize, F> {
-    of: Global<T, RANK, RowMajor, BOX>,
-    place: F,
-}
-
-/// A tile to be copied to, whose row r lies at `place(r)`.
-pub struct Scattered<T, const RANK: usize, const BOX: usize, F> {
-    of: Global<T, RANK, RowMajor, BOX>,
-    place: F,
-}
-
-impl<T: Element, const RANK: usize, const BOX: usize> Global<T, RANK, RowMajor, BOX> {
-    /// A tile whose row r is the line at `place(r)`: an index in all dimensions, of which the last is where it begins. Rows
-    /// without a place in the tensor are zeros, and so is what lies behind a line's end.
-    #[inline(always)]
-    pub fn gather<F: Fn(u32) -> Option<[u32; RANK]>>(self, place: F) -> Gathered<T, RANK, BOX, F> {
-        Gathered { of: self, place }
-    }
-
-    /// The line at `index`, and how many of its elements are inside the tensor.
-    #[inline(always)]
-    fn line(&self, index: [u32; RANK]) -> (*mut T, u32) {
-        let (mut offset, mut inside) = (0, self.shape[RANK - 1].saturating_sub(index[RANK - 1]));
-        let mut i = 0;
-        while i < RANK {
-            offset += index[i] as u64 * self.strides[i];
-            if index[i] >= self.shape[i] {
-                inside = 0;
-            }
-            i += 1;
-        }
-        (self.pointer.wrapping_add(offset as usize), inside)
-    }
-}
-
-impl<T: Element, const RANK: usize, const BOX: usize> GlobalMut<T, RANK, RowMajor, BOX> {
-    /// A tile whose row r is the line at `place(r)`: an index in all dimensions, of which the last is where it begins. Rows
-    /// without a place in the tensor are not stored, nor is what lies behind a line's end. No two rows have the same place.
-    #[inline(always)]
-    pub fn scatter<F: Fn(u32) -> Option<[u32; RANK]>>(&mut self, place: F) -> Scattered<T, RANK, BOX, F> {
-        Scattered { of: self.0, place }
-    }
-}
-
-/// Bytes of a piece.
-const PIECE: u32 = 16;
+use crate::tile::memory::shared::{Shared, SharedTile};
 
 impl<T: Element, const RANK: usize, const BOX: usize, F: Fn(u32) -> Option<[u32; RANK]>>
     Gathered<T, RANK, BOX, F>
@@ -155,93 +111,193 @@ impl<P: Collective> Arriving<'_, P> {
     }
 }
 
-impl<T, L, const RANK: usize, const BOX: usize, const M: usize, const N: usize, F>
-    CopyTo<Scattered<T, RANK, BOX, F>> for Fragment<T, M, N, L>
-where
+/// Copies gathered rows to a stage by TMA, each a box, completing on `barrier`: one of the equal `parts` of the tile's rows; called by
+/// one thread.
+///
+/// # Safety
+/// `to` is a tile of type `Shared<T, R, C, L>` that nobody reads, `barrier` is its stage's full barrier.
+#[inline(always)]
+pub(crate) unsafe fn gathered_tma<
+    T,
+    L,
+    F,
+    const RANK: usize,
+    const BOX: usize,
+    const R: usize,
+    const C: usize,
+>(
+    from: Gathered<T, RANK, BOX, F>,
+    to: u32,
+    barrier: u32,
+    part: u32,
+    parts: u32,
+) where
     T: Element,
-    L: FragmentLayout<M, N>,
+    L: SharedLayout,
     F: Fn(u32) -> Option<[u32; RANK]>,
+    [u32; RANK]: Coords,
 {
-    #[inline(always)]
-    fn copy_to(self, to: Scattered<T, RANK, BOX, F>) {
-        expect_computing(L::THREADS);
-        let thread = thread_x_volatile();
-        if thread >= L::THREADS {
-            return;
-        }
-        const { assert!(L::RUN >= 2, "registers hold neighbours in pairs") };
-        let step = to.of.strides[RANK - 1];
-        let together = step == 1 && to.of.align as usize >= 2 * T::BYTES;
-        let mut r = 0;
-        while r < L::Rows::<T>::LEN {
-            let (row, first) = L::coord(thread, L::first(r));
-            if let Some(index) = (to.place)(row) {
-                let (line, inside) = to.of.line(index);
-                // One comparison for the whole line, so that its stores follow each other.
-                let (whole, line) =
-                    (together && inside >= N as u32, line.wrapping_add((first as u64 * step) as usize));
-                let mut i = 0;
-                while i < L::Regs::<T>::LEN {
-                    if L::row(i) == r {
-                        let col = L::offset(i).1;
-                        let (a, b) = (self.regs.get(i), self.regs.get(i + 1));
-                        if whole {
-                            let at = line.wrapping_add(col as usize);
-                            // SAFETY: all of the tile's columns are inside the tensor, aligned as its host view says.
-                            unsafe {
-                                if T::BYTES == 2 {
-                                    global::st_global_u32(at.cast(), pack([a, b]))
-                                } else {
-                                    global::st_global_u32x2(at.cast(), [a.bits(), b.bits()])
-                                }
-                            }
-                        }
-                    }
-                    i += 2;
-                }
-                let mut i = 0;
-                while i < L::Regs::<T>::LEN {
-                    if L::row(i) == r && !whole {
-                        let col = L::offset(i).1;
-                        let at = line.wrapping_add((col as u64 * step) as usize);
-                        // SAFETY: only elements inside the tensor are written.
-                        unsafe { write_if(at, self.regs.get(i), first + col < inside) };
-                    }
-                    i += 1;
-                }
+    const {
+        assert!(
+            L::SWIZZLE == SWIZZLE_BYTES,
+            "TMA boxes are swizzled over 128 bytes: make the tile's depth a multiple of 64"
+        );
+        assert!(
+            BOX == 1,
+            "rows that TMA gathers are boxes of one line: make the tensor a `Global<T, RANK, RowMajor, 1>`"
+        );
+    }
+    /// Places that are asked for before the first of their rows is copied: they are read from memory.
+    const AHEAD: usize = 4;
+    let (lines, line) = (R as u32, (C * T::BYTES) as u32);
+    let (mut first, end) = (lines / parts * part, lines / parts * (part + 1));
+    // SAFETY: passed on; the boxes tile the part, and the barrier expects all their bytes, which TMA delivers in full also where a box
+    // lies outside the tensor.
+    unsafe {
+        mbarrier::expect_tx(barrier, Shared::<T, R, C, L, RowMajor>::bytes() / parts);
+        while first < end {
+            let mut places = [[0; RANK]; AHEAD];
+            let mut i = 0;
+            while i < AHEAD {
+                let place = if first + (i as u32) < end { (from.place)(first + i as u32) } else { None };
+                // A line that begins behind its end has nothing. The tensor's shape is a place outside of it.
+                let inside = place.filter(|place| place[RANK - 1] < from.of.shape[RANK - 1]);
+                places[i] = inside.unwrap_or(from.of.shape);
+                i += 1;
             }
-            r += 1;
+            let mut i = 0;
+            while i < AHEAD {
+                let row = first + i as u32;
+                let mut along = 0;
+                while row < end && along < line / SWIZZLE_BYTES {
+                    let mut coords = [0; RANK];
+                    let mut dimension = 0;
+                    while dimension < RANK {
+                        coords[dimension] = places[i][RANK - 1 - dimension];
+                        dimension += 1;
+                    }
+                    coords[0] += along * SWIZZLE_BYTES / T::BYTES as u32;
+                    let to = to + (along * lines + row) * SWIZZLE_BYTES;
+                    coords.load_hint(to, from.of.map, barrier, from.of.policy);
+                    along += 1;
+                }
+                i += 1;
+            }
+            first += AHEAD as u32;
         }
     }
 }
 
-/// Each row's value, to the first element of its line.
-impl<T, L, const RANK: usize, const BOX: usize, const M: usize, const N: usize, F>
-    CopyTo<Scattered<T, RANK, BOX, F>> for Rows<T, M, N, L>
-where
+/// Copies gathered rows to a stage by `cp.async` in pieces of 16 bytes; called by all of `threads` threads. Where not `live`, it fills with
+/// zeros.
+///
+/// # Safety
+/// As for `vector_load`; lines begin at multiples of 16 bytes.
+#[inline(always)]
+pub(crate) unsafe fn gathered_vectors<
+    T,
+    L,
+    F,
+    const RANK: usize,
+    const BOX: usize,
+    const R: usize,
+    const C: usize,
+>(
+    from: Gathered<T, RANK, BOX, F>,
+    to: u32,
+    threads: u32,
+    live: bool,
+) where
     T: Element,
-    L: FragmentLayout<M, N>,
+    L: SharedLayout,
     F: Fn(u32) -> Option<[u32; RANK]>,
 {
+    const { assert!(BOX > 0, "a tensor with a BOX of 0 is read to registers alone, not into stages") };
+    let (lines, line) = (R as u32, (C * T::BYTES) as u32);
+    for_each_piece(lines, line, threads, UNROLLED[0], |row, byte| {
+        let piece = if live { from.piece(row, byte / T::BYTES as u32) } else { None };
+        let source = piece.unwrap_or(from.of.pointer.cast_const().cast());
+        // SAFETY: passed on; only pieces inside the tensor are read.
+        unsafe { cp_async::copy16_if(to + L::offset(lines, line, row, byte), source, piece.is_some()) }
+    });
+}
+
+/// Copies gathered rows to a stage element by element, for any strides and alignment; called by all of `threads` threads. Where not
+/// `live`, it fills with zeros.
+///
+/// # Safety
+/// `to` is a tile of type `Shared<T, R, C, L>` that nobody reads.
+#[inline(always)]
+pub(crate) unsafe fn gathered_elements<
+    T,
+    L,
+    F,
+    const RANK: usize,
+    const BOX: usize,
+    const R: usize,
+    const C: usize,
+>(
+    from: Gathered<T, RANK, BOX, F>,
+    to: u32,
+    threads: u32,
+    live: bool,
+) where
+    T: Element,
+    L: SharedLayout,
+    F: Fn(u32) -> Option<[u32; RANK]>,
+{
+    let (lines, line) = (R as u32, (C * T::BYTES) as u32);
+    for_each_piece(lines, line, threads, UNROLLED[1], |row, byte| {
+        let words = if live { from.elements(row, byte / T::BYTES as u32) } else { [0; 4] };
+        // SAFETY: passed on.
+        unsafe { shared::store_u32x4(to + L::offset(lines, line, row, byte), words) };
+    });
+}
+
+impl<T, F, L, const RANK: usize, const BOX: usize, const M: usize, const N: usize>
+    CopyTo<&mut Fragment<T, M, N, L>> for Gathered<T, RANK, BOX, F>
+where
+    T: Element,
+    F: Fn(u32) -> Option<[u32; RANK]>,
+    L: FragmentLayout<M, N>,
+{
     #[inline(always)]
-    fn copy_to(self, to: Scattered<T, RANK, BOX, F>) {
+    fn copy_to(self, to: &mut Fragment<T, M, N, L>) {
         expect_computing(L::THREADS);
         let thread = thread_x_volatile();
         if thread >= L::THREADS {
             return;
         }
+        let step = const { per_access::<T>(L::RUN) };
+        let stride = self.of.strides[RANK - 1];
+        let first = L::coord(thread, 0).1;
+        // All places before the first element, so that their loads follow each other.
+        let mut lines = L::Rows::<(*mut T, u32)>::splat((self.of.pointer, 0));
         let mut r = 0;
         while r < L::Rows::<T>::LEN {
-            let (row, col) = L::coord(thread, L::first(r));
-            // The lane that holds the row's first column writes.
-            if col == 0
-                && let Some(index) = (to.place)(row)
-            {
-                let (line, inside) = to.of.line(index);
-                // SAFETY: only elements inside the tensor are written.
-                unsafe { write_if(line, self.regs.get(r), inside > 0) }
+            if let Some(index) = (self.place)(L::coord(thread, L::first(r)).0) {
+                lines.set(r, self.of.line(index));
             }
             r += 1;
+        }
+        let mut i = 0;
+        while i < L::Regs::<T>::LEN {
+            let ((line, inside), col) = (lines.get(L::row(i)), first + L::offset(i).1);
+            let at = |col: u32| line.wrapping_add((col as u64 * stride) as usize);
+            let aligned = stride == 1 && (line as u64).is_multiple_of((step * T::BYTES) as u64);
+            if aligned && col + step as u32 <= inside {
+                // SAFETY: the access is inside the tensor and aligned.
+                scatter(unsafe { load_global(at(col).cast_const(), step) }, &mut to.regs, i, step);
+            } else {
+                let mut e = 0;
+                while e < step {
+                    let col = col + e as u32;
+                    // SAFETY: only elements inside the tensor are read.
+                    to.regs.set(i + e, T::from_bits(unsafe { read_if(at(col).cast_const(), col < inside) }));
+                    e += 1;
+                }
+            }
+            i += step;
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::tile::memory::shared::{Shared, SharedTile};
 /// Bytes that one thread copies at a time.
 pub(in crate::tile) const PIECE: u32 = 16;
 /// Pieces of a thread that are copied without a loop, whole and by elements: more would take too many registers.
-const UNROLLED: [u32; 2] = [8, 2];
+pub(super) const UNROLLED: [u32; 2] = [8, 2];
 
 /// Copies one of the equal `parts` of a tile's lines by TMA, completing on `barrier`; called by one thread.
 ///

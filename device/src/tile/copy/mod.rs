@@ -1,6 +1,7 @@
 //! Copies of tiles: the shapes and layouts of both ends are types.
 
 pub mod access;
+pub mod add;
 pub mod arrival;
 pub mod elementwise;
 pub mod fragment;
@@ -9,10 +10,12 @@ pub mod gather;
 pub mod load;
 pub mod paged;
 pub mod rows;
+pub mod scatter;
 
 use crate::arch::tma::Coords;
 use crate::layout::{Element, Major, RowMajor, SharedLayout};
 use crate::tile::memory::copy_to::CopyTo;
+use crate::tile::memory::gathered::Gathered;
 use crate::tile::memory::global::GlobalTile;
 use crate::tile::memory::loader::Loader;
 use crate::tile::memory::paged::PagedTile;
@@ -45,5 +48,21 @@ where
     fn copy_to(self, to: Dst<'_, Shared<T, R, C, L, RowMajor>, P>) {
         // SAFETY: a `Dst` is a tile of a stage that is this role's to fill, with its ticket.
         unsafe { P::load_paged::<T, L, BOX, R, C>(self, to.address, to.ticket) }
+    }
+}
+
+impl<T, F, L, P, const RANK: usize, const BOX: usize, const R: usize, const C: usize>
+    CopyTo<Dst<'_, Shared<T, R, C, L, RowMajor>, P>> for Gathered<T, RANK, BOX, F>
+where
+    T: Element,
+    F: Fn(u32) -> Option<[u32; RANK]>,
+    L: SharedLayout,
+    P: Loader,
+    [u32; RANK]: Coords,
+{
+    #[inline(always)]
+    fn copy_to(self, to: Dst<'_, Shared<T, R, C, L, RowMajor>, P>) {
+        // SAFETY: a `Dst` is a tile of a stage that is this role's to fill, with its ticket.
+        unsafe { P::load_gathered::<T, L, F, RANK, BOX, R, C>(self, to.address, to.ticket) }
     }
 }

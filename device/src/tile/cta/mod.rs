@@ -5,6 +5,8 @@ use core::marker::PhantomData;
 use crate::arch::declare::takes_shared;
 use crate::arch::shared::dynamic_shared;
 use crate::arch::special::{dynamic_shared_bytes, thread_x, trap};
+use crate::arch::sync;
+use crate::tile::cta::barriers::EXCHANGE;
 use crate::tile::cta::collective::Collective;
 
 pub mod barriers;
@@ -54,6 +56,20 @@ impl<P: Collective> Cta<P> {
             trap();
         }
         self.base + begin
+    }
+
+    /// Waits until all threads that compute have come here. What each of them wrote to memory before, all of them read behind it.
+    ///
+    /// All of them come: it stands in no branch that some threads take and others do not. A thread that stays away is waited for for
+    /// ever, which the emulator reports. Threads that only load pass it by. [`copy`](crate::tile::copy) to and from tiles of shared memory
+    /// needs none: it waits by itself.
+    #[inline(always)]
+    pub fn barrier(&self) {
+        if self.computes() {
+            // SAFETY: whole warps come here, as many threads as compute; no other barrier of this number is under way, since all come in the
+            // same order to all of them.
+            unsafe { sync::bar_sync(EXCHANGE.get::<0>(), P::CONSUMERS) }
+        }
     }
 
     /// Whether this thread computes, and does not only load.

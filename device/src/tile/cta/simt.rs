@@ -28,12 +28,21 @@ impl<const W: usize> Collective for Simt<W> {
 
 /// A program whose body says when it needs what the preceding grid has written.
 pub trait Overlaps: Program {
+    /// Shared memory of a small kernel that overlaps the end of a large grid, as `shared = P::SPREAD`.
+    ///
+    /// Its CTAs come while the preceding grid still runs, and up to 32 of them would crowd on each of the few SMs that have room. With
+    /// this an SM holds 4 at most, and the rest go where CTAs of the preceding grid end.
+    const SPREAD: u32;
+
     /// Waits for the end of the preceding grids: before the first access to what they write.
     fn wait_for_preceding_grid();
 }
 
 /// As on every architecture: the kernel begins behind the end of the preceding grid.
 impl<const W: usize> Overlaps for Simt<W> {
+    /// None: nothing overlaps.
+    const SPREAD: u32 = 0;
+
     #[inline(always)]
     fn wait_for_preceding_grid() {}
 }
@@ -58,6 +67,8 @@ impl<const W: usize> Program for Overlapped<W> {
 }
 
 impl<const W: usize> Overlaps for Overlapped<W> {
+    const SPREAD: u32 = 48 << 10;
+
     #[inline(always)]
     fn wait_for_preceding_grid() {
         // SAFETY: no operands.

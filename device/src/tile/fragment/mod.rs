@@ -9,14 +9,20 @@ use crate::layout::{Element, FragmentLayout, Registers};
 use crate::tile::fragment::held::{Held, Packed};
 
 pub mod anew;
+pub mod arithmetic;
+pub mod col_reducer;
+pub mod col_scanner;
 pub mod cols;
 pub mod held;
 pub mod mask;
+pub mod neighbours;
 pub(in crate::tile) mod passed;
 pub mod reduce;
 pub mod row_reducer;
+pub mod row_scanner;
 pub mod row_scratch;
 pub mod row_vector;
+pub mod scan;
 
 /// An `M` x `N` tile in registers, laid out over threads by `L`. Leave `L` as `_`: it follows from the gemm.
 #[derive(Clone, Copy)]

@@ -21,6 +21,11 @@ const fn words<T>() -> usize {
     size_of::<T>().div_ceil(4)
 }
 
+/// Bytes of shared memory that a value takes at least.
+pub(in crate::tile) const fn bytes<T>() -> u32 {
+    4 * words::<T>() as u32
+}
+
 impl<T: Copy> Bytes<T> {
     #[inline(always)]
     fn of(value: T) -> Self {
@@ -40,21 +45,50 @@ impl<T: Copy> Bytes<T> {
     }
 }
 
+/// The value whose words are `other` of this value's.
+///
+/// # Safety
+/// They are the words of another thread's value.
+#[inline(always)]
+unsafe fn by_words<T: Copy>(value: T, other: impl Fn(MaybeUninit<f32>) -> MaybeUninit<f32>) -> T {
+    let mut bytes = Bytes::of(value);
+    let mut i = 0;
+    while i < const { words::<T>() } {
+        bytes.set(i, other(bytes.get(i)));
+        i += 1;
+    }
+    // SAFETY: the caller's.
+    unsafe { bytes.value }
+}
+
 /// The value of lane `own ^ mask`.
 ///
 /// # Safety
 /// All 32 lanes execute it.
 #[inline(always)]
 pub(in crate::tile) unsafe fn of_lane<T: Copy>(value: T, mask: u32) -> T {
-    let mut bytes = Bytes::of(value);
-    let mut i = 0;
-    while i < const { words::<T>() } {
-        // SAFETY: the caller's.
-        bytes.set(i, unsafe { warp::shfl_bfly_word(bytes.get(i), mask) });
-        i += 1;
-    }
-    // SAFETY: the words are those of the other lane's value.
-    unsafe { bytes.value }
+    // SAFETY: the caller's.
+    unsafe { by_words(value, |word| warp::shfl_bfly_word(word, mask)) }
+}
+
+/// The value of the lane that is `by` below this one; the first `by` lanes keep their own.
+///
+/// # Safety
+/// All 32 lanes execute it.
+#[inline(always)]
+pub(in crate::tile) unsafe fn of_lane_below<T: Copy>(value: T, by: u32) -> T {
+    // SAFETY: the caller's.
+    unsafe { by_words(value, |word| warp::shfl_up_word(word, by)) }
+}
+
+/// The value of lane `lane`.
+///
+/// # Safety
+/// All 32 lanes execute it; `lane` is below 32.
+#[inline(always)]
+pub(in crate::tile) unsafe fn of_lane_at<T: Copy>(value: T, lane: u32) -> T {
+    // SAFETY: the caller's.
+    unsafe { by_words(value, |word| warp::shfl_idx_word(word, lane)) }
 }
 
 /// # Safety

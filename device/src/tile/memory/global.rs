@@ -44,6 +44,8 @@ pub struct GlobalTile<T, const RANK: usize, O = RowMajor, const BOX: usize = 64>
     pub(in crate::tile) first: u32,
     /// Rows from there on that are the tiles', if the matrix has so many.
     pub(in crate::tile) rows: u32,
+    /// Whether the caller vouches for the leading indices.
+    vouched: bool,
 }
 
 /// One tile of a tensor, to be copied to; what lies outside the tensor is not stored.
@@ -91,11 +93,20 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> Global<T, RANK, 
     pub fn cols(&self) -> u32 {
         self.shape[RANK - 1]
     }
-    /// The tile at `index`: the leading dimensions in elements, the last two in tiles.
+    /// The tile at `index`: the leading dimensions in elements, the last two in tiles. Where the tensor has no such index, all of the
+    /// tile lies outside.
     #[inline(always)]
     pub fn tile(self, index: [u32; RANK]) -> GlobalTile<T, RANK, O, BOX> {
         const { Self::MATRIX };
-        GlobalTile { of: self, index, first: 0, rows: u32::MAX }
+        GlobalTile { of: self, index, first: 0, rows: u32::MAX, vouched: false }
+    }
+    /// As [`tile`](Self::tile), for kernels that have no registers left to ask whether the leading indices are inside.
+    ///
+    /// # Safety
+    /// The tensor has the leading indices.
+    #[inline(always)]
+    pub unsafe fn tile_unchecked(self, index: [u32; RANK]) -> GlobalTile<T, RANK, O, BOX> {
+        GlobalTile { vouched: true, ..self.tile(index) }
     }
 }
 
@@ -115,11 +126,25 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalMut<T, RAN
     pub fn tile(&mut self, index: [u32; RANK]) -> GlobalTileMut<T, RANK, O, BOX> {
         GlobalTileMut(self.0.tile(index))
     }
-    /// The tile at `index`, to be read to registers. Not into stages: nothing checks that what is written can be read so.
+    /// As [`tile`](Self::tile), for kernels that have no registers left to ask whether the leading indices are inside.
+    ///
+    /// # Safety
+    /// The tensor has the leading indices.
+    #[inline(always)]
+    pub unsafe fn tile_unchecked(&mut self, index: [u32; RANK]) -> GlobalTileMut<T, RANK, O, BOX> {
+        // SAFETY: the caller's.
+        GlobalTileMut(unsafe { self.0.tile_unchecked(index) })
+    }
+    /// The tensor, to be read to registers. Not into stages: nothing checks that what is written can be read so.
+    #[inline(always)]
+    pub fn reader(&self) -> Global<T, RANK, O, 0> {
+        let Global { map, pointer, strides, shape, policy, align, tma, order } = self.0;
+        Global { map, pointer, strides, shape, policy, align, tma, order }
+    }
+    /// The tile at `index`, to be read to registers.
     #[inline(always)]
     pub fn read(&self, index: [u32; RANK]) -> GlobalTile<T, RANK, O, 0> {
-        let Global { map, pointer, strides, shape, policy, align, tma, order } = self.0;
-        Global { map, pointer, strides, shape, policy, align, tma, order }.tile(index)
+        self.reader().tile(index)
     }
 }
 
@@ -249,9 +274,22 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RA
     pub(in crate::tile) fn holds(&self, r: usize, rows: u32) -> bool {
         self.rows == u32::MAX || self.index[RANK - 2] * r as u32 + rows <= self.rows
     }
+    /// Whether the tensor has its matrix: a grid may be larger than the tensor.
+    #[inline(always)]
+    fn has_matrix(&self) -> bool {
+        let (mut lead, mut inside) = (0, true);
+        while lead < RANK - 2 && !self.vouched {
+            inside &= self.index[lead] < self.of.shape[lead];
+            lead += 1;
+        }
+        inside
+    }
     /// Rows that are inside, from a tile of `r` rows on.
     #[inline(always)]
     fn rows_inside(&self, r: usize) -> u32 {
+        if !self.has_matrix() {
+            return 0;
+        }
         let row = self.index[RANK - 2] * r as u32;
         let inside = self.of.shape[RANK - 2].saturating_sub(self.first + row);
         if self.rows == u32::MAX { inside } else { inside.min(self.rows.saturating_sub(row)) }

@@ -3,6 +3,7 @@
 use crate::arch::tma::Coords;
 use crate::layout::{Element, Major, SharedLayout};
 use crate::tile::cta::collective::Collective;
+use crate::tile::memory::gathered::Gathered;
 use crate::tile::memory::global::GlobalTile;
 use crate::tile::memory::paged::PagedTile;
 
@@ -36,6 +37,21 @@ pub trait Loader: Collective {
         to: u32,
         ticket: Self::Ticket,
     );
+
+    /// Copies a tile of rows that lie anywhere into a stage that is being filled.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load).
+    #[doc(hidden)]
+    unsafe fn load_gathered<T, L, F, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
+        from: Gathered<T, RANK, BOX, F>,
+        to: u32,
+        ticket: Self::Ticket,
+    ) where
+        T: Element,
+        L: SharedLayout,
+        F: Fn(u32) -> Option<[u32; RANK]>,
+        [u32; RANK]: Coords;
 
     /// Copies neighbouring bytes into a stage that is being filled.
     ///

@@ -1,7 +1,9 @@
 //! Tiles in global and shared memory, the arguments that name them, and what loads and exchanges them.
 
+pub mod add_to;
 pub mod copy_to;
 pub mod division;
+pub mod gathered;
 pub mod global;
 pub mod in_place;
 pub mod list;

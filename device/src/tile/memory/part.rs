@@ -3,8 +3,8 @@
 use crate::arch::declare::refuse;
 use crate::arch::special::trap;
 
-/// One of a number of equal parts of a stage's depth: what the loops over parts hand out, and what takes a part of a tile is asked
-/// for. A part of fewer than the tile has may be asked for, one that it has not, not.
+/// One of a number of equal parts of a stage's depth. The loops over parts hand them out, and what takes a part of a tile is asked for
+/// one. A loop may run over fewer parts than the tile has, not over more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     index: u32,

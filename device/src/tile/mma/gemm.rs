@@ -16,7 +16,28 @@ use half::{bf16, f16};
 
 /// What `gemm(policy, A[M, K], B[K, N], D[M, N])` of elements `T`, summed up in `S`, needs: the inference rule.
 ///
-/// Sums are of `f32`, but for [`I8x2`] of `i32`: K is counted in pairs there. Implemented by the warp policies for the shapes that the hardware has.
+/// Sums are of `f32`, but for [`I8x2`] of `i32`: K is counted in pairs there. Implemented by the warp policies for the shapes that the hardware has:
+///
+/// | policy | M | N | elements |
+/// | --- | --- | --- | --- |
+/// | `Warpgroups<WM, WN>` (`wgmma`): `FullRow`, `FullCol` | 64 or 128 for each of `WM` = 1 to 4 warpgroups, 192 of 1 or 2, 256 of one | a multiple of 8 to 256 for each of `WN` = 1, 2 or 4 | f16, bf16; `I8x2` where that is 8, 24 or a multiple of 16 |
+/// | `Warpgroup<G>`, one among several, A without a swizzle | 64 | a multiple of 8 to 256 | f16, bf16 |
+/// | `Warps<WM, WN>` (`mma.sync`): `warp::FullRow`, `warp::FullCol`, `warp::Square` | 16 or 32 for each of `WM` = 1, 2, 4, 8 or 16 warps, 48 or 64 of 1, 2 or 4, 128 of 1 or 2 | a multiple of 8 to 256 for each of `WN` = 1, 2 or 4 | f16, bf16, `I8x2` |
+/// | `Tf32<Warps<WM, WN>>` | as `Warps` | as `Warps` | f32, rounded to tf32 |
+/// | `Threads<TY, TX, RUN>` | 1, 2, 4, 8 or 16 for each of `TY` threads | as many for each of `TX` | f32, exactly |
+///
+/// K of 16-bit elements is 16, 32, 320, 576 or a multiple of 16 from 64 to 256; of f32 16, 32, 64 or 128. A policy that takes A from a
+/// fragment too is [`GemmRegisters`].
+///
+/// # Generic policies
+/// `A` and `B` are how the operands lie in shared memory. Of a policy that is a parameter nobody knows them: where a tile is read by two
+/// products, or allocated with a layout, rustc finds that types mismatch. The bound says the layout, for each of the products:
+///
+/// ```text
+/// fn kernel<P>(…)
+/// where
+///     P: Gemm<f16, 128, 128, 64, A = Swizzle<128>, B = Swizzle<128>> + Gemm<f16, 128, 64, 128, A = Swizzle<128>, B = Swizzle<128>>,
+/// ```
 #[diagnostic::on_unimplemented(
     message = "policy `{Self}` cannot compute a {M} x {N} x {K} tile of `{T}`",
     label = "no instruction shape covers this tile",
@@ -86,6 +107,7 @@ macro_rules! operand_layouts {
         operand_layouts!($t: 32 => 16; 64 => 32; 128 => 64 80 96 112 128 144 160 176 192 208 224 240 256 320 576;);
     )* };
     ($t:ident: $($swizzle:literal => $($k:literal)*;)*) => { $($(
+        #[diagnostic::do_not_recommend]
         impl OperandLayout<$k> for $t { type Layout = Swizzle<$swizzle>; }
     )*)* };
 }

@@ -18,7 +18,7 @@ pub struct Issued<D, A = ()>(pub(in crate::tile) D, pub(in crate::tile) A);
 #[must_use = "the gemm's result is in here: wait for it"]
 pub struct InFlight<I>(I);
 
-/// Issued gemms: one accumulator's, or a tuple of them.
+/// Issued gemms: one accumulator's, or a tuple of 2 to 4.
 pub trait Pending: Sized {
     /// The accumulators when the gemms are done.
     type Done;
@@ -158,36 +158,54 @@ impl<S: Sum, const M: usize, const N: usize, L: Accumulates<M, N>, A: Held> Pend
     }
 }
 
-impl<A: Pending, B: Pending> Pending for (A, B) {
-    type Done = (A::Done, B::Done);
-    const ASYNCHRONOUS: bool = A::ASYNCHRONOUS || B::ASYNCHRONOUS;
-    const THREADS: u32 = {
-        assert!(A::THREADS == B::THREADS, "accumulators of one loop are of one policy's threads");
-        A::THREADS
-    };
+macro_rules! several {
+    ($first:ident $($other:ident $i:tt)*) => {
+        impl<$first: Pending, $($other: Pending),*> Pending for ($first, $($other),*) {
+            type Done = ($first::Done, $($other::Done),*);
+            const ASYNCHRONOUS: bool = $first::ASYNCHRONOUS $(|| $other::ASYNCHRONOUS)*;
+            const THREADS: u32 = {
+                $(assert!(
+                    $first::THREADS == $other::THREADS,
+                    "accumulators of one loop are of one policy's threads"
+                );)*
+                $first::THREADS
+            };
 
-    #[inline(always)]
-    unsafe fn settle(&mut self) {
-        // SAFETY: passed on; the first waits for all gemms.
-        unsafe {
-            self.0.settle();
-            self.1.touch()
+            #[inline(always)]
+            unsafe fn settle(&mut self) {
+                // SAFETY: passed on; the first waits for all gemms.
+                unsafe {
+                    self.0.settle();
+                    $(self.$i.touch();)*
+                }
+            }
+            #[inline(always)]
+            unsafe fn touch(&mut self) {
+                // SAFETY: passed on.
+                unsafe {
+                    self.0.touch();
+                    $(self.$i.touch();)*
+                }
+            }
+            #[inline(always)]
+            unsafe fn done(self) -> Self::Done {
+                // SAFETY: passed on.
+                unsafe { (self.0.done(), $(self.$i.done()),*) }
+            }
         }
-    }
-    #[inline(always)]
-    unsafe fn touch(&mut self) {
-        // SAFETY: passed on.
-        unsafe {
-            self.0.touch();
-            self.1.touch()
+
+        impl<$first: Accumulator, $($other: Accumulator),*> Accumulator for ($first, $($other),*) {
+            type Issued = ($first::Issued, $($other::Issued),*);
+            #[inline(always)]
+            fn start(self) -> Self::Issued {
+                (self.0.start(), $(self.$i.start()),*)
+            }
         }
-    }
-    #[inline(always)]
-    unsafe fn done(self) -> Self::Done {
-        // SAFETY: passed on.
-        unsafe { (self.0.done(), self.1.done()) }
-    }
+    };
 }
+several!(A B 1);
+several!(A B 1 C 2);
+several!(A B 1 C 2 D 3);
 
 impl<S: Sum, const M: usize, const N: usize, L: Accumulates<M, N>, A: Held> Issued<Fragment<S, M, N, L>, A> {
     /// Waits for the gemms, so that their operands in registers are free: for a pipeline, whose steps hold none.
@@ -197,7 +215,10 @@ impl<S: Sum, const M: usize, const N: usize, L: Accumulates<M, N>, A: Held> Issu
     }
 }
 
-/// What a pipeline accumulates into: a fragment, or a tuple of them.
+/// What a pipeline accumulates into: a fragment, or a tuple of 2 to 4, of one policy's threads.
+///
+/// Several share a stage's tiles: products with one operand in common, or one whose columns are more than an accumulator has, which are
+/// taken from the stage by [`Src::columns`](crate::tile::Src::columns).
 pub trait Accumulator: Sized {
     /// The accumulator while gemms are issued into it.
     type Issued: Pending<Done = Self>;
@@ -210,13 +231,5 @@ impl<S: Sum, const M: usize, const N: usize, L: Accumulates<M, N>> Accumulator f
     #[inline(always)]
     fn start(self) -> Issued<Self> {
         Issued(self, ())
-    }
-}
-
-impl<A: Accumulator, B: Accumulator> Accumulator for (A, B) {
-    type Issued = (A::Issued, B::Issued);
-    #[inline(always)]
-    fn start(self) -> Self::Issued {
-        (self.0.start(), self.1.start())
     }
 }

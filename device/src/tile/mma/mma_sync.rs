@@ -3,7 +3,7 @@
 use crate::arch::ldmatrix;
 use crate::arch::mma::Mma;
 use crate::arch::special::thread_x;
-use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf, for_each_width};
+use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf};
 use crate::layout::{FragmentLayout, Major, Registers, SharedLayout, Sum, Warps};
 use crate::tile::fragment::held::Packed;
 use crate::tile::mma::accumulates::Accumulates;
@@ -130,119 +130,114 @@ unsafe fn multiply<T: Mma<S>, S: Sum, R: Registers<S>>(acc: &mut R, j: usize, a:
     }
 }
 
-macro_rules! warp_gemm {
-    ($n:expr, $wn:literal, $total:expr) => {
-        impl<T, S, const M: usize, const K: usize, const WM: usize> Gemm<T, M, { $total }, K, S>
-            for Warps<WM, $wn>
-        where
-            T: OperandLayout<K> + Mma<S>,
-            S: Sum,
-            RowsOf<16>: RowBlocks<M, WM>,
-        {
-            type A = T::Layout;
-            type B = T::Layout;
-            type D = Self;
+/// A warp's sums of one block of rows.
+type Block<S, const N: usize, const WN: usize> = <ColumnsOf as ColumnBlocks<N, WN>>::Of<S>;
 
-            #[inline(always)]
-            unsafe fn issue<OA: Major, OB: Major>(
-                a: u32,
-                b: u32,
-                _add: bool,
-                d: &mut <Self as FragmentLayout<M, { $total }>>::Regs<S>,
-            ) {
-                let (row, col) = warp_corner((M / WM) as u32, $n, $wn);
-                let (height, depth) = ((M / WM) as u32, K as u32);
-                let a = Operand::<T::Layout>::new(a, OA::ROW_MAJOR, (M as u32, depth), (row, height));
-                let b = Operand::<T::Layout>::new(b, !OB::ROW_MAJOR, ($total, depth), (col, $n));
-                let mut k = 0;
-                while k < K as u32 {
-                    let mut left = <<RowsOf<16> as RowBlocks<M, WM>>::Of<[u32; 4]>>::splat([0; 4]);
-                    let mut block = 0;
-                    while block < M / WM / 16 {
-                        // SAFETY: passed on; the matrices are inside the tile.
-                        left.set(block, unsafe { a.load(block as u32 * 16, k, false) });
-                        block += 1;
-                    }
-                    let mut j = 0;
-                    while j < ($n as usize).div_ceil(16) {
-                        // SAFETY: passed on; the matrices are inside the tile.
-                        let right = unsafe { b.load(j as u32 * 16, k, true) };
-                        let mut block = 0;
-                        while block < M / WM / 16 {
-                            // SAFETY: passed on.
-                            unsafe {
-                                multiply::<T, S, _>(d.blocks.get_mut(block), j, left.get(block), right)
-                            };
-                            block += 1;
-                        }
-                        j += 1;
-                    }
-                    k += DEPTH;
-                }
+// What is missing for a shape is said by `Gemm`, which knows the whole of it.
+#[diagnostic::do_not_recommend]
+impl<T, S, const M: usize, const N: usize, const K: usize, const WM: usize, const WN: usize>
+    Gemm<T, M, N, K, S> for Warps<WM, WN>
+where
+    T: OperandLayout<K> + Mma<S>,
+    S: Sum,
+    RowsOf<16>: RowBlocks<M, WM>,
+    ColumnsOf: ColumnBlocks<N, WN>,
+{
+    type A = T::Layout;
+    type B = T::Layout;
+    type D = Self;
+
+    #[inline(always)]
+    unsafe fn issue<OA: Major, OB: Major>(
+        a: u32,
+        b: u32,
+        _add: bool,
+        d: &mut <Self as FragmentLayout<M, N>>::Regs<S>,
+    ) {
+        let (row, col) = warp_corner((M / WM) as u32, (N / WN) as u32, WN as u32);
+        let (height, depth) = ((M / WM) as u32, K as u32);
+        let a = Operand::<T::Layout>::new(a, OA::ROW_MAJOR, (M as u32, depth), (row, height));
+        let b = Operand::<T::Layout>::new(b, !OB::ROW_MAJOR, (N as u32, depth), (col, (N / WN) as u32));
+        let mut k = 0;
+        while k < K as u32 {
+            let mut left = <<RowsOf<16> as RowBlocks<M, WM>>::Of<[u32; 4]>>::splat([0; 4]);
+            let mut block = 0;
+            while block < M / WM / 16 {
+                // SAFETY: passed on; the matrices are inside the tile.
+                left.set(block, unsafe { a.load(block as u32 * 16, k, false) });
+                block += 1;
             }
+            let mut j = 0;
+            while j < (N / WN).div_ceil(16) {
+                // SAFETY: passed on; the matrices are inside the tile.
+                let right = unsafe { b.load(j as u32 * 16, k, true) };
+                let mut block = 0;
+                while block < M / WM / 16 {
+                    // SAFETY: passed on.
+                    unsafe {
+                        multiply::<T, S, Block<S, N, WN>>(d.blocks.get_mut(block), j, left.get(block), right)
+                    };
+                    block += 1;
+                }
+                j += 1;
+            }
+            k += DEPTH;
         }
-    };
+    }
 }
 
-macro_rules! warp_gemms {
-    ($($n:literal)*) => { $(
-        warp_gemm!($n, 1, $n);
-        warp_gemm!($n, 2, 2 * $n);
-        warp_gemm!($n, 4, 4 * $n);
+#[diagnostic::do_not_recommend]
+impl<T, S, const M: usize, const N: usize, const K: usize, const WM: usize> GemmRegisters<T, M, N, K, S>
+    for Warps<WM, 1>
+where
+    T: OperandLayout<K> + Mma<S>,
+    S: Sum,
+    RowsOf<16>: RowBlocks<M, WM>,
+    ColumnsOf: ColumnBlocks<N, 1> + ColumnBlocks<K, 1>,
+{
+    type R = Self;
 
-        impl<T, S, const M: usize, const K: usize, const WM: usize> GemmRegisters<T, M, $n, K, S> for Warps<WM, 1>
-        where
-            T: OperandLayout<K> + Mma<S>,
-            S: Sum,
-            RowsOf<16>: RowBlocks<M, WM>,
-            ColumnsOf: ColumnBlocks<K, 1>,
-        {
-            type R = Self;
-
-            #[inline(always)]
-            unsafe fn issue_registers<OB: Major>(
-                a: &Packed<<Self as FragmentLayout<M, K>>::Regs<[u32; 4]>>,
-                b: u32,
-                _add: bool,
-                d: &mut <Self as FragmentLayout<M, $n>>::Regs<S>,
-            ) {
-                let b = Operand::<T::Layout>::new(b, !OB::ROW_MAJOR, ($n, K as u32), (0, $n));
-                let mut k = 0;
-                while $n == 8 && !OB::ROW_MAJOR && k + 2 * DEPTH <= K as u32 {
-                    // SAFETY: as in `issue`.
-                    let right = unsafe { b.load_deep(k) };
-                    let mut i = 0;
-                    while i < 2 * (M / WM / 16) {
-                        let (step, block) = (i / (M / WM / 16), i % (M / WM / 16));
-                        let a = a.0.get(block * (K / DEPTH as usize) + (k / DEPTH) as usize + step);
-                        let right = [right[2 * step], right[2 * step + 1], 0, 0];
-                        // SAFETY: passed on.
-                        unsafe { multiply::<T, S, _>(d.blocks.get_mut(block), 0, a, right) };
-                        i += 1;
-                    }
-                    k += 2 * DEPTH;
-                }
-                while k < K as u32 {
-                    let mut j = 0;
-                    while j < ($n as usize).div_ceil(16) {
-                        // SAFETY: as in `issue`.
-                        let right = unsafe { b.load(j as u32 * 16, k, true) };
-                        let mut block = 0;
-                        while block < M / WM / 16 {
-                            let a = a.0.get(block * (K / DEPTH as usize) + (k / DEPTH) as usize);
-                            // SAFETY: passed on.
-                            unsafe { multiply::<T, S, _>(d.blocks.get_mut(block), j, a, right) };
-                            block += 1;
-                        }
-                        j += 1;
-                    }
-                    k += DEPTH;
-                }
+    #[inline(always)]
+    unsafe fn issue_registers<OB: Major>(
+        a: &Packed<<Self as FragmentLayout<M, K>>::Regs<[u32; 4]>>,
+        b: u32,
+        _add: bool,
+        d: &mut <Self as FragmentLayout<M, N>>::Regs<S>,
+    ) {
+        let b = Operand::<T::Layout>::new(b, !OB::ROW_MAJOR, (N as u32, K as u32), (0, N as u32));
+        let mut k = 0;
+        while N == 8 && !OB::ROW_MAJOR && k + 2 * DEPTH <= K as u32 {
+            // SAFETY: as in `issue`.
+            let right = unsafe { b.load_deep(k) };
+            let mut i = 0;
+            while i < 2 * (M / WM / 16) {
+                let (step, block) = (i / (M / WM / 16), i % (M / WM / 16));
+                let a = a.0.get(block * (K / DEPTH as usize) + (k / DEPTH) as usize + step);
+                let right = [right[2 * step], right[2 * step + 1], 0, 0];
+                // SAFETY: passed on.
+                unsafe { multiply::<T, S, Block<S, N, 1>>(d.blocks.get_mut(block), 0, a, right) };
+                i += 1;
             }
+            k += 2 * DEPTH;
         }
-    )* };
+        while k < K as u32 {
+            let mut j = 0;
+            while j < N.div_ceil(16) {
+                // SAFETY: as in `issue`.
+                let right = unsafe { b.load(j as u32 * 16, k, true) };
+                let mut block = 0;
+                while block < M / WM / 16 {
+                    let a = a.0.get(block * (K / DEPTH as usize) + (k / DEPTH) as usize);
+                    // SAFETY: passed on.
+                    unsafe { multiply::<T, S, Block<S, N, 1>>(d.blocks.get_mut(block), j, a, right) };
+                    block += 1;
+                }
+                j += 1;
+            }
+            k += DEPTH;
+        }
+    }
 }
-for_each_width!(warp_gemms);
 
 #[cfg(test)]
 mod tests;

@@ -30,6 +30,7 @@ where
 /// The registers of the only block of rows.
 type Columns<const N: usize> = <ColumnsOf as ColumnBlocks<N, 1>>::Of<f32>;
 
+#[diagnostic::do_not_recommend]
 impl<T, const G: usize, const N: usize, const K: usize> Gemm<T, 64, N, K> for Warpgroup<G>
 where
     T: OperandLayout<K> + Wgmma<N, Acc = Columns<N>>,

@@ -25,6 +25,7 @@ fn rounded(x: [u32; 4]) -> [u32; 4] {
     [round(x[0]), round(x[1]), round(x[2]), round(x[3])]
 }
 
+#[diagnostic::do_not_recommend]
 impl<const M: usize, const N: usize, const K: usize, const WM: usize, const WN: usize> Gemm<f32, M, N, K>
     for Tf32<Warps<WM, WN>>
 where

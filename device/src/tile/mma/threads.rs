@@ -42,6 +42,7 @@ where
 
 /// Along K a thread reads `RUN` of A at a time, and for each of them its columns of B, `RUN` at a time. Threads of a row read
 /// the same of A, so that shared memory gives it once; what neighbours read of B are neighbours: nothing conflicts.
+#[diagnostic::do_not_recommend]
 impl<const M: usize, const N: usize, const K: usize, const TY: usize, const TX: usize, const RUN: usize>
     Gemm<f32, M, N, K> for Threads<TY, TX, RUN>
 where

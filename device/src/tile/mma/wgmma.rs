@@ -146,116 +146,157 @@ macro_rules! with_transposes {
     };
 }
 
-macro_rules! warpgroup_gemm {
-    ($n:expr, $wn:literal, $total:expr) => {
-        impl<T, S, const M: usize, const K: usize, const WM: usize> Gemm<T, M, { $total }, K, S> for Warpgroups<WM, $wn>
-        where
-            T: OperandLayout<K> + Wgmma<{ $n }, Acc = [S; $n / 2]>,
-            S: Sum,
-            RowsOf<64>: RowBlocks<M, WM>,
-        {
-            type A = T::Layout;
-            type B = T::Layout;
-            type D = Self;
-
-            #[inline(always)]
-            unsafe fn issue<OA: Major, OB: Major>(
-                a: u32,
-                b: u32,
-                add: bool,
-                d: &mut <Self as FragmentLayout<M, { $total }>>::Regs<S>,
-            ) {
-                let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
-                const {
-                    assert!(
-                        !OB::ROW_MAJOR || ($n * 2) % <T::Layout as SharedLayout>::SWIZZLE == 0,
-                        "where N is contiguous in B, a warpgroup takes a multiple of 64 columns (of 32 or 16 where K is)"
-                    )
-                };
-                let a = SharedOperand { address: a, k_major: OA::ROW_MAJOR, swizzle, extent: M as u32, depth: K as u32 };
-                let b = SharedOperand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: $total, depth: K as u32 };
-                let unit = warpgroup();
-                let (row, col) = corner(unit, $wn, (M / WM) as u32, $n);
-                // SAFETY: passed on; the descriptors stay inside the operands' tiles.
-                unsafe {
-                    wgmma::fence();
-                    let mut k = 0;
-                    while k < K as u32 {
-                        let mut block = 0;
-                        while block < M / WM / 64 {
-                            let acc = d.blocks.get_mut(block);
-                            let a = a.descriptor(row + block as u32 * 64, k);
-                            let b = b.descriptor(col, k);
-                            with_transposes!(!OA::ROW_MAJOR, OB::ROW_MAJOR, |TA, TB| T::ss::<TA, TB>(acc, a, b, (add || k > 0) as u32));
-                            block += 1;
-                        }
-                        k += DEPTH;
-                    }
-                }
-            }
-        }
-    };
+/// The sums of the columns that a warpgroup's instruction covers, which products of elements `T` are added to.
+pub trait BlockSums<T>: Copy {
+    /// As [`Wgmma::ss`].
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn ss<const TA: u32, const TB: u32>(&mut self, a: Descriptor, b: Descriptor, accumulate: u32);
+    /// As [`Wgmma::rs`].
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn rs<const TB: u32>(&mut self, a: [u32; 4], b: Descriptor, accumulate: u32);
 }
 
-macro_rules! warpgroup_gemms {
+macro_rules! block_sums {
     ($($n:literal)*) => { $(
-        warpgroup_gemm!($n, 1, $n);
-        warpgroup_gemm!($n, 2, 2 * $n);
-
-        impl<T, S, const M: usize, const K: usize, const WM: usize> GemmRegisters<T, M, $n, K, S> for Warpgroups<WM, 1>
-        where
-            T: OperandLayout<K> + Wgmma<$n, Acc = [S; $n / 2]>,
-            S: Sum,
-            RowsOf<64>: RowBlocks<M, WM>,
-            ColumnsOf: ColumnBlocks<K, 1>,
-        {
-            type R = Self;
-
+        impl<T: Wgmma<$n, Acc = [S; $n / 2]>, S: Copy> BlockSums<T> for [S; $n / 2] {
             #[inline(always)]
-            unsafe fn issue_registers<OB: Major>(
-                a: &Packed<<Self as FragmentLayout<M, K>>::Regs<[u32; 4]>>,
-                b: u32,
-                add: bool,
-                d: &mut <Self as FragmentLayout<M, $n>>::Regs<S>,
-            ) {
-                let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
-                let b = SharedOperand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: $n, depth: K as u32 };
-                // Packed before the fence: what defines a register between it and the gemms makes ptxas serialise them.
-                let mut packed = *a;
-                let mut i = 0;
-                while i < <Self as FragmentLayout<M, K>>::Regs::<T>::LEN / 8 {
-                    packed.0.set(i, wgmma::define(packed.0.get(i)));
-                    i += 1;
-                }
-                // The descriptors differ by constants: sums of 64 bits, which take one instruction each. Not those of
-                // attention's V, for which there is no register.
-                let first = if OB::ROW_MAJOR { 0 } else { b.descriptor(0, 0).joined() };
-                // SAFETY: passed on; the descriptors stay inside the operand's tile.
-                unsafe {
-                    wgmma::fence();
-                    let mut k = 0;
-                    while k < K as u32 {
-                        let b = if OB::ROW_MAJOR {
-                            b.descriptor(0, k)
-                        } else {
-                            Descriptor::from(first + b.along(k))
-                        };
-                        let mut block = 0;
-                        while block < M / WM / 64 {
-                            let acc = d.blocks.get_mut(block);
-                            let a = packed.0.get(block * (K / DEPTH as usize) + (k / DEPTH) as usize);
-                            let add = (add || k > 0) as u32;
-                            if OB::ROW_MAJOR { T::rs::<1>(acc, a, b, add) } else { T::rs::<0>(acc, a, b, add) }
-                            block += 1;
-                        }
-                        k += DEPTH;
-                    }
-                }
+            unsafe fn ss<const TA: u32, const TB: u32>(&mut self, a: Descriptor, b: Descriptor, accumulate: u32) {
+                // SAFETY: passed on.
+                unsafe { T::ss::<TA, TB>(self, a, b, accumulate) }
+            }
+            #[inline(always)]
+            unsafe fn rs<const TB: u32>(&mut self, a: [u32; 4], b: Descriptor, accumulate: u32) {
+                // SAFETY: passed on.
+                unsafe { T::rs::<TB>(self, a, b, accumulate) }
             }
         }
     )* };
 }
-for_each_width!(warpgroup_gemms);
+for_each_width!(block_sums);
+
+/// A warpgroup's sums of one block of rows.
+type Block<S, const N: usize, const WN: usize> = <ColumnsOf as ColumnBlocks<N, WN>>::Of<S>;
+
+// What is missing for a shape is said by `Gemm`, which knows the whole of it.
+#[diagnostic::do_not_recommend]
+impl<T, S, const M: usize, const N: usize, const K: usize, const WM: usize, const WN: usize>
+    Gemm<T, M, N, K, S> for Warpgroups<WM, WN>
+where
+    T: OperandLayout<K>,
+    S: Sum,
+    RowsOf<64>: RowBlocks<M, WM>,
+    ColumnsOf: ColumnBlocks<N, WN>,
+    Block<f32, N, WN>: Settle,
+    Block<S, N, WN>: BlockSums<T>,
+{
+    type A = T::Layout;
+    type B = T::Layout;
+    type D = Self;
+
+    #[inline(always)]
+    unsafe fn issue<OA: Major, OB: Major>(
+        a: u32,
+        b: u32,
+        add: bool,
+        d: &mut <Self as FragmentLayout<M, N>>::Regs<S>,
+    ) {
+        let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
+        const {
+            assert!(
+                !OB::ROW_MAJOR || ((N / WN * 2) as u32).is_multiple_of(<T::Layout as SharedLayout>::SWIZZLE),
+                "where N is contiguous in B, a warpgroup takes a multiple of 64 columns (of 32 or 16 where K is)"
+            )
+        };
+        let a =
+            SharedOperand { address: a, k_major: OA::ROW_MAJOR, swizzle, extent: M as u32, depth: K as u32 };
+        let b =
+            SharedOperand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: N as u32, depth: K as u32 };
+        let unit = warpgroup();
+        let (row, col) = corner(unit, WN as u32, (M / WM) as u32, (N / WN) as u32);
+        // SAFETY: passed on; the descriptors stay inside the operands' tiles.
+        unsafe {
+            wgmma::fence();
+            let mut k = 0;
+            while k < K as u32 {
+                let mut block = 0;
+                while block < M / WM / 64 {
+                    let acc: &mut Block<S, N, WN> = d.blocks.get_mut(block);
+                    let a = a.descriptor(row + block as u32 * 64, k);
+                    let b = b.descriptor(col, k);
+                    with_transposes!(!OA::ROW_MAJOR, OB::ROW_MAJOR, |TA, TB| BlockSums::<T>::ss::<TA, TB>(
+                        acc,
+                        a,
+                        b,
+                        (add || k > 0) as u32
+                    ));
+                    block += 1;
+                }
+                k += DEPTH;
+            }
+        }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, S, const M: usize, const N: usize, const K: usize, const WM: usize> GemmRegisters<T, M, N, K, S>
+    for Warpgroups<WM, 1>
+where
+    T: OperandLayout<K>,
+    S: Sum,
+    RowsOf<64>: RowBlocks<M, WM>,
+    ColumnsOf: ColumnBlocks<N, 1> + ColumnBlocks<K, 1>,
+    Block<f32, N, 1>: Settle,
+    Block<S, N, 1>: BlockSums<T>,
+{
+    type R = Self;
+
+    #[inline(always)]
+    unsafe fn issue_registers<OB: Major>(
+        a: &Packed<<Self as FragmentLayout<M, K>>::Regs<[u32; 4]>>,
+        b: u32,
+        add: bool,
+        d: &mut <Self as FragmentLayout<M, N>>::Regs<S>,
+    ) {
+        let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
+        let b =
+            SharedOperand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: N as u32, depth: K as u32 };
+        // Packed before the fence: what defines a register between it and the gemms makes ptxas serialise them.
+        let mut packed = *a;
+        let mut i = 0;
+        while i < <Self as FragmentLayout<M, K>>::Regs::<T>::LEN / 8 {
+            packed.0.set(i, wgmma::define(packed.0.get(i)));
+            i += 1;
+        }
+        // The descriptors differ by constants: sums of 64 bits, which take one instruction each. Not those of
+        // attention's V, for which there is no register.
+        let first = if OB::ROW_MAJOR { 0 } else { b.descriptor(0, 0).joined() };
+        // SAFETY: passed on; the descriptors stay inside the operand's tile.
+        unsafe {
+            wgmma::fence();
+            let mut k = 0;
+            while k < K as u32 {
+                let b = if OB::ROW_MAJOR { b.descriptor(0, k) } else { Descriptor::from(first + b.along(k)) };
+                let mut block = 0;
+                while block < M / WM / 64 {
+                    let acc: &mut Block<S, N, 1> = d.blocks.get_mut(block);
+                    let a = packed.0.get(block * (K / DEPTH as usize) + (k / DEPTH) as usize);
+                    let add = (add || k > 0) as u32;
+                    if OB::ROW_MAJOR {
+                        BlockSums::<T>::rs::<1>(acc, a, b, add)
+                    } else {
+                        BlockSums::<T>::rs::<0>(acc, a, b, add)
+                    }
+                    block += 1;
+                }
+                k += DEPTH;
+            }
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests;

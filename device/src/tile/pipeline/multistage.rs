@@ -9,8 +9,9 @@ use crate::arch::{cp_async, mbarrier, sync};
 use crate::kernel::{Arch, Copies, Program};
 use crate::layout::{Element, Major, SharedLayout};
 use crate::tile::copy::access::{Access, Vectors};
-use crate::tile::copy::{load, paged};
+use crate::tile::copy::{gather, load, paged};
 use crate::tile::cta::collective::Collective;
+use crate::tile::memory::gathered::Gathered;
 use crate::tile::memory::global::GlobalTile;
 use crate::tile::memory::loader::Loader;
 use crate::tile::memory::paged::PagedTile;
@@ -111,6 +112,27 @@ impl<const W: usize, A: Access> Loader for Multistage<W, A> {
                 paged::paged_vectors::<T, L, BOX, R, C>(from, to, Self::CONSUMERS)
             } else {
                 paged::paged_elements::<T, L, BOX, R, C>(from, to, Self::CONSUMERS)
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_gathered<T, L, F, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
+        from: Gathered<T, RANK, BOX, F>,
+        to: u32,
+        live: bool,
+    ) where
+        T: Element,
+        L: SharedLayout,
+        F: Fn(u32) -> Option<[u32; RANK]>,
+        [u32; RANK]: Coords,
+    {
+        // SAFETY: passed on.
+        unsafe {
+            if A::VECTORS {
+                gather::gathered_vectors::<T, L, F, RANK, BOX, R, C>(from, to, Self::CONSUMERS, live)
+            } else {
+                gather::gathered_elements::<T, L, F, RANK, BOX, R, C>(from, to, Self::CONSUMERS, live)
             }
         }
     }

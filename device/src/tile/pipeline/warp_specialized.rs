@@ -9,9 +9,10 @@ use crate::arch::{mbarrier, shared, sync, wgmma};
 use crate::kernel::{Arch, Copies, Program};
 use crate::layout::{Element, Major, SharedLayout};
 use crate::tile::copy::arrival::Arrival;
-use crate::tile::copy::{load, paged};
+use crate::tile::copy::{gather, load, paged};
 use crate::tile::cta::barriers::{FOLLOWING, OPENING};
 use crate::tile::cta::collective::Collective;
+use crate::tile::memory::gathered::Gathered;
 use crate::tile::memory::global::GlobalTile;
 use crate::tile::memory::loader::Loader;
 use crate::tile::memory::paged::PagedTile;
@@ -34,6 +35,17 @@ impl<C: Configuration> WarpSpecialized<C> {
     const PRODUCERS: u32 = C::PRODUCERS.warps();
     /// Whether all of them fill every stage.
     const JOINT: bool = C::PRODUCERS.joint();
+
+    /// Which part of a tile, of how many, a producer with this share of a stage copies by TMA: of a joint stage the last one all, the
+    /// others nothing.
+    #[inline(always)]
+    fn boxes(part: u32, parts: u32) -> Option<(u32, u32)> {
+        match Self::JOINT {
+            true if part + 1 < parts => None,
+            true => Some((0, 1)),
+            false => Some((part, parts)),
+        }
+    }
 }
 
 impl<C: Configuration> Program for WarpSpecialized<C> {
@@ -106,12 +118,7 @@ impl<C: Configuration> Loader for WarpSpecialized<C> {
         L: SharedLayout,
         [u32; RANK]: Coords,
     {
-        // Of a joint stage's tiles, the last producer copies those that TMA has boxes for.
-        let (part, parts) = match Self::JOINT {
-            true if part + 1 < parts => return,
-            true => (0, 1),
-            false => (part, parts),
-        };
+        let Some((part, parts)) = Self::boxes(part, parts) else { return };
         // SAFETY: passed on.
         unsafe { load::tma_load::<Self, T, O, L, RANK, BOX, ROWS, COLS>(from, to, barrier, part, parts) }
     }
@@ -130,6 +137,30 @@ impl<C: Configuration> Loader for WarpSpecialized<C> {
     ) {
         // SAFETY: passed on.
         unsafe { paged::paged_tma::<T, L, BOX, ROWS, COLS>(from, to, barrier) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_gathered<
+        T,
+        L,
+        F,
+        const RANK: usize,
+        const BOX: usize,
+        const ROWS: usize,
+        const COLS: usize,
+    >(
+        from: Gathered<T, RANK, BOX, F>,
+        to: u32,
+        Arrival { barrier, part, parts }: Arrival,
+    ) where
+        T: Element,
+        L: SharedLayout,
+        F: Fn(u32) -> Option<[u32; RANK]>,
+        [u32; RANK]: Coords,
+    {
+        let Some((part, parts)) = Self::boxes(part, parts) else { return };
+        // SAFETY: passed on.
+        unsafe { gather::gathered_tma::<T, L, F, RANK, BOX, ROWS, COLS>(from, to, barrier, part, parts) }
     }
 
     #[inline(always)]

@@ -6,10 +6,11 @@ use crate::arch::tma::Coords;
 use crate::kernel::{Arch, Copies, Program};
 use crate::layout::{Element, Major, SharedLayout};
 use crate::tile::copy::arrival::Arrival;
-use crate::tile::copy::{load, paged};
+use crate::tile::copy::{gather, load, paged};
 use crate::tile::cta::Cta;
 use crate::tile::cta::collective::Collective;
 use crate::tile::cta::registers;
+use crate::tile::memory::gathered::Gathered;
 use crate::tile::memory::global::GlobalTile;
 use crate::tile::memory::loader::Loader;
 use crate::tile::memory::paged::PagedTile;
@@ -108,6 +109,21 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Loader for Ro
     ) {
         // SAFETY: passed on.
         unsafe { paged::paged_tma::<T, L, BOX, R, C>(from, to, ticket.barrier) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_gathered<T, L, F, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
+        from: Gathered<T, RANK, BOX, F>,
+        to: u32,
+        Arrival { barrier, part, parts }: Arrival,
+    ) where
+        T: Element,
+        L: SharedLayout,
+        F: Fn(u32) -> Option<[u32; RANK]>,
+        [u32; RANK]: Coords,
+    {
+        // SAFETY: passed on.
+        unsafe { gather::gathered_tma::<T, L, F, RANK, BOX, R, C>(from, to, barrier, part, parts) }
     }
 
     #[inline(always)]

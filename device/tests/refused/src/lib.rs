@@ -120,3 +120,9 @@ pub fn doubled_by_half(x: Global<bf16, 2>, mut y: GlobalMut<bf16, 2>) {
     let x = Fragment::<bf16, 64, 64, Striped<4>>::load(x.tile([0, 0]));
     copy(x.map(|x| x + x), y.tile([0, 0]));
 }
+
+/// Ampere has no atomic addition of bf16.
+#[kernel(program = Simt<4>)]
+pub fn bf16_added_before_hopper(x: Global<bf16, 2>, mut y: GlobalMut<bf16, 2>) {
+    atomic_add(Fragment::<bf16, 64, 64, Striped<4>>::load(x.tile([0, 0])), y.tile([0, 0]));
+}

@@ -4,6 +4,7 @@
 //! results and its variables lie in a frame of local memory, which follows that of its caller. A kernel that can call
 //! functions in circles has a stack of a fixed size for each thread.
 
+use super::print;
 use crate::exec::env::Env;
 use crate::exec::result::Next;
 use crate::exec::warp::call::{Call, Saved};
@@ -13,7 +14,7 @@ use crate::program::operand::{CallOp, Callee, Slot};
 use crate::program::register::{L32, LANES, R};
 use crate::program::{Function, Program};
 
-pub(super) fn step(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Result<Next, String> {
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<Next, String> {
     let program = env.launch.program;
     match op {
         Op::BranchIndexed { index, targets } => {
@@ -24,6 +25,10 @@ pub(super) fn step(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Result
                 })?;
                 scatter(warp, *target, 1 << lane);
             }
+        }
+        Op::Call(op) if matches!(op.callee, Callee::Print) => {
+            print::call(warp, env, op, mask)?;
+            return Ok(Next::Advance);
         }
         Op::Call(op) => {
             let pc = warp.groups.iter().find(|group| group.mask & mask != 0).map_or(0, |group| group.pc);
@@ -50,6 +55,7 @@ fn callees(warp: &Warp, program: &Program, op: &CallOp, mask: u32) -> Result<Vec
     let addresses = match op.callee {
         Callee::Function(function) => return Ok(vec![(function, mask)]),
         Callee::Address(addresses) => warp.d(addresses),
+        Callee::Print => unreachable!("it has no code"),
     };
     let mut all: Vec<(usize, u32)> = Vec::new();
     for lane in lanes(mask) {
@@ -153,7 +159,7 @@ fn give_back(warp: &mut Warp, program: &Program, mask: u32) {
 }
 
 /// Where the frames of the lanes begin.
-fn frames(warp: &Warp, program: &Program) -> L32 {
+pub(super) fn frames(warp: &Warp, program: &Program) -> L32 {
     program.frame.map_or([0; LANES], |frame| *warp.r(frame))
 }
 
@@ -164,12 +170,12 @@ fn set_frames(warp: &mut Warp, program: &Program, mask: u32, frames: &L32) {
 }
 
 /// An argument or a result of one lane.
-enum Value {
+pub(super) enum Value {
     Bytes(Vec<u8>),
     Number(u64),
 }
 
-fn read(warp: &Warp, slot: Slot, frames: &L32, lane: usize) -> Value {
+pub(super) fn read(warp: &Warp, slot: Slot, frames: &L32, lane: usize) -> Value {
     match slot {
         Slot::Memory { at, bytes } => {
             let start = start(warp, frames, at, lane);
@@ -180,16 +186,8 @@ fn read(warp: &Warp, slot: Slot, frames: &L32, lane: usize) -> Value {
     }
 }
 
-fn write(warp: &mut Warp, slot: Slot, frames: &L32, lane: usize, value: &Value) {
-    let number = match value {
-        Value::Number(number) => *number,
-        Value::Bytes(bytes) => {
-            let mut all = [0; 8];
-            let count = bytes.len().min(8);
-            all[..count].copy_from_slice(&bytes[..count]);
-            u64::from_le_bytes(all)
-        }
-    };
+pub(super) fn write(warp: &mut Warp, slot: Slot, frames: &L32, lane: usize, value: &Value) {
+    let number = value.number();
     match slot {
         Slot::Memory { at, bytes } => {
             let start = start(warp, frames, at, lane);
@@ -201,6 +199,21 @@ fn write(warp: &mut Warp, slot: Slot, frames: &L32, lane: usize, value: &Value) 
         }
         Slot::R(R(register)) => warp.r[register as usize][lane] = number as u32,
         Slot::D(register) => warp.d[register.0 as usize][lane] = number,
+    }
+}
+
+impl Value {
+    /// As a number, of the first 8 bytes.
+    pub(super) fn number(&self) -> u64 {
+        match self {
+            Value::Number(number) => *number,
+            Value::Bytes(bytes) => {
+                let mut all = [0; 8];
+                let count = bytes.len().min(8);
+                all[..count].copy_from_slice(&bytes[..count]);
+                u64::from_le_bytes(all)
+            }
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod copy;
 mod family;
 pub(super) mod matrix;
 mod mbarrier;
+mod print;
 mod registers;
 pub(super) mod step;
 mod wgmma;

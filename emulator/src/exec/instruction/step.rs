@@ -1,6 +1,6 @@
 //! One instruction of one group of lanes.
 
-use super::{branch, family};
+use super::{branch, family, print};
 use crate::exec::env::Env;
 use crate::exec::observe::Observer;
 use crate::exec::result::{Active, Next};
@@ -124,7 +124,8 @@ pub(crate) fn step(
         Op::Branch { target } => return Ok(Next::Jump(target)),
         Op::BranchIndexed { .. } | Op::Call(_) | Op::Return => return branch::step(warp, env, op, mask),
         Op::Exit => return Ok(Next::Exit),
-        Op::Trap => return Err("trap: the kernel stopped itself".into()),
+        Op::Trap if mask != 0 => return Err(print::trap(warp)),
+        Op::Trap => {}
         Op::Nop => {}
         Op::Sleep if mask != 0 => return Ok(Next::Yield),
         Op::Sleep => {}

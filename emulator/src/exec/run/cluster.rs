@@ -57,6 +57,7 @@ impl<'l> Cluster<'l> {
         let order = order.map(|global| Order::new(launch.program, global, number as u32, sizes));
         let env = Env {
             launch,
+            cluster: number,
             ctas,
             global,
             product: Product::default(),

@@ -53,6 +53,8 @@ pub(super) struct Warp {
     pub(super) watched: Vec<Watched>,
     /// The lane that did something wrong, where one is known.
     pub(super) culprit: Option<u32>,
+    /// What its lanes printed last, of the first lane.
+    pub(super) said: Option<String>,
     /// Instructions done.
     pub(super) retired: u64,
     /// The same by class.
@@ -83,6 +85,7 @@ impl Warp {
             thread_registers: None,
             watched: Watched::all(program),
             culprit: None,
+            said: None,
             retired: 0,
             classes: Classes::default(),
         };

@@ -15,7 +15,7 @@ pub const N: usize = 128;
 /// y = x, through registers laid out by `L`.
 #[kernel(
     threads = <L as FragmentLayout<M, N>>::THREADS,
-    expects(x.shape() == y.shape(), batch < x.shape()[0]),
+    expects(x.shape() == y.shape()),
 )]
 pub fn through_registers<T: Element, OX: Major, OY: Major, L: FragmentLayout<M, N>>(
     x: Global<T, 3, OX>,

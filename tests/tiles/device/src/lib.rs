@@ -3,7 +3,11 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 pub mod copies;
+pub mod gathers;
 pub mod latent;
+pub mod neighbours;
 pub mod operands;
 pub mod products;
 pub mod rows;
+pub mod scans;
+pub mod sums;

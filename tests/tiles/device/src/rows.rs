@@ -2,7 +2,7 @@
 
 use tilewright_device::tile::{
     Collective, Cols, Cta, Fragment, FragmentLayout, FullCol, Global, GlobalMut, Overlapped, Overlaps,
-    RowOrder, RowTile, Simt, Spread, Striped, block_x, block_y, copy, warp,
+    RowOrder, RowTile, Simt, Spread, Striped, Threads, atomic_add, block_x, block_y, copy, grid_y, warp,
 };
 use tilewright_device::{kernel, kernels};
 
@@ -53,7 +53,39 @@ pub fn by_columns<L: FragmentLayout<M, N>>(x: Global<f32, 3>, w: Global<f32, 3>,
     copy(x.zip_cols(&w, |x, w| x * w).zip_cols(&numbers, |x, c| x + c), y.tile(place));
 }
 
+/// y = what the columns of x sum up to, row of CTAs by row of CTAs; `most` += their greatest elements.
+///
+/// CTAs of a row of `R` columns of the grid have rows in turn.
+#[kernel(program = P)]
+pub fn col_sums<P: Collective, L: FragmentLayout<R, C>, const R: usize, const C: usize>(
+    mut cta: Cta<P>,
+    x: Global<i32, 2>,
+    mut y: GlobalMut<i32, 2>,
+    mut most: GlobalMut<i32, 2>,
+) {
+    let mut cols = cta.col_reducer::<(i32, i32), L, R, C>();
+    let pair = |a: (i32, i32), b: (i32, i32)| (a.0.wrapping_add(b.0), if a.1 > b.1 { a.1 } else { b.1 });
+    let mut all = Fragment::<(i32, i32), R, C, L>::splat((0, 0));
+    let mut rows = block_y();
+    while rows * (R as u32) < x.rows() {
+        let tile = Fragment::<i32, R, C, L>::load(x.tile([rows, block_x()]));
+        all = all.zip(&tile, |all, x| pair(all, (x, x)));
+        rows += grid_y();
+    }
+    let all = cols.reduce_cols(&all, (0, 0), pair);
+    copy(all.map(|all| all.0), y.tile([block_y(), block_x()]));
+    atomic_add(all.map(|all| all.1), most.tile([0, block_x()]));
+    // Once more, when the values of the first reduction are read.
+    let twice = cols.reduce(all, |a, _| a);
+    atomic_add(twice.map(|all| all.1), most.tile([1, block_x()]));
+}
+
 named! {
+    sm_80 SumsOfThreads = col_sums<Simt<4>, Threads<8, 16, 4>, 32, 64>;
+    sm_80 SumsOfStripes = col_sums<Simt<4>, Striped<4>, 32, 128>;
+    sm_80 SumsOfAccumulators = col_sums<Simt<4>, warp::Square<2, 2>, 64, 32>;
+    sm_80 SumsOfSpread = col_sums<Simt<4>, Spread<4, 64, 8, 1>, 2, 512>;
+
     sm_80 ArgmaxOfLanes = argmax<Simt<4>, Spread<4, 8, 8, 4>, 16, 64, 1>;
     sm_80 ArgmaxOfWarps = argmax<Simt<8>, Spread<8, 64, 8, 1>, 4, 512, 1>;
     sm_80 ArgmaxOfStripes = argmax<Simt<4>, Striped<4>, 32, 128, 1>;
@@ -64,4 +96,14 @@ named! {
     sm_80 ColumnsStriped = by_columns<Striped<4>>;
     sm_80 ColumnsWarps = by_columns<warp::Square<2, 2>>;
     sm_80 ColumnsWarpgroups = by_columns<FullCol<2>>;
+}
+
+/// What the host must know to divide a matrix into tiles.
+pub trait Summed {
+    /// Rows and columns of a tile.
+    const TILE: [usize; 2];
+}
+
+impl<P, L, const R: usize, const C: usize> Summed for col_sums<P, L, R, C> {
+    const TILE: [usize; 2] = [R, C];
 }

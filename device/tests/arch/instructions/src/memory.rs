@@ -60,6 +60,10 @@ entries! { Sm80:
         atomic::red_add_u32(at, g.x);
         atomic::red_release_add_u32(at, g.x);
         r.keep([atomic::atom_add_u32(at, g.x), atomic::atom_acq_rel_add_u32(at, g.x), atomic::atom_cas(at, g.x, g.n)]);
+        atomic::red_add_f32_if(at.cast(), g.f, g.x > 1);
+        atomic::red_add_u32_if(at, g.x, g.x > 2);
+        atomic::red_add_f16_if(at.cast(), g.x as u16, g.x > 3);
+        atomic::red_add_f16x2_if(at, g.x, g.x > 4);
         r.keep(atomic::ld_acquire(at));
         atomic::st_release(at, g.x);
     }
@@ -80,6 +84,10 @@ entries! { Sm80:
 }
 
 entries! { Sm90a:
+    atomics_of_bf16 => |r, g| {
+        atomic::red_add_bf16_if(g.to.cast(), g.x as u16, g.x > 1);
+        atomic::red_add_bf16x2_if(g.to.cast(), g.x, g.x > 2);
+    }
     cluster_words => |r, g| {
         let other = shared::mapa(g.shared, g.x);
         shared::store_cluster_u32(other, shared::load_cluster_u32(other));

@@ -39,7 +39,7 @@ entries! { Sm80:
     }
     pairs_of_halves => |r, g| {
         r.keep([half::fma_f16x2(g.x, g.n, 3), half::fma_bf16x2(g.x, g.n, 3)]);
-        r.keep([half::mul_f16x2(g.x, g.n), half::sub_f16x2(g.x, g.n)]);
+        r.keep([half::add_f16x2(g.x, g.n), half::mul_f16x2(g.x, g.n), half::sub_f16x2(g.x, g.n)]);
         r.keep(half::twice_f16x2(g.x as u16));
     }
     shuffles => |r, g| {
@@ -48,6 +48,8 @@ entries! { Sm80:
         r.keep([warp::shfl_bfly_f32(g.f, 1), warp::shfl_idx_f32(g.f, g.n)]);
         r.keep([warp::shfl_up_f32(g.f, 1), warp::shfl_down_f32(g.f, 1)]);
         r.keep(warp::shfl_bfly_word(MaybeUninit::new(g.f), 1).assume_init());
+        r.keep(warp::shfl_up_word(MaybeUninit::new(g.f), 1).assume_init());
+        r.keep(warp::shfl_idx_word(MaybeUninit::new(g.f), g.n).assume_init());
         r.keep(warp::uniform(g.x));
         r.keep(warp::touch(g.f));
     }

@@ -1,0 +1,184 @@
+//! What is made of many elements: the operators of reductions, each with what a thread holds meanwhile.
+
+use tilewright_device::tile::math;
+
+/// What a thread holds of a result while it is computed, in words that go to other threads.
+pub(crate) trait State: Copy {
+    const WORDS: u32;
+    fn word(self, i: u32) -> u32;
+    fn of_words(word: impl Fn(u32) -> u32) -> Self;
+}
+
+impl State for f32 {
+    const WORDS: u32 = 1;
+    #[inline(always)]
+    fn word(self, _: u32) -> u32 {
+        self.to_bits()
+    }
+    #[inline(always)]
+    fn of_words(word: impl Fn(u32) -> u32) -> f32 {
+        f32::from_bits(word(0))
+    }
+}
+
+/// An element and its place among those of its result.
+#[derive(Clone, Copy)]
+pub(crate) struct Placed {
+    value: f32,
+    at: u32,
+}
+
+impl State for Placed {
+    const WORDS: u32 = 2;
+    #[inline(always)]
+    fn word(self, i: u32) -> u32 {
+        if i == 0 { self.value.to_bits() } else { self.at }
+    }
+    #[inline(always)]
+    fn of_words(word: impl Fn(u32) -> u32) -> Placed {
+        Placed { value: f32::from_bits(word(0)), at: word(1) }
+    }
+}
+
+/// An operator. Elements come to a thread in the order of their places.
+pub(crate) trait Fold: Copy {
+    type State: State;
+    /// An element that changes nothing: what lies outside.
+    const NEUTRAL: f32;
+    /// What is made of no elements.
+    const START: Self::State;
+    /// Whether elements may be told to change their sign first: the least is the negative of the largest of the negatives.
+    const FLIPS: bool;
+    /// Whether the result is a place.
+    const PLACES: bool;
+
+    fn add(state: Self::State, x: f32, at: u32) -> Self::State;
+    /// Neighbours, the first of which is at `at`; several at a time for more to be in flight.
+    fn add_piece<const V: usize>(state: Self::State, x: [f32; V], at: u32) -> Self::State;
+    /// The same of two threads' elements, whichever come first.
+    fn merge(a: Self::State, b: Self::State) -> Self::State;
+    fn value(state: Self::State) -> f32;
+    fn place(state: Self::State) -> u32;
+}
+
+/// The values of a piece combined: neighbours of the two halves first.
+#[inline(always)]
+fn halved<const V: usize>(mut x: [f32; V], f: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut left = V;
+    while left > 1 {
+        left /= 2;
+        let mut i = 0;
+        while i < left {
+            x[i] = f(x[i], x[i + left]);
+            i += 1;
+        }
+    }
+    x[0]
+}
+
+macro_rules! folds {
+    ($($(#[$doc:meta])* $name:ident: $neutral:expr, $flips:literal, |$x:ident| $of:expr, $f:expr;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub(crate) struct $name;
+
+        impl Fold for $name {
+            type State = f32;
+            const NEUTRAL: f32 = $neutral;
+            const START: f32 = $neutral;
+            const FLIPS: bool = $flips;
+            const PLACES: bool = false;
+
+            #[inline(always)]
+            fn add(state: f32, $x: f32, _: u32) -> f32 {
+                $f(state, $of)
+            }
+            #[inline(always)]
+            fn add_piece<const V: usize>(state: f32, mut x: [f32; V], _: u32) -> f32 {
+                let mut i = 0;
+                while i < V {
+                    let $x = x[i];
+                    x[i] = $of;
+                    i += 1;
+                }
+                $f(state, halved(x, $f))
+            }
+            #[inline(always)]
+            fn merge(a: f32, b: f32) -> f32 {
+                $f(a, b)
+            }
+            #[inline(always)]
+            fn value(state: f32) -> f32 {
+                state
+            }
+            #[inline(always)]
+            fn place(_: f32) -> u32 {
+                0
+            }
+        }
+    )* };
+}
+folds! {
+    /// Their sum.
+    Sum: 0.0, false, |x| x, |a: f32, b: f32| a + b;
+    /// The sum of their squares.
+    Squares: 0.0, false, |x| x * x, |a: f32, b: f32| a + b;
+    /// Their product.
+    Product: 1.0, false, |x| x, |a: f32, b: f32| a * b;
+    /// The largest; NaN where one is.
+    Largest: f32::NEG_INFINITY, true, |x| x, math::max_nan;
+}
+
+/// The place of the largest: of the first NaN where there is one, or else of the first of equal ones.
+#[derive(Clone, Copy)]
+pub(crate) struct LargestPlace;
+
+/// Whether `a` is larger than `b`, as NaN is than all numbers.
+#[inline(always)]
+fn exceeds(a: f32, b: f32) -> bool {
+    a > b || a.is_nan() && !b.is_nan()
+}
+
+impl Fold for LargestPlace {
+    type State = Placed;
+    const NEUTRAL: f32 = f32::NEG_INFINITY;
+    /// Farther behind than all that there is.
+    const START: Placed = Placed { value: f32::NEG_INFINITY, at: u32::MAX };
+    const FLIPS: bool = true;
+    const PLACES: bool = true;
+
+    #[inline(always)]
+    fn add(state: Placed, x: f32, at: u32) -> Placed {
+        if exceeds(x, state.value) { Placed { value: x, at } } else { state }
+    }
+    #[inline(always)]
+    fn add_piece<const V: usize>(mut state: Placed, x: [f32; V], at: u32) -> Placed {
+        let value = halved(x, math::max_nan);
+        // Seldom, once some elements have been seen.
+        if exceeds(value, state.value) {
+            let mut i = V;
+            while i > 0 {
+                i -= 1;
+                if x[i] == value || x[i].is_nan() {
+                    state.at = at + i as u32;
+                }
+            }
+            state.value = value;
+        }
+        state
+    }
+    #[inline(always)]
+    fn merge(a: Placed, b: Placed) -> Placed {
+        let equal = !exceeds(a.value, b.value) && !exceeds(b.value, a.value);
+        if exceeds(b.value, a.value) || equal && b.at < a.at { b } else { a }
+    }
+    #[inline(always)]
+    fn value(state: Placed) -> f32 {
+        state.value
+    }
+    /// Where nothing exceeded negative infinity all are that.
+    #[inline(always)]
+    fn place(state: Placed) -> u32 {
+        if state.at == u32::MAX { 0 } else { state.at }
+    }
+}

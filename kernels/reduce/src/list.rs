@@ -1,0 +1,58 @@
+//! The kernels that are compiled.
+
+use tilewright_device::kernel::Described;
+use tilewright_device::tile::{Collective, Element, Overlapped, Overlaps, Simt};
+use tilewright_device::{bf16, f16, kernels};
+
+use crate::columns::reduce_columns;
+use crate::rows::reduce_rows;
+
+/// What the host chooses a kernel of reductions by.
+#[derive(Clone, Copy, Debug)]
+pub struct ReduceKernel {
+    /// The element type of what is reduced.
+    pub element: &'static str,
+    /// Whether a result's elements are contiguous; otherwise those of neighbouring results may be.
+    pub rows: bool,
+    /// Elements that a thread reads at a time.
+    pub piece: u32,
+    /// Bytes of these.
+    pub bytes: u32,
+    /// CTAs that share a result.
+    pub ctas: u32,
+}
+
+impl ReduceKernel {
+    const fn new<T: Element>(rows: bool, piece: usize, ctas: usize) -> Self {
+        let (bytes, piece) = ((piece * T::BYTES) as u32, piece as u32);
+        ReduceKernel { element: T::NAME, rows, piece, bytes, ctas: ctas as u32 }
+    }
+}
+
+impl<P: Collective + Overlaps, T: Element, const V: usize, const CTAS: usize> Described
+    for reduce_rows<P, T, V, CTAS>
+{
+    type Description = ReduceKernel;
+    const DESCRIPTION: ReduceKernel = ReduceKernel::new::<T>(true, V, CTAS);
+}
+
+impl<P: Collective + Overlaps, T: Element, const V: usize> Described for reduce_columns<P, T, V> {
+    type Description = ReduceKernel;
+    const DESCRIPTION: ReduceKernel = ReduceKernel::new::<T>(false, V, 1);
+}
+
+// What is made of the elements is told at the launch: memory bounds all of it.
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of reductions.
+    pub static REDUCE: ReduceKernel;
+
+    for (T, VECTOR) in [(f16, 8), (bf16, 8), (f32, 4)] {
+        sm_90: [reduce_rows_sm_90_ T]: reduce_rows<Overlapped<8>, T, VECTOR, 1>;
+        sm_90: [reduce_rows_sm_90_ T _c8]: reduce_rows<Overlapped<8>, T, VECTOR, 8>;
+        sm_80: [reduce_rows_sm_80_ T]: reduce_rows<Simt<8>, T, VECTOR, 1>;
+        sm_90: [reduce_columns_sm_90_ T]: reduce_columns<Overlapped<8>, T, VECTOR>;
+        sm_80: [reduce_columns_sm_80_ T]: reduce_columns<Simt<8>, T, VECTOR>;
+        sm_80: [reduce_columns_sm_80_ T _any]: reduce_columns<Simt<8>, T, 1>;
+    }
+}

@@ -1,0 +1,104 @@
+//! The gradients' kernels that are compiled.
+
+use tilewright_device::kernel::Described;
+use tilewright_device::tile::{Collective, Element, FragmentLayout, Overlapped, Simt, Spread};
+use tilewright_device::{bf16, f16, kernels};
+
+use crate::columns::column_sums;
+use crate::list::RowsKernel;
+use crate::norm_backward::{norm_gradient, norm_gradient_long};
+use crate::program::{NextTile, Nothing, Prefetch, RowProgram};
+use crate::softmax_backward::{softmax_gradient, softmax_gradient_long};
+
+#[rustfmt::skip]
+impl<
+    P: RowProgram, F: Prefetch, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize, const CTAS: usize,
+> Described for softmax_gradient<P, F, T, L, M, N, CTAS>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(CTAS, false);
+}
+
+impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
+    for softmax_gradient_long<P, T, L, M, N>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(1, true);
+}
+
+#[rustfmt::skip]
+impl<
+    P: RowProgram, F: Prefetch, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize, const CTAS: usize,
+> Described for norm_gradient<P, F, T, L, M, N, CTAS>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(CTAS, false);
+}
+
+impl<P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize> Described
+    for norm_gradient_long<P, T, L, N>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, 1, N>(1, true);
+}
+
+#[rustfmt::skip]
+impl<
+    P: Collective, T: Element, L: FragmentLayout<M, N>, B: FragmentLayout<N, M>, const M: usize, const N: usize,
+> Described for column_sums<P, T, L, B, M, N>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel { element: T::NAME, ..RowsKernel::new::<f32, L, M, N>(1, true) };
+}
+
+// Of f32 a CTA of 512 threads has no registers for a tile ahead.
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of the gradient of softmax and log-softmax.
+    pub static SOFTMAX_GRADIENT: RowsKernel;
+
+    let ONE_CTA = [(4, 8, 8, 16, 64), (4, 32, 32, 4, 1024), (4, 128, 32, 1, 4096), (8, 256, 32, 1, 8192)];
+    for (T, VECTOR, WIDE) in [(f16, 8, NextTile), (bf16, 8, NextTile), (f32, 4, Nothing)] {
+        for (W, G, E, M, N) in ONE_CTA {
+            sm_80: [softmax_gradient_sm_80_ T _ M x N]:
+                softmax_gradient<Simt<W>, NextTile, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+        }
+        for CTAS in [1, 2, 4, 8] {
+            sm_90: [softmax_gradient_sm_90_ T _1x16384c CTAS]:
+                softmax_gradient<Overlapped<16>, WIDE, T, Spread<16, 512, 32, VECTOR>, 1, 16384, CTAS>;
+        }
+        sm_80: [softmax_gradient_sm_80_ T _long]: softmax_gradient_long<Simt<8>, T, Spread<8, 256, 16, VECTOR>, 1, 4096>;
+        sm_80: [softmax_gradient_sm_80_ T _any]: softmax_gradient_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
+    }
+}
+
+// A thread has sums of as many columns as it has elements of a row, so that these are fewer than where there are no sums.
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of the gradients of RMSNorm and LayerNorm.
+    pub static NORM_GRADIENT: RowsKernel;
+
+    let ONE_CTA = [(4, 16, 8, 8, 128), (4, 128, 8, 1, 1024), (8, 256, 16, 1, 4096), (16, 512, 16, 1, 8192)];
+    for (T, VECTOR, AHEAD) in [(f16, 8, NextTile), (bf16, 8, NextTile), (f32, 4, Nothing)] {
+        for (W, G, E, M, N) in ONE_CTA {
+            sm_80: [norm_gradient_sm_80_ T _ M x N]:
+                norm_gradient<Simt<W>, AHEAD, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+        }
+        for CTAS in [2, 4, 8] {
+            sm_90: [norm_gradient_sm_90_ T _1x8192c CTAS]:
+                norm_gradient<Overlapped<16>, AHEAD, T, Spread<16, 512, 16, VECTOR>, 1, 8192, CTAS>;
+        }
+        sm_80: [norm_gradient_sm_80_ T _long]: norm_gradient_long<Simt<8>, T, Spread<8, 256, 16, VECTOR>, 4096>;
+        sm_80: [norm_gradient_sm_80_ T _any]: norm_gradient_long<Simt<8>, T, Spread<8, 256, 16, 1>, 4096>;
+    }
+}
+
+#[rustfmt::skip]
+kernels! {
+    /// The kernels that add up what the norms' gradients leave: lines of f32, whatever they round the sums to.
+    pub static COLUMN_SUMS: RowsKernel;
+
+    for T in [f16, bf16, f32] {
+        sm_80: [column_sums_sm_80_ T _64x32]: column_sums<Simt<16>, T, Spread<16, 8, 4, 4>, Spread<16, 16, 4, 1>, 64, 32>;
+    }
+}

@@ -1,0 +1,125 @@
+//! Softmax and log-softmax of masked rows.
+
+use core::f32::consts::LOG2_E;
+
+use tilewright_device::kernel;
+use tilewright_device::tile::{
+    Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile, Rows, math,
+};
+
+use crate::program::{RowProgram, resident};
+use crate::softmax_rows::{Sum, exponents, results};
+
+/// What is added to scores: rows of `T`, or of f32, or none; and whether rows see no further than their own column.
+#[derive(Clone, Copy)]
+struct Mask<T: Element> {
+    narrow: InBlock<Global<T, 3>>,
+    wide: InBlock<Global<f32, 3>>,
+    causal: bool,
+}
+
+impl<T: Element> Mask<T> {
+    /// `scale` x + mask of the tile of columns `part`, of matrices of so many rows and columns.
+    #[inline(always)]
+    fn scores<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+        &self,
+        x: Fragment<T, M, N, L>,
+        scale: f32,
+        at: [u32; 3],
+        [rows, cols]: [u32; 2],
+    ) -> Fragment<f32, M, N, L> {
+        let scores = if self.wide.get().rows() > 0 {
+            let mask = Fragment::<f32, M, N, L>::load_rows(self.wide.get().tile(at), 0.0);
+            x.map(T::to_f32).zip(&mask, |x, mask| math::fma(x, scale, mask))
+        } else if self.narrow.get().rows() > 0 {
+            let mask = Fragment::<T, M, N, L>::load_rows(self.narrow.get().tile(at), T::ZERO);
+            x.map(T::to_f32).zip(&mask, |x, mask| math::fma(x, scale, mask.to_f32()))
+        } else {
+            x.map(|x| x.to_f32() * scale)
+        };
+        if !self.causal {
+            return scores;
+        }
+        let [_, row_tile, part] = at;
+        scores.mask_beyond(|row| {
+            let end = row_tile * M as u32 + row + 1;
+            let end = if cols < rows { end.saturating_sub(rows - cols) } else { end + (cols - rows) };
+            end.saturating_sub(part * N as u32)
+        })
+    }
+}
+
+/// y = softmax(s x + mask) or its logarithm of every row, for x and y \[batch, rows, columns\] with at most `N` `CTAS` columns.
+///
+/// The mask is of the same shape in `mask` or in `wide_mask`, or none: those that are not there have no elements. If `causal` is not 0, row i's
+/// columns from i + 1 + columns - rows on do not count. `scale` is s, and positive; the logarithm is taken if `log` is not 0. A cluster of
+/// `CTAS` CTAs takes tiles of `M` rows in the order of `order`, each CTA `N` columns of them. A row of which nothing is left becomes zeros, or -inf
+/// where the logarithm is taken.
+#[kernel(program = P, cluster = [CTAS as u32, 1, 1], min_ctas = resident(P::THREADS, 512))]
+pub fn masked_softmax<P: RowProgram, T: Element, L, const M: usize, const N: usize, const CTAS: usize>(
+    mut cta: Cta<P>,
+    x: InBlock<Global<T, 3>>,
+    mask: InBlock<Global<T, 3>>,
+    wide_mask: InBlock<Global<f32, 3>>,
+    y: InBlock<GlobalMut<T, 3>>,
+    order: RowOrder,
+    scale: f32,
+    log: u32,
+    causal: u32,
+) where
+    L: FragmentLayout<M, N>,
+{
+    let mut rows = cta.row_reducer::<L, M, N, CTAS>();
+    let part = rows.part();
+    let mask = Mask { narrow: mask, wide: wide_mask, causal: causal != 0 };
+    let [least, _] = T::from_f32x2(f32::NEG_INFINITY, f32::NEG_INFINITY);
+    let mut tile = RowTile::first(order, CTAS as u32);
+    P::wait_for_preceding_grid();
+    while tile.exists() {
+        let at = tile.at(part);
+        let row = Fragment::<T, M, N, L>::load_rows(x.get().tile(at), least);
+        let scores = mask.scores(row, scale, at, [x.get().rows(), x.get().cols()]);
+        let (z, own) = exponents(scores, Rows::splat(Sum::NONE), LOG2_E);
+        let all = rows.reduce(own, |a, b| a.with(b, LOG2_E));
+        let from = own.map(|own| own.origin());
+        results::<T, L, M, N>(z, from, &all, LOG2_E, log != 0).store_rows(y.get().tile(at));
+        tile = tile.next();
+    }
+}
+
+/// As [`masked_softmax`](fn@masked_softmax), for rows of any length: they are read twice, `N` columns at a time.
+#[kernel(program = P)]
+pub fn masked_softmax_long<P: RowProgram, T: Element, L, const M: usize, const N: usize>(
+    mut cta: Cta<P>,
+    x: InBlock<Global<T, 3>>,
+    mask: InBlock<Global<T, 3>>,
+    wide_mask: InBlock<Global<f32, 3>>,
+    y: InBlock<GlobalMut<T, 3>>,
+    order: RowOrder,
+    scale: f32,
+    log: u32,
+    causal: u32,
+) where
+    L: FragmentLayout<M, N>,
+{
+    let mut rows = cta.row_reducer::<L, M, N, 1>();
+    let mask = Mask { narrow: mask, wide: wide_mask, causal: causal != 0 };
+    let [least, _] = T::from_f32x2(f32::NEG_INFINITY, f32::NEG_INFINITY);
+    let mut tile = RowTile::first(order, 1);
+    P::wait_for_preceding_grid();
+    while tile.exists() {
+        let scores = |row, part| mask.scores(row, scale, tile.at(part), [x.get().rows(), x.get().cols()]);
+        let none = Rows::splat(Sum::NONE);
+        let own = x.get().fold_row_parts::<M, N, L, _>(tile, least, none, |own, row, part| {
+            exponents(scores(row, part), own, LOG2_E).1
+        });
+        let all = rows.reduce(own, |a, b| a.with(b, LOG2_E));
+        let origin = all.map(|all| all.origin());
+        x.get().fold_row_parts::<M, N, L, _>(tile, least, (), |(), row, part| {
+            let z = scores(row, part).zip_rows(&origin, |x, origin| (x - origin) * LOG2_E);
+            let to = y.get().tile(tile.at(part));
+            results::<T, L, M, N>(z, origin, &all, LOG2_E, log != 0).store_rows(to);
+        });
+        tile = tile.next();
+    }
+}

@@ -1,0 +1,280 @@
+//! The gradients of RMSNorm and LayerNorm of rows.
+
+use tilewright_device::kernel;
+use tilewright_device::tile::{
+    Cols, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile, Rows,
+    block_x, math,
+};
+
+use crate::program::{Prefetch, RowProgram, resident};
+
+/// How rows were normalised.
+#[derive(Clone, Copy)]
+struct How {
+    per_column: f32,
+    epsilon: f32,
+    centred: bool,
+}
+
+/// What a row's gradient takes of it: sums over its columns of d², g d and g, where d are the distances from the mean, g = dy w.
+#[derive(Clone, Copy)]
+struct Moments {
+    squares: f32,
+    along: f32,
+    total: f32,
+}
+
+impl Moments {
+    const NONE: Self = Moments { squares: 0.0, along: 0.0, total: 0.0 };
+
+    #[inline(always)]
+    fn with(self, other: Self) -> Self {
+        Moments {
+            squares: self.squares + other.squares,
+            along: self.along + other.along,
+            total: self.total + other.total,
+        }
+    }
+    /// Those of a row, or of none: its factor is 0.
+    #[inline(always)]
+    fn or_none(self, exists: bool) -> Self {
+        if exists { self } else { Moments { squares: f32::INFINITY, ..Self::NONE } }
+    }
+    /// The same and one element more.
+    #[inline(always)]
+    fn and(self, (d, g): (f32, f32)) -> Self {
+        Moments {
+            squares: math::fma(d, d, self.squares),
+            along: math::fma(g, d, self.along),
+            total: self.total + g,
+        }
+    }
+}
+
+/// A row's gradient is `by` (g - `level` - `slope` d).
+#[derive(Clone, Copy)]
+struct Factors {
+    by: f32,
+    level: f32,
+    slope: f32,
+}
+
+impl How {
+    #[inline(always)]
+    fn factors(&self, all: Moments) -> Factors {
+        let by = math::rsqrt(math::fma(all.squares, self.per_column, self.epsilon));
+        let level = if self.centred { all.total * self.per_column } else { 0.0 };
+        Factors { by, level, slope: all.along * self.per_column * by * by }
+    }
+}
+
+/// The distances from the rows' means; 0 in columns from `inside` on, which are none of the rows'.
+#[inline(always)]
+fn distances<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    x: Fragment<T, M, N, L>,
+    mean: &Rows<f32, M, N, L>,
+    inside: u32,
+) -> Fragment<f32, M, N, L> {
+    let d = x.map(T::to_f32).zip_rows(mean, |x, mean| x - mean);
+    d.map_indexed(|_, col, d| if col < inside { d } else { 0.0 })
+}
+
+/// dy w.
+#[inline(always)]
+fn weighted<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    dy: Fragment<T, M, N, L>,
+    weight: &Cols<T, M, N, L>,
+) -> Fragment<f32, M, N, L> {
+    dy.map(T::to_f32).zip_cols(weight, |dy, w| dy * w.to_f32())
+}
+
+/// What this thread has of the rows' moments.
+#[inline(always)]
+fn moments<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    d: Fragment<f32, M, N, L>,
+    g: &Fragment<f32, M, N, L>,
+    before: Rows<Moments, M, N, L>,
+) -> Rows<Moments, M, N, L> {
+    let pairs = d.map(|d| (d, 0.0)).zip(g, |(d, _), g| (d, g));
+    pairs.fold_rows(Moments::NONE, Moments::and).zip(&before, Moments::with)
+}
+
+/// The gradient by x, with `d_sum` added.
+#[inline(always)]
+fn gradient<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    d: Fragment<f32, M, N, L>,
+    g: Fragment<f32, M, N, L>,
+    factors: &Rows<Factors, M, N, L>,
+    d_sum: &Fragment<T, M, N, L>,
+) -> Fragment<T, M, N, L> {
+    let line = d.zip_rows(factors, |d, of| math::fma(d, of.slope, of.level));
+    let dx = g.zip(&line, |g, line| g - line).zip_rows(factors, |g, of| g * of.by);
+    dx.zip(d_sum, |dx, d_sum| dx + d_sum.to_f32()).cast::<T>()
+}
+
+/// dy times the normalised x: what each row adds to the gradient by w.
+#[inline(always)]
+fn by_weight<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    d: Fragment<f32, M, N, L>,
+    dy: &Fragment<T, M, N, L>,
+    factors: &Rows<Factors, M, N, L>,
+) -> Fragment<f32, M, N, L> {
+    d.zip_rows(factors, |d, of| d * of.by).zip(dy, |x, dy| x * dy.to_f32())
+}
+
+/// `a` + `b`.
+#[inline(always)]
+fn plus<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    a: Fragment<f32, M, N, L>,
+    b: &Fragment<f32, M, N, L>,
+) -> Fragment<f32, M, N, L> {
+    a.zip(b, |a, b| a + b)
+}
+
+/// The gradient by x of y = (x - mean) / sqrt(mean of (x - mean)² + epsilon) w + b, and for each CTA's rows their sums of those by w and b.
+///
+/// The mean is that of x if `centred` is not 0 and else 0: Ba et al. 2016, Zhang & Sennrich 2019. x, dy and dx are \[batch, rows,
+/// columns\] with at most `N` `CTAS` columns; so is `d_sum`, which is added to dx, or without elements. w is \[1, 1, columns\], or without
+/// elements where it is 1. `d_weight` and `d_bias` are \[1, lines, columns\], or without elements: as many lines as there are rows in the clusters'
+/// tiles, each the sum of dy (x - mean) / sqrt(…), or of dy, over the rows that the same threads took. They begin with what is there if
+/// `continued` is not 0. `per_column` is one over the columns. A cluster of `CTAS` CTAs takes tiles of `M` rows in the order of `order`, each CTA `N`
+/// columns of them.
+#[kernel(program = P, cluster = [CTAS as u32, 1, 1], min_ctas = resident(P::THREADS, 512))]
+pub fn norm_gradient<
+    P: RowProgram,
+    F: Prefetch,
+    T: Element,
+    L,
+    const M: usize,
+    const N: usize,
+    const CTAS: usize,
+>(
+    mut cta: Cta<P>,
+    x: InBlock<Global<T, 3>>,
+    dy: InBlock<Global<T, 3>>,
+    d_sum: InBlock<Global<T, 3>>,
+    weight: InBlock<Global<T, 3>>,
+    dx: InBlock<GlobalMut<T, 3>>,
+    d_weight: InBlock<GlobalMut<f32, 3>>,
+    d_bias: InBlock<GlobalMut<f32, 3>>,
+    order: RowOrder,
+    per_column: f32,
+    epsilon: f32,
+    centred: u32,
+    continued: u32,
+) where
+    L: FragmentLayout<M, N>,
+{
+    let mut rows = cta.row_reducer::<L, M, N, CTAS>();
+    let part = rows.part();
+    let mut tile = RowTile::first(order, CTAS as u32);
+    let how = How { per_column, epsilon, centred: centred != 0 };
+    P::wait_for_preceding_grid();
+    let load = |tile: RowTile| {
+        let load = |from: Global<T, 3>| Fragment::<T, M, N, L>::load_rows(from.tile(tile.at(part)), T::ZERO);
+        (load(x.get()), load(dy.get()))
+    };
+    let mut ahead = (Fragment::splat(T::ZERO), Fragment::splat(T::ZERO));
+    if F::NEXT {
+        ahead = load(tile);
+    }
+    let [one, _] = T::from_f32x2(1.0, 0.0);
+    let weight = Cols::<T, M, N, L>::load(weight.get().tile([0, 0, part]), one);
+    let lines = block_x() / CTAS as u32;
+    let begun = |sums: GlobalMut<f32, 3>| match continued {
+        0 => Fragment::<f32, M, N, L>::zero(),
+        _ => Fragment::load_rows(sums.read([0, lines, part]), 0.0),
+    };
+    let (mut weights, mut biases) = (begun(d_weight.get()), begun(d_bias.get()));
+    while tile.exists() {
+        let ((row, by), here) = (if F::NEXT { ahead } else { load(tile) }, tile);
+        tile = tile.next();
+        if F::NEXT {
+            ahead = load(tile);
+        }
+        let added = Fragment::load_rows(d_sum.get().tile(here.at(part)), T::ZERO);
+        let mut mean = Rows::splat(0.0);
+        if how.centred {
+            mean = rows.reduce_rows(&row.map(T::to_f32), 0.0, |a, b| a + b).map(|sum| sum * per_column);
+        }
+        let inside = x.get().cols().saturating_sub(part * N as u32);
+        let d = distances(row.anew(), &mean, inside);
+        let own = moments(d, &weighted(by, &weight), Rows::splat(Moments::NONE));
+        // Rows that are none count nothing: the factor of those is 0.
+        let last = x.get().rows().saturating_sub(here.at(part)[1] * M as u32);
+        let exists = Rows::<bool, M, N, L>::indexed(|row| row < last);
+        let all = rows.reduce(own, Moments::with).zip(&exists, Moments::or_none);
+        let factors = all.map(|all| how.factors(all));
+        let d = row.anew().map(T::to_f32).zip_rows(&mean, |x, mean| x - mean);
+        let by = by.anew();
+        gradient(d, weighted(by, &weight), &factors, &added).store_rows(dx.get().tile(here.at(part)));
+        weights = plus(weights, &by_weight(d, &by, &factors));
+        biases = plus(biases, &by.map(T::to_f32));
+    }
+    weights.store_rows(d_weight.get().tile([0, lines, part]));
+    biases.store_rows(d_bias.get().tile([0, lines, part]));
+}
+
+/// As [`norm_gradient`](fn@norm_gradient), for rows of any length, one a tile: they are read twice, three times where they are centred, `N`
+/// columns at a time, and the sums for each row.
+#[kernel(program = P)]
+pub fn norm_gradient_long<P: RowProgram, T: Element, L, const N: usize>(
+    mut cta: Cta<P>,
+    x: InBlock<Global<T, 3>>,
+    dy: InBlock<Global<T, 3>>,
+    d_sum: InBlock<Global<T, 3>>,
+    weight: InBlock<Global<T, 3>>,
+    dx: InBlock<GlobalMut<T, 3>>,
+    d_weight: InBlock<GlobalMut<f32, 3>>,
+    d_bias: InBlock<GlobalMut<f32, 3>>,
+    order: RowOrder,
+    per_column: f32,
+    epsilon: f32,
+    centred: u32,
+    continued: u32,
+) where
+    L: FragmentLayout<1, N>,
+{
+    let mut rows = cta.row_reducer::<L, 1, N, 1>();
+    let mut tile = RowTile::first(order, 1);
+    let how = How { per_column, epsilon, centred: centred != 0 };
+    let [one, _] = T::from_f32x2(1.0, 0.0);
+    let mut begins = continued == 0;
+    P::wait_for_preceding_grid();
+    while tile.exists() {
+        let inside = |part: u32| x.get().cols() - part * N as u32;
+        let by = |part| Fragment::<T, 1, N, L>::load_rows(dy.get().tile(tile.at(part)), T::ZERO);
+        let weight = |part| Cols::<T, 1, N, L>::load(weight.get().tile([0, 0, part]), one);
+        let mut mean = Rows::<f32, 1, N, L>::splat(0.0);
+        if how.centred {
+            let own = x.get().fold_row_parts::<1, N, L, _>(tile, T::ZERO, mean, |sums, x, _| {
+                x.map(T::to_f32).fold_rows(0.0, |sum, x| sum + x).zip(&sums, |a, b| a + b)
+            });
+            mean = rows.reduce(own, |a, b| a + b).map(|sum| sum * per_column);
+        }
+        let none = Rows::splat(Moments::NONE);
+        let own = x.get().fold_row_parts::<1, N, L, _>(tile, T::ZERO, none, |before, x, part| {
+            moments(distances(x, &mean, inside(part)), &weighted(by(part), &weight(part)), before)
+        });
+        let factors = rows.reduce(own, Moments::with).map(|all| how.factors(all));
+        x.get().fold_row_parts::<1, N, L, _>(tile, T::ZERO, (), |(), x, part| {
+            let (d, by) = (distances(x, &mean, inside(part)), by(part));
+            let added = Fragment::load_rows(d_sum.get().tile(tile.at(part)), T::ZERO);
+            let to = dx.get().tile(tile.at(part));
+            gradient(d, weighted(by, &weight(part)), &factors, &added).store_rows(to);
+            // Each thread adds to what it wrote itself.
+            let add = |mut sums: GlobalMut<f32, 3>, new: Fragment<f32, 1, N, L>| {
+                let place = [0, block_x(), part];
+                let mut sum = Fragment::zero();
+                if !begins {
+                    sum = Fragment::load_rows(sums.read(place), 0.0);
+                }
+                plus(sum, &new).store_rows(sums.tile(place));
+            };
+            add(d_weight.get(), by_weight(d, &by, &factors));
+            add(d_bias.get(), by.map(T::to_f32));
+        });
+        tile = tile.next();
+        begins = false;
+    }
+}

@@ -1,0 +1,90 @@
+//! What kernels print and assert, on the emulator, with the author's own lines; and that it is no code where it is turned off.
+
+use std::error::Error;
+
+use tilewright::{Device, Tensor};
+use tilewright_builder::{Built, Kernel};
+use tilewright_print_tests::{KERNELS, silent};
+use tilewright_print_tests_device::{COLS, talks, values};
+
+/// The line of the device crate that has this text.
+fn line(text: &str) -> usize {
+    let source = include_str!("../device/src/lib.rs");
+    1 + source.lines().position(|line| line.contains(text)).expect("it is there")
+}
+
+/// Runs `talks` over two rows of so many columns, on an emulator that no other test has; what it printed, and what went wrong.
+fn talk(seed: u64, cols: usize, scale: f32) -> Result<(String, Option<String>), Box<dyn Error>> {
+    let device = Device::emulator_with_seed(seed);
+    let stream = device.default_stream();
+    let x = Tensor::filled(&device, 3.0, &[2, cols])?;
+    let mut y = Tensor::zeros(&device, &[2, cols])?;
+    let launched =
+        device.kernel::<talks>(&KERNELS)?.launch(&stream, [2, 1, 1], (&x.view(), &mut y.view_mut(), scale));
+    if launched.is_ok() {
+        assert_eq!(y.to_vec()?, vec![3.0 * scale; 2 * cols]);
+    }
+    Ok((device.printed().unwrap_or_default(), launched.err().map(|error| error.to_string())))
+}
+
+#[test]
+fn lines_are_printed() -> Result<(), Box<dyn Error>> {
+    let (printed, fault) = talk(1, COLS, 2.0)?;
+    assert_eq!(fault, None);
+    let place = format!("tests/prints/device/src/lib.rs:{}", line("columns in row"));
+    let line = |cta, thread| {
+        format!(
+            "{place}, kernel talks, CTA ({cta}, 0, 0), thread {thread}: 256 columns in row {cta}, 100% of ffffffff\n"
+        )
+    };
+    assert_eq!(printed, [line(0, 0), line(0, 1), line(1, 0), line(1, 1)].concat());
+    Ok(())
+}
+
+#[test]
+fn assertions_stop_the_kernel() -> Result<(), Box<dyn Error>> {
+    let (printed, fault) = talk(2, COLS + 1, 2.0)?;
+    let fault = fault.ok_or("there are too many columns")?;
+    let (line_of, said) = (line("x.cols() <="), "assertion failed: x.cols() <= COLS as u32");
+    let place = format!("tests/prints/device/src/lib.rs:{line_of}, kernel talks, CTA (0, 0, 0), thread 0");
+    assert!(printed.contains(&format!("{place}: {said}\n")), "{printed}");
+    assert!(fault.contains(&format!("after it said `{place}: {said}`")), "{fault}");
+    let (_, fault) = talk(3, COLS, -1.5)?;
+    let fault = fault.ok_or("the scale is negative")?;
+    assert!(fault.contains("assertion failed: scale > 0.0: the scale is -1.5, not 1`"), "{fault}");
+    Ok(())
+}
+
+#[test]
+fn values_of_all_types() -> Result<(), Box<dyn Error>> {
+    let device = Device::emulator_with_seed(4);
+    let launched = device.kernel::<values>(&KERNELS)?.launch(
+        &device.default_stream(),
+        [1, 1, 1],
+        (1_u64 << 40, -3_i8, 1.5_f32),
+    );
+    launched?;
+    let printed = device.printed().unwrap_or_default();
+    let lines: Vec<_> = printed.lines().filter_map(|line| Some(line.split_once("thread 0: ")?.1)).collect();
+    let expected =
+        ["1099511627776 -3 fd    -3|1.5 1.500000e+00 0001.500|3fc00000", "1 1 -3 1.5", "{} 0x1000 0x1000"];
+    assert_eq!(lines, expected);
+    Ok(())
+}
+
+#[test]
+fn silence_costs_nothing() -> Result<(), Box<dyn Error>> {
+    let built = Built::read(silent())?;
+    // Names and labels, which have the function's number in its module, are all that differs.
+    let ptx = |name: &str| -> Result<String, Box<dyn Error>> {
+        let kernel: &Kernel =
+            built.kernels.iter().find(|kernel| kernel.entry == name).ok_or("it is built")?;
+        let text = built.ptx(kernel)?.replace(name, "NAME");
+        Ok((0..10).fold(text, |text, number| text.replace(&format!("$L__BB{number}_"), "$L_")))
+    };
+    assert_eq!(ptx("talks")?, ptx("stays")?);
+    assert!(!ptx("values")?.contains("call"), "{}", ptx("values")?);
+    let loud = KERNELS.named("talks").next().ok_or("it is built")?;
+    assert!(tilewright::ptx(loud)?.contains("vprintf"));
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! Sums: by atomic additions to global memory, of packed pairs, of several accumulators at a time; and the barrier of a CTA.
+
+use tilewright_device::arch::special::thread_x;
+use tilewright_device::tile::{
+    Arithmetic, AtomicAdd, Cta, Fragment, FragmentLayout, FullRow, Gemm, Global, GlobalMut, Multistage,
+    OneConsumer, Overlapped, Program, Schedule, Shared, Simt, Striped, Swizzle, Threads, WarpSpecialized,
+    atomic_add, block_x, block_y, copy, gemm, warp,
+};
+use tilewright_device::{bf16, f16, kernel, kernels};
+
+use crate::copies::named;
+
+/// Rows of a tile.
+pub const ROWS: usize = 32;
+/// Columns of a tile.
+pub const COLS: usize = 64;
+/// Rows of `by_row`: row r of x is added to row r modulo this, one in so many to none.
+pub const LINES: u32 = 5;
+
+/// y += the tiles of x that lie below each other; `by_row` += rows of x.
+#[kernel(program = P, expects(x.cols() == y.cols(), x.cols() == by_row.cols()))]
+pub fn added<P: Program, T: AtomicAdd, L: FragmentLayout<ROWS, COLS>>(
+    x: Global<T, 2>,
+    mut y: GlobalMut<T, 2>,
+    mut by_row: GlobalMut<T, 2>,
+) {
+    let x = Fragment::<T, ROWS, COLS, L>::load(x.tile([block_x(), block_y()]));
+    atomic_add(x, y.tile([0, block_y()]));
+    let line = |r: u32| {
+        let row = (block_x() * ROWS as u32 + r) % LINES;
+        (row + 1 < LINES).then_some([row, block_y() * COLS as u32])
+    };
+    atomic_add(x, by_row.scatter(line));
+}
+
+/// Sum, difference, product, a b + a and 0.75 a of a and b \[rows, columns\]: one below the other.
+#[kernel(threads = <L as FragmentLayout<M, N>>::THREADS, expects(a.rows() == M as u32, a.shape() == b.shape()))]
+pub fn arithmetic<T: Arithmetic, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    a: Global<T, 2>,
+    b: Global<T, 2>,
+    mut y: GlobalMut<T, 2>,
+) {
+    let load = |x: Global<T, 2>| Fragment::<T, M, N, L>::load(x.tile([0, block_x()]));
+    let (a, b) = (load(a), load(b));
+    copy(a + b, y.tile([0, block_x()]));
+    copy(a - b, y.tile([1, block_x()]));
+    copy(a * b, y.tile([2, block_x()]));
+    copy(a.mul_add(b, a), y.tile([3, block_x()]));
+    copy(a * T::from_f32x2(0.75, 0.0)[0], y.tile([4, block_x()]));
+}
+
+/// Columns of C: four accumulators of 64.
+pub const WIDE: usize = 256;
+
+/// C = A B, all columns of which one CTA has.
+#[kernel(program = P, expects(a.cols() == b.rows(), c.cols() == WIDE as u32))]
+pub fn wide_product<P: Schedule, Y: Gemm<f16, 64, 64, 64, B = Swizzle<128>>>(
+    mut cta: Cta<P>,
+    a: Global<f16, 2>,
+    b: Global<f16, 2>,
+    mut c: GlobalMut<f32, 2>,
+) {
+    let stages = cta.stages::<2>();
+    let a_s = stages.alloc::<Shared<f16, 64, 64, _, _>>(&mut cta);
+    let b_s = stages.alloc::<Shared<f16, 64, WIDE, Swizzle<128>, _>>(&mut cta);
+    let mut pipe = cta.pipeline(stages);
+    let zero = Fragment::<f32, 64, 64, _>::zero();
+    let (p, q, r, s) = pipe.run(
+        0..a.cols().div_ceil(64),
+        (zero, zero, zero, zero),
+        #[inline(always)]
+        |s, k| {
+            copy(a.tile([block_x(), k]), a_s.at(s));
+            copy(b.tile([k, 0]), b_s.at(s));
+        },
+        #[inline(always)]
+        |(p, q, r, t), s, _| {
+            let b = b_s.at(s);
+            (
+                gemm(Y::default(), a_s.at(s), b.columns::<0, 64>(), p),
+                gemm(Y::default(), a_s.at(s), b.columns::<64, 64>(), q),
+                gemm(Y::default(), a_s.at(s), b.columns::<128, 64>(), r),
+                gemm(Y::default(), a_s.at(s), b.columns::<192, 64>(), t),
+            )
+        },
+    );
+    copy(p, c.tile([block_x(), 0]));
+    copy(q, c.tile([block_x(), 1]));
+    copy(r, c.tile([block_x(), 2]));
+    copy(s, c.tile([block_x(), 3]));
+}
+
+/// Threads of a CTA that turns its numbers round.
+pub const THREADS: u32 = 128;
+
+/// y = x \[CTAs, threads\], and z = y with each CTA's numbers in the opposite order, which other threads wrote.
+#[kernel(program = Simt<4>, expects(x.cols() == THREADS, x.shape() == y.shape(), x.shape() == z.shape()))]
+pub fn turned_round(
+    cta: Cta<Simt<4>>,
+    x: Global<i32, 2>,
+    mut y: GlobalMut<i32, 2>,
+    mut z: GlobalMut<i32, 2>,
+) {
+    let (row, thread) = (block_x(), thread_x());
+    y.tile([row, thread]).put::<1, 1>(0, 0, x.tile([row, thread]).element::<1, 1>(0, 0));
+    cta.barrier();
+    z.tile([row, thread]).put::<1, 1>(0, 0, y.read([row, THREADS - 1 - thread]).element::<1, 1>(0, 0));
+}
+
+named! {
+    sm_80 AddedF32 = added<Simt<4>, f32, Striped<4>>;
+    sm_80 AddedF16 = added<Simt<4>, f16, Striped<4>>;
+    sm_80 AddedI32 = added<Simt<4>, i32, warp::Square<2, 2>>;
+    sm_90 AddedBf16 = added<Overlapped<2>, bf16, warp::FullRow<2>>;
+
+    sm_80 ArithmeticF16 = arithmetic<f16, Striped<4>, 32, 64>;
+    sm_80 ArithmeticBf16 = arithmetic<bf16, Striped<4>, 32, 64>;
+    sm_80 ArithmeticOfSingles = arithmetic<f16, Threads<32, 8>, 32, 8>;
+
+    sm_80 WideWarps = wide_product<Multistage<4>, warp::FullRow<4>>;
+    sm_90 WideWarpgroup = wide_product<WarpSpecialized<OneConsumer>, FullRow<1>>;
+}
