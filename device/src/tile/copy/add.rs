@@ -8,8 +8,8 @@ use crate::layout::element::pack;
 use crate::layout::{Element, FragmentLayout, Major, Registers};
 use crate::refuse;
 use crate::tile::cta::collective::expect_computing;
-use crate::tile::fragment::Fragment;
 use crate::tile::fragment::cols::Cols;
+use crate::tile::fragment::{Fragment, Rows};
 use crate::tile::memory::add_to::AddTo;
 use crate::tile::memory::gathered::Scattered;
 use crate::tile::memory::global::GlobalTileMut;
@@ -137,6 +137,33 @@ where
                 }
             }
             i += step;
+        }
+    }
+}
+
+/// Each row's value, to the first column of a tile of one.
+impl<T, O, L, const RANK: usize, const BOX: usize, const M: usize, const N: usize>
+    AddTo<GlobalTileMut<T, RANK, O, BOX>> for Rows<T, M, N, L>
+where
+    T: AtomicAdd,
+    O: Major,
+    L: FragmentLayout<M, N>,
+{
+    #[inline(always)]
+    fn add_to(self, to: GlobalTileMut<T, RANK, O, BOX>) {
+        expect_computing(L::THREADS);
+        let (thread, window) = (thread_x_volatile(), to.0.window(M, 1));
+        // Those that hold the first column add.
+        if thread >= L::THREADS || L::coord(thread, 0).1 > 0 {
+            return;
+        }
+        let mut r = 0;
+        while r < L::Rows::<T>::LEN {
+            let row = L::coord(thread, L::first(r)).0;
+            let inside = row < window.rows && window.cols > 0;
+            // SAFETY: only elements inside the tensor are touched.
+            unsafe { T::add_one(window.at(row, 0), self.regs.get(r), inside) };
+            r += 1;
         }
     }
 }

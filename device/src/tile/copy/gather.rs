@@ -13,9 +13,26 @@ use crate::tile::cta::collective::{Collective, expect_computing};
 use crate::tile::fragment::Fragment;
 use crate::tile::memory::copy_to::CopyTo;
 use crate::tile::memory::gathered::Gathered;
-use crate::tile::memory::global::read_if;
+use crate::tile::memory::global::{Global, read_if};
 use crate::tile::memory::scratch::{Scratch, end_write};
 use crate::tile::memory::shared::{Shared, SharedTile};
+
+impl<T: Element, const RANK: usize, const BOX: usize> Global<T, RANK, RowMajor, BOX> {
+    /// The line at `index`, and how many of its elements are inside the tensor.
+    #[inline(always)]
+    pub(in crate::tile) fn line(&self, index: [u32; RANK]) -> (*mut T, u32) {
+        let (mut offset, mut inside) = (0, self.shape[RANK - 1].saturating_sub(index[RANK - 1]));
+        let mut i = 0;
+        while i < RANK {
+            offset += index[i] as u64 * self.strides[i];
+            if index[i] >= self.shape[i] {
+                inside = 0;
+            }
+            i += 1;
+        }
+        (self.pointer.wrapping_add(offset as usize), inside)
+    }
+}
 
 impl<T: Element, const RANK: usize, const BOX: usize, F: Fn(u32) -> Option<[u32; RANK]>>
     Gathered<T, RANK, BOX, F>

@@ -12,8 +12,9 @@ use crate::tile::fragment::Fragment;
 /// An element type with arithmetic of its own: f16, bf16 and f32. Every result is rounded once, to nearest even.
 ///
 /// Between fragments, or a fragment and a number, it is written `x + y`, `x - y`, `x * y`, and between fragments
-/// [`x.mul_add(y, z)`](Fragment::mul_add). The operators of the types f16 and bf16 themselves, as in `x.map(|x| x * x)`, convert in software, for which the
-/// builder refuses the kernel: what is no sum or product of fragments goes through f32, `x.to_f32().map(…).cast()`.
+/// [`x.mul_add(y, z)`](Fragment::mul_add). The operators of the types f16 and bf16 themselves, as in `x.map(|x| x * x)`, convert in
+/// software, for which the builder refuses the kernel: what is no sum or product of fragments goes through f32,
+/// `x.to_f32().map(…).cast()`.
 #[diagnostic::on_unimplemented(
     message = "fragments of `{Self}` have no arithmetic",
     note = "fragments of f16, bf16 and f32 have"

@@ -26,21 +26,6 @@ impl<T: Element, const RANK: usize, const BOX: usize> Global<T, RANK, RowMajor, 
     pub fn gather<F: Fn(u32) -> Option<[u32; RANK]>>(self, place: F) -> Gathered<T, RANK, BOX, F> {
         Gathered { of: self, place }
     }
-
-    /// The line at `index`, and how many of its elements are inside the tensor.
-    #[inline(always)]
-    pub(in crate::tile) fn line(&self, index: [u32; RANK]) -> (*mut T, u32) {
-        let (mut offset, mut inside) = (0, self.shape[RANK - 1].saturating_sub(index[RANK - 1]));
-        let mut i = 0;
-        while i < RANK {
-            offset += index[i] as u64 * self.strides[i];
-            if index[i] >= self.shape[i] {
-                inside = 0;
-            }
-            i += 1;
-        }
-        (self.pointer.wrapping_add(offset as usize), inside)
-    }
 }
 
 impl<T: Element, const RANK: usize, const BOX: usize> GlobalMut<T, RANK, RowMajor, BOX> {

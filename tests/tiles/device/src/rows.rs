@@ -2,7 +2,8 @@
 
 use tilewright_device::tile::{
     Collective, Cols, Cta, Fragment, FragmentLayout, FullCol, Global, GlobalMut, Overlapped, Overlaps,
-    RowOrder, RowTile, Simt, Spread, Striped, Threads, atomic_add, block_x, block_y, copy, grid_y, warp,
+    RowOrder, RowTile, Rows, Simt, Spread, Striped, Threads, atomic_add, block_x, block_y, copy, grid_y,
+    warp,
 };
 use tilewright_device::{kernel, kernels};
 
@@ -53,7 +54,8 @@ pub fn by_columns<L: FragmentLayout<M, N>>(x: Global<f32, 3>, w: Global<f32, 3>,
     copy(x.zip_cols(&w, |x, w| x * w).zip_cols(&numbers, |x, c| x + c), y.tile(place));
 }
 
-/// y = what the columns of x sum up to, row of CTAs by row of CTAs; `most` += their greatest elements.
+/// y = what the columns of x sum up to, row of CTAs by row of CTAs; `most` += their greatest elements. `numbers` += those of
+/// a tile's rows, from 1 on.
 ///
 /// CTAs of a row of `R` columns of the grid have rows in turn.
 #[kernel(program = P)]
@@ -62,6 +64,7 @@ pub fn col_sums<P: Collective, L: FragmentLayout<R, C>, const R: usize, const C:
     x: Global<i32, 2>,
     mut y: GlobalMut<i32, 2>,
     mut most: GlobalMut<i32, 2>,
+    mut numbers: GlobalMut<i32, 2>,
 ) {
     let mut cols = cta.col_reducer::<(i32, i32), L, R, C>();
     let pair = |a: (i32, i32), b: (i32, i32)| (a.0.wrapping_add(b.0), if a.1 > b.1 { a.1 } else { b.1 });
@@ -78,6 +81,7 @@ pub fn col_sums<P: Collective, L: FragmentLayout<R, C>, const R: usize, const C:
     // Once more, when the values of the first reduction are read.
     let twice = cols.reduce(all, |a, _| a);
     atomic_add(twice.map(|all| all.1), most.tile([1, block_x()]));
+    atomic_add(Rows::<i32, R, C, L>::indexed(|row| row as i32 + 1), numbers.tile([0, 1]));
 }
 
 named! {
