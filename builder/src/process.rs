@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 use crate::checks::{self, Fault};
-use crate::files::{self, hash, make_folder, read};
+use crate::files::{self, hash, make_folder, own_age, read};
 use crate::output::{ptx_file, remove_others, write_ptx};
 use crate::progress::{Phase, Progress};
 use crate::ptx::{Item, Kind, Module, Role, annotate, load_parameters, scan};
@@ -249,11 +248,6 @@ fn named<'a>(item: &Item<'a>, kernel: &str) -> Cow<'a, str> {
     }
     let bytes = kernel.bytes().chain([0]).map(|byte| byte.to_string()).collect::<Vec<_>>();
     Cow::Owned(format!(".global .align 1 .b8 {KERNEL_NAME}[{}] = {{{}}};", bytes.len(), bytes.join(", ")))
-}
-
-/// When this program was made: another builder may check and write otherwise.
-fn own_age() -> Option<SystemTime> {
-    std::env::current_exe().ok()?.metadata().ok()?.modified().ok()
 }
 
 /// The module's `.version`.
