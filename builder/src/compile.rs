@@ -29,9 +29,9 @@ const LLVM: [&str; 4] = [
     "-fp-contract=fast",
 ];
 
-/// What rustc must be told for PTX that says which source line each instruction was made of. Code of macros gets the
-/// line that calls them: that of an instruction's own macro would be the same for all.
-const DEBUG_LINES: [&str; 2] = ["-Cdebuginfo=line-directives-only", "-Ccollapse-macro-debuginfo=yes"];
+/// What rustc must be told for PTX that says which source line each instruction was made of, and where that was inlined. Code of
+/// macros gets the line that calls them: that of an instruction's own macro would be the same for all.
+const DEBUG_LINES: [&str; 2] = ["-Cdebuginfo=limited", "-Ccollapse-macro-debuginfo=yes"];
 
 /// One compilation.
 pub(crate) struct Job<'a> {

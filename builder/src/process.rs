@@ -14,7 +14,7 @@ use crate::checks::{self, Fault};
 use crate::files::{self, hash, make_folder, own_age, read};
 use crate::output::{ptx_file, remove_others, write_ptx};
 use crate::progress::{Phase, Progress};
-use crate::ptx::{Item, Kind, Module, Role, annotate, load_parameters, scan};
+use crate::ptx::{Item, Kind, Module, Role, annotate, load_parameters, scan, with_places};
 use crate::ptxas::Ptxas;
 use crate::{Arch, BuildError, Check, Complaint, Kernel};
 
@@ -78,6 +78,8 @@ impl Work<'_> {
     }
 
     fn process(&self, text: &str) -> Result<Processed, BuildError> {
+        let placed = with_places(text);
+        let text = placed.as_deref().unwrap_or(text);
         let module = Module::parse(text).map_err(|problem| BuildError::System {
             doing: format!("reading {}", self.module.display()),
             error: std::io::Error::other(problem),
