@@ -175,11 +175,11 @@ impl KernelBuilder {
 
         let toolchain = toolchain::find(machine)?;
         let features = self.feature_arguments();
-        let device = DeviceCrate::read(&toolchain, &folder, &features)?;
+        let shared = shared_folder(&out);
+        let device = DeviceCrate::read(&toolchain, &folder, &features, &shared)?;
         for path in &device.watched {
             say(format!("rerun-if-changed={}", path.display()));
         }
-        let shared = shared_folder(&out);
         // When the project's setup fetches ptxas into this folder, kernels are checked that were not before.
         make_folder(&ptxas::fetched(&shared))?;
         say(format!("rerun-if-changed={}", ptxas::fetched(&shared).display()));

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::environment::clean;
+use crate::environment::{clean, without_wrappers};
 use crate::files::{hash, make_folder, while_doing};
 use crate::progress::{Phase, Progress};
 use crate::slots::Slot;
@@ -29,9 +29,9 @@ const LLVM: [&str; 4] = [
     "-fp-contract=fast",
 ];
 
-/// What rustc must be told for PTX that says which source line each instruction was made of. Code of macros gets the
-/// line that calls them: that of an instruction's own macro would be the same for all.
-const DEBUG_LINES: [&str; 2] = ["-Cdebuginfo=line-directives-only", "-Ccollapse-macro-debuginfo=yes"];
+/// What rustc must be told for PTX that says which source line each instruction was made of, and where that was inlined. Code of
+/// macros gets the line that calls them: that of an instruction's own macro would be the same for all.
+const DEBUG_LINES: [&str; 2] = ["-Cdebuginfo=limited", "-Ccollapse-macro-debuginfo=yes"];
 
 /// One compilation.
 pub(crate) struct Job<'a> {
@@ -59,7 +59,10 @@ impl Job<'_> {
         let own = builds.join(format!("{}-{}", self.device.package, hash(&self.device.manifest)));
         self.progress.enter(self.arch, Phase::Dependencies);
         let common = builds.join("dependencies");
-        dependencies::bring(&common, &own, &self.device.package, || self.compile_dependencies(&common))?;
+        let stamp = dependencies::stamp(&self.settings(), &self.device.depended);
+        dependencies::bring(&common, &own, &self.device.package, &stamp, || {
+            self.compile_dependencies(&common)
+        })?;
         self.progress.enter(self.arch, Phase::Waiting);
         let _slot = Slot::take(self.shared, self.slots)?;
         self.progress.enter(self.arch, Phase::Compiling);
@@ -85,14 +88,18 @@ impl Job<'_> {
             );
             return Err(BuildError::DeviceCrate { path: self.device.manifest.clone(), problem });
         }
+        Ok(folder.join(format!("{}-{}.s", self.device.library, self.settings())))
+    }
+
+    /// A name for all that decides how the crate is compiled, but for sources.
+    fn settings(&self) -> String {
         // cargo would take a file for fresh that another version of a dependency wrote in the meantime. What else the
         // workspace and its Cargo.lock hold does not matter.
         let DeviceCrate { manifest, packages, manifests, workspace, .. } = self.device;
         let text = |path: &PathBuf| fs::read_to_string(path).unwrap_or_default();
         let manifests: Vec<_> = manifests.iter().map(text).chain([profiles(&text(workspace))]).collect();
         let Toolchain { rustc, version, .. } = self.toolchain;
-        let settings = (manifest, manifests, packages, rustc, version, self.features, self.arguments());
-        Ok(folder.join(format!("{}-{}.s", self.device.library, hash(&settings))))
+        hash(&(manifest, manifests, packages, rustc, version, self.features, self.arguments()))
     }
 
     /// rustc's arguments for the device crate alone.
@@ -151,12 +158,11 @@ impl Job<'_> {
     fn cargo(&self, folder: &Path) -> Command {
         let mut command = Command::new(&self.toolchain.cargo);
         clean(&mut command);
+        let package = self.device.manifest.parent().unwrap_or(Path::new("."));
+        without_wrappers(&mut command, package);
         command
             .env("RUSTC", &self.toolchain.rustc)
             .env("RUSTC_BOOTSTRAP", "1")
-            // Empty values also silence wrappers that cargo's configuration names.
-            .env("RUSTC_WRAPPER", "")
-            .env("RUSTC_WORKSPACE_WRAPPER", "")
             // There is nothing to link, and on most machines no linker for it.
             .env(
                 "CARGO_ENCODED_RUSTFLAGS",
@@ -175,7 +181,7 @@ impl Job<'_> {
             .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "false")
             .env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "false")
             .env("CARGO_PROFILE_RELEASE_INCREMENTAL", "false")
-            .current_dir(self.device.manifest.parent().unwrap_or(Path::new(".")))
+            .current_dir(package)
             .args(["rustc", "--release", "--lib", "--crate-type=cdylib"])
             .args(["-Zbuild-std=core", "--target", TARGET, "--manifest-path"])
             .arg(&self.device.manifest)

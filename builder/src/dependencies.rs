@@ -4,23 +4,31 @@
 //! half a minute of work, are compiled in a folder that all share, and linked from there into the crate's own; cargo
 //! then finds them fresh. Where it does not, it compiles them again.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
 use std::io::Result;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::BuildError;
-use crate::files::{make_folder, while_doing};
+use crate::files::{hash, make_folder, own_age, while_doing, write};
 
 /// Has `compile` compile the dependencies of `package` in the folder `common`, one process at a time, and brings the
-/// folder `own` up to date with it.
+/// folder `own` up to date with it, unless this was done before for the same `stamp`.
 pub(crate) fn bring(
     common: &Path,
     own: &Path,
     package: &str,
+    stamp: &str,
     compile: impl FnOnce() -> std::result::Result<(), BuildError>,
 ) -> std::result::Result<(), BuildError> {
     make_folder(common)?;
     make_folder(own)?;
+    // To ask cargo whether there is something to do takes half a second.
+    let record = own.join("dependencies.stamp");
+    if fs::read_to_string(&record).is_ok_and(|brought| brought == stamp) {
+        return Ok(());
+    }
     let path = common.with_extension("lock");
     let lock = File::create(&path).map_err(while_doing("writing", &path))?;
     // Where files cannot be locked cargo's own lock still keeps builds apart.
@@ -34,7 +42,24 @@ pub(crate) fn bring(
         let to = own.join(file.strip_prefix(common).unwrap_or(&file));
         update(&file, &to).map_err(while_doing("writing", &to))?;
     }
-    Ok(())
+    write(&record, stamp.as_bytes())
+}
+
+/// What dependencies compiled with these settings from these files and folders of sources are known by.
+pub(crate) fn stamp(settings: &str, sources: &BTreeSet<PathBuf>) -> String {
+    let mut ages = Vec::new();
+    sources.iter().for_each(|path| add_ages(path, &mut ages));
+    ages.sort();
+    hash(&(settings, ages, own_age()))
+}
+
+/// Adds the age of a file, or of those in a folder.
+fn add_ages(path: &Path, ages: &mut Vec<(PathBuf, Option<SystemTime>)>) {
+    if path.is_dir() {
+        path.read_dir().into_iter().flatten().flatten().for_each(|entry| add_ages(&entry.path(), ages));
+    } else {
+        ages.push((path.to_owned(), path.metadata().and_then(|metadata| metadata.modified()).ok()));
+    }
 }
 
 /// The files in a folder and below, but for those of the package itself, which was not compiled here.
@@ -92,8 +117,8 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        let bring = || {
-            bring(&common, &own, "gemm", || {
+        let bring = |stamp: &str| {
+            bring(&common, &own, "gemm", stamp, || {
                 write("common/deps/libcore-1.rlib", "core");
                 write("common/.fingerprint/core-1/record", "fresh");
                 write("common/.fingerprint/gemm-1/record", "not compiled");
@@ -104,8 +129,8 @@ mod tests {
         };
         write("own/.fingerprint/gemm-1/record", "compiled");
         write("own/.fingerprint/core-1/record", "a former version");
-        for _ in 0..2 {
-            bring();
+        for stamp in ["1", "2"] {
+            bring(stamp);
             let read = |path: &str| fs::read_to_string(own.join(path)).unwrap();
             assert_eq!(read("deps/libcore-1.rlib"), "core");
             assert_eq!(read(".fingerprint/core-1/record"), "fresh");
@@ -116,6 +141,26 @@ mod tests {
         for file in ["deps/libcore-1.rlib", ".fingerprint/core-1/record"] {
             assert_eq!(modified(&common.join(file)), modified(&own.join(file)));
         }
+        write("own/deps/libcore-1.rlib", "not looked at");
+        bring("2");
+        assert_eq!(fs::read_to_string(own.join("deps/libcore-1.rlib")).unwrap(), "not looked at");
+        bring("3");
+        assert_eq!(fs::read_to_string(own.join("deps/libcore-1.rlib")).unwrap(), "core");
+        let _ = fs::remove_dir_all(&root);
+    }
+
+    #[test]
+    fn a_changed_source_changes_the_stamp() {
+        let root = std::env::temp_dir().join(format!("tilewright-builder-stamp-{}", std::process::id()));
+        fs::create_dir_all(root.join("src/inner")).unwrap();
+        let file = root.join("src/inner/a.rs");
+        fs::write(&file, "").unwrap();
+        let sources = BTreeSet::from([root.join("src")]);
+        let first = stamp("release", &sources);
+        assert_eq!(stamp("release", &sources), first);
+        assert_ne!(stamp("other", &sources), first);
+        File::options().append(true).open(&file).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        assert_ne!(stamp("release", &sources), first);
         let _ = fs::remove_dir_all(&root);
     }
 }

@@ -59,6 +59,26 @@ impl Environment for Machine {
     }
 }
 
+/// Silences wrappers of rustc that cargo's configuration names for a package in this folder.
+///
+/// Empty values do that, but with them cargo does not remember what rustc says of itself, and asks it ten times a build: they
+/// are set where there may be a wrapper alone.
+pub(crate) fn without_wrappers(command: &mut Command, package: &Path) {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let folders = package.ancestors().map(|folder| folder.join(".cargo")).chain(home);
+    let names_one = |folder: PathBuf| {
+        ["config.toml", "config"].iter().any(|file| {
+            let text = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
+            // A file may include others.
+            text.contains("wrapper") || text.contains("include")
+        })
+    };
+    if folders.into_iter().any(names_one) {
+        command.env("RUSTC_WRAPPER", "").env("RUSTC_WORKSPACE_WRAPPER", "");
+    }
+}
+
 fn ask(program: &Path, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program);
     clean(&mut command);

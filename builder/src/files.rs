@@ -3,6 +3,7 @@
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::BuildError;
 
@@ -35,6 +36,11 @@ pub(crate) fn hash(contents: &impl Hash) -> String {
     let mut hasher = DefaultHasher::new();
     contents.hash(&mut hasher);
     format!("{:016x}", hasher.finish())
+}
+
+/// When this program was made: another builder may check and write otherwise.
+pub(crate) fn own_age() -> Option<SystemTime> {
+    std::env::current_exe().ok()?.metadata().ok()?.modified().ok()
 }
 
 /// Where builds of every profile and crate meet: in cargo's target folder, if `path` is inside of one.

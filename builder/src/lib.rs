@@ -60,8 +60,8 @@
 //! environment of the build.
 //!
 //! With [`KernelBuilder::debug_lines`], or `TILEWRIGHT_DEBUG_LINES=1` in the environment of the build, the PTX says which
-//! source line each instruction was made of: the emulator's messages then name it. It is the line of the function that
-//! the instruction stands in; where that was inlined is said by compilers with an LLVM that writes `inlined_at`.
+//! source line each instruction was made of: the emulator's messages then name it, and the calls that led there, down to
+//! the kernel's own line. rustc says in DWARF where functions were inlined, which the builder writes into the PTX as `inlined_at`.
 
 mod arch;
 mod build;

@@ -7,15 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 use crate::checks::{self, Fault};
-use crate::files::{self, hash, make_folder, read};
+use crate::files::{self, hash, make_folder, own_age, read};
 use crate::output::{ptx_file, remove_others, write_ptx};
 use crate::progress::{Phase, Progress};
-use crate::ptx::{Item, Kind, Module, Role, annotate, load_parameters, scan};
+use crate::ptx::{Item, Kind, Module, Role, annotate, load_parameters, scan, with_places};
 use crate::ptxas::Ptxas;
 use crate::{Arch, BuildError, Check, Complaint, Kernel};
 
@@ -79,6 +78,8 @@ impl Work<'_> {
     }
 
     fn process(&self, text: &str) -> Result<Processed, BuildError> {
+        let placed = with_places(text);
+        let text = placed.as_deref().unwrap_or(text);
         let module = Module::parse(text).map_err(|problem| BuildError::System {
             doing: format!("reading {}", self.module.display()),
             error: std::io::Error::other(problem),
@@ -249,11 +250,6 @@ fn named<'a>(item: &Item<'a>, kernel: &str) -> Cow<'a, str> {
     }
     let bytes = kernel.bytes().chain([0]).map(|byte| byte.to_string()).collect::<Vec<_>>();
     Cow::Owned(format!(".global .align 1 .b8 {KERNEL_NAME}[{}] = {{{}}};", bytes.len(), bytes.join(", ")))
-}
-
-/// When this program was made: another builder may check and write otherwise.
-fn own_age() -> Option<SystemTime> {
-    std::env::current_exe().ok()?.metadata().ok()?.modified().ok()
 }
 
 /// The module's `.version`.

@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use crate::BuildError;
 use crate::compile::TARGET;
-use crate::environment::clean;
-use crate::files::while_doing;
+use crate::environment::{clean, without_wrappers};
+use crate::files::{make_folder, while_doing};
 use crate::toolchain::Toolchain;
 
 /// The device crate.
@@ -29,6 +29,8 @@ pub(crate) struct DeviceCrate {
     pub workspace: PathBuf,
     /// Files and folders whose change makes the kernels change.
     pub watched: BTreeSet<PathBuf>,
+    /// Those of them that are sources of what the package depends on.
+    pub depended: BTreeSet<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -79,7 +81,14 @@ struct DependencyKind {
 
 impl DeviceCrate {
     /// Asks cargo about the crate in this folder, with the features that these arguments choose.
-    pub fn read(toolchain: &Toolchain, folder: &Path, features: &[String]) -> Result<Self, BuildError> {
+    ///
+    /// What cargo learns of rustc it remembers in the folder `shared`.
+    pub fn read(
+        toolchain: &Toolchain,
+        folder: &Path,
+        features: &[String],
+        shared: &Path,
+    ) -> Result<Self, BuildError> {
         let problem = |problem: String| BuildError::DeviceCrate { path: folder.to_owned(), problem };
         let manifest = folder.join("Cargo.toml");
         if !manifest.is_file() {
@@ -87,6 +96,10 @@ impl DeviceCrate {
         }
         let mut command = Command::new(&toolchain.cargo);
         clean(&mut command);
+        without_wrappers(&mut command, folder);
+        let build = shared.join("build");
+        make_folder(&build)?;
+        command.env("CARGO_TARGET_DIR", build);
         command.env("RUSTC", &toolchain.rustc).env("RUSTC_BOOTSTRAP", "1");
         command.args(["metadata", "--format-version=1", "--filter-platform", TARGET, "--manifest-path"]);
         command.arg(&manifest).args(features).current_dir(folder);
@@ -117,6 +130,7 @@ impl DeviceCrate {
         let mut watched = BTreeSet::from([workspace.clone()]);
         let lock = metadata.workspace_root.join("Cargo.lock");
         watched.extend(Some(lock).filter(|lock| lock.is_file()));
+        let mut depended = BTreeSet::new();
         let used = used(metadata, &root.id);
         let local = || used.iter().filter(|package| package.source.is_none());
         for package in local() {
@@ -130,7 +144,11 @@ impl DeviceCrate {
                 {
                     // A folder of sources is watched whole; the package's own folder holds much else.
                     let folder = target.src_path.parent().filter(|folder| *folder != home);
-                    watched.insert(folder.unwrap_or(&target.src_path).to_owned());
+                    let folder = folder.unwrap_or(&target.src_path).to_owned();
+                    if package.id != root.id {
+                        depended.insert(folder.clone());
+                    }
+                    watched.insert(folder);
                 }
             }
         }
@@ -146,6 +164,7 @@ impl DeviceCrate {
             manifests: local().map(|package| package.manifest_path.clone()).collect(),
             workspace,
             watched,
+            depended,
         })
     }
 }
@@ -207,6 +226,7 @@ mod tests {
         let expected =
             ["/w/Cargo.toml", "/w/k/Cargo.toml", "/w/k/build.rs", "/w/k/src", "/w/m/Cargo.toml", "/w/m/src"];
         assert_eq!(watched, expected);
+        assert_eq!(found.depended, BTreeSet::from([PathBuf::from("/w/m/src")]));
     }
 
     #[test]

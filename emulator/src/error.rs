@@ -49,7 +49,7 @@ pub struct Fault {
     pub line: Option<u32>,
     /// The instruction there.
     pub instruction: Option<Box<str>>,
-    /// The line of source code that it was made of, then the one that this was inlined at, and so on; nothing where the
+    /// The line of source code that it was made of, then the one that this was inlined at or called from, and so on; nothing where the
     /// PTX does not say it.
     pub source: Box<[SourceLine]>,
     /// What went wrong.
@@ -73,7 +73,7 @@ impl fmt::Display for Fault {
         }
         if let Some((first, callers)) = self.source.split_first() {
             write!(f, ", from {first}")?;
-            callers.iter().try_for_each(|caller| write!(f, ", inlined at {caller}"))?;
+            callers.iter().try_for_each(|caller| write!(f, ", called at {caller}"))?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::inlined::NAMES;
 use crate::Arch;
 use crate::kernel::Declared;
 
@@ -30,6 +31,10 @@ pub(crate) fn annotate<'a>(
     text.push_str(&bounds(declared));
     text.push_str(body);
     text.push('\n');
+    if text.contains("inlined_at") {
+        text.push_str(NAMES);
+        text.push('\n');
+    }
     for file in files {
         text.push_str(file);
         text.push('\n');

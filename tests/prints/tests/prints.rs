@@ -5,7 +5,7 @@ use std::error::Error;
 use tilewright::{Device, Tensor};
 use tilewright_builder::{Built, Kernel};
 use tilewright_print_tests::{KERNELS, silent};
-use tilewright_print_tests_device::{COLS, talks, values};
+use tilewright_print_tests_device::{COLS, stops, talks, values};
 
 /// The line of the device crate that has this text.
 fn line(text: &str) -> usize {
@@ -49,6 +49,11 @@ fn assertions_stop_the_kernel() -> Result<(), Box<dyn Error>> {
     let place = format!("tests/prints/device/src/lib.rs:{line_of}, kernel talks, CTA (0, 0, 0), thread 0");
     assert!(printed.contains(&format!("{place}: {said}\n")), "{printed}");
     assert!(fault.contains(&format!("after it said `{place}: {said}`")), "{fault}");
+    // The trap is in a function that prints: the report says who called it.
+    assert!(
+        fault.contains(", called at /") && fault.contains(&format!("/device/src/lib.rs:{line_of}")),
+        "{fault}"
+    );
     let (_, fault) = talk(3, COLS, -1.5)?;
     let fault = fault.ok_or("the scale is negative")?;
     assert!(fault.contains("assertion failed: scale > 0.0: the scale is -1.5, not 1`"), "{fault}");
@@ -69,6 +74,30 @@ fn values_of_all_types() -> Result<(), Box<dyn Error>> {
     let expected =
         ["1099511627776 -3 fd    -3|1.5 1.500000e+00 0001.500|3fc00000", "1 1 -3 1.5", "{} 0x1000 0x1000"];
     assert_eq!(lines, expected);
+    Ok(())
+}
+
+#[test]
+fn traps_name_the_lines_that_led_there() -> Result<(), Box<dyn Error>> {
+    let device = Device::emulator_with_seed(5);
+    let fault = |x: f32, y: f32| -> Result<String, Box<dyn Error>> {
+        let kernel = device.kernel::<stops>(&KERNELS)?;
+        let launched = kernel.launch(&device.default_stream(), [1, 1, 1], (x, y));
+        Ok(launched.err().ok_or("it should stop")?.to_string())
+    };
+    // One of the two calls alone: the compiler may make one trap of both.
+    for (fault, call) in
+        [(fault(-1.0, 1.0)?, "refuse_negative(x);"), (fault(1.0, -1.0)?, "refuse_negative(y);")]
+    {
+        let inside = format!("prints/device/src/lib.rs:{}, called at ", line("        trap()"));
+        assert!(fault.contains(&inside), "{fault}");
+        let own = ["refuse_negative(x);", "refuse_negative(y);"]
+            .map(|call| format!("prints/device/src/lib.rs:{}", line(call)));
+        assert!(
+            own.iter().any(|own| fault.ends_with(own.as_str()) || fault.contains(&format!("{own},"))),
+            "{call}: {fault}"
+        );
+    }
     Ok(())
 }
 

@@ -194,13 +194,24 @@ impl<'l> Cluster<'l> {
         let group = warp.groups.get(group).or(warp.groups.first());
         let line = group.and_then(|group| program.code.get(group.pc as usize)).map(|coded| coded.line);
         let lane = warp.culprit.or(group.map(|group| group.mask.trailing_zeros())).unwrap_or(0);
+        let mut source = line.map(|line| program.sources.of(line)).unwrap_or_default().into_vec();
+        // Where the function that it stands in was called.
+        for call in warp.calls.iter().rev().filter(|call| call.lanes >> lane & 1 != 0) {
+            source.extend(
+                program
+                    .code
+                    .get(call.pc as usize)
+                    .map(|coded| program.sources.of(coded.line))
+                    .unwrap_or_default(),
+            );
+        }
         Fault {
             kernel: program.name.clone(),
             cta: Some(self.env.ctas[warp.cta].index),
             thread: Some(32 * warp.index + lane),
             line,
             instruction: line.map(|line| program.line(line).into()),
-            source: line.map(|line| program.sources.of(line)).unwrap_or_default(),
+            source: source.into(),
             what,
         }
     }

@@ -2,7 +2,7 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
-use tilewright_device::arch::special::thread_x;
+use tilewright_device::arch::special::{thread_x, trap};
 use tilewright_device::tile::{Fragment, Global, GlobalMut, Striped, block_x, copy};
 use tilewright_device::{bf16, device_assert, device_print, f16, kernel};
 
@@ -46,4 +46,19 @@ pub fn values(large: u64, small: i8, real: f32) {
         core::ptr::without_provenance::<u8>(4096).addr(),
         core::ptr::without_provenance::<u8>(4096)
     );
+}
+
+/// Stops where it is inlined.
+#[inline(always)]
+fn refuse_negative(x: f32) {
+    if x < 0.0 {
+        trap()
+    }
+}
+
+/// Does not take negative numbers.
+#[kernel(threads = 1)]
+pub fn stops(x: f32, y: f32) {
+    refuse_negative(x);
+    refuse_negative(y);
 }

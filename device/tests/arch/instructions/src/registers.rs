@@ -2,7 +2,7 @@
 
 use core::mem::MaybeUninit;
 
-use tilewright_device::arch::{cvt, declare, half, math, special, warp};
+use tilewright_device::arch::{cvt, declare, half, math, print, special, warp};
 
 entries! { Sm80:
     special_registers => |r, g| {
@@ -19,6 +19,10 @@ entries! { Sm80:
         if g.x == 7 {
             special::trap()
         }
+    }
+    printing => |r, g| {
+        // SAFETY: the format is the kernel's name, which names no arguments.
+        r.keep(unsafe { print::vprintf(print::kernel_name(), g.from) });
     }
     conversions => |r, g| {
         let (half, brain) = (cvt::f32_to_f16(g.f), cvt::f32_to_bf16(g.f));
