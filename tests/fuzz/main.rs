@@ -23,6 +23,7 @@ mod mla;
 mod place;
 mod random;
 mod refused;
+mod rows;
 mod views;
 
 /// What is called, for messages.
@@ -54,7 +55,7 @@ impl Call {
 type Case = fn(&mut Random, &Device, &mut Call) -> Outcome;
 
 /// Case number i is of kind i modulo their number.
-const KINDS: [(&str, Case); 8] = [
+const KINDS: [(&str, Case); 9] = [
     ("products", gemm::case),
     ("views", views::case),
     ("products with narrow weights", dequant::case),
@@ -63,6 +64,7 @@ const KINDS: [(&str, Case); 8] = [
     ("products of int8", int8::case),
     ("latent attention", mla::case),
     ("damaged files", files::case),
+    ("rows", rows::case),
 ];
 
 /// Cases that are run at least, of each kind; more where a kind's first ones were all refused.

@@ -1,5 +1,7 @@
 //! Calls that are wrong, or may be: an error, and nothing written; or nothing written outside of the output.
 
+mod rows;
+
 use tilewright::ops::{Attention, DequantGemm, DequantGemmInt8, DeviceWeights, Gemm, Mla};
 use tilewright::quant::{Format, Group, HalfType, Order, QuantizedWeights, Scheme, Zeros};
 use tilewright::{Device, Result, Stream, TensorViewMut, f16};
@@ -9,11 +11,12 @@ use crate::random::Random;
 use crate::{Call, Outcome};
 
 pub fn case(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
-    match random.below(5) {
+    match random.below(6) {
         0 => gemm(random, device, call),
         1 => attention(random, device, call),
         2 => mla(random, device, call),
         3 => dequant(random, device, call),
+        4 => rows::case(random, device, call),
         _ => int8(random, device, call),
     }
 }
