@@ -190,7 +190,7 @@ impl<'a, T: RowsElement> NormGradient<'a, T> {
         let function = matrices.device.listed(&tilewright_rows::KERNELS, kernel)?;
         let resident = function.resident_ctas();
         let (order, launch) = matrices.tiles(kernel, resident, self.norm.overlap)?;
-        let lines = clusters(kernel, &order, resident) as usize * kernel.tile[0] as usize;
+        let lines = clusters(kernel, &order, resident) as usize;
         Ok(Work { function, order, launch, lines })
     }
 
@@ -236,7 +236,7 @@ impl<'a, T: RowsElement> NormGradient<'a, T> {
                 continued: u32::from(number > 0),
             };
             // SAFETY: the arguments are those of `norm_gradient`, and of `norm_gradient_long`, which has the same. dx is borrowed exclusively; the
-            // workspace has a line for each row of the clusters' tiles. Programmatic launch only moves what precedes the wait for the
+            // workspace has a line for each cluster. Programmatic launch only moves what precedes the wait for the
             // preceding grid.
             unsafe { function.launch_block(stream, &launch, &args) }
         });
