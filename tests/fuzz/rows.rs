@@ -76,11 +76,12 @@ macro_rules! possible {
     };
 }
 
-/// Checks results to within their rounding and what else each may be off by.
+/// Checks results to within their rounding, which may be infinite, and what else each may be off by.
 fn agree<T: Float>(what: &str, is: &[T], exact: impl IntoIterator<Item = [f64; 2]>) -> Outcome {
     for (i, (is, [exact, off])) in T::widen(is).into_iter().zip(exact).enumerate() {
         let (is, allowed) = (f64::from(is), exact.abs() * T::ROUNDING + T::LEAST + off);
-        if !(is == exact || is.is_nan() && exact.is_nan() || (is - exact).abs() <= allowed) {
+        let rounded = T::widen(&T::round(&[exact as f32])).iter().all(|&x| f64::from(x) == is);
+        if !(rounded || is.is_nan() && exact.is_nan() || (is - exact).abs() <= allowed) {
             return Err(
                 format!("{what}: element {i} is {is:e}, must be {exact:e} to within {allowed:e}").into()
             );
