@@ -39,6 +39,7 @@ fn label(case: &Case, row: usize) -> usize {
 }
 
 struct Set<T> {
+    /// Or a softmax, of which the gradient is computed.
     x: Tensor<T>,
     /// Or the gradient by y, or the mask.
     residual: Tensor<T>,
@@ -67,11 +68,16 @@ impl<T: Real + RowsElement> Sets<T> {
         let (data, stream) = (Random::<T>::new(device, case.elements())?, device.default_stream());
         let random = |shape: [usize; 2]| data.tensor(&stream, &shape);
         let set = |_| -> Result<_> {
+            let (mut x, mut y) = (random(shape)?, Tensor::uninit(device, &shape)?);
+            if case.op == Op::SoftmaxGradient {
+                Softmax::new().run(&stream, &x.view(), &mut y.view_mut())?;
+                x.copy_from(&stream, &y)?;
+            }
             Ok(Set {
-                x: random(shape)?,
+                x,
                 residual: random(unless(read < 2))?,
                 sum: RefCell::new(Tensor::uninit(device, &unless(written < 2))?),
-                y: RefCell::new(Tensor::uninit(device, &shape)?),
+                y: RefCell::new(y),
             })
         };
         let sets = (0..count).map(set).collect::<Result<Vec<_>>>()?;
