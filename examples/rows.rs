@@ -11,8 +11,8 @@ use tilewright_support::reference::sample;
 use tilewright_support::timing::{Options, Variant, compare, sets};
 use tilewright_support::{Real, Result, rows};
 
-/// Computes softmax, log-softmax, RMSNorm, LayerNorm, RMSNorm of a sum, and cross-entropy with its gradient, of every row of matrices. Checks the results, and measures the
-/// speed if there is a GPU.
+/// Computes softmax, log-softmax, causal softmax, RMSNorm, LayerNorm, RMSNorm of a sum, and cross-entropy, of every row of matrices, and the gradients of softmax, LayerNorm and
+/// cross-entropy. Checks the results, and measures the speed if there is a GPU.
 #[derive(Parser)]
 #[command(name = "rows", override_usage = "rows [OPTIONS] [ROWS COLUMNS]")]
 struct Arguments {
@@ -36,18 +36,24 @@ enum Type {
 enum Op {
     Softmax,
     LogSoftmax,
+    CausalSoftmax,
+    SoftmaxGradient,
     RmsNorm,
     LayerNorm,
     AddRmsNorm,
+    LayerNormGradient,
     CrossEntropy,
 }
 
-const OPS: [(Op, &str); 6] = [
+const OPS: [(Op, &str); 9] = [
     (Op::Softmax, "softmax"),
     (Op::LogSoftmax, "log_softmax"),
+    (Op::CausalSoftmax, "softmax, causal"),
+    (Op::SoftmaxGradient, "softmax, gradient"),
     (Op::RmsNorm, "rms_norm"),
     (Op::LayerNorm, "layer_norm"),
     (Op::AddRmsNorm, "rms_norm of a sum"),
+    (Op::LayerNormGradient, "layer_norm, gradients"),
     (Op::CrossEntropy, "cross_entropy, gradient"),
 ];
 
@@ -105,9 +111,13 @@ struct Tensors<T> {
     labels: Tensor<i32>,
     loss: RefCell<Tensor<f32>>,
     x: Tensor<T>,
+    /// Or the gradient by y.
     residual: Tensor<T>,
     sum: RefCell<Tensor<T>>,
     y: RefCell<Tensor<T>>,
+    /// The gradients by weight and bias, and memory for their parts.
+    columns: RefCell<[Tensor<T>; 2]>,
+    workspace: RefCell<Tensor<f32>>,
 }
 
 /// Queues the operator; gives the kernel's name.
@@ -115,16 +125,41 @@ fn launch<T: RowsElement>(
     op: Op,
     stream: &Stream,
     [weight, bias]: [&Tensor<T>; 2],
-    Tensors { x, residual, sum, y, labels, loss }: &Tensors<T>,
+    Tensors { x, residual, sum, y, labels, loss, columns, workspace }: &Tensors<T>,
 ) -> tilewright::Result<&'static str> {
     let (weight, bias, x, residual) = (weight.view(), bias.view(), x.view(), residual.view());
     let (mut sum, mut y) = (sum.borrow_mut(), y.borrow_mut());
     let (mut sum, mut y) = (sum.view_mut(), y.view_mut());
-    let norm = if op == Op::LayerNorm { Norm::layer().bias(&bias) } else { Norm::rms() };
+    let norm = match op {
+        Op::LayerNorm | Op::LayerNormGradient => Norm::layer().bias(&bias),
+        _ => Norm::rms(),
+    };
     let norm = norm.weight(&weight).epsilon(EPSILON);
-    let softmax = if op == Op::LogSoftmax { Softmax::new().log() } else { Softmax::new() };
+    let softmax = match op {
+        Op::LogSoftmax => Softmax::new().log(),
+        Op::CausalSoftmax => Softmax::new().causal(),
+        _ => Softmax::new(),
+    };
     let candidates = match op {
-        Op::Softmax | Op::LogSoftmax => {
+        Op::SoftmaxGradient => {
+            softmax.run_gradient(stream, &x, &residual, &mut y)?;
+            softmax.candidates_gradient(&x, &residual, &y)?
+        }
+        Op::LayerNormGradient => {
+            let (mut columns, mut workspace) = (columns.borrow_mut(), workspace.borrow_mut());
+            let [d_weight, d_bias] = &mut *columns;
+            let (mut d_weight, mut d_bias) = (d_weight.view_mut(), d_bias.view_mut());
+            let gradient = norm.gradient().d_weight(&mut d_weight).d_bias(&mut d_bias);
+            let len = gradient.workspace_len(&x, &residual, &y)?;
+            if workspace.len() < len {
+                *workspace = Tensor::zeros(x.device(), &[len])?;
+            }
+            let mut workspace = workspace.view_mut();
+            let mut gradient = gradient.workspace(&mut workspace);
+            gradient.run(stream, &x, &residual, &mut y)?;
+            gradient.candidates(&x, &residual, &y)?
+        }
+        Op::Softmax | Op::LogSoftmax | Op::CausalSoftmax => {
             softmax.run(stream, &x, &mut y)?;
             softmax.candidates(&x, &y)?
         }
@@ -150,7 +185,11 @@ fn launch<T: RowsElement>(
 fn line<T: RowsElement + Real>(device: &Device, op: Op, name: &str, [rows, cols]: [usize; 2]) -> Result<()> {
     let [x, residual] = [1, 2].map(|seed| normal::<T>(seed, rows * cols));
     let [weight, bias] = [3, 4].map(|seed| normal::<T>(seed, cols));
-    let tensors = if op == Op::AddRmsNorm { 4 } else { 2 };
+    let tensors = match op {
+        Op::AddRmsNorm => 4,
+        Op::SoftmaxGradient | Op::LayerNormGradient => 3,
+        _ => 2,
+    };
     let bytes = tensors * rows * cols * size_of::<T>();
     let copies = if device.is_emulator() { 1 } else { sets(device, bytes) };
     let make = |_| -> Result<_> {
@@ -163,6 +202,8 @@ fn line<T: RowsElement + Real>(device: &Device, op: Op, name: &str, [rows, cols]
             residual: Tensor::from_slice(device, &residual, &[rows, cols])?,
             sum: RefCell::new(output()?),
             y: RefCell::new(output()?),
+            columns: RefCell::new([Tensor::zeros(device, &[cols])?, Tensor::zeros(device, &[cols])?]),
+            workspace: RefCell::new(Tensor::zeros(device, &[0])?),
         })
     };
     let sets = (0..copies).map(make).collect::<Result<Vec<_>>>()?;
@@ -181,6 +222,15 @@ fn line<T: RowsElement + Real>(device: &Device, op: Op, name: &str, [rows, cols]
         let epsilon = f64::from(EPSILON);
         let exact = match op {
             Op::Softmax | Op::LogSoftmax => rows::softmax(&x, 1.0, op == Op::LogSoftmax),
+            Op::CausalSoftmax => {
+                let scores = wide.iter().enumerate().map(|(column, &x)| match column + rows > row + cols {
+                    true => f64::NEG_INFINITY,
+                    false => x,
+                });
+                rows::softmax_of(&scores.collect::<Vec<_>>(), false)
+            }
+            Op::SoftmaxGradient => rows::softmax_gradient(&x, &r, 1.0, false),
+            Op::LayerNormGradient => rows::norm_gradient(&wide, [&r, &w32], epsilon, true).0,
             Op::RmsNorm => rows::norm(&wide, [&w32, &zeros], epsilon, false),
             Op::LayerNorm => rows::norm(&wide, [&w32, &b32], epsilon, true),
             Op::AddRmsNorm => rows::norm(&sum(), [&w32, &zeros], epsilon, false),

@@ -9,10 +9,17 @@ use tilewright::DType;
 pub enum Op {
     Softmax,
     LogSoftmax,
+    /// With a mask as large as the scores.
+    MaskedSoftmax,
+    SoftmaxGradient,
     RmsNorm,
     LayerNorm,
     /// RMSNorm of a sum, which is a result too.
     AddRmsNorm,
+    /// By x and the weight.
+    RmsNormGradient,
+    /// By x, weight and bias.
+    LayerNormGradient,
     /// Loss and gradient.
     CrossEntropy,
     Argmax,
@@ -27,8 +34,19 @@ pub struct Case {
     pub cols: usize,
 }
 
-const OPS: [Op; 7] =
-    [Op::Softmax, Op::LogSoftmax, Op::RmsNorm, Op::LayerNorm, Op::AddRmsNorm, Op::CrossEntropy, Op::Argmax];
+const OPS: [Op; 11] = [
+    Op::Softmax,
+    Op::LogSoftmax,
+    Op::MaskedSoftmax,
+    Op::SoftmaxGradient,
+    Op::RmsNorm,
+    Op::LayerNorm,
+    Op::AddRmsNorm,
+    Op::RmsNormGradient,
+    Op::LayerNormGradient,
+    Op::CrossEntropy,
+    Op::Argmax,
+];
 const TYPES: [DType; 3] = [DType::F16, DType::BF16, DType::F32];
 /// Large ones, rows of vocabularies, rows that nothing divides, small ones.
 const SHAPES: [[usize; 2]; 14] = [
@@ -63,6 +81,7 @@ impl Case {
     pub fn tensors(&self) -> [usize; 2] {
         match self.op {
             Op::AddRmsNorm => [2, 2],
+            Op::MaskedSoftmax | Op::SoftmaxGradient | Op::RmsNormGradient | Op::LayerNormGradient => [2, 1],
             Op::Argmax => [1, 0],
             _ => [1, 1],
         }
@@ -78,9 +97,13 @@ impl fmt::Display for Case {
         let op = match self.op {
             Op::Softmax => "softmax",
             Op::LogSoftmax => "log_softmax",
+            Op::MaskedSoftmax => "masked_softmax",
+            Op::SoftmaxGradient => "softmax_gradient",
             Op::RmsNorm => "rms_norm",
             Op::LayerNorm => "layer_norm",
             Op::AddRmsNorm => "add_rms_norm",
+            Op::RmsNormGradient => "rms_norm_gradient",
+            Op::LayerNormGradient => "layer_norm_gradient",
             Op::CrossEntropy => "cross_entropy",
             Op::Argmax => "argmax",
         };

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tilewright::ops::{Argmax, CrossEntropy, Norm, RowsElement, Softmax};
+use tilewright::ops::{Argmax, CrossEntropy, Norm, NormGradient, RowsElement, Softmax};
 use tilewright::{DType, Device, Result, Stream, Tensor, bf16, f16};
 use tilewright_support::random::normal;
 use tilewright_support::timing::sets;
@@ -39,7 +39,9 @@ fn label(case: &Case, row: usize) -> usize {
 }
 
 struct Set<T> {
+    /// Or a softmax, of which the gradient is computed.
     x: Tensor<T>,
+    /// Or the gradient by y, or the mask.
     residual: Tensor<T>,
     sum: RefCell<Tensor<T>>,
     y: RefCell<Tensor<T>>,
@@ -52,21 +54,30 @@ struct Sets<T> {
     labels: Tensor<i32>,
     loss: RefCell<Tensor<f32>>,
     places: RefCell<Tensor<i32>>,
+    d_weight: RefCell<Tensor<T>>,
+    d_bias: RefCell<Tensor<T>>,
+    workspace: RefCell<Tensor<f32>>,
     sets: Vec<Set<T>>,
 }
 
 impl<T: Real + RowsElement> Sets<T> {
     fn new(device: &Device, case: Case) -> Result<Self> {
         let (shape, count) = ([case.rows, case.cols], sets(device, case.bytes()));
-        let unused = if case.op == Op::AddRmsNorm { shape } else { [0, case.cols] };
+        let unless = |unused: bool| if unused { [0, case.cols] } else { shape };
+        let [read, written] = case.tensors();
         let (data, stream) = (Random::<T>::new(device, case.elements())?, device.default_stream());
         let random = |shape: [usize; 2]| data.tensor(&stream, &shape);
         let set = |_| -> Result<_> {
+            let (mut x, mut y) = (random(shape)?, Tensor::uninit(device, &shape)?);
+            if case.op == Op::SoftmaxGradient {
+                Softmax::new().run(&stream, &x.view(), &mut y.view_mut())?;
+                x.copy_from(&stream, &y)?;
+            }
             Ok(Set {
-                x: random(shape)?,
-                residual: random(unused)?,
-                sum: RefCell::new(Tensor::uninit(device, &unused)?),
-                y: RefCell::new(Tensor::uninit(device, &shape)?),
+                x,
+                residual: random(unless(read < 2))?,
+                sum: RefCell::new(Tensor::uninit(device, &unless(written < 2))?),
+                y: RefCell::new(y),
             })
         };
         let sets = (0..count).map(set).collect::<Result<Vec<_>>>()?;
@@ -77,7 +88,14 @@ impl<T: Real + RowsElement> Sets<T> {
         let labels = Tensor::from_slice(device, &labels, &[case.rows])?;
         let loss = RefCell::new(Tensor::uninit(device, &[case.rows])?);
         let places = RefCell::new(Tensor::uninit(device, &[case.rows])?);
-        Ok(Sets { case, weight: vector(&weight)?, bias: vector(&bias)?, labels, loss, places, sets })
+        let (weight, bias) = (vector(&weight)?, vector(&bias)?);
+        let gradient = || Ok::<_, tilewright::Error>(RefCell::new(Tensor::uninit(device, &[case.cols])?));
+        let (d_weight, d_bias) = (gradient()?, gradient()?);
+        let workspace = RefCell::new(Tensor::uninit(device, &[0])?);
+        let sets = Sets { case, weight, bias, labels, loss, places, d_weight, d_bias, workspace, sets };
+        let len = sets.workspace_len()?;
+        *sets.workspace.borrow_mut() = Tensor::uninit(device, &[len])?;
+        Ok(sets)
     }
 
     fn softmax<'k>(&self, kernel: Option<&'k str>) -> Softmax<'k> {
@@ -89,10 +107,42 @@ impl<T: Real + RowsElement> Sets<T> {
     fn norm<R>(&self, kernel: Option<&str>, run: impl FnOnce(&Norm<'_, T>) -> R) -> R {
         let (weight, bias) = (self.weight.view(), self.bias.view());
         let norm = match self.case.op {
-            Op::LayerNorm => Norm::layer().bias(&bias),
+            Op::LayerNorm | Op::LayerNormGradient => Norm::layer().bias(&bias),
             _ => Norm::rms(),
         };
         run(&kernel.into_iter().fold(norm.weight(&weight).epsilon(EPSILON), Norm::kernel))
+    }
+
+    /// Gives the norm's gradient to `run`.
+    fn gradient<R>(&self, kernel: Option<&str>, run: impl FnOnce(&mut NormGradient<'_, T>) -> R) -> R {
+        let (mut d_weight, mut d_bias) = (self.d_weight.borrow_mut(), self.d_bias.borrow_mut());
+        let (mut d_weight, mut d_bias) = (d_weight.view_mut(), d_bias.view_mut());
+        let mut workspace = self.workspace.borrow_mut();
+        let mut workspace = workspace.view_mut();
+        self.norm(None, |norm| {
+            let gradient = norm.gradient().d_weight(&mut d_weight).workspace(&mut workspace);
+            let gradient = match self.case.op {
+                Op::LayerNormGradient => gradient.d_bias(&mut d_bias),
+                _ => gradient,
+            };
+            run(&mut kernel.into_iter().fold(gradient, |gradient, name| gradient.kernel(name)))
+        })
+    }
+
+    /// Room for every kernel of the norm's gradient.
+    fn workspace_len(&self) -> Result<usize> {
+        if !matches!(self.case.op, Op::RmsNormGradient | Op::LayerNormGradient) {
+            return Ok(0);
+        }
+        let Set { x, residual, y, .. } = &self.sets[0];
+        let (x, dy, mut dx) = (x.view(), residual.view(), y.borrow_mut());
+        let dx = dx.view_mut();
+        let all = self.gradient(None, |gradient| gradient.candidates(&x, &dy, &dx))?;
+        let possible = all.iter().filter(|kernel| kernel.rejection().is_none());
+        let lens = possible.map(|kernel| {
+            self.gradient(Some(kernel.name()), |gradient| gradient.workspace_len(&x, &dy, &dx))
+        });
+        lens.reduce(|a, b| Ok(a?.max(b?))).unwrap_or(Ok(0))
     }
 
     /// A row of the result, exactly.
@@ -104,7 +154,15 @@ impl<T: Real + RowsElement> Sets<T> {
         let wide = |x: &[f32]| x.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
         let (w, zeros) = (T::widen(&self.weight.to_vec()?), vec![0.0; self.case.cols]);
         let epsilon = f64::from(EPSILON);
+        let other = || of(&self.sets[0].residual);
         Ok(match self.case.op {
+            Op::MaskedSoftmax => {
+                let scores = wide(&x).into_iter().zip(other()?).map(|(x, mask)| x + f64::from(mask));
+                rows::softmax_of(&scores.collect::<Vec<_>>(), false)
+            }
+            Op::SoftmaxGradient => rows::softmax_gradient(&x, &other()?, 1.0, false),
+            Op::RmsNormGradient => rows::norm_gradient(&wide(&x), [&other()?, &w], epsilon, false).0,
+            Op::LayerNormGradient => rows::norm_gradient(&wide(&x), [&other()?, &w], epsilon, true).0,
             // Its result is a place.
             Op::Argmax => Vec::new(),
             Op::Softmax => rows::softmax(&x, 1.0, false),
@@ -113,8 +171,7 @@ impl<T: Real + RowsElement> Sets<T> {
             Op::LayerNorm => rows::norm(&wide(&x), [&w, &T::widen(&self.bias.to_vec()?)], epsilon, true),
             Op::CrossEntropy => rows::cross_entropy(&x, label(&self.case, row), [0.0; 2]).1,
             Op::AddRmsNorm => {
-                let residual = of(&self.sets[0].residual)?;
-                let s: Vec<f64> = wide(&x).iter().zip(wide(&residual)).map(|(x, r)| x + r).collect();
+                let s: Vec<f64> = wide(&x).iter().zip(wide(&other()?)).map(|(x, r)| x + r).collect();
                 rows::norm(&s, [&w, &zeros], epsilon, false)
             }
         })
@@ -147,6 +204,12 @@ impl<T: Real + RowsElement> Problem for Sets<T> {
         if self.case.op == Op::AddRmsNorm {
             sum.borrow_mut().copy_from(stream, residual)?;
         }
+        if self.case.tensors() == [2, 1] {
+            // Half of the other tensor is read, and as much written.
+            let (all, half) = (self.case.elements(), self.case.elements() / 2);
+            let from = residual.view().reshape(&[all])?.narrow(0, 0, half)?;
+            y.borrow_mut().view_mut().reshape(&[all])?.narrow(0, 0, half)?.copy_from(stream, &from)?;
+        }
         if self.case.op == Op::Argmax {
             // Half of x is read, and as much written.
             let (all, half) = (self.case.elements(), self.case.elements() / 2);
@@ -169,7 +232,12 @@ impl<T: Real + RowsElement> ByKernel for Sets<T> {
         let (sum, y) = (sum.view_mut(), y.view_mut());
         let all = match self.case.op {
             Op::Softmax | Op::LogSoftmax => self.softmax(None).candidates(&x, &y)?,
+            Op::MaskedSoftmax => Softmax::new().mask(&r).candidates(&x, &y)?,
+            Op::SoftmaxGradient => Softmax::new().candidates_gradient(&x, &r, &y)?,
             Op::AddRmsNorm => self.norm(None, |norm| norm.candidates_added(&x, &r, &sum, &y))?,
+            Op::RmsNormGradient | Op::LayerNormGradient => {
+                self.gradient(None, |gradient| gradient.candidates(&x, &r, &y))?
+            }
             Op::CrossEntropy => {
                 let mut loss = self.loss.borrow_mut();
                 CrossEntropy::new().candidates(&x, &self.labels.view(), &loss.view_mut(), &y)?
@@ -186,6 +254,11 @@ impl<T: Real + RowsElement> ByKernel for Sets<T> {
         let (mut sum, mut y) = (sum.view_mut(), y.view_mut());
         match self.case.op {
             Op::Softmax | Op::LogSoftmax => self.softmax(kernel).run(stream, &x, &mut y),
+            Op::MaskedSoftmax => self.softmax(kernel).mask(&r).run(stream, &x, &mut y),
+            Op::SoftmaxGradient => self.softmax(kernel).run_gradient(stream, &x, &r, &mut y),
+            Op::RmsNormGradient | Op::LayerNormGradient => {
+                self.gradient(kernel, |gradient| gradient.run(stream, &x, &r, &mut y))
+            }
             Op::AddRmsNorm => self.norm(kernel, |norm| norm.run_added(stream, &x, &r, &mut sum, &mut y)),
             Op::CrossEntropy => {
                 let mut loss = self.loss.borrow_mut();

@@ -24,6 +24,7 @@ mod place;
 mod pointwise;
 mod random;
 mod refused;
+mod rows;
 mod views;
 
 /// What is called, for messages.
@@ -55,7 +56,7 @@ impl Call {
 type Case = fn(&mut Random, &Device, &mut Call) -> Outcome;
 
 /// Case number i is of kind i modulo their number.
-const KINDS: [(&str, Case); 9] = [
+const KINDS: [(&str, Case); 10] = [
     ("products", gemm::case),
     ("views", views::case),
     ("products with narrow weights", dequant::case),
@@ -65,6 +66,7 @@ const KINDS: [(&str, Case); 9] = [
     ("latent attention", mla::case),
     ("damaged files", files::case),
     ("pointwise operators", pointwise::case),
+    ("rows", rows::case),
 ];
 
 /// Cases that are run at least, of each kind; more where a kind's first ones were all refused.

@@ -27,6 +27,8 @@ numbers! {
     f32, f32::NAN, f32::is_nan;
     i32, i32::MIN + 12345, |x| x == i32::MIN + 12345;
     i8, -77, |x| x == -77;
+    u32, 0x8765_4321, |x| x == 0x8765_4321;
+    i64, i64::MIN + 12345, |x| x == i64::MIN + 12345;
 }
 
 /// Unused elements in front of a tensor and behind it.

@@ -1,5 +1,7 @@
 //! Calls that are wrong, or may be: an error, and nothing written; or nothing written outside of the output.
 
+mod rows;
+
 use tilewright::ops::{
     Attention, Binary, Cast, DequantGemm, DequantGemmInt8, DeviceWeights, Elementwise, Embedding, Gemm, Mla,
     Pairs, Rope, Transpose,
@@ -12,12 +14,13 @@ use crate::random::Random;
 use crate::{Call, Outcome};
 
 pub fn case(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
-    match random.below(6) {
+    match random.below(7) {
         0 => gemm(random, device, call),
         1 => attention(random, device, call),
         2 => mla(random, device, call),
         3 => dequant(random, device, call),
         4 => pointwise(random, device, call),
+        5 => rows::case(random, device, call),
         _ => int8(random, device, call),
     }
 }

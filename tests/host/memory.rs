@@ -31,6 +31,7 @@ pub fn round_trips(device: &Device) -> Outcome {
     of(device, -7i8)?;
     of(device, 1u32 << 31)?;
     of(device, -1i32)?;
+    of(device, -7i64 << 33 | 5)?;
 
     let stream = Stream::new(device)?;
     let data = normal::<f32>(1, 1 << 20);

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use tilewright::ops::{CrossEntropy, cross_entropy};
-use tilewright::{Device, Stream, Tensor, TensorViewMut, bf16, f16};
+use tilewright::ops::{CrossEntropy, CrossEntropyLabel, cross_entropy};
+use tilewright::{Device, Stream, Tensor, TensorView, bf16, f16};
 use tilewright_support::guarded::{Guarded, Place};
 use tilewright_support::random::normal;
 use tilewright_support::rows;
@@ -208,6 +208,19 @@ pub fn extremes(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// The bits of losses and gradients.
+fn bits<I: CrossEntropyLabel>(
+    stream: &Stream,
+    x: &Tensor<f16>,
+    labels: &TensorView<'_, I>,
+) -> tilewright_support::Result<[Vec<u32>; 2]> {
+    let mut loss = Tensor::filled(x.device(), -7f32, labels.shape())?;
+    let mut gradient = Tensor::filled(x.device(), f16::from_f32(-7.0), x.shape())?;
+    cross_entropy(stream, &x.view(), labels, &mut loss.view_mut(), &mut gradient.view_mut())?;
+    let losses = loss.to_vec()?.iter().map(|loss| loss.to_bits()).collect();
+    Ok([losses, gradient.to_vec()?.iter().map(|g| g.to_bits().into()).collect()])
+}
+
 /// Labels of every type, some of which 32 bits do not hold: the same losses, and those of labels out of range.
 pub fn labels_of_all_types(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;
@@ -216,19 +229,6 @@ pub fn labels_of_all_types(device: &Device) -> Outcome {
         let beyond = [1 << 32, -1 << 32, (1 << 32) - 100, i64::MIN, i64::MAX, u32::MAX.into()];
         let rows = narrow.len() + beyond.len();
         let x = Tensor::from_slice(device, &normal::<f16>(cols as u64, rows * cols), &[rows, cols])?;
-        let run = |labels: &dyn Fn(
-            &mut TensorViewMut<'_, f32>,
-            &mut TensorViewMut<'_, f16>,
-        ) -> tilewright::Result<()>| {
-            let mut loss = Tensor::filled(device, -7f32, &[rows])?;
-            let mut gradient = Tensor::filled(device, f16::from_f32(-7.0), &[rows, cols])?;
-            labels(&mut loss.view_mut(), &mut gradient.view_mut())?;
-            let bits = gradient.to_vec()?.iter().map(|g| g.to_bits()).collect::<Vec<_>>();
-            Ok::<_, tilewright::Error>((
-                loss.to_vec()?.iter().map(|loss| loss.to_bits()).collect::<Vec<_>>(),
-                bits,
-            ))
-        };
         let all: Vec<i64> = narrow.iter().chain(&beyond).copied().collect();
         // Those that i32 does not hold are out of range: as any other label that is.
         let by_i32: Vec<i32> = all.iter().map(|&label| i32::try_from(label).unwrap_or(-3)).collect();
@@ -239,14 +239,11 @@ pub fn labels_of_all_types(device: &Device) -> Outcome {
             (Tensor::from_slice(device, &by_i32, &[rows])?, Tensor::from_slice(device, &by_u32, &[rows])?);
         let by_i64 = Tensor::from_slice(device, &apart, &[rows, 2])?;
         let by_i64 = by_i64.view().select(1, 0)?;
-        let expected =
-            run(&|loss, gradient| cross_entropy(&stream, &x.view(), &by_i32.view(), loss, gradient))?;
-        assert!(expected.0.iter().filter(|&&loss| f32::from_bits(loss).is_nan()).count() == 2 + beyond.len());
-        let unsigned =
-            run(&|loss, gradient| cross_entropy(&stream, &x.view(), &by_u32.view(), loss, gradient))?;
-        assert!(unsigned == expected, "u32, {cols} columns");
-        let wide = run(&|loss, gradient| cross_entropy(&stream, &x.view(), &by_i64, loss, gradient))?;
-        assert!(wide == expected, "i64, {cols} columns");
+        let expected = bits(&stream, &x, &by_i32.view())?;
+        let nan = expected[0].iter().filter(|&&loss| f32::from_bits(loss).is_nan()).count();
+        assert_eq!(nan, 2 + beyond.len(), "{cols} columns");
+        assert!(bits(&stream, &x, &by_u32.view())? == expected, "u32, {cols} columns");
+        assert!(bits(&stream, &x, &by_i64)? == expected, "i64, {cols} columns");
         // A label that ends in the ignored one's bits is not ignored, whichever that is.
         let odd = Tensor::from_slice(device, &vec![(1i64 << 32) - 1; rows], &[rows])?;
         let mut loss = Tensor::filled(device, -7f32, &[rows])?;

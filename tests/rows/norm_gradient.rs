@@ -200,7 +200,7 @@ pub fn every_kernel(device: &Device) -> Outcome {
 /// More tiles than the device takes at a time.
 pub fn several_tiles(device: &Device) -> Outcome {
     let (sms, mut seen) = (device.sm_count() as usize, BTreeSet::new());
-    for [rows, cols] in [[sms * 16 * 8 * 3 + 5, 8], [sms * 40, 1000], [sms * 7, 2048], [sms * 3, 16384]] {
+    for [rows, cols] in [[sms * 16 * 8 + 5, 8], [sms * 20, 1000], [sms * 7, 2048], [sms * 2, 16384]] {
         let place = packed(rows, cols);
         Inputs::<f16>::new(place, place).check_all(device, &mut seen)?;
     }
@@ -268,6 +268,8 @@ pub fn extremes(device: &Device) -> Outcome {
     for cols in [8, 128, 1000, 8192, 8193] {
         let rows = 5;
         let mut x = normal::<f32>(cols as u64, rows * cols);
+        // Its square is none in f32.
+        x[3 * cols + 1] = 1e30;
         let dy = Tensor::from_slice(device, &vec![1f32; rows * cols], &[rows, cols])?;
         for poisoned in [false, true] {
             if poisoned {
@@ -286,9 +288,18 @@ pub fn extremes(device: &Device) -> Outcome {
                 for (i, row) in dx.to_vec()?.chunks(cols).enumerate() {
                     let nan = row.iter().filter(|dx| dx.is_nan()).count();
                     assert_eq!(nan, if poisoned && i == 2 { cols } else { 0 }, "{cols}, row {i}");
+                    assert!(i != 3 || row.iter().all(|&dx| dx == 0.0), "{cols}: squares overflow");
                 }
                 assert!(d_weight.to_vec()?.iter().all(|dw| dw.is_nan() == poisoned), "{cols}");
                 assert!(d_bias.to_vec()?.iter().all(|&db| db == rows as f32), "{cols}");
+                let mut infinite = vec![1f32; rows * cols];
+                infinite[cols + 2] = f32::INFINITY;
+                let infinite = Tensor::from_slice(device, &infinite, &[rows, cols])?;
+                let mut gradient = norm.gradient();
+                gradient.run(&stream, &x.view(), &infinite.view(), &mut dx.view_mut())?;
+                for (i, row) in dx.to_vec()?.chunks(cols).enumerate().filter(|(i, _)| *i != 2) {
+                    assert!(row.iter().all(|dx| dx.is_finite() == (i != 1)), "{cols}, row {i}: an infinity");
+                }
             }
         }
     }

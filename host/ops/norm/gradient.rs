@@ -27,8 +27,8 @@ const VECTOR: usize = 4;
 ///   long as a row.
 /// - f16, bf16 and f32, the same for all. Means, variances and sums in f32, computed once more from x: the forward pass keeps none. Results are rounded once, to
 ///   nearest even.
-/// - A NaN or an infinity in a row of x or dy makes its row of dx NaN, or zeros where only RMSNorm's squares overflow; by w and b it stays in its columns if it
-///   is in dy alone, and reaches all columns by w if it is in x.
+/// - A NaN in a row of x or dy, or an infinity in x, makes its row of dx NaN; an infinity in dy leaves nothing finite there. What is in dy stays in its
+///   column of the gradients by w and b; a NaN in x reaches all columns by w. Where the squares of a row overflow f32, its row of dx is zeros.
 /// - No rows: the gradients by w and b are zeros. Rows without elements: nothing is done.
 /// - Rows that are aligned to 16 bytes and multiples of that long are read once, if they have at most 8192 elements or, on Hopper, 65536; all others are
 ///   correct but slower.
@@ -190,7 +190,7 @@ impl<'a, T: RowsElement> NormGradient<'a, T> {
         let function = matrices.device.listed(&tilewright_rows::KERNELS, kernel)?;
         let resident = function.resident_ctas();
         let (order, launch) = matrices.tiles(kernel, resident, self.norm.overlap)?;
-        let lines = clusters(kernel, &order, resident) as usize * kernel.tile[0] as usize;
+        let lines = clusters(kernel, &order, resident) as usize;
         Ok(Work { function, order, launch, lines })
     }
 
@@ -236,7 +236,7 @@ impl<'a, T: RowsElement> NormGradient<'a, T> {
                 continued: u32::from(number > 0),
             };
             // SAFETY: the arguments are those of `norm_gradient`, and of `norm_gradient_long`, which has the same. dx is borrowed exclusively; the
-            // workspace has a line for each row of the clusters' tiles. Programmatic launch only moves what precedes the wait for the
+            // workspace has a line for each cluster. Programmatic launch only moves what precedes the wait for the
             // preceding grid.
             unsafe { function.launch_block(stream, &launch, &args) }
         });

@@ -137,7 +137,9 @@ fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>, reads_aga
     let bytes = batch.saturating_mul(rows).saturating_mul(cols * width * tensors);
     let memory = bytes / (36 * sms) * if kernel.any_length { reads_again } else { 2 } / 2;
     let launch = if kernel.arch == Arch::Sm90a { 2000 } else { 3000 };
-    Cycles(turns.max(memory).saturating_mul(slowness).saturating_add(launch))
+    // Of equals the one whose tiles the rows fill.
+    let unfilled = (tile_cols * ctas).saturating_sub(cols) / 64;
+    Cycles(turns.max(memory).saturating_mul(slowness).saturating_add(launch + unfilled))
 }
 
 impl<const N: usize> Matrices<N> {

@@ -48,6 +48,49 @@ fn launches_begin_where_their_rows_lie() {
 }
 
 #[test]
+fn rows_of_the_last_dimensions_stay_apart() {
+    let (device, _) = fake::h200();
+    let size = |shape: &[usize], strides: &[usize]| {
+        let operand = Operand::new("x", view(&device, shape, strides).untyped());
+        let matrices = Matrices::of_last_dimensions(&device, [operand]);
+        (matrices.size(), matrices.launches())
+    };
+    assert_eq!(size(&[2, 3, 4, 7], &[84, 28, 7, 1]), ([6, 4], 1));
+    assert_eq!(size(&[2, 3, 1, 7], &[21, 7, 7, 1]), ([6, 1], 1));
+    assert_eq!(size(&[4, 7], &[7, 1]), ([1, 4], 1));
+    assert_eq!(size(&[2, 3, 4, 7], &[1000, 28, 7, 1]), ([3, 4], 2));
+}
+
+#[test]
+fn gradients_kernels_suit_the_rows() {
+    let chosen = |capability, [rows, cols]: [usize; 2], pitch: usize| {
+        let (device, _) = fake::device(capability);
+        let (x, y) =
+            (view(&device, &[rows, cols], &[pitch, 1]), view_mut(&device, &[rows, cols], &[cols, 1]));
+        let softmax = Softmax::new().plan_gradient(&x, &x, &y).unwrap().kernel().name();
+        let masked = Softmax::new().causal().plan(&x, &y).unwrap().kernel().name();
+        [softmax, masked, Norm::rms().gradient().plan(&x, &x, &y).unwrap().kernel().name()]
+    };
+    for (shape, softmax, norm) in [
+        ([100_000, 64], "80_f16_16x64", "80_f16_8x128"),
+        ([65536, 1024], "80_f16_4x1024", "80_f16_1x1024"),
+        ([8192, 4096], "80_f16_1x4096", "80_f16_1x4096"),
+        ([8192, 8192], "80_f16_1x8192", "80_f16_1x8192"),
+        ([4096, 16384], "90_f16_1x16384c1", "90_f16_1x8192c2"),
+        ([1024, 131_072], "90_f16_1x16384c8", "80_f16_long"),
+    ] {
+        let expected = [
+            format!("softmax_gradient_sm_{softmax}"),
+            format!("masked_softmax_sm_{softmax}"),
+            format!("norm_gradient_sm_{norm}"),
+        ];
+        assert_eq!(chosen((9, 0), shape, shape[1]).map(str::to_owned), expected, "{shape:?}");
+    }
+    assert!(chosen((9, 0), [100, 300], 301).iter().all(|name| name.ends_with("sm_80_f16_any")));
+    assert!(chosen((8, 6), [100, 16384], 16384).iter().all(|name| name.ends_with("sm_80_f16_long")));
+}
+
+#[test]
 fn kernels_suit_the_rows() {
     let chosen = |capability, [rows, cols]: [usize; 2], pitch: usize| {
         let (device, _) = fake::device(capability);

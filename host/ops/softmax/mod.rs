@@ -66,6 +66,13 @@ pub fn log_softmax<T: RowsElement>(
 /// softmax(&device.default_stream(), &x.view(), &mut y.view_mut())?;
 /// assert_eq!(y.to_vec()?, [0.5, 0.5, 1.0, 0.0]);
 /// Softmax::new().scale(0.125).log().run(&device.default_stream(), &x.view(), &mut y.view_mut())?;
+/// // The last row sees all columns, the one above it all but the last.
+/// let mask = Tensor::<f32>::from_slice(&device, &[3f32.ln(), 0.0], &[2])?;
+/// let zeros = Tensor::<f32>::zeros(&device, &[2, 2])?;
+/// let masked = mask.view();
+/// Softmax::new().mask(&masked).causal().run(&device.default_stream(), &zeros.view(), &mut y.view_mut())?;
+/// assert_eq!(y.to_vec()?[..2], [1.0, 0.0]);
+/// assert!((y.to_vec()?[2] - 0.75).abs() < 1e-6);
 /// # Ok(())
 /// # }
 /// ```

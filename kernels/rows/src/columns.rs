@@ -7,7 +7,7 @@ use tilewright_device::tile::{
 };
 
 /// Tiles whose loads are in flight at a time.
-const AHEAD: u32 = 8;
+const AHEAD: u32 = 16;
 
 /// y = the sums of x's columns, rounded, for two tensors: the CTAs' second index says which.
 ///

@@ -1,4 +1,4 @@
-//! Row-wise operators: softmax, norms, cross-entropy, argmax. Each row is read once where it fits the registers of a warp, a CTA or a cluster.
+//! Row-wise operators: softmax, masked too, norms, cross-entropy, their gradients, argmax. Each row is read once where it fits the registers of a warp, a CTA or a cluster.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 

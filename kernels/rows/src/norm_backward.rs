@@ -1,9 +1,12 @@
 //! The gradients of RMSNorm and LayerNorm of rows.
 
+use tilewright_device::arch::special::thread_x;
+use tilewright_device::arch::{shared, sync};
 use tilewright_device::kernel;
+use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Cols, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile, Rows,
-    block_x, math,
+    Collective, Cols, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile,
+    Rows, barriers, block_x, math,
 };
 
 use crate::program::{Prefetch, RowProgram, resident};
@@ -122,6 +125,42 @@ fn by_weight<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize
     d.zip_rows(factors, |d, of| d * of.by).zip(dy, |x, dy| x * dy.to_f32())
 }
 
+/// Each column's sum over the tile's rows, in all of them.
+#[inline(always)]
+fn over_rows<P: Collective, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    cta: &mut Cta<P>,
+    mut x: Fragment<f32, M, N, L>,
+) -> Fragment<f32, M, N, L> {
+    if M == 1 {
+        return x;
+    }
+    let base = cta.reserve((M * N * 4) as u32, 4);
+    let at = |row: u32, col: u32| base + (row * N as u32 + col) * 4;
+    let thread = thread_x();
+    let mut i = 0;
+    while i < L::Regs::<f32>::LEN {
+        let (row, col) = L::coord(thread, i);
+        // SAFETY: the element's place among those reserved, which nobody else writes.
+        unsafe { shared::store_u32(at(row, col), x.regs.get(i).to_bits()) };
+        i += 1;
+    }
+    // SAFETY: all threads of the program execute it.
+    unsafe { sync::bar_sync(barriers::KERNEL.get::<0>(), P::CONSUMERS) };
+    let mut i = 0;
+    while i < L::Regs::<f32>::LEN {
+        let (_, col) = L::coord(thread, i);
+        let (mut sum, mut row) = (0.0, 0);
+        while row < M as u32 {
+            // SAFETY: written before the barrier, and by nobody after it.
+            sum += f32::from_bits(unsafe { shared::load_u32(at(row, col)) });
+            row += 1;
+        }
+        x.regs.set(i, sum);
+        i += 1;
+    }
+    x
+}
+
 /// `a` + `b`.
 #[inline(always)]
 fn plus<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
@@ -131,14 +170,13 @@ fn plus<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     a.zip(b, |a, b| a + b)
 }
 
-/// The gradient by x of y = (x - mean) / sqrt(mean of (x - mean)² + epsilon) w + b, and for each CTA's rows their sums of those by w and b.
+/// The gradient by x of y = (x - mean) / sqrt(mean of (x - mean)² + epsilon) w + b, and of each cluster's rows their sums of those by w and b.
 ///
 /// The mean is that of x if `centred` is not 0 and else 0: Ba et al. 2016, Zhang & Sennrich 2019. x, dy and dx are \[batch, rows,
 /// columns\] with at most `N` `CTAS` columns; so is `d_sum`, which is added to dx, or without elements. w is \[1, 1, columns\], or without
-/// elements where it is 1. `d_weight` and `d_bias` are \[1, lines, columns\], or without elements: as many lines as there are rows in the clusters'
-/// tiles, each the sum of dy (x - mean) / sqrt(…), or of dy, over the rows that the same threads took. They begin with what is there if
-/// `continued` is not 0. `per_column` is one over the columns. A cluster of `CTAS` CTAs takes tiles of `M` rows in the order of `order`, each CTA `N`
-/// columns of them.
+/// elements where it is 1. `d_weight` and `d_bias` are \[1, lines, columns\], or without elements: each cluster has a line, the sum of
+/// dy (x - mean) / sqrt(…), or of dy, over its rows. They begin with what is there if `continued` is not 0. `per_column` is one over the
+/// columns. A cluster of `CTAS` CTAs takes tiles of `M` rows in the order of `order`, each CTA `N` columns of them.
 #[kernel(program = P, cluster = [CTAS as u32, 1, 1], min_ctas = resident(P::THREADS, 512))]
 pub fn norm_gradient<
     P: RowProgram,
@@ -180,10 +218,11 @@ pub fn norm_gradient<
     }
     let [one, _] = T::from_f32x2(1.0, 0.0);
     let weight = Cols::<T, M, N, L>::load(weight.get().tile([0, 0, part]), one);
-    let lines = block_x() / CTAS as u32;
+    let line = block_x() / CTAS as u32;
+    // The tile's first row has what the line has, the others nothing.
     let begun = |sums: GlobalMut<f32, 3>| match continued {
         0 => Fragment::<f32, M, N, L>::zero(),
-        _ => Fragment::load_rows(sums.read([0, lines, part]), 0.0),
+        _ => Fragment::load_rows(sums.read([0, 0, part]).of_rows(line, 1), 0.0),
     };
     let (mut weights, mut biases) = (begun(d_weight.get()), begun(d_bias.get()));
     while tile.exists() {
@@ -211,8 +250,11 @@ pub fn norm_gradient<
         weights = plus(weights, &by_weight(d, &by, &factors));
         biases = plus(biases, &by.map(T::to_f32));
     }
-    weights.store_rows(d_weight.get().tile([0, lines, part]));
-    biases.store_rows(d_bias.get().tile([0, lines, part]));
+    let store = |sums: Fragment<f32, M, N, L>, mut to: GlobalMut<f32, 3>| {
+        sums.store_rows(to.tile([0, 0, part]).of_rows(line, 1));
+    };
+    store(over_rows(&mut cta, weights), d_weight.get());
+    store(over_rows(&mut cta, biases), d_bias.get());
 }
 
 /// As [`norm_gradient`](fn@norm_gradient), for rows of any length, one a tile: they are read twice, three times where they are centred, `N`
