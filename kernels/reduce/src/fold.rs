@@ -95,10 +95,10 @@ macro_rules! folds {
             }
             #[inline(always)]
             fn add_piece<const V: usize>(state: f32, mut x: [f32; V], _: u32) -> f32 {
+                let of = |$x: f32| $of;
                 let mut i = 0;
                 while i < V {
-                    let $x = x[i];
-                    x[i] = $of;
+                    x[i] = of(x[i]);
                     i += 1;
                 }
                 $f(state, halved(x, $f))
