@@ -15,7 +15,6 @@ pub enum Op {
     AddRmsNorm,
     /// Loss and gradient.
     CrossEntropy,
-    Argmax,
 }
 
 /// An operator on rows of a shape.
@@ -27,8 +26,8 @@ pub struct Case {
     pub cols: usize,
 }
 
-const OPS: [Op; 7] =
-    [Op::Softmax, Op::LogSoftmax, Op::RmsNorm, Op::LayerNorm, Op::AddRmsNorm, Op::CrossEntropy, Op::Argmax];
+const OPS: [Op; 6] =
+    [Op::Softmax, Op::LogSoftmax, Op::RmsNorm, Op::LayerNorm, Op::AddRmsNorm, Op::CrossEntropy];
 const TYPES: [DType; 3] = [DType::F16, DType::BF16, DType::F32];
 /// Large ones, rows of vocabularies, rows that nothing divides, small ones.
 const SHAPES: [[usize; 2]; 14] = [
@@ -63,7 +62,6 @@ impl Case {
     pub fn tensors(&self) -> [usize; 2] {
         match self.op {
             Op::AddRmsNorm => [2, 2],
-            Op::Argmax => [1, 0],
             _ => [1, 1],
         }
     }
@@ -82,7 +80,6 @@ impl fmt::Display for Case {
             Op::LayerNorm => "layer_norm",
             Op::AddRmsNorm => "add_rms_norm",
             Op::CrossEntropy => "cross_entropy",
-            Op::Argmax => "argmax",
         };
         write!(f, "{op} {} {}x{}", self.dtype, self.rows, self.cols)
     }

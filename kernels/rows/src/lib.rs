@@ -1,16 +1,14 @@
-//! Row-wise operators: softmax, norms, cross-entropy, argmax. Each row is read once where it fits the registers of a warp, a CTA or a cluster.
+//! Row-wise operators: softmax, norms, cross-entropy. Each row is read once where it fits the registers of a warp, a CTA or a cluster.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
-mod largest_rows;
 mod list;
 mod loss_rows;
 mod norm_rows;
 mod program;
 mod softmax_rows;
 
-pub use largest_rows::{ArgmaxArgs, argmax};
-pub use list::{ARGMAX, CROSS_ENTROPY, NORM, RowsKernel, SOFTMAX};
+pub use list::{CROSS_ENTROPY, NORM, RowsKernel, SOFTMAX};
 pub use loss_rows::{CrossEntropyArgs, CrossEntropyLongArgs, cross_entropy, cross_entropy_long};
 pub use norm_rows::{NormArgs, NormLongArgs, norm, norm_long};
 pub use program::{Added, NextTile, NoResidual, Nothing, Prefetch, Residual, RowProgram, resident};
