@@ -119,11 +119,7 @@ impl<'a> Argmax<'a> {
     }
 
     /// Checks the arguments.
-    fn problem<T: RowsElement>(
-        &self,
-        x: &TensorView<'_, T>,
-        y: &TensorViewMut<'_, i32>,
-    ) -> Result<Problem> {
+    fn problem<T: RowsElement>(&self, x: &TensorView<'_, T>, y: &TensorViewMut<'_, i32>) -> Result<Problem> {
         let shape = x.shape();
         if shape.is_empty() {
             return Err(Error::argument("x", of_shape(shape), "of 1 dimension or more"));

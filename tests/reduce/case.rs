@@ -105,7 +105,10 @@ pub fn assert_results<U: Real>(what: &str, reduction: Reduction, y: &[U], elemen
         let exact = exact(reduction, x);
         let (y, allowed) = (f64::from(y), allowed::<U>(reduction, x, exact));
         let right = y == exact || (y.is_nan() && exact.is_nan()) || (y - exact).abs() <= allowed;
-        assert!(right, "{what}, {reduction:?}: result {i} is {y:e}, must be {exact:e}, to within {allowed:e}");
+        assert!(
+            right,
+            "{what}, {reduction:?}: result {i} is {y:e}, must be {exact:e}, to within {allowed:e}"
+        );
     }
 }
 

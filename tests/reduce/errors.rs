@@ -17,12 +17,21 @@ pub fn reduce(device: &Device) -> Outcome {
         error.to_string()
     };
     for dims in [&[][..], &[2], &[1, 1], &[0, 1, 7]] {
-        let text = format!("`dims` was {dims:?}; it must be one or more of the 2 dimensions of `x`, each once");
+        let text =
+            format!("`dims` was {dims:?}; it must be one or more of the 2 dimensions of `x`, each once");
         assert_eq!(run(&x.view(), dims, &mut y.view_mut()), text);
     }
     for (x, dims, message) in [
-        (x.view(), &[0][..], "`y` was of shape [4]; it must be of shape [100]: `x` without the dimensions [0]".to_owned()),
-        (x.view(), &[1, 0], "`y` was of shape [4]; it must be of shape []: `x` without the dimensions [1, 0]".to_owned()),
+        (
+            x.view(),
+            &[0][..],
+            "`y` was of shape [4]; it must be of shape [100]: `x` without the dimensions [0]".to_owned(),
+        ),
+        (
+            x.view(),
+            &[1, 0],
+            "`y` was of shape [4]; it must be of shape []: `x` without the dimensions [1, 0]".to_owned(),
+        ),
         (
             over,
             &[1],
@@ -45,12 +54,16 @@ pub fn reduce(device: &Device) -> Outcome {
         let mut y = Tensor::<f16>::zeros(device, &[100])?;
         let mut by_name = Reduce::new(Reduction::Sum).kernel(name);
         let error = by_name.run(&stream, &x.view(), &[0], &mut y.view_mut()).expect_err(name).to_string();
-        assert!(error.starts_with(&format!("`kernel` was {name:?}, {reason}; it must be one of reduce_columns")), "{error}");
+        assert!(
+            error.starts_with(&format!("`kernel` was {name:?}, {reason}; it must be one of reduce_columns")),
+            "{error}"
+        );
     }
     let mut ragged = Tensor::<f16>::zeros(device, &[99])?;
     let mut by_name = Reduce::new(Reduction::Sum).kernel("reduce_columns_sm_80_f16");
     let narrow = x.view().narrow(1, 0, 99)?;
-    let error = by_name.run(&stream, &narrow, &[0], &mut ragged.view_mut()).expect_err("no vectors").to_string();
+    let error =
+        by_name.run(&stream, &narrow, &[0], &mut ragged.view_mut()).expect_err("no vectors").to_string();
     assert!(error.contains("it reads neighbouring results' elements in vectors of 16 bytes"), "{error}");
     let long = Tensor::<f16>::zeros(device, &[1 << 20])?;
     let (mut one, mut few) = (Tensor::<f16>::zeros(device, &[])?, Tensor::<f32>::zeros(device, &[1])?);
@@ -59,7 +72,9 @@ pub fn reduce(device: &Device) -> Outcome {
         let mut few = few.view_mut();
         let mut sum = Reduce::new(Reduction::Sum).workspace(&mut few);
         let error = sum.run(&stream, &long.view(), &[0], &mut one.view_mut()).expect_err("little memory");
-        let text = format!("`workspace` was of shape [1] and strides [1]; it must be contiguous, of {len} elements or more");
+        let text = format!(
+            "`workspace` was of shape [1] and strides [1]; it must be contiguous, of {len} elements or more"
+        );
         assert_eq!(error.to_string(), text);
     }
     assert!(y.to_vec()?.iter().all(|y| y.is_nan()));

@@ -9,7 +9,8 @@ use tilewright_support::suite::Outcome;
 use crate::case::{Elements, assert_results};
 
 /// Shapes whose results are divided, and over what.
-const DIVIDED: [([usize; 2], usize); 4] = [([1, 1 << 18], 1), ([2, 100_001], 1), ([20_000, 8], 0), ([10_000, 5], 0)];
+const DIVIDED: [([usize; 2], usize); 4] =
+    [([1, 1 << 18], 1), ([2, 100_001], 1), ([20_000, 8], 0), ([10_000, 5], 0)];
 
 /// Sums, norms and means of divided results, in memory that is given or not.
 pub fn few_results(device: &Device) -> Outcome {
@@ -56,7 +57,12 @@ pub fn the_same_bits(device: &Device) -> Outcome {
         let candidates = Reduce::new(Reduction::Sum).candidates(&x.view(), &[dim], &y.view_mut())?;
         for name in candidates.iter().filter(|k| k.rejection().is_none()).map(|k| k.name()) {
             let mut bits = || -> tilewright_support::Result<Vec<u32>> {
-                Reduce::new(Reduction::Sum).kernel(name).run(&stream, &x.view(), &[dim], &mut y.view_mut())?;
+                Reduce::new(Reduction::Sum).kernel(name).run(
+                    &stream,
+                    &x.view(),
+                    &[dim],
+                    &mut y.view_mut(),
+                )?;
                 Ok(y.to_vec_on(&stream)?.into_iter().map(f32::to_bits).collect())
             };
             let first = bits()?;
@@ -84,11 +90,13 @@ pub fn replay(device: &Device) -> Outcome {
         assert_eq!(y.to_vec_on(&stream)?, [value * (1 << 18) as f32]);
     }
     if len > 0 {
-        let error = stream.capture(|stream| {
-            Reduce::new(Reduction::Sum).run(stream, &x.view(), &[0], &mut y.view_mut())
-        });
+        let error = stream
+            .capture(|stream| Reduce::new(Reduction::Sum).run(stream, &x.view(), &[0], &mut y.view_mut()));
         let error = error.expect_err("memory of its own").to_string();
-        assert!(error.starts_with("`workspace` was not given; it must be given to a call that is captured"), "{error}");
+        assert!(
+            error.starts_with("`workspace` was not given; it must be given to a call that is captured"),
+            "{error}"
+        );
     }
     Ok(())
 }

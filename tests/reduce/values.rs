@@ -56,7 +56,13 @@ pub fn dimensions(device: &Device) -> Outcome {
         let x = numbers::<f16>(Reduction::Sum, shape.iter().product());
         let by_rows = Place::by_rows(shape, (cols + 8).next_multiple_of(8));
         let sparse = Place::by_rows(shape, 3 * cols).strided([3 * cols * (rows + 1), 3 * cols, 3]);
-        for at in [by_rows, by_rows.shifted(1), Place::by_rows(shape, cols + 3), Place::by_columns(shape, rows + 2), sparse] {
+        for at in [
+            by_rows,
+            by_rows.shifted(1),
+            Place::by_rows(shape, cols + 3),
+            Place::by_columns(shape, rows + 2),
+            sparse,
+        ] {
             let x = Guarded::with(device, at, &x)?;
             for dims in all {
                 check(device, &x.view()?, dims, &[Reduction::Sum, Reduction::Min])?;

@@ -199,7 +199,8 @@ impl<'a> Reduce<'a> {
     ) -> Result<Problem> {
         let shape = x.shape();
         let twice = |(i, dim): (usize, &usize)| dims.iter().take(i).any(|other| other == dim);
-        if dims.is_empty() || dims.iter().any(|&dim| dim >= shape.len()) || dims.iter().enumerate().any(twice) {
+        if dims.is_empty() || dims.iter().any(|&dim| dim >= shape.len()) || dims.iter().enumerate().any(twice)
+        {
             let allowed = format!("one or more of the {} dimensions of `x`, each once", shape.len());
             return Err(Error::argument("dims", format!("{dims:?}"), allowed));
         }

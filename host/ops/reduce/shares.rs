@@ -44,7 +44,8 @@ impl Shares {
         let (results, shares) = (problem.results(), parts * kernel.ctas as usize);
         let mut lanes = if vectors < 2 { 1 } else { power(vectors.div_ceil(AHEAD).max(2), most) };
         let mut threads = power(all.div_ceil(AHEAD), most).max(lanes);
-        while threads < most && (shares > 1 || results.saturating_mul(threads) < sms * 1024 && threads < all) {
+        while threads < most && (shares > 1 || results.saturating_mul(threads) < sms * 1024 && threads < all)
+        {
             threads *= 2;
         }
         while lanes < threads && lanes < vectors.min(32) || lines == 1 && lanes < threads {
@@ -112,7 +113,13 @@ impl Shares {
         let turns = self.ctas.div_ceil(sms * RESIDENT).max(1);
         let work = turns.saturating_mul(900 + bytes / self.ctas.max(1) / 16);
         let short = kernel.rows && problem.lines().0.size * width < 32 && problem.elements() > 1;
-        let slowness = if kernel.bytes < 16 { 3 } else if short { 4 } else { 1 };
+        let slowness = if kernel.bytes < 16 {
+            3
+        } else if short {
+            4
+        } else {
+            1
+        };
         let joining = if kernel.ctas > 1 { 1500 } else { 0 };
         let merging = if self.parts > 1 { 3000 + self.parts } else { 0 };
         (work.max(bytes / (20 * sms)).saturating_mul(slowness) + joining + merging) as u64
@@ -120,7 +127,8 @@ impl Shares {
 
     /// What a kernel of rows is told.
     pub(super) fn rows_work(&self, problem: &Problem) -> Result<RowsWork, Rejection> {
-        let too_many = Rejection::AtMost { what: "pieces of results", most: tilewright_reduce::Walk::<1>::MOST };
+        let too_many =
+            Rejection::AtMost { what: "pieces of results", most: tilewright_reduce::Walk::<1>::MOST };
         let (line, lines) = problem.lines();
         let number = |size: usize| u32::try_from(size).map_err(|_| too_many);
         let lines = walk(lines.iter().copied()).ok_or(too_many)?;
@@ -145,12 +153,17 @@ impl Shares {
     }
 
     /// What a kernel of columns is told.
-    pub(super) fn columns_work(&self, problem: &Problem, kernel: &ReduceKernel) -> Result<ColumnsWork, Rejection> {
+    pub(super) fn columns_work(
+        &self,
+        problem: &Problem,
+        kernel: &ReduceKernel,
+    ) -> Result<ColumnsWork, Rejection> {
         let most = tilewright_reduce::Walk::<1>::MOST;
         let too_many = Rejection::AtMost { what: "elements of a result", most };
         let (columns, outer) = problem.columns();
         let piece = kernel.piece as usize;
-        let vectors = Run { size: columns.size / piece, strides: columns.strides.map(|stride| stride * piece) };
+        let vectors =
+            Run { size: columns.size / piece, strides: columns.strides.map(|stride| stride * piece) };
         Ok(ColumnsWork {
             x: problem.x,
             y: problem.y,

@@ -5,12 +5,18 @@ use crate::backend::fake::{self, VAST};
 use crate::{TensorView, TensorViewMut, f16};
 
 /// The kernel for x of this shape and these strides over a dimension, and the elements of memory for parts.
-fn chosen(capability: (u32, u32), shape: [usize; 2], strides: [usize; 2], dim: usize) -> (&'static str, usize) {
+fn chosen(
+    capability: (u32, u32),
+    shape: [usize; 2],
+    strides: [usize; 2],
+    dim: usize,
+) -> (&'static str, usize) {
     let (device, _) = if capability == (9, 0) { fake::h200() } else { fake::device(capability) };
     // SAFETY: nothing reads the memory of a fake device.
     let x = unsafe { TensorView::<f16>::from_raw_parts(&device, VAST, &shape, &strides) }.unwrap();
     // SAFETY: as above.
-    let y = unsafe { TensorViewMut::<f16>::from_raw_parts(&device, VAST + (1 << 40), &[shape[1 - dim]], &[1]) };
+    let y =
+        unsafe { TensorViewMut::<f16>::from_raw_parts(&device, VAST + (1 << 40), &[shape[1 - dim]], &[1]) };
     let (y, reduce) = (y.unwrap(), Reduce::new(Reduction::Sum));
     let kernel = reduce.plan(&x, &[dim], &y).unwrap().kernel().name();
     (kernel, reduce.workspace_len(&x, &[dim], &y).unwrap())

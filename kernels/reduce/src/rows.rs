@@ -89,7 +89,18 @@ pub fn reduce_rows<P, T: Element, const V: usize, const CTAS: usize>(
     let [from, _] = all.results.at(if inside { result } else { 0 });
     let from = all.x + from * T::BYTES as u64;
     P::wait_for_preceding_grid();
-    how.get().with(Rows::<T, V, CTAS> { work, how, warps, ctas, from, result, part: number.1, own, inside, element: PhantomData });
+    how.get().with(Rows::<T, V, CTAS> {
+        work,
+        how,
+        warps,
+        ctas,
+        from,
+        result,
+        part: number.1,
+        own,
+        inside,
+        element: PhantomData,
+    });
 }
 
 /// What a thread does for its result.
