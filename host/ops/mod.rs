@@ -14,6 +14,7 @@
 //! | [`embedding()`](embedding()), [`Embedding`] | rows of a table by index, f16, bf16, f32 |
 //! | [`swiglu`], [`geglu`], [`Gated`] | act(gate) up and its gradients, f16, bf16, f32 |
 //! | [`rope()`](rope()), [`Rope`] | rotary position embedding of q and k and its inverse, f16, bf16, f32 |
+//! | [`top_k()`](top_k()), [`TopK`] | the largest elements of rows, or the least, with their places, f16, bf16, f32 |
 //! | [`softmax()`](softmax()), [`log_softmax`], [`Softmax`] | softmax of rows or its logarithm, f16, bf16, f32 |
 
 #[cfg(feature = "reduce")]
@@ -51,6 +52,8 @@ mod runs;
 mod scores;
 #[cfg(feature = "rows")]
 mod softmax;
+#[cfg(feature = "reduce")]
+mod top_k;
 
 #[cfg(feature = "reduce")]
 pub use argmax::{Argmax, ArgmaxCandidate, ArgmaxPlan, argmax};
@@ -86,6 +89,8 @@ pub use rope::{Pairs, Rope, rope};
 pub use softmax::{Softmax, SoftmaxCandidate, SoftmaxPlan, log_softmax, softmax};
 #[cfg(any(feature = "dequant_gemm", feature = "gemm", feature = "pointwise"))]
 pub use tilewright_device::tile::Activation;
+#[cfg(feature = "reduce")]
+pub use top_k::{TopK, TopKCandidate, TopKPlan, top_k};
 
 /// The operators' kernels, by operator.
 static SETS: &[&crate::KernelSet] = &[
