@@ -22,7 +22,6 @@ pub enum Op {
     LayerNormGradient,
     /// Loss and gradient.
     CrossEntropy,
-    Argmax,
 }
 
 /// An operator on rows of a shape.
@@ -34,7 +33,7 @@ pub struct Case {
     pub cols: usize,
 }
 
-const OPS: [Op; 11] = [
+const OPS: [Op; 10] = [
     Op::Softmax,
     Op::LogSoftmax,
     Op::MaskedSoftmax,
@@ -45,7 +44,6 @@ const OPS: [Op; 11] = [
     Op::RmsNormGradient,
     Op::LayerNormGradient,
     Op::CrossEntropy,
-    Op::Argmax,
 ];
 const TYPES: [DType; 3] = [DType::F16, DType::BF16, DType::F32];
 /// Large ones, rows of vocabularies, rows that nothing divides, small ones.
@@ -82,7 +80,6 @@ impl Case {
         match self.op {
             Op::AddRmsNorm => [2, 2],
             Op::MaskedSoftmax | Op::SoftmaxGradient | Op::RmsNormGradient | Op::LayerNormGradient => [2, 1],
-            Op::Argmax => [1, 0],
             _ => [1, 1],
         }
     }
@@ -105,7 +102,6 @@ impl fmt::Display for Case {
             Op::RmsNormGradient => "rms_norm_gradient",
             Op::LayerNormGradient => "layer_norm_gradient",
             Op::CrossEntropy => "cross_entropy",
-            Op::Argmax => "argmax",
         };
         write!(f, "{op} {} {}x{}", self.dtype, self.rows, self.cols)
     }

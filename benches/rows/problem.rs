@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tilewright::ops::{Argmax, CrossEntropy, Norm, NormGradient, RowsElement, Softmax};
+use tilewright::ops::{CrossEntropy, Norm, NormGradient, RowsElement, Softmax};
 use tilewright::{DType, Device, Result, Stream, Tensor, bf16, f16};
 use tilewright_support::random::normal;
 use tilewright_support::timing::sets;
@@ -53,7 +53,6 @@ struct Sets<T> {
     bias: Tensor<T>,
     labels: Tensor<i32>,
     loss: RefCell<Tensor<f32>>,
-    places: RefCell<Tensor<i32>>,
     d_weight: RefCell<Tensor<T>>,
     d_bias: RefCell<Tensor<T>>,
     workspace: RefCell<Tensor<f32>>,
@@ -87,12 +86,11 @@ impl<T: Real + RowsElement> Sets<T> {
         let labels: Vec<i32> = (0..case.rows).map(|row| label(&case, row) as i32).collect();
         let labels = Tensor::from_slice(device, &labels, &[case.rows])?;
         let loss = RefCell::new(Tensor::uninit(device, &[case.rows])?);
-        let places = RefCell::new(Tensor::uninit(device, &[case.rows])?);
         let (weight, bias) = (vector(&weight)?, vector(&bias)?);
         let gradient = || Ok::<_, tilewright::Error>(RefCell::new(Tensor::uninit(device, &[case.cols])?));
         let (d_weight, d_bias) = (gradient()?, gradient()?);
         let workspace = RefCell::new(Tensor::uninit(device, &[0])?);
-        let sets = Sets { case, weight, bias, labels, loss, places, d_weight, d_bias, workspace, sets };
+        let sets = Sets { case, weight, bias, labels, loss, d_weight, d_bias, workspace, sets };
         let len = sets.workspace_len()?;
         *sets.workspace.borrow_mut() = Tensor::uninit(device, &[len])?;
         Ok(sets)
@@ -163,8 +161,6 @@ impl<T: Real + RowsElement> Sets<T> {
             Op::SoftmaxGradient => rows::softmax_gradient(&x, &other()?, 1.0, false),
             Op::RmsNormGradient => rows::norm_gradient(&wide(&x), [&other()?, &w], epsilon, false).0,
             Op::LayerNormGradient => rows::norm_gradient(&wide(&x), [&other()?, &w], epsilon, true).0,
-            // Its result is a place.
-            Op::Argmax => Vec::new(),
             Op::Softmax => rows::softmax(&x, 1.0, false),
             Op::LogSoftmax => rows::softmax(&x, 1.0, true),
             Op::RmsNorm => rows::norm(&wide(&x), [&w, &zeros], epsilon, false),
@@ -210,12 +206,6 @@ impl<T: Real + RowsElement> Problem for Sets<T> {
             let from = residual.view().reshape(&[all])?.narrow(0, 0, half)?;
             y.borrow_mut().view_mut().reshape(&[all])?.narrow(0, 0, half)?.copy_from(stream, &from)?;
         }
-        if self.case.op == Op::Argmax {
-            // Half of x is read, and as much written.
-            let (all, half) = (self.case.elements(), self.case.elements() / 2);
-            let from = x.view().reshape(&[all])?.narrow(0, 0, half)?;
-            return y.borrow_mut().view_mut().reshape(&[all])?.narrow(0, 0, half)?.copy_from(stream, &from);
-        }
         y.borrow_mut().copy_from(stream, x)
     }
 
@@ -242,7 +232,6 @@ impl<T: Real + RowsElement> ByKernel for Sets<T> {
                 let mut loss = self.loss.borrow_mut();
                 CrossEntropy::new().candidates(&x, &self.labels.view(), &loss.view_mut(), &y)?
             }
-            Op::Argmax => Argmax::new().candidates(&x, &self.places.borrow_mut().view_mut())?,
             _ => self.norm(None, |norm| norm.candidates(&x, &y))?,
         };
         Ok(all.iter().filter_map(|k| Some((k.name(), k.cycles()?))).collect())
@@ -265,10 +254,6 @@ impl<T: Real + RowsElement> ByKernel for Sets<T> {
                 let options = kernel.into_iter().fold(CrossEntropy::new(), CrossEntropy::kernel);
                 options.run_with_gradient(stream, &x, &self.labels.view(), &mut loss.view_mut(), &mut y)
             }
-            Op::Argmax => {
-                let argmax = kernel.into_iter().fold(Argmax::new(), Argmax::kernel);
-                argmax.run(stream, &x, &mut self.places.borrow_mut().view_mut())
-            }
             _ => self.norm(kernel, |norm| norm.run(stream, &x, &mut y)),
         }
     }
@@ -278,15 +263,6 @@ impl<T: Real + RowsElement> ByKernel for Sets<T> {
         y.borrow_mut().fill(stream, T::POISON)?;
         self.launch_by(stream, 0, kernel)?;
         for row in [0, self.case.rows - 1] {
-            if self.case.op == Op::Argmax {
-                let place = self.places.borrow().to_vec_on(stream)?[row];
-                let x = T::widen(&self.sets[0].x.view().select(0, row)?.to_vec_on(stream)?);
-                let max = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                if x.iter().position(|&x| x == max) != usize::try_from(place).ok() {
-                    return Err(format!("{}, {kernel:?}: row {row} has {place}", self.case).into());
-                }
-                continue;
-            }
             let is = y.borrow().view().select(0, row)?.to_vec_on(stream)?;
             let [error, allowed] = rows::error(&is, &self.exact(row)?);
             if error.is_nan() || error > allowed {

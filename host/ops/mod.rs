@@ -10,13 +10,14 @@
 //! | [`cross_entropy()`](cross_entropy()), [`CrossEntropy`] | losses of rows of logits and their gradient in one pass, f16, bf16, f32 |
 //! | [`rms_norm`], [`layer_norm`], [`Norm`], [`NormGradient`] | RMSNorm and LayerNorm of rows, with weight, bias and residual addition, and their gradients, f16, bf16, f32 |
 //! | [`reduce()`](reduce()), [`Reduce`] | sum, mean, maximum, minimum, product and norm over any dimensions, f16, bf16, f32 |
-//! | [`argmax()`](argmax()), [`Argmax`] | the places of the largest elements of rows, f16, bf16, f32 |
+//! | [`argmax()`](argmax()), [`Argmax`] | the places of the largest elements over a dimension, or of the least, f16, bf16, f32 |
 //! | [`elementwise()`](elementwise()), [`Elementwise`] | functions of the elements of one to three tensors, f16, bf16, f32 |
 //! | [`cast()`](cast()), [`Cast`] | conversions between f16, bf16, f32, i8, u8 and i32 |
 //! | [`copy`], [`transpose()`](transpose()), [`Transpose`] | dimensions in another order, other strides, any element type |
 //! | [`embedding()`](embedding()), [`Embedding`] | rows of a table by index, f16, bf16, f32 |
 //! | [`swiglu`], [`geglu`], [`Gated`] | act(gate) up and its gradients, f16, bf16, f32 |
 //! | [`rope()`](rope()), [`Rope`] | rotary position embedding of q and k and its inverse, f16, bf16, f32 |
+//! | [`top_k()`](top_k()), [`TopK`] | the largest elements of rows, or the least, with their places, f16, bf16, f32 |
 //! | [`softmax()`](softmax()), [`log_softmax`], [`Softmax`] | softmax of rows or its logarithm, with masks, and its gradient, f16, bf16, f32 |
 
 #[cfg(feature = "reduce")]
@@ -58,6 +59,8 @@ mod runs;
 mod scores;
 #[cfg(feature = "rows")]
 mod softmax;
+#[cfg(feature = "reduce")]
+mod top_k;
 #[cfg(feature = "pointwise")]
 mod transpose;
 
@@ -103,6 +106,8 @@ pub use softmax::{Softmax, SoftmaxCandidate, SoftmaxPlan, log_softmax, softmax};
 pub use tilewright_device::tile::Activation;
 #[cfg(feature = "pointwise")]
 pub use tilewright_pointwise::{Binary, Formula, Ternary, Unary};
+#[cfg(feature = "reduce")]
+pub use top_k::{TopK, TopKCandidate, TopKPlan, top_k};
 #[cfg(feature = "pointwise")]
 pub use transpose::{Transpose, copy, transpose};
 

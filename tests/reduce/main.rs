@@ -1,4 +1,4 @@
-//! `ops::reduce` and `ops::argmax` against references in f64.
+//! `ops::reduce`, `ops::argmax` and `ops::top_k` against references in f64.
 
 use std::process::ExitCode;
 
@@ -9,6 +9,7 @@ mod argmax;
 mod case;
 mod errors;
 mod parts;
+mod top_k;
 mod values;
 
 fn main() -> ExitCode {
@@ -28,5 +29,10 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "argmax: other dimensions, and argmin", argmax::dimensions)
         .device(Arch::Sm80, "argmax: NaN, infinities and extremes", argmax::extremes)
         .device(Arch::Sm80, "argmax: nothing to do, and errors", argmax::nothing)
+        .device(Arch::Sm80, "top-k: every kernel, rows of every length", top_k::every_kernel)
+        .device(Arch::Sm80, "top-k: long rows, and equal elements", top_k::long_rows)
+        .device(Arch::Sm80, "top-k: rows lie anywhere", top_k::places_anywhere)
+        .device(Arch::Sm80, "top-k: NaN, infinities and extremes", top_k::extremes)
+        .device(Arch::Sm80, "top-k: nothing to do, and errors", top_k::nothing)
         .main()
 }

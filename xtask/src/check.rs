@@ -5,7 +5,7 @@ use crate::shell::{Done, cargo, run, target};
 use crate::test::{outside_packages, test};
 
 /// The features of the library, each with an operator.
-const OPERATORS: [&str; 6] = ["attention", "dequant_gemm", "gemm", "mla", "pointwise", "rows"];
+const OPERATORS: [&str; 7] = ["attention", "dequant_gemm", "gemm", "mla", "pointwise", "reduce", "rows"];
 
 /// Formatting, lints, documentation, tests.
 pub fn ci() -> Done {

@@ -1,4 +1,4 @@
-//! Atomic operations on global memory, at the scope of the GPU.
+//! Atomic operations on global memory, at the scope of the GPU, and on shared memory, at that of the CTA.
 //!
 //! Those not named `acquire` or `release` are relaxed: they order no other access.
 //!
@@ -147,4 +147,32 @@ pub unsafe fn ld_acquire(from: *const u32) -> u32 {
     // SAFETY: the caller's.
     unsafe { ptx!("ld.acquire.gpu.global.u32 {0}, [{1}];", out(reg32) r, in(reg64) from) };
     r
+}
+
+/// `red.shared.add.u32`: adds, and returns nothing.
+///
+/// PTX ISA, "red"; sm_80.
+///
+/// # Safety
+/// `at` is a multiple of 4 and lies in shared memory; while others use it, they do so atomically.
+#[inline(always)]
+pub unsafe fn red_shared_add_u32(at: u32, value: u32) {
+    // SAFETY: the caller's.
+    unsafe { ptx!("red.relaxed.cta.shared.add.u32 [{0}], {1};", in(reg32) at, in(reg32) value) }
+}
+
+/// `atom.shared.add.u32`: adds, and returns what was there.
+///
+/// PTX ISA, "atom"; sm_80.
+///
+/// # Safety
+/// As for [`red_shared_add_u32`].
+#[inline(always)]
+pub unsafe fn atom_shared_add_u32(at: u32, value: u32) -> u32 {
+    let old: u32;
+    // SAFETY: the caller's.
+    unsafe {
+        ptx!("atom.relaxed.cta.shared.add.u32 {0}, [{1}], {2};", out(reg32) old, in(reg32) at, in(reg32) value)
+    };
+    old
 }

@@ -9,7 +9,7 @@ mod tests;
 use tilewright_reduce::{How, Made, ResultType};
 
 pub(super) use choose::Compiled;
-pub(super) use problem::Problem;
+pub(super) use problem::{Problem, walk};
 
 use super::RowsElement;
 use super::frame::{Candidate, Choice, Named, Plan, Workspace, check, of_shape};

@@ -104,7 +104,7 @@ pub(super) fn product<const N: usize>(runs: &[Run<N>]) -> usize {
 }
 
 /// The walk over these dimensions, from the outermost.
-pub(super) fn walk<const N: usize>(runs: impl IntoIterator<Item = Run<N>>) -> Option<Walk<N>> {
+pub(in crate::ops) fn walk<const N: usize>(runs: impl IntoIterator<Item = Run<N>>) -> Option<Walk<N>> {
     let dims = runs
         .into_iter()
         .map(|Run { size, strides }| Some((u32::try_from(size).ok()?, strides.map(|stride| stride as u64))));

@@ -48,7 +48,7 @@ impl Shares {
         {
             threads *= 2;
         }
-        while lanes < threads && lanes < vectors.min(32) || lines == 1 && lanes < threads {
+        while lanes < threads && (lines == 1 || lanes < vectors.min(32)) {
             lanes *= 2;
         }
         // Lines are cut where there are fewer than work for all.

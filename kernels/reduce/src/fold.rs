@@ -76,8 +76,14 @@ fn halved<const V: usize>(mut x: [f32; V], f: impl Fn(f32, f32) -> f32) -> f32 {
     x[0]
 }
 
+/// What is folded of an element, where that is the element.
+#[inline(always)]
+fn itself(x: f32) -> f32 {
+    x
+}
+
 macro_rules! folds {
-    ($($(#[$doc:meta])* $name:ident: $neutral:expr, $flips:literal, |$x:ident| $of:expr, $f:expr;)*) => { $(
+    ($($(#[$doc:meta])* $name:ident: $neutral:expr, $flips:literal, $of:expr, $f:expr;)*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy)]
         pub(crate) struct $name;
@@ -90,15 +96,14 @@ macro_rules! folds {
             const PLACES: bool = false;
 
             #[inline(always)]
-            fn add(state: f32, $x: f32, _: u32) -> f32 {
-                $f(state, $of)
+            fn add(state: f32, x: f32, _: u32) -> f32 {
+                $f(state, $of(x))
             }
             #[inline(always)]
             fn add_piece<const V: usize>(state: f32, mut x: [f32; V], _: u32) -> f32 {
-                let of = |$x: f32| $of;
                 let mut i = 0;
                 while i < V {
-                    x[i] = of(x[i]);
+                    x[i] = $of(x[i]);
                     i += 1;
                 }
                 $f(state, halved(x, $f))
@@ -120,13 +125,13 @@ macro_rules! folds {
 }
 folds! {
     /// Their sum.
-    Sum: 0.0, false, |x| x, |a: f32, b: f32| a + b;
+    Sum: 0.0, false, itself, |a: f32, b: f32| a + b;
     /// The sum of their squares.
-    Squares: 0.0, false, |x| x * x, |a: f32, b: f32| a + b;
+    Squares: 0.0, false, |x: f32| x * x, |a: f32, b: f32| a + b;
     /// Their product.
-    Product: 1.0, false, |x| x, |a: f32, b: f32| a * b;
+    Product: 1.0, false, itself, |a: f32, b: f32| a * b;
     /// The largest; NaN where one is.
-    Largest: f32::NEG_INFINITY, true, |x| x, math::max_nan;
+    Largest: f32::NEG_INFINITY, true, itself, math::max_nan;
 }
 
 /// The place of the largest: of the first NaN where there is one, or else of the first of equal ones.

@@ -7,13 +7,15 @@ mod elements;
 mod exchange;
 mod fold;
 mod how;
+mod largest;
 mod list;
 mod rows;
 mod walk;
 
 pub use columns::{COLUMNS_THREADS, ColumnsWork, ReduceColumnsArgs, reduce_columns};
 pub use how::{How, Made, ResultType};
-pub use list::{REDUCE, ReduceKernel};
+pub use largest::{MAX_COLUMNS, MAX_FOUND, TopKArgs, TopKWork, top_k};
+pub use list::{REDUCE, ReduceKernel, TOP_K, TopKKernel};
 pub use rows::{ROWS_THREADS, ReduceRowsArgs, RowsWork, reduce_rows};
 pub use walk::{DIMS, Walk};
 

@@ -5,6 +5,7 @@ use tilewright_device::tile::{Collective, Element, Overlapped, Overlaps, Simt};
 use tilewright_device::{bf16, f16, kernels};
 
 use crate::columns::reduce_columns;
+use crate::largest::top_k;
 use crate::rows::reduce_rows;
 
 /// What the host chooses a kernel of reductions by.
@@ -41,6 +42,22 @@ impl<P: Collective + Overlaps, T: Element, const V: usize> Described for reduce_
     const DESCRIPTION: ReduceKernel = ReduceKernel::new::<T>(false, V, 1);
 }
 
+/// What the host chooses a kernel of the largest elements by.
+#[derive(Clone, Copy, Debug)]
+pub struct TopKKernel {
+    /// The element type of its rows.
+    pub element: &'static str,
+    /// CTAs that share a row.
+    pub ctas: u32,
+}
+
+impl<P: Collective + Overlaps, T: Element, const V: usize, const CTAS: usize> Described
+    for top_k<P, T, V, CTAS>
+{
+    type Description = TopKKernel;
+    const DESCRIPTION: TopKKernel = TopKKernel { element: T::NAME, ctas: CTAS as u32 };
+}
+
 // What is made of the elements is told at the launch: memory bounds all of it.
 #[rustfmt::skip]
 kernels! {
@@ -54,5 +71,17 @@ kernels! {
         sm_90: [reduce_columns_sm_90_ T]: reduce_columns<Overlapped<8>, T, VECTOR>;
         sm_80: [reduce_columns_sm_80_ T]: reduce_columns<Simt<8>, T, VECTOR>;
         sm_80: [reduce_columns_sm_80_ T _any]: reduce_columns<Simt<8>, T, 1>;
+    }
+}
+
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of the largest elements.
+    pub static TOP_K: TopKKernel;
+
+    for (T, VECTOR) in [(f16, 8), (bf16, 8), (f32, 4)] {
+        sm_90: [top_k_sm_90_ T]: top_k<Overlapped<16>, T, VECTOR, 1>;
+        sm_90: [top_k_sm_90_ T _c8]: top_k<Overlapped<16>, T, VECTOR, 8>;
+        sm_80: [top_k_sm_80_ T]: top_k<Simt<16>, T, VECTOR, 1>;
     }
 }

@@ -1,10 +1,9 @@
-//! Row-wise operators: softmax, masked too, norms, cross-entropy, their gradients, argmax. Each row is read once where it fits the registers of a warp, a CTA or a cluster.
+//! Row-wise operators: softmax, masked too, norms, cross-entropy, their gradients. Each row is read once where it fits the registers of a warp, a CTA or a cluster.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 mod columns;
 mod gradients;
-mod largest_rows;
 mod list;
 mod loss_rows;
 mod masked_rows;
@@ -16,8 +15,7 @@ mod softmax_rows;
 
 pub use columns::{ColumnSumsArgs, column_sums};
 pub use gradients::{COLUMN_SUMS, NORM_GRADIENT, SOFTMAX_GRADIENT};
-pub use largest_rows::{ArgmaxArgs, argmax};
-pub use list::{ARGMAX, CROSS_ENTROPY, MASKED_SOFTMAX, NORM, RowsKernel, SOFTMAX};
+pub use list::{CROSS_ENTROPY, MASKED_SOFTMAX, NORM, RowsKernel, SOFTMAX};
 pub use loss_rows::{CrossEntropyArgs, CrossEntropyLongArgs, cross_entropy, cross_entropy_long};
 pub use masked_rows::{MaskedSoftmaxArgs, MaskedSoftmaxLongArgs, masked_softmax, masked_softmax_long};
 pub use norm_backward::{NormGradientArgs, NormGradientLongArgs, norm_gradient, norm_gradient_long};

@@ -4,7 +4,6 @@ use tilewright_device::kernel::Described;
 use tilewright_device::tile::{Element, FragmentLayout, Overlapped, Simt, Spread};
 use tilewright_device::{bf16, f16, kernels};
 
-use crate::largest_rows::argmax;
 use crate::loss_rows::{cross_entropy, cross_entropy_long};
 use crate::masked_rows::{masked_softmax, masked_softmax_long};
 use crate::norm_rows::{norm, norm_long};
@@ -109,13 +108,6 @@ impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N
     const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(1, true);
 }
 
-impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
-    for argmax<P, T, L, M, N>
-{
-    type Description = RowsKernel;
-    const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(1, true);
-}
-
 // Warps, threads of a row, elements of a thread; rows and columns of a tile. Rows of up to 1024 elements are a warp's or a part of it;
 // longer ones a CTA's, then a cluster's.
 #[rustfmt::skip]
@@ -207,20 +199,5 @@ kernels! {
             cross_entropy<Overlapped<16>, Nothing, T, Spread<16, 512, 48, VECTOR>, 1, 24576, 8>;
         sm_80: [cross_entropy_sm_80_ T _long]: cross_entropy_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
         sm_80: [cross_entropy_sm_80_ T _any]: cross_entropy_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
-    }
-}
-
-#[rustfmt::skip]
-kernels! {
-    /// The kernels of argmax.
-    pub static ARGMAX: RowsKernel;
-
-    let TILES = [(4, 8, 8, 16, 64), (4, 32, 32, 4, 1024), (8, 256, 32, 1, 8192)];
-    for (T, VECTOR) in [(f16, 8), (bf16, 8), (f32, 4)] {
-        for (W, G, E, M, N) in TILES {
-            sm_90: [argmax_sm_90_ T _ M x N]: argmax<Overlapped<W>, T, Spread<W, G, E, VECTOR>, M, N>;
-            sm_80: [argmax_sm_80_ T _ M x N]: argmax<Simt<W>, T, Spread<W, G, E, VECTOR>, M, N>;
-        }
-        sm_80: [argmax_sm_80_ T _any]: argmax<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
     }
 }

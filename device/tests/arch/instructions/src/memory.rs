@@ -67,6 +67,10 @@ entries! { Sm80:
         r.keep(atomic::ld_acquire(at));
         atomic::st_release(at, g.x);
     }
+    shared_atomics => |r, g| {
+        atomic::red_shared_add_u32(g.shared, g.x);
+        r.keep(atomic::atom_shared_add_u32(g.shared + 4, g.x));
+    }
     asynchronous_copies => |r, g| {
         cp_async::copy16(g.shared, g.from, g.n);
         cp_async::copy16(g.shared, g.from, 16);

@@ -1,0 +1,165 @@
+//! The largest elements of rows, or the least, with their columns.
+
+mod entry;
+mod select;
+mod sort;
+mod source;
+
+use core::marker::PhantomData;
+
+use tilewright_device::abi::KernelArg;
+use tilewright_device::arch::special::{cluster_rank, thread_x};
+use tilewright_device::arch::{global, shared, sync};
+use tilewright_device::kernel;
+use tilewright_device::tile::{Collective, Cta, Element, InBlock, Overlaps, block_x};
+
+use entry::{Entry, Keys};
+use select::{Room, Search};
+use sort::sort;
+use source::{Columns, Listed, OfCluster};
+
+pub use entry::MAX_COLUMNS;
+
+use crate::elements::element;
+use crate::walk::Walk;
+
+/// Threads of a CTA.
+const THREADS: u32 = 512;
+
+/// The most elements of a row that are found.
+pub const MAX_FOUND: u32 = 2048;
+
+/// Entries that are listed while the row is read; so many columns are listed whole.
+const LISTED: u32 = 4096;
+
+/// Entries that are sorted at least, rather than found one by one.
+const SORTED: u32 = 128;
+
+/// Which elements are sought, and where they go.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TopKWork {
+    /// The addresses of the first element, of the first value and of the first index.
+    pub addresses: [u64; 3],
+    /// The rows of these three.
+    pub rows: Walk<3>,
+    /// Elements of each from one column to the next.
+    pub steps: [u64; 3],
+    /// Columns of a row: at least as many as are found, and at most [`MAX_COLUMNS`].
+    pub columns: u32,
+    /// Columns of a CTA of a cluster.
+    pub share: u32,
+    /// How many are found: 1 to [`MAX_FOUND`].
+    pub found: u32,
+    /// Whether the least are wanted: 0 or 1.
+    pub least: u32,
+}
+
+impl KernelArg for TopKWork {
+    type Abi = Self;
+    #[inline(always)]
+    unsafe fn load(at: *const Self) -> Self {
+        // SAFETY: the caller passes an initialised parameter.
+        unsafe { *at }
+    }
+}
+
+/// values = the largest elements of every row, the largest first and of equal ones the first; indices = their columns.
+///
+/// A CTA takes a row, or the `CTAS` of a cluster do. It finds digits of the last element that is wanted until those that are not less
+/// have room in shared memory, in as many passes over the row, and lists these in another; finds further digits there; sorts what is left.
+/// A cluster's CTAs do that with a share of the row each, but for the sorting, and the first one with what they have found.
+///
+/// Lists are in any order, but no two entries are equal: results are the same each time.
+#[kernel(program = P, cluster = [CTAS as u32, 1, 1], min_ctas = 2)]
+pub fn top_k<P, T: Element, const V: usize, const CTAS: usize>(mut cta: Cta<P>, work: InBlock<TopKWork>)
+where
+    P: Collective + Overlaps,
+{
+    const { assert!(P::THREADS == THREADS, "a CTA has as many threads as its digits need") };
+    let room = Room { at: cta.reserve(Room::BYTES, 16) };
+    let all = cta.reserve(LISTED * Entry::BYTES, 16);
+    let fewer = cta.reserve(MAX_FOUND * Entry::BYTES, 16);
+    let lists = cta.reserve(8, 8);
+    let call = work.get();
+    let row = block_x() / CTAS as u32;
+    let [from, ..] = call.rows.at(row);
+    let rank = if CTAS > 1 { cluster_rank() } else { 0 };
+    let (begin, columns, found) = (rank * call.share, call.columns, call.found);
+    let begin = if begin < columns { begin } else { columns };
+    let end = if columns - begin < call.share { columns } else { begin + call.share };
+    let source = Columns::<T, V> {
+        at: call.addresses[0] + from * T::BYTES as u64,
+        step: call.steps[0],
+        begin,
+        end,
+        keys: Keys::new::<T>(call.least != 0),
+        element: PhantomData,
+    };
+    P::wait_for_preceding_grid();
+
+    let most = found.next_power_of_two();
+    let most = if most < SORTED { SORTED } else { most };
+    let own = if found < end - begin { found } else { end - begin };
+    let mut search = Search::new(own, end - begin);
+    search.narrow::<T>(room, LISTED, &source);
+    search.collect(room, all, &source);
+    let mut list = Listed { at: all, count: search.candidates };
+    if list.count > most {
+        search.narrow::<T>(room, most, &list);
+        search.collect(room, fewer, &list);
+        list = Listed { at: fewer, count: search.candidates };
+    }
+
+    if CTAS > 1 {
+        // SAFETY: all threads of the cluster execute it; no CTA ends before the first one has read the others' lists.
+        unsafe {
+            if thread_x() == 0 {
+                shared::store_u32(lists, list.at);
+                shared::store_u32(lists + 4, list.count);
+            }
+            sync::cluster_arrive_release();
+            sync::cluster_wait();
+            if rank == 0 {
+                let source = OfCluster { lists, ctas: CTAS as u32 };
+                let (mut count, mut other) = (0, 0);
+                while other < CTAS as u32 {
+                    count += source.list(other).count;
+                    other += 1;
+                }
+                let mut search = Search::new(found, count);
+                search.narrow::<T>(room, most, &source);
+                let to = if list.at == all { fewer } else { all };
+                search.collect(room, to, &source);
+                list = Listed { at: to, count: search.candidates };
+            }
+            sync::cluster_arrive_release();
+            sync::cluster_wait();
+        }
+        if rank > 0 {
+            return;
+        }
+    }
+
+    // SAFETY: all threads execute it alike, behind the barrier of the list's collection.
+    unsafe { sort(list.at, list.count) };
+    let call = work.get();
+    let [_, values, indices] = call.rows.at(row);
+    let mut i = thread_x();
+    while i < found {
+        // SAFETY: the places of this result, which no other thread has; the column is one of the row's.
+        unsafe {
+            let column = Entry::load(list.at + i * Entry::BYTES).column();
+            let bits = element::<T>(source.address(column), true);
+            let to = call.addresses[1] + (values + i as u64 * call.steps[1]) * T::BYTES as u64;
+            if T::BYTES == 2 {
+                global::st_global_u16(to as *mut u16, bits as u16);
+            } else {
+                global::st_global_u32(to as *mut u32, bits);
+            }
+            let to = call.addresses[2] + (indices + i as u64 * call.steps[2]) * 4;
+            global::st_global_u32(to as *mut u32, column);
+        }
+        i += THREADS;
+    }
+}
