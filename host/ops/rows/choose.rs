@@ -165,7 +165,8 @@ impl<const N: usize> Matrices<N> {
     }
 }
 
-/// The clusters of a launch: as many as there are tiles for, or fit the device at a time.
+/// The clusters of a launch: as many as there are tiles, or, of a persistent kernel, as fit the device at a time.
 pub(in crate::ops) fn clusters(kernel: &Compiled, order: &RowOrder, resident: u32) -> u32 {
-    order.total().min(resident / kernel.ctas).max(1)
+    let most = if kernel.persistent { resident / kernel.ctas } else { u32::MAX };
+    order.total().min(most).max(1)
 }

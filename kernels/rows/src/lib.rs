@@ -20,7 +20,7 @@ pub use loss_rows::{CrossEntropyArgs, CrossEntropyLongArgs, cross_entropy, cross
 pub use masked_rows::{MaskedSoftmaxArgs, MaskedSoftmaxLongArgs, masked_softmax, masked_softmax_long};
 pub use norm_backward::{NormGradientArgs, NormGradientLongArgs, norm_gradient, norm_gradient_long};
 pub use norm_rows::{NormArgs, NormLongArgs, norm, norm_long};
-pub use program::{Added, NextTile, NoResidual, Nothing, Prefetch, Residual, RowProgram, resident};
+pub use program::{Added, NextTile, NoResidual, Nothing, OneTile, Prefetch, Residual, RowProgram, resident};
 pub use softmax_backward::{
     SoftmaxGradientArgs, SoftmaxGradientLongArgs, softmax_gradient, softmax_gradient_long,
 };

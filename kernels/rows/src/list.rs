@@ -7,7 +7,7 @@ use tilewright_device::{bf16, f16, kernels};
 use crate::loss_rows::{cross_entropy, cross_entropy_long};
 use crate::masked_rows::{masked_softmax, masked_softmax_long};
 use crate::norm_rows::{norm, norm_long};
-use crate::program::{Added, NextTile, NoResidual, Nothing, Prefetch, Residual, RowProgram};
+use crate::program::{Added, NextTile, NoResidual, Nothing, OneTile, Prefetch, Residual, RowProgram};
 use crate::softmax_rows::{softmax, softmax_long};
 
 /// What the host chooses a row-wise kernel by.
@@ -21,6 +21,8 @@ pub struct RowsKernel {
     pub ctas: u32,
     /// True when it takes rows of any length, which it reads more than once.
     pub any_length: bool,
+    /// Whether a CTA takes tiles until none is left, or one.
+    pub persistent: bool,
     /// Whether it adds a residual: `None` where it does if there is one.
     pub residual: Option<bool>,
     /// True when it reads and writes 16 bytes at a time: aligned rows of whole vectors.
@@ -37,6 +39,7 @@ impl RowsKernel {
             tile: [M as u32, N as u32],
             ctas: ctas as u32,
             any_length,
+            persistent: true,
             residual: None,
             vectors: L::RUN * T::BYTES >= 16,
         }
@@ -49,7 +52,8 @@ impl<
 > Described for softmax<P, F, T, L, M, N, CTAS>
 {
     type Description = RowsKernel;
-    const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(CTAS, false);
+    const DESCRIPTION: RowsKernel =
+        RowsKernel { persistent: F::PERSISTENT, ..RowsKernel::new::<T, L, M, N>(CTAS, false) };
 }
 
 impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
@@ -81,8 +85,11 @@ impl<
 > Described for norm<P, F, R, T, L, M, N, CTAS>
 {
     type Description = RowsKernel;
-    const DESCRIPTION: RowsKernel =
-        RowsKernel { residual: Some(R::ADDED), ..RowsKernel::new::<T, L, M, N>(CTAS, false) };
+    const DESCRIPTION: RowsKernel = RowsKernel {
+        residual: Some(R::ADDED),
+        persistent: F::PERSISTENT,
+        ..RowsKernel::new::<T, L, M, N>(CTAS, false)
+    };
 }
 
 impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
@@ -98,7 +105,8 @@ impl<
 > Described for cross_entropy<P, F, T, L, M, N, CTAS>
 {
     type Description = RowsKernel;
-    const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(CTAS, false);
+    const DESCRIPTION: RowsKernel =
+        RowsKernel { persistent: F::PERSISTENT, ..RowsKernel::new::<T, L, M, N>(CTAS, false) };
 }
 
 impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
@@ -115,14 +123,18 @@ kernels! {
     /// The kernels of softmax and log-softmax.
     pub static SOFTMAX: RowsKernel;
 
-    let ONE_CTA = [
-        (4, 8, 8, 16, 64), (4, 32, 8, 4, 256), (4, 32, 32, 4, 1024), (4, 128, 32, 1, 4096), (8, 256, 32, 1, 8192),
-        (16, 512, 32, 1, 16384),
+    let OF_HALVES = [
+        (4, 8, 8, 16, 64, NextTile), (4, 32, 8, 4, 256, NextTile), (4, 32, 32, 4, 1024, OneTile), (4, 64, 64, 2, 4096, OneTile),
+        (8, 256, 32, 1, 8192, OneTile), (16, 512, 32, 1, 16384, OneTile),
     ];
-    for (T, VECTOR) in [(f16, 8), (bf16, 8), (f32, 4)] {
-        for (W, G, E, M, N) in ONE_CTA {
-            sm_90: [softmax_sm_90_ T _ M x N]: softmax<Overlapped<W>, NextTile, T, Spread<W, G, E, VECTOR>, M, N, 1>;
-            sm_80: [softmax_sm_80_ T _ M x N]: softmax<Simt<W>, NextTile, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+    let OF_F32 = [
+        (4, 8, 8, 16, 64, NextTile), (4, 32, 8, 4, 256, NextTile), (4, 32, 32, 4, 1024, NextTile), (4, 128, 32, 1, 4096, NextTile),
+        (8, 256, 32, 1, 8192, NextTile), (16, 512, 32, 1, 16384, NextTile),
+    ];
+    for (T, VECTOR, ONE_CTA) in [(f16, 8, OF_HALVES), (bf16, 8, OF_HALVES), (f32, 4, OF_F32)] {
+        for (W, G, E, M, N, F) in ONE_CTA {
+            sm_90: [softmax_sm_90_ T _ M x N]: softmax<Overlapped<W>, F, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+            sm_80: [softmax_sm_80_ T _ M x N]: softmax<Simt<W>, F, T, Spread<W, G, E, VECTOR>, M, N, 1>;
         }
         for CTAS in [2, 4, 8] {
             sm_90: [softmax_sm_90_ T _1x16384c CTAS]:
@@ -154,18 +166,21 @@ kernels! {
     }
 }
 
-// Of f32 a CTA of 512 threads has no registers for a tile ahead.
+// Of f32 a CTA of 512 threads has no registers for a tile ahead. One tile a CTA is what an H200 runs faster: f16 and bf16 rows of softmax from
+// 1024 columns on (5 to 11 %), norms and cross-entropy at 1024 and 8192 (4 to 20 %), but for LayerNorm at 8192 (1 % slower); not at 4096.
 #[rustfmt::skip]
 kernels! {
     /// The kernels of RMSNorm and LayerNorm.
     pub static NORM: RowsKernel;
 
-    let ONE_CTA = [(4, 8, 8, 16, 64), (4, 32, 8, 4, 256), (4, 32, 32, 4, 1024), (4, 128, 32, 1, 4096), (8, 256, 32, 1, 8192)];
-    for (T, VECTOR, WIDE) in [(f16, 8, NextTile), (bf16, 8, NextTile), (f32, 4, Nothing)] {
-        for (ROWS, R) in [(norm, NoResidual), (add_norm, Added)] {
-            for (W, G, E, M, N) in ONE_CTA {
-                sm_90: [ROWS _sm_90_ T _ M x N]: norm<Overlapped<W>, NextTile, R, T, Spread<W, G, E, VECTOR>, M, N, 1>;
-                sm_80: [ROWS _sm_80_ T _ M x N]: norm<Simt<W>, NextTile, R, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+    for (T, VECTOR, WIDE, ONE) in [(f16, 8, NextTile, OneTile), (bf16, 8, NextTile, OneTile), (f32, 4, Nothing, NextTile)] {
+        for (ROWS, R, AHEAD) in [(norm, NoResidual, ONE), (add_norm, Added, NextTile)] {
+            for (W, G, E, M, N, F) in [
+                (4, 8, 8, 16, 64, NextTile), (4, 32, 8, 4, 256, NextTile), (4, 32, 32, 4, 1024, AHEAD), (4, 128, 32, 1, 4096, NextTile),
+                (8, 256, 32, 1, 8192, AHEAD),
+            ] {
+                sm_90: [ROWS _sm_90_ T _ M x N]: norm<Overlapped<W>, F, R, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+                sm_80: [ROWS _sm_80_ T _ M x N]: norm<Simt<W>, F, R, T, Spread<W, G, E, VECTOR>, M, N, 1>;
             }
             sm_80: [ROWS _sm_80_ T _1x16384]: norm<Simt<16>, WIDE, R, T, Spread<16, 512, 32, VECTOR>, 1, 16384, 1>;
             for CTAS in [1, 2, 4, 8] {
@@ -183,12 +198,12 @@ kernels! {
     /// The kernels of cross-entropy.
     pub static CROSS_ENTROPY: RowsKernel;
 
-    let ONE_CTA = [(4, 32, 8, 4, 256), (4, 32, 32, 4, 1024), (4, 128, 32, 1, 4096), (8, 256, 32, 1, 8192)];
-    for (T, VECTOR, WIDE) in [(f16, 8, NextTile), (bf16, 8, NextTile), (f32, 4, Nothing)] {
-        for (W, G, E, M, N) in ONE_CTA {
-            sm_90: [cross_entropy_sm_90_ T _ M x N]:
-                cross_entropy<Overlapped<W>, NextTile, T, Spread<W, G, E, VECTOR>, M, N, 1>;
-            sm_80: [cross_entropy_sm_80_ T _ M x N]: cross_entropy<Simt<W>, NextTile, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+    for (T, VECTOR, WIDE, ONE) in [(f16, 8, NextTile, OneTile), (bf16, 8, NextTile, OneTile), (f32, 4, Nothing, NextTile)] {
+        for (W, G, E, M, N, F) in [
+            (4, 32, 8, 4, 256, NextTile), (4, 32, 32, 4, 1024, ONE), (4, 128, 32, 1, 4096, NextTile), (8, 256, 32, 1, 8192, ONE),
+        ] {
+            sm_90: [cross_entropy_sm_90_ T _ M x N]: cross_entropy<Overlapped<W>, F, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+            sm_80: [cross_entropy_sm_80_ T _ M x N]: cross_entropy<Simt<W>, F, T, Spread<W, G, E, VECTOR>, M, N, 1>;
         }
         sm_80: [cross_entropy_sm_80_ T _1x16384]: cross_entropy<Simt<16>, WIDE, T, Spread<16, 512, 32, VECTOR>, 1, 16384, 1>;
         for CTAS in [1, 2, 4, 8] {

@@ -173,7 +173,11 @@ fn totals<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
 #[kernel(
     program = P,
     cluster = [CTAS as u32, 1, 1],
-    min_ctas = resident(P::THREADS, if T::BYTES == 2 { 512 } else { 256 }),
+    min_ctas = resident(P::THREADS, match T::BYTES {
+        2 if F::PERSISTENT => 512,
+        2 => 768,
+        _ => 256,
+    }),
 )]
 pub fn cross_entropy<
     P: RowProgram,

@@ -48,7 +48,12 @@ fn scaled<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
 #[kernel(
     program = P,
     cluster = [CTAS as u32, 1, 1],
-    min_ctas = resident(P::THREADS, if T::BYTES > 2 { 256 } else if R::ADDED { 512 } else { 640 }),
+    min_ctas = resident(P::THREADS, match T::BYTES {
+        2 if R::ADDED => 512,
+        2 if F::PERSISTENT => 640,
+        2 => 768,
+        _ => 256,
+    }),
 )]
 pub fn norm<
     P: RowProgram,

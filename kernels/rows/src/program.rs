@@ -11,6 +11,8 @@ impl<P: Collective + Overlaps> RowProgram for P {}
 pub trait Prefetch: Copy + 'static {
     /// Whether that is the next tile.
     const NEXT: bool;
+    /// Whether it takes tiles until none is left; else one, in a grid of as many CTAs as tiles.
+    const PERSISTENT: bool;
 }
 
 /// The next tile: memory works while the CTA computes, and registers hold two tiles.
@@ -21,12 +23,23 @@ pub struct NextTile;
 #[derive(Clone, Copy)]
 pub struct Nothing;
 
+/// Nothing: a CTA takes one tile and ends. An SM holds more such CTAs, of which some load while others compute.
+#[derive(Clone, Copy)]
+pub struct OneTile;
+
 impl Prefetch for NextTile {
     const NEXT: bool = true;
+    const PERSISTENT: bool = true;
 }
 
 impl Prefetch for Nothing {
     const NEXT: bool = false;
+    const PERSISTENT: bool = true;
+}
+
+impl Prefetch for OneTile {
+    const NEXT: bool = false;
+    const PERSISTENT: bool = false;
 }
 
 /// CTAs of so many threads that an SM is to hold, if it has registers for `all` threads with what they have loaded.

@@ -81,7 +81,11 @@ pub(crate) fn results<T: Element, L: FragmentLayout<M, N>, const M: usize, const
 #[kernel(
     program = P,
     cluster = [CTAS as u32, 1, 1],
-    min_ctas = resident(P::THREADS, if T::BYTES == 2 { 768 } else { 512 }),
+    min_ctas = resident(P::THREADS, match T::BYTES {
+        2 if F::PERSISTENT || M * N > 32 * P::THREADS as usize => 768,
+        2 => 1024,
+        _ => 512,
+    }),
 )]
 pub fn softmax<P: RowProgram, F: Prefetch, T: Element, L, const M: usize, const N: usize, const CTAS: usize>(
     mut cta: Cta<P>,
