@@ -118,23 +118,36 @@ impl Gradient {
     }
 }
 
-/// The labels of a tile's rows, of 32 bits, or of 64 where they have two columns; those that 32 bits do not hold are none in range.
-#[inline(always)]
-fn labels_of<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
-    labels: Global<i32, 3>,
-    tile: RowTile,
-    ignored: i32,
-) -> Rows<i32, M, N, L> {
-    let of = labels.tile(tile.at(0));
-    let mut rows = Rows::<i32, M, N, L>::load(labels.tile(tile.at(0)), ignored);
-    if labels.cols() == 2 {
+/// A label as it lies in memory: 32 bits, or 64 where labels have two columns.
+#[derive(Clone, Copy)]
+struct Stored {
+    low: i32,
+    high: i32,
+}
+
+impl Stored {
+    /// Those of a tile's rows. What they mean is found later, where they are used: a kernel that waits for them here waits for the
+    /// tile that it loads ahead too.
+    #[inline(always)]
+    fn load<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+        labels: Global<i32, 3>,
+        tile: RowTile,
+        ignored: i32,
+    ) -> Rows<Self, M, N, L> {
+        let of = labels.tile(tile.at(0));
+        let mut rows =
+            Rows::<i32, M, N, L>::load(labels.tile(tile.at(0)), ignored).map(|low| Stored { low, high: 0 });
         for_each_row::<L, M, N>(|r, row, _| {
-            if of.element::<M, N>(row, 1) != rows.regs.get(r) >> 31 {
-                rows.regs.set(r, if ignored == -1 { -2 } else { -1 });
-            }
+            rows.regs.set(r, Stored { high: of.element::<M, N>(row, 1), ..rows.regs.get(r) });
         });
+        rows
     }
-    rows
+    /// The label; of 64 bits that 32 do not hold, one that is out of range and not ignored.
+    #[inline(always)]
+    fn label(self, columns: u32, ignored: i32) -> i32 {
+        let none = if ignored == -1 { -2 } else { -1 };
+        if (columns < 2) | (self.high == self.low >> 31) { self.low } else { none }
+    }
 }
 
 /// The logits at the labels, and what else results are made of; outside of the tensor nothing is read.
@@ -147,7 +160,8 @@ fn results<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     let mut rows = labels.map(|label| Row { label, logit: 0.0, all: Logits::NONE });
     rows = rows.zip(all, |row, all| Row { all, ..row });
     for_each_row::<L, M, N>(|r, row, _| {
-        let logit = x.element::<M, N>(row, labels.regs.get(r) as u32).to_f32();
+        let Row { label, .. } = rows.regs.get(r);
+        let logit = x.element::<M, N>(row, label as u32).to_f32();
         rows.regs.set(r, Row { logit, ..rows.regs.get(r) });
     });
     rows
@@ -219,7 +233,7 @@ pub fn cross_entropy<
             ahead = load(tile);
         }
         let how = Loss { ignored, smoothing, z_loss, columns: x.get().cols() };
-        let labels = labels_of::<L, M, N>(labels.get(), here, ignored);
+        let stored = Stored::load::<L, M, N>(labels.get(), here, ignored);
         let (z, own) = exponents(logits, Rows::splat(Sum::NONE), LOG2_E);
         let from = own.map(|own| own.origin());
         let mut own = own.map(|exponentials| Logits { exponentials, total: 0.0 });
@@ -229,7 +243,9 @@ pub fn cross_entropy<
                 ..own
             });
         }
-        let all = results(x.get().tile(here.at(0)), &labels, &rows.reduce(own, Logits::with));
+        let all = rows.reduce(own, Logits::with);
+        let labels = stored.map(|stored| stored.label(labels.get().cols(), ignored));
+        let all = results(x.get().tile(here.at(0)), &labels, &all);
         let to = losses.get().tile(here.at(0));
         all.for_each(|row, first, all| {
             if first && part == 0 {
@@ -274,8 +290,10 @@ pub fn cross_entropy_long<P: RowProgram, T: Element, L, const M: usize, const N:
                 own.zip(&totals, |own, total| Logits { total: own.total + total, ..own })
             },
         );
-        let labels = labels_of::<L, M, N>(labels.get(), tile, ignored);
-        let all = results(x.get().tile(tile.at(0)), &labels, &rows.reduce(own, Logits::with));
+        let stored = Stored::load::<L, M, N>(labels.get(), tile, ignored);
+        let all = rows.reduce(own, Logits::with);
+        let labels = stored.map(|stored| stored.label(labels.get().cols(), ignored));
+        let all = results(x.get().tile(tile.at(0)), &labels, &all);
         let to = losses.get().tile(tile.at(0));
         all.for_each(|row, first, all| {
             if first {
