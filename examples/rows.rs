@@ -209,7 +209,9 @@ fn line<T: RowsElement + Real>(device: &Device, op: Op, name: &str, [rows, cols]
     let sets = (0..copies).map(make).collect::<Result<Vec<_>>>()?;
     let vector = |data: &[T]| Tensor::from_slice(device, data, &[cols]);
     let (w, b) = (vector(&weight)?, vector(&bias)?);
-    let kernel = launch(op, &device.default_stream(), [&w, &b], &sets[0])?;
+    // All of them: their first run makes their workspace, which a graph's capture cannot.
+    let queued = |set| launch(op, &device.default_stream(), [&w, &b], set);
+    let kernel = sets.iter().map(queued).collect::<tilewright::Result<Vec<_>>>()?[0];
 
     let y = sets[0].y.borrow().to_vec()?;
     let (w32, b32, zeros) = (T::widen(&weight), T::widen(&bias), vec![0.0; cols]);

@@ -118,36 +118,26 @@ impl Gradient {
     }
 }
 
-/// A label as it lies in memory: 32 bits, or 64 where labels have two columns.
-#[derive(Clone, Copy)]
-struct Stored {
-    low: i32,
-    high: i32,
-}
-
-impl Stored {
-    /// Those of a tile's rows. What they mean is found later, where they are used: a kernel that waits for them here waits for the
-    /// tile that it loads ahead too.
-    #[inline(always)]
-    fn load<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
-        labels: Global<i32, 3>,
-        tile: RowTile,
-        ignored: i32,
-    ) -> Rows<Self, M, N, L> {
+/// The labels of a tile's rows, of which the lower 32 bits are `low`: those of 64 bits, which have two columns, and that 32 bits do not hold become
+/// ones that are out of range and not ignored.
+///
+/// Called where labels are used: a kernel that looks at them where it loads them waits there for the tile that it loads ahead too.
+#[inline(always)]
+fn whole<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    mut low: Rows<i32, M, N, L>,
+    labels: Global<i32, 3>,
+    tile: RowTile,
+    ignored: i32,
+) -> Rows<i32, M, N, L> {
+    if labels.cols() == 2 {
         let of = labels.tile(tile.at(0));
-        let mut rows =
-            Rows::<i32, M, N, L>::load(labels.tile(tile.at(0)), ignored).map(|low| Stored { low, high: 0 });
         for_each_row::<L, M, N>(|r, row, _| {
-            rows.regs.set(r, Stored { high: of.element::<M, N>(row, 1), ..rows.regs.get(r) });
+            if of.element::<M, N>(row, 1) != low.regs.get(r) >> 31 {
+                low.regs.set(r, if ignored == -1 { -2 } else { -1 });
+            }
         });
-        rows
     }
-    /// The label; of 64 bits that 32 do not hold, one that is out of range and not ignored.
-    #[inline(always)]
-    fn label(self, columns: u32, ignored: i32) -> i32 {
-        let none = if ignored == -1 { -2 } else { -1 };
-        if (columns < 2) | (self.high == self.low >> 31) { self.low } else { none }
-    }
+    low
 }
 
 /// The logits at the labels, and what else results are made of; outside of the tensor nothing is read.
@@ -233,7 +223,7 @@ pub fn cross_entropy<
             ahead = load(tile);
         }
         let how = Loss { ignored, smoothing, z_loss, columns: x.get().cols() };
-        let stored = Stored::load::<L, M, N>(labels.get(), here, ignored);
+        let low = Rows::<i32, M, N, L>::load(labels.get().tile(here.at(0)), ignored);
         let (z, own) = exponents(logits, Rows::splat(Sum::NONE), LOG2_E);
         let from = own.map(|own| own.origin());
         let mut own = own.map(|exponentials| Logits { exponentials, total: 0.0 });
@@ -244,7 +234,7 @@ pub fn cross_entropy<
             });
         }
         let all = rows.reduce(own, Logits::with);
-        let labels = stored.map(|stored| stored.label(labels.get().cols(), ignored));
+        let labels = whole(low, labels.get(), here, ignored);
         let all = results(x.get().tile(here.at(0)), &labels, &all);
         let to = losses.get().tile(here.at(0));
         all.for_each(|row, first, all| {
@@ -290,9 +280,9 @@ pub fn cross_entropy_long<P: RowProgram, T: Element, L, const M: usize, const N:
                 own.zip(&totals, |own, total| Logits { total: own.total + total, ..own })
             },
         );
-        let stored = Stored::load::<L, M, N>(labels.get(), tile, ignored);
+        let low = Rows::<i32, M, N, L>::load(labels.get().tile(tile.at(0)), ignored);
         let all = rows.reduce(own, Logits::with);
-        let labels = stored.map(|stored| stored.label(labels.get().cols(), ignored));
+        let labels = whole(low, labels.get(), tile, ignored);
         let all = results(x.get().tile(tile.at(0)), &labels, &all);
         let to = losses.get().tile(tile.at(0));
         all.for_each(|row, first, all| {
