@@ -4,6 +4,7 @@
 //! results and its variables lie in a frame of local memory, which follows that of its caller. A kernel that can call
 //! functions in circles has a stack of a fixed size for each thread.
 
+use super::frame::{Value, frames, read, set_frames, write};
 use super::print;
 use crate::exec::env::Env;
 use crate::exec::result::Next;
@@ -11,7 +12,7 @@ use crate::exec::warp::call::{Call, Saved};
 use crate::exec::warp::{Warp, lanes};
 use crate::program::op::Op;
 use crate::program::operand::{CallOp, Callee, Slot};
-use crate::program::register::{L32, LANES, R};
+use crate::program::register::LANES;
 use crate::program::{Function, Program};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<Next, String> {
@@ -156,70 +157,6 @@ fn give_back(warp: &mut Warp, program: &Program, mask: u32) {
         scatter(warp, pc + 1, mask);
     }
     warp.calls.retain(|call| call.lanes != 0);
-}
-
-/// Where the frames of the lanes begin.
-pub(super) fn frames(warp: &Warp, program: &Program) -> L32 {
-    program.frame.map_or([0; LANES], |frame| *warp.r(frame))
-}
-
-fn set_frames(warp: &mut Warp, program: &Program, mask: u32, frames: &L32) {
-    if let Some(frame) = program.frame {
-        warp.put_r(frame, mask, frames);
-    }
-}
-
-/// An argument or a result of one lane.
-pub(super) enum Value {
-    Bytes(Vec<u8>),
-    Number(u64),
-}
-
-pub(super) fn read(warp: &Warp, slot: Slot, frames: &L32, lane: usize) -> Value {
-    match slot {
-        Slot::Memory { at, bytes } => {
-            let start = start(warp, frames, at, lane);
-            Value::Bytes(warp.local[start..start + bytes as usize].to_vec())
-        }
-        Slot::R(register) => Value::Number(warp.r(register)[lane].into()),
-        Slot::D(register) => Value::Number(warp.d(register)[lane]),
-    }
-}
-
-pub(super) fn write(warp: &mut Warp, slot: Slot, frames: &L32, lane: usize, value: &Value) {
-    let number = value.number();
-    match slot {
-        Slot::Memory { at, bytes } => {
-            let start = start(warp, frames, at, lane);
-            let into = &mut warp.local[start..start + bytes as usize];
-            match value {
-                Value::Bytes(from) => into.copy_from_slice(from),
-                Value::Number(number) => into.copy_from_slice(&number.to_le_bytes()[..into.len()]),
-            }
-        }
-        Slot::R(R(register)) => warp.r[register as usize][lane] = number as u32,
-        Slot::D(register) => warp.d[register.0 as usize][lane] = number,
-    }
-}
-
-impl Value {
-    /// As a number, of the first 8 bytes.
-    pub(super) fn number(&self) -> u64 {
-        match self {
-            Value::Number(number) => *number,
-            Value::Bytes(bytes) => {
-                let mut all = [0; 8];
-                let count = bytes.len().min(8);
-                all[..count].copy_from_slice(&bytes[..count]);
-                u64::from_le_bytes(all)
-            }
-        }
-    }
-}
-
-/// Where a place in a lane's frame is in the warp's local memory.
-fn start(warp: &Warp, frames: &L32, at: u32, lane: usize) -> usize {
-    lane * (warp.local.len() / LANES) + (frames[lane] + at) as usize
 }
 
 fn save(warp: &Warp, function: &Function) -> Saved {

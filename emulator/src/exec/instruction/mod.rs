@@ -7,6 +7,7 @@ mod branch;
 mod collective;
 mod copy;
 mod family;
+mod frame;
 pub(super) mod matrix;
 mod mbarrier;
 mod print;

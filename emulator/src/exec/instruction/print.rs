@@ -3,7 +3,7 @@
 //! CUDA C++ Programming Guide, "Formatted Output": the format of C's `printf`, and a buffer with the arguments one after the
 //! other, each aligned to its size: numbers of 4 bytes and of 8, where `double` and addresses are of 8.
 
-use super::branch::{Value, frames, read, write};
+use super::frame::{Value, frames, read, write};
 use crate::exec::env::Env;
 use crate::exec::memory;
 use crate::exec::printf::{Argument, format};
