@@ -4,7 +4,8 @@ use crate::arch::declare::computing_threads;
 use crate::arch::global;
 use crate::arch::special::{block_x, grid_x, thread_x, trap};
 use crate::layout::{Element, RowMajor};
-use crate::tile::memory::global::{Global, GlobalMut, read_if, write_if};
+use crate::tile::memory::global::{Global, GlobalMut};
+use crate::tile::memory::window::{read_if, write_if};
 
 /// Bytes of a piece.
 const PIECE: usize = 16;

@@ -11,6 +11,7 @@ use crate::tile::memory::copy_to::CopyTo;
 use crate::tile::memory::global::{GlobalTile, GlobalTileMut};
 use crate::tile::memory::scratch::Scratch;
 use crate::tile::memory::shared::{Shared, Src, Transposed};
+use crate::tile::memory::window::Window;
 
 /// Elements that one access moves: a run, or 16 bytes of it.
 pub(super) const fn per_access<T: Element>(run: usize) -> usize {
@@ -274,7 +275,7 @@ where
     }
 }
 
-/// Each row's value, to a tensor of one column.
+/// Each row's value, to the first column of a tile of one.
 impl<T, O, L, const RANK: usize, const BOX: usize, const M: usize, const N: usize>
     CopyTo<GlobalTileMut<T, RANK, O, BOX>> for Rows<T, M, N, L>
 where
@@ -286,6 +287,8 @@ where
     fn copy_to(self, to: GlobalTileMut<T, RANK, O, BOX>) {
         expect_computing(L::THREADS);
         let (thread, window) = (thread_x_volatile(), to.0.window(M, 1));
+        // Those that hold the first column write, also where the tensor has more.
+        let window = Window { cols: window.cols.min(1), ..window };
         if thread >= L::THREADS {
             return;
         }

@@ -13,9 +13,10 @@ use crate::tile::cta::collective::{Collective, expect_computing};
 use crate::tile::fragment::Fragment;
 use crate::tile::memory::copy_to::CopyTo;
 use crate::tile::memory::gathered::Gathered;
-use crate::tile::memory::global::{Global, read_if};
+use crate::tile::memory::global::Global;
 use crate::tile::memory::scratch::{Scratch, end_write};
 use crate::tile::memory::shared::{Shared, SharedTile};
+use crate::tile::memory::window::read_if;
 
 impl<T: Element, const RANK: usize, const BOX: usize> Global<T, RANK, RowMajor, BOX> {
     /// The line at `index`, and how many of its elements are inside the tensor.

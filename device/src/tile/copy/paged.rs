@@ -5,9 +5,9 @@ use crate::arch::tma::Coords;
 use crate::arch::{cp_async, mbarrier, shared};
 use crate::layout::{Element, RowMajor, SharedLayout};
 use crate::tile::copy::load::{PIECE, for_each_piece};
-use crate::tile::memory::global::read_if;
 use crate::tile::memory::paged::PagedTile;
 use crate::tile::memory::shared::{Shared, SharedTile};
+use crate::tile::memory::window::read_if;
 
 /// Copies a tile by TMA, a box for each page, completing on `barrier`; called by one thread.
 ///

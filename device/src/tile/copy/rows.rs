@@ -5,8 +5,9 @@ use crate::arch::special::{thread_x, trap};
 use crate::layout::{Element, FragmentLayout, Registers, RowMajor};
 use crate::tile::fragment::Fragment;
 use crate::tile::fragment::cols::Cols;
-use crate::tile::memory::global::{Global, GlobalTile, GlobalTileMut, Window};
+use crate::tile::memory::global::{Global, GlobalTile, GlobalTileMut};
 use crate::tile::memory::row_tiles::RowTile;
+use crate::tile::memory::window::Window;
 
 /// Bytes of a vector.
 const VECTOR: usize = 16;

@@ -8,7 +8,7 @@ use crate::tile::cta::collective::expect_computing;
 use crate::tile::fragment::{Fragment, Rows};
 use crate::tile::memory::copy_to::CopyTo;
 use crate::tile::memory::gathered::Scattered;
-use crate::tile::memory::global::write_if;
+use crate::tile::memory::window::write_if;
 
 impl<T, L, const RANK: usize, const BOX: usize, const M: usize, const N: usize, F>
     CopyTo<Scattered<T, RANK, BOX, F>> for Fragment<T, M, N, L>

@@ -15,7 +15,8 @@ use crate::tile::cta::barriers::WARPGROUP;
 use crate::tile::cta::collective::{Collective, expect_policy};
 use crate::tile::cta::{Cta, TILE_ALIGN};
 use crate::tile::fragment::Fragment;
-use crate::tile::memory::global::{GlobalTileMut, Window};
+use crate::tile::memory::global::GlobalTileMut;
+use crate::tile::memory::window::Window;
 use crate::tile::mma::accumulates::Accumulates;
 
 /// The staging buffers through which fragments of `T` are stored.

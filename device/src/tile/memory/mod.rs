@@ -14,3 +14,4 @@ pub mod prefetch;
 pub mod row_tiles;
 pub mod scratch;
 pub mod shared;
+pub mod window;

@@ -54,8 +54,8 @@ pub fn by_columns<L: FragmentLayout<M, N>>(x: Global<f32, 3>, w: Global<f32, 3>,
     copy(x.zip_cols(&w, |x, w| x * w).zip_cols(&numbers, |x, c| x + c), y.tile(place));
 }
 
-/// y = what the columns of x sum up to, row of CTAs by row of CTAs; `most` += their greatest elements. `numbers` += those of
-/// a tile's rows, from 1 on.
+/// y = what the columns of x sum up to, row of CTAs by row of CTAs; `most` += their greatest elements. The second column of `numbers` +=
+/// those of a tile's rows, from 1 on, and the first is their negatives.
 ///
 /// CTAs of a row of `R` columns of the grid have rows in turn.
 #[kernel(program = P)]
@@ -81,6 +81,7 @@ pub fn col_sums<P: Collective, L: FragmentLayout<R, C>, const R: usize, const C:
     // Once more, when the values of the first reduction are read.
     let twice = cols.reduce(all, |a, _| a);
     atomic_add(twice.map(|all| all.1), most.tile([1, block_x()]));
+    copy(Rows::<i32, R, C, L>::indexed(|row| -(row as i32) - 1), numbers.tile([0, 0]));
     atomic_add(Rows::<i32, R, C, L>::indexed(|row| row as i32 + 1), numbers.tile([0, 1]));
 }
 

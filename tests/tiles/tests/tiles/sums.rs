@@ -180,13 +180,13 @@ where
         let x = Tensor::from_slice(device, &data, &[rows, cols])?;
         let mut y = Tensor::filled(device, -1, &[2, cols])?;
         let mut most = Tensor::filled(device, 0, &[2, cols])?;
-        // The last row of a tile has none, and only the second column of three is added to.
+        // The last row of a tile has none. Of three columns the first is copied to and the second added to.
         let mut numbers = Tensor::filled(device, 0, &[tile_rows - 1, 3])?;
         let grid = [cols.div_ceil(tile_cols), 2];
         let arguments = (x.view(), y.view_mut(), most.view_mut(), numbers.view_mut());
         launch::<K>(device, grid, arguments)?;
         let ctas = grid.iter().product::<usize>() as i32;
-        let right = (1..tile_rows as i32).flat_map(|row| [0, row * ctas, 0]);
+        let right = (1..tile_rows as i32).flat_map(|row| [-row, row * ctas, 0]);
         assert!(numbers.to_vec()?.into_iter().eq(right), "numbers of {tile_rows} rows, {ctas} times");
         let (y, most) = (y.to_vec()?, most.to_vec()?);
         for c in 0..cols {

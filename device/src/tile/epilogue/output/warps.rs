@@ -8,7 +8,8 @@ use crate::layout::element::pack;
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf};
 use crate::layout::{Element, Major, Registers, SharedLayout, Swizzle, Warps};
 use crate::tile::epilogue::output::{LINE, OutputLayout, drain};
-use crate::tile::memory::global::{GlobalTileMut, Window};
+use crate::tile::memory::global::GlobalTileMut;
+use crate::tile::memory::window::Window;
 
 impl<const M: usize, const N: usize, const WM: usize, const WN: usize> OutputLayout<M, N> for Warps<WM, WN>
 where
