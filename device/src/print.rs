@@ -192,9 +192,17 @@ impl Text {
             match pieces[i] {
                 Piece::Text(part) => text.escaped(part),
                 Piece::Value(options, conversion) => {
+                    assert!(values.rest.is_some(), "the text has more places than values");
+                    let own = values.first.as_bytes();
+                    if let [b'f' | b'e' | b'E', ..] = conversion.as_bytes() {
+                        assert!(
+                            matches!(own, [b'g']),
+                            "a precision and an exponent are for f16, bf16, f32 and f64"
+                        );
+                    }
                     text.push(b'%');
-                    text.plain(options);
-                    text.plain(if conversion.is_empty() { values.first } else { conversion });
+                    text.number_of(options);
+                    text.number_of(if conversion.is_empty() { values.first } else { conversion });
                     if let Some(rest) = values.rest {
                         values = rest;
                     }
@@ -219,6 +227,17 @@ impl Text {
             self.push(part.as_bytes()[i]);
             i += 1;
         }
+    }
+
+    /// A part of a conversion of 8 bytes or fewer, which are a number: no string is read, and no width of its own.
+    const fn number_of(&mut self, part: &str) {
+        let mut i = 0;
+        while i < part.len() {
+            let byte = part.as_bytes()[i];
+            assert!(!matches!(byte, b's' | b'n' | b'*' | b'%'), "kernels print numbers");
+            i += 1;
+        }
+        self.plain(part);
     }
 
     /// Text in which a percent sign is one.

@@ -80,8 +80,9 @@ pub fn kernels(input: TokenStream) -> TokenStream {
 /// Prints a line from a kernel, for each thread that comes by: on the emulator to the standard error stream, on a GPU by the driver to
 /// the standard output stream when the host waits.
 ///
-/// The line begins with the author's file and line, the kernel, the CTA and the thread. The text is that of `format!`, with
-/// `{}`, `{name}`, `{:x}`, `{:e}`, a width and a precision (`{:8.3}`), over numbers, `bool` and pointers.
+/// The line begins with the author's file and line, the kernel, the CTA and the thread. The text is written as for
+/// `format!`, with `{}`, `{name}`, `{:x}`, `{:e}`, a width and a precision (`{:8.3}`), over numbers, `bool` and pointers; the numbers look as C's
+/// `printf` writes them: six digits of a float, 1 or 0 for a `bool`.
 ///
 /// It is code in builds with `KernelBuilder::debug` or `TILEWRIGHT_DEBUG=1` alone, in others nothing at all.
 ///
