@@ -122,7 +122,11 @@ fn integer(text: &mut Vec<u8>, options: &Options, letter: u8, value: u64) {
         b'o' => ("0", format!("{magnitude:o}")),
         _ => ("", magnitude.to_string()),
     };
-    let prefix = if options.alternate && magnitude != 0 { prefix } else { sign(options, signed, negative) };
+    let prefix = if options.alternate && magnitude != 0 && !prefix.is_empty() {
+        prefix
+    } else {
+        sign(options, signed, negative)
+    };
     let digits = match options.precision {
         Some(precision) => format!("{digits:0>precision$}"),
         None => digits,
@@ -224,6 +228,7 @@ mod tests {
         assert_eq!(shown("%u", minus), "4294967254");
         assert_eq!(shown("%x %%", minus), "ffffffd6 %");
         assert_eq!(shown("%lld", -42_i64 as u64), "-42");
+        assert_eq!(shown("%#lld", -42_i64 as u64), "-42");
         assert_eq!(shown("%llu", u64::MAX), "18446744073709551615");
         assert_eq!(shown("%hhd", 0x1ff), "-1");
         assert_eq!(shown("%6d|%-6d|%06d", minus), "   -42|-42   |-00042");
