@@ -92,7 +92,7 @@ impl KernelBuilder {
     /// [`debug_lines`](Self::debug_lines), and lets kernels that print have local memory and spills.
     ///
     /// The environment variable `TILEWRIGHT_DEBUG`, where it is set, says it instead: 0 for no, 1 for the kernels of all crates, or the names
-    /// of packages, separated by commas.
+    /// of packages, separated by commas: of those whose kernels are compiled. What such a package depends on prints nothing.
     pub fn debug(mut self, debug: bool) -> Self {
         self.debug = debug;
         self

@@ -30,7 +30,7 @@ impl Built {
     /// What an earlier build wrote to this folder.
     ///
     /// # Errors
-    /// There is no build, or another version of the builder wrote it.
+    /// There is no build, or what it wrote cannot be read.
     pub fn read(out: impl Into<PathBuf>) -> Result<Self, BuildError> {
         let out = out.into();
         let Manifest { compiler, ptxas, kernels } = read_manifest(&out)?;

@@ -74,9 +74,9 @@ impl Message {
 /// The errors among cargo's messages; `None` if there are none.
 pub(crate) fn shortened(messages: &str) -> Option<String> {
     let lines = messages.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()?.message);
-    // Without a place it only counts the others.
+    let counts = |message: &Message| message.message.starts_with("aborting due to");
     let errors: Vec<_> =
-        lines.filter(|message| message.level == "error" && message.place().is_some()).collect();
+        lines.filter(|message| message.level.starts_with("error") && !counts(message)).collect();
     let mut told: Vec<&Message> = Vec::new();
     for error in &errors {
         // A method that is missing because of a bound that is an error itself.
