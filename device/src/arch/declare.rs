@@ -76,8 +76,8 @@ pub unsafe fn computing_threads_are(threads: u32) {
 
 /// Refuses the kernel that reaches it: the builder shows the message, a literal, and fails.
 ///
-/// For what only the compiled kernel shows. The condition around it has to fold away when kernels are compiled: what is left in the PTX,
-/// reached at run time or not, stops the build.
+/// For what only the compiled kernel shows. The condition around it has to fold away when kernels are compiled: a refusal
+/// that is left in the PTX stops the build, also where it is never reached.
 #[macro_export]
 macro_rules! refuse {
     ($message:literal) => {{

@@ -72,7 +72,10 @@ impl<T: Element, const RANK: usize, const BOX: usize> Global<T, RANK, RowMajor, 
     #[inline(always)]
     fn inside(&self, place: Place<RANK>, elements: usize) -> u32 {
         if RANK == 1 || place.0[0] < self.shape[0] {
-            self.shape[RANK - 1].saturating_sub(place.0[RANK - 1] * elements as u32)
+            // In 64 bits: places behind the last of one dimension may lie beyond 2^32 elements.
+            let first = place.0[RANK - 1] as u64 * elements as u64;
+            let left = (self.shape[RANK - 1] as u64).saturating_sub(first);
+            if left < elements as u64 { left as u32 } else { elements as u32 }
         } else {
             0
         }
@@ -179,8 +182,8 @@ pub fn elementwise<T, U, const N: usize, const RANK: usize, const BOX: usize, co
             same &= inputs[k].shape[dim] == y.shape[dim];
             k += 1;
         }
-        // Up to the most it does not wrap around.
-        total = if total > PIECES { total } else { total * sizes[dim] as u64 };
+        // Up to the most it does not wrap around; without elements there are no pieces, however many there would be.
+        total = if total > PIECES && sizes[dim] > 0 { total } else { total * sizes[dim] as u64 };
         dim += 1;
     }
     if !same || total > PIECES {

@@ -264,6 +264,7 @@ pub(crate) unsafe fn gathered_elements<
     L: SharedLayout,
     F: Fn(u32) -> Option<[u32; RANK]>,
 {
+    const { assert!(BOX > 0, "a tensor with a BOX of 0 is read to registers alone, not into stages") };
     let (lines, line) = (R as u32, (C * T::BYTES) as u32);
     for_each_piece(lines, line, threads, UNROLLED[1], |row, byte| {
         let words = if live { from.elements(row, byte / T::BYTES as u32) } else { [0; 4] };

@@ -60,7 +60,7 @@ impl<P: Collective> Cta<P> {
 
     /// Waits until all threads that compute have come here. What each of them wrote to memory before, all of them read behind it.
     ///
-    /// All of them come: it stands in no branch that some threads take and others do not. A thread that stays away is waited for for
+    /// All of them come: it stands in no branch that some threads take and others do not. If one stays away, the others wait for
     /// ever, which the emulator reports. Threads that only load pass it by. [`copy`](crate::tile::copy) to and from tiles of shared memory
     /// needs none: it waits by itself.
     #[inline(always)]

@@ -9,7 +9,8 @@ use crate::layout::element::{pack, unpack};
 use crate::layout::{Element, FragmentLayout, Registers};
 use crate::tile::fragment::Fragment;
 
-/// An element type with arithmetic of its own: f16, bf16 and f32. Every result is rounded once, to nearest even.
+/// An element type with arithmetic of its own: f16, bf16 and f32. Results are rounded to nearest even; of f32
+/// the compiler may make a product and a sum that follows one instruction, which rounds once.
 ///
 /// Between fragments, or a fragment and a number, it is written `x + y`, `x - y`, `x * y`, and between fragments
 /// [`x.mul_add(y, z)`](Fragment::mul_add). The operators of the types f16 and bf16 themselves, as in `x.map(|x| x * x)`, convert in

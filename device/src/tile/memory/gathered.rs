@@ -31,7 +31,8 @@ impl<T: Element, const RANK: usize, const BOX: usize> Global<T, RANK, RowMajor, 
 impl<T: Element, const RANK: usize, const BOX: usize> GlobalMut<T, RANK, RowMajor, BOX> {
     /// A tile whose row r is the line at `place(r)`: an index in all dimensions, of which the last is where it begins. Rows
     /// without a place in the tensor are not stored, nor is what lies behind a line's end. No two rows have the same place, but
-    /// where they are [added](crate::tile::atomic_add).
+    /// where they are [added](crate::tile::atomic_add). Where the tensor's lines are aligned to two elements, places begin at even ones:
+    /// a GPU stops at others.
     #[inline(always)]
     pub fn scatter<F: Fn(u32) -> Option<[u32; RANK]>>(&mut self, place: F) -> Scattered<T, RANK, BOX, F> {
         Scattered { of: self.0, place }
