@@ -20,7 +20,7 @@ impl<const N: usize> Run<N> {
     }
 
     /// This one around another as one run, if every tensor steps over the two evenly and their indices are below 2^32.
-    fn around(&self, inner: &Self) -> Option<Self> {
+    pub(super) fn around(&self, inner: &Self) -> Option<Self> {
         let even = (0..N).all(|i| self.strides[i] == inner.strides[i].saturating_mul(inner.size));
         let size = self.size.checked_mul(inner.size).filter(|&size| u32::try_from(size).is_ok())?;
         even.then_some(Run { size, strides: inner.strides })

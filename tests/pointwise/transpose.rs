@@ -175,6 +175,9 @@ pub fn orders(device: &Device) -> Outcome {
     let (large, mut to) = (Tensor::zeros(device, &[1024, 1024])?, Tensor::zeros(device, &[1024, 1024])?);
     let [straight, across] = names(&large, &mut to)?;
     assert!(straight.starts_with("copy_") && across.starts_with("transpose_"), "{straight}, {across}");
+    let (wide, mut to) = (Tensor::<i64>::zeros(device, &[256, 1024])?, Tensor::zeros(device, &[256, 1024])?);
+    let plan = Transpose::none().plan(&wide.view(), &to.view_mut())?;
+    assert_eq!(plan.kernel().name(), straight, "elements of 8 bytes are copied in vectors too");
     let row = Tensor::<u8>::from_slice(device, &[1, 2, 3, 4, 5], &[5])?;
     let mut y = Tensor::<u8>::zeros(device, &[3, 5])?;
     copy(&stream, &row.view(), &mut y.view_mut())?;
@@ -207,6 +210,11 @@ pub fn nothing(device: &Device) -> Outcome {
     let (x, mut y) = (Tensor::<f16>::zeros(device, &[0, 5])?, Tensor::<f16>::zeros(device, &[5, 0])?);
     transpose(&stream, &x.view(), &[1, 0], &mut y.view_mut())?;
     Transpose::none().plan(&x.view().transpose(0, 1)?, &y.view_mut())?;
+    // Strides that do not fit 64 bits, of no elements.
+    let most = u32::MAX as usize;
+    let shape = [2, 0, most, most];
+    let (wide, mut to) = (Tensor::<i64>::zeros(device, &shape)?, Tensor::<i64>::zeros(device, &shape)?);
+    copy(&stream, &wide.view(), &mut to.view_mut())?;
     let (one, mut y) = (Tensor::from_slice(device, &[7u8], &[])?, Tensor::<u8>::zeros(device, &[])?);
     transpose(&stream, &one.view(), &[], &mut y.view_mut())?;
     assert_eq!(y.to_vec()?, [7]);

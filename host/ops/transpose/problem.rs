@@ -63,8 +63,14 @@ impl Problem {
         if width > WIDEST {
             // An element of 8 bytes is two neighbours.
             let words = width / WIDEST;
-            let wide = |run: &Run<2>| Run { size: run.size, strides: run.strides.map(|s| s * words) };
-            runs = runs.iter().map(wide).chain([Run { size: words, strides: [1; 2] }]).collect();
+            for run in &mut runs {
+                run.strides = run.strides.map(|stride| stride.saturating_mul(words));
+            }
+            let pair = Run { size: words, strides: [1; 2] };
+            match runs.last().and_then(|last| last.around(&pair)) {
+                Some(both) => runs.splice(runs.len() - 1.., [both]).for_each(drop),
+                None => runs.push(pair),
+            }
             width = WIDEST;
         }
         while runs.len() < RANK {
@@ -98,7 +104,7 @@ impl Problem {
     /// Whether lines of a tensor, whose neighbours are those of run `along`, begin at multiples of 16 bytes.
     fn aligned(&self, tensor: usize, along: usize) -> bool {
         let others = self.runs.iter().enumerate().filter(|&(i, run)| i != along && run.size > 1);
-        let mut steps = others.map(|(_, run)| run.strides[tensor] * self.width);
+        let mut steps = others.map(|(_, run)| run.strides[tensor].wrapping_mul(self.width));
         self.addresses[tensor].is_multiple_of(VECTOR as u64) && steps.all(|step| step.is_multiple_of(VECTOR))
     }
 

@@ -101,7 +101,7 @@ pub fn transposed<P: Collective + Overlaps, const BYTES: usize>(
     while i < EACH {
         let (row, chunk) = place(i);
         let (row, col) = (tile * rows as u32 + row, x_tile * cols as u32 + chunk * v as u32);
-        if exchanged.in_vectors[0] != 0 && col + v as u32 <= x_size {
+        if exchanged.in_vectors[0] != 0 && x_size.saturating_sub(col) >= v as u32 {
             // SAFETY: a vector of x's neighbours, all of which are inside; the host checked how they lie.
             read[i] = unsafe { load_bits::<VECTOR>(element(&x, row, col), row < size, 0) };
         } else {
@@ -148,7 +148,7 @@ pub fn transposed<P: Collective + Overlaps, const BYTES: usize>(
         while which < 4 / BYTES {
             let vector = gathered::<BYTES>(words, which);
             let col = x_tile * cols as u32 + word * (4 / BYTES) as u32 + which as u32;
-            if exchanged.in_vectors[1] != 0 && row + v as u32 <= size {
+            if exchanged.in_vectors[1] != 0 && size.saturating_sub(row) >= v as u32 {
                 // SAFETY: a vector of y's neighbours, all of which are inside, and which no other thread has.
                 unsafe { store_bits::<VECTOR>(element(&y, row, col), vector, col < x_size) };
             } else {
