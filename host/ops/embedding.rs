@@ -138,7 +138,7 @@ impl<'a> Embedding<'a> {
         let unit = (kernel.bytes / kernel.piece) as usize;
         let strides = |strides: &mut [u64]| {
             if let Some((_, rows)) = strides.split_last_mut() {
-                rows.iter_mut().for_each(|stride| *stride = *stride * width as u64 / unit as u64);
+                rows.iter_mut().for_each(|stride| *stride = stride.wrapping_mul(width as u64) / unit as u64);
             }
         };
         let mut rows: Strided<2> = problem.table.strided();

@@ -30,7 +30,7 @@ pub fn elementwise<T: RowsElement, U: RowsElement, const N: usize>(
 /// - Errors in f32, relative to the result y: those of the instructions, a few of the last places, for what is not exact; of the logarithm 3e-7 of
 ///   y or of 1, of sine and cosine 3e-7 of 1, of the hyperbolic tangent 1.5e-6, of GELU 6e-7 of x, of powers 4e-7 (1 + |b| + |log₂ y|) of y.
 ///   Results below the normal numbers may be 0.
-/// - NaN gives NaN; so do logarithms and roots of negative numbers, sine and cosine of infinities. Maximum and minimum are NaN where one
+/// - NaN gives NaN, but for powers of 1 and to 0, which are 1; so do logarithms and roots of negative numbers, sine and cosine of infinities. Maximum and minimum are NaN where one
 ///   input is. `Select` takes NaN for something else than 0, and does not look at what it does not take.
 /// - No elements: nothing is done. A launch takes up to 2³¹ - 2¹⁶ pieces: 16 bytes each, or single elements where tensors do not lie so.
 /// - Tensors that are aligned to 16 bytes, with rows of multiples of that or one row behind the other, are taken in vectors, as are inputs

@@ -34,8 +34,9 @@ impl Operand {
     /// How it lies with these dimensions, sizes and strides, of rows whose columns are so far apart.
     fn lies_so(&self, rows: impl IntoIterator<Item = (usize, usize)>, columns: usize) -> Lies {
         let Untyped { address, dtype, .. } = self.tensor;
-        let aligned =
-            |(size, stride): (usize, usize)| size <= 1 || (stride * dtype.bytes()).is_multiple_of(16);
+        let aligned = |(size, stride): (usize, usize)| {
+            size <= 1 || stride.wrapping_mul(dtype.bytes()).is_multiple_of(16)
+        };
         let in_vectors = address.is_multiple_of(16) && columns == 1 && rows.into_iter().all(aligned);
         Lies { name: self.name, in_vectors }
     }

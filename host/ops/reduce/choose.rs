@@ -73,7 +73,7 @@ impl Problem {
         let (columns, outer) = self.columns();
         let steps =
             outer.iter().map(|run| run.strides[0]).chain(self.reduced.iter().map(|run| run.strides[0]));
-        let aligned = |elements: usize| (elements * self.dtype.bytes()).is_multiple_of(VECTOR);
+        let aligned = |elements: usize| elements.wrapping_mul(self.dtype.bytes()).is_multiple_of(VECTOR);
         if columns.strides[0] != 1 || !self.x.is_multiple_of(VECTOR as u64) || !steps.into_iter().all(aligned)
         {
             return Err(Rejection::Because("it reads neighbouring results' elements in vectors of 16 bytes"));

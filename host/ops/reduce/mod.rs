@@ -186,8 +186,9 @@ impl<'a> Reduce<'a> {
         let len = problem.workspace_len(kernel);
         let workspace = self.workspace.of(len, stream)?;
         // SAFETY: the views that the problem comes from are borrowed by the caller, y exclusively; the workspace has as many elements.
-        unsafe { problem.queue(stream, kernel, self.overlap, workspace)? };
-        self.workspace.used(len, stream)
+        let queued = unsafe { problem.queue(stream, kernel, self.overlap, workspace) };
+        // The first launch may have come before one that failed.
+        queued.and(self.workspace.used(len, stream))
     }
 
     /// Checks the arguments.

@@ -162,8 +162,10 @@ impl Shares {
         let too_many = Rejection::AtMost { what: "elements of a result", most };
         let (columns, outer) = problem.columns();
         let piece = kernel.piece as usize;
-        let vectors =
-            Run { size: columns.size / piece, strides: columns.strides.map(|stride| stride * piece) };
+        let vectors = Run {
+            size: columns.size / piece,
+            strides: columns.strides.map(|stride| stride.wrapping_mul(piece)),
+        };
         Ok(ColumnsWork {
             x: problem.x,
             y: problem.y,

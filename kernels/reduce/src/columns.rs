@@ -121,7 +121,7 @@ impl<T: Element, const V: usize> ForEach for Columns<T, V> {
         let (thread, row) = (thread_x(), thread_x() >> all.across);
         let rows = COLUMNS_THREADS >> all.across;
         let begin = part * all.chunk;
-        let left = all.elements.count() - begin;
+        let left = all.elements.count().saturating_sub(begin);
         let end = begin + if left < all.chunk { left } else { all.chunk };
         let signs = how.get().signs::<F, T>();
         let outside = word_of::<T>(F::NEUTRAL) ^ signs;

@@ -17,7 +17,7 @@ pub use how::{How, Made, ResultType};
 pub use largest::{MAX_COLUMNS, MAX_FOUND, TopKArgs, TopKWork, top_k};
 pub use list::{REDUCE, ReduceKernel, TOP_K, TopKKernel};
 pub use rows::{ROWS_THREADS, ReduceRowsArgs, RowsWork, reduce_rows};
-pub use walk::{DIMS, Walk};
+pub use walk::Walk;
 
 /// The compiled kernels.
 #[cfg(all(feature = "build", not(target_arch = "nvptx64")))]

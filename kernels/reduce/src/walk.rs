@@ -4,7 +4,7 @@ use tilewright_device::abi::KernelArg;
 use tilewright_device::tile::division::Division;
 
 /// Dimensions at most.
-pub const DIMS: usize = 5;
+const DIMS: usize = 5;
 
 /// The offsets, in each of `N` tensors, of elements that are counted over several dimensions.
 #[repr(C)]
@@ -26,7 +26,8 @@ impl<const N: usize> Walk<N> {
 
     /// Of up to 5 dimensions with these sizes and strides in each tensor, from the outermost; `None` for more elements than are counted.
     pub fn new(dims: &[(u32, [u64; N])]) -> Option<Self> {
-        let count = dims.iter().try_fold(1u32, |all, &(size, _)| all.checked_mul(size))?;
+        let empty = dims.iter().any(|&(size, _)| size == 0);
+        let count = dims.iter().try_fold(u32::from(!empty), |all, &(size, _)| all.checked_mul(size))?;
         let (mut by, mut strides) = ([Division::by(1); DIMS - 1], [[0; DIMS]; N]);
         let mut all = dims.iter();
         let outermost = all.next().map_or([0; N], |&(_, strides)| strides);

@@ -79,6 +79,7 @@ impl Keys {
         let ordered = if bits & sign == 0 || magnitude == 0 { magnitude | sign } else { !bits };
         let ordered = if magnitude > self.infinity { u32::MAX } else { ordered };
         let key = (ordered ^ self.flip) & u32::MAX << Self::shift::<T>();
-        Entry { key, behind: MAX_COLUMNS - 1 - column }
+        // Lanes without an element have columns behind the last; what they make is not used.
+        Entry { key, behind: (MAX_COLUMNS - 1).wrapping_sub(column) }
     }
 }

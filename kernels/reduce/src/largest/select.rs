@@ -44,6 +44,7 @@ impl Digit {
     /// The `number`-th one.
     #[inline(always)]
     fn new<T: Element>(number: u32) -> Self {
+        const { assert!(super::MAX_COLUMNS == 1 << 18, "columns have two digits of 9 bits") }
         let of_key = |shift, bits| Digit { of_key: true, shift, bits };
         let keys = if T::BYTES == 2 { 2 } else { 3 };
         match number {
