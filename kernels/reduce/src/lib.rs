@@ -14,8 +14,8 @@ mod walk;
 
 pub use columns::{COLUMNS_THREADS, ColumnsWork, ReduceColumnsArgs, reduce_columns};
 pub use how::{How, Made, ResultType};
-pub use largest::{MAX_COLUMNS, MAX_FOUND, TopKArgs, TopKWork, top_k};
-pub use list::{REDUCE, ReduceKernel, TOP_K, TopKKernel};
+pub use largest::{MAX_COLUMNS, MAX_FOUND, TopKArgs, TopKShortArgs, TopKWork, top_k, top_k_short};
+pub use list::{REDUCE, ReduceKernel, RowOf, TOP_K, TopKKernel};
 pub use rows::{ROWS_THREADS, ReduceRowsArgs, RowsWork, reduce_rows};
 pub use walk::Walk;
 

@@ -5,7 +5,7 @@ use tilewright_device::tile::{Collective, Element, Overlapped, Overlaps, Simt};
 use tilewright_device::{bf16, f16, kernels};
 
 use crate::columns::reduce_columns;
-use crate::largest::top_k;
+use crate::largest::{MAX_COLUMNS, MAX_FOUND, MAX_SHORT, top_k, top_k_short};
 use crate::rows::reduce_rows;
 
 /// What the host chooses a kernel of reductions by.
@@ -42,20 +42,44 @@ impl<P: Collective + Overlaps, T: Element, const V: usize> Described for reduce_
     const DESCRIPTION: ReduceKernel = ReduceKernel::new::<T>(false, V, 1);
 }
 
+/// What takes a row of which the largest elements are sought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowOf {
+    /// A CTA, or so many of a cluster.
+    Ctas(u32),
+    /// Some lanes of a warp, each of which has a list of so many elements.
+    Lanes(u32),
+}
+
 /// What the host chooses a kernel of the largest elements by.
 #[derive(Clone, Copy, Debug)]
 pub struct TopKKernel {
     /// The element type of its rows.
     pub element: &'static str,
-    /// CTAs that share a row.
-    pub ctas: u32,
+    /// What takes a row.
+    pub row: RowOf,
+    /// Columns of a row at most.
+    pub columns: u32,
+    /// Elements that are found at most.
+    pub found: u32,
 }
 
 impl<P: Collective + Overlaps, T: Element, const V: usize, const CTAS: usize> Described
     for top_k<P, T, V, CTAS>
 {
     type Description = TopKKernel;
-    const DESCRIPTION: TopKKernel = TopKKernel { element: T::NAME, ctas: CTAS as u32 };
+    const DESCRIPTION: TopKKernel = TopKKernel {
+        element: T::NAME,
+        row: RowOf::Ctas(CTAS as u32),
+        columns: MAX_COLUMNS,
+        found: MAX_FOUND,
+    };
+}
+
+impl<P: Overlaps, T: Element, const V: usize, const K: usize> Described for top_k_short<P, T, V, K> {
+    type Description = TopKKernel;
+    const DESCRIPTION: TopKKernel =
+        TopKKernel { element: T::NAME, row: RowOf::Lanes(K as u32), columns: MAX_SHORT, found: K as u32 };
 }
 
 // What is made of the elements is told at the launch: memory bounds all of it.
@@ -83,5 +107,9 @@ kernels! {
         sm_90: [top_k_sm_90_ T]: top_k<Overlapped<16>, T, VECTOR, 1>;
         sm_90: [top_k_sm_90_ T _c8]: top_k<Overlapped<16>, T, VECTOR, 8>;
         sm_80: [top_k_sm_80_ T]: top_k<Simt<16>, T, VECTOR, 1>;
+        for K in [8, 16] {
+            sm_90: [top_k_sm_90_ T _short K]: top_k_short<Overlapped<8>, T, VECTOR, K>;
+            sm_80: [top_k_sm_80_ T _short K]: top_k_short<Simt<8>, T, VECTOR, K>;
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! The largest elements of rows, or the least, with their columns.
 
 mod entry;
+mod ranked;
 mod select;
+mod short;
 mod sort;
 mod source;
 
@@ -19,6 +21,8 @@ use sort::sort;
 use source::{Columns, Listed, OfCluster};
 
 pub use entry::MAX_COLUMNS;
+pub use ranked::MAX_SHORT;
+pub use short::{TopKShortArgs, top_k_short};
 
 use crate::elements::element;
 use crate::walk::Walk;
@@ -53,6 +57,12 @@ pub struct TopKWork {
     pub found: u32,
     /// Whether the least are wanted: 0 or 1.
     pub least: u32,
+    /// Bytes of an index: 4 or 8.
+    pub index_bytes: u32,
+    /// Lanes that share a short row, a power of two up to 32, as a logarithm.
+    pub lanes: u32,
+    /// Whether these take vectors: rows begin and end with one. 0 or 1.
+    pub vectors: u32,
 }
 
 impl KernelArg for TopKWork {
@@ -144,22 +154,39 @@ where
     // SAFETY: all threads execute it alike, behind the barrier of the list's collection.
     unsafe { sort(list.at, list.count) };
     let call = work.get();
-    let [_, values, indices] = call.rows.at(row);
     let mut i = thread_x();
     while i < found {
         // SAFETY: the places of this result, which no other thread has; the column is one of the row's.
         unsafe {
             let column = Entry::load(list.at + i * Entry::BYTES).column();
             let bits = element::<T>(source.address(column), true);
-            let to = call.addresses[1] + (values + i as u64 * call.steps[1]) * T::BYTES as u64;
-            if T::BYTES == 2 {
-                global::st_global_u16(to as *mut u16, bits as u16);
-            } else {
-                global::st_global_u32(to as *mut u32, bits);
-            }
-            let to = call.addresses[2] + (indices + i as u64 * call.steps[2]) * 4;
-            global::st_global_u32(to as *mut u32, column);
+            put::<T>(&call, row, i, bits, column, true);
         }
         i += THREADS;
+    }
+}
+
+/// Stores the bits of a row's `number`-th value and its index, if they are `valid`.
+///
+/// # Safety
+/// Both places are there, and no other thread uses them.
+#[inline(always)]
+unsafe fn put<T: Element>(call: &TopKWork, row: u32, number: u32, bits: u32, column: u32, valid: bool) {
+    let [_, value, index] = call.rows.at(row);
+    let place = |first, step| first + number as u64 * step;
+    let value = call.addresses[1] + place(value, call.steps[1]) * T::BYTES as u64;
+    let index = call.addresses[2] + place(index, call.steps[2]) * call.index_bytes as u64;
+    // SAFETY: the caller's.
+    unsafe {
+        if T::BYTES == 2 {
+            global::st_global_u16_if(value as *mut u16, bits as u16, valid);
+        } else {
+            global::st_global_u32_if(value as *mut u32, bits, valid);
+        }
+        if call.index_bytes == 4 {
+            global::st_global_u32_if(index as *mut u32, column, valid);
+        } else if valid {
+            global::st_global_u32x2(index as *mut [u32; 2], [column, 0]);
+        }
     }
 }
