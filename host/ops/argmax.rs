@@ -2,9 +2,9 @@
 
 use tilewright_reduce::{How, Made, ResultType};
 
-use super::RowsElement;
 use super::frame::{Candidate, Choice, Named, Plan, check, of_shape};
 use super::reduce::{Compiled, Problem};
+use super::{IndexElement, RowsElement};
 use crate::{Error, Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute an argmax, or why it could not.
@@ -13,17 +13,18 @@ pub type ArgmaxCandidate = Candidate<Compiled>;
 pub type ArgmaxPlan = Plan<Compiled>;
 
 /// y = the places of the largest elements of x over its last dimension: see [`Argmax`].
-pub fn argmax<T: RowsElement>(
+pub fn argmax<T: RowsElement, I: IndexElement>(
     stream: &Stream,
     x: &TensorView<'_, T>,
-    y: &mut TensorViewMut<'_, i32>,
+    y: &mut TensorViewMut<'_, I>,
 ) -> Result<()> {
     Argmax::new().run(stream, x, y)
 }
 
 /// y = the places of the largest elements of x, or of the least, over its last dimension or another one.
 ///
-/// - x has 1 to 5 dimensions, any strides; the one that is searched has 1 to 2³¹ - 1 elements. y (i32) has its shape without that dimension.
+/// - x has 1 to 5 dimensions, any strides; the one that is searched has 1 to 2³¹ - 1 elements. y (i32, u32 or i64) has its shape without
+///   that dimension.
 /// - f16, bf16 and f32. Of equal elements the first counts; -0 equals 0. Where there is a NaN it is the place of the first NaN.
 /// - No results: nothing is done. At most 2³¹ - 2¹⁶ results.
 /// - Elements that are contiguous along the dimension are read in vectors wherever they begin, and those that are contiguous across it if
@@ -82,19 +83,19 @@ impl<'a> Argmax<'a> {
     }
 
     /// Every compiled kernel for this element type, the best by estimate first, with the reason for those that cannot compute this.
-    pub fn candidates<T: RowsElement>(
+    pub fn candidates<T: RowsElement, I: IndexElement>(
         &self,
         x: &TensorView<'_, T>,
-        y: &TensorViewMut<'_, i32>,
+        y: &TensorViewMut<'_, I>,
     ) -> Result<Vec<ArgmaxCandidate>> {
         Ok(self.problem(x, y)?.candidates())
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
-    pub fn plan<T: RowsElement>(
+    pub fn plan<T: RowsElement, I: IndexElement>(
         &self,
         x: &TensorView<'_, T>,
-        y: &TensorViewMut<'_, i32>,
+        y: &TensorViewMut<'_, I>,
     ) -> Result<ArgmaxPlan> {
         self.problem(x, y)?.choose(self.kernel)
     }
@@ -102,11 +103,11 @@ impl<'a> Argmax<'a> {
     /// Queues it on `stream`.
     ///
     /// Fails when shapes do not fit, rows have no elements, a view lies on another device, or y overlaps x.
-    pub fn run<T: RowsElement>(
+    pub fn run<T: RowsElement, I: IndexElement>(
         &self,
         stream: &Stream,
         x: &TensorView<'_, T>,
-        y: &mut TensorViewMut<'_, i32>,
+        y: &mut TensorViewMut<'_, I>,
     ) -> Result<()> {
         let problem = self.problem(x, y)?;
         stream.expect_on(&problem.device)?;
@@ -119,7 +120,11 @@ impl<'a> Argmax<'a> {
     }
 
     /// Checks the arguments.
-    fn problem<T: RowsElement>(&self, x: &TensorView<'_, T>, y: &TensorViewMut<'_, i32>) -> Result<Problem> {
+    fn problem<T: RowsElement, I: IndexElement>(
+        &self,
+        x: &TensorView<'_, T>,
+        y: &TensorViewMut<'_, I>,
+    ) -> Result<Problem> {
         let shape = x.shape();
         if shape.is_empty() {
             return Err(Error::argument("x", of_shape(shape), "of 1 dimension or more"));
@@ -140,7 +145,8 @@ impl<'a> Argmax<'a> {
         }
         check(y.device(), [Named::read("x", x), Named::written("y", y)])?;
         let (made, negative) = (Made::LargestPlace as u32, u32::from(self.least));
-        let how = How { made, negative, divisor: 1.0, root: 0, result: ResultType::F32 as u32 };
+        let result = if I::DTYPE.bytes() == 8 { ResultType::Wide } else { ResultType::Word };
+        let how = How { made, negative, divisor: 1.0, root: 0, result: result as u32 };
         Problem::new(y.device(), [x.untyped(), y.untyped()], &[dim], how, false)
     }
 }

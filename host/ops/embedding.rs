@@ -2,28 +2,14 @@
 
 use tilewright_pointwise::{EmbeddingArgs, Operator, Strided};
 
-use super::RowsElement;
 use super::frame::{Choice, Named, check, of_shape};
 use super::pointwise::{Call, Lies, Operand, Options, Pieces, PointwiseCandidate, PointwisePlan, launch};
+use super::{IndexElement, RowsElement};
 use crate::tensor::Untyped;
-use crate::{DType, Element, Error, Result, Stream, TensorView, TensorViewMut};
-
-/// Types of indices: `i32`, `u32` and `i64`.
-pub trait EmbeddingIndex: Element + sealed::Index {}
-
-mod sealed {
-    pub trait Index {}
-}
-
-impl sealed::Index for i32 {}
-impl sealed::Index for u32 {}
-impl sealed::Index for i64 {}
-impl EmbeddingIndex for i32 {}
-impl EmbeddingIndex for u32 {}
-impl EmbeddingIndex for i64 {}
+use crate::{DType, Error, Result, Stream, TensorView, TensorViewMut};
 
 /// y = table\[indices\], row by row: see [`Embedding`].
-pub fn embedding<T: RowsElement, I: EmbeddingIndex>(
+pub fn embedding<T: RowsElement, I: IndexElement>(
     stream: &Stream,
     table: &TensorView<'_, T>,
     indices: &TensorView<'_, I>,
@@ -93,7 +79,7 @@ impl<'a> Embedding<'a> {
     }
 
     /// Every compiled kernel, the best by estimate first, with the reason for those that cannot compute this.
-    pub fn candidates<T: RowsElement, I: EmbeddingIndex>(
+    pub fn candidates<T: RowsElement, I: IndexElement>(
         &self,
         table: &TensorView<'_, T>,
         indices: &TensorView<'_, I>,
@@ -104,7 +90,7 @@ impl<'a> Embedding<'a> {
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
-    pub fn plan<T: RowsElement, I: EmbeddingIndex>(
+    pub fn plan<T: RowsElement, I: IndexElement>(
         &self,
         table: &TensorView<'_, T>,
         indices: &TensorView<'_, I>,
@@ -117,7 +103,7 @@ impl<'a> Embedding<'a> {
     /// Queues it on `stream`.
     ///
     /// Fails when shapes do not fit, a view lies on another device, or y overlaps the table or the indices.
-    pub fn run<T: RowsElement, I: EmbeddingIndex>(
+    pub fn run<T: RowsElement, I: IndexElement>(
         &self,
         stream: &Stream,
         table: &TensorView<'_, T>,
@@ -190,7 +176,7 @@ fn nan(dtype: DType) -> u32 {
 }
 
 /// Checks that the tensors fit together.
-fn problem<T: RowsElement, I: EmbeddingIndex>(
+fn problem<T: RowsElement, I: IndexElement>(
     table: &TensorView<'_, T>,
     indices: &TensorView<'_, I>,
     y: &TensorViewMut<'_, T>,

@@ -41,6 +41,8 @@ pub mod frame;
 mod gated;
 #[cfg(feature = "gemm")]
 mod gemm;
+#[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
+mod index;
 #[cfg(feature = "mla")]
 mod mla;
 #[cfg(feature = "rows")]
@@ -71,9 +73,7 @@ pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPl
 #[cfg(feature = "pointwise")]
 pub use cast::{Cast, CastElement, cast};
 #[cfg(feature = "rows")]
-pub use cross_entropy::{
-    CrossEntropy, CrossEntropyCandidate, CrossEntropyLabel, CrossEntropyPlan, cross_entropy,
-};
+pub use cross_entropy::{CrossEntropy, CrossEntropyCandidate, CrossEntropyPlan, cross_entropy};
 #[cfg(feature = "dequant_gemm")]
 pub use dequant_gemm::{
     DequantCandidate, DequantElement, DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights, Int8Output,
@@ -82,7 +82,7 @@ pub use dequant_gemm::{
 #[cfg(feature = "pointwise")]
 pub use elementwise::{Elementwise, elementwise};
 #[cfg(feature = "pointwise")]
-pub use embedding::{Embedding, EmbeddingIndex, embedding};
+pub use embedding::{Embedding, embedding};
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 pub use float::RowsElement;
 pub use frame::{Candidate, Plan};
@@ -90,6 +90,8 @@ pub use frame::{Candidate, Plan};
 pub use gated::{Gated, geglu, swiglu};
 #[cfg(feature = "gemm")]
 pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, gemm};
+#[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
+pub use index::IndexElement;
 #[cfg(feature = "mla")]
 pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};
 #[cfg(feature = "rows")]

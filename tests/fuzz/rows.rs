@@ -1,6 +1,6 @@
 //! Row-wise operators: softmax and its masks, norms, cross-entropy, their gradients, the places of maxima.
 
-use tilewright::ops::{CrossEntropy, CrossEntropyLabel, Norm, RowsElement, Softmax, argmax};
+use tilewright::ops::{CrossEntropy, IndexElement, Norm, RowsElement, Softmax, argmax};
 use tilewright::{Device, Stream, bf16, f16};
 use tilewright_support::random::normal;
 use tilewright_support::{Real, rows};
@@ -315,7 +315,7 @@ fn norm_gradient<T: Float>(random: &mut Random, device: &Device, call: &mut Call
     Ok(())
 }
 
-fn cross_entropy<T: Float, I: CrossEntropyLabel + Number>(
+fn cross_entropy<T: Float, I: IndexElement + Number>(
     random: &mut Random,
     device: &Device,
     call: &mut Call,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tilewright::ops::{Embedding, EmbeddingIndex, embedding};
+use tilewright::ops::{Embedding, IndexElement, embedding};
 use tilewright::{Device, Stream, Tensor, bf16, f16};
 use tilewright_support::guarded::{Guarded, Place};
 use tilewright_support::random::normal;
@@ -14,7 +14,7 @@ use crate::case::{LENGTHS, Number, assert_near, by_each, done, packed, places, r
 const COUNT: usize = 11;
 
 /// The table's rows at these indices, as places of one matrix, checked; whether the kernel can compute them.
-fn check<T: Number, I: EmbeddingIndex>(
+fn check<T: Number, I: IndexElement>(
     stream: &Stream,
     options: Embedding<'_>,
     indices: &[I],

@@ -30,6 +30,8 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "argmax: NaN, infinities and extremes", argmax::extremes)
         .device(Arch::Sm80, "argmax: nothing to do, and errors", argmax::nothing)
         .device(Arch::Sm80, "top-k: every kernel, rows of every length", top_k::every_kernel)
+        .device(Arch::Sm80, "top-k: short rows", top_k::short_rows)
+        .device(Arch::Sm80, "top-k: indices of each type", top_k::indices)
         .device(Arch::Sm80, "top-k: long rows, and equal elements", top_k::long_rows)
         .device(Arch::Sm80, "top-k: rows lie anywhere", top_k::places_anywhere)
         .device(Arch::Sm80, "top-k: NaN, infinities and extremes", top_k::extremes)

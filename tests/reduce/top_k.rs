@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use tilewright::ops::{TopK, top_k};
+use tilewright::ops::{IndexElement, TopK, top_k};
 use tilewright::{Device, Stream, Tensor, TensorViewMut, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::guarded::{Guarded, Place};
@@ -28,7 +28,7 @@ fn places(row: &[f32], found: usize, least: bool) -> Vec<u32> {
     all
 }
 
-/// Checks the results of all kernels; gives their names.
+/// Checks the results of all kernels, with indices of 4 bytes; gives their names.
 fn check<T: Number>(
     device: &Device,
     x: &[T],
@@ -36,13 +36,26 @@ fn check<T: Number>(
     found: usize,
     least: bool,
 ) -> tilewright_support::Result<BTreeSet<&'static str>> {
+    check_with(device, x, at, found, least, |column: u32| column)
+}
+
+/// The same with any indices.
+fn check_with<T: Number, I: IndexElement>(
+    device: &Device,
+    x: &[T],
+    at: Place,
+    found: usize,
+    least: bool,
+    index: impl Fn(u32) -> I,
+) -> tilewright_support::Result<BTreeSet<&'static str>> {
     let stream = Stream::new(device)?;
     let [batch, rows, cols] = at.shape;
     let wide = T::widen(x);
     let exact: Vec<u32> = wide.chunks(cols).flat_map(|row| places(row, found, least)).collect();
     let given = Guarded::with(device, at, x)?;
     let to = Place::by_rows([batch, rows, found], found + 3).shifted(1);
-    let mut indices = Tensor::<u32>::zeros(device, &[batch, rows, found])?;
+    let expected: Vec<I> = exact.iter().map(|&column| index(column)).collect();
+    let mut indices = Tensor::<I>::zeros(device, &[batch, rows, found])?;
     let options = if least { TopK::new().least() } else { TopK::new() };
     let mut names = BTreeSet::new();
     let mut values = Guarded::<T>::at(device, to)?;
@@ -50,14 +63,14 @@ fn check<T: Number>(
     for name in candidates.iter().filter(|k| k.rejection().is_none()).map(|k| k.name()) {
         let what = format!("{name}, {found} of {at:?}");
         let mut values = Guarded::<T>::at(device, to)?;
-        indices.fill(&stream, 7_777_777)?;
+        indices.fill(&stream, index(7_777_777))?;
         options.kernel(name).run(
             &stream,
             &given.view()?,
             &mut values.view_mut()?,
             &mut indices.view_mut(),
         )?;
-        assert_eq!(indices.to_vec_on(&stream)?, exact, "{what}");
+        assert_eq!(indices.to_vec_on(&stream)?, expected, "{what}");
         let (values, outside) = values.read()?;
         assert_eq!(outside, 0, "{what}: elements outside were written");
         for (i, (value, column)) in T::widen(&values).into_iter().zip(&exact).enumerate() {
@@ -105,6 +118,48 @@ pub fn every_kernel(device: &Device) -> Outcome {
     Ok(of::<f32>(device)?)
 }
 
+/// Rows that lanes of a warp share: of every length, few and many of them, up to as many elements as their lists have.
+pub fn short_rows(device: &Device) -> Outcome {
+    fn of<T: Number>(device: &Device) -> tilewright_support::Result<()> {
+        for cols in [1, 2, 3, 7, 8, 9, 16, 17, 32, 63, 64, 100, 128, 129, 250, 256, 384, 500, 512, 777, 1024]
+        {
+            for (rows, found) in [(1, 2), (3, 1), (7, 8), (20, 9), (2, 16), (20_000 / cols, 5)] {
+                let found = found.min(cols);
+                // Equal elements among them, and in some rows many.
+                let coarse = [2.0, 1000.0, 16.0][(rows + found) % 3];
+                let x: Vec<f32> = normal::<f32>((cols * found) as u64, rows * cols)
+                    .iter()
+                    .map(|x| (x * coarse).round() / coarse)
+                    .collect();
+                let names = check(device, &T::round(&x), packed(rows, cols), found, (cols + found) % 2 == 0)?;
+                assert!(names.iter().any(|name| name.contains("short")), "{cols} columns: {names:?}");
+            }
+        }
+        // Values that differ in their last bits alone.
+        let close: Vec<f32> = (0..6 * 160).map(|i| 1.0 + (i * 7 % 16) as f32 * f32::EPSILON).collect();
+        check(device, &close, packed(6, 160), 16, false)?;
+        // In order, either way.
+        let rising: Vec<f32> = (0..5 * 1024).map(|i| (i % 1024) as f32 - 500.0).collect();
+        for least in [false, true] {
+            check(device, &T::round(&rising), packed(5, 1024), 16, least)?;
+        }
+        Ok(())
+    }
+    of::<f16>(device)?;
+    of::<bf16>(device)?;
+    Ok(of::<f32>(device)?)
+}
+
+/// Indices of each type.
+pub fn indices(device: &Device) -> Outcome {
+    for (cols, found) in [(24, 8), (1100, 40), (9000, 3)] {
+        let (x, at) = (normal::<f16>(2, 3 * cols), packed(3, cols));
+        check_with(device, &x, at, found, false, i64::from)?;
+        check_with(device, &x, at, found, false, |column| column as i32)?;
+    }
+    Ok(())
+}
+
 /// As long as rows may be; all but a few equal, so that columns decide.
 pub fn long_rows(device: &Device) -> Outcome {
     let cols = 1 << 18;
@@ -118,7 +173,9 @@ pub fn long_rows(device: &Device) -> Outcome {
 
 /// Padded, unaligned, by columns; several batches.
 pub fn places_anywhere(device: &Device) -> Outcome {
-    for (shape @ [_, rows, cols], found) in [([2, 3, 100], 7), ([1, 2, 5000], 40)] {
+    for (shape @ [_, rows, cols], found) in
+        [([2, 3, 100], 7), ([3, 4, 64], 3), ([2, 2, 512], 12), ([1, 2, 5000], 40)]
+    {
         let x = normal::<f16>(7, shape.iter().product());
         let by_rows = Place::by_rows(shape, cols + 8);
         for at in

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tilewright::ops::{CrossEntropy, CrossEntropyLabel, cross_entropy};
+use tilewright::ops::{CrossEntropy, IndexElement, cross_entropy};
 use tilewright::{Device, Stream, Tensor, TensorView, bf16, f16};
 use tilewright_support::guarded::{Guarded, Place};
 use tilewright_support::random::normal;
@@ -209,7 +209,7 @@ pub fn extremes(device: &Device) -> Outcome {
 }
 
 /// The bits of losses and gradients.
-fn bits<I: CrossEntropyLabel>(
+fn bits<I: IndexElement>(
     stream: &Stream,
     x: &Tensor<f16>,
     labels: &TensorView<'_, I>,

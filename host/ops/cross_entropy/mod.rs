@@ -9,9 +9,10 @@ use tilewright_rows::{CROSS_ENTROPY, CrossEntropyArgs};
 
 use problem::Problem;
 
+use super::IndexElement;
 use super::frame::{Candidate, Choice, Plan, Table};
 use super::rows::{Compiled, RowsElement, absent};
-use crate::{Element, Result, Stream, TensorView, TensorViewMut};
+use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute a cross-entropy, or why it could not.
 pub type CrossEntropyCandidate = Candidate<Compiled>;
@@ -21,20 +22,8 @@ pub type CrossEntropyPlan = Plan<Compiled>;
 static TABLE: LazyLock<Table<&'static str, Compiled>> =
     LazyLock::new(|| Table::new(CROSS_ENTROPY.iter().map(|k| (k.element, *k))));
 
-/// Types of labels: `i32`, `u32` and `i64`.
-pub trait CrossEntropyLabel: Element + sealed::Label {}
-
-mod sealed {
-    pub trait Label {}
-}
-
-macro_rules! labels {
-    ($($t:ty)*) => { $( impl sealed::Label for $t {} impl CrossEntropyLabel for $t {} )* };
-}
-labels!(i32 u32 i64);
-
 /// loss = log Σ exp x - x\[label\] of every row of the logits, and its gradient: see [`CrossEntropy`].
-pub fn cross_entropy<T: RowsElement, I: CrossEntropyLabel>(
+pub fn cross_entropy<T: RowsElement, I: IndexElement>(
     stream: &Stream,
     logits: &TensorView<'_, T>,
     labels: &TensorView<'_, I>,
@@ -132,7 +121,7 @@ impl<'a> CrossEntropy<'a> {
     }
 
     /// Every compiled kernel for this element type, the best by estimate first, with the reason for those that cannot compute this.
-    pub fn candidates<T: RowsElement, I: CrossEntropyLabel>(
+    pub fn candidates<T: RowsElement, I: IndexElement>(
         &self,
         logits: &TensorView<'_, T>,
         labels: &TensorView<'_, I>,
@@ -144,7 +133,7 @@ impl<'a> CrossEntropy<'a> {
     }
 
     /// The kernel that [`run_with_gradient`](Self::run_with_gradient) would launch, and why.
-    pub fn plan<T: RowsElement, I: CrossEntropyLabel>(
+    pub fn plan<T: RowsElement, I: IndexElement>(
         &self,
         logits: &TensorView<'_, T>,
         labels: &TensorView<'_, I>,
@@ -157,7 +146,7 @@ impl<'a> CrossEntropy<'a> {
     /// Queues the loss alone on `stream`.
     ///
     /// Fails when shapes do not fit, a view lies on another device, what is written overlaps another tensor, or an option is out of range.
-    pub fn run<T: RowsElement, I: CrossEntropyLabel>(
+    pub fn run<T: RowsElement, I: IndexElement>(
         &self,
         stream: &Stream,
         logits: &TensorView<'_, T>,
@@ -170,7 +159,7 @@ impl<'a> CrossEntropy<'a> {
     /// Queues loss and gradient on `stream`.
     ///
     /// Fails as [`run`](Self::run) does.
-    pub fn run_with_gradient<T: RowsElement, I: CrossEntropyLabel>(
+    pub fn run_with_gradient<T: RowsElement, I: IndexElement>(
         &self,
         stream: &Stream,
         logits: &TensorView<'_, T>,

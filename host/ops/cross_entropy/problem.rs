@@ -1,6 +1,7 @@
 //! What a cross-entropy is asked to compute, checked.
 
-use super::{CrossEntropy, CrossEntropyLabel, TABLE};
+use super::{CrossEntropy, TABLE};
+use crate::ops::IndexElement;
 use crate::ops::frame::{Named, check, of_shape};
 use crate::ops::rows::{Matrices, Operand, RowsElement, Selection};
 use crate::tensor::{Layout, Untyped};
@@ -15,7 +16,7 @@ pub(super) struct Problem<const N: usize> {
 
 impl<const N: usize> Problem<N> {
     /// Checks that the tensors fit together.
-    pub(super) fn new<T: RowsElement, I: CrossEntropyLabel>(
+    pub(super) fn new<T: RowsElement, I: IndexElement>(
         options: &CrossEntropy<'_>,
         logits: &TensorView<'_, T>,
         labels: &TensorView<'_, I>,

@@ -29,11 +29,10 @@ pub(in crate::ops) fn kernels(operator: Operator) -> &'static [Compiled] {
 
 /// What a kernel takes that moves so many bytes, in this many times what memory would.
 ///
-/// Of an H200: 36 bytes a cycle come to an SM or leave it; a launch takes 3000 cycles, or 2000 where it overlaps the one before.
+/// Of an H200: 36 bytes a cycle come to an SM or leave it.
 pub(in crate::ops) fn estimate(device: &Device, kernel: &Compiled, bytes: usize, slowness: f64) -> Cycles {
-    let launch = if kernel.arch == Arch::Sm90a { 2000 } else { 3000 };
     let memory = bytes as u64 / (36 * u64::from(device.sm_count()).max(1));
-    Cycles(((memory as f64 * slowness) as u64).saturating_add(launch))
+    Cycles(((memory as f64 * slowness) as u64).saturating_add(Cycles::of_launch(kernel.arch)))
 }
 
 /// Bytes of an access.

@@ -58,9 +58,7 @@ impl Choice for Problem {
             self.check_columns(kernel)?;
             shares.columns_work(self, kernel)?;
         }
-        // A launch takes 3000 cycles, or 2000 where it overlaps the one before.
-        let launch = if kernel.arch == Arch::Sm90a { 2000 } else { 3000 };
-        Ok(Cycles(cycles.saturating_add(launch)))
+        Ok(Cycles(cycles.saturating_add(Cycles::of_launch(kernel.arch))))
     }
 }
 

@@ -119,7 +119,7 @@ impl<const N: usize> Choice for Selection<'_, N> {
 /// The time of a kernel that is bound by memory, or by how long it takes for one tile behind the other.
 ///
 /// The constants are of an H200: 36 bytes a cycle come to an SM or leave it; an SM has room for 768 threads with their tiles; a tile takes
-/// some 1500 cycles and as many again for 64 KiB, a cluster's barrier 800 and 100 for each CTA; a launch 3000, or 2000 where it overlaps the one before.
+/// some 1500 cycles and as many again for 64 KiB, a cluster's barrier 800 and 100 for each CTA.
 /// Element by element memory gives a third of its speed, and rows that are read again come from the L2, if they are not more than it holds.
 fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>, reads_again: u64) -> Cycles {
     let [batch, rows] = matrices.size().map(|size| size as u64);
@@ -136,7 +136,7 @@ fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>, reads_aga
     let tensors = matrices.operands.iter().filter(|operand| !operand.once).count() as u64;
     let bytes = batch.saturating_mul(rows).saturating_mul(cols * width * tensors);
     let memory = bytes / (36 * sms) * if kernel.any_length { reads_again } else { 2 } / 2;
-    let launch = if kernel.arch == Arch::Sm90a { 2000 } else { 3000 };
+    let launch = Cycles::of_launch(kernel.arch);
     // Of equals the one whose tiles the rows fill.
     let unfilled = (tile_cols * ctas).saturating_sub(cols) / 64;
     Cycles(turns.max(memory).saturating_mul(slowness).saturating_add(launch + unfilled))

@@ -19,11 +19,11 @@ pub enum Made {
     Product,
     /// The largest.
     Largest,
-    /// The place of the largest, as `i32`.
+    /// The place of the largest.
     LargestPlace,
 }
 
-/// The type that results are rounded to.
+/// The type that results are rounded to, or that places have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ResultType {
@@ -33,6 +33,10 @@ pub enum ResultType {
     F16,
     /// bf16.
     Bf16,
+    /// Integers of 4 bytes.
+    Word,
+    /// Integers of 8 bytes.
+    Wide,
 }
 
 /// What is made of elements, and what becomes of it.
@@ -110,8 +114,15 @@ impl How {
         const F32: u32 = ResultType::F32 as u32;
         const F16: u32 = ResultType::F16 as u32;
         if F::PLACES {
+            let place = F::place(state);
             // SAFETY: the caller's.
-            return unsafe { global::st_global_u32((y + offset * 4) as *mut u32, F::place(state)) };
+            return unsafe {
+                if self.result == ResultType::Wide as u32 {
+                    global::st_global_u32x2((y + offset * 8) as *mut [u32; 2], [place, 0]);
+                } else {
+                    global::st_global_u32((y + offset * 4) as *mut u32, place);
+                }
+            };
         }
         let value = f32::from_bits(F::value(state).to_bits() ^ self.signs::<F, f32>());
         let value = if self.root != 0 { sqrt(value) } else { value / self.divisor };

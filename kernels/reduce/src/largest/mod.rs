@@ -22,7 +22,7 @@ use source::{Columns, Listed, OfCluster};
 
 pub use entry::MAX_COLUMNS;
 pub use ranked::MAX_SHORT;
-pub use short::{TopKShortArgs, top_k_short};
+pub use short::{SHORT_THREADS, TopKShortArgs, top_k_short};
 
 use crate::elements::element;
 use crate::walk::Walk;

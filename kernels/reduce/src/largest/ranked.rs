@@ -207,7 +207,7 @@ impl<T: Element, const K: usize> List<T, K> {
             let half = if places > 1 { places / 2 } else { 1 };
             if lanes > 1 << step {
                 let bits = if places > 1 { step } else { K.ilog2() };
-                let others = (1 << bits) - 1 | 1 << step;
+                let others = ((1 << bits) - 1) | (1 << step);
                 // SAFETY: the caller's.
                 unsafe {
                     let mut met = [Ranked::NONE; K];

@@ -11,6 +11,9 @@ use super::ranked::{List, Ranked};
 use super::{TopKWork, put};
 use crate::elements::{VECTOR, element};
 
+/// Threads of a CTA.
+pub const SHORT_THREADS: u32 = 256;
+
 /// Vectors that a thread has in flight.
 const AHEAD: usize = 4;
 
@@ -21,7 +24,13 @@ const AHEAD: usize = 4;
 /// are found once more.
 #[kernel(program = P, min_ctas = 2)]
 pub fn top_k_short<P: Overlaps, T: Element, const V: usize, const K: usize>(work: InBlock<TopKWork>) {
-    const { assert!(V * T::BYTES == VECTOR && AHEAD * V % K == 0, "lists are of parts of what is in flight") };
+    const {
+        assert!(P::THREADS == SHORT_THREADS, "a CTA has as many threads as the host counts with");
+        assert!(
+            V * T::BYTES == VECTOR && (AHEAD * V).is_multiple_of(K),
+            "lists are of parts of what is in flight"
+        );
+    }
     let call = work.get();
     let log = call.lanes;
     let own = thread_x() & ((1 << log) - 1);
