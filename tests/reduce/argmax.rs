@@ -139,7 +139,8 @@ pub fn nothing(device: &Device) -> Outcome {
         argmax(&stream, &x.view(), &mut y.view_mut())?;
     }
     // A vector has one place; of no elements there is none.
-    let (x, mut y) = (Tensor::<f32>::from_slice(device, &[1.0, 2.0], &[2])?, Tensor::<i64>::zeros(device, &[])?);
+    let (x, mut y) =
+        (Tensor::<f32>::from_slice(device, &[1.0, 2.0], &[2])?, Tensor::<i64>::zeros(device, &[])?);
     argmax(&stream, &x.view(), &mut y.view_mut())?;
     assert_eq!(y.to_vec()?, [1]);
     let text = "`x` was of shape [2, 0]; it must be of rows of 1 to 2^31 - 1 elements";

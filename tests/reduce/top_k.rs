@@ -36,17 +36,17 @@ fn check<T: Number>(
     found: usize,
     least: bool,
 ) -> tilewright_support::Result<BTreeSet<&'static str>> {
-    check_with(device, x, at, found, least, |column: u32| column)
+    check_with(device, x, at, found, least, ("", |column: u32| column))
 }
 
-/// The same with any indices.
+/// The same with any indices, of kernels whose names contain some text.
 fn check_with<T: Number, I: IndexElement>(
     device: &Device,
     x: &[T],
     at: Place,
     found: usize,
     least: bool,
-    index: impl Fn(u32) -> I,
+    (part, index): (&str, impl Fn(u32) -> I),
 ) -> tilewright_support::Result<BTreeSet<&'static str>> {
     let stream = Stream::new(device)?;
     let [batch, rows, cols] = at.shape;
@@ -60,7 +60,8 @@ fn check_with<T: Number, I: IndexElement>(
     let mut names = BTreeSet::new();
     let mut values = Guarded::<T>::at(device, to)?;
     let candidates = options.candidates(&given.view()?, &values.view_mut()?, &indices.view_mut())?;
-    for name in candidates.iter().filter(|k| k.rejection().is_none()).map(|k| k.name()) {
+    let possible = candidates.iter().filter(|k| k.rejection().is_none()).map(|k| k.name());
+    for name in possible.filter(|name| name.contains(part)) {
         let what = format!("{name}, {found} of {at:?}");
         let mut values = Guarded::<T>::at(device, to)?;
         indices.fill(&stream, index(7_777_777))?;
@@ -123,7 +124,7 @@ pub fn short_rows(device: &Device) -> Outcome {
     fn of<T: Number>(device: &Device) -> tilewright_support::Result<()> {
         for cols in [1, 2, 3, 7, 8, 9, 16, 17, 32, 63, 64, 100, 128, 129, 250, 256, 384, 500, 512, 777, 1024]
         {
-            for (rows, found) in [(1, 2), (3, 1), (7, 8), (20, 9), (2, 16), (20_000 / cols, 5)] {
+            for (rows, found) in [(1, 2), (3, 1), (7, 8), (20, 9), (2, 16), (5000 / cols, 5)] {
                 let found = found.min(cols);
                 // Equal elements among them, and in some rows many.
                 let coarse = [2.0, 1000.0, 16.0][(rows + found) % 3];
@@ -131,8 +132,10 @@ pub fn short_rows(device: &Device) -> Outcome {
                     .iter()
                     .map(|x| (x * coarse).round() / coarse)
                     .collect();
-                let names = check(device, &T::round(&x), packed(rows, cols), found, (cols + found) % 2 == 0)?;
-                assert!(names.iter().any(|name| name.contains("short")), "{cols} columns: {names:?}");
+                let (at, least) = (packed(rows, cols), (cols + found) % 2 == 0);
+                let names =
+                    check_with(device, &T::round(&x), at, found, least, ("short", |column: u32| column))?;
+                assert!(!names.is_empty(), "{found} of {cols} columns");
             }
         }
         // Values that differ in their last bits alone.
@@ -154,8 +157,8 @@ pub fn short_rows(device: &Device) -> Outcome {
 pub fn indices(device: &Device) -> Outcome {
     for (cols, found) in [(24, 8), (1100, 40), (9000, 3)] {
         let (x, at) = (normal::<f16>(2, 3 * cols), packed(3, cols));
-        check_with(device, &x, at, found, false, i64::from)?;
-        check_with(device, &x, at, found, false, |column| column as i32)?;
+        check_with(device, &x, at, found, false, ("", i64::from))?;
+        check_with(device, &x, at, found, false, ("", |column| column as i32))?;
     }
     Ok(())
 }
