@@ -23,6 +23,7 @@ mod mla;
 mod place;
 mod pointwise;
 mod random;
+mod reduce;
 mod refused;
 mod rows;
 mod views;
@@ -56,7 +57,7 @@ impl Call {
 type Case = fn(&mut Random, &Device, &mut Call) -> Outcome;
 
 /// Case number i is of kind i modulo their number.
-const KINDS: [(&str, Case); 10] = [
+const KINDS: [(&str, Case); 11] = [
     ("products", gemm::case),
     ("views", views::case),
     ("products with narrow weights", dequant::case),
@@ -67,6 +68,7 @@ const KINDS: [(&str, Case); 10] = [
     ("damaged files", files::case),
     ("pointwise operators", pointwise::case),
     ("rows", rows::case),
+    ("reductions", reduce::case),
 ];
 
 /// Cases that are run at least, of each kind; more where a kind's first ones were all refused.

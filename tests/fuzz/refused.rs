@@ -1,5 +1,6 @@
 //! Calls that are wrong, or may be: an error, and nothing written; or nothing written outside of the output.
 
+mod reduce;
 mod rows;
 
 use tilewright::ops::{
@@ -14,13 +15,14 @@ use crate::random::Random;
 use crate::{Call, Outcome};
 
 pub fn case(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
-    match random.below(7) {
+    match random.below(8) {
         0 => gemm(random, device, call),
         1 => attention(random, device, call),
         2 => mla(random, device, call),
         3 => dequant(random, device, call),
         4 => pointwise(random, device, call),
         5 => rows::case(random, device, call),
+        6 => reduce::case(random, device, call),
         _ => int8(random, device, call),
     }
 }

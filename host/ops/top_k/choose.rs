@@ -21,6 +21,8 @@ static TABLE: LazyLock<Table<&'static str, Compiled>> =
 
 /// Bytes of a vector.
 const VECTOR: usize = 16;
+/// Vectors that a thread of a short row has in flight.
+const AHEAD: usize = 4;
 
 impl Rated for TopKKernel {
     type Estimate = Cycles;
@@ -89,30 +91,39 @@ impl Problem {
     }
 
     /// The lanes of a row that take the least time with lists of so many elements, as a logarithm, and the cycles.
-    fn best_lanes(&self, list: u32) -> (u32, u64) {
+    pub(super) fn best_lanes(&self, list: u32) -> (u32, u64) {
+        // Fewer read less than two sectors of a row at a time.
+        let vectors = (self.columns as usize * self.tensors[0].dtype.bytes()).div_ceil(VECTOR);
+        let least = vectors.clamp(1, 4).next_power_of_two().ilog2();
         let cycles = |lanes: u32| (lanes, self.cycles_of_lanes(list.into(), lanes));
-        (0..=5).map(cycles).min_by_key(|&(_, cycles)| cycles).unwrap_or((0, u64::MAX))
+        (least..=5).map(cycles).min_by_key(|&(_, cycles)| cycles).unwrap_or((least, u64::MAX))
     }
 
-    /// Instructions bound it too: those that compare and select, of which an SM of an H200 begins two warps' in a cycle, and one of a
-    /// warp alone takes three. Memory answers twice, each time after some 700.
+    /// Instructions bound it too: those that compare and select. An SM of an H200 begins two warps' in a cycle, and one of a warp alone
+    /// every other cycle; a shuffle takes as long as two, and a warp alone waits for it. Memory answers after some 700 cycles, for each
+    /// turn of loads and for the values that are found.
     fn cycles_of_lanes(&self, list: u64, lanes: u32) -> u64 {
         let steps = u64::from(list.ilog2());
         // Of elements of 4 bytes the column is a word of its own.
         let wide = self.tensors[0].dtype.bytes() == 4;
         let [ordering, greater, exchange] = if wide { [6, 4, 4] } else { [2, 1, 2] };
         let merging = |places: u64| places / 2 * u64::from(places.ilog2()) * ordering;
-        let sorting = list * steps * (steps + 1) / 4 * ordering + 4 * list;
+        // Batcher's network, and what makes keys.
+        let sorting = (list / 4 * (steps * steps - steps + 4)).saturating_sub(1) * ordering + 5 * list;
         let parts = u64::from(self.columns).div_ceil(list << lanes).max(1);
-        let mut each = 60 + parts * sorting + (parts - 1) * (list * greater + merging(list));
+        let (mut each, mut exchanges) =
+            (60 + parts * sorting + (parts - 1) * (list * greater + merging(list)), 0);
         for step in 0..u64::from(lanes) {
             let places = (list >> step >> 1).max(1);
-            let exchanges = 1 + step.min(steps) + u64::from(step < steps);
-            each += exchanges * places * (exchange + greater + 1) + merging(places);
+            let own = 1 + step.min(steps) + u64::from(step < steps);
+            each += own * places * (exchange + greater + 1) + merging(places);
+            exchanges += own;
         }
         let ctas = (u64::from(self.rows.count()) << lanes).div_ceil(SHORT_THREADS.into());
         let warps = ctas.div_ceil(self.sms()) * u64::from(SHORT_THREADS / 32);
-        1400 + (warps * each / 2).max(3 * each)
+        let in_flight = (AHEAD * VECTOR / self.tensors[0].dtype.bytes()) as u64;
+        let turns = u64::from(self.columns).div_ceil(in_flight << lanes);
+        700 + (warps * each / 2).max(2 * each + 20 * exchanges + 700 * turns)
     }
 
     /// Whether rows begin and end with a vector.

@@ -2,6 +2,8 @@
 
 mod choose;
 mod problem;
+#[cfg(test)]
+mod tests;
 
 use choose::Compiled;
 use problem::Problem;
