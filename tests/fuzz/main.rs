@@ -17,6 +17,7 @@ use random::Random;
 mod attention;
 mod dequant;
 mod files;
+mod floats;
 mod gemm;
 mod int8;
 mod mla;

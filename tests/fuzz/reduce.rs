@@ -6,9 +6,9 @@ use tilewright::ops::{Argmax, IndexElement, Reduce, ReducedFrom, Reduction, TopK
 use tilewright::{Device, Stream, bf16, f16};
 use tilewright_support::random::normal;
 
+use crate::floats::{Float, agree, forced, output, placed, possible, shape};
 use crate::place::{Number, Place, Placed};
 use crate::random::Random;
-use crate::rows::{Float, agree, forced, output, placed, possible, shape};
 use crate::{Call, Outcome};
 
 pub fn case(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
@@ -190,7 +190,8 @@ fn top_k<T: Float, I: IndexElement + Number>(
 ) -> Outcome {
     let (shape, least) = (shape(random, 1), random.one_in(2));
     let (&cols, lead) = shape.split_last().ok_or("a shape without dimensions")?;
-    let found = random.within(0..=random.pick(&[8, 16, 100, 2048]).min(cols));
+    let most = random.pick(&[8, 16, 100, 2048]).min(cols);
+    let found = random.within(0..=most);
     let to: Vec<_> = lead.iter().copied().chain([found]).collect();
     let x = special::<T>(random, device, &shape)?;
     let (mut values, mut indices) = (output::<T>(random, device, &to)?, output::<I>(random, device, &to)?);
