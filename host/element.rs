@@ -4,6 +4,8 @@ use std::fmt;
 
 use half::{bf16, f16};
 
+use crate::fp8::{F8E4M3, F8E5M2};
+
 /// The type of a tensor's elements, as a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -24,13 +26,17 @@ pub enum DType {
     I32,
     /// 64-bit signed integers.
     I64,
+    /// Floating point of 8 bits, three of them of mantissa.
+    E4M3,
+    /// Floating point of 8 bits, two of them of mantissa.
+    E5M2,
 }
 
 impl DType {
     /// Size of an element in bytes.
     pub const fn bytes(self) -> usize {
         match self {
-            DType::U8 | DType::I8 => 1,
+            DType::U8 | DType::I8 | DType::E4M3 | DType::E5M2 => 1,
             DType::F16 | DType::BF16 => 2,
             DType::F32 | DType::U32 | DType::I32 => 4,
             DType::I64 => 8,
@@ -39,7 +45,7 @@ impl DType {
 }
 
 impl DType {
-    /// The type's name, as in Rust.
+    /// The type's name: as in Rust, or that of the [`Format`](crate::quant::Format) of 8 bits.
     pub const fn name(self) -> &'static str {
         match self {
             DType::F16 => "f16",
@@ -50,6 +56,8 @@ impl DType {
             DType::U32 => "u32",
             DType::I32 => "i32",
             DType::I64 => "i64",
+            DType::E4M3 => "e4m3",
+            DType::E5M2 => "e5m2",
         }
     }
 }
@@ -96,4 +104,6 @@ element! {
     u32 U32 u64::from;
     i32 I32 |x| x.cast_unsigned().into();
     i64 I64 i64::cast_unsigned;
+    F8E4M3 E4M3 |x| x.to_bits().into();
+    F8E5M2 E5M2 |x| x.to_bits().into();
 }

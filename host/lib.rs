@@ -52,6 +52,7 @@ mod device;
 mod element;
 mod error;
 mod event;
+mod fp8;
 mod graph;
 mod kernel;
 pub mod ops;
@@ -64,6 +65,7 @@ pub use device::Device;
 pub use element::{DType, Element};
 pub use error::{Error, Result};
 pub use event::Event;
+pub use fp8::{F8E4M3, F8E5M2};
 pub use graph::Graph;
 pub use half::{bf16, f16};
 pub use kernel::{

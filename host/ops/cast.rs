@@ -6,9 +6,9 @@ use super::elementwise::Problem;
 use super::frame::Choice;
 use super::pointwise::{Options, PointwiseCandidate, PointwisePlan};
 use super::transpose::Transpose;
-use crate::{Element, Result, Stream, TensorView, TensorViewMut, bf16, f16};
+use crate::{Element, F8E4M3, F8E5M2, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
-/// Element types that are converted: `f16`, `bf16`, `f32`, `i8`, `u8` and `i32`.
+/// Element types that are converted: `f16`, `bf16`, `f32`, `F8E4M3`, `F8E5M2`, `i8`, `u8` and `i32`.
 pub trait CastElement: Element + sealed::Cast {}
 
 mod sealed {
@@ -18,7 +18,7 @@ mod sealed {
 macro_rules! types {
     ($($t:ty)*) => { $( impl sealed::Cast for $t {} impl CastElement for $t {} )* };
 }
-types!(f16 bf16 f32 i8 u8 i32);
+types!(f16 bf16 f32 F8E4M3 F8E5M2 i8 u8 i32);
 
 /// y = x in y's element type: see [`Cast`].
 pub fn cast<T: CastElement, U: CastElement>(
@@ -32,13 +32,15 @@ pub fn cast<T: CastElement, U: CastElement>(
 /// y = x in y's element type.
 ///
 /// - y has 0 to 5 dimensions; x has its shape or is stretched to it: dimensions of size 1, and missing leading ones, repeat. Any strides.
-/// - f16, bf16, f32, i8, u8 and i32, each to each. Rounded to nearest, of two to the even one.
-/// - To floating point: what is beyond the largest number becomes infinite, infinities and NaN stay.
+/// - f16, bf16, f32, e4m3, e5m2, i8, u8 and i32, each to each. Rounded to nearest, of two to the even one.
+/// - To f16, bf16 and f32: what is beyond the largest number becomes infinite, infinities and NaN stay.
+/// - To e4m3 and e5m2: what is beyond ±448 and ±57344 becomes that, infinities too (saturation, as of PTX's `cvt.satfinite`); NaN stays. PyTorch's
+///   `to` gives NaN and infinities in place of that.
 /// - To integers: what is beyond the least or the largest becomes that (saturation), NaN becomes 0.
 /// - Integers are taken as f32, in which i32 from 2²⁴ on are rounded. One type to itself is a copy, bit by bit.
 /// - No elements: nothing is done. A launch takes up to 2³¹ - 2¹⁶ pieces: 16 bytes each, or single elements where tensors do not lie so.
-/// - Between f16, bf16 and f32, tensors that are aligned to 16 bytes, with rows of multiples of that or one row behind the other, are taken
-///   in vectors; all others, and bytes and integers, are correct but slower.
+/// - Tensors that are aligned to 16 bytes, with rows of multiples of that or one row behind the other, are taken in vectors, unless both have
+///   elements of one byte; all others are correct but slower.
 ///
 /// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same bits.
 ///

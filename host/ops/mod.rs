@@ -12,7 +12,7 @@
 //! | [`reduce()`](reduce()), [`Reduce`] | sum, mean, maximum, minimum, product and norm over any dimensions, f16, bf16, f32 |
 //! | [`argmax()`](argmax()), [`Argmax`] | the places of the largest elements over a dimension, or of the least, f16, bf16, f32 |
 //! | [`elementwise()`](elementwise()), [`Elementwise`] | functions of the elements of one to three tensors, f16, bf16, f32 |
-//! | [`cast()`](cast()), [`Cast`] | conversions between f16, bf16, f32, i8, u8 and i32 |
+//! | [`cast()`](cast()), [`Cast`] | conversions between f16, bf16, f32, e4m3, e5m2, i8, u8 and i32 |
 //! | [`copy`], [`transpose()`](transpose()), [`Transpose`] | dimensions in another order, other strides, any element type |
 //! | [`embedding()`](embedding()), [`Embedding`] | rows of a table by index, f16, bf16, f32 |
 //! | [`swiglu`], [`geglu`], [`Gated`] | act(gate) up and its gradients, f16, bf16, f32 |

@@ -1,7 +1,7 @@
 //! Conversions of element types.
 
 use tilewright::ops::{Cast, CastElement, cast};
-use tilewright::{Device, Stream, Tensor, bf16, f16};
+use tilewright::{Device, F8E4M3, F8E5M2, Stream, Tensor, bf16, f16};
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
 
@@ -37,6 +37,8 @@ exact! {
     i8, f64::from, |x| x.round_ties_even() as i8;
     u8, f64::from, |x| x.round_ties_even() as u8;
     i32, f64::from, |x| x.round_ties_even() as i32;
+    F8E4M3, |x| x.to_f32().into(), F8E4M3::from_f32;
+    F8E5M2, |x| x.to_f32().into(), F8E5M2::from_f32;
 }
 
 /// Numbers of every size, of both signs, and those between two of a type.
@@ -109,6 +111,8 @@ fn from<T: Exact>(stream: &Stream, cols: usize) -> Outcome {
     assert!(check::<T, i8>(stream, None, cols)?);
     assert!(check::<T, u8>(stream, None, cols)?);
     assert!(check::<T, i32>(stream, None, cols)?);
+    assert!(check::<T, F8E4M3>(stream, None, cols)?);
+    assert!(check::<T, F8E5M2>(stream, None, cols)?);
     Ok(())
 }
 
@@ -123,6 +127,8 @@ pub fn every_pair(device: &Device) -> Outcome {
         from::<i8>(&stream, cols)?;
         from::<u8>(&stream, cols)?;
         from::<i32>(&stream, cols)?;
+        from::<F8E4M3>(&stream, cols)?;
+        from::<F8E5M2>(&stream, cols)?;
     }
     assert!(check::<f32, bf16>(&stream, None, 65_536)?);
     Ok(())
@@ -138,8 +144,78 @@ pub fn every_kernel(device: &Device) -> Outcome {
         ran += usize::from(check::<f16, f32>(&stream, name, 1000)?);
         ran += usize::from(check::<bf16, f16>(&stream, name, 1000)?);
         ran += usize::from(check::<i32, f32>(&stream, name, 1000)?);
+        ran += usize::from(check::<F8E4M3, bf16>(&stream, name, 1008)?);
+        ran += usize::from(check::<u8, f32>(&stream, name, 1008)?);
+        ran += usize::from(check::<f16, F8E5M2>(&stream, name, 1008)?);
+        ran += usize::from(check::<f32, i8>(&stream, name, 1008)?);
     }
-    assert!(ran >= 8, "{ran} calls ran");
+    assert!(ran >= 16, "{ran} calls ran");
+    Ok(())
+}
+
+/// All codes of 8 bits, and to them all f16, and f32 next to where they are rounded up or down: bit by bit, by every kernel.
+pub fn eight_bits(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    let codes: Vec<u8> = (0..=u8::MAX).collect();
+    let [mut from, mut to] = [0, 0];
+    for name in crate::case::runnable(device, |name| name.starts_with("elementwise_")) {
+        let cast = Cast::new().kernel(name);
+        let possible = |result: tilewright::Result<()>| match result {
+            Err(error) if error.to_string().starts_with("`kernel` was ") => Ok(false),
+            result => result.map(|()| true),
+        };
+        let x = Tensor::from_slice(
+            device,
+            &codes.iter().map(|&x| F8E4M3::from_bits(x)).collect::<Vec<_>>(),
+            &[256],
+        )?;
+        let mut y = Tensor::<f32>::zeros(device, &[256])?;
+        if possible(cast.run(&stream, &x.view(), &mut y.view_mut()))? {
+            for (x, y) in x.to_vec()?.iter().zip(y.to_vec()?) {
+                assert!(
+                    y.to_bits() == x.to_f32().to_bits() || y.is_nan() && x.to_f32().is_nan(),
+                    "{x:?} by {name}"
+                );
+            }
+            from += 1;
+        }
+        let x = Tensor::from_slice(
+            device,
+            &codes.iter().map(|&x| F8E5M2::from_bits(x)).collect::<Vec<_>>(),
+            &[256],
+        )?;
+        let mut y = Tensor::<f16>::zeros(device, &[256])?;
+        if possible(cast.run(&stream, &x.view(), &mut y.view_mut()))? {
+            for (x, y) in x.to_vec()?.iter().zip(y.to_vec()?) {
+                let (x, y) = (x.to_f32(), y.to_f32());
+                assert!(y.to_bits() == x.to_bits() || y.is_nan() && x.is_nan(), "{x} by {name}");
+            }
+        }
+        // Each f16, and f32 next to it.
+        let halves: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
+        let near = |x: &f16| {
+            [-1i32, 0, 1].map(|step| f32::from_bits(x.to_f32().to_bits().wrapping_add_signed(step)))
+        };
+        let wide: Vec<f32> = halves.iter().flat_map(near).collect();
+        let (narrow, wide) = (
+            Tensor::from_slice(device, &halves, &[1 << 16])?,
+            Tensor::from_slice(device, &wide, &[3 << 16])?,
+        );
+        let mut y = Tensor::<F8E4M3>::zeros(device, &[3 << 16])?;
+        if possible(cast.run(&stream, &wide.view(), &mut y.view_mut()))? {
+            for (x, y) in wide.to_vec()?.into_iter().zip(y.to_vec()?) {
+                assert_eq!(y.to_bits(), F8E4M3::from_f32(x).to_bits(), "{x:e} by {name}");
+            }
+            to += 1;
+        }
+        let mut y = Tensor::<F8E5M2>::zeros(device, &[1 << 16])?;
+        if possible(cast.run(&stream, &narrow.view(), &mut y.view_mut()))? {
+            for (x, y) in halves.iter().zip(y.to_vec()?) {
+                assert_eq!(y.to_bits(), F8E5M2::from_f32(x.to_f32()).to_bits(), "{x:e} by {name}");
+            }
+        }
+    }
+    assert!(from >= 2 && to >= 2, "{from} and {to} kernels ran");
     Ok(())
 }
 

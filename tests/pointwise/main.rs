@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "elementwise, cast: errors name their arguments", errors::elementwise)
         .device(Arch::Sm80, "cast: every type to every type", cast::every_pair)
         .device(Arch::Sm80, "cast: every kernel", cast::every_kernel)
+        .device(Arch::Sm80, "cast: every number of 8 bits", cast::eight_bits)
         .device(Arch::Sm80, "cast: tensors lie anywhere", cast::places_anywhere)
         .device(Arch::Sm80, "transpose: every kernel, matrices of every size", transpose::every_kernel)
         .device(Arch::Sm80, "transpose: tensors lie anywhere", transpose::places_anywhere)

@@ -16,7 +16,7 @@ pub(super) fn encode(shape: &TensorMapShape) -> Result<Option<TensorMap>> {
         DType::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
         DType::BF16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
         DType::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-        DType::U8 | DType::I8 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+        DType::U8 | DType::I8 | DType::E4M3 | DType::E5M2 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
         DType::U32 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT32,
         DType::I32 => Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
         DType::I64 => Type::CU_TENSOR_MAP_DATA_TYPE_INT64,

@@ -13,7 +13,7 @@ pub(super) fn encode(shape: &TensorMapShape) -> Result<Option<TensorMap>> {
         DType::F16 => DataType::F16,
         DType::BF16 => DataType::Bf16,
         DType::F32 => DataType::F32,
-        DType::U8 | DType::I8 => DataType::U8,
+        DType::U8 | DType::I8 | DType::E4M3 | DType::E5M2 => DataType::U8,
         DType::U32 => DataType::U32,
         DType::I32 => DataType::I32,
         DType::I64 => DataType::I64,

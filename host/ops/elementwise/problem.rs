@@ -25,6 +25,8 @@ pub(super) fn numbers(dtype: DType) -> Number {
         DType::I32 => Number::I32,
         DType::I8 => Number::I8,
         DType::U8 => Number::U8,
+        DType::E4M3 => Number::E4m3,
+        DType::E5M2 => Number::E5m2,
         _ => Number::F32,
     }
 }

@@ -3,6 +3,7 @@
 use tilewright_device::abi::KernelArg;
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
+use tilewright_device::kernel::Arch;
 use tilewright_device::tile::{Overlaps, math};
 
 use crate::number::{Number, bits, pair, pair_values, value};
@@ -102,7 +103,7 @@ fn element<const BYTES: usize>(words: [u32; 4], i: usize) -> u32 {
 
 /// The values of a piece.
 #[inline(always)]
-fn values_of<const BYTES: usize>(kind: u32, words: [u32; 4], count: usize) -> [f32; MOST] {
+fn values_of<const BYTES: usize>(kind: u32, words: [u32; 4], count: usize, hopper: bool) -> [f32; MOST] {
     let mut values = [0.0; MOST];
     let mut i = 0;
     while i < count {
@@ -110,7 +111,7 @@ fn values_of<const BYTES: usize>(kind: u32, words: [u32; 4], count: usize) -> [f
             [values[i], values[i + 1]] = pair_values(kind, words[i / 2]);
             i += 2;
         } else {
-            values[i] = value::<BYTES>(kind, element::<BYTES>(words, i));
+            values[i] = value::<BYTES>(kind, element::<BYTES>(words, i), hopper);
             i += 1;
         }
     }
@@ -129,14 +130,14 @@ fn repeated<const BYTES: usize>(words: [u32; 4]) -> [u32; 4] {
 
 /// The bits of a piece of these values.
 #[inline(always)]
-fn piece_of<const BYTES: usize>(kind: u32, values: [f32; MOST], count: usize) -> [u32; 4] {
+fn piece_of<const BYTES: usize>(kind: u32, values: [f32; MOST], count: usize, hopper: bool) -> [u32; 4] {
     let mut words = [0; 4];
     let mut i = 0;
     while i < count {
         match BYTES {
             2 => words[i / 2] = pair(kind, [values[i], values[i + 1]]),
-            1 => words[i / 4] |= bits::<1>(kind, values[i]) << (i % 4 * 8),
-            _ => words[i] = bits::<BYTES>(kind, values[i]),
+            1 => words[i / 4] |= bits::<1>(kind, values[i], hopper) << (i % 4 * 8),
+            _ => words[i] = bits::<BYTES>(kind, values[i], hopper),
         }
         i += if BYTES == 2 { 2 } else { 1 };
     }
@@ -158,6 +159,9 @@ pub fn elementwise<P: Overlaps, const FROM: usize, const TO: usize>(
     how: Computed,
 ) {
     let (v, each) = (const { piece(FROM, TO) }, const { each(FROM, TO) });
+    let hopper = const { matches!(P::ARCH, Arch::Sm90a) };
+    // Bytes are converted, and nothing is computed of them.
+    let converts = const { FROM == 1 || TO == 1 };
     let (from_bytes, to_bytes) = (
         if FROM == 0 { Number::bytes(how.from) } else { FROM as u32 },
         if TO == 0 { Number::bytes(how.to) } else { TO as u32 },
@@ -174,7 +178,7 @@ pub fn elementwise<P: Overlaps, const FROM: usize, const TO: usize>(
         let (at, inside) = place(i);
         let mut k = 0;
         while k < 3 {
-            if k < how.inputs as usize {
+            if k < how.inputs as usize && (k == 0 || !converts) {
                 let [matrix, row, col] = at;
                 let same = v > 1 && how.repeated >> k & 1 == 1;
                 let from = inputs[k].address_of([matrix, row, if same { 0 } else { col }], from_bytes);
@@ -193,24 +197,34 @@ pub fn elementwise<P: Overlaps, const FROM: usize, const TO: usize>(
     }
     let mut i = 0;
     while i < each {
-        let x = read[i].map(|words| values_of::<FROM>(how.from, words, v));
+        let x = read[i].map(|words| values_of::<FROM>(how.from, words, v, hopper));
         let mut values = [0.0; MOST];
-        with(
-            how.operation,
-            #[inline(always)]
-            |operation| {
-                let mut e = 0;
-                while e < v {
-                    values[e] = operation.of([x[0][e], x[1][e], x[2][e]]);
-                    e += 1;
-                }
-            },
-        );
+        if converts {
+            values = x[0];
+        } else {
+            with(
+                how.operation,
+                #[inline(always)]
+                |operation| {
+                    let mut e = 0;
+                    while e < v {
+                        values[e] = operation.of([x[0][e], x[1][e], x[2][e]]);
+                        e += 1;
+                    }
+                },
+            );
+        }
         let values = values.map(|value| math::fma(value, how.scale, how.bias));
         let (at, inside) = place(i);
         // SAFETY: as above; no other thread has these elements.
         unsafe {
-            store::<TO>(y.address_of(at, to_bytes), v, how.to, piece_of::<TO>(how.to, values, v), inside)
+            store::<TO>(
+                y.address_of(at, to_bytes),
+                v,
+                how.to,
+                piece_of::<TO>(how.to, values, v, hopper),
+                inside,
+            )
         };
         i += 1;
     }

@@ -6,6 +6,7 @@
 mod activation;
 mod angle;
 mod copies;
+mod fp8;
 mod functions;
 mod gated_units;
 mod indexed_rows;

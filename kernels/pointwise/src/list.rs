@@ -140,6 +140,11 @@ kernels! {
         sm_90: [elementwise_sm_90_ FROM _ TO]: elementwise<Overlapped<8>, FROM, TO>;
         sm_80: [elementwise_sm_80_ FROM _ TO]: elementwise<Simt<8>, FROM, TO>;
     }
+    // Bytes are converted alone.
+    for (FROM, TO) in [(1, 2), (1, 4), (2, 1), (4, 1)] {
+        sm_90: [elementwise_sm_90_ FROM _ TO]: elementwise<Overlapped<8>, FROM, TO>;
+        sm_80: [elementwise_sm_80_ FROM _ TO]: elementwise<Simt<8>, FROM, TO>;
+    }
     sm_80: [elementwise_sm_80_any]: elementwise<Simt<8>, 0, 0>;
 
     sm_90: [copy_sm_90]: copied<Overlapped<8>, 16>;

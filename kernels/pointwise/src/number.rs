@@ -3,6 +3,8 @@
 use tilewright_device::arch::cvt;
 use tilewright_device::{bf16, f16};
 
+use crate::fp8;
+
 /// The type of a tensor's elements.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,6 +21,10 @@ pub enum Number {
     I8,
     /// Unsigned bytes.
     U8,
+    /// Floating point of 8 bits, three of them of mantissa.
+    E4m3,
+    /// Floating point of 8 bits, two of them of mantissa.
+    E5m2,
 }
 
 impl Number {
@@ -36,8 +42,9 @@ impl Number {
 }
 
 /// The value of the low bits of a word, of `BYTES` bytes or, where that is 0, of as many as the type has; of integers rounded to nearest even.
+/// `hopper` is whether the kernel is compiled for that, and has its conversions of fp8.
 #[inline(always)]
-pub(crate) fn value<const BYTES: usize>(number: u32, bits: u32) -> f32 {
+pub(crate) fn value<const BYTES: usize>(number: u32, bits: u32, hopper: bool) -> f32 {
     let is = |other: Number| number == other as u32;
     let word = || if is(Number::I32) { bits as i32 as f32 } else { f32::from_bits(bits) };
     let half = || {
@@ -47,7 +54,17 @@ pub(crate) fn value<const BYTES: usize>(number: u32, bits: u32) -> f32 {
             cvt::f16_to_f32(f16::from_bits(bits as u16))
         }
     };
-    let byte = || if is(Number::I8) { bits as i8 as f32 } else { bits as u8 as f32 };
+    let byte = || {
+        if is(Number::I8) {
+            bits as i8 as f32
+        } else if is(Number::U8) {
+            bits as u8 as f32
+        } else if is(Number::E4m3) {
+            fp8::e4m3_value(bits, hopper)
+        } else {
+            fp8::e5m2_value(bits)
+        }
+    };
     match BYTES {
         4 => word(),
         2 => half(),
@@ -58,9 +75,10 @@ pub(crate) fn value<const BYTES: usize>(number: u32, bits: u32) -> f32 {
     }
 }
 
-/// The bits of a value rounded to nearest even, in a word: the inverse of [`value`]. Integers saturate, and NaN is their 0.
+/// The bits of a value rounded to nearest even, in a word: the inverse of [`value`]. Integers saturate, and NaN is their 0;
+/// fp8 saturates to its largest number.
 #[inline(always)]
-pub(crate) fn bits<const BYTES: usize>(number: u32, value: f32) -> u32 {
+pub(crate) fn bits<const BYTES: usize>(number: u32, value: f32, hopper: bool) -> u32 {
     let is = |other: Number| number == other as u32;
     let word = || if is(Number::I32) { nearest(value) as i32 as u32 } else { value.to_bits() };
     let half = || {
@@ -72,7 +90,15 @@ pub(crate) fn bits<const BYTES: usize>(number: u32, value: f32) -> u32 {
         rounded as u32
     };
     let byte = || {
-        if is(Number::I8) { nearest(value) as i8 as u8 as u32 } else { nearest(value) as u8 as u32 }
+        if is(Number::I8) {
+            nearest(value) as i8 as u8 as u32
+        } else if is(Number::U8) {
+            nearest(value) as u8 as u32
+        } else if is(Number::E4m3) {
+            fp8::e4m3(value, hopper)
+        } else {
+            fp8::e5m2(value, hopper)
+        }
     };
     match BYTES {
         4 => word(),
