@@ -45,6 +45,11 @@ pub(super) fn runs<const N: usize>(
     runs
 }
 
+/// Elements that these dimensions have, or the most that are counted.
+pub(super) fn product<const N: usize>(runs: &[Run<N>]) -> usize {
+    runs.iter().fold(1, |all, run| all.saturating_mul(run.size))
+}
+
 /// How often a kernel is launched that takes what lies inside of these runs at a time.
 pub(super) fn launches<const N: usize>(outer: &[Run<N>]) -> usize {
     outer.iter().map(|run| run.size).product()

@@ -62,16 +62,7 @@ impl<const N: usize> Problem<N> {
     }
 
     pub(super) fn select(&self) -> Selection<'_, N> {
-        let element = self.matrices.operands[0].tensor.dtype.name();
-        let kernels = TABLE.kernels(&element);
-        Selection {
-            matrices: &self.matrices,
-            columns: &[],
-            residual: false,
-            reads_again: 3,
-            kernels,
-            what: element,
-        }
+        Selection::of_rows(&self.matrices, &TABLE)
     }
 }
 

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use tilewright_pointwise::{PieceOrder, Strided};
 
-use crate::ops::runs::{Run, launches, offsets, runs};
+use crate::ops::runs::{Run, launches, offsets, product, runs};
 use crate::tensor::Untyped;
 use crate::{Error, Result};
 
@@ -100,7 +100,7 @@ impl<const N: usize> Pieces<N> {
 
     /// Elements of each tensor.
     pub(in crate::ops) fn elements(&self) -> usize {
-        self.runs.iter().fold(1, |all, run| all.saturating_mul(run.size))
+        product(&self.runs)
     }
 
     /// Neighbouring columns.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use tilewright_device::kernel::Listed;
-use tilewright_reduce::{KERNELS, REDUCE, ReduceColumnsArgs, ReduceKernel, ReduceRowsArgs};
+use tilewright_reduce::{KERNELS, REDUCE, ReduceColumnsArgs, ReduceKernel, ReduceRowsArgs, VECTOR};
 
 use super::problem::Problem;
 use super::shares::Shares;
@@ -16,9 +16,6 @@ pub(in crate::ops) type Compiled = Listed<ReduceKernel>;
 
 static TABLE: LazyLock<Table<&'static str, Compiled>> =
     LazyLock::new(|| Table::new(REDUCE.iter().map(|k| (k.element, *k))));
-
-/// Bytes of a vector.
-const VECTOR: usize = 16;
 
 impl Rated for ReduceKernel {
     type Estimate = Cycles;

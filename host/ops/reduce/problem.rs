@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use tilewright_reduce::{How, Walk};
 
-use crate::ops::runs::{Run, runs};
+use crate::ops::runs::{Run, product, runs};
 use crate::tensor::{Layout, Untyped};
 use crate::{DType, Device, Result};
 
@@ -96,11 +96,6 @@ impl Problem {
         (first.how, second.how) = (self.how.of_parts(), self.how.over_parts());
         [first, second]
     }
-}
-
-/// Elements that these dimensions have.
-pub(super) fn product<const N: usize>(runs: &[Run<N>]) -> usize {
-    runs.iter().fold(1, |all, run| all.saturating_mul(run.size))
 }
 
 /// The walk over these dimensions, from the outermost.

@@ -1,14 +1,12 @@
 //! How a kernel's threads and CTAs share a reduction.
 
 use tilewright_device::tile::division::Division;
-use tilewright_reduce::{COLUMNS_THREADS, ColumnsWork, ROWS_THREADS, ReduceKernel, RowsWork};
+use tilewright_reduce::{AHEAD, COLUMNS_THREADS, ColumnsWork, ROWS_THREADS, ReduceKernel, RowsWork, VECTOR};
 
-use super::problem::{Problem, product, walk};
+use super::problem::{Problem, walk};
 use crate::ops::frame::Rejection;
-use crate::ops::runs::Run;
+use crate::ops::runs::{Run, product};
 
-/// Vectors that a thread has in flight.
-const AHEAD: usize = 4;
 /// CTAs that an SM holds.
 const RESIDENT: usize = 4;
 /// The most parts of a result.
@@ -92,8 +90,8 @@ impl Shares {
         let whole = of(1);
         let bytes = problem.elements().saturating_mul(problem.dtype.bytes());
         // Of a part at least what a CTA reads in two turns.
-        let most = (bytes / (2 * AHEAD * 16 * ROWS_THREADS as usize)).min(PARTS);
-        let most = if kernel.rows { most } else { most.max(bytes / 16 / AHEAD / 64).min(PARTS) };
+        let most = (bytes / (2 * AHEAD * VECTOR * ROWS_THREADS as usize)).min(PARTS);
+        let most = if kernel.rows { most } else { most.max(bytes / VECTOR / AHEAD / 64).min(PARTS) };
         let fill = (sms * RESIDENT).div_ceil(whole.0.ctas.max(1));
         let parts = fill.min(most);
         if !problem.room || kernel.ctas > 1 || parts < 2 {

@@ -8,7 +8,7 @@ use tilewright_device::tile::RowOrder;
 use tilewright_rows::RowsKernel;
 
 use super::matrices::{Matrices, Operand};
-use crate::ops::frame::{Choice, Cycles, Rated, Rejection};
+use crate::ops::frame::{Choice, Cycles, Rated, Rejection, Table};
 use crate::{Arch, Device, Error, KernelSet, Launch, Result, Stream};
 
 /// One compiled kernel.
@@ -49,7 +49,17 @@ pub(in crate::ops) struct Selection<'a, const N: usize> {
     pub(in crate::ops) what: &'static str,
 }
 
-impl<const N: usize> Selection<'_, N> {
+impl<'a, const N: usize> Selection<'a, N> {
+    /// Of rows alone, by the kernels of the first operand's element type.
+    pub(in crate::ops) fn of_rows(
+        matrices: &'a Matrices<N>,
+        table: &'static Table<&'static str, Compiled>,
+    ) -> Self {
+        let what = matrices.operands[0].tensor.dtype.name();
+        let kernels = table.kernels(&what);
+        Selection { matrices, columns: &[], residual: false, reads_again: 3, kernels, what }
+    }
+
     /// Queues the kernel that is chosen, or the one of this name, as often as the rows need it: `args` makes its arguments of the
     /// operands' and the order of tiles.
     ///

@@ -83,7 +83,5 @@ impl Softmax<'_> {
 }
 
 fn select(matrices: &Matrices<3>) -> Selection<'_, 3> {
-    let element = matrices.operands[0].tensor.dtype.name();
-    let kernels = TABLE.kernels(&element);
-    Selection { matrices, columns: &[], residual: false, reads_again: 3, kernels, what: element }
+    Selection::of_rows(matrices, &TABLE)
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use tilewright_device::kernel::Listed;
 use tilewright_reduce::{
-    KERNELS, RowOf, SHORT_THREADS, TOP_K, TopKArgs, TopKKernel, TopKShortArgs, TopKWork,
+    AHEAD, KERNELS, RowOf, SHORT_THREADS, TOP_K, TopKArgs, TopKKernel, TopKShortArgs, TopKWork, VECTOR,
 };
 
 use super::problem::Problem;
@@ -18,11 +18,6 @@ pub type Compiled = Listed<TopKKernel>;
 
 static TABLE: LazyLock<Table<&'static str, Compiled>> =
     LazyLock::new(|| Table::new(TOP_K.iter().map(|k| (k.element, *k))));
-
-/// Bytes of a vector.
-const VECTOR: usize = 16;
-/// Vectors that a thread of a short row has in flight.
-const AHEAD: usize = 4;
 
 impl Rated for TopKKernel {
     type Estimate = Cycles;
@@ -80,14 +75,15 @@ impl Problem {
         self.columns.div_ceil(ctas).next_multiple_of(8)
     }
 
-    /// Instructions bound it: by an estimate for an H200 a CTA takes a cycle for four elements, in two passes, and some 3000 besides with
-    /// the sorting; two CTAs share an SM. The first CTA of a cluster goes through what all have found.
+    /// Instructions bound it: as measured on an H200 a CTA takes a cycle for each element, where two share an SM, some 10000 besides for
+    /// its passes, which wait for each other, and for the sorting, and 28 for each element that is found. The first CTA of a cluster goes
+    /// through what all have found.
     fn cycles_of_ctas(&self, ctas: u64) -> u64 {
         let found = u64::from(self.found);
         let turns = (u64::from(self.rows.count()) * ctas).div_ceil(self.sms() * 2);
-        let sorting = 3000 + 3 * found;
+        let sorting = 10_000 + 28 * found;
         let joining = if ctas > 1 { 3000 + found * ctas / 2 } else { 0 };
-        turns * (u64::from(self.share(ctas as u32)) / 2 + sorting + joining)
+        turns * (u64::from(self.share(ctas as u32)) + sorting + joining)
     }
 
     /// The lanes of a row that take the least time with lists of so many elements, as a logarithm, and the cycles.

@@ -37,7 +37,7 @@ pub fn top_k<T: RowsElement, I: IndexElement>(
 /// - No rows, or k of 0: nothing is done. At most 2³¹ - 2¹⁶ rows.
 /// - Rows of contiguous elements are read in vectors, wherever they begin; all others are correct but slower.
 ///
-/// Up to 16 elements of rows of up to 1024 are found by the lanes of a warp, of which some share a row and merge sorted lists (Batcher
+/// Up to 16 elements of rows of up to 4096 are found by the lanes of a warp, of which some share a row and merge sorted lists (Batcher
 /// 1968). All others by radix select (as in Alabi et al. 2012) until what is left has room in shared memory, then a bitonic sort: rows
 /// of which a CTA has up to 4096 elements are read once, longer ones twice or, where many elements begin with the same digits as the last
 /// one that is found, more often. The values that are found are read once more. A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same result.

@@ -33,13 +33,14 @@ fn lanes_share_short_rows() {
     assert_eq!(chosen([4096, 128], 8), ("top_k_sm_90_f32_short8", 8));
     assert_eq!(chosen([16_384, 128], 9), ("top_k_sm_90_f32_short16", 4));
     assert_eq!(chosen([1, 256], 8), ("top_k_sm_90_f32_short8", 32));
+    assert_eq!(chosen([1, 1024], 16), ("top_k_sm_90_f32_short16", 32));
     assert_eq!(chosen([16_384, 1024], 1), ("top_k_sm_90_f32_short8", 4));
 }
 
 #[test]
 fn ctas_take_all_others() {
     assert_eq!(chosen([16_384, 128], 17).0, "top_k_sm_90_f32");
-    assert_eq!(chosen([16_384, 1025], 8).0, "top_k_sm_90_f32");
+    assert_eq!(chosen([16_384, 4097], 8).0, "top_k_sm_90_f32");
     assert_eq!(chosen([256, 32_000], 64).0, "top_k_sm_90_f32");
     assert_eq!(chosen([1, 151_936], 64).0, "top_k_sm_90_f32_c8");
 }

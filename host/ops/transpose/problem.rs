@@ -7,7 +7,7 @@ use tilewright_pointwise::{Exchanged, Operator, PieceOrder, RANK, Strided};
 
 use crate::ops::frame::{Choice, Cycles, Named, Rejection, check, of_shape};
 use crate::ops::pointwise::{Compiled, estimate, kernels};
-use crate::ops::runs::{Run, launches, offsets, runs};
+use crate::ops::runs::{Run, launches, offsets, product, runs};
 use crate::tensor::{Layout, Untyped};
 use crate::{Device, Element, Error, Result, TensorView, TensorViewMut};
 
@@ -85,7 +85,7 @@ impl Problem {
 
     /// Elements, of the width that kernels take.
     fn elements(&self) -> usize {
-        self.runs.iter().fold(1, |all, run| all.saturating_mul(run.size))
+        product(&self.runs)
     }
 
     /// y's neighbours.

@@ -9,14 +9,11 @@ use tilewright_device::kernel;
 use tilewright_device::tile::division::Division;
 use tilewright_device::tile::{Collective, Cta, Element, InBlock, Overlaps, block_x};
 
-use crate::elements::{VECTOR, element, values, vector, word_of};
+use crate::elements::{AHEAD, VECTOR, element, values, vector, word_of};
 use crate::exchange::States;
 use crate::fold::Fold;
 use crate::how::{ForEach, How};
 use crate::walk::Walk;
-
-/// Vectors, or single elements, that a thread has in flight.
-const AHEAD: usize = 4;
 
 /// Threads of a CTA.
 pub const COLUMNS_THREADS: u32 = 256;

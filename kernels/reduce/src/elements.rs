@@ -4,7 +4,10 @@ use tilewright_device::arch::global;
 use tilewright_device::tile::Element;
 
 /// Bytes of a vector.
-pub(crate) const VECTOR: usize = 16;
+pub const VECTOR: usize = 16;
+
+/// Vectors, or single elements, that a thread has in flight.
+pub const AHEAD: usize = 4;
 
 /// The bits of a word whose elements are all `x`.
 #[inline(always)]

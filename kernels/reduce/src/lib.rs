@@ -13,6 +13,7 @@ mod rows;
 mod walk;
 
 pub use columns::{COLUMNS_THREADS, ColumnsWork, ReduceColumnsArgs, reduce_columns};
+pub use elements::{AHEAD, VECTOR};
 pub use how::{How, Made, ResultType};
 pub use largest::{
     MAX_COLUMNS, MAX_FOUND, SHORT_THREADS, TopKArgs, TopKShortArgs, TopKWork, top_k, top_k_short,

@@ -6,7 +6,7 @@ use tilewright_device::arch::warp;
 use tilewright_device::tile::Element;
 
 /// The most columns of rows whose elements are ranked.
-pub const MAX_SHORT: u32 = 1024;
+pub const MAX_SHORT: u32 = 4096;
 
 /// An element of a row: the greater one comes first.
 #[derive(Clone, Copy)]

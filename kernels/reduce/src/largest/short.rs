@@ -9,13 +9,10 @@ use tilewright_device::tile::{Element, InBlock, Overlaps, block_x};
 
 use super::ranked::{List, Ranked};
 use super::{TopKWork, put};
-use crate::elements::{VECTOR, element};
+use crate::elements::{AHEAD, VECTOR, element};
 
 /// Threads of a CTA.
 pub const SHORT_THREADS: u32 = 256;
-
-/// Vectors that a thread has in flight.
-const AHEAD: usize = 4;
 
 /// values = the largest elements of every row, the largest first and of equal ones the first; indices = their columns.
 ///

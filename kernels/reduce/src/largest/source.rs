@@ -6,10 +6,7 @@ use tilewright_device::tile::Element;
 
 use super::THREADS;
 use super::entry::{Entry, Keys};
-use crate::elements::{VECTOR, element, vector};
-
-/// Vectors that a thread has in flight.
-const AHEAD: usize = 4;
+use crate::elements::{AHEAD, VECTOR, element, vector};
 
 /// What entries go to. All lanes of a warp call it together, with `valid` false where a lane has none.
 pub(super) trait Sink {
