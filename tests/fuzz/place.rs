@@ -1,6 +1,6 @@
 //! Tensors that lie anywhere in memory, with poison in every element that is not theirs.
 
-use tilewright::{Device, Element, Result, Tensor, TensorView, TensorViewMut, bf16, f16};
+use tilewright::{Device, Element, F8E4M3, F8E5M2, Result, Tensor, TensorView, TensorViewMut, bf16, f16};
 
 use crate::random::Random;
 
@@ -25,6 +25,8 @@ numbers! {
     f16, f16::NAN, f16::is_nan;
     bf16, bf16::NAN, bf16::is_nan;
     f32, f32::NAN, f32::is_nan;
+    F8E4M3, F8E4M3::from_bits(0xff), |x| x.to_bits() == 0xff;
+    F8E5M2, F8E5M2::from_bits(0xff), |x| x.to_bits() == 0xff;
     i32, i32::MIN + 12345, |x| x == i32::MIN + 12345;
     i8, -77, |x| x == -77;
     u32, 0x8765_4321, |x| x == 0x8765_4321;

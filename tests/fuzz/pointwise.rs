@@ -4,7 +4,7 @@ use tilewright::ops::{
     Activation, Binary, Cast, CastElement, Elementwise, Embedding, Gated, Pairs, Rope, RowsElement, Ternary,
     Transpose, Unary,
 };
-use tilewright::{DType, Device, Stream, TensorView, bf16, f16};
+use tilewright::{DType, Device, F8E4M3, F8E5M2, Stream, TensorView, bf16, f16};
 use tilewright_support::random::normal;
 use tilewright_support::{Real, activation};
 
@@ -26,13 +26,15 @@ pub fn case(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
 }
 
 fn of<T: Float>(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
-    match random.below(7) {
+    match random.below(8) {
         0 => elementwise::<T, T>(random, device, call),
         1 => elementwise::<T, f32>(random, device, call),
         2 => elementwise::<T, f16>(random, device, call),
         3 => transpose::<T>(random, device, call),
         4 => embedding::<T>(random, device, call),
         5 => gated::<T>(random, device, call),
+        6 if random.one_in(2) => eight_bits::<T, F8E4M3>(random, device, call, F8E4M3::from_f32),
+        6 => eight_bits::<T, F8E5M2>(random, device, call, F8E5M2::from_f32),
         _ => rope::<T>(random, device, call),
     }
 }
@@ -73,6 +75,34 @@ fn near<U: Float>(y: &Placed<U>, exact: &[f64], error: impl Fn(usize) -> f64) ->
         }
     }
     Ok(())
+}
+
+/// To fp8 and back, exactly.
+fn eight_bits<T: Float, U: CastElement + Number>(
+    random: &mut Random,
+    device: &Device,
+    call: &mut Call,
+    nearest: impl Fn(f32) -> U,
+) -> Outcome {
+    let shape = shape(random, 5);
+    let [from, to, back] = [0; 3].map(|_| Place::any(random, &shape));
+    call.set(format!("Cast of {} {from:?} to {} {to:?} and back to {back:?}", T::DTYPE, U::DTYPE));
+    let scale = random.pick(&[1.0, 1e-3, 300.0]);
+    let values: Vec<_> = normal::<f32>(random.next(), from.count()).iter().map(|x| x * scale).collect();
+    let x = Placed::new(device, from, &T::round(&values))?;
+    let (mut y, mut z) = (Placed::<U>::poisoned(device, to)?, Placed::<T>::poisoned(device, back)?);
+    let stream = Stream::new(device)?;
+    let name = forced(random, possible!(Cast::new().candidates(&x.view()?, &y.view_mut()?)), call);
+    name.into_iter().fold(Cast::new(), Cast::kernel).run(&stream, &x.view()?, &mut y.view_mut()?)?;
+    Cast::new().run(&stream, &y.view()?, &mut z.view_mut()?)?;
+    let exact: Vec<_> = T::widen(&x.values()?).into_iter().map(nearest).collect();
+    let wide = Placed::<U>::new(device, Place::packed(&[exact.len()]), &exact)?;
+    let mut back = Placed::<f32>::poisoned(device, Place::packed(&[exact.len()]))?;
+    Cast::new().run(&stream, &wide.view()?, &mut back.view_mut()?)?;
+    match y.read()? == exact && T::widen(&z.read()?) == T::widen(&T::round(&back.read()?)) {
+        true => Ok(()),
+        false => Err(format!("{:?} and back {:?}, must be {exact:?}", y.read()?, z.read()?).into()),
+    }
 }
 
 fn elementwise<T: Float, U: Float>(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
