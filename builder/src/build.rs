@@ -119,11 +119,16 @@ impl KernelBuilder {
         self
     }
 
-    /// Builds, or prints what is wrong and ends the build script.
+    /// Builds, or says what is wrong and ends the build script, whereupon cargo ends the build.
     pub fn build_or_exit(self) -> Built {
         self.build().unwrap_or_else(|error| {
-            eprintln!("{error}");
-            std::process::exit(1)
+            if Machine.variable("CARGO").is_none() {
+                eprintln!("{error}");
+                std::process::exit(1)
+            }
+            // cargo shows these lines alone. Of a script that fails by its status it would show all that was printed.
+            error.to_string().lines().for_each(|line| println!("cargo::error={line}"));
+            std::process::exit(0)
         })
     }
 

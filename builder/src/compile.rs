@@ -141,7 +141,7 @@ impl Job<'_> {
         let output = command.output().map_err(while_doing("running", &self.toolchain.cargo))?;
         if !output.status.success() {
             let messages = String::from_utf8_lossy(&output.stdout);
-            let output = diagnostics::shortened(&messages)
+            let output = diagnostics::errors(&messages)
                 .unwrap_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned());
             let compiler = format!("rustc {}", self.toolchain.version);
             let folder = self.device.manifest.parent().unwrap_or(&self.device.manifest).to_owned();
