@@ -65,7 +65,7 @@ impl KernelBuilder {
 
     /// A build of the package whose build script this is: its kernels and the code that launches them are one crate.
     ///
-    /// The kernels are compiled without the package's default features. See [the crate's page](crate#a-package-that-is-both-sides).
+    /// The kernels are compiled without the package's default features. See the [crate]'s page.
     pub fn this_package() -> Self {
         Self { default_features: false, ..Self::new("") }
     }
