@@ -66,7 +66,8 @@ mod tests {
     fn the_guide_has_all_of_its_package() {
         let guide = include_str!("../../docs/write-a-kernel.md");
         let paths: Vec<_> = files(guide).into_iter().map(|(path, _)| path).collect();
-        let expected = ["Cargo.toml", "kernels/Cargo.toml", "kernels/build.rs", "kernels/src/lib.rs", "src/main.rs"];
+        let expected =
+            ["Cargo.toml", "kernels/Cargo.toml", "kernels/build.rs", "kernels/src/lib.rs", "src/main.rs"];
         assert_eq!(paths, expected);
     }
 }

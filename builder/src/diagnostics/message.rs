@@ -1,11 +1,15 @@
 //! What rustc says, as cargo passes it on.
 
+use std::path::{Path, PathBuf};
+
 use serde::Deserialize;
 
 /// A line of `cargo --message-format=json`.
 #[derive(Deserialize)]
 struct Line {
     message: Option<Message>,
+    /// The package's `Cargo.toml`.
+    manifest_path: Option<PathBuf>,
 }
 
 /// An error or a warning.
@@ -65,9 +69,10 @@ struct Expansion {
 }
 
 impl Message {
-    /// All errors and warnings among cargo's messages.
-    pub fn all(messages: &str) -> impl Iterator<Item = Self> {
-        messages.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()?.message)
+    /// All errors and warnings among cargo's messages, each with the `Cargo.toml` of its package.
+    pub fn all(messages: &str) -> impl Iterator<Item = (Option<PathBuf>, Self)> {
+        let lines = messages.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
+        lines.filter_map(|line| Some((line.manifest_path, line.message?)))
     }
 
     pub fn is(&self, code: &str) -> bool {
@@ -102,7 +107,7 @@ impl Span {
 
     /// Whether it is in the crate that is compiled, or its workspace: rustc names others by their full paths.
     pub fn is_of_the_author(&self) -> bool {
-        std::path::Path::new(&self.file_name).is_relative()
+        Path::new(&self.file_name).is_relative()
     }
 
     /// `FILE:LINE:COLUMN`

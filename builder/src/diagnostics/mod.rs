@@ -2,12 +2,18 @@
 //!
 //! An error in a tile's shape is found at each of the bounds that need it, and rustc tells of each, with lists of the shapes that there
 //! are and the chain of bounds. What the author needs is the first line, the place, and the notes of the trait.
+//!
+//! Of its warnings those are told, in a line each, that the host's rustc cannot find: in code that it does not see.
 
+mod device_only;
 mod message;
 mod short;
 #[cfg(test)]
 mod tests;
 
+use std::path::{Path, PathBuf};
+
+use device_only::is_device_only;
 use message::Message;
 use short::{is_of_bounds, is_of_traits, short};
 
@@ -18,6 +24,7 @@ const LINES: usize = 12;
 pub(crate) fn errors(messages: &str) -> Option<String> {
     let counts = |message: &Message| message.message.starts_with("aborting due to");
     let all: Vec<_> = Message::all(messages)
+        .map(|(_, message)| message)
         .filter(|message| message.level.starts_with("error") && !counts(message))
         .collect();
     let mut errors: Vec<_> = all.iter().filter(|error| !follows(error, &all)).enumerate().collect();
@@ -41,6 +48,22 @@ pub(crate) fn errors(messages: &str) -> Option<String> {
         }
     }
     (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// The warnings of this package among cargo's messages that are of code for the GPU alone, in files as `read` gives them.
+pub(crate) fn warnings(messages: &str, package: &Path, read: impl Fn(&Path) -> String) -> Vec<String> {
+    let mut told = Vec::new();
+    for (of, warning) in Message::all(messages) {
+        let Some(span) = warning.span().filter(|_| warning.level == "warning") else { continue };
+        let path = PathBuf::from(&span.file_name);
+        if of.as_deref() == Some(package) && is_device_only(&read(&path), span.line_start) {
+            let text = format!("{} ({})", warning.message, span.place());
+            if !told.contains(&text) {
+                told.push(text);
+            }
+        }
+    }
+    told
 }
 
 /// An error, and where else there is the same.

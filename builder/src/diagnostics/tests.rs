@@ -185,3 +185,24 @@ fn assertions_of_the_library_are_told_by_their_text_and_place() {
     );
     assert_eq!(of_type, "error[E0080]: rows are whole\n  = note: in `Shared::<f16, 96>::WHOLE`");
 }
+
+#[test]
+fn warnings_of_code_for_the_gpu_alone_are_told_once() {
+    let warning = |message: &str, line: usize, package: &str| {
+        let mut warning = error("unused_variables", message, line, "", &[]);
+        warning["level"] = json!("warning");
+        json!({ "reason": "compiler-message", "manifest_path": package, "message": warning }).to_string()
+    };
+    let messages = [
+        warning("unused variable: `x`", 3, "/k/Cargo.toml"),
+        warning("unused variable: `x`", 3, "/k/Cargo.toml"),
+        warning("unused variable: `y`", 1, "/k/Cargo.toml"),
+        warning("unused variable: `z`", 3, "/other/Cargo.toml"),
+    ];
+    let source = "fn a() {}\n#[cfg(target_arch = \"nvptx64\")]\nfn b() {}\n";
+    let told = warnings(&messages.join("\n"), Path::new("/k/Cargo.toml"), |path| {
+        assert_eq!(path, Path::new("src/lib.rs"));
+        source.to_owned()
+    });
+    assert_eq!(told, ["unused variable: `x` (src/lib.rs:3:13)"]);
+}
