@@ -126,8 +126,7 @@ impl Job<'_> {
         if self.debug {
             arguments.extend(["--cfg".to_owned(), "tilewright_debug".to_owned()]);
         }
-        arguments
-            .extend(["--check-cfg".to_owned(), "cfg(tilewright_some, values(any()))".to_owned()]);
+        arguments.extend(["--check-cfg".to_owned(), "cfg(tilewright_some, values(any()))".to_owned()]);
         if !self.only.is_empty() {
             arguments.extend(["--cfg".to_owned(), "tilewright_some".to_owned()]);
         }

@@ -5,6 +5,8 @@ use super::message::{Child, Message, Span};
 
 /// The most lines of notes.
 const NOTES: usize = 5;
+/// What the library's types begin with where rustc spells them out.
+const DEVICE: &str = "tilewright_device::";
 /// How notes begin that say nothing more to the author.
 const LEFT_OUT: [&str; 11] = [
     "an associated type was expected",
@@ -41,9 +43,11 @@ pub fn is_of_bounds(error: &Message) -> bool {
 
 /// The text, the line of source, the notes that help.
 fn shown(error: &Message, span: &Span) -> Vec<String> {
+    // The trait's own words, which are plainer.
+    let own = error.is("E0277") && !error.message.starts_with("the trait bound");
     let number = span.line_start.to_string();
     let margin = " ".repeat(number.len());
-    let mut lines = vec![error.head(), format!("{margin}--> {}", span.place())];
+    let mut lines = vec![error.head().replace(DEVICE, ""), format!("{margin}--> {}", span.place())];
     if let Some(text) = span.text.first() {
         let before = text.highlight_start.saturating_sub(1);
         // Of several lines the first is shown, to its end.
@@ -54,11 +58,11 @@ fn shown(error: &Message, span: &Span) -> Vec<String> {
         };
         let marks = "^".repeat(end.saturating_sub(before).max(1));
         let label = error.spans.iter().find(|span| span.is_primary).and_then(|span| span.label.as_deref());
-        let label = label.filter(|_| !is_of_bounds(error)).unwrap_or_default();
+        let label = label.filter(|label| !(is_of_bounds(error) || own && label.starts_with("the trait `")));
+        let label = label.unwrap_or_default();
         lines.push(format!("{number} | {}", text.text));
         lines.push(format!("{margin} | {}{marks} {label}", " ".repeat(before)).trim_end().to_owned());
     }
-    let own = error.is("E0277") && !error.message.starts_with("the trait bound");
     let notes = error.children.iter().filter(|child| helps(child, own)).map(|child| note(child, &margin));
     let cure = cure(&error.message).map(|cure| format!("{margin} = help: {cure}"));
     let notes: Vec<_> = cure.into_iter().chain(notes).flat_map(|note| lines_of(&note)).take(NOTES).collect();
@@ -73,7 +77,7 @@ fn asserted(error: &Message) -> Vec<String> {
     let of = evaluated.map_or("", |(of, _)| of);
     // Closures have their places in their names, and are the author's.
     let place = of.split_once("{closure@").and_then(|(_, rest)| rest.split(": ").next());
-    let of = of.replace("tilewright_device::", "").replace("tile::", "").replace("layout::", "");
+    let of = of.replace(DEVICE, "").replace("tile::", "").replace("layout::", "");
     let of = of.trim_end_matches("::{constant#0}");
     let about = match place {
         Some(place) => format!(" --> {place}"),
