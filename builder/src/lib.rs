@@ -51,6 +51,9 @@
 //! `device_print!` and `device_assert!` of kernels are code with [`KernelBuilder::debug`] alone, or with `TILEWRIGHT_DEBUG=1` in the
 //! environment of the build.
 //!
+//! rustc compiles all kernels of a crate again when one has changed. [`KernelBuilder::only`], or `TILEWRIGHT_KERNELS=PACKAGE::KERNEL` in the
+//! environment of the build, compiles one alone, for who works on it.
+//!
 //! With [`KernelBuilder::debug_lines`], or `TILEWRIGHT_DEBUG_LINES=1` in the environment of the build, the PTX says which
 //! source line each instruction was made of: the emulator's messages then name it, and the calls that led there, down to
 //! the kernel's own line. rustc says in DWARF where functions were inlined, which the builder writes into the PTX as `inlined_at`.

@@ -53,8 +53,10 @@ fn built(library: &str) -> Result<Vec<String>, Vec<String>> {
     fs::create_dir_all(folder.join("src")).expect("a folder");
     for (path, text) in files {
         let path = folder.join(path);
-        let there = fs::read_to_string(&path).is_ok_and(|old| old == text);
-        if !there && !(path.ends_with("Cargo.lock") && path.is_file()) {
+        let there = fs::read_to_string(&path);
+        // cargo adds the package's own name to the lock file.
+        let kept = there.is_ok_and(|old| old == text || path.ends_with("Cargo.lock"));
+        if !kept {
             fs::write(path, text).expect("a file");
         }
     }

@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use custom_kernel::{
-    KERNELS,
-    Weights, gemv, gemv_reference, modulate, modulate_reference, relative_error, softmax,
+    KERNELS, Weights, gemv, gemv_reference, modulate, modulate_reference, relative_error, softmax,
     softmax_reference, swiglu, swiglu_for, swiglu_reference,
 };
 use custom_kernel_device::modulate::modulate as modulate_kernel;
