@@ -35,10 +35,13 @@ fn one_of_many_kernels_is_compiled_alone() {
         let builder = KernelBuilder::new(&folder).arch(Arch::Sm90a).out_dir(out).check(Check::Warn);
         only.iter().fold(builder, |builder, name| builder.only(*name)).build()
     };
-    let (all, one) = (built(&[]).unwrap(), built(&["annotated"]).unwrap());
-    assert_eq!(one.kernels.iter().map(|kernel| kernel.entry.as_str()).collect::<Vec<_>>(), ["annotated"]);
-    let among = all.kernels.iter().find(|kernel| kernel.entry == "annotated").unwrap();
-    assert_eq!(one.ptx(&one.kernels[0]).unwrap(), all.ptx(among).unwrap());
+    let all = built(&[]).unwrap();
+    for name in ["annotated", "gated_90", "inferred_90"] {
+        let one = built(&[name]).unwrap();
+        assert_eq!(one.kernels.iter().map(|kernel| kernel.entry.as_str()).collect::<Vec<_>>(), [name]);
+        let among = all.kernels.iter().find(|kernel| kernel.entry == name).unwrap();
+        assert_eq!(one.ptx(&one.kernels[0]).unwrap(), all.ptx(among).unwrap(), "{name}");
+    }
     let missing = built(&["annotated", "nothing"]).unwrap_err().to_string();
     assert!(missing.contains("it has no kernel `nothing`"), "{missing}");
 }
