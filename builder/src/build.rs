@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use crate::compile::{Job, TARGET};
+use crate::compile::{Compiled, Job, TARGET};
 use crate::environment::{Environment, Machine};
 use crate::files::{make_folder, shared_folder};
 use crate::output::{Manifest, write_manifest};
@@ -30,6 +31,8 @@ pub enum Check {
 const DEBUG_LINES: &str = "TILEWRIGHT_DEBUG_LINES";
 /// The environment variable that says which crates' kernels print and assert.
 const DEBUG: &str = "TILEWRIGHT_DEBUG";
+/// The environment variable that says which kernels of which crates are compiled.
+const KERNELS: &str = "TILEWRIGHT_KERNELS";
 /// How often progress is shown.
 const PERIOD: Duration = Duration::from_secs(1);
 
@@ -43,6 +46,7 @@ pub struct KernelBuilder {
     features: Vec<String>,
     debug: bool,
     debug_lines: bool,
+    only: Vec<String>,
     rustc_arguments: Vec<String>,
     out: Option<PathBuf>,
 }
@@ -58,6 +62,7 @@ impl KernelBuilder {
             features: Vec::new(),
             debug: false,
             debug_lines: false,
+            only: Vec::new(),
             rustc_arguments: Vec::new(),
             out: None,
         }
@@ -65,7 +70,7 @@ impl KernelBuilder {
 
     /// A build of the package whose build script this is: its kernels and the code that launches them are one crate.
     ///
-    /// The kernels are compiled without the package's default features. See [the crate's page](crate#a-package-that-is-both-sides).
+    /// The kernels are compiled without the package's default features. See the [crate]'s page.
     pub fn this_package() -> Self {
         Self { default_features: false, ..Self::new("") }
     }
@@ -107,6 +112,15 @@ impl KernelBuilder {
         self
     }
 
+    /// Compiles the kernel of this name, with others that are named so, and no other: for who works on one of many. A launch of one that is
+    /// missing is an error.
+    ///
+    /// The environment variable `TILEWRIGHT_KERNELS` says it instead for the packages that it names: `PACKAGE::KERNEL`, separated by commas.
+    pub fn only(mut self, kernel: impl Into<String>) -> Self {
+        self.only.push(kernel.into());
+        self
+    }
+
     /// Gives rustc one more argument when it compiles the device crate itself.
     pub fn rustc_argument(mut self, argument: impl Into<String>) -> Self {
         self.rustc_arguments.push(argument.into());
@@ -119,11 +133,16 @@ impl KernelBuilder {
         self
     }
 
-    /// Builds, or prints what is wrong and ends the build script.
+    /// Builds, or says what is wrong and ends the build script, whereupon cargo ends the build.
     pub fn build_or_exit(self) -> Built {
         self.build().unwrap_or_else(|error| {
-            eprintln!("{error}");
-            std::process::exit(1)
+            if Machine.variable("CARGO").is_none() {
+                eprintln!("{error}");
+                std::process::exit(1)
+            }
+            // cargo shows these lines alone. Of a script that fails by its status it would show all that was printed.
+            error.to_string().lines().for_each(|line| println!("cargo::error={line}"));
+            std::process::exit(0)
         })
     }
 
@@ -145,7 +164,9 @@ impl KernelBuilder {
                 println!("cargo::{instruction}");
             }
         };
-        for variable in toolchain::VARIABLES.iter().chain(&ptxas::VARIABLES).chain([&DEBUG_LINES, &DEBUG]) {
+        for variable in
+            toolchain::VARIABLES.iter().chain(&ptxas::VARIABLES).chain([&DEBUG_LINES, &DEBUG, &KERNELS])
+        {
             say(format!("rerun-if-env-changed={variable}"));
         }
         let out = self.out.clone().or_else(|| script.clone().map(PathBuf::from)).ok_or_else(|| {
@@ -195,6 +216,16 @@ impl KernelBuilder {
             .map_or(self.debug, |value| is_named(&value.to_string_lossy(), &device.package));
         let debug_lines =
             debug || machine.variable(DEBUG_LINES).map_or(self.debug_lines, |value| value != "0");
+        let asked =
+            machine.variable(KERNELS).map(|value| kernels_of(&value.to_string_lossy(), &device.package));
+        let only = asked.filter(|names| !names.is_empty()).unwrap_or_else(|| self.only.clone());
+        let missing = |name: &str| BuildError::DeviceCrate {
+            path: folder.clone(),
+            problem: format!("it has no kernel `{name}`, which alone was to be compiled"),
+        };
+        if let Some(name) = only.iter().find(|name| !is_identifier(name)) {
+            return Err(missing(name));
+        }
         let slots = slots::count(machine);
         let job = |arch| Job {
             toolchain: &toolchain,
@@ -204,23 +235,31 @@ impl KernelBuilder {
             features: &features,
             debug,
             debug_lines,
+            only: &only,
             rustc_arguments: &self.rustc_arguments,
             slots,
             progress: &progress,
         };
         let workers = slots::jobs(machine);
+        let noticed = Mutex::new(BTreeSet::new());
         let processed = self.for_each_arch(|arch| {
-            let module = job(arch).run()?;
-            let (module, ptxas) = (module.as_path(), ptxas.as_ref());
+            let Compiled { ptx, warnings } = job(arch).run()?;
+            noticed.lock().unwrap_or_else(|e| e.into_inner()).extend(warnings);
+            let (module, ptxas) = (ptx.as_path(), ptxas.as_ref());
             Work { arch, module, out: &out, shared: &shared, ptxas, workers, progress: &progress }.run()
         })?;
         drop(progress);
         let (kernels, warnings) = processed.judge(self.check, &self.archs, &out)?;
+        if let Some(name) = only.iter().find(|name| !kernels.iter().any(|kernel| kernel.entry == **name)) {
+            return Err(missing(name));
+        }
         if kernels.is_empty() {
             let problem =
                 "it has no kernels: functions marked #[kernel], and `kernels!` for generic ones".into();
             return Err(BuildError::DeviceCrate { path: folder, problem });
         }
+        let noticed = noticed.into_inner().unwrap_or_else(|e| e.into_inner());
+        noticed.iter().for_each(|warning| say(format!("warning={warning}")));
         warnings.iter().for_each(|warning| say(format!("warning={warning}")));
         self.finish(&out, toolchain, ptxas, kernels, warnings)
     }
@@ -272,6 +311,16 @@ impl KernelBuilder {
     }
 }
 
+/// The kernels of this package that the value of [`KERNELS`] names.
+fn kernels_of(value: &str, package: &str) -> Vec<String> {
+    let names = value.split(',').filter_map(|name| name.trim().split_once("::"));
+    names.filter(|(of, _)| *of == package).map(|(_, kernel)| kernel.to_owned()).collect()
+}
+
+fn is_identifier(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
+}
+
 /// Whether the value of [`DEBUG`] is for this package.
 fn is_named(value: &str, package: &str) -> bool {
     match value {
@@ -290,5 +339,13 @@ mod tests {
         let named = |value| is_named(value, "my-kernels");
         assert!(named("1") && named("my-kernels") && named("other, my-kernels"));
         assert!(!named("0") && !named("kernels") && !named("other"));
+    }
+
+    #[test]
+    fn kernels_are_named_by_their_package() {
+        let value = "my-kernels::fill, other::fill,my-kernels::scale,fill";
+        assert_eq!(kernels_of(value, "my-kernels"), ["fill", "scale"]);
+        assert_eq!(kernels_of(value, "mine"), [""; 0]);
+        assert!(is_identifier("fill_2") && !is_identifier("") && !is_identifier("a\""));
     }
 }

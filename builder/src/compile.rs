@@ -45,15 +45,25 @@ pub(crate) struct Job<'a> {
     /// Whether the crate's kernels print and assert.
     pub debug: bool,
     pub debug_lines: bool,
+    /// The kernels to compile, if not all.
+    pub only: &'a [String],
     pub rustc_arguments: &'a [String],
     /// How many compilations may run at a time.
     pub slots: usize,
     pub progress: &'a Progress,
 }
 
+/// What came of one.
+pub(crate) struct Compiled {
+    /// Where the PTX is.
+    pub ptx: PathBuf,
+    /// What rustc warns of, where the host's rustc does not see it.
+    pub warnings: Vec<String>,
+}
+
 impl Job<'_> {
-    /// Compiles and returns where the PTX is; a moment's work when nothing changed.
-    pub fn run(&self) -> Result<PathBuf, BuildError> {
+    /// Compiles; a moment's work when nothing changed.
+    pub fn run(&self) -> Result<Compiled, BuildError> {
         let ptx = self.ptx_path()?;
         let builds = self.shared.join("build").join(self.arch.target());
         let own = builds.join(format!("{}-{}", self.device.package, hash(&self.device.manifest)));
@@ -66,7 +76,7 @@ impl Job<'_> {
         self.progress.enter(self.arch, Phase::Waiting);
         let _slot = Slot::take(self.shared, self.slots)?;
         self.progress.enter(self.arch, Phase::Compiling);
-        self.compile(&own, &ptx)?;
+        let warnings = self.compile(&own, &ptx)?;
         if !ptx.is_file() {
             // Cargo thinks that all is built, but someone took the file away. A path that it has not seen makes
             // it run rustc again.
@@ -74,7 +84,7 @@ impl Job<'_> {
             self.compile(&own, &other)?;
             fs::rename(&other, &ptx).map_err(while_doing("looking for the compiled kernels:", &other))?;
         }
-        Ok(ptx)
+        Ok(Compiled { ptx, warnings })
     }
 
     /// A file of its own for each crate and each way to compile it, since cargo keeps builds of all of them.
@@ -116,6 +126,12 @@ impl Job<'_> {
         if self.debug {
             arguments.extend(["--cfg".to_owned(), "tilewright_debug".to_owned()]);
         }
+        arguments.extend(["--check-cfg".to_owned(), "cfg(tilewright_some, values(any()))".to_owned()]);
+        if !self.only.is_empty() {
+            arguments.extend(["--cfg".to_owned(), "tilewright_some".to_owned()]);
+        }
+        let only = self.only.iter().map(|kernel| format!("tilewright_some=\"{kernel}\""));
+        arguments.extend(only.flat_map(|cfg| ["--cfg".to_owned(), cfg]));
         arguments.extend(LLVM.iter().map(|option| format!("-Cllvm-args={option}")));
         if self.debug_lines {
             arguments.extend(DEBUG_LINES.map(str::to_owned));
@@ -132,16 +148,16 @@ impl Job<'_> {
         command.output().map(|_| ()).map_err(while_doing("running", &self.toolchain.cargo))
     }
 
-    /// Compiles the crate to this file.
-    fn compile(&self, folder: &Path, ptx: &Path) -> Result<(), BuildError> {
+    /// Compiles the crate to this file, and gives what rustc warns of.
+    fn compile(&self, folder: &Path, ptx: &Path) -> Result<Vec<String>, BuildError> {
         let mut command = self.cargo(folder);
         let mut emit = OsString::from("--emit=asm=");
         emit.push(ptx);
         command.args(["--message-format=json", "--"]).arg(emit).args(self.arguments());
         let output = command.output().map_err(while_doing("running", &self.toolchain.cargo))?;
+        let messages = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
-            let messages = String::from_utf8_lossy(&output.stdout);
-            let output = diagnostics::shortened(&messages)
+            let output = diagnostics::errors(&messages)
                 .unwrap_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned());
             let compiler = format!("rustc {}", self.toolchain.version);
             let folder = self.device.manifest.parent().unwrap_or(&self.device.manifest).to_owned();
@@ -151,7 +167,13 @@ impl Job<'_> {
         // stale, and compiles all kernels again.
         let linked = folder.join(TARGET).join("release/deps").join(&self.device.library);
         let linked = linked.with_extension("ptx");
-        fs::write(&linked, "").map_err(while_doing("writing", &linked))
+        fs::write(&linked, "").map_err(while_doing("writing", &linked))?;
+        let DeviceCrate { manifest, workspace, .. } = self.device;
+        // rustc's paths are relative to the workspace.
+        let root = workspace.parent().unwrap_or(Path::new("."));
+        Ok(diagnostics::warnings(&messages, manifest, |path| {
+            fs::read_to_string(root.join(path)).unwrap_or_default()
+        }))
     }
 
     /// The command that compiles in this folder, up to rustc's arguments.

@@ -35,8 +35,13 @@ impl Environment for Machine {
     }
 
     fn rustc(&self, path: &Path) -> Result<Rustc, String> {
-        let version = ask(path, &["-vV"])?;
-        let sysroot = ask(path, &["--print", "sysroot"])?;
+        // Each takes a rustc a tenth of a second or two.
+        let (version, sysroot) = std::thread::scope(|scope| {
+            let version = scope.spawn(|| ask(path, &["-vV"]));
+            let sysroot = ask(path, &["--print", "sysroot"]);
+            (version.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), sysroot)
+        });
+        let (version, sysroot) = (version?, sysroot?);
         let line = version.lines().next().unwrap_or("");
         let version = line.strip_prefix("rustc ").ok_or_else(|| format!("it answers `{line}`"))?;
         Ok(Rustc { version: version.to_owned(), sysroot: PathBuf::from(sysroot.trim()) })

@@ -1,23 +1,25 @@
 //! Compiles a crate of GPU kernels to PTX from a build script, and checks the result.
 //!
-//! A *device crate* is an ordinary Rust library with functions marked `#[kernel]`. The crate that launches them
-//! has a build script:
+//! A *device crate* is an ordinary Rust library with functions marked `#[kernel]`. It is compiled twice: for the GPU by its own build
+//! script, then for the host, where it embeds what the build script wrote, and others take types and constants from it:
 //!
-//! ```no_run
-//! use tilewright_builder::{Arch, KernelBuilder};
-//!
+//! ```text
 //! // build.rs
-//! KernelBuilder::new("device").arch(Arch::Sm80).arch(Arch::Sm90a).build_or_exit();
+//! fn main() {
+//!     #[cfg(feature = "build")]
+//!     {
+//!         use tilewright_builder::{Arch, KernelBuilder};
+//!         KernelBuilder::this_package().arch(Arch::Sm80).arch(Arch::Sm90a).build_or_exit();
+//!     }
+//! }
+//!
+//! // src/lib.rs
+//! #[cfg(feature = "build")]
+//! pub static KERNELS: tilewright_device::embedded::KernelSet = tilewright_device::include_kernels!();
 //! ```
 //!
-//! and includes what it wrote with `tilewright::include_kernels!()`.
-//!
-//! # A package that is both sides
-//!
-//! Kernels and the code that launches them can be one package. It compiles for the host and, with
-//! `#[cfg(target_arch = "nvptx64")]` on what is only for there, for the GPU; its build script lets the builder compile
-//! [the package itself](KernelBuilder::this_package), without its default features. One of those is the builder, which is
-//! of no use on the inside and would be compiled once more:
+//! The builder compiles it for the GPU without its default features. One of those is the builder, which is of no use on the inside and
+//! would be compiled once more:
 //!
 //! ```toml
 //! [features]
@@ -28,20 +30,10 @@
 //! tilewright-builder = { version = "0.1", optional = true }
 //! ```
 //!
-//! ```text
-//! // build.rs
-//! fn main() {
-//!     #[cfg(feature = "build")]
-//!     {
-//!         use tilewright_builder::{Arch, KernelBuilder};
-//!         KernelBuilder::this_package().arch(Arch::Sm80).arch(Arch::Sm90a).build_or_exit();
-//!     }
-//!     // On the inside there is nothing to do, whatever changes: without this line the kernels would be compiled again
-//!     // whenever a file of the package changes.
-//!     #[cfg(not(feature = "build"))]
-//!     println!("cargo::rerun-if-changed=build.rs");
-//! }
-//! ```
+//! An error in the kernels is the builder's: once, in a few lines, with what would be right. What comes after it, the same crate for the
+//! host, is not compiled then. The code that launches kernels may stand in the same package, with `#[cfg(target_arch = "nvptx64")]` on what
+//! is only for the GPU. [`KernelBuilder::new`] compiles a crate in another folder; that one's host side is then compiled beside
+//! it, and rustc has its own, long words for the same errors there.
 //!
 //! # How it compiles
 //!
@@ -58,6 +50,9 @@
 //!
 //! `device_print!` and `device_assert!` of kernels are code with [`KernelBuilder::debug`] alone, or with `TILEWRIGHT_DEBUG=1` in the
 //! environment of the build.
+//!
+//! rustc compiles all kernels of a crate again when one has changed. [`KernelBuilder::only`], or `TILEWRIGHT_KERNELS=PACKAGE::KERNEL` in the
+//! environment of the build, compiles one alone, for who works on it.
 //!
 //! With [`KernelBuilder::debug_lines`], or `TILEWRIGHT_DEBUG_LINES=1` in the environment of the build, the PTX says which
 //! source line each instruction was made of: the emulator's messages then name it, and the calls that led there, down to

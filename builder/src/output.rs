@@ -83,12 +83,12 @@ fn expression(kernels: &[Kernel]) -> String {
     for kernel in kernels {
         let Kernel { entry, arch, threads, min_ctas, cluster, shared_bytes, .. } = kernel;
         let Kernel { registers, spilled, ptx_bytes, .. } = kernel;
-        let (variant, file) = (arch.variant(), ptx_file(*arch, entry));
+        let (variant, file, summary) = (arch.variant(), ptx_file(*arch, entry), kernel.to_string());
         let _ = writeln!(
             text,
             "    KernelEntry {{ name: {entry:?}, arch: Arch::{variant}, threads: {threads}, min_ctas: {min_ctas}, \
-             cluster: {cluster:?}, shared_bytes: {shared_bytes}, registers: {registers:?}, spilled: {spilled:?}, ptx_bytes: {ptx_bytes}, \
-             ptx: include_bytes!({file:?}) }},"
+             cluster: {cluster:?}, shared_bytes: {shared_bytes}, registers: {registers:?}, spilled: {spilled:?}, summary: {summary:?}, \
+             ptx_bytes: {ptx_bytes}, ptx: include_bytes!({file:?}) }},"
         );
     }
     text.push(']');
@@ -114,8 +114,9 @@ mod tests {
             compressed_bytes: 999,
         };
         let expected = "&[\n    KernelEntry { name: \"k\", arch: Arch::Sm90a, threads: 384, \
-                        min_ctas: 1, cluster: [2, 1, 1], shared_bytes: 1024, registers: Some(168), spilled: Some([0, 8]), ptx_bytes: 12345, \
-                        ptx: include_bytes!(\"sm_90a/k.ptx.z\") },\n]";
+                        min_ctas: 1, cluster: [2, 1, 1], shared_bytes: 1024, registers: Some(168), spilled: Some([0, 8]), \
+                        summary: \"k (sm_90a): 384 threads, at least 1 CTA an SM, 1024 bytes of dynamic shared memory, 168 registers a thread, \
+                        spills of 0 bytes stored and 8 loaded\", ptx_bytes: 12345, ptx: include_bytes!(\"sm_90a/k.ptx.z\") },\n]";
         assert_eq!(expression(&[kernel]), expected);
     }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::environment::Environment;
 use crate::files::{hash, while_doing};
@@ -139,21 +140,26 @@ impl Ptxas {
         Ok((output.status.success(), text))
     }
 
-    /// Assembles a kernel's module; what was assembled before is remembered in `cache`.
+    /// Assembles a kernel's module; that it was assembled before, and with which words, is remembered in `cache`.
     pub(crate) fn check(&self, arch: Arch, ptx: &str, cache: &Path) -> Result<Report, BuildError> {
         let name = hash(&(ptx, &self.version));
         let log = cache.join(format!("{name}.log"));
         if let Ok(output) = fs::read_to_string(&log) {
             return Ok(read(&output, ptx));
         }
-        // A name that no build running at the same time has.
-        let own = |extension| cache.join(format!("{name}.{}.{extension}", std::process::id()));
+        // A name that no build running at the same time has, in this process or another.
+        static BEGUN: AtomicUsize = AtomicUsize::new(0);
+        let number = BEGUN.fetch_add(1, Ordering::Relaxed);
+        let own = |extension| cache.join(format!("{name}.{}.{number}.{extension}", std::process::id()));
         let (source, cubin, fresh) = (own("ptx"), own("cubin"), own("log"));
         let (succeeded, text) = self.run(arch, ptx, &source, &cubin)?;
         let _ = fs::remove_file(&cubin);
         let mut report = read(&text, ptx);
-        if !succeeded && report.errors.is_empty() {
-            report.errors.push(text.trim().to_owned());
+        // What failed is not remembered: it may have been the machine's fault.
+        if !succeeded {
+            if report.errors.is_empty() {
+                report.errors.push(text.trim().to_owned());
+            }
             return Ok(report);
         }
         fs::write(&fresh, text).map_err(while_doing("writing", &fresh))?;

@@ -71,6 +71,10 @@ impl<T, const RANK: usize> Copy for GlobalAbi<T, RANK> {}
 pub struct Blob<const N: usize>(pub [u128; N]);
 
 /// A value that a kernel takes as an argument: its host form, and how the kernel reads it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a kernel's parameter",
+    note = "parameters are numbers, `Global`, `GlobalMut` and other types of `tile`, and plain data of your own: `impl PassedAsIs for T {{}}`"
+)]
 pub trait KernelArg: Sized {
     /// The plain data that the host writes into the parameter block.
     type Abi: Copy;
@@ -112,24 +116,43 @@ pub trait GlobalArg<const RANK: usize>: KernelArg<Abi = GlobalAbi<Self::Element,
 /// The swizzle, and with it the width of every TMA box, in bytes (`CU_TENSOR_MAP_SWIZZLE_128B`).
 pub const SWIZZLE_BYTES: u32 = 128;
 
-/// A parameter of numbers alone, which the host passes as it is.
+/// A parameter that the host passes as it is: plain data, with one layout on both sides.
+///
+/// ```
+/// use tilewright_device::abi::PassedAsIs;
+///
+/// /// Where a kernel begins, and how far it goes.
+/// #[derive(Clone, Copy)]
+/// #[repr(C)]
+/// pub struct Span {
+///     pub first: u32,
+///     pub count: u32,
+/// }
+/// impl PassedAsIs for Span {}
+/// ```
+pub trait PassedAsIs: Copy {}
+
+#[diagnostic::do_not_recommend]
+impl<T: PassedAsIs> KernelArg for T {
+    type Abi = T;
+    #[inline(always)]
+    unsafe fn load(at: *const T) -> T {
+        // SAFETY: the caller passes an initialised parameter.
+        unsafe { *at }
+    }
+}
+
+/// A parameter of numbers alone.
 ///
 /// # Safety
 /// A kernel that is a safe function is sound whatever the value is: it holds no addresses that safe functions follow.
-pub unsafe trait Plain: KernelArg<Abi = Self> + Copy + Debug {}
+pub unsafe trait Plain: PassedAsIs + Debug {}
 
-macro_rules! scalar_arg {
+macro_rules! numbers {
     ($($t:ty)*) => { $(
-        impl KernelArg for $t {
-            type Abi = $t;
-            #[inline(always)]
-            unsafe fn load(at: *const $t) -> $t {
-                // SAFETY: the caller passes an initialised parameter.
-                unsafe { *at }
-            }
-        }
+        impl PassedAsIs for $t {}
         // SAFETY: a number.
         unsafe impl Plain for $t {}
     )* };
 }
-scalar_arg!(u8 u16 u32 u64 i8 i16 i32 i64 f32);
+numbers!(u8 u16 u32 u64 i8 i16 i32 i64 f32);

@@ -23,6 +23,8 @@ pub struct KernelEntry {
     pub registers: Option<u32>,
     /// Bytes that a thread stores and loads because it has too few registers, if `ptxas` was there to tell.
     pub spilled: Option<[u32; 2]>,
+    /// All this in words, by the builder.
+    pub summary: &'static str,
     /// Size of the PTX text.
     pub ptx_bytes: usize,
     /// The PTX, deflated.
@@ -46,19 +48,7 @@ impl fmt::Debug for KernelEntry {
 /// Its name, and what a thread and a CTA of it take.
 impl fmt::Display for KernelEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, arch, threads, min_ctas, shared_bytes, .. } = self;
-        let ctas = if *min_ctas == 1 { "CTA" } else { "CTAs" };
-        write!(f, "{name} ({}): {threads} threads, at least {min_ctas} {ctas} an SM", arch.target())?;
-        write!(f, ", {shared_bytes} bytes of dynamic shared memory")?;
-        match self.registers {
-            Some(registers) => write!(f, ", {registers} registers a thread")?,
-            None => f.write_str(", registers not known without ptxas")?,
-        }
-        match self.spilled {
-            Some([0, 0]) => f.write_str(", no spills"),
-            Some([stored, loaded]) => write!(f, ", spills of {stored} bytes stored and {loaded} loaded"),
-            None => Ok(()),
-        }
+        f.write_str(self.summary)
     }
 }
 

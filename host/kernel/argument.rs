@@ -298,19 +298,28 @@ lists!(TensorView<'_, u32>, &TensorView<'_, u32>);
     message = "`{Self}` are not the arguments of a kernel with the parameters `{P}`",
     label = "a tuple of as many arguments as the kernel has parameters, in their order"
 )]
-pub trait Arguments<P: Parameters> {
+pub trait Arguments<P: Parameters>: Tuple<P> {}
+
+// One implementation for all tuples: rustc would list those of each length beside every argument that is wrong.
+impl<P: Parameters, V: Tuple<P>> Arguments<P> for V {}
+
+/// What [`Arguments`] are: a tuple of as many as there are parameters.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` are not the arguments of a kernel with the parameters `{P}`",
+    label = "a tuple of as many arguments as the kernel has parameters, in their order"
+)]
+pub trait Tuple<P: Parameters> {
     /// What is written for each; all of them are checked.
-    #[doc(hidden)]
     fn abis(&self, names: &'static [&'static str], of: Parameter<'_>) -> Result<P::Abis>;
 
     /// What each was, for an error about them.
-    #[doc(hidden)]
     fn describe(&self, index: usize) -> String;
 }
 
 macro_rules! arguments {
     ($($i:tt $P:ident $V:ident)*) => {
-        impl<$($P: KernelArg, $V: Argument<$P>),*> Arguments<($($P,)*)> for ($($V,)*) {
+        impl<$($P: KernelArg, $V: Argument<$P>),*> Tuple<($($P,)*)> for ($($V,)*) {
             fn abis(&self, names: &'static [&'static str], of: Parameter<'_>) -> Result<($($P::Abi,)*)> {
                 let _ = names;
                 let tensors: &[Option<Named<'_>>] = &[$(self.$i.tensor(names[$i])),*];

@@ -41,6 +41,7 @@ fn entry(name: &'static str, arch: Arch, cluster: [u32; 3], shared_bytes: u32) -
         shared_bytes,
         registers: None,
         spilled: None,
+        summary: "",
         ptx_bytes,
         ptx,
     }

@@ -134,7 +134,8 @@ impl Instance {
                 #agrees
                 assert!(::core::mem::size_of::<#kernel::Args>() <= 4096, #too_large);
 
-                #[cfg(all(target_arch = "nvptx64", #built))]
+                // The builder may have been asked for some kernels alone.
+                #[cfg(all(target_arch = "nvptx64", #built, any(not(tilewright_some), tilewright_some = #text)))]
                 #[unsafe(no_mangle)]
                 unsafe extern "ptx-kernel" fn #entry(
                     _args: ::tilewright_device::abi::Blob<{ ::core::mem::size_of::<#kernel::Args>() / 16 }>,

@@ -182,29 +182,77 @@ fn parts(text: &str) -> std::result::Result<Vec<std::result::Result<String, Hole
 /// What stands between braces.
 fn hole(text: &str) -> std::result::Result<Hole, String> {
     let (name, specification) = text.split_once(':').unwrap_or((text, ""));
-    let options = specification.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '?');
-    let kind = &specification[options.len()..];
-    if !options.chars().all(|c| c.is_ascii_digit() || "+-#.".contains(c)) {
-        return Err(format!(
-            "`{{{text}}}` is not known to kernels, which pad with spaces and zeros alone: `{{:8.3}}`, `{{:08x}}`"
-        ));
-    }
-    let (conversion, bits) = match kind {
-        "" | "?" if options.contains('.') => ("f", false),
-        "" | "?" => ("", false),
-        "x" => ("llx", true),
-        "X" => ("llX", true),
-        "o" => ("llo", true),
-        "e" => ("e", false),
-        "E" => ("E", false),
+    let name = Some(name.trim().to_owned()).filter(|name| !name.is_empty());
+    let Specification { plus, alternate, zero, width, precision, kind } =
+        Specification::of(specification.trim_end()).ok_or_else(|| {
+            format!(
+                "`{{{text}}}` is not known to kernels: behind the colon they have `+`, `#`, `0`, a width, `.` and a precision, and the kind, in \
+                 this order. They pad with spaces and zeros alone: `{{:8.3}}`, `{{:#010x}}`"
+            )
+        })?;
+    let (conversion, bits) = match (kind, precision) {
+        ("" | "?", Some(_)) => ("f", false),
+        ("" | "?", None) => ("", false),
+        ("x", _) => ("llx", true),
+        ("X", _) => ("llX", true),
+        ("o", _) => ("llo", true),
+        ("e", _) => ("e", false),
+        ("E", _) => ("E", false),
         _ => {
             return Err(format!(
-                "`{{{text}}}` is not known to kernels: they have `{{}}`, `{{:x}}`, `{{:X}}`, `{{:o}}`, `{{:e}}`"
+                "`{{{text}}}` is not known to kernels: they have `{{}}`, `{{:x}}`, `{{:X}}`, `{{:o}}`, `{{:e}}`, `{{:E}}`"
             ));
         }
     };
-    let name = Some(name.trim().to_owned()).filter(|name| !name.is_empty());
-    Ok(Hole { name, options: options.to_owned(), conversion, bits })
+    // As for `format!`, `#` is of digits that are bits, and a precision of numbers that are not.
+    let flag = |set: bool, flag| if set { flag } else { "" };
+    let precision = precision.filter(|_| !bits).map(|digits| format!(".{digits}")).unwrap_or_default();
+    let options =
+        [flag(plus, "+"), flag(alternate && bits, "#"), flag(zero, "0"), width, &precision].concat();
+    Ok(Hole { name, options, conversion, bits })
+}
+
+/// What stands behind a colon, as far as kernels have what `format!` has.
+struct Specification<'a> {
+    plus: bool,
+    alternate: bool,
+    zero: bool,
+    width: &'a str,
+    precision: Option<&'a str>,
+    kind: &'a str,
+}
+
+impl<'a> Specification<'a> {
+    /// `[+|-] [#] [0] [WIDTH] [. PRECISION] [KIND]`; a minus says nothing there.
+    fn of(text: &'a str) -> Option<Self> {
+        let (plus, rest) = flag(text, '+');
+        let rest = if plus { rest } else { flag(rest, '-').1 };
+        let (alternate, rest) = flag(rest, '#');
+        let (zero, rest) = flag(rest, '0');
+        let (width, rest) = number(rest)?;
+        let (precision, kind) = match rest.strip_prefix('.') {
+            Some(rest) => {
+                let (digits, kind) = number(rest)?;
+                (Some(digits).filter(|digits| !digits.is_empty()), kind)
+            }
+            None => (None, rest),
+        };
+        let whole = rest.starts_with('.') == precision.is_some();
+        let known = kind.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '?');
+        (whole && known).then_some(Self { plus, alternate, zero, width, precision, kind })
+    }
+}
+
+/// Whether the text begins with this flag, and what follows.
+fn flag(text: &str, flag: char) -> (bool, &str) {
+    text.strip_prefix(flag).map_or((false, text), |rest| (true, rest))
+}
+
+/// The digits that the text begins with, and what follows; `None` for a number that `format!` does not take.
+fn number(text: &str) -> Option<(&str, &str)> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, rest) = text.split_at(end);
+    (digits.is_empty() || digits.parse::<u16>().is_ok()).then_some((digits, rest))
 }
 
 #[cfg(test)]
@@ -225,8 +273,40 @@ mod tests {
     }
 
     #[test]
+    fn options_are_those_of_format() {
+        let taken = |text: &str| match parts(text).unwrap().as_slice() {
+            [Err(Hole { options, conversion, .. })] => format!("{options}{conversion}"),
+            other => panic!("{other:?}"),
+        };
+        let cases = [
+            ("{:+}", "+"),
+            ("{:+08.3}", "+08.3f"),
+            ("{:-8}", "8"),
+            ("{:#010x}", "#010llx"),
+            ("{:#8}", "8"),
+            ("{:8.3x}", "8llx"),
+            ("{:0}", "0"),
+            ("{:.0}", ".0f"),
+            ("{:.2e}", ".2e"),
+            ("{x:5 }", "5"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(taken(text), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_not_known_is_said() {
-        assert!(parts("{:>8}").unwrap_err().contains("pad with spaces and zeros alone"));
+        for text in [
+            "{:>8}", "{:8+}", "{:0+8}", "{:++}", "{:#+}", "{:8.}", "{:.}", "{:1.2.3}", "{:8#x}", "{:70000}",
+            "{:w$}", "{:.*}", "{:5 x}",
+        ] {
+            let error = parts(text).unwrap_err();
+            assert!(
+                error.contains(&format!("`{text}`")) && error.contains("pad with spaces and zeros alone"),
+                "{error}"
+            );
+        }
         assert!(parts("{:b}").unwrap_err().contains("`{:b}` is not known"));
         assert!(parts("a { b").unwrap_err().contains("write `{{`"));
         let error = |input: TokenStream| print(input).unwrap_err().to_string();

@@ -74,6 +74,7 @@ pub fn entry<K: Instance>(ptx: &str) -> KernelEntry {
         shared_bytes: K::SHARED_BYTES,
         registers: None,
         spilled: None,
+        summary: "as the builder says",
         ptx_bytes: ptx.len(),
         ptx: compress_to_vec(ptx.as_bytes(), 6).leak(),
     }

@@ -22,8 +22,7 @@ pub fn runs(device: &Device) -> Outcome {
         set().named("ark").map(tilewright::ptx).collect::<tilewright::Result<Vec<_>>>()?,
         [kernel.ptx()?]
     );
-    let takes = "mark (sm_80): 64 threads, at least 1 CTA an SM, 0 bytes of dynamic shared memory, registers not known without ptxas";
-    assert_eq!(kernel.entry().to_string(), takes);
+    assert_eq!(kernel.entry().to_string(), "as the builder says");
     Ok(())
 }
 

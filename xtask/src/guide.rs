@@ -1,7 +1,7 @@
 //! The guide, followed literally: the files that it shows are a package, which is built and run.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::shell::{Done, cargo, root, run, target};
 
@@ -10,7 +10,11 @@ pub fn follow() -> Done {
     let guide = read(&root().join("docs/write-a-kernel.md"))?;
     let folder = target()?.join("guide/norm");
     let checkout = root().display().to_string();
-    for (path, text) in files(&guide) {
+    let files = files(&guide);
+    let shown: Vec<_> =
+        files.iter().map(|(path, _)| folder.join(path)).chain([folder.join("Cargo.lock")]).collect();
+    remove_others(&folder, &shown)?;
+    for (path, text) in files {
         // The guide's checkout lies beside its package, this one around it: the package is a workspace of its own.
         let text = text.replace("../../tilewright", &checkout).replace("../tilewright", &checkout);
         let text = if path == "Cargo.toml" { text + "\n[workspace]\n" } else { text };
@@ -32,6 +36,19 @@ fn files(guide: &str) -> Vec<(&str, String)> {
         files.push((path, block.take_while(|line| *line != "```").flat_map(|line| [line, "\n"]).collect()));
     }
     files
+}
+
+/// Removes what an earlier guide showed.
+fn remove_others(folder: &Path, shown: &[PathBuf]) -> Done {
+    for entry in folder.read_dir().into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            remove_others(&path, shown)?;
+        } else if !shown.contains(&path) {
+            fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+    }
+    Ok(())
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -66,7 +83,8 @@ mod tests {
     fn the_guide_has_all_of_its_package() {
         let guide = include_str!("../../docs/write-a-kernel.md");
         let paths: Vec<_> = files(guide).into_iter().map(|(path, _)| path).collect();
-        let expected = ["Cargo.toml", "kernels/Cargo.toml", "build.rs", "kernels/src/lib.rs", "src/main.rs"];
+        let expected =
+            ["Cargo.toml", "kernels/Cargo.toml", "kernels/build.rs", "kernels/src/lib.rs", "src/main.rs"];
         assert_eq!(paths, expected);
     }
 }

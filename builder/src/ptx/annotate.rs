@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::inlined::NAMES;
+use super::labels::renumbered;
 use crate::Arch;
 use crate::kernel::Declared;
 
@@ -39,7 +40,7 @@ pub(crate) fn annotate<'a>(
         text.push_str(file);
         text.push('\n');
     }
-    text
+    renumbered(&text)
 }
 
 /// The performance directives of the kernel.

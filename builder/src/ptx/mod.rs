@@ -2,6 +2,7 @@
 
 mod annotate;
 mod inlined;
+mod labels;
 mod module;
 mod parameters;
 mod scan;

@@ -8,8 +8,9 @@ mod swiglu;
 
 use std::borrow::Cow;
 
-use tilewright::{Error, KernelSet};
+use tilewright::Error;
 
+pub use custom_kernel_device::KERNELS;
 pub use gemv::{Weights, gemv};
 pub use modulate::modulate;
 pub use reference::{
@@ -17,14 +18,6 @@ pub use reference::{
 };
 pub use softmax::softmax;
 pub use swiglu::{swiglu, swiglu_for};
-
-/// The kernels that the build script compiled.
-static KERNELS: KernelSet = tilewright::include_kernels!();
-
-/// The kernels of this crate.
-pub fn kernels() -> &'static KernelSet {
-    &KERNELS
-}
 
 fn wrong(argument: &'static str, was: &[usize], allowed: impl Into<Cow<'static, str>>) -> Error {
     Error::Argument { argument: argument.into(), was: format!("of shape {was:?}"), allowed: allowed.into() }

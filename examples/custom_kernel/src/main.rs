@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use custom_kernel::{
-    Weights, gemv, gemv_reference, kernels, modulate, modulate_reference, relative_error, softmax,
+    KERNELS, Weights, gemv, gemv_reference, modulate, modulate_reference, relative_error, softmax,
     softmax_reference, swiglu, swiglu_reference,
 };
 use tilewright::quant::{Format, Group, HalfType, Halves, Order, QuantizedWeights, ZeroPoints};
@@ -13,7 +13,7 @@ use tilewright::{Device, Error, Event, Result, Stream, Tensor, f16};
 const TOLERANCE: f64 = 1.0 / 1024.0;
 
 fn main() -> ExitCode {
-    for kernel in kernels().entries() {
+    for kernel in KERNELS.entries() {
         println!("{kernel:?}");
     }
     // A GPU or, where there is none, the emulator, which says so.

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use custom_kernel::{
-    Weights, gemv, gemv_reference, kernels, modulate, modulate_reference, relative_error, softmax,
+    KERNELS, Weights, gemv, gemv_reference, modulate, modulate_reference, relative_error, softmax,
     softmax_reference, swiglu, swiglu_for, swiglu_reference,
 };
 use custom_kernel_device::modulate::modulate as modulate_kernel;
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
 }
 
 fn compiled() -> Outcome {
-    let mut found: Vec<_> = kernels().entries().iter().map(|entry| (entry.arch, entry.name)).collect();
+    let mut found: Vec<_> = KERNELS.entries().iter().map(|entry| (entry.arch, entry.name)).collect();
     found.sort();
     let expected = [
         (Arch::Sm80, "gemv_u4"),
@@ -183,7 +183,7 @@ fn modulated_by(device: &Device) -> Outcome {
     for ctas in [1, 2, 7, 100] {
         let mut y = poisoned(device, &shape)?;
         let arguments = (&x.view(), &scale.view(), &shift.view(), &mut y.view_mut());
-        device.kernel::<modulate_kernel<f16>>(kernels())?.launch(&stream, [ctas, 1, 1], arguments)?;
+        device.kernel::<modulate_kernel<f16>>(&KERNELS)?.launch(&stream, [ctas, 1, 1], arguments)?;
         assert_near(&format!("{ctas} CTAs"), &y.to_vec()?, &reference);
     }
     Ok(())

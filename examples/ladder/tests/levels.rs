@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use ladder::{LEVELS, Level, Sizes, gemm_pipelined, kernels, row_softmax};
+use ladder::{KERNELS, LEVELS, Level, Sizes, gemm_pipelined, row_softmax};
 use tilewright::{Arch, Device, Tensor};
 use tilewright_support::suite::{Outcome, Suite};
 
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
 }
 
 fn complete() -> Outcome {
-    let mut compiled: Vec<_> = kernels().entries().iter().map(|entry| (entry.arch, entry.name)).collect();
+    let mut compiled: Vec<_> = KERNELS.entries().iter().map(|entry| (entry.arch, entry.name)).collect();
     let mut levels: Vec<_> = LEVELS.iter().map(|level| (level.arch, level.name)).collect();
     compiled.sort();
     levels.sort();

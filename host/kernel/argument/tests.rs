@@ -62,6 +62,7 @@ fn set_of<K: Instance>() -> &'static KernelSet {
         shared_bytes: K::SHARED_BYTES,
         registers: None,
         spilled: None,
+        summary: "",
         ptx_bytes: text.len(),
         ptx: miniz_oxide::deflate::compress_to_vec(text.as_bytes(), 6).leak(),
     };

@@ -1,7 +1,7 @@
 //! A cache of keys and values, and how its work is shared out.
 
 use super::{Blocks, Keys};
-use tilewright_device::abi::KernelArg;
+use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::global;
 use tilewright_device::arch::special::{block_x, grid_x};
 use tilewright_device::tile::division::Division;
@@ -40,14 +40,7 @@ impl Cache {
     }
 }
 
-impl KernelArg for Cache {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for Cache {}
 
 /// A part of a sequence's keys, for a tile of the queries that share a head of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,14 +143,7 @@ impl SplitOrder {
     }
 }
 
-impl KernelArg for SplitOrder {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for SplitOrder {}
 
 /// The parts that this CTA takes: every `grid`-th of the order (persistent CTAs).
 pub struct KeyParts {

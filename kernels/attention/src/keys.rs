@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use tilewright_device::abi::KernelArg;
+use tilewright_device::abi::PassedAsIs;
 use tilewright_device::layout::FragmentLayout;
 use tilewright_device::tile::{Fragment, Rows};
 
@@ -129,11 +129,4 @@ impl Keys {
     }
 }
 
-impl KernelArg for Keys {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for Keys {}

@@ -1,6 +1,6 @@
 //! The order in which CTAs take the tiles of queries.
 
-use tilewright_device::abi::KernelArg;
+use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::special::{block_x, grid_x};
 use tilewright_device::tile::InPlace;
 use tilewright_device::tile::division::Division;
@@ -78,14 +78,7 @@ impl TileOrder {
     }
 }
 
-impl KernelArg for TileOrder {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for TileOrder {}
 
 /// The tiles that this CTA takes: every `grid`-th of the order (persistent CTAs).
 pub struct QueryTiles {

@@ -1,7 +1,7 @@
 //! Where the queries and keys of a sequence lie.
 
 use super::Keys;
-use tilewright_device::abi::KernelArg;
+use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::global;
 
 /// A sequence's rows of Q and O, and of K and V.
@@ -20,7 +20,7 @@ pub struct Sequence {
 }
 
 /// How sequences lie in tensors.
-pub trait Sequences: KernelArg<Abi = Self> + Copy {
+pub trait Sequences: PassedAsIs {
     /// Whether other rows follow a sequence's last.
     const PACKED: bool;
 
@@ -115,16 +115,5 @@ impl Sequences for Packed {
     }
 }
 
-macro_rules! plain_argument {
-    ($($t:ty)*) => { $(
-        impl KernelArg for $t {
-            type Abi = Self;
-            #[inline(always)]
-            unsafe fn load(at: *const Self) -> Self {
-                // SAFETY: the caller passes an initialised parameter.
-                unsafe { *at }
-            }
-        }
-    )* };
-}
-plain_argument!(Equal Packed);
+impl PassedAsIs for Equal {}
+impl PassedAsIs for Packed {}

@@ -1,6 +1,6 @@
 //! Which keys a row of queries sees.
 
-use tilewright_device::abi::KernelArg;
+use tilewright_device::abi::PassedAsIs;
 use tilewright_device::layout::FragmentLayout;
 use tilewright_device::tile::Fragment;
 use tilewright_device::tile::division::Division;
@@ -42,11 +42,4 @@ impl Causal {
     }
 }
 
-impl KernelArg for Causal {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for Causal {}

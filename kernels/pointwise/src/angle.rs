@@ -1,6 +1,6 @@
 //! Angles of rotary embeddings, in turns as fixed-point fractions: whole turns vanish by themselves, however large the position.
 
-use tilewright_device::abi::KernelArg;
+use tilewright_device::abi::PassedAsIs;
 
 /// One over 2 pi, of 2^64.
 const RADIAN: u64 = 0x28be_60db_9391_054a;
@@ -49,14 +49,7 @@ impl Frequencies {
     }
 }
 
-impl KernelArg for Frequencies {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for Frequencies {}
 
 /// The product of fractions of 2^64.
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! Functions of single elements, and conversions of their types.
 
-use tilewright_device::abi::KernelArg;
+use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
 use tilewright_device::kernel::Arch;
@@ -30,14 +30,7 @@ pub struct Computed {
     pub bias: f32,
 }
 
-impl KernelArg for Computed {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for Computed {}
 
 /// Elements of a piece, if those that are read have `from` bytes and those that are written `to`: the wider ones fill 16 bytes. Bytes of 0 are
 /// those of any type, of which a piece has one element.

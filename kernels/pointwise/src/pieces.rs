@@ -1,6 +1,6 @@
 //! Pieces of tensors: neighbours of a row, which a thread reads and writes in accesses of 16 bytes, or one by one.
 
-use tilewright_device::abi::KernelArg;
+use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::global;
 use tilewright_device::layout::element::pack;
 use tilewright_device::tile::{Element, block_x, division::Division};
@@ -18,14 +18,7 @@ pub struct Strided<const RANK: usize> {
     pub strides: [u64; RANK],
 }
 
-impl<const RANK: usize> KernelArg for Strided<RANK> {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl<const RANK: usize> PassedAsIs for Strided<RANK> {}
 
 impl<const RANK: usize> Strided<RANK> {
     /// A tensor that a call does not have.
@@ -84,14 +77,7 @@ impl<const RANK: usize> PieceOrder<RANK> {
     }
 }
 
-impl<const RANK: usize> KernelArg for PieceOrder<RANK> {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl<const RANK: usize> PassedAsIs for PieceOrder<RANK> {}
 
 /// The number of a thread's `i`-th piece, if CTAs of `threads` threads take `each` pieces a thread: neighbours' pieces are neighbours.
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! Rotary position embedding (Su et al. 2021, "RoFormer").
 
-use tilewright_device::abi::KernelArg;
+use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::global;
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
@@ -55,19 +55,8 @@ pub struct RopeShape {
     pub given: u32,
 }
 
-macro_rules! plain_argument {
-    ($($t:ty)*) => { $(
-        impl KernelArg for $t {
-            type Abi = Self;
-            #[inline(always)]
-            unsafe fn load(at: *const Self) -> Self {
-                // SAFETY: the caller passes an initialised parameter.
-                unsafe { *at }
-            }
-        }
-    )* };
-}
-plain_argument!(RopeTable RopeShape);
+impl PassedAsIs for RopeTable {}
+impl PassedAsIs for RopeShape {}
 
 impl RopeShape {
     /// Work of threads in all is at most this much.

@@ -1,6 +1,6 @@
 //! Copies between tensors of one shape that have different dimensions of neighbours: through tiles of shared memory.
 
-use tilewright_device::abi::KernelArg;
+use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::shared::{load_u32, store_u32x4};
 use tilewright_device::arch::special::{block_x, thread_x};
 use tilewright_device::arch::sync::bar_sync;
@@ -27,14 +27,7 @@ pub struct Exchanged {
     pub in_vectors: [u32; 2],
 }
 
-impl KernelArg for Exchanged {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for Exchanged {}
 
 /// Elements of a tile, of so many bytes: of y's dimension of neighbours, and of x's.
 pub(crate) const fn tile(bytes: usize) -> [usize; 2] {

@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use tilewright_device::abi::KernelArg;
+use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::arch::sync;
 use tilewright_device::kernel;
@@ -42,14 +42,7 @@ pub struct ColumnsWork {
     pub apart: u64,
 }
 
-impl KernelArg for ColumnsWork {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for ColumnsWork {}
 
 /// y = what is made of the elements of each result.
 ///

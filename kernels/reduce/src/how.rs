@@ -1,6 +1,6 @@
 //! What a reduction is told at its launch.
 
-use tilewright_device::abi::KernelArg;
+use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::global;
 use tilewright_device::arch::math::sqrt;
 use tilewright_device::tile::{Element, bf16, f16};
@@ -55,14 +55,7 @@ pub struct How {
     pub result: u32,
 }
 
-impl KernelArg for How {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for How {}
 
 impl How {
     /// What is made of the elements of a part.

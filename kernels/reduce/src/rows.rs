@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use tilewright_device::abi::KernelArg;
+use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::special::{cluster_rank, thread_x};
 use tilewright_device::arch::sync;
 use tilewright_device::kernel;
@@ -46,14 +46,7 @@ pub struct RowsWork {
     pub by_parts: Division,
 }
 
-impl KernelArg for RowsWork {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for RowsWork {}
 
 /// y = what is made of the elements of each result.
 ///

@@ -1,6 +1,6 @@
 //! Where numbered elements lie: counted along the innermost dimension first.
 
-use tilewright_device::abi::KernelArg;
+use tilewright_device::abi::PassedAsIs;
 use tilewright_device::tile::division::Division;
 
 /// Dimensions at most.
@@ -76,14 +76,7 @@ impl<const N: usize> Walk<N> {
     }
 }
 
-impl<const N: usize> KernelArg for Walk<N> {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl<const N: usize> PassedAsIs for Walk<N> {}
 
 #[cfg(test)]
 mod tests {

@@ -22,7 +22,8 @@ const USAGE: &str = "\
 cargo xtask ptx|sass [--manifest-path PATH] [--arch sm_80|sm_90a] [NAME] [-- ARGUMENTS OF cargo build]
 
 Builds a package in release, and prints the code of the one kernel among those of the package and all that it depends on
-whose name is NAME or has it as a part. Of several, or without NAME, it prints what each takes. PATH is a package's folder
+whose name is NAME or has it as a part. Of several, or without NAME, it prints what each takes, of the architecture alone where
+one is given. PATH is a package's folder
 or its Cargo.toml; left out, it is tilewright's own, with its operators: `-- -p tilewright-gemm` builds those of one.";
 
 /// What the user asked for.
@@ -50,7 +51,7 @@ pub fn show(form: Form, arguments: &[&str]) -> Done {
         builds.iter().flat_map(|built| built.kernels.iter().map(move |k| (built, k))).collect();
     let (built, kernel) = match find(&kernels, &request) {
         Found::One(found) => found,
-        Found::Listed => {
+        Found::Listed(kernels) => {
             let lines: Vec<_> = kernels.iter().map(|(_, kernel)| kernel.to_string()).collect();
             return print(&lines.join("\n"));
         }
@@ -125,18 +126,18 @@ impl<'a> Request<'a> {
 /// What a request comes to.
 enum Found<'a> {
     One((&'a Built, &'a Kernel)),
-    /// No name was given: all kernels.
-    Listed,
+    /// No name was given: all kernels, or those of the architecture.
+    Listed(Vec<(&'a Built, &'a Kernel)>),
     None(String),
 }
 
 /// The kernel of the name, or the only one with the name as a part.
 fn find<'a>(kernels: &[(&'a Built, &'a Kernel)], request: &Request) -> Found<'a> {
-    let Some(name) = request.name else { return Found::Listed };
     let of_arch = || {
         let wanted = |kernel: &Kernel| request.arch.is_none_or(|arch| arch == kernel.arch);
         kernels.iter().filter(move |(_, kernel)| wanted(kernel)).copied()
     };
+    let Some(name) = request.name else { return Found::Listed(of_arch().collect()) };
     let exact: Vec<_> = of_arch().filter(|(_, kernel)| kernel.entry == name).collect();
     let found = if exact.is_empty() {
         of_arch().filter(|(_, kernel)| kernel.entry.contains(name)).collect()
@@ -187,7 +188,9 @@ mod tests {
         let all: Vec<_> = built.kernels.iter().map(|kernel| (&built, kernel)).collect();
         match find(&all, &Request::parse(arguments).unwrap()) {
             Found::One((_, kernel)) => format!("{} {}", kernel.arch.target(), kernel.entry),
-            Found::Listed => "all".to_owned(),
+            Found::Listed(listed) => {
+                listed.iter().map(|(_, kernel)| kernel.entry.as_str()).collect::<Vec<_>>().join(" ")
+            }
             Found::None(why) => why,
         }
     }
@@ -201,7 +204,8 @@ mod tests {
             ("rope", Arch::Sm80),
         ];
         assert_eq!(answer(&kernels, &["rop"]), "sm_80 rope");
-        assert_eq!(answer(&kernels, &[]), "all");
+        assert_eq!(answer(&kernels, &[]), "gemm_f16 gemm_f16_relu gemm_f16 rope");
+        assert_eq!(answer(&kernels, &["--arch", "sm_80"]), "gemm_f16 gemm_f16_relu rope");
         assert_eq!(answer(&kernels, &["gemm_f16", "--arch", "sm_80"]), "sm_80 gemm_f16");
         assert_eq!(answer(&kernels, &["--arch", "sm_90a", "gemm"]), "sm_90a gemm_f16");
         let several = answer(&kernels, &["gemm_f16"]);

@@ -1,6 +1,6 @@
 //! Divisions whose divisor the host knows.
 
-use crate::abi::{KernelArg, Plain};
+use crate::abi::{PassedAsIs, Plain};
 
 /// A division by a number known beforehand, as a multiplication (Granlund & Montgomery 1994).
 #[repr(C)]
@@ -45,14 +45,7 @@ impl Division {
     }
 }
 
-impl KernelArg for Division {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for Division {}
 
 // SAFETY: numbers to calculate with.
 unsafe impl Plain for Division {}

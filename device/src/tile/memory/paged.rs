@@ -1,6 +1,6 @@
 //! Sequences whose rows lie in pages: paged caches of keys and values (Kwon et al. 2023).
 
-use crate::abi::KernelArg;
+use crate::abi::PassedAsIs;
 use crate::arch::global;
 use crate::layout::{Element, RowMajor};
 use crate::tile::memory::global::Global;
@@ -39,14 +39,7 @@ impl PageTable {
     }
 }
 
-impl KernelArg for PageTable {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for PageTable {}
 
 /// A tile of a sequence in pages: whole rows, as many as it has from a multiple of that on.
 pub struct PagedTile<T, const BOX: usize> {

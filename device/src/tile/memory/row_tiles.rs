@@ -1,6 +1,6 @@
 //! The tiles of rows that a CTA takes.
 
-use crate::abi::{KernelArg, Plain};
+use crate::abi::{PassedAsIs, Plain};
 use crate::arch::special::{block_x, grid_x};
 use crate::tile::memory::division::Division;
 
@@ -28,14 +28,7 @@ impl RowOrder {
     }
 }
 
-impl KernelArg for RowOrder {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for RowOrder {}
 
 // SAFETY: numbers of tiles; a tile that a tensor has not reads as zeros and is not stored.
 unsafe impl Plain for RowOrder {}

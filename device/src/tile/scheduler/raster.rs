@@ -1,6 +1,6 @@
 //! The order in which CTAs take the tiles of an output.
 
-use crate::abi::{KernelArg, Plain};
+use crate::abi::{PassedAsIs, Plain};
 use crate::arch::special::{block_x, grid_x};
 use crate::tile::memory::division::Division;
 
@@ -80,14 +80,7 @@ impl RasterOrder {
     }
 }
 
-impl KernelArg for RasterOrder {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for RasterOrder {}
 
 // SAFETY: numbers of tiles; a tile that a tensor has not reads as zeros and is not stored.
 unsafe impl Plain for RasterOrder {}

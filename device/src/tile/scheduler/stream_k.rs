@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 use core::ops::Range;
 
-use crate::abi::KernelArg;
+use crate::abi::PassedAsIs;
 use crate::arch::special::{block_x, cluster_rank, grid_x, thread_x, thread_x_volatile};
 use crate::arch::warp::uniform;
 use crate::arch::{atomic, global, sync};
@@ -93,14 +93,7 @@ impl StreamOrder {
     }
 }
 
-impl KernelArg for StreamOrder {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for StreamOrder {}
 
 /// A part of a tile: some of its steps.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Parts of attention's results, of keys that several CTAs divide among themselves (split-KV): where they lie, and stores to them.
 
-use crate::abi::KernelArg;
+use crate::abi::PassedAsIs;
 use crate::arch::global;
 use crate::arch::special::thread_x_volatile;
 use crate::layout::{FragmentLayout, Registers};
@@ -27,14 +27,7 @@ pub struct SplitParts {
     pub padding: u32,
 }
 
-impl KernelArg for SplitParts {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for SplitParts {}
 
 /// A part of a tile's rows, to be stored to: row r of the tile is line `place(r)` from the part's first on, or none.
 #[derive(Clone, Copy)]

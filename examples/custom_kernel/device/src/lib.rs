@@ -6,3 +6,7 @@ pub mod gemv;
 pub mod modulate;
 pub mod softmax;
 pub mod swiglu;
+
+/// The kernels, compiled.
+#[cfg(feature = "build")]
+pub static KERNELS: tilewright_device::embedded::KernelSet = tilewright_device::include_kernels!();

@@ -13,3 +13,7 @@ pub mod gemm_vectors;
 pub mod gemm_warp_specialised;
 pub mod row_softmax;
 pub mod vector_add;
+
+/// The kernels, compiled.
+#[cfg(feature = "build")]
+pub static KERNELS: tilewright_device::embedded::KernelSet = tilewright_device::include_kernels!();

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use tilewright_device::abi::KernelArg;
+use tilewright_device::abi::PassedAsIs;
 
 /// Neighbouring things for each CTA, as evenly as can be.
 #[repr(C)]
@@ -38,14 +38,7 @@ impl Shares {
     }
 }
 
-impl KernelArg for Shares {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for Shares {}
 
 #[cfg(test)]
 mod tests {

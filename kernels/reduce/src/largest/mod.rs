@@ -9,7 +9,7 @@ mod source;
 
 use core::marker::PhantomData;
 
-use tilewright_device::abi::KernelArg;
+use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::special::{cluster_rank, thread_x};
 use tilewright_device::arch::{global, shared, sync};
 use tilewright_device::kernel;
@@ -65,14 +65,7 @@ pub struct TopKWork {
     pub vectors: u32,
 }
 
-impl KernelArg for TopKWork {
-    type Abi = Self;
-    #[inline(always)]
-    unsafe fn load(at: *const Self) -> Self {
-        // SAFETY: the caller passes an initialised parameter.
-        unsafe { *at }
-    }
-}
+impl PassedAsIs for TopKWork {}
 
 /// values = the largest elements of every row, the largest first and of equal ones the first; indices = their columns.
 ///

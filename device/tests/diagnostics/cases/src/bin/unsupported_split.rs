@@ -4,8 +4,8 @@ use tilewright_device::tile::*;
 
 type Acc = Fragment<f32, 128, 128, FullRow<3>>;
 
-fn kernel(acc: Acc) {
-    acc.cast::<f16>(); //~ 128 rows cannot be divided among 3 warps or warpgroups
+fn kernel(acc: Acc) { //~ 128 rows cannot be divided among 3 warps or warpgroups
+    acc.cast::<f16>();
 }
 
 fn main() {
