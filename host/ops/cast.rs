@@ -39,8 +39,8 @@ pub fn cast<T: CastElement, U: CastElement>(
 /// - To integers: what is beyond the least or the largest becomes that (saturation), NaN becomes 0.
 /// - Integers are taken as f32, in which i32 from 2²⁴ on are rounded. One type to itself is a copy, bit by bit.
 /// - No elements: nothing is done. A launch takes up to 2³¹ - 2¹⁶ pieces: 16 bytes each, or single elements where tensors do not lie so.
-/// - Tensors that are aligned to 16 bytes, with rows of multiples of that or one row behind the other, are taken in vectors, unless both have
-///   elements of one byte; all others are correct but slower.
+/// - Tensors that are aligned to 16 bytes, with rows that begin at multiples of that or lie one behind the other, are taken in vectors, unless
+///   both have elements of one byte; all others are correct but slower.
 ///
 /// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same bits.
 ///

@@ -137,7 +137,8 @@ pub fn every_pair(device: &Device) -> Outcome {
 /// Vectors and single elements give the same.
 pub fn every_kernel(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;
-    for name in crate::case::runnable(device, |name| name.starts_with("elementwise_")) {
+    for name in crate::case::runnable(device, |name| name.starts_with("unary_") || name.starts_with("cast_"))
+    {
         let kernel = Some(name);
         let ran = [
             check::<f32, f16>(&stream, kernel, 1008)?,
@@ -159,7 +160,8 @@ pub fn eight_bits(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;
     let codes: Vec<u8> = (0..=u8::MAX).collect();
     let [mut from, mut to] = [0, 0];
-    for name in crate::case::runnable(device, |name| name.starts_with("elementwise_")) {
+    for name in crate::case::runnable(device, |name| name.starts_with("unary_") || name.starts_with("cast_"))
+    {
         let cast = Cast::new().kernel(name);
         let possible = |result: tilewright::Result<()>| match result {
             Err(error) if error.to_string().starts_with("`kernel` was ") => Ok(false),

@@ -29,11 +29,14 @@ pub fn elementwise(device: &Device) -> Outcome {
     says(add.run(&stream, [&x, &inside], &mut y.view_mut()), &format!("`y` overlaps `b`; {APART}"));
     let text = format!("`a` was on emulator:5; it must be on {}, the device of this call", device.label());
     says(add.run(&stream, [&there, &x], &mut y.view_mut()), &text);
-    let result = add.kernel("elementwise_sm_80_4_4").run(&stream, [&x, &x], &mut y.view_mut());
-    let text = "`kernel` was \"elementwise_sm_80_4_4\", it computes with elements of another size; it must be one of ";
+    let result = add.kernel("binary_sm_80_4_4").run(&stream, [&x, &x], &mut y.view_mut());
+    let text =
+        "`kernel` was \"binary_sm_80_4_4\", it computes with elements of another size; it must be one of ";
     assert!(result.expect_err(text).to_string().starts_with(text));
-    let text = "`kernel` was \"elementwise_sm_80_2_2\", it takes columns in multiples of 8; it must be one of elementwise_sm_80_any";
-    let result = exp.kernel("elementwise_sm_80_2_2").run(&stream, [&short], &mut new(&[4, 9])?.view_mut());
+    let text = "`kernel` was \"unary_sm_80_2_2\", it reads x row-major, in lines aligned to 16 bytes; it must be one of unary_sm_80_any";
+    let columns = new(&[9, 4])?;
+    let columns = columns.view().transpose(0, 1)?;
+    let result = exp.kernel("unary_sm_80_2_2").run(&stream, [&columns], &mut new(&[4, 9])?.view_mut());
     says(result, text);
     let mut z = Tensor::<f32>::zeros(device, &[4, 9])?;
     says(
@@ -124,8 +127,11 @@ pub fn gated(device: &Device) -> Outcome {
             "{error}"
         );
     }
-    let result = plain.kernel("gated_sm_80_f16").run(&stream, &short, &short, &mut new(&[4, 9])?.view_mut());
-    let text = "`kernel` was \"gated_sm_80_f16\", it takes bytes of columns in multiples of 16; it must be one of gated_sm_80_f16_any";
+    let columns = new(&[9, 4])?;
+    let columns = columns.view().transpose(0, 1)?;
+    let result =
+        plain.kernel("gated_sm_80_f16").run(&stream, &columns, &short, &mut new(&[4, 9])?.view_mut());
+    let text = "`kernel` was \"gated_sm_80_f16\", it reads gate row-major, in lines aligned to 16 bytes; it must be one of gated_sm_80_f16_any";
     says(result, text);
     assert!(y.to_vec()?.iter().all(|y| y.is_nan()));
     Ok(())

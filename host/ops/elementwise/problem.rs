@@ -59,10 +59,13 @@ impl Problem {
 
     /// What kernels are told beside the tensors.
     pub(super) fn computed(&self, operation: u32, [scale, bias]: [f32; 2]) -> Computed {
-        let repeated = self.pieces.repeats().into_iter().take(self.inputs).enumerate();
-        let repeated = repeated.fold(0, |bits, (i, is)| bits | u32::from(is) << i);
+        let bits = |are: [bool; TENSORS]| {
+            let inputs = are.into_iter().take(self.inputs).enumerate();
+            inputs.fold(0, |bits, (i, is)| bits | u32::from(is) << i)
+        };
+        let (repeated, again) = (bits(self.pieces.repeats()), bits(self.pieces.repeats_rows()));
         let [from, to] = self.types().map(|dtype| numbers(dtype) as u32);
-        Computed { operation, inputs: self.inputs as u32, repeated, from, to, scale, bias }
+        Computed { operation, repeated, again, from, to, scale, bias }
     }
 
     /// Of the inputs, and of y.
@@ -98,6 +101,9 @@ impl Choice for Call<'_> {
         let pieces = &self.problem.pieces;
         let [from, to] = self.problem.types().map(DType::bytes);
         let vectors = kernel.piece > 1;
+        if kernel.inputs as usize != self.problem.inputs {
+            return Err(Rejection::Because("it computes functions of another number of inputs"));
+        }
         if vectors && kernel.widths != [from, to].map(|bytes| bytes as u32) {
             return Err(Rejection::Because("it computes with elements of another size"));
         }
@@ -106,9 +112,6 @@ impl Choice for Call<'_> {
             unaligned.into_iter().find(|(tensor, repeats)| vectors && !tensor.in_vectors && !repeats)
         {
             return Err(Rejection::Unaligned { operand: tensor.name, row_major: true });
-        }
-        if vectors && !pieces.cols().is_multiple_of(kernel.piece as usize) {
-            return Err(Rejection::Multiples { what: "columns", of: kernel.piece });
         }
         let bytes = pieces.elements().saturating_mul(self.problem.inputs * from + to);
         // By single elements a third of what memory gives.

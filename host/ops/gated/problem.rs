@@ -48,7 +48,7 @@ impl<const N: usize> Problem<N> {
             copies: false,
             width: dtype.bytes(),
             tensors,
-            runs: vec![self.pieces.cols()],
+            runs: Vec::new(),
             elements: self.pieces.elements().saturating_mul(N),
         }
     }

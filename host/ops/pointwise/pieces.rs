@@ -98,6 +98,12 @@ impl<const N: usize> Pieces<N> {
         self.runs[self.runs.len() - 1].strides.map(|stride| stride == 0)
     }
 
+    /// Whether the rows of a matrix are one row, by tensor.
+    pub(in crate::ops) fn repeats_rows(&self) -> [bool; N] {
+        let rows = &self.runs[self.runs.len() - 2];
+        rows.strides.map(|stride| stride == 0 && rows.size > 1)
+    }
+
     /// Elements of each tensor.
     pub(in crate::ops) fn elements(&self) -> usize {
         product(&self.runs)
@@ -117,12 +123,15 @@ impl<const N: usize> Pieces<N> {
         launches(self.outer())
     }
 
-    /// The order of pieces of so many elements.
+    /// The order of pieces of so many elements, of which the last one of a row has what is left.
     pub(in crate::ops) fn order(&self, piece: u32) -> Result<PieceOrder> {
         let sizes = &self.runs[self.runs.len() - 3..];
-        let [batch, rows, cols] = [sizes[0].size, sizes[1].size, sizes[2].size / piece as usize];
         let count = |size: usize| u32::try_from(size).ok();
-        let order = || PieceOrder::new([count(batch)?, count(rows)?, count(cols)?]);
+        let [batch, rows, cols] = [sizes[0].size, sizes[1].size, sizes[2].size].map(count);
+        let order = || {
+            let order = PieceOrder::new([batch?, rows?, cols?.div_ceil(piece)])?;
+            Some(order.ending(cols?, piece))
+        };
         order().ok_or_else(|| {
             let was = format!("of {} elements", self.elements());
             let most = PieceOrder::<3>::MOST;

@@ -5,14 +5,14 @@ use tilewright_device::kernel;
 use tilewright_device::tile::{Element, Overlaps};
 
 use crate::activation::{with, with_slope};
-use crate::pieces::{PieceOrder, Strided, load, number, rounded, store, wide};
+use crate::pieces::{PieceOrder, Strided, load_bytes, load_short, number, rounded, store_part, wide};
 
 /// Pieces that a thread holds of each tensor.
 pub(crate) const EACH: usize = 2;
 
 /// y = act(gate) up, element by element.
 ///
-/// Matrices \[batch, rows, columns\] whose rows are cut into pieces of `V` elements in the order of `order`. `activation` is the number of the
+/// Matrices \[batch, rows, columns\] whose rows are cut into pieces of `V` elements, the last ones shorter, in the order of `order`. `activation` is the number of the
 /// [`Activation`](tilewright_device::tile::Activation).
 #[kernel(program = P)]
 pub fn gated<P: Overlaps, T: Element, const V: usize>(
@@ -23,20 +23,36 @@ pub fn gated<P: Overlaps, T: Element, const V: usize>(
     activation: u32,
 ) {
     let place = |i| {
-        let ([matrix, row, piece], inside) = order.at(number(thread_x(), P::THREADS, EACH, i));
-        ([matrix, row, piece * V as u32], inside)
+        let at = order.at(number(thread_x(), P::THREADS, EACH, i));
+        let [matrix, row, piece] = at.0;
+        ([matrix, row, piece * V as u32], order.elements(&at, V))
     };
     P::wait_for_preceding_grid();
     let (mut gates, mut ups) = ([[0; 4]; EACH], [[0; 4]; EACH]);
     let mut i = 0;
     while i < EACH {
-        let (at, inside) = place(i);
-        // SAFETY: the tensors have the elements that the order counts, in rows of whole pieces; the host checked how they lie.
+        let (at, count) = place(i);
+        // SAFETY: the tensors have the elements that the order counts, in rows of pieces of which the last may be short; the host
+        // checked how they lie.
         unsafe {
-            gates[i] = load::<T, V>(gate.at::<T>(at), inside, 0);
-            ups[i] = load::<T, V>(up.at::<T>(at), inside, 0);
+            gates[i] = load_bytes(T::BYTES * V, gate.at::<T>(at), count == V as u32);
+            ups[i] = load_bytes(T::BYTES * V, up.at::<T>(at), count == V as u32);
         }
         i += 1;
+    }
+    if V > 1 && order.ends_short() {
+        let mut i = 0;
+        while i < EACH {
+            let (at, count) = place(i);
+            if count != V as u32 {
+                // SAFETY: as above.
+                unsafe {
+                    gates[i] = load_short(gate.at::<T>(at), count, T::BYTES, V);
+                    ups[i] = load_short(up.at::<T>(at), count, T::BYTES, V);
+                }
+            }
+            i += 1;
+        }
     }
     with(activation, |activation| {
         let mut i = 0;
@@ -47,9 +63,9 @@ pub fn gated<P: Overlaps, T: Element, const V: usize>(
                 values[e] = activation.apply(values[e]) * ups[e];
                 e += 1;
             }
-            let (at, inside) = place(i);
+            let (at, count) = place(i);
             // SAFETY: as above; no other thread has these elements.
-            unsafe { store::<T, V>(y.at::<T>(at), rounded::<T, V>(values), inside) };
+            unsafe { store_part(y.at::<T>(at), rounded::<T, V>(values), count, T::BYTES, V) };
             i += 1;
         }
     });
@@ -69,21 +85,37 @@ pub fn gated_gradient<P: Overlaps, T: Element, const V: usize>(
     activation: u32,
 ) {
     let place = |i| {
-        let ([matrix, row, piece], inside) = order.at(number(thread_x(), P::THREADS, EACH, i));
-        ([matrix, row, piece * V as u32], inside)
+        let at = order.at(number(thread_x(), P::THREADS, EACH, i));
+        let [matrix, row, piece] = at.0;
+        ([matrix, row, piece * V as u32], order.elements(&at, V))
     };
     P::wait_for_preceding_grid();
     let mut read = [[[0; 4]; 3]; EACH];
     let mut i = 0;
     while i < EACH {
-        let (at, inside) = place(i);
+        let (at, count) = place(i);
         // SAFETY: as in `gated`.
         unsafe {
-            read[i][0] = load::<T, V>(gate.at::<T>(at), inside, 0);
-            read[i][1] = load::<T, V>(up.at::<T>(at), inside, 0);
-            read[i][2] = load::<T, V>(dy.at::<T>(at), inside, 0);
+            read[i][0] = load_bytes(T::BYTES * V, gate.at::<T>(at), count == V as u32);
+            read[i][1] = load_bytes(T::BYTES * V, up.at::<T>(at), count == V as u32);
+            read[i][2] = load_bytes(T::BYTES * V, dy.at::<T>(at), count == V as u32);
         }
         i += 1;
+    }
+    if V > 1 && order.ends_short() {
+        let mut i = 0;
+        while i < EACH {
+            let (at, count) = place(i);
+            if count != V as u32 {
+                // SAFETY: as above.
+                unsafe {
+                    read[i][0] = load_short(gate.at::<T>(at), count, T::BYTES, V);
+                    read[i][1] = load_short(up.at::<T>(at), count, T::BYTES, V);
+                    read[i][2] = load_short(dy.at::<T>(at), count, T::BYTES, V);
+                }
+            }
+            i += 1;
+        }
     }
     with(activation, |activation| {
         let mut i = 0;
@@ -97,11 +129,11 @@ pub fn gated_gradient<P: Overlaps, T: Element, const V: usize>(
                 by_up[e] = dys[e] * value;
                 e += 1;
             }
-            let (at, inside) = place(i);
+            let (at, count) = place(i);
             // SAFETY: as in `gated`.
             unsafe {
-                store::<T, V>(d_gate.at::<T>(at), rounded::<T, V>(by_gate), inside);
-                store::<T, V>(d_up.at::<T>(at), rounded::<T, V>(by_up), inside);
+                store_part(d_gate.at::<T>(at), rounded::<T, V>(by_gate), count, T::BYTES, V);
+                store_part(d_up.at::<T>(at), rounded::<T, V>(by_up), count, T::BYTES, V);
             }
             i += 1;
         }

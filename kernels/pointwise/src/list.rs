@@ -35,6 +35,8 @@ pub struct PointwiseKernel {
     pub operator: Operator,
     /// The element type of its tensors; empty where any of its elements' size will do.
     pub element: &'static str,
+    /// Inputs of the functions that it computes; 0 where it computes others.
+    pub inputs: u32,
     /// Bytes of the elements that are read and of those that are written; 0 where any will do.
     pub widths: [u32; 2],
     /// Elements of a piece, of which a thread's accesses are.
@@ -55,16 +57,19 @@ impl PointwiseKernel {
 
     const fn of_any(operator: Operator, widths: [u32; 2], piece: usize, bytes: u32, each: usize) -> Self {
         let (piece, each) = (piece as u32, each as u32);
-        PointwiseKernel { operator, element: "", widths, piece, bytes, each, tile: [0; 2] }
+        PointwiseKernel { operator, element: "", inputs: 0, widths, piece, bytes, each, tile: [0; 2] }
     }
 }
 
-impl<P: Overlaps, const FROM: usize, const TO: usize> Described for elementwise<P, FROM, TO> {
+impl<P: Overlaps, const INPUTS: usize, const FROM: usize, const TO: usize> Described
+    for elementwise<P, INPUTS, FROM, TO>
+{
     type Description = PointwiseKernel;
     const DESCRIPTION: PointwiseKernel = {
-        let (piece, each) = (functions::piece(FROM, TO), functions::each(FROM, TO));
-        let bytes = if piece == 1 { 0 } else { 16 };
-        PointwiseKernel::of_any(Operator::Elementwise, [FROM as u32, TO as u32], piece, bytes, each)
+        let (piece, each) = (functions::piece(FROM, TO), functions::each(INPUTS, FROM, TO));
+        let (bytes, widths) = (if piece == 1 { 0 } else { 16 }, [FROM as u32, TO as u32]);
+        let any = PointwiseKernel::of_any(Operator::Elementwise, widths, piece, bytes, each);
+        PointwiseKernel { inputs: INPUTS as u32, ..any }
     };
 }
 
@@ -136,16 +141,18 @@ kernels! {
     sm_80: [embedding_sm_80_2]: embedding<Simt<8>, f16, 1>;
 
     // Elements by their bytes: those that are read, then those that are written.
-    for (FROM, TO) in [(2, 2), (4, 4), (2, 4), (4, 2)] {
-        sm_90: [elementwise_sm_90_ FROM _ TO]: elementwise<Overlapped<8>, FROM, TO>;
-        sm_80: [elementwise_sm_80_ FROM _ TO]: elementwise<Simt<8>, FROM, TO>;
+    for (OF, INPUTS) in [(unary, 1), (binary, 2), (ternary, 3)] {
+        for (FROM, TO) in [(2, 2), (4, 4), (2, 4), (4, 2)] {
+            sm_90: [OF _sm_90_ FROM _ TO]: elementwise<Overlapped<8>, INPUTS, FROM, TO>;
+            sm_80: [OF _sm_80_ FROM _ TO]: elementwise<Simt<8>, INPUTS, FROM, TO>;
+        }
+        sm_80: [OF _sm_80_any]: elementwise<Simt<8>, INPUTS, 0, 0>;
     }
     // Bytes are converted alone.
     for (FROM, TO) in [(1, 2), (1, 4), (2, 1), (4, 1)] {
-        sm_90: [elementwise_sm_90_ FROM _ TO]: elementwise<Overlapped<8>, FROM, TO>;
-        sm_80: [elementwise_sm_80_ FROM _ TO]: elementwise<Simt<8>, FROM, TO>;
+        sm_90: [cast_sm_90_ FROM _ TO]: elementwise<Overlapped<8>, 1, FROM, TO>;
+        sm_80: [cast_sm_80_ FROM _ TO]: elementwise<Simt<8>, 1, FROM, TO>;
     }
-    sm_80: [elementwise_sm_80_any]: elementwise<Simt<8>, 0, 0>;
 
     sm_90: [copy_sm_90]: copied<Overlapped<8>, 16>;
     for BYTES in [16, 4, 2, 1] {

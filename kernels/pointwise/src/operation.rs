@@ -37,11 +37,12 @@ macro_rules! formulas {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Operation { $($($(#[$of])* $op,)*)* }
 
-        /// `f` with the operation of this number: each has its own instance of `f`, so that no element asks which it is.
+        /// `f` with the operation of this number, one of those of `INPUTS` elements: each has its own instance of `f`, so that no element asks
+        /// which it is.
         #[inline(always)]
-        pub(crate) fn with(number: u32, mut f: impl FnMut(Operation)) {
+        pub(crate) fn with<const INPUTS: usize>(number: u32, mut f: impl FnMut(Operation)) {
             match number {
-                $($(n if n == Operation::$op as u32 => f(Operation::$op),)*)*
+                $($(n if INPUTS == $inputs && n == Operation::$op as u32 => f(Operation::$op),)*)*
                 _ => {}
             }
         }
@@ -111,9 +112,10 @@ formulas! {
 }
 
 impl Operation {
-    /// The function; of the inputs it uses the first ones.
+    /// The function; of the inputs it uses the first ones. `exact` is not so for results of 16 bits, which show no error of 1e-5.
     #[inline(always)]
-    pub(crate) fn of(self, [a, b, c]: [f32; 3]) -> f32 {
+    pub(crate) fn of(self, [a, b, c]: [f32; 3], exact: bool) -> f32 {
+        let exp = |x| if exact { exp(x) } else { math::ex2(x * LOG2_E) };
         match self {
             Operation::Identity => a,
             Operation::Neg => -a,
@@ -158,12 +160,12 @@ fn absolute(x: f32) -> f32 {
 /// The exponent is rounded to f32 for `ex2`; what that leaves out is a factor of its own.
 #[inline(always)]
 fn exp(x: f32) -> f32 {
+    // Beyond are infinity and 0, as here, but of what is left of an infinite exponent comes NaN.
+    let x = math::max_nan(math::min_nan(x, 256.0), -256.0);
     let exponent = x * LOG2_E;
     // The two parts of log2(e).
     let left = math::fma(x, 1.925_963e-8, math::fma(x, LOG2_E, -exponent));
-    let power = math::ex2(exponent);
-    // An infinite exponent leaves NaN.
-    if absolute(exponent) < 256.0 { math::fma(power, left * LN_2, power) } else { power }
+    math::ex2(exponent) * math::fma(left, LN_2, 1.0)
 }
 
 /// Also of subnormal numbers, which the instruction takes for 0.

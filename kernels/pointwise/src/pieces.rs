@@ -48,6 +48,8 @@ pub struct PieceOrder<const RANK: usize = 3> {
     total: u32,
     /// By the size of each dimension but the first.
     by: [Division; RANK],
+    /// The last piece of each row, if it is shorter than the others, and its elements.
+    short: [u32; 2],
 }
 
 impl<const RANK: usize> PieceOrder<RANK> {
@@ -58,7 +60,12 @@ impl<const RANK: usize> PieceOrder<RANK> {
     pub fn new(sizes: [u32; RANK]) -> Option<Self> {
         let total = sizes.into_iter().try_fold(1u32, |all, size| all.checked_mul(size));
         let total = if sizes.contains(&0) { 0 } else { total.filter(|&total| total <= Self::MOST)? };
-        Some(PieceOrder { total, by: sizes.map(Division::by) })
+        Some(PieceOrder { total, by: sizes.map(Division::by), short: [u32::MAX, 0] })
+    }
+    /// The same of rows of so many elements, where pieces have `of`: the last one of each row has what is left.
+    pub fn ending(self, columns: u32, of: u32) -> Self {
+        let short = if columns.is_multiple_of(of) { [u32::MAX, 0] } else { [columns / of, columns % of] };
+        PieceOrder { short, ..self }
     }
     /// Pieces in all.
     pub const fn total(&self) -> u32 {
@@ -74,6 +81,17 @@ impl<const RANK: usize> PieceOrder<RANK> {
         }
         index[0] = left;
         (index, number < self.total)
+    }
+    /// Whether rows end with a piece that is shorter than the others.
+    #[inline(always)]
+    pub(crate) fn ends_short(&self) -> bool {
+        self.short[1] != 0
+    }
+    /// The elements of a piece, where most have `of`: 0 if it is not `inside`.
+    #[inline(always)]
+    pub(crate) fn elements(&self, (index, inside): &([u32; RANK], bool), of: usize) -> u32 {
+        let all = if index[RANK - 1] == self.short[0] { self.short[1] } else { of as u32 };
+        if *inside { all } else { 0 }
     }
 }
 
@@ -127,6 +145,85 @@ pub(crate) unsafe fn store_bits<const BYTES: usize>(to: u64, words: [u32; 4], in
             2 => global::st_global_u16_if(to as *mut u16, words[0] as u16, inside),
             1 if inside => global::st_global_u8(to as *mut u8, words[0] as u8),
             _ => {}
+        }
+    }
+}
+
+/// 16 bytes from an address on, zeros where there are none; `again` is whether other threads of the SM read them too.
+///
+/// # Safety
+/// As for [`load_bits`].
+#[inline(always)]
+pub(crate) unsafe fn load_vector(from: u64, inside: bool, again: bool) -> [u32; 4] {
+    let mut words = [0; 4];
+    // SAFETY: the caller's.
+    unsafe {
+        global::replace_fresh_u32x4(&mut words, 0, from, inside && !again);
+        global::replace_cached_u32x4(&mut words, 0, from, inside && again);
+    }
+    words
+}
+
+/// As [`load_bits`], where how many bytes is no constant, but folds to one.
+///
+/// # Safety
+/// As for [`load_bits`].
+#[inline(always)]
+pub(crate) unsafe fn load_bytes(bytes: usize, from: u64, inside: bool) -> [u32; 4] {
+    // SAFETY: the caller's.
+    unsafe {
+        match bytes {
+            16 => load_bits::<16>(from, inside, 0),
+            8 => load_bits::<8>(from, inside, 0),
+            4 => load_bits::<4>(from, inside, 0),
+            2 => load_bits::<2>(from, inside, 0),
+            _ => load_bits::<1>(from, inside, 0),
+        }
+    }
+}
+
+/// The first `count` elements, of `bytes` bytes, of a piece of `of` elements, one by one; zeros for the others.
+///
+/// # Safety
+/// These elements are readable, and aligned. No other thread writes them meanwhile.
+#[inline(always)]
+pub(crate) unsafe fn load_short(from: u64, count: u32, bytes: usize, of: usize) -> [u32; 4] {
+    let (mut words, mut e) = ([0; 4], 0);
+    while e < of {
+        // SAFETY: the caller's.
+        let element = unsafe { load_bytes(bytes, from + (e * bytes) as u64, (e as u32) < count)[0] };
+        words[e * bytes / 4] |= element << (e * bytes % 4 * 8);
+        e += 1;
+    }
+    words
+}
+
+/// Stores the first `count` elements, of `bytes` bytes, of a piece of `of` elements.
+///
+/// # Safety
+/// As for [`load_short`], with writable for readable; no other thread uses the elements meanwhile.
+#[inline(always)]
+pub(crate) unsafe fn store_part(to: u64, words: [u32; 4], count: u32, bytes: usize, of: usize) {
+    let whole = count == of as u32;
+    let store = |bytes, to, words, inside| {
+        // SAFETY: the caller's.
+        unsafe {
+            match bytes {
+                16 => store_bits::<16>(to, words, inside),
+                8 => store_bits::<8>(to, words, inside),
+                4 => store_bits::<4>(to, words, inside),
+                2 => store_bits::<2>(to, words, inside),
+                _ => store_bits::<1>(to, words, inside),
+            }
+        }
+    };
+    store(bytes * of, to, words, whole);
+    if of > 1 && count != 0 && !whole {
+        let mut e = 0;
+        while e < of {
+            let element = words[e * bytes / 4] >> (e * bytes % 4 * 8);
+            store(bytes, to + (e * bytes) as u64, [element; 4], (e as u32) < count);
+            e += 1;
         }
     }
 }
