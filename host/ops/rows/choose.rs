@@ -28,6 +28,10 @@ impl Rated for RowsKernel {
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [rows, cols] = self.tile;
         match (self.any_length, self.ctas) {
+            (false, 1) if self.places > 1 => write!(f, "rows held in {} parts of {cols}", self.places),
+            (false, ctas) if self.places > 1 => {
+                write!(f, "rows held in {} parts of {cols}, {ctas} CTAs each", self.places * ctas)
+            }
             (true, _) => write!(f, "{rows} x {cols} at a time"),
             (false, 1) => write!(f, "tiles of {rows} x {cols}"),
             (false, ctas) => write!(f, "tiles of {rows} x {}, {ctas} CTAs each", cols * ctas),
@@ -104,7 +108,7 @@ impl<const N: usize> Choice for Selection<'_, N> {
 
     fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
         let Matrices { operands, cols, .. } = self.matrices;
-        let most = kernel.tile[1] * kernel.ctas;
+        let most = kernel.tile[1] * kernel.ctas * kernel.places;
         if !kernel.any_length && *cols > most as usize {
             return Err(Rejection::AtMost { what: "rows of elements", most });
         }
@@ -129,7 +133,8 @@ impl<const N: usize> Choice for Selection<'_, N> {
 /// The time of a kernel that is bound by memory, or by how long it takes for one tile behind the other.
 ///
 /// The constants are of an H200: 36 bytes a cycle come to an SM or leave it; an SM has room for 768 threads with their tiles; a tile takes
-/// some 1500 cycles and as many again for 64 KiB, a cluster's barrier 800 and 100 for each CTA.
+/// some 1500 cycles and as many again for 64 KiB, a cluster's barrier 800 and 100 for each CTA. Where shared memory holds rows, a row takes its
+/// part of memory's time and 700 cycles more, in a cluster 700 and 200 for each CTA, and the first one 3000: to ask for all that there is room for.
 /// Element by element memory gives a third of its speed, and rows that are read again come from the L2, if they are not more than it holds.
 fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>, reads_again: u64) -> Cycles {
     let [batch, rows] = matrices.size().map(|size| size as u64);
@@ -141,14 +146,24 @@ fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>, reads_aga
     let at_a_time = (sms * (768 / u64::from(kernel.threads)).max(1) / ctas).max(1);
     let parts = if kernel.any_length { cols.div_ceil(tile_cols) * 2 } else { 1 };
     let slowness = if kernel.vectors { 1 } else { 3 };
-    let tile = 1500 + tile_rows * tile_cols * width / 48 + if ctas > 1 { 800 + 100 * ctas } else { 0 };
-    let turns = tiles.div_ceil(at_a_time).saturating_mul(tile * parts);
     let tensors = matrices.operands.iter().filter(|operand| !operand.once).count() as u64;
+    let held = kernel.places > 1;
+    let cluster = match ctas {
+        1 => 0,
+        _ if held => 700 + 200 * ctas,
+        _ => 800 + 100 * ctas,
+    };
+    let tile = if held {
+        700 + cols.div_ceil(tile_cols * ctas) * tile_cols * width * tensors / 36 + cluster
+    } else {
+        1500 + tile_rows * tile_cols * width / 48 + cluster
+    };
+    let turns = tiles.div_ceil(at_a_time).saturating_mul(tile * parts);
     let bytes = batch.saturating_mul(rows).saturating_mul(cols * width * tensors);
     let memory = bytes / (36 * sms) * if kernel.any_length { reads_again } else { 2 } / 2;
-    let launch = Cycles::of_launch(kernel.arch);
+    let launch = Cycles::of_launch(kernel.arch) + if held { 3000 } else { 0 };
     // Of equals the one whose tiles the rows fill.
-    let unfilled = (tile_cols * ctas).saturating_sub(cols) / 64;
+    let unfilled = if held { 0 } else { (tile_cols * ctas).saturating_sub(cols) / 64 };
     Cycles(turns.max(memory).saturating_mul(slowness).saturating_add(launch + unfilled))
 }
 

@@ -16,15 +16,18 @@ mod softmax_rows;
 pub use columns::{ColumnSumsArgs, column_sums};
 pub use gradients::{COLUMN_SUMS, NORM_GRADIENT, SOFTMAX_GRADIENT};
 pub use list::{CROSS_ENTROPY, MASKED_SOFTMAX, NORM, RowsKernel, SOFTMAX};
-pub use loss_rows::{CrossEntropyArgs, CrossEntropyLongArgs, cross_entropy, cross_entropy_long};
+pub use loss_rows::{
+    CrossEntropyArgs, CrossEntropyHeldArgs, CrossEntropyLongArgs, cross_entropy, cross_entropy_held,
+    cross_entropy_long,
+};
 pub use masked_rows::{MaskedSoftmaxArgs, MaskedSoftmaxLongArgs, masked_softmax, masked_softmax_long};
 pub use norm_backward::{NormGradientArgs, NormGradientLongArgs, norm_gradient, norm_gradient_long};
-pub use norm_rows::{NormArgs, NormLongArgs, norm, norm_long};
+pub use norm_rows::{NormArgs, NormHeldArgs, NormLongArgs, norm, norm_held, norm_long};
 pub use program::{Added, NextTile, NoResidual, Nothing, OneTile, Prefetch, Residual, RowProgram, resident};
 pub use softmax_backward::{
     SoftmaxGradientArgs, SoftmaxGradientLongArgs, softmax_gradient, softmax_gradient_long,
 };
-pub use softmax_rows::{SoftmaxArgs, SoftmaxLongArgs, softmax, softmax_long};
+pub use softmax_rows::{SoftmaxArgs, SoftmaxHeldArgs, SoftmaxLongArgs, softmax, softmax_held, softmax_long};
 
 /// The compiled kernels.
 #[cfg(all(feature = "build", not(target_arch = "nvptx64")))]

@@ -4,11 +4,11 @@ use tilewright_device::kernel::Described;
 use tilewright_device::tile::{Element, FragmentLayout, Overlapped, Simt, Spread};
 use tilewright_device::{bf16, f16, kernels};
 
-use crate::loss_rows::{cross_entropy, cross_entropy_long};
+use crate::loss_rows::{cross_entropy, cross_entropy_held, cross_entropy_long};
 use crate::masked_rows::{masked_softmax, masked_softmax_long};
-use crate::norm_rows::{norm, norm_long};
+use crate::norm_rows::{norm, norm_held, norm_long};
 use crate::program::{Added, NextTile, NoResidual, Nothing, OneTile, Prefetch, Residual, RowProgram};
-use crate::softmax_rows::{softmax, softmax_long};
+use crate::softmax_rows::{softmax, softmax_held, softmax_long};
 
 /// What the host chooses a row-wise kernel by.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,8 @@ pub struct RowsKernel {
     pub ctas: u32,
     /// True when it takes rows of any length, which it reads more than once.
     pub any_length: bool,
+    /// Parts of rows, as wide as a tile, that a CTA holds in shared memory; 1 where registers hold tiles.
+    pub places: u32,
     /// Whether a CTA takes tiles until none is left, or one.
     pub persistent: bool,
     /// Whether it adds a residual: `None` where it does if there is one.
@@ -39,6 +41,7 @@ impl RowsKernel {
             tile: [M as u32, N as u32],
             ctas: ctas as u32,
             any_length,
+            places: 1,
             persistent: true,
             residual: None,
             vectors: L::RUN * T::BYTES >= 16,
@@ -54,6 +57,14 @@ impl<
     type Description = RowsKernel;
     const DESCRIPTION: RowsKernel =
         RowsKernel { persistent: F::PERSISTENT, ..RowsKernel::new::<T, L, M, N>(CTAS, false) };
+}
+
+#[rustfmt::skip]
+impl<P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, const PLACES: usize> Described
+    for softmax_held<P, T, L, N, CTAS, PLACES>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel { places: PLACES as u32, ..RowsKernel::new::<T, L, 1, N>(CTAS, false) };
 }
 
 impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
@@ -92,6 +103,15 @@ impl<
     };
 }
 
+#[rustfmt::skip]
+impl<P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, const PLACES: usize> Described
+    for norm_held<P, T, L, N, CTAS, PLACES>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel =
+        RowsKernel { places: PLACES as u32, residual: Some(false), ..RowsKernel::new::<T, L, 1, N>(CTAS, false) };
+}
+
 impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
     for norm_long<P, T, L, M, N>
 {
@@ -107,6 +127,14 @@ impl<
     type Description = RowsKernel;
     const DESCRIPTION: RowsKernel =
         RowsKernel { persistent: F::PERSISTENT, ..RowsKernel::new::<T, L, M, N>(CTAS, false) };
+}
+
+#[rustfmt::skip]
+impl<P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, const PLACES: usize> Described
+    for cross_entropy_held<P, T, L, N, CTAS, PLACES>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel { places: PLACES as u32, ..RowsKernel::new::<T, L, 1, N>(CTAS, false) };
 }
 
 impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
@@ -131,17 +159,19 @@ kernels! {
         (4, 8, 8, 16, 64, NextTile), (4, 32, 8, 4, 256, NextTile), (4, 32, 32, 4, 1024, NextTile), (4, 128, 32, 1, 4096, NextTile),
         (8, 256, 32, 1, 8192, NextTile), (16, 512, 32, 1, 16384, NextTile),
     ];
-    for (T, VECTOR, ONE_CTA) in [(f16, 8, OF_HALVES), (bf16, 8, OF_HALVES), (f32, 4, OF_F32)] {
+    for (T, VECTOR, ONE_CTA, HELD) in
+        [(f16, 8, OF_HALVES, [1, 2, 4]), (bf16, 8, OF_HALVES, [1, 2, 4]), (f32, 4, OF_F32, [1, 4, 8])]
+    {
         for (W, G, E, M, N, F) in ONE_CTA {
             sm_90: [softmax_sm_90_ T _ M x N]: softmax<Overlapped<W>, F, T, Spread<W, G, E, VECTOR>, M, N, 1>;
             sm_80: [softmax_sm_80_ T _ M x N]: softmax<Simt<W>, F, T, Spread<W, G, E, VECTOR>, M, N, 1>;
         }
-        for CTAS in [2, 4, 8] {
-            sm_90: [softmax_sm_90_ T _1x16384c CTAS]:
-                softmax<Overlapped<16>, NextTile, T, Spread<16, 512, 32, VECTOR>, 1, 16384, CTAS>;
+        sm_90: [softmax_sm_90_ T _1x16384c8]:
+            softmax<Overlapped<16>, NextTile, T, Spread<16, 512, 32, VECTOR>, 1, 16384, 8>;
+        for CTAS in HELD {
+            sm_90: [softmax_sm_90_ T _held CTAS]:
+                softmax_held<Overlapped<16>, T, Spread<16, 512, { 2 * VECTOR }, VECTOR>, { 1024 * VECTOR }, CTAS, 13>;
         }
-        sm_90: [softmax_sm_90_ T _1x32768c8]:
-            softmax<Overlapped<16>, Nothing, T, Spread<16, 512, 64, VECTOR>, 1, 32768, 8>;
         sm_80: [softmax_sm_80_ T _long]: softmax_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
         sm_80: [softmax_sm_80_ T _any]: softmax_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
     }
@@ -173,8 +203,10 @@ kernels! {
     /// The kernels of RMSNorm and LayerNorm.
     pub static NORM: RowsKernel;
 
-    for (T, VECTOR, WIDE, ONE) in [(f16, 8, NextTile, OneTile), (bf16, 8, NextTile, OneTile), (f32, 4, Nothing, NextTile)] {
-        for (ROWS, R, AHEAD) in [(norm, NoResidual, ONE), (add_norm, Added, NextTile)] {
+    for (T, VECTOR, WIDE, ONE, HELD) in [
+        (f16, 8, NextTile, OneTile, [1, 2, 4]), (bf16, 8, NextTile, OneTile, [1, 2, 4]), (f32, 4, Nothing, NextTile, [1, 4, 8]),
+    ] {
+        for (ROWS, R, AHEAD, CLUSTERS) in [(norm, NoResidual, ONE, [1, 8]), (add_norm, Added, NextTile, [1, 2, 4, 8])] {
             for (W, G, E, M, N, F) in [
                 (4, 8, 8, 16, 64, NextTile), (4, 32, 8, 4, 256, NextTile), (4, 32, 32, 4, 1024, AHEAD), (4, 128, 32, 1, 4096, NextTile),
                 (8, 256, 32, 1, 8192, AHEAD),
@@ -183,10 +215,14 @@ kernels! {
                 sm_80: [ROWS _sm_80_ T _ M x N]: norm<Simt<W>, F, R, T, Spread<W, G, E, VECTOR>, M, N, 1>;
             }
             sm_80: [ROWS _sm_80_ T _1x16384]: norm<Simt<16>, WIDE, R, T, Spread<16, 512, 32, VECTOR>, 1, 16384, 1>;
-            for CTAS in [1, 2, 4, 8] {
+            for CTAS in CLUSTERS {
                 sm_90: [ROWS _sm_90_ T _1x16384c CTAS]:
                     norm<Overlapped<16>, WIDE, R, T, Spread<16, 512, 32, VECTOR>, 1, 16384, CTAS>;
             }
+        }
+        for CTAS in HELD {
+            sm_90: [norm_sm_90_ T _held CTAS]:
+                norm_held<Overlapped<16>, T, Spread<16, 512, { 2 * VECTOR }, VECTOR>, { 1024 * VECTOR }, CTAS, 13>;
         }
         sm_80: [norm_sm_80_ T _long]: norm_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
         sm_80: [norm_sm_80_ T _any]: norm_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
@@ -198,7 +234,9 @@ kernels! {
     /// The kernels of cross-entropy.
     pub static CROSS_ENTROPY: RowsKernel;
 
-    for (T, VECTOR, WIDE, ONE) in [(f16, 8, NextTile, OneTile), (bf16, 8, NextTile, OneTile), (f32, 4, Nothing, NextTile)] {
+    for (T, VECTOR, WIDE, ONE, HELD) in [
+        (f16, 8, NextTile, OneTile, [1, 2, 4]), (bf16, 8, NextTile, OneTile, [1, 2, 4]), (f32, 4, Nothing, NextTile, [1, 4, 8]),
+    ] {
         for (W, G, E, M, N, F) in [
             (4, 32, 8, 4, 256, NextTile), (4, 32, 32, 4, 1024, ONE), (4, 128, 32, 1, 4096, NextTile), (8, 256, 32, 1, 8192, ONE),
         ] {
@@ -206,12 +244,14 @@ kernels! {
             sm_80: [cross_entropy_sm_80_ T _ M x N]: cross_entropy<Simt<W>, F, T, Spread<W, G, E, VECTOR>, M, N, 1>;
         }
         sm_80: [cross_entropy_sm_80_ T _1x16384]: cross_entropy<Simt<16>, WIDE, T, Spread<16, 512, 32, VECTOR>, 1, 16384, 1>;
-        for CTAS in [1, 2, 4, 8] {
+        for CTAS in [1, 8] {
             sm_90: [cross_entropy_sm_90_ T _1x16384c CTAS]:
                 cross_entropy<Overlapped<16>, WIDE, T, Spread<16, 512, 32, VECTOR>, 1, 16384, CTAS>;
         }
-        sm_90: [cross_entropy_sm_90_ T _1x24576c8]:
-            cross_entropy<Overlapped<16>, Nothing, T, Spread<16, 512, 48, VECTOR>, 1, 24576, 8>;
+        for CTAS in HELD {
+            sm_90: [cross_entropy_sm_90_ T _held CTAS]:
+                cross_entropy_held<Overlapped<16>, T, Spread<16, 512, { 2 * VECTOR }, VECTOR>, { 1024 * VECTOR }, CTAS, 13>;
+        }
         sm_80: [cross_entropy_sm_80_ T _long]: cross_entropy_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
         sm_80: [cross_entropy_sm_80_ T _any]: cross_entropy_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
     }

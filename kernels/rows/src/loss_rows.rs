@@ -62,6 +62,22 @@ impl Loss {
             _ => 1.0,
         }
     }
+    /// What is known of rows, and of their logits in columns from `first` on too.
+    #[inline(always)]
+    fn and<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+        &self,
+        own: Rows<Logits, M, N, L>,
+        logits: Fragment<T, M, N, L>,
+        first: u32,
+    ) -> Rows<Logits, M, N, L> {
+        let (_, sums) = exponents(logits, own.map(|own| own.exponentials), LOG2_E);
+        let own = own.zip(&sums, |own, exponentials| Logits { exponentials, ..own });
+        if self.smoothing == 0.0 {
+            return own;
+        }
+        let totals = totals(logits, self.columns.saturating_sub(first));
+        own.zip(&totals, |own, total| Logits { total: own.total + total, ..own })
+    }
     #[inline(always)]
     fn of(&self, row: &Row) -> f32 {
         let log = row.all.log();
@@ -84,36 +100,39 @@ impl Loss {
         let shift = from.zip(rows, |from, Row { all, .. }| {
             (from - all.exponentials.origin()) * LOG2_E - all.exponentials.log2()
         });
-        let by = rows.map(|row| {
+        let by = shift.map(|shift| Gradient { shift, ..Gradient::NONE }).zip(rows, |by, row| {
             let counts = self.counts(row.label);
             Gradient {
                 counts: counts != 0.0,
                 factor: (1.0 + 2.0 * self.z_loss * row.all.log()) * counts * scale,
-                even: self.smoothing / self.columns as f32 * counts * scale,
-                at_label: (1.0 - self.smoothing) * counts * scale,
-                place: (row.label as u32).wrapping_sub(first),
+                even: -self.smoothing / self.columns as f32 * counts * scale,
+                ..by
             }
         });
-        let p = z.zip_rows(&shift, |z, shift| math::ex2(z + shift)).map_indexed(|_, col, p| (col, p));
-        p.zip_rows(&by, |(col, p), by| (col, by.of(col, p))).map(|(_, g)| g).cast::<T>()
+        let g = z.zip_rows(&by, |z, by| by.of(z));
+        let labels = rows.map(|row| {
+            let at_label = (1.0 - self.smoothing) * self.counts(row.label) * scale;
+            ((row.label as u32).wrapping_sub(first), at_label)
+        });
+        g.map_in_rows(&labels, |g, at_label| g - at_label).cast::<T>()
     }
 }
 
-/// A row's gradient, of its probabilities.
+/// A row's gradient, of its exponents, but for what its label takes off.
 #[derive(Clone, Copy)]
 struct Gradient {
     counts: bool,
+    shift: f32,
     factor: f32,
     even: f32,
-    at_label: f32,
-    place: u32,
 }
 
 impl Gradient {
+    const NONE: Self = Gradient { counts: false, shift: 0.0, factor: 0.0, even: 0.0 };
+
     #[inline(always)]
-    fn of(&self, col: u32, p: f32) -> f32 {
-        let g = p * self.factor - self.even;
-        let g = if col == self.place { g - self.at_label } else { g };
+    fn of(&self, z: f32) -> f32 {
+        let g = math::fma(math::ex2(z + self.shift), self.factor, self.even);
         if self.counts { g } else { 0.0 }
     }
 }
@@ -247,6 +266,60 @@ pub fn cross_entropy<
     }
 }
 
+/// As [`cross_entropy`](fn@cross_entropy), for rows of at most `N` `CTAS` `PLACES` columns: shared memory holds them, and what it has room for of
+/// the next ones.
+#[kernel(program = P, cluster = [CTAS as u32, 1, 1])]
+pub fn cross_entropy_held<
+    P: RowProgram,
+    T: Element,
+    L,
+    const N: usize,
+    const CTAS: usize,
+    const PLACES: usize,
+>(
+    mut cta: Cta<P>,
+    x: InBlock<Global<T, 3>>,
+    labels: InBlock<Global<i32, 3>>,
+    losses: InBlock<GlobalMut<f32, 3>>,
+    gradients: InBlock<GlobalMut<T, 3>>,
+    order: RowOrder,
+    ignored: i32,
+    smoothing: f32,
+    z_loss: f32,
+    scale: f32,
+) where
+    L: FragmentLayout<1, N>,
+{
+    let mut rows = cta.row_reducer::<L, 1, N, CTAS>();
+    let rank = rows.part();
+    let [least, _] = T::from_f32x2(f32::NEG_INFINITY, f32::NEG_INFINITY);
+    let mut tile = RowTile::first(order, CTAS as u32);
+    P::wait_for_preceding_grid();
+    let mut parts = cta.row_parts::<T, L, 1, N, CTAS, PLACES>(x.get(), (tile, rank), least);
+    while tile.exists() {
+        let how = Loss { ignored, smoothing, z_loss, columns: x.get().cols() };
+        let low = Rows::<i32, 1, N, L>::load(labels.get().tile(tile.at(0)), ignored);
+        let own =
+            parts.fold(Rows::splat(Logits::NONE), |own, logits, part| how.and(own, logits, part * N as u32));
+        let all = rows.reduce(own, Logits::with);
+        let labels = whole(low, labels.get(), tile, ignored);
+        let all = results(x.get().tile(tile.at(0)), &labels, &all);
+        let to = losses.get().tile(tile.at(0));
+        all.for_each(|row, first, all| {
+            if first && rank == 0 {
+                to.put::<1, 1>(row, 0, how.of(&all));
+            }
+        });
+        let origin = all.map(|row| row.all.exponentials.origin());
+        parts.take(|logits, part| {
+            let z = logits.map(T::to_f32).zip_rows(&origin, |x, origin| (x - origin) * LOG2_E);
+            let g = how.gradient::<T, L, 1, N>((z, origin), &all, part * N as u32, scale);
+            g.store_rows(gradients.get().tile(tile.at(part)));
+        });
+        tile = tile.next();
+    }
+}
+
 /// As [`cross_entropy`](fn@cross_entropy), for rows of any length: they are read twice, `N` columns at a time.
 #[kernel(program = P)]
 pub fn cross_entropy_long<P: RowProgram, T: Element, L, const M: usize, const N: usize>(
@@ -273,12 +346,7 @@ pub fn cross_entropy_long<P: RowProgram, T: Element, L, const M: usize, const N:
             tile,
             least,
             Rows::splat(Logits::NONE),
-            |own, logits, part| {
-                let (_, sums) = exponents(logits, own.map(|own: Logits| own.exponentials), LOG2_E);
-                let totals = totals(logits, how.columns - part * N as u32);
-                let own = own.zip(&sums, |own, exponentials| Logits { exponentials, ..own });
-                own.zip(&totals, |own, total| Logits { total: own.total + total, ..own })
-            },
+            |own, logits, part| how.and(own, logits, part * N as u32),
         );
         let low = Rows::<i32, M, N, L>::load(labels.get().tile(tile.at(0)), ignored);
         let all = rows.reduce(own, Logits::with);

@@ -2,7 +2,7 @@
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile, Rows, math,
+    Cols, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile, Rows, math,
 };
 
 use crate::program::{Prefetch, Residual, RowProgram, resident};
@@ -16,27 +16,78 @@ fn sum<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     x.map(T::to_f32).zip(residual, |x, r| x + r.to_f32())
 }
 
-/// The distances from the rows' means; 0 in columns from `inside` on, which are none of the rows'.
-#[inline(always)]
-fn distances<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
-    s: Fragment<f32, M, N, L>,
-    mean: &Rows<f32, M, N, L>,
-    inside: u32,
-) -> Fragment<f32, M, N, L> {
-    s.zip_rows(mean, |s, mean| s - mean).map_indexed(|_, col, d| if col < inside { d } else { 0.0 })
+/// How many elements of a row there are, their mean, or 0 of rows that are not centred, and the sum of their squared distances from it.
+#[derive(Clone, Copy)]
+struct Moments {
+    count: f32,
+    mean: f32,
+    squares: f32,
 }
 
-/// d r w + b, rounded, for the columns of tile `part`.
+impl Moments {
+    const NONE: Self = Moments { count: 0.0, mean: 0.0, squares: 0.0 };
+
+    /// Those of both (Chan et al. 1983), the same to the bit whichever comes first.
+    #[inline(always)]
+    fn with(self, other: Self) -> Self {
+        let (count, apart) = (self.count + other.count, self.mean - other.mean);
+        let per = math::rcp(math::max(count, 1.0));
+        let mean = (self.count * self.mean + other.count * other.mean) * per;
+        let between = apart * apart * (self.count * other.count * per);
+        Moments { count, mean, squares: self.squares + other.squares + between }
+    }
+}
+
+/// Those of what this thread has of its rows, in columns before `end`, or of all the threads over which `over` adds up. Without `centred` only the
+/// squares count.
+#[inline(always)]
+fn moments<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    values: impl Fn() -> Fragment<f32, M, N, L>,
+    end: u32,
+    centred: bool,
+    over: impl Fn(Rows<f32, M, N, L>) -> Rows<f32, M, N, L>,
+) -> Rows<Moments, M, N, L> {
+    let mut own = Rows::splat(Moments::NONE);
+    if centred {
+        let ones = Fragment::<u32, M, N, L>::splat(1);
+        let counts = over(ones.fold_rows_before(end, 0, |count, one| count + one).map(|count| count as f32));
+        // Outside are zeros.
+        let sums = over(values().fold_rows(0.0, |sum, x| sum + x));
+        own = sums.map(|mean| Moments { mean, ..Moments::NONE }).zip(&counts, |own, count| Moments {
+            count,
+            mean: own.mean * math::rcp(math::max(count, 1.0)),
+            ..own
+        });
+    }
+    let from_mean = values().zip_rows(&own, |x, own| x - own.mean);
+    let squares = over(from_mean.fold_rows_before(end, 0.0, |sum, d| math::fma(d, d, sum)));
+    own.zip(&squares, |own, squares| Moments { squares, ..own })
+}
+
+/// (s - mean) r w + b, rounded.
 #[inline(always)]
 fn scaled<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
-    d: Fragment<f32, M, N, L>,
-    r: &Rows<f32, M, N, L>,
-    [weight, bias]: [InBlock<Global<T, 3>>; 2],
-    part: u32,
+    s: Fragment<f32, M, N, L>,
+    all: &Rows<Moments, M, N, L>,
+    (per_column, epsilon): (f32, f32),
+    [weight, bias]: [Cols<T, M, N, L>; 2],
 ) -> Fragment<T, M, N, L> {
+    let by = all.map(|all| {
+        let r = math::rsqrt(math::fma(all.squares, per_column, epsilon));
+        (r, -all.mean * r)
+    });
+    s.zip_rows(&by, |s, (r, shift)| math::fma(s, r, shift)).affine_cols(&weight, &bias).cast::<T>()
+}
+
+/// The weights and biases of the columns of tile `part`: 1 and 0 where there are none.
+#[inline(always)]
+fn columns<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    [weight, bias]: [&InBlock<Global<T, 3>>; 2],
+    part: u32,
+) -> [Cols<T, M, N, L>; 2] {
     let [one, zero] = T::from_f32x2(1.0, 0.0);
-    let y = d.zip_rows(r, |d, r| d * r).zip_row(weight.get().tile([0, 0, part]), one, |y, w| y * w);
-    y.zip_row(bias.get().tile([0, 0, part]), zero, |y, b| y + b).cast::<T>()
+    let at = [0, 0, part];
+    [Cols::load(weight.get().tile(at), one), Cols::load(bias.get().tile(at), zero)]
 }
 
 /// y = (s - mean) / sqrt(mean of (s - mean)² + epsilon) w + b of every row of s = x + residual, the mean being that of s if `centred` is not 0
@@ -50,7 +101,7 @@ fn scaled<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     cluster = [CTAS as u32, 1, 1],
     min_ctas = resident(P::THREADS, match T::BYTES {
         2 if R::ADDED => 512,
-        2 if F::PERSISTENT => 640,
+        2 if F::PERSISTENT || P::THREADS < 256 => 640,
         2 => 768,
         _ => 256,
     }),
@@ -79,6 +130,8 @@ pub fn norm<
 ) where
     L: FragmentLayout<M, N>,
 {
+    // Registers hold weights and biases of 16 bits over all tiles, if they have room.
+    let held = const { T::BYTES == 2 && (!R::ADDED || P::THREADS < 512) };
     let mut rows = cta.row_reducer::<L, M, N, CTAS>();
     let part = rows.part();
     let mut tile = RowTile::first(order, CTAS as u32);
@@ -95,11 +148,19 @@ pub fn norm<
     if F::NEXT {
         ahead = load(tile);
     }
+    let mut by_column = [Cols::splat(T::ZERO); 2];
+    if held && F::NEXT {
+        by_column = columns([&weight, &bias], part);
+    }
+    let end = x.get().cols().saturating_sub(part * N as u32);
     while tile.exists() {
         let ((row, r), at) = (if F::NEXT { ahead } else { load(tile) }, tile.at(part));
         tile = tile.next();
         if F::NEXT {
             ahead = load(tile);
+        }
+        if held && !F::NEXT {
+            by_column = columns([&weight, &bias], part);
         }
         // A sum is held in f32; rows in `T`, and converted for each use.
         let mut s = Fragment::<f32, M, N, L>::zero();
@@ -108,21 +169,57 @@ pub fn norm<
             s.cast::<T>().store_rows(sums.get().tile(at));
         }
         let values = || if R::ADDED { s } else { row.anew().map(T::to_f32) };
-        let mut mean = Rows::splat(0.0);
-        if centred != 0 {
-            mean = rows.reduce_rows(&values(), 0.0, |a, b| a + b).map(|sum| sum * per_column);
+        let own = moments(values, end, centred != 0, |sums| sums.across_lanes(|a, b| a + b));
+        let all = rows.across_warps(own, Moments::with);
+        if !held {
+            by_column = columns([&weight, &bias], part);
         }
-        // Read here: what each column's test gives is in no register over the loop.
-        let inside = x.get().cols().saturating_sub(part * N as u32);
-        let d = distances(values(), &mean, inside);
-        let squares = rows.reduce(d.fold_rows(0.0, |sum, d| math::fma(d, d, sum)), |a, b| a + b);
-        let by = squares.map(|sum| math::rsqrt(math::fma(sum, per_column, epsilon)));
-        let d = if R::ADDED { d } else { values().zip_rows(&mean, |s, mean| s - mean) };
-        scaled::<T, L, M, N>(d, &by, [weight, bias], part).store_rows(y.get().tile(at));
+        let by_column = by_column.map(Cols::anew);
+        scaled::<T, L, M, N>(values(), &all, (per_column, epsilon), by_column).store_rows(y.get().tile(at));
     }
 }
 
-/// As [`norm`](fn@norm), for rows of any length: they are read twice, three times where they are centred, `N` columns at a time. Without
+/// As [`norm`](fn@norm) without residual addition, for rows of at most `N` `CTAS` `PLACES` columns: shared memory holds them, and what it has
+/// room for of the next ones. Residual and sum are not used.
+#[kernel(program = P, cluster = [CTAS as u32, 1, 1])]
+pub fn norm_held<P: RowProgram, T: Element, L, const N: usize, const CTAS: usize, const PLACES: usize>(
+    mut cta: Cta<P>,
+    x: InBlock<Global<T, 3>>,
+    residual: InBlock<Global<T, 3>>,
+    weight: InBlock<Global<T, 3>>,
+    bias: InBlock<Global<T, 3>>,
+    y: InBlock<GlobalMut<T, 3>>,
+    sums: InBlock<GlobalMut<T, 3>>,
+    order: RowOrder,
+    per_column: f32,
+    epsilon: f32,
+    centred: u32,
+) where
+    L: FragmentLayout<1, N>,
+{
+    let _ = (residual, sums);
+    let mut rows = cta.row_reducer::<L, 1, N, CTAS>();
+    let mut tile = RowTile::first(order, CTAS as u32);
+    P::wait_for_preceding_grid();
+    let mut parts = cta.row_parts::<T, L, 1, N, CTAS, PLACES>(x.get(), (tile, rows.part()), T::ZERO);
+    while tile.exists() {
+        let own = parts.fold(Rows::splat(Moments::NONE), |before, row, part| {
+            let end = x.get().cols().saturating_sub(part * N as u32);
+            let own = moments(|| row.map(T::to_f32), end, centred != 0, |sums| sums);
+            own.zip(&before, |own, before| before.with(own))
+        });
+        let all = rows.reduce(own, Moments::with);
+        parts.take(|row, part| {
+            let by_column = columns([&weight, &bias], part);
+            let y_part = y.get().tile(tile.at(part));
+            scaled::<T, L, 1, N>(row.map(T::to_f32), &all, (per_column, epsilon), by_column)
+                .store_rows(y_part);
+        });
+        tile = tile.next();
+    }
+}
+
+/// As [`norm`](fn@norm), for rows of any length: they are read twice, `N` columns at a time. Without
 /// residual addition residual and sum have no elements.
 #[kernel(program = P)]
 pub fn norm_long<P: RowProgram, T: Element, L, const M: usize, const N: usize>(
@@ -145,26 +242,19 @@ pub fn norm_long<P: RowProgram, T: Element, L, const M: usize, const N: usize>(
     P::wait_for_preceding_grid();
     while tile.exists() {
         let added = |x, part| sum(x, &Fragment::load_rows(residual.get().tile(tile.at(part)), T::ZERO));
-        let inside = |part: u32| x.get().cols() - part * N as u32;
-        let mut mean = Rows::<f32, M, N, L>::splat(0.0);
-        if centred != 0 {
-            let own = x.get().fold_row_parts::<M, N, L, _>(tile, T::ZERO, mean, |sums, x, part| {
-                added(x, part).fold_rows(0.0, |sum, s| sum + s).zip(&sums, |a, b| a + b)
-            });
-            mean = rows.reduce(own, |a, b| a + b).map(|sum| sum * per_column);
-        }
-        let zero = Rows::<f32, M, N, L>::splat(0.0);
-        let own = x.get().fold_row_parts::<M, N, L, _>(tile, T::ZERO, zero, |sums, x, part| {
-            let d = distances(added(x, part), &mean, inside(part));
-            d.fold_rows(0.0, |sum, d| math::fma(d, d, sum)).zip(&sums, |a, b| a + b)
+        let (cols, none) = (x.get().cols(), Rows::<_, M, N, L>::splat(Moments::NONE));
+        let own = x.get().fold_row_parts::<M, N, L, _>(tile, T::ZERO, none, |before, x, part| {
+            let end = cols.saturating_sub(part * N as u32);
+            let s = added(x, part);
+            moments(|| s, end, centred != 0, |sums| sums).zip(&before, |own, before| before.with(own))
         });
-        let squares = rows.reduce(own, |a, b| a + b);
-        let by = squares.map(|sum| math::rsqrt(math::fma(sum, per_column, epsilon)));
+        let all = rows.reduce(own, Moments::with);
         x.get().fold_row_parts::<M, N, L, _>(tile, T::ZERO, (), |(), x, part| {
             let s = added(x, part);
             s.cast::<T>().store_rows(sums.get().tile(tile.at(part)));
-            let d = distances(s, &mean, inside(part));
-            scaled::<T, L, M, N>(d, &by, [weight, bias], part).store_rows(y.get().tile(tile.at(part)));
+            let by_column = columns([&weight, &bias], part);
+            let y_part = y.get().tile(tile.at(part));
+            scaled::<T, L, M, N>(s, &all, (per_column, epsilon), by_column).store_rows(y_part);
         });
         tile = tile.next();
     }

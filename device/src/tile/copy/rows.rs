@@ -10,17 +10,21 @@ use crate::tile::memory::row_tiles::RowTile;
 use crate::tile::memory::window::Window;
 
 /// Bytes of a vector.
-const VECTOR: usize = 16;
+pub(in crate::tile) const VECTOR: usize = 16;
 
 /// Whether a layout's runs are whole vectors.
-const fn in_vectors<T: Element>(run: usize) -> bool {
+pub(in crate::tile) const fn in_vectors<T: Element>(run: usize) -> bool {
     (run * T::BYTES).is_multiple_of(VECTOR)
 }
 
 impl<T: Element, const RANK: usize, const BOX: usize> GlobalTile<T, RANK, RowMajor, BOX> {
     /// The part of the tile from this thread's first element on; traps where vectors are wanted and cannot be had.
     #[inline(always)]
-    fn rows_from<const M: usize, const N: usize>(&self, (row, col): (u32, u32), run: usize) -> Window<T> {
+    pub(in crate::tile) fn rows_from<const M: usize, const N: usize>(
+        &self,
+        (row, col): (u32, u32),
+        run: usize,
+    ) -> Window<T> {
         let ragged = !(self.of.shape[RANK - 1] as usize).is_multiple_of(VECTOR / T::BYTES);
         if in_vectors::<T>(run) && (ragged || (self.of.align as usize) < VECTOR) {
             trap();
@@ -37,7 +41,7 @@ fn vector<T: Element, R: Registers<T>>(regs: &R, first: usize) -> [u32; 4] {
 }
 
 #[inline(always)]
-fn set_vector<T: Element, R: Registers<T>>(regs: &mut R, first: usize, words: [u32; 4]) {
+pub(in crate::tile) fn set_vector<T: Element, R: Registers<T>>(regs: &mut R, first: usize, words: [u32; 4]) {
     // SAFETY: as in `vector`.
     unsafe { (&raw mut *regs).cast::<T>().add(first).cast::<[u32; 4]>().write_unaligned(words) }
 }
@@ -123,34 +127,6 @@ impl<T: Element, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragme
             }
             i += const { step::<T>(L::RUN) };
         }
-    }
-}
-
-impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N, L> {
-    /// `f` of every element and the one in its column of a tile's first row, or `outside` where the tensor has no such column.
-    ///
-    /// As [`zip_cols`](Self::zip_cols) of [`Cols::load`], but only some of the columns' values are in registers at a time.
-    #[inline(always)]
-    pub fn zip_row<T: Element, const RANK: usize, const BOX: usize>(
-        mut self,
-        row: GlobalTile<T, RANK, RowMajor, BOX>,
-        outside: T,
-        f: impl Fn(f32, f32) -> f32,
-    ) -> Self {
-        const { assert!(L::Rows::<f32>::LEN == 1, "a thread has one row: others use zip_cols") };
-        let window = row.rows_from::<1, N>((0, L::coord(thread_x(), 0).1), L::RUN);
-        let mut i = 0;
-        while i < L::Regs::<f32>::LEN {
-            let mut values = [outside; VECTOR / 2];
-            read(&window, (0, L::offset(i).1), (&mut values, 0), L::RUN, Again::Yes);
-            let mut e = 0;
-            while e < const { step::<T>(L::RUN) } {
-                self.regs.set(i + e, f(self.regs.get(i + e), values[e].to_f32()));
-                e += 1;
-            }
-            i += const { step::<T>(L::RUN) };
-        }
-        self
     }
 }
 

@@ -1,7 +1,8 @@
 //! One value for each column of a fragment: weights, biases.
 
+use crate::arch::math;
 use crate::arch::special::thread_x;
-use crate::layout::{FragmentLayout, Registers};
+use crate::layout::{Element, FragmentLayout, Registers};
 use crate::tile::fragment::Fragment;
 
 /// One value for each column of an `M` x `N` fragment, held by the threads that hold the column.
@@ -51,6 +52,20 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<
         let mut i = 0;
         while i < L::Regs::<T>::LEN {
             self.regs.set(i, f(self.regs.get(i), cols.regs.get(L::col(i))));
+            i += 1;
+        }
+        self
+    }
+}
+
+impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N, L> {
+    /// x w + b of every element, rounded once, with its column's `w` and `b`.
+    #[inline(always)]
+    pub fn affine_cols<T: Element>(mut self, w: &Cols<T, M, N, L>, b: &Cols<T, M, N, L>) -> Self {
+        let mut i = 0;
+        while i < L::Regs::<f32>::LEN {
+            let (w, b) = (w.regs.get(L::col(i)), b.regs.get(L::col(i)));
+            self.regs.set(i, math::fma(self.regs.get(i), w.to_f32(), b.to_f32()));
             i += 1;
         }
         self

@@ -226,6 +226,54 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<
         });
         Rows { regs: rows }
     }
+    /// As [`fold_rows`](Self::fold_rows), of the columns before `end`, counted from the tile's left: a multiple of the layout's runs, each of
+    /// which is asked once.
+    #[inline(always)]
+    pub fn fold_rows_before<A: Copy>(&self, end: u32, init: A, f: impl Fn(A, T) -> A) -> Rows<A, M, N, L> {
+        let (mut rows, mut folded) = (L::Rows::<A>::splat(init), init);
+        let first = L::coord(thread_x(), 0).1;
+        unrolled!(i in L::Regs::<T>::LEN => {
+            let r = L::row(i);
+            if i % L::RUN == 0 {
+                folded = rows.get(r);
+            }
+            folded = f(folded, self.regs.get(i));
+            if i % L::RUN == L::RUN - 1 && first + L::offset(i - i % L::RUN).1 < end {
+                rows.set(r, folded);
+            }
+        });
+        Rows { regs: rows }
+    }
+    /// `x` in place of the elements in columns from `end` on: a multiple of the layout's runs, each of which is asked once.
+    #[inline(always)]
+    pub fn fill_from(mut self, end: u32, x: T) -> Self {
+        let first = L::coord(thread_x(), 0).1;
+        unrolled!(i in L::Regs::<T>::LEN => {
+            if first + L::offset(i - i % L::RUN).1 >= end {
+                self.regs.set(i, x);
+            }
+        });
+        self
+    }
+    /// `f(element, value)` of one element of each row, by the row's (column, value): the column counted from the tile's left, and none where the
+    /// tile has no such column. Each of the layout's runs is asked once.
+    #[inline(always)]
+    pub fn map_in_rows<U: Copy>(mut self, at: &Rows<(u32, U), M, N, L>, f: impl Fn(T, U) -> T) -> Self {
+        let first = L::coord(thread_x(), 0).1;
+        unrolled!(i in L::Regs::<T>::LEN / L::RUN => {
+            let i = i * L::RUN;
+            let (col, value) = at.regs.get(L::row(i));
+            let place = col.wrapping_sub(first + L::offset(i).1);
+            if (place as usize) < L::RUN {
+                unrolled!(e in L::RUN => {
+                    if place as usize == e {
+                        self.regs.set(i + e, f(self.regs.get(i + e), value));
+                    }
+                });
+            }
+        });
+        self
+    }
     /// `f` of every element and its row's value.
     #[inline(always)]
     pub fn zip_rows<U: Copy>(mut self, rows: &Rows<U, M, N, L>, f: impl Fn(T, U) -> T) -> Self {
