@@ -4,6 +4,7 @@
 
 pub mod copies;
 pub mod gathers;
+pub mod held;
 pub mod latent;
 pub mod neighbours;
 pub mod operands;

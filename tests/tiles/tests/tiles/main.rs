@@ -1,6 +1,7 @@
 //! Tiles are copied in every direction, whole and at a tensor's edge; what primitives make of them is exact.
 
 mod gathers;
+mod held;
 mod neighbours;
 mod scans;
 mod sums;
@@ -20,6 +21,7 @@ use tilewright_support::suite::{Outcome, Suite};
 use tilewright_tile_tests::KERNELS;
 use tilewright_tile_tests_device::copies::{self, *};
 use tilewright_tile_tests_device::gathers::*;
+use tilewright_tile_tests_device::held::*;
 use tilewright_tile_tests_device::latent::{self, *};
 use tilewright_tile_tests_device::neighbours::*;
 use tilewright_tile_tests_device::operands::{self, *};
@@ -54,6 +56,9 @@ fn main() -> ExitCode {
         Sm90a HopperRegisters: changed_operands::<HopperRegisters>;
         Sm80 AmpereScratch: changed_operands::<AmpereScratch>;
         Sm90a HopperScratch: changed_operands::<HopperScratch>;
+        Sm80 HeldByACta: held::held::<HeldByACta, 1536>;
+        Sm80 HeldWhole: held::held::<HeldWhole, 256>;
+        Sm90a HeldByACluster: held::held::<HeldByACluster, 2048>;
         Sm80 ArgmaxOfLanes: places::<ArgmaxOfLanes, 16, 64>;
         Sm80 ArgmaxOfWarps: places::<ArgmaxOfWarps, 4, 512>;
         Sm80 ArgmaxOfStripes: places::<ArgmaxOfStripes, 32, 128>;
