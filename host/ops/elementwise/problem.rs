@@ -59,13 +59,10 @@ impl Problem {
 
     /// What kernels are told beside the tensors.
     pub(super) fn computed(&self, operation: u32, [scale, bias]: [f32; 2]) -> Computed {
-        let bits = |are: [bool; TENSORS]| {
-            let inputs = are.into_iter().take(self.inputs).enumerate();
-            inputs.fold(0, |bits, (i, is)| bits | u32::from(is) << i)
-        };
-        let (repeated, again) = (bits(self.pieces.repeats()), bits(self.pieces.repeats_rows()));
+        let repeated = self.pieces.repeats().into_iter().take(self.inputs).enumerate();
+        let repeated = repeated.fold(0, |bits, (i, is)| bits | u32::from(is) << i);
         let [from, to] = self.types().map(|dtype| numbers(dtype) as u32);
-        Computed { operation, repeated, again, from, to, scale, bias }
+        Computed { operation, repeated, from, to, scale, bias }
     }
 
     /// Of the inputs, and of y.

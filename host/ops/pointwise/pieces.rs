@@ -98,12 +98,6 @@ impl<const N: usize> Pieces<N> {
         self.runs[self.runs.len() - 1].strides.map(|stride| stride == 0)
     }
 
-    /// Whether the rows of a matrix are one row, by tensor.
-    pub(in crate::ops) fn repeats_rows(&self) -> [bool; N] {
-        let rows = &self.runs[self.runs.len() - 2];
-        rows.strides.map(|stride| stride == 0 && rows.size > 1)
-    }
-
     /// Elements of each tensor.
     pub(in crate::ops) fn elements(&self) -> usize {
         product(&self.runs)

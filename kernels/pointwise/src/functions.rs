@@ -8,7 +8,7 @@ use tilewright_device::tile::{Overlaps, math};
 
 use crate::number::{Number, with_number};
 use crate::operation::{Operation, with};
-use crate::pieces::{PieceOrder, Strided, load_bytes, load_short, load_vector, number, store_part};
+use crate::pieces::{PieceOrder, Strided, load_bytes, load_short, number, store_part};
 
 /// What is computed of up to three tensors.
 #[repr(C)]
@@ -18,8 +18,6 @@ pub struct Computed {
     pub operation: u32,
     /// Bit i is 1 where all columns of a row of tensor i are one element: its stride is 0.
     pub repeated: u32,
-    /// Bit i is 1 where rows of tensor i repeat: they are kept in the L1 cache.
-    pub again: u32,
     /// The number of the inputs' [`Number`].
     pub from: u32,
     /// The number of the result's.
@@ -145,13 +143,7 @@ pub fn elementwise<P: Overlaps, const INPUTS: usize, const FROM: usize, const TO
             let whole = count == v as u32 && !repeated(k);
             // SAFETY: the tensors have the elements that the order counts, in rows of pieces of which the last may be short; the host checked
             // how they lie.
-            read[i][k] = unsafe {
-                if INPUTS > 1 && from_bytes * v == 16 {
-                    load_vector(address(k, at), whole, how.again >> k & 1 == 1)
-                } else {
-                    load_bytes(from_bytes * v, address(k, at), whole)
-                }
-            };
+            read[i][k] = unsafe { load_bytes(from_bytes * v, address(k, at), whole) };
             k += 1;
         }
         i += 1;

@@ -149,21 +149,6 @@ pub(crate) unsafe fn store_bits<const BYTES: usize>(to: u64, words: [u32; 4], in
     }
 }
 
-/// 16 bytes from an address on, zeros where there are none; `again` is whether other threads of the SM read them too.
-///
-/// # Safety
-/// As for [`load_bits`].
-#[inline(always)]
-pub(crate) unsafe fn load_vector(from: u64, inside: bool, again: bool) -> [u32; 4] {
-    let mut words = [0; 4];
-    // SAFETY: the caller's.
-    unsafe {
-        global::replace_fresh_u32x4(&mut words, 0, from, inside && !again);
-        global::replace_cached_u32x4(&mut words, 0, from, inside && again);
-    }
-    words
-}
-
 /// As [`load_bits`], where how many bytes is no constant, but folds to one.
 ///
 /// # Safety
