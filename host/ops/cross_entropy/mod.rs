@@ -46,8 +46,9 @@ pub fn cross_entropy<T: RowsElement, I: IndexElement>(
 /// - A row with a NaN or +inf has loss and gradient NaN. A logit of -inf has probability 0; with smoothing its row's loss is infinite. A row
 ///   that is all -inf has no probabilities, and the loss +inf.
 /// - No rows, or rows without elements: nothing is done.
-/// - Rows that are aligned to 16 bytes and multiples of that long are read once, if they have at most 16384 elements or, on Hopper, 196608;
-///   all others are correct but slower.
+/// - Rows that are aligned to 16 bytes and multiples of that long are read once, if they have at most 16384 elements or, on Hopper, 262144;
+///   so are, on Hopper, rows of up to 65529 elements (f32 65533) that lie one behind the other in aligned tensors. All others are correct
+///   but slower.
 ///
 /// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same bits.
 ///

@@ -56,8 +56,8 @@ pub fn layer_norm<T: RowsElement>(
 /// - A row with a NaN is NaN throughout; LayerNorm's with an infinity too. Where squares overflow f32, RMSNorm's elements are 0 times w plus b,
 ///   and NaN where they are infinite. A row of zeros is zeros times w plus b.
 /// - No rows, or rows without elements: nothing is done.
-/// - Rows that are aligned to 16 bytes and multiples of that long are read once, if they have at most 16384 elements or, on Hopper, 131072;
-///   all others are correct but slower.
+/// - Rows that are aligned to 16 bytes and multiples of that long are read once, if they have at most 16384 elements or, on Hopper, 262144,
+///   with a residual 131072; all others are correct but slower.
 ///
 /// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same bits.
 ///

@@ -108,7 +108,8 @@ impl<const N: usize> Choice for Selection<'_, N> {
 
     fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
         let Matrices { operands, cols, .. } = self.matrices;
-        let most = kernel.tile[1] * kernel.ctas * kernel.places;
+        let vector = (VECTOR / operands[0].tensor.dtype.bytes().max(1)) as u32;
+        let most = kernel.tile[1] * kernel.ctas * kernel.places - if kernel.ragged { vector - 1 } else { 0 };
         if !kernel.any_length && *cols > most as usize {
             return Err(Rejection::AtMost { what: "rows of elements", most });
         }
@@ -118,6 +119,12 @@ impl<const N: usize> Choice for Selection<'_, N> {
         }
         for operand in operands.iter().chain(self.columns).filter(|operand| kernel.vectors && !operand.once) {
             let name = operand.name;
+            if kernel.ragged {
+                if operand.lies_in_one_piece() {
+                    continue;
+                }
+                return Err(Rejection::Because("it takes rows that lie one behind the other"));
+            }
             let reading = operand.tensor.reading(self.matrices.device.backend(), true);
             if reading.is_ok_and(|reading| (reading.align as usize) < VECTOR) {
                 return Err(Rejection::Unaligned { operand: name, row_major: true });
@@ -158,13 +165,16 @@ fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>, reads_aga
     } else {
         1500 + tile_rows * tile_cols * width / 48 + cluster
     };
+    // Where rows may begin anywhere every part asks.
+    let tile = if kernel.ragged { tile + tile / 4 + 500 } else { tile };
     let turns = tiles.div_ceil(at_a_time).saturating_mul(tile * parts);
     let bytes = batch.saturating_mul(rows).saturating_mul(cols * width * tensors);
-    let memory = bytes / (36 * sms) * if kernel.any_length { reads_again } else { 2 } / 2;
+    let memory = bytes / (36 * sms) * slowness * if kernel.any_length { reads_again } else { 2 } / 2;
     let launch = Cycles::of_launch(kernel.arch) + if held { 3000 } else { 0 };
     // Of equals the one whose tiles the rows fill.
-    let unfilled = if held { 0 } else { (tile_cols * ctas).saturating_sub(cols) / 64 };
-    Cycles(turns.max(memory).saturating_mul(slowness).saturating_add(launch + unfilled))
+    let unfilled = (tile_cols * ctas).saturating_sub(cols) / if ctas > 1 { 64 } else { 8 };
+    let unfilled = if held { 0 } else { unfilled };
+    Cycles(turns.max(memory).saturating_add(launch + unfilled))
 }
 
 impl<const N: usize> Matrices<N> {

@@ -106,7 +106,7 @@ fn kernels_suit_the_rows() {
         ([8192, 8192], "1x8192", "1x8192"),
         ([4096, 16384], "1x16384", "1x16384c1"),
         ([1024, 131_072], "1x16384c8", "1x16384c8"),
-        ([1, 32000], "1x16384c2", "1x16384c2"),
+        ([1, 32000], "1x16384c8", "1x16384c8"),
     ] {
         let expected = (format!("softmax_sm_90_f16_{softmax}"), format!("norm_sm_90_f16_{norm}"));
         let (softmax, norm) = chosen((9, 0), shape, shape[1]);
@@ -116,4 +116,27 @@ fn kernels_suit_the_rows() {
     assert_eq!(chosen((8, 6), [100, 8192], 8192).0, "softmax_sm_80_f16_1x8192");
     assert_eq!(chosen((8, 6), [100, 100_000], 100_000).0, "softmax_sm_80_f16_long");
     assert_eq!(chosen((9, 0), [10, 400_000], 400_000).0, "softmax_sm_80_f16_long");
+}
+
+#[test]
+fn long_rows_are_held_and_read_once() {
+    let chosen = |[rows, cols]: [usize; 2], pitch: usize| {
+        let (device, _) = fake::h200();
+        let (x, y) =
+            (view(&device, &[rows, cols], &[pitch, 1]), view_mut(&device, &[rows, cols], &[pitch, 1]));
+        Softmax::new().plan(&x, &y).unwrap().kernel().name()
+    };
+    for (shape, pitch, name) in [
+        ([4096, 32000], 32000, "softmax_sm_90_f16_held1"),
+        ([1024, 131_072], 131_072, "softmax_sm_90_f16_held2"),
+        ([512, 262_144], 262_144, "softmax_sm_90_f16_held4"),
+        // One behind the other, they may begin anywhere; with something between, not.
+        ([512, 50257], 50257, "softmax_sm_90_f16_ragged"),
+        ([512, 50257], 50259, "softmax_sm_80_f16_any"),
+        ([30000, 1023], 1023, "softmax_sm_80_f16_any"),
+        ([4096, 5120], 5120, "softmax_sm_90_f16_1x6144"),
+        ([1, 4096], 4096, "softmax_sm_90_f16_2x4096"),
+    ] {
+        assert_eq!(chosen(shape, pitch), name, "{shape:?} {pitch}");
+    }
 }

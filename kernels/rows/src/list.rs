@@ -29,6 +29,8 @@ pub struct RowsKernel {
     pub residual: Option<bool>,
     /// True when it reads and writes 16 bytes at a time: aligned rows of whole vectors.
     pub vectors: bool,
+    /// Whether it does so with rows of any length too that lie one behind the other from a multiple of 16 bytes on.
+    pub ragged: bool,
 }
 
 impl RowsKernel {
@@ -45,6 +47,7 @@ impl RowsKernel {
             persistent: true,
             residual: None,
             vectors: L::RUN * T::BYTES >= 16,
+            ragged: false,
         }
     }
 }
@@ -60,11 +63,13 @@ impl<
 }
 
 #[rustfmt::skip]
-impl<P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, const PLACES: usize> Described
-    for softmax_held<P, T, L, N, CTAS, PLACES>
+impl<
+    P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, const PLACES: usize, const RAGGED: bool,
+> Described for softmax_held<P, T, L, N, CTAS, PLACES, RAGGED>
 {
     type Description = RowsKernel;
-    const DESCRIPTION: RowsKernel = RowsKernel { places: PLACES as u32, ..RowsKernel::new::<T, L, 1, N>(CTAS, false) };
+    const DESCRIPTION: RowsKernel =
+        RowsKernel { places: PLACES as u32, ragged: RAGGED, ..RowsKernel::new::<T, L, 1, N>(CTAS, false) };
 }
 
 impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
@@ -130,11 +135,13 @@ impl<
 }
 
 #[rustfmt::skip]
-impl<P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, const PLACES: usize> Described
-    for cross_entropy_held<P, T, L, N, CTAS, PLACES>
+impl<
+    P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, const PLACES: usize, const RAGGED: bool,
+> Described for cross_entropy_held<P, T, L, N, CTAS, PLACES, RAGGED>
 {
     type Description = RowsKernel;
-    const DESCRIPTION: RowsKernel = RowsKernel { places: PLACES as u32, ..RowsKernel::new::<T, L, 1, N>(CTAS, false) };
+    const DESCRIPTION: RowsKernel =
+        RowsKernel { places: PLACES as u32, ragged: RAGGED, ..RowsKernel::new::<T, L, 1, N>(CTAS, false) };
 }
 
 impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
@@ -159,8 +166,8 @@ kernels! {
         (4, 8, 8, 16, 64, NextTile), (4, 32, 8, 4, 256, NextTile), (4, 32, 32, 4, 1024, NextTile), (4, 128, 32, 1, 4096, NextTile),
         (8, 256, 32, 1, 8192, NextTile), (16, 512, 32, 1, 16384, NextTile),
     ];
-    for (T, VECTOR, ONE_CTA, HELD) in
-        [(f16, 8, OF_HALVES, [1, 2, 4]), (bf16, 8, OF_HALVES, [1, 2, 4]), (f32, 4, OF_F32, [1, 4, 8])]
+    for (T, VECTOR, ONE_CTA, HELD, RAGGED) in
+        [(f16, 8, OF_HALVES, [1, 2, 4], 1), (bf16, 8, OF_HALVES, [1, 2, 4], 1), (f32, 4, OF_F32, [1, 4, 8], 2)]
     {
         for (W, G, E, M, N, F) in ONE_CTA {
             sm_90: [softmax_sm_90_ T _ M x N]: softmax<Overlapped<W>, F, T, Spread<W, G, E, VECTOR>, M, N, 1>;
@@ -170,10 +177,16 @@ kernels! {
             softmax<Overlapped<16>, NextTile, T, Spread<16, 512, 32, VECTOR>, 1, 16384, 8>;
         for CTAS in HELD {
             sm_90: [softmax_sm_90_ T _held CTAS]:
-                softmax_held<Overlapped<16>, T, Spread<16, 512, { 2 * VECTOR }, VECTOR>, { 1024 * VECTOR }, CTAS, 13>;
+                softmax_held<Overlapped<16>, T, Spread<16, 512, { 2 * VECTOR }, VECTOR>, { 1024 * VECTOR }, CTAS, 13, false>;
         }
+        sm_90: [softmax_sm_90_ T _ragged]:
+            softmax_held<Overlapped<16>, T, Spread<16, 512, VECTOR, VECTOR>, { 512 * VECTOR }, RAGGED, 16, true>;
         sm_80: [softmax_sm_80_ T _long]: softmax_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
         sm_80: [softmax_sm_80_ T _any]: softmax_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
+    }
+    // For rows that fill the next wider tile badly.
+    for (T, W, G, N) in [(f16, 8, 256, 6144), (bf16, 8, 256, 6144), (f16, 16, 512, 12288), (bf16, 16, 512, 12288)] {
+        sm_90: [softmax_sm_90_ T _1x N]: softmax<Overlapped<W>, OneTile, T, Spread<W, G, 24, 8>, 1, N, 1>;
     }
 }
 
@@ -227,6 +240,10 @@ kernels! {
         sm_80: [norm_sm_80_ T _long]: norm_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
         sm_80: [norm_sm_80_ T _any]: norm_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
     }
+    for (T, W, G, N) in [(f16, 8, 256, 6144), (bf16, 8, 256, 6144), (f16, 16, 512, 12288), (bf16, 16, 512, 12288)] {
+        sm_90: [norm_sm_90_ T _1x N]: norm<Overlapped<W>, OneTile, NoResidual, T, Spread<W, G, 24, 8>, 1, N, 1>;
+        sm_90: [add_norm_sm_90_ T _1x N]: norm<Overlapped<W>, NextTile, Added, T, Spread<W, G, 24, 8>, 1, N, 1>;
+    }
 }
 
 #[rustfmt::skip]
@@ -234,8 +251,9 @@ kernels! {
     /// The kernels of cross-entropy.
     pub static CROSS_ENTROPY: RowsKernel;
 
-    for (T, VECTOR, WIDE, ONE, HELD) in [
-        (f16, 8, NextTile, OneTile, [1, 2, 4]), (bf16, 8, NextTile, OneTile, [1, 2, 4]), (f32, 4, Nothing, NextTile, [1, 4, 8]),
+    for (T, VECTOR, WIDE, ONE, HELD, RAGGED) in [
+        (f16, 8, NextTile, OneTile, [1, 2, 4], 1), (bf16, 8, NextTile, OneTile, [1, 2, 4], 1),
+        (f32, 4, Nothing, NextTile, [1, 4, 8], 2),
     ] {
         for (W, G, E, M, N, F) in [
             (4, 32, 8, 4, 256, NextTile), (4, 32, 32, 4, 1024, ONE), (4, 128, 32, 1, 4096, NextTile), (8, 256, 32, 1, 8192, ONE),
@@ -250,9 +268,16 @@ kernels! {
         }
         for CTAS in HELD {
             sm_90: [cross_entropy_sm_90_ T _held CTAS]:
-                cross_entropy_held<Overlapped<16>, T, Spread<16, 512, { 2 * VECTOR }, VECTOR>, { 1024 * VECTOR }, CTAS, 13>;
+                cross_entropy_held<Overlapped<16>, T, Spread<16, 512, { 2 * VECTOR }, VECTOR>, { 1024 * VECTOR }, CTAS, 13, false>;
         }
+        sm_90: [cross_entropy_sm_90_ T _ragged]:
+            cross_entropy_held<Overlapped<16>, T, Spread<16, 512, VECTOR, VECTOR>, { 512 * VECTOR }, RAGGED, 16, true>;
         sm_80: [cross_entropy_sm_80_ T _long]: cross_entropy_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
         sm_80: [cross_entropy_sm_80_ T _any]: cross_entropy_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
+    }
+    for (T, W, G, N, F) in [
+        (f16, 8, 256, 6144, OneTile), (bf16, 8, 256, 6144, OneTile), (f16, 16, 512, 12288, NextTile), (bf16, 16, 512, 12288, NextTile),
+    ] {
+        sm_90: [cross_entropy_sm_90_ T _1x N]: cross_entropy<Overlapped<W>, F, T, Spread<W, G, 24, 8>, 1, N, 1>;
     }
 }

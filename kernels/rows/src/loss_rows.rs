@@ -62,20 +62,20 @@ impl Loss {
             _ => 1.0,
         }
     }
-    /// What is known of rows, and of their logits in columns from `first` on too.
+    /// What is known of rows, and of logits of which those in columns from the one to below the other are `inside`.
     #[inline(always)]
     fn and<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
         &self,
         own: Rows<Logits, M, N, L>,
         logits: Fragment<T, M, N, L>,
-        first: u32,
+        inside: [u32; 2],
     ) -> Rows<Logits, M, N, L> {
         let (_, sums) = exponents(logits, own.map(|own| own.exponentials), LOG2_E);
         let own = own.zip(&sums, |own, exponentials| Logits { exponentials, ..own });
         if self.smoothing == 0.0 {
             return own;
         }
-        let totals = totals(logits, self.columns.saturating_sub(first));
+        let totals = totals(logits, inside);
         own.zip(&totals, |own, total| Logits { total: own.total + total, ..own })
     }
     #[inline(always)]
@@ -176,13 +176,14 @@ fn results<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     rows
 }
 
-/// The sum of this thread's logits in columns below `inside`.
+/// The sum of this thread's logits in columns from `from` to below `to`.
 #[inline(always)]
 fn totals<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     x: Fragment<T, M, N, L>,
-    inside: u32,
+    [from, to]: [u32; 2],
 ) -> Rows<f32, M, N, L> {
-    let x = x.anew().map(T::to_f32).map_indexed(|_, col, x| if col < inside { x } else { 0.0 });
+    let x = x.anew().map(T::to_f32);
+    let x = x.map_indexed(|_, col, x| if col >= from && col < to { x } else { 0.0 });
     x.fold_rows(0.0, |sum, x| sum + x)
 }
 
@@ -247,7 +248,7 @@ pub fn cross_entropy<
         let from = own.map(|own| own.origin());
         let mut own = own.map(|exponentials| Logits { exponentials, total: 0.0 });
         if smoothing != 0.0 {
-            own = own.zip(&totals(logits, how.columns.saturating_sub(first)), |own, total| Logits {
+            own = own.zip(&totals(logits, [0, how.columns.saturating_sub(first)]), |own, total| Logits {
                 total,
                 ..own
             });
@@ -276,6 +277,7 @@ pub fn cross_entropy_held<
     const N: usize,
     const CTAS: usize,
     const PLACES: usize,
+    const RAGGED: bool,
 >(
     mut cta: Cta<P>,
     x: InBlock<Global<T, 3>>,
@@ -295,12 +297,12 @@ pub fn cross_entropy_held<
     let [least, _] = T::from_f32x2(f32::NEG_INFINITY, f32::NEG_INFINITY);
     let mut tile = RowTile::first(order, CTAS as u32);
     P::wait_for_preceding_grid();
-    let mut parts = cta.row_parts::<T, L, 1, N, CTAS, PLACES>(x.get(), (tile, rank), least);
+    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, RAGGED>(x.get(), (tile, rank), least);
     while tile.exists() {
         let how = Loss { ignored, smoothing, z_loss, columns: x.get().cols() };
         let low = Rows::<i32, 1, N, L>::load(labels.get().tile(tile.at(0)), ignored);
         let own =
-            parts.fold(Rows::splat(Logits::NONE), |own, logits, part| how.and(own, logits, part * N as u32));
+            parts.fold(Rows::splat(Logits::NONE), |own, logits, part| how.and(own, logits, part.inside));
         let all = rows.reduce(own, Logits::with);
         let labels = whole(low, labels.get(), tile, ignored);
         let all = results(x.get().tile(tile.at(0)), &labels, &all);
@@ -313,8 +315,10 @@ pub fn cross_entropy_held<
         let origin = all.map(|row| row.all.exponentials.origin());
         parts.take(|logits, part| {
             let z = logits.map(T::to_f32).zip_rows(&origin, |x, origin| (x - origin) * LOG2_E);
-            let g = how.gradient::<T, L, 1, N>((z, origin), &all, part * N as u32, scale);
-            g.store_rows(gradients.get().tile(tile.at(part)));
+            part.store(
+                &how.gradient::<T, L, 1, N>((z, origin), &all, part.first, scale),
+                &mut gradients.get(),
+            );
         });
         tile = tile.next();
     }
@@ -346,7 +350,7 @@ pub fn cross_entropy_long<P: RowProgram, T: Element, L, const M: usize, const N:
             tile,
             least,
             Rows::splat(Logits::NONE),
-            |own, logits, part| how.and(own, logits, part * N as u32),
+            |own, logits, part| how.and(own, logits, [0, how.columns.saturating_sub(part * N as u32)]),
         );
         let low = Rows::<i32, M, N, L>::load(labels.get().tile(tile.at(0)), ignored);
         let all = rows.reduce(own, Logits::with);

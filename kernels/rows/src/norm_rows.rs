@@ -33,7 +33,9 @@ impl Moments {
         let (count, apart) = (self.count + other.count, self.mean - other.mean);
         let per = math::rcp(math::max(count, 1.0));
         let mean = (self.count * self.mean + other.count * other.mean) * per;
-        let between = apart * apart * (self.count * other.count * per);
+        let weight = self.count * other.count * per;
+        // Of elements and none nothing is between, not even infinity times 0.
+        let between = if weight == 0.0 { 0.0 } else { apart * apart * weight };
         Moments { count, mean, squares: self.squares + other.squares + between }
     }
 }
@@ -100,6 +102,7 @@ fn columns<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     program = P,
     cluster = [CTAS as u32, 1, 1],
     min_ctas = resident(P::THREADS, match T::BYTES {
+        2 if !F::PERSISTENT && P::THREADS >= 512 => 1024,
         2 if R::ADDED => 512,
         2 if F::PERSISTENT || P::THREADS < 256 => 640,
         2 => 768,
@@ -201,19 +204,17 @@ pub fn norm_held<P: RowProgram, T: Element, L, const N: usize, const CTAS: usize
     let mut rows = cta.row_reducer::<L, 1, N, CTAS>();
     let mut tile = RowTile::first(order, CTAS as u32);
     P::wait_for_preceding_grid();
-    let mut parts = cta.row_parts::<T, L, 1, N, CTAS, PLACES>(x.get(), (tile, rows.part()), T::ZERO);
+    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, false>(x.get(), (tile, rows.part()), T::ZERO);
     while tile.exists() {
         let own = parts.fold(Rows::splat(Moments::NONE), |before, row, part| {
-            let end = x.get().cols().saturating_sub(part * N as u32);
-            let own = moments(|| row.map(T::to_f32), end, centred != 0, |sums| sums);
+            let own = moments(|| row.map(T::to_f32), part.inside[1], centred != 0, |sums| sums);
             own.zip(&before, |own, before| before.with(own))
         });
         let all = rows.reduce(own, Moments::with);
         parts.take(|row, part| {
-            let by_column = columns([&weight, &bias], part);
-            let y_part = y.get().tile(tile.at(part));
-            scaled::<T, L, 1, N>(row.map(T::to_f32), &all, (per_column, epsilon), by_column)
-                .store_rows(y_part);
+            let by_column = columns([&weight, &bias], part.number);
+            let row = row.map(T::to_f32);
+            part.store(&scaled::<T, L, 1, N>(row, &all, (per_column, epsilon), by_column), &mut y.get());
         });
         tile = tile.next();
     }

@@ -122,7 +122,15 @@ pub fn softmax<P: RowProgram, F: Prefetch, T: Element, L, const M: usize, const 
 /// As [`softmax`](fn@softmax), for rows of at most `N` `CTAS` `PLACES` columns: shared memory holds them, and what it has room for of the next
 /// ones.
 #[kernel(program = P, cluster = [CTAS as u32, 1, 1])]
-pub fn softmax_held<P: RowProgram, T: Element, L, const N: usize, const CTAS: usize, const PLACES: usize>(
+pub fn softmax_held<
+    P: RowProgram,
+    T: Element,
+    L,
+    const N: usize,
+    const CTAS: usize,
+    const PLACES: usize,
+    const RAGGED: bool,
+>(
     mut cta: Cta<P>,
     x: InBlock<Global<T, 3>>,
     y: InBlock<GlobalMut<T, 3>>,
@@ -136,14 +144,14 @@ pub fn softmax_held<P: RowProgram, T: Element, L, const N: usize, const CTAS: us
     let [least, _] = T::from_f32x2(f32::NEG_INFINITY, f32::NEG_INFINITY);
     let mut tile = RowTile::first(order, CTAS as u32);
     P::wait_for_preceding_grid();
-    let mut parts = cta.row_parts::<T, L, 1, N, CTAS, PLACES>(x.get(), (tile, rows.part()), least);
+    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, RAGGED>(x.get(), (tile, rows.part()), least);
     while tile.exists() {
         let own = parts.fold(Rows::splat(Sum::NONE), |own, scores, _| exponents(scores, own, scale).1);
         let all = rows.reduce(own, |a, b| a.with(b, scale));
         let origin = all.map(|all| all.origin());
         parts.take(|scores, part| {
             let z = scores.map(T::to_f32).zip_rows(&origin, |x, origin| (x - origin) * scale);
-            results::<T, L, 1, N>(z, origin, &all, scale, log != 0).store_rows(y.get().tile(tile.at(part)));
+            part.store(&results::<T, L, 1, N>(z, origin, &all, scale, log != 0), &mut y.get());
         });
         tile = tile.next();
     }

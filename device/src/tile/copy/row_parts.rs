@@ -3,67 +3,94 @@
 use core::marker::PhantomData;
 
 use crate::arch::special::{thread_x, trap};
-use crate::arch::{cp_async, shared};
+use crate::arch::{cp_async, global, shared};
 use crate::layout::{Element, FragmentLayout, Registers};
-use crate::tile::copy::rows::{VECTOR, in_vectors, set_vector};
+use crate::tile::copy::rows::{VECTOR, in_vectors, set_vector, vector};
 use crate::tile::cta::Cta;
 use crate::tile::cta::collective::Collective;
-use crate::tile::fragment::Fragment;
-use crate::tile::memory::global::Global;
+use crate::tile::fragment::{Fragment, Rows};
+use crate::tile::memory::global::{Global, GlobalMut};
 use crate::tile::memory::row_tiles::RowTile;
+use crate::tile::memory::window::{Window, write_if};
 
-/// The rows that a CTA takes, one tile after the other, `N` columns at a time: shared memory has the last `PLACES` parts that were
-/// loaded, the current tile's first, and behind them what it has room for of the next ones.
+/// The rows that a CTA takes, one after the other, `N` columns at a time: shared memory has the last `PLACES` parts that were loaded, the
+/// current row's first, and behind them what it has room for of the next ones.
 ///
 /// With `CTAS` CTAs in a cluster each has every `CTAS`-th part. Parts are copied asynchronously (PTX ISA, "cp.async"), and each thread
 /// copies what it reads: nothing waits for other threads.
-pub struct RowParts<T, L, const M: usize, const N: usize, const CTAS: usize, const PLACES: usize> {
+///
+/// Where rows may be `RAGGED`, those that do not begin at a multiple of 16 bytes are read from the last one on that lies before, so that all
+/// copies are vectors.
+pub struct RowParts<T, L, const N: usize, const CTAS: usize, const PLACES: usize, const RAGGED: bool> {
     from: Global<T, 3>,
     outside: T,
     /// Where this thread's first vector lies.
     address: u32,
-    /// Of a tile, the first part, and how many.
+    /// Of a row, the number of the first part, and how many parts.
     first: u32,
     count: u32,
-    /// What is loaded next: tile and part.
+    current: RowTile,
+    /// What is loaded next: row and part.
     ahead: (RowTile, u32),
-    /// The place of the current tile's first part.
+    /// The place of the current row's first part.
     oldest: u32,
     layout: PhantomData<L>,
 }
 
+/// A part of a row: `N` columns of it, of which the first and the last ones of a row may be outside.
+#[derive(Clone, Copy)]
+pub struct RowPart {
+    /// Its number: a tile of columns, where rows begin at multiples of 16 bytes.
+    pub number: u32,
+    /// The number of its first column. Up to 7 may lie before the row's first one: then it has wrapped.
+    pub first: u32,
+    /// The columns that are the row's, counted from the part's first: from the one to below the other.
+    pub inside: [u32; 2],
+    row: [u32; 3],
+    /// Elements between the last multiple of 16 bytes before the row and its first; none where no row is ragged.
+    skew: Option<u32>,
+}
+
 impl<P: Collective> Cta<P> {
-    /// Begins to load parts of `tile` and of those behind it, for the CTA with this number in its cluster; `outside` is in place of what lies
-    /// outside of the tensor.
+    /// Begins to load parts of the row `tile` and of those behind it, for the CTA with this number in its cluster; `outside` is in place of what
+    /// lies outside of the row.
     ///
-    /// The tensor's rows are aligned to 16 bytes and multiples of that long, and have at most `N` `CTAS` `PLACES` columns: the kernel
-    /// traps at others.
+    /// Rows have at most `N` `CTAS` `PLACES` columns. They are aligned to 16 bytes and multiples of that long; or, where they may be `RAGGED`,
+    /// the tensor is aligned, they lie one behind the other, and have some 16 bytes of columns less. The kernel traps at others.
     #[inline(always)]
-    pub fn row_parts<
-        T: Element,
-        L: FragmentLayout<M, N>,
-        const M: usize,
-        const N: usize,
-        const CTAS: usize,
-        const PLACES: usize,
-    >(
+    pub fn row_parts<T, L, const N: usize, const CTAS: usize, const PLACES: usize, const RAGGED: bool>(
         &mut self,
         from: Global<T, 3>,
         (tile, rank): (RowTile, u32),
         outside: T,
-    ) -> RowParts<T, L, M, N, CTAS, PLACES> {
+    ) -> RowParts<T, L, N, CTAS, PLACES, RAGGED>
+    where
+        T: Element,
+        L: FragmentLayout<1, N>,
+    {
         const { assert!(L::THREADS == P::CONSUMERS, "the rows lie over as many threads as the program has") };
         const { assert!(in_vectors::<T>(L::RUN), "a thread copies vectors of 16 bytes") };
         const { assert!(PLACES >= 1 && PLACES <= 16, "1 to 16 places") };
-        let address = self.reserve((PLACES * M * N * T::BYTES) as u32, VECTOR as u32);
-        let count = from.cols().div_ceil((N * CTAS) as u32);
-        if count > PLACES as u32 {
+        let address = self.reserve((PLACES * N * T::BYTES) as u32, VECTOR as u32);
+        let step = const { VECTOR / T::BYTES } as u32;
+        let ragged = !from.cols().is_multiple_of(step) || (from.align as usize) < VECTOR;
+        let count = (from.cols() + if RAGGED { step - 1 } else { 0 }).div_ceil((N * CTAS) as u32);
+        let lies_so = if RAGGED { one_behind_the_other(&from) } else { !ragged };
+        if count > PLACES as u32 || !lies_so {
             trap();
         }
         let address = address + thread_x() * VECTOR as u32;
-        let ahead = (tile, rank);
-        let mut parts =
-            RowParts { from, outside, address, first: rank, count, ahead, oldest: 0, layout: PhantomData };
+        let mut parts = RowParts {
+            from,
+            outside,
+            address,
+            first: rank,
+            count,
+            current: tile,
+            ahead: (tile, rank),
+            oldest: 0,
+            layout: PhantomData,
+        };
         let mut place = 0;
         while place < PLACES as u32 {
             parts.load(place);
@@ -73,40 +100,55 @@ impl<P: Collective> Cta<P> {
     }
 }
 
-impl<
-    T: Element,
-    L: FragmentLayout<M, N>,
-    const M: usize,
-    const N: usize,
-    const CTAS: usize,
-    const PLACES: usize,
-> RowParts<T, L, M, N, CTAS, PLACES>
+/// Whether a tensor begins at a multiple of 16 bytes, and there is nothing between its rows.
+#[inline(always)]
+fn one_behind_the_other<T: Element>(x: &Global<T, 3>) -> bool {
+    let [batch, rows, cols] = x.shape();
+    let [by_matrix, by_row, by_column] = x.strides();
+    (x.pointer() as u64).is_multiple_of(VECTOR as u64)
+        && by_column == 1
+        && (by_row == cols as u64 || rows <= 1)
+        && (by_matrix == rows as u64 * cols as u64 || batch <= 1)
+}
+
+/// Elements between the last multiple of 16 bytes before an element and itself.
+#[inline(always)]
+fn skew<T: Element>(element: *mut T) -> u32 {
+    (element as u64 % VECTOR as u64) as u32 / T::BYTES as u32
+}
+
+#[rustfmt::skip]
+impl<T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, const PLACES: usize, const RAGGED: bool>
+    RowParts<T, L, N, CTAS, PLACES, RAGGED>
 {
     /// Elements of a vector.
     const STEP: usize = VECTOR / T::BYTES;
 
-    /// Folds the parts of the current tile from left to right: `each(folded, part, number)` gets them and their numbers, tiles of columns.
+    /// Folds the parts of the current row from left to right.
     #[inline(always)]
-    pub fn fold<A>(&self, init: A, mut each: impl FnMut(A, Fragment<T, M, N, L>, u32) -> A) -> A {
+    pub fn fold<A>(&self, init: A, mut each: impl FnMut(A, Fragment<T, 1, N, L>, RowPart) -> A) -> A {
         let (mut folded, mut i) = (init, 0);
         while i < self.count {
-            folded = each(folded, self.part(i, i), self.first + i * CTAS as u32);
+            let part = self.part(i);
+            folded = each(folded, self.read(i, part), part);
             i += 1;
         }
         folded
     }
 
-    /// Takes the parts of the current tile from left to right for the last time; then the next tile is the current one. The place of each is
+    /// Takes the parts of the current row from left to right for the last time; then the next row is the current one. The place of each is
     /// loaded again as soon as `each` is done.
     #[inline(always)]
-    pub fn take(&mut self, mut each: impl FnMut(Fragment<T, M, N, L>, u32)) {
+    pub fn take(&mut self, mut each: impl FnMut(Fragment<T, 1, N, L>, RowPart)) {
         let mut i = 0;
         while i < self.count {
-            each(self.part(0, i), self.first + i * CTAS as u32);
+            let part = self.part(i);
+            each(self.read(0, part), part);
             self.load(self.oldest);
             self.oldest = Self::after(self.oldest, 1);
             i += 1;
         }
+        self.current = self.current.next();
     }
 
     /// The place so many behind this one.
@@ -119,22 +161,39 @@ impl<
     /// Where this thread's vector of the registers from `i` on lies.
     #[inline(always)]
     fn vector(&self, place: u32, i: usize) -> u32 {
-        self.address + place * (M * N * T::BYTES) as u32 + (i / Self::STEP * VECTOR) as u32 * L::THREADS
+        self.address + place * (N * T::BYTES) as u32 + (i / Self::STEP * VECTOR) as u32 * L::THREADS
+    }
+
+    /// A row from its first element on, and its skew.
+    #[inline(always)]
+    fn row(&self, tile: RowTile) -> (Window<T>, u32) {
+        let window = self.from.tile(tile.at(0)).window(1, N);
+        (window, if RAGGED { skew(window.pointer) } else { 0 })
     }
 
     /// Begins to load the next part, as a group of copies of its own.
     #[inline(always)]
     fn load(&mut self, place: u32) {
         let (tile, part) = self.ahead;
-        let window = self.from.tile(tile.at(part)).rows_from::<M, N>(L::coord(thread_x(), 0), L::RUN);
+        let (row, skew) = self.row(tile);
+        let end = if row.rows > 0 { row.cols + skew } else { 0 };
+        let first = part * N as u32 + L::coord(thread_x(), 0).1;
+        let from = row.pointer.wrapping_sub(skew as usize).wrapping_add(first as usize);
         let mut i = 0;
         while i < L::Regs::<T>::LEN {
-            let (row, col) = L::offset(i);
-            let from = window.at(row, 0).wrapping_add(col as usize);
-            let inside = row < window.rows && col < window.cols;
-            // SAFETY: rows are aligned and whole vectors long, so that one that begins inside ends inside. The vector in shared memory is this
-            // thread's own, and what it last held is in registers.
-            unsafe { cp_async::copy16_if(self.vector(place, i), from.cast(), inside) };
+            let (_, col) = L::offset(i);
+            let (to, from) = (self.vector(place, i), from.wrapping_add(col as usize).cast());
+            // SAFETY: the vector in shared memory is this thread's own, and what it last held is in registers. Rows are aligned and whole vectors
+            // long, so that one that begins inside ends inside; or what lies before a row is the end of the one before, and what lies behind it is
+            // not read.
+            unsafe {
+                if RAGGED {
+                    let left = end.saturating_sub(first + col) * T::BYTES as u32;
+                    cp_async::copy16(to, from, if left < VECTOR as u32 { left } else { VECTOR as u32 });
+                } else {
+                    cp_async::copy16_if(to, from, first + col < end);
+                }
+            }
             i += Self::STEP;
         }
         // SAFETY: closes the group of this thread's copies.
@@ -144,12 +203,28 @@ impl<
         self.ahead = if ends { (tile.next(), self.first) } else { (tile, part) };
     }
 
-    /// The part so many behind the oldest, which is the `number`-th of the current tile.
+    /// The `i`-th part of the current row that this CTA has.
     #[inline(always)]
-    fn part(&self, behind: u32, number: u32) -> Fragment<T, M, N, L> {
+    fn part(&self, i: u32) -> RowPart {
+        let number = self.first + i * CTAS as u32;
+        let (row, skew) = self.row(self.current);
+        let before = number * N as u32;
+        let to = (row.cols + skew).saturating_sub(before);
+        RowPart {
+            number,
+            first: before.wrapping_sub(skew),
+            inside: [skew.saturating_sub(before), if to < N as u32 { to } else { N as u32 }],
+            row: self.current.at(0),
+            skew: if RAGGED { Some(skew) } else { None },
+        }
+    }
+
+    /// The part so many behind the oldest.
+    #[inline(always)]
+    fn read(&self, behind: u32, part: RowPart) -> Fragment<T, 1, N, L> {
         wait_for_all_but(PLACES as u32 - 1 - behind);
         let place = Self::after(self.oldest, behind);
-        let mut x = Fragment::<T, M, N, L>::splat(self.outside);
+        let mut x = Fragment::<T, 1, N, L>::splat(self.outside);
         let mut i = 0;
         while i < L::Regs::<T>::LEN {
             // SAFETY: this thread's own vector, whose copy it has waited for.
@@ -157,9 +232,61 @@ impl<
             set_vector::<T, _>(&mut x.regs, i, words);
             i += Self::STEP;
         }
-        let before = (self.first + number * CTAS as u32) * N as u32;
-        let end = self.from.cols().saturating_sub(before);
-        if end < N as u32 { x.fill_from(end, self.outside) } else { x }
+        let [from, to] = part.inside;
+        if from == 0 && to == N as u32 {
+            x
+        } else if RAGGED {
+            x.fill_outside(&Rows::splat(from as i32), &Rows::splat(to as i32), self.outside)
+        } else {
+            x.fill_from(to, self.outside)
+        }
+    }
+}
+
+impl RowPart {
+    /// Stores what lies inside of the row, in a tensor of the same shape: in vectors, where rows are ragged if they begin as those that were read.
+    /// The kernel traps at others.
+    #[inline(always)]
+    pub fn store<T: Element, L: FragmentLayout<1, N>, const N: usize>(
+        &self,
+        x: &Fragment<T, 1, N, L>,
+        to: &mut GlobalMut<T, 3>,
+    ) {
+        let Some(own) = self.skew else {
+            let [matrix, row, _] = self.row;
+            x.store_rows(to.tile([matrix, row, self.number]));
+            return;
+        };
+        let row = to.tile(self.row).0.window(1, N);
+        if row.rows == 0 || row.cols == 0 {
+            return;
+        }
+        if skew(row.pointer) != own || row.col_stride != 1 {
+            trap();
+        }
+        let [from, to] = self.inside;
+        let first = L::coord(thread_x(), 0).1;
+        let line = row.pointer.wrapping_offset(self.first as i32 as isize);
+        let step = const { VECTOR / T::BYTES };
+        let mut i = 0;
+        while i < L::Regs::<T>::LEN {
+            let col = first + L::offset(i).1;
+            let at = line.wrapping_add(col as usize);
+            let whole = col >= from && col + step as u32 <= to;
+            // SAFETY: elements of the row, which nobody else has; whole vectors of it lie at multiples of 16 bytes.
+            unsafe {
+                global::st_global_u32x4_if(at.cast(), vector::<T, _>(&x.regs, i), whole);
+                if !whole && col < to && col + step as u32 > from {
+                    let mut e = 0;
+                    while e < step {
+                        let inside = col + e as u32 >= from && col + (e as u32) < to;
+                        write_if(at.wrapping_add(e), x.regs.get(i + e), inside);
+                        e += 1;
+                    }
+                }
+            }
+            i += step;
+        }
     }
 }
 

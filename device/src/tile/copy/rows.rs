@@ -35,7 +35,7 @@ impl<T: Element, const RANK: usize, const BOX: usize> GlobalTile<T, RANK, RowMaj
 
 /// The vector of elements from the `first`-th register on.
 #[inline(always)]
-fn vector<T: Element, R: Registers<T>>(regs: &R, first: usize) -> [u32; 4] {
+pub(in crate::tile) fn vector<T: Element, R: Registers<T>>(regs: &R, first: usize) -> [u32; 4] {
     // SAFETY: the registers are elements one after the other, and the vector's are among them; elements are plain bits.
     unsafe { (&raw const *regs).cast::<T>().add(first).cast::<[u32; 4]>().read_unaligned() }
 }

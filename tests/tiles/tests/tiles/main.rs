@@ -56,9 +56,11 @@ fn main() -> ExitCode {
         Sm90a HopperRegisters: changed_operands::<HopperRegisters>;
         Sm80 AmpereScratch: changed_operands::<AmpereScratch>;
         Sm90a HopperScratch: changed_operands::<HopperScratch>;
-        Sm80 HeldByACta: held::held::<HeldByACta, 1536>;
-        Sm80 HeldWhole: held::held::<HeldWhole, 256>;
-        Sm90a HeldByACluster: held::held::<HeldByACluster, 2048>;
+        Sm80 HeldByACta: held::held::<HeldByACta, f32, 1536, false>;
+        Sm80 HeldWhole: held::held::<HeldWhole, f16, 512, false>;
+        Sm90a HeldByACluster: held::held::<HeldByACluster, f16, 4096, false>;
+        Sm80 RaggedByACta: held::held::<RaggedByACta, f32, 1536, true>;
+        Sm90a RaggedByACluster: held::held::<RaggedByACluster, f16, 3072, true>;
         Sm80 ArgmaxOfLanes: places::<ArgmaxOfLanes, 16, 64>;
         Sm80 ArgmaxOfWarps: places::<ArgmaxOfWarps, 4, 512>;
         Sm80 ArgmaxOfStripes: places::<ArgmaxOfStripes, 32, 128>;
