@@ -2,6 +2,7 @@
 
 pub(crate) mod access;
 pub(crate) mod class;
+mod collective;
 pub(crate) mod names;
 pub(crate) mod op;
 pub(crate) mod operand;

@@ -34,6 +34,11 @@ pub(crate) enum Op {
         d: R,
         sources: [R; 3],
     },
+    /// `prmt`.
+    Permute {
+        d: R,
+        sources: [R; 3],
+    },
     Select32(R, R, R, Condition),
     Select64(D, D, D, Condition),
     Compare32(Compare<u32>, R, R, Outcome),

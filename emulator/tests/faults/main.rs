@@ -9,3 +9,4 @@ mod proxies;
 mod races;
 mod registers;
 mod sources;
+mod warps;

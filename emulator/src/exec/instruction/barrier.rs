@@ -12,7 +12,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
     let Active { mask, .. } = active;
     match *op {
         Op::Barrier { id, threads, aligned } => {
-            if aligned && let Some(wait) = active.together(warp, u32::MAX) {
+            if aligned && let Some(wait) = active.together(warp) {
                 return Ok(wait);
             }
             if mask == 0 {
@@ -54,7 +54,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
         }
         Op::BarrierVote { .. } | Op::BarrierTally { .. } => Ok(Next::Advance),
         Op::BarrierArrive { id, threads, aligned } => {
-            if aligned && let Some(wait) = active.together(warp, u32::MAX) {
+            if aligned && let Some(wait) = active.together(warp) {
                 return Ok(wait);
             }
             if mask == 0 {

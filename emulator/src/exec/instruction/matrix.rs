@@ -12,7 +12,7 @@ use crate::tensor::matrix::{ldmatrix, movmatrix, stmatrix};
 use crate::tensor::wgmma::{OperandA, ROWS, Wgmma};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
-    if let Some(wait) = active.together(warp, u32::MAX) {
+    if let Some(wait) = active.together(warp) {
         return Ok(wait);
     }
     if active.mask != u32::MAX {

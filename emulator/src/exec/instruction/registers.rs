@@ -17,7 +17,7 @@ pub(super) fn step(
     more: bool,
     active: Active,
 ) -> Result<Next, String> {
-    if let Some(wait) = active.together(warp, u32::MAX) {
+    if let Some(wait) = active.together(warp) {
         return Ok(wait);
     }
     let Some(first) = env.launch.program.thread_registers else { return Ok(Next::Advance) };

@@ -64,6 +64,11 @@ pub(crate) fn step(
             let value = std::array::from_fn(|i| lop3(a[i], b[i], c[i], table));
             warp.put_r(d, mask, &value);
         }
+        Op::Permute { d, sources } => {
+            let [a, b, c] = sources.map(|source| warp.r(source));
+            let value = std::array::from_fn(|i| crate::decode::logic::permute(a[i], b[i], c[i]));
+            warp.put_r(d, mask, &value);
+        }
         Op::Select32(d, a, b, condition) => {
             let (chosen, a, b) = (warp.condition(condition), warp.r(a), warp.r(b));
             let value = std::array::from_fn(|i| if chosen >> i & 1 != 0 { a[i] } else { b[i] });

@@ -128,7 +128,7 @@ fn one(
     let Group { pc, mask: here, .. } = warp.groups[g];
     let coded = &program.code[pc as usize];
     let mask = coded.guard.map_or(here, |guard| here & warp.condition(guard));
-    if coded.watched {
+    if coded.watched || warp.watches_all() {
         check::check(warp, program, pc, here, mask)?;
     }
     let next = step(warp, env, observer, &coded.op, Active { here, mask, pc })?;
@@ -136,6 +136,9 @@ fn one(
         warp.groups[g].wait = wait;
         // The others of the warp may go on.
         return Ok(warp.groups.len() > 1);
+    }
+    if let Next::Part(done) = next {
+        return Ok(part(warp, coded.class, g, mask, done));
     }
     warp.retire(coded.class, mask);
     if let Next::Exit = next
@@ -145,7 +148,7 @@ fn one(
         order.exit(mask)?;
     }
     match next {
-        Next::Advance | Next::Wait(_) => {
+        Next::Advance | Next::Part(_) | Next::Wait(_) => {
             warp.groups[g].pc = pc + 1;
             if coded.polls && again(warp, &coded.op, pc, env.events, mask) {
                 warp.behind |= here;
@@ -184,6 +187,20 @@ fn one(
         }
     }
     Ok(true)
+}
+
+/// Some lanes that were to execute an instruction have, the others of `mask` wait. Whether the warp may go on.
+fn part(warp: &mut Warp, class: Class, g: usize, mask: u32, done: u32) -> bool {
+    let Group { pc, mask: here, .. } = warp.groups[g];
+    let stay = mask & !done;
+    warp.groups[g] = Group { pc, mask: stay, wait: Wait::Lanes };
+    if here != stay {
+        warp.groups.push(Group { pc: pc + 1, mask: here & !stay, wait: Wait::No });
+    }
+    if done != 0 {
+        warp.retire(class, done);
+    }
+    warp.groups.len() > 1
 }
 
 /// Lanes have ended: who waits for them looks again.

@@ -6,6 +6,7 @@ use crate::exec::warp::group::{Group, Wait};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
 use crate::program::op::Op;
+use crate::program::register::LANES;
 
 /// Lanes of a warp that do not go on.
 pub(super) struct Waiting {
@@ -28,7 +29,7 @@ pub(super) fn describe(warp: &Warp, group: Group, env: &Env<'_>) -> Waiting {
             (group.pc, format!("barrier {id}, where {} of {expected} threads are", barrier.arrived))
         }
         Wait::Cluster { .. } => (group.pc, "the cluster's barrier".into()),
-        Wait::Lanes => (group.pc, "the other lanes of its warp".into()),
+        Wait::Lanes => (group.pc, absent(warp, group, env)),
         Wait::Warpgroup => (group.pc, "the other warps of its warpgroup".into()),
         Wait::Registers { needed } => {
             (group.pc, format!("{needed} more registers a thread than its CTA has to give"))
@@ -40,6 +41,18 @@ pub(super) fn describe(warp: &Warp, group: Group, env: &Env<'_>) -> Waiting {
         },
     };
     Waiting { who, line: env.launch.program.code[pc as usize].line, reason }
+}
+
+/// The lanes that have not come.
+fn absent(warp: &Warp, group: Group, env: &Env<'_>) -> String {
+    match env.launch.program.code[group.pc as usize].op.members() {
+        Some(members) => {
+            let named = warp.r(members)[group.mask.trailing_zeros() as usize % LANES];
+            let absent = named & warp.live() & !group.mask;
+            format!("lanes {absent:#010x} of its warp at the same instruction, with the mask {named:#010x}")
+        }
+        None => "the other lanes of its warp".into(),
+    }
 }
 
 /// What an instruction looks at again and again.

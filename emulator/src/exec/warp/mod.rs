@@ -4,7 +4,7 @@ use call::Call;
 use group::{Group, Wait};
 use poll::Poll;
 use products::Groups;
-use watched::Watched;
+use watched::{Passing, Watched};
 pub(super) mod call;
 pub(super) mod group;
 mod operand;
@@ -51,6 +51,8 @@ pub(super) struct Warp {
     pub(super) thread_registers: Option<u32>,
     /// By slot.
     pub(super) watched: Vec<Watched>,
+    /// What is watched besides, for a while.
+    pub(super) passing: Passing,
     /// The lane that did something wrong, where one is known.
     pub(super) culprit: Option<u32>,
     /// What its lanes printed last, of the first lane.
@@ -84,6 +86,7 @@ impl Warp {
             wgmma: Groups::default(),
             thread_registers: None,
             watched: Watched::all(program),
+            passing: Passing::default(),
             culprit: None,
             said: None,
             retired: 0,
