@@ -1,5 +1,7 @@
 //! What is remembered of a piece of memory: the last write, and the reads since that no later one stands for.
 
+use std::cell::Cell as Flag;
+
 use super::access::{ASYNC, Access, ENDS, MBARRIER, NO_LANE, STRONG};
 use super::clock::Clocks;
 
@@ -59,8 +61,8 @@ pub(super) struct Check<'c> {
     pub(super) wrote: bool,
     /// What is ordered before it.
     pub(super) before: &'c Clocks,
-    /// Whether reads of what nobody wrote are wrong.
-    pub(super) initialised: bool,
+    /// Where to say that it reads what nobody wrote.
+    pub(super) unwritten: Option<&'c Flag<bool>>,
     /// Reads that a cell remembers.
     pub(super) readers: usize,
 }
@@ -116,15 +118,17 @@ impl Check<'_> {
     }
 
     fn read(&self, cell: &mut Cell, lists: &mut Lists, new: Access) -> Result<(), Conflict> {
+        if let Some(unwritten) = self.unwritten
+            && cell.write.clock == 0
+        {
+            unwritten.set(true);
+        }
         let repeated = cell.reads.iter().position(|read| read.same_time(&new) && read.kind == new.kind);
         if let Some(i) = repeated
             && cell.reads[i].lane == new.lane
             && cell.reads[i].shift == new.shift
         {
             return Ok(());
-        }
-        if cell.write.clock == 0 && self.initialised {
-            return Err(Conflict::Unwritten);
         }
         self.after_write(cell, &new)?;
         if let Some(i) = repeated {

@@ -1,9 +1,12 @@
 //! The accesses of a warp's lanes, joined where they follow each other.
 
+use std::cell::Cell as Flag;
+
 use super::access::Access;
 use super::cell::Conflict;
 use super::spot::Spot;
 use super::{By, Order};
+use crate::memory::SHARED_START;
 use crate::program::register::LANES;
 
 /// Lanes whose accesses follow each other.
@@ -20,7 +23,19 @@ pub(crate) struct Lanes {
     /// Bytes of each: a power of two, up to 16.
     pub(crate) bytes: usize,
     pub(crate) kind: u8,
+    /// Whether what is there matters.
+    pub(crate) reads: bool,
     pub(crate) wrote: bool,
+}
+
+/// Bytes of shared memory that a lane reads and nobody wrote.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hole {
+    pub(crate) lane: usize,
+    /// Where the lane's access begins.
+    pub(crate) at: u32,
+    /// A bit for each byte of the access.
+    pub(crate) bytes: u16,
 }
 
 impl Order<'_> {
@@ -60,6 +75,23 @@ impl Order<'_> {
         run.map_or(Ok(()), |run| self.run(run, what, &mut same))
     }
 
+    /// Takes note of what lanes read and nobody wrote.
+    fn find_holes(&mut self, run: Run, bytes: usize) {
+        for i in 0..run.lanes {
+            let Spot::Shared(cta, at) = run.start.plus(i * bytes) else { return };
+            let missing = self.shadows[cta].unwritten(at.wrapping_sub(SHARED_START) as usize, bytes);
+            if missing != 0 {
+                self.holes.push(Hole { lane: run.first + i, at, bytes: missing });
+            }
+        }
+    }
+
+    /// What lanes have just read and nobody wrote.
+    #[inline]
+    pub(crate) fn take_holes(&mut self) -> Vec<Hole> {
+        std::mem::take(&mut self.holes)
+    }
+
     /// Whether a lane's access is of the instruction that is executed.
     fn is_now(&self, access: &Access) -> bool {
         let now = self.warps[self.warp].clocks.known.get(access.agent);
@@ -75,11 +107,20 @@ impl Order<'_> {
         what: Lanes,
         same: &mut impl FnMut(Option<usize>, usize, Spot) -> bool,
     ) -> Result<(), String> {
-        let Lanes { bytes, kind, wrote } = what;
+        let Lanes { bytes, kind, wrote, .. } = what;
         let shift = bytes.trailing_zeros() as u8;
         let new = self.access(By::Lanes(run.first as u8, shift), kind)?;
-        let conflict = match self.spot(run.start, run.lanes * bytes, new, wrote) {
-            Ok(()) => return Ok(()),
+        if wrote && what.reads {
+            self.find_holes(run, bytes);
+        }
+        let unwritten = Flag::new(false);
+        let conflict = match self.spot(run.start, run.lanes * bytes, new, wrote, &unwritten) {
+            Ok(()) => {
+                if unwritten.get() {
+                    self.find_holes(run, bytes);
+                }
+                return Ok(());
+            }
             Err(conflict) => conflict,
         };
         if run.lanes > 1 {

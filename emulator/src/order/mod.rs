@@ -20,6 +20,7 @@ mod shadow;
 pub(crate) mod spot;
 mod synchronise;
 
+use std::cell::Cell as Flag;
 use std::collections::HashMap;
 
 use crate::memory::SHARED_START;
@@ -29,6 +30,7 @@ use cell::{Check, Conflict};
 use clock::Clocks;
 use global::GlobalOrder;
 use groups::Groups;
+use lanes::Hole;
 use shadow::Shadow;
 use spot::Spot;
 
@@ -69,6 +71,8 @@ pub(crate) struct Order<'l> {
     locations: HashMap<(usize, u32), Clocks>,
     /// The agents of what completes on mbarriers.
     mbarriers: HashMap<(usize, u32), u16>,
+    /// What the lanes of an instruction read and nobody wrote.
+    holes: Vec<Hole>,
     /// The warp and the instruction whose accesses are told.
     warp: usize,
     pc: u32,
@@ -119,6 +123,7 @@ impl<'l> Order<'l> {
             warps,
             locations: HashMap::new(),
             mbarriers: HashMap::new(),
+            holes: Vec::new(),
             warp: 0,
             pc: 0,
         }
@@ -129,6 +134,11 @@ impl<'l> Order<'l> {
     pub(crate) fn issue(&mut self, cta: usize, index: u32, pc: u32) {
         self.warp = cta * self.warps_each + index as usize;
         self.pc = pc;
+    }
+
+    /// The instruction whose accesses are told.
+    pub(crate) fn pc(&self) -> u32 {
+        self.pc
     }
 
     fn new_agent(agents: &mut usize) -> Result<u16, String> {
@@ -174,9 +184,10 @@ impl<'l> Order<'l> {
         (by, kind): (By, u8),
         wrote: bool,
     ) -> Result<(), String> {
-        let new = self.access(by, kind)?;
-        self.spot(Spot::Shared(cta, at), bytes, new, wrote)
-            .map_err(|conflict| self.explain(conflict, &Spot::Shared(cta, at).name(bytes), said(wrote)))
+        let (new, unwritten) = (self.access(by, kind)?, Flag::new(false));
+        let done = self.spot(Spot::Shared(cta, at), bytes, new, wrote, &unwritten);
+        let done = done.and_then(|()| if unwritten.get() { Err(Conflict::Unwritten) } else { Ok(()) });
+        done.map_err(|conflict| self.explain(conflict, &Spot::Shared(cta, at).name(bytes), said(wrote)))
     }
 
     /// An access of global memory.
@@ -188,21 +199,28 @@ impl<'l> Order<'l> {
         wrote: bool,
     ) -> Result<(), String> {
         let new = self.access(by, kind)?;
-        self.spot(Spot::Global(at), bytes, new, wrote)
+        self.spot(Spot::Global(at), bytes, new, wrote, &Flag::new(false))
             .map_err(|conflict| self.explain(conflict, &Spot::Global(at).name(bytes), said(wrote)))
     }
 
     #[inline]
-    fn spot(&mut self, spot: Spot, bytes: usize, new: Access, wrote: bool) -> Result<(), Conflict> {
+    fn spot(
+        &mut self,
+        spot: Spot,
+        bytes: usize,
+        new: Access,
+        wrote: bool,
+        unwritten: &Flag<bool>,
+    ) -> Result<(), Conflict> {
         let before = &self.warps[self.warp].clocks;
-        let mut check = Check { new, wrote, before, initialised: true, readers: READERS[0] };
+        let mut check = Check { new, wrote, before, unwritten: Some(unwritten), readers: READERS[0] };
         match spot {
             Spot::Shared(cta, _) if self.ended[cta] => Err(Conflict::Ended),
             Spot::Shared(cta, at) => {
                 self.shadows[cta].access(at.wrapping_sub(SHARED_START) as usize, bytes, &check)
             }
             Spot::Global(at) => {
-                (check.initialised, check.readers) = (false, READERS[1]);
+                (check.unwritten, check.readers) = (None, READERS[1]);
                 self.global.access(at, bytes, &check)
             }
         }
@@ -223,12 +241,14 @@ impl<'l> Order<'l> {
         // What one of the warps does not know to be ready, it reads too early.
         let mut before = self.warps[self.warp].clocks.clone();
         self.warps[self.warp + 1..self.warp + 4].iter().for_each(|warp| before.meet(&warp.clocks));
-        let check = Check { new, wrote: false, before: &before, initialised: true, readers: READERS[0] };
+        let unwritten = Flag::new(false);
+        let check =
+            Check { new, wrote: false, before: &before, unwritten: Some(&unwritten), readers: READERS[0] };
         for at in pieces {
             let from = at.wrapping_sub(SHARED_START) as usize;
-            self.shadows[cta]
-                .access(from, 16, &check)
-                .map_err(|conflict| self.explain(conflict, &Spot::Shared(cta, at).name(16), said(false)))?;
+            let done = self.shadows[cta].access(from, 16, &check);
+            let done = done.and_then(|()| if unwritten.get() { Err(Conflict::Unwritten) } else { Ok(()) });
+            done.map_err(|conflict| self.explain(conflict, &Spot::Shared(cta, at).name(16), said(false)))?;
         }
         Ok(())
     }

@@ -137,6 +137,13 @@ impl Shadow {
         }
     }
 
+    /// Which bytes nobody has written of some, up to 16: a bit for each.
+    pub(super) fn unwritten(&mut self, from: usize, bytes: usize) -> u16 {
+        let inside = from.saturating_add(bytes) <= self.cells.len() << CELL;
+        let missing = |i: &usize| inside && self.written(from + i).clock == 0;
+        (0..bytes).filter(missing).fold(0, |all, i| all | 1 << i)
+    }
+
     /// The write of the byte at an offset.
     pub(super) fn written(&mut self, at: usize) -> Access {
         let (mut slot, mut size) = (Slot::Whole(at >> CELL), CELL);

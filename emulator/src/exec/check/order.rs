@@ -21,7 +21,10 @@ pub(crate) struct Accesses {
     pub(crate) mask: u32,
     /// Of each lane.
     pub(crate) bytes: usize,
+    /// Whether it gives what was there.
     pub(crate) reads: bool,
+    /// Whether what was there matters.
+    pub(crate) takes: bool,
     pub(crate) writes: bool,
     /// Of a strong one.
     pub(crate) ordering: Option<Ordering>,
@@ -37,7 +40,7 @@ pub(crate) fn tell(
 ) -> Result<(), String> {
     let Env { order: Some(order), ctas, global, .. } = env else { return Ok(()) };
     let size = ctas.len();
-    let Accesses { window, at, mask, bytes, reads, writes, ordering } = accesses;
+    let Accesses { window, at, mask, bytes, reads, takes, writes, ordering } = accesses;
     let spot = |lane| match warp.place(window, at, lane) {
         Place::Shared(at) => {
             in_cluster(at, warp.cta, size).ok().map(|(cta, at)| (lane, Spot::Shared(cta, at)))
@@ -59,7 +62,7 @@ pub(crate) fn tell(
         ordering.is_none() && read.is_ok() && there == value(lane)
     };
     let kind = if ordering.is_some() { STRONG } else { 0 };
-    let what = Lanes { bytes, kind, wrote: writes };
+    let what = Lanes { bytes, kind, reads: takes, wrote: writes };
     match spot(0) {
         Some((_, first))
             if mask == u32::MAX

@@ -4,20 +4,32 @@ use crate::exec::check::order::{self, Accesses};
 use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
 use crate::exec::memory::{check_alignment, read, write};
+use crate::exec::warp::watched::{Cause, Origin};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::{IN_CTA, RANK_SHIFT, SHARED};
-use crate::order::By;
+use crate::order::lanes::Hole;
+use crate::order::{By, Order};
 use crate::program::op::Op;
 use crate::program::operand::{Address, Destination, Source, Window};
-use crate::program::register::LANES;
+use crate::program::register::{LANES, Register};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
     match *op {
         Op::Load { window, bytes, signed, ref to, at, ordering } => {
             let total = bytes as usize * to.len();
             // First: the address may be in a register that is loaded.
-            let accesses = Accesses { window, at, mask, bytes: total, reads: true, writes: false, ordering };
+            let accesses = Accesses {
+                window,
+                at,
+                mask,
+                bytes: total,
+                reads: true,
+                takes: true,
+                writes: false,
+                ordering,
+            };
             order::tell(warp, env, accesses, |_| [0; 16])?;
+            let holes = env.order.as_mut().map(Order::take_holes).unwrap_or_default();
             match (bytes, signed, to.len()) {
                 (4, false, 1) => load_words::<1>(warp, env, window, to, at, mask)?,
                 (4, false, 2) => load_words::<2>(warp, env, window, to, at, mask)?,
@@ -34,11 +46,23 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                     }
                 }
             }
+            if !holes.is_empty() {
+                unwritten(warp, env, &holes, to, bytes);
+            }
         }
         Op::Store { window, bytes, ref from, at, ordering } => {
             let bytes = bytes as usize;
             let total = bytes * from.len();
-            let accesses = Accesses { window, at, mask, bytes: total, reads: false, writes: true, ordering };
+            let accesses = Accesses {
+                window,
+                at,
+                mask,
+                bytes: total,
+                reads: false,
+                takes: false,
+                writes: true,
+                ordering,
+            };
             order::tell(warp, env, accesses, |lane| warp.gather(from, bytes, lane))?;
             if let (4, [Source::R(from)]) = (bytes, &**from) {
                 let values = *warp.r(*from);
@@ -97,6 +121,29 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
         _ => unreachable!("no access to memory"),
     }
     Ok(())
+}
+
+/// Registers get what nobody wrote: no value.
+#[cold]
+pub(super) fn unwritten(warp: &mut Warp, env: &Env<'_>, holes: &[Hole], to: &[Destination], bytes: u32) {
+    let total = bytes * to.len() as u32;
+    let (program, pc) = (env.launch.program, env.order.as_ref().map_or(0, Order::pc));
+    // The first one is the one that is told.
+    for hole in holes.iter().rev() {
+        let lane = 1 << hole.lane;
+        for (i, to) in to.iter().enumerate() {
+            let register = match *to {
+                Destination::R(register, _) => Register::R(register),
+                Destination::D(register) => Register::D(register),
+                Destination::Sink => continue,
+            };
+            let element = ((1u32 << bytes) - 1) << (i as u32 * bytes);
+            if u32::from(hole.bytes) & element != 0 {
+                let cause = Cause::Shared { at: hole.at, bytes: total };
+                warp.define(program, register, lane, lane, Some(Origin { pc, cause }));
+            }
+        }
+    }
 }
 
 /// A load of 32-bit elements, the most frequent ones: their number is a constant, so nothing loops over bytes. By itself, for
