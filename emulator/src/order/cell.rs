@@ -8,6 +8,9 @@ use super::clock::Clocks;
 /// The lane of reads of several lanes.
 const MANY_LANES: u8 = 255;
 
+/// Reads of one cluster that a cell remembers: as many as it has warps, and what works beside them.
+const ONE_CLUSTER: usize = 1024;
+
 /// The accesses of a piece of 16, 4 or 1 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cell {
@@ -63,7 +66,8 @@ pub(super) struct Check<'c> {
     pub(super) before: &'c Clocks,
     /// Where to say that it reads what nobody wrote.
     pub(super) unwritten: Option<&'c Flag<bool>>,
-    /// Reads that a cell remembers.
+    /// Reads of several clusters that a cell remembers. Of two there are always some: clusters that cannot talk to each other
+    /// never write what another reads, and so one of them is not ordered before a write, whosoever that is.
     pub(super) readers: usize,
 }
 
@@ -141,14 +145,23 @@ impl Check<'_> {
             cell.reads[i] = new;
             return Ok(());
         }
+        let several = cell.reads[0].cluster != cell.reads[1].cluster;
         if cell.more == 0 {
             cell.more = lists.add(Vec::new());
         }
         let list = &mut lists.lists[cell.more as usize - 1];
+        let full = list.len() + 2 >= if several { self.readers } else { ONE_CLUSTER };
+        if full && several {
+            return Ok(());
+        }
         match list.iter().position(|read| read.is_of(&new) || self.has(read)) {
             Some(i) if list[i].same_time(&new) && list[i].lane != new.lane => list[i].lane = MANY_LANES,
             Some(i) => list[i] = new,
-            None if list.len() + 2 < self.readers => list.push(new),
+            // One of another cluster has its place where it is found at once.
+            None if cell.reads[1].cluster != new.cluster && !several => {
+                list.push(std::mem::replace(&mut cell.reads[1], new));
+            }
+            None if !full => list.push(new),
             None => {}
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! Global memory, which clusters on several cores access.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::cell::{Check, Conflict};
@@ -23,11 +24,13 @@ struct Shard {
 #[derive(Debug)]
 pub(crate) struct GlobalOrder {
     shards: Vec<Mutex<Shard>>,
+    /// Clusters have raced with each other.
+    raced: AtomicBool,
 }
 
 impl GlobalOrder {
     pub(crate) fn new() -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), raced: AtomicBool::new(false) }
     }
 
     fn shard(&self, at: u64) -> MutexGuard<'_, Shard> {
@@ -48,6 +51,16 @@ impl GlobalOrder {
             left -= here;
         }
         Ok(())
+    }
+
+    /// Two clusters race with each other.
+    pub(super) fn race(&self) {
+        self.raced.store(true, Relaxed);
+    }
+
+    /// Whether clusters have raced with each other: which of them is found to do so depends on which came first.
+    pub(crate) fn has_raced(&self) -> bool {
+        self.raced.load(Relaxed)
     }
 
     /// What was passed on through an address.

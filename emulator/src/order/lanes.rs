@@ -1,6 +1,7 @@
 //! The accesses of a warp's lanes, joined where they follow each other.
 
 use std::cell::Cell as Flag;
+use std::time::{Duration, Instant};
 
 use super::access::Access;
 use super::cell::Conflict;
@@ -8,6 +9,9 @@ use super::spot::Spot;
 use super::{By, Order};
 use crate::memory::SHARED_START;
 use crate::program::register::LANES;
+
+/// A store that was told of is done by then.
+const SOON: Duration = Duration::from_millis(20);
 
 /// Lanes whose accesses follow each other.
 #[derive(Clone, Copy)]
@@ -75,6 +79,19 @@ impl Order<'_> {
         run.map_or(Ok(()), |run| self.run(run, what, &mut same))
     }
 
+    /// Whether something comes to hold that another cluster on another core is about to do.
+    #[cold]
+    fn settles(&self, mut holds: impl FnMut() -> bool) -> bool {
+        let begin = Instant::now();
+        while begin.elapsed() < SOON && !self.global.has_raced() {
+            if holds() {
+                return true;
+            }
+            std::thread::yield_now();
+        }
+        false
+    }
+
     /// Takes note of what lanes read and nobody wrote.
     fn find_holes(&mut self, run: Run, bytes: usize) {
         for i in 0..run.lanes {
@@ -96,6 +113,7 @@ impl Order<'_> {
     fn is_now(&self, access: &Access) -> bool {
         let now = self.warps[self.warp].clocks.known.get(access.agent);
         access.pc == self.pc
+            && access.cluster == self.cluster
             && usize::from(access.agent) == self.warp
             && access.clock == now
             && access.lane < 32
@@ -134,7 +152,8 @@ impl Order<'_> {
             Conflict::Race { first, wrote: true } | Conflict::Lanes { first, wrote: true }
                 if wrote && usize::from(first.agent) < self.warps.len() && {
                     let here = self.is_now(&first).then_some(first.lane.into());
-                    same(here, run.first, run.start)
+                    let mut is_same = || same(here, run.first, run.start);
+                    is_same() || first.cluster != self.cluster && self.settles(is_same)
                 } =>
             {
                 Ok(())

@@ -34,7 +34,7 @@ use lanes::Hole;
 use shadow::Shadow;
 use spot::Spot;
 
-/// Reads that a cell of shared and of global memory remembers: whole launches read the latter.
+/// Reads of several clusters that a cell of shared and of global memory remembers: whole launches read the latter.
 const READERS: [usize; 2] = [usize::MAX, 4];
 
 /// A warp's clocks, and its groups of asynchronous operations.

@@ -8,6 +8,11 @@ use crate::program::op::Op;
 impl Order<'_> {
     /// What is wrong with an access, as "read", of `bytes`, as "4 bytes of shared memory at 0x400".
     pub(super) fn explain(&self, conflict: Conflict, bytes: &str, access: &str) -> String {
+        if let Conflict::Race { first, .. } = conflict
+            && first.cluster != self.cluster
+        {
+            self.global.race();
+        }
         match conflict {
             Conflict::Race { first, wrote } if usize::from(first.agent) >= self.warps.len() => {
                 format!("race: {bytes}: {}", self.engine(&first, wrote))

@@ -48,3 +48,47 @@ fn ctas_pass_on_what_they_wrote() {
         }
     }
 }
+
+#[test]
+fn ctas_that_write_one_place() {
+    let body = "add.u32 %r1, %cta, 5;\nand.b32 %r1, %r1, MASK;\nst.global.u32 [%out], %r1;";
+    innocent(&body.replace("MASK", "0x100"), ctas(64, 64));
+    // Of the first two, whichever comes first.
+    let words =
+        ["race", "4 bytes of global memory", "thread 0 of CTA 0 of cluster 0 wrote them", "CTA (1, 0, 0)"];
+    let one = body.replace("MASK", "-1");
+    for _ in 0..5 {
+        guilty(&one, ctas(2, 1), &words);
+        guilty(&one, ctas(64, 32), &words);
+    }
+    // One that reads what another writes.
+    let read =
+        "setp.eq.u32 %p1, %cta, 1;\n@%p1 ld.global.u32 %r1, [%out+64];\n@!%p1 st.global.u32 [%out+64], 1;";
+    for _ in 0..5 {
+        guilty(read, ctas(2, 1), &["race", "thread 0 of CTA 0 of cluster 0 wrote them", "this read"]);
+    }
+}
+
+#[test]
+fn a_write_after_many_reads() {
+    // Eight warps read, of which the first four tell the last so; it writes.
+    let body = |told: u32| {
+        format!(
+            "ld.global.u32 %r1, [%out];\nsetp.lt.u32 %p1, %t, {};\n@%p1 bar.arrive 1, {};\nsetp.lt.u32 %p1, %t, 224;\n\
+             @%p1 exit;\nbar.sync 1, {};\nst.global.u32 [%out], 1;",
+            32 * told,
+            32 * (told + 1),
+            32 * (told + 1)
+        )
+    };
+    innocent(&body(7), threads(256));
+    guilty(&body(4), threads(256), &["race", "read them", "this write"]);
+    // Its own CTA's reads are before it, those of another are not.
+    let body = |at: u32| {
+        format!(
+            "ld.global.u32 %r1, [%out];\nbar.sync 0;\nsetp.ne.u32 %p1, %t, 0;\n@%p1 exit;\nst.global.u32 [%out+{at}], 1;"
+        )
+    };
+    guilty(&body(0), ctas(2, 256), &["race", "of cluster 0 wrote them", "this read"]);
+    innocent(&body(4), ctas(2, 256));
+}

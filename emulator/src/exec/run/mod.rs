@@ -1,7 +1,8 @@
 //! Runs the warps of a launch in turn.
 //!
 //! A cluster runs on one core, its warps in turn. Clusters run in parallel if they cannot talk to each other, else all on one
-//! core: either way a launch has one result.
+//! core: either way a launch has one result. If they race with each other, they run once more, one after the other: then the
+//! report is the same every time, too.
 
 mod cluster;
 mod poll;
@@ -12,12 +13,16 @@ mod stall;
 mod turn;
 mod wait;
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::count::Counters;
 use crate::error::Fault;
 use crate::exec::launch::Launch;
-use crate::memory::global::Global;
+use crate::exec::printed::Printed;
+use crate::memory::global::{Global, View};
+use crate::order::global::GlobalOrder;
 
 /// Runs all clusters of a launch. Of several faults, it is the first cluster's.
 pub(crate) fn run(launch: &Launch<'_>, global: &Global) -> Result<Counters, Fault> {
@@ -39,5 +44,16 @@ pub(crate) fn run(launch: &Launch<'_>, global: &Global) -> Result<Counters, Faul
             (Err(fault), Ok(_)) | (Ok(_), Err(fault)) => Err(fault),
         },
     );
-    all.map_err(|(_, fault)| fault)
+    all.map_err(|(_, fault)| match &launch.order {
+        Some(order) if order.has_raced() => in_turn(launch, 0..count, &view).unwrap_or(fault),
+        _ => fault,
+    })
+}
+
+/// The race between clusters that is found when they run one after the other. On several cores it is another from run to run.
+fn in_turn(launch: &Launch<'_>, clusters: Range<u64>, view: &View) -> Option<Fault> {
+    let printed = Printed::default();
+    let launch = Launch { order: Some(GlobalOrder::new()), printed: &printed, ..*launch };
+    let fault = clusters.into_iter().find_map(|i| rotation::run(&launch, i..i + 1, view).err())?;
+    launch.order.is_some_and(|order| order.has_raced()).then_some(fault)
 }
