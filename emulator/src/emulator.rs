@@ -158,7 +158,7 @@ impl Emulator {
     /// # Errors
     /// Not all of the range is allocated.
     pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
-        self.global.view().write(address, bytes).map_err(|what| MemoryError { what })
+        self.global.view().set(address, bytes).map_err(|what| MemoryError { what })
     }
 
     /// Reads bytes from memory.

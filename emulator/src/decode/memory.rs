@@ -139,6 +139,7 @@ pub(super) fn parts(operand: &Operand, count: usize) -> Result<&[Operand], Strin
 }
 
 fn load(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
+    let read_only = opcode.has("nc");
     let (hint, ordering) = hints(opcode);
     let [to, from] = without_policy(context, operands, hint)? else {
         return Err("takes two operands".into());
@@ -148,7 +149,7 @@ fn load(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) ->
     let to = parts(to, count)?.iter().map(|part| context.destination(part, ty.bits()));
     let to = to.collect::<Result<_, _>>()?;
     let at = context.address(from)?;
-    Ok(Op::Load { window, bytes: ty.bits() / 8, signed: ty.is_signed(), to, at, ordering })
+    Ok(Op::Load { window, bytes: ty.bits() / 8, signed: ty.is_signed(), to, at, ordering, read_only })
 }
 
 fn store(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {

@@ -65,6 +65,7 @@ pub(super) fn statics(module: &Module) -> Decoded<Vec<Static>> {
                 name: variable.name.clone(),
                 address: base + offsets[variable.name.as_str()],
                 bytes: variable.bytes,
+                constant: variable.space == Space::Const,
                 initial: initial(variable, &address)?,
             })
         })

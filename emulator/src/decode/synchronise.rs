@@ -76,11 +76,11 @@ fn barrier(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand])
     let sync =
         opcode.any(&[("sync", true), ("arrive", false)]).ok_or("only `.sync` and `.arrive` are emulated")?;
     match operands {
-        [id] if sync => Ok(Op::Barrier { id: context.r(id, 32)?, threads: None, aligned }),
+        [id] if sync => Ok(Op::Barrier { id: context.r(id, 32)?, threads: None, aligned, reduces: false }),
         [id, threads] => {
             let (id, threads) = (context.r(id, 32)?, context.r(threads, 32)?);
             Ok(match sync {
-                true => Op::Barrier { id, threads: Some(threads), aligned },
+                true => Op::Barrier { id, threads: Some(threads), aligned, reduces: false },
                 false => Op::BarrierArrive { id, threads, aligned },
             })
         }
@@ -112,7 +112,11 @@ pub(super) fn reduce(
         _ => return opcode.refuse(ty),
     };
     let (id, a) = (context.r(id, 32)?, context.condition(a)?);
-    Ok(vec![Op::BarrierVote { id, a }, Op::Barrier { id, threads, aligned }, Op::BarrierTally { id, to }])
+    Ok(vec![
+        Op::BarrierVote { id, a },
+        Op::Barrier { id, threads, aligned, reduces: true },
+        Op::BarrierTally { id, to },
+    ])
 }
 
 fn fence(opcode: &mut Opcode<'_>) -> Result_ {

@@ -17,6 +17,11 @@ fn misaligned(at: u64, bytes: usize, space: &str) -> String {
     format!("{bytes} bytes of {space} at {at:#x}: misaligned")
 }
 
+#[cold]
+fn foreign(at: u64, bytes: usize) -> String {
+    format!("{bytes} bytes at {at:#x}: the local memory of another thread")
+}
+
 #[inline(always)]
 pub(super) fn read(
     warp: &Warp,
@@ -51,6 +56,7 @@ pub(super) fn read(
             into.copy_from_slice(&warp.local[warp.local_range(lane, at, into.len())?]);
             Ok(())
         }
+        Place::Foreign(at) => Err(foreign(at, into.len())),
     }
 }
 
@@ -82,6 +88,7 @@ pub(super) fn write(
             warp.local[range].copy_from_slice(from);
             Ok(())
         }
+        Place::Foreign(at) => Err(foreign(at, from.len())),
     }
 }
 

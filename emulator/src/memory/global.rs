@@ -19,6 +19,8 @@ struct Allocation {
     start: u64,
     bytes: u64,
     words: Box<[AtomicU32]>,
+    /// Kernels do not write it.
+    constant: bool,
     /// Held by atomic operations of other than 4 bytes.
     wide: Mutex<()>,
 }
@@ -91,7 +93,10 @@ impl Global {
         table.next = (start + bytes + ALIGN).next_multiple_of(ALIGN);
         table.used += bytes;
         let words = (0..bytes.div_ceil(4)).map(|_| AtomicU32::new(0xcdcd_cdcd)).collect();
-        table.live.insert(start, Arc::new(Allocation { start, bytes, words, wide: Mutex::new(()) }));
+        table.live.insert(
+            start,
+            Arc::new(Allocation { start, bytes, words, constant: false, wide: Mutex::new(()) }),
+        );
         start
     }
 
@@ -106,9 +111,9 @@ impl Global {
         if there(&table) {
             return;
         }
-        for &Static { address: start, bytes, ref initial, .. } in statics {
+        for &Static { address: start, bytes, constant, ref initial, .. } in statics {
             let words = (0..bytes.div_ceil(4)).map(|_| AtomicU32::new(0)).collect();
-            let allocation = Allocation { start, bytes, words, wide: Mutex::new(()) };
+            let allocation = Allocation { start, bytes, words, constant, wide: Mutex::new(()) };
             allocation.write(start, initial);
             table.live.insert(start, Arc::new(allocation));
         }
@@ -191,8 +196,24 @@ impl View {
 
     #[inline]
     pub(crate) fn write(&mut self, at: u64, from: &[u8]) -> Result<(), String> {
+        self.find_variable(at, from.len() as u64)?.write(at, from);
+        Ok(())
+    }
+
+    /// Writes as the host does: to constants too.
+    pub(crate) fn set(&mut self, at: u64, from: &[u8]) -> Result<(), String> {
         self.find(at, from.len() as u64)?.write(at, from);
         Ok(())
+    }
+
+    /// The allocation that has all of these bytes, which a kernel may write.
+    #[inline]
+    fn find_variable(&mut self, at: u64, bytes: u64) -> Result<&Allocation, String> {
+        let allocation = self.find(at, bytes)?;
+        match allocation.constant {
+            false => Ok(allocation),
+            true => Err(format!("{bytes} bytes at {at:#x}: constant memory, which kernels cannot write")),
+        }
     }
 
     /// Changes bytes while no other thread does so by this method.
@@ -202,7 +223,7 @@ impl View {
         len: usize,
         change: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), String> {
-        let allocation = self.find(at, len as u64)?;
+        let allocation = self.find_variable(at, len as u64)?;
         let _held = allocation.wide.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes = vec![0; len];
         allocation.read(at, &mut bytes);
@@ -213,7 +234,7 @@ impl View {
 
     /// Replaces 4 bytes, and gives what was there.
     pub(crate) fn update32(&mut self, at: u64, f: impl Fn(u32) -> u32) -> Result<u32, String> {
-        let allocation = self.find(at, 4)?;
+        let allocation = self.find_variable(at, 4)?;
         let word = &allocation.words[((at - allocation.start) / 4) as usize];
         Ok(word.fetch_update(Relaxed, Relaxed, |old| Some(f(old))).unwrap_or_else(|old| old))
     }

@@ -8,6 +8,8 @@ pub(crate) const ASYNC: u8 = 2;
 pub(super) const MBARRIER: u8 = 4;
 /// Ends an mbarrier.
 pub(super) const ENDS: u8 = 8;
+/// Reads what nobody writes while the kernel runs: `ld.global.nc`.
+pub(crate) const READ_ONLY: u8 = 16;
 
 /// The lane of what no single lane did.
 pub(super) const NO_LANE: u8 = 254;

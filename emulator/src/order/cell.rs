@@ -2,7 +2,7 @@
 
 use std::cell::Cell as Flag;
 
-use super::access::{ASYNC, Access, ENDS, MBARRIER, NO_LANE, STRONG};
+use super::access::{ASYNC, Access, ENDS, MBARRIER, NO_LANE, READ_ONLY, STRONG};
 use super::clock::Clocks;
 
 /// The lane of reads of several lanes.
@@ -56,6 +56,10 @@ pub(crate) enum Conflict {
     Mbarrier,
     /// They are of a CTA that has ended.
     Ended,
+    /// They are of a CTA that may not have begun.
+    NotBegun,
+    /// They are written and read as what nobody writes, in either order.
+    ReadOnly { first: Access, wrote: bool },
 }
 
 /// An access that is checked.
@@ -135,6 +139,9 @@ impl Check<'_> {
             return Ok(());
         }
         self.after_write(cell, &new)?;
+        if new.kind & READ_ONLY != 0 && cell.write.clock != 0 {
+            return Err(Conflict::ReadOnly { first: cell.write, wrote: true });
+        }
         if let Some(i) = repeated {
             cell.reads[i].lane = if new.lane == NO_LANE { NO_LANE } else { MANY_LANES };
             return Ok(());
@@ -171,6 +178,9 @@ impl Check<'_> {
         self.after_write(cell, &new)?;
         for read in &cell.reads {
             self.after(read, &new, false)?;
+            if read.kind & READ_ONLY != 0 {
+                return Err(Conflict::ReadOnly { first: *read, wrote: false });
+            }
         }
         if cell.more != 0 {
             lists.lists[cell.more as usize - 1].iter().try_for_each(|read| self.after(read, &new, false))?;

@@ -45,6 +45,8 @@ struct Warp {
     released: Option<Clocks>,
     /// What relaxed reads saw: a later fence puts it before what follows.
     seen: Option<Clocks>,
+    /// It knows that all CTAs of its cluster have begun.
+    met: bool,
     copies: Groups,
     bulk_reads: Groups,
     bulk_writes: Groups,
@@ -203,6 +205,14 @@ impl<'l> Order<'l> {
             .map_err(|conflict| self.explain(conflict, &Spot::Global(at).name(bytes), said(wrote)))
     }
 
+    /// Whether the warp knows that a CTA has begun.
+    #[inline]
+    fn has_begun(&self, cta: usize) -> bool {
+        let (warp, first) = (&self.warps[self.warp], cta * self.warps_each);
+        let knows = |agent: usize| warp.clocks.known.get(agent as u16) > 0;
+        self.warp / self.warps_each == cta || warp.met || (first..first + self.warps_each).any(knows)
+    }
+
     #[inline]
     fn spot(
         &mut self,
@@ -217,7 +227,8 @@ impl<'l> Order<'l> {
         match spot {
             Spot::Shared(cta, _) if self.ended[cta] => Err(Conflict::Ended),
             Spot::Shared(cta, at) => {
-                self.shadows[cta].access(at.wrapping_sub(SHARED_START) as usize, bytes, &check)
+                self.shadows[cta].access(at.wrapping_sub(SHARED_START) as usize, bytes, &check)?;
+                if self.has_begun(cta) { Ok(()) } else { Err(Conflict::NotBegun) }
             }
             Spot::Global(at) => {
                 (check.unwritten, check.readers) = (None, READERS[1]);

@@ -32,6 +32,16 @@ impl Order<'_> {
                 self.who(&first, true)
             ),
             Conflict::Ended => format!("{bytes}: the CTA whose shared memory that is has ended"),
+            Conflict::NotBegun => {
+                format!(
+                    "{bytes}: nothing says that the CTA whose shared memory that is has begun (barrier.cluster)"
+                )
+            }
+            Conflict::ReadOnly { first, wrote } => {
+                let (who, does) = (self.who(&first, wrote), if wrote { "reads" } else { "wrote" });
+                let nc = if wrote { "this ld.global.nc" } else { "this kernel, after an ld.global.nc," };
+                format!("{bytes}: {who}, and {nc} {does} what must not change while the kernel runs")
+            }
             Conflict::Mbarrier => format!("{bytes} are of an mbarrier, which no ordinary access may touch"),
         }
     }

@@ -33,6 +33,11 @@ impl Order<'_> {
         self.learn(&meeting.completed, acquire);
     }
 
+    /// The warp has waited for all threads of the cluster.
+    pub(crate) fn meet_cluster(&mut self) {
+        self.warps[self.warp].met = true;
+    }
+
     fn learn(&mut self, clocks: &Clocks, acquire: bool) {
         let warp = &mut self.warps[self.warp];
         if acquire {
@@ -100,6 +105,9 @@ impl Order<'_> {
     pub(crate) fn use_mbarrier(&mut self, cta: usize, at: u32) -> Result<(), String> {
         if self.ended[cta] {
             return Err(self.explain(Conflict::Ended, &format!("an mbarrier at {at:#x}"), "use"));
+        }
+        if !self.has_begun(cta) {
+            return Err(self.explain(Conflict::NotBegun, &format!("an mbarrier at {at:#x}"), "use"));
         }
         let begun = self.shadows[cta].written(at.wrapping_sub(SHARED_START) as usize);
         if self.warps[self.warp].clocks.known.has(self.cluster, &begun) {

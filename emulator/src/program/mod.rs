@@ -36,6 +36,8 @@ pub(crate) struct Static {
     pub(crate) name: String,
     pub(crate) address: u64,
     pub(crate) bytes: u64,
+    /// Whether kernels must not write it.
+    pub(crate) constant: bool,
     /// What it holds at first; zeros follow.
     pub(crate) initial: Vec<u8>,
 }

@@ -85,6 +85,8 @@ pub(crate) enum Op {
         at: Address,
         /// `None` for a weak access.
         ordering: Option<Ordering>,
+        /// Of what nobody writes while the kernel runs.
+        read_only: bool,
     },
     Store {
         window: Window,
@@ -188,6 +190,8 @@ pub(crate) enum Op {
         id: R,
         threads: Option<R>,
         aligned: bool,
+        /// Between a [`BarrierVote`](Op::BarrierVote) and a [`BarrierTally`](Op::BarrierTally).
+        reduces: bool,
     },
     /// Counts the lanes that a reduction at a barrier is about to take in.
     BarrierVote {

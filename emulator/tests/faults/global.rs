@@ -92,3 +92,51 @@ fn a_write_after_many_reads() {
     guilty(&body(0), ctas(2, 256), &["race", "of cluster 0 wrote them", "this read"]);
     innocent(&body(4), ctas(2, 256));
 }
+
+#[test]
+fn memory_that_does_not_change() {
+    let body = |load: &str, first: bool| {
+        let (load, store) = (format!("{load}.u32 %r1, [%mine];"), "st.global.u32 [%mine], 1;");
+        if first { format!("{load}\nbar.sync 0;\n{store}") } else { format!("{store}\nbar.sync 0;\n{load}") }
+    };
+    for first in [false, true] {
+        innocent(&body("ld.global", first), threads(64));
+        innocent(
+            &body("ld.global.nc", first).replace("st.global.u32 [%mine]", "st.global.u32 [%mine+1024]"),
+            threads(64),
+        );
+        let words =
+            ["4 bytes of global memory", "ld.global.nc", "what must not change while the kernel runs"];
+        guilty(&body("ld.global.nc", first), threads(64), &words);
+    }
+}
+
+#[test]
+fn constants_are_not_written() {
+    // The module has a variable before the kernel.
+    let module = |space: &str| {
+        let text = format!(
+            ".version 8.3\n.target sm_90a\n.address_size 64\n.visible .{space} .align 4 .u32 number = 7;\n\
+             .visible .entry k(.param .u64 out)\n{{\n.reg .b64 %d<3>;\n.reg .b32 %r<3>;\n\
+             mov.u64 %d2, number;\ncvta.{space}.u64 %d1, %d2;\nld.u32 %r1, [%d1];\nadd.u32 %r1, %r1, 1;\nst.u32 [%d1], %r1;\nret;\n}}\n"
+        );
+        let module = tilewright_emulator::Module::load(&text).expect("valid");
+        let emulator = tilewright_emulator::Emulator::new(tilewright_emulator::Arch::Sm90a);
+        let (at, bytes) = emulator.variable(&module, "number").expect("it has one");
+        assert_eq!(bytes, 4);
+        // The host may.
+        emulator.write(at, &[9, 0, 0, 0]).expect("allocated");
+        let done = emulator.launch(&module.kernel("k").expect("it is called so"), &threads(1), &[0; 8]);
+        let mut number = [0; 4];
+        emulator.read(at, &mut number).expect("allocated");
+        (done.map(|_| ()).map_err(|fault| fault.to_string()), number[0])
+    };
+    assert_eq!(module("global"), (Ok(()), 10));
+    let (done, number) = module("const");
+    let report = done.expect_err("constants");
+    assert!(
+        report.contains("4 bytes at 0x") && report.contains("constant memory, which kernels cannot write"),
+        "{report}"
+    );
+    assert_eq!(number, 9);
+}

@@ -103,3 +103,22 @@ fn an_mbarrier_is_no_memory() {
         threads(32),
     );
 }
+
+#[test]
+fn local_memory_is_one_threads_own() {
+    // Each thread stores where its variable is, and loads from where a thread says.
+    let body = |other: u32| {
+        format!(
+            ".local .align 8 .b8 frame[16];\nmov.u64 %d1, frame;\ncvta.local.u64 %d2, %d1;\nst.u32 [%d2+8], %t;\n\
+             mov.u32 %r1, buffer;\nmad.lo.u32 %r2, %t, 8, %r1;\nst.shared.u64 [%r2], %d2;\nbar.sync 0;\n\
+             xor.b32 %r3, %t, {other};\nmad.lo.u32 %r2, %r3, 8, %r1;\nld.shared.u64 %d3, [%r2];\nld.u32 %r4, [%d3+8]; // here"
+        )
+    };
+    innocent(&body(0), threads(64));
+    guilty_at(&body(1), threads(64), 0, 0, &["4 bytes at", "the local memory of another thread"]);
+    guilty_at(&body(32), threads(64), 0, 0, &["the local memory of another thread"]);
+    // To the space and back.
+    let back =
+        "cvta.to.local.u64 %d4, %d2;\nld.local.u32 %r1, [%d4+8];\nisspacep.local %p1, %d2;\n@!%p1 trap;";
+    innocent(&format!("{}\n{back}", body(0)), threads(64));
+}

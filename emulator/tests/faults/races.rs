@@ -113,6 +113,21 @@ fn memory_of_other_ctas() {
 }
 
 #[test]
+fn a_cta_that_has_not_begun_has_no_memory() {
+    let store = "mov.u32 %r1, %cluster_ctarank;\nxor.b32 %r2, %r1, 1;\nmapa.shared::cluster.u32 %r3, %s, %r2;\n\
+        ⟦barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;⟧\nst.shared::cluster.u32 [%r3], %r1;\n\
+        barrier.cluster.arrive;\nbarrier.cluster.wait;";
+    let words =
+        ["4 bytes of shared memory at 0x400", "nothing says that the CTA", "has begun (barrier.cluster)"];
+    needs(store, cluster(2, 32), &words);
+    // One's own is there.
+    innocent(
+        &store.replace(['⟦', '⟧'], "").replace("xor.b32 %r2, %r1, 1;", "mov.u32 %r2, %r1;"),
+        cluster(2, 32),
+    );
+}
+
+#[test]
 fn a_cta_that_ends_takes_its_memory_with_it() {
     let body = "mov.u32 %r1, %cluster_ctarank;\nst.shared.u32 [%s], %r1;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\n\
         setp.eq.u32 %p1, %r1, 0;\nmov.u32 %r2, 0;\nmapa.shared::cluster.u32 %r3, %s, %r2;\n\

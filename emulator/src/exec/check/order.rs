@@ -5,7 +5,7 @@ use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
-use crate::order::access::STRONG;
+use crate::order::access::{READ_ONLY, STRONG};
 use crate::order::lanes::Lanes;
 use crate::order::spot::Spot;
 use crate::order::{By, Order};
@@ -28,6 +28,8 @@ pub(crate) struct Accesses {
     pub(crate) writes: bool,
     /// Of a strong one.
     pub(crate) ordering: Option<Ordering>,
+    /// Of what nobody may write.
+    pub(crate) read_only: bool,
 }
 
 /// Tells of the accesses. `value` gives what a lane writes.
@@ -40,13 +42,13 @@ pub(crate) fn tell(
 ) -> Result<(), String> {
     let Env { order: Some(order), ctas, global, .. } = env else { return Ok(()) };
     let size = ctas.len();
-    let Accesses { window, at, mask, bytes, reads, takes, writes, ordering } = accesses;
+    let Accesses { window, at, mask, bytes, reads, takes, writes, ordering, read_only } = accesses;
     let spot = |lane| match warp.place(window, at, lane) {
         Place::Shared(at) => {
             in_cluster(at, warp.cta, size).ok().map(|(cta, at)| (lane, Spot::Shared(cta, at)))
         }
         Place::Global(at) => Some((lane, Spot::Global(at))),
-        Place::Parameters(_) | Place::Local(_) => None,
+        Place::Parameters(_) | Place::Local(_) | Place::Foreign(_) => None,
     };
     let same = |other: Option<usize>, lane, at| {
         if let Some(other) = other {
@@ -61,7 +63,7 @@ pub(crate) fn tell(
         };
         ordering.is_none() && read.is_ok() && there == value(lane)
     };
-    let kind = if ordering.is_some() { STRONG } else { 0 };
+    let kind = if ordering.is_some() { STRONG } else { 0 } | if read_only { READ_ONLY } else { 0 };
     let what = Lanes { bytes, kind, reads: takes, wrote: writes };
     match spot(0) {
         Some((_, first))

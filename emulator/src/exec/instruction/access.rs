@@ -15,7 +15,7 @@ use crate::program::register::{LANES, Register};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
     match *op {
-        Op::Load { window, bytes, signed, ref to, at, ordering } => {
+        Op::Load { window, bytes, signed, ref to, at, ordering, read_only } => {
             let total = bytes as usize * to.len();
             // First: the address may be in a register that is loaded.
             let accesses = Accesses {
@@ -27,6 +27,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 takes: true,
                 writes: false,
                 ordering,
+                read_only,
             };
             order::tell(warp, env, accesses, |_| [0; 16])?;
             let holes = env.order.as_mut().map(Order::take_holes).unwrap_or_default();
@@ -62,6 +63,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 takes: false,
                 writes: true,
                 ordering,
+                read_only: false,
             };
             order::tell(warp, env, accesses, |lane| warp.gather(from, bytes, lane))?;
             if let (4, [Source::R(from)]) = (bytes, &**from) {

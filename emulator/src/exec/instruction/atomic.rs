@@ -30,6 +30,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
         takes: true,
         writes: true,
         ordering: Some(ordering),
+        read_only: false,
     };
     order::tell(warp, env, accesses, |_| [0; 16])?;
     let holes = env.order.as_mut().map(Order::take_holes).unwrap_or_default();

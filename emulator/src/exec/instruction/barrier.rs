@@ -11,7 +11,7 @@ use crate::program::register::LANES;
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
     let Active { mask, .. } = active;
     match *op {
-        Op::Barrier { id, threads, aligned } => {
+        Op::Barrier { id, threads, aligned, reduces } => {
             if aligned && let Some(wait) = active.together(warp) {
                 return Ok(wait);
             }
@@ -28,9 +28,9 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             let generation =
                 env.ctas[warp.cta].barriers.get(id as usize).map_or(0, |barrier| barrier.generation);
             if missing == 0 {
-                arrive(env, warp.cta, id, threads)?;
+                arrive(env, warp.cta, id, threads, reduces)?;
             }
-            Ok(Next::Wait(Wait::Barrier { id, threads, generation }))
+            Ok(Next::Wait(Wait::Barrier { id, threads, reduces, generation }))
         }
         Op::BarrierVote { id, a } if mask != 0 => {
             let (id, holds) = (warp.uniform(id, mask)?, warp.condition(a) & mask);
@@ -64,7 +64,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
                 return Ok(Next::Wait(Wait::Lanes));
             }
             let (id, threads) = (warp.uniform(id, mask)?, warp.uniform(threads, mask)?);
-            arrive(env, warp.cta, id, Some(threads))?;
+            arrive(env, warp.cta, id, Some(threads), false)?;
             Ok(Next::Advance)
         }
         Op::ClusterArrive { ordered } => {
@@ -82,6 +82,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
         Op::ClusterWait => {
             if env.cluster_generation > warp.cluster_generation {
                 if let Some(order) = &mut env.order {
+                    order.meet_cluster();
                     order.leave(&env.cluster_meeting, true);
                 }
                 return Ok(Next::Advance);
@@ -95,20 +96,20 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
 /// Lanes have ended, for which the others of the warp may have been waiting to be counted at a barrier.
 pub(crate) fn lanes_ended(warp: &Warp, env: &mut Env<'_>) -> Result<(), String> {
     let Some(first) = warp.groups.first() else { return Ok(()) };
-    let Wait::Barrier { id, threads, .. } = first.wait else { return Ok(()) };
+    let Wait::Barrier { id, threads, reduces, .. } = first.wait else { return Ok(()) };
     let there = |wait| matches!(wait, Wait::Barrier { id: other, .. } if other == id);
     if warp.groups.iter().all(|group| there(group.wait)) {
-        arrive(env, warp.cta, id, threads)?;
+        arrive(env, warp.cta, id, threads, reduces)?;
     }
     Ok(())
 }
 
 /// The warp whose instruction is executed is at a named barrier.
-fn arrive(env: &mut Env<'_>, cta: usize, id: u32, threads: Option<u32>) -> Result<(), String> {
+fn arrive(env: &mut Env<'_>, cta: usize, id: u32, threads: Option<u32>, reduces: bool) -> Result<(), String> {
     let cta = &mut env.ctas[cta];
     if let (Some(order), Some(barrier)) = (&mut env.order, cta.barriers.get_mut(id as usize)) {
         order.arrive(&mut barrier.meeting, true);
     }
     env.events += 1;
-    cta.arrive(id, threads)
+    cta.arrive(id, threads, reduces)
 }

@@ -11,6 +11,7 @@ pub(super) fn fill(warp: &mut Warp, launch: &Launch<'_>, cta: [u32; 3], rank: u3
     let threads = launch.threads;
     let clusters = launch.clusters();
     let number = (cta[2] * launch.grid[1] + cta[1]) * launch.grid[0] + cta[0];
+    warp.number = number.wrapping_mul(1024).wrapping_add(32 * warp.index);
     for &(special, R(register)) in &launch.program.specials {
         let thread = |lane: usize| 32 * warp.index + lane as u32;
         let same = |value: u32| [value; LANES];

@@ -10,6 +10,7 @@ pub(crate) enum Wait {
     Barrier {
         id: u32,
         threads: Option<u32>,
+        reduces: bool,
         generation: u64,
     },
     /// For the cluster's barrier.

@@ -26,6 +26,8 @@ pub(super) struct Warp {
     pub(super) cta: usize,
     /// The warp's number in the CTA.
     pub(super) index: u32,
+    /// The number of its first thread among those of some CTAs.
+    pub(super) number: u32,
     pub(super) p: Vec<u32>,
     pub(super) r: Vec<L32>,
     pub(super) d: Vec<L64>,
@@ -71,6 +73,7 @@ impl Warp {
         let mut warp = Self {
             cta,
             index,
+            number: 32 * index,
             p: vec![0; p],
             r: vec![[0xcdcd_cdcd; LANES]; r],
             d: vec![[0xcdcd_cdcd_cdcd_cdcd; LANES]; d],
