@@ -64,13 +64,13 @@ pub(crate) fn check(
     if grid.iter().zip(cluster).any(|(&grid, cluster)| !grid.is_multiple_of(cluster)) {
         return Err(format!("a grid of {grid:?} CTAs is not a multiple of clusters of {cluster:?}"));
     }
-    if program.shared > STATIC_SHARED {
+    if program.shared.bytes > STATIC_SHARED {
         return Err(format!(
             "{} bytes of static shared memory: more than {STATIC_SHARED} must be dynamic",
-            program.shared
+            program.shared.bytes
         ));
     }
-    let (shared, most) = (u64::from(program.shared) + u64::from(dynamic_shared), arch.shared_bytes());
+    let (shared, most) = (u64::from(program.shared.bytes) + u64::from(dynamic_shared), arch.shared_bytes());
     if shared > most.into() {
         return Err(format!("{shared} bytes of shared memory: a CTA of {arch} has at most {most}"));
     }

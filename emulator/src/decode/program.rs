@@ -14,6 +14,7 @@ use crate::error::LoadError;
 use crate::flow;
 use crate::memory::FUNCTIONS;
 use crate::program::op::Op;
+use crate::program::shared::{self, GAP, Shared};
 use crate::program::{Function, Program, Static};
 use tilewright_ptx::ast::{Entry, Module, Space, Statement, Variable};
 
@@ -143,8 +144,8 @@ fn thread_registers(entry: &Entry) -> Option<u32> {
     })
 }
 
-/// Places the variables in shared memory that the bodies have or mention; gives the size of the static ones.
-fn share(context: &mut Context, module: &Module, bodies: &[&[Statement]]) -> Decoded<u32> {
+/// Places the variables in shared memory that the bodies have or mention.
+fn share(context: &mut Context, module: &Module, bodies: &[&[Statement]]) -> Decoded<Shared> {
     let mentioned: HashSet<&str> = bodies.iter().flat_map(|body| mentioned(body)).collect();
     let used = module.variables.iter().filter(|variable| mentioned.contains(variable.name.as_str()));
     let in_bodies = bodies.iter().flat_map(|body| *body).filter_map(|statement| match statement {
@@ -153,19 +154,30 @@ fn share(context: &mut Context, module: &Module, bodies: &[&[Statement]]) -> Dec
     });
     let all: Vec<&Variable> =
         used.clone().chain(in_bodies).filter(|variable| variable.space == Space::Shared).collect();
-    let mut memory = Layout::default();
+    let (mut on_gpu, mut memory) = (Layout::default(), Layout::default());
+    let mut variables = Vec::new();
     for variable in all.iter().filter(|variable| variable.bytes != 0) {
+        on_gpu.place(variable)?;
+        if !variables.is_empty() {
+            memory.skip(GAP)?;
+        }
         let offset = memory.place(variable)?;
         context.place_shared(variable, offset);
+        variables.push(shared::Variable { name: variable.name.clone(), place: offset..memory.size() });
     }
     // The dynamic shared memory, which has no size, follows all the static one.
     let dynamic = all.iter().filter(|variable| variable.bytes == 0);
-    let end = memory.align_to(dynamic.clone().map(|variable| variable.align).max().unwrap_or(FRAME_ALIGN))?;
+    let align = dynamic.clone().map(|variable| variable.align).max();
+    if align.is_some() && !variables.is_empty() {
+        memory.skip(GAP)?;
+    }
+    let align = align.unwrap_or(FRAME_ALIGN);
+    let (bytes, span) = (on_gpu.align_to(align)?, memory.align_to(align)?);
     for variable in dynamic {
-        context.place_shared(variable, end);
+        context.place_shared(variable, span);
     }
     for variable in used.filter(|variable| variable.space == Space::Shared) {
         context.declare_shared(variable)?;
     }
-    Ok(end)
+    Ok(Shared { bytes, span, variables })
 }

@@ -46,7 +46,7 @@ impl Launch<'_> {
         let lanes = LANES as u64;
         let warp = 4 * p + lanes * (4 * r + 8 * d + u64::from(program.local));
         let warps = u64::from(self.threads.iter().product::<u32>().div_ceil(LANES as u32));
-        let shared = 4 * u64::from(program.shared + self.dynamic_shared);
+        let shared = 4 * u64::from(program.shared.span + self.dynamic_shared);
         let cta = warps * warp + shared + 4096;
         self.cluster.iter().map(|&extent| u64::from(extent)).product::<u64>() * cta
     }

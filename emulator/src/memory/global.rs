@@ -174,9 +174,11 @@ impl View {
         if let Some(&(start, end)) = self.freed.iter().find(|&&(start, end)| start <= at && at < end) {
             return format!("{what}: freed memory ({start:#x} to {end:#x})");
         }
-        let near = after.checked_sub(1).map(|before| &self.live[before]);
+        let before = after.checked_sub(1).and_then(|before| self.live.get(before));
+        let distance = |a: &&Arc<Allocation>| at.saturating_sub(a.end()).max(a.start.saturating_sub(at));
+        let near = before.into_iter().chain(self.live.get(after)).min_by_key(distance);
         match near {
-            Some(a) if at < a.end() + (1 << 20) => {
+            Some(a) if distance(&a) < 1 << 20 => {
                 format!("{what}: out of bounds; the nearest allocation is {:#x} to {:#x}", a.start, a.end())
             }
             _ => format!("{what}: not allocated"),
@@ -269,6 +271,9 @@ mod tests {
         let error = |view: &mut View, at| view.read(at, &mut [0; 4]).unwrap_err();
         assert!(error(&mut view, a + 97).contains("out of bounds"), "{}", error(&mut view, a + 97));
         assert!(error(&mut view, b).contains("freed"));
+        assert!(
+            error(&mut view, a - 4).contains(&format!("the nearest allocation is {a:#x} to {:#x}", a + 100))
+        );
         assert!(error(&mut view, 8).contains("not allocated"));
         assert!(error(&mut view, u64::MAX).contains("not allocated"));
     }

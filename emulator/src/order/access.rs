@@ -10,6 +10,8 @@ pub(super) const MBARRIER: u8 = 4;
 pub(super) const ENDS: u8 = 8;
 /// Reads what nobody writes while the kernel runs: `ld.global.nc`.
 pub(crate) const READ_ONLY: u8 = 16;
+/// No access: the bytes are of no variable, but behind the one whose number stands for the instruction.
+pub(super) const GAP: u8 = 32;
 
 /// The lane of what no single lane did.
 pub(super) const NO_LANE: u8 = 254;

@@ -2,7 +2,7 @@
 
 use std::cell::Cell as Flag;
 
-use super::access::{ASYNC, Access, ENDS, MBARRIER, NO_LANE, READ_ONLY, STRONG};
+use super::access::{ASYNC, Access, ENDS, GAP, MBARRIER, NO_LANE, READ_ONLY, STRONG};
 use super::clock::Clocks;
 
 /// The lane of reads of several lanes.
@@ -54,6 +54,8 @@ pub(crate) enum Conflict {
     Unfenced { first: Access },
     /// The bytes are an mbarrier's.
     Mbarrier,
+    /// They lie behind the variable of this number, and are of no other.
+    Gap(u32),
     /// They are of a CTA that has ended.
     Ended,
     /// They are of a CTA that may not have begun.
@@ -113,6 +115,9 @@ impl Check<'_> {
     fn after_write(&self, cell: &Cell, new: &Access) -> Result<(), Conflict> {
         let old = &cell.write;
         self.after(old, new, true)?;
+        if old.kind & GAP != 0 {
+            return Err(Conflict::Gap(old.pc));
+        }
         if old.kind & MBARRIER != 0 && new.kind & (MBARRIER | ENDS) == 0 {
             return Err(Conflict::Mbarrier);
         }

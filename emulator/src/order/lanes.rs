@@ -159,6 +159,7 @@ impl Order<'_> {
                 Ok(())
             }
             conflict => {
+                self.culprit = Some(run.first);
                 let thread = self.warp % self.warps_each * 32 + run.first;
                 let access = if wrote { "write" } else { "read" };
                 Err(self.explain(conflict, &run.start.name(bytes), &format!("{access} of thread {thread}")))

@@ -25,7 +25,7 @@ use std::collections::HashMap;
 
 use crate::memory::SHARED_START;
 use crate::program::Program;
-use access::{ASYNC, Access, NO_LANE};
+use access::{ASYNC, Access, GAP, NO_LANE};
 use cell::{Check, Conflict};
 use clock::Clocks;
 use global::GlobalOrder;
@@ -73,6 +73,8 @@ pub(crate) struct Order<'l> {
     locations: HashMap<(usize, u32), Clocks>,
     /// The agents of what completes on mbarriers.
     mbarriers: HashMap<(usize, u32), u16>,
+    /// The lane whose access was refused.
+    culprit: Option<usize>,
     /// What the lanes of an instruction read and nobody wrote.
     holes: Vec<Hole>,
     /// The warp and the instruction whose accesses are told.
@@ -119,16 +121,30 @@ impl<'l> Order<'l> {
             cluster,
             warps_each,
             global,
-            shadows: (0..ctas).map(|_| Shadow::new(shared)).collect(),
+            shadows: (0..ctas).map(|_| Self::shadow(program, shared)).collect(),
             ended: vec![false; ctas],
             agents: warps.len(),
             warps,
             locations: HashMap::new(),
             mbarriers: HashMap::new(),
+            culprit: None,
             holes: Vec::new(),
             warp: 0,
             pc: 0,
         }
+    }
+
+    /// Of shared memory of so many bytes, before anybody has accessed it.
+    fn shadow(program: &Program, bytes: usize) -> Shadow {
+        let mut shadow = Shadow::new(bytes);
+        for (variable, gap) in program.shared.gaps() {
+            let new = Access { kind: GAP, pc: variable as u32, lane: NO_LANE, ..Access::default() };
+            let before = &Clocks::default();
+            let check = Check { new, wrote: true, before, unwritten: None, readers: READERS[0] };
+            // Nobody has accessed it, so nothing conflicts.
+            let _ = shadow.access(gap.start as usize, gap.len(), &check);
+        }
+        shadow
     }
 
     /// What follows is of this instruction of a warp.
@@ -136,6 +152,11 @@ impl<'l> Order<'l> {
     pub(crate) fn issue(&mut self, cta: usize, index: u32, pc: u32) {
         self.warp = cta * self.warps_each + index as usize;
         self.pc = pc;
+    }
+
+    /// The lane whose access was refused, if it was a single one's.
+    pub(crate) fn culprit(&self) -> Option<usize> {
+        self.culprit
     }
 
     /// The instruction whose accesses are told.

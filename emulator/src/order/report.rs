@@ -3,7 +3,9 @@
 use super::Order;
 use super::access::Access;
 use super::cell::Conflict;
+use crate::memory::SHARED_START;
 use crate::program::op::Op;
+use crate::program::shared::Variable;
 
 impl Order<'_> {
     /// What is wrong with an access, as "read", of `bytes`, as "4 bytes of shared memory at 0x400".
@@ -42,6 +44,14 @@ impl Order<'_> {
                 let nc = if wrote { "this ld.global.nc" } else { "this kernel, after an ld.global.nc," };
                 format!("{bytes}: {who}, and {nc} {does} what must not change while the kernel runs")
             }
+            Conflict::Gap(variable) => match self.program.shared.variables.get(variable as usize) {
+                Some(Variable { name, place }) => format!(
+                    "{bytes}: out of bounds; they lie behind the variable `{name}`, {:#x} to {:#x}",
+                    SHARED_START + place.start,
+                    SHARED_START + place.end
+                ),
+                None => format!("{bytes}: out of bounds of every variable"),
+            },
             Conflict::Mbarrier => format!("{bytes} are of an mbarrier, which no ordinary access may touch"),
         }
     }

@@ -7,6 +7,7 @@ pub(crate) mod names;
 pub(crate) mod op;
 pub(crate) mod operand;
 pub(crate) mod register;
+pub(crate) mod shared;
 pub(crate) mod undefined;
 pub(crate) mod watched;
 
@@ -19,6 +20,7 @@ use names::Names;
 use op::Op;
 use operand::Slot;
 use register::{Condition, D, R, Register};
+use shared::Shared;
 use tilewright_ptx::source::Sources;
 use watched::Watched;
 
@@ -65,8 +67,7 @@ pub(crate) struct Program {
     pub(crate) specials: Vec<(Special, R)>,
     /// Bytes of the parameter block.
     pub(crate) parameters: u32,
-    /// Bytes of static shared memory.
-    pub(crate) shared: u32,
+    pub(crate) shared: Shared,
     /// Bytes of local memory of a thread.
     pub(crate) local: u32,
     pub(crate) threads: Option<([u32; 3], bool)>,

@@ -105,6 +105,35 @@ fn an_mbarrier_is_no_memory() {
 }
 
 #[test]
+fn from_one_variable_into_the_next() {
+    // The last of 256 times 16 bytes, and one more.
+    let body = |from: u32| {
+        format!(
+            "mad.lo.u32 %r1, %t, 32, {from};\nmov.u32 %r2, buffer;\nadd.u32 %r1, %r1, %r2;\nst.shared.v4.u32 [%r1], {{%t, %t, %t, %t}};\n"
+        )
+    };
+    innocent(&body(3088), threads(32));
+    let words = [
+        "16 bytes of shared memory at 0x1400",
+        "out of bounds",
+        "behind the variable `buffer`, 0x400 to 0x1400",
+    ];
+    guilty(&body(3104), threads(32), &words);
+    // A variable that does not end with 16 bytes.
+    let odd = |at: u32| {
+        format!(
+            ".shared .align 4 .b8 first[5];\n.shared .align 4 .b8 second[4];\nmov.u32 %r1, first;\nst.shared.u8 [%r1+{at}], 1;"
+        )
+    };
+    innocent(&odd(4), threads(32));
+    guilty(
+        &odd(5),
+        threads(32),
+        &["1 bytes of shared memory", "out of bounds", "behind the variable `first`"],
+    );
+}
+
+#[test]
 fn local_memory_is_one_threads_own() {
     // Each thread stores where its variable is, and loads from where a thread says.
     let body = |other: u32| {

@@ -73,7 +73,7 @@ fn lanes_that_write_one_address() {
     guilty(
         "st.shared.u32 [buffer], %t;",
         threads(32),
-        &["race", "thread 0 wrote them", "thread 0, PTX line"],
+        &["race", "thread 0 wrote them", "write of thread 1", "thread 1, PTX line"],
     );
 }
 

@@ -20,6 +20,13 @@ impl Layout {
         Ok(start)
     }
 
+    /// Leaves bytes free.
+    pub(crate) fn skip(&mut self, bytes: u32) -> Decoded<()> {
+        let end = self.end.checked_add(bytes);
+        self.end = end.ok_or_else(|| LoadError::new(1, "too much memory"))?;
+        Ok(())
+    }
+
     pub(crate) fn align_to(&mut self, align: u32) -> Decoded<u32> {
         self.end =
             self.end.checked_next_multiple_of(align).ok_or_else(|| LoadError::new(1, "too much memory"))?;

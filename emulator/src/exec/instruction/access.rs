@@ -3,7 +3,7 @@
 use crate::exec::check::order::{self, Accesses};
 use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
-use crate::exec::memory::{check_alignment, read, write};
+use crate::exec::memory::{check_alignment, read, refuse, write};
 use crate::exec::warp::watched::{Cause, Origin};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::{IN_CTA, RANK_SHIFT, SHARED};
@@ -29,7 +29,8 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 ordering,
                 read_only,
             };
-            order::tell(warp, env, accesses, |_| [0; 16])?;
+            order::tell(warp, env, accesses, |_| [0; 16])
+                .map_err(|what| refuse(warp, env, accesses, what))?;
             let holes = env.order.as_mut().map(Order::take_holes).unwrap_or_default();
             match (bytes, signed, to.len()) {
                 (4, false, 1) => load_words::<1>(warp, env, window, to, at, mask)?,
@@ -65,7 +66,8 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 ordering,
                 read_only: false,
             };
-            order::tell(warp, env, accesses, |lane| warp.gather(from, bytes, lane))?;
+            order::tell(warp, env, accesses, |lane| warp.gather(from, bytes, lane))
+                .map_err(|what| refuse(warp, env, accesses, what))?;
             if let (4, [Source::R(from)]) = (bytes, &**from) {
                 let values = *warp.r(*from);
                 for lane in lanes(mask) {
@@ -85,20 +87,8 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
             let total = bytes as usize * from.len();
             for lane in lanes(mask) {
                 let value = warp.gather(from, bytes as usize, lane);
-                let to = warp.address(at, lane) as u32;
-                let bar = warp.address(bar, lane) as u32;
-                let (cta, to) = in_cluster(to, warp.cta, env.ctas.len())?;
-                let (bar_cta, bar) = in_cluster(bar, warp.cta, env.ctas.len())?;
-                if cta != bar_cta {
-                    return Err("st.async with a destination and an mbarrier in different CTAs".into());
-                }
-                check_alignment(to.into(), total, "shared memory")?;
-                env.ctas[cta].bytes_mut(to, total)?.copy_from_slice(&value[..total]);
-                let phase = env.use_mbarrier(cta, bar)?;
-                if let Some(order) = &mut env.order {
-                    order.shared((cta, to), total, (By::Phase(phase), 0), true)?;
-                }
-                env.ctas[cta].mbarrier(bar)?.complete(total as u32)?;
+                let at = [at, bar].map(|at| warp.address(at, lane) as u32);
+                store_async(warp, env, &value[..total], at).map_err(|what| warp.blame(lane, what))?;
             }
             env.events += 1;
         }
@@ -110,7 +100,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 let address = warp.source(a, lane).wrapping_sub(base) as u32;
                 let rank = warp.r(rank)[lane];
                 if rank as usize >= size {
-                    return Err(format!("mapa to CTA {rank} of a cluster of {size}"));
+                    return Err(warp.blame(lane, format!("mapa to CTA {rank} of a cluster of {size}")));
                 }
                 value[lane] = base + u64::from((rank + 1) << RANK_SHIFT | address & IN_CTA);
             }
@@ -123,6 +113,22 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
         _ => unreachable!("no access to memory"),
     }
     Ok(())
+}
+
+/// A store of one lane that completes on an mbarrier.
+fn store_async(warp: &Warp, env: &mut Env<'_>, value: &[u8], [to, bar]: [u32; 2]) -> Result<(), String> {
+    let (cta, to) = in_cluster(to, warp.cta, env.ctas.len())?;
+    let (bar_cta, bar) = in_cluster(bar, warp.cta, env.ctas.len())?;
+    if cta != bar_cta {
+        return Err("st.async with a destination and an mbarrier in different CTAs".into());
+    }
+    check_alignment(to.into(), value.len(), "shared memory")?;
+    env.ctas[cta].bytes_mut(to, value.len())?.copy_from_slice(value);
+    let phase = env.use_mbarrier(cta, bar)?;
+    if let Some(order) = &mut env.order {
+        order.shared((cta, to), value.len(), (By::Phase(phase), 0), true)?;
+    }
+    env.ctas[cta].mbarrier(bar)?.complete(value.len() as u32)
 }
 
 /// Registers get what nobody wrote: no value.

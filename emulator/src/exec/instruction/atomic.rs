@@ -7,7 +7,7 @@ use super::access::unwritten;
 use crate::decode::float::add64;
 use crate::exec::check::order::{self, Accesses};
 use crate::exec::env::Env;
-use crate::exec::memory::{update, update32};
+use crate::exec::memory::{refuse, update, update32};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
 use crate::order::Order;
@@ -32,7 +32,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
         ordering: Some(ordering),
         read_only: false,
     };
-    order::tell(warp, env, accesses, |_| [0; 16])?;
+    order::tell(warp, env, accesses, |_| [0; 16]).map_err(|what| refuse(warp, env, accesses, what))?;
     let holes = env.order.as_mut().map(Order::take_holes).unwrap_or_default();
     if let Some(hole) = holes.first()
         && op != AtomicOp::Exchange

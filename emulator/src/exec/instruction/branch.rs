@@ -12,7 +12,7 @@ use crate::exec::warp::call::{Call, Saved};
 use crate::exec::warp::{Warp, lanes};
 use crate::program::op::Op;
 use crate::program::operand::{CallOp, Callee, Slot};
-use crate::program::register::LANES;
+use crate::program::register::{LANES, Register};
 use crate::program::{Function, Program};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<Next, String> {
@@ -21,10 +21,12 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
         Op::BranchIndexed { index, targets } => {
             for lane in lanes(mask) {
                 let index = warp.r(*index)[lane];
-                let target = targets.get(index as usize).ok_or_else(|| {
-                    format!("brx.idx with index {index}, where there are {} targets", targets.len())
+                let target = targets.get(index as usize).copied().ok_or_else(|| {
+                    let what =
+                        format!("brx.idx with index {index}, where there are {} targets", targets.len());
+                    warp.blame(lane, what)
                 })?;
-                scatter(warp, *target, 1 << lane);
+                scatter(warp, target, 1 << lane);
             }
         }
         Op::Call(op) if matches!(op.callee, Callee::Print) => {
@@ -117,6 +119,7 @@ fn call(
         for (lane, value) in lanes(mask).zip(values) {
             write(warp, parameter, &to, lane, &value);
         }
+        define(warp, program, parameter, mask);
     }
     set_frames(warp, program, mask, &to);
     warp.calls.push(Call { lanes: mask, pc, function, saved });
@@ -151,12 +154,23 @@ fn give_back(warp: &mut Warp, program: &Program, mask: u32) {
             for (lane, value) in lanes(mask).zip(values) {
                 write(warp, result, &to, lane, &value);
             }
+            define(warp, program, result, mask);
         }
         set_frames(warp, program, mask, &to);
         warp.calls[i].lanes &= !mask;
         scatter(warp, pc + 1, mask);
     }
     warp.calls.retain(|call| call.lanes != 0);
+}
+
+/// What is passed to a function and back has a value.
+fn define(warp: &mut Warp, program: &Program, slot: Slot, mask: u32) {
+    let register = match slot {
+        Slot::R(register) => Register::R(register),
+        Slot::D(register) => Register::D(register),
+        Slot::Memory { .. } => return,
+    };
+    warp.define(program, register, mask, 0, None);
 }
 
 fn save(warp: &Warp, function: &Function) -> Saved {

@@ -79,7 +79,9 @@ fn execute(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Resul
         | Op::BulkStore(_)
         | Op::BulkReduce { .. }
         | Op::BulkShared { .. } => {
-            lanes(active.mask).try_for_each(|lane| copy::lane(warp, env, op, lane))?;
+            for lane in lanes(active.mask) {
+                copy::lane(warp, env, op, lane).map_err(|what| warp.blame(lane, what))?;
+            }
             env.events += 1;
             Ok(Next::Advance)
         }

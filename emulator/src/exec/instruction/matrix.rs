@@ -63,10 +63,15 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
 }
 
 /// Tells the order of accesses of the rows of `ldmatrix` or `stmatrix`, each of a lane that gives its address.
-fn rows(warp: &Warp, env: &mut Env<'_>, addresses: &[u32], wrote: bool) -> Result<(), String> {
+fn rows(warp: &mut Warp, env: &mut Env<'_>, addresses: &[u32], wrote: bool) -> Result<(), String> {
     let Some(order) = &mut env.order else { return Ok(()) };
     let spots = addresses.iter().map(|&at| Spot::Shared(warp.cta, at));
-    order.lanes(spots.enumerate(), Lanes { bytes: 16, kind: 0, reads: !wrote, wrote }, |_, _, _| false)
+    order
+        .lanes(spots.enumerate(), Lanes { bytes: 16, kind: 0, reads: !wrote, wrote }, |_, _, _| false)
+        .map_err(|what| match order.culprit() {
+            Some(lane) => warp.blame(lane, what),
+            None => what,
+        })
 }
 
 /// Lanes get what nobody wrote of the rows of matrices: no values.

@@ -33,7 +33,9 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
         _ => {
             env.events += 1;
             let mut last = None;
-            lanes(mask).try_for_each(|lane| one(warp, env, op, lane, &mut last))?;
+            for lane in lanes(mask) {
+                one(warp, env, op, lane, &mut last).map_err(|what| warp.blame(lane, what))?;
+            }
             Ok(Next::Advance)
         }
     }
@@ -41,7 +43,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
 
 /// The lanes for which a phase is complete.
 fn test(
-    warp: &Warp,
+    warp: &mut Warp,
     env: &mut Env<'_>,
     (at, window): (Address, Window),
     mask: u32,
@@ -51,10 +53,10 @@ fn test(
     let mut passed = 0;
     let mut last = None;
     for lane in lanes(mask) {
-        let (cta, at) = env.lane_shared(warp, window, at, lane)?;
+        let (cta, at) = env.lane_shared(warp, window, at, lane).map_err(|what| warp.blame(lane, what))?;
         let first = last.replace((cta, at)) != Some((cta, at));
         if first {
-            env.use_mbarrier(cta, at)?;
+            env.use_mbarrier(cta, at).map_err(|what| warp.blame(lane, what))?;
         }
         let mbarrier = env.ctas[cta].mbarrier(at)?;
         if done(mbarrier, lane) {

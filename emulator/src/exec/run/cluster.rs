@@ -37,7 +37,7 @@ impl<'l> Cluster<'l> {
         let [x, y, z] = launch.cluster;
         let threads = launch.threads.iter().product::<u32>();
         let warps_each = threads.div_ceil(32);
-        let shared = launch.program.shared + launch.dynamic_shared;
+        let shared = launch.program.shared.span + launch.dynamic_shared;
         let mut ctas = Vec::new();
         for rank in 0..x * y * z {
             let at = [rank % x, rank / x % y, rank / x / y];

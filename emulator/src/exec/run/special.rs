@@ -40,7 +40,7 @@ pub(super) fn fill(warp: &mut Warp, launch: &Launch<'_>, cta: [u32; 3], rank: u3
             Special::Sm => same(number % SMS),
             Special::Sms => same(SMS),
             Special::DynamicShared => same(launch.dynamic_shared),
-            Special::TotalShared => same(SHARED_START + launch.program.shared + launch.dynamic_shared),
+            Special::TotalShared => same(SHARED_START + launch.program.shared.bytes + launch.dynamic_shared),
             Special::ClusterRank => same(rank),
             Special::ClusterSize => same(launch.cluster.iter().product()),
             Special::ClusterCtaid(axis) => same(cta[axis] % launch.cluster[axis]),

@@ -131,7 +131,8 @@ fn one(
     if coded.watched || warp.watches_all() {
         check::check(warp, program, pc, here, mask)?;
     }
-    let next = step(warp, env, observer, &coded.op, Active { here, mask, pc })?;
+    let next = step(warp, env, observer, &coded.op, Active { here, mask, pc })
+        .map_err(|what| blame(warp, mask, what))?;
     if let Next::Wait(wait) = next {
         warp.groups[g].wait = wait;
         // The others of the warp may go on.
@@ -145,7 +146,7 @@ fn one(
         && let Some(order) = &mut env.order
     {
         order.issue(warp.cta, warp.index, pc);
-        order.exit(mask)?;
+        order.exit(mask).map_err(|what| blame(warp, mask, what))?;
     }
     match next {
         Next::Advance | Next::Part(_) | Next::Wait(_) => {
@@ -201,6 +202,15 @@ fn part(warp: &mut Warp, class: Class, g: usize, mask: u32, done: u32) -> bool {
         warp.retire(class, done);
     }
     warp.groups.len() > 1
+}
+
+/// It is the first of these lanes that is wrong, unless another one is known to be.
+#[cold]
+fn blame(warp: &mut Warp, mask: u32, what: String) -> String {
+    if mask != 0 {
+        warp.culprit.get_or_insert(mask.trailing_zeros());
+    }
+    what
 }
 
 /// Lanes have ended: who waits for them looks again.

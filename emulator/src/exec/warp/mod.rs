@@ -163,12 +163,15 @@ impl Warp {
     }
 
     /// The value of the first of these lanes, which must be the same in all.
-    pub(super) fn uniform(&self, register: R, mask: u32) -> Result<u32, String> {
+    pub(super) fn uniform(&mut self, register: R, mask: u32) -> Result<u32, String> {
         let values = self.r(register);
         let first = values[mask.trailing_zeros() as usize % LANES];
-        match lanes(mask).all(|lane| values[lane] == first) {
-            true => Ok(first),
-            false => Err("an operand differs between the lanes of a warp, where it must not".into()),
+        match lanes(mask).find(|&lane| values[lane] != first) {
+            None => Ok(first),
+            Some(lane) => {
+                let what = "an operand differs between the lanes of a warp, where it must not";
+                Err(self.blame(lane, what.into()))
+            }
         }
     }
 }
