@@ -160,6 +160,12 @@ impl Order<'_> {
             }
             conflict => {
                 self.culprit = Some(run.first);
+                if let Conflict::Race { first, .. } = conflict
+                    && first.cluster == self.cluster
+                    && self.accused == Some(first.agent.into())
+                {
+                    self.late = true;
+                }
                 let thread = self.warp % self.warps_each * 32 + run.first;
                 let access = if wrote { "write" } else { "read" };
                 Err(self.explain(conflict, &run.start.name(bytes), &format!("{access} of thread {thread}")))

@@ -73,6 +73,9 @@ pub(crate) struct Order<'l> {
     locations: HashMap<(usize, u32), Clocks>,
     /// The agents of what completes on mbarriers.
     mbarriers: HashMap<(usize, u32), u16>,
+    /// A warp that has read what nobody had written, and whether another one has shown that it should have waited.
+    accused: Option<usize>,
+    late: bool,
     /// The lane whose access was refused.
     culprit: Option<usize>,
     /// What the lanes of an instruction read and nobody wrote.
@@ -127,6 +130,8 @@ impl<'l> Order<'l> {
             warps,
             locations: HashMap::new(),
             mbarriers: HashMap::new(),
+            accused: None,
+            late: false,
             culprit: None,
             holes: Vec::new(),
             warp: 0,
@@ -152,6 +157,16 @@ impl<'l> Order<'l> {
     pub(crate) fn issue(&mut self, cta: usize, index: u32, pc: u32) {
         self.warp = cta * self.warps_each + index as usize;
         self.pc = pc;
+    }
+
+    /// The warp has read what nobody has written: who writes it later has come too late.
+    pub(crate) fn accuse(&mut self, cta: usize, index: u32) {
+        self.accused = Some(cta * self.warps_each + index as usize);
+    }
+
+    /// Whether another warp has come too late for the one that was accused.
+    pub(crate) fn is_late(&self) -> bool {
+        self.late
     }
 
     /// The lane whose access was refused, if it was a single one's.

@@ -7,9 +7,13 @@ fn addresses_come_before_races() {
     // All lanes store different values to one place, which is none.
     let store = |at: &str| format!("mov.u64 %d1, {at};\nst.global.u32 [%d1], %t; // here");
     guilty_at(&store("0"), threads(32), 0, 0, &["4 bytes of global memory at 0x0: not allocated"]);
-    guilty_at(&format!("add.u64 %d1, %out, 4096;\n{}", "st.global.u32 [%d1], %t; // here"), threads(32), 0, 0, &[
-        "out of bounds; the nearest allocation is 0x1000000000 to 0x1000001000",
-    ]);
+    guilty_at(
+        &format!("add.u64 %d1, %out, 4096;\n{}", "st.global.u32 [%d1], %t; // here"),
+        threads(32),
+        0,
+        0,
+        &["out of bounds; the nearest allocation is 0x1000000000 to 0x1000001000"],
+    );
     // One of the lanes, and below.
     let one = "setp.eq.u32 %p1, %t, 7;\nadd.u64 %d1, %out, -64;\nselp.b64 %d1, %d1, %out, %p1;\nst.global.u32 [%d1], %t; // here";
     let words = ["0xfffffffc0: out of bounds; the nearest allocation is 0x1000000000 to 0x1000001000"];
@@ -36,7 +40,8 @@ fn the_thread_that_is_wrong() {
     // Of all lanes, the one that differs.
     let differs = "setp.eq.u32 %p1, %t, 11;\nselp.u32 %r1, 1, 2, %p1;\nbarrier.sync %r1, 32; // here";
     guilty_at(differs, threads(32), 0, 11, &["an operand differs"]);
-    let rank = "setp.eq.u32 %p1, %t, 4;\nselp.u32 %r1, 2, 1, %p1;\nmapa.shared::cluster.u32 %r2, %s, %r1; // here";
+    let rank =
+        "setp.eq.u32 %p1, %t, 4;\nselp.u32 %r1, 2, 1, %p1;\nmapa.shared::cluster.u32 %r2, %s, %r1; // here";
     guilty_at(rank, cluster(2, 32), 0, 4, &["mapa to CTA 2"]);
     // The second of two lanes that race.
     let two = "setp.gt.u32 %p1, %t, 29;\n@%p1 st.shared.u32 [buffer], %t; // here";
@@ -59,7 +64,8 @@ fn a_missing_barrier_is_not_what_nobody_wrote() {
     ] {
         innocent(&read("bar.sync 0;", use_), threads(64));
         let found = accused(&read("", use_), &threads(64));
-        let wanted = ["race: 4 bytes of shared memory at 0x400", "thread 0", "this write of thread 32 after that"];
+        let wanted =
+            ["race: 4 bytes of shared memory at 0x400", "thread 0", "this write of thread 32 after that"];
         assert!(wanted.iter().all(|word| found.what.contains(word)), "{found}");
         assert_eq!(found.thread, Some(32), "{found}");
     }

@@ -192,6 +192,7 @@ fn refuse(
     let Some(Origin { pc, cause }) = before else {
         return Err(format!("{name} is used, and nobody has written it"));
     };
+    warp.early = matches!(cause, Cause::Shared { .. });
     let line = program.code[pc as usize].line;
     let place = format!("PTX line {line}");
     let text = program.line(line);

@@ -41,6 +41,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
             "an atomic operation on {bytes} bytes of shared memory at {:#x}, of which nobody has written all",
             hole.at
         );
+        warp.early = true;
         return Err(warp.blame(hole.lane, what));
     }
     for lane in lanes(mask) {

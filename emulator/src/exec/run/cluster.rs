@@ -28,7 +28,15 @@ pub(super) struct Cluster<'l> {
     /// CTA after CTA.
     warps: Vec<Warp>,
     warps_each: usize,
+    /// A warp that used what nobody had written, and rounds that the others still have to write it.
+    accused: Option<(Fault, u32)>,
 }
+
+/// Rounds in which others may show that they write what a warp has read too early.
+const ROUNDS: u32 = 64;
+
+/// A warp that is not right, if it is one's, and why.
+type Wrong = (Option<usize>, Fault);
 
 impl<'l> Cluster<'l> {
     /// The cluster of this number, before its first instruction.
@@ -68,11 +76,47 @@ impl<'l> Cluster<'l> {
             order,
             tensor_operations: 0,
         };
-        Self { env, observer, warps, warps_each: warps_each as usize }
+        Self { env, observer, warps, warps_each: warps_each as usize, accused: None }
     }
 
     /// Gives every warp a turn.
     pub(super) fn round(&mut self, pace: &mut Pace) -> Result<Round, Fault> {
+        if let Some((fault, rounds)) = &mut self.accused {
+            match rounds.checked_sub(1) {
+                Some(left) => *rounds = left,
+                None => return Err(fault.clone()),
+            }
+        }
+        self.turns(pace).or_else(|wrong| self.judge(wrong))
+    }
+
+    /// What a warp used that nobody had written, another one may be about to write: then a barrier is missing. It stops, and the
+    /// others go on until one does so.
+    fn judge(&mut self, (warp, fault): Wrong) -> Result<Round, Fault> {
+        if let Some((first, _)) = self.accused.take() {
+            let late = self.env.order.as_ref().is_some_and(Order::is_late);
+            return Err(if late { fault } else { first });
+        }
+        let alone = self.warps.len() == 1;
+        let (Some(warp), Some(order)) = (warp.and_then(|i| self.warps.get_mut(i)), &mut self.env.order)
+        else {
+            return Err(fault);
+        };
+        if alone || !warp.early {
+            return Err(fault);
+        }
+        warp.groups.iter_mut().for_each(|group| group.wait = Wait::Accused);
+        order.accuse(warp.cta, warp.index);
+        self.accused = Some((fault, ROUNDS));
+        Ok(Round { event: true, ..Round::default() })
+    }
+
+    /// What a warp was accused of, and nobody has shown to be something else.
+    pub(super) fn accusation(&self) -> Option<Fault> {
+        self.accused.as_ref().map(|(fault, _)| fault.clone())
+    }
+
+    fn turns(&mut self, pace: &mut Pace) -> Result<Round, Wrong> {
         let (retired, events) = (self.retired(), self.env.events);
         let mut busy = false;
         for i in pace.order(self.warps.len()) {
@@ -83,11 +127,11 @@ impl<'l> Cluster<'l> {
             warp.behind |= pace.behind();
             warp.give_up |= pace.gives_up();
             busy |= turn::run(warp, &mut self.env, &mut self.observer, pace.turn())
-                .map_err(|(g, what)| self.fault(i, g, what))?;
+                .map_err(|(g, what)| (Some(i), self.fault(i, g, what)))?;
             if let Some(observer) = &mut self.observer {
                 observer.turn(&self.warps[i], &self.env);
             }
-            self.products(i)?;
+            self.products(i).map_err(|fault| (None, fault))?;
             self.cluster_barrier();
         }
         let tries = |group: &Group| group.wait == Wait::Mbarrier;

@@ -50,7 +50,8 @@ pub(super) fn run(launch: &Launch<'_>, mut waiting: Range<u64>, global: &View) -
             goes_on
         });
         if watch.nothing_will_happen(round, &mut live) {
-            return Err(stall::report(launch, &live, waiting.end - waiting.start));
+            let accused = live.iter().find_map(Cluster::accusation);
+            return Err(accused.unwrap_or_else(|| stall::report(launch, &live, waiting.end - waiting.start)));
         }
     }
 }

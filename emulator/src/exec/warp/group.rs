@@ -21,6 +21,8 @@ pub(crate) enum Wait {
     Mbarrier,
     /// For the other warps of the warpgroup.
     Warpgroup,
+    /// For others to show why it is wrong.
+    Accused,
     /// For so many more registers a thread in the CTA's pool: the instruction is tried again.
     Registers {
         needed: u32,

@@ -57,6 +57,8 @@ pub(super) struct Warp {
     pub(super) passing: Passing,
     /// The lane that did something wrong, where one is known.
     pub(super) culprit: Option<u32>,
+    /// It was stopped for what another warp may be about to write.
+    pub(super) early: bool,
     /// What its lanes printed last, of the first lane.
     pub(super) said: Option<String>,
     /// Instructions done.
@@ -91,6 +93,7 @@ impl Warp {
             watched: Watched::all(program),
             passing: Passing::default(),
             culprit: None,
+            early: false,
             said: None,
             retired: 0,
             classes: Classes::default(),
