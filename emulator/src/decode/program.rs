@@ -14,6 +14,7 @@ use crate::error::LoadError;
 use crate::flow;
 use crate::memory::FUNCTIONS;
 use crate::program::op::Op;
+use crate::program::operand::Scope;
 use crate::program::shared::{self, GAP, Shared};
 use crate::program::{Function, Program, Static};
 use tilewright_ptx::ast::{Entry, Module, Space, Statement, Variable};
@@ -108,6 +109,7 @@ fn program(
     starts.push((start, Vec::new()));
     let watched = flow::watch(&mut code, context.counts(), &context.known(), &starts);
     let stack = if called.is_empty() { 0 } else { graph.depth(called, &frames).unwrap_or(STACK) };
+    let narrow = code.iter().any(|coded| coded.op.scope().is_some_and(|scope| scope != Scope::Gpu));
     Ok(Program {
         name: entry.map_or_else(String::new, |entry| entry.name.clone()),
         text: Arc::clone(text),
@@ -128,6 +130,7 @@ fn program(
         threads: entry.and_then(|entry| entry.threads),
         cluster: entry.and_then(|entry| entry.cluster),
         thread_registers: entry.and_then(thread_registers),
+        narrow,
         talks,
     })
 }

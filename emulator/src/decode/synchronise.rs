@@ -11,7 +11,7 @@ use super::context::Context;
 use super::opcode::Opcode;
 use super::types::Type;
 use crate::program::op::Op;
-use crate::program::operand::Tally;
+use crate::program::operand::{Scope, Tally};
 use tilewright_ptx::ast::Operand;
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
@@ -119,28 +119,34 @@ pub(super) fn reduce(
     ])
 }
 
+/// Takes the scope; without one, all threads are meant.
+pub(super) fn scope(opcode: &mut Opcode<'_>) -> Scope {
+    let scopes = [("cta", Scope::Cta), ("cluster", Scope::Cluster), ("gpu", Scope::Gpu), ("sys", Scope::Gpu)];
+    opcode.any(&scopes).unwrap_or(Scope::Gpu)
+}
+
 fn fence(opcode: &mut Opcode<'_>) -> Result_ {
     if opcode.name() == "membar" {
-        return match opcode.any(&[("cta", ()), ("gl", ()), ("sys", ())]) {
-            Some(()) => Ok(Op::Fence),
+        return match opcode.any(&[("cta", Scope::Cta), ("gl", Scope::Gpu), ("sys", Scope::Gpu)]) {
+            Some(scope) => Ok(Op::Fence(scope)),
             None => Err("needs a level".into()),
         };
     }
-    let op = if opcode.flag("proxy") {
+    let fence = if opcode.flag("proxy") {
         let proxies =
             [("async", true), ("async::generic", true), ("alias", false), ("tensormap::generic", false)];
         match opcode.any(&proxies) {
-            Some(true) => Op::ProxyFence,
-            _ => Op::Nop,
+            Some(true) => Some(Op::ProxyFence),
+            _ => Some(Op::Nop),
         }
     } else {
         opcode.flag("mbarrier_init");
-        Op::Fence
+        None
     };
     // What follows: an ordering, a space, a scope.
     opcode.any(&[("sc", ()), ("acq_rel", ()), ("acquire", ()), ("release", ())]);
     opcode.any(&[("sync_restrict::shared::cta", ()), ("sync_restrict::shared::cluster", ())]);
     opcode.any(&[("global", ()), ("shared::cta", ()), ("shared::cluster", ())]);
-    opcode.any(&[("cta", ()), ("cluster", ()), ("gpu", ()), ("sys", ())]);
-    Ok(op)
+    let scope = scope(opcode);
+    Ok(fence.unwrap_or(Op::Fence(scope)))
 }

@@ -12,6 +12,9 @@ pub(super) const ENDS: u8 = 8;
 pub(crate) const READ_ONLY: u8 = 16;
 /// No access: the bytes are of no variable, but behind the one whose number stands for the instruction.
 pub(super) const GAP: u8 = 32;
+/// It is strong for the threads of its CTA alone, or of its cluster.
+pub(crate) const OF_CTA: u8 = 64;
+pub(crate) const OF_CLUSTER: u8 = 128;
 
 /// The lane of what no single lane did.
 pub(super) const NO_LANE: u8 = 254;

@@ -2,7 +2,7 @@
 
 use std::cell::Cell as Flag;
 
-use super::access::{ASYNC, Access, ENDS, GAP, MBARRIER, NO_LANE, READ_ONLY, STRONG};
+use super::access::{ASYNC, Access, ENDS, GAP, MBARRIER, NO_LANE, OF_CLUSTER, OF_CTA, READ_ONLY, STRONG};
 use super::clock::Clocks;
 
 /// The lane of reads of several lanes.
@@ -72,6 +72,8 @@ pub(super) struct Check<'c> {
     pub(super) before: &'c Clocks,
     /// Where to say that it reads what nobody wrote.
     pub(super) unwritten: Option<&'c Flag<bool>>,
+    /// Warps of a CTA.
+    pub(super) warps_each: usize,
     /// Reads of several clusters that a cell remembers. Of two there are always some: clusters that cannot talk to each other
     /// never write what another reads, and so one of them is not ordered before a write, whosoever that is.
     pub(super) readers: usize,
@@ -82,10 +84,18 @@ impl Check<'_> {
         self.before.known.has(self.new.cluster, old)
     }
 
+    /// Whether each of two strong accesses is so for the other.
+    #[inline]
+    fn both_strong(&self, old: &Access, new: &Access) -> bool {
+        let narrow = (old.kind | new.kind) & (OF_CTA | OF_CLUSTER);
+        let cta = |access: &Access| usize::from(access.agent) / self.warps_each;
+        narrow == 0 || old.cluster == new.cluster && (narrow & OF_CTA == 0 || cta(old) == cta(new))
+    }
+
     /// Checks the access against an earlier one of the same bytes.
     #[inline]
     fn after(&self, old: &Access, new: &Access, wrote: bool) -> Result<(), Conflict> {
-        if old.clock == 0 || old.kind & new.kind & STRONG != 0 {
+        if old.clock == 0 || old.kind & new.kind & STRONG != 0 && self.both_strong(old, new) {
             return Ok(());
         }
         if !self.has(old) {

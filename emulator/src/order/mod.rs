@@ -41,10 +41,10 @@ const READERS: [usize; 2] = [usize::MAX, 4];
 #[derive(Debug, Default)]
 struct Warp {
     clocks: Clocks,
-    /// At its last fence: what later relaxed writes pass on.
-    released: Option<Clocks>,
+    /// At its last fence: what later relaxed writes pass on. By scope, if the kernel has several.
+    released: [Option<Clocks>; 3],
     /// What relaxed reads saw: a later fence puts it before what follows.
-    seen: Option<Clocks>,
+    seen: [Option<Clocks>; 3],
     /// It knows that all CTAs of its cluster have begun.
     met: bool,
     copies: Groups,
@@ -71,6 +71,8 @@ pub(crate) struct Order<'l> {
     agents: usize,
     /// What strong writes passed on through a CTA's shared address.
     locations: HashMap<(usize, u32), Clocks>,
+    /// What they passed on to the threads of a CTA or, without one, of the cluster, if the kernel has several scopes.
+    narrow: HashMap<(Option<usize>, Spot), Clocks>,
     /// The agents of what completes on mbarriers.
     mbarriers: HashMap<(usize, u32), u16>,
     /// A warp that has read what nobody had written, and whether another one has shown that it should have waited.
@@ -129,6 +131,7 @@ impl<'l> Order<'l> {
             agents: warps.len(),
             warps,
             locations: HashMap::new(),
+            narrow: HashMap::new(),
             mbarriers: HashMap::new(),
             accused: None,
             late: false,
@@ -144,8 +147,8 @@ impl<'l> Order<'l> {
         let mut shadow = Shadow::new(bytes);
         for (variable, gap) in program.shared.gaps() {
             let new = Access { kind: GAP, pc: variable as u32, lane: NO_LANE, ..Access::default() };
-            let before = &Clocks::default();
-            let check = Check { new, wrote: true, before, unwritten: None, readers: READERS[0] };
+            let (before, warps_each) = (&Clocks::default(), 1);
+            let check = Check { new, wrote: true, before, unwritten: None, readers: READERS[0], warps_each };
             // Nobody has accessed it, so nothing conflicts.
             let _ = shadow.access(gap.start as usize, gap.len(), &check);
         }
@@ -258,8 +261,9 @@ impl<'l> Order<'l> {
         wrote: bool,
         unwritten: &Flag<bool>,
     ) -> Result<(), Conflict> {
-        let before = &self.warps[self.warp].clocks;
-        let mut check = Check { new, wrote, before, unwritten: Some(unwritten), readers: READERS[0] };
+        let (before, warps_each) = (&self.warps[self.warp].clocks, self.warps_each);
+        let mut check =
+            Check { new, wrote, before, unwritten: Some(unwritten), readers: READERS[0], warps_each };
         match spot {
             Spot::Shared(cta, _) if self.ended[cta] => Err(Conflict::Ended),
             Spot::Shared(cta, at) => {
@@ -288,9 +292,15 @@ impl<'l> Order<'l> {
         // What one of the warps does not know to be ready, it reads too early.
         let mut before = self.warps[self.warp].clocks.clone();
         self.warps[self.warp + 1..self.warp + 4].iter().for_each(|warp| before.meet(&warp.clocks));
-        let unwritten = Flag::new(false);
-        let check =
-            Check { new, wrote: false, before: &before, unwritten: Some(&unwritten), readers: READERS[0] };
+        let (unwritten, warps_each) = (Flag::new(false), self.warps_each);
+        let check = Check {
+            new,
+            wrote: false,
+            before: &before,
+            unwritten: Some(&unwritten),
+            readers: READERS[0],
+            warps_each,
+        };
         for at in pieces {
             let from = at.wrapping_sub(SHARED_START) as usize;
             let done = self.shadows[cta].access(from, 16, &check);

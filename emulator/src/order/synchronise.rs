@@ -7,7 +7,7 @@ use super::groups::Groups;
 use super::spot::Spot;
 use super::{By, Order, Warp};
 use crate::memory::SHARED_START;
-use crate::program::operand::{Ordering, Queue};
+use crate::program::operand::{Ordering, Queue, Scope};
 
 impl Order<'_> {
     /// What the warp does from here on is not what others learn of.
@@ -23,7 +23,7 @@ impl Order<'_> {
         if release {
             meeting.arrived.join(&warp.clocks);
             self.tick();
-        } else if let Some(released) = &warp.released {
+        } else if let Some(released) = &warp.released[0] {
             meeting.arrived.join(released);
         }
     }
@@ -39,21 +39,35 @@ impl Order<'_> {
     }
 
     fn learn(&mut self, clocks: &Clocks, acquire: bool) {
+        self.learn_in(Scope::Cta, clocks, acquire);
+    }
+
+    /// What was passed on to all threads of this scope.
+    fn learn_in(&mut self, scope: Scope, clocks: &Clocks, acquire: bool) {
+        let level = self.level(scope);
         let warp = &mut self.warps[self.warp];
         if acquire {
             warp.clocks.join(clocks);
         } else {
-            warp.seen.get_or_insert_default().join(clocks);
+            warp.seen[level].get_or_insert_default().join(clocks);
         }
     }
 
+    /// The place of a scope among what is kept of each: there is but one where the kernel has no narrow ones.
+    fn level(&self, scope: Scope) -> usize {
+        if self.program.narrow { scope as usize } else { 0 }
+    }
+
     /// A fence of memory.
-    pub(crate) fn fence(&mut self) {
+    pub(crate) fn fence(&mut self, scope: Scope) {
+        let level = self.level(scope);
         let warp = &mut self.warps[self.warp];
-        if let Some(seen) = warp.seen.take() {
-            warp.clocks.join(&seen);
+        for seen in &mut warp.seen[..=level] {
+            if let Some(seen) = seen.take() {
+                warp.clocks.join(&seen);
+            }
         }
-        warp.released = Some(warp.clocks.clone());
+        warp.released[..=level].fill(Some(warp.clocks.clone()));
         self.tick();
     }
 
@@ -66,21 +80,48 @@ impl Order<'_> {
 
     /// A strong access of an address.
     pub(crate) fn strong(&mut self, spot: Spot, reads: bool, writes: bool, ordering: Ordering) {
-        if reads {
+        let wide = ordering.scope == Scope::Gpu;
+        if reads && wide {
             let passed = match spot {
                 Spot::Shared(cta, at) => self.locations.get(&(cta, at)).cloned(),
                 Spot::Global(at) => self.global.location(at, self.cluster),
             };
             if let Some(passed) = passed {
-                self.learn(&passed, ordering.acquire);
+                self.learn_in(Scope::Gpu, &passed, ordering.acquire);
             }
         }
+        if self.program.narrow {
+            self.strong_inside(spot, reads, writes, ordering);
+        }
+        let level = self.level(Scope::Gpu);
         let warp = &self.warps[self.warp];
-        let passes = if ordering.release { Some(&warp.clocks) } else { warp.released.as_ref() };
-        if writes && let Some(passes) = passes {
+        let passes = if ordering.release { Some(&warp.clocks) } else { warp.released[level].as_ref() };
+        if writes
+            && wide
+            && let Some(passes) = passes
+        {
             match spot {
                 Spot::Shared(cta, at) => self.locations.entry((cta, at)).or_default().join(passes),
                 Spot::Global(at) => self.global.pass(at, self.cluster, passes),
+            }
+        }
+    }
+
+    /// The same between the threads of the CTA, and between those of the cluster, as far as the access is for them.
+    fn strong_inside(&mut self, spot: Spot, reads: bool, writes: bool, ordering: Ordering) {
+        let cta = Some(self.warp / self.warps_each);
+        for (scope, threads) in [(Scope::Cta, cta), (Scope::Cluster, None)] {
+            if ordering.scope < scope {
+                continue;
+            }
+            if reads && let Some(passed) = self.narrow.get(&(threads, spot)).cloned() {
+                self.learn_in(scope, &passed, ordering.acquire);
+            }
+            let warp = &self.warps[self.warp];
+            let released = &warp.released[scope as usize];
+            let passes = if ordering.release { Some(&warp.clocks) } else { released.as_ref() };
+            if writes && let Some(passes) = passes {
+                self.narrow.entry((threads, spot)).or_default().join(passes);
             }
         }
     }

@@ -242,7 +242,7 @@ impl Op {
             | Op::Nop
             | Op::ClusterArrive { .. }
             | Op::ClusterWait
-            | Op::Fence
+            | Op::Fence(_)
             | Op::ProxyFence
             | Op::Commit { .. }
             | Op::WaitGroup { .. }

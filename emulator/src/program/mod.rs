@@ -74,6 +74,8 @@ pub(crate) struct Program {
     pub(crate) cluster: Option<[u32; 3]>,
     /// Registers of a thread when it begins, where the kernel has bounds for them.
     pub(crate) thread_registers: Option<u32>,
+    /// Some of its fences and strong accesses are for a CTA or a cluster alone.
+    pub(crate) narrow: bool,
     /// Threads of several clusters may wait for each other, or depend on each other's order.
     pub(crate) talks: bool,
 }

@@ -2,7 +2,7 @@
 
 use super::operand::{
     Address, AtomicOp, Bulk, CallOp, Destination, EachOp, MmaOp, Ordering, Outcome, PredicateOp, Queue,
-    Shuffle, Source, Tally, Vote, WgmmaOp, Window,
+    Scope, Shuffle, Source, Tally, Vote, WgmmaOp, Window,
 };
 use super::register::{Compare, Condition, D, F1, F2, F3, P, R};
 use crate::tensor::map::DataType;
@@ -108,7 +108,7 @@ pub(crate) enum Op {
         returns: bool,
     },
     /// A fence of memory.
-    Fence,
+    Fence(Scope),
     /// A fence between the generic and the async proxy.
     ProxyFence,
     /// An address of a space as a generic one.
@@ -330,4 +330,16 @@ pub(crate) enum Op {
     WgmmaWait {
         pending: u32,
     },
+}
+
+impl Op {
+    /// The threads that it orders accesses with, or synchronises with.
+    pub(crate) fn scope(&self) -> Option<Scope> {
+        match *self {
+            Op::Fence(scope) => Some(scope),
+            Op::Load { ordering, .. } | Op::Store { ordering, .. } => ordering.map(|ordering| ordering.scope),
+            Op::Atomic { ordering, .. } => Some(ordering.scope),
+            _ => None,
+        }
+    }
 }

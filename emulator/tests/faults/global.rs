@@ -140,3 +140,53 @@ fn constants_are_not_written() {
     );
     assert_eq!(number, 9);
 }
+
+#[test]
+fn scopes_that_are_too_narrow() {
+    let write = "st.global.u32 [%mine+512], %t;";
+    let look = |load: &str| format!("AGAIN: {load} %r3, [%out];\nsetp.eq.u32 %p3, %r3, 0;\n@%p3 bra AGAIN;");
+    let fenced = |level: &str| {
+        let tell = format!("membar.{level};\nst.volatile.global.u32 [%out], 1;");
+        (tell, look("ld.volatile.global.u32") + &format!("\nmembar.{level};"))
+    };
+    let (tell, acquire) = fenced("gl");
+    let (narrow_tell, narrow_acquire) = fenced("cta");
+    for (tell, acquire, ordered) in [
+        (&tell, &acquire, true),
+        (&narrow_tell, &acquire, false),
+        (&tell, &narrow_acquire, false),
+        (&"st.release.gpu.global.u32 [%out], 1;".into(), &look("ld.acquire.gpu.global.u32"), true),
+        (&"st.release.cta.global.u32 [%out], 1;".into(), &look("ld.acquire.gpu.global.u32"), false),
+        (&"st.release.gpu.global.u32 [%out], 1;".into(), &look("ld.acquire.cta.global.u32"), false),
+        (&"st.release.cluster.global.u32 [%out], 1;".into(), &look("ld.acquire.cluster.global.u32"), false),
+    ] {
+        let body = passed(write, tell, acquire);
+        if ordered {
+            innocent(&body, ctas(2, 64));
+        } else {
+            guilty(&body, ctas(2, 64), &["race", "4 bytes of global memory", "of cluster"]);
+        }
+    }
+    // Within the CTA, or the cluster, that is enough.
+    let inside = |scope: &str| {
+        let (tell, look) = (
+            format!("st.release.{scope}.global.u32 [%out], 1;"),
+            look(&format!("ld.acquire.{scope}.global.u32")),
+        );
+        let body = passed("st.global.u32 [%out+1024], 9;", &tell, &look);
+        body.replace("ld.global.u32 %r2, [%mine+768]", "ld.global.u32 %r2, [%out+1024]")
+    };
+    let cluster = super::kernel::cluster(2, 64);
+    innocent(&inside("cluster"), cluster);
+    guilty(&inside("cta"), cluster, &["race"]);
+    let warps = inside("cta").replace("mov.u32 %r1, %ctaid.x;", "shr.u32 %r1, %t, 5;");
+    let warps = warps
+        .replace("setp.ne.u32 %p2, %t, 0;", "and.b32 %r4, %t, 31;\nsetp.ne.u32 %p2, %r4, 0;")
+        .replace("bar.sync 0;", "bar.warp.sync -1;");
+    innocent(&warps, threads(64));
+    // Atomics for a CTA alone are none for another one.
+    let add = |scope: &str| format!("red.relaxed.{scope}.global.add.u32 [%out], 1;");
+    innocent(&add("cta"), threads(64));
+    innocent(&add("gpu"), ctas(2, 64));
+    guilty(&add("cta"), ctas(2, 64), &["race"]);
+}

@@ -5,11 +5,11 @@ use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
-use crate::order::access::{READ_ONLY, STRONG};
+use crate::order::access::{OF_CLUSTER, OF_CTA, READ_ONLY, STRONG};
 use crate::order::lanes::Lanes;
 use crate::order::spot::Spot;
 use crate::order::{By, Order};
-use crate::program::operand::{Address, Base, Ordering, Window};
+use crate::program::operand::{Address, Base, Ordering, Scope, Window};
 use crate::program::register::LANES;
 use crate::tensor::tma::lines;
 
@@ -63,7 +63,13 @@ pub(crate) fn tell(
         };
         ordering.is_none() && read.is_ok() && there == value(lane)
     };
-    let kind = if ordering.is_some() { STRONG } else { 0 } | if read_only { READ_ONLY } else { 0 };
+    let strong = match ordering.map(|ordering| ordering.scope) {
+        None => 0,
+        Some(Scope::Cta) => STRONG | OF_CTA,
+        Some(Scope::Cluster) => STRONG | OF_CLUSTER,
+        Some(Scope::Gpu) => STRONG,
+    };
+    let kind = if read_only { READ_ONLY } else { strong };
     let what = Lanes { bytes, kind, reads: takes, wrote: writes };
     match spot(0) {
         Some((_, first))

@@ -29,12 +29,12 @@ fn execute(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Resul
         order.issue(warp.cta, warp.index, active.pc);
     }
     match op {
-        Op::Fence | Op::ProxyFence | Op::Commit { .. } | Op::WaitGroup { .. } | Op::WaitAllCopies => {
+        Op::Fence(_) | Op::ProxyFence | Op::Commit { .. } | Op::WaitGroup { .. } | Op::WaitAllCopies => {
             if let Some(order) = &mut env.order
                 && active.mask != 0
             {
                 match *op {
-                    Op::Fence => order.fence(),
+                    Op::Fence(scope) => order.fence(scope),
                     Op::ProxyFence => order.proxy_fence(),
                     Op::Commit { queue } => order.commit(queue, active.mask),
                     Op::WaitGroup { queue, pending } => order.wait(queue, active.mask, pending),
