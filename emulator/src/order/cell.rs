@@ -4,6 +4,8 @@ use std::cell::Cell as Flag;
 
 use super::access::{ASYNC, Access, ENDS, GAP, MBARRIER, NO_LANE, OF_CLUSTER, OF_CTA, READ_ONLY, STRONG};
 use super::clock::Clocks;
+use super::global::GlobalOrder;
+use super::releases::Releases;
 
 /// The lane of reads of several lanes.
 const MANY_LANES: u8 = 255;
@@ -48,6 +50,8 @@ pub(crate) enum Conflict {
     Race { first: Access, wrote: bool },
     /// Nothing orders it after that of another lane of its warp.
     Lanes { first: Access, wrote: bool },
+    /// It is ordered after a release of other lanes of the warp that wrote this, which had not met.
+    Loose { first: Access },
     /// It reads what nobody wrote.
     Unwritten,
     /// It is of the async proxy, and no proxy fence stands after this write.
@@ -72,6 +76,8 @@ pub(super) struct Check<'c> {
     pub(super) before: &'c Clocks,
     /// Where to say that it reads what nobody wrote.
     pub(super) unwritten: Option<&'c Flag<bool>>,
+    /// Of the warps of the own cluster, and of the others.
+    pub(super) releases: (&'c [Releases], &'c GlobalOrder),
     /// Warps of a CTA.
     pub(super) warps_each: usize,
     /// Reads of several clusters that a cell remembers. Of two there are always some: clusters that cannot talk to each other
@@ -92,6 +98,17 @@ impl Check<'_> {
         narrow == 0 || old.cluster == new.cluster && (narrow & OF_CTA == 0 || cta(old) == cta(new))
     }
 
+    /// Whether what orders an earlier write of a lane before the access is that lane's, or of all.
+    #[inline]
+    fn is_released(&self, old: &Access) -> bool {
+        let (own, others) = self.releases;
+        if old.cluster != self.new.cluster {
+            return others.is_released(old);
+        }
+        let known = self.before.known.get(old.agent);
+        own.get(usize::from(old.agent)).is_none_or(|releases| releases.covers(old.lane, old.clock, known))
+    }
+
     /// Checks the access against an earlier one of the same bytes.
     #[inline]
     fn after(&self, old: &Access, new: &Access, wrote: bool) -> Result<(), Conflict> {
@@ -100,6 +117,9 @@ impl Check<'_> {
         }
         if !self.has(old) {
             return Err(Conflict::Race { first: *old, wrote });
+        }
+        if wrote && old.lane < 32 && !old.is_of(new) && !self.is_released(old) {
+            return Err(Conflict::Loose { first: *old });
         }
         let lanes =
             (old.lane, old.shift) != (new.lane, new.shift) && old.lane != NO_LANE && new.lane != NO_LANE;

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::access::Access;
 use super::cell::{Check, Conflict};
 use super::clock::Clocks;
+use super::releases::Releases;
 use super::shadow::Shadow;
 
 /// Bytes of a page.
@@ -24,13 +26,21 @@ struct Shard {
 #[derive(Debug)]
 pub(crate) struct GlobalOrder {
     shards: Vec<Mutex<Shard>>,
+    /// By cluster and warp, once lanes have released for themselves alone.
+    releases: Mutex<HashMap<(u32, u16), Releases>>,
+    released: AtomicBool,
     /// Clusters have raced with each other.
     raced: AtomicBool,
 }
 
 impl GlobalOrder {
     pub(crate) fn new() -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), raced: AtomicBool::new(false) }
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            releases: Mutex::default(),
+            released: AtomicBool::new(false),
+            raced: AtomicBool::new(false),
+        }
     }
 
     fn shard(&self, at: u64) -> MutexGuard<'_, Shard> {
@@ -51,6 +61,32 @@ impl GlobalOrder {
             left -= here;
         }
         Ok(())
+    }
+
+    fn releases(&self) -> MutexGuard<'_, HashMap<(u32, u16), Releases>> {
+        self.releases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of a release of some lanes of a warp, or of all if it is known for one of some.
+    pub(super) fn release(&self, warp: (u32, u16), some: bool, note: impl FnOnce(&mut Releases)) {
+        if some {
+            self.released.store(true, Relaxed);
+            note(self.releases().entry(warp).or_default());
+        } else if self.released.load(Relaxed)
+            && let Some(releases) = self.releases().get_mut(&warp)
+        {
+            note(releases);
+        }
+    }
+
+    /// Whether a lane's write that is known to another cluster was released by that lane, or by all of its warp.
+    pub(super) fn is_released(&self, write: &Access) -> bool {
+        if !self.released.load(Relaxed) {
+            return true;
+        }
+        let releases = self.releases();
+        let own = releases.get(&(write.cluster, write.agent));
+        own.is_none_or(|releases| releases.covers(write.lane, write.clock, u32::MAX))
     }
 
     /// Two clusters race with each other.

@@ -149,7 +149,9 @@ impl Order<'_> {
             });
         }
         match conflict {
-            Conflict::Race { first, wrote: true } | Conflict::Lanes { first, wrote: true }
+            Conflict::Race { first, wrote: true }
+            | Conflict::Lanes { first, wrote: true }
+            | Conflict::Loose { first }
                 if wrote && usize::from(first.agent) < self.warps.len() && {
                     let here = self.is_now(&first).then_some(first.lane.into());
                     let mut is_same = || same(here, run.first, run.start);

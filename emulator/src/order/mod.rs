@@ -15,6 +15,7 @@ pub(crate) mod clock;
 pub(crate) mod global;
 mod groups;
 pub(crate) mod lanes;
+mod releases;
 mod report;
 mod shadow;
 pub(crate) mod spot;
@@ -31,6 +32,7 @@ use clock::Clocks;
 use global::GlobalOrder;
 use groups::Groups;
 use lanes::Hole;
+use releases::Releases;
 use shadow::Shadow;
 use spot::Spot;
 
@@ -45,6 +47,8 @@ struct Warp {
     released: [Option<Clocks>; 3],
     /// What relaxed reads saw: a later fence puts it before what follows.
     seen: [Option<Clocks>; 3],
+    /// When its last fence was.
+    fence: u32,
     /// It knows that all CTAs of its cluster have begun.
     met: bool,
     copies: Groups,
@@ -67,6 +71,8 @@ pub(crate) struct Order<'l> {
     ended: Vec<bool>,
     /// The agents that are warps, CTA after CTA.
     warps: Vec<Warp>,
+    /// The releases of each of them.
+    releases: Vec<Releases>,
     /// Agents so far.
     agents: usize,
     /// What strong writes passed on through a CTA's shared address.
@@ -126,8 +132,9 @@ impl<'l> Order<'l> {
             cluster,
             warps_each,
             global,
-            shadows: (0..ctas).map(|_| Self::shadow(program, shared)).collect(),
+            shadows: (0..ctas).map(|_| Self::shadow(program, global, shared)).collect(),
             ended: vec![false; ctas],
+            releases: warps.iter().map(|_| Releases::default()).collect(),
             agents: warps.len(),
             warps,
             locations: HashMap::new(),
@@ -143,12 +150,14 @@ impl<'l> Order<'l> {
     }
 
     /// Of shared memory of so many bytes, before anybody has accessed it.
-    fn shadow(program: &Program, bytes: usize) -> Shadow {
+    fn shadow(program: &Program, global: &GlobalOrder, bytes: usize) -> Shadow {
         let mut shadow = Shadow::new(bytes);
         for (variable, gap) in program.shared.gaps() {
             let new = Access { kind: GAP, pc: variable as u32, lane: NO_LANE, ..Access::default() };
-            let (before, warps_each) = (&Clocks::default(), 1);
-            let check = Check { new, wrote: true, before, unwritten: None, readers: READERS[0], warps_each };
+            let before = &Clocks::default();
+            let releases = (&[][..], global);
+            let readers = READERS[0];
+            let check = Check { new, wrote: true, before, unwritten: None, readers, releases, warps_each: 1 };
             // Nobody has accessed it, so nothing conflicts.
             let _ = shadow.access(gap.start as usize, gap.len(), &check);
         }
@@ -262,8 +271,16 @@ impl<'l> Order<'l> {
         unwritten: &Flag<bool>,
     ) -> Result<(), Conflict> {
         let (before, warps_each) = (&self.warps[self.warp].clocks, self.warps_each);
-        let mut check =
-            Check { new, wrote, before, unwritten: Some(unwritten), readers: READERS[0], warps_each };
+        let releases = (&self.releases[..], self.global);
+        let mut check = Check {
+            new,
+            wrote,
+            before,
+            unwritten: Some(unwritten),
+            readers: READERS[0],
+            releases,
+            warps_each,
+        };
         match spot {
             Spot::Shared(cta, _) if self.ended[cta] => Err(Conflict::Ended),
             Spot::Shared(cta, at) => {
@@ -293,12 +310,14 @@ impl<'l> Order<'l> {
         let mut before = self.warps[self.warp].clocks.clone();
         self.warps[self.warp + 1..self.warp + 4].iter().for_each(|warp| before.meet(&warp.clocks));
         let (unwritten, warps_each) = (Flag::new(false), self.warps_each);
+        let releases = (&self.releases[..], self.global);
         let check = Check {
             new,
             wrote: false,
             before: &before,
             unwritten: Some(&unwritten),
             readers: READERS[0],
+            releases,
             warps_each,
         };
         for at in pieces {

@@ -27,6 +27,11 @@ impl Order<'_> {
                 "race: {bytes}: {}, and no bar.warp.sync orders this {access} after that",
                 self.who(&first, wrote)
             ),
+            Conflict::Loose { first } => format!(
+                "race: {bytes}: {}, and this {access} is ordered after what another lane of that warp released, before \
+                 which there is no bar.warp.sync",
+                self.who(&first, true)
+            ),
             Conflict::Unwritten => format!("{bytes} are read, and nobody wrote all of them"),
             Conflict::Unfenced { first } => format!(
                 "{bytes}: {} through the generic proxy, and no fence.proxy.async stands between that and this {access} \

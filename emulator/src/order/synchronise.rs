@@ -4,6 +4,7 @@ use super::access::{ENDS, MBARRIER};
 use super::cell::Conflict;
 use super::clock::{Clocks, Meeting};
 use super::groups::Groups;
+use super::releases::Releases;
 use super::spot::Spot;
 use super::{By, Order, Warp};
 use crate::memory::SHARED_START;
@@ -17,14 +18,27 @@ impl Order<'_> {
         known.raise(agent, known.get(agent) + 1);
     }
 
-    /// The warp arrives.
-    pub(crate) fn arrive(&mut self, meeting: &mut Meeting, release: bool) {
-        let warp = &self.warps[self.warp];
+    /// The warp's lanes meet: from here on they know what each of them has done.
+    pub(crate) fn meet(&mut self) {
+        self.tick();
+        let now = self.now();
+        self.releases[self.warp].meet(now);
+    }
+
+    fn now(&self) -> u32 {
+        self.warps[self.warp].clocks.known.get(self.warp as u16)
+    }
+
+    /// Lanes of the warp arrive; all of them with `u32::MAX`.
+    pub(crate) fn arrive(&mut self, meeting: &mut Meeting, release: bool, lanes: u32) {
+        let (now, warp) = (self.now(), &self.warps[self.warp]);
         if release {
             meeting.arrived.join(&warp.clocks);
+            self.releases[self.warp].release(now, lanes);
             self.tick();
         } else if let Some(released) = &warp.released[0] {
             meeting.arrived.join(released);
+            self.releases[self.warp].release_fenced(warp.fence, lanes);
         }
     }
 
@@ -60,8 +74,9 @@ impl Order<'_> {
 
     /// A fence of memory.
     pub(crate) fn fence(&mut self, scope: Scope) {
-        let level = self.level(scope);
+        let (level, now) = (self.level(scope), self.now());
         let warp = &mut self.warps[self.warp];
+        warp.fence = now;
         for seen in &mut warp.seen[..=level] {
             if let Some(seen) = seen.take() {
                 warp.clocks.join(&seen);
@@ -105,6 +120,25 @@ impl Order<'_> {
                 Spot::Global(at) => self.global.pass(at, self.cluster, passes),
             }
         }
+    }
+
+    /// Lanes, all of them with `u32::MAX`, have made strong writes.
+    pub(crate) fn released(&mut self, ordering: Ordering, lanes: u32) {
+        let (now, own) = (self.now(), self.warp as u16);
+        let fence = self.warps[self.warp].fence;
+        let note = |releases: &mut Releases| match ordering.release {
+            true => releases.release(now, lanes),
+            false => releases.release_fenced(fence, lanes),
+        };
+        if !ordering.release && self.warps[self.warp].released[0].is_none() {
+            return;
+        }
+        let met = self.releases[self.warp].met();
+        note(&mut self.releases[self.warp]);
+        self.global.release((self.cluster, own), lanes != u32::MAX, |releases| {
+            releases.meet(met);
+            note(releases);
+        });
     }
 
     /// The same between the threads of the CTA, and between those of the cluster, as far as the access is for them.

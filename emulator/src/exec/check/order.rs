@@ -85,6 +85,9 @@ pub(crate) fn tell(
         for (_, spot) in lanes(mask).filter_map(spot) {
             order.strong(spot, reads, writes, ordering);
         }
+        if writes {
+            order.released(ordering, warp.all_of(mask));
+        }
         if ordering.release {
             order.tick();
         }

@@ -74,7 +74,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             warp.at_cluster |= mask;
             warp.cluster_generation = env.cluster_generation;
             if let Some(order) = &mut env.order {
-                order.arrive(&mut env.cluster_meeting, ordered);
+                order.arrive(&mut env.cluster_meeting, ordered, warp.all_of(mask));
             }
             env.events += 1;
             Ok(Next::Advance)
@@ -108,7 +108,8 @@ pub(crate) fn lanes_ended(warp: &Warp, env: &mut Env<'_>) -> Result<(), String> 
 fn arrive(env: &mut Env<'_>, cta: usize, id: u32, threads: Option<u32>, reduces: bool) -> Result<(), String> {
     let cta = &mut env.ctas[cta];
     if let (Some(order), Some(barrier)) = (&mut env.order, cta.barriers.get_mut(id as usize)) {
-        order.arrive(&mut barrier.meeting, true);
+        order.arrive(&mut barrier.meeting, true, u32::MAX);
+        order.meet();
     }
     env.events += 1;
     cta.arrive(id, threads, reduces)

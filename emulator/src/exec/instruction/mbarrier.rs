@@ -32,9 +32,9 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
         }
         _ => {
             env.events += 1;
-            let mut last = None;
+            let (mut last, all) = (None, warp.all_of(mask));
             for lane in lanes(mask) {
-                one(warp, env, op, lane, &mut last).map_err(|what| warp.blame(lane, what))?;
+                one(warp, env, op, (lane, all), &mut last).map_err(|what| warp.blame(lane, what))?;
             }
             Ok(Next::Advance)
         }
@@ -82,12 +82,12 @@ fn tested(warp: &mut Warp, d: P, mask: u32, passed: u32, suspend: bool) -> Next 
     if passed == mask { Next::Advance } else { Next::Yield }
 }
 
-/// `last` is the mbarrier of the lane before: the order of accesses is told once of lanes that do the same.
+/// `lanes` are those that do the same, `last` is the mbarrier of the lane before: the order of accesses is told once of lanes that do the same.
 fn one(
     warp: &mut Warp,
     env: &mut Env<'_>,
     op: &Op,
-    lane: usize,
+    (lane, lanes): (usize, u32),
     last: &mut Option<(usize, u32)>,
 ) -> Result<(), String> {
     let (at, window) = match *op {
@@ -125,7 +125,7 @@ fn one(
             if let Some(order) = &mut env.order
                 && first
             {
-                order.arrive(&mut barrier.meeting, ordered);
+                order.arrive(&mut barrier.meeting, ordered, lanes);
             }
             let before = barrier.state();
             if let Some(expect) = expect {

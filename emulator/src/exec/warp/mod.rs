@@ -31,6 +31,8 @@ pub(super) struct Warp {
     pub(super) p: Vec<u32>,
     pub(super) r: Vec<L32>,
     pub(super) d: Vec<L64>,
+    /// The lanes that have begun.
+    begun: u32,
     /// The lanes that have not ended, by where they are.
     pub(super) groups: Vec<Group>,
     /// Where the lanes of an instruction that scatters them go: instructions and lanes.
@@ -79,6 +81,7 @@ impl Warp {
             p: vec![0; p],
             r: vec![[0xcdcd_cdcd; LANES]; r],
             d: vec![[0xcdcd_cdcd_cdcd_cdcd; LANES]; d],
+            begun: mask,
             groups: vec![Group { pc: program.start, mask, wait: Wait::No }],
             targets: Vec::new(),
             calls: Vec::new(),
@@ -130,6 +133,11 @@ impl Warp {
     /// Lanes that have not ended.
     pub(super) fn live(&self) -> u32 {
         self.groups.iter().fold(0, |live, group| live | group.mask)
+    }
+
+    /// Lanes, as `u32::MAX` if they are all that have begun.
+    pub(super) fn all_of(&self, lanes: u32) -> u32 {
+        if lanes == self.begun { u32::MAX } else { lanes }
     }
 
     #[inline(always)]
