@@ -1,7 +1,7 @@
 //! Barriers, fences, the end of a thread, and what tells the hardware about resources.
 //!
 //! Memory is sequentially consistent here: fences say which accesses the program orders. Every fence of memory counts as
-//! `fence.acq_rel`, also `fence.mbarrier_init`; a proxy fence of any space as one of all.
+//! `fence.acq_rel` of its scope, also `fence.mbarrier_init`; a proxy fence of any space as one of all.
 //!
 //! PTX ISA, "Parallel Synchronization and Communication Instructions", "Control Flow Instructions" and "Miscellaneous
 //! Instructions".

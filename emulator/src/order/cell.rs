@@ -91,7 +91,7 @@ impl Check<'_> {
     }
 
     /// Whether each of two strong accesses is so for the other.
-    #[inline]
+    #[inline(never)]
     fn both_strong(&self, old: &Access, new: &Access) -> bool {
         let narrow = (old.kind | new.kind) & (OF_CTA | OF_CLUSTER);
         let cta = |access: &Access| usize::from(access.agent) / self.warps_each;
@@ -99,7 +99,7 @@ impl Check<'_> {
     }
 
     /// Whether what orders an earlier write of a lane before the access is that lane's, or of all.
-    #[inline]
+    #[inline(never)]
     fn is_released(&self, old: &Access) -> bool {
         let (own, others) = self.releases;
         if old.cluster != self.new.cluster {
@@ -110,7 +110,7 @@ impl Check<'_> {
     }
 
     /// Checks the access against an earlier one of the same bytes.
-    #[inline]
+    #[inline(always)]
     fn after(&self, old: &Access, new: &Access, wrote: bool) -> Result<(), Conflict> {
         if old.clock == 0 || old.kind & new.kind & STRONG != 0 && self.both_strong(old, new) {
             return Ok(());
@@ -118,13 +118,14 @@ impl Check<'_> {
         if !self.has(old) {
             return Err(Conflict::Race { first: *old, wrote });
         }
-        if wrote && old.lane < 32 && !old.is_of(new) && !self.is_released(old) {
+        if old.is_of(new) {
+            let lanes =
+                (old.lane, old.shift) != (new.lane, new.shift) && old.lane != NO_LANE && new.lane != NO_LANE;
+            if lanes && old.clock == new.clock {
+                return Err(Conflict::Lanes { first: *old, wrote });
+            }
+        } else if wrote && old.lane < 32 && !self.is_released(old) {
             return Err(Conflict::Loose { first: *old });
-        }
-        let lanes =
-            (old.lane, old.shift) != (new.lane, new.shift) && old.lane != NO_LANE && new.lane != NO_LANE;
-        if lanes && old.same_time(new) {
-            return Err(Conflict::Lanes { first: *old, wrote });
         }
         Ok(())
     }
@@ -145,11 +146,8 @@ impl Check<'_> {
     fn after_write(&self, cell: &Cell, new: &Access) -> Result<(), Conflict> {
         let old = &cell.write;
         self.after(old, new, true)?;
-        if old.kind & GAP != 0 {
-            return Err(Conflict::Gap(old.pc));
-        }
-        if old.kind & MBARRIER != 0 && new.kind & (MBARRIER | ENDS) == 0 {
-            return Err(Conflict::Mbarrier);
+        if old.kind & (GAP | MBARRIER) != 0 && new.kind & (MBARRIER | ENDS) == 0 {
+            return Err(if old.kind & GAP != 0 { Conflict::Gap(old.pc) } else { Conflict::Mbarrier });
         }
         if new.kind & !old.kind & ASYNC != 0
             && old.clock != 0

@@ -36,7 +36,7 @@ pub(super) struct Cluster<'l> {
 const ROUNDS: u32 = 64;
 
 /// A warp that is not right, if it is one's, and why.
-type Wrong = (Option<usize>, Fault);
+type Wrong = Box<(Option<usize>, Fault)>;
 
 impl<'l> Cluster<'l> {
     /// The cluster of this number, before its first instruction.
@@ -87,12 +87,15 @@ impl<'l> Cluster<'l> {
                 None => return Err(fault.clone()),
             }
         }
-        self.turns(pace).or_else(|wrong| self.judge(wrong))
+        self.turns(pace).or_else(|wrong| {
+            let (warp, fault) = *wrong;
+            self.judge(warp, fault)
+        })
     }
 
     /// What a warp used that nobody had written, another one may be about to write: then a barrier is missing. It stops, and the
     /// others go on until one does so.
-    fn judge(&mut self, (warp, fault): Wrong) -> Result<Round, Fault> {
+    fn judge(&mut self, warp: Option<usize>, fault: Fault) -> Result<Round, Fault> {
         if let Some((first, _)) = self.accused.take() {
             let late = self.env.order.as_ref().is_some_and(Order::is_late);
             return Err(if late { fault } else { first });
@@ -127,11 +130,11 @@ impl<'l> Cluster<'l> {
             warp.behind |= pace.behind();
             warp.give_up |= pace.gives_up();
             busy |= turn::run(warp, &mut self.env, &mut self.observer, pace.turn())
-                .map_err(|(g, what)| (Some(i), self.fault(i, g, what)))?;
+                .map_err(|(g, what)| Box::new((Some(i), self.fault(i, g, what))))?;
             if let Some(observer) = &mut self.observer {
                 observer.turn(&self.warps[i], &self.env);
             }
-            self.products(i).map_err(|fault| (None, fault))?;
+            self.products(i).map_err(|fault| Box::new((None, fault)))?;
             self.cluster_barrier();
         }
         let tries = |group: &Group| group.wait == Wait::Mbarrier;

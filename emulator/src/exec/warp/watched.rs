@@ -75,14 +75,17 @@ impl Warp {
         self.passing.lacking != 0
     }
 
+    #[inline]
     fn value(&self, program: &Program, register: Register) -> Option<&Value> {
         match program.watched.slot(register) {
             Some(slot) => Some(&self.watched[slot].value),
+            None if !self.watches_all() => None,
             None => self.passing.values.get(files(program).number(register)),
         }
     }
 
     /// The lanes in which the register has no value.
+    #[inline]
     pub(crate) fn missing(&self, program: &Program, register: Register) -> u32 {
         self.value(program, register).map_or(0, |value| value.lanes)
     }
@@ -93,6 +96,7 @@ impl Warp {
     }
 
     /// The register is written in the lanes of `mask`, and has no value in those of `without`.
+    #[inline]
     pub(crate) fn define(
         &mut self,
         program: &Program,
@@ -101,20 +105,21 @@ impl Warp {
         without: u32,
         origin: Option<Origin>,
     ) {
-        let slot = program.watched.slot(register);
-        let without = without & mask;
-        if slot.is_none() && without == 0 && !self.watches_all() {
-            return;
-        }
+        let (slot, without) = (program.watched.slot(register), without & mask);
+        let passing = slot.is_none();
         let value = match slot {
             Some(slot) => &mut self.watched[slot].value,
+            None if without == 0 && !self.watches_all() => return,
             None => self.passing.value(program, register),
         };
+        if without == 0 && value.lanes & mask == 0 {
+            return;
+        }
         let before = value.lanes != 0;
         value.lanes = value.lanes & !mask | without;
         value.origin = origin.or(value.origin);
         let after = value.lanes != 0;
-        if slot.is_none() {
+        if passing {
             self.passing.lacking = self.passing.lacking + u32::from(after) - u32::from(before);
         }
     }
