@@ -76,7 +76,10 @@ fn execute(coded: &Coded, files: Files, assigned: &mut Set) {
             Access::Write => {
                 let value = match coded.op.undefined() {
                     Undefined::Used => true,
-                    Undefined::PassedOn | Undefined::Chosen | Undefined::Exchanged => all,
+                    Undefined::PassedOn
+                    | Undefined::Chosen
+                    | Undefined::Exchanged
+                    | Undefined::Multiplied => all,
                     Undefined::Joined => any,
                 };
                 // Where the guard is false, the register keeps what it had.

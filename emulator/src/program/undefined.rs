@@ -8,8 +8,10 @@ use super::op::Op;
 /// fault as long as nothing depends on the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Undefined {
-    /// Something depends on it: an address, a value in memory, a product.
+    /// Something depends on it: an address, a value in memory.
     Used,
+    /// The rows and columns of the result have no value that come of one without: those of a product.
+    Multiplied,
     /// The result has no value in the lanes that take it from one without; the lanes that take part must be known.
     Exchanged,
     /// The result has no value either.
@@ -59,6 +61,7 @@ impl Op {
             | Op::Ballot { .. }
             | Op::Match { .. }
             | Op::Reduce { .. } => Undefined::Exchanged,
+            Op::Mma(_) => Undefined::Multiplied,
             Op::Join64(..) | Op::Join32(..) | Op::Join16x4(..) => Undefined::Joined,
             _ => Undefined::Used,
         }

@@ -71,6 +71,29 @@ fn matrices_that_nobody_wrote() {
 }
 
 #[test]
+fn products_of_what_nobody_wrote() {
+    // Sixteen rows of A, of which the last ones are padding, times eight columns of ones.
+    let body = |rows: u32, store: &str| {
+        format!(
+            "setp.lt.u32 %p1, %t, {rows};\n@%p1 st.shared.v4.u32 [%s], {{0, 0, 0, 0}};\nbar.warp.sync -1;\nmov.b32 %f1, 0;\n\
+             ldmatrix.sync.aligned.m8n8.x2.shared.b16 {{%r1, %r2}}, [%s];\nmov.u32 %r3, 0x3c003c00;\n\
+             mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {{%f2, %f3, %f4, %f5}}, {{%r1, %r2}}, {{%r3}}, {{%f1, %f1, %f1, %f1}};\n{store}"
+        )
+    };
+    let (low, high) = ("st.global.f32 [%mine], %f3; // here", "st.global.f32 [%mine], %f4; // here");
+    innocent(&body(16, &format!("{low}\n{high}")), threads(32));
+    innocent(&body(14, low), threads(32));
+    guilty_at(&body(14, high), threads(32), 0, 24, &["%f4 is used", "16 bytes of shared memory at 0x4e0"]);
+    innocent(&body(14, &format!("setp.lt.u32 %p2, %t, 24;\n@%p2 {high}")), threads(32));
+    // Of a column, in all rows.
+    let column = |store: &str| {
+        body(16, store).replace("mov.u32 %r3, 0x3c003c00;", "setp.lt.u32 %p3, %t, 28;\n@%p3 mov.u32 %r3, 0;")
+    };
+    guilty_at(&column(low), threads(32), 0, 3, &["%f3 is used, whose value comes from %r3"]);
+    innocent(&column("st.global.f32 [%mine], %f2;"), threads(32));
+}
+
+#[test]
 fn atomics_on_what_nobody_wrote() {
     // A histogram that starts at anything.
     let count = "⟦st.shared.u32 [%s], 0;⟧\nATOMIC;\n";

@@ -11,8 +11,8 @@ use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
 use crate::program::access::Access;
 use crate::program::op::Op;
-use crate::program::operand::{Outcome, PredicateOp, Window};
-use crate::program::register::{Condition, Register};
+use crate::program::operand::{MmaOp, Outcome, PredicateOp, Window};
+use crate::program::register::{Condition, R, Register};
 use crate::program::undefined::Undefined;
 use crate::program::{Coded, Program};
 use tilewright_ptx::ast::Space;
@@ -39,6 +39,12 @@ pub(super) fn check(warp: &mut Warp, program: &Program, pc: u32, here: u32, mask
         Undefined::Exchanged => {
             let Some(members) = coded.op.members().map(Register::R) else { return Ok(()) };
             return refuse(warp, program, coded, members, missing(members) & mask);
+        }
+        Undefined::Multiplied => {
+            if let Op::Mma(product) = &coded.op {
+                multiplied(warp, program, product, pc, mask);
+            }
+            return Ok(());
         }
         Undefined::Chosen => chosen(warp, &coded.op, &missing),
         Undefined::PassedOn => {
@@ -81,6 +87,34 @@ fn origin(warp: &Warp, program: &Program, pc: u32, without: u32) -> Option<Origi
 /// Where the value would come from of a register that has none and that the instruction reads.
 pub(crate) fn origin_of(warp: &Warp, program: &Program, pc: u32, register: Register) -> Origin {
     warp.origin(program, register).unwrap_or(Origin { pc, cause: Cause::Register(register) })
+}
+
+/// The elements of a product that are sums of what has no value. Each lane has those of a row of A, a column of B, and rows of C
+/// and D, eight rows apart by register (PTX ISA, "Matrix Fragments for mma.m16n8k16" and of the other shapes).
+fn multiplied(warp: &mut Warp, program: &Program, product: &MmaOp, pc: u32, mask: u32) {
+    let missing = |warp: &Warp, register: R| warp.missing(program, Register::R(register)) & mask;
+    let (mut rows, mut columns) = (0, 0);
+    for (i, &a) in product.a.iter().enumerate() {
+        lanes(missing(warp, a)).for_each(|lane| rows |= 1u32 << (lane / 4 + i % 2 * 8));
+    }
+    for &b in &product.b {
+        lanes(missing(warp, b)).for_each(|lane| columns |= 1u32 << (lane / 4));
+    }
+    let added: Vec<u32> = product.c.iter().map(|&c| missing(warp, c)).collect();
+    let some = added.iter().fold(rows | columns, |all, lanes| all | lanes);
+    let origin = if some != 0 { origin(warp, program, pc, mask) } else { None };
+    // Of f16 a register has two columns.
+    let packed = product.d.len() == 2;
+    for (i, (&d, added)) in product.d.iter().zip(added).enumerate() {
+        let lacks = |lane: &usize| {
+            let row = lane / 4 + if packed { i } else { i / 2 } * 8;
+            let column = lane % 4 * 2;
+            let columns = if packed { columns >> column & 3 } else { columns >> (column + i % 2) & 1 };
+            rows >> row & 1 != 0 || columns != 0
+        };
+        let without = (0..32).filter(lacks).fold(added, |all, lane| all | 1 << lane);
+        warp.define(program, Register::R(d), mask, without, origin);
+    }
 }
 
 /// All operands must have values, but accumulators that are overwritten and what goes to local memory.
