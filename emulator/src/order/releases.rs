@@ -24,7 +24,9 @@ pub(super) struct Releases {
     last: VecDeque<Release>,
     /// When the lanes met last: what they did before is known to all of them.
     met: u32,
-    /// The time of the last release that is forgotten.
+    /// The time of the last release of all lanes.
+    whole: u32,
+    /// That of the last release that is forgotten.
     forgotten: u32,
 }
 
@@ -34,9 +36,9 @@ impl Releases {
         self.met = time;
     }
 
-    /// When the lanes met last.
-    pub(super) fn met(&self) -> u32 {
-        self.met
+    /// Takes over what the lanes have done together.
+    pub(super) fn follow(&mut self, own: &Releases) {
+        (self.met, self.whole) = (own.met, own.whole);
     }
 
     /// Lanes, all of them with `u32::MAX`, release what was done up to this time.
@@ -51,8 +53,11 @@ impl Releases {
     }
 
     fn note(&mut self, release: Release) {
-        if self.last.is_empty() && release.lanes == u32::MAX {
-            return;
+        if release.lanes == u32::MAX {
+            self.whole = self.whole.max(release.time);
+            if self.last.is_empty() {
+                return;
+            }
         }
         if self.last.len() == REMEMBERED
             && let Some(first) = self.last.pop_front()
@@ -64,7 +69,8 @@ impl Releases {
 
     /// Whether what a lane did at a time was passed on to who knows the warp up to a later one.
     pub(super) fn covers(&self, lane: u8, time: u32, known: u32) -> bool {
-        if self.last.is_empty() || time <= self.forgotten {
+        let whole = time <= self.whole && self.whole <= known;
+        if self.last.is_empty() || whole || time <= self.forgotten {
             return true;
         }
         let mut later = self.last.iter().filter(|release| (time..=known).contains(&release.time)).peekable();
@@ -84,6 +90,8 @@ mod tests {
         releases.release(1, u32::MAX);
         releases.release(2, 1);
         assert!(releases.covers(0, 2, 2) && !releases.covers(3, 2, 2));
+        // It was released by all of them before.
+        assert!(releases.covers(3, 1, 2));
         // After a barrier, any lane passes on what came before.
         releases.meet(3);
         releases.release(3, 1);

@@ -50,6 +50,7 @@ impl Order<'_> {
     /// The warp has waited for all threads of the cluster.
     pub(crate) fn meet_cluster(&mut self) {
         self.warps[self.warp].met = true;
+        self.meet();
     }
 
     fn learn(&mut self, clocks: &Clocks, acquire: bool) {
@@ -133,11 +134,11 @@ impl Order<'_> {
         if !ordering.release && self.warps[self.warp].released[0].is_none() {
             return;
         }
-        let met = self.releases[self.warp].met();
-        note(&mut self.releases[self.warp]);
-        self.global.release((self.cluster, own), lanes != u32::MAX, |releases| {
-            releases.meet(met);
-            note(releases);
+        let releases = &mut self.releases[self.warp];
+        note(releases);
+        self.global.release((self.cluster, own), lanes != u32::MAX, |others| {
+            others.follow(releases);
+            note(others);
         });
     }
 
