@@ -32,6 +32,11 @@ impl Launch<'_> {
         std::array::from_fn(|i| self.grid[i] / self.cluster[i])
     }
 
+    /// CTAs of a cluster.
+    pub(super) fn cluster_ctas(&self) -> u64 {
+        self.cluster.iter().map(|&extent| u64::from(extent)).product()
+    }
+
     /// The first CTA of the cluster of this number.
     pub(super) fn first_cta(&self, number: u64) -> [u32; 3] {
         let [x, y, _] = self.clusters().map(u64::from);
@@ -48,6 +53,6 @@ impl Launch<'_> {
         let warps = u64::from(self.threads.iter().product::<u32>().div_ceil(LANES as u32));
         let shared = 4 * u64::from(program.shared + self.dynamic_shared);
         let cta = warps * warp + shared + 4096;
-        self.cluster.iter().map(|&extent| u64::from(extent)).product::<u64>() * cta
+        self.cluster_ctas() * cta
     }
 }

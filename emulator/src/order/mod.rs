@@ -12,6 +12,7 @@
 pub(crate) mod access;
 mod cell;
 pub(crate) mod clock;
+mod clusters;
 pub(crate) mod global;
 mod groups;
 pub(crate) mod lanes;

@@ -55,7 +55,7 @@ impl Order<'_> {
     /// A fence between the generic and the async proxy.
     pub(crate) fn proxy_fence(&mut self) {
         let Clocks { known, fenced } = &mut self.warps[self.warp].clocks;
-        fenced.join(known);
+        fenced.clone_from(known);
         self.tick();
     }
 

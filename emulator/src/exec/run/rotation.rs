@@ -6,7 +6,7 @@
 //! depends on, such as the order of additions, is the same at every run.
 //!
 //! The manual says nothing about how many CTAs are resident. Here it is as many clusters as have room in [`MEMORY`] with their
-//! registers, local and shared memory, and the others begin in the order of their numbers as those end.
+//! registers, local and shared memory, up to the [`CTAS`] that a GPU has, and the others begin in the order of their numbers as those end.
 
 use super::cluster::Cluster;
 use crate::exec::launch::Launch;
@@ -21,10 +21,12 @@ use crate::memory::global::View;
 
 /// Bytes that the clusters of a rotation have together, unless a single one has more.
 const MEMORY: u64 = 1 << 30;
+/// CTAs that a rotation has at most, as an H200 with its 132 SMs of 32 CTAs.
+const CTAS: u64 = 132 * 32;
 
 /// Runs these clusters of a launch to their end.
 pub(super) fn run(launch: &Launch<'_>, mut waiting: Range<u64>, global: &View) -> Result<Counters, Fault> {
-    let most = (MEMORY / launch.cluster_bytes()).max(1) as usize;
+    let most = (MEMORY / launch.cluster_bytes()).min(CTAS / launch.cluster_ctas()).max(1) as usize;
     let mut pace = Pace::new(launch.schedule, waiting.start);
     let mut watch = Watch::default();
     let mut live: Vec<Cluster<'_>> = Vec::new();
