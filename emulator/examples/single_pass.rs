@@ -89,8 +89,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for checks in [false, true] {
         let emulator = Emulator::new(Arch::Sm80).counting(false).checking_order(checks);
         let bytes = 4 * u64::from(ctas);
-        let [numbers, parts, count, total] =
-            [bytes * u64::from(THREADS), bytes, 4, 4].map(|bytes| emulator.allocate(bytes));
+        let numbers = emulator.allocate(bytes * u64::from(THREADS))?;
+        let [parts, count, total] = [emulator.allocate(bytes)?, emulator.allocate(4)?, emulator.allocate(4)?];
         emulator.write(numbers, &1f32.to_le_bytes().repeat((ctas * THREADS) as usize))?;
         emulator.write(count, &[0; 4])?;
         let launch = Launch { grid: [ctas, 1, 1], threads: [THREADS, 1, 1], ..Launch::default() };

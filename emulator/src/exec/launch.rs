@@ -1,7 +1,11 @@
 //! A launch, as it is executed.
 
+use std::sync::Arc;
+
 use super::printed::Printed;
+use super::running::Running;
 use super::schedule::Schedule;
+use crate::memory::budget::Budget;
 use crate::order::global::GlobalOrder;
 use crate::program::Program;
 use crate::program::register::LANES;
@@ -24,6 +28,9 @@ pub(crate) struct Launch<'l> {
     pub(crate) printed: &'l Printed,
     /// Of global memory, if the order of accesses is checked.
     pub(crate) order: Option<GlobalOrder>,
+    pub(crate) running: &'l Running,
+    /// What memory is taken from.
+    pub(crate) budget: &'l Arc<Budget>,
 }
 
 impl Launch<'_> {
@@ -44,14 +51,14 @@ impl Launch<'_> {
         std::array::from_fn(|axis| at[axis] as u32 * self.cluster[axis])
     }
 
-    /// Bytes that a cluster holds while it runs, about: with shared memory comes what is known of it.
+    /// Bytes that a cluster holds when it begins, about: with shared memory comes what is known of it.
     pub(super) fn cluster_bytes(&self) -> u64 {
         let program = self.program;
         let [p, r, d] = program.registers.map(u64::from);
         let lanes = LANES as u64;
         let warp = 4 * p + lanes * (4 * r + 8 * d + u64::from(program.local));
         let warps = u64::from(self.threads.iter().product::<u32>().div_ceil(LANES as u32));
-        let shared = 4 * u64::from(program.shared + self.dynamic_shared);
+        let shared = 6 * (u64::from(program.shared) + u64::from(self.dynamic_shared));
         let cta = warps * warp + shared + 4096;
         self.cluster_ctas() * cta
     }

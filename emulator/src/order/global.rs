@@ -1,22 +1,30 @@
 //! Global memory, which clusters on several cores access.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::cell::{Check, Conflict};
 use super::clock::Clocks;
 use super::shadow::Shadow;
+use crate::memory::budget::{Budget, Held};
 
 /// Bytes of a page.
 const PAGE: usize = 4096;
 /// Locks: pages are spread over them.
 const SHARDS: u64 = 64;
 
-#[derive(Debug, Default)]
+/// Bytes that an address takes of which clocks were passed on, about: they share what they can.
+const LOCATION: u64 = 1024;
+/// What memory is held for.
+const WHAT: &str = "what is known of accesses to global memory";
+
+#[derive(Debug)]
 struct Shard {
     pages: HashMap<u64, Shadow>,
     /// What strong writes of an address passed on.
     locations: HashMap<u64, Clocks>,
+    held: Held,
 }
 
 /// The order of a launch's accesses to global memory. Launches are ordered, so each begins anew.
@@ -26,8 +34,10 @@ pub(crate) struct GlobalOrder {
 }
 
 impl GlobalOrder {
-    pub(crate) fn new() -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+    pub(crate) fn new(budget: &Arc<Budget>) -> Result<Self, String> {
+        let shard = |held| Mutex::new(Shard { pages: HashMap::new(), locations: HashMap::new(), held });
+        let shards = (0..SHARDS).map(|_| budget.hold(0, WHAT).map(shard));
+        Ok(Self { shards: shards.collect::<Result<_, _>>()? })
     }
 
     fn shard(&self, at: u64) -> MutexGuard<'_, Shard> {
@@ -40,9 +50,22 @@ impl GlobalOrder {
         while left > 0 {
             let offset = at as usize % PAGE;
             let here = left.min(PAGE - offset);
-            let mut shard = self.shard(at);
-            let page = shard.pages.entry(at / PAGE as u64).or_insert_with(|| Shadow::new(PAGE));
-            page.access(offset, here, &check)?;
+            let Shard { pages, held, .. } = &mut *self.shard(at);
+            let page = match pages.entry(at / PAGE as u64) {
+                Entry::Occupied(page) => page.into_mut(),
+                Entry::Vacant(none) => {
+                    let page = Shadow::new(PAGE);
+                    held.grow(page.bytes(), WHAT).map_err(|_| Conflict::Memory)?;
+                    none.insert(page)
+                }
+            };
+            let before = page.bytes();
+            let done = page.access(offset, here, &check);
+            let after = page.bytes();
+            if after != before {
+                held.grow(after - before, WHAT).map_err(|_| Conflict::Memory)?;
+            }
+            done?;
             check.new = check.new.behind(here as u32);
             at = at.wrapping_add(here as u64);
             left -= here;
@@ -56,7 +79,15 @@ impl GlobalOrder {
     }
 
     /// Passes clocks on through an address.
-    pub(super) fn pass(&self, at: u64, cluster: u32, clocks: &Clocks) {
-        self.shard(at).locations.entry(at).or_default().join(&clocks.outside(cluster));
+    pub(super) fn pass(&self, at: u64, cluster: u32, clocks: &Clocks) -> Result<(), Conflict> {
+        let Shard { locations, held, .. } = &mut *self.shard(at);
+        match locations.entry(at) {
+            Entry::Occupied(passed) => passed.into_mut().join(&clocks.outside(cluster)),
+            Entry::Vacant(none) => {
+                held.grow(LOCATION, WHAT).map_err(|_| Conflict::Memory)?;
+                none.insert(clocks.outside(cluster));
+            }
+        }
+        Ok(())
     }
 }

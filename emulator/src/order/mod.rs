@@ -125,6 +125,12 @@ impl<'l> Order<'l> {
         }
     }
 
+    /// Bytes that what is known of accesses takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let groups = |warp: &Warp| warp.copies.bytes() + warp.bulk_reads.bytes() + warp.bulk_writes.bytes();
+        self.shadows.iter().map(Shadow::bytes).sum::<u64>() + self.warps.iter().map(groups).sum::<u64>()
+    }
+
     /// What follows is of this instruction of a warp.
     #[inline]
     pub(crate) fn issue(&mut self, cta: usize, index: u32, pc: u32) {

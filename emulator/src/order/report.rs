@@ -27,6 +27,11 @@ impl Order<'_> {
                 self.who(&first, true)
             ),
             Conflict::Ended => format!("{bytes}: the CTA whose shared memory that is has ended"),
+            Conflict::Memory => {
+                "out of memory: what is known of accesses to global memory, with all else, takes more than \
+                                 `Limits::memory`"
+                    .into()
+            }
             Conflict::Mbarrier => format!("{bytes} are of an mbarrier, which no ordinary access may touch"),
         }
     }

@@ -60,7 +60,13 @@ impl Order<'_> {
     }
 
     /// A strong access of an address.
-    pub(crate) fn strong(&mut self, spot: Spot, reads: bool, writes: bool, ordering: Ordering) {
+    pub(crate) fn strong(
+        &mut self,
+        spot: Spot,
+        reads: bool,
+        writes: bool,
+        ordering: Ordering,
+    ) -> Result<(), String> {
         if reads {
             let passed = match spot {
                 Spot::Shared(cta, at) => self.locations.get(&(cta, at)).cloned(),
@@ -75,9 +81,13 @@ impl Order<'_> {
         if writes && let Some(passes) = passes {
             match spot {
                 Spot::Shared(cta, at) => self.locations.entry((cta, at)).or_default().join(passes),
-                Spot::Global(at) => self.global.pass(at, self.cluster, passes),
+                Spot::Global(at) => {
+                    let passed = self.global.pass(at, self.cluster, passes);
+                    passed.map_err(|conflict| self.explain(conflict, &spot.name(0), "write"))?;
+                }
             }
         }
+        Ok(())
     }
 
     /// An mbarrier begins here. Gives the agent of the copies that complete on it.

@@ -72,7 +72,7 @@ pub(crate) fn tell(
     }
     if let Some(ordering) = ordering {
         for (_, spot) in lanes(mask).filter_map(spot) {
-            order.strong(spot, reads, writes, ordering);
+            order.strong(spot, reads, writes, ordering)?;
         }
         if ordering.release {
             order.tick();

@@ -10,6 +10,7 @@
 
 use super::cluster::Cluster;
 use crate::exec::launch::Launch;
+use crate::exec::running::Meter;
 use crate::exec::schedule::Pace;
 use std::ops::Range;
 
@@ -25,29 +26,39 @@ const MEMORY: u64 = 1 << 30;
 const CTAS: u64 = 132 * 32;
 
 /// Runs these clusters of a launch to their end.
-pub(super) fn run(launch: &Launch<'_>, mut waiting: Range<u64>, global: &View) -> Result<Counters, Fault> {
+pub(super) fn run(
+    launch: &Launch<'_>,
+    mut waiting: Range<u64>,
+    global: &View,
+    meter: &mut Meter<'_>,
+) -> Result<Counters, Fault> {
     let most = (MEMORY / launch.cluster_bytes()).min(CTAS / launch.cluster_ctas()).max(1) as usize;
     let mut pace = Pace::new(launch.schedule, waiting.start);
     let mut watch = Watch::default();
     let mut live: Vec<Cluster<'_>> = Vec::new();
     let mut counters = Counters::default();
     loop {
-        while live.len() < most
-            && let Some(number) = waiting.next()
-        {
-            live.push(Cluster::new(launch, number, global.clone()));
+        while live.len() < most && !waiting.is_empty() {
+            match Cluster::new(launch, waiting.start, global.clone()) {
+                Ok(cluster) => live.push(cluster),
+                Err(fault) if live.is_empty() => return Err(fault),
+                // There will be memory when others have ended.
+                Err(_) => break,
+            }
+            waiting.start += 1;
         }
         if live.is_empty() {
             return Ok(counters);
         }
         let mut round = Round::default();
         for i in pace.order(live.len()) {
-            round = round.and(live[i].round(&mut pace)?);
+            round = round.and(live[i].round(&mut pace, meter)?);
         }
         live.retain_mut(|cluster| {
             let goes_on = !cluster.has_ended();
             if !goes_on {
                 counters += cluster.counters();
+                launch.running.end(cluster.ctas());
             }
             goes_on
         });
