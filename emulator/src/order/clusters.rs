@@ -125,11 +125,11 @@ fn merge(ours: &Arc<Node>, theirs: &Arc<Node>, how: Merge) -> Arc<Node> {
     match (&**ours, &**theirs) {
         _ if Arc::ptr_eq(ours, theirs) => Arc::clone(ours),
         (Node::Inner(a), Node::Inner(b)) => {
-            slots(a, b, how, &|a, b| merge(a, b, how)).shared(ours, theirs, Node::Inner)
+            slots(a, b, how, |a, b| merge(a, b, how)).shared(ours, theirs, Node::Inner)
         }
         (Node::Leaf(a), Node::Leaf(b)) => {
             let both = |a: &Arc<Times>, b: &Arc<Times>| times(a, b, how).shared(a, b, |times| times);
-            slots(a, b, how, &both).shared(ours, theirs, Node::Leaf)
+            slots(a, b, how, both).shared(ours, theirs, Node::Leaf)
         }
         _ => unreachable!("trees of as many levels have their leaves at the same one"),
     }
@@ -139,7 +139,7 @@ fn slots<T>(
     ours: &Slots<T>,
     theirs: &Slots<T>,
     how: Merge,
-    both: &dyn Fn(&Arc<T>, &Arc<T>) -> Arc<T>,
+    both: impl Fn(&Arc<T>, &Arc<T>) -> Arc<T>,
 ) -> Merged<Slots<T>> {
     let is = |merged: &Option<Arc<T>>, old: &Option<Arc<T>>| match (merged, old) {
         (Some(merged), Some(old)) => Arc::ptr_eq(merged, old),

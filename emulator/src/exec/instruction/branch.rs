@@ -34,7 +34,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
         Op::Call(op) => {
             let pc = warp.groups.iter().find(|group| group.mask & mask != 0).map_or(0, |group| group.pc);
             for (function, mask) in callees(warp, program, op, mask)? {
-                call(warp, program, op, pc, function, mask)?;
+                call(warp, env, op, pc, function, mask)?;
             }
         }
         Op::Return => give_back(warp, program, mask),
@@ -89,12 +89,13 @@ fn fit(a: &[Slot], b: &[Slot]) -> bool {
 
 fn call(
     warp: &mut Warp,
-    program: &Program,
+    env: &Env<'_>,
     op: &CallOp,
     pc: u32,
     function: usize,
     mask: u32,
 ) -> Result<(), String> {
+    let program = env.launch.program;
     let callee = &program.functions[function];
     let from = frames(warp, program);
     let to = from.map(|frame| frame + op.frame);
@@ -106,7 +107,7 @@ fn call(
             warp.calls.iter().filter(|call| call.lanes >> lane & 1 != 0).count() + 1
         ));
     }
-    let saved = callee.recursive.then(|| Box::new(save(warp, callee)));
+    let saved = callee.recursive.then(|| save(warp, env, callee)).transpose()?.map(Box::new);
     // All arguments are read before a parameter is written, which may be one of them.
     let arguments: Vec<Vec<Value>> = op
         .arguments
@@ -126,8 +127,10 @@ fn call(
 
 /// Ends the innermost call of each of the lanes.
 fn give_back(warp: &mut Warp, program: &Program, mask: u32) {
-    let mut left = mask;
-    for i in (0..warp.calls.len()).rev() {
+    let (mut left, mut innermost) = (mask, warp.calls.len());
+    while left != 0 && innermost > 0 {
+        innermost -= 1;
+        let i = innermost;
         let Call { lanes: all, pc, function, .. } = warp.calls[i];
         let mask = all & left;
         if mask == 0 {
@@ -156,12 +159,16 @@ fn give_back(warp: &mut Warp, program: &Program, mask: u32) {
         warp.calls[i].lanes &= !mask;
         scatter(warp, pc + 1, mask);
     }
-    warp.calls.retain(|call| call.lanes != 0);
+    let inner = warp.calls.split_off(innermost);
+    warp.calls.extend(inner.into_iter().filter(|call| call.lanes != 0));
 }
 
-fn save(warp: &Warp, function: &Function) -> Saved {
+fn save(warp: &Warp, env: &Env<'_>, function: &Function) -> Result<Saved, String> {
     let [p, r, d] = function.registers.clone();
-    Saved { p: warp.p[p].to_vec(), r: warp.r[r].to_vec(), d: warp.d[d].to_vec() }
+    let (p, r, d) = (&warp.p[p], &warp.r[r], &warp.d[d]);
+    let bytes = size_of_val(p) + size_of_val(r) + size_of_val(d);
+    let held = env.launch.budget.hold(bytes as u64, "what a call keeps of registers")?;
+    Ok(Saved { p: p.to_vec(), r: r.to_vec(), d: d.to_vec(), _held: held })
 }
 
 fn restore(warp: &mut Warp, function: &Function, saved: &Saved, mask: u32) {
