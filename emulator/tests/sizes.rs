@@ -38,7 +38,7 @@ fn registers() {
         refused(&entry(&format!(".reg .pred %x<{count}>;")), "`%x`: a kernel has at most 1048576 registers");
     }
     refused(&entry(".reg .b32 %x<1048576>;\n.reg .b32 %y;"), "`%y`: a kernel has at most 1048576 registers");
-    refused(&entry(&".reg .b32 %x<1000000000>, %y<4000000000>;"), "a kernel has at most 1048576 registers");
+    refused(&entry(".reg .b32 %x<1000000000>, %y<4000000000>;"), "a kernel has at most 1048576 registers");
     // What can be loaded may be more than there is memory for.
     let large = entry(".reg .b32 %x<100000>;\nmov.u32 %x0, 1;");
     let launch = Launch { threads: [1024, 1, 1], ..Launch::default() };
