@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::printed::Printed;
 use super::running::Running;
 use super::schedule::Schedule;
+use super::warp::watched::Watched;
 use crate::memory::budget::Budget;
 use crate::order::global::GlobalOrder;
 use crate::program::Program;
@@ -56,7 +57,8 @@ impl Launch<'_> {
         let program = self.program;
         let [p, r, d] = program.registers.map(u64::from);
         let lanes = LANES as u64;
-        let warp = 4 * p + lanes * (4 * r + 8 * d + u64::from(program.local));
+        let watched = (program.watched.doubtful().len() * size_of::<Watched>()) as u64;
+        let warp = 1024 + watched + 4 * p + lanes * (4 * r + 8 * d + u64::from(program.local));
         let warps = u64::from(self.threads.iter().product::<u32>().div_ceil(LANES as u32));
         let shared = 6 * (u64::from(program.shared) + u64::from(self.dynamic_shared));
         let cta = warps * warp + shared + 4096;
