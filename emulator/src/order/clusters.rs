@@ -57,6 +57,10 @@ impl Clusters {
 
     /// Adds what is known there.
     pub(super) fn join(&mut self, other: &Self) {
+        let Some(theirs) = &other.root else { return };
+        if self.root.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, theirs)) {
+            return;
+        }
         let levels = self.levels.max(other.levels);
         self.root = match (self.raised(levels), other.raised(levels)) {
             (Some(ours), Some(theirs)) => Some(merge(&ours, &theirs, Merge::Join)),
