@@ -137,8 +137,11 @@ fn chain(count: usize, last: &str) -> String {
 fn chains_of_calls() {
     // Each function has a frame of 16 bytes.
     launched(1 << 30, &chain(2000, ""), &Launch::default()).unwrap();
-    let error = launched(1 << 30, &chain(33_000, ""), &Launch::default()).unwrap_err();
-    assert!(error.starts_with("528000 bytes of local memory: a thread has at most 524288"), "{error}");
+    load(&chain(10_000, "")).unwrap();
+    let frames = |count| chain(count, "").replace(".reg .b32 %r;", ".reg .b32 %r;\n.local .b8 mine[1024];");
+    launched(1 << 30, &frames(512), &Launch::default()).unwrap();
+    let error = launched(1 << 30, &frames(513), &Launch::default()).unwrap_err();
+    assert!(error.starts_with("525312 bytes of local memory: a thread has at most 524288"), "{error}");
     // In a circle.
     let error = launched(
         1 << 30,
