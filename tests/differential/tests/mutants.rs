@@ -4,8 +4,7 @@
 //! `TILEWRIGHT_FUZZ_CASE` runs one mutant alone, as a failure says, and shows its text. Mutants run in a process of their own, which may die.
 
 use std::fs::{self, File};
-use std::io::Read;
-use std::os::unix::fs::FileExt;
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::str::FromStr;
@@ -47,14 +46,15 @@ fn folder() -> PathBuf {
 fn breed(file: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let seed = number("TILEWRIGHT_FUZZ_SEED")?.ok_or("no seed")?;
     let most = Duration::from_secs(number("TILEWRIGHT_FUZZ_SECONDS")?.unwrap_or(5));
-    let (file, sources) = (File::create(file)?, sources(&folder())?);
+    let (mut file, sources) = (File::create(file)?, sources(&folder())?);
     let (start, mut fates) = (Instant::now(), [0u64; 3]);
     for number in 0.. {
         let mut state = [0; 32];
         for (bytes, value) in state.as_chunks_mut::<8>().0.iter_mut().zip([number].iter().chain(&fates)) {
             *bytes = value.to_le_bytes();
         }
-        file.write_all_at(&state, 0)?;
+        file.rewind()?;
+        file.write_all(&state)?;
         if start.elapsed() > most {
             break;
         }
