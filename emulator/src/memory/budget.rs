@@ -19,6 +19,11 @@ impl Budget {
         self.limit.store(limit, Relaxed);
     }
 
+    /// Bytes that nobody holds.
+    pub(crate) fn free(&self) -> u64 {
+        self.limit.load(Relaxed).saturating_sub(self.held.load(Relaxed))
+    }
+
     /// Holds so many bytes, for this.
     pub(crate) fn hold(self: &Arc<Self>, bytes: u64, what: &str) -> Result<Held, String> {
         let mut held = Held { budget: Arc::clone(self), bytes: 0 };
@@ -81,6 +86,7 @@ mod tests {
             "out of memory: the second takes 41 bytes, and others hold 60 of 100 (`Limits::memory`)"
         );
         assert!(budget.hold(u64::MAX, "the third").is_err());
+        assert_eq!(budget.free(), 40);
         let second = budget.hold(40, "the second").unwrap();
         assert!(first.grow(1, "the first").is_err() && first.grow(u64::MAX, "the first").is_err());
         first.resize(30, "the first").unwrap();

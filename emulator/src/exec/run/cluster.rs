@@ -100,7 +100,7 @@ impl<'l> Cluster<'l> {
             busy |= turn::run(warp, &mut self.env, &mut self.observer, pace.turn())
                 .map_err(|(g, what)| self.fault(i, g, what))?;
             if meter.turn(self.warps[i].retired - before) {
-                self.look(meter, i).map_err(|what| self.fault(i, 0, what))?;
+                self.look(meter, i)?;
             }
             if let Some(observer) = &mut self.observer {
                 observer.turn(&self.warps[i], &self.env);
@@ -119,15 +119,18 @@ impl<'l> Cluster<'l> {
 
     /// Says where it is, which is at this warp, and how much memory it has. What is wrong if it may not go on.
     #[cold]
-    fn look(&mut self, meter: &mut Meter<'_>, i: usize) -> Result<(), String> {
+    fn look(&mut self, meter: &mut Meter<'_>, i: usize) -> Result<(), Fault> {
         let warp = &self.warps[i];
-        let group = warp.groups.iter().find(|group| group.wait == Wait::No).or(warp.groups.first());
-        meter.look(Place {
+        let g = warp.groups.iter().position(|group| group.wait == Wait::No).unwrap_or(0);
+        let group = warp.groups.get(g);
+        let place = Place {
             cta: self.env.ctas[warp.cta].index,
             thread: 32 * warp.index + group.map_or(0, |group| group.mask.trailing_zeros()),
             pc: group.map(|group| group.pc),
-        })?;
-        self.held.resize(self.bytes + self.growing(), WHAT)
+        };
+        let bytes = self.bytes + self.growing();
+        let may = meter.look(place).and_then(|()| self.held.resize(bytes, WHAT));
+        may.map_err(|what| self.fault(i, g, what))
     }
 
     /// Bytes of what is known of accesses.

@@ -47,7 +47,9 @@ pub(crate) fn run(launch: &Launch<'_>, global: &Global) -> Result<Counters, Faul
             }
         }
     };
-    let cores = count.min(rayon::current_num_threads() as u64) as usize;
+    // Not more at a time than there is memory for.
+    let room = (launch.budget.free() / launch.cluster_bytes()).max(1);
+    let cores = count.min(room).min(rayon::current_num_threads() as u64) as usize;
     let all = (0..cores).into_par_iter().with_max_len(1).map(some).reduce(
         || Ok(Counters::default()),
         |a, b| match (a, b) {
