@@ -19,25 +19,24 @@ const LOCATION: u64 = 1024;
 /// What memory is held for.
 const WHAT: &str = "what is known of accesses to global memory";
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shard {
     pages: HashMap<u64, Shadow>,
     /// What strong writes of an address passed on.
     locations: HashMap<u64, Clocks>,
-    held: Held,
 }
 
 /// The order of a launch's accesses to global memory. Launches are ordered, so each begins anew.
 #[derive(Debug)]
 pub(crate) struct GlobalOrder {
     shards: Vec<Mutex<Shard>>,
+    held: Mutex<Held>,
 }
 
 impl GlobalOrder {
     pub(crate) fn new(budget: &Arc<Budget>) -> Result<Self, String> {
-        let shard = |held| Mutex::new(Shard { pages: HashMap::new(), locations: HashMap::new(), held });
-        let shards = (0..SHARDS).map(|_| budget.hold(0, WHAT).map(shard));
-        Ok(Self { shards: shards.collect::<Result<_, _>>()? })
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Ok(Self { shards, held: Mutex::new(budget.hold(0, WHAT)?) })
     }
 
     fn shard(&self, at: u64) -> MutexGuard<'_, Shard> {
@@ -45,17 +44,23 @@ impl GlobalOrder {
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Holds so many bytes more.
+    fn hold(&self, bytes: u64) -> Result<(), Conflict> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.grow(bytes, WHAT).map_err(|_| Conflict::Memory)
+    }
+
     pub(super) fn access(&self, at: u64, bytes: usize, check: &Check<'_>) -> Result<(), Conflict> {
         let (mut at, mut left, mut check) = (at, bytes, Check { ..*check });
         while left > 0 {
             let offset = at as usize % PAGE;
             let here = left.min(PAGE - offset);
-            let Shard { pages, held, .. } = &mut *self.shard(at);
+            let Shard { pages, .. } = &mut *self.shard(at);
             let page = match pages.entry(at / PAGE as u64) {
                 Entry::Occupied(page) => page.into_mut(),
                 Entry::Vacant(none) => {
                     let page = Shadow::new(PAGE);
-                    held.grow(page.bytes(), WHAT).map_err(|_| Conflict::Memory)?;
+                    self.hold(page.bytes())?;
                     none.insert(page)
                 }
             };
@@ -63,7 +68,7 @@ impl GlobalOrder {
             let done = page.access(offset, here, &check);
             let after = page.bytes();
             if after != before {
-                held.grow(after - before, WHAT).map_err(|_| Conflict::Memory)?;
+                self.hold(after - before)?;
             }
             done?;
             check.new = check.new.behind(here as u32);
@@ -80,11 +85,11 @@ impl GlobalOrder {
 
     /// Passes clocks on through an address.
     pub(super) fn pass(&self, at: u64, cluster: u32, clocks: &Clocks) -> Result<(), Conflict> {
-        let Shard { locations, held, .. } = &mut *self.shard(at);
+        let Shard { locations, .. } = &mut *self.shard(at);
         match locations.entry(at) {
             Entry::Occupied(passed) => passed.into_mut().join(&clocks.outside(cluster)),
             Entry::Vacant(none) => {
-                held.grow(LOCATION, WHAT).map_err(|_| Conflict::Memory)?;
+                self.hold(LOCATION)?;
                 none.insert(clocks.outside(cluster));
             }
         }
