@@ -25,7 +25,7 @@ fn run(body: &str, launch: Launch, words: usize, schedule: Schedule) -> Result<V
 }
 
 fn run_on(emulator: Emulator, body: &str, launch: Launch, words: usize) -> Result<Vec<u32>, String> {
-    let out = emulator.allocate(4 * words as u64);
+    let out = emulator.allocate(4 * words as u64).unwrap();
     emulator.write(out, &vec![0; 4 * words]).unwrap();
     let kernel = module(body).kernel("k").unwrap();
     emulator.launch(&kernel, &launch, &out.to_le_bytes()).map_err(|fault| fault.to_string())?;

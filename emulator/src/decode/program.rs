@@ -3,12 +3,12 @@
 //! A kernel's program has its functions first, each after those that it calls: lanes that are in a function are behind those that
 //! are not, so they go first, and all meet where it returns.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Decoded;
 use super::body::body;
-use super::context::{Context, Layout};
+use super::context::{Context, Layout, MOST};
 use super::graph::{Graph, mentioned};
 use crate::error::LoadError;
 use crate::flow;
@@ -33,17 +33,18 @@ pub(super) fn address(function: usize) -> u64 {
 /// Decodes the kernels of a module, and the functions that no kernel calls, for their errors.
 pub(super) fn programs(module: &Module, statics: &[Static], text: &Arc<str>) -> Decoded<Vec<Program>> {
     let graph = Graph::new(module);
-    let mut left: HashSet<usize> = (0..graph.functions.len()).collect();
+    let mut left: BTreeSet<usize> = (0..graph.functions.len()).collect();
     let mut programs = Vec::new();
+    let mut most = MOST;
     for entry in &module.entries {
         let called = graph.called(&entry.body);
         graph.order(&called).iter().for_each(|function| {
             left.remove(function);
         });
-        programs.push(program(module, statics, &graph, Some(entry), &called, text)?);
+        programs.push(program(module, statics, &graph, Some(entry), &called, text, &mut most)?);
     }
     if !left.is_empty() {
-        program(module, statics, &graph, None, &left, text)?;
+        program(module, statics, &graph, None, &left, text, &mut most)?;
     }
     Ok(programs)
 }
@@ -54,14 +55,16 @@ fn program(
     statics: &[Static],
     graph: &Graph<'_>,
     entry: Option<&Entry>,
-    called: &HashSet<usize>,
+    called: &BTreeSet<usize>,
     text: &Arc<str>,
+    most: &mut u32,
 ) -> Decoded<Program> {
     let order = graph.order(called);
     let kernel: &[Statement] = entry.map_or(&[], |entry| &entry.body);
     let bodies = order.iter().filter_map(|&function| graph.functions[function].body.as_deref());
     let bodies: Vec<_> = bodies.chain([kernel]).collect();
-    let mut context = Context::new();
+    let mut context = Context::new(*most);
+    context.take(1, module.variables.len() + module.functions.len())?;
     let in_memory = module.variables.iter().filter(|variable| variable.space != Space::Shared);
     for (variable, place) in in_memory.zip(statics) {
         context.declare_static(variable, place.address)?;
@@ -107,7 +110,10 @@ fn program(
     talks |= body(&mut context, kernel, Op::Exit, &mut code)?;
     let mut starts: Vec<_> = functions.iter().map(|function| (function.start, function.passed())).collect();
     starts.push((start, Vec::new()));
-    let watched = flow::watch(&mut code, context.counts(), &context.known(), &starts);
+    let line = code.get(start as usize).map_or(1, |coded| coded.line);
+    let watched = flow::watch(&mut code, context.counts(), &context.known(), &starts)
+        .map_err(|what| LoadError::new(line, what))?;
+    *most = context.left();
     let stack = if called.is_empty() { 0 } else { graph.depth(called, &frames).unwrap_or(STACK) };
     let narrow = code.iter().any(|coded| coded.op.scope().is_some_and(|scope| scope != Scope::Gpu));
     Ok(Program {

@@ -1,5 +1,6 @@
 //! The address spaces, and global memory.
 
+pub(crate) mod budget;
 pub(crate) mod global;
 
 /// The first address of global memory that is given out.

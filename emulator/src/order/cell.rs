@@ -33,6 +33,11 @@ pub(super) struct Lists {
 }
 
 impl Lists {
+    /// Bytes that they take, as if each had eight reads.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.lists.len() * (size_of::<Vec<Access>>() + 8 * size_of::<Access>())) as u64
+    }
+
     fn add(&mut self, list: Vec<Access>) -> u32 {
         if let Some(free) = self.free.pop() {
             self.lists[free as usize - 1] = list;
@@ -66,6 +71,8 @@ pub(crate) enum Conflict {
     NotBegun,
     /// They are written and read as what nobody writes, in either order.
     ReadOnly { first: Access, wrote: bool },
+    /// There is no memory to remember it.
+    Memory,
 }
 
 /// An access that is checked.

@@ -59,12 +59,19 @@ impl Order<'_> {
     #[inline]
     pub(crate) fn lanes(
         &mut self,
-        spots: impl Iterator<Item = (usize, Spot)>,
+        spots: impl Iterator<Item = (usize, Spot)> + Clone,
         what: Lanes,
         mut same: impl FnMut(Option<usize>, usize, Spot) -> bool,
     ) -> Result<(), String> {
         let mut run: Option<Run> = None;
-        for (lane, spot) in spots {
+        // Of lanes that read the same, two stand for all: who wrote it is one of them at most.
+        let (mut last, mut alike) = (None, 0);
+        for (lane, spot) in spots.clone() {
+            alike = if last == Some(spot) { alike + 1 } else { 0 };
+            last = Some(spot);
+            if !what.wrote && alike > 1 {
+                continue;
+            }
             if let Some(run) = &mut run
                 && lane == run.first + run.lanes
                 && spot == run.start.plus(run.lanes * what.bytes)
@@ -76,7 +83,29 @@ impl Order<'_> {
                 self.run(run, what, &mut same)?;
             }
         }
-        run.map_or(Ok(()), |run| self.run(run, what, &mut same))
+        if let Some(run) = run {
+            self.run(run, what, &mut same)?;
+        }
+        if !what.wrote && !self.holes.is_empty() {
+            self.repeat_holes(spots);
+        }
+        Ok(())
+    }
+
+    /// What a lane read and nobody wrote, those behind it that read the same did, too.
+    #[cold]
+    fn repeat_holes(&mut self, spots: impl Iterator<Item = (usize, Spot)>) {
+        let found = std::mem::take(&mut self.holes);
+        let mut last: Option<(Spot, Option<Hole>)> = None;
+        for (lane, spot) in spots {
+            let own = found.iter().find(|hole| hole.lane == lane);
+            let hole = match last {
+                Some((same, hole)) if same == spot => hole.map(|hole| Hole { lane, ..hole }),
+                _ => own.copied(),
+            };
+            self.holes.extend(hole);
+            last = Some((spot, hole));
+        }
     }
 
     /// Whether something comes to hold that another cluster on another core is about to do.

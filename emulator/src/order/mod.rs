@@ -13,6 +13,7 @@
 pub(crate) mod access;
 mod cell;
 pub(crate) mod clock;
+mod clusters;
 pub(crate) mod global;
 mod groups;
 pub(crate) mod lanes;
@@ -30,7 +31,7 @@ use crate::program::Program;
 use access::{ASYNC, Access, GAP, NO_LANE};
 use cell::{Check, Conflict};
 use clock::Clocks;
-use global::GlobalOrder;
+use global::{GlobalOrder, LOCATION};
 use groups::Groups;
 use lanes::Hole;
 use releases::Releases;
@@ -163,6 +164,14 @@ impl<'l> Order<'l> {
             let _ = shadow.access(gap.start as usize, gap.len(), &check);
         }
         shadow
+    }
+
+    /// Bytes that what is known of accesses takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let groups = |warp: &Warp| warp.copies.bytes() + warp.bulk_reads.bytes() + warp.bulk_writes.bytes();
+        let passed = (self.locations.len() + self.narrow.len()) as u64 * LOCATION;
+        let warps = self.warps.iter().map(groups).sum::<u64>();
+        self.shadows.iter().map(Shadow::bytes).sum::<u64>() + warps + passed
     }
 
     /// What follows is of this instruction of a warp.

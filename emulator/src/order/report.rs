@@ -57,6 +57,11 @@ impl Order<'_> {
                 ),
                 None => format!("{bytes}: out of bounds of every variable"),
             },
+            Conflict::Memory => {
+                "out of memory: what is known of accesses to global memory, with all else, takes more than \
+                                 `Limits::memory`"
+                    .into()
+            }
             Conflict::Mbarrier => format!("{bytes} are of an mbarrier, which no ordinary access may touch"),
         }
     }

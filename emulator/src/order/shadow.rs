@@ -40,6 +40,12 @@ impl Shadow {
         Self { cells: vec![Cell::default(); bytes.div_ceil(1 << CELL)], ..Self::default() }
     }
 
+    /// Bytes that this takes; it never gets less.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.cells.len() * size_of::<Cell>() + self.parts.len() * size_of::<[Cell; 4]>()) as u64
+            + self.lists.bytes()
+    }
+
     /// Checks and remembers an access. What is outside is nobody's business here.
     pub(super) fn access(&mut self, from: usize, bytes: usize, check: &Check<'_>) -> Result<(), Conflict> {
         let end = (from + bytes).min(self.cells.len() << CELL);

@@ -90,12 +90,18 @@ impl Order<'_> {
     /// A fence between the generic and the async proxy.
     pub(crate) fn proxy_fence(&mut self) {
         let Clocks { known, fenced } = &mut self.warps[self.warp].clocks;
-        fenced.join(known);
+        fenced.clone_from(known);
         self.tick();
     }
 
     /// A strong access of an address.
-    pub(crate) fn strong(&mut self, spot: Spot, reads: bool, writes: bool, ordering: Ordering) {
+    pub(crate) fn strong(
+        &mut self,
+        spot: Spot,
+        reads: bool,
+        writes: bool,
+        ordering: Ordering,
+    ) -> Result<(), String> {
         let wide = ordering.scope == Scope::Gpu;
         if reads && wide {
             let passed = match spot {
@@ -118,13 +124,17 @@ impl Order<'_> {
         {
             match spot {
                 Spot::Shared(cta, at) => self.locations.entry((cta, at)).or_default().join(passes),
-                Spot::Global(at) => self.global.pass(at, self.cluster, passes),
+                Spot::Global(at) => {
+                    let passed = self.global.pass(at, self.cluster, passes);
+                    passed.map_err(|conflict| self.explain(conflict, &spot.name(0), "write"))?;
+                }
             }
         }
+        Ok(())
     }
 
     /// Lanes, all of them with `u32::MAX`, have made strong writes.
-    pub(crate) fn released(&mut self, ordering: Ordering, lanes: u32) {
+    pub(crate) fn released(&mut self, ordering: Ordering, lanes: u32) -> Result<(), String> {
         let (now, own) = (self.now(), self.warp as u16);
         let fence = self.warps[self.warp].fence;
         let note = |releases: &mut Releases| match ordering.release {
@@ -132,14 +142,15 @@ impl Order<'_> {
             false => releases.release_fenced(fence, lanes),
         };
         if !ordering.release && self.warps[self.warp].released[0].is_none() {
-            return;
+            return Ok(());
         }
         let releases = &mut self.releases[self.warp];
         note(releases);
-        self.global.release((self.cluster, own), lanes != u32::MAX, |others| {
+        let passed = self.global.release((self.cluster, own), lanes != u32::MAX, |others| {
             others.follow(releases);
             note(others);
         });
+        passed.map_err(|conflict| self.explain(conflict, "a release", "write"))
     }
 
     /// The same between the threads of the CTA, and between those of the cluster, as far as the access is for them.

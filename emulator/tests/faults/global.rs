@@ -190,3 +190,21 @@ fn scopes_that_are_too_narrow() {
     innocent(&add("gpu"), ctas(2, 64));
     guilty(&add("cta"), ctas(2, 64), &["race"]);
 }
+
+#[test]
+fn the_last_cta_sums_what_all_have_stored() {
+    // Word 0 counts the CTAs, whose parts follow.
+    let body = |before: &str, after: &str| {
+        format!(
+            "setp.ne.u32 %p1, %t, 0;\n@%p1 exit;\nmad.wide.u32 %d1, %cta, 4, %out;\nst.global.u32 [%d1+4], %cta;\n{before}\n\
+             atom.global.add.u32 %r1, [%out], 1;\n{after}\nmov.u32 %r2, %nctaid.x;\nadd.u32 %r1, %r1, 1;\nsetp.ne.u32 %p1, %r1, %r2;\n\
+             @%p1 exit;\nMORE: sub.u32 %r1, %r1, 1;\nmad.wide.u32 %d1, %r1, 4, %out;\nld.global.u32 %r3, [%d1+4];\n\
+             setp.ne.u32 %p1, %r1, 0;\n@%p1 bra MORE;"
+        )
+    };
+    needs(&body("⟦membar.gl;⟧", "membar.gl;"), ctas(1000, 32), &["race", "of cluster", "ld.global"]);
+    needs(&body("membar.gl;", "⟦membar.gl;⟧"), ctas(1000, 32), &["race", "of cluster", "ld.global"]);
+    let atomic = body("", "").replace("atom.global", "atom.⟦acq_rel⟧.gpu.global");
+    innocent(&atomic.replace(['⟦', '⟧'], ""), ctas(1000, 32));
+    guilty(&atomic.replace("⟦acq_rel⟧", "relaxed"), ctas(1000, 32), &["race", "of cluster", "ld.global"]);
+}

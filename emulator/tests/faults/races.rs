@@ -193,3 +193,15 @@ fn lanes_that_write_before_another_one_releases() {
         &["race", "of cluster 1 wrote them", "another lane of that warp released"],
     );
 }
+
+#[test]
+fn lanes_that_all_read_one_word() {
+    // The lane that writes is the first, the second or another one of those that read.
+    for lane in [0, 1, 7] {
+        let only = format!("setp.eq.u32 %p1, %t, {lane};\n@%p1 st.shared.u32 [buffer], 1;\n");
+        let read = "ld.shared.u32 %r1, [buffer];\n";
+        let words = ["race", "no bar.warp.sync orders this"];
+        needs(&format!("{only}⟦bar.warp.sync -1;⟧\n{read}"), threads(32), &words);
+        needs(&format!("{only}bar.warp.sync -1;\n{read}⟦bar.warp.sync -1;⟧\n{only}"), threads(32), &words);
+    }
+}

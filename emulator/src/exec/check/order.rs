@@ -83,10 +83,10 @@ pub(crate) fn tell(
     }
     if let Some(ordering) = ordering {
         for (_, spot) in lanes(mask).filter_map(spot) {
-            order.strong(spot, reads, writes, ordering);
+            order.strong(spot, reads, writes, ordering)?;
         }
         if writes {
-            order.released(ordering, warp.all_of(mask));
+            order.released(ordering, warp.all_of(mask))?;
         }
         if ordering.release {
             order.tick();

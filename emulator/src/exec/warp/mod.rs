@@ -199,7 +199,7 @@ fn put<T: Copy>(slot: &mut [T; LANES], mask: u32, value: &[T; LANES]) {
 }
 
 /// The lanes of a mask.
-pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> + Clone {
     let mut left = mask;
     std::iter::from_fn(move || {
         if left == 0 {
