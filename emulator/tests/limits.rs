@@ -125,6 +125,33 @@ fn a_launch_ends_at_its_first_fault() {
 }
 
 #[test]
+fn a_deadlock_does_not_hide_the_fault_of_another_cta() {
+    // The first ones wait for what nobody writes.
+    let body = |waiting: u32, fault: u32| {
+        format!(
+            "mov.u32 %t, %ctaid.x;\nsetp.ge.u32 %p, %t, {fault};\n@%p trap;\nsetp.ge.u32 %p, %t, {waiting};\n@%p exit;\nAGAIN: ld.global.u32 %r, [%out];\nsetp.ne.u32 %p, %r, 77;\n@%p bra AGAIN;"
+        )
+    };
+    for _ in 0..5 {
+        let fault = fault(Limits::default(), &body(3, 1000), grid(ALL));
+        assert_eq!(fault.cta, Some([1000, 0, 0]), "{fault}");
+    }
+    // Those that would not run together with the first are not waited for, and not all if each of them waits.
+    for (waiting, faulty) in [(1, 5000), (64, 64), (u32::MAX, u32::MAX)] {
+        let fault = fault(Limits::default(), &body(waiting, faulty), grid(ALL));
+        assert!(fault.what.starts_with("deadlock") && fault.cta.is_none(), "{fault}");
+    }
+}
+
+#[test]
+fn a_race_of_many_ctas_ends_the_launch() {
+    for _ in 0..5 {
+        let fault = fault(Limits::default(), "mov.u32 %r, %ctaid.x;\nst.global.u32 [%out], %r;", grid(ALL));
+        assert!(fault.what.starts_with("race") && fault.cta == Some([1, 0, 0]), "{fault}");
+    }
+}
+
+#[test]
 fn a_grid_without_an_end_ends_by_a_limit() {
     for body in ["", "atom.global.add.u32 %r, [%out], 1;"] {
         let fault = fault(instructions(100_000), body, grid(ALL));

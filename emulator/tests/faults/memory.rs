@@ -14,6 +14,10 @@ fn shared_memory_that_nobody_wrote() {
     let one = "setp.ne.u32 %p1, %t, 5;\n@%p1 st.shared.u32 [%s], %t;\nld.shared.u32 %r1, [%s];\n";
     innocent(&format!("{one}@%p1 {STORE}"), threads(32));
     guilty_at(&format!("{one}{STORE}"), threads(32), 0, 5, &["4 bytes of shared memory at 0x450"]);
+    // One word for all lanes, of which the last needs it.
+    let all = "ld.shared.u32 %r1, [buffer];\nsetp.eq.u32 %p1, %t, 31;\n";
+    guilty_at(&format!("{all}@%p1 {STORE}"), threads(32), 0, 31, &words[1..]);
+    innocent(&format!("{all}@%p1 mov.u32 %r1, 1;\n@%p1 {STORE}"), threads(32));
     // One byte of four is missing.
     needs(
         &format!(

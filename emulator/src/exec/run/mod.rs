@@ -15,6 +15,7 @@ mod wait;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
@@ -26,9 +27,10 @@ use crate::exec::running::Meter;
 use crate::memory::global::{Global, View};
 use crate::order::global::GlobalOrder;
 
+/// Clusters that wait for ever before no more begin.
+const STUCK: usize = 64;
+
 /// Runs all clusters of a launch, or those up to one with a fault. Of several faults, it is the first cluster's.
-///
-/// Who waits for ever may do so because of what another does wrong: then that is told, if it is one of those that run together.
 pub(crate) fn run(launch: &Launch<'_>, global: &Global) -> Result<Counters, Fault> {
     let count = launch.clusters().map(u64::from).iter().product::<u64>();
     let view = global.view();
@@ -37,76 +39,79 @@ pub(crate) fn run(launch: &Launch<'_>, global: &Global) -> Result<Counters, Faul
     }
     // Clusters begin in the order of their numbers: when one has a fault, those before it have begun.
     let (next, last) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+    let faults = Mutex::new(Faults { together: rotation::together(launch), wrong: None, stuck: Vec::new() });
     let some = |_| {
-        let (mut meter, mut done) = (Meter::new(launch.running), Done::default());
+        let (mut meter, mut counters) = (Meter::new(launch.running), Counters::default());
         loop {
             let number = next.fetch_add(1, Relaxed);
             if number >= count || number > last.load(Relaxed) {
-                return done;
+                return counters;
             }
             match rotation::run(launch, number..number + 1, &view, &mut meter) {
-                Ok(counters) => done.counters += counters,
+                Ok(more) => counters += more,
                 Err(fault) => {
-                    last.fetch_min(done.fail(launch, number, fault), Relaxed);
+                    let mut faults = faults.lock().unwrap_or_else(PoisonError::into_inner);
+                    faults.add(number, fault);
+                    last.fetch_min(faults.last(), Relaxed);
                 }
             }
         }
     };
+    let and = |mut a: Counters, b| {
+        a += b;
+        a
+    };
     // Not more at a time than there is memory for.
     let room = (launch.budget.free() / launch.cluster_bytes()).max(1);
     let cores = count.min(room).min(rayon::current_num_threads() as u64) as usize;
-    let all = (0..cores).into_par_iter().with_max_len(1).map(some).reduce(Done::default, Done::and);
-    all.result(launch).map_err(|fault| match &launch.order {
-        Some(order) if order.has_raced() => in_turn(launch, 0..count, &view).unwrap_or(fault),
-        _ => fault,
-    })
+    let all = (0..cores).into_par_iter().with_max_len(1).map(some).reduce(Counters::default, and);
+    let begun = count.min(next.load(Relaxed));
+    match faults.into_inner().unwrap_or_else(PoisonError::into_inner).first() {
+        None => Ok(all),
+        Some(fault) => Err(match &launch.order {
+            Some(order) if order.has_raced() => in_turn(launch, 0..begun, &view).unwrap_or(fault),
+            _ => fault,
+        }),
+    }
 }
 
-/// What clusters that run by themselves have done.
-#[derive(Default)]
-struct Done {
-    counters: Counters,
-    /// The first one that did something wrong.
+/// The faults of clusters that run each by itself.
+///
+/// Who waits for ever may do so because of what another does wrong, so clusters behind it begin still: as many as run
+/// together, unless all wait.
+struct Faults {
+    together: u64,
+    /// The first cluster that did something wrong.
     wrong: Option<(u64, Fault)>,
-    /// The first one that waits for ever.
-    stuck: Option<(u64, Fault)>,
+    /// The first ones that wait for ever, in order.
+    stuck: Vec<(u64, Fault)>,
 }
 
-impl Done {
-    /// A cluster has a fault. Gives the last one that is to begin.
-    fn fail(&mut self, launch: &Launch<'_>, number: u64, fault: Fault) -> u64 {
-        let waits = fault.cta.is_none();
-        let (faults, last) = match waits {
-            true => (&mut self.stuck, number.saturating_add(rotation::together(launch))),
-            false => (&mut self.wrong, number),
-        };
-        *faults = first(faults.take(), Some((number, fault)));
-        last
-    }
-
-    fn and(mut self, other: Self) -> Self {
-        self.counters += other.counters;
-        self.wrong = first(self.wrong, other.wrong);
-        self.stuck = first(self.stuck, other.stuck);
-        self
-    }
-
-    fn result(self, launch: &Launch<'_>) -> Result<Counters, Fault> {
-        match (self.wrong, self.stuck) {
-            (None, None) => Ok(self.counters),
-            // One that began before it was known that none is to, does not count: that is another from run to run.
-            (Some((wrong, _)), Some((stuck, fault)))
-                if wrong > stuck.saturating_add(rotation::together(launch)) =>
-            {
-                Err(fault)
-            }
-            (Some((_, fault)), _) | (None, Some((_, fault))) => Err(fault),
+impl Faults {
+    fn add(&mut self, number: u64, fault: Fault) {
+        if fault.cta.is_none() {
+            let at = self.stuck.partition_point(|(other, _)| *other < number);
+            self.stuck.insert(at, (number, fault));
+            self.stuck.truncate(STUCK);
+        } else if self.wrong.as_ref().is_none_or(|(other, _)| number < *other) {
+            self.wrong = Some((number, fault));
         }
     }
-}
 
-fn first(a: Option<(u64, Fault)>, b: Option<(u64, Fault)>) -> Option<(u64, Fault)> {
-    a.into_iter().chain(b).min_by_key(|(number, _)| *number)
+    /// The last cluster that is to begin.
+    fn last(&self) -> u64 {
+        let wrong = self.wrong.as_ref().map(|(number, _)| *number);
+        let waits = self.stuck.first().map(|(number, _)| number.saturating_add(self.together));
+        let many = self.stuck.get(STUCK - 1).map(|(number, _)| *number);
+        [wrong, waits, many].into_iter().flatten().min().unwrap_or(u64::MAX)
+    }
+
+    /// What is reported: it is the same whichever clusters behind the last one had begun.
+    fn first(self) -> Option<Fault> {
+        let last = self.last();
+        let wrong = self.wrong.filter(|(number, _)| *number <= last);
+        wrong.or(self.stuck.into_iter().next()).map(|(_, fault)| fault)
+    }
 }
 
 /// The race between clusters that is found when they run one after the other. On several cores it is another from run to run.
