@@ -17,6 +17,8 @@ const CTA_THREADS: u64 = 1024;
 const CLUSTER: u64 = 16;
 /// Bytes of shared memory that is not dynamic.
 const STATIC_SHARED: u32 = 48 * 1024;
+/// Bytes of local memory of a thread at most.
+const LOCAL: u32 = 512 * 1024;
 
 /// What is wrong with the launch.
 pub(crate) fn check(
@@ -30,7 +32,7 @@ pub(crate) fn check(
         return Err(format!("a kernel for {}, on a device of {arch}", image.target));
     }
     let Launch { grid, threads, cluster, dynamic_shared } = *launch;
-    let product = |of: [u32; 3]| of.iter().map(|&extent| u64::from(extent)).product::<u64>();
+    let product = |of: [u32; 3]| of.iter().fold(1, |all: u64, &extent| all.saturating_mul(extent.into()));
     let within =
         |of: [u32; 3], most: [u32; 3]| of.iter().zip(most).all(|(&of, most)| (1..=most).contains(&of));
     if !within(grid, GRID) {
@@ -64,13 +66,16 @@ pub(crate) fn check(
     if grid.iter().zip(cluster).any(|(&grid, cluster)| !grid.is_multiple_of(cluster)) {
         return Err(format!("a grid of {grid:?} CTAs is not a multiple of clusters of {cluster:?}"));
     }
-    if program.shared > STATIC_SHARED {
+    if program.local > LOCAL {
+        return Err(format!("{} bytes of local memory: a thread has at most {LOCAL}", program.local));
+    }
+    if program.shared.bytes > STATIC_SHARED {
         return Err(format!(
             "{} bytes of static shared memory: more than {STATIC_SHARED} must be dynamic",
-            program.shared
+            program.shared.bytes
         ));
     }
-    let (shared, most) = (u64::from(program.shared) + u64::from(dynamic_shared), arch.shared_bytes());
+    let (shared, most) = (u64::from(program.shared.bytes) + u64::from(dynamic_shared), arch.shared_bytes());
     if shared > most.into() {
         return Err(format!("{shared} bytes of shared memory: a CTA of {arch} has at most {most}"));
     }

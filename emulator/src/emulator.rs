@@ -1,6 +1,6 @@
 //! The public face: a device, its memory, and launches.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tilewright_ptx::parser::parse;
 
@@ -12,11 +12,15 @@ use crate::error::{Fault, LoadError, MemoryError};
 use crate::exec::launch::Launch as Checked;
 use crate::exec::printed::{Output, Printed};
 use crate::exec::run;
+use crate::exec::running::Running;
 use crate::exec::schedule::Schedule;
 use crate::launch::Launch;
+use crate::limits::Limits;
+use crate::memory::budget::Budget;
 use crate::memory::global::Global;
 use crate::order::global::GlobalOrder;
 use crate::program::{Image, Program};
+use crate::progress::Progress;
 
 /// A PTX module, decoded.
 #[derive(Clone, Debug)]
@@ -85,13 +89,27 @@ pub struct Emulator {
     schedule: Schedule,
     checks_order: bool,
     output: Output,
+    limits: Limits,
+    budget: Arc<Budget>,
+    running: Mutex<Vec<Arc<Running>>>,
 }
 
 impl Emulator {
     /// A device of this architecture, with nothing in its memory.
     pub fn new(arch: Arch) -> Self {
-        let (global, schedule) = (Global::default(), Schedule::default());
-        Self { arch, global, counting: true, schedule, checks_order: true, output: Output::default() }
+        let limits = Limits::default();
+        let budget = Budget::new(limits.memory);
+        Self {
+            arch,
+            global: Global::new(Arc::clone(&budget)),
+            counting: true,
+            schedule: Schedule::default(),
+            checks_order: true,
+            output: Output::default(),
+            limits,
+            budget,
+            running: Mutex::default(),
+        }
     }
 
     /// Its architecture.
@@ -115,6 +133,12 @@ impl Emulator {
         Self { checks_order, ..self }
     }
 
+    /// What launches and memory are limited to: [`Limits::default`] unless this says otherwise.
+    pub fn with_limits(self, limits: Limits) -> Self {
+        self.budget.set_limit(limits.memory);
+        Self { limits, ..self }
+    }
+
     /// Whether what kernels print by `vprintf` goes to the standard error stream; it does unless this says not.
     pub fn echoing(self, echoing: bool) -> Self {
         Self { output: self.output.echoing(echoing), ..self }
@@ -128,8 +152,11 @@ impl Emulator {
     }
 
     /// Allocates memory, and gives its address: a multiple of 256. What is in it is not defined.
-    pub fn allocate(&self, bytes: u64) -> u64 {
-        self.global.allocate(bytes)
+    ///
+    /// # Errors
+    /// It is more than [`Limits::memory`] leaves, or than the host has.
+    pub fn allocate(&self, bytes: u64) -> Result<u64, MemoryError> {
+        self.global.allocate(bytes).map_err(|what| MemoryError { what })
     }
 
     /// Frees the allocation that begins at the address.
@@ -158,7 +185,7 @@ impl Emulator {
     /// # Errors
     /// Not all of the range is allocated.
     pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
-        self.global.view().write(address, bytes).map_err(|what| MemoryError { what })
+        self.global.view().set(address, bytes).map_err(|what| MemoryError { what })
     }
 
     /// Reads bytes from memory.
@@ -173,32 +200,48 @@ impl Emulator {
     ///
     /// A module's variables are made when it is first asked for one of them, or a kernel of it is first launched, and stay
     /// as long as the emulator.
-    pub fn variable(&self, module: &Module, name: &str) -> Option<(u64, u64)> {
-        self.global.install(&module.image.statics);
-        let variable = module.image.statics.iter().find(|variable| variable.name == name)?;
-        Some((variable.address, variable.bytes))
+    ///
+    /// # Errors
+    /// The module has no such variable, or its variables are more than [`Limits::memory`] leaves.
+    pub fn variable(&self, module: &Module, name: &str) -> Result<(u64, u64), MemoryError> {
+        let variable = module.image.statics.iter().find(|variable| variable.name == name);
+        let variable =
+            variable.ok_or_else(|| MemoryError { what: format!("the module has no variable `{name}`") })?;
+        self.global.install(&module.image.statics).map_err(|what| MemoryError { what })?;
+        Ok((variable.address, variable.bytes))
+    }
+
+    /// How far the launches are that run now, by whichever threads.
+    pub fn running(&self) -> Vec<Progress> {
+        self.launches().iter().map(|running| Progress::of(running)).collect()
+    }
+
+    /// Ends the launches that run now, by whichever threads: they give a fault that says so, soon. Those that begin later run.
+    pub fn cancel(&self) {
+        self.launches().iter().for_each(|running| running.cancel());
+    }
+
+    fn launches(&self) -> MutexGuard<'_, Vec<Arc<Running>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs a kernel to its end. `parameters` is its parameter block.
     ///
     /// # Errors
-    /// The launch does not suit the kernel, or the kernel did something wrong.
+    /// The launch does not suit the kernel, the kernel did something wrong, a [limit](Limits) was reached, or another thread
+    /// [cancelled](Emulator::cancel) it.
     pub fn launch(&self, kernel: &Kernel, launch: &Launch, parameters: &[u8]) -> Result<Counters, Fault> {
         let program = kernel.program();
-        check(self.arch, &kernel.image, program, launch, parameters).map_err(|what| Fault {
-            kernel: program.name.clone(),
-            cta: None,
-            thread: None,
-            line: None,
-            instruction: None,
-            source: Box::default(),
-            what,
-        })?;
-        self.global.install(&kernel.image.statics);
+        let refused = |what| Fault::of_launch(&program.name, what);
+        check(self.arch, &kernel.image, program, launch, parameters).map_err(refused)?;
+        self.global.install(&kernel.image.statics).map_err(refused)?;
         let Launch { grid, threads, cluster, dynamic_shared } = *launch;
-        let Self { counting, schedule, .. } = *self;
-        let order = self.checks_order.then(GlobalOrder::new);
-        let printed = Printed::default();
+        let Self { counting, schedule, limits, ref budget, .. } = *self;
+        let order = self.checks_order.then(|| GlobalOrder::new(budget)).transpose().map_err(refused)?;
+        let printed = Printed::new(budget).map_err(refused)?;
+        let ctas = grid.map(u64::from).iter().product();
+        let running = Arc::new(Running::new(&kernel.image, kernel.index, ctas, limits));
+        self.launches().push(Arc::clone(&running));
         let launch = Checked {
             program,
             grid,
@@ -210,8 +253,11 @@ impl Emulator {
             schedule,
             printed: &printed,
             order,
+            running: &running,
+            budget,
         };
         let done = run::run(&launch, &self.global);
+        self.launches().retain(|other| !Arc::ptr_eq(other, &running));
         self.output.add(printed);
         done
     }

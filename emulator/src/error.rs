@@ -28,7 +28,7 @@ impl From<Error> for LoadError {
     }
 }
 
-/// Why memory cannot be accessed from the host, or freed.
+/// Why memory cannot be allocated, accessed from the host, or freed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct MemoryError {
@@ -54,6 +54,14 @@ pub struct Fault {
     pub source: Box<[SourceLine]>,
     /// What went wrong.
     pub what: String,
+}
+
+impl Fault {
+    /// What is wrong with a whole launch.
+    pub(crate) fn of_launch(kernel: &str, what: String) -> Self {
+        let (kernel, source) = (kernel.to_owned(), Box::default());
+        Self { kernel, cta: None, thread: None, line: None, instruction: None, source, what }
+    }
 }
 
 impl fmt::Display for Fault {

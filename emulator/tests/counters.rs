@@ -18,7 +18,7 @@ fn count_with(emulator: &Emulator, threads: u32, body: &str) -> Counters {
          ld.param.u64 %out, [out];\nmov.u32 %t, %tid.x;\nmov.u32 %s, buffer;\n{body}\nret;\n}}\n"
     );
     let module = Module::load(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let out = emulator.allocate(BUFFER as u64);
+    let out = emulator.allocate(BUFFER as u64).unwrap();
     emulator.write(out, &[0; BUFFER]).unwrap();
     let launch = Launch { threads: [threads, 1, 1], ..Launch::default() };
     let counters = emulator.launch(&module.kernel("k").unwrap(), &launch, &out.to_le_bytes());

@@ -19,7 +19,7 @@ fn try_words(body: &str, launch: Launch) -> Result<Vec<u32>, Fault> {
     let module = module(body);
     let emulator = Emulator::new(Arch::Sm90a);
     let count = (launch.threads[0] * launch.grid[0]) as usize;
-    let out = emulator.allocate(4 * count as u64);
+    let out = emulator.allocate(4 * count as u64).unwrap();
     emulator.write(out, &vec![0; 4 * count]).unwrap();
     emulator.launch(&module.kernel("k").unwrap(), &launch, &out.to_le_bytes())?;
     let mut bytes = vec![0; 4 * count];

@@ -25,7 +25,7 @@ fn run(body: &str, launch: Launch, words: usize, schedule: Schedule) -> Result<V
 }
 
 fn run_on(emulator: Emulator, body: &str, launch: Launch, words: usize) -> Result<Vec<u32>, String> {
-    let out = emulator.allocate(4 * words as u64);
+    let out = emulator.allocate(4 * words as u64).unwrap();
     emulator.write(out, &vec![0; 4 * words]).unwrap();
     let kernel = module(body).kernel("k").unwrap();
     emulator.launch(&kernel, &launch, &out.to_le_bytes()).map_err(|fault| fault.to_string())?;
@@ -154,6 +154,23 @@ fn lanes_that_come_later_are_no_deadlock() {
     for schedule in schedules() {
         let words = run(body, grid(1, 32), 32, schedule).unwrap();
         assert_eq!((&words[..8], &words[8..]), (&[5000; 8][..], &[0; 24][..]), "{schedule:?}");
+    }
+}
+
+#[test]
+fn lanes_of_both_branches_exchange_values() {
+    // The lanes below 8 and the others each have their own instructions; the last lane takes no part in the second.
+    let body = "setp.lt.u32 %p1, %t, 8;\nadd.u32 %r1, %t, 100;\n@%p1 bra LOW;\nshfl.sync.bfly.b32 %r2, %r1, 9, 31, -1;\n\
+        setp.eq.u32 %p2, %t, 31;\n@%p2 bra DONE;\nredux.sync.max.u32 %r3, %r1, 0x7fffffff;\nbra DONE;\n\
+        LOW: add.u32 %r4, %r1, 100;\nshfl.sync.bfly.b32 %r2, %r4, 9, 31, -1;\nredux.sync.max.u32 %r3, %r4, 0x7fffffff;\n\
+        DONE: mad.wide.u32 %d1, %t, 4, %out;\nst.global.u32 [%d1], %r2;\n@!%p2 st.global.u32 [%d1+128], %r3;";
+    let body = format!("setp.eq.u32 %p2, 0, 1;\n{body}");
+    let value = |lane: u32| if lane < 8 { lane + 200 } else { lane + 100 };
+    for schedule in schedules() {
+        let words = run(&body, grid(1, 32), 64, schedule).unwrap();
+        let exchanged: Vec<u32> = (0..32).map(|lane| value(lane ^ 9)).collect();
+        assert_eq!(words[..32], exchanged, "{schedule:?}");
+        assert_eq!(words[32..63], [207; 31], "{schedule:?}");
     }
 }
 

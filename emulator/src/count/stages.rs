@@ -49,6 +49,12 @@ impl Stages {
         Self { writers: vec![Writer::OTHER; end.div_ceil(PIECE) as usize], ..Self::default() }
     }
 
+    /// Bytes that what is known of them takes, about.
+    pub(crate) fn bytes(&self) -> u64 {
+        let each = size_of::<Life>() + 2 * size_of::<(Fill, Writer)>();
+        (self.lives.len() * each + size_of_val(self.writers.as_slice())) as u64
+    }
+
     /// Copies of this fill are about to write.
     pub(crate) fn writer(&mut self, fill: Fill, now: u64) -> Writer {
         let lives = &mut self.lives;

@@ -3,7 +3,7 @@
 //! PTX ISA, "atom", "red". A vector is as many operations as it has elements: only each of them is atomic.
 
 use super::context::Context;
-use super::memory::{hints, parts, window, without_policy};
+use super::memory::{Hints, hints, parts, window, without_policy};
 use super::opcode::Opcode;
 use super::types::Type;
 use crate::program::op::Op;
@@ -21,15 +21,16 @@ pub(super) fn decode(
         return Err("red.async is not emulated".into());
     }
     let returns = opcode.name() == "atom";
-    let (hint, ordering) = hints(opcode);
-    let ordering = ordering.unwrap_or(Ordering::RELAXED);
-    let operands = without_policy(context, operands, hint)?;
+    let Hints { policy, ordering, scope } = hints(opcode);
+    let ordering = Ordering { scope, ..ordering.unwrap_or(Ordering::RELAXED) };
+    let operands = without_policy(context, operands, policy)?;
     let (d, operands) = match operands {
         [d, rest @ ..] if returns => (Some(d), rest),
         all => (None, all),
     };
     let [at, values @ ..] = operands else { return Err("takes an address".into()) };
     let window = window(context, opcode, at);
+    let ordering = ordering.at(window);
     let count = opcode.any(&[("v2", 2), ("v4", 4), ("v8", 8)]);
     let (op, ty) = operation(opcode, count.is_some())?;
     let bytes = ty.bits() / 8;

@@ -42,11 +42,15 @@ pub(super) fn body(
             }
             Statement::Instruction(instruction) => {
                 starts.push(code.len() as u32);
+                context.take(instruction.line, 1)?;
                 let decoded = instruction::decode(context, instruction, &names);
                 let ops = decoded.map_err(|what| {
                     LoadError::new(instruction.line, format!("{}: {what}", instruction.opcode))
                 })?;
                 for coded in ops {
+                    if let Op::BranchIndexed { targets, .. } = &coded.op {
+                        context.take(instruction.line, targets.len())?;
+                    }
                     talks |= talk::between_clusters(&coded.op, &instruction.opcode);
                     code.push(coded);
                 }

@@ -79,7 +79,7 @@ fn slot(context: &mut Context, actual: &Operand, size: Size, written: bool) -> R
         };
     }
     let bits = match size {
-        Size::Memory(bytes) => 8 * bytes,
+        Size::Memory(bytes) => bytes.saturating_mul(8),
         Size::Register(bits) => bits,
     };
     match (bits, written) {

@@ -39,12 +39,8 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
         }
         ("prmt", [d, a, b, c]) => match opcode.ty()? {
             Type::B(32) => {
-                let f: F3<u32, u32, u32, u32> = f3!(|a: u32, b: u32, c: u32| -> u32 { permute(a, b, c) });
-                Ok(Op::F3_32(
-                    f,
-                    context.to_r(d, 32)?,
-                    [context.r(a, 32)?, context.r(b, 32)?, context.r(c, 32)?],
-                ))
+                let sources = [context.r(a, 32)?, context.r(b, 32)?, context.r(c, 32)?];
+                Ok(Op::Permute { d: context.to_r(d, 32)?, sources })
             }
             ty => opcode.refuse(ty),
         },
@@ -84,20 +80,48 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
             ty => opcode.refuse(ty),
         },
         ("lop3", [d, a, b, c, Operand::Integer(table)]) => match (opcode.ty()?, u8::try_from(*table)) {
-            (Type::B(32), Ok(table)) => Ok(Op::Lop3 {
-                table,
-                d: context.to_r(d, 32)?,
-                sources: [context.r(a, 32)?, context.r(b, 32)?, context.r(c, 32)?],
-            }),
+            (Type::B(32), Ok(table)) => {
+                let mut sources = [context.r(a, 32)?, context.r(b, 32)?, context.r(c, 32)?];
+                // Nothing depends on what the table does not look at, such as a register without a value.
+                for (source, bit) in sources.iter_mut().zip([4, 2, 1]) {
+                    if ignores(table, bit) {
+                        *source = context.constant32(0);
+                    }
+                }
+                Ok(Op::Lop3 { table, d: context.to_r(d, 32)?, sources })
+            }
             (ty, _) => opcode.refuse(ty),
         },
         _ => Err(format!("is not emulated with {} operands", operands.len())),
     }
 }
 
+/// Whether both operands are one register.
+fn same_register(a: &Operand, b: &Operand) -> bool {
+    matches!((a, b), (Operand::Name(a), Operand::Name(b)) if a == b)
+}
+
 fn bitwise(context: &mut Context, opcode: &mut Opcode<'_>, d: &Operand, a: &Operand, b: &Operand) -> Result_ {
     let name = opcode.name();
     let ty = opcode.ty()?;
+    if name == "xor" && same_register(a, b) {
+        // Zero, also of a register without a value.
+        return match (ty, d) {
+            (Type::Pred, Operand::Name(d)) => {
+                context.condition(a)?;
+                Ok(Op::SetPredicate(context.predicate_to(d)?, false))
+            }
+            (Type::B(64), _) => {
+                context.d(a)?;
+                Ok(Op::Move64(context.to_d(d)?, context.constant64(0)))
+            }
+            (Type::B(bits @ (16 | 32)), _) => {
+                context.r(a, bits)?;
+                Ok(Op::Move32(context.to_r(d, bits)?, context.constant32(0)))
+            }
+            _ => opcode.refuse(ty),
+        };
+    }
     match ty {
         Type::Pred => {
             let op = match name {
@@ -193,6 +217,11 @@ fn one(context: &mut Context, opcode: &mut Opcode<'_>, d: &Operand, a: &Operand)
     Ok(Op::F1_32(f, context.to_r(d, ty.bits())?, context.r(a, ty.bits())?))
 }
 
+/// Whether the table's result is the same whatever this bit of its index is.
+fn ignores(table: u8, bit: u8) -> bool {
+    (0..8).filter(|i| i & bit == 0).all(|i| table >> i & 1 == table >> (i | bit) & 1)
+}
+
 fn funnel_left(low: u32, high: u32, by: u32) -> u32 {
     (((u64::from(high) << 32 | u64::from(low)) << by) >> 32) as u32
 }
@@ -202,7 +231,7 @@ fn funnel_right(low: u32, high: u32, by: u32) -> u32 {
 }
 
 /// Four bytes of eight, each chosen by four bits of the selector, the top one of which replicates the sign.
-fn permute(a: u32, b: u32, selector: u32) -> u32 {
+pub(crate) fn permute(a: u32, b: u32, selector: u32) -> u32 {
     let bytes = u64::from(b) << 32 | u64::from(a);
     (0..4).fold(0, |result, i| {
         let choice = selector >> (4 * i);
@@ -210,6 +239,12 @@ fn permute(a: u32, b: u32, selector: u32) -> u32 {
         let byte = if choice & 8 == 0 { byte } else { ((byte as i8) >> 7) as u8 };
         result | u32::from(byte) << (8 * i)
     })
+}
+
+/// Whether a byte of the result is chosen from the first operand, and whether one is from the second.
+pub(crate) fn permuted(selector: u32) -> [bool; 2] {
+    let second = |i: u32| selector >> (4 * i + 2) & 1 != 0;
+    [!(0..4).all(second), (0..4).any(second)]
 }
 
 /// `length` bits from `start`; beyond the top bit, zeros or the sign.

@@ -8,9 +8,10 @@
 use super::Result_;
 use super::context::Context;
 use super::opcode::Opcode;
+use super::synchronise::scope;
 use super::types::Type;
 use crate::program::op::Op;
-use crate::program::operand::{Ordering, Window};
+use crate::program::operand::{Ordering, Scope, Window};
 use tilewright_ptx::ast::{Operand, Space};
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
@@ -61,19 +62,27 @@ pub(super) fn window(context: &Context, opcode: &mut Opcode<'_>, address: &Opera
     named.unwrap_or_else(|| context.space_of(address).map_or(Window::Generic, Window::In))
 }
 
-/// Takes what says how an access is ordered, or how it is cached; whether a cache policy follows as an operand.
-pub(super) fn hints(opcode: &mut Opcode<'_>) -> (bool, Option<Ordering>) {
+/// What says how an access is ordered, or how it is cached.
+pub(super) struct Hints {
+    /// A cache policy follows as an operand.
+    pub(super) policy: bool,
+    /// Of a strong access.
+    pub(super) ordering: Option<Ordering>,
+    pub(super) scope: Scope,
+}
+
+/// Takes it.
+pub(super) fn hints(opcode: &mut Opcode<'_>) -> Hints {
     const ORDERS: [(&str, Option<Ordering>); 8] = [
         ("weak", None),
         ("nc", None),
         ("relaxed", Some(Ordering::RELAXED)),
         ("volatile", Some(Ordering::RELAXED)),
         ("mmio", Some(Ordering::RELAXED)),
-        ("acquire", Some(Ordering { acquire: true, release: false })),
-        ("release", Some(Ordering { acquire: false, release: true })),
-        ("acq_rel", Some(Ordering { acquire: true, release: true })),
+        ("acquire", Some(Ordering { acquire: true, ..Ordering::RELAXED })),
+        ("release", Some(Ordering { release: true, ..Ordering::RELAXED })),
+        ("acq_rel", Some(Ordering { acquire: true, release: true, ..Ordering::RELAXED })),
     ];
-    const SCOPES: [&str; 4] = ["cta", "cluster", "gpu", "sys"];
     const CACHES: [&str; 17] = [
         "ca",
         "cg",
@@ -96,10 +105,12 @@ pub(super) fn hints(opcode: &mut Opcode<'_>) -> (bool, Option<Ordering>) {
     // `ld.relaxed.volatile` does not exist, but `.mmio.relaxed` does.
     let ordering =
         ORDERS.iter().filter(|(name, _)| opcode.flag(name)).fold(None, |all, (_, this)| all.or(*this));
-    for modifier in SCOPES.iter().chain(&CACHES).chain(&["L2::256B", "noftz"]) {
+    let scope = scope(opcode);
+    for modifier in CACHES.iter().chain(&["L2::256B", "noftz"]) {
         opcode.flag(modifier);
     }
-    (opcode.flag("L2::cache_hint"), ordering)
+    let ordering = ordering.map(|ordering| Ordering { scope, ..ordering });
+    Hints { policy: opcode.flag("L2::cache_hint"), ordering, scope }
 }
 
 /// Takes the cache policy from the end of the operands.
@@ -139,27 +150,30 @@ pub(super) fn parts(operand: &Operand, count: usize) -> Result<&[Operand], Strin
 }
 
 fn load(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
-    let (hint, ordering) = hints(opcode);
-    let [to, from] = without_policy(context, operands, hint)? else {
+    let read_only = opcode.has("nc");
+    let Hints { policy, ordering, .. } = hints(opcode);
+    let [to, from] = without_policy(context, operands, policy)? else {
         return Err("takes two operands".into());
     };
     let window = window(context, opcode, from);
+    let ordering = ordering.map(|ordering| ordering.at(window));
     let (count, ty) = elements(opcode)?;
     let to = parts(to, count)?.iter().map(|part| context.destination(part, ty.bits()));
     let to = to.collect::<Result<_, _>>()?;
     let at = context.address(from)?;
-    Ok(Op::Load { window, bytes: ty.bits() / 8, signed: ty.is_signed(), to, at, ordering })
+    Ok(Op::Load { window, bytes: ty.bits() / 8, signed: ty.is_signed(), to, at, ordering, read_only })
 }
 
 fn store(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     if opcode.flag("async") {
         return store_async(context, opcode, operands);
     }
-    let (hint, ordering) = hints(opcode);
-    let [to, from] = without_policy(context, operands, hint)? else {
+    let Hints { policy, ordering, .. } = hints(opcode);
+    let [to, from] = without_policy(context, operands, policy)? else {
         return Err("takes two operands".into());
     };
     let window = window(context, opcode, to);
+    let ordering = ordering.map(|ordering| ordering.at(window));
     let (count, ty) = elements(opcode)?;
     let from = parts(from, count)?.iter().map(|part| context.source(part, ty.bits()));
     let from = from.collect::<Result<_, _>>()?;

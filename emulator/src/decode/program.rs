@@ -3,17 +3,19 @@
 //! A kernel's program has its functions first, each after those that it calls: lanes that are in a function are behind those that
 //! are not, so they go first, and all meet where it returns.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Decoded;
 use super::body::body;
-use super::context::{Context, Layout};
+use super::context::{Context, Layout, MOST};
 use super::graph::{Graph, mentioned};
 use crate::error::LoadError;
 use crate::flow;
 use crate::memory::FUNCTIONS;
 use crate::program::op::Op;
+use crate::program::operand::Scope;
+use crate::program::shared::{self, GAP, Shared};
 use crate::program::{Function, Program, Static};
 use tilewright_ptx::ast::{Entry, Module, Space, Statement, Variable};
 
@@ -31,17 +33,18 @@ pub(super) fn address(function: usize) -> u64 {
 /// Decodes the kernels of a module, and the functions that no kernel calls, for their errors.
 pub(super) fn programs(module: &Module, statics: &[Static], text: &Arc<str>) -> Decoded<Vec<Program>> {
     let graph = Graph::new(module);
-    let mut left: HashSet<usize> = (0..graph.functions.len()).collect();
+    let mut left: BTreeSet<usize> = (0..graph.functions.len()).collect();
     let mut programs = Vec::new();
+    let mut most = MOST;
     for entry in &module.entries {
         let called = graph.called(&entry.body);
         graph.order(&called).iter().for_each(|function| {
             left.remove(function);
         });
-        programs.push(program(module, statics, &graph, Some(entry), &called, text)?);
+        programs.push(program(module, statics, &graph, Some(entry), &called, text, &mut most)?);
     }
     if !left.is_empty() {
-        program(module, statics, &graph, None, &left, text)?;
+        program(module, statics, &graph, None, &left, text, &mut most)?;
     }
     Ok(programs)
 }
@@ -52,14 +55,16 @@ fn program(
     statics: &[Static],
     graph: &Graph<'_>,
     entry: Option<&Entry>,
-    called: &HashSet<usize>,
+    called: &BTreeSet<usize>,
     text: &Arc<str>,
+    most: &mut u32,
 ) -> Decoded<Program> {
     let order = graph.order(called);
     let kernel: &[Statement] = entry.map_or(&[], |entry| &entry.body);
     let bodies = order.iter().filter_map(|&function| graph.functions[function].body.as_deref());
     let bodies: Vec<_> = bodies.chain([kernel]).collect();
-    let mut context = Context::new();
+    let mut context = Context::new(*most);
+    context.take(1, module.variables.len() + module.functions.len())?;
     let in_memory = module.variables.iter().filter(|variable| variable.space != Space::Shared);
     for (variable, place) in in_memory.zip(statics) {
         context.declare_static(variable, place.address)?;
@@ -105,8 +110,12 @@ fn program(
     talks |= body(&mut context, kernel, Op::Exit, &mut code)?;
     let mut starts: Vec<_> = functions.iter().map(|function| (function.start, function.passed())).collect();
     starts.push((start, Vec::new()));
-    let watched = flow::watch(&mut code, context.counts(), &context.known(), &starts);
+    let line = code.get(start as usize).map_or(1, |coded| coded.line);
+    let watched = flow::watch(&mut code, context.counts(), &context.known(), &starts)
+        .map_err(|what| LoadError::new(line, what))?;
+    *most = context.left();
     let stack = if called.is_empty() { 0 } else { graph.depth(called, &frames).unwrap_or(STACK) };
+    let narrow = code.iter().any(|coded| coded.op.scope().is_some_and(|scope| scope != Scope::Gpu));
     Ok(Program {
         name: entry.map_or_else(String::new, |entry| entry.name.clone()),
         text: Arc::clone(text),
@@ -127,6 +136,7 @@ fn program(
         threads: entry.and_then(|entry| entry.threads),
         cluster: entry.and_then(|entry| entry.cluster),
         thread_registers: entry.and_then(thread_registers),
+        narrow,
         talks,
     })
 }
@@ -143,8 +153,8 @@ fn thread_registers(entry: &Entry) -> Option<u32> {
     })
 }
 
-/// Places the variables in shared memory that the bodies have or mention; gives the size of the static ones.
-fn share(context: &mut Context, module: &Module, bodies: &[&[Statement]]) -> Decoded<u32> {
+/// Places the variables in shared memory that the bodies have or mention.
+fn share(context: &mut Context, module: &Module, bodies: &[&[Statement]]) -> Decoded<Shared> {
     let mentioned: HashSet<&str> = bodies.iter().flat_map(|body| mentioned(body)).collect();
     let used = module.variables.iter().filter(|variable| mentioned.contains(variable.name.as_str()));
     let in_bodies = bodies.iter().flat_map(|body| *body).filter_map(|statement| match statement {
@@ -153,19 +163,30 @@ fn share(context: &mut Context, module: &Module, bodies: &[&[Statement]]) -> Dec
     });
     let all: Vec<&Variable> =
         used.clone().chain(in_bodies).filter(|variable| variable.space == Space::Shared).collect();
-    let mut memory = Layout::default();
+    let (mut on_gpu, mut memory) = (Layout::default(), Layout::default());
+    let mut variables = Vec::new();
     for variable in all.iter().filter(|variable| variable.bytes != 0) {
+        on_gpu.place(variable)?;
+        if !variables.is_empty() {
+            memory.skip(GAP)?;
+        }
         let offset = memory.place(variable)?;
         context.place_shared(variable, offset);
+        variables.push(shared::Variable { name: variable.name.clone(), place: offset..memory.size() });
     }
     // The dynamic shared memory, which has no size, follows all the static one.
     let dynamic = all.iter().filter(|variable| variable.bytes == 0);
-    let end = memory.align_to(dynamic.clone().map(|variable| variable.align).max().unwrap_or(FRAME_ALIGN))?;
+    let align = dynamic.clone().map(|variable| variable.align).max();
+    if align.is_some() && !variables.is_empty() {
+        memory.skip(GAP)?;
+    }
+    let align = align.unwrap_or(FRAME_ALIGN);
+    let (bytes, span) = (on_gpu.align_to(align)?, memory.align_to(align)?);
     for variable in dynamic {
-        context.place_shared(variable, end);
+        context.place_shared(variable, span);
     }
     for variable in used.filter(|variable| variable.space == Space::Shared) {
         context.declare_shared(variable)?;
     }
-    Ok(end)
+    Ok(Shared { bytes, span, variables })
 }

@@ -56,7 +56,7 @@ fn integers(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]
     match (name, operands, high) {
         ("sad", [d, a, b, c], None) => {
             each(context, (d, ty), &[(a, ty), (b, ty), (c, ty)], move |[a, b, c, _]| {
-                (number(a, ty) - number(b, ty)).unsigned_abs() as u64 + c
+                ((number(a, ty) - number(b, ty)).unsigned_abs() as u64).wrapping_add(c)
             })
         }
         ("mad", [d, a, b, c], Some(true)) if bits == 64 => {

@@ -9,12 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::graph::Graph;
 use super::{Decoded, program};
 use crate::error::LoadError;
-use crate::memory::MODULES_START;
+use crate::memory::{MODULES_START, SHARED};
 use crate::program::Static;
 use tilewright_ptx::ast::{Module, Named, Space, Variable};
 
 /// Variables are at least this far apart.
 const GAP: u64 = 256;
+/// Bytes that the variables of a module have together.
+const MOST: u64 = 1 << 36;
 /// Bytes that the variables of `.const` have together.
 const CONSTANTS: u64 = 64 * 1024;
 
@@ -35,9 +37,10 @@ pub(super) fn statics(module: &Module) -> Decoded<Vec<Static>> {
             return Err(error("has no size"));
         }
         let start = end.next_multiple_of(GAP.max(variable.align.into()));
-        end = start
-            .checked_add(variable.bytes + GAP)
-            .filter(|&end| end < 1 << 40)
+        end = variable
+            .bytes
+            .checked_add(start + GAP)
+            .filter(|&end| end <= MOST)
             .ok_or_else(|| error("is too large"))?;
         if variable.space == Space::Const {
             constants += variable.bytes;
@@ -53,7 +56,9 @@ pub(super) fn statics(module: &Module) -> Decoded<Vec<Static>> {
         return Ok(Vec::new());
     }
     // What is aligned to more than this is nowhere in PTX.
-    let base = NEXT.fetch_add(end.next_multiple_of(1 << 16), Ordering::Relaxed);
+    let after = |base: u64| base.checked_add(end.next_multiple_of(1 << 16)).filter(|&next| next <= SHARED);
+    let base = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after);
+    let base = base.map_err(|_| LoadError::new(1, "the modules so far have used up all addresses"))?;
     let functions = Graph::new(module);
     let address = |name: &str| {
         let function = || functions.number(name).map(program::address);
@@ -65,6 +70,7 @@ pub(super) fn statics(module: &Module) -> Decoded<Vec<Static>> {
                 name: variable.name.clone(),
                 address: base + offsets[variable.name.as_str()],
                 bytes: variable.bytes,
+                constant: variable.space == Space::Const,
                 initial: initial(variable, &address)?,
             })
         })

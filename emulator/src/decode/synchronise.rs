@@ -1,7 +1,7 @@
 //! Barriers, fences, the end of a thread, and what tells the hardware about resources.
 //!
 //! Memory is sequentially consistent here: fences say which accesses the program orders. Every fence of memory counts as
-//! `fence.acq_rel`, also `fence.mbarrier_init`; a proxy fence of any space as one of all.
+//! `fence.acq_rel` of its scope, also `fence.mbarrier_init`; a proxy fence of any space as one of all.
 //!
 //! PTX ISA, "Parallel Synchronization and Communication Instructions", "Control Flow Instructions" and "Miscellaneous
 //! Instructions".
@@ -11,7 +11,7 @@ use super::context::Context;
 use super::opcode::Opcode;
 use super::types::Type;
 use crate::program::op::Op;
-use crate::program::operand::Tally;
+use crate::program::operand::{Scope, Tally};
 use tilewright_ptx::ast::Operand;
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
@@ -76,11 +76,11 @@ fn barrier(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand])
     let sync =
         opcode.any(&[("sync", true), ("arrive", false)]).ok_or("only `.sync` and `.arrive` are emulated")?;
     match operands {
-        [id] if sync => Ok(Op::Barrier { id: context.r(id, 32)?, threads: None, aligned }),
+        [id] if sync => Ok(Op::Barrier { id: context.r(id, 32)?, threads: None, aligned, reduces: false }),
         [id, threads] => {
             let (id, threads) = (context.r(id, 32)?, context.r(threads, 32)?);
             Ok(match sync {
-                true => Op::Barrier { id, threads: Some(threads), aligned },
+                true => Op::Barrier { id, threads: Some(threads), aligned, reduces: false },
                 false => Op::BarrierArrive { id, threads, aligned },
             })
         }
@@ -112,31 +112,41 @@ pub(super) fn reduce(
         _ => return opcode.refuse(ty),
     };
     let (id, a) = (context.r(id, 32)?, context.condition(a)?);
-    Ok(vec![Op::BarrierVote { id, a }, Op::Barrier { id, threads, aligned }, Op::BarrierTally { id, to }])
+    Ok(vec![
+        Op::BarrierVote { id, a },
+        Op::Barrier { id, threads, aligned, reduces: true },
+        Op::BarrierTally { id, to },
+    ])
+}
+
+/// Takes the scope; without one, all threads are meant.
+pub(super) fn scope(opcode: &mut Opcode<'_>) -> Scope {
+    let scopes = [("cta", Scope::Cta), ("cluster", Scope::Cluster), ("gpu", Scope::Gpu), ("sys", Scope::Gpu)];
+    opcode.any(&scopes).unwrap_or(Scope::Gpu)
 }
 
 fn fence(opcode: &mut Opcode<'_>) -> Result_ {
     if opcode.name() == "membar" {
-        return match opcode.any(&[("cta", ()), ("gl", ()), ("sys", ())]) {
-            Some(()) => Ok(Op::Fence),
+        return match opcode.any(&[("cta", Scope::Cta), ("gl", Scope::Gpu), ("sys", Scope::Gpu)]) {
+            Some(scope) => Ok(Op::Fence(scope)),
             None => Err("needs a level".into()),
         };
     }
-    let op = if opcode.flag("proxy") {
+    let fence = if opcode.flag("proxy") {
         let proxies =
             [("async", true), ("async::generic", true), ("alias", false), ("tensormap::generic", false)];
         match opcode.any(&proxies) {
-            Some(true) => Op::ProxyFence,
-            _ => Op::Nop,
+            Some(true) => Some(Op::ProxyFence),
+            _ => Some(Op::Nop),
         }
     } else {
         opcode.flag("mbarrier_init");
-        Op::Fence
+        None
     };
     // What follows: an ordering, a space, a scope.
     opcode.any(&[("sc", ()), ("acq_rel", ()), ("acquire", ()), ("release", ())]);
     opcode.any(&[("sync_restrict::shared::cta", ()), ("sync_restrict::shared::cluster", ())]);
     opcode.any(&[("global", ()), ("shared::cta", ()), ("shared::cluster", ())]);
-    opcode.any(&[("cta", ()), ("cluster", ()), ("gpu", ()), ("sys", ())]);
-    Ok(op)
+    let scope = scope(opcode);
+    Ok(fence.unwrap_or(Op::Fence(scope)))
 }

@@ -20,6 +20,8 @@ pub(super) struct Barrier {
     pub(super) arrived: u32,
     /// How many must; `None` for all of the CTA.
     pub(super) expected: Option<u32>,
+    /// Whether they reduce: those who do not must not meet them.
+    reduces: bool,
     /// Times that it has completed.
     pub(super) generation: u64,
     pub(super) meeting: Meeting,
@@ -119,6 +121,8 @@ pub(super) struct Cta {
     mbarriers: HashMap<u32, Mbarrier>,
     /// Registers that warps have given back, in those of one thread of a warp.
     pub(super) spare_registers: u32,
+    /// What each warp has changed of its registers, one after the other, and whether it has ended.
+    pub(super) warps: Vec<(Vec<u32>, bool)>,
     /// Warps that have a thread left.
     pub(super) live_warps: u32,
 }
@@ -131,12 +135,13 @@ impl Cta {
             barriers: Default::default(),
             mbarriers: HashMap::new(),
             spare_registers: 0,
+            warps: vec![(Vec::new(), false); warps as usize],
             live_warps: warps,
         }
     }
 
     /// Counts a warp at a named barrier, and completes it when all are there.
-    pub(super) fn arrive(&mut self, id: u32, expected: Option<u32>) -> Result<(), String> {
+    pub(super) fn arrive(&mut self, id: u32, expected: Option<u32>, reduces: bool) -> Result<(), String> {
         let count = BARRIERS;
         let barrier = self.barriers.get_mut(id as usize).ok_or_else(|| format!("barrier {id} of {count}"))?;
         if let Some(expected) = expected
@@ -149,7 +154,11 @@ impl Cta {
             let second = expected.map_or("all".into(), |n| n.to_string());
             return Err(format!("barrier {id} for {second} threads, where others wait for {first}"));
         }
-        barrier.expected = expected;
+        if barrier.arrived > 0 && barrier.reduces != reduces {
+            let (own, others) = if reduces { ("reduces", "do not") } else { ("does not reduce", "do") };
+            return Err(format!("barrier {id}: the warp {own}, and others that wait there {others}"));
+        }
+        (barrier.expected, barrier.reduces) = (expected, reduces);
         barrier.arrived += 32;
         self.settle(id as usize);
         Ok(())
@@ -166,9 +175,22 @@ impl Cta {
         }
     }
 
+    /// The warps of a warp's warpgroup.
+    pub(super) fn warpgroup(&self, warp: u32) -> std::ops::Range<usize> {
+        let first = warp as usize / 4 * 4;
+        first..(first + 4).min(self.warps.len())
+    }
+
     /// A warp has ended: barriers for all threads no longer wait for it.
-    pub(super) fn warp_ended(&mut self) -> Result<(), String> {
+    pub(super) fn warp_ended(&mut self, warp: u32) -> Result<(), String> {
         self.live_warps -= 1;
+        let changes = self.warps[warp as usize].0.len();
+        self.warps[warp as usize].1 = true;
+        if let Some(other) = self.warpgroup(warp).find(|&other| self.warps[other].0.len() > changes) {
+            return Err(format!(
+                "warp {warp} ends, and warp {other} of its warpgroup has executed a setmaxnreg more than it"
+            ));
+        }
         (0..BARRIERS).for_each(|id| self.settle(id));
         let unexpected = |(_, barrier): &(&u32, &Mbarrier)| barrier.bytes < 0;
         match self.mbarriers.iter().filter(unexpected).min_by_key(|(at, _)| **at) {
@@ -186,6 +208,11 @@ impl Cta {
         }
         if !at.is_multiple_of(8) {
             return Err(format!("an mbarrier at shared address {at:#x}: must be a multiple of 8"));
+        }
+        if self.mbarriers.contains_key(&at) {
+            return Err(format!(
+                "the mbarrier at shared address {at:#x} is initialised again, and no mbarrier.inval has ended it"
+            ));
         }
         self.write(at, &0xbaba_baba_baba_babau64.to_le_bytes())?;
         self.mbarriers.insert(at, Mbarrier::new(count, agent));

@@ -36,7 +36,7 @@ pub(super) struct Env<'l> {
 impl Env<'_> {
     /// The last lane of a warp has ended.
     pub(super) fn warp_ended(&mut self, warp: &Warp) -> Result<(), String> {
-        self.ctas[warp.cta].warp_ended()?;
+        self.ctas[warp.cta].warp_ended(warp.index)?;
         match &mut self.order {
             Some(order) if self.ctas[warp.cta].live_warps == 0 => order.end(warp.cta),
             _ => Ok(()),
@@ -49,7 +49,10 @@ impl Env<'_> {
         order.issue(warp.cta, warp.index, group.pc);
         match group.wait {
             Wait::Barrier { id, .. } => order.leave(&self.ctas[warp.cta].barriers[id as usize].meeting, true),
-            Wait::Cluster { .. } => order.leave(&self.cluster_meeting, true),
+            Wait::Cluster { .. } => {
+                order.meet_cluster();
+                order.leave(&self.cluster_meeting, true);
+            }
             _ => {}
         }
     }

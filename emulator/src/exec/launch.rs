@@ -1,7 +1,12 @@
 //! A launch, as it is executed.
 
+use std::sync::Arc;
+
 use super::printed::Printed;
+use super::running::Running;
 use super::schedule::Schedule;
+use super::warp::watched::Watched;
+use crate::memory::budget::Budget;
 use crate::order::global::GlobalOrder;
 use crate::program::Program;
 use crate::program::register::LANES;
@@ -24,12 +29,20 @@ pub(crate) struct Launch<'l> {
     pub(crate) printed: &'l Printed,
     /// Of global memory, if the order of accesses is checked.
     pub(crate) order: Option<GlobalOrder>,
+    pub(crate) running: &'l Running,
+    /// What memory is taken from.
+    pub(crate) budget: &'l Arc<Budget>,
 }
 
 impl Launch<'_> {
     /// Clusters in each dimension.
     pub(super) fn clusters(&self) -> [u32; 3] {
         std::array::from_fn(|i| self.grid[i] / self.cluster[i])
+    }
+
+    /// CTAs of a cluster.
+    pub(super) fn cluster_ctas(&self) -> u64 {
+        self.cluster.iter().map(|&extent| u64::from(extent)).product()
     }
 
     /// The first CTA of the cluster of this number.
@@ -39,15 +52,16 @@ impl Launch<'_> {
         std::array::from_fn(|axis| at[axis] as u32 * self.cluster[axis])
     }
 
-    /// Bytes that a cluster holds while it runs, about: with shared memory comes what is known of it.
+    /// Bytes that a cluster holds when it begins, about: with shared memory comes what is known of it.
     pub(super) fn cluster_bytes(&self) -> u64 {
         let program = self.program;
         let [p, r, d] = program.registers.map(u64::from);
         let lanes = LANES as u64;
-        let warp = 4 * p + lanes * (4 * r + 8 * d + u64::from(program.local));
+        let watched = (program.watched.doubtful().len() * size_of::<Watched>()) as u64;
+        let warp = 1024 + watched + 4 * p + lanes * (4 * r + 8 * d + u64::from(program.local));
         let warps = u64::from(self.threads.iter().product::<u32>().div_ceil(LANES as u32));
-        let shared = 4 * u64::from(program.shared + self.dynamic_shared);
+        let shared = 6 * (u64::from(program.shared.span) + u64::from(self.dynamic_shared));
         let cta = warps * warp + shared + 4096;
-        self.cluster.iter().map(|&extent| u64::from(extent)).product::<u64>() * cta
+        self.cluster_ctas() * cta
     }
 }

@@ -1,10 +1,12 @@
 //! Memory as a lane sees it.
 
+use super::check::order::Accesses;
 use super::cta::in_cluster;
 use super::env::Env;
-use super::warp::Warp;
+use super::warp::{Warp, lanes};
 use crate::memory::Place;
 use crate::memory::global::View;
+use crate::order::Order;
 use crate::tensor::memory::Memory;
 
 #[inline(always)]
@@ -15,6 +17,11 @@ pub(super) fn check_alignment(at: u64, bytes: usize, space: &str) -> Result<(), 
 #[cold]
 fn misaligned(at: u64, bytes: usize, space: &str) -> String {
     format!("{bytes} bytes of {space} at {at:#x}: misaligned")
+}
+
+#[cold]
+fn foreign(at: u64, bytes: usize) -> String {
+    format!("{bytes} bytes at {at:#x}: the local memory of another thread")
 }
 
 #[inline(always)]
@@ -51,6 +58,7 @@ pub(super) fn read(
             into.copy_from_slice(&warp.local[warp.local_range(lane, at, into.len())?]);
             Ok(())
         }
+        Place::Foreign(at) => Err(foreign(at, into.len())),
     }
 }
 
@@ -82,6 +90,22 @@ pub(super) fn write(
             warp.local[range].copy_from_slice(from);
             Ok(())
         }
+        Place::Foreign(at) => Err(foreign(at, from.len())),
+    }
+}
+
+/// Why an access of lanes is refused: above all because there is no memory where one of them goes.
+#[cold]
+pub(super) fn refuse(warp: &mut Warp, env: &mut Env<'_>, accesses: Accesses, what: String) -> String {
+    let Accesses { window, at, mask, bytes, .. } = accesses;
+    for lane in lanes(mask) {
+        if let Err(what) = read(warp, env, warp.place(window, at, lane), lane, &mut [0; 16][..bytes]) {
+            return warp.blame(lane, what);
+        }
+    }
+    match env.order.as_ref().and_then(Order::culprit) {
+        Some(lane) => warp.blame(lane, what),
+        None => what,
     }
 }
 

@@ -16,5 +16,6 @@ pub(crate) mod printed;
 mod printf;
 mod result;
 pub(crate) mod run;
+pub(crate) mod running;
 pub(crate) mod schedule;
 mod warp;

@@ -1,21 +1,33 @@
 //! What kernels print.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::memory::budget::{Budget, Held};
 
 /// Bytes that are kept, as many as the buffer has that CUDA gives kernels to print to.
 const KEPT: usize = 1 << 20;
 
+/// What memory is held for.
+const WHAT: &str = "what a launch prints";
+
 /// What a launch prints, by the number of the cluster: clusters run in parallel, and the text is to be the same every time.
-#[derive(Debug, Default)]
-pub(crate) struct Printed(Mutex<Vec<(u64, String)>>);
+#[derive(Debug)]
+pub(crate) struct Printed(Mutex<(Vec<(u64, String)>, Held)>);
 
 impl Printed {
-    pub(crate) fn add(&self, cluster: u64, text: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((cluster, text));
+    pub(crate) fn new(budget: &Arc<Budget>) -> Result<Self, String> {
+        Ok(Self(Mutex::new((Vec::new(), budget.hold(0, WHAT)?))))
+    }
+
+    pub(crate) fn add(&self, cluster: u64, text: String) -> Result<(), String> {
+        let (all, held) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.grow((text.len() + size_of::<(u64, String)>()) as u64, WHAT)?;
+        all.push((cluster, text));
+        Ok(())
     }
 
     fn text(self) -> String {
-        let mut all = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (mut all, _held) = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         all.sort_by_key(|(cluster, _)| *cluster);
         all.into_iter().map(|(_, text)| text).collect()
     }
@@ -67,8 +79,8 @@ mod tests {
     fn clusters_print_in_their_order_and_the_latest_lines_are_kept() {
         let output = Output::default().echoing(false);
         let launch = |lines: &[(u64, &str)]| {
-            let printed = Printed::default();
-            lines.iter().for_each(|(cluster, line)| printed.add(*cluster, format!("{line}\n")));
+            let printed = Printed::new(&Budget::new(1 << 30)).unwrap();
+            lines.iter().for_each(|(cluster, line)| printed.add(*cluster, format!("{line}\n")).unwrap());
             output.add(printed);
         };
         launch(&[(2, "c"), (0, "a"), (2, "d"), (1, "b")]);

@@ -25,6 +25,9 @@ struct Options {
     length: i32,
 }
 
+/// Bytes of a text at most: as many as the buffer has that CUDA gives kernels to print to.
+const LONGEST: usize = 1 << 20;
+
 /// The text of a format; `take` gives the next argument, and the bytes that it is the address of if it is a text.
 pub(super) fn format(
     template: &[u8],
@@ -58,6 +61,9 @@ pub(super) fn format(
                 float(&mut text, &options, letter, value);
             }
             _ => return Err(unknown()),
+        }
+        if text.len() > LONGEST {
+            return Err(format!("vprintf of more than {LONGEST} bytes at once"));
         }
         rest = after;
     }
@@ -236,6 +242,9 @@ mod tests {
         assert_eq!(shown("%#x %#o %X", 255), "0xff 0377 FF");
         assert_eq!(shown("%c%5s|%.2s", 65), "A text|te");
         assert_eq!(shown("%p", 4096), "0x1000");
+        assert_eq!(shown(&"%4096d".repeat(256), 1).len(), LONGEST);
+        let longer = format("%4096d".repeat(257).as_bytes(), |_| Ok((1, Vec::new())));
+        assert_eq!(longer.unwrap_err(), "vprintf of more than 1048576 bytes at once");
     }
 
     #[test]

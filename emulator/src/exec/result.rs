@@ -12,6 +12,8 @@ pub(super) enum Next {
     Scatter,
     /// The lanes that executed the instruction end.
     Exit,
+    /// These lanes, of those that are to execute the instruction, have; the others of them wait for more.
+    Part(u32),
     /// All stay, and wait.
     Wait(Wait),
     /// All go on, after other warps.
@@ -29,9 +31,8 @@ pub(super) struct Active {
 }
 
 impl Active {
-    /// A wait unless all of these lanes, as far as they have not ended, are here.
-    pub(super) fn together(self, warp: &Warp, members: u32) -> Option<Next> {
-        let needed = members & warp.live();
-        (self.here & needed != needed).then_some(Next::Wait(Wait::Lanes))
+    /// A wait unless all lanes of the warp, as far as they have not ended, are here.
+    pub(super) fn together(self, warp: &Warp) -> Option<Next> {
+        (self.here != warp.live()).then_some(Next::Wait(Wait::Lanes))
     }
 }

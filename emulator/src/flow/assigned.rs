@@ -3,7 +3,9 @@
 //! A forward analysis of what must have been assigned. A value that is computed from one that nobody wrote counts as
 //! one that nobody wrote: a compiler may move such a computation to where its result is not used.
 
-use super::blocks::{Block, blocks};
+use std::collections::BTreeSet;
+
+use super::blocks::Block;
 use super::set::Set;
 use crate::program::Coded;
 use crate::program::access::Access;
@@ -13,10 +15,9 @@ use crate::program::watched::Files;
 
 /// The registers that some instruction reads and that may have no value there. `starts` are instructions where it
 /// begins, each with the registers that have a value there.
-pub(super) fn doubtful(code: &[Coded], files: Files, starts: &[(usize, Set)]) -> Set {
+pub(super) fn doubtful(code: &[Coded], files: Files, starts: &[(usize, Set)], blocks: &[Block]) -> Set {
     let mut found = Set::new(files.count());
-    let blocks = blocks(code, starts.iter().map(|&(start, _)| start));
-    let before = before(code, files, starts, &blocks);
+    let before = before(code, files, starts, blocks);
     for (block, mut assigned) in blocks.iter().zip(before) {
         for coded in &code[block.code.clone()] {
             let mut read = |register| {
@@ -43,23 +44,20 @@ pub(super) fn doubtful(code: &[Coded], files: Files, starts: &[(usize, Set)]) ->
 fn before(code: &[Coded], files: Files, starts: &[(usize, Set)], blocks: &[Block]) -> Vec<Set> {
     let mut before = vec![Set::full(files.count()); blocks.len()];
     for (start, assigned) in starts {
-        if let Some(block) = blocks.iter().position(|block| block.code.start == *start) {
+        if let Ok(block) = blocks.binary_search_by_key(start, |block| block.code.start) {
             before[block] = assigned.clone();
         }
     }
-    let mut changed = vec![true; blocks.len()];
     // Mostly forward: a pass or two more for each level of loops.
-    while changed.contains(&true) {
-        for (i, block) in blocks.iter().enumerate() {
-            if !std::mem::take(&mut changed[i]) {
-                continue;
-            }
-            let mut assigned = before[i].clone();
-            code[block.code.clone()].iter().for_each(|coded| execute(coded, files, &mut assigned));
-            for &next in &block.next {
-                changed[next] |= before[next].intersect(&assigned);
-            }
-        }
+    let mut changed: BTreeSet<usize> = (0..blocks.len()).collect();
+    let mut i = 0;
+    while let Some(&next) = changed.range(i..).next().or_else(|| changed.first()) {
+        changed.remove(&next);
+        let block = &blocks[next];
+        let mut assigned = before[next].clone();
+        code[block.code.clone()].iter().for_each(|coded| execute(coded, files, &mut assigned));
+        changed.extend(block.next.iter().filter(|&&after| before[after].intersect(&assigned)));
+        i = next + 1;
     }
     before
 }
@@ -76,7 +74,10 @@ fn execute(coded: &Coded, files: Files, assigned: &mut Set) {
             Access::Write => {
                 let value = match coded.op.undefined() {
                     Undefined::Used => true,
-                    Undefined::PassedOn | Undefined::Chosen => all,
+                    Undefined::PassedOn
+                    | Undefined::Chosen
+                    | Undefined::Exchanged
+                    | Undefined::Multiplied => all,
                     Undefined::Joined => any,
                 };
                 // Where the guard is false, the register keeps what it had.

@@ -14,6 +14,9 @@ use crate::program::register::Register;
 use crate::program::watched::{Files, Watched};
 use set::Set;
 
+/// What registers times blocks may be: so many bits are a GiB.
+const MOST: usize = 1 << 33;
+
 /// Finds the registers to watch, and marks the instructions that touch them. `known` are the registers that have a
 /// value when the kernel starts, which nobody writes; `starts` are where the kernel and its functions begin, with the
 /// registers that have a value there too.
@@ -22,8 +25,18 @@ pub(crate) fn watch(
     registers: [u32; 3],
     known: &[Register],
     starts: &[(u32, Vec<Register>)],
-) -> Watched {
+) -> Result<Watched, String> {
     let files = Files { registers };
+    let blocks = blocks::blocks(code, starts.iter().map(|(start, _)| *start as usize));
+    // Each block has a set of the registers.
+    let bits = blocks.len().saturating_mul(files.count());
+    if bits > MOST {
+        return Err(format!(
+            "a kernel of {} registers in {} blocks of instructions is too large to be analysed: their product is more than {MOST}",
+            files.count(),
+            blocks.len()
+        ));
+    }
     let set = |registers: &mut dyn Iterator<Item = &Register>| {
         let mut set = Set::new(files.count());
         registers.for_each(|&register| set.insert(files.number(register)));
@@ -34,7 +47,7 @@ pub(crate) fn watch(
         .map(|(start, parameters)| (*start as usize, set(&mut known.iter().chain(parameters))))
         .collect();
     let products = products::registers(code, files, &set(&mut known.iter()));
-    let doubtful = assigned::doubtful(code, files, &starts);
+    let doubtful = assigned::doubtful(code, files, &starts, &blocks);
     let mut slots = vec![None; files.count()];
     let mut states = Vec::new();
     for (number, slot) in slots.iter_mut().enumerate() {
@@ -50,5 +63,5 @@ pub(crate) fn watch(
         coded.op.registers(&mut |_, register| touches |= watched.slot(register).is_some());
         coded.watched = touches;
     }
-    watched
+    Ok(watched)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use super::budget::{Budget, Held};
 use super::{GLOBAL_START, MODULES_START};
 use crate::program::Static;
 
@@ -19,11 +20,28 @@ struct Allocation {
     start: u64,
     bytes: u64,
     words: Box<[AtomicU32]>,
+    /// Kernels do not write it.
+    constant: bool,
     /// Held by atomic operations of other than 4 bytes.
     wide: Mutex<()>,
+    _held: Held,
 }
 
 impl Allocation {
+    /// Memory of which every word is this.
+    fn new(start: u64, bytes: u64, word: u32, budget: &Arc<Budget>) -> Result<Self, String> {
+        let what = || format!("an allocation of {bytes} bytes");
+        let count = bytes.div_ceil(4);
+        let held = budget.hold(count.saturating_mul(4), &what())?;
+        let mut words = Vec::new();
+        usize::try_from(count)
+            .ok()
+            .and_then(|count| words.try_reserve_exact(count).ok())
+            .ok_or_else(|| format!("out of memory: the host has not enough for {}", what()))?;
+        words.extend((0..count).map(|_| AtomicU32::new(word)));
+        Ok(Self { start, bytes, words: words.into(), constant: false, wide: Mutex::new(()), _held: held })
+    }
+
     fn end(&self) -> u64 {
         self.start + self.bytes
     }
@@ -78,40 +96,54 @@ struct Table {
 }
 
 /// Global memory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Global {
     table: RwLock<Table>,
+    budget: Arc<Budget>,
 }
 
 impl Global {
+    /// Memory of which nothing is allocated.
+    pub(crate) fn new(budget: Arc<Budget>) -> Self {
+        Self { table: RwLock::default(), budget }
+    }
+
     /// Allocates memory; what is in it at first is nobody's business, so it is a pattern that shows.
-    pub(crate) fn allocate(&self, bytes: u64) -> u64 {
+    pub(crate) fn allocate(&self, bytes: u64) -> Result<u64, String> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let start = table.next.max(GLOBAL_START);
-        table.next = (start + bytes + ALIGN).next_multiple_of(ALIGN);
+        let next = bytes.checked_add(start + 2 * ALIGN - 1).map(|end| end / ALIGN * ALIGN);
+        let next = next.filter(|&next| next <= MODULES_START);
+        let next = next.ok_or_else(|| {
+            format!("an allocation of {bytes} bytes: there are {} addresses left", MODULES_START - start)
+        })?;
+        let allocation = Allocation::new(start, bytes, 0xcdcd_cdcd, &self.budget)?;
+        table.live.insert(start, Arc::new(allocation));
+        table.next = next;
         table.used += bytes;
-        let words = (0..bytes.div_ceil(4)).map(|_| AtomicU32::new(0xcdcd_cdcd)).collect();
-        table.live.insert(start, Arc::new(Allocation { start, bytes, words, wide: Mutex::new(()) }));
-        start
+        Ok(start)
     }
 
     /// Puts the variables of a module to their addresses, unless they are there.
-    pub(crate) fn install(&self, statics: &[Static]) {
-        let Some(first) = statics.first() else { return };
+    pub(crate) fn install(&self, statics: &[Static]) -> Result<(), String> {
+        let Some(first) = statics.first() else { return Ok(()) };
         let there = |table: &Table| table.live.contains_key(&first.address);
         if there(&self.table.read().unwrap_or_else(PoisonError::into_inner)) {
-            return;
+            return Ok(());
         }
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         if there(&table) {
-            return;
+            return Ok(());
         }
-        for &Static { address: start, bytes, ref initial, .. } in statics {
-            let words = (0..bytes.div_ceil(4)).map(|_| AtomicU32::new(0)).collect();
-            let allocation = Allocation { start, bytes, words, wide: Mutex::new(()) };
-            allocation.write(start, initial);
-            table.live.insert(start, Arc::new(allocation));
+        let mut all = Vec::new();
+        for &Static { ref name, address, bytes, constant, ref initial } in statics {
+            let allocation = Allocation::new(address, bytes, 0, &self.budget)
+                .map_err(|what| format!("variable `{name}`: {what}"))?;
+            allocation.write(address, initial);
+            all.push((address, Arc::new(Allocation { constant, ..allocation })));
         }
+        table.live.extend(all);
+        Ok(())
     }
 
     /// Frees an allocation; `false` if none begins there.
@@ -142,7 +174,7 @@ impl Global {
 /// The allocations that were there when a launch began. Remembers the last one that was accessed.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
-    live: Vec<Arc<Allocation>>,
+    live: Arc<[Arc<Allocation>]>,
     freed: Arc<Vec<(u64, u64)>>,
     last: usize,
 }
@@ -169,9 +201,11 @@ impl View {
         if let Some(&(start, end)) = self.freed.iter().find(|&&(start, end)| start <= at && at < end) {
             return format!("{what}: freed memory ({start:#x} to {end:#x})");
         }
-        let near = after.checked_sub(1).map(|before| &self.live[before]);
+        let before = after.checked_sub(1).and_then(|before| self.live.get(before));
+        let distance = |a: &&Arc<Allocation>| at.saturating_sub(a.end()).max(a.start.saturating_sub(at));
+        let near = before.into_iter().chain(self.live.get(after)).min_by_key(distance);
         match near {
-            Some(a) if at < a.end() + (1 << 20) => {
+            Some(a) if distance(&a) < 1 << 20 => {
                 format!("{what}: out of bounds; the nearest allocation is {:#x} to {:#x}", a.start, a.end())
             }
             _ => format!("{what}: not allocated"),
@@ -191,8 +225,24 @@ impl View {
 
     #[inline]
     pub(crate) fn write(&mut self, at: u64, from: &[u8]) -> Result<(), String> {
+        self.find_variable(at, from.len() as u64)?.write(at, from);
+        Ok(())
+    }
+
+    /// Writes as the host does: to constants too.
+    pub(crate) fn set(&mut self, at: u64, from: &[u8]) -> Result<(), String> {
         self.find(at, from.len() as u64)?.write(at, from);
         Ok(())
+    }
+
+    /// The allocation that has all of these bytes, which a kernel may write.
+    #[inline]
+    fn find_variable(&mut self, at: u64, bytes: u64) -> Result<&Allocation, String> {
+        let allocation = self.find(at, bytes)?;
+        match allocation.constant {
+            false => Ok(allocation),
+            true => Err(format!("{bytes} bytes at {at:#x}: constant memory, which kernels cannot write")),
+        }
     }
 
     /// Changes bytes while no other thread does so by this method.
@@ -202,7 +252,7 @@ impl View {
         len: usize,
         change: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), String> {
-        let allocation = self.find(at, len as u64)?;
+        let allocation = self.find_variable(at, len as u64)?;
         let _held = allocation.wide.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes = vec![0; len];
         allocation.read(at, &mut bytes);
@@ -213,7 +263,7 @@ impl View {
 
     /// Replaces 4 bytes, and gives what was there.
     pub(crate) fn update32(&mut self, at: u64, f: impl Fn(u32) -> u32) -> Result<u32, String> {
-        let allocation = self.find(at, 4)?;
+        let allocation = self.find_variable(at, 4)?;
         let word = &allocation.words[((at - allocation.start) / 4) as usize];
         Ok(word.fetch_update(Relaxed, Relaxed, |old| Some(f(old))).unwrap_or_else(|old| old))
     }
@@ -223,10 +273,14 @@ impl View {
 mod tests {
     use super::*;
 
+    fn global() -> Global {
+        Global::new(Budget::new(1000))
+    }
+
     #[test]
     fn bytes_keep_their_neighbours() {
-        let global = Global::default();
-        let at = global.allocate(10);
+        let global = global();
+        let at = global.allocate(10).unwrap();
         let mut view = global.view();
         view.write(at, &[0; 10]).unwrap();
         view.write(at + 3, &[1, 2, 3, 4, 5]).unwrap();
@@ -240,15 +294,38 @@ mod tests {
 
     #[test]
     fn what_is_not_allocated_is_named() {
-        let global = Global::default();
-        let (a, b) = (global.allocate(100), global.allocate(8));
+        let global = global();
+        let (a, b) = (global.allocate(100).unwrap(), global.allocate(8).unwrap());
         assert!(global.free(b) && !global.free(b));
         assert_eq!(global.used(), 100);
         let mut view = global.view();
         let error = |view: &mut View, at| view.read(at, &mut [0; 4]).unwrap_err();
         assert!(error(&mut view, a + 97).contains("out of bounds"), "{}", error(&mut view, a + 97));
         assert!(error(&mut view, b).contains("freed"));
+        assert!(
+            error(&mut view, a - 4).contains(&format!("the nearest allocation is {a:#x} to {:#x}", a + 100))
+        );
         assert!(error(&mut view, 8).contains("not allocated"));
         assert!(error(&mut view, u64::MAX).contains("not allocated"));
+    }
+
+    #[test]
+    fn what_is_freed_can_be_allocated_again() {
+        let global = global();
+        for _ in 0..10 {
+            let at = global.allocate(998).unwrap();
+            assert!(global.allocate(1).is_err());
+            assert!(global.free(at));
+        }
+        // Not while somebody looks at it.
+        let at = global.allocate(998).unwrap();
+        let view = global.view();
+        assert!(global.free(at) && global.allocate(1).is_err());
+        drop(view);
+        assert!(global.allocate(1).is_ok());
+        for bytes in [1 << 40, u64::MAX, u64::MAX - 1000, u64::MAX / 2] {
+            let what = global.allocate(bytes).unwrap_err();
+            assert!(what.contains(&format!("an allocation of {bytes} bytes")), "{what}");
+        }
     }
 }

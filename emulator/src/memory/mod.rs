@@ -1,5 +1,6 @@
 //! The address spaces, and global memory.
 
+pub(crate) mod budget;
 pub(crate) mod global;
 
 /// The first address of global memory that is given out.
@@ -10,8 +11,11 @@ pub(crate) const MODULES_START: u64 = 1 << 44;
 pub(crate) const SHARED: u64 = 1 << 48;
 /// Where the kernel's parameters begin among generic addresses.
 pub(crate) const PARAMETERS: u64 = 1 << 49;
-/// Where local memory begins among generic addresses.
+/// Where local memory begins among generic addresses: each thread of a CTA has a window of its own, and what another one does
+/// with the address is seen.
 pub(crate) const LOCAL: u64 = 1 << 50;
+/// Threads whose windows of local memory are told apart: those of a CTA in so many CTAs.
+const THREADS: u64 = 1 << 16;
 /// Where functions begin, for pointers to them.
 pub(crate) const FUNCTIONS: u64 = 1 << 51;
 /// Bytes of each of those windows.
@@ -32,6 +36,14 @@ pub(crate) enum Place {
     Shared(u32),
     Parameters(u32),
     Local(u32),
+    /// An address in the local memory of another thread.
+    Foreign(u64),
+}
+
+/// Where the window of local memory begins of a thread that has this number.
+#[inline]
+pub(crate) fn local_window(thread: u64) -> u64 {
+    LOCAL + thread % THREADS * WINDOW
 }
 
 /// Takes a generic address apart.
@@ -39,7 +51,7 @@ pub(crate) fn place(generic: u64) -> Place {
     match generic {
         SHARED.. if generic - SHARED < WINDOW => Place::Shared((generic - SHARED) as u32),
         PARAMETERS.. if generic - PARAMETERS < WINDOW => Place::Parameters((generic - PARAMETERS) as u32),
-        LOCAL.. if generic - LOCAL < WINDOW => Place::Local((generic - LOCAL) as u32),
+        LOCAL.. if generic - LOCAL < THREADS * WINDOW => Place::Local((generic - LOCAL) as u32),
         global => Place::Global(global),
     }
 }

@@ -8,6 +8,13 @@ pub(crate) const ASYNC: u8 = 2;
 pub(super) const MBARRIER: u8 = 4;
 /// Ends an mbarrier.
 pub(super) const ENDS: u8 = 8;
+/// Reads what nobody writes while the kernel runs: `ld.global.nc`.
+pub(crate) const READ_ONLY: u8 = 16;
+/// No access: the bytes are of no variable, but behind the one whose number stands for the instruction.
+pub(super) const GAP: u8 = 32;
+/// It is strong for the threads of its CTA alone, or of its cluster.
+pub(crate) const OF_CTA: u8 = 64;
+pub(crate) const OF_CLUSTER: u8 = 128;
 
 /// The lane of what no single lane did.
 pub(super) const NO_LANE: u8 = 254;

@@ -1,10 +1,17 @@
 //! What is remembered of a piece of memory: the last write, and the reads since that no later one stands for.
 
-use super::access::{ASYNC, Access, ENDS, MBARRIER, NO_LANE, STRONG};
+use std::cell::Cell as Flag;
+
+use super::access::{ASYNC, Access, ENDS, GAP, MBARRIER, NO_LANE, OF_CLUSTER, OF_CTA, READ_ONLY, STRONG};
 use super::clock::Clocks;
+use super::global::GlobalOrder;
+use super::releases::Releases;
 
 /// The lane of reads of several lanes.
 const MANY_LANES: u8 = 255;
+
+/// Reads of one cluster that a cell remembers: as many as it has warps, and what works beside them.
+const ONE_CLUSTER: usize = 1024;
 
 /// The accesses of a piece of 16, 4 or 1 bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,6 +33,11 @@ pub(super) struct Lists {
 }
 
 impl Lists {
+    /// Bytes that they take, as if each had eight reads.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.lists.len() * (size_of::<Vec<Access>>() + 8 * size_of::<Access>())) as u64
+    }
+
     fn add(&mut self, list: Vec<Access>) -> u32 {
         if let Some(free) = self.free.pop() {
             self.lists[free as usize - 1] = list;
@@ -43,14 +55,24 @@ pub(crate) enum Conflict {
     Race { first: Access, wrote: bool },
     /// Nothing orders it after that of another lane of its warp.
     Lanes { first: Access, wrote: bool },
+    /// It is ordered after a release of other lanes of the warp that wrote this, which had not met.
+    Loose { first: Access },
     /// It reads what nobody wrote.
     Unwritten,
     /// It is of the async proxy, and no proxy fence stands after this write.
     Unfenced { first: Access },
     /// The bytes are an mbarrier's.
     Mbarrier,
+    /// They lie behind the variable of this number, and are of no other.
+    Gap(u32),
     /// They are of a CTA that has ended.
     Ended,
+    /// They are of a CTA that may not have begun.
+    NotBegun,
+    /// They are written and read as what nobody writes, in either order.
+    ReadOnly { first: Access, wrote: bool },
+    /// There is no memory to remember it.
+    Memory,
 }
 
 /// An access that is checked.
@@ -59,9 +81,14 @@ pub(super) struct Check<'c> {
     pub(super) wrote: bool,
     /// What is ordered before it.
     pub(super) before: &'c Clocks,
-    /// Whether reads of what nobody wrote are wrong.
-    pub(super) initialised: bool,
-    /// Reads that a cell remembers.
+    /// Where to say that it reads what nobody wrote.
+    pub(super) unwritten: Option<&'c Flag<bool>>,
+    /// Of the warps of the own cluster, and of the others.
+    pub(super) releases: (&'c [Releases], &'c GlobalOrder),
+    /// Warps of a CTA.
+    pub(super) warps_each: usize,
+    /// Reads of several clusters that a cell remembers. Of two there are always some: clusters that cannot talk to each other
+    /// never write what another reads, and so one of them is not ordered before a write, whosoever that is.
     pub(super) readers: usize,
 }
 
@@ -70,19 +97,42 @@ impl Check<'_> {
         self.before.known.has(self.new.cluster, old)
     }
 
+    /// Whether each of two strong accesses is so for the other.
+    #[inline(never)]
+    fn both_strong(&self, old: &Access, new: &Access) -> bool {
+        let narrow = (old.kind | new.kind) & (OF_CTA | OF_CLUSTER);
+        let cta = |access: &Access| usize::from(access.agent) / self.warps_each;
+        narrow == 0 || old.cluster == new.cluster && (narrow & OF_CTA == 0 || cta(old) == cta(new))
+    }
+
+    /// Whether what orders an earlier write of a lane before the access is that lane's, or of all.
+    #[inline(never)]
+    fn is_released(&self, old: &Access) -> bool {
+        let (own, others) = self.releases;
+        if old.cluster != self.new.cluster {
+            return others.is_released(old);
+        }
+        let known = self.before.known.get(old.agent);
+        own.get(usize::from(old.agent)).is_none_or(|releases| releases.covers(old.lane, old.clock, known))
+    }
+
     /// Checks the access against an earlier one of the same bytes.
-    #[inline]
+    #[inline(always)]
     fn after(&self, old: &Access, new: &Access, wrote: bool) -> Result<(), Conflict> {
-        if old.clock == 0 || old.kind & new.kind & STRONG != 0 {
+        if old.clock == 0 || old.kind & new.kind & STRONG != 0 && self.both_strong(old, new) {
             return Ok(());
         }
         if !self.has(old) {
             return Err(Conflict::Race { first: *old, wrote });
         }
-        let lanes =
-            (old.lane, old.shift) != (new.lane, new.shift) && old.lane != NO_LANE && new.lane != NO_LANE;
-        if lanes && old.same_time(new) {
-            return Err(Conflict::Lanes { first: *old, wrote });
+        if old.is_of(new) {
+            let lanes =
+                (old.lane, old.shift) != (new.lane, new.shift) && old.lane != NO_LANE && new.lane != NO_LANE;
+            if lanes && old.clock == new.clock {
+                return Err(Conflict::Lanes { first: *old, wrote });
+            }
+        } else if wrote && old.lane < 32 && !self.is_released(old) {
+            return Err(Conflict::Loose { first: *old });
         }
         Ok(())
     }
@@ -103,8 +153,8 @@ impl Check<'_> {
     fn after_write(&self, cell: &Cell, new: &Access) -> Result<(), Conflict> {
         let old = &cell.write;
         self.after(old, new, true)?;
-        if old.kind & MBARRIER != 0 && new.kind & (MBARRIER | ENDS) == 0 {
-            return Err(Conflict::Mbarrier);
+        if old.kind & (GAP | MBARRIER) != 0 && new.kind & (MBARRIER | ENDS) == 0 {
+            return Err(if old.kind & GAP != 0 { Conflict::Gap(old.pc) } else { Conflict::Mbarrier });
         }
         if new.kind & !old.kind & ASYNC != 0
             && old.clock != 0
@@ -116,6 +166,11 @@ impl Check<'_> {
     }
 
     fn read(&self, cell: &mut Cell, lists: &mut Lists, new: Access) -> Result<(), Conflict> {
+        if let Some(unwritten) = self.unwritten
+            && cell.write.clock == 0
+        {
+            unwritten.set(true);
+        }
         let repeated = cell.reads.iter().position(|read| read.same_time(&new) && read.kind == new.kind);
         if let Some(i) = repeated
             && cell.reads[i].lane == new.lane
@@ -123,10 +178,10 @@ impl Check<'_> {
         {
             return Ok(());
         }
-        if cell.write.clock == 0 && self.initialised {
-            return Err(Conflict::Unwritten);
-        }
         self.after_write(cell, &new)?;
+        if new.kind & READ_ONLY != 0 && cell.write.clock != 0 {
+            return Err(Conflict::ReadOnly { first: cell.write, wrote: true });
+        }
         if let Some(i) = repeated {
             cell.reads[i].lane = if new.lane == NO_LANE { NO_LANE } else { MANY_LANES };
             return Ok(());
@@ -137,14 +192,23 @@ impl Check<'_> {
             cell.reads[i] = new;
             return Ok(());
         }
+        let several = cell.reads[0].cluster != cell.reads[1].cluster;
         if cell.more == 0 {
             cell.more = lists.add(Vec::new());
         }
         let list = &mut lists.lists[cell.more as usize - 1];
+        let full = list.len() + 2 >= if several { self.readers } else { ONE_CLUSTER };
+        if full && several {
+            return Ok(());
+        }
         match list.iter().position(|read| read.is_of(&new) || self.has(read)) {
             Some(i) if list[i].same_time(&new) && list[i].lane != new.lane => list[i].lane = MANY_LANES,
             Some(i) => list[i] = new,
-            None if list.len() + 2 < self.readers => list.push(new),
+            // One of another cluster has its place where it is found at once.
+            None if cell.reads[1].cluster != new.cluster && !several => {
+                list.push(std::mem::replace(&mut cell.reads[1], new));
+            }
+            None if !full => list.push(new),
             None => {}
         }
         Ok(())
@@ -154,6 +218,9 @@ impl Check<'_> {
         self.after_write(cell, &new)?;
         for read in &cell.reads {
             self.after(read, &new, false)?;
+            if read.kind & READ_ONLY != 0 {
+                return Err(Conflict::ReadOnly { first: *read, wrote: false });
+            }
         }
         if cell.more != 0 {
             lists.lists[cell.more as usize - 1].iter().try_for_each(|read| self.after(read, &new, false))?;

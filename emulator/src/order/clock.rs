@@ -1,16 +1,16 @@
 //! Vector clocks: what is ordered before a point of the program.
 
-use std::collections::BTreeMap;
-
 use super::access::Access;
+use super::clusters::{Clusters, Times, join_times, meet_times};
 
 /// For each agent, the time up to which all that it did is ordered before.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clock {
     /// The agents of the own cluster.
-    own: Vec<u32>,
-    /// Those of other clusters, of which one learns through global memory alone.
-    others: BTreeMap<u32, Vec<u32>>,
+    own: Times,
+    /// Those of other clusters, of which one learns through global memory alone. What stands here of the own cluster is no
+    /// later than in `own`.
+    others: Clusters,
 }
 
 impl Clock {
@@ -28,19 +28,14 @@ impl Clock {
     }
 
     pub(super) fn join(&mut self, other: &Clock) {
-        join(&mut self.own, &other.own);
-        for (&cluster, theirs) in &other.others {
-            join(self.others.entry(cluster).or_default(), theirs);
-        }
+        join_times(&mut self.own, &other.own);
+        self.others.join(&other.others);
     }
 
     /// Keeps what is ordered before both.
     fn meet(&mut self, other: &Clock) {
-        meet(&mut self.own, &other.own);
-        self.others.retain(|cluster, _| other.others.contains_key(cluster));
-        for (cluster, ours) in &mut self.others {
-            meet(ours, &other.others[cluster]);
-        }
+        meet_times(&mut self.own, &other.own);
+        self.others.meet(&other.others);
     }
 
     /// Whether an access is ordered before; `cluster` is the own one.
@@ -49,24 +44,22 @@ impl Clock {
         if access.cluster == cluster {
             return self.get(access.agent) >= access.clock;
         }
-        let theirs = self.others.get(&access.cluster).and_then(|own| own.get(usize::from(access.agent)));
+        let theirs = self.others.get(access.cluster).get(usize::from(access.agent));
         theirs.is_some_and(|&time| time >= access.clock)
     }
-}
 
-fn join(ours: &mut Vec<u32>, theirs: &[u32]) {
-    if ours.len() < theirs.len() {
-        ours.resize(theirs.len(), 0);
+    /// The same for agents of any cluster, when this is the clock of one of this cluster.
+    fn outside(&self, cluster: u32) -> Clock {
+        let mut others = self.others.clone();
+        if !self.own.is_empty() {
+            others.join(&Clusters::of(cluster, &self.own));
+        }
+        Clock { own: Vec::new(), others }
     }
-    for (ours, theirs) in ours.iter_mut().zip(theirs) {
-        *ours = (*ours).max(*theirs);
-    }
-}
 
-fn meet(ours: &mut Vec<u32>, theirs: &[u32]) {
-    ours.truncate(theirs.len());
-    for (ours, theirs) in ours.iter_mut().zip(theirs) {
-        *ours = (*ours).min(*theirs);
+    /// What [`Clock::outside`] made, for an agent of this cluster.
+    fn inside(&self, cluster: u32) -> Clock {
+        Clock { own: self.others.get(cluster).to_vec(), others: self.others.clone() }
     }
 }
 
@@ -74,6 +67,7 @@ fn meet(ours: &mut Vec<u32>, theirs: &[u32]) {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clocks {
     pub(super) known: Clock,
+    /// A part of `known`.
     pub(super) fenced: Clock,
 }
 
@@ -90,21 +84,12 @@ impl Clocks {
 
     /// The same for agents of any cluster, when these are the clocks of one of this cluster.
     pub(super) fn outside(&self, cluster: u32) -> Clocks {
-        let outside = |clock: &Clock| {
-            let mut others = clock.others.clone();
-            others.insert(cluster, clock.own.clone());
-            Clock { own: Vec::new(), others }
-        };
-        Clocks { known: outside(&self.known), fenced: outside(&self.fenced) }
+        Clocks { known: self.known.outside(cluster), fenced: self.fenced.outside(cluster) }
     }
 
     /// What [`Clocks::outside`] made, for an agent of this cluster.
     pub(super) fn inside(&self, cluster: u32) -> Clocks {
-        let inside = |clock: &Clock| {
-            let mut others = clock.others.clone();
-            Clock { own: others.remove(&cluster).unwrap_or_default(), others }
-        };
-        Clocks { known: inside(&self.known), fenced: inside(&self.fenced) }
+        Clocks { known: self.known.inside(cluster), fenced: self.fenced.inside(cluster) }
     }
 }
 

@@ -1,16 +1,28 @@
 //! Global memory, which clusters on several cores access.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::access::Access;
 use super::cell::{Check, Conflict};
 use super::clock::Clocks;
+use super::releases::Releases;
 use super::shadow::Shadow;
+use crate::memory::budget::{Budget, Held};
 
 /// Bytes of a page.
 const PAGE: usize = 4096;
 /// Locks: pages are spread over them.
 const SHARDS: u64 = 64;
+
+/// Bytes that an address takes of which clocks were passed on, about: they share what they can.
+pub(super) const LOCATION: u64 = 1024;
+/// Bytes that the releases of a warp take, about.
+const RELEASES: u64 = 1024;
+/// What memory is held for.
+const WHAT: &str = "what is known of accesses to global memory";
 
 #[derive(Debug, Default)]
 struct Shard {
@@ -23,11 +35,23 @@ struct Shard {
 #[derive(Debug)]
 pub(crate) struct GlobalOrder {
     shards: Vec<Mutex<Shard>>,
+    /// By cluster and warp, once lanes have released for themselves alone.
+    releases: Mutex<HashMap<(u32, u16), Releases>>,
+    released: AtomicBool,
+    /// Clusters have raced with each other.
+    raced: AtomicBool,
+    held: Mutex<Held>,
 }
 
 impl GlobalOrder {
-    pub(crate) fn new() -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+    pub(crate) fn new(budget: &Arc<Budget>) -> Result<Self, String> {
+        Ok(Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            releases: Mutex::default(),
+            released: AtomicBool::new(false),
+            raced: AtomicBool::new(false),
+            held: Mutex::new(budget.hold(0, WHAT)?),
+        })
     }
 
     fn shard(&self, at: u64) -> MutexGuard<'_, Shard> {
@@ -35,19 +59,86 @@ impl GlobalOrder {
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Holds so many bytes more.
+    fn hold(&self, bytes: u64) -> Result<(), Conflict> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.grow(bytes, WHAT).map_err(|_| Conflict::Memory)
+    }
+
     pub(super) fn access(&self, at: u64, bytes: usize, check: &Check<'_>) -> Result<(), Conflict> {
         let (mut at, mut left, mut check) = (at, bytes, Check { ..*check });
         while left > 0 {
             let offset = at as usize % PAGE;
             let here = left.min(PAGE - offset);
-            let mut shard = self.shard(at);
-            let page = shard.pages.entry(at / PAGE as u64).or_insert_with(|| Shadow::new(PAGE));
-            page.access(offset, here, &check)?;
+            let Shard { pages, .. } = &mut *self.shard(at);
+            let page = match pages.entry(at / PAGE as u64) {
+                Entry::Occupied(page) => page.into_mut(),
+                Entry::Vacant(none) => {
+                    let page = Shadow::new(PAGE);
+                    self.hold(page.bytes())?;
+                    none.insert(page)
+                }
+            };
+            let before = page.bytes();
+            let done = page.access(offset, here, &check);
+            let after = page.bytes();
+            if after != before {
+                self.hold(after - before)?;
+            }
+            done?;
             check.new = check.new.behind(here as u32);
             at = at.wrapping_add(here as u64);
             left -= here;
         }
         Ok(())
+    }
+
+    fn releases(&self) -> MutexGuard<'_, HashMap<(u32, u16), Releases>> {
+        self.releases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of a release of some lanes of a warp, or of all if it is known for one of some.
+    pub(super) fn release(
+        &self,
+        warp: (u32, u16),
+        some: bool,
+        note: impl FnOnce(&mut Releases),
+    ) -> Result<(), Conflict> {
+        if some {
+            self.released.store(true, Relaxed);
+            match self.releases().entry(warp) {
+                Entry::Occupied(releases) => note(releases.into_mut()),
+                Entry::Vacant(none) => {
+                    self.hold(RELEASES)?;
+                    note(none.insert(Releases::default()));
+                }
+            }
+        } else if self.released.load(Relaxed)
+            && let Some(releases) = self.releases().get_mut(&warp)
+        {
+            note(releases);
+        }
+        Ok(())
+    }
+
+    /// Whether a lane's write that is known to another cluster was released by that lane, or by all of its warp.
+    pub(super) fn is_released(&self, write: &Access) -> bool {
+        if !self.released.load(Relaxed) {
+            return true;
+        }
+        let releases = self.releases();
+        let own = releases.get(&(write.cluster, write.agent));
+        own.is_none_or(|releases| releases.covers(write.lane, write.clock, u32::MAX))
+    }
+
+    /// Two clusters race with each other.
+    pub(super) fn race(&self) {
+        self.raced.store(true, Relaxed);
+    }
+
+    /// Whether clusters have raced with each other: which of them is found to do so depends on which came first.
+    pub(crate) fn has_raced(&self) -> bool {
+        self.raced.load(Relaxed)
     }
 
     /// What was passed on through an address.
@@ -56,7 +147,15 @@ impl GlobalOrder {
     }
 
     /// Passes clocks on through an address.
-    pub(super) fn pass(&self, at: u64, cluster: u32, clocks: &Clocks) {
-        self.shard(at).locations.entry(at).or_default().join(&clocks.outside(cluster));
+    pub(super) fn pass(&self, at: u64, cluster: u32, clocks: &Clocks) -> Result<(), Conflict> {
+        let Shard { locations, .. } = &mut *self.shard(at);
+        match locations.entry(at) {
+            Entry::Occupied(passed) => passed.into_mut().join(&clocks.outside(cluster)),
+            Entry::Vacant(none) => {
+                self.hold(LOCATION)?;
+                none.insert(clocks.outside(cluster));
+            }
+        }
+        Ok(())
     }
 }

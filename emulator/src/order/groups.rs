@@ -18,6 +18,11 @@ pub(super) struct Groups {
 }
 
 impl Groups {
+    /// Bytes that they take.
+    pub(super) fn bytes(&self) -> u64 {
+        size_of_val(self.open.as_slice()) as u64
+    }
+
     /// Lanes issue operations; gives their time.
     pub(super) fn issue(&mut self, lanes: u32) -> u32 {
         self.loose |= lanes;

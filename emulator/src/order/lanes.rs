@@ -1,10 +1,17 @@
 //! The accesses of a warp's lanes, joined where they follow each other.
 
+use std::cell::Cell as Flag;
+use std::time::{Duration, Instant};
+
 use super::access::Access;
 use super::cell::Conflict;
 use super::spot::Spot;
 use super::{By, Order};
+use crate::memory::SHARED_START;
 use crate::program::register::LANES;
+
+/// A store that was told of is done by then.
+const SOON: Duration = Duration::from_millis(20);
 
 /// Lanes whose accesses follow each other.
 #[derive(Clone, Copy)]
@@ -20,7 +27,19 @@ pub(crate) struct Lanes {
     /// Bytes of each: a power of two, up to 16.
     pub(crate) bytes: usize,
     pub(crate) kind: u8,
+    /// Whether what is there matters.
+    pub(crate) reads: bool,
     pub(crate) wrote: bool,
+}
+
+/// Bytes of shared memory that a lane reads and nobody wrote.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hole {
+    pub(crate) lane: usize,
+    /// Where the lane's access begins.
+    pub(crate) at: u32,
+    /// A bit for each byte of the access.
+    pub(crate) bytes: u16,
 }
 
 impl Order<'_> {
@@ -40,12 +59,19 @@ impl Order<'_> {
     #[inline]
     pub(crate) fn lanes(
         &mut self,
-        spots: impl Iterator<Item = (usize, Spot)>,
+        spots: impl Iterator<Item = (usize, Spot)> + Clone,
         what: Lanes,
         mut same: impl FnMut(Option<usize>, usize, Spot) -> bool,
     ) -> Result<(), String> {
         let mut run: Option<Run> = None;
-        for (lane, spot) in spots {
+        // Of lanes that read the same, two stand for all: who wrote it is one of them at most.
+        let (mut last, mut alike) = (None, 0);
+        for (lane, spot) in spots.clone() {
+            alike = if last == Some(spot) { alike + 1 } else { 0 };
+            last = Some(spot);
+            if !what.wrote && alike > 1 {
+                continue;
+            }
             if let Some(run) = &mut run
                 && lane == run.first + run.lanes
                 && spot == run.start.plus(run.lanes * what.bytes)
@@ -57,13 +83,66 @@ impl Order<'_> {
                 self.run(run, what, &mut same)?;
             }
         }
-        run.map_or(Ok(()), |run| self.run(run, what, &mut same))
+        if let Some(run) = run {
+            self.run(run, what, &mut same)?;
+        }
+        if !what.wrote && !self.holes.is_empty() {
+            self.repeat_holes(spots);
+        }
+        Ok(())
+    }
+
+    /// What a lane read and nobody wrote, those behind it that read the same did, too.
+    #[cold]
+    fn repeat_holes(&mut self, spots: impl Iterator<Item = (usize, Spot)>) {
+        let found = std::mem::take(&mut self.holes);
+        let mut last: Option<(Spot, Option<Hole>)> = None;
+        for (lane, spot) in spots {
+            let own = found.iter().find(|hole| hole.lane == lane);
+            let hole = match last {
+                Some((same, hole)) if same == spot => hole.map(|hole| Hole { lane, ..hole }),
+                _ => own.copied(),
+            };
+            self.holes.extend(hole);
+            last = Some((spot, hole));
+        }
+    }
+
+    /// Whether something comes to hold that another cluster on another core is about to do.
+    #[cold]
+    fn settles(&self, mut holds: impl FnMut() -> bool) -> bool {
+        let begin = Instant::now();
+        while begin.elapsed() < SOON && !self.global.has_raced() {
+            if holds() {
+                return true;
+            }
+            std::thread::yield_now();
+        }
+        false
+    }
+
+    /// Takes note of what lanes read and nobody wrote.
+    fn find_holes(&mut self, run: Run, bytes: usize) {
+        for i in 0..run.lanes {
+            let Spot::Shared(cta, at) = run.start.plus(i * bytes) else { return };
+            let missing = self.shadows[cta].unwritten(at.wrapping_sub(SHARED_START) as usize, bytes);
+            if missing != 0 {
+                self.holes.push(Hole { lane: run.first + i, at, bytes: missing });
+            }
+        }
+    }
+
+    /// What lanes have just read and nobody wrote.
+    #[inline]
+    pub(crate) fn take_holes(&mut self) -> Vec<Hole> {
+        std::mem::take(&mut self.holes)
     }
 
     /// Whether a lane's access is of the instruction that is executed.
     fn is_now(&self, access: &Access) -> bool {
         let now = self.warps[self.warp].clocks.known.get(access.agent);
         access.pc == self.pc
+            && access.cluster == self.cluster
             && usize::from(access.agent) == self.warp
             && access.clock == now
             && access.lane < 32
@@ -75,11 +154,20 @@ impl Order<'_> {
         what: Lanes,
         same: &mut impl FnMut(Option<usize>, usize, Spot) -> bool,
     ) -> Result<(), String> {
-        let Lanes { bytes, kind, wrote } = what;
+        let Lanes { bytes, kind, wrote, .. } = what;
         let shift = bytes.trailing_zeros() as u8;
         let new = self.access(By::Lanes(run.first as u8, shift), kind)?;
-        let conflict = match self.spot(run.start, run.lanes * bytes, new, wrote) {
-            Ok(()) => return Ok(()),
+        if wrote && what.reads {
+            self.find_holes(run, bytes);
+        }
+        let unwritten = Flag::new(false);
+        let conflict = match self.spot(run.start, run.lanes * bytes, new, wrote, &unwritten) {
+            Ok(()) => {
+                if unwritten.get() {
+                    self.find_holes(run, bytes);
+                }
+                return Ok(());
+            }
             Err(conflict) => conflict,
         };
         if run.lanes > 1 {
@@ -90,15 +178,25 @@ impl Order<'_> {
             });
         }
         match conflict {
-            Conflict::Race { first, wrote: true } | Conflict::Lanes { first, wrote: true }
+            Conflict::Race { first, wrote: true }
+            | Conflict::Lanes { first, wrote: true }
+            | Conflict::Loose { first }
                 if wrote && usize::from(first.agent) < self.warps.len() && {
                     let here = self.is_now(&first).then_some(first.lane.into());
-                    same(here, run.first, run.start)
+                    let mut is_same = || same(here, run.first, run.start);
+                    is_same() || first.cluster != self.cluster && self.settles(is_same)
                 } =>
             {
                 Ok(())
             }
             conflict => {
+                self.culprit = Some(run.first);
+                if let Conflict::Race { first, .. } = conflict
+                    && first.cluster == self.cluster
+                    && self.accused == Some(first.agent.into())
+                {
+                    self.late = true;
+                }
                 let thread = self.warp % self.warps_each * 32 + run.first;
                 let access = if wrote { "write" } else { "read" };
                 Err(self.explain(conflict, &run.start.name(bytes), &format!("{access} of thread {thread}")))

@@ -7,42 +7,52 @@
 //!
 //! PTX ISA, "Memory Consistency Model", "Proxies" and "Asynchronous operations". The manual knows threads; here the
 //! accesses of a warp are ordered among themselves, but for those of different lanes between two synchronisations, and
-//! what one lane has learnt the others know. Writes that leave what is there do not race, whoever made them. Scopes are not looked at: each synchronises with all.
+//! what one lane has learnt the others know; what some lanes alone release is not what the others wrote. Writes that leave what
+//! is there do not race, whoever made them. Scopes of mbarriers are not looked at: each synchronises with all.
 
 pub(crate) mod access;
 mod cell;
 pub(crate) mod clock;
+mod clusters;
 pub(crate) mod global;
 mod groups;
 pub(crate) mod lanes;
+mod releases;
 mod report;
 mod shadow;
 pub(crate) mod spot;
 mod synchronise;
 
+use std::cell::Cell as Flag;
 use std::collections::HashMap;
 
 use crate::memory::SHARED_START;
 use crate::program::Program;
-use access::{ASYNC, Access, NO_LANE};
+use access::{ASYNC, Access, GAP, NO_LANE};
 use cell::{Check, Conflict};
 use clock::Clocks;
-use global::GlobalOrder;
+use global::{GlobalOrder, LOCATION};
 use groups::Groups;
+use lanes::Hole;
+use releases::Releases;
 use shadow::Shadow;
 use spot::Spot;
 
-/// Reads that a cell of shared and of global memory remembers: whole launches read the latter.
+/// Reads of several clusters that a cell of shared and of global memory remembers: whole launches read the latter.
 const READERS: [usize; 2] = [usize::MAX, 4];
 
 /// A warp's clocks, and its groups of asynchronous operations.
 #[derive(Debug, Default)]
 struct Warp {
     clocks: Clocks,
-    /// At its last fence: what later relaxed writes pass on.
-    released: Option<Clocks>,
+    /// At its last fence: what later relaxed writes pass on. By scope, if the kernel has several.
+    released: [Option<Clocks>; 3],
     /// What relaxed reads saw: a later fence puts it before what follows.
-    seen: Option<Clocks>,
+    seen: [Option<Clocks>; 3],
+    /// When its last fence was.
+    fence: u32,
+    /// It knows that all CTAs of its cluster have begun.
+    met: bool,
     copies: Groups,
     bulk_reads: Groups,
     bulk_writes: Groups,
@@ -63,12 +73,23 @@ pub(crate) struct Order<'l> {
     ended: Vec<bool>,
     /// The agents that are warps, CTA after CTA.
     warps: Vec<Warp>,
+    /// The releases of each of them.
+    releases: Vec<Releases>,
     /// Agents so far.
     agents: usize,
     /// What strong writes passed on through a CTA's shared address.
     locations: HashMap<(usize, u32), Clocks>,
+    /// What they passed on to the threads of a CTA or, without one, of the cluster, if the kernel has several scopes.
+    narrow: HashMap<(Option<usize>, Spot), Clocks>,
     /// The agents of what completes on mbarriers.
     mbarriers: HashMap<(usize, u32), u16>,
+    /// A warp that has read what nobody had written, and whether another one has shown that it should have waited.
+    accused: Option<usize>,
+    late: bool,
+    /// The lane whose access was refused.
+    culprit: Option<usize>,
+    /// What the lanes of an instruction read and nobody wrote.
+    holes: Vec<Hole>,
     /// The warp and the instruction whose accesses are told.
     warp: usize,
     pc: u32,
@@ -113,15 +134,44 @@ impl<'l> Order<'l> {
             cluster,
             warps_each,
             global,
-            shadows: (0..ctas).map(|_| Shadow::new(shared)).collect(),
+            shadows: (0..ctas).map(|_| Self::shadow(program, global, shared)).collect(),
             ended: vec![false; ctas],
+            releases: warps.iter().map(|_| Releases::default()).collect(),
             agents: warps.len(),
             warps,
             locations: HashMap::new(),
+            narrow: HashMap::new(),
             mbarriers: HashMap::new(),
+            accused: None,
+            late: false,
+            culprit: None,
+            holes: Vec::new(),
             warp: 0,
             pc: 0,
         }
+    }
+
+    /// Of shared memory of so many bytes, before anybody has accessed it.
+    fn shadow(program: &Program, global: &GlobalOrder, bytes: usize) -> Shadow {
+        let mut shadow = Shadow::new(bytes);
+        for (variable, gap) in program.shared.gaps() {
+            let new = Access { kind: GAP, pc: variable as u32, lane: NO_LANE, ..Access::default() };
+            let before = &Clocks::default();
+            let releases = (&[][..], global);
+            let readers = READERS[0];
+            let check = Check { new, wrote: true, before, unwritten: None, readers, releases, warps_each: 1 };
+            // Nobody has accessed it, so nothing conflicts.
+            let _ = shadow.access(gap.start as usize, gap.len(), &check);
+        }
+        shadow
+    }
+
+    /// Bytes that what is known of accesses takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let groups = |warp: &Warp| warp.copies.bytes() + warp.bulk_reads.bytes() + warp.bulk_writes.bytes();
+        let passed = (self.locations.len() + self.narrow.len()) as u64 * LOCATION;
+        let warps = self.warps.iter().map(groups).sum::<u64>();
+        self.shadows.iter().map(Shadow::bytes).sum::<u64>() + warps + passed
     }
 
     /// What follows is of this instruction of a warp.
@@ -129,6 +179,26 @@ impl<'l> Order<'l> {
     pub(crate) fn issue(&mut self, cta: usize, index: u32, pc: u32) {
         self.warp = cta * self.warps_each + index as usize;
         self.pc = pc;
+    }
+
+    /// The warp has read what nobody has written: who writes it later has come too late.
+    pub(crate) fn accuse(&mut self, cta: usize, index: u32) {
+        self.accused = Some(cta * self.warps_each + index as usize);
+    }
+
+    /// Whether another warp has come too late for the one that was accused.
+    pub(crate) fn is_late(&self) -> bool {
+        self.late
+    }
+
+    /// The lane whose access was refused, if it was a single one's.
+    pub(crate) fn culprit(&self) -> Option<usize> {
+        self.culprit
+    }
+
+    /// The instruction whose accesses are told.
+    pub(crate) fn pc(&self) -> u32 {
+        self.pc
     }
 
     fn new_agent(agents: &mut usize) -> Result<u16, String> {
@@ -174,9 +244,10 @@ impl<'l> Order<'l> {
         (by, kind): (By, u8),
         wrote: bool,
     ) -> Result<(), String> {
-        let new = self.access(by, kind)?;
-        self.spot(Spot::Shared(cta, at), bytes, new, wrote)
-            .map_err(|conflict| self.explain(conflict, &Spot::Shared(cta, at).name(bytes), said(wrote)))
+        let (new, unwritten) = (self.access(by, kind)?, Flag::new(false));
+        let done = self.spot(Spot::Shared(cta, at), bytes, new, wrote, &unwritten);
+        let done = done.and_then(|()| if unwritten.get() { Err(Conflict::Unwritten) } else { Ok(()) });
+        done.map_err(|conflict| self.explain(conflict, &Spot::Shared(cta, at).name(bytes), said(wrote)))
     }
 
     /// An access of global memory.
@@ -188,21 +259,46 @@ impl<'l> Order<'l> {
         wrote: bool,
     ) -> Result<(), String> {
         let new = self.access(by, kind)?;
-        self.spot(Spot::Global(at), bytes, new, wrote)
+        self.spot(Spot::Global(at), bytes, new, wrote, &Flag::new(false))
             .map_err(|conflict| self.explain(conflict, &Spot::Global(at).name(bytes), said(wrote)))
     }
 
+    /// Whether the warp knows that a CTA has begun.
     #[inline]
-    fn spot(&mut self, spot: Spot, bytes: usize, new: Access, wrote: bool) -> Result<(), Conflict> {
-        let before = &self.warps[self.warp].clocks;
-        let mut check = Check { new, wrote, before, initialised: true, readers: READERS[0] };
+    fn has_begun(&self, cta: usize) -> bool {
+        let (warp, first) = (&self.warps[self.warp], cta * self.warps_each);
+        let knows = |agent: usize| warp.clocks.known.get(agent as u16) > 0;
+        self.warp / self.warps_each == cta || warp.met || (first..first + self.warps_each).any(knows)
+    }
+
+    #[inline]
+    fn spot(
+        &mut self,
+        spot: Spot,
+        bytes: usize,
+        new: Access,
+        wrote: bool,
+        unwritten: &Flag<bool>,
+    ) -> Result<(), Conflict> {
+        let (before, warps_each) = (&self.warps[self.warp].clocks, self.warps_each);
+        let releases = (&self.releases[..], self.global);
+        let mut check = Check {
+            new,
+            wrote,
+            before,
+            unwritten: Some(unwritten),
+            readers: READERS[0],
+            releases,
+            warps_each,
+        };
         match spot {
             Spot::Shared(cta, _) if self.ended[cta] => Err(Conflict::Ended),
             Spot::Shared(cta, at) => {
-                self.shadows[cta].access(at.wrapping_sub(SHARED_START) as usize, bytes, &check)
+                self.shadows[cta].access(at.wrapping_sub(SHARED_START) as usize, bytes, &check)?;
+                if self.has_begun(cta) { Ok(()) } else { Err(Conflict::NotBegun) }
             }
             Spot::Global(at) => {
-                (check.initialised, check.readers) = (false, READERS[1]);
+                (check.unwritten, check.readers) = (None, READERS[1]);
                 self.global.access(at, bytes, &check)
             }
         }
@@ -223,12 +319,22 @@ impl<'l> Order<'l> {
         // What one of the warps does not know to be ready, it reads too early.
         let mut before = self.warps[self.warp].clocks.clone();
         self.warps[self.warp + 1..self.warp + 4].iter().for_each(|warp| before.meet(&warp.clocks));
-        let check = Check { new, wrote: false, before: &before, initialised: true, readers: READERS[0] };
+        let (unwritten, warps_each) = (Flag::new(false), self.warps_each);
+        let releases = (&self.releases[..], self.global);
+        let check = Check {
+            new,
+            wrote: false,
+            before: &before,
+            unwritten: Some(&unwritten),
+            readers: READERS[0],
+            releases,
+            warps_each,
+        };
         for at in pieces {
             let from = at.wrapping_sub(SHARED_START) as usize;
-            self.shadows[cta]
-                .access(from, 16, &check)
-                .map_err(|conflict| self.explain(conflict, &Spot::Shared(cta, at).name(16), said(false)))?;
+            let done = self.shadows[cta].access(from, 16, &check);
+            let done = done.and_then(|()| if unwritten.get() { Err(Conflict::Unwritten) } else { Ok(()) });
+            done.map_err(|conflict| self.explain(conflict, &Spot::Shared(cta, at).name(16), said(false)))?;
         }
         Ok(())
     }

@@ -3,11 +3,18 @@
 use super::Order;
 use super::access::Access;
 use super::cell::Conflict;
+use crate::memory::SHARED_START;
 use crate::program::op::Op;
+use crate::program::shared::Variable;
 
 impl Order<'_> {
     /// What is wrong with an access, as "read", of `bytes`, as "4 bytes of shared memory at 0x400".
     pub(super) fn explain(&self, conflict: Conflict, bytes: &str, access: &str) -> String {
+        if let Conflict::Race { first, .. } = conflict
+            && first.cluster != self.cluster
+        {
+            self.global.race();
+        }
         match conflict {
             Conflict::Race { first, wrote } if usize::from(first.agent) >= self.warps.len() => {
                 format!("race: {bytes}: {}", self.engine(&first, wrote))
@@ -20,6 +27,11 @@ impl Order<'_> {
                 "race: {bytes}: {}, and no bar.warp.sync orders this {access} after that",
                 self.who(&first, wrote)
             ),
+            Conflict::Loose { first } => format!(
+                "race: {bytes}: {}, and this {access} is ordered after what another lane of that warp released, before \
+                 which there is no bar.warp.sync",
+                self.who(&first, true)
+            ),
             Conflict::Unwritten => format!("{bytes} are read, and nobody wrote all of them"),
             Conflict::Unfenced { first } => format!(
                 "{bytes}: {} through the generic proxy, and no fence.proxy.async stands between that and this {access} \
@@ -27,6 +39,29 @@ impl Order<'_> {
                 self.who(&first, true)
             ),
             Conflict::Ended => format!("{bytes}: the CTA whose shared memory that is has ended"),
+            Conflict::NotBegun => {
+                format!(
+                    "{bytes}: nothing says that the CTA whose shared memory that is has begun (barrier.cluster)"
+                )
+            }
+            Conflict::ReadOnly { first, wrote } => {
+                let (who, does) = (self.who(&first, wrote), if wrote { "reads" } else { "wrote" });
+                let nc = if wrote { "this ld.global.nc" } else { "this kernel, after an ld.global.nc," };
+                format!("{bytes}: {who}, and {nc} {does} what must not change while the kernel runs")
+            }
+            Conflict::Gap(variable) => match self.program.shared.variables.get(variable as usize) {
+                Some(Variable { name, place }) => format!(
+                    "{bytes}: out of bounds; they lie behind the variable `{name}`, {:#x} to {:#x}",
+                    SHARED_START + place.start,
+                    SHARED_START + place.end
+                ),
+                None => format!("{bytes}: out of bounds of every variable"),
+            },
+            Conflict::Memory => {
+                "out of memory: what is known of accesses to global memory, with all else, takes more than \
+                                 `Limits::memory`"
+                    .into()
+            }
             Conflict::Mbarrier => format!("{bytes} are of an mbarrier, which no ordinary access may touch"),
         }
     }

@@ -40,6 +40,12 @@ impl Shadow {
         Self { cells: vec![Cell::default(); bytes.div_ceil(1 << CELL)], ..Self::default() }
     }
 
+    /// Bytes that this takes; it never gets less.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.cells.len() * size_of::<Cell>() + self.parts.len() * size_of::<[Cell; 4]>()) as u64
+            + self.lists.bytes()
+    }
+
     /// Checks and remembers an access. What is outside is nobody's business here.
     pub(super) fn access(&mut self, from: usize, bytes: usize, check: &Check<'_>) -> Result<(), Conflict> {
         let end = (from + bytes).min(self.cells.len() << CELL);
@@ -135,6 +141,13 @@ impl Shadow {
             0 => cell.find(&self.lists, late),
             four => self.parts[four as usize - 1].iter().find_map(|part| self.find_in(part, late)),
         }
+    }
+
+    /// Which bytes nobody has written of some, up to 16: a bit for each.
+    pub(super) fn unwritten(&mut self, from: usize, bytes: usize) -> u16 {
+        let inside = from.saturating_add(bytes) <= self.cells.len() << CELL;
+        let missing = |i: &usize| inside && self.written(from + i).clock == 0;
+        (0..bytes).filter(missing).fold(0, |all, i| all | 1 << i)
     }
 
     /// The write of the byte at an offset.

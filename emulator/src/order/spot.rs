@@ -1,7 +1,7 @@
 //! Where accesses go.
 
 /// Where an access begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Spot {
     /// In this CTA's shared memory.
     Shared(usize, u32),

@@ -4,10 +4,11 @@ use super::access::{ENDS, MBARRIER};
 use super::cell::Conflict;
 use super::clock::{Clocks, Meeting};
 use super::groups::Groups;
+use super::releases::Releases;
 use super::spot::Spot;
 use super::{By, Order, Warp};
 use crate::memory::SHARED_START;
-use crate::program::operand::{Ordering, Queue};
+use crate::program::operand::{Ordering, Queue, Scope};
 
 impl Order<'_> {
     /// What the warp does from here on is not what others learn of.
@@ -17,14 +18,27 @@ impl Order<'_> {
         known.raise(agent, known.get(agent) + 1);
     }
 
-    /// The warp arrives.
-    pub(crate) fn arrive(&mut self, meeting: &mut Meeting, release: bool) {
-        let warp = &self.warps[self.warp];
+    /// The warp's lanes meet: from here on they know what each of them has done.
+    pub(crate) fn meet(&mut self) {
+        self.tick();
+        let now = self.now();
+        self.releases[self.warp].meet(now);
+    }
+
+    fn now(&self) -> u32 {
+        self.warps[self.warp].clocks.known.get(self.warp as u16)
+    }
+
+    /// Lanes of the warp arrive; all of them with `u32::MAX`.
+    pub(crate) fn arrive(&mut self, meeting: &mut Meeting, release: bool, lanes: u32) {
+        let (now, warp) = (self.now(), &self.warps[self.warp]);
         if release {
             meeting.arrived.join(&warp.clocks);
+            self.releases[self.warp].release(now, lanes);
             self.tick();
-        } else if let Some(released) = &warp.released {
+        } else if let Some(released) = &warp.released[0] {
             meeting.arrived.join(released);
+            self.releases[self.warp].release_fenced(warp.fence, lanes);
         }
     }
 
@@ -33,49 +47,127 @@ impl Order<'_> {
         self.learn(&meeting.completed, acquire);
     }
 
+    /// The warp has waited for all threads of the cluster.
+    pub(crate) fn meet_cluster(&mut self) {
+        self.warps[self.warp].met = true;
+        self.meet();
+    }
+
     fn learn(&mut self, clocks: &Clocks, acquire: bool) {
+        self.learn_in(Scope::Cta, clocks, acquire);
+    }
+
+    /// What was passed on to all threads of this scope.
+    fn learn_in(&mut self, scope: Scope, clocks: &Clocks, acquire: bool) {
+        let level = self.level(scope);
         let warp = &mut self.warps[self.warp];
         if acquire {
             warp.clocks.join(clocks);
         } else {
-            warp.seen.get_or_insert_default().join(clocks);
+            warp.seen[level].get_or_insert_default().join(clocks);
         }
     }
 
+    /// The place of a scope among what is kept of each: there is but one where the kernel has no narrow ones.
+    fn level(&self, scope: Scope) -> usize {
+        if self.program.narrow { scope as usize } else { 0 }
+    }
+
     /// A fence of memory.
-    pub(crate) fn fence(&mut self) {
+    pub(crate) fn fence(&mut self, scope: Scope) {
+        let (level, now) = (self.level(scope), self.now());
         let warp = &mut self.warps[self.warp];
-        if let Some(seen) = warp.seen.take() {
-            warp.clocks.join(&seen);
+        warp.fence = now;
+        for seen in &mut warp.seen[..=level] {
+            if let Some(seen) = seen.take() {
+                warp.clocks.join(&seen);
+            }
         }
-        warp.released = Some(warp.clocks.clone());
+        warp.released[..=level].fill(Some(warp.clocks.clone()));
         self.tick();
     }
 
     /// A fence between the generic and the async proxy.
     pub(crate) fn proxy_fence(&mut self) {
         let Clocks { known, fenced } = &mut self.warps[self.warp].clocks;
-        fenced.join(known);
+        fenced.clone_from(known);
         self.tick();
     }
 
     /// A strong access of an address.
-    pub(crate) fn strong(&mut self, spot: Spot, reads: bool, writes: bool, ordering: Ordering) {
-        if reads {
+    pub(crate) fn strong(
+        &mut self,
+        spot: Spot,
+        reads: bool,
+        writes: bool,
+        ordering: Ordering,
+    ) -> Result<(), String> {
+        let wide = ordering.scope == Scope::Gpu;
+        if reads && wide {
             let passed = match spot {
                 Spot::Shared(cta, at) => self.locations.get(&(cta, at)).cloned(),
                 Spot::Global(at) => self.global.location(at, self.cluster),
             };
             if let Some(passed) = passed {
-                self.learn(&passed, ordering.acquire);
+                self.learn_in(Scope::Gpu, &passed, ordering.acquire);
             }
         }
+        if self.program.narrow {
+            self.strong_inside(spot, reads, writes, ordering);
+        }
+        let level = self.level(Scope::Gpu);
         let warp = &self.warps[self.warp];
-        let passes = if ordering.release { Some(&warp.clocks) } else { warp.released.as_ref() };
-        if writes && let Some(passes) = passes {
+        let passes = if ordering.release { Some(&warp.clocks) } else { warp.released[level].as_ref() };
+        if writes
+            && wide
+            && let Some(passes) = passes
+        {
             match spot {
                 Spot::Shared(cta, at) => self.locations.entry((cta, at)).or_default().join(passes),
-                Spot::Global(at) => self.global.pass(at, self.cluster, passes),
+                Spot::Global(at) => {
+                    let passed = self.global.pass(at, self.cluster, passes);
+                    passed.map_err(|conflict| self.explain(conflict, &spot.name(0), "write"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lanes, all of them with `u32::MAX`, have made strong writes.
+    pub(crate) fn released(&mut self, ordering: Ordering, lanes: u32) -> Result<(), String> {
+        let (now, own) = (self.now(), self.warp as u16);
+        let fence = self.warps[self.warp].fence;
+        let note = |releases: &mut Releases| match ordering.release {
+            true => releases.release(now, lanes),
+            false => releases.release_fenced(fence, lanes),
+        };
+        if !ordering.release && self.warps[self.warp].released[0].is_none() {
+            return Ok(());
+        }
+        let releases = &mut self.releases[self.warp];
+        note(releases);
+        let passed = self.global.release((self.cluster, own), lanes != u32::MAX, |others| {
+            others.follow(releases);
+            note(others);
+        });
+        passed.map_err(|conflict| self.explain(conflict, "a release", "write"))
+    }
+
+    /// The same between the threads of the CTA, and between those of the cluster, as far as the access is for them.
+    fn strong_inside(&mut self, spot: Spot, reads: bool, writes: bool, ordering: Ordering) {
+        let cta = Some(self.warp / self.warps_each);
+        for (scope, threads) in [(Scope::Cta, cta), (Scope::Cluster, None)] {
+            if ordering.scope < scope {
+                continue;
+            }
+            if reads && let Some(passed) = self.narrow.get(&(threads, spot)).cloned() {
+                self.learn_in(scope, &passed, ordering.acquire);
+            }
+            let warp = &self.warps[self.warp];
+            let released = &warp.released[scope as usize];
+            let passes = if ordering.release { Some(&warp.clocks) } else { released.as_ref() };
+            if writes && let Some(passes) = passes {
+                self.narrow.entry((threads, spot)).or_default().join(passes);
             }
         }
     }
@@ -100,6 +192,9 @@ impl Order<'_> {
     pub(crate) fn use_mbarrier(&mut self, cta: usize, at: u32) -> Result<(), String> {
         if self.ended[cta] {
             return Err(self.explain(Conflict::Ended, &format!("an mbarrier at {at:#x}"), "use"));
+        }
+        if !self.has_begun(cta) {
+            return Err(self.explain(Conflict::NotBegun, &format!("an mbarrier at {at:#x}"), "use"));
         }
         let begun = self.shadows[cta].written(at.wrapping_sub(SHARED_START) as usize);
         if self.warps[self.warp].clocks.known.has(self.cluster, &begun) {

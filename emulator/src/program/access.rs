@@ -175,6 +175,7 @@ impl Op {
             Op::BitField64(_, d, a, b, c) => all.go((a, b, c), d),
             Op::Insert32([d, sources @ ..]) => all.go(sources, d),
             Op::Lop3 { d, sources, .. } => all.go(sources, d),
+            Op::Permute { d, sources } => all.go(sources, d),
             Op::Select32(d, a, b, condition) => all.go((a, b, condition), d),
             Op::Select64(d, a, b, condition) => all.go((a, b, condition), d),
             Op::Compare32(_, a, b, outcome) => {
@@ -241,7 +242,7 @@ impl Op {
             | Op::Nop
             | Op::ClusterArrive { .. }
             | Op::ClusterWait
-            | Op::Fence
+            | Op::Fence(_)
             | Op::ProxyFence
             | Op::Commit { .. }
             | Op::WaitGroup { .. }

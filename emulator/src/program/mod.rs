@@ -2,10 +2,12 @@
 
 pub(crate) mod access;
 pub(crate) mod class;
+mod collective;
 pub(crate) mod names;
 pub(crate) mod op;
 pub(crate) mod operand;
 pub(crate) mod register;
+pub(crate) mod shared;
 pub(crate) mod undefined;
 pub(crate) mod watched;
 
@@ -18,6 +20,7 @@ use names::Names;
 use op::Op;
 use operand::Slot;
 use register::{Condition, D, R, Register};
+use shared::Shared;
 use tilewright_ptx::source::Sources;
 use watched::Watched;
 
@@ -35,6 +38,8 @@ pub(crate) struct Static {
     pub(crate) name: String,
     pub(crate) address: u64,
     pub(crate) bytes: u64,
+    /// Whether kernels must not write it.
+    pub(crate) constant: bool,
     /// What it holds at first; zeros follow.
     pub(crate) initial: Vec<u8>,
 }
@@ -62,14 +67,15 @@ pub(crate) struct Program {
     pub(crate) specials: Vec<(Special, R)>,
     /// Bytes of the parameter block.
     pub(crate) parameters: u32,
-    /// Bytes of static shared memory.
-    pub(crate) shared: u32,
+    pub(crate) shared: Shared,
     /// Bytes of local memory of a thread.
     pub(crate) local: u32,
     pub(crate) threads: Option<([u32; 3], bool)>,
     pub(crate) cluster: Option<[u32; 3]>,
     /// Registers of a thread when it begins, where the kernel has bounds for them.
     pub(crate) thread_registers: Option<u32>,
+    /// Some of its fences and strong accesses are for a CTA or a cluster alone.
+    pub(crate) narrow: bool,
     /// Threads of several clusters may wait for each other, or depend on each other's order.
     pub(crate) talks: bool,
 }

@@ -2,7 +2,7 @@
 
 use super::operand::{
     Address, AtomicOp, Bulk, CallOp, Destination, EachOp, MmaOp, Ordering, Outcome, PredicateOp, Queue,
-    Shuffle, Source, Tally, Vote, WgmmaOp, Window,
+    Scope, Shuffle, Source, Tally, Vote, WgmmaOp, Window,
 };
 use super::register::{Compare, Condition, D, F1, F2, F3, P, R};
 use crate::tensor::map::DataType;
@@ -31,6 +31,11 @@ pub(crate) enum Op {
     Insert32([R; 5]),
     Lop3 {
         table: u8,
+        d: R,
+        sources: [R; 3],
+    },
+    /// `prmt`.
+    Permute {
         d: R,
         sources: [R; 3],
     },
@@ -80,6 +85,8 @@ pub(crate) enum Op {
         at: Address,
         /// `None` for a weak access.
         ordering: Option<Ordering>,
+        /// Of what nobody writes while the kernel runs.
+        read_only: bool,
     },
     Store {
         window: Window,
@@ -101,7 +108,7 @@ pub(crate) enum Op {
         returns: bool,
     },
     /// A fence of memory.
-    Fence,
+    Fence(Scope),
     /// A fence between the generic and the async proxy.
     ProxyFence,
     /// An address of a space as a generic one.
@@ -183,6 +190,8 @@ pub(crate) enum Op {
         id: R,
         threads: Option<R>,
         aligned: bool,
+        /// Between a [`BarrierVote`](Op::BarrierVote) and a [`BarrierTally`](Op::BarrierTally).
+        reduces: bool,
     },
     /// Counts the lanes that a reduction at a barrier is about to take in.
     BarrierVote {
@@ -321,4 +330,16 @@ pub(crate) enum Op {
     WgmmaWait {
         pending: u32,
     },
+}
+
+impl Op {
+    /// The threads that it orders accesses with, or synchronises with.
+    pub(crate) fn scope(&self) -> Option<Scope> {
+        match *self {
+            Op::Fence(scope) => Some(scope),
+            Op::Load { ordering, .. } | Op::Store { ordering, .. } => ordering.map(|ordering| ordering.scope),
+            Op::Atomic { ordering, .. } => Some(ordering.scope),
+            _ => None,
+        }
+    }
 }

@@ -215,10 +215,28 @@ pub(crate) struct Outcome {
 pub(crate) struct Ordering {
     pub(crate) acquire: bool,
     pub(crate) release: bool,
+    pub(crate) scope: Scope,
 }
 
 impl Ordering {
-    pub(crate) const RELAXED: Self = Self { acquire: false, release: false };
+    pub(crate) const RELAXED: Self = Self { acquire: false, release: false, scope: Scope::Gpu };
+
+    /// The same of an access in this window: it is the CTA alone that can reach its own shared memory so.
+    pub(crate) fn at(self, window: Window) -> Self {
+        match window {
+            Window::In(Space::Shared) => Self { scope: Scope::Gpu, ..self },
+            _ => self,
+        }
+    }
+}
+
+/// The threads that a strong access or a fence is for, from few to all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    Cta,
+    Cluster,
+    /// Of the device, or of the system.
+    Gpu,
 }
 
 /// Groups that a warp waits for.

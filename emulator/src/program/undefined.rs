@@ -8,8 +8,12 @@ use super::op::Op;
 /// fault as long as nothing depends on the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Undefined {
-    /// Something depends on it: an address, a value in memory, what other lanes see, a product.
+    /// Something depends on it: an address, a value in memory.
     Used,
+    /// The rows and columns of the result have no value that come of one without: those of a product.
+    Multiplied,
+    /// The result has no value in the lanes that take it from one without; the lanes that take part must be known.
+    Exchanged,
     /// The result has no value either.
     PassedOn,
     /// The result has no value where the operation chooses this operand, or where no other decides it.
@@ -50,7 +54,14 @@ impl Op {
             | Op::Select64(..)
             | Op::Compare32(..)
             | Op::Compare64(..)
+            | Op::Permute { .. }
             | Op::Predicates(..) => Undefined::Chosen,
+            Op::Shuffle { .. }
+            | Op::Vote { .. }
+            | Op::Ballot { .. }
+            | Op::Match { .. }
+            | Op::Reduce { .. } => Undefined::Exchanged,
+            Op::Mma(_) => Undefined::Multiplied,
             Op::Join64(..) | Op::Join32(..) | Op::Join16x4(..) => Undefined::Joined,
             _ => Undefined::Used,
         }

@@ -54,7 +54,7 @@ impl Device {
     pub fn buffer<T: Plain>(&self, values: &[T]) -> u64 {
         let mut bytes = Vec::new();
         values.iter().for_each(|value| value.put(&mut bytes));
-        let at = self.emulator.allocate(bytes.len() as u64);
+        let at = self.emulator.allocate(bytes.len() as u64).unwrap();
         self.emulator.write(at, &bytes).unwrap();
         at
     }

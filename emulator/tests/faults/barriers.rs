@@ -53,3 +53,46 @@ fn arrivals_at_an_mbarrier() {
         &["3 arrivals", "waits for 2 of 2"],
     );
 }
+
+#[test]
+fn an_mbarrier_is_initialised_once() {
+    let body = "setp.ne.u32 %p1, %t, 0;\n@%p1 exit;\nmbarrier.init.shared.b64 [bar], 1;\n⟦mbarrier.inval.shared.b64 [bar];⟧\n\
+        mbarrier.init.shared.b64 [bar], 2;";
+    needs(body, threads(32), &["the mbarrier at shared address", "initialised again", "mbarrier.inval"]);
+    // By every lane.
+    guilty("mbarrier.init.shared.b64 [bar], 1;", threads(32), &["race", "8 bytes of shared memory"]);
+}
+
+#[test]
+fn reductions_at_a_barrier_are_told_from_the_others() {
+    let body = |first: &str, second: &str| {
+        format!(
+            "setp.lt.u32 %p1, %t, 32;\n@%p1 bra LOW;\n{first}\nbra END;\nLOW: {second}\nEND: mov.u32 %r2, %r1;"
+        )
+    };
+    let reduce = "bar.red.popc.u32 %r1, 1, 64, %p1;";
+    innocent(&body(reduce, reduce), threads(64));
+    innocent(&body("bar.sync 1, 64;", "bar.sync 1, 64;"), threads(64));
+    let words = ["barrier 1", "the warp reduces, and others that wait there do not"];
+    guilty(&body(reduce, "bar.sync 1, 64;"), threads(64), &words);
+    guilty(&body(reduce, "bar.arrive 1, 64;"), threads(64), &words);
+    let words = ["the warp does not reduce, and others that wait there do"];
+    guilty(&body("bar.sync 1, 64;", reduce), threads(64), &words);
+}
+
+#[test]
+fn a_warpgroup_changes_its_registers_together() {
+    let body = |skip: u32, then: &str| {
+        format!(
+            "setp.ge.u32 %p1, %t, {skip};\n@%p1 bra END;\nsetmaxnreg.dec.sync.aligned.u32 40;\n{then}\nEND:"
+        )
+    };
+    innocent(&body(128, ""), threads(256));
+    guilty(&body(96, ""), threads(128), &["setmaxnreg", "warp 3 ends, and warp 0"]);
+    guilty(&body(96, "bar.sync 1, 96;\nsetmaxnreg.dec.sync.aligned.u32 32;"), threads(128), &["warp 3"]);
+    // To different numbers.
+    let two = "setp.ge.u32 %p1, %t, 32;\n@%p1 bra REST;\nsetmaxnreg.dec.sync.aligned.u32 40;\nbra END;\n\
+        REST: setmaxnreg.dec.sync.aligned.u32 NUMBER;\nEND:";
+    innocent(&two.replace("NUMBER", "40"), threads(128));
+    guilty(&two.replace("NUMBER", "48"), threads(128), &["setmaxnreg to 48, where warp 0", "has 40"]);
+}

@@ -33,7 +33,7 @@ fn run(body: &str, launch: &Launch) -> Result<(), Fault> {
     let text = format!("{HEAD}{body}\nret;\n}}\n");
     let module = Module::load(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let emulator = Emulator::new(Arch::Sm90a);
-    let out = emulator.allocate(BYTES as u64);
+    let out = emulator.allocate(BYTES as u64).expect("it is little");
     emulator.write(out, &[0; BYTES]).expect("just allocated");
     let kernel = module.kernel("k").expect("it is called so");
     emulator.launch(&kernel, launch, &out.to_le_bytes()).map(|_| ())

@@ -8,4 +8,6 @@ mod memory;
 mod proxies;
 mod races;
 mod registers;
+mod reports;
 mod sources;
+mod warps;

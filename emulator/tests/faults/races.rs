@@ -73,7 +73,7 @@ fn lanes_that_write_one_address() {
     guilty(
         "st.shared.u32 [buffer], %t;",
         threads(32),
-        &["race", "thread 0 wrote them", "thread 0, PTX line"],
+        &["race", "thread 0 wrote them", "write of thread 1", "thread 1, PTX line"],
     );
 }
 
@@ -113,6 +113,21 @@ fn memory_of_other_ctas() {
 }
 
 #[test]
+fn a_cta_that_has_not_begun_has_no_memory() {
+    let store = "mov.u32 %r1, %cluster_ctarank;\nxor.b32 %r2, %r1, 1;\nmapa.shared::cluster.u32 %r3, %s, %r2;\n\
+        ⟦barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;⟧\nst.shared::cluster.u32 [%r3], %r1;\n\
+        barrier.cluster.arrive;\nbarrier.cluster.wait;";
+    let words =
+        ["4 bytes of shared memory at 0x400", "nothing says that the CTA", "has begun (barrier.cluster)"];
+    needs(store, cluster(2, 32), &words);
+    // One's own is there.
+    innocent(
+        &store.replace(['⟦', '⟧'], "").replace("xor.b32 %r2, %r1, 1;", "mov.u32 %r2, %r1;"),
+        cluster(2, 32),
+    );
+}
+
+#[test]
 fn a_cta_that_ends_takes_its_memory_with_it() {
     let body = "mov.u32 %r1, %cluster_ctarank;\nst.shared.u32 [%s], %r1;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\n\
         setp.eq.u32 %p1, %r1, 0;\nmov.u32 %r2, 0;\nmapa.shared::cluster.u32 %r3, %s, %r2;\n\
@@ -125,4 +140,68 @@ fn a_cta_that_ends_takes_its_memory_with_it() {
         cluster(2, 32),
         &["race", "shared memory of a CTA that ends", "of CTA 0 of the cluster read them"],
     );
+}
+
+#[test]
+fn lanes_that_write_before_another_one_releases() {
+    // All lanes of the second warp write, its first lane says so.
+    let body = |tell: &str, wait: &str, at: u32| {
+        format!(
+            "setp.eq.u32 %p1, %t, 0;\n@%p1 st.shared.u32 [buffer+2048], 0;\n@%p1 mbarrier.init.shared.b64 [bar], 1;\nbar.sync 0;\n\
+             setp.lt.u32 %p2, %t, 32;\n@%p2 bra WAIT;\nst.shared.u32 [%s], %t;\n⟦bar.warp.sync -1;⟧\nsetp.eq.u32 %p3, %t, 32;\n\
+             {tell}\nexit;\nWAIT: {wait}\nld.shared.u32 %r2, [%s+{at}];\nst.global.u32 [%mine], %r2;"
+        )
+    };
+    let flag = "ld.acquire.cta.shared.u32 %r1, [buffer+2048];\nsetp.eq.u32 %p4, %r1, 0;\n@%p4 bra WAIT;";
+    let words = [
+        "race",
+        "thread 33 wrote them",
+        "read of thread 1",
+        "another lane of that warp released",
+        "bar.warp.sync",
+    ];
+    for (tell, wait) in [
+        ("@%p3 st.release.cta.shared.u32 [buffer+2048], 1;", flag),
+        ("@%p3 fence.acq_rel.cta;\n@%p3 st.relaxed.cta.shared.u32 [buffer+2048], 1;", flag),
+        ("fence.acq_rel.cta;\n@%p3 st.relaxed.cta.shared.u32 [buffer+2048], 1;", flag),
+        (
+            "@%p3 mbarrier.arrive.shared.b64 _, [bar];",
+            "mbarrier.try_wait.parity.shared::cta.b64 %p4, [bar], 0;\n@!%p4 bra WAIT;",
+        ),
+    ] {
+        needs(&body(tell, wait, 512), threads(64), &words);
+        // What the lane itself has written.
+        let own = body(tell, wait, 512).replace("⟦bar.warp.sync -1;⟧", "");
+        innocent(
+            &own.replace("ld.shared.u32 %r2", "setp.ne.u32 %p5, %t, 0;\n@%p5 exit;\nld.shared.u32 %r2"),
+            threads(64),
+        );
+    }
+    // A barrier of the CTA is one of the warp.
+    innocent(
+        &body("bar.sync 1, 32;\n@%p3 st.release.cta.shared.u32 [buffer+2048], 1;", flag, 512)
+            .replace("⟦bar.warp.sync -1;⟧", ""),
+        threads(64),
+    );
+    // To another CTA.
+    let across = "mov.u32 %r1, %ctaid.x;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra LOOK;\nst.global.u32 [%mine+512], %t;\n⟦bar.warp.sync -1;⟧\n\
+        setp.ne.u32 %p2, %t, 0;\n@%p2 exit;\nred.release.gpu.global.add.u32 [%out], 1;\nexit;\n\
+        LOOK: ld.acquire.gpu.global.u32 %r3, [%out];\nsetp.eq.u32 %p3, %r3, 0;\n@%p3 bra LOOK;\nld.global.u32 %r2, [%mine+640];";
+    needs(
+        across,
+        super::kernel::ctas(2, 32),
+        &["race", "of cluster 1 wrote them", "another lane of that warp released"],
+    );
+}
+
+#[test]
+fn lanes_that_all_read_one_word() {
+    // The lane that writes is the first, the second or another one of those that read.
+    for lane in [0, 1, 7] {
+        let only = format!("setp.eq.u32 %p1, %t, {lane};\n@%p1 st.shared.u32 [buffer], 1;\n");
+        let read = "ld.shared.u32 %r1, [buffer];\n";
+        let words = ["race", "no bar.warp.sync orders this"];
+        needs(&format!("{only}⟦bar.warp.sync -1;⟧\n{read}"), threads(32), &words);
+        needs(&format!("{only}bar.warp.sync -1;\n{read}⟦bar.warp.sync -1;⟧\n{only}"), threads(32), &words);
+    }
 }

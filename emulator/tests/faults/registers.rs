@@ -85,6 +85,23 @@ fn copies_and_choices_are_no_uses() {
     innocent(".local .align 4 .b8 frame[8];\nst.local.u32 [frame], %r1;", threads(32));
 }
 
+#[test]
+fn operands_that_do_not_matter() {
+    let store = "st.global.u32 [%mine], %r3; // here";
+    for (right, wrong) in [
+        ("xor.b32 %r3, %r1, %r1;", "xor.b32 %r3, %r1, %r2;"),
+        ("xor.b64 %d3, %d1, %d1;\ncvt.u32.u64 %r3, %d3;", "xor.b64 %d3, %d1, %d2;\ncvt.u32.u64 %r3, %d3;"),
+        ("xor.pred %p3, %p1, %p1;\nselp.u32 %r3, 1, 2, %p3;", "not.pred %p3, %p1;\nselp.u32 %r3, 1, 2, %p3;"),
+        ("prmt.b32 %r3, %t, %r1, 0x1032;", "prmt.b32 %r3, %t, %r1, 0x1432;"),
+        ("prmt.b32 %r3, %r1, %t, 0x7c54;", "prmt.b32 %r3, %r1, %t, 0x3333;"),
+        ("and.b32 %r2, %t, 0x3333;\nprmt.b32 %r3, %t, %r1, %r2;", "prmt.b32 %r3, %t, %t, %r1;"),
+        ("lop3.b32 %r3, %t, %r1, %r2, 0xf0;", "lop3.b32 %r3, %t, %r1, %r2, 0xe0;"),
+    ] {
+        innocent(&format!("{right}\n{store}"), threads(32));
+        guilty_at(&format!("{wrong}\n{store}"), threads(32), 0, 0, &["is used, whose value comes from"]);
+    }
+}
+
 /// Zeros in shared memory, `%d1` describes them, `%p7` is true and `%p8` false.
 const PRODUCTS: &str = "mov.u32 %r80, 0;\nmov.u32 %r81, buffer;\nmad.lo.u32 %r82, %t, 32, %r81;\n\
     st.shared.v4.u32 [%r82], {%r80, %r80, %r80, %r80};\nst.shared.v4.u32 [%r82+16], {%r80, %r80, %r80, %r80};\n\

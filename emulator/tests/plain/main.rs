@@ -21,7 +21,7 @@ fn load_error(text: &str) -> String {
 
 /// Runs kernel `k`, which takes a pointer, in one CTA; gives the first words of its memory.
 fn run_on(emulator: &Emulator, module: &Module, threads: u32, count: usize) -> Result<Vec<u32>, Fault> {
-    let out = emulator.allocate(4 * count as u64);
+    let out = emulator.allocate(4 * count as u64).unwrap();
     emulator.write(out, &vec![0; 4 * count]).unwrap();
     let launch = Launch { threads: [threads, 1, 1], ..Launch::default() };
     emulator.launch(&module.kernel("k").unwrap(), &launch, &out.to_le_bytes())?;

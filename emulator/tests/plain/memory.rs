@@ -58,7 +58,7 @@ fn hints_change_nothing() {
         prefetch.global.L2 [%out]; prefetch.global.L2::evict_last [%out]; prefetchu.L1 [%out];
         applypriority.global.L2::evict_normal [%out], 128;
         st.global.wb.L1::no_allocate.L2::cache_hint.u32 [%mine], %t, %d1;
-        ld.global.nc.L1::evict_last.L2::cache_hint.L2::128B.u32 %r1, [%mine], %d2; ld.global.cs.u32 %r2, [%mine];
+        ld.global.L1::evict_last.L2::cache_hint.L2::128B.u32 %r1, [%mine], %d2; ld.global.cs.u32 %r2, [%mine];
         ldu.global.u32 %r3, [%mine]; add.u32 %r1, %r1, %r2; add.u32 %r1, %r1, %r3;
         cp.async.bulk.prefetch.L2.global [%out], 16; st.global.wt.u32 [%mine], %r1;";
     assert_eq!(words(&kernel(body), 4, 4), [0, 3, 6, 9]);

@@ -41,7 +41,7 @@ fn kernel(after: &str) -> Module {
 fn launched(after: &str) -> (String, u32, Option<String>) {
     // Clusters that run in parallel print in their order all the same.
     let emulator = Emulator::new(Arch::Sm90a).echoing(false).checking_order(false);
-    let out = emulator.allocate(4);
+    let out = emulator.allocate(4).unwrap();
     let launch = Launch { grid: [2, 1, 1], threads: [32, 1, 1], ..Launch::default() };
     let done = emulator.launch(&kernel(after).kernel("k").unwrap(), &launch, &out.to_le_bytes());
     let mut word = [0; 4];

@@ -38,7 +38,8 @@ fn live_as_long_as_the_emulator() {
     assert_eq!((bytes, count(&first), count(&second)), (4, 100, 3));
     assert_eq!(words(&first, 1, 1), [0], "another device has a variable of its own");
     assert!(emulator.free(address).is_err());
-    assert_eq!((emulator.used(), emulator.variable(&first, "other")), (4 * 6, None));
+    let error = emulator.variable(&first, "other").unwrap_err();
+    assert_eq!((emulator.used(), &*error.what), (4 * 6, "the module has no variable `other`"));
 }
 
 #[test]

@@ -166,7 +166,7 @@ impl Backend for Emulated {
         if bytes > free {
             return Err(Error::OutOfMemory { requested: bytes, free, total: TOTAL_MEMORY });
         }
-        Ok(self.emulator.allocate(bytes as u64))
+        self.emulator.allocate(bytes as u64).map_err(|error| emulated("allocate", &error))
     }
     fn free(&self, address: u64) {
         // What is freed was allocated here: see `Backend`.

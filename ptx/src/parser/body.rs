@@ -6,6 +6,9 @@ use super::{Parsed, Parser};
 use crate::ast::{Guard, Instruction, Operand, Statement};
 use crate::lexer::Token;
 
+/// Scopes of names that may be open in each other, and parentheses of operands. Compilers open two.
+const DEEPEST: usize = 64;
+
 impl Parser<'_> {
     /// Statements up to the brace that closes the entry.
     pub(super) fn body(&mut self) -> Parsed<Vec<Statement>> {
@@ -16,6 +19,9 @@ impl Parser<'_> {
             let line = self.line();
             if self.take('{') {
                 depth += 1;
+                if depth > DEEPEST {
+                    return self.error(format!("scopes are nested more than {DEEPEST} deep"));
+                }
                 body.push(Statement::Open);
             } else if self.take('}') {
                 if depth == 0 {
@@ -114,7 +120,7 @@ impl Parser<'_> {
         let mut operands = Vec::new();
         if !self.take(';') {
             loop {
-                operands.push(self.operand()?);
+                operands.push(self.operand(0)?);
                 if self.take(';') {
                     break;
                 }
@@ -125,15 +131,19 @@ impl Parser<'_> {
         Ok(Instruction { line, span, guard, opcode, operands })
     }
 
-    fn operand(&mut self) -> Parsed<Operand> {
+    /// An operand inside of so many braces and parentheses.
+    fn operand(&mut self, depth: usize) -> Parsed<Operand> {
+        if depth > DEEPEST {
+            return self.error(format!("operands are nested more than {DEEPEST} deep"));
+        }
         if self.take('{') {
-            return Ok(Operand::Vector(self.list('}')?));
+            return Ok(Operand::Vector(self.list('}', depth + 1)?));
         }
         if self.take('(') {
-            return Ok(Operand::List(if self.take(')') { Vec::new() } else { self.list(')')? }));
+            return Ok(Operand::List(if self.take(')') { Vec::new() } else { self.list(')', depth + 1)? }));
         }
         if self.take('[') {
-            return self.address();
+            return self.address(depth + 1);
         }
         if self.take('!') {
             return Ok(Operand::Not(self.word("a predicate")?.to_owned()));
@@ -159,7 +169,7 @@ impl Parser<'_> {
             }
             Some(Token::Mark('-')) if matches!(self.look(1), Some(Token::Double(_))) => {
                 self.at += 1;
-                match self.operand()? {
+                match self.operand(depth)? {
                     Operand::Double(bits) => Ok(Operand::Double(bits ^ 1 << 63)),
                     other => Ok(other),
                 }
@@ -168,10 +178,10 @@ impl Parser<'_> {
         }
     }
 
-    fn list(&mut self, close: char) -> Parsed<Vec<Operand>> {
+    fn list(&mut self, close: char, depth: usize) -> Parsed<Vec<Operand>> {
         let mut all = Vec::new();
         loop {
-            all.push(self.operand()?);
+            all.push(self.operand(depth)?);
             if self.take(close) {
                 return Ok(all);
             }
@@ -180,18 +190,18 @@ impl Parser<'_> {
     }
 
     /// What follows `[`.
-    fn address(&mut self) -> Parsed<Operand> {
+    fn address(&mut self, depth: usize) -> Parsed<Operand> {
         let (base, mut offset) = match self.peek() {
             Some(Token::Word(_)) => (Some(self.word("an address")?.to_owned()), 0),
             _ => (None, self.integer("an address")? as i64),
         };
         if self.take('+') || self.peek() == Some(Token::Mark('-')) {
-            offset += self.integer("an offset")? as i64;
+            offset = offset.wrapping_add(self.integer("an offset")? as i64);
         }
         let mut coordinates = None;
         if self.take(',') {
             self.expect('{')?;
-            coordinates = Some(self.list('}')?);
+            coordinates = Some(self.list('}', depth)?);
         }
         self.expect(']')?;
         Ok(Operand::Address { base, offset, coordinates })

@@ -7,6 +7,9 @@ use super::{Parsed, Parser};
 use crate::ast::{Initial, Named, Space};
 use crate::lexer::Token;
 
+/// Bytes of an initial value at most.
+const LARGEST: u64 = 1 << 28;
+
 impl Parser<'_> {
     /// What follows `=`. An outermost dimension that was left open gets as many parts as there are.
     pub(super) fn initial(&mut self, shape: &mut Shape, space: Space) -> Parsed<Initial> {
@@ -45,7 +48,11 @@ impl Parser<'_> {
             }
             count += 1;
             // The parts that are not named are zero.
-            into.bytes.resize(start + count as usize * part.size(), 0);
+            let bytes = part.size(count).map(|bytes| bytes.saturating_add(start as u64));
+            let Some(bytes) = bytes.filter(|&bytes| bytes <= LARGEST) else {
+                return self.error(format!("an initial value of more than {LARGEST} bytes"));
+            };
+            into.bytes.resize(bytes as usize, 0);
         }
         Ok(count)
     }

@@ -6,6 +6,9 @@ use super::{Parsed, Parser};
 use crate::ast::{Initial, Space, Variable};
 use crate::lexer::Token;
 
+/// Dimensions of an array at most, and one for its vectors.
+const DIMENSIONS: usize = 64;
+
 /// The type of a variable: elements, in vectors, in arrays.
 pub(super) struct Shape {
     /// Bytes of an element.
@@ -96,6 +99,9 @@ impl Parser<'_> {
                         });
                     }
                     extents.extend(vector);
+                    if extents.len() > DIMENSIONS {
+                        return self.error(format!("`{name}` has more than {DIMENSIONS} dimensions"));
+                    }
                     let align = if align == 0 { (element * vector.unwrap_or(1)) as u32 } else { align };
                     if !align.is_power_of_two() {
                         return self.error(format!("an alignment of {align} is not a power of two"));
@@ -135,8 +141,8 @@ impl Shape {
         Self { element: self.element, float: self.float, extents: self.extents[1..].to_vec() }
     }
 
-    /// Bytes, where no dimension is left open.
-    pub(super) fn size(&self) -> usize {
-        self.bytes().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX)
+    /// Bytes of so many of these.
+    pub(super) fn size(&self, count: u64) -> Option<u64> {
+        self.bytes()?.checked_mul(count)
     }
 }

@@ -20,7 +20,7 @@ fn launch(module: &Module, case: &Case) -> Outcome {
     let emulator = Emulator::new(Arch::Sm90a);
     let mut addresses = Vec::new();
     for bytes in case.memories() {
-        let address = emulator.allocate(bytes.len() as u64);
+        let address = emulator.allocate(bytes.len() as u64).map_err(|error| error.to_string())?;
         emulator.write(address, bytes).map_err(|error| error.to_string())?;
         addresses.push(address);
     }

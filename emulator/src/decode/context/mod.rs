@@ -54,14 +54,23 @@ pub(super) struct Context {
     in_function: bool,
     /// Where the variables in shared memory lie, which may have the same names.
     shared: HashMap<*const Variable, u32>,
+    /// What the module may still have of instructions, registers and names.
+    left: u32,
 }
+
+/// Instructions, registers and names that a module may have, those of functions once for each kernel that calls them.
+pub(super) const MOST: u32 = 1 << 24;
+/// Registers that a kernel with its functions may have.
+const REGISTERS: u32 = 1 << 20;
 
 /// What an operand is, or what it is not.
 type Found<T> = Result<T, String>;
 
 impl Context {
-    pub(super) fn new() -> Self {
+    /// For a kernel of a module that may still have so many instructions, registers and names.
+    pub(super) fn new(left: u32) -> Self {
         Self {
+            left,
             scopes: vec![HashMap::new()],
             predicates: 0,
             registers: 0,
@@ -87,6 +96,22 @@ impl Context {
 
     pub(super) fn close(&mut self) {
         self.scopes.pop();
+    }
+
+    /// What the module may have after this kernel.
+    pub(super) fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// Takes so many instructions, registers or names of what the module may have.
+    pub(super) fn take(&mut self, line: u32, count: usize) -> Decoded<()> {
+        let left = u32::try_from(count).ok().and_then(|count| self.left.checked_sub(count));
+        self.left = left.ok_or_else(|| {
+            let what =
+                "instructions, registers and names, those of functions once for each kernel that calls them";
+            LoadError::new(line, format!("the module has more than {MOST} {what}"))
+        })?;
+        Ok(())
     }
 
     /// Predicates, 32-bit registers and 64-bit registers.
@@ -141,6 +166,14 @@ impl Context {
             64 => Register::D(D(self.doubles)),
             _ => Register::R(R(self.registers)),
         };
+        let (declared, new) = (self.counts().iter().sum::<u32>(), count.unwrap_or(1));
+        if declared.checked_add(new).is_none_or(|all| all > REGISTERS) {
+            return Err(LoadError::new(
+                line,
+                format!("`{name}`: a kernel has at most {REGISTERS} registers"),
+            ));
+        }
+        self.take(line, new as usize)?;
         self.names.declare(first, name, count);
         let names: Vec<_> = match count {
             None => vec![name.to_owned()],

@@ -2,7 +2,7 @@
 
 pub(super) mod order;
 mod products;
-mod undefined;
+pub(super) mod undefined;
 
 use crate::exec::warp::Warp;
 use crate::program::Program;

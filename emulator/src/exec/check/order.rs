@@ -5,11 +5,11 @@ use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
-use crate::order::access::STRONG;
+use crate::order::access::{OF_CLUSTER, OF_CTA, READ_ONLY, STRONG};
 use crate::order::lanes::Lanes;
 use crate::order::spot::Spot;
 use crate::order::{By, Order};
-use crate::program::operand::{Address, Base, Ordering, Window};
+use crate::program::operand::{Address, Base, Ordering, Scope, Window};
 use crate::program::register::LANES;
 use crate::tensor::tma::lines;
 
@@ -21,10 +21,15 @@ pub(crate) struct Accesses {
     pub(crate) mask: u32,
     /// Of each lane.
     pub(crate) bytes: usize,
+    /// Whether it gives what was there.
     pub(crate) reads: bool,
+    /// Whether what was there matters.
+    pub(crate) takes: bool,
     pub(crate) writes: bool,
     /// Of a strong one.
     pub(crate) ordering: Option<Ordering>,
+    /// Of what nobody may write.
+    pub(crate) read_only: bool,
 }
 
 /// Tells of the accesses. `value` gives what a lane writes.
@@ -37,13 +42,13 @@ pub(crate) fn tell(
 ) -> Result<(), String> {
     let Env { order: Some(order), ctas, global, .. } = env else { return Ok(()) };
     let size = ctas.len();
-    let Accesses { window, at, mask, bytes, reads, writes, ordering } = accesses;
+    let Accesses { window, at, mask, bytes, reads, takes, writes, ordering, read_only } = accesses;
     let spot = |lane| match warp.place(window, at, lane) {
         Place::Shared(at) => {
             in_cluster(at, warp.cta, size).ok().map(|(cta, at)| (lane, Spot::Shared(cta, at)))
         }
         Place::Global(at) => Some((lane, Spot::Global(at))),
-        Place::Parameters(_) | Place::Local(_) => None,
+        Place::Parameters(_) | Place::Local(_) | Place::Foreign(_) => None,
     };
     let same = |other: Option<usize>, lane, at| {
         if let Some(other) = other {
@@ -58,8 +63,14 @@ pub(crate) fn tell(
         };
         ordering.is_none() && read.is_ok() && there == value(lane)
     };
-    let kind = if ordering.is_some() { STRONG } else { 0 };
-    let what = Lanes { bytes, kind, wrote: writes };
+    let strong = match ordering.map(|ordering| ordering.scope) {
+        None => 0,
+        Some(Scope::Cta) => STRONG | OF_CTA,
+        Some(Scope::Cluster) => STRONG | OF_CLUSTER,
+        Some(Scope::Gpu) => STRONG,
+    };
+    let kind = if read_only { READ_ONLY } else { strong };
+    let what = Lanes { bytes, kind, reads: takes, wrote: writes };
     match spot(0) {
         Some((_, first))
             if mask == u32::MAX
@@ -72,7 +83,10 @@ pub(crate) fn tell(
     }
     if let Some(ordering) = ordering {
         for (_, spot) in lanes(mask).filter_map(spot) {
-            order.strong(spot, reads, writes, ordering);
+            order.strong(spot, reads, writes, ordering)?;
+        }
+        if writes {
+            order.released(ordering, warp.all_of(mask))?;
         }
         if ordering.release {
             order.tick();

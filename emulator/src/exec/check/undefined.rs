@@ -1,16 +1,18 @@
 //! Values that nobody wrote.
 //!
-//! PTX gives a register no value at the start of a thread. What is reported is not each read of such a register, but
-//! the first instruction on whose effect the value has an influence: compilers pass such values on where it does not
-//! matter (see [`Undefined`]). Stores to local memory pass them on too, and what is loaded from there has a value.
+//! PTX gives a register no value at the start of a thread, and shared memory none at the start of a CTA. What is reported
+//! is not each read of such a place, but the first instruction on whose effect the value has an influence: compilers pass
+//! such values on where it does not matter (see [`Undefined`]). It is each lane's own value that is there or not: what
+//! lanes exchange they pass on with it. Stores to local memory pass them on too, and what is loaded from there has a value.
 
-use crate::exec::warp::watched::Origin;
+use crate::decode::logic::permuted;
+use crate::exec::warp::watched::{Cause, Origin};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
 use crate::program::access::Access;
 use crate::program::op::Op;
-use crate::program::operand::{Outcome, PredicateOp, Window};
-use crate::program::register::{Condition, Register};
+use crate::program::operand::{MmaOp, Outcome, PredicateOp, Window};
+use crate::program::register::{Condition, R, Register};
 use crate::program::undefined::Undefined;
 use crate::program::{Coded, Program};
 use tilewright_ptx::ast::Space;
@@ -21,17 +23,28 @@ pub(super) fn check(warp: &mut Warp, program: &Program, pc: u32, here: u32, mask
     let coded = &program.code[pc as usize];
     if let Some(guard) = coded.guard {
         let register = Register::P(guard.predicate);
-        refuse(warp, program, coded, register, lanes_without(warp, program, register) & here)?;
+        refuse(warp, program, coded, register, warp.missing(program, register) & here)?;
     }
     if mask == 0 {
         return Ok(());
     }
-    let missing = |register| lanes_without(warp, program, register);
+    let missing = |register| warp.missing(program, register);
     let mut read = 0;
     let result = match coded.op.undefined() {
         Undefined::Used => {
             used(warp, program, coded, mask)?;
             0
+        }
+        // The result is known when all lanes are there.
+        Undefined::Exchanged => {
+            let Some(members) = coded.op.members().map(Register::R) else { return Ok(()) };
+            return refuse(warp, program, coded, members, missing(members) & mask);
+        }
+        Undefined::Multiplied => {
+            if let Op::Mma(product) = &coded.op {
+                multiplied(warp, program, product, pc, mask);
+            }
+            return Ok(());
         }
         Undefined::Chosen => chosen(warp, &coded.op, &missing),
         Undefined::PassedOn => {
@@ -53,40 +66,62 @@ pub(super) fn check(warp: &mut Warp, program: &Program, pc: u32, here: u32, mask
     let result = result & mask;
     let origin = if result == 0 { None } else { origin(warp, program, pc, result) };
     coded.op.registers(&mut |access, register| {
-        if access == Access::Write
-            && let Some(slot) = program.watched.slot(register)
-        {
-            let state = &mut warp.watched[slot].value;
-            state.lanes = state.lanes & !mask | result;
-            state.origin = origin.or(state.origin);
+        if access == Access::Write {
+            warp.define(program, register, mask, result, origin);
         }
     });
     Ok(())
-}
-
-/// The lanes in which the register has no value.
-fn lanes_without(warp: &Warp, program: &Program, register: Register) -> u32 {
-    program.watched.slot(register).map_or(0, |slot| warp.watched[slot].value.lanes)
 }
 
 /// The first operand without a value in one of the lanes, and where it comes from.
 fn origin(warp: &Warp, program: &Program, pc: u32, without: u32) -> Option<Origin> {
     let mut found = None;
     program.code[pc as usize].op.registers(&mut |access, register| {
-        if access == Access::Read && lanes_without(warp, program, register) & without != 0 {
-            let slot = program.watched.slot(register);
-            let before = slot.and_then(|slot| warp.watched[slot].value.origin);
-            found = found.or(Some(before.unwrap_or(Origin { pc, register })));
+        if access == Access::Read && warp.missing(program, register) & without != 0 {
+            found = found.or(Some(origin_of(warp, program, pc, register)));
         }
     });
     found
+}
+
+/// Where the value would come from of a register that has none and that the instruction reads.
+pub(crate) fn origin_of(warp: &Warp, program: &Program, pc: u32, register: Register) -> Origin {
+    warp.origin(program, register).unwrap_or(Origin { pc, cause: Cause::Register(register) })
+}
+
+/// The elements of a product that are sums of what has no value. Each lane has those of a row of A, a column of B, and rows of C
+/// and D, eight rows apart by register (PTX ISA, "Matrix Fragments for mma.m16n8k16" and of the other shapes).
+fn multiplied(warp: &mut Warp, program: &Program, product: &MmaOp, pc: u32, mask: u32) {
+    let missing = |warp: &Warp, register: R| warp.missing(program, Register::R(register)) & mask;
+    let (mut rows, mut columns) = (0, 0);
+    for (i, &a) in product.a.iter().enumerate() {
+        lanes(missing(warp, a)).for_each(|lane| rows |= 1u32 << (lane / 4 + i % 2 * 8));
+    }
+    for &b in &product.b {
+        lanes(missing(warp, b)).for_each(|lane| columns |= 1u32 << (lane / 4));
+    }
+    let added: Vec<u32> = product.c.iter().map(|&c| missing(warp, c)).collect();
+    let some = added.iter().fold(rows | columns, |all, lanes| all | lanes);
+    let origin = if some != 0 { origin(warp, program, pc, mask) } else { None };
+    // Of f16 a register has two columns.
+    let packed = product.d.len() == 2;
+    for (i, (&d, added)) in product.d.iter().zip(added).enumerate() {
+        let lacks = |lane: &usize| {
+            let row = lane / 4 + if packed { i } else { i / 2 } * 8;
+            let column = lane % 4 * 2;
+            let columns = if packed { columns >> column & 3 } else { columns >> (column + i % 2) & 1 };
+            rows >> row & 1 != 0 || columns != 0
+        };
+        let without = (0..32).filter(lacks).fold(added, |all, lane| all | 1 << lane);
+        warp.define(program, Register::R(d), mask, without, origin);
+    }
 }
 
 /// All operands must have values, but accumulators that are overwritten and what goes to local memory.
 fn used(warp: &mut Warp, program: &Program, coded: &Coded, mask: u32) -> Result<(), String> {
     let mut fault = None;
     coded.op.registers(&mut |access, register| {
-        let without = lanes_without(warp, program, register) & mask;
+        let without = warp.missing(program, register) & mask;
         if access == Access::Read && without != 0 && fault.is_none() {
             let without = without & !exempt(warp, &coded.op, register, mask);
             fault = (without != 0).then_some((register, without));
@@ -144,6 +179,16 @@ fn chosen(warp: &Warp, op: &Op, missing: &impl Fn(Register) -> u32) -> u32 {
         Op::Compare64(_, a, b, outcome) => {
             compared(warp, missing(Register::D(a)) | missing(Register::D(b)), outcome, &of)
         }
+        Op::Permute { sources: [a, b, selector], .. } => {
+            let (mut first, mut second) = (0, 0);
+            for (lane, &selector) in warp.r(selector).iter().enumerate() {
+                let [one, other] = permuted(selector);
+                first |= u32::from(one) << lane;
+                second |= u32::from(other) << lane;
+            }
+            let [a, b, selector] = [a, b, selector].map(|register| missing(Register::R(register)));
+            selector | first & a | second & b
+        }
         _ => unreachable!("does not choose"),
     }
 }
@@ -177,16 +222,28 @@ fn refuse(
     }
     warp.culprit = Some(without.trailing_zeros());
     let name = program.names.of(register);
-    let before = program.watched.slot(register).and_then(|slot| warp.watched[slot].value.origin);
-    Err(match before {
-        Some(Origin { pc, register }) if program.code[pc as usize].line != coded.line => {
-            let line = program.code[pc as usize].line;
-            let first = program.names.of(register);
+    let before = warp.origin(program, register);
+    let Some(Origin { pc, cause }) = before else {
+        return Err(format!("{name} is used, and nobody has written it"));
+    };
+    warp.early = matches!(cause, Cause::Shared { .. });
+    let line = program.code[pc as usize].line;
+    let place = format!("PTX line {line}");
+    let text = program.line(line);
+    Err(match cause {
+        Cause::Register(_) if line == coded.line => format!("{name} is used, and nobody has written it"),
+        Cause::Register(first) => {
+            let first = program.names.of(first);
             format!(
-                "{name} is used, whose value comes from {first}, that nobody had written when PTX line {line} read it ({})",
-                program.line(line)
+                "{name} is used, whose value comes from {first}, that nobody had written when {place} read it ({text})"
             )
         }
-        _ => format!("{name} is used, and nobody has written it"),
+        Cause::Lane(lane) => format!(
+            "{name} is used, whose value comes from lane {lane}, that did not take part when {place} took it from there ({text})"
+        ),
+        Cause::Shared { at, bytes } => format!(
+            "{name} is used, whose value comes from {bytes} bytes of shared memory at {at:#x}, of which nobody had \
+             written all when {place} loaded them ({text})"
+        ),
     })
 }

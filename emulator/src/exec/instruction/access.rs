@@ -3,21 +3,35 @@
 use crate::exec::check::order::{self, Accesses};
 use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
-use crate::exec::memory::{check_alignment, read, write};
+use crate::exec::memory::{check_alignment, read, refuse, write};
+use crate::exec::warp::watched::{Cause, Origin};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::{IN_CTA, RANK_SHIFT, SHARED};
-use crate::order::By;
+use crate::order::lanes::Hole;
+use crate::order::{By, Order};
 use crate::program::op::Op;
 use crate::program::operand::{Address, Destination, Source, Window};
-use crate::program::register::LANES;
+use crate::program::register::{LANES, Register};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
     match *op {
-        Op::Load { window, bytes, signed, ref to, at, ordering } => {
+        Op::Load { window, bytes, signed, ref to, at, ordering, read_only } => {
             let total = bytes as usize * to.len();
             // First: the address may be in a register that is loaded.
-            let accesses = Accesses { window, at, mask, bytes: total, reads: true, writes: false, ordering };
-            order::tell(warp, env, accesses, |_| [0; 16])?;
+            let accesses = Accesses {
+                window,
+                at,
+                mask,
+                bytes: total,
+                reads: true,
+                takes: true,
+                writes: false,
+                ordering,
+                read_only,
+            };
+            order::tell(warp, env, accesses, |_| [0; 16])
+                .map_err(|what| refuse(warp, env, accesses, what))?;
+            let holes = env.order.as_mut().map(Order::take_holes).unwrap_or_default();
             match (bytes, signed, to.len()) {
                 (4, false, 1) => load_words::<1>(warp, env, window, to, at, mask)?,
                 (4, false, 2) => load_words::<2>(warp, env, window, to, at, mask)?,
@@ -34,12 +48,26 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                     }
                 }
             }
+            if !holes.is_empty() {
+                unwritten(warp, env, &holes, to, bytes);
+            }
         }
         Op::Store { window, bytes, ref from, at, ordering } => {
             let bytes = bytes as usize;
             let total = bytes * from.len();
-            let accesses = Accesses { window, at, mask, bytes: total, reads: false, writes: true, ordering };
-            order::tell(warp, env, accesses, |lane| warp.gather(from, bytes, lane))?;
+            let accesses = Accesses {
+                window,
+                at,
+                mask,
+                bytes: total,
+                reads: false,
+                takes: false,
+                writes: true,
+                ordering,
+                read_only: false,
+            };
+            order::tell(warp, env, accesses, |lane| warp.gather(from, bytes, lane))
+                .map_err(|what| refuse(warp, env, accesses, what))?;
             if let (4, [Source::R(from)]) = (bytes, &**from) {
                 let values = *warp.r(*from);
                 for lane in lanes(mask) {
@@ -59,20 +87,8 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
             let total = bytes as usize * from.len();
             for lane in lanes(mask) {
                 let value = warp.gather(from, bytes as usize, lane);
-                let to = warp.address(at, lane) as u32;
-                let bar = warp.address(bar, lane) as u32;
-                let (cta, to) = in_cluster(to, warp.cta, env.ctas.len())?;
-                let (bar_cta, bar) = in_cluster(bar, warp.cta, env.ctas.len())?;
-                if cta != bar_cta {
-                    return Err("st.async with a destination and an mbarrier in different CTAs".into());
-                }
-                check_alignment(to.into(), total, "shared memory")?;
-                env.ctas[cta].bytes_mut(to, total)?.copy_from_slice(&value[..total]);
-                let phase = env.use_mbarrier(cta, bar)?;
-                if let Some(order) = &mut env.order {
-                    order.shared((cta, to), total, (By::Phase(phase), 0), true)?;
-                }
-                env.ctas[cta].mbarrier(bar)?.complete(total as u32)?;
+                let at = [at, bar].map(|at| warp.address(at, lane) as u32);
+                store_async(warp, env, &value[..total], at).map_err(|what| warp.blame(lane, what))?;
             }
             env.events += 1;
         }
@@ -84,7 +100,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 let address = warp.source(a, lane).wrapping_sub(base) as u32;
                 let rank = warp.r(rank)[lane];
                 if rank as usize >= size {
-                    return Err(format!("mapa to CTA {rank} of a cluster of {size}"));
+                    return Err(warp.blame(lane, format!("mapa to CTA {rank} of a cluster of {size}")));
                 }
                 value[lane] = base + u64::from((rank + 1) << RANK_SHIFT | address & IN_CTA);
             }
@@ -97,6 +113,45 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
         _ => unreachable!("no access to memory"),
     }
     Ok(())
+}
+
+/// A store of one lane that completes on an mbarrier.
+fn store_async(warp: &Warp, env: &mut Env<'_>, value: &[u8], [to, bar]: [u32; 2]) -> Result<(), String> {
+    let (cta, to) = in_cluster(to, warp.cta, env.ctas.len())?;
+    let (bar_cta, bar) = in_cluster(bar, warp.cta, env.ctas.len())?;
+    if cta != bar_cta {
+        return Err("st.async with a destination and an mbarrier in different CTAs".into());
+    }
+    check_alignment(to.into(), value.len(), "shared memory")?;
+    env.ctas[cta].bytes_mut(to, value.len())?.copy_from_slice(value);
+    let phase = env.use_mbarrier(cta, bar)?;
+    if let Some(order) = &mut env.order {
+        order.shared((cta, to), value.len(), (By::Phase(phase), 0), true)?;
+    }
+    env.ctas[cta].mbarrier(bar)?.complete(value.len() as u32)
+}
+
+/// Registers get what nobody wrote: no value.
+#[cold]
+pub(super) fn unwritten(warp: &mut Warp, env: &Env<'_>, holes: &[Hole], to: &[Destination], bytes: u32) {
+    let total = bytes * to.len() as u32;
+    let (program, pc) = (env.launch.program, env.order.as_ref().map_or(0, Order::pc));
+    // The first one is the one that is told.
+    for hole in holes.iter().rev() {
+        let lane = 1 << hole.lane;
+        for (i, to) in to.iter().enumerate() {
+            let register = match *to {
+                Destination::R(register, _) => Register::R(register),
+                Destination::D(register) => Register::D(register),
+                Destination::Sink => continue,
+            };
+            let element = ((1u32 << bytes) - 1) << (i as u32 * bytes);
+            if u32::from(hole.bytes) & element != 0 {
+                let cause = Cause::Shared { at: hole.at, bytes: total };
+                warp.define(program, register, lane, lane, Some(Origin { pc, cause }));
+            }
+        }
+    }
 }
 
 /// A load of 32-bit elements, the most frequent ones: their number is a constant, so nothing loops over bytes. By itself, for

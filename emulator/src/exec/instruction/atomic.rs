@@ -3,12 +3,14 @@
 //! PTX ISA, "atom": on global memory, sums of f32 flush subnormal numbers, on shared memory they do not. NaNs, of which the
 //! manual says nothing, are as an H200 has them.
 
+use super::access::unwritten;
 use crate::decode::float::add64;
 use crate::exec::check::order::{self, Accesses};
 use crate::exec::env::Env;
-use crate::exec::memory::{update, update32};
+use crate::exec::memory::{refuse, update, update32};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
+use crate::order::Order;
 use crate::program::op::Op;
 use crate::program::operand::AtomicOp;
 use crate::tensor::approx::canonical;
@@ -19,9 +21,29 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
         unreachable!("no atomic operation")
     };
     let size = bytes as usize;
-    let accesses =
-        Accesses { window, at, mask, bytes: size, reads: returns, writes: true, ordering: Some(ordering) };
-    order::tell(warp, env, accesses, |_| [0; 16])?;
+    let accesses = Accesses {
+        window,
+        at,
+        mask,
+        bytes: size,
+        reads: returns,
+        takes: true,
+        writes: true,
+        ordering: Some(ordering),
+        read_only: false,
+    };
+    order::tell(warp, env, accesses, |_| [0; 16]).map_err(|what| refuse(warp, env, accesses, what))?;
+    let holes = env.order.as_mut().map(Order::take_holes).unwrap_or_default();
+    if let Some(hole) = holes.first()
+        && op != AtomicOp::Exchange
+    {
+        let what = format!(
+            "an atomic operation on {bytes} bytes of shared memory at {:#x}, of which nobody has written all",
+            hole.at
+        );
+        warp.early = true;
+        return Err(warp.blame(hole.lane, what));
+    }
     for lane in lanes(mask) {
         let place = warp.place(window, at, lane);
         let (b, c) = (warp.source(b, lane), c.map_or(0, |c| warp.source(c, lane)));
@@ -36,6 +58,9 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
         // One that changes nothing is how a lock is polled.
         env.events += u64::from(old != new);
         warp.put(d, lane, &old.to_le_bytes()[..bytes as usize], false);
+    }
+    if !holes.is_empty() {
+        unwritten(warp, env, &holes, &[d], bytes);
     }
     Ok(())
 }

@@ -11,8 +11,8 @@ use crate::program::register::LANES;
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
     let Active { mask, .. } = active;
     match *op {
-        Op::Barrier { id, threads, aligned } => {
-            if aligned && let Some(wait) = active.together(warp, u32::MAX) {
+        Op::Barrier { id, threads, aligned, reduces } => {
+            if aligned && let Some(wait) = active.together(warp) {
                 return Ok(wait);
             }
             if mask == 0 {
@@ -28,9 +28,9 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             let generation =
                 env.ctas[warp.cta].barriers.get(id as usize).map_or(0, |barrier| barrier.generation);
             if missing == 0 {
-                arrive(env, warp.cta, id, threads)?;
+                arrive(env, warp.cta, id, threads, reduces)?;
             }
-            Ok(Next::Wait(Wait::Barrier { id, threads, generation }))
+            Ok(Next::Wait(Wait::Barrier { id, threads, reduces, generation }))
         }
         Op::BarrierVote { id, a } if mask != 0 => {
             let (id, holds) = (warp.uniform(id, mask)?, warp.condition(a) & mask);
@@ -54,7 +54,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
         }
         Op::BarrierVote { .. } | Op::BarrierTally { .. } => Ok(Next::Advance),
         Op::BarrierArrive { id, threads, aligned } => {
-            if aligned && let Some(wait) = active.together(warp, u32::MAX) {
+            if aligned && let Some(wait) = active.together(warp) {
                 return Ok(wait);
             }
             if mask == 0 {
@@ -64,7 +64,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
                 return Ok(Next::Wait(Wait::Lanes));
             }
             let (id, threads) = (warp.uniform(id, mask)?, warp.uniform(threads, mask)?);
-            arrive(env, warp.cta, id, Some(threads))?;
+            arrive(env, warp.cta, id, Some(threads), false)?;
             Ok(Next::Advance)
         }
         Op::ClusterArrive { ordered } => {
@@ -74,7 +74,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             warp.at_cluster |= mask;
             warp.cluster_generation = env.cluster_generation;
             if let Some(order) = &mut env.order {
-                order.arrive(&mut env.cluster_meeting, ordered);
+                order.arrive(&mut env.cluster_meeting, ordered, warp.all_of(mask));
             }
             env.events += 1;
             Ok(Next::Advance)
@@ -82,6 +82,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
         Op::ClusterWait => {
             if env.cluster_generation > warp.cluster_generation {
                 if let Some(order) = &mut env.order {
+                    order.meet_cluster();
                     order.leave(&env.cluster_meeting, true);
                 }
                 return Ok(Next::Advance);
@@ -95,20 +96,21 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
 /// Lanes have ended, for which the others of the warp may have been waiting to be counted at a barrier.
 pub(crate) fn lanes_ended(warp: &Warp, env: &mut Env<'_>) -> Result<(), String> {
     let Some(first) = warp.groups.first() else { return Ok(()) };
-    let Wait::Barrier { id, threads, .. } = first.wait else { return Ok(()) };
+    let Wait::Barrier { id, threads, reduces, .. } = first.wait else { return Ok(()) };
     let there = |wait| matches!(wait, Wait::Barrier { id: other, .. } if other == id);
     if warp.groups.iter().all(|group| there(group.wait)) {
-        arrive(env, warp.cta, id, threads)?;
+        arrive(env, warp.cta, id, threads, reduces)?;
     }
     Ok(())
 }
 
 /// The warp whose instruction is executed is at a named barrier.
-fn arrive(env: &mut Env<'_>, cta: usize, id: u32, threads: Option<u32>) -> Result<(), String> {
+fn arrive(env: &mut Env<'_>, cta: usize, id: u32, threads: Option<u32>, reduces: bool) -> Result<(), String> {
     let cta = &mut env.ctas[cta];
     if let (Some(order), Some(barrier)) = (&mut env.order, cta.barriers.get_mut(id as usize)) {
-        order.arrive(&mut barrier.meeting, true);
+        order.arrive(&mut barrier.meeting, true, u32::MAX);
+        order.meet();
     }
     env.events += 1;
-    cta.arrive(id, threads)
+    cta.arrive(id, threads, reduces)
 }

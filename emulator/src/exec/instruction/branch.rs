@@ -12,7 +12,7 @@ use crate::exec::warp::call::{Call, Saved};
 use crate::exec::warp::{Warp, lanes};
 use crate::program::op::Op;
 use crate::program::operand::{CallOp, Callee, Slot};
-use crate::program::register::LANES;
+use crate::program::register::{LANES, Register};
 use crate::program::{Function, Program};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<Next, String> {
@@ -21,10 +21,12 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
         Op::BranchIndexed { index, targets } => {
             for lane in lanes(mask) {
                 let index = warp.r(*index)[lane];
-                let target = targets.get(index as usize).ok_or_else(|| {
-                    format!("brx.idx with index {index}, where there are {} targets", targets.len())
+                let target = targets.get(index as usize).copied().ok_or_else(|| {
+                    let what =
+                        format!("brx.idx with index {index}, where there are {} targets", targets.len());
+                    warp.blame(lane, what)
                 })?;
-                scatter(warp, *target, 1 << lane);
+                scatter(warp, target, 1 << lane);
             }
         }
         Op::Call(op) if matches!(op.callee, Callee::Print) => {
@@ -34,7 +36,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
         Op::Call(op) => {
             let pc = warp.groups.iter().find(|group| group.mask & mask != 0).map_or(0, |group| group.pc);
             for (function, mask) in callees(warp, program, op, mask)? {
-                call(warp, program, op, pc, function, mask)?;
+                call(warp, env, op, pc, function, mask)?;
             }
         }
         Op::Return => give_back(warp, program, mask),
@@ -89,12 +91,13 @@ fn fit(a: &[Slot], b: &[Slot]) -> bool {
 
 fn call(
     warp: &mut Warp,
-    program: &Program,
+    env: &Env<'_>,
     op: &CallOp,
     pc: u32,
     function: usize,
     mask: u32,
 ) -> Result<(), String> {
+    let program = env.launch.program;
     let callee = &program.functions[function];
     let from = frames(warp, program);
     let to = from.map(|frame| frame + op.frame);
@@ -106,7 +109,7 @@ fn call(
             warp.calls.iter().filter(|call| call.lanes >> lane & 1 != 0).count() + 1
         ));
     }
-    let saved = callee.recursive.then(|| Box::new(save(warp, callee)));
+    let saved = callee.recursive.then(|| save(warp, env, callee)).transpose()?.map(Box::new);
     // All arguments are read before a parameter is written, which may be one of them.
     let arguments: Vec<Vec<Value>> = op
         .arguments
@@ -117,6 +120,7 @@ fn call(
         for (lane, value) in lanes(mask).zip(values) {
             write(warp, parameter, &to, lane, &value);
         }
+        define(warp, program, parameter, mask);
     }
     set_frames(warp, program, mask, &to);
     warp.calls.push(Call { lanes: mask, pc, function, saved });
@@ -126,8 +130,10 @@ fn call(
 
 /// Ends the innermost call of each of the lanes.
 fn give_back(warp: &mut Warp, program: &Program, mask: u32) {
-    let mut left = mask;
-    for i in (0..warp.calls.len()).rev() {
+    let (mut left, mut innermost) = (mask, warp.calls.len());
+    while left != 0 && innermost > 0 {
+        innermost -= 1;
+        let i = innermost;
         let Call { lanes: all, pc, function, .. } = warp.calls[i];
         let mask = all & left;
         if mask == 0 {
@@ -151,17 +157,32 @@ fn give_back(warp: &mut Warp, program: &Program, mask: u32) {
             for (lane, value) in lanes(mask).zip(values) {
                 write(warp, result, &to, lane, &value);
             }
+            define(warp, program, result, mask);
         }
         set_frames(warp, program, mask, &to);
         warp.calls[i].lanes &= !mask;
         scatter(warp, pc + 1, mask);
     }
-    warp.calls.retain(|call| call.lanes != 0);
+    let inner = warp.calls.split_off(innermost);
+    warp.calls.extend(inner.into_iter().filter(|call| call.lanes != 0));
 }
 
-fn save(warp: &Warp, function: &Function) -> Saved {
+/// What is passed to a function and back has a value.
+fn define(warp: &mut Warp, program: &Program, slot: Slot, mask: u32) {
+    let register = match slot {
+        Slot::R(register) => Register::R(register),
+        Slot::D(register) => Register::D(register),
+        Slot::Memory { .. } => return,
+    };
+    warp.define(program, register, mask, 0, None);
+}
+
+fn save(warp: &Warp, env: &Env<'_>, function: &Function) -> Result<Saved, String> {
     let [p, r, d] = function.registers.clone();
-    Saved { p: warp.p[p].to_vec(), r: warp.r[r].to_vec(), d: warp.d[d].to_vec() }
+    let (p, r, d) = (&warp.p[p], &warp.r[r], &warp.d[d]);
+    let bytes = size_of_val(p) + size_of_val(r) + size_of_val(d);
+    let held = env.launch.budget.hold(bytes as u64, "what a call keeps of registers")?;
+    Ok(Saved { p: p.to_vec(), r: r.to_vec(), d: d.to_vec(), _held: held })
 }
 
 fn restore(warp: &mut Warp, function: &Function, saved: &Saved, mask: u32) {

@@ -1,122 +1,83 @@
-//! What the lanes of a warp do together.
+//! Instructions that lanes execute together which a mask names.
+//!
+//! PTX ISA, "shfl.sync", "vote.sync", "match.sync", "redux.sync", "elect.sync", "bar.warp.sync": a lane waits until all lanes
+//! of its mask that have not ended execute such an instruction with the same qualifiers and the same mask, wherever they
+//! stand in the program.
 
-use super::atomic::combine;
+use super::exchange::{Part, exchange};
 use crate::exec::env::Env;
 use crate::exec::result::{Active, Next};
+use crate::exec::warp::group::{Group, Wait};
 use crate::exec::warp::{Warp, lanes};
 use crate::program::op::Op;
-use crate::program::operand::{Shuffle, Vote};
-use crate::program::register::LANES;
+use crate::program::register::{L32, LANES};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
-    let mask = active.mask;
-    if let Op::ActiveMask(d) = *op {
-        warp.put_r(d, mask, &[mask; LANES]);
+    let Active { mask, pc, .. } = active;
+    let Some(members) = op.members() else {
+        if let Op::ActiveMask(d) = *op {
+            warp.put_r(d, mask, &[mask; LANES]);
+        }
         return Ok(Next::Advance);
-    }
-    let members = match *op {
-        Op::Shuffle { members, .. }
-        | Op::Vote { members, .. }
-        | Op::Ballot { members, .. }
-        | Op::Match { members, .. }
-        | Op::Reduce { members, .. }
-        | Op::Elect { members, .. }
-        | Op::SyncWarp { members } => members,
-        _ => unreachable!("not of all lanes together"),
     };
     if mask == 0 {
         return Ok(Next::Advance);
     }
-    // Lanes may name different members: each set waits for its own.
     let named = *warp.r(members);
-    for lane in lanes(mask) {
-        if named[lane] >> lane & 1 == 0 {
-            return Err(format!("lane {lane} is none of the lanes {:#010x} that it names", named[lane]));
-        }
-        if let Some(wait) = active.together(warp, named[lane]) {
-            return Ok(wait);
-        }
+    let (first, live) = (named[mask.trailing_zeros() as usize % LANES], warp.live());
+    if first & live == mask && lanes(mask).all(|lane| named[lane] == first) {
+        exchange(warp, env, &[Part { pc, lanes: mask }]);
+        return Ok(Next::Advance);
     }
-    match *op {
-        Op::Shuffle { kind, d, valid, a, b, c, .. } => {
-            let (a, b, c) = (*warp.r(a), warp.r(b), warp.r(c));
-            let (mut value, mut inside) = (a, 0);
-            for lane in 0..LANES {
-                let (by, clamp, segment) = (b[lane] & 31, c[lane] & 31, c[lane] >> 8 & 31);
-                let own = lane as u32;
-                let last = own & segment | clamp & !segment;
-                let first = own & segment;
-                let (from, ok) = match kind {
-                    Shuffle::Up => (own.wrapping_sub(by), own.wrapping_sub(by) as i32 >= last as i32),
-                    Shuffle::Down => (own + by, own + by <= last),
-                    Shuffle::Butterfly => (own ^ by, own ^ by <= last),
-                    Shuffle::Index => (first | by & !segment, first | by & !segment <= last),
-                };
-                value[lane] = a[if ok { from as usize % LANES } else { lane }];
-                inside |= u32::from(ok) << lane;
-            }
-            warp.put_r(d, mask, &value);
-            if let Some(valid) = valid {
-                warp.put_p(valid, mask, inside);
-            }
-        }
-        Op::Vote { kind, d, a, .. } => {
-            let holds = warp.condition(a) & mask;
-            let mut value = 0;
-            for lane in lanes(mask) {
-                let (here, holds) = (named[lane] & mask, holds & named[lane]);
-                let result = match kind {
-                    Vote::Any => holds != 0,
-                    Vote::All => holds == here,
-                    Vote::Uniform => holds == 0 || holds == here,
-                };
-                value |= u32::from(result) << lane;
-            }
-            warp.put_p(d, mask, value);
-        }
-        Op::Ballot { d, a, .. } => {
-            let holds = warp.condition(a) & mask;
-            warp.put_r(d, mask, &named.map(|named| holds & named));
-        }
-        Op::Match { d, all, agree, a, .. } => {
-            let a: [u64; LANES] = std::array::from_fn(|lane| warp.source(a, lane));
-            let same = |lane: usize| lanes(mask & named[lane]).filter(move |&other| a[other] == a[lane]);
-            let same: [u32; LANES] =
-                std::array::from_fn(|lane| same(lane).fold(0, |all, other| all | 1 << other));
-            let agreed = |lane: usize| same[lane] == mask & named[lane];
-            let value = std::array::from_fn(|lane| if !all || agreed(lane) { same[lane] } else { 0 });
-            warp.put_r(d, mask, &value);
-            if let Some(agree) = agree {
-                let agreed = lanes(mask).filter(|&lane| agreed(lane)).fold(0, |all, lane| all | 1 << lane);
-                warp.put_p(agree, mask, agreed);
-            }
-        }
-        Op::Reduce { op, d, a, .. } => {
-            let a = *warp.r(a);
-            let total = |lane: usize| {
-                let values = lanes(mask & named[lane]).map(|other| a[other]);
-                values
-                    .reduce(|all, value| combine(op, 4, [all.into(), value.into(), 0], false) as u32)
-                    .unwrap_or(0)
-            };
-            let value = std::array::from_fn(total);
-            warp.put_r(d, mask, &value);
-        }
-        Op::Elect { d, p, .. } => {
-            // The manual leaves open which lane it is: the first one.
-            let first = named.map(|named| (named & mask).trailing_zeros());
-            let elected =
-                lanes(mask).filter(|&lane| first[lane] == lane as u32).fold(0, |all, lane| all | 1 << lane);
-            warp.put_p(p, mask, elected);
-            if let Some(d) = d {
-                warp.put_r(d, mask, &first);
-            }
-        }
-        _ => {
-            if let Some(order) = &mut env.order {
-                order.tick();
-            }
-        }
+    if let Some(lane) = lanes(mask).find(|&lane| named[lane] >> lane & 1 == 0) {
+        let what = format!("lane {lane} is none of the lanes {:#010x} that it names", named[lane]);
+        return Err(warp.blame(lane, what));
     }
-    Ok(Next::Advance)
+    // Lanes may name different ones: each set waits for its own.
+    let (mut left, mut done) = (mask, 0);
+    while left != 0 {
+        let members = named[left.trailing_zeros() as usize % LANES];
+        let own = naming(&named, members, left);
+        left &= !own;
+        let others = waiting(warp, env, op, members, mask);
+        let there = others.iter().fold(own, |all, part| all | part.lanes);
+        if members & live & !there != 0 {
+            continue;
+        }
+        done |= own;
+        let parts: Vec<_> = std::iter::once(Part { pc, lanes: own }).chain(others).collect();
+        exchange(warp, env, &parts);
+        parts[1..].iter().for_each(|part| go_on(warp, env, part));
+    }
+    Ok(if done == mask { Next::Advance } else { Next::Part(done) })
+}
+
+/// Those of some lanes that name these members.
+fn naming(named: &L32, members: u32, of: u32) -> u32 {
+    lanes(of).filter(|&lane| named[lane] == members).fold(0, |all, lane| all | 1 << lane)
+}
+
+/// The lanes at other instructions that wait there for the same members; `here` are those at this one.
+fn waiting(warp: &Warp, env: &Env<'_>, op: &Op, members: u32, here: u32) -> Vec<Part> {
+    let others = warp.groups.iter().filter(|group| group.wait == Wait::Lanes && group.mask & here == 0);
+    let parts = others.filter_map(|group| {
+        let other = &env.launch.program.code[group.pc as usize].op;
+        let named = warp.r(other.members().filter(|_| op.meets(other))?);
+        Some(Part { pc: group.pc, lanes: naming(named, members, group.mask) })
+    });
+    parts.filter(|part| part.lanes != 0).collect()
+}
+
+/// Lanes that waited have executed the instruction.
+fn go_on(warp: &mut Warp, env: &Env<'_>, &Part { pc, lanes }: &Part) {
+    let next = Group { pc: pc + 1, mask: lanes, wait: Wait::No };
+    match warp.groups.iter_mut().find(|group| group.mask & lanes != 0) {
+        Some(group) if group.mask == lanes => *group = next,
+        Some(group) => {
+            group.mask &= !lanes;
+            warp.groups.push(next);
+        }
+        None => {}
+    }
+    warp.retire(env.launch.program.code[pc as usize].class, lanes);
 }

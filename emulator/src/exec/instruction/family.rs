@@ -29,12 +29,12 @@ fn execute(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Resul
         order.issue(warp.cta, warp.index, active.pc);
     }
     match op {
-        Op::Fence | Op::ProxyFence | Op::Commit { .. } | Op::WaitGroup { .. } | Op::WaitAllCopies => {
+        Op::Fence(_) | Op::ProxyFence | Op::Commit { .. } | Op::WaitGroup { .. } | Op::WaitAllCopies => {
             if let Some(order) = &mut env.order
                 && active.mask != 0
             {
                 match *op {
-                    Op::Fence => order.fence(),
+                    Op::Fence(scope) => order.fence(scope),
                     Op::ProxyFence => order.proxy_fence(),
                     Op::Commit { queue } => order.commit(queue, active.mask),
                     Op::WaitGroup { queue, pending } => order.wait(queue, active.mask, pending),
@@ -79,7 +79,9 @@ fn execute(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Resul
         | Op::BulkStore(_)
         | Op::BulkReduce { .. }
         | Op::BulkShared { .. } => {
-            lanes(active.mask).try_for_each(|lane| copy::lane(warp, env, op, lane))?;
+            for lane in lanes(active.mask) {
+                copy::lane(warp, env, op, lane).map_err(|what| warp.blame(lane, what))?;
+            }
             env.events += 1;
             Ok(Next::Advance)
         }

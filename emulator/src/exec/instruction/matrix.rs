@@ -3,16 +3,17 @@
 use crate::exec::env::Env;
 use crate::exec::result::{Active, Next};
 use crate::exec::warp::Warp;
-use crate::order::lanes::Lanes;
+use crate::exec::warp::watched::{Cause, Origin};
+use crate::order::lanes::{Hole, Lanes};
 use crate::order::spot::Spot;
 use crate::program::op::Op;
 use crate::program::operand::{Address, WgmmaA, WgmmaOp};
-use crate::program::register::{D, L32, R};
+use crate::program::register::{D, L32, R, Register};
 use crate::tensor::matrix::{ldmatrix, movmatrix, stmatrix};
 use crate::tensor::wgmma::{OperandA, ROWS, Wgmma};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
-    if let Some(wait) = active.together(warp, u32::MAX) {
+    if let Some(wait) = active.together(warp) {
         return Ok(wait);
     }
     if active.mask != u32::MAX {
@@ -26,6 +27,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             for (to, value) in to.iter().zip(&registers) {
                 warp.put_r(*to, u32::MAX, value);
             }
+            unwritten(warp, env, to, *trans);
         }
         Op::Stmatrix { from, trans, at } => {
             let addresses = addresses(warp, *at);
@@ -61,10 +63,32 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
 }
 
 /// Tells the order of accesses of the rows of `ldmatrix` or `stmatrix`, each of a lane that gives its address.
-fn rows(warp: &Warp, env: &mut Env<'_>, addresses: &[u32], wrote: bool) -> Result<(), String> {
+fn rows(warp: &mut Warp, env: &mut Env<'_>, addresses: &[u32], wrote: bool) -> Result<(), String> {
     let Some(order) = &mut env.order else { return Ok(()) };
     let spots = addresses.iter().map(|&at| Spot::Shared(warp.cta, at));
-    order.lanes(spots.enumerate(), Lanes { bytes: 16, kind: 0, wrote }, |_, _, _| false)
+    order
+        .lanes(spots.enumerate(), Lanes { bytes: 16, kind: 0, reads: !wrote, wrote }, |_, _, _| false)
+        .map_err(|what| match order.culprit() {
+            Some(lane) => warp.blame(lane, what),
+            None => what,
+        })
+}
+
+/// Lanes get what nobody wrote of the rows of matrices: no values.
+fn unwritten(warp: &mut Warp, env: &mut Env<'_>, to: &[R], trans: bool) {
+    let Some(order) = &mut env.order else { return };
+    let (program, pc) = (env.launch.program, order.pc());
+    for Hole { lane: row, at, bytes } in order.take_holes().into_iter().rev() {
+        // A row of eight elements goes to four lanes, two to each, or one to each of eight.
+        let (matrix, row) = (row / 8, row % 8);
+        let without = (0..8)
+            .filter(|i| bytes >> (2 * i) & 3 != 0)
+            .fold(0, |all, i| all | 1 << if trans { 4 * i + row / 2 } else { 4 * row + i / 2 });
+        let origin = Origin { pc, cause: Cause::Shared { at, bytes: 16 } };
+        if let Some(&to) = to.get(matrix) {
+            warp.define(program, Register::R(to), without, without, Some(origin));
+        }
+    }
 }
 
 fn addresses(warp: &Warp, at: Address) -> L32 {

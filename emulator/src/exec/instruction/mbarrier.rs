@@ -32,8 +32,10 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
         }
         _ => {
             env.events += 1;
-            let mut last = None;
-            lanes(mask).try_for_each(|lane| one(warp, env, op, lane, &mut last))?;
+            let (mut last, all) = (None, warp.all_of(mask));
+            for lane in lanes(mask) {
+                one(warp, env, op, (lane, all), &mut last).map_err(|what| warp.blame(lane, what))?;
+            }
             Ok(Next::Advance)
         }
     }
@@ -41,7 +43,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
 
 /// The lanes for which a phase is complete.
 fn test(
-    warp: &Warp,
+    warp: &mut Warp,
     env: &mut Env<'_>,
     (at, window): (Address, Window),
     mask: u32,
@@ -51,10 +53,10 @@ fn test(
     let mut passed = 0;
     let mut last = None;
     for lane in lanes(mask) {
-        let (cta, at) = env.lane_shared(warp, window, at, lane)?;
+        let (cta, at) = env.lane_shared(warp, window, at, lane).map_err(|what| warp.blame(lane, what))?;
         let first = last.replace((cta, at)) != Some((cta, at));
         if first {
-            env.use_mbarrier(cta, at)?;
+            env.use_mbarrier(cta, at).map_err(|what| warp.blame(lane, what))?;
         }
         let mbarrier = env.ctas[cta].mbarrier(at)?;
         if done(mbarrier, lane) {
@@ -80,12 +82,12 @@ fn tested(warp: &mut Warp, d: P, mask: u32, passed: u32, suspend: bool) -> Next 
     if passed == mask { Next::Advance } else { Next::Yield }
 }
 
-/// `last` is the mbarrier of the lane before: the order of accesses is told once of lanes that do the same.
+/// `lanes` are those that do the same, `last` is the mbarrier of the lane before: the order of accesses is told once of lanes that do the same.
 fn one(
     warp: &mut Warp,
     env: &mut Env<'_>,
     op: &Op,
-    lane: usize,
+    (lane, lanes): (usize, u32),
     last: &mut Option<(usize, u32)>,
 ) -> Result<(), String> {
     let (at, window) = match *op {
@@ -123,7 +125,7 @@ fn one(
             if let Some(order) = &mut env.order
                 && first
             {
-                order.arrive(&mut barrier.meeting, ordered);
+                order.arrive(&mut barrier.meeting, ordered, lanes);
             }
             let before = barrier.state();
             if let Some(expect) = expect {

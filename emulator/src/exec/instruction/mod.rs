@@ -6,6 +6,7 @@ pub(super) mod barrier;
 mod branch;
 mod collective;
 mod copy;
+mod exchange;
 mod family;
 mod frame;
 pub(super) mod matrix;

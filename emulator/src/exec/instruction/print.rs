@@ -23,7 +23,7 @@ pub(super) fn call(warp: &mut Warp, env: &mut Env<'_>, op: &CallOp, mask: u32) -
             |i: usize| op.arguments.get(i).map_or(0, |&slot| read(warp, slot, &frames, lane).number());
         let (text, count) =
             line(warp, env, lane, argument(0), argument(1)).map_err(|what| warp.blame(lane, what))?;
-        env.launch.printed.add(env.cluster, text.clone());
+        env.launch.printed.add(env.cluster, text.clone())?;
         first.get_or_insert(text);
         for &result in &op.results {
             write(warp, result, &frames, lane, &Value::Number(count));

@@ -17,13 +17,17 @@ pub(super) fn step(
     more: bool,
     active: Active,
 ) -> Result<Next, String> {
-    if let Some(wait) = active.together(warp, u32::MAX) {
+    if let Some(wait) = active.together(warp) {
         return Ok(wait);
     }
-    let Some(first) = env.launch.program.thread_registers else { return Ok(Next::Advance) };
     if active.mask == 0 {
         return Ok(Next::Advance);
     }
+    with_others(warp, env, count)?;
+    let Some(first) = env.launch.program.thread_registers else {
+        changed(warp, env, count);
+        return Ok(Next::Advance);
+    };
     let now = warp.thread_registers.unwrap_or(first);
     let pool = &mut env.ctas[warp.cta].spare_registers;
     if more {
@@ -39,6 +43,32 @@ pub(super) fn step(
         })?;
         warp.thread_registers = Some(count);
     }
+    changed(warp, env, count);
     env.events += 1;
     Ok(Next::Advance)
+}
+
+/// All warps of a warpgroup change their registers alike.
+fn with_others(warp: &Warp, env: &Env<'_>, count: u32) -> Result<(), String> {
+    let cta = &env.ctas[warp.cta];
+    let number = cta.warps[warp.index as usize].0.len();
+    for other in cta.warpgroup(warp.index) {
+        let (changes, ended) = &cta.warps[other];
+        match changes.get(number) {
+            Some(&theirs) if theirs != count => {
+                return Err(format!(
+                    "setmaxnreg to {count}, where warp {other} of the warpgroup has {theirs}"
+                ));
+            }
+            None if *ended => {
+                return Err(format!("setmaxnreg, and warp {other} of the warpgroup has ended without it"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn changed(warp: &Warp, env: &mut Env<'_>, count: u32) {
+    env.ctas[warp.cta].warps[warp.index as usize].0.push(count);
 }

@@ -64,6 +64,11 @@ pub(crate) fn step(
             let value = std::array::from_fn(|i| lop3(a[i], b[i], c[i], table));
             warp.put_r(d, mask, &value);
         }
+        Op::Permute { d, sources } => {
+            let [a, b, c] = sources.map(|source| warp.r(source));
+            let value = std::array::from_fn(|i| crate::decode::logic::permute(a[i], b[i], c[i]));
+            warp.put_r(d, mask, &value);
+        }
         Op::Select32(d, a, b, condition) => {
             let (chosen, a, b) = (warp.condition(condition), warp.r(a), warp.r(b));
             let value = std::array::from_fn(|i| if chosen >> i & 1 != 0 { a[i] } else { b[i] });
@@ -130,13 +135,13 @@ pub(crate) fn step(
         Op::Sleep if mask != 0 => return Ok(Next::Yield),
         Op::Sleep => {}
         Op::ToGeneric { space, d, a } => {
-            let base = base_of(space);
-            let value = warp.d(a).map(|a| a.wrapping_add(base));
+            let a = warp.d(a);
+            let value = std::array::from_fn(|lane| a[lane].wrapping_add(base_of(warp, space, lane)));
             warp.put_d(d, mask, &value);
         }
         Op::FromGeneric { space, d, a } => {
-            let base = base_of(space);
-            let value = warp.d(a).map(|a| a.wrapping_sub(base));
+            let a = warp.d(a);
+            let value = std::array::from_fn(|lane| a[lane].wrapping_sub(base_of(warp, space, lane)));
             warp.put_d(d, mask, &value);
         }
         Op::Each(ref op) => each(warp, op, mask),
@@ -164,12 +169,14 @@ fn each(warp: &mut Warp, op: &EachOp, mask: u32) {
     }
 }
 
-fn base_of(space: Space) -> u64 {
+/// Where a lane's window of a space begins among generic addresses.
+#[inline]
+fn base_of(warp: &Warp, space: Space, lane: usize) -> u64 {
     match space {
         Space::Global | Space::Const => 0,
         Space::Shared => memory::SHARED,
         Space::Param => memory::PARAMETERS,
-        Space::Local => memory::LOCAL,
+        Space::Local => warp.local_window(lane),
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
 
 /// What to do instead of the instruction unless all lanes of the warp execute it.
 pub(super) fn whole(warp: &Warp, active: Active) -> Result<Option<Next>, String> {
-    match (active.together(warp, u32::MAX), active.mask) {
+    match (active.together(warp), active.mask) {
         (Some(wait), _) => Ok(Some(wait)),
         (None, 0) => Ok(Some(Next::Advance)),
         (None, u32::MAX) => Ok(None),

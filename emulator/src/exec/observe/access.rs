@@ -78,7 +78,7 @@ impl Observer {
                     addresses[lane] = at;
                     shared |= 1 << lane;
                 }
-                Place::Parameters(_) | Place::Local(_) => {}
+                Place::Parameters(_) | Place::Local(_) | Place::Foreign(_) => {}
             }
         }
         (addresses, shared)

@@ -54,6 +54,11 @@ impl Observer {
         }
     }
 
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.stages.iter().map(Stages::bytes).sum()
+    }
+
     /// What was counted; of instructions nothing.
     pub(super) fn counters(&self) -> Counters {
         let live_stages = self.stages.iter().map(Stages::most).max().unwrap_or(0);

@@ -11,9 +11,11 @@ use crate::exec::env::Env;
 use crate::exec::instruction::matrix;
 use crate::exec::launch::Launch;
 use crate::exec::observe::Observer;
+use crate::exec::running::{Meter, Place};
 use crate::exec::schedule::Pace;
 use crate::exec::warp::Warp;
 use crate::exec::warp::group::{Group, Wait};
+use crate::memory::budget::Held;
 use crate::memory::global::View;
 use crate::order::Order;
 use crate::order::clock::Meeting;
@@ -28,16 +30,34 @@ pub(super) struct Cluster<'l> {
     /// CTA after CTA.
     warps: Vec<Warp>,
     warps_each: usize,
+    /// A warp that used what nobody had written, and rounds that the others still have to write it.
+    accused: Option<(Fault, u32)>,
+    /// Bytes that it holds, but for what grows.
+    bytes: u64,
+    held: Held,
 }
+
+/// Rounds in which others may show that they write what a warp has read too early.
+const ROUNDS: u32 = 64;
+
+/// A warp that is not right, if it is one's, and why.
+type Wrong = Box<(Option<usize>, Fault)>;
+
+/// What memory is held for.
+const WHAT: &str = "a cluster with its registers, local and shared memory";
 
 impl<'l> Cluster<'l> {
     /// The cluster of this number, before its first instruction.
-    pub(super) fn new(launch: &'l Launch<'l>, number: u64, global: View) -> Self {
+    pub(super) fn new(launch: &'l Launch<'l>, number: u64, global: View) -> Result<Self, Fault> {
         let first = launch.first_cta(number);
+        let bytes = launch.cluster_bytes();
+        let held = launch.budget.hold(bytes, WHAT);
+        let held =
+            held.map_err(|what| Fault { cta: Some(first), ..Fault::of_launch(&launch.program.name, what) })?;
         let [x, y, z] = launch.cluster;
         let threads = launch.threads.iter().product::<u32>();
         let warps_each = threads.div_ceil(32);
-        let shared = launch.program.shared + launch.dynamic_shared;
+        let shared = launch.program.shared.span + launch.dynamic_shared;
         let mut ctas = Vec::new();
         for rank in 0..x * y * z {
             let at = [rank % x, rank / x % y, rank / x / y];
@@ -68,11 +88,53 @@ impl<'l> Cluster<'l> {
             order,
             tensor_operations: 0,
         };
-        Self { env, observer, warps, warps_each: warps_each as usize }
+        let mut cluster =
+            Self { env, observer, warps, warps_each: warps_each as usize, accused: None, bytes, held };
+        cluster.bytes = bytes.saturating_sub(cluster.growing());
+        Ok(cluster)
     }
 
     /// Gives every warp a turn.
-    pub(super) fn round(&mut self, pace: &mut Pace) -> Result<Round, Fault> {
+    pub(super) fn round(&mut self, pace: &mut Pace, meter: &mut Meter<'_>) -> Result<Round, Fault> {
+        if let Some((fault, rounds)) = &mut self.accused {
+            match rounds.checked_sub(1) {
+                Some(left) => *rounds = left,
+                None => return Err(fault.clone()),
+            }
+        }
+        self.turns(pace, meter).or_else(|wrong| {
+            let (warp, fault) = *wrong;
+            self.judge(warp, fault)
+        })
+    }
+
+    /// What a warp used that nobody had written, another one may be about to write: then a barrier is missing. It stops, and the
+    /// others go on until one does so.
+    fn judge(&mut self, warp: Option<usize>, fault: Fault) -> Result<Round, Fault> {
+        if let Some((first, _)) = self.accused.take() {
+            let late = self.env.order.as_ref().is_some_and(Order::is_late);
+            return Err(if late { fault } else { first });
+        }
+        let alone = self.warps.len() == 1;
+        let (Some(warp), Some(order)) = (warp.and_then(|i| self.warps.get_mut(i)), &mut self.env.order)
+        else {
+            return Err(fault);
+        };
+        if alone || !warp.early {
+            return Err(fault);
+        }
+        warp.groups.iter_mut().for_each(|group| group.wait = Wait::Accused);
+        order.accuse(warp.cta, warp.index);
+        self.accused = Some((fault, ROUNDS));
+        Ok(Round { event: true, ..Round::default() })
+    }
+
+    /// What a warp was accused of, and nobody has shown to be something else.
+    pub(super) fn accusation(&self) -> Option<Fault> {
+        self.accused.as_ref().map(|(fault, _)| fault.clone())
+    }
+
+    fn turns(&mut self, pace: &mut Pace, meter: &mut Meter<'_>) -> Result<Round, Wrong> {
         let (retired, events) = (self.retired(), self.env.events);
         let mut busy = false;
         for i in pace.order(self.warps.len()) {
@@ -82,12 +144,16 @@ impl<'l> Cluster<'l> {
             }
             warp.behind |= pace.behind();
             warp.give_up |= pace.gives_up();
+            let before = warp.retired;
             busy |= turn::run(warp, &mut self.env, &mut self.observer, pace.turn())
-                .map_err(|(g, what)| self.fault(i, g, what))?;
+                .map_err(|(g, what)| Box::new((Some(i), self.fault(i, g, what))))?;
+            if meter.turn(self.warps[i].retired - before) {
+                self.look(meter, i).map_err(|fault| Box::new((None, fault)))?;
+            }
             if let Some(observer) = &mut self.observer {
                 observer.turn(&self.warps[i], &self.env);
             }
-            self.products(i)?;
+            self.products(i).map_err(|fault| Box::new((None, fault)))?;
             self.cluster_barrier();
         }
         let tries = |group: &Group| group.wait == Wait::Mbarrier;
@@ -97,6 +163,32 @@ impl<'l> Cluster<'l> {
             polling: self.warps.iter().any(|warp| warp.groups.iter().any(tries)),
             busy,
         })
+    }
+
+    /// Says where it is, which is at this warp, and how much memory it has. What is wrong if it may not go on.
+    #[cold]
+    fn look(&mut self, meter: &mut Meter<'_>, i: usize) -> Result<(), Fault> {
+        let warp = &self.warps[i];
+        let g = warp.groups.iter().position(|group| group.wait == Wait::No).unwrap_or(0);
+        let group = warp.groups.get(g);
+        let place = Place {
+            cta: self.env.ctas[warp.cta].index,
+            thread: 32 * warp.index + group.map_or(0, |group| group.mask.trailing_zeros()),
+            pc: group.map(|group| group.pc),
+        };
+        let bytes = self.bytes + self.growing();
+        let may = meter.look(place).and_then(|()| self.held.resize(bytes, WHAT));
+        may.map_err(|what| self.fault(i, g, what))
+    }
+
+    /// Bytes of what is known of accesses.
+    fn growing(&self) -> u64 {
+        self.env.order.as_ref().map_or(0, Order::bytes) + self.observer.as_ref().map_or(0, Observer::bytes)
+    }
+
+    /// Its CTAs.
+    pub(super) fn ctas(&self) -> usize {
+        self.env.ctas.len()
     }
 
     pub(super) fn has_ended(&self) -> bool {

@@ -6,10 +6,11 @@
 //! depends on, such as the order of additions, is the same at every run.
 //!
 //! The manual says nothing about how many CTAs are resident. Here it is as many clusters as have room in [`MEMORY`] with their
-//! registers, local and shared memory, and the others begin in the order of their numbers as those end.
+//! registers, local and shared memory, up to the [`CTAS`] that a GPU has, and the others begin in the order of their numbers as those end.
 
 use super::cluster::Cluster;
 use crate::exec::launch::Launch;
+use crate::exec::running::Meter;
 use crate::exec::schedule::Pace;
 use std::ops::Range;
 
@@ -21,36 +22,54 @@ use crate::memory::global::View;
 
 /// Bytes that the clusters of a rotation have together, unless a single one has more.
 const MEMORY: u64 = 1 << 30;
+/// CTAs that a rotation has at most, as an H200 with its 132 SMs of 32 CTAs.
+const CTAS: u64 = 132 * 32;
+
+/// Clusters of a launch that a GPU runs at a time.
+pub(super) fn together(launch: &Launch<'_>) -> u64 {
+    (MEMORY / launch.cluster_bytes()).min(CTAS / launch.cluster_ctas()).max(1)
+}
 
 /// Runs these clusters of a launch to their end.
-pub(super) fn run(launch: &Launch<'_>, mut waiting: Range<u64>, global: &View) -> Result<Counters, Fault> {
-    let most = (MEMORY / launch.cluster_bytes()).max(1) as usize;
+pub(super) fn run(
+    launch: &Launch<'_>,
+    mut waiting: Range<u64>,
+    global: &View,
+    meter: &mut Meter<'_>,
+) -> Result<Counters, Fault> {
+    let most = together(launch) as usize;
     let mut pace = Pace::new(launch.schedule, waiting.start);
     let mut watch = Watch::default();
     let mut live: Vec<Cluster<'_>> = Vec::new();
     let mut counters = Counters::default();
     loop {
-        while live.len() < most
-            && let Some(number) = waiting.next()
-        {
-            live.push(Cluster::new(launch, number, global.clone()));
+        while live.len() < most && !waiting.is_empty() {
+            match Cluster::new(launch, waiting.start, global.clone()) {
+                Ok(cluster) => live.push(cluster),
+                Err(fault) if live.is_empty() => return Err(fault),
+                // There will be memory when others have ended.
+                Err(_) => break,
+            }
+            waiting.start += 1;
         }
         if live.is_empty() {
             return Ok(counters);
         }
         let mut round = Round::default();
         for i in pace.order(live.len()) {
-            round = round.and(live[i].round(&mut pace)?);
+            round = round.and(live[i].round(&mut pace, meter)?);
         }
         live.retain_mut(|cluster| {
             let goes_on = !cluster.has_ended();
             if !goes_on {
                 counters += cluster.counters();
+                launch.running.end(cluster.ctas());
             }
             goes_on
         });
         if watch.nothing_will_happen(round, &mut live) {
-            return Err(stall::report(launch, &live, waiting.end - waiting.start));
+            let accused = live.iter().find_map(Cluster::accusation);
+            return Err(accused.unwrap_or_else(|| stall::report(launch, &live, waiting.end - waiting.start)));
         }
     }
 }

@@ -10,7 +10,9 @@ use crate::program::{Order, Special};
 pub(super) fn fill(warp: &mut Warp, launch: &Launch<'_>, cta: [u32; 3], rank: u32) {
     let threads = launch.threads;
     let clusters = launch.clusters();
-    let number = (cta[2] * launch.grid[1] + cta[1]) * launch.grid[0] + cta[0];
+    let [x, y, z] = cta.map(u64::from);
+    let number = (z * u64::from(launch.grid[1]) + y) * u64::from(launch.grid[0]) + x;
+    warp.number = (number as u32).wrapping_mul(1024).wrapping_add(32 * warp.index);
     for &(special, R(register)) in &launch.program.specials {
         let thread = |lane: usize| 32 * warp.index + lane as u32;
         let same = |value: u32| [value; LANES];
@@ -36,10 +38,10 @@ pub(super) fn fill(warp: &mut Warp, launch: &Launch<'_>, cta: [u32; 3], rank: u3
             Special::Warp => same(warp.index),
             Special::Warps => same(threads.iter().product::<u32>().div_ceil(32)),
             // CTAs are spread over the SMs by their number.
-            Special::Sm => same(number % SMS),
+            Special::Sm => same((number % u64::from(SMS)) as u32),
             Special::Sms => same(SMS),
             Special::DynamicShared => same(launch.dynamic_shared),
-            Special::TotalShared => same(SHARED_START + launch.program.shared + launch.dynamic_shared),
+            Special::TotalShared => same(SHARED_START + launch.program.shared.bytes + launch.dynamic_shared),
             Special::ClusterRank => same(rank),
             Special::ClusterSize => same(launch.cluster.iter().product()),
             Special::ClusterCtaid(axis) => same(cta[axis] % launch.cluster[axis]),

@@ -99,13 +99,5 @@ pub(super) fn report(launch: &Launch<'_>, clusters: &[Cluster<'_>], not_begun: u
             clusters.len()
         );
     }
-    Fault {
-        kernel: program.name.clone(),
-        cta: None,
-        thread: None,
-        line: None,
-        instruction: None,
-        source: Box::default(),
-        what,
-    }
+    Fault::of_launch(&program.name, what)
 }

@@ -128,24 +128,28 @@ fn one(
     let Group { pc, mask: here, .. } = warp.groups[g];
     let coded = &program.code[pc as usize];
     let mask = coded.guard.map_or(here, |guard| here & warp.condition(guard));
-    if coded.watched {
+    if coded.watched || warp.watches_all() {
         check::check(warp, program, pc, here, mask)?;
     }
-    let next = step(warp, env, observer, &coded.op, Active { here, mask, pc })?;
+    let next = step(warp, env, observer, &coded.op, Active { here, mask, pc })
+        .map_err(|what| blame(warp, mask, what))?;
     if let Next::Wait(wait) = next {
         warp.groups[g].wait = wait;
         // The others of the warp may go on.
         return Ok(warp.groups.len() > 1);
+    }
+    if let Next::Part(done) = next {
+        return Ok(part(warp, coded.class, g, mask, done));
     }
     warp.retire(coded.class, mask);
     if let Next::Exit = next
         && let Some(order) = &mut env.order
     {
         order.issue(warp.cta, warp.index, pc);
-        order.exit(mask)?;
+        order.exit(mask).map_err(|what| blame(warp, mask, what))?;
     }
     match next {
-        Next::Advance | Next::Wait(_) => {
+        Next::Advance | Next::Part(_) | Next::Wait(_) => {
             warp.groups[g].pc = pc + 1;
             if coded.polls && again(warp, &coded.op, pc, env.events, mask) {
                 warp.behind |= here;
@@ -184,6 +188,29 @@ fn one(
         }
     }
     Ok(true)
+}
+
+/// Some lanes that were to execute an instruction have, the others of `mask` wait. Whether the warp may go on.
+fn part(warp: &mut Warp, class: Class, g: usize, mask: u32, done: u32) -> bool {
+    let Group { pc, mask: here, .. } = warp.groups[g];
+    let stay = mask & !done;
+    warp.groups[g] = Group { pc, mask: stay, wait: Wait::Lanes };
+    if here != stay {
+        warp.groups.push(Group { pc: pc + 1, mask: here & !stay, wait: Wait::No });
+    }
+    if done != 0 {
+        warp.retire(class, done);
+    }
+    warp.groups.len() > 1
+}
+
+/// It is the first of these lanes that is wrong, unless another one is known to be.
+#[cold]
+fn blame(warp: &mut Warp, mask: u32, what: String) -> String {
+    if mask != 0 {
+        warp.culprit.get_or_insert(mask.trailing_zeros());
+    }
+    what
 }
 
 /// Lanes have ended: who waits for them looks again.

@@ -6,6 +6,10 @@ use crate::exec::warp::group::{Group, Wait};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
 use crate::program::op::Op;
+use crate::program::operand::Window;
+use crate::program::register::LANES;
+use crate::program::{Coded, Program};
+use tilewright_ptx::ast::Space;
 
 /// Lanes of a warp that do not go on.
 pub(super) struct Waiting {
@@ -28,7 +32,8 @@ pub(super) fn describe(warp: &Warp, group: Group, env: &Env<'_>) -> Waiting {
             (group.pc, format!("barrier {id}, where {} of {expected} threads are", barrier.arrived))
         }
         Wait::Cluster { .. } => (group.pc, "the cluster's barrier".into()),
-        Wait::Lanes => (group.pc, "the other lanes of its warp".into()),
+        Wait::Lanes => (group.pc, absent(warp, group, env)),
+        Wait::Accused => (group.pc, "nothing: it is wrong".into()),
         Wait::Warpgroup => (group.pc, "the other warps of its warpgroup".into()),
         Wait::Registers { needed } => {
             (group.pc, format!("{needed} more registers a thread than its CTA has to give"))
@@ -36,10 +41,42 @@ pub(super) fn describe(warp: &Warp, group: Group, env: &Env<'_>) -> Waiting {
         Wait::Mbarrier => (group.pc, mbarrier(warp, group, group.pc, env)),
         Wait::No => match warp.poll {
             Some(poll) if poll.events == env.events => (poll.pc, polled(warp, group, poll.pc, env)),
-            _ => (group.pc, "what never comes: it goes round in a loop".into()),
+            _ => match weak_load(env.launch.program, group.pc) {
+                Some(pc) => (pc, "another value: an ordinary load need never see what others write".into()),
+                None => (group.pc, "what never comes: it goes round in a loop".into()),
+            },
         },
     };
     Waiting { who, line: env.launch.program.code[pc as usize].line, reason }
+}
+
+/// The lanes that have not come.
+fn absent(warp: &Warp, group: Group, env: &Env<'_>) -> String {
+    match env.launch.program.code[group.pc as usize].op.members() {
+        Some(members) => {
+            let named = warp.r(members)[group.mask.trailing_zeros() as usize % LANES];
+            let absent = named & warp.live() & !group.mask;
+            format!("lanes {absent:#010x} of its warp at the same instruction, with the mask {named:#010x}")
+        }
+        None => "the other lanes of its warp".into(),
+    }
+}
+
+/// The ordinary load in the innermost loop around an instruction, if there is one.
+fn weak_load(program: &Program, pc: u32) -> Option<u32> {
+    let back = |(at, coded): (usize, &Coded)| match coded.op {
+        Op::Branch { target } if (target..=at as u32).contains(&pc) => Some((target, at as u32)),
+        _ => None,
+    };
+    let (first, last) =
+        program.code.iter().enumerate().filter_map(back).min_by_key(|(first, last)| last - first)?;
+    let loads = |pc: &u32| match program.code[*pc as usize].op {
+        Op::Load { window, ordering: None, .. } => {
+            !matches!(window, Window::In(Space::Param | Space::Local | Space::Const))
+        }
+        _ => false,
+    };
+    (first..=last).find(loads)
 }
 
 /// What an instruction looks at again and again.

@@ -1,5 +1,8 @@
 //! Calls that have not returned.
 
+use std::hash::{Hash, Hasher};
+
+use crate::memory::budget::Held;
 use crate::program::register::{L32, L64};
 
 /// A call that some lanes have not returned from.
@@ -14,9 +17,17 @@ pub(crate) struct Call {
 }
 
 /// Registers of each file.
-#[derive(Debug, Hash)]
+#[derive(Debug)]
 pub(crate) struct Saved {
     pub(crate) p: Vec<u32>,
     pub(crate) r: Vec<L32>,
     pub(crate) d: Vec<L64>,
+    /// Their memory.
+    pub(crate) _held: Held,
+}
+
+impl Hash for Saved {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.p, &self.r, &self.d).hash(state);
+    }
 }

@@ -10,6 +10,7 @@ pub(crate) enum Wait {
     Barrier {
         id: u32,
         threads: Option<u32>,
+        reduces: bool,
         generation: u64,
     },
     /// For the cluster's barrier.
@@ -20,6 +21,8 @@ pub(crate) enum Wait {
     Mbarrier,
     /// For the other warps of the warpgroup.
     Warpgroup,
+    /// For others to show why it is wrong.
+    Accused,
     /// For so many more registers a thread in the CTA's pool: the instruction is tried again.
     Registers {
         needed: u32,

@@ -4,7 +4,7 @@ use call::Call;
 use group::{Group, Wait};
 use poll::Poll;
 use products::Groups;
-use watched::Watched;
+use watched::{Passing, Watched};
 pub(super) mod call;
 pub(super) mod group;
 mod operand;
@@ -26,9 +26,13 @@ pub(super) struct Warp {
     pub(super) cta: usize,
     /// The warp's number in the CTA.
     pub(super) index: u32,
+    /// The number of its first thread among those of some CTAs.
+    pub(super) number: u32,
     pub(super) p: Vec<u32>,
     pub(super) r: Vec<L32>,
     pub(super) d: Vec<L64>,
+    /// The lanes that have begun.
+    begun: u32,
     /// The lanes that have not ended, by where they are.
     pub(super) groups: Vec<Group>,
     /// Where the lanes of an instruction that scatters them go: instructions and lanes.
@@ -51,8 +55,12 @@ pub(super) struct Warp {
     pub(super) thread_registers: Option<u32>,
     /// By slot.
     pub(super) watched: Vec<Watched>,
+    /// What is watched besides, for a while.
+    pub(super) passing: Passing,
     /// The lane that did something wrong, where one is known.
     pub(super) culprit: Option<u32>,
+    /// It was stopped for what another warp may be about to write.
+    pub(super) early: bool,
     /// What its lanes printed last, of the first lane.
     pub(super) said: Option<String>,
     /// Instructions done.
@@ -69,9 +77,11 @@ impl Warp {
         let mut warp = Self {
             cta,
             index,
+            number: 32 * index,
             p: vec![0; p],
             r: vec![[0xcdcd_cdcd; LANES]; r],
             d: vec![[0xcdcd_cdcd_cdcd_cdcd; LANES]; d],
+            begun: mask,
             groups: vec![Group { pc: program.start, mask, wait: Wait::No }],
             targets: Vec::new(),
             calls: Vec::new(),
@@ -84,7 +94,9 @@ impl Warp {
             wgmma: Groups::default(),
             thread_registers: None,
             watched: Watched::all(program),
+            passing: Passing::default(),
             culprit: None,
+            early: false,
             said: None,
             retired: 0,
             classes: Classes::default(),
@@ -123,6 +135,11 @@ impl Warp {
         self.groups.iter().fold(0, |live, group| live | group.mask)
     }
 
+    /// Lanes, as `u32::MAX` if they are all that have begun.
+    pub(super) fn all_of(&self, lanes: u32) -> u32 {
+        if lanes == self.begun { u32::MAX } else { lanes }
+    }
+
     #[inline(always)]
     pub(super) fn r(&self, R(register): R) -> &L32 {
         &self.r[register as usize]
@@ -157,12 +174,15 @@ impl Warp {
     }
 
     /// The value of the first of these lanes, which must be the same in all.
-    pub(super) fn uniform(&self, register: R, mask: u32) -> Result<u32, String> {
+    pub(super) fn uniform(&mut self, register: R, mask: u32) -> Result<u32, String> {
         let values = self.r(register);
         let first = values[mask.trailing_zeros() as usize % LANES];
-        match lanes(mask).all(|lane| values[lane] == first) {
-            true => Ok(first),
-            false => Err("an operand differs between the lanes of a warp, where it must not".into()),
+        match lanes(mask).find(|&lane| values[lane] != first) {
+            None => Ok(first),
+            Some(lane) => {
+                let what = "an operand differs between the lanes of a warp, where it must not";
+                Err(self.blame(lane, what.into()))
+            }
         }
     }
 }
@@ -179,7 +199,7 @@ fn put<T: Copy>(slot: &mut [T; LANES], mask: u32, value: &[T; LANES]) {
 }
 
 /// The lanes of a mask.
-pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> + Clone {
     let mut left = mask;
     std::iter::from_fn(move || {
         if left == 0 {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Warp;
-use crate::memory::{Place, place};
+use crate::memory::{Place, local_window, place};
 use crate::program::operand::{Address, Base, Destination, Source, Window};
 use crate::program::register::LANES;
 use tilewright_ptx::ast::Space;
@@ -74,12 +74,23 @@ impl Warp {
         base.wrapping_add(at.offset as u64)
     }
 
+    /// Where a lane's local memory begins among generic addresses.
+    #[inline]
+    pub(crate) fn local_window(&self, lane: usize) -> u64 {
+        local_window(u64::from(self.number) + lane as u64)
+    }
+
     /// Where a lane's address lies.
     #[inline(always)]
     pub(crate) fn place(&self, window: Window, at: Address, lane: usize) -> Place {
         let address = self.address(at, lane);
         match window {
-            Window::Generic => place(address),
+            Window::Generic => match place(address) {
+                Place::Local(at) if address - u64::from(at) != self.local_window(lane) => {
+                    Place::Foreign(address)
+                }
+                place => place,
+            },
             Window::In(Space::Global | Space::Const) => Place::Global(address),
             Window::In(Space::Shared) | Window::Cluster => Place::Shared(address as u32),
             Window::In(Space::Param) => Place::Parameters(address as u32),

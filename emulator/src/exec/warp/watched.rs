@@ -1,7 +1,13 @@
 //! What is known of registers that are watched.
+//!
+//! Those are watched from the start that may be read before they are written. The others have a value, unless a lane
+//! takes one where there is none: from a lane that does not take part in a shuffle, or from shared memory that nobody
+//! wrote. From then on all registers of the warp are watched, until every one of them has a value again.
 
+use super::Warp;
 use crate::program::Program;
 use crate::program::register::Register;
+use crate::program::watched::Files;
 
 /// What is known of a watched register.
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +41,102 @@ impl Value {
     }
 }
 
-/// Where a value went wrong: the instruction that read a register that nobody had written.
+/// Where a value went wrong: the instruction that took it where there was none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     pub(crate) pc: u32,
-    pub(crate) register: Register,
+    pub(crate) cause: Cause,
+}
+
+/// Where there was no value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cause {
+    /// In a register that nobody had written.
+    Register(Register),
+    /// In a lane that did not execute the shuffle.
+    Lane(u32),
+    /// In so many bytes of shared memory from this address on, of which nobody had written all.
+    Shared { at: u32, bytes: u32 },
+}
+
+/// The registers that are watched for a while.
+#[derive(Debug, Default)]
+pub(crate) struct Passing {
+    /// By number, once there was one.
+    values: Vec<Value>,
+    /// Those that lack a value in some lane.
+    lacking: u32,
+}
+
+impl Warp {
+    /// Whether every register is watched.
+    #[inline(always)]
+    pub(crate) fn watches_all(&self) -> bool {
+        self.passing.lacking != 0
+    }
+
+    #[inline]
+    fn value(&self, program: &Program, register: Register) -> Option<&Value> {
+        match program.watched.slot(register) {
+            Some(slot) => Some(&self.watched[slot].value),
+            None if !self.watches_all() => None,
+            None => self.passing.values.get(files(program).number(register)),
+        }
+    }
+
+    /// The lanes in which the register has no value.
+    #[inline]
+    pub(crate) fn missing(&self, program: &Program, register: Register) -> u32 {
+        self.value(program, register).map_or(0, |value| value.lanes)
+    }
+
+    /// Whose value the register would have.
+    pub(crate) fn origin(&self, program: &Program, register: Register) -> Option<Origin> {
+        self.value(program, register).and_then(|value| value.origin)
+    }
+
+    /// The register is written in the lanes of `mask`, and has no value in those of `without`.
+    #[inline]
+    pub(crate) fn define(
+        &mut self,
+        program: &Program,
+        register: Register,
+        mask: u32,
+        without: u32,
+        origin: Option<Origin>,
+    ) {
+        let (slot, without) = (program.watched.slot(register), without & mask);
+        let passing = slot.is_none();
+        let value = match slot {
+            Some(slot) => &mut self.watched[slot].value,
+            None if without == 0 && !self.watches_all() => return,
+            None => self.passing.value(program, register),
+        };
+        if without == 0 && value.lanes & mask == 0 {
+            return;
+        }
+        let before = value.lanes != 0;
+        value.lanes = value.lanes & !mask | without;
+        value.origin = origin.or(value.origin);
+        let after = value.lanes != 0;
+        if passing {
+            self.passing.lacking = self.passing.lacking + u32::from(after) - u32::from(before);
+        }
+    }
+}
+
+impl Passing {
+    fn value(&mut self, program: &Program, register: Register) -> &mut Value {
+        let files = files(program);
+        if self.values.is_empty() {
+            self.values.resize(files.count(), Value::new(false));
+        }
+        &mut self.values[files.number(register)]
+    }
+}
+
+fn files(program: &Program) -> Files {
+    Files { registers: program.watched.registers }
 }
 
 /// What products have to do with it.

@@ -1,0 +1,105 @@
+//! Which lanes a warp's releases are of.
+//!
+//! A warp has one clock, and what it releases is what all its lanes have done. Where some lanes alone release, what another
+//! one wrote since they last met at a barrier is not theirs to pass on. PTX ISA, "Memory Consistency Model: Causality Order".
+
+use std::collections::VecDeque;
+
+/// Releases that are remembered: of what came before, all is taken to be passed on.
+const REMEMBERED: usize = 64;
+
+#[derive(Clone, Copy, Debug)]
+struct Release {
+    /// The warp's time until which it passes on what was done.
+    time: u32,
+    lanes: u32,
+    /// When the lanes had met last.
+    met: u32,
+}
+
+/// The releases of a warp.
+#[derive(Debug, Default)]
+pub(super) struct Releases {
+    /// Those since the first that was not of all lanes.
+    last: VecDeque<Release>,
+    /// When the lanes met last: what they did before is known to all of them.
+    met: u32,
+    /// The time of the last release of all lanes.
+    whole: u32,
+    /// That of the last release that is forgotten.
+    forgotten: u32,
+}
+
+impl Releases {
+    /// The lanes have met: what they do from this time on they do for themselves again.
+    pub(super) fn meet(&mut self, time: u32) {
+        self.met = time;
+    }
+
+    /// Takes over what the lanes have done together.
+    pub(super) fn follow(&mut self, own: &Releases) {
+        (self.met, self.whole) = (own.met, own.whole);
+    }
+
+    /// Lanes, all of them with `u32::MAX`, release what was done up to this time.
+    pub(super) fn release(&mut self, time: u32, lanes: u32) {
+        self.note(Release { time, lanes, met: self.met });
+    }
+
+    /// Lanes release what was done up to a fence, which was at this time.
+    pub(super) fn release_fenced(&mut self, time: u32, lanes: u32) {
+        let lanes = if self.met > time { u32::MAX } else { lanes };
+        self.note(Release { time, lanes, met: self.met });
+    }
+
+    fn note(&mut self, release: Release) {
+        if release.lanes == u32::MAX {
+            self.whole = self.whole.max(release.time);
+            if self.last.is_empty() {
+                return;
+            }
+        }
+        if self.last.len() == REMEMBERED
+            && let Some(first) = self.last.pop_front()
+        {
+            self.forgotten = self.forgotten.max(first.time);
+        }
+        self.last.push_back(release);
+    }
+
+    /// Whether what a lane did at a time was passed on to who knows the warp up to a later one.
+    pub(super) fn covers(&self, lane: u8, time: u32, known: u32) -> bool {
+        let whole = time <= self.whole && self.whole <= known;
+        if self.last.is_empty() || whole || time <= self.forgotten {
+            return true;
+        }
+        let mut later = self.last.iter().filter(|release| (time..=known).contains(&release.time)).peekable();
+        let passes = |release: &Release| release.lanes >> (lane & 31) & 1 != 0 || time < release.met;
+        later.peek().is_none() || later.any(passes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{REMEMBERED, Releases};
+
+    #[test]
+    fn lanes_pass_on_their_own() {
+        let mut releases = Releases::default();
+        assert!(releases.covers(3, 1, 9));
+        releases.release(1, u32::MAX);
+        releases.release(2, 1);
+        assert!(releases.covers(0, 2, 2) && !releases.covers(3, 2, 2));
+        // It was released by all of them before.
+        assert!(releases.covers(3, 1, 2));
+        // After a barrier, any lane passes on what came before.
+        releases.meet(3);
+        releases.release(3, 1);
+        assert!(releases.covers(3, 2, 3) && !releases.covers(3, 3, 3));
+        // Who has learnt of a later one by all.
+        releases.release(4, u32::MAX);
+        assert!(releases.covers(3, 3, 4) && !releases.covers(3, 3, 3));
+        (5..5 + REMEMBERED as u32).for_each(|time| releases.release(time, 1));
+        assert!(releases.covers(3, 4, 5) && !releases.covers(3, 9, 9));
+    }
+}
