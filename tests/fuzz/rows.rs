@@ -2,7 +2,7 @@
 
 use tilewright::ops::{CrossEntropy, IndexElement, Norm, Softmax};
 use tilewright::{Device, Stream, bf16, f16};
-use tilewright_support::{Real, rows};
+use tilewright_support::rows;
 
 use crate::floats::{Float, agree, forced, output, placed, possible, shape};
 use crate::place::{Number, Place, Placed};
