@@ -10,8 +10,8 @@ use super::{By, Order};
 use crate::memory::SHARED_START;
 use crate::program::register::LANES;
 
-/// A store that was told of is done by then.
-const SOON: Duration = Duration::from_millis(20);
+/// A store that was told of is done by then, however busy the machine's cores are.
+const SOON: Duration = Duration::from_secs(1);
 
 /// Lanes whose accesses follow each other.
 #[derive(Clone, Copy)]
