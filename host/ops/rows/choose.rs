@@ -120,10 +120,10 @@ impl<const N: usize> Choice for Selection<'_, N> {
         for operand in operands.iter().chain(self.columns).filter(|operand| kernel.vectors && !operand.once) {
             let name = operand.name;
             if kernel.ragged {
-                if operand.lies_in_one_piece() {
+                if operand.is_contiguous_and_aligned() {
                     continue;
                 }
-                return Err(Rejection::Because("it takes rows that lie one behind the other"));
+                return Err(Rejection::Because("it takes contiguous tensors that are aligned to 16 bytes"));
             }
             let reading = operand.tensor.reading(self.matrices.device.backend(), true);
             if reading.is_ok_and(|reading| (reading.align as usize) < VECTOR) {

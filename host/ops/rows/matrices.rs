@@ -20,8 +20,8 @@ impl Operand {
     pub(in crate::ops) fn new(name: &'static str, tensor: Untyped) -> Self {
         Operand { name, tensor, once: false }
     }
-    /// Whether its rows lie one behind the other, from a multiple of 16 bytes on.
-    pub(in crate::ops) fn lies_in_one_piece(&self) -> bool {
+    /// Whether it is contiguous and begins at a multiple of 16 bytes.
+    pub(in crate::ops) fn is_contiguous_and_aligned(&self) -> bool {
         self.tensor.layout.is_contiguous() && self.tensor.address.is_multiple_of(16)
     }
     /// One element a row: a tensor of the shape of the rows without their own dimension, as if it repeated along that of `shape`.

@@ -29,7 +29,7 @@ pub struct RowsKernel {
     pub residual: Option<bool>,
     /// True when it reads and writes 16 bytes at a time: aligned rows of whole vectors.
     pub vectors: bool,
-    /// Whether it does so with rows of any length too that lie one behind the other from a multiple of 16 bytes on.
+    /// Whether it does so with rows of any length too, of contiguous tensors that begin at a multiple of 16 bytes.
     pub ragged: bool,
 }
 
@@ -175,6 +175,7 @@ kernels! {
         }
         sm_90: [softmax_sm_90_ T _1x16384c8]:
             softmax<Overlapped<16>, NextTile, T, Spread<16, 512, 32, VECTOR>, 1, 16384, 8>;
+        // Shared memory has room for 13 parts of 16 KiB; ragged rows go in parts of 8.
         for CTAS in HELD {
             sm_90: [softmax_sm_90_ T _held CTAS]:
                 softmax_held<Overlapped<16>, T, Spread<16, 512, { 2 * VECTOR }, VECTOR>, { 1024 * VECTOR }, CTAS, 13, false>;

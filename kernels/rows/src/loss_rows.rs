@@ -5,12 +5,12 @@ use core::f32::consts::{LN_2, LOG2_E};
 use tilewright_device::kernel;
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, GlobalTile, InBlock, RowOrder, RowTile, Rows,
-    for_each_row, math,
+    Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, GlobalTileMut, InBlock, RowOrder, RowTile,
+    Rows, for_each_row, math,
 };
 
 use crate::program::{Prefetch, RowProgram, resident};
-use crate::softmax_rows::{Sum, exponents};
+use crate::softmax_rows::{Sum, exponents, exponents_from};
 
 /// What a loss takes of a row: the sum of its exponentials, and that of its logits.
 #[derive(Clone, Copy)]
@@ -88,6 +88,20 @@ impl Loss {
         let counts = self.counts(row.label);
         if counts == 0.0 { 0.0 } else { loss * counts }
     }
+    /// Stores the rows' losses, if this CTA is the one that does.
+    #[inline(always)]
+    fn store<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+        &self,
+        rows: &Rows<Row, M, N, L>,
+        own: bool,
+        to: GlobalTileMut<f32, 3>,
+    ) {
+        rows.for_each(|row, first, all| {
+            if first && own {
+                to.put::<M, 1>(row, 0, self.of(&all));
+            }
+        });
+    }
     /// `scale` times the gradient, by the logits of columns from `first` on, whose exponents of 2 from `from` on are `z`.
     #[inline(always)]
     fn gradient<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
@@ -159,13 +173,16 @@ fn whole<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     low
 }
 
-/// The logits at the labels, and what else results are made of; outside of the tensor nothing is read.
+/// The logits at the labels of a tile, of which the lower 32 bits are `low`, and what else results are made of; outside of the tensor nothing is
+/// read.
 #[inline(always)]
 fn results<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
-    x: GlobalTile<T, 3>,
-    labels: &Rows<i32, M, N, L>,
+    x: Global<T, 3>,
+    (low, labels, ignored): (Rows<i32, M, N, L>, Global<i32, 3>, i32),
+    tile: RowTile,
     all: &Rows<Logits, M, N, L>,
 ) -> Rows<Row, M, N, L> {
+    let (x, labels) = (x.tile(tile.at(0)), whole(low, labels, tile, ignored));
     let mut rows = labels.map(|label| Row { label, logit: 0.0, all: Logits::NONE });
     rows = rows.zip(all, |row, all| Row { all, ..row });
     for_each_row::<L, M, N>(|r, row, _| {
@@ -254,14 +271,8 @@ pub fn cross_entropy<
             });
         }
         let all = rows.reduce(own, Logits::with);
-        let labels = whole(low, labels.get(), here, ignored);
-        let all = results(x.get().tile(here.at(0)), &labels, &all);
-        let to = losses.get().tile(here.at(0));
-        all.for_each(|row, first, all| {
-            if first && part == 0 {
-                to.put::<M, 1>(row, 0, how.of(&all));
-            }
-        });
+        let all = results(x.get(), (low, labels.get(), ignored), here, &all);
+        how.store(&all, part == 0, losses.get().tile(here.at(0)));
         how.gradient::<T, L, M, N>((z, from), &all, first, scale)
             .store_rows(gradients.get().tile(here.at(part)));
     }
@@ -295,32 +306,23 @@ pub fn cross_entropy_held<
     let mut rows = cta.row_reducer::<L, 1, N, CTAS>();
     let rank = rows.part();
     let [least, _] = T::from_f32x2(f32::NEG_INFINITY, f32::NEG_INFINITY);
-    let mut tile = RowTile::first(order, CTAS as u32);
     P::wait_for_preceding_grid();
-    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, RAGGED>(x.get(), (tile, rank), least);
-    while tile.exists() {
+    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, RAGGED>(x.get(), order, least);
+    while parts.row().exists() {
         let how = Loss { ignored, smoothing, z_loss, columns: x.get().cols() };
-        let low = Rows::<i32, 1, N, L>::load(labels.get().tile(tile.at(0)), ignored);
+        let row = parts.row();
+        let low = Rows::<i32, 1, N, L>::load(labels.get().tile(row.at(0)), ignored);
         let own =
-            parts.fold(Rows::splat(Logits::NONE), |own, logits, part| how.and(own, logits, part.inside));
+            parts.fold(Rows::splat(Logits::NONE), |own, logits, part| how.and(own, logits, part.inside()));
         let all = rows.reduce(own, Logits::with);
-        let labels = whole(low, labels.get(), tile, ignored);
-        let all = results(x.get().tile(tile.at(0)), &labels, &all);
-        let to = losses.get().tile(tile.at(0));
-        all.for_each(|row, first, all| {
-            if first && rank == 0 {
-                to.put::<1, 1>(row, 0, how.of(&all));
-            }
-        });
+        let all = results(x.get(), (low, labels.get(), ignored), row, &all);
+        how.store(&all, rank == 0, losses.get().tile(row.at(0)));
         let origin = all.map(|row| row.all.exponentials.origin());
         parts.take(|logits, part| {
-            let z = logits.map(T::to_f32).zip_rows(&origin, |x, origin| (x - origin) * LOG2_E);
-            part.store(
-                &how.gradient::<T, L, 1, N>((z, origin), &all, part.first, scale),
-                &mut gradients.get(),
-            );
+            let z = exponents_from(logits, &origin, LOG2_E);
+            let g = how.gradient::<T, L, 1, N>((z, origin), &all, part.first(), scale);
+            part.store(&g, &mut gradients.get());
         });
-        tile = tile.next();
     }
 }
 
@@ -354,18 +356,12 @@ pub fn cross_entropy_long<P: RowProgram, T: Element, L, const M: usize, const N:
         );
         let low = Rows::<i32, M, N, L>::load(labels.get().tile(tile.at(0)), ignored);
         let all = rows.reduce(own, Logits::with);
-        let labels = whole(low, labels.get(), tile, ignored);
-        let all = results(x.get().tile(tile.at(0)), &labels, &all);
-        let to = losses.get().tile(tile.at(0));
-        all.for_each(|row, first, all| {
-            if first {
-                to.put::<M, 1>(row, 0, how.of(&all));
-            }
-        });
+        let all = results(x.get(), (low, labels.get(), ignored), tile, &all);
+        how.store(&all, true, losses.get().tile(tile.at(0)));
         let origin = all.map(|row| row.all.exponentials.origin());
         if gradients.get().rows() > 0 {
             x.get().fold_row_parts::<M, N, L, _>(tile, least, (), |(), logits, part| {
-                let z = logits.map(T::to_f32).zip_rows(&origin, |x, origin| (x - origin) * LOG2_E);
+                let z = exponents_from(logits, &origin, LOG2_E);
                 let g = how.gradient::<T, L, M, N>((z, origin), &all, part * N as u32, scale);
                 g.store_rows(gradients.get().tile(tile.at(part)));
             });

@@ -202,21 +202,19 @@ pub fn norm_held<P: RowProgram, T: Element, L, const N: usize, const CTAS: usize
 {
     let _ = (residual, sums);
     let mut rows = cta.row_reducer::<L, 1, N, CTAS>();
-    let mut tile = RowTile::first(order, CTAS as u32);
     P::wait_for_preceding_grid();
-    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, false>(x.get(), (tile, rows.part()), T::ZERO);
-    while tile.exists() {
+    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, false>(x.get(), order, T::ZERO);
+    while parts.row().exists() {
         let own = parts.fold(Rows::splat(Moments::NONE), |before, row, part| {
-            let own = moments(|| row.map(T::to_f32), part.inside[1], centred != 0, |sums| sums);
+            let own = moments(|| row.map(T::to_f32), part.inside()[1], centred != 0, |sums| sums);
             own.zip(&before, |own, before| before.with(own))
         });
         let all = rows.reduce(own, Moments::with);
         parts.take(|row, part| {
-            let by_column = columns([&weight, &bias], part.number);
+            let by_column = columns([&weight, &bias], part.number());
             let row = row.map(T::to_f32);
             part.store(&scaled::<T, L, 1, N>(row, &all, (per_column, epsilon), by_column), &mut y.get());
         });
-        tile = tile.next();
     }
 }
 

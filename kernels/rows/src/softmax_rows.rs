@@ -59,6 +59,16 @@ pub(crate) fn exponents<T: Element, L: FragmentLayout<M, N>, const M: usize, con
     (z, rescaled)
 }
 
+/// The exponents of 2 of scores, counted from `origin` in each row.
+#[inline(always)]
+pub(crate) fn exponents_from<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    x: Fragment<T, M, N, L>,
+    origin: &Rows<f32, M, N, L>,
+    scale: f32,
+) -> Fragment<f32, M, N, L> {
+    x.map(T::to_f32).zip_rows(origin, |x, origin| (x - origin) * scale)
+}
+
 /// The results of exponents counted from `from`, where `all` is the rows' sum.
 #[inline(always)]
 pub(crate) fn results<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
@@ -142,18 +152,16 @@ pub fn softmax_held<
 {
     let mut rows = cta.row_reducer::<L, 1, N, CTAS>();
     let [least, _] = T::from_f32x2(f32::NEG_INFINITY, f32::NEG_INFINITY);
-    let mut tile = RowTile::first(order, CTAS as u32);
     P::wait_for_preceding_grid();
-    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, RAGGED>(x.get(), (tile, rows.part()), least);
-    while tile.exists() {
+    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, RAGGED>(x.get(), order, least);
+    while parts.row().exists() {
         let own = parts.fold(Rows::splat(Sum::NONE), |own, scores, _| exponents(scores, own, scale).1);
         let all = rows.reduce(own, |a, b| a.with(b, scale));
         let origin = all.map(|all| all.origin());
         parts.take(|scores, part| {
-            let z = scores.map(T::to_f32).zip_rows(&origin, |x, origin| (x - origin) * scale);
+            let z = exponents_from(scores, &origin, scale);
             part.store(&results::<T, L, 1, N>(z, origin, &all, scale, log != 0), &mut y.get());
         });
-        tile = tile.next();
     }
 }
 
@@ -181,7 +189,7 @@ pub fn softmax_long<P: RowProgram, T: Element, L, const M: usize, const N: usize
         let all = rows.reduce(own, |a, b| a.with(b, scale));
         let origin = all.map(|all| all.origin());
         x.get().fold_row_parts::<M, N, L, _>(tile, least, (), |(), scores, part| {
-            let z = scores.map(T::to_f32).zip_rows(&origin, |x, origin| (x - origin) * scale);
+            let z = exponents_from(scores, &origin, scale);
             results::<T, L, M, N>(z, origin, &all, scale, log != 0).store_rows(y.get().tile(tile.at(part)));
         });
         tile = tile.next();

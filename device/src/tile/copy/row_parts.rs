@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use crate::arch::special::{thread_x, trap};
+use crate::arch::special::{cluster_rank, thread_x, trap};
 use crate::arch::{cp_async, global, shared};
 use crate::layout::{Element, FragmentLayout, Registers};
 use crate::tile::copy::rows::{VECTOR, in_vectors, set_vector, vector};
@@ -10,7 +10,7 @@ use crate::tile::cta::Cta;
 use crate::tile::cta::collective::Collective;
 use crate::tile::fragment::{Fragment, Rows};
 use crate::tile::memory::global::{Global, GlobalMut};
-use crate::tile::memory::row_tiles::RowTile;
+use crate::tile::memory::row_tiles::{RowOrder, RowTile};
 use crate::tile::memory::window::{Window, write_if};
 
 /// The rows that a CTA takes, one after the other, `N` columns at a time: shared memory has the last `PLACES` parts that were loaded, the
@@ -19,8 +19,7 @@ use crate::tile::memory::window::{Window, write_if};
 /// With `CTAS` CTAs in a cluster each has every `CTAS`-th part. Parts are copied asynchronously (PTX ISA, "cp.async"), and each thread
 /// copies what it reads: nothing waits for other threads.
 ///
-/// Where rows may be `RAGGED`, those that do not begin at a multiple of 16 bytes are read from the last one on that lies before, so that all
-/// copies are vectors.
+/// `RAGGED` rows may begin anywhere. They are read from the multiple of 16 bytes before their first element on, so that all copies are vectors.
 pub struct RowParts<T, L, const N: usize, const CTAS: usize, const PLACES: usize, const RAGGED: bool> {
     from: Global<T, 3>,
     outside: T,
@@ -40,28 +39,25 @@ pub struct RowParts<T, L, const N: usize, const CTAS: usize, const PLACES: usize
 /// A part of a row: `N` columns of it, of which the first and the last ones of a row may be outside.
 #[derive(Clone, Copy)]
 pub struct RowPart {
-    /// Its number: a tile of columns, where rows begin at multiples of 16 bytes.
-    pub number: u32,
-    /// The number of its first column. Up to 7 may lie before the row's first one: then it has wrapped.
-    pub first: u32,
-    /// The columns that are the row's, counted from the part's first: from the one to below the other.
-    pub inside: [u32; 2],
+    number: u32,
+    first: u32,
+    inside: [u32; 2],
     row: [u32; 3],
     /// Elements between the last multiple of 16 bytes before the row and its first; none where no row is ragged.
     skew: Option<u32>,
 }
 
 impl<P: Collective> Cta<P> {
-    /// Begins to load parts of the row `tile` and of those behind it, for the CTA with this number in its cluster; `outside` is in place of what
-    /// lies outside of the row.
+    /// Begins to load this CTA's first row in the order of `order`, and what there is room for of the next ones. `outside` is in place of what lies
+    /// outside of a row.
     ///
-    /// Rows have at most `N` `CTAS` `PLACES` columns. They are aligned to 16 bytes and multiples of that long; or, where they may be `RAGGED`,
-    /// the tensor is aligned, they lie one behind the other, and have some 16 bytes of columns less. The kernel traps at others.
+    /// Rows are aligned to 16 bytes and multiples of that long, and have at most `N` `CTAS` `PLACES` columns. `RAGGED` rows are those of a
+    /// contiguous tensor that is aligned to 16 bytes, with 7 columns fewer at most, 3 of f32. The kernel traps at others.
     #[inline(always)]
     pub fn row_parts<T, L, const N: usize, const CTAS: usize, const PLACES: usize, const RAGGED: bool>(
         &mut self,
         from: Global<T, 3>,
-        (tile, rank): (RowTile, u32),
+        order: RowOrder,
         outside: T,
     ) -> RowParts<T, L, N, CTAS, PLACES, RAGGED>
     where
@@ -75,22 +71,15 @@ impl<P: Collective> Cta<P> {
         let step = const { VECTOR / T::BYTES } as u32;
         let ragged = !from.cols().is_multiple_of(step) || (from.align as usize) < VECTOR;
         let count = (from.cols() + if RAGGED { step - 1 } else { 0 }).div_ceil((N * CTAS) as u32);
-        let lies_so = if RAGGED { one_behind_the_other(&from) } else { !ragged };
+        let lies_so = if RAGGED { is_contiguous(&from) } else { !ragged };
         if count > PLACES as u32 || !lies_so {
             trap();
         }
         let address = address + thread_x() * VECTOR as u32;
-        let mut parts = RowParts {
-            from,
-            outside,
-            address,
-            first: rank,
-            count,
-            current: tile,
-            ahead: (tile, rank),
-            oldest: 0,
-            layout: PhantomData,
-        };
+        let (current, first) =
+            (RowTile::first(order, CTAS as u32), if CTAS > 1 { cluster_rank() } else { 0 });
+        let (ahead, layout) = ((current, first), PhantomData);
+        let mut parts = RowParts { from, outside, address, first, count, current, ahead, oldest: 0, layout };
         let mut place = 0;
         while place < PLACES as u32 {
             parts.load(place);
@@ -102,7 +91,7 @@ impl<P: Collective> Cta<P> {
 
 /// Whether a tensor begins at a multiple of 16 bytes, and there is nothing between its rows.
 #[inline(always)]
-fn one_behind_the_other<T: Element>(x: &Global<T, 3>) -> bool {
+fn is_contiguous<T: Element>(x: &Global<T, 3>) -> bool {
     let [batch, rows, cols] = x.shape();
     let [by_matrix, by_row, by_column] = x.strides();
     (x.pointer() as u64).is_multiple_of(VECTOR as u64)
@@ -123,6 +112,12 @@ impl<T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, con
 {
     /// Elements of a vector.
     const STEP: usize = VECTOR / T::BYTES;
+
+    /// The current row: it does not exist behind the last.
+    #[inline(always)]
+    pub fn row(&self) -> RowTile {
+        self.current
+    }
 
     /// Folds the parts of the current row from left to right.
     #[inline(always)]
@@ -166,7 +161,7 @@ impl<T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, con
 
     /// A row from its first element on, and its skew.
     #[inline(always)]
-    fn row(&self, tile: RowTile) -> (Window<T>, u32) {
+    fn begin(&self, tile: RowTile) -> (Window<T>, u32) {
         let window = self.from.tile(tile.at(0)).window(1, N);
         (window, if RAGGED { skew(window.pointer) } else { 0 })
     }
@@ -175,7 +170,7 @@ impl<T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, con
     #[inline(always)]
     fn load(&mut self, place: u32) {
         let (tile, part) = self.ahead;
-        let (row, skew) = self.row(tile);
+        let (row, skew) = self.begin(tile);
         let end = if row.rows > 0 { row.cols + skew } else { 0 };
         let first = part * N as u32 + L::coord(thread_x(), 0).1;
         let from = row.pointer.wrapping_sub(skew as usize).wrapping_add(first as usize);
@@ -207,7 +202,7 @@ impl<T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, con
     #[inline(always)]
     fn part(&self, i: u32) -> RowPart {
         let number = self.first + i * CTAS as u32;
-        let (row, skew) = self.row(self.current);
+        let (row, skew) = self.begin(self.current);
         let before = number * N as u32;
         let to = (row.cols + skew).saturating_sub(before);
         RowPart {
@@ -244,8 +239,24 @@ impl<T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, con
 }
 
 impl RowPart {
-    /// Stores what lies inside of the row, in a tensor of the same shape: in vectors, where rows are ragged if they begin as those that were read.
-    /// The kernel traps at others.
+    /// Its number: the tile of columns that it is, of rows that are not ragged.
+    #[inline(always)]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+    /// The number of its first column. Of a ragged row up to 7 lie before the first one; theirs has wrapped.
+    #[inline(always)]
+    pub fn first(&self) -> u32 {
+        self.first
+    }
+    /// The columns that are the row's, counted from the part's first: from the one to below the other.
+    #[inline(always)]
+    pub fn inside(&self) -> [u32; 2] {
+        self.inside
+    }
+
+    /// Stores what lies inside of the row and of a tensor of the same shape. Ragged rows begin there as those that were read; the kernel
+    /// traps at others.
     #[inline(always)]
     pub fn store<T: Element, L: FragmentLayout<1, N>, const N: usize>(
         &self,
@@ -265,6 +276,9 @@ impl RowPart {
             trap();
         }
         let [from, to] = self.inside;
+        // The tensor may have fewer columns.
+        let end = (row.cols + own).saturating_sub(self.first.wrapping_add(own));
+        let to = if to < end { to } else { end };
         let first = L::coord(thread_x(), 0).1;
         let line = row.pointer.wrapping_offset(self.first as i32 as isize);
         let step = const { VECTOR / T::BYTES };

@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use crate::arch::special::thread_x;
+use crate::arch::special::{thread_x, trap};
 use crate::arch::warp;
 use crate::layout::element::pack;
 use crate::layout::{Element, FragmentLayout, Registers};
@@ -226,10 +226,12 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<
         });
         Rows { regs: rows }
     }
-    /// As [`fold_rows`](Self::fold_rows), of the columns before `end`, counted from the tile's left: a multiple of the layout's runs, each of
-    /// which is asked once.
+    /// As [`fold_rows`](Self::fold_rows), of the columns before `end`, counted from the tile's left.
+    ///
+    /// Each of the layout's runs is asked once: the kernel traps where one is cut.
     #[inline(always)]
     pub fn fold_rows_before<A: Copy>(&self, end: u32, init: A, f: impl Fn(A, T) -> A) -> Rows<A, M, N, L> {
+        expect_whole_runs::<L, M, N>(end);
         let (mut rows, mut folded) = (L::Rows::<A>::splat(init), init);
         let first = L::coord(thread_x(), 0).1;
         unrolled!(i in L::Regs::<T>::LEN => {
@@ -244,9 +246,12 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<
         });
         Rows { regs: rows }
     }
-    /// `x` in place of the elements in columns from `end` on: a multiple of the layout's runs, each of which is asked once.
+    /// `x` in place of the elements in columns from `end` on, counted from the tile's left.
+    ///
+    /// Each of the layout's runs is asked once: the kernel traps where one is cut.
     #[inline(always)]
     pub fn fill_from(mut self, end: u32, x: T) -> Self {
+        expect_whole_runs::<L, M, N>(end);
         let first = L::coord(thread_x(), 0).1;
         unrolled!(i in L::Regs::<T>::LEN => {
             if first + L::offset(i - i % L::RUN).1 >= end {
@@ -281,6 +286,14 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<
             self.regs.set(i, f(self.regs.get(i), rows.regs.get(L::row(i))));
         });
         self
+    }
+}
+
+/// Traps where `end` is inside a run of the tile's columns.
+#[inline(always)]
+fn expect_whole_runs<L: FragmentLayout<M, N>, const M: usize, const N: usize>(end: u32) {
+    if !end.is_multiple_of(L::RUN as u32) && end < N as u32 {
+        trap();
     }
 }
 

@@ -1,8 +1,8 @@
 //! Rows in shared memory, of which each thread has its own part.
 
 use tilewright_device::tile::{
-    Collective, Cta, Element, FragmentLayout, Global, GlobalMut, Overlapped, Overlaps, RowOrder, RowTile,
-    Rows, Simt, Spread,
+    Collective, Cta, Element, FragmentLayout, Global, GlobalMut, Overlapped, Overlaps, RowOrder, Rows, Simt,
+    Spread,
 };
 use tilewright_device::{f16, kernel, kernels};
 
@@ -14,7 +14,7 @@ use crate::copies::named;
 #[kernel(
     program = P,
     cluster = [CTAS as u32, 1, 1],
-    expects(x.shape() == y.shape(), at.rows() == x.rows())
+    expects(x.rows() == y.rows(), at.rows() == x.rows())
 )]
 pub fn held<
     P: Collective + Overlaps,
@@ -32,14 +32,14 @@ pub fn held<
     order: RowOrder,
 ) {
     let mut rows = cta.row_reducer::<L, 1, C, CTAS>();
-    let mut tile = RowTile::first(order, CTAS as u32);
     P::wait_for_preceding_grid();
     let [seven, _] = T::from_f32x2(7.0, 7.0);
     let cols = x.cols() as f32;
-    let mut parts = cta.row_parts::<T, L, C, CTAS, PLACES, RAGGED>(x, (tile, rows.part()), seven);
-    while tile.exists() {
+    let mut parts = cta.row_parts::<T, L, C, CTAS, PLACES, RAGGED>(x, order, seven);
+    while parts.row().exists() {
+        let row = parts.row();
         let own = parts.fold(Rows::splat([0.0; 3]), |own, x, part| {
-            let [from, to] = part.inside;
+            let [from, to] = part.inside();
             let (x, below) =
                 (x.to_f32(), |_: u32, col: u32, x: f32| if col < from || col >= to { 0.0 } else { x });
             let inside = x.map_indexed(below).fold_rows(0.0, |sum, x| sum + x);
@@ -53,14 +53,13 @@ pub fn held<
                 if all == inside + 7.0 * (count - cols) { inside } else { f32::NAN }
             },
         );
-        let places = Rows::<i32, 1, C, L>::load(at.tile(tile.at(0)), -1);
+        let places = Rows::<i32, 1, C, L>::load(at.tile(row.at(0)), -1);
         parts.take(|x, part| {
-            let here = places.map(|place| ((place as u32).wrapping_sub(part.first), 0.0));
+            let here = places.map(|place| ((place as u32).wrapping_sub(part.first()), 0.0));
             let here = here.zip(&sums, |(place, _), sum| (place, sum));
             let x = x.to_f32().map(|x| 2.0 * x).map_in_rows(&here, |x, sum| x + sum);
             part.store(&x.cast::<T>(), &mut y);
         });
-        tile = tile.next();
     }
 }
 

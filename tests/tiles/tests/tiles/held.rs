@@ -39,5 +39,15 @@ where
         assert!(T::widen(&y) == exact, "{cols} columns");
         assert_eq!(outside, 0, "{cols} columns: outside");
     }
+    // A result with fewer columns: nothing is stored behind them.
+    let (x, at) =
+        (Tensor::filled(device, T::round(&[3.0])[0], &[1, 1, 64])?, Tensor::filled(device, -1, &[1, 1, 1])?);
+    for cols in [64 - 8].into_iter().chain([59, 1].into_iter().filter(|_| RAGGED)) {
+        let mut y = Guarded::<T>::new(device, [1, 1, cols], cols)?;
+        let order = RowOrder::new(1, 1, 1).expect("a tile");
+        launch::<K>(device, [K::CLUSTER[0] as usize, 1], (x.view(), at.view(), y.view_mut()?, order))?;
+        let (y, outside) = y.read()?;
+        assert!(T::widen(&y) == vec![6.0; cols] && outside == 0, "{cols} of 64 columns");
+    }
     Ok(())
 }
