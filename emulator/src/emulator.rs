@@ -72,6 +72,11 @@ impl Kernel {
         self.program().parameters
     }
 
+    /// Bytes of shared memory that each CTA has without what the launch adds.
+    pub fn shared_bytes(&self) -> u32 {
+        self.program().shared.bytes
+    }
+
     /// Bytes of local memory of each thread.
     pub fn local_bytes(&self) -> u32 {
         self.program().local

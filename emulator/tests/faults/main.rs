@@ -4,6 +4,7 @@ mod asynchronous;
 mod barriers;
 mod global;
 mod kernel;
+mod kinds;
 mod memory;
 mod proxies;
 mod races;

@@ -1,0 +1,7 @@
+//! Drives the command `tilewright-emulator`.
+
+mod command;
+mod faults;
+mod listed;
+mod results;
+mod usage;
