@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::sync::Arc;
 
-use tilewright_emulator::Schedule;
+use tilewright_emulator::{Limits, LimitsError, Progress};
 
 use crate::backend::{Backend, StreamId, cuda, emulator};
 use crate::kernel::FunctionCache;
@@ -13,6 +13,17 @@ use crate::{AnyFunction, Arch, Error, Function, Instance, KernelSet, Listed, Res
 
 /// The environment variable that chooses what [`Device::default`] gives.
 const CHOICE: &str = "TILEWRIGHT_DEVICE";
+/// The one that says what an emulator that it gives is limited to.
+const LIMITS: &str = "TILEWRIGHT_EMULATOR_LIMITS";
+
+/// How an emulator runs kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EmulatorOptions {
+    /// The seed of the random order that warps run in; `None` for the fixed one.
+    pub seed: Option<u64>,
+    /// What ends a launch that does not end by itself, and how much memory may be held.
+    pub limits: Limits,
+}
 
 /// A device that runs kernels. Clones are the same device.
 #[derive(Clone)]
@@ -34,20 +45,22 @@ impl Device {
     /// device's `Debug` text shows too. A GPU that is there and cannot be used is an error, as in [`cuda`](Self::cuda).
     ///
     /// The environment variable `TILEWRIGHT_DEVICE` chooses: with `cuda` there is no falling back, with `emulator` no
-    /// looking for a GPU, and `emulator:7` is [`emulator_with_seed`](Self::emulator_with_seed) of 7.
+    /// looking for a GPU, and `emulator:7` is [`emulator_with_seed`](Self::emulator_with_seed) of 7. If it gives an emulator,
+    /// `TILEWRIGHT_EMULATOR_LIMITS` says what that is limited to, such as `time=60s,memory=4GiB`: see [`Limits`].
     #[expect(clippy::should_implement_trait, reason = "the device may not be usable")]
     pub fn default() -> Result<Self> {
-        Self::chosen(std::env::var_os(CHOICE).as_deref())
+        Self::chosen(std::env::var_os(CHOICE).as_deref(), std::env::var_os(LIMITS).as_deref())
     }
 
-    fn chosen(choice: Option<&OsStr>) -> Result<Self> {
-        let Some(choice) = choice else { return Self::or_emulator(Self::cuda(0)) };
+    fn chosen(choice: Option<&OsStr>, limits: Option<&OsStr>) -> Result<Self> {
+        let emulator = |seed| Ok(Self::emulator_with(EmulatorOptions { seed, limits: read(limits)? }));
+        let Some(choice) = choice else { return Self::or_else(Self::cuda(0), || emulator(None)) };
         let seed = |choice: &str| choice.strip_prefix("emulator:")?.parse().ok();
         match choice.to_str() {
             Some("cuda") => Self::cuda(0),
-            Some("emulator") => Ok(Self::emulator()),
+            Some("emulator") => emulator(None),
             text => match text.and_then(seed) {
-                Some(seed) => Ok(Self::emulator_with_seed(seed)),
+                Some(seed) => emulator(Some(seed)),
                 None => Err(Error::argument(
                     CHOICE,
                     format!("{choice:?}"),
@@ -58,10 +71,10 @@ impl Device {
     }
 
     /// The emulator in place of a GPU that does not exist.
-    fn or_emulator(gpu: Result<Self>) -> Result<Self> {
+    fn or_else(gpu: Result<Self>, emulator: impl FnOnce() -> Result<Self>) -> Result<Self> {
         match gpu {
             Err(none @ (Error::NoDriver { .. } | Error::NoDevice { .. })) => {
-                Ok(Self { fallback: Some(Arc::new(none)), ..Self::emulator() })
+                Ok(Self { fallback: Some(Arc::new(none)), ..emulator()? })
             }
             there => there,
         }
@@ -81,7 +94,7 @@ impl Device {
     ///
     /// Warps run in a fixed order, so that everything repeats. Calls give the same device.
     pub fn emulator() -> Self {
-        emulator::device(Schedule::Fixed)
+        Self::emulator_with(EmulatorOptions::default())
     }
 
     /// The CPU, with warps that run in a random order, the same for the same seed: kernels that rely on an order that
@@ -89,7 +102,24 @@ impl Device {
     ///
     /// Calls with the same seed give the same device, with memory of its own.
     pub fn emulator_with_seed(seed: u64) -> Self {
-        emulator::device(Schedule::Random(seed))
+        Self::emulator_with(EmulatorOptions { seed: Some(seed), ..EmulatorOptions::default() })
+    }
+
+    /// The CPU, with an order of warps and with [`Limits`] of one's own. A launch that reaches one gives [`Error::Emulator`], which
+    /// names it and says where the launch was.
+    ///
+    /// Calls with the same options give the same device, with memory of its own.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tilewright::{Device, EmulatorOptions, Limits};
+    ///
+    /// let limits = Limits { time: Duration::from_secs(60), ..Limits::default() };
+    /// let device = Device::emulator_with(EmulatorOptions { limits, ..EmulatorOptions::default() });
+    /// assert!(device.is_emulator());
+    /// ```
+    pub fn emulator_with(options: EmulatorOptions) -> Self {
+        emulator::device(options)
     }
 
     pub(crate) fn new(backend: Box<dyn Backend>) -> Self {
@@ -116,7 +146,8 @@ impl Device {
     pub fn name(&self) -> &str {
         &self.backend().properties().name
     }
-    /// What messages call the device: `cuda:0`, `emulator`, or `emulator:7` with a seed of 7. No two devices have the same.
+    /// What messages call the device: `cuda:0`, `emulator`, or `emulator:7` with a seed of 7, followed by limits that are not those
+    /// by default. No two devices have the same.
     pub fn label(&self) -> &str {
         &self.backend().properties().label
     }
@@ -168,6 +199,18 @@ impl Device {
         self.backend().reset_profile();
     }
 
+    /// How far the launches are that run now, if this is the emulator: other threads see where a kernel is that does not end.
+    pub fn running(&self) -> Option<Vec<Progress>> {
+        self.backend().running()
+    }
+    /// Ends the launches that run now, by whichever threads, if this is the emulator: they give [`Error::Emulator`], which says so,
+    /// and where they were. Those that begin later run.
+    ///
+    /// A GPU ends no kernel: there it is an error, and nothing is done.
+    pub fn cancel(&self) -> Result<()> {
+        self.backend().cancel()
+    }
+
     /// Waits until all work queued so far, on all streams, is done. An error while this thread captures a stream; on a GPU also
     /// while another thread does, whose capture then fails too.
     pub fn synchronize(&self) -> Result<()> {
@@ -204,6 +247,16 @@ impl Device {
             expected: self.label().into(),
         })
     }
+}
+
+/// The limits that the environment says.
+fn read(limits: Option<&OsStr>) -> Result<Limits> {
+    let Some(limits) = limits else { return Ok(Limits::default()) };
+    let wrong = |why: String| {
+        Error::argument(LIMITS, format!("{limits:?}"), format!("such as `time=60s,memory=4GiB`: {why}"))
+    };
+    let text = limits.to_str().ok_or_else(|| wrong("it is no text in UTF-8".into()))?;
+    text.parse().map_err(|error: LimitsError| wrong(error.what))
 }
 
 impl PartialEq for Device {
@@ -247,7 +300,7 @@ mod tests {
     #[test]
     fn a_gpu_that_does_not_exist_is_emulated() {
         let reason = Error::NoDevice { ordinal: 0, reason: "the driver sees no GPU".into() };
-        let device = Device::or_emulator(Err(reason.clone())).unwrap();
+        let device = Device::or_else(Err(reason.clone()), || Ok(Device::emulator())).unwrap();
         assert!(device.is_emulator() && device == Device::emulator());
         assert_eq!(device.fallback(), Some(&reason));
         assert_eq!(device.default_stream().device().fallback(), Some(&reason));
@@ -260,7 +313,7 @@ mod tests {
     #[test]
     fn a_gpu_that_cannot_be_used_is_an_error() {
         let broken = Error::UnusableDriver { reason: "it supports CUDA 11.4".into() };
-        assert_eq!(Device::or_emulator(Err(broken.clone())), Err(broken));
+        assert_eq!(Device::or_else(Err(broken.clone()), || Ok(Device::emulator())), Err(broken));
     }
 
     #[test]
@@ -275,7 +328,7 @@ mod tests {
 
     #[test]
     fn the_environment_chooses() {
-        let chosen = |choice: &str| Device::chosen(Some(OsStr::new(choice)));
+        let chosen = |choice: &str| Device::chosen(Some(OsStr::new(choice)), None);
         assert_eq!(chosen("emulator"), Ok(Device::emulator()));
         assert_eq!(chosen("emulator:7"), Ok(Device::emulator_with_seed(7)));
         assert_ne!(Device::emulator_with_seed(7), Device::emulator());
@@ -287,5 +340,28 @@ mod tests {
             let allowed = "it must be `cuda`, `emulator`, or `emulator:` and a number";
             assert_eq!(text, format!("`TILEWRIGHT_DEVICE` was {wrong:?}; {allowed}"));
         }
+    }
+
+    #[test]
+    fn the_environment_limits() {
+        let limited = |limits: &str| Device::chosen(Some(OsStr::new("emulator:7")), Some(OsStr::new(limits)));
+        let limits = Limits { instructions: 5, memory: 1 << 20, ..Limits::default() };
+        let device = limited("instructions=5,memory=1MiB").unwrap();
+        assert_eq!(device, Device::emulator_with(EmulatorOptions { seed: Some(7), limits }));
+        assert_ne!(device, Device::emulator_with_seed(7));
+        assert_eq!(device.label(), "emulator:7 (instructions=5,time=14400s,memory=1048576)");
+        assert_eq!(device.total_memory(), 1 << 20);
+        let text = limited("time=soon").unwrap_err().to_string();
+        let allowed = "it must be such as `time=60s,memory=4GiB`: `time` was `soon`; it must be a time such as 90s, 500ms, 10m or 2h";
+        assert_eq!(text, format!("`TILEWRIGHT_EMULATOR_LIMITS` was \"time=soon\"; {allowed}"));
+    }
+
+    #[test]
+    fn a_gpu_is_not_cancelled() {
+        let (gpu, _) = crate::backend::fake::device((9, 0));
+        assert_eq!(gpu.running(), None);
+        let text = gpu.cancel().unwrap_err().to_string();
+        assert_eq!(text, "`device` was fake:0; it must be the emulator, which alone ends kernels that run");
+        assert_eq!(Device::emulator_with_seed(8).cancel(), Ok(()));
     }
 }

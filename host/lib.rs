@@ -61,7 +61,7 @@ pub mod quant;
 mod stream;
 mod tensor;
 
-pub use device::Device;
+pub use device::{Device, EmulatorOptions};
 pub use element::{DType, Element};
 pub use error::{Error, Result};
 pub use event::Event;
@@ -77,3 +77,4 @@ pub use tensor::{MAX_RANK, Tensor, TensorView, TensorViewMut};
 pub use tilewright_device::include_kernels;
 pub use tilewright_device::kernel::{Arch, Described, Instance, Kernel, Listed};
 pub use tilewright_device::signature::{SafeKernel, Signature};
+pub use tilewright_emulator::{Limits, Progress};

@@ -35,7 +35,7 @@ pub use exec::launch::SMS;
 pub use exec::schedule::Schedule;
 pub use kind::FaultKind;
 pub use launch::Launch;
-pub use limits::Limits;
+pub use limits::{Limits, LimitsError};
 pub use program::class::Class;
 pub use progress::Progress;
 pub use tensor::map::{DataType, Fill, MapError, Swizzle, TensorMap};

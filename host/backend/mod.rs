@@ -7,9 +7,10 @@ use std::ffi::c_void;
 use std::fmt;
 
 use tilewright_device::abi::TensorMap;
+use tilewright_emulator::Progress;
 
 use crate::profile::KernelProfile;
-use crate::{Arch, DType, Result};
+use crate::{Arch, DType, Error, Result};
 
 pub(crate) mod cuda;
 pub(crate) mod emulator;
@@ -210,6 +211,15 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// What kernels have printed, if the device keeps it.
     fn printed(&self) -> Option<String> {
         None
+    }
+    /// How far launches are, if the device knows.
+    fn running(&self) -> Option<Vec<Progress>> {
+        None
+    }
+    /// Ends the launches that run now.
+    fn cancel(&self) -> Result<()> {
+        let allowed = "the emulator, which alone ends kernels that run";
+        Err(Error::argument("device", self.properties().label.clone(), allowed))
     }
     /// Forgets what was counted.
     fn reset_profile(&self) {}

@@ -28,6 +28,7 @@ macro_rules! kernels {
 }
 kernels! {
     Mark "mark" Sm80 64 [1, 1, 1], 0 Output;
+    Spin "spin" Sm80 64 [1, 1, 1], 0 Output;
     Rank "rank" Sm90a 32 [2, 1, 1], 0 Output;
     Fetch "fetch" Sm90a 128 [1, 1, 1], 65536 FetchArgs;
 }
@@ -84,6 +85,7 @@ pub fn entry<K: Instance>(ptx: &str) -> KernelEntry {
 pub fn set() -> &'static KernelSet {
     let entries = vec![
         entry::<Mark>(include_str!("mark.ptx")),
+        entry::<Spin>(include_str!("spin.ptx")),
         entry::<Rank>(include_str!("rank.ptx")),
         entry::<Fetch>(include_str!("fetch.ptx")),
     ];

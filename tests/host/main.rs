@@ -9,6 +9,7 @@ mod capture;
 mod faults;
 mod kernels;
 mod launch;
+mod limits;
 mod memory;
 
 fn main() -> ExitCode {
@@ -41,5 +42,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "events do not cross a capture's boundary", capture::isolation)
         .device(Arch::Sm80, "a view that the host has no room for is an error", memory::no_room)
         .test("what the emulator finds wrong is reported", faults::are_reported)
+        .test("the emulator's limits end launches", limits::end_launches)
+        .test("launches are cancelled", limits::are_cancelled)
         .main()
 }

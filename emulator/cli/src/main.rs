@@ -8,7 +8,6 @@ mod block;
 mod compare;
 mod element;
 mod fill;
-mod limits;
 mod list;
 mod npy;
 mod options;

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tilewright_emulator::{Arch, Limits};
 
-use crate::limits::limits;
 use crate::words::extents;
 
 /// Runs kernels of PTX files on the CPU, and says what they do wrong.
@@ -78,7 +77,7 @@ pub struct Run {
     #[arg(long, value_name = "A..B")]
     pub seeds: Option<String>,
     /// What a run may take, of instructions, time and memory: `time=60s,memory=4GiB,instructions=1000000`.
-    #[arg(long, value_name = "NAME=N,…", value_parser = limits)]
+    #[arg(long, value_name = "NAME=N,…")]
     pub limits: Option<Limits>,
     /// Leaves out the checks of order: for races, and for shared memory that nobody wrote.
     #[arg(long)]

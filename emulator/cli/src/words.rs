@@ -1,6 +1,4 @@
-//! Numbers, sizes and extents in the words of a command.
-
-use std::time::Duration;
+//! Extents and shapes in the words of a command.
 
 /// `X[,Y,Z]`, from 1.
 pub fn extents(text: &str) -> Result<[u32; 3], String> {
@@ -23,28 +21,9 @@ pub fn shape(text: &str) -> Option<(Vec<u64>, u64)> {
     Some((shape, count))
 }
 
-/// A number with one of these units behind it; without one, the first.
-fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = text.get(digits.len()..)?;
-    let (_, factor) = units.iter().find(|(name, _)| *name == unit || unit.is_empty())?;
-    digits.parse::<u64>().ok()?.checked_mul(*factor)
-}
-
-/// `4096`, `64KiB`, `2GiB`.
-pub fn bytes(text: &str) -> Option<u64> {
-    with_unit(text, &[("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)])
-}
-
-/// `90`, `90s`, `500ms`, `10m`, `2h`.
-pub fn time(text: &str) -> Option<Duration> {
-    with_unit(text, &[("s", 1000), ("ms", 1), ("m", 60_000), ("h", 3_600_000)]).map(Duration::from_millis)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{bytes, extents, shape, time};
-    use std::time::Duration;
+    use super::{extents, shape};
 
     #[test]
     fn extents_are_one_to_three() {
@@ -62,19 +41,5 @@ mod tests {
         for wrong in ["", "x", "3x", "-1", "4294967296x4294967296"] {
             assert_eq!(shape(wrong), None, "{wrong}");
         }
-    }
-
-    #[test]
-    fn units_multiply() {
-        assert_eq!((bytes("5"), bytes("2KiB"), bytes("1B")), (Some(5), Some(2048), Some(1)));
-        assert_eq!(time("90"), Some(Duration::from_secs(90)));
-        assert_eq!(
-            (time("500ms"), time("2h")),
-            (Some(Duration::from_millis(500)), Some(Duration::from_secs(7200)))
-        );
-        for wrong in ["", "s", "5y", "5 s", "1.5s", "99999999999999999999"] {
-            assert_eq!(time(wrong), None, "{wrong}");
-        }
-        assert_eq!(bytes("18446744073709551615KiB"), None);
     }
 }

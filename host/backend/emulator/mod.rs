@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tilewright_device::abi::TensorMap;
-use tilewright_emulator::{Arch, Emulator, Kernel, Module, Schedule};
+use tilewright_emulator::{Arch, Emulator, Kernel, Limits, Module, Progress, Schedule};
 
 use super::{
     Backend, EventId, FunctionId, GraphId, KernelSource, LaunchConfig, Loaded, Properties, Residence,
     StreamId, TensorMapShape,
 };
 use crate::profile::{KernelProfile, Profiles};
-use crate::{Device, Error, Result};
+use crate::{Device, EmulatorOptions, Error, Result};
 
 mod capture;
 mod queue;
@@ -39,15 +39,15 @@ struct Emulated {
     handles: AtomicUsize,
 }
 
-/// The emulator of this schedule, always the same one.
-pub(crate) fn device(schedule: Schedule) -> Device {
-    static DEVICES: Mutex<Vec<(Schedule, Device)>> = Mutex::new(Vec::new());
+/// The emulator of these options, always the same one.
+pub(crate) fn device(options: EmulatorOptions) -> Device {
+    static DEVICES: Mutex<Vec<(EmulatorOptions, Device)>> = Mutex::new(Vec::new());
     let mut devices = lock(&DEVICES);
-    if let Some((_, device)) = devices.iter().find(|(of, _)| *of == schedule) {
+    if let Some((_, device)) = devices.iter().find(|(of, _)| *of == options) {
         return device.clone();
     }
-    let device = Device::new(Box::new(Emulated::new(schedule)));
-    devices.push((schedule, device.clone()));
+    let device = Device::new(Box::new(Emulated::new(options)));
+    devices.push((options, device.clone()));
     device
 }
 
@@ -56,27 +56,31 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Emulated {
-    fn new(schedule: Schedule) -> Self {
-        let (label, order) = match schedule {
-            Schedule::Fixed => ("emulator".into(), String::new()),
-            Schedule::Random(seed) => {
-                (format!("emulator:{seed}"), format!(", warps in the random order of seed {seed}"))
+    fn new(EmulatorOptions { seed, limits }: EmulatorOptions) -> Self {
+        let (mut label, order, schedule) = match seed {
+            None => ("emulator".into(), String::new(), Schedule::Fixed),
+            Some(seed) => {
+                let order = format!(", warps in the random order of seed {seed}");
+                (format!("emulator:{seed}"), order, Schedule::Random(seed))
             }
         };
+        if limits != Limits::default() {
+            label += &format!(" ({limits})");
+        }
         let properties = Properties {
             name: format!("{ARCH} on the CPU{order}"),
             label,
             capability: ARCH.capability(),
             sm_count: tilewright_emulator::SMS,
             l2_bytes: 50 << 20,
-            total_memory: TOTAL_MEMORY,
+            total_memory: usize::try_from(limits.memory).unwrap_or(usize::MAX).min(TOTAL_MEMORY),
             shared_bytes: ARCH.shared_bytes(),
             driver_version: (0, 0),
             emulated: true,
         };
         Self {
             properties,
-            emulator: Emulator::new(ARCH).with_schedule(schedule),
+            emulator: Emulator::new(ARCH).with_schedule(schedule).with_limits(limits),
             kernels: Mutex::default(),
             queue: Mutex::default(),
             profiles: Mutex::default(),
@@ -159,12 +163,12 @@ impl Backend for Emulated {
     }
 
     fn free_memory(&self) -> Result<usize> {
-        Ok(TOTAL_MEMORY.saturating_sub(self.emulator.used() as usize))
+        Ok(self.properties.total_memory.saturating_sub(self.emulator.used() as usize))
     }
     fn allocate(&self, bytes: usize) -> Result<u64> {
         let free = self.free_memory()?;
         if bytes > free {
-            return Err(Error::OutOfMemory { requested: bytes, free, total: TOTAL_MEMORY });
+            return Err(Error::OutOfMemory { requested: bytes, free, total: self.properties.total_memory });
         }
         self.emulator.allocate(bytes as u64).map_err(|error| emulated("allocate", &error))
     }
@@ -289,6 +293,13 @@ impl Backend for Emulated {
     }
     fn printed(&self) -> Option<String> {
         Some(self.emulator.printed())
+    }
+    fn running(&self) -> Option<Vec<Progress>> {
+        Some(self.emulator.running())
+    }
+    fn cancel(&self) -> Result<()> {
+        self.emulator.cancel();
+        Ok(())
     }
     fn reset_profile(&self) {
         lock(&self.profiles).clear();
