@@ -55,6 +55,11 @@ impl Stages {
         (self.lives.len() * each + size_of_val(self.writers.as_slice())) as u64
     }
 
+    /// Whether there were asynchronous copies.
+    pub(crate) fn has_fills(&self) -> bool {
+        !self.lives.is_empty()
+    }
+
     /// Copies of this fill are about to write.
     pub(crate) fn writer(&mut self, fill: Fill, now: u64) -> Writer {
         let lives = &mut self.lives;

@@ -8,7 +8,6 @@ use super::cell::Conflict;
 use super::spot::Spot;
 use super::{By, Order};
 use crate::memory::SHARED_START;
-use crate::program::register::LANES;
 
 /// A store that was told of is done by then, however busy the machine's cores are.
 const SOON: Duration = Duration::from_secs(1);
@@ -43,15 +42,16 @@ pub(crate) struct Hole {
 }
 
 impl Order<'_> {
-    /// The accesses of all lanes, which follow each other from here on; otherwise as [`Order::lanes`].
+    /// The accesses of so many lanes from this one on, which follow each other; otherwise as [`Order::lanes`].
     #[inline]
-    pub(crate) fn whole_warp(
+    pub(crate) fn row(
         &mut self,
-        start: Spot,
+        (first, start): (usize, Spot),
+        lanes: usize,
         what: Lanes,
         mut same: impl FnMut(Option<usize>, usize, Spot) -> bool,
     ) -> Result<(), String> {
-        self.run(Run { start, first: 0, lanes: LANES }, what, &mut same)
+        self.run(Run { start, first, lanes }, what, &mut same)
     }
 
     /// The accesses of lanes. `same` says whether a lane writes what another lane of the instruction does or, without one,

@@ -32,7 +32,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
         ordering: Some(ordering),
         read_only: false,
     };
-    order::tell(warp, env, accesses, |_| [0; 16]).map_err(|what| refuse(warp, env, accesses, what))?;
+    order::tell(warp, env, accesses, None, |_| [0; 16]).map_err(|what| refuse(warp, env, accesses, what))?;
     let holes = env.order.as_mut().map(Order::take_holes).unwrap_or_default();
     if let Some(hole) = holes.first()
         && op != AtomicOp::Exchange

@@ -1,16 +1,46 @@
 //! Loads, stores and atomics, and the matrices of a warp.
 
 use super::{Addresses, Observer};
-use crate::count::banks::PIECE;
+use crate::count::Counters;
+use crate::count::banks::{PIECE, SharedTraffic};
 use crate::count::stages::Writer;
+use crate::count::traffic::GlobalTraffic;
 use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
+use crate::exec::joint::{Joint, Memory, Shape};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
 use crate::program::operand::{Address, Window};
 use crate::program::register::LANES;
 
 impl Observer {
+    /// Counts loads that lie next to each other, or are of the same; whether these are such ones.
+    pub(super) fn loads(&mut self, joint: &Joint) -> bool {
+        self.near(joint, |all| (&mut all.global.loads, &mut all.shared.loads))
+    }
+
+    /// The same of stores.
+    pub(super) fn stores(&mut self, joint: &Joint) -> bool {
+        self.near(joint, |all| (&mut all.global.stores, &mut all.shared.stores))
+    }
+
+    fn near(
+        &mut self,
+        joint: &Joint,
+        of: impl Fn(&mut Counters) -> (&mut GlobalTraffic, &mut SharedTraffic),
+    ) -> bool {
+        let (global, shared) = of(&mut self.counters);
+        match joint.memory {
+            _ if joint.shape == Shape::Scattered => return false,
+            Memory::Global => global.line(joint.range()),
+            // Of what asynchronous copies wrote, each lane's access is looked at.
+            Memory::Shared(cta) if self.stages[cta].has_fills() => return false,
+            Memory::Shared(_) => shared.near(joint.mask, joint.bytes),
+            Memory::Parameters => {}
+        }
+        true
+    }
+
     pub(super) fn load(
         &mut self,
         warp: &Warp,

@@ -74,6 +74,17 @@ impl Warp {
         base.wrapping_add(at.offset as u64)
     }
 
+    /// The addresses of all lanes.
+    #[inline(always)]
+    pub(crate) fn addresses(&self, at: Address) -> [u64; LANES] {
+        let offset = at.offset as u64;
+        match at.base {
+            Base::None => [offset; LANES],
+            Base::R(register) => self.r(register).map(|base| u64::from(base).wrapping_add(offset)),
+            Base::D(register) => self.d(register).map(|base| base.wrapping_add(offset)),
+        }
+    }
+
     /// Where a lane's local memory begins among generic addresses.
     #[inline]
     pub(crate) fn local_window(&self, lane: usize) -> u64 {

@@ -1,0 +1,149 @@
+//! Moves what the lanes load or store together, where all of it is in bounds.
+
+use std::ops::Range;
+
+use crate::exec::env::Env;
+use crate::exec::joint::{Joint, Memory, Shape};
+use crate::exec::warp::{Warp, lanes};
+use crate::memory::SHARED_START;
+use crate::memory::bytes::{Offsets, Sink, Source as Bytes};
+use crate::program::operand::{Destination, Source};
+use crate::program::register::{L32, LANES};
+
+/// Loads elements of this size; `false` if they are not all there.
+pub(super) fn load(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    joint: &Joint,
+    to: &[Destination],
+    (size, signed): (u32, bool),
+) -> bool {
+    let range = joint.range();
+    match joint.memory {
+        _ if size > 8 => return false,
+        Memory::Global => match env.global.words(&range, false) {
+            Some((start, words)) => fetch(warp, joint, start, words, to, (size, signed)),
+            None => return false,
+        },
+        Memory::Shared(cta) => match shared(&range).and_then(|range| env.ctas[cta].inside(range)) {
+            Some(bytes) => fetch(warp, joint, range.start, bytes, to, (size, signed)),
+            None => return false,
+        },
+        Memory::Parameters => match env.launch.parameters.get(range.start as usize..range.end as usize) {
+            Some(bytes) => fetch(warp, joint, range.start, bytes, to, (size, signed)),
+            None => return false,
+        },
+    }
+    true
+}
+
+/// Stores elements of this size; `false` if they do not all have a place.
+pub(super) fn store(warp: &Warp, env: &mut Env<'_>, joint: &Joint, from: &[Source], size: u32) -> bool {
+    let range = joint.range();
+    match joint.memory {
+        _ if size > 8 => return false,
+        Memory::Global => match env.global.words(&range, true) {
+            Some((start, mut words)) => put(warp, joint, start, &mut words, from, size),
+            None => return false,
+        },
+        Memory::Shared(cta) => match shared(&range).and_then(|range| env.ctas[cta].inside_mut(range)) {
+            Some(bytes) => put(warp, joint, range.start, bytes, from, size),
+            None => return false,
+        },
+        Memory::Parameters => return false,
+    }
+    env.events += u64::from(joint.count());
+    true
+}
+
+/// Where the bytes are in a CTA's shared memory.
+fn shared(range: &Range<u64>) -> Option<Range<usize>> {
+    let start = range.start.checked_sub(SHARED_START.into())?;
+    Some(start as usize..(range.end - u64::from(SHARED_START)) as usize)
+}
+
+/// Where each lane's access begins behind `start`.
+#[inline(always)]
+fn offsets(joint: &Joint, start: u64) -> Offsets {
+    joint.at.map(|at| (at - start) as usize)
+}
+
+#[inline(always)]
+fn fetch(
+    warp: &mut Warp,
+    joint: &Joint,
+    start: u64,
+    bytes: &(impl Bytes + ?Sized),
+    to: &[Destination],
+    (size, signed): (u32, bool),
+) {
+    let mask = joint.mask;
+    let mut at = offsets(joint, start);
+    let row = mask == u32::MAX && joint.shape == Shape::Row && to.len() == 1;
+    for &to in to {
+        if size == 8 {
+            let values = bytes.doubles(&at);
+            match to {
+                Destination::R(register, bits) => {
+                    warp.put_r(register, mask, &values.map(|value| value as u32 & low(bits)));
+                }
+                Destination::D(register) => warp.put_d(register, mask, &values),
+                Destination::Sink => {}
+            }
+        } else {
+            let mut values = match (row, size) {
+                (true, 4) => bytes.words(at[0]),
+                _ if joint.shape == Shape::Same => [bytes.elements(&[at[0]; LANES], size)[0]; LANES],
+                _ => bytes.elements(&at, size),
+            };
+            if signed && size < 4 {
+                values = extended(&values, 32 - 8 * size);
+            }
+            match to {
+                Destination::R(register, bits) if bits < 32 => {
+                    warp.put_r(register, mask, &values.map(|value| value & low(bits)));
+                }
+                Destination::R(register, _) => warp.put_r(register, mask, &values),
+                Destination::D(register) if signed => {
+                    warp.put_d(register, mask, &values.map(|value| i64::from(value as i32) as u64));
+                }
+                Destination::D(register) => warp.put_d(register, mask, &values.map(u64::from)),
+                Destination::Sink => {}
+            }
+        }
+        at.iter_mut().for_each(|at| *at += size as usize);
+    }
+}
+
+fn low(bits: u32) -> u32 {
+    if bits >= 32 { u32::MAX } else { (1 << bits) - 1 }
+}
+
+/// Signed values whose upper bits are not used.
+fn extended(values: &L32, unused: u32) -> L32 {
+    values.map(|value| ((value << unused) as i32 >> unused) as u32)
+}
+
+#[inline(always)]
+fn put(warp: &Warp, joint: &Joint, start: u64, bytes: &mut (impl Sink + ?Sized), from: &[Source], size: u32) {
+    let at = offsets(joint, start);
+    let row = joint.mask == u32::MAX && joint.shape == Shape::Row;
+    if let (true, 4, &[Source::R(register)]) = (row, size, from) {
+        bytes.put_words(at[0], warp.r(register));
+        return;
+    }
+    for (i, &from) in from.iter().enumerate() {
+        let skip = i * size as usize;
+        match from {
+            Source::R(register) if size <= 4 => {
+                let values = warp.r(register);
+                lanes(joint.mask).for_each(|lane| bytes.put(at[lane] + skip, size, values[lane]));
+            }
+            _ if size <= 4 => lanes(joint.mask)
+                .for_each(|lane| bytes.put(at[lane] + skip, size, warp.source(from, lane) as u32)),
+            _ => {
+                lanes(joint.mask).for_each(|lane| bytes.put_double(at[lane] + skip, warp.source(from, lane)))
+            }
+        }
+    }
+}

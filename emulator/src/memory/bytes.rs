@@ -1,0 +1,142 @@
+//! Bytes as instructions access them: elements of 1, 2, 4 or 8 bytes, each aligned to its size.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use crate::program::register::{L32, L64, LANES};
+
+/// Where a lane's element begins among some bytes.
+pub(crate) type Offsets = [usize; LANES];
+
+/// Memory that is read. Offsets are inside.
+pub(crate) trait Source {
+    fn byte(&self, at: usize) -> u8;
+    fn half(&self, at: usize) -> u16;
+    fn word(&self, at: usize) -> u32;
+    /// The words of all lanes, which follow each other from here on.
+    fn words(&self, at: usize) -> L32;
+
+    fn double(&self, at: usize) -> u64 {
+        u64::from(self.word(at)) | u64::from(self.word(at + 4)) << 32
+    }
+
+    fn doubles(&self, at: &Offsets) -> L64 {
+        at.map(|at| self.double(at))
+    }
+
+    /// Elements of `size` bytes, at most four, extended with zeros.
+    fn elements(&self, at: &Offsets, size: u32) -> L32 {
+        match size {
+            1 => at.map(|at| self.byte(at).into()),
+            2 => at.map(|at| self.half(at).into()),
+            _ => at.map(|at| self.word(at)),
+        }
+    }
+}
+
+/// Memory that is written. Offsets are inside.
+pub(crate) trait Sink {
+    /// The low `size` bytes of an element, at most four.
+    fn put(&mut self, at: usize, size: u32, value: u32);
+    /// The words of all lanes, which follow each other from here on.
+    fn put_words(&mut self, at: usize, values: &L32);
+
+    fn put_double(&mut self, at: usize, value: u64) {
+        self.put(at, 4, value as u32);
+        self.put(at + 4, 4, (value >> 32) as u32);
+    }
+}
+
+/// Memory of one thread of the host.
+impl Source for [u8] {
+    #[inline(always)]
+    fn byte(&self, at: usize) -> u8 {
+        self[at]
+    }
+
+    #[inline(always)]
+    fn half(&self, at: usize) -> u16 {
+        u16::from_le_bytes([self[at], self[at + 1]])
+    }
+
+    #[inline(always)]
+    fn word(&self, at: usize) -> u32 {
+        self[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    }
+
+    #[inline(always)]
+    fn words(&self, at: usize) -> L32 {
+        let mut values = [0; LANES];
+        for (value, bytes) in values.iter_mut().zip(self[at..][..4 * LANES].as_chunks().0) {
+            *value = u32::from_le_bytes(*bytes);
+        }
+        values
+    }
+}
+
+impl Sink for [u8] {
+    #[inline(always)]
+    fn put(&mut self, at: usize, size: u32, value: u32) {
+        match size {
+            1 => self[at] = value as u8,
+            2 => self[at..][..2].copy_from_slice(&(value as u16).to_le_bytes()),
+            _ => self[at..][..4].copy_from_slice(&value.to_le_bytes()),
+        }
+    }
+
+    #[inline(always)]
+    fn put_words(&mut self, at: usize, values: &L32) {
+        for (bytes, value) in self[at..][..4 * LANES].as_chunks_mut().0.iter_mut().zip(values) {
+            *bytes = value.to_le_bytes();
+        }
+    }
+}
+
+/// Memory of several threads: each sees some value of a word, as on a GPU.
+impl Source for [AtomicU32] {
+    #[inline(always)]
+    fn byte(&self, at: usize) -> u8 {
+        (self[at / 4].load(Relaxed) >> (8 * (at % 4))) as u8
+    }
+
+    #[inline(always)]
+    fn half(&self, at: usize) -> u16 {
+        (self[at / 4].load(Relaxed) >> (8 * (at % 4))) as u16
+    }
+
+    #[inline(always)]
+    fn word(&self, at: usize) -> u32 {
+        self[at / 4].load(Relaxed)
+    }
+
+    #[inline(always)]
+    fn words(&self, at: usize) -> L32 {
+        let mut values = [0; LANES];
+        for (value, word) in values.iter_mut().zip(&self[at / 4..][..LANES]) {
+            *value = word.load(Relaxed);
+        }
+        values
+    }
+}
+
+/// Bytes of a word beside those that are put stay.
+impl Sink for &[AtomicU32] {
+    #[inline(always)]
+    fn put(&mut self, at: usize, size: u32, value: u32) {
+        let word = &self[at / 4];
+        if size >= 4 {
+            word.store(value, Relaxed);
+            return;
+        }
+        let shift = 8 * (at % 4) as u32;
+        let mask = ((1u32 << (8 * size)) - 1) << shift;
+        // Never `None`, so never an error.
+        let _ = word.fetch_update(Relaxed, Relaxed, |old| Some(old & !mask | value << shift & mask));
+    }
+
+    #[inline(always)]
+    fn put_words(&mut self, at: usize, values: &L32) {
+        for (word, value) in self[at / 4..][..LANES].iter().zip(values) {
+            word.store(*value, Relaxed);
+        }
+    }
+}
