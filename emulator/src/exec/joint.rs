@@ -14,9 +14,9 @@ use crate::program::operand::{Address, Window};
 use crate::program::register::LANES;
 use tilewright_ptx::ast::Space;
 
-/// A memory.
+/// The memory that all lanes access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Memory {
+pub(super) enum Where {
     Global,
     /// Of the CTA of this rank.
     Shared(usize),
@@ -36,7 +36,7 @@ pub(super) enum Shape {
 /// Accesses of lanes, each aligned to its size.
 #[derive(Debug)]
 pub(super) struct Joint {
-    pub(super) memory: Memory,
+    pub(super) space: Where,
     pub(super) shape: Shape,
     pub(super) mask: u32,
     /// Of each lane.
@@ -85,7 +85,7 @@ impl Joint {
         if (first | differs) & u64::from(bytes - 1) != 0 {
             return None;
         }
-        let memory = match window {
+        let space = match window {
             _ if shared => {
                 let (cta, own) = in_cluster(first as u32, warp.cta, ctas).ok()?;
                 if differs > u64::from(IN_CTA) {
@@ -94,19 +94,19 @@ impl Joint {
                 if u64::from(own) != first {
                     at.iter_mut().for_each(|at| *at &= u64::from(IN_CTA));
                 }
-                Memory::Shared(cta)
+                Where::Shared(cta)
             }
-            Window::In(Space::Param) if differs == 0 => Memory::Parameters,
+            Window::In(Space::Param) if differs == 0 => Where::Parameters,
             Window::In(Space::Param) => return None,
             Window::Generic if (first | differs) >= SHARED => return None,
-            _ => Memory::Global,
+            _ => Where::Global,
         };
         let shape = match mask {
             _ if is_row(&at, mask, begin, bytes) => Shape::Row,
             _ if differs == 0 => Shape::Same,
             _ => Shape::Scattered,
         };
-        Some(Self { memory, shape, mask, bytes, at })
+        Some(Self { space, shape, mask, bytes, at })
     }
 
     /// The first lane.
@@ -114,8 +114,8 @@ impl Joint {
         self.mask.trailing_zeros() as usize % LANES
     }
 
-    /// The lanes.
-    pub(super) fn count(&self) -> u32 {
+    /// How many lanes.
+    pub(super) fn width(&self) -> u32 {
         self.mask.count_ones()
     }
 
@@ -124,7 +124,7 @@ impl Joint {
         let (first, bytes) = (self.at[self.first()], u64::from(self.bytes));
         let (low, high) = match self.shape {
             Shape::Same => (first, first),
-            Shape::Row => (first, first.saturating_add(u64::from(self.count() - 1) * bytes)),
+            Shape::Row => (first, first.saturating_add(u64::from(self.width() - 1) * bytes)),
             Shape::Scattered => {
                 self.at.iter().fold((first, first), |(low, high), &at| (low.min(at), high.max(at)))
             }
@@ -134,10 +134,10 @@ impl Joint {
 
     /// Where a lane's access begins, in memory that several threads have.
     pub(super) fn spot(&self, lane: usize) -> Option<Spot> {
-        match self.memory {
-            Memory::Global => Some(Spot::Global(self.at[lane])),
-            Memory::Shared(cta) => Some(Spot::Shared(cta, self.at[lane] as u32)),
-            Memory::Parameters => None,
+        match self.space {
+            Where::Global => Some(Spot::Global(self.at[lane])),
+            Where::Shared(cta) => Some(Spot::Shared(cta, self.at[lane] as u32)),
+            Where::Parameters => None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::program::register::{L32, L64, LANES};
+use crate::program::register::{L32, L64, LANES, lanes_of};
 
 /// Where a lane's element begins among some bytes.
 pub(crate) type Offsets = [usize; LANES];
@@ -20,15 +20,15 @@ pub(crate) trait Source {
     }
 
     fn doubles(&self, at: &Offsets) -> L64 {
-        at.map(|at| self.double(at))
+        lanes_of(|lane| self.double(at[lane]))
     }
 
     /// Elements of `size` bytes, at most four, extended with zeros.
     fn elements(&self, at: &Offsets, size: u32) -> L32 {
         match size {
-            1 => at.map(|at| self.byte(at).into()),
-            2 => at.map(|at| self.half(at).into()),
-            _ => at.map(|at| self.word(at)),
+            1 => lanes_of(|lane| self.byte(at[lane]).into()),
+            2 => lanes_of(|lane| self.half(at[lane]).into()),
+            _ => lanes_of(|lane| self.word(at[lane])),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::exec::bulk::Extent;
 use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
-use crate::exec::joint::{Joint, Memory, Shape};
+use crate::exec::joint::{Joint, Shape, Where};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
 use crate::order::access::{OF_CLUSTER, OF_CTA, READ_ONLY, STRONG};
@@ -44,7 +44,7 @@ pub(crate) fn tell(
     let Env { order: Some(order), ctas, global, .. } = env else { return Ok(()) };
     let size = ctas.len();
     let Accesses { window, at, mask, bytes, reads, takes, writes, ordering, read_only } = accesses;
-    if joint.is_some_and(|joint| joint.memory == Memory::Parameters) {
+    if joint.is_some_and(|joint| joint.space == Where::Parameters) {
         return Ok(());
     }
     let place = |lane| match warp.place(window, at, lane) {
@@ -78,7 +78,7 @@ pub(crate) fn tell(
     let kind = if read_only { READ_ONLY } else { strong };
     let what = Lanes { bytes, kind, reads: takes, wrote: writes };
     let row = joint.filter(|joint| joint.shape == Shape::Row);
-    match row.and_then(|joint| Some((spot(joint.first())?, joint.count() as usize))) {
+    match row.and_then(|joint| Some((spot(joint.first())?, joint.width() as usize))) {
         Some((first, lanes)) => order.row(first, lanes, what, same)?,
         None => order.lanes(lanes(mask).filter_map(spot), what, same)?,
     }

@@ -8,7 +8,7 @@ use crate::exec::warp::{Warp, lanes};
 use crate::memory;
 use crate::program::op::Op;
 use crate::program::operand::{EachOp, Outcome, PredicateOp};
-use crate::program::register::{LANES, P};
+use crate::program::register::{LANES, P, lanes_of};
 use tilewright_ptx::ast::Space;
 
 macro_rules! apply {
@@ -56,27 +56,27 @@ pub(crate) fn step(
         Op::BitField64(f, d, a, b, c) => apply!(warp, mask, 0, put_d, d, f, warp.d(a), warp.r(b), warp.r(c)),
         Op::Insert32([d, a, b, c, e]) => {
             let (a, b, c, e) = (warp.r(a), warp.r(b), warp.r(c), warp.r(e));
-            let value = std::array::from_fn(|i| crate::decode::logic::insert(a[i], b[i], c[i], e[i]));
+            let value = lanes_of(|i| crate::decode::logic::insert(a[i], b[i], c[i], e[i]));
             warp.put_r(d, mask, &value);
         }
         Op::Lop3 { table, d, sources } => {
             let [a, b, c] = sources.map(|source| warp.r(source));
-            let value = std::array::from_fn(|i| lop3(a[i], b[i], c[i], table));
+            let value = lanes_of(|i| lop3(a[i], b[i], c[i], table));
             warp.put_r(d, mask, &value);
         }
         Op::Permute { d, sources } => {
             let [a, b, c] = sources.map(|source| warp.r(source));
-            let value = std::array::from_fn(|i| crate::decode::logic::permute(a[i], b[i], c[i]));
+            let value = lanes_of(|i| crate::decode::logic::permute(a[i], b[i], c[i]));
             warp.put_r(d, mask, &value);
         }
         Op::Select32(d, a, b, condition) => {
             let (chosen, a, b) = (warp.condition(condition), warp.r(a), warp.r(b));
-            let value = std::array::from_fn(|i| if chosen >> i & 1 != 0 { a[i] } else { b[i] });
+            let value = lanes_of(|i| if chosen >> i & 1 != 0 { a[i] } else { b[i] });
             warp.put_r(d, mask, &value);
         }
         Op::Select64(d, a, b, condition) => {
             let (chosen, a, b) = (warp.condition(condition), warp.d(a), warp.d(b));
-            let value = std::array::from_fn(|i| if chosen >> i & 1 != 0 { a[i] } else { b[i] });
+            let value = lanes_of(|i| if chosen >> i & 1 != 0 { a[i] } else { b[i] });
             warp.put_d(d, mask, &value);
         }
         Op::Compare32(f, a, b, outcome) => {
@@ -93,35 +93,34 @@ pub(crate) fn step(
         }
         Op::Join64(d, low, high) => {
             let (low, high) = (warp.r(low), warp.r(high));
-            let value = std::array::from_fn(|i| u64::from(high[i]) << 32 | u64::from(low[i]));
+            let value = lanes_of(|i| u64::from(high[i]) << 32 | u64::from(low[i]));
             warp.put_d(d, mask, &value);
         }
         Op::Split64(low, high, a) => {
             let a = *warp.d(a);
-            warp.put_r(low, mask, &a.map(|a| a as u32));
-            warp.put_r(high, mask, &a.map(|a| (a >> 32) as u32));
+            warp.put_r(low, mask, &lanes_of(|i| a[i] as u32));
+            warp.put_r(high, mask, &lanes_of(|i| (a[i] >> 32) as u32));
         }
         Op::Join32(d, low, high) => {
             let (low, high) = (warp.r(low), warp.r(high));
-            let value = std::array::from_fn(|i| high[i] << 16 | low[i] & 0xffff);
+            let value = lanes_of(|i| high[i] << 16 | low[i] & 0xffff);
             warp.put_r(d, mask, &value);
         }
         Op::Split32(low, high, a) => {
             let a = *warp.r(a);
-            warp.put_r(low, mask, &a.map(|a| a & 0xffff));
-            warp.put_r(high, mask, &a.map(|a| a >> 16));
+            warp.put_r(low, mask, &lanes_of(|i| a[i] & 0xffff));
+            warp.put_r(high, mask, &lanes_of(|i| a[i] >> 16));
         }
         Op::Join16x4(d, parts) => {
             let parts = parts.map(|part| *warp.r(part));
-            let value = std::array::from_fn(|i| {
-                (0..4).fold(0, |all, j| all | u64::from(parts[j][i] & 0xffff) << (16 * j))
-            });
+            let value =
+                lanes_of(|i| (0..4).fold(0, |all, j| all | u64::from(parts[j][i] & 0xffff) << (16 * j)));
             warp.put_d(d, mask, &value);
         }
         Op::Split16x4(parts, a) => {
             let a = *warp.d(a);
             for (j, part) in parts.into_iter().enumerate() {
-                warp.put_r(part, mask, &a.map(|a| (a >> (16 * j)) as u32 & 0xffff));
+                warp.put_r(part, mask, &lanes_of(|i| (a[i] >> (16 * j)) as u32 & 0xffff));
             }
         }
         Op::Clock32(d) => warp.put_r(d, mask, &[warp.retired as u32; LANES]),
@@ -136,12 +135,12 @@ pub(crate) fn step(
         Op::Sleep => {}
         Op::ToGeneric { space, d, a } => {
             let a = warp.d(a);
-            let value = std::array::from_fn(|lane| a[lane].wrapping_add(base_of(warp, space, lane)));
+            let value = lanes_of(|lane| a[lane].wrapping_add(base_of(warp, space, lane)));
             warp.put_d(d, mask, &value);
         }
         Op::FromGeneric { space, d, a } => {
             let a = warp.d(a);
-            let value = std::array::from_fn(|lane| a[lane].wrapping_sub(base_of(warp, space, lane)));
+            let value = lanes_of(|lane| a[lane].wrapping_sub(base_of(warp, space, lane)));
             warp.put_d(d, mask, &value);
         }
         Op::Each(ref op) => each(warp, op, mask),

@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use crate::exec::env::Env;
-use crate::exec::joint::{Joint, Memory, Shape};
+use crate::exec::joint::{Joint, Shape, Where};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::SHARED_START;
 use crate::memory::bytes::{Offsets, Sink, Source as Bytes};
 use crate::program::operand::{Destination, Source};
-use crate::program::register::{L32, LANES};
+use crate::program::register::{L32, LANES, lanes_of};
 
 /// Loads elements of this size; `false` if they are not all there.
 pub(super) fn load(
@@ -19,17 +19,17 @@ pub(super) fn load(
     (size, signed): (u32, bool),
 ) -> bool {
     let range = joint.range();
-    match joint.memory {
+    match joint.space {
         _ if size > 8 => return false,
-        Memory::Global => match env.global.words(&range, false) {
+        Where::Global => match env.global.words(&range, false) {
             Some((start, words)) => fetch(warp, joint, start, words, to, (size, signed)),
             None => return false,
         },
-        Memory::Shared(cta) => match shared(&range).and_then(|range| env.ctas[cta].inside(range)) {
+        Where::Shared(cta) => match shared(&range).and_then(|range| env.ctas[cta].inside(range)) {
             Some(bytes) => fetch(warp, joint, range.start, bytes, to, (size, signed)),
             None => return false,
         },
-        Memory::Parameters => match env.launch.parameters.get(range.start as usize..range.end as usize) {
+        Where::Parameters => match env.launch.parameters.get(range.start as usize..range.end as usize) {
             Some(bytes) => fetch(warp, joint, range.start, bytes, to, (size, signed)),
             None => return false,
         },
@@ -40,19 +40,19 @@ pub(super) fn load(
 /// Stores elements of this size; `false` if they do not all have a place.
 pub(super) fn store(warp: &Warp, env: &mut Env<'_>, joint: &Joint, from: &[Source], size: u32) -> bool {
     let range = joint.range();
-    match joint.memory {
+    match joint.space {
         _ if size > 8 => return false,
-        Memory::Global => match env.global.words(&range, true) {
+        Where::Global => match env.global.words(&range, true) {
             Some((start, mut words)) => put(warp, joint, start, &mut words, from, size),
             None => return false,
         },
-        Memory::Shared(cta) => match shared(&range).and_then(|range| env.ctas[cta].inside_mut(range)) {
+        Where::Shared(cta) => match shared(&range).and_then(|range| env.ctas[cta].inside_mut(range)) {
             Some(bytes) => put(warp, joint, range.start, bytes, from, size),
             None => return false,
         },
-        Memory::Parameters => return false,
+        Where::Parameters => return false,
     }
-    env.events += u64::from(joint.count());
+    env.events += u64::from(joint.width());
     true
 }
 
@@ -65,7 +65,7 @@ fn shared(range: &Range<u64>) -> Option<Range<usize>> {
 /// Where each lane's access begins behind `start`.
 #[inline(always)]
 fn offsets(joint: &Joint, start: u64) -> Offsets {
-    joint.at.map(|at| (at - start) as usize)
+    lanes_of(|lane| (joint.at[lane] - start) as usize)
 }
 
 #[inline(always)]
@@ -85,7 +85,7 @@ fn fetch(
             let values = bytes.doubles(&at);
             match to {
                 Destination::R(register, bits) => {
-                    warp.put_r(register, mask, &values.map(|value| value as u32 & low(bits)));
+                    warp.put_r(register, mask, &lanes_of(|lane| values[lane] as u32 & low(bits)));
                 }
                 Destination::D(register) => warp.put_d(register, mask, &values),
                 Destination::Sink => {}
@@ -101,13 +101,15 @@ fn fetch(
             }
             match to {
                 Destination::R(register, bits) if bits < 32 => {
-                    warp.put_r(register, mask, &values.map(|value| value & low(bits)));
+                    warp.put_r(register, mask, &lanes_of(|lane| values[lane] & low(bits)));
                 }
                 Destination::R(register, _) => warp.put_r(register, mask, &values),
                 Destination::D(register) if signed => {
-                    warp.put_d(register, mask, &values.map(|value| i64::from(value as i32) as u64));
+                    warp.put_d(register, mask, &lanes_of(|lane| i64::from(values[lane] as i32) as u64));
                 }
-                Destination::D(register) => warp.put_d(register, mask, &values.map(u64::from)),
+                Destination::D(register) => {
+                    warp.put_d(register, mask, &lanes_of(|lane| u64::from(values[lane])))
+                }
                 Destination::Sink => {}
             }
         }
@@ -121,7 +123,7 @@ fn low(bits: u32) -> u32 {
 
 /// Signed values whose upper bits are not used.
 fn extended(values: &L32, unused: u32) -> L32 {
-    values.map(|value| ((value << unused) as i32 >> unused) as u32)
+    lanes_of(|lane| ((values[lane] << unused) as i32 >> unused) as u32)
 }
 
 #[inline(always)]

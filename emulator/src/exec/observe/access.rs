@@ -7,7 +7,7 @@ use crate::count::stages::Writer;
 use crate::count::traffic::GlobalTraffic;
 use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
-use crate::exec::joint::{Joint, Memory, Shape};
+use crate::exec::joint::{Joint, Shape, Where};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
 use crate::program::operand::{Address, Window};
@@ -30,13 +30,13 @@ impl Observer {
         of: impl Fn(&mut Counters) -> (&mut GlobalTraffic, &mut SharedTraffic),
     ) -> bool {
         let (global, shared) = of(&mut self.counters);
-        match joint.memory {
+        match joint.space {
             _ if joint.shape == Shape::Scattered => return false,
-            Memory::Global => global.line(joint.range()),
+            Where::Global => global.line(joint.range()),
             // Of what asynchronous copies wrote, each lane's access is looked at.
-            Memory::Shared(cta) if self.stages[cta].has_fills() => return false,
-            Memory::Shared(_) => shared.near(joint.mask, joint.bytes),
-            Memory::Parameters => {}
+            Where::Shared(cta) if self.stages[cta].has_fills() => return false,
+            Where::Shared(_) => shared.near(joint.mask, joint.bytes),
+            Where::Parameters => {}
         }
         true
     }
