@@ -22,6 +22,7 @@ mod order;
 mod program;
 mod progress;
 mod tensor;
+mod wide;
 
 pub use arch::Arch;
 pub use count::banks::SharedTraffic;

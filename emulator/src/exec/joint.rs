@@ -12,6 +12,7 @@ use crate::order::spot::Spot;
 use crate::program::op::Op;
 use crate::program::operand::{Address, Window};
 use crate::program::register::LANES;
+use crate::wide::twice;
 use tilewright_ptx::ast::Space;
 
 /// The memory that all lanes access.
@@ -54,10 +55,52 @@ impl Joint {
             Op::Store { window, at, bytes, from, .. } => (*window, *at, bytes * from.len() as u32),
             _ => return None,
         };
-        if mask == 0 { None } else { Self::new(warp, ctas, (window, at), mask, bytes) }
+        if mask == 0 { None } else { find(warp, ctas, window, at, mask, bytes) }
     }
 
-    fn new(warp: &Warp, ctas: usize, (window, at): (Window, Address), mask: u32, bytes: u32) -> Option<Self> {
+    /// The first lane.
+    pub(super) fn first(&self) -> usize {
+        self.mask.trailing_zeros() as usize % LANES
+    }
+
+    /// How many lanes.
+    pub(super) fn width(&self) -> u32 {
+        self.mask.count_ones()
+    }
+
+    /// From the first byte that a lane accesses to behind the last.
+    pub(super) fn range(&self) -> Range<u64> {
+        let (first, bytes) = (self.at[self.first()], u64::from(self.bytes));
+        let (low, high) = match self.shape {
+            Shape::Same => (first, first),
+            Shape::Row => (first, first.saturating_add(u64::from(self.width() - 1) * bytes)),
+            Shape::Scattered => {
+                self.at.iter().fold((first, first), |(low, high), &at| (low.min(at), high.max(at)))
+            }
+        };
+        low..high.saturating_add(bytes)
+    }
+
+    /// Where a lane's access begins, in memory that several threads have.
+    pub(super) fn spot(&self, lane: usize) -> Option<Spot> {
+        match self.space {
+            Where::Global => Some(Spot::Global(self.at[lane])),
+            Where::Shared(cta) => Some(Spot::Shared(cta, self.at[lane] as u32)),
+            Where::Parameters => None,
+        }
+    }
+}
+
+twice! {
+    /// Accesses of so many bytes of each of some lanes.
+    fn find(
+        warp: &Warp,
+        ctas: usize,
+        window: Window,
+        at: Address,
+        mask: u32,
+        bytes: u32,
+    ) -> Option<Joint> {
         let begin = mask.trailing_zeros() as usize % LANES;
         let mut at = warp.addresses(at);
         if mask != u32::MAX {
@@ -106,43 +149,12 @@ impl Joint {
             _ if differs == 0 => Shape::Same,
             _ => Shape::Scattered,
         };
-        Some(Self { space, shape, mask, bytes, at })
-    }
-
-    /// The first lane.
-    pub(super) fn first(&self) -> usize {
-        self.mask.trailing_zeros() as usize % LANES
-    }
-
-    /// How many lanes.
-    pub(super) fn width(&self) -> u32 {
-        self.mask.count_ones()
-    }
-
-    /// From the first byte that a lane accesses to behind the last.
-    pub(super) fn range(&self) -> Range<u64> {
-        let (first, bytes) = (self.at[self.first()], u64::from(self.bytes));
-        let (low, high) = match self.shape {
-            Shape::Same => (first, first),
-            Shape::Row => (first, first.saturating_add(u64::from(self.width() - 1) * bytes)),
-            Shape::Scattered => {
-                self.at.iter().fold((first, first), |(low, high), &at| (low.min(at), high.max(at)))
-            }
-        };
-        low..high.saturating_add(bytes)
-    }
-
-    /// Where a lane's access begins, in memory that several threads have.
-    pub(super) fn spot(&self, lane: usize) -> Option<Spot> {
-        match self.space {
-            Where::Global => Some(Spot::Global(self.at[lane])),
-            Where::Shared(cta) => Some(Spot::Shared(cta, self.at[lane] as u32)),
-            Where::Parameters => None,
-        }
+        Some(Joint { space, shape, mask, bytes, at })
     }
 }
 
 /// Whether the lanes follow each other, and each accesses the bytes behind those of the one before.
+#[inline(always)]
 fn is_row(at: &[u64; LANES], mask: u32, begin: usize, bytes: u32) -> bool {
     let from_zero = mask >> begin;
     if from_zero & from_zero.wrapping_add(1) != 0 {

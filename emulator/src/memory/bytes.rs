@@ -15,15 +15,28 @@ pub(crate) trait Source {
     /// The words of all lanes, which follow each other from here on.
     fn words(&self, at: usize) -> L32;
 
+    #[inline(always)]
     fn double(&self, at: usize) -> u64 {
         u64::from(self.word(at)) | u64::from(self.word(at + 4)) << 32
     }
 
+    #[inline(always)]
     fn doubles(&self, at: &Offsets) -> L64 {
         lanes_of(|lane| self.double(at[lane]))
     }
 
-    /// Elements of `size` bytes, at most four, extended with zeros.
+    /// An element of `size` bytes, at most four, extended with zeros.
+    #[inline(always)]
+    fn element(&self, at: usize, size: u32) -> u32 {
+        match size {
+            1 => self.byte(at).into(),
+            2 => self.half(at).into(),
+            _ => self.word(at),
+        }
+    }
+
+    /// Those of all lanes.
+    #[inline(always)]
     fn elements(&self, at: &Offsets, size: u32) -> L32 {
         match size {
             1 => lanes_of(|lane| self.byte(at[lane]).into()),
@@ -40,6 +53,7 @@ pub(crate) trait Sink {
     /// The words of all lanes, which follow each other from here on.
     fn put_words(&mut self, at: usize, values: &L32);
 
+    #[inline(always)]
     fn put_double(&mut self, at: usize, value: u64) {
         self.put(at, 4, value as u32);
         self.put(at + 4, 4, (value >> 32) as u32);

@@ -40,7 +40,7 @@ pub(super) fn step(
             order::tell(warp, env, accesses, joint, |_| [0; 16])
                 .map_err(|what| refuse(warp, env, accesses, what))?;
             let holes = env.order.as_mut().map(Order::take_holes).unwrap_or_default();
-            if !joint.is_some_and(|joint| transfer::load(warp, env, joint, to, (bytes, signed))) {
+            if !joint.is_some_and(|joint| transfer::load(warp, env, joint, to, bytes, signed)) {
                 for lane in lanes(mask) {
                     let mut value = [0; 16];
                     read(warp, env, warp.place(window, at, lane), lane, &mut value[..total])

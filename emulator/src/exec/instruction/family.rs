@@ -19,9 +19,9 @@ pub(super) fn step(
     active: Active,
 ) -> Result<Next, String> {
     let joint = Joint::of(warp, env.ctas.len(), op, active.mask);
-    let Some(observer) = observer else { return execute(warp, env, op, active, joint) };
+    let Some(observer) = observer else { return execute(warp, env, op, active, joint.as_ref()) };
     observer.before(warp, env, op, active, joint.as_ref());
-    let next = execute(warp, env, op, active, joint)?;
+    let next = execute(warp, env, op, active, joint.as_ref())?;
     observer.after(warp, env, op, &next);
     Ok(next)
 }
@@ -31,7 +31,7 @@ fn execute(
     env: &mut Env<'_>,
     op: &Op,
     active: Active,
-    joint: Option<Joint>,
+    joint: Option<&Joint>,
 ) -> Result<Next, String> {
     if let Some(order) = &mut env.order {
         order.issue(warp.cta, warp.index, active.pc);
@@ -52,7 +52,7 @@ fn execute(
             Ok(Next::Advance)
         }
         Op::Load { .. } | Op::Store { .. } | Op::Mapa { .. } | Op::StoreAsync { .. } => {
-            access::step(warp, env, op, active.mask, joint.as_ref())?;
+            access::step(warp, env, op, active.mask, joint)?;
             Ok(Next::Advance)
         }
         Op::Atomic { .. } => {

@@ -11,12 +11,43 @@ use crate::program::operand::{EachOp, Outcome, PredicateOp};
 use crate::program::register::{LANES, P, lanes_of};
 use tilewright_ptx::ast::Space;
 
-macro_rules! apply {
-    ($warp:ident, $mask:ident, $zero:expr, $put:ident, $d:expr, $f:expr, $($x:expr),+) => {{
-        let mut value = [$zero; LANES];
-        $f($($x,)+ &mut value);
-        $warp.$put($d, $mask, &value);
-    }};
+/// Writes what a function gives of registers of another file.
+macro_rules! across {
+    ($warp:ident, $mask:ident, $put:ident, $file:ident[$d:expr], $f:expr, $($x:expr),+) => {
+        if $mask == u32::MAX {
+            $f($(&$x,)+ &mut $warp.$file[$d.0 as usize]);
+        } else {
+            let mut value = [0; LANES];
+            $f($(&$x,)+ &mut value);
+            $warp.$put($d, $mask, &value);
+        }
+    };
+}
+
+/// Writes what a function gives of registers of which some, named as such, are of the same file; in place where they are others.
+macro_rules! within {
+    ($warp:ident, $mask:ident, $put:ident, $file:ident[$d:expr], $f:expr, [$($own:ident),+] $(, $x:ident)*) => {
+        match apart(&mut $warp.$file, $d.0, [$($own.0),+]) {
+            Some((to, [$($own),+])) if $mask == u32::MAX => $f($($own,)+ $($x,)* to),
+            _ => {
+                let mut value = [0; LANES];
+                $f($(&$warp.$file[$own.0 as usize],)+ $($x,)* &mut value);
+                $warp.$put($d, $mask, &value);
+            }
+        }
+    };
+}
+
+/// A register to write, and others of its file, if it is none of these.
+#[inline(always)]
+fn apart<T, const N: usize>(file: &mut [T], d: u32, others: [u32; N]) -> Option<(&mut T, [&T; N])> {
+    if others.contains(&d) {
+        return None;
+    }
+    let (below, rest) = file.split_at_mut_checked(d as usize)?;
+    let (to, above) = rest.split_first_mut()?;
+    let other = |i: u32| if i < d { &below[i as usize] } else { &above[(i - d - 1) as usize] };
+    Some((to, others.map(other)))
 }
 
 #[inline(always)]
@@ -42,18 +73,30 @@ pub(crate) fn step(
             warp.put_p(d, mask, value);
         }
         Op::SetPredicate(d, value) => warp.put_p(d, mask, if value { u32::MAX } else { 0 }),
-        Op::F1_32(f, d, a) => apply!(warp, mask, 0, put_r, d, f, warp.r(a)),
-        Op::F1_64(f, d, a) => apply!(warp, mask, 0, put_d, d, f, warp.d(a)),
-        Op::F1_32to64(f, d, a) => apply!(warp, mask, 0, put_d, d, f, warp.r(a)),
-        Op::F1_64to32(f, d, a) => apply!(warp, mask, 0, put_r, d, f, warp.d(a)),
-        Op::F2_32(f, d, a, b) => apply!(warp, mask, 0, put_r, d, f, warp.r(a), warp.r(b)),
-        Op::F2_64(f, d, a, b) => apply!(warp, mask, 0, put_d, d, f, warp.d(a), warp.d(b)),
-        Op::F2Wide(f, d, a, b) => apply!(warp, mask, 0, put_d, d, f, warp.r(a), warp.r(b)),
-        Op::Shift64(f, d, a, b) => apply!(warp, mask, 0, put_d, d, f, warp.d(a), warp.r(b)),
-        Op::F3_32(f, d, [a, b, c]) => apply!(warp, mask, 0, put_r, d, f, warp.r(a), warp.r(b), warp.r(c)),
-        Op::F3_64(f, d, [a, b, c]) => apply!(warp, mask, 0, put_d, d, f, warp.d(a), warp.d(b), warp.d(c)),
-        Op::F3Wide(f, d, a, b, c) => apply!(warp, mask, 0, put_d, d, f, warp.r(a), warp.r(b), warp.d(c)),
-        Op::BitField64(f, d, a, b, c) => apply!(warp, mask, 0, put_d, d, f, warp.d(a), warp.r(b), warp.r(c)),
+        Op::F1_32(f, d, a) => within!(warp, mask, put_r, r[d], f, [a]),
+        Op::F1_64(f, d, a) => within!(warp, mask, put_d, d[d], f, [a]),
+        Op::F1_32to64(f, d, a) => across!(warp, mask, put_d, d[d], f, warp.r[a.0 as usize]),
+        Op::F1_64to32(f, d, a) => across!(warp, mask, put_r, r[d], f, warp.d[a.0 as usize]),
+        Op::F2_32(f, d, a, b) => within!(warp, mask, put_r, r[d], f, [a, b]),
+        Op::F2_64(f, d, a, b) => within!(warp, mask, put_d, d[d], f, [a, b]),
+        Op::F2Wide(f, d, a, b) => {
+            across!(warp, mask, put_d, d[d], f, warp.r[a.0 as usize], warp.r[b.0 as usize]);
+        }
+        Op::Shift64(f, d, a, b) => {
+            let b = &warp.r[b.0 as usize];
+            within!(warp, mask, put_d, d[d], f, [a], b);
+        }
+        Op::F3_32(f, d, [a, b, c]) => within!(warp, mask, put_r, r[d], f, [a, b, c]),
+        Op::F3_64(f, d, [a, b, c]) => within!(warp, mask, put_d, d[d], f, [a, b, c]),
+        Op::F3Wide(f, d, a, b, c) => {
+            let (a, b) = (&warp.r[a.0 as usize], &warp.r[b.0 as usize]);
+            let f = |c: &_, to: &mut _| f(a, b, c, to);
+            within!(warp, mask, put_d, d[d], f, [c]);
+        }
+        Op::BitField64(f, d, a, b, c) => {
+            let (b, c) = (&warp.r[b.0 as usize], &warp.r[c.0 as usize]);
+            within!(warp, mask, put_d, d[d], f, [a], b, c);
+        }
         Op::Insert32([d, a, b, c, e]) => {
             let (a, b, c, e) = (warp.r(a), warp.r(b), warp.r(c), warp.r(e));
             let value = lanes_of(|i| crate::decode::logic::insert(a[i], b[i], c[i], e[i]));

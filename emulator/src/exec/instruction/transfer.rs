@@ -9,54 +9,61 @@ use crate::memory::SHARED_START;
 use crate::memory::bytes::{Offsets, Sink, Source as Bytes};
 use crate::program::operand::{Destination, Source};
 use crate::program::register::{L32, LANES, lanes_of};
+use crate::wide::twice;
 
-/// Loads elements of this size; `false` if they are not all there.
-pub(super) fn load(
-    warp: &mut Warp,
-    env: &mut Env<'_>,
-    joint: &Joint,
-    to: &[Destination],
-    (size, signed): (u32, bool),
-) -> bool {
-    let range = joint.range();
-    match joint.space {
-        _ if size > 8 => return false,
-        Where::Global => match env.global.words(&range, false) {
-            Some((start, words)) => fetch(warp, joint, start, words, to, (size, signed)),
-            None => return false,
-        },
-        Where::Shared(cta) => match shared(&range).and_then(|range| env.ctas[cta].inside(range)) {
-            Some(bytes) => fetch(warp, joint, range.start, bytes, to, (size, signed)),
-            None => return false,
-        },
-        Where::Parameters => match env.launch.parameters.get(range.start as usize..range.end as usize) {
-            Some(bytes) => fetch(warp, joint, range.start, bytes, to, (size, signed)),
-            None => return false,
-        },
+twice! {
+    /// Loads elements of this size; `false` if they are not all there.
+    pub(super) fn load(
+        warp: &mut Warp,
+        env: &mut Env<'_>,
+        joint: &Joint,
+        to: &[Destination],
+        size: u32,
+        signed: bool,
+    ) -> bool {
+        let range = joint.range();
+        match joint.space {
+            _ if size > 8 => return false,
+            Where::Global => match env.global.words(&range, false) {
+                Some((start, words)) => fetch(warp, joint, start, words, to, size, signed),
+                None => return false,
+            },
+            Where::Shared(cta) => match shared(&range).and_then(|range| env.ctas[cta].inside(range)) {
+                Some(bytes) => fetch(warp, joint, range.start, bytes, to, size, signed),
+                None => return false,
+            },
+            Where::Parameters => match env.launch.parameters.get(range.start as usize..range.end as usize) {
+                Some(bytes) => fetch(warp, joint, range.start, bytes, to, size, signed),
+                None => return false,
+            },
+        }
+        true
     }
-    true
 }
 
-/// Stores elements of this size; `false` if they do not all have a place.
-pub(super) fn store(warp: &Warp, env: &mut Env<'_>, joint: &Joint, from: &[Source], size: u32) -> bool {
-    let range = joint.range();
-    match joint.space {
-        _ if size > 8 => return false,
-        Where::Global => match env.global.words(&range, true) {
-            Some((start, mut words)) => put(warp, joint, start, &mut words, from, size),
-            None => return false,
-        },
-        Where::Shared(cta) => match shared(&range).and_then(|range| env.ctas[cta].inside_mut(range)) {
-            Some(bytes) => put(warp, joint, range.start, bytes, from, size),
-            None => return false,
-        },
-        Where::Parameters => return false,
+twice! {
+    /// Stores elements of this size; `false` if they do not all have a place.
+    pub(super) fn store(warp: &Warp, env: &mut Env<'_>, joint: &Joint, from: &[Source], size: u32) -> bool {
+        let range = joint.range();
+        match joint.space {
+            _ if size > 8 => return false,
+            Where::Global => match env.global.words(&range, true) {
+                Some((start, mut words)) => put(warp, joint, start, &mut words, from, size),
+                None => return false,
+            },
+            Where::Shared(cta) => match shared(&range).and_then(|range| env.ctas[cta].inside_mut(range)) {
+                Some(bytes) => put(warp, joint, range.start, bytes, from, size),
+                None => return false,
+            },
+            Where::Parameters => return false,
+        }
+        env.events += u64::from(joint.width());
+        true
     }
-    env.events += u64::from(joint.width());
-    true
 }
 
 /// Where the bytes are in a CTA's shared memory.
+#[inline(always)]
 fn shared(range: &Range<u64>) -> Option<Range<usize>> {
     let start = range.start.checked_sub(SHARED_START.into())?;
     Some(start as usize..(range.end - u64::from(SHARED_START)) as usize)
@@ -75,14 +82,18 @@ fn fetch(
     start: u64,
     bytes: &(impl Bytes + ?Sized),
     to: &[Destination],
-    (size, signed): (u32, bool),
+    size: u32,
+    signed: bool,
 ) {
     let mask = joint.mask;
     let mut at = offsets(joint, start);
     let row = mask == u32::MAX && joint.shape == Shape::Row && to.len() == 1;
     for &to in to {
         if size == 8 {
-            let values = bytes.doubles(&at);
+            let values = match joint.shape {
+                Shape::Same => [bytes.double(at[0]); LANES],
+                _ => bytes.doubles(&at),
+            };
             match to {
                 Destination::R(register, bits) => {
                     warp.put_r(register, mask, &lanes_of(|lane| values[lane] as u32 & low(bits)));
@@ -93,7 +104,7 @@ fn fetch(
         } else {
             let mut values = match (row, size) {
                 (true, 4) => bytes.words(at[0]),
-                _ if joint.shape == Shape::Same => [bytes.elements(&[at[0]; LANES], size)[0]; LANES],
+                _ if joint.shape == Shape::Same => [bytes.element(at[0], size); LANES],
                 _ => bytes.elements(&at, size),
             };
             if signed && size < 4 {
@@ -117,11 +128,13 @@ fn fetch(
     }
 }
 
+#[inline(always)]
 fn low(bits: u32) -> u32 {
     if bits >= 32 { u32::MAX } else { (1 << bits) - 1 }
 }
 
 /// Signed values whose upper bits are not used.
+#[inline(always)]
 fn extended(values: &L32, unused: u32) -> L32 {
     lanes_of(|lane| ((values[lane] << unused) as i32 >> unused) as u32)
 }
