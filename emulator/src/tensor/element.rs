@@ -1,6 +1,7 @@
 //! The types that matrix instructions multiply and accumulate.
 
 use super::float;
+use crate::wide::twice;
 
 /// An element type of A or B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,12 @@ impl Element {
 
     /// The elements of 32-bit registers or words, the lowest first, all exact in f32 (a NaN is some NaN); as many as `values` takes.
     pub(crate) fn unpack(self, words: &[u32], values: &mut [f32]) {
+        unpack(self, words, values);
+    }
+
+    /// The same as a part of the caller.
+    #[inline(always)]
+    pub(crate) fn unpack_here(self, words: &[u32], values: &mut [f32]) {
         match self {
             Element::F16 => each(words, values, |word| [word as u16, (word >> 16) as u16].map(float::widen)),
             Element::Bf16 => each(words, values, |word| [word << 16, word & 0xffff_0000].map(f32::from_bits)),
@@ -85,7 +92,14 @@ impl Element {
 /// Where the nibbles of a word are.
 const NIBBLES: [u32; 8] = [0, 4, 8, 12, 16, 20, 24, 28];
 
+twice! {
+    fn unpack(element: Element, words: &[u32], values: &mut [f32]) {
+        element.unpack_here(words, values);
+    }
+}
+
 /// Puts the `N` elements of each word.
+#[inline(always)]
 fn each<const N: usize>(words: &[u32], values: &mut [f32], elements: impl Fn(u32) -> [f32; N]) {
     for (word, values) in words.iter().zip(values.as_chunks_mut().0) {
         *values = elements(*word);
