@@ -71,6 +71,9 @@ impl Stages {
 
     /// Bytes are written.
     pub(crate) fn write(&mut self, at: u32, bytes: u32, writer: Writer) {
+        if !self.has_fills() {
+            return;
+        }
         let (first, end) = ((at / PIECE) as usize, at.saturating_add(bytes).div_ceil(PIECE) as usize);
         if let Some(pieces) = self.writers.get_mut(first..end) {
             pieces.fill(writer);

@@ -47,12 +47,13 @@ pub(super) struct Joint {
 }
 
 impl Joint {
-    /// Of a load or a store by these lanes, in a cluster of so many CTAs.
+    /// Of a load, a store or an atomic operation by these lanes, in a cluster of so many CTAs.
     #[inline]
     pub(super) fn of(warp: &Warp, ctas: usize, op: &Op, mask: u32) -> Option<Self> {
         let (window, at, bytes) = match op {
             Op::Load { window, at, bytes, to, .. } => (*window, *at, bytes * to.len() as u32),
             Op::Store { window, at, bytes, from, .. } => (*window, *at, bytes * from.len() as u32),
+            Op::Atomic { window, at, bytes, .. } => (*window, *at, *bytes),
             _ => return None,
         };
         if mask == 0 { None } else { find(warp, ctas, window, at, mask, bytes) }

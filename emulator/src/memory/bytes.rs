@@ -69,7 +69,7 @@ impl Source for [u8] {
 
     #[inline(always)]
     fn half(&self, at: usize) -> u16 {
-        u16::from_le_bytes([self[at], self[at + 1]])
+        self[at..].first_chunk().map_or(0, |bytes| u16::from_le_bytes(*bytes))
     }
 
     #[inline(always)]
@@ -92,8 +92,16 @@ impl Sink for [u8] {
     fn put(&mut self, at: usize, size: u32, value: u32) {
         match size {
             1 => self[at] = value as u8,
-            2 => self[at..][..2].copy_from_slice(&(value as u16).to_le_bytes()),
-            _ => self[at..][..4].copy_from_slice(&value.to_le_bytes()),
+            2 => {
+                if let Some(bytes) = self[at..].first_chunk_mut() {
+                    *bytes = (value as u16).to_le_bytes();
+                }
+            }
+            _ => {
+                if let Some(bytes) = self[at..].first_chunk_mut() {
+                    *bytes = value.to_le_bytes();
+                }
+            }
         }
     }
 

@@ -84,26 +84,21 @@ impl Product {
         registers: &[Register],
         negate: bool,
     ) {
-        let per = element.per_register();
         for (i, register) in registers.iter().enumerate() {
-            let values = values(element, register, negate);
-            for k in 0..4 * per {
-                let column = std::array::from_fn(|row| values[row * 4 * per + k]);
-                self.put_a_column(row + i % 2 * 8, i / 2 * 4 * per + k, &column);
-            }
+            columns(element, register, |k, column| {
+                let column = if negate { column.map(|value| -value) } else { column };
+                self.put_a_column(row + i % 2 * 8, i / 2 * 4 * element.per_register() + k, &column);
+            });
         }
     }
 
     /// Puts a B of 8 columns from registers.
     #[inline(always)]
     pub(crate) fn put_b_registers(&mut self, element: Element, registers: &[Register]) {
-        let per = element.per_register();
         for (i, register) in registers.iter().enumerate() {
-            let values = values(element, register, false);
-            for k in 0..4 * per {
-                let row = std::array::from_fn(|column| values[column * 4 * per + k]);
-                self.put_b_row(i * 4 * per + k, 0, &row);
-            }
+            columns(element, register, |k, row| {
+                self.put_b_row(i * 4 * element.per_register() + k, 0, &row);
+            });
         }
     }
 
@@ -173,13 +168,14 @@ twice! {
     }
 }
 
-/// The elements of a register, lane after lane: four lanes hold a row of A or a column of B.
+/// Gives the elements of a register for each k of its own: four lanes hold a row of A or a column of B, of which there are eight.
 #[inline(always)]
-fn values(element: Element, register: &Register, negate: bool) -> [f32; 32 * 8] {
-    let mut values = [0.0; 32 * 8];
-    element.unpack_here(register, &mut values);
-    if negate {
-        values = values.map(|value| -value);
+fn columns(element: Element, register: &Register, mut put: impl FnMut(usize, [f32; 8])) {
+    let per = element.per_register();
+    for i in 0..per {
+        let values = lanes_of(|lane| element.of(register[lane], i));
+        for quarter in 0..4 {
+            put(quarter * per + i, std::array::from_fn(|j| values[4 * j + quarter]));
+        }
     }
-    values
 }

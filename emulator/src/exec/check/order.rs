@@ -3,7 +3,7 @@
 use crate::exec::bulk::Extent;
 use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
-use crate::exec::joint::{Joint, Shape, Where};
+use crate::exec::joint::{Joint, Where};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
 use crate::order::access::{OF_CLUSTER, OF_CTA, READ_ONLY, STRONG};
@@ -77,9 +77,11 @@ pub(crate) fn tell(
     };
     let kind = if read_only { READ_ONLY } else { strong };
     let what = Lanes { bytes, kind, reads: takes, wrote: writes };
-    let row = joint.filter(|joint| joint.shape == Shape::Row);
-    match row.and_then(|joint| Some((spot(joint.first())?, joint.width() as usize))) {
-        Some((first, lanes)) => order.row(first, lanes, what, same)?,
+    match joint {
+        Some(joint) => {
+            let shared = if let Where::Shared(cta) = joint.space { Some(cta) } else { None };
+            order.together(&joint.at, mask, shared, what, same)?;
+        }
         None => order.lanes(lanes(mask).filter_map(spot), what, same)?,
     }
     if let Some(ordering) = ordering {

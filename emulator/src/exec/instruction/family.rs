@@ -56,7 +56,7 @@ fn execute(
             Ok(Next::Advance)
         }
         Op::Atomic { .. } => {
-            atomic::step(warp, env, op, active.mask)?;
+            atomic::step(warp, env, op, active.mask, joint)?;
             Ok(Next::Advance)
         }
         Op::Shuffle { .. }

@@ -150,6 +150,14 @@ fn put(warp: &Warp, joint: &Joint, start: u64, bytes: &mut (impl Sink + ?Sized),
     for (i, &from) in from.iter().enumerate() {
         let skip = i * size as usize;
         match from {
+            Source::R(register) if size <= 4 && joint.mask == u32::MAX => {
+                let values = warp.r(register);
+                match size {
+                    1 => (0..LANES).for_each(|lane| bytes.put(at[lane] + skip, 1, values[lane])),
+                    2 => (0..LANES).for_each(|lane| bytes.put(at[lane] + skip, 2, values[lane])),
+                    _ => (0..LANES).for_each(|lane| bytes.put(at[lane] + skip, 4, values[lane])),
+                }
+            }
             Source::R(register) if size <= 4 => {
                 let values = warp.r(register);
                 lanes(joint.mask).for_each(|lane| bytes.put(at[lane] + skip, size, values[lane]));

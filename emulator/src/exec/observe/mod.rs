@@ -81,12 +81,13 @@ impl Observer {
     ) {
         let mask = active.mask;
         self.now += 1;
+        if let Some(joint) = joint {
+            return self.together(op, joint);
+        }
         match *op {
-            Op::Load { .. } if joint.is_some_and(|joint| self.loads(joint)) => {}
             Op::Load { window, bytes, ref to, at, .. } => {
                 self.load(warp, env, mask, window, at, bytes * to.len() as u32);
             }
-            Op::Store { .. } if joint.is_some_and(|joint| self.stores(joint)) => {}
             Op::Store { window, bytes, ref from, at, .. } => {
                 self.store(warp, env, mask, window, at, bytes * from.len() as u32);
             }
