@@ -12,7 +12,8 @@ pub(crate) trait Source {
     fn byte(&self, at: usize) -> u8;
     fn half(&self, at: usize) -> u16;
     fn word(&self, at: usize) -> u32;
-    /// The words of all lanes, which follow each other from here on.
+    /// The halves, or the words, of all lanes, which follow each other from here on.
+    fn halves(&self, at: usize) -> L32;
     fn words(&self, at: usize) -> L32;
 
     #[inline(always)]
@@ -78,6 +79,15 @@ impl Source for [u8] {
     }
 
     #[inline(always)]
+    fn halves(&self, at: usize) -> L32 {
+        let mut values = [0; LANES];
+        for (value, bytes) in values.iter_mut().zip(self[at..][..2 * LANES].as_chunks().0) {
+            *value = u16::from_le_bytes(*bytes).into();
+        }
+        values
+    }
+
+    #[inline(always)]
     fn words(&self, at: usize) -> L32 {
         let mut values = [0; LANES];
         for (value, bytes) in values.iter_mut().zip(self[at..][..4 * LANES].as_chunks().0) {
@@ -128,6 +138,19 @@ impl Source for [AtomicU32] {
     #[inline(always)]
     fn word(&self, at: usize) -> u32 {
         self[at / 4].load(Relaxed)
+    }
+
+    #[inline(always)]
+    fn halves(&self, at: usize) -> L32 {
+        if !at.is_multiple_of(4) {
+            return lanes_of(|lane| self.half(at + 2 * lane).into());
+        }
+        let mut values = [0; LANES];
+        for (values, word) in values.as_chunks_mut().0.iter_mut().zip(&self[at / 4..][..LANES / 2]) {
+            let word = word.load(Relaxed);
+            *values = [word & 0xffff, word >> 16];
+        }
+        values
     }
 
     #[inline(always)]

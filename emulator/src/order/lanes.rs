@@ -58,7 +58,12 @@ twice! {
 
 /// The lanes of a mask.
 fn lanes(mask: u32) -> impl Iterator<Item = usize> + Clone {
-    (0..LANES).filter(move |lane| mask >> lane & 1 != 0)
+    let mut left = mask;
+    std::iter::from_fn(move || {
+        let lane = left.trailing_zeros() as usize;
+        left &= left.wrapping_sub(1);
+        (lane < LANES).then_some(lane)
+    })
 }
 
 impl Order<'_> {
@@ -85,13 +90,11 @@ impl Order<'_> {
             return self.lanes(spots, what, same);
         }
         let starts = mask & !(follows & others);
-        let (mut runs, mut count) = ([Run { start: Spot::Global(0), first: 0, lanes: 0 }; LANES], 0);
-        for (run, first) in runs.iter_mut().zip(lanes(starts)) {
+        let runs = lanes(starts).map(|first| {
             let behind = ((mask & !starts) >> first >> 1).trailing_ones() as usize;
-            *run = Run { start: spot(first), first, lanes: 1 + behind };
-            count += 1;
-        }
-        self.runs(&runs[..count], what, &mut same)
+            Run { start: spot(first), first, lanes: 1 + behind }
+        });
+        self.runs(runs, what, &mut same)
     }
 
     /// The accesses of lanes. `same` says whether a lane writes what another lane of the instruction does or, without one,
@@ -122,7 +125,7 @@ impl Order<'_> {
                 count += 1;
             }
         }
-        self.runs(&runs[..count], what, &mut same)?;
+        self.runs(runs[..count].iter().copied(), what, &mut same)?;
         if !what.wrote && !self.holes.is_empty() {
             self.repeat_holes(spots);
         }
@@ -187,16 +190,16 @@ impl Order<'_> {
 
     fn runs(
         &mut self,
-        runs: &[Run],
+        mut runs: impl Iterator<Item = Run> + Clone,
         what: Lanes,
         same: &mut impl FnMut(Option<usize>, usize, Spot) -> bool,
     ) -> Result<(), String> {
-        let plain = self.plain(runs, what)?;
-        runs[plain..].iter().try_for_each(|&run| self.run(run, what, same))
+        let plain = self.plain(runs.clone(), what)?;
+        runs.try_for_each(|run| if run.first < plain { Ok(()) } else { self.run(run, what, same) })
     }
 
-    /// Checks and remembers the accesses of the first runs of which there is nothing to say, and gives their number.
-    fn plain(&mut self, runs: &[Run], what: Lanes) -> Result<usize, String> {
+    /// Checks and remembers the accesses of the first runs of which there is nothing to say, and gives the lane that they end at.
+    fn plain(&mut self, runs: impl Iterator<Item = Run>, what: Lanes) -> Result<usize, String> {
         let Lanes { bytes, kind, wrote, reads } = what;
         if wrote && reads {
             return Ok(0);
@@ -212,7 +215,7 @@ impl Order<'_> {
             releases: (&self.releases[..], self.global),
             warps_each: self.warps_each,
         };
-        for (i, run) in runs.iter().enumerate() {
+        for run in runs {
             check.new.lane = run.first as u8;
             let all = run.lanes * bytes;
             let done = match run.start {
@@ -222,13 +225,13 @@ impl Order<'_> {
                     let check = Check { unwritten: Some(&unwritten), readers: READERS[0], ..check };
                     self.shadows[cta].access(at.wrapping_sub(SHARED_START) as usize, all, &check)
                 }
-                Spot::Shared(..) => return Ok(i),
+                Spot::Shared(..) => return Ok(run.first),
             };
             if done.is_err() || unwritten.get() {
-                return Ok(i);
+                return Ok(run.first);
             }
         }
-        Ok(runs.len())
+        Ok(LANES)
     }
 
     fn run(

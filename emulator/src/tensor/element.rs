@@ -1,6 +1,7 @@
 //! The types that matrix instructions multiply and accumulate.
 
 use super::float;
+use crate::program::register::lanes_of;
 use crate::wide::twice;
 
 /// An element type of A or B.
@@ -70,9 +71,26 @@ impl Element {
         unpack(self, words, values);
     }
 
+    /// Element `i` of each word.
+    #[inline(always)]
+    pub(crate) fn of_all(self, words: &[u32; 32], i: usize) -> [f32; 32] {
+        // One loop for each: it becomes vector instructions.
+        match self {
+            Element::F16 => lanes_of(|lane| Element::F16.of(words[lane], i)),
+            Element::Bf16 => lanes_of(|lane| Element::Bf16.of(words[lane], i)),
+            Element::Tf32 => lanes_of(|lane| Element::Tf32.of(words[lane], i)),
+            Element::E4m3 => lanes_of(|lane| Element::E4m3.of(words[lane], i)),
+            Element::E5m2 => lanes_of(|lane| Element::E5m2.of(words[lane], i)),
+            Element::S8 => lanes_of(|lane| Element::S8.of(words[lane], i)),
+            Element::U8 => lanes_of(|lane| Element::U8.of(words[lane], i)),
+            Element::S4 => lanes_of(|lane| Element::S4.of(words[lane], i)),
+            Element::U4 => lanes_of(|lane| Element::U4.of(words[lane], i)),
+        }
+    }
+
     /// Element `i` of a word, the lowest first.
     #[inline(always)]
-    pub(crate) fn of(self, word: u32, i: usize) -> f32 {
+    fn of(self, word: u32, i: usize) -> f32 {
         let byte = |i: usize| (word >> (8 * i)) as u8;
         match self {
             Element::F16 => float::widen((word >> (16 * i)) as u16),

@@ -173,7 +173,7 @@ twice! {
 fn columns(element: Element, register: &Register, mut put: impl FnMut(usize, [f32; 8])) {
     let per = element.per_register();
     for i in 0..per {
-        let values = lanes_of(|lane| element.of(register[lane], i));
+        let values = element.of_all(register, i);
         for quarter in 0..4 {
             put(quarter * per + i, std::array::from_fn(|j| values[4 * j + quarter]));
         }

@@ -104,6 +104,7 @@ fn fetch(
         } else {
             let mut values = match (row, size) {
                 (true, 4) => bytes.words(at[0]),
+                (true, 2) => bytes.halves(at[0]),
                 _ if joint.shape == Shape::Same => [bytes.element(at[0], size); LANES],
                 _ => bytes.elements(&at, size),
             };
