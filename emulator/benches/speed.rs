@@ -1,6 +1,6 @@
 //! The emulator's speed on one core: lane-instructions of scalar code, and operations of the tensor cores.
 //!
-//! Each launch is a single CTA, which one core runs. `cargo bench -p tilewright-emulator`.
+//! Each launch is a single CTA, which one core runs. `cargo bench -p tilewright-emulator --bench speed`.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tilewright_emulator::{Arch, Counters, Emulator, Kernel, Launch, Module};

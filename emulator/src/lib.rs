@@ -23,6 +23,7 @@ mod order;
 mod program;
 mod progress;
 mod tensor;
+mod wide;
 
 pub use arch::Arch;
 pub use count::banks::SharedTraffic;

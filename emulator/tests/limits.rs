@@ -201,7 +201,7 @@ fn what_is_known_of_accesses_has_a_limit() {
     // Every thread writes a word of its own, 4 KiB apart from the others.
     let body = "mad.wide.u32 %d, %t, 4096, %out;\nst.global.u32 [%d], %t;";
     let launch = Launch { threads: [256, 1, 1], ..Launch::default() };
-    let fault = fault(memory((1 << 20) + (3 << 20)), body, launch);
+    let fault = fault(memory((1 << 20) + (1 << 20)), body, launch);
     assert!(fault.what.starts_with("out of memory: what is known of accesses to global memory"), "{fault}");
     run(memory(16 << 20), &kernel(body), launch).unwrap();
     // So have the addresses by which clocks are passed on, of which there is one for each word.

@@ -54,6 +54,17 @@ impl SharedTraffic {
         }
     }
 
+    /// Counts a request of lanes, `bytes` each, of which the addresses follow each other or are the same: no bank has two words.
+    pub(crate) fn near(&mut self, mask: u32, bytes: u32) {
+        self.requests += 1;
+        self.bytes += u64::from(mask.count_ones() * bytes);
+        let together = LINE / bytes.clamp(4, PIECE);
+        let lanes = u32::MAX >> (LANES as u32 - together);
+        self.wavefronts +=
+            (0..LANES as u32).step_by(together as usize).filter(|first| mask >> first & lanes != 0).count()
+                as u64;
+    }
+
     /// Counts a request for pieces of 16 bytes, eight at a time.
     pub(crate) fn pieces(&mut self, addresses: impl Iterator<Item = u32>) {
         let (mut units, mut count) = ([0; (LINE / PIECE) as usize], 0);

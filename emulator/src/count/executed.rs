@@ -29,7 +29,9 @@ impl Classes {
     /// Counts an instruction of a warp.
     #[inline(always)]
     pub(crate) fn count(&mut self, class: Class, lanes: u32) {
-        self.0[class as usize] += Executed { warps: 1, lanes: lanes.count_ones().into() };
+        // Mostly all of them, and to count bits is slow without an instruction for it.
+        let lanes = if lanes == u32::MAX { u32::BITS } else { lanes.count_ones() };
+        self.0[class as usize] += Executed { warps: 1, lanes: lanes.into() };
     }
 
     /// All of them.

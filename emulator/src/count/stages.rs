@@ -55,6 +55,11 @@ impl Stages {
         (self.lives.len() * each + size_of_val(self.writers.as_slice())) as u64
     }
 
+    /// Whether there were asynchronous copies.
+    pub(crate) fn has_fills(&self) -> bool {
+        !self.lives.is_empty()
+    }
+
     /// Copies of this fill are about to write.
     pub(crate) fn writer(&mut self, fill: Fill, now: u64) -> Writer {
         let lives = &mut self.lives;
@@ -66,6 +71,9 @@ impl Stages {
 
     /// Bytes are written.
     pub(crate) fn write(&mut self, at: u32, bytes: u32, writer: Writer) {
+        if !self.has_fills() {
+            return;
+        }
         let (first, end) = ((at / PIECE) as usize, at.saturating_add(bytes).div_ceil(PIECE) as usize);
         if let Some(pieces) = self.writers.get_mut(first..end) {
             pieces.fill(writer);

@@ -4,6 +4,8 @@
 //! guide). The lanes of a warp's instruction are one request, and so is a bulk copy or a box of the TMA unit; a request moves
 //! each sector once. Caches are not modelled: two requests for a sector are two sectors.
 
+use std::ops::Range;
+
 use crate::program::register::LANES;
 
 /// Bytes of a sector.
@@ -22,6 +24,13 @@ counters! {
 }
 
 impl GlobalTraffic {
+    /// Counts a request for contiguous bytes.
+    pub(crate) fn line(&mut self, bytes: Range<u64>) {
+        self.requests += 1;
+        self.bytes += bytes.end - bytes.start;
+        self.sectors += bytes.end.div_ceil(SECTOR) - bytes.start / SECTOR;
+    }
+
     /// Whether nothing is moved but what was asked for.
     pub fn is_coalesced(&self) -> bool {
         self.sectors * SECTOR == self.bytes

@@ -22,15 +22,18 @@ pub(super) fn fma(a: f32, b: f32, c: f32) -> f32 {
 }
 
 /// The same with subnormal results flushed.
+#[inline(always)]
 pub(super) fn fma_ftz(a: f32, b: f32, c: f32) -> f32 {
     round_ftz(fma_to_odd(a, b, c))
 }
 
 /// `a * b` with subnormal results flushed.
+#[inline(always)]
 pub(super) fn mul_ftz(a: f32, b: f32) -> f32 {
     round_ftz(f64::from(a) * f64::from(b))
 }
 
+#[inline(always)]
 fn round_ftz(x: f64) -> f32 {
     // Halfway between the least normal number and the one that would be next below it.
     const LEAST: f64 = f32::MIN_POSITIVE as f64 * (1.0 - 1.0 / (1u32 << 25) as f64);

@@ -43,57 +43,91 @@ lane! {
 /// A function of one register: `f1!(|a: u32| -> u32 { !a })`.
 macro_rules! f1 {
     (|$a:ident: $A:ty| -> $D:ty $e:block) => {
-        |x, d| {
-            for i in 0..$crate::program::register::LANES {
-                let $a = <$A as $crate::decode::lanes::Lane<_>>::get(x[i]);
-                let value: $D = $e;
-                d[i] = $crate::decode::lanes::Lane::put(value);
+        $crate::wide::pointer!(
+            [X, Z] fn(x: &[X; $crate::program::register::LANES], d: &mut [Z; $crate::program::register::LANES]) -> (),
+            where [$A: $crate::decode::lanes::Lane<X>, $D: $crate::decode::lanes::Lane<Z>]
+            {
+                for i in 0..$crate::program::register::LANES {
+                    let $a = <$A as $crate::decode::lanes::Lane<X>>::get(x[i]);
+                    let value: $D = $e;
+                    d[i] = $crate::decode::lanes::Lane::put(value);
+                }
             }
-        }
+        )
     };
 }
 
 /// A function of two registers.
 macro_rules! f2 {
     (|$a:ident: $A:ty, $b:ident: $B:ty| -> $D:ty $e:block) => {
-        |x, y, d| {
-            for i in 0..$crate::program::register::LANES {
-                let $a = <$A as $crate::decode::lanes::Lane<_>>::get(x[i]);
-                let $b = <$B as $crate::decode::lanes::Lane<_>>::get(y[i]);
-                let value: $D = $e;
-                d[i] = $crate::decode::lanes::Lane::put(value);
+        $crate::wide::pointer!(
+            [X, Y, Z] fn(
+                x: &[X; $crate::program::register::LANES],
+                y: &[Y; $crate::program::register::LANES],
+                d: &mut [Z; $crate::program::register::LANES]
+            ) -> (),
+            where [
+                $A: $crate::decode::lanes::Lane<X>,
+                $B: $crate::decode::lanes::Lane<Y>,
+                $D: $crate::decode::lanes::Lane<Z>
+            ]
+            {
+                for i in 0..$crate::program::register::LANES {
+                    let $a = <$A as $crate::decode::lanes::Lane<X>>::get(x[i]);
+                    let $b = <$B as $crate::decode::lanes::Lane<Y>>::get(y[i]);
+                    let value: $D = $e;
+                    d[i] = $crate::decode::lanes::Lane::put(value);
+                }
             }
-        }
+        )
     };
 }
 
 /// A function of three registers.
 macro_rules! f3 {
     (|$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty| -> $D:ty $e:block) => {
-        |x, y, z, d| {
-            for i in 0..$crate::program::register::LANES {
-                let $a = <$A as $crate::decode::lanes::Lane<_>>::get(x[i]);
-                let $b = <$B as $crate::decode::lanes::Lane<_>>::get(y[i]);
-                let $c = <$C as $crate::decode::lanes::Lane<_>>::get(z[i]);
-                let value: $D = $e;
-                d[i] = $crate::decode::lanes::Lane::put(value);
+        $crate::wide::pointer!(
+            [X, Y, V, Z] fn(
+                x: &[X; $crate::program::register::LANES],
+                y: &[Y; $crate::program::register::LANES],
+                v: &[V; $crate::program::register::LANES],
+                d: &mut [Z; $crate::program::register::LANES]
+            ) -> (),
+            where [
+                $A: $crate::decode::lanes::Lane<X>,
+                $B: $crate::decode::lanes::Lane<Y>,
+                $C: $crate::decode::lanes::Lane<V>,
+                $D: $crate::decode::lanes::Lane<Z>
+            ]
+            {
+                for i in 0..$crate::program::register::LANES {
+                    let $a = <$A as $crate::decode::lanes::Lane<X>>::get(x[i]);
+                    let $b = <$B as $crate::decode::lanes::Lane<Y>>::get(y[i]);
+                    let $c = <$C as $crate::decode::lanes::Lane<V>>::get(v[i]);
+                    let value: $D = $e;
+                    d[i] = $crate::decode::lanes::Lane::put(value);
+                }
             }
-        }
+        )
     };
 }
 
 /// A comparison of two registers.
 macro_rules! comparison {
     (|$a:ident: $A:ty, $b:ident| $e:expr) => {
-        |x, y| {
-            let mut mask = 0u32;
-            for i in 0..$crate::program::register::LANES {
-                let $a = <$A as $crate::decode::lanes::Lane<_>>::get(x[i]);
-                let $b = <$A as $crate::decode::lanes::Lane<_>>::get(y[i]);
-                mask |= u32::from($e) << i;
+        $crate::wide::pointer!(
+            [X] fn(x: &[X; $crate::program::register::LANES], y: &[X; $crate::program::register::LANES]) -> u32,
+            where [$A: $crate::decode::lanes::Lane<X>]
+            {
+                let mut mask = 0u32;
+                for i in 0..$crate::program::register::LANES {
+                    let $a = <$A as $crate::decode::lanes::Lane<X>>::get(x[i]);
+                    let $b = <$A as $crate::decode::lanes::Lane<X>>::get(y[i]);
+                    mask |= u32::from($e) << i;
+                }
+                mask
             }
-            mask
-        }
+        )
     };
 }
 

@@ -253,6 +253,17 @@ impl Cta {
         )
     }
 
+    /// These bytes of shared memory, counted from its beginning, if it has them.
+    #[inline]
+    pub(super) fn inside(&self, range: std::ops::Range<usize>) -> Option<&[u8]> {
+        self.shared.get(range)
+    }
+
+    #[inline]
+    pub(super) fn inside_mut(&mut self, range: std::ops::Range<usize>) -> Option<&mut [u8]> {
+        self.shared.get_mut(range)
+    }
+
     /// The bytes at an address.
     #[inline]
     pub(super) fn bytes(&self, at: u32, bytes: usize) -> Result<&[u8], String> {

@@ -9,6 +9,7 @@ mod check;
 mod cta;
 mod env;
 mod instruction;
+mod joint;
 pub(crate) mod launch;
 mod memory;
 mod observe;

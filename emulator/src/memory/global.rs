@@ -1,6 +1,7 @@
 //! Global memory: allocations that kernels and the host share.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -210,6 +211,15 @@ impl View {
             }
             _ => format!("{what}: not allocated"),
         }
+    }
+
+    /// The allocation that has all of these bytes, which a kernel is to write or not: its first address and its words. `None` also
+    /// where that is no multiple of 16.
+    #[inline]
+    pub(crate) fn words(&mut self, range: &Range<u64>, written: bool) -> Option<(u64, &[AtomicU32])> {
+        let allocation = self.find(range.start, range.end - range.start).ok()?;
+        let may = allocation.start.is_multiple_of(16) && !(written && allocation.constant);
+        may.then_some((allocation.start, &allocation.words))
     }
 
     /// The end of the allocation that has the address.

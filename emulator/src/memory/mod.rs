@@ -1,6 +1,7 @@
 //! The address spaces, and global memory.
 
 pub(crate) mod budget;
+pub(crate) mod bytes;
 pub(crate) mod global;
 
 /// The first address of global memory that is given out.

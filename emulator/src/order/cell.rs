@@ -150,6 +150,7 @@ impl Check<'_> {
         if self.wrote { self.write(cell, lists, new) } else { self.read(cell, lists, new) }
     }
 
+    #[inline(always)]
     fn after_write(&self, cell: &Cell, new: &Access) -> Result<(), Conflict> {
         let old = &cell.write;
         self.after(old, new, true)?;

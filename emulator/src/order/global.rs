@@ -9,7 +9,7 @@ use super::access::Access;
 use super::cell::{Check, Conflict};
 use super::clock::Clocks;
 use super::releases::Releases;
-use super::shadow::Shadow;
+use super::shadow::{GLOBAL_CELL, Shadow};
 use crate::memory::budget::{Budget, Held};
 
 /// Bytes of a page.
@@ -27,6 +27,9 @@ const WHAT: &str = "what is known of accesses to global memory";
 #[derive(Debug, Default)]
 struct Shard {
     pages: HashMap<u64, Shadow>,
+    /// Bytes that these take, and those that are held for them: an eighth more at most.
+    used: u64,
+    held: u64,
     /// What strong writes of an address passed on.
     locations: HashMap<u64, Clocks>,
 }
@@ -70,20 +73,21 @@ impl GlobalOrder {
         while left > 0 {
             let offset = at as usize % PAGE;
             let here = left.min(PAGE - offset);
-            let Shard { pages, .. } = &mut *self.shard(at);
+            let Shard { pages, used, held, .. } = &mut *self.shard(at);
+            let mut before = 0;
             let page = match pages.entry(at / PAGE as u64) {
-                Entry::Occupied(page) => page.into_mut(),
-                Entry::Vacant(none) => {
-                    let page = Shadow::new(PAGE);
-                    self.hold(page.bytes())?;
-                    none.insert(page)
+                Entry::Occupied(page) => {
+                    before = page.get().bytes();
+                    page.into_mut()
                 }
+                Entry::Vacant(none) => none.insert(Shadow::new(PAGE, GLOBAL_CELL)),
             };
-            let before = page.bytes();
             let done = page.access(offset, here, &check);
-            let after = page.bytes();
-            if after != before {
-                self.hold(after - before)?;
+            *used += page.bytes() - before;
+            if *used > *held {
+                let more = *used - *held + *used / 8;
+                self.hold(more)?;
+                *held += more;
             }
             done?;
             check.new = check.new.behind(here as u32);

@@ -4,17 +4,18 @@ use std::cell::Cell as Flag;
 use std::time::{Duration, Instant};
 
 use super::access::Access;
-use super::cell::Conflict;
+use super::cell::{Check, Conflict};
 use super::spot::Spot;
-use super::{By, Order};
+use super::{By, Order, READERS};
 use crate::memory::SHARED_START;
 use crate::program::register::LANES;
+use crate::wide::twice;
 
 /// A store that was told of is done by then, however busy the machine's cores are.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Lanes whose accesses follow each other.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Run {
     start: Spot,
     first: usize,
@@ -42,16 +43,58 @@ pub(crate) struct Hole {
     pub(crate) bytes: u16,
 }
 
+twice! {
+    /// The lanes whose address is so many bytes behind that of the lane before, and those that have the same.
+    fn neighbours(at: &[u64; LANES], bytes: u64) -> (u32, u32) {
+        let (mut follows, mut alike) = (0, 0);
+        for lane in 1..LANES {
+            let away = at[lane].wrapping_sub(at[lane - 1]);
+            follows |= u32::from(away == bytes) << lane;
+            alike |= u32::from(away == 0) << lane;
+        }
+        (follows, alike)
+    }
+}
+
+/// The lanes of a mask.
+fn lanes(mask: u32) -> impl Iterator<Item = usize> + Clone {
+    let mut left = mask;
+    std::iter::from_fn(move || {
+        let lane = left.trailing_zeros() as usize;
+        left &= left.wrapping_sub(1);
+        (lane < LANES).then_some(lane)
+    })
+}
+
 impl Order<'_> {
-    /// The accesses of all lanes, which follow each other from here on; otherwise as [`Order::lanes`].
+    /// The accesses of the lanes of a mask at these addresses, of global memory or a CTA's shared memory; otherwise as [`Order::lanes`].
     #[inline]
-    pub(crate) fn whole_warp(
+    pub(crate) fn together(
         &mut self,
-        start: Spot,
+        at: &[u64; LANES],
+        mask: u32,
+        shared: Option<usize>,
         what: Lanes,
         mut same: impl FnMut(Option<usize>, usize, Spot) -> bool,
     ) -> Result<(), String> {
-        self.run(Run { start, first: 0, lanes: LANES }, what, &mut same)
+        let spot = |lane: usize| match shared {
+            Some(cta) => Spot::Shared(cta, at[lane] as u32),
+            None => Spot::Global(at[lane]),
+        };
+        let (follows, alike) = neighbours(at, what.bytes as u64);
+        let first = mask.trailing_zeros();
+        let others = mask & mask.wrapping_sub(1);
+        let row = (u64::from(mask >> first) + 1).is_power_of_two();
+        if !row || !what.wrote && alike & others != 0 {
+            let spots = lanes(mask).map(|lane| (lane, spot(lane)));
+            return self.lanes(spots, what, same);
+        }
+        let starts = mask & !(follows & others);
+        let runs = lanes(starts).map(|first| {
+            let behind = ((mask & !starts) >> first >> 1).trailing_ones() as usize;
+            Run { start: spot(first), first, lanes: 1 + behind }
+        });
+        self.runs(runs, what, &mut same)
     }
 
     /// The accesses of lanes. `same` says whether a lane writes what another lane of the instruction does or, without one,
@@ -63,7 +106,7 @@ impl Order<'_> {
         what: Lanes,
         mut same: impl FnMut(Option<usize>, usize, Spot) -> bool,
     ) -> Result<(), String> {
-        let mut run: Option<Run> = None;
+        let (mut runs, mut count) = ([Run { start: Spot::Global(0), first: 0, lanes: 0 }; LANES], 0usize);
         // Of lanes that read the same, two stand for all: who wrote it is one of them at most.
         let (mut last, mut alike) = (None, 0);
         for (lane, spot) in spots.clone() {
@@ -72,20 +115,17 @@ impl Order<'_> {
             if !what.wrote && alike > 1 {
                 continue;
             }
-            if let Some(run) = &mut run
+            if let Some(run) = count.checked_sub(1).and_then(|last: usize| runs.get_mut(last))
                 && lane == run.first + run.lanes
                 && spot == run.start.plus(run.lanes * what.bytes)
             {
                 run.lanes += 1;
-                continue;
-            }
-            if let Some(run) = run.replace(Run { start: spot, first: lane, lanes: 1 }) {
-                self.run(run, what, &mut same)?;
+            } else if let Some(next) = runs.get_mut(count) {
+                *next = Run { start: spot, first: lane, lanes: 1 };
+                count += 1;
             }
         }
-        if let Some(run) = run {
-            self.run(run, what, &mut same)?;
-        }
+        self.runs(runs[..count].iter().copied(), what, &mut same)?;
         if !what.wrote && !self.holes.is_empty() {
             self.repeat_holes(spots);
         }
@@ -146,6 +186,52 @@ impl Order<'_> {
             && usize::from(access.agent) == self.warp
             && access.clock == now
             && access.lane < 32
+    }
+
+    fn runs(
+        &mut self,
+        mut runs: impl Iterator<Item = Run> + Clone,
+        what: Lanes,
+        same: &mut impl FnMut(Option<usize>, usize, Spot) -> bool,
+    ) -> Result<(), String> {
+        let plain = self.plain(runs.clone(), what)?;
+        runs.try_for_each(|run| if run.first < plain { Ok(()) } else { self.run(run, what, same) })
+    }
+
+    /// Checks and remembers the accesses of the first runs of which there is nothing to say, and gives the lane that they end at.
+    fn plain(&mut self, runs: impl Iterator<Item = Run>, what: Lanes) -> Result<usize, String> {
+        let Lanes { bytes, kind, wrote, reads } = what;
+        if wrote && reads {
+            return Ok(0);
+        }
+        let new = self.access(By::Lanes(0, bytes.trailing_zeros() as u8), kind)?;
+        let unwritten = Flag::new(false);
+        let mut check = Check {
+            new,
+            wrote,
+            before: &self.warps[self.warp].clocks,
+            unwritten: None,
+            readers: READERS[1],
+            releases: (&self.releases[..], self.global),
+            warps_each: self.warps_each,
+        };
+        for run in runs {
+            check.new.lane = run.first as u8;
+            let all = run.lanes * bytes;
+            let done = match run.start {
+                Spot::Global(at) => self.global.access(at, all, &check),
+                // Of others' it is to be known that they have begun.
+                Spot::Shared(cta, at) if cta == self.warp / self.warps_each && !self.ended[cta] => {
+                    let check = Check { unwritten: Some(&unwritten), readers: READERS[0], ..check };
+                    self.shadows[cta].access(at.wrapping_sub(SHARED_START) as usize, all, &check)
+                }
+                Spot::Shared(..) => return Ok(run.first),
+            };
+            if done.is_err() || unwritten.get() {
+                return Ok(run.first);
+            }
+        }
+        Ok(LANES)
     }
 
     fn run(

@@ -35,7 +35,7 @@ use global::{GlobalOrder, LOCATION};
 use groups::Groups;
 use lanes::Hole;
 use releases::Releases;
-use shadow::Shadow;
+use shadow::{SHARED_CELL, Shadow};
 use spot::Spot;
 
 /// Reads of several clusters that a cell of shared and of global memory remembers: whole launches read the latter.
@@ -153,7 +153,7 @@ impl<'l> Order<'l> {
 
     /// Of shared memory of so many bytes, before anybody has accessed it.
     fn shadow(program: &Program, global: &GlobalOrder, bytes: usize) -> Shadow {
-        let mut shadow = Shadow::new(bytes);
+        let mut shadow = Shadow::new(bytes, SHARED_CELL);
         for (variable, gap) in program.shared.gaps() {
             let new = Access { kind: GAP, pc: variable as u32, lane: NO_LANE, ..Access::default() };
             let before = &Clocks::default();

@@ -68,9 +68,14 @@ impl Releases {
     }
 
     /// Whether what a lane did at a time was passed on to who knows the warp up to a later one.
+    #[inline(always)]
     pub(super) fn covers(&self, lane: u8, time: u32, known: u32) -> bool {
+        self.last.is_empty() || self.remember(lane, time, known)
+    }
+
+    fn remember(&self, lane: u8, time: u32, known: u32) -> bool {
         let whole = time <= self.whole && self.whole <= known;
-        if self.last.is_empty() || whole || time <= self.forgotten {
+        if whole || time <= self.forgotten {
             return true;
         }
         let mut later = self.last.iter().filter(|release| (time..=known).contains(&release.time)).peekable();

@@ -1,13 +1,15 @@
 //! The cells of a range of memory.
 //!
-//! A cell is of 16 bytes, the size of what the matrix instructions and the copies access. Where its bytes were accessed
-//! differently it is split into four, and these again; a write of the whole joins it.
+//! A cell of shared memory is of 16 bytes, the size of what the matrix instructions and the copies access; one of global memory is
+//! of 64, as of what warps access lanes follow each other. Where its bytes were accessed differently it is split into four, and these
+//! again; a write of the whole joins it.
 
 use super::access::Access;
 use super::cell::{Cell, Check, Conflict, Lists};
 
-/// Logarithm of a cell's bytes.
-const CELL: u8 = 4;
+/// Logarithms of a cell's bytes, in shared and in global memory.
+pub(super) const SHARED_CELL: u8 = 4;
+pub(super) const GLOBAL_CELL: u8 = 6;
 
 /// A cell: of the memory itself, or a part of another.
 #[derive(Clone, Copy)]
@@ -27,8 +29,10 @@ struct Part {
 }
 
 /// What is remembered of a range of memory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shadow {
+    /// Logarithm of a cell's bytes.
+    cell: u8,
     cells: Vec<Cell>,
     parts: Vec<[Cell; 4]>,
     free: Vec<u32>,
@@ -36,8 +40,10 @@ pub(super) struct Shadow {
 }
 
 impl Shadow {
-    pub(super) fn new(bytes: usize) -> Self {
-        Self { cells: vec![Cell::default(); bytes.div_ceil(1 << CELL)], ..Self::default() }
+    /// Of so many bytes, in cells of a size whose logarithm is `cell`: an even number.
+    pub(super) fn new(bytes: usize, cell: u8) -> Self {
+        let cells = vec![Cell::default(); bytes.div_ceil(1 << cell)];
+        Self { cell, cells, parts: Vec::new(), free: Vec::new(), lists: Lists::default() }
     }
 
     /// Bytes that this takes; it never gets less.
@@ -48,19 +54,20 @@ impl Shadow {
 
     /// Checks and remembers an access. What is outside is nobody's business here.
     pub(super) fn access(&mut self, from: usize, bytes: usize, check: &Check<'_>) -> Result<(), Conflict> {
-        let end = (from + bytes).min(self.cells.len() << CELL);
+        let size = self.cell;
+        let end = (from + bytes).min(self.cells.len() << size);
         let mut at = from;
         while at < end {
-            let index = at >> CELL;
-            let begin = index << CELL;
-            let next = (begin + (1 << CELL)).min(end);
+            let index = at >> size;
+            let begin = index << size;
+            let next = (begin + (1 << size)).min(end);
             let part =
                 Part { from: (at - begin) as u32, to: (next - begin) as u32, skip: (at - from) as u32 };
             let cell = &mut self.cells[index];
-            if part.to - part.from == 1 << CELL && cell.split == 0 {
-                check.cell(cell, &mut self.lists, part.skip, CELL)?;
+            if part.to - part.from == 1 << size && cell.split == 0 {
+                check.cell(cell, &mut self.lists, part.skip, size)?;
             } else {
-                self.within(Slot::Whole(index), CELL, part, check)?;
+                self.within(Slot::Whole(index), size, part, check)?;
             }
             at = next;
         }
@@ -97,9 +104,10 @@ impl Shadow {
                 Part { from: from - i * bytes, to: to - i * bytes, skip: part.skip + from - part.from };
             self.within(Slot::Part(four, i as usize), size, inner, check)?;
         }
-        if whole && check.wrote {
+        let parts = &self.parts[four as usize - 1];
+        if whole && check.wrote && parts.iter().all(|part| part.write.kind == parts[0].write.kind) {
             // All parts have the same write, but for its lanes.
-            let mut joined = self.parts[four as usize - 1][0];
+            let mut joined = parts[0];
             joined.write.shift = check.new.shift.min(size + 2);
             self.release(four);
             *self.cell(slot) = Cell { split: 0, ..joined };
@@ -145,14 +153,14 @@ impl Shadow {
 
     /// Which bytes nobody has written of some, up to 16: a bit for each.
     pub(super) fn unwritten(&mut self, from: usize, bytes: usize) -> u16 {
-        let inside = from.saturating_add(bytes) <= self.cells.len() << CELL;
+        let inside = from.saturating_add(bytes) <= self.cells.len() << self.cell;
         let missing = |i: &usize| inside && self.written(from + i).clock == 0;
         (0..bytes).filter(missing).fold(0, |all, i| all | 1 << i)
     }
 
     /// The write of the byte at an offset.
     pub(super) fn written(&mut self, at: usize) -> Access {
-        let (mut slot, mut size) = (Slot::Whole(at >> CELL), CELL);
+        let (mut slot, mut size) = (Slot::Whole(at >> self.cell), self.cell);
         loop {
             let cell = *self.cell(slot);
             if cell.split == 0 {

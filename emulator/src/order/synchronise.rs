@@ -1,6 +1,6 @@
 //! What orders: barriers, fences, waits, and strong accesses.
 
-use super::access::{ENDS, MBARRIER};
+use super::access::{Access, ENDS, MBARRIER};
 use super::cell::Conflict;
 use super::clock::{Clocks, Meeting};
 use super::groups::Groups;
@@ -265,8 +265,9 @@ impl Order<'_> {
         outside[..self.warps.len()].fill(true);
         outside[own].fill(false);
         self.mbarriers.values().for_each(|&agent| outside[usize::from(agent)] = true);
-        let late = self.shadows[cta]
-            .find(&|access| outside[usize::from(access.agent)] && !before.known.has(self.cluster, access));
+        let is_late =
+            |access: &Access| outside[usize::from(access.agent)] && !before.known.has(self.cluster, access);
+        let late = if outside.contains(&true) { self.shadows[cta].find(&is_late) } else { None };
         self.ended[cta] = true;
         match late {
             Some((access, wrote)) => {

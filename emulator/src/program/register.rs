@@ -7,6 +7,19 @@ pub(crate) type L32 = [u32; LANES];
 /// A register of 64 bits, by lane.
 pub(crate) type L64 = [u64; LANES];
 
+/// A register whose lanes are `f` of their number.
+///
+/// [`std::array::from_fn`] and `map` of arrays as long as this are calls that move them from place to place; this is a loop that
+/// becomes vector instructions.
+#[inline(always)]
+pub(crate) fn lanes_of<T: Copy + Default>(f: impl Fn(usize) -> T) -> [T; LANES] {
+    let mut value = [T::default(); LANES];
+    for (lane, value) in value.iter_mut().enumerate() {
+        *value = f(lane);
+    }
+    value
+}
+
 /// A function of one register, of two and of three, for all lanes at once.
 pub(crate) type F1<D, A> = fn(&[A; LANES], &mut [D; LANES]);
 pub(crate) type F2<D, A, B> = fn(&[A; LANES], &[B; LANES], &mut [D; LANES]);

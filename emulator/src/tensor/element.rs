@@ -1,6 +1,8 @@
 //! The types that matrix instructions multiply and accumulate.
 
 use super::float;
+use crate::program::register::lanes_of;
+use crate::wide::twice;
 
 /// An element type of A or B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,29 +68,67 @@ impl Element {
 
     /// The elements of 32-bit registers or words, the lowest first, all exact in f32 (a NaN is some NaN); as many as `values` takes.
     pub(crate) fn unpack(self, words: &[u32], values: &mut [f32]) {
+        unpack(self, words, values);
+    }
+
+    /// Element `i` of each word.
+    #[inline(always)]
+    pub(crate) fn of_all(self, words: &[u32; 32], i: usize) -> [f32; 32] {
+        // One loop for each: it becomes vector instructions.
         match self {
-            Element::F16 => each(words, values, |word| [word as u16, (word >> 16) as u16].map(float::widen)),
-            Element::Bf16 => each(words, values, |word| [word << 16, word & 0xffff_0000].map(f32::from_bits)),
-            Element::Tf32 => each(words, values, |word| [f32::from_bits(word & 0xffff_e000)]),
-            Element::E4m3 => each(words, values, |word| word.to_le_bytes().map(float::e4m3_to_f32)),
-            Element::E5m2 => each(words, values, |word| word.to_le_bytes().map(float::e5m2_to_f32)),
-            Element::S8 => each(words, values, |word| word.to_le_bytes().map(|byte| f32::from(byte as i8))),
-            Element::U8 => each(words, values, |word| word.to_le_bytes().map(f32::from)),
-            Element::S4 => {
-                each(words, values, |word| NIBBLES.map(|shift| ((word << (28 - shift)) as i32 >> 28) as f32))
-            }
-            Element::U4 => each(words, values, |word| NIBBLES.map(|shift| (word >> shift & 15) as f32)),
+            Element::F16 => lanes_of(|lane| Element::F16.of(words[lane], i)),
+            Element::Bf16 => lanes_of(|lane| Element::Bf16.of(words[lane], i)),
+            Element::Tf32 => lanes_of(|lane| Element::Tf32.of(words[lane], i)),
+            Element::E4m3 => lanes_of(|lane| Element::E4m3.of(words[lane], i)),
+            Element::E5m2 => lanes_of(|lane| Element::E5m2.of(words[lane], i)),
+            Element::S8 => lanes_of(|lane| Element::S8.of(words[lane], i)),
+            Element::U8 => lanes_of(|lane| Element::U8.of(words[lane], i)),
+            Element::S4 => lanes_of(|lane| Element::S4.of(words[lane], i)),
+            Element::U4 => lanes_of(|lane| Element::U4.of(words[lane], i)),
+        }
+    }
+
+    /// Element `i` of a word, the lowest first.
+    #[inline(always)]
+    fn of(self, word: u32, i: usize) -> f32 {
+        let byte = |i: usize| (word >> (8 * i)) as u8;
+        match self {
+            Element::F16 => float::widen((word >> (16 * i)) as u16),
+            Element::Bf16 => f32::from_bits(word >> (16 * i) << 16),
+            Element::Tf32 => f32::from_bits(word & 0xffff_e000),
+            Element::E4m3 => float::e4m3_to_f32(byte(i)),
+            Element::E5m2 => float::e5m2_to_f32(byte(i)),
+            Element::S8 => f32::from(byte(i) as i8),
+            Element::U8 => f32::from(byte(i)),
+            Element::S4 => ((word << (28 - 4 * i)) as i32 >> 28) as f32,
+            Element::U4 => (word >> (4 * i) & 15) as f32,
         }
     }
 }
 
-/// Where the nibbles of a word are.
-const NIBBLES: [u32; 8] = [0, 4, 8, 12, 16, 20, 24, 28];
+twice! {
+    fn unpack(element: Element, words: &[u32], values: &mut [f32]) {
+        match element {
+            Element::F16 => each::<2>(Element::F16, words, values),
+            Element::Bf16 => each::<2>(Element::Bf16, words, values),
+            Element::Tf32 => each::<1>(Element::Tf32, words, values),
+            Element::E4m3 => each::<4>(Element::E4m3, words, values),
+            Element::E5m2 => each::<4>(Element::E5m2, words, values),
+            Element::S8 => each::<4>(Element::S8, words, values),
+            Element::U8 => each::<4>(Element::U8, words, values),
+            Element::S4 => each::<8>(Element::S4, words, values),
+            Element::U4 => each::<8>(Element::U4, words, values),
+        }
+    }
+}
 
 /// Puts the `N` elements of each word.
-fn each<const N: usize>(words: &[u32], values: &mut [f32], elements: impl Fn(u32) -> [f32; N]) {
-    for (word, values) in words.iter().zip(values.as_chunks_mut().0) {
-        *values = elements(*word);
+#[inline(always)]
+fn each<const N: usize>(element: Element, words: &[u32], values: &mut [f32]) {
+    for (word, values) in words.iter().zip(values.as_chunks_mut::<N>().0) {
+        for (i, value) in values.iter_mut().enumerate() {
+            *value = element.of(*word, i);
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 use super::Register;
 use super::element::{Accumulator, Element};
 use super::product::Product;
+use crate::wide::twice;
 
 /// One form of the instruction; A is row-major and B column-major, as in all its shapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +54,15 @@ impl Mma {
 
     /// Takes both operands out of their registers.
     pub(crate) fn gather(&self, a: &[Register], b: &[Register], into: &mut Product) {
-        into.reset(16, 8, self.k as usize);
-        into.put_a_registers(0, self.a, a, false);
-        into.put_b_registers(self.b, b);
+        gather(*self, a, b, into);
+    }
+}
+
+twice! {
+    fn gather(form: Mma, a: &[Register], b: &[Register], into: &mut Product) {
+        into.reset(16, 8, form.k as usize);
+        into.put_a_registers(0, form.a, a, false);
+        into.put_b_registers(form.b, b);
     }
 }
 

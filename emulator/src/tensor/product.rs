@@ -11,6 +11,8 @@
 use super::Register;
 use super::element::{Accumulator, Element};
 use super::float::{self, Rounding};
+use crate::program::register::lanes_of;
+use crate::wide::twice;
 
 /// The columns of one register: 8 rows of 4.
 const COLUMNS: usize = 4;
@@ -23,8 +25,8 @@ const ROWS: usize = 8;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Product {
     depth: usize,
-    /// By 8 rows, then k, then row; each element four times, once for each column that a register has of it.
-    a: Vec<[[f32; COLUMNS]; ROWS]>,
+    /// By 8 rows, then k, then row.
+    a: Vec<[f32; ROWS]>,
     /// By 8 columns, then even and odd ones, then k, then column.
     b: Vec<[f32; COLUMNS]>,
 }
@@ -33,7 +35,7 @@ impl Product {
     /// Makes room for an A of `rows` and a B of `columns`.
     pub(crate) fn reset(&mut self, rows: usize, columns: usize, depth: usize) {
         self.depth = depth;
-        self.a.resize(rows / ROWS * depth, [[0.0; COLUMNS]; ROWS]);
+        self.a.resize(rows / ROWS * depth, [0.0; ROWS]);
         self.b.resize(columns / COLUMNS * depth, [0.0; COLUMNS]);
     }
 
@@ -42,14 +44,14 @@ impl Product {
     pub(crate) fn put_a(&mut self, row: usize, k: usize, values: &[f32]) {
         let columns = &mut self.a[row / ROWS * self.depth + k..][..values.len()];
         for (column, value) in columns.iter_mut().zip(values) {
-            column[row % ROWS] = [*value; COLUMNS];
+            column[row % ROWS] = *value;
         }
     }
 
     /// Puts eight elements of column `k` of A, from row `row` on, a multiple of eight.
     #[inline]
     pub(crate) fn put_a_column(&mut self, row: usize, k: usize, values: &[f32; 8]) {
-        self.a[row / ROWS * self.depth + k] = values.map(|value| [value; COLUMNS]);
+        self.a[row / ROWS * self.depth + k] = *values;
     }
 
     /// Puts elements of column `column` of B, from row `k` on.
@@ -74,6 +76,7 @@ impl Product {
     ///
     /// PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and so on, "Register Fragments and Shared Memory
     /// Matrix Layouts": they all follow one rule.
+    #[inline(always)]
     pub(crate) fn put_a_registers(
         &mut self,
         row: usize,
@@ -81,25 +84,21 @@ impl Product {
         registers: &[Register],
         negate: bool,
     ) {
-        let per = element.per_register();
         for (i, register) in registers.iter().enumerate() {
-            let values = values(element, register, negate);
-            for k in 0..4 * per {
-                let column = std::array::from_fn(|row| values[row * 4 * per + k]);
-                self.put_a_column(row + i % 2 * 8, i / 2 * 4 * per + k, &column);
-            }
+            columns(element, register, |k, column| {
+                let column = if negate { column.map(|value| -value) } else { column };
+                self.put_a_column(row + i % 2 * 8, i / 2 * 4 * element.per_register() + k, &column);
+            });
         }
     }
 
     /// Puts a B of 8 columns from registers.
+    #[inline(always)]
     pub(crate) fn put_b_registers(&mut self, element: Element, registers: &[Register]) {
-        let per = element.per_register();
         for (i, register) in registers.iter().enumerate() {
-            let values = values(element, register, false);
-            for k in 0..4 * per {
-                let row = std::array::from_fn(|column| values[column * 4 * per + k]);
-                self.put_b_row(i * 4 * per + k, 0, &row);
-            }
+            columns(element, register, |k, row| {
+                self.put_b_row(i * 4 * element.per_register() + k, 0, &row);
+            });
         }
     }
 
@@ -111,46 +110,21 @@ impl Product {
         accumulator: Accumulator,
         c: Option<&Register>,
     ) -> Register {
-        if accumulator == Accumulator::F16 {
-            let half = index / 2 * 4 + index % 2 * 2;
-            let (even, odd) = (self.sums(warp, half), self.sums(warp, half + 1));
-            return std::array::from_fn(|lane| {
-                let c = c.map_or(0, |c| c[lane]);
-                let add = |sum: f32, c: u32| {
-                    u32::from(float::f32_to_f16(sum + float::f16_to_f32(c as u16), Rounding::Nearest))
-                };
-                add(even[lane / 4][lane % 4], c & 0xffff) | add(odd[lane / 4][lane % 4], c >> 16) << 16
-            });
-        }
-        let sums = self.sums(warp, index);
-        let sums = sums.as_flattened();
-        let zero = [0; 32];
-        let c = c.unwrap_or(&zero);
-        let mut d = [0; 32];
-        for ((d, c), sum) in d.iter_mut().zip(c).zip(sums) {
-            *d = match accumulator {
-                Accumulator::S32 { saturate: false } => c.wrapping_add(*sum as i32 as u32),
-                Accumulator::S32 { saturate: true } => (*c as i32).saturating_add(*sum as i32) as u32,
-                _ => {
-                    let total = f32::from_bits(*c) + sum;
-                    if total.is_nan() { float::NAN } else { total.to_bits() }
-                }
-            };
-        }
-        d
+        register(self, warp, index, accumulator, c.unwrap_or(&[0; 32]))
     }
 
-    /// The sums of products of one 32-bit register.
-    fn sums(&self, warp: usize, index: usize) -> [[f32; COLUMNS]; ROWS] {
+    /// The sums of products of one 32-bit register, by columns: those of a column are a vector.
+    #[inline(always)]
+    fn sums(&self, warp: usize, index: usize) -> [[f32; ROWS]; COLUMNS] {
         let rows = warp * 2 + index / 2 % 2;
         let columns = index / 4 * 2 + index % 2;
         let a = &self.a[rows * self.depth..][..self.depth];
         let b = &self.b[columns * self.depth..][..self.depth];
-        let mut sums = [[0.0; COLUMNS]; ROWS];
+        let mut sums = [[0.0; ROWS]; COLUMNS];
         for (a, b) in a.iter().zip(b) {
-            for (sums, a) in sums.iter_mut().zip(a) {
-                for i in 0..COLUMNS {
-                    sums[i] += a[i] * b[i];
+            for (sums, b) in sums.iter_mut().zip(b) {
+                for i in 0..ROWS {
+                    sums[i] += a[i] * b;
                 }
             }
         }
@@ -158,12 +132,50 @@ impl Product {
     }
 }
 
-/// The elements of a register, lane after lane: four lanes hold a row of A or a column of B.
-fn values(element: Element, register: &Register, negate: bool) -> [f32; 32 * 8] {
-    let mut values = [0.0; 32 * 8];
-    element.unpack(register, &mut values);
-    if negate {
-        values = values.map(|value| -value);
+twice! {
+    fn register(
+        product: &Product,
+        warp: usize,
+        index: usize,
+        accumulator: Accumulator,
+        c: &Register,
+    ) -> Register {
+        if accumulator == Accumulator::F16 {
+            let half = index / 2 * 4 + index % 2 * 2;
+            let (even, odd) = (product.sums(warp, half), product.sums(warp, half + 1));
+            return lanes_of(|lane| {
+                let add = |sum: f32, c: u32| {
+                    u32::from(float::f32_to_f16(sum + float::f16_to_f32(c as u16), Rounding::Nearest))
+                };
+                let (even, odd) = (even[lane % 4][lane / 4], odd[lane % 4][lane / 4]);
+                add(even, c[lane] & 0xffff) | add(odd, c[lane] >> 16) << 16
+            });
+        }
+        let sums = product.sums(warp, index);
+        let sum = |lane: usize| sums[lane % COLUMNS][lane / COLUMNS];
+        match accumulator {
+            Accumulator::S32 { saturate: false } => {
+                lanes_of(|lane| c[lane].wrapping_add(sum(lane) as i32 as u32))
+            }
+            Accumulator::S32 { saturate: true } => {
+                lanes_of(|lane| (c[lane] as i32).saturating_add(sum(lane) as i32) as u32)
+            }
+            _ => lanes_of(|lane| {
+                let total = f32::from_bits(c[lane]) + sum(lane);
+                if total.is_nan() { float::NAN } else { total.to_bits() }
+            }),
+        }
     }
-    values
+}
+
+/// Gives the elements of a register for each k of its own: four lanes hold a row of A or a column of B, of which there are eight.
+#[inline(always)]
+fn columns(element: Element, register: &Register, mut put: impl FnMut(usize, [f32; 8])) {
+    let per = element.per_register();
+    for i in 0..per {
+        let values = element.of_all(register, i);
+        for quarter in 0..4 {
+            put(quarter * per + i, std::array::from_fn(|j| values[4 * j + quarter]));
+        }
+    }
 }

@@ -3,14 +3,14 @@
 use crate::exec::bulk::Extent;
 use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
+use crate::exec::joint::{Joint, Where};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
 use crate::order::access::{OF_CLUSTER, OF_CTA, READ_ONLY, STRONG};
 use crate::order::lanes::Lanes;
 use crate::order::spot::Spot;
 use crate::order::{By, Order};
-use crate::program::operand::{Address, Base, Ordering, Scope, Window};
-use crate::program::register::LANES;
+use crate::program::operand::{Address, Ordering, Scope, Window};
 use crate::tensor::tma::lines;
 
 /// An access of every lane of an instruction.
@@ -38,17 +38,23 @@ pub(crate) fn tell(
     warp: &Warp,
     env: &mut Env<'_>,
     accesses: Accesses,
+    joint: Option<&Joint>,
     value: impl Fn(usize) -> [u8; 16],
 ) -> Result<(), String> {
     let Env { order: Some(order), ctas, global, .. } = env else { return Ok(()) };
     let size = ctas.len();
     let Accesses { window, at, mask, bytes, reads, takes, writes, ordering, read_only } = accesses;
-    let spot = |lane| match warp.place(window, at, lane) {
-        Place::Shared(at) => {
-            in_cluster(at, warp.cta, size).ok().map(|(cta, at)| (lane, Spot::Shared(cta, at)))
-        }
-        Place::Global(at) => Some((lane, Spot::Global(at))),
+    if joint.is_some_and(|joint| joint.space == Where::Parameters) {
+        return Ok(());
+    }
+    let place = |lane| match warp.place(window, at, lane) {
+        Place::Shared(at) => in_cluster(at, warp.cta, size).ok().map(|(cta, at)| Spot::Shared(cta, at)),
+        Place::Global(at) => Some(Spot::Global(at)),
         Place::Parameters(_) | Place::Local(_) | Place::Foreign(_) => None,
+    };
+    let spot = |lane| {
+        let spot = joint.map_or_else(|| place(lane), |joint| joint.spot(lane));
+        spot.map(|spot| (lane, spot))
     };
     let same = |other: Option<usize>, lane, at| {
         if let Some(other) = other {
@@ -71,15 +77,12 @@ pub(crate) fn tell(
     };
     let kind = if read_only { READ_ONLY } else { strong };
     let what = Lanes { bytes, kind, reads: takes, wrote: writes };
-    match spot(0) {
-        Some((_, first))
-            if mask == u32::MAX
-                && follow(warp, at, bytes)
-                && spot(LANES - 1) == Some((LANES - 1, first.plus((LANES - 1) * bytes))) =>
-        {
-            order.whole_warp(first, what, same)?;
+    match joint {
+        Some(joint) => {
+            let shared = if let Where::Shared(cta) = joint.space { Some(cta) } else { None };
+            order.together(&joint.at, mask, shared, what, same)?;
         }
-        _ => order.lanes(lanes(mask).filter_map(spot), what, same)?,
+        None => order.lanes(lanes(mask).filter_map(spot), what, same)?,
     }
     if let Some(ordering) = ordering {
         for (_, spot) in lanes(mask).filter_map(spot) {
@@ -93,22 +96,6 @@ pub(crate) fn tell(
         }
     }
     Ok(())
-}
-
-/// Whether each lane's address is so many bytes behind that of the lane before.
-#[inline]
-fn follow(warp: &Warp, at: Address, bytes: usize) -> bool {
-    match at.base {
-        Base::None => false,
-        Base::R(register) => {
-            let r = warp.r(register);
-            (0..LANES).fold(0, |all, i| all | r[i] ^ r[0].wrapping_add((i * bytes) as u32)) == 0
-        }
-        Base::D(register) => {
-            let d = warp.d(register);
-            (0..LANES).fold(0, |all, i| all | d[i] ^ d[0].wrapping_add((i * bytes) as u64)) == 0
-        }
-    }
 }
 
 /// One side of a copy.

@@ -1,8 +1,10 @@
 //! Loads, stores and atomics.
 
+use super::transfer;
 use crate::exec::check::order::{self, Accesses};
 use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
+use crate::exec::joint::Joint;
 use crate::exec::memory::{check_alignment, read, refuse, write};
 use crate::exec::warp::watched::{Cause, Origin};
 use crate::exec::warp::{Warp, lanes};
@@ -10,10 +12,16 @@ use crate::memory::{IN_CTA, RANK_SHIFT, SHARED};
 use crate::order::lanes::Hole;
 use crate::order::{By, Order};
 use crate::program::op::Op;
-use crate::program::operand::{Address, Destination, Source, Window};
+use crate::program::operand::Destination;
 use crate::program::register::{LANES, Register};
 
-pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
+pub(super) fn step(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    op: &Op,
+    mask: u32,
+    joint: Option<&Joint>,
+) -> Result<(), String> {
     match *op {
         Op::Load { window, bytes, signed, ref to, at, ordering, read_only } => {
             let total = bytes as usize * to.len();
@@ -29,22 +37,17 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 ordering,
                 read_only,
             };
-            order::tell(warp, env, accesses, |_| [0; 16])
+            order::tell(warp, env, accesses, joint, |_| [0; 16])
                 .map_err(|what| refuse(warp, env, accesses, what))?;
             let holes = env.order.as_mut().map(Order::take_holes).unwrap_or_default();
-            match (bytes, signed, to.len()) {
-                (4, false, 1) => load_words::<1>(warp, env, window, to, at, mask)?,
-                (4, false, 2) => load_words::<2>(warp, env, window, to, at, mask)?,
-                (4, false, 4) => load_words::<4>(warp, env, window, to, at, mask)?,
-                _ => {
-                    for lane in lanes(mask) {
-                        let mut value = [0; 16];
-                        read(warp, env, warp.place(window, at, lane), lane, &mut value[..total])
-                            .map_err(|what| warp.blame(lane, what))?;
-                        for (i, &to) in to.iter().enumerate() {
-                            let element = &value[i * bytes as usize..][..bytes as usize];
-                            warp.put(to, lane, element, signed);
-                        }
+            if !joint.is_some_and(|joint| transfer::load(warp, env, joint, to, bytes, signed)) {
+                for lane in lanes(mask) {
+                    let mut value = [0; 16];
+                    read(warp, env, warp.place(window, at, lane), lane, &mut value[..total])
+                        .map_err(|what| warp.blame(lane, what))?;
+                    for (i, &to) in to.iter().enumerate() {
+                        let element = &value[i * bytes as usize..][..bytes as usize];
+                        warp.put(to, lane, element, signed);
                     }
                 }
             }
@@ -66,16 +69,9 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 ordering,
                 read_only: false,
             };
-            order::tell(warp, env, accesses, |lane| warp.gather(from, bytes, lane))
+            order::tell(warp, env, accesses, joint, |lane| warp.gather(from, bytes, lane))
                 .map_err(|what| refuse(warp, env, accesses, what))?;
-            if let (4, [Source::R(from)]) = (bytes, &**from) {
-                let values = *warp.r(*from);
-                for lane in lanes(mask) {
-                    let value = values[lane].to_le_bytes();
-                    write(warp, env, warp.place(window, at, lane), lane, &value)
-                        .map_err(|what| warp.blame(lane, what))?;
-                }
-            } else {
+            if !joint.is_some_and(|joint| transfer::store(warp, env, joint, from, bytes as u32)) {
                 for lane in lanes(mask) {
                     let value = warp.gather(from, bytes, lane);
                     write(warp, env, warp.place(window, at, lane), lane, &value[..total])
@@ -152,34 +148,4 @@ pub(super) fn unwritten(warp: &mut Warp, env: &Env<'_>, holes: &[Hole], to: &[De
             }
         }
     }
-}
-
-/// A load of 32-bit elements, the most frequent ones: their number is a constant, so nothing loops over bytes. By itself, for
-/// among the others its loop has no registers left.
-#[inline(never)]
-fn load_words<const N: usize>(
-    warp: &mut Warp,
-    env: &mut Env<'_>,
-    window: Window,
-    to: &[Destination],
-    at: Address,
-    mask: u32,
-) -> Result<(), String> {
-    let mut values = [[0; LANES]; N];
-    for lane in lanes(mask) {
-        let mut bytes = [[0; 4]; N];
-        read(warp, env, warp.place(window, at, lane), lane, bytes.as_flattened_mut())
-            .map_err(|what| warp.blame(lane, what))?;
-        for (values, bytes) in values.iter_mut().zip(bytes) {
-            values[lane] = u32::from_le_bytes(bytes);
-        }
-    }
-    for (&to, value) in to.iter().zip(&values) {
-        match to {
-            Destination::R(register, _) => warp.put_r(register, mask, value),
-            Destination::D(register) => warp.put_d(register, mask, &value.map(u64::from)),
-            Destination::Sink => {}
-        }
-    }
-    Ok(())
 }

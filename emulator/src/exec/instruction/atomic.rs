@@ -7,6 +7,7 @@ use super::access::unwritten;
 use crate::decode::float::add64;
 use crate::exec::check::order::{self, Accesses};
 use crate::exec::env::Env;
+use crate::exec::joint::Joint;
 use crate::exec::memory::{refuse, update, update32};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
@@ -16,7 +17,13 @@ use crate::program::operand::AtomicOp;
 use crate::tensor::approx::canonical;
 use crate::tensor::reduce::{self, add_f32, add_f64};
 
-pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
+pub(super) fn step(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    op: &Op,
+    mask: u32,
+    joint: Option<&Joint>,
+) -> Result<(), String> {
     let Op::Atomic { op, window, bytes, d, at, b, c, ordering, returns } = *op else {
         unreachable!("no atomic operation")
     };
@@ -32,7 +39,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
         ordering: Some(ordering),
         read_only: false,
     };
-    order::tell(warp, env, accesses, |_| [0; 16]).map_err(|what| refuse(warp, env, accesses, what))?;
+    order::tell(warp, env, accesses, joint, |_| [0; 16]).map_err(|what| refuse(warp, env, accesses, what))?;
     let holes = env.order.as_mut().map(Order::take_holes).unwrap_or_default();
     if let Some(hole) = holes.first()
         && op != AtomicOp::Exchange

@@ -8,7 +8,8 @@ use crate::exec::warp::{Warp, lanes};
 use crate::program::Program;
 use crate::program::op::Op;
 use crate::program::operand::{Shuffle, Vote};
-use crate::program::register::{L32, LANES, Register};
+use crate::program::register::{L32, LANES, Register, lanes_of};
+use crate::wide::twice;
 
 /// Lanes that take part, and the instruction that they are at.
 pub(super) struct Part {
@@ -59,6 +60,10 @@ impl Part {
 
 /// Takes over the values of some lanes.
 fn take(all: &mut L32, from: &L32, mask: u32) {
+    if mask == u32::MAX {
+        *all = *from;
+        return;
+    }
     for lane in 0..LANES {
         all[lane] = if mask >> lane & 1 != 0 { from[lane] } else { all[lane] };
     }
@@ -116,26 +121,18 @@ fn shuffle(warp: &mut Warp, program: &Program, parts: &[Part], kind: Shuffle, al
         missing |= state.read(warp, part, Register::R(from_a));
         lost |= state.read(warp, part, Register::R(from_b)) | state.read(warp, part, Register::R(from_c));
     }
-    let (mut value, mut inside, mut without) = (a, 0, lost);
-    for lane in 0..LANES {
-        let (by, clamp, segment) = (b[lane] & 31, c[lane] & 31, c[lane] >> 8 & 31);
-        let own = lane as u32;
-        let last = own & segment | clamp & !segment;
-        let first = own & segment;
-        let (from, ok) = match kind {
-            Shuffle::Up => (own.wrapping_sub(by), own.wrapping_sub(by) as i32 >= last as i32),
-            Shuffle::Down => (own + by, own + by <= last),
-            Shuffle::Butterfly => (own ^ by, own ^ by <= last),
-            Shuffle::Index => (first | by & !segment, first | by & !segment <= last),
-        };
-        let from = if ok { from & 31 } else { own };
-        inside |= u32::from(ok) << lane;
-        // What an absent lane gives is 0 on an H200; the manual does not define it.
-        value[lane] = if all >> from & 1 != 0 { a[from as usize] } else { 0 };
-        without |= (missing >> from & 1 | !all >> from & 1) << lane;
-        if all >> lane & 1 != 0 && all >> from & 1 == 0 {
-            let pc = parts.iter().find(|part| part.lanes >> lane & 1 != 0).map_or(0, |part| part.pc);
-            state.origin = state.origin.or(Some(Origin { pc, cause: Cause::Lane(from) }));
+    let (from, inside) = sources(kind, &b, &c);
+    // What an absent lane gives is 0 on an H200; the manual does not define it.
+    let give = |from: u32| if all >> from & 1 != 0 { a[from as usize] } else { 0 };
+    let value = lanes_of(|lane| give(from[lane] & 31));
+    let mut without = lost;
+    if missing != 0 || all != u32::MAX {
+        for (lane, from) in from.into_iter().enumerate() {
+            without |= (missing >> from & 1 | !all >> from & 1) << lane;
+            if all >> lane & 1 != 0 && all >> from & 1 == 0 {
+                let pc = parts.iter().find(|part| part.lanes >> lane & 1 != 0).map_or(0, |part| part.pc);
+                state.origin = state.origin.or(Some(Origin { pc, cause: Cause::Lane(from) }));
+            }
         }
     }
     without &= all;
@@ -147,6 +144,30 @@ fn shuffle(warp: &mut Warp, program: &Program, parts: &[Part], kind: Shuffle, al
             warp.put_p(valid, part.lanes, inside);
             state.write(warp, part, Register::P(valid), lost);
         }
+    }
+}
+
+twice! {
+    /// The lane that each one reads, and those whose lane is in its segment: the others read their own.
+    fn sources(kind: Shuffle, b: &L32, c: &L32) -> (L32, u32) {
+        let place = |lane: usize| {
+            let (by, clamp, segment) = (b[lane] & 31, c[lane] & 31, c[lane] >> 8 & 31);
+            let own = lane as u32;
+            let last = own & segment | clamp & !segment;
+            let first = own & segment;
+            match kind {
+                Shuffle::Up => (own.wrapping_sub(by), own.wrapping_sub(by) as i32 >= last as i32),
+                Shuffle::Down => (own + by, own + by <= last),
+                Shuffle::Butterfly => (own ^ by, own ^ by <= last),
+                Shuffle::Index => (first | by & !segment, first | by & !segment <= last),
+            }
+        };
+        let inside = (0..LANES).fold(0, |all, lane| all | u32::from(place(lane).1) << lane);
+        let from = lanes_of(|lane| match place(lane) {
+            (from, true) => from & 31,
+            _ => lane as u32,
+        });
+        (from, inside)
     }
 }
 

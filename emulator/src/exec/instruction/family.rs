@@ -2,6 +2,7 @@
 
 use super::{access, atomic, barrier, collective, copy, matrix, mbarrier, registers, wgmma};
 use crate::exec::env::Env;
+use crate::exec::joint::Joint;
 use crate::exec::observe::Observer;
 use crate::exec::result::{Active, Next};
 use crate::exec::warp::group::Wait;
@@ -17,14 +18,21 @@ pub(super) fn step(
     op: &Op,
     active: Active,
 ) -> Result<Next, String> {
-    let Some(observer) = observer else { return execute(warp, env, op, active) };
-    observer.before(warp, env, op, active);
-    let next = execute(warp, env, op, active)?;
+    let joint = Joint::of(warp, env.ctas.len(), op, active.mask);
+    let Some(observer) = observer else { return execute(warp, env, op, active, joint.as_ref()) };
+    observer.before(warp, env, op, active, joint.as_ref());
+    let next = execute(warp, env, op, active, joint.as_ref())?;
     observer.after(warp, env, op, &next);
     Ok(next)
 }
 
-fn execute(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
+fn execute(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    op: &Op,
+    active: Active,
+    joint: Option<&Joint>,
+) -> Result<Next, String> {
     if let Some(order) = &mut env.order {
         order.issue(warp.cta, warp.index, active.pc);
     }
@@ -44,11 +52,11 @@ fn execute(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Resul
             Ok(Next::Advance)
         }
         Op::Load { .. } | Op::Store { .. } | Op::Mapa { .. } | Op::StoreAsync { .. } => {
-            access::step(warp, env, op, active.mask)?;
+            access::step(warp, env, op, active.mask, joint)?;
             Ok(Next::Advance)
         }
         Op::Atomic { .. } => {
-            atomic::step(warp, env, op, active.mask)?;
+            atomic::step(warp, env, op, active.mask, joint)?;
             Ok(Next::Advance)
         }
         Op::Shuffle { .. }

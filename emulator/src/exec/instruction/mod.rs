@@ -14,4 +14,5 @@ mod mbarrier;
 mod print;
 mod registers;
 pub(super) mod step;
+mod transfer;
 mod wgmma;

@@ -8,15 +8,46 @@ use crate::exec::warp::{Warp, lanes};
 use crate::memory;
 use crate::program::op::Op;
 use crate::program::operand::{EachOp, Outcome, PredicateOp};
-use crate::program::register::{LANES, P};
+use crate::program::register::{LANES, P, lanes_of};
 use tilewright_ptx::ast::Space;
 
-macro_rules! apply {
-    ($warp:ident, $mask:ident, $zero:expr, $put:ident, $d:expr, $f:expr, $($x:expr),+) => {{
-        let mut value = [$zero; LANES];
-        $f($($x,)+ &mut value);
-        $warp.$put($d, $mask, &value);
-    }};
+/// Writes what a function gives of registers of another file.
+macro_rules! across {
+    ($warp:ident, $mask:ident, $put:ident, $file:ident[$d:expr], $f:expr, $($x:expr),+) => {
+        if $mask == u32::MAX {
+            $f($(&$x,)+ &mut $warp.$file[$d.0 as usize]);
+        } else {
+            let mut value = [0; LANES];
+            $f($(&$x,)+ &mut value);
+            $warp.$put($d, $mask, &value);
+        }
+    };
+}
+
+/// Writes what a function gives of registers of which some, named as such, are of the same file; in place where they are others.
+macro_rules! within {
+    ($warp:ident, $mask:ident, $put:ident, $file:ident[$d:expr], $f:expr, [$($own:ident),+] $(, $x:ident)*) => {
+        match apart(&mut $warp.$file, $d.0, [$($own.0),+]) {
+            Some((to, [$($own),+])) if $mask == u32::MAX => $f($($own,)+ $($x,)* to),
+            _ => {
+                let mut value = [0; LANES];
+                $f($(&$warp.$file[$own.0 as usize],)+ $($x,)* &mut value);
+                $warp.$put($d, $mask, &value);
+            }
+        }
+    };
+}
+
+/// A register to write, and others of its file, if it is none of these.
+#[inline(always)]
+fn apart<T, const N: usize>(file: &mut [T], d: u32, others: [u32; N]) -> Option<(&mut T, [&T; N])> {
+    if others.contains(&d) {
+        return None;
+    }
+    let (below, rest) = file.split_at_mut_checked(d as usize)?;
+    let (to, above) = rest.split_first_mut()?;
+    let other = |i: u32| if i < d { &below[i as usize] } else { &above[(i - d - 1) as usize] };
+    Some((to, others.map(other)))
 }
 
 #[inline(always)]
@@ -42,41 +73,53 @@ pub(crate) fn step(
             warp.put_p(d, mask, value);
         }
         Op::SetPredicate(d, value) => warp.put_p(d, mask, if value { u32::MAX } else { 0 }),
-        Op::F1_32(f, d, a) => apply!(warp, mask, 0, put_r, d, f, warp.r(a)),
-        Op::F1_64(f, d, a) => apply!(warp, mask, 0, put_d, d, f, warp.d(a)),
-        Op::F1_32to64(f, d, a) => apply!(warp, mask, 0, put_d, d, f, warp.r(a)),
-        Op::F1_64to32(f, d, a) => apply!(warp, mask, 0, put_r, d, f, warp.d(a)),
-        Op::F2_32(f, d, a, b) => apply!(warp, mask, 0, put_r, d, f, warp.r(a), warp.r(b)),
-        Op::F2_64(f, d, a, b) => apply!(warp, mask, 0, put_d, d, f, warp.d(a), warp.d(b)),
-        Op::F2Wide(f, d, a, b) => apply!(warp, mask, 0, put_d, d, f, warp.r(a), warp.r(b)),
-        Op::Shift64(f, d, a, b) => apply!(warp, mask, 0, put_d, d, f, warp.d(a), warp.r(b)),
-        Op::F3_32(f, d, [a, b, c]) => apply!(warp, mask, 0, put_r, d, f, warp.r(a), warp.r(b), warp.r(c)),
-        Op::F3_64(f, d, [a, b, c]) => apply!(warp, mask, 0, put_d, d, f, warp.d(a), warp.d(b), warp.d(c)),
-        Op::F3Wide(f, d, a, b, c) => apply!(warp, mask, 0, put_d, d, f, warp.r(a), warp.r(b), warp.d(c)),
-        Op::BitField64(f, d, a, b, c) => apply!(warp, mask, 0, put_d, d, f, warp.d(a), warp.r(b), warp.r(c)),
+        Op::F1_32(f, d, a) => within!(warp, mask, put_r, r[d], f, [a]),
+        Op::F1_64(f, d, a) => within!(warp, mask, put_d, d[d], f, [a]),
+        Op::F1_32to64(f, d, a) => across!(warp, mask, put_d, d[d], f, warp.r[a.0 as usize]),
+        Op::F1_64to32(f, d, a) => across!(warp, mask, put_r, r[d], f, warp.d[a.0 as usize]),
+        Op::F2_32(f, d, a, b) => within!(warp, mask, put_r, r[d], f, [a, b]),
+        Op::F2_64(f, d, a, b) => within!(warp, mask, put_d, d[d], f, [a, b]),
+        Op::F2Wide(f, d, a, b) => {
+            across!(warp, mask, put_d, d[d], f, warp.r[a.0 as usize], warp.r[b.0 as usize]);
+        }
+        Op::Shift64(f, d, a, b) => {
+            let b = &warp.r[b.0 as usize];
+            within!(warp, mask, put_d, d[d], f, [a], b);
+        }
+        Op::F3_32(f, d, [a, b, c]) => within!(warp, mask, put_r, r[d], f, [a, b, c]),
+        Op::F3_64(f, d, [a, b, c]) => within!(warp, mask, put_d, d[d], f, [a, b, c]),
+        Op::F3Wide(f, d, a, b, c) => {
+            let (a, b) = (&warp.r[a.0 as usize], &warp.r[b.0 as usize]);
+            let f = |c: &_, to: &mut _| f(a, b, c, to);
+            within!(warp, mask, put_d, d[d], f, [c]);
+        }
+        Op::BitField64(f, d, a, b, c) => {
+            let (b, c) = (&warp.r[b.0 as usize], &warp.r[c.0 as usize]);
+            within!(warp, mask, put_d, d[d], f, [a], b, c);
+        }
         Op::Insert32([d, a, b, c, e]) => {
             let (a, b, c, e) = (warp.r(a), warp.r(b), warp.r(c), warp.r(e));
-            let value = std::array::from_fn(|i| crate::decode::logic::insert(a[i], b[i], c[i], e[i]));
+            let value = lanes_of(|i| crate::decode::logic::insert(a[i], b[i], c[i], e[i]));
             warp.put_r(d, mask, &value);
         }
         Op::Lop3 { table, d, sources } => {
             let [a, b, c] = sources.map(|source| warp.r(source));
-            let value = std::array::from_fn(|i| lop3(a[i], b[i], c[i], table));
+            let value = lanes_of(|i| lop3(a[i], b[i], c[i], table));
             warp.put_r(d, mask, &value);
         }
         Op::Permute { d, sources } => {
             let [a, b, c] = sources.map(|source| warp.r(source));
-            let value = std::array::from_fn(|i| crate::decode::logic::permute(a[i], b[i], c[i]));
+            let value = lanes_of(|i| crate::decode::logic::permute(a[i], b[i], c[i]));
             warp.put_r(d, mask, &value);
         }
         Op::Select32(d, a, b, condition) => {
             let (chosen, a, b) = (warp.condition(condition), warp.r(a), warp.r(b));
-            let value = std::array::from_fn(|i| if chosen >> i & 1 != 0 { a[i] } else { b[i] });
+            let value = lanes_of(|i| if chosen >> i & 1 != 0 { a[i] } else { b[i] });
             warp.put_r(d, mask, &value);
         }
         Op::Select64(d, a, b, condition) => {
             let (chosen, a, b) = (warp.condition(condition), warp.d(a), warp.d(b));
-            let value = std::array::from_fn(|i| if chosen >> i & 1 != 0 { a[i] } else { b[i] });
+            let value = lanes_of(|i| if chosen >> i & 1 != 0 { a[i] } else { b[i] });
             warp.put_d(d, mask, &value);
         }
         Op::Compare32(f, a, b, outcome) => {
@@ -93,35 +136,34 @@ pub(crate) fn step(
         }
         Op::Join64(d, low, high) => {
             let (low, high) = (warp.r(low), warp.r(high));
-            let value = std::array::from_fn(|i| u64::from(high[i]) << 32 | u64::from(low[i]));
+            let value = lanes_of(|i| u64::from(high[i]) << 32 | u64::from(low[i]));
             warp.put_d(d, mask, &value);
         }
         Op::Split64(low, high, a) => {
             let a = *warp.d(a);
-            warp.put_r(low, mask, &a.map(|a| a as u32));
-            warp.put_r(high, mask, &a.map(|a| (a >> 32) as u32));
+            warp.put_r(low, mask, &lanes_of(|i| a[i] as u32));
+            warp.put_r(high, mask, &lanes_of(|i| (a[i] >> 32) as u32));
         }
         Op::Join32(d, low, high) => {
             let (low, high) = (warp.r(low), warp.r(high));
-            let value = std::array::from_fn(|i| high[i] << 16 | low[i] & 0xffff);
+            let value = lanes_of(|i| high[i] << 16 | low[i] & 0xffff);
             warp.put_r(d, mask, &value);
         }
         Op::Split32(low, high, a) => {
             let a = *warp.r(a);
-            warp.put_r(low, mask, &a.map(|a| a & 0xffff));
-            warp.put_r(high, mask, &a.map(|a| a >> 16));
+            warp.put_r(low, mask, &lanes_of(|i| a[i] & 0xffff));
+            warp.put_r(high, mask, &lanes_of(|i| a[i] >> 16));
         }
         Op::Join16x4(d, parts) => {
             let parts = parts.map(|part| *warp.r(part));
-            let value = std::array::from_fn(|i| {
-                (0..4).fold(0, |all, j| all | u64::from(parts[j][i] & 0xffff) << (16 * j))
-            });
+            let value =
+                lanes_of(|i| (0..4).fold(0, |all, j| all | u64::from(parts[j][i] & 0xffff) << (16 * j)));
             warp.put_d(d, mask, &value);
         }
         Op::Split16x4(parts, a) => {
             let a = *warp.d(a);
             for (j, part) in parts.into_iter().enumerate() {
-                warp.put_r(part, mask, &a.map(|a| (a >> (16 * j)) as u32 & 0xffff));
+                warp.put_r(part, mask, &lanes_of(|i| (a[i] >> (16 * j)) as u32 & 0xffff));
             }
         }
         Op::Clock32(d) => warp.put_r(d, mask, &[warp.retired as u32; LANES]),
@@ -136,12 +178,12 @@ pub(crate) fn step(
         Op::Sleep => {}
         Op::ToGeneric { space, d, a } => {
             let a = warp.d(a);
-            let value = std::array::from_fn(|lane| a[lane].wrapping_add(base_of(warp, space, lane)));
+            let value = lanes_of(|lane| a[lane].wrapping_add(base_of(warp, space, lane)));
             warp.put_d(d, mask, &value);
         }
         Op::FromGeneric { space, d, a } => {
             let a = warp.d(a);
-            let value = std::array::from_fn(|lane| a[lane].wrapping_sub(base_of(warp, space, lane)));
+            let value = lanes_of(|lane| a[lane].wrapping_sub(base_of(warp, space, lane)));
             warp.put_d(d, mask, &value);
         }
         Op::Each(ref op) => each(warp, op, mask),

@@ -5,12 +5,48 @@ use crate::count::banks::PIECE;
 use crate::count::stages::Writer;
 use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
+use crate::exec::joint::{Joint, Shape, Where};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
+use crate::program::op::Op;
 use crate::program::operand::{Address, Window};
-use crate::program::register::LANES;
+use crate::program::register::{LANES, lanes_of};
 
 impl Observer {
+    /// Counts what lanes access in one memory.
+    pub(super) fn together(&mut self, op: &Op, joint: &Joint) {
+        let (global, shared) = (&mut self.counters.global, &mut self.counters.shared);
+        let (global, shared, reads) = match op {
+            Op::Load { .. } => (&mut global.loads, &mut shared.loads, true),
+            Op::Store { .. } => (&mut global.stores, &mut shared.stores, false),
+            _ => (&mut global.atomics, &mut shared.atomics, false),
+        };
+        let near = joint.shape != Shape::Scattered;
+        match joint.space {
+            Where::Global if near => global.line(joint.range()),
+            Where::Global => {
+                lanes(joint.mask).for_each(|lane| self.request.lane(joint.at[lane], joint.bytes.into()));
+                self.request.count(global);
+            }
+            Where::Shared(_) if near => shared.near(joint.mask, joint.bytes),
+            Where::Shared(_) => {
+                shared.lanes(&lanes_of(|lane| joint.at[lane] as u32), joint.mask, joint.bytes);
+            }
+            Where::Parameters => {}
+        }
+        // What asynchronous copies wrote is followed.
+        if let Where::Shared(cta) = joint.space
+            && self.stages[cta].has_fills()
+        {
+            for at in lanes(joint.mask).map(|lane| joint.at[lane] as u32) {
+                match reads {
+                    true => self.stages[cta].read(at, self.now),
+                    false => self.stages[cta].write(at, joint.bytes, Writer::OTHER),
+                }
+            }
+        }
+    }
+
     pub(super) fn load(
         &mut self,
         warp: &Warp,

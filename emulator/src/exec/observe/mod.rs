@@ -9,6 +9,7 @@ use crate::count::Counters;
 use crate::count::stages::Stages;
 use crate::count::traffic::Request;
 use crate::exec::env::Env;
+use crate::exec::joint::Joint;
 use crate::exec::result::{Active, Next};
 use crate::exec::warp::group::{Group, Wait};
 use crate::exec::warp::{Warp, lanes};
@@ -70,9 +71,19 @@ impl Observer {
     }
 
     /// Looks at an instruction that is about to be executed.
-    pub(super) fn before(&mut self, warp: &Warp, env: &mut Env<'_>, op: &Op, active: Active) {
+    pub(super) fn before(
+        &mut self,
+        warp: &Warp,
+        env: &mut Env<'_>,
+        op: &Op,
+        active: Active,
+        joint: Option<&Joint>,
+    ) {
         let mask = active.mask;
         self.now += 1;
+        if let Some(joint) = joint {
+            return self.together(op, joint);
+        }
         match *op {
             Op::Load { window, bytes, ref to, at, .. } => {
                 self.load(warp, env, mask, window, at, bytes * to.len() as u32);

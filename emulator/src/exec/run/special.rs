@@ -3,7 +3,7 @@
 use crate::exec::launch::{Launch, SMS};
 use crate::exec::warp::Warp;
 use crate::memory::SHARED_START;
-use crate::program::register::{LANES, R};
+use crate::program::register::{LANES, R, lanes_of};
 use crate::program::{Order, Special};
 
 /// Writes the special registers that the program reads.
@@ -17,9 +17,14 @@ pub(super) fn fill(warp: &mut Warp, launch: &Launch<'_>, cta: [u32; 3], rank: u3
         let thread = |lane: usize| 32 * warp.index + lane as u32;
         let same = |value: u32| [value; LANES];
         warp.r[register as usize] = match special {
-            Special::Tid(axis) => std::array::from_fn(|lane| {
+            Special::Tid(0) if threads[0] >= thread(LANES) => lanes_of(thread),
+            Special::Tid(axis) => lanes_of(|lane| {
                 let t = thread(lane);
-                [t % threads[0], t / threads[0] % threads[1], t / threads[0] / threads[1]][axis]
+                match axis {
+                    0 => t % threads[0],
+                    1 => t / threads[0] % threads[1],
+                    _ => t / threads[0] / threads[1],
+                }
             }),
             Special::Ntid(axis) => same(threads[axis]),
             Special::Ctaid(axis) => same(cta[axis]),

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::Warp;
 use crate::memory::{Place, local_window, place};
 use crate::program::operand::{Address, Base, Destination, Source, Window};
-use crate::program::register::LANES;
+use crate::program::register::{LANES, lanes_of};
 use tilewright_ptx::ast::Space;
 
 impl Warp {
@@ -72,6 +72,23 @@ impl Warp {
             Base::D(register) => self.d(register)[lane],
         };
         base.wrapping_add(at.offset as u64)
+    }
+
+    /// The addresses of all lanes.
+    #[inline(always)]
+    pub(crate) fn addresses(&self, at: Address) -> [u64; LANES] {
+        let offset = at.offset as u64;
+        match at.base {
+            Base::None => [offset; LANES],
+            Base::R(register) => {
+                let base = self.r(register);
+                lanes_of(|lane| u64::from(base[lane]).wrapping_add(offset))
+            }
+            Base::D(register) => {
+                let base = self.d(register);
+                lanes_of(|lane| base[lane].wrapping_add(offset))
+            }
+        }
     }
 
     /// Where a lane's local memory begins among generic addresses.

@@ -194,7 +194,7 @@ pub(crate) fn f16_to_f32(bits: u16) -> f32 {
 }
 
 /// An f16 as f32; a NaN is some NaN. In a form that vectorises.
-#[inline]
+#[inline(always)]
 pub(crate) fn widen(bits: u16) -> f32 {
     // As if the exponents had the same bias, which multiplying makes up for; exact, for subnormal numbers too.
     let magnitude = u32::from(bits & 0x7fff);
