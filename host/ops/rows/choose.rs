@@ -133,7 +133,19 @@ impl<const N: usize> Choice for Selection<'_, N> {
                 return Err(Rejection::Ragged { operand: name });
             }
         }
-        Ok(estimate(kernel, self.matrices, self.reads_again))
+        let Cycles(cycles) = estimate(kernel, self.matrices, self.reads_again);
+        let weights = if self.columns.is_empty() { 0 } else { of_weights(kernel, cycles) };
+        Ok(Cycles(cycles.saturating_add(weights)))
+    }
+}
+
+/// What weights add to a kernel's time, on an H200: a CTA that takes one tile loads them behind the rows' reduction, and one that takes many
+/// holds them, in registers that memory's speed then lacks.
+fn of_weights(kernel: &Compiled, cycles: u64) -> u64 {
+    match kernel.persistent {
+        false => 800,
+        true if kernel.tile[1] >= 1024 && kernel.places == 1 => cycles / 16,
+        true => 0,
     }
 }
 

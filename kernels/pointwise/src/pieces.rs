@@ -113,7 +113,7 @@ pub(crate) unsafe fn load_bits<const BYTES: usize>(from: u64, inside: bool, outs
     // SAFETY: the caller's.
     unsafe {
         match BYTES {
-            16 => global::replace_fresh_u32x4(&mut words, 0, from, inside),
+            16 => global::replace_cached_u32x4(&mut words, 0, from, inside),
             8 if inside => [words[0], words[1]] = global::ld_global_u32x2(from as *const [u32; 2]),
             4 => {
                 let word = global::ld_global_u32_if(from as *const u32, inside);

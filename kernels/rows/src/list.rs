@@ -211,7 +211,8 @@ kernels! {
 }
 
 // Of f32 a CTA of 512 threads has no registers for a tile ahead. One tile a CTA is what an H200 runs faster: f16 and bf16 rows of softmax from
-// 1024 columns on (5 to 11 %), norms and cross-entropy at 1024 and 8192 (4 to 20 %), but for LayerNorm at 8192 (1 % slower); not at 4096.
+// 1024 columns on (5 to 11 %), norms and cross-entropy at 1024 and 8192 (4 to 20 %), norms of sums (5 to 7 %); not norms at 4096. Few rows of
+// weighted norms are sooner done by CTAs that load the weights first (2.5 for 3.0 µs).
 #[rustfmt::skip]
 kernels! {
     /// The kernels of RMSNorm and LayerNorm.
@@ -240,6 +241,12 @@ kernels! {
         }
         sm_80: [norm_sm_80_ T _long]: norm_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
         sm_80: [norm_sm_80_ T _any]: norm_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
+    }
+    for T in [f16, bf16] {
+        sm_90: [norm_sm_90_ T _1x16384once]: norm<Overlapped<16>, OneTile, NoResidual, T, Spread<16, 512, 32, 8>, 1, 16384, 1>;
+        sm_90: [add_norm_sm_90_ T _4x1024once]: norm<Overlapped<4>, OneTile, Added, T, Spread<4, 32, 32, 8>, 4, 1024, 1>;
+        sm_90: [add_norm_sm_90_ T _1x4096once]: norm<Overlapped<4>, OneTile, Added, T, Spread<4, 128, 32, 8>, 1, 4096, 1>;
+        sm_90: [add_norm_sm_90_ T _1x8192once]: norm<Overlapped<8>, OneTile, Added, T, Spread<8, 256, 32, 8>, 1, 8192, 1>;
     }
     for (T, W, G, N) in [(f16, 8, 256, 6144), (bf16, 8, 256, 6144), (f16, 16, 512, 12288), (bf16, 16, 512, 12288)] {
         sm_90: [norm_sm_90_ T _1x N]: norm<Overlapped<W>, OneTile, NoResidual, T, Spread<W, G, 24, 8>, 1, N, 1>;

@@ -2,7 +2,8 @@
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Cols, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile, Rows, math,
+    Cols, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowReducer, RowTile,
+    Rows, math,
 };
 
 use crate::program::{Prefetch, Residual, RowProgram, resident};
@@ -66,19 +67,58 @@ fn moments<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     own.zip(&squares, |own, squares| Moments { squares, ..own })
 }
 
+/// What rows are multiplied with, and what is added then: 1 / sqrt(variance + epsilon), and minus the mean times that.
+#[inline(always)]
+fn by_rows<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    all: &Rows<Moments, M, N, L>,
+    (per_column, epsilon): (f32, f32),
+) -> Rows<(f32, f32), M, N, L> {
+    all.map(|all| {
+        let r = math::rsqrt(math::fma(all.squares, per_column, epsilon));
+        (r, -all.mean * r)
+    })
+}
+
+/// The moments of rows of which each thread holds all that it has.
+#[inline(always)]
+fn moments_of_rows<
+    P: RowProgram,
+    L: FragmentLayout<M, N>,
+    const M: usize,
+    const N: usize,
+    const CTAS: usize,
+>(
+    rows: &mut RowReducer<P, L, M, N, CTAS>,
+    values: impl Fn() -> Fragment<f32, M, N, L>,
+    (end, centred): (u32, bool),
+    per_column: f32,
+) -> Rows<Moments, M, N, L> {
+    if centred && CTAS > 1 {
+        // A second barrier of the cluster would take longer than to merge moments.
+        let own = moments(values, end, true, |own| own.across_lanes(|a, b| a + b));
+        return rows.across_warps(own, Moments::with);
+    }
+    let mut means = Rows::splat(0.0);
+    if centred {
+        let own = values().fold_rows(0.0, |sum, x| sum + x);
+        means = rows.reduce(own, |a, b| a + b).map(|sum| sum * per_column);
+    }
+    let from_mean = values().zip_rows(&means, |x, mean| x - mean);
+    let own = from_mean.fold_rows_before(end, 0.0, |sum, d| math::fma(d, d, sum));
+    let squares = rows.reduce(own, |a, b| a + b);
+    means
+        .map(|mean| Moments { mean, ..Moments::NONE })
+        .zip(&squares, |all, squares| Moments { squares, ..all })
+}
+
 /// (s - mean) r w + b, rounded.
 #[inline(always)]
 fn scaled<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     s: Fragment<f32, M, N, L>,
-    all: &Rows<Moments, M, N, L>,
-    (per_column, epsilon): (f32, f32),
+    by: &Rows<(f32, f32), M, N, L>,
     [weight, bias]: [Cols<T, M, N, L>; 2],
 ) -> Fragment<T, M, N, L> {
-    let by = all.map(|all| {
-        let r = math::rsqrt(math::fma(all.squares, per_column, epsilon));
-        (r, -all.mean * r)
-    });
-    s.zip_rows(&by, |s, (r, shift)| math::fma(s, r, shift)).affine_cols(&weight, &bias).cast::<T>()
+    s.zip_rows(by, |s, (r, shift)| math::fma(s, r, shift)).affine_cols(&weight, &bias).cast::<T>()
 }
 
 /// The weights and biases of the columns of tile `part`: 1 and 0 where there are none.
@@ -102,10 +142,9 @@ fn columns<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     program = P,
     cluster = [CTAS as u32, 1, 1],
     min_ctas = resident(P::THREADS, match T::BYTES {
-        2 if !F::PERSISTENT && P::THREADS >= 512 => 1024,
+        2 if !F::PERSISTENT => 1024,
         2 if R::ADDED => 512,
-        2 if F::PERSISTENT || P::THREADS < 256 => 640,
-        2 => 768,
+        2 => 640,
         _ => 256,
     }),
 )]
@@ -134,7 +173,7 @@ pub fn norm<
     L: FragmentLayout<M, N>,
 {
     // Registers hold weights and biases of 16 bits over all tiles, if they have room.
-    let held = const { T::BYTES == 2 && (!R::ADDED || P::THREADS < 512) };
+    let held = const { F::PERSISTENT && T::BYTES == 2 && (!R::ADDED || P::THREADS < 512) };
     let mut rows = cta.row_reducer::<L, M, N, CTAS>();
     let part = rows.part();
     let mut tile = RowTile::first(order, CTAS as u32);
@@ -152,7 +191,7 @@ pub fn norm<
         ahead = load(tile);
     }
     let mut by_column = [Cols::splat(T::ZERO); 2];
-    if held && F::NEXT {
+    if held {
         by_column = columns([&weight, &bias], part);
     }
     let end = x.get().cols().saturating_sub(part * N as u32);
@@ -162,9 +201,6 @@ pub fn norm<
         if F::NEXT {
             ahead = load(tile);
         }
-        if held && !F::NEXT {
-            by_column = columns([&weight, &bias], part);
-        }
         // A sum is held in f32; rows in `T`, and converted for each use.
         let mut s = Fragment::<f32, M, N, L>::zero();
         if R::ADDED {
@@ -172,13 +208,17 @@ pub fn norm<
             s.cast::<T>().store_rows(sums.get().tile(at));
         }
         let values = || if R::ADDED { s } else { row.anew().map(T::to_f32) };
-        let own = moments(values, end, centred != 0, |sums| sums.across_lanes(|a, b| a + b));
-        let all = rows.across_warps(own, Moments::with);
-        if !held {
-            by_column = columns([&weight, &bias], part);
+        let all = moments_of_rows(&mut rows, values, (end, centred != 0), per_column);
+        let (by, to) = (by_rows(&all, (per_column, epsilon)), y.get().tile(at));
+        if held {
+            scaled(values(), &by, by_column.map(Cols::anew)).store_rows(to);
+        } else {
+            let ([one, zero], at) = (T::from_f32x2(1.0, 0.0), [0, 0, part]);
+            let cols = [weight.get().tile(at), bias.get().tile(at)];
+            values().store_rows_with_cols(to, &by, (cols, [one, zero]), |s, (r, shift), [w, b]| {
+                math::fma(math::fma(s, r, shift), w.to_f32(), b.to_f32())
+            });
         }
-        let by_column = by_column.map(Cols::anew);
-        scaled::<T, L, M, N>(values(), &all, (per_column, epsilon), by_column).store_rows(y.get().tile(at));
     }
 }
 
@@ -209,11 +249,11 @@ pub fn norm_held<P: RowProgram, T: Element, L, const N: usize, const CTAS: usize
             let own = moments(|| row.map(T::to_f32), part.inside()[1], centred != 0, |sums| sums);
             own.zip(&before, |own, before| before.with(own))
         });
-        let all = rows.reduce(own, Moments::with);
+        let by = by_rows(&rows.reduce(own, Moments::with), (per_column, epsilon));
         parts.take(|row, part| {
             let by_column = columns([&weight, &bias], part.number());
             let row = row.map(T::to_f32);
-            part.store(&scaled::<T, L, 1, N>(row, &all, (per_column, epsilon), by_column), &mut y.get());
+            part.store(&scaled::<T, L, 1, N>(row, &by, by_column), &mut y.get());
         });
     }
 }
@@ -247,13 +287,13 @@ pub fn norm_long<P: RowProgram, T: Element, L, const M: usize, const N: usize>(
             let s = added(x, part);
             moments(|| s, end, centred != 0, |sums| sums).zip(&before, |own, before| before.with(own))
         });
-        let all = rows.reduce(own, Moments::with);
+        let by = by_rows(&rows.reduce(own, Moments::with), (per_column, epsilon));
         x.get().fold_row_parts::<M, N, L, _>(tile, T::ZERO, (), |(), x, part| {
             let s = added(x, part);
             s.cast::<T>().store_rows(sums.get().tile(tile.at(part)));
             let by_column = columns([&weight, &bias], part);
             let y_part = y.get().tile(tile.at(part));
-            scaled::<T, L, M, N>(s, &all, (per_column, epsilon), by_column).store_rows(y_part);
+            scaled::<T, L, M, N>(s, &by, by_column).store_rows(y_part);
         });
         tile = tile.next();
     }

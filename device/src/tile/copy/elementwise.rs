@@ -90,7 +90,7 @@ impl<T: Element, const RANK: usize, const BOX: usize> Global<T, RANK, RowMajor, 
             while vector < count * T::BYTES / PIECE {
                 let from = at as u64 + (vector * PIECE) as u64;
                 // SAFETY: a vector of the tensor, aligned as the host says; what is written is another tensor.
-                unsafe { global::replace_fresh_u32x4(&mut words[vector], 0, from, true) };
+                unsafe { global::replace_cached_u32x4(&mut words[vector], 0, from, true) };
                 vector += 1;
             }
         } else {
