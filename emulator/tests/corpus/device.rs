@@ -1,6 +1,6 @@
 //! A device with one module, and its buffers.
 
-use tilewright_emulator::{Arch, Emulator, Launch, Module};
+use tilewright_emulator::{Arch, Emulator, Launch, Module, Schedule};
 
 /// Where the PTX lies.
 pub const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
@@ -48,6 +48,14 @@ impl Device {
         let text = std::fs::read_to_string(format!("{FOLDER}/{file}")).unwrap();
         let module = Module::load(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
         Self { emulator: Emulator::new(Arch::Sm90a), module }
+    }
+
+    /// Devices with the module of this file, whose warps run in the fixed order and in random ones, for each of which it must do what it does.
+    pub fn in_each_order(file: &str, run: impl Fn(&Self)) {
+        for schedule in [Schedule::Fixed, Schedule::Random(1), Schedule::Random(2)] {
+            let Self { emulator, module } = Self::new(file);
+            run(&Self { emulator: emulator.with_schedule(schedule), module });
+        }
     }
 
     /// Memory with these values.

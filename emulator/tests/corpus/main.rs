@@ -1,14 +1,23 @@
 //! PTX that nvcc and Triton made of small kernels, run and compared with what the kernels compute.
 //!
-//! The sources lie beside the PTX: `cuda/*.cu`, of which `nvcc -std=c++17 -arch=compute_90 -ptx` (or `compute_80`) made
-//! `cuda/*.90.ptx`, and `triton/kernels.py`, which says how it makes its own.
+//! The sources lie beside the PTX; `README.md` says how that was made of them.
 
 mod arithmetic;
 mod atomics;
+mod attention;
+mod bulk;
+mod clusters;
+mod cub;
 mod device;
 mod functions;
 mod halves;
+mod locks;
+mod pipelines;
+mod rows;
+mod scans;
 mod shared;
+mod sorts;
+mod sums;
 mod triton;
 mod warps;
 
