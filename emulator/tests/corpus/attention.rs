@@ -5,6 +5,7 @@ use tilewright_emulator::Launch;
 
 use crate::device::Argument::{Float, Integer, Pointer};
 use crate::device::{Device, assert_close, floats};
+use crate::triton::launch_of;
 
 /// Queries, keys and values of some heads, and what attention makes of them.
 pub struct Problem {
@@ -66,6 +67,30 @@ impl Problem {
 /// The bits of numbers.
 pub fn bits(values: &[f16]) -> Vec<u16> {
     values.iter().map(|x| x.to_bits()).collect()
+}
+
+#[test]
+fn by_triton() {
+    // By mma.sync and cp.async, and by wgmma.
+    for (name, causal) in [("attention", false), ("causal", true)] {
+        for arch in [80, 90] {
+            let problem = Problem::new(2, 100, 133, 32);
+            Device::in_each_order(&format!("triton/{name}.{arch}.ptx"), |device| {
+                let o = device.buffer(&vec![0u16; problem.q.len()]);
+                let inputs = [&problem.q, &problem.k, &problem.v].map(|x| Pointer(device.buffer(&bits(x))));
+                let sizes =
+                    [Integer(problem.queries as i32), Integer(problem.keys as i32), Float(problem.scale)];
+                launch_of(
+                    128,
+                    device,
+                    "attention",
+                    [2, 2, 1],
+                    &[&inputs[..], &[Pointer(o)], &sizes].concat(),
+                );
+                problem.check(causal, &device.read(o, problem.q.len()));
+            });
+        }
+    }
 }
 
 #[test]

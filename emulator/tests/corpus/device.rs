@@ -1,6 +1,6 @@
 //! A device with one module, and its buffers.
 
-use tilewright_emulator::{Arch, Emulator, Launch, Module, Schedule};
+use tilewright_emulator::{Arch, Emulator, Launch, Module, Schedule, TensorMap};
 
 /// Where the PTX lies.
 pub const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
@@ -25,13 +25,15 @@ macro_rules! plain {
         }
     )* };
 }
-plain!(u8 u16 u32 i32 u64 f32 f64);
+plain!(u8 u16 u32 i32 u64 i64 f32 f64);
 
 /// An argument of a kernel.
 #[derive(Clone, Copy)]
 pub enum Argument {
     Pointer(u64),
     Integer(i32),
+    Long(i64),
+    Map(TensorMap),
     Float(f32),
     Floats([f32; 4]),
 }
@@ -79,6 +81,11 @@ impl Device {
             let (align, bytes) = match *argument {
                 Argument::Pointer(at) => (8, at.to_le_bytes().to_vec()),
                 Argument::Integer(value) => (4, value.to_le_bytes().to_vec()),
+                Argument::Long(value) => (8, value.to_le_bytes().to_vec()),
+                Argument::Map(map) => {
+                    let words = map.encode().unwrap_or_else(|error| panic!("{error}"));
+                    (64, words.iter().flat_map(|word| word.to_le_bytes()).collect())
+                }
                 Argument::Float(value) => (4, value.to_le_bytes().to_vec()),
                 Argument::Floats(values) => {
                     (16, values.iter().flat_map(|value| value.to_le_bytes()).collect())

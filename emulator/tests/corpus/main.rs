@@ -19,6 +19,9 @@ mod shared;
 mod sorts;
 mod sums;
 mod triton;
+mod triton_products;
+mod triton_rows;
+mod triton_scans;
 mod warps;
 
 use std::path::Path;
