@@ -52,7 +52,7 @@ fn exchange() {
         let out = device.buffer(&[0i32; 256]);
         device.launch("exchange", clusters(2, 2, 64), &[Pointer(device.buffer(&values)), Pointer(out)]);
         let expected: Vec<i32> =
-            (0..256).map(|i| 2 * values[i] + values[(i / 64 ^ 1) * 64 + 63 - i % 64]).collect();
+            (0..256).map(|i| 2 * values[i] + values[((i / 64) ^ 1) * 64 + 63 - i % 64]).collect();
         assert_eq!(device.read::<i32>(out, 256), expected);
     });
 }

@@ -41,11 +41,7 @@ fn producers_and_consumers() {
         // Small whole numbers: sums are exact.
         let x: Vec<f32> = (0..64 * tiles).map(|i| (i * 31 % 17) as f32).collect();
         let y = device.buffer(&[0f32; 32]);
-        device.launch(
-            "by_stages",
-            grid(1, 64),
-            &[Pointer(device.buffer(&x)), Pointer(y), Integer(tiles as i32)],
-        );
+        device.launch("by_stages", grid(1, 64), &[Pointer(device.buffer(&x)), Pointer(y), Integer(tiles)]);
         let expected: Vec<f32> =
             (0..32).map(|i| x.chunks(64).map(|tile| 2.0 * tile[i] + tile[i + 32]).sum()).collect();
         assert_eq!(device.read::<f32>(y, 32), expected);
