@@ -1,6 +1,6 @@
 //! A device with one module, and its buffers.
 
-use tilewright_emulator::{Arch, Emulator, Launch, Module, Schedule, TensorMap};
+use tilewright_emulator::{Arch, Emulator, Fault, Launch, Module, Schedule, TensorMap};
 
 /// Where the PTX lies.
 pub const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
@@ -48,15 +48,18 @@ impl Device {
     /// With the module of this file.
     pub fn new(file: &str) -> Self {
         let text = std::fs::read_to_string(format!("{FOLDER}/{file}")).unwrap();
-        let module = Module::load(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
-        Self { emulator: Emulator::new(Arch::Sm90a), module }
+        Self::of(Module::load(&text).unwrap_or_else(|error| panic!("{file}: {error}")), Schedule::Fixed)
+    }
+
+    /// With this module, whose warps run in this order.
+    pub fn of(module: Module, schedule: Schedule) -> Self {
+        Self { emulator: Emulator::new(Arch::Sm90a).with_schedule(schedule), module }
     }
 
     /// Devices with the module of this file, whose warps run in the fixed order and in random ones, for each of which it must do what it does.
     pub fn in_each_order(file: &str, run: impl Fn(&Self)) {
         for schedule in [Schedule::Fixed, Schedule::Random(1), Schedule::Random(2)] {
-            let Self { emulator, module } = Self::new(file);
-            run(&Self { emulator: emulator.with_schedule(schedule), module });
+            run(&Self::of(Self::new(file).module, schedule));
         }
     }
 
@@ -76,6 +79,11 @@ impl Device {
     }
 
     pub fn launch(&self, kernel: &str, launch: Launch, arguments: &[Argument]) {
+        self.try_launch(kernel, launch, arguments).unwrap_or_else(|fault| panic!("{fault}"));
+    }
+
+    /// The same, of a kernel that may be accused.
+    pub fn try_launch(&self, kernel: &str, launch: Launch, arguments: &[Argument]) -> Result<(), Fault> {
         let mut block = Vec::new();
         for argument in arguments {
             let (align, bytes) = match *argument {
@@ -95,7 +103,7 @@ impl Device {
             block.extend(bytes);
         }
         let kernel = self.module.kernel(kernel).unwrap_or_else(|| panic!("there is no kernel {kernel}"));
-        self.emulator.launch(&kernel, &launch, &block).unwrap_or_else(|fault| panic!("{fault}"));
+        self.emulator.launch(&kernel, &launch, &block).map(|_| ())
     }
 }
 

@@ -5,6 +5,7 @@
 mod arithmetic;
 mod atomics;
 mod attention;
+mod barriers;
 mod bulk;
 mod clusters;
 mod cub;
