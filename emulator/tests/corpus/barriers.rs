@@ -26,7 +26,7 @@ fn numbers(device: &Device, count: usize) -> Argument {
     Pointer(device.buffer(&floats(130, count)))
 }
 
-fn cases() -> [Case; 13] {
+fn cases() -> [Case; 14] {
     let cluster = |size, threads| Launch { cluster: [size, 1, 1], ..grid(size, threads) };
     let shared = |launch| Launch { dynamic_shared: 16 * 1024, ..launch };
     [
@@ -58,6 +58,7 @@ fn cases() -> [Case; 13] {
             vec![numbers(d, 600), numbers(d, 600), Integer(600)]
         }),
         ("cuda/clusters.90.ptx", "exchange", cluster(2, 64), |d| vec![numbers(d, 128), numbers(d, 128)]),
+        ("cuda/grid.90.ptx", "split", grid(3, 64), |d| vec![numbers(d, 192), numbers(d, 192)]),
         ("cuda/bulk.90.ptx", "add", grid(1, 64), |d| vec![numbers(d, 256), numbers(d, 256)]),
         ("cuda/cub.90.ptx", "radix_sort", grid(1, 64), |d| vec![numbers(d, 128), numbers(d, 128)]),
         ("triton/recurrence.90.ptx", "recurrence", shared(grid(1, 128)), |d| {

@@ -11,6 +11,7 @@ mod clusters;
 mod cub;
 mod device;
 mod functions;
+mod grids;
 mod halves;
 mod locks;
 mod pipelines;
