@@ -19,8 +19,11 @@ use crate::limits::Limits;
 use crate::memory::budget::Budget;
 use crate::memory::global::Global;
 use crate::order::global::GlobalOrder;
-use crate::program::{Image, Program};
+use crate::program::{Image, Program, Special};
 use crate::progress::Progress;
+
+/// What cooperative groups keep of a grid, at first.
+const WORKSPACE: [u8; 8] = [8, 0, 0, 0, 0, 0, 0, 0];
 
 /// A PTX module, decoded.
 #[derive(Clone, Debug)]
@@ -244,6 +247,7 @@ impl Emulator {
         let Self { counting, schedule, limits, ref budget, .. } = *self;
         let order = self.checks_order.then(|| GlobalOrder::new(budget)).transpose().map_err(refused)?;
         let printed = Printed::new(budget).map_err(refused)?;
+        let workspace = self.workspace(program).map_err(refused)?;
         let ctas = grid.map(u64::from).iter().product();
         let running = Arc::new(Running::new(&kernel.image, kernel.index, ctas, limits));
         self.launches().push(Arc::clone(&running));
@@ -254,6 +258,7 @@ impl Emulator {
             cluster,
             dynamic_shared,
             parameters,
+            workspace,
             counting,
             schedule,
             printed: &printed,
@@ -264,6 +269,18 @@ impl Emulator {
         let done = run::run(&launch, &self.global);
         self.launches().retain(|other| !Arc::ptr_eq(other, &running));
         self.output.add(printed);
+        self.global.free(workspace);
         done
+    }
+
+    /// Makes what cooperative groups keep of a grid, if the program asks for it: its size and the state of its barrier, which may be
+    /// any at first. 0 if not.
+    fn workspace(&self, program: &Program) -> Result<u64, String> {
+        if !program.specials.iter().any(|(special, _)| matches!(special, Special::Workspace(_))) {
+            return Ok(0);
+        }
+        let address = self.global.allocate(WORKSPACE.len() as u64)?;
+        self.global.view().set(address, &WORKSPACE)?;
+        Ok(address)
     }
 }

@@ -207,7 +207,9 @@ fn buffer(number: usize, kind: &str, text: &str, most: u64) -> Usage<Buffer> {
             &format!("no more than {most} bytes (--limits memory)"),
         );
     };
-    Ok(Buffer { element, shape, bytes, initial: fill(how, element, count) })
+    let initial =
+        fill(how, element, count).map_err(|_| Wrong(format!("the host has no room for {bytes} bytes")))?;
+    Ok(Buffer { element, shape, bytes, initial })
 }
 
 /// A buffer that holds what a file does: `.npy`, or raw bytes.

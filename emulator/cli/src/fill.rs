@@ -1,5 +1,6 @@
 //! What buffers hold at first.
 
+use std::collections::TryReserveError;
 use std::f64::consts::TAU;
 
 use crate::element::{Element, Number};
@@ -35,10 +36,16 @@ pub enum Fill {
 }
 
 /// The bytes of so many elements; `None` where nobody writes them. Numbers that integer types do not have wrap.
-pub fn fill(how: Fill, element: Element, count: usize) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(count * element.bytes());
+///
+/// An error if the host has no room for them.
+pub fn fill(how: Fill, element: Element, count: usize) -> Result<Option<Vec<u8>>, TryReserveError> {
+    let mut bytes = Vec::new();
+    if how == Fill::Empty {
+        return Ok(None);
+    }
+    bytes.try_reserve_exact(count.saturating_mul(element.bytes()))?;
     match how {
-        Fill::Empty => return None,
+        Fill::Empty => {}
         Fill::Constant(number) => {
             let one = encode(element, number);
             (0..count).for_each(|_| bytes.extend_from_slice(&one));
@@ -79,7 +86,7 @@ pub fn fill(how: Fill, element: Element, count: usize) -> Option<Vec<u8>> {
             }
         }
     }
-    Some(bytes)
+    Ok(Some(bytes))
 }
 
 /// The bytes of a number; those of an integer that the type does not have are its lowest ones.
@@ -103,7 +110,7 @@ mod tests {
     use crate::element::{Element, Number};
 
     fn numbers(how: Fill, element: Element, count: usize) -> Vec<f64> {
-        let bytes = fill(how, element, count).unwrap();
+        let bytes = fill(how, element, count).unwrap().unwrap();
         bytes.chunks(element.bytes()).map(|bytes| element.decode(bytes).float()).collect()
     }
 
@@ -132,6 +139,7 @@ mod tests {
         assert_eq!(numbers(range, Element::U8, 3), [250.0, 253.0, 0.0]);
         let range = Fill::Range { start: Number::Float(0.5), step: Number::Float(-1.0) };
         assert_eq!(numbers(range, Element::F16, 3), [0.5, -0.5, -1.5]);
-        assert_eq!(fill(Fill::Empty, Element::F32, 3), None);
+        assert_eq!(fill(Fill::Empty, Element::F32, 3), Ok(None));
+        assert!(fill(Fill::Constant(Number::Integer(0)), Element::F64, usize::MAX / 2).is_err());
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Launch<'l> {
     pub(crate) cluster: [u32; 3],
     pub(crate) dynamic_shared: u32,
     pub(crate) parameters: &'l [u8],
+    /// The address of what cooperative groups keep of the grid; 0 if the program does not ask for it.
+    pub(crate) workspace: u64,
     /// Whether accesses and waits are counted, too.
     pub(crate) counting: bool,
     pub(crate) schedule: Schedule,

@@ -151,6 +151,8 @@ pub(crate) enum Special {
     Clusterid(usize),
     Nclusterid(usize),
     IsExplicitCluster,
+    /// A half of the address of what cooperative groups keep of a grid, the low one first.
+    Workspace(usize),
     /// Where the frame of the function begins: [`Program::frame`].
     Frame,
 }

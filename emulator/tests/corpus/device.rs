@@ -1,6 +1,6 @@
 //! A device with one module, and its buffers.
 
-use tilewright_emulator::{Arch, Emulator, Launch, Module};
+use tilewright_emulator::{Arch, Emulator, Fault, Launch, Module, Schedule, TensorMap};
 
 /// Where the PTX lies.
 pub const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
@@ -25,13 +25,15 @@ macro_rules! plain {
         }
     )* };
 }
-plain!(u8 u16 u32 i32 u64 f32 f64);
+plain!(u8 u16 u32 i32 u64 i64 f32 f64);
 
 /// An argument of a kernel.
 #[derive(Clone, Copy)]
 pub enum Argument {
     Pointer(u64),
     Integer(i32),
+    Long(i64),
+    Map(TensorMap),
     Float(f32),
     Floats([f32; 4]),
 }
@@ -46,8 +48,19 @@ impl Device {
     /// With the module of this file.
     pub fn new(file: &str) -> Self {
         let text = std::fs::read_to_string(format!("{FOLDER}/{file}")).unwrap();
-        let module = Module::load(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
-        Self { emulator: Emulator::new(Arch::Sm90a), module }
+        Self::of(Module::load(&text).unwrap_or_else(|error| panic!("{file}: {error}")), Schedule::Fixed)
+    }
+
+    /// With this module, whose warps run in this order.
+    pub fn of(module: Module, schedule: Schedule) -> Self {
+        Self { emulator: Emulator::new(Arch::Sm90a).with_schedule(schedule), module }
+    }
+
+    /// Devices with the module of this file, whose warps run in the fixed order and in random ones, for each of which it must do what it does.
+    pub fn in_each_order(file: &str, run: impl Fn(&Self)) {
+        for schedule in [Schedule::Fixed, Schedule::Random(1), Schedule::Random(2)] {
+            run(&Self::of(Self::new(file).module, schedule));
+        }
     }
 
     /// Memory with these values.
@@ -66,11 +79,21 @@ impl Device {
     }
 
     pub fn launch(&self, kernel: &str, launch: Launch, arguments: &[Argument]) {
+        self.try_launch(kernel, launch, arguments).unwrap_or_else(|fault| panic!("{fault}"));
+    }
+
+    /// The same, of a kernel that may be accused.
+    pub fn try_launch(&self, kernel: &str, launch: Launch, arguments: &[Argument]) -> Result<(), Fault> {
         let mut block = Vec::new();
         for argument in arguments {
             let (align, bytes) = match *argument {
                 Argument::Pointer(at) => (8, at.to_le_bytes().to_vec()),
                 Argument::Integer(value) => (4, value.to_le_bytes().to_vec()),
+                Argument::Long(value) => (8, value.to_le_bytes().to_vec()),
+                Argument::Map(map) => {
+                    let words = map.encode().unwrap_or_else(|error| panic!("{error}"));
+                    (64, words.iter().flat_map(|word| word.to_le_bytes()).collect())
+                }
                 Argument::Float(value) => (4, value.to_le_bytes().to_vec()),
                 Argument::Floats(values) => {
                     (16, values.iter().flat_map(|value| value.to_le_bytes()).collect())
@@ -80,7 +103,7 @@ impl Device {
             block.extend(bytes);
         }
         let kernel = self.module.kernel(kernel).unwrap_or_else(|| panic!("there is no kernel {kernel}"));
-        self.emulator.launch(&kernel, &launch, &block).unwrap_or_else(|fault| panic!("{fault}"));
+        self.emulator.launch(&kernel, &launch, &block).map(|_| ())
     }
 }
 

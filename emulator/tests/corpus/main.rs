@@ -1,15 +1,29 @@
 //! PTX that nvcc and Triton made of small kernels, run and compared with what the kernels compute.
 //!
-//! The sources lie beside the PTX: `cuda/*.cu`, of which `nvcc -std=c++17 -arch=compute_90 -ptx` (or `compute_80`) made
-//! `cuda/*.90.ptx`, and `triton/kernels.py`, which says how it makes its own.
+//! The sources lie beside the PTX; `README.md` says how that was made of them.
 
 mod arithmetic;
 mod atomics;
+mod attention;
+mod barriers;
+mod bulk;
+mod clusters;
+mod cub;
 mod device;
 mod functions;
+mod grids;
 mod halves;
+mod locks;
+mod pipelines;
+mod rows;
+mod scans;
 mod shared;
+mod sorts;
+mod sums;
 mod triton;
+mod triton_products;
+mod triton_rows;
+mod triton_scans;
 mod warps;
 
 use std::path::Path;

@@ -6,9 +6,14 @@ use tilewright_emulator::Launch;
 use crate::device::Argument::{Float, Integer, Pointer};
 use crate::device::{Argument, Device, assert_close, floats, random};
 
-/// Triton's kernels have their shared memory from the launch, and two pointers to scratch memory that these do not use.
+/// Triton's kernels have their shared memory from the launch, and two pointers to scratch memory that most do not use.
 fn launch(device: &Device, kernel: &str, grid: [u32; 3], arguments: &[Argument]) {
-    let launch = Launch { grid, threads: [128, 1, 1], dynamic_shared: 64 * 1024, ..Launch::default() };
+    launch_of(128, device, kernel, grid, arguments);
+}
+
+/// The same of so many threads.
+pub fn launch_of(threads: u32, device: &Device, kernel: &str, grid: [u32; 3], arguments: &[Argument]) {
+    let launch = Launch { grid, threads: [threads, 1, 1], dynamic_shared: 64 * 1024, ..Launch::default() };
     device.launch(kernel, launch, &[arguments, &[Pointer(0), Pointer(0)]].concat());
 }
 

@@ -24,6 +24,17 @@ fn f(x: f32) -> u64 {
 }
 
 #[test]
+fn predicates_may_be_numbers() {
+    check(&[
+        (32, "selp.b32 d, 5, 7, 1;", 5),
+        (32, "selp.b32 d, 5, 7, 0;", 7),
+        (32, "setp.eq.and.u32 p, 1, 1, 0; selp.b32 d, 5, 7, p;", 7),
+        (32, "or.pred p, 0, 1; selp.b32 d, 5, 7, p;", 5),
+        (32, "vote.sync.ballot.b32 d, -1, 1;", 1),
+    ]);
+}
+
+#[test]
 fn integers() {
     check(&[
         (32, "div.u32 d, 7, 0;", 0xffff_ffff),

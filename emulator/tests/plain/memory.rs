@@ -112,7 +112,7 @@ fn what_is_refused_is_named() {
         ("mov.u32 r0, %envreg3;", "`%envreg3` is not known"),
         ("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [d0, {f4, f5}];", "not emulated"),
         ("discard.global.L2 [d0], 128;", "not emulated"),
-        ("bar.red.popc.u32 r0, 0, 96, 7;", "is no predicate"),
+        ("bar.red.popc.u32 r0, 0, 96, r1;", "is no predicate"),
     ] {
         let message = error(line);
         assert!(message.starts_with("PTX line 3:") && message.contains(part), "{line} {message}");

@@ -47,6 +47,8 @@ pub(super) struct Context {
     names: Names,
     /// The carry of extended-precision arithmetic.
     carry: Option<P>,
+    /// The predicate that holds nowhere: predicates are so at first, and nobody writes it.
+    never: Option<P>,
     functions: HashMap<String, Known>,
     /// The variables of the frame.
     layout: Layout,
@@ -82,6 +84,7 @@ impl Context {
             sink64: None,
             names: Names::default(),
             carry: None,
+            never: None,
             functions: HashMap::new(),
             layout: Layout::default(),
             frame: None,
@@ -130,8 +133,8 @@ impl Context {
     /// The registers that have a value from the start.
     pub(super) fn known(&self) -> Vec<Register> {
         let narrow = self.constants32.values().chain(self.specials.iter().map(|(_, register)| register));
-        let wide = self.constants64.values();
-        narrow.map(|&r| Register::R(r)).chain(wide.map(|&d| Register::D(d))).collect()
+        let wide = self.constants64.values().map(|&d| Register::D(d));
+        narrow.map(|&r| Register::R(r)).chain(wide).chain(self.never.map(Register::P)).collect()
     }
 
     pub(super) fn take_names(&mut self) -> Names {
@@ -258,8 +261,14 @@ impl Context {
         if name == "_" { Ok(self.new_p()) } else { self.predicate(name) }
     }
 
-    pub(super) fn condition(&self, operand: &Operand) -> Found<Condition> {
+    /// A predicate that is read: a register, its negation, or a number, which is false if it is 0.
+    pub(super) fn condition(&mut self, operand: &Operand) -> Found<Condition> {
         match operand {
+            &Operand::Integer(value) => {
+                let predicate = self.never.unwrap_or_else(|| self.new_p());
+                self.never = Some(predicate);
+                Ok(Condition { predicate, negated: value != 0 })
+            }
             Operand::Name(name) => Ok(Condition { predicate: self.predicate(name)?, negated: false }),
             Operand::Not(name) => Ok(Condition { predicate: self.predicate(name)?, negated: true }),
             other => Err(format!("{other:?} is no predicate")),

@@ -37,6 +37,9 @@ pub(super) fn named(name: &str) -> Option<Special> {
         ("%cluster_ctarank", _) => Special::ClusterRank,
         ("%cluster_nctarank", _) => Special::ClusterSize,
         ("%is_explicit_cluster", _) => Special::IsExplicitCluster,
+        // The manual leaves these to the driver: CUDA's cooperative groups find the grid's workspace there.
+        ("%envreg1", _) => Special::Workspace(1),
+        ("%envreg2", _) => Special::Workspace(0),
         _ => return None,
     })
 }

@@ -1,6 +1,10 @@
-"""The Triton kernels of this folder, and how their PTX was made: `python kernels.py` writes it beside itself."""
+"""Kernels of several kinds, and how all files here make PTX of theirs: `python kernels.py` writes it beside itself."""
 
+import os
 import pathlib
+
+# Which lines it was made of is not kept: it names the files of the machine.
+os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
 
 import triton
 import triton.language as tl
@@ -54,12 +58,14 @@ def count(x, bins, n, BLOCK: tl.constexpr):
     tl.atomic_max(bins + 16, tl.max(scanned, axis=0))
 
 
-def write(kernel, name, signature, constants, arch, **options):
+def write(kernel, name, signature, constants, arch, attributes=None, **options):
     signature = {**signature, **{constant: "constexpr" for constant in constants}}
-    source = ASTSource(kernel, signature, constexprs=constants)
-    compiled = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
+    source = ASTSource(kernel, signature, constexprs=constants, attrs=attributes)
+    compiled = triton.compile(source, target=GPUTarget("cuda", arch, 32), options={"enable_fp_fusion": True, **options})
     folder = pathlib.Path(__file__).parent
     (folder / f"{name}.{arch}.ptx").write_text(compiled.asm["ptx"].rstrip("\0"))
+    print(f"{name}.{arch}: {32 * options['num_warps']} threads, {compiled.metadata.shared} bytes of shared memory, "
+          f"{compiled.metadata.global_scratch_size} bytes of scratch memory for a CTA")
 
 
 if __name__ == "__main__":
