@@ -20,7 +20,7 @@ pub fn block(
     if count != entry.parameters.len() {
         let parameters: Vec<String> = entry.parameters.iter().map(described).collect();
         return Err(Wrong(format!(
-            "--arg was given {} times; the kernel `{}` takes {} arguments: {}",
+            "--arg was given {} times; the kernel `{}` takes {}: {}",
             count,
             entry.name,
             parameters.len(),
@@ -86,7 +86,10 @@ pub fn find<'a>(arguments: &'a [Argument], name: &str) -> Result<(usize, &'a Buf
     let found = buffers().find(|(_, argument, _)| argument.name == name);
     found.map(|(number, _, buffer)| (number, buffer)).ok_or_else(|| {
         let names: Vec<&str> = buffers().map(|(_, argument, _)| argument.name.as_str()).collect();
-        format!("there is no buffer `{name}`; there are: {}", names.join(", "))
+        match names.is_empty() {
+            true => format!("there is no buffer `{name}`, nor any other"),
+            false => format!("there is no buffer `{name}`; there are: {}", names.join(", ")),
+        }
     })
 }
 

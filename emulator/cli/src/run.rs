@@ -98,7 +98,7 @@ impl Plan {
                 return wrong(
                     &format!("the name of argument {number}"),
                     &argument.name,
-                    "another's than all others'",
+                    "one that no other argument or buffer has",
                 );
             }
         }

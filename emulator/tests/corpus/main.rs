@@ -21,6 +21,7 @@ mod shared;
 mod sorts;
 mod sums;
 mod triton;
+mod triton_formats;
 mod triton_products;
 mod triton_rows;
 mod triton_scans;

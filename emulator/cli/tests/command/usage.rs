@@ -27,7 +27,7 @@ fn what_cannot_be_done_is_named() {
         ),
         ("run #k --block 32 --seeds 3..3 --arg zeros:u32:1", "--seeds was `3..3`"),
         ("run #k --block 32 --seeds 0..3 --schedule 1 --arg zeros:u32:1", "cannot be used with"),
-        ("run #k --block 32", "--arg was given 0 times; the kernel `k` takes 1 arguments: `out` (8 bytes)"),
+        ("run #k --block 32", "--arg was given 0 times; the kernel `k` takes 1: `out` (8 bytes)"),
         (
             "run #k --block 32 --arg i32:1",
             "argument 0, `i32:1`: it has 4 bytes; it must have those of `out` (8 bytes)",
@@ -58,7 +58,7 @@ fn what_cannot_be_done_is_named() {
         ),
         ("run #reduce --block 32", "--kernel must say which kernel of"),
         ("run #unknown --block 32 --arg zeros:u32:1", "unknown.ptx: PTX line 15: "),
-        ("run #k --block 32 --arg tensormap:y:8", "there is no buffer `y`"),
+        ("run #k --block 32 --arg tensormap:y:8", "there is no buffer `y`, nor any other"),
         (
             "run #k --block 32 --arg zeros:u8:1 --buffer zeros:u8:1",
             "--buffer was `zeros:u8:1`; it must be NAME= and a buffer",
