@@ -37,9 +37,11 @@ pub fn corpus(file: &str) -> String {
     format!("{}/../tests/corpus/{file}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where a test's file may be.
+/// Where a test's file may be: in a folder of these tests' own, since the packages of a workspace share the one around it.
 pub fn scratch(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(file)
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulator-command");
+    std::fs::create_dir_all(&folder).expect("there is room");
+    folder.join(file)
 }
 
 /// A file with these bytes.
