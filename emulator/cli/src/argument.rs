@@ -11,7 +11,7 @@ use crate::words::shape;
 use crate::wrong::{Usage, Wrong, read, wrong};
 
 /// What there is to say, for messages.
-const KINDS: &str = "TYPE:VALUE, null, bytes:HEX, @NAME[+BYTES], tensormap:NAME:BOX[:SWIZZLE], or a buffer: zeros:TYPE:COUNT, empty:TYPE:COUNT, \
+const KINDS: &str = "TYPE:VALUE, null, bytes:HEX, @NAME[+BYTES], struct:PART,PART,…, tensormap:NAME:BOX[:SWIZZLE], or a buffer: zeros:TYPE:COUNT, empty:TYPE:COUNT, \
                      fill:TYPE:COUNT:VALUE, random:TYPE:COUNT[:SEED], uniform:TYPE:COUNT:LOW:HIGH[:SEED], \
                      range:TYPE:COUNT[:START[:STEP]], file:[TYPE:]PATH";
 
@@ -40,6 +40,8 @@ pub enum Value {
         /// Bytes from the buffer's beginning.
         offset: u64,
     },
+    /// A structure of these, laid out as C does: each with what its place is a multiple of.
+    Structure(Vec<(usize, Value)>),
     /// A tensor map of another argument's buffer, of its shape.
     TensorMap {
         /// That argument's name.
@@ -98,6 +100,7 @@ fn value(number: usize, text: &str, most: u64) -> Usage<Value> {
         "bytes" => hex(rest).map(Value::Bytes),
         "file" => file(rest, most).map(Value::Buffer),
         "tensormap" => tensor_map(rest),
+        "struct" => structure(number, rest, most),
         _ => match Element::named(kind) {
             Some(element) => {
                 let number = parse(element, "the value", rest)?;
@@ -106,6 +109,21 @@ fn value(number: usize, text: &str, most: u64) -> Usage<Value> {
             None => buffer(number, kind, rest, most).map(Value::Buffer),
         },
     }
+}
+
+/// `PART,PART,…`.
+fn structure(number: usize, text: &str, most: u64) -> Usage<Value> {
+    let part = |text: &str| {
+        let part = value(number, text, most)?;
+        let align = match &part {
+            Value::Bytes(_) if text.starts_with("bytes:") => 1,
+            Value::Bytes(bytes) => bytes.len(),
+            Value::Within { .. } => size_of::<u64>(),
+            _ => return wrong("a part", text, "TYPE:VALUE, null, bytes:HEX or @NAME[+BYTES]"),
+        };
+        Ok((align, part))
+    };
+    text.split(',').map(part).collect::<Usage<_>>().map(Value::Structure)
 }
 
 /// `NAME:BOX[:SWIZZLE]`.
@@ -280,6 +298,16 @@ mod tests {
     }
 
     #[test]
+    fn structures_have_parts() {
+        let parts = vec![
+            (8, Value::Within { name: "x".into(), offset: 0 }),
+            (2, Value::Bytes(vec![0xff, 0xff])),
+            (1, Value::Bytes(vec![1, 2, 3])),
+        ];
+        assert_eq!(value("struct:@x,i16:-1,bytes:010203"), Value::Structure(parts));
+    }
+
+    #[test]
     fn buffers_have_elements() {
         let buffer = |element, shape: &[u64], initial: Option<Vec<u8>>| {
             let bytes = shape.iter().product::<u64>() * 2;
@@ -317,6 +345,8 @@ mod tests {
             ("tensormap:x", "the tensor map was `x`"),
             ("tensormap:x:64*8", "the box was `64*8`"),
             ("tensormap:x:64x8:16B", "the swizzle was `16B`"),
+            ("struct:i32:1,zeros:u8:1", "a part was `zeros:u8:1`"),
+            ("struct:", "it was ``"),
             ("@x+y", "the offset was `y`"),
             ("file:/nowhere/at.all", "/nowhere/at.all: "),
         ] {

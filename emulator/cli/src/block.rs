@@ -31,27 +31,8 @@ pub fn block(
     for (number, (argument, parameter)) in arguments.iter().take(count).zip(&entry.parameters).enumerate() {
         let wrong = |what: String| Wrong(format!("argument {number}, `{}`: {what}", argument.text));
         let bytes = match &argument.value {
-            Value::Bytes(bytes) => bytes.clone(),
             Value::Buffer(_) => address(addresses, number),
-            Value::Within { name, offset } => {
-                let (other, buffer) = find(arguments, name).map_err(wrong)?;
-                if *offset > buffer.bytes {
-                    let most = buffer.bytes;
-                    return Err(wrong(format!(
-                        "the offset was {offset}; it must be at most {most}, all of `{name}`"
-                    )));
-                }
-                let at = addresses.get(other).copied().flatten().unwrap_or(0);
-                at.wrapping_add(*offset).to_le_bytes().to_vec()
-            }
-            Value::TensorMap { name, tile, swizzle } => {
-                let (other, buffer) = find(arguments, name).map_err(wrong)?;
-                let at = addresses.get(other).copied().flatten().unwrap_or(0);
-                let map = tensor_map(buffer, at, tile).map_err(wrong)?;
-                let map = TensorMap { swizzle: *swizzle, ..map };
-                let words = map.encode().map_err(|error| wrong(error.to_string()))?;
-                words.iter().flat_map(|word| word.to_le_bytes()).collect()
-            }
+            other => bytes(other, arguments, addresses).map_err(wrong)?,
         };
         if bytes.len() as u64 != parameter.bytes {
             return Err(wrong(format!(
@@ -64,6 +45,43 @@ pub fn block(
         block.extend(bytes);
     }
     Ok(block)
+}
+
+/// The bytes of what is no buffer of its own.
+fn bytes(value: &Value, arguments: &[Argument], addresses: &[Option<u64>]) -> Result<Vec<u8>, String> {
+    let place = |name: &str| {
+        let (other, buffer) = find(arguments, name)?;
+        Ok::<_, String>((addresses.get(other).copied().flatten().unwrap_or(0), buffer))
+    };
+    match value {
+        Value::Bytes(bytes) => Ok(bytes.clone()),
+        // Parsing leaves none inside of others.
+        Value::Buffer(_) => Ok(Vec::new()),
+        Value::Within { name, offset } => {
+            let (at, buffer) = place(name)?;
+            let most = buffer.bytes;
+            if *offset > most {
+                return Err(format!("the offset was {offset}; it must be at most {most}, all of `{name}`"));
+            }
+            Ok(at.wrapping_add(*offset).to_le_bytes().to_vec())
+        }
+        Value::Structure(parts) => {
+            let (mut all, mut largest) = (Vec::new(), 1);
+            for (align, part) in parts {
+                all.resize(all.len().next_multiple_of(*align), 0);
+                all.extend(bytes(part, arguments, addresses)?);
+                largest = largest.max(*align);
+            }
+            all.resize(all.len().next_multiple_of(largest), 0);
+            Ok(all)
+        }
+        Value::TensorMap { name, tile, swizzle } => {
+            let (at, buffer) = place(name)?;
+            let map = TensorMap { swizzle: *swizzle, ..tensor_map(buffer, at, tile)? };
+            let words = map.encode().map_err(|error| error.to_string())?;
+            Ok(words.iter().flat_map(|word| word.to_le_bytes()).collect())
+        }
+    }
 }
 
 fn address(addresses: &[Option<u64>], number: usize) -> Vec<u8> {

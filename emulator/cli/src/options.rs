@@ -92,6 +92,7 @@ const ARGUMENT: &str = "An argument, in the kernel's order; NAME, else its numbe
   TYPE:VALUE                       a number: i32:5, f16:1.5, u64:0x100
   null                             a null pointer
   bytes:HEX                        a structure by value, its bytes in order
+  struct:PART,PART,…               a structure of numbers, nulls, bytes and places, laid out as C does
   zeros:TYPE:COUNT                 the address of a buffer of zeros; COUNT is 4096, or 32x128
   empty:TYPE:COUNT                 … of memory that nobody wrote
   fill:TYPE:COUNT:VALUE            … of one value

@@ -55,14 +55,13 @@ fn numbers_structures_and_places_are_passed() {
     let expected: Vec<f32> =
         (0..128).map(|i| (i / 4 * 4 + 3 - i % 4) as f32 * [2.0, 4.0, 8.0, 16.0][i % 4]).collect();
     let expected = file("turn.y", &bytes(&expected));
-    let run = |out: &str| {
-        command(&format!(
-            "run {} --kernel turn --block 32 --arg range:f32:128 --arg {out} --arg bytes:{scale} --expect y={expected}",
+    for scale in [format!("bytes:{scale}"), "struct:f32:2,f32:4,f32:8,f32:16".to_owned()] {
+        let done = command(&format!(
+            "run {} --kernel turn --block 32 --arg range:f32:128 --arg y=zeros:f32:128 --arg {scale} --expect y={expected}",
             corpus("cuda/transpose.90.ptx")
-        ))
-    };
-    let done = run("y=zeros:f32:128");
-    assert_eq!(done.code, 0, "{}{}", done.out, done.error);
+        ));
+        assert_eq!(done.code, 0, "{}{}", done.out, done.error);
+    }
 
     let copy = kernel("copy", "ld.global.u32 %r1, [%mine+128];\nst.global.u32 [%mine], %r1;");
     let whole = file("whole", &[7u32, 8].iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>());

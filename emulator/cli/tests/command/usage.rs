@@ -42,8 +42,8 @@ fn what_cannot_be_done_is_named() {
         ("run #k --block 32 --arg file:/no/such/file", "/no/such/file: "),
         ("run #k --block 32 --arg x=zeros:u32:1 --arg x=zeros:u32:1", "the name of argument 1 was `x`"),
         (
-            "run #k --block 32 --arg x=zeros:u32:1 --out y=/tmp/y",
-            "--out was `y=/tmp/y`: there is no buffer `y`; there are: x",
+            "run #k --block 32 --arg x=zeros:u32:1 --out y=y.npy",
+            "--out was `y=y.npy`: there is no buffer `y`; there are: x",
         ),
         ("run #k --block 32 --arg x=zeros:u32:1 --out x", "--out was `x`; it must be NAME=PATH"),
         ("run #k --block 32 --arg x=zeros:u32:1 --out x=/no/such/folder/x", "--out: /no/such/folder/x: "),
