@@ -65,7 +65,7 @@ pub fn gated<P: Overlaps, T: Element, const V: usize>(
             }
             let (at, count) = place(i);
             // SAFETY: as above; no other thread has these elements.
-            unsafe { store_part(y.at::<T>(at), rounded::<T, V>(values), count, T::BYTES, V) };
+            unsafe { store_part(y.at::<T>(at), rounded::<T, V>(values), count, (T::BYTES, V), true) };
             i += 1;
         }
     });
@@ -132,8 +132,8 @@ pub fn gated_gradient<P: Overlaps, T: Element, const V: usize>(
             let (at, count) = place(i);
             // SAFETY: as in `gated`.
             unsafe {
-                store_part(d_gate.at::<T>(at), rounded::<T, V>(by_gate), count, T::BYTES, V);
-                store_part(d_up.at::<T>(at), rounded::<T, V>(by_up), count, T::BYTES, V);
+                store_part(d_gate.at::<T>(at), rounded::<T, V>(by_gate), count, (T::BYTES, V), true);
+                store_part(d_up.at::<T>(at), rounded::<T, V>(by_up), count, (T::BYTES, V), true);
             }
             i += 1;
         }
