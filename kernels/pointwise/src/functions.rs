@@ -4,7 +4,7 @@ use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
 use tilewright_device::kernel::Arch;
-use tilewright_device::tile::{Overlaps, math};
+use tilewright_device::tile::{InBlock, Overlaps, math};
 
 use crate::number::{Number, with_number};
 use crate::operation::{Operation, with};
@@ -119,9 +119,10 @@ pub fn elementwise<P: Overlaps, const INPUTS: usize, const FROM: usize, const TO
     b: Strided<3>,
     c: Strided<3>,
     y: Strided<3>,
-    order: PieceOrder,
+    order: InBlock<PieceOrder>,
     how: Computed,
 ) {
+    let order = order.get();
     let (v, each) = (const { piece(FROM, TO) }, const { each(INPUTS, FROM, TO) });
     let hopper = const { matches!(P::ARCH, Arch::Sm90a) };
     let bytes = |fixed, kind| if fixed == 0 { Number::bytes(kind) as usize } else { fixed };
@@ -138,13 +139,14 @@ pub fn elementwise<P: Overlaps, const INPUTS: usize, const FROM: usize, const TO
     let address = |k: usize, [matrix, row, col]: [u32; 3]| {
         inputs[k].address_of([matrix, row, if repeated(k) { 0 } else { col }], from_bytes as u32)
     };
+    let apart = how.repeated | how.skewed;
     P::wait_for_preceding_grid();
     let mut read = [[[0; 4]; INPUTS]; EACH];
     let mut i = 0;
     while i < each {
         let ((at, count), mut k) = (place(i), 0);
         while k < INPUTS {
-            let whole = count == v as u32 && !repeated(k) && !skewed(k);
+            let whole = count == v as u32 && (v == 1 || apart >> k & 1 == 0);
             // SAFETY: the tensors have the elements that the order counts, in rows of pieces of which the last may be short; the host checked
             // how they lie.
             read[i][k] = unsafe { load_bytes(from_bytes * v, address(k, at), whole) };
@@ -153,7 +155,7 @@ pub fn elementwise<P: Overlaps, const INPUTS: usize, const FROM: usize, const TO
         i += 1;
     }
     // What is no whole and aligned piece comes behind, so that no load above waits for a branch.
-    if v > 1 && (how.repeated | how.skewed != 0 || order.ends_short()) {
+    if v > 1 && (apart != 0 || order.ends_short()) {
         let mut i = 0;
         while i < each {
             let ((at, count), mut k) = (place(i), 0);
