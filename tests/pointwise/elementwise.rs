@@ -205,6 +205,36 @@ pub fn places_anywhere(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// Rows that begin at every element of a vector, and results too, are taken in vectors.
+pub fn begins_anywhere(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    for skew in 0..8 {
+        let (rows, cols, pitch) = (5, 203, 211 + skew);
+        let values = normal::<f16>(skew as u64, 8 + rows * pitch);
+        let x = Tensor::from_slice(device, &values, &[values.len()])?;
+        let rows_of = |first: usize| {
+            x.view().narrow(0, first, rows * pitch)?.reshape(&[rows, pitch])?.narrow(1, 0, cols)
+        };
+        let (a, b) = (rows_of(skew)?, rows_of(7 - skew)?);
+        let mut room = Tensor::filled(device, f16::NAN, &[rows, cols + 13])?;
+        let mut y = room.view_mut().narrow(1, skew, cols)?;
+        let f = Elementwise::new(Binary::Sub);
+        assert!(!f.plan([&a, &b], &y)?.kernel().name().ends_with("_any"));
+        f.run(&stream, [&a, &b], &mut y)?;
+        for (i, y) in f16::widen(&room.to_vec()?).iter().enumerate() {
+            let (row, col) = (i / (cols + 13), i % (cols + 13));
+            match col.checked_sub(skew).filter(|col| *col < cols) {
+                Some(col) => {
+                    let of = |first: usize| values[first + row * pitch + col].to_f32();
+                    assert_eq!(*y, f16::from_f32(of(skew) - of(7 - skew)).to_f32(), "{skew}: ({row}, {col})");
+                }
+                None => assert!(y.is_nan(), "{skew}: ({row}, {col}) was written"),
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Rows, columns, matrices and single elements that repeat; in vectors where rows allow it.
 pub fn broadcasts(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;
@@ -230,7 +260,7 @@ pub fn broadcasts(device: &Device) -> Outcome {
             let plan = Elementwise::new(Binary::Sub).plan([&a.view(), &b.view()], &y.view_mut())?;
             let vectors = !plan.kernel().name().ends_with("_any");
             let in_one = batch * rows == 1 || *shape == [batch, rows, cols] || shape.is_empty();
-            assert_eq!(vectors, cols % 8 == 0 || in_one, "{shape:?}: {plan}");
+            assert!(vectors || !(cols % 8 == 0 || in_one), "{shape:?}: {plan}");
         }
     }
     Ok(())

@@ -9,6 +9,9 @@ use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
 /// Tensors that a kernel takes: three inputs at most, and the result.
 const TENSORS: usize = 4;
 
+/// Columns from which on rows that begin anywhere are rather taken in vectors: fewer are mostly ends.
+const SHORT: usize = 64;
+
 /// The tensors of a call.
 pub(in crate::ops) struct Problem {
     pub(super) device: Device,
@@ -61,8 +64,15 @@ impl Problem {
     pub(super) fn computed(&self, operation: u32, [scale, bias]: [f32; 2]) -> Computed {
         let repeated = self.pieces.repeats().into_iter().take(self.inputs).enumerate();
         let repeated = repeated.fold(0, |bits, (i, is)| bits | u32::from(is) << i);
+        let skewed = self.skewed().into_iter().enumerate().fold(0, |bits, (i, is)| bits | u32::from(is) << i);
         let [from, to] = self.types().map(|dtype| numbers(dtype) as u32);
-        Computed { operation, repeated, from, to, scale, bias }
+        Computed { operation, repeated, skewed, from, to, scale, bias }
+    }
+
+    /// Which tensors have columns beside each other that do not begin where vectors do: of the inputs, and of y.
+    fn skewed(&self) -> [bool; TENSORS] {
+        let (lies, repeats) = (self.pieces.lies(), self.pieces.repeats());
+        std::array::from_fn(|i| lies[i].in_rows && !lies[i].in_vectors && !repeats[i])
     }
 
     /// Of the inputs, and of y.
@@ -104,14 +114,20 @@ impl Choice for Call<'_> {
         if vectors && kernel.widths != [from, to].map(|bytes| bytes as u32) {
             return Err(Rejection::Because("it computes with elements of another size"));
         }
-        let unaligned = pieces.lies().into_iter().zip(pieces.repeats());
+        let apart = pieces.lies().into_iter().zip(pieces.repeats());
         if let Some((tensor, _)) =
-            unaligned.into_iter().find(|(tensor, repeats)| vectors && !tensor.in_vectors && !repeats)
+            apart.into_iter().find(|(tensor, repeats)| vectors && !tensor.in_rows && !repeats)
         {
             return Err(Rejection::Unaligned { operand: tensor.name, row_major: true });
         }
         let bytes = pieces.elements().saturating_mul(self.problem.inputs * from + to);
-        // By single elements a third of what memory gives.
-        Ok(estimate(&self.problem.device, kernel, bytes, if vectors { 1.0 } else { 3.0 }))
+        // By single elements a third of what memory gives; so are the ends of rows that begin anywhere.
+        let slowness = match self.problem.skewed().contains(&true) {
+            true if vectors && pieces.cols() < SHORT => 4.0,
+            true if vectors => 1.5,
+            _ if vectors => 1.0,
+            _ => 3.0,
+        };
+        Ok(estimate(&self.problem.device, kernel, bytes, slowness))
     }
 }

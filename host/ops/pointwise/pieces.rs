@@ -21,6 +21,8 @@ pub(in crate::ops) struct Lies {
     pub(in crate::ops) name: &'static str,
     /// Whether rows can be read in vectors of 16 bytes, as far as address and strides go.
     pub(in crate::ops) in_vectors: bool,
+    /// Whether columns are neighbours at least.
+    pub(in crate::ops) in_rows: bool,
 }
 
 impl Operand {
@@ -38,7 +40,7 @@ impl Operand {
             size <= 1 || stride.wrapping_mul(dtype.bytes()).is_multiple_of(16)
         };
         let in_vectors = address.is_multiple_of(16) && columns == 1 && rows.into_iter().all(aligned);
-        Lies { name: self.name, in_vectors }
+        Lies { name: self.name, in_vectors, in_rows: columns == 1 }
     }
 
     /// The tensor as kernels take it, with dimensions of size 1 before its own.

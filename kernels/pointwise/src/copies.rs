@@ -2,7 +2,7 @@
 
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
-use tilewright_device::tile::Overlaps;
+use tilewright_device::tile::{InBlock, Overlaps};
 
 use crate::pieces::{PieceOrder, Strided, load_bits, number, store_bits};
 
@@ -16,7 +16,12 @@ pub(crate) const EACH: usize = 4;
 ///
 /// The last dimension's pieces are neighbours in both tensors, or single elements that lie anyhow. Strides are in units of `BYTES`.
 #[kernel(program = P)]
-pub fn copied<P: Overlaps, const BYTES: usize>(x: Strided<RANK>, y: Strided<RANK>, order: PieceOrder<RANK>) {
+pub fn copied<P: Overlaps, const BYTES: usize>(
+    x: Strided<RANK>,
+    y: Strided<RANK>,
+    order: InBlock<PieceOrder<RANK>>,
+) {
+    let order = order.get();
     let place = |i| order.at(number(thread_x(), P::THREADS, EACH, i));
     P::wait_for_preceding_grid();
     let mut pieces = [[0; 4]; EACH];

@@ -4,11 +4,11 @@ use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
 use tilewright_device::kernel::Arch;
-use tilewright_device::tile::{Overlaps, math};
+use tilewright_device::tile::{InBlock, Overlaps, math};
 
 use crate::number::{Number, with_number};
 use crate::operation::{Operation, with};
-use crate::pieces::{PieceOrder, Strided, load_bytes, load_short, number, store_part};
+use crate::pieces::{PieceOrder, Strided, load_bytes, load_short, load_skewed, number, store_part};
 
 /// What is computed of up to three tensors.
 #[repr(C)]
@@ -18,6 +18,9 @@ pub struct Computed {
     pub operation: u32,
     /// Bit i is 1 where all columns of a row of tensor i are one element: its stride is 0.
     pub repeated: u32,
+    /// Bit i is 1 where pieces of input i begin anywhere, and bit 3 where those of the result do; else they begin at multiples of 16 bytes, or
+    /// of their own size.
+    pub skewed: u32,
     /// The number of the inputs' [`Number`].
     pub from: u32,
     /// The number of the result's.
@@ -116,9 +119,10 @@ pub fn elementwise<P: Overlaps, const INPUTS: usize, const FROM: usize, const TO
     b: Strided<3>,
     c: Strided<3>,
     y: Strided<3>,
-    order: PieceOrder,
+    order: InBlock<PieceOrder>,
     how: Computed,
 ) {
+    let order = order.get();
     let (v, each) = (const { piece(FROM, TO) }, const { each(INPUTS, FROM, TO) });
     let hopper = const { matches!(P::ARCH, Arch::Sm90a) };
     let bytes = |fixed, kind| if fixed == 0 { Number::bytes(kind) as usize } else { fixed };
@@ -131,16 +135,18 @@ pub fn elementwise<P: Overlaps, const INPUTS: usize, const FROM: usize, const TO
     };
     let inputs = [a, b, c];
     let repeated = |k| v > 1 && how.repeated >> k & 1 == 1;
+    let skewed = |k| v > 1 && how.skewed >> k & 1 == 1;
     let address = |k: usize, [matrix, row, col]: [u32; 3]| {
         inputs[k].address_of([matrix, row, if repeated(k) { 0 } else { col }], from_bytes as u32)
     };
+    let apart = how.repeated | how.skewed;
     P::wait_for_preceding_grid();
     let mut read = [[[0; 4]; INPUTS]; EACH];
     let mut i = 0;
     while i < each {
         let ((at, count), mut k) = (place(i), 0);
         while k < INPUTS {
-            let whole = count == v as u32 && !repeated(k);
+            let whole = count == v as u32 && (v == 1 || apart >> k & 1 == 0);
             // SAFETY: the tensors have the elements that the order counts, in rows of pieces of which the last may be short; the host checked
             // how they lie.
             read[i][k] = unsafe { load_bytes(from_bytes * v, address(k, at), whole) };
@@ -148,17 +154,21 @@ pub fn elementwise<P: Overlaps, const INPUTS: usize, const FROM: usize, const TO
         }
         i += 1;
     }
-    // What is no whole piece comes behind, so that no load above waits for a branch.
-    if v > 1 && (how.repeated != 0 || order.ends_short()) {
+    // What is no whole and aligned piece comes behind, so that no load above waits for a branch.
+    if v > 1 && (apart != 0 || order.ends_short()) {
         let mut i = 0;
         while i < each {
             let ((at, count), mut k) = (place(i), 0);
+            // Its neighbours are read too.
+            let inner = const { FROM * piece(FROM, TO) == 16 } && order.is_inner(at[2] / v as u32);
             while k < INPUTS {
                 // SAFETY: as above.
                 unsafe {
                     if repeated(k) {
                         read[i][k] = filled::<FROM>(load_bytes(from_bytes, address(k, at), count != 0));
-                    } else if count != v as u32 {
+                    } else if skewed(k) && inner && count == v as u32 {
+                        read[i][k] = load_skewed(address(k, at));
+                    } else if skewed(k) || count != v as u32 {
                         read[i][k] = load_short(address(k, at), count, from_bytes, v);
                     }
                 }
@@ -220,7 +230,7 @@ pub fn elementwise<P: Overlaps, const INPUTS: usize, const FROM: usize, const TO
     while i < each {
         let (at, count) = place(i);
         // SAFETY: as above; no other thread has these elements.
-        unsafe { store_part(y.address_of(at, to_bytes as u32), words[i], count, to_bytes, v) };
+        unsafe { store_part(y.address_of(at, to_bytes as u32), words[i], count, (to_bytes, v), !skewed(3)) };
         i += 1;
     }
 }

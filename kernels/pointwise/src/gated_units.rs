@@ -2,7 +2,7 @@
 
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
-use tilewright_device::tile::{Element, Overlaps};
+use tilewright_device::tile::{Element, InBlock, Overlaps};
 
 use crate::activation::{with, with_slope};
 use crate::pieces::{PieceOrder, Strided, load_bytes, load_short, number, rounded, store_part, wide};
@@ -19,9 +19,10 @@ pub fn gated<P: Overlaps, T: Element, const V: usize>(
     gate: Strided<3>,
     up: Strided<3>,
     y: Strided<3>,
-    order: PieceOrder,
+    order: InBlock<PieceOrder>,
     activation: u32,
 ) {
+    let order = order.get();
     let place = |i| {
         let at = order.at(number(thread_x(), P::THREADS, EACH, i));
         let [matrix, row, piece] = at.0;
@@ -65,7 +66,7 @@ pub fn gated<P: Overlaps, T: Element, const V: usize>(
             }
             let (at, count) = place(i);
             // SAFETY: as above; no other thread has these elements.
-            unsafe { store_part(y.at::<T>(at), rounded::<T, V>(values), count, T::BYTES, V) };
+            unsafe { store_part(y.at::<T>(at), rounded::<T, V>(values), count, (T::BYTES, V), true) };
             i += 1;
         }
     });
@@ -81,9 +82,10 @@ pub fn gated_gradient<P: Overlaps, T: Element, const V: usize>(
     dy: Strided<3>,
     d_gate: Strided<3>,
     d_up: Strided<3>,
-    order: PieceOrder,
+    order: InBlock<PieceOrder>,
     activation: u32,
 ) {
+    let order = order.get();
     let place = |i| {
         let at = order.at(number(thread_x(), P::THREADS, EACH, i));
         let [matrix, row, piece] = at.0;
@@ -132,8 +134,8 @@ pub fn gated_gradient<P: Overlaps, T: Element, const V: usize>(
             let (at, count) = place(i);
             // SAFETY: as in `gated`.
             unsafe {
-                store_part(d_gate.at::<T>(at), rounded::<T, V>(by_gate), count, T::BYTES, V);
-                store_part(d_up.at::<T>(at), rounded::<T, V>(by_up), count, T::BYTES, V);
+                store_part(d_gate.at::<T>(at), rounded::<T, V>(by_gate), count, (T::BYTES, V), true);
+                store_part(d_up.at::<T>(at), rounded::<T, V>(by_up), count, (T::BYTES, V), true);
             }
             i += 1;
         }

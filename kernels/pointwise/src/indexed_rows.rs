@@ -2,7 +2,7 @@
 
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
-use tilewright_device::tile::{Element, Overlaps};
+use tilewright_device::tile::{Element, InBlock, Overlaps};
 
 use crate::pieces::{PieceOrder, Strided, load, load_bits, number, store};
 
@@ -19,11 +19,12 @@ pub fn embedding<P: Overlaps, T: Element, const V: usize>(
     table: Strided<2>,
     indices: Strided<2>,
     y: Strided<3>,
-    order: PieceOrder,
+    order: InBlock<PieceOrder>,
     count: u32,
     outside: u32,
     index_bytes: u32,
 ) {
+    let order = order.get();
     let place = |i| order.at(number(thread_x(), P::THREADS, EACH, i));
     P::wait_for_preceding_grid();
     let mut rows = [0; EACH];

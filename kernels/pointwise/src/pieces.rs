@@ -82,6 +82,12 @@ impl<const RANK: usize> PieceOrder<RANK> {
         index[0] = left;
         (index, number < self.total)
     }
+    /// Whether a piece has a whole one on either side of it in its row.
+    #[inline(always)]
+    pub(crate) fn is_inner(&self, piece: u32) -> bool {
+        let whole = self.by[RANK - 1].divisor - self.ends_short() as u32;
+        piece > 0 && piece + 1 < whole
+    }
     /// Whether rows end with a piece that is shorter than the others.
     #[inline(always)]
     pub(crate) fn ends_short(&self) -> bool {
@@ -183,13 +189,50 @@ pub(crate) unsafe fn load_short(from: u64, count: u32, bytes: usize, of: usize) 
     words
 }
 
-/// Stores the first `count` elements, of `bytes` bytes, of a piece of `of` elements.
+/// A piece of 16 bytes that begins anywhere: of the two vectors in which it lies.
+///
+/// # Safety
+/// These vectors are readable: they are among the piece and its neighbours. No other thread writes them meanwhile.
+#[inline(always)]
+pub(crate) unsafe fn load_skewed(from: u64) -> [u32; 4] {
+    let skew = from as u32 % VECTOR as u32;
+    let (vector, mut words) = (from - skew as u64, [0; 8]);
+    // SAFETY: the caller's; a piece that begins with a vector does not reach into the next one.
+    unsafe {
+        global::replace_cached_u32x4(&mut words, 0, vector, true);
+        global::replace_cached_u32x4(&mut words, 4, vector + VECTOR as u64, skew != 0);
+    }
+    let mut by = 2;
+    while by > 0 {
+        let mut i = 0;
+        while i + by < 8 {
+            words[i] = if skew & 4 * by as u32 != 0 { words[i + by] } else { words[i] };
+            i += 1;
+        }
+        by -= 1;
+    }
+    let (mut piece, mut i) = ([0; 4], 0);
+    while i < 4 {
+        let pair = words[i] as u64 | (words[i + 1] as u64) << 32;
+        piece[i] = (pair >> (skew % 4 * 8)) as u32;
+        i += 1;
+    }
+    piece
+}
+
+/// Stores the first `count` elements, of `bytes` bytes, of a piece of `of` elements, one by one if they are not `aligned` to their number.
 ///
 /// # Safety
 /// As for [`load_short`], with writable for readable; no other thread uses the elements meanwhile.
 #[inline(always)]
-pub(crate) unsafe fn store_part(to: u64, words: [u32; 4], count: u32, bytes: usize, of: usize) {
-    let whole = count == of as u32;
+pub(crate) unsafe fn store_part(
+    to: u64,
+    words: [u32; 4],
+    count: u32,
+    (bytes, of): (usize, usize),
+    aligned: bool,
+) {
+    let whole = count == of as u32 && aligned;
     let store = |bytes, to, words, inside| {
         // SAFETY: the caller's.
         unsafe {

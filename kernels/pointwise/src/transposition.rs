@@ -5,7 +5,7 @@ use tilewright_device::arch::shared::{load_u32, store_u32x4};
 use tilewright_device::arch::special::{block_x, thread_x};
 use tilewright_device::arch::sync::bar_sync;
 use tilewright_device::kernel;
-use tilewright_device::tile::{Collective, Cta, Overlaps, TILE_ALIGN, barriers, math};
+use tilewright_device::tile::{Collective, Cta, InBlock, Overlaps, TILE_ALIGN, barriers, math};
 
 use crate::copies::RANK;
 use crate::pieces::{PieceOrder, Strided, load_bits, store_bits};
@@ -69,9 +69,10 @@ pub fn transposed<P: Collective + Overlaps, const BYTES: usize>(
     mut cta: Cta<P>,
     x: Strided<RANK>,
     y: Strided<RANK>,
-    order: PieceOrder<RANK>,
+    order: InBlock<PieceOrder<RANK>>,
     exchanged: Exchanged,
 ) {
+    let order = order.get();
     const { assert!(P::THREADS as usize == THREADS, "threads share a tile evenly") };
     let (v, [rows, cols]) = (const { VECTOR / BYTES }, const { tile(BYTES) });
     let (row_bytes, bytes) = ((cols * BYTES) as u32, BYTES as u32);
