@@ -5,7 +5,7 @@ use super::names::Names;
 use super::opcode::Opcode;
 use super::{
     Result_, address, arithmetic, atomic, call, carry, collective, compare, convert, copy, directed, logic,
-    matrix, mbarrier, memory, moves, rare, simd, synchronise, talk,
+    matrix, mbarrier, memory, moves, rare, simd, synchronise, talk, wide,
 };
 use crate::program::Coded;
 use crate::program::class::Class;
@@ -30,6 +30,7 @@ pub(super) fn decode(
     let ops = match opcode.name() {
         "bra" | "brx" => vec![branch(context, &mut opcode, operands, names)?],
         "call" => vec![call::decode(context, &mut opcode, operands, names)?],
+        _ if wide::is_wide(&opcode) => wide::decode(context, &mut opcode, operands)?,
         "bar" | "barrier" if opcode.has("red") => synchronise::reduce(context, &mut opcode, operands)?,
         "atom" | "red" => atomic::decode(context, &mut opcode, operands)?,
         "cvta" | "mapa" | "isspacep" | "getctarank" | "createpolicy" => {

@@ -36,6 +36,7 @@ mod synchronise;
 mod talk;
 mod target;
 mod types;
+mod wide;
 
 use std::sync::Arc;
 

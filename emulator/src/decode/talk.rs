@@ -13,6 +13,7 @@ pub(super) fn polls(op: &Op, opcode: &str) -> bool {
     match op {
         Op::Load { window, .. } => !is_private(*window) && is_strong(opcode),
         Op::Atomic { d, .. } => !matches!(d, Destination::Sink),
+        Op::Atomic128 { .. } => true,
         _ => false,
     }
 }
@@ -21,7 +22,7 @@ pub(super) fn polls(op: &Op, opcode: &str) -> bool {
 pub(super) fn between_clusters(op: &Op, opcode: &str) -> bool {
     match op {
         Op::Load { window, .. } | Op::Store { window, .. } => reaches_global(*window) && is_strong(opcode),
-        Op::Atomic { window, .. } => reaches_global(*window),
+        Op::Atomic { window, .. } | Op::Atomic128 { window, .. } => reaches_global(*window),
         Op::BulkReduce { .. } => true,
         _ => false,
     }

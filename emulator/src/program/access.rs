@@ -199,6 +199,7 @@ impl Op {
             Op::Load { to, at, .. } => all.go(at, to),
             Op::Store { from, at, .. } => all.go((at, from), ()),
             Op::Atomic { d, at, b, c, .. } => all.go((at, b, c), d),
+            Op::Atomic128 { d, at, b, c, .. } => all.go((at, b, c), d),
             Op::ToGeneric { d, a, .. } | Op::FromGeneric { d, a, .. } => all.go(a, d),
             Op::Mapa { d, a, rank, .. } => all.go((a, rank), d),
             Op::StoreAsync { from, at, bar, .. } => all.go((at, from, bar), ()),

@@ -107,6 +107,16 @@ pub(crate) enum Op {
         /// `red` does not.
         returns: bool,
     },
+    /// The same of 128 bits: an exchange or, with a third value, a compare-and-swap.
+    Atomic128 {
+        window: Window,
+        at: Address,
+        /// Low and high halves, as those of the others.
+        d: Option<[D; 2]>,
+        b: [D; 2],
+        c: Option<[D; 2]>,
+        ordering: Ordering,
+    },
     /// A fence of memory.
     Fence(Scope),
     /// A fence between the generic and the async proxy.
@@ -338,7 +348,7 @@ impl Op {
         match *self {
             Op::Fence(scope) => Some(scope),
             Op::Load { ordering, .. } | Op::Store { ordering, .. } => ordering.map(|ordering| ordering.scope),
-            Op::Atomic { ordering, .. } => Some(ordering.scope),
+            Op::Atomic { ordering, .. } | Op::Atomic128 { ordering, .. } => Some(ordering.scope),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! Instructions by their families.
 
-use super::{access, atomic, barrier, collective, copy, matrix, mbarrier, registers, wgmma};
+use super::{access, atomic, atomic128, barrier, collective, copy, matrix, mbarrier, registers, wgmma};
 use crate::exec::env::Env;
 use crate::exec::observe::Observer;
 use crate::exec::result::{Active, Next};
@@ -49,6 +49,10 @@ fn execute(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Resul
         }
         Op::Atomic { .. } => {
             atomic::step(warp, env, op, active.mask)?;
+            Ok(Next::Advance)
+        }
+        Op::Atomic128 { .. } => {
+            atomic128::step(warp, env, op, active.mask)?;
             Ok(Next::Advance)
         }
         Op::Shuffle { .. }

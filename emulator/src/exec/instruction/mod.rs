@@ -2,6 +2,7 @@
 
 mod access;
 mod atomic;
+mod atomic128;
 pub(super) mod barrier;
 mod branch;
 mod collective;
