@@ -30,6 +30,8 @@ mod names;
 mod opcode;
 mod program;
 mod rare;
+mod seldom;
+mod several;
 mod simd;
 mod statics;
 mod synchronise;

@@ -250,6 +250,8 @@ pub(crate) enum Op {
         expect: Option<R>,
         state: Option<D>,
         drop: bool,
+        /// It must not be the last.
+        uncompleted: bool,
         ordered: bool,
     },
     MbarTestParity {
@@ -320,11 +322,13 @@ pub(crate) enum Op {
     Ldmatrix {
         to: Box<[R]>,
         trans: bool,
+        window: Window,
         at: Address,
     },
     Stmatrix {
         from: Box<[R]>,
         trans: bool,
+        window: Window,
         at: Address,
     },
     Movmatrix {

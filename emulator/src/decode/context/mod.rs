@@ -235,12 +235,12 @@ impl Context {
         flag
     }
 
-    fn new_r(&mut self) -> R {
+    pub(super) fn new_r(&mut self) -> R {
         self.registers += 1;
         R(self.registers - 1)
     }
 
-    fn new_d(&mut self) -> D {
+    pub(super) fn new_d(&mut self) -> D {
         self.doubles += 1;
         D(self.doubles - 1)
     }
