@@ -4,7 +4,7 @@ use super::context::Context;
 use super::names::Names;
 use super::opcode::Opcode;
 use super::{
-    Result_, address, arithmetic, atomic, call, carry, collective, compare, convert, copy, directed, logic,
+    Result_, address, arithmetic, atomic, call, carry, collective, compare, convert, copy, directed, fragments, logic,
     matrix, mbarrier, memory, moves, rare, seldom, several, simd, synchronise, talk, wide,
 };
 use crate::program::Coded;
@@ -37,6 +37,7 @@ pub(super) fn decode(
         "cvta" | "mapa" | "isspacep" | "getctarank" | "createpolicy" => {
             vec![address::decode(context, &mut opcode, operands)?]
         }
+        _ if fragments::is_fragments(&opcode) => vec![fragments::decode(context, &mut opcode, operands)?],
         _ if carry::is_carrying(&opcode) => vec![carry::decode(context, &mut opcode, operands)?],
         _ if directed::is_directed(&opcode) => vec![directed::decode(context, &mut opcode, operands)?],
         _ if seldom::is_seldom(&opcode) => vec![seldom::decode(context, &mut opcode, operands)?],

@@ -34,7 +34,7 @@ fn transpose(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand
     }
 }
 
-fn together(opcode: &mut Opcode<'_>) -> Result<(), String> {
+pub(super) fn together(opcode: &mut Opcode<'_>) -> Result<(), String> {
     if opcode.flag("sync") && opcode.flag("aligned") { Ok(()) } else { Err("needs `.sync.aligned`".into()) }
 }
 
@@ -75,7 +75,7 @@ fn rows(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) ->
 }
 
 /// `m16n8k16` as its three numbers.
-fn shape(opcode: &mut Opcode<'_>) -> Result<[u32; 3], String> {
+pub(super) fn shape(opcode: &mut Opcode<'_>) -> Result<[u32; 3], String> {
     let text = opcode.next().ok_or("has no shape")?;
     let numbers = text.strip_prefix('m').and_then(|text| {
         let (m, rest) = text.split_once('n')?;
@@ -110,9 +110,6 @@ fn accumulator(opcode: &mut Opcode<'_>, saturate: bool) -> Result<Accumulator, S
 }
 
 fn mma(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
-    if opcode.has("sp") || opcode.has("sp::ordered_metadata") {
-        return Err("sparse products are not emulated".into());
-    }
     together(opcode)?;
     let saturate = opcode.flag("satfinite");
     if !(opcode.flag("row") && opcode.flag("col")) {

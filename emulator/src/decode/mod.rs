@@ -17,6 +17,7 @@ mod copy;
 mod directed;
 mod each;
 pub(crate) mod float;
+mod fragments;
 mod graph;
 mod half;
 mod instruction;

@@ -235,6 +235,11 @@ impl Op {
             Op::Stmatrix { from, at, .. } => all.go((at, from), ()),
             Op::Movmatrix { to, from } => all.go(from, to),
             Op::Mma(product) => all.go((&product.a, &product.b, &product.c), &product.d),
+            Op::WmmaLoad(op) => all.go((op.at, op.stride), &op.registers),
+            Op::WmmaStore(op) => all.go((op.at, op.stride, &op.registers), ()),
+            Op::WarpProduct(product) => {
+                all.go((&product.a, &product.b, &product.c, product.metadata), &product.d);
+            }
             Op::Wgmma(product) => all.go((&product.a, product.b, product.scale, &product.d), &product.d),
             Op::Branch { .. }
             | Op::Return

@@ -65,6 +65,8 @@ impl Class {
             }
             "cp" => Class::Copy,
             "mma" => Class::Tensor,
+            "wmma" if has("mma") => Class::Tensor,
+            "wmma" => space(parts),
             "wgmma" if has("mma_async") => Class::Tensor,
             "bar" | "barrier" | "mbarrier" | "fence" | "membar" | "wgmma" | "griddepcontrol"
             | "nanosleep" => Class::Synchronisation,

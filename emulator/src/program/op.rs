@@ -1,8 +1,8 @@
 //! What the instructions of a kernel do.
 
 use super::operand::{
-    Address, AtomicOp, Bulk, CallOp, Destination, EachOp, MmaOp, Ordering, Outcome, PredicateOp, Queue,
-    Scope, Shuffle, Source, Tally, Vote, WgmmaOp, Window,
+    Address, AtomicOp, Bulk, CallOp, Destination, EachOp, FragmentOp, MmaOp, Ordering, Outcome, PredicateOp, Queue,
+    Scope, Shuffle, Source, Tally, Vote, WarpProductOp, WgmmaOp, Window,
 };
 use super::register::{Compare, Condition, D, F1, F2, F3, P, R};
 use crate::tensor::map::DataType;
@@ -336,6 +336,9 @@ pub(crate) enum Op {
         from: R,
     },
     Mma(Box<MmaOp>),
+    WmmaLoad(Box<FragmentOp>),
+    WmmaStore(Box<FragmentOp>),
+    WarpProduct(Box<WarpProductOp>),
     Wgmma(Box<WgmmaOp>),
     WgmmaFence,
     /// Closes a group of products.

@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use crate::tensor::fragment::Fragment;
 use super::register::{Condition, D, P, R, Register};
 use crate::tensor::element::Accumulator;
 use crate::tensor::map::DataType;
 use crate::tensor::mma::Mma;
 use crate::tensor::reduce::Reduction;
+use crate::tensor::warp_product::WarpProduct;
 use crate::tensor::wgmma::Wgmma;
 use tilewright_ptx::ast::Space;
 
@@ -199,6 +201,31 @@ pub(crate) struct MmaOp {
     pub(crate) a: Box<[R]>,
     pub(crate) b: Box<[R]>,
     pub(crate) c: Box<[R]>,
+}
+
+/// A matrix of a warp that is loaded or stored.
+#[derive(Debug)]
+pub(crate) struct FragmentOp {
+    pub(crate) fragment: Fragment,
+    /// How it lies in memory.
+    pub(crate) by_rows: bool,
+    pub(crate) window: Window,
+    pub(crate) at: Address,
+    /// Elements from a row or a column to the next, if they do not follow each other.
+    pub(crate) stride: Option<R>,
+    pub(crate) registers: Box<[Source]>,
+}
+
+/// A matrix product of a warp whose operands are fragments.
+#[derive(Debug)]
+pub(crate) struct WarpProductOp {
+    pub(crate) form: WarpProduct,
+    pub(crate) d: Box<[Source]>,
+    pub(crate) a: Box<[Source]>,
+    pub(crate) b: Box<[Source]>,
+    pub(crate) c: Box<[Source]>,
+    /// Where the elements of a sparse A are.
+    pub(crate) metadata: Option<R>,
 }
 
 /// Where a comparison's result goes, and what it is combined with.

@@ -9,6 +9,7 @@ mod collective;
 mod copy;
 mod exchange;
 mod family;
+mod fragments;
 mod frame;
 pub(super) mod matrix;
 mod mbarrier;
