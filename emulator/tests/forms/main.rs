@@ -4,6 +4,7 @@
 mod known;
 mod products;
 mod table;
+mod wmma;
 
 use tilewright_emulator::{Arch, Emulator, Fault, Launch, Module};
 

@@ -3,12 +3,12 @@
 use crate::run;
 
 /// A matrix of small integers, which every type of elements has exactly.
-fn small(row: usize, column: usize, salt: usize) -> i64 {
+pub fn small(row: usize, column: usize, salt: usize) -> i64 {
     ((row * 7 + column * 5 + salt * 3 + row * column) % 11) as i64 - 4
 }
 
 /// The bits of an integer.
-fn bits(ty: &str, x: i64) -> u64 {
+pub fn bits(ty: &str, x: i64) -> u64 {
     match ty {
         "f64" => (x as f64).to_bits(),
         "f32" | "tf32" => (x as f32).to_bits().into(),
@@ -19,7 +19,7 @@ fn bits(ty: &str, x: i64) -> u64 {
     }
 }
 
-fn width(ty: &str) -> usize {
+pub fn width(ty: &str) -> usize {
     match ty {
         "f64" => 64,
         "f32" | "tf32" | "s32" => 32,
@@ -31,7 +31,7 @@ fn width(ty: &str) -> usize {
 }
 
 /// What the type makes of an integer.
-fn value(ty: &str, x: i64) -> i64 {
+pub fn value(ty: &str, x: i64) -> i64 {
     match ty {
         "u8" | "u4" | "b1" => x.rem_euclid(1 << width(ty)),
         _ => x,
