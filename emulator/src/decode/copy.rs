@@ -101,6 +101,10 @@ fn bulk(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand], re
     let tensor = opcode.flag("tensor");
     let rank = opcode.any(&[("1d", 1), ("2d", 2), ("3d", 3), ("4d", 4), ("5d", 5)]);
     opcode.flag("tile");
+    let im2col = opcode.any(&[("im2col", Mode::Offsets), ("im2col_no_offs", Mode::NoOffsets)]);
+    if im2col.is_some() && rank.is_none_or(|rank| rank < 3) {
+        return Err("im2col mode is of tensors of 3 to 5 dimensions".into());
+    }
     if tensor != rank.is_some() {
         return Err("a tensor copy needs its number of dimensions".into());
     }
@@ -114,7 +118,11 @@ fn bulk(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand], re
     };
     if prefetch {
         return match (opcode.flag("L2") && opcode.flag("global"), operands) {
-            (true, [map]) if tensor => context.box_at(map).map(|_| Op::Nop),
+            (true, [map]) if tensor && im2col.is_none() => context.box_at(map).map(|_| Op::Nop),
+            (true, [map, offsets]) if im2col == Some(Mode::Offsets) => {
+                context.box_at(map)?;
+                halves(context, offsets, rank).map(|_| Op::Nop)
+            }
             (true, [from, _]) if !tensor => context.address(from).map(|_| Op::Nop),
             _ => Err("this prefetch is not emulated".into()),
         };
@@ -129,7 +137,7 @@ fn bulk(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand], re
             [Some(Window::In(Space::Shared) | Window::Cluster), Some(Window::In(Space::Global))],
             true,
             false,
-        ) if !reduce => load(context, operands, rank, multicast),
+        ) if !reduce && im2col != Some(Mode::NoOffsets) => load(context, operands, (rank, im2col), multicast),
         ([Some(Window::Cluster), Some(Window::In(Space::Shared))], true, false)
             if !reduce && !tensor && !multicast =>
         {
@@ -137,8 +145,10 @@ fn bulk(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand], re
             let (to, from, bar) = (context.address(to)?, context.address(from)?, context.address(bar)?);
             Ok(Op::BulkShared { to, from, bytes: context.r(bytes, 32)?, bar })
         }
-        ([Some(Window::In(Space::Global)), Some(Window::In(Space::Shared))], false, true) if !multicast => {
-            let copy = store(context, operands, rank)?;
+        ([Some(Window::In(Space::Global)), Some(Window::In(Space::Shared))], false, true)
+            if !multicast && im2col != Some(Mode::Offsets) =>
+        {
+            let copy = store(context, operands, (rank, im2col))?;
             if !reduce {
                 return Ok(Op::BulkStore(copy));
             }
@@ -195,15 +205,41 @@ fn checked_box(context: &mut Context, operand: &Operand, rank: usize) -> Result<
     }
 }
 
-fn load(context: &mut Context, operands: &[Operand], rank: Option<usize>, multicast: bool) -> Result_ {
+/// How a tensor map in im2col mode is used: with offsets, or, for stores, without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Offsets,
+    NoOffsets,
+}
+
+/// A vector of 16-bit registers, one for each dimension of pixels.
+fn halves(context: &mut Context, operand: &Operand, rank: Option<usize>) -> Result<Box<[R]>, String> {
+    match (operand, rank) {
+        (Operand::Vector(parts), Some(rank)) if parts.len() + 2 == rank => {
+            parts.iter().map(|part| context.r(part, 16)).collect()
+        }
+        _ => Err(format!("{operand:?} are not the offsets of a tensor of this many dimensions")),
+    }
+}
+
+fn load(
+    context: &mut Context,
+    operands: &[Operand],
+    (rank, im2col): (Option<usize>, Option<Mode>),
+    multicast: bool,
+) -> Result_ {
     let (mask, operands) = match (multicast, operands) {
         (true, [rest @ .., mask]) => (Some(context.r(mask, 16)?), rest),
+        (_, all) => (None, all),
+    };
+    let (offsets, operands) = match (im2col, operands) {
+        (Some(_), [rest @ .., offsets]) => (Some(halves(context, offsets, rank)?), rest),
         (_, all) => (None, all),
     };
     match (rank, operands) {
         (Some(rank), [to, map, bar]) => {
             let (map, coordinates) = checked_box(context, map, rank)?;
-            let copy = Bulk::Tensor { map, coordinates, shared: context.address(to)? };
+            let copy = Bulk::Tensor { map, coordinates, offsets, shared: context.address(to)? };
             Ok(Op::BulkLoad { copy, bar: context.address(bar)?, multicast: mask })
         }
         (None, [to, from, bytes, bar]) => {
@@ -215,11 +251,16 @@ fn load(context: &mut Context, operands: &[Operand], rank: Option<usize>, multic
     }
 }
 
-fn store(context: &mut Context, operands: &[Operand], rank: Option<usize>) -> Result<Bulk, String> {
+fn store(
+    context: &mut Context,
+    operands: &[Operand],
+    (rank, im2col): (Option<usize>, Option<Mode>),
+) -> Result<Bulk, String> {
     match (rank, operands) {
         (Some(rank), [map, from]) => {
             let (map, coordinates) = checked_box(context, map, rank)?;
-            Ok(Bulk::Tensor { map, coordinates, shared: context.address(from)? })
+            let offsets = im2col.map(|_| [].into());
+            Ok(Bulk::Tensor { map, coordinates, offsets, shared: context.address(from)? })
         }
         (None, [to, from, bytes]) => {
             let (global, shared) = (context.address(to)?, context.address(from)?);

@@ -38,6 +38,7 @@ mod statics;
 mod synchronise;
 mod talk;
 mod target;
+mod tensormap;
 mod types;
 mod wide;
 

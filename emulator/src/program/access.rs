@@ -89,7 +89,9 @@ impl Operands for Bulk {
     fn each(&self, visit: &mut impl FnMut(Register)) {
         match self {
             Bulk::Linear { global, shared, bytes } => (global, shared, bytes).each(visit),
-            Bulk::Tensor { map, coordinates, shared } => (map, coordinates, shared).each(visit),
+            Bulk::Tensor { map, coordinates, offsets, shared } => {
+                (map, coordinates, offsets, shared).each(visit);
+            }
         }
     }
 }
@@ -231,6 +233,8 @@ impl Op {
             Op::BulkLoad { copy, bar, multicast } => all.go((copy, bar, multicast), ()),
             Op::BulkStore(copy) | Op::BulkReduce { copy, .. } => all.go(copy, ()),
             Op::BulkShared { to, from, bytes, bar } => all.go((to, from, bytes, bar), ()),
+            Op::TensorMapReplace { at, value, .. } => all.go((at, value), ()),
+            Op::TensorMapCopy { to, from } => all.go((to, from), ()),
             Op::Ldmatrix { to, at, .. } => all.go(at, to),
             Op::Stmatrix { from, at, .. } => all.go((at, from), ()),
             Op::Movmatrix { to, from } => all.go(from, to),

@@ -63,6 +63,7 @@ impl Class {
             "cp" if ["commit_group", "wait_group", "wait_all", "arrive"].iter().any(|part| has(part)) => {
                 Class::Synchronisation
             }
+            "tensormap" => Class::Copy,
             "cp" => Class::Copy,
             "mma" => Class::Tensor,
             "wmma" if has("mma") => Class::Tensor,

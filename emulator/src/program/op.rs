@@ -5,7 +5,7 @@ use super::operand::{
     Scope, Shuffle, Source, Tally, Vote, WarpProductOp, WgmmaOp, Window,
 };
 use super::register::{Compare, Condition, D, F1, F2, F3, P, R};
-use crate::tensor::map::DataType;
+use crate::tensor::map::{DataType, Field};
 use crate::tensor::reduce::Reduction;
 use tilewright_ptx::ast::Space;
 
@@ -317,6 +317,19 @@ pub(crate) enum Op {
         from: Address,
         bytes: R,
         bar: Address,
+    },
+
+    /// `tensormap.replace`.
+    TensorMapReplace {
+        field: Field,
+        window: Window,
+        at: Address,
+        value: Source,
+    },
+    /// A tensor map from shared to global memory.
+    TensorMapCopy {
+        to: Address,
+        from: Address,
     },
 
     Ldmatrix {

@@ -117,7 +117,13 @@ pub(crate) enum Bulk {
     /// Contiguous bytes: global and shared address, and how many.
     Linear { global: Address, shared: Address, bytes: R },
     /// A box of a tensor map.
-    Tensor { map: Address, coordinates: Box<[R]>, shared: Address },
+    Tensor {
+        map: Address,
+        coordinates: Box<[R]>,
+        /// In im2col mode, for its dimensions of pixels; none of stores.
+        offsets: Option<Box<[R]>>,
+        shared: Address,
+    },
 }
 
 /// A matrix product of a warpgroup.

@@ -4,6 +4,7 @@ use crate::exec::bulk::{Extent, Transfer, linear_size};
 use crate::exec::check::order::{Side, tell_bulk};
 use crate::exec::env::Env;
 use crate::exec::warp::{Warp, lanes};
+use crate::memory::Place;
 use crate::order::access::{ASYNC, STRONG};
 use crate::order::{By, Phase};
 use crate::program::op::Op;
@@ -61,6 +62,7 @@ fn load(
     multicast: Option<R>,
     lane: usize,
 ) -> Result<(), String> {
+    read_map(warp, env, copy, lane)?;
     let size = env.ctas.len();
     let Transfer { shared: (cta, to), global } = Transfer::of(warp, env, copy, lane)?;
     let (bar_cta, bar) = env.lane_shared(warp, Window::Cluster, bar, lane)?;
@@ -89,6 +91,17 @@ fn load(
     Ok(())
 }
 
+/// A tensor's copy reads the map by its proxy: what a kernel writes there needs a fence before.
+fn read_map(warp: &Warp, env: &mut Env<'_>, copy: &Bulk, lane: usize) -> Result<(), String> {
+    const BYTES: usize = 128;
+    if let (Bulk::Tensor { map, .. }, Some(order)) = (copy, &mut env.order)
+        && let Place::Global(at) = warp.place(Window::Generic, *map, lane)
+    {
+        return order.global(at, BYTES, (By::Warp, ASYNC), false);
+    }
+    Ok(())
+}
+
 /// A bulk copy to global memory, or a reduction there: of what type linear ones say, and tensor maps the others.
 fn store(
     warp: &Warp,
@@ -97,6 +110,7 @@ fn store(
     reduction: Option<(Reduction, Option<DataType>)>,
     lane: usize,
 ) -> Result<(), String> {
+    read_map(warp, env, copy, lane)?;
     let Transfer { shared: (cta, from), global } = Transfer::of(warp, env, copy, lane)?;
     let (memory, shared) = (&mut env.global, &mut env.ctas[cta]);
     let kind = match reduction {

@@ -1,6 +1,6 @@
 //! Instructions by their families.
 
-use super::{access, atomic, atomic128, barrier, collective, copy, fragments, matrix, mbarrier, registers, wgmma};
+use super::{access, atomic, atomic128, barrier, collective, copy, fragments, matrix, mbarrier, registers, tensormap, wgmma};
 use crate::exec::env::Env;
 use crate::exec::observe::Observer;
 use crate::exec::result::{Active, Next};
@@ -93,6 +93,7 @@ fn execute(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Resul
             matrix::step(warp, env, op, active)
         }
         Op::WmmaLoad(_) | Op::WmmaStore(_) | Op::WarpProduct(_) => fragments::step(warp, env, op, active),
+        Op::TensorMapReplace { .. } | Op::TensorMapCopy { .. } => tensormap::step(warp, env, op, active),
         Op::ThreadRegisters { count, more } => registers::step(warp, env, *count, *more, active),
         Op::Wgmma(_) => Ok(wgmma::whole(warp, active)?.unwrap_or(Next::Wait(Wait::Warpgroup))),
         Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => wgmma::step(warp, env, op, active),

@@ -16,4 +16,5 @@ mod mbarrier;
 mod print;
 mod registers;
 pub(super) mod step;
+mod tensormap;
 mod wgmma;
