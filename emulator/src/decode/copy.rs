@@ -139,11 +139,12 @@ fn bulk(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand], re
             false,
         ) if !reduce && im2col != Some(Mode::NoOffsets) => load(context, operands, (rank, im2col), multicast),
         ([Some(Window::Cluster), Some(Window::In(Space::Shared))], true, false)
-            if !reduce && !tensor && !multicast =>
+            if !tensor && !multicast =>
         {
             let [to, from, bytes, bar] = operands else { return Err("takes four operands".into()) };
             let (to, from, bar) = (context.address(to)?, context.address(from)?, context.address(bar)?);
-            Ok(Op::BulkShared { to, from, bytes: context.r(bytes, 32)?, bar })
+            let reduction = if reduce { Some((reduction(opcode)?, integers(opcode)?)) } else { None };
+            Ok(Op::BulkShared { to, from, bytes: context.r(bytes, 32)?, bar, reduction })
         }
         ([Some(Window::In(Space::Global)), Some(Window::In(Space::Shared))], false, true)
             if !multicast && im2col != Some(Mode::Offsets) =>
@@ -152,22 +153,34 @@ fn bulk(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand], re
             if !reduce {
                 return Ok(Op::BulkStore(copy));
             }
-            let op = opcode.any(&[
-                ("add", Reduction::Add),
-                ("min", Reduction::Min),
-                ("max", Reduction::Max),
-                ("inc", Reduction::Inc),
-                ("dec", Reduction::Dec),
-                ("and", Reduction::And),
-                ("or", Reduction::Or),
-                ("xor", Reduction::Xor),
-            ]);
-            let op = op.ok_or("has no operation that is emulated")?;
+            let op = reduction(opcode)?;
             // A tensor map has the type; a linear reduction names it.
             let data = if tensor { None } else { Some(data_type(opcode)?) };
             Ok(Op::BulkReduce { copy, op, data })
         }
         _ => Err("this combination of spaces and completion is not emulated".into()),
+    }
+}
+
+fn reduction(opcode: &mut Opcode<'_>) -> Result<Reduction, String> {
+    let op = opcode.any(&[
+        ("add", Reduction::Add),
+        ("min", Reduction::Min),
+        ("max", Reduction::Max),
+        ("inc", Reduction::Inc),
+        ("dec", Reduction::Dec),
+        ("and", Reduction::And),
+        ("or", Reduction::Or),
+        ("xor", Reduction::Xor),
+    ]);
+    op.ok_or_else(|| "has no operation that is emulated".into())
+}
+
+/// The type of a reduction in shared memory.
+fn integers(opcode: &mut Opcode<'_>) -> Result<DataType, String> {
+    match data_type(opcode)? {
+        data @ (DataType::U32 | DataType::I32 | DataType::U64) => Ok(data),
+        data => Err(format!("reductions of {data:?} in shared memory do not exist")),
     }
 }
 

@@ -232,7 +232,7 @@ impl Op {
             }
             Op::BulkLoad { copy, bar, multicast } => all.go((copy, bar, multicast), ()),
             Op::BulkStore(copy) | Op::BulkReduce { copy, .. } => all.go(copy, ()),
-            Op::BulkShared { to, from, bytes, bar } => all.go((to, from, bytes, bar), ()),
+            Op::BulkShared { to, from, bytes, bar, .. } => all.go((to, from, bytes, bar), ()),
             Op::TensorMapReplace { at, value, .. } => all.go((at, value), ()),
             Op::TensorMapCopy { to, from } => all.go((to, from), ()),
             Op::Ldmatrix { to, at, .. } => all.go(at, to),

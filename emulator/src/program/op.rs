@@ -144,6 +144,8 @@ pub(crate) enum Op {
         from: Box<[Source]>,
         at: Address,
         bar: Address,
+        /// `red.async`: what is done with what is there.
+        reduction: Option<AtomicOp>,
     },
 
     Shuffle {
@@ -317,6 +319,7 @@ pub(crate) enum Op {
         from: Address,
         bytes: R,
         bar: Address,
+        reduction: Option<(Reduction, DataType)>,
     },
 
     /// `tensormap.replace`.

@@ -1,7 +1,9 @@
 //! Every form of instruction that GPUs from sm_80 to sm_90a have, by the manual's table of contents: which are known, and what those
 //! compute that no test of another kind has.
 
+mod asynchronous;
 mod known;
+mod maps;
 mod products;
 mod table;
 mod wmma;

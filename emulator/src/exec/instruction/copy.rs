@@ -21,7 +21,9 @@ pub(super) fn lane(warp: &Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> Resu
         Op::BulkLoad { copy, bar, multicast } => load(warp, env, copy, *bar, *multicast, lane),
         Op::BulkStore(copy) => store(warp, env, copy, None, lane),
         Op::BulkReduce { copy, op, data } => store(warp, env, copy, Some((*op, *data)), lane),
-        Op::BulkShared { to, from, bytes, bar } => between(warp, env, [*from, *to, *bar], *bytes, lane),
+        Op::BulkShared { to, from, bytes, bar, reduction } => {
+            between(warp, env, [*from, *to, *bar], (*bytes, *reduction), lane)
+        }
         _ => unreachable!("no copy"),
     }
 }
@@ -148,12 +150,12 @@ fn store(
     }
 }
 
-/// A bulk copy of shared memory to that of another CTA.
+/// A bulk copy of shared memory to that of another CTA, or a reduction there.
 fn between(
     warp: &Warp,
     env: &mut Env<'_>,
     [from, to, bar]: [Address; 3],
-    bytes: R,
+    (bytes, reduction): (R, Option<(Reduction, DataType)>),
     lane: usize,
 ) -> Result<(), String> {
     let (cta, from) = env.lane_shared(warp, Window::Cluster, from, lane)?;
@@ -161,11 +163,22 @@ fn between(
     let (bar_cta, bar) = env.lane_shared(warp, Window::Cluster, bar, lane)?;
     let bytes = linear_size(warp, bytes, lane, &[from.into(), to.into()])?;
     let value = env.ctas[cta].bytes(from, bytes)?.to_vec();
-    env.ctas[to_cta].bytes_mut(to, bytes)?.copy_from_slice(&value);
+    let into = env.ctas[to_cta].bytes_mut(to, bytes)?;
+    match reduction {
+        None => into.copy_from_slice(&value),
+        Some((op, data)) => match combine(op, data) {
+            Some(combine) => combine(into, &value),
+            None => return Err(format!("{op:?} is not defined for {data:?}")),
+        },
+    }
     let by = By::Phase(env.use_mbarrier(bar_cta, bar)?);
     if let Some(order) = &mut env.order {
         order.shared((cta, from), bytes, (by, ASYNC), false)?;
-        order.shared((to_cta, to), bytes, (by, ASYNC), true)?;
+        let kind = if reduction.is_some() { ASYNC | STRONG } else { ASYNC };
+        if reduction.is_some() {
+            order.shared((to_cta, to), bytes, (by, kind), false)?;
+        }
+        order.shared((to_cta, to), bytes, (by, kind), true)?;
     }
     env.ctas[bar_cta].mbarrier(bar)?.complete(bytes as u32)
 }

@@ -36,8 +36,8 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
                     return Err(warp.blame(lane, "the address of a tensor map differs between the lanes".into()));
                 }
             }
-            let map = load(warp, env, (Window::In(Space::Shared), from), 0)?;
-            store(warp, env, (Window::In(Space::Global), to), 0, &map)?;
+            let map = load(warp, env, (Window::In(Space::Shared), from), (0, By::Warp))?;
+            store(warp, env, (Window::In(Space::Global), to), (0, By::Warp), &map)?;
         }
         _ => unreachable!("no tensor map"),
     }
@@ -51,7 +51,9 @@ fn replace(
     lane: usize,
     (field, value): (Field, u64),
 ) -> Result<(), String> {
-    let bytes = load(warp, env, map, lane)?;
+    // Each piece is of 2^4 bytes.
+    let by = By::Lanes(lane as u8, 4);
+    let bytes = load(warp, env, map, (lane, by))?;
     let mut words = [0; BYTES / 8];
     for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
         *word = u64::from_le_bytes(*bytes);
@@ -61,7 +63,7 @@ fn replace(
     for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
         *bytes = word.to_le_bytes();
     }
-    store(warp, env, map, lane, &bytes)
+    store(warp, env, map, (lane, by), &bytes)
 }
 
 /// The pieces of a map, whose address is checked.
@@ -75,23 +77,28 @@ fn pieces(warp: &Warp, (window, at): (Window, Address), lane: usize) -> Result<[
 }
 
 /// Tells the order of accesses of a piece.
-fn tell(warp: &Warp, env: &mut Env<'_>, place: Place, wrote: bool) -> Result<(), String> {
+fn tell(warp: &Warp, env: &mut Env<'_>, place: Place, by: By, wrote: bool) -> Result<(), String> {
     let Some(order) = &mut env.order else { return Ok(()) };
     match place {
-        Place::Global(at) => order.global(at, PIECE, (By::Warp, 0), wrote),
+        Place::Global(at) => order.global(at, PIECE, (by, 0), wrote),
         Place::Shared(at) => {
             let spot = crate::exec::cta::in_cluster(at, warp.cta, env.ctas.len())?;
-            order.shared(spot, PIECE, (By::Warp, 0), wrote)
+            order.shared(spot, PIECE, (by, 0), wrote)
         }
         other => Err(format!("a tensor map at {other:x?}: must be in global or shared memory")),
     }
 }
 
-fn load(warp: &mut Warp, env: &mut Env<'_>, map: (Window, Address), lane: usize) -> Result<[u8; BYTES], String> {
+fn load(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    map: (Window, Address),
+    (lane, by): (usize, By),
+) -> Result<[u8; BYTES], String> {
     let mut bytes = [0; BYTES];
     for (place, bytes) in pieces(warp, map, lane)?.into_iter().zip(bytes.as_chunks_mut::<PIECE>().0) {
         read(warp, env, place, lane, bytes)?;
-        tell(warp, env, place, false)?;
+        tell(warp, env, place, by, false)?;
     }
     Ok(bytes)
 }
@@ -100,12 +107,12 @@ fn store(
     warp: &mut Warp,
     env: &mut Env<'_>,
     map: (Window, Address),
-    lane: usize,
+    (lane, by): (usize, By),
     bytes: &[u8; BYTES],
 ) -> Result<(), String> {
     for (place, bytes) in pieces(warp, map, lane)?.into_iter().zip(bytes.as_chunks::<PIECE>().0) {
         write(warp, env, place, lane, bytes)?;
-        tell(warp, env, place, true)?;
+        tell(warp, env, place, by, true)?;
     }
     Ok(())
 }
