@@ -5,6 +5,7 @@ mod asynchronous;
 mod known;
 mod maps;
 mod products;
+mod scalar;
 mod table;
 mod wmma;
 
