@@ -5,7 +5,7 @@ use super::names::Names;
 use super::opcode::Opcode;
 use super::{
     Result_, address, arithmetic, atomic, call, carry, collective, compare, convert, copy, directed, fragments, logic,
-    matrix, mbarrier, memory, moves, rare, seldom, several, simd, synchronise, talk, tensormap, wide,
+    matrix, mbarrier, memory, moves, rare, seldom, several, simd, synchronise, talk, tensormap, video, wide,
 };
 use crate::program::Coded;
 use crate::program::class::Class;
@@ -43,6 +43,7 @@ pub(super) fn decode(
         _ if directed::is_directed(&opcode) => vec![directed::decode(context, &mut opcode, operands)?],
         _ if seldom::is_seldom(&opcode) => vec![seldom::decode(context, &mut opcode, operands)?],
         _ if rare::is_rare(&opcode) => vec![rare::decode(context, &mut opcode, operands)?],
+        _ if video::is_video(&opcode) => vec![video::decode(context, &mut opcode, operands)?],
         _ if simd::is_simd(&opcode) => vec![simd::decode(context, &mut opcode, operands)?],
         name => {
             let family = family(name).ok_or("this instruction is not emulated")?;

@@ -40,6 +40,7 @@ mod talk;
 mod target;
 mod tensormap;
 mod types;
+mod video;
 mod wide;
 
 use std::sync::Arc;

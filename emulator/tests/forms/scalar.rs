@@ -168,3 +168,39 @@ fn rows_by_generic_addresses() {
     let global = run(&rows("%out"), 32, &[0; 64]).expect_err("it is not in shared memory").to_string();
     assert!(global.contains("is no address in shared memory"), "{global}");
 }
+
+#[test]
+fn video() {
+    let registers = "mov.b32 r, 0x80ff7f01;\nmov.b32 s, 0x01020304;\n";
+    let of = |instruction: &str| result(32, &format!("{registers}{instruction}")) as u32;
+    for (instruction, expected) in [
+        ("vadd.s32.s32.u32 d, r.b2, s.b0;", 3),
+        ("vadd.u32.u32.u32.sat d, r, r;", u32::MAX),
+        ("vsub.s32.u32.u32.sat d.b1, s.b0, r.b2, 0x11223344;", 0x1122_8044),
+        ("vsub.u32.u32.u32.sat d.h1, s.b0, r.b2, 0x11223344;", 0x3344),
+        ("vabsdiff.s32.s32.s32.add d, r.h1, s.h0, 10;", 0x7f01 + 0x304 + 10),
+        ("vmin.s32.s32.s32.max d, r.b3, s.b1, -5;", 5u32.wrapping_neg()),
+        ("vmax.u32.u32.s32 d, r.b3, s.b1;", 0x80),
+        ("vshl.u32.u32.u32.clamp d, s.b0, 40;", 0),
+        ("vshl.u32.u32.u32.wrap d, s.b0, 33;", 8),
+        ("vshr.s32.s32.u32.clamp d, r, 40;", u32::MAX),
+        ("vshr.s32.s32.u32.wrap.add d, r.b3, s.b2, 100;", 100 - 32),
+        ("vmad.s32.s32.u32 d, r.b2, s.b0, 10;", 6),
+        ("vmad.u32.u32.u32.po.shr7 d, r.h0, r.h0, 5;", (0x7f01 * 0x7f01 + 6) >> 7),
+        ("vmad.s32.s32.s32.sat d, r, r, 0;", i32::MAX as u32),
+        ("vset.s32.u32.lt d, r.b3, s.b0;", 1),
+        ("vset.u32.u32.gt.add d, r.b3, s.b0, 7;", 8),
+        ("vadd2.s32.s32.s32.sat d, r, s, 0;", 0x8201_7fff),
+        ("vsub2.u32.u32.u32.sat d, s, r, 0;", 0),
+        ("vavrg2.s32.s32.s32 d.h0, r.h11, s.h23, 0xabcd0000;", (0xabcd_0000u32 as i32 | ((-0x7f01 + 0x102) >> 1) & 0xffff) as u32),
+        ("vset2.s32.s32.lt.add d, r, s, 5;", 6),
+        ("vadd4.u32.u32.u32 d, r, s, 0;", 0x8101_8205),
+        ("vadd4.u32.u32.u32.sat d.b20, r, s, 0x11111111;", 0x11ff_1105),
+        ("vmax4.s32.s32.s32 d, r.b3210, r.b0123, 0;", 0x017f_7f01),
+        ("vabsdiff4.u32.s32.s32.add d, r, s.b7777, 1;", 1 + 129 + 2 + 126),
+        ("vset4.u32.u32.ge d, r, s, 0;", 0x0101_0100),
+        ("vmin4.s32.u32.u32 d.b3, s.b7654, r.b1111, 0;", 0x0300_0000),
+    ] {
+        assert_eq!(of(instruction), expected, "{instruction}: {:#x}, not {expected:#x}", of(instruction));
+    }
+}
