@@ -119,7 +119,11 @@ macro_rules! integers {
 }
 
 #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "these hold for NaNs too")]
-pub(super) fn compare32(ty: Type, (relation, unordered): (Relation, bool), ftz: bool) -> Result<Compare<u32>, String> {
+pub(super) fn compare32(
+    ty: Type,
+    (relation, unordered): (Relation, bool),
+    ftz: bool,
+) -> Result<Compare<u32>, String> {
     let bad = || Err(format!("this comparison is not emulated for {ty:?}"));
     if ty == Type::F32 {
         return Ok(match ftz {

@@ -8,7 +8,7 @@ use super::memory::window;
 use super::opcode::Opcode;
 use super::types::Type;
 use crate::program::op::Op;
-use crate::program::operand::{Address, Bulk, Queue, Window};
+use crate::program::operand::{Address, Bulk, Queue, Start, Window};
 use crate::program::register::R;
 use crate::tensor::map::DataType;
 use crate::tensor::reduce::Reduction;
@@ -138,9 +138,7 @@ fn bulk(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand], re
             true,
             false,
         ) if !reduce && im2col != Some(Mode::NoOffsets) => load(context, operands, (rank, im2col), multicast),
-        ([Some(Window::Cluster), Some(Window::In(Space::Shared))], true, false)
-            if !tensor && !multicast =>
-        {
+        ([Some(Window::Cluster), Some(Window::In(Space::Shared))], true, false) if !tensor && !multicast => {
             let [to, from, bytes, bar] = operands else { return Err("takes four operands".into()) };
             let (to, from, bar) = (context.address(to)?, context.address(from)?, context.address(bar)?);
             let reduction = if reduce { Some((reduction(opcode)?, integers(opcode)?)) } else { None };
@@ -252,7 +250,8 @@ fn load(
     match (rank, operands) {
         (Some(rank), [to, map, bar]) => {
             let (map, coordinates) = checked_box(context, map, rank)?;
-            let copy = Bulk::Tensor { map, coordinates, offsets, shared: context.address(to)? };
+            let start = Box::new(Start { coordinates, offsets });
+            let copy = Bulk::Tensor { map, start, shared: context.address(to)? };
             Ok(Op::BulkLoad { copy, bar: context.address(bar)?, multicast: mask })
         }
         (None, [to, from, bytes, bar]) => {
@@ -272,8 +271,8 @@ fn store(
     match (rank, operands) {
         (Some(rank), [map, from]) => {
             let (map, coordinates) = checked_box(context, map, rank)?;
-            let offsets = im2col.map(|_| [].into());
-            Ok(Bulk::Tensor { map, coordinates, offsets, shared: context.address(from)? })
+            let start = Box::new(Start { coordinates, offsets: im2col.map(|_| [].into()) });
+            Ok(Bulk::Tensor { map, start, shared: context.address(from)? })
         }
         (None, [to, from, bytes]) => {
             let (global, shared) = (context.address(to)?, context.address(from)?);

@@ -115,7 +115,9 @@ fn movement(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]
     together(opcode)?;
     let by_rows = by_rows(opcode)?;
     let (registers, at, stride) = match (operands, loads) {
-        ([registers, at, stride @ ..], true) | ([at, registers, stride @ ..], false) => (registers, at, stride),
+        ([registers, at, stride @ ..], true) | ([at, registers, stride @ ..], false) => {
+            (registers, at, stride)
+        }
         _ => return Err("takes registers and an address".into()),
     };
     let stride = match stride {
@@ -218,7 +220,7 @@ fn mma(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> 
         saturate,
         sparse,
     };
-    if sparse.is_some_and(|sparse| (sparse.selector + 1) * form.lanes_with_metadata() > 4) {
+    if sparse.is_some_and(|sparse| sparse.selector >= 4 / form.lanes_with_metadata()) {
         return Err("there are no lanes of this number with metadata".into());
     }
     product(context, form, operands, metadata)

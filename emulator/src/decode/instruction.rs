@@ -4,8 +4,9 @@ use super::context::Context;
 use super::names::Names;
 use super::opcode::Opcode;
 use super::{
-    Result_, address, arithmetic, atomic, call, carry, collective, compare, convert, copy, directed, fragments, logic,
-    matrix, mbarrier, memory, moves, rare, seldom, several, simd, synchronise, talk, tensormap, video, wide,
+    Result_, address, arithmetic, atomic, call, carry, collective, compare, convert, copy, directed,
+    fragments, logic, matrix, mbarrier, memory, moves, rare, seldom, several, simd, synchronise, talk,
+    tensormap, video, wide,
 };
 use crate::program::Coded;
 use crate::program::class::Class;

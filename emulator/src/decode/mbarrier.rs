@@ -70,7 +70,16 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
                 [count] => (Some(context.r(count, 32)?), None),
                 _ => return Err(format!("does not take {} operands", operands.len())),
             };
-            Ok(Op::MbarArrive { at, window, count, expect, state, drop: action == "arrive_drop", uncompleted, ordered })
+            Ok(Op::MbarArrive {
+                at,
+                window,
+                count,
+                expect,
+                state,
+                drop: action == "arrive_drop",
+                uncompleted,
+                ordered,
+            })
         }
         ("test_wait" | "try_wait", [Operand::Name(d), _, state, time @ ..]) if time.len() <= 1 => {
             // A time limit is a hint; here a wait that can end does.

@@ -140,7 +140,8 @@ fn pack(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) ->
     };
     each(context, (d, word), &from, move |[a, b, c, _]| {
         let cut = |x: u64| {
-            let (least, most) = if signed { (-1 << (bits - 1), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
+            let (least, most) =
+                if signed { (-1 << (bits - 1), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
             i64::from(x as u32 as i32).clamp(least, most) as u64 & ((1 << bits) - 1)
         };
         (c << (2 * bits) | cut(a) << bits | cut(b)) & 0xffff_ffff

@@ -79,7 +79,10 @@ fn pairs(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -
     let (targets, a, b, other) = match (operands, op) {
         ([Operand::Pair(p, q), a, b], None) => ([p, q], a, b, None),
         ([Operand::Pair(p, q), a, b, c], Some(op)) => ([p, q], a, b, Some((op, context.condition(c)?))),
-        _ => return Err("takes two predicates for its results, two operands, and one more with `.and`, `.or` or `.xor`".into()),
+        _ => return Err(
+            "takes two predicates for its results, two operands, and one more with `.and`, `.or` or `.xor`"
+                .into(),
+        ),
     };
     let f = compare::compare32(half, relation, ftz)?;
     let (mut ops, mut kept) = (Vec::new(), None);

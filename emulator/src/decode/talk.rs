@@ -5,7 +5,7 @@
 //! one after the other without need. Ordinary loads and stores pass nothing on between running threads.
 
 use crate::program::op::Op;
-use crate::program::operand::{Destination, Window};
+use crate::program::operand::{Callee, Destination, Window};
 use tilewright_ptx::ast::Space;
 
 /// Whether the instruction looks at memory that others may be about to write.
@@ -24,6 +24,8 @@ pub(super) fn between_clusters(op: &Op, opcode: &str) -> bool {
         Op::Load { window, .. } | Op::Store { window, .. } => reaches_global(*window) && is_strong(opcode),
         Op::Atomic { window, .. } | Op::Atomic128 { window, .. } => reaches_global(*window),
         Op::BulkReduce { .. } => true,
+        // What is free for one is not for the others.
+        Op::Call(op) => matches!(op.callee, Callee::Allocate | Callee::Free),
         _ => false,
     }
 }

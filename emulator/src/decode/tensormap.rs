@@ -53,7 +53,8 @@ pub(super) fn decode(
 fn fence(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result<Vec<Op>, String> {
     opcode.flag("proxy");
     opcode.flag("tensormap::generic");
-    let acquires = opcode.any(&[("acquire", true), ("release", false)]).ok_or("needs `.acquire` or `.release`")?;
+    let acquires =
+        opcode.any(&[("acquire", true), ("release", false)]).ok_or("needs `.acquire` or `.release`")?;
     match (operands, acquires) {
         ([at, Operand::Integer(BYTES)], true) => {
             context.address(at)?;

@@ -69,12 +69,15 @@ fn function(name: &str, opcode: &mut Opcode<'_>) -> Result<Function, String> {
         "min" => |a, b| a.min(b),
         "max" => |a, b| a.max(b),
         "set" => opcode.any(&COMPARISONS).ok_or("has no comparison")?,
-        shift => match (shift, opcode.any(&[("clamp", true), ("wrap", false)]).ok_or("needs `.clamp` or `.wrap`")?) {
-            ("shl", true) => |a, b| a << b.min(32),
-            ("shl", false) => |a, b| a << (b & 31),
-            (_, true) => |a, b| a >> b.min(32),
-            (_, false) => |a, b| a >> (b & 31),
-        },
+        shift => {
+            match (shift, opcode.any(&[("clamp", true), ("wrap", false)]).ok_or("needs `.clamp` or `.wrap`")?)
+            {
+                ("shl", true) => |a, b| a << b.min(32),
+                ("shl", false) => |a, b| a << (b & 31),
+                (_, true) => |a, b| a >> b.min(32),
+                (_, false) => |a, b| a >> (b & 31),
+            }
+        }
     })
 }
 
@@ -133,8 +136,11 @@ fn scalar(
     f: Function,
 ) -> Result_ {
     let saturates = opcode.flag("sat");
-    let second: Option<Function> =
-        opcode.any(&[("add", (|a, b| a + b) as Function), ("min", |a, b| a.min(b)), ("max", |a, b| a.max(b))]);
+    let second: Option<Function> = opcode.any(&[
+        ("add", (|a, b| a + b) as Function),
+        ("min", |a, b| a.min(b)),
+        ("max", |a, b| a.max(b)),
+    ]);
     let (d, a, b, c) = match operands {
         [d, a, b] if second.is_none() => (d, a, b, None),
         [d, a, b, c] => (d, a, b, Some(c)),

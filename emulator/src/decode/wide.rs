@@ -46,7 +46,13 @@ pub(super) fn decode(
         }
         ("st", [at, a], Some(window)) => {
             let (ordering, at) = (ordering.map(|ordering| ordering.at(window)), context.address(at)?);
-            Ok(vec![Op::Store { window, bytes: 8, from: context.quad(a)?.map(Source::D).into(), at, ordering }])
+            Ok(vec![Op::Store {
+                window,
+                bytes: 8,
+                from: context.quad(a)?.map(Source::D).into(),
+                at,
+                ordering,
+            }])
         }
         ("atom", [d, at, values @ ..], Some(window)) if Some(values.len() + 1) == operation => {
             let d = match d {

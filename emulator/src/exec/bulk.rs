@@ -3,7 +3,7 @@
 use super::env::Env;
 use super::memory;
 use super::warp::Warp;
-use crate::program::operand::{Address, Bulk, Window};
+use crate::program::operand::{Address, Bulk, Start, Window};
 use crate::program::register::R;
 use crate::tensor::map::TensorMap;
 
@@ -31,7 +31,8 @@ impl Transfer {
                 let bytes = linear_size(warp, bytes, lane, &[at, shared.1.into()])?;
                 Ok(Self { shared, global: Extent::Linear { at, bytes } })
             }
-            Bulk::Tensor { map, ref coordinates, ref offsets, shared } => {
+            Bulk::Tensor { map, ref start, shared } => {
+                let Start { coordinates, offsets } = &**start;
                 let map = tensor_map(warp, env, map, lane)?;
                 if map.im2col.is_some() != offsets.is_some() {
                     let mode = |im2col| if im2col { "im2col" } else { "tiled" };

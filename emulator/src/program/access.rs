@@ -80,7 +80,7 @@ impl Operands for Callee {
     fn each(&self, visit: &mut impl FnMut(Register)) {
         match self {
             Callee::Address(register) => register.each(visit),
-            Callee::Function(_) | Callee::Print => {}
+            Callee::Function(_) | Callee::Print | Callee::Allocate | Callee::Free => {}
         }
     }
 }
@@ -89,8 +89,8 @@ impl Operands for Bulk {
     fn each(&self, visit: &mut impl FnMut(Register)) {
         match self {
             Bulk::Linear { global, shared, bytes } => (global, shared, bytes).each(visit),
-            Bulk::Tensor { map, coordinates, offsets, shared } => {
-                (map, coordinates, offsets, shared).each(visit);
+            Bulk::Tensor { map, start, shared } => {
+                (map, &start.coordinates, &start.offsets, shared).each(visit);
             }
         }
     }

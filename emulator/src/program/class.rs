@@ -57,7 +57,7 @@ impl Class {
         match name {
             "mov" | "selp" | "slct" | "cvta" | "mapa" | "isspacep" | "getctarank" => Class::Move,
             "cvt" => Class::Conversion,
-            "st" | "red" if has("async") => Class::Copy,
+            "st" if has("async") => Class::Copy,
             "ld" | "ldu" | "st" | "atom" | "red" => space(parts),
             "ldmatrix" | "stmatrix" => Class::Shared,
             "cp" if ["commit_group", "wait_group", "wait_all", "arrive"].iter().any(|part| has(part)) => {

@@ -1,8 +1,8 @@
 //! What the instructions of a kernel do.
 
 use super::operand::{
-    Address, AtomicOp, Bulk, CallOp, Destination, EachOp, FragmentOp, MmaOp, Ordering, Outcome, PredicateOp, Queue,
-    Scope, Shuffle, Source, Tally, Vote, WarpProductOp, WgmmaOp, Window,
+    Address, AtomicOp, Bulk, CallOp, Destination, EachOp, FragmentOp, MmaOp, Ordering, Outcome, PredicateOp,
+    Queue, Scope, Shuffle, Source, Tally, Vote, WarpProductOp, WgmmaOp, Window,
 };
 use super::register::{Compare, Condition, D, F1, F2, F3, P, R};
 use crate::tensor::map::{DataType, Field};

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::tensor::fragment::Fragment;
 use super::register::{Condition, D, P, R, Register};
 use crate::tensor::element::Accumulator;
+use crate::tensor::fragment::Fragment;
 use crate::tensor::map::DataType;
 use crate::tensor::mma::Mma;
 use crate::tensor::reduce::Reduction;
@@ -117,13 +117,15 @@ pub(crate) enum Bulk {
     /// Contiguous bytes: global and shared address, and how many.
     Linear { global: Address, shared: Address, bytes: R },
     /// A box of a tensor map.
-    Tensor {
-        map: Address,
-        coordinates: Box<[R]>,
-        /// In im2col mode, for its dimensions of pixels; none of stores.
-        offsets: Option<Box<[R]>>,
-        shared: Address,
-    },
+    Tensor { map: Address, start: Box<Start>, shared: Address },
+}
+
+/// Where in a tensor a copy begins.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) coordinates: Box<[R]>,
+    /// In im2col mode, for its dimensions of pixels; none of stores.
+    pub(crate) offsets: Option<Box<[R]>>,
 }
 
 /// A matrix product of a warpgroup.
@@ -184,6 +186,10 @@ pub(crate) enum Callee {
     Address(D),
     /// The driver's `vprintf`.
     Print,
+    /// Its `malloc`.
+    Allocate,
+    /// Its `free`.
+    Free,
 }
 
 /// Where an argument or a result is.

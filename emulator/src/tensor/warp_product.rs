@@ -62,9 +62,10 @@ impl WarpProduct {
             });
             let places = places.collect::<Result<Vec<_>, _>>()?;
             for column in 0..columns {
-                let pairs = places.iter().enumerate().map(|(i, &k)| {
-                    (operands.a[row * depth + i], operands.b[k * columns + column])
-                });
+                let pairs = places
+                    .iter()
+                    .enumerate()
+                    .map(|(i, &k)| (operands.a[row * depth + i], operands.b[k * columns + column]));
                 d.push(self.element(pairs, operands.c[row * columns + column]));
             }
         }
@@ -76,9 +77,8 @@ impl WarpProduct {
         let Self { a: Fragment { number: of_a, .. }, b: Fragment { number: of_b, .. }, .. } = *self;
         match self.d.number {
             Number::F64 => {
-                let sum = pairs.fold(f64::from_bits(c), |sum, (a, b)| {
-                    f64::from_bits(a).mul_add(f64::from_bits(b), sum)
-                });
+                let sum = pairs
+                    .fold(f64::from_bits(c), |sum, (a, b)| f64::from_bits(a).mul_add(f64::from_bits(b), sum));
                 // The NaN of the tensor cores, whatever those of the operands are.
                 if sum.is_nan() { 0x7fff_ffff_ffff_ffff } else { sum.to_bits() }
             }
@@ -134,7 +134,9 @@ impl WarpProduct {
             return match indices {
                 0b0100 => Ok(2 * chunk),
                 0b1110 => Ok(2 * chunk + 1),
-                other => Err(format!("metadata of {other:#06b} for one of two elements: must be 0b0100 or 0b1110")),
+                other => {
+                    Err(format!("metadata of {other:#06b} for one of two elements: must be 0b0100 or 0b1110"))
+                }
             };
         }
         if first == second || sparse.ordered && first > second {

@@ -37,18 +37,16 @@ fn reduction(op: &str) -> String {
 
 #[test]
 fn reductions_arrive_at_the_peer() {
-    for (op, expected) in [
-        ("add.u32", 5 + 31 * 16),
-        ("max.s32", 31),
-        ("min.u32", 0),
-        ("or.b32", 31),
-        ("and.b32", 0),
-    ] {
-        let found = run(&format!("{EXPECT}{}{WAIT}{READ}", reduction(op))).unwrap_or_else(|fault| panic!("{op}: {fault}"));
+    for (op, expected) in
+        [("add.u32", 5 + 31 * 16), ("max.s32", 31), ("min.u32", 0), ("or.b32", 31), ("and.b32", 0)]
+    {
+        let found = run(&format!("{EXPECT}{}{WAIT}{READ}", reduction(op)))
+            .unwrap_or_else(|fault| panic!("{op}: {fault}"));
         assert_eq!(found, [expected; 64], "{op}");
     }
     let wide = "cvt.u64.u32 %d2, %t;\nred.async.relaxed.cluster.mbarrier::complete_tx::bytes.add.u64 [%there], %d2, [%bar];\n";
-    let found = run(&format!("{}{wide}{WAIT}{READ}", EXPECT.replace("128", "256"))).unwrap_or_else(|fault| panic!("{fault}"));
+    let found = run(&format!("{}{wide}{WAIT}{READ}", EXPECT.replace("128", "256")))
+        .unwrap_or_else(|fault| panic!("{fault}"));
     assert_eq!(found, [5 + 31 * 16; 64]);
 }
 
@@ -73,9 +71,11 @@ fn bulk_reductions_add_to_the_peer() {
     // Half of the buffer is sent; what arrives goes behind it.
     let behind = "add.u32 %there, %there, 128;\n";
     let read = READ.replace("[buffer]", "[buffer+128]");
-    let found = run(&format!("{EXPECT}{behind}{}{WAIT}{read}", copy("add.u64"))).unwrap_or_else(|fault| panic!("{fault}"));
+    let found = run(&format!("{EXPECT}{behind}{}{WAIT}{read}", copy("add.u64")))
+        .unwrap_or_else(|fault| panic!("{fault}"));
     assert_eq!(found, [10; 64]);
-    let found = run(&format!("{EXPECT}{behind}{}{WAIT}{read}", copy("xor.b32"))).unwrap_or_else(|fault| panic!("{fault}"));
+    let found = run(&format!("{EXPECT}{behind}{}{WAIT}{read}", copy("xor.b32")))
+        .unwrap_or_else(|fault| panic!("{fault}"));
     assert_eq!(found, [0; 64]);
     let race = run(&format!("{EXPECT}{behind}{}{read}", copy("add.u64"))).expect_err("a race").to_string();
     assert!(race.contains("race"), "{race}");

@@ -57,7 +57,9 @@ fn the_page_has_what_is_refused() {
     let listed: BTreeSet<_> = REFUSED.lines().filter_map(|line| line.strip_prefix("# ")).collect();
     let (_, rest) = PAGE.split_once("## Instructions that are not there").expect("the page has the chapter");
     let chapter = rest.split("\n## ").next().unwrap_or(rest);
-    let rows = chapter.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| |") && !line.starts_with("| -"));
+    let rows = chapter
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.starts_with("| |") && !line.starts_with("| -"));
     let rows: BTreeSet<_> = rows.map(|row| row.trim_start_matches("| ").trim_end_matches(" |")).collect();
     assert_eq!(rows, listed);
 }

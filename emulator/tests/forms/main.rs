@@ -2,6 +2,7 @@
 //! compute that no test of another kind has.
 
 mod asynchronous;
+mod heap;
 mod known;
 mod maps;
 mod products;

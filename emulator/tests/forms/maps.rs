@@ -1,6 +1,8 @@
 //! Tensor maps: those in im2col mode, and those that kernels change.
 
-use tilewright_emulator::{Arch, DataType, Emulator, Fault, Fill, Im2col, Launch, Module, Swizzle, TensorMap};
+use tilewright_emulator::{
+    Arch, DataType, Emulator, Fault, Fill, Im2col, Launch, Module, Swizzle, TensorMap,
+};
 
 /// Channels, width, height and images of the tensor.
 const SHAPE: [u64; 4] = [16, 7, 5, 3];
@@ -49,7 +51,10 @@ fn tail(bytes: usize) -> String {
 
 /// One lane's copy of so many bytes by an instruction.
 fn copied(bytes: usize, copy: &str) -> String {
-    format!("@%p0 bra COPIED;\nmbarrier.arrive.expect_tx.shared.b64 _, [bar], {bytes};\n{copy}\nCOPIED:\n{}", tail(bytes))
+    format!(
+        "@%p0 bra COPIED;\nmbarrier.arrive.expect_tx.shared.b64 _, [bar], {bytes};\n{copy}\nCOPIED:\n{}",
+        tail(bytes)
+    )
 }
 
 /// Runs a kernel of one warp; gives so many words.
@@ -57,7 +62,8 @@ fn run(body: &str, encoded: impl Fn(u64) -> TensorMap, words: usize) -> Result<V
     let text = format!("{HEAD}{body}\nret;\n}}\n");
     let module = Module::load(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let emulator = Emulator::new(Arch::Sm90a);
-    let [out, tensor, own] = [4096, 2 * 16 * 7 * 5 * 3, 128].map(|bytes| emulator.allocate(bytes).expect("it is little"));
+    let [out, tensor, own] =
+        [4096, 2 * 16 * 7 * 5 * 3, 128].map(|bytes| emulator.allocate(bytes).expect("it is little"));
     let elements: Vec<u8> = (1..=16 * 7 * 5 * 3u16).flat_map(u16::to_le_bytes).collect();
     emulator.write(tensor, &elements).expect("just allocated");
     let words_of = |map: TensorMap| -> Vec<u8> {
@@ -89,9 +95,15 @@ fn expected(steps: [i64; 2], pixels: usize, first: [i64; 4], offsets: [i64; 2]) 
     // The corners are -1 and the last pixel but one: so many steps between them.
     let (w, h): (Vec<i64>, Vec<i64>) =
         ((-1..=5).step_by(steps[0] as usize).collect(), (-1..=3).step_by(steps[1] as usize).collect());
-    let all = (0..9).flat_map(|n| h.iter().flat_map({ let w = &w; move |&h| w.iter().map(move |&w| [w, h, n]) }));
+    let all = (0..9).flat_map(|n| {
+        h.iter().flat_map({
+            let w = &w;
+            move |&h| w.iter().map(move |&w| [w, h, n])
+        })
+    });
     let from = all.skip_while(|&at| at != [first[1], first[2], first[3]]).take(pixels);
-    from.flat_map(|[w, h, n]| (0..8).map(move |c| element([first[0] + c, w + offsets[0], h + offsets[1], n]))).collect()
+    from.flat_map(|[w, h, n]| (0..8).map(move |c| element([first[0] + c, w + offsets[0], h + offsets[1], n])))
+        .collect()
 }
 
 #[test]
@@ -111,7 +123,8 @@ fn windows_are_copied_pixel_by_pixel() {
             offsets[0], offsets[1]
         );
         let pixels = 48;
-        let found = run(&copied(16 * pixels, &copy), |at| window(at, steps.map(|step| step as u32), 48), 8 * pixels);
+        let found =
+            run(&copied(16 * pixels, &copy), |at| window(at, steps.map(|step| step as u32), 48), 8 * pixels);
         let found = found.unwrap_or_else(|fault| panic!("{fault}"));
         assert_eq!(found, expected(steps, pixels, first, offsets), "{steps:?} {first:?} {offsets:?}");
     }
@@ -137,11 +150,16 @@ fn modes_and_corners_are_checked() {
     let outside = accused(&load(".im2col", 6, ", {%h1, %h1}"), true);
     assert!(outside.contains("begins at pixel 6, outside of the box from -1 to 5"), "{outside}");
     let refused = |map: TensorMap| map.encode().expect_err("refused").to_string();
-    assert!(refused(TensorMap { tile: [8, 1025, 0, 0, 0], ..window(0, [1, 1], 8) }).contains("pixels in im2col mode was 1025"));
+    assert!(
+        refused(TensorMap { tile: [8, 1025, 0, 0, 0], ..window(0, [1, 1], 8) })
+            .contains("pixels in im2col mode was 1025")
+    );
     let far = Im2col { lower: [-129, 0, 0], upper: [0; 3] };
     assert!(refused(TensorMap { im2col: Some(far), ..window(0, [1, 1], 8) }).contains("corner was -129"));
     let crossed = Im2col { lower: [0; 3], upper: [-7, 0, 0] };
-    assert!(refused(TensorMap { im2col: Some(crossed), ..window(0, [1, 1], 8) }).contains("corners was (0, -1)"));
+    assert!(
+        refused(TensorMap { im2col: Some(crossed), ..window(0, [1, 1], 8) }).contains("corners was (0, -1)")
+    );
     let decoded = TensorMap::decode(&window(64, [2, 1], 9).encode().expect("allowed"));
     assert_eq!(decoded.map(|map| map.im2col), Ok(window(64, [2, 1], 9).im2col));
 }
@@ -189,7 +207,8 @@ fn maps_are_changed_in_shared_memory() {
     let found = run(&right, map, 96).unwrap_or_else(|fault| panic!("{fault}"));
     // Rows 1 to 6 of four, eight elements apart; with a swizzle of 32 bytes, whose pieces change places from row 4 on.
     for (i, &word) in (0..).zip(&found) {
-        let (row, column) = (i / 16, i % 16 ^ if i / 64 % 2 != 0 { 8 } else { 0 });
+        let swapped = if i / 64 % 2 != 0 { 8 } else { 0 };
+        let (row, column) = (i / 16, (i % 16) ^ swapped);
         let inside = row + 1 < 4;
         let expected = if inside { 1 + 144 + 128 * (row + 1) + column } else { 0 };
         assert_eq!(word, expected, "{i}");
@@ -214,6 +233,10 @@ fn maps_in_global_memory_take_a_fence() {
     let wrong = format!("{before}{}{}", rest.split_once('⟧').expect("it ends").1, copied(256, copy));
     let unfenced = run(&wrong, map, 1).expect_err("a fence is missing").to_string();
     assert!(unfenced.contains("fence.proxy"), "{unfenced}");
-    let no_map = run("@%p0 exit;\nst.shared.u64 [copy], 0;\ntensormap.replace.tile.global_address.global.b1024.b64 [%tensor+128], 0;", map, 1);
+    let no_map = run(
+        "@%p0 exit;\nst.shared.u64 [copy], 0;\ntensormap.replace.tile.global_address.global.b1024.b64 [%tensor+128], 0;",
+        map,
+        1,
+    );
     assert!(no_map.expect_err("no map").to_string().contains("that of a map which this crate encoded"));
 }

@@ -14,7 +14,10 @@ pub fn bits(ty: &str, x: i64) -> u64 {
         "f32" | "tf32" => (x as f32).to_bits().into(),
         "f16" => half::f16::from_f64(x as f64).to_bits().into(),
         "bf16" => half::bf16::from_f64(x as f64).to_bits().into(),
-        "e4m3" => [0u8, 0x38, 0x40, 0x44, 0x48, 0x4a, 0x4c, 0x4e][x.unsigned_abs() as usize] as u64 | u64::from(x < 0) << 7,
+        "e4m3" => {
+            [0u8, 0x38, 0x40, 0x44, 0x48, 0x4a, 0x4c, 0x4e][x.unsigned_abs() as usize] as u64
+                | u64::from(x < 0) << 7
+        }
         _ => x as u64 & (u64::MAX >> (64 - width(ty))),
     }
 }
@@ -39,7 +42,12 @@ pub fn value(ty: &str, x: i64) -> i64 {
 }
 
 /// Registers of lanes, as 32-bit words: of an element of each by its place in the matrix.
-fn fragment(ty: &str, count: usize, place: impl Fn(usize, usize) -> [usize; 2], of: impl Fn(usize, usize) -> i64) -> Vec<u32> {
+fn fragment(
+    ty: &str,
+    count: usize,
+    place: impl Fn(usize, usize) -> [usize; 2],
+    of: impl Fn(usize, usize) -> i64,
+) -> Vec<u32> {
     let mut words = Vec::new();
     for lane in 0..32 {
         let mut own = vec![0u32; (count * width(ty)).div_ceil(32)];
@@ -62,7 +70,11 @@ fn moves(op: &str, registers: &[String], wide: bool, offset: usize) -> String {
     let (ty, bytes) = if wide { ("b64", 8) } else { ("b32", 4) };
     let line = |(i, register): (usize, &String)| {
         let at = format!("[%at+{}]", offset + i * bytes);
-        if op == "ld" { format!("ld.global.{ty} {register}, {at};\n") } else { format!("st.global.{ty} {at}, {register};\n") }
+        if op == "ld" {
+            format!("ld.global.{ty} {register}, {at};\n")
+        } else {
+            format!("st.global.{ty} {at}, {register};\n")
+        }
     };
     registers.iter().enumerate().map(line).collect()
 }
@@ -155,16 +167,22 @@ fn check(opcode: &str, [a, b, c]: [&str; 3], m: usize, k: usize, combine: fn(i64
 #[test]
 fn double_precision() {
     for (m, k) in [(8, 4), (16, 4), (16, 8), (16, 16)] {
-        check(&format!("mma.sync.aligned.m{m}n8k{k}.row.col.f64.f64.f64.f64"), ["f64"; 3], m, k, |a, b| a * b);
+        check(&format!("mma.sync.aligned.m{m}n8k{k}.row.col.f64.f64.f64.f64"), ["f64"; 3], m, k, |a, b| {
+            a * b
+        });
     }
 }
 
 #[test]
 fn eight_rows_of_integers() {
     for (a, b) in [("s8", "u8"), ("u8", "u8")] {
-        check(&format!("mma.sync.aligned.m8n8k16.row.col.s32.{a}.{b}.s32"), [a, b, "s32"], 8, 16, |a, b| a * b);
+        check(&format!("mma.sync.aligned.m8n8k16.row.col.s32.{a}.{b}.s32"), [a, b, "s32"], 8, 16, |a, b| {
+            a * b
+        });
     }
-    check("mma.sync.aligned.m8n8k32.row.col.satfinite.s32.s4.u4.s32", ["s4", "u4", "s32"], 8, 32, |a, b| a * b);
+    check("mma.sync.aligned.m8n8k32.row.col.satfinite.s32.s4.u4.s32", ["s4", "u4", "s32"], 8, 32, |a, b| {
+        a * b
+    });
 }
 
 #[test]
@@ -183,7 +201,13 @@ fn stored(row: usize, chunk: usize) -> [usize; 2] {
 
 /// Checks a product with a sparse A. Metadata lie as "Sparse matrix storage" and its figures have them: `word` gives the lane of
 /// four and the first bit of what is of a chunk of a row.
-fn check_sparse(opcode: &str, [a, b, c]: [&str; 3], k: usize, selector: usize, word: fn(usize, usize) -> [usize; 2]) {
+fn check_sparse(
+    opcode: &str,
+    [a, b, c]: [&str; 3],
+    k: usize,
+    selector: usize,
+    word: fn(usize, usize) -> [usize; 2],
+) {
     let side = 32 / width(a);
     let (single, paired) = (a == "tf32", width(a) == 4);
     let at = |row: usize, i: usize| match (single, paired) {
@@ -191,7 +215,13 @@ fn check_sparse(opcode: &str, [a, b, c]: [&str; 3], k: usize, selector: usize, w
         (_, true) => i / 4 * 8 + stored(row, i / 4)[i / 2 % 2] * 2 + i % 2,
         _ => i / 2 * 4 + stored(row, i / 2)[i % 2],
     };
-    let chunks = k / if single { 2 } else if paired { 8 } else { 4 };
+    let chunks = k / if single {
+        2
+    } else if paired {
+        8
+    } else {
+        4
+    };
     let mut metadata = vec![0xffff_ffffu32; 32];
     for row in 0..16 {
         for chunk in 0..chunks {
@@ -205,7 +235,8 @@ fn check_sparse(opcode: &str, [a, b, c]: [&str; 3], k: usize, selector: usize, w
             *own = *own & !(15 << bit) | (four as u32) << bit;
         }
     }
-    let left = fragment(a, 16 * k / 64, |lane, i| of_a(lane, i, side, true), |row, i| small(row, at(row, i), 0));
+    let left =
+        fragment(a, 16 * k / 64, |lane, i| of_a(lane, i, side, true), |row, i| small(row, at(row, i), 0));
     let right = fragment(b, 8 * k / 32, |lane, i| of_b(lane, i, side), |k, column| small(k, column, 1));
     let add = fragment(c, 4, OF_C, |row, column| small(row, column, 2));
     let expected = fragment(c, 4, OF_C, |row, column| {
@@ -213,7 +244,8 @@ fn check_sparse(opcode: &str, [a, b, c]: [&str; 3], k: usize, selector: usize, w
         let products = kept.map(|k| value(a, small(row, k, 0)) * value(b, small(k, column, 1)));
         small(row, column, 2) + products.sum::<i64>()
     });
-    let count = |of: fn(usize, usize) -> [usize; 2]| (0..chunks).map(|chunk| of(8, chunk)[0]).max().unwrap_or(0) + 1;
+    let count =
+        |of: fn(usize, usize) -> [usize; 2]| (0..chunks).map(|chunk| of(8, chunk)[0]).max().unwrap_or(0) + 1;
     let tail = format!(", %e0, {}", selector / count(word));
     let found = mma(opcode, &tail, [&left, &right, &add], &metadata, [false; 2]);
     assert_eq!(found, expected, "{opcode} {selector}");
@@ -235,7 +267,8 @@ fn sparse_products() {
             check_sparse(&opcode, [ty, ty, "f32"], 32, selector, halves);
         }
     }
-    let opcode = |shape: &str, rest: &str| format!("mma.sp::ordered_metadata.sync.aligned.{shape}.row.col.{rest}");
+    let opcode =
+        |shape: &str, rest: &str| format!("mma.sp::ordered_metadata.sync.aligned.{shape}.row.col.{rest}");
     check_sparse(&opcode("m16n8k8", "f32.tf32.tf32.f32"), ["tf32", "tf32", "f32"], 8, 3, halves);
     check_sparse(&opcode("m16n8k16", "f32.tf32.tf32.f32"), ["tf32", "tf32", "f32"], 16, 2, halves);
     check_sparse(&opcode("m16n8k32", "s32.s8.u8.s32"), ["s8", "u8", "s32"], 32, 2, whole);

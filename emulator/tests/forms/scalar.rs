@@ -60,7 +60,11 @@ fn floats() {
         (32, "cvt.rn.satfinite.bf16x2.f32 d, 0f7F800000, 0f7FC00000;", 0x7f7f_7fff),
         (32, "setp.lt.f16x2 p|q, 0x3c004000, 0x40003c00; selp.u32 d, 2, 0, p; @q add.u32 d, d, 1;", 1),
         // A result may be where the predicate was that it is combined with.
-        (32, "setp.eq.and.bf16x2 p|q, 0x3f803f81, 0x3f803f80, p; selp.u32 d, 2, 0, p; @q add.u32 d, d, 1;", 1),
+        (
+            32,
+            "setp.eq.and.bf16x2 p|q, 0x3f803f81, 0x3f803f80, p; selp.u32 d, 2, 0, p; @q add.u32 d, d, 1;",
+            1,
+        ),
         (32, "setp.nan.or.f16x2 p|q, 0x7fff0000, 0, !p; selp.u32 d, 2, 0, p; @q add.u32 d, d, 1;", 1),
     ]);
 }
@@ -81,13 +85,21 @@ fn moves() {
         (16, "mov.b32 {_, b, _, e}, 0x44332211; mov.b16 d, {b, e};", 0x4422),
         (16, "mov.b16 {a, b}, 0x1234; mov.b16 d, {b, a};", 0x3412),
         (64, "mov.b128 x, {5, 7}; mov.b128 y, x; mov.b128 {_, d}, y;", 7),
-        (64, "mov.b128 x, {5, 7}; st.global.b128 [%out+16], x; ld.global.v2.b64 {low, high}, [%out+16]; add.u64 d, low, high;", 12),
+        (
+            64,
+            "mov.b128 x, {5, 7}; st.global.b128 [%out+16], x; ld.global.v2.b64 {low, high}, [%out+16]; add.u64 d, low, high;",
+            12,
+        ),
         (64, "ld.global.nc.b128 x, [%out+32]; mov.b128 {d, _}, x;", 0),
         (32, "mov.pred p, %is_explicit_cluster; selp.u32 d, 1, 0, p;", 0),
         (32, "mov.u32 d, %clock_hi;", 0),
         (32, "mov.u32 d, %globaltimer_hi;", 0),
         // Time goes on.
-        (32, "mov.u32 r, %globaltimer_lo; mov.u32 s, %globaltimer_lo; setp.gt.u32 p, s, r; selp.u32 d, 1, 0, p;", 1),
+        (
+            32,
+            "mov.u32 r, %globaltimer_lo; mov.u32 s, %globaltimer_lo; setp.gt.u32 p, s, r; selp.u32 d, 1, 0, p;",
+            1,
+        ),
     ]);
 }
 
@@ -101,7 +113,8 @@ fn atomic_operations_on_128_bits() {
     assert_eq!(of("mov.b128 z, {3, 4};\natom.acq_rel.gpu.global.cas.b128 y, [%out+16], x, z;"), 403_021);
     // One half is another.
     assert_eq!(of("mov.b128 z, {1, 4};\natom.global.cas.b128 y, [%out+16], z, z;"), 201_021);
-    let misaligned = run(".reg .b128 x, y;\nmov.b128 x, {1, 2};\natom.global.exch.b128 y, [%out+8], x;", 1, &[0; 64]);
+    let misaligned =
+        run(".reg .b128 x, y;\nmov.b128 x, {1, 2};\natom.global.exch.b128 y, [%out+8], x;", 1, &[0; 64]);
     assert!(misaligned.expect_err("it is misaligned").to_string().contains("misaligned"));
 }
 
@@ -133,7 +146,9 @@ fn what_is_discarded_is_gone() {
     let discard = "discard.global.L2 [%out], 128;\n";
     let words = run(discard, 1, &[7; 64]).unwrap_or_else(|fault| panic!("{fault}"));
     assert_eq!((words[0], words[31], words[32]), (0xcdcd_cdcd, 0xcdcd_cdcd, 7));
-    let race = accused(&format!(".reg .pred p;\n.reg .b32 t;\nmov.u32 t, %tid.x;\nsetp.ne.u32 p, t, 0;\n@!p {discard}@p ld.global.u32 t, [%out];\nst.global.u32 [%out+252], t;"));
+    let race = accused(&format!(
+        ".reg .pred p;\n.reg .b32 t;\nmov.u32 t, %tid.x;\nsetp.ne.u32 p, t, 0;\n@!p {discard}@p ld.global.u32 t, [%out];\nst.global.u32 [%out+252], t;"
+    ));
     assert!(race.contains("race"), "{race}");
 }
 
@@ -192,7 +207,10 @@ fn video() {
         ("vset.u32.u32.gt.add d, r.b3, s.b0, 7;", 8),
         ("vadd2.s32.s32.s32.sat d, r, s, 0;", 0x8201_7fff),
         ("vsub2.u32.u32.u32.sat d, s, r, 0;", 0),
-        ("vavrg2.s32.s32.s32 d.h0, r.h11, s.h23, 0xabcd0000;", (0xabcd_0000u32 as i32 | ((-0x7f01 + 0x102) >> 1) & 0xffff) as u32),
+        (
+            "vavrg2.s32.s32.s32 d.h0, r.h11, s.h23, 0xabcd0000;",
+            (0xabcd_0000u32 as i32 | ((-0x7f01 + 0x102) >> 1) & 0xffff) as u32,
+        ),
         ("vset2.s32.s32.lt.add d, r, s, 5;", 6),
         ("vadd4.u32.u32.u32 d, r, s, 0;", 0x8101_8205),
         ("vadd4.u32.u32.u32.sat d.b20, r, s, 0x11111111;", 0x11ff_1105),

@@ -18,7 +18,13 @@ struct Case {
 }
 
 /// Words of a matrix in memory.
-fn matrix(ty: &str, [rows, columns]: [usize; 2], by_rows: bool, gap: usize, of: impl Fn(usize, usize) -> i64) -> Vec<u32> {
+fn matrix(
+    ty: &str,
+    [rows, columns]: [usize; 2],
+    by_rows: bool,
+    gap: usize,
+    of: impl Fn(usize, usize) -> i64,
+) -> Vec<u32> {
     let (lines, length) = if by_rows { (rows, columns) } else { (columns, rows) };
     let mut words = vec![0u32; (lines * (length + gap) * width(ty)).div_ceil(32)];
     for line in 0..lines {
@@ -53,7 +59,8 @@ fn check(case: &Case) {
     ];
     let expected = matrix(d, extents[3], by_rows[3], gap, |row, column| {
         let one = |k| value(a, small(row, k, 0)) * value(b, small(k, column, 1));
-        let one = |k| if a == "b1" { value(a, small(row, k, 0)) ^ value(b, small(k, column, 1)) } else { one(k) };
+        let one =
+            |k| if a == "b1" { value(a, small(row, k, 0)) ^ value(b, small(k, column, 1)) } else { one(k) };
         small(row, column, 2) + (0..k).map(one).sum::<i64>()
     });
     // Each begins at a multiple of 32 bytes.
@@ -145,7 +152,8 @@ fn accused(body: &str, threads: u32) -> String {
 #[test]
 fn a_tile_is_loaded_behind_a_barrier() {
     let found = run(&tile("bar.sync 0;", "[buffer]"), 256, &[0; 512]).expect("it is right");
-    let expected = |row: u32, column: u32| (0..16).map(|k| (row * 16 + k) * (column * 16 + k)).sum::<u32>() as f32;
+    let expected =
+        |row: u32, column: u32| (0..16).map(|k| (row * 16 + k) * (column * 16 + k)).sum::<u32>() as f32;
     for (i, &word) in (0..).zip(&found[..256]) {
         assert_eq!(f32::from_bits(word), expected(i / 16, i % 16), "{i}");
     }
@@ -163,7 +171,9 @@ fn misuse_is_told() {
     let aligned = accused(&tile("bar.sync 0;", "[buffer+2]"), 256);
     assert!(aligned.contains("must begin at multiples of 16 bytes"), "{aligned}");
     let alone = "@%p bra L; wmma.load.c.sync.aligned.row.m8n8k4.global.f64 {%d0, %d1}, [%out]; L:";
-    let body = format!(".reg .pred %p;\n.reg .b64 %d<2>;\n.reg .b32 %t;\nmov.u32 %t, %tid.x;\nsetp.eq.u32 %p, %t, 3;\n{alone}");
+    let body = format!(
+        ".reg .pred %p;\n.reg .b64 %d<2>;\n.reg .b32 %t;\nmov.u32 %t, %tid.x;\nsetp.eq.u32 %p, %t, 3;\n{alone}"
+    );
     let alone = accused(&body, 32);
     assert!(alone.contains("needs all lanes of the warp"), "{alone}");
     let differ = "mov.u32 %t, %tid.x;\nmad.wide.u32 %d0, %t, 8, %out;\n\

@@ -169,7 +169,11 @@ impl Context {
             _ => Register::R(R(self.registers)),
         };
         let (declared, new) = (self.counts().iter().sum::<u32>(), count.unwrap_or(1));
-        if new.checked_mul(1 + ty.bits() / 128).and_then(|new| declared.checked_add(new)).is_none_or(|all| all > REGISTERS) {
+        if new
+            .checked_mul(1 + ty.bits() / 128)
+            .and_then(|new| declared.checked_add(new))
+            .is_none_or(|all| all > REGISTERS)
+        {
             return Err(LoadError::new(
                 line,
                 format!("`{name}`: a kernel has at most {REGISTERS} registers"),

@@ -1,18 +1,15 @@
 //! Loads, stores and atomics.
 
-use super::atomic::combine;
 use crate::exec::check::order::{self, Accesses};
-use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
-use crate::exec::memory::{check_alignment, read, refuse, write};
+use crate::exec::memory::{read, refuse, write};
 use crate::exec::warp::watched::{Cause, Origin};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::{IN_CTA, RANK_SHIFT, SHARED};
-use crate::order::access::STRONG;
+use crate::order::Order;
 use crate::order::lanes::Hole;
-use crate::order::{By, Order};
 use crate::program::op::Op;
-use crate::program::operand::{Address, AtomicOp, Destination, Source, Window};
+use crate::program::operand::{Address, Destination, Source, Window};
 use crate::program::register::{LANES, Register};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
@@ -85,15 +82,6 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 }
             }
         }
-        Op::StoreAsync { bytes, ref from, at, bar, reduction } => {
-            let total = bytes as usize * from.len();
-            for lane in lanes(mask) {
-                let value = warp.gather(from, bytes as usize, lane);
-                let at = [at, bar].map(|at| warp.address(at, lane) as u32);
-                store_async(warp, env, &value[..total], at, reduction).map_err(|what| warp.blame(lane, what))?;
-            }
-            env.events += 1;
-        }
         Op::Mapa { d, a, rank, generic } => {
             let size = env.ctas.len();
             let mut value = [0u64; LANES];
@@ -115,44 +103,6 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
         _ => unreachable!("no access to memory"),
     }
     Ok(())
-}
-
-/// A store or a reduction of one lane that completes on an mbarrier.
-fn store_async(
-    warp: &Warp,
-    env: &mut Env<'_>,
-    value: &[u8],
-    [to, bar]: [u32; 2],
-    reduction: Option<AtomicOp>,
-) -> Result<(), String> {
-    let (cta, to) = in_cluster(to, warp.cta, env.ctas.len())?;
-    let (bar_cta, bar) = in_cluster(bar, warp.cta, env.ctas.len())?;
-    if cta != bar_cta {
-        return Err("a destination and an mbarrier are in different CTAs".into());
-    }
-    check_alignment(to.into(), value.len(), "shared memory")?;
-    let into = env.ctas[cta].bytes_mut(to, value.len())?;
-    let number = |bytes: &[u8]| {
-        let mut all = [0; 8];
-        all[..bytes.len()].copy_from_slice(bytes);
-        u64::from_le_bytes(all)
-    };
-    match reduction {
-        None => into.copy_from_slice(value),
-        Some(op) => {
-            let new = combine(op, value.len() as u32, [number(into), number(value), 0], false);
-            into.copy_from_slice(&new.to_le_bytes()[..value.len()]);
-        }
-    }
-    let phase = env.use_mbarrier(cta, bar)?;
-    if let Some(order) = &mut env.order {
-        if reduction.is_some() {
-            order.shared((cta, to), value.len(), (By::Phase(phase), STRONG), false)?;
-        }
-        let kind = if reduction.is_some() { STRONG } else { 0 };
-        order.shared((cta, to), value.len(), (By::Phase(phase), kind), true)?;
-    }
-    env.ctas[cta].mbarrier(bar)?.complete(value.len() as u32)
 }
 
 /// Registers get what nobody wrote: no value.

@@ -1,6 +1,9 @@
 //! Instructions by their families.
 
-use super::{access, atomic, atomic128, barrier, collective, copy, fragments, matrix, mbarrier, registers, tensormap, wgmma};
+use super::{
+    access, atomic, atomic128, barrier, collective, copy, fragments, matrix, mbarrier, registers,
+    store_async, tensormap, wgmma,
+};
 use crate::exec::env::Env;
 use crate::exec::observe::Observer;
 use crate::exec::result::{Active, Next};
@@ -43,7 +46,11 @@ fn execute(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Resul
             }
             Ok(Next::Advance)
         }
-        Op::Load { .. } | Op::Store { .. } | Op::Mapa { .. } | Op::StoreAsync { .. } => {
+        Op::StoreAsync { .. } => {
+            store_async::step(warp, env, op, active.mask)?;
+            Ok(Next::Advance)
+        }
+        Op::Load { .. } | Op::Store { .. } | Op::Mapa { .. } => {
             access::step(warp, env, op, active.mask)?;
             Ok(Next::Advance)
         }

@@ -124,7 +124,9 @@ fn tell(
                 let (cta, at) = crate::exec::cta::in_cluster(at, warp.cta, env.ctas.len())?;
                 spots.push((lane, Spot::Shared(cta, at)));
             }
-            other => return Err(warp.blame(lane, format!("{other:x?} is in neither global nor shared memory"))),
+            other => {
+                return Err(warp.blame(lane, format!("{other:x?} is in neither global nor shared memory")));
+            }
         }
     }
     let Some(order) = &mut env.order else { return Ok(()) };
@@ -142,12 +144,13 @@ fn load(warp: &mut Warp, env: &mut Env<'_>, op: &FragmentOp) -> Result<(), Strin
     let mut without = vec![0u32; op.registers.len()];
     let mut cause = None;
     for i in (0..op.fragment.count()).step_by(layout.unit) {
-        for lane in 0..LANES {
+        let shift = i % per * op.fragment.number.bits() as usize;
+        for (lane, value) in values[i / per].iter_mut().enumerate() {
             let mut bytes = [0; 8];
             let place = warp.place(op.window, place(op, &layout, lane, i), lane);
-            read(warp, env, place, lane, &mut bytes[..layout.bytes]).map_err(|what| warp.blame(lane, what))?;
-            let shift = i % per * op.fragment.number.bits() as usize;
-            values[i / per][lane] |= u64::from_le_bytes(bytes) << shift;
+            read(warp, env, place, lane, &mut bytes[..layout.bytes])
+                .map_err(|what| warp.blame(lane, what))?;
+            *value |= u64::from_le_bytes(bytes) << shift;
         }
         tell(warp, env, op, &layout, i, false)?;
         let holes = env.order.as_mut().map(Order::take_holes).unwrap_or_default();

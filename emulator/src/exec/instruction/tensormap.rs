@@ -21,7 +21,8 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
         Op::TensorMapReplace { field, window, at, value } => {
             for lane in lanes(active.mask) {
                 let value = warp.source(value, lane);
-                replace(warp, env, (window, at), lane, (field, value)).map_err(|what| warp.blame(lane, what))?;
+                replace(warp, env, (window, at), lane, (field, value))
+                    .map_err(|what| warp.blame(lane, what))?;
             }
         }
         Op::TensorMapCopy { to, from } => {
@@ -32,8 +33,12 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
                 return Err("the instruction needs all lanes of the warp".into());
             }
             for at in [to, from] {
-                if let Some(lane) = lanes(active.mask).find(|&lane| warp.address(at, lane) != warp.address(at, 0)) {
-                    return Err(warp.blame(lane, "the address of a tensor map differs between the lanes".into()));
+                if let Some(lane) =
+                    lanes(active.mask).find(|&lane| warp.address(at, lane) != warp.address(at, 0))
+                {
+                    return Err(
+                        warp.blame(lane, "the address of a tensor map differs between the lanes".into())
+                    );
                 }
             }
             let map = load(warp, env, (Window::In(Space::Shared), from), (0, By::Warp))?;
@@ -67,7 +72,11 @@ fn replace(
 }
 
 /// The pieces of a map, whose address is checked.
-fn pieces(warp: &Warp, (window, at): (Window, Address), lane: usize) -> Result<[Place; BYTES / PIECE], String> {
+fn pieces(
+    warp: &Warp,
+    (window, at): (Window, Address),
+    lane: usize,
+) -> Result<[Place; BYTES / PIECE], String> {
     let address = warp.address(at, lane);
     if !address.is_multiple_of(BYTES as u64) {
         return Err(format!("a tensor map at {address:#x}: must be a multiple of {BYTES}"));

@@ -175,8 +175,16 @@ impl TensorMap {
         words[0] = MAGIC;
         words[1] = self.address;
         let mode = u8::from(self.im2col.is_some());
-        let flags =
-            [rank as u8, self.data as u8, self.swizzle as u8, u8::from(self.fill == Fill::Nan), mode, 0, 0, 0];
+        let flags = [
+            rank as u8,
+            self.data as u8,
+            self.swizzle as u8,
+            u8::from(self.fill == Fill::Nan),
+            mode,
+            0,
+            0,
+            0,
+        ];
         words[2] = u64::from_le_bytes(flags);
         for dimension in 0..rank {
             // Extents of 2^32 are allowed, so they are stored less one.

@@ -49,7 +49,9 @@ impl Field {
             Field::Extent(i) => words[3 + i] = value.wrapping_sub(1) & 0xffff_ffff,
             Field::Stride(i) => words[8 + i] = value,
             Field::DataType => flags[1] = data_type(value)? as u8,
-            Field::Interleave => require(value == 0, "interleaved layout", value, "0: others are not emulated")?,
+            Field::Interleave => {
+                require(value == 0, "interleaved layout", value, "0: others are not emulated")?
+            }
             Field::Swizzle => {
                 require((value as usize) < SWIZZLES.len(), "swizzle", value, "0 to 3")?;
                 flags[2] = value as u8;

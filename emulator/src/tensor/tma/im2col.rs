@@ -22,12 +22,12 @@ pub(super) fn pixels(map: &TensorMap, im2col: Im2col, coordinates: &[i32]) -> Ve
         }
         all.push(pixel);
         let mut carries = true;
-        for i in 0..spatial {
+        for (i, at) in at[..spatial].iter_mut().enumerate() {
             let (first, last) = im2col.bounds(i, map.shape[i + 1]);
             if carries {
-                at[i] += i64::from(map.steps[i + 1]);
-                carries = at[i] > last;
-                at[i] = if carries { first } else { at[i] };
+                *at += i64::from(map.steps[i + 1]);
+                carries = *at > last;
+                *at = if carries { first } else { *at };
             }
         }
         at[spatial] += i64::from(carries);

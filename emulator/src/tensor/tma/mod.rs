@@ -67,7 +67,10 @@ impl<G: fmt::Display, S: fmt::Display> fmt::Display for TmaFault<G, S> {
                 )
             }
             TmaFault::Outside { coordinate, first, last } => {
-                write!(f, "a copy in im2col mode that begins at pixel {coordinate}, outside of the box from {first} to {last}")
+                write!(
+                    f,
+                    "a copy in im2col mode that begins at pixel {coordinate}, outside of the box from {first} to {last}"
+                )
             }
             TmaFault::Negative(coordinate) => {
                 write!(f, "a store to coordinate {coordinate}: only loads may begin before the tensor")
