@@ -277,3 +277,42 @@ fn sparse_products() {
     check_sparse(&opcode("m16n8k64", "s32.s4.u4.s32"), ["s4", "u4", "s32"], 64, 2, whole);
     check_sparse(&opcode("m16n8k128", "s32.u4.s4.s32"), ["u4", "s4", "s32"], 128, 0, whole);
 }
+
+/// A product of f64 of which lane 5, that has row 1 of A, did not write its element; the lanes of a mask store their results.
+fn of_unwritten(stores: &str) -> Result<Vec<u32>, tilewright_emulator::Fault> {
+    let body = format!(
+        ".reg .b64 %a, %b, %c<2>, %d<2>, %at;\n.reg .b32 %t, %bit;\n.reg .pred %p, %q;\nmov.u32 %t, %tid.x;\n\
+         setp.ne.u32 %p, %t, 5;\nmov.b64 %b, 0d3FF0000000000000;\n@%p mov.b64 %a, %b;\nmov.b64 %c0, 0;\nmov.b64 %c1, 0;\n\
+         mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {{%d0, %d1}}, {{%a}}, {{%b}}, {{%c0, %c1}};\n\
+         shr.u32 %bit, {stores}, %t;\nand.b32 %bit, %bit, 1;\nsetp.eq.u32 %q, %bit, 1;\n\
+         mul.wide.u32 %at, %t, 16;\nadd.u64 %at, %out, %at;\n@%q st.global.v2.b64 [%at], {{%d0, %d1}};"
+    );
+    run(&body, 32, &[0; 128])
+}
+
+#[test]
+fn what_nobody_wrote_is_in_its_row() {
+    let found = of_unwritten("0xffffff0f").unwrap_or_else(|fault| panic!("{fault}"));
+    assert_eq!(found[..2], [0, (4f64.to_bits() >> 32) as u32]);
+    let fault = of_unwritten("0x80").expect_err("it has no value").to_string();
+    assert!(fault.contains("nobody had written"), "{fault}");
+}
+
+#[test]
+fn metadata_are_checked() {
+    let sparse = |metadata: u32, ordered: &str| {
+        let body = format!(
+            ".reg .b32 %z, %m, %d<4>;\nmov.u32 %z, 0;\nmov.u32 %m, {metadata};\n\
+             mma.sp{ordered}.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{%d0, %d1, %d2, %d3}}, {{%z, %z}}, {{%z, %z}}, \
+             {{%z, %z, %z, %z}}, %m, 0;"
+        );
+        run(&body, 32, &[0; 4]).map(|_| ()).map_err(|fault| fault.to_string())
+    };
+    assert_eq!(sparse(0x4444_4444, "::ordered_metadata"), Ok(()));
+    // The second index before the first.
+    assert_eq!(sparse(0x1111_1111, ""), Ok(()));
+    let reversed = sparse(0x1111_1111, "::ordered_metadata").expect_err("it is the other order");
+    assert!(reversed.contains("must be the greater one"), "{reversed}");
+    let twice = sparse(0xffff_ffff, "").expect_err("the same twice");
+    assert!(twice.contains("must be another one"), "{twice}");
+}
