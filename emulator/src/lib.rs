@@ -39,5 +39,5 @@ pub use launch::Launch;
 pub use limits::{Limits, LimitsError};
 pub use program::class::Class;
 pub use progress::Progress;
-pub use tensor::map::{DataType, Fill, MapError, Swizzle, TensorMap};
+pub use tensor::map::{DataType, Fill, Im2col, MapError, Swizzle, TensorMap};
 pub use tilewright_ptx::source::SourceLine;

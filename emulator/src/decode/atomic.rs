@@ -18,7 +18,7 @@ pub(super) fn decode(
     operands: &[Operand],
 ) -> Result<Vec<Op>, String> {
     if opcode.has("async") {
-        return Err("red.async is not emulated".into());
+        return reduce_async(context, opcode, operands).map(|op| vec![op]);
     }
     let returns = opcode.name() == "atom";
     let Hints { policy, ordering, scope } = hints(opcode);
@@ -58,6 +58,25 @@ pub(super) fn decode(
         all.push(Op::Atomic { op, window, bytes, d, at, b, c, ordering, returns });
     }
     Ok(all)
+}
+
+/// `red.async`: to shared memory of the cluster, told to an mbarrier there.
+fn reduce_async(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result<Op, String> {
+    for modifier in ["async", "relaxed", "cluster", "mbarrier::complete_tx::bytes"] {
+        if !opcode.flag(modifier) {
+            return Err(format!("needs `.{modifier}`"));
+        }
+    }
+    opcode.flag("shared::cluster");
+    let [at, value, bar] = operands else { return Err("takes three operands".into()) };
+    let (op, ty) = operation(opcode, false)?;
+    let wide = ty.bits() == 64 && op != AtomicOp::AddInteger;
+    if !ty.is_integer() || wide || matches!(op, AtomicOp::Exchange | AtomicOp::CompareAndSwap) {
+        return opcode.refuse(ty);
+    }
+    let from = [context.source(value, ty.bits())?].into();
+    let (at, bar) = (context.address(at)?, context.address(bar)?);
+    Ok(Op::StoreAsync { bytes: ty.bits() / 8, from, at, bar, reduction: Some(op) })
 }
 
 /// What is done, and on which type.

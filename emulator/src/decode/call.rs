@@ -34,7 +34,9 @@ pub(super) fn decode(
         return Ok(Op::Trap);
     }
     let (callee, signature) = match (context.function(name), rest) {
-        (Some(function), _) if name == "vprintf" && function.place.is_none() => (Callee::Print, print()),
+        (Some(function), _) if function.place.is_none() && driver(name).is_some() => {
+            driver(name).ok_or("is no function of the driver")?
+        }
         (Some(function), _) => {
             let place = function
                 .place
@@ -62,9 +64,17 @@ pub(super) fn decode(
     Ok(Op::Call(Box::new(CallOp { callee, arguments, results, frame: 0 })))
 }
 
-/// What the driver's function takes, a format and the address of its arguments, and gives.
-fn print() -> Signature {
-    Signature { parameters: vec![Size::Memory(8); 2], results: vec![Size::Memory(4)] }
+/// The driver's function of this name, with the sizes of what it takes and gives.
+fn driver(name: &str) -> Option<(Callee, Signature)> {
+    let (callee, parameters, results): (_, &[u32], &[u32]) = match name {
+        // A format and the address of its arguments.
+        "vprintf" => (Callee::Print, &[8, 8], &[4]),
+        "malloc" => (Callee::Allocate, &[8], &[8]),
+        "free" => (Callee::Free, &[8], &[]),
+        _ => return None,
+    };
+    let sizes = |bytes: &[u32]| bytes.iter().map(|&bytes| Size::Memory(bytes)).collect();
+    Some((callee, Signature { parameters: sizes(parameters), results: sizes(results) }))
 }
 
 /// Where an argument is, or where a result goes.

@@ -44,7 +44,7 @@ fn select(
 
 /// `lt`, and whether it also holds for NaNs (`ltu`).
 #[derive(Clone, Copy, PartialEq)]
-enum Relation {
+pub(super) enum Relation {
     Eq,
     Ne,
     Lt,
@@ -76,7 +76,7 @@ const RELATIONS: [(&str, (Relation, bool)); 18] = [
     ("nan", (Relation::Nan, false)),
 ];
 
-fn relation(opcode: &mut Opcode<'_>) -> Result<(Relation, bool), String> {
+pub(super) fn relation(opcode: &mut Opcode<'_>) -> Result<(Relation, bool), String> {
     opcode.any(&RELATIONS).ok_or_else(|| "has no comparison that is emulated".into())
 }
 
@@ -119,7 +119,11 @@ macro_rules! integers {
 }
 
 #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "these hold for NaNs too")]
-fn compare32(ty: Type, (relation, unordered): (Relation, bool), ftz: bool) -> Result<Compare<u32>, String> {
+pub(super) fn compare32(
+    ty: Type,
+    (relation, unordered): (Relation, bool),
+    ftz: bool,
+) -> Result<Compare<u32>, String> {
     let bad = || Err(format!("this comparison is not emulated for {ty:?}"));
     if ty == Type::F32 {
         return Ok(match ftz {

@@ -8,7 +8,7 @@ use super::memory::window;
 use super::opcode::Opcode;
 use super::types::Type;
 use crate::program::op::Op;
-use crate::program::operand::{Address, Bulk, Queue, Window};
+use crate::program::operand::{Address, Bulk, Queue, Start, Window};
 use crate::program::register::R;
 use crate::tensor::map::DataType;
 use crate::tensor::reduce::Reduction;
@@ -101,6 +101,10 @@ fn bulk(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand], re
     let tensor = opcode.flag("tensor");
     let rank = opcode.any(&[("1d", 1), ("2d", 2), ("3d", 3), ("4d", 4), ("5d", 5)]);
     opcode.flag("tile");
+    let im2col = opcode.any(&[("im2col", Mode::Offsets), ("im2col_no_offs", Mode::NoOffsets)]);
+    if im2col.is_some() && rank.is_none_or(|rank| rank < 3) {
+        return Err("im2col mode is of tensors of 3 to 5 dimensions".into());
+    }
     if tensor != rank.is_some() {
         return Err("a tensor copy needs its number of dimensions".into());
     }
@@ -114,7 +118,11 @@ fn bulk(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand], re
     };
     if prefetch {
         return match (opcode.flag("L2") && opcode.flag("global"), operands) {
-            (true, [map]) if tensor => context.box_at(map).map(|_| Op::Nop),
+            (true, [map]) if tensor && im2col.is_none() => context.box_at(map).map(|_| Op::Nop),
+            (true, [map, offsets]) if im2col == Some(Mode::Offsets) => {
+                context.box_at(map)?;
+                halves(context, offsets, rank).map(|_| Op::Nop)
+            }
             (true, [from, _]) if !tensor => context.address(from).map(|_| Op::Nop),
             _ => Err("this prefetch is not emulated".into()),
         };
@@ -129,35 +137,48 @@ fn bulk(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand], re
             [Some(Window::In(Space::Shared) | Window::Cluster), Some(Window::In(Space::Global))],
             true,
             false,
-        ) if !reduce => load(context, operands, rank, multicast),
-        ([Some(Window::Cluster), Some(Window::In(Space::Shared))], true, false)
-            if !reduce && !tensor && !multicast =>
-        {
+        ) if !reduce && im2col != Some(Mode::NoOffsets) => load(context, operands, (rank, im2col), multicast),
+        ([Some(Window::Cluster), Some(Window::In(Space::Shared))], true, false) if !tensor && !multicast => {
             let [to, from, bytes, bar] = operands else { return Err("takes four operands".into()) };
             let (to, from, bar) = (context.address(to)?, context.address(from)?, context.address(bar)?);
-            Ok(Op::BulkShared { to, from, bytes: context.r(bytes, 32)?, bar })
+            let reduction = if reduce { Some((reduction(opcode)?, integers(opcode)?)) } else { None };
+            Ok(Op::BulkShared { to, from, bytes: context.r(bytes, 32)?, bar, reduction })
         }
-        ([Some(Window::In(Space::Global)), Some(Window::In(Space::Shared))], false, true) if !multicast => {
-            let copy = store(context, operands, rank)?;
+        ([Some(Window::In(Space::Global)), Some(Window::In(Space::Shared))], false, true)
+            if !multicast && im2col != Some(Mode::Offsets) =>
+        {
+            let copy = store(context, operands, (rank, im2col))?;
             if !reduce {
                 return Ok(Op::BulkStore(copy));
             }
-            let op = opcode.any(&[
-                ("add", Reduction::Add),
-                ("min", Reduction::Min),
-                ("max", Reduction::Max),
-                ("inc", Reduction::Inc),
-                ("dec", Reduction::Dec),
-                ("and", Reduction::And),
-                ("or", Reduction::Or),
-                ("xor", Reduction::Xor),
-            ]);
-            let op = op.ok_or("has no operation that is emulated")?;
+            let op = reduction(opcode)?;
             // A tensor map has the type; a linear reduction names it.
             let data = if tensor { None } else { Some(data_type(opcode)?) };
             Ok(Op::BulkReduce { copy, op, data })
         }
         _ => Err("this combination of spaces and completion is not emulated".into()),
+    }
+}
+
+fn reduction(opcode: &mut Opcode<'_>) -> Result<Reduction, String> {
+    let op = opcode.any(&[
+        ("add", Reduction::Add),
+        ("min", Reduction::Min),
+        ("max", Reduction::Max),
+        ("inc", Reduction::Inc),
+        ("dec", Reduction::Dec),
+        ("and", Reduction::And),
+        ("or", Reduction::Or),
+        ("xor", Reduction::Xor),
+    ]);
+    op.ok_or_else(|| "has no operation that is emulated".into())
+}
+
+/// The type of a reduction in shared memory.
+fn integers(opcode: &mut Opcode<'_>) -> Result<DataType, String> {
+    match data_type(opcode)? {
+        data @ (DataType::U32 | DataType::I32 | DataType::U64) => Ok(data),
+        data => Err(format!("reductions of {data:?} in shared memory do not exist")),
     }
 }
 
@@ -195,15 +216,42 @@ fn checked_box(context: &mut Context, operand: &Operand, rank: usize) -> Result<
     }
 }
 
-fn load(context: &mut Context, operands: &[Operand], rank: Option<usize>, multicast: bool) -> Result_ {
+/// How a tensor map in im2col mode is used: with offsets, or, for stores, without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Offsets,
+    NoOffsets,
+}
+
+/// A vector of 16-bit registers, one for each dimension of pixels.
+fn halves(context: &mut Context, operand: &Operand, rank: Option<usize>) -> Result<Box<[R]>, String> {
+    match (operand, rank) {
+        (Operand::Vector(parts), Some(rank)) if parts.len() + 2 == rank => {
+            parts.iter().map(|part| context.r(part, 16)).collect()
+        }
+        _ => Err(format!("{operand:?} are not the offsets of a tensor of this many dimensions")),
+    }
+}
+
+fn load(
+    context: &mut Context,
+    operands: &[Operand],
+    (rank, im2col): (Option<usize>, Option<Mode>),
+    multicast: bool,
+) -> Result_ {
     let (mask, operands) = match (multicast, operands) {
         (true, [rest @ .., mask]) => (Some(context.r(mask, 16)?), rest),
+        (_, all) => (None, all),
+    };
+    let (offsets, operands) = match (im2col, operands) {
+        (Some(_), [rest @ .., offsets]) => (Some(halves(context, offsets, rank)?), rest),
         (_, all) => (None, all),
     };
     match (rank, operands) {
         (Some(rank), [to, map, bar]) => {
             let (map, coordinates) = checked_box(context, map, rank)?;
-            let copy = Bulk::Tensor { map, coordinates, shared: context.address(to)? };
+            let start = Box::new(Start { coordinates, offsets });
+            let copy = Bulk::Tensor { map, start, shared: context.address(to)? };
             Ok(Op::BulkLoad { copy, bar: context.address(bar)?, multicast: mask })
         }
         (None, [to, from, bytes, bar]) => {
@@ -215,11 +263,16 @@ fn load(context: &mut Context, operands: &[Operand], rank: Option<usize>, multic
     }
 }
 
-fn store(context: &mut Context, operands: &[Operand], rank: Option<usize>) -> Result<Bulk, String> {
+fn store(
+    context: &mut Context,
+    operands: &[Operand],
+    (rank, im2col): (Option<usize>, Option<Mode>),
+) -> Result<Bulk, String> {
     match (rank, operands) {
         (Some(rank), [map, from]) => {
             let (map, coordinates) = checked_box(context, map, rank)?;
-            Ok(Bulk::Tensor { map, coordinates, shared: context.address(from)? })
+            let start = Box::new(Start { coordinates, offsets: im2col.map(|_| [].into()) });
+            Ok(Bulk::Tensor { map, start, shared: context.address(from)? })
         }
         (None, [to, from, bytes]) => {
             let (global, shared) = (context.address(to)?, context.address(from)?);

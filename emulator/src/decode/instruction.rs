@@ -4,8 +4,9 @@ use super::context::Context;
 use super::names::Names;
 use super::opcode::Opcode;
 use super::{
-    Result_, address, arithmetic, atomic, call, carry, collective, compare, convert, copy, directed, logic,
-    matrix, mbarrier, memory, moves, rare, simd, synchronise, talk,
+    Result_, address, arithmetic, atomic, call, carry, collective, compare, convert, copy, directed,
+    fragments, logic, matrix, mbarrier, memory, moves, rare, seldom, several, simd, synchronise, talk,
+    tensormap, video, wide,
 };
 use crate::program::Coded;
 use crate::program::class::Class;
@@ -30,14 +31,20 @@ pub(super) fn decode(
     let ops = match opcode.name() {
         "bra" | "brx" => vec![branch(context, &mut opcode, operands, names)?],
         "call" => vec![call::decode(context, &mut opcode, operands, names)?],
+        _ if tensormap::is_tensormap(&opcode) => tensormap::decode(context, &mut opcode, operands)?,
+        _ if several::is_several(&opcode, operands) => several::decode(context, &mut opcode, operands)?,
+        _ if wide::is_wide(&opcode) => wide::decode(context, &mut opcode, operands)?,
         "bar" | "barrier" if opcode.has("red") => synchronise::reduce(context, &mut opcode, operands)?,
         "atom" | "red" => atomic::decode(context, &mut opcode, operands)?,
         "cvta" | "mapa" | "isspacep" | "getctarank" | "createpolicy" => {
             vec![address::decode(context, &mut opcode, operands)?]
         }
+        _ if fragments::is_fragments(&opcode) => vec![fragments::decode(context, &mut opcode, operands)?],
         _ if carry::is_carrying(&opcode) => vec![carry::decode(context, &mut opcode, operands)?],
         _ if directed::is_directed(&opcode) => vec![directed::decode(context, &mut opcode, operands)?],
+        _ if seldom::is_seldom(&opcode) => vec![seldom::decode(context, &mut opcode, operands)?],
         _ if rare::is_rare(&opcode) => vec![rare::decode(context, &mut opcode, operands)?],
+        _ if video::is_video(&opcode) => vec![video::decode(context, &mut opcode, operands)?],
         _ if simd::is_simd(&opcode) => vec![simd::decode(context, &mut opcode, operands)?],
         name => {
             let family = family(name).ok_or("this instruction is not emulated")?;

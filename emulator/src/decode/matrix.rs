@@ -8,12 +8,12 @@ use super::context::Context;
 use super::opcode::Opcode;
 use super::types::Type;
 use crate::program::op::Op;
-use crate::program::operand::{MmaOp, WgmmaA, WgmmaOp};
+use crate::program::operand::{MmaOp, WgmmaA, WgmmaOp, Window};
 use crate::program::register::R;
 use crate::tensor::element::{Accumulator, Element};
 use crate::tensor::mma::Mma;
 use crate::tensor::wgmma::Wgmma;
-use tilewright_ptx::ast::Operand;
+use tilewright_ptx::ast::{Operand, Space};
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     match opcode.name() {
@@ -34,7 +34,7 @@ fn transpose(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand
     }
 }
 
-fn together(opcode: &mut Opcode<'_>) -> Result<(), String> {
+pub(super) fn together(opcode: &mut Opcode<'_>) -> Result<(), String> {
     if opcode.flag("sync") && opcode.flag("aligned") { Ok(()) } else { Err("needs `.sync.aligned`".into()) }
 }
 
@@ -59,24 +59,23 @@ fn rows(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) ->
     if !opcode.flag("m8n8") {
         return Err("only the shape m8n8 is emulated".into());
     }
-    if !(opcode.flag("shared") || opcode.flag("shared::cta")) {
-        return Err("only `.shared` addresses are emulated".into());
-    }
+    let shared = opcode.flag("shared") || opcode.flag("shared::cta");
+    let window = if shared { Window::In(Space::Shared) } else { Window::Generic };
     match (opcode.name(), opcode.ty()?, operands) {
         ("ldmatrix", Type::B(16), [to, at]) => {
             let to = vector(to, count, |part| context.to_r(part, 32))?;
-            Ok(Op::Ldmatrix { to, trans, at: context.address(at)? })
+            Ok(Op::Ldmatrix { to, trans, window, at: context.address(at)? })
         }
         ("stmatrix", Type::B(16), [at, from]) => {
             let from = vector(from, count, |part| context.r(part, 32))?;
-            Ok(Op::Stmatrix { from, trans, at: context.address(at)? })
+            Ok(Op::Stmatrix { from, trans, window, at: context.address(at)? })
         }
         (_, ty, _) => opcode.refuse(ty),
     }
 }
 
 /// `m16n8k16` as its three numbers.
-fn shape(opcode: &mut Opcode<'_>) -> Result<[u32; 3], String> {
+pub(super) fn shape(opcode: &mut Opcode<'_>) -> Result<[u32; 3], String> {
     let text = opcode.next().ok_or("has no shape")?;
     let numbers = text.strip_prefix('m').and_then(|text| {
         let (m, rest) = text.split_once('n')?;
@@ -111,9 +110,6 @@ fn accumulator(opcode: &mut Opcode<'_>, saturate: bool) -> Result<Accumulator, S
 }
 
 fn mma(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
-    if opcode.has("sp") || opcode.has("sp::ordered_metadata") {
-        return Err("sparse products are not emulated".into());
-    }
     together(opcode)?;
     let saturate = opcode.flag("satfinite");
     if !(opcode.flag("row") && opcode.flag("col")) {

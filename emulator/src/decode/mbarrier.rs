@@ -52,9 +52,6 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
         Type::B(64) => {}
         ty => return opcode.refuse(ty),
     }
-    if uncompleted {
-        return Err("modifier `.noComplete` is not emulated".into());
-    }
     let at = context.address(at)?;
     match (action, operands) {
         ("init", [_, count]) => Ok(Op::MbarInit { at, window, count: context.r(count, 32)? }),
@@ -68,12 +65,21 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
                 _ => return Err("takes an address".into()),
             };
             let (count, expect): (Option<R>, Option<R>) = match rest {
-                [] if !expects => (None, None),
+                [] if !expects && !uncompleted => (None, None),
                 [bytes] if expects => (None, Some(context.r(bytes, 32)?)),
                 [count] => (Some(context.r(count, 32)?), None),
                 _ => return Err(format!("does not take {} operands", operands.len())),
             };
-            Ok(Op::MbarArrive { at, window, count, expect, state, drop: action == "arrive_drop", ordered })
+            Ok(Op::MbarArrive {
+                at,
+                window,
+                count,
+                expect,
+                state,
+                drop: action == "arrive_drop",
+                uncompleted,
+                ordered,
+            })
         }
         ("test_wait" | "try_wait", [Operand::Name(d), _, state, time @ ..]) if time.len() <= 1 => {
             // A time limit is a hint; here a wait that can end does.

@@ -193,5 +193,6 @@ fn store_async(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Opera
     let [to, from, bar] = operands else { return Err("takes three operands".into()) };
     let from = parts(from, count)?.iter().map(|part| context.source(part, ty.bits()));
     let from = from.collect::<Result<_, _>>()?;
-    Ok(Op::StoreAsync { bytes: ty.bits() / 8, from, at: context.address(to)?, bar: context.address(bar)? })
+    let (at, bar) = (context.address(to)?, context.address(bar)?);
+    Ok(Op::StoreAsync { bytes: ty.bits() / 8, from, at, bar, reduction: None })
 }

@@ -17,6 +17,7 @@ mod copy;
 mod directed;
 mod each;
 pub(crate) mod float;
+mod fragments;
 mod graph;
 mod half;
 mod instruction;
@@ -30,12 +31,17 @@ mod names;
 mod opcode;
 mod program;
 mod rare;
+mod seldom;
+mod several;
 mod simd;
 mod statics;
 mod synchronise;
 mod talk;
 mod target;
+mod tensormap;
 mod types;
+mod video;
+mod wide;
 
 use std::sync::Arc;
 

@@ -48,7 +48,10 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
             context.r(time, 32)?;
             Ok(Op::Sleep)
         }
-        ("pmevent", _) => Ok(Op::Nop),
+        ("pmevent", _) => {
+            opcode.flag("mask");
+            Ok(Op::Nop)
+        }
         _ => Err(format!("is not emulated with {} operands", operands.len())),
     }
 }
@@ -127,6 +130,9 @@ pub(super) fn scope(opcode: &mut Opcode<'_>) -> Scope {
 
 fn fence(opcode: &mut Opcode<'_>) -> Result_ {
     if opcode.name() == "membar" {
+        if opcode.flag("proxy") && opcode.flag("alias") {
+            return Ok(Op::Nop);
+        }
         return match opcode.any(&[("cta", Scope::Cta), ("gl", Scope::Gpu), ("sys", Scope::Gpu)]) {
             Some(scope) => Ok(Op::Fence(scope)),
             None => Err("needs a level".into()),

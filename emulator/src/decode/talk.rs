@@ -5,7 +5,7 @@
 //! one after the other without need. Ordinary loads and stores pass nothing on between running threads.
 
 use crate::program::op::Op;
-use crate::program::operand::{Destination, Window};
+use crate::program::operand::{Callee, Destination, Window};
 use tilewright_ptx::ast::Space;
 
 /// Whether the instruction looks at memory that others may be about to write.
@@ -13,6 +13,7 @@ pub(super) fn polls(op: &Op, opcode: &str) -> bool {
     match op {
         Op::Load { window, .. } => !is_private(*window) && is_strong(opcode),
         Op::Atomic { d, .. } => !matches!(d, Destination::Sink),
+        Op::Atomic128 { .. } => true,
         _ => false,
     }
 }
@@ -21,8 +22,10 @@ pub(super) fn polls(op: &Op, opcode: &str) -> bool {
 pub(super) fn between_clusters(op: &Op, opcode: &str) -> bool {
     match op {
         Op::Load { window, .. } | Op::Store { window, .. } => reaches_global(*window) && is_strong(opcode),
-        Op::Atomic { window, .. } => reaches_global(*window),
+        Op::Atomic { window, .. } | Op::Atomic128 { window, .. } => reaches_global(*window),
         Op::BulkReduce { .. } => true,
+        // What is free for one is not for the others.
+        Op::Call(op) => matches!(op.callee, Callee::Allocate | Callee::Free),
         _ => false,
     }
 }

@@ -8,7 +8,7 @@ use crate::error::LoadError;
 use tilewright_ptx::ast::{Module, Statement};
 
 /// What needs more than `sm_70`: the instruction, a modifier that it has (none: with any), and the target.
-const NEEDS: [(&str, &str, &str); 26] = [
+const NEEDS: [(&str, &str, &str); 31] = [
     ("wgmma", "", "sm_90a"),
     ("setmaxnreg", "", "sm_90a"),
     ("tensormap", "", "sm_90a"),
@@ -32,6 +32,11 @@ const NEEDS: [(&str, &str, &str); 26] = [
     ("ld", "shared::cluster", "sm_90"),
     ("st", "shared::cluster", "sm_90"),
     ("atom", "shared::cluster", "sm_90"),
+    ("atom", "b128", "sm_90"),
+    ("fence", "tensormap::generic", "sm_90"),
+    ("mma", "sp", "sm_80"),
+    ("mma", "sp::ordered_metadata", "sm_80"),
+    ("discard", "", "sm_80"),
     ("mbarrier", "", "sm_80"),
     ("cp", "async", "sm_80"),
     ("redux", "", "sm_80"),

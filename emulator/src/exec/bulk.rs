@@ -3,7 +3,7 @@
 use super::env::Env;
 use super::memory;
 use super::warp::Warp;
-use crate::program::operand::{Address, Bulk, Window};
+use crate::program::operand::{Address, Bulk, Start, Window};
 use crate::program::register::R;
 use crate::tensor::map::TensorMap;
 
@@ -31,10 +31,25 @@ impl Transfer {
                 let bytes = linear_size(warp, bytes, lane, &[at, shared.1.into()])?;
                 Ok(Self { shared, global: Extent::Linear { at, bytes } })
             }
-            Bulk::Tensor { map, ref coordinates, shared } => {
+            Bulk::Tensor { map, ref start, shared } => {
+                let Start { coordinates, offsets } = &**start;
                 let map = tensor_map(warp, env, map, lane)?;
+                if map.im2col.is_some() != offsets.is_some() {
+                    let mode = |im2col| if im2col { "im2col" } else { "tiled" };
+                    return Err(format!(
+                        "a copy in {} mode with a tensor map in {} mode",
+                        mode(offsets.is_some()),
+                        mode(map.im2col.is_some())
+                    ));
+                }
                 let shared = env.lane_shared(warp, Window::Cluster, shared, lane)?;
-                let at = coordinates.iter().map(|&coordinate| warp.r(coordinate)[lane] as i32).collect();
+                let coordinates = coordinates.iter().map(|&coordinate| warp.r(coordinate)[lane] as i32);
+                let mut at: Vec<i32> = coordinates.collect();
+                if let Some(offsets) = offsets {
+                    // Without offsets there are zeros.
+                    let given = offsets.iter().map(|&offset| (warp.r(offset)[lane] & 0xffff) as i32);
+                    at.extend(given.chain([0; 3]).take(map.rank - 2));
+                }
                 Ok(Self { shared, global: Extent::Box { map, at } })
             }
         }

@@ -12,6 +12,9 @@ use crate::program::Static;
 /// Allocations begin at multiples of this, and are at least as far apart.
 const ALIGN: u64 = 256;
 
+/// Bytes of the device's heap, from which kernels allocate: what `cudaLimitMallocHeapSize` is unless a program changes it.
+const HEAP: u64 = 8 << 20;
+
 /// Memory that one call allocated.
 ///
 /// In words that are accessed atomically, without order: kernels that race see some value, as on a GPU, and CTAs on
@@ -23,6 +26,8 @@ struct Allocation {
     words: Box<[AtomicU32]>,
     /// Kernels do not write it.
     constant: bool,
+    /// A kernel allocated it.
+    heap: bool,
     /// Held by atomic operations of other than 4 bytes.
     wide: Mutex<()>,
     _held: Held,
@@ -40,7 +45,15 @@ impl Allocation {
             .and_then(|count| words.try_reserve_exact(count).ok())
             .ok_or_else(|| format!("out of memory: the host has not enough for {}", what()))?;
         words.extend((0..count).map(|_| AtomicU32::new(word)));
-        Ok(Self { start, bytes, words: words.into(), constant: false, wide: Mutex::new(()), _held: held })
+        Ok(Self {
+            start,
+            bytes,
+            words: words.into(),
+            constant: false,
+            heap: false,
+            wide: Mutex::new(()),
+            _held: held,
+        })
     }
 
     fn end(&self) -> u64 {
@@ -94,35 +107,52 @@ struct Table {
     freed: Arc<Vec<(u64, u64)>>,
     next: u64,
     used: u64,
+    /// Bytes of the heap that are allocated.
+    heap: u64,
+}
+
+impl Table {
+    fn allocate(&mut self, bytes: u64, heap: bool, budget: &Arc<Budget>) -> Result<u64, String> {
+        let start = self.next.max(GLOBAL_START);
+        let next = bytes.checked_add(start + 2 * ALIGN - 1).map(|end| end / ALIGN * ALIGN);
+        let next = next.filter(|&next| next <= MODULES_START);
+        let next = next.ok_or_else(|| {
+            format!("an allocation of {bytes} bytes: there are {} addresses left", MODULES_START - start)
+        })?;
+        let allocation = Allocation { heap, ..Allocation::new(start, bytes, 0xcdcd_cdcd, budget)? };
+        self.live.insert(start, Arc::new(allocation));
+        self.next = next;
+        self.used += bytes;
+        self.heap += if heap { bytes } else { 0 };
+        Ok(start)
+    }
+
+    fn free(&mut self, start: u64) -> bool {
+        let Some(allocation) = self.live.remove(&start) else { return false };
+        self.used -= allocation.bytes;
+        self.heap -= if allocation.heap { allocation.bytes } else { 0 };
+        Arc::make_mut(&mut self.freed).push((start, allocation.end()));
+        true
+    }
 }
 
 /// Global memory.
 #[derive(Debug)]
 pub(crate) struct Global {
-    table: RwLock<Table>,
+    table: Arc<RwLock<Table>>,
     budget: Arc<Budget>,
 }
 
 impl Global {
     /// Memory of which nothing is allocated.
     pub(crate) fn new(budget: Arc<Budget>) -> Self {
-        Self { table: RwLock::default(), budget }
+        Self { table: Arc::default(), budget }
     }
 
     /// Allocates memory; what is in it at first is nobody's business, so it is a pattern that shows.
     pub(crate) fn allocate(&self, bytes: u64) -> Result<u64, String> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        let start = table.next.max(GLOBAL_START);
-        let next = bytes.checked_add(start + 2 * ALIGN - 1).map(|end| end / ALIGN * ALIGN);
-        let next = next.filter(|&next| next <= MODULES_START);
-        let next = next.ok_or_else(|| {
-            format!("an allocation of {bytes} bytes: there are {} addresses left", MODULES_START - start)
-        })?;
-        let allocation = Allocation::new(start, bytes, 0xcdcd_cdcd, &self.budget)?;
-        table.live.insert(start, Arc::new(allocation));
-        table.next = next;
-        table.used += bytes;
-        Ok(start)
+        table.allocate(bytes, false, &self.budget)
     }
 
     /// Puts the variables of a module to their addresses, unless they are there.
@@ -153,11 +183,7 @@ impl Global {
             // The variables of modules stay.
             return false;
         }
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(allocation) = table.live.remove(&start) else { return false };
-        table.used -= allocation.bytes;
-        Arc::make_mut(&mut table.freed).push((start, allocation.end()));
-        true
+        self.table.write().unwrap_or_else(PoisonError::into_inner).free(start)
     }
 
     /// Bytes that are allocated.
@@ -168,19 +194,64 @@ impl Global {
     /// The allocations of this moment.
     pub(crate) fn view(&self) -> View {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-        View { live: table.live.values().cloned().collect(), freed: Arc::clone(&table.freed), last: 0 }
+        View {
+            live: table.live.values().cloned().collect(),
+            freed: Arc::clone(&table.freed),
+            last: 0,
+            table: Arc::clone(&self.table),
+            budget: Arc::clone(&self.budget),
+        }
     }
 }
 
-/// The allocations that were there when a launch began. Remembers the last one that was accessed.
+/// The allocations that were there when a launch began, and those that kernels make. Remembers the last one that was accessed.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     live: Arc<[Arc<Allocation>]>,
     freed: Arc<Vec<(u64, u64)>>,
     last: usize,
+    table: Arc<RwLock<Table>>,
+    budget: Arc<Budget>,
 }
 
 impl View {
+    /// Allocates memory of the heap; 0 if there is none, or of no bytes.
+    pub(crate) fn allocate(&mut self, bytes: u64) -> Result<u64, String> {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        match table.heap.checked_add(bytes) {
+            Some(1..=HEAP) if bytes > 0 => table.allocate(bytes, true, &self.budget),
+            _ => Ok(0),
+        }
+    }
+
+    /// Frees memory of the heap; `false` if none begins there.
+    pub(crate) fn free(&mut self, start: u64) -> bool {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        if !table.live.get(&start).is_some_and(|allocation| allocation.heap) || !table.free(start) {
+            return false;
+        }
+        self.freed = Arc::clone(&table.freed);
+        drop(table);
+        self.live = self.live.iter().filter(|allocation| allocation.start != start).cloned().collect();
+        true
+    }
+
+    /// Takes over what other clusters have done to the heap; whether there is anything new.
+    #[cold]
+    fn refresh(&mut self) -> bool {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let old = self.live.iter().filter(|allocation| allocation.heap).count();
+        let heap: Vec<_> = table.live.values().filter(|allocation| allocation.heap).cloned().collect();
+        if heap.len() == old && Arc::ptr_eq(&self.freed, &table.freed) {
+            return false;
+        }
+        let mut all: Vec<_> =
+            self.live.iter().filter(|allocation| !allocation.heap).cloned().chain(heap).collect();
+        all.sort_by_key(|allocation| allocation.start);
+        (self.live, self.freed) = (all.into(), Arc::clone(&table.freed));
+        true
+    }
+
     /// The allocation that has all of these bytes.
     #[inline]
     fn find(&mut self, at: u64, bytes: u64) -> Result<&Allocation, String> {
@@ -190,6 +261,7 @@ impl View {
             let after = self.live.partition_point(|a| a.start <= at);
             match after.checked_sub(1) {
                 Some(before) if inside(&self.live[before]) => self.last = before,
+                _ if self.refresh() => return self.find(at, bytes),
                 _ => return Err(self.outside(at, bytes, after)),
             }
         }

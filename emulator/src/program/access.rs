@@ -80,7 +80,7 @@ impl Operands for Callee {
     fn each(&self, visit: &mut impl FnMut(Register)) {
         match self {
             Callee::Address(register) => register.each(visit),
-            Callee::Function(_) | Callee::Print => {}
+            Callee::Function(_) | Callee::Print | Callee::Allocate | Callee::Free => {}
         }
     }
 }
@@ -89,7 +89,9 @@ impl Operands for Bulk {
     fn each(&self, visit: &mut impl FnMut(Register)) {
         match self {
             Bulk::Linear { global, shared, bytes } => (global, shared, bytes).each(visit),
-            Bulk::Tensor { map, coordinates, shared } => (map, coordinates, shared).each(visit),
+            Bulk::Tensor { map, start, shared } => {
+                (map, &start.coordinates, &start.offsets, shared).each(visit);
+            }
         }
     }
 }
@@ -199,6 +201,7 @@ impl Op {
             Op::Load { to, at, .. } => all.go(at, to),
             Op::Store { from, at, .. } => all.go((at, from), ()),
             Op::Atomic { d, at, b, c, .. } => all.go((at, b, c), d),
+            Op::Atomic128 { d, at, b, c, .. } => all.go((at, b, c), d),
             Op::ToGeneric { d, a, .. } | Op::FromGeneric { d, a, .. } => all.go(a, d),
             Op::Mapa { d, a, rank, .. } => all.go((a, rank), d),
             Op::StoreAsync { from, at, bar, .. } => all.go((at, from, bar), ()),
@@ -229,11 +232,18 @@ impl Op {
             }
             Op::BulkLoad { copy, bar, multicast } => all.go((copy, bar, multicast), ()),
             Op::BulkStore(copy) | Op::BulkReduce { copy, .. } => all.go(copy, ()),
-            Op::BulkShared { to, from, bytes, bar } => all.go((to, from, bytes, bar), ()),
+            Op::BulkShared { to, from, bytes, bar, .. } => all.go((to, from, bytes, bar), ()),
+            Op::TensorMapReplace { at, value, .. } => all.go((at, value), ()),
+            Op::TensorMapCopy { to, from } => all.go((to, from), ()),
             Op::Ldmatrix { to, at, .. } => all.go(at, to),
             Op::Stmatrix { from, at, .. } => all.go((at, from), ()),
             Op::Movmatrix { to, from } => all.go(from, to),
             Op::Mma(product) => all.go((&product.a, &product.b, &product.c), &product.d),
+            Op::WmmaLoad(op) => all.go((op.at, op.stride), &op.registers),
+            Op::WmmaStore(op) => all.go((op.at, op.stride, &op.registers), ()),
+            Op::WarpProduct(product) => {
+                all.go((&product.a, &product.b, &product.c, product.metadata), &product.d);
+            }
             Op::Wgmma(product) => all.go((&product.a, product.b, product.scale, &product.d), &product.d),
             Op::Branch { .. }
             | Op::Return

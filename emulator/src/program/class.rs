@@ -63,8 +63,11 @@ impl Class {
             "cp" if ["commit_group", "wait_group", "wait_all", "arrive"].iter().any(|part| has(part)) => {
                 Class::Synchronisation
             }
+            "tensormap" => Class::Copy,
             "cp" => Class::Copy,
             "mma" => Class::Tensor,
+            "wmma" if has("mma") => Class::Tensor,
+            "wmma" => space(parts),
             "wgmma" if has("mma_async") => Class::Tensor,
             "bar" | "barrier" | "mbarrier" | "fence" | "membar" | "wgmma" | "griddepcontrol"
             | "nanosleep" => Class::Synchronisation,

@@ -8,6 +8,8 @@ struct Declaration {
     first: Register,
     name: String,
     count: Option<u32>,
+    /// How many registers each has here: those of 128 bits are two.
+    parts: u32,
 }
 
 /// What registers were declared as.
@@ -17,9 +19,9 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Notes that so many registers, the first of which is this one, were declared by this name.
-    pub(crate) fn declare(&mut self, first: Register, name: &str, count: Option<u32>) {
-        self.declarations.push(Declaration { first, name: name.into(), count });
+    /// Notes that so many registers of so many parts, the first of which is this one, were declared by this name.
+    pub(crate) fn declare(&mut self, first: Register, name: &str, count: Option<u32>, parts: u32) {
+        self.declarations.push(Declaration { first, name: name.into(), count, parts });
     }
 
     /// The register's name.
@@ -31,6 +33,7 @@ impl Names {
                 | (Register::D(D(i)), Register::D(D(first))) => i.checked_sub(first)?,
                 _ => return None,
             };
+            let offset = offset / declaration.parts;
             (offset < declaration.count.unwrap_or(1)).then(|| match declaration.count {
                 Some(_) => format!("{}{offset}", declaration.name),
                 None => declaration.name.clone(),

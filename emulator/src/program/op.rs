@@ -1,11 +1,11 @@
 //! What the instructions of a kernel do.
 
 use super::operand::{
-    Address, AtomicOp, Bulk, CallOp, Destination, EachOp, MmaOp, Ordering, Outcome, PredicateOp, Queue,
-    Scope, Shuffle, Source, Tally, Vote, WgmmaOp, Window,
+    Address, AtomicOp, Bulk, CallOp, Destination, EachOp, FragmentOp, MmaOp, Ordering, Outcome, PredicateOp,
+    Queue, Scope, Shuffle, Source, Tally, Vote, WarpProductOp, WgmmaOp, Window,
 };
 use super::register::{Compare, Condition, D, F1, F2, F3, P, R};
-use crate::tensor::map::DataType;
+use crate::tensor::map::{DataType, Field};
 use crate::tensor::reduce::Reduction;
 use tilewright_ptx::ast::Space;
 
@@ -107,6 +107,16 @@ pub(crate) enum Op {
         /// `red` does not.
         returns: bool,
     },
+    /// The same of 128 bits: an exchange or, with a third value, a compare-and-swap.
+    Atomic128 {
+        window: Window,
+        at: Address,
+        /// Low and high halves, as those of the others.
+        d: Option<[D; 2]>,
+        b: [D; 2],
+        c: Option<[D; 2]>,
+        ordering: Ordering,
+    },
     /// A fence of memory.
     Fence(Scope),
     /// A fence between the generic and the async proxy.
@@ -134,6 +144,8 @@ pub(crate) enum Op {
         from: Box<[Source]>,
         at: Address,
         bar: Address,
+        /// `red.async`: what is done with what is there.
+        reduction: Option<AtomicOp>,
     },
 
     Shuffle {
@@ -240,6 +252,8 @@ pub(crate) enum Op {
         expect: Option<R>,
         state: Option<D>,
         drop: bool,
+        /// It must not be the last.
+        uncompleted: bool,
         ordered: bool,
     },
     MbarTestParity {
@@ -305,16 +319,32 @@ pub(crate) enum Op {
         from: Address,
         bytes: R,
         bar: Address,
+        reduction: Option<(Reduction, DataType)>,
+    },
+
+    /// `tensormap.replace`.
+    TensorMapReplace {
+        field: Field,
+        window: Window,
+        at: Address,
+        value: Source,
+    },
+    /// A tensor map from shared to global memory.
+    TensorMapCopy {
+        to: Address,
+        from: Address,
     },
 
     Ldmatrix {
         to: Box<[R]>,
         trans: bool,
+        window: Window,
         at: Address,
     },
     Stmatrix {
         from: Box<[R]>,
         trans: bool,
+        window: Window,
         at: Address,
     },
     Movmatrix {
@@ -322,6 +352,9 @@ pub(crate) enum Op {
         from: R,
     },
     Mma(Box<MmaOp>),
+    WmmaLoad(Box<FragmentOp>),
+    WmmaStore(Box<FragmentOp>),
+    WarpProduct(Box<WarpProductOp>),
     Wgmma(Box<WgmmaOp>),
     WgmmaFence,
     /// Closes a group of products.
@@ -338,7 +371,7 @@ impl Op {
         match *self {
             Op::Fence(scope) => Some(scope),
             Op::Load { ordering, .. } | Op::Store { ordering, .. } => ordering.map(|ordering| ordering.scope),
-            Op::Atomic { ordering, .. } => Some(ordering.scope),
+            Op::Atomic { ordering, .. } | Op::Atomic128 { ordering, .. } => Some(ordering.scope),
             _ => None,
         }
     }

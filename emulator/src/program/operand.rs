@@ -4,9 +4,11 @@ use std::fmt;
 
 use super::register::{Condition, D, P, R, Register};
 use crate::tensor::element::Accumulator;
+use crate::tensor::fragment::Fragment;
 use crate::tensor::map::DataType;
 use crate::tensor::mma::Mma;
 use crate::tensor::reduce::Reduction;
+use crate::tensor::warp_product::WarpProduct;
 use crate::tensor::wgmma::Wgmma;
 use tilewright_ptx::ast::Space;
 
@@ -115,7 +117,15 @@ pub(crate) enum Bulk {
     /// Contiguous bytes: global and shared address, and how many.
     Linear { global: Address, shared: Address, bytes: R },
     /// A box of a tensor map.
-    Tensor { map: Address, coordinates: Box<[R]>, shared: Address },
+    Tensor { map: Address, start: Box<Start>, shared: Address },
+}
+
+/// Where in a tensor a copy begins.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) coordinates: Box<[R]>,
+    /// In im2col mode, for its dimensions of pixels; none of stores.
+    pub(crate) offsets: Option<Box<[R]>>,
 }
 
 /// A matrix product of a warpgroup.
@@ -176,6 +186,10 @@ pub(crate) enum Callee {
     Address(D),
     /// The driver's `vprintf`.
     Print,
+    /// Its `malloc`.
+    Allocate,
+    /// Its `free`.
+    Free,
 }
 
 /// Where an argument or a result is.
@@ -199,6 +213,31 @@ pub(crate) struct MmaOp {
     pub(crate) a: Box<[R]>,
     pub(crate) b: Box<[R]>,
     pub(crate) c: Box<[R]>,
+}
+
+/// A matrix of a warp that is loaded or stored.
+#[derive(Debug)]
+pub(crate) struct FragmentOp {
+    pub(crate) fragment: Fragment,
+    /// How it lies in memory.
+    pub(crate) by_rows: bool,
+    pub(crate) window: Window,
+    pub(crate) at: Address,
+    /// Elements from a row or a column to the next, if they do not follow each other.
+    pub(crate) stride: Option<R>,
+    pub(crate) registers: Box<[Source]>,
+}
+
+/// A matrix product of a warp whose operands are fragments.
+#[derive(Debug)]
+pub(crate) struct WarpProductOp {
+    pub(crate) form: WarpProduct,
+    pub(crate) d: Box<[Source]>,
+    pub(crate) a: Box<[Source]>,
+    pub(crate) b: Box<[Source]>,
+    pub(crate) c: Box<[Source]>,
+    /// Where the elements of a sparse A are.
+    pub(crate) metadata: Option<R>,
 }
 
 /// Where a comparison's result goes, and what it is combined with.

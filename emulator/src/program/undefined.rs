@@ -61,7 +61,7 @@ impl Op {
             | Op::Ballot { .. }
             | Op::Match { .. }
             | Op::Reduce { .. } => Undefined::Exchanged,
-            Op::Mma(_) => Undefined::Multiplied,
+            Op::Mma(_) | Op::WarpProduct(_) => Undefined::Multiplied,
             Op::Join64(..) | Op::Join32(..) | Op::Join16x4(..) => Undefined::Joined,
             _ => Undefined::Used,
         }

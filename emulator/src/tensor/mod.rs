@@ -7,6 +7,7 @@ pub(crate) mod approx;
 pub(crate) mod arith16;
 pub(crate) mod element;
 pub(crate) mod float;
+pub(crate) mod fragment;
 pub(crate) mod map;
 pub(crate) mod matrix;
 pub(crate) mod memory;
@@ -14,6 +15,7 @@ pub(crate) mod mma;
 pub(crate) mod product;
 pub(crate) mod reduce;
 pub(crate) mod tma;
+pub(crate) mod warp_product;
 pub(crate) mod wgmma;
 
 /// A register of a warp, by lane.

@@ -99,19 +99,19 @@ fn what_is_refused_is_named() {
         load_error(&format!(".entry k() {{ {registers}\n{line} }}"))
     };
     for (line, part) in [
-        ("wmma.load.a.sync.aligned.row.m16n16k16.f16 {r1}, [d0], r2;", "not emulated"),
+        ("wmma.load.a.sync.aligned.row.m16n16k16.f16 {r1}, [d0], r2;", "1 registers where 8 are needed"),
         (
-            "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {f0, f1, f2, f3}, {r0}, {r1}, {f0}, r2, 0;",
-            "sparse",
+            "mma.sp.sync.aligned.m16n8k64.row.col.f32.f16.f16.f32 {f0, f1, f2, f3}, {r0}, {r1}, {f0}, r2, 0;",
+            "shape m16n8k64 of F16",
         ),
         ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {r0, r1}, [r2];", "only the shape m8n8"),
-        ("atom.global.cas.b128 d0, [d1], d2, d3;", "B(128)"),
+        ("atom.global.cas.b128 d0, [d1], d2, d3;", "`d0` is no register of 128 bits"),
         ("atom.global.add.v2.u32 {r0, r1}, [d1], {r2, r3};", "U(32)"),
-        ("red.async.relaxed.cluster.add.u32 [r0], r1, [r2];", "red.async"),
+        ("red.async.relaxed.cluster.add.u32 [r0], r1, [r2];", "needs `.mbarrier::complete_tx::bytes`"),
         ("isspacep.const p, d0;", "state space"),
         ("mov.u32 r0, %envreg3;", "`%envreg3` is not known"),
         ("tex.2d.v4.f32.f32 {f0, f1, f2, f3}, [d0, {f4, f5}];", "not emulated"),
-        ("discard.global.L2 [d0], 128;", "not emulated"),
+        ("discard.global.L2 [d0], 64;", "128 bytes"),
         ("bar.red.popc.u32 r0, 0, 96, r1;", "is no predicate"),
     ] {
         let message = error(line);

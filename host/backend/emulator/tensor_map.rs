@@ -28,6 +28,7 @@ pub(super) fn encode(shape: &TensorMapShape) -> Result<Option<TensorMap>> {
         steps: [1; crate::MAX_RANK],
         swizzle: Swizzle::B128,
         fill: Fill::Zero,
+        im2col: None,
     };
     match description.encode() {
         Ok(words) => Ok(Some(TensorMap(words))),

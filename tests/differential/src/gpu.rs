@@ -204,6 +204,9 @@ fn encode(map: &TensorMap) -> Result<[u64; 16], String> {
     use sys::CUtensorMapDataType as Type;
     use sys::CUtensorMapFloatOOBfill as OobFill;
     use sys::CUtensorMapSwizzle as Swizzled;
+    if map.im2col.is_some() {
+        return Err("tensor maps in im2col mode are not compared".into());
+    }
     let data = match map.data {
         DataType::U8 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
         DataType::U16 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT16,

@@ -25,6 +25,8 @@ enum Meaning {
     /// With the bits that it was declared with.
     Register(R, u32),
     Double(D),
+    /// 128 bits: the low half, and the high one.
+    Quad([D; 2]),
     /// A variable, at an address of its own space.
     Variable(Space, u64),
     /// A variable of the frame, at this place, of so many bytes.
@@ -161,23 +163,27 @@ impl Context {
         count: Option<u32>,
     ) -> Decoded<()> {
         let ty = class.strip_prefix('.').and_then(Type::parse);
-        let Some(ty) = ty.filter(|ty| ty.bits() <= 64) else {
+        let Some(ty) = ty else {
             return Err(LoadError::new(line, format!("registers of type `{class}` are not emulated")));
         };
         let first = match ty.bits() {
             1 => Register::P(P(self.predicates)),
-            64 => Register::D(D(self.doubles)),
+            64 | 128 => Register::D(D(self.doubles)),
             _ => Register::R(R(self.registers)),
         };
         let (declared, new) = (self.counts().iter().sum::<u32>(), count.unwrap_or(1));
-        if declared.checked_add(new).is_none_or(|all| all > REGISTERS) {
+        if new
+            .checked_mul(1 + ty.bits() / 128)
+            .and_then(|new| declared.checked_add(new))
+            .is_none_or(|all| all > REGISTERS)
+        {
             return Err(LoadError::new(
                 line,
                 format!("`{name}`: a kernel has at most {REGISTERS} registers"),
             ));
         }
         self.take(line, new as usize)?;
-        self.names.declare(first, name, count);
+        self.names.declare(first, name, count, 1 + ty.bits() / 128);
         let names: Vec<_> = match count {
             None => vec![name.to_owned()],
             Some(count) => (0..count).map(|i| format!("{name}{i}")).collect(),
@@ -186,6 +192,7 @@ impl Context {
             let meaning = match ty.bits() {
                 1 => Meaning::Predicate(self.new_p()),
                 64 => Meaning::Double(self.new_d()),
+                128 => Meaning::Quad([self.new_d(), self.new_d()]),
                 bits => Meaning::Register(self.new_r(), bits),
             };
             self.declare(line, name, meaning)?;
@@ -235,12 +242,12 @@ impl Context {
         flag
     }
 
-    fn new_r(&mut self) -> R {
+    pub(super) fn new_r(&mut self) -> R {
         self.registers += 1;
         R(self.registers - 1)
     }
 
-    fn new_d(&mut self) -> D {
+    pub(super) fn new_d(&mut self) -> D {
         self.doubles += 1;
         D(self.doubles - 1)
     }

@@ -95,6 +95,17 @@ impl Context {
         }
     }
 
+    /// The halves of a register of 128 bits, low and high.
+    pub(in crate::decode) fn quad(&self, operand: &Operand) -> Found<[D; 2]> {
+        match operand {
+            Operand::Name(name) => match self.find(name) {
+                Some(Meaning::Quad(halves)) => Ok(halves),
+                _ => Err(format!("`{name}` is no register of 128 bits")),
+            },
+            other => Err(format!("{other:?} is no operand of 128 bits")),
+        }
+    }
+
     pub(in crate::decode) fn to_d(&mut self, operand: &Operand) -> Found<D> {
         if *operand == Operand::Name("_".into()) {
             if self.sink64.is_none() {

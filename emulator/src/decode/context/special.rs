@@ -33,7 +33,7 @@ pub(super) fn named(name: &str) -> Option<Special> {
         ("%lanemask_gt", _) => Special::LaneMask(Order::Greater),
         ("%lanemask_ge", _) => Special::LaneMask(Order::GreaterOrEqual),
         ("%dynamic_smem_size", _) => Special::DynamicShared,
-        ("%total_smem_size", _) => Special::TotalShared,
+        ("%total_smem_size" | "%aggr_smem_size", _) => Special::TotalShared,
         ("%cluster_ctarank", _) => Special::ClusterRank,
         ("%cluster_nctarank", _) => Special::ClusterSize,
         ("%is_explicit_cluster", _) => Special::IsExplicitCluster,

@@ -83,7 +83,7 @@ fn allowed(flags: Flags, to: Type, from: Type) -> bool {
     rounds
         && (!ftz || single)
         && (!relu || narrow)
-        && (!satfinite || eight || to == Type::Tf32)
+        && (!satfinite || eight || from == Type::F32 && narrow)
         && (!eight || satfinite)
         && !(relu && sat)
         && (!away || to == Type::Tf32)

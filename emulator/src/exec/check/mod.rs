@@ -1,5 +1,6 @@
 //! Instructions that touch watched registers.
 
+mod fragments;
 pub(super) mod order;
 mod products;
 pub(super) mod undefined;

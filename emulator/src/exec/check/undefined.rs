@@ -5,6 +5,7 @@
 //! such values on where it does not matter (see [`Undefined`]). It is each lane's own value that is there or not: what
 //! lanes exchange they pass on with it. Stores to local memory pass them on too, and what is loaded from there has a value.
 
+use super::fragments;
 use crate::decode::logic::permuted;
 use crate::exec::warp::watched::{Cause, Origin};
 use crate::exec::warp::{Warp, lanes};
@@ -41,8 +42,17 @@ pub(super) fn check(warp: &mut Warp, program: &Program, pc: u32, here: u32, mask
             return refuse(warp, program, coded, members, missing(members) & mask);
         }
         Undefined::Multiplied => {
-            if let Op::Mma(product) = &coded.op {
-                multiplied(warp, program, product, pc, mask);
+            match &coded.op {
+                Op::Mma(product) => multiplied(warp, program, product, pc, mask),
+                Op::WarpProduct(product) => {
+                    let without = fragments::multiplied(warp, program, product, mask);
+                    let some = without.iter().any(|&lanes| lanes != 0);
+                    let origin = if some { origin(warp, program, pc, mask) } else { None };
+                    for (d, without) in product.d.iter().zip(without) {
+                        warp.define(program, d.register(), mask, without, origin);
+                    }
+                }
+                _ => {}
             }
             return Ok(());
         }

@@ -2,15 +2,14 @@
 
 use super::transfer;
 use crate::exec::check::order::{self, Accesses};
-use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
 use crate::exec::joint::Joint;
-use crate::exec::memory::{check_alignment, read, refuse, write};
+use crate::exec::memory::{read, refuse, write};
 use crate::exec::warp::watched::{Cause, Origin};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::{IN_CTA, RANK_SHIFT, SHARED};
+use crate::order::Order;
 use crate::order::lanes::Hole;
-use crate::order::{By, Order};
 use crate::program::op::Op;
 use crate::program::operand::Destination;
 use crate::program::register::{LANES, Register};
@@ -79,15 +78,6 @@ pub(super) fn step(
                 }
             }
         }
-        Op::StoreAsync { bytes, ref from, at, bar } => {
-            let total = bytes as usize * from.len();
-            for lane in lanes(mask) {
-                let value = warp.gather(from, bytes as usize, lane);
-                let at = [at, bar].map(|at| warp.address(at, lane) as u32);
-                store_async(warp, env, &value[..total], at).map_err(|what| warp.blame(lane, what))?;
-            }
-            env.events += 1;
-        }
         Op::Mapa { d, a, rank, generic } => {
             let size = env.ctas.len();
             let mut value = [0u64; LANES];
@@ -109,22 +99,6 @@ pub(super) fn step(
         _ => unreachable!("no access to memory"),
     }
     Ok(())
-}
-
-/// A store of one lane that completes on an mbarrier.
-fn store_async(warp: &Warp, env: &mut Env<'_>, value: &[u8], [to, bar]: [u32; 2]) -> Result<(), String> {
-    let (cta, to) = in_cluster(to, warp.cta, env.ctas.len())?;
-    let (bar_cta, bar) = in_cluster(bar, warp.cta, env.ctas.len())?;
-    if cta != bar_cta {
-        return Err("st.async with a destination and an mbarrier in different CTAs".into());
-    }
-    check_alignment(to.into(), value.len(), "shared memory")?;
-    env.ctas[cta].bytes_mut(to, value.len())?.copy_from_slice(value);
-    let phase = env.use_mbarrier(cta, bar)?;
-    if let Some(order) = &mut env.order {
-        order.shared((cta, to), value.len(), (By::Phase(phase), 0), true)?;
-    }
-    env.ctas[cta].mbarrier(bar)?.complete(value.len() as u32)
 }
 
 /// Registers get what nobody wrote: no value.

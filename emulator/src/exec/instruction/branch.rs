@@ -5,7 +5,7 @@
 //! functions in circles has a stack of a fixed size for each thread.
 
 use super::frame::{Value, frames, read, set_frames, write};
-use super::print;
+use super::{heap, print};
 use crate::exec::env::Env;
 use crate::exec::result::Next;
 use crate::exec::warp::call::{Call, Saved};
@@ -33,6 +33,10 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
             print::call(warp, env, op, mask)?;
             return Ok(Next::Advance);
         }
+        Op::Call(op) if matches!(op.callee, Callee::Allocate | Callee::Free) => {
+            heap::call(warp, env, op, mask)?;
+            return Ok(Next::Advance);
+        }
         Op::Call(op) => {
             let pc = warp.groups.iter().find(|group| group.mask & mask != 0).map_or(0, |group| group.pc);
             for (function, mask) in callees(warp, program, op, mask)? {
@@ -58,7 +62,7 @@ fn callees(warp: &Warp, program: &Program, op: &CallOp, mask: u32) -> Result<Vec
     let addresses = match op.callee {
         Callee::Function(function) => return Ok(vec![(function, mask)]),
         Callee::Address(addresses) => warp.d(addresses),
-        Callee::Print => unreachable!("it has no code"),
+        Callee::Print | Callee::Allocate | Callee::Free => unreachable!("it has no code"),
     };
     let mut all: Vec<(usize, u32)> = Vec::new();
     for lane in lanes(mask) {

@@ -4,6 +4,7 @@ use crate::exec::bulk::{Extent, Transfer, linear_size};
 use crate::exec::check::order::{Side, tell_bulk};
 use crate::exec::env::Env;
 use crate::exec::warp::{Warp, lanes};
+use crate::memory::Place;
 use crate::order::access::{ASYNC, STRONG};
 use crate::order::{By, Phase};
 use crate::program::op::Op;
@@ -20,7 +21,9 @@ pub(super) fn lane(warp: &Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> Resu
         Op::BulkLoad { copy, bar, multicast } => load(warp, env, copy, *bar, *multicast, lane),
         Op::BulkStore(copy) => store(warp, env, copy, None, lane),
         Op::BulkReduce { copy, op, data } => store(warp, env, copy, Some((*op, *data)), lane),
-        Op::BulkShared { to, from, bytes, bar } => between(warp, env, [*from, *to, *bar], *bytes, lane),
+        Op::BulkShared { to, from, bytes, bar, reduction } => {
+            between(warp, env, [*from, *to, *bar], (*bytes, *reduction), lane)
+        }
         _ => unreachable!("no copy"),
     }
 }
@@ -61,6 +64,7 @@ fn load(
     multicast: Option<R>,
     lane: usize,
 ) -> Result<(), String> {
+    read_map(warp, env, copy, lane)?;
     let size = env.ctas.len();
     let Transfer { shared: (cta, to), global } = Transfer::of(warp, env, copy, lane)?;
     let (bar_cta, bar) = env.lane_shared(warp, Window::Cluster, bar, lane)?;
@@ -89,6 +93,17 @@ fn load(
     Ok(())
 }
 
+/// A tensor's copy reads the map by its proxy: what a kernel writes there needs a fence before.
+fn read_map(warp: &Warp, env: &mut Env<'_>, copy: &Bulk, lane: usize) -> Result<(), String> {
+    const BYTES: usize = 128;
+    if let (Bulk::Tensor { map, .. }, Some(order)) = (copy, &mut env.order)
+        && let Place::Global(at) = warp.place(Window::Generic, *map, lane)
+    {
+        return order.global(at, BYTES, (By::Warp, ASYNC), false);
+    }
+    Ok(())
+}
+
 /// A bulk copy to global memory, or a reduction there: of what type linear ones say, and tensor maps the others.
 fn store(
     warp: &Warp,
@@ -97,6 +112,7 @@ fn store(
     reduction: Option<(Reduction, Option<DataType>)>,
     lane: usize,
 ) -> Result<(), String> {
+    read_map(warp, env, copy, lane)?;
     let Transfer { shared: (cta, from), global } = Transfer::of(warp, env, copy, lane)?;
     let (memory, shared) = (&mut env.global, &mut env.ctas[cta]);
     let kind = match reduction {
@@ -134,12 +150,12 @@ fn store(
     }
 }
 
-/// A bulk copy of shared memory to that of another CTA.
+/// A bulk copy of shared memory to that of another CTA, or a reduction there.
 fn between(
     warp: &Warp,
     env: &mut Env<'_>,
     [from, to, bar]: [Address; 3],
-    bytes: R,
+    (bytes, reduction): (R, Option<(Reduction, DataType)>),
     lane: usize,
 ) -> Result<(), String> {
     let (cta, from) = env.lane_shared(warp, Window::Cluster, from, lane)?;
@@ -147,11 +163,22 @@ fn between(
     let (bar_cta, bar) = env.lane_shared(warp, Window::Cluster, bar, lane)?;
     let bytes = linear_size(warp, bytes, lane, &[from.into(), to.into()])?;
     let value = env.ctas[cta].bytes(from, bytes)?.to_vec();
-    env.ctas[to_cta].bytes_mut(to, bytes)?.copy_from_slice(&value);
+    let into = env.ctas[to_cta].bytes_mut(to, bytes)?;
+    match reduction {
+        None => into.copy_from_slice(&value),
+        Some((op, data)) => match combine(op, data) {
+            Some(combine) => combine(into, &value),
+            None => return Err(format!("{op:?} is not defined for {data:?}")),
+        },
+    }
     let by = By::Phase(env.use_mbarrier(bar_cta, bar)?);
     if let Some(order) = &mut env.order {
         order.shared((cta, from), bytes, (by, ASYNC), false)?;
-        order.shared((to_cta, to), bytes, (by, ASYNC), true)?;
+        let kind = if reduction.is_some() { ASYNC | STRONG } else { ASYNC };
+        if reduction.is_some() {
+            order.shared((to_cta, to), bytes, (by, kind), false)?;
+        }
+        order.shared((to_cta, to), bytes, (by, kind), true)?;
     }
     env.ctas[bar_cta].mbarrier(bar)?.complete(bytes as u32)
 }

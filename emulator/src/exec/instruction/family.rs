@@ -1,6 +1,9 @@
 //! Instructions by their families.
 
-use super::{access, atomic, barrier, collective, copy, matrix, mbarrier, registers, wgmma};
+use super::{
+    access, atomic, atomic128, barrier, collective, copy, fragments, matrix, mbarrier, registers,
+    store_async, tensormap, wgmma,
+};
 use crate::exec::env::Env;
 use crate::exec::joint::Joint;
 use crate::exec::observe::Observer;
@@ -51,12 +54,20 @@ fn execute(
             }
             Ok(Next::Advance)
         }
-        Op::Load { .. } | Op::Store { .. } | Op::Mapa { .. } | Op::StoreAsync { .. } => {
+        Op::StoreAsync { .. } => {
+            store_async::step(warp, env, op, active.mask)?;
+            Ok(Next::Advance)
+        }
+        Op::Load { .. } | Op::Store { .. } | Op::Mapa { .. } => {
             access::step(warp, env, op, active.mask, joint)?;
             Ok(Next::Advance)
         }
         Op::Atomic { .. } => {
             atomic::step(warp, env, op, active.mask, joint)?;
+            Ok(Next::Advance)
+        }
+        Op::Atomic128 { .. } => {
+            atomic128::step(warp, env, op, active.mask)?;
             Ok(Next::Advance)
         }
         Op::Shuffle { .. }
@@ -96,6 +107,8 @@ fn execute(
         Op::Ldmatrix { .. } | Op::Stmatrix { .. } | Op::Movmatrix { .. } | Op::Mma(_) => {
             matrix::step(warp, env, op, active)
         }
+        Op::WmmaLoad(_) | Op::WmmaStore(_) | Op::WarpProduct(_) => fragments::step(warp, env, op, active),
+        Op::TensorMapReplace { .. } | Op::TensorMapCopy { .. } => tensormap::step(warp, env, op, active),
         Op::ThreadRegisters { count, more } => registers::step(warp, env, *count, *more, active),
         Op::Wgmma(_) => Ok(wgmma::whole(warp, active)?.unwrap_or(Next::Wait(Wait::Warpgroup))),
         Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => wgmma::step(warp, env, op, active),

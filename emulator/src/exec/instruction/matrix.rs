@@ -4,10 +4,11 @@ use crate::exec::env::Env;
 use crate::exec::result::{Active, Next};
 use crate::exec::warp::Warp;
 use crate::exec::warp::watched::{Cause, Origin};
+use crate::memory::Place;
 use crate::order::lanes::{Hole, Lanes};
 use crate::order::spot::Spot;
 use crate::program::op::Op;
-use crate::program::operand::{Address, WgmmaA, WgmmaOp};
+use crate::program::operand::{Address, WgmmaA, WgmmaOp, Window};
 use crate::program::register::{D, L32, R, Register};
 use crate::tensor::matrix::{ldmatrix, movmatrix, stmatrix};
 use crate::tensor::wgmma::{OperandA, ROWS, Wgmma};
@@ -20,8 +21,8 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
         return Err("the instruction needs all lanes of the warp".into());
     }
     match op {
-        Op::Ldmatrix { to, trans, at } => {
-            let addresses = addresses(warp, *at);
+        Op::Ldmatrix { to, trans, window, at } => {
+            let addresses = addresses(warp, *window, *at, to.len())?;
             let registers = ldmatrix(&addresses, to.len(), *trans, &mut env.ctas[warp.cta])?;
             rows(warp, env, &addresses[..8 * to.len()], false)?;
             for (to, value) in to.iter().zip(&registers) {
@@ -29,8 +30,8 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             }
             unwritten(warp, env, to, *trans);
         }
-        Op::Stmatrix { from, trans, at } => {
-            let addresses = addresses(warp, *at);
+        Op::Stmatrix { from, trans, window, at } => {
+            let addresses = addresses(warp, *window, *at, from.len())?;
             let mut values = [[0; 32]; 4];
             for (value, from) in values.iter_mut().zip(from) {
                 *value = *warp.r(*from);
@@ -91,8 +92,18 @@ fn unwritten(warp: &mut Warp, env: &mut Env<'_>, to: &[R], trans: bool) {
     }
 }
 
-fn addresses(warp: &Warp, at: Address) -> L32 {
-    std::array::from_fn(|lane| warp.address(at, lane) as u32)
+/// The rows' addresses in shared memory, of so many matrices.
+fn addresses(warp: &mut Warp, window: Window, at: Address, matrices: usize) -> Result<L32, String> {
+    if window == Window::Generic {
+        for lane in 0..8 * matrices {
+            if !matches!(warp.place(window, at, lane), Place::Shared(_)) {
+                let what = format!("{:#x} is no address in shared memory", warp.address(at, lane));
+                return Err(warp.blame(lane, what));
+            }
+        }
+    }
+    // The lower half of a generic address is that in shared memory.
+    Ok(std::array::from_fn(|lane| warp.address(at, lane) as u32))
 }
 
 fn fill(warp: &Warp, from: &[R], into: &mut [L32]) {

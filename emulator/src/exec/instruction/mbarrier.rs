@@ -121,7 +121,7 @@ fn one(
     match *op {
         Op::MbarExpect { bytes, .. } => barrier.expect(warp.r(bytes)[lane])?,
         Op::MbarComplete { bytes, .. } => barrier.complete(warp.r(bytes)[lane])?,
-        Op::MbarArrive { count, expect, state, drop, ordered, .. } => {
+        Op::MbarArrive { count, expect, state, drop, uncompleted, ordered, .. } => {
             if let Some(order) = &mut env.order
                 && first
             {
@@ -133,6 +133,12 @@ fn one(
                 barrier.transact(warp.r(expect)[lane].into())?;
             }
             let count = count.map_or(1, |count| warp.r(count)[lane]);
+            if uncompleted && barrier.pending <= count {
+                return Err(format!(
+                    "{count} arrivals that must not complete the phase of an mbarrier, which waits for {}",
+                    barrier.pending
+                ));
+            }
             if drop {
                 barrier.expected =
                     barrier.expected.checked_sub(count).ok_or("more arrivals dropped than expected")?;

@@ -2,17 +2,22 @@
 
 mod access;
 mod atomic;
+mod atomic128;
 pub(super) mod barrier;
 mod branch;
 mod collective;
 mod copy;
 mod exchange;
 mod family;
+mod fragments;
 mod frame;
+mod heap;
 pub(super) mod matrix;
 mod mbarrier;
 mod print;
 mod registers;
 pub(super) mod step;
+mod store_async;
+mod tensormap;
 mod transfer;
 mod wgmma;

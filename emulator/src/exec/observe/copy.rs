@@ -61,7 +61,7 @@ impl Observer {
                 self.request.count(&mut self.counters.global.bulk_stores);
                 self.bulk_read(warp, moved.pieces.iter().copied());
             }
-            Op::BulkShared { to, from, bytes, bar } => {
+            Op::BulkShared { to, from, bytes, bar, .. } => {
                 let places = [*from, *to, *bar].map(|at| env.lane_shared(warp, Window::Cluster, at, lane));
                 let [Ok((_, from)), Ok((target, to)), Ok((_, bar))] = places else { return };
                 let bytes = warp.r(*bytes)[lane];

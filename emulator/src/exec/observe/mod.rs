@@ -95,6 +95,7 @@ impl Observer {
                 self.store(warp, env, mask, Window::Cluster, at, bytes * from.len() as u32);
             }
             Op::Atomic { window, bytes, at, .. } => self.atomic(warp, env, mask, window, at, bytes),
+            Op::Atomic128 { window, at, .. } => self.atomic(warp, env, mask, window, at, 16),
             Op::Ldmatrix { ref to, at, .. } if mask == u32::MAX => self.ldmatrix(warp, env, to.len(), at),
             Op::Stmatrix { ref from, at, .. } if mask == u32::MAX => {
                 self.stmatrix(warp, env, from.len(), at);

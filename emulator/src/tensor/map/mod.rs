@@ -1,12 +1,15 @@
 //! Tensor maps: how the TMA unit sees a tensor in global memory, and which box of it one copy moves.
 //!
 //! The 128 bytes are this crate's own, filled by [`TensorMap::encode`] in the place of the driver's
-//! `cuTensorMapEncodeTiled`, whose rules it has: a kernel hands them around without looking inside.
+//! `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`, whose rules it has: a kernel hands them around without looking inside.
 
+mod replace;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
+
+pub(crate) use replace::Field;
 
 /// Dimensions of a tensor at most.
 pub(crate) const MAX_RANK: usize = 5;
@@ -101,6 +104,16 @@ pub enum Fill {
     Nan,
 }
 
+/// How copies of a map in im2col mode walk through the tensor's pixels: what of it lies between two corners, by its dimensions
+/// between the first, the channels, and the last, the images. PTX ISA, "im2col mode".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Im2col {
+    /// The first pixel, in each of these dimensions: `pixelBoxLowerCorner`.
+    pub lower: [i16; 3],
+    /// The last pixel, less the tensor's last one: `pixelBoxUpperCorner`.
+    pub upper: [i16; 3],
+}
+
 /// A tensor and a box of it. Index 0 is the contiguous dimension; entries from the rank on have no meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorMap {
@@ -114,7 +127,8 @@ pub struct TensorMap {
     pub shape: [u64; MAX_RANK],
     /// Bytes from one element to the next in each dimension but the first, multiples of 16.
     pub strides: [u64; MAX_RANK - 1],
-    /// The extent of the box in each dimension, up to 256.
+    /// The extent of the box in each dimension, up to 256. In im2col mode the first is channels of a pixel, the second pixels,
+    /// up to 1024, and the others have no meaning.
     pub tile: [u32; MAX_RANK],
     /// Only every so manieth element of the box is copied, in each dimension but the first.
     pub steps: [u32; MAX_RANK],
@@ -122,6 +136,8 @@ pub struct TensorMap {
     pub swizzle: Swizzle,
     /// What is outside the tensor.
     pub fill: Fill,
+    /// Of a map in im2col mode.
+    pub im2col: Option<Im2col>,
 }
 
 /// Why there is no such tensor map.
@@ -158,8 +174,17 @@ impl TensorMap {
         let mut words = [0; 16];
         words[0] = MAGIC;
         words[1] = self.address;
-        let flags =
-            [rank as u8, self.data as u8, self.swizzle as u8, u8::from(self.fill == Fill::Nan), 0, 0, 0, 0];
+        let mode = u8::from(self.im2col.is_some());
+        let flags = [
+            rank as u8,
+            self.data as u8,
+            self.swizzle as u8,
+            u8::from(self.fill == Fill::Nan),
+            mode,
+            0,
+            0,
+            0,
+        ];
         words[2] = u64::from_le_bytes(flags);
         for dimension in 0..rank {
             // Extents of 2^32 are allowed, so they are stored less one.
@@ -168,13 +193,19 @@ impl TensorMap {
             words[12 + dimension / 2] |= (tile | step << 16) << (dimension % 2 * 32);
         }
         words[8..8 + rank - 1].copy_from_slice(&self.strides[..rank - 1]);
+        if let Some(Im2col { lower, upper }) = self.im2col {
+            for (i, corner) in lower.into_iter().chain(upper).enumerate() {
+                let (word, shift) = corner_at(i);
+                words[word] |= u64::from(corner as u16) << shift;
+            }
+        }
         Ok(words)
     }
 
     /// The inverse of [`encode`](Self::encode).
     pub fn decode(words: &[u64; 16]) -> Result<TensorMap, MapError> {
         require(words[0] == MAGIC, "first word", words[0], "that of a map which this crate encoded")?;
-        let [rank, data, swizzle, nan, ..] = words[2].to_le_bytes();
+        let [rank, data, swizzle, nan, mode, ..] = words[2].to_le_bytes();
         let damaged = || MapError { argument: "bytes", was: "damaged".into(), allowed: "as encoded".into() };
         let entry = |dimension: usize| words[12 + dimension / 2] >> (dimension % 2 * 32);
         let map = TensorMap {
@@ -187,12 +218,20 @@ impl TensorMap {
             steps: std::array::from_fn(|i| (entry(i) >> 16 & 0xffff) as u32),
             swizzle: *SWIZZLES.get(usize::from(swizzle)).ok_or_else(damaged)?,
             fill: if nan == 0 { Fill::Zero } else { Fill::Nan },
+            im2col: (mode != 0).then(|| {
+                let corner = |i| {
+                    let (word, shift) = corner_at(i);
+                    (words[word] >> shift) as i16
+                };
+                let corners = |first: usize| std::array::from_fn(|i| corner(first + i));
+                Im2col { lower: corners(0), upper: corners(3) }
+            }),
         };
         map.check()?;
         Ok(map)
     }
 
-    /// The rules of `cuTensorMapEncodeTiled` without interleaving.
+    /// The rules of `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col` without interleaving.
     fn check(&self) -> Result<(), MapError> {
         let rank = self.rank;
         require((1..=MAX_RANK).contains(&rank), "rank", rank, "1 to 5")?;
@@ -204,9 +243,15 @@ impl TensorMap {
             let allowed = stride.is_multiple_of(16) && *stride < 1 << 40;
             require(allowed, "stride", stride, "a multiple of 16 below 2^40")?;
         }
-        for (tile, step) in self.tile.iter().zip(self.steps).take(rank) {
+        if let Some(im2col) = self.im2col {
+            self.check_corners(im2col)?;
+        }
+        let extents = if self.im2col.is_some() { 1 } else { rank };
+        for tile in &self.tile[..extents] {
             require((1..=256).contains(tile), "box", tile, "1 to 256 in each dimension")?;
-            require((1..=8).contains(&step), "element stride", step, "1 to 8")?;
+        }
+        for step in &self.steps[..rank] {
+            require((1..=8).contains(step), "element stride", step, "1 to 8")?;
         }
         let line = self.line_bytes();
         require(line.is_multiple_of(16), "box", line, "a multiple of 16 bytes in the contiguous dimension")?;
@@ -214,6 +259,24 @@ impl TensorMap {
         require(fits, "box", line, "no more bytes in the contiguous dimension than the swizzle's span")?;
         let fills = self.fill == Fill::Zero || self.data.is_float();
         require(fills, "fill", self.fill, "NaN only with floating-point elements")
+    }
+
+    /// The rules of the pixels in im2col mode.
+    fn check_corners(&self, im2col: Im2col) -> Result<(), MapError> {
+        let rank = self.rank;
+        require((3..=MAX_RANK).contains(&rank), "rank in im2col mode", rank, "3 to 5")?;
+        require((1..=1024).contains(&self.tile[1]), "pixels in im2col mode", self.tile[1], "1 to 1024")?;
+        // They have 16 bits together.
+        let most = [1 << 15, 1 << 7, 1 << 4][rank - 3];
+        for corner in im2col.lower.iter().chain(&im2col.upper) {
+            let allowed = (-most..most).contains(&i32::from(*corner));
+            require(allowed, "corner", corner, "16 bits with 3 dimensions, 8 with 4, 5 with 5")?;
+        }
+        for i in 0..rank - 2 {
+            let (first, last) = im2col.bounds(i, self.shape[i + 1]);
+            require(first <= last, "corners", (first, last), "a first pixel that is not behind the last")?;
+        }
+        Ok(())
     }
 
     /// Bytes of the box in the contiguous dimension.
@@ -226,8 +289,11 @@ impl TensorMap {
         if dimension == 0 { self.tile[0] } else { self.tile[dimension].div_ceil(self.steps[dimension]) }
     }
 
-    /// Lines of the box.
+    /// Lines of the box, or pixels.
     pub(crate) fn lines(&self) -> u32 {
+        if self.im2col.is_some() {
+            return self.tile[1];
+        }
         (1..self.rank).map(|dimension| self.copied(dimension)).product()
     }
 
@@ -235,4 +301,16 @@ impl TensorMap {
     pub(crate) fn bytes(&self) -> u32 {
         self.lines() * self.line_bytes()
     }
+}
+
+impl Im2col {
+    /// The first pixel and the last in a dimension of such an extent, the `i`th behind the channels.
+    pub(crate) fn bounds(&self, i: usize, extent: u64) -> (i64, i64) {
+        (self.lower[i].into(), extent as i64 - 1 + i64::from(self.upper[i]))
+    }
+}
+
+/// The word that a corner is in, and its first bit.
+fn corner_at(i: usize) -> (usize, usize) {
+    (14 + (i + 2) / 4, (i + 2) % 4 * 16)
 }

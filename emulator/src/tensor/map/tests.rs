@@ -13,6 +13,7 @@ fn map() -> TensorMap {
         steps: [1, 8, 2, 0, 0],
         swizzle: Swizzle::B128,
         fill: Fill::Nan,
+        im2col: None,
     }
 }
 
@@ -28,8 +29,18 @@ fn decode_gives_back_what_was_encoded() {
                 let tile = std::array::from_fn(|i| if i < rank { tile(i) } else { 0 });
                 let steps = std::array::from_fn(|i| if i < rank { i as u32 + 1 } else { 0 });
                 let fill = Fill::Zero;
-                let map =
-                    TensorMap { data, rank, address: 1 << 47, shape, strides, tile, steps, swizzle, fill };
+                let map = TensorMap {
+                    data,
+                    rank,
+                    address: 1 << 47,
+                    shape,
+                    strides,
+                    tile,
+                    steps,
+                    swizzle,
+                    fill,
+                    im2col: None,
+                };
                 assert_eq!(TensorMap::decode(&map.encode().expect("allowed")), Ok(map));
             }
         }

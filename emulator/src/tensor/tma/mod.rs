@@ -11,6 +11,7 @@
 //! - A box begins at a multiple of 16 bytes in the first dimension, else the instruction is illegal.
 //! - A store or reduction at a negative coordinate is illegal, as the CUDA programming guide says.
 
+mod im2col;
 #[cfg(test)]
 mod tests;
 
@@ -44,6 +45,8 @@ pub(crate) enum TmaFault<G, S> {
     Split { coordinate: i32, bytes: usize },
     /// A store to this coordinate.
     Negative(i32),
+    /// In im2col mode the first pixel is outside of the corners.
+    Outside { coordinate: i32, first: i64, last: i64 },
 }
 
 impl<G: fmt::Display, S: fmt::Display> fmt::Display for TmaFault<G, S> {
@@ -61,6 +64,12 @@ impl<G: fmt::Display, S: fmt::Display> fmt::Display for TmaFault<G, S> {
                 write!(
                     f,
                     "a box at element {coordinate} of {bytes} bytes: must begin at a multiple of {PIECE} bytes"
+                )
+            }
+            TmaFault::Outside { coordinate, first, last } => {
+                write!(
+                    f,
+                    "a copy in im2col mode that begins at pixel {coordinate}, outside of the box from {first} to {last}"
                 )
             }
             TmaFault::Negative(coordinate) => {
@@ -83,7 +92,8 @@ pub(crate) struct Line {
     pub(crate) bytes: u32,
 }
 
-/// The lines of the box at `coordinates`, of which there are as many as the map has dimensions.
+/// The lines of the box at `coordinates`, of which there are as many as the map has dimensions, and in im2col mode as many offsets
+/// as it has dimensions of pixels.
 pub(crate) fn lines(map: &TensorMap, coordinates: &[i32], shared: u32) -> impl Iterator<Item = Line> {
     let map = *map;
     let mut at = [0; MAX_RANK];
@@ -93,6 +103,7 @@ pub(crate) fn lines(map: &TensorMap, coordinates: &[i32], shared: u32) -> impl I
     let size = map.data.bytes() as i64;
     // A swizzled line takes a whole span.
     let pitch = map.line_bytes().next_multiple_of(map.swizzle.span());
+    let pixels = map.im2col.map_or_else(Vec::new, |im2col| im2col::pixels(&map, im2col, coordinates));
     let first = at[0].clamp(0, map.shape[0] as i64);
     let end = (at[0] + i64::from(map.tile[0])).clamp(first, map.shape[0] as i64);
     let (skip, bytes) =
@@ -101,9 +112,15 @@ pub(crate) fn lines(map: &TensorMap, coordinates: &[i32], shared: u32) -> impl I
         let (mut rest, mut inside) = (line, true);
         let mut global = map.address.wrapping_add((first * size) as u64);
         for dimension in 1..map.rank {
-            let copied = map.copied(dimension);
-            let at = at[dimension] + i64::from(rest % copied * map.steps[dimension]);
-            rest /= copied;
+            let at = match pixels.get(line as usize) {
+                Some(pixel) => pixel[dimension - 1],
+                None => {
+                    let copied = map.copied(dimension);
+                    let at = at[dimension] + i64::from(rest % copied * map.steps[dimension]);
+                    rest /= copied;
+                    at
+                }
+            };
             inside &= (0..map.shape[dimension] as i64).contains(&at);
             global = global.wrapping_add((at as u64).wrapping_mul(map.strides[dimension - 1]));
         }
@@ -121,8 +138,12 @@ pub(crate) fn pieces(map: &TensorMap, shared: u32) -> impl Iterator<Item = u32> 
 
 /// Checks what is the same for all copies.
 fn check<G, S>(map: &TensorMap, coordinates: &[i32], shared: u32) -> Result<(), TmaFault<G, S>> {
-    if coordinates.len() != map.rank {
-        return Err(TmaFault::Rank { coordinates: coordinates.len(), map: map.rank });
+    let offsets = if map.im2col.is_some() { map.rank - 2 } else { 0 };
+    if coordinates.len() != map.rank + offsets {
+        return Err(TmaFault::Rank { coordinates: coordinates.len(), map: map.rank + offsets });
+    }
+    if let Some(im2col) = map.im2col {
+        im2col::check(map, im2col, coordinates)?;
     }
     if !shared.is_multiple_of(ALIGNMENT) {
         return Err(TmaFault::Misaligned(shared));
@@ -192,7 +213,8 @@ fn write<F, S: Memory<u32>>(
     mut put: impl FnMut(u64, &[u8]) -> Result<(), F>,
 ) -> Result<(), TmaFault<F, S::Fault>> {
     check(map, coordinates, from)?;
-    if let Some(&negative) = coordinates.iter().find(|&&coordinate| coordinate < 0) {
+    let negative = coordinates.iter().find(|&&coordinate| coordinate < 0);
+    if let (Some(&negative), None) = (negative, map.im2col) {
         return Err(TmaFault::Negative(negative));
     }
     let mut padded = *map;

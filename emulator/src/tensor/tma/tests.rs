@@ -20,6 +20,7 @@ fn map(shape: [u64; 3], tile: [u32; 3], swizzle: Swizzle) -> TensorMap {
         steps: [1; 5],
         swizzle,
         fill: Fill::Zero,
+        im2col: None,
     }
 }
 

@@ -95,7 +95,18 @@ fn tensor(data: DataType, rank: usize, swizzle: Swizzle, narrow: bool) -> Tensor
     for extent in &mut shape[rank..] {
         *extent = 1;
     }
-    TensorMap { data, rank, address: 0, shape, strides, tile, steps: [1; 5], swizzle, fill: Fill::Zero }
+    TensorMap {
+        data,
+        rank,
+        address: 0,
+        shape,
+        strides,
+        tile,
+        steps: [1; 5],
+        swizzle,
+        fill: Fill::Zero,
+        im2col: None,
+    }
 }
 
 /// Bytes of all of the tensor.
