@@ -58,7 +58,9 @@ fn without(items: &[Item], start: usize, end: usize) -> Vec<Item> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fuzz::{Condition, Trips};
+    use crate::emulated;
+    use crate::fuzz::{Condition, Trips, Vocabulary, group};
+    use crate::random::Random;
 
     #[test]
     fn what_does_not_matter_is_left_out() {
@@ -74,5 +76,19 @@ mod tests {
         assert_eq!(program.lines(), 9);
         let smallest = shrink(&program, |program| program.text().contains("fault"));
         assert_eq!(smallest.text(), "fault\n");
+    }
+
+    #[test]
+    fn what_is_left_is_a_program() {
+        let vocabulary = Vocabulary::default();
+        for seed in 0..12 {
+            let (program, mut random) = (Program::new(&vocabulary, seed), Random::new(seed));
+            let smallest = shrink(&program, |program| {
+                let outcome = emulated::run(&group(std::slice::from_ref(program))).remove(0);
+                assert!(outcome.is_ok(), "{outcome:?}\n{}", program.text());
+                !random.one_in(3)
+            });
+            assert!(smallest.lines() < program.lines());
+        }
     }
 }
