@@ -20,7 +20,9 @@ fn main() -> ExitCode {
     let mut suite = Suite::new();
     for (name, text, words) in PROGRAMS {
         suite = suite
-            .test(format!("{name}: on the emulator"), move || right(emulated::run(&group(text, words)), words))
+            .test(format!("{name}: on the emulator"), move || {
+                right(emulated::run(&group(text, words)), words)
+            })
             .gpu(Arch::Sm90a, format!("{name}: on the GPU"), move |_| {
                 right(Gpu::open()?.run(&group(text, words)), words)
             });
