@@ -11,7 +11,7 @@ impl Program {
         let mut random = Random::new(seed);
         let lines = 10 + random.below(50);
         // In most programs all lanes stay to the end.
-        let mut maker = Maker { vocabulary, ends: random.one_in(4) };
+        let maker = Maker { vocabulary, ends: random.one_in(4) };
         let items = (0..lines).map(|_| maker.top(&mut random)).collect();
         Self { seed, items }
     }
@@ -25,15 +25,15 @@ struct Maker<'v> {
 
 impl Maker<'_> {
     /// An item that all threads of a CTA come to.
-    fn top(&mut self, random: &mut Random) -> Item {
+    fn top(&self, random: &mut Random) -> Item {
         match random.one_in(8) {
             true => Item::Line(memory::of_cta(random)),
             false => self.item(random, 0),
         }
     }
 
-    fn item(&mut self, random: &mut Random, depth: usize) -> Item {
-        let mut several = |random: &mut Random| {
+    fn item(&self, random: &mut Random, depth: usize) -> Item {
+        let several = |random: &mut Random| {
             let count = 1 + random.below(6);
             (0..count).map(|_| self.item(random, depth + 1)).collect::<Vec<_>>()
         };
