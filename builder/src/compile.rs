@@ -45,6 +45,8 @@ pub(crate) struct Job<'a> {
     /// Whether the crate's kernels print and assert.
     pub debug: bool,
     pub debug_lines: bool,
+    /// Whether every lane arrives at mbarriers: said to all crates, since it is tilewright-device that asks.
+    pub sanitize: bool,
     /// The kernels to compile, if not all.
     pub only: &'a [String],
     pub rustc_arguments: &'a [String],
@@ -109,7 +111,7 @@ impl Job<'_> {
         let text = |path: &PathBuf| fs::read_to_string(path).unwrap_or_default();
         let manifests: Vec<_> = manifests.iter().map(text).chain([profiles(&text(workspace))]).collect();
         let Toolchain { rustc, version, .. } = self.toolchain;
-        hash(&(manifest, manifests, packages, rustc, version, self.features, self.arguments()))
+        hash(&(manifest, manifests, packages, rustc, version, self.features, self.arguments(), self.sanitize))
     }
 
     /// rustc's arguments for the device crate alone.
@@ -190,9 +192,10 @@ impl Job<'_> {
                 "CARGO_ENCODED_RUSTFLAGS",
                 // rustc does not mark asm! as convergent: without the last, LLVM copies barriers into branches.
                 format!(
-                    "-Ctarget-cpu={}\x1f-Clinker={}\x1f-Cllvm-args=-simplifycfg-max-small-block-size=0",
+                    "-Ctarget-cpu={}\x1f-Clinker={}\x1f-Cllvm-args=-simplifycfg-max-small-block-size=0{}",
                     self.arch.target(),
-                    no_linker()
+                    no_linker(),
+                    if self.sanitize { "\x1f--cfg=tilewright_sanitize" } else { "" }
                 ),
             )
             .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "3")

@@ -51,6 +51,9 @@
 //! `device_print!` and `device_assert!` of kernels are code with [`KernelBuilder::debug`] alone, or with `TILEWRIGHT_DEBUG=1` in the
 //! environment of the build.
 //!
+//! With `TILEWRIGHT_SANITIZE=1` in the environment of the build every lane arrives at mbarriers where else one does for its warp: for
+//! tools that follow each thread by itself, such as compute-sanitizer's racecheck.
+//!
 //! rustc compiles all kernels of a crate again when one has changed. [`KernelBuilder::only`], or `TILEWRIGHT_KERNELS=PACKAGE::KERNEL` in the
 //! environment of the build, compiles one alone, for who works on it.
 //!

@@ -89,6 +89,25 @@ fn kernels_name_their_source_lines_when_asked() {
 }
 
 #[test]
+fn dependencies_know_when_every_lane_arrives() {
+    const VARIABLE: &str = "TILEWRIGHT_SANITIZE";
+    let ptx = |name: &str| {
+        let built = built(builder(name).arch(Arch::Sm80));
+        let compressed = fs::read(built.out.join("sm_80/fill.ptx.z")).unwrap();
+        String::from_utf8(miniz_oxide::inflate::decompress_to_vec(&compressed).unwrap()).unwrap()
+    };
+    // Environments belong to processes: the build that is asked is this test in another one.
+    if std::env::var_os(VARIABLE).is_some() {
+        assert!(ptx("every_lane").contains("every lane"));
+        return;
+    }
+    let mut asked = std::process::Command::new(std::env::current_exe().unwrap());
+    asked.args(["--exact", "dependencies_know_when_every_lane_arrives"]).env(VARIABLE, "1");
+    assert!(asked.status().unwrap().success());
+    assert!(!ptx("one_lane").contains("every lane"));
+}
+
+#[test]
 fn slow_kernels_are_named() {
     let slow = || builder("slow").arch(Arch::Sm80).feature("slow");
     let found = complaints(slow());

@@ -5,6 +5,8 @@
 //!
 //! PTX ISA, "Data Movement and Conversion Instructions: Non-bulk copy"; sm_80.
 
+use super::mbarrier;
+
 macro_rules! copies {
     ($($(#[$doc:meta])* $name:ident = $asm:literal;)*) => { $(
         $(#[$doc])*
@@ -85,8 +87,8 @@ pub unsafe fn wait_all() {
 
 /// `cp.async.mbarrier.arrive.noinc` where `here`: arrives at `bar` when this thread's copies so far are complete.
 ///
-/// The arrival is one of those that the barrier was initialised with. PTX ISA,
-/// "cp.async.mbarrier.arrive"; sm_80.
+/// The arrival is one of those that the barrier was initialised with. In a build for sanitizers (see [`mbarrier`]) the thread
+/// waits for its copies and arrives itself, which they understand. PTX ISA, "cp.async.mbarrier.arrive"; sm_80.
 ///
 /// # Safety
 /// `bar` is an initialised barrier of this CTA whose phase has arrivals pending.
@@ -94,6 +96,10 @@ pub unsafe fn wait_all() {
 pub unsafe fn mbarrier_arrive_noinc_if(bar: u32, here: bool) {
     // SAFETY: the caller's.
     unsafe {
+        if mbarrier::EVERY_LANE {
+            wait_all();
+            return mbarrier::arrive_if(bar, here);
+        }
         ptx!("{{ .reg .pred p; setp.ne.u32 p, {1}, 0; @p cp.async.mbarrier.arrive.noinc.shared.b64 [{0}]; }}",
             in(reg32) bar, in(reg32) here as u32)
     }

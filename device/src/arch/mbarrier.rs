@@ -3,7 +3,25 @@
 //! A barrier is 8 bytes, aligned to 8. A phase completes when the pending arrivals and the pending
 //! bytes are both zero; waiting for parity 0 waits for the first phase, then the third, and so on.
 //!
+//! Where one lane arrives for its warp or warpgroup, whose other lanes' accesses a barrier puts before it, [`arrives`] says which
+//! lane, and [`arrivals`] how many arrivals that makes. With `TILEWRIGHT_SANITIZE=1` in the environment of the build every lane
+//! arrives: slower, in the same order, and understood by tools that follow what each thread does.
+//!
 //! PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
+
+/// Whether every lane arrives where one could for all.
+pub const EVERY_LANE: bool = cfg!(tilewright_sanitize);
+
+/// How often `threads` threads arrive for which one could.
+pub const fn arrivals(threads: u32) -> u32 {
+    if EVERY_LANE { threads } else { 1 }
+}
+
+/// Whether this thread arrives for `threads` threads: the first of them, or each.
+#[inline(always)]
+pub fn arrives(thread: u32, threads: u32) -> bool {
+    EVERY_LANE || thread.is_multiple_of(threads)
+}
 
 macro_rules! on_barrier {
     ($($(#[$doc:meta])* $name:ident($bar:ident $(, $x:ident)?) = $asm:literal;)*) => { $(

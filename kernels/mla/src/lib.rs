@@ -180,7 +180,10 @@ pub fn mla<
                 let to = || o.get().tile([item.get().sequence, block_x_volatile(), 0]);
                 store_scaled(acc, &by, staging, to);
             }
-            loads.release(queries);
+            // Behind the last item nobody waits for the stage: it was not loaded again.
+            if item.get().next != Item::NONE {
+                loads.release(queries);
+            }
         }
         item = item.next();
     }

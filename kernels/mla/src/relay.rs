@@ -49,8 +49,8 @@ impl<P: TwoRoles, const N: usize> Relay<P, N> {
                 let mut stage = 0;
                 while stage < N as u32 {
                     mbarrier::init(relay.full(stage), 1);
-                    mbarrier::init(relay.ready(stage), P::WARPS[1]);
-                    mbarrier::init(relay.empty(stage), P::WARPS[0]);
+                    mbarrier::init(relay.ready(stage), P::WARPS[1] * mbarrier::arrivals(32));
+                    mbarrier::init(relay.empty(stage), P::WARPS[0] * mbarrier::arrivals(32));
                     stage += 1;
                 }
                 sync::fence_mbarrier_init();
@@ -240,7 +240,7 @@ where
         unsafe {
             sync::fence_proxy_async_shared();
             sync::sync_warp();
-            mbarrier::arrive_if(self.relay.ready(stage), there & thread_x().is_multiple_of(32));
+            mbarrier::arrive_if(self.relay.ready(stage), there & mbarrier::arrives(thread_x(), 32));
         }
     }
 
@@ -272,7 +272,7 @@ where
         // SAFETY: the role's warps execute it whole, after their last read.
         unsafe {
             sync::sync_warp();
-            mbarrier::arrive_if(self.relay.empty(turn.stage()), thread_x().is_multiple_of(32));
+            mbarrier::arrive_if(self.relay.empty(turn.stage()), mbarrier::arrives(thread_x(), 32));
         }
         self.by_one(
             #[inline(always)]

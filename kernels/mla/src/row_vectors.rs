@@ -33,8 +33,8 @@ impl<P: TwoRoles, const M: usize> RowMailbox<P, M> {
         if thread_x() == 0 {
             // SAFETY: the memory was just taken; nobody uses the barriers before the relay's threads met.
             unsafe {
-                mbarrier::init(mailbox.full(), P::WARPS[1]);
-                mbarrier::init(mailbox.empty(), P::WARPS[0]);
+                mbarrier::init(mailbox.full(), P::WARPS[1] * mbarrier::arrivals(32));
+                mbarrier::init(mailbox.empty(), P::WARPS[0] * mbarrier::arrivals(32));
             }
         }
         mailbox
@@ -89,7 +89,7 @@ impl<P: TwoRoles, const M: usize> RowMailbox<P, M> {
             mbarrier::wait(self.empty(), (turn % 2) ^ 1);
             rows.copy_to(self.vector());
             sync::sync_warp();
-            mbarrier::arrive_if(self.full(), thread_x().is_multiple_of(32));
+            mbarrier::arrive_if(self.full(), mbarrier::arrives(thread_x(), 32));
         }
     }
     /// In the first role: each row's value, when it has been sent for the `turn`-th time.
@@ -100,7 +100,7 @@ impl<P: TwoRoles, const M: usize> RowMailbox<P, M> {
             mbarrier::wait(self.full(), turn % 2);
             let rows = Rows::from_vector(self.vector());
             sync::sync_warp();
-            mbarrier::arrive_if(self.empty(), thread_x().is_multiple_of(32));
+            mbarrier::arrive_if(self.empty(), mbarrier::arrives(thread_x(), 32));
             rows
         }
     }

@@ -40,9 +40,13 @@ fn hex(bytes: &[u8]) -> String {
 /// Where the element lies, or what it was computed from.
 fn place(case: &Case, at: usize) -> String {
     let Shape::Lanes { threads } = case.shape else { return format!("word {at}") };
-    let inputs = case.memories().next().unwrap_or(&[]);
+    let mut memories = case.memories();
+    let (inputs, results) = (memories.next().unwrap_or(&[]), memories.next().unwrap_or(&[]));
     let rows = inputs.len() / 8 / threads;
     let Some(result) = at.checked_sub(rows * threads) else { return format!("input {at}") };
+    if let Some(word) = result.checked_sub(results.len() / 8) {
+        return format!("word {word} of the memory");
+    }
     let thread = result % threads;
     let values = (0..rows).map(|row| hex(&inputs[(row * threads + thread) * 8..][..8]));
     format!("result {} of ({})", result / threads, values.collect::<Vec<_>>().join(", "))

@@ -1,6 +1,6 @@
 //! Cases on the emulator.
 
-use tilewright_emulator::{Arch, Emulator, Module};
+use tilewright_emulator::{Arch, Emulator, Module, Schedule};
 
 use crate::case::{Case, Group};
 
@@ -9,15 +9,20 @@ pub type Outcome = Result<Vec<u8>, String>;
 
 /// Runs the cases of a group.
 pub fn run(group: &Group) -> Vec<Outcome> {
+    run_in(group, Schedule::Fixed)
+}
+
+/// Runs the cases of a group, their warps in this order.
+pub fn run_in(group: &Group, schedule: Schedule) -> Vec<Outcome> {
     match Module::load(&group.ptx) {
-        Ok(module) => group.cases.iter().map(|case| launch(&module, case)).collect(),
+        Ok(module) => group.cases.iter().map(|case| launch(&module, case, schedule)).collect(),
         Err(error) => group.cases.iter().map(|_| Err(error.to_string())).collect(),
     }
 }
 
-fn launch(module: &Module, case: &Case) -> Outcome {
+fn launch(module: &Module, case: &Case, schedule: Schedule) -> Outcome {
     let kernel = module.kernel(&case.kernel).ok_or_else(|| format!("no kernel `{}`", case.kernel))?;
-    let emulator = Emulator::new(Arch::Sm90a);
+    let emulator = Emulator::new(Arch::Sm90a).with_schedule(schedule);
     let mut addresses = Vec::new();
     for bytes in case.memories() {
         let address = emulator.allocate(bytes.len() as u64).map_err(|error| error.to_string())?;

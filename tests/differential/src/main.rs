@@ -20,8 +20,8 @@ const SHRUNK: usize = 8;
 
 fn main() -> ExitCode {
     match compare_all() {
-        Ok(wrong) => {
-            println!("{wrong} differ");
+        Ok((wrong, compared)) => {
+            println!("{wrong} of {compared} differ");
             if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(reason) => {
@@ -31,7 +31,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn compare_all() -> Result<usize, Box<dyn std::error::Error>> {
+/// How many differ, of how many.
+fn compare_all() -> Result<(usize, usize), Box<dyn std::error::Error>> {
     let mut numbers = [200u64, 0, 0, 1, 0];
     for (number, argument) in numbers.iter_mut().zip(std::env::args().skip(1)) {
         *number = argument.parse()?;
@@ -46,10 +47,10 @@ fn compare_all() -> Result<usize, Box<dyn std::error::Error>> {
     let mut groups: Vec<_> = mine.map(|(_, group)| group).collect();
     leave_out(&mut groups, done as usize);
     let ours: Vec<_> = groups.par_iter().map(emulated::run).collect();
-    let (mut wrong, mut done, mut shrunk, mut recording) = (0, done, 0, Recording::default());
+    let (mut wrong, mut compared, mut shrunk, mut recording) = (0, 0, 0, Recording::default());
     for (group, ours) in groups.iter().zip(ours) {
         for ((case, ours), theirs) in group.cases.iter().zip(ours).zip(gpu.run(group)) {
-            done += 1;
+            compared += 1;
             let kept =
                 case.agreement == Agreement::Exact && seed_of(case).is_none_or(|seed| seed < fuzz::KEPT);
             if let Ok(theirs) = &theirs
@@ -67,11 +68,12 @@ fn compare_all() -> Result<usize, Box<dyn std::error::Error>> {
             println!("{report}");
             wrong += 1;
             if gpu.is_lost() {
-                println!("{wrong} differ in this process");
+                println!("{wrong} of {compared} differ in this process");
                 keep(&recording)?;
-                let arguments = [programs, first, part, parts, done].map(|number| number.to_string());
+                let arguments =
+                    [programs, first, part, parts, done + compared as u64].map(|number| number.to_string());
                 Command::new(std::env::current_exe()?).args(arguments).status()?;
-                return Ok(wrong);
+                return Ok((wrong, compared));
             }
             if let Some(seed) = seed_of(case)
                 && shrunk < SHRUNK
@@ -82,7 +84,7 @@ fn compare_all() -> Result<usize, Box<dyn std::error::Error>> {
         }
     }
     keep(&recording)?;
-    Ok(wrong)
+    Ok((wrong, compared))
 }
 
 /// The seed of a random program.

@@ -11,12 +11,14 @@ use tilewright_differential::fuzz::{self, KEPT, Vocabulary};
 use tilewright_differential::gpu::Gpu;
 use tilewright_differential::recording::Recording;
 use tilewright_differential::{all, emulated};
+use tilewright_emulator::Schedule;
 use tilewright_support::suite::{Outcome, Suite};
 
 fn main() -> ExitCode {
     Suite::new()
         .test("instructions and kernels agree with what an H200 gave", || recorded(&all()))
         .test("random programs agree with what an H200 gave", || recorded(&programs()))
+        .test("random programs have one result, whatever runs first", ordered)
         .test("what is approximate is the same each time", repeated)
         .gpu(Arch::Sm90a, "instructions and kernels agree with the GPU", |device| compared(device, &all()))
         .gpu(Arch::Sm90a, "random programs agree with the GPU", |device| compared(device, &programs()))
@@ -62,6 +64,24 @@ fn repeated() -> Outcome {
     groups.retain(|group| group.cases.iter().any(|case| case.agreement != Agreement::Exact));
     let run = || groups.par_iter().map(emulated::run).collect::<Vec<_>>();
     assert!(!groups.is_empty() && run() == run());
+    Ok(())
+}
+
+fn ordered() -> Outcome {
+    let groups = programs();
+    let run = |schedule| {
+        let outcomes = groups.par_iter().flat_map(|group| emulated::run_in(group, schedule));
+        outcomes.collect::<Result<Vec<_>, _>>()
+    };
+    let results = run(Schedule::Fixed)?;
+    for seed in 0..2 {
+        let cases = groups.iter().flat_map(|group| &group.cases);
+        for ((case, ours), other) in cases.zip(&results).zip(run(Schedule::Random(seed))?) {
+            if let Some(difference) = difference(case, &other, ours) {
+                return Err(format!("in the order of seed {seed}: {difference}\n{}", case.text).into());
+            }
+        }
+    }
     Ok(())
 }
 

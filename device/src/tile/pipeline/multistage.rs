@@ -161,7 +161,7 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
                 let mut stage = 0;
                 while stage < N as u32 {
                     mbarrier::init(base + stage * 8, Self::CONSUMERS);
-                    mbarrier::init(base + (N as u32 + stage) * 8, W as u32);
+                    mbarrier::init(base + (N as u32 + stage) * 8, W as u32 * mbarrier::arrivals(32));
                     stage += 1;
                 }
             }
@@ -208,7 +208,7 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
         // SAFETY: the warp's barrier puts its reads before its arrival.
         unsafe {
             sync::sync_warp();
-            mbarrier::arrive_if(pipeline.empty(stage), thread_x().is_multiple_of(32));
+            mbarrier::arrive_if(pipeline.empty(stage), mbarrier::arrives(thread_x(), 32));
             if N > 1 {
                 Self::fill(pipeline, steps, load)
             }
@@ -230,7 +230,7 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
             )
         };
         let mut d = d.start();
-        let releases = thread_x().is_multiple_of(32);
+        let releases = mbarrier::arrives(thread_x(), 32);
         let index = pipeline.index;
         // No branch around the copies: their addresses are computed between the gemm's instructions.
         let mut fill = |stage: u32, barrier: u32, k: u32| {

@@ -188,8 +188,11 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
                 let mut stage = 0;
                 let (n, warpgroups) = (N as u32, Self::WARPGROUPS);
                 let (stages, leave) = if PARTED { (n * warpgroups, 1) } else { (n, warpgroups) };
-                let (fill, leave) =
-                    if Self::JOINT { (Self::PRODUCERS, 4 * leave * Self::CLUSTER) } else { (1, leave) };
+                let (fill, leave) = if Self::JOINT {
+                    (Self::PRODUCERS, 4 * leave * Self::CLUSTER * mbarrier::arrivals(32))
+                } else {
+                    (1, leave * mbarrier::arrivals(128))
+                };
                 while stage < stages {
                     mbarrier::init(base + stage * 8, fill);
                     mbarrier::init(base + (stages + stage) * 8, leave);
@@ -287,12 +290,18 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
                 sync::sync_warp();
                 let lane = thread_x() % 32;
                 if Self::CLUSTER == 1 {
-                    mbarrier::arrive_if(pipeline.empty(stage), lane == 0);
+                    mbarrier::arrive_if(pipeline.empty(stage), mbarrier::arrives(lane, 32));
+                } else if mbarrier::EVERY_LANE {
+                    let mut cta = 0;
+                    while cta < Self::CLUSTER {
+                        mbarrier::arrive_remote(shared::mapa(pipeline.empty(stage), cta));
+                        cta += 1;
+                    }
                 } else if lane < Self::CLUSTER {
                     // Each lane at another CTA's: all of them copy to this stage.
                     mbarrier::arrive_remote(shared::mapa(pipeline.empty(stage), lane));
                 }
-            } else if thread_x().is_multiple_of(128) {
+            } else if mbarrier::arrives(thread_x(), 128) {
                 mbarrier::arrive(pipeline.empty(stage))
             }
         }
@@ -319,7 +328,7 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
         // one thread a consumer warpgroup releases, after the gemms that read the stage are done.
         unsafe {
             if thread_x() < Self::CONSUMERS {
-                let releases = thread_x().is_multiple_of(128);
+                let releases = mbarrier::arrives(thread_x(), 128);
                 let mut last = None;
                 // Registers like any other from here on: where no step is taken, constants would be written into
                 // them beside the loop, and ptxas would then run its gemms one by one.

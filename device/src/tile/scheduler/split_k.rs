@@ -64,7 +64,7 @@ impl<const M: usize, const N: usize, L: Accumulates<M, N>, const SPLIT: usize> S
                     let mut group = 0;
                     while group < Self::GROUPS {
                         mbarrier::init(split.arrived(group), 1);
-                        mbarrier::init(split.read(group), 1);
+                        mbarrier::init(split.read(group), mbarrier::arrivals(GROUP));
                         group += 1;
                     }
                     sync::fence_mbarrier_init();
@@ -145,7 +145,7 @@ impl<const M: usize, const N: usize, L: Accumulates<M, N>, const SPLIT: usize> S
             if self.tiles > 0 {
                 // All have read the last tile's sums: the others may send again.
                 sync::bar_sync(SPLIT_SUMS.of(group), GROUP);
-                if thread.is_multiple_of(GROUP) {
+                if mbarrier::arrives(thread, GROUP) {
                     let mut other = 0;
                     while other < Self::CTAS {
                         if other != cluster_rank() {

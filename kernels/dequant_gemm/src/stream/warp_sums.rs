@@ -45,8 +45,8 @@ impl<P: Collective, const N: usize, const RESULTS: usize> WarpSums<P, N, RESULTS
         if thread_x() == 0 {
             // SAFETY: the memory was just taken; nobody uses the barriers before all threads met.
             unsafe {
-                mbarrier::init(sums.written(0), P::CONSUMERS / 32);
-                mbarrier::init(sums.written(1), P::CONSUMERS / 32);
+                mbarrier::init(sums.written(0), P::CONSUMERS / 32 * mbarrier::arrivals(32));
+                mbarrier::init(sums.written(1), P::CONSUMERS / 32 * mbarrier::arrivals(32));
             }
         }
         sums
@@ -102,7 +102,7 @@ impl<P: Collective, const N: usize, const RESULTS: usize> WarpSums<P, N, RESULTS
                 i += 1;
             }
             sync::sync_warp();
-            mbarrier::arrive_if(self.written(self.turn), thread.is_multiple_of(32));
+            mbarrier::arrive_if(self.written(self.turn), mbarrier::arrives(thread, 32));
         }
         self.before = 4 * index + 2 * first as u32 + last as u32;
         self.turn += 1;

@@ -1,6 +1,6 @@
 //! Making a program from a seed.
 
-use super::{DEPTH, FILES, Item, Program, Vocabulary};
+use super::{Condition, DEPTH, FILES, Item, Program, Trips, Vocabulary, memory, warps};
 use crate::instructions::Instruction;
 use crate::random::Random;
 use crate::values::Class;
@@ -10,46 +10,89 @@ impl Program {
     pub fn new(vocabulary: &Vocabulary, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let lines = 10 + random.below(50);
-        let items = (0..lines).map(|_| top(vocabulary, &mut random)).collect();
+        // In most programs all lanes stay to the end.
+        let maker = Maker { vocabulary, ends: random.one_in(4) };
+        let items = (0..lines).map(|_| maker.top(&mut random)).collect();
         Self { seed, items }
     }
 }
 
-/// An item that all lanes of a warp come to.
-fn top(vocabulary: &Vocabulary, random: &mut Random) -> Item {
-    if !vocabulary.of_warps.is_empty() && random.one_in(10) {
-        let instruction = random.pick(&vocabulary.of_warps).clone();
-        return Item::Line(line(&instruction, random));
-    }
-    item(vocabulary, random, 0)
+struct Maker<'v> {
+    vocabulary: &'v Vocabulary,
+    /// Whether lanes may end before the others.
+    ends: bool,
 }
 
-fn item(vocabulary: &Vocabulary, random: &mut Random, depth: usize) -> Item {
-    let several = |random: &mut Random| {
-        let count = 1 + random.below(6);
-        (0..count).map(|_| item(vocabulary, random, depth + 1)).collect::<Vec<_>>()
-    };
-    match random.below(16) {
-        0 | 1 if depth < DEPTH => {
-            let (predicate, then) = (register("p", random), several(random));
-            let otherwise = if random.one_in(2) { several(random) } else { Vec::new() };
-            Item::If { predicate, then, otherwise }
+impl Maker<'_> {
+    /// An item that all threads of a CTA come to.
+    fn top(&self, random: &mut Random) -> Item {
+        match random.one_in(8) {
+            true => Item::Line(memory::of_cta(random)),
+            false => self.item(random, 0),
         }
-        2 if depth < DEPTH => {
-            Item::Loop { times: 1 + random.below(4), leave: register("p", random), body: several(random) }
-        }
-        _ => {
-            let instruction = random.pick(&vocabulary.single).clone();
-            let text = line(&instruction, random);
-            // A guard is for one instruction.
-            let guard = random.one_in(6) && text.matches(';').count() == 1;
-            let sign = if random.one_in(2) { "" } else { "!" };
-            Item::Line(if guard { format!("@{sign}{} {text}", register("p", random)) } else { text })
+    }
+
+    fn item(&self, random: &mut Random, depth: usize) -> Item {
+        let several = |random: &mut Random| {
+            let count = 1 + random.below(6);
+            (0..count).map(|_| self.item(random, depth + 1)).collect::<Vec<_>>()
+        };
+        match random.below(24) {
+            0..3 if depth < DEPTH => {
+                let condition = match random.one_in(3) {
+                    true => Condition::Lanes(lanes(random)),
+                    false => Condition::Register(register("p", random)),
+                };
+                let then = several(random);
+                let otherwise = if random.one_in(2) { several(random) } else { Vec::new() };
+                Item::If { condition, then, otherwise }
+            }
+            3 if depth < DEPTH => {
+                let trips = match random.one_in(2) {
+                    true => Trips::Lane(register("r", random)),
+                    false => Trips::All(1 + random.below(4)),
+                };
+                let leave = random.one_in(2).then(|| register("p", random));
+                Item::Loop { trips, leave, body: several(random) }
+            }
+            4 if self.ends && random.one_in(2) => {
+                Item::End { predicate: register("p", random), lanes: lanes(random) }
+            }
+            5..8 => Item::Line(memory::access(random)),
+            8 => Item::Line(memory::add(random, !self.ends)),
+            9 => Item::Line(warps::shuffle(random)),
+            10 => match random.below(4) {
+                0 => Item::Line(warps::exchange(random, None)),
+                1 => Item::Line(warps::count(random, !self.ends)),
+                _ => Item::Line(warps::both_sides(random)),
+            },
+            11 if !self.vocabulary.of_warps.is_empty() => {
+                Item::Line(line(&warps::of_table(random.pick(&self.vocabulary.of_warps)), random))
+            }
+            _ => {
+                let text = line(random.pick(&self.vocabulary.single), random);
+                // A guard is for one instruction.
+                let guard = random.one_in(6) && text.matches(';').count() == 1;
+                let sign = if random.one_in(2) { "" } else { "!" };
+                Item::Line(if guard { format!("@{sign}{} {text}", register("p", random)) } else { text })
+            }
         }
     }
 }
 
-fn register(file: &str, random: &mut Random) -> String {
+/// Some lanes: many, few, or parts of the warp.
+fn lanes(random: &mut Random) -> u32 {
+    let bits = random.bits();
+    let (low, high) = (bits as u32, (bits >> 32) as u32);
+    match random.below(4) {
+        0 => low,
+        1 => low & high,
+        2 => 1 << (low % 32),
+        _ => *random.pick(&[0xffff, 0xffff_0000, 0x5555_5555, 0xff00_ff00, 0x7fff_ffff]),
+    }
+}
+
+pub(super) fn register(file: &str, random: &mut Random) -> String {
     let (name, count, _) = FILES.iter().find(|(name, ..)| *name == file).expect("a register file");
     format!("%{name}{}", random.below(*count))
 }

@@ -30,22 +30,22 @@ fn without(items: &[Item], start: usize, end: usize) -> Vec<Item> {
             let goes = gone.contains(next);
             *next += 1;
             match item {
-                Item::Line(_) if goes => {}
-                Item::Line(_) => kept.push(item.clone()),
-                Item::If { predicate, then, otherwise } => {
+                Item::Line(_) | Item::End { .. } if goes => {}
+                Item::Line(_) | Item::End { .. } => kept.push(item.clone()),
+                Item::If { condition, then, otherwise } => {
                     let (then, otherwise) = (part(then, next, gone), part(otherwise, next, gone));
                     if goes {
                         kept.extend(then.into_iter().chain(otherwise));
                     } else {
-                        kept.push(Item::If { predicate: predicate.clone(), then, otherwise });
+                        kept.push(Item::If { condition: condition.clone(), then, otherwise });
                     }
                 }
-                Item::Loop { times, leave, body } => {
+                Item::Loop { trips, leave, body } => {
                     let body = part(body, next, gone);
                     if goes {
                         kept.extend(body);
                     } else {
-                        kept.push(Item::Loop { times: *times, leave: leave.clone(), body });
+                        kept.push(Item::Loop { trips: trips.clone(), leave: leave.clone(), body });
                     }
                 }
             }
@@ -58,20 +58,37 @@ fn without(items: &[Item], start: usize, end: usize) -> Vec<Item> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::emulated;
+    use crate::fuzz::{Condition, Trips, Vocabulary, group};
+    use crate::random::Random;
 
     #[test]
     fn what_does_not_matter_is_left_out() {
         let line = |text: &str| Item::Line(text.into());
         let inner = Item::If {
-            predicate: "%p0".into(),
+            condition: Condition::Register("%p0".into()),
             then: vec![line("b"), line("fault")],
             otherwise: vec![line("c")],
         };
         let body = vec![line("d"), inner, line("e")];
-        let items = vec![line("a"), Item::Loop { times: 2, leave: "%p1".into(), body }, line("f")];
+        let items = vec![line("a"), Item::Loop { trips: Trips::All(2), leave: None, body }, line("f")];
         let program = Program { seed: 0, items };
         assert_eq!(program.lines(), 9);
         let smallest = shrink(&program, |program| program.text().contains("fault"));
         assert_eq!(smallest.text(), "fault\n");
+    }
+
+    #[test]
+    fn what_is_left_is_a_program() {
+        let vocabulary = Vocabulary::default();
+        for seed in 0..12 {
+            let (program, mut random) = (Program::new(&vocabulary, seed), Random::new(seed));
+            let smallest = shrink(&program, |program| {
+                let outcome = emulated::run(&group(std::slice::from_ref(program))).remove(0);
+                assert!(outcome.is_ok(), "{outcome:?}\n{}", program.text());
+                !random.one_in(3)
+            });
+            assert!(smallest.lines() < program.lines());
+        }
     }
 }
