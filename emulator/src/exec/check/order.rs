@@ -3,7 +3,7 @@
 use crate::exec::bulk::Extent;
 use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
-use crate::exec::joint::{Joint, Where};
+use crate::exec::joint::{Joint, Shape, Where};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
 use crate::order::access::{OF_CLUSTER, OF_CTA, READ_ONLY, STRONG};
@@ -78,6 +78,16 @@ pub(crate) fn tell(
     let kind = if read_only { READ_ONLY } else { strong };
     let what = Lanes { bytes, kind, reads: takes, wrote: writes };
     match joint {
+        // Those that store the same to one place are as one.
+        Some(joint)
+            if writes
+                && ordering.is_none()
+                && joint.shape == Shape::Same
+                && lanes(mask).all(|lane| value(lane) == value(joint.first())) =>
+        {
+            let first = 1 << joint.first();
+            order.lanes(lanes(first).filter_map(spot), what, same)?;
+        }
         Some(joint) => {
             let shared = if let Where::Shared(cta) = joint.space { Some(cta) } else { None };
             order.together(&joint.at, mask, shared, what, same)?;
