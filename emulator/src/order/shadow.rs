@@ -60,6 +60,12 @@ impl Shadow {
     /// Checks and remembers an access. What is outside is nobody's business here.
     pub(super) fn access(&mut self, from: usize, bytes: usize, check: &Check<'_>) -> Result<(), Conflict> {
         let size = self.cell;
+        if bytes == 1 << size && from.is_multiple_of(bytes) && from >> size < self.cells.len() {
+            let cell = self.cells.at(from >> size);
+            if cell.split == 0 {
+                return check.cell(cell, &mut self.lists, 0, size);
+            }
+        }
         let end = (from + bytes).min(self.cells.len() << size);
         let mut at = from;
         while at < end {

@@ -78,19 +78,10 @@ pub(crate) fn tell(
     let kind = if read_only { READ_ONLY } else { strong };
     let what = Lanes { bytes, kind, reads: takes, wrote: writes };
     match joint {
-        // Those that store the same to one place are as one.
-        Some(joint)
-            if writes
-                && ordering.is_none()
-                && joint.shape == Shape::Same
-                && lanes(mask).all(|lane| value(lane) == value(joint.first())) =>
-        {
-            let first = 1 << joint.first();
-            order.lanes(lanes(first).filter_map(spot), what, same)?;
-        }
         Some(joint) => {
             let shared = if let Where::Shared(cta) = joint.space { Some(cta) } else { None };
-            order.together(&joint.at, mask, shared, what, same)?;
+            let row = joint.shape == Shape::Row;
+            order.together(&joint.at, mask, row, shared, what, same)?;
         }
         None => order.lanes(lanes(mask).filter_map(spot), what, same)?,
     }
