@@ -145,6 +145,20 @@ mod tests {
     }
 
     #[test]
+    fn rows_and_single_places_have_no_conflicts() {
+        for bytes in [1, 2, 4, 8, 16] {
+            for mask in [u32::MAX, 1, 0x00ff_ff00, 0x8000_0000] {
+                for step in [0, bytes] {
+                    let (mut near, mut each) = (SharedTraffic::default(), SharedTraffic::default());
+                    near.near(mask, bytes);
+                    each.lanes(&std::array::from_fn(|lane| 1040 + step * lane as u32), mask, bytes);
+                    assert_eq!(near, each, "{bytes} bytes, {step} apart, by {mask:#x}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn pieces_are_served_by_eight() {
         let count = |address: fn(u32) -> u32, pieces: u32| {
             let mut traffic = SharedTraffic::default();

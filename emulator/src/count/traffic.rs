@@ -97,6 +97,15 @@ mod tests {
     }
 
     #[test]
+    fn a_row_is_counted_as_its_lanes_are() {
+        for (at, bytes) in [(0, 4), (4, 4), (1000, 8), (32, 1), (62, 2), (16, 16)] {
+            let mut row = GlobalTraffic::default();
+            row.line(at..at + 32 * bytes);
+            assert_eq!(row, lanes(|lane| at + bytes * lane, bytes));
+        }
+    }
+
+    #[test]
     fn lines_share_the_sectors_of_their_neighbours() {
         let (mut request, mut traffic) = (Request::default(), GlobalTraffic::default());
         (0..4).for_each(|line| request.line(48 * line, 48));

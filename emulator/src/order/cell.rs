@@ -146,7 +146,11 @@ impl Check<'_> {
         skip: u32,
         size: u8,
     ) -> Result<(), Conflict> {
-        let new = self.new.part(skip, size);
+        let new = if skip == 0 {
+            Access { shift: self.new.shift.min(size), ..self.new }
+        } else {
+            self.new.part(skip, size)
+        };
         if self.wrote { self.write(cell, lists, new) } else { self.read(cell, lists, new) }
     }
 

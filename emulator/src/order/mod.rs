@@ -12,6 +12,7 @@
 
 pub(crate) mod access;
 mod cell;
+mod cells;
 pub(crate) mod clock;
 mod clusters;
 pub(crate) mod global;
@@ -172,6 +173,11 @@ impl<'l> Order<'l> {
         let passed = (self.locations.len() + self.narrow.len()) as u64 * LOCATION;
         let warps = self.warps.iter().map(groups).sum::<u64>();
         self.shadows.iter().map(Shadow::bytes).sum::<u64>() + warps + passed
+    }
+
+    /// Bytes more that cells of shared memory take if all of it is accessed.
+    pub(crate) fn bytes_to_come(&self) -> u64 {
+        self.shadows.iter().map(Shadow::bytes_to_come).sum()
     }
 
     /// What follows is of this instruction of a warp.

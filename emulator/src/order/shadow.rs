@@ -6,6 +6,7 @@
 
 use super::access::Access;
 use super::cell::{Cell, Check, Conflict, Lists};
+use super::cells::Cells;
 
 /// Logarithms of a cell's bytes, in shared and in global memory.
 pub(super) const SHARED_CELL: u8 = 4;
@@ -33,7 +34,7 @@ struct Part {
 pub(super) struct Shadow {
     /// Logarithm of a cell's bytes.
     cell: u8,
-    cells: Vec<Cell>,
+    cells: Cells,
     parts: Vec<[Cell; 4]>,
     free: Vec<u32>,
     lists: Lists,
@@ -42,19 +43,29 @@ pub(super) struct Shadow {
 impl Shadow {
     /// Of so many bytes, in cells of a size whose logarithm is `cell`: an even number.
     pub(super) fn new(bytes: usize, cell: u8) -> Self {
-        let cells = vec![Cell::default(); bytes.div_ceil(1 << cell)];
+        let cells = Cells::new(bytes.div_ceil(1 << cell));
         Self { cell, cells, parts: Vec::new(), free: Vec::new(), lists: Lists::default() }
     }
 
     /// Bytes that this takes; it never gets less.
     pub(super) fn bytes(&self) -> u64 {
-        (self.cells.len() * size_of::<Cell>() + self.parts.len() * size_of::<[Cell; 4]>()) as u64
-            + self.lists.bytes()
+        self.cells.bytes() + (self.parts.len() * size_of::<[Cell; 4]>()) as u64 + self.lists.bytes()
+    }
+
+    /// Bytes that its cells would take more if all of the memory were accessed.
+    pub(super) fn bytes_to_come(&self) -> u64 {
+        self.cells.bytes_to_come()
     }
 
     /// Checks and remembers an access. What is outside is nobody's business here.
     pub(super) fn access(&mut self, from: usize, bytes: usize, check: &Check<'_>) -> Result<(), Conflict> {
         let size = self.cell;
+        if bytes == 1 << size && from.is_multiple_of(bytes) && from >> size < self.cells.len() {
+            let cell = self.cells.at(from >> size);
+            if cell.split == 0 {
+                return check.cell(cell, &mut self.lists, 0, size);
+            }
+        }
         let end = (from + bytes).min(self.cells.len() << size);
         let mut at = from;
         while at < end {
@@ -63,7 +74,7 @@ impl Shadow {
             let next = (begin + (1 << size)).min(end);
             let part =
                 Part { from: (at - begin) as u32, to: (next - begin) as u32, skip: (at - from) as u32 };
-            let cell = &mut self.cells[index];
+            let cell = self.cells.at(index);
             if part.to - part.from == 1 << size && cell.split == 0 {
                 check.cell(cell, &mut self.lists, part.skip, size)?;
             } else {
@@ -76,7 +87,7 @@ impl Shadow {
 
     fn cell(&mut self, slot: Slot) -> &mut Cell {
         match slot {
-            Slot::Whole(index) => &mut self.cells[index],
+            Slot::Whole(index) => self.cells.at(index),
             Slot::Part(four, i) => &mut self.parts[four as usize - 1][i],
         }
     }
@@ -87,7 +98,7 @@ impl Shadow {
         if four == 0 && whole {
             let lists = &mut self.lists;
             let cell = match slot {
-                Slot::Whole(index) => &mut self.cells[index],
+                Slot::Whole(index) => self.cells.at(index),
                 Slot::Part(four, i) => &mut self.parts[four as usize - 1][i],
             };
             return check.cell(cell, lists, part.skip, size);

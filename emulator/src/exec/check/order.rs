@@ -3,7 +3,7 @@
 use crate::exec::bulk::Extent;
 use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
-use crate::exec::joint::{Joint, Where};
+use crate::exec::joint::{Joint, Shape, Where};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
 use crate::order::access::{OF_CLUSTER, OF_CTA, READ_ONLY, STRONG};
@@ -80,7 +80,8 @@ pub(crate) fn tell(
     match joint {
         Some(joint) => {
             let shared = if let Where::Shared(cta) = joint.space { Some(cta) } else { None };
-            order.together(&joint.at, mask, shared, what, same)?;
+            let row = joint.shape == Shape::Row;
+            order.together(&joint.at, mask, row, shared, what, same)?;
         }
         None => order.lanes(lanes(mask).filter_map(spot), what, same)?,
     }

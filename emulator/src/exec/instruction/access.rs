@@ -3,7 +3,7 @@
 use super::transfer;
 use crate::exec::check::order::{self, Accesses};
 use crate::exec::env::Env;
-use crate::exec::joint::Joint;
+use crate::exec::joint::{Joint, Shape};
 use crate::exec::memory::{read, refuse, write};
 use crate::exec::warp::watched::{Cause, Origin};
 use crate::exec::warp::{Warp, lanes};
@@ -57,10 +57,13 @@ pub(super) fn step(
         Op::Store { window, bytes, ref from, at, ordering } => {
             let bytes = bytes as usize;
             let total = bytes * from.len();
+            // Lanes that store the same to one place are as one.
+            let same = joint.filter(|joint| joint.shape == Shape::Same && ordering.is_none());
+            let one = same.is_some() && from.iter().all(|&from| warp.is_same(from, mask));
             let accesses = Accesses {
                 window,
                 at,
-                mask,
+                mask: if one { mask & mask.wrapping_neg() } else { mask },
                 bytes: total,
                 reads: false,
                 takes: false,
@@ -68,7 +71,7 @@ pub(super) fn step(
                 ordering,
                 read_only: false,
             };
-            order::tell(warp, env, accesses, joint, |lane| warp.gather(from, bytes, lane))
+            order::tell(warp, env, accesses, joint.filter(|_| !one), |lane| warp.gather(from, bytes, lane))
                 .map_err(|what| refuse(warp, env, accesses, what))?;
             if !joint.is_some_and(|joint| transfer::store(warp, env, joint, from, bytes as u32)) {
                 for lane in lanes(mask) {

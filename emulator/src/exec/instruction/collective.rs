@@ -25,7 +25,8 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
     }
     let named = *warp.r(members);
     let (first, live) = (named[mask.trailing_zeros() as usize % LANES], warp.live());
-    if first & live == mask && lanes(mask).all(|lane| named[lane] == first) {
+    let differs = |lane: usize| if mask >> lane & 1 != 0 { named[lane] ^ first } else { 0 };
+    if first & live == mask && (0..LANES).fold(0, |all, lane| all | differs(lane)) == 0 {
         exchange(warp, env, &[Part { pc, lanes: mask }]);
         return Ok(Next::Advance);
     }

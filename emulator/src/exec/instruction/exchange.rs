@@ -123,8 +123,8 @@ fn shuffle(warp: &mut Warp, program: &Program, parts: &[Part], kind: Shuffle, al
     }
     let (from, inside) = sources(kind, &b, &c);
     // What an absent lane gives is 0 on an H200; the manual does not define it.
-    let give = |from: u32| if all >> from & 1 != 0 { a[from as usize] } else { 0 };
-    let value = lanes_of(|lane| give(from[lane] & 31));
+    let there = lanes_of(|lane| if all >> lane & 1 != 0 { a[lane] } else { 0 });
+    let value = lanes_of(|lane| there[from[lane] as usize % LANES]);
     let mut without = lost;
     if missing != 0 || all != u32::MAX {
         for (lane, from) in from.into_iter().enumerate() {
@@ -150,25 +150,30 @@ fn shuffle(warp: &mut Warp, program: &Program, parts: &[Part], kind: Shuffle, al
 twice! {
     /// The lane that each one reads, and those whose lane is in its segment: the others read their own.
     fn sources(kind: Shuffle, b: &L32, c: &L32) -> (L32, u32) {
-        let place = |lane: usize| {
-            let (by, clamp, segment) = (b[lane] & 31, c[lane] & 31, c[lane] >> 8 & 31);
-            let own = lane as u32;
-            let last = own & segment | clamp & !segment;
-            let first = own & segment;
-            match kind {
-                Shuffle::Up => (own.wrapping_sub(by), own.wrapping_sub(by) as i32 >= last as i32),
-                Shuffle::Down => (own + by, own + by <= last),
-                Shuffle::Butterfly => (own ^ by, own ^ by <= last),
-                Shuffle::Index => (first | by & !segment, first | by & !segment <= last),
-            }
-        };
-        let inside = (0..LANES).fold(0, |all, lane| all | u32::from(place(lane).1) << lane);
-        let from = lanes_of(|lane| match place(lane) {
-            (from, true) => from & 31,
-            _ => lane as u32,
-        });
-        (from, inside)
+        match kind {
+            Shuffle::Up => places(b, c, |own, by, _, last, _| {
+                (own.wrapping_sub(by), own.wrapping_sub(by) as i32 >= last as i32)
+            }),
+            Shuffle::Down => places(b, c, |own, by, _, last, _| (own + by, own + by <= last)),
+            Shuffle::Butterfly => places(b, c, |own, by, _, last, _| (own ^ by, own ^ by <= last)),
+            Shuffle::Index => places(b, c, |_, by, first, last, segment| {
+                (first | by & !segment, first | by & !segment <= last)
+            }),
+        }
     }
+}
+
+/// What `place` says of a lane, how far it reads, the first lane and the last of its segment, and the segment's mask.
+#[inline(always)]
+fn places(b: &L32, c: &L32, place: impl Fn(u32, u32, u32, u32, u32) -> (u32, bool)) -> (L32, u32) {
+    let (mut from, mut inside) = ([0; LANES], 0);
+    for lane in 0..LANES {
+        let (own, by, clamp, segment) = (lane as u32, b[lane] & 31, c[lane] & 31, c[lane] >> 8 & 31);
+        let (there, ok) = place(own, by, own & segment, own & segment | clamp & !segment, segment);
+        from[lane] = if ok { there & 31 } else { own };
+        inside |= u32::from(ok) << lane;
+    }
+    (from, inside)
 }
 
 fn vote(warp: &mut Warp, program: &Program, parts: &[Part], all: u32) {

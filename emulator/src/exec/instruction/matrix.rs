@@ -6,10 +6,9 @@ use crate::exec::warp::Warp;
 use crate::exec::warp::watched::{Cause, Origin};
 use crate::memory::Place;
 use crate::order::lanes::{Hole, Lanes};
-use crate::order::spot::Spot;
 use crate::program::op::Op;
 use crate::program::operand::{Address, WgmmaA, WgmmaOp, Window};
-use crate::program::register::{D, L32, R, Register};
+use crate::program::register::{D, L32, LANES, R, Register, lanes_of};
 use crate::tensor::matrix::{ldmatrix, movmatrix, stmatrix};
 use crate::tensor::wgmma::{OperandA, ROWS, Wgmma};
 
@@ -66,13 +65,15 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
 /// Tells the order of accesses of the rows of `ldmatrix` or `stmatrix`, each of a lane that gives its address.
 fn rows(warp: &mut Warp, env: &mut Env<'_>, addresses: &[u32], wrote: bool) -> Result<(), String> {
     let Some(order) = &mut env.order else { return Ok(()) };
-    let spots = addresses.iter().map(|&at| Spot::Shared(warp.cta, at));
-    order
-        .lanes(spots.enumerate(), Lanes { bytes: 16, kind: 0, reads: !wrote, wrote }, |_, _, _| false)
-        .map_err(|what| match order.culprit() {
+    let rows = u32::MAX >> (LANES - addresses.len().min(LANES));
+    let at = lanes_of(|lane| addresses.get(lane).copied().unwrap_or(0).into());
+    let what = Lanes { bytes: 16, kind: 0, reads: !wrote, wrote };
+    order.together(&at, rows, false, Some(warp.cta), what, |_, _, _| false).map_err(|what| {
+        match order.culprit() {
             Some(lane) => warp.blame(lane, what),
             None => what,
-        })
+        }
+    })
 }
 
 /// Lanes get what nobody wrote of the rows of matrices: no values.

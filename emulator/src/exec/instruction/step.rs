@@ -8,7 +8,7 @@ use crate::exec::warp::{Warp, lanes};
 use crate::memory;
 use crate::program::op::Op;
 use crate::program::operand::{EachOp, Outcome, PredicateOp};
-use crate::program::register::{LANES, P, lanes_of};
+use crate::program::register::{L32, L64, LANES, P, lanes_of};
 use tilewright_ptx::ast::Space;
 
 /// Writes what a function gives of registers of another file.
@@ -103,8 +103,7 @@ pub(crate) fn step(
             warp.put_r(d, mask, &value);
         }
         Op::Lop3 { table, d, sources } => {
-            let [a, b, c] = sources.map(|source| warp.r(source));
-            let value = lanes_of(|i| lop3(a[i], b[i], c[i], table));
+            let value = lop3(sources.map(|source| warp.r(source)), table);
             warp.put_r(d, mask, &value);
         }
         Op::Permute { d, sources } => {
@@ -177,13 +176,13 @@ pub(crate) fn step(
         Op::Sleep if mask != 0 => return Ok(Next::Yield),
         Op::Sleep => {}
         Op::ToGeneric { space, d, a } => {
-            let a = warp.d(a);
-            let value = lanes_of(|lane| a[lane].wrapping_add(base_of(warp, space, lane)));
+            let (a, base) = (warp.d(a), bases(warp, space));
+            let value = lanes_of(|lane| a[lane].wrapping_add(base[lane]));
             warp.put_d(d, mask, &value);
         }
         Op::FromGeneric { space, d, a } => {
-            let a = warp.d(a);
-            let value = lanes_of(|lane| a[lane].wrapping_sub(base_of(warp, space, lane)));
+            let (a, base) = (warp.d(a), bases(warp, space));
+            let value = lanes_of(|lane| a[lane].wrapping_sub(base[lane]));
             warp.put_d(d, mask, &value);
         }
         Op::Each(ref op) => each(warp, op, mask),
@@ -211,14 +210,14 @@ fn each(warp: &mut Warp, op: &EachOp, mask: u32) {
     }
 }
 
-/// Where a lane's window of a space begins among generic addresses.
+/// Where each lane's window of a space begins among generic addresses.
 #[inline]
-fn base_of(warp: &Warp, space: Space, lane: usize) -> u64 {
+fn bases(warp: &Warp, space: Space) -> L64 {
     match space {
-        Space::Global | Space::Const => 0,
-        Space::Shared => memory::SHARED,
-        Space::Param => memory::PARAMETERS,
-        Space::Local => warp.local_window(lane),
+        Space::Global | Space::Const => [0; LANES],
+        Space::Shared => [memory::SHARED; LANES],
+        Space::Param => [memory::PARAMETERS; LANES],
+        Space::Local => lanes_of(|lane| warp.local_window(lane)),
     }
 }
 
@@ -244,9 +243,13 @@ fn combine(op: PredicateOp, a: u32, b: u32) -> u32 {
     }
 }
 
-fn lop3(a: u32, b: u32, c: u32, table: u8) -> u32 {
-    (0..8).filter(|i| table >> i & 1 != 0).fold(0, |all, i| {
-        let pick = |x: u32, bit: u32| if i >> bit & 1 != 0 { x } else { !x };
-        all | pick(a, 2) & pick(b, 1) & pick(c, 0)
-    })
+fn lop3([a, b, c]: [&L32; 3], table: u8) -> L32 {
+    let mut all = [0; LANES];
+    for i in (0..8).filter(|i| table >> i & 1 != 0) {
+        let [a_flips, b_flips, c_flips] = [2, 1, 0].map(|bit| if i >> bit & 1 != 0 { 0 } else { u32::MAX });
+        for lane in 0..LANES {
+            all[lane] |= (a[lane] ^ a_flips) & (b[lane] ^ b_flips) & (c[lane] ^ c_flips);
+        }
+    }
+    all
 }

@@ -86,14 +86,28 @@ fn fetch(
     signed: bool,
 ) {
     let mask = joint.mask;
+    if joint.shape == Shape::Same {
+        let mut at = (joint.at[0] - start) as usize;
+        for &to in to {
+            let value = if size == 8 { bytes.double(at) } else { bytes.element(at, size).into() };
+            let unused = 64 - 8 * size;
+            let value = if signed { ((value << unused) as i64 >> unused) as u64 } else { value };
+            match to {
+                Destination::R(register, bits) => {
+                    warp.put_r(register, mask, &[value as u32 & low(bits); LANES]);
+                }
+                Destination::D(register) => warp.put_d(register, mask, &[value; LANES]),
+                Destination::Sink => {}
+            }
+            at += size as usize;
+        }
+        return;
+    }
     let mut at = offsets(joint, start);
     let row = mask == u32::MAX && joint.shape == Shape::Row && to.len() == 1;
     for &to in to {
         if size == 8 {
-            let values = match joint.shape {
-                Shape::Same => [bytes.double(at[0]); LANES],
-                _ => bytes.doubles(&at),
-            };
+            let values = bytes.doubles(&at);
             match to {
                 Destination::R(register, bits) => {
                     warp.put_r(register, mask, &lanes_of(|lane| values[lane] as u32 & low(bits)));
@@ -105,7 +119,6 @@ fn fetch(
             let mut values = match (row, size) {
                 (true, 4) => bytes.words(at[0]),
                 (true, 2) => bytes.halves(at[0]),
-                _ if joint.shape == Shape::Same => [bytes.element(at[0], size); LANES],
                 _ => bytes.elements(&at, size),
             };
             if signed && size < 4 {

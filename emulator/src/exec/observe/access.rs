@@ -2,7 +2,7 @@
 
 use super::{Addresses, Observer};
 use crate::count::banks::PIECE;
-use crate::count::stages::Writer;
+use crate::count::stages::{Stages, Writer};
 use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
 use crate::exec::joint::{Joint, Shape, Where};
@@ -95,7 +95,9 @@ impl Observer {
     pub(super) fn ldmatrix(&mut self, warp: &Warp, env: &Env<'_>, count: usize, at: Address) {
         let rows = rows(warp, count, at);
         self.counters.shared.ldmatrix.pieces(rows.clone());
-        rows.for_each(|at| self.read(warp, env, at));
+        if self.stages.iter().any(Stages::has_fills) {
+            rows.for_each(|at| self.read(warp, env, at));
+        }
     }
 
     pub(super) fn stmatrix(&mut self, warp: &Warp, env: &Env<'_>, count: usize, at: Address) {

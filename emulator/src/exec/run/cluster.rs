@@ -90,7 +90,8 @@ impl<'l> Cluster<'l> {
         };
         let mut cluster =
             Self { env, observer, warps, warps_each: warps_each as usize, accused: None, bytes, held };
-        cluster.bytes = bytes.saturating_sub(cluster.growing());
+        let to_come = cluster.env.order.as_ref().map_or(0, Order::bytes_to_come);
+        cluster.bytes = bytes.saturating_sub(cluster.growing() + to_come);
         Ok(cluster)
     }
 

@@ -12,45 +12,49 @@ use crate::exec::warp::group::{Group, Wait};
 use crate::exec::warp::poll::Poll;
 use crate::program::class::Class;
 use crate::program::op::Op;
+use crate::wide::twice;
 
 /// Why a turn did not go well: the group of lanes, and what it is.
 pub(super) type Failed = (usize, String);
 
-/// Lets a warp run until it waits or has executed so many instructions; whether it has executed them all.
-pub(super) fn run(
-    warp: &mut Warp,
-    env: &mut Env<'_>,
-    observer: &mut Option<Observer>,
-    mut left: u32,
-) -> Result<bool, Failed> {
-    for group in &mut warp.groups {
-        if matches!(group.wait, Wait::Mbarrier | Wait::Registers { .. }) {
-            group.wait = Wait::No;
-        }
-    }
-    while left > 0 {
-        let Some(g) = next_group(warp, env) else { return Ok(false) };
-        let goes_on = if warp.groups.len() == 1 {
-            straight(warp, env, observer, &mut left).map_err(|what| (0, what))?
-        } else {
-            left -= 1;
-            let here = warp.groups[g].mask;
-            let goes_on = one(warp, env, observer, g).map_err(|what| (g, what))?;
-            if left == 0 && env.quiet {
-                warp.behind |= here;
+twice! {
+    /// Lets a warp run until it waits or has executed so many instructions; whether it has executed them all.
+    pub(super) fn run(
+        warp: &mut Warp,
+        env: &mut Env<'_>,
+        observer: &mut Option<Observer>,
+        turn: u32,
+    ) -> Result<bool, Failed> {
+        let mut left = turn;
+        for group in &mut warp.groups {
+            if matches!(group.wait, Wait::Mbarrier | Wait::Registers { .. }) {
+                group.wait = Wait::No;
             }
-            goes_on
-        };
-        if warp.groups.is_empty() {
-            env.warp_ended(warp).map_err(|what| (0, what))?;
-            env.events += 1;
-            return Ok(false);
         }
-        if !goes_on {
-            return Ok(false);
+        while left > 0 {
+            let Some(g) = next_group(warp, env) else { return Ok(false) };
+            let goes_on = if warp.groups.len() == 1 {
+                straight(warp, env, observer, &mut left).map_err(|what| (0, what))?
+            } else {
+                left -= 1;
+                let here = warp.groups[g].mask;
+                let goes_on = one(warp, env, observer, g).map_err(|what| (g, what))?;
+                if left == 0 && env.quiet {
+                    warp.behind |= here;
+                }
+                goes_on
+            };
+            if warp.groups.is_empty() {
+                env.warp_ended(warp).map_err(|what| (0, what))?;
+                env.events += 1;
+                return Ok(false);
+            }
+            if !goes_on {
+                return Ok(false);
+            }
         }
+        Ok(true)
     }
-    Ok(true)
 }
 
 /// The lanes to go on with: of those that can, the ones that are furthest behind, so that others meet them.

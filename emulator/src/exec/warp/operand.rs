@@ -36,6 +36,24 @@ impl Warp {
         }
     }
 
+    /// Whether these lanes have the same in a register.
+    pub(crate) fn is_same(&self, from: Source, mask: u32) -> bool {
+        let first = mask.trailing_zeros() as usize % LANES;
+        let active = |lane: usize| mask >> lane & 1 != 0;
+        match from {
+            Source::R(register) => {
+                let r = self.r(register);
+                let differs = |lane: usize| if active(lane) { r[lane] ^ r[first] } else { 0 };
+                (0..LANES).fold(0, |all, lane| all | differs(lane)) == 0
+            }
+            Source::D(register) => {
+                let d = self.d(register);
+                let differs = |lane: usize| if active(lane) { d[lane] ^ d[first] } else { 0 };
+                (0..LANES).fold(0, |all, lane| all | differs(lane)) == 0
+            }
+        }
+    }
+
     /// The bytes of these registers, so many of each, one after the other.
     #[inline]
     pub(crate) fn gather(&self, from: &[Source], bytes: usize, lane: usize) -> [u8; 16] {
