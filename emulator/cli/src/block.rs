@@ -151,5 +151,6 @@ fn tensor_map(buffer: &Buffer, at: u64, tile: &[u32]) -> Result<TensorMap, Strin
         steps: [1; RANK],
         swizzle: tilewright_emulator::Swizzle::None,
         fill: Fill::Zero,
+        im2col: None,
     })
 }

@@ -121,6 +121,7 @@ fn boxes_are_added() {
             steps: [1; 5],
             swizzle: Swizzle::B128,
             fill: Fill::Zero,
+            im2col: None,
         };
         let described =
             [Map(map), Integer(rows as i32), Integer(columns as i32), Long(columns as i64), Long(1)];

@@ -24,6 +24,7 @@ fn described(address: u64, rows: usize, columns: usize, tile: [u32; 2], swizzle:
         steps: [1; 5],
         swizzle,
         fill: Fill::Zero,
+        im2col: None,
     };
     [Map(map), Integer(rows as i32), Integer(columns as i32), Long(columns as i64), Long(1)]
 }
