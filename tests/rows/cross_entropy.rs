@@ -196,7 +196,9 @@ pub fn extremes(device: &Device) -> Outcome {
         cross_entropy(&stream, &x.view(), &labels.view(), &mut loss.view_mut(), &mut gradient.view_mut())?;
         let (loss, gradient) = (loss.to_vec()?, gradient.to_vec()?);
         let row = |i: usize| &gradient[i * cols..][..cols];
-        assert!(loss[0] == loss[9] && row(0) == row(9) && loss[0].is_finite(), "{cols}: {loss:?}");
+        // Where rows begin anywhere, sums of equal ones may round differently.
+        let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * (1.0 + a.abs());
+        assert!(near((&loss[0], &loss[9])) && row(0).iter().zip(row(9)).all(near), "{cols}: {loss:?}");
         assert!([1, 2].iter().all(|&i| loss[i].is_nan() && row(i).iter().all(|g| g.is_nan())), "{cols}");
         assert!(loss[3].is_finite() && row(3)[1] == 0.0, "{cols}: a logit of -inf");
         assert!(loss[4] == f32::INFINITY && row(4)[0] == -1.0, "{cols}: a label of probability 0");

@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "norms: several tiles a CTA", norm::several_tiles)
         .device(Arch::Sm80, "norms: rows lie anywhere", norm::places)
         .device(Arch::Sm80, "norms: views", norm::views)
+        .device(Arch::Sm80, "norms: weights begin anywhere", norm::weights_anywhere)
         .device(Arch::Sm80, "norms: NaN, infinities and extremes", norm::extremes)
         .device(Arch::Sm80, "norms: nothing to do", norm::nothing)
         .device(Arch::Sm80, "norms: errors name their arguments", errors::norm)

@@ -47,7 +47,7 @@ pub fn cross_entropy<T: RowsElement, I: IndexElement>(
 ///   that is all -inf has no probabilities, and the loss +inf.
 /// - No rows, or rows without elements: nothing is done.
 /// - Rows that are aligned to 16 bytes and multiples of that long are read once, if they have at most 16384 elements or, on Hopper, 262144;
-///   so are, on Hopper, rows of up to 65529 elements (f32 65533) of contiguous, aligned tensors. All others are correct but slower.
+///   so are, on Hopper, rows of up to 57337 elements (f32 57341) of contiguous, aligned tensors. All others are correct but slower.
 ///
 /// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same bits.
 ///

@@ -16,6 +16,8 @@ pub type Compiled = Listed<RowsKernel>;
 
 /// Bytes of an access.
 const VECTOR: usize = 16;
+/// Bytes of shared memory of an SM.
+const SHARED: u64 = 227 << 10;
 
 impl Rated for RowsKernel {
     type Estimate = Cycles;
@@ -154,6 +156,7 @@ fn of_weights(kernel: &Compiled, cycles: u64) -> u64 {
 /// The constants are of an H200: 36 bytes a cycle come to an SM or leave it; an SM has room for 768 threads with their tiles; a tile takes
 /// some 1500 cycles and as many again for 64 KiB, a cluster's barrier 800 and 100 for each CTA. Where shared memory holds rows, a row takes its
 /// part of memory's time and 700 cycles more, in a cluster 700 and 200 for each CTA, and the first one 3000: to ask for all that there is room for.
+/// Of rows that may begin anywhere a warp computes for 5 cycles an element and 40 a row, while the SM's others do.
 /// Element by element memory gives a third of its speed, and rows that are read again come from the L2, if they are not more than it holds.
 fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>, reads_again: u64) -> Cycles {
     let [batch, rows] = matrices.size().map(|size| size as u64);
@@ -162,11 +165,14 @@ fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>, reads_aga
     let width = matrices.operands[0].tensor.dtype.bytes() as u64;
     let sms = u64::from(matrices.device.sm_count()).max(1);
     let tiles = batch.saturating_mul(rows.div_ceil(tile_rows));
-    let at_a_time = (sms * (768 / u64::from(kernel.threads)).max(1) / ctas).max(1);
+    let held = kernel.places > 1;
+    let room = if held { SHARED / (u64::from(kernel.places) * tile_cols * width) } else { u64::MAX };
+    let threads = u64::from(kernel.threads);
+    let resident = (768 / threads).min(room).max(1);
+    let at_a_time = (sms * resident / ctas).max(1);
     let parts = if kernel.any_length { cols.div_ceil(tile_cols) * 2 } else { 1 };
     let slowness = if kernel.vectors { 1 } else { 3 };
     let tensors = matrices.operands.iter().filter(|operand| !operand.once).count() as u64;
-    let held = kernel.places > 1;
     let cluster = match ctas {
         1 => 0,
         _ if held => 700 + 200 * ctas,
@@ -177,8 +183,8 @@ fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>, reads_aga
     } else {
         1500 + tile_rows * tile_cols * width / 48 + cluster
     };
-    // Where rows may begin anywhere every part asks.
-    let tile = if kernel.ragged { tile + tile / 4 + 500 } else { tile };
+    let computing = resident * threads / 32 * (cols.div_ceil(threads * ctas) + 8) * 5;
+    let tile = if kernel.ragged { tile + computing } else { tile };
     let turns = tiles.div_ceil(at_a_time).saturating_mul(tile * parts);
     let bytes = batch.saturating_mul(rows).saturating_mul(cols * width * tensors);
     let memory = bytes / (36 * sms) * slowness * if kernel.any_length { reads_again } else { 2 } / 2;

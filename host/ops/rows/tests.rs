@@ -133,7 +133,9 @@ fn long_rows_are_held_and_read_once() {
         // One behind the other, they may begin anywhere; with something between, not.
         ([512, 50257], 50257, "softmax_sm_90_f16_ragged"),
         ([512, 50257], 50259, "softmax_sm_80_f16_any"),
-        ([30000, 1023], 1023, "softmax_sm_80_f16_any"),
+        ([30000, 1023], 1023, "softmax_sm_90_f16_ragged_short"),
+        ([8191, 8191], 8191, "softmax_sm_90_f16_ragged"),
+        ([16, 1023], 1023, "softmax_sm_80_f16_any"),
         ([4096, 5120], 5120, "softmax_sm_90_f16_1x6144"),
         ([1, 4096], 4096, "softmax_sm_90_f16_2x4096"),
     ] {

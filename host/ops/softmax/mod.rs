@@ -50,7 +50,7 @@ pub fn log_softmax<T: RowsElement>(
 ///   -inf, or of which nothing is left, has no largest score: its softmax is zeros, its log-softmax -inf.
 /// - No rows, or rows without elements: nothing is done.
 /// - Rows that are aligned to 16 bytes and multiples of that long are read once, if they have at most 16384 elements or, on Hopper,
-///   262144, masked ones 8192 or 131072, and their mask lies so too; so are, on Hopper, rows without a mask of up to 65529 elements (f32 65533)
+///   262144, masked ones 8192 or 131072, and their mask lies so too; so are, on Hopper, rows without a mask of up to 57337 elements (f32 57341)
 ///   of contiguous, aligned tensors. All others are correct but slower. A mask that repeats in other dimensions than x lies
 ///   evenly in may take several launches.
 ///

@@ -206,7 +206,7 @@ pub(crate) unsafe fn load_skewed(from: u64) -> [u32; 4] {
     while by > 0 {
         let mut i = 0;
         while i + by < 8 {
-            words[i] = if skew & 4 * by as u32 != 0 { words[i + by] } else { words[i] };
+            words[i] = if skew & (4 * by as u32) != 0 { words[i + by] } else { words[i] };
             i += 1;
         }
         by -= 1;

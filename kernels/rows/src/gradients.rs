@@ -6,7 +6,7 @@ use tilewright_device::{bf16, f16, kernels};
 
 use crate::columns::column_sums;
 use crate::list::RowsKernel;
-use crate::norm_backward::{norm_gradient, norm_gradient_long};
+use crate::norm_backward::{norm_gradient, norm_gradient_held, norm_gradient_long};
 use crate::program::{NextTile, Nothing, Prefetch, RowProgram};
 use crate::softmax_backward::{softmax_gradient, softmax_gradient_long};
 
@@ -33,6 +33,15 @@ impl<
 {
     type Description = RowsKernel;
     const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(CTAS, false);
+}
+
+#[rustfmt::skip]
+impl<
+    P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, const PLACES: usize, const PARTS: usize,
+> Described for norm_gradient_held<P, T, L, N, CTAS, PLACES, PARTS>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel { places: PARTS as u32, ..RowsKernel::new::<T, L, 1, N>(CTAS, false) };
 }
 
 impl<P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize> Described
@@ -79,7 +88,7 @@ kernels! {
     pub static NORM_GRADIENT: RowsKernel;
 
     let ONE_CTA = [(4, 16, 8, 8, 128), (4, 128, 8, 1, 1024), (8, 256, 16, 1, 4096), (16, 512, 16, 1, 8192)];
-    for (T, VECTOR, AHEAD) in [(f16, 8, NextTile), (bf16, 8, NextTile), (f32, 4, Nothing)] {
+    for (T, VECTOR, AHEAD, PARTS) in [(f16, 8, NextTile, 4), (bf16, 8, NextTile, 4), (f32, 4, Nothing, 8)] {
         for (W, G, E, M, N) in ONE_CTA {
             sm_80: [norm_gradient_sm_80_ T _ M x N]:
                 norm_gradient<Simt<W>, AHEAD, T, Spread<W, G, E, VECTOR>, M, N, 1>;
@@ -88,6 +97,8 @@ kernels! {
             sm_90: [norm_gradient_sm_90_ T _1x8192c CTAS]:
                 norm_gradient<Overlapped<16>, AHEAD, T, Spread<16, 512, 16, VECTOR>, 1, 8192, CTAS>;
         }
+        sm_90: [norm_gradient_sm_90_ T _held8]:
+            norm_gradient_held<Overlapped<16>, T, Spread<16, 512, VECTOR, VECTOR>, { 512 * VECTOR }, 8, 12, PARTS>;
         sm_80: [norm_gradient_sm_80_ T _long]: norm_gradient_long<Simt<8>, T, Spread<8, 256, 16, VECTOR>, 4096>;
         sm_80: [norm_gradient_sm_80_ T _any]: norm_gradient_long<Simt<8>, T, Spread<8, 256, 16, 1>, 4096>;
     }

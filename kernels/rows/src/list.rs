@@ -109,12 +109,18 @@ impl<
 }
 
 #[rustfmt::skip]
-impl<P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, const PLACES: usize> Described
-    for norm_held<P, T, L, N, CTAS, PLACES>
+impl<
+    P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, const PLACES: usize, const RAGGED: bool,
+    const TERMS: usize,
+> Described for norm_held<P, T, L, N, CTAS, PLACES, RAGGED, TERMS>
 {
     type Description = RowsKernel;
-    const DESCRIPTION: RowsKernel =
-        RowsKernel { places: PLACES as u32, residual: Some(false), ..RowsKernel::new::<T, L, 1, N>(CTAS, false) };
+    const DESCRIPTION: RowsKernel = RowsKernel {
+        places: PLACES as u32,
+        residual: Some(TERMS > 1),
+        ragged: RAGGED,
+        ..RowsKernel::new::<T, L, 1, N>(CTAS, false)
+    };
 }
 
 impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
@@ -175,13 +181,15 @@ kernels! {
         }
         sm_90: [softmax_sm_90_ T _1x16384c8]:
             softmax<Overlapped<16>, NextTile, T, Spread<16, 512, 32, VECTOR>, 1, 16384, 8>;
-        // Shared memory has room for 13 parts of 16 KiB; ragged rows go in parts of 8.
+        // Shared memory has room for 13 parts of 16 KiB; ragged rows go in parts of 8, of which two CTAs have 14 each, or a warp takes them by itself.
         for CTAS in HELD {
             sm_90: [softmax_sm_90_ T _held CTAS]:
                 softmax_held<Overlapped<16>, T, Spread<16, 512, { 2 * VECTOR }, VECTOR>, { 1024 * VECTOR }, CTAS, 13, false>;
         }
         sm_90: [softmax_sm_90_ T _ragged]:
-            softmax_held<Overlapped<16>, T, Spread<16, 512, VECTOR, VECTOR>, { 512 * VECTOR }, RAGGED, 16, true>;
+            softmax_held<Overlapped<8>, T, Spread<8, 256, { 2 * VECTOR }, VECTOR>, { 512 * VECTOR }, RAGGED, 14, true>;
+        sm_90: [softmax_sm_90_ T _ragged_short]:
+            softmax_held<Overlapped<1>, T, Spread<1, 32, { 2 * VECTOR }, VECTOR>, { 64 * VECTOR }, 1, 6, true>;
         sm_80: [softmax_sm_80_ T _long]: softmax_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
         sm_80: [softmax_sm_80_ T _any]: softmax_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
     }
@@ -218,10 +226,11 @@ kernels! {
     /// The kernels of RMSNorm and LayerNorm.
     pub static NORM: RowsKernel;
 
-    for (T, VECTOR, WIDE, ONE, HELD) in [
-        (f16, 8, NextTile, OneTile, [1, 2, 4]), (bf16, 8, NextTile, OneTile, [1, 2, 4]), (f32, 4, Nothing, NextTile, [1, 4, 8]),
+    for (T, VECTOR, WIDE, ONE, HELD, ADDED, WHOLE, RAGGED) in [
+        (f16, 8, NextTile, OneTile, [1, 2, 4], [1, 4], [1, 8], 1), (bf16, 8, NextTile, OneTile, [1, 2, 4], [1, 4], [1, 8], 1),
+        (f32, 4, Nothing, NextTile, [1, 4, 8], [2, 8], [1], 2),
     ] {
-        for (ROWS, R, AHEAD, CLUSTERS) in [(norm, NoResidual, ONE, [1, 8]), (add_norm, Added, NextTile, [1, 2, 4, 8])] {
+        for (ROWS, R, AHEAD, CLUSTERS) in [(norm, NoResidual, ONE, [1, 8]), (add_norm, Added, NextTile, WHOLE)] {
             for (W, G, E, M, N, F) in [
                 (4, 8, 8, 16, 64, NextTile), (4, 32, 8, 4, 256, NextTile), (4, 32, 32, 4, 1024, AHEAD), (4, 128, 32, 1, 4096, NextTile),
                 (8, 256, 32, 1, 8192, AHEAD),
@@ -237,8 +246,21 @@ kernels! {
         }
         for CTAS in HELD {
             sm_90: [norm_sm_90_ T _held CTAS]:
-                norm_held<Overlapped<16>, T, Spread<16, 512, { 2 * VECTOR }, VECTOR>, { 1024 * VECTOR }, CTAS, 13>;
+                norm_held<Overlapped<16>, T, Spread<16, 512, { 2 * VECTOR }, VECTOR>, { 1024 * VECTOR }, CTAS, 13, false, 1>;
         }
+        // Shared memory has room for 6 pairs of parts.
+        for CTAS in ADDED {
+            sm_90: [add_norm_sm_90_ T _held CTAS]:
+                norm_held<Overlapped<16>, T, Spread<16, 512, { 2 * VECTOR }, VECTOR>, { 1024 * VECTOR }, CTAS, 6, false, 2>;
+        }
+        sm_90: [norm_sm_90_ T _ragged]:
+            norm_held<Overlapped<8>, T, Spread<8, 256, { 2 * VECTOR }, VECTOR>, { 512 * VECTOR }, RAGGED, 14, true, 1>;
+        sm_90: [norm_sm_90_ T _ragged_short]:
+            norm_held<Overlapped<1>, T, Spread<1, 32, { 2 * VECTOR }, VECTOR>, { 64 * VECTOR }, 1, 6, true, 1>;
+        sm_90: [add_norm_sm_90_ T _ragged]:
+            norm_held<Overlapped<16>, T, Spread<16, 512, VECTOR, VECTOR>, { 512 * VECTOR }, RAGGED, 13, true, 2>;
+        sm_90: [add_norm_sm_90_ T _ragged_short]:
+            norm_held<Overlapped<1>, T, Spread<1, 32, { 2 * VECTOR }, VECTOR>, { 64 * VECTOR }, 1, 5, true, 2>;
         sm_80: [norm_sm_80_ T _long]: norm_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
         sm_80: [norm_sm_80_ T _any]: norm_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
     }
@@ -247,10 +269,8 @@ kernels! {
         sm_90: [add_norm_sm_90_ T _4x1024once]: norm<Overlapped<4>, OneTile, Added, T, Spread<4, 32, 32, 8>, 4, 1024, 1>;
         sm_90: [add_norm_sm_90_ T _1x4096once]: norm<Overlapped<4>, OneTile, Added, T, Spread<4, 128, 32, 8>, 1, 4096, 1>;
         sm_90: [add_norm_sm_90_ T _1x8192once]: norm<Overlapped<8>, OneTile, Added, T, Spread<8, 256, 32, 8>, 1, 8192, 1>;
-    }
-    for (T, W, G, N) in [(f16, 8, 256, 6144), (bf16, 8, 256, 6144), (f16, 16, 512, 12288), (bf16, 16, 512, 12288)] {
-        sm_90: [norm_sm_90_ T _1x N]: norm<Overlapped<W>, OneTile, NoResidual, T, Spread<W, G, 24, 8>, 1, N, 1>;
-        sm_90: [add_norm_sm_90_ T _1x N]: norm<Overlapped<W>, NextTile, Added, T, Spread<W, G, 24, 8>, 1, N, 1>;
+        sm_90: [norm_sm_90_ T _1x6144]: norm<Overlapped<8>, OneTile, NoResidual, T, Spread<8, 256, 24, 8>, 1, 6144, 1>;
+        sm_90: [add_norm_sm_90_ T _1x6144]: norm<Overlapped<8>, NextTile, Added, T, Spread<8, 256, 24, 8>, 1, 6144, 1>;
     }
 }
 
@@ -279,7 +299,9 @@ kernels! {
                 cross_entropy_held<Overlapped<16>, T, Spread<16, 512, { 2 * VECTOR }, VECTOR>, { 1024 * VECTOR }, CTAS, 13, false>;
         }
         sm_90: [cross_entropy_sm_90_ T _ragged]:
-            cross_entropy_held<Overlapped<16>, T, Spread<16, 512, VECTOR, VECTOR>, { 512 * VECTOR }, RAGGED, 16, true>;
+            cross_entropy_held<Overlapped<8>, T, Spread<8, 256, { 2 * VECTOR }, VECTOR>, { 512 * VECTOR }, RAGGED, 14, true>;
+        sm_90: [cross_entropy_sm_90_ T _ragged_short]:
+            cross_entropy_held<Overlapped<1>, T, Spread<1, 32, { 2 * VECTOR }, VECTOR>, { 64 * VECTOR }, 1, 6, true>;
         sm_80: [cross_entropy_sm_80_ T _long]: cross_entropy_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
         sm_80: [cross_entropy_sm_80_ T _any]: cross_entropy_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
     }

@@ -9,7 +9,7 @@ use tilewright_device::tile::{
     Rows, for_each_row, math,
 };
 
-use crate::program::{Prefetch, RowProgram, resident};
+use crate::program::{Prefetch, RowProgram, resident, resident_held};
 use crate::softmax_rows::{Sum, exponents, exponents_from};
 
 /// What a loss takes of a row: the sum of its exponentials, and that of its logits.
@@ -280,7 +280,7 @@ pub fn cross_entropy<
 
 /// As [`cross_entropy`](fn@cross_entropy), for rows of at most `N` `CTAS` `PLACES` columns: shared memory holds them, and what it has room for of
 /// the next ones.
-#[kernel(program = P, cluster = [CTAS as u32, 1, 1])]
+#[kernel(program = P, cluster = [CTAS as u32, 1, 1], min_ctas = resident_held(P::THREADS, N * T::BYTES, RAGGED))]
 pub fn cross_entropy_held<
     P: RowProgram,
     T: Element,
@@ -307,18 +307,18 @@ pub fn cross_entropy_held<
     let rank = rows.part();
     let [least, _] = T::from_f32x2(f32::NEG_INFINITY, f32::NEG_INFINITY);
     P::wait_for_preceding_grid();
-    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, RAGGED>(x.get(), order, least);
+    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, RAGGED, 1>([x.get()], order, least);
     while parts.row().exists() {
         let how = Loss { ignored, smoothing, z_loss, columns: x.get().cols() };
         let row = parts.row();
         let low = Rows::<i32, 1, N, L>::load(labels.get().tile(row.at(0)), ignored);
         let own =
-            parts.fold(Rows::splat(Logits::NONE), |own, logits, part| how.and(own, logits, part.inside()));
+            parts.fold(Rows::splat(Logits::NONE), |own, [logits], part| how.and(own, logits, part.inside()));
         let all = rows.reduce(own, Logits::with);
         let all = results(x.get(), (low, labels.get(), ignored), row, &all);
         how.store(&all, rank == 0, losses.get().tile(row.at(0)));
         let origin = all.map(|row| row.all.exponentials.origin());
-        parts.take(|logits, part| {
+        parts.take(|[logits], part| {
             let z = exponents_from(logits, &origin, LOG2_E);
             let g = how.gradient::<T, L, 1, N>((z, origin), &all, part.first(), scale);
             part.store(&g, &mut gradients.get());

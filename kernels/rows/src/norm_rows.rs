@@ -1,12 +1,14 @@
 //! RMSNorm and LayerNorm of rows, with weights, biases and residual addition.
 
+use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
+use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Cols, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowReducer, RowTile,
-    Rows, math,
+    Cols, ColumnsFrom, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder,
+    RowReducer, RowTile, Rows, math,
 };
 
-use crate::program::{Prefetch, Residual, RowProgram, resident};
+use crate::program::{Prefetch, Residual, RowProgram, resident, resident_held};
 
 /// Adds in f32.
 #[inline(always)]
@@ -64,6 +66,45 @@ fn moments<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     }
     let from_mean = values().zip_rows(&own, |x, own| x - own.mean);
     let squares = over(from_mean.fold_rows_before(end, 0.0, |sum, d| math::fma(d, d, sum)));
+    own.zip(&squares, |own, squares| Moments { squares, ..own })
+}
+
+/// How many columns this thread has from the one to below the other.
+#[inline(always)]
+fn columns_inside<L: FragmentLayout<1, N>, const N: usize>(inside: [u32; 2]) -> u32 {
+    let (first, run) = (L::coord(thread_x(), 0).1, L::RUN as u32);
+    let (mut count, mut i) = (0, 0);
+    while i < L::Regs::<f32>::LEN {
+        let [from, to] = inside.map(|end| end.saturating_sub(first + L::offset(i).1).min(run));
+        count += to - from;
+        i += L::RUN;
+    }
+    count
+}
+
+/// Those of what this thread has of a part of a row, of which the columns from the one to below the other are `inside`; the others are 0.
+#[inline(always)]
+fn moments_inside<L: FragmentLayout<1, N>, const N: usize>(
+    mut values: Fragment<f32, 1, N, L>,
+    inside: [u32; 2],
+    centred: bool,
+) -> Rows<Moments, 1, N, L> {
+    let (mut own, whole) = (Rows::splat(Moments::NONE), inside == [0, N as u32]);
+    if centred {
+        let mut count = L::Regs::<f32>::LEN as f32;
+        if !whole {
+            count = columns_inside::<L, N>(inside) as f32;
+        }
+        let per = math::rcp(math::max(count, 1.0));
+        let sums = values.fold_rows(0.0, |sum, x| sum + x);
+        own = sums.map(|sum| Moments { count, mean: sum * per, ..Moments::NONE });
+        if !whole {
+            let ends = inside.map(|column| Rows::<_, 1, N, L>::splat(column as i32));
+            // At no distance from the mean.
+            values = values.fill_outside(&ends[0], &ends[1], own.regs.get(0).mean);
+        }
+    }
+    let squares = values.zip_rows(&own, |x, own| x - own.mean).fold_rows(0.0, |sum, d| math::fma(d, d, sum));
     own.zip(&squares, |own, squares| Moments { squares, ..own })
 }
 
@@ -222,10 +263,19 @@ pub fn norm<
     }
 }
 
-/// As [`norm`](fn@norm) without residual addition, for rows of at most `N` `CTAS` `PLACES` columns: shared memory holds them, and what it has
-/// room for of the next ones. Residual and sum are not used.
-#[kernel(program = P, cluster = [CTAS as u32, 1, 1])]
-pub fn norm_held<P: RowProgram, T: Element, L, const N: usize, const CTAS: usize, const PLACES: usize>(
+/// As [`norm`](fn@norm), for rows of at most `N` `CTAS` `PLACES` columns: shared memory holds them, and what it has room for of the next ones.
+/// `TERMS` is 2 where a residual is added, and 1 where none is: then residual and sum are not used.
+#[kernel(program = P, cluster = [CTAS as u32, 1, 1], min_ctas = resident_held(P::THREADS, TERMS * N * T::BYTES, RAGGED))]
+pub fn norm_held<
+    P: RowProgram,
+    T: Element,
+    L,
+    const N: usize,
+    const CTAS: usize,
+    const PLACES: usize,
+    const RAGGED: bool,
+    const TERMS: usize,
+>(
     mut cta: Cta<P>,
     x: InBlock<Global<T, 3>>,
     residual: InBlock<Global<T, 3>>,
@@ -240,20 +290,36 @@ pub fn norm_held<P: RowProgram, T: Element, L, const N: usize, const CTAS: usize
 ) where
     L: FragmentLayout<1, N>,
 {
-    let _ = (residual, sums);
+    const { assert!(TERMS == 1 || TERMS == 2, "a row, or a row and a residual") };
     let mut rows = cta.row_reducer::<L, 1, N, CTAS>();
     P::wait_for_preceding_grid();
-    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, false>(x.get(), order, T::ZERO);
+    let mut terms = [x.get(); TERMS];
+    if TERMS > 1 {
+        terms[TERMS - 1] = residual.get();
+    }
+    let sum = |terms: [Fragment<T, 1, N, L>; TERMS]| {
+        if TERMS > 1 { sum(terms[0], &terms[TERMS - 1]) } else { terms[0].map(T::to_f32) }
+    };
+    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, RAGGED, TERMS>(terms, order, T::ZERO);
+    let ([one, zero], at) = (T::from_f32x2(1.0, 0.0), [0, 0, 0]);
+    let from = RAGGED
+        .then(|| [ColumnsFrom::new(weight.get().tile(at), one), ColumnsFrom::new(bias.get().tile(at), zero)]);
     while parts.row().exists() {
-        let own = parts.fold(Rows::splat(Moments::NONE), |before, row, part| {
-            let own = moments(|| row.map(T::to_f32), part.inside()[1], centred != 0, |sums| sums);
+        let own = parts.fold(Rows::splat(Moments::NONE), |before, terms, part| {
+            let own = moments_inside(sum(terms), part.inside(), centred != 0);
             own.zip(&before, |own, before| before.with(own))
         });
         let by = by_rows(&rows.reduce(own, Moments::with), (per_column, epsilon));
-        parts.take(|row, part| {
-            let by_column = columns([&weight, &bias], part.number());
-            let row = row.map(T::to_f32);
-            part.store(&scaled::<T, L, 1, N>(row, &by, by_column), &mut y.get());
+        parts.take(|terms, part| {
+            let by_column = match &from {
+                Some([weight, bias]) => [weight.load(part.first()), bias.load(part.first())],
+                None => columns([&weight, &bias], part.number()),
+            };
+            let s = sum(terms);
+            if TERMS > 1 {
+                part.store(&s.cast::<T>(), &mut sums.get());
+            }
+            part.store(&scaled::<T, L, 1, N>(s, &by, by_column), &mut y.get());
         });
     }
 }

@@ -47,6 +47,16 @@ pub const fn resident(threads: u32, all: u32) -> u32 {
     if threads < all { all / threads } else { 1 }
 }
 
+/// The same where shared memory holds rows, of which threads have so many bytes in registers at a time: of ragged rows as many CTAs as there is room
+/// for, since they compute for longer than memory takes.
+pub const fn resident_held(threads: u32, bytes: usize, ragged: bool) -> u32 {
+    match ragged {
+        true if bytes > 16 * threads as usize => resident(threads, if threads < 256 { 768 } else { 512 }),
+        true => resident(threads, 1024),
+        false => 1,
+    }
+}
+
 /// What is added to rows before they are normalised.
 pub trait Residual: Copy + 'static {
     /// Whether there is something.

@@ -7,7 +7,7 @@ use tilewright_device::tile::{
     Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile, Rows, math,
 };
 
-use crate::program::{Prefetch, RowProgram, resident};
+use crate::program::{Prefetch, RowProgram, resident, resident_held};
 
 /// The maximum of some scores, and the sum of their exponentials by it (Milakov & Gimelshein 2018).
 #[derive(Clone, Copy)]
@@ -131,7 +131,7 @@ pub fn softmax<P: RowProgram, F: Prefetch, T: Element, L, const M: usize, const 
 
 /// As [`softmax`](fn@softmax), for rows of at most `N` `CTAS` `PLACES` columns: shared memory holds them, and what it has room for of the next
 /// ones.
-#[kernel(program = P, cluster = [CTAS as u32, 1, 1])]
+#[kernel(program = P, cluster = [CTAS as u32, 1, 1], min_ctas = resident_held(P::THREADS, N * T::BYTES, RAGGED))]
 pub fn softmax_held<
     P: RowProgram,
     T: Element,
@@ -153,12 +153,12 @@ pub fn softmax_held<
     let mut rows = cta.row_reducer::<L, 1, N, CTAS>();
     let [least, _] = T::from_f32x2(f32::NEG_INFINITY, f32::NEG_INFINITY);
     P::wait_for_preceding_grid();
-    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, RAGGED>(x.get(), order, least);
+    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, RAGGED, 1>([x.get()], order, least);
     while parts.row().exists() {
-        let own = parts.fold(Rows::splat(Sum::NONE), |own, scores, _| exponents(scores, own, scale).1);
+        let own = parts.fold(Rows::splat(Sum::NONE), |own, [scores], _| exponents(scores, own, scale).1);
         let all = rows.reduce(own, |a, b| a.with(b, scale));
         let origin = all.map(|all| all.origin());
-        parts.take(|scores, part| {
+        parts.take(|[scores], part| {
             let z = exponents_from(scores, &origin, scale);
             part.store(&results::<T, L, 1, N>(z, origin, &all, scale, log != 0), &mut y.get());
         });

@@ -3,6 +3,7 @@
 pub mod access;
 pub mod add;
 pub mod arrival;
+pub mod columns;
 pub mod elementwise;
 pub mod fragment;
 pub mod from_tensor;

@@ -17,6 +17,12 @@ pub(in crate::tile) const fn in_vectors<T: Element>(run: usize) -> bool {
     (run * T::BYTES).is_multiple_of(VECTOR)
 }
 
+/// Elements between the last multiple of 16 bytes before an element and itself.
+#[inline(always)]
+pub(in crate::tile) fn skew<T: Element>(element: *mut T) -> u32 {
+    (element as u64 % VECTOR as u64) as u32 / T::BYTES as u32
+}
+
 impl<T: Element, const RANK: usize, const BOX: usize> GlobalTile<T, RANK, RowMajor, BOX> {
     /// The part of the tile from this thread's first element on; traps where vectors are wanted and cannot be had.
     #[inline(always)]

@@ -13,7 +13,7 @@ use crate::tile::fragment::{Fragment, passed};
 
 impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<T, M, N, L> {
     /// Combines the values of every column by an associative and commutative `f`, beginning with `init`, which changes nothing: sums, maxima,
-    /// pairs. Values of any type of up to 16 bytes.
+    /// pairs. Values of any type of up to 32 bytes.
     ///
     /// Each column must lie in one warp: in a FullCol policy of warps, or [`Threads`](crate::tile::Threads) of one warp.
     /// [`ColReducer`](crate::tile::ColReducer) takes others.
@@ -92,7 +92,7 @@ pub struct ColReducer<P, T, L, const M: usize, const N: usize> {
 }
 
 impl<P: Collective> Cta<P> {
-    /// What reduces the columns of tiles of `M` x `N` to values of `T`, of up to 16 bytes, that are laid out by `L`.
+    /// What reduces the columns of tiles of `M` x `N` to values of `T`, of up to 32 bytes, that are laid out by `L`.
     #[inline(always)]
     pub fn col_reducer<T: Copy, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
         &mut self,

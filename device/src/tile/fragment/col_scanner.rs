@@ -34,7 +34,7 @@ pub struct ColScanner<P, T, L, const M: usize, const N: usize> {
 }
 
 impl<P: Collective> Cta<P> {
-    /// What scans the columns of tiles of `M` x `N` values of `T`, of up to 16 bytes, that are laid out by `L`.
+    /// What scans the columns of tiles of `M` x `N` values of `T`, of up to 32 bytes, that are laid out by `L`.
     #[inline(always)]
     pub fn col_scanner<T: Copy, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
         &mut self,

@@ -316,7 +316,7 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Rows<f32, M, N, L>
 }
 
 impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Rows<T, M, N, L> {
-    /// Combines the values that the lanes of a row have, by an associative and commutative `f`: values of any type of up to 16 bytes.
+    /// Combines the values that the lanes of a row have, by an associative and commutative `f`: values of any type of up to 32 bytes.
     #[inline(always)]
     pub fn across_lanes(mut self, f: impl Fn(T, T) -> T) -> Self {
         if thread_x() < L::THREADS {

@@ -7,7 +7,7 @@ use crate::tile::fragment::{Fragment, passed};
 impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<T, M, N, L> {
     /// `f(a, b)` of every pair of neighbours in a row, columns 2i and 2i + 1: what it gives takes their places.
     ///
-    /// In registers; where a layout's runs are single elements, by exchange with the lane beside, of values of up to 16 bytes.
+    /// In registers; where a layout's runs are single elements, by exchange with the lane beside, of values of up to 32 bytes.
     ///
     /// ```
     /// # use tilewright_device::tile::*;
@@ -37,7 +37,7 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<
     /// `f(a, b)` of the elements of both halves of a row, columns i and i + `N` / 2: what it gives takes their places.
     ///
     /// In registers where a thread has an even number of runs of a row; where it has one, by exchange with another lane of the row, of
-    /// values of up to 16 bytes. Of other layouts it does not compile.
+    /// values of up to 32 bytes. Of other layouts it does not compile.
     #[inline(always)]
     pub fn zip_halves<U: Copy>(self, f: impl Fn(T, T) -> (U, U)) -> Fragment<U, M, N, L> {
         const {

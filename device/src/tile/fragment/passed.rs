@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 use crate::arch::{shared, warp};
 
 /// Bytes that a value may have: its room in shared memory.
-pub(in crate::tile) const ROOM: u32 = 16;
+pub(in crate::tile) const ROOM: u32 = 32;
 
 /// A value's bytes, of which some may be padding. Words are f32, so that f32, which most values are, pass as they are.
 #[derive(Clone, Copy)]
@@ -17,7 +17,7 @@ union Bytes<T: Copy> {
 
 /// Words that hold a value.
 const fn words<T>() -> usize {
-    assert!(size_of::<T>() <= ROOM as usize, "values that threads exchange have at most 16 bytes");
+    assert!(size_of::<T>() <= ROOM as usize, "values that threads exchange have at most 32 bytes");
     size_of::<T>().div_ceil(4)
 }
 

@@ -91,13 +91,13 @@ impl<P: Collective, L: FragmentLayout<M, N>, const M: usize, const N: usize, con
         self.reduce(x.fold_rows(init, &f), f)
     }
 
-    /// Combines the values that the threads of every row have, of any type of up to 16 bytes.
+    /// Combines the values that the threads of every row have, of any type of up to 32 bytes.
     #[inline(always)]
     pub fn reduce<V: Copy>(&mut self, rows: Rows<V, M, N, L>, f: impl Fn(V, V) -> V) -> Rows<V, M, N, L> {
         self.across_warps(rows.across_lanes(&f), f)
     }
 
-    /// Combines the values that the warps of every row have, of any type of up to 16 bytes: all lanes of a warp that hold the row have
+    /// Combines the values that the warps of every row have, of any type of up to 32 bytes: all lanes of a warp that hold the row have
     /// the same one, as [`Rows::across_lanes`] gives it.
     #[inline(always)]
     pub fn across_warps<V: Copy>(

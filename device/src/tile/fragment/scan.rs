@@ -117,7 +117,7 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<
     }
 
     /// Scans every row from the left, beginning with what `carry` has of it, by an associative `f`, which need not be commutative:
-    /// `f(a, b)` combines what is on the left with what is on the right of it. Values of any type of up to 16 bytes.
+    /// `f(a, b)` combines what is on the left with what is on the right of it. Values of any type of up to 32 bytes.
     ///
     /// Also gives what each row comes to, in all threads that hold it: carried in to the tile on the right, it continues the scan.
     ///

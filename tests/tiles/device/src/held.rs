@@ -1,8 +1,8 @@
 //! Rows in shared memory, of which each thread has its own part.
 
 use tilewright_device::tile::{
-    Collective, Cta, Element, FragmentLayout, Global, GlobalMut, Overlapped, Overlaps, RowOrder, Rows, Simt,
-    Spread,
+    Collective, ColumnsFrom, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, Overlapped, Overlaps,
+    RowOrder, Rows, Simt, Spread, block_x,
 };
 use tilewright_device::{f16, kernel, kernels};
 
@@ -35,10 +35,10 @@ pub fn held<
     P::wait_for_preceding_grid();
     let [seven, _] = T::from_f32x2(7.0, 7.0);
     let cols = x.cols() as f32;
-    let mut parts = cta.row_parts::<T, L, C, CTAS, PLACES, RAGGED>(x, order, seven);
+    let mut parts = cta.row_parts::<T, L, C, CTAS, PLACES, RAGGED, 1>([x], order, seven);
     while parts.row().exists() {
         let row = parts.row();
-        let own = parts.fold(Rows::splat([0.0; 3]), |own, x, part| {
+        let own = parts.fold(Rows::splat([0.0; 3]), |own, [x], part| {
             let [from, to] = part.inside();
             let (x, below) =
                 (x.to_f32(), |_: u32, col: u32, x: f32| if col < from || col >= to { 0.0 } else { x });
@@ -54,7 +54,7 @@ pub fn held<
             },
         );
         let places = Rows::<i32, 1, C, L>::load(at.tile(row.at(0)), -1);
-        parts.take(|x, part| {
+        parts.take(|[x], part| {
             let here = places.map(|place| ((place as u32).wrapping_sub(part.first()), 0.0));
             let here = here.zip(&sums, |(place, _), sum| (place, sum));
             let x = x.to_f32().map(|x| 2.0 * x).map_in_rows(&here, |x, sum| x + sum);
@@ -63,10 +63,59 @@ pub fn held<
     }
 }
 
+/// y = x + z w, of the rows of x and z together, and of rows that are not ragged each cluster's sums of z over its rows; of at most `C` `CTAS`
+/// `PARTS` columns, 7 less where they may be ragged. w is 1 where it has no elements.
+#[kernel(
+    program = P,
+    cluster = [CTAS as u32, 1, 1],
+    expects(x.shape() == y.shape(), sums.cols() == y.cols())
+)]
+pub fn together<
+    P: Collective + Overlaps,
+    T: Element,
+    L: FragmentLayout<1, C>,
+    const C: usize,
+    const CTAS: usize,
+    const PARTS: usize,
+    const RAGGED: bool,
+>(
+    mut cta: Cta<P>,
+    x: Global<T, 3>,
+    z: Global<T, 3>,
+    w: Global<T, 3>,
+    mut y: GlobalMut<T, 3>,
+    mut sums: GlobalMut<f32, 3>,
+    order: RowOrder,
+) {
+    let first = cta.row_reducer::<L, 1, C, CTAS>().part();
+    P::wait_for_preceding_grid();
+    let [one, zero] = T::from_f32x2(1.0, 0.0);
+    let w = ColumnsFrom::new(w.tile([0; 3]), one);
+    let mut parts = cta.row_parts::<T, L, C, CTAS, 3, RAGGED, 2>([x, z], order, zero);
+    let mut own = [Fragment::<f32, 1, C, L>::zero(); PARTS];
+    while parts.row().exists() {
+        parts.take_each::<PARTS>(|i, [x, z], part| {
+            let (z, w) = (z.to_f32(), w.load::<1, C, L>(part.first()));
+            own[i] = own[i].zip(&z, |sum, z| sum + z);
+            let result = x.to_f32().zip(&z.zip_cols(&w, |z, w| z * w.to_f32()), |x, z| x + z);
+            part.store(&result.cast::<T>(), &mut y);
+        });
+    }
+    let mut i = 0;
+    while i < PARTS && !RAGGED {
+        let part = first + (i * CTAS) as u32;
+        own[i].store_rows(sums.tile([0, block_x() / CTAS as u32, part]));
+        i += 1;
+    }
+}
+
 named! {
     sm_80 HeldByACta = held<Simt<2>, f32, Spread<2, 64, 8, 4>, 512, 1, 3, false>;
     sm_80 HeldWhole = held<Simt<2>, f16, Spread<2, 64, 8, 8>, 512, 1, 1, false>;
     sm_90 HeldByACluster = held<Overlapped<2>, f16, Spread<2, 64, 8, 8>, 512, 4, 2, false>;
     sm_80 RaggedByACta = held<Simt<2>, f32, Spread<2, 64, 8, 4>, 512, 1, 3, true>;
+    sm_90 TogetherByACluster = together<Overlapped<2>, f16, Spread<2, 64, 8, 8>, 512, 2, 2, false>;
+    sm_80 TogetherRagged = together<Simt<2>, f32, Spread<2, 64, 8, 4>, 512, 1, 3, true>;
+    sm_80 TogetherByAWarp = together<Simt<1>, f16, Spread<1, 32, 16, 8>, 512, 1, 2, true>;
     sm_90 RaggedByACluster = held<Overlapped<2>, f16, Spread<2, 64, 8, 8>, 512, 2, 3, true>;
 }

@@ -51,3 +51,46 @@ where
     }
     Ok(())
 }
+
+type Together<T> = (Global<T, 3>, Global<T, 3>, Global<T, 3>, GlobalMut<T, 3>, GlobalMut<f32, 3>, RowOrder);
+
+/// Two tensors' rows of several lengths up to `MOST`, several rows a CTA, with weights from any column on and without.
+pub fn together<K, T: Real + Element, const MOST: usize, const RAGGED: bool>(device: &Device) -> Outcome
+where
+    K: Instance + SafeKernel<Parameters = Together<T>>,
+{
+    let rows = 11;
+    let ragged = [MOST - 7, MOST - 9, MOST / 2 + 1, 257, 33, 7, 3, 1];
+    let whole = [if RAGGED { MOST - 8 } else { MOST }, MOST / 2 + 8, 64, 8];
+    for cols in whole.into_iter().chain(ragged.into_iter().filter(|_| RAGGED)) {
+        // Small integers: all is exact in f16.
+        let integers = |factor: usize, count: usize| -> Vec<f32> {
+            (0..count).map(|i| (i * factor % 7) as f32 - 3.0).collect()
+        };
+        let (x, z) = (integers(13, rows * cols), integers(17, rows * cols));
+        for weights in [cols, 0] {
+            let w = integers(5, weights);
+            let by = |col: usize| w.get(col).copied().unwrap_or(1.0);
+            let exact: Vec<f32> = (0..rows * cols).map(|i| x[i] + z[i] * by(i % cols)).collect();
+            let [x, z] = [&x, &z].map(|data| Tensor::from_slice(device, &T::round(data), &[1, rows, cols]));
+            let (x, z) = (x?, z?);
+            let w = Tensor::from_slice(device, &T::round(&w), &[1, 1, weights])?;
+            let mut y = Guarded::<T>::new(device, [1, rows, cols], cols)?;
+            let mut sums = Tensor::filled(device, f32::NAN, &[1, 3, cols])?;
+            let order = RowOrder::new(1, rows as u32, 1).expect("few tiles");
+            let grid = [3 * K::CLUSTER[0] as usize, 1];
+            let arguments = (x.view(), z.view(), w.view(), y.view_mut()?, sums.view_mut(), order);
+            launch::<K>(device, grid, arguments)?;
+            let (y, outside) = y.read()?;
+            assert!(T::widen(&y) == exact, "{cols} columns, {weights} weights");
+            assert_eq!(outside, 0, "{cols} columns: outside");
+            if !RAGGED {
+                let sums = sums.to_vec()?;
+                let sum = |rows: &[f32], col: usize| rows.iter().skip(col).step_by(cols).sum::<f32>();
+                let z = T::widen(&z.to_vec()?);
+                assert!((0..cols).all(|col| sum(&sums, col) == sum(&z, col)), "{cols} columns: sums");
+            }
+        }
+    }
+    Ok(())
+}

@@ -60,6 +60,9 @@ fn main() -> ExitCode {
         Sm80 HeldWhole: held::held::<HeldWhole, f16, 512, false>;
         Sm90a HeldByACluster: held::held::<HeldByACluster, f16, 4096, false>;
         Sm80 RaggedByACta: held::held::<RaggedByACta, f32, 1536, true>;
+        Sm90a TogetherByACluster: held::together::<TogetherByACluster, f16, 2048, false>;
+        Sm80 TogetherRagged: held::together::<TogetherRagged, f32, 1536, true>;
+        Sm80 TogetherByAWarp: held::together::<TogetherByAWarp, f16, 1024, true>;
         Sm90a RaggedByACluster: held::held::<RaggedByACluster, f16, 3072, true>;
         Sm80 ArgmaxOfLanes: places::<ArgmaxOfLanes, 16, 64>;
         Sm80 ArgmaxOfWarps: places::<ArgmaxOfWarps, 4, 512>;
