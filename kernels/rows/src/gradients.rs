@@ -6,7 +6,8 @@ use tilewright_device::{bf16, f16, kernels};
 
 use crate::columns::column_sums;
 use crate::list::RowsKernel;
-use crate::norm_backward::{norm_gradient, norm_gradient_held, norm_gradient_long};
+use crate::norm_backward::{norm_gradient, norm_gradient_long};
+use crate::norm_backward_held::norm_gradient_held;
 use crate::program::{NextTile, Nothing, Prefetch, RowProgram};
 use crate::softmax_backward::{softmax_gradient, softmax_gradient_long};
 

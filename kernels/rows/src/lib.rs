@@ -8,6 +8,7 @@ mod list;
 mod loss_rows;
 mod masked_rows;
 mod norm_backward;
+mod norm_backward_held;
 mod norm_rows;
 mod program;
 mod softmax_backward;

@@ -1,37 +1,37 @@
 //! The gradients of RMSNorm and LayerNorm of rows.
 
-use tilewright_device::arch::special::{same_number, thread_x};
+use tilewright_device::arch::special::thread_x;
 use tilewright_device::arch::{shared, sync};
 use tilewright_device::kernel;
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Collective, Cols, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowPart,
-    RowTile, Rows, barriers, block_x, math,
+    Collective, Cols, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile,
+    Rows, barriers, block_x, math,
 };
 
 use crate::program::{Prefetch, RowProgram, resident};
 
 /// How rows were normalised.
 #[derive(Clone, Copy)]
-struct How {
-    per_column: f32,
-    epsilon: f32,
-    centred: bool,
+pub(crate) struct How {
+    pub(crate) per_column: f32,
+    pub(crate) epsilon: f32,
+    pub(crate) centred: bool,
 }
 
 /// What a row's gradient takes of it: sums over its columns of d², g d and g, where d are the distances from the mean, g = dy w.
 #[derive(Clone, Copy)]
-struct Moments {
-    squares: f32,
-    along: f32,
-    total: f32,
+pub(crate) struct Moments {
+    pub(crate) squares: f32,
+    pub(crate) along: f32,
+    pub(crate) total: f32,
 }
 
 impl Moments {
-    const NONE: Self = Moments { squares: 0.0, along: 0.0, total: 0.0 };
+    pub(crate) const NONE: Self = Moments { squares: 0.0, along: 0.0, total: 0.0 };
 
     #[inline(always)]
-    fn with(self, other: Self) -> Self {
+    pub(crate) fn with(self, other: Self) -> Self {
         Moments {
             squares: self.squares + other.squares,
             along: self.along + other.along,
@@ -56,7 +56,7 @@ impl Moments {
 
 /// A row's gradient is `by` (g - `level` - `slope` d).
 #[derive(Clone, Copy)]
-struct Factors {
+pub(crate) struct Factors {
     by: f32,
     level: f32,
     slope: f32,
@@ -64,7 +64,7 @@ struct Factors {
 
 impl How {
     #[inline(always)]
-    fn factors(&self, all: Moments) -> Factors {
+    pub(crate) fn factors(&self, all: Moments) -> Factors {
         let by = math::rsqrt(math::fma(all.squares, self.per_column, self.epsilon));
         let level = if self.centred { all.total * self.per_column } else { 0.0 };
         Factors { by, level, slope: all.along * self.per_column * by * by }
@@ -73,7 +73,7 @@ impl How {
 
 /// The distances from the rows' means; 0 in columns from `inside` on, which are none of the rows'.
 #[inline(always)]
-fn distances<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+pub(crate) fn distances<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     x: Fragment<T, M, N, L>,
     mean: &Rows<f32, M, N, L>,
     inside: u32,
@@ -84,7 +84,7 @@ fn distances<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize
 
 /// dy w.
 #[inline(always)]
-fn weighted<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+pub(crate) fn weighted<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     dy: Fragment<T, M, N, L>,
     weight: &Cols<T, M, N, L>,
 ) -> Fragment<f32, M, N, L> {
@@ -93,7 +93,7 @@ fn weighted<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>
 
 /// What this thread has of the rows' moments.
 #[inline(always)]
-fn moments<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+pub(crate) fn moments<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     d: Fragment<f32, M, N, L>,
     g: &Fragment<f32, M, N, L>,
 ) -> Rows<Moments, M, N, L> {
@@ -101,69 +101,9 @@ fn moments<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     pairs.fold_rows(Moments::NONE, Moments::and)
 }
 
-/// As [`Moments`], of some columns whose mean is not known before: the sums count from their own.
-#[derive(Clone, Copy)]
-struct OwnMoments {
-    count: f32,
-    mean: f32,
-    moments: Moments,
-}
-
-impl OwnMoments {
-    const NONE: Self = OwnMoments { count: 0.0, mean: 0.0, moments: Moments::NONE };
-
-    /// Those of what this thread has of its rows, in columns before `inside`, or of all the threads over which `over` adds up: in the other
-    /// columns x and g are 0. Of rows that are not centred the mean is 0.
-    #[inline(always)]
-    fn of<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
-        x: Fragment<T, M, N, L>,
-        g: &Fragment<f32, M, N, L>,
-        (inside, centred): (u32, bool),
-        over: impl Fn(Rows<f32, M, N, L>) -> Rows<f32, M, N, L>,
-    ) -> Rows<Self, M, N, L> {
-        let mut own = Rows::splat(Self::NONE);
-        if centred {
-            let ones = Fragment::<u32, M, N, L>::splat(1);
-            let counts =
-                over(ones.fold_rows_before(inside, 0, |count, one| count + one).map(|count| count as f32));
-            let sums = over(x.map(T::to_f32).fold_rows(0.0, |sum, x| sum + x));
-            own = counts.map(|count| OwnMoments { count, ..Self::NONE }).zip(&sums, |own, sum| OwnMoments {
-                mean: sum * math::rcp(math::max(own.count, 1.0)),
-                ..own
-            });
-        }
-        let d = distances(x.anew(), &own.map(|own| own.mean), inside);
-        let moments = moments(d, g);
-        let [squares, along] = [moments.map(|own| own.squares), moments.map(|own| own.along)].map(&over);
-        let total = over(moments.map(|own| own.total));
-        let all = squares.map(|squares| Moments { squares, ..Moments::NONE });
-        let all = all.zip(&along, |all, along| Moments { along, ..all });
-        let all = all.zip(&total, |all, total| Moments { total, ..all });
-        own.zip(&all, |own, moments| OwnMoments { moments, ..own })
-    }
-
-    /// Those of both (Chan et al. 1983), the same to the bit whichever comes first.
-    #[inline(always)]
-    fn with(self, other: Self) -> Self {
-        let (count, apart) = (self.count + other.count, self.mean - other.mean);
-        let per = math::rcp(math::max(count, 1.0));
-        let mean = (self.count * self.mean + other.count * other.mean) * per;
-        let weight = self.count * other.count * per;
-        if weight == 0.0 {
-            // Of columns and none nothing is between, not even infinity times 0.
-            let moments = self.moments.with(other.moments);
-            return OwnMoments { count, mean, moments };
-        }
-        let from = |own: Self| math::fma(own.moments.total, own.mean - mean, own.moments.along);
-        let both = self.moments.with(other.moments);
-        let squares = both.squares + apart * apart * weight;
-        OwnMoments { count, mean, moments: Moments { squares, along: from(self) + from(other), ..both } }
-    }
-}
-
 /// The gradient by x, with `d_sum` added.
 #[inline(always)]
-fn gradient<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+pub(crate) fn gradient<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     d: Fragment<f32, M, N, L>,
     g: Fragment<f32, M, N, L>,
     factors: &Rows<Factors, M, N, L>,
@@ -176,7 +116,7 @@ fn gradient<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>
 
 /// dy times the normalised x: what each row adds to the gradient by w.
 #[inline(always)]
-fn by_weight<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+pub(crate) fn by_weight<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     d: Fragment<f32, M, N, L>,
     dy: &Fragment<T, M, N, L>,
     factors: &Rows<Factors, M, N, L>,
@@ -222,7 +162,7 @@ fn over_rows<P: Collective, L: FragmentLayout<M, N>, const M: usize, const N: us
 
 /// `a` + `b`.
 #[inline(always)]
-fn plus<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+pub(crate) fn plus<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     a: Fragment<f32, M, N, L>,
     b: &Fragment<f32, M, N, L>,
 ) -> Fragment<f32, M, N, L> {
@@ -314,80 +254,6 @@ pub fn norm_gradient<
     };
     store(over_rows(&mut cta, weights), d_weight.get());
     store(over_rows(&mut cta, biases), d_bias.get());
-}
-
-/// As [`norm_gradient`](fn@norm_gradient), for rows of at most `N` `CTAS` `PARTS` columns: shared memory holds them, and what it has room for of
-/// the next ones, and a thread has sums for `PARTS` parts.
-#[kernel(program = P, cluster = [CTAS as u32, 1, 1])]
-pub fn norm_gradient_held<
-    P: RowProgram,
-    T: Element,
-    L,
-    const N: usize,
-    const CTAS: usize,
-    const PLACES: usize,
-    const PARTS: usize,
->(
-    mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    dy: InBlock<Global<T, 3>>,
-    d_sum: InBlock<Global<T, 3>>,
-    weight: InBlock<Global<T, 3>>,
-    dx: InBlock<GlobalMut<T, 3>>,
-    d_weight: InBlock<GlobalMut<f32, 3>>,
-    d_bias: InBlock<GlobalMut<f32, 3>>,
-    order: RowOrder,
-    per_column: f32,
-    epsilon: f32,
-    centred: u32,
-    continued: u32,
-) where
-    L: FragmentLayout<1, N>,
-{
-    let mut rows = cta.row_reducer::<L, 1, N, CTAS>();
-    let (first, line) = (rows.part(), block_x() / CTAS as u32);
-    let part_of = |i: usize| first + (i * CTAS) as u32;
-    let how = How { per_column, epsilon, centred: centred != 0 };
-    P::wait_for_preceding_grid();
-    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, false, 2>([x.get(), dy.get()], order, T::ZERO);
-    let [one, _] = T::from_f32x2(1.0, 0.0);
-    let weight =
-        |part: RowPart| Cols::<T, 1, N, L>::load(weight.get().tile([0, 0, same_number(part.number())]), one);
-    let (mut weights, mut biases) = ([Fragment::<f32, 1, N, L>::zero(); PARTS], [Fragment::zero(); PARTS]);
-    let mut i = 0;
-    while i < PARTS {
-        let at = [0, line, part_of(i)];
-        if continued != 0 {
-            weights[i] = Fragment::load_rows(d_weight.get().read(at), 0.0);
-            biases[i] = Fragment::load_rows(d_bias.get().read(at), 0.0);
-        }
-        i += 1;
-    }
-    while parts.row().exists() {
-        let own = parts.fold(Rows::splat(OwnMoments::NONE), |before, [x, dy], part| {
-            let [_, inside] = part.inside();
-            let own = OwnMoments::of(x, &weighted(dy, &weight(part)), (inside, how.centred), |sums| sums);
-            own.zip(&before, |own, before| before.with(own))
-        });
-        let all = rows.reduce(own, OwnMoments::with);
-        let mean = all.map(|all| all.mean);
-        let factors = all.map(|all| how.factors(all.moments));
-        parts.take_each::<PARTS>(|i, [x, dy], part| {
-            let added = Fragment::load_rows(d_sum.get().tile(part.tile()), T::ZERO);
-            let d = x.map(T::to_f32).zip_rows(&mean, |x, mean| x - mean);
-            let of_part = gradient(d, weighted(dy, &weight(part)), &factors, &added);
-            part.store(&of_part, &mut dx.get());
-            weights[i] = plus(weights[i], &by_weight(d, &dy, &factors));
-            biases[i] = plus(biases[i], &dy.map(T::to_f32));
-        });
-    }
-    let mut i = 0;
-    while i < PARTS {
-        let at = [0, line, part_of(i)];
-        weights[i].store_rows(d_weight.get().tile(at));
-        biases[i].store_rows(d_bias.get().tile(at));
-        i += 1;
-    }
 }
 
 /// As [`norm_gradient`](fn@norm_gradient), for rows of any length, one a tile: they are read twice, three times where they are centred, `N`
