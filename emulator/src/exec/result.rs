@@ -35,4 +35,16 @@ impl Active {
     pub(super) fn together(self, warp: &Warp) -> Option<Next> {
         (self.here != warp.live()).then_some(Next::Wait(Wait::Lanes))
     }
+
+    /// What to do instead of an instruction unless all lanes of the warp execute it: nothing, if its predicate holds for none.
+    pub(super) fn whole(self, warp: &Warp) -> Result<Option<Next>, String> {
+        match (self.together(warp), self.mask) {
+            (Some(wait), _) => Ok(Some(wait)),
+            (None, 0) => Ok(Some(Next::Advance)),
+            (None, u32::MAX) => Ok(None),
+            (None, some) => {
+                Err(format!("the instruction needs all lanes of the warp, and {some:#010x} execute it"))
+            }
+        }
+    }
 }

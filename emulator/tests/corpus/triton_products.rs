@@ -1,11 +1,11 @@
 //! Triton's products of matrices, by TMA, in parts, and of bytes.
 
 use half::f16;
-use tilewright_emulator::{DataType, Fill, Swizzle, TensorMap};
+use tilewright_emulator::{DataType, Fill, Launch, Swizzle, TensorMap};
 
 use crate::attention::bits;
 use crate::device::Argument::{Integer, Long, Map, Pointer};
-use crate::device::{Argument, Device, assert_close, floats, random};
+use crate::device::{Argument, Device, assert_close, floats, grid, random};
 use crate::triton::launch_of;
 
 fn halves(seed: u64, count: usize) -> Vec<f16> {
@@ -45,6 +45,27 @@ fn of_tensors_that_the_host_describes() {
         launch_of(128, device, "described", [2, 2, 1], &[&arguments[..], &[Integer(k as i32)]].concat());
         for (i, found) in device.read::<u16>(c, m * n).into_iter().enumerate() {
             let expected: f64 = (0..k).map(|x| a[i / n * k + x].to_f64() * b[x * n + i % n].to_f64()).sum();
+            assert_close(f16::from_bits(found).to_f64(), expected, 1e-3, &format!("element {i}"));
+        }
+    });
+}
+
+#[test]
+fn of_tensors_that_the_kernel_describes() {
+    Device::in_each_order("triton/persistent.90.ptx", |device| {
+        // Three CTAs for four tiles.
+        let (m, n, k, ctas) = (96, 80, 64, 3);
+        let (a, b) = (halves(106, m * k), halves(107, n * k));
+        let c = device.buffer(&vec![0u16; m * n]);
+        let pointers = [device.buffer(&bits(&a)), device.buffer(&bits(&b)), c].map(Pointer);
+        let sizes = [m, n, k].map(|size| Integer(size as i32));
+        // Where each CTA keeps its three maps.
+        let scratch = device.buffer(&vec![0xcdu8; 3 * 128 * ctas]);
+        let launch = Launch { dynamic_shared: 33 * 1024, ..grid(ctas as u32, 128) };
+        let arguments = [&pointers[..], &sizes, &[Pointer(scratch), Pointer(0)]].concat();
+        device.launch("persistent", launch, &arguments);
+        for (i, found) in device.read::<u16>(c, m * n).into_iter().enumerate() {
+            let expected: f64 = (0..k).map(|x| a[i / n * k + x].to_f64() * b[i % n * k + x].to_f64()).sum();
             assert_close(f16::from_bits(found).to_f64(), expected, 1e-3, &format!("element {i}"));
         }
     });

@@ -319,7 +319,7 @@ fn products_are_of_whole_warps() {
         threads(128),
         0,
         32,
-        &["wgmma needs all lanes of the warp, and 0x000000ff execute it"],
+        &["the instruction needs all lanes of the warp, and 0x000000ff execute it"],
     );
     innocent(&body("@%p7"), threads(128));
     innocent(&body("@%p8"), threads(128));

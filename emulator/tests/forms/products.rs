@@ -316,3 +316,19 @@ fn metadata_are_checked() {
     let twice = sparse(0xffff_ffff, "").expect_err("the same twice");
     assert!(twice.contains("must be another one"), "{twice}");
 }
+
+#[test]
+fn a_predicate_of_no_lane_leaves_an_instruction_of_the_warp_out() {
+    let body = "
+        .reg .pred %never, %first;\n.reg .b32 %t, %s, %r<5>;\n.reg .b64 %mine;
+        mov.u32 %t, %tid.x;\nmov.u32 %s, buffer;\nmad.wide.u32 %mine, %t, 4, %out;
+        mov.b32 %r0, 7;\nmov.b32 %r1, 7;\nmov.b32 %r2, 7;\nmov.b32 %r3, 7;\nmov.b32 %r4, 7;
+        setp.gt.u32 %never, %t, 99;\nsetp.eq.u32 %first, %t, 0;
+        @GUARD ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r0}, [%s];
+        @GUARD mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%r0, %r1}, {%r2, %r3}, {%r4}, {%r0, %r1};
+        @GUARD wmma.load.a.sync.aligned.row.m16n16k16.shared.u8 {%r0, %r1}, [%s], 16;
+        st.global.u32 [%mine], %r0;";
+    assert_eq!(run(&body.replace("GUARD", "%never"), 32, &[0; 32]).expect("nothing is executed"), [7; 32]);
+    let alone = run(&body.replace("GUARD", "%first"), 32, &[0; 32]).expect_err("one lane is not the warp");
+    assert!(alone.to_string().contains("and 0x00000001 execute it"), "{alone}");
+}

@@ -110,7 +110,7 @@ fn execute(
         Op::WmmaLoad(_) | Op::WmmaStore(_) | Op::WarpProduct(_) => fragments::step(warp, env, op, active),
         Op::TensorMapReplace { .. } | Op::TensorMapCopy { .. } => tensormap::step(warp, env, op, active),
         Op::ThreadRegisters { count, more } => registers::step(warp, env, *count, *more, active),
-        Op::Wgmma(_) => Ok(wgmma::whole(warp, active)?.unwrap_or(Next::Wait(Wait::Warpgroup))),
+        Op::Wgmma(_) => Ok(active.whole(warp)?.unwrap_or(Next::Wait(Wait::Warpgroup))),
         Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => wgmma::step(warp, env, op, active),
         _ => unreachable!("done in place"),
     }

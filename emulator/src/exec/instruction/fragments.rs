@@ -18,11 +18,8 @@ use crate::tensor::warp_product::Operands;
 const ALIGNMENT: u64 = 16;
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
-    if let Some(wait) = active.together(warp) {
-        return Ok(wait);
-    }
-    if active.mask != u32::MAX {
-        return Err("the instruction needs all lanes of the warp".into());
+    if let Some(next) = active.whole(warp)? {
+        return Ok(next);
     }
     match op {
         Op::WmmaLoad(op) => load(warp, env, op)?,

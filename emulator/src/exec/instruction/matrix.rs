@@ -13,11 +13,8 @@ use crate::tensor::matrix::{ldmatrix, movmatrix, stmatrix};
 use crate::tensor::wgmma::{OperandA, ROWS, Wgmma};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
-    if let Some(wait) = active.together(warp) {
-        return Ok(wait);
-    }
-    if active.mask != u32::MAX {
-        return Err("the instruction needs all lanes of the warp".into());
+    if let Some(next) = active.whole(warp)? {
+        return Ok(next);
     }
     match op {
         Op::Ldmatrix { to, trans, window, at } => {

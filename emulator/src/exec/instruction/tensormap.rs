@@ -26,11 +26,8 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             }
         }
         Op::TensorMapCopy { to, from } => {
-            if let Some(wait) = active.together(warp) {
-                return Ok(wait);
-            }
-            if active.mask != u32::MAX {
-                return Err("the instruction needs all lanes of the warp".into());
+            if let Some(next) = active.whole(warp)? {
+                return Ok(next);
             }
             for at in [to, from] {
                 if let Some(lane) =

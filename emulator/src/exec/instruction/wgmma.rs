@@ -7,7 +7,7 @@ use crate::program::op::Op;
 
 /// `wgmma.fence`, `wgmma.commit_group` and `wgmma.wait_group`.
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
-    if let Some(next) = whole(warp, active)? {
+    if let Some(next) = active.whole(warp)? {
         return Ok(next);
     }
     match *op {
@@ -22,14 +22,4 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
         _ => unreachable!("nothing about groups of products"),
     }
     Ok(Next::Advance)
-}
-
-/// What to do instead of the instruction unless all lanes of the warp execute it.
-pub(super) fn whole(warp: &Warp, active: Active) -> Result<Option<Next>, String> {
-    match (active.together(warp), active.mask) {
-        (Some(wait), _) => Ok(Some(wait)),
-        (None, 0) => Ok(Some(Next::Advance)),
-        (None, u32::MAX) => Ok(None),
-        (None, some) => Err(format!("wgmma needs all lanes of the warp, and {some:#010x} execute it")),
-    }
 }

@@ -27,8 +27,11 @@ impl Field {
         matches!(self, Field::Address | Field::Stride(_))
     }
 
-    /// Puts a value into the words of a map.
+    /// Puts a value into the words of a map. One of zeros is begun by it: kernels make whole maps so, as Triton's do.
     pub(crate) fn replace(self, words: &mut [u64; 16], value: u64) -> Result<(), MapError> {
+        if *words == [0; 16] {
+            words[0] = MAGIC;
+        }
         require(words[0] == MAGIC, "first word", words[0], "that of a map which this crate encoded")?;
         let mut flags = words[2].to_le_bytes();
         match self {

@@ -18,6 +18,22 @@ def described(a, b, c, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
 
 
 @triton.jit
+def persistent(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Each CTA takes tile after tile, of tensors that it describes itself."""
+    x = tl.make_tensor_descriptor(a, shape=[m, k], strides=[k, 1], block_shape=[BM, BK])
+    y = tl.make_tensor_descriptor(b, shape=[n, k], strides=[k, 1], block_shape=[BN, BK])
+    z = tl.make_tensor_descriptor(c, shape=[m, n], strides=[n, 1], block_shape=[BM, BN])
+    across = tl.cdiv(n, BN)
+    for tile in range(tl.program_id(0), tl.cdiv(m, BM) * across, tl.num_programs(0)):
+        row = tile // across * BM
+        column = tile % across * BN
+        total = tl.zeros((BM, BN), dtype=tl.float32)
+        for start in range(0, k, BK):
+            total = tl.dot(x.load([row, start]), y.load([column, start]).T, total)
+        z.store([row, column], total.to(tl.float16))
+
+
+@triton.jit
 def in_parts(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     """Each CTA has a part of the sums, which are added by atomic operations."""
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
@@ -53,6 +69,7 @@ if __name__ == "__main__":
     sizes = {"m": "i32", "n": "i32", "k": "i32"}
     halves = {"a": "*fp16", "b": "*fp16"}
     attributes = {(i,): [["tt.divisibility", 16]] for i in range(6)}
+    write(persistent, "persistent", {**halves, "c": "*fp16", **sizes}, tiles, 90, attributes, num_warps=4, num_stages=3)
     for arch in [80, 90]:
         write(in_parts, "in_parts", {**halves, "c": "*fp32", **sizes}, {**tiles, "BN": 32}, arch, attributes, num_warps=4, num_stages=3)
     words = {"a": "*i8", "b": "*i8", "c": "*i32", "n": "i32", "k": "i32"}
