@@ -14,9 +14,9 @@ entries! { Sm80:
         sync::barrier_sync(2, 128);
     }
     mbarriers => |r, g| {
-        mbarrier::init(g.shared, g.n);
+        mbarrier::init(g.shared, g.n * mbarrier::arrivals(32));
         mbarrier::arrive(g.shared);
-        mbarrier::arrive_if(g.shared, g.n == 0);
+        mbarrier::arrive_if(g.shared, mbarrier::arrives(g.x, 32));
         if mbarrier::test_wait(g.shared, g.x) {
             mbarrier::inval(g.shared);
         }
