@@ -229,6 +229,18 @@ pub fn views(device: &Device) -> Outcome {
     let exact = wide.chunks(8).flat_map(|row| rows::norm(row, [&wide_w, &wide_b], 1e-5, true));
     let near = |(y, exact): (&f32, f64)| (f64::from(*y) - exact).abs() <= allowed::<f32>(exact);
     assert!(y.to_vec()?.iter().zip(exact).all(near));
+    // Rows of one element: its stride means nothing, nor does that of its weight.
+    let data = normal::<f16>(3, 18);
+    let x = Tensor::from_slice(device, &data, &[2, 9])?;
+    let column = x.view().narrow(0, 0, 1)?.transpose(0, 1)?;
+    let weight = x.view().select(1, 0)?.narrow(0, 0, 1)?;
+    let mut y = Tensor::filled(device, f16::NAN, &[9, 1])?;
+    rms_norm(&stream, &column, &weight, 1e-5, &mut y.view_mut())?;
+    for (y, x) in y.to_vec()?.iter().zip(&data) {
+        let (x, w) = (f64::from(x.to_f32()), f64::from(data[0].to_f32()));
+        let exact = x / (x * x + 1e-5).sqrt() * w;
+        assert!((f64::from(y.to_f32()) - exact).abs() < 2e-3, "{x}: {y} for {exact}");
+    }
     Ok(())
 }
 

@@ -22,7 +22,9 @@ impl Operand {
     }
     /// Whether it is contiguous and begins at a multiple of 16 bytes.
     pub(in crate::ops) fn is_contiguous_and_aligned(&self) -> bool {
-        self.tensor.layout.is_contiguous() && self.tensor.address.is_multiple_of(16)
+        // Of one column the stride means nothing, and kernels that ask for 1 do not take others.
+        let neighbours = self.tensor.layout.strides().last().is_none_or(|&stride| stride == 1);
+        self.tensor.layout.is_contiguous() && neighbours && self.tensor.address.is_multiple_of(16)
     }
     /// One element a row: a tensor of the shape of the rows without their own dimension, as if it repeated along that of `shape`.
     pub(in crate::ops) fn once(name: &'static str, tensor: Untyped, shape: &[usize]) -> Result<Self> {
