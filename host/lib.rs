@@ -68,9 +68,11 @@ pub use event::Event;
 pub use fp8::{F8E4M3, F8E5M2};
 pub use graph::Graph;
 pub use half::{bf16, f16};
+#[doc(hidden)]
+pub use kernel::Fits;
 pub use kernel::{
     AnyFunction, Argument, Arguments, Function, KernelEntry, KernelSet, Launch, OrWhereUnreadable, Parameter,
-    ptx,
+    Takes, ptx,
 };
 pub use stream::Stream;
 pub use tensor::{MAX_RANK, Tensor, TensorView, TensorViewMut};

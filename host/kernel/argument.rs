@@ -93,11 +93,6 @@ impl Parameter<'_> {
 ///
 /// # Safety
 /// What the host writes is sound for any kernel that is a safe function: memory that it refers to is [`tensor`](Self::tensor)'s.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be passed for a kernel's parameter of type `{P}`",
-    label = "not what the kernel's parameter `{P}` takes",
-    note = "a `Global` takes a `TensorView` of its element type, a `GlobalMut` a `TensorViewMut`, a number itself"
-)]
 pub unsafe trait Argument<P: KernelArg> {
     /// The memory that the kernel uses through it.
     fn tensor(&self, name: &'static str) -> Option<Named<'_>>;
@@ -203,7 +198,7 @@ macro_rules! lists {
 }
 lists!(TensorView<'_, u32>, &TensorView<'_, u32>);
 
-/// The arguments of a kernel whose parameters are of types `P`: a tuple of as many, each an [`Argument`] of its parameter.
+/// The arguments of the kernel `K`: a tuple of as many as it has parameters, each an [`Argument`] of its parameter.
 ///
 /// ```
 /// use tilewright::{Device, KernelSet, Result, TensorView, TensorViewMut, f16};
@@ -228,7 +223,7 @@ lists!(TensorView<'_, u32>, &TensorView<'_, u32>);
 ///
 /// What is not of the parameters' types does not compile. An argument is missing:
 ///
-/// ```compile_fail,E0277
+/// ```compile_fail,E0308
 /// # use tilewright::{Device, KernelSet, Result, TensorView, TensorViewMut, f16};
 /// # use tilewright_device::kernel;
 /// # use tilewright_device::tile::{Global, GlobalMut};
@@ -294,32 +289,46 @@ lists!(TensorView<'_, u32>, &TensorView<'_, u32>);
 /// on.kernel::<follow>(set)?.launch(&on.default_stream(), [8, 1, 1], (64u64,))
 /// # }
 /// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` are not the arguments of a kernel with the parameters `{P}`",
-    label = "a tuple of as many arguments as the kernel has parameters, in their order"
-)]
-pub trait Arguments<P: Parameters>: Tuple<P> {}
+pub trait Arguments<K: Signature>: Tuple<K> {}
 
 // One implementation for all tuples: rustc would list those of each length beside every argument that is wrong.
-impl<P: Parameters, V: Tuple<P>> Arguments<P> for V {}
+impl<K: Signature, V: Tuple<K>> Arguments<K> for V {}
+
+/// A kernel that has as many parameters as the tuple `A` has elements: a bound of launches that are generic over the kernel.
+///
+/// The kernel's type implies the tuple's length before its elements are looked at, so that rustc says which length was expected.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not known to take as many arguments as there are in `{A}`",
+    note = "where the kernel is generic, its bounds are `K: SafeKernel + Takes<A>` and those of its arguments `A: Arguments<K>`"
+)]
+pub trait Takes<A>: Signature {}
 
 /// What [`Arguments`] are: a tuple of as many as there are parameters.
 #[doc(hidden)]
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` are not the arguments of a kernel with the parameters `{P}`",
-    label = "a tuple of as many arguments as the kernel has parameters, in their order"
-)]
-pub trait Tuple<P: Parameters> {
+pub trait Tuple<K: Signature> {
     /// What is written for each; all of them are checked.
-    fn abis(&self, names: &'static [&'static str], of: Parameter<'_>) -> Result<P::Abis>;
+    fn abis(&self, names: &'static [&'static str], of: Parameter<'_>) -> Result<Abis<K>>;
 
     /// What each was, for an error about them.
     fn describe(&self, index: usize) -> String;
 }
 
+type Abis<K> = <<K as Signature>::Parameters as Parameters>::Abis;
+
+/// What an [`Argument`] is, as errors tell it.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be passed for a kernel's parameter of type `{P}`: a `Global` takes a `TensorView` of its element type (`x.view()`), a `GlobalMut` a `TensorViewMut` (`y.view_mut()`), a number itself"
+)]
+pub trait Fits<P: KernelArg>: Argument<P> {}
+
+// Not recommended: rustc then points at the wrong argument alone, without the call.
+#[diagnostic::do_not_recommend]
+impl<P: KernelArg, V: Argument<P>> Fits<P> for V {}
+
 macro_rules! arguments {
     ($($i:tt $P:ident $V:ident)*) => {
-        impl<$($P: KernelArg, $V: Argument<$P>),*> Tuple<($($P,)*)> for ($($V,)*) {
+        impl<Of: Signature<Parameters = ($($P,)*)>, $($P: KernelArg, $V: Fits<$P>),*> Tuple<Of> for ($($V,)*) {
             fn abis(&self, names: &'static [&'static str], of: Parameter<'_>) -> Result<($($P::Abi,)*)> {
                 let _ = names;
                 let tensors: &[Option<Named<'_>>] = &[$(self.$i.tensor(names[$i])),*];
@@ -333,6 +342,9 @@ macro_rules! arguments {
                 }
             }
         }
+
+        #[diagnostic::do_not_recommend]
+        impl<Of: Signature<Parameters = ($($P,)*)>, $($P: KernelArg, $V),*> Takes<($($V,)*)> for Of {}
     };
 }
 
@@ -353,7 +365,7 @@ up_to!([] (0 A VA) (1 B VB) (2 C VC) (3 D VD) (4 E VE) (5 F VF) (6 G VG) (7 H VH
 pub(super) fn block<K: Signature>(
     device: &Device,
     kernel: &'static str,
-    arguments: &impl Arguments<K::Parameters>,
+    arguments: &impl Arguments<K>,
 ) -> Result<K::Args> {
     let tma = K::ARCH == Arch::Sm90a;
     let of = Parameter { device, kernel, name: "", copies: K::COPIES, tma };

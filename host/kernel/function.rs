@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tilewright_device::kernel::Listed;
 use tilewright_device::signature::{SafeKernel, Signature};
 
-use super::argument::{Arguments, block};
+use super::argument::{Arguments, Takes, block};
 use super::{KernelEntry, KernelSet, Wanted, ptx, text};
 use crate::backend::{KernelSource, LaunchConfig, Loaded};
 use crate::{Device, Error, Instance, Result, Stream};
@@ -131,7 +131,7 @@ impl AnyFunction {
         &self,
         stream: &Stream,
         launch: &Launch,
-        arguments: impl Arguments<S::Parameters>,
+        arguments: impl Arguments<S>,
     ) -> Result<()> {
         let args = block::<S>(&self.device, self.name(), &arguments)?;
         // SAFETY: the arguments are of the kernel's type; the caller vouches for the rest.
@@ -243,10 +243,9 @@ impl<K: Instance> Function<K> {
     /// alone. What is outside reads as zero and is not stored. Work on other streams is ordered by events alone, as for all operators.
     ///
     /// One thing is the kernel's author's to see to: that no two CTAs store different values to one place, of which either may stay.
-    pub fn launch<A>(&self, stream: &Stream, grid: [u32; 3], arguments: A) -> Result<()>
+    pub fn launch<A: Arguments<K>>(&self, stream: &Stream, grid: [u32; 3], arguments: A) -> Result<()>
     where
-        K: SafeKernel,
-        A: Arguments<K::Parameters>,
+        K: SafeKernel + Takes<A>,
     {
         // SAFETY: the kernel is sound with all arguments of its types, and these are views of valid memory; the preceding
         // grid has ended when it begins.
@@ -259,10 +258,14 @@ impl<K: Instance> Function<K> {
     /// The kernel is sound with these arguments and this grid: the memory that it uses is valid until it is done, and
     /// no other work that may run at the same time conflicts with it. With `pdl`, that holds for the preceding grid too,
     /// up to the point where this one waits.
-    pub unsafe fn launch_with<A>(&self, stream: &Stream, launch: &Launch, arguments: A) -> Result<()>
+    pub unsafe fn launch_with<A: Arguments<K>>(
+        &self,
+        stream: &Stream,
+        launch: &Launch,
+        arguments: A,
+    ) -> Result<()>
     where
-        K: Signature,
-        A: Arguments<K::Parameters>,
+        K: Takes<A>,
     {
         // SAFETY: the kernel is `K`; the caller vouches for the rest.
         unsafe { self.function.launch_as::<K>(stream, launch, arguments) }

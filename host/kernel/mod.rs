@@ -10,7 +10,9 @@ mod function;
 mod tests;
 mod unreadable;
 
-pub use argument::{Argument, Arguments, Parameter};
+#[doc(hidden)]
+pub use argument::Fits;
+pub use argument::{Argument, Arguments, Parameter, Takes};
 pub(crate) use function::FunctionCache;
 pub use function::{AnyFunction, Function, Launch};
 pub use tilewright_device::embedded::{KernelEntry, KernelSet};

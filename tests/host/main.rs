@@ -11,6 +11,7 @@ mod kernels;
 mod launch;
 mod limits;
 mod memory;
+mod refused;
 
 fn main() -> ExitCode {
     Suite::new()
@@ -44,5 +45,6 @@ fn main() -> ExitCode {
         .test("what the emulator finds wrong is reported", faults::are_reported)
         .test("the emulator's limits end launches", limits::end_launches)
         .test("launches are cancelled", limits::are_cancelled)
+        .test("rustc says in few lines what is wrong with arguments", refused::in_few_lines)
         .main()
 }

@@ -8,7 +8,9 @@ use ladder_device::{
     gemm_shared as shared, gemm_tf32 as tf32, gemm_vectors as vectors, gemm_warp_specialised as specialised,
     row_softmax as softmax, vector_add as add,
 };
-use tilewright::{Arguments, Error, Instance, Result, SafeKernel, Stream, TensorView, TensorViewMut, f16};
+use tilewright::{
+    Arguments, Error, Instance, Result, SafeKernel, Stream, Takes, TensorView, TensorViewMut, f16,
+};
 use tilewright_device::tile::RasterOrder;
 
 use crate::KERNELS;
@@ -17,10 +19,10 @@ use crate::KERNELS;
 const PANEL: u32 = 16;
 
 /// Queues a kernel, unless there is nothing to do.
-fn queue<K: Instance + SafeKernel>(
+fn queue<K: Instance + SafeKernel + Takes<A>, A: Arguments<K>>(
     stream: &Stream,
     grid: [usize; 3],
-    arguments: impl Arguments<K::Parameters>,
+    arguments: A,
 ) -> Result<()> {
     if grid.contains(&0) {
         return Ok(());
@@ -46,13 +48,13 @@ pub fn vector_add(
     let ctas = z.len().div_ceil(add::TILE);
     // A kernel's tensors are matrices at least: these have one row.
     let [x, y] = [x, y].map(|x| x.clone().insert_dim(0));
-    queue::<add::vector_add>(stream, [ctas, 1, 1], (x?, y?, z.reborrow().insert_dim(0)?))
+    queue::<add::vector_add, _>(stream, [ctas, 1, 1], (x?, y?, z.reborrow().insert_dim(0)?))
 }
 
 /// y = softmax(x) over the rows of a matrix.
 pub fn row_softmax(stream: &Stream, x: &TensorView<'_, f32>, y: &mut TensorViewMut<'_, f32>) -> Result<()> {
     let [m, _] = tiles("y", y.shape(), [softmax::ROWS, softmax::COLS])?;
-    queue::<softmax::row_softmax>(stream, [m, 1, 1], (x, y))
+    queue::<softmax::row_softmax, _>(stream, [m, 1, 1], (x, y))
 }
 
 /// A launch of a level whose CTAs take a tile of C each.
@@ -66,7 +68,7 @@ macro_rules! product {
             c: &mut TensorViewMut<'_, $t>,
         ) -> Result<()> {
             let [m, n] = tiles("c", c.shape(), $tile)?;
-            queue::<$kernel::$name>(stream, [n, m, 1], (a, b, c))
+            queue::<$kernel::$name, _>(stream, [n, m, 1], (a, b, c))
         }
     };
 }
@@ -112,7 +114,7 @@ pub fn gemm_warp_specialised(
     let order = RasterOrder::new(1, m, n, PANEL)
         .ok_or_else(|| Error::argument("c", format!("of {m} x {n} tiles"), "of fewer"))?;
     let ctas = stream.device().kernel::<Kernel>(&KERNELS)?.resident_ctas().min(order.total());
-    queue::<Kernel>(stream, [ctas as usize, 1, 1], (a, b, c, order))
+    queue::<Kernel, _>(stream, [ctas as usize, 1, 1], (a, b, c, order))
 }
 
 /// Tiles of `rows` queries of each head, and log2(e) over the root of `D`: exponentials are of base 2.
@@ -130,7 +132,7 @@ pub fn attention_ampere(
     o: &mut TensorViewMut<'_, f16>,
 ) -> Result<()> {
     let (grid, scale) = heads(o, QUERIES[1])?;
-    queue::<Ampere>(stream, grid, (q, k, v, o, scale))
+    queue::<Ampere, _>(stream, grid, (q, k, v, o, scale))
 }
 
 /// The same for Hopper.
@@ -140,5 +142,5 @@ pub fn attention_hopper(
     o: &mut TensorViewMut<'_, f16>,
 ) -> Result<()> {
     let (grid, scale) = heads(o, QUERIES[0])?;
-    queue::<Hopper>(stream, grid, (q, k, v, o, scale))
+    queue::<Hopper, _>(stream, grid, (q, k, v, o, scale))
 }

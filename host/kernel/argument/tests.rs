@@ -5,7 +5,9 @@ use tilewright_device::tile::{
 
 use super::*;
 use crate::backend::fake::{self, VAST};
-use crate::{Instance, KernelEntry, KernelSet, Launch, OrWhereUnreadable, SafeKernel, Stream, Tensor, f16};
+use crate::{
+    Instance, KernelEntry, KernelSet, Launch, OrWhereUnreadable, SafeKernel, Stream, Takes, Tensor, f16,
+};
 
 /// A factor for each row, and for all of them.
 #[kernel(threads = 64, expects(x.shape() == y.shape(), s.rows() == x.rows() && s.cols() == 1))]
@@ -71,7 +73,7 @@ fn set_of<K: Instance>() -> &'static KernelSet {
 }
 
 /// Launches one CTA of `K`, alone in a set.
-fn launch<K: Instance + SafeKernel>(device: &Device, arguments: impl Arguments<K::Parameters>) -> Result<()> {
+fn launch<K: Instance + SafeKernel + Takes<A>, A: Arguments<K>>(device: &Device, arguments: A) -> Result<()> {
     device.kernel::<K>(set_of::<K>())?.launch(&Stream::new(device)?, [1, 1, 1], arguments)
 }
 
@@ -88,7 +90,7 @@ fn arguments_become_the_kernels_block() {
     let (device, journal) = fake::h200();
     let (x, s) = (tensor::<f16>(&device, &[8, 32]), tensor::<f32>(&device, &[8, 1]));
     let mut y = tensor::<f16>(&device, &[8, 32]);
-    launch::<scale>(&device, (x.view(), &s.view(), &mut y.view_mut(), 0.5)).unwrap();
+    launch::<scale, _>(&device, (x.view(), &s.view(), &mut y.view_mut(), 0.5)).unwrap();
     let launches = journal.launches.lock().unwrap();
     let (config, bytes) = &launches[0];
     assert_eq!((config.grid, config.threads, config.overlap_previous), ([1, 1, 1], 64, false));
@@ -107,23 +109,23 @@ fn each_error_names_the_parameter() {
     let (mut y, mut other) = (tensor::<f16>(&device, &[8, 32]), tensor::<f16>(&elsewhere, &[8, 32]));
     let mut short = tensor::<f16>(&device, &[8, 31]);
 
-    let error = message(launch::<scale>(&device, (row.view(), s.view(), y.view_mut(), 1.0)));
+    let error = message(launch::<scale, _>(&device, (row.view(), s.view(), y.view_mut(), 1.0)));
     assert_eq!(error, "`x` was of shape [32]; it must be of 2 dimensions");
-    let error = message(launch::<scale>(&device, (x.view(), s.view(), other.view_mut(), 1.0)));
+    let error = message(launch::<scale, _>(&device, (x.view(), s.view(), other.view_mut(), 1.0)));
     assert_eq!(error, "`y` was on fake:0; it must be on fake:1, the device of this call");
     // SAFETY: nothing reads the memory of a fake device.
     let own = unsafe { TensorView::from_raw_parts(&device, y.address(), &[8, 32], &[32, 1]) }.unwrap();
-    let error = message(launch::<scale>(&device, (own, s.view(), y.view_mut(), 1.0)));
+    let error = message(launch::<scale, _>(&device, (own, s.view(), y.view_mut(), 1.0)));
     assert_eq!(error, "`y` overlaps `x`; what a call writes must lie apart from all else that it uses");
-    let error = message(launch::<scale>(&device, (x.view(), s.view(), short.view_mut(), 1.0)));
+    let error = message(launch::<scale, _>(&device, (x.view(), s.view(), short.view_mut(), 1.0)));
     let rule = "it must be such that x.shape() == y.shape(), with `y` of shape [8, 31]";
     assert_eq!(error, format!("`x` was of shape [8, 32]; {rule}"));
-    let error = message(launch::<scale>(&device, (x.view(), long.view(), y.view_mut(), 1.0)));
+    let error = message(launch::<scale, _>(&device, (x.view(), long.view(), y.view_mut(), 1.0)));
     let rule = "it must be such that s.rows() == x.rows() && s.cols() == 1, with `x` of shape [8, 32]";
     assert_eq!(error, format!("`s` was of shape [9, 1]; {rule}"));
     // SAFETY: as above.
     let vast = unsafe { TensorView::from_raw_parts(&device, VAST, &[1 << 32, 1], &[1, 1]) }.unwrap();
-    let error = message(launch::<scale>(&device, (x.view(), vast, y.view_mut(), 1.0)));
+    let error = message(launch::<scale, _>(&device, (x.view(), vast, y.view_mut(), 1.0)));
     assert_eq!(error, "`s` was of shape [4294967296, 1]; it must be of sizes below 2^32");
     let stream = Stream::new(&elsewhere).unwrap();
     let kernel = device.kernel::<scale>(set_of::<scale>()).unwrap();
@@ -145,42 +147,42 @@ fn tensors_that_a_kernel_cannot_read_are_refused_with_the_reason() {
     let mut out = c.view_mut().narrow(1, 0, 64).unwrap();
 
     // Only what may be copied into stages: not the row, whose BOX is 0, nor what is written.
-    launch::<boxes>(&device, (a.view(), &b_t, row.view(), &mut out)).unwrap();
-    launch::<boxes>(&device, (&narrow, &b_t, row.view(), &mut out)).unwrap();
+    launch::<boxes, _>(&device, (a.view(), &b_t, row.view(), &mut out)).unwrap();
+    launch::<boxes, _>(&device, (&narrow, &b_t, row.view(), &mut out)).unwrap();
     assert_eq!(journal.maps.lock().unwrap().len(), 4, "two of a, two of b");
 
     let reason = |what: &str, result| assert_eq!(message(result), format!("kernel `{what}"));
     let columns = "boxes` cannot read `b`: it reads the tensor column-major, and its columns are not contiguous: pass a row-major one \
                    transposed";
-    reason(columns, launch::<boxes>(&device, (a.view(), b.view(), row.view(), &mut out)));
+    reason(columns, launch::<boxes, _>(&device, (a.view(), b.view(), row.view(), &mut out)));
     let rows = "boxes` cannot read `a`: it reads the tensor row-major, and its rows are not contiguous";
-    reason(rows, launch::<boxes>(&device, (&b_t, &b_t, row.view(), &mut out)));
+    reason(rows, launch::<boxes, _>(&device, (&b_t, &b_t, row.view(), &mut out)));
     let aligned =
         "boxes` cannot read `a`: its address or the distance between its lines is not a multiple of 16 bytes";
-    reason(aligned, launch::<boxes>(&device, (&shifted, &b_t, row.view(), &mut out)));
+    reason(aligned, launch::<boxes, _>(&device, (&shifted, &b_t, row.view(), &mut out)));
     let nothing = "boxes` cannot read `a`: it is empty, and TMA addresses nothing empty";
-    reason(nothing, launch::<boxes>(&device, (&empty, &b_t, row.view(), &mut out)));
+    reason(nothing, launch::<boxes, _>(&device, (&empty, &b_t, row.view(), &mut out)));
     let ragged = "pieces` cannot read `a`: its lines are not a multiple of 16 bytes long";
-    reason(ragged, launch::<pieces>(&device, (&narrow, &b_t, a.view(), &mut out)));
-    launch::<pieces>(&device, (&empty, &b_t, a.view(), &mut out)).unwrap();
+    reason(ragged, launch::<pieces, _>(&device, (&narrow, &b_t, a.view(), &mut out)));
+    launch::<pieces, _>(&device, (&empty, &b_t, a.view(), &mut out)).unwrap();
 
     // Any strides at all, in the order of preference.
     for (view, launched) in [(a.view(), "boxes"), (empty, "pieces"), (narrow, "boxes"), (shifted, "elements")]
     {
         let mut by = "boxes";
-        launch::<boxes>(&device, (&view, &b_t, row.view(), &mut out))
+        launch::<boxes, _>(&device, (&view, &b_t, row.view(), &mut out))
             .or_where_unreadable(|| {
                 by = "pieces";
-                launch::<pieces>(&device, (&view, &b_t, a.view(), &mut out))
+                launch::<pieces, _>(&device, (&view, &b_t, a.view(), &mut out))
             })
             .or_where_unreadable(|| {
                 by = "elements";
-                launch::<elements>(&device, (&view, b.view(), row.view(), &mut out))
+                launch::<elements, _>(&device, (&view, b.view(), row.view(), &mut out))
             })
             .unwrap();
         assert_eq!(by, launched);
     }
-    let error = launch::<boxes>(&device, (row.view().select(0, 0).unwrap(), &b_t, row.view(), &mut out))
+    let error = launch::<boxes, _>(&device, (row.view().select(0, 0).unwrap(), &b_t, row.view(), &mut out))
         .or_where_unreadable(|| unreachable!("it is wrong for any kernel"));
     assert_eq!(message(error), "`a` was of shape [71]; it must be of 2 dimensions");
 }
@@ -190,7 +192,7 @@ fn numbers_and_lists_are_passed_as_they_are() {
     let (device, journal) = fake::h200();
     let list = tensor::<u32>(&device, &[12]);
     let order = RasterOrder::new(1, 2, 3, 1).unwrap();
-    launch::<numbers>(&device, (list.view(), order, 7)).unwrap();
+    launch::<numbers, _>(&device, (list.view(), order, 7)).unwrap();
     let launches = journal.launches.lock().unwrap();
     // SAFETY: the block that was launched, of this type.
     let args =
@@ -199,11 +201,11 @@ fn numbers_and_lists_are_passed_as_they_are() {
     assert_eq!((list_of, args.order.total(), args.n), ((list.address(), 12), 6, 7));
     drop(launches);
     let part = list.view().narrow(0, 1, 4).unwrap();
-    let error = message(launch::<numbers>(&device, (&part, order, 7)));
+    let error = message(launch::<numbers, _>(&device, (&part, order, 7)));
     let rule = "it must be contiguous, aligned to 16 bytes, of fewer than 2^32 numbers";
     assert_eq!(error, format!("`list` was at {:#x}, of shape [4]; {rule}", part.address()));
     assert_eq!(
-        message(launch::<numbers>(&device, (list.view(), order, 10))),
+        message(launch::<numbers, _>(&device, (list.view(), order, 10))),
         "`n` was 10; it must be such that n < 10"
     );
 }

@@ -45,7 +45,7 @@ pub fn products<K: Instance + SafeKernel<Parameters = Product>>(device: &Device)
         let mut guarded = Guarded::<f32>::new(device, [1, m, n], n + 3)?;
         let c = guarded.view_mut()?.select(0, 0)?;
         let arguments = (a.view(), index.view(), b.view().transpose(0, 1)?, c);
-        launch::<K>(device, [m.div_ceil(TILE), n.div_ceil(TILE)], arguments)?;
+        launch::<K, _>(device, [m.div_ceil(TILE), n.div_ceil(TILE)], arguments)?;
         let (c, outside) = guarded.read()?;
         let error = relative_error(&c, &expected);
         assert!(error < 1e-5, "{m} of {rows} rows, {n} x {k}: relative error {error:e}");
@@ -70,7 +70,11 @@ where
         let indices = Tensor::from_slice(device, &index, &[1, m])?;
         let mut guarded = Guarded::<T>::new(device, [1, m, cols], cols + unused)?;
         let y = guarded.view_mut()?.select(0, 0)?;
-        launch::<K>(device, [m.div_ceil(ROWS), cols.div_ceil(COLS)], (&x, indices.view(), y, from as u32))?;
+        launch::<K, _>(
+            device,
+            [m.div_ceil(ROWS), cols.div_ceil(COLS)],
+            (&x, indices.view(), y, from as u32),
+        )?;
         let (y, outside) = guarded.read()?;
         for (r, found) in y.chunks(cols).enumerate() {
             let of = row(&data, cols, index[r]).unwrap_or_default();

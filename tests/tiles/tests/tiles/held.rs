@@ -34,7 +34,7 @@ where
         let mut y = Guarded::<T>::new(device, [1, rows, cols], cols)?;
         let order = RowOrder::new(1, rows as u32, 1).expect("few tiles");
         let grid = [2 * K::CLUSTER[0] as usize, 1];
-        launch::<K>(device, grid, (x.view(), at.view(), y.view_mut()?, order))?;
+        launch::<K, _>(device, grid, (x.view(), at.view(), y.view_mut()?, order))?;
         let (y, outside) = y.read()?;
         assert!(T::widen(&y) == exact, "{cols} columns");
         assert_eq!(outside, 0, "{cols} columns: outside");
@@ -45,7 +45,7 @@ where
     for cols in [64 - 8].into_iter().chain([59, 1].into_iter().filter(|_| RAGGED)) {
         let mut y = Guarded::<T>::new(device, [1, 1, cols], cols)?;
         let order = RowOrder::new(1, 1, 1).expect("a tile");
-        launch::<K>(device, [K::CLUSTER[0] as usize, 1], (x.view(), at.view(), y.view_mut()?, order))?;
+        launch::<K, _>(device, [K::CLUSTER[0] as usize, 1], (x.view(), at.view(), y.view_mut()?, order))?;
         let (y, outside) = y.read()?;
         assert!(T::widen(&y) == vec![6.0; cols] && outside == 0, "{cols} of 64 columns");
     }
@@ -80,7 +80,7 @@ where
             let order = RowOrder::new(1, rows as u32, 1).expect("few tiles");
             let grid = [3 * K::CLUSTER[0] as usize, 1];
             let arguments = (x.view(), z.view(), w.view(), y.view_mut()?, sums.view_mut(), order);
-            launch::<K>(device, grid, arguments)?;
+            launch::<K, _>(device, grid, arguments)?;
             let (y, outside) = y.read()?;
             assert!(T::widen(&y) == exact, "{cols} columns, {weights} weights");
             assert_eq!(outside, 0, "{cols} columns: outside");

@@ -9,7 +9,7 @@ mod sums;
 use std::f32::consts::LOG2_E;
 use std::process::ExitCode;
 
-use tilewright::{Arch, Arguments, Device, Instance, SafeKernel, Tensor, bf16, f16};
+use tilewright::{Arch, Arguments, Device, Instance, SafeKernel, Takes, Tensor, bf16, f16};
 use tilewright_device::layout::{ColMajor, Element, Major, RowMajor};
 use tilewright_device::tile::{Global, GlobalMut, RowOrder};
 use tilewright_support::Real;
@@ -144,10 +144,10 @@ fn random<T: Real>(
     Tensor::from_slice(device, &normal((rows * cols) as u64, shape.iter().product()), &shape)
 }
 
-fn launch<K: Instance + SafeKernel>(
+fn launch<K: Instance + SafeKernel + Takes<A>, A: Arguments<K>>(
     device: &Device,
     grid: [usize; 2],
-    arguments: impl Arguments<K::Parameters>,
+    arguments: A,
 ) -> Outcome {
     let [x, y] = grid.map(|ctas| ctas as u32);
     device.kernel::<K>(&KERNELS)?.launch(&device.default_stream(), [x, y, 1], arguments)?;
@@ -179,7 +179,7 @@ where
         // The last matrix is not there: it reads as zeros, and is not stored.
         for batch in 0..3 {
             let grid = [rows.div_ceil(copies::M), cols.div_ceil(copies::N)];
-            launch::<K>(device, grid, (&x, &mut y, batch))?;
+            launch::<K, _>(device, grid, (&x, &mut y, batch))?;
         }
         assert!(y.to_vec()? == x.to_vec()?, "{rows} x {cols}, {unused} unused");
         assert_eq!(guarded.read()?.1, 0, "{rows} x {cols}, {unused} unused: stores outside");
@@ -200,7 +200,7 @@ where
         let mut guarded = Guarded::<T>::new(device, [1, rows, cols], cols + unused)?;
         let mut y = guarded.view_mut()?.select(0, 0)?;
         let grid = [rows.div_ceil(copies::M), cols.div_ceil(2 * copies::N)];
-        launch::<K>(device, grid, (&x, &mut y))?;
+        launch::<K, _>(device, grid, (&x, &mut y))?;
         assert!(y.to_vec()? == x.to_vec()?, "{rows} x {cols}, {unused} unused");
         assert_eq!(guarded.read()?.1, 0, "{rows} x {cols}, {unused} unused: stores outside");
     }
@@ -216,7 +216,7 @@ where
         let x = memory.view().narrow(2, 0, cols)?.select(0, 0)?;
         let mut guarded = Guarded::<T>::new(device, [1, cols, rows], rows + unused)?;
         let mut y = guarded.view_mut()?.select(0, 0)?;
-        launch::<K>(device, [rows.div_ceil(copies::M), cols.div_ceil(copies::N)], (&x, &mut y))?;
+        launch::<K, _>(device, [rows.div_ceil(copies::M), cols.div_ceil(copies::N)], (&x, &mut y))?;
         assert!(y.to_vec()? == x.transpose(0, 1)?.to_vec()?, "{rows} x {cols}, {unused} unused");
         assert_eq!(guarded.read()?.1, 0, "{rows} x {cols}, {unused} unused: stores outside");
     }
@@ -241,7 +241,7 @@ where
         let mut guarded = Guarded::<f32>::new(device, [1, m, n], n + 3)?;
         let c = guarded.view_mut()?.select(0, 0)?;
         let grid = [m.div_ceil(operands::M), n.div_ceil(operands::N)];
-        launch::<K>(device, grid, (a.view(), b.view().transpose(0, 1)?, c))?;
+        launch::<K, _>(device, grid, (a.view(), b.view().transpose(0, 1)?, c))?;
         let (c, outside) = guarded.read()?;
         let found = pick(&c, n, &rows);
         let error = relative_error(&found, &expected);
@@ -267,7 +267,7 @@ where
         let b = if O::ROW_MAJOR { b.view() } else { transposed.view().transpose(0, 1)? };
         let mut guarded = Guarded::<f32>::new(device, [1, m, n], n + 3)?;
         let c = guarded.view_mut()?.select(0, 0)?;
-        launch::<K>(device, [n.div_ceil(K::TILE[1]), m.div_ceil(K::TILE[0])], (a.view(), b, c))?;
+        launch::<K, _>(device, [n.div_ceil(K::TILE[1]), m.div_ceil(K::TILE[0])], (a.view(), b, c))?;
         let (c, outside) = guarded.read()?;
         let error = relative_error(&pick(&c, n, &rows), &expected);
         let allowed = if O::ROW_MAJOR { 1e-6 } else { 1e-3 };
@@ -294,7 +294,7 @@ fn latent_attention<K: Instance + SafeKernel<Parameters = Latent>>(device: &Devi
         let mut guarded = Guarded::<f32>::new(device, [1, queries, dv], dv + 4)?;
         let o = guarded.view_mut()?.select(0, 0)?;
         let scale = LOG2_E / (d as f32).sqrt();
-        launch::<K>(device, [queries.div_ceil(latent::B), 1], (q.view(), kv.view(), o, scale))?;
+        launch::<K, _>(device, [queries.div_ceil(latent::B), 1], (q.view(), kv.view(), o, scale))?;
         let (o, outside) = guarded.read()?;
         let error = relative_error(&pick(&o, dv, &rows), &expected);
         // Weights are rounded to f16.
@@ -320,7 +320,7 @@ where
         let x = Tensor::from_slice(device, &x, &[1, rows, cols])?;
         let mut y = Tensor::filled(device, -1, &[1, rows, 1])?;
         let order = RowOrder::new(1, rows as u32, ROWS).expect("few tiles");
-        launch::<K>(device, [2 * K::CLUSTER[0] as usize, 1], (x.view(), y.view_mut(), order))?;
+        launch::<K, _>(device, [2 * K::CLUSTER[0] as usize, 1], (x.view(), y.view_mut(), order))?;
         assert!(y.to_vec()?.into_iter().eq(exact), "{cols} columns");
     }
     Ok(())
@@ -340,7 +340,7 @@ where
         );
         let mut y = Tensor::filled(device, f32::NAN, &[1, rows, cols])?;
         let grid = [rows.div_ceil(copies::M), cols.div_ceil(copies::N)];
-        launch::<K>(device, grid, (x.view(), w.view(), y.view_mut()))?;
+        launch::<K, _>(device, grid, (x.view(), w.view(), y.view_mut()))?;
         assert!(y.to_vec()? == exact, "{rows} x {cols}");
     }
     Ok(())

@@ -20,7 +20,7 @@ where
     let mut pairs = Tensor::filled(device, -1, &[rows, cols])?;
     let mut halves = Tensor::filled(device, -1, &[rows, cols])?;
     let grid = [rows.div_ceil(tile_rows), 1];
-    launch::<K>(device, grid, (x.view(), pairs.view_mut(), halves.view_mut()))?;
+    launch::<K, _>(device, grid, (x.view(), pairs.view_mut(), halves.view_mut()))?;
     let (pairs, halves) = (pairs.to_vec()?, halves.to_vec()?);
     for (r, row) in data.chunks(cols).enumerate() {
         let (found, half) = (&pairs[r * cols..][..cols], cols / 2);

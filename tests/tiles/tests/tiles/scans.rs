@@ -35,7 +35,7 @@ pub fn rows<K: Instance + Tile + SafeKernel<Parameters = Parameters>>(device: &D
             let mut y = Tensor::filled(device, -1, &[rows, cols])?;
             let mut all = Tensor::filled(device, -1, &[rows, 1])?;
             let arguments = (x.view(), y.view_mut(), all.view_mut(), u32::from(exclusive));
-            launch::<K>(device, [rows.div_ceil(tile_rows), 1], arguments)?;
+            launch::<K, _>(device, [rows.div_ceil(tile_rows), 1], arguments)?;
             let (y, all) = (y.to_vec()?, all.to_vec()?);
             for (r, row) in data.chunks(cols).enumerate() {
                 let (right, total) = scanned(row.iter().copied(), exclusive);
@@ -58,7 +58,7 @@ pub fn cols<K: Instance + Tile + SafeKernel<Parameters = Parameters>>(device: &D
             let mut y = Tensor::filled(device, -1, &[rows, cols])?;
             let mut all = Tensor::filled(device, -1, &[1, cols])?;
             let arguments = (x.view(), y.view_mut(), all.view_mut(), u32::from(exclusive));
-            launch::<K>(device, [cols.div_ceil(tile_cols), 1], arguments)?;
+            launch::<K, _>(device, [cols.div_ceil(tile_cols), 1], arguments)?;
             let (y, all) = (y.to_vec()?, all.to_vec()?);
             for (c, &sum) in all.iter().enumerate() {
                 let (right, total) = scanned(data.iter().skip(c).step_by(cols).copied(), exclusive);

@@ -63,7 +63,7 @@ where
         let mut by_row = Guarded::<T>::new(device, [1, lines, cols], cols + unused)?;
         by_row.write(&vec![T::of(-2.0); lines * cols])?;
         let y = (sums.view_mut()?.select(0, 0)?, by_row.view_mut()?.select(0, 0)?);
-        launch::<K>(device, [rows.div_ceil(ROWS), cols.div_ceil(COLS)], (x.view(), y.0, y.1))?;
+        launch::<K, _>(device, [rows.div_ceil(ROWS), cols.div_ceil(COLS)], (x.view(), y.0, y.1))?;
         let (sums, outside) = sums.read()?;
         for (i, &found) in sums.iter().enumerate() {
             let (r, c) = (i / cols, i % cols);
@@ -91,7 +91,7 @@ pub fn added_integers<K: Instance + SafeKernel<Parameters = Added<i32>>>(device:
         let mut by_row = Tensor::filled(device, 1, &[lines, cols])?;
         let from = Tensor::from_slice(device, &x, &[rows, cols])?;
         let grid = [rows.div_ceil(ROWS), cols.div_ceil(COLS)];
-        launch::<K>(device, grid, (from.view(), y.view_mut(), by_row.view_mut()))?;
+        launch::<K, _>(device, grid, (from.view(), y.view_mut(), by_row.view_mut()))?;
         let sum = |first: i32, r: usize, step: usize, c: usize| {
             (r..rows).step_by(step).fold(first, |sum, row| sum.wrapping_add(x[row * cols + c]))
         };
@@ -123,7 +123,7 @@ where
     let shape = [rows, cols];
     let (from, by) = (Tensor::from_slice(device, &a, &shape)?, Tensor::from_slice(device, &b, &shape)?);
     let mut y = Tensor::filled(device, T::of(f64::NAN), &[5 * rows, cols])?;
-    launch::<K>(device, [cols.div_ceil(TILE), 1], (from.view(), by.view(), y.view_mut()))?;
+    launch::<K, _>(device, [cols.div_ceil(TILE), 1], (from.view(), by.view(), y.view_mut()))?;
     let y = y.to_vec()?;
     for i in 0..rows * cols {
         let (a, b) = (a[i].number(), b[i].number());
@@ -147,7 +147,7 @@ where
         let expected = product(&Matrix::new(&a, m, k), &Matrix::new(&b, k, WIDE), &every);
         let (a, b) = (Tensor::from_slice(device, &a, &[m, k])?, Tensor::from_slice(device, &b, &[k, WIDE])?);
         let mut c = Tensor::filled(device, f32::NAN, &[m, WIDE])?;
-        launch::<K>(device, [m.div_ceil(64), 1], (a.view(), b.view(), c.view_mut()))?;
+        launch::<K, _>(device, [m.div_ceil(64), 1], (a.view(), b.view(), c.view_mut()))?;
         let error = relative_error(&c.to_vec()?, &expected);
         assert!(error < 1e-5, "{m} x {k}: relative error {error:e}");
     }
@@ -161,7 +161,7 @@ pub fn behind_a_barrier(device: &Device) -> Outcome {
     let shape = [ctas, threads];
     let x = Tensor::from_slice(device, &data, &shape)?;
     let (mut y, mut z) = (Tensor::filled(device, -1, &shape)?, Tensor::filled(device, -1, &shape)?);
-    launch::<turned_round>(device, [ctas, 1], (x.view(), y.view_mut(), z.view_mut()))?;
+    launch::<turned_round, _>(device, [ctas, 1], (x.view(), y.view_mut(), z.view_mut()))?;
     let right: Vec<i32> = data.chunks(threads).flat_map(|row| row.iter().rev()).copied().collect();
     assert!(y.to_vec()? == data && z.to_vec()? == right);
     Ok(())
@@ -184,7 +184,7 @@ where
         let mut numbers = Tensor::filled(device, 0, &[tile_rows - 1, 3])?;
         let grid = [cols.div_ceil(tile_cols), 2];
         let arguments = (x.view(), y.view_mut(), most.view_mut(), numbers.view_mut());
-        launch::<K>(device, grid, arguments)?;
+        launch::<K, _>(device, grid, arguments)?;
         let ctas = grid.iter().product::<usize>() as i32;
         let right = (1..tile_rows as i32).flat_map(|row| [-row, row * ctas, 0]);
         assert!(numbers.to_vec()?.into_iter().eq(right), "numbers of {tile_rows} rows, {ctas} times");
