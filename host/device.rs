@@ -190,7 +190,8 @@ impl Device {
         self.backend().profile()
     }
     /// What kernels have printed by `device_print!` since this was asked last, if this is the emulator, which shows it on the standard
-    /// error stream too. A GPU's driver prints to the standard output stream when the host waits for the GPU.
+    /// error stream too. A GPU's driver prints to the standard output stream when the host waits for the GPU, what is left in a ring of
+    /// 1 MiB (CUDA C++ Programming Guide, "Formatted Output").
     pub fn printed(&self) -> Option<String> {
         self.backend().printed()
     }

@@ -1,35 +1,64 @@
-//! What kernels print and assert, on the emulator, with the author's own lines; and that it is no code where it is turned off.
+//! What kernels print and assert, on the emulator and on a GPU, with the author's own lines; and that it is no code where it is turned
+//! off.
 
 use std::error::Error;
+use std::process::ExitCode;
 
-use tilewright::{Device, Tensor};
+use tilewright::{Arch, Device, Tensor};
 use tilewright_builder::{Built, Kernel};
 use tilewright_print_tests::{KERNELS, silent};
 use tilewright_print_tests_device::{COLS, stops, talks, values};
+use tilewright_support::suite::{Outcome, Suite};
+
+mod gpu;
+
+fn main() -> ExitCode {
+    if let Some(code) = gpu::child() {
+        return code;
+    }
+    Suite::new()
+        .test("lines are printed", lines_are_printed)
+        .test("assertions stop the kernel", assertions_stop_the_kernel)
+        .test("values of all types", values_of_all_types)
+        .test("traps name the lines that led there", traps_name_the_lines_that_led_there)
+        .test("silence costs nothing", silence_costs_nothing)
+        .gpu(Arch::Sm80, "a GPU prints what the emulator does", gpu::prints)
+        .gpu(Arch::Sm80, "a GPU prints what an assertion says, and stops", gpu::asserts)
+        .main()
+}
 
 /// The line of the device crate that has this text.
 fn line(text: &str) -> usize {
-    let source = include_str!("../device/src/lib.rs");
+    let source = include_str!("../../device/src/lib.rs");
     1 + source.lines().position(|line| line.contains(text)).expect("it is there")
 }
 
-/// Runs `talks` over two rows of so many columns, on an emulator that no other test has; what it printed, and what went wrong.
-fn talk(seed: u64, cols: usize, scale: f32) -> Result<(String, Option<String>), Box<dyn Error>> {
-    let device = Device::emulator_with_seed(seed);
-    let stream = device.default_stream();
-    let x = Tensor::filled(&device, 3.0, &[2, cols])?;
-    let mut y = Tensor::zeros(&device, &[2, cols])?;
-    let launched =
-        device.kernel::<talks>(&KERNELS)?.launch(&stream, [2, 1, 1], (&x.view(), &mut y.view_mut(), scale));
-    if launched.is_ok() {
-        assert_eq!(y.to_vec()?, vec![3.0 * scale; 2 * cols]);
-    }
-    Ok((device.printed().unwrap_or_default(), launched.err().map(|error| error.to_string())))
+/// Runs `talks` over two rows of so many columns.
+fn run_talks(device: &Device, cols: usize, scale: f32) -> tilewright::Result<()> {
+    let x = Tensor::filled(device, 3.0, &[2, cols])?;
+    let mut y = Tensor::zeros(device, &[2, cols])?;
+    let kernel = device.kernel::<talks>(&KERNELS)?;
+    kernel.launch(&device.default_stream(), [2, 1, 1], (x.view(), y.view_mut(), scale))?;
+    assert_eq!(y.to_vec()?, vec![3.0 * scale; 2 * cols]);
+    Ok(())
 }
 
-#[test]
-fn lines_are_printed() -> Result<(), Box<dyn Error>> {
-    let (printed, fault) = talk(1, COLS, 2.0)?;
+/// Runs `values`.
+fn run_values(device: &Device) -> tilewright::Result<()> {
+    let arguments = (1_u64 << 40, -3_i8, 1.5_f32);
+    device.kernel::<values>(&KERNELS)?.launch(&device.default_stream(), [1, 1, 1], arguments)?;
+    device.synchronize()
+}
+
+/// Runs `talks` on an emulator that no other test has; what it printed, and what went wrong.
+fn talk(seed: u64, cols: usize, scale: f32) -> (String, Option<String>) {
+    let device = Device::emulator_with_seed(seed);
+    let ran = run_talks(&device, cols, scale);
+    (device.printed().unwrap_or_default(), ran.err().map(|error| error.to_string()))
+}
+
+fn lines_are_printed() -> Outcome {
+    let (printed, fault) = talk(1, COLS, 2.0);
     assert_eq!(fault, None);
     let place = format!("tests/prints/device/src/lib.rs:{}", line("columns in row"));
     let line = |cta, thread| {
@@ -41,9 +70,8 @@ fn lines_are_printed() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-#[test]
-fn assertions_stop_the_kernel() -> Result<(), Box<dyn Error>> {
-    let (printed, fault) = talk(2, COLS + 1, 2.0)?;
+fn assertions_stop_the_kernel() -> Outcome {
+    let (printed, fault) = talk(2, COLS + 1, 2.0);
     let fault = fault.ok_or("there are too many columns")?;
     let (line_of, said) = (line("x.cols() <="), "assertion failed: x.cols() <= COLS as u32");
     let place = format!("tests/prints/device/src/lib.rs:{line_of}, kernel talks, CTA (0, 0, 0), thread 0");
@@ -54,21 +82,15 @@ fn assertions_stop_the_kernel() -> Result<(), Box<dyn Error>> {
         fault.contains(", called at /") && fault.contains(&format!("/device/src/lib.rs:{line_of}")),
         "{fault}"
     );
-    let (_, fault) = talk(3, COLS, -1.5)?;
+    let (_, fault) = talk(3, COLS, -1.5);
     let fault = fault.ok_or("the scale is negative")?;
     assert!(fault.contains("assertion failed: scale > 0.0: the scale is -1.5, not 1`"), "{fault}");
     Ok(())
 }
 
-#[test]
-fn values_of_all_types() -> Result<(), Box<dyn Error>> {
+fn values_of_all_types() -> Outcome {
     let device = Device::emulator_with_seed(4);
-    let launched = device.kernel::<values>(&KERNELS)?.launch(
-        &device.default_stream(),
-        [1, 1, 1],
-        (1_u64 << 40, -3_i8, 1.5_f32),
-    );
-    launched?;
+    run_values(&device)?;
     let printed = device.printed().unwrap_or_default();
     let lines: Vec<_> = printed.lines().filter_map(|line| Some(line.split_once("thread 0: ")?.1)).collect();
     let expected =
@@ -77,8 +99,7 @@ fn values_of_all_types() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-#[test]
-fn traps_name_the_lines_that_led_there() -> Result<(), Box<dyn Error>> {
+fn traps_name_the_lines_that_led_there() -> Outcome {
     let device = Device::emulator_with_seed(5);
     let fault = |x: f32, y: f32| -> Result<String, Box<dyn Error>> {
         let kernel = device.kernel::<stops>(&KERNELS)?;
@@ -101,8 +122,7 @@ fn traps_name_the_lines_that_led_there() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-#[test]
-fn silence_costs_nothing() -> Result<(), Box<dyn Error>> {
+fn silence_costs_nothing() -> Outcome {
     let built = Built::read(silent())?;
     // Names and labels, which have the function's number in its module, are all that differs.
     let ptx = |name: &str| -> Result<String, Box<dyn Error>> {
