@@ -63,14 +63,14 @@ fn rows_of_the_last_dimensions_stay_apart() {
 
 #[test]
 fn gradients_kernels_suit_the_rows() {
-    let chosen = |capability, [rows, cols]: [usize; 2], pitch: usize| {
-        let (device, _) = fake::device(capability);
+    let chosen_on = |device: Device, [rows, cols]: [usize; 2], pitch: usize| {
         let (x, y) =
             (view(&device, &[rows, cols], &[pitch, 1]), view_mut(&device, &[rows, cols], &[cols, 1]));
         let softmax = Softmax::new().plan_gradient(&x, &x, &y).unwrap().kernel().name();
         let masked = Softmax::new().causal().plan(&x, &y).unwrap().kernel().name();
         [softmax, masked, Norm::rms().gradient().plan(&x, &x, &y).unwrap().kernel().name()]
     };
+    let chosen = |capability, shape: [usize; 2]| chosen_on(fake::device(capability).0, shape, shape[1]);
     for (shape, softmax, norm) in [
         ([100_000, 64], "80_f16_16x64", "80_f16_8x128"),
         ([65536, 1024], "80_f16_4x1024", "80_f16_1x1024"),
@@ -84,10 +84,23 @@ fn gradients_kernels_suit_the_rows() {
             format!("masked_softmax_sm_{softmax}"),
             format!("norm_gradient_sm_{norm}"),
         ];
-        assert_eq!(chosen((9, 0), shape, shape[1]).map(str::to_owned), expected, "{shape:?}");
+        assert_eq!(chosen((9, 0), shape).map(str::to_owned), expected, "{shape:?}");
     }
-    assert!(chosen((9, 0), [100, 300], 301).iter().all(|name| name.ends_with("sm_80_f16_any")));
-    assert!(chosen((8, 6), [100, 16384], 16384).iter().all(|name| name.ends_with("sm_80_f16_long")));
+    // Rows that begin anywhere, one behind the other and with something between.
+    for (shape, pitch, [softmax, masked, norm]) in [
+        ([8191, 8191], 8191, ["90_f16_ragged", "80_f16_1x8192any", "80_f16_1x8192any"]),
+        ([30000, 1023], 1023, ["90_f16_ragged_short", "80_f16_4x1024any", "80_f16_1x1024any"]),
+        ([512, 50257], 50257, ["90_f16_ragged", "80_f16_any", "90_f16_1x8192any8"]),
+        ([100, 300], 301, ["80_f16_any", "80_f16_4x1024any", "80_f16_1x1024any"]),
+    ] {
+        let expected = [
+            format!("softmax_gradient_sm_{softmax}"),
+            format!("masked_softmax_sm_{masked}"),
+            format!("norm_gradient_sm_{norm}"),
+        ];
+        assert_eq!(chosen_on(fake::h200().0, shape, pitch).map(str::to_owned), expected, "{shape:?} {pitch}");
+    }
+    assert!(chosen((8, 6), [100, 16384]).iter().all(|name| name.ends_with("sm_80_f16_long")));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::list::RowsKernel;
 use crate::norm_backward::{norm_gradient, norm_gradient_long};
 use crate::norm_backward_held::norm_gradient_held;
 use crate::program::{NextTile, Nothing, Prefetch, RowProgram};
-use crate::softmax_backward::{softmax_gradient, softmax_gradient_long};
+use crate::softmax_backward::{softmax_gradient, softmax_gradient_held, softmax_gradient_long};
 
 #[rustfmt::skip]
 impl<
@@ -18,6 +18,14 @@ impl<
 {
     type Description = RowsKernel;
     const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(CTAS, false);
+}
+
+impl<P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize, const PLACES: usize> Described
+    for softmax_gradient_held<P, T, L, N, PLACES>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel =
+        RowsKernel { places: PLACES as u32, ragged: true, ..RowsKernel::new::<T, L, 1, N>(1, false) };
 }
 
 impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
@@ -77,6 +85,11 @@ kernels! {
             sm_90: [softmax_gradient_sm_90_ T _1x16384c CTAS]:
                 softmax_gradient<Overlapped<16>, WIDE, T, Spread<16, 512, 32, VECTOR>, 1, 16384, CTAS>;
         }
+        // Shared memory has room for 13 pairs of parts of one vector a thread, or a warp takes rows by itself.
+        sm_90: [softmax_gradient_sm_90_ T _ragged]:
+            softmax_gradient_held<Overlapped<16>, T, Spread<16, 512, VECTOR, VECTOR>, { 512 * VECTOR }, 13>;
+        sm_90: [softmax_gradient_sm_90_ T _ragged_short]:
+            softmax_gradient_held<Overlapped<1>, T, Spread<1, 32, { 2 * VECTOR }, VECTOR>, { 64 * VECTOR }, 5>;
         sm_80: [softmax_gradient_sm_80_ T _long]: softmax_gradient_long<Simt<8>, T, Spread<8, 256, 16, VECTOR>, 1, 4096>;
         sm_80: [softmax_gradient_sm_80_ T _any]: softmax_gradient_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
     }
@@ -98,6 +111,13 @@ kernels! {
             sm_90: [norm_gradient_sm_90_ T _1x8192c CTAS]:
                 norm_gradient<Overlapped<16>, AHEAD, T, Spread<16, 512, 16, VECTOR>, 1, 8192, CTAS>;
         }
+        // Element by element, of rows that begin anywhere.
+        for (W, N) in [(4, 1024), (16, 8192)] {
+            sm_80: [norm_gradient_sm_80_ T _1x N any]:
+                norm_gradient<Simt<W>, Nothing, T, Spread<W, { 32 * W }, { N / (32 * W) }, 1>, 1, N, 1>;
+        }
+        sm_90: [norm_gradient_sm_90_ T _1x8192any8]:
+            norm_gradient<Overlapped<16>, Nothing, T, Spread<16, 512, 16, 1>, 1, 8192, 8>;
         sm_90: [norm_gradient_sm_90_ T _held8]:
             norm_gradient_held<Overlapped<16>, T, Spread<16, 512, VECTOR, VECTOR>, { 512 * VECTOR }, 8, 12, PARTS>;
         sm_80: [norm_gradient_sm_80_ T _long]: norm_gradient_long<Simt<8>, T, Spread<8, 256, 16, VECTOR>, 4096>;

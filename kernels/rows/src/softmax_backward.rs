@@ -7,7 +7,7 @@ use tilewright_device::tile::{
     Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile, Rows, math,
 };
 
-use crate::program::{Prefetch, RowProgram, resident};
+use crate::program::{Prefetch, RowProgram, resident, resident_held};
 
 /// Σ y dy of this thread's elements, or Σ dy.
 #[inline(always)]
@@ -88,6 +88,31 @@ pub fn softmax_gradient<
         }
         let sums = rows.reduce(products(y, dy, log != 0), |a, b| a + b);
         gradient(y.anew(), dy.anew(), &sums, scale, log != 0).store_rows(to);
+    }
+}
+
+/// As [`softmax_gradient`](fn@softmax_gradient), for rows of at most `N` `PLACES` columns that begin anywhere: shared memory holds those of y and
+/// of dy, and what it has room for of the next ones.
+#[kernel(program = P, min_ctas = resident_held(P::THREADS, 2 * N * T::BYTES, true))]
+pub fn softmax_gradient_held<P: RowProgram, T: Element, L, const N: usize, const PLACES: usize>(
+    mut cta: Cta<P>,
+    y: InBlock<Global<T, 3>>,
+    dy: InBlock<Global<T, 3>>,
+    dx: InBlock<GlobalMut<T, 3>>,
+    order: RowOrder,
+    scale: f32,
+    log: u32,
+) where
+    L: FragmentLayout<1, N>,
+{
+    let mut rows = cta.row_reducer::<L, 1, N, 1>();
+    P::wait_for_preceding_grid();
+    let mut parts = cta.row_parts::<T, L, N, 1, PLACES, true, 2>([y.get(), dy.get()], order, T::ZERO);
+    while parts.row().exists() {
+        let own = parts
+            .fold(Rows::splat(0.0), |sums, [y, dy], _| products(y, dy, log != 0).zip(&sums, |a, b| a + b));
+        let sums = rows.reduce(own, |a, b| a + b);
+        parts.take(|[y, dy], part| part.store(&gradient(y, dy, &sums, scale, log != 0), &mut dx.get()));
     }
 }
 
