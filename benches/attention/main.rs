@@ -20,6 +20,8 @@ mod peer;
 #[path = "../common/pool.rs"]
 mod pool;
 mod problem;
+#[path = "../common/python.rs"]
+mod python;
 #[path = "../common/rank.rs"]
 mod rank;
 mod table;

@@ -99,8 +99,28 @@ pub(crate) struct TensorMapShape {
     pub(crate) shape: [u64; crate::MAX_RANK],
     /// In bytes, of the dimensions after the contiguous one.
     pub(crate) strides: [u64; crate::MAX_RANK - 1],
+    /// In im2col mode the second is pixels, and what follows has no meaning.
     pub(crate) tile: [u32; crate::MAX_RANK],
     pub(crate) fetch: L2Fetch,
+    /// How copies in im2col mode go over the pixels of images, which have 4 dimensions: channels, width, height, images.
+    pub(crate) walk: Option<Walk>,
+}
+
+/// The pixels that copies in im2col mode go over, by width and height: every `steps`-th from the `lower` corner to the image's last but
+/// `upper`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Walk {
+    pub(crate) lower: [i32; 2],
+    pub(crate) upper: [i32; 2],
+    pub(crate) steps: [u32; 2],
+}
+
+impl Walk {
+    /// Whether maps of 4 dimensions have room for it: corners of 8 bits, steps up to 8.
+    pub(crate) fn fits(&self) -> bool {
+        let corners = self.lower.into_iter().chain(self.upper).all(|corner| i8::try_from(corner).is_ok());
+        corners && self.steps.iter().all(|step| (1..=8).contains(step))
+    }
 }
 
 /// What the L2 cache fetches where a box misses it.

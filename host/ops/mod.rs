@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`dequant_gemm()`](dequant_gemm()), [`DequantGemm`] | C = act(alpha A Wᵀ + bias), W of 1 to 8 bits a weight, f16 and bf16 |
 //! | [`dequant_gemm_int8()`](dequant_gemm_int8()), [`DequantGemmInt8`] | C = act(tokens A (q scales)ᵀ + bias), or the exact sums, A of int8, q integers of 2 to 8 bits |
+//! | [`conv()`](conv()), [`Conv`], [`ConvGradient`] | y = act(x ∗ w + bias + residual) of images and sequences, and its gradients, f16 and bf16; depthwise f32 |
 //! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16 and bf16 |
 //! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
@@ -26,6 +27,8 @@ mod argmax;
 mod attention;
 #[cfg(feature = "pointwise")]
 mod cast;
+#[cfg(feature = "conv")]
+mod conv;
 #[cfg(feature = "rows")]
 mod cross_entropy;
 #[cfg(feature = "dequant_gemm")]
@@ -72,6 +75,8 @@ pub use argmax::{Argmax, ArgmaxCandidate, ArgmaxPlan, argmax};
 pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPlan, attention};
 #[cfg(feature = "pointwise")]
 pub use cast::{Cast, CastElement, cast};
+#[cfg(feature = "conv")]
+pub use conv::{Conv, ConvCandidate, ConvElement, ConvGradient, ConvPlan, conv};
 #[cfg(feature = "rows")]
 pub use cross_entropy::{CrossEntropy, CrossEntropyCandidate, CrossEntropyPlan, cross_entropy};
 #[cfg(feature = "dequant_gemm")]
@@ -117,6 +122,8 @@ pub use transpose::{Transpose, copy, transpose};
 static SETS: &[&crate::KernelSet] = &[
     #[cfg(feature = "attention")]
     &tilewright_attention::KERNELS,
+    #[cfg(feature = "conv")]
+    &tilewright_conv::KERNELS,
     #[cfg(feature = "dequant_gemm")]
     &tilewright_dequant_gemm::KERNELS,
     #[cfg(feature = "gemm")]

@@ -41,7 +41,7 @@ pub(super) struct Described {
     strides: [u64; MAX_RANK],
     shape: [u32; MAX_RANK],
     pub(super) align: u32,
-    map: Option<TensorMapShape>,
+    pub(super) map: Option<TensorMapShape>,
 }
 
 /// Makes the argument; the view's dimensions are preceded by ones up to `RANK`.
@@ -52,7 +52,15 @@ pub(super) fn global<T, const RANK: usize>(
     layout: &Layout,
     form: Form,
 ) -> Result<GlobalAbi<T, RANK>> {
-    let described = describe(address, dtype, layout, form)?;
+    described(backend, address, &describe(address, dtype, layout, form)?)
+}
+
+/// Makes the argument that is described so.
+pub(super) fn described<T, const RANK: usize>(
+    backend: &dyn Backend,
+    address: u64,
+    described: &Described,
+) -> Result<GlobalAbi<T, RANK>> {
     let map = match &described.map {
         Some(shape) => backend.encode(shape)?,
         None => None,
@@ -160,6 +168,7 @@ fn map_shape(
         strides: [0; MAX_RANK - 1],
         tile: [1; MAX_RANK],
         fetch,
+        walk: None,
     };
     map.tile[0] = SWIZZLE_BYTES / width as u32;
     if let Some(rows) = map.tile.get_mut(1) {

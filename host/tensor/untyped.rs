@@ -2,9 +2,9 @@
 
 use tilewright_device::abi::GlobalAbi;
 
-use super::argument::{Form, Reading, global, reading};
+use super::argument::{Form, Reading, describe, described, global, reading};
 use super::layout::Layout;
-use crate::backend::{Backend, L2Fetch};
+use crate::backend::{Backend, L2Fetch, Walk};
 use crate::{DType, Result};
 
 /// Where a tensor lies, of what type and how laid out.
@@ -70,6 +70,41 @@ impl Untyped {
         [box_rows, box_planes]: [u32; 2],
     ) -> Result<GlobalAbi<T, RANK>> {
         self.form(backend, Form { box_planes, ..Form::new(RANK, row_major, box_rows) })
+    }
+
+    /// Images \[images, height, width, groups, channels\] as kernels of patches take them; with a map in im2col mode for tiles of so many pixels,
+    /// if there is a walk and TMA can address the images.
+    pub(crate) fn images<T>(
+        &self,
+        backend: &dyn Backend,
+        walk: Option<(Walk, u32)>,
+    ) -> Result<GlobalAbi<T, 5>> {
+        let Untyped { address, dtype, layout } = *self;
+        let mut images = describe(address, dtype, &layout, Form::new(5, true, 0))?;
+        if let Some((walk, pixels)) = walk
+            && let Some(all) = self.ungrouped()
+            && let Some(mut map) = describe(address, dtype, &all.layout, Form::new(4, true, 1))?.map
+        {
+            map.tile[1] = pixels;
+            map.walk = Some(walk);
+            images.map = Some(map);
+        }
+        described(backend, address, &images)
+    }
+
+    /// Images \[images, height, width, groups, channels\] with the channels of all groups in one dimension, if they follow each other.
+    pub(crate) fn ungrouped(&self) -> Option<Self> {
+        let (&[images, height, width, groups, channels], &[n, h, w, g, c]) =
+            (self.layout.shape(), self.layout.strides())
+        else {
+            return None;
+        };
+        if groups > 1 && channels > 1 && g != channels * c {
+            return None;
+        }
+        let step = if channels > 1 { c } else { g };
+        let layout = Layout::strided(&[images, height, width, groups * channels], &[n, h, w, step]).ok()?;
+        Some(Untyped { layout, ..*self })
     }
 
     fn form<T, const RANK: usize>(&self, backend: &dyn Backend, form: Form) -> Result<GlobalAbi<T, RANK>> {

@@ -253,6 +253,33 @@ rank!(4, "4d", "{{{c0}, {c1}, {c2}, {c3}}}", [c0 0 c1 1 c2 2 c3 3],
 rank!(5, "5d", "{{{c0}, {c1}, {c2}, {c3}, {c4}}}", [c0 0 c1 1 c2 2 c3 3 c4 4],
     load_5d load_5d_hint load_5d_multicast load_5d_multicast_hint store_5d reduce_add_5d prefetch_l2_5d);
 
+/// `cp.async.bulk.tensor.4d.shared::cluster.global.im2col`: loads pixels into `dst`, as many as the map says, each of as many channels, with a
+/// cache policy.
+///
+/// `at` is channel, width, height and image of the first pixel, between the map's corners; the others follow it there, row by row. What
+/// is loaded lies `offsets` further, to the right and down. PTX ISA, "cp.async.bulk.tensor", "im2col mode"; sm_90.
+///
+/// # Safety
+/// As for [`load_4d_hint`]; the map is one in im2col mode.
+#[inline(always)]
+pub unsafe fn load_im2col_4d_hint(
+    dst: u32,
+    map: *const u8,
+    at: [u32; 4],
+    offsets: [u16; 2],
+    bar: u32,
+    policy: u64,
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        ptx!("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.L2::cache_hint \
+                [{dst}], [{map}, {{{c0}, {c1}, {c2}, {c3}}}], [{bar}], {{{o0}, {o1}}}, {policy};",
+            dst = in(reg32) dst, map = in(reg64) map, c0 = in(reg32) at[0], c1 = in(reg32) at[1],
+            c2 = in(reg32) at[2], c3 = in(reg32) at[3], bar = in(reg32) bar, o0 = in(reg16) offsets[0],
+            o1 = in(reg16) offsets[1], policy = in(reg64) policy)
+    }
+}
+
 /// `prefetch.tensormap`: brings a tensor map near the TMA unit.
 ///
 /// PTX ISA, "prefetch, prefetchu"; sm_90.

@@ -13,6 +13,7 @@
 //! | an accumulator to what is stored | `epilogue.apply(acc, [m, n])`: scales, residual, bias, activation, rounding, an [`Epilogue`] |
 //! | `Fragment` to [`GlobalMut`] | `copy(x, c.tile([m, n]))`, or through staging buffers: [`Output`] |
 //! | rows of `Global` that lie anywhere to a stage | `copy(a.gather(place), a_s.at(s))`: row r from `place(r)`, an index list |
+//! | patches of images, for a convolution, to a stage or a fragment | `copy(x.tile(group, m, x.tap(k)), x_s.at(s))`: [`Patches`], by TMA in its im2col mode |
 //! | the same to `Fragment`, to a [`Scratch`] tile | `Fragment::load(a.gather(place))`, `a_s.fetch(a.gather(place)).wait()` |
 //! | rows of a length known at run time | `Fragment::load_rows(x.tile(place), outside)`, `y.store_rows(…)`; of any length, `x.fold_row_parts(…)` |
 //! | rows that are longer than registers hold, or begin anywhere, read once | `cta.row_parts([x, z], order, outside)`, then `fold` and `take`: [`RowParts`] |

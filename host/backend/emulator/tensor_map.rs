@@ -1,9 +1,9 @@
 //! Tensor maps, as the emulator reads them.
 
 use tilewright_device::abi::TensorMap;
-use tilewright_emulator::{DataType, Fill, Swizzle, TensorMap as Description};
+use tilewright_emulator::{DataType, Fill, Im2col, Swizzle, TensorMap as Description};
 
-use crate::backend::TensorMapShape;
+use crate::backend::{TensorMapShape, Walk};
 use crate::{DType, Result};
 
 /// Encodes a map like the driver's: the swizzle of 128 bytes, zeros outside the tensor. Strides of zero are taken, as by the
@@ -25,13 +25,23 @@ pub(super) fn encode(shape: &TensorMapShape) -> Result<Option<TensorMap>> {
         shape: shape.shape,
         strides: shape.strides,
         tile: shape.tile,
-        steps: [1; crate::MAX_RANK],
+        steps: match shape.walk {
+            Some(Walk { steps: [width, height], .. }) => [1, width, height, 1, 1],
+            None => [1; crate::MAX_RANK],
+        },
         swizzle: Swizzle::B128,
         fill: Fill::Zero,
-        im2col: None,
+        im2col: shape
+            .walk
+            .map(|Walk { lower, upper, .. }| Im2col { lower: corner(lower), upper: corner(upper) }),
     };
     match description.encode() {
         Ok(words) => Ok(Some(TensorMap(words))),
         Err(error) => Err(super::emulated("encode a tensor map", &error)),
     }
+}
+
+/// The corner of a walk that [fits](Walk::fits).
+fn corner([width, height]: [i32; 2]) -> [i16; 3] {
+    [width as i16, height as i16, 0]
 }

@@ -136,7 +136,7 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
         Gemm { overlap, ..self }
     }
 
-    fn kind<T: GemmInput>(&self) -> Kind {
+    fn kind<T: Element>(&self) -> Kind {
         (T::DTYPE.name(), U::DTYPE.name(), self.activation.name())
     }
 
@@ -159,6 +159,16 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
         b: &TensorView<'_, T>,
         c: &TensorViewMut<'_, U>,
     ) -> Result<GemmPlan> {
+        self.plan_of(a, b, c)
+    }
+
+    /// [`plan`](Self::plan), of operators whose inputs are of more types.
+    pub(super) fn plan_of<T: Element>(
+        &self,
+        a: &TensorView<'_, T>,
+        b: &TensorView<'_, T>,
+        c: &TensorViewMut<'_, U>,
+    ) -> Result<GemmPlan> {
         let matrices = Matrices::new(a, b, c, self.bias)?;
         Selection::new(&matrices, self.kind::<T>())?.choose(self.kernel)
     }
@@ -167,6 +177,17 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
     ///
     /// Fails when the views do not fit together, lie on another device, or C overlaps an input.
     pub fn run<T: GemmInput>(
+        &self,
+        stream: &Stream,
+        a: &TensorView<'_, T>,
+        b: &TensorView<'_, T>,
+        c: &mut TensorViewMut<'_, U>,
+    ) -> Result<()> {
+        self.queue(stream, a, b, c)
+    }
+
+    /// [`run`](Self::run), of operators whose inputs are of more types.
+    pub(super) fn queue<T: Element>(
         &self,
         stream: &Stream,
         a: &TensorView<'_, T>,

@@ -10,6 +10,7 @@ pub mod from_tensor;
 pub mod gather;
 pub mod load;
 pub mod paged;
+pub mod patches;
 pub mod row_part;
 pub mod row_parts;
 pub mod rows;

@@ -6,6 +6,7 @@ use crate::tile::cta::collective::Collective;
 use crate::tile::memory::gathered::Gathered;
 use crate::tile::memory::global::GlobalTile;
 use crate::tile::memory::paged::PagedTile;
+use crate::tile::memory::patches::PatchTile;
 
 /// A [`Collective`] whose threads copy tiles into stages that they fill.
 pub trait Loader: Collective {
@@ -52,6 +53,17 @@ pub trait Loader: Collective {
         L: SharedLayout,
         F: Fn(u32) -> Option<[u32; RANK]>,
         [u32; RANK]: Coords;
+
+    /// Copies a tile of patches into a stage that is being filled.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load).
+    #[doc(hidden)]
+    unsafe fn load_patches<T: Element, L: SharedLayout, const R: usize, const C: usize>(
+        from: PatchTile<T>,
+        to: u32,
+        ticket: Self::Ticket,
+    );
 
     /// Copies neighbouring bytes into a stage that is being filled.
     ///

@@ -10,6 +10,7 @@ pub mod list;
 pub mod loader;
 pub mod paged;
 pub mod part;
+pub mod patches;
 pub mod prefetch;
 pub mod row_tiles;
 pub mod scratch;

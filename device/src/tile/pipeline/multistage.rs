@@ -9,12 +9,13 @@ use crate::arch::{cp_async, mbarrier, sync};
 use crate::kernel::{Arch, Copies, Program};
 use crate::layout::{Element, Major, SharedLayout};
 use crate::tile::copy::access::{Access, Vectors};
-use crate::tile::copy::{gather, load, paged};
+use crate::tile::copy::{gather, load, paged, patches};
 use crate::tile::cta::collective::Collective;
 use crate::tile::memory::gathered::Gathered;
 use crate::tile::memory::global::GlobalTile;
 use crate::tile::memory::loader::Loader;
 use crate::tile::memory::paged::PagedTile;
+use crate::tile::memory::patches::PatchTile;
 use crate::tile::memory::shared::{Fill, Full};
 use crate::tile::mma::in_flight::{Accumulator, Pending};
 use crate::tile::pipeline::ring::Pipeline;
@@ -133,6 +134,22 @@ impl<const W: usize, A: Access> Loader for Multistage<W, A> {
                 gather::gathered_vectors::<T, L, F, RANK, BOX, R, C>(from, to, Self::CONSUMERS, live)
             } else {
                 gather::gathered_elements::<T, L, F, RANK, BOX, R, C>(from, to, Self::CONSUMERS, live)
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_patches<T: Element, L: SharedLayout, const R: usize, const C: usize>(
+        from: PatchTile<T>,
+        to: u32,
+        live: bool,
+    ) {
+        // SAFETY: passed on.
+        unsafe {
+            if A::VECTORS {
+                patches::patches_vectors::<T, L, R, C>(from, to, Self::CONSUMERS, live)
+            } else {
+                patches::patches_elements::<T, L, R, C>(from, to, Self::CONSUMERS, live)
             }
         }
     }

@@ -9,13 +9,14 @@ use crate::arch::{mbarrier, shared, sync, wgmma};
 use crate::kernel::{Arch, Copies, Program};
 use crate::layout::{Element, Major, SharedLayout};
 use crate::tile::copy::arrival::Arrival;
-use crate::tile::copy::{gather, load, paged};
+use crate::tile::copy::{gather, load, paged, patches};
 use crate::tile::cta::barriers::{FOLLOWING, OPENING};
 use crate::tile::cta::collective::Collective;
 use crate::tile::memory::gathered::Gathered;
 use crate::tile::memory::global::GlobalTile;
 use crate::tile::memory::loader::Loader;
 use crate::tile::memory::paged::PagedTile;
+use crate::tile::memory::patches::PatchTile;
 use crate::tile::memory::shared::{Fill, Full};
 use crate::tile::mma::in_flight::{Accumulator, Pending};
 use crate::tile::pipeline::configuration::{Configuration, Derived, OfConsumers, OfProducers};
@@ -161,6 +162,17 @@ impl<C: Configuration> Loader for WarpSpecialized<C> {
         let Some((part, parts)) = Self::boxes(part, parts) else { return };
         // SAFETY: passed on.
         unsafe { gather::gathered_tma::<T, L, F, RANK, BOX, ROWS, COLS>(from, to, barrier, part, parts) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_patches<T: Element, L: SharedLayout, const ROWS: usize, const COLS: usize>(
+        from: PatchTile<T>,
+        to: u32,
+        Arrival { barrier, part, parts }: Arrival,
+    ) {
+        let Some((_, parts)) = Self::boxes(part, parts) else { return };
+        // SAFETY: passed on.
+        unsafe { patches::patches_tma::<T, L, ROWS, COLS>(from, to, barrier, parts) }
     }
 
     #[inline(always)]

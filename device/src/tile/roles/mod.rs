@@ -6,7 +6,7 @@ use crate::arch::tma::Coords;
 use crate::kernel::{Arch, Copies, Program};
 use crate::layout::{Element, Major, SharedLayout};
 use crate::tile::copy::arrival::Arrival;
-use crate::tile::copy::{gather, load, paged};
+use crate::tile::copy::{gather, load, paged, patches};
 use crate::tile::cta::Cta;
 use crate::tile::cta::collective::Collective;
 use crate::tile::cta::registers;
@@ -14,6 +14,7 @@ use crate::tile::memory::gathered::Gathered;
 use crate::tile::memory::global::GlobalTile;
 use crate::tile::memory::loader::Loader;
 use crate::tile::memory::paged::PagedTile;
+use crate::tile::memory::patches::PatchTile;
 
 /// Hopper: two roles, the first of `A` warpgroups with `RA` registers a thread, the second of `B` with `RB`.
 ///
@@ -124,6 +125,16 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Loader for Ro
     {
         // SAFETY: passed on.
         unsafe { gather::gathered_tma::<T, L, F, RANK, BOX, R, C>(from, to, barrier, part, parts) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_patches<T: Element, L: SharedLayout, const R: usize, const C: usize>(
+        from: PatchTile<T>,
+        to: u32,
+        Arrival { barrier, parts, .. }: Arrival,
+    ) {
+        // SAFETY: passed on.
+        unsafe { patches::patches_tma::<T, L, R, C>(from, to, barrier, parts) }
     }
 
     #[inline(always)]

@@ -42,6 +42,9 @@ ranks! {
 }
 
 entries! { Sm90a:
+    im2col => |r, g| {
+        tma::load_im2col_4d_hint(g.shared, g.from, [g.x, g.n, g.x, g.n], [1, g.n as u16], g.shared + 1024, EVICT_LAST);
+    }
     bulk => |r, g| {
         tma::prefetch_map(g.from);
         tma::bulk_load(g.shared, g.from, g.n, g.shared + 1024);

@@ -1,0 +1,232 @@
+//! Which kernel computes a product with patches: an estimate of each one's time, from how tiles fill the SMs.
+
+use std::fmt;
+
+use tilewright_conv::{ConvKernel, Makes};
+use tilewright_device::kernel::Copies;
+
+use super::geometry::walk;
+use super::problem::{Product, Size, with};
+use super::table::{Compiled, Kind, Pass, kernels};
+use crate::ops::frame::{self, Candidate, Choice, Operand, Rated, Rejection};
+use crate::tensor::{Reading, Untyped};
+use crate::{Arch, Device, Error, KernelSet, Result};
+
+/// Depth that the estimate counts in.
+const STEP: u64 = 64;
+/// Elements of 16 bytes.
+const PIECE: usize = 8;
+/// Channels of a box.
+const BOX: usize = 64;
+
+/// What a kernel would take.
+#[derive(Clone, Copy, Debug)]
+pub struct Estimate {
+    ctas: u64,
+    waves: u64,
+    cycles: u64,
+    /// Whether a filter's row is read as one tap.
+    pub(super) joined: bool,
+}
+
+impl frame::Estimate for Estimate {
+    fn cycles(&self) -> Option<u64> {
+        Some(self.cycles)
+    }
+}
+
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Estimate { ctas, waves, cycles, joined } = self;
+        write!(f, "{ctas} CTAs in {waves} waves, about {cycles} cycles")?;
+        if *joined { f.write_str(", reading rows of filters as one tap") } else { Ok(()) }
+    }
+}
+
+impl Rated for ConvKernel {
+    type Estimate = Estimate;
+    const KERNELS: &'static KernelSet = &tilewright_conv::KERNELS;
+
+    fn size(&self) -> [u32; 3] {
+        self.tile
+    }
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ConvKernel { tile: [m, n, k], stages, split, .. } = self;
+        match self.makes {
+            Makes::Depthwise => write!(f, "tiles of {m} x {n}"),
+            _ => write!(f, "tiles of {m} x {n} x {k}, {stages} stages, split-K {split}"),
+        }
+    }
+}
+
+impl Candidate<Compiled> {
+    /// Rows, columns and depth of its tiles.
+    pub fn tile(&self) -> [u32; 3] {
+        self.kernel.tile
+    }
+}
+
+/// A product, as far as it decides between kernels.
+pub(super) struct Selection<'a> {
+    device: &'a Device,
+    pub(super) product: &'a Product,
+    kind: Kind,
+    /// Whether something is done with the sums.
+    epilogue: bool,
+    /// How images can be read, with their groups in one.
+    images: Option<Reading>,
+    /// How filters can be read, with channels and with outputs contiguous.
+    filters: [Reading; 2],
+    /// Of gradients of filters, how outputs can be read, in lines of outputs of a pixel.
+    outputs: Option<Reading>,
+}
+
+impl<'a> Selection<'a> {
+    pub(super) fn new(device: &'a Device, product: &'a Product, kind: Kind, epilogue: bool) -> Result<Self> {
+        let backend = device.backend();
+        let reading = |of: Untyped, row_major| of.reading(backend, row_major);
+        let of_outputs = Product::matrices(&product.y, false).filter(|_| kind.0 == Pass::Weights);
+        let outputs = match of_outputs {
+            Some(matrices) => Some(reading(matrices.t()?, false)?),
+            None => None,
+        };
+        Ok(Selection {
+            device,
+            product,
+            kind,
+            epilogue,
+            images: product.x.ungrouped().map(|images| reading(images, true)).transpose()?,
+            filters: [reading(product.w, false)?, reading(product.w, true)?],
+            outputs,
+        })
+    }
+
+    /// Whether copies by TMA reach all that they must, and nothing else.
+    fn boxes(&self, size: &Size, weights: bool) -> Result<(), Rejection> {
+        let Some(images) = self.images else {
+            return Err(Rejection::Because("it reads images whose groups' channels follow each other"));
+        };
+        Operand { name: "images", reading: images, row_major: true, line: size.channels }
+            .check(frame::Copies::Boxes)?;
+        if size.groups > 1 && !size.channels.is_multiple_of(BOX) && !weights {
+            return Err(Rejection::Multiples { what: "channels of several groups", of: BOX as u32 });
+        }
+        match walk(self.product.taps, size.pixels, size.out) {
+            Some(_) => Ok(()),
+            None => Err(Rejection::Because(
+                "TMA walks over images in steps up to 8, and in corners and offsets of 8 bits",
+            )),
+        }
+    }
+}
+
+impl Choice for Selection<'_> {
+    type Kernel = Compiled;
+
+    fn device(&self) -> &Device {
+        self.device
+    }
+    fn kernels(&self) -> &'static [Compiled] {
+        kernels(self.kind)
+    }
+    fn what(&self) -> String {
+        let (pass, element) = self.kind;
+        match pass {
+            Pass::Patches => format!("convolutions of {element}"),
+            Pass::Weights => format!("gradients of filters of {element}"),
+        }
+    }
+
+    fn rate(&self, kernel: &Compiled) -> Result<Estimate, Rejection> {
+        let size = self.product.size();
+        let (boxes, elements) = (kernel.copies == Copies::Boxes, kernel.copies == Copies::Elements);
+        let weights = kernel.makes == Makes::Weights;
+        let depthwise = kernel.makes == Makes::Depthwise;
+        if depthwise && (size.channels != 1 || size.outputs != 1) {
+            return Err(Rejection::Because("it takes as many groups as channels and as outputs"));
+        }
+        if kernel.makes == Makes::Scattered {
+            if self.epilogue {
+                return Err(Rejection::Because("it adds no bias or residual, and has no activation"));
+            }
+        } else if Product::matrices(&self.product.y, depthwise).is_none() {
+            return Err(Rejection::Because("it takes outputs whose pixels follow each other evenly"));
+        }
+        // Images that are walked through in rows have less of a tile's depth left empty.
+        let depth = size.channels % kernel.tile[if weights { 1 } else { 2 }] as usize;
+        let joined = if boxes || depthwise || depth == 0 { None } else { self.product.joined() };
+        let channels = if joined.is_some() { size.channels * size.filter[1] } else { size.channels };
+        if boxes {
+            self.boxes(&size, weights)?;
+        } else if !elements {
+            let Some(images) = self.images else {
+                return Err(Rejection::Because("it reads images whose groups' channels follow each other"));
+            };
+            Operand { name: "images", reading: images, row_major: true, line: size.channels }
+                .check(frame::Copies::Pieces)?;
+        }
+        let copies = if boxes { frame::Copies::Boxes } else { frame::Copies::Pieces };
+        match kernel.makes {
+            _ if elements => {}
+            Makes::Weights => {
+                let Some(reading) = self.outputs else {
+                    return Err(Rejection::Because("it takes outputs whose pixels follow each other evenly"));
+                };
+                Operand { name: "dy", reading, row_major: false, line: size.outputs }.check(copies)?;
+            }
+            Makes::Outputs => {
+                let [reading, _] = self.filters;
+                Operand { name: "filters", reading, row_major: false, line: channels }.check(copies)?;
+            }
+            _ => {
+                let [_, reading] = self.filters;
+                Operand { name: "filters", reading, row_major: true, line: size.outputs }.check(copies)?;
+            }
+        }
+        Ok(estimate(kernel, &size, joined.is_some(), self.device.sm_count()))
+    }
+}
+
+/// The time of a persistent kernel, as the GEMM's: waves of tiles, each a number of steps, each bound by the tensor cores or by what the L2
+/// delivers to an SM.
+///
+/// The constants are of an H200, and the GEMM's: 32 elements of a tile take a cycle for each step of 64, 50 bytes arrive a cycle, a
+/// tile's epilogue takes some 1800 cycles for 128 x 256 elements, a launch 3000, and handing over partial sums 1000. `mma.sync` has half of that
+/// rate, element-wise loads a sixteenth.
+fn estimate(kernel: &Compiled, size: &Size, joined: bool, sms: u32) -> Estimate {
+    let [m, n, k] = kernel.tile.map(u64::from);
+    let (sms, split) = (u64::from(sms).max(1), u64::from(kernel.split));
+    let [rows, columns] = size.filter.map(|taps| taps as u64);
+    let (columns, channels) =
+        if joined { (1, size.channels as u64 * columns) } else { (columns, size.channels as u64) };
+    let (places, outputs, groups) = (size.places() as u64, size.outputs as u64, size.groups as u64);
+    if kernel.makes == Makes::Depthwise {
+        let ctas = places.div_ceil(m).saturating_mul(groups.div_ceil(n));
+        let waves = ctas.div_ceil(8 * sms);
+        // A lane multiplies and adds an element of a tap in a cycle; loads and conversions take as long again, twice.
+        let cycles = waves.saturating_mul(3 * rows * columns * m * n * 8 / 128 + 1000).saturating_add(3000);
+        return Estimate { ctas, waves, cycles, joined };
+    }
+    let slowness = match (kernel.arch, kernel.copies) {
+        (Arch::Sm90a, _) => 1,
+        (_, Copies::Elements) => 16,
+        _ => 2,
+    };
+    let step = (m * n / 32).max((m + n) * STEP * 2 / 50) * slowness * k / STEP;
+    let sums = if split > 1 { 1000 } else { 0 };
+    let finish = 600 + m * n / 27 * if kernel.makes == Makes::Scattered { 2 } else { 1 } + sums;
+    if kernel.makes == Makes::Weights {
+        let tiles = groups * outputs.div_ceil(m) * rows * columns * channels.div_ceil(n);
+        let steps = tiles.saturating_mul(places.div_ceil(k));
+        let ctas = steps.min(sms);
+        let parts = ctas.div_ceil(tiles.max(1));
+        let cycles = steps.div_ceil(sms).saturating_mul(step).saturating_add(finish + parts * 500 + 3000);
+        return Estimate { ctas, waves: 1, cycles, joined };
+    }
+    let tiles = groups.saturating_mul(places.div_ceil(m)).saturating_mul(outputs.div_ceil(n));
+    let ctas = tiles.saturating_mul(split);
+    let waves = ctas.div_ceil(sms);
+    let steps = (rows * columns * channels.div_ceil(k)).div_ceil(split);
+    let cycles = waves.saturating_mul(steps.saturating_mul(step) + finish).saturating_add(3000);
+    Estimate { ctas, waves, cycles, joined }
+}

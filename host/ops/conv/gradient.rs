@@ -1,0 +1,248 @@
+//! Gradients of a convolution, of its images and of its filters.
+
+use tilewright_device::tile::Activation;
+
+use super::choose::Selection;
+use super::geometry::Geometry;
+use super::options::geometry_options;
+use super::problem::{Problem, Tensors};
+use super::table::{Call, Compiled, Finish, Pass};
+use super::{ConvCandidate, ConvElement, expect_filters_of_channels};
+use crate::ops::frame::{Choice, Plan, Workspace};
+use crate::{DType, Error, Result, Stream, TensorView, TensorViewMut};
+
+/// Gradients of y = x ∗ w, given dy: of the images, dx, and of the filters, dw.
+///
+/// The tensors and the options are those of [`Conv`](super::Conv): dx has x's shape, dw that of w, dy that of y. All of a gradient is written, also
+/// what no output depends on: zeros there.
+///
+/// - dx is a convolution of dy with the filters turned around; where the convolution has a stride, one for each of the pixels that it tells
+///   apart, which different taps reach (Dumoulin & Visin 2016, "A guide to convolution arithmetic for deep learning").
+/// - dw is a product of dy with patches of x over all pixels, which are divided among SMs where that fills them (stream-K; Osama et al. 2023).
+///   The parts are added in one order: the same inputs give the same bits on the same GPU. dy's pixels follow each other evenly.
+/// - Sums are of f32, rounded once to `T`. f32 has dx alone, without a stride.
+///
+/// A call does not wait, and allocates nothing but the [`workspace`](Self::workspace), if that is needed and none was given.
+///
+/// ```no_run
+/// use tilewright::ops::ConvGradient;
+/// use tilewright::{Device, Tensor, f16};
+///
+/// # fn main() -> tilewright::Result<()> {
+/// let device = Device::default()?;
+/// let x = Tensor::<f16>::zeros(&device, &[32, 56, 56, 64])?;
+/// let w = Tensor::<f16>::zeros(&device, &[128, 3, 3, 64])?;
+/// let dy = Tensor::<f16>::zeros(&device, &[32, 28, 28, 128])?;
+/// let (mut dx, mut dw) = (Tensor::zeros(&device, x.shape())?, Tensor::zeros(&device, w.shape())?);
+/// let stream = device.default_stream();
+/// let mut gradient = ConvGradient::new().stride([2, 2]).padding([1, 1]);
+/// gradient.images(&stream, &dy.view(), &w.view(), &mut dx.view_mut())?;
+/// gradient.filters(&stream, &x.view(), &dy.view(), &mut dw.view_mut())?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct ConvGradient<'a> {
+    geometry: Geometry,
+    kernel: Option<&'a str>,
+    overlap: bool,
+    workspace: Workspace<'a>,
+}
+
+impl Default for ConvGradient<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ConvGradient<'_> {
+    /// Those of y = x ∗ w.
+    pub fn new() -> Self {
+        let (geometry, workspace) = (Geometry::default(), Workspace::Owned(None));
+        ConvGradient { geometry, kernel: None, overlap: true, workspace }
+    }
+}
+
+impl<'a> ConvGradient<'a> {
+    geometry_options!();
+
+    /// Forces a kernel by its name; see [`images_candidates`](Self::images_candidates) and
+    /// [`filters_candidates`](Self::filters_candidates).
+    pub fn kernel(self, name: &'a str) -> Self {
+        ConvGradient { kernel: Some(name), ..self }
+    }
+    /// Whether kernels may start while the preceding grid of the stream still runs (programmatic dependent launch, Hopper); on unless set.
+    /// They wait for that one's results before they read or write memory.
+    pub fn overlap(self, overlap: bool) -> Self {
+        ConvGradient { overlap, ..self }
+    }
+    /// Memory for the sums of parts of dw's tiles, contiguous, aligned to 16 bytes, of [`workspace_len`](Self::workspace_len) elements or
+    /// more.
+    ///
+    /// Its first 4096 elements are counters: zeros before the first call that it is given to, and after every call. With anything
+    /// else kernels may wait for ever. Calls on other streams that may run at the same time need memory of their own.
+    pub fn workspace(self, workspace: &'a mut TensorViewMut<'_, f32>) -> Self {
+        ConvGradient { workspace: Workspace::Given(workspace.reborrow()), ..self }
+    }
+
+    fn of_images<T: ConvElement>(
+        &self,
+        dy: &TensorView<'_, T>,
+        w: &TensorView<'_, T>,
+        dx: &TensorViewMut<'_, T>,
+    ) -> Result<Problem> {
+        let problem = Problem::new(Tensors::images(dy, w, dx), self.geometry, [])?;
+        expect_filters_of_channels::<T>(&problem)?;
+        let stride = self.geometry.stride;
+        if T::DTYPE == DType::F32 && stride != [1, 1] {
+            let allowed = "[1, 1]: of f32 there are no other gradients";
+            return Err(Error::argument("stride", format!("{stride:?}"), allowed));
+        }
+        Ok(problem)
+    }
+
+    fn of_filters<T: ConvElement>(
+        &self,
+        x: &TensorView<'_, T>,
+        dy: &TensorView<'_, T>,
+        dw: &TensorViewMut<'_, T>,
+    ) -> Result<Problem> {
+        let problem = Problem::new(Tensors::filters(x, dy, dw), self.geometry, self.workspace.named())?;
+        if T::DTYPE == DType::F32 {
+            return Err(Error::argument(
+                "dw",
+                "of f32",
+                "of f16 or bf16: of f32 there are no gradients of filters",
+            ));
+        }
+        Ok(problem)
+    }
+
+    /// Every compiled kernel for gradients of images of this element type, for the first of the products that they take, the best by estimate
+    /// first, with the reason for those that cannot compute it.
+    pub fn images_candidates<T: ConvElement>(
+        &self,
+        dy: &TensorView<'_, T>,
+        w: &TensorView<'_, T>,
+        dx: &TensorViewMut<'_, T>,
+    ) -> Result<Vec<ConvCandidate>> {
+        let products = self.of_images(dy, w, dx)?.backward()?;
+        match products.first() {
+            Some(first) => {
+                Ok(Selection::new(dx.device(), first, (Pass::Patches, T::DTYPE.name()), false)?.candidates())
+            }
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The kernels that [`images`](Self::images) would launch, one after the other, and why.
+    pub fn images_plans<T: ConvElement>(
+        &self,
+        dy: &TensorView<'_, T>,
+        w: &TensorView<'_, T>,
+        dx: &TensorViewMut<'_, T>,
+    ) -> Result<Vec<Plan<Compiled>>> {
+        let products = self.of_images(dy, w, dx)?.backward()?;
+        let kind = (Pass::Patches, T::DTYPE.name());
+        products
+            .iter()
+            .map(|product| Selection::new(dx.device(), product, kind, false)?.choose(self.kernel))
+            .collect()
+    }
+
+    /// Queues dx on `stream`.
+    ///
+    /// Fails when the views do not fit together, lie on another device, or dx overlaps an input.
+    pub fn images<T: ConvElement>(
+        &self,
+        stream: &Stream,
+        dy: &TensorView<'_, T>,
+        w: &TensorView<'_, T>,
+        dx: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
+        let problem = self.of_images(dy, w, dx)?;
+        stream.expect_on(dx.device())?;
+        if dx.is_empty() {
+            return Ok(());
+        }
+        let finish =
+            Finish { bias: None, residual: None, activation: Activation::Identity, overlap: self.overlap };
+        for product in problem.backward()? {
+            let plan = Selection::new(dx.device(), &product, (Pass::Patches, T::DTYPE.name()), false)?
+                .choose(self.kernel)?;
+            Call::new(dx.device(), plan.descriptor(), &product, plan.estimate.joined)?
+                .run(stream, &finish)?;
+        }
+        Ok(())
+    }
+
+    /// Every compiled kernel for gradients of filters of this element type, the best by estimate first, with the reason for those that
+    /// cannot compute this one.
+    pub fn filters_candidates<T: ConvElement>(
+        &self,
+        x: &TensorView<'_, T>,
+        dy: &TensorView<'_, T>,
+        dw: &TensorViewMut<'_, T>,
+    ) -> Result<Vec<ConvCandidate>> {
+        let product = self.of_filters(x, dy, dw)?.forward();
+        Ok(Selection::new(dw.device(), &product, (Pass::Weights, T::DTYPE.name()), false)?.candidates())
+    }
+
+    /// The kernel that [`filters`](Self::filters) would launch, and why.
+    pub fn filters_plan<T: ConvElement>(
+        &self,
+        x: &TensorView<'_, T>,
+        dy: &TensorView<'_, T>,
+        dw: &TensorViewMut<'_, T>,
+    ) -> Result<Plan<Compiled>> {
+        let product = self.of_filters(x, dy, dw)?.forward();
+        Selection::new(dw.device(), &product, (Pass::Weights, T::DTYPE.name()), false)?.choose(self.kernel)
+    }
+
+    /// What launches dw's kernel.
+    fn filters_call<'d, T: ConvElement>(
+        &self,
+        x: &TensorView<'_, T>,
+        dy: &TensorView<'_, T>,
+        dw: &'d TensorViewMut<'_, T>,
+    ) -> Result<Call<'d>> {
+        let product = self.of_filters(x, dy, dw)?.forward();
+        let kind = (Pass::Weights, T::DTYPE.name());
+        let plan = Selection::new(dw.device(), &product, kind, false)?.choose(self.kernel)?;
+        Call::new(dw.device(), plan.descriptor(), &product, plan.estimate.joined)
+    }
+
+    /// Elements of the [`workspace`](Self::workspace) that [`filters`](Self::filters) needs: 0 if no tile is divided.
+    pub fn workspace_len<T: ConvElement>(
+        &self,
+        x: &TensorView<'_, T>,
+        dy: &TensorView<'_, T>,
+        dw: &TensorViewMut<'_, T>,
+    ) -> Result<usize> {
+        if dw.is_empty() {
+            return Ok(0);
+        }
+        Ok(self.filters_call(x, dy, dw)?.division()?.workspace)
+    }
+
+    /// Queues dw on `stream`.
+    ///
+    /// Fails when the views do not fit together, lie on another device, or dw overlaps an input.
+    pub fn filters<T: ConvElement>(
+        &mut self,
+        stream: &Stream,
+        x: &TensorView<'_, T>,
+        dy: &TensorView<'_, T>,
+        dw: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
+        self.of_filters(x, dy, dw)?;
+        stream.expect_on(dw.device())?;
+        if dw.is_empty() {
+            return Ok(());
+        }
+        let call = self.filters_call(x, dy, dw)?;
+        let len = call.division()?.workspace;
+        let address = self.workspace.of(len, stream)?;
+        call.run_weights(stream, address, self.overlap)?;
+        self.workspace.used(len, stream)
+    }
+}

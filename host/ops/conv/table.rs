@@ -1,0 +1,258 @@
+//! The compiled convolution kernels, and their launches.
+
+use std::sync::LazyLock;
+
+use tilewright_conv::{
+    CONV, ConvArgs, ConvDepthwiseArgs, ConvKernel, ConvScatteredArgs, ConvWeightsArgs, KERNELS, Makes,
+};
+use tilewright_device::abi::{GlobalAbi, TensorMap};
+use tilewright_device::kernel::{Copies, Listed};
+use tilewright_device::tile::{Activation, EpilogueAbi, PatchOrder, PatchesAbi, RasterOrder, StreamOrder};
+
+use super::geometry::walk;
+use super::problem::{Product, Size};
+use crate::ops::frame::{Table, expect_mapped, of_shape};
+use crate::tensor::Untyped;
+use crate::{AnyFunction, Device, Error, Launch, Result, Stream};
+
+/// Lines of a TMA box.
+const LINES: u32 = 64;
+/// Rows of tiles that are taken together, so that CTAs which run at a time share their operands in L2.
+const PANEL: u32 = 16;
+
+/// One compiled kernel.
+pub type Compiled = Listed<ConvKernel>;
+
+/// What kernels are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Pass {
+    /// Products of patches and filters.
+    Patches,
+    /// Gradients of filters.
+    Weights,
+}
+
+/// What a kernel is chosen by first: what it is for, and the name of the element type.
+pub(super) type Kind = (Pass, &'static str);
+
+static TABLE: LazyLock<Table<Kind, Compiled>> = LazyLock::new(|| {
+    let pass = |makes| if makes == Makes::Weights { Pass::Weights } else { Pass::Patches };
+    Table::new(CONV.iter().map(|k| ((pass(k.makes), k.element), *k)))
+});
+
+/// The kernels of a kind.
+pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
+    TABLE.kernels(&kind)
+}
+
+/// What is done with sums, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Finish {
+    /// Of the shape of outputs, \[images, height, width, groups, outputs\].
+    pub(super) bias: Option<Untyped>,
+    /// Of the shape of outputs.
+    pub(super) residual: Option<Untyped>,
+    pub(super) activation: Activation,
+    /// May start while the preceding grid still runs.
+    pub(super) overlap: bool,
+}
+
+/// A kernel and the product that it is to compute.
+pub(super) struct Call<'a> {
+    pub(super) device: &'a Device,
+    pub(super) kernel: &'static Compiled,
+    product: Product,
+    size: Size,
+    /// Channels of a pixel, where a filter's row is read as one tap.
+    joined: u32,
+    function: AnyFunction,
+}
+
+impl<'a> Call<'a> {
+    /// `joined` says whether rows of filters are one tap.
+    pub(super) fn new(
+        device: &'a Device,
+        kernel: &'static Compiled,
+        product: &Product,
+        joined: bool,
+    ) -> Result<Self> {
+        let mut product = *product;
+        let mut pixel = 0;
+        if joined && let Some((w, channels)) = product.joined() {
+            (product.w, pixel) = (w, channels as u32);
+            product.taps[1].count = 1;
+        }
+        let size = product.size();
+        if kernel.makes == Makes::Depthwise {
+            (product.x, product.w) = product.channelwise()?;
+        }
+        Ok(Call { device, kernel, size, joined: pixel, function: device.listed(&KERNELS, kernel)?, product })
+    }
+
+    /// Channels that the kernel counts in a tap.
+    fn channels(&self) -> usize {
+        self.product.w.layout.shape().get(3).copied().unwrap_or(0)
+    }
+
+    fn too_large(&self) -> Error {
+        let allowed = format!("of fewer than {} outputs, tiles and steps of their depth", PatchOrder::MOST);
+        Error::argument("y", of_shape(self.product.y.layout.shape()), allowed)
+    }
+
+    fn count(&self, of: usize, each: u32) -> Result<u32> {
+        u32::try_from(of.div_ceil(each as usize)).map_err(|_| self.too_large())
+    }
+
+    /// The images, for tiles of so many pixels and for so many blocks of channels.
+    fn patches(&self, pixels: u32, blocks: u32) -> Result<PatchesAbi<()>> {
+        let Call { kernel, product, size, .. } = self;
+        let count = |of: usize| self.count(of, 1);
+        let out = [count(size.out[0])?, count(size.out[1])?];
+        let order = PatchOrder::new(count(size.images)?, out, product.taps, blocks)
+            .ok_or_else(|| self.too_large())?;
+        let walk = walk(product.taps, size.pixels, size.out).filter(|_| kernel.copies == Copies::Boxes);
+        let mut images = product.x.images(self.device.backend(), walk.map(|walk| (walk, pixels)))?;
+        if self.joined > 0 {
+            // Kernels count a line's channels.
+            images.shape[4] = self.channels() as u32;
+        }
+        Ok(PatchesAbi { images, order: order.joined(self.joined) })
+    }
+
+    /// Whether it reads by TMA.
+    fn lines(&self) -> u32 {
+        if self.kernel.copies == Copies::Boxes { LINES } else { 0 }
+    }
+
+    /// Launches a kernel of products with patches.
+    pub(super) fn run(&self, stream: &Stream, finish: &Finish) -> Result<()> {
+        let Call { device, kernel, product, size, function, .. } = self;
+        let backend = device.backend();
+        let [m, n, k] = kernel.tile;
+        if kernel.makes == Makes::Depthwise {
+            return self.run_depthwise(stream, finish);
+        }
+        let x = self.patches(m, self.count(self.channels(), k)?)?;
+        let w: GlobalAbi<(), 5> = product.w.arg(backend, kernel.makes != Makes::Outputs, self.lines())?;
+        expect_mapped(kernel.name, kernel.arch, [x.images.tma, w.tma])?;
+        let (down, across, groups) =
+            (self.count(size.places(), m)?, self.count(size.outputs, n)?, self.count(size.groups, 1)?);
+        let order = RasterOrder::new(groups, down, across, PANEL).ok_or_else(|| self.too_large())?;
+        let clusters = order.total().min(function.resident_ctas() / kernel.split).max(1);
+        let overlap = finish.overlap && kernel.copies == Copies::Boxes;
+        let launch = Launch::grid([clusters * kernel.split, 1, 1]).pdl(overlap);
+        // SAFETY: the arguments are those of the kernel, of its description. The views that the product comes from are borrowed by the
+        // caller, y exclusively, and reach no further than their shapes, which the kernel keeps to. Programmatic launch only
+        // moves what precedes its wait for the preceding grid.
+        unsafe {
+            if kernel.makes == Makes::Scattered {
+                let y: GlobalAbi<(), 5> = product.y.arg(backend, true, 0)?;
+                return function.launch_block(stream, &launch, &ConvScatteredArgs { x, w, y, order });
+            }
+            let y = self.matrices(&product.y, false)?.arg(backend, true, self.lines())?;
+            let epilogue = self.epilogue(finish, &y, false)?;
+            function.launch_block(stream, &launch, &ConvArgs { x, w, y, epilogue, order })
+        }
+    }
+
+    fn run_depthwise(&self, stream: &Stream, finish: &Finish) -> Result<()> {
+        let Call { device, kernel, product, size, function, .. } = self;
+        let backend = device.backend();
+        let [m, n, _] = kernel.tile;
+        // All channels are of one block, and the grid goes over them.
+        let x = self.patches(m, 1)?;
+        let w: GlobalAbi<(), 3> = product.w.arg(backend, true, 0)?;
+        let y = self.matrices(&product.y, true)?.arg(backend, true, 0)?;
+        let epilogue = self.epilogue(finish, &y, true)?;
+        let grid = [self.count(size.places(), m)?, self.count(size.groups, n)?, 1];
+        let launch = Launch::grid(grid);
+        // SAFETY: as for the other kernels.
+        unsafe { function.launch_block(stream, &launch, &ConvDepthwiseArgs { x, w, y, epilogue }) }
+    }
+
+    fn matrices(&self, of: &Untyped, groups_are_channels: bool) -> Result<Untyped> {
+        Product::matrices(of, groups_are_channels).ok_or_else(|| {
+            let (was, allowed) = (of_shape(of.layout.shape()), "of pixels that follow each other evenly");
+            Error::argument("residual", was, allowed)
+        })
+    }
+
+    /// The epilogue as kernels take it: tensors without rows where there are none.
+    fn epilogue(
+        &self,
+        finish: &Finish,
+        y: &GlobalAbi<(), 3>,
+        groups_are_channels: bool,
+    ) -> Result<EpilogueAbi<GlobalAbi<(), 3>, GlobalAbi<(), 3>>> {
+        let term = |of: &Option<Untyped>| match of {
+            Some(of) => self.matrices(of, groups_are_channels)?.arg(self.device.backend(), true, 0),
+            None => Ok(GlobalAbi { map: TensorMap::NONE, shape: [0; 3], tma: 0, ..*y }),
+        };
+        Ok(EpilogueAbi {
+            bias: term(&finish.bias)?,
+            residual: term(&finish.residual)?,
+            row_scales: (),
+            column_scales: (),
+            alpha: 1.0,
+            beta: if finish.residual.is_some() { 1.0 } else { 0.0 },
+            activation: finish.activation,
+        })
+    }
+
+    /// How the tiles of filters' gradients are divided among CTAs.
+    pub(super) fn division(&self) -> Result<Division> {
+        let Call { kernel, size, function, .. } = self;
+        let [m, n, k] = kernel.tile;
+        let too_large = || self.too_large();
+        let (down, steps) = (self.count(size.outputs, m)?, self.count(size.places(), k)?);
+        let taps = self.product.taps.map(|taps| taps.count);
+        let across =
+            self.count(self.channels(), n)?.checked_mul(taps[0]).and_then(|n| n.checked_mul(taps[1]));
+        let raster =
+            RasterOrder::new(self.count(size.groups, 1)?, down, across.ok_or_else(too_large)?, PANEL)
+                .ok_or_else(too_large)?;
+        let (tiles, resident) = (raster.total(), function.resident_ctas().max(1));
+        // Whole waves of tiles are not divided; the steps of the rest are.
+        let whole = if steps == 0 { tiles } else { tiles - tiles % resident };
+        let shared = (tiles - whole).checked_mul(steps).filter(|&s| s <= StreamOrder::MAX_STEPS);
+        let ctas = resident.min(whole.max(shared.ok_or_else(too_large)?)).max(1);
+        let [sums, counters] = StreamOrder::workspace(tiles - whole, ctas, [m, n], kernel.consumers);
+        if counters > COUNTERS as u64 * 4 {
+            return Err(too_large());
+        }
+        let workspace = if sums == 0 { 0 } else { COUNTERS + (sums / 4) as usize };
+        Ok(Division { raster, steps, whole, ctas, workspace })
+    }
+
+    /// Launches a kernel of filters' gradients, with the workspace at `address`.
+    pub(super) fn run_weights(&self, stream: &Stream, address: u64, overlap: bool) -> Result<()> {
+        let Call { device, kernel, product, function, .. } = self;
+        let backend = device.backend();
+        let [_, n, k] = kernel.tile;
+        let x = self.patches(k, self.count(self.channels(), n)?)?;
+        let dy = self.matrices(&product.y, false)?.t()?;
+        let dy: GlobalAbi<(), 3> = dy.arg(backend, false, self.lines())?;
+        expect_mapped(kernel.name, kernel.arch, [x.images.tma, dy.tma])?;
+        let dw: GlobalAbi<(), 5> = product.w.t()?.arg(backend, true, self.lines())?;
+        let Division { raster, steps, whole, ctas, .. } = self.division()?;
+        let places = [address + COUNTERS as u64 * 4, address];
+        let order = StreamOrder::new(raster, steps, whole, ctas, places).ok_or_else(|| self.too_large())?;
+        let launch = Launch::grid([ctas, 1, 1]).pdl(overlap && kernel.copies == Copies::Boxes);
+        // SAFETY: as for the other kernels; the caller has the workspace.
+        unsafe { function.launch_block(stream, &launch, &ConvWeightsArgs { dy, x, dw, order }) }
+    }
+}
+
+/// Elements of the workspace's begin that count parts: zeros before and after every kernel.
+const COUNTERS: usize = 4096;
+
+/// How tiles are divided among CTAs.
+pub(super) struct Division {
+    raster: RasterOrder,
+    steps: u32,
+    /// Tiles that are not divided.
+    whole: u32,
+    ctas: u32,
+    /// Elements of the workspace.
+    pub(super) workspace: usize,
+}

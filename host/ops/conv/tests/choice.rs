@@ -1,0 +1,101 @@
+//! Which kernel is chosen.
+
+use super::*;
+use crate::ops::frame::Estimate as _;
+
+/// The plan for a convolution of square images.
+fn plan(device: &Device, size: [usize; 5], stride: usize) -> ConvPlan {
+    let padding = size[4] / 2;
+    let Views { x, w, mut y } = Views::new(device, size, stride, padding);
+    Conv::<f16>::new().stride([stride; 2]).padding([padding; 2]).plan(&x, &w, &mut y).unwrap()
+}
+
+#[test]
+fn tiles_fill_waves() {
+    let (device, _) = fake::h200();
+    for (size, stride, name) in [
+        ([128, 56, 64, 64, 3], 1, "conv_sm_90_f16_256x64x64s4k1"),
+        // Two waves of 131 tiles; of 128 x 256 one and a half.
+        ([32, 28, 256, 256, 3], 1, "conv_sm_90_f16_192x128x64s4k1"),
+        ([32, 56, 128, 128, 3], 2, "conv_sm_90_f16_192x128x64s4k1"),
+        ([32, 14, 256, 256, 3], 1, "conv_sm_90_f16_128x128x64s6k1"),
+        // Few outputs, and deep.
+        ([32, 7, 512, 512, 3], 1, "conv_sm_90_f16_128x128x64s4k2"),
+        ([32, 56, 256, 512, 1], 2, "conv_sm_90_f16_128x256x64s4k1"),
+        ([32, 56, 64, 256, 1], 1, "gemm_sm_90_f16_f16_nt_none_128x256x64s4k1"),
+        ([32, 224, 3, 64, 7], 2, "conv_sm_80_f16_any_128x64x32s3k1"),
+        ([32, 28, 24, 128, 3], 1, "conv_sm_90_f16_192x128x64s4k1"),
+    ] {
+        assert_eq!(plan(&device, size, stride).name(), name, "{size:?}");
+    }
+}
+
+#[test]
+fn ampere_has_its_own() {
+    let (device, _) = fake::device((8, 0));
+    assert_eq!(plan(&device, [128, 28, 256, 256, 3], 1).name(), "conv_sm_80_f16_128x64x32s4k1");
+    assert_eq!(plan(&device, [32, 28, 64, 64, 3], 1).name(), "conv_sm_80_f16_128x64x32s4k1");
+    // 8 channels of a pixel are a piece: rows of filters are read as one tap.
+    let text = plan(&device, [8, 28, 8, 64, 3], 1).to_string();
+    assert!(text.contains("sm_80_f16_128x64x32s4k1") && text.contains("as one tap"), "{text}");
+}
+
+#[test]
+fn depthwise_convolutions_have_a_kernel() {
+    let (device, _) = fake::h200();
+    let x = view::<f16>(&device, X, [32, 56, 56, 128]);
+    let w = view::<f16>(&device, W, [128, 3, 3, 1]);
+    let mut y = view_mut::<f16>(&device, Y, [32, 56, 56, 128]);
+    let plan = Conv::<f16>::new().groups(128).padding([1, 1]).plan(&x, &w, &mut y).unwrap();
+    assert_eq!(plan.name(), "conv_depthwise_sm_80_f16");
+    let dx = view_mut::<f16>(&device, Y, [32, 56, 56, 128]);
+    let plans = ConvGradient::new().groups(128).padding([1, 1]).images_plans(&x, &w, &dx).unwrap();
+    let names: Vec<_> = plans.iter().map(|plan| plan.kernel().name()).collect();
+    assert_eq!(names, ["conv_depthwise_sm_80_f16"]);
+}
+
+#[test]
+fn gradients_of_strides_are_several_products() {
+    let (device, _) = fake::h200();
+    let dy = view::<f16>(&device, X, [32, 28, 28, 128]);
+    let w = view::<f16>(&device, W, [128, 3, 3, 64]);
+    let dx = view_mut::<f16>(&device, Y, [32, 56, 56, 64]);
+    let gradient = ConvGradient::new().stride([2, 2]).padding([1, 1]);
+    let plans = gradient.images_plans(&dy, &w, &dx).unwrap();
+    let names: Vec<_> = plans.iter().map(|plan| plan.kernel().name()).collect();
+    assert_eq!(names, ["conv_scattered_sm_90_f16_128x64x64s8"; 4]);
+    // One tap, two, two, four.
+    let cycles: Vec<_> = plans.iter().filter_map(|plan| plan.estimate().cycles()).collect();
+    assert!(cycles.is_sorted_by(|a, b| a <= b) && cycles[0] < cycles[3], "{cycles:?}");
+    let (x, dw) = (view::<f16>(&device, X, [32, 56, 56, 64]), view_mut::<f16>(&device, Y, [128, 3, 3, 64]));
+    let dy = view::<f16>(&device, W, [32, 28, 28, 128]);
+    assert_eq!(
+        gradient.filters_plan(&x, &dy, &dw).unwrap().kernel().name(),
+        "conv_weights_sm_90_f16_64x64x64s8"
+    );
+}
+
+/// Why kernels by TMA cannot compute these.
+#[test]
+fn refusals_say_why() {
+    let (device, _) = fake::h200();
+    let why = |size: [usize; 4], w: [usize; 4], conv: Conv<'_, f16>, y: [usize; 4]| {
+        let (x, w, y) = (view(&device, X, size), view(&device, W, w), view_mut(&device, Y, y));
+        let all = conv.candidates(&x, &w, &y).unwrap();
+        let one = all.iter().find(|kernel| kernel.name() == "conv_sm_90_f16_128x128x64s6k1").unwrap();
+        one.rejection().unwrap()
+    };
+    let conv = Conv::new;
+    assert_eq!(
+        why([2, 8, 8, 12], [8, 3, 3, 12], conv(), [2, 6, 6, 8]),
+        "it reads images row-major, in lines aligned to 16 bytes"
+    );
+    assert_eq!(
+        why([2, 8, 8, 64], [8, 3, 3, 32], conv().groups(2), [2, 6, 6, 8]),
+        "it takes channels of several groups in multiples of 64"
+    );
+    assert_eq!(
+        why([2, 18, 8, 64], [8, 1, 1, 64], conv().stride([9, 1]), [2, 2, 8, 8]),
+        "TMA walks over images in steps up to 8, and in corners and offsets of 8 bits"
+    );
+}

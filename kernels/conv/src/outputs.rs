@@ -1,0 +1,58 @@
+//! Outputs that follow each other in memory.
+
+use tilewright_device::kernel;
+use tilewright_device::tile::{
+    ByElement, Cta, Element, Epilogue, Fragment, Gemm, Global, GlobalMut, Major, OutputLayout, Patches,
+    Raster, RasterOrder, Schedule, Shared, copy, gemm,
+};
+
+/// y = act(patches of x w + bias + beta residual) for each group: an implicit GEMM (Chetlur et al. 2014).
+///
+/// `w` is \[groups, filter rows, filter columns, channels, outputs\], `y` \[groups, pixels, outputs\], and the terms of the epilogue have `y`'s
+/// shape. Tiles of `BM` pixels and `BN` outputs are taken in the order of `order` by as many clusters of `SPLIT` CTAs as the grid
+/// has, which divide the depth, taps and blocks of `BK` channels, among themselves. `OW` says whether channels or outputs are contiguous in `w`.
+#[kernel(program = P, cluster = [SPLIT as u32, 1, 1])]
+pub fn conv<
+    P: Schedule,
+    Y,
+    T: Element,
+    OW: Major,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: usize,
+    const SPLIT: usize,
+>(
+    mut cta: Cta<P>,
+    x: Patches<T>,
+    w: Global<T, 5, OW>,
+    mut y: GlobalMut<T, 3>,
+    epilogue: Epilogue<ByElement<T, 3>, ByElement<T, 3>>,
+    order: RasterOrder,
+) where
+    Y: Gemm<T, BM, BN, BK, D: OutputLayout<BM, BN>>,
+{
+    let stages = cta.stages::<STAGES>();
+    let x_s = stages.alloc::<Shared<T, BM, BK, _, _>>(&mut cta);
+    let w_s = stages.alloc::<Shared<T, BK, BN, _, _>>(&mut cta);
+    let mut out = cta.output::<T, BM, BN, _>();
+    let mut split = cta.split_k::<BM, BN, _, SPLIT>();
+    let mut pipe = cta.pipeline(stages);
+    for at in Raster::persistent(order, SPLIT as u32) {
+        let acc = pipe.run(
+            split.steps(x.steps()),
+            Fragment::<f32, BM, BN, _>::zero(),
+            #[inline(always)]
+            |s, k| {
+                let tap = x.tap(k);
+                copy(x.tile(at.batch, at.m, tap), x_s.at(s));
+                copy(w.tile([at.batch, tap.row, tap.column, tap.block, at.n]), w_s.at(s));
+            },
+            #[inline(always)]
+            |acc, s, _| gemm(Y::default(), x_s.at(s), w_s.at(s), acc),
+        );
+        let Some(acc) = split.reduce(acc) else { continue };
+        let place = [at.batch, at.m, at.n];
+        out.store(epilogue.apply(acc, place), y.tile(place));
+    }
+}
