@@ -140,7 +140,8 @@ impl Layer {
                 error.add(out[t * channels + c], taps.sum());
             }
         }
-        let kernel = CausalConv1d::new().plan(&x.view(), &w.view(), &y.borrow_mut().view_mut())?.kernel().name();
+        let kernel =
+            CausalConv1d::new().plan(&x.view(), &w.view(), &y.borrow_mut().view_mut())?.kernel().name();
         let elements = (batch * length * channels) as f64;
         self.line(["causal_conv1d", kernel], error.relative(), [8.0 * elements, 4.0 * elements], launch)
     }
@@ -148,7 +149,9 @@ impl Layer {
     /// The scan of all tokens.
     fn scan(&self) -> Result<()> {
         let [batch, length, heads] = self.size;
-        let at = |data: &[bf16], count, cols| Tensor::from_slice(&self.device, data, &[batch, length, count, cols]);
+        let at = |data: &[bf16], count, cols| {
+            Tensor::from_slice(&self.device, data, &[batch, length, count, cols])
+        };
         let (x, b, c) = (at(&self.x, heads, P)?, at(&self.b, 1, N)?, at(&self.c, 1, N)?);
         let dt = Tensor::from_slice(&self.device, &self.dt, &[batch, length, heads])?;
         let a = Tensor::filled(&self.device, A, &[heads])?;
@@ -183,7 +186,12 @@ impl Layer {
         let kernel = scan().plan(&x, &dt, &a, [&b, &c], &y.borrow_mut().view_mut())?.kernel().name();
         let elements = (batch * length * heads * P) as f64;
         // As others count it: chunks of 256 tokens, half of whose pairs count.
-        self.line(["scan", kernel], error.relative(), [elements * (256 + 4 * N) as f64, 4.0 * elements], launch)
+        self.line(
+            ["scan", kernel],
+            error.relative(),
+            [elements * (256 + 4 * N) as f64, 4.0 * elements],
+            launch,
+        )
     }
 
     /// One token of a column: its state goes on, and gives its result.
@@ -241,7 +249,13 @@ impl Error {
     fn add(&mut self, got: bf16, exact: f64) {
         let error = (f64::from(bf16::widen(&[got])[0]) - exact).abs();
         // A NaN stays.
-        self.most = if error.is_nan() { error } else if self.most.is_nan() { self.most } else { self.most.max(error) };
+        self.most = if error.is_nan() {
+            error
+        } else if self.most.is_nan() {
+            self.most
+        } else {
+            self.most.max(error)
+        };
         self.largest = self.largest.max(exact.abs());
     }
     fn relative(&self) -> f64 {

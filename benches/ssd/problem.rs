@@ -32,7 +32,8 @@ struct Set {
 /// Random numbers, repeated as often as a tensor needs.
 fn random(device: &Device, seed: u64, shape: &[usize], by: f32) -> tilewright::Result<Tensor<bf16>> {
     let (all, period) = (shape.iter().product::<usize>(), (1 << 22) - 77);
-    let values: Vec<_> = normal::<f32>(seed, all.min(period)).iter().map(|x| bf16::from_f32(x * by)).collect();
+    let values: Vec<_> =
+        normal::<f32>(seed, all.min(period)).iter().map(|x| bf16::from_f32(x * by)).collect();
     let repeated: Vec<_> = values.iter().copied().cycle().take(all).collect();
     Tensor::from_slice(device, &repeated, shape)
 }

@@ -31,7 +31,12 @@ impl<T: Real> Data<T> {
     }
 
     /// The results, and the state behind: of the matrices, tokens and channels in this order. Rows of the sequence are `rows` of matrix `matrix`.
-    fn exact(&self, [matrix, number]: [usize; 2], rows: std::ops::Range<usize>, [states, bias, silu]: [bool; 3]) -> [Vec<f64>; 2] {
+    fn exact(
+        &self,
+        [matrix, number]: [usize; 2],
+        rows: std::ops::Range<usize>,
+        [states, bias, silu]: [bool; 3],
+    ) -> [Vec<f64>; 2] {
         let [_, length, channels, width] = self.size;
         let [x, w, b, before] = [&self.x, &self.w, &self.bias, &self.before].map(|of| T::widen(of));
         let (mut y, mut after) = (vec![0.0; rows.len() * channels], Vec::new());
@@ -61,7 +66,12 @@ fn assert_near<T: Real>(what: &str, y: &[T], exact: &[f64]) {
     }
 }
 
-fn check<T: Real + RowsElement>(device: &Device, size: [usize; 4], options: [bool; 3], kernel: Option<&str>) -> Outcome {
+fn check<T: Real + RowsElement>(
+    device: &Device,
+    size: [usize; 4],
+    options: [bool; 3],
+    kernel: Option<&str>,
+) -> Outcome {
     let ([batch, length, channels, width], [states, biased, silu]) = (size, options);
     let data = Data::<T>::new(size);
     let stream = Stream::new(device)?;
@@ -102,7 +112,8 @@ fn check<T: Real + RowsElement>(device: &Device, size: [usize; 4], options: [boo
 fn each<T: Real + RowsElement>(device: &Device) -> Outcome {
     let names = kernels().filter(|k| device.runs(k.arch)).map(|k| k.name);
     let own = format!("_{}_", T::DTYPE);
-    let names: Vec<_> = names.filter(|name| name.starts_with("causal_conv1d") && name.contains(&own)).collect();
+    let names: Vec<_> =
+        names.filter(|name| name.starts_with("causal_conv1d") && name.contains(&own)).collect();
     assert_eq!(names.len(), 3, "{names:?}");
     for name in names {
         let wide = if name.ends_with("w8") { [8, 5] } else { [4, 3] };
@@ -197,8 +208,10 @@ pub fn places(device: &Device) -> Outcome {
     let place = Place::by_columns([batch, length, channels], length + 3).shifted(1);
     let x = Guarded::with(device, place, &data.x)?;
     let mut y = Guarded::<f32>::at(device, place)?;
-    let turned: Vec<f32> =
-        (0..width).flat_map(|k| (0..channels).map(move |c| (k, c))).map(|(k, c)| data.w[c * width + k]).collect();
+    let turned: Vec<f32> = (0..width)
+        .flat_map(|k| (0..channels).map(move |c| (k, c)))
+        .map(|(k, c)| data.w[c * width + k])
+        .collect();
     let w = Tensor::from_slice(device, &turned, &[width, channels])?;
     let w: TensorView<'_, f32> = w.view().transpose(0, 1)?;
     CausalConv1d::new().run(&stream, &x.view()?, &w, &mut y.view_mut()?)?;

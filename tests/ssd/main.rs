@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "scan: packed sequences", scan::packed)
         .device(Arch::Sm80, "scan: NaN stays in its sequence", scan::nan)
         .device(Arch::Sm80, "scan: tensors lie anywhere, heads of other sizes", scan::places)
+        .device(Arch::Sm80, "scan: whatever goes together", scan::random)
         .device(Arch::Sm80, "scan: nothing to do", scan::nothing)
         .device(Arch::Sm80, "scan: a graph replays it", scan::replay)
         .device(Arch::Sm80, "scan: errors name their arguments", errors::scan)

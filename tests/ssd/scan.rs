@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use tilewright::ops::{RowsElement, Ssd, SsdElement, kernels};
-use tilewright::{Device, Stream, Tensor, TensorView, bf16, f16};
+use tilewright::{Arch, Device, Stream, Tensor, TensorView, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
@@ -152,7 +152,9 @@ impl<T: Number> Data<T> {
                     size: [p, n],
                 };
                 let initial: Vec<f64> = match case.initial {
-                    true => self.initial[(i * heads + h) * p * n..][..p * n].iter().map(|&x| x.into()).collect(),
+                    true => {
+                        self.initial[(i * heads + h) * p * n..][..p * n].iter().map(|&x| x.into()).collect()
+                    }
                     false => vec![0.0; p * n],
                 };
                 let scanned = head.scan(&initial);
@@ -173,11 +175,17 @@ impl<T: Number> Data<T> {
 
 /// Rows of `len` elements, `pad` unused ones behind each.
 fn padded<T: Real>(data: &[T], len: usize, pad: usize) -> Vec<T> {
-    data.chunks(len.max(1)).flat_map(|row| row.iter().copied().chain(std::iter::repeat_n(T::POISON, pad))).collect()
+    data.chunks(len.max(1))
+        .flat_map(|row| row.iter().copied().chain(std::iter::repeat_n(T::POISON, pad)))
+        .collect()
 }
 
 /// Runs a case: y as it lies, and the final states.
-pub fn run<T: Number>(device: &Device, case: &Case, data: &Data<T>) -> Result<(Vec<T>, Vec<f32>), tilewright::Error> {
+pub fn run<T: Number>(
+    device: &Device,
+    case: &Case,
+    data: &Data<T>,
+) -> Result<(Vec<T>, Vec<f32>), tilewright::Error> {
     let stream = Stream::new(device)?;
     let &Case { batch, length, heads, groups, p, n, pad, .. } = case;
     let on = |of: &[T], count: usize, cols: usize| {
@@ -198,7 +206,8 @@ pub fn run<T: Number>(device: &Device, case: &Case, data: &Data<T>) -> Result<(V
         }
     };
     let dt = Tensor::from_slice(device, &data.dt, &[batch, length, heads])?;
-    let [a, bias, skip] = [&data.a, &data.bias, &data.skip].map(|of| Tensor::from_slice(device, of, &[heads]));
+    let [a, bias, skip] =
+        [&data.a, &data.bias, &data.skip].map(|of| Tensor::from_slice(device, of, &[heads]));
     let (a, bias, skip) = (a?, bias?, skip?);
     let sequences = case.sequences();
     let initial = Tensor::from_slice(device, &data.initial, &[sequences.len(), heads, p, n])?;
@@ -208,7 +217,8 @@ pub fn run<T: Number>(device: &Device, case: &Case, data: &Data<T>) -> Result<(V
         let ends = sequences.iter().map(|(_, rows)| rows.end as i32);
         let offsets: Vec<i32> = std::iter::once(0).chain(ends).collect();
         let offsets = Tensor::from_slice(device, &offsets, &[offsets.len()])?;
-        let (bias, skip, initial, offsets, z) = (bias.view(), skip.view(), initial.view(), offsets.view(), of(&z, heads, p)?);
+        let (bias, skip, initial, offsets, z) =
+            (bias.view(), skip.view(), initial.view(), offsets.view(), of(&z, heads, p)?);
         let mut last = last.view_mut();
         let mut ssd = Ssd::new().final_state(&mut last);
         ssd = if case.bias { ssd.dt_bias(&bias) } else { ssd };
@@ -244,7 +254,10 @@ pub fn assert_near<T: Number>(case: &Case, (y, last): (&[T], &[f32]), exact: &[V
         for (i, (&got, &[exact, size])) in got.iter().zip(exact).enumerate() {
             let allowed = rounding * size + T::ROUNDING * exact.abs() + least;
             let error = (f64::from(got) - exact).abs();
-            assert!(error <= allowed, "{case:?}: {what} {i} is {got:e}, must be {exact:e} to within {allowed:e}");
+            assert!(
+                error <= allowed,
+                "{case:?}: {what} {i} is {got:e}, must be {exact:e} to within {allowed:e}"
+            );
         }
     };
     // Numbers below the least normal one of f16 lose digits.
@@ -261,11 +274,13 @@ pub fn check<T: Number>(device: &Device, case: &Case) -> Outcome {
 }
 
 pub fn every_kernel(device: &Device) -> Outcome {
-    let scans: Vec<_> =
-        kernels().filter(|k| k.name.starts_with("chunk_scan") && device.runs(k.arch)).map(|k| k.name).collect();
+    let scans: Vec<_> = kernels()
+        .filter(|k| k.name.starts_with("chunk_scan") && device.runs(k.arch))
+        .map(|k| k.name)
+        .collect();
     assert!(scans.len() >= 6, "{scans:?}");
     for kernel in scans {
-        let n = if kernel.contains("_n64") { 64 } else { 128 };
+        let n = [64, 128, 256].into_iter().find(|n| kernel.contains(&format!("_n{n}s"))).expect("columns in the name");
         let case = Case { kernel: Some(kernel), n, chunk: Some(64), skip: true, ..Case::new(130) };
         if kernel.contains("_bf16_") { check::<bf16>(device, &case)? } else { check::<f16>(device, &case)? }
     }
@@ -353,6 +368,9 @@ pub fn packed(device: &Device) -> Outcome {
     for kernel in scans.map(|k| k.name).filter(|name| name.contains("_f16_")) {
         check::<f16>(device, &Case { kernel: Some(kernel), ..case.clone() })?;
     }
+    if device.runs(Arch::Sm90a) {
+        check::<bf16>(device, &Case { n: 200, chunk: Some(64), ..case })?;
+    }
     Ok(())
 }
 
@@ -388,8 +406,46 @@ pub fn nan(device: &Device) -> Outcome {
 
 /// Heads and states of other sizes, tokens with something between them, lines that are not aligned.
 pub fn places(device: &Device) -> Outcome {
-    for (p, n, pad) in [(32, 16, 0), (128, 64, 8), (64, 64, 24), (20, 36, 3), (72, 100, 0), (64, 128, 1), (1, 1, 0)] {
+    for (p, n, pad) in
+        [(32, 16, 0), (128, 64, 8), (64, 64, 24), (20, 36, 3), (72, 100, 0), (64, 128, 1), (1, 1, 0)]
+    {
         check::<f16>(device, &Case { p, n, pad, gate: true, chunk: Some(64), ..Case::new(67) })?;
+    }
+    Ok(())
+}
+
+/// Whatever goes together, of numbers that are the same each time.
+pub fn random(device: &Device) -> Outcome {
+    let mut state = 0x5eed_u64;
+    let mut below = |n: usize| {
+        // Knuth's MMIX.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % n
+    };
+    for _ in 0..24 {
+        let groups = 1 + below(3);
+        let lengths: Vec<_> = (0..1 + below(4)).map(|_| [0, 1, 64, 1 + below(150)][below(4)]).collect();
+        let packed = below(2) == 0;
+        let case = Case {
+            batch: if packed { 1 } else { 1 + below(2) },
+            length: if packed { lengths.iter().sum() } else { 1 + below(150) },
+            heads: groups * (1 + below(2)),
+            groups,
+            p: [64, 64, 8, 32, 96, 1 + below(80)][below(6)],
+            n: [64, 128, 16, 1 + below(128)][below(4)],
+            a: [vec![-1.0, -0.1], vec![0.0, -1e5], vec![-30.0]][below(3)].clone(),
+            bias: below(2) == 0,
+            softplus: below(2) == 0,
+            limits: [None, Some([0.0, 0.3])][below(2)],
+            skip: below(2) == 0,
+            gate: below(3) == 0,
+            initial: below(2) == 0,
+            chunk: [None, Some(64), Some(128)][below(3)],
+            packed: packed.then_some(lengths),
+            kernel: None,
+            pad: [0, 0, 8, 3][below(4)],
+        };
+        if below(2) == 0 { check::<f16>(device, &case)? } else { check::<bf16>(device, &case)? }
     }
     Ok(())
 }
@@ -399,7 +455,8 @@ pub fn nothing(device: &Device) -> Outcome {
     let data = Data::<bf16>::new(&case);
     let (_, last) = run(device, &case, &data)?;
     assert_eq!(last, data.initial, "without tokens the state stays");
-    for none in [Case { batch: 0, ..case.clone() }, Case { heads: 0, ..case.clone() }, Case { p: 0, ..case }] {
+    for none in [Case { batch: 0, ..case.clone() }, Case { heads: 0, ..case.clone() }, Case { p: 0, ..case }]
+    {
         run(device, &none, &Data::<bf16>::new(&none))?;
     }
     Ok(())

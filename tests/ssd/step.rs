@@ -9,7 +9,11 @@ use tilewright_support::suite::Outcome;
 use crate::scan::{Case, Data, Number};
 
 /// A token of each sequence, from a state of `S`.
-fn check<T: Number, U: Number2, S: Number2>(device: &Device, [heads, groups, p, n]: [usize; 4], all: bool) -> Outcome {
+fn check<T: Number, U: Number2, S: Number2>(
+    device: &Device,
+    [heads, groups, p, n]: [usize; 4],
+    all: bool,
+) -> Outcome {
     let batch = 2;
     let case = Case {
         batch,
@@ -31,9 +35,11 @@ fn check<T: Number, U: Number2, S: Number2>(device: &Device, [heads, groups, p, 
     let dt = U::round(&T::widen(&data.dt));
     let stream = Stream::new(device)?;
     let of = |of: &[T], count: usize, cols: usize| Tensor::from_slice(device, of, &[batch, count, cols]);
-    let (x, b, c, z) = (of(&data.x, heads, p)?, of(&data.b, groups, n)?, of(&data.c, groups, n)?, of(&data.z, heads, p)?);
+    let (x, b, c, z) =
+        (of(&data.x, heads, p)?, of(&data.b, groups, n)?, of(&data.c, groups, n)?, of(&data.z, heads, p)?);
     let dt = Tensor::from_slice(device, &dt, &[batch, heads])?;
-    let [a, bias, skip] = [&data.a, &data.bias, &data.skip].map(|of| Tensor::from_slice(device, of, &[heads]));
+    let [a, bias, skip] =
+        [&data.a, &data.bias, &data.skip].map(|of| Tensor::from_slice(device, of, &[heads]));
     let (a, bias, skip) = (a?, bias?, skip?);
     let mut state = Tensor::from_slice(device, &initial, &[batch, heads, p, n])?;
     let mut y = Tensor::filled(device, T::POISON, &[batch, heads, p])?;
@@ -48,7 +54,10 @@ fn check<T: Number, U: Number2, S: Number2>(device: &Device, [heads, groups, p, 
         assert_eq!(got.len(), exact.len());
         for (i, (&got, &[exact, size])) in got.iter().zip(exact).enumerate() {
             let allowed = 1e-5 * size + rounding * exact.abs() + 1e-6;
-            assert!((f64::from(got) - exact).abs() <= allowed, "{what}: {name} {i} is {got:e}, must be {exact:e}");
+            assert!(
+                (f64::from(got) - exact).abs() <= allowed,
+                "{what}: {name} {i} is {got:e}, must be {exact:e}"
+            );
         }
     };
     near("y", &T::widen(&y.to_vec()?), &exact[0], T::ROUNDING);
@@ -77,7 +86,9 @@ pub fn every_kernel(device: &Device) -> Outcome {
 pub fn tokens(device: &Device) -> Outcome {
     let (length, heads, p, n) = (70, 2, 64, 64);
     let stream = Stream::new(device)?;
-    let tensor = |seed, shape: &[usize]| Tensor::from_slice(device, &normal::<f16>(seed, shape.iter().product()), shape);
+    let tensor = |seed, shape: &[usize]| {
+        Tensor::from_slice(device, &normal::<f16>(seed, shape.iter().product()), shape)
+    };
     let (x, dt) = (tensor(1, &[1, length, heads, p])?, tensor(2, &[1, length, heads])?);
     let (b, c) = (tensor(3, &[1, length, 1, n])?, tensor(4, &[1, length, 1, n])?);
     let a = Tensor::from_slice(device, &[-1.0, -0.2], &[heads])?;

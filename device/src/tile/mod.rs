@@ -10,6 +10,7 @@
 //! | `Shared` to `Fragment` | `Fragment::load(a_s.at(s))`, `Fragment::load(a_s.at(s).t())` where a pipeline computes |
 //! | a transposed tile to a left operand, in matrices | `Fragment::load_matrices(a_s.at(s).t())` |
 //! | `Fragment` to `Shared` | `copy(x, &mut x_s)` for a [`Scratch`] tile, which is read as `x_s.full()` |
+//! | an accumulator, rounded, to a [`Scratch`] tile in matrices | `x.copy_matrices(&mut x_s)` |
 //! | [`Rows`] of one layout to those of another | `copy(x, &mut row_s)` for a [`RowScratch`], then [`Rows::exchanged`] |
 //! | an accumulator to what is stored | `epilogue.apply(acc, [m, n])`: scales, residual, bias, activation, rounding, an [`Epilogue`] |
 //! | `Fragment` to [`GlobalMut`] | `copy(x, c.tile([m, n]))`, or through staging buffers: [`Output`] |

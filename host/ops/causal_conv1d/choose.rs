@@ -70,12 +70,13 @@ impl Choice for Problem {
         if tiles > 65535 {
             return Err(Rejection::AtMost { what: "sequences of rows", most: 65535 * kernel.tile[0] });
         }
-        let warps = tiles.saturating_mul(self.extent.count as u64 * (self.channels as u64).div_ceil(channels));
+        let warps =
+            tiles.saturating_mul(self.extent.count as u64 * (self.channels as u64).div_ceil(channels));
         let turns = warps.div_ceil(u64::from(self.device.sm_count()).max(1) * 12);
         let token = 20 + 10 * u64::from(kernel.taps);
         let taken = tokens.min(self.extent.longest as u64);
         // A tile of several tokens is loaded whole, however many it has.
-        let rows = taken.next_multiple_of(if tokens > 1 { 8 } else { 1 });
+        let rows = taken.next_multiple_of(if tokens > 1 { 4 } else { 1 });
         Ok(Cycles(turns.saturating_mul(400 + token * rows).saturating_add(Cycles::of_launch(kernel.arch))))
     }
 }

@@ -82,7 +82,15 @@ impl<T: RowsElement> Default for CausalConv1d<'_, T> {
 impl<'a, T: RowsElement> CausalConv1d<'a, T> {
     /// Without a bias, an activation, states.
     pub fn new() -> Self {
-        CausalConv1d { bias: None, silu: false, initial: None, last: None, state: None, packed: None, kernel: None }
+        CausalConv1d {
+            bias: None,
+            silu: false,
+            initial: None,
+            last: None,
+            state: None,
+            packed: None,
+            kernel: None,
+        }
     }
     /// What is added to each channel's sums, \[channels\].
     pub fn bias(self, bias: &TensorView<'a, T>) -> Self {
@@ -155,7 +163,11 @@ impl<'a, T: RowsElement> CausalConv1d<'a, T> {
             ("offsets", self.packed.is_some()),
         ];
         if let Some((name, _)) = others.into_iter().find(|(_, given)| *given) {
-            return Err(Error::argument(name, "given for a step", "left out: a step has one token and its own state"));
+            return Err(Error::argument(
+                name,
+                "given for a step",
+                "left out: a step has one token and its own state",
+            ));
         }
         for (name, shape) in [("x", x.shape()), ("y", y.shape())] {
             if shape.len() != 2 {
@@ -192,7 +204,10 @@ impl<'a, T: RowsElement> CausalConv1d<'a, T> {
             None => optional::<3>(device, None),
             Some(state) => argument::<3>(device, state.t()?),
         };
-        let bias = self.bias.as_ref().map(|bias| Ok(Untyped { layout: bias.untyped().layout.insert(0)?, ..bias.untyped() }));
+        let bias = self
+            .bias
+            .as_ref()
+            .map(|bias| Ok(Untyped { layout: bias.untyped().layout.insert(0)?, ..bias.untyped() }));
         let args = CausalConv1dArgs {
             x: argument::<3>(device, x.untyped())?,
             weight: argument::<2>(device, w.untyped().t()?)?,
@@ -223,12 +238,19 @@ impl<'a, T: RowsElement> CausalConv1d<'a, T> {
         y: &TensorViewMut<'_, T>,
     ) -> Result<Problem> {
         let &[matrices, rows, channels] = x.shape() else {
-            return Err(Error::argument("x", of_shape(x.shape()), "of 3 dimensions: batch, length, channels"));
+            return Err(Error::argument(
+                "x",
+                of_shape(x.shape()),
+                "of 3 dimensions: batch, length, channels",
+            ));
         };
         let width = match w.shape() {
             &[of, width @ 1..=Problem::MAX_WIDTH] if of == channels => width,
             shape => {
-                let allowed = format!("of shape [{channels}, width], of the channels of `x`, a width of 1 to {}", Problem::MAX_WIDTH);
+                let allowed = format!(
+                    "of shape [{channels}, width], of the channels of `x`, a width of 1 to {}",
+                    Problem::MAX_WIDTH
+                );
                 return Err(Error::argument("w", of_shape(shape), allowed));
             }
         };

@@ -47,7 +47,7 @@ pub type SsdPlan = Plan<Compiled>;
 /// | x, y, z | \[batch, length, heads, P\] | f16 or bf16 |
 /// | dt | \[batch, length, heads\] | f16, bf16 or f32 |
 /// | A, D, dt's bias | \[heads\] | f32 |
-/// | B, C | \[batch, length, groups, N\], N 1 to 128 | as x |
+/// | B, C | \[batch, length, groups, N\], N 1 to 256 | as x |
 /// | states | \[sequences, heads, P, N\] | f32 |
 ///
 /// - Groups divide heads: head h has B and C of group h / (heads / groups).
@@ -55,7 +55,8 @@ pub type SsdPlan = Plan<Compiled>;
 ///   negative where the state is to decay; one that leaves less than 2^-256 in a step leaves nothing.
 /// - y is multiplied by silu(z) = z / (1 + e^-z) if there is a [gate](Self::gate).
 /// - Strides are any. Contiguous columns in lines that are aligned to 16 bytes are read by the fast kernels; anything else is correct but slower.
-///   P is computed in tiles of 64 columns, N in 64 or 128.
+///   P is computed in tiles of 64 columns, N in 64, 128 or 256. An N above 128 is
+///   for Hopper and lines that TMA reads alone.
 /// - Sums and states are of f32; what tensor cores multiply is rounded to the element type: weights within a block of 64 tokens, dt x, and the state
 ///   between blocks. The result is rounded once more.
 /// - A NaN or infinity in x, B or C stays in its sequence; within it, it may reach results up to 63 tokens before it.
@@ -249,7 +250,8 @@ impl<'a, T: SsdElement> Ssd<'a, T> {
         let room = Room::new(&problem, &shares)?;
         let workspace = self.workspace.of(room.all, stream)?;
         let (time, overlap) = (&self.time, self.overlap);
-        let launched = Run { problem: &problem, time, kernel, shares, room, workspace, overlap, stream }.all();
+        let launched =
+            Run { problem: &problem, time, kernel, shares, room, workspace, overlap, stream }.all();
         // Some launches may have come before one that failed.
         launched.and(self.workspace.used(room.all, stream))
     }

@@ -8,7 +8,7 @@ use crate::tensor::Untyped;
 use crate::{Device, Error, Result};
 
 /// The most columns of B and C: the widest kernel's.
-pub(super) const MAX_COLUMNS: usize = 128;
+pub(super) const MAX_COLUMNS: usize = 256;
 /// Tokens of a block, and columns of a head that a CTA takes.
 pub(super) const BLOCK: usize = tilewright_ssd::BLOCK as usize;
 
@@ -49,7 +49,11 @@ impl Size {
         let &Size { heads, groups, .. } = self;
         let divides = if groups == 0 { heads == 0 } else { heads.is_multiple_of(groups) };
         if !divides {
-            return Err(Error::argument("b", of_shape(b), format!("of a number of groups that divides the {heads} heads of `x`")));
+            return Err(Error::argument(
+                "b",
+                of_shape(b),
+                format!("of a number of groups that divides the {heads} heads of `x`"),
+            ));
         }
         Ok(())
     }

@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 use tilewright_device::kernel::Listed;
 use tilewright_ssd::{KERNELS, STATE_STEP, StateStepArgs, StateStepKernel};
 
+use super::SsdElement;
 use super::problem::{Size, check_state, check_time};
 use super::sequences::{argument, column, ctas, expect, optional};
 use super::time::Time;
-use super::SsdElement;
 use crate::ops::RowsElement;
 use crate::ops::frame::{Candidate, Choice, Cycles, Named, Plan, Rated, Rejection, Table, check, of_shape};
 use crate::tensor::Untyped;
@@ -178,7 +178,8 @@ impl<'a, T: SsdElement> SsdStep<'a, T> {
         }
         let kernel = problem.choose(self.kernel)?.descriptor();
         // A column of each head, and rows of B and C that are all the same.
-        let stood = |of: Untyped| Ok::<_, Error>(Untyped { layout: of.layout.insert(of.layout.rank())?, ..of });
+        let stood =
+            |of: Untyped| Ok::<_, Error>(Untyped { layout: of.layout.insert(of.layout.rank())?, ..of });
         let repeated = |of: Untyped| {
             let shape = [size.matrices, size.groups, size.p.max(kernel.rows as usize), size.n];
             Untyped { layout: of.layout.insert(2)?, ..of }.broadcast(&shape)

@@ -68,8 +68,10 @@ impl Problem {
         let shares = |blocks: usize| {
             let chunks = all.div_ceil(blocks).max(1);
             let turns = |chunks: usize| heads.saturating_mul(chunks as u64).div_ceil(slots);
-            let of_states = if chunks > 1 { turns(chunks - 1) * state * blocks as u64 * slowness + 9000 } else { 0 };
-            let cycles = turns(chunks).saturating_mul(scan * blocks as u64 * slowness).saturating_add(of_states);
+            let of_states =
+                if chunks > 1 { turns(chunks - 1) * state * blocks as u64 * slowness + 9000 } else { 0 };
+            let cycles =
+                turns(chunks).saturating_mul(scan * blocks as u64 * slowness).saturating_add(of_states);
             Shares { blocks, chunks, cycles }
         };
         if let Some(blocks) = self.blocks {

@@ -17,7 +17,8 @@ pub(super) struct Time<'a> {
 }
 
 impl Time<'_> {
-    pub(super) const NEW: Self = Time { bias: None, softplus: false, limits: [0.0, f32::INFINITY], skip: None };
+    pub(super) const NEW: Self =
+        Time { bias: None, softplus: false, limits: [0.0, f32::INFINITY], skip: None };
 
     /// As tensors of the call.
     pub(super) fn named(&self) -> impl Iterator<Item = Named<'_>> + Clone {
@@ -42,7 +43,8 @@ impl Time<'_> {
 
     /// The arguments for bias and D, as columns.
     pub(super) fn columns(&self, device: &Device) -> Result<[GlobalAbi<(), 2>; 2]> {
-        let of = |vector: &Option<TensorView<'_, f32>>| column(device, vector.as_ref().map(TensorView::untyped));
+        let of =
+            |vector: &Option<TensorView<'_, f32>>| column(device, vector.as_ref().map(TensorView::untyped));
         Ok([of(&self.bias)?, of(&self.skip)?])
     }
 }

@@ -22,7 +22,7 @@ type Token<T> = Fragment<T, 1, CHANNELS, Lanes>;
 /// \[sequences, width - 1, channels\] are the inputs before the first token and the last ones, the latest last. They may be the same memory.
 /// The activation is SiLU where `silu` is not 0. A bias, `before` and `after` without rows are not there. CTA (channels, rows, sequence) takes
 /// `TILES` tiles of `M` tokens, one after the other.
-#[kernel(program = P)]
+#[kernel(program = P, min_ctas = if TAPS == 4 { 12 } else { 8 })]
 pub fn causal_conv1d<P: Program, T: Element, const M: usize, const TAPS: usize, const TILES: usize>(
     x: Global<T, 3, RowMajor, 0>,
     weight: Global<T, 2, RowMajor, 0>,
@@ -106,7 +106,8 @@ where
     while k < TAPS {
         let mut channel = 0;
         while channel < each {
-            let x = if k < M { x.regs.get((M - 1 - k) * each + channel) } else { old[k - M].regs.get(channel) };
+            let x =
+                if k < M { x.regs.get((M - 1 - k) * each + channel) } else { old[k - M].regs.get(channel) };
             past[k].regs.set(channel, x);
             channel += 1;
         }

@@ -5,8 +5,8 @@ use core::f32::consts::LOG2_E;
 use tilewright_device::kernel;
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Activation, Cols, Element, Fragment, Global, GlobalMut, GlobalTile, Program, RowMajor, Rows, Striped, block_x, block_y,
-    block_z, copy, math,
+    Activation, Cols, Element, Fragment, Global, GlobalMut, GlobalTile, Program, RowMajor, Rows, Striped,
+    block_x, block_y, block_z, copy, math,
 };
 
 use crate::steps::step_of_time;

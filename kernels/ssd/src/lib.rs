@@ -3,28 +3,28 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 mod conv;
-mod scan;
-mod states;
-mod steps;
+mod decoding;
 mod list;
-mod sequences;
 mod passing;
 mod products;
-mod decoding;
+mod scan;
+mod sequences;
+mod states;
+mod steps;
 mod tokens;
 
 pub use conv::{CausalConv1dArgs, causal_conv1d};
-pub use products::Products;
-pub use scan::{ChunkScanArgs, chunk_scan};
-pub use states::{ChunkStateArgs, chunk_state};
-pub use steps::{ChunkStepsArgs, chunk_steps};
+pub use decoding::{StateStepArgs, state_step};
 pub use list::{
     CONV, ConvKernel, PASSING, PassingKernel, SCAN, STATE, STATE_STEP, STEPS, ScanKernel, StateStepKernel,
     StepsKernel,
 };
-pub use sequences::{Chunks, Sequence, Sequences};
 pub use passing::{StatePassingArgs, state_passing};
-pub use decoding::{StateStepArgs, state_step};
+pub use products::Products;
+pub use scan::{ChunkScanArgs, chunk_scan};
+pub use sequences::{Chunks, Sequence, Sequences};
+pub use states::{ChunkStateArgs, chunk_state};
+pub use steps::{ChunkStepsArgs, chunk_steps};
 pub use tokens::{BLOCK, STEPS_COLUMNS};
 
 /// The compiled kernels.

@@ -2,18 +2,18 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    Collective, Configuration, Element, Elements, FragmentLayout, FullRow, Multistage, Producers,
-    Program, Reads, RegisterBudget, Simt, Vectors, WarpSpecialized, warp,
+    Collective, Configuration, Element, Elements, FragmentLayout, FullRow, Multistage, OneConsumer,
+    Producers, Program, Reads, RegisterBudget, Simt, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
 use crate::conv::{CHANNELS, Lanes, causal_conv1d};
+use crate::decoding::{ROWS as STATE_ROWS, state_step};
+use crate::passing::{COLS, ROWS, state_passing};
 use crate::products::Products;
 use crate::scan::chunk_scan;
 use crate::states::chunk_state;
 use crate::steps::{HEADS, chunk_steps};
-use crate::passing::{COLS, ROWS, state_passing};
-use crate::decoding::{ROWS as STATE_ROWS, state_step};
 
 /// One consumer warpgroup and a producer, two CTAs an SM: one computes weights while the other's products run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,7 +50,8 @@ impl ScanKernel {
     }
 }
 
-impl<P: Reads, Y, T: Element, const N: usize, const STAGES: usize> Described for chunk_scan<P, Y, T, N, STAGES>
+impl<P: Reads, Y, T: Element, const N: usize, const STAGES: usize> Described
+    for chunk_scan<P, Y, T, N, STAGES>
 where
     Y: Products<T, N>,
 {
@@ -142,6 +143,7 @@ kernels! {
         for N in [64, 128] {
             sm_90: [chunk_scan_sm_90_ T _n N s2]: chunk_scan<WarpSpecialized<TwoPerSm>, FullRow<1>, T, N, 2>;
         }
+        sm_90: [chunk_scan_sm_90_ T _n256s2]: chunk_scan<WarpSpecialized<OneConsumer>, FullRow<1>, T, 256, 2>;
         for N in [64, 128] {
             sm_80: [chunk_scan_sm_80_ T _n N s2]: chunk_scan<Multistage<4, Vectors>, warp::FullRow<4>, T, N, 2>;
         }
@@ -158,6 +160,7 @@ kernels! {
         for N in [64, 128] {
             sm_90: [chunk_state_sm_90_ T _n N s3]: chunk_state<WarpSpecialized<TwoPerSm>, FullRow<1>, T, N, 3>;
         }
+        sm_90: [chunk_state_sm_90_ T _n256s2]: chunk_state<WarpSpecialized<OneConsumer>, FullRow<1>, T, 256, 2>;
         for N in [64, 128] {
             sm_80: [chunk_state_sm_80_ T _n N s2]: chunk_state<Multistage<4, Vectors>, warp::FullRow<4>, T, N, 2>;
         }
@@ -197,7 +200,7 @@ kernels! {
     pub static CONV: ConvKernel;
 
     for T in [f16, bf16, f32] {
-        sm_80: [causal_conv1d_sm_80_ T _8x8w4]: causal_conv1d<Simt<1>, T, 8, 4, 8>;
+        sm_80: [causal_conv1d_sm_80_ T _4x16w4]: causal_conv1d<Simt<1>, T, 4, 4, 16>;
         sm_80: [causal_conv1d_sm_80_ T _1x1w4]: causal_conv1d<Simt<1>, T, 1, 4, 1>;
         sm_80: [causal_conv1d_sm_80_ T _4x16w8]: causal_conv1d<Simt<1>, T, 4, 8, 16>;
     }

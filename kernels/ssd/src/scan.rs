@@ -3,8 +3,8 @@
 use tilewright_device::kernel;
 use tilewright_device::kernel::Arch;
 use tilewright_device::tile::{
-    Activation, Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, Pending,
-    RowMajor, Schedule, Shared, Swizzle, copy, gemm,
+    Activation, Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, Pending, RowMajor, Schedule,
+    Shared, Swizzle, copy, gemm,
 };
 
 use crate::products::Products;
@@ -62,7 +62,6 @@ pub fn chunk_scan<P: Schedule, Y, T: Element, const N: usize, const STAGES: usiz
     if !cta.computes() || (own.blocks == 0 && !own.last) {
         return;
     }
-    let skip = skip.get().tile([own.head, 0]).element::<1, 1>(0, 0);
     let mut h = if own.index == 0 {
         Fragment::<f32, 64, N, Y>::load(initial.get().tile([own.number, own.head, own.part, 0]))
     } else {
@@ -74,20 +73,22 @@ pub fn chunk_scan<P: Schedule, Y, T: Element, const N: usize, const STAGES: usiz
         // Rows of the next sequence, whose weight is 0.
         loads.clear_from(&turn, &x_s, rows - i * BLOCK);
         loads.clear_from(&turn, &b_s, rows - i * BLOCK);
-        copy(h.cast::<T>(), &mut h_s);
+        h.cast::<T>().copy_matrices(&mut h_s);
         let (s, tokens) = (turn.full(), Tokens::of(steps_s.at(turn.full())));
         let scores = gemm(Y::default(), c_s.at(s), b_s.at(s).t(), Fresh::new()).commit();
         let before = gemm(Y::default(), c_s.at(s), h_s.full().t(), Fresh::new());
+        // Read anew for each block, in no register over the loop.
+        let skip = skip.get().tile([own.head, 0]).element::<1, 1>(0, 0);
         let (scores, before) = scores.behind(before, || ());
         let weights = tokens.weigh(scores, skip).cast::<T>();
-        let (remains, left) = (tokens.cols::<Y>(Value::Remains), tokens.at(Value::Left, BLOCK - 1));
         let all = before.wait().zip_rows(&tokens.rows::<Y, 64>(Value::Left), |y, left| y * left);
         let all = gemm(Y::default(), weights, x_s.at(s), all).commit();
-        let x = Fragment::<T, 64, 64, Y>::load_matrices(x_s.at(s).t()).to_f32().zip_cols(&remains, |x, w| x * w);
+        let (remains, left) = (tokens.cols::<Y>(Value::Remains), tokens.at(Value::Left, BLOCK - 1));
+        let x =
+            Fragment::<T, 64, 64, Y>::load_matrices(x_s.at(s).t()).to_f32().zip_cols(&remains, |x, w| x * w);
         let next = gemm(Y::default(), x.cast::<T>(), b_s.at(s), h.map(|h| h * left));
-        let (all, next) = all.behind(next, || ());
+        let (mut all, next) = all.behind(next, || ());
         let place = [matrix, own.head, i, own.part];
-        let mut all = all;
         if z.get().rows() > 0 {
             let z = Fragment::<T, 64, 64, Y>::load(z.get().tile(place).of_rows(first, rows));
             all = all.zip(&z.to_f32(), |y, z| y * Activation::Silu.apply(z));

@@ -47,7 +47,12 @@ impl Sequences {
         };
         let first = at(i);
         // No two sequences share a block: each begins one that is partly its predecessor's anew.
-        Sequence { matrix: 0, first, rows: at(i + 1).saturating_sub(first).min(self.longest), block: first / BLOCK + i }
+        Sequence {
+            matrix: 0,
+            first,
+            rows: at(i + 1).saturating_sub(first).min(self.longest),
+            block: first / BLOCK + i,
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Cta, Element, Fragment, Global, GlobalMut, InPlace, Pending, RowMajor, Schedule, Shared,
-    Swizzle, copy, gemm,
+    Cta, Element, Fragment, Global, GlobalMut, InPlace, Pending, RowMajor, Schedule, Shared, Swizzle, copy,
+    gemm,
 };
 
 use crate::products::Products;
@@ -52,7 +52,8 @@ pub fn chunk_state<P: Schedule, Y, T: Element, const N: usize, const STAGES: usi
         let (s, tokens) = (turn.full(), Tokens::of(steps_s.at(turn.full())));
         let (remains, left) = (tokens.cols::<Y>(Value::Remains), tokens.at(Value::Left, BLOCK - 1));
         decay += tokens.at(Value::Sum, BLOCK - 1);
-        let x = Fragment::<T, 64, 64, Y>::load_matrices(x_s.at(s).t()).to_f32().zip_cols(&remains, |x, w| x * w);
+        let x =
+            Fragment::<T, 64, 64, Y>::load_matrices(x_s.at(s).t()).to_f32().zip_cols(&remains, |x, w| x * w);
         h = gemm(Y::default(), x.cast::<T>(), b_s.at(s), h.map(|h| h * left)).wait();
         loads.release(turn);
         i += 1;

@@ -3,7 +3,9 @@
 use tilewright_device::arch::shared;
 use tilewright_device::arch::special::thread_x_volatile;
 use tilewright_device::layout::Registers;
-use tilewright_device::tile::{Cols, Fragment, FragmentLayout, Rows, Shared, SharedLayout, Src, Swizzle, for_each_row, math};
+use tilewright_device::tile::{
+    Cols, Fragment, FragmentLayout, Rows, Shared, SharedLayout, Src, Swizzle, for_each_row, math,
+};
 
 /// Tokens of a block.
 pub const BLOCK: u32 = 64;
