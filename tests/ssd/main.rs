@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use tilewright::Arch;
 use tilewright_support::suite::Suite;
 
+mod case;
 mod conv;
 mod errors;
 mod reference;

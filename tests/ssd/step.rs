@@ -6,7 +6,7 @@ use tilewright_support::Real;
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
 
-use crate::scan::{Case, Data, Number};
+use crate::case::{Case, Data, Number};
 
 /// A token of each sequence, from a state of `S`.
 fn check<T: Number, U: Number2, S: Number2>(

@@ -99,13 +99,13 @@ impl Run<'_> {
     /// An input as the scan's kernels read it.
     fn input(&self, of: &Untyped) -> Result<GlobalAbi<(), 4>> {
         let lines = if self.kernel.arch == Arch::Sm90a { BLOCK as u32 } else { 0 };
-        of.arg(self.problem.device.backend(), true, lines)
+        of.streamed(self.problem.device.backend(), lines)
     }
     fn step_tiles(&self) -> Result<GlobalAbi<(), 4>> {
         let (size, blocks) = (&self.problem.size, self.problem.blocks_of_steps());
         let steps = self.part(0, &[size.matrices, size.heads, blocks * STEP_LINES, 32])?;
         let lines = if self.kernel.arch == Arch::Sm90a { STEP_LINES as u32 } else { 0 };
-        steps.arg(self.problem.device.backend(), true, lines)
+        steps.streamed(self.problem.device.backend(), lines)
     }
     fn expect_mapped(&self, maps: impl IntoIterator<Item = u32>) -> Result<()> {
         if self.problem.size.rows == 0 {

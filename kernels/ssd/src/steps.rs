@@ -35,7 +35,8 @@ pub(crate) fn step_of_time(dt: f32, softplus_first: bool, least: f32, most: f32)
     math::min_nan(math::max_nan(dt, least), most)
 }
 
-/// For each token of each head: dt = clamp(softplus(dt + bias)), and what [`Value`] lists of it in its block.
+/// For each token of each head: dt = clamp(softplus(dt + bias)), and four values that the scan takes of it: a, the sum of
+/// log2-decays of its block up to the token, a - log2(dt), dt 2^(a of the block's end - a), 2^a.
 ///
 /// dt \[matrices, rows, heads\]; `decay` (A) and `bias` \[heads, 1\], `bias` without rows where there is none; softplus where `softplus` is not 0;
 /// `steps` \[matrices, blocks, heads, 256\]. Tokens behind a sequence's end have a dt of 0. CTA (block of the sequence, heads, sequence).
