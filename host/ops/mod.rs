@@ -7,6 +7,8 @@
 //! | [`conv()`](conv()), [`Conv`], [`ConvGradient`] | y = act(x ∗ w + bias + residual) of images and sequences, and its gradients, f16 and bf16; depthwise f32 |
 //! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16 and bf16 |
 //! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
+//! | [`causal_conv1d()`](causal_conv1d()), [`CausalConv1d`] | depthwise causal convolution of sequences and its step of one token, f16, bf16, f32 |
+//! | [`Ssd`], [`SsdStep`] | Mamba-2's state-space scan and its step of one token, f16, bf16 |
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
 //! | [`cross_entropy()`](cross_entropy()), [`CrossEntropy`] | losses of rows of logits and their gradient in one pass, f16, bf16, f32 |
 //! | [`rms_norm`], [`layer_norm`], [`Norm`], [`NormGradient`] | RMSNorm and LayerNorm of rows, with weight, bias and residual addition, and their gradients, f16, bf16, f32 |
@@ -29,6 +31,8 @@ mod attention;
 mod cast;
 #[cfg(feature = "conv")]
 mod conv;
+#[cfg(feature = "ssd")]
+mod causal_conv1d;
 #[cfg(feature = "rows")]
 mod cross_entropy;
 #[cfg(feature = "dequant_gemm")]
@@ -37,7 +41,7 @@ mod dequant_gemm;
 mod elementwise;
 #[cfg(feature = "pointwise")]
 mod embedding;
-#[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
+#[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows", feature = "ssd"))]
 mod float;
 pub mod frame;
 #[cfg(feature = "pointwise")]
@@ -64,6 +68,8 @@ mod runs;
 mod scores;
 #[cfg(feature = "rows")]
 mod softmax;
+#[cfg(feature = "ssd")]
+mod ssd;
 #[cfg(feature = "reduce")]
 mod top_k;
 #[cfg(feature = "pointwise")]
@@ -77,6 +83,8 @@ pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPl
 pub use cast::{Cast, CastElement, cast};
 #[cfg(feature = "conv")]
 pub use conv::{Conv, ConvCandidate, ConvElement, ConvGradient, ConvPlan, conv};
+#[cfg(feature = "ssd")]
+pub use causal_conv1d::{CausalConv1d, CausalConv1dCandidate, CausalConv1dPlan, causal_conv1d};
 #[cfg(feature = "rows")]
 pub use cross_entropy::{CrossEntropy, CrossEntropyCandidate, CrossEntropyPlan, cross_entropy};
 #[cfg(feature = "dequant_gemm")]
@@ -88,7 +96,7 @@ pub use dequant_gemm::{
 pub use elementwise::{Elementwise, elementwise};
 #[cfg(feature = "pointwise")]
 pub use embedding::{Embedding, embedding};
-#[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
+#[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows", feature = "ssd"))]
 pub use float::RowsElement;
 pub use frame::{Candidate, Plan};
 #[cfg(feature = "pointwise")]
@@ -109,6 +117,8 @@ pub use reduce::{Reduce, ReduceCandidate, ReducePlan, ReducedFrom, Reduction, re
 pub use rope::{Pairs, Rope, rope};
 #[cfg(feature = "rows")]
 pub use softmax::{Softmax, SoftmaxCandidate, SoftmaxPlan, log_softmax, softmax};
+#[cfg(feature = "ssd")]
+pub use ssd::{Ssd, SsdCandidate, SsdElement, SsdPlan, SsdStep, SsdStepCandidate, SsdStepPlan};
 #[cfg(any(feature = "dequant_gemm", feature = "gemm", feature = "pointwise"))]
 pub use tilewright_device::tile::Activation;
 #[cfg(feature = "pointwise")]
@@ -136,6 +146,8 @@ static SETS: &[&crate::KernelSet] = &[
     &tilewright_reduce::KERNELS,
     #[cfg(feature = "rows")]
     &tilewright_rows::KERNELS,
+    #[cfg(feature = "ssd")]
+    &tilewright_ssd::KERNELS,
 ];
 
 /// The compiled kernels of this crate's operators.

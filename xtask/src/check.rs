@@ -5,8 +5,8 @@ use crate::shell::{Done, cargo, run, target};
 use crate::test::{outside_packages, test};
 
 /// The features of the library, each with an operator.
-const OPERATORS: [&str; 8] =
-    ["attention", "conv", "dequant_gemm", "gemm", "mla", "pointwise", "reduce", "rows"];
+const OPERATORS: [&str; 9] =
+    ["attention", "conv", "dequant_gemm", "gemm", "mla", "pointwise", "reduce", "rows", "ssd"];
 
 /// Formatting, lints, documentation, tests.
 pub fn ci() -> Done {

@@ -8,7 +8,9 @@
 //! | [`Global`] to a stage of [`Shared`] | `copy(a.tile([m, k]), a_s.at(s))` where a pipeline loads: TMA or `cp.async` |
 //! | `Global` to [`Fragment`] | `Fragment::load(a.tile([m, n]))`: 16 bytes at a time where alignment and bounds allow it |
 //! | `Shared` to `Fragment` | `Fragment::load(a_s.at(s))`, `Fragment::load(a_s.at(s).t())` where a pipeline computes |
+//! | a transposed tile to a left operand, in matrices | `Fragment::load_matrices(a_s.at(s).t())` |
 //! | `Fragment` to `Shared` | `copy(x, &mut x_s)` for a [`Scratch`] tile, which is read as `x_s.full()` |
+//! | an accumulator, rounded, to a [`Scratch`] tile in matrices | `x.copy_matrices(&mut x_s)` |
 //! | [`Rows`] of one layout to those of another | `copy(x, &mut row_s)` for a [`RowScratch`], then [`Rows::exchanged`] |
 //! | an accumulator to what is stored | `epilogue.apply(acc, [m, n])`: scales, residual, bias, activation, rounding, an [`Epilogue`] |
 //! | `Fragment` to [`GlobalMut`] | `copy(x, c.tile([m, n]))`, or through staging buffers: [`Output`] |

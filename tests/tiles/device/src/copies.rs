@@ -5,7 +5,7 @@ use tilewright_device::tile::{
     Multistage, OneConsumer, Padded, RowMajor, Schedule, Shared, SharedLayout, Striped, Swizzle,
     TwoConsumers, WarpSpecialized, block_x, block_y, copy, warp,
 };
-use tilewright_device::{f16, kernel, kernels};
+use tilewright_device::{bf16, f16, kernel, kernels};
 
 /// Rows of a tile.
 pub const M: usize = 64;
@@ -62,6 +62,41 @@ pub fn transposed<P: Schedule, T: Element, S: SharedLayout, A, B>(
     copy(Fragment::<T, N, M, B>::load(tile_s.full().t()), y.tile([block_y(), block_x()]));
 }
 
+/// y = xᵀ, through shared memory, from which it comes in matrices.
+#[kernel(program = P)]
+pub fn transposed_in_matrices<P: Schedule, T: Element, S: SharedLayout, A, B>(
+    mut cta: Cta<P>,
+    x: Global<T, 2, RowMajor, 0>,
+    mut y: GlobalMut<T, 2>,
+) where
+    A: FragmentLayout<M, N>,
+    B: FragmentLayout<N, M>,
+{
+    let mut tile_s = cta.scratch::<Shared<T, M, N, S>>();
+    copy(Fragment::<T, M, N, A>::load(x.tile([block_x(), block_y()])), &mut tile_s);
+    copy(Fragment::<T, N, M, B>::load_matrices(tile_s.full().t()), y.tile([block_y(), block_x()]));
+}
+
+/// y = x, through shared memory, to which it goes in matrices.
+#[kernel(program = P)]
+pub fn through_matrices<P: Schedule, T: Element, S: SharedLayout, A, B>(
+    mut cta: Cta<P>,
+    x: Global<T, 2, RowMajor, 0>,
+    mut y: GlobalMut<T, 2>,
+) where
+    A: FragmentLayout<M, N>,
+    B: FragmentLayout<M, N>,
+{
+    let mut tile_s = cta.scratch::<Shared<T, M, N, S>>();
+    let mut turn = 0;
+    while turn < 2 {
+        let place = [block_x(), 2 * block_y() + turn];
+        Fragment::<T, M, N, A>::load(x.tile(place)).copy_matrices(&mut tile_s);
+        copy(Fragment::<T, M, N, B>::load(tile_s.full()), y.tile(place));
+        turn += 1;
+    }
+}
+
 /// Names of instances, as types and as entry points.
 macro_rules! named {
     ($($sm:ident $name:ident = $kernel:ty;)*) => {
@@ -91,4 +126,8 @@ named! {
 
     sm_80 AmpereTransposed = transposed<Multistage<4>, f16, Swizzle<128>, Striped<4>, warp::FullCol<4>>;
     sm_90 HopperTransposed = transposed<WarpSpecialized<OneConsumer>, f32, Padded, FullRow<1>, Striped<4>>;
+    sm_80 AmpereStoredMatrices = through_matrices<Multistage<4>, bf16, Swizzle<128>, warp::Square<2, 2>, Striped<4>>;
+    sm_90 HopperStoredMatrices = through_matrices<WarpSpecialized<TwoConsumers>, f16, Swizzle<128>, FullCol<2>, Striped<8>>;
+    sm_80 AmpereMatrices = transposed_in_matrices<Multistage<4>, f16, Swizzle<64>, Striped<4>, warp::Square<2, 2>>;
+    sm_90 HopperMatrices = transposed_in_matrices<WarpSpecialized<OneConsumer>, bf16, Swizzle<128>, Striped<4>, FullRow<1>>;
 }

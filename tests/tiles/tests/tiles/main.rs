@@ -52,6 +52,10 @@ fn main() -> ExitCode {
         Sm90a HopperLinear: scratch::<HopperLinear, f32>;
         Sm80 AmpereTransposed: transposition::<AmpereTransposed, f16>;
         Sm90a HopperTransposed: transposition::<HopperTransposed, f32>;
+        Sm80 AmpereStoredMatrices: scratch::<AmpereStoredMatrices, bf16>;
+        Sm90a HopperStoredMatrices: scratch::<HopperStoredMatrices, f16>;
+        Sm80 AmpereMatrices: transposition::<AmpereMatrices, f16>;
+        Sm90a HopperMatrices: transposition::<HopperMatrices, bf16>;
         Sm80 AmpereRegisters: changed_operands::<AmpereRegisters>;
         Sm90a HopperRegisters: changed_operands::<HopperRegisters>;
         Sm80 AmpereScratch: changed_operands::<AmpereScratch>;

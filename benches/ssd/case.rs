@@ -1,0 +1,81 @@
+//! What is measured.
+
+use std::fmt;
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// The scan, in as many chunks as it chooses.
+    Scan,
+    /// In chunks of so many tokens.
+    Chunks(usize),
+    /// One token, with a state of f32.
+    Step,
+    /// The convolution of width 4 in front of a scan, with bias and SiLU.
+    Conv,
+}
+
+/// A layer of bf16 with heads of 64 columns, and states of 128 for one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    pub op: Op,
+    pub batch: usize,
+    pub length: usize,
+    pub heads: usize,
+}
+
+/// Columns of a head.
+pub const P: usize = 64;
+/// Columns of B and C.
+pub const N: usize = 128;
+/// Taps of the convolution.
+pub const WIDTH: usize = 4;
+
+/// Every case, in the order of the table.
+pub fn all() -> Vec<Case> {
+    let layers = [[8, 4096, 80], [1, 4096, 80], [1, 32768, 80], [4, 2048, 24], [1, 16384, 24]];
+    let long = |op| layers.map(|[batch, length, heads]| Case { op, batch, length, heads });
+    let steps = [1, 16, 128, 256].map(|batch| Case { op: Op::Step, batch, length: 1, heads: 80 });
+    [Op::Scan, Op::Chunks(256), Op::Conv].into_iter().flat_map(long).chain(steps).collect()
+}
+
+impl Case {
+    fn tokens(&self) -> usize {
+        self.batch * self.length
+    }
+    /// Channels of the convolution: x, B and C.
+    pub fn channels(&self) -> usize {
+        self.heads * P + 2 * N
+    }
+    /// Multiplications and additions, of a scan as in chunks of 256.
+    pub fn flops(&self) -> usize {
+        match self.op {
+            // Within a chunk C Bᵀ, once for all heads, and weights times x; into the state and out of it.
+            Op::Scan | Op::Chunks(_) => self.tokens() * (256 * N + self.heads * (256 * P + 4 * N * P)),
+            Op::Step => self.tokens() * self.heads * 5 * N * P,
+            Op::Conv => self.tokens() * self.channels() * 2 * WIDTH,
+        }
+    }
+    /// The least that moves between memory and the SMs.
+    pub fn bytes(&self) -> usize {
+        let x = self.tokens() * self.heads * P * 2;
+        let rest = self.tokens() * (2 * N + self.heads) * 2;
+        match self.op {
+            Op::Scan | Op::Chunks(_) => 2 * x + rest,
+            Op::Step => 2 * x + rest + self.batch * self.heads * P * N * 8,
+            Op::Conv => self.tokens() * self.channels() * 4,
+        }
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.op {
+            Op::Scan => f.write_str("scan")?,
+            Op::Chunks(tokens) => write!(f, "scan chunk{tokens}")?,
+            Op::Step => f.write_str("step")?,
+            Op::Conv => f.write_str("conv")?,
+        }
+        write!(f, " bf16 b{} s{} h{}", self.batch, self.length, self.heads)
+    }
+}

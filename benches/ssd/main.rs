@@ -1,0 +1,63 @@
+//! Speed of the state-space operators: the scan, whole and in chunks, its step of one token, the causal convolution.
+//!
+//! ```text
+//! cargo bench --bench ssd                       criterion's measurements, and the table of what it measured
+//! cargo bench --bench ssd -- --table [WORDS]    the table alone
+//! ```
+//!
+//! WORDS select cases, by words of their names: `scan bf16 b8 s4096`. The table takes a CUDA graph over rotating tensors and gives medians. TFLOP/s count
+//! what a scan in chunks of 256 does, as others count it; bytes are the least that moves: tensors once, states once.
+
+mod case;
+#[path = "../common/mod.rs"]
+mod common;
+mod problem;
+
+use std::process::ExitCode;
+
+use criterion::Throughput;
+use tilewright::{Device, Stream};
+use tilewright_support::Result;
+use tilewright_support::timing::{Variant, compare};
+
+use case::Case;
+use common::measure::{self, Work};
+use problem::problem;
+
+fn main() -> ExitCode {
+    common::main(run)
+}
+
+fn run(device: &Device, arguments: &[String]) -> Result<()> {
+    match arguments.split_first() {
+        Some((mode, words)) if mode == "--table" => tabulate(device, &common::selected(case::all(), words)?),
+        _ => {
+            let throughput = |case: &Case| Throughput::Bytes(case.bytes() as u64);
+            let measured = measure::all(device, "ssd", &case::all(), throughput, |case| {
+                let problem = problem(device, case)?;
+                Ok(Work::new(problem.sets(), move |stream, set| problem.launch(stream, set)))
+            })?;
+            if measured.is_empty() { Ok(()) } else { tabulate(device, &measured) }
+        }
+    }
+}
+
+/// Prints the table of these cases.
+fn tabulate(device: &Device, cases: &[Case]) -> Result<()> {
+    common::introduce(device, Ok(()), |()| "alone".to_owned());
+    println!("\n| case | kernel | µs | TFLOP/s | GB/s |\n| --- | --- | ---: | ---: | ---: |");
+    let mut spread = 0.0f64;
+    for &case in cases {
+        let problem = problem(device, case)?;
+        problem.check(&Stream::new(device)?)?;
+        let ours = Variant::new("tilewright", |stream: &Stream, set| problem.launch(stream, set));
+        let timings = compare(device, &[ours], &common::options(problem.sets()))?;
+        let timing = timings.first().ok_or("nothing was measured")?;
+        let ms = timing.median();
+        let (flops, bytes) = (case.flops() as f64 / ms / 1e9, case.bytes() as f64 / ms / 1e6);
+        println!("| {case} | `{}` | {:.2} | {flops:.0} | {bytes:.0} |", problem.kernel()?, ms * 1e3);
+        spread = spread.max((timing.quantile(0.75) - timing.quantile(0.25)) / ms);
+    }
+    println!("\nQuartiles lie at most {:.1}% of the median apart.", spread * 100.0);
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Sequences of a call: each a matrix of its own, or packed into the rows of one.
+
+use tilewright_device::abi::{GlobalAbi, TensorMap};
+use tilewright_ssd::Sequences;
+
+use crate::ops::frame::{Named, of_shape};
+use crate::tensor::{Layout, Untyped};
+use crate::{Device, Error, Result, TensorView};
+
+/// The most that a grid has in its second and third dimension.
+const MOST: usize = 65535;
+
+/// Where packed sequences begin, and the most rows of one.
+#[derive(Clone, Debug)]
+pub(in crate::ops) struct Packed<'a> {
+    pub(in crate::ops) offsets: TensorView<'a, i32>,
+    pub(in crate::ops) longest: usize,
+}
+
+impl Packed<'_> {
+    /// As a tensor of the call.
+    pub(in crate::ops) fn named(&self) -> Named<'_> {
+        Named::read("offsets", &self.offsets)
+    }
+}
+
+/// How many sequences there are, and what kernels are told of them.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::ops) struct Extent {
+    pub(in crate::ops) count: usize,
+    /// Rows of the longest.
+    pub(in crate::ops) longest: usize,
+    pub(in crate::ops) told: Sequences,
+}
+
+impl Extent {
+    /// Of a tensor `x` of so many matrices and rows.
+    pub(in crate::ops) fn new(packed: Option<&Packed<'_>>, [matrices, rows]: [usize; 2]) -> Result<Self> {
+        let int = |n: usize| {
+            let wrong = || Error::argument("x", format!("of {n} rows"), "of fewer than 2^31 rows");
+            i32::try_from(n).map(i32::cast_unsigned).map_err(|_| wrong())
+        };
+        let all = int(rows)?;
+        let Some(Packed { offsets, longest }) = packed else {
+            let told = Sequences { offsets: 0, rows: all, longest: all };
+            return Extent { count: matrices, longest: rows, told }.checked();
+        };
+        if matrices != 1 {
+            let allowed = "of a batch of 1: packed sequences follow each other in its rows";
+            return Err(Error::argument("x", format!("of a batch of {matrices}"), allowed));
+        }
+        if offsets.rank() != 1 || offsets.is_empty() || !offsets.is_contiguous() {
+            let was = format!("of shape {:?} and strides {:?}", offsets.shape(), offsets.strides());
+            let allowed = "of one dimension, contiguous, of one element or more: where each sequence begins and the last one ends";
+            return Err(Error::argument("offsets", was, allowed));
+        }
+        let longest = (*longest).min(rows);
+        let told = Sequences { offsets: offsets.address(), rows: all, longest: int(longest)? };
+        Extent { count: offsets.len() - 1, longest, told }.checked()
+    }
+
+    fn checked(self) -> Result<Self> {
+        if self.count > MOST {
+            let allowed = format!("of at most {MOST}");
+            return Err(Error::argument("x", format!("of {} sequences", self.count), allowed));
+        }
+        Ok(self)
+    }
+}
+
+/// A dimension of a grid, of at most `most` CTAs.
+pub(in crate::ops) fn ctas(n: usize, what: &str) -> Result<u32> {
+    let count = u32::try_from(n).ok().filter(|&n| n as usize <= MOST);
+    count.ok_or_else(|| Error::argument("x", format!("of {n} {what}"), format!("of at most {MOST}")))
+}
+
+/// Checks a tensor's shape.
+pub(in crate::ops) fn expect(
+    name: &'static str,
+    shape: &[usize],
+    want: &[usize],
+    because: &str,
+) -> Result<()> {
+    if shape == want {
+        return Ok(());
+    }
+    Err(Error::argument(name, of_shape(shape), format!("of shape {want:?}: {because}")))
+}
+
+/// The argument for a tensor that kernels read to registers.
+pub(in crate::ops) fn argument<const RANK: usize>(
+    device: &Device,
+    tensor: Untyped,
+) -> Result<GlobalAbi<(), RANK>> {
+    tensor.arg(device.backend(), true, 0)
+}
+
+/// The argument for one that a call may lack.
+pub(in crate::ops) fn optional<const RANK: usize>(
+    device: &Device,
+    tensor: Option<Untyped>,
+) -> Result<GlobalAbi<(), RANK>> {
+    tensor.map_or_else(|| Ok(absent()), |tensor| argument(device, tensor))
+}
+
+/// The argument for a vector of heads, as a column.
+pub(in crate::ops) fn column(device: &Device, vector: Option<Untyped>) -> Result<GlobalAbi<(), 2>> {
+    let column = |vector: Untyped| Ok(Untyped { layout: vector.layout.insert(1)?, ..vector });
+    optional(device, vector.map(column).transpose()?)
+}
+
+/// A contiguous tensor of f32 at an address.
+pub(in crate::ops) fn at(address: u64, shape: &[usize]) -> Result<Untyped> {
+    Ok(Untyped { address, dtype: crate::DType::F32, layout: Layout::contiguous(shape)? })
+}
+
+/// The argument for a tensor without elements.
+fn absent<const RANK: usize>() -> GlobalAbi<(), RANK> {
+    GlobalAbi {
+        map: TensorMap::NONE,
+        address: 0,
+        strides: [0; RANK],
+        policy: 0,
+        shape: [0; RANK],
+        align: 16,
+        tma: 0,
+        element: std::marker::PhantomData,
+    }
+}
