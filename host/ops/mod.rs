@@ -6,6 +6,7 @@
 //! | [`dequant_gemm_int8()`](dequant_gemm_int8()), [`DequantGemmInt8`] | C = act(tokens A (q scales)ᵀ + bias), or the exact sums, A of int8, q integers of 2 to 8 bits |
 //! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16 and bf16 |
 //! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
+//! | [`linear_attention()`](linear_attention()), [`LinearAttention`] | O = (Q Kᵀ ∘ decays, causal) V by a state: linear attention, retention, f16 and bf16 |
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
 //! | [`cross_entropy()`](cross_entropy()), [`CrossEntropy`] | losses of rows of logits and their gradient in one pass, f16, bf16, f32 |
 //! | [`rms_norm`], [`layer_norm`], [`Norm`], [`NormGradient`] | RMSNorm and LayerNorm of rows, with weight, bias and residual addition, and their gradients, f16, bf16, f32 |
@@ -43,6 +44,8 @@ mod gated;
 mod gemm;
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 mod index;
+#[cfg(feature = "linear_attention")]
+mod linear_attention;
 #[cfg(feature = "mla")]
 mod mla;
 #[cfg(feature = "rows")]
@@ -57,7 +60,7 @@ mod rope;
 mod rows;
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 mod runs;
-#[cfg(any(feature = "attention", feature = "mla"))]
+#[cfg(any(feature = "attention", feature = "linear_attention", feature = "mla"))]
 mod scores;
 #[cfg(feature = "rows")]
 mod softmax;
@@ -92,6 +95,10 @@ pub use gated::{Gated, geglu, swiglu};
 pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, gemm};
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 pub use index::IndexElement;
+#[cfg(feature = "linear_attention")]
+pub use linear_attention::{
+    LinearAttention, LinearAttentionCandidate, LinearAttentionElement, LinearAttentionPlan, linear_attention,
+};
 #[cfg(feature = "mla")]
 pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};
 #[cfg(feature = "rows")]
@@ -121,6 +128,8 @@ static SETS: &[&crate::KernelSet] = &[
     &tilewright_dequant_gemm::KERNELS,
     #[cfg(feature = "gemm")]
     &tilewright_gemm::KERNELS,
+    #[cfg(feature = "linear_attention")]
+    &tilewright_linear_attention::KERNELS,
     #[cfg(feature = "mla")]
     &tilewright_mla::KERNELS,
     #[cfg(feature = "pointwise")]

@@ -9,6 +9,7 @@ pub mod fragment;
 pub mod from_tensor;
 pub mod gather;
 pub mod load;
+pub mod matrices;
 pub mod paged;
 pub mod row_part;
 pub mod row_parts;

@@ -1,0 +1,22 @@
+//! `ops::linear_attention` on a GPU or the emulator, against the recurrence in f64.
+
+use std::process::ExitCode;
+
+use tilewright::Arch;
+use tilewright_support::suite::Suite;
+
+mod case;
+mod chunks;
+mod recurrence;
+
+fn main() -> ExitCode {
+    Suite::new()
+        .device(Arch::Sm80, "every kernel, of whole and partial chunks", chunks::each)
+        .device(Arch::Sm80, "decays of heads", chunks::decays)
+        .device(Arch::Sm80, "gates of rows", chunks::gates)
+        .device(Arch::Sm80, "lengths from 0", chunks::lengths)
+        .device(Arch::Sm80, "head dimensions", chunks::head_dimensions)
+        .device(Arch::Sm80, "sequences in segments", chunks::segments)
+        .device(Arch::Sm80, "sequences one after the other", chunks::packed)
+        .main()
+}
