@@ -6,10 +6,9 @@ use tilewright::ops::{LinearAttention, LinearAttentionElement};
 use tilewright::{Device, Stream, Tensor};
 use tilewright_support::Real;
 use tilewright_support::random::normal;
+use tilewright_support::recurrence::{Row, State};
 use tilewright_support::reference::relative_error;
 use tilewright_support::suite::Outcome;
-
-use crate::recurrence::{Head, Rows};
 
 /// Element types.
 pub trait Input: Real + LinearAttentionElement {}
@@ -29,6 +28,10 @@ pub struct Case {
     pub decay: Option<Vec<f32>>,
     /// The mean logarithm of rows' gates.
     pub gates: Option<f32>,
+    /// The mean logarithm of channels' gates.
+    pub channel_gates: Option<f32>,
+    /// By the delta rule, with corrections of up to so much.
+    pub delta: Option<f32>,
     pub states: bool,
     pub segments: Option<usize>,
 }
@@ -40,6 +43,8 @@ pub struct Data<T> {
     pub v: Vec<T>,
     pub decay: Vec<f32>,
     pub gates: Vec<f32>,
+    pub channel_gates: Vec<f32>,
+    pub beta: Vec<f32>,
     pub initial: Vec<f32>,
 }
 
@@ -60,6 +65,8 @@ impl Case {
             columns,
             decay: None,
             gates: None,
+            channel_gates: None,
+            delta: None,
             states: true,
             segments: None,
         }
@@ -71,6 +78,14 @@ impl Case {
     /// With gates of rows.
     pub fn gates(self, mean: f32) -> Self {
         Case { gates: Some(mean), ..self }
+    }
+    /// With gates of channels.
+    pub fn channels(self, mean: f32) -> Self {
+        Case { channel_gates: Some(mean), ..self }
+    }
+    /// By the delta rule.
+    pub fn delta(self, most: f32) -> Self {
+        Case { delta: Some(most), ..self }
     }
     /// In so many segments.
     pub fn segments(self, segments: usize) -> Self {
@@ -109,6 +124,16 @@ impl Case {
             v: scaled(3, lines * dv, 1.0),
             decay: self.decay.clone().unwrap_or_default(),
             gates: gates.into_iter().map(|x| mean * x.abs()).collect(),
+            channel_gates: {
+                let mean = self.channel_gates.unwrap_or(0.0);
+                let count = if self.channel_gates.is_some() { lines * d } else { 0 };
+                normal::<f32>(6, count).into_iter().map(|x| mean * x.abs()).collect()
+            },
+            // From 0 to the most that they may be.
+            beta: normal::<f32>(7, if self.delta.is_some() { lines } else { 0 })
+                .into_iter()
+                .map(|x| self.delta.unwrap_or(0.0) / (1.0 + (-2.0 * x).exp()))
+                .collect(),
             initial: normal(5, if self.states { self.sequences().len() * heads * d * dv } else { 0 }),
         }
     }
@@ -124,18 +149,21 @@ impl Case {
                 let line = |r: usize| (first + r) * heads + head;
                 let of = |x: &[f32], columns: usize, r: usize| x[line(r) * columns..][..columns].to_vec();
                 let at = (i * heads + head) * d * dv;
-                let mut state = Head::new([d, dv], data.initial.get(at..at + d * dv));
+                let mut state = State::new([d, dv], data.initial.get(at..at + d * dv));
                 for r in 0..count {
                     let mut gate = self.decay.as_ref().map_or(0.0, |decay| decay[head]);
                     if self.gates.is_some() {
                         gate += data.gates[line(r)];
                     }
-                    let row = Rows {
+                    let row = Row {
                         q: of(&wide[0], d, r),
                         k: of(&wide[1], d, r),
                         v: of(&wide[2], dv, r),
-                        gate: vec![gate; d],
-                        beta: None,
+                        gate: match self.channel_gates {
+                            Some(_) => of(&data.channel_gates, d, r),
+                            None => vec![gate; d],
+                        },
+                        beta: self.delta.map(|_| data.beta[line(r)]),
                     };
                     let o = state.step(&row, 1.0 / (d as f64).sqrt());
                     results.o[line(r) * dv..][..dv].copy_from_slice(&o);
@@ -162,7 +190,16 @@ impl Case {
         let x = Tensor::<T>::zeros(device, &[batch, rows, heads, d])?;
         let mut y = Tensor::<T>::zeros(device, &[batch, rows, heads, dv])?;
         let v = Tensor::<T>::zeros(device, &[batch, rows, heads, dv])?;
-        let all = LinearAttention::new().candidates(&x.view(), &x.view(), &v.view(), &y.view_mut())?;
+        let gates = Tensor::<f32>::zeros(device, &[batch, rows, heads, d])?;
+        let beta = Tensor::<f32>::zeros(device, &[batch, rows, heads])?;
+        let mut operator = LinearAttention::new();
+        if self.channel_gates.is_some() {
+            operator = operator.channel_gates(&gates.view());
+        }
+        if self.delta.is_some() {
+            operator = operator.delta(&beta.view());
+        }
+        let all = operator.candidates(&x.view(), &x.view(), &v.view(), &y.view_mut())?;
         for kernel in all.iter().filter(|kernel| kernel.rejection().is_none()) {
             self.run(device, Some(kernel.name()), &data, &exact)?;
         }
@@ -185,6 +222,10 @@ impl Case {
         let v = Tensor::from_slice(device, &data.v, &shape(dv))?;
         let mut o = Tensor::filled(device, T::POISON, &shape(dv))?;
         let gates = Tensor::from_slice(device, &data.gates, &[batch, rows, heads])?;
+        let channels = if data.channel_gates.is_empty() { 0 } else { rows };
+        let channel_gates = Tensor::from_slice(device, &data.channel_gates, &[batch, channels, heads, d])?;
+        let corrected = if data.beta.is_empty() { 0 } else { rows };
+        let beta = Tensor::from_slice(device, &data.beta, &[batch, corrected, heads])?;
         let decay = Tensor::from_slice(device, &data.decay, &[data.decay.len()])?;
         let sequences = self.sequences();
         let offsets: Vec<i32> = sequences.iter().map(|s| s.0 as i32).chain([rows as i32]).collect();
@@ -201,6 +242,12 @@ impl Case {
         if self.gates.is_some() {
             operator = operator.gates(&gates.view());
         }
+        if self.channel_gates.is_some() {
+            operator = operator.channel_gates(&channel_gates.view());
+        }
+        if self.delta.is_some() {
+            operator = operator.delta(&beta.view());
+        }
         if self.states {
             operator = operator.initial_state(&initial.view()).final_state(&mut last_view);
         }
@@ -214,14 +261,19 @@ impl Case {
         let o = o.to_vec_on(&stream).map_err(|error| wrong(&error))?;
         let error = relative_error(&o, &exact.o);
         // Scores, the state where Q multiplies it, and the result are rounded.
-        if !o.is_empty() && !(error <= 2.5 * T::ROUNDING) {
+        if !o.is_empty() && !(error <= self.allowed() * T::ROUNDING) {
             return Err(wrong(&format!("O is off by {error:.1e}")).into());
         }
         let last = last.to_vec_on(&stream)?;
         let error = relative_error(&last, &exact.states);
-        if self.states && !(error <= 1.5 * T::ROUNDING) {
+        if self.states && !(error <= 0.6 * self.allowed() * T::ROUNDING) {
             return Err(wrong(&format!("the state is off by {error:.1e}")).into());
         }
         Ok(())
+    }
+
+    /// How many roundings results may be off by: what corrects is itself of rounded results.
+    fn allowed(&self) -> f64 {
+        if self.delta.is_some() { 5.0 } else { 2.5 }
     }
 }

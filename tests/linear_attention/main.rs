@@ -6,8 +6,10 @@ use tilewright::Arch;
 use tilewright_support::suite::Suite;
 
 mod case;
+mod channels;
 mod chunks;
-mod recurrence;
+mod delta;
+mod steps;
 
 fn main() -> ExitCode {
     Suite::new()
@@ -18,5 +20,12 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "head dimensions", chunks::head_dimensions)
         .device(Arch::Sm80, "sequences in segments", chunks::segments)
         .device(Arch::Sm80, "sequences one after the other", chunks::packed)
+        .device(Arch::Sm80, "gates of channels, every kernel", channels::each)
+        .device(Arch::Sm80, "gates of channels of all strengths", channels::strengths)
+        .device(Arch::Sm80, "gates of channels, lengths", channels::lengths)
+        .device(Arch::Sm80, "the delta rule, every kernel", delta::each)
+        .device(Arch::Sm80, "the delta rule with decays", delta::strengths)
+        .device(Arch::Sm80, "the delta rule, lengths", delta::lengths)
+        .device(Arch::Sm80, "rows one by one", steps::each)
         .main()
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use tilewright_device::kernel::Listed;
-use tilewright_linear_attention::{CHUNK, ChunkKernel, KERNELS, RETENTION};
+use tilewright_linear_attention::{CHUNK, ChunkKernel, KERNELS, RETENTION, SCAN, Way};
 
 use super::problem::{Problem, Size};
 use crate::ops::frame::{self, Choice, Copies, Cycles, Rated, Rejection, Table};
@@ -13,8 +13,13 @@ use crate::{Arch, Device, KernelSet};
 /// One compiled kernel.
 pub type Compiled = Listed<ChunkKernel>;
 
-static TABLE: LazyLock<Table<&'static str, Compiled>> =
-    LazyLock::new(|| Table::new(RETENTION.iter().filter(|k| k.outputs).map(|k| (k.element, *k))));
+/// What a kernel is chosen by first: the element type and what it computes.
+type Kind = (&'static str, Way);
+
+static TABLE: LazyLock<Table<Kind, Compiled>> = LazyLock::new(|| {
+    let all = RETENTION.iter().filter(|k| k.outputs).chain(SCAN.iter());
+    Table::new(all.map(|k| ((k.element, k.way), *k)))
+});
 
 /// Products a cycle of an SM, bytes a cycle of its share of the memory, and what a chunk waits for its own results: of an H200.
 const PRODUCTS: u64 = 2048;
@@ -72,10 +77,15 @@ impl Choice for Problem {
         &self.device
     }
     fn kernels(&self) -> &'static [Compiled] {
-        TABLE.kernels(&self.o.dtype.name())
+        TABLE.kernels(&(self.o.dtype.name(), self.way))
     }
     fn what(&self) -> String {
-        self.o.dtype.name().to_owned()
+        let what = match self.way {
+            Way::Heads => "decays of heads",
+            Way::Channels => "gates of channels",
+            Way::Delta => "the delta rule",
+        };
+        format!("{} and {what}", self.o.dtype.name())
     }
 
     fn rate(&self, kernel: &Compiled) -> Result<Estimate, Rejection> {
@@ -83,10 +93,20 @@ impl Choice for Problem {
         if self.size.columns[0] > most as usize {
             return Err(Rejection::AtMost { what: "a head dimension of Q and K", most });
         }
-        if self.o.layout.len() > 0 && !kernel.any_strides {
-            self.operands.iter().try_for_each(|operand| operand.check(Copies::of(kernel.arch)))?;
+        let copied = match self.way {
+            Way::Heads if kernel.any_strides => &self.operands[..0],
+            Way::Heads => &self.operands[..],
+            // Q and K are read by what prepares chunks, and V too for the delta rule: in any strides.
+            Way::Channels => &self.operands[2..],
+            Way::Delta => &self.operands[..0],
+        };
+        if self.o.layout.len() > 0 {
+            copied.iter().try_for_each(|operand| operand.check(Copies::of(kernel.arch)))?;
         }
-        Ok(self.estimate(kernel))
+        match self.way {
+            Way::Heads => Ok(self.estimate(kernel)),
+            Way::Channels | Way::Delta => self.estimate_prepared(kernel),
+        }
     }
 }
 
@@ -103,6 +123,24 @@ impl Problem {
             if next.cycles * 10 < best.cycles * 9 { next } else { best }
         };
         doubled.map(time).fold(time(1), best)
+    }
+
+    /// What prepares chunks is bound by instructions, some 9000 cycles of an SM for one of 128 columns, and the delta rule as many again; then
+    /// chunks follow each other.
+    fn estimate_prepared(&self, kernel: &Compiled) -> Result<Estimate, Rejection> {
+        let prepare = self.prepare_kernel(kernel).ok_or(Rejection::Because("nothing prepares its chunks"))?;
+        let (needs, has) = (KERNELS.shared_bytes(prepare), self.device.shared_memory_per_cta());
+        if needs > has {
+            return Err(Rejection::SharedMemory { needs, has });
+        }
+        let Size { sequences, heads, .. } = self.size;
+        let chunks = self.chunks() as u64;
+        let all = (sequences as u64).saturating_mul(heads as u64).saturating_mul(chunks);
+        let each = 9000 * u64::from(prepare.columns) / 128 * if prepare.delta { 2 } else { 1 };
+        let scan = self.in_segments(kernel, chunks, 1);
+        let waves = all.div_ceil(u64::from(self.device.sm_count()).max(1));
+        let cycles = waves.saturating_mul(each).saturating_add(scan.cycles) + Cycles::of_launch(kernel.arch);
+        Ok(Estimate { cycles, ..scan })
     }
 
     /// Chunks follow each other in a CTA. Each takes its products or, where few CTAs share an SM, as long as results wait for each

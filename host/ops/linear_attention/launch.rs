@@ -13,7 +13,7 @@ use crate::tensor::{Layout, Untyped};
 use crate::{Arch, DType, Error, Launch, Result, Stream};
 
 /// Lines of a TMA box.
-const BOX: u32 = CHUNK as u32;
+pub(super) const BOX: u32 = CHUNK as u32;
 
 /// How kernels are to be launched.
 #[derive(Clone, Copy, Debug)]
@@ -96,16 +96,7 @@ impl Problem {
         let count = |n: usize| u32::try_from(n).map_err(|_| self.too_large());
         let blocks = count(dv)?.div_ceil(kernel.columns[0]);
         let chunks = count(self.chunks())?.div_ceil(how.segments).max(1);
-        let strides = self.gates.as_ref().map_or([0; 3], |gates| {
-            let [matrix, row, head] = [0, 1, 2].map(|i| gates.layout.strides()[i] as u64);
-            [matrix, head, row]
-        });
-        let decays = Decays {
-            gates: self.gates.as_ref().map_or(0, |gates| gates.address),
-            strides,
-            constants: self.decay.as_ref().map_or(0, |decay| decay.address),
-            stride: self.decay.as_ref().map_or(0, |decay| decay.layout.strides()[0] as u64),
-        };
+        let decays = self.decays();
         let rows = count(self.o.layout.shape()[2])?;
         let work = Work {
             offsets: self.offsets.as_ref().map_or(0, |offsets| offsets.address),
@@ -113,6 +104,7 @@ impl Problem {
             chunks,
             blocks,
             sequences: count(sequences)?,
+            slots: 0,
         };
         let grid = blocks.checked_mul(how.segments).ok_or_else(|| self.too_large())?;
         let launch = Launch::grid([grid, count(heads)?, count(sequences)?]).pdl(how.overlap && tma);
@@ -142,7 +134,21 @@ impl Problem {
         unsafe { function.launch_block(stream, &launch, &args) }
     }
 
-    fn too_large(&self) -> Error {
+    /// The decays of heads and of rows, as kernels take them.
+    pub(super) fn decays(&self) -> Decays {
+        let strides = self.gates.as_ref().map_or([0; 3], |gates| {
+            let [matrix, row, head] = [0, 1, 2].map(|i| gates.layout.strides()[i] as u64);
+            [matrix, head, row]
+        });
+        Decays {
+            gates: self.gates.as_ref().map_or(0, |gates| gates.address),
+            strides,
+            constants: self.decay.as_ref().map_or(0, |decay| decay.address),
+            stride: self.decay.as_ref().map_or(0, |decay| decay.layout.strides()[0] as u64),
+        }
+    }
+
+    pub(super) fn too_large(&self) -> Error {
         let allowed = "of fewer than 2^32 rows and blocks of columns in segments";
         Error::argument("q", of_shape(self.inputs[0].layout.shape()), allowed)
     }

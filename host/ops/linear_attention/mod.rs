@@ -2,13 +2,17 @@
 
 mod choose;
 mod launch;
+mod prepared;
 mod problem;
+mod step;
+
+use tilewright_linear_attention::Way;
 
 use choose::Compiled;
 use problem::{Options, Problem, Tensors};
 
 use super::frame::{Candidate, Choice, Named, Plan, Workspace, check};
-use crate::{Element, Result, Stream, TensorView, TensorViewMut, bf16, f16};
+use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
 /// Element types of linear attention: `f16` and `bf16`.
 pub trait LinearAttentionElement: Element + sealed::Element {}
@@ -48,6 +52,8 @@ pub fn linear_attention<T: LinearAttentionElement>(
 /// | V, O | \[batch, length, heads, DV\] |
 /// | decays of heads, f32, optional | \[heads\] |
 /// | gates, f32, optional | \[batch, length, heads\] |
+/// | gates of channels, f32, optional | \[batch, length, heads, DK\] |
+/// | β, f32, optional | \[batch, length, heads\] |
 /// | states, f32, optional | \[batch, heads, DK, DV\] |
 ///
 /// - DK and DV are 1 to 256, each; the kernels are made for a DK of 64, 128 and 256 and for a DV in blocks of 64 columns.
@@ -131,6 +137,19 @@ impl<'a> LinearAttention<'a> {
         self.tensors.gates = Some(gates.clone());
         self
     }
+    /// The logarithm of each row's decay of each channel of K, \[batch, length, heads, DK\], in place of the others: gated linear attention (Yang et al.
+    /// 2023).
+    pub fn channel_gates(mut self, gates: &TensorView<'a, f32>) -> Self {
+        self.tensors.channel_gates = Some(gates.clone());
+        self
+    }
+    /// The delta rule (Schlag et al. 2021; Yang et al. 2024): v is replaced by β (v - k α Sₜ₋₁), which corrects what the state has for k by a
+    /// share of β, \[batch, length, heads\], from 0 to 1 and up to 2 for negative eigenvalues, with keys of length 1. With gates it is the gated
+    /// delta rule, with [`channel_gates`](Self::channel_gates) that of Kimi's delta attention. DK is at most 128.
+    pub fn delta(mut self, beta: &TensorView<'a, f32>) -> Self {
+        self.tensors.beta = Some(beta.clone());
+        self
+    }
     /// The state before the first row, \[batch, heads, DK, DV\]; zeros unless set.
     pub fn initial_state(mut self, state: &TensorView<'a, f32>) -> Self {
         self.tensors.initial = Some(state.clone());
@@ -199,7 +218,7 @@ impl<'a> LinearAttention<'a> {
     ) -> Result<usize> {
         let problem = self.problem(q, k, v, o)?;
         let plan = problem.choose(self.kernel)?;
-        Ok(problem.workspace_len(plan.estimate.segments))
+        Ok(problem.workspace_len(plan.descriptor(), plan.estimate.segments))
     }
 
     /// Every compiled kernel for this type and these options, the best by estimate first, with the reason for those that cannot compute
@@ -242,13 +261,58 @@ impl<'a> LinearAttention<'a> {
             return Ok(());
         }
         let plan = problem.choose(self.kernel)?;
-        let len = problem.workspace_len(plan.estimate.segments);
+        let len = problem.workspace_len(plan.descriptor(), plan.estimate.segments);
         let workspace = self.workspace.of(len, stream)?;
         let how = launch::How { segments: plan.estimate.segments, workspace, overlap: self.overlap };
         // SAFETY: the views that the problem comes from are borrowed by the caller or by this operator, o, the state that is written and
         // the workspace exclusively; the workspace has as many elements as so many segments need.
-        let launched = unsafe { problem.launch(stream, plan.descriptor(), &how) };
+        let kernel = plan.descriptor();
+        let launched = unsafe {
+            match kernel.way {
+                Way::Heads => problem.launch(stream, kernel, &how),
+                Way::Channels | Way::Delta => problem.launch_prepared(stream, kernel, &how),
+            }
+        };
         // Some launches may have come before one that failed.
         launched.and(self.workspace.used(len, stream))
+    }
+
+    /// Queues one row of each sequence on `stream`, and replaces `state`, \[batch, heads, DK, DV\], by the one behind it: decoding.
+    ///
+    /// Tensors are as for [`run`](Self::run), of a length of 1, and so are gates and β. It takes the time in which the states are read and written.
+    /// Without a state that is given by [`initial_state`](Self::initial_state) or [`final_state`](Self::final_state), segments, offsets or a
+    /// kernel's name.
+    ///
+    /// Fails as [`run`](Self::run) does, and where one of those is given.
+    pub fn step<T: LinearAttentionElement>(
+        &self,
+        stream: &Stream,
+        state: &mut TensorViewMut<'_, f32>,
+        q: &TensorView<'_, T>,
+        k: &TensorView<'_, T>,
+        v: &TensorView<'_, T>,
+        o: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
+        let given = [
+            ("initial_state", self.tensors.initial.is_some()),
+            ("final_state", self.tensors.last.is_some()),
+            ("offsets", self.tensors.offsets.is_some()),
+            ("segments", self.options.segments.is_some()),
+            ("kernel", self.kernel.is_some()),
+        ];
+        if let Some((name, _)) = given.into_iter().find(|(_, given)| *given) {
+            return Err(Error::argument(name, "given for a step", "left out: a step has its state in place"));
+        }
+        let inputs = [Named::read("q", q), Named::read("k", k), Named::read("v", v)];
+        let outputs = [Named::written("o", o), Named::written("state", state)];
+        check(o.device(), inputs.into_iter().chain(outputs).chain(self.tensors.named()))?;
+        let problem = Problem::new(&self.options, &self.tensors, [q, k, v], o)?;
+        stream.expect_on(&problem.device)?;
+        problem.expect_state("state", state.shape())?;
+        if problem.size.rows == 1 && problem.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the views are borrowed by the caller or by this operator, o and the state exclusively.
+        unsafe { problem.step(stream, &state.untyped()) }
     }
 }

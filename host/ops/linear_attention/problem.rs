@@ -1,7 +1,8 @@
 //! What a linear attention is asked to compute, checked.
 
-use tilewright_linear_attention::CHUNK;
+use tilewright_linear_attention::{CHUNK, Way};
 
+use super::choose::Compiled;
 use crate::ops::frame::{Named, Operand, of_shape};
 use crate::ops::scores::scale;
 use crate::tensor::{Layout, Untyped};
@@ -13,6 +14,9 @@ const MAX_COLUMNS: usize = 256;
 const MAX_SEGMENTS: u32 = 1024;
 /// The most heads, and sequences: what a grid has room for.
 const MOST: usize = 65535;
+
+/// What states have the shape of.
+const OF_STATES: &str = "sequences, heads, and the head dimensions of `k` and `v`";
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,6 +33,8 @@ pub(super) struct Options {
 pub(super) struct Tensors<'a> {
     pub(super) decay: Option<TensorView<'a, f32>>,
     pub(super) gates: Option<TensorView<'a, f32>>,
+    pub(super) channel_gates: Option<TensorView<'a, f32>>,
+    pub(super) beta: Option<TensorView<'a, f32>>,
     pub(super) initial: Option<TensorView<'a, f32>>,
     pub(super) last: Option<TensorViewMut<'a, f32>>,
     pub(super) offsets: Option<TensorView<'a, i32>>,
@@ -37,7 +43,13 @@ pub(super) struct Tensors<'a> {
 impl Tensors<'_> {
     /// As tensors of the call.
     pub(super) fn named(&self) -> impl Iterator<Item = Named<'_>> + Clone {
-        let read = [("decay", &self.decay), ("gates", &self.gates), ("initial_state", &self.initial)];
+        let read = [
+            ("decay", &self.decay),
+            ("gates", &self.gates),
+            ("channel_gates", &self.channel_gates),
+            ("beta", &self.beta),
+            ("initial_state", &self.initial),
+        ];
         let read = read.into_iter().filter_map(|(name, view)| Some(Named::read(name, view.as_ref()?)));
         let offsets = self.offsets.iter().map(|view| Named::read("offsets", view));
         read.chain(offsets).chain(self.last.iter().map(|view| Named::written("final_state", view)))
@@ -57,6 +69,11 @@ pub(super) struct Problem {
     pub(super) decay: Option<Untyped>,
     /// \[batch, length, heads\].
     pub(super) gates: Option<Untyped>,
+    /// \[batch, heads, length, DK\].
+    pub(super) channel_gates: Option<Untyped>,
+    /// \[batch, heads, length\].
+    pub(super) beta: Option<Untyped>,
+    pub(super) way: Way,
     /// The states, \[sequences, heads, DV, DK\]; without rows where they are not wanted.
     pub(super) states: [Untyped; 2],
     pub(super) offsets: Option<Untyped>,
@@ -99,14 +116,27 @@ impl Problem {
                 return Err(Error::argument(name, of_shape(q.shape()), allowed));
             }
         }
-        let gates = [("decay", &tensors.decay, vec![heads], "the heads of `q`"), {
-            ("gates", &tensors.gates, vec![batch, rows, heads], "batch, length and heads of `q`")
-        }];
+        let of_rows = vec![batch, rows, heads];
+        let gates = [
+            ("decay", &tensors.decay, vec![heads], "the heads of `q`"),
+            ("gates", &tensors.gates, of_rows.clone(), "batch, length and heads of `q`"),
+            ("channel_gates", &tensors.channel_gates, vec![batch, rows, heads, d], "that of `q`"),
+            ("beta", &tensors.beta, of_rows, "batch, length and heads of `q`"),
+        ];
         for (name, view, shape, because) in gates {
             view.as_ref().map_or(Ok(()), |view| expect(name, view.shape(), &shape, because))?;
         }
+        let others = [("decay", tensors.decay.is_some()), ("gates", tensors.gates.is_some())];
+        if let Some((name, _)) =
+            others.into_iter().find(|(_, given)| *given && tensors.channel_gates.is_some())
+        {
+            return Err(Error::argument(
+                name,
+                "given beside `channel_gates`",
+                "left out: those are all decays",
+            ));
+        }
         let state = [size.sequences, heads, d, dv];
-        let because = "sequences, heads, and the head dimensions of `k` and `v`";
         let states = [tensors.initial.as_ref().map(|view| ("initial_state", view.untyped())), {
             tensors.last.as_ref().map(|view| ("final_state", view.untyped()))
         }];
@@ -115,13 +145,22 @@ impl Problem {
         let mut transposed = [none, none];
         for (state_of, to) in states.into_iter().zip(&mut transposed) {
             let Some((name, view)) = state_of else { continue };
-            expect(name, view.layout.shape(), &state, because)?;
+            expect(name, view.layout.shape(), &state, OF_STATES)?;
             *to = Untyped { layout: view.layout.transpose(2, 3)?, ..view };
         }
         let segments = options.segments.map(|segments| match u32::try_from(segments) {
             Ok(segments @ 1..=MAX_SEGMENTS) => Ok(segments),
             _ => Err(Error::argument("segments", format!("{segments}"), format!("from 1 to {MAX_SEGMENTS}"))),
         });
+        let way = match (&tensors.beta, &tensors.channel_gates) {
+            (Some(_), _) => Way::Delta,
+            (None, Some(_)) => Way::Channels,
+            (None, None) => Way::Heads,
+        };
+        if options.segments.is_some_and(|segments| segments > 1) && way != Way::Heads {
+            let allowed = "1 with gates of channels or the delta rule: their sequences are not divided";
+            return Err(Error::argument("segments", format!("{:?}", options.segments.unwrap_or(1)), allowed));
+        }
         let by_heads = |of: Untyped| Ok::<_, Error>(Untyped { layout: of.layout.transpose(1, 2)?, ..of });
         let inputs = [by_heads(q.untyped())?, by_heads(k.untyped())?, by_heads(v.untyped())?];
         let [reads_q, reads_k, reads_v] =
@@ -134,12 +173,25 @@ impl Problem {
             o: by_heads(o.untyped())?,
             decay: tensors.decay.as_ref().map(TensorView::untyped),
             gates: tensors.gates.as_ref().map(TensorView::untyped),
+            channel_gates: tensors
+                .channel_gates
+                .as_ref()
+                .map(|gates| by_heads(gates.untyped()))
+                .transpose()?,
+            beta: tensors.beta.as_ref().map(|beta| by_heads(beta.untyped())).transpose()?,
+            way,
             states: transposed,
             offsets: tensors.offsets.as_ref().map(TensorView::untyped),
             size,
             scale: scale(options.scale, d)?,
             segments: segments.transpose()?,
         })
+    }
+
+    /// Checks the shape of states.
+    pub(super) fn expect_state(&self, name: &'static str, shape: &[usize]) -> Result<()> {
+        let Size { sequences, heads, columns: [d, dv], .. } = self.size;
+        expect(name, shape, &[sequences, heads, d, dv], OF_STATES)
     }
 
     /// Nothing to write.
@@ -154,8 +206,11 @@ impl Problem {
         self.size.rows.div_ceil(CHUNK)
     }
 
-    /// Elements of the workspace for so many segments: their states and their decays.
-    pub(super) fn workspace_len(&self, segments: u32) -> usize {
+    /// Elements of the workspace for this kernel: segments' states and their decays, or what chunks are prepared to.
+    pub(super) fn workspace_len(&self, kernel: &Compiled, segments: u32) -> usize {
+        if kernel.way != Way::Heads {
+            return self.prepared(kernel).len;
+        }
         if segments <= 1 {
             return 0;
         }

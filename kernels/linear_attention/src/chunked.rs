@@ -51,7 +51,7 @@ pub fn retention<
     X: Scores<T, DK>,
 {
     let stages = cta.stages::<STAGES>();
-    let q_s = stages.alloc::<Shared<T, CHUNK, DK, Swizzle<128>>>(&mut cta);
+    let q_s = stages.alloc_if::<Shared<T, CHUNK, DK, Swizzle<128>>>(OUTPUTS, &mut cta);
     let k_s = stages.alloc::<Shared<T, CHUNK, DK, Swizzle<128>>>(&mut cta);
     let v_s = stages.alloc::<Shared<T, CHUNK, DV, Swizzle<128>>>(&mut cta);
     let mut p_s = cta.scratch::<Shared<T, CHUNK, CHUNK, Swizzle<128>>>();

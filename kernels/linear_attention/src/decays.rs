@@ -36,6 +36,32 @@ impl Decays {
         self.gates != 0 || self.constants != 0
     }
 
+    /// The logarithm of a head's constant decay, the natural one.
+    #[inline(always)]
+    fn constant(&self, head: u32) -> f32 {
+        if self.constants == 0 {
+            return 0.0;
+        }
+        let at = self.constants + head as u64 * self.stride * 4;
+        // SAFETY: the host passes as many as heads.
+        f32::from_bits(unsafe { global::ld_global_u32(at as *const u32) })
+    }
+
+    /// That of a row's gate.
+    #[inline(always)]
+    fn gate(&self, [matrix, head]: [u32; 2], row: u32) -> f32 {
+        let [by_matrix, by_head, by_row] = self.strides;
+        let index = matrix as u64 * by_matrix + head as u64 * by_head + row as u64 * by_row;
+        // SAFETY: the host passes gates of all rows of each head.
+        f32::from_bits(unsafe { global::ld_global_u32((self.gates + index * 4) as *const u32) })
+    }
+
+    /// The logarithm of the decay of a matrix's row.
+    #[inline(always)]
+    pub fn of_row(&self, place: [u32; 2], row: u32) -> f32 {
+        self.constant(place[1]) + if self.gates == 0 { 0.0 } else { self.gate(place, row) }
+    }
+
     /// Logarithms to base 2 of the decays of rows 2 `lane` and the next of a chunk: for the first warp. 0 behind the part's end.
     #[inline(always)]
     pub fn of_rows(&self, part: &Part, chunk: u32) -> [f32; 2] {
@@ -44,21 +70,13 @@ impl Decays {
             return decays;
         }
         let row = chunk * CHUNK as u32 + 2 * thread_x();
-        // SAFETY: the host passes as many constants as heads and, of each head, gates of all rows.
-        let read = |at: u64, index: u64| unsafe { global::ld_global_u32((at + index * 4) as *const u32) };
-        let constant = match self.constants {
-            0 => 0.0,
-            at => f32::from_bits(read(at, part.head as u64 * self.stride)),
-        };
+        let constant = self.constant(part.head);
         let mut i = 0;
         while i < 2 {
             if row + i < part.rows {
                 let mut decay = constant;
                 if self.gates != 0 {
-                    let [matrix, head, along] = self.strides;
-                    let row = (part.first + row + i) as u64;
-                    let index = part.matrix as u64 * matrix + part.head as u64 * head + row * along;
-                    decay += f32::from_bits(read(self.gates, index));
+                    decay += self.gate([part.matrix, part.head], part.first + row + i);
                 }
                 decays[i as usize] = math::min(math::max(decay * LOG2_E, NOTHING), 0.0);
             }

@@ -2,18 +2,27 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
+mod anchors;
 mod chunked;
+mod column_pairs;
 mod decays;
+mod inverse;
 mod list;
 mod passing;
 mod policy;
+mod preparation;
+mod scanning;
+mod stepping;
 mod work;
 
 pub use chunked::{RetentionArgs, retention};
 pub use decays::Decays;
-pub use list::{ChunkKernel, RETENTION};
+pub use list::{ChunkKernel, PREPARE, PrepareKernel, RETENTION, SCAN, STEP, StepKernel, Way};
 pub use passing::{PASSED, PassStatesArgs, pass_states};
-pub use policy::{CHUNK, Scores, States};
+pub use policy::{CHUNK, Prepares, Scores, States};
+pub use preparation::{PrepareArgs, prepare};
+pub use scanning::{ScanArgs, scan};
+pub use stepping::{StepArgs, step};
 pub use work::Work;
 
 /// The compiled kernels.

@@ -20,6 +20,8 @@ pub struct Work {
     pub blocks: u32,
     /// Sequences.
     pub sequences: u32,
+    /// Chunks of all sequences, of a head.
+    pub slots: u32,
 }
 
 impl PassedAsIs for Work {}
@@ -33,6 +35,8 @@ pub struct Part {
     pub head: u32,
     /// The block of V's columns.
     pub block: u32,
+    /// Where its first chunk lies among all chunks of all heads.
+    pub slot: u32,
     /// Where states of its segment and sequence lie among others of its head.
     pub state: u32,
     /// The first row.
@@ -64,7 +68,14 @@ impl Work {
             (block_x() / self.blocks, block_x() % self.blocks, block_y(), block_z());
         let (first, rows) = self.sequence(sequence);
         let (before, most) = (segment.saturating_mul(self.chunks * CHUNK as u32), self.chunks * CHUNK as u32);
+        let chunks = segment.saturating_mul(self.chunks);
         Part {
+            slot: head * self.slots
+                + chunks
+                + match self.offsets {
+                    0 => sequence * self.rows.div_ceil(CHUNK as u32),
+                    _ => first / CHUNK as u32 + sequence,
+                },
             matrix: if self.offsets == 0 { sequence } else { 0 },
             head,
             block,

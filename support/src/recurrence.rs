@@ -1,9 +1,12 @@
-//! The recurrence itself, row by row, in f64: nothing of chunks is in it.
+//! The recurrence of linear attention, row by row, in f64.
 
-/// What a row brings.
-pub struct Rows {
+/// What a row brings: its query, key and value.
+pub struct Row {
+    /// The query.
     pub q: Vec<f32>,
+    /// The key.
     pub k: Vec<f32>,
+    /// The value.
     pub v: Vec<f32>,
     /// The logarithm of each channel's decay.
     pub gate: Vec<f32>,
@@ -12,20 +15,21 @@ pub struct Rows {
 }
 
 /// The state of a head, \[DK, DV\].
-pub struct Head {
+pub struct State {
     columns: [usize; 2],
+    /// Its elements.
     pub state: Vec<f64>,
 }
 
-impl Head {
+impl State {
     /// Zeros, or this one.
     pub fn new(columns: [usize; 2], state: Option<&[f32]>) -> Self {
         let zeros = || vec![0.0; columns[0] * columns[1]];
-        Head { columns, state: state.map_or_else(zeros, |state| state.iter().map(|&x| x.into()).collect()) }
+        State { columns, state: state.map_or_else(zeros, |state| state.iter().map(|&x| x.into()).collect()) }
     }
 
     /// Takes a row, and gives its result.
-    pub fn step(&mut self, row: &Rows, scale: f64) -> Vec<f64> {
+    pub fn step(&mut self, row: &Row, scale: f64) -> Vec<f64> {
         let [_, dv] = self.columns;
         for (line, &gate) in self.state.chunks_mut(dv).zip(&row.gate) {
             let decay = f64::from(gate).min(0.0).exp();
