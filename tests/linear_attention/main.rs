@@ -9,6 +9,9 @@ mod case;
 mod channels;
 mod chunks;
 mod delta;
+mod errors;
+mod schedules;
+mod states;
 mod steps;
 
 fn main() -> ExitCode {
@@ -27,5 +30,12 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "the delta rule with decays", delta::strengths)
         .device(Arch::Sm80, "the delta rule, lengths", delta::lengths)
         .device(Arch::Sm80, "rows one by one", steps::each)
+        .device(Arch::Sm80, "a sequence in two halves", states::round_trip)
+        .device(Arch::Sm80, "NaN stays in its sequence", states::neighbours)
+        .device(Arch::Sm80, "tensors lie anywhere", states::views)
+        .device(Arch::Sm80, "random orders of warps", schedules::random)
+        .device(Arch::Sm80, "calls in a graph", schedules::captured)
+        .device(Arch::Sm80, "errors name their argument", errors::named)
+        .device(Arch::Sm80, "reasons for which kernels cannot", errors::reasons)
         .main()
 }
