@@ -9,6 +9,7 @@
 //! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
 //! | [`causal_conv1d()`](causal_conv1d()), [`CausalConv1d`] | depthwise causal convolution of sequences and its step of one token, f16, bf16, f32 |
 //! | [`Ssd`], [`SsdStep`] | Mamba-2's state-space scan and its step of one token, f16, bf16 |
+//! | [`linear_attention()`](linear_attention()), [`LinearAttention`] | O = (Q Kᵀ ∘ decays, causal) V by a state: linear attention, retention, f16 and bf16 |
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
 //! | [`cross_entropy()`](cross_entropy()), [`CrossEntropy`] | losses of rows of logits and their gradient in one pass, f16, bf16, f32 |
 //! | [`rms_norm`], [`layer_norm`], [`Norm`], [`NormGradient`] | RMSNorm and LayerNorm of rows, with weight, bias and residual addition, and their gradients, f16, bf16, f32 |
@@ -29,10 +30,10 @@ mod argmax;
 mod attention;
 #[cfg(feature = "pointwise")]
 mod cast;
-#[cfg(feature = "conv")]
-mod conv;
 #[cfg(feature = "ssd")]
 mod causal_conv1d;
+#[cfg(feature = "conv")]
+mod conv;
 #[cfg(feature = "rows")]
 mod cross_entropy;
 #[cfg(feature = "dequant_gemm")]
@@ -50,6 +51,8 @@ mod gated;
 mod gemm;
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 mod index;
+#[cfg(feature = "linear_attention")]
+mod linear_attention;
 #[cfg(feature = "mla")]
 mod mla;
 #[cfg(feature = "rows")]
@@ -64,7 +67,7 @@ mod rope;
 mod rows;
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 mod runs;
-#[cfg(any(feature = "attention", feature = "mla"))]
+#[cfg(any(feature = "attention", feature = "linear_attention", feature = "mla"))]
 mod scores;
 #[cfg(feature = "rows")]
 mod softmax;
@@ -81,10 +84,10 @@ pub use argmax::{Argmax, ArgmaxCandidate, ArgmaxPlan, argmax};
 pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPlan, attention};
 #[cfg(feature = "pointwise")]
 pub use cast::{Cast, CastElement, cast};
-#[cfg(feature = "conv")]
-pub use conv::{Conv, ConvCandidate, ConvElement, ConvGradient, ConvPlan, conv};
 #[cfg(feature = "ssd")]
 pub use causal_conv1d::{CausalConv1d, CausalConv1dCandidate, CausalConv1dPlan, causal_conv1d};
+#[cfg(feature = "conv")]
+pub use conv::{Conv, ConvCandidate, ConvElement, ConvGradient, ConvPlan, conv};
 #[cfg(feature = "rows")]
 pub use cross_entropy::{CrossEntropy, CrossEntropyCandidate, CrossEntropyPlan, cross_entropy};
 #[cfg(feature = "dequant_gemm")]
@@ -105,6 +108,10 @@ pub use gated::{Gated, geglu, swiglu};
 pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, gemm};
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 pub use index::IndexElement;
+#[cfg(feature = "linear_attention")]
+pub use linear_attention::{
+    LinearAttention, LinearAttentionCandidate, LinearAttentionElement, LinearAttentionPlan, linear_attention,
+};
 #[cfg(feature = "mla")]
 pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};
 #[cfg(feature = "rows")]
@@ -138,6 +145,8 @@ static SETS: &[&crate::KernelSet] = &[
     &tilewright_dequant_gemm::KERNELS,
     #[cfg(feature = "gemm")]
     &tilewright_gemm::KERNELS,
+    #[cfg(feature = "linear_attention")]
+    &tilewright_linear_attention::KERNELS,
     #[cfg(feature = "mla")]
     &tilewright_mla::KERNELS,
     #[cfg(feature = "pointwise")]

@@ -4,6 +4,7 @@
 //! - [`mod@reference`]: results computed in f64 on the CPU, and the error against them.
 //! - [`activation`]: the activations' exact values.
 //! - [`attention`]: the same for attention.
+//! - [`recurrence`]: the same for linear attention.
 //! - [`rows`]: the same for row-wise operators.
 //! - [`guarded`]: matrices with poison around them, which shows reads and stores outside.
 //! - [`suite`]: a test program that reports by name what it skipped for want of a GPU.
@@ -19,6 +20,7 @@ pub mod guarded;
 pub mod pictures;
 pub mod random;
 pub mod real;
+pub mod recurrence;
 pub mod reference;
 pub mod rows;
 pub mod suite;

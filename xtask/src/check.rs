@@ -5,8 +5,18 @@ use crate::shell::{Done, cargo, run, target};
 use crate::test::{outside_packages, test};
 
 /// The features of the library, each with an operator.
-const OPERATORS: [&str; 9] =
-    ["attention", "conv", "dequant_gemm", "gemm", "mla", "pointwise", "reduce", "rows", "ssd"];
+const OPERATORS: [&str; 10] = [
+    "attention",
+    "conv",
+    "dequant_gemm",
+    "gemm",
+    "linear_attention",
+    "mla",
+    "pointwise",
+    "reduce",
+    "rows",
+    "ssd",
+];
 
 /// Formatting, lints, documentation, tests.
 pub fn ci() -> Done {

@@ -67,6 +67,12 @@ of_warp! {
     /// PTX ISA, "shfl.sync"; sm_80.
     shfl_up_word(x: MaybeUninit<f32>, by) -> MaybeUninit<f32> = "shfl.sync.up.b32 {0}, {1}, {2}, 0, 0xffffffff;";
 
+    /// `movmatrix.trans`: the transpose of an 8 x 8 matrix of 16-bit elements, of which lane l holds elements 2 (l % 4) and the next of
+    /// row l / 4.
+    ///
+    /// PTX ISA, "movmatrix"; sm_80.
+    movmatrix_trans(x: u32) -> u32 = "movmatrix.sync.aligned.m8n8.trans.b16 {0}, {1};";
+
     /// `shfl.sync.idx`: the word of lane `lane`, of which not every byte need be a value's.
     ///
     /// PTX ISA, "shfl.sync"; sm_80.

@@ -155,6 +155,8 @@ macro_rules! column_blocks {
         impl ColumnBlocks<{ 2 * $n }, 2> for ColumnsOf { type Of<T: Copy> = [T; $n / 2]; }
         #[diagnostic::do_not_recommend]
         impl ColumnBlocks<{ 4 * $n }, 4> for ColumnsOf { type Of<T: Copy> = [T; $n / 2]; }
+        #[diagnostic::do_not_recommend]
+        impl ColumnBlocks<{ 8 * $n }, 8> for ColumnsOf { type Of<T: Copy> = [T; $n / 2]; }
     )* };
 }
 for_each_width!(column_blocks);

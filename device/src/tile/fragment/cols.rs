@@ -4,6 +4,7 @@ use crate::arch::math;
 use crate::arch::special::thread_x;
 use crate::layout::{Element, FragmentLayout, Registers};
 use crate::tile::fragment::Fragment;
+use crate::tile::fragment::row_vector::{RowVector, load};
 
 /// One value for each column of an `M` x `N` fragment, held by the threads that hold the column.
 #[derive(Clone, Copy)]
@@ -42,6 +43,14 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Cols<T, M
             c += 1;
         }
         out
+    }
+}
+
+impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Cols<f32, M, N, L> {
+    /// The vector's value of each column.
+    #[inline(always)]
+    pub fn from_vector<U: Element>(from: RowVector<'_, U, N>) -> Self {
+        Cols::indexed(|col| load(&from, col))
     }
 }
 

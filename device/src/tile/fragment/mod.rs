@@ -23,6 +23,7 @@ pub mod row_scanner;
 pub mod row_scratch;
 pub mod row_vector;
 pub mod scan;
+pub mod transposed;
 
 /// An `M` x `N` tile in registers, laid out over threads by `L`. Leave `L` as `_`: it follows from the gemm.
 #[derive(Clone, Copy)]

@@ -63,6 +63,8 @@ impl<T: Element, const R: usize, const C: usize, L: SharedLayout, O: Major> Shar
 pub struct Ring<S, const N: usize> {
     pub(in crate::tile) base: u32,
     pipeline: u32,
+    /// It has no memory, and no tile of it may be taken.
+    absent: bool,
     tile: PhantomData<S>,
 }
 
@@ -85,11 +87,16 @@ impl<const N: usize> Stages<N> {
     /// A tile of type `S` in each of the stages.
     #[inline(always)]
     pub fn alloc<S: SharedTile>(&self, cta: &mut Cta<impl Collective>) -> Ring<S, N> {
-        Ring {
-            base: cta.reserve(S::bytes() * N as u32, TILE_ALIGN),
-            pipeline: self.pipeline,
-            tile: PhantomData,
-        }
+        self.alloc_if(true, cta)
+    }
+
+    /// The same, if it is `wanted`: a constant, by which kernels differ. If not, it takes no memory, and the builder refuses a kernel that takes
+    /// a tile of it.
+    #[inline(always)]
+    pub fn alloc_if<S: SharedTile>(&self, wanted: bool, cta: &mut Cta<impl Collective>) -> Ring<S, N> {
+        let bytes = if wanted { S::bytes() * N as u32 } else { 0 };
+        let base = cta.reserve(bytes, TILE_ALIGN);
+        Ring { base, pipeline: self.pipeline, absent: !wanted, tile: PhantomData }
     }
 }
 
@@ -276,6 +283,11 @@ impl<S: SharedTile, const N: usize> Ring<S, N> {
     /// The builder refuses a kernel that asks for a stage of another pipeline.
     #[inline(always)]
     pub fn at<G: Stage<N>>(&self, stage: G) -> G::View<S> {
+        if self.absent {
+            refuse!(
+                "a tile is taken of a ring that was not allocated: `alloc_if` was told that it is not wanted"
+            );
+        }
         if let Some(pipeline) = stage.pipeline()
             && pipeline != self.pipeline
         {

@@ -1,0 +1,155 @@
+//! The launches of a linear attention.
+
+use tilewright_device::abi::GlobalAbi;
+use tilewright_device::kernel::Listed;
+use tilewright_linear_attention::{
+    CHUNK, ChunkKernel, Decays, KERNELS, PASSED, PassStatesArgs, RETENTION, RetentionArgs, Work, pass_states,
+};
+
+use super::choose::Compiled;
+use super::problem::{Problem, Size};
+use crate::ops::frame::{expect_mapped, of_shape};
+use crate::tensor::{Layout, Untyped};
+use crate::{Arch, DType, Error, Launch, Result, Stream};
+
+/// Lines of a TMA box.
+pub(super) const BOX: u32 = CHUNK as u32;
+
+/// How kernels are to be launched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    /// Segments of a sequence.
+    pub(super) segments: u32,
+    /// Address of the memory for their states, if there are several.
+    pub(super) workspace: u64,
+    pub(super) overlap: bool,
+}
+
+impl Problem {
+    /// Queues it, by this kernel.
+    ///
+    /// # Safety
+    /// The memory of the tensors has the elements that the problem says, and the workspace those of so many segments; until the end of the
+    /// work nobody else writes what is read, or uses what is written.
+    pub(super) unsafe fn launch(&self, stream: &Stream, kernel: &'static Compiled, how: &How) -> Result<()> {
+        let Size { sequences, heads, columns: [d, dv], .. } = self.size;
+        let [initial, last] = &self.states;
+        let nothing = Untyped { layout: Layout::contiguous(&[0, 1])?, dtype: DType::F32, ..self.o };
+        // SAFETY: passed on.
+        unsafe {
+            if how.segments == 1 {
+                return self.chunks_by(stream, kernel, how, [initial, last], &nothing);
+            }
+            let parts = sequences * how.segments as usize;
+            let states = Layout::contiguous(&[parts, heads, dv, d])?;
+            let states = Untyped { address: how.workspace, dtype: DType::F32, layout: states };
+            let left = Layout::contiguous(&[parts, heads])?;
+            let address = how.workspace + (states.layout.len() * 4) as u64;
+            let left = Untyped { address, dtype: DType::F32, layout: left };
+            let none = Untyped { layout: Layout::contiguous(&[1, 1, 0, 1])?, dtype: DType::F32, ..self.o };
+            self.chunks_by(stream, self.states_kernel(kernel)?, how, [&none, &states], &left)?;
+            self.pass(stream, &states, &left)?;
+            self.chunks_by(stream, kernel, how, [&states, &none], &nothing)
+        }
+    }
+
+    /// The kernel that computes states as the other one computes outputs.
+    fn states_kernel(&self, kernel: &Compiled) -> Result<&'static Listed<ChunkKernel>> {
+        let like = |other: &&Listed<ChunkKernel>| {
+            let of = |k: &Listed<ChunkKernel>| (k.arch, k.element, k.columns, k.any_strides);
+            !other.outputs && of(other) == of(kernel)
+        };
+        RETENTION.iter().find(like).ok_or_else(|| Error::KernelMissing {
+            kernel: kernel.name,
+            arch: kernel.arch,
+            reason: "the set has no kernel that computes its segments' states".to_owned(),
+        })
+    }
+
+    /// Goes through the chunks of all segments.
+    ///
+    /// # Safety
+    /// As for [`launch`](Self::launch).
+    unsafe fn chunks_by(
+        &self,
+        stream: &Stream,
+        kernel: &'static Compiled,
+        how: &How,
+        [before, behind]: [&Untyped; 2],
+        left: &Untyped,
+    ) -> Result<()> {
+        let function = self.device.listed(&KERNELS, kernel)?;
+        let backend = self.device.backend();
+        let tma = kernel.arch == Arch::Sm90a;
+        let lines = if tma { BOX } else { 0 };
+        let [q, k, v] = &self.inputs;
+        let [q, k, v]: [GlobalAbi<(), 4>; 3] =
+            [q.streamed(backend, lines)?, k.streamed(backend, lines)?, v.streamed(backend, lines)?];
+        if self.o.layout.len() > 0 {
+            expect_mapped(kernel.name, kernel.arch, [q.tma, k.tma, v.tma])?;
+        }
+        let o: GlobalAbi<(), 4> = self.o.streamed(backend, 0)?;
+        let before: GlobalAbi<f32, 4> = before.arg(backend, true, 0)?;
+        let behind: GlobalAbi<f32, 4> = behind.arg(backend, true, 0)?;
+        let left: GlobalAbi<f32, 2> = left.arg(backend, true, 0)?;
+        let Size { sequences, heads, columns: [_, dv], .. } = self.size;
+        let count = |n: usize| u32::try_from(n).map_err(|_| self.too_large());
+        let blocks = count(dv)?.div_ceil(kernel.columns[0]);
+        let chunks = count(self.chunks())?.div_ceil(how.segments).max(1);
+        let decays = self.decays();
+        let rows = count(self.o.layout.shape()[2])?;
+        let work = Work {
+            offsets: self.offsets.as_ref().map_or(0, |offsets| offsets.address),
+            rows,
+            chunks,
+            blocks,
+            sequences: count(sequences)?,
+            slots: 0,
+        };
+        let grid = blocks.checked_mul(how.segments).ok_or_else(|| self.too_large())?;
+        let launch = Launch::grid([grid, count(heads)?, count(sequences)?]).pdl(how.overlap && tma);
+        let args = RetentionArgs { q, k, v, o, before, behind, left, decays, work, scale: self.scale };
+        // SAFETY: the arguments are those of `retention`, but for the names of elements. The caller vouches for the memory, which reaches no
+        // further than the tensors' shapes, to which the kernel keeps. Programmatic launch only moves what precedes its wait for the
+        // preceding grid.
+        unsafe { function.launch_block(stream, &launch, &args) }
+    }
+
+    /// Passes the states on from segment to segment.
+    ///
+    /// # Safety
+    /// As for [`launch`](Self::launch).
+    unsafe fn pass(&self, stream: &Stream, states: &Untyped, left: &Untyped) -> Result<()> {
+        let function = self.device.kernel::<pass_states>(&KERNELS)?;
+        let backend = self.device.backend();
+        let [initial, last] = &self.states;
+        let Size { sequences, heads, columns: [d, dv], .. } = self.size;
+        let count = |n: usize| u32::try_from(n).map_err(|_| self.too_large());
+        let [states, before, behind]: [GlobalAbi<f32, 4>; 3] =
+            [states.arg(backend, true, 0)?, initial.arg(backend, true, 0)?, last.arg(backend, true, 0)?];
+        let left: GlobalAbi<f32, 2> = left.arg(backend, true, 0)?;
+        let args = PassStatesArgs { states, left, before, behind, sequences: count(sequences)? };
+        let launch = Launch::grid([count(d * dv)?.div_ceil(PASSED), count(heads)?, count(sequences)?]);
+        // SAFETY: the arguments are those of `pass_states`; the caller vouches for the memory.
+        unsafe { function.launch_block(stream, &launch, &args) }
+    }
+
+    /// The decays of heads and of rows, as kernels take them.
+    pub(super) fn decays(&self) -> Decays {
+        let strides = self.gates.as_ref().map_or([0; 3], |gates| {
+            let [matrix, row, head] = [0, 1, 2].map(|i| gates.layout.strides()[i] as u64);
+            [matrix, head, row]
+        });
+        Decays {
+            gates: self.gates.as_ref().map_or(0, |gates| gates.address),
+            strides,
+            constants: self.decay.as_ref().map_or(0, |decay| decay.address),
+            stride: self.decay.as_ref().map_or(0, |decay| decay.layout.strides()[0] as u64),
+        }
+    }
+
+    pub(super) fn too_large(&self) -> Error {
+        let allowed = "of fewer than 2^32 rows and blocks of columns in segments";
+        Error::argument("q", of_shape(self.inputs[0].layout.shape()), allowed)
+    }
+}

@@ -1,0 +1,318 @@
+//! Linear attention: attention without a softmax, whose past is a state of fixed size.
+
+mod choose;
+mod launch;
+mod prepared;
+mod problem;
+mod step;
+
+use tilewright_linear_attention::Way;
+
+use choose::Compiled;
+use problem::{Options, Problem, Tensors};
+
+use super::frame::{Candidate, Choice, Named, Plan, Workspace, check};
+use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
+
+/// Element types of linear attention: `f16` and `bf16`.
+pub trait LinearAttentionElement: Element + sealed::Element {}
+
+mod sealed {
+    pub trait Element {}
+}
+
+impl sealed::Element for f16 {}
+impl LinearAttentionElement for f16 {}
+impl sealed::Element for bf16 {}
+impl LinearAttentionElement for bf16 {}
+
+/// A kernel that could compute a linear attention, or why it could not.
+pub type LinearAttentionCandidate = Candidate<Compiled>;
+/// The kernel that computes a linear attention, and why it was chosen.
+pub type LinearAttentionPlan = Plan<Compiled>;
+
+/// O = (Q Kᵀ / sqrt(head dimension), causal) V, for each head of each sequence: without decays.
+///
+/// See [`LinearAttention`] for shapes, decays, states, packed sequences and the choice of the kernel.
+pub fn linear_attention<T: LinearAttentionElement>(
+    stream: &Stream,
+    q: &TensorView<'_, T>,
+    k: &TensorView<'_, T>,
+    v: &TensorView<'_, T>,
+    o: &mut TensorViewMut<'_, T>,
+) -> Result<()> {
+    LinearAttention::new().run(stream, q, k, v, o)
+}
+
+/// Sₜ = αₜ Sₜ₋₁ + kₜᵀ vₜ, oₜ = scale qₜ Sₜ, for each head of each sequence.
+///
+/// | tensor | shape |
+/// | --- | --- |
+/// | Q, K | \[batch, length, heads, DK\] |
+/// | V, O | \[batch, length, heads, DV\] |
+/// | decays of heads, f32, optional | \[heads\] |
+/// | gates, f32, optional | \[batch, length, heads\] |
+/// | gates of channels, f32, optional | \[batch, length, heads, DK\] |
+/// | β, f32, optional | \[batch, length, heads\] |
+/// | states, f32, optional | \[batch, heads, DK, DV\] |
+///
+/// - DK and DV are 1 to 256, each; the kernels are made for a DK of 64, 128 and 256 and for a DV in blocks of 64 columns.
+/// - α is 1 unless [`decay`](Self::decay) or [`gates`](Self::gates) say otherwise: linear attention (Katharopoulos et al. 2020). With a constant
+///   of each head it is retention (Sun et al. 2023), with a gate of each row simple gated linear attention, as in Mamba-2 (Dao & Gu 2024).
+///   Both are natural logarithms, at most 0: what is above counts as 0, and below -138 nothing is left, -inf included.
+/// - Strides are any. A contiguous head dimension in lines that are aligned to 16 bytes is read by the fast kernels; anything else
+///   is correct but slower.
+/// - Sums are in f32, and so is the state, which is rounded to `T` where Q multiplies it; so are the scores within a chunk. In f16 a state
+///   beyond 65504 is infinite there.
+/// - A sequence without rows leaves its state as it was. Without batch or heads nothing is done.
+/// - A NaN stays in its sequence and head.
+///
+/// Rows are taken in chunks of 64: the products of a chunk's rows with each other by their scores, those with what precedes it by the state
+/// (Yang et al. 2023). Where there are too few heads for the device, sequences are divided into segments: first the state that each makes
+/// of nothing, then the states passed on from one to the next, then all outputs at a time; see [`segments`](Self::segments).
+///
+/// A call does not wait and allocates no device memory, but for the [`workspace`](Self::workspace) of segments if none was given; it can be
+/// captured in a [`Graph`](crate::Graph).
+///
+/// ```
+/// use tilewright::ops::LinearAttention;
+/// use tilewright::{Device, Tensor, f16};
+///
+/// # fn main() -> tilewright::Result<()> {
+/// let device = Device::emulator();
+/// // [batch, length, heads, head dimension]
+/// let q = Tensor::<f16>::filled(&device, f16::ONE, &[1, 3, 1, 64])?;
+/// let mut o = Tensor::<f16>::zeros(&device, &[1, 3, 1, 64])?;
+/// // Half of the state is left after each row.
+/// let decay = Tensor::<f32>::from_slice(&device, &[0.5f32.ln()], &[1])?;
+/// LinearAttention::new().decay(&decay.view()).scale(1.0 / 64.0).run(
+///     &device.default_stream(),
+///     &q.view(),
+///     &q.view(),
+///     &q.view(),
+///     &mut o.view_mut(),
+/// )?;
+/// let o = o.to_vec()?;
+/// assert_eq!([o[0], o[64], o[128]].map(f16::to_f32), [1.0, 1.5, 1.75]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct LinearAttention<'a> {
+    options: Options,
+    tensors: Tensors<'a>,
+    workspace: Workspace<'a>,
+    kernel: Option<&'a str>,
+    overlap: bool,
+}
+
+impl Default for LinearAttention<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<'a> LinearAttention<'a> {
+    /// Without decays, states and options.
+    pub fn new() -> Self {
+        LinearAttention {
+            options: Options::default(),
+            tensors: Tensors::default(),
+            workspace: Workspace::Owned(None),
+            kernel: None,
+            overlap: true,
+        }
+    }
+    /// The factor of Q, above 0 and at most 1e17; 1 / sqrt(DK) unless set.
+    pub fn scale(mut self, scale: f32) -> Self {
+        self.options.scale = Some(scale);
+        self
+    }
+    /// The logarithm of each head's decay, \[heads\]: retention's are ln(1 - 2^(-5 - i)). It applies at each row, and is added to a row's gate.
+    pub fn decay(mut self, decay: &TensorView<'a, f32>) -> Self {
+        self.tensors.decay = Some(decay.clone());
+        self
+    }
+    /// The logarithm of each row's decay, \[batch, length, heads\].
+    pub fn gates(mut self, gates: &TensorView<'a, f32>) -> Self {
+        self.tensors.gates = Some(gates.clone());
+        self
+    }
+    /// The logarithm of each row's decay of each channel of K, \[batch, length, heads, DK\], in place of the others: gated linear attention (Yang et al.
+    /// 2023).
+    pub fn channel_gates(mut self, gates: &TensorView<'a, f32>) -> Self {
+        self.tensors.channel_gates = Some(gates.clone());
+        self
+    }
+    /// The delta rule (Schlag et al. 2021; Yang et al. 2024): v is replaced by β (v - k α Sₜ₋₁), which corrects what the state has for k by a
+    /// share of β, \[batch, length, heads\], from 0 to 1 and up to 2 for negative eigenvalues, with keys of length 1. With gates it is the gated
+    /// delta rule, with [`channel_gates`](Self::channel_gates) that of Kimi's delta attention. DK is at most 128.
+    pub fn delta(mut self, beta: &TensorView<'a, f32>) -> Self {
+        self.tensors.beta = Some(beta.clone());
+        self
+    }
+    /// The state before the first row, \[batch, heads, DK, DV\]; zeros unless set.
+    pub fn initial_state(mut self, state: &TensorView<'a, f32>) -> Self {
+        self.tensors.initial = Some(state.clone());
+        self
+    }
+    /// Where to write the state behind the last row, \[batch, heads, DK, DV\].
+    pub fn final_state(mut self, state: &'a mut TensorViewMut<'_, f32>) -> Self {
+        self.tensors.last = Some(state.reborrow());
+        self
+    }
+    /// Sequences lie one after the other in the rows of tensors with a batch of 1, as many as `offsets` has elements less one: sequence i is
+    /// the rows from `offsets`\[i\] to `offsets`\[i + 1\] (cumulative lengths). They are contiguous, ascend, and are read when the kernel runs. No
+    /// sequence has more than `longest` rows. States are \[sequences, heads, DK, DV\].
+    ///
+    /// Offsets that break this reach no memory outside of the tensors: they are cut off at the tensors' rows, and a sequence whose end is not
+    /// behind its begin is empty. Of a sequence with more than `longest` rows the further ones are either computed or left as they were.
+    pub fn packed(mut self, offsets: &TensorView<'a, i32>, longest: usize) -> Self {
+        self.tensors.offsets = Some(offsets.clone());
+        self.options.longest = longest;
+        self
+    }
+    /// Divides each sequence into so many segments, 1 to 1024, that are computed at a time. Unless set, it is chosen so that all SMs have
+    /// work.
+    pub fn segments(mut self, segments: usize) -> Self {
+        self.options.segments = Some(segments);
+        self
+    }
+    /// Memory for the states of segments, contiguous, aligned to 16 bytes, of [`workspace_len`](Self::workspace_len) elements or more; calls on
+    /// other streams must not use it meanwhile.
+    ///
+    /// Without it the first run that needs some allocates it and keeps it for later runs, which wait for each other; it is freed when the
+    /// `LinearAttention` is dropped, after the last. That cannot be captured in a graph.
+    pub fn workspace(self, workspace: &'a mut TensorViewMut<'_, f32>) -> Self {
+        LinearAttention { workspace: Workspace::Given(workspace.reborrow()), ..self }
+    }
+    /// Forces a kernel by its name; see [`candidates`](Self::candidates).
+    pub fn kernel(self, name: &'a str) -> Self {
+        LinearAttention { kernel: Some(name), ..self }
+    }
+    /// Whether kernels may start while the preceding grid of the stream still runs (programmatic dependent launch, Hopper); on unless
+    /// set. They wait for its results before they read or write memory.
+    pub fn overlap(self, overlap: bool) -> Self {
+        LinearAttention { overlap, ..self }
+    }
+
+    fn problem<T: LinearAttentionElement>(
+        &self,
+        q: &TensorView<'_, T>,
+        k: &TensorView<'_, T>,
+        v: &TensorView<'_, T>,
+        o: &TensorViewMut<'_, T>,
+    ) -> Result<Problem> {
+        let inputs = [Named::read("q", q), Named::read("k", k), Named::read("v", v)];
+        let all = inputs.into_iter().chain([Named::written("o", o)]).chain(self.tensors.named());
+        check(o.device(), all.chain(self.workspace.named()))?;
+        Problem::new(&self.options, &self.tensors, [q, k, v], o)
+    }
+
+    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 unless sequences are divided.
+    pub fn workspace_len<T: LinearAttentionElement>(
+        &self,
+        q: &TensorView<'_, T>,
+        k: &TensorView<'_, T>,
+        v: &TensorView<'_, T>,
+        o: &TensorViewMut<'_, T>,
+    ) -> Result<usize> {
+        let problem = self.problem(q, k, v, o)?;
+        let plan = problem.choose(self.kernel)?;
+        Ok(problem.workspace_len(plan.descriptor(), plan.estimate.segments))
+    }
+
+    /// Every compiled kernel for this type and these options, the best by estimate first, with the reason for those that cannot compute
+    /// this.
+    pub fn candidates<T: LinearAttentionElement>(
+        &self,
+        q: &TensorView<'_, T>,
+        k: &TensorView<'_, T>,
+        v: &TensorView<'_, T>,
+        o: &TensorViewMut<'_, T>,
+    ) -> Result<Vec<LinearAttentionCandidate>> {
+        Ok(self.problem(q, k, v, o)?.candidates())
+    }
+
+    /// The kernel that [`run`](Self::run) would launch, and why.
+    pub fn plan<T: LinearAttentionElement>(
+        &self,
+        q: &TensorView<'_, T>,
+        k: &TensorView<'_, T>,
+        v: &TensorView<'_, T>,
+        o: &TensorViewMut<'_, T>,
+    ) -> Result<LinearAttentionPlan> {
+        self.problem(q, k, v, o)?.choose(self.kernel)
+    }
+
+    /// Queues it on `stream`.
+    ///
+    /// Fails when the views do not fit together, lie on another device, or an output overlaps another tensor.
+    pub fn run<T: LinearAttentionElement>(
+        &mut self,
+        stream: &Stream,
+        q: &TensorView<'_, T>,
+        k: &TensorView<'_, T>,
+        v: &TensorView<'_, T>,
+        o: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
+        let problem = self.problem(q, k, v, o)?;
+        stream.expect_on(&problem.device)?;
+        if problem.is_empty() {
+            return Ok(());
+        }
+        let plan = problem.choose(self.kernel)?;
+        let len = problem.workspace_len(plan.descriptor(), plan.estimate.segments);
+        let workspace = self.workspace.of(len, stream)?;
+        let how = launch::How { segments: plan.estimate.segments, workspace, overlap: self.overlap };
+        // SAFETY: the views that the problem comes from are borrowed by the caller or by this operator, o, the state that is written and
+        // the workspace exclusively; the workspace has as many elements as so many segments need.
+        let kernel = plan.descriptor();
+        let launched = unsafe {
+            match kernel.way {
+                Way::Heads => problem.launch(stream, kernel, &how),
+                Way::Channels | Way::Delta => problem.launch_prepared(stream, kernel, &how),
+            }
+        };
+        // Some launches may have come before one that failed.
+        launched.and(self.workspace.used(len, stream))
+    }
+
+    /// Queues one row of each sequence on `stream`, and replaces `state`, \[batch, heads, DK, DV\], by the one behind it: decoding.
+    ///
+    /// Tensors are as for [`run`](Self::run), of a length of 1, and so are gates and β. It takes the time in which the states are read and written.
+    /// Without a state that is given by [`initial_state`](Self::initial_state) or [`final_state`](Self::final_state), segments, offsets or a
+    /// kernel's name.
+    ///
+    /// Fails as [`run`](Self::run) does, and where one of those is given.
+    pub fn step<T: LinearAttentionElement>(
+        &self,
+        stream: &Stream,
+        state: &mut TensorViewMut<'_, f32>,
+        q: &TensorView<'_, T>,
+        k: &TensorView<'_, T>,
+        v: &TensorView<'_, T>,
+        o: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
+        let given = [
+            ("initial_state", self.tensors.initial.is_some()),
+            ("final_state", self.tensors.last.is_some()),
+            ("offsets", self.tensors.offsets.is_some()),
+            ("segments", self.options.segments.is_some()),
+            ("kernel", self.kernel.is_some()),
+        ];
+        if let Some((name, _)) = given.into_iter().find(|(_, given)| *given) {
+            return Err(Error::argument(name, "given for a step", "left out: a step has its state in place"));
+        }
+        let inputs = [Named::read("q", q), Named::read("k", k), Named::read("v", v)];
+        let outputs = [Named::written("o", o), Named::written("state", state)];
+        check(o.device(), inputs.into_iter().chain(outputs).chain(self.tensors.named()))?;
+        let problem = Problem::new(&self.options, &self.tensors, [q, k, v], o)?;
+        stream.expect_on(&problem.device)?;
+        problem.expect_state("state", state.shape())?;
+        if problem.size.rows == 1 && problem.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the views are borrowed by the caller or by this operator, o and the state exclusively.
+        unsafe { problem.step(stream, &state.untyped()) }
+    }
+}

@@ -1,0 +1,135 @@
+//! Decays of each channel between rows of a chunk, whose exponents are never above 0.
+
+use core::f32::consts::LOG2_E;
+
+use tilewright_device::arch::shared;
+use tilewright_device::arch::special::thread_x;
+use tilewright_device::layout::Registers;
+use tilewright_device::tile::{Collective, Cta, Fragment, FragmentLayout, math};
+
+use crate::column_pairs::{ColumnPairs, THREADS};
+use crate::decays::NOTHING;
+use crate::policy::CHUNK;
+
+/// Which rows' decays are summed up for a row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Sums {
+    /// From the chunk's first row to its own, both included.
+    FromFirst,
+    /// From the next row to the chunk's last.
+    ToLast,
+    /// Of blocks of `M` rows: in the second of two neighbours from the block's first row to its own, in the first from the next row to the
+    /// block's last. What is between two rows of such a pair is the sum of both: the anchor is where the blocks meet.
+    Pairs,
+}
+
+/// Logarithms to base 2 of the decays of a chunk's rows and channels.
+pub struct Anchors<const DK: usize>
+where
+    ColumnPairs: FragmentLayout<CHUNK, DK>,
+{
+    gates: Fragment<f32, CHUNK, DK, ColumnPairs>,
+    /// Of each group of rows that a thread has, the sum of each column.
+    sums: u32,
+}
+
+impl<const DK: usize> Anchors<DK>
+where
+    ColumnPairs: FragmentLayout<CHUNK, DK>,
+{
+    /// Rows of a thread, and groups of as many.
+    const ROWS: usize = CHUNK * DK / THREADS / 2;
+    const GROUPS: usize = CHUNK / Self::ROWS;
+
+    /// Of gates, natural logarithms, of which those of missing rows are 0.
+    #[inline(always)]
+    pub fn new(cta: &mut Cta<impl Collective>, gates: Fragment<f32, CHUNK, DK, ColumnPairs>) -> Self {
+        let gates = gates.map(|gate| math::min(math::max(gate * LOG2_E, NOTHING), 0.0));
+        let sums = cta.reserve((Self::GROUPS * DK * 4) as u32, 16);
+        let mut sum = [0.0; 2];
+        let mut i = 0;
+        while i < 2 * Self::ROWS {
+            sum[i % 2] += gates.regs.get(i);
+            i += 1;
+        }
+        // SAFETY: two values for each thread, in the memory that was just taken.
+        unsafe { shared::store_f32x2(sums + thread_x() * 8, sum) };
+        cta.barrier();
+        Anchors { gates, sums }
+    }
+
+    /// 2 to the power of the sums of decays.
+    #[inline(always)]
+    pub fn powers<const M: usize>(&self, which: Sums) -> Fragment<f32, CHUNK, DK, ColumnPairs> {
+        let mut out = Fragment::<f32, CHUNK, DK, ColumnPairs>::zero();
+        let (pair, group) = (thread_x() % (DK / 2) as u32, thread_x() / (DK / 2) as u32);
+        // Groups of a block: those of which some are a thread's whole rows.
+        let groups = if M > Self::ROWS { (M / Self::ROWS) as u32 } else { 1 };
+        let first = match which {
+            Sums::Pairs => group / groups * groups,
+            _ => 0,
+        };
+        let end = match which {
+            Sums::Pairs => first + groups,
+            _ => Self::GROUPS as u32,
+        };
+        let (mut above, mut below) = ([0.0; 2], [0.0; 2]);
+        let mut other = 0;
+        while other < Self::GROUPS as u32 {
+            // SAFETY: what `new` wrote in front of a barrier.
+            let sum = unsafe { shared::load_f32x2(self.sums + (other * (DK / 2) as u32 + pair) * 8) };
+            let mut e = 0;
+            while e < 2 {
+                above[e] += if other >= first && other < group { sum[e] } else { 0.0 };
+                below[e] += if other > group && other < end { sum[e] } else { 0.0 };
+                e += 1;
+            }
+            other += 1;
+        }
+        let whole = M >= Self::ROWS || which != Sums::Pairs;
+        let second = match which {
+            Sums::FromFirst => true,
+            Sums::ToLast => false,
+            Sums::Pairs => group / groups % 2 == 1,
+        };
+        let mut e = 0;
+        while e < 2 {
+            let (mut down, mut up) = (above[e], below[e]);
+            let mut r = 0;
+            while r < Self::ROWS {
+                if !whole && r % M == 0 {
+                    down = 0.0;
+                }
+                down += self.gates.regs.get(2 * r + e);
+                if if whole { second } else { r / M % 2 == 1 } {
+                    out.regs.set(2 * r + e, math::ex2(math::min(down, 0.0)));
+                }
+                r += 1;
+            }
+            while r > 0 {
+                r -= 1;
+                if !whole && r % M == M - 1 {
+                    up = 0.0;
+                }
+                if if whole { !second } else { r / M % 2 == 0 } {
+                    out.regs.set(2 * r + e, math::ex2(math::min(up, 0.0)));
+                }
+                up += self.gates.regs.get(2 * r + e);
+            }
+            e += 1;
+        }
+        out
+    }
+
+    /// What is left of a state before the chunk behind it: the same in all rows.
+    #[inline(always)]
+    pub fn whole(&self, column: u32) -> f32 {
+        let (mut sum, mut group) = (0.0, 0);
+        while group < Self::GROUPS as u32 {
+            // SAFETY: what `new` wrote in front of a barrier.
+            sum += unsafe { shared::load_f32(self.sums + (group * DK as u32 + column) * 4) };
+            group += 1;
+        }
+        math::ex2(math::min(sum, 0.0))
+    }
+}

@@ -1,0 +1,30 @@
+//! Linear attention with a state, one source for every architecture: retention, gated linear attention, the delta rule.
+#![no_std]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
+
+mod anchors;
+mod chunked;
+mod column_pairs;
+mod decays;
+mod inverse;
+mod list;
+mod passing;
+mod policy;
+mod preparation;
+mod scanning;
+mod stepping;
+mod work;
+
+pub use chunked::{RetentionArgs, retention};
+pub use decays::Decays;
+pub use list::{ChunkKernel, PREPARE, PrepareKernel, RETENTION, SCAN, STEP, StepKernel, Way};
+pub use passing::{PASSED, PassStatesArgs, pass_states};
+pub use policy::{CHUNK, Prepares, Scores, States};
+pub use preparation::{PrepareArgs, prepare};
+pub use scanning::{ScanArgs, scan};
+pub use stepping::{StepArgs, step};
+pub use work::Work;
+
+/// The compiled kernels.
+#[cfg(all(feature = "build", not(target_arch = "nvptx64")))]
+pub static KERNELS: tilewright_device::embedded::KernelSet = tilewright_device::include_kernels!();

@@ -1,0 +1,199 @@
+//! The kernels that are compiled.
+
+use tilewright_device::kernel::Described;
+use tilewright_device::tile::{
+    Configuration, Element, Elements, FragmentLayout, FullCol, FullRow, Gemm, Multistage, OneConsumer,
+    Producers, Reads, RegisterBudget, Swizzle, Tf32, Threads, Vectors, WarpSpecialized, warp,
+};
+use tilewright_device::{bf16, f16, kernels};
+
+use crate::chunked::retention;
+use crate::column_pairs::ColumnPairs;
+use crate::policy::{CHUNK, Prepares, Scores, States};
+use crate::preparation::prepare;
+use crate::scanning::scan;
+use crate::stepping::step;
+
+/// A consumer warpgroup and a producer, two CTAs an SM: one's gemms run while the other's scores are decayed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TwoPerSm;
+
+impl Configuration for TwoPerSm {
+    const CONSUMER_WARPGROUPS: u32 = 1;
+    const PRODUCERS: Producers = Producers::Separate(1);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 40, consumers: 208 });
+    const CTAS_PER_SM: u32 = 2;
+}
+
+/// What the host chooses a kernel of [`retention`] by.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkKernel {
+    /// The element type of Q, K, V and O.
+    pub element: &'static str,
+    /// Columns of V of a CTA, and the most columns of K.
+    pub columns: [u32; 2],
+    /// Stages of its pipeline.
+    pub stages: u32,
+    /// True when it reads any strides, element by element.
+    pub any_strides: bool,
+    /// True when it computes outputs, false when states alone.
+    pub outputs: bool,
+    /// What it computes.
+    pub way: Way,
+}
+
+/// What a kernel computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// Decays that all channels of a head share: see [`retention`](crate::retention).
+    Heads,
+    /// The state over chunks that were prepared, with decays of channels: see [`scan`](crate::scan).
+    Channels,
+    /// The same by the delta rule.
+    Delta,
+}
+
+#[rustfmt::skip]
+impl<
+    P: Reads, Y, X, T: Element, const DV: usize, const DK: usize, const D: usize, const PARTS: usize, const STAGES: usize,
+    const OUTPUTS: bool,
+> Described for retention<P, Y, X, T, DV, DK, D, PARTS, STAGES, OUTPUTS>
+where
+    Y: States<T, DV, D>,
+    X: Scores<T, DK>,
+{
+    type Description = ChunkKernel;
+    const DESCRIPTION: ChunkKernel = ChunkKernel {
+        element: T::NAME,
+        columns: [DV as u32, DK as u32],
+        stages: STAGES as u32,
+        any_strides: P::ANY_STRIDES,
+        outputs: OUTPUTS,
+        way: Way::Heads,
+    };
+}
+
+#[rustfmt::skip]
+impl<
+    P: Reads, Y, T: Element, const DV: usize, const DK: usize, const D: usize, const PARTS: usize, const STAGES: usize,
+    const DELTA: bool,
+> Described for scan<P, Y, T, DV, DK, D, PARTS, STAGES, DELTA>
+where
+    Y: States<T, DV, D>,
+{
+    type Description = ChunkKernel;
+    const DESCRIPTION: ChunkKernel = ChunkKernel {
+        element: T::NAME,
+        columns: [DV as u32, DK as u32],
+        stages: STAGES as u32,
+        any_strides: true,
+        outputs: true,
+        way: if DELTA { Way::Delta } else { Way::Channels },
+    };
+}
+
+/// What the host finds a kernel of [`prepare`](crate::prepare) by.
+#[derive(Clone, Copy, Debug)]
+pub struct PrepareKernel {
+    /// The element type of Q, K and V.
+    pub element: &'static str,
+    /// Columns of what it writes.
+    pub columns: u32,
+    /// Whether each channel decays by itself.
+    pub channels: bool,
+    /// Whether it is for the delta rule.
+    pub delta: bool,
+}
+
+impl<T: Element, Z, F, const DK: usize, const CHANNELS: bool, const DELTA: bool> Described
+    for prepare<T, Z, F, DK, CHANNELS, DELTA>
+where
+    ColumnPairs: FragmentLayout<CHUNK, DK>,
+    Z: Prepares<T, DK> + Prepares<T, 64>,
+    F: Gemm<f32, 64, 64, 64, A = Swizzle<128>, B = Swizzle<128>, D = Z>,
+{
+    type Description = PrepareKernel;
+    const DESCRIPTION: PrepareKernel =
+        PrepareKernel { element: T::NAME, columns: DK as u32, channels: CHANNELS, delta: DELTA };
+}
+
+/// What the host finds a kernel of [`step`](crate::step) by.
+#[derive(Clone, Copy, Debug)]
+pub struct StepKernel {
+    /// The element type of Q, K, V and O.
+    pub element: &'static str,
+    /// Columns of V of a CTA, and the most columns of Q and K.
+    pub columns: [u32; 2],
+}
+
+impl<T: Element, G, const DK: usize, const N: usize> Described for step<T, G, DK, N>
+where
+    G: FragmentLayout<DK, N>,
+{
+    type Description = StepKernel;
+    const DESCRIPTION: StepKernel = StepKernel { element: T::NAME, columns: [N as u32, DK as u32] };
+}
+
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of [`retention`](crate::retention), with outputs and of states alone.
+    pub static RETENTION: ChunkKernel;
+
+    let BOTH = [(retention, true), (states, false)];
+
+    for T in [f16, bf16], (WHAT, OUTPUTS) in BOTH {
+        sm_90: [WHAT _sm_90_ T _64x64s3]:
+            retention<WarpSpecialized<TwoPerSm>, FullRow<1>, FullCol<1>, T, 64, 64, 64, 1, 3, OUTPUTS>;
+        sm_90: [WHAT _sm_90_ T _64x128s2]:
+            retention<WarpSpecialized<TwoPerSm>, FullRow<1>, FullCol<1>, T, 64, 128, 128, 1, 2, OUTPUTS>;
+        sm_90: [WHAT _sm_90_ T _64x256s2]:
+            retention<WarpSpecialized<OneConsumer>, FullRow<1>, FullCol<1>, T, 64, 256, 64, 4, 2, OUTPUTS>;
+        sm_80: [WHAT _sm_80_ T _64x128s2]:
+            retention<Multistage<4, Vectors>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 128, 128, 1, 2, OUTPUTS>;
+        sm_80: [WHAT _sm_80_ T _64x128s2_any]:
+            retention<Multistage<4, Elements>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 128, 128, 1, 2, OUTPUTS>;
+    }
+}
+
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of [`prepare`](crate::prepare).
+    pub static PREPARE: PrepareKernel;
+
+    let RULES = [(channels, true, false), (delta, false, true), (channels_delta, true, true)];
+
+    for T in [f16, bf16], (RULE, CHANNELS, DELTA) in RULES {
+        sm_80: [prepare_ RULE _ T _128]:
+            prepare<T, warp::Square<4, 2>, Tf32<warp::Square<4, 2>>, 128, CHANNELS, DELTA>;
+    }
+    for T in [f16, bf16] {
+        sm_80: [prepare_channels_ T _64]: prepare<T, warp::Square<4, 2>, Tf32<warp::Square<4, 2>>, 64, true, false>;
+        sm_80: [prepare_channels_ T _256]: prepare<T, warp::Square<4, 2>, Tf32<warp::Square<4, 2>>, 256, true, false>;
+    }
+}
+
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of [`scan`](crate::scan).
+    pub static SCAN: ChunkKernel;
+
+    for T in [f16, bf16] {
+        sm_90: [scan_channels_sm_90_ T _64x64s3]: scan<WarpSpecialized<TwoPerSm>, FullRow<1>, T, 64, 64, 64, 1, 3, false>;
+        sm_90: [scan_channels_sm_90_ T _64x128s2]: scan<WarpSpecialized<TwoPerSm>, FullRow<1>, T, 64, 128, 128, 1, 2, false>;
+        sm_90: [scan_channels_sm_90_ T _64x256s2]: scan<WarpSpecialized<OneConsumer>, FullRow<1>, T, 64, 256, 64, 4, 2, false>;
+        sm_90: [scan_delta_sm_90_ T _64x128s3]: scan<WarpSpecialized<OneConsumer>, FullRow<1>, T, 64, 128, 128, 1, 3, true>;
+        sm_80: [scan_channels_sm_80_ T _64x128s2]: scan<Multistage<4, Vectors>, warp::FullRow<4>, T, 64, 128, 128, 1, 2, false>;
+        sm_80: [scan_delta_sm_80_ T _64x128s2]: scan<Multistage<4, Vectors>, warp::FullRow<4>, T, 64, 128, 128, 1, 2, true>;
+    }
+}
+
+kernels! {
+    /// The kernels of [`step`](crate::step).
+    pub static STEP: StepKernel;
+
+    for T in [f16, bf16] {
+        sm_80: [linear_attention_step_ T _64]: step<T, Threads<16, 16, 4>, 64, 64>;
+        sm_80: [linear_attention_step_ T _128]: step<T, Threads<16, 16, 4>, 128, 64>;
+        sm_80: [linear_attention_step_ T _256]: step<T, Threads<32, 8, 4>, 256, 32>;
+    }
+}
