@@ -1,17 +1,26 @@
 //! Outputs that follow each other in memory.
 
 use tilewright_device::kernel;
+use tilewright_device::kernel::Copies;
 use tilewright_device::tile::{
-    ByElement, Cta, Element, Epilogue, Fragment, Gemm, Global, GlobalMut, Major, OutputLayout, Patches,
-    Raster, RasterOrder, Schedule, Shared, copy, gemm,
+    ByElement, Cta, Element, Epilogue, Fragment, Gemm, Global, GlobalMut, InPlace, Major, OutputLayout,
+    Patches, Raster, RasterOrder, Schedule, Shared, copy, gemm,
 };
+
+/// CTAs that share an SM: of those that read element by element several, which hide each other's waits.
+const fn ctas<P: Schedule>() -> u32 {
+    match P::COPIES {
+        Copies::Elements => 3,
+        _ => P::CTAS,
+    }
+}
 
 /// y = act(patches of x w + bias + beta residual) for each group: an implicit GEMM (Chetlur et al. 2014).
 ///
 /// `w` is \[groups, filter rows, filter columns, channels, outputs\], `y` \[groups, pixels, outputs\], and the terms of the epilogue have `y`'s
 /// shape. Tiles of `BM` pixels and `BN` outputs are taken in the order of `order` by as many clusters of `SPLIT` CTAs as the grid
 /// has, which divide the depth, taps and blocks of `BK` channels, among themselves. `OW` says whether channels or outputs are contiguous in `w`.
-#[kernel(program = P, cluster = [SPLIT as u32, 1, 1])]
+#[kernel(program = P, cluster = [SPLIT as u32, 1, 1], min_ctas = ctas::<P>())]
 pub fn conv<
     P: Schedule,
     Y,
@@ -25,8 +34,8 @@ pub fn conv<
 >(
     mut cta: Cta<P>,
     x: Patches<T>,
-    w: Global<T, 5, OW>,
-    mut y: GlobalMut<T, 3>,
+    w: InPlace<Global<T, 5, OW>>,
+    y: InPlace<GlobalMut<T, 3>>,
     epilogue: Epilogue<ByElement<T, 3>, ByElement<T, 3>>,
     order: RasterOrder,
 ) where
@@ -46,13 +55,13 @@ pub fn conv<
             |s, k| {
                 let tap = x.tap(k);
                 copy(x.tile(at.batch, at.m, tap), x_s.at(s));
-                copy(w.tile([at.batch, tap.row, tap.column, tap.block, at.n]), w_s.at(s));
+                copy(w.get().tile([at.batch, tap.row, tap.column, tap.block, at.n]), w_s.at(s));
             },
             #[inline(always)]
             |acc, s, _| gemm(Y::default(), x_s.at(s), w_s.at(s), acc),
         );
         let Some(acc) = split.reduce(acc) else { continue };
         let place = [at.batch, at.m, at.n];
-        out.store(epilogue.apply(acc, place), y.tile(place));
+        out.store(epilogue.apply(acc, place), y.get().tile(place));
     }
 }

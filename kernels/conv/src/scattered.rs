@@ -22,7 +22,7 @@ pub fn conv_scattered<
 >(
     mut cta: Cta<P>,
     x: Patches<T>,
-    w: Global<T, 5>,
+    w: InPlace<Global<T, 5>>,
     y: InPlace<GlobalMut<T, 5, RowMajor, 0>>,
     order: RasterOrder,
 ) {
@@ -38,7 +38,7 @@ pub fn conv_scattered<
             |s, k| {
                 let tap = x.tap(k);
                 copy(x.tile(at.batch, at.m, tap), x_s.at(s));
-                copy(w.tile([at.batch, tap.row, tap.column, tap.block, at.n]), w_s.at(s));
+                copy(w.get().tile([at.batch, tap.row, tap.column, tap.block, at.n]), w_s.at(s));
             },
             #[inline(always)]
             |acc, s, _| gemm(Y::default(), x_s.at(s), w_s.at(s), acc),

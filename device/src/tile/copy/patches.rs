@@ -44,6 +44,9 @@ where
     }
 }
 
+/// No pieces are copied without a loop: by elements they take many registers, which more CTAs of an SM use better.
+const LOOP: u32 = 0;
+
 /// Copies a tile by TMA in its im2col mode, in boxes of all of its outputs and 128 bytes of channels, completing on `barrier`; called by one
 /// thread.
 ///
@@ -182,7 +185,7 @@ pub(crate) unsafe fn patches_elements<T, L, const R: usize, const C: usize>(
 {
     let (lines, line) = (R as u32, (C * T::BYTES) as u32);
     let first = from.first_channel(C as u32);
-    for_each_piece(lines, line, threads, UNROLLED[1], |row, byte| {
+    for_each_piece(lines, line, threads, LOOP, |row, byte| {
         let run = from.run(lines, row, first + byte / T::BYTES as u32);
         let mut words = [0; 4];
         let mut i = 0;
