@@ -18,9 +18,9 @@ pub(crate) struct Watched {
 
 impl Watched {
     /// All of them at the start of a thread.
-    pub(crate) fn all(program: &Program) -> Vec<Watched> {
+    pub(crate) fn all(program: &Program) -> impl Iterator<Item = Watched> {
         let new = |&doubtful: &bool| Watched { value: Value::new(doubtful), products: Products::UNTOUCHED };
-        program.watched.doubtful().iter().map(new).collect()
+        program.watched.doubtful().iter().map(new)
     }
 }
 
