@@ -269,15 +269,15 @@ impl Cta {
         )
     }
 
-    /// These bytes of shared memory, counted from its beginning, if it has them.
+    /// Shared memory, from [`SHARED_START`] on.
     #[inline]
-    pub(super) fn inside(&self, range: std::ops::Range<usize>) -> Option<&[u8]> {
-        self.shared.get(range)
+    pub(super) fn shared(&self) -> &[u8] {
+        &self.shared
     }
 
     #[inline]
-    pub(super) fn inside_mut(&mut self, range: std::ops::Range<usize>) -> Option<&mut [u8]> {
-        self.shared.get_mut(range)
+    pub(super) fn shared_mut(&mut self) -> &mut [u8] {
+        &mut self.shared
     }
 
     /// The bytes at an address.
