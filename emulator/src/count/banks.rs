@@ -40,14 +40,22 @@ impl SharedTraffic {
         }
         self.requests += 1;
         self.bytes += u64::from(mask.count_ones() * bytes);
+        // A power of two: to divide by it is to shift.
         let unit = bytes.clamp(4, PIECE);
-        let together = (LINE / unit) as usize;
-        for (phase, addresses) in addresses.chunks(together).enumerate() {
-            let mask = mask >> (phase * together);
-            let mut units = [0; LANES];
-            let mut count = 0;
-            for (lane, address) in addresses.iter().enumerate() {
-                units[count] = address / unit;
+        let (shift, together) = (unit.trailing_zeros(), (LINE / unit) as usize);
+        let mut units = [0; LANES];
+        for (unit, address) in units.iter_mut().zip(addresses) {
+            *unit = address >> shift;
+        }
+        for (phase, all) in units.chunks(together).enumerate() {
+            let mask = mask >> (phase * together) & u32::MAX >> (LANES - together);
+            if mask.count_ones() as usize == together {
+                self.phase(all, LINE / unit);
+                continue;
+            }
+            let (mut units, mut count) = ([0; LANES], 0);
+            for (lane, unit) in all.iter().enumerate() {
+                units[count] = *unit;
                 count += (mask >> lane & 1) as usize;
             }
             self.phase(&units[..count], LINE / unit);
@@ -90,13 +98,23 @@ impl SharedTraffic {
     }
 }
 
-/// The most different units that one of the banks, at most 32, has of these, at most 32.
+/// The most different units that one of the banks, at most 32 and a power of two, has of these, at most 32.
 fn wavefronts(units: &[u32], banks: u32) -> u32 {
     const NONE: u32 = u32::MAX;
+    // Mostly each is in a bank of its own, but for lanes side by side that share one.
+    let (mut taken, mut different, mut before) = (0u32, 0, NONE);
+    for &unit in units {
+        taken |= 1 << (unit & (banks - 1) & 31);
+        different += u32::from(unit != before);
+        before = unit;
+    }
+    if taken.count_ones() == different {
+        return 1;
+    }
     let mut last = [NONE; LANES];
     let mut conflict = false;
     for &unit in units {
-        let slot = &mut last[(unit % banks) as usize % LANES];
+        let slot = &mut last[(unit & (banks - 1)) as usize % LANES];
         conflict |= *slot != NONE && *slot != unit;
         *slot = unit;
     }
@@ -108,7 +126,7 @@ fn wavefronts(units: &[u32], banks: u32) -> u32 {
     sorted.sort_unstable();
     let mut words = [0; LANES];
     for (i, &unit) in sorted[..units.len()].iter().enumerate() {
-        words[(unit % banks) as usize % LANES] += u32::from(i == 0 || sorted[i - 1] != unit);
+        words[(unit & (banks - 1)) as usize % LANES] += u32::from(i == 0 || sorted[i - 1] != unit);
     }
     words.into_iter().max().unwrap_or(0)
 }

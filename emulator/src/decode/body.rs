@@ -60,7 +60,15 @@ pub(super) fn body(
     }
     starts.push(code.len() as u32);
     let line = code.last().map_or(1, |last: &Coded| last.line);
-    code.push(Coded { line, class: Class::Control, guard: None, watched: false, op: end, polls: false });
+    code.push(Coded {
+        line,
+        class: Class::Control,
+        guard: None,
+        watched: false,
+        doubtful: false,
+        op: end,
+        polls: false,
+    });
     let frame = context.frame_bytes();
     for coded in &mut code[first..] {
         match &mut coded.op {

@@ -55,7 +55,7 @@ pub(super) fn decode(
     let class = Class::of(&instruction.opcode);
     let coded = |op| {
         let polls = talk::polls(&op, &instruction.opcode);
-        Coded { line: instruction.line, class, guard, watched: false, op, polls }
+        Coded { line: instruction.line, class, guard, watched: false, doubtful: false, op, polls }
     };
     Ok(ops.into_iter().map(coded).collect())
 }

@@ -31,6 +31,13 @@ pub(super) struct Barrier {
     pub(super) tally: [u32; 2],
 }
 
+impl Barrier {
+    /// Whether nobody has been there.
+    fn is_new(&self) -> bool {
+        self.arrived == 0 && self.generation == 0 && self.votes == [0; 2]
+    }
+}
+
 /// A barrier in shared memory.
 #[derive(Clone, Debug)]
 pub(super) struct Mbarrier {
@@ -117,7 +124,7 @@ pub(super) struct Cta {
     pub(super) index: [u32; 3],
     /// Shared memory from [`SHARED_START`] on.
     shared: Vec<u8>,
-    pub(super) barriers: [Barrier; BARRIERS],
+    pub(super) barriers: Box<[Barrier; BARRIERS]>,
     mbarriers: HashMap<u32, Mbarrier>,
     /// Registers that warps have given back, in those of one thread of a warp.
     pub(super) spare_registers: u32,
@@ -128,11 +135,16 @@ pub(super) struct Cta {
 }
 
 impl Cta {
-    pub(super) fn new(index: [u32; 3], shared_bytes: u32, warps: u32) -> Self {
+    /// A CTA before its first instruction, in the memory of one that has ended, if there is one.
+    pub(super) fn new(index: [u32; 3], shared_bytes: u32, warps: u32, old: Option<Cta>) -> Self {
+        let (mut shared, mut barriers) = old.map(|old| (old.shared, old.barriers)).unwrap_or_default();
+        shared.clear();
+        shared.resize(shared_bytes as usize, 0xcd);
+        barriers.iter_mut().filter(|barrier| !barrier.is_new()).for_each(|used| *used = Barrier::default());
         Self {
             index,
-            shared: vec![0xcd; shared_bytes as usize],
-            barriers: Default::default(),
+            shared,
+            barriers,
             mbarriers: HashMap::new(),
             spare_registers: 0,
             warps: vec![(Vec::new(), false); warps as usize],
@@ -164,10 +176,14 @@ impl Cta {
         Ok(())
     }
 
+    #[inline]
     fn settle(&mut self, id: usize) {
         let barrier = &mut self.barriers[id];
+        if barrier.arrived == 0 {
+            return;
+        }
         let expected = barrier.expected.unwrap_or(32 * self.live_warps);
-        if barrier.arrived > 0 && barrier.arrived >= expected {
+        if barrier.arrived >= expected {
             (barrier.arrived, barrier.expected) = (0, None);
             barrier.generation += 1;
             barrier.tally = std::mem::take(&mut barrier.votes);
@@ -253,15 +269,15 @@ impl Cta {
         )
     }
 
-    /// These bytes of shared memory, counted from its beginning, if it has them.
+    /// Shared memory, from [`SHARED_START`] on.
     #[inline]
-    pub(super) fn inside(&self, range: std::ops::Range<usize>) -> Option<&[u8]> {
-        self.shared.get(range)
+    pub(super) fn shared(&self) -> &[u8] {
+        &self.shared
     }
 
     #[inline]
-    pub(super) fn inside_mut(&mut self, range: std::ops::Range<usize>) -> Option<&mut [u8]> {
-        self.shared.get_mut(range)
+    pub(super) fn shared_mut(&mut self) -> &mut [u8] {
+        &mut self.shared
     }
 
     /// The bytes at an address.

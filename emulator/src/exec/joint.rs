@@ -10,8 +10,8 @@ use super::warp::Warp;
 use crate::memory::{IN_CTA, SHARED};
 use crate::order::spot::Spot;
 use crate::program::op::Op;
-use crate::program::operand::{Address, Window};
-use crate::program::register::LANES;
+use crate::program::operand::{Address, Base, Window};
+use crate::program::register::{L64, LANES};
 use crate::wide::twice;
 use tilewright_ptx::ast::Space;
 
@@ -25,30 +25,31 @@ pub(super) enum Where {
 }
 
 /// How the lanes' accesses lie to each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Shape {
     /// The lanes follow each other, and so do the bytes.
     Row,
     /// All the same bytes.
     Same,
-    Scattered,
+    /// By lane. Where a lane does not take part, the address of the first one that does.
+    Scattered(L64),
 }
 
 /// Accesses of lanes, each aligned to its size.
 #[derive(Debug)]
 pub(super) struct Joint {
     pub(super) space: Where,
-    pub(super) shape: Shape,
     pub(super) mask: u32,
     /// Of each lane.
     pub(super) bytes: u32,
-    /// By lane, in that memory. Where a lane does not take part, the address of the first one that does.
-    pub(super) at: [u64; LANES],
+    /// The address of the first lane that takes part, in that memory.
+    pub(super) first: u64,
+    pub(super) shape: Shape,
 }
 
 impl Joint {
     /// Of a load, a store or an atomic operation by these lanes, in a cluster of so many CTAs.
-    #[inline]
+    #[inline(always)]
     pub(super) fn of(warp: &Warp, ctas: usize, op: &Op, mask: u32) -> Option<Self> {
         let (window, at, bytes) = match op {
             Op::Load { window, at, bytes, to, .. } => (*window, *at, bytes * to.len() as u32),
@@ -56,12 +57,19 @@ impl Joint {
             Op::Atomic { window, at, bytes, .. } => (*window, *at, *bytes),
             _ => return None,
         };
-        if mask == 0 { None } else { find(warp, ctas, window, at, mask, bytes) }
+        match mask {
+            0 => None,
+            u32::MAX => {
+                near(warp, ctas, window, at, bytes).or_else(|| find(warp, ctas, window, at, mask, bytes))
+            }
+            _ => find(warp, ctas, window, at, mask, bytes),
+        }
     }
 
-    /// The first lane.
-    pub(super) fn first(&self) -> usize {
-        self.mask.trailing_zeros() as usize % LANES
+    /// From the first lane that takes part to behind the last.
+    #[inline]
+    pub(super) fn lanes(&self) -> Range<usize> {
+        self.mask.trailing_zeros() as usize % LANES..LANES - self.mask.leading_zeros() as usize % LANES
     }
 
     /// How many lanes.
@@ -69,27 +77,110 @@ impl Joint {
         self.mask.count_ones()
     }
 
-    /// From the first byte that a lane accesses to behind the last.
+    /// The address of a lane that takes part.
+    #[inline(always)]
+    pub(super) fn at(&self, lane: usize) -> u64 {
+        match &self.shape {
+            Shape::Row => self.first + (lane as u64 - self.lanes().start as u64) * u64::from(self.bytes),
+            Shape::Same => self.first,
+            Shape::Scattered(at) => at[lane],
+        }
+    }
+
+    /// From the first byte that a lane accesses to behind the last, where the lanes are not scattered.
+    #[inline]
     pub(super) fn range(&self) -> Range<u64> {
-        let (first, bytes) = (self.at[self.first()], u64::from(self.bytes));
-        let (low, high) = match self.shape {
-            Shape::Same => (first, first),
-            Shape::Row => (first, first.saturating_add(u64::from(self.width() - 1) * bytes)),
-            Shape::Scattered => {
-                self.at.iter().fold((first, first), |(low, high), &at| (low.min(at), high.max(at)))
+        let count = if let Shape::Row = self.shape { self.width() } else { 1 };
+        self.first..self.first.saturating_add(u64::from(count) * u64::from(self.bytes))
+    }
+
+    /// Whether all is inside of so many bytes from this address on.
+    #[inline(always)]
+    pub(super) fn is_inside(&self, start: u64, bytes: usize) -> bool {
+        let Some(most) = (bytes as u64).checked_sub(self.bytes.into()) else { return false };
+        match &self.shape {
+            Shape::Same | Shape::Row => self.first >= start && self.range().end <= start + bytes as u64,
+            Shape::Scattered(at) => {
+                let mut outside = false;
+                for at in at {
+                    outside |= at.wrapping_sub(start) > most;
+                }
+                !outside
             }
-        };
-        low..high.saturating_add(bytes)
+        }
     }
 
     /// Where a lane's access begins, in memory that several threads have.
     pub(super) fn spot(&self, lane: usize) -> Option<Spot> {
         match self.space {
-            Where::Global => Some(Spot::Global(self.at[lane])),
-            Where::Shared(cta) => Some(Spot::Shared(cta, self.at[lane] as u32)),
+            Where::Global => Some(Spot::Global(self.at(lane))),
+            Where::Shared(cta) => Some(Spot::Shared(cta, self.at(lane) as u32)),
             Where::Parameters => None,
         }
     }
+}
+
+/// Accesses of so many bytes of each of all lanes, if the addresses follow each other or are the same.
+#[inline(always)]
+fn near(warp: &Warp, ctas: usize, window: Window, at: Address, bytes: u32) -> Option<Joint> {
+    let step = u64::from(bytes);
+    let (base, is_row, is_same) = match at.base {
+        Base::None => (0, false, true),
+        Base::R(register) => {
+            let (base, mut away, mut differs) = (warp.r(register), 0, 0);
+            for lane in 0..LANES {
+                away |= base[lane] ^ base[0].wrapping_add(lane as u32 * bytes);
+                differs |= base[lane] ^ base[0];
+            }
+            (base[0].into(), away == 0 && base[0].checked_add(31 * bytes).is_some(), differs == 0)
+        }
+        Base::D(register) => {
+            let (base, mut away, mut differs) = (warp.d(register), 0, 0);
+            for lane in 0..LANES {
+                away |= base[lane] ^ base[0].wrapping_add(lane as u64 * step);
+                differs |= base[lane] ^ base[0];
+            }
+            (base[0], away == 0, differs == 0)
+        }
+    };
+    let mut first = base.wrapping_add(at.offset as u64);
+    let (shape, length) = match () {
+        () if is_row => (Shape::Row, 31 * step),
+        () if is_same => (Shape::Same, 0),
+        () => return None,
+    };
+    let shared = match window {
+        Window::In(Space::Shared) | Window::Cluster => true,
+        Window::Generic => first >= SHARED,
+        Window::In(Space::Local) => return None,
+        Window::In(_) => false,
+    };
+    if shared {
+        let start = if window == Window::Generic { SHARED } else { 0 };
+        if window == Window::Generic && (first - start) >> 32 != 0 {
+            return None;
+        }
+        first = (first - start) as u32 as u64;
+    }
+    let last = first.checked_add(length)?;
+    if first & (step - 1) != 0 {
+        return None;
+    }
+    let space = match window {
+        _ if shared => {
+            let (cta, own) = in_cluster(first as u32, warp.cta, ctas).ok()?;
+            if first ^ last > u64::from(IN_CTA) {
+                return None;
+            }
+            first = own.into();
+            Where::Shared(cta)
+        }
+        Window::In(Space::Param) if is_same => Where::Parameters,
+        Window::In(Space::Param) => return None,
+        Window::Generic if last >= SHARED => return None,
+        _ => Where::Global,
+    };
+    Some(Joint { space, mask: u32::MAX, bytes, first, shape })
 }
 
 twice! {
@@ -145,12 +236,13 @@ twice! {
             Window::Generic if (first | differs) >= SHARED => return None,
             _ => Where::Global,
         };
+        let first = at[begin];
         let shape = match mask {
-            _ if is_row(&at, mask, begin, bytes) => Shape::Row,
+            _ if mask != u32::MAX && is_row(&at, mask, begin, bytes) => Shape::Row,
             _ if differs == 0 => Shape::Same,
-            _ => Shape::Scattered,
+            _ => Shape::Scattered(at),
         };
-        Some(Joint { space, shape, mask, bytes, at })
+        Some(Joint { space, shape, mask, bytes, first })
     }
 }
 

@@ -35,12 +35,13 @@ impl Pace {
     }
 
     /// The order in which so many have their turns.
-    pub(super) fn order(&mut self, count: usize) -> Vec<usize> {
-        let mut order: Vec<_> = (0..count).collect();
-        if let Some(random) = &mut self.random {
+    pub(super) fn order(&mut self, count: usize) -> impl Iterator<Item = usize> + use<> {
+        let shuffled = self.random.as_mut().map(|random| {
+            let mut order: Vec<_> = (0..count).collect();
             random.shuffle(&mut order);
-        }
-        order
+            order
+        });
+        (0..count).map(move |i| shuffled.as_ref().map_or(i, |order| order[i]))
     }
 
     /// Instructions of a turn at most. Random ones are as often short as long.

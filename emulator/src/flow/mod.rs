@@ -58,10 +58,16 @@ pub(crate) fn watch(
     }
     let watched = Watched { registers, slots, doubtful: states };
     for coded in code {
-        let mut touches =
-            coded.guard.is_some_and(|guard| watched.slot(Register::P(guard.predicate)).is_some());
-        coded.op.registers(&mut |_, register| touches |= watched.slot(register).is_some());
-        coded.watched = touches;
+        let (mut touches, mut doubtful) = (false, false);
+        let mut touch = |register| {
+            if let Some(slot) = watched.slot(register) {
+                touches = true;
+                doubtful |= watched.doubtful[slot];
+            }
+        };
+        coded.guard.iter().for_each(|guard| touch(Register::P(guard.predicate)));
+        coded.op.registers(&mut |_, register| touch(register));
+        (coded.watched, coded.doubtful) = (touches, doubtful);
     }
     Ok(watched)
 }

@@ -12,9 +12,9 @@ pub(crate) trait Source {
     fn byte(&self, at: usize) -> u8;
     fn half(&self, at: usize) -> u16;
     fn word(&self, at: usize) -> u32;
-    /// The halves, or the words, of all lanes, which follow each other from here on.
-    fn halves(&self, at: usize) -> L32;
-    fn words(&self, at: usize) -> L32;
+    /// Puts the halves, or the words, of all lanes, which follow each other from here on.
+    fn halves(&self, at: usize, into: &mut L32);
+    fn words(&self, at: usize, into: &mut L32);
 
     #[inline(always)]
     fn double(&self, at: usize) -> u64 {
@@ -36,13 +36,14 @@ pub(crate) trait Source {
         }
     }
 
-    /// Those of all lanes.
+    /// Puts those of all lanes.
     #[inline(always)]
-    fn elements(&self, at: &Offsets, size: u32) -> L32 {
+    fn elements(&self, at: &Offsets, size: u32, into: &mut L32) {
+        let all = into.iter_mut().zip(at);
         match size {
-            1 => lanes_of(|lane| self.byte(at[lane]).into()),
-            2 => lanes_of(|lane| self.half(at[lane]).into()),
-            _ => lanes_of(|lane| self.word(at[lane])),
+            1 => all.for_each(|(into, &at)| *into = self.byte(at).into()),
+            2 => all.for_each(|(into, &at)| *into = self.half(at).into()),
+            _ => all.for_each(|(into, &at)| *into = self.word(at)),
         }
     }
 }
@@ -51,8 +52,11 @@ pub(crate) trait Source {
 pub(crate) trait Sink {
     /// The low `size` bytes of an element, at most four.
     fn put(&mut self, at: usize, size: u32, value: u32);
-    /// The words of all lanes, which follow each other from here on.
+    /// The low halves, or the words, of all lanes, which follow each other from here on.
+    fn put_halves(&mut self, at: usize, values: &L32);
     fn put_words(&mut self, at: usize, values: &L32);
+    /// Bytes that follow each other, whole words.
+    fn put_piece(&mut self, at: usize, piece: &[u8; 16]);
 
     #[inline(always)]
     fn put_double(&mut self, at: usize, value: u64) {
@@ -79,21 +83,17 @@ impl Source for [u8] {
     }
 
     #[inline(always)]
-    fn halves(&self, at: usize) -> L32 {
-        let mut values = [0; LANES];
-        for (value, bytes) in values.iter_mut().zip(self[at..][..2 * LANES].as_chunks().0) {
+    fn halves(&self, at: usize, into: &mut L32) {
+        for (value, bytes) in into.iter_mut().zip(self[at..][..2 * LANES].as_chunks().0) {
             *value = u16::from_le_bytes(*bytes).into();
         }
-        values
     }
 
     #[inline(always)]
-    fn words(&self, at: usize) -> L32 {
-        let mut values = [0; LANES];
-        for (value, bytes) in values.iter_mut().zip(self[at..][..4 * LANES].as_chunks().0) {
+    fn words(&self, at: usize, into: &mut L32) {
+        for (value, bytes) in into.iter_mut().zip(self[at..][..4 * LANES].as_chunks().0) {
             *value = u32::from_le_bytes(*bytes);
         }
-        values
     }
 }
 
@@ -116,9 +116,23 @@ impl Sink for [u8] {
     }
 
     #[inline(always)]
+    fn put_halves(&mut self, at: usize, values: &L32) {
+        for (bytes, value) in self[at..][..2 * LANES].as_chunks_mut().0.iter_mut().zip(values) {
+            *bytes = (*value as u16).to_le_bytes();
+        }
+    }
+
+    #[inline(always)]
     fn put_words(&mut self, at: usize, values: &L32) {
         for (bytes, value) in self[at..][..4 * LANES].as_chunks_mut().0.iter_mut().zip(values) {
             *bytes = value.to_le_bytes();
+        }
+    }
+
+    #[inline(always)]
+    fn put_piece(&mut self, at: usize, piece: &[u8; 16]) {
+        if let Some(bytes) = self[at..].first_chunk_mut() {
+            *bytes = *piece;
         }
     }
 }
@@ -141,25 +155,22 @@ impl Source for [AtomicU32] {
     }
 
     #[inline(always)]
-    fn halves(&self, at: usize) -> L32 {
+    fn halves(&self, at: usize, into: &mut L32) {
         if !at.is_multiple_of(4) {
-            return lanes_of(|lane| self.half(at + 2 * lane).into());
+            into.iter_mut().enumerate().for_each(|(lane, into)| *into = self.half(at + 2 * lane).into());
+            return;
         }
-        let mut values = [0; LANES];
-        for (values, word) in values.as_chunks_mut().0.iter_mut().zip(&self[at / 4..][..LANES / 2]) {
+        for (values, word) in into.as_chunks_mut().0.iter_mut().zip(&self[at / 4..][..LANES / 2]) {
             let word = word.load(Relaxed);
             *values = [word & 0xffff, word >> 16];
         }
-        values
     }
 
     #[inline(always)]
-    fn words(&self, at: usize) -> L32 {
-        let mut values = [0; LANES];
-        for (value, word) in values.iter_mut().zip(&self[at / 4..][..LANES]) {
+    fn words(&self, at: usize, into: &mut L32) {
+        for (value, word) in into.iter_mut().zip(&self[at / 4..][..LANES]) {
             *value = word.load(Relaxed);
         }
-        values
     }
 }
 
@@ -179,9 +190,27 @@ impl Sink for &[AtomicU32] {
     }
 
     #[inline(always)]
+    fn put_halves(&mut self, at: usize, values: &L32) {
+        if !at.is_multiple_of(4) {
+            (0..LANES).for_each(|lane| self.put(at + 2 * lane, 2, values[lane]));
+            return;
+        }
+        for (word, [low, high]) in self[at / 4..][..LANES / 2].iter().zip(values.as_chunks().0) {
+            word.store(low & 0xffff | high << 16, Relaxed);
+        }
+    }
+
+    #[inline(always)]
     fn put_words(&mut self, at: usize, values: &L32) {
         for (word, value) in self[at / 4..][..LANES].iter().zip(values) {
             word.store(*value, Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    fn put_piece(&mut self, at: usize, piece: &[u8; 16]) {
+        for (word, bytes) in self[at / 4..].iter().zip(piece.as_chunks().0) {
+            word.store(u32::from_le_bytes(*bytes), Relaxed);
         }
     }
 }

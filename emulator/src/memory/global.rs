@@ -1,7 +1,6 @@
 //! Global memory: allocations that kernels and the host share.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -285,13 +284,13 @@ impl View {
         }
     }
 
-    /// The allocation that has all of these bytes, which a kernel is to write or not: its first address and its words. `None` also
-    /// where that is no multiple of 16.
+    /// The allocation that has these bytes, which a kernel is to write or not: its first address, its bytes and its words. `None`
+    /// also where that is no multiple of 16.
     #[inline]
-    pub(crate) fn words(&mut self, range: &Range<u64>, written: bool) -> Option<(u64, &[AtomicU32])> {
-        let allocation = self.find(range.start, range.end - range.start).ok()?;
+    pub(crate) fn words(&mut self, at: u64, bytes: u64, written: bool) -> Option<(u64, usize, &[AtomicU32])> {
+        let allocation = self.find(at, bytes).ok()?;
         let may = allocation.start.is_multiple_of(16) && !(written && allocation.constant);
-        may.then_some((allocation.start, &allocation.words))
+        may.then_some((allocation.start, allocation.bytes as usize, &allocation.words))
     }
 
     /// The end of the allocation that has the address.

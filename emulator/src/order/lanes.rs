@@ -67,14 +67,33 @@ fn lanes(mask: u32) -> impl Iterator<Item = usize> + Clone {
 }
 
 impl Order<'_> {
-    /// The accesses of the lanes of a mask at these addresses, of global memory or a CTA's shared memory, which may be known to follow
-    /// each other; otherwise as [`Order::lanes`].
+    /// The accesses of the lanes of a mask, which follow each other from this address on, of global memory or a CTA's shared memory;
+    /// otherwise as [`Order::lanes`].
+    #[inline]
+    pub(crate) fn row(
+        &mut self,
+        first: u64,
+        mask: u32,
+        shared: Option<usize>,
+        what: Lanes,
+        mut same: impl FnMut(Option<usize>, usize, Spot) -> bool,
+    ) -> Result<(), String> {
+        let start = match shared {
+            Some(cta) => Spot::Shared(cta, first as u32),
+            None => Spot::Global(first),
+        };
+        let run =
+            Run { start, first: mask.trailing_zeros() as usize % LANES, lanes: mask.count_ones() as usize };
+        self.runs(std::iter::once(run), what, &mut same)
+    }
+
+    /// The accesses of the lanes of a mask at these addresses, of global memory or a CTA's shared memory; otherwise as
+    /// [`Order::lanes`].
     #[inline]
     pub(crate) fn together(
         &mut self,
         at: &[u64; LANES],
         mask: u32,
-        row: bool,
         shared: Option<usize>,
         what: Lanes,
         mut same: impl FnMut(Option<usize>, usize, Spot) -> bool,
@@ -83,7 +102,7 @@ impl Order<'_> {
             Some(cta) => Spot::Shared(cta, at[lane] as u32),
             None => Spot::Global(at[lane]),
         };
-        let (follows, alike) = if row { (u32::MAX, 0) } else { neighbours(at, what.bytes as u64) };
+        let (follows, alike) = neighbours(at, what.bytes as u64);
         let first = mask.trailing_zeros() % LANES as u32;
         let others = mask & mask.wrapping_sub(1);
         let gaps = !(u64::from(mask >> first) + 1).is_power_of_two();

@@ -124,6 +124,8 @@ pub(crate) struct Coded {
     pub(crate) guard: Option<Condition>,
     /// Whether it touches a register that is watched.
     pub(crate) watched: bool,
+    /// Whether it touches one that may be read before it is written.
+    pub(crate) doubtful: bool,
     pub(crate) op: Op,
     /// It looks at what others may be about to write: a strong load, or an atomic operation.
     pub(crate) polls: bool,

@@ -13,6 +13,16 @@ impl Files {
         self.registers.iter().sum::<u32>() as usize
     }
 
+    /// The register of a number.
+    fn register(self, number: usize) -> Register {
+        let ([p, r, _], number) = (self.registers, number as u32);
+        match number {
+            _ if number < p => Register::P(P(number)),
+            _ if number < p + r => Register::R(R(number - p)),
+            _ => Register::D(D(number - p - r)),
+        }
+    }
+
     pub(crate) fn number(self, register: Register) -> usize {
         let [p, r, _] = self.registers;
         let number = match register {
@@ -37,6 +47,14 @@ impl Watched {
     /// By slot: whether the register may be read before it is written.
     pub(crate) fn doubtful(&self) -> &[bool] {
         &self.doubtful
+    }
+
+    /// Those that may be read before they are written.
+    pub(crate) fn doubtful_registers(&self) -> impl Iterator<Item = Register> {
+        let files = Files { registers: self.registers };
+        let is_doubtful = |slot: &Option<u32>| slot.is_some_and(|slot| self.doubtful[slot as usize]);
+        let doubtful = self.slots.iter().enumerate().filter(move |(_, slot)| is_doubtful(slot));
+        doubtful.map(move |(number, _)| files.register(number))
     }
 
     /// The register's place among them.

@@ -1,8 +1,7 @@
 //! The types that matrix instructions multiply and accumulate.
 
 use super::float;
-use crate::program::register::lanes_of;
-use crate::wide::twice;
+use crate::wide::{self, twice};
 
 /// An element type of A or B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,24 +66,11 @@ impl Element {
     }
 
     /// The elements of 32-bit registers or words, the lowest first, all exact in f32 (a NaN is some NaN); as many as `values` takes.
+    #[inline]
     pub(crate) fn unpack(self, words: &[u32], values: &mut [f32]) {
-        unpack(self, words, values);
-    }
-
-    /// Element `i` of each word.
-    #[inline(always)]
-    pub(crate) fn of_all(self, words: &[u32; 32], i: usize) -> [f32; 32] {
-        // One loop for each: it becomes vector instructions.
-        match self {
-            Element::F16 => lanes_of(|lane| Element::F16.of(words[lane], i)),
-            Element::Bf16 => lanes_of(|lane| Element::Bf16.of(words[lane], i)),
-            Element::Tf32 => lanes_of(|lane| Element::Tf32.of(words[lane], i)),
-            Element::E4m3 => lanes_of(|lane| Element::E4m3.of(words[lane], i)),
-            Element::E5m2 => lanes_of(|lane| Element::E5m2.of(words[lane], i)),
-            Element::S8 => lanes_of(|lane| Element::S8.of(words[lane], i)),
-            Element::U8 => lanes_of(|lane| Element::U8.of(words[lane], i)),
-            Element::S4 => lanes_of(|lane| Element::S4.of(words[lane], i)),
-            Element::U4 => lanes_of(|lane| Element::U4.of(words[lane], i)),
+        let done = if self == Element::F16 { halves(words, values) } else { 0 };
+        if done < words.len() {
+            unpack(self, &words[done..], &mut values[done * self.per_register()..]);
         }
     }
 
@@ -122,6 +108,41 @@ twice! {
     }
 }
 
+/// Puts f16 by the CPU's instruction for it, where it has one: as many as make whole vectors. Gives how many words they are.
+fn halves(words: &[u32], values: &mut [f32]) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if wide::available() {
+        use std::arch::x86_64::{
+            _mm_extract_ps, _mm_set_epi32, _mm256_castps256_ps128, _mm256_cvtph_ps, _mm256_extractf128_ps,
+        };
+        #[target_feature(enable = "avx,f16c")]
+        fn convert(words: &[[u32; 4]], values: &mut [[f32; 8]]) {
+            for (words, values) in words.iter().zip(values) {
+                let [a, b, c, d] = words.map(|word| word as i32);
+                let all = _mm256_cvtph_ps(_mm_set_epi32(d, c, b, a));
+                let (low, high) = (_mm256_castps256_ps128(all), _mm256_extractf128_ps::<1>(all));
+                // These become one store.
+                let bits = [
+                    _mm_extract_ps::<0>(low),
+                    _mm_extract_ps::<1>(low),
+                    _mm_extract_ps::<2>(low),
+                    _mm_extract_ps::<3>(low),
+                    _mm_extract_ps::<0>(high),
+                    _mm_extract_ps::<1>(high),
+                    _mm_extract_ps::<2>(high),
+                    _mm_extract_ps::<3>(high),
+                ];
+                *values = bits.map(|bits| f32::from_bits(bits as u32));
+            }
+        }
+        let (words, values) = (words.as_chunks().0, values.as_chunks_mut().0);
+        // SAFETY: the CPU has these instructions.
+        unsafe { convert(words, values) };
+        return 4 * words.len().min(values.len());
+    }
+    0
+}
+
 /// Puts the `N` elements of each word.
 #[inline(always)]
 fn each<const N: usize>(element: Element, words: &[u32], values: &mut [f32]) {
@@ -144,6 +165,11 @@ pub(crate) enum Accumulator {
 }
 
 impl Accumulator {
+    /// Registers of a thread for 8 rows and 8 columns.
+    pub(crate) fn per_tile(self) -> usize {
+        if self == Accumulator::F16 { 1 } else { 2 }
+    }
+
     /// Registers of a thread for `n` columns.
     pub(crate) fn registers(self, n: usize) -> usize {
         if self == Accumulator::F16 { n / 4 } else { n / 2 }

@@ -5,18 +5,25 @@
 
 use super::Register;
 use super::memory::Memory;
+use crate::program::register::lanes_of;
 
 /// A matrix, row by row.
 type Matrix = [[u16; 8]; 8];
 
 fn transpose(matrix: &Matrix) -> Matrix {
-    std::array::from_fn(|row| std::array::from_fn(|column| matrix[column][row]))
+    let mut transposed = [[0; 8]; 8];
+    for (row, values) in transposed.iter_mut().enumerate() {
+        for (value, line) in values.iter_mut().zip(matrix) {
+            *value = line[row];
+        }
+    }
+    transposed
 }
 
 fn to_register(matrix: &Matrix) -> Register {
-    std::array::from_fn(|lane| {
-        let [low, high] = [0, 1].map(|i| u32::from(matrix[lane / 4][lane % 4 * 2 + i]));
-        low | high << 16
+    lanes_of(|lane| {
+        let (row, pair) = (&matrix[lane / 4], lane % 4 * 2);
+        u32::from(row[pair]) | u32::from(row[pair + 1]) << 16
     })
 }
 
@@ -37,6 +44,17 @@ pub(crate) fn ldmatrix<M: Memory<u32>>(
 ) -> Result<[Register; 4], M::Fault> {
     let mut registers = [[0; 32]; 4];
     for (register, rows) in registers[..count].iter_mut().zip(addresses.as_chunks::<8>().0) {
+        if !trans {
+            // A lane's pair of elements is a word of its row.
+            for (words, address) in register.as_chunks_mut::<4>().0.iter_mut().zip(rows) {
+                let mut bytes = [0; 16];
+                shared.read(*address, &mut bytes)?;
+                for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+                    *word = u32::from_le_bytes(*bytes);
+                }
+            }
+            continue;
+        }
         let mut matrix: Matrix = [[0; 8]; 8];
         for (row, address) in matrix.iter_mut().zip(rows) {
             let mut bytes = [0; 16];
@@ -45,7 +63,7 @@ pub(crate) fn ldmatrix<M: Memory<u32>>(
                 *element = u16::from_le_bytes(*bytes);
             }
         }
-        *register = to_register(&if trans { transpose(&matrix) } else { matrix });
+        *register = to_register(&transpose(&matrix));
     }
     Ok(registers)
 }

@@ -1,6 +1,6 @@
 //! `mma.sync.m16n8kK`: products of a warp, all in registers.
 //!
-//! PTX ISA, "Matrix multiply-accumulate operation using mma instruction". D comes from [`Product::register`] of warp 0.
+//! PTX ISA, "Matrix multiply-accumulate operation using mma instruction". D comes from [`Product::registers`] of warp 0.
 
 use super::Register;
 use super::element::{Accumulator, Element};
@@ -53,16 +53,16 @@ impl Mma {
     }
 
     /// Takes both operands out of their registers.
-    pub(crate) fn gather(&self, a: &[Register], b: &[Register], into: &mut Product) {
+    pub(crate) fn gather(&self, a: &[&Register], b: &[&Register], into: &mut Product) {
         gather(*self, a, b, into);
     }
 }
 
 twice! {
-    fn gather(form: Mma, a: &[Register], b: &[Register], into: &mut Product) {
+    fn gather(form: Mma, a: &[&Register], b: &[&Register], into: &mut Product) {
         into.reset(16, 8, form.k as usize);
-        into.put_a_registers(0, form.a, a, false);
-        into.put_b_registers(form.b, b);
+        into.put_a_registers(0, form.a, a.iter().copied(), false);
+        into.put_b_registers(form.b, b.iter().copied());
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
             b(k, column)
         });
         let mut product = Product::default();
-        form.gather(&left, &right, &mut product);
+        form.gather(&left.iter().collect::<Vec<_>>(), &right.iter().collect::<Vec<_>>(), &mut product);
         for lane in 0..32 {
             for i in 0..4 {
                 let (row, column) = (lane / 4 + if i >= 2 { 8 } else { 0 }, lane % 4 * 2 + (i & 1));
@@ -202,7 +202,7 @@ mod tests {
     fn negative_integers() {
         let form = Mma { k: 64, a: Element::S4, b: Element::S4 };
         let mut product = Product::default();
-        form.gather(&[[0x8888_8888; 32]; 4], &[[0x7777_7777; 32]; 2], &mut product);
+        form.gather(&[&[0x8888_8888; 32]; 4], &[&[0x7777_7777; 32]; 2], &mut product);
         let d = product.register(0, 3, Accumulator::S32 { saturate: false }, Some(&[1; 32]));
         assert_eq!(d[17] as i32, 64 * -56 + 1);
     }

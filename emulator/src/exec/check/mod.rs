@@ -11,7 +11,9 @@ use crate::program::Program;
 /// Checks the instruction at `pc`, which the lanes of `mask` are about to execute, of those that are `here`.
 #[inline(never)]
 pub(super) fn check(warp: &mut Warp, program: &Program, pc: u32, here: u32, mask: u32) -> Result<(), String> {
-    undefined::check(warp, program, pc, here, mask)?;
+    if program.code[pc as usize].doubtful || warp.watches_all() {
+        undefined::check(warp, program, pc, here, mask)?;
+    }
     if mask != 0 {
         products::check(warp, program, pc)?;
     }

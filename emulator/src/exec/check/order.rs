@@ -80,8 +80,11 @@ pub(crate) fn tell(
     match joint {
         Some(joint) => {
             let shared = if let Where::Shared(cta) = joint.space { Some(cta) } else { None };
-            let row = joint.shape == Shape::Row;
-            order.together(&joint.at, mask, row, shared, what, same)?;
+            match &joint.shape {
+                Shape::Row => order.row(joint.first, mask, shared, what, same)?,
+                Shape::Same => order.lanes(lanes(mask).filter_map(spot), what, same)?,
+                Shape::Scattered(at) => order.together(at, mask, shared, what, same)?,
+            }
         }
         None => order.lanes(lanes(mask).filter_map(spot), what, same)?,
     }

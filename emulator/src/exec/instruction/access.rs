@@ -5,101 +5,128 @@ use crate::exec::check::order::{self, Accesses};
 use crate::exec::env::Env;
 use crate::exec::joint::{Joint, Shape};
 use crate::exec::memory::{read, refuse, write};
+use crate::exec::observe::Observer;
+use crate::exec::result::Active;
 use crate::exec::warp::watched::{Cause, Origin};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::{IN_CTA, RANK_SHIFT, SHARED};
 use crate::order::Order;
 use crate::order::lanes::Hole;
 use crate::program::op::Op;
-use crate::program::operand::Destination;
+use crate::program::operand::{Address, Base, Destination, Window};
 use crate::program::register::{LANES, Register};
+use crate::wide::twice;
+use tilewright_ptx::ast::Space;
 
-pub(super) fn step(
-    warp: &mut Warp,
-    env: &mut Env<'_>,
-    op: &Op,
-    mask: u32,
-    joint: Option<&Joint>,
-) -> Result<(), String> {
-    match *op {
-        Op::Load { window, bytes, signed, ref to, at, ordering, read_only } => {
-            let total = bytes as usize * to.len();
-            // First: the address may be in a register that is loaded.
-            let accesses = Accesses {
-                window,
-                at,
-                mask,
-                bytes: total,
-                reads: true,
-                takes: true,
-                writes: false,
-                ordering,
-                read_only,
-            };
-            order::tell(warp, env, accesses, joint, |_| [0; 16])
-                .map_err(|what| refuse(warp, env, accesses, what))?;
-            let holes = env.order.as_mut().map(Order::take_holes).unwrap_or_default();
-            if !joint.is_some_and(|joint| transfer::load(warp, env, joint, to, bytes, signed)) {
-                for lane in lanes(mask) {
-                    let mut value = [0; 16];
-                    read(warp, env, warp.place(window, at, lane), lane, &mut value[..total])
-                        .map_err(|what| warp.blame(lane, what))?;
-                    for (i, &to) in to.iter().enumerate() {
-                        let element = &value[i * bytes as usize..][..bytes as usize];
-                        warp.put(to, lane, element, signed);
+twice! {
+    /// A load or a store, looked at by who counts.
+    pub(super) fn step(
+        warp: &mut Warp,
+        env: &mut Env<'_>,
+        observer: &mut Option<Observer>,
+        op: &Op,
+        active: Active,
+    ) -> Result<(), String> {
+        let mask = active.mask;
+        if let Op::Load { window: Window::In(Space::Param), at: Address { base: Base::None, offset }, .. } = *op
+            && let Op::Load { bytes, signed, ref to, .. } = *op
+            && transfer::parameters(warp, env.launch.parameters, mask, offset, to, bytes, signed)
+        {
+            return Ok(());
+        }
+        let joint = Joint::of(warp, env.ctas.len(), op, mask);
+        let joint = joint.as_ref();
+        if let Some(observer) = observer {
+            observer.before(warp, env, op, active, joint);
+        }
+        if let Some(order) = &mut env.order {
+            order.issue(warp.cta, warp.index, active.pc);
+        }
+        match *op {
+            Op::Load { window, bytes, signed, ref to, at, ordering, read_only } => {
+                let total = bytes as usize * to.len();
+                // First: the address may be in a register that is loaded.
+                let accesses = Accesses {
+                    window,
+                    at,
+                    mask,
+                    bytes: total,
+                    reads: true,
+                    takes: true,
+                    writes: false,
+                    ordering,
+                    read_only,
+                };
+                order::tell(warp, env, accesses, joint, |_| [0; 16])
+                    .map_err(|what| refuse(warp, env, accesses, what))?;
+                let holes = env.order.as_mut().map(Order::take_holes).unwrap_or_default();
+                if !joint.is_some_and(|joint| transfer::load(warp, env, joint, to, bytes, signed)) {
+                    for lane in lanes(mask) {
+                        let mut value = [0; 16];
+                        read(warp, env, warp.place(window, at, lane), lane, &mut value[..total])
+                            .map_err(|what| warp.blame(lane, what))?;
+                        for (i, &to) in to.iter().enumerate() {
+                            let element = &value[i * bytes as usize..][..bytes as usize];
+                            warp.put(to, lane, element, signed);
+                        }
+                    }
+                }
+                if !holes.is_empty() {
+                    unwritten(warp, env, &holes, to, bytes);
+                }
+            }
+            Op::Store { window, bytes, ref from, at, ordering } => {
+                let bytes = bytes as usize;
+                let total = bytes * from.len();
+                // Lanes that store the same to one place are as one.
+                let may = env.order.is_some() && ordering.is_none();
+                let same = joint.filter(|joint| may && matches!(joint.shape, Shape::Same));
+                let one = same.is_some() && from.iter().all(|&from| warp.is_same(from, mask));
+                let accesses = Accesses {
+                    window,
+                    at,
+                    mask: if one { mask & mask.wrapping_neg() } else { mask },
+                    bytes: total,
+                    reads: false,
+                    takes: false,
+                    writes: true,
+                    ordering,
+                    read_only: false,
+                };
+                order::tell(warp, env, accesses, joint.filter(|_| !one), |lane| warp.gather(from, bytes, lane))
+                    .map_err(|what| refuse(warp, env, accesses, what))?;
+                if !joint.is_some_and(|joint| transfer::store(warp, env, joint, from, bytes as u32)) {
+                    for lane in lanes(mask) {
+                        let value = warp.gather(from, bytes, lane);
+                        write(warp, env, warp.place(window, at, lane), lane, &value[..total])
+                            .map_err(|what| warp.blame(lane, what))?;
                     }
                 }
             }
-            if !holes.is_empty() {
-                unwritten(warp, env, &holes, to, bytes);
-            }
+            _ => unreachable!("no access to memory"),
         }
-        Op::Store { window, bytes, ref from, at, ordering } => {
-            let bytes = bytes as usize;
-            let total = bytes * from.len();
-            // Lanes that store the same to one place are as one.
-            let same = joint.filter(|joint| joint.shape == Shape::Same && ordering.is_none());
-            let one = same.is_some() && from.iter().all(|&from| warp.is_same(from, mask));
-            let accesses = Accesses {
-                window,
-                at,
-                mask: if one { mask & mask.wrapping_neg() } else { mask },
-                bytes: total,
-                reads: false,
-                takes: false,
-                writes: true,
-                ordering,
-                read_only: false,
-            };
-            order::tell(warp, env, accesses, joint.filter(|_| !one), |lane| warp.gather(from, bytes, lane))
-                .map_err(|what| refuse(warp, env, accesses, what))?;
-            if !joint.is_some_and(|joint| transfer::store(warp, env, joint, from, bytes as u32)) {
-                for lane in lanes(mask) {
-                    let value = warp.gather(from, bytes, lane);
-                    write(warp, env, warp.place(window, at, lane), lane, &value[..total])
-                        .map_err(|what| warp.blame(lane, what))?;
-                }
-            }
+        Ok(())
+    }
+}
+
+/// `mapa`: an address in the shared memory of another CTA of the cluster.
+pub(super) fn mapa(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
+    let Op::Mapa { d, a, rank, generic } = *op else { unreachable!("no mapa") };
+    let size = env.ctas.len();
+    let mut value = [0u64; LANES];
+    for lane in lanes(mask) {
+        let base = if generic { SHARED } else { 0 };
+        let address = warp.source(a, lane).wrapping_sub(base) as u32;
+        let rank = warp.r(rank)[lane];
+        if rank as usize >= size {
+            return Err(warp.blame(lane, format!("mapa to CTA {rank} of a cluster of {size}")));
         }
-        Op::Mapa { d, a, rank, generic } => {
-            let size = env.ctas.len();
-            let mut value = [0u64; LANES];
-            for lane in lanes(mask) {
-                let base = if generic { SHARED } else { 0 };
-                let address = warp.source(a, lane).wrapping_sub(base) as u32;
-                let rank = warp.r(rank)[lane];
-                if rank as usize >= size {
-                    return Err(warp.blame(lane, format!("mapa to CTA {rank} of a cluster of {size}")));
-                }
-                value[lane] = base + u64::from((rank + 1) << RANK_SHIFT | address & IN_CTA);
-            }
-            match d {
-                Destination::R(d, _) => warp.put_r(d, mask, &value.map(|value| value as u32)),
-                Destination::D(d) => warp.put_d(d, mask, &value),
-                Destination::Sink => {}
-            }
-        }
-        _ => unreachable!("no access to memory"),
+        value[lane] = base + u64::from((rank + 1) << RANK_SHIFT | address & IN_CTA);
+    }
+    match d {
+        Destination::R(d, _) => warp.put_r(d, mask, &value.map(|value| value as u32)),
+        Destination::D(d) => warp.put_d(d, mask, &value),
+        Destination::Sink => {}
     }
     Ok(())
 }

@@ -110,7 +110,26 @@ impl<'p> State<'p> {
     }
 }
 
+/// A shuffle of all lanes, none of which lacks a value.
+fn shuffle_all(warp: &mut Warp, op: &Op) {
+    let Op::Shuffle { kind, d, valid, a, b, c, .. } = *op else { return };
+    let (from, inside) = sources(kind, warp.r(b), warp.r(c));
+    let given = *warp.r(a);
+    for (d, from) in warp.r[d.0 as usize].iter_mut().zip(from) {
+        *d = given[from as usize % LANES];
+    }
+    if let Some(valid) = valid {
+        warp.put_p(valid, u32::MAX, inside);
+    }
+}
+
 fn shuffle(warp: &mut Warp, program: &Program, parts: &[Part], kind: Shuffle, all: u32) {
+    if let [part] = parts
+        && part.lanes == u32::MAX
+        && !State::of(warp, program, parts).doubtful
+    {
+        return shuffle_all(warp, part.op(program));
+    }
     let (mut a, mut b, mut c) = ([0; LANES], [0; LANES], [0; LANES]);
     let (mut state, mut missing, mut lost) = (State::of(warp, program, parts), 0, 0);
     for part in parts {

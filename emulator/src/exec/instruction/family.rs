@@ -58,8 +58,8 @@ fn execute(
             store_async::step(warp, env, op, active.mask)?;
             Ok(Next::Advance)
         }
-        Op::Load { .. } | Op::Store { .. } | Op::Mapa { .. } => {
-            access::step(warp, env, op, active.mask, joint)?;
+        Op::Mapa { .. } => {
+            access::mapa(warp, env, op, active.mask)?;
             Ok(Next::Advance)
         }
         Op::Atomic { .. } => {

@@ -41,16 +41,19 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             warp.put_r(*to, u32::MAX, &value);
         }
         Op::Mma(product) => {
-            let (mut a, mut b) = ([[0; 32]; 8], [[0; 32]; 4]);
-            fill(warp, &product.a, &mut a);
-            fill(warp, &product.b, &mut b);
-            product.shape.gather(&a[..product.a.len()], &b[..product.b.len()], &mut env.product);
-            let mut d = [[0; 32]; 4];
-            for (i, (d, &c)) in d.iter_mut().zip(&product.c).enumerate() {
-                *d = env.product.register(0, i, product.accumulator, Some(warp.r(c)));
+            let ([mut a, mut b], [a_count, b_count]) =
+                ([[&[0; LANES]; 4]; 2], [product.a.len(), product.b.len()]);
+            a.iter_mut().zip(&product.a).for_each(|(a, &from)| *a = warp.r(from));
+            b.iter_mut().zip(&product.b).for_each(|(b, &from)| *b = warp.r(from));
+            product.shape.gather(&a[..a_count.min(4)], &b[..b_count.min(4)], &mut env.product);
+            let per = product.accumulator.per_tile();
+            let mut d = [[[0; LANES]; 2]; 2];
+            for (tile, (d, c)) in d.iter_mut().zip(product.c.chunks(per)).enumerate() {
+                let c = [warp.r(c[0]), warp.r(c[per - 1])];
+                *d = env.product.registers(0, tile, product.accumulator, c);
             }
-            for (&to, value) in product.d.iter().zip(&d) {
-                warp.put_r(to, u32::MAX, value);
+            for (to, d) in product.d.chunks(per).zip(&d) {
+                to.iter().zip(d).for_each(|(&to, value)| warp.put_r(to, u32::MAX, value));
             }
             env.tensor_operations += product.shape.operations();
         }
@@ -65,11 +68,9 @@ fn rows(warp: &mut Warp, env: &mut Env<'_>, addresses: &[u32], wrote: bool) -> R
     let rows = u32::MAX >> (LANES - addresses.len().min(LANES));
     let at = lanes_of(|lane| addresses.get(lane).copied().unwrap_or(0).into());
     let what = Lanes { bytes: 16, kind: 0, reads: !wrote, wrote };
-    order.together(&at, rows, false, Some(warp.cta), what, |_, _, _| false).map_err(|what| {
-        match order.culprit() {
-            Some(lane) => warp.blame(lane, what),
-            None => what,
-        }
+    order.together(&at, rows, Some(warp.cta), what, |_, _, _| false).map_err(|what| match order.culprit() {
+        Some(lane) => warp.blame(lane, what),
+        None => what,
     })
 }
 
@@ -101,13 +102,8 @@ fn addresses(warp: &mut Warp, window: Window, at: Address, matrices: usize) -> R
         }
     }
     // The lower half of a generic address is that in shared memory.
-    Ok(std::array::from_fn(|lane| warp.address(at, lane) as u32))
-}
-
-fn fill(warp: &Warp, from: &[R], into: &mut [L32]) {
-    for (into, &from) in into.iter_mut().zip(from) {
-        *into = *warp.r(from);
-    }
+    let addresses = warp.addresses(at);
+    Ok(lanes_of(|lane| addresses[lane] as u32))
 }
 
 /// A product of the four warps of a warpgroup, which are all at it.
@@ -139,9 +135,11 @@ pub(crate) fn warpgroup(warps: &mut [Warp], env: &mut Env<'_>, op: &WgmmaOp) -> 
         order.product(first.cta, group, Wgmma::pieces(b, op.shape.trans_b, n))?;
     }
     for (w, warp) in warps.iter_mut().enumerate() {
-        for (i, &d) in op.d.iter().enumerate() {
-            let value = env.product.register(w, i, op.accumulator, add.then_some(warp.r(d)));
-            warp.put_r(d, u32::MAX, &value);
+        let per = op.accumulator.per_tile();
+        for (tile, d) in op.d.chunks(per).enumerate() {
+            let c = if add { [warp.r(d[0]), warp.r(d[per - 1])] } else { [&[0; LANES]; 2] };
+            let values = env.product.registers(w, tile, op.accumulator, c);
+            d.iter().zip(&values).for_each(|(&d, value)| warp.put_r(d, u32::MAX, value));
         }
     }
     env.tensor_operations += op.shape.operations();

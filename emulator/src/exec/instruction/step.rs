@@ -1,6 +1,6 @@
 //! One instruction of one group of lanes.
 
-use super::{branch, family, print};
+use super::{access, branch, family, print};
 use crate::exec::env::Env;
 use crate::exec::observe::Observer;
 use crate::exec::result::{Active, Next};
@@ -103,11 +103,13 @@ pub(crate) fn step(
             warp.put_r(d, mask, &value);
         }
         Op::Lop3 { table, d, sources } => {
-            let value = lop3(sources.map(|source| warp.r(source)), table);
+            let [a, b, c] = sources;
+            let value = lop3([warp.r(a), warp.r(b), warp.r(c)], table);
             warp.put_r(d, mask, &value);
         }
         Op::Permute { d, sources } => {
-            let [a, b, c] = sources.map(|source| warp.r(source));
+            let [a, b, c] = sources;
+            let (a, b, c) = (warp.r(a), warp.r(b), warp.r(c));
             let value = lanes_of(|i| crate::decode::logic::permute(a[i], b[i], c[i]));
             warp.put_r(d, mask, &value);
         }
@@ -186,6 +188,7 @@ pub(crate) fn step(
             warp.put_d(d, mask, &value);
         }
         Op::Each(ref op) => each(warp, op, mask),
+        Op::Load { .. } | Op::Store { .. } => access::step(warp, env, observer, op, active)?,
         ref op => return family::step(warp, env, observer, op, active),
     }
     Ok(Next::Advance)

@@ -21,16 +21,16 @@ impl Observer {
             Op::Store { .. } => (&mut global.stores, &mut shared.stores, false),
             _ => (&mut global.atomics, &mut shared.atomics, false),
         };
-        let near = joint.shape != Shape::Scattered;
+        let near = !matches!(joint.shape, Shape::Scattered(_));
         match joint.space {
             Where::Global if near => global.line(joint.range()),
             Where::Global => {
-                lanes(joint.mask).for_each(|lane| self.request.lane(joint.at[lane], joint.bytes.into()));
+                lanes(joint.mask).for_each(|lane| self.request.lane(joint.at(lane), joint.bytes.into()));
                 self.request.count(global);
             }
             Where::Shared(_) if near => shared.near(joint.mask, joint.bytes),
             Where::Shared(_) => {
-                shared.lanes(&lanes_of(|lane| joint.at[lane] as u32), joint.mask, joint.bytes);
+                shared.lanes(&lanes_of(|lane| joint.at(lane) as u32), joint.mask, joint.bytes);
             }
             Where::Parameters => {}
         }
@@ -38,7 +38,7 @@ impl Observer {
         if let Where::Shared(cta) = joint.space
             && self.stages[cta].has_fills()
         {
-            for at in lanes(joint.mask).map(|lane| joint.at[lane] as u32) {
+            for at in lanes(joint.mask).map(|lane| joint.at(lane) as u32) {
                 match reads {
                     true => self.stages[cta].read(at, self.now),
                     false => self.stages[cta].write(at, joint.bytes, Writer::OTHER),

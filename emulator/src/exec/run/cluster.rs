@@ -1,6 +1,7 @@
 //! The warps of a cluster, in turn.
 
 use super::round::Round;
+use super::spare::Spare;
 use super::wait::{self, Waiting};
 use super::{special, turn};
 use crate::count::Counters;
@@ -21,7 +22,6 @@ use crate::order::Order;
 use crate::order::clock::Meeting;
 use crate::program::class::Class;
 use crate::program::op::Op;
-use crate::tensor::product::Product;
 
 pub(super) struct Cluster<'l> {
     env: Env<'l>,
@@ -48,7 +48,12 @@ const WHAT: &str = "a cluster with its registers, local and shared memory";
 
 impl<'l> Cluster<'l> {
     /// The cluster of this number, before its first instruction.
-    pub(super) fn new(launch: &'l Launch<'l>, number: u64, global: View) -> Result<Self, Fault> {
+    pub(super) fn new(
+        launch: &'l Launch<'l>,
+        number: u64,
+        global: View,
+        spare: &mut Spare,
+    ) -> Result<Self, Fault> {
         let first = launch.first_cta(number);
         let bytes = launch.cluster_bytes();
         let held = launch.budget.hold(bytes, WHAT);
@@ -58,18 +63,19 @@ impl<'l> Cluster<'l> {
         let threads = launch.threads.iter().product::<u32>();
         let warps_each = threads.div_ceil(32);
         let shared = launch.program.shared.span + launch.dynamic_shared;
-        let mut ctas = Vec::new();
+        let size = (x * y * z) as usize;
+        let mut ctas = Vec::with_capacity(size);
         for rank in 0..x * y * z {
             let at = [rank % x, rank / x % y, rank / x / y];
-            ctas.push(Cta::new(std::array::from_fn(|i| first[i] + at[i]), shared, warps_each));
+            let index = std::array::from_fn(|i| first[i] + at[i]);
+            ctas.push(Cta::new(index, shared, warps_each, spare.ctas.pop()));
         }
-        let mut warps = Vec::new();
-        for (rank, cta) in ctas.iter().enumerate() {
-            for index in 0..warps_each {
-                let mut warp = Warp::new(launch.program, rank, index, threads - 32 * index);
-                special::fill(&mut warp, launch, cta.index, rank as u32);
-                warps.push(warp);
-            }
+        let mut warps = std::mem::take(&mut spare.warps);
+        warps.resize_with(size * warps_each as usize, Warp::default);
+        for (warp, number) in warps.iter_mut().zip(0..) {
+            let (rank, index) = (number / warps_each, number % warps_each);
+            warp.begin(launch.program, &spare.first, rank as usize, index, threads - 32 * index);
+            special::fill(warp, launch, ctas[rank as usize].index, rank);
         }
         let observer = launch.counting.then(|| Observer::new(ctas.len(), shared, warps_each as usize));
         let sizes = [ctas.len(), warps_each as usize, shared as usize];
@@ -80,7 +86,7 @@ impl<'l> Cluster<'l> {
             cluster: number,
             ctas,
             global,
-            product: Product::default(),
+            product: std::mem::take(&mut spare.product),
             events: 0,
             quiet: false,
             cluster_generation: 0,
@@ -185,6 +191,15 @@ impl<'l> Cluster<'l> {
     /// Bytes of what is known of accesses.
     fn growing(&self) -> u64 {
         self.env.order.as_ref().map_or(0, Order::bytes) + self.observer.as_ref().map_or(0, Observer::bytes)
+    }
+
+    /// Leaves its memory to the next one, unless there is some.
+    pub(super) fn leave(&mut self, spare: &mut Spare) {
+        if spare.warps.is_empty() {
+            spare.warps = std::mem::take(&mut self.warps);
+            spare.ctas = std::mem::take(&mut self.env.ctas);
+            spare.product = std::mem::take(&mut self.env.product);
+        }
     }
 
     /// Its CTAs.

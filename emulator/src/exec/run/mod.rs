@@ -8,6 +8,7 @@ mod cluster;
 mod poll;
 mod rotation;
 mod round;
+mod spare;
 mod special;
 mod stall;
 mod turn;
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
+use spare::Spare;
 
 use crate::count::Counters;
 use crate::error::Fault;
@@ -35,19 +37,21 @@ pub(crate) fn run(launch: &Launch<'_>, global: &Global) -> Result<Counters, Faul
     let count = launch.clusters().map(u64::from).iter().product::<u64>();
     let view = global.view();
     if launch.program.talks {
-        return rotation::run(launch, 0..count, &view, &mut Meter::new(launch.running));
+        let (mut meter, mut spare) = (Meter::new(launch.running), Spare::new(launch));
+        return rotation::run(launch, 0..count, &view, &mut meter, &mut spare);
     }
     // Clusters begin in the order of their numbers: when one has a fault, those before it have begun.
     let (next, last) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let faults = Mutex::new(Faults { together: rotation::together(launch), wrong: None, stuck: Vec::new() });
     let some = |_| {
         let (mut meter, mut counters) = (Meter::new(launch.running), Counters::default());
+        let mut spare = Spare::new(launch);
         loop {
             let number = next.fetch_add(1, Relaxed);
             if number >= count || number > last.load(Relaxed) {
                 return counters;
             }
-            match rotation::run(launch, number..number + 1, &view, &mut meter) {
+            match rotation::run(launch, number..number + 1, &view, &mut meter, &mut spare) {
                 Ok(more) => counters += more,
                 Err(fault) => {
                     let mut faults = faults.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,8 +124,8 @@ fn in_turn(launch: &Launch<'_>, clusters: Range<u64>, view: &View) -> Option<Fau
     let order = GlobalOrder::new(launch.budget).ok()?;
     launch.running.begin_again();
     let launch = Launch { order: Some(order), printed: &printed, ..*launch };
-    let mut meter = Meter::new(launch.running);
-    let fault =
-        clusters.into_iter().find_map(|i| rotation::run(&launch, i..i + 1, view, &mut meter).err())?;
+    let (mut meter, mut spare) = (Meter::new(launch.running), Spare::new(&launch));
+    let mut run = |i| rotation::run(&launch, i..i + 1, view, &mut meter, &mut spare).err();
+    let fault = clusters.into_iter().find_map(&mut run)?;
     launch.order.is_some_and(|order| order.has_raced()).then_some(fault)
 }

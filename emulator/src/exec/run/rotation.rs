@@ -15,6 +15,7 @@ use crate::exec::schedule::Pace;
 use std::ops::Range;
 
 use super::round::Round;
+use super::spare::Spare;
 use super::stall::{self, Watch};
 use crate::count::Counters;
 use crate::error::Fault;
@@ -36,6 +37,7 @@ pub(super) fn run(
     mut waiting: Range<u64>,
     global: &View,
     meter: &mut Meter<'_>,
+    spare: &mut Spare,
 ) -> Result<Counters, Fault> {
     let most = together(launch) as usize;
     let mut pace = Pace::new(launch.schedule, waiting.start);
@@ -44,7 +46,7 @@ pub(super) fn run(
     let mut counters = Counters::default();
     loop {
         while live.len() < most && !waiting.is_empty() {
-            match Cluster::new(launch, waiting.start, global.clone()) {
+            match Cluster::new(launch, waiting.start, global.clone(), spare) {
                 Ok(cluster) => live.push(cluster),
                 Err(fault) if live.is_empty() => return Err(fault),
                 // There will be memory when others have ended.
@@ -64,6 +66,7 @@ pub(super) fn run(
             if !goes_on {
                 counters += cluster.counters();
                 launch.running.end(cluster.ctas());
+                cluster.leave(spare);
             }
             goes_on
         });

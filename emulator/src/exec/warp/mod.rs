@@ -1,11 +1,13 @@
 //! A warp: its registers, and where its lanes are.
 
 use call::Call;
+use first::First;
 use group::{Group, Wait};
 use poll::Poll;
 use products::Groups;
 use watched::{Passing, Watched};
 pub(super) mod call;
+pub(super) mod first;
 pub(super) mod group;
 mod operand;
 pub(super) mod poll;
@@ -20,7 +22,7 @@ use crate::program::class::Class;
 use crate::program::register::{Condition, D, L32, L64, LANES, P, R};
 
 /// A warp while it runs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Warp {
     /// The CTA, by its rank in the cluster.
     pub(super) cta: usize,
@@ -70,44 +72,53 @@ pub(super) struct Warp {
 }
 
 impl Warp {
-    pub(super) fn new(program: &Program, cta: usize, index: u32, lanes: u32) -> Self {
-        let [p, r, d] = program.registers.map(|count| count as usize);
+    /// Begins, in the memory of a warp of the same program that has ended, or of none.
+    pub(super) fn begin(&mut self, program: &Program, first: &First, new: usize, index: u32, lanes: u32) {
         let mask = if lanes >= 32 { u32::MAX } else { (1 << lanes) - 1 };
-        // What nobody wrote is not zero.
-        let mut warp = Self {
+        let Self {
             cta,
-            index,
-            number: 32 * index,
-            p: vec![0; p],
-            r: vec![[0xcdcd_cdcd; LANES]; r],
-            d: vec![[0xcdcd_cdcd_cdcd_cdcd; LANES]; d],
-            begun: mask,
-            groups: vec![Group { pc: program.start, mask, wait: Wait::No }],
-            targets: Vec::new(),
-            calls: Vec::new(),
-            at_cluster: 0,
-            cluster_generation: 0,
-            local: vec![0xcd; program.local as usize * LANES],
-            give_up: false,
-            behind: 0,
-            poll: None,
-            wgmma: Groups::default(),
-            thread_registers: None,
-            watched: Watched::all(program),
-            passing: Passing::default(),
-            culprit: None,
-            early: false,
-            said: None,
-            retired: 0,
-            classes: Classes::default(),
-        };
-        for &(R(register), value) in &program.constants32 {
-            warp.r[register as usize] = [value; LANES];
-        }
-        for &(D(register), value) in &program.constants64 {
-            warp.d[register as usize] = [value; LANES];
-        }
-        warp
+            index: own_index,
+            number,
+            p,
+            r,
+            d,
+            begun,
+            groups,
+            targets,
+            calls,
+            at_cluster,
+            cluster_generation,
+            local,
+            give_up,
+            behind,
+            poll,
+            wgmma,
+            thread_registers,
+            watched,
+            passing,
+            culprit,
+            early,
+            said,
+            retired,
+            classes,
+        } = self;
+        (*cta, *own_index, *number, *begun) = (new, index, 32 * index, mask);
+        p.clear();
+        p.resize(program.registers[0] as usize, 0);
+        first.fill(r, d);
+        groups.clear();
+        groups.push(Group { pc: program.start, mask, wait: Wait::No });
+        targets.clear();
+        calls.clear();
+        (*at_cluster, *cluster_generation, *give_up, *behind) = (0, 0, false, 0);
+        local.clear();
+        local.resize(program.local as usize * LANES, 0xcd);
+        (*poll, *thread_registers) = (None, None);
+        (*wgmma, *passing) = (Groups::default(), Passing::default());
+        watched.clear();
+        watched.extend(Watched::all(program));
+        (*culprit, *early, *said) = (None, false, None);
+        (*retired, *classes) = (0, Classes::default());
     }
 
     /// An instruction of these lanes is done.

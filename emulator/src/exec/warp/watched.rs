@@ -18,9 +18,9 @@ pub(crate) struct Watched {
 
 impl Watched {
     /// All of them at the start of a thread.
-    pub(crate) fn all(program: &Program) -> Vec<Watched> {
+    pub(crate) fn all(program: &Program) -> impl Iterator<Item = Watched> {
         let new = |&doubtful: &bool| Watched { value: Value::new(doubtful), products: Products::UNTOUCHED };
-        program.watched.doubtful().iter().map(new).collect()
+        program.watched.doubtful().iter().map(new)
     }
 }
 
@@ -64,7 +64,7 @@ pub(crate) enum Cause {
 pub(crate) struct Passing {
     /// By number, once there was one.
     values: Vec<Value>,
-    /// Those that lack a value in some lane.
+    /// Those that lack a value in some lane, of them and of those that are watched for products alone.
     lacking: u32,
 }
 
@@ -106,10 +106,13 @@ impl Warp {
         origin: Option<Origin>,
     ) {
         let (slot, without) = (program.watched.slot(register), without & mask);
-        let passing = slot.is_none();
+        // Of one that is watched for products alone nobody asks whether it has a value, unless all are watched.
+        let passing = slot.is_none_or(|slot| !program.watched.doubtful[slot]);
+        if passing && without == 0 && !self.watches_all() {
+            return;
+        }
         let value = match slot {
             Some(slot) => &mut self.watched[slot].value,
-            None if without == 0 && !self.watches_all() => return,
             None => self.passing.value(program, register),
         };
         if without == 0 && value.lanes & mask == 0 {

@@ -78,7 +78,7 @@ impl Wgmma {
         Ok(())
     }
 
-    /// Reads both operands. From `into`, [`Product::register`] then makes the registers of D.
+    /// Reads both operands. From `into`, [`Product::registers`] then makes the registers of D.
     pub(crate) fn gather<M: Memory<u32>>(
         &self,
         a: OperandA<'_>,
@@ -90,7 +90,7 @@ impl Wgmma {
         match a {
             OperandA::Registers(warps) => {
                 for (warp, registers) in warps.iter().enumerate() {
-                    into.put_a_registers(warp * 16, self.a, registers, self.negate_a);
+                    into.put_a_registers(warp * 16, self.a, registers.iter(), self.negate_a);
                 }
             }
             OperandA::Shared(bits) => {
