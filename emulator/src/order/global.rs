@@ -10,6 +10,7 @@ use super::cell::{Check, Conflict};
 use super::clock::Clocks;
 use super::releases::Releases;
 use super::shadow::{GLOBAL_CELL, Shadow};
+use crate::error::Reason;
 use crate::memory::budget::{Budget, Held};
 
 /// Bytes of a page.
@@ -47,7 +48,7 @@ pub(crate) struct GlobalOrder {
 }
 
 impl GlobalOrder {
-    pub(crate) fn new(budget: &Arc<Budget>) -> Result<Self, String> {
+    pub(crate) fn new(budget: &Arc<Budget>) -> Result<Self, Reason> {
         Ok(Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             releases: Mutex::default(),

@@ -7,6 +7,7 @@ use super::access::Access;
 use super::cell::{Check, Conflict};
 use super::spot::Spot;
 use super::{By, Order, READERS};
+use crate::error::Reason;
 use crate::memory::SHARED_START;
 use crate::program::register::LANES;
 use crate::wide::twice;
@@ -78,7 +79,7 @@ impl Order<'_> {
         shared: Option<usize>,
         what: Lanes,
         mut same: impl FnMut(Option<usize>, usize, Spot) -> bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), Reason> {
         let spot = |lane: usize| match shared {
             Some(cta) => Spot::Shared(cta, at[lane] as u32),
             None => Spot::Global(at[lane]),
@@ -107,7 +108,7 @@ impl Order<'_> {
         spots: impl Iterator<Item = (usize, Spot)> + Clone,
         what: Lanes,
         mut same: impl FnMut(Option<usize>, usize, Spot) -> bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), Reason> {
         let (mut runs, mut count) = ([Run { start: Spot::Global(0), first: 0, lanes: 0 }; LANES], 0usize);
         // Of lanes that read the same, two stand for all: who wrote it is one of them at most.
         let (mut last, mut alike) = (None, 0);
@@ -195,13 +196,13 @@ impl Order<'_> {
         mut runs: impl Iterator<Item = Run> + Clone,
         what: Lanes,
         same: &mut impl FnMut(Option<usize>, usize, Spot) -> bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), Reason> {
         let plain = self.plain(runs.clone(), what)?;
         runs.try_for_each(|run| if run.first < plain { Ok(()) } else { self.run(run, what, same) })
     }
 
     /// Checks and remembers the accesses of the first runs of which there is nothing to say, and gives the lane that they end at.
-    fn plain(&mut self, runs: impl Iterator<Item = Run>, what: Lanes) -> Result<usize, String> {
+    fn plain(&mut self, runs: impl Iterator<Item = Run>, what: Lanes) -> Result<usize, Reason> {
         let Lanes { bytes, kind, wrote, reads } = what;
         if wrote && reads {
             return Ok(0);
@@ -241,7 +242,7 @@ impl Order<'_> {
         run: Run,
         what: Lanes,
         same: &mut impl FnMut(Option<usize>, usize, Spot) -> bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), Reason> {
         let Lanes { bytes, kind, wrote, .. } = what;
         let shift = bytes.trailing_zeros() as u8;
         let new = self.access(By::Lanes(run.first as u8, shift), kind)?;

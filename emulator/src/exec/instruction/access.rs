@@ -1,6 +1,7 @@
 //! Loads, stores and atomics.
 
 use super::transfer;
+use crate::error::Reason;
 use crate::exec::check::order::{self, Accesses};
 use crate::exec::env::Env;
 use crate::exec::joint::{Joint, Shape};
@@ -20,7 +21,7 @@ pub(super) fn step(
     op: &Op,
     mask: u32,
     joint: Option<&Joint>,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     match *op {
         Op::Load { window, bytes, signed, ref to, at, ordering, read_only } => {
             let total = bytes as usize * to.len();
@@ -89,7 +90,8 @@ pub(super) fn step(
                 let address = warp.source(a, lane).wrapping_sub(base) as u32;
                 let rank = warp.r(rank)[lane];
                 if rank as usize >= size {
-                    return Err(warp.blame(lane, format!("mapa to CTA {rank} of a cluster of {size}")));
+                    return Err(warp
+                        .blame(lane, Reason::address(format!("mapa to CTA {rank} of a cluster of {size}"))));
                 }
                 value[lane] = base + u64::from((rank + 1) << RANK_SHIFT | address & IN_CTA);
             }

@@ -1,5 +1,6 @@
 //! Barriers in shared memory.
 
+use crate::error::Reason;
 use crate::exec::cta::Mbarrier;
 use crate::exec::env::Env;
 use crate::exec::result::Next;
@@ -9,7 +10,7 @@ use crate::program::op::Op;
 use crate::program::operand::{Address, Window};
 use crate::program::register::P;
 
-pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<Next, String> {
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<Next, Reason> {
     match *op {
         Op::MbarPendingCount { d, state } => {
             let value = warp.d(state).map(|state| state as u32 & 0xf_ffff);
@@ -49,7 +50,7 @@ fn test(
     mask: u32,
     ordered: bool,
     done: impl Fn(&Mbarrier, usize) -> bool,
-) -> Result<u32, String> {
+) -> Result<u32, Reason> {
     let mut passed = 0;
     let mut last = None;
     for lane in lanes(mask) {
@@ -89,7 +90,7 @@ fn one(
     op: &Op,
     (lane, lanes): (usize, u32),
     last: &mut Option<(usize, u32)>,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     let (at, window) = match *op {
         Op::MbarInit { at, window, .. }
         | Op::MbarInvalidate { at, window }
@@ -134,14 +135,15 @@ fn one(
             }
             let count = count.map_or(1, |count| warp.r(count)[lane]);
             if uncompleted && barrier.pending <= count {
-                return Err(format!(
+                return Err(Reason::misuse(format!(
                     "{count} arrivals that must not complete the phase of an mbarrier, which waits for {}",
                     barrier.pending
-                ));
+                )));
             }
             if drop {
+                let left = barrier.expected.checked_sub(count);
                 barrier.expected =
-                    barrier.expected.checked_sub(count).ok_or("more arrivals dropped than expected")?;
+                    left.ok_or_else(|| Reason::misuse("more arrivals dropped than expected"))?;
             }
             barrier.arrive(count)?;
             if let Some(state) = state {

@@ -5,7 +5,7 @@ use super::wait::{self, Waiting};
 use super::{special, turn};
 use crate::count::Counters;
 use crate::count::executed::Classes;
-use crate::error::Fault;
+use crate::error::{Fault, Reason};
 use crate::exec::cta::Cta;
 use crate::exec::env::Env;
 use crate::exec::instruction::matrix;
@@ -246,7 +246,8 @@ impl<'l> Cluster<'l> {
         let cta = i / self.warps_each * self.warps_each;
         let start = cta + (i - cta) / 4 * 4;
         let Some(group) = self.warps[cta..cta + self.warps_each].get_mut(start - cta..start - cta + 4) else {
-            return Err(self.fault(i, 0, "wgmma needs four warps, and the last ones are fewer".into()));
+            let what = "wgmma needs four warps, and the last ones are fewer";
+            return Err(self.fault(i, 0, Reason::misuse(what)));
         };
         if group.iter().any(|warp| waits(warp) != Some(pc)) {
             return Ok(());
@@ -281,7 +282,8 @@ impl<'l> Cluster<'l> {
         self.warps.iter_mut().for_each(|warp| warp.at_cluster = 0);
     }
 
-    fn fault(&self, i: usize, group: usize, what: String) -> Fault {
+    fn fault(&self, i: usize, group: usize, reason: Reason) -> Fault {
+        let (kind, what) = reason.into_parts();
         let warp = &self.warps[i];
         let program = self.env.launch.program;
         let group = warp.groups.get(group).or(warp.groups.first());
@@ -305,6 +307,7 @@ impl<'l> Cluster<'l> {
             line,
             instruction: line.map(|line| program.line(line).into()),
             source: source.into(),
+            kind,
             what,
         }
     }

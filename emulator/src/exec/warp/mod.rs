@@ -15,6 +15,7 @@ pub(super) mod watched;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::count::executed::Classes;
+use crate::error::Reason;
 use crate::program::Program;
 use crate::program::class::Class;
 use crate::program::register::{Condition, D, L32, L64, LANES, P, R};
@@ -174,14 +175,14 @@ impl Warp {
     }
 
     /// The value of the first of these lanes, which must be the same in all.
-    pub(super) fn uniform(&mut self, register: R, mask: u32) -> Result<u32, String> {
+    pub(super) fn uniform(&mut self, register: R, mask: u32) -> Result<u32, Reason> {
         let values = self.r(register);
         let first = values[mask.trailing_zeros() as usize % LANES];
         match lanes(mask).find(|&lane| values[lane] != first) {
             None => Ok(first),
             Some(lane) => {
                 let what = "an operand differs between the lanes of a warp, where it must not";
-                Err(self.blame(lane, what.into()))
+                Err(self.blame(lane, Reason::misuse(what)))
             }
         }
     }
