@@ -269,7 +269,7 @@ impl Order<'_> {
         match conflict {
             Conflict::Race { first, wrote: true }
             | Conflict::Lanes { first, wrote: true }
-            | Conflict::Loose { first }
+            | Conflict::Loose { first, wrote: true }
                 if wrote && usize::from(first.agent) < self.warps.len() && {
                     let here = self.is_now(&first).then_some(first.lane.into());
                     let mut is_same = || same(here, run.first, run.start);

@@ -7,7 +7,7 @@
 //!
 //! PTX ISA, "Memory Consistency Model", "Proxies" and "Asynchronous operations". The manual knows threads; here the
 //! accesses of a warp are ordered among themselves, but for those of different lanes between two synchronisations, and
-//! what one lane has learnt the others know; what some lanes alone release is not what the others wrote. Writes that leave what
+//! what one lane has learnt the others know; what some lanes alone release is not what the others read and wrote. Writes that leave what
 //! is there do not race, whoever made them. Scopes of mbarriers are not looked at: each synchronises with all.
 
 pub(crate) mod access;

@@ -36,10 +36,10 @@ impl Order<'_> {
                 "race: {bytes}: {}, and no bar.warp.sync orders this {access} after that",
                 self.who(&first, wrote)
             ),
-            Conflict::Loose { first } => format!(
+            Conflict::Loose { first, wrote } => format!(
                 "race: {bytes}: {}, and this {access} is ordered after what another lane of that warp released, before \
                  which there is no bar.warp.sync",
-                self.who(&first, true)
+                self.who(&first, wrote)
             ),
             Conflict::Unwritten => format!("{bytes} are read, and nobody wrote all of them"),
             Conflict::Unfenced { first } => format!(

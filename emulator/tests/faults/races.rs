@@ -195,6 +195,41 @@ fn lanes_that_write_before_another_one_releases() {
 }
 
 #[test]
+fn lanes_that_read_before_another_one_releases() {
+    // All lanes of the second warp read, its first lane says so, and the first warp writes there.
+    let body = |read: &str, tell: &str, wait: &str, write: &str| {
+        format!(
+            "st.shared.v4.u32 [%s], {{0, 0, 0, 0}};\nst.shared.v4.u32 [%s+1024], {{0, 0, 0, 0}};\nsetp.eq.u32 %p1, %t, 0;\n\
+             @%p1 mbarrier.init.shared.b64 [bar], 1;\nfence.proxy.async;\nbar.sync 0;\nsetp.lt.u32 %p2, %t, 32;\n@%p2 bra WAIT;\n\
+             {read}\n⟦bar.warp.sync -1;⟧\nsetp.eq.u32 %p3, %t, 32;\n{tell}\nexit;\nWAIT: {wait}\n{write}"
+        )
+    };
+    let (each, one) = ("ld.shared.u32 %r2, [%s];", "ld.shared.u32 %r2, [buffer+512];");
+    let arrive = "@%p3 mbarrier.arrive.shared.b64 _, [bar];";
+    let phase = "mbarrier.try_wait.parity.shared::cta.b64 %p4, [bar], 0;\n@!%p4 bra WAIT;";
+    let release = "@%p3 st.release.cta.shared.u32 [buffer+2000], 1;";
+    let flag = "ld.acquire.cta.shared.u32 %r1, [buffer+2000];\nsetp.eq.u32 %p4, %r1, 0;\n@%p4 bra WAIT;";
+    let store = "st.shared.u32 [%s+512], %t;";
+    let bulk = "@!%p1 exit;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 512;\n\
+        mov.u32 %r4, 512;\ncp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [buffer+512], [%out], %r4, [bar];\n\
+        FULL: mbarrier.try_wait.parity.shared::cta.b64 %p5, [bar], 1;\n@!%p5 bra FULL;";
+    let words = ["race", "another lane of that warp released", "bar.warp.sync"];
+    for (tell, wait) in [(arrive, phase), (release, flag)] {
+        for (read, who) in [(each, "thread 33 read them"), (one, "warp 1 read them")] {
+            needs(&body(read, tell, wait, store), threads(64), &[&words[..], &[who]].concat());
+        }
+    }
+    for (read, who) in [(each, "thread 33 read them"), (one, "warp 1 read them")] {
+        needs(&body(read, arrive, phase, bulk), threads(64), &[&words[..], &[who]].concat());
+    }
+    // Every lane arrives, or the one that read.
+    let all = body(each, "mbarrier.arrive.shared.b64 _, [bar];", phase, store);
+    innocent(&all.replace("[bar], 1;", "[bar], 32;").replace("⟦bar.warp.sync -1;⟧", ""), threads(64));
+    let own = "setp.eq.u32 %p3, %t, 32;\n@%p3 ld.shared.u32 %r2, [%s];";
+    innocent(&body(own, arrive, phase, store).replace("⟦bar.warp.sync -1;⟧", ""), threads(64));
+}
+
+#[test]
 fn lanes_that_all_read_one_word() {
     // The lane that writes is the first, the second or another one of those that read.
     for lane in [0, 1, 7] {
