@@ -32,6 +32,8 @@ pub(super) struct Env<'l> {
     pub(super) order: Option<Order<'l>>,
     /// Operations of tensor cores.
     pub(super) tensor_operations: u64,
+    /// Stores in which lanes wrote different values to one place.
+    pub(super) contested_stores: u64,
 }
 
 impl Env<'_> {

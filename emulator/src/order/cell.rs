@@ -7,7 +7,7 @@ use super::clock::Clocks;
 use super::global::GlobalOrder;
 use super::releases::Releases;
 
-/// The lane of reads of several lanes.
+/// The lane of accesses of several lanes.
 pub(super) const MANY_LANES: u8 = 255;
 
 /// Reads of one cluster that a cell remembers: as many as it has warps, and what works beside them.
@@ -116,7 +116,7 @@ impl Check<'_> {
         own.get(usize::from(old.agent)).is_none_or(|releases| releases.covers(old.lane, old.clock, known))
     }
 
-    /// Checks the access against an earlier one of the same bytes.
+    /// Checks the access against an earlier one of the same bytes. Writes of several lanes are of one instruction, and do not race.
     #[inline(always)]
     fn after(&self, old: &Access, new: &Access, wrote: bool) -> Result<(), Conflict> {
         if old.clock == 0 || old.kind & new.kind & STRONG != 0 && self.both_strong(old, new) {
@@ -128,7 +128,7 @@ impl Check<'_> {
         if old.is_of(new) {
             let lanes =
                 (old.lane, old.shift) != (new.lane, new.shift) && old.lane != NO_LANE && new.lane != NO_LANE;
-            if lanes && old.clock == new.clock {
+            if lanes && old.clock == new.clock && !(wrote && new.lane == MANY_LANES) {
                 return Err(Conflict::Lanes { first: *old, wrote });
             }
         } else if old.lane != NO_LANE && !self.is_released(old) {

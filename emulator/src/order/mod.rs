@@ -92,6 +92,8 @@ pub(crate) struct Order<'l> {
     culprit: Option<usize>,
     /// What the lanes of an instruction read and nobody wrote.
     holes: Vec<Hole>,
+    /// Lanes of an instruction wrote different values to one place.
+    contested: bool,
     /// The warp and the instruction whose accesses are told.
     warp: usize,
     pc: u32,
@@ -148,6 +150,7 @@ impl<'l> Order<'l> {
             late: false,
             culprit: None,
             holes: Vec::new(),
+            contested: false,
             warp: 0,
             pc: 0,
         }

@@ -59,7 +59,8 @@ pub(crate) fn tell(
     };
     let same = |other: Option<usize>, lane, at| {
         if let Some(other) = other {
-            return spot(other) == Some((other, at)) && value(other) == value(lane);
+            let there = spot(other).filter(|_| mask >> other & 1 != 0) == Some((other, at));
+            return there.then(|| value(other) == value(lane));
         }
         let mut there = [0; 16];
         let read = match at {
@@ -68,7 +69,7 @@ pub(crate) fn tell(
             }
             Spot::Global(at) => global.read(at, &mut there[..bytes]),
         };
-        ordering.is_none() && read.is_ok() && there == value(lane)
+        (ordering.is_none() && read.is_ok()).then(|| there == value(lane))
     };
     let strong = match ordering.map(|ordering| ordering.scope) {
         None => 0,

@@ -74,8 +74,18 @@ pub(super) fn step(
             };
             order::tell(warp, env, accesses, joint.filter(|_| !one), |lane| warp.gather(from, bytes, lane))
                 .map_err(|what| refuse(warp, env, accesses, what))?;
+            let contested = env.order.as_mut().is_some_and(Order::take_contested);
+            env.contested_stores += u64::from(contested);
+            // Which lane's value stays is for the schedule to say.
+            let first = if contested {
+                env.launch.schedule.lane(&[env.cluster, warp.number.into(), warp.retired])
+            } else {
+                0
+            };
+            let joint = joint.filter(|_| first == 0);
             if !joint.is_some_and(|joint| transfer::store(warp, env, joint, from, bytes as u32)) {
-                for lane in lanes(mask) {
+                let later = mask & (1 << first) - 1;
+                for lane in lanes(mask & !later).chain(lanes(later)) {
                     let value = warp.gather(from, bytes, lane);
                     write(warp, env, warp.place(window, at, lane), lane, &value[..total])
                         .map_err(|what| warp.blame(lane, what))?;

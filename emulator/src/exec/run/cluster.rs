@@ -87,6 +87,7 @@ impl<'l> Cluster<'l> {
             cluster_meeting: Meeting::default(),
             order,
             tensor_operations: 0,
+            contested_stores: 0,
         };
         let mut cluster =
             Self { env, observer, warps, warps_each: warps_each as usize, accused: None, bytes, held };
@@ -206,6 +207,7 @@ impl<'l> Cluster<'l> {
             classes,
             tensor_operations: self.env.tensor_operations,
             ..self.observer.as_ref().map(Observer::counters).unwrap_or_default()
+            contested_stores: self.env.contested_stores,
         }
     }
 
