@@ -163,7 +163,7 @@ impl Check<'_> {
         }
         if new.kind & !old.kind & ASYNC != 0
             && old.clock != 0
-            && !self.before.fenced.has(self.new.cluster, old)
+            && !self.before.is_fenced(self.new.cluster, old)
         {
             return Err(Conflict::Unfenced { first: *old });
         }

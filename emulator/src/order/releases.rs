@@ -38,6 +38,11 @@ impl Releases {
         self.met = time;
     }
 
+    /// When the lanes met last.
+    pub(super) fn met(&self) -> u32 {
+        self.met
+    }
+
     /// Takes over what the lanes have done together.
     pub(super) fn follow(&mut self, own: &Releases) {
         (self.met, self.whole) = (own.met, own.whole);

@@ -88,10 +88,10 @@ impl Order<'_> {
         self.tick();
     }
 
-    /// A fence between the generic and the async proxy.
-    pub(crate) fn proxy_fence(&mut self) {
-        let Clocks { known, fenced } = &mut self.warps[self.warp].clocks;
-        fenced.clone_from(known);
+    /// A fence between the generic and the async proxy, of lanes or, with `u32::MAX`, of all.
+    pub(crate) fn proxy_fence(&mut self, lanes: u32) {
+        let met = self.releases[self.warp].met();
+        self.warps[self.warp].clocks.fence(self.warp as u16, lanes, met);
         self.tick();
     }
 

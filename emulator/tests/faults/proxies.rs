@@ -1,6 +1,6 @@
 //! Memory that the generic proxy wrote and the async proxy accesses.
 
-use super::kernel::{innocent, needs, threads};
+use super::kernel::{guilty, innocent, needs, threads};
 
 #[test]
 fn a_bulk_store_of_what_threads_wrote() {
@@ -33,5 +33,33 @@ fn a_bulk_load_over_what_threads_wrote() {
         bar.sync 0;\n@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 64;\n\
         @%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [buffer], [%out], 64, [bar];\n\
         WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p3, [bar], 0;\n@!%p3 bra WAIT;";
+    needs(body, threads(32), &["generic proxy", "no fence.proxy.async"]);
+}
+
+#[test]
+fn a_fence_of_one_lane() {
+    // It is of what the lane knows: what others wrote must have come to it before.
+    let body = |first: &str, second: &str| {
+        format!(
+            "st.shared.v4.u32 [%s], {{%t, %t, %t, %t}};\nsetp.eq.u32 %p1, %t, 0;\n{first}\n{second}\n@!%p1 exit;\n\
+             cp.async.bulk.global.shared::cta.bulk_group [%out], [buffer], 64;\ncp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;"
+        )
+    };
+    let (fence, all) = ("@%p1 fence.proxy.async.shared::cta;", "fence.proxy.async.shared::cta;");
+    for (barrier, count) in [("bar.sync 0;", 64), ("bar.warp.sync -1;", 32)] {
+        innocent(&body(barrier, fence), threads(count));
+        innocent(&body(all, barrier), threads(count));
+        guilty(&body(fence, barrier), threads(count), &["no fence.proxy.async", "wrote them"]);
+    }
+    // What it wrote itself.
+    let own = body(fence, "").replace("[buffer], 64", "[buffer], 16");
+    innocent(&own, threads(32));
+}
+
+#[test]
+fn a_bulk_store_of_what_stmatrix_wrote() {
+    let body = "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%s], {%t};\n⟦fence.proxy.async;⟧\nbar.warp.sync -1;\nsetp.ne.u32 %p1, %t, 0;\n\
+        @%p1 exit;\ncp.async.bulk.global.shared::cta.bulk_group [%out], [buffer], 128;\ncp.async.bulk.commit_group;\n\
+        cp.async.bulk.wait_group 0;";
     needs(body, threads(32), &["generic proxy", "no fence.proxy.async"]);
 }

@@ -47,7 +47,7 @@ fn execute(
             {
                 match *op {
                     Op::Fence(scope) => order.fence(scope),
-                    Op::ProxyFence => order.proxy_fence(),
+                    Op::ProxyFence => order.proxy_fence(warp.all_of(active.mask)),
                     Op::Commit { queue } => order.commit(queue, active.mask),
                     Op::WaitGroup { queue, pending } => order.wait(queue, active.mask, pending),
                     _ => order.wait_all_copies(active.mask),
