@@ -75,7 +75,7 @@ impl Pace {
         self.random.as_mut().map_or(0, |random| if random.bool() { random.u32(..) } else { 0 })
     }
 
-    /// Whether a `try_wait` gives up although what it waits for may still come.
+    /// Whether a `try_wait` gives up although what it waits for may still come, or any wait although it has just come.
     pub(super) fn gives_up(&mut self) -> bool {
         self.random.as_mut().is_some_and(|random| random.u32(0..8) == 0)
     }

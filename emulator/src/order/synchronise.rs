@@ -6,7 +6,7 @@ use super::clock::{Clocks, Meeting};
 use super::groups::Groups;
 use super::releases::Releases;
 use super::spot::Spot;
-use super::{By, Order, Warp};
+use super::{By, Order, Phase, Warp};
 use crate::error::Reason;
 use crate::memory::SHARED_START;
 use crate::program::operand::{Ordering, Queue, Scope};
@@ -187,6 +187,11 @@ impl Order<'_> {
     /// An mbarrier ends: its bytes are like any other.
     pub(crate) fn end_mbarrier(&mut self, cta: usize, at: u32, lane: usize) -> Result<(), Reason> {
         self.shared((cta, at), 8, (By::Lanes(lane as u8, 3), ENDS), true)
+    }
+
+    /// Whether the warp knows that the phases before this one are complete, and so cannot miss it.
+    pub(crate) fn has_seen(&self, phase: Phase) -> bool {
+        self.warps[self.warp].clocks.known.get(phase.agent) >= phase.number
     }
 
     /// An mbarrier is used: it must have begun before.

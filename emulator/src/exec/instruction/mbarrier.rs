@@ -6,6 +6,7 @@ use crate::exec::env::Env;
 use crate::exec::result::Next;
 use crate::exec::warp::group::Wait;
 use crate::exec::warp::{Warp, lanes};
+use crate::order::Order;
 use crate::program::op::Op;
 use crate::program::operand::{Address, Window};
 use crate::program::register::P;
@@ -61,6 +62,10 @@ fn test(
         }
         let mbarrier = env.ctas[cta].mbarrier(at)?;
         if done(mbarrier, lane) {
+            let seen = |order: &Order<'_>| order.has_seen(mbarrier.current());
+            if warp.misses && env.order.as_ref().is_some_and(|order| !seen(order)) {
+                continue;
+            }
             passed |= 1 << lane;
             // The lanes of a warp mostly test the same one, and learn the same.
             if let Some(order) = &mut env.order
@@ -75,10 +80,10 @@ fn test(
 
 /// A `try_wait` that fails in all lanes is tried again when others have run; a `test_wait` lets them run.
 fn tested(warp: &mut Warp, d: P, mask: u32, passed: u32, suspend: bool) -> Next {
-    if mask != 0 && passed == 0 && suspend && !warp.give_up {
+    if mask != 0 && passed == 0 && suspend && !warp.give_up && !warp.misses {
         return Next::Wait(Wait::Mbarrier);
     }
-    warp.give_up = false;
+    (warp.give_up, warp.misses) = (false, false);
     warp.put_p(d, mask, passed);
     if passed == mask { Next::Advance } else { Next::Yield }
 }

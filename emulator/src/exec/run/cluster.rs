@@ -146,6 +146,7 @@ impl<'l> Cluster<'l> {
             }
             warp.behind |= pace.behind();
             warp.give_up |= pace.gives_up();
+            warp.misses |= pace.gives_up();
             let before = warp.retired;
             busy |= turn::run(warp, &mut self.env, &mut self.observer, pace.turn())
                 .map_err(|(g, what)| Box::new((Some(i), self.fault(i, g, what))))?;
@@ -206,8 +207,8 @@ impl<'l> Cluster<'l> {
             lane_instructions: classes.total().lanes,
             classes,
             tensor_operations: self.env.tensor_operations,
-            ..self.observer.as_ref().map(Observer::counters).unwrap_or_default()
             contested_stores: self.env.contested_stores,
+            ..self.observer.as_ref().map(Observer::counters).unwrap_or_default()
         }
     }
 

@@ -48,6 +48,8 @@ pub(super) struct Warp {
     pub(super) local: Vec<u8>,
     /// Polls of mbarriers that fail from now on end: everybody waits.
     pub(super) give_up: bool,
+    /// A poll of an mbarrier whose completion it cannot know of fails once.
+    pub(super) misses: bool,
     /// Lanes that let others of the warp go first.
     pub(super) behind: u32,
     pub(super) poll: Option<Poll>,
@@ -90,6 +92,7 @@ impl Warp {
             cluster_generation: 0,
             local: vec![0xcd; program.local as usize * LANES],
             give_up: false,
+            misses: false,
             behind: 0,
             poll: None,
             wgmma: Groups::default(),
