@@ -107,7 +107,7 @@ fn call(
     let callee = &program.functions[function];
     let from = frames(warp, program);
     let to = from.map(|frame| frame + op.frame);
-    let size = warp.local.len() / LANES;
+    let size = program.stack.map_or(warp.local.len() / LANES, |(_, begin)| begin as usize);
     if let Some(lane) = lanes(mask).find(|&lane| to[lane] as usize + callee.frame as usize > size) {
         return Err(Reason::misuse(format!(
             "a call of `{}` at a depth of {}: the thread's stack of {size} bytes is full",
@@ -129,7 +129,8 @@ fn call(
         define(warp, program, parameter, mask);
     }
     set_frames(warp, program, mask, &to);
-    warp.calls.push(Call { lanes: mask, pc, function, saved });
+    let stack = program.stack.map(|(stack, _)| Box::new(*warp.r(stack)));
+    warp.calls.push(Call { lanes: mask, pc, function, saved, stack });
     scatter(warp, callee.start, mask);
     Ok(())
 }
@@ -158,6 +159,10 @@ fn give_back(warp: &mut Warp, program: &Program, mask: u32) {
         if let Some(saved) = warp.calls[i].saved.take() {
             restore(warp, callee, &saved, mask);
             warp.calls[i].saved = Some(saved);
+        }
+        if let (Some((register, _)), Some(stack)) = (program.stack, warp.calls[i].stack.take()) {
+            warp.put_r(register, mask, &stack);
+            warp.calls[i].stack = Some(stack);
         }
         for (&result, values) in op.results.iter().zip(results) {
             for (lane, value) in lanes(mask).zip(values) {
