@@ -36,8 +36,8 @@ pub(super) fn decode(
     let stack = context.stack();
     match (opcode.name(), operands) {
         ("alloca", [d, size]) => allocate(context, stack, (d, size), bits, ALIGN),
-        ("alloca", [d, size, Operand::Integer(align)]) => match u64::try_from(*align) {
-            Ok(align) if align.is_power_of_two() && align <= MOST => {
+        ("alloca", [d, size, Operand::Integer(align)]) => match *align {
+            align if align.is_power_of_two() && align <= MOST => {
                 allocate(context, stack, (d, size), bits, align.max(ALIGN))
             }
             _ => Err(format!("an alignment of {align}: must be a power of two up to {MOST}")),
@@ -62,7 +62,7 @@ fn allocate(
 ) -> Result<Vec<Op>, String> {
     let (d, size) = (context.destination(d, bits)?, context.source(size, bits)?);
     let end = move |[stack, size]: [u64; 2]| {
-        let end = (stack + align - 1) / align * align;
+        let end = stack.next_multiple_of(align);
         end.checked_add(size).map_or(FULL, |end| end.min(FULL))
     };
     let start =
@@ -78,7 +78,6 @@ fn each<const N: usize>(
     from: [Source; N],
     f: impl Fn([u64; N]) -> u64 + Send + Sync + 'static,
 ) -> Op {
-    let f =
-        Box::new(move |x: [u64; 4], _| (f(std::array::from_fn(|i| x.get(i).copied().unwrap_or(0))), false));
+    let f = Box::new(move |x: [u64; 4], _| (f(std::array::from_fn(|i| x[i])), false));
     Op::Each(Box::new(EachOp { f, d, from: Box::new(from), take: None, leave: None }))
 }

@@ -89,3 +89,32 @@ fn a_flag_in_another_cta() {
     innocent(&body("gpu"), cluster(2, 32));
     guilty(&body("cta"), cluster(2, 32), &["race"]);
 }
+
+#[test]
+fn a_copy_to_another_cta_that_still_reads() {
+    // Rank 0 copies its buffer behind that of rank 1, and fills it again.
+    let body = format!(
+        "{BEGIN}add.u32 %r6, %r4, 2048;\n@!%p1 bra RECEIVE;\nst.shared.v4.u32 [%s], {{%t, %t, %t, %t}};\nfence.proxy.async;\nbar.warp.sync -1;\n\
+         @%p2 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r6], [buffer], 512, [%r5];\nbra SENT;\n\
+         RECEIVE: @%p2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 512;\n\
+         WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p3, [bar], 0;\n@!%p3 bra WAIT;\nld.shared.u32 %r7, [%s+2048];\n\
+         SENT: ⟦{MEET}⟧@%p1 st.shared.u32 [%s], 1;\n{MEET}"
+    );
+    needs(&body, cluster(2, 32), &["race", "still reads them, and its mbarrier phase was not waited for"]);
+    // Nobody has expected the bytes.
+    let unexpected = body
+        .replace(['⟦', '⟧'], "")
+        .replace("@%p2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 512;\n", "");
+    guilty(&unexpected, cluster(2, 32), &["deadlock", "-512 bytes"]);
+}
+
+#[test]
+fn sums_that_come_by_themselves() {
+    let body = format!(
+        "st.shared.u32 [%s], 0;\n{BEGIN}{MEET}@%p1 bra RECEIVE;\n\
+         red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r2], 5, [%r3];\nbra END;\n\
+         RECEIVE: @%p2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 128;\n\
+         ⟦WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p3, [bar], 0;\n@!%p3 bra WAIT;⟧\nld.shared.u32 %r7, [%s];\nEND: {MEET}"
+    );
+    needs(&body, cluster(2, 32), &["race"]);
+}

@@ -84,7 +84,7 @@ pub(super) fn step(
             };
             let joint = joint.filter(|_| first == 0);
             if !joint.is_some_and(|joint| transfer::store(warp, env, joint, from, bytes as u32)) {
-                let later = mask & (1 << first) - 1;
+                let later = mask & ((1 << first) - 1);
                 for lane in lanes(mask & !later).chain(lanes(later)) {
                     let value = warp.gather(from, bytes, lane);
                     write(warp, env, warp.place(window, at, lane), lane, &value[..total])
