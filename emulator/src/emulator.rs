@@ -8,7 +8,7 @@ use crate::arch::Arch;
 use crate::check::check;
 use crate::count::Counters;
 use crate::decode;
-use crate::error::{Fault, LoadError, MemoryError};
+use crate::error::{Fault, LoadError, MemoryError, Reason};
 use crate::exec::launch::Launch as Checked;
 use crate::exec::printed::{Output, Printed};
 use crate::exec::run;
@@ -164,7 +164,7 @@ impl Emulator {
     /// # Errors
     /// It is more than [`Limits::memory`] leaves, or than the host has.
     pub fn allocate(&self, bytes: u64) -> Result<u64, MemoryError> {
-        self.global.allocate(bytes).map_err(|what| MemoryError { what })
+        Ok(self.global.allocate(bytes)?)
     }
 
     /// Frees the allocation that begins at the address.
@@ -193,7 +193,7 @@ impl Emulator {
     /// # Errors
     /// Not all of the range is allocated.
     pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
-        self.global.view().set(address, bytes).map_err(|what| MemoryError { what })
+        Ok(self.global.view().set(address, bytes)?)
     }
 
     /// Reads bytes from memory.
@@ -201,7 +201,7 @@ impl Emulator {
     /// # Errors
     /// Not all of the range is allocated.
     pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), MemoryError> {
-        self.global.view().read(address, bytes).map_err(|what| MemoryError { what })
+        Ok(self.global.view().read(address, bytes)?)
     }
 
     /// The address and the size of a module's variable in global or constant memory.
@@ -215,7 +215,7 @@ impl Emulator {
         let variable = module.image.statics.iter().find(|variable| variable.name == name);
         let variable =
             variable.ok_or_else(|| MemoryError { what: format!("the module has no variable `{name}`") })?;
-        self.global.install(&module.image.statics).map_err(|what| MemoryError { what })?;
+        self.global.install(&module.image.statics)?;
         Ok((variable.address, variable.bytes))
     }
 
@@ -275,7 +275,7 @@ impl Emulator {
 
     /// Makes what cooperative groups keep of a grid, if the program asks for it: its size and the state of its barrier, which may be
     /// any at first. 0 if not.
-    fn workspace(&self, program: &Program) -> Result<u64, String> {
+    fn workspace(&self, program: &Program) -> Result<u64, Reason> {
         if !program.specials.iter().any(|(special, _)| matches!(special, Special::Workspace(_))) {
             return Ok(0);
         }

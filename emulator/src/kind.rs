@@ -1,10 +1,8 @@
 //! What kind of fault a fault is, for programs that sort them.
 
-use crate::error::Fault;
-
 /// What kind of thing went wrong.
 ///
-/// The text of a [`Fault`] says more; this is what programs tell faults apart by.
+/// The text of a [`Fault`](crate::Fault) says more; this is what programs tell faults apart by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {
@@ -41,65 +39,6 @@ impl FaultKind {
             FaultKind::Limit => "limit",
             FaultKind::Launch => "launch",
             FaultKind::Misuse => "misuse",
-        }
-    }
-}
-
-/// What the texts of each kind say, in the order in which they are looked for.
-const SAID: [(FaultKind, &[&str]); 6] = [
-    (
-        FaultKind::Uninitialized,
-        &[
-            "nobody has written",
-            "nobody had written",
-            "nobody wrote all of them",
-            "that did not take part when",
-        ],
-    ),
-    (
-        FaultKind::Race,
-        &[
-            "no fence.proxy.async stands between",
-            "what must not change while the kernel runs",
-            "may still read shared memory",
-        ],
-    ),
-    (FaultKind::Misaligned, &[": misaligned", "must be a multiple of 8", "must be a multiple of 64"]),
-    (FaultKind::Limit, &["`Limits::", "the launch was cancelled", "out of memory"]),
-    (
-        FaultKind::Address,
-        &[
-            "out of bounds",
-            "freed memory",
-            "not allocated",
-            "the local memory of another thread",
-            "bytes of local memory at",
-            "bytes of the parameters at",
-            "a store to the parameters",
-            "constant memory, which kernels cannot write",
-            "whose shared memory that is has",
-            "is no address in shared memory",
-            "where no function begins",
-        ],
-    ),
-    (FaultKind::Trap, &["trap: "]),
-];
-
-impl Fault {
-    /// What kind of thing went wrong.
-    pub fn kind(&self) -> FaultKind {
-        // Those whose text goes on with instructions of the kernel come first.
-        if self.what.starts_with("race: ") {
-            return FaultKind::Race;
-        }
-        if self.what.starts_with("deadlock") {
-            return FaultKind::Deadlock;
-        }
-        let said = SAID.iter().find(|(_, texts)| texts.iter().any(|text| self.what.contains(text)));
-        match said {
-            Some((kind, _)) => *kind,
-            None if self.cta.is_none() => FaultKind::Launch,
-            None => FaultKind::Misuse,
         }
     }
 }

@@ -207,3 +207,24 @@ fn an_endless_loop_is_reported() {
     let report = run("LOOP: bra LOOP;", grid(1, 32), 1, Schedule::Fixed).unwrap_err();
     assert!(report.contains("it goes round in a loop"), "{report}");
 }
+
+#[test]
+fn one_of_the_lanes_that_store_to_one_place_wins() {
+    // Each of four CTAs has a word, and all lanes but the first store their number there.
+    let body = "mad.wide.u32 %d1, %cta, 4, %out;\nsetp.ne.u32 %p1, %t, 0;\n@%p1 st.global.u32 [%d1], %t;";
+    let words = |schedule| run(body, grid(4, 32), 4, schedule).unwrap();
+    assert_eq!(words(Schedule::Fixed), [31; 4]);
+    let mut winners: Vec<u32> = (0..64).flat_map(|seed| words(Schedule::Random(seed))).collect();
+    assert_eq!(winners[..4], words(Schedule::Random(0)), "the same for the same seed");
+    winners.sort_unstable();
+    winners.dedup();
+    assert!(winners.len() > 20 && !winners.contains(&0), "{winners:?}");
+    // It is counted, unless they all store the same.
+    for (value, contested) in [("%t", 4), ("%cta", 0)] {
+        let emulator = Emulator::new(Arch::Sm90a);
+        let out = emulator.allocate(16).unwrap();
+        let kernel = module(&body.replace("[%d1], %t", &format!("[%d1], {value}"))).kernel("k").unwrap();
+        let counters = emulator.launch(&kernel, &grid(4, 32), &out.to_le_bytes()).unwrap();
+        assert_eq!(counters.contested_stores, contested, "{value}");
+    }
+}

@@ -127,7 +127,7 @@ counters! {
 
 /// What a launch did.
 ///
-/// Where counting is [off](crate::Emulator::counting), all after `tensor_operations` is zero.
+/// Where counting is [off](crate::Emulator::counting), all after `contested_stores` is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Instructions, each counted once for a warp.
@@ -138,6 +138,9 @@ pub struct Counters {
     pub classes: Classes,
     /// Multiplications and additions of tensor cores.
     pub tensor_operations: u64,
+    /// Stores in which lanes of a warp wrote different values to one place. One of them stays, and which is not defined. Zero where
+    /// the order is [not checked](crate::Emulator::checking_order).
+    pub contested_stores: u64,
     /// Accesses of global memory.
     pub global: GlobalCounters,
     /// Accesses of shared memory.
@@ -156,6 +159,7 @@ impl AddAssign for Counters {
         self.lane_instructions += other.lane_instructions;
         self.classes += other.classes;
         self.tensor_operations += other.tensor_operations;
+        self.contested_stores += other.contested_stores;
         self.global += other.global;
         self.shared += other.shared;
         self.waits += other.waits;

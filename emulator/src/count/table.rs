@@ -44,13 +44,16 @@ fn grouped(number: u64) -> String {
 impl Display for Counters {
     /// Lines that are all zero are left out.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { classes, tensor_operations, global, shared, waits, live_stages, .. } = *self;
+        let Self { classes, tensor_operations, contested_stores, global, shared, waits, live_stages, .. } =
+            *self;
         let executed = |Executed { warps, lanes }| [warps, lanes];
         let mut lines: Vec<_> =
             Class::ALL.iter().map(|&class| (class.name(), executed(classes[class]))).collect();
         lines.push(("all", executed(classes.total())));
         section(f, ["of warps", "of lanes"], "instructions", &lines)?;
         section(f, ["operations"], "tensor cores", &[("multiplications, additions", [tensor_operations])])?;
+        let contested = [("of lanes to one place", [contested_stores])];
+        section(f, ["stores"], "different values", &contested)?;
 
         let line = |name, GlobalTraffic { requests, bytes, sectors }| (name, [requests, bytes, sectors]);
         let lines = [

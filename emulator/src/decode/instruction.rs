@@ -5,7 +5,7 @@ use super::names::Names;
 use super::opcode::Opcode;
 use super::{
     Result_, address, arithmetic, atomic, call, carry, collective, compare, convert, copy, directed,
-    fragments, logic, matrix, mbarrier, memory, moves, rare, seldom, several, simd, synchronise, talk,
+    fragments, logic, matrix, mbarrier, memory, moves, rare, seldom, several, simd, stack, synchronise, talk,
     tensormap, video, wide,
 };
 use crate::program::Coded;
@@ -32,6 +32,7 @@ pub(super) fn decode(
         "bra" | "brx" => vec![branch(context, &mut opcode, operands, names)?],
         "call" => vec![call::decode(context, &mut opcode, operands, names)?],
         _ if tensormap::is_tensormap(&opcode) => tensormap::decode(context, &mut opcode, operands)?,
+        _ if stack::is_stack(&opcode) => stack::decode(context, &mut opcode, operands)?,
         _ if several::is_several(&opcode, operands) => several::decode(context, &mut opcode, operands)?,
         _ if wide::is_wide(&opcode) => wide::decode(context, &mut opcode, operands)?,
         "bar" | "barrier" if opcode.has("red") => synchronise::reduce(context, &mut opcode, operands)?,

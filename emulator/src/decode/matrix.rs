@@ -96,6 +96,7 @@ fn element(opcode: &mut Opcode<'_>) -> Result<Element, String> {
         Some("u8") => Element::U8,
         Some("s4") => Element::S4,
         Some("u4") => Element::U4,
+        Some("b1") => Element::B1,
         other => return Err(format!("elements of type `{}` are not emulated", other.unwrap_or(""))),
     })
 }
@@ -154,9 +155,13 @@ fn wgmma(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -
         _ => return Err(format!("does not take {} operands", operands.len())),
     }
     let saturate = opcode.flag("satfinite");
+    let counts = opcode.flag("and") && opcode.flag("popc");
     let [m, n, k] = shape(opcode)?;
     let accumulator = accumulator(opcode, saturate)?;
     let (element_a, element_b) = (element(opcode)?, element(opcode)?);
+    if counts != (element_a == Element::B1) {
+        return Err("needs `.and.popc` for single bits, and for no other elements".into());
+    }
     let [d, a, b, scale, constants @ ..] = operands else {
         return Err("takes at least four operands".into());
     };

@@ -34,6 +34,7 @@ mod rare;
 mod seldom;
 mod several;
 mod simd;
+mod stack;
 mod statics;
 mod synchronise;
 mod talk;

@@ -16,11 +16,11 @@ use crate::memory::FUNCTIONS;
 use crate::program::op::Op;
 use crate::program::operand::Scope;
 use crate::program::shared::{self, GAP, Shared};
-use crate::program::{Function, Program, Static};
+use crate::program::{Function, Program, Special, Static};
 use tilewright_ptx::ast::{Entry, Module, Space, Statement, Variable};
 
-/// Bytes of local memory that each thread has for its calls, where functions may call each other in circles: the manual leaves
-/// it open.
+/// Bytes of local memory that each thread has for its calls, where functions may call each other in circles, and as many for what it takes
+/// from its stack: the manual leaves it open.
 const STACK: u32 = 16 * 1024;
 /// Frames begin at multiples of this.
 pub(super) const FRAME_ALIGN: u32 = 16;
@@ -114,7 +114,11 @@ fn program(
     let watched = flow::watch(&mut code, context.counts(), &context.known(), &starts)
         .map_err(|what| LoadError::new(line, what))?;
     *most = context.left();
-    let stack = if called.is_empty() { 0 } else { graph.depth(called, &frames).unwrap_or(STACK) };
+    let calls = if called.is_empty() { 0 } else { graph.depth(called, &frames).unwrap_or(STACK) };
+    let specials = context.specials();
+    let frames = context.frame_bytes().saturating_add(calls);
+    let stack =
+        specials.iter().find(|(special, _)| *special == Special::Stack).map(|&(_, stack)| (stack, frames));
     let narrow = code.iter().any(|coded| coded.op.scope().is_some_and(|scope| scope != Scope::Gpu));
     Ok(Program {
         name: entry.map_or_else(String::new, |entry| entry.name.clone()),
@@ -124,15 +128,16 @@ fn program(
         start,
         functions,
         frame: context.frame(),
+        stack,
         watched,
         names: context.take_names(),
         registers: context.counts(),
         constants32: context.constants32(),
         constants64: context.constants64(),
-        specials: context.specials(),
+        specials,
         parameters,
         shared,
-        local: context.frame_bytes().saturating_add(stack),
+        local: frames.saturating_add(if stack.is_some() { STACK } else { 0 }),
         threads: entry.and_then(|entry| entry.threads),
         cluster: entry.and_then(|entry| entry.cluster),
         thread_registers: entry.and_then(thread_registers),

@@ -3,6 +3,7 @@
 use super::env::Env;
 use super::memory;
 use super::warp::Warp;
+use crate::error::Reason;
 use crate::program::operand::{Address, Bulk, Start, Window};
 use crate::program::register::R;
 use crate::tensor::map::TensorMap;
@@ -23,7 +24,7 @@ pub(super) enum Extent {
 }
 
 impl Transfer {
-    pub(super) fn of(warp: &Warp, env: &mut Env<'_>, copy: &Bulk, lane: usize) -> Result<Self, String> {
+    pub(super) fn of(warp: &Warp, env: &mut Env<'_>, copy: &Bulk, lane: usize) -> Result<Self, Reason> {
         match *copy {
             Bulk::Linear { global, shared, bytes } => {
                 let shared = env.lane_shared(warp, Window::Cluster, shared, lane)?;
@@ -36,11 +37,11 @@ impl Transfer {
                 let map = tensor_map(warp, env, map, lane)?;
                 if map.im2col.is_some() != offsets.is_some() {
                     let mode = |im2col| if im2col { "im2col" } else { "tiled" };
-                    return Err(format!(
+                    return Err(Reason::misuse(format!(
                         "a copy in {} mode with a tensor map in {} mode",
                         mode(offsets.is_some()),
                         mode(map.im2col.is_some())
-                    ));
+                    )));
                 }
                 let shared = env.lane_shared(warp, Window::Cluster, shared, lane)?;
                 let coordinates = coordinates.iter().map(|&coordinate| warp.r(coordinate)[lane] as i32);
@@ -67,19 +68,20 @@ impl Extent {
 }
 
 /// The bytes of a copy of contiguous memory between these addresses.
-pub(super) fn linear_size(warp: &Warp, bytes: R, lane: usize, addresses: &[u64]) -> Result<usize, String> {
+pub(super) fn linear_size(warp: &Warp, bytes: R, lane: usize, addresses: &[u64]) -> Result<usize, Reason> {
     let bytes = warp.r(bytes)[lane];
-    if !bytes.is_multiple_of(16) || addresses.iter().any(|at| !at.is_multiple_of(16)) {
-        return Err(format!("a bulk copy of {bytes} bytes at {addresses:#x?}: must be multiples of 16"));
+    let what = || format!("a bulk copy of {bytes} bytes at {addresses:#x?}: must be multiples of 16");
+    if addresses.iter().any(|at| !at.is_multiple_of(16)) {
+        return Err(Reason::misaligned(what()));
     }
-    Ok(bytes as usize)
+    if bytes.is_multiple_of(16) { Ok(bytes as usize) } else { Err(Reason::misuse(what())) }
 }
 
 /// Reads the tensor map at a generic address.
-fn tensor_map(warp: &Warp, env: &mut Env<'_>, at: Address, lane: usize) -> Result<TensorMap, String> {
+fn tensor_map(warp: &Warp, env: &mut Env<'_>, at: Address, lane: usize) -> Result<TensorMap, Reason> {
     let address = warp.address(at, lane);
     if !address.is_multiple_of(64) {
-        return Err(format!("a tensor map at {address:#x}: must be a multiple of 64"));
+        return Err(Reason::misaligned(format!("a tensor map at {address:#x}: must be a multiple of 64")));
     }
     let mut words = [0; 16];
     for (i, word) in (0..).zip(&mut words) {
@@ -88,5 +90,6 @@ fn tensor_map(warp: &Warp, env: &mut Env<'_>, at: Address, lane: usize) -> Resul
         memory::read(warp, env, warp.place(Window::Generic, at, lane), lane, &mut bytes)?;
         *word = u64::from_le_bytes(bytes);
     }
-    TensorMap::decode(&words).map_err(|error| format!("the tensor map at {address:#x}: {error}"))
+    TensorMap::decode(&words)
+        .map_err(|error| Reason::misuse(format!("the tensor map at {address:#x}: {error}")))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::error::Reason;
 use crate::memory::{IN_CTA, RANK_SHIFT, SHARED_START};
 use crate::order::Phase;
 use crate::order::clock::Meeting;
@@ -74,33 +75,34 @@ impl Mbarrier {
         Phase { agent: self.agent, number: self.phase as u32 }
     }
 
-    pub(super) fn arrive(&mut self, count: u32) -> Result<(), String> {
+    pub(super) fn arrive(&mut self, count: u32) -> Result<(), Reason> {
         self.pending = self.pending.checked_sub(count).ok_or_else(|| {
-            format!("{count} arrivals at an mbarrier that waits for {} of {}", self.pending, self.expected)
+            let Self { pending, expected, .. } = self;
+            Reason::misuse(format!("{count} arrivals at an mbarrier that waits for {pending} of {expected}"))
         })?;
         self.settle();
         Ok(())
     }
 
     /// More bytes are to come, or fewer.
-    pub(super) fn transact(&mut self, bytes: i64) -> Result<(), String> {
+    pub(super) fn transact(&mut self, bytes: i64) -> Result<(), Reason> {
         self.bytes += bytes;
         match self.bytes.abs() {
             0..=MOST_BYTES => Ok(()),
-            _ => Err(format!(
+            _ => Err(Reason::misuse(format!(
                 "an mbarrier's tx-count of {}: must be from -{MOST_BYTES} to {MOST_BYTES}",
                 self.bytes
-            )),
+            ))),
         }
     }
 
-    pub(super) fn expect(&mut self, bytes: u32) -> Result<(), String> {
+    pub(super) fn expect(&mut self, bytes: u32) -> Result<(), Reason> {
         self.transact(bytes.into())?;
         self.settle();
         Ok(())
     }
 
-    pub(super) fn complete(&mut self, bytes: u32) -> Result<(), String> {
+    pub(super) fn complete(&mut self, bytes: u32) -> Result<(), Reason> {
         self.transact(-i64::from(bytes))?;
         self.settle();
         Ok(())
@@ -153,22 +155,31 @@ impl Cta {
     }
 
     /// Counts a warp at a named barrier, and completes it when all are there.
-    pub(super) fn arrive(&mut self, id: u32, expected: Option<u32>, reduces: bool) -> Result<(), String> {
+    pub(super) fn arrive(&mut self, id: u32, expected: Option<u32>, reduces: bool) -> Result<(), Reason> {
         let count = BARRIERS;
-        let barrier = self.barriers.get_mut(id as usize).ok_or_else(|| format!("barrier {id} of {count}"))?;
+        let barrier = self
+            .barriers
+            .get_mut(id as usize)
+            .ok_or_else(|| Reason::misuse(format!("barrier {id} of {count}")))?;
         if let Some(expected) = expected
             && (expected == 0 || !expected.is_multiple_of(32))
         {
-            return Err(format!("barrier {id} for {expected} threads: must be a multiple of 32"));
+            return Err(Reason::misuse(format!(
+                "barrier {id} for {expected} threads: must be a multiple of 32"
+            )));
         }
         if barrier.arrived > 0 && barrier.expected != expected {
             let first = barrier.expected.map_or("all".into(), |n| n.to_string());
             let second = expected.map_or("all".into(), |n| n.to_string());
-            return Err(format!("barrier {id} for {second} threads, where others wait for {first}"));
+            return Err(Reason::misuse(format!(
+                "barrier {id} for {second} threads, where others wait for {first}"
+            )));
         }
         if barrier.arrived > 0 && barrier.reduces != reduces {
             let (own, others) = if reduces { ("reduces", "do not") } else { ("does not reduce", "do") };
-            return Err(format!("barrier {id}: the warp {own}, and others that wait there {others}"));
+            return Err(Reason::misuse(format!(
+                "barrier {id}: the warp {own}, and others that wait there {others}"
+            )));
         }
         (barrier.expected, barrier.reduces) = (expected, reduces);
         barrier.arrived += 32;
@@ -198,53 +209,58 @@ impl Cta {
     }
 
     /// A warp has ended: barriers for all threads no longer wait for it.
-    pub(super) fn warp_ended(&mut self, warp: u32) -> Result<(), String> {
+    pub(super) fn warp_ended(&mut self, warp: u32) -> Result<(), Reason> {
         self.live_warps -= 1;
         let changes = self.warps[warp as usize].0.len();
         self.warps[warp as usize].1 = true;
         if let Some(other) = self.warpgroup(warp).find(|&other| self.warps[other].0.len() > changes) {
-            return Err(format!(
+            return Err(Reason::misuse(format!(
                 "warp {warp} ends, and warp {other} of its warpgroup has executed a setmaxnreg more than it"
-            ));
+            )));
         }
         (0..BARRIERS).for_each(|id| self.settle(id));
         let unexpected = |(_, barrier): &(&u32, &Mbarrier)| barrier.bytes < 0;
         match self.mbarriers.iter().filter(unexpected).min_by_key(|(at, _)| **at) {
-            Some((at, barrier)) if self.live_warps == 0 => Err(format!(
+            Some((at, barrier)) if self.live_warps == 0 => Err(Reason::misuse(format!(
                 "a CTA ends, and {} bytes were copied that the mbarrier at {at:#x} never expected",
                 -barrier.bytes
-            )),
+            ))),
             _ => Ok(()),
         }
     }
 
-    pub(super) fn init_mbarrier(&mut self, at: u32, count: u32, agent: u16) -> Result<(), String> {
+    pub(super) fn init_mbarrier(&mut self, at: u32, count: u32, agent: u16) -> Result<(), Reason> {
         if count == 0 || count >= 1 << 20 {
-            return Err(format!("an mbarrier of {count} arrivals: must be from 1 to {}", (1 << 20) - 1));
+            return Err(Reason::misuse(format!(
+                "an mbarrier of {count} arrivals: must be from 1 to {}",
+                (1 << 20) - 1
+            )));
         }
         if !at.is_multiple_of(8) {
-            return Err(format!("an mbarrier at shared address {at:#x}: must be a multiple of 8"));
+            return Err(Reason::misaligned(format!(
+                "an mbarrier at shared address {at:#x}: must be a multiple of 8"
+            )));
         }
         if self.mbarriers.contains_key(&at) {
-            return Err(format!(
+            return Err(Reason::misuse(format!(
                 "the mbarrier at shared address {at:#x} is initialised again, and no mbarrier.inval has ended it"
-            ));
+            )));
         }
         self.write(at, &0xbaba_baba_baba_babau64.to_le_bytes())?;
         self.mbarriers.insert(at, Mbarrier::new(count, agent));
         Ok(())
     }
 
-    pub(super) fn invalidate_mbarrier(&mut self, at: u32) -> Result<(), String> {
+    pub(super) fn invalidate_mbarrier(&mut self, at: u32) -> Result<(), Reason> {
         self.mbarrier(at)?;
         self.mbarriers.remove(&at);
         Ok(())
     }
 
-    pub(super) fn mbarrier(&mut self, at: u32) -> Result<&mut Mbarrier, String> {
+    pub(super) fn mbarrier(&mut self, at: u32) -> Result<&mut Mbarrier, Reason> {
         self.mbarriers
             .get_mut(&at)
-            .ok_or_else(|| format!("no mbarrier was initialised at shared address {at:#x}"))
+            .ok_or_else(|| Reason::misuse(format!("no mbarrier was initialised at shared address {at:#x}")))
     }
 
     /// Those that are initialised, by their addresses.
@@ -253,7 +269,7 @@ impl Cta {
     }
 
     #[inline(always)]
-    fn range(&self, at: u32, bytes: usize) -> Result<std::ops::Range<usize>, String> {
+    fn range(&self, at: u32, bytes: usize) -> Result<std::ops::Range<usize>, Reason> {
         let start = at.wrapping_sub(SHARED_START) as usize;
         if at < SHARED_START || start + bytes > self.shared.len() {
             return Err(self.outside(at, bytes));
@@ -262,11 +278,11 @@ impl Cta {
     }
 
     #[cold]
-    fn outside(&self, at: u32, bytes: usize) -> String {
+    fn outside(&self, at: u32, bytes: usize) -> Reason {
         let (first, end) = (SHARED_START, SHARED_START as usize + self.shared.len());
-        format!(
+        Reason::address(format!(
             "{bytes} bytes of shared memory at {at:#x}: out of bounds; the CTA has {first:#x} to {end:#x}"
-        )
+        ))
     }
 
     /// Shared memory, from [`SHARED_START`] on.
@@ -282,13 +298,13 @@ impl Cta {
 
     /// The bytes at an address.
     #[inline]
-    pub(super) fn bytes(&self, at: u32, bytes: usize) -> Result<&[u8], String> {
+    pub(super) fn bytes(&self, at: u32, bytes: usize) -> Result<&[u8], Reason> {
         let range = self.range(at, bytes)?;
         Ok(&self.shared[range])
     }
 
     #[inline]
-    pub(super) fn bytes_mut(&mut self, at: u32, bytes: usize) -> Result<&mut [u8], String> {
+    pub(super) fn bytes_mut(&mut self, at: u32, bytes: usize) -> Result<&mut [u8], Reason> {
         let range = self.range(at, bytes)?;
         Ok(&mut self.shared[range])
     }
@@ -296,38 +312,41 @@ impl Cta {
 
 /// Whole pieces, aligned to their size: what the matrix instructions and the TMA unit access.
 impl Memory<u32> for Cta {
-    type Fault = String;
+    type Fault = Reason;
 
     #[inline]
-    fn read(&mut self, at: u32, into: &mut [u8]) -> Result<(), String> {
+    fn read(&mut self, at: u32, into: &mut [u8]) -> Result<(), Reason> {
         aligned(at, into.len())?;
         into.copy_from_slice(self.bytes(at, into.len())?);
         Ok(())
     }
 
     #[inline]
-    fn write(&mut self, at: u32, from: &[u8]) -> Result<(), String> {
+    fn write(&mut self, at: u32, from: &[u8]) -> Result<(), Reason> {
         aligned(at, from.len())?;
         self.bytes_mut(at, from.len())?.copy_from_slice(from);
         Ok(())
     }
 }
 
-fn aligned(at: u32, bytes: usize) -> Result<(), String> {
+fn aligned(at: u32, bytes: usize) -> Result<(), Reason> {
     let align = if bytes.is_power_of_two() { bytes.min(16) } else { 1 };
     if (at as usize).is_multiple_of(align) {
         Ok(())
     } else {
-        Err(format!("{bytes} bytes of shared memory at {at:#x}: misaligned"))
+        Err(Reason::misaligned(format!("{bytes} bytes of shared memory at {at:#x}: misaligned")))
     }
 }
 
 /// The CTA that a `shared::cluster` address names, and the address in it.
 #[inline(always)]
-pub(super) fn in_cluster(address: u32, own: usize, size: usize) -> Result<(usize, u32), String> {
+pub(super) fn in_cluster(address: u32, own: usize, size: usize) -> Result<(usize, u32), Reason> {
     match (address >> RANK_SHIFT) as usize {
         0 => Ok((own, address)),
         rank if rank <= size => Ok((rank - 1, address & IN_CTA)),
-        rank => Err(format!("shared address {address:#x} is of CTA {}, in a cluster of {size}", rank - 1)),
+        rank => Err(Reason::address(format!(
+            "shared address {address:#x} is of CTA {}, in a cluster of {size}",
+            rank - 1
+        ))),
     }
 }

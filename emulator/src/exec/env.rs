@@ -4,6 +4,7 @@ use super::cta::{Cta, in_cluster};
 use super::launch::Launch;
 use super::warp::Warp;
 use super::warp::group::{Group, Wait};
+use crate::error::Reason;
 use crate::memory::Place;
 use crate::memory::global::View;
 use crate::order::clock::Meeting;
@@ -31,11 +32,13 @@ pub(super) struct Env<'l> {
     pub(super) order: Option<Order<'l>>,
     /// Operations of tensor cores.
     pub(super) tensor_operations: u64,
+    /// Stores in which lanes wrote different values to one place.
+    pub(super) contested_stores: u64,
 }
 
 impl Env<'_> {
     /// The last lane of a warp has ended.
-    pub(super) fn warp_ended(&mut self, warp: &Warp) -> Result<(), String> {
+    pub(super) fn warp_ended(&mut self, warp: &Warp) -> Result<(), Reason> {
         self.ctas[warp.cta].warp_ended(warp.index)?;
         match &mut self.order {
             Some(order) if self.ctas[warp.cta].live_warps == 0 => order.end(warp.cta),
@@ -58,7 +61,7 @@ impl Env<'_> {
     }
 
     /// The current phase of an mbarrier that an instruction of the warp is about to use.
-    pub(super) fn use_mbarrier(&mut self, cta: usize, at: u32) -> Result<Phase, String> {
+    pub(super) fn use_mbarrier(&mut self, cta: usize, at: u32) -> Result<Phase, Reason> {
         let phase = self.ctas[cta].mbarrier(at)?.current();
         if let Some(order) = &mut self.order {
             order.use_mbarrier(cta, at)?;
@@ -73,10 +76,10 @@ impl Env<'_> {
         window: Window,
         at: Address,
         lane: usize,
-    ) -> Result<(usize, u32), String> {
+    ) -> Result<(usize, u32), Reason> {
         match warp.place(window, at, lane) {
             Place::Shared(address) => in_cluster(address, warp.cta, self.ctas.len()),
-            other => Err(format!("{other:x?} is no address in shared memory")),
+            other => Err(Reason::address(format!("{other:x?} is no address in shared memory"))),
         }
     }
 }

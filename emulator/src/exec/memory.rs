@@ -4,24 +4,25 @@ use super::check::order::Accesses;
 use super::cta::in_cluster;
 use super::env::Env;
 use super::warp::{Warp, lanes};
+use crate::error::Reason;
 use crate::memory::Place;
 use crate::memory::global::View;
 use crate::order::Order;
 use crate::tensor::memory::Memory;
 
 #[inline(always)]
-pub(super) fn check_alignment(at: u64, bytes: usize, space: &str) -> Result<(), String> {
+pub(super) fn check_alignment(at: u64, bytes: usize, space: &str) -> Result<(), Reason> {
     if at.is_multiple_of(bytes as u64) { Ok(()) } else { Err(misaligned(at, bytes, space)) }
 }
 
 #[cold]
-fn misaligned(at: u64, bytes: usize, space: &str) -> String {
-    format!("{bytes} bytes of {space} at {at:#x}: misaligned")
+fn misaligned(at: u64, bytes: usize, space: &str) -> Reason {
+    Reason::misaligned(format!("{bytes} bytes of {space} at {at:#x}: misaligned"))
 }
 
 #[cold]
-fn foreign(at: u64, bytes: usize) -> String {
-    format!("{bytes} bytes at {at:#x}: the local memory of another thread")
+fn foreign(at: u64, bytes: usize) -> Reason {
+    Reason::address(format!("{bytes} bytes at {at:#x}: the local memory of another thread"))
 }
 
 #[inline(always)]
@@ -31,7 +32,7 @@ pub(super) fn read(
     place: Place,
     lane: usize,
     into: &mut [u8],
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     match place {
         Place::Global(at) => {
             check_alignment(at, into.len(), "global memory")?;
@@ -48,7 +49,8 @@ pub(super) fn read(
             let block = env.launch.parameters;
             let bytes = block.get(at as usize..).and_then(|rest| rest.get(..into.len()));
             let bytes = bytes.ok_or_else(|| {
-                format!("{} bytes of the parameters at {at}: there are {}", into.len(), block.len())
+                let len = into.len();
+                Reason::address(format!("{len} bytes of the parameters at {at}: there are {}", block.len()))
             })?;
             into.copy_from_slice(bytes);
             Ok(())
@@ -69,7 +71,7 @@ pub(super) fn write(
     place: Place,
     lane: usize,
     from: &[u8],
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     match place {
         Place::Global(at) => {
             check_alignment(at, from.len(), "global memory")?;
@@ -83,7 +85,7 @@ pub(super) fn write(
             env.ctas[cta].bytes_mut(at, from.len())?.copy_from_slice(from);
             Ok(())
         }
-        Place::Parameters(at) => Err(format!("a store to the parameters, at {at}")),
+        Place::Parameters(at) => Err(Reason::address(format!("a store to the parameters, at {at}"))),
         Place::Local(at) => {
             check_alignment(at.into(), from.len(), "local memory")?;
             let range = warp.local_range(lane, at, from.len())?;
@@ -96,7 +98,7 @@ pub(super) fn write(
 
 /// Why an access of lanes is refused: above all because there is no memory where one of them goes.
 #[cold]
-pub(super) fn refuse(warp: &mut Warp, env: &mut Env<'_>, accesses: Accesses, what: String) -> String {
+pub(super) fn refuse(warp: &mut Warp, env: &mut Env<'_>, accesses: Accesses, what: Reason) -> Reason {
     let Accesses { window, at, mask, bytes, .. } = accesses;
     for lane in lanes(mask) {
         if let Err(what) = read(warp, env, warp.place(window, at, lane), lane, &mut [0; 16][..bytes]) {
@@ -115,7 +117,7 @@ pub(super) fn update32(
     warp: &Warp,
     place: Place,
     f: impl Fn(u32) -> u32,
-) -> Result<u32, String> {
+) -> Result<u32, Reason> {
     match place {
         Place::Global(at) => {
             check_alignment(at, 4, "global memory")?;
@@ -129,7 +131,7 @@ pub(super) fn update32(
             bytes.copy_from_slice(&f(old).to_le_bytes());
             Ok(old)
         }
-        other => Err(format!("an atomic operation at {other:x?}")),
+        other => Err(Reason::misuse(format!("an atomic operation at {other:x?}"))),
     }
 }
 
@@ -140,7 +142,7 @@ pub(super) fn update(
     place: Place,
     size: usize,
     f: impl Fn(u64) -> u64,
-) -> Result<u64, String> {
+) -> Result<u64, Reason> {
     let mut old = 0;
     let mut change = |bytes: &mut [u8]| {
         let mut value = [0; 8];
@@ -158,23 +160,23 @@ pub(super) fn update(
             let (cta, at) = in_cluster(at, warp.cta, env.ctas.len())?;
             change(env.ctas[cta].bytes_mut(at, size)?);
         }
-        other => return Err(format!("an atomic operation at {other:x?}")),
+        other => return Err(Reason::misuse(format!("an atomic operation at {other:x?}"))),
     }
     Ok(old)
 }
 
 impl Memory<u64> for View {
-    type Fault = String;
+    type Fault = Reason;
 
-    fn read(&mut self, at: u64, into: &mut [u8]) -> Result<(), String> {
+    fn read(&mut self, at: u64, into: &mut [u8]) -> Result<(), Reason> {
         self.read(at, into)
     }
 
-    fn write(&mut self, at: u64, from: &[u8]) -> Result<(), String> {
+    fn write(&mut self, at: u64, from: &[u8]) -> Result<(), Reason> {
         self.write(at, from)
     }
 
-    fn update(&mut self, at: u64, len: usize, change: &mut dyn FnMut(&mut [u8])) -> Result<(), String> {
+    fn update(&mut self, at: u64, len: usize, change: &mut dyn FnMut(&mut [u8])) -> Result<(), Reason> {
         self.update(at, len, change)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::error::Reason;
 use crate::memory::budget::{Budget, Held};
 
 /// Bytes that are kept, as many as the buffer has that CUDA gives kernels to print to.
@@ -15,11 +16,11 @@ const WHAT: &str = "what a launch prints";
 pub(crate) struct Printed(Mutex<(Vec<(u64, String)>, Held)>);
 
 impl Printed {
-    pub(crate) fn new(budget: &Arc<Budget>) -> Result<Self, String> {
+    pub(crate) fn new(budget: &Arc<Budget>) -> Result<Self, Reason> {
         Ok(Self(Mutex::new((Vec::new(), budget.hold(0, WHAT)?))))
     }
 
-    pub(crate) fn add(&self, cluster: u64, text: String) -> Result<(), String> {
+    pub(crate) fn add(&self, cluster: u64, text: String) -> Result<(), Reason> {
         let (all, held) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.grow((text.len() + size_of::<(u64, String)>()) as u64, WHAT)?;
         all.push((cluster, text));

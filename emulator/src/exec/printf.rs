@@ -1,5 +1,7 @@
 //! The format of C's `printf`, as CUDA has it.
 
+use crate::error::Reason;
+
 /// What a conversion takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Argument {
@@ -31,8 +33,8 @@ const LONGEST: usize = 1 << 20;
 /// The text of a format; `take` gives the next argument, and the bytes that it is the address of if it is a text.
 pub(super) fn format(
     template: &[u8],
-    mut take: impl FnMut(Argument) -> Result<(u64, Vec<u8>), String>,
-) -> Result<Vec<u8>, String> {
+    mut take: impl FnMut(Argument) -> Result<(u64, Vec<u8>), Reason>,
+) -> Result<Vec<u8>, Reason> {
     let mut text = Vec::new();
     let mut rest = template;
     while let Some(at) = rest.iter().position(|&byte| byte == b'%') {
@@ -40,7 +42,8 @@ pub(super) fn format(
         let (options, letter, after) = options(&rest[at + 1..]);
         let unknown = || {
             let end = rest.len() - after.len();
-            format!("vprintf with `{}`, which is not emulated", String::from_utf8_lossy(&rest[at..end]))
+            let conversion = String::from_utf8_lossy(&rest[at..end]);
+            Reason::misuse(format!("vprintf with `{conversion}`, which is not emulated"))
         };
         match letter {
             b'%' => text.push(b'%'),
@@ -63,7 +66,7 @@ pub(super) fn format(
             _ => return Err(unknown()),
         }
         if text.len() > LONGEST {
-            return Err(format!("vprintf of more than {LONGEST} bytes at once"));
+            return Err(Reason::misuse(format!("vprintf of more than {LONGEST} bytes at once")));
         }
         rest = after;
     }
@@ -244,7 +247,7 @@ mod tests {
         assert_eq!(shown("%p", 4096), "0x1000");
         assert_eq!(shown(&"%4096d".repeat(256), 1).len(), LONGEST);
         let longer = format("%4096d".repeat(257).as_bytes(), |_| Ok((1, Vec::new())));
-        assert_eq!(longer.unwrap_err(), "vprintf of more than 1048576 bytes at once");
+        assert_eq!(longer.unwrap_err().to_string(), "vprintf of more than 1048576 bytes at once");
     }
 
     #[test]
@@ -268,7 +271,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_named() {
         let error = format(b"%d %5a", |_| Ok((0, Vec::new()))).unwrap_err();
-        assert_eq!(error, "vprintf with `%5a`, which is not emulated");
-        assert!(format(b"100%", |_| Ok((0, Vec::new()))).unwrap_err().contains("`%`"));
+        assert_eq!(error.to_string(), "vprintf with `%5a`, which is not emulated");
+        assert!(format(b"100%", |_| Ok((0, Vec::new()))).unwrap_err().to_string().contains("`%`"));
     }
 }

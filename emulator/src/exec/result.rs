@@ -2,6 +2,7 @@
 
 use super::warp::Warp;
 use super::warp::group::Wait;
+use crate::error::Reason;
 
 /// Where the lanes go next.
 pub(super) enum Next {
@@ -37,14 +38,14 @@ impl Active {
     }
 
     /// What to do instead of an instruction unless all lanes of the warp execute it: nothing, if its predicate holds for none.
-    pub(super) fn whole(self, warp: &Warp) -> Result<Option<Next>, String> {
+    pub(super) fn whole(self, warp: &Warp) -> Result<Option<Next>, Reason> {
         match (self.together(warp), self.mask) {
             (Some(wait), _) => Ok(Some(wait)),
             (None, 0) => Ok(Some(Next::Advance)),
             (None, u32::MAX) => Ok(None),
-            (None, some) => {
-                Err(format!("the instruction needs all lanes of the warp, and {some:#010x} execute it"))
-            }
+            (None, some) => Err(Reason::misuse(format!(
+                "the instruction needs all lanes of the warp, and {some:#010x} execute it"
+            ))),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use crate::error::Reason;
 use crate::limits::Limits;
 use crate::program::{Image, Program};
 
@@ -88,7 +89,7 @@ impl Running {
     }
 
     /// Why it may not go on, if it may not.
-    fn over(&self, instructions: u64) -> Option<String> {
+    fn over(&self, instructions: u64) -> Option<Reason> {
         let Limits { instructions: most, time, .. } = self.limits;
         let why = if self.cancelled.load(Relaxed) {
             "the launch was cancelled".to_owned()
@@ -99,7 +100,7 @@ impl Running {
         } else {
             return None;
         };
-        Some(format!("{why}: {} of {} CTAs have ended", self.ended(), self.ctas))
+        Some(Reason::limit(format!("{why}: {} of {} CTAs have ended", self.ended(), self.ctas)))
     }
 }
 
@@ -125,7 +126,7 @@ impl<'l> Meter<'l> {
 
     /// Says where the launch is. What is wrong if it may not go on.
     #[cold]
-    pub(super) fn look(&mut self, place: Place) -> Result<(), String> {
+    pub(super) fn look(&mut self, place: Place) -> Result<(), Reason> {
         let new = std::mem::take(&mut self.instructions);
         self.turns = 0;
         let all = self.running.instructions.fetch_add(new, Relaxed).saturating_add(new);

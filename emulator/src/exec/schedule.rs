@@ -2,6 +2,8 @@
 //!
 //! The manual promises no order. The fixed one is the same at every run; random ones find what depends on it.
 
+use crate::program::register::LANES;
+
 /// Instructions that a warp executes at most before others run.
 const TURN: u32 = 4096;
 
@@ -14,6 +16,20 @@ pub enum Schedule {
     /// In random order, for random numbers of instructions, with waits that end without success now and then. The same for the
     /// same seed.
     Random(u64),
+}
+
+impl Schedule {
+    /// The lane whose store comes first of those to one place that are an instruction's; the others follow in their order. The
+    /// moment is told by these numbers.
+    pub(super) fn lane(self, moment: &[u64]) -> usize {
+        match self {
+            Schedule::Fixed => 0,
+            Schedule::Random(seed) => {
+                let mix = |seed, number| fastrand::Rng::with_seed(seed).u64(..) ^ number;
+                fastrand::Rng::with_seed(moment.iter().copied().fold(seed, mix)).usize(0..LANES)
+            }
+        }
+    }
 }
 
 /// What a schedule chooses next.
@@ -60,7 +76,7 @@ impl Pace {
         self.random.as_mut().map_or(0, |random| if random.bool() { random.u32(..) } else { 0 })
     }
 
-    /// Whether a `try_wait` gives up although what it waits for may still come.
+    /// Whether a `try_wait` gives up although what it waits for may still come, or any wait although it has just come.
     pub(super) fn gives_up(&mut self) -> bool {
         self.random.as_mut().is_some_and(|random| random.u32(0..8) == 0)
     }

@@ -1,5 +1,6 @@
 //! How much memory there is to give.
 
+use crate::error::Reason;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -25,7 +26,7 @@ impl Budget {
     }
 
     /// Holds so many bytes, for this.
-    pub(crate) fn hold(self: &Arc<Self>, bytes: u64, what: &str) -> Result<Held, String> {
+    pub(crate) fn hold(self: &Arc<Self>, bytes: u64, what: &str) -> Result<Held, Reason> {
         let mut held = Held { budget: Arc::clone(self), bytes: 0 };
         held.resize(bytes, what)?;
         Ok(held)
@@ -41,7 +42,7 @@ pub(crate) struct Held {
 
 impl Held {
     /// Holds so many bytes in all, for this. What was held is kept if they are not there.
-    pub(crate) fn resize(&mut self, bytes: u64, what: &str) -> Result<(), String> {
+    pub(crate) fn resize(&mut self, bytes: u64, what: &str) -> Result<(), Reason> {
         let Budget { limit, held } = &*self.budget;
         let limit = limit.load(Relaxed);
         let change = |held: u64| {
@@ -53,15 +54,15 @@ impl Held {
                 self.bytes = bytes;
                 Ok(())
             }
-            Err(held) => Err(format!(
+            Err(held) => Err(Reason::limit(format!(
                 "out of memory: {what} takes {bytes} bytes, and others hold {} of {limit} (`Limits::memory`)",
                 held.saturating_sub(self.bytes)
-            )),
+            ))),
         }
     }
 
     /// Holds so many bytes more.
-    pub(crate) fn grow(&mut self, bytes: u64, what: &str) -> Result<(), String> {
+    pub(crate) fn grow(&mut self, bytes: u64, what: &str) -> Result<(), Reason> {
         self.resize(self.bytes.saturating_add(bytes), what)
     }
 }
@@ -82,7 +83,7 @@ mod tests {
         let mut first = budget.hold(60, "the first").unwrap();
         let refused = budget.hold(41, "the second").unwrap_err();
         assert_eq!(
-            refused,
+            refused.to_string(),
             "out of memory: the second takes 41 bytes, and others hold 60 of 100 (`Limits::memory`)"
         );
         assert!(budget.hold(u64::MAX, "the third").is_err());

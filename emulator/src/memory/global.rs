@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::budget::{Budget, Held};
 use super::{GLOBAL_START, MODULES_START};
+use crate::error::Reason;
 use crate::program::Static;
 
 /// Allocations begin at multiples of this, and are at least as far apart.
@@ -34,7 +35,7 @@ struct Allocation {
 
 impl Allocation {
     /// Memory of which every word is this.
-    fn new(start: u64, bytes: u64, word: u32, budget: &Arc<Budget>) -> Result<Self, String> {
+    fn new(start: u64, bytes: u64, word: u32, budget: &Arc<Budget>) -> Result<Self, Reason> {
         let what = || format!("an allocation of {bytes} bytes");
         let count = bytes.div_ceil(4);
         let held = budget.hold(count.saturating_mul(4), &what())?;
@@ -42,7 +43,7 @@ impl Allocation {
         usize::try_from(count)
             .ok()
             .and_then(|count| words.try_reserve_exact(count).ok())
-            .ok_or_else(|| format!("out of memory: the host has not enough for {}", what()))?;
+            .ok_or_else(|| Reason::limit(format!("out of memory: the host has not enough for {}", what())))?;
         words.extend((0..count).map(|_| AtomicU32::new(word)));
         Ok(Self {
             start,
@@ -111,12 +112,13 @@ struct Table {
 }
 
 impl Table {
-    fn allocate(&mut self, bytes: u64, heap: bool, budget: &Arc<Budget>) -> Result<u64, String> {
+    fn allocate(&mut self, bytes: u64, heap: bool, budget: &Arc<Budget>) -> Result<u64, Reason> {
         let start = self.next.max(GLOBAL_START);
         let next = bytes.checked_add(start + 2 * ALIGN - 1).map(|end| end / ALIGN * ALIGN);
         let next = next.filter(|&next| next <= MODULES_START);
         let next = next.ok_or_else(|| {
-            format!("an allocation of {bytes} bytes: there are {} addresses left", MODULES_START - start)
+            let left = MODULES_START - start;
+            Reason::limit(format!("an allocation of {bytes} bytes: there are {left} addresses left"))
         })?;
         let allocation = Allocation { heap, ..Allocation::new(start, bytes, 0xcdcd_cdcd, budget)? };
         self.live.insert(start, Arc::new(allocation));
@@ -149,13 +151,13 @@ impl Global {
     }
 
     /// Allocates memory; what is in it at first is nobody's business, so it is a pattern that shows.
-    pub(crate) fn allocate(&self, bytes: u64) -> Result<u64, String> {
+    pub(crate) fn allocate(&self, bytes: u64) -> Result<u64, Reason> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         table.allocate(bytes, false, &self.budget)
     }
 
     /// Puts the variables of a module to their addresses, unless they are there.
-    pub(crate) fn install(&self, statics: &[Static]) -> Result<(), String> {
+    pub(crate) fn install(&self, statics: &[Static]) -> Result<(), Reason> {
         let Some(first) = statics.first() else { return Ok(()) };
         let there = |table: &Table| table.live.contains_key(&first.address);
         if there(&self.table.read().unwrap_or_else(PoisonError::into_inner)) {
@@ -168,7 +170,7 @@ impl Global {
         let mut all = Vec::new();
         for &Static { ref name, address, bytes, constant, ref initial } in statics {
             let allocation = Allocation::new(address, bytes, 0, &self.budget)
-                .map_err(|what| format!("variable `{name}`: {what}"))?;
+                .map_err(|what| what.of(&format!("variable `{name}`")))?;
             allocation.write(address, initial);
             all.push((address, Arc::new(Allocation { constant, ..allocation })));
         }
@@ -215,7 +217,7 @@ pub(crate) struct View {
 
 impl View {
     /// Allocates memory of the heap; 0 if there is none, or of no bytes.
-    pub(crate) fn allocate(&mut self, bytes: u64) -> Result<u64, String> {
+    pub(crate) fn allocate(&mut self, bytes: u64) -> Result<u64, Reason> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         match table.heap.checked_add(bytes) {
             Some(1..=HEAP) if bytes > 0 => table.allocate(bytes, true, &self.budget),
@@ -253,7 +255,7 @@ impl View {
 
     /// The allocation that has all of these bytes.
     #[inline]
-    fn find(&mut self, at: u64, bytes: u64) -> Result<&Allocation, String> {
+    fn find(&mut self, at: u64, bytes: u64) -> Result<&Allocation, Reason> {
         let inside =
             |a: &Allocation| a.start <= at && at.checked_add(bytes).is_some_and(|end| end <= a.end());
         if !self.live.get(self.last).is_some_and(|a| inside(a)) {
@@ -268,20 +270,20 @@ impl View {
     }
 
     #[cold]
-    fn outside(&self, at: u64, bytes: u64, after: usize) -> String {
+    fn outside(&self, at: u64, bytes: u64, after: usize) -> Reason {
         let what = format!("{bytes} bytes of global memory at {at:#x}");
         if let Some(&(start, end)) = self.freed.iter().find(|&&(start, end)| start <= at && at < end) {
-            return format!("{what}: freed memory ({start:#x} to {end:#x})");
+            return Reason::address(format!("{what}: freed memory ({start:#x} to {end:#x})"));
         }
         let before = after.checked_sub(1).and_then(|before| self.live.get(before));
         let distance = |a: &&Arc<Allocation>| at.saturating_sub(a.end()).max(a.start.saturating_sub(at));
         let near = before.into_iter().chain(self.live.get(after)).min_by_key(distance);
-        match near {
+        Reason::address(match near {
             Some(a) if distance(&a) < 1 << 20 => {
                 format!("{what}: out of bounds; the nearest allocation is {:#x} to {:#x}", a.start, a.end())
             }
             _ => format!("{what}: not allocated"),
-        }
+        })
     }
 
     /// The allocation that has these bytes, which a kernel is to write or not: its first address, its bytes and its words. `None`
@@ -299,30 +301,32 @@ impl View {
     }
 
     #[inline]
-    pub(crate) fn read(&mut self, at: u64, into: &mut [u8]) -> Result<(), String> {
+    pub(crate) fn read(&mut self, at: u64, into: &mut [u8]) -> Result<(), Reason> {
         self.find(at, into.len() as u64)?.read(at, into);
         Ok(())
     }
 
     #[inline]
-    pub(crate) fn write(&mut self, at: u64, from: &[u8]) -> Result<(), String> {
+    pub(crate) fn write(&mut self, at: u64, from: &[u8]) -> Result<(), Reason> {
         self.find_variable(at, from.len() as u64)?.write(at, from);
         Ok(())
     }
 
     /// Writes as the host does: to constants too.
-    pub(crate) fn set(&mut self, at: u64, from: &[u8]) -> Result<(), String> {
+    pub(crate) fn set(&mut self, at: u64, from: &[u8]) -> Result<(), Reason> {
         self.find(at, from.len() as u64)?.write(at, from);
         Ok(())
     }
 
     /// The allocation that has all of these bytes, which a kernel may write.
     #[inline]
-    fn find_variable(&mut self, at: u64, bytes: u64) -> Result<&Allocation, String> {
+    fn find_variable(&mut self, at: u64, bytes: u64) -> Result<&Allocation, Reason> {
         let allocation = self.find(at, bytes)?;
         match allocation.constant {
             false => Ok(allocation),
-            true => Err(format!("{bytes} bytes at {at:#x}: constant memory, which kernels cannot write")),
+            true => Err(Reason::address(format!(
+                "{bytes} bytes at {at:#x}: constant memory, which kernels cannot write"
+            ))),
         }
     }
 
@@ -332,7 +336,7 @@ impl View {
         at: u64,
         len: usize,
         change: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<(), String> {
+    ) -> Result<(), Reason> {
         let allocation = self.find_variable(at, len as u64)?;
         let _held = allocation.wide.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes = vec![0; len];
@@ -343,7 +347,7 @@ impl View {
     }
 
     /// Replaces 4 bytes, and gives what was there.
-    pub(crate) fn update32(&mut self, at: u64, f: impl Fn(u32) -> u32) -> Result<u32, String> {
+    pub(crate) fn update32(&mut self, at: u64, f: impl Fn(u32) -> u32) -> Result<u32, Reason> {
         let allocation = self.find_variable(at, 4)?;
         let word = &allocation.words[((at - allocation.start) / 4) as usize];
         Ok(word.fetch_update(Relaxed, Relaxed, |old| Some(f(old))).unwrap_or_else(|old| old))
@@ -380,7 +384,7 @@ mod tests {
         assert!(global.free(b) && !global.free(b));
         assert_eq!(global.used(), 100);
         let mut view = global.view();
-        let error = |view: &mut View, at| view.read(at, &mut [0; 4]).unwrap_err();
+        let error = |view: &mut View, at| view.read(at, &mut [0; 4]).unwrap_err().to_string();
         assert!(error(&mut view, a + 97).contains("out of bounds"), "{}", error(&mut view, a + 97));
         assert!(error(&mut view, b).contains("freed"));
         assert!(
@@ -405,7 +409,7 @@ mod tests {
         drop(view);
         assert!(global.allocate(1).is_ok());
         for bytes in [1 << 40, u64::MAX, u64::MAX - 1000, u64::MAX / 2] {
-            let what = global.allocate(bytes).unwrap_err();
+            let what = global.allocate(bytes).unwrap_err().to_string();
             assert!(what.contains(&format!("an allocation of {bytes} bytes")), "{what}");
         }
     }

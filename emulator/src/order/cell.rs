@@ -7,8 +7,8 @@ use super::clock::Clocks;
 use super::global::GlobalOrder;
 use super::releases::Releases;
 
-/// The lane of reads of several lanes.
-const MANY_LANES: u8 = 255;
+/// The lane of accesses of several lanes.
+pub(super) const MANY_LANES: u8 = 255;
 
 /// Reads of one cluster that a cell remembers: as many as it has warps, and what works beside them.
 const ONE_CLUSTER: usize = 1024;
@@ -55,8 +55,8 @@ pub(crate) enum Conflict {
     Race { first: Access, wrote: bool },
     /// Nothing orders it after that of another lane of its warp.
     Lanes { first: Access, wrote: bool },
-    /// It is ordered after a release of other lanes of the warp that wrote this, which had not met.
-    Loose { first: Access },
+    /// It is ordered after a release of other lanes of the warp that did this, which had not met.
+    Loose { first: Access, wrote: bool },
     /// It reads what nobody wrote.
     Unwritten,
     /// It is of the async proxy, and no proxy fence stands after this write.
@@ -105,7 +105,7 @@ impl Check<'_> {
         narrow == 0 || old.cluster == new.cluster && (narrow & OF_CTA == 0 || cta(old) == cta(new))
     }
 
-    /// Whether what orders an earlier write of a lane before the access is that lane's, or of all.
+    /// Whether what orders an earlier access of a lane before the access is that lane's, or of all.
     #[inline(never)]
     fn is_released(&self, old: &Access) -> bool {
         let (own, others) = self.releases;
@@ -116,7 +116,7 @@ impl Check<'_> {
         own.get(usize::from(old.agent)).is_none_or(|releases| releases.covers(old.lane, old.clock, known))
     }
 
-    /// Checks the access against an earlier one of the same bytes.
+    /// Checks the access against an earlier one of the same bytes. Writes of several lanes are of one instruction, and do not race.
     #[inline(always)]
     fn after(&self, old: &Access, new: &Access, wrote: bool) -> Result<(), Conflict> {
         if old.clock == 0 || old.kind & new.kind & STRONG != 0 && self.both_strong(old, new) {
@@ -128,11 +128,11 @@ impl Check<'_> {
         if old.is_of(new) {
             let lanes =
                 (old.lane, old.shift) != (new.lane, new.shift) && old.lane != NO_LANE && new.lane != NO_LANE;
-            if lanes && old.clock == new.clock {
+            if lanes && old.clock == new.clock && !(wrote && new.lane == MANY_LANES) {
                 return Err(Conflict::Lanes { first: *old, wrote });
             }
-        } else if wrote && old.lane < 32 && !self.is_released(old) {
-            return Err(Conflict::Loose { first: *old });
+        } else if old.lane != NO_LANE && !self.is_released(old) {
+            return Err(Conflict::Loose { first: *old, wrote });
         }
         Ok(())
     }
@@ -163,7 +163,7 @@ impl Check<'_> {
         }
         if new.kind & !old.kind & ASYNC != 0
             && old.clock != 0
-            && !self.before.fenced.has(self.new.cluster, old)
+            && !self.before.is_fenced(self.new.cluster, old)
         {
             return Err(Conflict::Unfenced { first: *old });
         }

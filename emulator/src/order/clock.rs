@@ -1,6 +1,6 @@
 //! Vector clocks: what is ordered before a point of the program.
 
-use super::access::Access;
+use super::access::{Access, NO_LANE};
 use super::clusters::{Clusters, Times, join_times, meet_times};
 
 /// For each agent, the time up to which all that it did is ordered before.
@@ -63,33 +63,103 @@ impl Clock {
     }
 }
 
+/// A proxy fence of some lanes of a warp: it is behind what they did themselves up to this time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct LanesFence {
+    agent: u16,
+    lanes: u32,
+    time: u32,
+}
+
 /// What is ordered before, and what of it a proxy fence stands behind, so that the async proxy sees it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clocks {
     pub(super) known: Clock,
     /// A part of `known`.
-    pub(super) fenced: Clock,
+    fenced: Clock,
+    /// What of it is of some lanes alone, and not in `fenced`.
+    lanes: Vec<LanesFence>,
 }
 
 impl Clocks {
     pub(super) fn join(&mut self, other: &Clocks) {
         self.known.join(&other.known);
         self.fenced.join(&other.fenced);
+        other.lanes.iter().for_each(|fence| self.add(*fence));
+        self.settle();
     }
 
     pub(super) fn meet(&mut self, other: &Clocks) {
+        let mut both: Vec<_> = self.lanes.iter().filter(|fence| other.includes(fence)).copied().collect();
+        both.extend(other.lanes.iter().filter(|fence| self.includes(fence) && !self.lanes.contains(fence)));
         self.known.meet(&other.known);
         self.fenced.meet(&other.fenced);
+        self.lanes = both;
+        self.settle();
+    }
+
+    /// Lanes of the warp `own`, all of them with `u32::MAX`, execute a proxy fence: of what they know, and so of what the others of their warp
+    /// did before this time, at which they had met.
+    pub(super) fn fence(&mut self, own: u16, lanes: u32, met: u32) {
+        let before = self.fenced.get(own);
+        self.fenced.clone_from(&self.known);
+        if lanes != u32::MAX {
+            let time = self.known.get(own);
+            if let Some(fenced) = self.fenced.own.get_mut(usize::from(own)) {
+                *fenced = before.max(met.saturating_sub(1));
+            }
+            self.add(LanesFence { agent: own, lanes, time });
+        }
+        self.settle();
+    }
+
+    /// Whether a proxy fence stands behind an access; `cluster` is the own one.
+    pub(super) fn is_fenced(&self, cluster: u32, access: &Access) -> bool {
+        let own = |fence: &LanesFence| match access.lane {
+            _ if access.cluster != cluster || fence.agent != access.agent || fence.time < access.clock => {
+                false
+            }
+            lane @ 0..32 => fence.lanes >> lane & 1 != 0,
+            lane => lane == NO_LANE,
+        };
+        self.fenced.has(cluster, access) || self.lanes.iter().any(own)
+    }
+
+    fn add(&mut self, new: LanesFence) {
+        let same = |fence: &&mut LanesFence| fence.agent == new.agent && fence.lanes == new.lanes;
+        match self.lanes.iter_mut().find(same) {
+            Some(fence) => fence.time = fence.time.max(new.time),
+            None => self.lanes.push(new),
+        }
+    }
+
+    fn includes(&self, fence: &LanesFence) -> bool {
+        let own = |other: &LanesFence| {
+            other.agent == fence.agent && other.time >= fence.time && other.lanes & fence.lanes == fence.lanes
+        };
+        self.fenced.get(fence.agent) >= fence.time || self.lanes.iter().any(own)
+    }
+
+    /// Forgets fences of lanes that a later one of all stands for.
+    #[inline]
+    fn settle(&mut self) {
+        if !self.lanes.is_empty() {
+            let Self { fenced, lanes, .. } = self;
+            lanes.retain(|fence| fenced.get(fence.agent) < fence.time);
+        }
     }
 
     /// The same for agents of any cluster, when these are the clocks of one of this cluster.
     pub(super) fn outside(&self, cluster: u32) -> Clocks {
-        Clocks { known: self.known.outside(cluster), fenced: self.fenced.outside(cluster) }
+        // There one of some lanes is taken for one of all.
+        let mut fenced = self.fenced.clone();
+        self.lanes.iter().for_each(|fence| fenced.raise(fence.agent, fence.time));
+        Clocks { known: self.known.outside(cluster), fenced: fenced.outside(cluster), lanes: Vec::new() }
     }
 
     /// What [`Clocks::outside`] made, for an agent of this cluster.
     pub(super) fn inside(&self, cluster: u32) -> Clocks {
-        Clocks { known: self.known.inside(cluster), fenced: self.fenced.inside(cluster) }
+        Clocks { known: self.known.inside(cluster), fenced: self.fenced.inside(cluster), lanes: Vec::new() }
     }
 }
 

@@ -10,6 +10,7 @@ use super::cell::{Check, Conflict};
 use super::clock::Clocks;
 use super::releases::Releases;
 use super::shadow::{GLOBAL_CELL, Shadow};
+use crate::error::Reason;
 use crate::memory::budget::{Budget, Held};
 
 /// Bytes of a page.
@@ -47,7 +48,7 @@ pub(crate) struct GlobalOrder {
 }
 
 impl GlobalOrder {
-    pub(crate) fn new(budget: &Arc<Budget>) -> Result<Self, String> {
+    pub(crate) fn new(budget: &Arc<Budget>) -> Result<Self, Reason> {
         Ok(Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             releases: Mutex::default(),
@@ -125,14 +126,14 @@ impl GlobalOrder {
         Ok(())
     }
 
-    /// Whether a lane's write that is known to another cluster was released by that lane, or by all of its warp.
-    pub(super) fn is_released(&self, write: &Access) -> bool {
+    /// Whether a lane's access that is known to another cluster was released by that lane, or by all of its warp.
+    pub(super) fn is_released(&self, access: &Access) -> bool {
         if !self.released.load(Relaxed) {
             return true;
         }
         let releases = self.releases();
-        let own = releases.get(&(write.cluster, write.agent));
-        own.is_none_or(|releases| releases.covers(write.lane, write.clock, u32::MAX))
+        let own = releases.get(&(access.cluster, access.agent));
+        own.is_none_or(|releases| releases.covers(access.lane, access.clock, u32::MAX))
     }
 
     /// Two clusters race with each other.

@@ -3,10 +3,11 @@
 use std::cell::Cell as Flag;
 use std::time::{Duration, Instant};
 
-use super::access::Access;
-use super::cell::{Check, Conflict};
+use super::access::{Access, NO_LANE};
+use super::cell::{Check, Conflict, MANY_LANES};
 use super::spot::Spot;
 use super::{By, Order, READERS};
+use crate::error::Reason;
 use crate::memory::SHARED_START;
 use crate::program::register::LANES;
 use crate::wide::twice;
@@ -76,8 +77,8 @@ impl Order<'_> {
         mask: u32,
         shared: Option<usize>,
         what: Lanes,
-        mut same: impl FnMut(Option<usize>, usize, Spot) -> bool,
-    ) -> Result<(), String> {
+        mut same: impl FnMut(Option<usize>, usize, Spot) -> Option<bool>,
+    ) -> Result<(), Reason> {
         let start = match shared {
             Some(cta) => Spot::Shared(cta, first as u32),
             None => Spot::Global(first),
@@ -96,8 +97,8 @@ impl Order<'_> {
         mask: u32,
         shared: Option<usize>,
         what: Lanes,
-        mut same: impl FnMut(Option<usize>, usize, Spot) -> bool,
-    ) -> Result<(), String> {
+        mut same: impl FnMut(Option<usize>, usize, Spot) -> Option<bool>,
+    ) -> Result<(), Reason> {
         let spot = |lane: usize| match shared {
             Some(cta) => Spot::Shared(cta, at[lane] as u32),
             None => Spot::Global(at[lane]),
@@ -119,14 +120,14 @@ impl Order<'_> {
     }
 
     /// The accesses of lanes. `same` says whether a lane writes what another lane of the instruction does or, without one,
-    /// what is there: then it does not matter which comes last.
+    /// what is there: then it does not matter which comes last. `None` where the other one goes elsewhere.
     #[inline]
     pub(crate) fn lanes(
         &mut self,
         spots: impl Iterator<Item = (usize, Spot)> + Clone,
         what: Lanes,
-        mut same: impl FnMut(Option<usize>, usize, Spot) -> bool,
-    ) -> Result<(), String> {
+        mut same: impl FnMut(Option<usize>, usize, Spot) -> Option<bool>,
+    ) -> Result<(), Reason> {
         let (mut runs, mut count) = ([Run { start: Spot::Global(0), first: 0, lanes: 0 }; LANES], 0usize);
         // Of lanes that read the same, two stand for all: who wrote it is one of them at most.
         let (mut last, mut alike) = (None, 0);
@@ -206,21 +207,56 @@ impl Order<'_> {
             && access.cluster == self.cluster
             && usize::from(access.agent) == self.warp
             && access.clock == now
-            && access.lane < 32
+            && access.lane != NO_LANE
+    }
+
+    /// Whether a lane may write where another one did: what that wrote, or, in the same instruction, something else.
+    fn may_write(
+        &mut self,
+        (first, new): (&Access, Access),
+        run: Run,
+        bytes: usize,
+        same: &mut impl FnMut(Option<usize>, usize, Spot) -> Option<bool>,
+    ) -> bool {
+        let mut with = |other| same(other, run.first, run.start);
+        let beside = match usize::from(first.lane) {
+            _ if !self.is_now(first) => None,
+            lane @ 0..LANES => with(Some(lane)),
+            _ => (0..run.first).find_map(|lane| with(Some(lane))),
+        };
+        match beside {
+            Some(true) => true,
+            Some(false) => {
+                // One of them wins, and from here on none of them knows what is there.
+                let new = Access { lane: MANY_LANES, ..new };
+                self.contested = true;
+                self.spot(run.start, bytes, new, true, &Flag::new(false)).is_ok()
+            }
+            None => {
+                let mut is_there = || with(None) == Some(true);
+                is_there() || first.cluster != self.cluster && self.settles(is_there)
+            }
+        }
+    }
+
+    /// Whether lanes of the instruction have just written different values to one place.
+    #[inline]
+    pub(crate) fn take_contested(&mut self) -> bool {
+        std::mem::take(&mut self.contested)
     }
 
     fn runs(
         &mut self,
         mut runs: impl Iterator<Item = Run> + Clone,
         what: Lanes,
-        same: &mut impl FnMut(Option<usize>, usize, Spot) -> bool,
-    ) -> Result<(), String> {
+        same: &mut impl FnMut(Option<usize>, usize, Spot) -> Option<bool>,
+    ) -> Result<(), Reason> {
         let plain = self.plain(runs.clone(), what)?;
         runs.try_for_each(|run| if run.first < plain { Ok(()) } else { self.run(run, what, same) })
     }
 
     /// Checks and remembers the accesses of the first runs of which there is nothing to say, and gives the lane that they end at.
-    fn plain(&mut self, runs: impl Iterator<Item = Run>, what: Lanes) -> Result<usize, String> {
+    fn plain(&mut self, runs: impl Iterator<Item = Run>, what: Lanes) -> Result<usize, Reason> {
         let Lanes { bytes, kind, wrote, reads } = what;
         if wrote && reads {
             return Ok(0);
@@ -259,8 +295,8 @@ impl Order<'_> {
         &mut self,
         run: Run,
         what: Lanes,
-        same: &mut impl FnMut(Option<usize>, usize, Spot) -> bool,
-    ) -> Result<(), String> {
+        same: &mut impl FnMut(Option<usize>, usize, Spot) -> Option<bool>,
+    ) -> Result<(), Reason> {
         let Lanes { bytes, kind, wrote, .. } = what;
         let shift = bytes.trailing_zeros() as u8;
         let new = self.access(By::Lanes(run.first as u8, shift), kind)?;
@@ -287,12 +323,10 @@ impl Order<'_> {
         match conflict {
             Conflict::Race { first, wrote: true }
             | Conflict::Lanes { first, wrote: true }
-            | Conflict::Loose { first }
-                if wrote && usize::from(first.agent) < self.warps.len() && {
-                    let here = self.is_now(&first).then_some(first.lane.into());
-                    let mut is_same = || same(here, run.first, run.start);
-                    is_same() || first.cluster != self.cluster && self.settles(is_same)
-                } =>
+            | Conflict::Loose { first, wrote: true }
+                if wrote
+                    && usize::from(first.agent) < self.warps.len()
+                    && self.may_write((&first, new), run, bytes, same) =>
             {
                 Ok(())
             }

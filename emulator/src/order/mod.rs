@@ -7,7 +7,7 @@
 //!
 //! PTX ISA, "Memory Consistency Model", "Proxies" and "Asynchronous operations". The manual knows threads; here the
 //! accesses of a warp are ordered among themselves, but for those of different lanes between two synchronisations, and
-//! what one lane has learnt the others know; what some lanes alone release is not what the others wrote. Writes that leave what
+//! what one lane has learnt the others know; what some lanes alone release is not what the others read and wrote. Writes that leave what
 //! is there do not race, whoever made them. Scopes of mbarriers are not looked at: each synchronises with all.
 
 pub(crate) mod access;
@@ -27,6 +27,7 @@ mod synchronise;
 use std::cell::Cell as Flag;
 use std::collections::HashMap;
 
+use crate::error::Reason;
 use crate::memory::SHARED_START;
 use crate::program::Program;
 use access::{ASYNC, Access, GAP, NO_LANE};
@@ -91,6 +92,8 @@ pub(crate) struct Order<'l> {
     culprit: Option<usize>,
     /// What the lanes of an instruction read and nobody wrote.
     holes: Vec<Hole>,
+    /// Lanes of an instruction wrote different values to one place.
+    contested: bool,
     /// The warp and the instruction whose accesses are told.
     warp: usize,
     pc: u32,
@@ -147,6 +150,7 @@ impl<'l> Order<'l> {
             late: false,
             culprit: None,
             holes: Vec::new(),
+            contested: false,
             warp: 0,
             pc: 0,
         }
@@ -207,13 +211,14 @@ impl<'l> Order<'l> {
         self.pc
     }
 
-    fn new_agent(agents: &mut usize) -> Result<u16, String> {
+    fn new_agent(agents: &mut usize) -> Result<u16, Reason> {
         *agents += 1;
-        u16::try_from(*agents - 1).map_err(|_| "more mbarriers than can be told apart in a cluster".into())
+        u16::try_from(*agents - 1)
+            .map_err(|_| Reason::limit("more mbarriers than can be told apart in a cluster"))
     }
 
     /// The access that the instruction makes.
-    fn access(&mut self, by: By, kind: u8) -> Result<Access, String> {
+    fn access(&mut self, by: By, kind: u8) -> Result<Access, Reason> {
         let mut access =
             Access { cluster: self.cluster, pc: self.pc, lane: NO_LANE, kind, shift: 4, ..Access::default() };
         let warp = &mut self.warps[self.warp];
@@ -249,7 +254,7 @@ impl<'l> Order<'l> {
         bytes: usize,
         (by, kind): (By, u8),
         wrote: bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), Reason> {
         let (new, unwritten) = (self.access(by, kind)?, Flag::new(false));
         let done = self.spot(Spot::Shared(cta, at), bytes, new, wrote, &unwritten);
         let done = done.and_then(|()| if unwritten.get() { Err(Conflict::Unwritten) } else { Ok(()) });
@@ -263,7 +268,7 @@ impl<'l> Order<'l> {
         bytes: usize,
         (by, kind): (By, u8),
         wrote: bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), Reason> {
         let new = self.access(by, kind)?;
         self.spot(Spot::Global(at), bytes, new, wrote, &Flag::new(false))
             .map_err(|conflict| self.explain(conflict, &Spot::Global(at).name(bytes), said(wrote)))
@@ -316,7 +321,7 @@ impl<'l> Order<'l> {
         cta: usize,
         group: u32,
         pieces: impl Iterator<Item = u32>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Reason> {
         let agent = match self.warps[self.warp].products {
             Some(agent) => agent,
             None => *self.warps[self.warp].products.insert(Self::new_agent(&mut self.agents)?),

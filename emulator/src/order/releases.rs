@@ -1,9 +1,11 @@
 //! Which lanes a warp's releases are of.
 //!
 //! A warp has one clock, and what it releases is what all its lanes have done. Where some lanes alone release, what another
-//! one wrote since they last met at a barrier is not theirs to pass on. PTX ISA, "Memory Consistency Model: Causality Order".
+//! one read or wrote since they last met at a barrier is not theirs to pass on. PTX ISA, "Memory Consistency Model: Causality Order".
 
 use std::collections::VecDeque;
+
+use super::cell::MANY_LANES;
 
 /// Releases that are remembered: of what came before, all is taken to be passed on.
 const REMEMBERED: usize = 64;
@@ -34,6 +36,11 @@ impl Releases {
     /// The lanes have met: what they do from this time on they do for themselves again.
     pub(super) fn meet(&mut self, time: u32) {
         self.met = time;
+    }
+
+    /// When the lanes met last.
+    pub(super) fn met(&self) -> u32 {
+        self.met
     }
 
     /// Takes over what the lanes have done together.
@@ -78,15 +85,24 @@ impl Releases {
         if whole || time <= self.forgotten {
             return true;
         }
-        let mut later = self.last.iter().filter(|release| (time..=known).contains(&release.time)).peekable();
-        let passes = |release: &Release| release.lanes >> (lane & 31) & 1 != 0 || time < release.met;
-        later.peek().is_none() || later.any(passes)
+        let mut lanes = None;
+        for release in self.last.iter().rev().filter(|release| (time..=known).contains(&release.time)) {
+            if time < release.met {
+                return true;
+            }
+            lanes = Some(lanes.unwrap_or(0) | release.lanes);
+        }
+        lanes.is_none_or(|lanes| match lane {
+            // Which ones is not known, but one alone is not all of them.
+            MANY_LANES => lanes.count_ones() > 1,
+            _ => lanes >> (lane & 31) & 1 != 0,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{REMEMBERED, Releases};
+    use super::{MANY_LANES, REMEMBERED, Releases};
 
     #[test]
     fn lanes_pass_on_their_own() {
@@ -95,6 +111,8 @@ mod tests {
         releases.release(1, u32::MAX);
         releases.release(2, 1);
         assert!(releases.covers(0, 2, 2) && !releases.covers(3, 2, 2));
+        // Of several lanes one alone does not know.
+        assert!(releases.covers(MANY_LANES, 1, 2) && !releases.covers(MANY_LANES, 2, 2));
         // It was released by all of them before.
         assert!(releases.covers(3, 1, 2));
         // After a barrier, any lane passes on what came before.

@@ -3,19 +3,28 @@
 use super::Order;
 use super::access::Access;
 use super::cell::Conflict;
+use crate::error::Reason;
 use crate::memory::SHARED_START;
 use crate::program::op::Op;
 use crate::program::shared::Variable;
 
 impl Order<'_> {
     /// What is wrong with an access, as "read", of `bytes`, as "4 bytes of shared memory at 0x400".
-    pub(super) fn explain(&self, conflict: Conflict, bytes: &str, access: &str) -> String {
+    pub(super) fn explain(&self, conflict: Conflict, bytes: &str, access: &str) -> Reason {
         if let Conflict::Race { first, .. } = conflict
             && first.cluster != self.cluster
         {
             self.global.race();
         }
-        match conflict {
+        let kind = match conflict {
+            Conflict::Race { .. } | Conflict::Lanes { .. } | Conflict::Loose { .. } => Reason::race,
+            Conflict::Unfenced { .. } | Conflict::ReadOnly { .. } => Reason::race,
+            Conflict::Unwritten => Reason::uninitialized,
+            Conflict::Gap(_) | Conflict::Ended | Conflict::NotBegun => Reason::address,
+            Conflict::Memory => Reason::limit,
+            Conflict::Mbarrier => Reason::misuse,
+        };
+        kind(match conflict {
             Conflict::Race { first, wrote } if usize::from(first.agent) >= self.warps.len() => {
                 format!("race: {bytes}: {}", self.engine(&first, wrote))
             }
@@ -27,10 +36,10 @@ impl Order<'_> {
                 "race: {bytes}: {}, and no bar.warp.sync orders this {access} after that",
                 self.who(&first, wrote)
             ),
-            Conflict::Loose { first } => format!(
+            Conflict::Loose { first, wrote } => format!(
                 "race: {bytes}: {}, and this {access} is ordered after what another lane of that warp released, before \
                  which there is no bar.warp.sync",
-                self.who(&first, true)
+                self.who(&first, wrote)
             ),
             Conflict::Unwritten => format!("{bytes} are read, and nobody wrote all of them"),
             Conflict::Unfenced { first } => format!(
@@ -63,7 +72,7 @@ impl Order<'_> {
                     .into()
             }
             Conflict::Mbarrier => format!("{bytes} are of an mbarrier, which no ordinary access may touch"),
-        }
+        })
     }
 
     fn place(&self, access: &Access) -> String {

@@ -6,7 +6,8 @@ use super::clock::{Clocks, Meeting};
 use super::groups::Groups;
 use super::releases::Releases;
 use super::spot::Spot;
-use super::{By, Order, Warp};
+use super::{By, Order, Phase, Warp};
+use crate::error::Reason;
 use crate::memory::SHARED_START;
 use crate::program::operand::{Ordering, Queue, Scope};
 
@@ -87,10 +88,10 @@ impl Order<'_> {
         self.tick();
     }
 
-    /// A fence between the generic and the async proxy.
-    pub(crate) fn proxy_fence(&mut self) {
-        let Clocks { known, fenced } = &mut self.warps[self.warp].clocks;
-        fenced.clone_from(known);
+    /// A fence between the generic and the async proxy, of lanes or, with `u32::MAX`, of all.
+    pub(crate) fn proxy_fence(&mut self, lanes: u32) {
+        let met = self.releases[self.warp].met();
+        self.warps[self.warp].clocks.fence(self.warp as u16, lanes, met);
         self.tick();
     }
 
@@ -101,7 +102,7 @@ impl Order<'_> {
         reads: bool,
         writes: bool,
         ordering: Ordering,
-    ) -> Result<(), String> {
+    ) -> Result<(), Reason> {
         let wide = ordering.scope == Scope::Gpu;
         if reads && wide {
             let passed = match spot {
@@ -134,7 +135,7 @@ impl Order<'_> {
     }
 
     /// Lanes, all of them with `u32::MAX`, have made strong writes.
-    pub(crate) fn released(&mut self, ordering: Ordering, lanes: u32) -> Result<(), String> {
+    pub(crate) fn released(&mut self, ordering: Ordering, lanes: u32) -> Result<(), Reason> {
         let (now, own) = (self.now(), self.warp as u16);
         let fence = self.warps[self.warp].fence;
         let note = |releases: &mut Releases| match ordering.release {
@@ -173,7 +174,7 @@ impl Order<'_> {
     }
 
     /// An mbarrier begins here. Gives the agent of the copies that complete on it.
-    pub(crate) fn begin_mbarrier(&mut self, cta: usize, at: u32, lane: usize) -> Result<u16, String> {
+    pub(crate) fn begin_mbarrier(&mut self, cta: usize, at: u32, lane: usize) -> Result<u16, Reason> {
         self.shared((cta, at), 8, (By::Lanes(lane as u8, 3), MBARRIER), true)?;
         if let Some(&agent) = self.mbarriers.get(&(cta, at)) {
             return Ok(agent);
@@ -184,12 +185,17 @@ impl Order<'_> {
     }
 
     /// An mbarrier ends: its bytes are like any other.
-    pub(crate) fn end_mbarrier(&mut self, cta: usize, at: u32, lane: usize) -> Result<(), String> {
+    pub(crate) fn end_mbarrier(&mut self, cta: usize, at: u32, lane: usize) -> Result<(), Reason> {
         self.shared((cta, at), 8, (By::Lanes(lane as u8, 3), ENDS), true)
     }
 
+    /// Whether the warp knows that the phases before this one are complete, and so cannot miss it.
+    pub(crate) fn has_seen(&self, phase: Phase) -> bool {
+        self.warps[self.warp].clocks.known.get(phase.agent) >= phase.number
+    }
+
     /// An mbarrier is used: it must have begun before.
-    pub(crate) fn use_mbarrier(&mut self, cta: usize, at: u32) -> Result<(), String> {
+    pub(crate) fn use_mbarrier(&mut self, cta: usize, at: u32) -> Result<(), Reason> {
         if self.ended[cta] {
             return Err(self.explain(Conflict::Ended, &format!("an mbarrier at {at:#x}"), "use"));
         }
@@ -256,7 +262,7 @@ impl Order<'_> {
     }
 
     /// A CTA has ended: what others do with its shared memory must have come before, and no more may come.
-    pub(crate) fn end(&mut self, cta: usize) -> Result<(), String> {
+    pub(crate) fn end(&mut self, cta: usize) -> Result<(), Reason> {
         let own = cta * self.warps_each..(cta + 1) * self.warps_each;
         let mut before = Clocks::default();
         self.warps[own.clone()].iter().for_each(|warp| before.join(&warp.clocks));
@@ -279,11 +285,11 @@ impl Order<'_> {
     }
 
     /// What lanes that end have left behind.
-    pub(crate) fn exit(&self, lanes: u32) -> Result<(), String> {
+    pub(crate) fn exit(&self, lanes: u32) -> Result<(), Reason> {
         match self.warps[self.warp].bulk_reads.has(lanes) {
-            true => Err("a thread ends, and its bulk copies may still read shared memory \
-                         (cp.async.bulk.wait_group.read)"
-                .into()),
+            true => Err(Reason::race(
+                "a thread ends, and its bulk copies may still read shared memory (cp.async.bulk.wait_group.read)",
+            )),
             false => Ok(()),
         }
     }

@@ -58,6 +58,8 @@ pub(crate) struct Program {
     pub(crate) functions: Vec<Function>,
     /// Where the frame of the function that a lane is in begins in local memory.
     pub(crate) frame: Option<R>,
+    /// The register that has the end of what was taken from the stack, if anything ever is, and where that begins.
+    pub(crate) stack: Option<(R, u32)>,
     pub(crate) watched: Watched,
     pub(crate) names: Names,
     /// Registers of each file, constants included.
@@ -157,6 +159,10 @@ pub(crate) enum Special {
     Workspace(usize),
     /// Where the frame of the function begins: [`Program::frame`].
     Frame,
+    /// The end of what was taken from the stack: [`Program::stack`].
+    Stack,
+    /// A place in the shared memory that the system has for itself, before that of the CTA.
+    Reserved(u32),
 }
 
 /// How the lanes of a mask relate to the lane that reads it.

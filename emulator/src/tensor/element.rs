@@ -24,6 +24,8 @@ pub(crate) enum Element {
     S4,
     /// Unsigned nibbles.
     U4,
+    /// Single bits, of which those that A and B both have are counted: the products of zeros and ones.
+    B1,
 }
 
 /// What sort of arithmetic an element takes part in: A and B may differ in type only within one.
@@ -35,6 +37,7 @@ pub(crate) enum Family {
     F8,
     Bytes,
     Nibbles,
+    Bits,
 }
 
 impl Element {
@@ -45,6 +48,7 @@ impl Element {
             Element::F16 | Element::Bf16 => 16,
             Element::E4m3 | Element::E5m2 | Element::S8 | Element::U8 => 8,
             Element::S4 | Element::U4 => 4,
+            Element::B1 => 1,
         }
     }
 
@@ -62,6 +66,7 @@ impl Element {
             Element::E4m3 | Element::E5m2 => Family::F8,
             Element::S8 | Element::U8 => Family::Bytes,
             Element::S4 | Element::U4 => Family::Nibbles,
+            Element::B1 => Family::Bits,
         }
     }
 
@@ -88,6 +93,7 @@ impl Element {
             Element::U8 => f32::from(byte(i)),
             Element::S4 => ((word << (28 - 4 * i)) as i32 >> 28) as f32,
             Element::U4 => (word >> (4 * i) & 15) as f32,
+            Element::B1 => (word >> i & 1) as f32,
         }
     }
 }
@@ -104,6 +110,7 @@ twice! {
             Element::U8 => each::<4>(Element::U8, words, values),
             Element::S4 => each::<8>(Element::S4, words, values),
             Element::U4 => each::<8>(Element::U4, words, values),
+            Element::B1 => each::<32>(Element::B1, words, values),
         }
     }
 }
@@ -178,9 +185,11 @@ impl Accumulator {
     /// Whether products of such elements can be accumulated in it.
     pub(crate) fn takes(self, family: Family) -> bool {
         match self {
-            Accumulator::F32 => !matches!(family, Family::Bytes | Family::Nibbles),
+            Accumulator::F32 => matches!(family, Family::F16 | Family::Bf16 | Family::Tf32 | Family::F8),
             Accumulator::F16 => matches!(family, Family::F16 | Family::F8),
-            Accumulator::S32 { .. } => matches!(family, Family::Bytes | Family::Nibbles),
+            Accumulator::S32 { saturate } => {
+                matches!(family, Family::Bytes | Family::Nibbles) || family == Family::Bits && !saturate
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 //! PTX ISA, "Matrix multiply-accumulate operation using mma instruction". D comes from [`Product::registers`] of warp 0.
 
 use super::Register;
-use super::element::{Accumulator, Element};
+use super::element::{Accumulator, Element, Family};
 use super::product::Product;
 use crate::wide::twice;
 
@@ -38,7 +38,7 @@ impl Mma {
     pub(crate) fn check(&self, accumulator: Accumulator) -> Result<(), String> {
         let Mma { k, a, b } = *self;
         let family = a.family();
-        if family != b.family() {
+        if family != b.family() || family == Family::Bits {
             return Err(format!("mma does not multiply {a:?} and {b:?}"));
         }
         // Every type has the shapes of 16 and 32 bytes of K.
@@ -81,6 +81,7 @@ mod tests {
             Element::E5m2 => float::f32_to_e5m2(x as f32).into(),
             Element::S8 | Element::U8 => x as u8 as u32,
             Element::S4 | Element::U4 => x as u32 & 15,
+            Element::B1 => x as u32 & 1,
         }
     }
 

@@ -4,6 +4,7 @@
 
 use super::float::{self, Rounding};
 use super::fragment::{Fragment, Number};
+use crate::error::Reason;
 
 /// How the elements of A and B are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +52,7 @@ impl WarpProduct {
     }
 
     /// The bits of D's elements, row by row. `metadata` is that of each lane, of a sparse A.
-    pub(crate) fn compute(&self, operands: &Operands, metadata: &[u32; 32]) -> Result<Vec<u64>, String> {
+    pub(crate) fn compute(&self, operands: &Operands, metadata: &[u32; 32]) -> Result<Vec<u64>, Reason> {
         let [rows, depth] = self.a.extents();
         let columns = self.c.extents()[1];
         let mut d = Vec::with_capacity(rows * columns);
@@ -108,7 +109,7 @@ impl WarpProduct {
     ///
     /// Of each four elements two are stored, of tf32 one of two, of 4 bits two pairs of four. Four bits of metadata tell which:
     /// those of a row are in one word, or of 16 bits in one half of a word, the other half is of the row eight below.
-    fn stored(&self, metadata: &[u32; 32], sparse: Sparse, row: usize, i: usize) -> Result<usize, String> {
+    fn stored(&self, metadata: &[u32; 32], sparse: Sparse, row: usize, i: usize) -> Result<usize, Reason> {
         let number = self.a.number;
         let bits = number.bits();
         // Stored elements that four bits are for, and those of one index.
@@ -134,14 +135,14 @@ impl WarpProduct {
             return match indices {
                 0b0100 => Ok(2 * chunk),
                 0b1110 => Ok(2 * chunk + 1),
-                other => {
-                    Err(format!("metadata of {other:#06b} for one of two elements: must be 0b0100 or 0b1110"))
-                }
+                other => Err(Reason::misuse(format!(
+                    "metadata of {other:#06b} for one of two elements: must be 0b0100 or 0b1110"
+                ))),
             };
         }
         if first == second || sparse.ordered && first > second {
             let must = if sparse.ordered { "be the greater one" } else { "be another one" };
-            return Err(format!("metadata of {indices:#06b}: the second index must {must}"));
+            return Err(Reason::misuse(format!("metadata of {indices:#06b}: the second index must {must}")));
         }
         let index = if within / together == 0 { first } else { second };
         Ok((chunk * 4 + index) * together + within % together)

@@ -94,7 +94,7 @@ fn every_barrier_is_needed() {
                 let mut left = lines.clone();
                 left[line] = "";
                 let fault = accused(&left.join("\n"), &case);
-                let kind = fault.as_ref().map(Fault::kind);
+                let kind = fault.as_ref().map(|fault| fault.kind);
                 let known = [
                     FaultKind::Race,
                     FaultKind::Deadlock,

@@ -90,6 +90,25 @@ fn cross_entropy() {
 }
 
 #[test]
+fn mean_and_variance() {
+    // Lanes store to one place what differs in the last bits: one of them wins.
+    Device::in_each_order("triton/moments.80.ptx", |device| {
+        let (rows, width) = (3, 500);
+        let x = floats(128, rows * width);
+        let y = device.buffer(&vec![0f32; 2 * rows]);
+        let arguments = [Pointer(device.buffer(&x)), Pointer(y), Integer(width as i32)];
+        launch_of(128, device, "moments", [rows as u32, 1, 1], &arguments);
+        let found = device.read::<f32>(y, 2 * rows);
+        for (found, x) in found.chunks(2).zip(x.chunks(width)) {
+            let mean = x.iter().map(|&x| f64::from(x)).sum::<f64>() / width as f64;
+            let variance = x.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>() / width as f64;
+            assert_close(found[0].into(), mean, 1e-6, "mean");
+            assert_close(found[1].into(), variance, 1e-6, "variance");
+        }
+    });
+}
+
+#[test]
 fn sums_under_a_lock() {
     Device::in_each_order("triton/weight_gradient.90.ptx", |device| {
         let (rows, width) = (23, 200);

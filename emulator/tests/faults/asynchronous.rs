@@ -126,6 +126,19 @@ fn products_that_still_read() {
 }
 
 #[test]
+fn tensor_maps_that_are_none() {
+    let copy = |at: &str| {
+        format!(
+            "{ONE}mov.u64 %d1, 0;\nmov.u32 %r1, 0;\n@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 64;\n@%p1 \
+             cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [buffer], [{at}, {{%r1}}], [bar];\n{WAIT}"
+        )
+    };
+    guilty(&copy("%out"), threads(32), &["the tensor map at 0x"]);
+    guilty(&copy("%out+32"), threads(32), &["a tensor map at 0x", "must be a multiple of 64"]);
+    guilty(&copy("%d1"), threads(32), &["global memory at 0x0: not allocated"]);
+}
+
+#[test]
 fn a_bulk_load_into_a_cta_that_ends() {
     let body = format!("{ONE}{LOAD}⟦{WAIT}⟧");
     needs(&body, threads(32), &["shared memory of a CTA that ends", "mbarrier phase"]);

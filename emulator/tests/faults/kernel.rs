@@ -1,6 +1,6 @@
 //! Runs the body of a kernel, and looks at what it is accused of.
 
-use tilewright_emulator::{Arch, Emulator, Fault, Launch, Module};
+use tilewright_emulator::{Arch, Emulator, Fault, Launch, Module, Schedule};
 
 /// What bodies begin with: `%t` is the thread, `%cta` its CTA, `%out` 4 KiB of global memory, `%mine` the thread's word of it,
 /// `buffer` 4 KiB of shared memory, `%s` the thread's 16 bytes of it, and `bar` an mbarrier.
@@ -29,10 +29,14 @@ pub fn cluster(count: u32, threads: u32) -> Launch {
 }
 
 fn run(body: &str, launch: &Launch) -> Result<(), Fault> {
+    run_in(Schedule::Fixed, body, launch)
+}
+
+fn run_in(schedule: Schedule, body: &str, launch: &Launch) -> Result<(), Fault> {
     const BYTES: usize = 4096;
     let text = format!("{HEAD}{body}\nret;\n}}\n");
     let module = Module::load(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let emulator = Emulator::new(Arch::Sm90a);
+    let emulator = Emulator::new(Arch::Sm90a).with_schedule(schedule);
     let out = emulator.allocate(BYTES as u64).expect("it is little");
     emulator.write(out, &[0; BYTES]).expect("just allocated");
     let kernel = module.kernel("k").expect("it is called so");
@@ -57,6 +61,11 @@ pub fn innocent(body: &str, launch: Launch) {
 #[track_caller]
 pub fn guilty(body: &str, launch: Launch, words: &[&str]) {
     contains(&accused(body, &launch).to_string(), words);
+}
+
+/// What the kernel is accused of in one of some random orders, if anything.
+pub fn accused_in_some_order(body: &str, launch: Launch) -> Option<Fault> {
+    (0..40).find_map(|seed| run_in(Schedule::Random(seed), body, &launch).err())
 }
 
 /// The kernel is accused of something that has these words, at this CTA and thread, and at the line that ends in

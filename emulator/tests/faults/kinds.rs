@@ -4,6 +4,8 @@ use tilewright_emulator::{FaultKind, Launch};
 
 use super::kernel::{accused, cluster, ctas, threads};
 
+const BULK: &str = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes ";
+
 #[test]
 fn faults_have_kinds() {
     let one = threads(32);
@@ -24,6 +26,8 @@ fn faults_have_kinds() {
         (FaultKind::Address, one, "st.shared.u32 [buffer+4100], %t;".to_owned()),
         (FaultKind::Misaligned, one, "ld.shared.u32 %r1, [buffer+2];".to_owned()),
         (FaultKind::Misaligned, one, "mbarrier.init.shared.b64 [bar+4], 1;".to_owned()),
+        (FaultKind::Misaligned, one, format!("mov.u32 %r1, 16;\n{BULK}[buffer], [%out+8], %r1, [bar];")),
+        (FaultKind::Misuse, one, format!("mov.u32 %r1, 24;\n{BULK}[buffer], [%out], %r1, [bar];")),
         (FaultKind::Uninitialized, one, "st.global.u32 [%mine], %r5;".to_owned()),
         (FaultKind::Uninitialized, one, "ld.shared.u32 %r1, [%s];\nst.global.u32 [%mine], %r1;".to_owned()),
         (FaultKind::Uninitialized, one, "atom.shared.add.u32 %r1, [buffer], 1;".to_owned()),
@@ -33,8 +37,8 @@ fn faults_have_kinds() {
         (FaultKind::Launch, cluster(3, 2048), String::new()),
     ] {
         let fault = accused(&body, &launch);
-        assert_eq!(fault.kind(), kind, "{body}: {fault}");
+        assert_eq!(fault.kind, kind, "{body}: {fault}");
     }
     let fault = accused("trap;", &Launch { dynamic_shared: 1 << 20, ..one });
-    assert_eq!(fault.kind().name(), "launch");
+    assert_eq!(fault.kind.name(), "launch");
 }

@@ -2,10 +2,12 @@
 
 mod asynchronous;
 mod barriers;
+mod clusters;
 mod global;
 mod kernel;
 mod kinds;
 mod memory;
+mod pipelines;
 mod proxies;
 mod races;
 mod registers;

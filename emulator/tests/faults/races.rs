@@ -1,6 +1,6 @@
 //! Accesses of shared memory that nothing orders.
 
-use super::kernel::{cluster, guilty, innocent, needs, threads};
+use super::kernel::{cluster, ctas, guilty, innocent, needs, threads};
 
 /// Thread `t` reads what thread `t ^ 32` wrote.
 const OTHER_WARP: &str = "xor.b32 %r1, %t, 32;\nmov.u32 %r2, buffer;\nmad.lo.u32 %r2, %r1, 16, %r2;\n";
@@ -70,11 +70,23 @@ fn lanes_of_a_warp() {
 #[test]
 fn lanes_that_write_one_address() {
     innocent("st.shared.u32 [buffer], 7;", threads(96));
-    guilty(
-        "st.shared.u32 [buffer], %t;",
-        threads(32),
-        &["race", "thread 0 wrote them", "write of thread 1", "thread 1, PTX line"],
-    );
+    // One of the lanes of an instruction wins, but which warp comes last nobody says.
+    let own = "st.shared.u32 [buffer], %t;\n";
+    innocent(own, threads(32));
+    let words = ["race", "warp 0 wrote them", "write of thread 32", "thread 32, PTX line"];
+    guilty(own, threads(64), &words);
+    innocent("st.global.u32 [%out], %t;", threads(32));
+    guilty("st.global.u32 [%out], %t;", ctas(2, 32), &["race", "of cluster 0 wrote them"]);
+    // None of them knows that it was the one.
+    let words = ["race", "warp 0 wrote them", "no bar.warp.sync orders this", "of thread 0"];
+    needs(&format!("{own}⟦bar.warp.sync -1;⟧\nld.shared.u32 %r1, [buffer];"), threads(32), &words);
+    needs(&format!("{own}⟦bar.warp.sync -1;⟧\nst.shared.u32 [buffer], 5;"), threads(32), &words);
+    // Of two instructions, a loop's too, it is not said at all.
+    let branch = "setp.lt.u32 %p1, %t, 16;\n@%p1 st.shared.u32 [buffer], 1;\n⟦bar.warp.sync -1;⟧\n@!%p1 st.shared.u32 [buffer], 2;";
+    needs(branch, threads(32), &["race", "thread 0 wrote them", "write of thread 16"]);
+    let turns = "mov.u32 %r1, 0;\nLOOP: setp.eq.u32 %p1, %t, %r1;\n@%p1 st.shared.u32 [buffer], %t;\n⟦bar.warp.sync -1;⟧\n\
+        add.u32 %r1, %r1, 1;\nsetp.lt.u32 %p2, %r1, 4;\n@%p2 bra LOOP;";
+    needs(turns, threads(32), &["race", "thread 0 wrote them", "write of thread 1"]);
 }
 
 #[test]
@@ -187,11 +199,42 @@ fn lanes_that_write_before_another_one_releases() {
     let across = "mov.u32 %r1, %ctaid.x;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra LOOK;\nst.global.u32 [%mine+512], %t;\n⟦bar.warp.sync -1;⟧\n\
         setp.ne.u32 %p2, %t, 0;\n@%p2 exit;\nred.release.gpu.global.add.u32 [%out], 1;\nexit;\n\
         LOOK: ld.acquire.gpu.global.u32 %r3, [%out];\nsetp.eq.u32 %p3, %r3, 0;\n@%p3 bra LOOK;\nld.global.u32 %r2, [%mine+640];";
-    needs(
-        across,
-        super::kernel::ctas(2, 32),
-        &["race", "of cluster 1 wrote them", "another lane of that warp released"],
-    );
+    needs(across, ctas(2, 32), &["race", "of cluster 1 wrote them", "another lane of that warp released"]);
+}
+
+#[test]
+fn lanes_that_read_before_another_one_releases() {
+    // All lanes of the second warp read, its first lane says so, and the first warp writes there.
+    let body = |read: &str, tell: &str, wait: &str, write: &str| {
+        format!(
+            "st.shared.v4.u32 [%s], {{0, 0, 0, 0}};\nst.shared.v4.u32 [%s+1024], {{0, 0, 0, 0}};\nsetp.eq.u32 %p1, %t, 0;\n\
+             @%p1 mbarrier.init.shared.b64 [bar], 1;\nfence.proxy.async;\nbar.sync 0;\nsetp.lt.u32 %p2, %t, 32;\n@%p2 bra WAIT;\n\
+             {read}\n⟦bar.warp.sync -1;⟧\nsetp.eq.u32 %p3, %t, 32;\n{tell}\nexit;\nWAIT: {wait}\n{write}"
+        )
+    };
+    let (each, one) = ("ld.shared.u32 %r2, [%s];", "ld.shared.u32 %r2, [buffer+512];");
+    let arrive = "@%p3 mbarrier.arrive.shared.b64 _, [bar];";
+    let phase = "mbarrier.try_wait.parity.shared::cta.b64 %p4, [bar], 0;\n@!%p4 bra WAIT;";
+    let release = "@%p3 st.release.cta.shared.u32 [buffer+2000], 1;";
+    let flag = "ld.acquire.cta.shared.u32 %r1, [buffer+2000];\nsetp.eq.u32 %p4, %r1, 0;\n@%p4 bra WAIT;";
+    let store = "st.shared.u32 [%s+512], %t;";
+    let bulk = "@!%p1 exit;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 512;\n\
+        mov.u32 %r4, 512;\ncp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [buffer+512], [%out], %r4, [bar];\n\
+        FULL: mbarrier.try_wait.parity.shared::cta.b64 %p5, [bar], 1;\n@!%p5 bra FULL;";
+    let words = ["race", "another lane of that warp released", "bar.warp.sync"];
+    for (tell, wait) in [(arrive, phase), (release, flag)] {
+        for (read, who) in [(each, "thread 33 read them"), (one, "warp 1 read them")] {
+            needs(&body(read, tell, wait, store), threads(64), &[&words[..], &[who]].concat());
+        }
+    }
+    for (read, who) in [(each, "thread 33 read them"), (one, "warp 1 read them")] {
+        needs(&body(read, arrive, phase, bulk), threads(64), &[&words[..], &[who]].concat());
+    }
+    // Every lane arrives, or the one that read.
+    let all = body(each, "mbarrier.arrive.shared.b64 _, [bar];", phase, store);
+    innocent(&all.replace("[bar], 1;", "[bar], 32;").replace("⟦bar.warp.sync -1;⟧", ""), threads(64));
+    let own = "setp.eq.u32 %p3, %t, 32;\n@%p3 ld.shared.u32 %r2, [%s];";
+    innocent(&body(own, arrive, phase, store).replace("⟦bar.warp.sync -1;⟧", ""), threads(64));
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn the_thread_that_is_wrong() {
         "setp.eq.u32 %p1, %t, 4;\nselp.u32 %r1, 2, 1, %p1;\nmapa.shared::cluster.u32 %r2, %s, %r1; // here";
     guilty_at(rank, cluster(2, 32), 0, 4, &["mapa to CTA 2"]);
     // The second of two lanes that race.
-    let two = "setp.gt.u32 %p1, %t, 29;\n@%p1 st.shared.u32 [buffer], %t; // here";
+    let two = "st.shared.u32 [%s], %t;\nsetp.eq.u32 %p1, %t, 31;\n@%p1 st.shared.u32 [%s+-16], %t; // here";
     guilty_at(two, threads(32), 0, 31, &["thread 30 wrote them", "this write of thread 31"]);
 }
 

@@ -156,3 +156,39 @@ fn that_cannot_be_are_errors_at_load() {
     // A function that nobody calls is looked at too.
     assert!(error(".func g() {\nfrob; }").contains("line 4: frob"));
 }
+
+#[test]
+fn take_memory_from_their_stacks() {
+    // Each thread takes as much as it likes; what is given back is taken again, by a function when it returns.
+    let function = ".func (.param .b32 r) sum(.param .b32 count) {
+        .reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %d<3>;
+        ld.param.u32 %r1, [count]; mul.lo.u32 %r2, %r1, 4; alloca.u32 %r3, %r2; mov.u32 %r4, 0; mov.u32 %r5, 0;
+        FILL: mad.lo.u32 %r6, %r4, 4, %r3; st.local.u32 [%r6], %r4; add.u32 %r4, %r4, 1;
+        setp.lt.u32 %p1, %r4, %r1; @%p1 bra FILL;
+        ADD: sub.u32 %r4, %r4, 1; mad.lo.u32 %r6, %r4, 4, %r3; ld.local.u32 %r7, [%r6]; add.u32 %r5, %r5, %r7;
+        setp.ne.u32 %p1, %r4, 0; @%p1 bra ADD;
+        st.param.b32 [r], %r5; ret; }";
+    let body = "add.u32 %r1, %t, 1; alloca.u64 %d1, 5; st.local.u32 [%d1], %t;
+        stacksave.u64 %d2; cvt.u64.u32 %d3, %r1; alloca.u64 %d4, %d3, 256; and.b64 %d5, %d4, 255; cvt.u32.u64 %r2, %d5;
+        st.local.u8 [%d4], %t; stackrestore.u64 %d2;
+        alloca.u64 %d6, 8, 256; sub.u64 %d6, %d6, %d4; cvt.u32.u64 %r3, %d6; stackrestore.u64 %d2;
+        call (%r4), sum, (%r1); call (%r5), sum, (100); add.u32 %r4, %r4, %r5;
+        stacksave.u64 %d7; sub.u64 %d7, %d7, %d2; cvt.u32.u64 %r5, %d7;
+        ld.local.u32 %r6, [%d1]; sub.u32 %r6, %r6, %t;
+        or.b32 %r2, %r2, %r3; or.b32 %r2, %r2, %r5; or.b32 %r2, %r2, %r6; shl.b32 %r2, %r2, 16; or.b32 %r4, %r4, %r2;
+        st.global.u32 [%mine], %r4;";
+    let expected: Vec<u32> = (0..32).map(|t| t * (t + 1) / 2 + 4950).collect();
+    assert_eq!(words(&kernel(function, body), 32, 32), expected);
+}
+
+#[test]
+fn have_stacks_that_end() {
+    for size in ["20000", "0xfffffff0", "0xffffffffffffffff"] {
+        let body = format!("mov.u64 %d2, {size}; alloca.u64 %d1, %d2; st.local.u32 [%d1+16384], %t;");
+        let fault = run_on(&Emulator::new(Arch::Sm90a), &kernel("", &body), 1, 1).expect_err("too much");
+        assert!(fault.what.contains("bytes of local memory at"), "{size}: {fault}");
+    }
+    let text = "alloca.u64 %d1, 8, 24;";
+    let error = load_error(&format!(".visible .entry k() {{ .reg .b64 %d<2>; {text} ret; }}"));
+    assert!(error.contains("an alignment of 24"), "{error}");
+}

@@ -1,17 +1,19 @@
 //! `vprintf`, and traps after it.
 
-use tilewright_emulator::{Arch, Emulator, Launch, Module};
+use tilewright_emulator::{Arch, Emulator, Fault, FaultKind, Launch, Module};
 
 use crate::module;
 
 /// A kernel that prints its CTA, its thread and a number, and then does this.
 fn kernel(after: &str) -> Module {
     let text = "CTA %d, thread %2u: %.3f of %s, %lld\n\0";
+    // What one kind of fault says, of whatever kind a fault is that repeats it.
+    let name = "pie: out of bounds\0";
     let bytes = |text: &str| text.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(", ");
     module(&format!(
         ".extern .func (.param .b32 r) vprintf(.param .b64 format, .param .b64 arguments);
          .global .align 1 .b8 text[{}] = {{{}}};
-         .const .align 1 .b8 name[4] = {{{}}};
+         .const .align 1 .b8 name[{}] = {{{}}};
          .visible .entry k(.param .u64 out)
          {{
          .local .align 8 .b8 arguments[40];
@@ -33,12 +35,13 @@ fn kernel(after: &str) -> Module {
          }}",
         text.len(),
         bytes(text),
-        bytes("pie\0"),
+        name.len(),
+        bytes(name),
     ))
 }
 
 /// Launches two CTAs of 32 threads; what they printed, the word that they wrote, and what went wrong.
-fn launched(after: &str) -> (String, u32, Option<String>) {
+fn launched(after: &str) -> (String, u32, Option<Fault>) {
     // Clusters that run in parallel print in their order all the same.
     let emulator = Emulator::new(Arch::Sm90a).echoing(false).checking_order(false);
     let out = emulator.allocate(4).unwrap();
@@ -48,13 +51,13 @@ fn launched(after: &str) -> (String, u32, Option<String>) {
     emulator.read(out, &mut word).unwrap();
     let printed = emulator.printed();
     assert_eq!(emulator.printed(), "", "it is given once");
-    (printed, u32::from_le_bytes(word), done.err().map(|fault| fault.to_string()))
+    (printed, u32::from_le_bytes(word), done.err())
 }
 
 #[test]
 fn print_their_arguments() {
     let (printed, arguments, fault) = launched("");
-    let line = |cta, thread| format!("CTA {cta}, thread {thread:2}: 1.500 of pie, -7\n");
+    let line = |cta, thread| format!("CTA {cta}, thread {thread:2}: 1.500 of pie: out of bounds, -7\n");
     assert_eq!(printed, [line(0, 0), line(0, 1), line(1, 0), line(1, 1)].concat());
     assert_eq!((arguments, fault), (5, None));
 }
@@ -64,8 +67,9 @@ fn say_why_they_trap() {
     let (printed, _, fault) = launched("setp.eq.u32 %p1, %r1, 1; @%p1 trap;");
     assert_eq!(printed.lines().count(), 4, "{printed}");
     let fault = fault.expect("it traps");
-    let expected = "trap: the kernel stopped itself, after it said `CTA 1, thread  0: 1.500 of pie, -7`: kernel k, CTA (1, 0, 0), thread 0";
-    assert!(fault.starts_with(expected), "{fault}");
+    let expected = "trap: the kernel stopped itself, after it said `CTA 1, thread  0: 1.500 of pie: out of bounds, -7`: kernel k, CTA (1, 0, 0), thread 0";
+    assert!(fault.to_string().starts_with(expected), "{fault}");
+    assert_eq!(fault.kind, FaultKind::Trap, "{fault}");
 }
 
 #[test]
@@ -75,7 +79,9 @@ fn read_texts_that_are_there() {
     let (_, _, fault) = launched(text);
     let fault = fault.expect("there is no text at 4096");
     assert!(
-        fault.starts_with("1 bytes of global memory at 0x1000: not allocated") && fault.contains("vprintf"),
+        fault.what == "1 bytes of global memory at 0x1000: not allocated"
+            && fault.to_string().contains("vprintf"),
         "{fault}"
     );
+    assert_eq!(fault.kind, FaultKind::Address, "{fault}");
 }

@@ -13,6 +13,7 @@ pub fn counters(counters: &Counters) -> Value {
         lane_instructions,
         classes,
         tensor_operations,
+        contested_stores,
         global,
         shared,
         waits,
@@ -53,6 +54,7 @@ pub fn counters(counters: &Counters) -> Value {
         "lane_instructions": lane_instructions,
         "classes": classes,
         "tensor_operations": tensor_operations,
+        "contested_stores": contested_stores,
         "global": global,
         "shared": shared,
         "waits": {

@@ -52,11 +52,11 @@ fn of_run(plan: &Plan, run: &Run) -> Value {
 }
 
 fn fault(fault: &Fault) -> Value {
-    let Fault { kernel, cta, thread, line, instruction, source, what } = fault;
+    let Fault { kernel, cta, thread, line, instruction, source, kind, what } = fault;
     let source: Vec<Value> =
         source.iter().map(|source| json!({ "file": source.file, "line": source.line })).collect();
     json!({
-        "kind": fault.kind().name(),
+        "kind": kind.name(),
         "message": what,
         "kernel": kernel,
         "cta": cta,

@@ -118,6 +118,16 @@ impl Context {
         self.frame
     }
 
+    /// The register that has the end of what was taken from the stack.
+    pub(in crate::decode) fn stack(&mut self) -> R {
+        let known = self.specials.iter().find(|(special, _)| *special == Special::Stack);
+        known.map(|&(_, stack)| stack).unwrap_or_else(|| {
+            let stack = self.new_r();
+            self.specials.push((Special::Stack, stack));
+            stack
+        })
+    }
+
     /// The same in a function: in the kernel it is zero.
     pub(super) fn own_frame(&self) -> Option<R> {
         self.frame.filter(|_| self.in_function)

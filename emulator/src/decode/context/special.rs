@@ -2,6 +2,7 @@
 //!
 //! PTX ISA, "Special Registers".
 
+use crate::memory::SHARED_START;
 use crate::program::{Order, Special};
 
 /// The special register of this name.
@@ -34,6 +35,8 @@ pub(super) fn named(name: &str) -> Option<Special> {
         ("%lanemask_ge", _) => Special::LaneMask(Order::GreaterOrEqual),
         ("%dynamic_smem_size", _) => Special::DynamicShared,
         ("%total_smem_size" | "%aggr_smem_size", _) => Special::TotalShared,
+        ("%reserved_smem_offset_begin", _) => Special::Reserved(0),
+        ("%reserved_smem_offset_end" | "%reserved_smem_offset_cap", _) => Special::Reserved(SHARED_START),
         ("%cluster_ctarank", _) => Special::ClusterRank,
         ("%cluster_nctarank", _) => Special::ClusterSize,
         ("%is_explicit_cluster", _) => Special::IsExplicitCluster,

@@ -1,5 +1,6 @@
 //! What the order of accesses is told of the lanes' loads, stores and atomics, and of copies.
 
+use crate::error::Reason;
 use crate::exec::bulk::Extent;
 use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
@@ -40,7 +41,7 @@ pub(crate) fn tell(
     accesses: Accesses,
     joint: Option<&Joint>,
     value: impl Fn(usize) -> [u8; 16],
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     let Env { order: Some(order), ctas, global, .. } = env else { return Ok(()) };
     let size = ctas.len();
     let Accesses { window, at, mask, bytes, reads, takes, writes, ordering, read_only } = accesses;
@@ -58,7 +59,8 @@ pub(crate) fn tell(
     };
     let same = |other: Option<usize>, lane, at| {
         if let Some(other) = other {
-            return spot(other) == Some((other, at)) && value(other) == value(lane);
+            let there = spot(other).filter(|_| mask >> other & 1 != 0) == Some((other, at));
+            return there.then(|| value(other) == value(lane));
         }
         let mut there = [0; 16];
         let read = match at {
@@ -67,7 +69,7 @@ pub(crate) fn tell(
             }
             Spot::Global(at) => global.read(at, &mut there[..bytes]),
         };
-        ordering.is_none() && read.is_ok() && there == value(lane)
+        (ordering.is_none() && read.is_ok()).then(|| there == value(lane))
     };
     let strong = match ordering.map(|ordering| ordering.scope) {
         None => 0,
@@ -116,7 +118,7 @@ pub(crate) fn tell_bulk(
     (cta, shared): (usize, u32),
     global: &Extent,
     [in_shared, in_global]: [Side; 2],
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     let tell_shared = |order: &mut Order<'_>, at, bytes| {
         order.shared((cta, at), bytes, (in_shared.by, in_shared.kind), in_shared.wrote)
     };

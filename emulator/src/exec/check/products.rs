@@ -10,6 +10,7 @@
 //! access that needs a fence: what counts is when the value that it copies was computed. And a `mov` that writes what
 //! the register holds already changes nothing.
 
+use crate::error::Reason;
 use crate::exec::warp::Warp;
 use crate::exec::warp::watched::{Product, Products};
 use crate::program::Program;
@@ -19,7 +20,7 @@ use crate::program::operand::{WgmmaA, WgmmaOp};
 use crate::program::register::{R, Register};
 
 /// Checks what the instruction at `pc`, which some lanes execute, does to registers of products, and notes it.
-pub(super) fn check(warp: &mut Warp, program: &Program, pc: u32) -> Result<(), String> {
+pub(super) fn check(warp: &mut Warp, program: &Program, pc: u32) -> Result<(), Reason> {
     match &program.code[pc as usize].op {
         Op::Move32(d, a) => copy(warp, program, *d, *a),
         Op::Wgmma(product) => issue(warp, program, product, pc),
@@ -40,7 +41,7 @@ fn in_flight(warp: &Warp, product: Option<Product>) -> Option<Product> {
     product.filter(|product| product.group > warp.wgmma.waited)
 }
 
-fn touch(warp: &mut Warp, program: &Program, access: Access, register: Register) -> Result<(), String> {
+fn touch(warp: &mut Warp, program: &Program, access: Access, register: Register) -> Result<(), Reason> {
     let Some(slot) = program.watched.slot(register) else { return Ok(()) };
     let Products { accumulates, copy, reads, .. } = warp.watched[slot].products;
     let does = if access == Access::Read { "read" } else { "written" };
@@ -60,7 +61,7 @@ fn touch(warp: &mut Warp, program: &Program, access: Access, register: Register)
     Ok(())
 }
 
-fn copy(warp: &mut Warp, program: &Program, d: R, a: R) -> Result<(), String> {
+fn copy(warp: &mut Warp, program: &Program, d: R, a: R) -> Result<(), Reason> {
     let Some(to) = program.watched.slot(Register::R(d)) else { return Ok(()) };
     let from = program.watched.slot(Register::R(a));
     let from = from.map_or(Products::UNTOUCHED, |slot| warp.watched[slot].products);
@@ -81,9 +82,9 @@ fn copy(warp: &mut Warp, program: &Program, d: R, a: R) -> Result<(), String> {
     Ok(())
 }
 
-fn issue(warp: &mut Warp, program: &Program, product: &WgmmaOp, pc: u32) -> Result<(), String> {
+fn issue(warp: &mut Warp, program: &Program, product: &WgmmaOp, pc: u32) -> Result<(), Reason> {
     if warp.wgmma.fences == 0 {
-        return Err("there is no wgmma.fence before the warp's first product".into());
+        return Err(Reason::misuse("there is no wgmma.fence before the warp's first product"));
     }
     let shape = [product.shape.n, product.shape.depth() as u32];
     let own = Product { pc, group: warp.wgmma.committed + 1, shape };
@@ -130,18 +131,18 @@ fn issue(warp: &mut Warp, program: &Program, product: &WgmmaOp, pc: u32) -> Resu
 }
 
 /// There must have been a fence since the last access.
-fn fenced(warp: &Warp, program: &Program, register: R, state: Products) -> Result<(), String> {
+fn fenced(warp: &Warp, program: &Program, register: R, state: Products) -> Result<(), Reason> {
     if state.fence <= warp.wgmma.fences {
         return Ok(());
     }
     let name = program.names.of(Register::R(register));
-    Err(format!("{name} was accessed by other instructions since the last wgmma.fence"))
+    Err(Reason::misuse(format!("{name} was accessed by other instructions since the last wgmma.fence")))
 }
 
-fn refuse(program: &Program, register: Register, does: &str, why: &str, product: Product) -> String {
+fn refuse(program: &Program, register: Register, does: &str, why: &str, product: Product) -> Reason {
     let name = program.names.of(register);
     let line = program.code[product.pc as usize].line;
-    format!(
+    Reason::misuse(format!(
         "{name} is {does} while a wgmma {why} that was not waited for (PTX line {line}; wgmma.wait_group must cover it)"
-    )
+    ))
 }

@@ -7,6 +7,7 @@
 
 use super::fragments;
 use crate::decode::logic::permuted;
+use crate::error::Reason;
 use crate::exec::warp::watched::{Cause, Origin};
 use crate::exec::warp::{Warp, lanes};
 use crate::memory::Place;
@@ -20,7 +21,7 @@ use tilewright_ptx::ast::Space;
 
 /// Checks what the instruction at `pc` reads in the lanes of `mask`, of those that are `here`, and notes what it
 /// writes.
-pub(super) fn check(warp: &mut Warp, program: &Program, pc: u32, here: u32, mask: u32) -> Result<(), String> {
+pub(super) fn check(warp: &mut Warp, program: &Program, pc: u32, here: u32, mask: u32) -> Result<(), Reason> {
     let coded = &program.code[pc as usize];
     if let Some(guard) = coded.guard {
         let register = Register::P(guard.predicate);
@@ -128,7 +129,7 @@ fn multiplied(warp: &mut Warp, program: &Program, product: &MmaOp, pc: u32, mask
 }
 
 /// All operands must have values, but accumulators that are overwritten and what goes to local memory.
-fn used(warp: &mut Warp, program: &Program, coded: &Coded, mask: u32) -> Result<(), String> {
+fn used(warp: &mut Warp, program: &Program, coded: &Coded, mask: u32) -> Result<(), Reason> {
     let mut fault = None;
     coded.op.registers(&mut |access, register| {
         let without = warp.missing(program, register) & mask;
@@ -226,7 +227,7 @@ fn refuse(
     coded: &Coded,
     register: Register,
     without: u32,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     if without == 0 {
         return Ok(());
     }
@@ -234,13 +235,13 @@ fn refuse(
     let name = program.names.of(register);
     let before = warp.origin(program, register);
     let Some(Origin { pc, cause }) = before else {
-        return Err(format!("{name} is used, and nobody has written it"));
+        return Err(Reason::uninitialized(format!("{name} is used, and nobody has written it")));
     };
     warp.early = matches!(cause, Cause::Shared { .. });
     let line = program.code[pc as usize].line;
     let place = format!("PTX line {line}");
     let text = program.line(line);
-    Err(match cause {
+    Err(Reason::uninitialized(match cause {
         Cause::Register(_) if line == coded.line => format!("{name} is used, and nobody has written it"),
         Cause::Register(first) => {
             let first = program.names.of(first);
@@ -255,5 +256,5 @@ fn refuse(
             "{name} is used, whose value comes from {bytes} bytes of shared memory at {at:#x}, of which nobody had \
              written all when {place} loaded them ({text})"
         ),
-    })
+    }))
 }

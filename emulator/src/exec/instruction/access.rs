@@ -1,6 +1,7 @@
 //! Loads, stores and atomics.
 
 use super::transfer;
+use crate::error::Reason;
 use crate::exec::check::order::{self, Accesses};
 use crate::exec::env::Env;
 use crate::exec::joint::{Joint, Shape};
@@ -26,7 +27,7 @@ twice! {
         observer: &mut Option<Observer>,
         op: &Op,
         active: Active,
-    ) -> Result<(), String> {
+    ) -> Result<(), Reason> {
         let mask = active.mask;
         if let Op::Load { window: Window::In(Space::Param), at: Address { base: Base::None, offset }, .. } = *op
             && let Op::Load { bytes, signed, ref to, .. } = *op
@@ -95,8 +96,18 @@ twice! {
                 };
                 order::tell(warp, env, accesses, joint.filter(|_| !one), |lane| warp.gather(from, bytes, lane))
                     .map_err(|what| refuse(warp, env, accesses, what))?;
+                let contested = env.order.as_mut().is_some_and(Order::take_contested);
+                env.contested_stores += u64::from(contested);
+                // Which lane's value stays is for the schedule to say.
+                let first = if contested {
+                    env.launch.schedule.lane(&[env.cluster, warp.number.into(), warp.retired])
+                } else {
+                    0
+                };
+                let joint = joint.filter(|_| first == 0);
                 if !joint.is_some_and(|joint| transfer::store(warp, env, joint, from, bytes as u32)) {
-                    for lane in lanes(mask) {
+                    let later = mask & ((1 << first) - 1);
+                    for lane in lanes(mask & !later).chain(lanes(later)) {
                         let value = warp.gather(from, bytes, lane);
                         write(warp, env, warp.place(window, at, lane), lane, &value[..total])
                             .map_err(|what| warp.blame(lane, what))?;
@@ -110,7 +121,7 @@ twice! {
 }
 
 /// `mapa`: an address in the shared memory of another CTA of the cluster.
-pub(super) fn mapa(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
+pub(super) fn mapa(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Result<(), Reason> {
     let Op::Mapa { d, a, rank, generic } = *op else { unreachable!("no mapa") };
     let size = env.ctas.len();
     let mut value = [0u64; LANES];
@@ -119,7 +130,8 @@ pub(super) fn mapa(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Result
         let address = warp.source(a, lane).wrapping_sub(base) as u32;
         let rank = warp.r(rank)[lane];
         if rank as usize >= size {
-            return Err(warp.blame(lane, format!("mapa to CTA {rank} of a cluster of {size}")));
+            let what = Reason::address(format!("mapa to CTA {rank} of a cluster of {size}"));
+            return Err(warp.blame(lane, what));
         }
         value[lane] = base + u64::from((rank + 1) << RANK_SHIFT | address & IN_CTA);
     }

@@ -5,6 +5,7 @@
 
 use super::access::unwritten;
 use crate::decode::float::add64;
+use crate::error::Reason;
 use crate::exec::check::order::{self, Accesses};
 use crate::exec::env::Env;
 use crate::exec::joint::Joint;
@@ -23,7 +24,7 @@ pub(super) fn step(
     op: &Op,
     mask: u32,
     joint: Option<&Joint>,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     let Op::Atomic { op, window, bytes, d, at, b, c, ordering, returns } = *op else {
         unreachable!("no atomic operation")
     };
@@ -49,7 +50,7 @@ pub(super) fn step(
             hole.at
         );
         warp.early = true;
-        return Err(warp.blame(hole.lane, what));
+        return Err(warp.blame(hole.lane, Reason::uninitialized(what)));
     }
     for lane in lanes(mask) {
         let place = warp.place(window, at, lane);

@@ -1,6 +1,7 @@
 //! `atom.exch.b128` and `atom.cas.b128`.
 
 use super::access::unwritten;
+use crate::error::Reason;
 use crate::exec::check::order::{self, Accesses};
 use crate::exec::env::Env;
 use crate::exec::memory::{read, refuse, write};
@@ -13,7 +14,7 @@ use crate::program::operand::Destination;
 /// Bytes of the value.
 const SIZE: usize = 16;
 
-pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), Reason> {
     let Op::Atomic128 { window, at, d, b, c, ordering } = *op else { unreachable!("no atomic operation") };
     let accesses = Accesses {
         window,
@@ -35,7 +36,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
             hole.at
         );
         warp.early = true;
-        return Err(warp.blame(hole.lane, what));
+        return Err(warp.blame(hole.lane, Reason::uninitialized(what)));
     }
     for lane in lanes(mask) {
         let value = |warp: &Warp, [low, high]: [_; 2]| {
@@ -61,9 +62,9 @@ fn exchange(
     (place, lane): (Place, usize),
     b: u128,
     c: Option<u128>,
-) -> Result<u128, String> {
+) -> Result<u128, Reason> {
     if !matches!(place, Place::Global(_) | Place::Shared(_)) {
-        return Err(format!("an atomic operation at {place:x?}"));
+        return Err(Reason::misuse(format!("an atomic operation at {place:x?}")));
     }
     let mut old = [0; SIZE];
     // Kernels whose clusters reach each other by atomic operations run them in turns: nobody comes between.

@@ -1,5 +1,6 @@
 //! Named barriers, and the barrier of a cluster.
 
+use crate::error::Reason;
 use crate::exec::env::Env;
 use crate::exec::result::{Active, Next};
 use crate::exec::warp::Warp;
@@ -8,7 +9,7 @@ use crate::program::op::Op;
 use crate::program::operand::Tally;
 use crate::program::register::LANES;
 
-pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, Reason> {
     let Active { mask, .. } = active;
     match *op {
         Op::Barrier { id, threads, aligned, reduces } => {
@@ -69,7 +70,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
         }
         Op::ClusterArrive { ordered } => {
             if warp.at_cluster & mask != 0 {
-                return Err("barrier.cluster.arrive twice without a wait".into());
+                return Err(Reason::misuse("barrier.cluster.arrive twice without a wait"));
             }
             warp.at_cluster |= mask;
             warp.cluster_generation = env.cluster_generation;
@@ -94,7 +95,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
 }
 
 /// Lanes have ended, for which the others of the warp may have been waiting to be counted at a barrier.
-pub(crate) fn lanes_ended(warp: &Warp, env: &mut Env<'_>) -> Result<(), String> {
+pub(crate) fn lanes_ended(warp: &Warp, env: &mut Env<'_>) -> Result<(), Reason> {
     let Some(first) = warp.groups.first() else { return Ok(()) };
     let Wait::Barrier { id, threads, reduces, .. } = first.wait else { return Ok(()) };
     let there = |wait| matches!(wait, Wait::Barrier { id: other, .. } if other == id);
@@ -105,7 +106,7 @@ pub(crate) fn lanes_ended(warp: &Warp, env: &mut Env<'_>) -> Result<(), String> 
 }
 
 /// The warp whose instruction is executed is at a named barrier.
-fn arrive(env: &mut Env<'_>, cta: usize, id: u32, threads: Option<u32>, reduces: bool) -> Result<(), String> {
+fn arrive(env: &mut Env<'_>, cta: usize, id: u32, threads: Option<u32>, reduces: bool) -> Result<(), Reason> {
     let cta = &mut env.ctas[cta];
     if let (Some(order), Some(barrier)) = (&mut env.order, cta.barriers.get_mut(id as usize)) {
         order.arrive(&mut barrier.meeting, true, u32::MAX);

@@ -6,6 +6,7 @@
 
 use super::frame::{Value, frames, read, set_frames, write};
 use super::{heap, print};
+use crate::error::Reason;
 use crate::exec::env::Env;
 use crate::exec::result::Next;
 use crate::exec::warp::call::{Call, Saved};
@@ -15,7 +16,7 @@ use crate::program::operand::{CallOp, Callee, Slot};
 use crate::program::register::{LANES, Register};
 use crate::program::{Function, Program};
 
-pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<Next, String> {
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<Next, Reason> {
     let program = env.launch.program;
     match op {
         Op::BranchIndexed { index, targets } => {
@@ -24,7 +25,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
                 let target = targets.get(index as usize).copied().ok_or_else(|| {
                     let what =
                         format!("brx.idx with index {index}, where there are {} targets", targets.len());
-                    warp.blame(lane, what)
+                    warp.blame(lane, Reason::misuse(what))
                 })?;
                 scatter(warp, target, 1 << lane);
             }
@@ -58,7 +59,7 @@ fn scatter(warp: &mut Warp, target: u32, mask: u32) {
 }
 
 /// The functions that lanes call.
-fn callees(warp: &Warp, program: &Program, op: &CallOp, mask: u32) -> Result<Vec<(usize, u32)>, String> {
+fn callees(warp: &Warp, program: &Program, op: &CallOp, mask: u32) -> Result<Vec<(usize, u32)>, Reason> {
     let addresses = match op.callee {
         Callee::Function(function) => return Ok(vec![(function, mask)]),
         Callee::Address(addresses) => warp.d(addresses),
@@ -68,13 +69,14 @@ fn callees(warp: &Warp, program: &Program, op: &CallOp, mask: u32) -> Result<Vec
     for lane in lanes(mask) {
         let address = addresses[lane];
         let found = program.functions.iter().position(|function| function.address == address);
-        let found = found.ok_or_else(|| format!("a call of {address:#x}, where no function begins"))?;
+        let found = found
+            .ok_or_else(|| Reason::address(format!("a call of {address:#x}, where no function begins")))?;
         let function = &program.functions[found];
         if !fit(&op.arguments, &function.parameters) || !fit(&op.results, &function.results) {
-            return Err(format!(
+            return Err(Reason::misuse(format!(
                 "a call of `{}` with other parameters or results than it has",
                 function.name
-            ));
+            )));
         }
         match all.iter_mut().find(|(function, _)| *function == found) {
             Some((_, lanes)) => *lanes |= 1 << lane,
@@ -100,18 +102,18 @@ fn call(
     pc: u32,
     function: usize,
     mask: u32,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     let program = env.launch.program;
     let callee = &program.functions[function];
     let from = frames(warp, program);
     let to = from.map(|frame| frame + op.frame);
-    let size = warp.local.len() / LANES;
+    let size = program.stack.map_or(warp.local.len() / LANES, |(_, begin)| begin as usize);
     if let Some(lane) = lanes(mask).find(|&lane| to[lane] as usize + callee.frame as usize > size) {
-        return Err(format!(
+        return Err(Reason::misuse(format!(
             "a call of `{}` at a depth of {}: the thread's stack of {size} bytes is full",
             callee.name,
             warp.calls.iter().filter(|call| call.lanes >> lane & 1 != 0).count() + 1
-        ));
+        )));
     }
     let saved = callee.recursive.then(|| save(warp, env, callee)).transpose()?.map(Box::new);
     // All arguments are read before a parameter is written, which may be one of them.
@@ -127,7 +129,8 @@ fn call(
         define(warp, program, parameter, mask);
     }
     set_frames(warp, program, mask, &to);
-    warp.calls.push(Call { lanes: mask, pc, function, saved });
+    let stack = program.stack.map(|(stack, _)| Box::new(*warp.r(stack)));
+    warp.calls.push(Call { lanes: mask, pc, function, saved, stack });
     scatter(warp, callee.start, mask);
     Ok(())
 }
@@ -157,6 +160,10 @@ fn give_back(warp: &mut Warp, program: &Program, mask: u32) {
             restore(warp, callee, &saved, mask);
             warp.calls[i].saved = Some(saved);
         }
+        if let (Some((register, _)), Some(stack)) = (program.stack, warp.calls[i].stack.take()) {
+            warp.put_r(register, mask, &stack);
+            warp.calls[i].stack = Some(stack);
+        }
         for (&result, values) in op.results.iter().zip(results) {
             for (lane, value) in lanes(mask).zip(values) {
                 write(warp, result, &to, lane, &value);
@@ -181,7 +188,7 @@ fn define(warp: &mut Warp, program: &Program, slot: Slot, mask: u32) {
     warp.define(program, register, mask, 0, None);
 }
 
-fn save(warp: &Warp, env: &Env<'_>, function: &Function) -> Result<Saved, String> {
+fn save(warp: &Warp, env: &Env<'_>, function: &Function) -> Result<Saved, Reason> {
     let [p, r, d] = function.registers.clone();
     let (p, r, d) = (&warp.p[p], &warp.r[r], &warp.d[d]);
     let bytes = size_of_val(p) + size_of_val(r) + size_of_val(d);

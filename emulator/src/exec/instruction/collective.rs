@@ -5,6 +5,7 @@
 //! stand in the program.
 
 use super::exchange::{Part, exchange};
+use crate::error::Reason;
 use crate::exec::env::Env;
 use crate::exec::result::{Active, Next};
 use crate::exec::warp::group::{Group, Wait};
@@ -12,7 +13,7 @@ use crate::exec::warp::{Warp, lanes};
 use crate::program::op::Op;
 use crate::program::register::{L32, LANES};
 
-pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, Reason> {
     let Active { mask, pc, .. } = active;
     let Some(members) = op.members() else {
         if let Op::ActiveMask(d) = *op {
@@ -32,7 +33,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
     }
     if let Some(lane) = lanes(mask).find(|&lane| named[lane] >> lane & 1 == 0) {
         let what = format!("lane {lane} is none of the lanes {:#010x} that it names", named[lane]);
-        return Err(warp.blame(lane, what));
+        return Err(warp.blame(lane, Reason::misuse(what)));
     }
     // Lanes may name different ones: each set waits for its own.
     let (mut left, mut done) = (mask, 0);

@@ -1,5 +1,6 @@
 //! Asynchronous copies of one lane. All take effect when they are issued.
 
+use crate::error::Reason;
 use crate::exec::bulk::{Extent, Transfer, linear_size};
 use crate::exec::check::order::{Side, tell_bulk};
 use crate::exec::env::Env;
@@ -13,9 +14,9 @@ use crate::program::register::R;
 use crate::tensor::map::DataType;
 use crate::tensor::memory::Memory;
 use crate::tensor::reduce::{Reduction, combine};
-use crate::tensor::tma;
+use crate::tensor::tma::{self, TmaFault};
 
-pub(super) fn lane(warp: &Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> Result<(), String> {
+pub(super) fn lane(warp: &Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> Result<(), Reason> {
     match op {
         Op::CopyAsync { .. } => fetch(warp, env, op, lane),
         Op::BulkLoad { copy, bar, multicast } => load(warp, env, copy, *bar, *multicast, lane),
@@ -29,19 +30,21 @@ pub(super) fn lane(warp: &Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> Resu
 }
 
 /// `cp.async`: a few bytes to shared memory, for the lane to wait for.
-fn fetch(warp: &Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> Result<(), String> {
+fn fetch(warp: &Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> Result<(), Reason> {
     let Op::CopyAsync { to, from, bytes, source_bytes, ignore } = *op else { unreachable!("no `cp.async`") };
     let ignored = ignore.is_some_and(|ignore| warp.condition(ignore) >> lane & 1 != 0);
     let source_bytes = source_bytes.map_or(bytes, |source| warp.r(source)[lane]);
     if source_bytes > bytes {
-        return Err(format!("cp.async of {source_bytes} bytes into {bytes}"));
+        return Err(Reason::misuse(format!("cp.async of {source_bytes} bytes into {bytes}")));
     }
     let mut value = [0; 16];
     let (at, size) = (warp.address(from, lane), bytes as usize);
     let read = if ignored { 0 } else { source_bytes as usize };
     if read > 0 {
         if !at.is_multiple_of(size as u64) {
-            return Err(format!("cp.async of {size} bytes of global memory at {at:#x}: misaligned"));
+            return Err(Reason::misaligned(format!(
+                "cp.async of {size} bytes of global memory at {at:#x}: misaligned"
+            )));
         }
         env.global.read(at, &mut value[..read])?;
     }
@@ -63,25 +66,27 @@ fn load(
     bar: Address,
     multicast: Option<R>,
     lane: usize,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     read_map(warp, env, copy, lane)?;
     let size = env.ctas.len();
     let Transfer { shared: (cta, to), global } = Transfer::of(warp, env, copy, lane)?;
     let (bar_cta, bar) = env.lane_shared(warp, Window::Cluster, bar, lane)?;
     let targets = match multicast {
         Some(mask) => warp.r(mask)[lane] & 0xffff,
-        None if bar_cta != cta => return Err("a copy and its mbarrier are in different CTAs".into()),
+        None if bar_cta != cta => {
+            return Err(Reason::misuse("a copy and its mbarrier are in different CTAs"));
+        }
         None => 1 << cta,
     };
     if targets >> size != 0 {
-        return Err(format!("multicast to CTAs {targets:#x} of a cluster of {size}"));
+        return Err(Reason::misuse(format!("multicast to CTAs {targets:#x} of a cluster of {size}")));
     }
     for target in lanes(targets) {
         let shared = &mut env.ctas[target];
         match &global {
             Extent::Linear { at, bytes } => env.global.read(*at, shared.bytes_mut(to, *bytes)?)?,
             Extent::Box { map, at } => {
-                tma::load(map, at, to, &mut env.global, shared).map_err(|fault| fault.to_string())?;
+                tma::load(map, at, to, &mut env.global, shared).map_err(TmaFault::reason)?;
             }
         }
         let phase = env.use_mbarrier(target, bar)?;
@@ -94,7 +99,7 @@ fn load(
 }
 
 /// A tensor's copy reads the map by its proxy: what a kernel writes there needs a fence before.
-fn read_map(warp: &Warp, env: &mut Env<'_>, copy: &Bulk, lane: usize) -> Result<(), String> {
+fn read_map(warp: &Warp, env: &mut Env<'_>, copy: &Bulk, lane: usize) -> Result<(), Reason> {
     const BYTES: usize = 128;
     if let (Bulk::Tensor { map, .. }, Some(order)) = (copy, &mut env.order)
         && let Place::Global(at) = warp.place(Window::Generic, *map, lane)
@@ -111,7 +116,7 @@ fn store(
     copy: &Bulk,
     reduction: Option<(Reduction, Option<DataType>)>,
     lane: usize,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     read_map(warp, env, copy, lane)?;
     let Transfer { shared: (cta, from), global } = Transfer::of(warp, env, copy, lane)?;
     let (memory, shared) = (&mut env.global, &mut env.ctas[cta]);
@@ -120,7 +125,7 @@ fn store(
             match &global {
                 Extent::Linear { at, bytes } => memory.write(*at, shared.bytes(from, *bytes)?)?,
                 Extent::Box { map, at } => {
-                    tma::store(map, at, from, memory, shared).map_err(|fault| fault.to_string())?;
+                    tma::store(map, at, from, memory, shared).map_err(TmaFault::reason)?;
                 }
             }
             ASYNC
@@ -131,14 +136,15 @@ fn store(
                 Extent::Box { map, .. } => Some(map.data),
             };
             let combine = data.and_then(|data| combine(op, data));
-            let combine = combine.ok_or_else(|| format!("{op:?} is not defined for {data:?}"))?;
+            let combine =
+                combine.ok_or_else(|| Reason::misuse(format!("{op:?} is not defined for {data:?}")))?;
             match &global {
                 Extent::Linear { at, bytes } => {
                     let value = shared.bytes(from, *bytes)?;
                     memory.update(*at, *bytes, &mut |into| combine(into, value))?;
                 }
                 Extent::Box { map, at } => {
-                    tma::reduce(map, at, from, combine, memory, shared).map_err(|fault| fault.to_string())?;
+                    tma::reduce(map, at, from, combine, memory, shared).map_err(TmaFault::reason)?;
                 }
             }
             ASYNC | STRONG
@@ -157,7 +163,7 @@ fn between(
     [from, to, bar]: [Address; 3],
     (bytes, reduction): (R, Option<(Reduction, DataType)>),
     lane: usize,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     let (cta, from) = env.lane_shared(warp, Window::Cluster, from, lane)?;
     let (to_cta, to) = env.lane_shared(warp, Window::Cluster, to, lane)?;
     let (bar_cta, bar) = env.lane_shared(warp, Window::Cluster, bar, lane)?;
@@ -168,7 +174,7 @@ fn between(
         None => into.copy_from_slice(&value),
         Some((op, data)) => match combine(op, data) {
             Some(combine) => combine(into, &value),
-            None => return Err(format!("{op:?} is not defined for {data:?}")),
+            None => return Err(Reason::misuse(format!("{op:?} is not defined for {data:?}"))),
         },
     }
     let by = By::Phase(env.use_mbarrier(bar_cta, bar)?);

@@ -4,6 +4,7 @@ use super::{
     access, atomic, atomic128, barrier, collective, copy, fragments, matrix, mbarrier, registers,
     store_async, tensormap, wgmma,
 };
+use crate::error::Reason;
 use crate::exec::env::Env;
 use crate::exec::joint::Joint;
 use crate::exec::observe::Observer;
@@ -20,7 +21,7 @@ pub(super) fn step(
     observer: &mut Option<Observer>,
     op: &Op,
     active: Active,
-) -> Result<Next, String> {
+) -> Result<Next, Reason> {
     let joint = Joint::of(warp, env.ctas.len(), op, active.mask);
     let Some(observer) = observer else { return execute(warp, env, op, active, joint.as_ref()) };
     observer.before(warp, env, op, active, joint.as_ref());
@@ -35,7 +36,7 @@ fn execute(
     op: &Op,
     active: Active,
     joint: Option<&Joint>,
-) -> Result<Next, String> {
+) -> Result<Next, Reason> {
     if let Some(order) = &mut env.order {
         order.issue(warp.cta, warp.index, active.pc);
     }
@@ -46,7 +47,7 @@ fn execute(
             {
                 match *op {
                     Op::Fence(scope) => order.fence(scope),
-                    Op::ProxyFence => order.proxy_fence(),
+                    Op::ProxyFence => order.proxy_fence(warp.all_of(active.mask)),
                     Op::Commit { queue } => order.commit(queue, active.mask),
                     Op::WaitGroup { queue, pending } => order.wait(queue, active.mask, pending),
                     _ => order.wait_all_copies(active.mask),

@@ -1,5 +1,6 @@
 //! `wmma`, and products of a warp that [`super::matrix`] has not.
 
+use crate::error::Reason;
 use crate::exec::env::Env;
 use crate::exec::memory::{read, write};
 use crate::exec::result::{Active, Next};
@@ -17,7 +18,7 @@ use crate::tensor::warp_product::Operands;
 /// What rows and columns in memory begin at, unless a lane's part is smaller.
 const ALIGNMENT: u64 = 16;
 
-pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, Reason> {
     if let Some(next) = active.whole(warp)? {
         return Ok(next);
     }
@@ -37,7 +38,7 @@ fn destination(register: Source) -> Destination {
     }
 }
 
-fn multiply(warp: &mut Warp, env: &mut Env<'_>, op: &WarpProductOp) -> Result<(), String> {
+fn multiply(warp: &mut Warp, env: &mut Env<'_>, op: &WarpProductOp) -> Result<(), Reason> {
     let form = &op.form;
     let value = |registers: &[Source], i: usize, lane| warp.source(registers[i], lane);
     let operands = Operands {
@@ -66,10 +67,12 @@ struct Layout {
 }
 
 /// Checks what must be the same in all lanes, and the alignment.
-fn layout(warp: &mut Warp, op: &FragmentOp) -> Result<Layout, String> {
+fn layout(warp: &mut Warp, op: &FragmentOp) -> Result<Layout, Reason> {
     let base = |lane| warp.address(op.at, lane);
     if let Some(lane) = (1..LANES).find(|&lane| base(lane) != base(0)) {
-        return Err(warp.blame(lane, "the address of a matrix differs between the lanes of a warp".into()));
+        return Err(
+            warp.blame(lane, Reason::misuse("the address of a matrix differs between the lanes of a warp"))
+        );
     }
     let fragment = &op.fragment;
     let [rows, columns] = fragment.extents();
@@ -80,16 +83,18 @@ fn layout(warp: &mut Warp, op: &FragmentOp) -> Result<Layout, String> {
         None => line as u32,
     };
     if (stride as usize) < line {
-        return Err(format!("a stride of {stride} elements, where rows or columns have {line}"));
+        return Err(Reason::misuse(format!(
+            "a stride of {stride} elements, where rows or columns have {line}"
+        )));
     }
     let part = fragment.registers as u64 * u64::from(fragment.number.register_bits()) / 8;
     let alignment = part.min(ALIGNMENT);
     let (at, pitch) = (warp.address(op.at, 0), u64::from(stride) * u64::from(bits));
     if !at.is_multiple_of(alignment) || !pitch.is_multiple_of(8 * alignment) {
-        return Err(format!(
+        return Err(Reason::misuse(format!(
             "a matrix at {at:#x} with a stride of {stride} elements of {bits} bits: rows or columns must begin at multiples \
              of {alignment} bytes"
-        ));
+        )));
     }
     // Elements of less than a byte are moved by whole registers.
     let unit = if bits < 8 { fragment.number.per_register() } else { 1 };
@@ -112,7 +117,7 @@ fn tell(
     layout: &Layout,
     i: usize,
     wrote: bool,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     let mut spots = Vec::with_capacity(LANES);
     for lane in 0..LANES {
         match warp.place(op.window, place(op, layout, lane, i), lane) {
@@ -122,19 +127,20 @@ fn tell(
                 spots.push((lane, Spot::Shared(cta, at)));
             }
             other => {
-                return Err(warp.blame(lane, format!("{other:x?} is in neither global nor shared memory")));
+                let what = format!("{other:x?} is in neither global nor shared memory");
+                return Err(warp.blame(lane, Reason::address(what)));
             }
         }
     }
     let Some(order) = &mut env.order else { return Ok(()) };
     let what = Lanes { bytes: layout.bytes, kind: 0, reads: !wrote, wrote };
-    order.lanes(spots.into_iter(), what, |_, _, _| false).map_err(|what| match order.culprit() {
+    order.lanes(spots.into_iter(), what, |_, _, _| None).map_err(|what| match order.culprit() {
         Some(lane) => warp.blame(lane, what),
         None => what,
     })
 }
 
-fn load(warp: &mut Warp, env: &mut Env<'_>, op: &FragmentOp) -> Result<(), String> {
+fn load(warp: &mut Warp, env: &mut Env<'_>, op: &FragmentOp) -> Result<(), Reason> {
     let layout = layout(warp, op)?;
     let per = op.fragment.number.per_register();
     let mut values = vec![[0u64; LANES]; op.registers.len()];
@@ -169,7 +175,7 @@ fn load(warp: &mut Warp, env: &mut Env<'_>, op: &FragmentOp) -> Result<(), Strin
     Ok(())
 }
 
-fn store(warp: &mut Warp, env: &mut Env<'_>, op: &FragmentOp) -> Result<(), String> {
+fn store(warp: &mut Warp, env: &mut Env<'_>, op: &FragmentOp) -> Result<(), Reason> {
     let layout = layout(warp, op)?;
     let per = op.fragment.number.per_register();
     for i in 0..op.fragment.count() {

@@ -1,5 +1,6 @@
 //! Matrix moves, and products of warps and warpgroups.
 
+use crate::error::Reason;
 use crate::exec::env::Env;
 use crate::exec::result::{Active, Next};
 use crate::exec::warp::Warp;
@@ -12,7 +13,7 @@ use crate::program::register::{D, L32, LANES, R, Register, lanes_of};
 use crate::tensor::matrix::{ldmatrix, movmatrix, stmatrix};
 use crate::tensor::wgmma::{OperandA, ROWS, Wgmma};
 
-pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, Reason> {
     if let Some(next) = active.whole(warp)? {
         return Ok(next);
     }
@@ -63,12 +64,12 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
 }
 
 /// Tells the order of accesses of the rows of `ldmatrix` or `stmatrix`, each of a lane that gives its address.
-fn rows(warp: &mut Warp, env: &mut Env<'_>, addresses: &[u32], wrote: bool) -> Result<(), String> {
+fn rows(warp: &mut Warp, env: &mut Env<'_>, addresses: &[u32], wrote: bool) -> Result<(), Reason> {
     let Some(order) = &mut env.order else { return Ok(()) };
     let rows = u32::MAX >> (LANES - addresses.len().min(LANES));
     let at = lanes_of(|lane| addresses.get(lane).copied().unwrap_or(0).into());
     let what = Lanes { bytes: 16, kind: 0, reads: !wrote, wrote };
-    order.together(&at, rows, Some(warp.cta), what, |_, _, _| false).map_err(|what| match order.culprit() {
+    order.together(&at, rows, Some(warp.cta), what, |_, _, _| None).map_err(|what| match order.culprit() {
         Some(lane) => warp.blame(lane, what),
         None => what,
     })
@@ -92,12 +93,12 @@ fn unwritten(warp: &mut Warp, env: &mut Env<'_>, to: &[R], trans: bool) {
 }
 
 /// The rows' addresses in shared memory, of so many matrices.
-fn addresses(warp: &mut Warp, window: Window, at: Address, matrices: usize) -> Result<L32, String> {
+fn addresses(warp: &mut Warp, window: Window, at: Address, matrices: usize) -> Result<L32, Reason> {
     if window == Window::Generic {
         for lane in 0..8 * matrices {
             if !matches!(warp.place(window, at, lane), Place::Shared(_)) {
                 let what = format!("{:#x} is no address in shared memory", warp.address(at, lane));
-                return Err(warp.blame(lane, what));
+                return Err(warp.blame(lane, Reason::address(what)));
             }
         }
     }
@@ -107,12 +108,12 @@ fn addresses(warp: &mut Warp, window: Window, at: Address, matrices: usize) -> R
 }
 
 /// A product of the four warps of a warpgroup, which are all at it.
-pub(crate) fn warpgroup(warps: &mut [Warp], env: &mut Env<'_>, op: &WgmmaOp) -> Result<(), String> {
+pub(crate) fn warpgroup(warps: &mut [Warp], env: &mut Env<'_>, op: &WgmmaOp) -> Result<(), Reason> {
     let b = op_uniform(warps, op.b)?;
     let scales = [0, 1, 2, 3].map(|i| warps[i].condition(op.scale));
     let add = scales[0] != 0;
     if scales.iter().any(|&scale| scale != if add { u32::MAX } else { 0 }) {
-        return Err("scale-d differs between the threads of the warpgroup".into());
+        return Err(Reason::misuse("scale-d differs between the threads of the warpgroup"));
     }
     let shared = &mut env.ctas[warps[0].cta];
     match op.a {
@@ -147,10 +148,10 @@ pub(crate) fn warpgroup(warps: &mut [Warp], env: &mut Env<'_>, op: &WgmmaOp) -> 
 }
 
 /// A descriptor, the same in all threads.
-fn op_uniform(warps: &[Warp], register: D) -> Result<u64, String> {
+fn op_uniform(warps: &[Warp], register: D) -> Result<u64, Reason> {
     let first = warps[0].d(register)[0];
     match warps.iter().all(|warp| warp.d(register).iter().all(|&value| value == first)) {
         true => Ok(first),
-        false => Err("a matrix descriptor differs between the threads of the warpgroup".into()),
+        false => Err(Reason::misuse("a matrix descriptor differs between the threads of the warpgroup")),
     }
 }

@@ -1,15 +1,17 @@
 //! Barriers in shared memory.
 
+use crate::error::Reason;
 use crate::exec::cta::Mbarrier;
 use crate::exec::env::Env;
 use crate::exec::result::Next;
 use crate::exec::warp::group::Wait;
 use crate::exec::warp::{Warp, lanes};
+use crate::order::Order;
 use crate::program::op::Op;
 use crate::program::operand::{Address, Window};
 use crate::program::register::P;
 
-pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<Next, String> {
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<Next, Reason> {
     match *op {
         Op::MbarPendingCount { d, state } => {
             let value = warp.d(state).map(|state| state as u32 & 0xf_ffff);
@@ -49,7 +51,7 @@ fn test(
     mask: u32,
     ordered: bool,
     done: impl Fn(&Mbarrier, usize) -> bool,
-) -> Result<u32, String> {
+) -> Result<u32, Reason> {
     let mut passed = 0;
     let mut last = None;
     for lane in lanes(mask) {
@@ -60,6 +62,10 @@ fn test(
         }
         let mbarrier = env.ctas[cta].mbarrier(at)?;
         if done(mbarrier, lane) {
+            let seen = |order: &Order<'_>| order.has_seen(mbarrier.current());
+            if warp.misses && env.order.as_ref().is_some_and(|order| !seen(order)) {
+                continue;
+            }
             passed |= 1 << lane;
             // The lanes of a warp mostly test the same one, and learn the same.
             if let Some(order) = &mut env.order
@@ -74,10 +80,10 @@ fn test(
 
 /// A `try_wait` that fails in all lanes is tried again when others have run; a `test_wait` lets them run.
 fn tested(warp: &mut Warp, d: P, mask: u32, passed: u32, suspend: bool) -> Next {
-    if mask != 0 && passed == 0 && suspend && !warp.give_up {
+    if mask != 0 && passed == 0 && suspend && !warp.give_up && !warp.misses {
         return Next::Wait(Wait::Mbarrier);
     }
-    warp.give_up = false;
+    (warp.give_up, warp.misses) = (false, false);
     warp.put_p(d, mask, passed);
     if passed == mask { Next::Advance } else { Next::Yield }
 }
@@ -89,7 +95,7 @@ fn one(
     op: &Op,
     (lane, lanes): (usize, u32),
     last: &mut Option<(usize, u32)>,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     let (at, window) = match *op {
         Op::MbarInit { at, window, .. }
         | Op::MbarInvalidate { at, window }
@@ -134,14 +140,15 @@ fn one(
             }
             let count = count.map_or(1, |count| warp.r(count)[lane]);
             if uncompleted && barrier.pending <= count {
-                return Err(format!(
+                return Err(Reason::misuse(format!(
                     "{count} arrivals that must not complete the phase of an mbarrier, which waits for {}",
                     barrier.pending
-                ));
+                )));
             }
             if drop {
+                let left = barrier.expected.checked_sub(count);
                 barrier.expected =
-                    barrier.expected.checked_sub(count).ok_or("more arrivals dropped than expected")?;
+                    left.ok_or_else(|| Reason::misuse("more arrivals dropped than expected"))?;
             }
             barrier.arrive(count)?;
             if let Some(state) = state {

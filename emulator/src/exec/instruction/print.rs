@@ -4,6 +4,7 @@
 //! other, each aligned to its size: numbers of 4 bytes and of 8, where `double` and addresses are of 8.
 
 use super::frame::{Value, frames, read, write};
+use crate::error::Reason;
 use crate::exec::env::Env;
 use crate::exec::memory;
 use crate::exec::printf::{Argument, format};
@@ -15,7 +16,7 @@ use crate::program::operand::CallOp;
 const LONGEST: usize = 1 << 16;
 
 /// Prints for each of the lanes.
-pub(super) fn call(warp: &mut Warp, env: &mut Env<'_>, op: &CallOp, mask: u32) -> Result<(), String> {
+pub(super) fn call(warp: &mut Warp, env: &mut Env<'_>, op: &CallOp, mask: u32) -> Result<(), Reason> {
     let frames = frames(warp, env.launch.program);
     let mut first = None;
     for lane in lanes(mask) {
@@ -38,11 +39,11 @@ pub(super) fn call(warp: &mut Warp, env: &mut Env<'_>, op: &CallOp, mask: u32) -
 
 /// The message of a trap: what the warp has printed last is most often the reason.
 #[cold]
-pub(super) fn trap(warp: &Warp) -> String {
-    match &warp.said {
+pub(super) fn trap(warp: &Warp) -> Reason {
+    Reason::trap(match &warp.said {
         Some(text) => format!("trap: the kernel stopped itself, after it said `{}`", text.trim_end()),
         None => "trap: the kernel stopped itself".into(),
-    }
+    })
 }
 
 /// What a lane prints, and how many arguments that took.
@@ -52,7 +53,7 @@ fn line(
     lane: usize,
     text: u64,
     arguments: u64,
-) -> Result<(String, u64), String> {
+) -> Result<(String, u64), Reason> {
     let template = string(warp, env, lane, text)?;
     let (mut at, mut count) = (arguments, 0);
     let line = format(&template, |argument| {
@@ -72,7 +73,7 @@ fn line(
 }
 
 /// The bytes from an address up to a zero.
-fn string(warp: &Warp, env: &mut Env<'_>, lane: usize, at: u64) -> Result<Vec<u8>, String> {
+fn string(warp: &Warp, env: &mut Env<'_>, lane: usize, at: u64) -> Result<Vec<u8>, Reason> {
     let mut text = Vec::new();
     while text.len() < LONGEST {
         let mut byte = [0];
@@ -82,5 +83,5 @@ fn string(warp: &Warp, env: &mut Env<'_>, lane: usize, at: u64) -> Result<Vec<u8
         }
         text.push(byte[0]);
     }
-    Err(format!("vprintf of a text of more than {LONGEST} bytes, at {at:#x}"))
+    Err(Reason::misuse(format!("vprintf of a text of more than {LONGEST} bytes, at {at:#x}")))
 }

@@ -4,6 +4,7 @@
 //! launch bounds leave. What it gives goes to the pool of its CTA, and who asks for more waits until the pool has it. To ask for
 //! no more than one has changes nothing, and neither does a kernel without any bounds, for which the manual promises no effect.
 
+use crate::error::Reason;
 use crate::exec::env::Env;
 use crate::exec::result::{Active, Next};
 use crate::exec::warp::Warp;
@@ -16,7 +17,7 @@ pub(super) fn step(
     count: u32,
     more: bool,
     active: Active,
-) -> Result<Next, String> {
+) -> Result<Next, Reason> {
     if let Some(wait) = active.together(warp) {
         return Ok(wait);
     }
@@ -39,7 +40,9 @@ pub(super) fn step(
         warp.thread_registers = Some(now.max(count));
     } else {
         *pool += now.checked_sub(count).ok_or_else(|| {
-            format!("a thread gives registers until it has {count}, of at most {now} that it has")
+            Reason::misuse(format!(
+                "a thread gives registers until it has {count}, of at most {now} that it has"
+            ))
         })?;
         warp.thread_registers = Some(count);
     }
@@ -49,19 +52,21 @@ pub(super) fn step(
 }
 
 /// All warps of a warpgroup change their registers alike.
-fn with_others(warp: &Warp, env: &Env<'_>, count: u32) -> Result<(), String> {
+fn with_others(warp: &Warp, env: &Env<'_>, count: u32) -> Result<(), Reason> {
     let cta = &env.ctas[warp.cta];
     let number = cta.warps[warp.index as usize].0.len();
     for other in cta.warpgroup(warp.index) {
         let (changes, ended) = &cta.warps[other];
         match changes.get(number) {
             Some(&theirs) if theirs != count => {
-                return Err(format!(
+                return Err(Reason::misuse(format!(
                     "setmaxnreg to {count}, where warp {other} of the warpgroup has {theirs}"
-                ));
+                )));
             }
             None if *ended => {
-                return Err(format!("setmaxnreg, and warp {other} of the warpgroup has ended without it"));
+                return Err(Reason::misuse(format!(
+                    "setmaxnreg, and warp {other} of the warpgroup has ended without it"
+                )));
             }
             _ => {}
         }

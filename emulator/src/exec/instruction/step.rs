@@ -1,6 +1,7 @@
 //! One instruction of one group of lanes.
 
 use super::{access, branch, family, print};
+use crate::error::Reason;
 use crate::exec::env::Env;
 use crate::exec::observe::Observer;
 use crate::exec::result::{Active, Next};
@@ -57,7 +58,7 @@ pub(crate) fn step(
     observer: &mut Option<Observer>,
     op: &Op,
     active: Active,
-) -> Result<Next, String> {
+) -> Result<Next, Reason> {
     let mask = active.mask;
     match *op {
         Op::Move32(d, a) => {

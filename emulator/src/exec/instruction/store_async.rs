@@ -1,6 +1,7 @@
 //! `st.async` and `red.async`.
 
 use super::atomic::combine;
+use crate::error::Reason;
 use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
 use crate::exec::memory::check_alignment;
@@ -10,7 +11,7 @@ use crate::order::access::STRONG;
 use crate::program::op::Op;
 use crate::program::operand::AtomicOp;
 
-pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), String> {
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<(), Reason> {
     let Op::StoreAsync { bytes, ref from, at, bar, reduction } = *op else { unreachable!("no store") };
     let total = bytes as usize * from.len();
     for lane in lanes(mask) {
@@ -29,11 +30,11 @@ fn store(
     value: &[u8],
     [to, bar]: [u32; 2],
     reduction: Option<AtomicOp>,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     let (cta, to) = in_cluster(to, warp.cta, env.ctas.len())?;
     let (bar_cta, bar) = in_cluster(bar, warp.cta, env.ctas.len())?;
     if cta != bar_cta {
-        return Err("a destination and an mbarrier are in different CTAs".into());
+        return Err(Reason::misuse("a destination and an mbarrier are in different CTAs"));
     }
     check_alignment(to.into(), value.len(), "shared memory")?;
     let into = env.ctas[cta].bytes_mut(to, value.len())?;

@@ -1,5 +1,6 @@
 //! Changes and copies of tensor maps.
 
+use crate::error::Reason;
 use crate::exec::env::Env;
 use crate::exec::memory::{read, write};
 use crate::exec::result::{Active, Next};
@@ -16,7 +17,7 @@ const BYTES: usize = 128;
 /// Bytes that are accessed at a time.
 const PIECE: usize = 16;
 
-pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, String> {
+pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, Reason> {
     match *op {
         Op::TensorMapReplace { field, window, at, value } => {
             for lane in lanes(active.mask) {
@@ -33,9 +34,10 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
                 if let Some(lane) =
                     lanes(active.mask).find(|&lane| warp.address(at, lane) != warp.address(at, 0))
                 {
-                    return Err(
-                        warp.blame(lane, "the address of a tensor map differs between the lanes".into())
-                    );
+                    return Err(warp.blame(
+                        lane,
+                        Reason::misuse("the address of a tensor map differs between the lanes"),
+                    ));
                 }
             }
             let map = load(warp, env, (Window::In(Space::Shared), from), (0, By::Warp))?;
@@ -52,7 +54,7 @@ fn replace(
     map: (Window, Address),
     lane: usize,
     (field, value): (Field, u64),
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     // Each piece is of 2^4 bytes.
     let by = By::Lanes(lane as u8, 4);
     let bytes = load(warp, env, map, (lane, by))?;
@@ -60,7 +62,7 @@ fn replace(
     for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
         *word = u64::from_le_bytes(*bytes);
     }
-    field.replace(&mut words, value).map_err(|error| error.to_string())?;
+    field.replace(&mut words, value).map_err(|error| Reason::misuse(error.to_string()))?;
     let mut bytes = [0; BYTES];
     for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
         *bytes = word.to_le_bytes();
@@ -73,17 +75,19 @@ fn pieces(
     warp: &Warp,
     (window, at): (Window, Address),
     lane: usize,
-) -> Result<[Place; BYTES / PIECE], String> {
+) -> Result<[Place; BYTES / PIECE], Reason> {
     let address = warp.address(at, lane);
     if !address.is_multiple_of(BYTES as u64) {
-        return Err(format!("a tensor map at {address:#x}: must be a multiple of {BYTES}"));
+        return Err(Reason::misaligned(format!(
+            "a tensor map at {address:#x}: must be a multiple of {BYTES}"
+        )));
     }
     let piece = |i: usize| Address { offset: at.offset.wrapping_add((i * PIECE) as i64), ..at };
     Ok(std::array::from_fn(|i| warp.place(window, piece(i), lane)))
 }
 
 /// Tells the order of accesses of a piece.
-fn tell(warp: &Warp, env: &mut Env<'_>, place: Place, by: By, wrote: bool) -> Result<(), String> {
+fn tell(warp: &Warp, env: &mut Env<'_>, place: Place, by: By, wrote: bool) -> Result<(), Reason> {
     let Some(order) = &mut env.order else { return Ok(()) };
     match place {
         Place::Global(at) => order.global(at, PIECE, (by, 0), wrote),
@@ -91,7 +95,9 @@ fn tell(warp: &Warp, env: &mut Env<'_>, place: Place, by: By, wrote: bool) -> Re
             let spot = crate::exec::cta::in_cluster(at, warp.cta, env.ctas.len())?;
             order.shared(spot, PIECE, (by, 0), wrote)
         }
-        other => Err(format!("a tensor map at {other:x?}: must be in global or shared memory")),
+        other => {
+            Err(Reason::misuse(format!("a tensor map at {other:x?}: must be in global or shared memory")))
+        }
     }
 }
 
@@ -100,7 +106,7 @@ fn load(
     env: &mut Env<'_>,
     map: (Window, Address),
     (lane, by): (usize, By),
-) -> Result<[u8; BYTES], String> {
+) -> Result<[u8; BYTES], Reason> {
     let mut bytes = [0; BYTES];
     for (place, bytes) in pieces(warp, map, lane)?.into_iter().zip(bytes.as_chunks_mut::<PIECE>().0) {
         read(warp, env, place, lane, bytes)?;
@@ -115,7 +121,7 @@ fn store(
     map: (Window, Address),
     (lane, by): (usize, By),
     bytes: &[u8; BYTES],
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     for (place, bytes) in pieces(warp, map, lane)?.into_iter().zip(bytes.as_chunks::<PIECE>().0) {
         write(warp, env, place, lane, bytes)?;
         tell(warp, env, place, by, true)?;

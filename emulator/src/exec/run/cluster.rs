@@ -6,7 +6,7 @@ use super::wait::{self, Waiting};
 use super::{special, turn};
 use crate::count::Counters;
 use crate::count::executed::Classes;
-use crate::error::Fault;
+use crate::error::{Fault, Reason};
 use crate::exec::cta::Cta;
 use crate::exec::env::Env;
 use crate::exec::instruction::matrix;
@@ -93,6 +93,7 @@ impl<'l> Cluster<'l> {
             cluster_meeting: Meeting::default(),
             order,
             tensor_operations: 0,
+            contested_stores: 0,
         };
         let mut cluster =
             Self { env, observer, warps, warps_each: warps_each as usize, accused: None, bytes, held };
@@ -151,6 +152,7 @@ impl<'l> Cluster<'l> {
             }
             warp.behind |= pace.behind();
             warp.give_up |= pace.gives_up();
+            warp.misses |= pace.gives_up();
             let before = warp.retired;
             busy |= turn::run(warp, &mut self.env, &mut self.observer, pace.turn())
                 .map_err(|(g, what)| Box::new((Some(i), self.fault(i, g, what))))?;
@@ -220,6 +222,7 @@ impl<'l> Cluster<'l> {
             lane_instructions: classes.total().lanes,
             classes,
             tensor_operations: self.env.tensor_operations,
+            contested_stores: self.env.contested_stores,
             ..self.observer.as_ref().map(Observer::counters).unwrap_or_default()
         }
     }
@@ -261,7 +264,8 @@ impl<'l> Cluster<'l> {
         let cta = i / self.warps_each * self.warps_each;
         let start = cta + (i - cta) / 4 * 4;
         let Some(group) = self.warps[cta..cta + self.warps_each].get_mut(start - cta..start - cta + 4) else {
-            return Err(self.fault(i, 0, "wgmma needs four warps, and the last ones are fewer".into()));
+            let what = "wgmma needs four warps, and the last ones are fewer";
+            return Err(self.fault(i, 0, Reason::misuse(what)));
         };
         if group.iter().any(|warp| waits(warp) != Some(pc)) {
             return Ok(());
@@ -296,7 +300,8 @@ impl<'l> Cluster<'l> {
         self.warps.iter_mut().for_each(|warp| warp.at_cluster = 0);
     }
 
-    fn fault(&self, i: usize, group: usize, what: String) -> Fault {
+    fn fault(&self, i: usize, group: usize, reason: Reason) -> Fault {
+        let (kind, what) = reason.into_parts();
         let warp = &self.warps[i];
         let program = self.env.launch.program;
         let group = warp.groups.get(group).or(warp.groups.first());
@@ -320,6 +325,7 @@ impl<'l> Cluster<'l> {
             line,
             instruction: line.map(|line| program.line(line).into()),
             source: source.into(),
+            kind,
             what,
         }
     }

@@ -54,6 +54,8 @@ pub(super) fn fill(warp: &mut Warp, launch: &Launch<'_>, cta: [u32; 3], rank: u3
             Special::Clusterid(axis) => same(cta[axis] / launch.cluster[axis]),
             Special::Nclusterid(axis) => same(clusters[axis]),
             Special::Frame => same(0),
+            Special::Stack => same(launch.program.stack.map_or(0, |(_, begin)| begin)),
+            Special::Reserved(at) => same(at),
             Special::Workspace(half) => same((launch.workspace >> (32 * half)) as u32),
             Special::IsExplicitCluster => same(u32::from(launch.cluster != [1; 3])),
         };

@@ -7,7 +7,7 @@
 
 use super::cluster::Cluster;
 use super::round::Round;
-use crate::error::Fault;
+use crate::error::{Fault, Reason};
 use crate::exec::launch::Launch;
 
 /// Rotations without an event before states are compared: comparing them takes time.
@@ -99,5 +99,5 @@ pub(super) fn report(launch: &Launch<'_>, clusters: &[Cluster<'_>], not_begun: u
             clusters.len()
         );
     }
-    Fault::of_launch(&program.name, what)
+    Fault::of_launch(&program.name, Reason::deadlock(what))
 }

@@ -1,6 +1,7 @@
 //! A warp's turn: instructions of one group of its lanes after the other.
 
 use super::poll::again;
+use crate::error::Reason;
 use crate::exec::check;
 use crate::exec::env::Env;
 use crate::exec::instruction::barrier;
@@ -15,7 +16,7 @@ use crate::program::op::Op;
 use crate::wide::twice;
 
 /// Why a turn did not go well: the group of lanes, and what it is.
-pub(super) type Failed = (usize, String);
+pub(super) type Failed = (usize, Reason);
 
 twice! {
     /// Lets a warp run until it waits or has executed so many instructions; whether it has executed them all.
@@ -110,7 +111,7 @@ fn straight(
     env: &mut Env<'_>,
     observer: &mut Option<Observer>,
     left: &mut u32,
-) -> Result<bool, String> {
+) -> Result<bool, Reason> {
     while *left > 0 && warp.groups.len() == 1 {
         *left -= 1;
         if !one(warp, env, observer, 0)? {
@@ -127,7 +128,7 @@ fn one(
     env: &mut Env<'_>,
     observer: &mut Option<Observer>,
     g: usize,
-) -> Result<bool, String> {
+) -> Result<bool, Reason> {
     let program = env.launch.program;
     let Group { pc, mask: here, .. } = warp.groups[g];
     let coded = &program.code[pc as usize];
@@ -210,7 +211,7 @@ fn part(warp: &mut Warp, class: Class, g: usize, mask: u32, done: u32) -> bool {
 
 /// It is the first of these lanes that is wrong, unless another one is known to be.
 #[cold]
-fn blame(warp: &mut Warp, mask: u32, what: String) -> String {
+fn blame(warp: &mut Warp, mask: u32, what: Reason) -> Reason {
     if mask != 0 {
         warp.culprit.get_or_insert(mask.trailing_zeros());
     }

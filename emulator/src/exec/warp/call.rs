@@ -14,6 +14,8 @@ pub(crate) struct Call {
     pub(crate) function: usize,
     /// The registers of the function when it was called while it ran already.
     pub(crate) saved: Option<Box<Saved>>,
+    /// The end of the stack of each lane, where anything is taken from stacks.
+    pub(crate) stack: Option<Box<L32>>,
 }
 
 /// Registers of each file.

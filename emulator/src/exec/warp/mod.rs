@@ -17,6 +17,7 @@ pub(super) mod watched;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::count::executed::Classes;
+use crate::error::Reason;
 use crate::program::Program;
 use crate::program::class::Class;
 use crate::program::register::{Condition, D, L32, L64, LANES, P, R};
@@ -49,6 +50,8 @@ pub(super) struct Warp {
     pub(super) local: Vec<u8>,
     /// Polls of mbarriers that fail from now on end: everybody waits.
     pub(super) give_up: bool,
+    /// A poll of an mbarrier whose completion it cannot know of fails once.
+    pub(super) misses: bool,
     /// Lanes that let others of the warp go first.
     pub(super) behind: u32,
     pub(super) poll: Option<Poll>,
@@ -90,6 +93,7 @@ impl Warp {
             cluster_generation,
             local,
             give_up,
+            misses,
             behind,
             poll,
             wgmma,
@@ -110,7 +114,8 @@ impl Warp {
         groups.push(Group { pc: program.start, mask, wait: Wait::No });
         targets.clear();
         calls.clear();
-        (*at_cluster, *cluster_generation, *give_up, *behind) = (0, 0, false, 0);
+        (*at_cluster, *cluster_generation, *behind) = (0, 0, 0);
+        (*give_up, *misses) = (false, false);
         local.clear();
         local.resize(program.local as usize * LANES, 0xcd);
         (*poll, *thread_registers) = (None, None);
@@ -185,14 +190,14 @@ impl Warp {
     }
 
     /// The value of the first of these lanes, which must be the same in all.
-    pub(super) fn uniform(&mut self, register: R, mask: u32) -> Result<u32, String> {
+    pub(super) fn uniform(&mut self, register: R, mask: u32) -> Result<u32, Reason> {
         let values = self.r(register);
         let first = values[mask.trailing_zeros() as usize % LANES];
         match lanes(mask).find(|&lane| values[lane] != first) {
             None => Ok(first),
             Some(lane) => {
                 let what = "an operand differs between the lanes of a warp, where it must not";
-                Err(self.blame(lane, what.into()))
+                Err(self.blame(lane, Reason::misuse(what)))
             }
         }
     }

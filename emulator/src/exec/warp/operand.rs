@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::Warp;
+use crate::error::Reason;
 use crate::memory::{Place, local_window, place};
 use crate::program::operand::{Address, Base, Destination, Source, Window};
 use crate::program::register::{LANES, lanes_of};
@@ -65,10 +66,12 @@ impl Warp {
     }
 
     /// Where these bytes of its local memory are in the warp's.
-    pub(crate) fn local_range(&self, lane: usize, at: u32, bytes: usize) -> Result<Range<usize>, String> {
+    pub(crate) fn local_range(&self, lane: usize, at: u32, bytes: usize) -> Result<Range<usize>, Reason> {
         let size = self.local.len() / LANES;
         if at as usize + bytes > size {
-            return Err(format!("{bytes} bytes of local memory at {at}: the thread has {size}"));
+            return Err(Reason::address(format!(
+                "{bytes} bytes of local memory at {at}: the thread has {size}"
+            )));
         }
         let start = lane * size + at as usize;
         Ok(start..start + bytes)
@@ -76,7 +79,7 @@ impl Warp {
 
     /// It is this lane's access that is wrong.
     #[cold]
-    pub(crate) fn blame(&mut self, lane: usize, what: String) -> String {
+    pub(crate) fn blame(&mut self, lane: usize, what: Reason) -> Reason {
         self.culprit = Some(lane as u32);
         what
     }

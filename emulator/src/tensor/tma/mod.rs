@@ -20,6 +20,7 @@ use std::fmt;
 use super::map::{Fill, MAX_RANK, TensorMap};
 use super::memory::Memory;
 use super::reduce::Combine;
+use crate::error::Reason;
 
 /// Bytes that the unit moves together.
 const PIECE: usize = 16;
@@ -75,6 +76,16 @@ impl<G: fmt::Display, S: fmt::Display> fmt::Display for TmaFault<G, S> {
             TmaFault::Negative(coordinate) => {
                 write!(f, "a store to coordinate {coordinate}: only loads may begin before the tensor")
             }
+        }
+    }
+}
+
+impl TmaFault<Reason, Reason> {
+    pub(crate) fn reason(self) -> Reason {
+        match self {
+            TmaFault::Global(reason) | TmaFault::Shared(reason) => reason,
+            TmaFault::Misaligned(_) => Reason::misaligned(self.to_string()),
+            _ => Reason::misuse(self.to_string()),
         }
     }
 }

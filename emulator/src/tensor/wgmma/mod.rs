@@ -65,7 +65,7 @@ impl Wgmma {
         if !accumulator.takes(family) {
             return Err(format!("wgmma does not accumulate products of {a:?} and {b:?} in {accumulator:?}"));
         }
-        let integer = family == Family::Bytes;
+        let integer = matches!(family, Family::Bytes | Family::Bits);
         if n == 0 || n > 256 || n % 8 != 0 || integer && n > 24 && n % 16 != 0 {
             return Err(format!("wgmma of {a:?} has no shape with n = {n}"));
         }
@@ -146,6 +146,8 @@ impl Matrix {
         let Matrix { element, transposed, negate, .. } = *self;
         let per_piece = PIECE / 4 * element.per_register();
         let mut pieces = Descriptor::decode(self.bits).pieces(transposed, extent);
+        // Elements of less than a byte.
+        let mut many = vec![0.0; if per_piece <= PIECE { 0 } else { CORE * per_piece }];
         for _ in 0..extent / CORE * 2 {
             let mut places = [Place { outer: 0, k: 0 }; CORE];
             let mut words = [[0; PIECE / 4]; CORE];
@@ -158,10 +160,11 @@ impl Matrix {
                 *place =
                     Place { outer: piece.outer, k: if transposed { piece.k } else { piece.k * per_piece } };
             }
-            let mut values = [0.0; CORE * PIECE];
-            element.unpack(words.as_flattened(), &mut values);
+            let mut few = [0.0; CORE * PIECE];
+            let values = if per_piece <= PIECE { &mut few[..CORE * per_piece] } else { &mut many[..] };
+            element.unpack(words.as_flattened(), values);
             if negate {
-                values = values.map(|value| -value);
+                values.iter_mut().for_each(|value| *value = -*value);
             }
             for (place, values) in places.iter().zip(values.chunks_exact(per_piece)) {
                 put(*place, values);

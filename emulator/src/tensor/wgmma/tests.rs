@@ -33,7 +33,7 @@ fn encode(element: Element, x: f32) -> Vec<u8> {
         Element::E5m2 => vec![Format::E5M2.encode(f64::from(x), Rounding::Nearest, true) as u8],
         Element::S8 => vec![x as i8 as u8],
         Element::U8 => vec![x as u8],
-        Element::S4 | Element::U4 => unreachable!("no operand of wgmma"),
+        Element::S4 | Element::U4 | Element::B1 => unreachable!("no operand of wgmma in bytes"),
     }
 }
 
@@ -192,6 +192,50 @@ fn every_type() {
     }
     for (a, b) in [(F16, F16), (E5m2, E4m3)] {
         assert_product(form(40, a, b), Accumulator::F16, (64, 128));
+    }
+}
+
+#[test]
+fn single_bits_are_counted() {
+    // Rows of 256 bits lie as those of 32 bytes.
+    let mut numbers = Numbers(11);
+    let mut rows = |count: usize| -> Vec<[u8; 32]> {
+        (0..count).map(|_| std::array::from_fn(|_| (numbers.next(false) * 31.0) as u8)).collect()
+    };
+    let (a, b) = (rows(64), rows(16));
+    let form = form(16, Element::B1, Element::B1);
+    let accumulator = Accumulator::S32 { saturate: false };
+    form.check(accumulator, true).expect("a form that exists");
+    assert!(form.check(Accumulator::S32 { saturate: true }, true).is_err());
+    for span in [16, 32, 64, 128] {
+        let (mut bytes, layout) = (vec![0xee; 0x2_0000], Layout::new(false, span, 64));
+        for (start, rows) in [(0, &a), (0x1_0000, &b)] {
+            for (outer, row) in rows.iter().enumerate() {
+                for (k, byte) in row.iter().enumerate() {
+                    bytes[start + layout.offset(outer as u32, k as u32, 1) as usize] = *byte;
+                }
+            }
+        }
+        // PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk256": A.
+        let word = |row: usize, at: usize| u32::from_le_bytes(std::array::from_fn(|i| a[row][at + i]));
+        let registers: [[Register; 4]; 4] = std::array::from_fn(|warp| {
+            std::array::from_fn(|i| {
+                std::array::from_fn(|lane| word(16 * warp + lane / 4 + i % 2 * 8, lane % 4 * 4 + i / 2 * 16))
+            })
+        });
+        let mut shared = Flat::new(0, bytes);
+        for operand in [OperandA::Shared(layout.descriptor(0)), OperandA::Registers(&registers)] {
+            let mut product = Product::default();
+            form.gather(operand, layout.descriptor(0x1_0000), &mut shared, &mut product).expect("inside");
+            let register = |warp| (0..8).map(|i| product.register(warp, i, accumulator, None)).collect();
+            let d: Vec<Vec<Register>> = (0..4).map(register).collect();
+            for (row, a) in a.iter().enumerate() {
+                for (column, b) in b.iter().enumerate() {
+                    let count: u32 = a.iter().zip(b).map(|(a, b)| (a & b).count_ones()).sum();
+                    assert_eq!(element_of(&d, row, column), count, "span {span}, row {row}, column {column}");
+                }
+            }
+        }
     }
 }
 

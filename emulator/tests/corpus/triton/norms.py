@@ -56,6 +56,26 @@ def cross_entropy(logits, labels, losses, width, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def add_moments(mean_a, squares_a, count_a, mean_b, squares_b, count_b):
+    """Those of two parts together: Chan, Golub and LeVeque, 1979."""
+    difference = mean_b - mean_a
+    count = count_a + count_b
+    part = tl.where(count == 0, 0.0, count_b / count)
+    return mean_a + difference * part, squares_a + squares_b + difference * difference * count_a * part, count
+
+
+@triton.jit
+def moments(x, y, width, BLOCK: tl.constexpr):
+    """Mean and variance of rows. Lanes store what they have summed up in other orders to one place."""
+    columns = tl.arange(0, BLOCK)
+    inside = columns < width
+    row = tl.load(x + tl.program_id(0) * width + columns, mask=inside, other=0.0)
+    mean, squares, count = tl.reduce((row, tl.zeros_like(row), tl.where(inside, 1.0, 0.0)), 0, add_moments)
+    tl.store(y + 2 * tl.program_id(0), mean)
+    tl.store(y + 2 * tl.program_id(0) + 1, squares / count)
+
+
+@triton.jit
 def weight_gradient(x, dy, dw, lock, rows, width, BLOCK: tl.constexpr):
     """The sum over rows of x dy: each program adds its part under a lock."""
     columns = tl.arange(0, BLOCK)
@@ -77,5 +97,6 @@ if __name__ == "__main__":
     write(online, "online", {"x": "*fp32", "y": "*fp32", "width": "i32"}, {"BLOCK": 256}, 80, num_warps=4)
     loss = {"logits": "*fp16", "labels": "*i64", "losses": "*fp32", "width": "i32"}
     write(cross_entropy, "cross_entropy", loss, {"BLOCK": 512}, 90, num_warps=8)
+    write(moments, "moments", {"x": "*fp32", "y": "*fp32", "width": "i32"}, {"BLOCK": 512}, 80, num_warps=4)
     gradient = {"x": "*fp32", "dy": "*fp32", "dw": "*fp32", "lock": "*i32", "rows": "i32", "width": "i32"}
     write(weight_gradient, "weight_gradient", gradient, {"BLOCK": 256}, 90, num_warps=4)
