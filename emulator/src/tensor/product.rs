@@ -86,7 +86,8 @@ impl Product {
                 1 => self.put_lines::<4>(element, register, row, i / 2, negate),
                 2 => self.put_lines::<8>(element, register, row, i / 2, negate),
                 4 => self.put_lines::<16>(element, register, row, i / 2, negate),
-                _ => self.put_lines::<32>(element, register, row, i / 2, negate),
+                8 => self.put_lines::<32>(element, register, row, i / 2, negate),
+                _ => self.put_lines::<128>(element, register, row, i / 2, negate),
             }
         }
     }
@@ -144,7 +145,8 @@ impl Product {
                 1 => self.put_columns::<4>(element, register, i),
                 2 => self.put_columns::<8>(element, register, i),
                 4 => self.put_columns::<16>(element, register, i),
-                _ => self.put_columns::<32>(element, register, i),
+                8 => self.put_columns::<32>(element, register, i),
+                _ => self.put_columns::<128>(element, register, i),
             }
         }
     }
@@ -179,13 +181,14 @@ impl Product {
     fn sums(&self, warp: usize, tile: usize) -> [[f32; TILE]; TILE] {
         let a = &self.a[(warp * 2 + tile % 2) * TILE * self.depth..];
         let b = &self.b[tile / 2 * self.depth..];
-        // All that there are: `Mma::check`.
+        // All that there are: `Mma::check`; of single bits 256.
         match self.depth {
             4 => rows::<4>(a, b),
             8 => rows::<8>(a, b),
             16 => rows::<16>(a, b),
             32 => rows::<32>(a, b),
-            _ => rows::<64>(a, b),
+            64 => rows::<64>(a, b),
+            _ => rows::<256>(a, b),
         }
     }
 }
