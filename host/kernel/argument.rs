@@ -297,6 +297,18 @@ impl<K: Signature, V: Tuple<K>> Arguments<K> for V {}
 /// A kernel that has as many parameters as the tuple `A` has elements: a bound of launches that are generic over the kernel.
 ///
 /// The kernel's type implies the tuple's length before its elements are looked at, so that rustc says which length was expected.
+///
+/// ```
+/// use tilewright::{Arguments, Device, Instance, KernelSet, Result, SafeKernel, Takes};
+///
+/// fn in_one_cta<K, A>(device: &Device, set: &'static KernelSet, arguments: A) -> Result<()>
+/// where
+///     K: Instance + SafeKernel + Takes<A>,
+///     A: Arguments<K>,
+/// {
+///     device.kernel::<K>(set)?.launch(&device.default_stream(), [1, 1, 1], arguments)
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not known to take as many arguments as there are in `{A}`",
     note = "where the kernel is generic, its bounds are `K: SafeKernel + Takes<A>` and those of its arguments `A: Arguments<K>`"

@@ -40,7 +40,8 @@ fn main() {
 fn built(library: &str) -> Result<Vec<String>, Vec<String>> {
     let device = Path::new(env!("CARGO_MANIFEST_DIR"));
     let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    let folder = target.join("whole");
+    // The folder of temporaries is that of all tests of the workspace.
+    let folder = target.join("diagnosed_whole");
     let manifest = MANIFEST.replace("DEVICE", env!("CARGO_MANIFEST_DIR"));
     // With versions that are there, so that nothing is fetched.
     let lock = fs::read_to_string(device.join("../tests/row_scale/Cargo.lock")).expect("a lock file");

@@ -8,7 +8,7 @@ use crate::layout::{Element, FragmentLayout, Registers};
 use crate::tile::copy::row_part::RowPart;
 use crate::tile::copy::rows::{VECTOR, in_vectors, set_vector, skew};
 use crate::tile::cta::Cta;
-use crate::tile::cta::collective::Collective;
+use crate::tile::cta::collective::{Collective, expect_all};
 use crate::tile::fragment::{Fragment, Rows};
 use crate::tile::memory::global::Global;
 use crate::tile::memory::row_tiles::{RowOrder, RowTile};
@@ -82,7 +82,7 @@ impl<P: Collective> Cta<P> {
         T: Element,
         L: FragmentLayout<1, N>,
     {
-        const { assert!(L::THREADS == P::CONSUMERS, "the rows lie over as many threads as the program has") };
+        const { expect_all::<P>(L::THREADS) };
         const { assert!(in_vectors::<T>(L::RUN), "a thread copies vectors of 16 bytes") };
         const { assert!(PLACES >= 1 && PLACES <= 16, "1 to 16 places") };
         const { assert!(TENSORS >= 1, "one tensor or more") };

@@ -38,4 +38,4 @@ pub const KERNEL: Barriers<2> = TURN.then();
 /// Where a producer waits for those who compute.
 pub(in crate::tile) const FOLLOWING: Barriers<1> = KERNEL.then();
 /// Where a CTA's consumers meet around an exchange through shared memory.
-pub(in crate::tile) const EXCHANGE: Barriers<1> = FOLLOWING.then();
+pub(super) const EXCHANGE: Barriers<1> = FOLLOWING.then();

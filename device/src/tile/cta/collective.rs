@@ -1,7 +1,9 @@
 //! How the warps of a CTA share a tile.
 
 use crate::arch::declare::{computing_threads, refuse};
+use crate::arch::sync;
 use crate::kernel::{Arch, Program};
+use crate::tile::cta::barriers::EXCHANGE;
 
 /// A program whose threads hold tiles together: which of them compute, and in how many groups.
 pub trait Collective: Program + Sized + 'static {
@@ -11,6 +13,26 @@ pub trait Collective: Program + Sized + 'static {
     const WARPGROUPS: u32;
     /// CTAs of a cluster that take neighbouring tiles together.
     const CLUSTER: u32 = 1;
+}
+
+/// Waits until all threads that compute have come here, before and after an exchange through shared memory: what each of them wrote
+/// before, all of them read behind it.
+///
+/// # Safety
+/// All threads of the program that compute execute it, in whole warps.
+#[inline(always)]
+pub(in crate::tile) unsafe fn meet<P: Collective>() {
+    // SAFETY: the caller's; at this barrier they meet alone, all of them in the same order.
+    unsafe { sync::bar_sync(EXCHANGE.get::<0>(), P::CONSUMERS) }
+}
+
+/// Refuses, when the kernel is compiled, a tile over `threads` threads that are not those that compute on `P`, where all of them meet.
+pub(in crate::tile) const fn expect_all<P: Collective>(threads: u32) {
+    assert!(
+        threads == P::CONSUMERS,
+        "the tile lies over more or fewer threads than compute: layouts of W warps, such as `Striped<W>` and `Spread<W, …>`, go with a \
+         program of W warps, such as `Simt<W>`"
+    );
 }
 
 /// Refuses, when the kernel is compiled, a policy of `threads` threads that are not those that compute on schedule `P`: of more

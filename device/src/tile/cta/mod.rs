@@ -5,9 +5,7 @@ use core::marker::PhantomData;
 use crate::arch::declare::takes_shared;
 use crate::arch::shared::dynamic_shared;
 use crate::arch::special::{dynamic_shared_bytes, thread_x, trap};
-use crate::arch::sync;
-use crate::tile::cta::barriers::EXCHANGE;
-use crate::tile::cta::collective::Collective;
+use crate::tile::cta::collective::{Collective, meet};
 
 pub mod barriers;
 pub mod collective;
@@ -68,7 +66,7 @@ impl<P: Collective> Cta<P> {
         if self.computes() {
             // SAFETY: whole warps come here, as many threads as compute; no other barrier of this number is under way, since all come in the
             // same order to all of them.
-            unsafe { sync::bar_sync(EXCHANGE.get::<0>(), P::CONSUMERS) }
+            unsafe { meet::<P>() }
         }
     }
 

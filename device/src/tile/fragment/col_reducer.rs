@@ -3,11 +3,9 @@
 use core::marker::PhantomData;
 
 use crate::arch::special::thread_x;
-use crate::arch::sync;
 use crate::layout::{FragmentLayout, Registers};
 use crate::tile::cta::Cta;
-use crate::tile::cta::barriers::EXCHANGE;
-use crate::tile::cta::collective::Collective;
+use crate::tile::cta::collective::{Collective, expect_all, meet};
 use crate::tile::fragment::cols::Cols;
 use crate::tile::fragment::{Fragment, passed};
 
@@ -97,7 +95,7 @@ impl<P: Collective> Cta<P> {
     pub fn col_reducer<T: Copy, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
         &mut self,
     ) -> ColReducer<P, T, L, M, N> {
-        const { assert!(L::THREADS == P::CONSUMERS, "the columns lie over as many threads as the program has") };
+        const { expect_all::<P>(L::THREADS) };
         let bytes = if L::THREADS == 32 { 0 } else { L::THREADS / 32 * N as u32 * passed::bytes::<T>() };
         ColReducer { address: self.reserve(bytes, 16), kind: PhantomData }
     }
@@ -127,7 +125,7 @@ impl<P: Collective, T: Copy, L: FragmentLayout<M, N>, const M: usize, const N: u
         }
         let place = |warp: u32, col: u32| self.address + (warp * N as u32 + col) * passed::bytes::<T>();
         // SAFETY: all threads of the program that compute execute it.
-        let meet = || unsafe { sync::bar_sync(EXCHANGE.get::<0>(), P::CONSUMERS) };
+        let meet = || unsafe { meet::<P>() };
         // Behind the reads of the last reduction.
         meet();
         let mut i = 0;

@@ -3,11 +3,9 @@
 use core::marker::PhantomData;
 
 use crate::arch::special::thread_x;
-use crate::arch::sync;
 use crate::layout::{FragmentLayout, Registers};
 use crate::tile::cta::Cta;
-use crate::tile::cta::barriers::EXCHANGE;
-use crate::tile::cta::collective::Collective;
+use crate::tile::cta::collective::{Collective, expect_all, meet};
 use crate::tile::fragment::Fragment;
 use crate::tile::fragment::cols::Cols;
 use crate::tile::fragment::passed;
@@ -40,7 +38,7 @@ impl<P: Collective> Cta<P> {
         &mut self,
     ) -> ColScanner<P, T, L, M, N> {
         const {
-            assert!(L::THREADS == P::CONSUMERS, "the columns lie over as many threads as the program has");
+            expect_all::<P>(L::THREADS);
             assert!(
                 L::ROW_LANES <= 32 && M.is_multiple_of(32 / L::ROW_LANES as usize),
                 "warps hold whole blocks of rows"
@@ -80,7 +78,7 @@ impl<P: Collective, T: Copy, L: FragmentLayout<M, N>, const M: usize, const N: u
             (row * L::ROW_LANES / 32, col)
         };
         // SAFETY: all threads of the program that compute execute it.
-        let meet = || unsafe { sync::bar_sync(EXCHANGE.get::<0>(), P::CONSUMERS) };
+        let meet = || unsafe { meet::<P>() };
 
         // Behind the reads of the last scan.
         meet();

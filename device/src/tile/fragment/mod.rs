@@ -212,7 +212,7 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<
         const {
             assert!(
                 L::Regs::<f32>::LEN / L::Rows::<f32>::LEN * L::ROW_LANES as usize == N,
-                "rows are reduced where a warp or warpgroup holds them whole: use a FullRow policy"
+                "rows are reduced where a warp or warpgroup holds them whole: use Striped, a FullRow policy or a RowReducer"
             )
         };
         self.fold_rows(init, &f).across_lanes(f)
@@ -349,6 +349,24 @@ impl<T: Copy, const M: usize, const N: usize, L: FragmentLayout<M, N>> Rows<T, M
             }
         });
         Rows { regs: out }
+    }
+    /// The value of a row of this thread's, counted from the tile's top: in the function of a [gather](crate::tile::Global::gather) to a
+    /// fragment with the same rows. The kernel traps where the thread has no such row.
+    #[inline(always)]
+    pub fn at(&self, row: u32) -> T {
+        let thread = thread_x();
+        let (mut value, mut found) = (self.regs.get(0), false);
+        unrolled!(r in L::Rows::<T>::LEN => {
+            // Read in any case: of reads in branches the compiler makes one at an address that it chooses, from local memory.
+            let of_row = self.regs.get(r);
+            if L::coord(thread, L::first(r)).0 == row {
+                (value, found) = (of_row, true);
+            }
+        });
+        if !found {
+            trap()
+        }
+        value
     }
     /// `f` of every row's value.
     #[inline(always)]

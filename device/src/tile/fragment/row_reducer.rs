@@ -6,8 +6,7 @@ use crate::arch::special::{cluster_rank, thread_x};
 use crate::arch::{shared, sync};
 use crate::layout::{FragmentLayout, Registers};
 use crate::tile::cta::Cta;
-use crate::tile::cta::barriers::EXCHANGE;
-use crate::tile::cta::collective::Collective;
+use crate::tile::cta::collective::{Collective, expect_all, meet};
 use crate::tile::fragment::passed::{self, ROOM};
 use crate::tile::fragment::{Fragment, Rows};
 
@@ -42,7 +41,7 @@ impl<P: Collective> Cta<P> {
     pub fn row_reducer<L: FragmentLayout<M, N>, const M: usize, const N: usize, const CTAS: usize>(
         &mut self,
     ) -> RowReducer<P, L, M, N, CTAS> {
-        const { assert!(L::THREADS == P::CONSUMERS, "the rows lie over as many threads as the program has") };
+        const { expect_all::<P>(L::THREADS) };
         if CTAS > 1 {
             // SAFETY: all threads of the cluster execute it.
             unsafe {
@@ -133,7 +132,7 @@ impl<P: Collective, L: FragmentLayout<M, N>, const M: usize, const N: usize, con
         // SAFETY: all threads of the program, in all CTAs, execute it.
         unsafe {
             if CTAS == 1 {
-                sync::bar_sync(EXCHANGE.get::<0>(), P::CONSUMERS);
+                meet::<P>();
             } else {
                 sync::cluster_arrive_release();
                 sync::cluster_wait();

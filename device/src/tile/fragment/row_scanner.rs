@@ -3,11 +3,9 @@
 use core::marker::PhantomData;
 
 use crate::arch::special::thread_x;
-use crate::arch::sync;
 use crate::layout::{FragmentLayout, Registers};
 use crate::tile::cta::Cta;
-use crate::tile::cta::barriers::EXCHANGE;
-use crate::tile::cta::collective::Collective;
+use crate::tile::cta::collective::{Collective, expect_all, meet};
 use crate::tile::fragment::passed::{self, ROOM};
 use crate::tile::fragment::scan::{Lanes, Scan, UpTo};
 use crate::tile::fragment::{Fragment, Rows};
@@ -56,7 +54,7 @@ impl<P: Collective> Cta<P> {
     pub fn row_scanner<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
         &mut self,
     ) -> RowScanner<P, L, M, N> {
-        const { assert!(L::THREADS == P::CONSUMERS, "the rows lie over as many threads as the program has") };
+        const { expect_all::<P>(L::THREADS) };
         let address = self.reserve(2 * half_bytes::<L, M, N>(), ROOM);
         RowScanner { address, half: 0, kind: PhantomData }
     }
@@ -116,7 +114,7 @@ impl<P: Collective, L: FragmentLayout<M, N>, const M: usize, const N: usize> Row
             i += L::RUN;
         }
         // SAFETY: all threads of the program that compute execute it.
-        unsafe { sync::bar_sync(EXCHANGE.get::<0>(), P::CONSUMERS) };
+        unsafe { meet::<P>() };
 
         // Every warp scans the values of all, a lane each.
         let mut r = 0;

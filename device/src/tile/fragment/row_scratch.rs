@@ -3,11 +3,9 @@
 use core::marker::PhantomData;
 
 use crate::arch::special::thread_x;
-use crate::arch::sync;
 use crate::layout::{FragmentLayout, Registers};
 use crate::tile::cta::Cta;
-use crate::tile::cta::barriers::EXCHANGE;
-use crate::tile::cta::collective::Collective;
+use crate::tile::cta::collective::{Collective, meet};
 use crate::tile::fragment::Rows;
 use crate::tile::fragment::row_vector::{RowVector, for_each_row, load, store};
 use crate::tile::memory::copy_to::CopyTo;
@@ -46,7 +44,7 @@ where
             return;
         }
         // SAFETY: all consumers execute it converged.
-        unsafe { sync::bar_sync(EXCHANGE.get::<0>(), P::CONSUMERS) };
+        unsafe { meet::<P>() };
         if thread_x() < L::THREADS {
             let vector = to.vector();
             self.for_each(|row, first, value| {
@@ -56,7 +54,7 @@ where
             });
         }
         // SAFETY: as above.
-        unsafe { sync::bar_sync(EXCHANGE.get::<0>(), P::CONSUMERS) };
+        unsafe { meet::<P>() };
     }
 }
 

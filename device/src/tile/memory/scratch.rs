@@ -5,8 +5,7 @@ use core::marker::PhantomData;
 use crate::arch::special::thread_x;
 use crate::arch::{sync, wgmma};
 use crate::kernel::Arch;
-use crate::tile::cta::barriers::EXCHANGE;
-use crate::tile::cta::collective::Collective;
+use crate::tile::cta::collective::{Collective, meet};
 use crate::tile::cta::{Cta, TILE_ALIGN};
 use crate::tile::memory::shared::{SharedTile, Src};
 
@@ -65,7 +64,7 @@ impl<P: Collective, S> Scratch<P, S> {
             if matches!(P::ARCH, Arch::Sm90a) {
                 wgmma::wait::<0>();
             }
-            sync::bar_sync(EXCHANGE.get::<0>(), P::CONSUMERS);
+            meet::<P>();
         }
     }
 }
@@ -79,7 +78,7 @@ pub(in crate::tile) fn end_write<P: Collective>() {
         if matches!(P::ARCH, Arch::Sm90a) {
             sync::fence_proxy_async_shared();
         }
-        sync::bar_sync(EXCHANGE.get::<0>(), P::CONSUMERS);
+        meet::<P>();
     }
 }
 

@@ -9,8 +9,7 @@ use crate::arch::warp::uniform;
 use crate::arch::{mbarrier, shared, sync, wgmma};
 use crate::kernel::Arch;
 use crate::layout::{Element, FragmentLayout, SharedLayout, Sum};
-use crate::tile::cta::barriers::EXCHANGE;
-use crate::tile::cta::collective::expect_policy;
+use crate::tile::cta::collective::{expect_policy, meet};
 use crate::tile::fragment::held::Held;
 use crate::tile::fragment::{Fragment, Rows};
 use crate::tile::memory::part::Part;
@@ -125,7 +124,7 @@ where
             if matches!(P::ARCH, Arch::Sm90a) {
                 sync::fence_proxy_async_shared();
             }
-            sync::bar_sync(EXCHANGE.get::<0>(), P::CONSUMERS);
+            meet::<P>();
         }
     }
 

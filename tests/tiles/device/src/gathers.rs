@@ -67,6 +67,22 @@ pub fn gathered_rows<T: Element, L: FragmentLayout<ROWS, COLS>>(
     copy(rows, y.tile([block_x(), block_y()]));
 }
 
+/// y = the rows of x \[rows, columns\] that the greatest elements of s name, the first of equals: row r by row r ^ `apart`.
+#[kernel(threads = <L as FragmentLayout<ROWS, COLS>>::THREADS, expects(s.cols() == COLS as u32, s.rows() == y.rows(), y.cols() <= COLS as u32))]
+pub fn greatest_rows<L: FragmentLayout<ROWS, COLS>>(
+    s: Global<f32, 2>,
+    x: Global<f16, 2>,
+    mut y: GlobalMut<f16, 2>,
+    apart: u32,
+) {
+    let s = Fragment::<f32, ROWS, COLS, L>::load(s.tile([block_x(), 0]));
+    let greatest = s.map_indexed(|_, col, s| (s, col)).reduce_rows((f32::NEG_INFINITY, u32::MAX), |a, b| {
+        if a.0 > b.0 || a.0 == b.0 && a.1 < b.1 { a } else { b }
+    });
+    let line = |row| Some([greatest.at(row ^ apart).1, 0]);
+    copy(Fragment::<f16, ROWS, COLS, L>::load(x.gather(line)), y.tile([block_x(), 0]));
+}
+
 named! {
     sm_80 GatheredPieces = gathered_product<Multistage<4>, warp::Square<2, 2>>;
     sm_80 GatheredElements = gathered_product<Multistage<4, Elements>, warp::FullRow<4>>;
@@ -74,4 +90,7 @@ named! {
 
     sm_80 GatheredStripes = gathered_rows<f16, Striped<4>>;
     sm_80 GatheredAccumulator = gathered_rows<f32, warp::Square<2, 2>>;
+
+    sm_80 GreatestOfStripes = greatest_rows<Striped<4>>;
+    sm_80 GreatestOfAccumulators = greatest_rows<warp::FullRow<2>>;
 }

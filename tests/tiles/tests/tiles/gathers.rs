@@ -85,3 +85,34 @@ where
     }
     Ok(())
 }
+
+type Greatest = (Global<f32, 2>, Global<f16, 2>, GlobalMut<f16, 2>, u32);
+
+pub fn greatest<K: Instance + SafeKernel<Parameters = Greatest>>(device: &Device) -> Outcome {
+    named_by::<K>(device, [64, 128, 128], 0)?;
+    named_by::<K>(device, [33, 100, 77], 0)?;
+    // The row beside its own is another thread's.
+    let stopped = named_by::<K>(&Device::emulator_with_seed(1), [64, 128, 128], 1);
+    let error = stopped.err().ok_or("another thread's row is read")?;
+    assert!(error.message().is_some_and(|said| said.contains("trap")), "{error:?}");
+    Ok(())
+}
+
+fn named_by<K: Instance + SafeKernel<Parameters = Greatest>>(
+    device: &Device,
+    [m, rows, cols]: [usize; 3],
+    apart: u32,
+) -> Outcome {
+    let (s, x) = (normal::<f32>(1, m * COLS), normal::<f16>(2, rows * cols));
+    // Names no row behind the last.
+    let s: Vec<f32> = s.iter().enumerate().map(|(i, &s)| if i % COLS < rows { s } else { -100.0 }).collect();
+    let greatest = |s: &[f32]| (1..COLS).fold(0, |most, col| if s[col] > s[most] { col } else { most });
+    let right = s.chunks(COLS).flat_map(|s| &x[greatest(s) * cols..][..cols]);
+    let right: Vec<f16> = right.copied().collect();
+    let (s, x) =
+        (Tensor::from_slice(device, &s, &[m, COLS])?, Tensor::from_slice(device, &x, &[rows, cols])?);
+    let mut y = Tensor::filled(device, f16::NAN, &[m, cols])?;
+    launch::<K, _>(device, [m.div_ceil(ROWS), 1], (s.view(), x.view(), y.view_mut(), apart))?;
+    assert!(y.to_vec()? == right, "{m} of {rows} x {cols}");
+    Ok(())
+}

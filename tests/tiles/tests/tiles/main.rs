@@ -112,6 +112,8 @@ fn main() -> ExitCode {
         Sm90a GatheredBoxes: gathers::products::<GatheredBoxes>;
         Sm80 GatheredStripes: gathers::rows::<GatheredStripes, f16>;
         Sm80 GatheredAccumulator: gathers::rows::<GatheredAccumulator, f32>;
+        Sm80 GreatestOfStripes: gathers::greatest::<GreatestOfStripes>;
+        Sm80 GreatestOfAccumulators: gathers::greatest::<GreatestOfAccumulators>;
         Sm80 AddedF32: sums::added::<AddedF32, f32>;
         Sm80 AddedF16: sums::added::<AddedF16, f16>;
         Sm80 AddedI32: sums::added_integers::<AddedI32>;
