@@ -5,6 +5,8 @@ mod problem;
 pub(super) mod sequences;
 mod step;
 mod table;
+#[cfg(test)]
+mod tests;
 mod time;
 
 use launch::{Room, Run};
