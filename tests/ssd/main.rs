@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "scan: decays of 0, 1 and exp(-80)", scan::decays)
         .device(Arch::Sm80, "scan: two halves are the whole", scan::halves)
         .device(Arch::Sm80, "scan: packed sequences", scan::packed)
+        .device(Arch::Sm80, "scan: offsets that are wrong", scan::wrong_offsets)
         .device(Arch::Sm80, "scan: NaN stays in its sequence", scan::nan)
         .device(Arch::Sm80, "scan: tensors lie anywhere, heads of other sizes", scan::places)
         .device(Arch::Sm80, "scan: whatever goes together", scan::random)

@@ -110,6 +110,36 @@ pub fn packed(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// Offsets that are not as they must be, and a sequence that is longer than it may be: what is computed is right, the rest is left alone.
+pub fn wrong_offsets(device: &Device) -> Outcome {
+    const ROWS: usize = 140;
+    let case = Case { packed: Some(vec![60, 0, 80]), initial: false, n: 64, heads: 1, ..Case::new(ROWS) };
+    let data = Data::<bf16>::new(&case);
+    let [exact, _] = data.exact(&case);
+    let stream = Stream::new(device)?;
+    let x = Tensor::from_slice(device, &data.x, &[1, ROWS, 1, 64])?;
+    let b = Tensor::from_slice(device, &data.b, &[1, ROWS, 1, 64])?;
+    let c = Tensor::from_slice(device, &data.c, &[1, ROWS, 1, 64])?;
+    let dt = Tensor::from_slice(device, &data.dt, &[1, ROWS, 1])?;
+    let a = Tensor::from_slice(device, &data.a, &[1])?;
+    let offsets = Tensor::from_slice(device, &[-5, 60, 60, i32::MAX], &[4])?;
+    for (longest, chunk) in [(usize::MAX, 64), (70, 64), (70, 256)] {
+        let mut y = Tensor::filled(device, bf16::NAN, &[1, ROWS, 1, 64])?;
+        let bc = [&b.view(), &c.view()];
+        let mut ssd = Ssd::new().packed(&offsets.view(), longest).chunk(chunk);
+        ssd.run(&stream, &x.view(), &dt.view(), &a.view(), bc, &mut y.view_mut())?;
+        let mut y = y.to_vec_on(&stream)?;
+        let mut exact = exact.clone();
+        if longest < 80 {
+            assert!(y[(60 + longest) * 64..].iter().all(|y| y.is_nan()), "rows behind the longest sequence");
+            y.truncate((60 + longest) * 64);
+            exact.truncate((60 + longest) * 64);
+        }
+        assert_near(&case, (&y, &[]), &[exact, Vec::new()]);
+    }
+    Ok(())
+}
+
 /// A NaN in one sequence leaves the others alone, and what lies between tokens is not read.
 pub fn nan(device: &Device) -> Outcome {
     let case = Case { packed: Some(vec![70, 30, 40]), n: 64, heads: 1, pad: 8, ..Case::new(140) };

@@ -5,6 +5,8 @@ mod problem;
 pub(super) mod sequences;
 mod step;
 mod table;
+#[cfg(test)]
+mod tests;
 mod time;
 
 use launch::{Room, Run};
@@ -58,7 +60,7 @@ pub type SsdPlan = Plan<Compiled>;
 ///   P is computed in tiles of 64 columns, N in 64, 128 or 256. An N above 128 is
 ///   for Hopper and lines that TMA reads alone.
 /// - Sums and states are of f32; what tensor cores multiply is rounded to the element type: weights within a block of 64 tokens, dt x, and the state
-///   between blocks. The result is rounded once more.
+///   between blocks. The result is rounded once more. Of f16 such numbers above 65504 overflow.
 /// - A NaN or infinity in x, B or C stays in its sequence; within it, it may reach results up to 63 tokens before it.
 /// - A sequence without tokens leaves its state as it was. Without batch, heads or columns nothing is done.
 ///

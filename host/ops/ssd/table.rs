@@ -62,17 +62,17 @@ impl Problem {
             (Arch::Sm80, true) => 8,
         };
         let (scan, state) = (1000 + 8 * u64::from(kernel.columns), 500 + 2 * u64::from(kernel.columns));
-        let slots = u64::from(self.device.sm_count()).max(1) * 2;
+        let slots = u64::from(self.device.sm_count() * kernel.min_ctas).max(1);
         let heads = self.extent.count.saturating_mul(self.size.heads * self.size.parts()) as u64;
         let all = self.blocks().max(1);
         let shares = |blocks: usize| {
             let chunks = all.div_ceil(blocks).max(1);
-            let turns = |chunks: usize| heads.saturating_mul(chunks as u64).div_ceil(slots);
-            let of_states =
-                if chunks > 1 { turns(chunks - 1) * state * blocks as u64 * slowness + 9000 } else { 0 };
-            let cycles =
-                turns(chunks).saturating_mul(scan * blocks as u64 * slowness).saturating_add(of_states);
-            Shares { blocks, chunks, cycles }
+            let turns = |chunks: usize, each: u64| {
+                let turns = heads.saturating_mul(chunks as u64).div_ceil(slots);
+                turns.saturating_mul(each * blocks as u64 * slowness)
+            };
+            let of_states = if chunks > 1 { turns(chunks - 1, state).saturating_add(9000) } else { 0 };
+            Shares { blocks, chunks, cycles: turns(chunks, scan).saturating_add(of_states) }
         };
         if let Some(blocks) = self.blocks {
             return shares(blocks);
