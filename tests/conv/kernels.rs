@@ -40,6 +40,12 @@ pub fn each(device: &Device) -> Outcome {
     case.outputs::<f16>(device, &mut seen)?;
     case.outputs::<bf16>(device, &mut seen)?;
     case.outputs::<f32>(device, &mut seen)?;
+    // A first layer.
+    let case =
+        Case { images: 2, pixels: [9, 270], channels: 3, outputs: 72, filter: [7, 7], ..Case::default() };
+    let case = Case { stride: [2, 2], ..case }.padded([3, 3]);
+    case.outputs::<f16>(device, &mut seen)?;
+    case.outputs::<bf16>(device, &mut seen)?;
     assert_eq!(seen, runnable(device), "every kernel computes one of these");
     println!("{} kernels", seen.len());
     Ok(())

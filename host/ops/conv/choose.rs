@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tilewright_conv::{ConvKernel, Makes};
+use tilewright_conv::{ConvKernel, Makes, ROWS};
 use tilewright_device::kernel::Copies;
 
 use super::geometry::walk;
@@ -101,6 +101,34 @@ impl<'a> Selection<'a> {
         })
     }
 
+    /// The estimate of a kernel for few channels, whose neighbouring outputs lie `step` elements apart in images.
+    fn rate_rows(&self, kernel: &Compiled, size: &Size, step: u32) -> Result<Estimate, Rejection> {
+        let Some((_, pixel)) = self.product.joined() else {
+            return Err(Rejection::Because("it takes images and filters whose pixels follow each other"));
+        };
+        if self.product.taps[1].stride as usize * pixel != step as usize {
+            return Err(Rejection::Because("it is for another number of channels, or another stride"));
+        }
+        let most = kernel.tile[2];
+        if pixel * size.filter[1] > most as usize {
+            return Err(Rejection::AtMost { what: "elements of a filter's row", most });
+        }
+        if size.filter[0] > ROWS {
+            return Err(Rejection::AtMost { what: "rows of filters", most: ROWS as u32 });
+        }
+        if Product::lines(&self.product.y).is_none() {
+            return Err(Rejection::Because("it takes outputs whose rows follow each other evenly"));
+        }
+        let [m, n, _] = kernel.tile.map(|size| size as usize);
+        let lines = size.images.saturating_mul(size.out[0]);
+        let ctas =
+            lines.saturating_mul(size.out[1].div_ceil(m)).saturating_mul(size.outputs.div_ceil(n)) as u64;
+        let waves = ctas.div_ceil(u64::from(self.device.sm_count()).max(1));
+        // A row takes 100 pieces of elements, and two steps of its tensor cores.
+        let cycles = waves.saturating_mul(150 * size.filter[0] as u64 + 700).saturating_add(3000);
+        Ok(Estimate { ctas, waves, cycles, joined: true })
+    }
+
     /// Whether copies by TMA reach all that they must, and nothing else.
     fn boxes(&self, size: &Size, weights: bool) -> Result<(), Rejection> {
         let Some(images) = self.images else {
@@ -144,6 +172,9 @@ impl Choice for Selection<'_> {
         let depthwise = kernel.makes == Makes::Depthwise;
         if depthwise && (size.channels != 1 || size.outputs != 1) {
             return Err(Rejection::Because("it takes as many groups as channels and as outputs"));
+        }
+        if let Makes::Rows(step) = kernel.makes {
+            return self.rate_rows(kernel, &size, step);
         }
         if kernel.makes == Makes::Scattered {
             if self.epilogue {

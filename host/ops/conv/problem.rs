@@ -261,6 +261,15 @@ impl Product {
         Ok((with(self.x, [n, h, w, (1, 0), g])?, with(self.w, [fr, fs, fg])?))
     }
 
+    /// `of`, \[images, height, width, 1, channels\], as a matrix for each row of pixels: \[rows, pixels of a row, channels\]. `None` where rows do
+    /// not follow each other evenly.
+    pub(super) fn lines(of: &Untyped) -> Option<Untyped> {
+        let [(n, image), (h, row), w, (groups, _), channel] = dims::<5>(&of.layout);
+        let even = n == 1 || h == 1 || image == row.saturating_mul(h);
+        let lines = (n.saturating_mul(h), if h > 1 { row } else { image });
+        with(*of, [lines, w, channel]).ok().filter(|_| even && groups == 1)
+    }
+
     /// `of`, \[images, height, width, groups, channels\], as a matrix of a row for each pixel, for each group: \[groups, pixels, channels\]; or with the
     /// groups as channels, if these are one. `None` where pixels do not follow each other evenly.
     pub(super) fn matrices(of: &Untyped, groups_are_channels: bool) -> Option<Untyped> {

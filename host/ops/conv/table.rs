@@ -3,7 +3,8 @@
 use std::sync::LazyLock;
 
 use tilewright_conv::{
-    CONV, ConvArgs, ConvDepthwiseArgs, ConvKernel, ConvScatteredArgs, ConvWeightsArgs, KERNELS, Makes,
+    CONV, ConvArgs, ConvDepthwiseArgs, ConvKernel, ConvRowsArgs, ConvScatteredArgs, ConvWeightsArgs, KERNELS,
+    Makes,
 };
 use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_device::kernel::{Copies, Listed};
@@ -112,7 +113,10 @@ impl<'a> Call<'a> {
             .ok_or_else(|| self.too_large())?;
         let walk = walk(product.taps, size.pixels, size.out).filter(|_| kernel.copies == Copies::Boxes);
         let mut images = product.x.images(self.device.backend(), walk.map(|walk| (walk, pixels)))?;
-        if self.joined > 0 {
+        if let Makes::Rows(_) = kernel.makes {
+            // Lines end where images' rows do.
+            images.shape[4] = i32::MAX as u32;
+        } else if self.joined > 0 {
             // Kernels count a line's channels.
             images.shape[4] = self.channels() as u32;
         }
@@ -129,8 +133,10 @@ impl<'a> Call<'a> {
         let Call { device, kernel, product, size, function, .. } = self;
         let backend = device.backend();
         let [m, n, k] = kernel.tile;
-        if kernel.makes == Makes::Depthwise {
-            return self.run_depthwise(stream, finish);
+        match kernel.makes {
+            Makes::Depthwise => return self.run_depthwise(stream, finish),
+            Makes::Rows(_) => return self.run_rows(stream, finish),
+            _ => {}
         }
         let x = self.patches(m, self.count(self.channels(), k)?)?;
         let w: GlobalAbi<(), 5> = product.w.arg(backend, kernel.makes != Makes::Outputs, self.lines())?;
@@ -150,7 +156,7 @@ impl<'a> Call<'a> {
                 return function.launch_block(stream, &launch, &ConvScatteredArgs { x, w, y, order });
             }
             let y = self.matrices(&product.y, false)?.arg(backend, true, self.lines())?;
-            let epilogue = self.epilogue(finish, &y, false)?;
+            let epilogue = self.epilogue(finish, &y, |of| self.matrices(of, false))?;
             function.launch_block(stream, &launch, &ConvArgs { x, w, y, epilogue, order })
         }
     }
@@ -163,18 +169,37 @@ impl<'a> Call<'a> {
         let x = self.patches(m, 1)?;
         let w: GlobalAbi<(), 3> = product.w.arg(backend, true, 0)?;
         let y = self.matrices(&product.y, true)?.arg(backend, true, 0)?;
-        let epilogue = self.epilogue(finish, &y, true)?;
+        let epilogue = self.epilogue(finish, &y, |of| self.matrices(of, true))?;
         let grid = [self.count(size.places(), m)?, self.count(size.groups, n)?, 1];
         let launch = Launch::grid(grid);
         // SAFETY: as for the other kernels.
         unsafe { function.launch_block(stream, &launch, &ConvDepthwiseArgs { x, w, y, epilogue }) }
     }
 
+    fn run_rows(&self, stream: &Stream, finish: &Finish) -> Result<()> {
+        let Call { device, kernel, product, size, function, .. } = self;
+        let backend = device.backend();
+        let [m, n, _] = kernel.tile;
+        let x = self.patches(1, 1)?;
+        let w: GlobalAbi<(), 5> = product.w.arg(backend, false, 0)?;
+        let lines = |of: &Untyped| Product::lines(of).ok_or_else(|| self.uneven(of, "rows"));
+        let y: GlobalAbi<(), 3> = lines(&product.y)?.arg(backend, true, 0)?;
+        let epilogue = self.epilogue(finish, &y, lines)?;
+        let (down, across) = (self.count(size.out[1], m)?, self.count(size.outputs, n)?);
+        let order = RasterOrder::new(y.shape[0], down, across, PANEL).ok_or_else(|| self.too_large())?;
+        let launch = Launch::grid([order.total().min(function.resident_ctas()).max(1), 1, 1]);
+        // SAFETY: as for the other kernels.
+        unsafe { function.launch_block(stream, &launch, &ConvRowsArgs { x, w, y, epilogue, order }) }
+    }
+
     fn matrices(&self, of: &Untyped, groups_are_channels: bool) -> Result<Untyped> {
-        Product::matrices(of, groups_are_channels).ok_or_else(|| {
-            let (was, allowed) = (of_shape(of.layout.shape()), "of pixels that follow each other evenly");
-            Error::argument("residual", was, allowed)
-        })
+        Product::matrices(of, groups_are_channels).ok_or_else(|| self.uneven(of, "pixels"))
+    }
+
+    /// What kernels take is checked before: of a residual alone some take what others do not.
+    fn uneven(&self, of: &Untyped, what: &str) -> Error {
+        let allowed = format!("of {what} that follow each other evenly");
+        Error::argument("residual", of_shape(of.layout.shape()), allowed)
     }
 
     /// The epilogue as kernels take it: tensors without rows where there are none.
@@ -182,10 +207,10 @@ impl<'a> Call<'a> {
         &self,
         finish: &Finish,
         y: &GlobalAbi<(), 3>,
-        groups_are_channels: bool,
+        matrices: impl Fn(&Untyped) -> Result<Untyped>,
     ) -> Result<EpilogueAbi<GlobalAbi<(), 3>, GlobalAbi<(), 3>>> {
         let term = |of: &Option<Untyped>| match of {
-            Some(of) => self.matrices(of, groups_are_channels)?.arg(self.device.backend(), true, 0),
+            Some(of) => matrices(of)?.arg(self.device.backend(), true, 0),
             None => Ok(GlobalAbi { map: TensorMap::NONE, shape: [0; 3], tma: 0, ..*y }),
         };
         Ok(EpilogueAbi {

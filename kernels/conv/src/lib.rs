@@ -1,6 +1,7 @@
 //! Convolutions of images and their gradients, as products with patches that no memory holds.
 //!
 //! - [`conv`](fn@conv): outputs, and gradients of inputs whose pixels follow each other.
+//! - [`conv_rows`](fn@conv_rows): outputs of few channels.
 //! - [`conv_scattered`](fn@conv_scattered): gradients of inputs whose pixels lie anywhere.
 //! - [`conv_weights`](fn@conv_weights): gradients of weights.
 //! - [`conv_depthwise`](fn@conv_depthwise): a filter for each channel.
@@ -10,12 +11,14 @@
 mod depthwise;
 mod list;
 mod outputs;
+mod rows;
 mod scattered;
 mod weights;
 
 pub use depthwise::{ConvDepthwiseArgs, conv_depthwise};
 pub use list::{CONV, ConvKernel, Makes, ThreeConsumers};
 pub use outputs::{ConvArgs, conv};
+pub use rows::{ConvRowsArgs, ROWS, Windows, conv_rows};
 pub use scattered::{ConvScatteredArgs, conv_scattered};
 pub use weights::{ConvWeightsArgs, conv_weights};
 

@@ -2,19 +2,21 @@
 
 use tilewright_device::kernel::{Copies, Described};
 use tilewright_device::tile::{
-    ColMajor, Configuration, Element, Elements, FragmentLayout, FullRow, Gemm, Major, Multistage,
-    OneConsumer, OutputLayout, Producers, RegisterBudget, RowMajor, Schedule, Striped, TwoConsumers, Vectors,
-    WarpSpecialized, warp,
+    ColMajor, Configuration, Element, Elements, FragmentLayout, FullRow, Gemm, GemmRegisters, Major,
+    Multistage, OneConsumer, OutputLayout, Producers, RegisterBudget, RowMajor, Schedule, Striped,
+    TwoConsumers, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
-use crate::{conv, conv_depthwise, conv_scattered, conv_weights};
+use crate::{ROWS, conv, conv_depthwise, conv_rows, conv_scattered, conv_weights};
 
 /// What a kernel makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Makes {
     /// Outputs of weights whose channels are contiguous.
     Outputs,
+    /// Outputs of few channels, whose filters' rows are one tap, and whose neighbours lie so many elements apart in images.
+    Rows(u32),
     /// Gradients of inputs: the same where what the outputs are here is contiguous.
     Inputs,
     /// Gradients of inputs whose pixels lie anywhere.
@@ -108,6 +110,18 @@ where
     const DESCRIPTION: ConvKernel = ConvKernel::new::<P, T>(Makes::Weights, [BM, BN, BK], STAGES, 1);
 }
 
+#[rustfmt::skip]
+impl<
+    P: Schedule<Ticket = bool>, Y, T: Element, const STEP: usize, const BM: usize, const BN: usize, const BK: usize,
+    const LINE: usize,
+> Described for conv_rows<P, Y, T, STEP, BM, BN, BK, LINE>
+where
+    Y: GemmRegisters<T, BM, BN, BK, D: OutputLayout<BM, BN>>,
+{
+    type Description = ConvKernel;
+    const DESCRIPTION: ConvKernel = ConvKernel::new::<P, T>(Makes::Rows(STEP as u32), [BM, BN, BK], ROWS, 1);
+}
+
 impl<T: Element, const BM: usize, const BN: usize, const W: usize> Described for conv_depthwise<T, BM, BN, W>
 where
     Striped<W>: FragmentLayout<BM, BN>,
@@ -150,6 +164,9 @@ kernels! {
             conv<Multistage<4, Vectors>, warp::Square<2, 2>, T, ColMajor, 128, 64, 32, 4, 1>;
         sm_80: [conv_sm_80_ T _any_128x64x32s3k1]:
             conv<Multistage<8, Elements>, warp::Square<4, 2>, T, ColMajor, 128, 64, 32, 3, 1>;
+        // First layers: three channels, of every second pixel.
+        sm_80: [conv_rows_sm_80_ T _6_128x64x32]:
+            conv_rows<Multistage<8, Elements>, warp::FullRow<8>, T, 6, 128, 64, 32, 800>;
         sm_90: [conv_inputs_sm_90_ T _128x256x64s4k1]:
             conv<WarpSpecialized<TwoConsumers>, FullRow<2>, T, RowMajor, 128, 256, 64, 4, 1>;
         sm_90: [conv_inputs_sm_90_ T _128x128x64s6k1]:

@@ -130,7 +130,23 @@ impl<T: Element> PatchTile<T> {
     }
 }
 
-impl<T> Run<T> {
+impl<T: Element> Run<T> {
+    /// The bits of 16 bytes of them, `step` elements apart; zeros where they are not `inside`, which says so of no others than it
+    /// [has](Self::has).
+    #[inline(always)]
+    fn elements(&self, step: u64, inside: impl Fn(u32) -> bool) -> [u32; 4] {
+        let mut words = [0; 4];
+        let mut i = 0;
+        while i < PIECE / T::BYTES as u32 {
+            let (per_word, bits) = (4 / T::BYTES as u32, 8 * T::BYTES as u32);
+            let at = self.pointer.wrapping_add((i as u64 * step) as usize);
+            // SAFETY: only elements inside the images are read.
+            let x = unsafe { read_if(at, inside(i)) };
+            words[(i / per_word) as usize] |= x << (i % per_word * bits);
+            i += 1;
+        }
+        words
+    }
     /// Whether channel `i` from the first on is inside the images.
     #[inline(always)]
     fn has(&self, i: u32) -> bool {
@@ -187,16 +203,12 @@ pub(crate) unsafe fn patches_elements<T, L, const R: usize, const C: usize>(
     let first = from.first_channel(C as u32);
     for_each_piece(lines, line, threads, LOOP, |row, byte| {
         let run = from.run(lines, row, first + byte / T::BYTES as u32);
-        let mut words = [0; 4];
-        let mut i = 0;
-        while i < PIECE / T::BYTES as u32 {
-            let (per_word, bits) = (4 / T::BYTES as u32, 8 * T::BYTES as u32);
-            let at = run.pointer.wrapping_add((i as u64 * run.step) as usize);
-            // SAFETY: only elements inside the images are read.
-            let x = unsafe { read_if(at, live && run.has(i)) };
-            words[(i / per_word) as usize] |= x << (i % per_word * bits);
-            i += 1;
-        }
+        let words = if live && run.step == 1 && run.has(0) && run.has(PIECE / T::BYTES as u32 - 1) {
+            // Most pieces: nothing is asked of each element.
+            run.elements(1, |_| true)
+        } else {
+            run.elements(run.step, |i| live && run.has(i))
+        };
         // SAFETY: passed on.
         unsafe { shared::store_u32x4(to + L::offset(lines, line, row, byte), words) };
     });

@@ -23,7 +23,8 @@ fn tiles_fill_waves() {
         ([32, 7, 512, 512, 3], 1, "conv_sm_90_f16_128x128x64s4k2"),
         ([32, 56, 256, 512, 1], 2, "conv_sm_90_f16_128x256x64s4k1"),
         ([32, 56, 64, 256, 1], 1, "gemm_sm_90_f16_f16_nt_none_128x256x64s4k1"),
-        ([32, 224, 3, 64, 7], 2, "conv_sm_80_f16_any_128x64x32s3k1"),
+        ([32, 224, 3, 64, 7], 2, "conv_rows_sm_80_f16_6_128x64x32"),
+        ([32, 224, 5, 64, 7], 2, "conv_sm_80_f16_any_128x64x32s3k1"),
         ([32, 28, 24, 128, 3], 1, "conv_sm_90_f16_192x128x64s4k1"),
     ] {
         assert_eq!(plan(&device, size, stride).name(), name, "{size:?}");

@@ -57,7 +57,8 @@ fn rows_of_filters_are_one_tap_of_many_channels() {
     let (device, journal) = fake::h200();
     let stream = Stream::new(&device).unwrap();
     let Views { x, w, mut y } = Views::new(&device, [2, 224, 3, 64, 7], 2, 3);
-    Conv::new().stride([2, 2]).padding([3, 3]).run(&stream, &x, &w, &mut y).unwrap();
+    let conv = Conv::new().stride([2, 2]).padding([3, 3]).kernel("conv_sm_80_f16_any_128x64x32s3k1");
+    conv.run(&stream, &x, &w, &mut y).unwrap();
     let (_, overlaps, Block { x, w, .. }) = last(&journal);
     assert_eq!((x.images.shape, x.images.tma), ([2, 224, 224, 1, 21], 0));
     assert_eq!((w.shape, w.strides), ([1, 7, 1, 21, 64], [9408, 21, 21, 1, 147]));
