@@ -16,7 +16,7 @@ where
     let x = Tensor::from_slice(device, &data, &[rows, cols])?;
     let mut y = Tensor::filled(device, f16::NAN, &[cols, rows])?;
     let mut z = Tensor::filled(device, f16::NAN, &[rows, cols])?;
-    launch::<K>(device, [1, 1], (x.view(), y.view_mut(), z.view_mut()))?;
+    launch::<K, _>(device, [1, 1], (x.view(), y.view_mut(), z.view_mut()))?;
     let bits = |data: Vec<f16>| data.into_iter().map(f16::to_bits).collect::<Vec<_>>();
     let turned: Vec<u16> = (0..rows * cols).map(|i| (i % rows * cols + i / rows) as u16).collect();
     assert_eq!(bits(y.to_vec()?), turned);
