@@ -25,6 +25,10 @@ pub(super) enum Where {
 }
 
 /// How the lanes' accesses lie to each other.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one instruction has it on the stack, where a box would be an allocation"
+)]
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape {
     /// The lanes follow each other, and so do the bytes.

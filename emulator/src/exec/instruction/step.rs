@@ -48,7 +48,12 @@ fn apart<T, const N: usize>(file: &mut [T], d: u32, others: [u32; N]) -> Option<
     let (below, rest) = file.split_at_mut_checked(d as usize)?;
     let (to, above) = rest.split_first_mut()?;
     let other = |i: u32| if i < d { &below[i as usize] } else { &above[(i - d - 1) as usize] };
-    Some((to, others.map(other)))
+    // A loop: `map` is a call.
+    let mut all = [other(*others.first()?); N];
+    for (one, i) in all.iter_mut().zip(others) {
+        *one = other(i);
+    }
+    Some((to, all))
 }
 
 #[inline(always)]

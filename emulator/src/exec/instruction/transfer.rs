@@ -264,7 +264,7 @@ fn pieces<const GROUP: usize>(
     let mut away = 0;
     for group in at.as_chunks::<GROUP>().0 {
         for i in 0..GROUP {
-            away |= group[i] ^ (group[0] + i * size) | group[0] % 4;
+            away |= (group[i] ^ (group[0] + i * size)) | (group[0] % 4);
         }
     }
     if away == 0 {

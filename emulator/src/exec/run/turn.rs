@@ -11,6 +11,7 @@ use crate::exec::result::{Active, Next};
 use crate::exec::warp::Warp;
 use crate::exec::warp::group::{Group, Wait};
 use crate::exec::warp::poll::Poll;
+use crate::program::Program;
 use crate::program::class::Class;
 use crate::program::op::Op;
 use crate::wide::twice;
@@ -38,12 +39,13 @@ twice! {
                 straight(warp, env, observer, &mut left).map_err(|what| (0, what))?
             } else {
                 left -= 1;
-                let here = warp.groups[g].mask;
-                let goes_on = one(warp, env, observer, g).map_err(|what| (g, what))?;
+                let Group { pc, mask: here, .. } = warp.groups[g];
+                let went = one(warp, env, observer, env.launch.program, g, pc, here);
+                let went = went.map_err(|what| (g, what))?;
                 if left == 0 && env.quiet {
                     warp.behind |= here;
                 }
-                goes_on
+                !matches!(went, Went::Away)
             };
             if warp.groups.is_empty() {
                 env.warp_ended(warp).map_err(|what| (0, what))?;
@@ -104,6 +106,16 @@ fn merge(warp: &mut Warp) {
     }
 }
 
+/// What the lanes of a warp do after an instruction.
+enum Went {
+    /// They are at the next one.
+    On,
+    /// They, or some, are elsewhere.
+    Elsewhere,
+    /// The warp should let others run.
+    Away,
+}
+
 /// Executes instructions of a warp whose lanes are together. `false` when others should run.
 #[inline(always)]
 fn straight(
@@ -112,25 +124,33 @@ fn straight(
     observer: &mut Option<Observer>,
     left: &mut u32,
 ) -> Result<bool, Reason> {
+    let program = env.launch.program;
     while *left > 0 && warp.groups.len() == 1 {
-        *left -= 1;
-        if !one(warp, env, observer, 0)? {
-            return Ok(false);
+        // Where they are is known from one instruction to the next, and not read where it was just written.
+        let Group { mut pc, mask: here, .. } = warp.groups[0];
+        while *left > 0 {
+            *left -= 1;
+            match one(warp, env, observer, program, 0, pc, here)? {
+                Went::On => pc += 1,
+                Went::Elsewhere => break,
+                Went::Away => return Ok(false),
+            }
         }
     }
     Ok(true)
 }
 
-/// Executes one instruction of these lanes. `false` when the warp should let others run.
+/// Executes the instruction at `pc` of the lanes that are `here`, those of group `g`.
 #[inline(always)]
 fn one(
     warp: &mut Warp,
     env: &mut Env<'_>,
     observer: &mut Option<Observer>,
+    program: &Program,
     g: usize,
-) -> Result<bool, Reason> {
-    let program = env.launch.program;
-    let Group { pc, mask: here, .. } = warp.groups[g];
+    pc: u32,
+    here: u32,
+) -> Result<Went, Reason> {
     let coded = &program.code[pc as usize];
     let mask = coded.guard.map_or(here, |guard| here & warp.condition(guard));
     if coded.watched || warp.watches_all() {
@@ -141,10 +161,11 @@ fn one(
     if let Next::Wait(wait) = next {
         warp.groups[g].wait = wait;
         // The others of the warp may go on.
-        return Ok(warp.groups.len() > 1);
+        return Ok(if warp.groups.len() > 1 { Went::Elsewhere } else { Went::Away });
     }
     if let Next::Part(done) = next {
-        return Ok(part(warp, coded.class, g, mask, done));
+        let goes_on = part(warp, coded.class, g, mask, done);
+        return Ok(if goes_on { Went::Elsewhere } else { Went::Away });
     }
     warp.retire(coded.class, mask);
     if let Next::Exit = next
@@ -158,8 +179,9 @@ fn one(
             warp.groups[g].pc = pc + 1;
             if coded.polls && again(warp, &coded.op, pc, env.events, mask) {
                 warp.behind |= here;
-                return Ok(false);
+                return Ok(Went::Away);
             }
+            return Ok(Went::On);
         }
         Next::Yield => {
             warp.groups[g].pc = pc + 1;
@@ -167,7 +189,7 @@ fn one(
                 warp.poll = Some(Poll::failed(pc, env.events));
             }
             warp.behind |= here;
-            return Ok(false);
+            return Ok(Went::Away);
         }
         Next::Jump(target) if mask == here => warp.groups[g].pc = target,
         Next::Jump(target) => {
@@ -192,7 +214,7 @@ fn one(
             wake(warp);
         }
     }
-    Ok(true)
+    Ok(Went::Elsewhere)
 }
 
 /// Some lanes that were to execute an instruction have, the others of `mask` wait. Whether the warp may go on.
