@@ -266,7 +266,7 @@ impl Case {
         }
         let last = last.to_vec_on(&stream)?;
         let error = relative_error(&last, &exact.states);
-        if self.states && !(error <= 0.6 * self.allowed() * T::ROUNDING) {
+        if self.states && !(error <= self.allowed() * T::ROUNDING) {
             return Err(wrong(&format!("the state is off by {error:.1e}")).into());
         }
         Ok(())
@@ -274,6 +274,6 @@ impl Case {
 
     /// How many roundings results may be off by: what corrects is itself of rounded results.
     fn allowed(&self) -> f64 {
-        if self.delta.is_some() { 5.0 } else { 2.5 }
+        if self.delta.is_some() { 3.0 } else { 1.5 }
     }
 }

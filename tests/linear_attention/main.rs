@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "sequences one after the other", chunks::packed)
         .device(Arch::Sm80, "gates of channels, every kernel", channels::each)
         .device(Arch::Sm80, "gates of channels of all strengths", channels::strengths)
+        .device(Arch::Sm80, "gates of channels and large elements", channels::large)
         .device(Arch::Sm80, "gates of channels, lengths", channels::lengths)
         .device(Arch::Sm80, "the delta rule, every kernel", delta::each)
         .device(Arch::Sm80, "the delta rule with decays", delta::strengths)

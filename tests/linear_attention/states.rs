@@ -53,7 +53,7 @@ fn halves<T: Input>(device: &Device, case: &Case, cut: usize) -> Outcome {
         }
         before = behind;
     }
-    let allowed = if case.delta.is_some() { 5.0 } else { 2.5 } * T::ROUNDING;
+    let allowed = if case.delta.is_some() { 3.0 } else { 1.5 } * T::ROUNDING;
     let error = relative_error(&o.to_vec_on(&stream)?, &exact.o);
     assert!(error <= allowed, "O is off by {error:.1e}, cut at {cut}: {case:?}");
     let error = relative_error(&before.to_vec_on(&stream)?, &exact.states);

@@ -61,6 +61,12 @@ where
     /// 2 to the power of the sums of decays.
     #[inline(always)]
     pub fn powers<const M: usize>(&self, which: Sums) -> Fragment<f32, CHUNK, DK, ColumnPairs> {
+        self.exponents::<M>(which).map(math::ex2)
+    }
+
+    /// The sums of decays' logarithms, none of them above 0.
+    #[inline(always)]
+    pub fn exponents<const M: usize>(&self, which: Sums) -> Fragment<f32, CHUNK, DK, ColumnPairs> {
         let mut out = Fragment::<f32, CHUNK, DK, ColumnPairs>::zero();
         let (pair, group) = (thread_x() % (DK / 2) as u32, thread_x() / (DK / 2) as u32);
         // Groups of a block: those of which some are a thread's whole rows.
@@ -102,7 +108,7 @@ where
                 }
                 down += self.gates.regs.get(2 * r + e);
                 if if whole { second } else { r / M % 2 == 1 } {
-                    out.regs.set(2 * r + e, math::ex2(math::min(down, 0.0)));
+                    out.regs.set(2 * r + e, math::min(down, 0.0));
                 }
                 r += 1;
             }
@@ -111,14 +117,21 @@ where
                 if !whole && r % M == M - 1 {
                     up = 0.0;
                 }
-                if if whole { !second } else { r / M % 2 == 0 } {
-                    out.regs.set(2 * r + e, math::ex2(math::min(up, 0.0)));
+                if if whole { !second } else { (r / M).is_multiple_of(2) } {
+                    out.regs.set(2 * r + e, math::min(up, 0.0));
                 }
                 up += self.gates.regs.get(2 * r + e);
             }
             e += 1;
         }
         out
+    }
+
+    /// The logarithm to base 2 of the decay from the middle of each 16 rows to a row, which is above 0 in the first half.
+    #[inline(always)]
+    pub fn from_middle(&self) -> Fragment<f32, CHUNK, DK, ColumnPairs> {
+        let sums = self.exponents::<8>(Sums::Pairs);
+        sums.map_indexed(|row, _, x| if row / 8 % 2 == 1 { x } else { -x })
     }
 
     /// What is left of a state before the chunk behind it: the same in all rows.

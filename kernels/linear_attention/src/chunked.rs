@@ -124,7 +124,7 @@ pub fn retention<
         }
         if OUTPUTS {
             let values = Fragment::<T, DV, CHUNK, Y>::load_transposed(v_s.at(full.full()).t());
-            let from_before = Cols::from_vector(factors.from_before(c));
+            let from_before = Cols::from_vector(factors.of_before(c));
             let output = output.zip_cols(&from_before, |x, by: f32| x * by);
             let output = gemm(Y::default(), values, p_s.full().t(), output).wait();
             let to = o.get().tile([matrix, head, c, part.block]).of_rows(part.first, part.rows);
@@ -132,7 +132,7 @@ pub fn retention<
         }
         // Loaded again: in no register while outputs are computed.
         let values = Fragment::<T, DV, CHUNK, Y>::load_transposed(v_s.at(full.full()).t());
-        let to_behind = Cols::from_vector(factors.to_behind(c));
+        let to_behind = Cols::from_vector(factors.for_behind(c));
         let values = values.to_f32().zip_cols(&to_behind, |x, by: f32| x * by).cast::<T>();
         let whole = factors.whole(c);
         let mut i = 0;

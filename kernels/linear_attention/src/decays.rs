@@ -150,13 +150,13 @@ impl Factors {
     }
     /// By what each row's result multiplies what the state before the chunk gives.
     #[inline(always)]
-    pub fn from_before(&self, chunk: u32) -> RowVector<'_, f32, CHUNK> {
+    pub fn of_before(&self, chunk: u32) -> RowVector<'_, f32, CHUNK> {
         // SAFETY: as in `sums`.
         unsafe { RowVector::at(self.of(chunk) + VECTOR) }
     }
     /// What is left of each row behind the chunk.
     #[inline(always)]
-    pub fn to_behind(&self, chunk: u32) -> RowVector<'_, f32, CHUNK> {
+    pub fn for_behind(&self, chunk: u32) -> RowVector<'_, f32, CHUNK> {
         // SAFETY: as in `sums`.
         unsafe { RowVector::at(self.of(chunk) + 2 * VECTOR) }
     }

@@ -1,7 +1,9 @@
 //! What chunks need that no other chunk has a part in: computed for all of them at a time.
 
 use tilewright_device::arch::special::thread_x;
+use tilewright_device::arch::{shared, warp};
 use tilewright_device::kernel;
+use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
     Cols, Cta, Element, Fragment, FragmentLayout, Fresh, Gemm, Global, GlobalMut, InPlace, Pending, RowMajor,
     Rows, Scratch, Shared, Simt, Swizzle, copy, gemm, math,
@@ -28,7 +30,8 @@ type Tile<T, const N: usize> = Scratch<Simt<8>, Shared<T, CHUNK, N, Swizzle<128>
 /// - with `DELTA`, where A = β K Kᵀ ∘ decays below the diagonal: `known` = (I + A)⁻¹ β (K ∘ a), `values` = (I + A)⁻¹ β V.
 ///
 /// With `CHANNELS` each channel of K decays by itself. Products of decayed rows are then taken of pairs of neighbouring blocks of 32, 16, … 1
-/// rows, each side decayed from or to where the blocks meet: no exponent is above 0, whatever the gates are.
+/// rows, each side decayed from or to where the blocks meet: no exponent is above 0, whatever the gates are. Where they are mild,
+/// one product of rows decayed from or to the middle of each 16 takes the place of those of 8 and fewer: no exponent is above 4.
 ///
 /// Of tensors \[batch, heads, rows, columns\]; `whole` is \[heads x chunks, DK\]. CTA (chunk, head, sequence).
 #[kernel(program = Simt<8>)]
@@ -85,15 +88,24 @@ pub fn prepare<T: Element, Z, F, const DK: usize, const CHANNELS: bool, const DE
         if thread_x() < DK as u32 {
             whole.get().tile([part.slot, thread_x()]).put::<1, 1>(0, 0, anchors.whole(thread_x()));
         }
+        // By the delta rule there are no registers for both ways.
+        let mild = !DELTA && {
+            let largest = largest(&rows(&q_s), largest(&rows(&k_s), 0.0));
+            is_mild(&mut cta, largest, &anchors)
+        };
         seen = seen.map_indexed(|row, col, x| if row == col { x } else { 0.0 });
         let tiles = [&mut q_s, &mut k_s, &mut left_s, &mut right_s];
         let mut pairs = Pairs::<'_, T, DK, DELTA> { anchors: &anchors, tiles };
         (seen, alike) = pairs.add::<Z, 32>(seen, alike);
         (seen, alike) = pairs.add::<Z, 16>(seen, alike);
-        (seen, alike) = pairs.add::<Z, 8>(seen, alike);
-        (seen, alike) = pairs.add::<Z, 4>(seen, alike);
-        (seen, alike) = pairs.add::<Z, 2>(seen, alike);
-        (seen, alike) = pairs.add::<Z, 1>(seen, alike);
+        if mild {
+            seen = pairs.add_diagonal::<Z>(seen);
+        } else {
+            (seen, alike) = pairs.add::<Z, 8>(seen, alike);
+            (seen, alike) = pairs.add::<Z, 4>(seen, alike);
+            (seen, alike) = pairs.add::<Z, 2>(seen, alike);
+            (seen, alike) = pairs.add::<Z, 1>(seen, alike);
+        }
         if DELTA {
             copy(rows(&k_s).zip(&from_first, |x, by| x * by).cast::<T>(), &mut left_s);
         }
@@ -112,7 +124,7 @@ pub fn prepare<T: Element, Z, F, const DK: usize, const CHANNELS: bool, const DE
             let products = gemm(Z::default(), k_s.full(), k_s.full().t(), Fresh::new()).wait();
             alike = decay(products).map_indexed(|row, col, x| if col < row { x } else { 0.0 });
         }
-        let (before, behind) = (factors.from_before(0), factors.to_behind(0));
+        let (before, behind) = (factors.of_before(0), factors.for_behind(0));
         let (before, behind) = (Rows::from_vector(before), Rows::from_vector(behind));
         store(rows(&q_s).zip_rows(&before, |x, by: f32| x * by * scale), &from_before);
         store(rows(&k_s).zip_rows(&behind, |x, by: f32| x * by), &to_behind);
@@ -192,4 +204,78 @@ where
         let products = gemm(Z::default(), left_s.full(), right_s.full().t(), Fresh::new()).wait();
         (seen, add(alike, products))
     }
+}
+
+impl<T: Element, const DK: usize, const DELTA: bool> Pairs<'_, T, DK, DELTA>
+where
+    ColumnPairs: FragmentLayout<CHUNK, DK>,
+{
+    /// Adds the products of rows of Q with those of K before them in each 16 rows.
+    #[inline(always)]
+    fn add_diagonal<Z: Prepares<T, DK>>(
+        &mut self,
+        seen: Fragment<f32, CHUNK, CHUNK, Z>,
+    ) -> Fragment<f32, CHUNK, CHUNK, Z> {
+        let [q_s, k_s, left_s, right_s] = &mut self.tiles;
+        let exponents = self.anchors.from_middle();
+        let decayed = |of: &Tile<T, DK>, by: f32| {
+            let rows = Fragment::<T, CHUNK, DK, ColumnPairs>::load(of.full()).to_f32();
+            rows.zip(&exponents, |x, exponent| x * math::ex2(by * exponent)).cast::<T>()
+        };
+        copy(decayed(k_s, -1.0), &mut **right_s);
+        copy(decayed(q_s, 1.0), &mut **left_s);
+        let products = gemm(Z::default(), left_s.full(), right_s.full().t(), Fresh::new()).wait();
+        let inside = |row: u32, col: u32| row / 16 == col / 16 && col < row;
+        let products = products.map_indexed(|row, col, x| if inside(row, col) { x } else { 0.0 });
+        seen.zip(&products, |to, x| to + x)
+    }
+}
+
+/// The largest of a fragment's elements and `x`, without their signs.
+#[inline(always)]
+fn largest<const DK: usize>(of: &Fragment<f32, CHUNK, DK, ColumnPairs>, x: f32) -> f32
+where
+    ColumnPairs: FragmentLayout<CHUNK, DK>,
+{
+    let mut x = x;
+    let mut i = 0;
+    while i < <<ColumnPairs as FragmentLayout<CHUNK, DK>>::Regs<f32> as Registers<f32>>::LEN {
+        x = math::max(x, math::max(of.regs.get(i), -of.regs.get(i)));
+        i += 1;
+    }
+    x
+}
+
+/// The largest exponent from the middle of 16 rows, and by how much elements of f16 leave room for it.
+const MILD: f32 = 4.0;
+
+/// Whether no row is decayed by more than 2^-[`MILD`] from the middle of its 16 rows, and the largest element has room for as much. The same
+/// in all threads.
+#[inline(always)]
+fn is_mild<const DK: usize>(cta: &mut Cta<Simt<8>>, element: f32, anchors: &Anchors<DK>) -> bool
+where
+    ColumnPairs: FragmentLayout<CHUNK, DK>,
+{
+    let address = cta.reserve(8 * 4, 16);
+    // 65504 is the largest f16.
+    let mut worst = largest(&anchors.from_middle(), element * (MILD * 16.0 / 65504.0));
+    let mut lane = 1;
+    while lane < 32 {
+        // SAFETY: all lanes execute it.
+        worst = math::max(worst, unsafe { warp::shfl_bfly_f32(worst, lane) });
+        lane *= 2;
+    }
+    // SAFETY: a value for each warp, in the memory that was just taken.
+    unsafe {
+        if thread_x() % 32 == 0 {
+            shared::store_f32(address + thread_x() / 32 * 4, worst);
+        }
+        cta.barrier();
+        let mut warp = 0;
+        while warp < 8 {
+            worst = math::max(worst, shared::load_f32(address + warp * 4));
+            warp += 1;
+        }
+    }
+    worst <= MILD
 }

@@ -54,6 +54,7 @@ entries! { Sm80:
         r.keep(warp::shfl_bfly_word(MaybeUninit::new(g.f), 1).assume_init());
         r.keep(warp::shfl_up_word(MaybeUninit::new(g.f), 1).assume_init());
         r.keep(warp::shfl_idx_word(MaybeUninit::new(g.f), g.n).assume_init());
+        r.keep(warp::movmatrix_trans(g.x));
         r.keep(warp::uniform(g.x));
         r.keep(warp::touch(g.f));
     }
