@@ -261,12 +261,13 @@ impl Case {
         let o = o.to_vec_on(&stream).map_err(|error| wrong(&error))?;
         let error = relative_error(&o, &exact.o);
         // Scores, the state where Q multiplies it, and the result are rounded.
-        if !o.is_empty() && !(error <= self.allowed() * T::ROUNDING) {
+        let right = |error: f64| error <= self.allowed() * T::ROUNDING;
+        if !o.is_empty() && !right(error) {
             return Err(wrong(&format!("O is off by {error:.1e}")).into());
         }
         let last = last.to_vec_on(&stream)?;
         let error = relative_error(&last, &exact.states);
-        if self.states && !(error <= self.allowed() * T::ROUNDING) {
+        if self.states && !right(error) {
             return Err(wrong(&format!("the state is off by {error:.1e}")).into());
         }
         Ok(())

@@ -129,7 +129,7 @@ where
 
     /// The logarithm to base 2 of the decay from the middle of each 16 rows to a row, which is above 0 in the first half.
     #[inline(always)]
-    pub fn from_middle(&self) -> Fragment<f32, CHUNK, DK, ColumnPairs> {
+    pub fn of_middle(&self) -> Fragment<f32, CHUNK, DK, ColumnPairs> {
         let sums = self.exponents::<8>(Sums::Pairs);
         sums.map_indexed(|row, _, x| if row / 8 % 2 == 1 { x } else { -x })
     }

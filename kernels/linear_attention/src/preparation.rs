@@ -217,7 +217,7 @@ where
         seen: Fragment<f32, CHUNK, CHUNK, Z>,
     ) -> Fragment<f32, CHUNK, CHUNK, Z> {
         let [q_s, k_s, left_s, right_s] = &mut self.tiles;
-        let exponents = self.anchors.from_middle();
+        let exponents = self.anchors.of_middle();
         let decayed = |of: &Tile<T, DK>, by: f32| {
             let rows = Fragment::<T, CHUNK, DK, ColumnPairs>::load(of.full()).to_f32();
             rows.zip(&exponents, |x, exponent| x * math::ex2(by * exponent)).cast::<T>()
@@ -258,7 +258,7 @@ where
 {
     let address = cta.reserve(8 * 4, 16);
     // 65504 is the largest f16.
-    let mut worst = largest(&anchors.from_middle(), element * (MILD * 16.0 / 65504.0));
+    let mut worst = largest(&anchors.of_middle(), element * (MILD * 16.0 / 65504.0));
     let mut lane = 1;
     while lane < 32 {
         // SAFETY: all lanes execute it.
@@ -267,7 +267,7 @@ where
     }
     // SAFETY: a value for each warp, in the memory that was just taken.
     unsafe {
-        if thread_x() % 32 == 0 {
+        if thread_x().is_multiple_of(32) {
             shared::store_f32(address + thread_x() / 32 * 4, worst);
         }
         cta.barrier();

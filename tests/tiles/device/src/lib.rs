@@ -12,3 +12,4 @@ pub mod products;
 pub mod rows;
 pub mod scans;
 pub mod sums;
+pub mod transpositions;

@@ -5,6 +5,7 @@ mod held;
 mod neighbours;
 mod scans;
 mod sums;
+mod transpositions;
 
 use std::f32::consts::LOG2_E;
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ use tilewright_tile_tests_device::products::*;
 use tilewright_tile_tests_device::rows::*;
 use tilewright_tile_tests_device::scans::*;
 use tilewright_tile_tests_device::sums::*;
+use tilewright_tile_tests_device::transpositions::*;
 
 fn main() -> ExitCode {
     let mut suite = Suite::new();
@@ -103,6 +105,10 @@ fn main() -> ExitCode {
         Sm80 NeighboursOfWarps: neighbours::mixed_rows::<NeighboursOfWarps>;
         Sm80 NeighboursOfAccumulators: neighbours::mixed_rows::<NeighboursOfAccumulators>;
         Sm80 NeighboursOfNarrow: neighbours::mixed_rows::<NeighboursOfNarrow>;
+        Sm80 TransposedOfWarpgroup: transpositions::turned::<TransposedOfWarpgroup>;
+        Sm80 TransposedOfWarpgroups: transpositions::turned::<TransposedOfWarpgroups>;
+        Sm80 TransposedOfWarps: transpositions::turned::<TransposedOfWarps>;
+        Sm80 TransposedOfEightWarps: transpositions::turned::<TransposedOfEightWarps>;
         Sm80 GatheredPieces: gathers::products::<GatheredPieces>;
         Sm80 GatheredElements: gathers::products::<GatheredElements>;
         Sm90a GatheredBoxes: gathers::products::<GatheredBoxes>;

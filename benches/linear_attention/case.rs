@@ -1,0 +1,111 @@
+//! What is measured.
+
+use std::fmt;
+
+/// How a state decays, and what is written to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Without decays.
+    Plain,
+    /// A constant of each head.
+    Retention,
+    /// Gates of rows.
+    Gates,
+    /// Gates of rows and channels.
+    ChannelGates,
+    /// The delta rule.
+    Delta,
+    /// The delta rule with gates of rows.
+    GatedDelta,
+    /// The delta rule with gates of rows and channels.
+    ChannelGatedDelta,
+    /// One row of each sequence by the gated delta rule.
+    Step,
+}
+
+/// A linear attention in bf16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    pub form: Form,
+    pub batch: usize,
+    pub rows: usize,
+    pub heads: usize,
+    /// Columns of Q, K, V and O.
+    pub columns: usize,
+}
+
+/// Heads that fill the card, few heads over long sequences, the head dimensions.
+const SHAPES: [[usize; 4]; 7] = [
+    [8, 4096, 32, 128],
+    [4, 8192, 16, 64],
+    [4, 4096, 16, 256],
+    [1, 32768, 8, 128],
+    [1, 32768, 32, 128],
+    [1, 65536, 8, 128],
+    [8, 4096, 16, 128],
+];
+const FORMS: [Form; 7] = [
+    Form::Plain,
+    Form::Retention,
+    Form::Gates,
+    Form::ChannelGates,
+    Form::Delta,
+    Form::GatedDelta,
+    Form::ChannelGatedDelta,
+];
+const STEPS: [[usize; 4]; 3] = [[1, 1, 32, 128], [64, 1, 32, 128], [256, 1, 16, 256]];
+
+/// All cases that there are kernels for.
+pub fn all() -> Vec<Case> {
+    let of = |form, shapes: &[[usize; 4]]| -> Vec<Case> {
+        let case = |&[batch, rows, heads, columns]: &[usize; 4]| Case { form, batch, rows, heads, columns };
+        shapes.iter().map(case).collect()
+    };
+    let long = FORMS.iter().flat_map(|&form| of(form, &SHAPES));
+    long.filter(|case| !case.corrects() || case.columns <= 128).chain(of(Form::Step, &STEPS)).collect()
+}
+
+impl Case {
+    /// Whether it follows the delta rule.
+    pub fn corrects(&self) -> bool {
+        use Form::*;
+        matches!(self.form, Delta | GatedDelta | ChannelGatedDelta | Step)
+    }
+
+    /// Whether channels have gates of their own.
+    pub fn by_channels(&self) -> bool {
+        matches!(self.form, Form::ChannelGates | Form::ChannelGatedDelta)
+    }
+
+    /// Of the recurrence, which writes to the state and multiplies it once a row; the delta rule multiplies it twice.
+    pub fn flops(&self) -> f64 {
+        let Case { batch, rows, heads, columns, .. } = *self;
+        let each = if self.corrects() { 6.0 } else { 4.0 };
+        each * (batch * rows * heads * columns * columns) as f64
+    }
+
+    /// The least that moves between memory and the SMs: Q, K, V, O and gates, and of a step the state.
+    pub fn bytes(&self) -> f64 {
+        let Case { batch, rows, heads, columns, form } = *self;
+        let states = if form == Form::Step { 8 * columns * columns } else { 0 };
+        let gates = if self.by_channels() { 4 * columns } else { 4 };
+        (batch * heads * (rows * (8 * columns + gates) + states)) as f64
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.form {
+            Form::Plain => "plain",
+            Form::Retention => "retention",
+            Form::Gates => "gates",
+            Form::ChannelGates => "gla",
+            Form::Delta => "delta",
+            Form::GatedDelta => "gated-delta",
+            Form::ChannelGatedDelta => "channel-gated-delta",
+            Form::Step => "step",
+        };
+        let Case { batch, rows, heads, columns, .. } = self;
+        write!(f, "{name} b{batch} s{rows} h{heads} d{columns}")
+    }
+}

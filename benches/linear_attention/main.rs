@@ -1,0 +1,73 @@
+//! Speed of linear attention: of the recurrence's operations, and of what it reads and writes.
+//!
+//! ```text
+//! cargo bench --bench linear_attention                       criterion's measurements, and the table of what it measured
+//! cargo bench --bench linear_attention -- --table [WORDS]    the table alone
+//! cargo bench --bench linear_attention -- --kernels [WORDS]  every kernel that can compute a case
+//! ```
+//!
+//! WORDS select cases, by words of their names: `gla b8 d128`. The table takes a CUDA graph over rotating inputs, in shuffled order, and gives
+//! medians.
+
+mod case;
+#[path = "../common/mod.rs"]
+mod common;
+mod problem;
+
+use std::process::ExitCode;
+
+use criterion::Throughput;
+use tilewright::{Device, Stream};
+use tilewright_support::Result;
+use tilewright_support::timing::{Variant, compare};
+
+use case::Case;
+use common::measure::{self, Work};
+use problem::Problem;
+
+fn main() -> ExitCode {
+    common::main(run)
+}
+
+fn run(device: &Device, arguments: &[String]) -> Result<()> {
+    match arguments.split_first() {
+        Some((mode, words)) if mode == "--table" => {
+            tabulate(device, &common::selected(case::all(), words)?, false)
+        }
+        Some((mode, words)) if mode == "--kernels" => {
+            tabulate(device, &common::selected(case::all(), words)?, true)
+        }
+        _ => {
+            let throughput = |case: &Case| Throughput::Elements(case.flops() as u64);
+            let measured = measure::all(device, "linear_attention", &case::all(), throughput, |case| {
+                let problem = Problem::new(device, case)?;
+                Ok(Work::new(problem.sets(), move |stream, set| problem.launch(stream, set, None)))
+            })?;
+            if measured.is_empty() { Ok(()) } else { tabulate(device, &measured, false) }
+        }
+    }
+}
+
+/// Prints the table of these cases, with the chosen kernel or with all that can compute them.
+fn tabulate(device: &Device, cases: &[Case], every: bool) -> Result<()> {
+    common::introduce(device, Ok(()), |()| "bf16".to_owned());
+    println!("\n| case | kernel | ms | TFLOP/s | GB/s |\n| --- | --- | ---: | ---: | ---: |");
+    for &case in cases {
+        let problem = Problem::new(device, case)?;
+        let kernels = problem.kernels()?;
+        let names = kernels.iter().take(if every { kernels.len() } else { 1 });
+        let problem = &problem;
+        let variants: Vec<_> = names
+            .map(|&name| {
+                let forced = (every && kernels.len() > 1).then_some(name);
+                Variant::new(name, move |stream: &Stream, set| problem.launch(stream, set, forced))
+            })
+            .collect();
+        for timing in compare(device, &variants, &common::options(problem.sets()))? {
+            let ms = timing.median();
+            let (tflops, gbs) = (case.flops() / ms / 1e9, case.bytes() / ms / 1e6);
+            println!("| {case} | `{}` | {ms:.4} | **{tflops:.0}** | {gbs:.0} |", timing.name);
+        }
+    }
+    Ok(())
+}

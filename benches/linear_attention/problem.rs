@@ -1,0 +1,120 @@
+//! Cases with their tensors on a device.
+
+use std::cell::RefCell;
+
+use tilewright::ops::LinearAttention;
+use tilewright::{Device, Result, Stream, Tensor, TensorView, bf16};
+use tilewright_support::Real;
+use tilewright_support::random::normal;
+use tilewright_support::timing::sets;
+
+use crate::case::{Case, Form};
+
+/// A case's tensors, in as many sets as it takes to find none of them in the cache.
+pub struct Problem {
+    pub case: Case,
+    /// Decays of heads, gates of rows, gates of channels, β.
+    gates: [Tensor<f32>; 4],
+    sets: Vec<Set>,
+    workspace: RefCell<Tensor<f32>>,
+}
+
+struct Set {
+    inputs: [Tensor<bf16>; 3],
+    o: RefCell<Tensor<bf16>>,
+    state: RefCell<Tensor<f32>>,
+}
+
+impl Problem {
+    pub fn new(device: &Device, case: Case) -> Result<Self> {
+        let Case { batch, rows, heads, columns, form } = case;
+        let shape = [batch, rows, heads, columns];
+        let count = shape.iter().product();
+        let key = 1.0 / (columns as f32).sqrt();
+        let random = |seed, by: f32| -> Vec<bf16> {
+            bf16::round(&normal::<f32>(seed, count).iter().map(|x| x * by).collect::<Vec<_>>())
+        };
+        let host = [random(1, 1.0), random(2, key), random(3, 1.0)];
+        let of = |seed, shape: &[usize], f: &dyn Fn(f32) -> f32| {
+            let values: Vec<f32> = normal::<f32>(seed, shape.iter().product()).into_iter().map(f).collect();
+            Tensor::from_slice(device, &values, shape)
+        };
+        let channels = if case.by_channels() { shape } else { [0; 4] };
+        let gates = [
+            of(4, &[heads], &|x| -0.01 * x.abs())?,
+            of(5, &shape[..3], &|x| -0.1 * x.abs())?,
+            of(6, &channels, &|x| -0.05 * x.abs())?,
+            of(7, &shape[..3], &|x| 1.0 / (1.0 + (-x).exp()))?,
+        ];
+        let states = if form == Form::Step { [batch, heads, columns, columns] } else { [0; 4] };
+        let make = |_| -> Result<Set> {
+            let tensor = |data: &Vec<bf16>| Tensor::from_slice(device, data, &shape);
+            Ok(Set {
+                inputs: [tensor(&host[0])?, tensor(&host[1])?, tensor(&host[2])?],
+                o: RefCell::new(Tensor::filled(device, bf16::NAN, &shape)?),
+                state: RefCell::new(Tensor::zeros(device, &states)?),
+            })
+        };
+        let sets = (0..sets(device, case.bytes() as usize)).map(make).collect::<Result<Vec<_>>>()?;
+        let problem = Problem { case, gates, sets, workspace: RefCell::new(Tensor::zeros(device, &[0])?) };
+        let len =
+            problem.of_first(|operator, [q, k, v], o| operator.workspace_len(q, k, v, &o.view_mut()))?;
+        problem.workspace.replace(Tensor::zeros(device, &[len])?);
+        Ok(problem)
+    }
+
+    pub fn sets(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// What is asked of the operator.
+    fn operator(&self) -> LinearAttention<'_> {
+        let [decay, rows, channels, beta] = self.gates.each_ref().map(|tensor| tensor.view());
+        let new = LinearAttention::new();
+        match self.case.form {
+            Form::Plain => new,
+            Form::Retention => new.decay(&decay),
+            Form::Gates => new.gates(&rows),
+            Form::ChannelGates => new.channel_gates(&channels),
+            Form::Delta => new.delta(&beta),
+            Form::GatedDelta | Form::Step => new.gates(&rows).delta(&beta),
+            Form::ChannelGatedDelta => new.channel_gates(&channels).delta(&beta),
+        }
+    }
+
+    /// `f` of the operator with the first set's Q, K, V and O.
+    fn of_first<R>(
+        &self,
+        f: impl FnOnce(LinearAttention<'_>, [&TensorView<'_, bf16>; 3], &mut Tensor<bf16>) -> Result<R>,
+    ) -> Result<R> {
+        let Set { inputs, o, .. } = &self.sets[0];
+        let [q, k, v] = inputs.each_ref().map(|input| input.view());
+        f(self.operator(), [&q, &k, &v], &mut o.borrow_mut())
+    }
+
+    /// The kernels that can compute it, the one that is chosen first; a step has one alone.
+    pub fn kernels(&self) -> Result<Vec<&'static str>> {
+        if self.case.form == Form::Step {
+            return Ok(vec!["linear_attention_step"]);
+        }
+        self.of_first(|operator, [q, k, v], o| {
+            let all = operator.candidates(q, k, v, &o.view_mut())?;
+            Ok(all.iter().filter(|k| k.rejection().is_none()).map(|k| k.name()).collect())
+        })
+    }
+
+    /// Queues it on one of the sets, by a kernel of this name or the one that is chosen.
+    pub fn launch(&self, stream: &Stream, set: usize, kernel: Option<&str>) -> Result<()> {
+        let Set { inputs, o, state } = &self.sets[set];
+        let [q, k, v] = inputs.each_ref().map(|input| input.view());
+        let mut o = o.borrow_mut();
+        let mut o = o.view_mut();
+        if self.case.form == Form::Step {
+            return self.operator().step(stream, &mut state.borrow_mut().view_mut(), &q, &k, &v, &mut o);
+        }
+        let mut workspace = self.workspace.borrow_mut();
+        let mut workspace = workspace.view_mut();
+        let operator = kernel.into_iter().fold(self.operator(), |operator, name| operator.kernel(name));
+        operator.workspace(&mut workspace).run(stream, &q, &k, &v, &mut o)
+    }
+}
