@@ -6,7 +6,7 @@
 //! | [`dequant_gemm_int8()`](dequant_gemm_int8()), [`DequantGemmInt8`] | C = act(tokens A (q scales)ᵀ + bias), or the exact sums, A of int8, q integers of 2 to 8 bits |
 //! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16 and bf16 |
 //! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
-//! | [`linear_attention()`](linear_attention()), [`LinearAttention`] | O = (Q Kᵀ ∘ decays, causal) V by a state: linear attention, retention, f16 and bf16 |
+//! | [`linear_attention()`](linear_attention()), [`LinearAttention`] | attention by a state: linear attention, retention, gates of rows or channels, the delta rule, steps, f16 and bf16 |
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
 //! | [`cross_entropy()`](cross_entropy()), [`CrossEntropy`] | losses of rows of logits and their gradient in one pass, f16, bf16, f32 |
 //! | [`rms_norm`], [`layer_norm`], [`Norm`], [`NormGradient`] | RMSNorm and LayerNorm of rows, with weight, bias and residual addition, and their gradients, f16, bf16, f32 |

@@ -5,7 +5,8 @@ use crate::shell::{Done, cargo, run, target};
 use crate::test::{outside_packages, test};
 
 /// The features of the library, each with an operator.
-const OPERATORS: [&str; 7] = ["attention", "dequant_gemm", "gemm", "mla", "pointwise", "reduce", "rows"];
+const OPERATORS: [&str; 8] =
+    ["attention", "dequant_gemm", "gemm", "linear_attention", "mla", "pointwise", "reduce", "rows"];
 
 /// Formatting, lints, documentation, tests.
 pub fn ci() -> Done {
