@@ -125,8 +125,8 @@ impl Problem {
         doubled.map(time).fold(time(1), best)
     }
 
-    /// What prepares chunks is bound by instructions, some 5000 cycles of an SM for one of 128 columns where gates are mild, and the delta rule
-    /// as many again; then chunks follow each other.
+    /// What prepares chunks is bound by instructions: for one of 128 columns an SM issues them in some 8500 cycles, by the delta rule too. Then
+    /// chunks follow each other.
     fn estimate_prepared(&self, kernel: &Compiled) -> Result<Estimate, Rejection> {
         let prepare = self.prepare_kernel(kernel).ok_or(Rejection::Because("nothing prepares its chunks"))?;
         let (needs, has) = (KERNELS.shared_bytes(prepare), self.device.shared_memory_per_cta());
@@ -136,7 +136,7 @@ impl Problem {
         let Size { sequences, heads, .. } = self.size;
         let chunks = self.chunks() as u64;
         let all = (sequences as u64).saturating_mul(heads as u64).saturating_mul(chunks);
-        let each = 5000 * u64::from(prepare.columns) / 128 * if prepare.delta { 2 } else { 1 };
+        let each = 8500 * u64::from(prepare.columns) / 128;
         let scan = self.in_segments(kernel, chunks, 1);
         let waves = all.div_ceil(u64::from(self.device.sm_count()).max(1));
         let cycles = waves.saturating_mul(each).saturating_add(scan.cycles) + Cycles::of_launch(kernel.arch);

@@ -25,7 +25,7 @@ impl Configuration for TwoPerSm {
     const CTAS_PER_SM: u32 = 2;
 }
 
-/// What the host chooses a kernel of [`retention`] by.
+/// What the host chooses a kernel of [`retention`](retention()) by.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkKernel {
     /// The element type of Q, K, V and O.
@@ -45,9 +45,9 @@ pub struct ChunkKernel {
 /// What a kernel computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// Decays that all channels of a head share: see [`retention`](crate::retention).
+    /// Decays that all channels of a head share: see [`retention`](crate::retention()).
     Heads,
-    /// The state over chunks that were prepared, with decays of channels: see [`scan`](crate::scan).
+    /// The state over chunks that were prepared, with decays of channels: see [`scan`](crate::scan()).
     Channels,
     /// The same by the delta rule.
     Delta,
@@ -92,7 +92,7 @@ where
     };
 }
 
-/// What the host finds a kernel of [`prepare`](crate::prepare) by.
+/// What the host finds a kernel of [`prepare`](crate::prepare()) by.
 #[derive(Clone, Copy, Debug)]
 pub struct PrepareKernel {
     /// The element type of Q, K and V.
@@ -117,7 +117,7 @@ where
         PrepareKernel { element: T::NAME, columns: DK as u32, channels: CHANNELS, delta: DELTA };
 }
 
-/// What the host finds a kernel of [`step`](crate::step) by.
+/// What the host finds a kernel of [`step`](crate::step()) by.
 #[derive(Clone, Copy, Debug)]
 pub struct StepKernel {
     /// The element type of Q, K, V and O.
@@ -136,7 +136,7 @@ where
 
 #[rustfmt::skip]
 kernels! {
-    /// The kernels of [`retention`](crate::retention), with outputs and of states alone.
+    /// The kernels of [`retention`](crate::retention()), with outputs and of states alone.
     pub static RETENTION: ChunkKernel;
 
     let BOTH = [(retention, true), (states, false)];
@@ -157,7 +157,7 @@ kernels! {
 
 #[rustfmt::skip]
 kernels! {
-    /// The kernels of [`prepare`](crate::prepare).
+    /// The kernels of [`prepare`](crate::prepare()).
     pub static PREPARE: PrepareKernel;
 
     let RULES = [(channels, true, false), (delta, false, true), (channels_delta, true, true)];
@@ -174,7 +174,7 @@ kernels! {
 
 #[rustfmt::skip]
 kernels! {
-    /// The kernels of [`scan`](crate::scan).
+    /// The kernels of [`scan`](crate::scan()).
     pub static SCAN: ChunkKernel;
 
     for T in [f16, bf16] {
@@ -188,7 +188,7 @@ kernels! {
 }
 
 kernels! {
-    /// The kernels of [`step`](crate::step).
+    /// The kernels of [`step`](crate::step()).
     pub static STEP: StepKernel;
 
     for T in [f16, bf16] {

@@ -9,7 +9,7 @@ use tilewright_device::tile::{
 use crate::policy::{CHUNK, States};
 use crate::work::Work;
 
-/// O and the state behind each sequence, of what [`prepare`](crate::prepare) leaves of each chunk: with Sᵀ \[DV, DK\] in registers
+/// O and the state behind each sequence, of what [`prepare`](crate::prepare()) leaves of each chunk: with Sᵀ \[DV, DK\] in registers
 ///
 /// - Uᵀ = Vᵀ, with `DELTA` `values`ᵀ - Sᵀ `known`ᵀ,
 /// - Oᵀ = Sᵀ `from_before`ᵀ + Uᵀ `scores`ᵀ,
