@@ -86,7 +86,8 @@ impl Product {
                 1 => self.put_lines::<4>(element, register, row, i / 2, negate),
                 2 => self.put_lines::<8>(element, register, row, i / 2, negate),
                 4 => self.put_lines::<16>(element, register, row, i / 2, negate),
-                _ => self.put_lines::<32>(element, register, row, i / 2, negate),
+                8 => self.put_lines::<32>(element, register, row, i / 2, negate),
+                _ => self.put_lines::<128>(element, register, row, i / 2, negate),
             }
         }
     }
