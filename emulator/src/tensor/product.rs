@@ -180,13 +180,14 @@ impl Product {
     fn sums(&self, warp: usize, tile: usize) -> [[f32; TILE]; TILE] {
         let a = &self.a[(warp * 2 + tile % 2) * TILE * self.depth..];
         let b = &self.b[tile / 2 * self.depth..];
-        // All that there are: `Mma::check`.
+        // All that there are: `Mma::check`, and the single bits of `wgmma`.
         match self.depth {
             4 => rows::<4>(a, b),
             8 => rows::<8>(a, b),
             16 => rows::<16>(a, b),
             32 => rows::<32>(a, b),
-            _ => rows::<64>(a, b),
+            64 => rows::<64>(a, b),
+            _ => rows::<256>(a, b),
         }
     }
 }
