@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::error::Reason;
 use crate::memory::{IN_CTA, RANK_SHIFT, SHARED_START};
-use crate::order::Phase;
 use crate::order::clock::Meeting;
+use crate::order::{Moment, Phase};
 use crate::tensor::memory::Memory;
 
 /// Named barriers of a CTA.
@@ -50,6 +50,8 @@ pub(super) struct Mbarrier {
     pub(super) bytes: i64,
     /// Phases completed.
     pub(super) phase: u64,
+    /// When a warp completed the last of them, unless a copy did.
+    pub(super) completed: Option<Moment>,
     /// For the order of accesses: who copies that complete a phase are, and who meets here.
     pub(super) agent: u16,
     pub(super) meeting: Meeting,
@@ -58,12 +60,13 @@ pub(super) struct Mbarrier {
 impl Mbarrier {
     pub(super) fn new(count: u32, agent: u16) -> Self {
         let meeting = Meeting::default();
-        Self { expected: count, pending: count, bytes: 0, phase: 0, agent, meeting }
+        Self { expected: count, pending: count, bytes: 0, phase: 0, completed: None, agent, meeting }
     }
 
     fn settle(&mut self) {
         if self.pending == 0 && self.bytes == 0 {
             self.phase += 1;
+            self.completed = None;
             self.pending = self.expected;
             self.meeting.raise(self.agent, self.phase as u32);
             self.meeting.complete();

@@ -62,6 +62,13 @@ struct Warp {
     products: Option<u16>,
 }
 
+/// What a warp of the cluster did, by its agent and its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    agent: u16,
+    time: u32,
+}
+
 /// The order of a cluster's accesses.
 #[derive(Debug)]
 pub(crate) struct Order<'l> {

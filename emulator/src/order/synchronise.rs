@@ -6,7 +6,7 @@ use super::clock::{Clocks, Meeting};
 use super::groups::Groups;
 use super::releases::Releases;
 use super::spot::Spot;
-use super::{By, Order, Phase, Warp};
+use super::{By, Moment, Order, Phase, Warp};
 use crate::error::Reason;
 use crate::memory::SHARED_START;
 use crate::program::operand::{Ordering, Queue, Scope};
@@ -189,9 +189,17 @@ impl Order<'_> {
         self.shared((cta, at), 8, (By::Lanes(lane as u8, 3), ENDS), true)
     }
 
-    /// Whether the warp knows that the phases before this one are complete, and so cannot miss it.
-    pub(crate) fn has_seen(&self, phase: Phase) -> bool {
-        self.warps[self.warp].clocks.known.get(phase.agent) >= phase.number
+    /// What the warp does now.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { agent: self.warp as u16, time: self.now() }
+    }
+
+    /// Whether the warp knows that the phases before this one are complete, of which a warp may have completed the last, and so cannot miss
+    /// it.
+    pub(crate) fn has_seen(&self, phase: Phase, completed: Option<Moment>) -> bool {
+        let known = &self.warps[self.warp].clocks.known;
+        known.get(phase.agent) >= phase.number
+            || completed.is_some_and(|Moment { agent, time }| known.get(agent) >= time)
     }
 
     /// An mbarrier is used: it must have begun before.

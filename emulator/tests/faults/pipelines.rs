@@ -71,6 +71,21 @@ fn a_wait_that_is_asked_once() {
 }
 
 #[test]
+fn a_completion_that_must_be_seen() {
+    // The thread made it itself, or a barrier stands behind it.
+    let asked = "mbarrier.test_wait.parity.shared::cta.b64 %p2, [bar], 0;\n@!%p2 trap;";
+    let begin = |count: u32| {
+        format!("setp.eq.u32 %p1, %t, 0;\n@%p1 mbarrier.init.shared.b64 [bar], {count};\nbar.sync 0;\n")
+    };
+    let own = format!("{}@!%p1 exit;\nmbarrier.arrive.shared.b64 _, [bar];\n{asked}", begin(1));
+    let all =
+        format!("{}mbarrier.arrive.relaxed.cta.shared::cta.b64 _, [bar];\nbar.sync 0;\n{asked}", begin(64));
+    for body in [own, all] {
+        assert_eq!(accused_in_some_order(&body, threads(64)), None);
+    }
+}
+
+#[test]
 fn groups_of_cp_async() {
     // Two stages of 16 bytes a thread; each thread reads its neighbour's.
     let body = |wait: &str, first: &str, second: &str| {

@@ -62,7 +62,7 @@ fn test(
         }
         let mbarrier = env.ctas[cta].mbarrier(at)?;
         if done(mbarrier, lane) {
-            let seen = |order: &Order<'_>| order.has_seen(mbarrier.current());
+            let seen = |order: &Order<'_>| order.has_seen(mbarrier.current(), mbarrier.completed);
             if warp.misses && env.order.as_ref().is_some_and(|order| !seen(order)) {
                 continue;
             }
@@ -123,7 +123,9 @@ fn one(
         }
         return env.ctas[cta].invalidate_mbarrier(at);
     }
+    let moment = env.order.as_ref().map(Order::moment);
     let barrier = env.ctas[cta].mbarrier(at)?;
+    let phase = barrier.phase;
     match *op {
         Op::MbarExpect { bytes, .. } => barrier.expect(warp.r(bytes)[lane])?,
         Op::MbarComplete { bytes, .. } => barrier.complete(warp.r(bytes)[lane])?,
@@ -167,6 +169,9 @@ fn one(
             }
         }
         _ => unreachable!("done above"),
+    }
+    if barrier.phase != phase {
+        barrier.completed = moment;
     }
     Ok(())
 }
