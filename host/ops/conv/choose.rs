@@ -6,16 +6,14 @@ use tilewright_conv::{ConvKernel, Makes, ROWS};
 use tilewright_device::kernel::Copies;
 
 use super::geometry::walk;
-use super::problem::{Product, Size, with};
+use super::problem::{Product, Size};
 use super::table::{Compiled, Kind, Pass, kernels};
 use crate::ops::frame::{self, Candidate, Choice, Operand, Rated, Rejection};
 use crate::tensor::{Reading, Untyped};
-use crate::{Arch, Device, Error, KernelSet, Result};
+use crate::{Arch, Device, KernelSet, Result};
 
 /// Depth that the estimate counts in.
 const STEP: u64 = 64;
-/// Elements of 16 bytes.
-const PIECE: usize = 8;
 /// Channels of a box.
 const BOX: usize = 64;
 

@@ -20,7 +20,7 @@ pub use plan::ConvPlan;
 use problem::{Problem, Tensors};
 use table::{Call, Compiled, Finish, Pass};
 
-use super::frame::{Candidate, Choice, Named, Plan, of_shape};
+use super::frame::{Candidate, Choice, Named, of_shape};
 use super::gemm::{Gemm, GemmOutput};
 use crate::tensor::{Layout, Untyped};
 use crate::{DType, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};

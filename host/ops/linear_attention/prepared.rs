@@ -1,6 +1,5 @@
 //! Chunks that are prepared before the state goes over them: the memory between the two launches, and the launches.
 
-use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
 use tilewright_linear_attention::{CHUNK, KERNELS, PREPARE, PrepareArgs, PrepareKernel, ScanArgs, Way, Work};
 
