@@ -197,7 +197,7 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
         load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
     ) {
         let mut ahead = 0;
-        // A ring of one stage is filled when all have left it.
+        // A ring of one stage is filled again when all have left it.
         while ahead < if N == 1 { 1 } else { N - 1 } {
             // SAFETY: passed on.
             unsafe { Self::fill(pipeline, steps, load) };
@@ -226,9 +226,7 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
         unsafe {
             sync::sync_warp();
             mbarrier::arrive_if(pipeline.empty(stage), mbarrier::arrives(thread_x(), 32));
-            if N > 1 {
-                Self::fill(pipeline, steps, load)
-            }
+            Self::fill(pipeline, steps, load)
         }
     }
 

@@ -2,9 +2,9 @@
 
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::tile::{
-    Arithmetic, AtomicAdd, Cta, Fragment, FragmentLayout, FullRow, Gemm, Global, GlobalMut, Multistage,
-    OneConsumer, Overlapped, Program, Schedule, Shared, Simt, Striped, Swizzle, Threads, WarpSpecialized,
-    atomic_add, block_x, block_y, copy, gemm, warp,
+    Arithmetic, AtomicAdd, Cta, Elements, Fragment, FragmentLayout, FullRow, Gemm, Global, GlobalMut,
+    Multistage, OneConsumer, Overlapped, Program, Schedule, Shared, Simt, Striped, Swizzle, Threads,
+    WarpSpecialized, atomic_add, block_x, block_y, copy, gemm, warp,
 };
 use tilewright_device::{bf16, f16, kernel, kernels};
 
@@ -90,6 +90,36 @@ pub fn wide_product<P: Schedule, Y: Gemm<f16, 64, 64, 64, B = Swizzle<128>>>(
     copy(s, c.tile([block_x(), 3]));
 }
 
+/// y = the sum of x's tiles of 64 columns, taken one by one from a ring of `STAGES` stages.
+#[kernel(program = P, expects(x.rows() == y.rows(), y.cols() == 64))]
+pub fn summed<P: Schedule, L: FragmentLayout<64, 64>, const STAGES: usize>(
+    mut cta: Cta<P>,
+    x: Global<f16, 2>,
+    mut y: GlobalMut<f32, 2>,
+) {
+    let stages = cta.stages::<STAGES>();
+    let x_s = stages.alloc::<Shared<f16, 64, 64, Swizzle<128>>>(&mut cta);
+    let mut pipe = cta.pipeline(stages);
+    let count = x.cols().div_ceil(64);
+    let mut tiles = pipe.loads(
+        0..count,
+        #[inline(always)]
+        |s, k| copy(x.tile([block_x(), k]), x_s.at(s)),
+    );
+    if !cta.computes() {
+        return;
+    }
+    let (mut sum, mut k) = (Fragment::<f32, 64, 64, L>::zero(), 0);
+    while k < count {
+        let full = tiles.acquire();
+        let tile = Fragment::<f16, 64, 64, L>::load(x_s.at(full.full()));
+        sum = sum + tile.to_f32();
+        tiles.release(full);
+        k += 1;
+    }
+    copy(sum, y.tile([block_x(), 0]));
+}
+
 /// Threads of a CTA that turns its numbers round.
 pub const THREADS: u32 = 128;
 
@@ -116,6 +146,10 @@ named! {
     sm_80 ArithmeticF16 = arithmetic<f16, Striped<4>, 32, 64>;
     sm_80 ArithmeticBf16 = arithmetic<bf16, Striped<4>, 32, 64>;
     sm_80 ArithmeticOfSingles = arithmetic<f16, Threads<32, 8>, 32, 8>;
+
+    sm_80 SummedByOneStage = summed<Multistage<4>, Striped<4>, 1>;
+    sm_80 SummedByStages = summed<Multistage<4, Elements>, Striped<4>, 3>;
+    sm_90 SummedByOneProducer = summed<WarpSpecialized<OneConsumer>, Striped<4>, 1>;
 
     sm_80 WideWarps = wide_product<Multistage<4>, warp::FullRow<4>>;
     sm_90 WideWarpgroup = wide_product<WarpSpecialized<OneConsumer>, FullRow<1>>;

@@ -127,6 +127,9 @@ fn main() -> ExitCode {
         Sm80 ArithmeticF16: sums::arithmetic::<ArithmeticF16, f16, 64>;
         Sm80 ArithmeticBf16: sums::arithmetic::<ArithmeticBf16, bf16, 64>;
         Sm80 ArithmeticOfSingles: sums::arithmetic::<ArithmeticOfSingles, f16, 8>;
+        Sm80 SummedByOneStage: sums::summed::<SummedByOneStage>;
+        Sm80 SummedByStages: sums::summed::<SummedByStages>;
+        Sm90a SummedByOneProducer: sums::summed::<SummedByOneProducer>;
         Sm80 WideWarps: sums::wide_products::<WideWarps>;
         Sm90a WideWarpgroup: sums::wide_products::<WideWarpgroup>;
         Sm80 turned_round: sums::behind_a_barrier;

@@ -154,6 +154,24 @@ where
     Ok(())
 }
 
+/// More tiles than a ring has stages, of which one is as good as several.
+pub fn summed<K>(device: &Device) -> Outcome
+where
+    K: Instance + SafeKernel<Parameters = (Global<f16, 2>, GlobalMut<f32, 2>)>,
+{
+    for [rows, tiles] in [[64, 1], [128, 2], [64, 7]] {
+        let data: Vec<i32> = (0..rows * tiles * 64).map(|i| (i * 7 % 31) as i32 - 15).collect();
+        let values: Vec<f16> = data.iter().map(|&x| f16::from_f32(x as f32)).collect();
+        let x = Tensor::from_slice(device, &values, &[rows, tiles * 64])?;
+        let mut y = Tensor::filled(device, f32::NAN, &[rows, 64])?;
+        launch::<K, _>(device, [rows / 64, 1], (x.view(), y.view_mut()))?;
+        let sum = |row: &[i32], col: usize| row.iter().skip(col).step_by(64).sum::<i32>() as f32;
+        let sums = data.chunks(tiles * 64).flat_map(|row| (0..64).map(move |col| sum(row, col)));
+        assert!(y.to_vec()?.into_iter().eq(sums), "{rows} rows, {tiles} tiles");
+    }
+    Ok(())
+}
+
 /// What other threads of the CTA wrote is read behind a barrier.
 pub fn behind_a_barrier(device: &Device) -> Outcome {
     let (ctas, threads) = (3, THREADS as usize);
