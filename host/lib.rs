@@ -28,7 +28,8 @@
 //!
 //! The CUDA device uses its primary context, as the CUDA runtime does. Memory of cudarc, candle, PyTorch or
 //! cust on the same GPU is used through [`TensorView::from_raw_parts`], their streams through [`Stream::from_raw`],
-//! and [`Tensor::address`] and [`Stream::raw`] hand out this crate's.
+//! and [`Tensor::address`] and [`Stream::raw`] hand out this crate's. Memory that a pool allocates while a stream is captured
+//! is known to the driver only when the graph runs: [`TensorView::from_raw_parts_unchecked`].
 //!
 //! # Kernels of one's own
 //!

@@ -131,9 +131,10 @@ fn foreign_memory_is_checked() {
     };
     let at = x.address();
     assert_eq!(view(at + 8, &[2, 3], &[4, 1]).unwrap().to_vec().unwrap(), [2., 3., 4., 6., 7., 8.]);
-    let size = "a device address that is a multiple of 4, the size of f32";
-    assert_eq!(text(view(0, &[2], &[1])), format!("`address` was 0x0; it must be {size}"));
-    assert_eq!(text(view(at + 2, &[2], &[1])), format!("`address` was {:#x}; it must be {size}", at + 2));
+    let size = "a device address that is a multiple of 4, the size of f32, with 8 bytes behind it";
+    for wrong in [0, at + 2, u64::MAX - 3] {
+        assert_eq!(text(view(wrong, &[2], &[1])), format!("`address` was {wrong:#x}; it must be {size}"));
+    }
     assert_eq!(
         text(view(at + 8, &[4, 4], &[4, 1])),
         format!(
@@ -162,6 +163,25 @@ fn foreign_memory_is_checked() {
     assert!(text(interleaved).ends_with(
         "each dimension steps over all that lies inside it, so that no two indices mean the same element"
     ));
+}
+
+#[test]
+fn memory_that_the_device_does_not_know_is_taken_at_its_word() {
+    let (device, _) = fake::device((9, 0));
+    // SAFETY: no work is queued with the views.
+    let view = |address, shape: &[usize], strides: &[usize]| unsafe {
+        TensorView::<f32>::from_raw_parts_unchecked(&device, address, shape, strides)
+    };
+    assert_eq!(view(0x1000, &[2, 3], &[4, 1]).unwrap().address(), 0x1000);
+    let size = "a device address that is a multiple of 4, the size of f32, with 28 bytes behind it";
+    for wrong in [0, 0x1002, u64::MAX - 3] {
+        let text = text(view(wrong, &[2, 3], &[4, 1]));
+        assert_eq!(text, format!("`address` was {wrong:#x}; it must be {size}"));
+    }
+    assert!(view(0, &[0, 3], &[3, 1]).unwrap().is_empty());
+    // SAFETY: as above.
+    let shared = unsafe { TensorViewMut::<f32>::from_raw_parts_unchecked(&device, 0x1000, &[4, 4], &[2, 1]) };
+    assert!(text(shared).starts_with("`strides` was [2, 1] with shape [4, 4]"));
 }
 
 #[test]

@@ -49,6 +49,29 @@ macro_rules! common {
                 shape: &[usize],
                 strides: &[usize],
             ) -> Result<Self> {
+                let view = Self::foreign(device, address, shape, strides)?;
+                view.check_residence()?;
+                Ok(view)
+            }
+
+            /// As [`from_raw_parts`](Self::from_raw_parts), without asking the driver where the memory is.
+            ///
+            /// The driver does not know memory that is allocated on a stream while the stream is captured (`cuMemAllocAsync`, PyTorch's and
+            /// candle's pools): it exists when the graph runs. Address, shape and strides are checked as there.
+            ///
+            /// # Safety
+            /// As [`from_raw_parts`](Self::from_raw_parts); and when the work queued with the view runs, the address is one of memory of
+            /// `device` that holds all of the view.
+            pub unsafe fn from_raw_parts_unchecked(
+                device: &Device,
+                address: u64,
+                shape: &[usize],
+                strides: &[usize],
+            ) -> Result<Self> {
+                Self::foreign(device, address, shape, strides)
+            }
+
+            fn foreign(device: &Device, address: u64, shape: &[usize], strides: &[usize]) -> Result<Self> {
                 let layout = Layout::strided(shape, strides)?;
                 if $unique && !layout.is_injective() {
                     let was = format!("{strides:?} with shape {shape:?}");
@@ -56,9 +79,17 @@ macro_rules! common {
                                    indices mean the same element";
                     return Err(Error::argument("strides", was, allowed));
                 }
-                let view = Self::of_tensor(device, address, layout);
-                view.check_foreign()?;
-                Ok(view)
+                let width = size_of::<T>() as u64;
+                let bytes = layout.extent() as u64 * width;
+                let aligned = address != 0 && address.is_multiple_of(width);
+                if bytes > 0 && !(aligned && address.checked_add(bytes).is_some()) {
+                    let allowed = format!(
+                        "a device address that is a multiple of {width}, the size of {}, with {bytes} bytes behind it",
+                        T::DTYPE
+                    );
+                    return Err(Error::argument("address", format!("{address:#x}"), allowed));
+                }
+                Ok(Self::of_tensor(device, address, layout))
             }
 
             pub(super) fn of_tensor(device: &Device, address: u64, layout: Layout) -> Self {
@@ -213,21 +244,16 @@ macro_rules! common {
                 }
             }
 
-            fn check_foreign(&self) -> Result<()> {
+            /// Checks that the device has memory there that holds all of the view.
+            fn check_residence(&self) -> Result<()> {
                 if self.is_empty() {
                     return Ok(());
                 }
-                let width = size_of::<T>();
                 let wrong = |was: String, allowed: String| Err(Error::argument("address", was, allowed));
-                if self.address == 0 || !self.address.is_multiple_of(width as u64) {
-                    let allowed =
-                        format!("a device address that is a multiple of {width}, the size of {}", T::DTYPE);
-                    return wrong(format!("{:#x}", self.address), allowed);
-                }
-                let bytes = (self.layout.extent() * width) as u64;
+                let bytes = (self.layout.extent() * size_of::<T>()) as u64;
                 let label = self.device.label();
                 match self.device.backend().residence(self.address)? {
-                    Residence::Here { end } if self.address.saturating_add(bytes) <= end => Ok(()),
+                    Residence::Here { end } if self.address + bytes <= end => Ok(()),
                     Residence::Here { end } => wrong(
                         format!(
                             "{:#x}, {} bytes before its allocation's end",

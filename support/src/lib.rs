@@ -10,7 +10,7 @@
 //! - [`suite`]: a test program that reports by name what it skipped for want of a GPU.
 //! - [`timing`]: variants compared in one run, in shuffled order.
 //! - [`cublas`]: the peer.
-//! - [`foreign`]: memory of another CUDA context.
+//! - [`foreign`]: memory as other libraries have it.
 
 pub mod activation;
 pub mod attention;

@@ -1,4 +1,5 @@
-use tilewright::{Device, Error, Event, Launch, Stream, Tensor};
+use tilewright::{Device, Error, Event, Launch, Stream, Tensor, TensorViewMut};
+use tilewright_support::foreign::{allocate_on, free_on};
 use tilewright_support::suite::Outcome;
 
 use crate::kernels::{Mark, Output, set};
@@ -58,6 +59,38 @@ pub fn allocation(device: &Device) -> Outcome {
     let mut x = Tensor::<f32>::zeros(device, &[16])?;
     x.fill(&stream, 2.0)?;
     assert_eq!(x.to_vec_on(&stream)?, [2.0; 16]);
+    Ok(())
+}
+
+/// A framework's pool allocates while the stream is captured: the driver knows the memory only when the graph runs.
+pub fn foreign_allocation(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    let mut out = Tensor::<u32>::zeros(device, &[64])?;
+    let mut allocated = Ok(());
+    let graph = stream.capture(|stream| {
+        let address = match allocate_on(stream, 256) {
+            Ok(address) => address,
+            Err(error) => {
+                allocated = Err(error);
+                return Ok(());
+            }
+        };
+        // SAFETY: the graph allocates 64 elements there before the work that uses them, and frees them behind it.
+        let mut pool =
+            unsafe { TensorViewMut::<u32>::from_raw_parts_unchecked(device, address, &[64], &[1])? };
+        pool.fill(stream, 9)?;
+        out.view_mut().copy_from(stream, &pool.as_view())?;
+        // SAFETY: what uses it is queued.
+        allocated = unsafe { free_on(stream, address) };
+        Ok(())
+    })?;
+    allocated?;
+    for _ in 0..2 {
+        out.fill(&stream, 0)?;
+        // SAFETY: the tensor is alive.
+        unsafe { graph.launch(&stream)? };
+        assert_eq!(out.to_vec_on(&stream)?, [9; 64]);
+    }
     Ok(())
 }
 

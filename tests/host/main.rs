@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "launches are captured and replayed", capture::replays)
         .device(Arch::Sm80, "kernels are loaded during capture", capture::loads)
         .device(Arch::Sm80, "allocating during capture is an error", capture::allocation)
+        .gpu(Arch::Sm80, "memory allocated during capture is used", capture::foreign_allocation)
         .device(Arch::Sm80, "calls that wait are refused during capture", capture::waiting)
         .device(
             Arch::Sm80,
