@@ -65,7 +65,7 @@ mod reduce;
 mod rope;
 #[cfg(feature = "rows")]
 mod rows;
-#[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
+#[cfg(any(feature = "gemm", feature = "pointwise", feature = "reduce", feature = "rows"))]
 mod runs;
 #[cfg(any(feature = "attention", feature = "linear_attention", feature = "mla"))]
 mod scores;

@@ -1,13 +1,14 @@
 //! Batches: strided, interleaved, shared, many.
 
-use tilewright::{Device, bf16, f16};
+use tilewright::ops::{Activation, Gemm};
+use tilewright::{Device, Stream, Tensor, bf16, f16};
 use tilewright_support::guarded::Place;
 use tilewright_support::suite::Outcome;
 
 use crate::bias::Bias;
 use crate::case::{Case, Input, Output, c_rows};
 use crate::operand::{LAYOUTS, Operand, Order, packed, padded};
-use crate::reference::Reference;
+use crate::reference::{Epilogue, Reference};
 
 const BATCH: usize = 5;
 const M: usize = 136;
@@ -65,6 +66,46 @@ pub fn shared(device: &Device) -> Outcome {
         check::<f16, f16>(device, &a, one, c)?;
     }
     check::<f16, f16>(device, &one_a[0], &one_b[1], c)
+}
+
+/// Two dimensions of a batch as one, in launches, and as rows of one product; with a bias.
+pub fn of_more_dimensions(device: &Device) -> Outcome {
+    const OUTER: usize = 2;
+    let (stream, batch) = (Stream::new(device)?, OUTER * BATCH);
+    for shared in [false, true] {
+        let matrices = if shared { 1 } else { batch };
+        let a = Operand::<f16>::random(device, 1, Order::N.place([batch, M, K], packed))?;
+        let b = Operand::random(device, 2, Order::T.place([matrices, K, N], packed))?;
+        let reference = Reference::new(a.values(), b.values(), batch, M);
+        let bias = Bias::new(device, &[N], 1)?;
+        // C in order, or with the batch's dimensions the other way round in memory.
+        for exchanged in [false, true] {
+            let mut c = Tensor::<f32>::filled(device, f32::NAN, &[batch, M, N])?;
+            let [a, b] = [a.view()?, b.view()?].map(|view| match view.shape() {
+                &[n, rows, cols] if n > 1 => view.reshape(&[OUTER, BATCH, rows, cols]),
+                _ => Ok(view),
+            });
+            let to = match exchanged {
+                false => c.view_mut().reshape(&[OUTER, BATCH, M, N])?,
+                true => c.view_mut().reshape(&[BATCH, OUTER, M, N])?.transpose(0, 1)?,
+            };
+            Gemm::new().bias(&bias.view()?).run(&stream, &a?, &b?, &mut { to })?;
+            let mut out = c.to_vec_on(&stream)?;
+            if exchanged {
+                let matrix = |i: usize| i % BATCH * OUTER + i / BATCH;
+                out = (0..batch).flat_map(|i| out[matrix(i) * M * N..][..M * N].to_vec()).collect();
+            }
+            let epilogue = Epilogue {
+                alpha: 1.0,
+                beta: 0.0,
+                old: &[],
+                bias: Some(&bias),
+                activation: Activation::Identity,
+            };
+            reference.check(&out, &epilogue)?;
+        }
+    }
+    Ok(())
 }
 
 /// More matrices than the device takes at a time, each smaller than a tile; with a bias of each matrix and the old C.

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "heads of a fused projection", views::methods)
         .device(Arch::Sm80, "batches, strided and interleaved", batches::strided)
         .device(Arch::Sm80, "batches that share A or B", batches::shared)
+        .device(Arch::Sm80, "batches of more dimensions", batches::of_more_dimensions)
         .device(Arch::Sm80, "batches of many small matrices", batches::many)
         .device(Arch::Sm80, "alpha and beta of every kind", epilogue::scales)
         .device(Arch::Sm80, "biases of every shape", epilogue::biases)

@@ -1,5 +1,6 @@
 //! GEMM: C = act(alpha A B + beta C + bias).
 
+mod batches;
 mod choose;
 mod problem;
 mod table;
@@ -9,6 +10,7 @@ mod tests;
 use tilewright_device::arch::tma::{EVICT_FIRST, EVICT_NORMAL};
 use tilewright_device::tile::{Activation, RasterOrder};
 
+use batches::Batches;
 use choose::Selection;
 use problem::{Matrices, Size};
 use table::{Call, Compiled, Kind};
@@ -55,7 +57,10 @@ pub fn gemm<T: GemmInput, U: GemmOutput>(
 /// C = act(alpha A B + beta C + bias), for matrices or batches of them.
 ///
 /// - A is \[M, K\], B is \[K, N\], C is \[M, N\], each with any strides: transposed operands, leading dimensions and strided
-///   batches are views. With a batch dimension in front of C, A and B have it too, or are used for every matrix of the batch.
+///   batches are views. With one to three batch dimensions in front of C, A and B have them too, or are used for every matrix: dimensions of 1 and
+///   missing ones repeat.
+/// - Dimensions of the batch that strides step over evenly are one, and belong to M where one B serves them all: x \[batch, rows, K\] times
+///   a weight \[K, N\] is one product of batch x rows rows. What cannot be one takes a launch for each index.
 /// - Products are of `T` (f16 or bf16), accumulated in f32; alpha, beta, the bias and the [activation](Self::activation) apply in f32; then
 ///   the result is rounded to `U` (f16, bf16 or f32), to nearest even.
 /// - The bias is \[N\], one value a column, or anything else that broadcasts to C's shape.
@@ -148,8 +153,8 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
         b: &TensorView<'_, T>,
         c: &TensorViewMut<'_, U>,
     ) -> Result<Vec<GemmCandidate>> {
-        let matrices = Matrices::new(a, b, c, self.bias)?;
-        Ok(Selection::new(&matrices, self.kind::<T>())?.candidates())
+        let batches = Batches::new(a, b, c, self.bias)?;
+        Ok(Selection::new(batches.first(), self.kind::<T>())?.candidates())
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
@@ -169,8 +174,8 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
         b: &TensorView<'_, T>,
         c: &TensorViewMut<'_, U>,
     ) -> Result<GemmPlan> {
-        let matrices = Matrices::new(a, b, c, self.bias)?;
-        Selection::new(&matrices, self.kind::<T>())?.choose(self.kernel)
+        let batches = Batches::new(a, b, c, self.bias)?;
+        Selection::new(batches.first(), self.kind::<T>())?.choose(self.kernel)
     }
 
     /// Queues the product on `stream`.
@@ -194,20 +199,30 @@ impl<'a, U: GemmOutput> Gemm<'a, U> {
         b: &TensorView<'_, T>,
         c: &mut TensorViewMut<'_, U>,
     ) -> Result<()> {
-        let matrices = Matrices::new(a, b, c, self.bias)?;
-        stream.expect_on(&matrices.device)?;
-        if matrices.is_empty() {
+        let batches = Batches::new(a, b, c, self.bias)?;
+        stream.expect_on(c.device())?;
+        if batches.is_empty() {
             return Ok(());
         }
-        let plan = Selection::new(&matrices, self.kind::<T>())?.choose(self.kernel)?;
-        let kernel = plan.descriptor();
-        let matrices = if plan.estimate.transposed { matrices.t()? } else { matrices };
         let too_large = || {
             let allowed = format!("of at most {} tiles", RasterOrder::MAX_TILES);
             Error::argument("c", of_shape(c.shape()), allowed)
         };
-        let [m, n, batch] = tiles(matrices.size, kernel.tile).ok_or_else(too_large)?;
-        let order = RasterOrder::new(batch, m, n, PANEL).ok_or_else(too_large)?;
+        batches.launches().try_for_each(|matrices| self.launch::<T>(stream, matrices, too_large))
+    }
+
+    /// Queues the products of a launch.
+    fn launch<T: Element>(
+        &self,
+        stream: &Stream,
+        matrices: Matrices,
+        too_large: impl Fn() -> Error,
+    ) -> Result<()> {
+        let plan = Selection::new(&matrices, self.kind::<T>())?.choose(self.kernel)?;
+        let kernel = plan.descriptor();
+        let matrices = if plan.estimate.transposed { matrices.t()? } else { matrices };
+        let [m, n, batch] = tiles(matrices.size, kernel.tile).ok_or_else(&too_large)?;
+        let order = RasterOrder::new(batch, m, n, PANEL).ok_or_else(&too_large)?;
         // What one row or column of tiles reads, no other CTA reads again.
         let policy = |tiles| if tiles == 1 { EVICT_FIRST } else { EVICT_NORMAL };
         let call = Call {

@@ -1,10 +1,11 @@
 //! What a GEMM is asked to compute, checked.
 
+use super::batches::Batches;
 use crate::ops::frame::{Named, check, of_shape};
-use crate::tensor::Untyped;
+use crate::tensor::{MAX_RANK, Untyped};
 use crate::{Device, Element, Error, Result, TensorView, TensorViewMut};
 
-/// The matrices of a GEMM, each of three dimensions: A \[batch, M, K\], B \[batch, K, N\], C \[batch, M, N\].
+/// The matrices of a launch, each of three dimensions: A \[batch, M, K\], B \[batch, K, N\], C \[batch, M, N\].
 #[derive(Clone, Debug)]
 pub(super) struct Matrices {
     pub(super) device: Device,
@@ -16,6 +17,11 @@ pub(super) struct Matrices {
     pub(super) size: Size,
 }
 
+/// Sizes of the batch, which are those in front of C's rows and columns.
+fn batch(shape: &[usize]) -> &[usize] {
+    shape.get(..shape.len().saturating_sub(2)).unwrap_or(&[])
+}
+
 /// The sizes of a GEMM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
@@ -25,7 +31,7 @@ pub(super) struct Size {
     pub(super) k: usize,
 }
 
-impl Matrices {
+impl Batches {
     /// Checks that the views fit together.
     pub(super) fn new<T: Element, U: Element>(
         a: &TensorView<'_, T>,
@@ -35,38 +41,32 @@ impl Matrices {
     ) -> Result<Self> {
         let device = c.device();
         for (name, shape) in [("a", a.shape()), ("b", b.shape()), ("c", c.shape())] {
-            if !(2..=3).contains(&shape.len()) {
-                let allowed = "of 2 dimensions, rows and columns, or of 3 with a batch in front";
+            if shape.len() < 2 {
+                let allowed = format!(
+                    "of 2 to {MAX_RANK} dimensions: rows and columns, with those of a batch in front"
+                );
                 return Err(Error::argument(name, of_shape(shape), allowed));
             }
         }
         let inputs = [Named::read("a", a), Named::read("b", b)];
         let inputs = inputs.into_iter().chain(bias.map(|bias| Named::read("bias", bias)));
         check(device, inputs.chain([Named::written("c", c)]))?;
-        let [m, n] = matrix(c.shape());
-        let [_, k] = matrix(a.shape());
+        let ([m, n], [_, k]) = (matrix(c.shape()), matrix(a.shape()));
         let batch = batch(c.shape());
-        expect("a", a.shape(), [m, k], batch, "as many rows as `c`")?;
-        expect("b", b.shape(), [k, n], batch, "as many rows as `a` has columns and as many columns as `c`")?;
-        let bias = match bias {
-            None => None,
-            Some(bias) => {
-                let allowed = || format!("of shape [{n}], or one that broadcasts to {:?}", c.shape());
-                let wrong = |_| Error::argument("bias", of_shape(bias.shape()), allowed());
-                Some(bias.untyped().broadcast(&[batch, m, n]).map_err(wrong)?)
-            }
-        };
-        let matrices = Matrices {
-            device: device.clone(),
-            a: a.untyped().broadcast(&[batch, m, k])?,
-            b: b.untyped().broadcast(&[batch, k, n])?,
-            c: c.untyped().broadcast(&[batch, m, n])?,
-            bias,
-            size: Size { batch, m, n, k },
-        };
-        Ok(matrices)
+        let rows = "as many rows as `c`";
+        let inner = "as many rows as `a` has columns and as many columns as `c`";
+        let bias = bias.map(|bias| {
+            let allowed = || format!("of shape [{n}], or one that broadcasts to {:?}", c.shape());
+            let wrong = |_| Error::argument("bias", of_shape(bias.shape()), allowed());
+            stretched(bias.untyped(), c.shape()).map_err(wrong)
+        });
+        let a = for_all("a", a.untyped(), [m, k], batch, rows)?;
+        let b = for_all("b", b.untyped(), [k, n], batch, inner)?;
+        Batches::of(device, [a, b, c.untyped()], bias.transpose()?, [m, n, k])
     }
+}
 
+impl Matrices {
     /// The same product transposed: Cᵀ = Bᵀ Aᵀ.
     pub(super) fn t(&self) -> Result<Self> {
         let Size { batch, m, n, k } = self.size;
@@ -79,11 +79,6 @@ impl Matrices {
             size: Size { batch, m: n, n: m, k },
         })
     }
-
-    /// Nothing to store.
-    pub(super) fn is_empty(&self) -> bool {
-        self.size.batch == 0 || self.size.m == 0 || self.size.n == 0
-    }
 }
 
 /// The last two dimensions.
@@ -94,26 +89,36 @@ fn matrix(shape: &[usize]) -> [usize; 2] {
     }
 }
 
-fn batch(shape: &[usize]) -> usize {
-    if let [batch, _, _] = shape { *batch } else { 1 }
+/// The tensor if it is such a matrix for each of the batch, or for all of a dimension of it.
+fn for_all(
+    name: &'static str,
+    tensor: Untyped,
+    [rows, cols]: [usize; 2],
+    batch: &[usize],
+    because: &str,
+) -> Result<Untyped> {
+    let (shape, all) = (tensor.layout.shape(), [batch, &[rows, cols]].concat());
+    let error = || {
+        let allowed = match batch {
+            [] => format!("of shape [{rows}, {cols}]: {because}"),
+            [batch] => format!("of shape [{rows}, {cols}] or [{batch}, {rows}, {cols}]: {because}"),
+            _ => format!(
+                "of shape [{rows}, {cols}], or with that at its end and broadcast to {all:?}: {because}"
+            ),
+        };
+        Error::argument(name, of_shape(shape), allowed)
+    };
+    // Rows and columns do not repeat.
+    if matrix(shape) != [rows, cols] {
+        return Err(error());
+    }
+    stretched(tensor, &all).map_err(|_| error())
 }
 
-/// The matrix is `want`, once or `batches` times.
-fn expect(
-    name: &'static str,
-    shape: &[usize],
-    want: [usize; 2],
-    batches: usize,
-    because: &str,
-) -> Result<()> {
-    let fits = matrix(shape) == want && (batch(shape) == 1 || batch(shape) == batches);
-    if fits {
-        return Ok(());
+/// As a tensor of this shape: dimensions of 1 and missing ones repeat, and those of 1 in front of the shape's go away.
+fn stretched(mut tensor: Untyped, shape: &[usize]) -> Result<Untyped> {
+    while tensor.layout.rank() > shape.len() && tensor.layout.shape().first() == Some(&1) {
+        tensor.layout = tensor.layout.select(0, 0)?.0;
     }
-    let [rows, cols] = want;
-    let allowed = match batches {
-        1 => format!("of shape [{rows}, {cols}]: {because}"),
-        _ => format!("of shape [{rows}, {cols}] or [{batches}, {rows}, {cols}]: {because}"),
-    };
-    Err(Error::argument(name, of_shape(shape), allowed))
+    tensor.broadcast(shape)
 }

@@ -46,11 +46,17 @@ fn sizes_that_do_not_fit_are_named() {
 
 #[test]
 fn only_matrices_and_batches_of_them_are_taken() {
-    let allowed = "of 2 dimensions, rows and columns, or of 3 with a batch in front";
+    let allowed = "of 2 to 5 dimensions: rows and columns, with those of a batch in front";
     assert_eq!(refused(&[8], &[8, 6], &[1, 6]), format!("`a` was of shape [8]; it must be {allowed}"));
     assert_eq!(
-        refused(&[4, 8], &[1, 1, 8, 6], &[4, 6]),
-        format!("`b` was of shape [1, 1, 8, 6]; it must be {allowed}")
+        refused(&[4, 8], &[1, 2, 8, 6], &[4, 6]),
+        "`b` was of shape [1, 2, 8, 6]; it must be of shape [8, 6]: as many rows as `a` has columns and as many columns as \
+         `c`"
+    );
+    assert_eq!(
+        refused(&[2, 3, 4, 8], &[2, 1, 8, 6], &[2, 5, 4, 6]),
+        "`a` was of shape [2, 3, 4, 8]; it must be of shape [4, 8], or with that at its end and broadcast to [2, 5, 4, 8]: as \
+         many rows as `c`"
     );
     assert_eq!(refused(&[4, 8], &[8, 6], &[]), format!("`c` was of shape []; it must be {allowed}"));
 }
@@ -103,10 +109,10 @@ fn biases_broadcast_or_are_refused() {
         let bias = view(&device, BIAS, shape, &vec![1; shape.len()]);
         Gemm::new().bias(&bias).run(&stream, &a, &b, &mut c)
     };
-    for shape in [&[6][..], &[1], &[], &[4, 1], &[4, 6], &[1, 4, 6], &[3, 1, 1], &[3, 4, 6]] {
+    for shape in [&[6][..], &[1], &[], &[4, 1], &[4, 6], &[1, 4, 6], &[3, 1, 1], &[3, 4, 6], &[1, 3, 4, 6]] {
         with(shape).unwrap();
     }
-    for shape in [&[4][..], &[6, 1], &[2, 4, 6], &[1, 3, 4, 6]] {
+    for shape in [&[4][..], &[6, 1], &[2, 4, 6], &[2, 3, 4, 6]] {
         let allowed = "of shape [6], or one that broadcasts to [3, 4, 6]";
         assert_eq!(message(with(shape)), format!("`bias` was of shape {shape:?}; it must be {allowed}"));
     }

@@ -8,6 +8,7 @@ use crate::backend::fake::{self, Journal, VAST};
 use crate::{Device, Tensor};
 
 mod arguments;
+mod batches;
 mod choice;
 mod launches;
 
