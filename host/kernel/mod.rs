@@ -45,6 +45,22 @@ fn text(entry: &KernelEntry) -> Result<Vec<u8>> {
     })
 }
 
+/// Whether the set has kernels for this architecture.
+pub(crate) fn has(set: &KernelSet, arch: Arch) -> bool {
+    let (entries, is) = (set.entries(), |entry: &KernelEntry| entry.arch == arch);
+    // The builder orders them by architecture: the first or the last one tells.
+    entries.first().is_some_and(is) || entries.last().is_some_and(is) || entries.iter().any(is)
+}
+
+/// That a set has no kernels for this architecture, and what would give it some.
+pub(crate) fn left_out(arch: Arch) -> String {
+    let arch = arch.target();
+    format!(
+        "the build has no kernels for {arch}: the feature `{arch}` of tilewright brings those of its operators, `.arch(…)` in a build \
+         script one's own"
+    )
+}
+
 /// A kernel as its type says it is: what it is looked up by, and checked against.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Wanted {
@@ -76,6 +92,9 @@ impl Wanted {
         let Wanted { name, arch, threads, cluster, .. } = *self;
         let missing = |reason: String| Error::KernelMissing { kernel: name, arch, reason };
         let entry = set.get(name, arch).ok_or_else(|| {
+            if !has(set, arch) {
+                return missing(left_out(arch));
+            }
             let others = set.entries().iter().filter(|e| e.name == name).map(|e| e.arch.target());
             missing(match others.collect::<Vec<_>>().join(", ") {
                 none if none.is_empty() => format!(
