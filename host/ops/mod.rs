@@ -1,4 +1,5 @@
-//! The operators: each checks its arguments, chooses a kernel, and launches it. Those whose features are on:
+//! The operators: each checks its arguments, chooses a kernel, and launches it. [`warm_up`] loads their kernels ahead. Those
+//! whose features are on:
 //!
 //! | operator | computes |
 //! | --- | --- |
@@ -140,6 +141,7 @@ mod ssd;
 mod top_k;
 #[cfg(feature = "pointwise")]
 mod transpose;
+mod warm_up;
 
 #[cfg(feature = "reduce")]
 pub use argmax::{Argmax, ArgmaxCandidate, ArgmaxPlan, argmax};
@@ -197,6 +199,7 @@ pub use tilewright_pointwise::{Binary, Formula, Ternary, Unary};
 pub use top_k::{TopK, TopKCandidate, TopKPlan, top_k};
 #[cfg(feature = "pointwise")]
 pub use transpose::{Transpose, copy, transpose};
+pub use warm_up::warm_up;
 
 /// The operators' kernels, by operator.
 static SETS: &[&crate::KernelSet] = &[

@@ -19,7 +19,7 @@ cargo xtask COMMAND
   run EXAMPLE [-- ARGS…]   setup, then builds and runs an example
   test                     setup, then every test
   guide                    builds and runs the kernel that docs/write-a-kernel.md writes
-  ci                       formatting, lints, documentation, then test
+  ci                       formatting, lints, documentation, other machines, test, then package with one operator
   package [OPERATOR…]      the crates as they would be published, with the kernels of these operators or of all, and a project built of them
   ptx NAME                 builds, and prints a kernel's PTX, registers, shared memory and spills; without NAME lists all kernels
   sass NAME                the same with the GPU's own code
