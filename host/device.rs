@@ -233,6 +233,7 @@ impl fmt::Debug for Device {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{EmulatorOptions, Limits};
 
     /// Holds with a GPU, with a driver alone, and without either.
     #[test]
