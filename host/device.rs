@@ -4,26 +4,22 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::sync::Arc;
 
-use tilewright_emulator::{Limits, LimitsError, Progress};
-
-use crate::backend::{Backend, StreamId, cuda, emulator};
+use crate::backend::{Backend, StreamId, cuda};
+#[cfg(feature = "emulator")]
+use crate::emulated::chosen as emulated;
 use crate::kernel::FunctionCache;
-use crate::profile::KernelProfile;
 use crate::{AnyFunction, Arch, Error, Function, Instance, KernelSet, Listed, Result, Stream, graph};
 
 /// The environment variable that chooses what [`Device::default`] gives.
 const CHOICE: &str = "TILEWRIGHT_DEVICE";
+/// What it may be.
+const CHOICES: &str = if cfg!(feature = "emulator") {
+    "`cuda`, `emulator`, or `emulator:` and a number"
+} else {
+    "`cuda`: this build is without the feature `emulator` of tilewright"
+};
 /// The one that says what an emulator that it gives is limited to.
-const LIMITS: &str = "TILEWRIGHT_EMULATOR_LIMITS";
-
-/// How an emulator runs kernels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EmulatorOptions {
-    /// The seed of the random order that warps run in; `None` for the fixed one.
-    pub seed: Option<u64>,
-    /// What ends a launch that does not end by itself, and how much memory may be held.
-    pub limits: Limits,
-}
+pub(crate) const LIMITS: &str = "TILEWRIGHT_EMULATOR_LIMITS";
 
 /// A device that runs kernels. Clones are the same device.
 #[derive(Clone)]
@@ -39,33 +35,33 @@ struct Shared {
 }
 
 impl Device {
-    /// The first CUDA device or, on a machine without a driver or without a GPU, the [`emulator`](Self::emulator).
+    /// The first CUDA device or, on a machine without a driver or without a GPU, the emulator, which runs kernels on the CPU.
     ///
     /// The emulator names itself: see [`is_emulator`](Self::is_emulator) and [`fallback`](Self::fallback), which the
-    /// device's `Debug` text shows too. A GPU that is there and cannot be used is an error, as in [`cuda`](Self::cuda).
+    /// device's `Debug` text shows too. A GPU that is there and cannot be used is an error, as in [`cuda`](Self::cuda); and so is one
+    /// that is not there, in a build without the feature `emulator`.
     ///
     /// The environment variable `TILEWRIGHT_DEVICE` chooses: with `cuda` there is no falling back, with `emulator` no
-    /// looking for a GPU, and `emulator:7` is [`emulator_with_seed`](Self::emulator_with_seed) of 7. If it gives an emulator,
-    /// `TILEWRIGHT_EMULATOR_LIMITS` says what that is limited to, such as `time=60s,memory=4GiB`: see [`Limits`].
+    /// looking for a GPU, and `emulator:7` is an emulator whose warps run in a random order of seed 7. If it gives an emulator,
+    /// `TILEWRIGHT_EMULATOR_LIMITS` says what that is limited to, such as `time=60s,memory=4GiB`.
     #[expect(clippy::should_implement_trait, reason = "the device may not be usable")]
     pub fn default() -> Result<Self> {
         Self::chosen(std::env::var_os(CHOICE).as_deref(), std::env::var_os(LIMITS).as_deref())
     }
 
     fn chosen(choice: Option<&OsStr>, limits: Option<&OsStr>) -> Result<Self> {
-        let emulator = |seed| Ok(Self::emulator_with(EmulatorOptions { seed, limits: read(limits)? }));
-        let Some(choice) = choice else { return Self::or_else(Self::cuda(0), || emulator(None)) };
+        let there = cfg!(feature = "emulator");
+        let Some(choice) = choice else {
+            let gpu = Self::cuda(0);
+            return if there { Self::or_else(gpu, || emulated(None, limits)) } else { gpu };
+        };
         let seed = |choice: &str| choice.strip_prefix("emulator:")?.parse().ok();
         match choice.to_str() {
             Some("cuda") => Self::cuda(0),
-            Some("emulator") => emulator(None),
-            text => match text.and_then(seed) {
-                Some(seed) => emulator(Some(seed)),
-                None => Err(Error::argument(
-                    CHOICE,
-                    format!("{choice:?}"),
-                    "`cuda`, `emulator`, or `emulator:` and a number",
-                )),
+            Some("emulator") if there => emulated(None, limits),
+            text => match text.and_then(seed).filter(|_| there) {
+                Some(seed) => emulated(Some(seed), limits),
+                None => Err(Error::argument(CHOICE, format!("{choice:?}"), CHOICES)),
             },
         }
     }
@@ -88,38 +84,6 @@ impl Device {
     /// device.
     pub fn cuda(ordinal: usize) -> Result<Self> {
         cuda::device(ordinal)
-    }
-
-    /// The CPU, which runs the kernels that are compiled for sm_80 and sm_90a, slowly and with every access checked.
-    ///
-    /// Warps run in a fixed order, so that everything repeats. Calls give the same device.
-    pub fn emulator() -> Self {
-        Self::emulator_with(EmulatorOptions::default())
-    }
-
-    /// The CPU, with warps that run in a random order, the same for the same seed: kernels that rely on an order that
-    /// nothing promises go wrong for some.
-    ///
-    /// Calls with the same seed give the same device, with memory of its own.
-    pub fn emulator_with_seed(seed: u64) -> Self {
-        Self::emulator_with(EmulatorOptions { seed: Some(seed), ..EmulatorOptions::default() })
-    }
-
-    /// The CPU, with an order of warps and with [`Limits`] of one's own. A launch that reaches one gives [`Error::Emulator`], which
-    /// names it and says where the launch was.
-    ///
-    /// Calls with the same options give the same device, with memory of its own.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tilewright::{Device, EmulatorOptions, Limits};
-    ///
-    /// let limits = Limits { time: Duration::from_secs(60), ..Limits::default() };
-    /// let device = Device::emulator_with(EmulatorOptions { limits, ..EmulatorOptions::default() });
-    /// assert!(device.is_emulator());
-    /// ```
-    pub fn emulator_with(options: EmulatorOptions) -> Self {
-        emulator::device(options)
     }
 
     pub(crate) fn new(backend: Box<dyn Backend>) -> Self {
@@ -184,26 +148,17 @@ impl Device {
         self.backend().runs(arch)
     }
 
-    /// What kernels did since [`reset_profile`](Self::reset_profile), by name, if this is the emulator: it counts
-    /// instructions, traffic, bank conflicts, waits and live stages.
-    pub fn profile(&self) -> Option<Vec<KernelProfile>> {
-        self.backend().profile()
-    }
     /// What kernels have printed by `device_print!` since this was asked last, if this is the emulator, which shows it on the standard
     /// error stream too. A GPU's driver prints to the standard output stream when the host waits for the GPU, what is left in a ring of
     /// 1 MiB (CUDA C++ Programming Guide, "Formatted Output").
     pub fn printed(&self) -> Option<String> {
         self.backend().printed()
     }
-    /// Forgets what [`profile`](Self::profile) counted so far, in all clones of the device.
+    /// Forgets what the emulator's profile counted so far, in all clones of the device.
     pub fn reset_profile(&self) {
         self.backend().reset_profile();
     }
 
-    /// How far the launches are that run now, if this is the emulator: other threads see where a kernel is that does not end.
-    pub fn running(&self) -> Option<Vec<Progress>> {
-        self.backend().running()
-    }
     /// Ends the launches that run now, by whichever threads, if this is the emulator: they give [`Error::Emulator`], which says so,
     /// and where they were. Those that begin later run.
     ///
@@ -250,14 +205,10 @@ impl Device {
     }
 }
 
-/// The limits that the environment says.
-fn read(limits: Option<&OsStr>) -> Result<Limits> {
-    let Some(limits) = limits else { return Ok(Limits::default()) };
-    let wrong = |why: String| {
-        Error::argument(LIMITS, format!("{limits:?}"), format!("such as `time=60s,memory=4GiB`: {why}"))
-    };
-    let text = limits.to_str().ok_or_else(|| wrong("it is no text in UTF-8".into()))?;
-    text.parse().map_err(|error: LimitsError| wrong(error.what))
+/// No emulator: callers ask first whether there is one.
+#[cfg(not(feature = "emulator"))]
+fn emulated(_: Option<u64>, _: Option<&OsStr>) -> Result<Device> {
+    Err(Error::argument(CHOICE, "an emulator", CHOICES))
 }
 
 impl PartialEq for Device {
@@ -282,6 +233,7 @@ impl fmt::Debug for Device {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{EmulatorOptions, Limits};
 
     /// Holds with a GPU, with a driver alone, and without either.
     #[test]

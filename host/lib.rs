@@ -34,8 +34,17 @@
 //! # Kernels of one's own
 //!
 //! A crate that writes kernels compiles them with `tilewright-builder` in its build script, embeds them with
-//! [`include_kernels!`], and launches them through [`Device::kernel`]. Each operator is a feature of
-//! its name, all of them on unless `default-features = false`: what is left out is not compiled.
+//! [`include_kernels!`], and launches them through [`Device::kernel`].
+//!
+//! # Features
+//!
+//! All are on unless `default-features = false`.
+//!
+//! - Each operator is one of its name: what is left out is not compiled.
+//! - `sm_80`, `sm_90a`: the architectures that the operators' kernels are embedded for. Kernels for `sm_80` run on everything since Ampere;
+//!   those for `sm_90a` on Hopper, which needs `sm_80` too for the kernels that have no form of their own there. A program without either
+//!   builds, and takes no compiler for kernels; what it then lacks, an operator's error names.
+//! - `emulator`: the CPU as a device.
 #![cfg_attr(
     not(all(feature = "attention", feature = "dequant_gemm", feature = "gemm", feature = "mla")),
     allow(dead_code, unused_imports, reason = "some of it is for operators alone")
@@ -51,19 +60,24 @@ struct Readme;
 mod backend;
 mod device;
 mod element;
+#[cfg(feature = "emulator")]
+mod emulated;
 mod error;
 mod event;
 mod fp8;
 mod graph;
 mod kernel;
 pub mod ops;
+#[cfg(feature = "emulator")]
 pub mod profile;
 pub mod quant;
 mod stream;
 mod tensor;
 
-pub use device::{Device, EmulatorOptions};
+pub use device::Device;
 pub use element::{DType, Element};
+#[cfg(feature = "emulator")]
+pub use emulated::EmulatorOptions;
 pub use error::{Error, Result};
 pub use event::Event;
 pub use fp8::{F8E4M3, F8E5M2};
@@ -80,4 +94,5 @@ pub use tensor::{MAX_RANK, Tensor, TensorView, TensorViewMut};
 pub use tilewright_device::include_kernels;
 pub use tilewright_device::kernel::{Arch, Described, Instance, Kernel, Listed};
 pub use tilewright_device::signature::{SafeKernel, Signature};
+#[cfg(feature = "emulator")]
 pub use tilewright_emulator::{Limits, Progress};

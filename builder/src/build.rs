@@ -1,7 +1,7 @@
 //! The build: find, compile, check, write.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
@@ -10,12 +10,14 @@ use crate::compile::{Compiled, Job, TARGET};
 use crate::environment::{Environment, Machine};
 use crate::files::{make_folder, shared_folder};
 use crate::output::{Manifest, write_manifest};
+use crate::prebuilt::{self, Wanted};
 use crate::process::{Processed, Work};
 use crate::progress::{self, Progress};
-use crate::ptxas::{self, Ptxas};
+use crate::ptxas;
 use crate::sources::DeviceCrate;
-use crate::toolchain::{self, Toolchain};
-use crate::{Arch, BuildError, Built, Complaint, Kernel, slots, unchecked};
+use crate::special::{self, Special};
+use crate::toolchain;
+use crate::{Arch, BuildError, Built, slots, unchecked};
 
 /// What happens to kernels that are correct but slow: local memory, spills, serialised `wgmma`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,14 +29,6 @@ pub enum Check {
     Warn,
 }
 
-/// The environment variable that says whether kernels name their source lines.
-const DEBUG_LINES: &str = "TILEWRIGHT_DEBUG_LINES";
-/// The environment variable that says which crates' kernels print and assert.
-const DEBUG: &str = "TILEWRIGHT_DEBUG";
-/// The environment variable that says whether every lane arrives at mbarriers where one could for all.
-const SANITIZE: &str = "TILEWRIGHT_SANITIZE";
-/// The environment variable that says which kernels of which crates are compiled.
-const KERNELS: &str = "TILEWRIGHT_KERNELS";
 /// How often progress is shown.
 const PERIOD: Duration = Duration::from_secs(1);
 
@@ -42,13 +36,14 @@ const PERIOD: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct KernelBuilder {
     device: PathBuf,
+    /// What the crate has kernels for.
+    offered: BTreeSet<Arch>,
+    /// What they are compiled for.
     archs: BTreeSet<Arch>,
     check: Check,
     default_features: bool,
     features: Vec<String>,
-    debug: bool,
-    debug_lines: bool,
-    only: Vec<String>,
+    special: Special,
     rustc_arguments: Vec<String>,
     out: Option<PathBuf>,
 }
@@ -58,13 +53,12 @@ impl KernelBuilder {
     pub fn new(device: impl Into<PathBuf>) -> Self {
         Self {
             device: device.into(),
+            offered: BTreeSet::new(),
             archs: BTreeSet::new(),
             check: Check::Deny,
             default_features: true,
             features: Vec::new(),
-            debug: false,
-            debug_lines: false,
-            only: Vec::new(),
+            special: Special::default(),
             rustc_arguments: Vec::new(),
             out: None,
         }
@@ -78,8 +72,17 @@ impl KernelBuilder {
     }
 
     /// Compiles for this architecture too.
-    pub fn arch(mut self, arch: Arch) -> Self {
-        self.archs.insert(arch);
+    pub fn arch(self, arch: Arch) -> Self {
+        self.arch_if(arch, true)
+    }
+
+    /// Compiles for this architecture too, if that is wanted: `cfg!(feature = "sm_90a")` makes it a feature of the package. A set
+    /// without an architecture says so where a kernel of it is looked for; one without any takes no compiler to build.
+    pub fn arch_if(mut self, arch: Arch, wanted: bool) -> Self {
+        self.offered.insert(arch);
+        if wanted {
+            self.archs.insert(arch);
+        }
         self
     }
 
@@ -101,7 +104,7 @@ impl KernelBuilder {
     /// The environment variable `TILEWRIGHT_DEBUG`, where it is set, says it instead: 0 for no, 1 for the kernels of all crates, or the names
     /// of packages, separated by commas: of those whose kernels are compiled. What such a package depends on prints nothing.
     pub fn debug(mut self, debug: bool) -> Self {
-        self.debug = debug;
+        self.special.debug = debug;
         self
     }
 
@@ -110,7 +113,7 @@ impl KernelBuilder {
     ///
     /// The environment variable `TILEWRIGHT_DEBUG_LINES`, where it is set, says it instead: 0 for no.
     pub fn debug_lines(mut self, debug_lines: bool) -> Self {
-        self.debug_lines = debug_lines;
+        self.special.debug_lines = debug_lines;
         self
     }
 
@@ -119,7 +122,7 @@ impl KernelBuilder {
     ///
     /// The environment variable `TILEWRIGHT_KERNELS` says it instead for the packages that it names: `PACKAGE::KERNEL`, separated by commas.
     pub fn only(mut self, kernel: impl Into<String>) -> Self {
-        self.only.push(kernel.into());
+        self.special.only.push(kernel.into());
         self
     }
 
@@ -157,7 +160,7 @@ impl KernelBuilder {
     }
 
     fn build_on(self, machine: &dyn Environment) -> Result<Built, BuildError> {
-        if self.archs.is_empty() {
+        if self.offered.is_empty() {
             return Err(BuildError::NoArch);
         }
         let script = machine.variable("OUT_DIR").filter(|_| machine.variable("CARGO_MANIFEST_DIR").is_some());
@@ -166,7 +169,7 @@ impl KernelBuilder {
                 println!("cargo::{instruction}");
             }
         };
-        let own = [&DEBUG_LINES, &DEBUG, &SANITIZE, &KERNELS];
+        let own = special::VARIABLES.iter().chain([&prebuilt::BUILD]);
         for variable in toolchain::VARIABLES.iter().chain(&ptxas::VARIABLES).chain(own) {
             say(format!("rerun-if-env-changed={variable}"));
         }
@@ -182,18 +185,29 @@ impl KernelBuilder {
             // The package is compiled for the GPU just now, by the builder in its own build script or in that of a crate
             // which depends on it.
             say(format!("rerun-if-changed={}", package.join("build.rs").display()));
-            return Ok(Built {
-                kernels: vec![],
-                compiler: String::new(),
-                ptxas: None,
-                out,
-                warnings: vec![],
-            });
+            return Ok(Built::none(out));
         }
         let folder = package.join(&self.device);
         let folder = folder
             .canonicalize()
             .map_err(|error| BuildError::DeviceCrate { path: folder.clone(), problem: error.to_string() })?;
+        if self.archs.is_empty() {
+            say(format!("rerun-if-changed={}", folder.join("Cargo.toml").display()));
+            write_manifest(&out, &Manifest::default())?;
+            return Ok(Built::none(out));
+        }
+        let name = machine.variable("CARGO_PKG_NAME").unwrap_or_default();
+        let special = self.special.asked(machine, &name.to_string_lossy());
+        let arguments: Vec<_> =
+            self.feature_arguments().into_iter().chain(self.rustc_arguments.clone()).collect();
+        let wanted =
+            Wanted { package: &folder, archs: &self.archs, arguments: &arguments, special: special.name() };
+        if wanted.is_chosen(machine)? {
+            for path in [prebuilt::FOLDER, "src", "build.rs"].map(|path| folder.join(path)) {
+                say(format!("rerun-if-changed={}", path.display()));
+            }
+            return Ok(Built::of(wanted.take(&out)?, out, Vec::new()));
+        }
 
         let toolchain = toolchain::find(machine)?;
         let features = self.feature_arguments();
@@ -212,15 +226,7 @@ impl KernelBuilder {
 
         let terminal = script.as_ref().and_then(|_| progress::terminal(machine));
         let progress = Progress::new(&device.package, terminal, PERIOD);
-        let debug = machine
-            .variable(DEBUG)
-            .map_or(self.debug, |value| is_named(&value.to_string_lossy(), &device.package));
-        let debug_lines =
-            debug || machine.variable(DEBUG_LINES).map_or(self.debug_lines, |value| value != "0");
-        let sanitize = machine.variable(SANITIZE).is_some_and(|value| value != "0");
-        let asked =
-            machine.variable(KERNELS).map(|value| kernels_of(&value.to_string_lossy(), &device.package));
-        let only = asked.filter(|names| !names.is_empty()).unwrap_or_else(|| self.only.clone());
+        let Special { debug, debug_lines, sanitize, only } = self.special.asked(machine, &device.package);
         let missing = |name: &str| BuildError::DeviceCrate {
             path: folder.clone(),
             problem: format!("it has no kernel `{name}`, which alone was to be compiled"),
@@ -254,7 +260,7 @@ impl KernelBuilder {
         drop(progress);
         // More arrivals are more registers, and nobody measures them.
         let check = if sanitize { Check::Warn } else { self.check };
-        let (kernels, warnings) = processed.judge(check, &self.archs, &out)?;
+        let (kernels, warnings) = processed.judge(check, &self.offered, &out)?;
         if let Some(name) = only.iter().find(|name| !kernels.iter().any(|kernel| kernel.entry == **name)) {
             return Err(missing(name));
         }
@@ -266,7 +272,14 @@ impl KernelBuilder {
         let noticed = noticed.into_inner().unwrap_or_else(|e| e.into_inner());
         noticed.iter().for_each(|warning| say(format!("warning={warning}")));
         warnings.iter().for_each(|warning| say(format!("warning={warning}")));
-        self.finish(&out, toolchain, ptxas, kernels, warnings)
+        let manifest = Manifest {
+            compiler: format!("rustc {}", toolchain.version),
+            ptxas: ptxas.map(|p| p.version),
+            arguments,
+            kernels,
+        };
+        write_manifest(&out, &manifest)?;
+        Ok(Built::of(manifest, out, warnings))
     }
 
     /// cargo's arguments for the features that were asked for.
@@ -296,61 +309,18 @@ impl KernelBuilder {
             Ok(processed)
         })
     }
-
-    fn finish(
-        &self,
-        out: &Path,
-        toolchain: Toolchain,
-        ptxas: Option<Ptxas>,
-        kernels: Vec<Kernel>,
-        warnings: Vec<Complaint>,
-    ) -> Result<Built, BuildError> {
-        let manifest = Manifest {
-            compiler: format!("rustc {}", toolchain.version),
-            ptxas: ptxas.map(|p| p.version),
-            kernels,
-        };
-        write_manifest(out, &manifest)?;
-        let Manifest { compiler, ptxas, kernels } = manifest;
-        Ok(Built { kernels, compiler, ptxas, out: out.to_owned(), warnings })
-    }
-}
-
-/// The kernels of this package that the value of [`KERNELS`] names.
-fn kernels_of(value: &str, package: &str) -> Vec<String> {
-    let names = value.split(',').filter_map(|name| name.trim().split_once("::"));
-    names.filter(|(of, _)| *of == package).map(|(_, kernel)| kernel.to_owned()).collect()
 }
 
 fn is_identifier(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
 }
 
-/// Whether the value of [`DEBUG`] is for this package.
-fn is_named(value: &str, package: &str) -> bool {
-    match value {
-        "0" => false,
-        "1" => true,
-        names => names.split(',').any(|name| name.trim() == package),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::is_identifier;
 
     #[test]
-    fn debugging_is_for_all_crates_or_by_their_names() {
-        let named = |value| is_named(value, "my-kernels");
-        assert!(named("1") && named("my-kernels") && named("other, my-kernels"));
-        assert!(!named("0") && !named("kernels") && !named("other"));
-    }
-
-    #[test]
-    fn kernels_are_named_by_their_package() {
-        let value = "my-kernels::fill, other::fill,my-kernels::scale,fill";
-        assert_eq!(kernels_of(value, "my-kernels"), ["fill", "scale"]);
-        assert_eq!(kernels_of(value, "mine"), [""; 0]);
+    fn kernels_have_names_of_rust() {
         assert!(is_identifier("fill_2") && !is_identifier("") && !is_identifier("a\""));
     }
 }

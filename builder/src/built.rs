@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::output::{MANIFEST, Manifest, read_manifest, read_ptx};
-use crate::{BuildError, Complaint, Kernel};
+use crate::{BuildError, Complaint, Kernel, prebuilt};
 
 /// What a build made.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub struct Built {
     pub out: PathBuf,
     /// What [`Check::Warn`](crate::Check::Warn) let pass; nothing in a build that was read.
     pub warnings: Vec<Complaint>,
+    /// What the build script asked for beside architectures: arguments of cargo and of rustc.
+    pub arguments: Vec<String>,
 }
 
 impl Built {
@@ -33,8 +35,31 @@ impl Built {
     /// There is no build, or what it wrote cannot be read.
     pub fn read(out: impl Into<PathBuf>) -> Result<Self, BuildError> {
         let out = out.into();
-        let Manifest { compiler, ptxas, kernels } = read_manifest(&out)?;
-        Ok(Self { kernels, compiler, ptxas, out, warnings: Vec::new() })
+        Ok(Self::of(read_manifest(&out)?, out, Vec::new()))
+    }
+
+    pub(crate) fn of(manifest: Manifest, out: PathBuf, warnings: Vec<Complaint>) -> Self {
+        let Manifest { compiler, ptxas, arguments, kernels } = manifest;
+        Self { kernels, compiler, ptxas, out, warnings, arguments }
+    }
+
+    /// A build that has compiled nothing.
+    pub(crate) fn none(out: PathBuf) -> Self {
+        Self::of(Manifest::default(), out, Vec::new())
+    }
+
+    /// Writes its kernels to the folder `prebuilt` of this package, whose build script then takes them and compiles none: for packages
+    /// that are to be built without a compiler for GPUs. A manifest says what each was compiled to, with digests of that and of
+    /// the package's sources.
+    ///
+    /// Builds without `TILEWRIGHT_BUILD` take what is in that folder, where it is there and nothing else is asked for; with
+    /// `TILEWRIGHT_BUILD=source` they compile, with `TILEWRIGHT_BUILD=prebuilt` they never do.
+    ///
+    /// # Errors
+    /// The kernels cannot be read, or the folder not be written.
+    pub fn pack(&self, package: impl AsRef<Path>) -> Result<(), BuildError> {
+        let Self { kernels, compiler, ptxas, arguments, .. } = self.clone();
+        prebuilt::pack(Manifest { compiler, ptxas, arguments, kernels }, &self.out, package.as_ref())
     }
 
     /// The PTX of one of its kernels.

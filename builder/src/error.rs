@@ -52,6 +52,22 @@ pub enum BuildError {
         /// The folder where their PTX can be read.
         ptx: PathBuf,
     },
+    /// The package's prebuilt kernels will not do.
+    Prebuilt {
+        /// The folder that they are in, or should be.
+        folder: PathBuf,
+        /// What is wrong with them, and what to do.
+        problem: String,
+    },
+    /// An environment variable has a value that says nothing.
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// What it was.
+        was: String,
+        /// What it may be.
+        allowed: &'static str,
+    },
     /// A file or a program could not be used.
     System {
         /// What was being done.
@@ -124,6 +140,10 @@ impl fmt::Display for BuildError {
                 write!(f, "{count} {} with the compiled kernels:", if count == 1 { "problem" } else { "problems" })?;
                 complaints.iter().try_for_each(|complaint| write!(f, "\n  {complaint}"))?;
                 write!(f, "\ntheir PTX is in {}", ptx.display())
+            }
+            Self::Prebuilt { folder, problem } => write!(f, "the prebuilt kernels in {}: {problem}", folder.display()),
+            Self::Variable { name, was, allowed } => {
+                write!(f, "{name} was {was:?}; it must be {allowed}, or not be set")
             }
             Self::System { doing, error } => write!(f, "{doing}: {error}"),
         }

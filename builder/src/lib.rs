@@ -48,6 +48,15 @@
 //! of its own; what they depend on is compiled once. On Linux, where cargo writes to a terminal, a line there says what is
 //! being done.
 //!
+//! # Packages that carry their kernels
+//!
+//! A package with a folder `prebuilt`, which [`Built::pack`] writes, is built without that compiler: its build script takes the kernels
+//! from there, if they are what the folder's manifest says and were compiled from the package's sources. `TILEWRIGHT_BUILD=source`
+//! in the environment of the build compiles them all the same; with `TILEWRIGHT_BUILD=prebuilt` it is an error to have to. What the
+//! crate embeds is the same. Architectures that are features, [`KernelBuilder::arch_if`], leave out of a program what it has no use for.
+//!
+//! # For who works on kernels
+//!
 //! `device_print!` and `device_assert!` of kernels are code with [`KernelBuilder::debug`] alone, or with `TILEWRIGHT_DEBUG=1` in the
 //! environment of the build.
 //!
@@ -73,12 +82,15 @@ mod error;
 mod files;
 mod kernel;
 mod output;
+mod prebuilt;
 mod process;
 mod progress;
 mod ptx;
 mod ptxas;
+mod sha256;
 mod slots;
 mod sources;
+mod special;
 mod toolchain;
 mod unchecked;
 

@@ -14,12 +14,15 @@ use crate::{Arch, BuildError, Kernel};
 pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// What `manifest.json` says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     /// rustc's version.
     pub compiler: String,
     /// The release of `ptxas` that checked the kernels, if there was one.
     pub ptxas: Option<String>,
+    /// What the build script asked for beside architectures.
+    #[serde(default)]
+    pub arguments: Vec<String>,
     /// The kernels, by architecture and name.
     pub kernels: Vec<Kernel>,
 }

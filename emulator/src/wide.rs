@@ -55,7 +55,13 @@ macro_rules! pointer {
         // SAFETY: the CPU has these instructions.
         let pointer = if $crate::wide::available() { unsafe { wide() } } else { plain };
         #[cfg(not(target_arch = "x86_64"))]
-        let pointer: fn($($ty),*) -> $ret = plain;
+        let pointer = {
+            // The type parameters have names here alone.
+            fn only<$($T: Copy),*>() -> fn($($ty),*) -> $ret where $($bounds)* {
+                plain
+            }
+            only()
+        };
         pointer
     }};
 }

@@ -1,18 +1,21 @@
 //! The seam between the library and what runs its kernels.
 //!
 //! [`Backend`] is all that the rest of the crate asks of a device. [`cuda`] is a GPU through NVIDIA's driver,
-//! [`emulator`] the CPU.
+//! `emulator` the CPU.
 
 use std::ffi::c_void;
 use std::fmt;
 
 use tilewright_device::abi::TensorMap;
+#[cfg(feature = "emulator")]
 use tilewright_emulator::Progress;
 
+#[cfg(feature = "emulator")]
 use crate::profile::KernelProfile;
 use crate::{Arch, DType, Error, Result};
 
 pub(crate) mod cuda;
+#[cfg(feature = "emulator")]
 pub(crate) mod emulator;
 #[cfg(test)]
 pub(crate) mod fake;
@@ -225,6 +228,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// Loads a kernel; it stays loaded as long as the backend lives.
     fn load(&self, kernel: KernelSource<'_>) -> Result<Loaded>;
     /// What kernels did, by name, if the device counts it.
+    #[cfg(feature = "emulator")]
     fn profile(&self) -> Option<Vec<KernelProfile>> {
         None
     }
@@ -233,6 +237,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
         None
     }
     /// How far launches are, if the device knows.
+    #[cfg(feature = "emulator")]
     fn running(&self) -> Option<Vec<Progress>> {
         None
     }

@@ -12,11 +12,10 @@ use tilewright_device::signature::{SafeKernel, Signature};
 use super::argument::{Arguments, Takes, block};
 use super::{KernelEntry, KernelSet, Wanted, ptx, text};
 use crate::backend::{KernelSource, LaunchConfig, Loaded};
-use crate::{Device, Error, Instance, Result, Stream};
+use crate::{Arch, Device, Error, Instance, Result, Stream};
 
-/// The address of a kernel's set, since names are unique in their own set only, and all that was asked for: what is cached was
-/// checked against it.
-type Key = (usize, Wanted);
+/// The address of a kernel's set, since names are unique in their own set only, its name, and what it is compiled for.
+type Key = (usize, &'static str, Arch);
 
 /// The kernels loaded on a device.
 #[derive(Default)]
@@ -36,22 +35,43 @@ impl FunctionCache {
         Arc::clone(slots.entry(key).or_default())
     }
 
+    /// The kernel that is asked for, loaded if it is not yet.
     fn get(
         &self,
         device: &Device,
         set: &'static KernelSet,
         wanted: &Wanted,
     ) -> Result<(Loaded, &'static KernelEntry)> {
-        let slot = self.slot((std::ptr::from_ref(set).addr(), *wanted));
+        let slot = self.slot(key(set, wanted.name, wanted.arch));
         let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(loaded) = *loaded {
-            return Ok(loaded);
+        if let Some((loaded, entry)) = *loaded {
+            wanted.check(entry)?;
+            return Ok((loaded, entry));
         }
         let entry = wanted.find(set)?;
         let new = (load(device, entry)?, entry);
         *loaded = Some(new);
         Ok(new)
     }
+
+    /// Loads a kernel of the set, if it is not yet.
+    pub(crate) fn warm(
+        &self,
+        device: &Device,
+        set: &'static KernelSet,
+        entry: &'static KernelEntry,
+    ) -> Result<()> {
+        let slot = self.slot(key(set, entry.name, entry.arch));
+        let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if loaded.is_none() {
+            *loaded = Some((load(device, entry)?, entry));
+        }
+        Ok(())
+    }
+}
+
+fn key(set: &'static KernelSet, name: &'static str, arch: Arch) -> Key {
+    (std::ptr::from_ref(set).addr(), name, arch)
 }
 
 fn load(device: &Device, entry: &'static KernelEntry) -> Result<Loaded> {

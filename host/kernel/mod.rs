@@ -45,8 +45,24 @@ fn text(entry: &KernelEntry) -> Result<Vec<u8>> {
     })
 }
 
+/// Whether the set has kernels for this architecture.
+pub(crate) fn has(set: &KernelSet, arch: Arch) -> bool {
+    let (entries, is) = (set.entries(), |entry: &KernelEntry| entry.arch == arch);
+    // The builder orders them by architecture: the first or the last one tells.
+    entries.first().is_some_and(is) || entries.last().is_some_and(is) || entries.iter().any(is)
+}
+
+/// That a set has no kernels for this architecture, and what would give it some.
+pub(crate) fn left_out(arch: Arch) -> String {
+    let arch = arch.target();
+    format!(
+        "the build has no kernels for {arch}: the feature `{arch}` of tilewright brings those of its operators, `.arch(…)` in a build \
+         script one's own"
+    )
+}
+
 /// A kernel as its type says it is: what it is looked up by, and checked against.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy)]
 struct Wanted {
     name: &'static str,
     arch: Arch,
@@ -73,11 +89,13 @@ impl Wanted {
 
     /// The kernel of the set, checked to be what its type says.
     fn find(&self, set: &KernelSet) -> Result<&'static KernelEntry> {
-        let Wanted { name, arch, threads, cluster, .. } = *self;
-        let missing = |reason: String| Error::KernelMissing { kernel: name, arch, reason };
+        let Wanted { name, arch, .. } = *self;
         let entry = set.get(name, arch).ok_or_else(|| {
+            if !has(set, arch) {
+                return self.missing(left_out(arch));
+            }
             let others = set.entries().iter().filter(|e| e.name == name).map(|e| e.arch.target());
-            missing(match others.collect::<Vec<_>>().join(", ") {
+            self.missing(match others.collect::<Vec<_>>().join(", ") {
                 none if none.is_empty() => format!(
                     "it is not among the {} kernels of the set; kernels! makes an entry of it",
                     set.entries().len()
@@ -85,9 +103,17 @@ impl Wanted {
                 found => format!("the set has it for {found}; the builder was not asked for more"),
             })
         })?;
-        let same = (entry.threads, entry.cluster) == (threads, cluster);
-        same.then_some(entry).ok_or_else(|| {
-            missing("the set was built from another version of its source; build again".to_owned())
-        })
+        self.check(entry).map(|()| entry)
+    }
+
+    /// Checks that the kernel of its name is what its type says.
+    fn check(&self, entry: &KernelEntry) -> Result<()> {
+        let same = (entry.threads, entry.cluster) == (self.threads, self.cluster);
+        let old = || self.missing("the set was built from another version of its source; build again".into());
+        same.then_some(()).ok_or_else(old)
+    }
+
+    fn missing(&self, reason: String) -> Error {
+        Error::KernelMissing { kernel: self.name, arch: self.arch, reason }
     }
 }

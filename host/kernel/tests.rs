@@ -97,6 +97,21 @@ fn threads_that_ask_at_once_load_once() {
 }
 
 #[test]
+fn an_architecture_that_the_build_leaves_out_is_an_error_that_names_its_feature() {
+    let (device, _) = fake::device((9, 0));
+    let entries = Box::leak(Box::new([entry("plain", Arch::Sm80, [1, 1, 1], 1024)]));
+    // SAFETY: fake devices run nothing.
+    let set = Box::leak(Box::new(unsafe { KernelSet::new(entries) }));
+    let error = message(device.kernel::<Hopper>(set));
+    assert!(
+        error.starts_with("no kernel `plain` for sm_90a: the build has no kernels for sm_90a"),
+        "{error}"
+    );
+    assert!(error.contains("the feature `sm_90a`"), "{error}");
+    assert!(device.kernel::<Plain>(set).is_ok());
+}
+
+#[test]
 fn kernels_that_cannot_be_had_are_errors() {
     let (device, _) = fake::device((8, 6));
     let set = set();

@@ -1,7 +1,8 @@
 //! `cargo xtask ci`: what must hold before a change goes in.
 
+use crate::package::package;
 use crate::setup::setup;
-use crate::shell::{Done, cargo, run, target};
+use crate::shell::{Done, cargo, run, say, succeeds, target};
 use crate::test::{outside_packages, test};
 
 /// The features of the library, each with an operator.
@@ -18,7 +19,13 @@ const OPERATORS: [&str; 10] = [
     "ssd",
 ];
 
-/// Formatting, lints, documentation, tests.
+/// Targets that the host's crates are compiled for, beside the one of this machine.
+const TARGETS: [&str; 2] = ["x86_64-pc-windows-msvc", "aarch64-unknown-linux-gnu"];
+
+/// The operator whose package is made and proved: one of few kernels.
+const PACKAGED: &str = "reduce";
+
+/// Formatting, lints, documentation, other machines, tests, packages.
 pub fn ci() -> Done {
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
     for package in outside_packages() {
@@ -29,7 +36,37 @@ pub fn ci() -> Done {
     // With the examples dependencies have the features that they have in tests: without them all kernels would be built again.
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--release", "--quiet", "--lib", "--examples"]);
     run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
-    test()
+    let mut doc = cargo(&["doc", "--no-deps", "--release", "--quiet", "--lib", "--no-default-features"]);
+    run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
+    elsewhere()?;
+    test()?;
+    package(&[PACKAGED])
+}
+
+/// Checks that the host's crates compile for other machines: without kernels, which are the same everywhere.
+fn elsewhere() -> Done {
+    let features = OPERATORS.join(",") + ",emulator";
+    for target in TARGETS {
+        if !succeeds("rustup", &["target", "add", target]) {
+            say(&format!(
+                "rustup has nothing for {target}: whether the crates compile for it is not checked"
+            ));
+            continue;
+        }
+        let mut command = cargo(&[
+            "check",
+            "--release",
+            "--quiet",
+            "--lib",
+            "-p",
+            "tilewright",
+            "-p",
+            "tilewright-builder",
+        ]);
+        command.args(["--no-default-features", "--features", &features, "--target", target]);
+        run(command.env("RUSTFLAGS", "-D warnings"))?;
+    }
+    Ok(())
 }
 
 /// Lints everything: the workspace, the library without its operators and with each alone, the packages outside.
@@ -38,6 +75,7 @@ fn lint() -> Done {
     let clippy = ["clippy", "--release", "--quiet", "--all-targets"];
     let denied = ["--", "-D", "warnings"];
     run(cargo(&clippy).arg("--workspace").args(denied))?;
+    // Without an architecture no kernels are compiled.
     run(cargo(&["clippy", "--release", "--quiet", "--no-default-features", "--lib"]).args(denied))?;
     for operator in OPERATORS {
         let alone =

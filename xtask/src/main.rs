@@ -4,6 +4,7 @@ mod check;
 mod code;
 mod example;
 mod guide;
+mod package;
 mod ptx_diff;
 mod setup;
 mod shell;
@@ -18,7 +19,8 @@ cargo xtask COMMAND
   run EXAMPLE [-- ARGS…]   setup, then builds and runs an example
   test                     setup, then every test
   guide                    builds and runs the kernel that docs/write-a-kernel.md writes
-  ci                       formatting, lints, documentation, then test
+  ci                       formatting, lints, documentation, other machines, test, then package with one operator
+  package [OPERATOR…]      the crates as they would be published, with the kernels of these operators or of all, and a project built of them
   ptx NAME                 builds, and prints a kernel's PTX, registers, shared memory and spills; without NAME lists all kernels
   sass NAME                the same with the GPU's own code
   ptx-diff OLD NEW         whether two builds have the same kernels";
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         ["test"] => test::test(),
         ["guide"] => guide::follow(),
         ["ci"] => check::ci(),
+        ["package", rest @ ..] => package::package(rest),
         ["ptx", rest @ ..] => code::show(code::Form::Ptx, rest),
         ["sass", rest @ ..] => code::show(code::Form::Sass, rest),
         ["ptx-diff", rest @ ..] => ptx_diff::ptx_diff(rest),

@@ -1,7 +1,7 @@
 //! The types that matrix instructions multiply and accumulate.
 
 use super::float;
-use crate::wide::{self, twice};
+use crate::wide::twice;
 
 /// An element type of A or B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,9 +116,15 @@ twice! {
 }
 
 /// Puts f16 by the CPU's instruction for it, where it has one: as many as make whole vectors. Gives how many words they are.
+#[cfg(not(target_arch = "x86_64"))]
+fn halves(_: &[u32], _: &mut [f32]) -> usize {
+    0
+}
+
+/// The same.
+#[cfg(target_arch = "x86_64")]
 fn halves(words: &[u32], values: &mut [f32]) -> usize {
-    #[cfg(target_arch = "x86_64")]
-    if wide::available() {
+    if crate::wide::available() {
         use std::arch::x86_64::{
             _mm_extract_ps, _mm_set_epi32, _mm256_castps256_ps128, _mm256_cvtph_ps, _mm256_extractf128_ps,
         };

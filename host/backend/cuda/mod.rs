@@ -17,6 +17,7 @@ mod driver;
 mod launch;
 mod module;
 mod tensor_map;
+mod version;
 
 use context::{Context, Current, Relaxed};
 use driver::call;
@@ -296,7 +297,7 @@ impl Backend for Cuda {
 
     fn load(&self, kernel: KernelSource<'_>) -> Result<Loaded> {
         let _current = self.enter()?;
-        module::load(&kernel, self.properties.sm_count)
+        module::load(&kernel, &self.properties)
     }
 
     fn encode(&self, shape: &TensorMapShape) -> Result<Option<TensorMap>> {

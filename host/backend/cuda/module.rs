@@ -6,7 +6,8 @@ use cudarc::driver::sys;
 
 use super::driver::{self, call};
 use super::launch::{Attributes, config};
-use crate::backend::{FunctionId, KernelSource, LaunchConfig, Loaded, StreamId};
+use super::version;
+use crate::backend::{FunctionId, KernelSource, LaunchConfig, Loaded, Properties, StreamId};
 use crate::{Error, Result};
 
 /// Dynamic shared memory that every kernel may have without asking.
@@ -15,7 +16,7 @@ const SHARED_BY_DEFAULT: u32 = 48 << 10;
 const PORTABLE_CLUSTER: u32 = 8;
 
 /// Loads a kernel into the current context.
-pub(super) fn load(kernel: &KernelSource<'_>, sm_count: u32) -> Result<Loaded> {
+pub(super) fn load(kernel: &KernelSource<'_>, device: &Properties) -> Result<Loaded> {
     let damaged =
         |_| Error::KernelLoad { kernel: kernel.name, reason: "its PTX or name contains a zero byte".into() };
     let text = CString::new(kernel.ptx).map_err(damaged)?;
@@ -23,15 +24,15 @@ pub(super) fn load(kernel: &KernelSource<'_>, sm_count: u32) -> Result<Loaded> {
 
     // Loading is fine for a stream that is being captured, but the driver must be told that one knows.
     let _relaxed = Relaxed::enter()?;
-    let module = compile(kernel.name, &text)?;
+    let module = compile(kernel.name, &text, device.driver_version)?;
     let mut function = std::ptr::null_mut();
     // SAFETY: the module is loaded and stays so; the name ends with a zero.
     unsafe { call!(cuModuleGetFunction(&mut function, module, name.as_ptr())) }?;
     allow(function, kernel)?;
-    measure(function, kernel, sm_count)
+    measure(function, kernel, device.sm_count)
 }
 
-fn compile(kernel: &'static str, text: &CString) -> Result<sys::CUmodule> {
+fn compile(kernel: &'static str, text: &CString, driver: (u32, u32)) -> Result<sys::CUmodule> {
     use sys::CUjit_option as Option;
     let mut log = vec![0u8; 8 << 10];
     let mut options = [Option::CU_JIT_ERROR_LOG_BUFFER, Option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
@@ -48,6 +49,11 @@ fn compile(kernel: &'static str, text: &CString) -> Result<sys::CUmodule> {
             values.as_mut_ptr(),
         )
     };
+    if result == sys::CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+        && let Some(ptx) = version::of(text.as_bytes())
+    {
+        return Err(Error::KernelLoad { kernel, reason: version::too_new(ptx, driver) });
+    }
     driver::check("cuModuleLoadDataEx", result).map(|()| module).map_err(|error| {
         let log =
             String::from_utf8_lossy(log.split(|&byte| byte == 0).next().unwrap_or(&[])).trim().to_owned();

@@ -7,6 +7,7 @@ use tilewright_attention::AnySequences;
 use super::problem::{Problem, Size};
 use super::splits::{Split, mergeable, split};
 use super::table::{Compiled, Way, blocks, kernels};
+use crate::kernel::has;
 use crate::ops::frame::{self, Candidate, Choice, Copies, Descriptor, Rejection};
 use crate::{Arch, Device};
 
@@ -50,6 +51,9 @@ impl Descriptor for Compiled {
     }
     fn arch(&self) -> Arch {
         self.arch
+    }
+    fn is_built(&self) -> bool {
+        has(&tilewright_attention::KERNELS, self.arch)
     }
     fn shared_bytes(&self) -> u32 {
         self.shared_bytes

@@ -6,6 +6,7 @@ use tilewright_dequant_gemm::CHUNK;
 
 use super::problem::Problem;
 use super::table::{Compiled, Kind, Reads, kernels};
+use crate::kernel::has;
 use crate::ops::frame::{Candidate, Choice, Copies, Cycles, Descriptor, Operand, Rejection};
 use crate::{Arch, Device, Result};
 
@@ -22,6 +23,9 @@ impl Descriptor for Compiled {
     }
     fn arch(&self) -> Arch {
         self.arch
+    }
+    fn is_built(&self) -> bool {
+        has(&tilewright_dequant_gemm::KERNELS, self.arch)
     }
     fn shared_bytes(&self) -> u32 {
         self.shared_bytes

@@ -52,6 +52,9 @@ fn runs<K: Descriptor>(device: &Device, kernel: &K) -> Result<(), Rejection> {
     if !device.runs(kernel.arch()) {
         return Err(Rejection::Architecture(kernel.arch()));
     }
+    if !kernel.is_built() {
+        return Err(Rejection::LeftOut(kernel.arch()));
+    }
     let (needs, has) = (kernel.shared_bytes(), device.shared_memory_per_cta());
     if needs > has { Err(Rejection::SharedMemory { needs, has }) } else { Ok(()) }
 }
@@ -109,6 +112,9 @@ mod tests {
         }
         fn arch(&self) -> Arch {
             self.arch
+        }
+        fn is_built(&self) -> bool {
+            self.name != "left out"
         }
         fn shared_bytes(&self) -> u32 {
             self.shared_bytes
@@ -172,6 +178,18 @@ mod tests {
         let text = "slow: about 90 cycles; tiles of 8: asked for by name";
         assert_eq!(old.choose(Some("slow")).unwrap().to_string(), text);
         assert_eq!(call((9, 0), &KERNELS).choose(None).unwrap().kernel().name(), "hopper");
+    }
+
+    #[test]
+    fn a_kernel_that_the_build_leaves_out_is_not_chosen_and_its_feature_is_named() {
+        static SOME: [Kernel; 2] =
+            [kernel("slow", Arch::Sm80, 0, 8, Some(90)), kernel("left out", Arch::Sm90a, 0, 8, Some(2))];
+        assert_eq!(call((9, 0), &SOME).choose(None).unwrap().kernel().name(), "slow");
+        let error = call((9, 0), &SOME[1..]).choose(None).unwrap_err().to_string();
+        assert!(error.contains("no kernels for sm_90a: the feature `sm_90a` of tilewright"), "{error}");
+        // What the device would not run is not what it lacks.
+        let error = call((8, 6), &SOME[1..]).choose(None).unwrap_err().to_string();
+        assert!(error.ends_with("it is compiled for sm_90a"), "{error}");
     }
 
     #[test]

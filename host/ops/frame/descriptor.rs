@@ -4,6 +4,7 @@ use std::fmt;
 
 use tilewright_device::kernel::Listed;
 
+use crate::kernel::has;
 use crate::{Arch, KernelSet};
 
 /// A compiled kernel, as far as an operator chooses by it.
@@ -15,6 +16,8 @@ pub trait Descriptor: fmt::Debug + 'static {
     fn name(&self) -> &'static str;
     /// What it is compiled for.
     fn arch(&self) -> Arch;
+    /// Whether its set has kernels for that.
+    fn is_built(&self) -> bool;
     /// Shared memory of a CTA, in bytes.
     fn shared_bytes(&self) -> u32;
     /// How much it takes at a time: of kernels that are rated alike the largest one is chosen.
@@ -44,6 +47,9 @@ impl<D: Rated> Descriptor for Listed<D> {
     }
     fn arch(&self) -> Arch {
         self.arch
+    }
+    fn is_built(&self) -> bool {
+        has(D::KERNELS, self.arch)
     }
     fn shared_bytes(&self) -> u32 {
         D::KERNELS.shared_bytes(self)

@@ -3,12 +3,15 @@
 use std::fmt;
 
 use crate::Arch;
+use crate::kernel::left_out;
 
 /// A reason, in numbers: most are not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
     /// The device does not run its code.
     Architecture(Arch),
+    /// The device would run its code, and the build is without it.
+    LeftOut(Arch),
     /// The device has less shared memory than it needs.
     SharedMemory {
         /// Bytes of a CTA.
@@ -55,6 +58,7 @@ impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Rejection::Architecture(arch) => write!(f, "it is compiled for {}", arch.target()),
+            Rejection::LeftOut(arch) => f.write_str(&left_out(*arch)),
             Rejection::SharedMemory { needs, has } => {
                 write!(f, "it needs {needs} bytes of shared memory, of {has}")
             }

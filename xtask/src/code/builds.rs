@@ -1,24 +1,62 @@
 //! Building a package, and where the builder wrote its kernels.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tilewright_builder::Built;
 
 use crate::shell::{cargo, line, root, say, target};
 
+/// Variables of the environment that a build without them compiles the kernels as everybody's are.
+pub const BUILT_FOR_ALL: [(&str, Option<&OsStr>); 5] = [
+    ("TILEWRIGHT_BUILD", None),
+    ("TILEWRIGHT_DEBUG", None),
+    ("TILEWRIGHT_DEBUG_LINES", None),
+    ("TILEWRIGHT_KERNELS", None),
+    ("TILEWRIGHT_SANITIZE", None),
+];
+
 /// Builds the package, and gives the output folders of its own build script and those of what it depends on that have kernels.
 pub fn folders(manifest: &Path, arguments: &[&str]) -> Result<Vec<PathBuf>, String> {
     let manifest = manifest.canonicalize().map_err(|error| format!("{}: {error}", manifest.display()))?;
-    let mut command =
-        cargo(&["build", "--release", "--message-format=json-render-diagnostics", "--manifest-path"]);
-    command.arg(&manifest);
+    let mut command = build(&manifest);
     if manifest.starts_with(root()) {
         // In one target folder with the rest, as `cargo xtask run` builds examples.
         command.arg("--target-dir").arg(target()?);
     }
-    command.args(arguments).stderr(Stdio::inherit());
+    command.args(arguments);
+    outputs(command, &manifest)
+}
+
+/// The same in this target folder, with variables of the environment set or, without a value, taken away.
+pub fn folders_in(
+    manifest: &Path,
+    target: &Path,
+    variables: &[(&str, Option<&OsStr>)],
+) -> Result<Vec<PathBuf>, String> {
+    let mut command = build(manifest);
+    command.arg("--target-dir").arg(target);
+    for (name, value) in variables {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    outputs(command, manifest)
+}
+
+fn build(manifest: &Path) -> Command {
+    let mut command =
+        cargo(&["build", "--release", "--message-format=json-render-diagnostics", "--manifest-path"]);
+    command.arg(manifest);
+    command
+}
+
+/// Runs the build.
+fn outputs(mut command: Command, manifest: &Path) -> Result<Vec<PathBuf>, String> {
+    command.stderr(Stdio::inherit());
     let line = line(&command);
     say(&line);
     let output = command.output().map_err(|error| format!("cannot run `{line}`: {error}"))?;

@@ -1,6 +1,6 @@
 //! `cargo xtask ptx` and `cargo xtask sass`: what a kernel was compiled to.
 
-mod builds;
+pub mod builds;
 mod sass;
 
 use std::io::Write;
@@ -180,7 +180,8 @@ mod tests {
             compressed_bytes: 1,
         };
         let kernels = kernels.iter().map(kernel).collect();
-        Built { kernels, compiler: String::new(), ptxas: None, out: PathBuf::new(), warnings: Vec::new() }
+        let (out, compiler) = (PathBuf::new(), String::new());
+        Built { kernels, compiler, ptxas: None, out, warnings: Vec::new(), arguments: Vec::new() }
     }
 
     fn answer(kernels: &[(&str, Arch)], arguments: &[&str]) -> String {

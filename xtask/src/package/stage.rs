@@ -1,0 +1,66 @@
+//! The checkout's copy that is packaged: what git tracks, and what only packages have.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::crates::Crate;
+use crate::shell::{Done, root};
+
+/// The licences, which each package has a copy of.
+pub const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
+
+/// Copies the files that git tracks, as they are now, to this folder, and nothing else.
+pub fn copy(to: &Path) -> Result<PathBuf, String> {
+    let mut git = Command::new("git");
+    let output = git.args(["ls-files", "-z"]).current_dir(root()).output();
+    let output = output.map_err(|error| format!("cannot run `git ls-files`: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("`git ls-files` failed: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    if to.is_dir() {
+        fs::remove_dir_all(to).map_err(|error| format!("{}: {error}", to.display()))?;
+    }
+    for file in String::from_utf8_lossy(&output.stdout).split('\0').filter(|file| !file.is_empty()) {
+        let (from, to) = (root().join(file), to.join(file));
+        // What is tracked may just have been removed.
+        if from.is_file() {
+            write(&to, |to| fs::copy(&from, to).map(|_| ()))?;
+        }
+    }
+    Ok(to.to_owned())
+}
+
+/// Gives each package the licences, and a page where it has none.
+pub fn complete(crates: &[Crate]) -> Done {
+    for one in crates {
+        for licence in LICENCES {
+            let from = root().join(licence);
+            if !one.folder.join(licence).is_file() {
+                write(&one.folder.join(licence), |to| fs::copy(&from, to).map(|_| ()))?;
+            }
+        }
+        let readme = one.folder.join("README.md");
+        if !readme.is_file() {
+            write(&readme, |to| fs::write(to, page(one)))?;
+        }
+    }
+    Ok(())
+}
+
+fn page(one: &Crate) -> String {
+    let Crate { name, description, .. } = one;
+    let kernels = "It carries its kernels compiled to PTX, so that building it takes stable Rust alone. `TILEWRIGHT_BUILD=source` in the \
+                   environment of a build compiles them from the sources that are here too; what is embedded is the same.\n\n";
+    let kernels = if one.folder.join("prebuilt").is_dir() { kernels } else { "" };
+    format!(
+        "# {name}\n\n{description}.\n\n{kernels}A part of [Tilewright](https://crates.io/crates/tilewright), whose page says how its parts go together; \
+         [docs.rs/{name}](https://docs.rs/{name}) documents this one.\n"
+    )
+}
+
+/// Writes a file by `how`, in a folder that is made if need be.
+fn write(to: &Path, how: impl FnOnce(&Path) -> std::io::Result<()>) -> Done {
+    let folder = to.parent().unwrap_or(to);
+    fs::create_dir_all(folder).and_then(|()| how(to)).map_err(|error| format!("{}: {error}", to.display()))
+}
