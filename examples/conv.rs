@@ -186,8 +186,7 @@ impl Task<'_> {
         let tensors = (0..copies).map(make).collect::<Result<Vec<_>>>()?;
         let first = &tensors[0];
 
-        let plan =
-            self.conv().plan(&first.x.view(), &first.w.view(), &mut first.y.borrow_mut().view_mut())?;
+        let plan = self.conv().plan(&first.x.view(), &first.w.view(), &first.y.borrow_mut().view_mut())?;
         println!("  kernel: {plan}");
         device.reset_profile();
         let stream = device.default_stream();

@@ -107,9 +107,9 @@ impl<T: Real + ConvElement> Problem for InPool<'_, T> {
 
     fn kernel(&self) -> Result<&'static str> {
         let [a, b] = self.inputs(0)?;
-        self.with_output(0, |mut c| {
+        self.with_output(0, |c| {
             Ok(match self.case.pass {
-                Pass::Outputs => self.conv().plan(&a, &b, &mut c)?.name(),
+                Pass::Outputs => self.conv().plan(&a, &b, &c)?.name(),
                 Pass::Images => {
                     self.gradient().images_plans(&a, &b, &c)?.first().map_or("", |plan| plan.kernel().name())
                 }

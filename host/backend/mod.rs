@@ -105,24 +105,32 @@ pub(crate) struct TensorMapShape {
     /// In im2col mode the second is pixels, and what follows has no meaning.
     pub(crate) tile: [u32; crate::MAX_RANK],
     pub(crate) fetch: L2Fetch,
-    /// How copies in im2col mode go over the pixels of images, which have 4 dimensions: channels, width, height, images.
+    /// How copies in im2col mode go over the pixels of images, which have 4 dimensions: channels, width, height, images; or of volumes:
+    /// channels, width, height, planes, volumes.
     pub(crate) walk: Option<Walk>,
 }
 
-/// The pixels that copies in im2col mode go over, by width and height: every `steps`-th from the `lower` corner to the image's last but
-/// `upper`.
+/// The pixels that copies in im2col mode go over, by width, height and depth: every `steps`-th from the `lower` corner to the image's last
+/// but `upper`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Walk {
-    pub(crate) lower: [i32; 2],
-    pub(crate) upper: [i32; 2],
-    pub(crate) steps: [u32; 2],
+    pub(crate) lower: [i32; 3],
+    pub(crate) upper: [i32; 3],
+    pub(crate) steps: [u32; 3],
+    /// Images that are planes of a volume; none of images by themselves, which have no depth.
+    pub(crate) planes: Option<usize>,
 }
 
 impl Walk {
-    /// Whether maps of 4 dimensions have room for it: corners of 8 bits, steps up to 8.
+    /// Whether maps have room for it: corners of 8 bits, of volumes 5, and steps up to 8.
     pub(crate) fn fits(&self) -> bool {
-        let corners = self.lower.into_iter().chain(self.upper).all(|corner| i8::try_from(corner).is_ok());
+        let most = if self.planes.is_some() { 1 << 4 } else { 1 << 7 };
+        let corners = self.lower.into_iter().chain(self.upper).all(|corner| (-most..most).contains(&corner));
         corners && self.steps.iter().all(|step| (1..=8).contains(step))
+    }
+    /// The largest offset that copies take.
+    pub(crate) fn most_offset(&self) -> u32 {
+        if self.planes.is_some() { 31 } else { 255 }
     }
 }
 

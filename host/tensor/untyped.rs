@@ -72,8 +72,8 @@ impl Untyped {
         self.form(backend, Form { box_planes, ..Form::new(RANK, row_major, box_rows) })
     }
 
-    /// Images \[images, height, width, groups, channels\] as kernels of patches take them; with a map in im2col mode for tiles of so many pixels,
-    /// if there is a walk and TMA can address the images.
+    /// Images \[images, height, width, groups, channels\] as kernels of patches take them, planes of volumes too; with a map in im2col mode for
+    /// tiles of so many pixels, if there is a walk and TMA can address the images.
     pub(crate) fn images<T>(
         &self,
         backend: &dyn Backend,
@@ -83,7 +83,8 @@ impl Untyped {
         let mut images = describe(address, dtype, &layout, Form::new(5, true, 0))?;
         if let Some((walk, pixels)) = walk
             && let Some(all) = self.ungrouped()
-            && let Some(mut map) = describe(address, dtype, &all.layout, Form::new(4, true, 1))?.map
+            && let all = all.in_volumes(walk.planes)?.layout
+            && let Some(mut map) = describe(address, dtype, &all, Form::new(all.rank(), true, 1))?.map
         {
             map.tile[1] = pixels;
             map.walk = Some(walk);
@@ -105,6 +106,18 @@ impl Untyped {
         let step = if channels > 1 { c } else { g };
         let layout = Layout::strided(&[images, height, width, groups * channels], &[n, h, w, step]).ok()?;
         Some(Untyped { layout, ..*self })
+    }
+
+    /// Images, the first dimension, as so many planes of volumes.
+    fn in_volumes(&self, planes: Option<usize>) -> Result<Self> {
+        let (Some(planes), &[images, height, width, channels], &[n, h, w, c]) =
+            (planes, self.layout.shape(), self.layout.strides())
+        else {
+            return Ok(*self);
+        };
+        let (shape, volume) =
+            ([images / planes.max(1), planes, height, width, channels], planes.saturating_mul(n));
+        Ok(Untyped { layout: Layout::strided(&shape, &[volume, n, h, w, c])?, ..*self })
     }
 
     fn form<T, const RANK: usize>(&self, backend: &dyn Backend, form: Form) -> Result<GlobalAbi<T, RANK>> {

@@ -314,6 +314,12 @@ impl<'a, T: Element> TensorViewMut<'a, T> {
         TensorViewMut::of_tensor(&self.device, self.address, self.layout)
     }
 
+    /// The same under another shape, for plans, which write nothing.
+    #[cfg(feature = "conv")]
+    pub(crate) fn planned(&self, shape: &[usize]) -> Result<TensorViewMut<'_, T>> {
+        TensorViewMut::of_tensor(&self.device, self.address, self.layout).reshape(shape)
+    }
+
     /// The indices of a dimension below `at`, and those from `at` on.
     pub fn split_at(self, dim: usize, at: usize) -> Result<(Self, Self)> {
         let size = self.shape().get(dim).copied().unwrap_or(0);

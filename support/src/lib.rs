@@ -4,6 +4,7 @@
 //! - [`mod@reference`]: results computed in f64 on the CPU, and the error against them.
 //! - [`activation`]: the activations' exact values.
 //! - [`attention`]: the same for attention.
+//! - [`convolution`]: the same for convolutions.
 //! - [`recurrence`]: the same for linear attention.
 //! - [`rows`]: the same for row-wise operators.
 //! - [`guarded`]: matrices with poison around them, which shows reads and stores outside.
@@ -14,6 +15,7 @@
 
 pub mod activation;
 pub mod attention;
+pub mod convolution;
 pub mod cublas;
 pub mod foreign;
 pub mod guarded;

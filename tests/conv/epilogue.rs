@@ -3,11 +3,11 @@
 use tilewright::ops::{Activation, Conv, ConvPlan};
 use tilewright::{Device, Stream, Tensor, bf16, f16};
 use tilewright_support::activation::exact as activated;
+use tilewright_support::convolution::{Case, Exact, Of};
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
 
-use crate::case::{Case, Input, wide};
-use crate::reference::{Exact, Of};
+use crate::case::{Input, Runs, wide};
 
 /// A case with a bias and a residual, on every kernel that takes them.
 fn finished<T: Input>(device: &Device, case: Case, activation: Activation, with: [bool; 2]) -> Outcome {
@@ -72,12 +72,12 @@ pub fn products(device: &Device) -> Outcome {
     let x = Tensor::<f16>::zeros(device, &case.x())?;
     let w = Tensor::<f16>::zeros(device, &case.w())?;
     let mut y = Tensor::<f16>::zeros(device, &case.y())?;
-    let plan = case.conv().plan(&x.view(), &w.view(), &mut y.view_mut())?;
+    let plan = case.conv().plan(&x.view(), &w.view(), &y.view_mut())?;
     assert!(matches!(plan, ConvPlan::Product(_)), "{plan}");
     assert!(plan.name().starts_with("gemm_"));
     let residual = Tensor::<f16>::zeros(device, &case.y())?;
     let residual = residual.view();
-    let plan = case.conv().residual(&residual).plan(&x.view(), &w.view(), &mut y.view_mut())?;
+    let plan = case.conv().residual(&residual).plan(&x.view(), &w.view(), &y.view_mut())?;
     assert!(matches!(plan, ConvPlan::Patches(_)) && plan.name().starts_with("conv_"), "{plan}");
     finished::<f16>(device, case, Activation::Relu, [true, false])?;
     finished::<f16>(device, case, Activation::Relu, [true, true])?;

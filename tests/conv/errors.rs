@@ -1,7 +1,7 @@
 //! Errors that name their argument, and leave outputs alone.
 
 use tilewright::ops::{Conv, ConvGradient};
-use tilewright::{Device, Error, Stream, Tensor, f16};
+use tilewright::{Device, Error, Stream, Tensor, TensorView, f16};
 use tilewright_support::suite::Outcome;
 
 /// The argument that an error names, with what it says.
@@ -27,6 +27,7 @@ pub fn each(device: &Device) -> Outcome {
         ("stride", "[0, 1]; it must be of numbers from 1 to 2^30", conv().stride([0, 1])),
         ("dilation", "[1, 0]; it must be of numbers from 1 to 2^30", conv().dilation([1, 0])),
         ("padding", "it must be of numbers from 0 to 2^30", conv().padding([0, 1 << 40])),
+        ("stride", "[2, 1, 1]; it must be 1 in the place of the depth", conv().stride([2, 1, 1])),
         ("groups", "0; it must be at least 1", conv().groups(0)),
         ("groups", "4; it must be a divisor of the 6 filters of `w`", conv().groups(4)),
         ("x", "it must be with 2 times the 8 channels of `w`", conv().groups(2)),
@@ -55,6 +56,7 @@ pub fn each(device: &Device) -> Outcome {
     let (argument, text) = named(sequences);
     assert!(argument == "stride" && text.contains("of the height, which sequences have not"), "{text}");
     assert!(y.to_vec_on(&stream)?.iter().all(|y| y.is_nan()));
+    volumes(device, &stream)?;
 
     let wide = Tensor::<f32>::zeros(device, &[2, 5, 4, 8])?;
     let filters = Tensor::<f32>::zeros(device, &[6, 3, 3, 8])?;
@@ -72,6 +74,39 @@ pub fn each(device: &Device) -> Outcome {
     };
     assert!(matches!(overlapping, Err(Error::Overlap { written: "y", other: "x" })), "{overlapping:?}");
     gradients(device, &stream)
+}
+
+fn volumes(device: &Device, stream: &Stream) -> Outcome {
+    let tensor = |shape: &[usize]| Tensor::filled(device, f16::ONE, shape);
+    let (x, w) = (tensor(&[2, 3, 5, 4, 8])?, tensor(&[6, 2, 3, 3, 8])?);
+    let mut y = Tensor::filled(device, f16::NAN, &[2, 2, 3, 2, 6])?;
+    let mut conv = |what, x: TensorView<'_, f16>, w: TensorView<'_, f16>, conv: Conv<'_, f16>| {
+        let (argument, text) = named(conv.run(stream, &x, &w, &mut y.view_mut()));
+        assert!(text.contains(what), "{text}");
+        argument
+    };
+    let (plain, part) = (Conv::new, x.view().narrow(1, 0, 3)?);
+    assert_eq!(
+        conv(
+            "of shape [2, 3, 3, 2, 6]",
+            part.clone(),
+            w.view(),
+            plain().padding([1, 0, 0]).padding_after([0])
+        ),
+        "y"
+    );
+    assert_eq!(
+        conv("filters that fit into the images of `x`", part, w.view(), plain().dilation([3, 1, 1])),
+        "w"
+    );
+    let (more, taller) = (tensor(&[2, 4, 5, 4, 8])?, tensor(&[6, 2, 5, 3, 8])?);
+    let apart = more.view().narrow(1, 1, 3)?;
+    assert_eq!(conv("of volumes' planes that follow each other evenly", apart, w.view(), plain()), "x");
+    let apart = taller.view().narrow(2, 0, 3)?;
+    assert_eq!(conv("of slices' rows that follow each other evenly", x.view(), apart, plain()), "w");
+    assert_eq!(conv("of 5 dimensions, as `y`", x.view(), w.view().select(1, 0)?, plain()), "w");
+    assert!(y.to_vec_on(stream)?.iter().all(|y| y.is_nan()));
+    Ok(())
 }
 
 fn gradients(device: &Device, stream: &Stream) -> Outcome {

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use tilewright::ops::ConvGradient;
 use tilewright::{Device, Stream, Tensor, bf16, f16};
+use tilewright_support::convolution::Case;
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
 
-use crate::case::Case;
-use crate::sizes::{geometries_of, groups_of};
+use crate::case::Runs;
+use crate::sizes::{geometries_of, groups_of, volumes_of};
 
 /// Smaller ones of other numbers of channels.
 fn ragged() -> [Case; 2] {
@@ -34,6 +35,14 @@ pub fn filters(device: &Device) -> Outcome {
         case.filters::<bf16>(device, &mut BTreeSet::new())?;
     }
     groups_of().iter().try_for_each(|case| case.filters::<f16>(device, &mut BTreeSet::new()))
+}
+
+pub fn volumes(device: &Device) -> Outcome {
+    for case in volumes_of() {
+        case.images::<bf16>(device, &mut BTreeSet::new())?;
+        case.filters::<f16>(device, &mut BTreeSet::new())?;
+    }
+    Ok(())
 }
 
 /// Of more pixels than one CTA takes the steps of: parts are added in one order.

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use tilewright::ops::kernels;
 use tilewright::{Device, bf16, f16};
+use tilewright_support::convolution::Case;
 use tilewright_support::suite::Outcome;
 
-use crate::case::{Case, Input};
+use crate::case::{Input, Runs};
 
 /// The convolution kernels that the device runs.
 fn runnable(device: &Device) -> BTreeSet<&'static str> {

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use tilewright::ops::{Conv, conv};
 use tilewright::{Device, Stream, Tensor, bf16, f16};
 use tilewright_support::Real;
+use tilewright_support::convolution::{Case, Depth, Exact, Of};
 use tilewright_support::suite::Outcome;
 
-use crate::case::{Case, wide};
-use crate::reference::{Exact, Of};
+use crate::case::{Runs, wide};
 
 /// Of filters that are larger than images, rectangular, strided and dilated, with unequal paddings.
 pub fn geometries_of() -> Vec<Case> {
@@ -55,6 +55,43 @@ pub fn groups_of() -> Vec<Case> {
 
 pub fn groups(device: &Device) -> Outcome {
     for case in groups_of() {
+        case.outputs::<f16>(device, &mut BTreeSet::new())?;
+        if case.groups == case.channels && case.groups == case.outputs {
+            case.outputs::<f32>(device, &mut BTreeSet::new())?;
+        }
+    }
+    Ok(())
+}
+
+/// Of filters of several slices, strided and dilated along the depth, deeper than volumes, of one slice; the last are depthwise.
+pub fn volumes_of() -> Vec<Case> {
+    let base = Case { images: 2, pixels: [5, 4], filter: [3, 2], ..Case::default() };
+    let same = Depth { filter: 3, before: 1, after: 1, ..Depth::of(4) };
+    let around = Case { channels: 64, outputs: 24, depth: Some(same), ..base }.padded([1, 1]);
+    let with = |depth| Case { depth: Some(depth), ..around };
+    vec![
+        around,
+        with(Depth { stride: 2, ..Depth { planes: 5, ..same } }),
+        // Planes of several volumes that a stride takes out follow each other evenly.
+        Case { stride: [2, 1], ..with(Depth { stride: 2, ..same }) },
+        with(Depth { filter: 2, dilation: 3, before: 0, after: 2, ..same }),
+        with(Depth { planes: 1, ..same }),
+        with(Depth { filter: 4, stride: 3, before: 2, after: 3, dilation: 2, ..same }),
+        // As images; in parts of them; beyond what TMA takes.
+        with(Depth::of(3)),
+        with(Depth { stride: 2, ..Depth::of(3) }),
+        with(Depth { before: 20, after: 0, filter: 1, stride: 9, ..same }),
+        Case { filter: [1, 1], channels: 24, ..with(Depth::of(3)) }.padded([0, 0]),
+        Case { channels: 12, outputs: 8, groups: 2, stride: [1, 2], ..with(Depth { filter: 2, ..same }) },
+        Case { channels: 128, groups: 2, ..around },
+        Case { channels: 3, outputs: 10, filter: [3, 3], ..around },
+        Case { channels: 40, outputs: 40, groups: 40, ..around },
+        Case { channels: 9, outputs: 9, groups: 9, ..with(Depth { stride: 2, ..same }) },
+    ]
+}
+
+pub fn volumes(device: &Device) -> Outcome {
+    for case in volumes_of() {
         case.outputs::<f16>(device, &mut BTreeSet::new())?;
         if case.groups == case.channels && case.groups == case.outputs {
             case.outputs::<f32>(device, &mut BTreeSet::new())?;

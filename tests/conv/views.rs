@@ -2,10 +2,10 @@
 
 use tilewright::ops::Conv;
 use tilewright::{Device, Stream, Tensor, f16};
+use tilewright_support::convolution::{Case, Exact, Of};
 use tilewright_support::suite::Outcome;
 
-use crate::case::{Case, wide};
-use crate::reference::{Exact, Of};
+use crate::case::{Runs, wide};
 
 /// Channels in front of pixels, parts of wider channels, parts of larger images.
 pub fn everywhere(device: &Device) -> Outcome {

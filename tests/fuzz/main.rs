@@ -15,6 +15,7 @@ use tilewright_support::suite::Suite;
 use random::Random;
 
 mod attention;
+mod conv;
 mod dequant;
 mod files;
 mod floats;
@@ -58,7 +59,7 @@ impl Call {
 type Case = fn(&mut Random, &Device, &mut Call) -> Outcome;
 
 /// Case number i is of kind i modulo their number.
-const KINDS: [(&str, Case); 11] = [
+const KINDS: [(&str, Case); 12] = [
     ("products", gemm::case),
     ("views", views::case),
     ("products with narrow weights", dequant::case),
@@ -70,6 +71,7 @@ const KINDS: [(&str, Case); 11] = [
     ("pointwise operators", pointwise::case),
     ("rows", rows::case),
     ("reductions", reduce::case),
+    ("convolutions", conv::case),
 ];
 
 /// Cases that are run at least, of each kind; more where a kind's first ones were all refused.

@@ -280,6 +280,33 @@ pub unsafe fn load_im2col_4d_hint(
     }
 }
 
+/// As [`load_im2col_4d_hint`], of volumes: `at` is channel, width, height, depth and volume, `offsets` are to the right, down and along the
+/// depth.
+///
+/// PTX ISA, "cp.async.bulk.tensor", "im2col mode"; sm_90.
+///
+/// # Safety
+/// As for [`load_5d_hint`]; the map is one in im2col mode.
+#[inline(always)]
+pub unsafe fn load_im2col_5d_hint(
+    dst: u32,
+    map: *const u8,
+    at: [u32; 5],
+    offsets: [u16; 3],
+    bar: u32,
+    policy: u64,
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        ptx!("cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.L2::cache_hint \
+                [{dst}], [{map}, {{{c0}, {c1}, {c2}, {c3}, {c4}}}], [{bar}], {{{o0}, {o1}, {o2}}}, {policy};",
+            dst = in(reg32) dst, map = in(reg64) map, c0 = in(reg32) at[0], c1 = in(reg32) at[1],
+            c2 = in(reg32) at[2], c3 = in(reg32) at[3], c4 = in(reg32) at[4], bar = in(reg32) bar,
+            o0 = in(reg16) offsets[0], o1 = in(reg16) offsets[1], o2 = in(reg16) offsets[2],
+            policy = in(reg64) policy)
+    }
+}
+
 /// `prefetch.tensormap`: brings a tensor map near the TMA unit.
 ///
 /// PTX ISA, "prefetch, prefetchu"; sm_90.

@@ -36,7 +36,7 @@ pub use crate::tile::memory::list::{List, ListAbi};
 pub use crate::tile::memory::loader::Loader;
 pub use crate::tile::memory::paged::{PageTable, PagedTile};
 pub use crate::tile::memory::part::Part;
-pub use crate::tile::memory::patches::{PatchOrder, PatchTile, Patches, PatchesAbi, Tap, Taps};
+pub use crate::tile::memory::patches::{PatchOrder, PatchTile, Patches, PatchesAbi, Tap, Taps, Volumes};
 pub use crate::tile::memory::prefetch::Mapped;
 pub use crate::tile::memory::row_tiles::{RowOrder, RowTile};
 pub use crate::tile::memory::scratch::Scratch;

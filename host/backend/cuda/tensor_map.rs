@@ -53,8 +53,8 @@ pub(super) fn encode(shape: &TensorMapShape) -> Result<Option<TensorMap>> {
                 );
                 ("cuTensorMapEncodeTiled", result)
             }
-            Some(Walk { lower, upper, steps: [width, height] }) => {
-                let steps = [1, width, height, 1, 1];
+            Some(Walk { lower, upper, steps: [width, height, depth], .. }) => {
+                let steps = [1, width, height, depth, 1];
                 let (sizes, strides) = (shape.shape.as_ptr(), shape.strides.as_ptr());
                 let result = sys::cuTensorMapEncodeIm2col(
                     &mut map,

@@ -26,7 +26,7 @@ pub(super) fn encode(shape: &TensorMapShape) -> Result<Option<TensorMap>> {
         strides: shape.strides,
         tile: shape.tile,
         steps: match shape.walk {
-            Some(Walk { steps: [width, height], .. }) => [1, width, height, 1, 1],
+            Some(Walk { steps: [width, height, depth], .. }) => [1, width, height, depth, 1],
             None => [1; crate::MAX_RANK],
         },
         swizzle: Swizzle::B128,
@@ -42,6 +42,6 @@ pub(super) fn encode(shape: &TensorMapShape) -> Result<Option<TensorMap>> {
 }
 
 /// The corner of a walk that [fits](Walk::fits).
-fn corner([width, height]: [i32; 2]) -> [i16; 3] {
-    [width as i16, height as i16, 0]
+fn corner(of: [i32; 3]) -> [i16; 3] {
+    of.map(|pixel| pixel as i16)
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use tilewright_conv::{ConvKernel, Makes, ROWS};
 use tilewright_device::kernel::Copies;
 
-use super::geometry::walk;
+use super::geometry::{are_images, walk};
 use super::problem::{Product, Size};
 use super::table::{Compiled, Kind, Pass, kernels};
 use crate::ops::frame::{self, Candidate, Choice, Operand, Rated, Rejection};
@@ -104,26 +104,29 @@ impl<'a> Selection<'a> {
         let Some((_, pixel)) = self.product.joined() else {
             return Err(Rejection::Because("it takes images and filters whose pixels follow each other"));
         };
-        if self.product.taps[1].stride as usize * pixel != step as usize {
+        if !are_images(&self.product.taps[0], self.product.planes) {
+            return Err(Rejection::Because("it takes images, not volumes"));
+        }
+        if self.product.taps[2].stride as usize * pixel != step as usize {
             return Err(Rejection::Because("it is for another number of channels, or another stride"));
         }
         let most = kernel.tile[2];
-        if pixel * size.filter[1] > most as usize {
+        if pixel * size.filter[2] > most as usize {
             return Err(Rejection::AtMost { what: "elements of a filter's row", most });
         }
-        if size.filter[0] > ROWS {
+        if size.filter[1] > ROWS {
             return Err(Rejection::AtMost { what: "rows of filters", most: ROWS as u32 });
         }
         if Product::lines(&self.product.y).is_none() {
             return Err(Rejection::Because("it takes outputs whose rows follow each other evenly"));
         }
         let [m, n, _] = kernel.tile.map(|size| size as usize);
-        let lines = size.images.saturating_mul(size.out[0]);
+        let lines = size.images.saturating_mul(size.out[1]);
         let ctas =
-            lines.saturating_mul(size.out[1].div_ceil(m)).saturating_mul(size.outputs.div_ceil(n)) as u64;
+            lines.saturating_mul(size.out[2].div_ceil(m)).saturating_mul(size.outputs.div_ceil(n)) as u64;
         let waves = ctas.div_ceil(u64::from(self.device.sm_count()).max(1));
         // A row takes 100 pieces of elements, and two steps of its tensor cores.
-        let cycles = waves.saturating_mul(150 * size.filter[0] as u64 + 700).saturating_add(3000);
+        let cycles = waves.saturating_mul(150 * size.filter[1] as u64 + 700).saturating_add(3000);
         Ok(Estimate { ctas, waves, cycles, joined: true })
     }
 
@@ -139,9 +142,11 @@ impl<'a> Selection<'a> {
         }
         match walk(self.product.taps, size.pixels, size.out) {
             Some(_) => Ok(()),
-            None => Err(Rejection::Because(
-                "TMA walks over images in steps up to 8, and in corners and offsets of 8 bits",
-            )),
+            None => Err(Rejection::Because(if are_images(&self.product.taps[0], self.product.planes) {
+                "TMA walks over images in steps up to 8, and in corners and offsets of 8 bits"
+            } else {
+                "TMA walks over volumes of several planes in steps up to 8, and in corners and offsets of 5 bits"
+            })),
         }
     }
 }
@@ -184,7 +189,7 @@ impl Choice for Selection<'_> {
         // Images that are walked through in rows have less of a tile's depth left empty.
         let depth = size.channels % kernel.tile[if weights { 1 } else { 2 }] as usize;
         let joined = if boxes || depthwise || depth == 0 { None } else { self.product.joined() };
-        let channels = if joined.is_some() { size.channels * size.filter[1] } else { size.channels };
+        let channels = if joined.is_some() { size.channels * size.filter[2] } else { size.channels };
         if boxes {
             self.boxes(&size, weights)?;
         } else if !elements {
@@ -225,7 +230,8 @@ impl Choice for Selection<'_> {
 fn estimate(kernel: &Compiled, size: &Size, joined: bool, sms: u32) -> Estimate {
     let [m, n, k] = kernel.tile.map(u64::from);
     let (sms, split) = (u64::from(sms).max(1), u64::from(kernel.split));
-    let [rows, columns] = size.filter.map(|taps| taps as u64);
+    let [slices, rows, columns] = size.filter.map(|taps| taps as u64);
+    let rows = slices * rows;
     let (columns, channels) =
         if joined { (1, size.channels as u64 * columns) } else { (columns, size.channels as u64) };
     let (places, outputs, groups) = (size.places() as u64, size.outputs as u64, size.groups as u64);

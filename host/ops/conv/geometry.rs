@@ -7,45 +7,56 @@ use crate::{Error, Result};
 
 /// Sizes, paddings and steps stay below it, so that coordinates are counted in 32 bits.
 const MOST: usize = 1 << 30;
-/// The largest offset of a tap that copies in im2col mode take.
-const MAX_OFFSET: u32 = 255;
 
-/// How a filter goes over images. Pairs are of height and width.
+/// How a filter goes over images. Numbers are of depth, height and width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Geometry {
-    pub(super) stride: [usize; 2],
-    /// Zeros in front of an image's first row and column.
-    pub(super) before: [usize; 2],
+    pub(super) stride: [usize; 3],
+    /// Zeros in front of an image's first plane, row and column.
+    pub(super) before: [usize; 3],
     /// Zeros behind its last ones.
-    pub(super) after: [usize; 2],
-    pub(super) dilation: [usize; 2],
+    pub(super) after: [usize; 3],
+    pub(super) dilation: [usize; 3],
     pub(super) groups: usize,
 }
 
 impl Default for Geometry {
     fn default() -> Self {
-        Geometry { stride: [1; 2], before: [0; 2], after: [0; 2], dilation: [1; 2], groups: 1 }
+        Geometry { stride: [1; 3], before: [0; 3], after: [0; 3], dilation: [1; 3], groups: 1 }
     }
 }
 
+/// Numbers of the last dimensions, and `other` of those before.
+pub(super) const fn of_last<const N: usize>(numbers: [usize; N], other: usize) -> [usize; 3] {
+    const { assert!(N >= 1 && N <= 3, "there are three dimensions: depth, height and width") };
+    let mut all = [other; 3];
+    let mut i = 0;
+    while i < N {
+        all[3 - N + i] = numbers[i];
+        i += 1;
+    }
+    all
+}
+
 impl Geometry {
-    /// Checks the numbers by themselves; of sequences, which have no height, that it has none.
-    pub(super) fn check(&self, sequences: bool) -> Result<()> {
+    /// Checks the numbers by themselves; of tensors of 3 dimensions, sequences, that they have no height, and of those of 4, images, no depth.
+    pub(super) fn check(&self, rank: usize) -> Result<()> {
         let Geometry { stride, before, after, dilation, groups } = *self;
-        for (name, pair, least) in
+        for (name, numbers, least) in
             [("stride", stride, 1), ("padding", before, 0), ("padding", after, 0), ("dilation", dilation, 1)]
         {
-            if pair.iter().any(|&x| x < least || x > MOST) {
-                return Err(Error::argument(
-                    name,
-                    format!("{pair:?}"),
-                    format!("of numbers from {least} to 2^30"),
-                ));
+            let [depth, height, width] = numbers;
+            let was = if depth == least { format!("{:?}", [height, width]) } else { format!("{numbers:?}") };
+            if numbers.iter().any(|&x| x < least || x > MOST) {
+                return Err(Error::argument(name, was, format!("of numbers from {least} to 2^30")));
             }
-            if sequences && pair[0] != least {
-                let allowed = format!("{least} in the first place, of the height, which sequences have not");
-                return Err(Error::argument(name, format!("{pair:?}"), allowed));
-            }
+            let which = match rank {
+                3 if height != least => "height, which sequences have",
+                3 | 4 if depth != least => "depth, which tensors of less than 5 dimensions have",
+                _ => continue,
+            };
+            let allowed = format!("{least} in the place of the {which} not");
+            return Err(Error::argument(name, was, allowed));
         }
         if groups == 0 {
             return Err(Error::argument("groups", "0", "at least 1"));
@@ -112,21 +123,31 @@ fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// How copies in im2col mode go over images of so many rows and columns of pixels for so many of outputs; `None` where their maps have no room
-/// for it.
-pub(super) fn walk(taps: [Taps; 2], pixels: [usize; 2], outputs: [usize; 2]) -> Option<Walk> {
+/// Whether volumes of so many planes of pixels and of outputs are images.
+pub(super) fn are_images(depth: &Taps, planes: [usize; 2]) -> bool {
+    planes == [1, 1] && depth.count == 1 && depth.first == 0
+}
+
+/// How copies in im2col mode go over images of so many planes, rows and columns of pixels for so many of outputs; `None` where their maps
+/// have no room for it.
+pub(super) fn walk(taps: [Taps; 3], pixels: [usize; 3], outputs: [usize; 3]) -> Option<Walk> {
+    let images = are_images(&taps[0], [pixels[0], outputs[0]]);
+    // Kernels go over volumes of one plane as over images.
+    let planes = if images { None } else { Some(pixels[0]).filter(|&planes| planes > 1) };
     let upper = |dimension: usize| {
         let Taps { first, stride, .. } = taps[dimension];
         let last = i64::from(first) + (outputs[dimension] as i64 - 1) * i64::from(stride);
         i32::try_from(last - (pixels[dimension] as i64 - 1)).ok()
     };
     let walk = Walk {
-        lower: [taps[1].first, taps[0].first],
-        upper: [upper(1)?, upper(0)?],
-        steps: [taps[1].stride, taps[0].stride],
+        lower: [2, 1, 0].map(|dimension: usize| taps[dimension].first),
+        upper: [upper(2)?, upper(1)?, upper(0)?],
+        steps: [2, 1, 0].map(|dimension: usize| taps[dimension].stride),
+        planes,
     };
-    let near = |taps: &Taps| taps.count == 0 || taps.at(0).max(taps.at(taps.count - 1)) <= MAX_OFFSET;
-    (walk.fits() && taps.iter().all(near)).then_some(walk)
+    let most = walk.most_offset();
+    let near = |taps: &Taps| taps.count == 0 || taps.at(0).max(taps.at(taps.count - 1)) <= most;
+    ((images || planes.is_some()) && walk.fits() && taps.iter().all(near)).then_some(walk)
 }
 
 #[cfg(test)]
@@ -140,7 +161,7 @@ mod tests {
             for dilation in 1..5 {
                 for (taps, before, after, pixels) in [(1, 0, 0, 7), (3, 1, 1, 9), (4, 5, 2, 6), (2, 0, 3, 1)]
                 {
-                    let pair = |x| [x, 1];
+                    let pair = |x| [x, 1, 1];
                     let geometry = Geometry {
                         stride: pair(stride),
                         before: pair(before),
@@ -181,13 +202,31 @@ mod tests {
 
     #[test]
     fn walks_end_at_the_last_output() {
-        let geometry = Geometry { stride: [2, 1], before: [1, 2], dilation: [1, 3], ..Geometry::default() };
-        let taps = [geometry.taps(0, 3), geometry.taps(1, 2)];
-        let walk = walk(taps, [8, 9], [4, 8]).unwrap();
-        assert_eq!((walk.lower, walk.upper, walk.steps), ([-2, -1], [-3, -2], [1, 2]));
-        let far = Geometry { dilation: [1, 129], ..geometry };
-        assert!(super::walk([far.taps(0, 3), far.taps(1, 3)], [8, 900], [4, 9]).is_none());
-        let fast = Geometry { stride: [9, 1], ..geometry };
-        assert!(super::walk([fast.taps(0, 3), taps[1]], [80, 9], [9, 8]).is_none());
+        let geometry =
+            Geometry { stride: [1, 2, 1], before: [0, 1, 2], dilation: [1, 1, 3], ..Geometry::default() };
+        let taps = [geometry.taps(0, 1), geometry.taps(1, 3), geometry.taps(2, 2)];
+        let found = walk(taps, [1, 8, 9], [1, 4, 8]).unwrap();
+        assert_eq!((found.lower, found.upper, found.steps), ([-2, -1, 0], [-3, -2, 0], [1, 2, 1]));
+        assert_eq!(found.planes, None);
+        let far = Geometry { dilation: [1, 1, 129], ..geometry };
+        assert!(walk([taps[0], far.taps(1, 3), far.taps(2, 3)], [1, 8, 900], [1, 4, 9]).is_none());
+        let fast = Geometry { stride: [1, 9, 1], ..geometry };
+        assert!(walk([taps[0], fast.taps(1, 3), taps[2]], [1, 80, 9], [1, 9, 8]).is_none());
+    }
+
+    #[test]
+    fn walks_over_volumes_are_shorter() {
+        let geometry = Geometry { stride: [2, 1, 1], before: [1, 1, 1], ..Geometry::default() };
+        let taps = [0, 1, 2].map(|dimension| geometry.taps(dimension, 3));
+        let found = walk(taps, [7, 8, 9], [4, 8, 9]).unwrap();
+        assert_eq!((found.lower, found.upper, found.steps), ([-1; 3], [-1, -1, -1], [1, 1, 2]));
+        assert_eq!(found.planes, Some(7));
+        // Kernels take a single plane for an image.
+        assert!(walk(taps, [1, 8, 9], [1, 8, 9]).is_none());
+        let far = |dilation| Geometry { dilation: [1, 1, dilation], ..geometry }.taps(2, 3);
+        assert!(walk([taps[0], taps[1], far(15)], [7, 8, 80], [4, 8, 66]).is_some());
+        assert!(walk([taps[0], taps[1], far(16)], [7, 8, 80], [4, 8, 66]).is_none());
+        let before = |zeros| Geometry { before: [zeros; 3], ..geometry }.taps(1, 40);
+        assert!(walk([taps[0], before(16), taps[2]], [7, 30, 9], [4, 30, 9]).is_none());
     }
 }

@@ -3,7 +3,7 @@
 use tilewright_device::tile::Activation;
 
 use super::choose::Selection;
-use super::geometry::Geometry;
+use super::geometry::{Geometry, of_last};
 use super::options::geometry_options;
 use super::problem::{Problem, Tensors};
 use super::table::{Call, Compiled, Finish, Pass};
@@ -93,8 +93,8 @@ impl<'a> ConvGradient<'a> {
         let problem = Problem::new(Tensors::images(dy, w, dx), self.geometry, [])?;
         expect_filters_of_channels::<T>(&problem)?;
         let stride = self.geometry.stride;
-        if T::DTYPE == DType::F32 && stride != [1, 1] {
-            let allowed = "[1, 1]: of f32 there are no other gradients";
+        if T::DTYPE == DType::F32 && stride != [1; 3] {
+            let allowed = "of ones: of f32 there are no other gradients";
             return Err(Error::argument("stride", format!("{stride:?}"), allowed));
         }
         Ok(problem)

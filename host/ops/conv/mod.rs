@@ -13,7 +13,7 @@ mod tests;
 use tilewright_device::tile::Activation;
 
 use choose::Selection;
-use geometry::Geometry;
+use geometry::{Geometry, of_last};
 pub use gradient::ConvGradient;
 use options::geometry_options;
 pub use plan::ConvPlan;
@@ -40,7 +40,7 @@ elements!(f16 bf16 f32);
 /// A kernel that could compute a convolution, or why it could not.
 pub type ConvCandidate = Candidate<Compiled>;
 
-/// y = x ∗ w: x \[images, height, width, channels\], w \[outputs, rows, columns, channels\], y \[images, height, width, outputs\].
+/// y = x ∗ w: x \[images, height, width, channels\], w \[outputs, rows, columns, channels\], y \[images, height, width, outputs\]; or sequences, or volumes.
 ///
 /// See [`Conv`] for strides, paddings, dilations, groups, bias, residual, activation and the choice of the kernel.
 pub fn conv<T: ConvElement>(
@@ -52,13 +52,14 @@ pub fn conv<T: ConvElement>(
     Conv::new().run(stream, x, w, y)
 }
 
-/// y = act(x ∗ w + bias + residual): a convolution of images, or of sequences.
+/// y = act(x ∗ w + bias + residual): a convolution of images, of sequences, or of volumes.
 ///
 /// - x is \[images, height, width, channels\], w is \[outputs, rows, columns, channels / groups\], y is \[images, height', width', outputs\] with
 ///   height' = (height + padding above and below - dilation (rows - 1) - 1) / stride + 1, rounded down, and so width'. Each may have any strides;
 ///   outputs' pixels follow each other evenly where there is an epilogue.
-/// - Without a height they are sequences: x \[sequences, length, channels\], w \[outputs, taps, channels / groups\], y \[sequences, length', outputs\]. The
-///   second numbers of the options are theirs.
+/// - Without a height they are sequences: x \[sequences, length, channels\], w \[outputs, taps, channels / groups\], y \[sequences, length', outputs\].
+/// - With a depth they are volumes: x \[volumes, depth, height, width, channels\], w \[outputs, slices, rows, columns, channels / groups\], y
+///   \[volumes, depth', height', width', outputs\]. The planes of all volumes follow each other evenly, and so do the rows of a filter's slices.
 /// - y\[n, p, q, k\] = Σ over r, s, c of x\[n, p stride + r dilation - padding, …, c\] w\[k, r, s, c\], where pixels outside of an image are zeros: a
 ///   cross-correlation, as in all frameworks. It is a product with patches of the images that no memory holds (implicit GEMM; Chetlur et al.
 ///   2014, "cuDNN: Efficient Primitives for Deep Learning").
@@ -199,7 +200,7 @@ impl<'a, T: ConvElement> Conv<'a, T> {
     ) -> Option<[TensorView<'v, T>; 2]> {
         let size = problem.size();
         let plain = Geometry::default();
-        let one = size.filter == [1, 1] && Geometry { dilation: [1; 2], ..problem.geometry } == plain;
+        let one = size.filter == [1; 3] && Geometry { dilation: [1; 3], ..problem.geometry } == plain;
         if !one || self.kernel.is_some() || self.residual.is_some() || T::DTYPE == DType::F32 {
             return None;
         }
@@ -233,11 +234,11 @@ impl<'a, T: ConvElement> Conv<'a, T> {
         &self,
         x: &TensorView<'_, T>,
         w: &TensorView<'_, T>,
-        y: &mut TensorViewMut<'_, T>,
+        y: &TensorViewMut<'_, T>,
     ) -> Result<ConvPlan> {
         let (problem, finish) = self.problem(x, w, y)?;
         if let Some([a, b]) = self.matrices(&problem, x, w)
-            && let Ok(c) = y.reborrow().reshape(&[problem.size().places(), problem.size().outputs])
+            && let Ok(c) = y.planned(&[problem.size().places(), problem.size().outputs])
         {
             return Ok(ConvPlan::Product(self.gemm().plan_of(&a, &b, &c)?));
         }

@@ -8,7 +8,9 @@ use tilewright_conv::{
 };
 use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_device::kernel::{Copies, Listed};
-use tilewright_device::tile::{Activation, EpilogueAbi, PatchOrder, PatchesAbi, RasterOrder, StreamOrder};
+use tilewright_device::tile::{
+    Activation, EpilogueAbi, PatchOrder, PatchesAbi, RasterOrder, StreamOrder, Volumes,
+};
 
 use super::geometry::walk;
 use super::problem::{Product, Size};
@@ -81,7 +83,7 @@ impl<'a> Call<'a> {
         let mut pixel = 0;
         if joined && let Some((w, channels)) = product.joined() {
             (product.w, pixel) = (w, channels as u32);
-            product.taps[1].count = 1;
+            product.taps[2].count = 1;
         }
         let size = product.size();
         if kernel.makes == Makes::Depthwise {
@@ -108,8 +110,11 @@ impl<'a> Call<'a> {
     fn patches(&self, pixels: u32, blocks: u32) -> Result<PatchesAbi<()>> {
         let Call { kernel, product, size, .. } = self;
         let count = |of: usize| self.count(of, 1);
-        let out = [count(size.out[0])?, count(size.out[1])?];
-        let order = PatchOrder::new(count(size.images)?, out, product.taps, blocks)
+        let ([planes, down, across], [depth, height, width]) = (size.out, product.taps);
+        let out = [count(down)?, count(across)?];
+        let lines = [count(product.lines[0])?, count(product.lines[1])?];
+        let volumes = Volumes { depth, planes: count(size.pixels[0])?, outputs: count(planes)?, lines };
+        let order = PatchOrder::new(count(size.images)?, out, [height, width], blocks, volumes)
             .ok_or_else(|| self.too_large())?;
         let walk = walk(product.taps, size.pixels, size.out).filter(|_| kernel.copies == Copies::Boxes);
         let mut images = product.x.images(self.device.backend(), walk.map(|walk| (walk, pixels)))?;
@@ -185,7 +190,7 @@ impl<'a> Call<'a> {
         let lines = |of: &Untyped| Product::lines(of).ok_or_else(|| self.uneven(of, "rows"));
         let y: GlobalAbi<(), 3> = lines(&product.y)?.arg(backend, true, 0)?;
         let epilogue = self.epilogue(finish, &y, lines)?;
-        let (down, across) = (self.count(size.out[1], m)?, self.count(size.outputs, n)?);
+        let (down, across) = (self.count(size.out[2], m)?, self.count(size.outputs, n)?);
         let order = RasterOrder::new(y.shape[0], down, across, PANEL).ok_or_else(|| self.too_large())?;
         let launch = Launch::grid([order.total().min(function.resident_ctas()).max(1), 1, 1]);
         // SAFETY: as for the other kernels.
@@ -230,9 +235,8 @@ impl<'a> Call<'a> {
         let [m, n, k] = kernel.tile;
         let too_large = || self.too_large();
         let (down, steps) = (self.count(size.outputs, m)?, self.count(size.places(), k)?);
-        let taps = self.product.taps.map(|taps| taps.count);
-        let across =
-            self.count(self.channels(), n)?.checked_mul(taps[0]).and_then(|n| n.checked_mul(taps[1]));
+        let blocks = self.count(self.channels(), n)?;
+        let across = self.product.taps.iter().try_fold(blocks, |n, taps| n.checked_mul(taps.count));
         let raster =
             RasterOrder::new(self.count(size.groups, 1)?, down, across.ok_or_else(too_large)?, PANEL)
                 .ok_or_else(too_large)?;

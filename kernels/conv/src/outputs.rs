@@ -17,7 +17,7 @@ const fn ctas<P: Schedule>() -> u32 {
 
 /// y = act(patches of x w + bias + beta residual) for each group: an implicit GEMM (Chetlur et al. 2014).
 ///
-/// `w` is \[groups, filter rows, filter columns, channels, outputs\], `y` \[groups, pixels, outputs\], and the terms of the epilogue have `y`'s
+/// `w` is \[groups, filter rows of all slices, filter columns, channels, outputs\], `y` \[groups, pixels, outputs\], and the terms of the epilogue have `y`'s
 /// shape. Tiles of `BM` pixels and `BN` outputs are taken in the order of `order` by as many clusters of `SPLIT` CTAs as the grid
 /// has, which divide the depth, taps and blocks of `BK` channels, among themselves. `OW` says whether channels or outputs are contiguous in `w`.
 #[kernel(program = P, cluster = [SPLIT as u32, 1, 1], min_ctas = ctas::<P>())]
@@ -55,7 +55,7 @@ pub fn conv<
             |s, k| {
                 let tap = x.tap(k);
                 copy(x.tile(at.batch, at.m, tap), x_s.at(s));
-                copy(w.get().tile([at.batch, tap.row, tap.column, tap.block, at.n]), w_s.at(s));
+                copy(w.get().tile([at.batch, x.line(tap), tap.column, tap.block, at.n]), w_s.at(s));
             },
             #[inline(always)]
             |acc, s, _| gemm(Y::default(), x_s.at(s), w_s.at(s), acc),

@@ -74,7 +74,7 @@ pub fn conv_rows<
         for row in 0..rows {
             // SAFETY: between the barriers the stages are written alone, by all threads together.
             let stage = unsafe { Fill::<P, ROWS>::new(row, true) };
-            let tap = Tap { row, column: 0, block: 0 };
+            let tap = Tap { slice: 0, row, column: 0, block: 0 };
             copy(x.get().tile(0, at.batch * outputs + at.m * BM as u32, tap), x_s.at(stage));
             if loaded != at.n {
                 copy(w.get().tile([0, row, 0, 0, at.n]), w_s.at(stage));

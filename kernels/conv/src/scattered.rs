@@ -8,7 +8,7 @@ use tilewright_device::tile::{
 
 /// y = patches of x w for each group, as [`conv`](fn@crate::conv) computes it, to pixels with any strides.
 ///
-/// `w` is \[groups, filter rows, filter columns, channels, outputs\], `y` \[images, height, width, groups, outputs\]. It is a gradient of images that
+/// `w` is \[groups, filter rows of all slices, filter columns, channels, outputs\], `y` \[images, height, width, groups, outputs\]. It is a gradient of images that
 /// a filter's stride visits in turn: those of their pixels which the same taps reach.
 #[kernel(program = P)]
 pub fn conv_scattered<
@@ -38,7 +38,7 @@ pub fn conv_scattered<
             |s, k| {
                 let tap = x.tap(k);
                 copy(x.tile(at.batch, at.m, tap), x_s.at(s));
-                copy(w.get().tile([at.batch, tap.row, tap.column, tap.block, at.n]), w_s.at(s));
+                copy(w.get().tile([at.batch, x.line(tap), tap.column, tap.block, at.n]), w_s.at(s));
             },
             #[inline(always)]
             |acc, s, _| gemm(Y::default(), x_s.at(s), w_s.at(s), acc),

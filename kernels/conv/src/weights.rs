@@ -8,7 +8,7 @@ use tilewright_device::tile::{
 
 /// dw = dyᵀ patches of x for each group: the depth is the pixels of all outputs, which CTAs divide (Osama et al. 2023).
 ///
-/// `dy` is \[groups, outputs, pixels\], `dw` \[groups, filter rows, filter columns, outputs, channels\]. A tile has `BM` outputs and `BN` channels of
+/// `dy` is \[groups, outputs, pixels\], `dw` \[groups, filter rows of all slices, filter columns, outputs, channels\]. A tile has `BM` outputs and `BN` channels of
 /// one tap.
 #[kernel(program = P)]
 pub fn conv_weights<
@@ -48,7 +48,7 @@ pub fn conv_weights<
             |acc, s, _| gemm(Y::default(), dy_s.at(s), x_s.at(s), acc),
         );
         if stream.sum(&part, &mut acc) {
-            out.store(acc.cast::<T>(), dw.tile([at.batch, tap.row, tap.column, at.m, tap.block]));
+            out.store(acc.cast::<T>(), dw.tile([at.batch, x.line(tap), tap.column, at.m, tap.block]));
         }
     }
 }

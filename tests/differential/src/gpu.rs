@@ -5,7 +5,7 @@ use std::mem::zeroed;
 use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::{self, CUresult};
-use tilewright_emulator::{DataType, Fill, Swizzle, TensorMap};
+use tilewright_emulator::{DataType, Fill, Im2col, Swizzle, TensorMap};
 
 use crate::case::{Case, Group, layout};
 use crate::emulated::Outcome;
@@ -204,9 +204,6 @@ fn encode(map: &TensorMap) -> Result<[u64; 16], String> {
     use sys::CUtensorMapDataType as Type;
     use sys::CUtensorMapFloatOOBfill as OobFill;
     use sys::CUtensorMapSwizzle as Swizzled;
-    if map.im2col.is_some() {
-        return Err("tensor maps in im2col mode are not compared".into());
-    }
     let data = match map.data {
         DataType::U8 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
         DataType::U16 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT16,
@@ -230,22 +227,46 @@ fn encode(map: &TensorMap) -> Result<[u64; 16], String> {
         Fill::Nan => OobFill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA,
     };
     let mut encoded = sys::CUtensorMap { opaque: [0; 16] };
-    // SAFETY: the arrays have at least as many entries as the rank; the address is only written into the map.
+    let (rank, address) = (map.rank as u32, std::ptr::without_provenance_mut(map.address as usize));
+    let interleave = sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE;
+    let promotion = sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_NONE;
+    let (shape, strides) = (map.shape.as_ptr(), map.strides.as_ptr());
+    let steps = map.steps.as_ptr();
+    // SAFETY: the arrays have at least as many entries as the rank, those of corners two less; the address is only written into the map.
     unsafe {
-        call!(cuTensorMapEncodeTiled(
-            &mut encoded,
-            data,
-            map.rank as u32,
-            std::ptr::without_provenance_mut(map.address as usize),
-            map.shape.as_ptr(),
-            map.strides.as_ptr(),
-            map.tile.as_ptr(),
-            map.steps.as_ptr(),
-            sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
-            swizzle,
-            sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_NONE,
-            fill,
-        ))?;
+        match map.im2col {
+            None => call!(cuTensorMapEncodeTiled(
+                &mut encoded,
+                data,
+                rank,
+                address,
+                shape,
+                strides,
+                map.tile.as_ptr(),
+                steps,
+                interleave,
+                swizzle,
+                promotion,
+                fill,
+            ))?,
+            Some(Im2col { lower, upper }) => call!(cuTensorMapEncodeIm2col(
+                &mut encoded,
+                data,
+                rank,
+                address,
+                shape,
+                strides,
+                lower.map(i32::from).as_ptr(),
+                upper.map(i32::from).as_ptr(),
+                map.tile[0],
+                map.tile[1],
+                steps,
+                interleave,
+                swizzle,
+                promotion,
+                fill,
+            ))?,
+        }
     }
     Ok(encoded.opaque)
 }

@@ -74,8 +74,9 @@ pub(crate) unsafe fn patches_tma<T, L, const R: usize, const C: usize>(
     }
     let (lines, line) = (R as u32, (C * T::BYTES) as u32);
     let images = &from.of.images;
-    let (image, [y, x]) = from.of.order.output(from.index * lines);
-    let offsets = from.of.order.offsets(from.tap).map(|offset| offset as u16);
+    let (volume, [z, y, x]) = from.of.order.output(from.index * lines);
+    let [deep, down, right] = from.of.order.offsets(from.tap).map(|offset| offset as u16);
+    let volumes = from.of.order.planes > 1;
     let channel = from.group * images.cols() + from.first_channel(C as u32);
     // SAFETY: passed on; the boxes tile the destination, and the barrier expects all their bytes.
     unsafe {
@@ -84,8 +85,14 @@ pub(crate) unsafe fn patches_tma<T, L, const R: usize, const C: usize>(
         while along < line / SWIZZLE_BYTES {
             let channel = channel + along * SWIZZLE_BYTES / T::BYTES as u32;
             let to = to + along * lines * SWIZZLE_BYTES;
-            let at = [channel, x as u32, y as u32, image];
-            tma::load_im2col_4d_hint(to, images.map, at, [offsets[1], offsets[0]], barrier, images.policy);
+            if volumes {
+                let at = [channel, x as u32, y as u32, z as u32, volume];
+                let offsets = [right, down, deep];
+                tma::load_im2col_5d_hint(to, images.map, at, offsets, barrier, images.policy);
+            } else {
+                let at = [channel, x as u32, y as u32, volume];
+                tma::load_im2col_4d_hint(to, images.map, at, [right, down], barrier, images.policy);
+            }
             along += 1;
         }
     }
@@ -109,13 +116,16 @@ impl<T: Element> PatchTile<T> {
         let (images, order) = (&self.of.images, &self.of.order);
         let ([n, h, w, g, c], [_, height, width, _, channels]) = (images.strides, images.shape);
         let m = self.index * rows + row;
-        let (image, [y, x]) = order.output(m);
-        // What is the same in all steps of a tile stands together, and so does what is the same in all rows.
-        let pixel = (image as u64 * n) as i64 + y as i64 * h as i64 + x as i64 * w as i64;
-        let [down, right] = order.offsets(self.tap);
-        let moved = down as u64 * h + right as u64 * w + self.group as u64 * g + channel as u64 * c;
-        let (y, x) = ((y as u32).wrapping_add(down), (x as u32).wrapping_add(right));
-        let inside = m < order.outputs && y < height && (order.joined > 0 || x < width);
+        let (volume, [z, y, x]) = order.output(m);
+        let [deep, down, right] = order.offsets(self.tap);
+        let (plane, y, x) =
+            ((z as u32).wrapping_add(deep), (y as u32).wrapping_add(down), (x as u32).wrapping_add(right));
+        let image = (volume * order.planes).wrapping_add(plane);
+        // Where pixels are joined those before the row's first are inside in part. What is the same in all rows stands together.
+        let pixel = (image as u64 * n + y as u64 * h) as i64 + x as i32 as i64 * w as i64;
+        let moved = self.group as u64 * g + channel as u64 * c;
+        let inside =
+            m < order.outputs && plane < order.planes && y < height && (order.joined > 0 || x < width);
         let channels = [channel, if inside { channels } else { 0 }];
         Run {
             pointer: images.pointer.wrapping_offset(pixel.wrapping_add(moved as i64) as isize).cast_const(),

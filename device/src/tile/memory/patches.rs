@@ -38,26 +38,56 @@ impl Taps {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PatchOrder {
+    depth: Taps,
     height: Taps,
     width: Taps,
     /// Outputs of all images.
     pub(in crate::tile) outputs: u32,
+    /// Images that are planes of a volume.
+    pub(in crate::tile) planes: u32,
+    /// Lines of filters from one of their slices to the next, and from row to row.
+    lines: [u32; 2],
     /// Blocks of channels of a tap.
     blocks: u32,
     /// Channels of a pixel if a line of depth goes on over the pixels of an image's row; else 0.
     pub(in crate::tile) joined: u32,
+    by_volume: Division,
     by_image: Division,
     by_row: Division,
     by_blocks: Division,
     by_columns: Division,
+    by_rows: Division,
+}
+
+/// The third dimension of a convolution: its images are planes of volumes, and its filters have slices of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Volumes {
+    /// Where the slices of a filter lie.
+    pub depth: Taps,
+    /// Images of a volume.
+    pub planes: u32,
+    /// Planes of outputs of a volume.
+    pub outputs: u32,
+    /// Lines of filters from one of their slices to the next, and from row to row.
+    pub lines: [u32; 2],
+}
+
+impl Volumes {
+    /// Images by themselves.
+    pub const IMAGES: Volumes = Volumes {
+        depth: Taps { count: 1, first: 0, stride: 1, offset: 0, step: 0 },
+        planes: 1,
+        outputs: 1,
+        lines: [0, 1],
+    };
 }
 
 impl PatchOrder {
     /// The most outputs and steps that an order can describe.
     pub const MOST: u32 = 1 << 31;
 
-    /// A filter of these taps over images, each with so many rows and columns of outputs. `blocks` is into how many parts a tap's
-    /// channels are divided.
+    /// A filter of these taps over images, each with so many rows and columns of outputs: of volumes, `images` are their planes of outputs.
+    /// `blocks` is into how many parts a tap's channels are divided.
     ///
     /// `None` when there are more outputs or more steps than [`MOST`](Self::MOST).
     pub fn new(
@@ -65,21 +95,27 @@ impl PatchOrder {
         [rows, columns]: [u32; 2],
         [height, width]: [Taps; 2],
         blocks: u32,
+        Volumes { depth, planes, outputs: volume, lines }: Volumes,
     ) -> Option<Self> {
         let image = rows.checked_mul(columns)?;
         let outputs = images.checked_mul(image).filter(|&count| count <= Self::MOST)?;
-        let taps = height.count.checked_mul(width.count)?;
+        let taps = depth.count.checked_mul(height.count)?.checked_mul(width.count)?;
         taps.checked_mul(blocks).filter(|&steps| steps <= Self::MOST)?;
         Some(PatchOrder {
+            depth,
             height,
             width,
             outputs,
+            planes,
+            lines,
             blocks,
             joined: 0,
+            by_volume: Division::by(volume),
             by_image: Division::by(image),
             by_row: Division::by(columns),
             by_blocks: Division::by(blocks),
             by_columns: Division::by(width.count),
+            by_rows: Division::by(height.count),
         })
     }
 
@@ -94,19 +130,20 @@ impl PatchOrder {
         self.outputs
     }
 
-    /// Image, and row and column under an offset of 0, of output `m`.
+    /// Volume, and plane, row and column under an offset of 0, of output `m`.
     #[inline(always)]
-    pub(in crate::tile) fn output(&self, m: u32) -> (u32, [i32; 2]) {
+    pub(in crate::tile) fn output(&self, m: u32) -> (u32, [i32; 3]) {
         let (image, rest) = self.by_image.of(m);
+        let (volume, plane) = self.by_volume.of(image);
         let (row, column) = self.by_row.of(rest);
         let first = |taps: &Taps, at: u32| taps.first.wrapping_add(at.wrapping_mul(taps.stride) as i32);
-        (image, [first(&self.height, row), first(&self.width, column)])
+        (volume, [first(&self.depth, plane), first(&self.height, row), first(&self.width, column)])
     }
 
-    /// The offsets of a tap: down, then to the right.
+    /// The offsets of a tap: along the depth, down, then to the right.
     #[inline(always)]
-    pub(in crate::tile) fn offsets(&self, tap: Tap) -> [u32; 2] {
-        [self.height.at(tap.row), self.width.at(tap.column)]
+    pub(in crate::tile) fn offsets(&self, tap: Tap) -> [u32; 3] {
+        [self.depth.at(tap.slice), self.height.at(tap.row), self.width.at(tap.column)]
     }
 }
 
@@ -118,6 +155,8 @@ unsafe impl Plain for PatchOrder {}
 /// A step along the depth of patches: a tap of the filter, and a block of its channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tap {
+    /// The filter's slice; 0 of images.
+    pub slice: u32,
     /// The filter's row.
     pub row: u32,
     /// The filter's column.
@@ -127,7 +166,7 @@ pub struct Tap {
 }
 
 /// Images \[images, height, width, groups, channels\] as a convolution reads them: a matrix of a row for each output and a column for each
-/// tap and channel, for each group.
+/// tap and channel, for each group. Images may be the planes of [`Volumes`].
 ///
 /// By TMA the tiles are read in its im2col mode (PTX ISA, "im2col mode"): the host makes the map for tiles of as many outputs as the
 /// kernel's.
@@ -140,7 +179,8 @@ pub struct Patches<T> {
 #[repr(C)]
 #[derive(Debug)]
 pub struct PatchesAbi<T> {
-    /// The images. Their map is one in im2col mode, of the dimensions channels of all groups, width, height, images.
+    /// The images. Their map is one in im2col mode, of the dimensions channels of all groups, width, height, images; where volumes have
+    /// several planes of the dimensions channels of all groups, width, height, planes, volumes.
     pub images: GlobalAbi<T, 5>,
     /// How the filter goes over them.
     pub order: PatchOrder,
@@ -185,15 +225,22 @@ impl<T: Element> Patches<T> {
     /// Steps along the depth.
     #[inline(always)]
     pub fn steps(&self) -> u32 {
-        let PatchOrder { height, width, blocks, .. } = &self.order;
-        height.count * width.count * blocks
+        let PatchOrder { depth, height, width, blocks, .. } = &self.order;
+        depth.count * height.count * width.count * blocks
     }
-    /// Step `k` of them: all blocks of a tap's channels follow each other, then the taps of a row.
+    /// Step `k` of them: all blocks of a tap's channels follow each other, then the taps of a row, then the rows of a slice.
     #[inline(always)]
     pub fn tap(&self, k: u32) -> Tap {
         let (tap, block) = self.order.by_blocks.of(k);
         let (row, column) = self.order.by_columns.of(tap);
-        Tap { row, column, block }
+        let (slice, row) = self.order.by_rows.of(row);
+        Tap { slice, row, column, block }
+    }
+    /// The line of a tensor of filters, in which the rows of all slices are one dimension, that a tap is in: of images its row.
+    #[inline(always)]
+    pub fn line(&self, tap: Tap) -> u32 {
+        let [slice, row] = self.order.lines;
+        tap.slice * slice + tap.row * row
     }
     /// Outputs of all images: rows of the matrix.
     #[inline(always)]
@@ -222,13 +269,17 @@ impl<T: Element> PatchTile<T> {
         self.tap.block * channels
     }
 
-    /// The pixel of row `row`, where it is inside the images, if tiles have `rows` rows; none behind the last output.
+    /// The image and the pixel of row `row`, if tiles have `rows` rows; none behind the last output, and where there is no such image. The
+    /// pixel may be outside.
     #[inline(always)]
     pub(in crate::tile) fn pixel(&self, rows: u32, row: u32) -> Option<(u32, [i32; 2])> {
+        let order = &self.of.order;
         let m = self.index * rows + row;
-        let (image, [y, x]) = self.of.order.output(m);
-        let [down, right] = self.of.order.offsets(self.tap);
-        (m < self.of.order.outputs).then_some((image, [y + down as i32, x + right as i32]))
+        let (volume, [z, y, x]) = order.output(m);
+        let [along, down, right] = order.offsets(self.tap);
+        let plane = (z as u32).wrapping_add(along);
+        let inside = m < order.outputs && plane < order.planes;
+        inside.then_some((volume * order.planes + plane, [y + down as i32, x + right as i32]))
     }
 }
 
@@ -243,27 +294,47 @@ mod tests {
     #[test]
     fn outputs_and_steps_are_counted_as_the_loops_count_them() {
         let (height, width) = (taps(3, -1, 2, 0, 2), taps(2, -2, 1, 3, -3));
-        let order = PatchOrder::new(2, [3, 4], [height, width], 5).unwrap();
+        let order = PatchOrder::new(2, [3, 4], [height, width], 5, Volumes::IMAGES).unwrap();
         let mut m = 0;
         for image in 0..2 {
             for row in 0..3 {
                 for column in 0..4 {
-                    assert_eq!(order.output(m), (image, [-1 + 2 * row, -2 + column]));
+                    assert_eq!(order.output(m), (image, [0, -1 + 2 * row, -2 + column]));
                     m += 1;
                 }
             }
         }
         assert_eq!(m, order.outputs());
-        let at = |row, column| order.offsets(Tap { row, column, block: 0 });
-        assert_eq!([at(0, 0), at(1, 1), at(2, 0)], [[0, 3], [2, 0], [4, 3]]);
+        let at = |row, column| order.offsets(Tap { slice: 0, row, column, block: 0 });
+        assert_eq!([at(0, 0), at(1, 1), at(2, 0)], [[0, 0, 3], [0, 2, 0], [0, 4, 3]]);
+    }
+
+    #[test]
+    fn planes_of_volumes_are_counted_as_the_loops_count_them() {
+        let (depth, height, width) = (taps(3, -1, 3, 0, 4), taps(2, 0, 1, 0, 1), taps(1, 0, 1, 0, 1));
+        let volumes = Volumes { depth, planes: 7, outputs: 2, lines: [5, 2] };
+        let order = PatchOrder::new(4, [2, 3], [height, width], 5, volumes).unwrap();
+        let mut m = 0;
+        for volume in 0..2 {
+            for plane in 0..2 {
+                for (row, column) in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)] {
+                    assert_eq!(order.output(m), (volume, [-1 + 3 * plane, row, column]));
+                    m += 1;
+                }
+            }
+        }
+        assert_eq!(m, order.outputs());
+        assert_eq!(order.offsets(Tap { slice: 2, row: 1, column: 0, block: 0 }), [8, 1, 0]);
     }
 
     #[test]
     fn orders_have_limits() {
-        let one = taps(1, 0, 1, 0, 1);
-        assert!(PatchOrder::new(1 << 20, [1 << 6, 1 << 5], [one, one], 1).is_some());
-        assert!(PatchOrder::new(1 << 20, [1 << 6, 1 << 6], [one, one], 1).is_none());
+        let (one, images) = (taps(1, 0, 1, 0, 1), Volumes::IMAGES);
+        assert!(PatchOrder::new(1 << 20, [1 << 6, 1 << 5], [one, one], 1, images).is_some());
+        assert!(PatchOrder::new(1 << 20, [1 << 6, 1 << 6], [one, one], 1, images).is_none());
         let many = taps(1 << 16, 0, 1, 0, 1);
-        assert!(PatchOrder::new(1, [1, 1], [many, many], 1).is_none());
+        assert!(PatchOrder::new(1, [1, 1], [many, many], 1, images).is_none());
+        let volumes = Volumes { depth: many, ..images };
+        assert!(PatchOrder::new(1, [1, 1], [many, one], 1, volumes).is_none());
     }
 }

@@ -6,8 +6,8 @@ use crate::ops::frame::Estimate as _;
 /// The plan for a convolution of square images.
 fn plan(device: &Device, size: [usize; 5], stride: usize) -> ConvPlan {
     let padding = size[4] / 2;
-    let Views { x, w, mut y } = Views::new(device, size, stride, padding);
-    Conv::<f16>::new().stride([stride; 2]).padding([padding; 2]).plan(&x, &w, &mut y).unwrap()
+    let Views { x, w, y } = Views::new(device, size, stride, padding);
+    Conv::<f16>::new().stride([stride; 2]).padding([padding; 2]).plan(&x, &w, &y).unwrap()
 }
 
 #[test]
@@ -44,12 +44,12 @@ fn ampere_has_its_own() {
 #[test]
 fn depthwise_convolutions_have_a_kernel() {
     let (device, _) = fake::h200();
-    let x = view::<f16>(&device, X, [32, 56, 56, 128]);
-    let w = view::<f16>(&device, W, [128, 3, 3, 1]);
-    let mut y = view_mut::<f16>(&device, Y, [32, 56, 56, 128]);
-    let plan = Conv::<f16>::new().groups(128).padding([1, 1]).plan(&x, &w, &mut y).unwrap();
+    let x = view::<f16, 4>(&device, X, [32, 56, 56, 128]);
+    let w = view::<f16, 4>(&device, W, [128, 3, 3, 1]);
+    let y = view_mut::<f16, 4>(&device, Y, [32, 56, 56, 128]);
+    let plan = Conv::<f16>::new().groups(128).padding([1, 1]).plan(&x, &w, &y).unwrap();
     assert_eq!(plan.name(), "conv_depthwise_sm_80_f16");
-    let dx = view_mut::<f16>(&device, Y, [32, 56, 56, 128]);
+    let dx = view_mut::<f16, 4>(&device, Y, [32, 56, 56, 128]);
     let plans = ConvGradient::new().groups(128).padding([1, 1]).images_plans(&x, &w, &dx).unwrap();
     let names: Vec<_> = plans.iter().map(|plan| plan.kernel().name()).collect();
     assert_eq!(names, ["conv_depthwise_sm_80_f16"]);
@@ -58,9 +58,9 @@ fn depthwise_convolutions_have_a_kernel() {
 #[test]
 fn gradients_of_strides_are_several_products() {
     let (device, _) = fake::h200();
-    let dy = view::<f16>(&device, X, [32, 28, 28, 128]);
-    let w = view::<f16>(&device, W, [128, 3, 3, 64]);
-    let dx = view_mut::<f16>(&device, Y, [32, 56, 56, 64]);
+    let dy = view::<f16, 4>(&device, X, [32, 28, 28, 128]);
+    let w = view::<f16, 4>(&device, W, [128, 3, 3, 64]);
+    let dx = view_mut::<f16, 4>(&device, Y, [32, 56, 56, 64]);
     let gradient = ConvGradient::new().stride([2, 2]).padding([1, 1]);
     let plans = gradient.images_plans(&dy, &w, &dx).unwrap();
     let names: Vec<_> = plans.iter().map(|plan| plan.kernel().name()).collect();
@@ -68,12 +68,63 @@ fn gradients_of_strides_are_several_products() {
     // One tap, two, two, four.
     let cycles: Vec<_> = plans.iter().filter_map(|plan| plan.estimate().cycles()).collect();
     assert!(cycles.is_sorted_by(|a, b| a <= b) && cycles[0] < cycles[3], "{cycles:?}");
-    let (x, dw) = (view::<f16>(&device, X, [32, 56, 56, 64]), view_mut::<f16>(&device, Y, [128, 3, 3, 64]));
-    let dy = view::<f16>(&device, W, [32, 28, 28, 128]);
+    let (x, dw) =
+        (view::<f16, 4>(&device, X, [32, 56, 56, 64]), view_mut::<f16, 4>(&device, Y, [128, 3, 3, 64]));
+    let dy = view::<f16, 4>(&device, W, [32, 28, 28, 128]);
     assert_eq!(
         gradient.filters_plan(&x, &dy, &dw).unwrap().kernel().name(),
         "conv_weights_sm_90_f16_64x64x64s8"
     );
+}
+
+/// Planes of several volumes that a stride does not divide are taken volume by volume.
+#[test]
+fn gradients_of_volumes_are_several_products() {
+    let (device, _) = fake::h200();
+    let w = view::<f16, 5>(&device, W, [128, 3, 3, 3, 64]);
+    let gradient = ConvGradient::new().stride([2, 2, 1]).padding([1, 1, 1]);
+    for (planes, volumes, products) in [(8, 3, 4), (7, 3, 12), (7, 1, 4)] {
+        let dy = view::<f16, 5>(&device, X, [volumes, 4, 14, 28, 128]);
+        let dx = view_mut::<f16, 5>(&device, Y, [volumes, planes, 28, 28, 64]);
+        let plans = gradient.images_plans(&dy, &w, &dx).unwrap();
+        assert_eq!(plans.len(), products);
+        assert!(plans.iter().all(|plan| plan.kernel().name() == "conv_scattered_sm_90_f16_128x64x64s8"));
+    }
+    // Without a stride the kernels are those of outputs.
+    let (dy, dx) =
+        (view::<f16, 5>(&device, X, [2, 8, 28, 28, 128]), view_mut::<f16, 5>(&device, Y, [2, 8, 28, 28, 64]));
+    let gradient = ConvGradient::new().padding([1, 1, 1]);
+    assert_eq!(gradient.images_plans(&dy, &w, &dx).unwrap().len(), 1);
+    let all = gradient.images_candidates(&dy, &w, &dx).unwrap();
+    assert!(all.iter().any(|one| one.name().starts_with("conv_inputs_") && one.rejection().is_none()));
+}
+
+/// A filter of one pixel is a product of matrices; filters of a slice go over planes as over images.
+#[test]
+fn volumes_are_images_where_they_can_be() {
+    let (device, _) = fake::h200();
+    let x = view::<f16, 5>(&device, X, [2, 8, 28, 28, 64]);
+    let y = view_mut::<f16, 5>(&device, Y, [2, 8, 28, 28, 128]);
+    let one = Conv::<f16>::new().plan(&x, &view(&device, W, [128, 1, 1, 1, 64]), &y).unwrap();
+    assert!(matches!(one, ConvPlan::Product(_)), "{one}");
+    let slice = view(&device, W, [128, 1, 3, 3, 64]);
+    let all = Conv::<f16>::new().padding([1, 1]).candidates(&x, &slice, &y).unwrap();
+    assert!(all.iter().any(|kernel| kernel.name().contains("sm_90") && kernel.rejection().is_none()));
+    // Corners of 5 bits, and volumes of one plane.
+    let why = |x: [usize; 5], conv: Conv<'_, f16>, y: [usize; 5]| {
+        let (x, w, y) = (view(&device, X, x), view(&device, W, [128, 3, 1, 1, 64]), view_mut(&device, Y, y));
+        let all = conv.candidates(&x, &w, &y).unwrap();
+        let one = all.iter().find(|kernel| kernel.name() == "conv_sm_90_f16_128x128x64s6k1").unwrap();
+        one.rejection()
+    };
+    let reason =
+        "TMA walks over volumes of several planes in steps up to 8, and in corners and offsets of 5 bits";
+    let conv = Conv::new;
+    assert_eq!(why([2, 8, 28, 28, 64], conv().padding([1, 0, 0]), [2, 8, 28, 28, 128]), None);
+    let far = conv().dilation([16, 1, 1]).padding([16, 0, 0]);
+    assert_eq!(why([2, 8, 28, 28, 64], far, [2, 8, 28, 28, 128]).as_deref(), Some(reason));
+    let flat = why([2, 1, 28, 28, 64], conv().padding([1, 0, 0]), [2, 1, 28, 28, 128]);
+    assert_eq!(flat.as_deref(), Some(reason));
 }
 
 /// Why kernels by TMA cannot compute these.

@@ -49,7 +49,31 @@ fn images_are_walked_through_by_tma() {
         (vec![64, 128], vec![512, 14336, 401_408])
     );
     // The last output begins at pixel 25.
-    assert_eq!(images.walk, Some(Walk { lower: [-1, -1], upper: [-2, -2], steps: [2, 2] }));
+    assert_eq!(
+        images.walk,
+        Some(Walk { lower: [-1, -1, 0], upper: [-2, -2, 0], steps: [2, 2, 1], planes: None })
+    );
+}
+
+#[test]
+fn volumes_are_walked_through_by_tma() {
+    let (device, journal) = fake::h200();
+    let stream = Stream::new(&device).unwrap();
+    let x = view::<f16, 5>(&device, X, [2, 9, 14, 14, 128]);
+    let w = view::<f16, 5>(&device, W, [128, 3, 3, 3, 128]);
+    let mut y = view_mut::<f16, 5>(&device, Y, [2, 5, 14, 14, 128]);
+    let conv = Conv::new().stride([2, 1, 1]).padding([1, 1, 1]).kernel("conv_sm_90_f16_128x128x64s6k1");
+    conv.run(&stream, &x, &w, &mut y).unwrap();
+    let (_, _, Block { x, w, y, order, .. }) = last(&journal);
+    assert_eq!((x.images.shape, x.order.outputs()), ([18, 14, 14, 1, 128], 1960));
+    assert_eq!((w.shape, w.strides), ([1, 9, 3, 128, 128], [442_368, 384, 128, 1, 3456]));
+    assert_eq!((y.shape, order.total()), ([1, 1960, 128], 16));
+    let maps = journal.maps.lock().unwrap();
+    let volumes = maps.iter().find(|map| map.walk.is_some()).unwrap();
+    assert_eq!((volumes.rank, volumes.shape), (5, [128, 14, 14, 9, 2]));
+    assert_eq!((volumes.tile[1], volumes.strides), (128, [256, 3584, 50_176, 451_584]));
+    let walk = Walk { lower: [-1; 3], upper: [-1; 3], steps: [1, 1, 2], planes: Some(9) };
+    assert_eq!(volumes.walk, Some(walk));
 }
 
 #[test]
@@ -70,7 +94,7 @@ fn biases_and_residuals_have_the_outputs_shape() {
     let (device, journal) = fake::h200();
     let stream = Stream::new(&device).unwrap();
     let Views { x, w, mut y } = Views::new(&device, [2, 8, 64, 128, 3], 1, 1);
-    let residual = view::<f16>(&device, VAST + (3 << 56), [2, 8, 8, 128]);
+    let residual = view::<f16, 4>(&device, VAST + (3 << 56), [2, 8, 8, 128]);
     // SAFETY: nothing reads the memory of a fake device.
     let bias = unsafe { TensorView::<f16>::from_raw_parts(&device, VAST + (4 << 56), &[128], &[2]) }.unwrap();
     let conv = Conv::new().padding([1, 1]).bias(&bias).residual(&residual).activation(Activation::Relu);

@@ -13,16 +13,24 @@ const W: u64 = VAST + (1 << 56);
 const Y: u64 = VAST + (2 << 56);
 
 /// Row-major strides.
-fn packed([_, b, c, d]: [usize; 4]) -> [usize; 4] {
-    [b * c * d, c * d, d, 1]
+fn packed<const RANK: usize>(shape: [usize; RANK]) -> [usize; RANK] {
+    std::array::from_fn(|i| shape[i + 1..].iter().product())
 }
 
-fn view<T: ConvElement>(device: &Device, at: u64, shape: [usize; 4]) -> TensorView<'static, T> {
+fn view<T: ConvElement, const RANK: usize>(
+    device: &Device,
+    at: u64,
+    shape: [usize; RANK],
+) -> TensorView<'static, T> {
     // SAFETY: nothing reads the memory of a fake device.
     unsafe { TensorView::from_raw_parts(device, at, &shape, &packed(shape)) }.unwrap()
 }
 
-fn view_mut<T: ConvElement>(device: &Device, at: u64, shape: [usize; 4]) -> TensorViewMut<'static, T> {
+fn view_mut<T: ConvElement, const RANK: usize>(
+    device: &Device,
+    at: u64,
+    shape: [usize; RANK],
+) -> TensorViewMut<'static, T> {
     // SAFETY: as above.
     unsafe { TensorViewMut::from_raw_parts(device, at, &shape, &packed(shape)) }.unwrap()
 }

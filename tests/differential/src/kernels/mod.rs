@@ -12,6 +12,7 @@ mod clusters;
 mod collectives;
 mod copies;
 mod elements;
+mod pixels;
 mod products;
 mod rows;
 mod tensors;
@@ -117,7 +118,7 @@ impl Kernel {
 
 /// All kernels, in modules.
 pub fn groups() -> Vec<Group> {
-    let parts: [fn() -> Vec<Kernel>; 7] = [
+    let parts: [fn() -> Vec<Kernel>; 8] = [
         collectives::kernels,
         rows::kernels,
         products::kernels,
@@ -125,6 +126,7 @@ pub fn groups() -> Vec<Group> {
         copies::kernels,
         clusters::kernels,
         tensors::kernels,
+        pixels::kernels,
     ];
     let modules =
         parts.into_iter().flat_map(|kernels| kernels().chunks(PER_MODULE).map(module).collect::<Vec<_>>());

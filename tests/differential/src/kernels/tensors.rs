@@ -1,6 +1,6 @@
 //! Boxes of tensors: `cp.async.bulk.tensor` and `cp.reduce.async.bulk.tensor`.
 
-use tilewright_emulator::{DataType, Fill, Swizzle, TensorMap};
+use tilewright_emulator::{DataType, Fill, Im2col, Swizzle, TensorMap};
 
 use super::{Kernel, bytes, wait};
 use crate::random::Random;
@@ -15,7 +15,7 @@ pub(super) fn kernels() -> Vec<Kernel> {
         for swizzle in [Swizzle::None, Swizzle::B32, Swizzle::B64, Swizzle::B128] {
             for narrow in [false, true] {
                 let map = tensor(DataType::F16, rank, swizzle, narrow);
-                kernels.extend(places(&map).iter().map(|at| load(map, at, &mut random)));
+                kernels.extend(places(&map).iter().map(|at| load(map, at, &[], &mut random)));
                 kernels.extend(stored(&map).iter().map(|at| store(map, at, "", &mut random)));
             }
         }
@@ -33,19 +33,19 @@ pub(super) fn kernels() -> Vec<Kernel> {
     ];
     for data in types {
         let map = tensor(data, 2, Swizzle::B128, false);
-        kernels.extend(places(&map).iter().map(|at| load(map, at, &mut random)));
+        kernels.extend(places(&map).iter().map(|at| load(map, at, &[], &mut random)));
         kernels.extend(stored(&map).iter().map(|at| store(map, at, "", &mut random)));
     }
     for data in [DataType::F16, DataType::Bf16, DataType::F32, DataType::F64] {
         let map = TensorMap { fill: Fill::Nan, ..tensor(data, 3, Swizzle::B64, false) };
         for at in places(&map) {
-            kernels.push(load(map, &at, &mut random));
+            kernels.push(load(map, &at, &[], &mut random));
         }
     }
     for steps in [[1, 2, 1, 1, 1], [1, 3, 2, 1, 1], [1, 8, 4, 1, 1]] {
         let map = TensorMap { steps, ..tensor(DataType::F16, 3, Swizzle::B64, false) };
         for at in places(&map) {
-            kernels.push(load(map, &at, &mut random));
+            kernels.push(load(map, &at, &[], &mut random));
         }
     }
     let reductions = [
@@ -75,7 +75,7 @@ pub(super) fn kernels() -> Vec<Kernel> {
 }
 
 /// A tensor whose rows are no multiple of 16 bytes, and a box of a span of the swizzle, or less.
-fn tensor(data: DataType, rank: usize, swizzle: Swizzle, narrow: bool) -> TensorMap {
+pub(super) fn tensor(data: DataType, rank: usize, swizzle: Swizzle, narrow: bool) -> TensorMap {
     let size = data.bytes() as u64;
     let span = match swizzle {
         Swizzle::None => 64,
@@ -178,16 +178,28 @@ fn contents(data: DataType, count: usize, random: &mut Random) -> Vec<u8> {
     bytes((0..count / 4).map(|_| word(random)))
 }
 
-fn load(map: TensorMap, at: &[i32], random: &mut Random) -> Kernel {
-    let (moves, list) = coordinates(at);
+/// A load of a box, or of pixels, with offsets of as many dimensions.
+pub(super) fn load(map: TensorMap, at: &[i32], offsets: &[u16], random: &mut Random) -> Kernel {
+    let (mut moves, list) = coordinates(at);
     let rank = map.rank;
-    let lines: u32 = (1..rank).map(|i| map.tile[i].div_ceil(map.steps[i])).product();
+    let (mode, end, lines) = match map.im2col {
+        Some(_) => {
+            let halves: Vec<_> = (0..offsets.len()).map(|i| format!("%h{i}")).collect();
+            let set = |(half, offset): (&String, &u16)| format!("mov.b16 {half}, {offset};\n");
+            moves.extend(halves.iter().zip(offsets).map(set));
+            ("im2col", format!(", {{{}}}", halves.join(", ")), map.tile[1])
+        }
+        None => {
+            let lines = (1..rank).map(|i| map.tile[i].div_ceil(map.steps[i])).product();
+            ("tile", String::new(), lines)
+        }
+    };
     let size = lines * map.tile[0] * map.data.bytes() as u32;
     let body = format!(
         "add.u32 %r1, %shared, {SHARED};\nsetp.ne.u32 %p0, %id, 0;\n@%p0 bra READY;\nmbarrier.init.shared.b64 [%r1], 1;\n\
          fence.mbarrier_init.release.cluster;\nfence.proxy.async;\nmbarrier.arrive.expect_tx.shared.b64 _, [%r1], {size};\n\
          mov.b64 %d0, map;\ncvta.param.u64 %d0, %d0;\n{moves}\
-         cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%shared], [%d0, {{{list}}}], [%r1];\n\
+         cp.async.bulk.tensor.{rank}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes [%shared], [%d0, {{{list}}}], [%r1]{end};\n\
          READY:\nbar.sync 0;\n{}mov.u32 %n, %id;\nCOPY:\nmad.lo.u32 %r2, %n, 4, %shared;\nld.shared.b32 %r3, [%r2];\n\
          mad.wide.u32 %d1, %n, 4, %out;\nst.global.b32 [%d1], %r3;\nadd.u32 %n, %n, 128;\n\
          setp.lt.u32 %q, %n, {};\n@%q bra COPY;\n",
@@ -195,7 +207,14 @@ fn load(map: TensorMap, at: &[i32], random: &mut Random) -> Kernel {
         SHARED / 4
     );
     let tensor = contents(map.data, bytes_of(&map), random);
-    let mut kernel = Kernel::new(named("load", &map, at), SHARED / 4 / 128, body).threads(128);
+    let name = match map.im2col {
+        None => named("load", &map, at),
+        Some(Im2col { lower, upper }) => {
+            let load = named("load of pixels", &map, at);
+            format!("{load} offsets {offsets:?} corners {lower:?} {upper:?}")
+        }
+    };
+    let mut kernel = Kernel::new(name, SHARED / 4 / 128, body).threads(128);
     kernel = kernel.shared(vec![0xa5; SHARED]);
     kernel.launch.dynamic_shared = SHARED as u32 + 16;
     kernel.tensor = Some((map, tensor));

@@ -44,6 +44,7 @@ ranks! {
 entries! { Sm90a:
     im2col => |r, g| {
         tma::load_im2col_4d_hint(g.shared, g.from, [g.x, g.n, g.x, g.n], [1, g.n as u16], g.shared + 1024, EVICT_LAST);
+        tma::load_im2col_5d_hint(g.shared, g.from, [g.x, g.n, g.x, g.n, g.x], [1, 2, g.n as u16], g.shared + 1024, EVICT_LAST);
     }
     bulk => |r, g| {
         tma::prefetch_map(g.from);
