@@ -7,8 +7,8 @@
 //! | [`conv()`](conv()), [`Conv`], [`ConvGradient`] | y = act(x ∗ w + bias + residual) of images and sequences, and its gradients, f16 and bf16; depthwise f32 |
 //! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16 and bf16 |
 //! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
-//! | [`causal_conv1d()`](causal_conv1d()), [`CausalConv1d`] | depthwise causal convolution of sequences and its step of one token, f16, bf16, f32 |
-//! | [`Ssd`], [`SsdStep`] | Mamba-2's state-space scan and its step of one token, f16, bf16 |
+//! | [`causal_conv1d()`](causal_conv1d()), [`CausalConv1d`], [`CausalConv1dGradient`] | depthwise causal convolution of sequences, its step of one token and its gradients, f16, bf16, f32 |
+//! | [`Ssd`], [`SsdStep`], [`SsdGradient`] | Mamba-2's state-space scan, its step of one token and its gradients, f16, bf16 |
 //! | [`linear_attention()`](linear_attention()), [`LinearAttention`] | attention by a state: linear attention, retention, gates of rows or channels, the delta rule, steps, f16 and bf16 |
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
 //! | [`cross_entropy()`](cross_entropy()), [`CrossEntropy`] | losses of rows of logits and their gradient in one pass, f16, bf16, f32 |
@@ -85,7 +85,9 @@ pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPl
 #[cfg(feature = "pointwise")]
 pub use cast::{Cast, CastElement, cast};
 #[cfg(feature = "ssd")]
-pub use causal_conv1d::{CausalConv1d, CausalConv1dCandidate, CausalConv1dPlan, causal_conv1d};
+pub use causal_conv1d::{
+    CausalConv1d, CausalConv1dCandidate, CausalConv1dGradient, CausalConv1dPlan, causal_conv1d,
+};
 #[cfg(feature = "conv")]
 pub use conv::{Conv, ConvCandidate, ConvElement, ConvGradient, ConvPlan, conv};
 #[cfg(feature = "rows")]
@@ -125,7 +127,10 @@ pub use rope::{Pairs, Rope, rope};
 #[cfg(feature = "rows")]
 pub use softmax::{Softmax, SoftmaxCandidate, SoftmaxPlan, log_softmax, softmax};
 #[cfg(feature = "ssd")]
-pub use ssd::{Ssd, SsdCandidate, SsdElement, SsdPlan, SsdStep, SsdStepCandidate, SsdStepPlan};
+pub use ssd::{
+    Ssd, SsdCandidate, SsdElement, SsdGradient, SsdGradientCandidate, SsdGradientPlan, SsdPlan, SsdStep,
+    SsdStepCandidate, SsdStepPlan,
+};
 #[cfg(any(feature = "dequant_gemm", feature = "gemm", feature = "pointwise"))]
 pub use tilewright_device::tile::Activation;
 #[cfg(feature = "pointwise")]
