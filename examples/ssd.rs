@@ -1,17 +1,17 @@
-//! Mamba-2's layer between its projections, on the GPU or, where there is none, on the emulator: causal convolution, scan, and their steps of one
+//! Mamba-2's layer between its projections, on the GPU or, where there is none, on the emulator: causal convolution, scan, its gradients, and its step of one
 //! token. The results' errors, and the speed on a GPU.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tilewright::ops::{CausalConv1d, Ssd, SsdStep, kernels};
+use tilewright::ops::{CausalConv1d, Ssd, SsdGradient, SsdStep, kernels};
 use tilewright::{Device, Stream, Tensor, bf16};
 use tilewright_support::random::normal;
 use tilewright_support::timing::{Options, Variant, compare};
 use tilewright_support::{Real, Result};
 
-/// Computes the causal convolution, the scan and the decoding step of Mamba-2, in bf16. Checks the results, and measures the speed if there is a GPU.
+/// Computes the causal convolution, the scan, its gradients and the decoding step of Mamba-2, in bf16. Checks the results, and measures the speed if there is a GPU.
 #[derive(Parser)]
 #[command(name = "ssd", override_usage = "ssd [OPTIONS] [BATCH LENGTH HEADS]")]
 struct Arguments {
@@ -59,6 +59,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     let layer = Layer::new(&device, [batch, length, heads], arguments.chunk)?;
     layer.conv()?;
     layer.scan()?;
+    layer.gradient()?;
     layer.step()
 }
 
@@ -203,6 +204,72 @@ impl Layer {
             *h * f64::from(self.c[t * N + n].to_f32())
         };
         state.iter_mut().zip(0..N).map(step).sum()
+    }
+
+    /// The scan's gradients, of a dy that is x.
+    fn gradient(&self) -> Result<()> {
+        let [batch, length, heads] = self.size;
+        let at = |data: &[bf16], count, cols| {
+            Tensor::from_slice(&self.device, data, &[batch, length, count, cols])
+        };
+        let (x, b, c) = (at(&self.x, heads, P)?, at(&self.b, 1, N)?, at(&self.c, 1, N)?);
+        let dt = Tensor::from_slice(&self.device, &self.dt, &[batch, length, heads])?;
+        let a = Tensor::filled(&self.device, A, &[heads])?;
+        let nan = |shape: &[usize]| Tensor::filled(&self.device, bf16::NAN, shape).map(RefCell::new);
+        let (dx, d_dt) = (nan(x.shape())?, nan(dt.shape())?);
+        let (d_b, d_c) = (nan(b.shape())?, nan(c.shape())?);
+        let d_a = RefCell::new(Tensor::<f32>::zeros(&self.device, &[heads])?);
+        let (x, b, c, dt, a) = (x.view(), b.view(), c.view(), dt.view(), a.view());
+        let workspace = RefCell::new(Tensor::<f32>::zeros(&self.device, &[0])?);
+        // What `of` says of the gradients, all but those of D and of states.
+        let with = |of: &dyn Fn(SsdGradient<'_, bf16>) -> tilewright::Result<()>| {
+            let (mut dx, mut d_dt, mut d_a) = (dx.borrow_mut(), d_dt.borrow_mut(), d_a.borrow_mut());
+            let (mut d_b, mut d_c) = (d_b.borrow_mut(), d_c.borrow_mut());
+            let (mut dx, mut d_dt, mut d_a) = (dx.view_mut(), d_dt.view_mut(), d_a.view_mut());
+            let (mut d_b, mut d_c) = (d_b.view_mut(), d_c.view_mut());
+            let gradient = SsdGradient::new().softplus().dx(&mut dx).d_dt(&mut d_dt).d_a(&mut d_a);
+            of(match self.chunk {
+                Some(tokens) => gradient.d_b(&mut d_b).d_c(&mut d_c).chunk(tokens),
+                None => gradient.d_b(&mut d_b).d_c(&mut d_c),
+            })
+        };
+        let need = RefCell::new((0, ""));
+        with(&|of| {
+            let kernel = of.plan(&x, &dt, &a, [&b, &c], &x)?.kernel().name();
+            *need.borrow_mut() = (of.workspace_len(&x, &dt, &a, [&b, &c], &x)?, kernel);
+            Ok(())
+        })?;
+        let (need, kernel) = *need.borrow();
+        *workspace.borrow_mut() = Tensor::zeros(&self.device, &[need])?;
+        let launch = |stream: &Stream| {
+            with(&|of| {
+                let mut workspace = workspace.borrow_mut();
+                of.workspace(&mut workspace.view_mut()).run(stream, &x, &dt, &a, [&b, &c], &x)
+            })
+        };
+        launch(&self.device.default_stream())?;
+        let out = dx.borrow().to_vec()?;
+        // dx of a column of the first and the last head of the first sequence: from the last token on.
+        let mut error = Error::default();
+        for (h, p) in [(0, 5), (heads - 1, 40)] {
+            let mut state = vec![0.0; N];
+            for t in (0..length).rev() {
+                let place = t * heads + h;
+                let dt = f64::from(self.dt[place].to_f32()).exp().ln_1p();
+                let dy = f64::from(self.x[place * P + p].to_f32());
+                let sum = state.iter_mut().zip(0..N).map(|(g, n)| {
+                    *g += dy * f64::from(self.c[t * N + n].to_f32());
+                    let dx = dt * *g * f64::from(self.b[t * N + n].to_f32());
+                    *g *= (dt * f64::from(A)).exp();
+                    dx
+                });
+                error.add(out[place * P + p], sum.sum());
+            }
+        }
+        let elements = (batch * length * heads * P) as f64;
+        // As the scan is counted: four products of pairs of tokens, five of states.
+        let flops = elements * (2 * 256 + 2 * 256 * N / P + 10 * N) as f64;
+        self.line(["gradient", kernel], error.relative(), [flops, 6.0 * elements], launch)
     }
 
     /// The step of the first token of each sequence, from a state of zeros.

@@ -9,6 +9,10 @@ pub enum Op {
     Scan,
     /// In chunks of so many tokens.
     Chunks(usize),
+    /// The gradients of the scan, by x, dt, A, B and C.
+    Gradient,
+    /// The convolution's, by x, w and the bias.
+    ConvGradient,
     /// One token, with a state of f32.
     Step,
     /// The convolution of width 4 in front of a scan, with bias and SiLU.
@@ -36,7 +40,11 @@ pub fn all() -> Vec<Case> {
     let layers = [[8, 4096, 80], [1, 4096, 80], [1, 32768, 80], [4, 2048, 24], [1, 16384, 24]];
     let long = |op| layers.map(|[batch, length, heads]| Case { op, batch, length, heads });
     let steps = [1, 16, 128, 256].map(|batch| Case { op: Op::Step, batch, length: 1, heads: 80 });
-    [Op::Scan, Op::Chunks(256), Op::Conv].into_iter().flat_map(long).chain(steps).collect()
+    [Op::Scan, Op::Chunks(256), Op::Conv, Op::Gradient, Op::ConvGradient]
+        .into_iter()
+        .flat_map(long)
+        .chain(steps)
+        .collect()
 }
 
 impl Case {
@@ -52,8 +60,11 @@ impl Case {
         match self.op {
             // Within a chunk C Bᵀ, once for all heads, and weights times x; into the state and out of it.
             Op::Scan | Op::Chunks(_) => self.tokens() * (256 * N + self.heads * (256 * P + 4 * N * P)),
+            // dy xᵀ and what the weights of C Bᵀ do to dy, once for each head; what both do to B and C; both states, and what comes of them.
+            Op::Gradient => self.tokens() * (256 * N + self.heads * (2 * 256 * P + 2 * 256 * N + 10 * N * P)),
             Op::Step => self.tokens() * self.heads * 5 * N * P,
             Op::Conv => self.tokens() * self.channels() * 2 * WIDTH,
+            Op::ConvGradient => self.tokens() * self.channels() * 6 * WIDTH,
         }
     }
     /// The least that moves between memory and the SMs.
@@ -63,7 +74,9 @@ impl Case {
         match self.op {
             Op::Scan | Op::Chunks(_) => 2 * x + rest,
             Op::Step => 2 * x + rest + self.batch * self.heads * P * N * 8,
+            Op::Gradient => 3 * x + 2 * rest,
             Op::Conv => self.tokens() * self.channels() * 4,
+            Op::ConvGradient => self.tokens() * self.channels() * 6,
         }
     }
 }
@@ -75,6 +88,8 @@ impl fmt::Display for Case {
             Op::Chunks(tokens) => write!(f, "scan chunk{tokens}")?,
             Op::Step => f.write_str("step")?,
             Op::Conv => f.write_str("conv")?,
+            Op::Gradient => f.write_str("gradient")?,
+            Op::ConvGradient => f.write_str("conv-gradient")?,
         }
         write!(f, " bf16 b{} s{} h{}", self.batch, self.length, self.heads)
     }

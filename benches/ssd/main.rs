@@ -1,4 +1,4 @@
-//! Speed of the state-space operators: the scan, whole and in chunks, its step of one token, the causal convolution.
+//! Speed of the state-space operators: the scan, whole and in chunks, its step of one token, the causal convolution, the gradients of both.
 //!
 //! ```text
 //! cargo bench --bench ssd                       criterion's measurements, and the table of what it measured

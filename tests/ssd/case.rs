@@ -85,6 +85,41 @@ impl Case {
     }
 }
 
+/// So many cases of whatever goes together, the same for the same seed.
+pub fn random_cases(count: usize, seed: u64) -> Vec<Case> {
+    let mut state = seed;
+    let mut below = |n: usize| {
+        // Knuth's MMIX.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % n
+    };
+    let mut case = || {
+        let groups = 1 + below(3);
+        let lengths: Vec<_> = (0..1 + below(4)).map(|_| [0, 1, 64, 1 + below(150)][below(4)]).collect();
+        let packed = below(2) == 0;
+        Case {
+            batch: if packed { 1 } else { 1 + below(2) },
+            length: if packed { lengths.iter().sum() } else { 1 + below(150) },
+            heads: groups * (1 + below(2)),
+            groups,
+            p: [64, 64, 8, 32, 96, 1 + below(80)][below(6)],
+            n: [64, 128, 16, 1 + below(128)][below(4)],
+            a: [vec![-1.0, -0.1], vec![0.0, -1e5], vec![-30.0]][below(3)].clone(),
+            bias: below(2) == 0,
+            softplus: below(2) == 0,
+            limits: [None, Some([0.0, 0.3])][below(2)],
+            skip: below(2) == 0,
+            gate: below(3) == 0,
+            initial: below(2) == 0,
+            chunk: [None, Some(64), Some(128)][below(3)],
+            packed: packed.then_some(lengths),
+            kernel: None,
+            pad: [0, 0, 8, 3][below(4)],
+        }
+    };
+    (0..count).map(|_| case()).collect()
+}
+
 /// The numbers of a case.
 pub struct Data<T> {
     pub x: Vec<T>,
@@ -174,7 +209,7 @@ impl<T: Number> Data<T> {
 }
 
 /// Rows of `len` elements, `pad` unused ones behind each.
-fn padded<T: Real>(data: &[T], len: usize, pad: usize) -> Vec<T> {
+pub fn padded<T: Real>(data: &[T], len: usize, pad: usize) -> Vec<T> {
     data.chunks(len.max(1))
         .flat_map(|row| row.iter().copied().chain(std::iter::repeat_n(T::POISON, pad)))
         .collect()

@@ -1,6 +1,6 @@
 //! Calls that are refused name the argument, what it was, and what is allowed; they leave the output alone.
 
-use tilewright::ops::{CausalConv1d, Ssd, SsdStep};
+use tilewright::ops::{CausalConv1d, CausalConv1dGradient, Ssd, SsdGradient, SsdStep};
 use tilewright::{Device, Stream, Tensor, TensorView, bf16, f16};
 use tilewright_support::suite::Outcome;
 
@@ -168,5 +168,60 @@ pub fn step(device: &Device) -> Outcome {
         text,
     );
     assert!(y.to_vec()?.iter().all(|y| y.is_nan()));
+    Ok(())
+}
+
+pub fn gradients(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    let zeros = |shape: &[usize]| Tensor::<bf16>::zeros(device, shape);
+    let (x, b, dt) = (zeros(&[1, 9, 4, 64])?, zeros(&[1, 9, 2, 32])?, zeros(&[1, 9, 4])?);
+    let (wide, few) = (zeros(&[1, 9, 2, 129])?, zeros(&[1, 8, 4, 64])?);
+    let a = Tensor::<f32>::zeros(device, &[4])?;
+    let state = Tensor::<f32>::zeros(device, &[1, 4, 64, 31])?;
+    let mut y = Tensor::filled(device, bf16::NAN, &[1, 9, 4, 64])?;
+    let mut short = Tensor::filled(device, bf16::NAN, &[1, 9, 4, 63])?;
+    let (mut three, mut room) = (Tensor::<f32>::zeros(device, &[3])?, Tensor::<f32>::zeros(device, &[8])?);
+    let (x, b, dt, a, wide, few) = (x.view(), b.view(), dt.view(), a.view(), wide.view(), few.view());
+    let (state, mut short, mut three, mut room) =
+        (state.view(), short.view_mut(), three.view_mut(), room.view_mut());
+    let plain = SsdGradient::<bf16>::new;
+    let run = |mut of: SsdGradient<'_, bf16>, message: &str| {
+        says(of.run(&stream, &x, &dt, &a, [&b, &b], &x), message)
+    };
+    let text = "`dx` was of shape [1, 9, 4, 63]; it must be of shape [1, 9, 4, 64]: that of `x`";
+    run(plain().dx(&mut short), text);
+    let text = "`d_a` was of shape [3]; it must be of shape [4]: the heads of `x`";
+    run(plain().d_a(&mut three), text);
+    let text = "`d_gate` was wanted of a scan without a gate; it must be left out, or `gate` given";
+    run(plain().d_gate(&mut y.view_mut()), text);
+    let text = "`d_final_state` was of shape [1, 4, 64, 31]; it must be of shape [1, 4, 64, 32]: sequences, heads, the columns of `x` and those of `b`";
+    run(plain().d_final_state(&state), text);
+    run(plain().chunk(100), "`chunk` was 100; it must be a multiple of 64");
+    let error = plain().dx(&mut y.view_mut()).workspace(&mut room).run(&stream, &x, &dt, &a, [&b, &b], &x);
+    let error = error.expect_err("too small").to_string();
+    assert!(
+        error.starts_with("`workspace` was of shape [8] and strides [1]; it must be contiguous, of "),
+        "{error}"
+    );
+    let text = "`dy` was of shape [1, 8, 4, 64]; it must be of shape [1, 9, 4, 64]: that of `x`";
+    says(plain().run(&stream, &x, &dt, &a, [&b, &b], &few), text);
+    let error = plain().run(&stream, &x, &dt, &a, [&wide, &wide], &x).expect_err("no kernel is so wide");
+    assert!(error.to_string().contains("columns of B and C"), "{error}");
+    // SAFETY: no call may use it.
+    let inside =
+        unsafe { TensorView::from_raw_parts(device, y.address(), &[1, 9, 4, 64], &[2304, 256, 64, 1])? };
+    let text = "`dx` overlaps `dy`; what a call writes must lie apart from all else that it uses";
+    says(plain().dx(&mut y.view_mut()).run(&stream, &x, &dt, &a, [&b, &b], &inside), text);
+    assert!(y.to_vec()?.iter().all(|y| y.is_nan()));
+
+    let (x, w, few) = (zeros(&[2, 5, 8])?, zeros(&[8, 4])?, zeros(&[2, 5, 7])?);
+    let (x, w, few) = (x.view(), w.view(), few.view());
+    let mut d_w = Tensor::filled(device, bf16::NAN, &[8, 3])?;
+    let text = "`dy` was of shape [2, 5, 7]; it must be of shape [2, 5, 8]: that of `x`";
+    says(CausalConv1dGradient::new().run(&stream, &x, &w, &few), text);
+    let text = "`d_w` was of shape [8, 3]; it must be of shape [8, 4]: that of `w`";
+    says(CausalConv1dGradient::new().d_w(&mut d_w.view_mut()).run(&stream, &x, &w, &x), text);
+    let text = "`d_initial_state` was of shape [8, 3]; it must be of shape [2, 8, 3]: sequences, channels and width - 1";
+    says(CausalConv1dGradient::new().d_initial_state(&mut d_w.view_mut()).run(&stream, &x, &w, &x), text);
     Ok(())
 }

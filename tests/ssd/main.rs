@@ -1,13 +1,17 @@
-//! `ops::causal_conv1d`, `ops::Ssd` and `ops::SsdStep` against the recurrences themselves in f64.
+//! `ops::causal_conv1d`, `ops::Ssd` and `ops::SsdStep` against the recurrences themselves in f64, gradients against their adjoints.
 
 use std::process::ExitCode;
 
 use tilewright::Arch;
 use tilewright_support::suite::Suite;
 
+mod adjoint;
 mod case;
 mod conv;
+mod conv_gradient;
 mod errors;
+mod gradient;
+mod gradient_case;
 mod reference;
 mod scan;
 mod step;
@@ -33,6 +37,23 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "scan: nothing to do", scan::nothing)
         .device(Arch::Sm80, "scan: a graph replays it", scan::replay)
         .device(Arch::Sm80, "scan: errors name their arguments", errors::scan)
+        .device(Arch::Sm80, "gradient: every kernel, lengths", gradient::every_kernel)
+        .device(Arch::Sm80, "gradient: long sequences", gradient::long)
+        .device(Arch::Sm80, "gradient: D, gate, bias, softplus, limits, groups", gradient::options)
+        .device(Arch::Sm80, "gradient: decays of 0, 1 and exp(-80)", gradient::decays)
+        .device(Arch::Sm80, "gradient: two halves are the whole", gradient::halves)
+        .device(Arch::Sm80, "gradient: packed sequences", gradient::packed)
+        .device(Arch::Sm80, "gradient: NaN stays in its sequence", gradient::nan)
+        .device(Arch::Sm80, "gradient: tensors lie anywhere, heads of other sizes", gradient::places)
+        .device(Arch::Sm80, "gradient: whatever goes together", gradient::random)
+        .device(Arch::Sm80, "gradient: random orders of warps", gradient::schedules)
+        .device(Arch::Sm80, "gradient: nothing to do", gradient::nothing)
+        .device(Arch::Sm80, "gradient: offsets that are wrong", gradient::wrong_offsets)
+        .device(Arch::Sm80, "gradient: a graph replays it", gradient::replay)
+        .device(Arch::Sm80, "gradients: errors name their arguments", errors::gradients)
+        .device(Arch::Sm80, "convolution's gradient: lengths, widths, types", conv_gradient::lengths)
+        .device(Arch::Sm80, "convolution's gradient: packed sequences", conv_gradient::packed)
+        .device(Arch::Sm80, "convolution's gradient: a graph replays it", conv_gradient::captured)
         .device(Arch::Sm80, "step: every kernel", step::every_kernel)
         .device(Arch::Sm80, "step: tokens one by one are the scan", step::tokens)
         .device(Arch::Sm80, "step: errors name their arguments", errors::step)

@@ -4,7 +4,7 @@ use tilewright::ops::{Ssd, kernels};
 use tilewright::{Arch, Device, Stream, Tensor, bf16, f16};
 use tilewright_support::suite::Outcome;
 
-use crate::case::{Case, Data, assert_near, check, run};
+use crate::case::{Case, Data, assert_near, check, random_cases, run};
 
 pub fn every_kernel(device: &Device) -> Outcome {
     let scans: Vec<_> = kernels()
@@ -182,36 +182,8 @@ pub fn places(device: &Device) -> Outcome {
 
 /// Whatever goes together, of numbers that are the same each time.
 pub fn random(device: &Device) -> Outcome {
-    let mut state = 0x5eed_u64;
-    let mut below = |n: usize| {
-        // Knuth's MMIX.
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % n
-    };
-    for _ in 0..24 {
-        let groups = 1 + below(3);
-        let lengths: Vec<_> = (0..1 + below(4)).map(|_| [0, 1, 64, 1 + below(150)][below(4)]).collect();
-        let packed = below(2) == 0;
-        let case = Case {
-            batch: if packed { 1 } else { 1 + below(2) },
-            length: if packed { lengths.iter().sum() } else { 1 + below(150) },
-            heads: groups * (1 + below(2)),
-            groups,
-            p: [64, 64, 8, 32, 96, 1 + below(80)][below(6)],
-            n: [64, 128, 16, 1 + below(128)][below(4)],
-            a: [vec![-1.0, -0.1], vec![0.0, -1e5], vec![-30.0]][below(3)].clone(),
-            bias: below(2) == 0,
-            softplus: below(2) == 0,
-            limits: [None, Some([0.0, 0.3])][below(2)],
-            skip: below(2) == 0,
-            gate: below(3) == 0,
-            initial: below(2) == 0,
-            chunk: [None, Some(64), Some(128)][below(3)],
-            packed: packed.then_some(lengths),
-            kernel: None,
-            pad: [0, 0, 8, 3][below(4)],
-        };
-        if below(2) == 0 { check::<f16>(device, &case)? } else { check::<bf16>(device, &case)? }
+    for (i, case) in random_cases(24, 0x5eed).into_iter().enumerate() {
+        if i % 2 == 0 { check::<f16>(device, &case)? } else { check::<bf16>(device, &case)? }
     }
     Ok(())
 }

@@ -5,9 +5,9 @@ use std::fmt;
 use tilewright_device::kernel::Listed;
 use tilewright_ssd::ConvKernel;
 
-use crate::ops::frame::{Choice, Cycles, Rated, Rejection};
+use crate::ops::frame::{Choice, Cycles, Rated, Rejection, of_shape};
 use crate::ops::ssd::sequences::Extent;
-use crate::{Device, KernelSet};
+use crate::{Device, Error, KernelSet, Result};
 
 /// One compiled kernel.
 pub type Compiled = Listed<ConvKernel>;
@@ -40,6 +40,20 @@ pub(super) struct Problem {
 impl Problem {
     /// The widest filter.
     pub(super) const MAX_WIDTH: usize = 8;
+
+    /// The width of filters `w` of so many channels.
+    pub(super) fn width(w: &[usize], channels: usize) -> Result<usize> {
+        match w {
+            &[of, width @ 1..=Problem::MAX_WIDTH] if of == channels => Ok(width),
+            shape => {
+                let allowed = format!(
+                    "of shape [{channels}, width], of the channels of `x`, a width of 1 to {}",
+                    Problem::MAX_WIDTH
+                );
+                Err(Error::argument("w", of_shape(shape), allowed))
+            }
+        }
+    }
 }
 
 impl Choice for Problem {

@@ -1,6 +1,7 @@
 //! The depthwise causal convolution of sequences: y\[t\] = act(bias + Σ w\[width - 1 - k\] x\[t - k\]).
 
 mod choose;
+mod gradient;
 
 use std::sync::LazyLock;
 
@@ -12,6 +13,8 @@ use super::frame::{Candidate, Choice, Named, Plan, Table, check, of_shape};
 use super::ssd::sequences::{Extent, Packed, argument, ctas, expect, optional};
 use crate::tensor::Untyped;
 use crate::{Error, Launch, Result, Stream, TensorView, TensorViewMut};
+
+pub use gradient::CausalConv1dGradient;
 
 /// A kernel that could compute a causal convolution, or why it could not.
 pub type CausalConv1dCandidate = Candidate<Compiled>;
@@ -244,16 +247,7 @@ impl<'a, T: RowsElement> CausalConv1d<'a, T> {
                 "of 3 dimensions: batch, length, channels",
             ));
         };
-        let width = match w.shape() {
-            &[of, width @ 1..=Problem::MAX_WIDTH] if of == channels => width,
-            shape => {
-                let allowed = format!(
-                    "of shape [{channels}, width], of the channels of `x`, a width of 1 to {}",
-                    Problem::MAX_WIDTH
-                );
-                return Err(Error::argument("w", of_shape(shape), allowed));
-            }
-        };
+        let width = Problem::width(w.shape(), channels)?;
         expect("y", y.shape(), x.shape(), "that of `x`")?;
         let bias = self.bias.as_ref();
         if let Some(bias) = bias {

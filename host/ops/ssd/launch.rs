@@ -1,22 +1,16 @@
 //! The launches of a scan: steps of time, chunks' states, their passing on, results.
 
 use tilewright_device::abi::GlobalAbi;
-use tilewright_device::kernel::Listed;
-use tilewright_ssd::{
-    ChunkScanArgs, ChunkStateArgs, ChunkStepsArgs, Chunks, KERNELS, PASSING, STEPS, STEPS_COLUMNS,
-    StatePassingArgs,
-};
+use tilewright_ssd::{ChunkScanArgs, ChunkStateArgs, Chunks, KERNELS, PASSING, StatePassingArgs};
 
 use super::problem::{BLOCK, Problem};
-use super::sequences::{argument, at, column, ctas, optional};
+use super::sequences::{argument, at, ctas, optional};
+use super::steps::{Steps, find};
 use super::table::{Compiled, Shares, state_kernel};
 use super::time::Time;
 use crate::ops::frame::expect_mapped;
 use crate::tensor::{Layout, Untyped};
 use crate::{Arch, Error, Launch, Result, Stream};
-
-/// Lines of a block's steps, of 32 values each.
-const STEP_LINES: usize = STEPS_COLUMNS as usize / 32;
 
 /// Where the parts of the workspace lie: elements before each, and all.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +24,7 @@ impl Room {
     pub(super) fn new(problem: &Problem, shares: &Shares) -> Result<Self> {
         let size = &problem.size;
         let len = |shape: &[usize]| Ok::<_, Error>(Layout::contiguous(shape)?.len());
-        let steps = len(&[size.matrices, size.heads, problem.blocks_of_steps(), STEPS_COLUMNS as usize])?;
+        let steps = Steps::len(size, &problem.extent)?;
         if shares.chunks == 1 {
             return Ok(Room { states: steps, decays: steps, all: steps });
         }
@@ -57,8 +51,8 @@ pub(super) struct Run<'a> {
 impl Run<'_> {
     /// Launches all.
     pub(super) fn all(&self) -> Result<()> {
-        if self.problem.blocks() > 0 {
-            self.steps()?;
+        if self.problem.extent.blocks() > 0 {
+            self.steps().launch(self.stream, self.kernel)?;
         }
         if self.shares.chunks > 1 {
             self.states()?;
@@ -101,12 +95,6 @@ impl Run<'_> {
         let lines = if self.kernel.arch == Arch::Sm90a { BLOCK as u32 } else { 0 };
         of.streamed(self.problem.device.backend(), lines)
     }
-    fn step_tiles(&self) -> Result<GlobalAbi<(), 4>> {
-        let (size, blocks) = (&self.problem.size, self.problem.blocks_of_steps());
-        let steps = self.part(0, &[size.matrices, size.heads, blocks * STEP_LINES, 32])?;
-        let lines = if self.kernel.arch == Arch::Sm90a { STEP_LINES as u32 } else { 0 };
-        steps.streamed(self.problem.device.backend(), lines)
-    }
     fn expect_mapped(&self, maps: impl IntoIterator<Item = u32>) -> Result<()> {
         if self.problem.size.rows == 0 {
             return Ok(());
@@ -114,41 +102,15 @@ impl Run<'_> {
         expect_mapped(self.kernel.name, self.kernel.arch, maps)
     }
 
-    fn steps(&self) -> Result<()> {
+    fn steps(&self) -> Steps<'_> {
         let Problem { device, size, extent, dt, decay, .. } = self.problem;
-        let kernel = find(STEPS.iter().find(|k| k.element == dt.dtype.name()), self.kernel)?;
-        let blocks = self.problem.blocks_of_steps();
-        // A block's heads are rows here: each is a line of all its values.
-        let columns = STEPS_COLUMNS as usize;
-        let strides = [size.heads * blocks * columns, columns, blocks * columns, 1];
-        let layout = Layout::strided(&[size.matrices, blocks, size.heads, columns], &strides)?;
-        let steps = Untyped { layout, ..self.part(0, &[1])? };
-        let [bias, _] = self.time.columns(device)?;
-        let args = ChunkStepsArgs {
-            dt: argument::<3>(device, *dt)?,
-            decay: column(device, Some(*decay))?,
-            bias,
-            steps: argument::<4>(device, steps)?,
-            sequences: extent.told,
-            softplus_first: u32::from(self.time.softplus),
-            least: self.time.limits[0],
-            most: self.time.limits[1],
-        };
-        let heads = size.heads.div_ceil(kernel.heads as usize);
-        let grid = [
-            ctas(self.problem.blocks(), "blocks of 64 tokens")?,
-            ctas(heads, "tiles of heads")?,
-            ctas(extent.count, "sequences")?,
-        ];
-        let function = device.listed(&KERNELS, kernel)?;
-        // SAFETY: the arguments are those of `chunk_steps`; the workspace has room for the steps of all blocks that offsets can name. See `scan`.
-        unsafe { function.launch_block(self.stream, &Launch::grid(grid), &args) }
+        Steps { device, size, extent, dt: *dt, decay: *decay, time: self.time, address: self.workspace }
     }
 
     fn states(&self) -> Result<()> {
         let Problem { device, inputs: [x, b, _], extent, .. } = self.problem;
         let kernel = find(state_kernel(self.kernel), self.kernel)?;
-        let (x, b, steps) = (self.input(x)?, self.input(b)?, self.step_tiles()?);
+        let (x, b, steps) = (self.input(x)?, self.input(b)?, self.steps().tiles(self.kernel.arch)?);
         self.expect_mapped([x.tma, b.tma, steps.tma])?;
         let args = ChunkStateArgs {
             x,
@@ -187,7 +149,8 @@ impl Run<'_> {
 
     fn scan(&self) -> Result<()> {
         let Problem { device, inputs: [x, b, c], extent, z, y, initial, last, .. } = self.problem;
-        let (x, b, c, steps) = (self.input(x)?, self.input(b)?, self.input(c)?, self.step_tiles()?);
+        let (x, b, c, steps) =
+            (self.input(x)?, self.input(b)?, self.input(c)?, self.steps().tiles(self.kernel.arch)?);
         self.expect_mapped([x.tma, b.tma, c.tma, steps.tma])?;
         let [_, skip] = self.time.columns(device)?;
         let states = if self.shares.chunks > 1 { self.chunk_states()? } else { optional::<5>(device, None)? };
@@ -211,16 +174,4 @@ impl Run<'_> {
         // sequences. Programmatic launch only moves what precedes the wait for the preceding grid.
         unsafe { function.launch_block(self.stream, &self.grid(self.shares.chunks)?, &args) }
     }
-}
-
-/// A kernel that goes with one that was chosen.
-pub(super) fn find<D>(
-    kernel: Option<&'static Listed<D>>,
-    chosen: &'static Compiled,
-) -> Result<&'static Listed<D>> {
-    kernel.ok_or_else(|| Error::KernelMissing {
-        kernel: chosen.name,
-        arch: chosen.arch,
-        reason: "the set lacks a kernel that goes with it".to_owned(),
-    })
 }

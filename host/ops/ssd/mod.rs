@@ -1,20 +1,23 @@
 //! Mamba-2's state-space scan, and its step of one token.
 
+mod gradient;
 mod launch;
 mod problem;
 pub(super) mod sequences;
 mod step;
+mod steps;
 mod table;
 #[cfg(test)]
 mod tests;
 mod time;
 
 use launch::{Room, Run};
-use problem::{BLOCK, Problem, Size, check_state, check_time};
+use problem::{Problem, Size, blocks_of, check_state, check_time};
 use sequences::{Extent, Packed, expect};
 use table::Compiled;
 use time::Time;
 
+pub use gradient::{SsdGradient, SsdGradientCandidate, SsdGradientPlan};
 pub use step::{SsdStep, SsdStepCandidate, SsdStepPlan};
 
 use super::RowsElement;
@@ -277,13 +280,7 @@ impl<'a, T: SsdElement> Ssd<'a, T> {
         let (initial, last) = (self.initial.as_ref(), self.last.as_ref());
         check_state("initial_state", initial.map(TensorView::shape), state)?;
         check_state("final_state", last.map(TensorViewMut::shape), state)?;
-        let blocks = match self.chunk {
-            Some(tokens) if tokens == 0 || !tokens.is_multiple_of(BLOCK) => {
-                return Err(Error::argument("chunk", tokens.to_string(), format!("a multiple of {BLOCK}")));
-            }
-            // No chunk is longer than all there is.
-            chunk => chunk.map(|tokens| (tokens / BLOCK).min(size.rows.div_ceil(BLOCK).max(1))),
-        };
+        let blocks = blocks_of(self.chunk, size.rows)?;
         let inputs = [Named::read("x", x), Named::read("dt", dt), Named::read("a", a)].into_iter();
         let inputs = inputs.chain([Named::read("b", b), Named::read("c", c)]).chain(self.time.named());
         let inputs = inputs.chain(z.map(|z| Named::read("z", z)));

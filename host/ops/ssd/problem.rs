@@ -90,16 +90,6 @@ impl Problem {
     pub(super) fn is_empty(&self) -> bool {
         self.extent.count == 0 || self.size.heads == 0 || self.size.p == 0
     }
-
-    /// Blocks of the longest sequence.
-    pub(super) fn blocks(&self) -> usize {
-        self.extent.longest.div_ceil(BLOCK)
-    }
-
-    /// Blocks of which memory has steps, of each matrix: packed sequences begin theirs anew.
-    pub(super) fn blocks_of_steps(&self) -> usize {
-        if self.extent.told.offsets == 0 { self.blocks() } else { self.size.rows / BLOCK + self.extent.count }
-    }
 }
 
 /// Checks the steps of time against x.
@@ -108,6 +98,17 @@ pub(super) fn check_time(time: &Time<'_>, dt: &[usize], a: &[usize], x: &[usize]
     expect("dt", dt, want, "that of `x` without its columns")?;
     expect("a", a, &[heads], "the heads of `x`")?;
     time.check(heads)
+}
+
+/// Blocks of a chunk of so many tokens, where that is asked for.
+pub(super) fn blocks_of(chunk: Option<usize>, rows: usize) -> Result<Option<usize>> {
+    match chunk {
+        Some(tokens) if tokens == 0 || !tokens.is_multiple_of(BLOCK) => {
+            Err(Error::argument("chunk", tokens.to_string(), format!("a multiple of {BLOCK}")))
+        }
+        // No chunk is longer than all there is.
+        chunk => Ok(chunk.map(|tokens| (tokens / BLOCK).min(rows.div_ceil(BLOCK).max(1)))),
+    }
 }
 
 /// Checks a state \[sequences, heads, columns of x, columns of B\].

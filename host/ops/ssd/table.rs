@@ -64,7 +64,7 @@ impl Problem {
         let (scan, state) = (1000 + 8 * u64::from(kernel.columns), 500 + 2 * u64::from(kernel.columns));
         let slots = u64::from(self.device.sm_count() * kernel.min_ctas).max(1);
         let heads = self.extent.count.saturating_mul(self.size.heads * self.size.parts()) as u64;
-        let all = self.blocks().max(1);
+        let all = self.extent.blocks().max(1);
         let shares = |blocks: usize| {
             let chunks = all.div_ceil(blocks).max(1);
             let turns = |chunks: usize, each: u64| {

@@ -64,7 +64,7 @@ fn sequences_are_divided_where_heads_are_few() {
         let kernel = problem.choose(None).unwrap().descriptor();
         assert_eq!(kernel.arch, Arch::Sm90a);
         let shares = problem.shares(kernel);
-        assert!(shares.blocks * shares.chunks >= problem.blocks(), "all tokens are in chunks");
+        assert!(shares.blocks * shares.chunks >= problem.extent.blocks(), "all tokens are in chunks");
         (shares.chunks, Room::new(&problem, &shares).unwrap().all)
     };
     // A head's steps are 256 numbers for 64 tokens.

@@ -1,9 +1,10 @@
-//! State-space kernels: the chunked scan of Mamba-2 (SSD; Dao & Gu 2024), its decoding step, and the causal convolution before it.
+//! State-space kernels: the chunked scan of Mamba-2 (SSD; Dao & Gu 2024), its decoding step, and the causal convolution before it, and their gradients.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 mod conv;
 mod decoding;
+mod gradient;
 mod list;
 mod passing;
 mod products;
@@ -15,6 +16,12 @@ mod tokens;
 
 pub use conv::{CausalConv1dArgs, causal_conv1d};
 pub use decoding::{StateStepArgs, state_step};
+pub use gradient::{
+    BLOCK_GRADIENT, BLOCK_STATES, BlockGradientArgs, BlockKernel, BlockStatesArgs, CONV_GRADIENT,
+    ConvGradientArgs, GATE, GateGradientArgs, Items, LINE_SUMS, LineSumsArgs, SPLIT_SUMS, STEPS_GRADIENT,
+    SUMS, SplitSumsArgs, StepsGradientArgs, TileKernel, block_gradient, block_states, conv_gradient,
+    gate_gradient, line_sums, split_sums, steps_gradient,
+};
 pub use list::{
     CONV, ConvKernel, PASSING, PassingKernel, SCAN, STATE, STATE_STEP, STEPS, ScanKernel, StateStepKernel,
     StepsKernel,

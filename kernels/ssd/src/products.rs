@@ -6,7 +6,7 @@ use tilewright_device::tile::{Accumulates, Element, Gemm, GemmRegisters, OutputL
 /// registers: C Bᵀ and C Hᵀ, weights times x, xᵀ B.
 pub trait Products<T: Element, const N: usize>:
     Gemm<T, 64, 64, N, A = Swizzle<128>, B = Swizzle<128>, D = Self>
-    + GemmRegisters<T, 64, 64, 64, B = Swizzle<128>, D = Self, R = Self>
+    + GemmRegisters<T, 64, 64, 64, A = Swizzle<128>, B = Swizzle<128>, D = Self, R = Self>
     + GemmRegisters<T, 64, N, 64, B = Swizzle<128>, D = Self, R = Self>
     + Accumulates<64, 64>
     + Accumulates<64, N>
@@ -16,7 +16,7 @@ pub trait Products<T: Element, const N: usize>:
 
 impl<Y, T: Element, const N: usize> Products<T, N> for Y where
     Y: Gemm<T, 64, 64, N, A = Swizzle<128>, B = Swizzle<128>, D = Self>
-        + GemmRegisters<T, 64, 64, 64, B = Swizzle<128>, D = Self, R = Self>
+        + GemmRegisters<T, 64, 64, 64, A = Swizzle<128>, B = Swizzle<128>, D = Self, R = Self>
         + GemmRegisters<T, 64, N, 64, B = Swizzle<128>, D = Self, R = Self>
         + Accumulates<64, 64>
         + Accumulates<64, N>

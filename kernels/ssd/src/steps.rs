@@ -19,7 +19,7 @@ const NOTHING_LEFT: f32 = -256.0;
 
 /// ln(1 + eˣ).
 #[inline(always)]
-fn softplus(x: f32) -> f32 {
+pub(crate) fn softplus(x: f32) -> f32 {
     let u = math::ex2(x * LOG2_E);
     // Where 1 + u would lose u's digits, the series.
     let small = u * (1.0 - u * (0.5 - u * (1.0 / 3.0 - 0.25 * u)));

@@ -132,7 +132,7 @@ impl<'s> Tokens<'s> {
 
 /// Calls `each` for the registers that hold a band of 16 columns.
 #[inline(always)]
-fn for_each_in_band<L: FragmentLayout<64, 64>>(band: u32, mut each: impl FnMut(usize)) {
+pub(crate) fn for_each_in_band<L: FragmentLayout<64, 64>>(band: u32, mut each: impl FnMut(usize)) {
     let mut i = 0;
     while i < L::Regs::<f32>::LEN {
         if L::offset(i).1 / 16 == band {
