@@ -137,7 +137,7 @@ impl Problem {
         let all = (sequences as u64).saturating_mul(heads as u64).saturating_mul(self.chunks() as u64);
         let each = match (prepare.channels, prepare.delta) {
             (true, true) => 15_000,
-            (true, false) => 6000,
+            (true, false) => 5000,
             (false, _) => 7000,
         };
         let each = each * u64::from(prepare.columns) / 128;

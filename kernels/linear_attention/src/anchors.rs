@@ -139,23 +139,18 @@ where
         sums.map_indexed(|row, _, x| if row / M as u32 % 2 == 1 { x } else { -x })
     }
 
-    /// What both halves of the chunk leave of each column.
+    /// The logarithms to base 2 of what both halves of the chunk leave of each column.
     #[inline(always)]
     pub fn halves(&self) -> [Cols<f32, CHUNK, DK, ColumnPairs>; 2] {
-        let mut halves = [[0.0; 2]; 2];
+        let mut halves = [Cols::<f32, CHUNK, DK, ColumnPairs>::splat(0.0); 2];
         let mut group = 0;
         while group < Self::GROUPS {
-            let sums = self.sums_of(group as u32);
-            let half = &mut halves[2 * group / Self::GROUPS];
-            *half = [half[0] + sums[0], half[1] + sums[1]];
+            let (half, sums) = (&mut halves[2 * group / Self::GROUPS], self.sums_of(group as u32));
+            half.regs.set(0, half.regs.get(0) + sums[0]);
+            half.regs.set(1, half.regs.get(1) + sums[1]);
             group += 1;
         }
-        halves.map(|half| {
-            let mut cols = Cols::<f32, CHUNK, DK, ColumnPairs>::splat(0.0);
-            cols.regs.set(0, math::ex2(math::min(half[0], 0.0)));
-            cols.regs.set(1, math::ex2(math::min(half[1], 0.0)));
-            cols
-        })
+        halves
     }
 
     /// The sums of a group of rows, of this thread's columns.

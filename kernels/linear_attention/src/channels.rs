@@ -85,7 +85,10 @@ where
         }
         let [q_s, k_s, ..] = &self.tiles;
         let element = largest(&rows(q_s), largest(&rows(k_s), 0.0));
-        if DK <= 128 && is_mild::<T>(cta, largest(&self.anchors.of_middle::<32>(), 0.0), element) {
+        // No row's exponent from the middle of the chunk is beyond what its half has in all.
+        let [first, second] = self.anchors.halves();
+        let of_column = |i| math::max(-first.regs.get(i), -second.regs.get(i));
+        if DK <= 128 && is_mild::<T>(cta, math::max(of_column(0), of_column(1)), element) {
             return self.at_once();
         }
         let mild = is_mild::<T>(cta, largest(&self.anchors.of_middle::<8>(), 0.0), element);
@@ -98,7 +101,7 @@ where
     fn at_once<Z: Prepares<T, DK>>(&mut self) -> Products<Z> {
         let [q_s, k_s, left_s, right_s] = &mut self.tiles;
         let exponents = self.anchors.of_middle::<32>();
-        let [first, second] = self.anchors.halves();
+        let [first, second] = self.anchors.halves().map(|half| half.map(math::ex2));
         let keys = rows(k_s) * exponents.map(|x| math::ex2(-x));
         copy(keys.cast::<T>(), &mut **right_s);
         let behind = keys.zip_cols(&second, |x, by: f32| x * by);
@@ -190,7 +193,7 @@ where
     let mut x = x;
     let mut i = 0;
     while i < <<ColumnPairs as FragmentLayout<CHUNK, DK>>::Regs<f32> as Registers<f32>>::LEN {
-        x = math::max(x, math::max(of.regs.get(i), -of.regs.get(i)));
+        x = math::max(x, of.regs.get(i).abs());
         i += 1;
     }
     x

@@ -9,7 +9,7 @@ use tilewright_device::tile::{
 
 /// Elements of a state that a CTA passes on.
 pub const PASSED: u32 = 256;
-/// Columns of V of which a CTA passes states on by [`pass_by_transitions`].
+/// Columns of V of which a CTA passes states on by [`pass_by_transitions`](pass_by_transitions()).
 pub const PASSED_COLUMNS: usize = 32;
 
 /// From the state that each segment makes of zeros to the one before it, in place: `states` \[segments x sequences, heads, columns,

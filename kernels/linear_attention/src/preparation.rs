@@ -56,7 +56,7 @@ pub fn store<T: Element, L: FragmentLayout<CHUNK, N>, const N: usize>(
 ///
 /// With `CHANNELS` each channel of K decays by itself. Products of decayed rows are then taken of pairs of neighbouring blocks of 32, 16, … 1
 /// rows, each side decayed from or to where the blocks meet: no exponent is above 0, whatever the gates are. Where they are mild,
-/// rows are decayed from or to the middle of the chunk, or of each 16 rows: see [`Channels`].
+/// rows are decayed from or to the middle of the chunk, or of each 16 rows.
 ///
 /// Of tensors \[batch, heads, rows, columns\]; `whole` is \[heads x chunks, DK\]. CTA (chunk, head, sequence). `L` is a layout of wide rows.
 #[kernel(program = Simt<8>)]
