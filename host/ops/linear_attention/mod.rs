@@ -2,6 +2,7 @@
 
 mod choose;
 mod launch;
+mod passed;
 mod prepared;
 mod problem;
 mod step;

@@ -3,22 +3,29 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 mod anchors;
+mod channels;
 mod chunked;
 mod column_pairs;
 mod decays;
 mod inverse;
+mod left;
 mod list;
 mod passing;
 mod policy;
 mod preparation;
 mod scanning;
+mod state;
 mod stepping;
 mod work;
 
 pub use chunked::{RetentionArgs, retention};
 pub use decays::Decays;
-pub use list::{ChunkKernel, PREPARE, PrepareKernel, RETENTION, SCAN, STEP, StepKernel, Way};
-pub use passing::{PASSED, PassStatesArgs, pass_states};
+pub use list::{
+    ChunkKernel, PASS, PREPARE, PassKernel, PrepareKernel, RETENTION, SCAN, STEP, StepKernel, Way,
+};
+pub use passing::{
+    PASSED, PASSED_COLUMNS, PassByTransitionsArgs, PassStatesArgs, pass_by_transitions, pass_states,
+};
 pub use policy::{CHUNK, Prepares, Scores, States};
 pub use preparation::{PrepareArgs, prepare};
 pub use scanning::{ScanArgs, scan};
