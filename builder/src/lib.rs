@@ -87,7 +87,6 @@ mod process;
 mod progress;
 mod ptx;
 mod ptxas;
-mod sha256;
 mod slots;
 mod sources;
 mod special;

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::environment::Environment;
 use crate::files::{make_folder, read, while_doing, write};
 use crate::output::{MANIFEST, Manifest, ptx_file, read_ptx, remove_others, write_manifest};
-use crate::sha256::sha256;
 use crate::{Arch, BuildError, Kernel};
 
 /// The environment variable that says where kernels come from.
@@ -174,6 +174,11 @@ pub(crate) fn pack(manifest: Manifest, out: &Path, package: &Path) -> Result<(),
     let packed = Packed { compiler, ptxas, arguments, archs, sources: sources(package)?, kernels };
     let json = serde_json::to_string_pretty(&packed).unwrap_or_default();
     write(&folder.join(MANIFEST), json.as_bytes())
+}
+
+/// SHA-256 in hexadecimal digits.
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The digest of what a package's kernels are compiled from, as far as it is in the package: of its build script and all files in

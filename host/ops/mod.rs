@@ -1,5 +1,4 @@
-//! The operators: each checks its arguments, chooses a kernel, and launches it. [`warm_up`] loads their kernels ahead. Those
-//! whose features are on:
+//! The operators: each checks its arguments, chooses a kernel, and launches it. [`warm_up`] loads their kernels ahead.
 //!
 //! | operator | computes |
 //! | --- | --- |
