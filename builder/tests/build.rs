@@ -73,6 +73,17 @@ fn both_architectures_are_built_once() {
 }
 
 #[test]
+fn architectures_that_are_not_wanted_are_left_out_and_not_missed() {
+    let none = built(builder("none_wanted").arch_if(Arch::Sm80, false).arch_if(Arch::Sm90a, false));
+    assert!(none.kernels.is_empty());
+    assert_eq!(fs::read_to_string(none.out.join("kernels.rs")).unwrap(), "&[\n]");
+    // One of the kernels is for sm_90a alone: no architecture that was forgotten.
+    let one = built(builder("one_wanted").arch(Arch::Sm80).arch_if(Arch::Sm90a, false));
+    let names: Vec<_> = one.kernels.iter().map(|k| (k.arch, k.entry.as_str())).collect();
+    assert_eq!(names, [(Arch::Sm80, "fill")]);
+}
+
+#[test]
 fn kernels_name_their_source_lines_when_asked() {
     let lines = |debug_lines| {
         let name = if debug_lines { "lines" } else { "no_lines" };

@@ -24,10 +24,13 @@ pub fn package(names: &[&str]) -> Done {
         all.into_iter().filter(|one| names.is_empty() || names.contains(&one.as_str())).collect();
     setup()?;
     let folder = target()?.join("packages");
-    let checkout = stage::copy(&folder.join("checkout"))?;
+    let (checkout, again) = (folder.join("checkout"), folder.join("again"));
+    // What an earlier call has left would not be compiled again.
+    stage::clear(&again)?;
+    stage::copy(&checkout)?;
     let mut built = Vec::new();
     for operator in &chosen {
-        built.push(prebuilt::pack(operator, &checkout, &folder)?);
+        built.push(prebuilt::pack(operator, &checkout, &again)?);
     }
     let crates = crates::publishable(&checkout)?;
     stage::complete(&crates)?;

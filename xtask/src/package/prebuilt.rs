@@ -9,9 +9,9 @@ use super::package_of;
 use crate::code::builds::{BUILT_FOR_ALL, folders_in};
 use crate::shell::{Done, root, say, target};
 
-/// Compiles the operator's kernels, once more in a target folder of its own, compares the two, and packs them into the copy of
+/// Compiles the operator's kernels, once more in the target folder `again`, compares the two, and packs them into the copy of
 /// the checkout. Gives the first build's output folder.
-pub fn pack(operator: &str, checkout: &Path, folder: &Path) -> Result<PathBuf, String> {
+pub fn pack(operator: &str, checkout: &Path, again: &Path) -> Result<PathBuf, String> {
     let manifest = root().join("kernels").join(operator).join("Cargo.toml");
     let first = one(folders_in(&manifest, &target()?, &BUILT_FOR_ALL)?, operator)?;
     let built = Built::read(&first).map_err(|error| error.to_string())?;
@@ -21,13 +21,9 @@ pub fn pack(operator: &str, checkout: &Path, folder: &Path) -> Result<PathBuf, S
             "the kernels of {operator} were not checked by ptxas: such are not to be packaged"
         ));
     };
-    let again = folder.join("again");
-    if again.is_dir() {
-        fs::remove_dir_all(&again).map_err(|error| format!("{}: {error}", again.display()))?;
-    }
     let mut variables = BUILT_FOR_ALL.to_vec();
     variables.push(("TILEWRIGHT_PTXAS", Some(ptxas.path.as_os_str())));
-    let second = one(folders_in(&manifest, &again, &variables)?, operator)?;
+    let second = one(folders_in(&manifest, again, &variables)?, operator)?;
     same(&first, &second)?;
     say(&format!("{}: {} kernels, the same in both builds", package_of(operator), built.kernels.len()));
     built.pack(checkout.join("kernels").join(operator)).map_err(|error| error.to_string())?;

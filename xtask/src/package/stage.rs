@@ -1,7 +1,7 @@
 //! The checkout's copy that is packaged: what git tracks, and what only packages have.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use super::crates::Crate;
@@ -10,17 +10,23 @@ use crate::shell::{Done, root};
 /// The licences, which each package has a copy of.
 pub const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
+/// Removes a folder, if it is there.
+pub fn clear(folder: &Path) -> Done {
+    if folder.is_dir() {
+        fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    Ok(())
+}
+
 /// Copies the files that git tracks, as they are now, to this folder, and nothing else.
-pub fn copy(to: &Path) -> Result<PathBuf, String> {
+pub fn copy(to: &Path) -> Done {
     let mut git = Command::new("git");
     let output = git.args(["ls-files", "-z"]).current_dir(root()).output();
     let output = output.map_err(|error| format!("cannot run `git ls-files`: {error}"))?;
     if !output.status.success() {
         return Err(format!("`git ls-files` failed: {}", String::from_utf8_lossy(&output.stderr)));
     }
-    if to.is_dir() {
-        fs::remove_dir_all(to).map_err(|error| format!("{}: {error}", to.display()))?;
-    }
+    clear(to)?;
     for file in String::from_utf8_lossy(&output.stdout).split('\0').filter(|file| !file.is_empty()) {
         let (from, to) = (root().join(file), to.join(file));
         // What is tracked may just have been removed.
@@ -28,7 +34,7 @@ pub fn copy(to: &Path) -> Result<PathBuf, String> {
             write(&to, |to| fs::copy(&from, to).map(|_| ()))?;
         }
     }
-    Ok(to.to_owned())
+    Ok(())
 }
 
 /// Gives each package the licences, and a page where it has none.
