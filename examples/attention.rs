@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use tilewright::ops::{Attention, AttentionElement, kernels};
+use tilewright::ops::{Attention, AttentionElement};
 use tilewright::{Device, Stream, Tensor, TensorView, TensorViewMut, bf16, f16};
 use tilewright_support::attention::{Head, Scores};
+use tilewright_support::example::{exit, show};
 use tilewright_support::random::normal;
 use tilewright_support::reference::{pick, relative_error, sample};
 use tilewright_support::timing::{Options, Variant, compare, sets};
@@ -68,23 +69,12 @@ const DECODE: usize = 16;
 const CHECKED_QUERIES: usize = 32;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit(run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
     let device = Device::default()?;
-    println!("device: {device:?}");
-    println!("kernels: {} embedded", kernels().count());
-    if device.is_emulator() {
-        println!("speed: not measured, the emulator's says nothing of a GPU's");
-    }
+    show(&device);
     let shapes = match arguments.shape[..] {
         [batch, heads, kv_heads, queries, keys, columns] => {
             vec![[batch, heads, kv_heads, queries, keys, columns].map(|size| size as usize)]

@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use tilewright::ops::{Conv, ConvElement, ConvGradient, kernels};
+use tilewright::ops::{Conv, ConvElement, ConvGradient};
 use tilewright::{Device, Stream, Tensor, bf16, f16};
+use tilewright_support::example::{exit, show};
 use tilewright_support::random::normal;
 use tilewright_support::timing::{Options, Variant, compare, sets};
 use tilewright_support::{Real, Result};
@@ -62,25 +63,12 @@ const EMULATED: [[usize; 7]; 4] =
 const CHECKED: usize = 500;
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit(run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
     let device = if arguments.profile { Device::emulator() } else { Device::default()? };
-    println!("device: {device:?}");
-    if device.is_emulator() {
-        println!("speed: not measured, the emulator's says nothing of a GPU's");
-    } else {
-        let (major, minor) = device.driver_version();
-        println!("  {} SMs, driver for CUDA {major}.{minor}", device.sm_count());
-    }
-    println!("kernels: {} embedded", kernels().count());
+    show(&device);
     let shapes = match arguments.shape[..] {
         [images, size, channels, outputs, filter] => {
             let all = [images, size, channels, outputs, filter, arguments.stride, arguments.groups];

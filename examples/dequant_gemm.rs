@@ -14,6 +14,7 @@ use tilewright::quant::{
 use tilewright::{DType, Device, Stream, Tensor, TensorViewMut, f16};
 use tilewright_support::Result;
 use tilewright_support::cublas::{self, CublasLt};
+use tilewright_support::example::{exit, show};
 use tilewright_support::random::normal;
 use tilewright_support::reference::{Matrix, dequantized_product, pick, relative_error, sample};
 use tilewright_support::timing::{Options, Variant, compare, sets};
@@ -57,18 +58,12 @@ const ROWS: [usize; 9] = [1, 8, 16, 32, 64, 128, 256, 1024, 4096];
 const CHECKED_ROWS: usize = 3;
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit(run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
     let device = Device::default()?;
-    println!("device: {device:?}");
+    show(&device);
     let cublas = CublasLt::new(&device).ok();
     let shapes = match (arguments.shape.as_slice(), device.is_emulator()) {
         (&[n, k], _) => vec![[n as usize, k as usize]],

@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use tilewright::ops::{Gemm, GemmInput, GemmOutput, kernels};
+use tilewright::ops::{Gemm, GemmInput, GemmOutput};
 use tilewright::{Device, Stream, Tensor, TensorView, bf16, f16};
 use tilewright_support::cublas::{self, CublasLt};
+use tilewright_support::example::{exit, show};
 use tilewright_support::random::normal;
 use tilewright_support::reference::{Matrix, pick, product, relative_error, sample};
 use tilewright_support::timing::{Options, Variant, compare, sets};
@@ -88,30 +89,16 @@ const EMULATED: [[usize; 3]; 4] = [[512, 512, 512], [256, 256, 256], [128, 512, 
 const CHECKED_ROWS: usize = 32;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit(run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
     let device = if arguments.profile { Device::emulator() } else { Device::default()? };
-    println!("device: {device:?}");
-    if !device.is_emulator() {
-        let (major, minor) = device.driver_version();
-        println!("  {} SMs, driver for CUDA {major}.{minor}", device.sm_count());
-    }
-    println!("kernels: {} embedded", kernels().count());
+    show(&device);
     let cublas = CublasLt::new(&device);
     match &cublas {
         Ok(library) => println!("cuBLAS: {}", library.version()),
-        Err(_) if device.is_emulator() => {
-            println!("speed: not measured, the emulator's says nothing of a GPU's")
-        }
+        Err(_) if device.is_emulator() => {}
         Err(reason) => println!("cuBLAS: not compared with, {reason}"),
     }
     let shapes = match arguments.shape[..] {

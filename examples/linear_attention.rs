@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 use tilewright::ops::{LinearAttention, LinearAttentionElement};
 use tilewright::{Device, Stream, Tensor, TensorView, bf16, f16};
+use tilewright_support::example::{exit, show};
 use tilewright_support::random::normal;
 use tilewright_support::recurrence::{Row, State};
 use tilewright_support::reference::relative_error;
@@ -53,21 +54,12 @@ const SHAPES: [Shape; 3] = [[8, 4096, 16, 128], [1, 32768, 8, 128], [4, 8192, 16
 const EMULATED: [Shape; 2] = [[1, 200, 2, 128], [2, 130, 1, 64]];
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit(run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
     let device = Device::default()?;
-    println!("device: {device:?}");
-    if device.is_emulator() {
-        println!("speed: not measured, the emulator's says nothing of a GPU's");
-    }
+    show(&device);
     let shapes = match arguments.shape[..] {
         [batch, length, heads, columns] => vec![[batch, length, heads, columns].map(|size| size as usize)],
         _ if device.is_emulator() => EMULATED.to_vec(),

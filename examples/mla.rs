@@ -5,9 +5,10 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use tilewright::ops::{Mla, MlaElement, kernels};
+use tilewright::ops::{Mla, MlaElement};
 use tilewright::{Device, Tensor, bf16, f16};
 use tilewright_support::attention::{Head, Scores};
+use tilewright_support::example::{exit, show};
 use tilewright_support::random::normal;
 use tilewright_support::reference::{relative_error, sample};
 use tilewright_support::timing::{Options, Variant, compare};
@@ -60,23 +61,12 @@ const PAGE: usize = 64;
 const CHECKED_HEADS: usize = 4;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit(run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
     let device = Device::default()?;
-    println!("device: {device:?}");
-    println!("kernels: {} embedded", kernels().count());
-    if device.is_emulator() {
-        println!("speed: not measured, the emulator's says nothing of a GPU's");
-    }
+    show(&device);
     let shapes = match arguments.shape[..] {
         [batch, positions, heads, keys] => {
             vec![[batch, positions, heads, keys].map(|size| size as usize)]

@@ -9,6 +9,7 @@ use tilewright::ops::{
     Activation, Binary, Elementwise, Embedding, Gated, Pairs, PointwisePlan, Rope, Transpose, Unary,
 };
 use tilewright::{Device, Stream, Tensor, f16};
+use tilewright_support::example::{exit, show};
 use tilewright_support::random::normal;
 use tilewright_support::timing::{Options, Variant, compare, sets};
 use tilewright_support::{Real, Result, activation, rows};
@@ -131,21 +132,12 @@ impl Op {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit(run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
     let device = Device::default()?;
-    println!("device: {device:?}");
-    if device.is_emulator() {
-        println!("speed: not measured, the emulator's says nothing of a GPU's");
-    }
+    show(&device);
     let tokens =
         arguments.tokens.map_or(if device.is_emulator() { 16 } else { 8192 }, |tokens| tokens as usize);
     println!("\n| operator | tokens x columns | kernel | error | GB/s |\n| --- | --- | --- | ---: | ---: |");

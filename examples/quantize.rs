@@ -12,6 +12,7 @@ use safetensors::{SafeTensors, serialize};
 use tilewright::f16;
 use tilewright::quant::{Format, Group, HalfType, Order, PackedWeights, QuantizedWeights, Scheme, Zeros};
 use tilewright_support::Result;
+use tilewright_support::example::exit;
 use tilewright_support::random::normal;
 
 /// Quantises weights of a file that it writes first, packs them, and checks what comes back.
@@ -43,13 +44,7 @@ fn parse<T: std::str::FromStr>(name: &str) -> Result<T, String> {
 const NAME: &str = "layers.0.up_proj";
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit(run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Result<()> {

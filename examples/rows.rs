@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use tilewright::ops::{CrossEntropy, Norm, RowsElement, Softmax, kernels};
+use tilewright::ops::{CrossEntropy, Norm, RowsElement, Softmax};
 use tilewright::{Device, Stream, Tensor, bf16, f16};
+use tilewright_support::example::{exit, show};
 use tilewright_support::random::normal;
 use tilewright_support::reference::sample;
 use tilewright_support::timing::{Options, Variant, compare, sets};
@@ -67,22 +68,12 @@ const EPSILON: f32 = 1e-5;
 const CHECKED: usize = 32;
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit(run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
     let device = Device::default()?;
-    println!("device: {device:?}");
-    println!("kernels: {} embedded", kernels().count());
-    if device.is_emulator() {
-        println!("speed: not measured, the emulator's says nothing of a GPU's");
-    }
+    show(&device);
     println!("\n| operator | rows x columns | kernel | error | GB/s |\n| --- | --- | --- | ---: | ---: |");
     let shapes = match arguments.shape[..] {
         [rows, cols] => vec![[rows as usize, cols as usize]],

@@ -5,8 +5,9 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tilewright::ops::{CausalConv1d, Ssd, SsdGradient, SsdStep, kernels};
+use tilewright::ops::{CausalConv1d, Ssd, SsdGradient, SsdStep};
 use tilewright::{Device, Stream, Tensor, bf16};
+use tilewright_support::example::{exit, show};
 use tilewright_support::random::normal;
 use tilewright_support::timing::{Options, Variant, compare};
 use tilewright_support::{Real, Result};
@@ -33,22 +34,12 @@ const WIDTH: usize = 4;
 const A: f32 = -1.0;
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit(run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
     let device = Device::default()?;
-    println!("device: {device:?}");
-    println!("kernels: {} embedded", kernels().count());
-    if device.is_emulator() {
-        println!("speed: not measured, the emulator's says nothing of a GPU's");
-    }
+    show(&device);
     let [batch, length, heads] = match arguments.shape[..] {
         [batch, length, heads] => [batch, length, heads].map(|n| n as usize),
         _ if device.is_emulator() => [1, 200, 2],

@@ -7,6 +7,7 @@
 //! - [`convolution`]: the same for convolutions.
 //! - [`recurrence`]: the same for linear attention.
 //! - [`rows`]: the same for row-wise operators.
+//! - [`example`]: what examples begin and end with.
 //! - [`guarded`]: matrices with poison around them, which shows reads and stores outside.
 //! - [`suite`]: a test program that reports by name what it skipped for want of a GPU.
 //! - [`timing`]: variants compared in one run, in shuffled order.
@@ -17,6 +18,7 @@ pub mod activation;
 pub mod attention;
 pub mod convolution;
 pub mod cublas;
+pub mod example;
 pub mod foreign;
 pub mod guarded;
 pub mod pictures;

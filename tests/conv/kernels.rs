@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tilewright::ops::kernels;
 use tilewright::{Device, bf16, f16};
-use tilewright_support::convolution::Case;
+use tilewright_support::convolution::{Case, Depth};
 use tilewright_support::suite::Outcome;
 
 use crate::case::{Input, Runs};
@@ -61,6 +61,10 @@ pub fn random_orders() -> Outcome {
         case.outputs::<f16>(&device, &mut BTreeSet::new())?;
         Case { stride: [1, 2], ..case }.images::<f16>(&device, &mut BTreeSet::new())?;
         case.filters::<f16>(&device, &mut BTreeSet::new())?;
+        let depth = Depth { filter: 2, stride: 2, before: 1, ..Depth::of(3) };
+        let volumes = Case { depth: Some(depth), ..case };
+        volumes.outputs::<f16>(&device, &mut BTreeSet::new())?;
+        volumes.images::<f16>(&device, &mut BTreeSet::new())?;
     }
     Ok(())
 }

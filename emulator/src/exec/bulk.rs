@@ -49,7 +49,20 @@ impl Transfer {
                 if let Some(offsets) = offsets {
                     // Without offsets there are zeros.
                     let given = offsets.iter().map(|&offset| (warp.r(offset)[lane] & 0xffff) as i32);
-                    at.extend(given.chain([0; 3]).take(map.rank - 2));
+                    let offsets: Vec<i32> = given.chain([0; 3]).take(map.rank - 2).collect();
+                    // They have 16 bits together.
+                    let most = match map.rank {
+                        3 => 0xffff,
+                        4 => 255,
+                        _ => 31,
+                    };
+                    if let Some(offset) = offsets.iter().find(|&&offset| offset > most) {
+                        return Err(Reason::misuse(format!(
+                            "an offset of {offset} in im2col mode: of {} dimensions it is at most {most}",
+                            map.rank
+                        )));
+                    }
+                    at.extend(offsets);
                 }
                 Ok(Self { shared, global: Extent::Box { map, at } })
             }

@@ -149,6 +149,9 @@ fn modes_and_corners_are_checked() {
     assert!(windows.contains("a copy in im2col mode with a tensor map in tiled mode"), "{windows}");
     let outside = accused(&load(".im2col", 6, ", {%h1, %h1}"), true);
     assert!(outside.contains("begins at pixel 6, outside of the box from -1 to 5"), "{outside}");
+    let far = load(".im2col", 0, ", {%h1, %h1}").replace("mov.u16 %h1, 0;", "mov.u16 %h1, 256;");
+    let far = accused(&far, true);
+    assert!(far.contains("an offset of 256 in im2col mode: of 4 dimensions it is at most 255"), "{far}");
     let refused = |map: TensorMap| map.encode().expect_err("refused").to_string();
     assert!(
         refused(TensorMap { tile: [8, 1025, 0, 0, 0], ..window(0, [1, 1], 8) })
