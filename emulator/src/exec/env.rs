@@ -51,10 +51,12 @@ impl Env<'_> {
         let Some(order) = &mut self.order else { return };
         order.issue(warp.cta, warp.index, group.pc);
         match group.wait {
-            Wait::Barrier { id, .. } => order.leave(&self.ctas[warp.cta].barriers[id as usize].meeting, true),
+            Wait::Barrier { id, .. } => {
+                order.leave(&self.ctas[warp.cta].barriers[id as usize].meeting, true, u32::MAX);
+            }
             Wait::Cluster { .. } => {
                 order.meet_cluster();
-                order.leave(&self.cluster_meeting, true);
+                order.leave(&self.cluster_meeting, true, u32::MAX);
             }
             _ => {}
         }
