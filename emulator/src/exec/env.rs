@@ -6,7 +6,7 @@ use super::warp::Warp;
 use super::warp::group::{Group, Wait};
 use crate::error::Reason;
 use crate::memory::Place;
-use crate::memory::global::View;
+use crate::memory::view::View;
 use crate::order::clock::Meeting;
 use crate::order::{Order, Phase};
 use crate::program::operand::{Address, Window};
