@@ -82,8 +82,8 @@ fn lanes_that_write_what_another_one_waited_to_be_read() {
         innocent(&body(way, theirs, "@%p3 st.shared.u32 [%s+4], 9;"), threads(64));
     }
     // All lanes look at the same word, which the first one knows of.
-    let one = format!("⟦bar.warp.sync -1;⟧\nld.shared.u32 %r2, [buffer];\nst.global.u32 [%mine], %r2;");
-    needs(&body(PHASE, WRITE, &one), threads(64), &["thread 0 wrote them", ALONE, "read of thread 33"]);
+    let one = "⟦bar.warp.sync -1;⟧\nld.shared.u32 %r2, [buffer];\nst.global.u32 [%mine], %r2;";
+    needs(&body(PHASE, WRITE, one), threads(64), &["thread 0 wrote them", ALONE, "read of thread 33"]);
 }
 
 #[test]
