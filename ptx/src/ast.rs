@@ -211,6 +211,8 @@ pub enum Operand {
     Name(String),
     /// `!p`.
     Not(String),
+    /// `-r`.
+    Negative(String),
     /// `a|b`.
     Pair(String, String),
     /// An integer, in two's complement.

@@ -52,6 +52,8 @@ pub struct Run {
     pub results: Vec<Found>,
     /// Where that is not what it should be.
     pub differences: Vec<Difference>,
+    /// Where the buffers of the arguments were.
+    addresses: Vec<Option<u64>>,
 }
 
 /// What a run left in a buffer.
@@ -170,7 +172,16 @@ impl Plan {
                 results.push(Found { argument: wanted.argument, bytes, digest });
             }
         }
-        Ok(Run { schedule, time, outcome, printed: emulator.printed(), results, differences: Vec::new() })
+        let printed = emulator.printed();
+        Ok(Run { schedule, time, outcome, printed, results, differences: Vec::new(), addresses })
+    }
+
+    /// Where the buffers of a run were: their names, addresses and ends.
+    pub fn places<'p>(&'p self, run: &'p Run) -> impl Iterator<Item = (&'p str, u64, u64)> {
+        (0..).zip(&self.arguments).zip(&run.addresses).filter_map(|((number, argument), &address)| {
+            let address = address?;
+            Some((argument.name.as_str(), address, address + self.buffer(number)?.bytes))
+        })
     }
 
     /// The buffer of the argument of this number.

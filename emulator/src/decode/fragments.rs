@@ -10,7 +10,8 @@ use super::opcode::Opcode;
 use crate::program::op::Op;
 use crate::program::operand::{FragmentOp, Source, WarpProductOp, Window};
 use crate::tensor::fragment::{Fragment, Number, Role};
-use crate::tensor::warp_product::{Combine, Sparse, WarpProduct};
+use crate::tensor::sparse::Sparse;
+use crate::tensor::warp_product::{Combine, WarpProduct};
 use tilewright_ptx::ast::{Operand, Space};
 
 const NUMBERS: [(&str, Number); 13] = [
@@ -220,8 +221,8 @@ fn mma(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> 
         saturate,
         sparse,
     };
-    if sparse.is_some_and(|sparse| sparse.selector >= 4 / form.lanes_with_metadata()) {
-        return Err("there are no lanes of this number with metadata".into());
+    if let Some(sparse) = sparse {
+        sparse.check(a.bits(), stored)?;
     }
     product(context, form, operands, metadata)
 }

@@ -12,6 +12,7 @@ use crate::program::operand::{MmaOp, WgmmaA, WgmmaOp, Window};
 use crate::program::register::R;
 use crate::tensor::element::{Accumulator, Element};
 use crate::tensor::mma::Mma;
+use crate::tensor::sparse::Sparse;
 use crate::tensor::wgmma::Wgmma;
 use tilewright_ptx::ast::{Operand, Space};
 
@@ -154,7 +155,7 @@ fn wgmma(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -
         ("mma_async", _) => {}
         _ => return Err(format!("does not take {} operands", operands.len())),
     }
-    let saturate = opcode.flag("satfinite");
+    let (saturate, is_sparse) = (opcode.flag("satfinite"), opcode.flag("sp"));
     let counts = opcode.flag("and") && opcode.flag("popc");
     let [m, n, k] = shape(opcode)?;
     let accumulator = accumulator(opcode, saturate)?;
@@ -162,9 +163,17 @@ fn wgmma(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -
     if counts != (element_a == Element::B1) {
         return Err("needs `.and.popc` for single bits, and for no other elements".into());
     }
-    let [d, a, b, scale, constants @ ..] = operands else {
-        return Err("takes at least four operands".into());
+    let [d, a, b, rest @ ..] = operands else { return Err("takes at least four operands".into()) };
+    let (metadata, sparse, rest) = match (rest, is_sparse) {
+        ([metadata, Operand::Integer(selector), rest @ ..], true) => {
+            let sparse =
+                Sparse { selector: usize::try_from(*selector).unwrap_or(usize::MAX), ordered: false };
+            (Some(context.r(metadata, 32)?), Some(sparse), rest)
+        }
+        (_, true) => return Err("takes metadata and the lanes that have it".into()),
+        (rest, false) => (None, None, rest),
     };
+    let [scale, constants @ ..] = rest else { return Err("takes at least four operands".into()) };
     let constants = constants.iter().map(|operand| match operand {
         Operand::Integer(value) => Ok(*value as i64),
         other => Err(format!("{other:?} is no constant")),
@@ -192,6 +201,7 @@ fn wgmma(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -
         trans_b: flag(transposed[1], 0, 1)?,
         negate_a: flag(scales[0], 1, -1)?,
         negate_b: flag(scales[1], 1, -1)?,
+        sparse,
     };
     shape.check(accumulator, in_registers)?;
     if m != 64 || k as usize != shape.depth() {
@@ -205,5 +215,5 @@ fn wgmma(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -
         WgmmaA::Shared(context.d(a)?)
     };
     let scale = context.condition(scale)?;
-    Ok(Op::Wgmma(Box::new(WgmmaOp { shape, accumulator, d, a, b: context.d(b)?, scale })))
+    Ok(Op::Wgmma(Box::new(WgmmaOp { shape, accumulator, d, a, b: context.d(b)?, metadata, scale })))
 }

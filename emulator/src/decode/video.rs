@@ -1,6 +1,6 @@
 //! Video instructions: arithmetic on parts of registers, with a second operation.
 //!
-//! PTX ISA, "Scalar Video Instructions" and "SIMD Video Instructions". Negated operands of "vmad" are not known.
+//! PTX ISA, "Scalar Video Instructions" and "SIMD Video Instructions".
 
 use super::Result_;
 use super::context::Context;
@@ -166,6 +166,15 @@ fn scalar(
     })
 }
 
+/// An operand without its sign, and whether it is negated.
+fn sign(operand: &Operand) -> (Operand, bool) {
+    match operand {
+        Operand::Negative(name) => (Operand::Name(name.clone()), true),
+        other => (other.clone(), false),
+    }
+}
+
+/// `vmad`. A negated product is its complement, and a negated `c` that of its 32 bits, each with one more; then the result is signed.
 fn multiply_add(
     context: &mut Context,
     opcode: &mut Opcode<'_>,
@@ -175,12 +184,19 @@ fn multiply_add(
     let (saturates, more) = (opcode.flag("sat"), opcode.flag("po"));
     let shift = opcode.any(&[("shr7", 7), ("shr15", 15)]).unwrap_or(0);
     let [d, a, b, c] = operands else { return Err("takes four operands".into()) };
-    let ((a, of_a), (b, of_b)) = (part(a)?, part(b)?);
+    let ((a, minus_a), (b, minus_b), (c, minus_c)) = (sign(a), sign(b), sign(c));
+    let minus = minus_a != minus_b;
+    if more && (minus_a || minus_b || minus_c) || minus && minus_c {
+        return Err("either the product or what is added is negated, and neither with `.po`".into());
+    }
+    let ((a, of_a), (b, of_b)) = (part(&a)?, part(&b)?);
     let word = Type::B(32);
-    let signed = signed_a || signed_b;
-    each(context, (d, word), &[(&a, word), (&b, word), (c, word)], move |[a, b, c, _]| {
+    let signed = signed_a || signed_b || minus || minus_c;
+    each(context, (d, word), &[(&a, word), (&b, word), (&c, word)], move |[a, b, c, _]| {
         let product = i128::from(extract(a, of_a, signed_a)) * i128::from(extract(b, of_b, signed_b));
-        let sum = product + i128::from(extract(c, (0, 32), signed)) + i128::from(more);
+        let product = if minus { !product } else { product };
+        let c = if minus_c { !c } else { c };
+        let sum = product + i128::from(extract(c, (0, 32), signed)) + i128::from(more || minus || minus_c);
         let value = sum >> shift;
         let value = match (saturates, signed) {
             (false, _) => value,

@@ -6,7 +6,7 @@ use super::warp::Warp;
 use super::warp::group::{Group, Wait};
 use crate::error::Reason;
 use crate::memory::Place;
-use crate::memory::global::View;
+use crate::memory::view::View;
 use crate::order::clock::Meeting;
 use crate::order::{Order, Phase};
 use crate::program::operand::{Address, Window};
@@ -51,10 +51,12 @@ impl Env<'_> {
         let Some(order) = &mut self.order else { return };
         order.issue(warp.cta, warp.index, group.pc);
         match group.wait {
-            Wait::Barrier { id, .. } => order.leave(&self.ctas[warp.cta].barriers[id as usize].meeting, true),
+            Wait::Barrier { id, .. } => {
+                order.leave(&self.ctas[warp.cta].barriers[id as usize].meeting, true, u32::MAX);
+            }
             Wait::Cluster { .. } => {
                 order.meet_cluster();
-                order.leave(&self.cluster_meeting, true);
+                order.leave(&self.cluster_meeting, true, u32::MAX);
             }
             _ => {}
         }

@@ -6,7 +6,7 @@ use super::env::Env;
 use super::warp::{Warp, lanes};
 use crate::error::Reason;
 use crate::memory::Place;
-use crate::memory::global::View;
+use crate::memory::view::View;
 use crate::order::Order;
 use crate::tensor::memory::Memory;
 

@@ -1,8 +1,11 @@
 //! The address spaces, and global memory.
 
+mod allocation;
 pub(crate) mod budget;
 pub(crate) mod bytes;
 pub(crate) mod global;
+mod table;
+pub(crate) mod view;
 
 /// The first address of global memory that is given out.
 pub(crate) const GLOBAL_START: u64 = 1 << 36;

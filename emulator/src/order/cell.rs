@@ -3,6 +3,7 @@
 use std::cell::Cell as Flag;
 
 use super::access::{ASYNC, Access, ENDS, GAP, MBARRIER, NO_LANE, OF_CLUSTER, OF_CTA, READ_ONLY, STRONG};
+use super::alone::Alone;
 use super::clock::Clocks;
 use super::global::GlobalOrder;
 use super::releases::Releases;
@@ -57,6 +58,8 @@ pub(crate) enum Conflict {
     Lanes { first: Access, wrote: bool },
     /// It is ordered after a release of other lanes of the warp that did this, which had not met.
     Loose { first: Access, wrote: bool },
+    /// Another lane of its warp, which it has not met since, has acquired this one.
+    Alone { first: Access, wrote: bool },
     /// It reads what nobody wrote.
     Unwritten,
     /// It is of the async proxy, and no proxy fence stands after this write.
@@ -85,6 +88,8 @@ pub(super) struct Check<'c> {
     pub(super) unwritten: Option<&'c Flag<bool>>,
     /// Of the warps of the own cluster, and of the others.
     pub(super) releases: (&'c [Releases], &'c GlobalOrder),
+    /// What some lanes of the warp alone know, if they do, and the lanes that make the access.
+    pub(super) alone: Option<(&'c Alone, u32)>,
     /// Warps of a CTA.
     pub(super) warps_each: usize,
     /// Reads of several clusters that a cell remembers. Of two there are always some: clusters that cannot talk to each other
@@ -124,6 +129,11 @@ impl Check<'_> {
         }
         if !self.has(old) {
             return Err(Conflict::Race { first: *old, wrote });
+        }
+        if let Some((alone, lanes)) = self.alone
+            && !alone.knows(lanes, new.cluster, old)
+        {
+            return Err(Conflict::Alone { first: *old, wrote });
         }
         if old.is_of(new) {
             let lanes =

@@ -23,6 +23,13 @@ struct Run {
     lanes: usize,
 }
 
+impl Run {
+    /// Its lanes.
+    fn mask(&self) -> u32 {
+        u32::MAX >> (LANES - self.lanes.clamp(1, LANES)) << (self.first % LANES)
+    }
+}
+
 /// What all lanes do.
 #[derive(Clone, Copy)]
 pub(crate) struct Lanes {
@@ -129,12 +136,13 @@ impl Order<'_> {
         mut same: impl FnMut(Option<usize>, usize, Spot) -> Option<bool>,
     ) -> Result<(), Reason> {
         let (mut runs, mut count) = ([Run { start: Spot::Global(0), first: 0, lanes: 0 }; LANES], 0usize);
-        // Of lanes that read the same, two stand for all: who wrote it is one of them at most.
+        // Of lanes that read the same, two stand for all that know the same: who wrote it is one of them at most.
+        let together = !self.has_alone();
         let (mut last, mut alike) = (None, 0);
         for (lane, spot) in spots.clone() {
             alike = if last == Some(spot) { alike + 1 } else { 0 };
             last = Some(spot);
-            if !what.wrote && alike > 1 {
+            if !what.wrote && alike > 1 && together {
                 continue;
             }
             if let Some(run) = count.checked_sub(1).and_then(|last: usize| runs.get_mut(last))
@@ -263,17 +271,20 @@ impl Order<'_> {
         }
         let new = self.access(By::Lanes(0, bytes.trailing_zeros() as u8), kind)?;
         let unwritten = Flag::new(false);
+        let warp = &self.warps[self.warp];
         let mut check = Check {
             new,
             wrote,
-            before: &self.warps[self.warp].clocks,
+            before: &warp.clocks,
             unwritten: None,
             readers: READERS[1],
             releases: (&self.releases[..], self.global),
+            alone: None,
             warps_each: self.warps_each,
         };
         for run in runs {
             check.new.lane = run.first as u8;
+            check.alone = warp.alone.of(run.mask());
             let all = run.lanes * bytes;
             let done = match run.start {
                 Spot::Global(at) => self.global.access(at, all, &check),
@@ -300,6 +311,7 @@ impl Order<'_> {
         let Lanes { bytes, kind, wrote, .. } = what;
         let shift = bytes.trailing_zeros() as u8;
         let new = self.access(By::Lanes(run.first as u8, shift), kind)?;
+        self.lanes = run.mask();
         if wrote && what.reads {
             self.find_holes(run, bytes);
         }
@@ -324,6 +336,7 @@ impl Order<'_> {
             Conflict::Race { first, wrote: true }
             | Conflict::Lanes { first, wrote: true }
             | Conflict::Loose { first, wrote: true }
+            | Conflict::Alone { first, wrote: true }
                 if wrote
                     && usize::from(first.agent) < self.warps.len()
                     && self.may_write((&first, new), run, bytes, same) =>

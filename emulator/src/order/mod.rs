@@ -6,11 +6,12 @@
 //! one of the same bytes must be ordered after it.
 //!
 //! PTX ISA, "Memory Consistency Model", "Proxies" and "Asynchronous operations". The manual knows threads; here the
-//! accesses of a warp are ordered among themselves, but for those of different lanes between two synchronisations, and
-//! what one lane has learnt the others know; what some lanes alone release is not what the others read and wrote. Writes that leave what
+//! accesses of a warp are ordered among themselves, but for those of different lanes between two synchronisations; what some lanes
+//! alone release is not what the others read and wrote, and what they alone acquire the others do not know. Writes that leave what
 //! is there do not race, whoever made them. Scopes of mbarriers are not looked at: each synchronises with all.
 
 pub(crate) mod access;
+mod alone;
 mod cell;
 mod cells;
 pub(crate) mod clock;
@@ -31,6 +32,7 @@ use crate::error::Reason;
 use crate::memory::SHARED_START;
 use crate::program::Program;
 use access::{ASYNC, Access, GAP, NO_LANE};
+use alone::Alone;
 use cell::{Check, Conflict};
 use clock::Clocks;
 use global::{GlobalOrder, LOCATION};
@@ -49,8 +51,10 @@ struct Warp {
     clocks: Clocks,
     /// At its last fence: what later relaxed writes pass on. By scope, if the kernel has several.
     released: [Option<Clocks>; 3],
-    /// What relaxed reads saw: a later fence puts it before what follows.
-    seen: [Option<Clocks>; 3],
+    /// What relaxed reads of lanes saw, of all of them with `u32::MAX`: a later fence of theirs puts it before what follows.
+    seen: [Option<(Clocks, u32)>; 3],
+    /// What some lanes have learnt, and the others not.
+    alone: Alone,
     /// When its last fence was.
     fence: u32,
     /// It knows that all CTAs of its cluster have begun.
@@ -104,6 +108,8 @@ pub(crate) struct Order<'l> {
     /// The warp and the instruction whose accesses are told.
     warp: usize,
     pc: u32,
+    /// The lanes that make those that are told as no single lane's.
+    lanes: u32,
 }
 
 /// Who makes an access.
@@ -160,6 +166,7 @@ impl<'l> Order<'l> {
             contested: false,
             warp: 0,
             pc: 0,
+            lanes: u32::MAX,
         }
     }
 
@@ -171,7 +178,9 @@ impl<'l> Order<'l> {
             let before = &Clocks::default();
             let releases = (&[][..], global);
             let readers = READERS[0];
-            let check = Check { new, wrote: true, before, unwritten: None, readers, releases, warps_each: 1 };
+            let (unwritten, alone) = (None, None);
+            let check =
+                Check { new, wrote: true, before, unwritten, readers, releases, alone, warps_each: 1 };
             // Nobody has accessed it, so nothing conflicts.
             let _ = shadow.access(gap.start as usize, gap.len(), &check);
         }
@@ -196,6 +205,12 @@ impl<'l> Order<'l> {
     pub(crate) fn issue(&mut self, cta: usize, index: u32, pc: u32) {
         self.warp = cta * self.warps_each + index as usize;
         self.pc = pc;
+        self.lanes = u32::MAX;
+    }
+
+    /// What follows is of this lane of it.
+    pub(crate) fn of_lane(&mut self, lane: usize) {
+        self.lanes = 1 << lane;
     }
 
     /// The warp has read what nobody has written: who writes it later has come too late.
@@ -235,6 +250,7 @@ impl<'l> Order<'l> {
                 access.clock = warp.clocks.known.get(access.agent);
                 if let By::Lanes(lane, shift) = by {
                     (access.lane, access.shift) = (lane, shift);
+                    self.lanes = 1 << (lane & 31);
                 }
                 return Ok(access);
             }
@@ -298,16 +314,16 @@ impl<'l> Order<'l> {
         wrote: bool,
         unwritten: &Flag<bool>,
     ) -> Result<(), Conflict> {
-        let (before, warps_each) = (&self.warps[self.warp].clocks, self.warps_each);
-        let releases = (&self.releases[..], self.global);
+        let warp = &self.warps[self.warp];
         let mut check = Check {
             new,
             wrote,
-            before,
+            before: &warp.clocks,
             unwritten: Some(unwritten),
             readers: READERS[0],
-            releases,
-            warps_each,
+            releases: (&self.releases[..], self.global),
+            alone: warp.alone.of(self.lanes),
+            warps_each: self.warps_each,
         };
         match spot {
             Spot::Shared(cta, _) if self.ended[cta] => Err(Conflict::Ended),
@@ -346,6 +362,8 @@ impl<'l> Order<'l> {
             unwritten: Some(&unwritten),
             readers: READERS[0],
             releases,
+            // The lanes execute it together, whoever waited for what it reads.
+            alone: None,
             warps_each,
         };
         for at in pieces {

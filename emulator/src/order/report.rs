@@ -17,7 +17,8 @@ impl Order<'_> {
             self.global.race();
         }
         let kind = match conflict {
-            Conflict::Race { .. } | Conflict::Lanes { .. } | Conflict::Loose { .. } => Reason::race,
+            Conflict::Race { .. } | Conflict::Lanes { .. } => Reason::race,
+            Conflict::Loose { .. } | Conflict::Alone { .. } => Reason::race,
             Conflict::Unfenced { .. } | Conflict::ReadOnly { .. } => Reason::race,
             Conflict::Unwritten => Reason::uninitialized,
             Conflict::Gap(_) | Conflict::Ended | Conflict::NotBegun => Reason::address,
@@ -41,6 +42,17 @@ impl Order<'_> {
                  which there is no bar.warp.sync",
                 self.who(&first, wrote)
             ),
+            Conflict::Alone { first, wrote } => {
+                let what = match usize::from(first.agent) < self.warps.len() || first.cluster != self.cluster
+                {
+                    true => self.who(&first, wrote),
+                    false => format!("{} {} them", self.place(&first), if wrote { "wrote" } else { "read" }),
+                };
+                format!(
+                    "race: {bytes}: {what}, for which another lane of this warp has waited, and no bar.warp.sync orders \
+                     this {access} after that"
+                )
+            }
             Conflict::Unwritten => format!("{bytes} are read, and nobody wrote all of them"),
             Conflict::Unfenced { first } => format!(
                 "{bytes}: {} through the generic proxy, and no fence.proxy.async stands between that and this {access} \

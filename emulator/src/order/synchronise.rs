@@ -19,11 +19,23 @@ impl Order<'_> {
         known.raise(agent, known.get(agent) + 1);
     }
 
-    /// The warp's lanes meet: from here on they know what each of them has done.
+    /// The warp's lanes meet: from here on they know what each of them has done and what each knows.
     pub(crate) fn meet(&mut self) {
+        self.meet_lanes(u32::MAX);
+    }
+
+    /// Lanes of the warp meet, all of them with `u32::MAX`. What they did is taken to be known to the others too.
+    pub(crate) fn meet_lanes(&mut self, lanes: u32) {
         self.tick();
         let now = self.now();
         self.releases[self.warp].meet(now);
+        let warp = &mut self.warps[self.warp];
+        warp.alone.meet(lanes);
+        warp.seen
+            .iter_mut()
+            .flatten()
+            .filter(|(_, own)| *own & lanes != 0)
+            .for_each(|(_, own)| *own |= lanes);
     }
 
     fn now(&self) -> u32 {
@@ -43,9 +55,9 @@ impl Order<'_> {
         }
     }
 
-    /// The warp goes on behind a completion.
-    pub(crate) fn leave(&mut self, meeting: &Meeting, acquire: bool) {
-        self.learn(&meeting.completed, acquire);
+    /// Lanes of the warp, all of them with `u32::MAX`, go on behind a completion.
+    pub(crate) fn leave(&mut self, meeting: &Meeting, acquire: bool, lanes: u32) {
+        self.learn_in(Scope::Cta, &meeting.completed, acquire, lanes);
     }
 
     /// The warp has waited for all threads of the cluster.
@@ -54,19 +66,36 @@ impl Order<'_> {
         self.meet();
     }
 
-    fn learn(&mut self, clocks: &Clocks, acquire: bool) {
-        self.learn_in(Scope::Cta, clocks, acquire);
+    /// Lanes learn what was passed on to all threads of this scope.
+    fn learn_in(&mut self, scope: Scope, clocks: &Clocks, acquire: bool, lanes: u32) {
+        if acquire {
+            return self.learn(clocks, lanes);
+        }
+        let level = self.level(scope);
+        let (seen, by) = self.warps[self.warp].seen[level].get_or_insert_default();
+        seen.join(clocks);
+        *by |= lanes;
     }
 
-    /// What was passed on to all threads of this scope.
-    fn learn_in(&mut self, scope: Scope, clocks: &Clocks, acquire: bool) {
-        let level = self.level(scope);
-        let warp = &mut self.warps[self.warp];
-        if acquire {
-            warp.clocks.join(clocks);
-        } else {
-            warp.seen[level].get_or_insert_default().join(clocks);
+    fn learn(&mut self, clocks: &Clocks, lanes: u32) {
+        let Warp { clocks: warp, alone, .. } = &mut self.warps[self.warp];
+        alone.learn(lanes, (self.warp as u16, &warp.known), |known| known.join(&clocks.known));
+        warp.join(clocks);
+    }
+
+    /// Lanes know that an agent's work is done up to this time.
+    fn learn_of(&mut self, agent: u16, to: u32, lanes: u32) {
+        let Warp { clocks: warp, alone, .. } = &mut self.warps[self.warp];
+        if alone.is_empty() && warp.known.get(agent) >= to {
+            return;
         }
+        alone.learn(lanes, (self.warp as u16, &warp.known), |known| known.raise(agent, to));
+        warp.known.raise(agent, to);
+    }
+
+    /// Whether some lanes of the warp have learnt what the others do not know.
+    pub(super) fn has_alone(&self) -> bool {
+        !self.warps[self.warp].alone.is_empty()
     }
 
     /// The place of a scope among what is kept of each: there is but one where the kernel has no narrow ones.
@@ -74,16 +103,20 @@ impl Order<'_> {
         if self.program.narrow { scope as usize } else { 0 }
     }
 
-    /// A fence of memory.
-    pub(crate) fn fence(&mut self, scope: Scope) {
+    /// A fence of memory, of lanes or, with `u32::MAX`, of all.
+    pub(crate) fn fence(&mut self, scope: Scope, lanes: u32) {
         let (level, now) = (self.level(scope), self.now());
-        let warp = &mut self.warps[self.warp];
-        warp.fence = now;
-        for seen in &mut warp.seen[..=level] {
-            if let Some(seen) = seen.take() {
-                warp.clocks.join(&seen);
+        for inside in 0..=level {
+            if let Some((seen, by)) = self.warps[self.warp].seen[inside].take() {
+                if by & lanes != 0 {
+                    self.learn(&seen, by & lanes);
+                }
+                // The others that saw it may have a fence of their own.
+                self.warps[self.warp].seen[inside] = Some((seen, by & !lanes)).filter(|(_, by)| *by != 0);
             }
         }
+        let warp = &mut self.warps[self.warp];
+        warp.fence = now;
         warp.released[..=level].fill(Some(warp.clocks.clone()));
         self.tick();
     }
@@ -95,10 +128,10 @@ impl Order<'_> {
         self.tick();
     }
 
-    /// A strong access of an address.
+    /// A strong access of an address by lanes, all of them with `u32::MAX`.
     pub(crate) fn strong(
         &mut self,
-        spot: Spot,
+        (spot, lanes): (Spot, u32),
         reads: bool,
         writes: bool,
         ordering: Ordering,
@@ -110,11 +143,11 @@ impl Order<'_> {
                 Spot::Global(at) => self.global.location(at, self.cluster),
             };
             if let Some(passed) = passed {
-                self.learn_in(Scope::Gpu, &passed, ordering.acquire);
+                self.learn_in(Scope::Gpu, &passed, ordering.acquire, lanes);
             }
         }
         if self.program.narrow {
-            self.strong_inside(spot, reads, writes, ordering);
+            self.strong_inside((spot, lanes), reads, writes, ordering);
         }
         let level = self.level(Scope::Gpu);
         let warp = &self.warps[self.warp];
@@ -155,14 +188,14 @@ impl Order<'_> {
     }
 
     /// The same between the threads of the CTA, and between those of the cluster, as far as the access is for them.
-    fn strong_inside(&mut self, spot: Spot, reads: bool, writes: bool, ordering: Ordering) {
+    fn strong_inside(&mut self, (spot, lanes): (Spot, u32), reads: bool, writes: bool, ordering: Ordering) {
         let cta = Some(self.warp / self.warps_each);
         for (scope, threads) in [(Scope::Cta, cta), (Scope::Cluster, None)] {
             if ordering.scope < scope {
                 continue;
             }
             if reads && let Some(passed) = self.narrow.get(&(threads, spot)).cloned() {
-                self.learn_in(scope, &passed, ordering.acquire);
+                self.learn_in(scope, &passed, ordering.acquire, lanes);
             }
             let warp = &self.warps[self.warp];
             let released = &warp.released[scope as usize];
@@ -230,19 +263,20 @@ impl Order<'_> {
         }
     }
 
-    /// Lanes wait for all but the last `keep` groups.
+    /// Lanes, all of them with `u32::MAX`, wait for all but the last `keep` groups.
     pub(crate) fn wait(&mut self, queue: Queue, lanes: u32, keep: u32) {
-        let Warp { clocks, copies, bulk_reads, bulk_writes, .. } = &mut self.warps[self.warp];
-        let groups: &mut [&mut Groups] = match queue {
-            Queue::Copies => &mut [copies],
-            Queue::BulkReads => &mut [bulk_reads],
-            Queue::Bulk => &mut [bulk_reads, bulk_writes],
-        };
-        for groups in groups {
+        let Warp { copies, bulk_reads, bulk_writes, .. } = &mut self.warps[self.warp];
+        let wait = |groups: &mut Groups| {
             let completed = groups.wait(lanes, keep);
-            if let Some(agent) = groups.agent {
-                clocks.known.raise(agent, completed);
-            }
+            groups.agent.map(|agent| (agent, completed))
+        };
+        let completed = match queue {
+            Queue::Copies => [wait(copies), None],
+            Queue::BulkReads => [wait(bulk_reads), None],
+            Queue::Bulk => [wait(bulk_reads), wait(bulk_writes)],
+        };
+        for (agent, completed) in completed.into_iter().flatten() {
+            self.learn_of(agent, completed, lanes);
         }
     }
 
@@ -265,7 +299,7 @@ impl Order<'_> {
     pub(crate) fn wait_products(&mut self, group: u32) {
         let first = self.warp - self.warp % self.warps_each % 4;
         if let Some(agent) = self.warps[first].products {
-            self.warps[self.warp].clocks.known.raise(agent, group);
+            self.learn_of(agent, group, u32::MAX);
         }
     }
 

@@ -244,7 +244,10 @@ impl Op {
             Op::WarpProduct(product) => {
                 all.go((&product.a, &product.b, &product.c, product.metadata), &product.d);
             }
-            Op::Wgmma(product) => all.go((&product.a, product.b, product.scale, &product.d), &product.d),
+            Op::Wgmma(product) => {
+                let from = (&product.a, product.b, product.scale, product.metadata);
+                all.go((from, &product.d), &product.d);
+            }
             Op::Branch { .. }
             | Op::Return
             | Op::Exit

@@ -136,6 +136,8 @@ pub(crate) struct WgmmaOp {
     pub(crate) d: Box<[R]>,
     pub(crate) a: WgmmaA,
     pub(crate) b: D,
+    /// Where the elements of a sparse A are.
+    pub(crate) metadata: Option<R>,
     /// Where false, the product overwrites the accumulators.
     pub(crate) scale: Condition,
 }

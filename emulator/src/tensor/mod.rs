@@ -14,6 +14,7 @@ pub(crate) mod memory;
 pub(crate) mod mma;
 pub(crate) mod product;
 pub(crate) mod reduce;
+pub(crate) mod sparse;
 pub(crate) mod tma;
 pub(crate) mod warp_product;
 pub(crate) mod wgmma;

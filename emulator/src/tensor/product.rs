@@ -21,11 +21,23 @@ const TILE: usize = 8;
 /// To be kept from one product to the next: its buffers are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Product {
-    depth: usize,
+    /// Elements of a row of A, and rows of B: twice as many where A is sparse.
+    depth: [usize; 2],
     /// Row by row.
     a: Vec<f32>,
+    /// Of a sparse A, the row of B that each element is multiplied with; of another one, nothing.
+    columns: Vec<u16>,
     /// By 8 columns, then k, then column: the even ones, which are of one register of D, and then the odd ones.
     b: Vec<[f32; TILE]>,
+}
+
+/// What the lines of 16 bytes of a core matrix are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lines {
+    pub(crate) element: Element,
+    /// They lie along M or N, and not along K: only of 16-bit elements.
+    pub(crate) transposed: bool,
+    pub(crate) negate: bool,
 }
 
 /// The column of B that stands at each place.
@@ -34,38 +46,31 @@ const COLUMNS: [usize; TILE] = [0, 2, 4, 6, 1, 3, 5, 7];
 impl Product {
     /// Makes room for an A of `rows` and a B of `columns`.
     pub(crate) fn reset(&mut self, rows: usize, columns: usize, depth: usize) {
+        self.resize([rows, columns], [depth; 2]);
+        self.columns.clear();
+    }
+
+    /// The same for a sparse A, of which half is stored: of each of its elements the column in the full matrix, row by row.
+    pub(crate) fn reset_sparse(&mut self, rows: usize, columns: usize, depth: usize, of: &[u16]) {
+        self.resize([rows, columns], [depth / 2, depth]);
+        self.columns.clear();
+        self.columns.extend(of);
+    }
+
+    fn resize(&mut self, [rows, columns]: [usize; 2], depth: [usize; 2]) {
         self.depth = depth;
-        self.a.resize(rows * depth, 0.0);
-        self.b.resize(columns / TILE * depth, [0.0; TILE]);
+        self.a.resize(rows * depth[0], 0.0);
+        self.b.resize(columns / TILE * depth[1], [0.0; TILE]);
     }
 
-    /// Puts elements of row `row` of A, from column `k` on.
-    #[inline]
-    pub(crate) fn put_a(&mut self, row: usize, k: usize, values: &[f32]) {
-        self.a[row * self.depth + k..][..values.len()].copy_from_slice(values);
+    /// Puts a core matrix of A, of these numbers along M and K, from its words.
+    pub(crate) fn put_core_a(&mut self, how: Lines, at: [usize; 2], words: &Register) {
+        put_core_a(self, how, at, words);
     }
 
-    /// Puts eight elements of column `k` of A, from row `row` on.
-    #[inline]
-    pub(crate) fn put_a_column(&mut self, row: usize, k: usize, values: &[f32; TILE]) {
-        for (i, value) in values.iter().enumerate() {
-            self.a[(row + i) * self.depth + k] = *value;
-        }
-    }
-
-    /// Puts elements of column `column` of B, from row `k` on.
-    #[inline]
-    pub(crate) fn put_b(&mut self, k: usize, column: usize, values: &[f32]) {
-        let rows = &mut self.b[column / TILE * self.depth + k..][..values.len()];
-        for (row, value) in rows.iter_mut().zip(values) {
-            row[column % 2 * (TILE / 2) + column % TILE / 2] = *value;
-        }
-    }
-
-    /// Puts eight elements of row `k` of B, from column `column` on, a multiple of eight.
-    #[inline]
-    pub(crate) fn put_b_row(&mut self, k: usize, column: usize, values: &[f32; TILE]) {
-        self.b[column / TILE * self.depth + k] = COLUMNS.map(|column| values[column]);
+    /// The same of B, along N and K.
+    pub(crate) fn put_core_b(&mut self, how: Lines, at: [usize; 2], words: &Register) {
+        put_core_b(self, how, at, words);
     }
 
     /// Puts the A of one warp, whose first row is `row`, from registers.
@@ -81,14 +86,19 @@ impl Product {
         negate: bool,
     ) {
         for (i, register) in registers.enumerate() {
-            let row = row + i % 2 * TILE;
-            match element.per_register() {
-                1 => self.put_lines::<4>(element, register, row, i / 2, negate),
-                2 => self.put_lines::<8>(element, register, row, i / 2, negate),
-                4 => self.put_lines::<16>(element, register, row, i / 2, negate),
-                8 => self.put_lines::<32>(element, register, row, i / 2, negate),
-                _ => self.put_lines::<128>(element, register, row, i / 2, negate),
-            }
+            self.put_rows(element, register, row + i % 2 * TILE, i / 2, negate);
+        }
+    }
+
+    /// Puts eight rows of A from a register, the part of this number along K.
+    #[inline(always)]
+    fn put_rows(&mut self, element: Element, register: &Register, row: usize, chunk: usize, negate: bool) {
+        match element.per_register() {
+            1 => self.put_lines::<4>(element, register, row, chunk, negate),
+            2 => self.put_lines::<8>(element, register, row, chunk, negate),
+            4 => self.put_lines::<16>(element, register, row, chunk, negate),
+            8 => self.put_lines::<32>(element, register, row, chunk, negate),
+            _ => self.put_lines::<128>(element, register, row, chunk, negate),
         }
     }
 
@@ -106,7 +116,7 @@ impl Product {
         element.unpack(register, lines.as_flattened_mut());
         for (i, line) in lines.iter().enumerate() {
             let line = if negate { line.map(|value| -value) } else { *line };
-            if let Some(row) = self.a[(row + i) * self.depth + chunk * L..].first_chunk_mut() {
+            if let Some(row) = self.a[(row + i) * self.depth[0] + chunk * L..].first_chunk_mut() {
                 *row = line;
             }
         }
@@ -114,10 +124,19 @@ impl Product {
 
     /// Puts eight columns of B from a register.
     #[inline(always)]
-    fn put_columns<const L: usize>(&mut self, element: Element, register: &Register, chunk: usize) {
+    fn put_columns<const L: usize>(
+        &mut self,
+        element: Element,
+        register: &Register,
+        [group, chunk]: [usize; 2],
+        negate: bool,
+    ) {
         let mut lines = [[0.0; L]; TILE];
         element.unpack(register, lines.as_flattened_mut());
-        let rows = &mut self.b[chunk * L..][..L];
+        if negate {
+            lines.as_flattened_mut().iter_mut().for_each(|value| *value = -*value);
+        }
+        let rows = &mut self.b[group * self.depth[1] + chunk * L..][..L];
         let (squares, rest) = rows.as_chunks_mut::<TILE>();
         for (i, square) in squares.iter_mut().enumerate() {
             for (k, row) in square.iter_mut().enumerate() {
@@ -141,13 +160,39 @@ impl Product {
         registers: impl Iterator<Item = &'r Register>,
     ) {
         for (i, register) in registers.enumerate() {
-            match element.per_register() {
-                1 => self.put_columns::<4>(element, register, i),
-                2 => self.put_columns::<8>(element, register, i),
-                4 => self.put_columns::<16>(element, register, i),
-                8 => self.put_columns::<32>(element, register, i),
-                _ => self.put_columns::<128>(element, register, i),
+            self.put_group(element, register, [0, i], false);
+        }
+    }
+
+    /// Puts a group of eight columns of B from a register, the part of this number along K.
+    #[inline(always)]
+    fn put_group(&mut self, element: Element, register: &Register, at: [usize; 2], negate: bool) {
+        match element.per_register() {
+            1 => self.put_columns::<4>(element, register, at, negate),
+            2 => self.put_columns::<8>(element, register, at, negate),
+            4 => self.put_columns::<16>(element, register, at, negate),
+            8 => self.put_columns::<32>(element, register, at, negate),
+            _ => self.put_columns::<128>(element, register, at, negate),
+        }
+    }
+
+    /// Puts eight rows and columns of A from the words of its columns, of 16-bit elements.
+    #[inline(always)]
+    fn put_square_a(&mut self, [group, chunk]: [usize; 2], columns: &[[f32; TILE]; TILE]) {
+        for i in 0..TILE {
+            let row = &mut self.a[(group * TILE + i) * self.depth[0] + chunk * TILE..][..TILE];
+            for (value, column) in row.iter_mut().zip(columns) {
+                *value = column[i];
             }
+        }
+    }
+
+    /// Puts eight rows and columns of B, row by row.
+    #[inline(always)]
+    fn put_square_b(&mut self, [group, chunk]: [usize; 2], rows: &[[f32; TILE]; TILE]) {
+        let to = &mut self.b[group * self.depth[1] + chunk * TILE..][..TILE];
+        for (to, row) in to.iter_mut().zip(rows) {
+            *to = COLUMNS.map(|column| row[column]);
         }
     }
 
@@ -179,10 +224,14 @@ impl Product {
     /// The sums of products of a tile, row by row: those of a row are a vector.
     #[inline(always)]
     fn sums(&self, warp: usize, tile: usize) -> [[f32; TILE]; TILE] {
-        let a = &self.a[(warp * 2 + tile % 2) * TILE * self.depth..];
-        let b = &self.b[tile / 2 * self.depth..];
+        let [depth, rows_b] = self.depth;
+        let first = (warp * 2 + tile % 2) * TILE * depth;
+        let (a, b) = (&self.a[first..], &self.b[tile / 2 * rows_b..][..rows_b]);
+        if let Some(columns) = self.columns.get(first..first + TILE * depth) {
+            return sparse(a, columns, b, depth);
+        }
         // All that there are: `Mma::check`; of single bits 256.
-        match self.depth {
+        match depth {
             4 => rows::<4>(a, b),
             8 => rows::<8>(a, b),
             16 => rows::<16>(a, b),
@@ -209,6 +258,45 @@ fn rows<const DEPTH: usize>(a: &[f32], b: &[[f32; TILE]]) -> [[f32; TILE]; TILE]
         }
     }
     sums
+}
+
+/// The same where the elements of A are of such columns.
+fn sparse(a: &[f32], columns: &[u16], b: &[[f32; TILE]], depth: usize) -> [[f32; TILE]; TILE] {
+    let mut sums = [[0.0; TILE]; TILE];
+    let rows = a.chunks_exact(depth).zip(columns.chunks_exact(depth));
+    for (sums, (a, columns)) in sums.iter_mut().zip(rows) {
+        for (a, &k) in a.iter().zip(columns) {
+            let Some(b) = b.get(usize::from(k)) else { continue };
+            sums.iter_mut().zip(b).for_each(|(sum, b)| *sum += a * b);
+        }
+    }
+    sums
+}
+
+/// Eight lines of 16-bit elements.
+#[inline(always)]
+fn square(how: Lines, words: &Register) -> [[f32; TILE]; TILE] {
+    let mut lines = [[0.0; TILE]; TILE];
+    how.element.unpack(words, lines.as_flattened_mut());
+    if how.negate { lines.map(|line| line.map(|value| -value)) } else { lines }
+}
+
+twice! {
+    fn put_core_a(product: &mut Product, how: Lines, at: [usize; 2], words: &Register) {
+        match how.transposed {
+            true => product.put_square_a(at, &square(how, words)),
+            false => product.put_rows(how.element, words, at[0] * TILE, at[1], how.negate),
+        }
+    }
+}
+
+twice! {
+    fn put_core_b(product: &mut Product, how: Lines, at: [usize; 2], words: &Register) {
+        match how.transposed {
+            true => product.put_square_b(at, &square(how, words)),
+            false => product.put_group(how.element, words, at, how.negate),
+        }
+    }
 }
 
 twice! {

@@ -4,6 +4,7 @@
 
 use super::float::{self, Rounding};
 use super::fragment::{Fragment, Number};
+use super::sparse::Sparse;
 use crate::error::Reason;
 
 /// How the elements of A and B are combined.
@@ -29,15 +30,6 @@ pub(crate) struct WarpProduct {
     pub(crate) sparse: Option<Sparse>,
 }
 
-/// How a sparse A is told where its elements are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sparse {
-    /// Which lanes of four have the metadata.
-    pub(crate) selector: usize,
-    /// Whether indices must ascend.
-    pub(crate) ordered: bool,
-}
-
 /// The bits of the operands' elements, row by row.
 pub(crate) struct Operands {
     pub(crate) a: Vec<u64>,
@@ -58,7 +50,7 @@ impl WarpProduct {
         let mut d = Vec::with_capacity(rows * columns);
         for row in 0..rows {
             let places = (0..depth).map(|i| match self.sparse {
-                Some(sparse) => self.stored(metadata, sparse, row, i),
+                Some(sparse) => sparse.column((self.a.number.bits(), depth), metadata, row, i),
                 None => Ok(i),
             });
             let places = places.collect::<Result<Vec<_>, _>>()?;
@@ -102,61 +94,6 @@ impl WarpProduct {
                     _ => total.to_bits().into(),
                 }
             }
-        }
-    }
-
-    /// The column of the full matrix that stored element `i` of a row of a sparse A is of.
-    ///
-    /// Of each four elements two are stored, of tf32 one of two, of 4 bits two pairs of four. Four bits of metadata tell which:
-    /// those of a row are in one word, or of 16 bits in one half of a word, the other half is of the row eight below.
-    fn stored(&self, metadata: &[u32; 32], sparse: Sparse, row: usize, i: usize) -> Result<usize, Reason> {
-        let number = self.a.number;
-        let bits = number.bits();
-        // Stored elements that four bits are for, and those of one index.
-        let (stored, together) = match bits {
-            32 => (1, 1),
-            4 => (4, 2),
-            _ => (2, 1),
-        };
-        let (chunk, within) = (i / stored, i % stored);
-        let (group, lower) = (row % 8, row / 8);
-        // Lanes of four: by columns where a word has both rows, else by rows first.
-        let (lane, shift) = if bits >= 16 {
-            (chunk / 4, lower * 16 + chunk % 4 * 4)
-        } else {
-            (chunk / 8 * 2 + lower, chunk % 8 * 4)
-        };
-        let lanes = self.lanes_with_metadata();
-        let word = metadata[group * 4 + sparse.selector * lanes + lane];
-        let indices = (word >> shift & 15) as usize;
-        let [first, second] = [indices & 3, indices >> 2];
-        if bits == 32 {
-            // A pair of halves of one of two elements.
-            return match indices {
-                0b0100 => Ok(2 * chunk),
-                0b1110 => Ok(2 * chunk + 1),
-                other => Err(Reason::misuse(format!(
-                    "metadata of {other:#06b} for one of two elements: must be 0b0100 or 0b1110"
-                ))),
-            };
-        }
-        if first == second || sparse.ordered && first > second {
-            let must = if sparse.ordered { "be the greater one" } else { "be another one" };
-            return Err(Reason::misuse(format!("metadata of {indices:#06b}: the second index must {must}")));
-        }
-        let index = if within / together == 0 { first } else { second };
-        Ok((chunk * 4 + index) * together + within % together)
-    }
-
-    /// Of each four lanes, how many have metadata.
-    pub(crate) fn lanes_with_metadata(&self) -> usize {
-        let bits = self.a.number.bits();
-        let stored = self.a.extents()[1];
-        match bits {
-            32 => stored / 4,
-            16 => stored / 8,
-            8 => stored / 16 * 2,
-            _ => stored / 32 * 2,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Small kernels that are wrong, and what is said about them; beside each, one that is right.
 
+mod acquires;
 mod asynchronous;
 mod barriers;
 mod clusters;

@@ -1,6 +1,6 @@
 //! What is said of a fault: first what is wrong, and of the thread that did it.
 
-use super::kernel::{accused, cluster, guilty, guilty_at, innocent, threads};
+use super::kernel::{accused, cluster, guilty, guilty_at, innocent, needs, threads};
 
 #[test]
 fn addresses_come_before_races() {
@@ -69,6 +69,15 @@ fn a_missing_barrier_is_not_what_nobody_wrote() {
         assert!(wanted.iter().all(|word| found.what.contains(word)), "{found}");
         assert_eq!(found.thread, Some(32), "{found}");
     }
+    // All warps but the last ones read what a later one writes, each too early.
+    let sum = "st.shared.u32 [%s], %t;\n⟦bar.sync 0;⟧\nsetp.ge.u32 %p1, %t, 64;\n@%p1 exit;\nld.shared.u32 %r1, [%s+1024];\n\
+        st.global.u32 [%mine], %r1;";
+    let words = [
+        "race: 4 bytes of shared memory at 0x800",
+        "thread 0 read them",
+        "this write of thread 64 after that",
+    ];
+    needs(sum, threads(128), &words);
     // That nobody writes at all is what is said otherwise.
     let nobody = read("", "ld.shared.u32 %r1, [%s+2048];\nst.global.u32 [%mine], %r1;");
     guilty(&nobody, threads(64), &["4 bytes of shared memory at 0xc00, of which nobody had written all"]);

@@ -203,6 +203,13 @@ fn video() {
         ("vmad.s32.s32.u32 d, r.b2, s.b0, 10;", 6),
         ("vmad.u32.u32.u32.po.shr7 d, r.h0, r.h0, 5;", (0x7f01 * 0x7f01 + 6) >> 7),
         ("vmad.s32.s32.s32.sat d, r, r, 0;", i32::MAX as u32),
+        // Negated: the product, with one of a and b; twice, which is not at all; what is added, as its 32 bits are.
+        ("vmad.s32.s32.u32 d, -r.b2, s.b0, 10;", 14),
+        ("vmad.s32.u32.u32 d, r.h0, -s.b0, 5;", (5 - 0x7f01 * 4i32) as u32),
+        ("vmad.s32.u32.u32 d, -r.h0, -s.b0, 5;", 5 + 0x7f01 * 4),
+        ("vmad.s32.u32.u32 d, r.h0, s.b0, -s;", (0x7f01 * 4i32).wrapping_sub(0x0102_0304) as u32),
+        ("vmad.s32.u32.u32.shr7 d, -r.h0, s.b0, 5;", ((5 - 0x7f01 * 4) >> 7) as u32),
+        ("vmad.s32.u32.u32.sat d, -r, r, 0;", i32::MIN as u32),
         ("vset.s32.u32.lt d, r.b3, s.b0;", 1),
         ("vset.u32.u32.gt.add d, r.b3, s.b0, 7;", 8),
         ("vadd2.s32.s32.s32.sat d, r, s, 0;", 0x8201_7fff),

@@ -174,6 +174,10 @@ impl Parser<'_> {
                     other => Ok(other),
                 }
             }
+            Some(Token::Mark('-')) if matches!(self.look(1), Some(Token::Word(_))) => {
+                self.at += 1;
+                Ok(Operand::Negative(self.word("an operand")?.to_owned()))
+            }
             _ => Ok(Operand::Integer(self.integer("an operand")?)),
         }
     }

@@ -44,6 +44,7 @@ fn of_run(plan: &Plan, run: &Run) -> Value {
         "ok": run.is_well(),
         "seconds": run.time.as_secs_f64(),
         "fault": run.outcome.as_ref().err().map(fault),
+        "buffers": plan.places(run).map(|(name, from, to)| json!({ "name": name, "from": from, "to": to })).collect::<Vec<_>>(),
         "differences": run.differences.iter().map(difference).collect::<Vec<_>>(),
         "results": results.collect::<Vec<_>>(),
         "printed": run.printed,

@@ -34,7 +34,13 @@ fn write(text: &mut String, plan: &Plan, runs: &[Run]) -> std::fmt::Result {
     for (i, run) in runs.iter().enumerate() {
         write!(text, "{}, {:.2} s: ", order(run.schedule), run.time.as_secs_f64())?;
         match (&run.outcome, run.is_well()) {
-            (Err(fault), _) => writeln!(text, "{}\n{fault}", fault.kind.name())?,
+            (Err(fault), _) => {
+                writeln!(text, "{}\n{fault}", fault.kind.name())?;
+                // What an address that it names is of.
+                for (name, from, to) in plan.places(run) {
+                    writeln!(text, "  {name}: {from:#x} to {to:#x}")?;
+                }
+            }
             (Ok(_), true) => writeln!(text, "no fault")?,
             (Ok(_), false) => writeln!(text, "no fault, and results differ")?,
         }

@@ -54,6 +54,14 @@ fn an_address_with_its_place() {
     assert_eq!((&fault["kind"], &fault["thread"]), (&json!("address"), &json!(48)));
     assert_eq!(fault["source"], json!([{ "file": "kernel.cu", "line": 42 }]));
     assert_eq!(fault["instruction"], "st.global.u32 [%mine+64], %t;");
+    // Where the buffers were, by name.
+    let words = format!("run {} {LAUNCH}", kernel("bounds_where", &store("64")));
+    let (text, (report, _)) = (command(&words).out, crate::command::json(&words));
+    let places = &report["runs"][0]["buffers"];
+    let (from, to) = (places[0]["from"].as_u64().unwrap(), places[0]["to"].as_u64().unwrap());
+    assert_eq!((&places[0]["name"], to - from), (&json!("out"), 256));
+    assert!(text.contains(&format!("\n  out: {from:#x} to {to:#x}\n")), "{text}");
+    assert!(fault["message"].as_str().unwrap().contains(&format!("{from:#x} to {to:#x}")), "{fault}");
     assert!(fault["message"].as_str().unwrap().contains("out of bounds"), "{fault}");
 }
 

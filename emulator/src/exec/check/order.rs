@@ -5,7 +5,7 @@ use crate::exec::bulk::Extent;
 use crate::exec::cta::in_cluster;
 use crate::exec::env::Env;
 use crate::exec::joint::{Joint, Shape, Where};
-use crate::exec::warp::{Warp, lanes};
+use crate::exec::warp::{Warp, alike, lanes};
 use crate::memory::Place;
 use crate::order::access::{OF_CLUSTER, OF_CTA, READ_ONLY, STRONG};
 use crate::order::lanes::Lanes;
@@ -91,8 +91,9 @@ pub(crate) fn tell(
         None => order.lanes(lanes(mask).filter_map(spot), what, same)?,
     }
     if let Some(ordering) = ordering {
-        for (_, spot) in lanes(mask).filter_map(spot) {
-            order.strong(spot, reads, writes, ordering)?;
+        // Neighbours that access one place are as one.
+        for (spot, lanes) in alike(lanes(mask).filter_map(spot)) {
+            order.strong((spot, warp.all_of(lanes)), reads, writes, ordering)?;
         }
         if writes {
             order.released(ordering, warp.all_of(mask))?;

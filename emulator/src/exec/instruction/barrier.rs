@@ -84,7 +84,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             if env.cluster_generation > warp.cluster_generation {
                 if let Some(order) = &mut env.order {
                     order.meet_cluster();
-                    order.leave(&env.cluster_meeting, true);
+                    order.leave(&env.cluster_meeting, true, u32::MAX);
                 }
                 return Ok(Next::Advance);
             }

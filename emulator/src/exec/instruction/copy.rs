@@ -17,6 +17,9 @@ use crate::tensor::reduce::{Reduction, combine};
 use crate::tensor::tma::{self, TmaFault};
 
 pub(super) fn lane(warp: &Warp, env: &mut Env<'_>, op: &Op, lane: usize) -> Result<(), Reason> {
+    if let Some(order) = &mut env.order {
+        order.of_lane(lane);
+    }
     match op {
         Op::CopyAsync { .. } => fetch(warp, env, op, lane),
         Op::BulkLoad { copy, bar, multicast } => load(warp, env, copy, *bar, *multicast, lane),

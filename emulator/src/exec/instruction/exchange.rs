@@ -25,7 +25,7 @@ pub(super) fn exchange(warp: &mut Warp, env: &mut Env<'_>, parts: &[Part]) {
         Some(&Op::Shuffle { kind, .. }) => shuffle(warp, program, parts, kind, all),
         Some(Op::SyncWarp { .. }) => {
             if let Some(order) = &mut env.order {
-                order.meet();
+                order.meet_lanes(warp.all_of(all));
             }
         }
         Some(Op::Vote { .. } | Op::Ballot { .. }) => vote(warp, program, parts, all),

@@ -45,12 +45,13 @@ fn execute(
             if let Some(order) = &mut env.order
                 && active.mask != 0
             {
+                let all = warp.all_of(active.mask);
                 match *op {
-                    Op::Fence(scope) => order.fence(scope),
-                    Op::ProxyFence => order.proxy_fence(warp.all_of(active.mask)),
+                    Op::Fence(scope) => order.fence(scope, all),
+                    Op::ProxyFence => order.proxy_fence(all),
                     Op::Commit { queue } => order.commit(queue, active.mask),
-                    Op::WaitGroup { queue, pending } => order.wait(queue, active.mask, pending),
-                    _ => order.wait_all_copies(active.mask),
+                    Op::WaitGroup { queue, pending } => order.wait(queue, all, pending),
+                    _ => order.wait_all_copies(all),
                 }
             }
             Ok(Next::Advance)

@@ -11,7 +11,7 @@ use crate::program::op::Op;
 use crate::program::operand::{Address, WgmmaA, WgmmaOp, Window};
 use crate::program::register::{D, L32, LANES, R, Register, lanes_of};
 use crate::tensor::matrix::{ldmatrix, movmatrix, stmatrix};
-use crate::tensor::wgmma::{OperandA, ROWS, Wgmma};
+use crate::tensor::wgmma::OperandA;
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, Reason> {
     if let Some(next) = active.whole(warp)? {
@@ -115,25 +115,30 @@ pub(crate) fn warpgroup(warps: &mut [Warp], env: &mut Env<'_>, op: &WgmmaOp) -> 
     if scales.iter().any(|&scale| scale != if add { u32::MAX } else { 0 }) {
         return Err(Reason::misuse("scale-d differs between the threads of the warpgroup"));
     }
+    op.shape.check_b(b)?;
+    let columns = match op.shape.sparse.zip(op.metadata) {
+        Some((sparse, metadata)) => op.shape.columns(sparse, [0, 1, 2, 3].map(|i| warps[i].r(metadata)))?,
+        None => Vec::new(),
+    };
     let shared = &mut env.ctas[warps[0].cta];
     match op.a {
         WgmmaA::Shared(a) => {
             let a = OperandA::Shared(op_uniform(warps, a)?);
-            op.shape.gather(a, b, shared, &mut env.product)?;
+            op.shape.gather((a, &columns), b, shared, &mut env.product)?;
         }
         WgmmaA::Registers(registers) => {
             let values = [0, 1, 2, 3].map(|i| registers.map(|register| *warps[i].r(register)));
-            op.shape.gather(OperandA::Registers(&values), b, shared, &mut env.product)?;
+            op.shape.gather((OperandA::Registers(&values), &columns), b, shared, &mut env.product)?;
         }
     }
     if let Some(order) = &mut env.order {
-        let (first, n) = (&warps[0], op.shape.n as usize);
+        let first = &warps[0];
         order.issue(first.cta, first.index, first.groups[0].pc);
         let group = first.wgmma.committed as u32 + 1;
         if let WgmmaA::Shared(a) = op.a {
-            order.product(first.cta, group, Wgmma::pieces(first.d(a)[0], op.shape.trans_a, ROWS))?;
+            order.product(first.cta, group, op.shape.pieces_a(first.d(a)[0]))?;
         }
-        order.product(first.cta, group, Wgmma::pieces(b, op.shape.trans_b, n))?;
+        order.product(first.cta, group, op.shape.pieces_b(b))?;
     }
     for (w, warp) in warps.iter_mut().enumerate() {
         let per = op.accumulator.per_tile();

@@ -5,11 +5,11 @@ use crate::exec::cta::Mbarrier;
 use crate::exec::env::Env;
 use crate::exec::result::Next;
 use crate::exec::warp::group::Wait;
-use crate::exec::warp::{Warp, lanes};
+use crate::exec::warp::{Warp, alike, lanes};
 use crate::order::Order;
 use crate::program::op::Op;
 use crate::program::operand::{Address, Window};
-use crate::program::register::P;
+use crate::program::register::{LANES, P};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<Next, Reason> {
     match *op {
@@ -52,8 +52,7 @@ fn test(
     ordered: bool,
     done: impl Fn(&Mbarrier, usize) -> bool,
 ) -> Result<u32, Reason> {
-    let mut passed = 0;
-    let mut last = None;
+    let (mut passed, mut last, mut tested) = (0, None, [(0, 0); LANES]);
     for lane in lanes(mask) {
         let (cta, at) = env.lane_shared(warp, window, at, lane).map_err(|what| warp.blame(lane, what))?;
         let first = last.replace((cta, at)) != Some((cta, at));
@@ -67,12 +66,13 @@ fn test(
                 continue;
             }
             passed |= 1 << lane;
-            // The lanes of a warp mostly test the same one, and learn the same.
-            if let Some(order) = &mut env.order
-                && (first || passed == 1 << lane)
-            {
-                order.leave(&mbarrier.meeting, ordered);
-            }
+            tested[lane] = (cta, at);
+        }
+    }
+    if let Some(order) = &mut env.order {
+        // The lanes of a warp mostly test the same one, and learn the same.
+        for ((cta, at), lanes) in alike(lanes(passed).map(|lane| (lane, tested[lane]))) {
+            order.leave(&env.ctas[cta].mbarrier(at)?.meeting, ordered, warp.all_of(lanes));
         }
     }
     Ok(passed)

@@ -17,6 +17,9 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
     for lane in lanes(mask) {
         let value = warp.gather(from, bytes as usize, lane);
         let at = [at, bar].map(|at| warp.address(at, lane) as u32);
+        if let Some(order) = &mut env.order {
+            order.of_lane(lane);
+        }
         store(warp, env, &value[..total], at, reduction).map_err(|what| warp.blame(lane, what))?;
     }
     env.events += 1;

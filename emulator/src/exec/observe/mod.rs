@@ -17,7 +17,6 @@ use crate::memory::SHARED_START;
 use crate::program::op::Op;
 use crate::program::operand::{Queue, WgmmaA, WgmmaOp, Window};
 use crate::program::register::LANES;
-use crate::tensor::wgmma::{ROWS, Wgmma};
 
 /// The counters of a cluster while it runs.
 #[derive(Debug)]
@@ -143,17 +142,15 @@ impl Observer {
     pub(super) fn product(&mut self, warps: &[Warp], op: &WgmmaOp) {
         self.now += 1;
         let first = &warps[0];
-        let mut operand = |register, transposed, extent| {
-            let bits = first.d(register)[0];
-            let pieces: Vec<u32> = Wgmma::pieces(bits, transposed, extent).collect();
+        let mut operand = |pieces: Vec<u32>| {
             self.counters.shared.wgmma.pieces(pieces.iter().copied());
             let stages = &mut self.stages[first.cta];
             pieces.into_iter().for_each(|at| stages.read(at, self.now));
         };
         if let WgmmaA::Shared(a) = op.a {
-            operand(a, op.shape.trans_a, ROWS);
+            operand(op.shape.pieces_a(first.d(a)[0]).collect());
         }
-        operand(op.b, op.shape.trans_b, op.shape.n as usize);
+        operand(op.shape.pieces_b(first.d(op.b)[0]).collect());
     }
 }
 

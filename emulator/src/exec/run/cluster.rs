@@ -17,7 +17,7 @@ use crate::exec::schedule::Pace;
 use crate::exec::warp::Warp;
 use crate::exec::warp::group::{Group, Wait};
 use crate::memory::budget::Held;
-use crate::memory::global::View;
+use crate::memory::view::View;
 use crate::order::Order;
 use crate::order::clock::Meeting;
 use crate::program::class::Class;
@@ -119,21 +119,19 @@ impl<'l> Cluster<'l> {
     /// What a warp used that nobody had written, another one may be about to write: then a barrier is missing. It stops, and the
     /// others go on until one does so.
     fn judge(&mut self, warp: Option<usize>, fault: Fault) -> Result<Round, Fault> {
-        if let Some((first, _)) = self.accused.take() {
-            let late = self.env.order.as_ref().is_some_and(Order::is_late);
-            return Err(if late { fault } else { first });
-        }
+        let first = self.accused.take();
+        let late = self.env.order.as_ref().is_some_and(Order::is_late);
         let alone = self.warps.len() == 1;
-        let (Some(warp), Some(order)) = (warp.and_then(|i| self.warps.get_mut(i)), &mut self.env.order)
-        else {
-            return Err(fault);
+        let warp = warp.and_then(|i| self.warps.get_mut(i)).filter(|warp| warp.early && !alone && !late);
+        let (Some(warp), Some(order)) = (warp, &mut self.env.order) else {
+            return Err(first.filter(|_| !late).map_or(fault, |(first, _)| first));
         };
-        if alone || !warp.early {
-            return Err(fault);
-        }
+        // Where a barrier is missing, several warps may come too early.
         warp.groups.iter_mut().for_each(|group| group.wait = Wait::Accused);
-        order.accuse(warp.cta, warp.index);
-        self.accused = Some((fault, ROUNDS));
+        if first.is_none() {
+            order.accuse(warp.cta, warp.index);
+        }
+        self.accused = first.or(Some((fault, ROUNDS)));
         Ok(Round { event: true, ..Round::default() })
     }
 

@@ -26,7 +26,8 @@ use crate::error::Fault;
 use crate::exec::launch::Launch;
 use crate::exec::printed::Printed;
 use crate::exec::running::Meter;
-use crate::memory::global::{Global, View};
+use crate::memory::global::Global;
+use crate::memory::view::View;
 use crate::order::global::GlobalOrder;
 
 /// Clusters that wait for ever before no more begin.

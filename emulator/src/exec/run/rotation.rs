@@ -19,7 +19,7 @@ use super::spare::Spare;
 use super::stall::{self, Watch};
 use crate::count::Counters;
 use crate::error::Fault;
-use crate::memory::global::View;
+use crate::memory::view::View;
 
 /// Bytes that the clusters of a rotation have together, unless a single one has more.
 const MEMORY: u64 = 1 << 30;

@@ -214,6 +214,19 @@ fn put<T: Copy>(slot: &mut [T; LANES], mask: u32, value: &[T; LANES]) {
     }
 }
 
+/// Neighbouring lanes for which the same is given, as one.
+pub(super) fn alike<T: PartialEq>(each: impl Iterator<Item = (usize, T)>) -> impl Iterator<Item = (T, u32)> {
+    let mut each = each.peekable();
+    std::iter::from_fn(move || {
+        let (first, what) = each.next()?;
+        let mut lanes = 1 << first;
+        while let Some((lane, _)) = each.next_if(|(_, other)| *other == what) {
+            lanes |= 1 << lane;
+        }
+        Some((what, lanes))
+    })
+}
+
 /// The lanes of a mask.
 pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> + Clone {
     let mut left = mask;

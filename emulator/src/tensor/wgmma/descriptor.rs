@@ -22,17 +22,6 @@ pub(crate) struct Descriptor {
     pub(crate) span: u32,
 }
 
-/// A piece of a matrix: 16 bytes along K of a K-major one, else along M or N.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
-    /// Where it lies.
-    pub(crate) address: u32,
-    /// The first element's place along M or N.
-    pub(crate) outer: usize,
-    /// The first element's k, in pieces of 16 bytes where the matrix is K-major.
-    pub(crate) k: usize,
-}
-
 impl Descriptor {
     /// Takes the fields out of the operand.
     pub(crate) fn decode(bits: u64) -> Self {
@@ -46,34 +35,31 @@ impl Descriptor {
         }
     }
 
-    /// The pieces of a matrix of `extent` along M or N and 32 bytes, or 16 rows where it is transposed, along K;
-    /// each eight are a core matrix.
-    pub(crate) fn pieces(self, transposed: bool, extent: usize) -> impl Iterator<Item = Piece> {
-        (0..extent / 8 * 16).map(move |i| {
-            let (row, second, group) = (i % 8, i / 8 % 2, i / 16);
-            if transposed {
-                let k = second * 8 + row;
-                Piece { address: self.mn_major(group as u32, k as u32), outer: group * 8, k }
-            } else {
-                let outer = group * 8 + row;
-                Piece { address: self.k_major(outer as u32, second as u32), outer, k: second }
-            }
-        })
-    }
-
-    /// The address of piece `piece` (0 or 1) of row `outer` of a K-major matrix.
-    fn k_major(self, outer: u32, piece: u32) -> u32 {
-        // Swizzled, the two pieces of a row are neighbours, and the leading offset is not used.
-        let across = if self.span == 16 { self.leading } else { 16 };
-        self.swizzle(outer / 8 * self.stride + outer % 8 * self.span + piece * across)
-    }
-
-    /// The address of piece `piece` along M or N of row `k` of a matrix that is contiguous along M or N.
-    fn mn_major(self, piece: u32, k: u32) -> u32 {
-        let (across, down) =
-            if self.span == 16 { (self.stride, self.leading) } else { (self.leading, self.stride) };
+    /// Where a core matrix begins in the unswizzled matrix: number `group` along M or N, and `core` along K.
+    pub(crate) fn core(self, transposed: bool, group: u32, core: u32) -> u32 {
         let pieces = self.span / 16;
-        self.swizzle(piece / pieces * across + piece % pieces * 16 + k / 8 * down + k % 8 * self.span)
+        match (transposed, self.span) {
+            (false, 16) => group * self.stride + core * self.leading,
+            // Swizzled, the pieces of a row are neighbours, and the leading offset is not used.
+            (false, _) => group * self.stride + core * 16,
+            (true, 16) => group * self.stride + core * self.leading,
+            (true, _) => group / pieces * self.leading + group % pieces * 16 + core * self.stride,
+        }
+    }
+
+    /// The address of a piece of a core matrix that begins there: a row of M or N, or where it is transposed of K.
+    pub(crate) fn piece(self, core: u32, row: u32) -> u32 {
+        self.swizzle(core + row * self.span)
+    }
+
+    /// The addresses of the pieces of a matrix of `extent` along M or N and so many core matrices along K, each eight those of one.
+    pub(crate) fn pieces(self, transposed: bool, extent: u32, cores: u32) -> impl Iterator<Item = u32> {
+        (0..extent / 8).flat_map(move |group| {
+            (0..cores).flat_map(move |core| {
+                let core = self.core(transposed, group, core);
+                (0..8).map(move |row| self.piece(core, row))
+            })
+        })
     }
 
     /// The address of what is `offset` bytes after the start in the unswizzled matrix.

@@ -10,11 +10,15 @@ mod tests;
 use super::Register;
 use super::element::{Accumulator, Element, Family};
 use super::memory::Memory;
-use super::product::Product;
+use super::product::{Lines, Product};
+use super::sparse::Sparse;
+use crate::error::Reason;
 use descriptor::{Descriptor, PIECE};
 
 /// Rows of A and D.
 pub(crate) const ROWS: usize = 64;
+/// Core matrices of A along K: 32 bytes, or 16 rows where it is transposed.
+const CORES: u32 = 2;
 
 /// One form of the instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +37,8 @@ pub(crate) struct Wgmma {
     pub(crate) negate_a: bool,
     /// `imm-scale-b` is -1.
     pub(crate) negate_b: bool,
+    /// A is sparse: half of each row is stored.
+    pub(crate) sparse: Option<Sparse>,
 }
 
 /// Where A is.
@@ -45,8 +51,13 @@ pub(crate) enum OperandA<'a> {
 }
 
 impl Wgmma {
-    /// The instruction's K: 32 bytes.
+    /// The instruction's K: 32 bytes, or 64 with a sparse A.
     pub(crate) fn depth(&self) -> usize {
+        self.stored() * if self.sparse.is_some() { 2 } else { 1 }
+    }
+
+    /// Elements of a row of A that are stored.
+    fn stored(&self) -> usize {
         (256 / self.a.bits()) as usize
     }
 
@@ -75,18 +86,46 @@ impl Wgmma {
         if (self.negate_a || self.negate_b) && integer {
             return Err("wgmma negates only floating-point operands".into());
         }
-        Ok(())
+        match self.sparse {
+            Some(_) if family == Family::Bits => Err("wgmma has no sparse A of single bits".into()),
+            Some(sparse) => sparse.check(a.bits(), self.stored()),
+            None => Ok(()),
+        }
     }
 
-    /// Reads both operands. From `into`, [`Product::registers`] then makes the registers of D.
+    /// Of a sparse A, the column of each element, row by row, as the metadata of the warps have it.
+    pub(crate) fn columns(&self, sparse: Sparse, metadata: [&Register; 4]) -> Result<Vec<u16>, Reason> {
+        let (bits, stored) = (self.a.bits(), self.stored());
+        let column = |at: usize| {
+            let (row, i) = (at / stored, at % stored);
+            sparse.column((bits, stored), metadata[row / 16 % 4], row % 16, i).map(|column| column as u16)
+        };
+        (0..ROWS * stored).map(column).collect()
+    }
+
+    /// What is wrong with the descriptor of B, whose rows must not be longer than its swizzle's where there is one.
+    pub(crate) fn check_b(&self, bits: u64) -> Result<(), Reason> {
+        match self.sparse.is_some() && !self.trans_b && Descriptor::decode(bits).span == 32 {
+            true => Err(Reason::misuse(
+                "B of a product with a sparse A has 64 bytes along K, and its descriptor a swizzle of 32 bytes",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Reads both operands, of a sparse A with its [columns](Wgmma::columns). From `into`, [`Product::registers`] then makes the
+    /// registers of D.
     pub(crate) fn gather<M: Memory<u32>>(
         &self,
-        a: OperandA<'_>,
+        (a, columns): (OperandA<'_>, &[u16]),
         b: u64,
         shared: &mut M,
         into: &mut Product,
     ) -> Result<(), M::Fault> {
-        into.reset(ROWS, self.n as usize, self.depth());
+        match self.sparse {
+            None => into.reset(ROWS, self.n as usize, self.depth()),
+            Some(_) => into.reset_sparse(ROWS, self.n as usize, self.depth(), columns),
+        }
         match a {
             OperandA::Registers(warps) => {
                 for (warp, registers) in warps.iter().enumerate() {
@@ -94,82 +133,55 @@ impl Wgmma {
                 }
             }
             OperandA::Shared(bits) => {
-                let matrix =
-                    Matrix { bits, element: self.a, transposed: self.trans_a, negate: self.negate_a };
-                matrix.read(ROWS, shared, |Place { outer, k }, values| match values.try_into() {
-                    Ok(values) if self.trans_a => into.put_a_column(outer, k, values),
-                    _ => into.put_a(outer, k, values),
+                let how = Lines { element: self.a, transposed: self.trans_a, negate: self.negate_a };
+                read(bits, self.trans_a, [ROWS as u32, CORES], shared, |at, words| {
+                    into.put_core_a(how, at, words);
                 })?;
             }
         }
-        let matrix = Matrix { bits: b, element: self.b, transposed: self.trans_b, negate: self.negate_b };
-        matrix.read(self.n as usize, shared, |Place { outer, k }, values| match values.try_into() {
-            Ok(values) if self.trans_b => into.put_b_row(k, outer, values),
-            _ => into.put_b(k, outer, values),
-        })
+        let how = Lines { element: self.b, transposed: self.trans_b, negate: self.negate_b };
+        read(b, self.trans_b, [self.n, self.cores_b()], shared, |at, words| into.put_core_b(how, at, words))
     }
 
-    /// The shared-memory addresses of all 16-byte pieces that the operand reads, `extent` along M or N. Each eight are
+    /// Core matrices of B along K.
+    fn cores_b(&self) -> u32 {
+        if self.sparse.is_some() { 2 * CORES } else { CORES }
+    }
+
+    /// The shared-memory addresses of all 16-byte pieces that are read of an A with this descriptor. Each eight are
     /// one access: free of bank conflicts if they are in different banks.
-    pub(crate) fn pieces(bits: u64, transposed: bool, extent: usize) -> impl Iterator<Item = u32> {
-        Descriptor::decode(bits).pieces(transposed, extent).map(|piece| piece.address)
+    pub(crate) fn pieces_a(&self, bits: u64) -> impl Iterator<Item = u32> {
+        Descriptor::decode(bits).pieces(self.trans_a, ROWS as u32, CORES)
+    }
+
+    /// The same of B.
+    pub(crate) fn pieces_b(&self, bits: u64) -> impl Iterator<Item = u32> {
+        Descriptor::decode(bits).pieces(self.trans_b, self.n, self.cores_b())
     }
 }
 
-/// An operand in shared memory.
-struct Matrix {
+/// Calls `put` with each core matrix of an operand in shared memory: its number along M or N and along K, and its words, piece by piece.
+fn read<M: Memory<u32>>(
     bits: u64,
-    element: Element,
     transposed: bool,
-    negate: bool,
-}
-
-/// An element's place in an operand.
-#[derive(Clone, Copy)]
-struct Place {
-    /// Along M or N.
-    outer: usize,
-    k: usize,
-}
-
-impl Matrix {
-    /// Calls `put` with the place of each piece's first element and all its values: along K, or along M or N where the
-    /// matrix is transposed.
-    fn read<M: Memory<u32>>(
-        &self,
-        extent: usize,
-        shared: &mut M,
-        mut put: impl FnMut(Place, &[f32]),
-    ) -> Result<(), M::Fault> {
-        /// A core matrix is converted at once.
-        const CORE: usize = 8;
-        let Matrix { element, transposed, negate, .. } = *self;
-        let per_piece = PIECE / 4 * element.per_register();
-        let mut pieces = Descriptor::decode(self.bits).pieces(transposed, extent);
-        // Elements of less than a byte.
-        let mut many = vec![0.0; if per_piece <= PIECE { 0 } else { CORE * per_piece }];
-        for _ in 0..extent / CORE * 2 {
-            let mut places = [Place { outer: 0, k: 0 }; CORE];
-            let mut words = [[0; PIECE / 4]; CORE];
-            for ((place, words), piece) in places.iter_mut().zip(&mut words).zip(&mut pieces) {
+    [extent, cores]: [u32; 2],
+    shared: &mut M,
+    mut put: impl FnMut([usize; 2], &Register),
+) -> Result<(), M::Fault> {
+    let descriptor = Descriptor::decode(bits);
+    for group in 0..extent / 8 {
+        for core in 0..cores {
+            let begin = descriptor.core(transposed, group, core);
+            let mut words = [0; 32];
+            for (row, words) in (0..).zip(words.as_chunks_mut::<{ PIECE / 4 }>().0) {
                 let mut bytes = [0; PIECE];
-                shared.read(piece.address, &mut bytes)?;
+                shared.read(descriptor.piece(begin, row), &mut bytes)?;
                 for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
                     *word = u32::from_le_bytes(*bytes);
                 }
-                *place =
-                    Place { outer: piece.outer, k: if transposed { piece.k } else { piece.k * per_piece } };
             }
-            let mut few = [0.0; CORE * PIECE];
-            let values = if per_piece <= PIECE { &mut few[..CORE * per_piece] } else { &mut many[..] };
-            element.unpack(words.as_flattened(), values);
-            if negate {
-                values.iter_mut().for_each(|value| *value = -*value);
-            }
-            for (place, values) in places.iter().zip(values.chunks_exact(per_piece)) {
-                put(*place, values);
-            }
+            put([group as usize, core as usize], &words);
         }
-        Ok(())
     }
+    Ok(())
 }

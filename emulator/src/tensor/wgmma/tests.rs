@@ -1,6 +1,8 @@
 //! Against products computed from matrices that are written to memory through the canonical layouts, as CUTLASS
 //! spells them: shapes and strides in elements, a swizzle of the offset, for tiles at multiples of 1024.
 
+mod sparse;
+
 use super::*;
 use crate::tensor::float::{self, Format, Rounding};
 use crate::tensor::memory::flat::Flat;
@@ -54,8 +56,8 @@ impl Layout {
             (false, 16) => ((core + 128) * extent / 8 + 256, core + 128),
             (false, _) => (16, 2 * core),
             (true, 16) => (core * extent / 8 + 128, core),
-            // Two core matrices along K, then the next span of M or N.
-            (true, _) => (4 * core, 2 * core),
+            // Core matrices along K, four where A is sparse, then the next span of M or N.
+            (true, _) => (8 * core, 2 * core),
         };
         Layout { transposed, span, leading, stride }
     }
@@ -133,7 +135,7 @@ fn assert_product(form: Wgmma, accumulator: Accumulator, spans: (u32, u32)) {
     let mut product = Product::default();
     form.check(accumulator, false).expect("a form that exists");
     let operand = OperandA::Shared(layouts.0.descriptor(at_a));
-    form.gather(operand, layouts.1.descriptor(at_b), &mut shared, &mut product).expect("inside");
+    form.gather((operand, &[]), layouts.1.descriptor(at_b), &mut shared, &mut product).expect("inside");
 
     let start: Register = std::array::from_fn(|lane| match accumulator {
         Accumulator::F32 => (lane as f32).to_bits(),
@@ -166,7 +168,7 @@ fn assert_product(form: Wgmma, accumulator: Accumulator, spans: (u32, u32)) {
 }
 
 fn form(n: u32, a: Element, b: Element) -> Wgmma {
-    Wgmma { n, a, b, trans_a: false, trans_b: false, negate_a: false, negate_b: false }
+    Wgmma { n, a, b, trans_a: false, trans_b: false, negate_a: false, negate_b: false, sparse: None }
 }
 
 #[test]
@@ -226,7 +228,8 @@ fn single_bits_are_counted() {
         let mut shared = Flat::new(0, bytes);
         for operand in [OperandA::Shared(layout.descriptor(0)), OperandA::Registers(&registers)] {
             let mut product = Product::default();
-            form.gather(operand, layout.descriptor(0x1_0000), &mut shared, &mut product).expect("inside");
+            let place = layout.descriptor(0x1_0000);
+            form.gather((operand, &[]), place, &mut shared, &mut product).expect("inside");
             let register = |warp| (0..8).map(|i| product.register(warp, i, accumulator, None)).collect();
             let d: Vec<Vec<Register>> = (0..4).map(register).collect();
             for (row, a) in a.iter().enumerate() {
@@ -271,7 +274,7 @@ fn a_from_registers() {
     });
     let mut product = Product::default();
     let mut shared = Flat::new(0, bytes);
-    form.gather(OperandA::Registers(&registers), layout.descriptor(0), &mut shared, &mut product)
+    form.gather((OperandA::Registers(&registers), &[]), layout.descriptor(0), &mut shared, &mut product)
         .expect("inside");
     let d: Vec<Vec<Register>> = (0..4)
         .map(|warp| (0..8).map(|i| product.register(warp, i, Accumulator::F32, None)).collect())
@@ -294,15 +297,17 @@ fn a_matrix_inside_a_swizzled_tile() {
     layout.write(&mut bytes, base, &tile, Element::F16);
     let descriptor = layout.descriptor(base + 1024 + 32) | 3 << 49;
     let mut shared = Flat::new(0, bytes);
-    let matrix = Matrix { bits: descriptor, element: Element::F16, transposed: false, negate: false };
     let mut seen = 0;
-    matrix
-        .read(16, &mut shared, |Place { outer, k }, values| {
-            assert_eq!(*values, tile[8 + outer][16 + k..][..8], "{outer} {k}");
-            seen += values.len();
-        })
-        .expect("inside");
-    assert_eq!(seen, 256);
+    read(descriptor, false, [16, CORES], &mut shared, |[group, core], words| {
+        let mut values = [0.0; 64];
+        Element::F16.unpack(words, &mut values);
+        for (row, values) in values.chunks(8).enumerate() {
+            assert_eq!(*values, tile[8 + 8 * group + row][16 + 8 * core..][..8], "{group} {core} {row}");
+        }
+        seen += 1;
+    })
+    .expect("inside");
+    assert_eq!(seen, 4);
 }
 
 #[test]
@@ -311,7 +316,8 @@ fn swizzled_core_matrices_are_free_of_conflicts() {
         [(false, 32), (false, 64), (false, 128), (true, 32), (true, 64), (true, 128), (true, 16)]
     {
         let layout = Layout::new(transposed, span, 64);
-        let pieces: Vec<u32> = Wgmma::pieces(layout.descriptor(0x400), transposed, 64).collect();
+        let form = Wgmma { trans_b: transposed, ..form(64, Element::F16, Element::F16) };
+        let pieces: Vec<u32> = form.pieces_b(layout.descriptor(0x400)).collect();
         assert_eq!(pieces.len(), 128);
         for core in pieces.chunks(8) {
             let banks: std::collections::HashSet<u32> = core.iter().map(|address| address / 16 % 8).collect();
@@ -326,8 +332,8 @@ fn integers_wrap_or_saturate() {
     let layout = Layout::new(false, 32, 64);
     let mut shared = Flat::new(0, vec![255; 0x2000]);
     let mut product = Product::default();
-    form.gather(OperandA::Shared(layout.descriptor(0)), layout.descriptor(0), &mut shared, &mut product)
-        .expect("in");
+    let a = OperandA::Shared(layout.descriptor(0));
+    form.gather((a, &[]), layout.descriptor(0), &mut shared, &mut product).expect("in");
     let c = [i32::MAX as u32; 32];
     let sum = 255 * 255 * 32;
     let register = |saturate| product.register(0, 0, Accumulator::S32 { saturate }, Some(&c))[5];
@@ -358,7 +364,7 @@ fn a_read_outside_is_the_memory_s_fault() {
     let layout = Layout::new(false, 128, 64);
     let mut shared = Flat::new(0, vec![0; 0x1000]);
     let a = OperandA::Shared(layout.descriptor(0));
-    let fault = form.gather(a, layout.descriptor(0), &mut shared, &mut Product::default());
+    let fault = form.gather((a, &[]), layout.descriptor(0), &mut shared, &mut Product::default());
     assert_eq!(fault, Err(0x1000));
 }
 
@@ -375,7 +381,8 @@ fn nan_and_infinity() {
     layout.write(&mut bytes, 0x2000, &b, Element::F16);
     let mut product = Product::default();
     let operand = OperandA::Shared(layout.descriptor(0));
-    form.gather(operand, layout.descriptor(0x2000), &mut Flat::new(0, bytes), &mut product).expect("inside");
+    let b = layout.descriptor(0x2000);
+    form.gather((operand, &[]), b, &mut Flat::new(0, bytes), &mut product).expect("inside");
     let d = product.register(0, 0, Accumulator::F32, None);
     assert_eq!((d[0], d[1], d[4]), (f32::INFINITY.to_bits(), float::NAN, 0));
 }
