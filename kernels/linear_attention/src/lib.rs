@@ -3,9 +3,14 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 mod anchors;
+mod channel_gradients;
+mod chunk;
+mod chunk_walk;
 mod chunked;
 mod column_pairs;
 mod decays;
+mod gate_sums;
+mod gradients;
 mod inverse;
 mod list;
 mod passing;
@@ -15,9 +20,15 @@ mod scanning;
 mod stepping;
 mod work;
 
+pub use channel_gradients::{ChannelGradientArgs, channel_gradient};
+pub use chunk_walk::{ChunkStatesArgs, chunk_states};
 pub use chunked::{RetentionArgs, retention};
 pub use decays::Decays;
-pub use list::{ChunkKernel, PREPARE, PrepareKernel, RETENTION, SCAN, STEP, StepKernel, Way};
+pub use gradients::{GradientArgs, gradient};
+pub use list::{
+    CHUNK_STATES, ChunkKernel, ChunkStatesKernel, GRADIENT, GradientKernel, PREPARE, PrepareKernel,
+    RETENTION, SCAN, STEP, StepKernel, Way,
+};
 pub use passing::{PASSED, PassStatesArgs, pass_states};
 pub use policy::{CHUNK, Prepares, Scores, States};
 pub use preparation::{PrepareArgs, prepare};

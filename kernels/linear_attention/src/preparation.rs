@@ -17,10 +17,10 @@ use crate::policy::{CHUNK, Prepares};
 use crate::work::Work;
 
 /// A tensor that is read to registers, and one that is written from them.
-type Read<T, const RANK: usize> = InPlace<Global<T, RANK, RowMajor, 0>>;
-type Written<T, const RANK: usize> = InPlace<GlobalMut<T, RANK, RowMajor, 0>>;
+pub(crate) type Read<T, const RANK: usize> = InPlace<Global<T, RANK, RowMajor, 0>>;
+pub(crate) type Written<T, const RANK: usize> = InPlace<GlobalMut<T, RANK, RowMajor, 0>>;
 /// A tile of a chunk.
-type Tile<T, const N: usize> = Scratch<Simt<8>, Shared<T, CHUNK, N, Swizzle<128>>>;
+pub(crate) type Tile<T, const N: usize> = Scratch<Simt<8>, Shared<T, CHUNK, N, Swizzle<128>>>;
 
 /// For each chunk of 64 rows, with decays a from its first row on and those between rows (Yang et al. 2024, "Gated linear attention", "Gated
 /// delta networks"):
@@ -233,7 +233,7 @@ where
 
 /// The largest of a fragment's elements and `x`, without their signs.
 #[inline(always)]
-fn largest<const DK: usize>(of: &Fragment<f32, CHUNK, DK, ColumnPairs>, x: f32) -> f32
+pub(crate) fn largest<const DK: usize>(of: &Fragment<f32, CHUNK, DK, ColumnPairs>, x: f32) -> f32
 where
     ColumnPairs: FragmentLayout<CHUNK, DK>,
 {
@@ -252,7 +252,7 @@ const MILD: f32 = 4.0;
 /// Whether no row is decayed by more than 2^-[`MILD`] from the middle of its 16 rows, and the largest element has room for as much. The same
 /// in all threads.
 #[inline(always)]
-fn is_mild<const DK: usize>(cta: &mut Cta<Simt<8>>, element: f32, anchors: &Anchors<DK>) -> bool
+pub(crate) fn is_mild<const DK: usize>(cta: &mut Cta<Simt<8>>, element: f32, anchors: &Anchors<DK>) -> bool
 where
     ColumnPairs: FragmentLayout<CHUNK, DK>,
 {
