@@ -1,12 +1,15 @@
 //! Linear attention: attention without a softmax, whose past is a state of fixed size.
 
 mod choose;
+mod gradient;
 mod launch;
 mod prepared;
 mod problem;
 mod step;
 
 use tilewright_linear_attention::Way;
+
+pub use gradient::{LinearAttentionGradient, LinearAttentionGradientCandidate, LinearAttentionGradientPlan};
 
 use choose::Compiled;
 use problem::{Options, Problem, Tensors};
@@ -193,6 +196,11 @@ impl<'a> LinearAttention<'a> {
     /// set. They wait for its results before they read or write memory.
     pub fn overlap(self, overlap: bool) -> Self {
         LinearAttention { overlap, ..self }
+    }
+
+    /// The gradients of this linear attention, with its decays, scale, packed sequences and initial state; not of the delta rule. It says what they are.
+    pub fn gradient(self) -> LinearAttentionGradient<'a> {
+        LinearAttentionGradient::new(self)
     }
 
     fn problem<T: LinearAttentionElement>(
