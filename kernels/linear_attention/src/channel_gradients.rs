@@ -67,8 +67,9 @@ pub fn channel_gradient<T: Element, Z>(
             let mut of_v = gemm(Z::default(), p_s.full().t(), d_o_s.full(), Fresh::new()).wait();
             let mut block = 0;
             while block < Chunk::blocks(&k) {
-                copy(chunk.load(&kept, block), &mut left_s);
-                copy(chunk.state(&d_states, columns, block), &mut right_s);
+                let loaded = [chunk.load(&kept, block), chunk.state(&d_states, columns, block)];
+                copy(loaded[0], &mut left_s);
+                copy(loaded[1], &mut right_s);
                 of_v = gemm(Z::default(), left_s.full(), right_s.full().t(), of_v).wait();
                 block += 1;
             }
@@ -85,10 +86,16 @@ pub fn channel_gradient<T: Element, Z>(
     let mut first = Cols::<f32, CHUNK, CHUNK, Z>::splat(0.0);
     let mut columns = 0;
     while columns < Chunk::blocks(&v) {
-        copy(chunk.load(&v, columns), &mut v_s);
-        copy(chunk.load(&d_o, columns), &mut d_o_s);
-        copy(chunk.state(&states, columns, part.block), &mut left_s);
-        copy(chunk.state(&d_states, columns, part.block), &mut right_s);
+        let loaded = [
+            chunk.load(&v, columns),
+            chunk.load(&d_o, columns),
+            chunk.state(&states, columns, part.block),
+            chunk.state(&d_states, columns, part.block),
+        ];
+        copy(loaded[0], &mut v_s);
+        copy(loaded[1], &mut d_o_s);
+        copy(loaded[2], &mut left_s);
+        copy(loaded[3], &mut right_s);
         d_scores = gemm(Z::default(), d_o_s.full(), v_s.full().t(), d_scores).wait();
         of_q = gemm(Z::default(), d_o_s.full(), left_s.full(), of_q).wait();
         of_k = gemm(Z::default(), v_s.full(), right_s.full(), of_k).wait();
@@ -100,8 +107,9 @@ pub fn channel_gradient<T: Element, Z>(
     }
     copy(d_scores.map(|x| x * scale).cast::<T>(), &mut d_scores_s);
     let anchors = Anchors::<CHUNK>::new(&mut cta, Fragment::load(own_gates()));
-    copy(chunk.load(&q, part.block), &mut q_s);
-    copy(chunk.load(&k, part.block), &mut k_s);
+    let loaded = [chunk.load(&q, part.block), chunk.load(&k, part.block)];
+    copy(loaded[0], &mut q_s);
+    copy(loaded[1], &mut k_s);
     copy(anchors.powers::<CHUNK>(Sums::FromFirst).cast::<T>(), &mut powers_s);
     of_q = of_q.zip(&in_registers(&powers_s), |x, by| x * by * scale);
     copy(anchors.powers::<CHUNK>(Sums::ToLast).cast::<T>(), &mut powers_s);

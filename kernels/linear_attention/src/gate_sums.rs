@@ -62,7 +62,7 @@ impl<Z: FragmentLayout<CHUNK, CHUNK>> GateSums<Z> {
                 }
                 i += 1;
             }
-            if thread % 32 == 0 {
+            if thread.is_multiple_of(32) {
                 shared::store_f32(self.address + 3 * VECTOR + thread / 32 * 4, first);
             }
         }

@@ -81,17 +81,22 @@ pub fn gradient<T: Element, Z>(
         let (mut of_q, mut of_k) = (Products::<Z>::zero(), Products::<Z>::zero());
         let mut columns = 0;
         while columns < Chunk::blocks(&v) {
-            copy(chunk.load(&v, columns), &mut v_s);
-            copy(chunk.load(&d_o, columns), &mut d_o_s);
-            copy(chunk.state(&states, columns, part.block), &mut state_s);
-            copy(chunk.state(&d_states, columns, part.block), &mut d_state_s);
+            // As many at a time as there are registers for.
+            let loaded = [chunk.load(&v, columns), chunk.load(&d_o, columns)];
+            copy(loaded[0], &mut v_s);
+            copy(loaded[1], &mut d_o_s);
+            let loaded =
+                [chunk.state(&states, columns, part.block), chunk.state(&d_states, columns, part.block)];
+            copy(loaded[0], &mut state_s);
+            copy(loaded[1], &mut d_state_s);
             d_scores = gemm(Z::default(), d_o_s.full(), v_s.full().t(), d_scores).wait();
             of_q = gemm(Z::default(), d_o_s.full(), state_s.full(), of_q).wait();
             of_k = gemm(Z::default(), v_s.full(), d_state_s.full(), of_k).wait();
             columns += 1;
         }
-        copy(chunk.load(&q, part.block), &mut q_s);
-        copy(chunk.load(&k, part.block), &mut k_s);
+        let loaded = [chunk.load(&q, part.block), chunk.load(&k, part.block)];
+        copy(loaded[0], &mut q_s);
+        copy(loaded[1], &mut k_s);
         copy(decayed(d_scores).cast::<T>(), &mut p_s);
         chunk.store(gemm(Z::default(), p_s.full(), k_s.full(), before(of_q)).wait(), &d_q, part.block);
         chunk.store(gemm(Z::default(), p_s.full().t(), q_s.full(), left(of_k)).wait(), &d_k, part.block);
@@ -102,8 +107,9 @@ pub fn gradient<T: Element, Z>(
     let mut seen = Products::<Z>::zero();
     let mut block = 0;
     while block < Chunk::blocks(&k) {
-        copy(chunk.load(&q, block), &mut q_s);
-        copy(chunk.load(&k, block), &mut k_s);
+        let loaded = [chunk.load(&q, block), chunk.load(&k, block)];
+        copy(loaded[0], &mut q_s);
+        copy(loaded[1], &mut k_s);
         seen = gemm(Z::default(), q_s.full(), k_s.full().t(), seen).wait();
         block += 1;
     }
