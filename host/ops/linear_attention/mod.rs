@@ -198,7 +198,8 @@ impl<'a> LinearAttention<'a> {
         LinearAttention { overlap, ..self }
     }
 
-    /// The gradients of this linear attention, with its decays, scale, packed sequences and initial state; not of the delta rule. It says what they are.
+    /// The gradients of this linear attention, with its decays, scale, packed sequences and initial state; not of the delta rule. A kernel and a
+    /// workspace are not taken over: gradients have their own.
     pub fn gradient(self) -> LinearAttentionGradient<'a> {
         LinearAttentionGradient::new(self)
     }

@@ -118,7 +118,7 @@ impl<'a> LinearAttentionGradient<'a> {
         LinearAttentionGradient { kernel: Some(name), ..self }
     }
 
-    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: two states for each chunk, of half an element each, and with gates of channels
+    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: for two states of `T` for each chunk, and with gates of channels for
     /// what is prepared of Q and K.
     pub fn workspace_len<T: LinearAttentionElement>(
         &self,
