@@ -240,7 +240,8 @@ impl<'d, T: LinearAttentionElement + Real> Task<'d, T> {
                 "  error of the gradient by {}: {error:.1e}, at most {allowed:.1e} is right",
                 ["Q", "K", "V"][i]
             );
-            if !(error <= allowed) {
+            let right = error <= allowed;
+            if !right {
                 return Err(format!("the gradient is wrong: its relative error is {error:.1e}").into());
             }
         }

@@ -214,7 +214,8 @@ impl Case {
         let errors = [("Q", q, &exact.q), ("K", k, &exact.k), ("V", v, &exact.v)];
         for (name, ours, exact) in errors {
             let error = relative_error(ours, exact);
-            if !ours.is_empty() && !(error <= allowed) {
+            let right = error <= allowed;
+            if !ours.is_empty() && !right {
                 return Err(format!("the gradient by {name} is off by {error:.1e}\n{self:?}"));
             }
         }
