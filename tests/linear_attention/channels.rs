@@ -58,3 +58,23 @@ pub fn lengths(device: &Device) -> Outcome {
     packed.check_all::<f16>(device)?;
     Case { batch: 2, ..Case::new(70, [40, 72]) }.channels(-0.3).check::<f16>(device)
 }
+
+/// Few and many segments, some of which have no rows, of one and of several sequences; gates that leave nothing too.
+pub fn segments(device: &Device) -> Outcome {
+    for (segments, mean) in [(2, -0.02), (3, -0.02), (9, -0.5), (3, f32::NEG_INFINITY)] {
+        Case { heads: 1, ..Case::new(300, [64, 64]) }
+            .channels(mean)
+            .segments(segments)
+            .check::<f16>(device)?;
+    }
+    Case { batch: 2, ..Case::new(200, [128, 72]) }.channels(-0.01).segments(3).check_all::<bf16>(device)?;
+    let packed = Case::new(0, [256, 64]).packed(&[70, 0, 1, 129]).channels(-0.1).segments(2);
+    packed.check::<f16>(device)
+}
+
+/// V whose rows do not begin at multiples of 16 bytes, in every kernel.
+pub fn unaligned(device: &Device) -> Outcome {
+    let case = Case::new(100, [64, 67]).channels(-0.1);
+    case.check_all::<f16>(device)?;
+    case.segments(2).check::<bf16>(device)
+}

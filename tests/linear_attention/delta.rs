@@ -1,6 +1,7 @@
 //! The delta rule, without decays and with all kinds of them.
 
-use tilewright::{Device, bf16, f16};
+use tilewright::ops::LinearAttention;
+use tilewright::{Device, Tensor, bf16, f16};
 use tilewright_support::suite::Outcome;
 
 use crate::case::Case;
@@ -28,4 +29,43 @@ pub fn lengths(device: &Device) -> Outcome {
     }
     let packed = Case::new(0, [72, 80]).packed(&[70, 0, 1, 129, 64, 0]).delta(1.0).gates(-0.1);
     packed.check_all::<f16>(device)
+}
+
+/// Few and many segments, some of which have no rows, of one and of several sequences; without decays a state turns as a whole.
+pub fn segments(device: &Device) -> Outcome {
+    for (segments, most) in [(2, 1.0), (3, 2.0), (5, 1.0), (9, 1.0)] {
+        Case { heads: 1, ..Case::new(300, [64, 64]) }.delta(most).segments(segments).check::<f16>(device)?;
+    }
+    let case = Case { batch: 2, ..Case::new(200, [128, 136]) }.delta(1.0).segments(3);
+    case.clone().gates(-0.05).check_all::<bf16>(device)?;
+    case.decay(&[-0.01, f32::NEG_INFINITY]).check::<f16>(device)?;
+    let packed = Case::new(0, [72, 80]).packed(&[70, 0, 1, 129, 64, 0]).delta(1.0).segments(2);
+    packed.clone().gates(-0.1).check_all::<f16>(device)?;
+    packed.channels(-0.1).check::<bf16>(device)
+}
+
+/// A long sequence, whole and in segments.
+pub fn long(device: &Device) -> Outcome {
+    let case = Case { heads: 1, states: false, ..Case::new(4097, [64, 64]) }.delta(1.0).gates(-0.01);
+    case.check::<bf16>(device)?;
+    case.segments(7).check::<bf16>(device)
+}
+
+/// One head of a long sequence leaves SMs without work: it is divided, in every form. Many are not.
+pub fn divided(device: &Device) -> Outcome {
+    for (heads, divided) in [(1, true), (2048, false)] {
+        let rows = if divided { 16384 } else { 128 };
+        let x = Tensor::<bf16>::uninit(device, &[1, rows, heads, 128])?;
+        let (rows_of, channels) = ([1, rows, heads], [1, rows, heads, 128]);
+        let (beta, gates) =
+            (Tensor::<f32>::uninit(device, &rows_of)?, Tensor::<f32>::uninit(device, &channels)?);
+        let mut o = Tensor::<bf16>::uninit(device, &channels)?;
+        let new = LinearAttention::new;
+        let forms = [new(), new().channel_gates(&gates.view()), new().delta(&beta.view())];
+        for operator in forms {
+            let plan = operator.plan(&x.view(), &x.view(), &x.view(), &o.view_mut())?.to_string();
+            assert_eq!(plan.contains(" segments"), divided, "{plan}");
+        }
+    }
+    Ok(())
 }

@@ -29,8 +29,7 @@ pub fn named(device: &Device) -> Outcome {
         ("offsets", new().packed(&two_dimensional.view(), 9)),
         ("segments", new().segments(0)),
         ("segments", new().segments(1025)),
-        ("segments", new().segments(2).channel_gates(&channels.view())),
-        ("workspace", new().segments(2).workspace(&mut room)),
+        ("workspace", new().segments(2).channel_gates(&channels.view()).workspace(&mut room)),
         ("kernel", new().kernel("none such")),
         ("kernel", new().kernel("scan_delta_sm_80_f16_64x128s2")),
     ];

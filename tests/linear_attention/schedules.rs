@@ -17,7 +17,10 @@ pub fn random(device: &Device) -> Outcome {
         Case::new(200, [64, 64]).gates(-0.1).check_all::<f16>(&device)?;
         Case::new(200, [64, 64]).channels(-0.1).check_all::<bf16>(&device)?;
         Case::new(200, [64, 64]).delta(1.0).gates(-0.1).check_all::<f16>(&device)?;
-        Case::new(200, [64, 64]).gates(-0.1).segments(2).check::<f16>(&device)?;
+        let case = Case::new(200, [64, 64]).segments(2);
+        case.clone().gates(-0.1).check::<f16>(&device)?;
+        case.clone().channels(-0.1).check::<f16>(&device)?;
+        case.delta(1.0).gates(-0.1).check_all::<f16>(&device)?;
     }
     Ok(())
 }

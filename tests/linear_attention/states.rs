@@ -15,7 +15,9 @@ pub fn round_trip(device: &Device) -> Outcome {
     }
     halves::<bf16>(device, &case().channels(-0.1), 70)?;
     halves::<f16>(device, &case().gates(-0.05).delta(1.0), 70)?;
-    halves::<f16>(device, &case().gates(-0.01).segments(2), 90)
+    halves::<f16>(device, &case().gates(-0.01).segments(2), 90)?;
+    halves::<f16>(device, &case().channels(-0.05).segments(2), 90)?;
+    halves::<bf16>(device, &case().gates(-0.05).delta(1.0).segments(2), 80)
 }
 
 fn halves<T: Input>(device: &Device, case: &Case, cut: usize) -> Outcome {

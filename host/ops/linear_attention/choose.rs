@@ -17,7 +17,7 @@ pub type Compiled = Listed<ChunkKernel>;
 type Kind = (&'static str, Way);
 
 static TABLE: LazyLock<Table<Kind, Compiled>> = LazyLock::new(|| {
-    let all = RETENTION.iter().filter(|k| k.outputs).chain(SCAN.iter());
+    let all = RETENTION.iter().chain(SCAN.iter());
     Table::new(all.map(|k| ((k.element, k.way), *k)))
 });
 
@@ -96,17 +96,18 @@ impl Choice for Problem {
         let copied = match self.way {
             Way::Heads if kernel.any_strides => &self.operands[..0],
             Way::Heads => &self.operands[..],
-            // Q and K are read by what prepares chunks, and V too for the delta rule: in any strides.
-            Way::Channels => &self.operands[2..],
-            Way::Delta => &self.operands[..0],
+            // By what prepares chunks, in any strides: V too, where it is not copied as it lies.
+            Way::Channels | Way::Delta => &self.operands[..0],
         };
         if self.o.layout.len() > 0 {
             copied.iter().try_for_each(|operand| operand.check(Copies::of(kernel.arch)))?;
         }
-        match self.way {
-            Way::Heads => Ok(self.estimate(kernel)),
-            Way::Channels | Way::Delta => self.estimate_prepared(kernel),
-        }
+        let prepare = match self.way {
+            Way::Heads => 0,
+            Way::Channels | Way::Delta => self.cycles_of_preparation(kernel)?,
+        };
+        let scan = self.estimate(kernel);
+        Ok(Estimate { cycles: scan.cycles.saturating_add(prepare), ..scan })
     }
 }
 
@@ -125,52 +126,64 @@ impl Problem {
         doubled.map(time).fold(time(1), best)
     }
 
-    /// What prepares chunks is bound by instructions: for one of 128 columns an SM issues them in some 8500 cycles, by the delta rule too. Then
-    /// chunks follow each other.
-    fn estimate_prepared(&self, kernel: &Compiled) -> Result<Estimate, Rejection> {
+    /// What prepares chunks is bound by instructions: for one of 128 columns an SM issues them in so many cycles.
+    fn cycles_of_preparation(&self, kernel: &Compiled) -> Result<u64, Rejection> {
         let prepare = self.prepare_kernel(kernel).ok_or(Rejection::Because("nothing prepares its chunks"))?;
         let (needs, has) = (KERNELS.shared_bytes(prepare), self.device.shared_memory_per_cta());
         if needs > has {
             return Err(Rejection::SharedMemory { needs, has });
         }
         let Size { sequences, heads, .. } = self.size;
-        let chunks = self.chunks() as u64;
-        let all = (sequences as u64).saturating_mul(heads as u64).saturating_mul(chunks);
-        let each = 8500 * u64::from(prepare.columns) / 128;
-        let scan = self.in_segments(kernel, chunks, 1);
+        let all = (sequences as u64).saturating_mul(heads as u64).saturating_mul(self.chunks() as u64);
+        let each = match (prepare.channels, prepare.delta) {
+            (true, true) => 15_000,
+            (true, false) => 6000,
+            (false, _) => 7000,
+        };
+        let each = each * u64::from(prepare.columns) / 128;
         let waves = all.div_ceil(u64::from(self.device.sm_count()).max(1));
-        let cycles = waves.saturating_mul(each).saturating_add(scan.cycles) + Cycles::of_launch(kernel.arch);
-        Ok(Estimate { cycles, ..scan })
+        Ok(waves.saturating_mul(each) + Cycles::of_launch(kernel.arch))
     }
 
-    /// Chunks follow each other in a CTA. Each takes its products or, where few CTAs share an SM, as long as results wait for each
+    /// Chunks follow each other in a CTA. Each takes its products or, where few warpgroups share an SM, as long as results wait for each
     /// other, or until its share of the memory's bandwidth brings it. `mma.sync` is taken to have a quarter of the rate, loads by elements
     /// a sixteenth.
     fn in_segments(&self, kernel: &Compiled, chunks: u64, segments: u64) -> Estimate {
         let Size { sequences, heads, columns, .. } = self.size;
         let [dv, d] = kernel.columns.map(u64::from);
         let sms = u64::from(self.device.sm_count()).max(1);
+        let heads = (sequences as u64).saturating_mul(heads as u64);
         let blocks = (columns[1] as u64).div_ceil(dv);
-        let ctas = (sequences as u64).saturating_mul(heads as u64).saturating_mul(blocks * segments);
         let resident = u64::from(kernel.min_ctas).max(1);
         let slowness = match (kernel.arch, kernel.any_strides) {
             (Arch::Sm90a, _) => 1,
             (_, false) => 4,
             (_, true) => 16,
         };
-        let c = CHUNK as u64;
-        // Of CTAs that share an SM, one's products run while the other waits.
-        let sharing = ctas.div_ceil(sms).clamp(1, resident);
-        let each = |macs: u64, bytes: u64| {
+        // Of a column of V: what a state is multiplied by and what is added to it; and blocks beside those of V that a pass over
+        // states has.
+        let (c, delta) = (CHUNK as u64, u64::from(self.way == Way::Delta));
+        let (seen, turned) = ((1 + delta) * c * d, delta * d.div_ceil(dv));
+        let walk = |blocks: u64, macs: u64, bytes: u64| {
+            let ctas = heads.saturating_mul(blocks * segments);
+            // Of CTAs that share an SM, one's products run while the other waits, and so of warpgroups.
+            let sharing = ctas.div_ceil(sms).clamp(1, resident);
             let (products, memory) = (macs * slowness / PRODUCTS, bytes / BANDWIDTH);
-            (products * sharing).max(memory * sharing).max(products + WAITS)
+            let alone = products / dv.div_ceil(64) + WAITS;
+            let each = (products * sharing).max(memory * sharing).max(alone);
+            ctas.div_ceil(sms * resident)
+                .max(1)
+                .saturating_mul(chunks.div_ceil(segments))
+                .saturating_mul(each)
         };
-        let waves = ctas.div_ceil(sms * resident).max(1);
-        let long = chunks.div_ceil(segments);
-        let outputs = waves * long * each(c * (2 * d * dv + c * (d + dv)), 2 * c * (2 * d + 2 * dv));
-        let states = waves * long * each(c * d * dv, 2 * c * (d + dv)) / 4 * 3;
-        // States are written, read, written and read again.
-        let passing = ctas.saturating_mul(d * dv * 16) / (sms * BANDWIDTH) + 300 * segments;
+        let outputs =
+            walk(blocks, dv * (seen + c * d + c * c) + c * c * d, 2 * c * ((2 + delta) * d + 2 * dv));
+        let states =
+            walk(blocks + turned, dv * (delta * c * d + c * d), 2 * c * ((1 + delta) * d + dv)) / 4 * 3;
+        // States are written, read, written and read again; by the delta rule each is a product of its own.
+        let ctas = heads.saturating_mul(blocks * segments);
+        let passing = ctas.saturating_mul(d * dv * 16) / (sms * BANDWIDTH);
+        let passing = passing.saturating_add((300 + delta * 12 * d) * segments);
         let launch = Cycles::of_launch(kernel.arch);
         let more = if segments > 1 { states.saturating_add(passing) + 2 * launch } else { 0 };
         Estimate { ctas, segments: segments as u32, cycles: outputs.saturating_add(more) + launch }

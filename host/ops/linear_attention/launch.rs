@@ -1,16 +1,13 @@
 //! The launches of a linear attention.
 
 use tilewright_device::abi::GlobalAbi;
-use tilewright_device::kernel::Listed;
-use tilewright_linear_attention::{
-    CHUNK, ChunkKernel, Decays, KERNELS, PASSED, PassStatesArgs, RETENTION, RetentionArgs, Work, pass_states,
-};
+use tilewright_linear_attention::{CHUNK, Decays, KERNELS, RetentionArgs, Work};
 
 use super::choose::Compiled;
 use super::problem::{Problem, Size};
 use crate::ops::frame::{expect_mapped, of_shape};
-use crate::tensor::{Layout, Untyped};
-use crate::{Arch, DType, Error, Launch, Result, Stream};
+use crate::tensor::Untyped;
+use crate::{Arch, Error, Launch, Result, Stream};
 
 /// Lines of a TMA box.
 pub(super) const BOX: u32 = CHUNK as u32;
@@ -20,7 +17,7 @@ pub(super) const BOX: u32 = CHUNK as u32;
 pub(super) struct How {
     /// Segments of a sequence.
     pub(super) segments: u32,
-    /// Address of the memory for their states, if there are several.
+    /// Address of the workspace, if there is one.
     pub(super) workspace: u64,
     pub(super) overlap: bool,
 }
@@ -32,41 +29,21 @@ impl Problem {
     /// The memory of the tensors has the elements that the problem says, and the workspace those of so many segments; until the end of the
     /// work nobody else writes what is read, or uses what is written.
     pub(super) unsafe fn launch(&self, stream: &Stream, kernel: &'static Compiled, how: &How) -> Result<()> {
-        let Size { sequences, heads, columns: [d, dv], .. } = self.size;
         let [initial, last] = &self.states;
-        let nothing = Untyped { layout: Layout::contiguous(&[0, 1])?, dtype: DType::F32, ..self.o };
+        let passed = self.passed(kernel, how.segments).at(how.workspace)?;
+        let none = self.no_state()?;
         // SAFETY: passed on.
         unsafe {
             if how.segments == 1 {
-                return self.chunks_by(stream, kernel, how, [initial, last], &nothing);
+                return self.chunks_by(stream, kernel, how, [initial, last], None);
             }
-            let parts = sequences * how.segments as usize;
-            let states = Layout::contiguous(&[parts, heads, dv, d])?;
-            let states = Untyped { address: how.workspace, dtype: DType::F32, layout: states };
-            let left = Layout::contiguous(&[parts, heads])?;
-            let address = how.workspace + (states.layout.len() * 4) as u64;
-            let left = Untyped { address, dtype: DType::F32, layout: left };
-            let none = Untyped { layout: Layout::contiguous(&[1, 1, 0, 1])?, dtype: DType::F32, ..self.o };
-            self.chunks_by(stream, self.states_kernel(kernel)?, how, [&none, &states], &left)?;
-            self.pass(stream, &states, &left)?;
-            self.chunks_by(stream, kernel, how, [&states, &none], &nothing)
+            self.chunks_by(stream, kernel, how, [&none, &passed.states], Some(&passed.left))?;
+            self.pass(stream, kernel, &passed)?;
+            self.chunks_by(stream, kernel, how, [&passed.states, &none], None)
         }
     }
 
-    /// The kernel that computes states as the other one computes outputs.
-    fn states_kernel(&self, kernel: &Compiled) -> Result<&'static Listed<ChunkKernel>> {
-        let like = |other: &&Listed<ChunkKernel>| {
-            let of = |k: &Listed<ChunkKernel>| (k.arch, k.element, k.columns, k.any_strides);
-            !other.outputs && of(other) == of(kernel)
-        };
-        RETENTION.iter().find(like).ok_or_else(|| Error::KernelMissing {
-            kernel: kernel.name,
-            arch: kernel.arch,
-            reason: "the set has no kernel that computes its segments' states".to_owned(),
-        })
-    }
-
-    /// Goes through the chunks of all segments.
+    /// Goes through the chunks of all segments: to outputs, or to what is `left` of states.
     ///
     /// # Safety
     /// As for [`launch`](Self::launch).
@@ -76,7 +53,7 @@ impl Problem {
         kernel: &'static Compiled,
         how: &How,
         [before, behind]: [&Untyped; 2],
-        left: &Untyped,
+        left: Option<&Untyped>,
     ) -> Result<()> {
         let function = self.device.listed(&KERNELS, kernel)?;
         let backend = self.device.backend();
@@ -91,7 +68,8 @@ impl Problem {
         let o: GlobalAbi<(), 4> = self.o.streamed(backend, 0)?;
         let before: GlobalAbi<f32, 4> = before.arg(backend, true, 0)?;
         let behind: GlobalAbi<f32, 4> = behind.arg(backend, true, 0)?;
-        let left: GlobalAbi<f32, 2> = left.arg(backend, true, 0)?;
+        let outputs = u32::from(left.is_none());
+        let left: GlobalAbi<f32, 3> = left.unwrap_or(&self.nothing_left()?).arg(backend, true, 0)?;
         let Size { sequences, heads, columns: [_, dv], .. } = self.size;
         let count = |n: usize| u32::try_from(n).map_err(|_| self.too_large());
         let blocks = count(dv)?.div_ceil(kernel.columns[0]);
@@ -108,29 +86,11 @@ impl Problem {
         };
         let grid = blocks.checked_mul(how.segments).ok_or_else(|| self.too_large())?;
         let launch = Launch::grid([grid, count(heads)?, count(sequences)?]).pdl(how.overlap && tma);
-        let args = RetentionArgs { q, k, v, o, before, behind, left, decays, work, scale: self.scale };
+        let scale = self.scale;
+        let args = RetentionArgs { q, k, v, o, before, behind, left, decays, work, scale, outputs };
         // SAFETY: the arguments are those of `retention`, but for the names of elements. The caller vouches for the memory, which reaches no
         // further than the tensors' shapes, to which the kernel keeps. Programmatic launch only moves what precedes its wait for the
         // preceding grid.
-        unsafe { function.launch_block(stream, &launch, &args) }
-    }
-
-    /// Passes the states on from segment to segment.
-    ///
-    /// # Safety
-    /// As for [`launch`](Self::launch).
-    unsafe fn pass(&self, stream: &Stream, states: &Untyped, left: &Untyped) -> Result<()> {
-        let function = self.device.kernel::<pass_states>(&KERNELS)?;
-        let backend = self.device.backend();
-        let [initial, last] = &self.states;
-        let Size { sequences, heads, columns: [d, dv], .. } = self.size;
-        let count = |n: usize| u32::try_from(n).map_err(|_| self.too_large());
-        let [states, before, behind]: [GlobalAbi<f32, 4>; 3] =
-            [states.arg(backend, true, 0)?, initial.arg(backend, true, 0)?, last.arg(backend, true, 0)?];
-        let left: GlobalAbi<f32, 2> = left.arg(backend, true, 0)?;
-        let args = PassStatesArgs { states, left, before, behind, sequences: count(sequences)? };
-        let launch = Launch::grid([count(d * dv)?.div_ceil(PASSED), count(heads)?, count(sequences)?]);
-        // SAFETY: the arguments are those of `pass_states`; the caller vouches for the memory.
         unsafe { function.launch_block(stream, &launch, &args) }
     }
 

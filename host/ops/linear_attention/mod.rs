@@ -3,6 +3,7 @@
 mod choose;
 mod gradient;
 mod launch;
+mod passed;
 mod prepared;
 mod problem;
 mod step;

@@ -5,8 +5,9 @@ use tilewright_linear_attention::{CHUNK, KERNELS, PREPARE, PrepareArgs, PrepareK
 
 use super::choose::Compiled;
 use super::launch::{BOX, How};
+use super::passed::PassedTensors;
 use super::problem::{Problem, Size};
-use crate::ops::frame::expect_mapped;
+use crate::ops::frame::{Copies, expect_mapped};
 use crate::tensor::{Layout, Untyped};
 use crate::{Arch, DType, Error, Launch, Result, Stream};
 
@@ -16,7 +17,7 @@ const ALIGNED: usize = 32;
 /// How what is prepared lies in the workspace: elements of f32 to where each tensor begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prepared {
-    /// Q and K decayed, the scores, and of the delta rule what is known of keys and the values.
+    /// Q and K decayed, the scores, of the delta rule what is known of keys, and the values if they are not V as it lies.
     begins: [usize; 5],
     /// Columns of each of them.
     columns: [usize; 5],
@@ -28,13 +29,21 @@ pub(super) struct Prepared {
     pub(super) len: usize,
 }
 
+/// What a scan goes over.
+struct Scanned {
+    /// As in [`Prepared`].
+    tensors: [Untyped; 5],
+    factors: Untyped,
+    work: Work,
+}
+
 impl Problem {
     /// What the workspace holds for a kernel that goes over prepared chunks.
     pub(super) fn prepared(&self, kernel: &Compiled) -> Prepared {
         let [batch, heads, rows, _] = self.matrices();
         let (d, dv) = (kernel.columns[1] as usize, self.size.columns[1].next_multiple_of(8));
-        let of_delta = |columns| if self.way == Way::Delta { columns } else { 0 };
-        let columns = [d, d, CHUNK, of_delta(d), of_delta(dv)];
+        let known = if self.way == Way::Delta { d } else { 0 };
+        let columns = [d, d, CHUNK, known, if self.prepares_values(kernel) { dv } else { 0 }];
         let lines = batch.saturating_mul(heads).saturating_mul(rows);
         let mut len = 0usize;
         let mut take = |elements: usize| {
@@ -49,6 +58,12 @@ impl Problem {
         };
         let factors = take(slots.saturating_mul(heads).saturating_mul(d));
         Prepared { begins, columns, factors, slots, len }
+    }
+
+    /// Whether V is prepared too: for the delta rule, and where the kernel cannot copy it as it lies.
+    fn prepares_values(&self, kernel: &Compiled) -> bool {
+        let [.., v] = &self.operands;
+        self.way == Way::Delta || v.check(Copies::of(kernel.arch)).is_err()
     }
 
     /// The shape of O: what rows are.
@@ -81,7 +96,7 @@ impl Problem {
         })?;
         let lies = self.prepared(kernel);
         let [batch, heads, rows, _] = self.matrices();
-        let Size { sequences, columns: [_, dv], .. } = self.size;
+        let Size { sequences, .. } = self.size;
         let count = |n: usize| u32::try_from(n).map_err(|_| self.too_large());
         let at = |begin: usize| how.workspace + (begin * 4) as u64;
         let tensor = |i: usize| {
@@ -131,10 +146,39 @@ impl Problem {
             unsafe { function.launch_block(stream, &Launch::grid([chunks, heads, sequences]), &args)? };
         }
 
+        let [initial, last] = &self.states;
+        let passed = self.passed(kernel, how.segments).at(how.workspace)?;
+        let none = self.no_state()?;
+        let scanned = Scanned { tensors, factors, work };
+        // SAFETY: passed on.
+        unsafe {
+            if how.segments == 1 {
+                return self.scan_by(stream, kernel, how, &scanned, [initial, last], None);
+            }
+            self.scan_by(stream, kernel, how, &scanned, [&none, &passed.states], Some(&passed))?;
+            self.pass(stream, kernel, &passed)?;
+            self.scan_by(stream, kernel, how, &scanned, [&passed.states, &none], None)
+        }
+    }
+
+    /// Goes over the prepared chunks of all segments: to outputs, or to what is `passed` on.
+    ///
+    /// # Safety
+    /// As for [`launch_prepared`](Self::launch_prepared), behind what prepares.
+    unsafe fn scan_by(
+        &self,
+        stream: &Stream,
+        kernel: &'static Compiled,
+        how: &How,
+        Scanned { tensors, factors, work }: &Scanned,
+        [before, behind]: [&Untyped; 2],
+        passed: Option<&PassedTensors>,
+    ) -> Result<()> {
+        let backend = self.device.backend();
         let function = self.device.listed(&KERNELS, kernel)?;
         let tma = kernel.arch == Arch::Sm90a;
         let lines = if tma { BOX } else { 0 };
-        let values = if self.way == Way::Delta { &tensors[4] } else { &self.inputs[2] };
+        let values = if self.prepares_values(kernel) { &tensors[4] } else { &self.inputs[2] };
         let boxes = |of: &Untyped| of.streamed::<(), 4>(backend, lines);
         let [from_before, to_behind, scores, known, values] = [
             boxes(&tensors[0])?,
@@ -143,11 +187,20 @@ impl Problem {
             boxes(&tensors[3])?,
             boxes(values)?,
         ];
-        if chunks > 0 {
+        if self.chunks() > 0 {
             expect_mapped(kernel.name, kernel.arch, [from_before.tma, values.tma])?;
         }
-        let blocks = count(dv)?.div_ceil(kernel.columns[0]);
-        let [before, behind] = &self.states;
+        let Size { sequences, heads, columns: [_, dv], .. } = self.size;
+        let count = |n: usize| u32::try_from(n).map_err(|_| self.too_large());
+        let [columns, d] = kernel.columns;
+        // By the delta rule segments turn states.
+        let turned = if passed.is_some() && self.way == Way::Delta { d.div_ceil(columns) } else { 0 };
+        let blocks = count(dv)?.div_ceil(columns) + turned;
+        let chunks = count(self.chunks())?.div_ceil(how.segments).max(1);
+        let none = self.no_state()?;
+        let transitions = passed.map_or(&none, |passed| &passed.transitions);
+        let nothing = self.nothing_left()?;
+        let left = passed.map_or(&nothing, |passed| &passed.left);
         let args = ScanArgs {
             from_before,
             to_behind,
@@ -158,10 +211,14 @@ impl Problem {
             whole: factors.arg::<(), 2>(backend, true, 0)?,
             before: before.arg::<(), 4>(backend, true, 0)?,
             behind: behind.arg::<(), 4>(backend, true, 0)?,
-            work: Work { chunks: chunks.max(1), blocks, ..work },
+            transitions: transitions.arg::<(), 4>(backend, true, 0)?,
+            left: left.arg::<(), 3>(backend, true, 0)?,
+            work: Work { chunks, blocks, ..*work },
+            outputs: u32::from(passed.is_none()),
         };
-        let launch = Launch::grid([blocks, heads, sequences]).pdl(how.overlap && tma);
-        // SAFETY: as above, of `scan`.
+        let grid = blocks.checked_mul(how.segments).ok_or_else(|| self.too_large())?;
+        let launch = Launch::grid([grid, count(heads)?, count(sequences)?]).pdl(how.overlap && tma);
+        // SAFETY: as in `launch_prepared`, of `scan`.
         unsafe { function.launch_block(stream, &launch, &args) }
     }
 }

@@ -157,10 +157,6 @@ impl Problem {
             (None, Some(_)) => Way::Channels,
             (None, None) => Way::Heads,
         };
-        if options.segments.is_some_and(|segments| segments > 1) && way != Way::Heads {
-            let allowed = "1 with gates of channels or the delta rule: their sequences are not divided";
-            return Err(Error::argument("segments", format!("{:?}", options.segments.unwrap_or(1)), allowed));
-        }
         let by_heads = |of: Untyped| Ok::<_, Error>(Untyped { layout: of.layout.transpose(1, 2)?, ..of });
         let inputs = [by_heads(q.untyped())?, by_heads(k.untyped())?, by_heads(v.untyped())?];
         let [reads_q, reads_k, reads_v] =
@@ -206,16 +202,10 @@ impl Problem {
         self.size.rows.div_ceil(CHUNK)
     }
 
-    /// Elements of the workspace for this kernel: segments' states and their decays, or what chunks are prepared to.
+    /// Elements of the workspace for this kernel: what chunks are prepared to, and the states of segments.
     pub(super) fn workspace_len(&self, kernel: &Compiled, segments: u32) -> usize {
-        if kernel.way != Way::Heads {
-            return self.prepared(kernel).len;
-        }
-        if segments <= 1 {
-            return 0;
-        }
-        let Size { sequences, heads, columns: [d, dv], .. } = self.size;
-        sequences.saturating_mul(heads).saturating_mul(d * dv + 1).saturating_mul(segments as usize)
+        let prepared = if kernel.way == Way::Heads { 0 } else { self.prepared(kernel).len };
+        prepared.saturating_add(self.passed(kernel, segments).len)
     }
 }
 

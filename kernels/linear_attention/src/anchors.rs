@@ -5,7 +5,7 @@ use core::f32::consts::LOG2_E;
 use tilewright_device::arch::shared;
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::layout::Registers;
-use tilewright_device::tile::{Collective, Cta, Fragment, FragmentLayout, math};
+use tilewright_device::tile::{Collective, Cols, Cta, Fragment, FragmentLayout, math};
 
 use crate::column_pairs::{ColumnPairs, THREADS};
 use crate::decays::NOTHING;
@@ -58,6 +58,12 @@ where
         Anchors { gates, sums }
     }
 
+    /// The same, of which the compiler does not know that it is: sums are made once more, and held in no register meanwhile.
+    #[inline(always)]
+    pub fn renew(&mut self) {
+        self.gates = self.gates.anew();
+    }
+
     /// 2 to the power of the sums of decays.
     #[inline(always)]
     pub fn powers<const M: usize>(&self, which: Sums) -> Fragment<f32, CHUNK, DK, ColumnPairs> {
@@ -68,7 +74,7 @@ where
     #[inline(always)]
     pub fn exponents<const M: usize>(&self, which: Sums) -> Fragment<f32, CHUNK, DK, ColumnPairs> {
         let mut out = Fragment::<f32, CHUNK, DK, ColumnPairs>::zero();
-        let (pair, group) = (thread_x() % (DK / 2) as u32, thread_x() / (DK / 2) as u32);
+        let group = thread_x() / (DK / 2) as u32;
         // Groups of a block: those of which some are a thread's whole rows.
         let groups = if M > Self::ROWS { (M / Self::ROWS) as u32 } else { 1 };
         let first = match which {
@@ -82,8 +88,7 @@ where
         let (mut above, mut below) = ([0.0; 2], [0.0; 2]);
         let mut other = 0;
         while other < Self::GROUPS as u32 {
-            // SAFETY: what `new` wrote in front of a barrier.
-            let sum = unsafe { shared::load_f32x2(self.sums + (other * (DK / 2) as u32 + pair) * 8) };
+            let sum = self.sums_of(other);
             let mut e = 0;
             while e < 2 {
                 above[e] += if other >= first && other < group { sum[e] } else { 0.0 };
@@ -171,11 +176,38 @@ where
         out
     }
 
-    /// The logarithm to base 2 of the decay from the middle of each 16 rows to a row, which is above 0 in the first half.
+    /// The logarithm to base 2 of the decay from the middle of each two blocks of `M` rows to a row, which is above 0 in the first.
     #[inline(always)]
-    pub fn of_middle(&self) -> Fragment<f32, CHUNK, DK, ColumnPairs> {
-        let sums = self.exponents::<8>(Sums::Pairs);
-        sums.map_indexed(|row, _, x| if row / 8 % 2 == 1 { x } else { -x })
+    pub fn of_middle<const M: usize>(&self) -> Fragment<f32, CHUNK, DK, ColumnPairs> {
+        let sums = self.exponents::<M>(Sums::Pairs);
+        sums.map_indexed(|row, _, x| if row / M as u32 % 2 == 1 { x } else { -x })
+    }
+
+    /// What both halves of the chunk leave of each column.
+    #[inline(always)]
+    pub fn halves(&self) -> [Cols<f32, CHUNK, DK, ColumnPairs>; 2] {
+        let mut halves = [[0.0; 2]; 2];
+        let mut group = 0;
+        while group < Self::GROUPS {
+            let sums = self.sums_of(group as u32);
+            let half = &mut halves[2 * group / Self::GROUPS];
+            *half = [half[0] + sums[0], half[1] + sums[1]];
+            group += 1;
+        }
+        halves.map(|half| {
+            let mut cols = Cols::<f32, CHUNK, DK, ColumnPairs>::splat(0.0);
+            cols.regs.set(0, math::ex2(math::min(half[0], 0.0)));
+            cols.regs.set(1, math::ex2(math::min(half[1], 0.0)));
+            cols
+        })
+    }
+
+    /// The sums of a group of rows, of this thread's columns.
+    #[inline(always)]
+    fn sums_of(&self, group: u32) -> [f32; 2] {
+        let pairs = (DK / 2) as u32;
+        // SAFETY: what `new` wrote in front of a barrier.
+        unsafe { shared::load_f32x2(self.sums + (group * pairs + thread_x() % pairs) * 8) }
     }
 
     /// What is left of a state before the chunk behind it: the same in all rows.

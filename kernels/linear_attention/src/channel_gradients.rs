@@ -8,10 +8,11 @@ use tilewright_device::tile::{
 };
 
 use crate::anchors::{Anchors, Sums};
+use crate::channels::{is_mild, largest};
 use crate::chunk::{Chunk, Columns, Products, in_registers};
 use crate::column_pairs::ColumnPairs;
 use crate::policy::{CHUNK, Prepares};
-use crate::preparation::{Read, Written, is_mild, largest};
+use crate::preparation::{Read, Written};
 use crate::work::Work;
 
 /// As [`gradient`](crate::gradient()), where each channel of K decays by itself. The decay from a row to another is one of the gradient's columns: dP,
@@ -123,8 +124,8 @@ pub fn channel_gradient<T: Element, Z>(
     }
     first = plus(first, &of_q.zip(&in_registers(&q_s), |x, q| x * q));
 
-    let largest = largest(&rows(&q_s), largest(&rows(&k_s), 0.0));
-    let mild = is_mild(&mut cta, largest, &anchors);
+    let element = largest(&rows(&q_s), largest(&rows(&k_s), 0.0));
+    let mild = is_mild::<T>(&mut cta, largest(&anchors.of_middle::<8>(), 0.0), element);
     let mut pairs = Pairs {
         anchors: &anchors,
         q_s: &q_s,
@@ -210,7 +211,7 @@ impl<T: Element> Pairs<'_, T> {
     #[inline(always)]
     fn add_diagonal<Z: Prepares<T, 64>>(&mut self, of: Both<Z>) -> Both<Z> {
         let inside = |row, col| row / 16 == col / 16 && col < row;
-        let powers = self.anchors.of_middle().map(math::ex2);
+        let powers = self.anchors.of_middle::<8>().map(math::ex2);
         self.add_of(inside, powers, |power| 1.0 / power, of)
     }
 

@@ -5,7 +5,7 @@ use core::f32::consts::LOG2_E;
 use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::arch::{global, shared, warp};
-use tilewright_device::tile::{Collective, Cta, RowVector, math};
+use tilewright_device::tile::{Collective, Cols, Cta, Fragment, FragmentLayout, RowVector, Rows, math};
 
 use crate::policy::CHUNK;
 use crate::work::Part;
@@ -140,6 +140,19 @@ impl Factors {
             }
         }
         all
+    }
+
+    /// A chunk's products of rows with each other, each times what is left of the column's row at its own.
+    #[inline(always)]
+    pub fn decay<L: FragmentLayout<CHUNK, CHUNK>>(
+        &self,
+        chunk: u32,
+        products: Fragment<f32, CHUNK, CHUNK, L>,
+    ) -> Fragment<f32, CHUNK, CHUNK, L> {
+        let (row, col) = (Rows::from_vector(self.sums(chunk)), Cols::from_vector(self.sums(chunk)));
+        let left = |row: f32, col: f32| math::ex2(math::min(row - col, 0.0));
+        let with_row = products.map(|x| (x, 0.0)).zip_rows(&row, |(x, _), row| (x, row));
+        with_row.zip_cols(&col, |(x, row), col: f32| (x * left(row, col), row)).map(|(x, _)| x)
     }
 
     /// Running sums of logarithms to base 2, each row's own included.

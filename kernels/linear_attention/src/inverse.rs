@@ -15,7 +15,7 @@ type Tile = Shared<f32, CHUNK, CHUNK, Swizzle<128>>;
 type Columns = Shared<f32, CHUNK, CHUNK, Swizzle<128>, ColMajor>;
 
 /// Rows of a block that is inverted by substitution.
-const BLOCK: usize = 16;
+const BLOCK: usize = CHUNK / 2;
 
 /// What the inverse takes of shared memory.
 pub struct Inverse<P> {
@@ -30,9 +30,8 @@ impl Inverse<Simt<8>> {
         Inverse { rows: cta.scratch(), columns: cta.scratch() }
     }
 
-    /// (I + A)⁻¹, A strictly lower triangular: blocks on the diagonal by forward substitution, in f32; then pairs of neighbours, T₁ and T₂
-    /// with A₂₁ between them, have -T₂ A₂₁ T₁ between them, as all pairs at a time: T - T A T where A has what is between pairs alone.
-    /// Those products round to tf32.
+    /// (I + A)⁻¹, A strictly lower triangular: both halves of the diagonal, T₁ and T₂, by forward substitution, in f32; below it, where A has A₂₁,
+    /// -T₂ (A₂₁ T₁). Those products round to tf32.
     #[inline(always)]
     pub fn of<Z, F, T>(
         &mut self,
@@ -44,29 +43,25 @@ impl Inverse<Simt<8>> {
         Z: Prepares<T, 64>,
         F: Gemm<f32, 64, 64, 64, A = Swizzle<128>, B = Swizzle<128>, D = Z>,
     {
+        let half = BLOCK as u32;
         copy(a, &mut self.rows);
         substitute(self.rows.full().address());
         cta.barrier();
-        let inverted = Fragment::<f32, CHUNK, CHUNK, Z>::load(self.rows.full());
-        let on_diagonal = |row: u32, col: u32| row / BLOCK as u32 == col / BLOCK as u32;
-        let mut t = inverted.map_indexed(|row, col, x| if on_diagonal(row, col) { x } else { 0.0 });
-        let mut m = BLOCK as u32;
-        while m < CHUNK as u32 {
-            let between = |row: u32, col: u32| row / m % 2 == 1 && row / m - 1 == col / m;
-            copy(t, &mut self.rows);
-            copy(a.map_indexed(|row, col, x| if between(row, col) { x } else { 0.0 }), &mut self.columns);
-            let left = gemm(F::default(), self.rows.full(), self.columns.full(), Fresh::new()).wait();
-            copy(left, &mut self.rows);
-            copy(t, &mut self.columns);
-            let both = gemm(F::default(), self.rows.full(), self.columns.full(), Fresh::new()).wait();
-            t = t.zip(&both, |t, x| t - x);
-            m *= 2;
-        }
-        t
+        // T₁ 0, A₂₁ T₂
+        let halves = Fragment::<f32, CHUNK, CHUNK, Z>::load(self.rows.full());
+        let first = halves.map_indexed(|row, col, x| if row < half && col < half { x } else { 0.0 });
+        copy(first, &mut self.columns);
+        let right = gemm(F::default(), self.rows.full(), self.columns.full(), Fresh::new()).wait();
+        let right = right.map_indexed(|row, _, x| if row < half { 0.0 } else { x });
+        copy(right, &mut self.columns);
+        let below = gemm(F::default(), self.rows.full(), self.columns.full(), Fresh::new()).wait();
+        let on_diagonal = |row: u32, col: u32| row / half == col / half;
+        halves.map_indexed(|row, col, x| if on_diagonal(row, col) { x } else { 0.0 }) - below
     }
 }
 
-/// In place of each block of A on the diagonal (I + A)⁻¹: a warp for each, two lanes for each column.
+/// In place of both halves of the diagonal (I + A)⁻¹: a warp for each, a lane for each column. Four rows at a time: what is behind them of the
+/// inverse is multiplied by four elements of A that are loaded together.
 #[inline(always)]
 fn substitute(address: u32) {
     let (block, column) = (thread_x() / 32, thread_x() % BLOCK as u32);
@@ -78,23 +73,37 @@ fn substitute(address: u32) {
         let byte = (first + col) * 4;
         address + Swizzle::<128>::offset(CHUNK as u32, CHUNK as u32 * 4, first + row as u32, byte)
     };
+    // SAFETY: inside the tile, which this warp's lanes alone use of this block; they write below.
+    let four =
+        |row: usize, col: usize| unsafe { shared::load_u32x4(at(row, col as u32)) }.map(f32::from_bits);
     let mut inverse = [0.0; BLOCK];
     let mut row = 0;
     while row < BLOCK {
-        let mut x = if column == row as u32 { 1.0 } else { 0.0 };
-        let mut before = 0;
-        while before < row {
-            // SAFETY: inside the tile, which this warp's lanes alone use of this block; they write below.
-            x -= unsafe { shared::load_f32(at(row, before as u32)) } * inverse[before];
-            before += 1;
+        let mut i = 0;
+        while i < 4 {
+            inverse[row + i] = if column == (row + i) as u32 { 1.0 } else { 0.0 };
+            i += 1;
         }
-        inverse[row] = x;
-        row += 1;
+        let mut before = 0;
+        while before <= row {
+            let mut i = 0;
+            while i < 4 {
+                let a = four(row + i, before);
+                let mut j = 0;
+                while j < 4 && before + j < row + i {
+                    inverse[row + i] -= a[j] * inverse[before + j];
+                    j += 1;
+                }
+                i += 1;
+            }
+            before += 4;
+        }
+        row += 4;
     }
     // SAFETY: whole warps come here: all lanes have read what is overwritten.
     unsafe { sync::sync_warp() };
     let mut row = 0;
-    while row < BLOCK && thread_x() % 32 < BLOCK as u32 {
+    while row < BLOCK {
         // SAFETY: as above.
         unsafe { shared::store_f32(at(row, column), inverse[row]) };
         row += 1;

@@ -4,6 +4,7 @@
 
 mod anchors;
 mod channel_gradients;
+mod channels;
 mod chunk;
 mod chunk_walk;
 mod chunked;
@@ -12,11 +13,13 @@ mod decays;
 mod gate_sums;
 mod gradients;
 mod inverse;
+mod left;
 mod list;
 mod passing;
 mod policy;
 mod preparation;
 mod scanning;
+mod state;
 mod stepping;
 mod work;
 
@@ -26,10 +29,12 @@ pub use chunked::{RetentionArgs, retention};
 pub use decays::Decays;
 pub use gradients::{GradientArgs, gradient};
 pub use list::{
-    CHUNK_STATES, ChunkKernel, ChunkStatesKernel, GRADIENT, GradientKernel, PREPARE, PrepareKernel,
-    RETENTION, SCAN, STEP, StepKernel, Way,
+    CHUNK_STATES, ChunkKernel, ChunkStatesKernel, GRADIENT, GradientKernel, PASS, PREPARE, PassKernel,
+    PrepareKernel, RETENTION, SCAN, STEP, StepKernel, Way,
 };
-pub use passing::{PASSED, PassStatesArgs, pass_states};
+pub use passing::{
+    PASSED, PASSED_COLUMNS, PassByTransitionsArgs, PassStatesArgs, pass_by_transitions, pass_states,
+};
 pub use policy::{CHUNK, Prepares, Scores, States};
 pub use preparation::{PrepareArgs, prepare};
 pub use scanning::{ScanArgs, scan};

@@ -12,6 +12,7 @@ use crate::chunk_walk::chunk_states;
 use crate::chunked::retention;
 use crate::column_pairs::ColumnPairs;
 use crate::gradients::gradient;
+use crate::passing::pass_by_transitions;
 use crate::policy::{CHUNK, Prepares, Scores, States};
 use crate::preparation::prepare;
 use crate::scanning::scan;
@@ -28,6 +29,21 @@ impl Configuration for TwoPerSm {
     const CTAS_PER_SM: u32 = 2;
 }
 
+/// Consumer warpgroups and a producer, to whom each warp gives stages back: its threads read what is in them, not its gemms alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ByWarps<const WARPGROUPS: u32, const CTAS: u32>;
+
+impl<const WARPGROUPS: u32, const CTAS: u32> Configuration for ByWarps<WARPGROUPS, CTAS> {
+    const CONSUMER_WARPGROUPS: u32 = WARPGROUPS;
+    const PRODUCERS: Producers = Producers::Joint(1);
+    const REGISTERS: Option<RegisterBudget> = match (WARPGROUPS, CTAS) {
+        (1, 1) => None,
+        (1, _) => Some(RegisterBudget { producers: 40, consumers: 208 }),
+        _ => Some(RegisterBudget { producers: 40, consumers: 232 }),
+    };
+    const CTAS_PER_SM: u32 = CTAS;
+}
+
 /// What the host chooses a kernel of [`retention`](retention()) by.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkKernel {
@@ -39,8 +55,6 @@ pub struct ChunkKernel {
     pub stages: u32,
     /// True when it reads any strides, element by element.
     pub any_strides: bool,
-    /// True when it computes outputs, false when states alone.
-    pub outputs: bool,
     /// What it computes.
     pub way: Way,
 }
@@ -59,8 +73,7 @@ pub enum Way {
 #[rustfmt::skip]
 impl<
     P: Reads, Y, X, T: Element, const DV: usize, const DK: usize, const D: usize, const PARTS: usize, const STAGES: usize,
-    const OUTPUTS: bool,
-> Described for retention<P, Y, X, T, DV, DK, D, PARTS, STAGES, OUTPUTS>
+> Described for retention<P, Y, X, T, DV, DK, D, PARTS, STAGES>
 where
     Y: States<T, DV, D>,
     X: Scores<T, DK>,
@@ -71,7 +84,6 @@ where
         columns: [DV as u32, DK as u32],
         stages: STAGES as u32,
         any_strides: P::ANY_STRIDES,
-        outputs: OUTPUTS,
         way: Way::Heads,
     };
 }
@@ -90,7 +102,6 @@ where
         columns: [DV as u32, DK as u32],
         stages: STAGES as u32,
         any_strides: true,
-        outputs: true,
         way: if DELTA { Way::Delta } else { Way::Channels },
     };
 }
@@ -108,16 +119,36 @@ pub struct PrepareKernel {
     pub delta: bool,
 }
 
-impl<T: Element, Z, F, const DK: usize, const CHANNELS: bool, const DELTA: bool> Described
-    for prepare<T, Z, F, DK, CHANNELS, DELTA>
+/// The policy of what prepares chunks.
+type Products = warp::Square<4, 2>;
+
+impl<T: Element, Z, F, L, const DK: usize, const CHANNELS: bool, const DELTA: bool> Described
+    for prepare<T, Z, F, L, DK, CHANNELS, DELTA>
 where
     ColumnPairs: FragmentLayout<CHUNK, DK>,
+    L: FragmentLayout<CHUNK, DK>,
     Z: Prepares<T, DK> + Prepares<T, 64>,
     F: Gemm<f32, 64, 64, 64, A = Swizzle<128>, B = Swizzle<128>, D = Z>,
 {
     type Description = PrepareKernel;
     const DESCRIPTION: PrepareKernel =
         PrepareKernel { element: T::NAME, columns: DK as u32, channels: CHANNELS, delta: DELTA };
+}
+
+/// What the host finds a kernel of [`pass_by_transitions`](crate::pass_by_transitions()) by.
+#[derive(Clone, Copy, Debug)]
+pub struct PassKernel {
+    /// Channels of a state.
+    pub columns: u32,
+}
+
+impl<F, G, const DK: usize, const DEPTH: usize> Described for pass_by_transitions<F, G, DK, DEPTH>
+where
+    G: FragmentLayout<DK, DEPTH>,
+    F: Gemm<f32, 32, DK, DEPTH, A = Swizzle<128>, B = Swizzle<128>>,
+{
+    type Description = PassKernel;
+    const DESCRIPTION: PassKernel = PassKernel { columns: DK as u32 };
 }
 
 /// What the host finds a kernel of [`step`](crate::step()) by.
@@ -195,22 +226,20 @@ where
 
 #[rustfmt::skip]
 kernels! {
-    /// The kernels of [`retention`](crate::retention()), with outputs and of states alone.
+    /// The kernels of [`retention`](crate::retention()).
     pub static RETENTION: ChunkKernel;
 
-    let BOTH = [(retention, true), (states, false)];
-
-    for T in [f16, bf16], (WHAT, OUTPUTS) in BOTH {
-        sm_90: [WHAT _sm_90_ T _64x64s3]:
-            retention<WarpSpecialized<TwoPerSm>, FullRow<1>, FullCol<1>, T, 64, 64, 64, 1, 3, OUTPUTS>;
-        sm_90: [WHAT _sm_90_ T _64x128s2]:
-            retention<WarpSpecialized<TwoPerSm>, FullRow<1>, FullCol<1>, T, 64, 128, 128, 1, 2, OUTPUTS>;
-        sm_90: [WHAT _sm_90_ T _64x256s2]:
-            retention<WarpSpecialized<OneConsumer>, FullRow<1>, FullCol<1>, T, 64, 256, 64, 4, 2, OUTPUTS>;
-        sm_80: [WHAT _sm_80_ T _64x128s2]:
-            retention<Multistage<4, Vectors>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 128, 128, 1, 2, OUTPUTS>;
-        sm_80: [WHAT _sm_80_ T _64x128s2_any]:
-            retention<Multistage<4, Elements>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 128, 128, 1, 2, OUTPUTS>;
+    for T in [f16, bf16] {
+        sm_90: [retention_sm_90_ T _64x64s3]:
+            retention<WarpSpecialized<TwoPerSm>, FullRow<1>, FullCol<1>, T, 64, 64, 64, 1, 3>;
+        sm_90: [retention_sm_90_ T _64x128s2]:
+            retention<WarpSpecialized<TwoPerSm>, FullRow<1>, FullCol<1>, T, 64, 128, 128, 1, 2>;
+        sm_90: [retention_sm_90_ T _64x256s2]:
+            retention<WarpSpecialized<OneConsumer>, FullRow<1>, FullCol<1>, T, 64, 256, 64, 4, 2>;
+        sm_80: [retention_sm_80_ T _64x128s2]:
+            retention<Multistage<4, Vectors>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 128, 128, 1, 2>;
+        sm_80: [retention_sm_80_ T _64x128s2_any]:
+            retention<Multistage<4, Elements>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 128, 128, 1, 2>;
     }
 }
 
@@ -222,12 +251,11 @@ kernels! {
     let RULES = [(channels, true, false), (delta, false, true), (channels_delta, true, true)];
 
     for T in [f16, bf16], (RULE, CHANNELS, DELTA) in RULES {
-        sm_80: [prepare_ RULE _ T _128]:
-            prepare<T, warp::Square<4, 2>, Tf32<warp::Square<4, 2>>, 128, CHANNELS, DELTA>;
+        sm_80: [prepare_ RULE _ T _128]: prepare<T, Products, Tf32<Products>, Threads<16, 16, 8>, 128, CHANNELS, DELTA>;
     }
     for T in [f16, bf16] {
-        sm_80: [prepare_channels_ T _64]: prepare<T, warp::Square<4, 2>, Tf32<warp::Square<4, 2>>, 64, true, false>;
-        sm_80: [prepare_channels_ T _256]: prepare<T, warp::Square<4, 2>, Tf32<warp::Square<4, 2>>, 256, true, false>;
+        sm_80: [prepare_channels_ T _64]: prepare<T, Products, Tf32<Products>, Threads<32, 8, 8>, 64, true, false>;
+        sm_80: [prepare_channels_ T _256]: prepare<T, Products, Tf32<Products>, Threads<8, 32, 8>, 256, true, false>;
     }
 }
 
@@ -237,13 +265,20 @@ kernels! {
     pub static SCAN: ChunkKernel;
 
     for T in [f16, bf16] {
-        sm_90: [scan_channels_sm_90_ T _64x64s3]: scan<WarpSpecialized<TwoPerSm>, FullRow<1>, T, 64, 64, 64, 1, 3, false>;
-        sm_90: [scan_channels_sm_90_ T _64x128s2]: scan<WarpSpecialized<TwoPerSm>, FullRow<1>, T, 64, 128, 128, 1, 2, false>;
-        sm_90: [scan_channels_sm_90_ T _64x256s2]: scan<WarpSpecialized<OneConsumer>, FullRow<1>, T, 64, 256, 64, 4, 2, false>;
-        sm_90: [scan_delta_sm_90_ T _64x128s3]: scan<WarpSpecialized<OneConsumer>, FullRow<1>, T, 64, 128, 128, 1, 3, true>;
+        sm_90: [scan_channels_sm_90_ T _64x64s3]: scan<WarpSpecialized<ByWarps<1, 2>>, FullRow<1>, T, 64, 64, 64, 1, 3, false>;
+        sm_90: [scan_channels_sm_90_ T _64x128s2]: scan<WarpSpecialized<ByWarps<1, 2>>, FullRow<1>, T, 64, 128, 128, 1, 2, false>;
+        sm_90: [scan_channels_sm_90_ T _64x256s2]: scan<WarpSpecialized<ByWarps<1, 1>>, FullRow<1>, T, 64, 256, 64, 4, 2, false>;
+        sm_90: [scan_delta_sm_90_ T _128x128s2]: scan<WarpSpecialized<ByWarps<2, 1>>, FullRow<2>, T, 128, 128, 128, 1, 2, true>;
         sm_80: [scan_channels_sm_80_ T _64x128s2]: scan<Multistage<4, Vectors>, warp::FullRow<4>, T, 64, 128, 128, 1, 2, false>;
         sm_80: [scan_delta_sm_80_ T _64x128s2]: scan<Multistage<4, Vectors>, warp::FullRow<4>, T, 64, 128, 128, 1, 2, true>;
     }
+}
+
+kernels! {
+    /// The kernels of [`pass_by_transitions`](crate::pass_by_transitions()).
+    pub static PASS: PassKernel;
+
+    sm_80: [pass_by_transitions_128]: pass_by_transitions<Tf32<warp::Square<2, 4>>, Threads<8, 32, 4>, 128, 128>;
 }
 
 kernels! {

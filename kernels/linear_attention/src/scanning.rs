@@ -6,16 +6,22 @@ use tilewright_device::tile::{
     Schedule, Shared, Swizzle, copy, gemm,
 };
 
+use crate::left::Left;
 use crate::policy::{CHUNK, States};
+use crate::state::State;
 use crate::work::Work;
 
 /// O and the state behind each sequence, of what [`prepare`](crate::prepare()) leaves of each chunk: with Sᵀ \[DV, DK\] in registers
 ///
-/// - Uᵀ = Vᵀ, with `DELTA` `values`ᵀ - Sᵀ `known`ᵀ,
+/// - Uᵀ = Vᵀ, with `DELTA` `values`ᵀ + Sᵀ `known`ᵀ,
 /// - Oᵀ = Sᵀ `from_before`ᵀ + Uᵀ `scores`ᵀ,
 /// - Sᵀ = Sᵀ ∘ `whole` + Uᵀ `to_behind`.
 ///
 /// Each left operand is what a gemm leaves in registers, each right one lies as it was loaded: nothing that is computed goes through shared memory.
+///
+/// Where `outputs` is 0 it computes no O, but what passes states from segment to segment: the state that each makes of nothing, and `left`
+/// \[segments x sequences, heads, DK\], the products of `whole`. By the delta rule blocks behind V's columns compute what becomes of the
+/// identity, where no V is added: `transitions` \[segments x sequences, heads, DK, DK\].
 #[kernel(program = P)]
 pub fn scan<
     P: Schedule,
@@ -38,7 +44,10 @@ pub fn scan<
     whole: InPlace<Global<f32, 2, RowMajor, 0>>,
     before: InPlace<Global<f32, 4, RowMajor, 0>>,
     behind: InPlace<GlobalMut<f32, 4, RowMajor, 0>>,
+    transitions: InPlace<GlobalMut<f32, 4, RowMajor, 0>>,
+    left: InPlace<GlobalMut<f32, 3, RowMajor, 0>>,
     work: InPlace<Work>,
+    outputs: u32,
 ) where
     Y: States<T, DV, D>,
 {
@@ -52,19 +61,22 @@ pub fn scan<
     let mut out = cta.output::<T, CHUNK, DV, Y::Transposed>();
     let mut pipe = cta.pipeline(stages);
     let part = work.get().part();
-    let (matrix, head) = (part.matrix, part.head);
+    let outputs = outputs != 0;
     let mut chunks = pipe.loads(
         0..part.chunks(),
         #[inline(always)]
         |s, c| {
-            let (first, rows) = (part.first, part.rows);
-            copy(from_before.get().tile([matrix, head, c, 0]).of_rows(first, rows), q_s.at(s));
-            copy(to_behind.get().tile([matrix, head, c, 0]).of_rows(first, rows), k_s.at(s));
-            copy(scores.get().tile([matrix, head, c, 0]).of_rows(first, rows), p_s.at(s));
-            copy(values.get().tile([matrix, head, c, part.block]).of_rows(first, rows), v_s.at(s));
+            let (at, first, rows) = ([part.matrix, part.head, c, 0], part.first, part.rows);
             if DELTA {
-                copy(known.get().tile([matrix, head, c, 0]).of_rows(first, rows), w_s.at(s));
+                copy(known.get().tile(at).of_rows(first, rows), w_s.at(s));
             }
+            let columns = [part.matrix, part.head, c, part.block];
+            copy(values.get().tile(columns).of_rows(first, rows), v_s.at(s));
+            if outputs {
+                copy(from_before.get().tile(at).of_rows(first, rows), q_s.at(s));
+                copy(scores.get().tile(at).of_rows(first, rows), p_s.at(s));
+            }
+            copy(to_behind.get().tile(at).of_rows(first, rows), k_s.at(s));
             let (whole, to) = (whole.get(), whole_s.at(s));
             let line = whole.pointer().wrapping_add((part.slot + c) as usize * DK);
             // SAFETY: the stage's room for the line is this role's to fill; the host passes DK values for each chunk, aligned to 16 bytes.
@@ -74,61 +86,57 @@ pub fn scan<
     if !cta.computes() {
         return;
     }
-    let mut state = [Fragment::<f32, DV, D, Y>::zero(); PARTS];
-    let mut i = 0;
-    while i < PARTS {
-        state[i] = Fragment::load(before.get().tile([part.state, head, part.block, i as u32]));
-        i += 1;
-    }
+    // Of the blocks behind those of V, which a pass over states alone has.
+    let block_of_transitions = part.block.checked_sub(values.get().cols().div_ceil(DV as u32));
+    let mut state = match block_of_transitions {
+        Some(block) if DELTA => State::<Y, DV, D, PARTS>::identity(block),
+        _ => State::load(before.get(), [part.state, part.head, part.block]),
+    };
+    let mut kept = Left::<DK>::all();
     let mut c = 0;
     while c < part.chunks() {
         let full = chunks.acquire();
         let inside = part.rows - c * CHUNK as u32;
         chunks.clear_from(&full, &k_s, inside);
         chunks.clear_from(&full, &v_s, inside);
+        let mut values = Fragment::<T, DV, CHUNK, Y>::load_matrices(v_s.at(full.full()).t());
         if DELTA {
             chunks.clear_from(&full, &w_s, inside);
+            values = state.seen_by(w_s.at(full.full()), values.to_f32()).cast::<T>();
         }
-        let mut output = Fragment::<f32, DV, CHUNK, Y>::zero();
-        let mut values = Fragment::<T, DV, CHUNK, Y>::load_matrices(v_s.at(full.full()).t());
-        let mut i = 0;
-        while i < PARTS {
-            let operand = state[i].cast::<T>();
-            let q = q_s.at(full.full()).part::<D>(i as u32);
-            if DELTA {
-                const { assert!(!DELTA || PARTS == 1, "what is known is subtracted in one piece") };
-                let w = w_s.at(full.full()).part::<D>(i as u32);
-                let from_state = gemm(Y::default(), operand, q.t(), output);
-                let of_keys = gemm(Y::default(), operand, w.t(), Fresh::new());
-                let subtracted;
-                (subtracted, output) = (of_keys, from_state).wait();
-                values = values.to_f32().zip(&subtracted, |v, known| v - known).cast::<T>();
+        let values = values.operand();
+        if outputs {
+            let (q, p) = (q_s.at(full.full()), p_s.at(full.full()));
+            // A state of several parts leaves no room for two products.
+            let output = if PARTS == 1 {
+                let within = || gemm(Y::default(), values, p.t(), Fresh::new());
+                let (from_before, from_chunk) = state.seen_beside(q, within);
+                from_before + from_chunk
             } else {
-                output = gemm(Y::default(), operand, q.t(), output).wait();
-            }
-            i += 1;
+                gemm(Y::default(), values, p.t(), state.seen_by(q, Fragment::zero())).wait()
+            };
+            let to = o.get().tile([part.matrix, part.head, c, part.block]).of_rows(part.first, part.rows);
+            out.store(output.cast::<T>().transposed(), to);
         }
-        let output = gemm(Y::default(), values, p_s.at(full.full()).t(), output).wait();
-        let mut i = 0;
-        while i < PARTS {
-            let left = whole_s.at(full.full()).address() + (i * D * 4) as u32;
-            // SAFETY: part of the stage's line of factors, which is full.
-            let left = Cols::from_vector(unsafe { RowVector::<f32, D>::at(left) });
-            let decayed = state[i].zip_cols(&left, |x, by: f32| x * by);
-            let k = k_s.at(full.full()).part::<D>(i as u32);
-            state[i] = gemm(Y::default(), values, k, decayed).wait();
-            i += 1;
+        let whole = whole_s.at(full.full()).address();
+        let decayed = state.map(|first, state| {
+            // SAFETY: a part of the stage's line of factors, which is full.
+            let by = Cols::from_vector(unsafe { RowVector::<f32, D>::at(whole + first * 4) });
+            state.zip_cols(&by, |x, by: f32| x * by)
+        });
+        state = decayed.plus(values, k_s.at(full.full()));
+        if !outputs {
+            // SAFETY: as above.
+            unsafe { kept.multiply::<P>(whole) };
         }
-        // Threads have read factors of the stage, not gemms alone.
-        cta.barrier();
         chunks.release(full);
-        let to = o.get().tile([matrix, head, c, part.block]).of_rows(part.first, part.rows);
-        out.store(output.cast::<T>().transposed(), to);
         c += 1;
     }
-    let mut i = 0;
-    while i < PARTS {
-        copy(state[i], behind.get().tile([part.state, head, part.block, i as u32]));
-        i += 1;
+    match block_of_transitions {
+        Some(block) if DELTA => state.store(transitions.get(), [part.state, part.head, block]),
+        _ => state.store(behind.get(), [part.state, part.head, part.block]),
+    }
+    if !outputs && part.block == 0 {
+        kept.store::<P>(&left.get().tile([part.state, part.head, 0]));
     }
 }
