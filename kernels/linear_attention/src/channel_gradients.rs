@@ -4,7 +4,6 @@ use tilewright_device::kernel;
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
     Cols, Cta, Element, Fragment, FragmentLayout, Fresh, InPlace, Pending, Scan, Simt, Striped, copy, gemm,
-    math,
 };
 
 use crate::anchors::{Anchors, Sums};
@@ -125,6 +124,7 @@ pub fn channel_gradient<T: Element, Z>(
     first = plus(first, &of_q.zip(&in_registers(&q_s), |x, q| x * q));
 
     let element = largest(&rows(&q_s), largest(&rows(&k_s), 0.0));
+    let at_once = is_mild::<T>(&mut cta, largest(&anchors.of_middle::<32>(), 0.0), element);
     let mild = is_mild::<T>(&mut cta, largest(&anchors.of_middle::<8>(), 0.0), element);
     let mut pairs = Pairs {
         anchors: &anchors,
@@ -136,13 +136,18 @@ pub fn channel_gradient<T: Element, Z>(
         d_scores_s: &d_scores_s,
         p_s: &mut p_s,
     };
-    let (mut of, mut m) = ([of_q, of_k], CHUNK as u32 / 2);
-    while m > if mild { 8 } else { 0 } {
-        of = pairs.add(m, of);
+    // The rows of the blocks whose middle is an anchor, or the last blocks.
+    let last = if at_once {
+        32
+    } else if mild {
+        8
+    } else {
+        1
+    };
+    let (mut of, mut m) = ([of_q, of_k], CHUNK as u32);
+    while m > last {
         m /= 2;
-    }
-    if mild {
-        of = pairs.add_diagonal(of);
+        of = pairs.add(m, m == last && (at_once || mild), of);
     }
     let [of_q, of_k] = of;
     if wanted {
@@ -199,35 +204,19 @@ struct Pairs<'a, T: Element> {
 }
 
 impl<T: Element> Pairs<'_, T> {
-    /// Adds what rows in the second of two neighbouring blocks of `m` have of those in the first, which are decayed from and to where the blocks meet.
+    /// Adds what rows in the second of two neighbouring blocks of `m` have of those in the first, which are decayed from and to where the blocks meet;
+    /// with `inside` also what rows of each of both have of those before them, decayed so too: there none is decayed by much.
     #[inline(always)]
-    fn add<Z: Prepares<T, 64>>(&mut self, m: u32, of: Both<Z>) -> Both<Z> {
-        // The highest bit in which such rows differ.
-        let between = |row: u32, col: u32| row > col && (m..2 * m).contains(&(row ^ col));
-        self.add_of(between, self.anchors.of_blocks(m), |power| power, of)
-    }
-
-    /// Adds what rows have of those before them in each 16 rows, where none is decayed by much from or to the middle.
-    #[inline(always)]
-    fn add_diagonal<Z: Prepares<T, 64>>(&mut self, of: Both<Z>) -> Both<Z> {
-        let inside = |row, col| row / 16 == col / 16 && col < row;
-        let powers = self.anchors.of_middle::<8>().map(math::ex2);
-        self.add_of(inside, powers, |power| 1.0 / power, of)
-    }
-
-    /// Adds what the pairs (row of Q, row of K) have of each other that `which` says: `powers` decay rows of Q, and `of_key` of them those of K.
-    #[inline(always)]
-    fn add_of<Z: Prepares<T, 64>>(
-        &mut self,
-        which: impl Fn(u32, u32) -> bool,
-        powers: Fragment<f32, CHUNK, CHUNK, ColumnPairs>,
-        of_key: impl Fn(f32) -> f32,
-        [of_q, of_k]: Both<Z>,
-    ) -> Both<Z> {
+    fn add<Z: Prepares<T, 64>>(&mut self, m: u32, inside: bool, [of_q, of_k]: Both<Z>) -> Both<Z> {
+        let of_key = |power: f32| if inside { 1.0 / power } else { power };
+        let powers = self.anchors.of_blocks(m);
+        let powers = powers.map_indexed(|row, _, power| if row & m == 0 { of_key(power) } else { power });
         copy(powers.cast::<T>(), &mut *self.powers_s);
         copy(rows(self.q_s).zip(&powers, |x, by| x * by).cast::<T>(), &mut *self.left_s);
         copy(rows(self.k_s).zip(&powers, |x, by| x * of_key(by)).cast::<T>(), &mut *self.right_s);
-        self.choose::<Z>(which);
+        // The highest bit in which rows of two neighbouring blocks differ.
+        let least = if inside { 0 } else { m };
+        self.choose::<Z>(|row, col| row > col && (least..2 * m).contains(&(row ^ col)));
         let by_q = gemm(Z::default(), self.p_s.full(), self.right_s.full(), Fresh::new()).wait();
         let powers = in_registers::<Z, T>(self.powers_s);
         let of_q = of_q.zip(&by_q.zip(&powers, |x, by| x * by), |to, x| to + x);
