@@ -8,13 +8,13 @@ use tilewright::ops::{LinearAttention, LinearAttentionElement};
 use tilewright::{Device, Stream, Tensor, TensorView, bf16, f16};
 use tilewright_support::example::{exit, show};
 use tilewright_support::random::normal;
-use tilewright_support::recurrence::{Row, State};
+use tilewright_support::recurrence::{Row, State, gradients};
 use tilewright_support::reference::relative_error;
 use tilewright_support::timing::{Options, Variant, compare};
 use tilewright_support::{Real, Result};
 
 /// Computes oₜ = qₜ Sₜ / sqrt(D), Sₜ = αₜ Sₜ₋₁ + kₜᵀ vₜ on random tensors [batch, length, heads, D]: without decays, retention, gated linear attention, and the gated
-/// delta rule. Checks the results, and measures the speed if there is a GPU.
+/// delta rule; and the gradients of all but the last. Checks the results, and measures the speed if there is a GPU.
 #[derive(Parser)]
 #[command(name = "linear_attention", override_usage = "linear_attention [OPTIONS] [BATCH LENGTH HEADS D]")]
 struct Arguments {
@@ -86,6 +86,8 @@ struct Task<'d, T> {
     /// Decays of heads, gates of rows, gates of channels, β.
     gates: [(Vec<f32>, Tensor<f32>); 4],
     o: RefCell<Tensor<T>>,
+    /// The gradients by Q, K and V. That by O is V.
+    gradients: RefCell<[Tensor<T>; 3]>,
     workspace: RefCell<Tensor<f32>>,
 }
 
@@ -117,8 +119,10 @@ impl<'d, T: LinearAttentionElement + Real> Task<'d, T> {
             of(delta, 7, &rows, &|_, x| 1.0 / (1.0 + (-x).exp()))?,
         ];
         let o = RefCell::new(Tensor::filled(device, T::POISON, &shape)?);
+        let poison = || Tensor::filled(device, T::POISON, &shape);
+        let gradients = RefCell::new([poison()?, poison()?, poison()?]);
         let workspace = RefCell::new(Tensor::zeros(device, &[0])?);
-        Ok(Task { device, shape, form, host, tensors, gates, o, workspace })
+        Ok(Task { device, shape, form, host, tensors, gates, o, gradients, workspace })
     }
 
     fn inputs(&self) -> [TensorView<'_, T>; 3] {
@@ -152,9 +156,13 @@ impl<'d, T: LinearAttentionElement + Real> Task<'d, T> {
         }
         println!("  kernel: {}", self.operator().plan(&q, &k, &v, &self.o.borrow_mut().view_mut())?);
         let len = self.operator().workspace_len(&q, &k, &v, &self.o.borrow_mut().view_mut())?;
-        self.workspace.replace(Tensor::zeros(self.device, &[len])?);
+        self.workspace.replace(Tensor::zeros(self.device, &[len.max(self.gradient_workspace_len()?)])?);
         self.launch(&self.device.default_stream())?;
         self.check(&self.o.borrow().to_vec()?)?;
+        if self.form != Form::GatedDelta {
+            self.launch_gradient(&self.device.default_stream())?;
+            self.check_gradient()?;
+        }
         if self.device.is_emulator() { Ok(()) } else { self.measure() }
     }
 
@@ -167,25 +175,80 @@ impl<'d, T: LinearAttentionElement + Real> Task<'d, T> {
         operator.run(stream, &q, &k, &v, &mut self.o.borrow_mut().view_mut())
     }
 
+    fn gradient_workspace_len(&self) -> tilewright::Result<usize> {
+        if self.form == Form::GatedDelta {
+            return Ok(0);
+        }
+        let [q, k, v] = self.inputs();
+        let mut gradients = self.gradients.borrow_mut();
+        let [d_q, d_k, d_v] = &mut *gradients;
+        let outputs = [&d_q.view_mut(), &d_k.view_mut(), &d_v.view_mut()];
+        self.operator().gradient().workspace_len([&q, &k, &v], &v, outputs)
+    }
+
+    fn launch_gradient(&self, stream: &Stream) -> tilewright::Result<()> {
+        let [q, k, v] = self.inputs();
+        let mut gradients = self.gradients.borrow_mut();
+        let [d_q, d_k, d_v] = &mut *gradients;
+        let outputs = [&mut d_q.view_mut(), &mut d_k.view_mut(), &mut d_v.view_mut()];
+        let mut workspace = self.workspace.borrow_mut();
+        let mut workspace = workspace.view_mut();
+        self.operator().gradient().workspace(&mut workspace).run(stream, [&q, &k, &v], &v, outputs)
+    }
+
+    /// A row of a head, and its line among all.
+    fn row(&self, b: usize, h: usize, r: usize) -> (Row, usize) {
+        let [_, length, heads, columns] = self.shape;
+        let [(decay, _), (rows, _), (channels, _), (beta, _)] = &self.gates;
+        let line = (b * length + r) * heads + h;
+        let of = |data: &[T]| T::widen(&data[line * columns..][..columns]);
+        let gate = match self.form {
+            Form::Plain => vec![0.0; columns],
+            Form::Retention => vec![decay[h]; columns],
+            Form::ChannelGates => channels[line * columns..][..columns].to_vec(),
+            Form::GatedDelta => vec![rows[line]; columns],
+        };
+        let [q, k, v] = self.host.each_ref().map(|data| of(data));
+        (Row { q, k, v, gate, beta: beta.get(line).copied() }, line)
+    }
+
+    /// Compares the gradients of the last head with those of the recurrence in f64.
+    fn check_gradient(&self) -> Result<()> {
+        let [batch, length, heads, columns] = self.shape;
+        let (rows, lines): (Vec<Row>, Vec<usize>) =
+            (0..length).map(|r| self.row(batch - 1, heads - 1, r)).unzip();
+        let d_o: Vec<Vec<f32>> = rows.iter().map(|row| row.v.clone()).collect();
+        let (exact, _) = gradients([columns; 2], &rows, &d_o, [None; 2], 1.0 / (columns as f64).sqrt());
+        let by = |i: usize| -> Vec<f64> {
+            exact.iter().flat_map(|row| [&row.q, &row.k, &row.v][i].iter().copied()).collect()
+        };
+        let allowed = 2.0 * T::ROUNDING;
+        for (i, gradient) in self.gradients.borrow().iter().enumerate() {
+            let all = gradient.to_vec()?;
+            let ours: Vec<T> =
+                lines.iter().flat_map(|&line| &all[line * columns..][..columns]).copied().collect();
+            let error = relative_error(&ours, &by(i));
+            println!(
+                "  error of the gradient by {}: {error:.1e}, at most {allowed:.1e} is right",
+                ["Q", "K", "V"][i]
+            );
+            let right = error <= allowed;
+            if !right {
+                return Err(format!("the gradient is wrong: its relative error is {error:.1e}").into());
+            }
+        }
+        Ok(())
+    }
+
     /// Compares the first and the last head with the recurrence in f64.
     fn check(&self, o: &[T]) -> Result<()> {
         let [batch, length, heads, columns] = self.shape;
-        let [(decay, _), (rows, _), (channels, _), (beta, _)] = &self.gates;
         let mut error = 0f64;
         for (b, h) in [(0, 0), (batch - 1, heads - 1)] {
             let mut state = State::new([columns; 2], None);
             let (mut exact, mut ours) = (Vec::new(), Vec::new());
             for r in 0..length {
-                let line = (b * length + r) * heads + h;
-                let of = |data: &[T]| T::widen(&data[line * columns..][..columns]);
-                let gate = match self.form {
-                    Form::Plain => vec![0.0; columns],
-                    Form::Retention => vec![decay[h]; columns],
-                    Form::ChannelGates => channels[line * columns..][..columns].to_vec(),
-                    Form::GatedDelta => vec![rows[line]; columns],
-                };
-                let [q, k, v] = self.host.each_ref().map(|data| of(data));
-                let row = Row { q, k, v, gate, beta: beta.get(line).copied() };
+                let (row, line) = self.row(b, h, r);
                 exact.extend(state.step(&row, 1.0 / (columns as f64).sqrt()));
                 ours.extend_from_slice(&o[line * columns..][..columns]);
             }
@@ -203,10 +266,22 @@ impl<'d, T: LinearAttentionElement + Real> Task<'d, T> {
 
     fn measure(&self) -> Result<()> {
         let [batch, length, heads, columns] = self.shape;
-        // Of the recurrence: the state is written to and multiplied once a row.
-        let flops = 4.0 * (batch * length * heads * columns * columns) as f64;
-        let ours = Variant::new("tilewright", |stream: &Stream, _| self.launch(stream));
-        for timing in compare(self.device, &[ours], &Options::default())? {
+        // Of the recurrence: the state is written to and multiplied once a row; backward the state and its gradient are written to, and
+        // multiplied three times.
+        let each = (batch * length * heads * columns * columns) as f64;
+        let forward = Variant::new("tilewright", |stream: &Stream, _| self.launch(stream));
+        self.time(forward, 4.0 * each)?;
+        if self.form == Form::GatedDelta {
+            return Ok(());
+        }
+        self.time(
+            Variant::new("its gradients", |stream: &Stream, _| self.launch_gradient(stream)),
+            10.0 * each,
+        )
+    }
+
+    fn time(&self, variant: Variant<'_>, flops: f64) -> Result<()> {
+        for timing in compare(self.device, &[variant], &Options::default())? {
             let ms = timing.median();
             println!("  {}: {ms:.4} ms, {:.1} TFLOP/s of the recurrence", timing.name, flops / ms / 1e9);
         }

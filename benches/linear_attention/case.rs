@@ -32,6 +32,8 @@ pub struct Case {
     pub heads: usize,
     /// Columns of Q, K, V and O.
     pub columns: usize,
+    /// Whether gradients are computed, by Q, K, V and gates.
+    pub backward: bool,
 }
 
 /// Heads that fill the card, few heads over long sequences, the head dimensions.
@@ -53,16 +55,24 @@ const FORMS: [Form; 7] = [
     Form::GatedDelta,
     Form::ChannelGatedDelta,
 ];
+/// Those that have gradients.
+const BACKWARD: [Form; 4] = [Form::Plain, Form::Retention, Form::Gates, Form::ChannelGates];
 const STEPS: [[usize; 4]; 3] = [[1, 1, 32, 128], [64, 1, 32, 128], [256, 1, 16, 256]];
 
 /// All cases that there are kernels for.
 pub fn all() -> Vec<Case> {
     let of = |form, shapes: &[[usize; 4]]| -> Vec<Case> {
-        let case = |&[batch, rows, heads, columns]: &[usize; 4]| Case { form, batch, rows, heads, columns };
+        let case = |&[batch, rows, heads, columns]: &[usize; 4]| {
+            let backward = false;
+            Case { form, batch, rows, heads, columns, backward }
+        };
         shapes.iter().map(case).collect()
     };
     let long = FORMS.iter().flat_map(|&form| of(form, &SHAPES));
-    long.filter(|case| !case.corrects() || case.columns <= 128).chain(of(Form::Step, &STEPS)).collect()
+    let backward = BACKWARD.iter().flat_map(|&form| of(form, &SHAPES));
+    let backward = backward.map(|case| Case { backward: true, ..case });
+    let forward = long.filter(|case| !case.corrects() || case.columns <= 128);
+    forward.chain(backward).chain(of(Form::Step, &STEPS)).collect()
 }
 
 impl Case {
@@ -77,19 +87,30 @@ impl Case {
         matches!(self.form, Form::ChannelGates | Form::ChannelGatedDelta)
     }
 
-    /// Of the recurrence, which writes to the state and multiplies it once a row; the delta rule multiplies it twice.
+    /// Whether rows' gates have gradients.
+    pub fn has_gates(&self) -> bool {
+        matches!(self.form, Form::Gates | Form::ChannelGates)
+    }
+
+    /// Of the recurrence, which writes to the state and multiplies it once a row; the delta rule multiplies it twice. Backward it writes to the
+    /// state and to its gradient, and multiplies by the one once and by the other twice.
     pub fn flops(&self) -> f64 {
         let Case { batch, rows, heads, columns, .. } = *self;
-        let each = if self.corrects() { 6.0 } else { 4.0 };
+        let each = match (self.backward, self.corrects()) {
+            (true, _) => 10.0,
+            (false, true) => 6.0,
+            (false, false) => 4.0,
+        };
         each * (batch * rows * heads * columns * columns) as f64
     }
 
-    /// The least that moves between memory and the SMs: Q, K, V, O and gates, and of a step the state.
+    /// The least that moves between memory and the SMs: Q, K, V, O and gates, and of a step the state; backward their gradients but for O itself.
     pub fn bytes(&self) -> f64 {
-        let Case { batch, rows, heads, columns, form } = *self;
+        let Case { batch, rows, heads, columns, form, backward } = *self;
         let states = if form == Form::Step { 8 * columns * columns } else { 0 };
         let gates = if self.by_channels() { 4 * columns } else { 4 };
-        (batch * heads * (rows * (8 * columns + gates) + states)) as f64
+        let line = if backward { 14 * columns + 2 * gates } else { 8 * columns + gates };
+        (batch * heads * (rows * line + states)) as f64
     }
 }
 
@@ -105,7 +126,8 @@ impl fmt::Display for Case {
             Form::ChannelGatedDelta => "channel-gated-delta",
             Form::Step => "step",
         };
-        let Case { batch, rows, heads, columns, .. } = self;
-        write!(f, "{name} b{batch} s{rows} h{heads} d{columns}")
+        let Case { batch, rows, heads, columns, backward, .. } = self;
+        let backward = if *backward { "backward " } else { "" };
+        write!(f, "{backward}{name} b{batch} s{rows} h{heads} d{columns}")
     }
 }

@@ -9,7 +9,7 @@
 //! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
 //! | [`causal_conv1d()`](causal_conv1d()), [`CausalConv1d`], [`CausalConv1dGradient`] | depthwise causal convolution of sequences, its step of one token and its gradients, f16, bf16, f32 |
 //! | [`Ssd`], [`SsdStep`], [`SsdGradient`] | Mamba-2's state-space scan, its step of one token and its gradients, f16, bf16 |
-//! | [`linear_attention()`](linear_attention()), [`LinearAttention`] | attention by a state: linear attention, retention, gates of rows or channels, the delta rule, steps, f16 and bf16 |
+//! | [`linear_attention()`](linear_attention()), [`LinearAttention`], [`LinearAttentionGradient`] | attention by a state: linear attention, retention, gates of rows or channels, the delta rule, steps; gradients of all but the delta rule; f16 and bf16 |
 //! | [`mla()`](mla()), [`Mla`] | O = softmax(scale Q Kᵀ) V over a latent cache, f16 and bf16 |
 //! | [`cross_entropy()`](cross_entropy()), [`CrossEntropy`] | losses of rows of logits and their gradient in one pass, f16, bf16, f32 |
 //! | [`rms_norm`], [`layer_norm`], [`Norm`], [`NormGradient`] | RMSNorm and LayerNorm of rows, with weight, bias and residual addition, and their gradients, f16, bf16, f32 |
@@ -128,7 +128,8 @@ pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, gemm};
 pub use index::IndexElement;
 #[cfg(feature = "linear_attention")]
 pub use linear_attention::{
-    LinearAttention, LinearAttentionCandidate, LinearAttentionElement, LinearAttentionPlan, linear_attention,
+    LinearAttention, LinearAttentionCandidate, LinearAttentionElement, LinearAttentionGradient,
+    LinearAttentionGradientCandidate, LinearAttentionGradientPlan, LinearAttentionPlan, linear_attention,
 };
 #[cfg(feature = "mla")]
 pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};

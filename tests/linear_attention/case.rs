@@ -97,7 +97,7 @@ impl Case {
     }
 
     /// Where each sequence's rows begin among all rows, and how many they are.
-    fn sequences(&self) -> Vec<(usize, usize)> {
+    pub fn sequences(&self) -> Vec<(usize, usize)> {
         match &self.packed {
             None => (0..self.batch).map(|i| (i * self.rows, self.rows)).collect(),
             Some(lengths) => {

@@ -10,6 +10,8 @@ mod channels;
 mod chunks;
 mod delta;
 mod errors;
+mod gradient;
+mod gradients;
 mod schedules;
 mod states;
 mod steps;
@@ -36,6 +38,15 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "the delta rule, long", delta::long)
         .device(Arch::Sm80, "few heads are divided", delta::divided)
         .device(Arch::Sm80, "rows one by one", steps::each)
+        .device(Arch::Sm80, "gradients, every kernel", gradients::each)
+        .device(Arch::Sm80, "gradients, decays of all strengths", gradients::strengths)
+        .device(Arch::Sm80, "gradients, lengths", gradients::lengths)
+        .device(Arch::Sm80, "gradients, head dimensions", gradients::head_dimensions)
+        .device(Arch::Sm80, "gradients, sequences one after the other", gradients::packed)
+        .device(Arch::Sm80, "gradients of a sequence in two halves", gradients::halves)
+        .device(Arch::Sm80, "gradients, NaN stays in its sequence", gradients::neighbours)
+        .device(Arch::Sm80, "gradients in random orders of warps", gradients::random)
+        .device(Arch::Sm80, "gradients, errors name their argument", gradients::errors)
         .device(Arch::Sm80, "a sequence in two halves", states::round_trip)
         .device(Arch::Sm80, "NaN stays in its sequence", states::neighbours)
         .device(Arch::Sm80, "tensors lie anywhere", states::views)

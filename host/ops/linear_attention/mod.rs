@@ -1,6 +1,7 @@
 //! Linear attention: attention without a softmax, whose past is a state of fixed size.
 
 mod choose;
+mod gradient;
 mod launch;
 mod passed;
 mod prepared;
@@ -8,6 +9,8 @@ mod problem;
 mod step;
 
 use tilewright_linear_attention::Way;
+
+pub use gradient::{LinearAttentionGradient, LinearAttentionGradientCandidate, LinearAttentionGradientPlan};
 
 use choose::Compiled;
 use problem::{Options, Problem, Tensors};
@@ -194,6 +197,12 @@ impl<'a> LinearAttention<'a> {
     /// set. They wait for its results before they read or write memory.
     pub fn overlap(self, overlap: bool) -> Self {
         LinearAttention { overlap, ..self }
+    }
+
+    /// The gradients of this linear attention, with its decays, scale, packed sequences and initial state; not of the delta rule. A kernel and a
+    /// workspace are not taken over: gradients have their own.
+    pub fn gradient(self) -> LinearAttentionGradient<'a> {
+        LinearAttentionGradient::new(self)
     }
 
     fn problem<T: LinearAttentionElement>(

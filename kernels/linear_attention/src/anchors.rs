@@ -132,6 +132,50 @@ where
         out
     }
 
+    /// 2 to the power of [`Sums::Pairs`] of blocks of `m` rows, a power of two that is not known when the kernel is compiled.
+    #[inline(always)]
+    pub fn of_blocks(&self, m: u32) -> Fragment<f32, CHUNK, DK, ColumnPairs> {
+        let mut out = Fragment::<f32, CHUNK, DK, ColumnPairs>::zero();
+        let (pair, group) = (thread_x() % (DK / 2) as u32, thread_x() / (DK / 2) as u32);
+        let rows = Self::ROWS as u32;
+        let groups = (m / rows).max(1);
+        let first = group / groups * groups;
+        let (mut above, mut below) = ([0.0; 2], [0.0; 2]);
+        let mut other = first;
+        while other < first + groups {
+            // SAFETY: what `new` wrote in front of a barrier.
+            let sum = unsafe { shared::load_f32x2(self.sums + (other * (DK / 2) as u32 + pair) * 8) };
+            let mut e = 0;
+            while e < 2 {
+                above[e] += if other < group { sum[e] } else { 0.0 };
+                below[e] += if other > group { sum[e] } else { 0.0 };
+                e += 1;
+            }
+            other += 1;
+        }
+        let second = |r: u32| (group * rows + r) & m > 0;
+        let mut e = 0;
+        while e < 2 {
+            let (mut down, mut up) = (above[e], below[e]);
+            let mut r = 0;
+            while r < Self::ROWS {
+                down = if r > 0 && r as u32 & (m - 1) == 0 { 0.0 } else { down };
+                down += self.gates.regs.get(2 * r + e);
+                out.regs.set(2 * r + e, down);
+                r += 1;
+            }
+            while r > 0 {
+                r -= 1;
+                up = if r as u32 & (m - 1) == m - 1 { 0.0 } else { up };
+                let exponent = if second(r as u32) { out.regs.get(2 * r + e) } else { up };
+                out.regs.set(2 * r + e, math::ex2(math::min(exponent, 0.0)));
+                up += self.gates.regs.get(2 * r + e);
+            }
+            e += 1;
+        }
+        out
+    }
+
     /// The logarithm to base 2 of the decay from the middle of each two blocks of `M` rows to a row, which is above 0 in the first.
     #[inline(always)]
     pub fn of_middle<const M: usize>(&self) -> Fragment<f32, CHUNK, DK, ColumnPairs> {

@@ -186,7 +186,7 @@ where
 
 /// The largest of a fragment's elements and `x`, without their signs.
 #[inline(always)]
-fn largest<const DK: usize>(of: &Chunk<DK>, x: f32) -> f32
+pub fn largest<const DK: usize>(of: &Chunk<DK>, x: f32) -> f32
 where
     ColumnPairs: FragmentLayout<CHUNK, DK>,
 {
@@ -210,7 +210,7 @@ const fn room<T: Element>() -> [f32; 2] {
 
 /// Whether no row is decayed by more from its anchor than elements have room for. The same in all threads.
 #[inline(always)]
-fn is_mild<T: Element>(cta: &mut Cta<Simt<8>>, exponent: f32, element: f32) -> bool {
+pub fn is_mild<T: Element>(cta: &mut Cta<Simt<8>>, exponent: f32, element: f32) -> bool {
     let [most, room] = const { room::<T>() };
     let address = cta.reserve(8 * 4, 16);
     let mut worst = math::max(exponent, element * (most / room));

@@ -3,10 +3,15 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 mod anchors;
+mod channel_gradients;
 mod channels;
+mod chunk;
+mod chunk_walk;
 mod chunked;
 mod column_pairs;
 mod decays;
+mod gate_sums;
+mod gradients;
 mod inverse;
 mod left;
 mod list;
@@ -18,10 +23,14 @@ mod state;
 mod stepping;
 mod work;
 
+pub use channel_gradients::{ChannelGradientArgs, channel_gradient};
+pub use chunk_walk::{ChunkStatesArgs, chunk_states};
 pub use chunked::{RetentionArgs, retention};
 pub use decays::Decays;
+pub use gradients::{GradientArgs, gradient};
 pub use list::{
-    ChunkKernel, PASS, PREPARE, PassKernel, PrepareKernel, RETENTION, SCAN, STEP, StepKernel, Way,
+    CHUNK_STATES, ChunkKernel, ChunkStatesKernel, GRADIENT, GradientKernel, PASS, PREPARE, PassKernel,
+    PrepareKernel, RETENTION, SCAN, STEP, StepKernel, Way,
 };
 pub use passing::{
     PASSED, PASSED_COLUMNS, PassByTransitionsArgs, PassStatesArgs, pass_by_transitions, pass_states,

@@ -3,12 +3,15 @@
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
     Configuration, Element, Elements, FragmentLayout, FullCol, FullRow, Gemm, Multistage, OneConsumer,
-    Producers, Reads, RegisterBudget, Swizzle, Tf32, Threads, Vectors, WarpSpecialized, warp,
+    Producers, Reads, RegisterBudget, Striped, Swizzle, Tf32, Threads, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
+use crate::channel_gradients::channel_gradient;
+use crate::chunk_walk::chunk_states;
 use crate::chunked::retention;
 use crate::column_pairs::ColumnPairs;
+use crate::gradients::gradient;
 use crate::passing::pass_by_transitions;
 use crate::policy::{CHUNK, Prepares, Scores, States};
 use crate::preparation::prepare;
@@ -165,6 +168,62 @@ where
     const DESCRIPTION: StepKernel = StepKernel { element: T::NAME, columns: [N as u32, DK as u32] };
 }
 
+/// What the host chooses a kernel of [`chunk_states`](crate::chunk_states()) by.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkStatesKernel {
+    /// The element type of Q, K, V and states.
+    pub element: &'static str,
+    /// Columns of V of a CTA, and the most columns of K.
+    pub columns: [u32; 2],
+    /// Stages of its pipeline.
+    pub stages: u32,
+    /// True when it reads any strides, element by element.
+    pub any_strides: bool,
+}
+
+#[rustfmt::skip]
+impl<
+    P: Reads, Y, T: Element, const DV: usize, const DK: usize, const D: usize, const PARTS: usize, const STAGES: usize,
+> Described for chunk_states<P, Y, T, DV, DK, D, PARTS, STAGES>
+where
+    Y: States<T, DV, D>,
+{
+    type Description = ChunkStatesKernel;
+    const DESCRIPTION: ChunkStatesKernel = ChunkStatesKernel {
+        element: T::NAME,
+        columns: [DV as u32, DK as u32],
+        stages: STAGES as u32,
+        any_strides: P::ANY_STRIDES,
+    };
+}
+
+/// What the host finds a kernel of [`gradient`](crate::gradient()) or [`channel_gradient`](crate::channel_gradient()) by.
+#[derive(Clone, Copy, Debug)]
+pub struct GradientKernel {
+    /// The element type of Q, K, V and their gradients.
+    pub element: &'static str,
+    /// Whether each channel decays by itself.
+    pub channels: bool,
+}
+
+impl<T: Element, Z> Described for gradient<T, Z>
+where
+    Striped<8>: FragmentLayout<CHUNK, 64>,
+    Z: Prepares<T, 64>,
+{
+    type Description = GradientKernel;
+    const DESCRIPTION: GradientKernel = GradientKernel { element: T::NAME, channels: false };
+}
+
+impl<T: Element, Z> Described for channel_gradient<T, Z>
+where
+    Striped<8>: FragmentLayout<CHUNK, 64>,
+    Z: Prepares<T, 64>,
+{
+    type Description = GradientKernel;
+    const DESCRIPTION: GradientKernel = GradientKernel { element: T::NAME, channels: true };
+}
+
 #[rustfmt::skip]
 kernels! {
     /// The kernels of [`retention`](crate::retention()).
@@ -230,5 +289,29 @@ kernels! {
         sm_80: [linear_attention_step_ T _64]: step<T, Threads<16, 16, 4>, 64, 64>;
         sm_80: [linear_attention_step_ T _128]: step<T, Threads<16, 16, 4>, 128, 64>;
         sm_80: [linear_attention_step_ T _256]: step<T, Threads<32, 8, 4>, 256, 32>;
+    }
+}
+
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of [`chunk_states`](crate::chunk_states()).
+    pub static CHUNK_STATES: ChunkStatesKernel;
+
+    for T in [f16, bf16] {
+        sm_80: [chunk_states_ T _64x64s3]: chunk_states<Multistage<4, Vectors>, warp::FullRow<4>, T, 64, 64, 64, 1, 3>;
+        sm_80: [chunk_states_ T _64x128s3]: chunk_states<Multistage<4, Vectors>, warp::FullRow<4>, T, 64, 128, 128, 1, 3>;
+        sm_80: [chunk_states_ T _64x256s3]: chunk_states<Multistage<4, Vectors>, warp::FullRow<4>, T, 64, 256, 64, 4, 3>;
+        sm_80: [chunk_states_ T _64x256s2_any]: chunk_states<Multistage<4, Elements>, warp::FullRow<4>, T, 64, 256, 64, 4, 2>;
+    }
+}
+
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of [`gradient`](crate::gradient()) and [`channel_gradient`](crate::channel_gradient()).
+    pub static GRADIENT: GradientKernel;
+
+    for T in [f16, bf16] {
+        sm_80: [gradient_ T]: gradient<T, warp::Square<4, 2>>;
+        sm_80: [channel_gradient_ T]: channel_gradient<T, warp::Square<4, 2>>;
     }
 }

@@ -18,7 +18,7 @@ use crate::policy::{CHUNK, Prepares};
 use crate::work::{Part, Work};
 
 /// A tensor that is read to registers, and one that is written from them.
-type Read<T, const RANK: usize> = InPlace<Global<T, RANK, RowMajor, 0>>;
+pub type Read<T, const RANK: usize> = InPlace<Global<T, RANK, RowMajor, 0>>;
 pub type Written<T, const RANK: usize> = InPlace<GlobalMut<T, RANK, RowMajor, 0>>;
 /// A tile of a chunk.
 pub type Tile<T, const N: usize> = Scratch<Simt<8>, Shared<T, CHUNK, N, Swizzle<128>>>;
