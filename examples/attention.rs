@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use tilewright::ops::{Attention, AttentionElement};
+use tilewright::ops::{Attention, HalfElement};
 use tilewright::{Device, Stream, Tensor, TensorView, TensorViewMut, bf16, f16};
 use tilewright_support::attention::{Head, Scores};
 use tilewright_support::example::{exit, show};
@@ -140,7 +140,7 @@ struct Tensors<T> {
     workspace: RefCell<Tensor<f32>>,
 }
 
-impl<T: AttentionElement> Tensors<T> {
+impl<T: HalfElement> Tensors<T> {
     /// Q, K and V as [batch, heads, length, head dimension].
     fn inputs(&self) -> tilewright::Result<[TensorView<'_, T>; 3]> {
         let Tensors { q, k, v, .. } = self;
@@ -149,12 +149,12 @@ impl<T: AttentionElement> Tensors<T> {
 }
 
 /// O as [batch, heads, length, head dimension].
-fn heads<T: AttentionElement>(o: &mut Tensor<T>) -> tilewright::Result<TensorViewMut<'_, T>> {
+fn heads<T: HalfElement>(o: &mut Tensor<T>) -> tilewright::Result<TensorViewMut<'_, T>> {
     o.view_mut().transpose(1, 2)
 }
 
 impl Task<'_> {
-    fn run<T: AttentionElement + Real>(&self) -> Result<()> {
+    fn run<T: HalfElement + Real>(&self) -> Result<()> {
         let [batch, heads_of_q, kv_heads, queries, keys, columns] = self.shape;
         let mask = if self.causal { "causal" } else { "full" };
         println!(
@@ -209,7 +209,7 @@ impl Task<'_> {
         }
     }
 
-    fn attend<T: AttentionElement>(&self, stream: &Stream, tensors: &Tensors<T>) -> tilewright::Result<()> {
+    fn attend<T: HalfElement>(&self, stream: &Stream, tensors: &Tensors<T>) -> tilewright::Result<()> {
         let [q, k, v] = tensors.inputs()?;
         let mut workspace = tensors.workspace.borrow_mut();
         let mut workspace = workspace.view_mut();
@@ -253,7 +253,7 @@ impl Task<'_> {
         }
     }
 
-    fn measure<T: AttentionElement>(&self, tensors: &[Tensors<T>]) -> Result<()> {
+    fn measure<T: HalfElement>(&self, tensors: &[Tensors<T>]) -> Result<()> {
         let [batch, heads, kv_heads, queries, keys, columns] = self.shape;
         let seen: usize = (0..queries).map(|i| self.scores().seen(i, queries, keys).len()).sum();
         let flops = 4.0 * (batch * heads) as f64 * seen as f64 * columns as f64;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use tilewright::ops::{Conv, ConvElement, ConvGradient};
+use tilewright::ops::{Conv, ConvGradient, FloatElement};
 use tilewright::{Device, Stream, Tensor, bf16, f16};
 use tilewright_support::example::{exit, show};
 use tilewright_support::random::normal;
@@ -122,7 +122,7 @@ impl Task<'_> {
         Ok(fits / self.stride + 1)
     }
 
-    fn conv<T: ConvElement>(&self) -> Conv<'_, T> {
+    fn conv<T: FloatElement>(&self) -> Conv<'_, T> {
         let conv = Conv::new().stride([self.stride; 2]).padding([self.padding(); 2]).groups(self.groups);
         match &self.arguments.kernel {
             Some(name) => conv.kernel(name),
@@ -134,7 +134,7 @@ impl Task<'_> {
         ConvGradient::new().stride([self.stride; 2]).padding([self.padding(); 2]).groups(self.groups)
     }
 
-    fn run<T: ConvElement + Real>(&self) -> Result<()> {
+    fn run<T: FloatElement + Real>(&self) -> Result<()> {
         let Task { images, size, channels, outputs, filter, stride, groups, device, .. } = *self;
         if !channels.is_multiple_of(groups) {
             return Err(format!("{groups} groups do not divide {channels} channels").into());
@@ -203,17 +203,17 @@ impl Task<'_> {
         if device.is_emulator() { Ok(()) } else { self.measure(&tensors, out) }
     }
 
-    fn outputs<T: ConvElement>(&self, stream: &Stream, tensors: &Tensors<T>) -> tilewright::Result<()> {
+    fn outputs<T: FloatElement>(&self, stream: &Stream, tensors: &Tensors<T>) -> tilewright::Result<()> {
         let Tensors { x, w, y, .. } = tensors;
         self.conv().run(stream, &x.view(), &w.view(), &mut y.borrow_mut().view_mut())
     }
 
-    fn images<T: ConvElement>(&self, stream: &Stream, tensors: &Tensors<T>) -> tilewright::Result<()> {
+    fn images<T: FloatElement>(&self, stream: &Stream, tensors: &Tensors<T>) -> tilewright::Result<()> {
         let Tensors { w, y, dx, .. } = tensors;
         self.gradient().images(stream, &y.borrow().view(), &w.view(), &mut dx.borrow_mut().view_mut())
     }
 
-    fn filters<T: ConvElement>(
+    fn filters<T: FloatElement>(
         &self,
         stream: &Stream,
         tensors: &Tensors<T>,
@@ -261,7 +261,7 @@ impl Task<'_> {
         }
     }
 
-    fn measure<T: ConvElement>(&self, tensors: &[Tensors<T>], out: usize) -> Result<()> {
+    fn measure<T: FloatElement>(&self, tensors: &[Tensors<T>], out: usize) -> Result<()> {
         let Task { images, channels, outputs, filter, groups, device, .. } = *self;
         let first = &tensors[0];
         let len = self.gradient().workspace_len(

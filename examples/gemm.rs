@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use tilewright::ops::{Gemm, GemmInput, GemmOutput};
+use tilewright::ops::{Gemm, HalfElement};
 use tilewright::{Device, Stream, Tensor, TensorView, bf16, f16};
 use tilewright_support::cublas::{self, CublasLt};
 use tilewright_support::example::{exit, show};
@@ -133,7 +133,7 @@ struct Matrices<T> {
 }
 
 impl Task<'_> {
-    fn run<T: GemmInput + GemmOutput + Real>(&self) -> Result<()> {
+    fn run<T: HalfElement + Real>(&self) -> Result<()> {
         let [m, n, k] = self.shape;
         let [a_transposed, b_transposed] = self.arguments.layout.transposed();
         let a_shape = if a_transposed { [k, m] } else { [m, k] };
@@ -179,7 +179,7 @@ impl Task<'_> {
     }
 
     /// What is asked of the operator.
-    fn gemm<T: GemmInput + GemmOutput>(&self) -> Gemm<'_, T> {
+    fn gemm<T: HalfElement>(&self) -> Gemm<'_, T> {
         match &self.arguments.kernel {
             Some(name) => Gemm::new().kernel(name),
             None => Gemm::new(),
@@ -187,7 +187,7 @@ impl Task<'_> {
     }
 
     /// A as \[M, K\] and B as \[K, N\], whichever way they lie.
-    fn operands<'t, T: GemmInput>(
+    fn operands<'t, T: HalfElement>(
         &self,
         a: &'t Tensor<T>,
         b: &'t Tensor<T>,
@@ -200,7 +200,7 @@ impl Task<'_> {
         Ok([view(a, a_transposed)?, view(b, b_transposed)?])
     }
 
-    fn multiply<T: GemmInput + GemmOutput>(
+    fn multiply<T: HalfElement>(
         &self,
         stream: &Stream,
         Matrices { a, b, c }: &Matrices<T>,
@@ -225,7 +225,7 @@ impl Task<'_> {
         }
     }
 
-    fn measure<T: GemmInput + GemmOutput>(&self, matrices: &[Matrices<T>]) -> Result<()> {
+    fn measure<T: HalfElement>(&self, matrices: &[Matrices<T>]) -> Result<()> {
         let [m, n, k] = self.shape;
         let [a_transposed, b_transposed] = self.arguments.layout.transposed();
         let problem =

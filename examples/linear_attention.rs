@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use tilewright::ops::{LinearAttention, LinearAttentionElement};
+use tilewright::ops::{HalfElement, LinearAttention};
 use tilewright::{Device, Stream, Tensor, TensorView, bf16, f16};
 use tilewright_support::example::{exit, show};
 use tilewright_support::random::normal;
@@ -91,7 +91,7 @@ struct Task<'d, T> {
     workspace: RefCell<Tensor<f32>>,
 }
 
-impl<'d, T: LinearAttentionElement + Real> Task<'d, T> {
+impl<'d, T: HalfElement + Real> Task<'d, T> {
     fn new(device: &'d Device, shape: Shape, form: Form) -> Result<Self> {
         let [batch, length, heads, columns] = shape;
         let lines = batch * length * heads;

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use tilewright::ops::{Mla, MlaElement};
+use tilewright::ops::{HalfElement, Mla};
 use tilewright::{Device, Tensor, bf16, f16};
 use tilewright_support::attention::{Head, Scores};
 use tilewright_support::example::{exit, show};
@@ -92,7 +92,7 @@ fn lengths(arguments: &Arguments, [batch, _, _, keys]: Shape) -> Vec<u32> {
 }
 
 /// One decoding step.
-fn step<T: MlaElement + Real>(device: &Device, arguments: &Arguments, shape: Shape) -> Result<()> {
+fn step<T: HalfElement + Real>(device: &Device, arguments: &Arguments, shape: Shape) -> Result<()> {
     let ([batch, positions, heads, keys], [d, dv]) = (shape, COLUMNS);
     let lengths = lengths(arguments, shape);
     println!("\n{} batch {batch}, positions {positions}, heads {heads}, keys up to {keys}", T::DTYPE);

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use tilewright::ops::{Argmax, Reduce, ReducedFrom, Reduction, RowsElement, TopK};
+use tilewright::ops::{Argmax, FloatElement, Reduce, ReducedFrom, Reduction, TopK};
 use tilewright::{Device, Stream, Tensor, bf16, f16};
 use tilewright_support::example::{exit, show};
 use tilewright_support::random::normal;
@@ -94,7 +94,7 @@ struct Tensors<T> {
 }
 
 /// Queues the operator; gives the kernel's name.
-fn launch<T: RowsElement>(
+fn launch<T: FloatElement>(
     op: Op,
     stream: &Stream,
     tensors: &Tensors<T>,
@@ -127,7 +127,7 @@ where
 }
 
 /// The results and what they must be: of places, the elements that lie there.
-fn results<T: RowsElement + Real>(
+fn results<T: FloatElement + Real>(
     op: Op,
     tensors: &Tensors<T>,
     x: &[f32],
@@ -188,7 +188,7 @@ fn results<T: RowsElement + Real>(
 }
 
 /// Computes, checks and measures one operator: a line of the table.
-fn line<T: RowsElement + Real>(device: &Device, op: Op, name: &str, [rows, cols]: [usize; 2]) -> Result<()>
+fn line<T: FloatElement + Real>(device: &Device, op: Op, name: &str, [rows, cols]: [usize; 2]) -> Result<()>
 where
     f32: ReducedFrom<T>,
 {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use tilewright::ops::{CrossEntropy, Norm, RowsElement, Softmax};
+use tilewright::ops::{CrossEntropy, FloatElement, Norm, Softmax};
 use tilewright::{Device, Stream, Tensor, bf16, f16};
 use tilewright_support::example::{exit, show};
 use tilewright_support::random::normal;
@@ -112,7 +112,7 @@ struct Tensors<T> {
 }
 
 /// Queues the operator; gives the kernel's name.
-fn launch<T: RowsElement>(
+fn launch<T: FloatElement>(
     op: Op,
     stream: &Stream,
     [weight, bias]: [&Tensor<T>; 2],
@@ -173,7 +173,7 @@ fn launch<T: RowsElement>(
 }
 
 /// Computes, checks and measures one operator: a line of the table.
-fn line<T: RowsElement + Real>(device: &Device, op: Op, name: &str, [rows, cols]: [usize; 2]) -> Result<()> {
+fn line<T: FloatElement + Real>(device: &Device, op: Op, name: &str, [rows, cols]: [usize; 2]) -> Result<()> {
     let [x, residual] = [1, 2].map(|seed| normal::<T>(seed, rows * cols));
     let [weight, bias] = [3, 4].map(|seed| normal::<T>(seed, cols));
     let tensors = match op {

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tilewright::ops::{Attention, AttentionCandidate, AttentionElement};
+use tilewright::ops::{Attention, AttentionCandidate, HalfElement};
 use tilewright::{DType, Device, Result, Stream, Tensor, TensorView, TensorViewMut};
 use tilewright_support::Real;
 use tilewright_support::attention::Head;
@@ -92,7 +92,7 @@ struct InPool<'p, T> {
     workspace: RefCell<Tensor<f32>>,
 }
 
-impl<'p, T: Real + AttentionElement> InPool<'p, T> {
+impl<'p, T: Real + HalfElement> InPool<'p, T> {
     fn new(device: &Device, pool: &'p Pool<T>, case: Case, sizes: Sizes) -> Result<Self> {
         let mut problem = InPool { pool, case, sizes, workspace: RefCell::new(Tensor::zeros(device, &[0])?) };
         if let Kind::Decode = case.kind {
@@ -136,7 +136,7 @@ impl<'p, T: Real + AttentionElement> InPool<'p, T> {
     }
 }
 
-impl<T: Real + AttentionElement> Problem for InPool<'_, T> {
+impl<T: Real + HalfElement> Problem for InPool<'_, T> {
     fn case(&self) -> &Case {
         &self.case
     }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tilewright::ops::{Conv, ConvCandidate, ConvElement, ConvGradient};
+use tilewright::ops::{Conv, ConvCandidate, ConvGradient, FloatElement};
 use tilewright::{DType, Device, Result, Stream, Tensor, TensorView, TensorViewMut};
 use tilewright_support::Real;
 use tilewright_support::timing::sets;
@@ -63,7 +63,7 @@ struct InPool<'p, T> {
     workspace: RefCell<Tensor<f32>>,
 }
 
-impl<'p, T: Real + ConvElement> InPool<'p, T> {
+impl<'p, T: Real + FloatElement> InPool<'p, T> {
     fn new(device: &Device, pool: &'p Pool<T>, case: Case) -> Result<Self> {
         let (sets, none) = (sets(device, case.bytes()), Tensor::zeros(device, &[0])?);
         let mut problem = InPool { pool, case, sets, workspace: RefCell::new(none) };
@@ -96,7 +96,7 @@ impl<'p, T: Real + ConvElement> InPool<'p, T> {
     }
 }
 
-impl<T: Real + ConvElement> Problem for InPool<'_, T> {
+impl<T: Real + FloatElement> Problem for InPool<'_, T> {
     fn case(&self) -> &Case {
         &self.case
     }

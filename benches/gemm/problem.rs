@@ -1,6 +1,6 @@
 //! Cases with their matrices on a device.
 
-use tilewright::ops::{Gemm, GemmCandidate, GemmInput, GemmOutput};
+use tilewright::ops::{Gemm, GemmCandidate, HalfElement};
 use tilewright::{DType, Device, Result, Stream, TensorView, TensorViewMut};
 use tilewright_support::Real;
 use tilewright_support::reference::sample;
@@ -101,7 +101,7 @@ impl<T: Real> InPool<'_, T> {
     }
 }
 
-impl<T: Real + GemmInput + GemmOutput> Problem for InPool<'_, T> {
+impl<T: Real + HalfElement> Problem for InPool<'_, T> {
     fn case(&self) -> &Case {
         &self.case
     }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tilewright::ops::{Mla, MlaElement};
+use tilewright::ops::{HalfElement, Mla};
 use tilewright::{DType, Device, Result, Stream, Tensor, TensorView, TensorViewMut};
 use tilewright_support::Real;
 use tilewright_support::attention::{Head, Scores};
@@ -84,7 +84,7 @@ struct InPool<'p, T> {
     mla: RefCell<Mla<'static>>,
 }
 
-impl<'p, T: Real + MlaElement> InPool<'p, T> {
+impl<'p, T: Real + HalfElement> InPool<'p, T> {
     fn new(device: &Device, pool: &'p Pool<T>, case: Case) -> Result<Self> {
         let pages = case.batch * case.entries();
         // A step that has no divisor in common with the number of pages, whose primes are small, reaches all of them.
@@ -139,7 +139,7 @@ impl<'p, T: Real + MlaElement> InPool<'p, T> {
     }
 }
 
-impl<T: Real + MlaElement> Problem for InPool<'_, T> {
+impl<T: Real + HalfElement> Problem for InPool<'_, T> {
     fn case(&self) -> &Case {
         &self.case
     }

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use tilewright::ops::{
-    Activation, Binary, Cast, CastElement, Elementwise, Embedding, Gated, Pairs, PointwisePlan, Rope,
-    RowsElement, Transpose, Unary,
+    Activation, Binary, Cast, CastElement, Elementwise, Embedding, FloatElement, Gated, Pairs, PointwisePlan,
+    Rope, Transpose, Unary,
 };
 use tilewright::{DType, Device, Result, Stream, Tensor, TensorView, TensorViewMut, bf16, f16};
 use tilewright_support::timing::sets;
@@ -40,7 +40,7 @@ struct Sets<T> {
     sets: Vec<Set<T>>,
 }
 
-impl<T: Real + RowsElement + CastElement> Sets<T> {
+impl<T: Real + FloatElement + CastElement> Sets<T> {
     fn new(device: &Device, case: Case) -> Result<Self> {
         let [read, written] = case.tensors();
         let count = sets(device, case.bytes());
@@ -246,7 +246,7 @@ fn index(case: &Case, row: usize) -> usize {
     row * 7919 % case.rows.min(TABLE)
 }
 
-impl<T: Real + RowsElement + CastElement> Problem for Sets<T> {
+impl<T: Real + FloatElement + CastElement> Problem for Sets<T> {
     fn case(&self) -> String {
         self.case.to_string()
     }

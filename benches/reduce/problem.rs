@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tilewright::ops::{Argmax, Reduce, ReducedFrom, Reduction, RowsElement, TopK};
+use tilewright::ops::{Argmax, FloatElement, Reduce, ReducedFrom, Reduction, TopK};
 use tilewright::{DType, Device, Result, Stream, Tensor, TensorView, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::timing::sets;
@@ -29,7 +29,7 @@ struct Sets<T> {
     workspace: RefCell<Tensor<f32>>,
 }
 
-impl<T: Real + RowsElement> Sets<T>
+impl<T: Real + FloatElement> Sets<T>
 where
     f32: ReducedFrom<T>,
 {
@@ -103,7 +103,7 @@ fn exact(reduction: Reduction, x: &[f32]) -> [f64; 2] {
     }
 }
 
-impl<T: Real + RowsElement> Problem for Sets<T>
+impl<T: Real + FloatElement> Problem for Sets<T>
 where
     f32: ReducedFrom<T>,
 {

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tilewright::ops::{CrossEntropy, Norm, NormGradient, RowsElement, Softmax};
+use tilewright::ops::{CrossEntropy, FloatElement, Norm, NormGradient, Softmax};
 use tilewright::{DType, Device, Result, Stream, Tensor, bf16, f16};
 use tilewright_support::random::normal;
 use tilewright_support::timing::sets;
@@ -59,7 +59,7 @@ struct Sets<T> {
     sets: Vec<Set<T>>,
 }
 
-impl<T: Real + RowsElement> Sets<T> {
+impl<T: Real + FloatElement> Sets<T> {
     fn new(device: &Device, case: Case) -> Result<Self> {
         let (shape, count) = ([case.rows, case.cols], sets(device, case.bytes()));
         let unless = |unused: bool| if unused { [0, case.cols] } else { shape };
@@ -174,7 +174,7 @@ impl<T: Real + RowsElement> Sets<T> {
     }
 }
 
-impl<T: Real + RowsElement> Problem for Sets<T> {
+impl<T: Real + FloatElement> Problem for Sets<T> {
     fn case(&self) -> String {
         self.case.to_string()
     }
@@ -214,7 +214,7 @@ impl<T: Real + RowsElement> Problem for Sets<T> {
     }
 }
 
-impl<T: Real + RowsElement> ByKernel for Sets<T> {
+impl<T: Real + FloatElement> ByKernel for Sets<T> {
     fn kernels(&self) -> Result<Vec<(&'static str, u64)>> {
         let Set { x, residual, sum, y } = &self.sets[0];
         let (x, r) = (x.view(), residual.view());

@@ -4,7 +4,7 @@ use tilewright_reduce::{How, Made, ResultType};
 
 use super::frame::{Candidate, Choice, Named, Plan, check, of_shape};
 use super::reduce::{Compiled, Problem};
-use super::{IndexElement, RowsElement};
+use super::{FloatElement, IndexElement};
 use crate::{Error, Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute an argmax, or why it could not.
@@ -13,7 +13,7 @@ pub type ArgmaxCandidate = Candidate<Compiled>;
 pub type ArgmaxPlan = Plan<Compiled>;
 
 /// y = the places of the largest elements of x over its last dimension: see [`Argmax`].
-pub fn argmax<T: RowsElement, I: IndexElement>(
+pub fn argmax<T: FloatElement, I: IndexElement>(
     stream: &Stream,
     x: &TensorView<'_, T>,
     y: &mut TensorViewMut<'_, I>,
@@ -83,7 +83,7 @@ impl<'a> Argmax<'a> {
     }
 
     /// Every compiled kernel for this element type, the best by estimate first, with the reason for those that cannot compute this.
-    pub fn candidates<T: RowsElement, I: IndexElement>(
+    pub fn candidates<T: FloatElement, I: IndexElement>(
         &self,
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, I>,
@@ -92,7 +92,7 @@ impl<'a> Argmax<'a> {
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
-    pub fn plan<T: RowsElement, I: IndexElement>(
+    pub fn plan<T: FloatElement, I: IndexElement>(
         &self,
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, I>,
@@ -103,7 +103,7 @@ impl<'a> Argmax<'a> {
     /// Queues it on `stream`.
     ///
     /// Fails when shapes do not fit, rows have no elements, a view lies on another device, or y overlaps x.
-    pub fn run<T: RowsElement, I: IndexElement>(
+    pub fn run<T: FloatElement, I: IndexElement>(
         &self,
         stream: &Stream,
         x: &TensorView<'_, T>,
@@ -120,7 +120,7 @@ impl<'a> Argmax<'a> {
     }
 
     /// Checks the arguments.
-    fn problem<T: RowsElement, I: IndexElement>(
+    fn problem<T: FloatElement, I: IndexElement>(
         &self,
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, I>,

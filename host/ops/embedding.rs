@@ -4,12 +4,12 @@ use tilewright_pointwise::{EmbeddingArgs, Operator, Strided};
 
 use super::frame::{Choice, Named, check, of_shape};
 use super::pointwise::{Call, Lies, Operand, Options, Pieces, PointwiseCandidate, PointwisePlan, launch};
-use super::{IndexElement, RowsElement};
+use super::{FloatElement, IndexElement};
 use crate::tensor::Untyped;
 use crate::{DType, Error, Result, Stream, TensorView, TensorViewMut};
 
 /// y = table\[indices\], row by row: see [`Embedding`].
-pub fn embedding<T: RowsElement, I: IndexElement>(
+pub fn embedding<T: FloatElement, I: IndexElement>(
     stream: &Stream,
     table: &TensorView<'_, T>,
     indices: &TensorView<'_, I>,
@@ -79,7 +79,7 @@ impl<'a> Embedding<'a> {
     }
 
     /// Every compiled kernel, the best by estimate first, with the reason for those that cannot compute this.
-    pub fn candidates<T: RowsElement, I: IndexElement>(
+    pub fn candidates<T: FloatElement, I: IndexElement>(
         &self,
         table: &TensorView<'_, T>,
         indices: &TensorView<'_, I>,
@@ -90,7 +90,7 @@ impl<'a> Embedding<'a> {
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
-    pub fn plan<T: RowsElement, I: IndexElement>(
+    pub fn plan<T: FloatElement, I: IndexElement>(
         &self,
         table: &TensorView<'_, T>,
         indices: &TensorView<'_, I>,
@@ -103,7 +103,7 @@ impl<'a> Embedding<'a> {
     /// Queues it on `stream`.
     ///
     /// Fails when shapes do not fit, a view lies on another device, or y overlaps the table or the indices.
-    pub fn run<T: RowsElement, I: IndexElement>(
+    pub fn run<T: FloatElement, I: IndexElement>(
         &self,
         stream: &Stream,
         table: &TensorView<'_, T>,
@@ -152,7 +152,7 @@ impl Problem {
         [self.table.lies(), self.pieces.lies()[0]]
     }
 
-    fn call<'a, T: RowsElement>(&self, y: &'a TensorViewMut<'_, T>, tensors: &'a [Lies]) -> Call<'a> {
+    fn call<'a, T: FloatElement>(&self, y: &'a TensorViewMut<'_, T>, tensors: &'a [Lies]) -> Call<'a> {
         Call {
             device: y.device(),
             operator: Operator::Embedding,
@@ -176,7 +176,7 @@ fn nan(dtype: DType) -> u32 {
 }
 
 /// Checks that the tensors fit together.
-fn problem<T: RowsElement, I: IndexElement>(
+fn problem<T: FloatElement, I: IndexElement>(
     table: &TensorView<'_, T>,
     indices: &TensorView<'_, I>,
     y: &TensorViewMut<'_, T>,

@@ -57,7 +57,6 @@ mod dequant_gemm;
 mod elementwise;
 #[cfg(feature = "pointwise")]
 mod embedding;
-#[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows", feature = "ssd"))]
 mod float;
 pub mod frame;
 #[cfg(feature = "pointwise")]
@@ -97,7 +96,7 @@ mod warm_up;
 #[cfg(feature = "reduce")]
 pub use argmax::{Argmax, ArgmaxCandidate, ArgmaxPlan, argmax};
 #[cfg(feature = "attention")]
-pub use attention::{Attention, AttentionCandidate, AttentionElement, AttentionPlan, attention};
+pub use attention::{Attention, AttentionCandidate, AttentionPlan, attention};
 #[cfg(feature = "pointwise")]
 pub use cast::{Cast, CastElement, cast};
 #[cfg(feature = "ssd")]
@@ -105,34 +104,33 @@ pub use causal_conv1d::{
     CausalConv1d, CausalConv1dCandidate, CausalConv1dGradient, CausalConv1dPlan, causal_conv1d,
 };
 #[cfg(feature = "conv")]
-pub use conv::{Conv, ConvCandidate, ConvElement, ConvGradient, ConvPlan, conv};
+pub use conv::{Conv, ConvCandidate, ConvGradient, ConvPlan, conv};
 #[cfg(feature = "rows")]
 pub use cross_entropy::{CrossEntropy, CrossEntropyCandidate, CrossEntropyPlan, cross_entropy};
 #[cfg(feature = "dequant_gemm")]
 pub use dequant_gemm::{
-    DequantCandidate, DequantElement, DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights, Int8Output,
-    dequant_gemm, dequant_gemm_int8,
+    DequantCandidate, DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights, Int8Output, dequant_gemm,
+    dequant_gemm_int8,
 };
 #[cfg(feature = "pointwise")]
 pub use elementwise::{Elementwise, elementwise};
 #[cfg(feature = "pointwise")]
 pub use embedding::{Embedding, embedding};
-#[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows", feature = "ssd"))]
-pub use float::RowsElement;
+pub use float::{FloatElement, HalfElement};
 pub use frame::{Candidate, Plan};
 #[cfg(feature = "pointwise")]
 pub use gated::{Gated, geglu, swiglu};
 #[cfg(feature = "gemm")]
-pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmOutput, GemmPlan, gemm};
+pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmPlan, gemm};
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 pub use index::IndexElement;
 #[cfg(feature = "linear_attention")]
 pub use linear_attention::{
-    LinearAttention, LinearAttentionCandidate, LinearAttentionElement, LinearAttentionGradient,
-    LinearAttentionGradientCandidate, LinearAttentionGradientPlan, LinearAttentionPlan, linear_attention,
+    LinearAttention, LinearAttentionCandidate, LinearAttentionGradient, LinearAttentionGradientCandidate,
+    LinearAttentionGradientPlan, LinearAttentionPlan, linear_attention,
 };
 #[cfg(feature = "mla")]
-pub use mla::{Mla, MlaCandidate, MlaElement, MlaPlan, mla};
+pub use mla::{Mla, MlaCandidate, MlaPlan, mla};
 #[cfg(feature = "rows")]
 pub use norm::{Norm, NormCandidate, NormGradient, NormPlan, layer_norm, rms_norm};
 #[cfg(feature = "pointwise")]
@@ -145,7 +143,7 @@ pub use rope::{Pairs, Rope, rope};
 pub use softmax::{Softmax, SoftmaxCandidate, SoftmaxPlan, log_softmax, softmax};
 #[cfg(feature = "ssd")]
 pub use ssd::{
-    Ssd, SsdCandidate, SsdElement, SsdGradient, SsdGradientCandidate, SsdGradientPlan, SsdPlan, SsdStep,
+    Ssd, SsdCandidate, SsdGradient, SsdGradientCandidate, SsdGradientPlan, SsdPlan, SsdStep,
     SsdStepCandidate, SsdStepPlan,
 };
 #[cfg(any(feature = "dequant_gemm", feature = "gemm", feature = "pointwise"))]

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::ops::Range;
 
-use tilewright::ops::{Attention, AttentionElement};
+use tilewright::ops::{Attention, HalfElement};
 use tilewright::{Device, Stream, Tensor, TensorViewMut, f16};
 use tilewright_support::Real;
 use tilewright_support::attention::{Head, Row, Scores};
@@ -22,8 +22,8 @@ struct Inputs<T> {
 }
 
 /// Element types.
-pub trait Input: Real + AttentionElement {}
-impl<T: Real + AttentionElement> Input for T {}
+pub trait Input: Real + HalfElement {}
+impl<T: Real + HalfElement> Input for T {}
 
 /// Rows of each head that are compared; the others are checked to be written.
 const ROWS: usize = 48;

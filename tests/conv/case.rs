@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tilewright::ops::{Conv, ConvElement, ConvGradient};
+use tilewright::ops::{Conv, ConvGradient, FloatElement};
 use tilewright::{Device, Stream, Tensor, TensorViewMut};
 use tilewright_support::Real;
 use tilewright_support::convolution::{Case, Exact, Of};
@@ -11,13 +11,13 @@ use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
 
 /// Element types of convolutions.
-pub trait Input: Real + ConvElement {}
-impl<T: Real + ConvElement> Input for T {}
+pub trait Input: Real + FloatElement {}
+impl<T: Real + FloatElement> Input for T {}
 
 /// A case's runs.
 pub trait Runs {
     /// The operator with these options.
-    fn conv<'a, T: ConvElement>(&self) -> Conv<'a, T>;
+    fn conv<'a, T: FloatElement>(&self) -> Conv<'a, T>;
     /// Its gradients.
     fn gradient<'a>(&self) -> ConvGradient<'a>;
     /// Random images, filters and outputs.
@@ -31,7 +31,7 @@ pub trait Runs {
 }
 
 impl Runs for Case {
-    fn conv<'a, T: ConvElement>(&self) -> Conv<'a, T> {
+    fn conv<'a, T: FloatElement>(&self) -> Conv<'a, T> {
         let [before, after] = self.paddings();
         let conv = Conv::new().stride(self.strides()).padding(before).padding_after(after);
         conv.dilation(self.dilations()).groups(self.groups)

@@ -1,6 +1,6 @@
 //! One product: run, and compared with its reference element by element.
 
-use tilewright::ops::{DequantElement, DequantGemm, DeviceWeights};
+use tilewright::ops::{DequantGemm, DeviceWeights, HalfElement};
 use tilewright::quant::{Format, Group, Order, QuantizedWeights, Scheme, Zeros};
 use tilewright::{Device, Stream, Tensor};
 use tilewright_support::Real;
@@ -8,8 +8,8 @@ use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
 
 /// Element types of activations.
-pub trait Activations: Real + DequantElement {}
-impl<T: Real + DequantElement> Activations for T {}
+pub trait Activations: Real + HalfElement {}
+impl<T: Real + HalfElement> Activations for T {}
 
 /// Random weights of a scheme, shifted where it has zeros.
 pub fn weights<T: Activations>(
@@ -18,7 +18,7 @@ pub fn weights<T: Activations>(
 ) -> tilewright::Result<QuantizedWeights> {
     let shift = if zeros == Zeros::None { 0.0 } else { 0.75 };
     let wide: Vec<f32> = normal::<f32>(11, n * k).into_iter().map(|x| x + shift).collect();
-    QuantizedWeights::quantize("w", &wide, [n, k], Scheme { format, group, zeros, scales: T::SCALES })
+    QuantizedWeights::quantize("w", &wide, [n, k], Scheme { format, group, zeros, scales: T::HALF })
 }
 
 /// The product and the sums of its terms' magnitudes, \[M, N\].

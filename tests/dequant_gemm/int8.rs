@@ -258,7 +258,7 @@ fn epilogues_of<T: Activations + Int8Output>(
     seen: &mut BTreeSet<&'static str>,
 ) -> Outcome {
     let (m, n, k) = (5, 72, 256);
-    let w = weights([n, k], format, group, zeros, T::SCALES);
+    let w = weights([n, k], format, group, zeros, T::HALF);
     let (on, a, bias) = (upload(device, &w)?, activations(m * k), normal::<T>(8, n));
     let want = scaled(&a, &w);
     let tokens: Vec<f32> = (0..m).map(|i| (mixed(5, i) % 32 + 1) as f32 / 4096.0).collect();

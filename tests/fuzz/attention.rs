@@ -1,6 +1,6 @@
 //! Attention of every kind: sequences apart, of lengths of their own, in pages, packed.
 
-use tilewright::ops::{Attention, AttentionElement};
+use tilewright::ops::{Attention, HalfElement};
 use tilewright::{Device, Stream, TensorViewMut, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::attention::{Head, Scores};
@@ -65,7 +65,7 @@ struct Part {
     count: usize,
 }
 
-fn of<T: Real + Number + AttentionElement>(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
+fn of<T: Real + Number + HalfElement>(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
     let (batch, kv_heads) = (random.pick(&[1, 1, 2, 3]), random.within(1..=2));
     let heads = kv_heads * random.pick(&[1, 1, 2, 3, 8]);
     let columns = random.pick(&[64, 64, 128, 1, 5, 40, 100, 136, 192, 256]);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tilewright::ops::{Activation, Conv, ConvElement, ConvGradient};
+use tilewright::ops::{Activation, Conv, ConvGradient, FloatElement};
 use tilewright::{DType, Device, Stream, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::activation::exact as activated;
@@ -96,7 +96,7 @@ fn any_of(random: &mut Random, names: Vec<Option<&'static str>>, call: &mut Call
     if names.iter().any(Option::is_some) { forced(random, names, call) } else { None }
 }
 
-fn of<T: Real + Number + ConvElement>(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
+fn of<T: Real + Number + FloatElement>(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
     let wide = T::DTYPE == DType::F32;
     let (depthwise, sequences) = (wide || random.one_in(5), random.one_in(6));
     let mut case = sizes(random, depthwise, sequences);

@@ -1,6 +1,6 @@
 //! Products of 16-bit activations and narrow weights.
 
-use tilewright::ops::{Activation, DequantElement, DequantGemm, DeviceWeights};
+use tilewright::ops::{Activation, DequantGemm, DeviceWeights, HalfElement};
 use tilewright::quant::{Format, Group, HalfType, Order, QuantizedWeights, Scheme, Zeros};
 use tilewright::{Device, Error, Stream, bf16, f16};
 use tilewright_support::Real;
@@ -33,13 +33,13 @@ pub fn lacks_kernel(error: &Error) -> bool {
     matches!(error, Error::Weights { .. })
 }
 
-fn of_halves<T: Real + Number + DequantElement>(
+fn of_halves<T: Real + Number + HalfElement>(
     random: &mut Random,
     device: &Device,
     call: &mut Call,
 ) -> Outcome {
     let [m, n, k] = [random.size(140), random.size(150).max(1), random.size(300).max(1)];
-    let scheme = scheme(random, T::SCALES);
+    let scheme = scheme(random, T::HALF);
     let a_place = Place::any(random, &[m, k]);
     let (c_place, bias_place) = (Place::any(random, &[m, n]), Place::any(random, &[n]));
     let alpha = random.pick(&[1.0f32, 1.0, -0.5, 3.0]);

@@ -1,7 +1,7 @@
 //! What cases of operators over f16, bf16 and f32 share.
 
 use tilewright::Device;
-use tilewright::ops::RowsElement;
+use tilewright::ops::FloatElement;
 use tilewright_support::Real;
 use tilewright_support::random::normal;
 
@@ -10,9 +10,9 @@ use crate::random::Random;
 use crate::{Call, Outcome};
 
 /// An element type of these operators.
-pub trait Float: Real + Number + RowsElement {}
+pub trait Float: Real + Number + FloatElement {}
 
-impl<T: Real + Number + RowsElement> Float for T {}
+impl<T: Real + Number + FloatElement> Float for T {}
 
 /// A shape of so many dimensions at least, with rows of a length above 0.
 pub fn shape(random: &mut Random, least: usize) -> Vec<usize> {

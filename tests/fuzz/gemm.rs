@@ -1,6 +1,6 @@
 //! Products C = act(alpha A B + beta C + bias).
 
-use tilewright::ops::{Activation, Gemm, GemmInput, GemmOutput};
+use tilewright::ops::{Activation, FloatElement, Gemm, GemmInput};
 use tilewright::{Device, Stream, TensorView, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::activation::{self, STEEPEST};
@@ -39,7 +39,7 @@ fn bias_shape(random: &mut Random, c: &[usize]) -> Vec<usize> {
     of.iter().enumerate().map(|(i, &n)| if i + 1 < rank && random.one_in(2) { 1 } else { n }).collect()
 }
 
-fn of<T: Real + Number + GemmInput, U: Real + Number + GemmOutput>(
+fn of<T: Real + Number + GemmInput, U: Real + Number + FloatElement>(
     random: &mut Random,
     device: &Device,
     call: &mut Call,

@@ -1,6 +1,6 @@
 //! Products of int8 activations and narrow integers, scaled and exact.
 
-use tilewright::ops::{Activation, DequantElement, DequantGemmInt8, DeviceWeights, Int8Output};
+use tilewright::ops::{Activation, DequantGemmInt8, DeviceWeights, HalfElement, Int8Output};
 use tilewright::quant::{
     Format, Group, HalfType, Halves, Order, QuantizedWeights, Scheme, ZeroPoints, Zeros,
 };
@@ -160,12 +160,12 @@ fn sums(random: &mut Random, device: &Device, call: &mut Call, scales: HalfType)
     Ok(())
 }
 
-fn scaled<T: Real + Number + Int8Output + DequantElement>(
+fn scaled<T: Real + Number + Int8Output + HalfElement>(
     random: &mut Random,
     device: &Device,
     call: &mut Call,
 ) -> Outcome {
-    let operands = Operands::new(random, device, call, T::SCALES)?;
+    let operands = Operands::new(random, device, call, T::HALF)?;
     let [m, n, _] = operands.size;
     let (place, bias_place) = (Place::any(random, &[m, n]), Place::any(random, &[n]));
     let tokens_place = Place::any(random, &[m]);

@@ -1,6 +1,6 @@
 //! Decoding steps of latent attention.
 
-use tilewright::ops::{Mla, MlaElement};
+use tilewright::ops::{HalfElement, Mla};
 use tilewright::{Device, Stream, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::attention::{Head, Scores};
@@ -21,7 +21,7 @@ pub fn case(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
 /// Heads of a position that are compared.
 const HEADS: usize = 5;
 
-fn of<T: Real + Number + MlaElement>(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
+fn of<T: Real + Number + HalfElement>(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
     let (batch, positions) = (random.within(1..=3), random.pick(&[1, 1, 2, 5]));
     let heads = random.pick(&[1, 2, 16, 40, 64, 100]);
     let [d, dv] = random.pick(&[[576, 512], [320, 256]]);

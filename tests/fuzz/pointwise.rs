@@ -1,7 +1,7 @@
 //! Pointwise operators, against f64.
 
 use tilewright::ops::{
-    Activation, Binary, Cast, CastElement, Elementwise, Embedding, Gated, Pairs, Rope, RowsElement, Ternary,
+    Activation, Binary, Cast, CastElement, Elementwise, Embedding, FloatElement, Gated, Pairs, Rope, Ternary,
     Transpose, Unary,
 };
 use tilewright::{DType, Device, F8E4M3, F8E5M2, Stream, TensorView, bf16, f16};
@@ -13,9 +13,9 @@ use crate::random::Random;
 use crate::{Call, Outcome};
 
 /// An element type of these operators.
-trait Float: Real + Number + RowsElement + CastElement {}
+trait Float: Real + Number + FloatElement + CastElement {}
 
-impl<T: Real + Number + RowsElement + CastElement> Float for T {}
+impl<T: Real + Number + FloatElement + CastElement> Float for T {}
 
 pub fn case(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
     match random.below(3) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use tilewright::ops::{Activation, Gemm, GemmInput, GemmOutput};
+use tilewright::ops::{Activation, FloatElement, Gemm, GemmInput};
 use tilewright::{Device, Stream, TensorViewMut};
 use tilewright_support::Real;
 use tilewright_support::guarded::{Guarded, Place};
@@ -18,8 +18,8 @@ pub trait Input: Real + GemmInput {}
 impl<T: Real + GemmInput> Input for T {}
 
 /// Element types of C.
-pub trait Output: Real + GemmOutput {}
-impl<U: Real + GemmOutput> Output for U {}
+pub trait Output: Real + FloatElement {}
+impl<U: Real + FloatElement> Output for U {}
 
 /// C = act(alpha A B + beta C + bias), with C at a place of its own.
 pub struct Case<'a, T, U> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use tilewright::ops::{LinearAttention, LinearAttentionElement};
+use tilewright::ops::{HalfElement, LinearAttention};
 use tilewright::{Device, Stream, Tensor};
 use tilewright_support::Real;
 use tilewright_support::random::normal;
@@ -11,8 +11,8 @@ use tilewright_support::reference::relative_error;
 use tilewright_support::suite::Outcome;
 
 /// Element types.
-pub trait Input: Real + LinearAttentionElement {}
-impl<T: Real + LinearAttentionElement> Input for T {}
+pub trait Input: Real + HalfElement {}
+impl<T: Real + HalfElement> Input for T {}
 
 /// Sizes and options.
 #[derive(Clone, Debug)]

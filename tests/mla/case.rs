@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use tilewright::ops::{Mla, MlaElement};
+use tilewright::ops::{HalfElement, Mla};
 use tilewright::{Device, Stream, Tensor, f16};
 use tilewright_support::Real;
 use tilewright_support::attention::{Head, Row, Scores};
@@ -13,8 +13,8 @@ use tilewright_support::suite::Outcome;
 use crate::cache::{Cache, Layout};
 
 /// Element types.
-pub trait Input: Real + MlaElement {}
-impl<T: Real + MlaElement> Input for T {}
+pub trait Input: Real + HalfElement {}
+impl<T: Real + HalfElement> Input for T {}
 
 /// Heads of each position that are compared; the others are checked to be written.
 const HEADS: usize = 9;

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use tilewright::Device;
-use tilewright::ops::{RowsElement, kernels};
+use tilewright::ops::{FloatElement, kernels};
 use tilewright_support::Real;
 use tilewright_support::guarded::{Guarded, Place};
 
 /// An element type of these operators.
-pub trait Number: Real + RowsElement {}
+pub trait Number: Real + FloatElement {}
 
-impl<T: Real + RowsElement> Number for T {}
+impl<T: Real + FloatElement> Number for T {}
 
 /// The lengths of rows that are tested.
 pub const LENGTHS: [usize; 9] = [1, 8, 31, 32, 33, 127, 128, 1000, 4096];

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use tilewright::ops::{Gemm, GemmCandidate, GemmInput, GemmOutput};
+use tilewright::ops::{FloatElement, Gemm, GemmCandidate, GemmInput};
 use tilewright::profile::Counters;
 use tilewright::{Device, Tensor, TensorView, f16};
 
@@ -44,7 +44,7 @@ static ALL: LazyLock<Vec<Counted>> = LazyLock::new(|| {
 });
 
 /// Runs every kernel for these types and operand orders, with one step more than its pipeline has stages.
-fn all_kernels<T: GemmInput, U: GemmOutput>(transposed: [bool; 2]) -> Vec<Counted> {
+fn all_kernels<T: GemmInput, U: FloatElement>(transposed: [bool; 2]) -> Vec<Counted> {
     let any_depth = 128;
     let candidates = Operands::<T>::new(any_depth, transposed).candidates::<U>();
     let possible = candidates.into_iter().filter(|kernel| kernel.rejection().is_none());
@@ -81,14 +81,14 @@ impl<T: GemmInput> Operands<T> {
         })
     }
 
-    fn candidates<U: GemmOutput>(&self) -> Vec<GemmCandidate> {
+    fn candidates<U: FloatElement>(&self) -> Vec<GemmCandidate> {
         let mut c = Tensor::zeros(&self.device, &[SIZE, SIZE]).unwrap();
         let [a, b] = self.views();
         Gemm::<U>::new().candidates(&a, &b, &c.view_mut()).unwrap()
     }
 
     /// What one product with the kernel of this name counts.
-    fn count<U: GemmOutput>(&self, kernel: &str) -> Counters {
+    fn count<U: FloatElement>(&self, kernel: &str) -> Counters {
         let mut c = Tensor::<U>::zeros(&self.device, &[SIZE, SIZE]).unwrap();
         let [a, b] = self.views();
         self.device.reset_profile();

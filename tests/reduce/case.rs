@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use tilewright::ops::{Reduce, ReducedFrom, Reduction, RowsElement, kernels};
+use tilewright::ops::{FloatElement, Reduce, ReducedFrom, Reduction, kernels};
 use tilewright::{Device, Stream, Tensor, TensorView};
 use tilewright_support::Real;
 use tilewright_support::guarded::Place;
 
 /// An element type of these operators.
-pub trait Number: Real + RowsElement + ReducedFrom<Self> {}
+pub trait Number: Real + FloatElement + ReducedFrom<Self> {}
 
-impl<T: Real + RowsElement + ReducedFrom<T>> Number for T {}
+impl<T: Real + FloatElement + ReducedFrom<T>> Number for T {}
 
 /// The lengths of rows that are tested, and how many rows of each: few of long ones.
 pub const LENGTHS: [(usize, usize); 13] = [

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use tilewright::ops::{RowsElement, kernels};
+use tilewright::ops::{FloatElement, kernels};
 use tilewright::{Device, Result};
 use tilewright_support::Real;
 use tilewright_support::guarded::{Guarded, Place};
 
 /// An element type of these operators.
-pub trait Number: Real + RowsElement {}
+pub trait Number: Real + FloatElement {}
 
-impl<T: Real + RowsElement> Number for T {}
+impl<T: Real + FloatElement> Number for T {}
 
 /// The lengths of rows that are tested, those that kernels have room for among them.
 pub const LENGTHS: [usize; 19] = [

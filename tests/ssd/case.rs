@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tilewright::ops::{RowsElement, Ssd, SsdElement};
+use tilewright::ops::{HalfElement, Ssd};
 use tilewright::{Device, Stream, Tensor, TensorView};
 use tilewright_support::Real;
 use tilewright_support::random::normal;
@@ -11,9 +11,9 @@ use tilewright_support::suite::Outcome;
 use crate::reference::{Head, Time, silu};
 
 /// Element types of the scan.
-pub trait Number: Real + SsdElement + RowsElement {}
+pub trait Number: Real + HalfElement {}
 
-impl<T: Real + SsdElement + RowsElement> Number for T {}
+impl<T: Real + HalfElement> Number for T {}
 
 /// What is asked for of a scan.
 #[derive(Clone, Debug)]

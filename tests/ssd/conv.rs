@@ -1,6 +1,6 @@
 //! The causal convolution.
 
-use tilewright::ops::{CausalConv1d, RowsElement, kernels};
+use tilewright::ops::{CausalConv1d, FloatElement, kernels};
 use tilewright::{Device, Stream, Tensor, TensorView, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::guarded::{Guarded, Place};
@@ -66,7 +66,7 @@ fn assert_near<T: Real>(what: &str, y: &[T], exact: &[f64]) {
     }
 }
 
-fn check<T: Real + RowsElement>(
+fn check<T: Real + FloatElement>(
     device: &Device,
     size: [usize; 4],
     options: [bool; 3],
@@ -109,7 +109,7 @@ fn check<T: Real + RowsElement>(
     Ok(())
 }
 
-fn each<T: Real + RowsElement>(device: &Device) -> Outcome {
+fn each<T: Real + FloatElement>(device: &Device) -> Outcome {
     let names = kernels().filter(|k| device.runs(k.arch)).map(|k| k.name);
     let own = format!("_{}_", T::DTYPE);
     let names: Vec<_> =

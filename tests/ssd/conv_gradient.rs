@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tilewright::ops::{CausalConv1dGradient, RowsElement};
+use tilewright::ops::{CausalConv1dGradient, FloatElement};
 use tilewright::{Device, Error, Stream, Tensor, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::guarded::{Guarded, Place};
@@ -94,7 +94,7 @@ fn exact<T: Real>(case: &Case, data: &Data<T>, [dy, d_last]: [&[T]; 2]) -> Gradi
     Gradients([dx, d_w, d_bias, d_before])
 }
 
-fn check<T: Real + RowsElement>(device: &Device, case: &Case) -> Outcome {
+fn check<T: Real + FloatElement>(device: &Device, case: &Case) -> Outcome {
     let ([batch, length, channels, width], [states, biased, silu]) = (case.size, case.options);
     let mut data = Data::<T>::new(case.size);
     let sequences = case.sequences();
@@ -152,7 +152,7 @@ fn check<T: Real + RowsElement>(device: &Device, case: &Case) -> Outcome {
     Ok(())
 }
 
-fn each<T: Real + RowsElement>(device: &Device) -> Outcome {
+fn each<T: Real + FloatElement>(device: &Device) -> Outcome {
     for (length, width) in
         [(0, 4), (1, 4), (2, 4), (3, 2), (63, 4), (127, 3), (128, 4), (129, 1), (200, 8), (7, 8)]
     {

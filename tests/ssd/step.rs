@@ -66,8 +66,8 @@ fn check<T: Number, U: Number2, S: Number2>(
 }
 
 /// Element types of dt and of states.
-trait Number2: Real + tilewright::ops::RowsElement {}
-impl<T: Real + tilewright::ops::RowsElement> Number2 for T {}
+trait Number2: Real + tilewright::ops::FloatElement {}
+impl<T: Real + tilewright::ops::FloatElement> Number2 for T {}
 
 pub fn every_kernel(device: &Device) -> Outcome {
     let count = kernels().filter(|k| k.name.starts_with("state_step")).count();

@@ -17,20 +17,9 @@ use problem::{Options, Problem};
 use splits::workspace_len;
 use table::{Compiled, Run};
 
+use super::HalfElement;
 use super::frame::{Candidate, Choice, Named, Plan, Workspace, check};
-use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
-
-/// Element types of attention: `f16` and `bf16`.
-pub trait AttentionElement: Element + sealed::Element {}
-
-mod sealed {
-    pub trait Element {}
-}
-
-impl sealed::Element for f16 {}
-impl AttentionElement for f16 {}
-impl sealed::Element for bf16 {}
-impl AttentionElement for bf16 {}
+use crate::{Error, Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute an attention, or why it could not.
 pub type AttentionCandidate = Candidate<Compiled>;
@@ -40,7 +29,7 @@ pub type AttentionPlan = Plan<Compiled>;
 /// O = softmax(Q Kᵀ / sqrt(head dimension)) V, for each head of each sequence.
 ///
 /// See [`Attention`] for shapes, and for masks, scales, the log-sum-exp and the choice of the kernel.
-pub fn attention<T: AttentionElement>(
+pub fn attention<T: HalfElement>(
     stream: &Stream,
     q: &TensorView<'_, T>,
     k: &TensorView<'_, T>,
@@ -227,7 +216,7 @@ impl<'a> Attention<'a> {
         Attention { overlap, ..self }
     }
 
-    fn problem<T: AttentionElement>(
+    fn problem<T: HalfElement>(
         &self,
         q: &TensorView<'_, T>,
         k: &TensorView<'_, T>,
@@ -257,7 +246,7 @@ impl<'a> Attention<'a> {
     }
 
     /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 unless keys are divided.
-    pub fn workspace_len<T: AttentionElement>(
+    pub fn workspace_len<T: HalfElement>(
         &self,
         q: &TensorView<'_, T>,
         k: &TensorView<'_, T>,
@@ -271,7 +260,7 @@ impl<'a> Attention<'a> {
 
     /// Every compiled kernel for this type and these options, the best by estimate first, with the reason for those that
     /// cannot compute this attention.
-    pub fn candidates<T: AttentionElement>(
+    pub fn candidates<T: HalfElement>(
         &self,
         q: &TensorView<'_, T>,
         k: &TensorView<'_, T>,
@@ -282,7 +271,7 @@ impl<'a> Attention<'a> {
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
-    pub fn plan<T: AttentionElement>(
+    pub fn plan<T: HalfElement>(
         &self,
         q: &TensorView<'_, T>,
         k: &TensorView<'_, T>,
@@ -295,7 +284,7 @@ impl<'a> Attention<'a> {
     /// Queues the attention on `stream`.
     ///
     /// Fails when the views do not fit together, lie on another device, or an output overlaps another tensor.
-    pub fn run<T: AttentionElement>(
+    pub fn run<T: HalfElement>(
         &mut self,
         stream: &Stream,
         q: &TensorView<'_, T>,

@@ -4,7 +4,7 @@ use tilewright_device::kernel::Listed;
 use tilewright_ssd::{CONV_GRADIENT, ConvGradientArgs, KERNELS, LINE_SUMS, LineSumsArgs, TileKernel};
 
 use super::choose::Problem;
-use crate::ops::RowsElement;
+use crate::ops::FloatElement;
 use crate::ops::frame::{Named, Workspace, check, of_shape};
 use crate::ops::ssd::sequences::{Extent, Packed, argument, at, ctas, expect, optional};
 use crate::tensor::{Layout, Untyped};
@@ -59,7 +59,7 @@ pub struct CausalConv1dGradient<'a, T> {
     workspace: Workspace<'a>,
 }
 
-impl<T: RowsElement> Default for CausalConv1dGradient<'_, T> {
+impl<T: FloatElement> Default for CausalConv1dGradient<'_, T> {
     fn default() -> Self {
         Self::new()
     }
@@ -85,7 +85,7 @@ impl Work {
     }
 }
 
-impl<'a, T: RowsElement> CausalConv1dGradient<'a, T> {
+impl<'a, T: FloatElement> CausalConv1dGradient<'a, T> {
     /// Of a convolution without a bias, an activation, states.
     pub fn new() -> Self {
         CausalConv1dGradient {

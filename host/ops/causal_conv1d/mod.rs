@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use tilewright_ssd::{CONV, CausalConv1dArgs, KERNELS};
 
 use self::choose::{Compiled, Problem};
-use super::RowsElement;
+use super::FloatElement;
 use super::frame::{Candidate, Choice, Named, Plan, Table, check, of_shape};
 use super::ssd::sequences::{Extent, Packed, argument, ctas, expect, optional};
 use crate::tensor::Untyped;
@@ -25,7 +25,7 @@ static TABLE: LazyLock<Table<&'static str, Compiled>> =
     LazyLock::new(|| Table::new(CONV.iter().map(|k| (k.element, *k))));
 
 /// y\[t\] = Σ w\[width - 1 - k\] x\[t - k\], channel by channel: see [`CausalConv1d`].
-pub fn causal_conv1d<T: RowsElement>(
+pub fn causal_conv1d<T: FloatElement>(
     stream: &Stream,
     x: &TensorView<'_, T>,
     w: &TensorView<'_, T>,
@@ -76,13 +76,13 @@ pub struct CausalConv1d<'a, T> {
     kernel: Option<&'a str>,
 }
 
-impl<T: RowsElement> Default for CausalConv1d<'_, T> {
+impl<T: FloatElement> Default for CausalConv1d<'_, T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<'a, T: RowsElement> CausalConv1d<'a, T> {
+impl<'a, T: FloatElement> CausalConv1d<'a, T> {
     /// Without a bias, an activation, states.
     pub fn new() -> Self {
         CausalConv1d {

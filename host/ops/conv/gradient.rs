@@ -7,7 +7,7 @@ use super::geometry::{Geometry, of_last};
 use super::options::geometry_options;
 use super::problem::{Problem, Tensors};
 use super::table::{Call, Compiled, Finish, Pass};
-use super::{ConvCandidate, ConvElement, expect_filters_of_channels};
+use super::{ConvCandidate, FloatElement, expect_filters_of_channels};
 use crate::ops::frame::{Choice, Plan, Workspace};
 use crate::{DType, Error, Result, Stream, TensorView, TensorViewMut};
 
@@ -84,7 +84,7 @@ impl<'a> ConvGradient<'a> {
         ConvGradient { workspace: Workspace::Given(workspace.reborrow()), ..self }
     }
 
-    fn of_images<T: ConvElement>(
+    fn of_images<T: FloatElement>(
         &self,
         dy: &TensorView<'_, T>,
         w: &TensorView<'_, T>,
@@ -100,7 +100,7 @@ impl<'a> ConvGradient<'a> {
         Ok(problem)
     }
 
-    fn of_filters<T: ConvElement>(
+    fn of_filters<T: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         dy: &TensorView<'_, T>,
@@ -119,7 +119,7 @@ impl<'a> ConvGradient<'a> {
 
     /// Every compiled kernel for gradients of images of this element type, for the first of the products that they take, the best by estimate
     /// first, with the reason for those that cannot compute it.
-    pub fn images_candidates<T: ConvElement>(
+    pub fn images_candidates<T: FloatElement>(
         &self,
         dy: &TensorView<'_, T>,
         w: &TensorView<'_, T>,
@@ -135,7 +135,7 @@ impl<'a> ConvGradient<'a> {
     }
 
     /// The kernels that [`images`](Self::images) would launch, one after the other, and why.
-    pub fn images_plans<T: ConvElement>(
+    pub fn images_plans<T: FloatElement>(
         &self,
         dy: &TensorView<'_, T>,
         w: &TensorView<'_, T>,
@@ -152,7 +152,7 @@ impl<'a> ConvGradient<'a> {
     /// Queues dx on `stream`.
     ///
     /// Fails when the views do not fit together, lie on another device, or dx overlaps an input.
-    pub fn images<T: ConvElement>(
+    pub fn images<T: FloatElement>(
         &self,
         stream: &Stream,
         dy: &TensorView<'_, T>,
@@ -177,7 +177,7 @@ impl<'a> ConvGradient<'a> {
 
     /// Every compiled kernel for gradients of filters of this element type, the best by estimate first, with the reason for those that
     /// cannot compute this one.
-    pub fn filters_candidates<T: ConvElement>(
+    pub fn filters_candidates<T: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         dy: &TensorView<'_, T>,
@@ -188,7 +188,7 @@ impl<'a> ConvGradient<'a> {
     }
 
     /// The kernel that [`filters`](Self::filters) would launch, and why.
-    pub fn filters_plan<T: ConvElement>(
+    pub fn filters_plan<T: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         dy: &TensorView<'_, T>,
@@ -199,7 +199,7 @@ impl<'a> ConvGradient<'a> {
     }
 
     /// What launches dw's kernel.
-    fn filters_call<'d, T: ConvElement>(
+    fn filters_call<'d, T: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         dy: &TensorView<'_, T>,
@@ -212,7 +212,7 @@ impl<'a> ConvGradient<'a> {
     }
 
     /// Elements of the [`workspace`](Self::workspace) that [`filters`](Self::filters) needs: 0 if no tile is divided.
-    pub fn workspace_len<T: ConvElement>(
+    pub fn workspace_len<T: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         dy: &TensorView<'_, T>,
@@ -227,7 +227,7 @@ impl<'a> ConvGradient<'a> {
     /// Queues dw on `stream`.
     ///
     /// Fails when the views do not fit together, lie on another device, or dw overlaps an input.
-    pub fn filters<T: ConvElement>(
+    pub fn filters<T: FloatElement>(
         &mut self,
         stream: &Stream,
         x: &TensorView<'_, T>,

@@ -20,22 +20,11 @@ pub use plan::ConvPlan;
 use problem::{Problem, Tensors};
 use table::{Call, Compiled, Finish, Pass};
 
+use super::FloatElement;
 use super::frame::{Candidate, Choice, Named, of_shape};
-use super::gemm::{Gemm, GemmOutput};
+use super::gemm::Gemm;
 use crate::tensor::{Layout, Untyped};
-use crate::{DType, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
-
-/// Element types of convolutions: `f16`, `bf16`, and `f32` where each channel has a filter of its own.
-pub trait ConvElement: GemmOutput + sealed::Sealed {}
-
-mod sealed {
-    pub trait Sealed {}
-}
-
-macro_rules! elements {
-    ($($t:ty)*) => { $( impl sealed::Sealed for $t {} impl ConvElement for $t {} )* };
-}
-elements!(f16 bf16 f32);
+use crate::{DType, Error, Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute a convolution, or why it could not.
 pub type ConvCandidate = Candidate<Compiled>;
@@ -43,7 +32,7 @@ pub type ConvCandidate = Candidate<Compiled>;
 /// y = x ∗ w: x \[images, height, width, channels\], w \[outputs, rows, columns, channels\], y \[images, height, width, outputs\]; or sequences, or volumes.
 ///
 /// See [`Conv`] for strides, paddings, dilations, groups, bias, residual, activation and the choice of the kernel.
-pub fn conv<T: ConvElement>(
+pub fn conv<T: FloatElement>(
     stream: &Stream,
     x: &TensorView<'_, T>,
     w: &TensorView<'_, T>,
@@ -97,7 +86,7 @@ pub struct Conv<'a, T> {
     overlap: bool,
 }
 
-impl<T: ConvElement> Conv<'_, T> {
+impl<T: FloatElement> Conv<'_, T> {
     /// y = x ∗ w.
     pub fn new() -> Self {
         let (geometry, activation) = (Geometry::default(), Activation::Identity);
@@ -105,13 +94,13 @@ impl<T: ConvElement> Conv<'_, T> {
     }
 }
 
-impl<T: ConvElement> Default for Conv<'_, T> {
+impl<T: FloatElement> Default for Conv<'_, T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<'a, T: ConvElement> Conv<'a, T> {
+impl<'a, T: FloatElement> Conv<'a, T> {
     geometry_options!();
 
     /// What is added to every pixel before the activation: \[outputs\].
@@ -272,7 +261,7 @@ impl<'a, T: ConvElement> Conv<'a, T> {
 }
 
 /// f32 is for filters of single channels.
-fn expect_filters_of_channels<T: ConvElement>(problem: &Problem) -> Result<()> {
+fn expect_filters_of_channels<T: FloatElement>(problem: &Problem) -> Result<()> {
     let size = problem.size();
     if T::DTYPE != DType::F32 || (size.channels == 1 && size.outputs == 1) {
         return Ok(());

@@ -11,7 +11,7 @@ use problem::Problem;
 
 use super::IndexElement;
 use super::frame::{Candidate, Choice, Plan, Table};
-use super::rows::{Compiled, RowsElement, absent};
+use super::rows::{Compiled, FloatElement, absent};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute a cross-entropy, or why it could not.
@@ -23,7 +23,7 @@ static TABLE: LazyLock<Table<&'static str, Compiled>> =
     LazyLock::new(|| Table::new(CROSS_ENTROPY.iter().map(|k| (k.element, *k))));
 
 /// loss = log Σ exp x - x\[label\] of every row of the logits, and its gradient: see [`CrossEntropy`].
-pub fn cross_entropy<T: RowsElement, I: IndexElement>(
+pub fn cross_entropy<T: FloatElement, I: IndexElement>(
     stream: &Stream,
     logits: &TensorView<'_, T>,
     labels: &TensorView<'_, I>,
@@ -121,7 +121,7 @@ impl<'a> CrossEntropy<'a> {
     }
 
     /// Every compiled kernel for this element type, the best by estimate first, with the reason for those that cannot compute this.
-    pub fn candidates<T: RowsElement, I: IndexElement>(
+    pub fn candidates<T: FloatElement, I: IndexElement>(
         &self,
         logits: &TensorView<'_, T>,
         labels: &TensorView<'_, I>,
@@ -133,7 +133,7 @@ impl<'a> CrossEntropy<'a> {
     }
 
     /// The kernel that [`run_with_gradient`](Self::run_with_gradient) would launch, and why.
-    pub fn plan<T: RowsElement, I: IndexElement>(
+    pub fn plan<T: FloatElement, I: IndexElement>(
         &self,
         logits: &TensorView<'_, T>,
         labels: &TensorView<'_, I>,
@@ -146,7 +146,7 @@ impl<'a> CrossEntropy<'a> {
     /// Queues the loss alone on `stream`.
     ///
     /// Fails when shapes do not fit, a view lies on another device, what is written overlaps another tensor, or an option is out of range.
-    pub fn run<T: RowsElement, I: IndexElement>(
+    pub fn run<T: FloatElement, I: IndexElement>(
         &self,
         stream: &Stream,
         logits: &TensorView<'_, T>,
@@ -159,7 +159,7 @@ impl<'a> CrossEntropy<'a> {
     /// Queues loss and gradient on `stream`.
     ///
     /// Fails as [`run`](Self::run) does.
-    pub fn run_with_gradient<T: RowsElement, I: IndexElement>(
+    pub fn run_with_gradient<T: FloatElement, I: IndexElement>(
         &self,
         stream: &Stream,
         logits: &TensorView<'_, T>,

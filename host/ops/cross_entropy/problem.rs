@@ -3,7 +3,7 @@
 use super::{CrossEntropy, TABLE};
 use crate::ops::IndexElement;
 use crate::ops::frame::{Named, check, of_shape};
-use crate::ops::rows::{Matrices, Operand, RowsElement, Selection};
+use crate::ops::rows::{FloatElement, Matrices, Operand, Selection};
 use crate::tensor::{Layout, Untyped};
 use crate::{DType, Error, Result, TensorView, TensorViewMut};
 
@@ -16,7 +16,7 @@ pub(super) struct Problem<const N: usize> {
 
 impl<const N: usize> Problem<N> {
     /// Checks that the tensors fit together.
-    pub(super) fn new<T: RowsElement, I: IndexElement>(
+    pub(super) fn new<T: FloatElement, I: IndexElement>(
         options: &CrossEntropy<'_>,
         logits: &TensorView<'_, T>,
         labels: &TensorView<'_, I>,

@@ -14,34 +14,16 @@ use problem::Problem;
 use table::{Call, Compiled, Kind, Reads, kernels, zeros_of};
 pub use weights::DeviceWeights;
 
+use super::HalfElement;
 use super::frame::{Candidate, Choice, Plan, Workspace, of_shape};
 use crate::ops::Activation;
-use crate::quant::{HalfType, Order, Zeros};
-use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
+use crate::quant::{Order, Zeros};
+use crate::{Error, Result, Stream, TensorView, TensorViewMut};
 
 /// Rows of tiles that are taken together, so that CTAs which run at a time share their operands in L2.
 const PANEL: u32 = 16;
 /// Elements of the workspace's begin that count parts: zeros before and after every kernel.
 const COUNTERS: usize = 4096;
-
-/// Element types of a dequantised GEMM's activations and output: `f16` and `bf16`.
-pub trait DequantElement: Element + sealed::Sealed {
-    /// The type that the weights' scales have.
-    const SCALES: HalfType;
-}
-
-mod sealed {
-    pub trait Sealed {}
-}
-
-impl sealed::Sealed for f16 {}
-impl sealed::Sealed for bf16 {}
-impl DequantElement for f16 {
-    const SCALES: HalfType = HalfType::F16;
-}
-impl DequantElement for bf16 {
-    const SCALES: HalfType = HalfType::BF16;
-}
 
 /// A kernel that could compute a dequantised GEMM, or why it could not.
 pub type DequantCandidate = Candidate<Compiled>;
@@ -51,7 +33,7 @@ pub type DequantPlan = Plan<Compiled>;
 /// C = A Wᵀ: A \[M, K\], W \[N, K\] narrow weights, C \[M, N\].
 ///
 /// See [`DequantGemm`] for the scale, the bias, the activation, the workspace and the choice of the kernel.
-pub fn dequant_gemm<T: DequantElement>(
+pub fn dequant_gemm<T: HalfElement>(
     stream: &Stream,
     a: &TensorView<'_, T>,
     w: &DeviceWeights,
@@ -93,7 +75,7 @@ pub fn dequant_gemm<T: DequantElement>(
 /// # Ok(())
 /// # }
 /// ```
-pub struct DequantGemm<'a, T: DequantElement> {
+pub struct DequantGemm<'a, T: HalfElement> {
     alpha: f32,
     bias: Option<&'a TensorView<'a, T>>,
     kernel: Option<&'a str>,
@@ -102,7 +84,7 @@ pub struct DequantGemm<'a, T: DequantElement> {
     activation: Activation,
 }
 
-impl<T: DequantElement> DequantGemm<'_, T> {
+impl<T: HalfElement> DequantGemm<'_, T> {
     /// C = A Wᵀ.
     pub fn new() -> Self {
         let (workspace, activation) = (Workspace::Owned(None), Activation::Identity);
@@ -110,13 +92,13 @@ impl<T: DequantElement> DequantGemm<'_, T> {
     }
 }
 
-impl<T: DequantElement> Default for DequantGemm<'_, T> {
+impl<T: HalfElement> Default for DequantGemm<'_, T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<'a, T: DequantElement> DequantGemm<'a, T> {
+impl<'a, T: HalfElement> DequantGemm<'a, T> {
     /// The factor of A Wᵀ; 1 unless set.
     pub fn alpha(self, alpha: f32) -> Self {
         DequantGemm { alpha, ..self }
@@ -156,7 +138,7 @@ impl<'a, T: DequantElement> DequantGemm<'a, T> {
         if w.order() != Order::B16 {
             return Err(w.error("order", "b8".to_owned(), "b16, for activations of f16 and bf16".to_owned()));
         }
-        if scheme.scales != T::SCALES {
+        if scheme.scales != T::HALF {
             let was = scheme.scales.dtype().name().to_owned();
             return Err(w.error("scales", was, format!("{}, the activations' type", T::DTYPE.name())));
         }

@@ -6,13 +6,13 @@ use tilewright_pointwise::{ElementwiseArgs, Formula, Operation};
 
 pub(super) use problem::Problem;
 
-use super::RowsElement;
+use super::FloatElement;
 use super::frame::Choice;
 use super::pointwise::{Options, PointwiseCandidate, PointwisePlan, launch};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// y = f(inputs), element by element: see [`Elementwise`].
-pub fn elementwise<T: RowsElement, U: RowsElement, const N: usize>(
+pub fn elementwise<T: FloatElement, U: FloatElement, const N: usize>(
     stream: &Stream,
     f: impl Formula<N>,
     inputs: [&TensorView<'_, T>; N],
@@ -89,7 +89,7 @@ impl<'a, const N: usize> Elementwise<'a, N> {
     }
 
     /// Every compiled kernel, the best by estimate first, with the reason for those that cannot compute this.
-    pub fn candidates<T: RowsElement, U: RowsElement>(
+    pub fn candidates<T: FloatElement, U: FloatElement>(
         &self,
         inputs: [&TensorView<'_, T>; N],
         y: &TensorViewMut<'_, U>,
@@ -98,7 +98,7 @@ impl<'a, const N: usize> Elementwise<'a, N> {
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
-    pub fn plan<T: RowsElement, U: RowsElement>(
+    pub fn plan<T: FloatElement, U: FloatElement>(
         &self,
         inputs: [&TensorView<'_, T>; N],
         y: &TensorViewMut<'_, U>,
@@ -109,7 +109,7 @@ impl<'a, const N: usize> Elementwise<'a, N> {
     /// Queues it on `stream`.
     ///
     /// Fails when shapes do not fit, a view lies on another device, or y overlaps an input. Errors name a single input x, several a, b and c.
-    pub fn run<T: RowsElement, U: RowsElement>(
+    pub fn run<T: FloatElement, U: FloatElement>(
         &self,
         stream: &Stream,
         inputs: [&TensorView<'_, T>; N],

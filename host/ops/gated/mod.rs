@@ -8,11 +8,11 @@ use problem::{Problem, halves, halves_mut};
 
 use super::frame::Choice;
 use super::pointwise::{Options, PointwiseCandidate, PointwisePlan, launch};
-use super::{Activation, RowsElement};
+use super::{Activation, FloatElement};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// y = silu(gate) up: see [`Gated`].
-pub fn swiglu<T: RowsElement>(
+pub fn swiglu<T: FloatElement>(
     stream: &Stream,
     gate: &TensorView<'_, T>,
     up: &TensorView<'_, T>,
@@ -22,7 +22,7 @@ pub fn swiglu<T: RowsElement>(
 }
 
 /// y = gelu(gate) up: see [`Gated`].
-pub fn geglu<T: RowsElement>(
+pub fn geglu<T: FloatElement>(
     stream: &Stream,
     gate: &TensorView<'_, T>,
     up: &TensorView<'_, T>,
@@ -79,7 +79,7 @@ impl<'a> Gated<'a> {
     }
 
     /// Every compiled kernel of [`run`](Self::run), the best by estimate first, with the reason for those that cannot compute this.
-    pub fn candidates<T: RowsElement>(
+    pub fn candidates<T: FloatElement>(
         &self,
         gate: &TensorView<'_, T>,
         up: &TensorView<'_, T>,
@@ -90,7 +90,7 @@ impl<'a> Gated<'a> {
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
-    pub fn plan<T: RowsElement>(
+    pub fn plan<T: FloatElement>(
         &self,
         gate: &TensorView<'_, T>,
         up: &TensorView<'_, T>,
@@ -101,7 +101,7 @@ impl<'a> Gated<'a> {
     }
 
     /// The kernel that [`run_gradient`](Self::run_gradient) would launch, and why.
-    pub fn plan_gradient<T: RowsElement>(
+    pub fn plan_gradient<T: FloatElement>(
         &self,
         gate: &TensorView<'_, T>,
         up: &TensorView<'_, T>,
@@ -117,7 +117,7 @@ impl<'a> Gated<'a> {
     /// Queues it on `stream`.
     ///
     /// Fails when shapes differ, a view lies on another device, or y overlaps gate or up.
-    pub fn run<T: RowsElement>(
+    pub fn run<T: FloatElement>(
         &self,
         stream: &Stream,
         gate: &TensorView<'_, T>,
@@ -151,7 +151,7 @@ impl<'a> Gated<'a> {
     /// Queues it on `stream` for x that holds gate and up side by side in its last dimension.
     ///
     /// Fails as [`run`](Self::run) does, and unless x has twice the columns of y.
-    pub fn run_packed<T: RowsElement>(
+    pub fn run_packed<T: FloatElement>(
         &self,
         stream: &Stream,
         x: &TensorView<'_, T>,
@@ -164,7 +164,7 @@ impl<'a> Gated<'a> {
     /// Queues the gradients on `stream`: `dy` is that of y, `d_gate` and `d_up` become those of gate and up.
     ///
     /// Fails when shapes differ, a view lies on another device, or what is written overlaps another tensor.
-    pub fn run_gradient<T: RowsElement>(
+    pub fn run_gradient<T: FloatElement>(
         &self,
         stream: &Stream,
         gate: &TensorView<'_, T>,
@@ -200,7 +200,7 @@ impl<'a> Gated<'a> {
     /// Queues the gradient by x of [`run_packed`](Self::run_packed) on `stream`, side by side as x.
     ///
     /// Fails as [`run_gradient`](Self::run_gradient) does, and unless x and `dx` have twice the columns of `dy`.
-    pub fn run_packed_gradient<T: RowsElement>(
+    pub fn run_packed_gradient<T: FloatElement>(
         &self,
         stream: &Stream,
         x: &TensorView<'_, T>,

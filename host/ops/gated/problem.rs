@@ -2,7 +2,7 @@
 
 use tilewright_pointwise::Operator;
 
-use crate::ops::RowsElement;
+use crate::ops::FloatElement;
 use crate::ops::frame::{Named, check, of_shape};
 use crate::ops::pointwise::{Call, Lies, Operand, Pieces};
 use crate::{Device, Error, Result, TensorView, TensorViewMut};
@@ -15,7 +15,7 @@ pub(super) struct Problem<const N: usize> {
 
 impl<const N: usize> Problem<N> {
     /// Checks that the tensors fit together.
-    pub(super) fn new<T: RowsElement, const READ: usize, const WRITTEN: usize>(
+    pub(super) fn new<T: FloatElement, const READ: usize, const WRITTEN: usize>(
         read: [(&'static str, &TensorView<'_, T>); READ],
         written: [(&'static str, &TensorViewMut<'_, T>); WRITTEN],
     ) -> Result<Self> {
@@ -72,7 +72,7 @@ fn columns(
 }
 
 /// Gate and up of a tensor with both.
-pub(super) fn halves<'a, T: RowsElement>(
+pub(super) fn halves<'a, T: FloatElement>(
     name: &'static str,
     x: &TensorView<'a, T>,
     half: (&'static str, &[usize]),
@@ -82,7 +82,7 @@ pub(super) fn halves<'a, T: RowsElement>(
 }
 
 /// The same of one that is written.
-pub(super) fn halves_mut<'a, T: RowsElement>(
+pub(super) fn halves_mut<'a, T: FloatElement>(
     name: &'static str,
     x: &'a mut TensorViewMut<'_, T>,
     half: (&'static str, &[usize]),

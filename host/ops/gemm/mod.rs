@@ -16,26 +16,15 @@ use problem::{Matrices, Size};
 use table::{Call, Compiled, Kind};
 
 use super::frame::{Candidate, Choice, Plan, of_shape};
-use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
+use super::{FloatElement, HalfElement};
+use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut};
 
 /// Rows of tiles that are taken together, so that CTAs which run at a time share their operands in L2.
 const PANEL: u32 = 16;
 
-/// Element types of a GEMM's inputs: `f16` and `bf16`.
-pub trait GemmInput: Element + sealed::Input {}
-/// Element types of a GEMM's output and bias: `f16`, `bf16` and `f32`.
-pub trait GemmOutput: Element + sealed::Output {}
-
-mod sealed {
-    pub trait Input {}
-    pub trait Output {}
-}
-
-macro_rules! types {
-    ($sealed:ident $public:ident: $($t:ty)*) => { $( impl sealed::$sealed for $t {} impl $public for $t {} )* };
-}
-types!(Input GemmInput: f16 bf16);
-types!(Output GemmOutput: f16 bf16 f32);
+/// Element types of a GEMM's inputs: those of [`HalfElement`], `f16` and `bf16`.
+pub trait GemmInput: Element {}
+impl<T: HalfElement> GemmInput for T {}
 
 /// A kernel that could compute a GEMM, or why it could not.
 pub type GemmCandidate = Candidate<Compiled>;
@@ -45,7 +34,7 @@ pub type GemmPlan = Plan<Compiled>;
 /// C = A B, for matrices or batches of them: A \[batch, M, K\], B \[batch, K, N\], C \[batch, M, N\].
 ///
 /// See [`Gemm`] for scales, bias, activation and the choice of the kernel.
-pub fn gemm<T: GemmInput, U: GemmOutput>(
+pub fn gemm<T: GemmInput, U: FloatElement>(
     stream: &Stream,
     a: &TensorView<'_, T>,
     b: &TensorView<'_, T>,
@@ -100,7 +89,7 @@ pub struct Gemm<'a, U> {
     activation: Activation,
 }
 
-impl<U: GemmOutput> Gemm<'_, U> {
+impl<U: FloatElement> Gemm<'_, U> {
     /// C = A B.
     pub fn new() -> Self {
         let activation = Activation::Identity;
@@ -108,13 +97,13 @@ impl<U: GemmOutput> Gemm<'_, U> {
     }
 }
 
-impl<U: GemmOutput> Default for Gemm<'_, U> {
+impl<U: FloatElement> Default for Gemm<'_, U> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<'a, U: GemmOutput> Gemm<'a, U> {
+impl<'a, U: FloatElement> Gemm<'a, U> {
     /// The factor of A B; 1 unless set.
     pub fn alpha(self, alpha: f32) -> Self {
         Gemm { alpha, ..self }

@@ -15,20 +15,9 @@ pub use gradient::{LinearAttentionGradient, LinearAttentionGradientCandidate, Li
 use choose::Compiled;
 use problem::{Options, Problem, Tensors};
 
+use super::HalfElement;
 use super::frame::{Candidate, Choice, Named, Plan, Workspace, check};
-use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
-
-/// Element types of linear attention: `f16` and `bf16`.
-pub trait LinearAttentionElement: Element + sealed::Element {}
-
-mod sealed {
-    pub trait Element {}
-}
-
-impl sealed::Element for f16 {}
-impl LinearAttentionElement for f16 {}
-impl sealed::Element for bf16 {}
-impl LinearAttentionElement for bf16 {}
+use crate::{Error, Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute a linear attention, or why it could not.
 pub type LinearAttentionCandidate = Candidate<Compiled>;
@@ -38,7 +27,7 @@ pub type LinearAttentionPlan = Plan<Compiled>;
 /// O = (Q Kᵀ / sqrt(head dimension), causal) V, for each head of each sequence: without decays.
 ///
 /// See [`LinearAttention`] for shapes, decays, states, packed sequences and the choice of the kernel.
-pub fn linear_attention<T: LinearAttentionElement>(
+pub fn linear_attention<T: HalfElement>(
     stream: &Stream,
     q: &TensorView<'_, T>,
     k: &TensorView<'_, T>,
@@ -205,7 +194,7 @@ impl<'a> LinearAttention<'a> {
         LinearAttentionGradient::new(self)
     }
 
-    fn problem<T: LinearAttentionElement>(
+    fn problem<T: HalfElement>(
         &self,
         q: &TensorView<'_, T>,
         k: &TensorView<'_, T>,
@@ -219,7 +208,7 @@ impl<'a> LinearAttention<'a> {
     }
 
     /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 unless sequences are divided.
-    pub fn workspace_len<T: LinearAttentionElement>(
+    pub fn workspace_len<T: HalfElement>(
         &self,
         q: &TensorView<'_, T>,
         k: &TensorView<'_, T>,
@@ -233,7 +222,7 @@ impl<'a> LinearAttention<'a> {
 
     /// Every compiled kernel for this type and these options, the best by estimate first, with the reason for those that cannot compute
     /// this.
-    pub fn candidates<T: LinearAttentionElement>(
+    pub fn candidates<T: HalfElement>(
         &self,
         q: &TensorView<'_, T>,
         k: &TensorView<'_, T>,
@@ -244,7 +233,7 @@ impl<'a> LinearAttention<'a> {
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
-    pub fn plan<T: LinearAttentionElement>(
+    pub fn plan<T: HalfElement>(
         &self,
         q: &TensorView<'_, T>,
         k: &TensorView<'_, T>,
@@ -257,7 +246,7 @@ impl<'a> LinearAttention<'a> {
     /// Queues it on `stream`.
     ///
     /// Fails when the views do not fit together, lie on another device, or an output overlaps another tensor.
-    pub fn run<T: LinearAttentionElement>(
+    pub fn run<T: HalfElement>(
         &mut self,
         stream: &Stream,
         q: &TensorView<'_, T>,
@@ -294,7 +283,7 @@ impl<'a> LinearAttention<'a> {
     /// kernel's name.
     ///
     /// Fails as [`run`](Self::run) does, and where one of those is given.
-    pub fn step<T: LinearAttentionElement>(
+    pub fn step<T: HalfElement>(
         &self,
         stream: &Stream,
         state: &mut TensorViewMut<'_, f32>,

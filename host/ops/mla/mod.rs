@@ -17,25 +17,14 @@ use problem::{Arguments, Options, Problem};
 use schedule::{Scheduled, workspace_len};
 use table::Compiled;
 
+use super::HalfElement;
 use super::frame::{Candidate, Choice, Plan, Workspace};
-use crate::{Element, Result, Stream, TensorView, TensorViewMut, bf16, f16};
-
-/// Element types of MLA: `f16` and `bf16`.
-pub trait MlaElement: Element + sealed::Element {}
-
-mod sealed {
-    pub trait Element {}
-}
-
-impl sealed::Element for f16 {}
-impl MlaElement for f16 {}
-impl sealed::Element for bf16 {}
-impl MlaElement for bf16 {}
+use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// O = softmax(Q Kᵀ / sqrt(576)) V over a cache without pages, of which every sequence has all keys.
 ///
 /// See [`Mla`] for shapes, and for pages, lengths, masks, scales and the log-sum-exp.
-pub fn mla<T: MlaElement>(
+pub fn mla<T: HalfElement>(
     stream: &Stream,
     q: &TensorView<'_, T>,
     cache: &TensorView<'_, T>,
@@ -193,7 +182,7 @@ impl<'a> Mla<'a> {
         Mla { overlap, ..self }
     }
 
-    fn problem<T: MlaElement>(
+    fn problem<T: HalfElement>(
         &self,
         q: &TensorView<'_, T>,
         cache: &TensorView<'_, T>,
@@ -205,7 +194,7 @@ impl<'a> Mla<'a> {
     }
 
     /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 unless sequences are cut.
-    pub fn workspace_len<T: MlaElement>(
+    pub fn workspace_len<T: HalfElement>(
         &self,
         q: &TensorView<'_, T>,
         cache: &TensorView<'_, T>,
@@ -216,7 +205,7 @@ impl<'a> Mla<'a> {
     }
 
     /// Every compiled kernel for this type, the best first, with the reason for those that cannot compute this.
-    pub fn candidates<T: MlaElement>(
+    pub fn candidates<T: HalfElement>(
         &self,
         q: &TensorView<'_, T>,
         cache: &TensorView<'_, T>,
@@ -226,7 +215,7 @@ impl<'a> Mla<'a> {
     }
 
     /// The kernel that [`run`](Self::run) would launch, and how it shares out the work.
-    pub fn plan<T: MlaElement>(
+    pub fn plan<T: HalfElement>(
         &self,
         q: &TensorView<'_, T>,
         cache: &TensorView<'_, T>,
@@ -240,7 +229,7 @@ impl<'a> Mla<'a> {
     /// Queues it on `stream`.
     ///
     /// Fails when the views do not fit together, lie on another device, or an output overlaps another tensor.
-    pub fn run<T: MlaElement>(
+    pub fn run<T: HalfElement>(
         &mut self,
         stream: &Stream,
         q: &TensorView<'_, T>,

@@ -1,8 +1,8 @@
 //! Tests without a GPU: what is accepted, which kernel is chosen, what it is launched with.
 
 use super::*;
-use crate::Device;
 use crate::backend::fake::{self, VAST};
+use crate::{Device, Element, f16};
 
 /// Addresses so far apart that no tensor reaches the next one.
 const fn far(number: u64) -> u64 {

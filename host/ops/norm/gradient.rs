@@ -10,7 +10,7 @@ use super::problem::{Problem, expect_vector, vector};
 use super::{Norm, NormCandidate, NormPlan};
 use crate::kernel::AnyFunction;
 use crate::ops::frame::{Choice, Named, Table, Workspace};
-use crate::ops::rows::{Compiled, RowsElement, Selection, absent, clusters};
+use crate::ops::rows::{Compiled, FloatElement, Selection, absent, clusters};
 use crate::tensor::{Layout, Untyped};
 use crate::{DType, Device, Error, Launch, Result, Stream, TensorView, TensorViewMut};
 
@@ -74,7 +74,7 @@ struct Work {
     lines: usize,
 }
 
-impl<'a, T: RowsElement> NormGradient<'a, T> {
+impl<'a, T: FloatElement> NormGradient<'a, T> {
     pub(super) fn new(norm: &Norm<'a, T>) -> Self {
         let norm = Norm { kernel: None, ..*norm };
         NormGradient { norm, d_sum: None, d_weight: None, d_bias: None, workspace: Workspace::Owned(None) }

@@ -12,7 +12,7 @@ pub use gradient::NormGradient;
 use problem::Problem;
 
 use super::frame::{Candidate, Choice, Plan, Table};
-use super::rows::{Compiled, RowsElement, Selection, absent};
+use super::rows::{Compiled, FloatElement, Selection, absent};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute a norm, or why it could not.
@@ -24,7 +24,7 @@ static TABLE: LazyLock<Table<&'static str, Compiled>> =
     LazyLock::new(|| Table::new(NORM.iter().map(|k| (k.element, *k))));
 
 /// y = x / sqrt(mean of x² + epsilon) w over the last dimension: see [`Norm`].
-pub fn rms_norm<T: RowsElement>(
+pub fn rms_norm<T: FloatElement>(
     stream: &Stream,
     x: &TensorView<'_, T>,
     weight: &TensorView<'_, T>,
@@ -35,7 +35,7 @@ pub fn rms_norm<T: RowsElement>(
 }
 
 /// y = (x - mean) / sqrt(variance + epsilon) w + b over the last dimension: see [`Norm`].
-pub fn layer_norm<T: RowsElement>(
+pub fn layer_norm<T: FloatElement>(
     stream: &Stream,
     x: &TensorView<'_, T>,
     weight: &TensorView<'_, T>,
@@ -91,7 +91,7 @@ pub struct Norm<'a, T> {
     overlap: bool,
 }
 
-impl<'a, T: RowsElement> Norm<'a, T> {
+impl<'a, T: FloatElement> Norm<'a, T> {
     /// RMSNorm.
     pub fn rms() -> Self {
         Norm { centred: false, epsilon: 1e-5, weight: None, bias: None, kernel: None, overlap: true }

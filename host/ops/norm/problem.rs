@@ -3,7 +3,7 @@
 use tilewright_device::abi::GlobalAbi;
 
 use crate::ops::frame::{Named, check, of_shape};
-use crate::ops::rows::{Compiled, Matrices, Operand, RowsElement, Selection, absent};
+use crate::ops::rows::{Compiled, FloatElement, Matrices, Operand, Selection, absent};
 use crate::tensor::{Layout, Untyped};
 use crate::{Device, Error, Result, TensorView, TensorViewMut};
 
@@ -16,7 +16,7 @@ pub(super) struct Problem<const N: usize> {
 
 impl<const N: usize> Problem<N> {
     /// Checks that the tensors fit together; of the vectors, weight and bias, those that there are.
-    pub(super) fn new<T: RowsElement, const READ: usize, const WRITTEN: usize>(
+    pub(super) fn new<T: FloatElement, const READ: usize, const WRITTEN: usize>(
         epsilon: f32,
         read: [(&'static str, &TensorView<'_, T>); READ],
         written: [(&'static str, &TensorViewMut<'_, T>); WRITTEN],

@@ -11,7 +11,7 @@ use tilewright_reduce::{How, Made, ResultType};
 pub(super) use choose::Compiled;
 pub(super) use problem::{Problem, walk};
 
-use super::RowsElement;
+use super::FloatElement;
 use super::frame::{Candidate, Choice, Named, Plan, Workspace, check, of_shape};
 use crate::{DType, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
@@ -43,7 +43,7 @@ impl Reduction {
 }
 
 /// Types that results of elements of type `T` are rounded to: `T` itself and `f32`.
-pub trait ReducedFrom<T>: RowsElement + sealed::From<T> {}
+pub trait ReducedFrom<T>: FloatElement + sealed::From<T> {}
 
 mod sealed {
     pub trait From<T> {}
@@ -55,7 +55,7 @@ macro_rules! results {
 results! { f16: f16; f16: f32; bf16: bf16; bf16: f32; f32: f32; }
 
 /// y = what `reduction` makes of x over `dims`: see [`Reduce`].
-pub fn reduce<T: RowsElement, U: ReducedFrom<T>>(
+pub fn reduce<T: FloatElement, U: ReducedFrom<T>>(
     stream: &Stream,
     reduction: Reduction,
     x: &TensorView<'_, T>,
@@ -134,7 +134,7 @@ impl<'a> Reduce<'a> {
     }
 
     /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 unless results are divided.
-    pub fn workspace_len<T: RowsElement, U: ReducedFrom<T>>(
+    pub fn workspace_len<T: FloatElement, U: ReducedFrom<T>>(
         &self,
         x: &TensorView<'_, T>,
         dims: &[usize],
@@ -148,7 +148,7 @@ impl<'a> Reduce<'a> {
     }
 
     /// Every compiled kernel for this element type, the best by estimate first, with the reason for those that cannot compute this.
-    pub fn candidates<T: RowsElement, U: ReducedFrom<T>>(
+    pub fn candidates<T: FloatElement, U: ReducedFrom<T>>(
         &self,
         x: &TensorView<'_, T>,
         dims: &[usize],
@@ -158,7 +158,7 @@ impl<'a> Reduce<'a> {
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
-    pub fn plan<T: RowsElement, U: ReducedFrom<T>>(
+    pub fn plan<T: FloatElement, U: ReducedFrom<T>>(
         &self,
         x: &TensorView<'_, T>,
         dims: &[usize],
@@ -170,7 +170,7 @@ impl<'a> Reduce<'a> {
     /// Queues it on `stream`.
     ///
     /// Fails when `dims` are not x's, y has not the shape of the others, a view lies on another device, or y overlaps x.
-    pub fn run<T: RowsElement, U: ReducedFrom<T>>(
+    pub fn run<T: FloatElement, U: ReducedFrom<T>>(
         &mut self,
         stream: &Stream,
         x: &TensorView<'_, T>,
@@ -192,7 +192,7 @@ impl<'a> Reduce<'a> {
     }
 
     /// Checks the arguments.
-    fn problem<T: RowsElement, U: ReducedFrom<T>>(
+    fn problem<T: FloatElement, U: ReducedFrom<T>>(
         &self,
         x: &TensorView<'_, T>,
         dims: &[usize],

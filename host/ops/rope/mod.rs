@@ -6,7 +6,7 @@ use tilewright_pointwise::{Frequencies, RopeArgs, Strided};
 
 use problem::Problem;
 
-use super::RowsElement;
+use super::FloatElement;
 use super::frame::Choice;
 use super::pointwise::{Options, PointwiseCandidate, PointwisePlan, launch};
 use crate::{Result, Stream, TensorView, TensorViewMut};
@@ -21,7 +21,7 @@ pub enum Pairs {
 }
 
 /// y = x rotated by angles of theta 10000, in halves, at positions from 0 on: see [`Rope`].
-pub fn rope<T: RowsElement>(
+pub fn rope<T: FloatElement>(
     stream: &Stream,
     x: &TensorView<'_, T>,
     y: &mut TensorViewMut<'_, T>,
@@ -125,7 +125,7 @@ impl<'a> Rope<'a> {
     }
 
     /// Every compiled kernel, the best by estimate first, with the reason for those that cannot compute this.
-    pub fn candidates<T: RowsElement>(
+    pub fn candidates<T: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, T>,
@@ -135,7 +135,7 @@ impl<'a> Rope<'a> {
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
-    pub fn plan<T: RowsElement>(
+    pub fn plan<T: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, T>,
@@ -147,7 +147,7 @@ impl<'a> Rope<'a> {
     /// Queues it on `stream`.
     ///
     /// Fails when shapes do not fit, a view lies on another device, y overlaps another tensor, or an option is out of range.
-    pub fn run<T: RowsElement>(
+    pub fn run<T: FloatElement>(
         &self,
         stream: &Stream,
         x: &TensorView<'_, T>,
@@ -159,7 +159,7 @@ impl<'a> Rope<'a> {
     /// Queues it on `stream` for queries and keys of the same tokens.
     ///
     /// Fails as [`run`](Self::run) does.
-    pub fn run_both<T: RowsElement>(
+    pub fn run_both<T: FloatElement>(
         &self,
         stream: &Stream,
         [q, k]: [&TensorView<'_, T>; 2],
@@ -172,14 +172,14 @@ impl<'a> Rope<'a> {
     /// Queues it on `stream` for a tensor that is rotated in place: columns that are not rotated are not touched.
     ///
     /// Fails as [`run`](Self::run) does.
-    pub fn run_in_place<T: RowsElement>(&self, stream: &Stream, x: &mut TensorViewMut<'_, T>) -> Result<()> {
+    pub fn run_in_place<T: FloatElement>(&self, stream: &Stream, x: &mut TensorViewMut<'_, T>) -> Result<()> {
         self.queue(stream, &Problem::in_place(self, [("x", x)])?)
     }
 
     /// Queues it on `stream` for queries and keys that are rotated in place.
     ///
     /// Fails as [`run`](Self::run) does.
-    pub fn run_both_in_place<T: RowsElement>(
+    pub fn run_both_in_place<T: FloatElement>(
         &self,
         stream: &Stream,
         [q, k]: [&mut TensorViewMut<'_, T>; 2],

@@ -3,7 +3,7 @@
 use tilewright_pointwise::{Operator, RopeShape, RopeTable};
 
 use super::{Pairs, Rope};
-use crate::ops::RowsElement;
+use crate::ops::FloatElement;
 use crate::ops::frame::{Named, check, of_shape};
 use crate::ops::pointwise::{Call, Lies, Operand};
 use crate::{Device, Error, Result, TensorView, TensorViewMut};
@@ -27,7 +27,7 @@ pub(super) struct Problem {
 
 impl Problem {
     /// Checks tensors that are read, and others that are written.
-    pub(super) fn apart<T: RowsElement, const N: usize>(
+    pub(super) fn apart<T: FloatElement, const N: usize>(
         rope: &Rope<'_>,
         read: [(&'static str, &TensorView<'_, T>); N],
         written: [(&'static str, &TensorViewMut<'_, T>); N],
@@ -47,7 +47,7 @@ impl Problem {
     }
 
     /// Checks tensors that are read and written.
-    pub(super) fn in_place<T: RowsElement, const N: usize>(
+    pub(super) fn in_place<T: FloatElement, const N: usize>(
         rope: &Rope<'_>,
         tensors: [(&'static str, &TensorViewMut<'_, T>); N],
     ) -> Result<Self> {

@@ -5,6 +5,6 @@ mod matrices;
 #[cfg(test)]
 mod tests;
 
-pub(super) use super::RowsElement;
+pub(super) use super::FloatElement;
 pub(super) use choose::{Compiled, Selection, clusters};
 pub(super) use matrices::{Matrices, Operand, absent};

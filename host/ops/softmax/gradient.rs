@@ -6,7 +6,7 @@ use tilewright_rows::{SOFTMAX_GRADIENT, SoftmaxGradientArgs};
 
 use super::{Softmax, SoftmaxCandidate, SoftmaxPlan};
 use crate::ops::frame::{Choice, Named, Table, check, of_shape};
-use crate::ops::rows::{Compiled, Matrices, Operand, RowsElement, Selection};
+use crate::ops::rows::{Compiled, FloatElement, Matrices, Operand, Selection};
 use crate::{Error, Result, Stream, TensorView, TensorViewMut};
 
 static TABLE: LazyLock<Table<&'static str, Compiled>> =
@@ -15,7 +15,7 @@ static TABLE: LazyLock<Table<&'static str, Compiled>> =
 impl Softmax<'_> {
     /// Every compiled kernel for the gradient and this element type, the best by estimate first, with the reason for those that cannot compute
     /// this.
-    pub fn candidates_gradient<T: RowsElement>(
+    pub fn candidates_gradient<T: FloatElement>(
         &self,
         y: &TensorView<'_, T>,
         dy: &TensorView<'_, T>,
@@ -25,7 +25,7 @@ impl Softmax<'_> {
     }
 
     /// The kernel that [`run_gradient`](Self::run_gradient) would launch, and why.
-    pub fn plan_gradient<T: RowsElement>(
+    pub fn plan_gradient<T: FloatElement>(
         &self,
         y: &TensorView<'_, T>,
         dy: &TensorView<'_, T>,
@@ -45,7 +45,7 @@ impl Softmax<'_> {
     ///   131072; so are, on Hopper, rows of up to 53241 elements (f32 26621) of contiguous, aligned tensors. All others are correct but slower.
     ///
     /// Fails when the shapes differ, a view lies on another device, dx overlaps another tensor, or the scale is none.
-    pub fn run_gradient<T: RowsElement>(
+    pub fn run_gradient<T: FloatElement>(
         &self,
         stream: &Stream,
         y: &TensorView<'_, T>,
@@ -60,7 +60,7 @@ impl Softmax<'_> {
     }
 
     /// Checks the gradient's arguments.
-    fn gradient<T: RowsElement>(
+    fn gradient<T: FloatElement>(
         &self,
         y: &TensorView<'_, T>,
         dy: &TensorView<'_, T>,

@@ -7,7 +7,7 @@ use tilewright_rows::{MASKED_SOFTMAX, MaskedSoftmaxArgs};
 
 use super::Softmax;
 use crate::ops::frame::{Named, Table, of_shape};
-use crate::ops::rows::{Compiled, Matrices, Operand, RowsElement, Selection, absent};
+use crate::ops::rows::{Compiled, FloatElement, Matrices, Operand, Selection, absent};
 use crate::tensor::Untyped;
 use crate::{DType, Error, Result, Stream, TensorView, TensorViewMut};
 
@@ -22,7 +22,7 @@ pub(super) struct Mask<'a> {
 }
 
 impl<'a> Mask<'a> {
-    pub(super) fn new<M: RowsElement>(mask: &'a TensorView<'_, M>) -> Self {
+    pub(super) fn new<M: FloatElement>(mask: &'a TensorView<'_, M>) -> Self {
         Mask { named: Named::read("mask", mask), tensor: mask.untyped() }
     }
 
@@ -50,7 +50,7 @@ impl fmt::Debug for Mask<'_> {
 impl<'a> Softmax<'a> {
     /// softmax(s x + mask): the mask, of f32 or of the element type of x, is added after the scale; -inf takes an element out. Its shape broadcasts to
     /// that of x; its strides are any.
-    pub fn mask<M: RowsElement>(self, mask: &'a TensorView<'_, M>) -> Self {
+    pub fn mask<M: FloatElement>(self, mask: &'a TensorView<'_, M>) -> Self {
         Softmax { mask: Some(Mask::new(mask)), ..self }
     }
     /// Row i, in the second last dimension, sees the columns j <= i + columns - rows alone: the last row sees all. Whatever else x and the mask have
@@ -65,7 +65,7 @@ impl<'a> Softmax<'a> {
     }
 
     /// x, the mask, and y, which have been checked, but for the mask's type and shape.
-    pub(super) fn masked<T: RowsElement>(
+    pub(super) fn masked<T: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, T>,

@@ -11,7 +11,7 @@ use tilewright_rows::{SOFTMAX, SoftmaxArgs};
 use mask::Mask;
 
 use super::frame::{Candidate, Choice, Named, Plan, Table, check, of_shape};
-use super::rows::{Compiled, Matrices, Operand, RowsElement, Selection};
+use super::rows::{Compiled, FloatElement, Matrices, Operand, Selection};
 use crate::{Error, Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute a softmax, or why it could not.
@@ -23,7 +23,7 @@ static TABLE: LazyLock<Table<&'static str, Compiled>> =
     LazyLock::new(|| Table::new(SOFTMAX.iter().map(|k| (k.element, *k))));
 
 /// y = softmax(x) over the last dimension: see [`Softmax`].
-pub fn softmax<T: RowsElement>(
+pub fn softmax<T: FloatElement>(
     stream: &Stream,
     x: &TensorView<'_, T>,
     y: &mut TensorViewMut<'_, T>,
@@ -32,7 +32,7 @@ pub fn softmax<T: RowsElement>(
 }
 
 /// y = log softmax(x) over the last dimension: see [`Softmax`].
-pub fn log_softmax<T: RowsElement>(
+pub fn log_softmax<T: FloatElement>(
     stream: &Stream,
     x: &TensorView<'_, T>,
     y: &mut TensorViewMut<'_, T>,
@@ -117,7 +117,7 @@ impl<'a> Softmax<'a> {
     }
 
     /// Every compiled kernel for this element type, the best by estimate first, with the reason for those that cannot compute this.
-    pub fn candidates<T: RowsElement>(
+    pub fn candidates<T: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, T>,
@@ -130,7 +130,7 @@ impl<'a> Softmax<'a> {
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
-    pub fn plan<T: RowsElement>(
+    pub fn plan<T: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, T>,
@@ -146,7 +146,7 @@ impl<'a> Softmax<'a> {
     ///
     /// Fails when the shapes differ or the mask's does not broadcast to them, a view lies on another device, y overlaps another tensor, or the scale is
     /// none.
-    pub fn run<T: RowsElement>(
+    pub fn run<T: FloatElement>(
         &self,
         stream: &Stream,
         x: &TensorView<'_, T>,
@@ -177,7 +177,7 @@ impl<'a> Softmax<'a> {
     }
 
     /// Checks the arguments.
-    fn matrices<T: RowsElement>(
+    fn matrices<T: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, T>,

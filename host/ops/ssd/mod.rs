@@ -20,22 +20,10 @@ use time::Time;
 pub use gradient::{SsdGradient, SsdGradientCandidate, SsdGradientPlan};
 pub use step::{SsdStep, SsdStepCandidate, SsdStepPlan};
 
-use super::RowsElement;
 use super::frame::{Candidate, Choice, Named, Operand, Plan, Workspace, check};
+use super::{FloatElement, HalfElement};
 use crate::tensor::Untyped;
-use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
-
-/// Element types of the scan: `f16` and `bf16`.
-pub trait SsdElement: Element + sealed::Element {}
-
-mod sealed {
-    pub trait Element {}
-}
-
-impl sealed::Element for f16 {}
-impl SsdElement for f16 {}
-impl sealed::Element for bf16 {}
-impl SsdElement for bf16 {}
+use crate::{Error, Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute a scan, or why it could not.
 pub type SsdCandidate = Candidate<Compiled>;
@@ -109,13 +97,13 @@ pub struct Ssd<'a, T> {
     overlap: bool,
 }
 
-impl<T: SsdElement> Default for Ssd<'_, T> {
+impl<T: HalfElement> Default for Ssd<'_, T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<'a, T: SsdElement> Ssd<'a, T> {
+impl<'a, T: HalfElement> Ssd<'a, T> {
     /// Without D, gate, bias, softplus, states.
     pub fn new() -> Self {
         Ssd {
@@ -196,7 +184,7 @@ impl<'a, T: SsdElement> Ssd<'a, T> {
     }
 
     /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs.
-    pub fn workspace_len<U: RowsElement>(
+    pub fn workspace_len<U: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         dt: &TensorView<'_, U>,
@@ -210,7 +198,7 @@ impl<'a, T: SsdElement> Ssd<'a, T> {
     }
 
     /// Every compiled kernel of the scan for this element type, the best by estimate first, with the reason for those that cannot compute this.
-    pub fn candidates<U: RowsElement>(
+    pub fn candidates<U: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         dt: &TensorView<'_, U>,
@@ -222,7 +210,7 @@ impl<'a, T: SsdElement> Ssd<'a, T> {
     }
 
     /// The kernel of the scan that [`run`](Self::run) would launch, and why.
-    pub fn plan<U: RowsElement>(
+    pub fn plan<U: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         dt: &TensorView<'_, U>,
@@ -236,7 +224,7 @@ impl<'a, T: SsdElement> Ssd<'a, T> {
     /// Queues the scan on `stream`: x, dt, A, B and C to y.
     ///
     /// Fails when shapes do not fit, a view lies on another device, or what is written overlaps another tensor.
-    pub fn run<U: RowsElement>(
+    pub fn run<U: FloatElement>(
         &mut self,
         stream: &Stream,
         x: &TensorView<'_, T>,
@@ -262,7 +250,7 @@ impl<'a, T: SsdElement> Ssd<'a, T> {
     }
 
     /// Checks the arguments.
-    fn problem<U: RowsElement>(
+    fn problem<U: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         dt: &TensorView<'_, U>,

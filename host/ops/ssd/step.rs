@@ -6,11 +6,11 @@ use std::sync::LazyLock;
 use tilewright_device::kernel::Listed;
 use tilewright_ssd::{KERNELS, STATE_STEP, StateStepArgs, StateStepKernel};
 
-use super::SsdElement;
 use super::problem::{Size, check_state, check_time};
 use super::sequences::{argument, column, ctas, expect, optional};
 use super::time::Time;
-use crate::ops::RowsElement;
+use crate::ops::FloatElement;
+use crate::ops::HalfElement;
 use crate::ops::frame::{Candidate, Choice, Cycles, Named, Plan, Rated, Rejection, Table, check, of_shape};
 use crate::tensor::Untyped;
 use crate::{DType, Device, Error, KernelSet, Launch, Result, Stream, TensorView, TensorViewMut};
@@ -59,7 +59,7 @@ pub struct SsdStep<'a, T> {
     kernel: Option<&'a str>,
 }
 
-impl<T: SsdElement> Default for SsdStep<'_, T> {
+impl<T: HalfElement> Default for SsdStep<'_, T> {
     fn default() -> Self {
         Self::new()
     }
@@ -96,7 +96,7 @@ impl Choice for Problem {
     }
 }
 
-impl<'a, T: SsdElement> SsdStep<'a, T> {
+impl<'a, T: HalfElement> SsdStep<'a, T> {
     /// Without D, gate, bias, softplus.
     pub fn new() -> Self {
         SsdStep { time: Time::NEW, z: None, kernel: None }
@@ -131,7 +131,7 @@ impl<'a, T: SsdElement> SsdStep<'a, T> {
     }
 
     /// Every compiled kernel for these element types.
-    pub fn candidates<U: RowsElement, S: RowsElement>(
+    pub fn candidates<U: FloatElement, S: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         dt: &TensorView<'_, U>,
@@ -144,7 +144,7 @@ impl<'a, T: SsdElement> SsdStep<'a, T> {
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
-    pub fn plan<U: RowsElement, S: RowsElement>(
+    pub fn plan<U: FloatElement, S: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         dt: &TensorView<'_, U>,
@@ -160,7 +160,7 @@ impl<'a, T: SsdElement> SsdStep<'a, T> {
     ///
     /// Fails when shapes or element types do not fit, a view lies on another device, or what is written overlaps another tensor.
     #[expect(clippy::too_many_arguments, reason = "the tensors of the step, each of its own shape")]
-    pub fn run<U: RowsElement, S: RowsElement>(
+    pub fn run<U: FloatElement, S: FloatElement>(
         &self,
         stream: &Stream,
         x: &TensorView<'_, T>,
@@ -214,7 +214,7 @@ impl<'a, T: SsdElement> SsdStep<'a, T> {
     }
 
     /// Checks the arguments.
-    fn problem<U: RowsElement, S: RowsElement>(
+    fn problem<U: FloatElement, S: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         dt: &TensorView<'_, U>,

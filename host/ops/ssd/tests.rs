@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::backend::fake::{self, VAST};
-use crate::{Arch, Device};
+use crate::{Arch, Device, Element, bf16};
 
 /// Addresses so far apart that no tensor reaches the next one.
 const fn far(number: u64) -> u64 {

@@ -9,7 +9,7 @@ use choose::Compiled;
 use problem::Problem;
 
 use super::frame::{Candidate, Choice, Plan};
-use super::{IndexElement, RowsElement};
+use super::{FloatElement, IndexElement};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could find the largest elements, or why it could not.
@@ -18,7 +18,7 @@ pub type TopKCandidate = Candidate<Compiled>;
 pub type TopKPlan = Plan<Compiled>;
 
 /// values, indices = the largest elements of x over its last dimension, and their places: see [`TopK`].
-pub fn top_k<T: RowsElement, I: IndexElement>(
+pub fn top_k<T: FloatElement, I: IndexElement>(
     stream: &Stream,
     x: &TensorView<'_, T>,
     values: &mut TensorViewMut<'_, T>,
@@ -90,7 +90,7 @@ impl<'a> TopK<'a> {
     }
 
     /// Every compiled kernel for this element type, the best by estimate first, with the reason for those that cannot compute this.
-    pub fn candidates<T: RowsElement, I: IndexElement>(
+    pub fn candidates<T: FloatElement, I: IndexElement>(
         &self,
         x: &TensorView<'_, T>,
         values: &TensorViewMut<'_, T>,
@@ -100,7 +100,7 @@ impl<'a> TopK<'a> {
     }
 
     /// The kernel that [`run`](Self::run) would launch, and why.
-    pub fn plan<T: RowsElement, I: IndexElement>(
+    pub fn plan<T: FloatElement, I: IndexElement>(
         &self,
         x: &TensorView<'_, T>,
         values: &TensorViewMut<'_, T>,
@@ -112,7 +112,7 @@ impl<'a> TopK<'a> {
     /// Queues it on `stream`.
     ///
     /// Fails when shapes do not fit, a view lies on another device, or values or indices overlap another tensor.
-    pub fn run<T: RowsElement, I: IndexElement>(
+    pub fn run<T: FloatElement, I: IndexElement>(
         &self,
         stream: &Stream,
         x: &TensorView<'_, T>,

@@ -5,7 +5,7 @@ use tilewright_reduce::{MAX_COLUMNS, MAX_FOUND, Walk};
 use crate::ops::frame::{Named, check, of_shape};
 use crate::ops::reduce::walk;
 use crate::ops::runs::runs;
-use crate::ops::{IndexElement, RowsElement};
+use crate::ops::{FloatElement, IndexElement};
 use crate::tensor::Untyped;
 use crate::{Device, Error, Result, TensorView, TensorViewMut};
 
@@ -20,7 +20,7 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new<T: RowsElement, I: IndexElement>(
+    pub(super) fn new<T: FloatElement, I: IndexElement>(
         x: &TensorView<'_, T>,
         values: &TensorViewMut<'_, T>,
         indices: &TensorViewMut<'_, I>,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::backend::fake::{self, VAST};
-use crate::{Arch, Device};
+use crate::{Arch, Device, Element, f16};
 
 mod memory;
 

@@ -1,8 +1,8 @@
 //! Tests without a GPU: which kernel is chosen, and what it is launched with.
 
 use super::*;
-use crate::Device;
 use crate::backend::fake::{self, VAST};
+use crate::{Device, f16};
 
 mod choice;
 mod launches;
@@ -17,7 +17,7 @@ fn packed<const RANK: usize>(shape: [usize; RANK]) -> [usize; RANK] {
     std::array::from_fn(|i| shape[i + 1..].iter().product())
 }
 
-fn view<T: ConvElement, const RANK: usize>(
+fn view<T: FloatElement, const RANK: usize>(
     device: &Device,
     at: u64,
     shape: [usize; RANK],
@@ -26,7 +26,7 @@ fn view<T: ConvElement, const RANK: usize>(
     unsafe { TensorView::from_raw_parts(device, at, &shape, &packed(shape)) }.unwrap()
 }
 
-fn view_mut<T: ConvElement, const RANK: usize>(
+fn view_mut<T: FloatElement, const RANK: usize>(
     device: &Device,
     at: u64,
     shape: [usize; RANK],

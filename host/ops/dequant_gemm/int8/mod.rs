@@ -8,9 +8,9 @@ use choose::Selection;
 use problem::{kind, problem};
 
 use super::problem::Problem;
-use super::{DequantCandidate, DequantElement, DequantPlan, DeviceWeights, Division, launch};
-use crate::ops::Activation;
+use super::{DequantCandidate, DequantPlan, DeviceWeights, Division, launch};
 use crate::ops::frame::{Choice, Workspace};
+use crate::ops::{Activation, HalfElement};
 use crate::{Element, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
 /// Element types of the output of a product of int8 activations: `f16` and `bf16`, scaled, and `i32`, the sums.
@@ -96,7 +96,7 @@ impl<C: Int8Output> Default for DequantGemmInt8<'_, C> {
     }
 }
 
-impl<'a, C: Int8Output + DequantElement> DequantGemmInt8<'a, C> {
+impl<'a, C: Int8Output + HalfElement> DequantGemmInt8<'a, C> {
     /// The scales of A's rows, \[M\]: ones unless given. One scale for all of A is a view that is broadcast.
     pub fn tokens(self, tokens: &'a TensorView<'a, f32>) -> Self {
         DequantGemmInt8 { tokens: Some(tokens), ..self }

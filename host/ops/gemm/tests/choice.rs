@@ -107,7 +107,7 @@ fn other_gpus_get_what_they_can_run() {
 
 #[test]
 fn every_kind_has_a_kernel_for_any_strides() {
-    fn all<T: GemmInput, U: GemmOutput>(device: &Device) {
+    fn all<T: GemmInput, U: FloatElement>(device: &Device) {
         for activation in Activation::ALL {
             let odd = Views::<T, U>::new(device, "tn", [33, 35, 37]);
             let gemm = Gemm::<U>::new().activation(activation);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::backend::fake::{self, Journal, VAST};
-use crate::{Device, Tensor};
+use crate::{Device, Tensor, bf16, f16};
 
 mod arguments;
 mod batches;
@@ -40,7 +40,7 @@ struct Views<T: 'static = f16, U: 'static = f16> {
     c: TensorViewMut<'static, U>,
 }
 
-impl<T: GemmInput, U: GemmOutput> Views<T, U> {
+impl<T: GemmInput, U: FloatElement> Views<T, U> {
     fn new(device: &Device, layout: &str, [m, n, k]: [usize; 3]) -> Self {
         let strides = |transposed, rows, cols| if transposed { [1, rows] } else { [cols, 1] };
         let (a, b) = (layout.starts_with('t'), layout.ends_with('t'));

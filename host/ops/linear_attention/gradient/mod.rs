@@ -7,8 +7,9 @@ mod problem;
 use choose::Compiled;
 use problem::GradientProblem;
 
+use super::LinearAttention;
 use super::problem::{Options, Tensors};
-use super::{LinearAttention, LinearAttentionElement};
+use crate::ops::HalfElement;
 use crate::ops::frame::{Candidate, Choice, Plan, Workspace};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
@@ -120,7 +121,7 @@ impl<'a> LinearAttentionGradient<'a> {
 
     /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: for two states of `T` for each chunk, and with gates of channels for
     /// what is prepared of Q and K.
-    pub fn workspace_len<T: LinearAttentionElement>(
+    pub fn workspace_len<T: HalfElement>(
         &self,
         inputs: [&TensorView<'_, T>; 3],
         d_o: &TensorView<'_, T>,
@@ -134,7 +135,7 @@ impl<'a> LinearAttentionGradient<'a> {
     }
 
     /// Every compiled kernel of states for this type, the best by estimate first, with the reason for those that cannot compute this.
-    pub fn candidates<T: LinearAttentionElement>(
+    pub fn candidates<T: HalfElement>(
         &self,
         inputs: [&TensorView<'_, T>; 3],
         d_o: &TensorView<'_, T>,
@@ -144,7 +145,7 @@ impl<'a> LinearAttentionGradient<'a> {
     }
 
     /// The kernel of states that [`run`](Self::run) would launch, in front of the one of gradients, and why.
-    pub fn plan<T: LinearAttentionElement>(
+    pub fn plan<T: HalfElement>(
         &self,
         inputs: [&TensorView<'_, T>; 3],
         d_o: &TensorView<'_, T>,
@@ -157,7 +158,7 @@ impl<'a> LinearAttentionGradient<'a> {
     ///
     /// Fails when the views do not fit together, lie on another device, what is written overlaps another tensor, or the delta rule, a final state or segments were
     /// asked for.
-    pub fn run<T: LinearAttentionElement>(
+    pub fn run<T: HalfElement>(
         &mut self,
         stream: &Stream,
         inputs: [&TensorView<'_, T>; 3],
@@ -179,7 +180,7 @@ impl<'a> LinearAttentionGradient<'a> {
         launched.and(self.workspace.used(len, stream))
     }
 
-    fn problem<T: LinearAttentionElement>(
+    fn problem<T: HalfElement>(
         &self,
         inputs: [&TensorView<'_, T>; 3],
         d_o: &TensorView<'_, T>,

@@ -2,8 +2,8 @@
 
 use super::LinearAttentionGradient;
 use super::choose::Compiled;
+use crate::ops::HalfElement;
 use crate::ops::frame::{Named, Operand, check, of_shape};
-use crate::ops::linear_attention::LinearAttentionElement;
 use crate::ops::linear_attention::problem::{Problem, Size};
 use crate::tensor::{Layout, Untyped};
 use crate::{DType, Error, Result, TensorView, TensorViewMut};
@@ -47,7 +47,7 @@ pub(super) struct Lies {
 
 impl GradientProblem {
     /// Checks that the views fit together.
-    pub(super) fn new<T: LinearAttentionElement>(
+    pub(super) fn new<T: HalfElement>(
         options: &LinearAttentionGradient<'_>,
         inputs: [&TensorView<'_, T>; 3],
         d_o: &TensorView<'_, T>,

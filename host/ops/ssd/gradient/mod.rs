@@ -12,10 +12,10 @@ use launch::Run;
 use problem::{Given, Problem, Wanted};
 use room::Room;
 
-use super::SsdElement;
 use super::sequences::Packed;
 use super::time::Time;
-use crate::ops::RowsElement;
+use crate::ops::FloatElement;
+use crate::ops::HalfElement;
 use crate::ops::frame::{Candidate, Choice, Plan, Workspace};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
@@ -97,13 +97,13 @@ pub struct SsdGradient<'a, T, U = T> {
     overlap: bool,
 }
 
-impl<T: SsdElement, U: RowsElement> Default for SsdGradient<'_, T, U> {
+impl<T: HalfElement, U: FloatElement> Default for SsdGradient<'_, T, U> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<'a, T: SsdElement, U: RowsElement> SsdGradient<'a, T, U> {
+impl<'a, T: HalfElement, U: FloatElement> SsdGradient<'a, T, U> {
     /// Of a scan without D, gate, bias, softplus, states.
     pub fn new() -> Self {
         SsdGradient {

@@ -1,9 +1,9 @@
 //! Which gradients are wanted of what, checked.
 
 use super::choose::{self, Compiled};
-use crate::ops::RowsElement;
+use crate::ops::FloatElement;
+use crate::ops::HalfElement;
 use crate::ops::frame::{Named, Operand, check};
-use crate::ops::ssd::SsdElement;
 use crate::ops::ssd::problem::{Size, blocks_of, check_state, check_time};
 use crate::ops::ssd::sequences::{Extent, Packed, expect};
 use crate::ops::ssd::time::Time;
@@ -93,7 +93,7 @@ fn written<T: crate::Element>(of: &Option<TensorViewMut<'_, T>>) -> Option<Untyp
 }
 
 impl Problem {
-    pub(super) fn new<T: SsdElement, U: RowsElement>(
+    pub(super) fn new<T: HalfElement, U: FloatElement>(
         given: Given<'_, '_, T, U>,
         wanted: &Wanted<'_, T, U>,
         chunk: Option<usize>,
