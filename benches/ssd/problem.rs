@@ -146,7 +146,7 @@ impl Problem {
                 Ok(plan.kernel().name())
             }
             // There is one for the element type and the width.
-            Op::ConvGradient => Ok("conv_gradient_sm_80_bf16_w4"),
+            Op::ConvGradient => Ok("causal_conv1d_gradient_sm_80_bf16_w4"),
             Op::Step => {
                 let (x, dt, b, c) = (one(&x)?, one(&dt)?, one(bc[0])?, one(bc[1])?);
                 let (mut y, mut state) = (y.borrow_mut(), state.borrow_mut());

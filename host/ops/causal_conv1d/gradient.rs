@@ -1,7 +1,7 @@
 //! The gradients of the causal convolution.
 
 use tilewright_device::kernel::Listed;
-use tilewright_ssd::{CONV_GRADIENT, ConvGradientArgs, KERNELS, LINE_SUMS, LineSumsArgs, TileKernel};
+use tilewright_ssd::{CONV_GRADIENT, CausalConv1dGradientArgs, KERNELS, LINE_SUMS, LineSumsArgs, TileKernel};
 
 use super::choose::Problem;
 use crate::ops::FloatElement;
@@ -182,7 +182,7 @@ impl<'a, T: FloatElement> CausalConv1dGradient<'a, T> {
         let written = |to: &Option<TensorViewMut<'_, T>>| to.as_ref().map(TensorViewMut::untyped);
         let bias = self.bias.as_ref().map(|bias| row(bias.untyped())).transpose()?;
         let lines = at(address, &[work.width + 1, work.lines(), work.channels])?;
-        let args = ConvGradientArgs {
+        let args = CausalConv1dGradientArgs {
             x: argument::<3>(device, x.untyped())?,
             weight: argument::<2>(device, w.untyped().t()?)?,
             bias: optional::<2>(device, bias)?,
@@ -198,7 +198,7 @@ impl<'a, T: FloatElement> CausalConv1dGradient<'a, T> {
         let [tiles, columns] = work.tiles;
         let grid = [columns as u32, ctas(tiles, "tiles of tokens")?, ctas(extent.count, "sequences")?];
         let function = device.listed(&KERNELS, work.kernel)?;
-        // SAFETY: the arguments are those of `conv_gradient`. The views are borrowed by the caller or by `self`, those that are written exclusively, and
+        // SAFETY: the arguments are those of `causal_conv1d_gradient`. The views are borrowed by the caller or by `self`, those that are written exclusively, and
         // the kernel keeps to their shapes; there is an offset more than there are sequences, and a line for each of the grid's CTAs and each tap.
         let launched = unsafe { function.launch_block(stream, &Launch::grid(grid), &args) };
         let d_w = written(&self.d_w).map(|d_w| Ok::<_, Error>((0, d_w.t()?))).transpose()?;
@@ -276,7 +276,7 @@ fn sum(stream: &Stream, work: &Work, (address, kind): (u64, usize), to: Untyped)
 /// A kernel that the set has for all element types.
 fn missing(kernel: Option<&'static Listed<TileKernel>>) -> Result<&'static Listed<TileKernel>> {
     kernel.ok_or_else(|| Error::KernelMissing {
-        kernel: "conv_gradient",
+        kernel: "causal_conv1d_gradient",
         arch: Arch::Sm80,
         reason: "the set has none for the element type".to_owned(),
     })

@@ -18,9 +18,9 @@ pub use conv::{CausalConv1dArgs, causal_conv1d};
 pub use decoding::{StateStepArgs, state_step};
 pub use gradient::{
     BLOCK_GRADIENT, BLOCK_STATES, BlockGradientArgs, BlockKernel, BlockStatesArgs, CONV_GRADIENT,
-    ConvGradientArgs, GATE, GateGradientArgs, Items, LINE_SUMS, LineSumsArgs, SPLIT_SUMS, STEPS_GRADIENT,
-    SUMS, SplitSumsArgs, StepsGradientArgs, TileKernel, block_gradient, block_states, conv_gradient,
-    gate_gradient, line_sums, split_sums, steps_gradient,
+    CausalConv1dGradientArgs, GATE, GateGradientArgs, Items, LINE_SUMS, LineSumsArgs, SPLIT_SUMS,
+    STEPS_GRADIENT, SUMS, SplitSumsArgs, StepsGradientArgs, TileKernel, block_gradient, block_states,
+    causal_conv1d_gradient, gate_gradient, line_sums, split_sums, steps_gradient,
 };
 pub use list::{
     CONV, ConvKernel, PASSING, PassingKernel, SCAN, STATE, STATE_STEP, STEPS, ScanKernel, StateStepKernel,

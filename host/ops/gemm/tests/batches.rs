@@ -6,13 +6,11 @@ use crate::ops::gemm::batches::Batches;
 /// Shape and strides of a matrix or of a batch of them.
 type Lies<'a> = (&'a [usize], &'a [usize]);
 
+/// Where a matrix begins in bytes, its shape and strides.
+type Seen = (u64, Vec<usize>, Vec<usize>);
+
 /// Where A, B and C begin in each launch, in bytes, their shapes and strides.
-fn launches(
-    a: Lies<'_>,
-    b: Lies<'_>,
-    c: Lies<'_>,
-    bias: Option<Lies<'_>>,
-) -> Vec<[(u64, Vec<usize>, Vec<usize>); 3]> {
+fn launches(a: Lies<'_>, b: Lies<'_>, c: Lies<'_>, bias: Option<Lies<'_>>) -> Vec<[Seen; 3]> {
     let (device, _) = fake::h200();
     let view = |at, (shape, strides): Lies<'_>| view::<f16>(&device, at, shape, strides);
     let bias = bias.map(|bias| view(BIAS, bias));

@@ -20,7 +20,7 @@ type Token<T> = Fragment<T, 1, 128, Threads<1, 32, 4>>;
 /// gradient by the last inputs, added to theirs; `d_before` that by the inputs before. `lines` \[width + 1, sequences · tiles, channels\]: of weights, of the bias. What has no rows is not there. A CTA
 /// walks over its tokens from the end, and over `width - 1` behind them.
 #[kernel(program = P, min_ctas = if TAPS == 4 { 12 } else { 8 })]
-pub fn conv_gradient<P: Program, T: Element, const TAPS: usize>(
+pub fn causal_conv1d_gradient<P: Program, T: Element, const TAPS: usize>(
     x: Global<T, 3, RowMajor, 0>,
     weight: Global<T, 2, RowMajor, 0>,
     bias: Global<T, 2, RowMajor, 0>,

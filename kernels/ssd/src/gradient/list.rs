@@ -8,7 +8,7 @@ use tilewright_device::tile::{
 use tilewright_device::{bf16, f16, kernels};
 
 use super::blocks::block_gradient;
-use super::conv::conv_gradient;
+use super::conv::causal_conv1d_gradient;
 use super::gate::gate_gradient;
 use super::lines::line_sums;
 use super::splits::split_sums;
@@ -101,7 +101,7 @@ impl<P: Collective, U: Element> Described for steps_gradient<P, U> {
     const DESCRIPTION: TileKernel = TileKernel::new::<U>([BLOCK as usize, HEADS], 0);
 }
 
-impl<P: Program, T: Element, const TAPS: usize> Described for conv_gradient<P, T, TAPS> {
+impl<P: Program, T: Element, const TAPS: usize> Described for causal_conv1d_gradient<P, T, TAPS> {
     type Description = TileKernel;
     const DESCRIPTION: TileKernel = TileKernel::new::<T>(super::conv::TILE, TAPS);
 }
@@ -181,7 +181,7 @@ kernels! {
 
     for T in [f16, bf16, f32] {
         for TAPS in [4, 8] {
-            sm_80: [conv_gradient_sm_80_ T _w TAPS]: conv_gradient<Simt<1>, T, TAPS>;
+            sm_80: [causal_conv1d_gradient_sm_80_ T _w TAPS]: causal_conv1d_gradient<Simt<1>, T, TAPS>;
         }
     }
 }

@@ -12,7 +12,7 @@ pub(crate) mod states;
 pub(crate) mod steps;
 
 pub use blocks::{BlockGradientArgs, block_gradient};
-pub use conv::{ConvGradientArgs, conv_gradient};
+pub use conv::{CausalConv1dGradientArgs, causal_conv1d_gradient};
 pub use gate::{GateGradientArgs, gate_gradient};
 pub use lines::{LineSumsArgs, line_sums};
 pub use list::{
