@@ -111,9 +111,8 @@ fn check<T: Real + FloatElement>(
 
 fn each<T: Real + FloatElement>(device: &Device) -> Outcome {
     let names = kernels().filter(|k| device.runs(k.arch)).map(|k| k.name);
-    let own = format!("_{}_", T::DTYPE);
-    let names: Vec<_> =
-        names.filter(|name| name.starts_with("causal_conv1d") && name.contains(&own)).collect();
+    let own = format!("causal_conv1d_sm_80_{}_", T::DTYPE);
+    let names: Vec<_> = names.filter(|name| name.starts_with(&own)).collect();
     assert_eq!(names.len(), 3, "{names:?}");
     for name in names {
         let wide = if name.ends_with("w8") { [8, 5] } else { [4, 3] };

@@ -8,7 +8,7 @@ use tilewright_device::kernel::Copies;
 use super::geometry::{are_images, walk};
 use super::problem::{Product, Size};
 use super::table::{Compiled, Kind, Pass, kernels};
-use crate::ops::frame::{self, Candidate, Choice, Operand, Rated, Rejection};
+use crate::ops::frame::{self, Candidate, Choice, Operand, PIECE, Rated, Rejection};
 use crate::tensor::{Reading, Untyped};
 use crate::{Arch, Device, KernelSet, Result};
 
@@ -137,8 +137,10 @@ impl<'a> Selection<'a> {
         };
         Operand { name: "images", reading: images, row_major: true, line: size.channels }
             .check(frame::Copies::Boxes)?;
-        if size.groups > 1 && !size.channels.is_multiple_of(BOX) && !weights {
-            return Err(Rejection::Multiples { what: "channels of several groups", of: BOX as u32 });
+        // A group's box of filters has whole lines; one of a gradient of filters begins where the group does, at a multiple of 16 bytes.
+        let whole = if weights { PIECE as usize / size_of::<u16>() } else { BOX };
+        if size.groups > 1 && !size.channels.is_multiple_of(whole) {
+            return Err(Rejection::Multiples { what: "channels of several groups", of: whole as u32 });
         }
         match walk(self.product.taps, size.pixels, size.out) {
             Some(_) => Ok(()),

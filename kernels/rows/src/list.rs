@@ -213,12 +213,15 @@ kernels! {
             sm_90: [masked_softmax_sm_90_ T _1x16384c CTAS]:
                 masked_softmax<Overlapped<16>, T, Spread<16, 512, 32, VECTOR>, 1, 16384, CTAS>;
         }
-        // Element by element, of rows that begin anywhere.
-        for (W, G, M, N) in [(4, 32, 4, 1024), (8, 256, 1, 8192)] {
-            sm_80: [masked_softmax_sm_80_ T _ M x N any]: masked_softmax<Simt<W>, T, Spread<W, G, 32, 1>, M, N, 1>;
-        }
         sm_80: [masked_softmax_sm_80_ T _long]: masked_softmax_long<Simt<8>, T, Spread<8, 256, 16, VECTOR>, 1, 4096>;
         sm_80: [masked_softmax_sm_80_ T _any]: masked_softmax_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
+    }
+    // Element by element, of rows that begin anywhere. Of 8191 columns of 16 bits the loop that reads them twice is faster on an H200: 701 for 902 µs.
+    for T in [f16, bf16, f32] {
+        sm_80: [masked_softmax_sm_80_ T _4x1024any]: masked_softmax<Simt<4>, T, Spread<4, 32, 32, 1>, 4, 1024, 1>;
+    }
+    for T in [f32] {
+        sm_80: [masked_softmax_sm_80_ T _1x8192any]: masked_softmax<Simt<8>, T, Spread<8, 256, 32, 1>, 1, 8192, 1>;
     }
 }
 

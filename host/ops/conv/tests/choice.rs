@@ -56,6 +56,19 @@ fn depthwise_convolutions_have_a_kernel() {
 }
 
 #[test]
+fn boxes_of_a_group_begin_at_multiples_of_16_bytes() {
+    let (device, _) = fake::h200();
+    let x = view::<f16, 4>(&device, X, [2, 8, 8, 48]);
+    let dy = view::<f16, 4>(&device, Y, [2, 8, 8, 96]);
+    for (groups, arch) in [(1, "sm_90"), (6, "sm_90"), (12, "sm_80"), (24, "sm_80")] {
+        let dw = view_mut::<f16, 4>(&device, W, [96, 3, 3, 48 / groups]);
+        let gradient = ConvGradient::new().groups(groups).padding([1, 1]);
+        let name = gradient.filters_plan(&x, &dy, &dw).unwrap().kernel().name();
+        assert!(name.contains(arch), "{groups} groups: {name}");
+    }
+}
+
+#[test]
 fn gradients_of_strides_are_several_products() {
     let (device, _) = fake::h200();
     let dy = view::<f16, 4>(&device, X, [32, 28, 28, 128]);
