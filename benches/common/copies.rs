@@ -3,6 +3,7 @@
 use std::fmt;
 
 use tilewright::{Device, Element, Stream, Tensor};
+use tilewright_support::empty::EmptyKernel;
 use tilewright_support::random::normal;
 use tilewright_support::timing::{Timing, Variant, compare};
 use tilewright_support::{Real, Result};
@@ -81,8 +82,17 @@ pub fn tabulate<'d, C: Copy>(
         spread = spread.max(row.spread());
     }
     println!("\nQuartiles lie at most {:.1}% of the median apart.", spread * 100.0);
+    if let Ok(empty) = EmptyKernel::new() {
+        let variant = Variant::new("empty", |stream: &Stream, _| empty.launch(stream));
+        let timings = compare(device, &[variant], &options(LAUNCHES))?;
+        let least = timings.first().map_or(f64::NAN, Timing::median) * 1e3;
+        println!("An empty kernel takes {least:.2} µs in such a graph.");
+    }
     Ok(())
 }
+
+/// Launches of an empty kernel in a graph: as many as of small tensors.
+const LAUNCHES: usize = 64;
 
 /// Normally distributed elements, repeated as often as a tensor needs; an odd period keeps rows from being equal.
 pub struct Random<T>(Tensor<T>);

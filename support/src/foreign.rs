@@ -10,7 +10,8 @@ use crate::Result;
 
 type Handle = *mut c_void;
 
-fn driver() -> Result<Library> {
+/// The driver's library.
+pub(crate) fn driver() -> Result<Library> {
     let names = ["libcuda.so.1", "nvcuda.dll"];
     // SAFETY: the driver's library may be loaded at any time.
     let found = names.iter().find_map(|name| unsafe { Library::new(*name) }.ok());

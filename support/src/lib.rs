@@ -18,6 +18,7 @@ pub mod activation;
 pub mod attention;
 pub mod convolution;
 pub mod cublas;
+pub mod empty;
 pub mod example;
 pub mod foreign;
 pub mod guarded;

@@ -43,7 +43,7 @@ pub fn softmax(device: &Device) -> Outcome {
     }
     for (name, reason) in [
         ("softmax_sm_80_f32_any", "not a kernel for f16"),
-        ("softmax_sm_80_f16_4x256", "it reads x row-major, in lines aligned to 16 bytes"),
+        ("softmax_sm_80_f16_16x256", "it reads x row-major, in lines aligned to 16 bytes"),
         ("none", "not a kernel for f16"),
     ] {
         let error = plain.kernel(name).run(&stream, &x.view(), &mut y.view_mut()).expect_err(name);
@@ -53,7 +53,7 @@ pub fn softmax(device: &Device) -> Outcome {
     }
     let wide = Tensor::<f16>::zeros(device, &[2, 512])?;
     let mut to = Tensor::<f16>::zeros(device, &[2, 512])?;
-    let error = plain.kernel("softmax_sm_80_f16_4x256").run(&stream, &wide.view(), &mut to.view_mut());
+    let error = plain.kernel("softmax_sm_80_f16_16x256").run(&stream, &wide.view(), &mut to.view_mut());
     let error = error.expect_err("too long a row").to_string();
     assert!(error.contains("it takes rows of elements up to 256; it must be one of "), "{error}");
     assert!(y.to_vec()?.iter().all(|y| y.is_nan()));
@@ -172,10 +172,10 @@ pub fn norm(device: &Device) -> Outcome {
     let error = plain.run_added(&stream, &x.view(), &x.view(), &mut inside, &mut y.view_mut());
     let text = "`y` overlaps `sum`; what a call writes must lie apart from all else that it uses";
     assert_eq!(error.expect_err("sum is y").to_string(), text);
-    let error = plain.kernel("add_norm_sm_80_f16_4x256").run(&stream, &x.view(), &mut y.view_mut());
+    let error = plain.kernel("add_norm_sm_80_f16_16x256").run(&stream, &x.view(), &mut y.view_mut());
     let error = error.expect_err("a kernel that adds").to_string();
     assert!(error.contains("it adds a residual; it must be one of norm_"), "{error}");
-    let error = plain.kernel("norm_sm_80_f16_4x256");
+    let error = plain.kernel("norm_sm_80_f16_16x256");
     let error = error.run_added(&stream, &x.view(), &x.view(), &mut s.view_mut(), &mut y.view_mut());
     let error = error.expect_err("a kernel that does not").to_string();
     assert!(error.contains("it adds no residual; it must be one of "), "{error}");

@@ -201,7 +201,6 @@ loads_x4! { "shared::cluster", "`addr` is a [`mapa`] address. PTX ISA, \"ld\"; s
 stores! { "shared::cluster", "`addr` is a [`mapa`] address. PTX ISA, \"st\"; sm_90.":
     store_cluster_u32: u32, reg32, "b32";
     store_cluster_f32: f32, reg32, "b32";
-    store_cluster_word: MaybeUninit<f32>, reg32, "b32";
 }
 stores_x2! { "shared::cluster", "`addr` is a [`mapa`] address. PTX ISA, \"st\"; sm_90.":
     store_cluster_u32x2: u32;
@@ -210,6 +209,22 @@ stores_x2! { "shared::cluster", "`addr` is a [`mapa`] address. PTX ISA, \"st\"; 
 stores_x4! { "shared::cluster", "`addr` is a [`mapa`] address. PTX ISA, \"st\"; sm_90.":
     store_cluster_u32x4: u32;
     store_cluster_f32x4: f32;
+}
+
+/// `st.async` of a word: completes 4 bytes at the barrier `bar` when they are visible.
+///
+/// `addr` and `bar` are [`mapa`] addresses of one CTA. PTX ISA, "st.async"; sm_90.
+///
+/// # Safety
+/// `addr` is a multiple of 4 in that CTA's shared memory, `bar` an initialised mbarrier there, and
+/// nobody uses the bytes before `bar` completes.
+#[inline(always)]
+pub unsafe fn st_async_word(addr: u32, value: MaybeUninit<f32>, bar: u32) {
+    // SAFETY: the caller's.
+    unsafe {
+        ptx!("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [{0}], {1}, [{2}];",
+            in(reg32) addr, in(reg32) value, in(reg32) bar)
+    }
 }
 
 /// `st.async` of two floats: completes 8 bytes at the barrier `bar` when they are visible.

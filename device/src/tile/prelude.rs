@@ -5,7 +5,7 @@ pub use crate::tile::copy::add::AtomicAdd;
 pub use crate::tile::copy::arrival::Arrival;
 pub use crate::tile::copy::columns::ColumnsFrom;
 pub use crate::tile::copy::elementwise::elementwise;
-pub use crate::tile::copy::row_part::RowPart;
+pub use crate::tile::copy::row_part::{RowMut, RowPart};
 pub use crate::tile::copy::row_parts::RowParts;
 pub use crate::tile::cta::collective::Collective;
 pub use crate::tile::cta::simt::{Overlapped, Overlaps, Simt};

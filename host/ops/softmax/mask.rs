@@ -99,7 +99,7 @@ impl<'a> Softmax<'a> {
             let (log, causal) = (u32::from(log), u32::from(causal));
             MaskedSoftmaxArgs { x, mask: narrow, wide_mask: wide, y, order, scale, log, causal }
         };
-        // SAFETY: the arguments are those of `masked_softmax`, and of `masked_softmax_long`, which has the same. y is borrowed exclusively.
+        // SAFETY: the arguments are those of `masked_softmax`, and of those of longer rows, which have the same. y is borrowed exclusively.
         unsafe { select(matrices).queue(stream, (self.kernel, self.overlap), args) }
     }
 }

@@ -50,8 +50,9 @@ pub fn log_softmax<T: FloatElement>(
 ///   -inf, or of which nothing is left, has no largest score: its softmax is zeros, its log-softmax -inf.
 /// - No rows, or rows without elements: nothing is done.
 /// - Rows that are aligned to 16 bytes and multiples of that long are read once, if they have at most 16384 elements or, on Hopper,
-///   262144, masked ones 8192 or 131072, and their mask lies so too; so are, on Hopper, rows without a mask of up to 57337 elements (f32 57341)
-///   of contiguous, aligned tensors. All others are correct but slower; masked ones of up to 8192 elements are read once too, element by element.
+///   262144, masked ones 8192 or 131072, and their mask lies so too; so are, on Hopper, rows of up to 57337 elements (f32 57341), masked ones of up to
+///   53241 (26621), of contiguous, aligned tensors. All others are correct but slower; masked ones of up to 1024 elements are read once too, element
+///   by element.
 ///   A mask that repeats in other dimensions than x lies evenly in may take several launches.
 ///
 /// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same bits.

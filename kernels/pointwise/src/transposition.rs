@@ -8,7 +8,7 @@ use tilewright_device::kernel;
 use tilewright_device::tile::{Collective, Cta, InBlock, Overlaps, TILE_ALIGN, barriers, math};
 
 use crate::copies::RANK;
-use crate::pieces::{PieceOrder, Strided, load_bits, store_bits};
+use crate::pieces::{PieceOrder, Strided, load_bits, load_skewed, store_bits};
 
 /// Bytes of a vector, and of a tile.
 const VECTOR: usize = 16;
@@ -98,6 +98,9 @@ pub fn transposed<P: Collective + Overlaps, const BYTES: usize>(
         if exchanged.in_vectors[0] != 0 && x_size.saturating_sub(col) >= v as u32 {
             // SAFETY: a vector of x's neighbours, all of which are inside; the host checked how they lie.
             read[i] = unsafe { load_bits::<VECTOR>(element(&x, row, col), row < size, 0) };
+        } else if row < size && col > 0 && x_size.saturating_sub(col) >= 2 * v as u32 {
+            // SAFETY: as many of x's neighbours lie before and behind.
+            read[i] = unsafe { load_skewed(element(&x, row, col)) };
         } else {
             let mut e = 0;
             while e < v {
@@ -125,10 +128,15 @@ pub fn transposed<P: Collective + Overlaps, const BYTES: usize>(
     // Four vectors of eight words' elements to a warp: 64 neighbouring bytes of y, and all banks.
     let (vector_in, word_in) = (thread % 4, thread % 32 / 4);
     let groups = (rows / v / 4) as u32;
-    let mut i = 0;
-    while i < cols * BYTES / 4 * rows / v / THREADS {
+    let place = |i: usize| {
         let group = (i as u32 * P::THREADS + thread) / 32;
-        let (vector, word) = (group % groups * 4 + vector_in, group / groups * 8 + word_in);
+        (group % groups * 4 + vector_in, group / groups * 8 + word_in)
+    };
+    let (turns, in_word) = (const { TILE / 4 / (VECTOR / BYTES) / THREADS }, const { 4 / BYTES });
+    let mut made = [[[0; 4]; 4]; EACH];
+    let mut i = 0;
+    while i < turns {
+        let (vector, word) = place(i);
         let from = at + vector * v as u32 * row_bytes + (((word / 4) ^ (vector_in * 2)) * 4 + word % 4) * 4;
         let mut words = [0; VECTOR];
         let mut k = 0;
@@ -137,32 +145,63 @@ pub fn transposed<P: Collective + Overlaps, const BYTES: usize>(
             words[k] = unsafe { load_u32(from + k as u32 * row_bytes) };
             k += 1;
         }
-        let row = tile * rows as u32 + vector * v as u32;
         let mut which = 0;
-        while which < 4 / BYTES {
-            let vector = gathered::<BYTES>(words, which);
-            let col = x_tile * cols as u32 + word * (4 / BYTES) as u32 + which as u32;
-            if exchanged.in_vectors[1] != 0 && size.saturating_sub(row) >= v as u32 {
-                // SAFETY: a vector of y's neighbours, all of which are inside, and which no other thread has.
-                unsafe { store_bits::<VECTOR>(element(&y, row, col), vector, col < x_size) };
-            } else {
-                let mut e = 0;
-                while e < v {
-                    let bits = vector[e * BYTES / 4] >> (e * BYTES % 4 * 8);
-                    let row = row + e as u32;
-                    // SAFETY: an element of y, which no other thread has.
-                    unsafe {
-                        store_bits::<BYTES>(
-                            element(&y, row, col),
-                            [bits, 0, 0, 0],
-                            row < size && col < x_size,
-                        )
-                    };
-                    e += 1;
-                }
-            }
+        while which < in_word {
+            made[i][which] = gathered::<BYTES>(words, which);
             which += 1;
         }
         i += 1;
+    }
+    let first_col = x_tile * cols as u32;
+    let whole = size.is_multiple_of(v as u32) || (tile + 1) * rows as u32 <= size;
+    if exchanged.in_vectors[1] != 0 && whole {
+        let mut i = 0;
+        while i < turns {
+            let ((vector, word), mut which) = (place(i), 0);
+            let row = tile * rows as u32 + vector * v as u32;
+            while which < in_word {
+                let col = first_col + word * in_word as u32 + which as u32;
+                let inside = row < size && col < x_size;
+                // SAFETY: a vector of y's neighbours, which no other thread has.
+                unsafe { store_bits::<VECTOR>(element(&y, row, col), made[i][which], inside) };
+                which += 1;
+            }
+            i += 1;
+        }
+        return;
+    }
+
+    // Lines that begin anywhere go element by element, neighbours by neighbouring threads: through the tile's memory once more, a line for
+    // each of x's neighbours. Swizzled: of two words' lines a warp's quarter stores four vectors each.
+    let line_bytes = (rows * BYTES) as u32;
+    // SAFETY: all threads of the CTA come here, and have read the tile; then no other thread has the vectors.
+    unsafe {
+        bar_sync(barriers::KERNEL.get::<0>(), P::THREADS);
+        let mut i = 0;
+        while i < turns {
+            let ((vector, word), mut which) = (place(i), 0);
+            while which < in_word {
+                let line = word * in_word as u32 + which as u32;
+                let vector = vector ^ (word % 2 * 4);
+                store_u32x4(at + line * line_bytes + vector * VECTOR as u32, made[i][which]);
+                which += 1;
+            }
+            i += 1;
+        }
+        bar_sync(barriers::KERNEL.get::<0>(), P::THREADS);
+    }
+    let (own, first) = (thread % rows as u32, thread / rows as u32);
+    let (row, by) = (tile * rows as u32 + own, (THREADS / rows) as u32);
+    let mut line = first;
+    while line < cols as u32 {
+        let (vector, byte) = ((own / v as u32) ^ (line / in_word as u32 % 2 * 4), own % v as u32 * bytes);
+        let from = at + line * line_bytes + vector * VECTOR as u32 + byte;
+        let col = first_col + line;
+        // SAFETY: an element of the tile, written before the barrier, and one of y that no other thread has.
+        unsafe {
+            let bits = load_u32(from / 4 * 4) >> (from % 4 * 8);
+            store_bits::<BYTES>(element(&y, row, col), [bits, 0, 0, 0], row < size && col < x_size);
+        }
+        line += by;
     }
 }

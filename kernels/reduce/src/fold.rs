@@ -55,6 +55,21 @@ pub(crate) trait Fold: Copy {
     fn add(state: Self::State, x: f32, at: u32) -> Self::State;
     /// Neighbours, the first of which is at `at`; several at a time for more to be in flight.
     fn add_piece<const V: usize>(state: Self::State, x: [f32; V], at: u32) -> Self::State;
+    /// Pieces of `V` elements, which `of` makes of their words, in the order of their places: the first one's, and from one to the next.
+    #[inline(always)]
+    fn add_pieces<const K: usize, const V: usize>(
+        mut state: Self::State,
+        words: [[u32; 4]; K],
+        of: impl Fn([u32; 4]) -> [f32; V],
+        [at, step]: [u32; 2],
+    ) -> Self::State {
+        let mut i = 0;
+        while i < K {
+            state = Self::add_piece(state, of(words[i]), at + i as u32 * step);
+            i += 1;
+        }
+        state
+    }
     /// The same of two threads' elements, whichever come first.
     fn merge(a: Self::State, b: Self::State) -> Self::State;
     fn value(state: Self::State) -> f32;
@@ -144,6 +159,17 @@ fn exceeds(a: f32, b: f32) -> bool {
     a > b || a.is_nan() && !b.is_nan()
 }
 
+/// The place of the first element that is this value, the largest, or of the first NaN: one of the elements is.
+#[inline(always)]
+fn first_of<const V: usize>(x: [f32; V], value: f32) -> u32 {
+    let (mut first, mut i) = (V as u32 - 1, V - 1);
+    while i > 0 {
+        i -= 1;
+        first = if x[i] == value || x[i].is_nan() { i as u32 } else { first };
+    }
+    first
+}
+
 impl Fold for LargestPlace {
     type State = Placed;
     const NEUTRAL: f32 = f32::NEG_INFINITY;
@@ -159,16 +185,34 @@ impl Fold for LargestPlace {
     #[inline(always)]
     fn add_piece<const V: usize>(mut state: Placed, x: [f32; V], at: u32) -> Placed {
         let value = halved(x, math::max_nan);
-        // Seldom, once some elements have been seen.
         if exceeds(value, state.value) {
-            let mut i = V;
+            state = Placed { value, at: at + first_of(x, value) };
+        }
+        state
+    }
+    /// Several at once: where one exceeds what was before, which the first ones of a row always do, one of them is searched.
+    #[inline(always)]
+    fn add_pieces<const K: usize, const V: usize>(
+        mut state: Placed,
+        words: [[u32; 4]; K],
+        of: impl Fn([u32; 4]) -> [f32; V],
+        [at, step]: [u32; 2],
+    ) -> Placed {
+        let largest = words.map(|words| halved(of(words), math::max_nan));
+        let (mut value, mut i) = (largest[0], 1);
+        while i < K {
+            value = math::max_nan(value, largest[i]);
+            i += 1;
+        }
+        if exceeds(value, state.value) {
+            let (mut piece, mut first, mut i) = (words[K - 1], at + (K as u32 - 1) * step, K - 1);
             while i > 0 {
                 i -= 1;
-                if x[i] == value || x[i].is_nan() {
-                    state.at = at + i as u32;
+                if largest[i] == value || largest[i].is_nan() {
+                    (piece, first) = (words[i], at + i as u32 * step);
                 }
             }
-            state.value = value;
+            state = Placed { value, at: first + first_of(of(piece), value) };
         }
         state
     }

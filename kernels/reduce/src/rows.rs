@@ -219,13 +219,8 @@ impl Line {
                 words[i] = unsafe { vector(address(head + own * V as u32), own < vectors, outside) };
                 i += 1;
             }
-            let mut i = 0;
-            while i < AHEAD {
-                let own = number + i as u32 * lanes;
-                let x = values::<T, V>(words[i], signs);
-                state = F::add_piece(state, x, place + head + own * V as u32);
-                i += 1;
-            }
+            let places = [place + head + number * V as u32, lanes * V as u32];
+            state = F::add_pieces(state, words, |words| values::<T, V>(words, signs), places);
             number += AHEAD as u32 * lanes;
         }
         let tail = (length - head) % V as u32;

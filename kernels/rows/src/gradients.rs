@@ -75,7 +75,7 @@ kernels! {
     /// The kernels of the gradient of softmax and log-softmax.
     pub static SOFTMAX_GRADIENT: RowsKernel;
 
-    let ONE_CTA = [(4, 8, 8, 16, 64), (4, 32, 32, 4, 1024), (4, 128, 32, 1, 4096), (8, 256, 32, 1, 8192)];
+    let ONE_CTA = [(4, 8, 32, 16, 256), (4, 32, 32, 4, 1024), (4, 128, 32, 1, 4096), (8, 256, 32, 1, 8192)];
     for (T, VECTOR, WIDE) in [(f16, 8, NextTile), (bf16, 8, NextTile), (f32, 4, Nothing)] {
         for (W, G, E, M, N) in ONE_CTA {
             sm_80: [softmax_gradient_sm_80_ T _ M x N]:

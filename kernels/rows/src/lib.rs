@@ -21,7 +21,10 @@ pub use loss_rows::{
     CrossEntropyArgs, CrossEntropyHeldArgs, CrossEntropyLongArgs, cross_entropy, cross_entropy_held,
     cross_entropy_long,
 };
-pub use masked_rows::{MaskedSoftmaxArgs, MaskedSoftmaxLongArgs, masked_softmax, masked_softmax_long};
+pub use masked_rows::{
+    MaskedSoftmaxArgs, MaskedSoftmaxHeldArgs, MaskedSoftmaxLongArgs, masked_softmax, masked_softmax_held,
+    masked_softmax_long,
+};
 pub use norm_backward::{NormGradientArgs, NormGradientLongArgs, norm_gradient, norm_gradient_long};
 pub use norm_rows::{NormArgs, NormHeldArgs, NormLongArgs, norm, norm_held, norm_long};
 pub use program::{Added, NextTile, NoResidual, Nothing, OneTile, Prefetch, Residual, RowProgram, resident};

@@ -10,7 +10,7 @@ use tilewright_device::tile::{
 };
 
 use crate::program::{Prefetch, RowProgram, resident, resident_held};
-use crate::softmax_rows::{Sum, exponents, exponents_from};
+use crate::softmax_rows::{Sum, exponentials, over_lanes, shares, sums_after};
 
 /// What a loss takes of a row: the sum of its exponentials, and that of its logits.
 #[derive(Clone, Copy)]
@@ -70,13 +70,35 @@ impl Loss {
         logits: Fragment<T, M, N, L>,
         inside: [u32; 2],
     ) -> Rows<Logits, M, N, L> {
-        let (_, sums) = exponents(logits, own.map(|own| own.exponentials), LOG2_E);
+        let sums = sums_after(logits, own.map(|own| own.exponentials), LOG2_E);
         let own = own.zip(&sums, |own, exponentials| Logits { exponentials, ..own });
         if self.smoothing == 0.0 {
             return own;
         }
         let totals = totals(logits, inside);
         own.zip(&totals, |own, total| Logits { total: own.total + total, ..own })
+    }
+    /// The values of the lanes that share a row.
+    #[inline(always)]
+    fn over_lanes<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+        &self,
+        own: Rows<Logits, M, N, L>,
+    ) -> Rows<Logits, M, N, L> {
+        let sums = over_lanes(own.map(|own| own.exponentials), LOG2_E);
+        self.with_totals(sums, || own.map(|own| own.total))
+    }
+    /// The sums of lanes that share a row, with those of the threads' logits, which are asked for where they count.
+    #[inline(always)]
+    fn with_totals<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+        &self,
+        sums: Rows<Sum, M, N, L>,
+        totals: impl FnOnce() -> Rows<f32, M, N, L>,
+    ) -> Rows<Logits, M, N, L> {
+        let all = sums.map(|exponentials| Logits { exponentials, total: 0.0 });
+        if self.smoothing == 0.0 {
+            return all;
+        }
+        all.zip(&totals().across_lanes(|a, b| a + b), |all, total| Logits { total, ..all })
     }
     #[inline(always)]
     fn of(&self, row: &Row) -> f32 {
@@ -102,53 +124,58 @@ impl Loss {
             }
         });
     }
-    /// `scale` times the gradient, by the logits of columns from `first` on, whose exponents of 2 from `from` on are `z`.
+    /// What `scale` times the gradient is made of, in columns from `first` on.
     #[inline(always)]
-    fn gradient<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    fn gradients<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
         &self,
-        (z, from): (Fragment<f32, M, N, L>, Rows<f32, M, N, L>),
         rows: &Rows<Row, M, N, L>,
         first: u32,
         scale: f32,
-    ) -> Fragment<T, M, N, L> {
-        let shift = from.zip(rows, |from, Row { all, .. }| {
-            (from - all.exponentials.origin()) * LOG2_E - all.exponentials.log2()
-        });
-        let by = shift.map(|shift| Gradient { shift, ..Gradient::NONE }).zip(rows, |by, row| {
+    ) -> Rows<Gradient, M, N, L> {
+        rows.map(|row| {
             let counts = self.counts(row.label);
             Gradient {
                 counts: counts != 0.0,
                 factor: (1.0 + 2.0 * self.z_loss * row.all.log()) * counts * scale,
                 even: -self.smoothing / self.columns as f32 * counts * scale,
-                ..by
+                label: (row.label as u32).wrapping_sub(first),
+                at_label: (1.0 - self.smoothing) * counts * scale,
             }
-        });
-        let g = z.zip_rows(&by, |z, by| by.of(z));
-        let labels = rows.map(|row| {
-            let at_label = (1.0 - self.smoothing) * self.counts(row.label) * scale;
-            ((row.label as u32).wrapping_sub(first), at_label)
-        });
-        g.map_in_rows(&labels, |g, at_label| g - at_label).cast::<T>()
+        })
     }
 }
 
-/// A row's gradient, of its exponents, but for what its label takes off.
+/// What a row's gradient is made of: `factor` times its exponentials, and `even`, less `at_label` at the label.
 #[derive(Clone, Copy)]
 struct Gradient {
     counts: bool,
-    shift: f32,
     factor: f32,
     even: f32,
+    label: u32,
+    at_label: f32,
 }
 
 impl Gradient {
-    const NONE: Self = Gradient { counts: false, shift: 0.0, factor: 0.0, even: 0.0 };
-
+    /// The gradients of a tile, of its exponentials.
     #[inline(always)]
-    fn of(&self, z: f32) -> f32 {
-        let g = math::fma(math::ex2(z + self.shift), self.factor, self.even);
-        if self.counts { g } else { 0.0 }
+    fn of_all<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+        rows: &Rows<Self, M, N, L>,
+        e: Fragment<f32, M, N, L>,
+    ) -> Fragment<T, M, N, L> {
+        let of = |e, row: Self| if row.counts { math::fma(e, row.factor, row.even) } else { 0.0 };
+        let labels = rows.map(|row| (row.label, row.at_label));
+        e.zip_rows(rows, of).map_in_rows(&labels, |g, at_label| g - at_label).cast::<T>()
     }
+}
+
+/// The probabilities of logits, by their rows' sums.
+#[inline(always)]
+fn probabilities<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    x: Fragment<T, M, N, L>,
+    all: &Rows<Row, M, N, L>,
+) -> Fragment<f32, M, N, L> {
+    let from = all.map(|Row { all, .. }| (all.exponentials.origin(), -all.exponentials.log2()));
+    x.map(T::to_f32).zip_rows(&from, |x, (origin, shift)| math::ex2(math::fma(x - origin, LOG2_E, shift)))
 }
 
 /// The labels of a tile's rows, of which the lower 32 bits are `low`: those of 64 bits, which have two columns, and that 32 bits do not hold become
@@ -261,20 +288,15 @@ pub fn cross_entropy<
         }
         let how = Loss { ignored, smoothing, z_loss, columns: x.get().cols() };
         let low = Rows::<i32, M, N, L>::load(labels.get().tile(here.at(0)), ignored);
-        let (z, own) = exponents(logits, Rows::splat(Sum::NONE), LOG2_E);
-        let from = own.map(|own| own.origin());
-        let mut own = own.map(|exponentials| Logits { exponentials, total: 0.0 });
-        if smoothing != 0.0 {
-            own = own.zip(&totals(logits, [0, how.columns.saturating_sub(first)]), |own, total| Logits {
-                total,
-                ..own
-            });
-        }
-        let all = rows.reduce(own, Logits::with);
+        let (e, sums) = exponentials(logits, LOG2_E, false);
+        let own = how.with_totals(sums, || totals(logits, [0, how.columns.saturating_sub(first)]));
+        let all = rows.across_warps(own, Logits::with);
         let all = results(x.get(), (low, labels.get(), ignored), here, &all);
         how.store(&all, part == 0, losses.get().tile(here.at(0)));
-        how.gradient::<T, L, M, N>((z, from), &all, first, scale)
-            .store_rows(gradients.get().tile(here.at(part)));
+        let shares = shares(sums, &all.map(|row| row.all.exponentials), LOG2_E);
+        let by = how.gradients(&all, first, scale);
+        let by = by.zip(&shares, |by, share| Gradient { factor: by.factor * share, ..by });
+        Gradient::of_all::<T, L, M, N>(&by, e).store_rows(gradients.get().tile(here.at(part)));
     }
 }
 
@@ -314,14 +336,14 @@ pub fn cross_entropy_held<
         let low = Rows::<i32, 1, N, L>::load(labels.get().tile(row.at(0)), ignored);
         let own =
             parts.fold(Rows::splat(Logits::NONE), |own, [logits], part| how.and(own, logits, part.inside()));
-        let all = rows.reduce(own, Logits::with);
+        let all = rows.across_warps(how.over_lanes(own), Logits::with);
         let all = results(x.get(), (low, labels.get(), ignored), row, &all);
         how.store(&all, rank == 0, losses.get().tile(row.at(0)));
-        let origin = all.map(|row| row.all.exponentials.origin());
+        let mut to = parts.row_of(&mut gradients.get());
         parts.take(|[logits], part| {
-            let z = exponents_from(logits, &origin, LOG2_E);
-            let g = how.gradient::<T, L, 1, N>((z, origin), &all, part.first(), scale);
-            part.store(&g, &mut gradients.get());
+            let by = how.gradients(&all, part.first(), scale);
+            let g = Gradient::of_all::<T, L, 1, N>(&by, probabilities(logits, &all));
+            part.store(&g, &mut to);
         });
     }
 }
@@ -355,14 +377,13 @@ pub fn cross_entropy_long<P: RowProgram, T: Element, L, const M: usize, const N:
             |own, logits, part| how.and(own, logits, [0, how.columns.saturating_sub(part * N as u32)]),
         );
         let low = Rows::<i32, M, N, L>::load(labels.get().tile(tile.at(0)), ignored);
-        let all = rows.reduce(own, Logits::with);
+        let all = rows.across_warps(how.over_lanes(own), Logits::with);
         let all = results(x.get(), (low, labels.get(), ignored), tile, &all);
         how.store(&all, true, losses.get().tile(tile.at(0)));
-        let origin = all.map(|row| row.all.exponentials.origin());
         if gradients.get().rows() > 0 {
             x.get().fold_row_parts::<M, N, L, _>(tile, least, (), |(), logits, part| {
-                let z = exponents_from(logits, &origin, LOG2_E);
-                let g = how.gradient::<T, L, M, N>((z, origin), &all, part * N as u32, scale);
+                let by = how.gradients(&all, part * N as u32, scale);
+                let g = Gradient::of_all::<T, L, M, N>(&by, probabilities(logits, &all));
                 g.store_rows(gradients.get().tile(tile.at(part)));
             });
         }

@@ -126,11 +126,12 @@ pub fn norm_gradient_held<
         let all = rows.reduce(own, OwnMoments::with);
         let mean = all.map(|all| all.mean);
         let factors = all.map(|all| how.factors(all.moments));
+        let mut to = parts.row_of(&mut dx.get());
         parts.take_each::<PARTS>(|i, [x, dy], part| {
             let added = Fragment::load_rows(d_sum.get().tile(part.tile()), T::ZERO);
             let d = x.map(T::to_f32).zip_rows(&mean, |x, mean| x - mean);
             let of_part = gradient(d, weighted(dy, &weight(part)), &factors, &added);
-            part.store(&of_part, &mut dx.get());
+            part.store(&of_part, &mut to);
             weights[i] = plus(weights[i], &by_weight(d, &dy, &factors));
             biases[i] = plus(biases[i], &dy.map(T::to_f32));
         });

@@ -41,6 +41,28 @@ impl Moments {
         let between = if weight == 0.0 { 0.0 } else { apart * apart * weight };
         Moments { count, mean, squares: self.squares + other.squares + between }
     }
+    /// As [`with`](Self::with), or the squares alone.
+    #[inline(always)]
+    fn and(self, other: Self, centred: bool) -> Self {
+        match centred {
+            true => self.with(other),
+            false => Moments { squares: self.squares + other.squares, ..Self::NONE },
+        }
+    }
+}
+
+/// The moments of rows of which each thread knows those of its part: of rows that are not centred only the squares are added up.
+#[inline(always)]
+fn of_row<P: RowProgram, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize>(
+    rows: &mut RowReducer<P, L, 1, N, CTAS>,
+    own: Rows<Moments, 1, N, L>,
+    centred: bool,
+) -> Rows<Moments, 1, N, L> {
+    if centred {
+        return rows.reduce(own, Moments::with);
+    }
+    let squares = rows.reduce(own.map(|own| own.squares), |a, b| a + b);
+    squares.map(|squares| Moments { squares, ..Moments::NONE })
 }
 
 /// Those of what this thread has of its rows, in columns before `end`, or of all the threads over which `over` adds up. Without `centred` only the
@@ -304,22 +326,33 @@ pub fn norm_held<
     let ([one, zero], at) = (T::from_f32x2(1.0, 0.0), [0, 0, 0]);
     let from = RAGGED
         .then(|| [ColumnsFrom::new(weight.get().tile(at), one), ColumnsFrom::new(bias.get().tile(at), zero)]);
+    let part = rows.part();
     while parts.row().exists() {
+        // On their way while the row is reduced; behind them those of the next part while one is computed.
+        let mut ahead = [Cols::splat(one), Cols::splat(zero)];
+        if !RAGGED {
+            ahead = columns([&weight, &bias], part);
+        }
         let own = parts.fold(Rows::splat(Moments::NONE), |before, terms, part| {
             let own = moments_inside(sum(terms), part.inside(), centred != 0);
-            own.zip(&before, |own, before| before.with(own))
+            own.zip(&before, |own, before| before.and(own, centred != 0))
         });
-        let by = by_rows(&rows.reduce(own, Moments::with), (per_column, epsilon));
+        let by = by_rows(&of_row(&mut rows, own, centred != 0), (per_column, epsilon));
+        let mut to = parts.row_of(&mut y.get());
+        let mut sums_to = if TERMS > 1 { Some(parts.row_of(&mut sums.get())) } else { None };
         parts.take(|terms, part| {
             let by_column = match &from {
                 Some([weight, bias]) => [weight.load(part.first()), bias.load(part.first())],
-                None => columns([&weight, &bias], part.number()),
+                None => {
+                    let next = part.number() + CTAS as u32;
+                    core::mem::replace(&mut ahead, columns([&weight, &bias], next))
+                }
             };
             let s = sum(terms);
-            if TERMS > 1 {
-                part.store(&s.cast::<T>(), &mut sums.get());
+            if let Some(to) = &mut sums_to {
+                part.store(&s.cast::<T>(), to);
             }
-            part.store(&scaled::<T, L, 1, N>(s, &by, by_column), &mut y.get());
+            part.store(&scaled::<T, L, 1, N>(s, &by, by_column), &mut to);
         });
     }
 }

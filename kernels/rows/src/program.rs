@@ -51,6 +51,8 @@ pub const fn resident(threads: u32, all: u32) -> u32 {
 /// for, since they compute for longer than memory takes.
 pub const fn resident_held(threads: u32, bytes: usize, ragged: bool) -> u32 {
     match ragged {
+        // Of two tensors shared memory has room for 22 warps, which would leave each 80 registers.
+        true if threads < 256 && bytes >= 64 * threads as usize => resident(threads, 640),
         true if bytes > 16 * threads as usize => resident(threads, if threads < 256 { 768 } else { 512 }),
         true => resident(threads, 1024),
         false => 1,

@@ -112,7 +112,8 @@ pub fn softmax_gradient_held<P: RowProgram, T: Element, L, const N: usize, const
         let own = parts
             .fold(Rows::splat(0.0), |sums, [y, dy], _| products(y, dy, log != 0).zip(&sums, |a, b| a + b));
         let sums = rows.reduce(own, |a, b| a + b);
-        parts.take(|[y, dy], part| part.store(&gradient(y, dy, &sums, scale, log != 0), &mut dx.get()));
+        let mut to = parts.row_of(&mut dx.get());
+        parts.take(|[y, dy], part| part.store(&gradient(y, dy, &sums, scale, log != 0), &mut to));
     }
 }
 

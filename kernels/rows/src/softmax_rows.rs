@@ -38,49 +38,121 @@ impl Sum {
     }
 }
 
-/// The exponents of 2 of this thread's scores, from the maximum of each of its rows on, and what they sum up to.
+/// The largest of what this thread has of each row: every fourth element waits for the one before it, and not each.
 #[inline(always)]
-pub(crate) fn exponents<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+fn largest<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    x: &Fragment<f32, M, N, L>,
+) -> Rows<f32, M, N, L> {
+    x.fold_rows([f32::NEG_INFINITY; 4], |[a, b, c, d], x| [b, c, d, math::max(a, x)])
+        .map(|[a, b, c, d]| math::max(math::max(a, b), math::max(c, d)))
+}
+
+/// The sum of `f` of what this thread has of each row, as [`largest`] goes about it.
+#[inline(always)]
+fn total<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    x: &Fragment<f32, M, N, L>,
+    f: impl Fn(f32) -> f32,
+) -> Rows<f32, M, N, L> {
+    x.fold_rows([0.0; 4], |[a, b, c, d], x| [b, c, d, a + f(x)]).map(|[a, b, c, d]| (a + b) + (c + d))
+}
+
+/// The maximum of this thread's scores and of those `before`, and the sum of their exponentials by it.
+#[inline(always)]
+pub(crate) fn sums_after<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     x: Fragment<T, M, N, L>,
     before: Rows<Sum, M, N, L>,
     scale: f32,
-) -> (Fragment<f32, M, N, L>, Rows<Sum, M, N, L>) {
+) -> Rows<Sum, M, N, L> {
     let x = x.map(T::to_f32);
-    let max =
-        x.fold_rows(f32::NEG_INFINITY, math::max).zip(&before, |max, before| math::max(max, before.max));
+    let max = largest(&x).zip(&before, |max, before| math::max(max, before.max));
     let origin = max.map(|max| Sum { max, sum: 0.0 }.origin());
-    let z = x.zip_rows(&origin, |x, origin| (x - origin) * scale);
-    let sums = z.fold_rows(0.0, |sum, z| sum + math::ex2(z));
+    let sums = total(&x.zip_rows(&origin, |x, origin| (x - origin) * scale), math::ex2);
     let own = max.map(|max| Sum { max, sum: 0.0 }).zip(&sums, |own, sum| Sum { sum, ..own });
-    let rescaled = own.zip(&before, |own, before| Sum {
+    own.zip(&before, |own, before| Sum {
         sum: own.sum + before.sum * math::ex2((before.max - own.origin()) * scale),
         ..own
-    });
-    (z, rescaled)
+    })
 }
 
-/// The exponents of 2 of scores, counted from `origin` in each row.
+/// The sums of the lanes that share a row: their maximum first, so that each rescales its sum once.
 #[inline(always)]
-pub(crate) fn exponents_from<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
-    x: Fragment<T, M, N, L>,
-    origin: &Rows<f32, M, N, L>,
+pub(crate) fn over_lanes<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    own: Rows<Sum, M, N, L>,
     scale: f32,
-) -> Fragment<f32, M, N, L> {
-    x.map(T::to_f32).zip_rows(origin, |x, origin| (x - origin) * scale)
+) -> Rows<Sum, M, N, L> {
+    let max = own.map(|own| own.max).across_lanes(math::max);
+    let sums = max
+        .zip(&own, |max, own| own.sum * math::ex2((own.max - Sum { max, sum: 0.0 }.origin()) * scale))
+        .across_lanes(|a, b| a + b);
+    max.map(|max| Sum { max, sum: 0.0 }).zip(&sums, |all, sum| Sum { sum, ..all })
 }
 
-/// The results of exponents counted from `from`, where `all` is the rows' sum.
+/// This thread's scores as results are made of them: exponentials from the maximum on of what the warp has of the row, or of logarithms their
+/// exponents of 2. And the warp's sum.
 #[inline(always)]
-pub(crate) fn results<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
-    z: Fragment<f32, M, N, L>,
-    from: Rows<f32, M, N, L>,
+pub(crate) fn exponentials<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    x: Fragment<T, M, N, L>,
+    scale: f32,
+    log: bool,
+) -> (Fragment<f32, M, N, L>, Rows<Sum, M, N, L>) {
+    let x = x.map(T::to_f32);
+    let max = largest(&x).across_lanes(math::max);
+    let origin = max.map(|max| Sum { max, sum: 0.0 }.origin());
+    let mut z = x.zip_rows(&origin, |x, origin| (x - origin) * scale);
+    let sums = if log {
+        total(&z, math::ex2)
+    } else {
+        z = z.map(math::ex2);
+        total(&z, |e| e)
+    };
+    let sums = sums.across_lanes(|a, b| a + b);
+    (z, max.map(|max| Sum { max, sum: 0.0 }).zip(&sums, |own, sum| Sum { sum, ..own }))
+}
+
+/// What makes probabilities of the exponentials that are counted from their own maximum, where `all` is the rows' sum: 0 of no scores.
+#[inline(always)]
+pub(crate) fn shares<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    own: Rows<Sum, M, N, L>,
+    all: &Rows<Sum, M, N, L>,
+    scale: f32,
+) -> Rows<f32, M, N, L> {
+    own.map(|own| own.max).zip(all, |max, all| match all.sum {
+        0.0 => 0.0,
+        sum => math::ex2((max - all.origin()) * scale) * math::rcp(sum),
+    })
+}
+
+/// The results of what [`exponentials`] gave, where `all` is the rows' sum.
+#[inline(always)]
+pub(crate) fn results_of<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    (z, own): (Fragment<f32, M, N, L>, Rows<Sum, M, N, L>),
     all: &Rows<Sum, M, N, L>,
     scale: f32,
     log: bool,
 ) -> Fragment<T, M, N, L> {
-    let shift = from.zip(all, |from, all| (from - all.origin()) * scale - all.log2());
-    let z = z.zip_rows(&shift, |z, shift| z + shift);
-    if log { z.map(|z| z * LN_2).cast::<T>() } else { z.map(math::ex2).cast::<T>() }
+    if log {
+        let shift = own
+            .map(|own| own.origin())
+            .zip(all, |origin, all| ((origin - all.origin()) * scale - all.log2()) * LN_2);
+        return z.zip_rows(&shift, |z, shift| math::fma(z, LN_2, shift)).cast::<T>();
+    }
+    z.zip_rows(&shares(own, all, scale), |e, share| e * share).cast::<T>()
+}
+
+/// The results of scores, where `all` is the rows' sum.
+#[inline(always)]
+pub(crate) fn results<T: Element, X: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    x: Fragment<X, M, N, L>,
+    all: &Rows<Sum, M, N, L>,
+    scale: f32,
+    log: bool,
+) -> Fragment<T, M, N, L> {
+    let (x, from) = (x.map(X::to_f32), all.map(|all| (all.origin(), -all.log2())));
+    if log {
+        let by = scale * LN_2;
+        return x.zip_rows(&from, |x, (origin, shift)| math::fma(x - origin, by, shift * LN_2)).cast::<T>();
+    }
+    x.zip_rows(&from, |x, (origin, shift)| math::ex2(math::fma(x - origin, scale, shift))).cast::<T>()
 }
 
 /// y = softmax(s x) or log softmax(s x) of every row, for x and y \[batch, rows, columns\] with at most `N` `CTAS` columns.
@@ -123,9 +195,9 @@ pub fn softmax<P: RowProgram, F: Prefetch, T: Element, L, const M: usize, const 
         if F::NEXT {
             ahead = load(tile);
         }
-        let (z, own) = exponents(scores, Rows::splat(Sum::NONE), scale);
-        let all = rows.reduce(own, |a, b| a.with(b, scale));
-        results::<T, L, M, N>(z, own.map(|own| own.origin()), &all, scale, log != 0).store_rows(to);
+        let (z, own) = exponentials(scores, scale, log != 0);
+        let all = rows.across_warps(own, |a, b| a.with(b, scale));
+        results_of::<T, L, M, N>((z, own), &all, scale, log != 0).store_rows(to);
     }
 }
 
@@ -155,12 +227,11 @@ pub fn softmax_held<
     P::wait_for_preceding_grid();
     let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, RAGGED, 1>([x.get()], order, least);
     while parts.row().exists() {
-        let own = parts.fold(Rows::splat(Sum::NONE), |own, [scores], _| exponents(scores, own, scale).1);
-        let all = rows.reduce(own, |a, b| a.with(b, scale));
-        let origin = all.map(|all| all.origin());
+        let own = parts.fold(Rows::splat(Sum::NONE), |own, [scores], _| sums_after(scores, own, scale));
+        let all = rows.across_warps(over_lanes(own, scale), |a, b| a.with(b, scale));
+        let mut to = parts.row_of(&mut y.get());
         parts.take(|[scores], part| {
-            let z = exponents_from(scores, &origin, scale);
-            part.store(&results::<T, L, 1, N>(z, origin, &all, scale, log != 0), &mut y.get());
+            part.store(&results::<T, T, L, 1, N>(scores, &all, scale, log != 0), &mut to);
         });
     }
 }
@@ -184,13 +255,12 @@ pub fn softmax_long<P: RowProgram, T: Element, L, const M: usize, const N: usize
     while tile.exists() {
         let own =
             x.get().fold_row_parts::<M, N, L, _>(tile, least, Rows::splat(Sum::NONE), |own, scores, _| {
-                exponents(scores, own, scale).1
+                sums_after(scores, own, scale)
             });
-        let all = rows.reduce(own, |a, b| a.with(b, scale));
-        let origin = all.map(|all| all.origin());
+        let all = rows.across_warps(over_lanes(own, scale), |a, b| a.with(b, scale));
         x.get().fold_row_parts::<M, N, L, _>(tile, least, (), |(), scores, part| {
-            let z = exponents_from(scores, &origin, scale);
-            results::<T, L, M, N>(z, origin, &all, scale, log != 0).store_rows(y.get().tile(tile.at(part)));
+            let to = y.get().tile(tile.at(part));
+            results::<T, T, L, M, N>(scores, &all, scale, log != 0).store_rows(to);
         });
         tile = tile.next();
     }

@@ -5,12 +5,12 @@ use core::marker::PhantomData;
 use crate::arch::special::{cluster_rank, same_number, thread_x, trap};
 use crate::arch::{cp_async, shared};
 use crate::layout::{Element, FragmentLayout, Registers};
-use crate::tile::copy::row_part::RowPart;
+use crate::tile::copy::row_part::{RowMut, RowPart};
 use crate::tile::copy::rows::{VECTOR, in_vectors, set_vector, skew};
 use crate::tile::cta::Cta;
 use crate::tile::cta::collective::{Collective, expect_all};
 use crate::tile::fragment::{Fragment, Rows};
-use crate::tile::memory::global::Global;
+use crate::tile::memory::global::{Global, GlobalMut};
 use crate::tile::memory::row_tiles::{RowOrder, RowTile};
 
 /// The rows that a CTA takes, one after the other, `N` columns at a time: shared memory has the last `PLACES` parts that were loaded, the
@@ -155,6 +155,13 @@ impl<
         self.current
     }
 
+    /// The current row of a tensor of the same shape, for results: parts are [stored](RowPart::store) there. Ragged rows begin there as those that
+    /// were read; the kernel traps at others.
+    #[inline(always)]
+    pub fn row_of(&self, to: &mut GlobalMut<T, 3>) -> RowMut<T> {
+        RowMut::of(to, self.place, if RAGGED { Some(self.skew) } else { None })
+    }
+
     /// Folds the parts of the current row, of each tensor, from left to right. Warps that have nothing of a part of a ragged row leave it out.
     #[inline(always)]
     pub fn fold<A>(&self, init: A, mut each: impl FnMut(A, [Fragment<T, 1, N, L>; TENSORS], RowPart) -> A) -> A {
@@ -252,8 +259,8 @@ impl<
     /// What is to be known of the current row.
     #[inline(always)]
     fn begin(&mut self) {
+        self.place = self.current.at(0);
         if RAGGED {
-            self.place = self.current.at(0);
             self.skew = skew(self.from[0].tile(self.place).window(1, N).pointer);
         }
     }
@@ -284,10 +291,6 @@ impl<
     /// Begins to load the next part, as a group of copies of its own.
     #[inline(always)]
     fn load(&mut self, place: u32) {
-        // Of a row whose parts are large it costs less to compute this for each than to branch once a row.
-        if !RAGGED {
-            self.begin_ahead();
-        }
         let first = (self.first + self.ahead.loaded * CTAS as u32) * N as u32;
         let mut tensor = 0;
         while tensor < TENSORS {
@@ -316,7 +319,7 @@ impl<
         let Ahead { tile, loaded, .. } = self.ahead;
         let ends = loaded + 1 == self.count;
         (self.ahead.tile, self.ahead.loaded) = if ends { (tile.next(), 0) } else { (tile, loaded + 1) };
-        if RAGGED && ends {
+        if ends {
             self.begin_ahead();
         }
     }
@@ -331,8 +334,8 @@ impl<
             number,
             first: before.wrapping_sub(self.skew),
             inside: [self.skew.saturating_sub(before), if to < N as u32 { to } else { N as u32 }],
-            row: if RAGGED { self.place } else { self.current.at(0) },
-            skew: if RAGGED { Some(self.skew) } else { None },
+            row: self.place,
+            ragged: RAGGED,
         }
     }
 

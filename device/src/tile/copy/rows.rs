@@ -137,7 +137,7 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N
     /// [`store_rows`](Self::store_rows).
     ///
     /// The values of columns are the first rows of `cols`, or `outside` where a tensor has no such column. They are loaded access by
-    /// access, so that registers hold few of them at a time.
+    /// access, one ahead, so that registers hold few of them at a time.
     #[inline(always)]
     pub fn store_rows_with_cols<T: Element, U: Copy, const K: usize, const RANK: usize, const BOX: usize>(
         &self,
@@ -149,15 +149,20 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N
         let start = L::coord(thread_x(), 0);
         let window = to.0.rows_from::<M, N>(start, L::RUN);
         let cols = cols.map(|from| from.rows_from::<1, N>((0, start.1), L::RUN));
-        let mut results = L::Regs::<T>::splat(T::ZERO);
-        let mut i = 0;
-        while i < L::Regs::<T>::LEN {
-            let (_, col) = L::offset(i);
-            let mut values = outside.map(L::Regs::<T>::splat);
-            let mut k = 0;
+        let load = |i: usize| {
+            let (mut values, mut k) = (outside.map(L::Regs::<T>::splat), 0);
             while k < K {
-                read(&cols[k], (0, col), (&mut values[k], i), L::RUN);
+                read(&cols[k], (0, L::offset(i).1), (&mut values[k], i), L::RUN);
                 k += 1;
+            }
+            values
+        };
+        let mut results = L::Regs::<T>::splat(T::ZERO);
+        let (mut ahead, mut i) = (load(0), 0);
+        while i < L::Regs::<T>::LEN {
+            let (values, next) = (ahead, i + const { step::<T>(L::RUN) });
+            if next < L::Regs::<T>::LEN {
+                ahead = load(next);
             }
             let result = |j: usize| {
                 f(self.regs.get(j), rows.regs.get(L::row(j)), core::array::from_fn(|k| values[k].get(j)))

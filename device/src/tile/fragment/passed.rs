@@ -104,15 +104,17 @@ pub(in crate::tile) unsafe fn store<T: Copy>(to: u32, value: T) {
     }
 }
 
+/// Its [bytes] complete at the barrier `bar` when they are visible.
+///
 /// # Safety
-/// As for [`store`]; `to` is an address of the cluster's shared memory.
+/// As for [`store`]; `to` and `bar` are addresses of one CTA of the cluster, and nobody uses the room before the barrier completes.
 #[inline(always)]
-pub(in crate::tile) unsafe fn store_in_cluster<T: Copy>(to: u32, value: T) {
+pub(in crate::tile) unsafe fn send<T: Copy>(to: u32, value: T, bar: u32) {
     let bytes = Bytes::of(value);
     let mut i = 0;
     while i < const { words::<T>() } {
         // SAFETY: the caller's.
-        unsafe { shared::store_cluster_word(to + 4 * i as u32, bytes.get(i)) };
+        unsafe { shared::st_async_word(to + 4 * i as u32, bytes.get(i), bar) };
         i += 1;
     }
 }

@@ -54,11 +54,12 @@ pub fn held<
             },
         );
         let places = Rows::<i32, 1, C, L>::load(at.tile(row.at(0)), -1);
+        let mut to = parts.row_of(&mut y);
         parts.take(|[x], part| {
             let here = places.map(|place| ((place as u32).wrapping_sub(part.first()), 0.0));
             let here = here.zip(&sums, |(place, _), sum| (place, sum));
             let x = x.to_f32().map(|x| 2.0 * x).map_in_rows(&here, |x, sum| x + sum);
-            part.store(&x.cast::<T>(), &mut y);
+            part.store(&x.cast::<T>(), &mut to);
         });
     }
 }
@@ -94,11 +95,12 @@ pub fn together<
     let mut parts = cta.row_parts::<T, L, C, CTAS, 3, RAGGED, 2>([x, z], order, zero);
     let mut own = [Fragment::<f32, 1, C, L>::zero(); PARTS];
     while parts.row().exists() {
+        let mut to = parts.row_of(&mut y);
         parts.take_each::<PARTS>(|i, [x, z], part| {
             let (z, w) = (z.to_f32(), w.load::<1, C, L>(part.first()));
             own[i] = own[i].zip(&z, |sum, z| sum + z);
             let result = x.to_f32().zip(&z.zip_cols(&w, |z, w| z * w.to_f32()), |x, z| x + z);
-            part.store(&result.cast::<T>(), &mut y);
+            part.store(&result.cast::<T>(), &mut to);
         });
     }
     let mut i = 0;
