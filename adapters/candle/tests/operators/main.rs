@@ -1,0 +1,8 @@
+//! The functions of the crate on the emulator, against candle's own operators on the CPU, in f32.
+
+mod attention;
+mod errors;
+mod linear;
+mod quantized;
+mod rows;
+mod support;
