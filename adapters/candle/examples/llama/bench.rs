@@ -1,0 +1,99 @@
+//! Tokens a second, beside what the memory's speed allows.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use candle_core::{DType, Device, Tensor};
+
+use crate::cache::Cache;
+use crate::config::Config;
+use crate::decode::Decode;
+use crate::generate::prefill;
+use crate::model::Model;
+use crate::operators::Kernels;
+use crate::weights::Weights;
+
+/// What is timed.
+pub struct Plan {
+    pub kernels: Vec<Kernels>,
+    /// Tokens of the prompt that is read.
+    pub prompt: usize,
+    /// Sequences that are decoded at a time, and how many tokens each has.
+    pub batches: Vec<usize>,
+    pub context: usize,
+    /// How often each is run for the median.
+    pub repeats: usize,
+}
+
+pub fn bench(config: &Config, plan: &Plan, device: &Device) -> Result<()> {
+    let speed = if device.is_cuda() { Some(bandwidth(device)?) } else { None };
+    match speed {
+        Some(speed) => println!("copying reads and writes {:.0} GB/s", speed / 1e9),
+        None => println!("on the emulator, whose times say nothing: they are left out"),
+    }
+    for &kernels in &plan.kernels {
+        let longest = plan.prompt.max(plan.context + plan.repeats + 2);
+        let model = Model::new(config.clone(), kernels, &Weights::Random(0.02), longest, device)?;
+        let name = kernels.name();
+        println!("{name}: {:.2} GB of weights a token", model.bytes() as f64 / 1e9);
+
+        let prompt: Vec<u32> = (0..plan.prompt).map(|i| (i * 7 % config.vocabulary) as u32).collect();
+        let cache = Cache::new(config, 1, plan.prompt, kernels == Kernels::Candle, device)?;
+        let time = median(plan.repeats, device, || {
+            prefill(&model, std::slice::from_ref(&prompt), &cache)?;
+            Ok(())
+        })?;
+        let rate = plan.prompt as f64 / time;
+        match speed {
+            Some(_) => println!(
+                "{name}: prefill of {}: {rate:.0} tokens/s, {:.0} TFLOP/s of its products",
+                plan.prompt,
+                model.flops(plan.prompt) / time / 1e12
+            ),
+            None => println!("{name}: prefill of {}", plan.prompt),
+        }
+        drop(cache);
+
+        for &batch in &plan.batches {
+            let cache = Cache::new(config, batch, longest, kernels == Kernels::Candle, device)?;
+            let mut decode = Decode::new(&model, &cache, batch, plan.context + 1)?;
+            decode.set(&vec![1; batch], &vec![plan.context; batch])?;
+            let time = median(plan.repeats, device, || decode.launch())?;
+            let rate = batch as f64 / time;
+            let keys = 2 * config.layers * config.kv_heads * config.head_size * 2 * plan.context * batch;
+            let bytes = (model.bytes() + keys) as f64;
+            match speed {
+                Some(speed) => println!(
+                    "{name}: decode of {batch} with {} before: {rate:.0} tokens/s, {:.0}% of what its {:.2} GB allow",
+                    plan.context,
+                    100.0 * bytes / speed / time,
+                    bytes / 1e9
+                ),
+                None => println!("{name}: decode of {batch} with {} before", plan.context),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Seconds of a run: the median of some, behind two that make things ready.
+fn median(repeats: usize, device: &Device, mut run: impl FnMut() -> Result<()>) -> Result<f64> {
+    let times = (0..repeats + 2).map(|_| {
+        device.synchronize()?;
+        let begin = Instant::now();
+        run()?;
+        device.synchronize()?;
+        Ok(begin.elapsed().as_secs_f64())
+    });
+    let mut times = times.skip(2).collect::<Result<Vec<_>>>()?;
+    times.sort_by(f64::total_cmp);
+    Ok(times.get(times.len() / 2).copied().unwrap_or(f64::NAN))
+}
+
+/// Bytes a second that a copy of 2 GiB reads and writes.
+fn bandwidth(device: &Device) -> Result<f64> {
+    let from = Tensor::zeros(1 << 30, DType::BF16, device)?;
+    let to = Tensor::zeros(1 << 30, DType::BF16, device)?;
+    let time = median(5, device, || Ok(to.slice_set(&from, 0, 0)?))?;
+    Ok((2u64 << 31) as f64 / time)
+}
