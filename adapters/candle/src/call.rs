@@ -57,6 +57,9 @@ impl<'t> Call<'t> {
         })
     }
 
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
     /// tilewright's device.
     pub(crate) fn device(&self) -> &Device {
         self.place.device()
@@ -161,6 +164,14 @@ impl<'t> Held<'t> {
     pub(crate) fn new(name: &'static str, tensor: &'t Tensor) -> Self {
         let (storage, layout) = tensor.storage_and_layout();
         Held { name, storage, layout }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+    /// Whether it is part of this storage.
+    pub(crate) fn is_of(&self, storage: *const Storage) -> bool {
+        std::ptr::eq(&raw const *self.storage, storage)
     }
 }
 

@@ -1,7 +1,7 @@
 //! tilewright's GPU kernels for [candle](https://github.com/huggingface/candle): on candle's tensors, in candle's memory, on candle's stream.
 //!
 //! - Attention: the functions of candle-flash-attn under their names, with their argument orders and layouts ([`flash_attn`] and its kin);
-//!   [`paged_attention`] for decoding over paged caches; [`MlaDecode`] for DeepSeek's latent caches.
+//!   [`paged_attention`] for decoding over paged caches, and [`append_to_cache`], which writes them; [`MlaDecode`] for DeepSeek's latent caches.
 //! - Linear layers: [`matmul`], [`Matmul`] and [`Linear`] with bias and activation in the product's epilogue; [`QuantizedLinear`] of GPTQ and AWQ checkpoints,
 //!   and of weights rounded here to 1 to 8 bits.
 //! - [`rms_norm`], with the residual's addition too, [`layer_norm`], [`softmax`], [`rope`] and [`Rotary`], [`swiglu`].
@@ -40,6 +40,7 @@
 //! - `cuda`: tensors on candle's CUDA devices; candle's own feature `cuda`, which takes CUDA's toolkit to build.
 //! - `emulator`: tensors on the CPU, by tilewright's emulator, which runs the very kernels, slowly: for tests on machines without a GPU.
 
+mod append;
 mod attention;
 mod call;
 mod element;
@@ -53,7 +54,9 @@ mod norm;
 mod quantized;
 mod rope;
 mod softmax;
+mod write;
 
+pub use append::append_to_cache;
 pub use attention::*;
 pub use error::Error;
 pub use gated::{geglu, swiglu, swiglu_packed};

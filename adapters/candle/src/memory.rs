@@ -128,6 +128,59 @@ impl Place {
     }
 }
 
+/// A tensor's memory that is written in place.
+pub(crate) struct Edited<'h, T> {
+    address: u64,
+    _guard: Option<Guard<'h>>,
+    /// The emulator's copy, and where it goes back to.
+    copy: Option<(tilewright::Tensor<T>, &'h mut CpuStorage, usize)>,
+}
+
+impl<T: Native> Edited<'_, T> {
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Says that the writing is queued; on the emulator copies back what was written.
+    pub(crate) fn finish(self, stream: &Stream) -> Result<(), Trouble> {
+        let Some((memory, storage, start)) = self.copy else { return Ok(()) };
+        let written = memory.to_vec_on(stream)?;
+        let mut all = T::cpu_storage_data(std::mem::replace(storage, CpuStorage::U8(Vec::new())))?;
+        let outcome = all.get_mut(start..start + written.len()).ok_or_else(elsewhere);
+        let outcome = outcome.map(|span| span.copy_from_slice(&written));
+        *storage = T::to_cpu_storage_owned(all);
+        outcome
+    }
+}
+
+impl Place {
+    /// The memory of a contiguous tensor on the CPU.
+    pub(crate) fn edit_cpu<'h, T: Native>(
+        &'h self,
+        storage: &'h mut CpuStorage,
+        layout: &Layout,
+    ) -> Result<Edited<'h, T>, Trouble> {
+        let start = layout.start_offset();
+        let all = T::cpu_storage_as_slice(storage)?;
+        let span = all.get(start..start + extent(layout)).ok_or_else(elsewhere)?;
+        let memory = tilewright::Tensor::from_slice(&self.device, span, &[span.len()])?;
+        Ok(Edited { address: memory.address(), _guard: None, copy: Some((memory, storage, start)) })
+    }
+
+    /// The memory of a tensor on a GPU.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn edit_cuda<'h, T: Native>(
+        &'h self,
+        storage: &'h mut candle_core::CudaStorage,
+        layout: &Layout,
+    ) -> Result<Edited<'h, T>, Trouble> {
+        let Some((_, stream)) = &self.cuda else { return Err(elsewhere()) };
+        let (address, guard) = storage.as_cuda_slice_mut::<T>()?.device_ptr_mut(stream);
+        let address = address + (layout.start_offset() * size_of::<T>()) as u64;
+        Ok(Edited { address, _guard: Some(guard), copy: None })
+    }
+}
+
 /// Elements from the first to the last.
 fn extent(layout: &Layout) -> usize {
     let (dims, strides) = (layout.dims(), layout.stride());

@@ -31,7 +31,11 @@ impl<'a> Decode<'a> {
             model,
             cache,
             tokens: Tokens { ids: Tensor::zeros(sequences, DType::U32, device)?, positions, slots },
-            paged: Paged { table: cache.table(device)?, lengths, longest },
+            paged: Paged {
+                table: cache.table(device)?,
+                lengths,
+                places: Tensor::arange(0, longest as u32, device)?,
+            },
             numbers,
             logits: Tensor::zeros((sequences, model.config.vocabulary), DType::F32, device)?,
             #[cfg(feature = "cuda")]

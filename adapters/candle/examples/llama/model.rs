@@ -61,6 +61,10 @@ impl Model {
         let c = &config;
         let get = |name: &str, shape: &[usize]| weights.get(name, shape, device);
         let together = |names: &[(&str, usize)], prefix: &str, columns: usize| -> Result<Projection> {
+            if let (Kernels::U4, &Weights::Random(deviation)) = (kernels, weights) {
+                let rows = names.iter().map(|(_, rows)| rows).sum();
+                return Projection::random_u4(prefix, [rows, columns], deviation, device);
+            }
             let parts =
                 names.iter().map(|(name, rows)| get(&format!("{prefix}.{name}.weight"), &[*rows, columns]));
             let parts = parts.collect::<Result<Vec<_>>>()?;
@@ -103,9 +107,6 @@ impl Model {
     pub fn forward(&self, tokens: &Tokens, attended: &Attended<'_>, cache: &Cache) -> Result<Tensor> {
         let Config { heads, kv_heads, head_size, epsilon, .. } = self.config;
         let count = tokens.ids.dim(0)?;
-        // The rows of the caches, for every column: what candle's scatter takes.
-        let columns = kv_heads * head_size;
-        let slots = tokens.slots.unsqueeze(1)?.broadcast_as((count, columns))?.contiguous()?;
         let mut residual = self.embedding.index_select(&tokens.ids, 0)?;
         let mut x: Option<Tensor> = None;
         for (layer, caches) in self.layers.iter().zip(&cache.layers) {
@@ -115,10 +116,7 @@ impl Model {
             let (q, k) = (qkv.narrow(1, 0, heads)?, qkv.narrow(1, heads, kv_heads)?);
             let v = qkv.narrow(1, heads + kv_heads, kv_heads)?;
             let (q, k) = self.rope.forward(&q, &k, &tokens.positions)?;
-            for (cache, new) in caches.iter().zip([&k, &v]) {
-                let rows = cache.flatten(0, 1)?.flatten(1, 2)?;
-                rows.scatter_set(&slots, &new.flatten(1, 2)?.contiguous()?, 0)?;
-            }
+            self.kernels.append([&k, &v], caches, &tokens.slots)?;
             let o = match attended {
                 Attended::Prompts(sequences, _) => self.kernels.prefill([&q, &k, &v], sequences)?,
                 Attended::Pages(sequences) => self.kernels.decode(&q, caches, sequences)?,

@@ -1,7 +1,9 @@
 //! What a model is computed with: candle's own operators, or tilewright's, with wide weights or with weights of 4 bits.
 
-use candle_core::{D, DType, Module, Result, Tensor};
-use tilewright_candle::quant::{Format, Group, HalfType, Scheme, Zeros};
+use candle_core::{D, DType, Device, Module, Result, Tensor};
+use tilewright_candle::quant::{
+    Format, Group, HalfType, Halves, Order, PackedHeader, PackedWeights, Scheme, Zeros,
+};
 use tilewright_candle::{Linear, Matmul, QuantizedLinear, Rotary, Scores, Workspace};
 
 use crate::cache::PAGE;
@@ -30,6 +32,10 @@ impl Kernels {
     }
 }
 
+/// Weights of 4 bits.
+const U4: Scheme =
+    Scheme { format: Format::U4, group: Group::K128, zeros: Zeros::Original, scales: HalfType::BF16 };
+
 /// A linear layer.
 pub enum Projection {
     Candle(Tensor),
@@ -42,12 +48,30 @@ impl Projection {
         Ok(match kernels {
             Kernels::Candle => Projection::Candle(weight),
             Kernels::Bf16 => Projection::Wide(Linear::new(weight, None)),
-            Kernels::U4 => {
-                let (group, zeros, scales) = (Group::K128, Zeros::Original, HalfType::BF16);
-                let scheme = Scheme { format: Format::U4, group, zeros, scales };
-                Projection::Narrow(Box::new(QuantizedLinear::quantize(name, &weight, scheme)?))
-            }
+            Kernels::U4 => Projection::Narrow(Box::new(QuantizedLinear::quantize(name, &weight, U4)?)),
         })
+    }
+
+    /// Of random codes of 4 bits, (out features, in features): rounding wide weights takes the host minutes for billions of them.
+    pub fn random_u4(
+        name: &str,
+        [n, k]: [usize; 2],
+        deviation: f64,
+        device: &Device,
+    ) -> anyhow::Result<Self> {
+        let version = PackedWeights::VERSION;
+        let header = PackedHeader { version, scheme: U4, order: Order::B16, n, k };
+        let mut state = (n * k) as u64;
+        let mut codes = vec![0; header.code_bytes()];
+        for word in codes.as_chunks_mut::<4>().0 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            *word = ((state >> 32) as u32).to_le_bytes();
+        }
+        // Codes from 0 to 15 about 8 have a deviation of 4.6.
+        let count = header.groups() * header.padded_n();
+        let halves = |value: f64| Halves::BF16(vec![half::bf16::from_f64(value); count]);
+        let packed = PackedWeights::new(name, header, codes, halves(deviation / 4.6), Some(halves(8.0)))?;
+        Ok(Projection::Narrow(Box::new(QuantizedLinear::new(&packed, device)?)))
     }
 
     pub fn forward(&self, x: &Tensor, workspace: &Workspace) -> Result<Tensor> {
@@ -77,12 +101,7 @@ pub struct Rope {
 }
 
 impl Rope {
-    pub fn new(
-        kernels: Kernels,
-        config: &Config,
-        longest: usize,
-        device: &candle_core::Device,
-    ) -> Result<Self> {
+    pub fn new(kernels: Kernels, config: &Config, longest: usize, device: &Device) -> Result<Self> {
         let frequencies = config.frequencies();
         let table = |f: fn(f64) -> f64| {
             let angles = (0..longest).flat_map(|at| frequencies.iter().map(move |by| at as f64 * by));
@@ -154,6 +173,21 @@ impl Kernels {
         }
     }
 
+    /// Writes keys and values (tokens, KV heads, head size) to their rows of the caches.
+    pub fn append(self, [k, v]: [&Tensor; 2], caches: &[Tensor; 2], slots: &Tensor) -> Result<()> {
+        let [k_cache, v_cache] = caches;
+        if self != Kernels::Candle {
+            return tilewright_candle::append_to_cache(k, v, k_cache, v_cache, slots);
+        }
+        for (cache, new) in [(k_cache, k), (v_cache, v)] {
+            let new = new.flatten(1, 2)?.contiguous()?;
+            // The row for every column is what candle's scatter takes.
+            let slots = slots.unsqueeze(1)?.broadcast_as(new.shape())?.contiguous()?;
+            cache.flatten(0, 1)?.flatten(1, 2)?.scatter_set(&slots, &new, 0)?;
+        }
+        Ok(())
+    }
+
     /// Causal attention of sequences to themselves, one after the other in q, k and v (tokens, heads, head size).
     pub fn prefill(self, [q, k, v]: [&Tensor; 3], sequences: &Sequences) -> Result<Tensor> {
         let scale = (q.dim(D::Minus1)? as f32).powf(-0.5);
@@ -181,7 +215,7 @@ impl Kernels {
     /// Attention of one query of each sequence, q (sequences, heads, head size), to its pages.
     pub fn decode(self, q: &Tensor, [k, v]: &[Tensor; 2], sequences: &Paged) -> Result<Tensor> {
         let scale = (q.dim(D::Minus1)? as f32).powf(-0.5);
-        let Paged { table, lengths, longest } = sequences;
+        let Paged { table, lengths, places } = sequences;
         if self != Kernels::Candle {
             let o = tilewright_candle::paged_attention(
                 &q.unsqueeze(1)?,
@@ -196,18 +230,17 @@ impl Kernels {
         // The pages of a sequence follow each other here.
         let (sequences, heads, size) = q.dims3()?;
         let (_, _, kv_heads, _) = k.dims4()?;
-        let (rows, shared) = (table.dim(1)? * PAGE, heads / kv_heads);
+        let (rows, shared, longest) = (table.dim(1)? * PAGE, heads / kv_heads, places.dim(0)?);
         let part = |x: &Tensor| {
-            let x = x.reshape((sequences, rows, kv_heads, size))?.narrow(1, 0, *longest)?;
-            x.transpose(1, 2)?.contiguous()?.reshape((sequences * kv_heads, *longest, size))
+            let x = x.reshape((sequences, rows, kv_heads, size))?.narrow(1, 0, longest)?;
+            x.transpose(1, 2)?.contiguous()?.reshape((sequences * kv_heads, longest, size))
         };
-        let at = Tensor::arange(0, *longest as u32, q.device())?.unsqueeze(0)?;
-        let seen = at.broadcast_lt(&lengths.unsqueeze(1)?)?;
+        let seen = places.unsqueeze(0)?.broadcast_lt(&lengths.unsqueeze(1)?)?;
         let zero = Tensor::zeros(seen.shape(), q.dtype(), q.device())?;
         let hidden = Tensor::full(f32::NEG_INFINITY, seen.shape(), q.device())?.to_dtype(q.dtype())?;
         let mask = seen.where_cond(&zero, &hidden)?.unsqueeze(1)?;
-        let mask = mask.broadcast_as((sequences, kv_heads * shared, *longest))?;
-        let mask = mask.reshape((sequences * kv_heads, shared, *longest))?;
+        let mask = mask.broadcast_as((sequences, kv_heads * shared, longest))?;
+        let mask = mask.reshape((sequences * kv_heads, shared, longest))?;
         let q = q.reshape((sequences * kv_heads, shared, size))?;
         let scores = (q.matmul(&part(k)?.transpose(1, 2)?)? * f64::from(scale))?;
         let weights = candle_nn::ops::softmax_last_dim(&(scores + mask)?)?;
@@ -242,6 +275,6 @@ pub struct Paged {
     pub table: Tensor,
     /// Tokens of each, (sequences).
     pub lengths: Tensor,
-    /// No sequence has more.
-    pub longest: usize,
+    /// 0, 1, 2, … for as many tokens as the longest sequence may have.
+    pub places: Tensor,
 }

@@ -74,13 +74,15 @@ impl Folder {
         Ok(Folder(path))
     }
 
+    /// On a GPU, where there is one.
     fn model(&self, kernels: Kernels) -> Result<Model> {
+        let device = Options::parse(std::iter::empty())?.device()?;
         Model::new(
             Config::read(&self.0.join("config.json"))?,
             kernels,
             &Weights::open(&self.0)?,
             256,
-            &Device::Cpu,
+            &device,
         )
     }
 }
@@ -112,7 +114,7 @@ fn kernels_agree_on_prompts_and_on_steps() -> Result<()> {
     for kernels in Kernels::ALL {
         let model = folder.model(kernels)?;
         let prompts = prompts();
-        let cache = Cache::new(&model.config, 3, 80, kernels == Kernels::Candle, &Device::Cpu)?;
+        let cache = Cache::new(&model.config, 3, 80, kernels == Kernels::Candle, &model.device)?;
         let first = rows(&prefill(&model, &prompts, &cache)?)?;
         let mut decode = decode::Decode::new(&model, &cache, 3, 80)?;
         decode.set(&[7, 8, 9], &[5, 70, 1])?;
@@ -120,7 +122,7 @@ fn kernels_agree_on_prompts_and_on_steps() -> Result<()> {
         // A step gives what reading the longer prompt gives.
         let longer: Vec<Vec<u32>> =
             prompts.iter().zip([7, 8, 9]).map(|(prompt, token)| [&prompt[..], &[token]].concat()).collect();
-        let other = Cache::new(&model.config, 3, 80, kernels == Kernels::Candle, &Device::Cpu)?;
+        let other = Cache::new(&model.config, 3, 80, kernels == Kernels::Candle, &model.device)?;
         for (step, read) in step.iter().zip(rows(&prefill(&model, &longer, &other)?)?) {
             assert!(apart(step, &read) < 0.05, "{}: {}", kernels.name(), apart(step, &read));
         }

@@ -1,10 +1,10 @@
 use candle_core::{D, DType, Device, Result, Tensor};
 use tilewright_candle::{
-    MlaDecode, Scores, flash_attn, flash_attn_alibi_windowed_softcap, flash_attn_varlen,
+    MlaDecode, Scores, append_to_cache, flash_attn, flash_attn_alibi_windowed_softcap, flash_attn_varlen,
     flash_attn_varlen_paged_windowed, flash_attn_varlen_windowed, flash_attn_windowed, paged_attention,
 };
 
-use crate::support::{BF16, F16, close, random, wide};
+use crate::support::{BF16, F16, close, device, random, wide};
 
 /// What is done to scores.
 #[derive(Clone, Copy)]
@@ -19,7 +19,7 @@ const PLAIN: Reference = Reference { scale: 0.25, left: usize::MAX, right: usize
 
 /// Of (batch, length, heads, columns), by candle's matmul and softmax.
 fn reference(q: &Tensor, k: &Tensor, v: &Tensor, how: Reference) -> Result<Tensor> {
-    let turn = |x: &Tensor| wide(&x.transpose(1, 2)?.contiguous()?);
+    let turn = |x: &Tensor| wide(x)?.transpose(1, 2)?.contiguous();
     let (q, k, v) = (turn(q)?, turn(k)?, turn(v)?);
     let (_, heads, queries, _) = q.dims4()?;
     let (batch, kv_heads, keys, _) = k.dims4()?;
@@ -113,12 +113,14 @@ fn sequences_one_after_the_other() -> Result<()> {
         });
         Tensor::cat(&parts.collect::<Result<Vec<_>>>()?, 0)
     };
-    let (of_q, of_k) = (Tensor::new(&of_q, &Device::Cpu)?, Tensor::new(&of_k, &Device::Cpu)?);
+    let signed = |offsets: [u32; 4]| Tensor::new(&offsets.map(u32::cast_signed), &device());
+    let (signed_q, signed_k) = (signed(of_q)?, signed(of_k)?);
+    let (of_q, of_k) = (Tensor::new(&of_q, &device())?, Tensor::new(&of_k, &device())?);
     let causal = Reference { right: 0, ..PLAIN };
     close(&flash_attn_varlen(&q, &k, &v, &of_q, &of_k, 13, 29, 0.25, true)?, &expected(causal)?, BF16);
     // Offsets may be signed too.
-    let (of_q, of_k) = (of_q.to_dtype(DType::I32)?, of_k.to_dtype(DType::I32)?);
-    let actual = flash_attn_varlen_windowed(&q, &k, &v, &of_q, &of_k, 13, 29, 0.25, Some(4), Some(0))?;
+    let actual =
+        flash_attn_varlen_windowed(&q, &k, &v, &signed_q, &signed_k, 13, 29, 0.25, Some(4), Some(0))?;
     close(&actual, &expected(Reference { left: 4, ..causal })?, BF16);
     Ok(())
 }
@@ -132,24 +134,23 @@ fn pages() -> Result<()> {
     let expected = |q: &Tensor| -> Result<Tensor> {
         let sequences = table.iter().zip(lengths).enumerate().map(|(i, (pages, length))| {
             let gather = |cache: &Tensor| {
-                let all = cache.index_select(&Tensor::new(pages, &Device::Cpu)?, 0)?;
+                let all = wide(cache)?.index_select(&Tensor::new(pages, &Device::Cpu)?, 0)?;
                 all.flatten(0, 1)?.narrow(0, 0, length as usize)?.unsqueeze(0)
             };
             reference(&q.narrow(0, i, 1)?, &gather(&k)?, &gather(&v)?, Reference { right: 0, ..PLAIN })
         });
         Tensor::cat(&sequences.collect::<Result<Vec<_>>>()?, 0)
     };
-    let table = Tensor::new(&table, &Device::Cpu)?;
+    let table = Tensor::new(&table, &device())?;
     let scores = Scores::new(0.25).causal();
     for queries in [1, 3] {
         let q = random(&[2, queries, 8, columns], 11, DType::BF16)?;
-        let actual = paged_attention(&q, &k, &v, &table, &Tensor::new(&lengths, &Device::Cpu)?, scores)?;
+        let actual = paged_attention(&q, &k, &v, &table, &Tensor::new(&lengths, &device())?, scores)?;
         close(&actual, &expected(&q)?, BF16);
     }
     // The same by candle-flash-attn's function, with one query of each sequence.
     let q = random(&[2, 1, 8, columns], 11, DType::BF16)?;
-    let (of_q, of_k) =
-        (Tensor::new(&[0u32, 1, 2], &Device::Cpu)?, Tensor::new(&[0u32, 41, 58], &Device::Cpu)?);
+    let (of_q, of_k) = (Tensor::new(&[0u32, 1, 2], &device())?, Tensor::new(&[0u32, 41, 58], &device())?);
     let packed = q.squeeze(1)?;
     let call = |q: &Tensor, longest| {
         flash_attn_varlen_paged_windowed(
@@ -176,6 +177,38 @@ fn pages() -> Result<()> {
 }
 
 #[test]
+fn tokens_go_to_their_rows() -> Result<()> {
+    let [pages, rows, heads, columns] = [3, 16, 2, 64];
+    let [k_cache, v_cache] = [1, 2].map(|seed| random(&[pages, rows, heads, columns], seed, DType::BF16));
+    let (k_cache, v_cache) = (k_cache?, v_cache?);
+    let before = [wide(&k_cache)?, wide(&v_cache)?];
+    // Keys lie between queries and values, as a joint product leaves them.
+    let joint = random(&[5, 3 * heads, columns], 3, DType::BF16)?;
+    let (k, v) = (joint.narrow(1, heads, heads)?, joint.narrow(1, 2 * heads, heads)?);
+    // The fourth token has no row.
+    let slots = [47u32, 0, 17, 1000, 16];
+    append_to_cache(&k, &v, &k_cache, &v_cache, &Tensor::new(&slots, &device())?)?;
+    for ((cache, before), new) in [&k_cache, &v_cache].into_iter().zip(before).zip([&k, &v]) {
+        let (after, before) = (wide(cache)?.flatten(0, 1)?, before.flatten(0, 1)?);
+        for row in 0..pages * rows {
+            let token = slots.iter().position(|&slot| slot as usize == row);
+            let expected = token.map_or_else(|| before.get(row), |token| wide(new)?.get(token))?;
+            close(&after.get(row)?, &expected, 0.0);
+        }
+    }
+    let error = append_to_cache(&k, &v, &k_cache, &k_cache, &Tensor::new(&slots, &device())?).unwrap_err();
+    assert!(error.to_string().contains("`v_cache` was in one storage with `k_cache`"), "{error}");
+    let other = random(&[4], 4, DType::BF16)?;
+    let error = append_to_cache(&k, &v, &k_cache, &v_cache, &other).unwrap_err().to_string();
+    assert!(error.contains("`slots` was of bf16; it must be of i32 or u32"), "{error}");
+    let error =
+        append_to_cache(&k, &v, &k_cache.narrow(0, 0, 2)?, &v_cache, &Tensor::new(&slots, &device())?);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("`v_cache` was of shape [3, 16, 2, 64]"), "{error}");
+    Ok(())
+}
+
+#[test]
 fn latent_attention() -> Result<()> {
     let cache = random(&[3, 16, 576], 12, DType::BF16)?;
     let mut decode = MlaDecode::new(0.125);
@@ -185,7 +218,8 @@ fn latent_attention() -> Result<()> {
         let actual = decode.forward(&q, &cache)?;
         let sequences = table.chunks(2).zip(lengths).enumerate().map(|(i, (pages, length))| {
             let pages: Vec<u32> = pages.iter().map(|&page| page as u32).collect();
-            let all = cache.index_select(&Tensor::new(&pages[..], &Device::Cpu)?, 0)?.flatten(0, 1)?;
+            let all =
+                wide(&cache)?.index_select(&Tensor::new(&pages[..], &Device::Cpu)?, 0)?.flatten(0, 1)?;
             let keys = all.narrow(0, 0, length as usize)?.reshape((1, length as usize, 1, 576))?;
             let how = Reference { scale: 0.125, ..PLAIN };
             reference(&q.narrow(0, i, 1)?, &keys, &keys.narrow(3, 0, 512)?, how)

@@ -5,7 +5,7 @@ use tilewright_candle::quant::{
 };
 use tilewright_candle::{Activation, CheckpointTensors, QuantizedLinear, Workspace};
 
-use crate::support::{BF16, close, random, wide};
+use crate::support::{BF16, close, device, random, wide};
 
 /// What the weights stand for, as a tensor.
 fn dequantized(weights: &QuantizedWeights) -> Result<Tensor> {
@@ -67,10 +67,10 @@ fn packed_files() -> Result<()> {
     let scheme = scheme(Format::U4, Zeros::Original, HalfType::BF16);
     let weights = QuantizedWeights::quantize("layers.0.up", &values, [64, 128], scheme).unwrap();
     let file = PackedWeights::to_safetensors([&weights.pack(Order::B16).unwrap()]).unwrap();
-    let layer = QuantizedLinear::from_packed("layers.0.up", &file, &Device::Cpu)?;
+    let layer = QuantizedLinear::from_packed("layers.0.up", &file, &device())?;
     let x = random(&[2, 128], 7, DType::BF16)?;
     close(&layer.forward(&x)?, &wide(&x)?.matmul(&dequantized(&weights)?.t()?)?, 2.0 * BF16);
-    let error = QuantizedLinear::from_packed("layers.1.up", &file, &Device::Cpu).err().unwrap().to_string();
+    let error = QuantizedLinear::from_packed("layers.1.up", &file, &device()).err().unwrap().to_string();
     assert!(error.contains("`layers.1.up`") && error.starts_with("QuantizedLinear: "), "{error}");
     Ok(())
 }
@@ -146,20 +146,20 @@ fn gptq_checkpoints() -> Result<()> {
         layer.zeros[row * GROUPS + group] - 1
     });
     let file = layer.file((codes, [K / 8, N]), (zeros, [GROUPS, N / 8]))?;
-    let linear = QuantizedLinear::from_gptq("up", &file, 4, Group::K128, GptqVersion::V1, &Device::Cpu)?;
+    let linear = QuantizedLinear::from_gptq("up", &file, 4, Group::K128, GptqVersion::V1, &device())?;
     let x = random(&[5, K], 11, DType::F16)?;
     let y = linear.forward(&x)?;
     close(&y, &wide(&x)?.matmul(&layer.expected()?.t()?)?, BF16);
     // The same of loaded tensors.
-    let all = candle_core::safetensors::load_buffer(&file, &Device::Cpu)?;
+    let all = candle_core::safetensors::load_buffer(&file, &device())?;
     let [qweight, qzeros, scales] = ["up.qweight", "up.qzeros", "up.scales"].map(|name| &all[name]);
     let tensors = CheckpointTensors { qweight, qzeros, scales, g_idx: None };
     let loaded = QuantizedLinear::from_gptq_tensors("up", &tensors, 4, Group::K128, GptqVersion::V1)?;
     close(&loaded.forward(&x)?, &wide(&y)?, 0.0);
-    let tensors = CheckpointTensors { scales: &scales.to_dtype(DType::F32)?, ..tensors };
+    let tensors = CheckpointTensors { scales: qweight, ..tensors };
     let error = QuantizedLinear::from_gptq_tensors("up", &tensors, 4, Group::K128, GptqVersion::V1);
     let error = error.err().unwrap().to_string();
-    assert!(error.contains("`scales` was of f32; it must be of f16 or bf16"), "{error}");
+    assert!(error.contains("`scales` was of i32; it must be of f16 or bf16"), "{error}");
     Ok(())
 }
 
@@ -177,11 +177,11 @@ fn awq_checkpoints() -> Result<()> {
         layer.zeros[row * GROUPS + group]
     });
     let file = layer.file((codes, [K, N / 8]), (zeros, [GROUPS, N / 8]))?;
-    let linear = QuantizedLinear::from_awq("up", &file, Group::K128, &Device::Cpu)?;
+    let linear = QuantizedLinear::from_awq("up", &file, Group::K128, &device())?;
     let x = random(&[5, K], 12, DType::F16)?;
     let y = linear.forward(&x)?;
     close(&y, &wide(&x)?.matmul(&layer.expected()?.t()?)?, BF16);
-    let all = candle_core::safetensors::load_buffer(&file, &Device::Cpu)?;
+    let all = candle_core::safetensors::load_buffer(&file, &device())?;
     let [qweight, qzeros, scales] = ["up.qweight", "up.qzeros", "up.scales"].map(|name| &all[name]);
     let tensors = CheckpointTensors { qweight, qzeros, scales, g_idx: None };
     close(&QuantizedLinear::from_awq_tensors("up", &tensors, Group::K128)?.forward(&x)?, &wide(&y)?, 0.0);

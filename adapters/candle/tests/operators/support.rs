@@ -2,6 +2,16 @@
 
 use candle_core::{DType, Device, Result, Tensor};
 
+/// Where operators run: on a GPU, if this is built for one and there is one, or on the CPU.
+pub fn device() -> Device {
+    #[cfg(feature = "cuda")]
+    if candle_core::utils::cuda_is_available() {
+        static GPU: std::sync::OnceLock<Device> = std::sync::OnceLock::new();
+        return GPU.get_or_init(|| Device::new_cuda(0).expect("a GPU that can be used")).clone();
+    }
+    Device::Cpu
+}
+
 /// Numbers from -1 to 1, the same for the same seed.
 pub fn random(shape: &[usize], seed: u64, dtype: DType) -> Result<Tensor> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -10,12 +20,12 @@ pub fn random(shape: &[usize], seed: u64, dtype: DType) -> Result<Tensor> {
         (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
     };
     let values: Vec<f32> = (0..shape.iter().product()).map(|_| next()).collect();
-    Tensor::from_vec(values, shape, &Device::Cpu)?.to_dtype(dtype)
+    Tensor::from_vec(values, shape, &Device::Cpu)?.to_dtype(dtype)?.to_device(&device())
 }
 
-/// The same numbers in f32, in which references are computed.
+/// The same numbers in f32 on the CPU, where references are computed.
 pub fn wide(tensor: &Tensor) -> Result<Tensor> {
-    tensor.to_dtype(DType::F32)
+    tensor.to_device(&Device::Cpu)?.to_dtype(DType::F32)
 }
 
 /// Every element is within `tolerance` of the expected one, and of that much of it.
