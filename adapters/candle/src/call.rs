@@ -9,9 +9,11 @@ use candle_core::{
 };
 use tilewright::{Device, Stream, TensorView, TensorViewMut};
 
+use crate::buffers;
 use crate::element::Native;
 use crate::error::Error;
-use crate::memory::{Memory, Place, Reading, Trouble};
+use crate::memory::{Fresh, Place, Reading, Trouble};
+use crate::write::lend;
 
 /// What a call comes to, before its error is given the tensors' description.
 pub(crate) type Outcome<T> = std::result::Result<T, Trouble>;
@@ -124,8 +126,18 @@ impl<'t> Call<'t> {
 
     /// Memory for what is computed in parts, of `len` elements, whose first `zeros` are 0.
     pub(crate) fn scratch(&self, len: usize, zeros: usize) -> Outcome<Room<f32>> {
-        let mut room = self.room::<f32>(&[len])?;
-        room.memory.clear(&self.place, zeros.min(len))?;
+        self.cleared(self.room::<f32>(&[len])?, zeros.min(len))
+    }
+
+    /// The same to be kept beyond the call.
+    pub(crate) fn lasting_scratch(&self, len: usize, zeros: usize) -> Outcome<Room<f32>> {
+        self.cleared(self.fresh::<f32>(&[len])?, zeros.min(len))
+    }
+
+    fn cleared(&self, mut room: Room<f32>, zeros: usize) -> Outcome<Room<f32>> {
+        if zeros > 0 {
+            room.lend(self, |room| Ok(room.narrow(0, 0, zeros)?.fill(self.stream(), 0.0)?))?;
+        }
         Ok(room)
     }
 
@@ -135,7 +147,18 @@ impl<'t> Call<'t> {
     }
 
     fn room<T: Native>(&self, shape: &[usize]) -> Outcome<Room<T>> {
-        let memory = Memory::new(&self.place, shape.iter().product())?;
+        let tracked = self.tensors.iter().any(|(_, tensor)| tensor.track_op());
+        if let (false, Some((_, tensor))) = (tracked, self.tensors.first()) {
+            let dtype = <T as WithDType>::DTYPE;
+            if let Some(kept) = buffers::next(shape, dtype, tensor.device(), self.tensors)? {
+                return Ok(Room { memory: Memory::Kept(kept), shape: shape.to_vec(), home: self.home() });
+            }
+        }
+        self.fresh(shape)
+    }
+
+    fn fresh<T: Native>(&self, shape: &[usize]) -> Outcome<Room<T>> {
+        let memory = Memory::Fresh(Fresh::new(&self.place, shape.iter().product())?);
         Ok(Room { memory, shape: shape.to_vec(), home: self.home() })
     }
 
@@ -189,6 +212,14 @@ impl<T: Native> Operand<'_, T> {
     }
 }
 
+/// Memory of a result.
+enum Memory<T: Native> {
+    /// New.
+    Fresh(Fresh<T>),
+    /// That of an earlier result: see [`Buffers`](crate::Buffers).
+    Kept(Tensor),
+}
+
 /// A tensor that the call makes.
 pub(crate) struct Room<T: Native> {
     memory: Memory<T>,
@@ -213,16 +244,26 @@ impl<T: Native> Room<T> {
         f: impl FnOnce(TensorViewMut<'_, T>) -> Outcome<R>,
     ) -> Outcome<R> {
         let plain = Layout::contiguous(self.shape.as_slice());
-        let (address, _guard) = self.memory.writing(&call.place)?;
-        // SAFETY: the memory is this value's own, which is borrowed exclusively, and has as many elements; candle's stream orders what uses it.
-        let view = unsafe {
-            TensorViewMut::from_raw_parts_unchecked(call.device(), address, &self.shape, plain.stride())?
+        let view = |address| {
+            // SAFETY: the memory is this value's own, or is locked for writing, and has as many elements; candle's stream orders what uses it.
+            unsafe {
+                TensorViewMut::from_raw_parts_unchecked(call.device(), address, &self.shape, plain.stride())
+            }
         };
-        f(view)
+        match &mut self.memory {
+            Memory::Fresh(memory) => {
+                let (address, _guard) = memory.writing(&call.place)?;
+                f(view(address)?)
+            }
+            Memory::Kept(tensor) => lend::<T, _, _>(call, ("result", tensor), |address| f(view(address)?)),
+        }
     }
 
     fn finish(self, call: &Call<'_>) -> Outcome<Tensor> {
-        call.tensor(self.memory.finish(&call.place)?, self.shape)
+        match self.memory {
+            Memory::Fresh(memory) => call.tensor(memory.finish(&call.place)?, self.shape),
+            Memory::Kept(tensor) => Ok(tensor),
+        }
     }
 }
 

@@ -27,7 +27,7 @@
 //! candle's pool, and scratch memory where a kernel computes in parts; what does otherwise says so. Any strides and offsets of candle's layouts are read as they
 //! are. Kernels are compiled by the driver at their first use: [`ops::warm_up`](tilewright::ops::warm_up) does that ahead.
 //!
-//! Calls can be captured in CUDA graphs, on a device of `Device::new_cuda_with_stream` whose event tracking is off. Gradients are not computed: going backward
+//! Calls can be captured in CUDA graphs, on a device of `Device::new_cuda_with_stream` whose event tracking is off; best in [`Buffers::run`]. Gradients are not computed: going backward
 //! through a result is candle's error, which names the function.
 //!
 //! # Errors
@@ -42,6 +42,7 @@
 
 mod append;
 mod attention;
+mod buffers;
 mod call;
 mod element;
 mod error;
@@ -58,6 +59,7 @@ mod write;
 
 pub use append::append_to_cache;
 pub use attention::*;
+pub use buffers::Buffers;
 pub use error::Error;
 pub use gated::{geglu, swiglu, swiglu_packed};
 pub use linear::Linear;

@@ -218,63 +218,35 @@ impl Reading<'_> {
     }
 }
 
-/// Memory that a call writes.
-pub(crate) enum Memory<T: Native> {
+/// New memory that a call writes.
+pub(crate) enum Fresh<T: Native> {
     #[cfg(feature = "cuda")]
     Candle(CudaSlice<T>),
     Emulated(tilewright::Tensor<T>),
 }
 
-impl<T: Native> Memory<T> {
+impl<T: Native> Fresh<T> {
     /// Of so many elements, with whatever values.
     pub(crate) fn new(place: &Place, count: usize) -> Result<Self, Trouble> {
         #[cfg(feature = "cuda")]
         if let Some((device, _)) = &place.cuda {
             // SAFETY: what is read of it was written before: operators write all of their results, and of scratch memory what they read.
             // The driver has no memory of no bytes.
-            return Ok(Memory::Candle(unsafe { device.alloc::<T>(count.max(1))? }));
+            return Ok(Fresh::Candle(unsafe { device.alloc::<T>(count.max(1))? }));
         }
-        Ok(Memory::Emulated(tilewright::Tensor::uninit(&place.device, &[count])?))
-    }
-
-    /// Sets the first elements to zeros.
-    pub(crate) fn clear(&mut self, place: &Place, count: usize) -> Result<(), Trouble> {
-        if count == 0 {
-            return Ok(());
-        }
-        match self {
-            #[cfg(feature = "cuda")]
-            Memory::Candle(slice) => {
-                let Some((_, stream)) = &place.cuda else { return Err(elsewhere()) };
-                let width = size_of::<T>();
-                let (address, _guard) = slice.device_ptr_mut(stream);
-                // SAFETY: the caller clears no more than there is; zeros are values of every element type.
-                let done = unsafe {
-                    candle_core::cuda_backend::cudarc::driver::result::memset_d8_async(
-                        address,
-                        0,
-                        count * width,
-                        stream.cu_stream(),
-                    )
-                };
-                done.map_err(|error| Trouble::Candle(candle_core::Error::wrap(error)))
-            }
-            Memory::Emulated(tensor) => {
-                Ok(tensor.view_mut().narrow(0, 0, count)?.fill(&place.stream, T::default())?)
-            }
-        }
+        Ok(Fresh::Emulated(tilewright::Tensor::uninit(&place.device, &[count])?))
     }
 
     /// The address of the first element, to be written as long as the second value lives.
     pub(crate) fn writing<'h>(&'h mut self, place: &'h Place) -> Result<(u64, Option<Guard<'h>>), Trouble> {
         match self {
             #[cfg(feature = "cuda")]
-            Memory::Candle(slice) => {
+            Fresh::Candle(slice) => {
                 let Some((_, stream)) = &place.cuda else { return Err(elsewhere()) };
                 let (address, guard) = slice.device_ptr_mut(stream);
                 Ok((address, Some(guard)))
             }
-            Memory::Emulated(tensor) => {
+            Fresh::Emulated(tensor) => {
                 let _ = place;
                 Ok((tensor.address(), None))
             }
@@ -285,11 +257,11 @@ impl<T: Native> Memory<T> {
     pub(crate) fn finish(self, place: &Place) -> Result<Storage, Trouble> {
         match self {
             #[cfg(feature = "cuda")]
-            Memory::Candle(slice) => {
+            Fresh::Candle(slice) => {
                 let Some((device, _)) = &place.cuda else { return Err(elsewhere()) };
                 Ok(Storage::Cuda(candle_core::CudaStorage::wrap_cuda_slice(slice, device.clone())))
             }
-            Memory::Emulated(tensor) => {
+            Fresh::Emulated(tensor) => {
                 let view: TensorView<'_, T> = tensor.view();
                 Ok(Storage::Cpu(cpu(view.to_vec_on(&place.stream)?)))
             }

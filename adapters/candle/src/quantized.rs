@@ -285,7 +285,7 @@ impl Workspace {
         let mut room = self.room.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let kept = match room.take() {
             Some(kept) if kept.len() >= len && kept.is_of(call) => kept,
-            _ => call.scratch(len, COUNTERS)?,
+            _ => call.lasting_scratch(len, COUNTERS)?,
         };
         let outcome = room.insert(kept).lend(call, f);
         if outcome.is_err() {

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use candle_core::{DType, Tensor};
+use tilewright_candle::Buffers;
 
 use crate::cache::Cache;
 use crate::model::{Attended, Model, Tokens};
@@ -16,6 +17,8 @@ pub struct Decode<'a> {
     /// Positions, rows of the caches and lengths, (3, sequences): one copy to the device a step.
     numbers: Tensor,
     logits: Tensor,
+    /// What a step's operators write: without allocations a graph's kernels follow each other closely.
+    buffers: Buffers,
     #[cfg(feature = "cuda")]
     graph: Option<candle_core::cuda_backend::cudarc::driver::CudaGraph>,
 }
@@ -38,6 +41,7 @@ impl<'a> Decode<'a> {
             },
             numbers,
             logits: Tensor::zeros((sequences, model.config.vocabulary), DType::F32, device)?,
+            buffers: Buffers::new(),
             #[cfg(feature = "cuda")]
             graph: None,
         })
@@ -65,8 +69,10 @@ impl<'a> Decode<'a> {
 
     /// Queues the step's work.
     fn queue(&self) -> Result<()> {
-        let logits = self.model.forward(&self.tokens, &Attended::Pages(&self.paged), self.cache)?;
-        Ok(self.logits.slice_set(&logits, 0, 0)?)
+        self.buffers.run(|| {
+            let logits = self.model.forward(&self.tokens, &Attended::Pages(&self.paged), self.cache)?;
+            Ok(self.logits.slice_set(&logits, 0, 0)?)
+        })
     }
 
     #[cfg(not(feature = "cuda"))]
