@@ -112,6 +112,6 @@ fn queue<T: Half>(
         let launch = Launch::grid([all.div_ceil(THREADS), 2, 1]);
         let function = call.device().kernel::<append>(&KERNELS)?;
         // SAFETY: the addresses are those of the borrowed views, and of the caches, which are written exclusively; all lie as was checked.
-        Ok(unsafe { function.launch_with(call.stream(), &launch, arguments)? })
+        unsafe { function.launch_with(call.stream(), &launch, arguments) }.map_err(Into::into)
     })
 }
