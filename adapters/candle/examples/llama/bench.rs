@@ -26,9 +26,12 @@ pub struct Plan {
 }
 
 pub fn bench(config: &Config, plan: &Plan, device: &Device) -> Result<()> {
-    let speed = if device.is_cuda() { Some(bandwidth(device)?) } else { None };
-    match speed {
-        Some(speed) => println!("copying reads and writes {:.0} GB/s", speed / 1e9),
+    let peak = peak(device)?;
+    match peak {
+        Some(peak) => {
+            let copies = copies(device)?;
+            println!("memory of {:.0} GB/s; copies read and write {:.0} GB/s", peak / 1e9, copies / 1e9);
+        }
         None => println!("on the emulator, whose times say nothing: they are left out"),
     }
     for &kernels in &plan.kernels {
@@ -44,7 +47,7 @@ pub fn bench(config: &Config, plan: &Plan, device: &Device) -> Result<()> {
             Ok(())
         })?;
         let rate = plan.prompt as f64 / time;
-        match speed {
+        match peak {
             Some(_) => println!(
                 "{name}: prefill of {}: {rate:.0} tokens/s, {:.0} TFLOP/s of its products",
                 plan.prompt,
@@ -62,12 +65,12 @@ pub fn bench(config: &Config, plan: &Plan, device: &Device) -> Result<()> {
             let rate = batch as f64 / time;
             let keys = 2 * config.layers * config.kv_heads * config.head_size * 2 * plan.context * batch;
             let bytes = (model.bytes() + keys) as f64;
-            match speed {
-                Some(speed) => println!(
-                    "{name}: decode of {batch} with {} before: {rate:.0} tokens/s, {:.0}% of what its {:.2} GB allow",
+            match peak {
+                Some(peak) => println!(
+                    "{name}: decode of {batch} with {} before: {rate:.0} tokens/s, {:.2} GB a step, {:.0}% of the memory's speed",
                     plan.context,
-                    100.0 * bytes / speed / time,
-                    bytes / 1e9
+                    bytes / 1e9,
+                    100.0 * bytes / peak / time
                 ),
                 None => println!("{name}: decode of {batch} with {} before", plan.context),
             }
@@ -90,8 +93,26 @@ fn median(repeats: usize, device: &Device, mut run: impl FnMut() -> Result<()>) 
     Ok(times.get(times.len() / 2).copied().unwrap_or(f64::NAN))
 }
 
+/// Bytes a second that the memory could move at most: two transfers a clock over the width of its bus.
+#[cfg(feature = "cuda")]
+fn peak(device: &Device) -> Result<Option<f64>> {
+    use candle_core::cuda_backend::cudarc::driver::sys::CUdevice_attribute as Attribute;
+
+    let Device::Cuda(cuda) = device else { return Ok(None) };
+    let stream = cuda.cuda_stream();
+    let attribute = |attribute| stream.context().attribute(attribute).map(f64::from);
+    let kilohertz = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
+    let bits = attribute(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?;
+    Ok(Some(2.0 * kilohertz * 1e3 * bits / 8.0))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn peak(_: &Device) -> Result<Option<f64>> {
+    Ok(None)
+}
+
 /// Bytes a second that copies of 2 GiB read and write.
-fn bandwidth(device: &Device) -> Result<f64> {
+fn copies(device: &Device) -> Result<f64> {
     const COPIES: usize = 20;
     let from = Tensor::zeros(1 << 30, DType::BF16, device)?;
     let time = median(3, device, || {
