@@ -46,7 +46,13 @@
 //!   builds, and takes no compiler for kernels; what it then lacks, an operator's error names.
 //! - `emulator`: the CPU as a device.
 #![cfg_attr(
-    not(all(feature = "attention", feature = "dequant_gemm", feature = "gemm", feature = "mla")),
+    not(all(
+        feature = "attention",
+        feature = "conv",
+        feature = "dequant_gemm",
+        feature = "gemm",
+        feature = "mla"
+    )),
     allow(dead_code, unused_imports, reason = "some of it is for operators alone")
 )]
 

@@ -3,7 +3,7 @@
 use crate::package::package;
 use crate::setup::setup;
 use crate::shell::{Done, cargo, run, say, succeeds, target};
-use crate::test::{outside_packages, test};
+use crate::test::{Outside, outside_packages, test};
 
 /// The features of the library, each with an operator.
 const OPERATORS: [&str; 10] = [
@@ -28,8 +28,8 @@ const PACKAGED: &str = "reduce";
 /// Formatting, lints, documentation, other machines, tests, packages.
 pub fn ci() -> Done {
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
-    for package in outside_packages() {
-        run(cargo(&["fmt", "--all", "--check", "--manifest-path"]).arg(package))?;
+    for Outside { manifest, .. } in outside_packages() {
+        run(cargo(&["fmt", "--all", "--check", "--manifest-path"]).arg(manifest))?;
     }
     setup()?;
     lint()?;
@@ -82,10 +82,10 @@ fn lint() -> Done {
             ["clippy", "--release", "--quiet", "--no-default-features", "--lib", "--features", operator];
         run(cargo(&alone).args(denied))?;
     }
-    for package in outside_packages() {
+    for Outside { manifest, features } in outside_packages() {
         let mut command = cargo(&clippy);
-        command.arg("--workspace").arg("--manifest-path").arg(package).arg("--target-dir").arg(target()?);
-        run(command.args(denied))?;
+        command.arg("--workspace").arg("--manifest-path").arg(manifest).arg("--target-dir").arg(target()?);
+        run(command.args(["--features", features]).args(denied))?;
     }
     Ok(())
 }

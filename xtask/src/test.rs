@@ -16,16 +16,16 @@ struct Count {
     skipped: usize,
 }
 
-/// Sets up, then runs the tests of the workspace and of the packages among the examples, and follows the guide.
+/// Sets up, then runs the tests of the workspace and of the packages outside of it, and follows the guide.
 pub fn test() -> Done {
     setup()?;
     let mut count = Count::default();
     // All of them run even when some fail: one report, not one failure at a time.
     let mut outcome =
         counted(&mut cargo(&["test", "--workspace", "--release", "--no-fail-fast"]), &mut count);
-    for package in outside_packages() {
+    for Outside { manifest, features } in outside_packages() {
         let mut command = cargo(&["test", "--release", "--no-fail-fast", "--manifest-path"]);
-        command.arg(package).arg("--target-dir").arg(target()?);
+        command.arg(manifest).arg("--target-dir").arg(target()?).args(["--features", features]);
         outcome = counted(&mut command, &mut count).and(outcome);
     }
     outcome = follow().and(outcome);
@@ -34,13 +34,22 @@ pub fn test() -> Done {
     outcome
 }
 
-/// Packages outside of the workspace, as a user's crate would be: examples, and an operator that tests add.
-pub fn outside_packages() -> Vec<PathBuf> {
-    let entries = root().join("examples").read_dir().into_iter().flatten().flatten();
-    let folders = entries.map(|entry| entry.path()).chain([root().join("tests/row_scale")]);
-    let mut packages: Vec<_> =
-        folders.map(|folder| folder.join("Cargo.toml")).filter(|manifest| manifest.is_file()).collect();
-    packages.sort();
+/// A package outside of the workspace, as a user's crate would be.
+pub struct Outside {
+    pub manifest: PathBuf,
+    /// What it is tested with, separated by commas.
+    pub features: &'static str,
+}
+
+/// Examples, an operator that tests add, and adapters for frameworks, whose tensors on the CPU the emulator takes.
+pub fn outside_packages() -> Vec<Outside> {
+    let folders =
+        |of: &str| root().join(of).read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    let plain = folders("examples").chain([root().join("tests/row_scale")]).map(|folder| (folder, ""));
+    let all = plain.chain(folders("adapters").map(|folder| (folder, "emulator")));
+    let packages = all.map(|(folder, features)| Outside { manifest: folder.join("Cargo.toml"), features });
+    let mut packages: Vec<_> = packages.filter(|package| package.manifest.is_file()).collect();
+    packages.sort_by(|a, b| a.manifest.cmp(&b.manifest));
     packages
 }
 

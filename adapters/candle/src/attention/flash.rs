@@ -1,0 +1,96 @@
+//! Sequences of one length: the functions of candle-flash-attn.
+
+use candle_core::{Result, Tensor};
+
+use super::{Form, Scores, attend, no_slopes};
+use crate::call::{Call, Held};
+use crate::element::half;
+
+/// softmax(`softmax_scale` Q Kᵀ) V, for each head.
+///
+/// - `q` (batch, seq_len_q, num_heads_q, head_size), `k` and `v` (batch, seq_len_kv, num_heads_kv, head_size), of f16 or bf16, with any strides; V's
+///   head size may be another. Head sizes are 1 to 256. num_heads_kv divides num_heads_q.
+/// - With `causal` query i sees the keys up to i + seq_len_kv - seq_len_q.
+///
+/// The result is (batch, seq_len_q, num_heads_q, head size of `v`).
+///
+/// # Errors
+/// Tensors that do not fit together, of other types, or on a device that this crate is not built for: the message has the argument's name and all tensors.
+pub fn flash_attn(q: &Tensor, k: &Tensor, v: &Tensor, softmax_scale: f32, causal: bool) -> Result<Tensor> {
+    let scores = Scores::new(softmax_scale).causal_if(causal);
+    flash("flash_attn", [q, k, v], None, scores)
+}
+
+/// As [`flash_attn`], for queries that see `window_size_left` keys before and `window_size_right` behind their own; `None`, or more than there are
+/// keys, is no limit. `None` and `Some(0)` are the causal mask.
+pub fn flash_attn_windowed(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    softmax_scale: f32,
+    window_size_left: Option<usize>,
+    window_size_right: Option<usize>,
+) -> Result<Tensor> {
+    let scores = Scores::new(softmax_scale).window(window_size_left, window_size_right);
+    flash("flash_attn_windowed", [q, k, v], None, scores)
+}
+
+/// Always an error, since tilewright's attention has no ALiBi: here so that code which names it compiles.
+pub fn flash_attn_alibi(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    alibi_slopes: &Tensor,
+    softmax_scale: f32,
+    causal: bool,
+) -> Result<Tensor> {
+    let scores = Scores::new(softmax_scale).causal_if(causal);
+    flash("flash_attn_alibi", [q, k, v], Some(alibi_slopes), scores)
+}
+
+/// Always an error, as [`flash_attn_alibi`].
+pub fn flash_attn_alibi_windowed(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    alibi_slopes: &Tensor,
+    softmax_scale: f32,
+    window_size_left: Option<usize>,
+    window_size_right: Option<usize>,
+) -> Result<Tensor> {
+    let scores = Scores::new(softmax_scale).window(window_size_left, window_size_right);
+    flash("flash_attn_alibi_windowed", [q, k, v], Some(alibi_slopes), scores)
+}
+
+/// As [`flash_attn_windowed`], with scores s that become `softcap` tanh(s / `softcap`); 0 is none. `alibi_slopes` must be `None`.
+#[expect(clippy::too_many_arguments, reason = "they are those of candle-flash-attn")]
+pub fn flash_attn_alibi_windowed_softcap(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    alibi_slopes: Option<&Tensor>,
+    softmax_scale: f32,
+    window_size_left: Option<usize>,
+    window_size_right: Option<usize>,
+    softcap: f32,
+) -> Result<Tensor> {
+    let scores = Scores::new(softmax_scale).window(window_size_left, window_size_right).softcap(softcap);
+    flash("flash_attn_alibi_windowed_softcap", [q, k, v], alibi_slopes, scores)
+}
+
+fn flash(
+    op: &'static str,
+    [q, k, v]: [&Tensor; 3],
+    slopes: Option<&Tensor>,
+    scores: Scores,
+) -> Result<Tensor> {
+    Call::run(op, &[("q", q), ("k", k), ("v", v)], |call| {
+        no_slopes(slopes)?;
+        let held = [Held::new("q", q), Held::new("k", k), Held::new("v", v)];
+        half!("q" q, T => {
+            let [q, k, v] = held.each_ref().map(|held| call.read::<T>(held));
+            let (q, k, v) = (q?, k?, v?);
+            attend(call, Form::Batched, [q.view(), k.view(), v.view()], || scores.attention())
+        })
+    })
+}

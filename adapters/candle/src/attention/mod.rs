@@ -1,0 +1,95 @@
+//! Attention, with the functions of candle-flash-attn and over paged caches.
+
+mod flash;
+mod paged;
+mod scores;
+mod varlen;
+
+use candle_core::Tensor;
+use half::{bf16, f16};
+use tilewright::ops::{Attention, HalfElement};
+use tilewright::{TensorView, TensorViewMut};
+
+pub use flash::{
+    flash_attn, flash_attn_alibi, flash_attn_alibi_windowed, flash_attn_alibi_windowed_softcap,
+    flash_attn_windowed,
+};
+pub use paged::paged_attention;
+pub use scores::Scores;
+pub use varlen::{
+    flash_attn_varlen, flash_attn_varlen_alibi, flash_attn_varlen_alibi_windowed,
+    flash_attn_varlen_alibi_windowed_softcap, flash_attn_varlen_paged_windowed, flash_attn_varlen_windowed,
+};
+
+use crate::call::{Call, Outcome, refuse};
+use crate::element::Native;
+
+/// Element types of attention.
+trait Half: Native + HalfElement {}
+impl Half for f16 {}
+impl Half for bf16 {}
+
+/// How the tensors lie, where tilewright takes them as \[batch, heads, length, columns\].
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// \[batch, length, heads, columns\], or \[pages, rows, heads, columns\].
+    Batched,
+    /// \[length, heads, columns\] of sequences that lie one after the other.
+    Packed,
+}
+
+impl Form {
+    fn read<'v, T: Half>(self, name: &'static str, view: TensorView<'v, T>) -> Outcome<TensorView<'v, T>> {
+        let (rank, allowed) = match self {
+            Form::Batched => (4, "of 4 dimensions: batch, length, heads, head dimension"),
+            Form::Packed => (3, "of 3 dimensions: length, heads, head dimension"),
+        };
+        if view.rank() != rank {
+            return refuse(name, format!("of shape {:?}", view.shape()), allowed);
+        }
+        Ok(match self {
+            Form::Batched => view.transpose(1, 2)?,
+            Form::Packed => view.transpose(0, 1)?.insert_dim(0)?,
+        })
+    }
+
+    fn write<T: Half>(self, view: TensorViewMut<'_, T>) -> tilewright::Result<TensorViewMut<'_, T>> {
+        match self {
+            Form::Batched => view.transpose(1, 2),
+            Form::Packed => view.transpose(0, 1)?.insert_dim(0),
+        }
+    }
+}
+
+/// Makes O, of Q's shape but for V's columns, in the order of Q.
+///
+/// `attention` is asked for twice where keys are divided: how much memory that takes, and then with it.
+fn attend<'v, T: Half>(
+    call: &Call<'_>,
+    form: Form,
+    [q, k, v]: [TensorView<'v, T>; 3],
+    attention: impl Fn() -> Attention<'v>,
+) -> Outcome<Tensor> {
+    let mut shape = q.shape().to_vec();
+    let (q, k, v) = (form.read("q", q)?, form.read("k", k)?, form.read("v", v)?);
+    if let (Some(last), Some(&columns)) = (shape.last_mut(), v.shape().last()) {
+        *last = columns;
+    }
+    call.write::<T>(&shape, |o| {
+        let mut o = form.write(o)?;
+        match attention().workspace_len(&q, &k, &v, &o)? {
+            0 => Ok(attention().run(call.stream(), &q, &k, &v, &mut o)?),
+            len => call.scratch(len, 0)?.lend(call, |mut room| {
+                Ok(attention().workspace(&mut room).run(call.stream(), &q, &k, &v, &mut o)?)
+            }),
+        }
+    })
+}
+
+/// Slopes of ALiBi, which tilewright's attention does not have.
+fn no_slopes(slopes: Option<&Tensor>) -> Outcome<()> {
+    match slopes {
+        None => Ok(()),
+        Some(_) => refuse("alibi_slopes", "given", "left out: tilewright's attention has no ALiBi"),
+    }
+}
