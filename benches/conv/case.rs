@@ -4,11 +4,13 @@ use std::fmt;
 
 use tilewright::DType;
 
-/// A convolution of square images with a square filter, padded by half of it, or one of its gradients.
+/// A convolution of square images with a square filter, or of volumes with a cubic one, padded by half of it, or one of its gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
     pub dtype: DType,
     pub images: usize,
+    /// Of volumes, their planes.
+    pub planes: Option<usize>,
     pub size: usize,
     pub channels: usize,
     pub outputs: usize,
@@ -54,8 +56,42 @@ const RESNET: [[usize; 5]; 24] = [
     [7, 512, 512, 3, 1],
 ];
 
-/// Of a filter for each channel: size, channels, filter, stride.
-const DEPTHWISE: [[usize; 4]; 3] = [[112, 32, 3, 1], [56, 128, 3, 2], [28, 256, 3, 1]];
+/// Layers of other networks: images, size, channels, outputs, filter, stride.
+const OTHERS: [[usize; 6]; 12] = [
+    // VGG (Simonyan & Zisserman 2014).
+    [32, 224, 3, 64, 3, 1],
+    [32, 224, 64, 64, 3, 1],
+    [32, 112, 64, 128, 3, 1],
+    [32, 14, 512, 512, 3, 1],
+    // A U-Net of 320 channels (Rombach et al. 2021).
+    [2, 64, 320, 320, 3, 1],
+    [2, 64, 4, 320, 3, 1],
+    // EfficientNet's and MobileNet's first layer.
+    [32, 224, 3, 32, 3, 2],
+    // Inception (Szegedy et al. 2015).
+    [32, 35, 48, 64, 5, 1],
+    [32, 17, 768, 192, 1, 1],
+    // One image.
+    [1, 56, 64, 64, 3, 1],
+    [1, 14, 256, 256, 3, 1],
+    [1, 14, 1024, 256, 1, 1],
+];
+
+/// Of a filter for each channel: images, size, channels, filter, stride. The first are MobileNet's, the next ConvNeXt's, EfficientNet's and
+/// MobileNetV3's.
+const DEPTHWISE: [[usize; 5]; 11] = [
+    [32, 112, 32, 3, 1],
+    [32, 56, 128, 3, 2],
+    [32, 28, 256, 3, 1],
+    [32, 56, 96, 7, 1],
+    [32, 14, 384, 7, 1],
+    [32, 112, 96, 3, 2],
+    [32, 28, 240, 5, 1],
+    [32, 14, 672, 5, 2],
+    [32, 56, 72, 5, 2],
+    [32, 7, 960, 5, 1],
+    [1, 112, 32, 3, 1],
+];
 
 /// Every case, in the order of the table.
 pub fn all() -> Vec<Case> {
@@ -65,6 +101,7 @@ pub fn all() -> Vec<Case> {
         cases.extend(RESNET.map(|[size, channels, outputs, filter, stride]| Case {
             dtype,
             images,
+            planes: None,
             size,
             channels,
             outputs,
@@ -78,6 +115,7 @@ pub fn all() -> Vec<Case> {
         let of = |&[size, channels, outputs, filter, stride]: &[usize; 5]| Case {
             dtype,
             images: 32,
+            planes: None,
             size,
             channels,
             outputs,
@@ -90,9 +128,22 @@ pub fn all() -> Vec<Case> {
     }
     let bf16 = |case: &Case| Case { dtype: DType::BF16, ..*case };
     cases.extend(cases[..2].to_vec().iter().map(bf16));
-    cases.extend(DEPTHWISE.map(|[size, channels, filter, stride]| Case {
+    cases.extend(OTHERS.map(|[images, size, channels, outputs, filter, stride]| Case {
         dtype,
-        images: 32,
+        images,
+        planes: None,
+        size,
+        channels,
+        outputs,
+        filter,
+        stride,
+        groups,
+        pass,
+    }));
+    cases.extend(DEPTHWISE.map(|[images, size, channels, filter, stride]| Case {
+        dtype,
+        images,
+        planes: None,
         size,
         channels,
         outputs: channels,
@@ -101,30 +152,37 @@ pub fn all() -> Vec<Case> {
         groups: channels,
         pass,
     }));
+    // A volume of a 3-D U-Net (Çiçek et al. 2016).
+    let volume =
+        Case { images: 2, planes: Some(16), size: 56, channels: 64, outputs: 128, groups: 1, ..cases[0] };
+    cases.push(volume);
     cases
 }
 
 impl Case {
-    /// Rows and columns of outputs.
-    pub fn out(&self) -> usize {
-        (self.size + 2 * self.padding() - self.filter) / self.stride + 1
+    /// Outputs of a dimension of so many pixels.
+    fn out(&self, pixels: usize) -> usize {
+        (pixels + 2 * self.padding() - self.filter) / self.stride + 1
     }
     /// Zeros on each side.
     pub fn padding(&self) -> usize {
         self.filter / 2
     }
     /// Shapes of images, filters and outputs.
-    pub fn shapes(&self) -> [[usize; 4]; 3] {
-        let Case { images, size, channels, outputs, filter, groups, .. } = *self;
-        let out = self.out();
+    pub fn shapes(&self) -> [Vec<usize>; 3] {
+        let Case { images, planes, size, channels, outputs, filter, groups, .. } = *self;
+        let pixels: Vec<_> = planes.into_iter().chain([size; 2]).collect();
+        let shape = |first, middle: Vec<usize>, last| [vec![first], middle, vec![last]].concat();
+        let out = pixels.iter().map(|&pixels| self.out(pixels)).collect();
+        let taps = vec![filter; pixels.len()];
         [
-            [images, size, size, channels],
-            [outputs, filter, filter, channels / groups],
-            [images, out, out, outputs],
+            shape(images, pixels, channels),
+            shape(outputs, taps, channels / groups),
+            shape(images, out, outputs),
         ]
     }
     /// Shapes of the two tensors that are read and of the one that is written.
-    pub fn operands(&self) -> [[usize; 4]; 3] {
+    pub fn operands(&self) -> [Vec<usize>; 3] {
         let [x, w, y] = self.shapes();
         match self.pass {
             Pass::Outputs => [x, w, y],
@@ -145,8 +203,15 @@ impl Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Case { dtype, images, size, channels, outputs, filter, stride, groups, pass } = self;
-        write!(f, "{dtype} n{images} {size}x{size} {channels}->{outputs} {filter}x{filter} s{stride}")?;
+        let Case { dtype, images, planes, size, channels, outputs, filter, stride, groups, pass } = self;
+        let (deep, taps) = match planes {
+            Some(planes) => (format!("{planes}x"), format!("{filter}x")),
+            None => Default::default(),
+        };
+        write!(
+            f,
+            "{dtype} n{images} {deep}{size}x{size} {channels}->{outputs} {taps}{filter}x{filter} s{stride}"
+        )?;
         if *groups > 1 {
             f.write_str(" depthwise")?;
         }

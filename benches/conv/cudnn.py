@@ -2,10 +2,10 @@
 
 Questions come in lines, and each is answered by one:
 
-    case TYPE IMAGES SIZE CHANNELS OUTPUTS FILTER STRIDE GROUPS y|dx|dw SETS   ok
+    case TYPE IMAGES PLANES SIZE CHANNELS OUTPUTS FILTER STRIDE GROUPS y|dx|dw SETS   ok
     turn                                                                       milliseconds of a launch on the device
 
-The first line says what there is. `error` begins the answer to what cannot be. Tensors are channels-last, and cuDNN tries its kernels for
+Images have 0 planes. The first line says what there is. `error` begins the answer to what cannot be. Tensors are channels-last, and cuDNN tries its kernels for
 each case.
 """
 
@@ -29,8 +29,8 @@ def first_line(error):
 
 try:
     import torch
-    from torch.nn.functional import conv2d
-    from torch.nn.grad import conv2d_input, conv2d_weight
+    from torch.nn.functional import conv2d, conv3d
+    from torch.nn.grad import conv2d_input, conv2d_weight, conv3d_input, conv3d_weight
 
     torch.cuda.init()
 except Exception as error:
@@ -65,26 +65,31 @@ class Peer:
         return start.elapsed_time(end) / self.launches
 
 
-def prepare(dtype, images, size, channels, outputs, taps, stride, groups, which, sets):
-    images, size, channels, outputs = map(int, (images, size, channels, outputs))
+def prepare(dtype, images, planes, size, channels, outputs, taps, stride, groups, which, sets):
+    images, planes, size, channels, outputs = map(int, (images, planes, size, channels, outputs))
     taps, stride, groups, sets = map(int, (taps, stride, groups, sets))
     dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[dtype]
     padding = taps // 2
-    out = (size + 2 * padding - taps) // stride + 1
+    pixels = (planes, size, size) if planes else (size, size)
+    out = tuple((pixels + 2 * padding - taps) // stride + 1 for pixels in pixels)
     options = {"stride": stride, "padding": padding, "groups": groups}
+    order = torch.channels_last_3d if planes else torch.channels_last
+    forward = conv3d if planes else conv2d
+    backward, weight = (conv3d_input, conv3d_weight) if planes else (conv2d_input, conv2d_weight)
 
     def random(*shape):
         tensor = torch.randn(shape, device="cuda", dtype=dtype)
-        return tensor.to(memory_format=torch.channels_last)
+        return tensor.to(memory_format=order)
 
-    x, w, y = (images, channels, size, size), (outputs, channels // groups, taps, taps), (images, outputs, out, out)
+    x, y = (images, channels, *pixels), (images, outputs, *out)
+    w = (outputs, channels // groups, *(taps for _ in pixels))
     if which == "y":
-        return Peer(lambda x, w: conv2d(x, w, **options), [(random(*x), random(*w)) for _ in range(sets)])
+        return Peer(lambda x, w: forward(x, w, **options), [(random(*x), random(*w)) for _ in range(sets)])
     if which == "dx":
         inputs = [(random(*w), random(*y)) for _ in range(sets)]
-        return Peer(lambda w, dy: conv2d_input(x, w, dy, **options), inputs)
+        return Peer(lambda w, dy: backward(x, w, dy, **options), inputs)
     inputs = [(random(*x), random(*y)) for _ in range(sets)]
-    return Peer(lambda x, dy: conv2d_weight(x, w, dy, **options), inputs)
+    return Peer(lambda x, dy: weight(x, w, dy, **options), inputs)
 
 
 def main():

@@ -21,14 +21,16 @@ impl Peer {
 
     /// Makes inputs of a case, so many sets of them, and lets cuDNN choose.
     pub fn prepare(&self, case: &Case, sets: usize) -> Result<()> {
-        let Case { dtype, images, size, channels, outputs, filter, stride, groups, pass } = case;
+        let Case { dtype, images, planes, size, channels, outputs, filter, stride, groups, pass } = case;
         let pass = match pass {
             Pass::Outputs => "y",
             Pass::Images => "dx",
             Pass::Filters => "dw",
         };
+        // Images have no planes.
+        let planes = planes.unwrap_or(0);
         self.0.ask(&format!(
-            "case {dtype} {images} {size} {channels} {outputs} {filter} {stride} {groups} {pass} {sets}"
+            "case {dtype} {images} {planes} {size} {channels} {outputs} {filter} {stride} {groups} {pass} {sets}"
         ))?;
         Ok(())
     }

@@ -69,8 +69,13 @@ impl<'p, T: Real + FloatElement> InPool<'p, T> {
         let mut problem = InPool { pool, case, sets, workspace: RefCell::new(none) };
         if case.pass == Pass::Filters {
             let [x, dy] = problem.inputs(0)?;
-            let len = problem.with_output(0, |dw| problem.gradient().workspace_len(&x, &dy, &dw))?;
-            problem.workspace = RefCell::new(Tensor::zeros(device, &[len])?);
+            // As much as any kernel takes that can compute it.
+            let mut most = 0;
+            for kernel in problem.candidates()?.iter().filter(|kernel| kernel.rejection().is_none()) {
+                let gradient = problem.gradient().kernel(kernel.name());
+                most = most.max(problem.with_output(0, |dw| gradient.workspace_len(&x, &dy, &dw))?);
+            }
+            problem.workspace = RefCell::new(Tensor::zeros(device, &[most])?);
         }
         Ok(problem)
     }
@@ -86,13 +91,21 @@ impl<'p, T: Real + FloatElement> InPool<'p, T> {
     }
 
     fn conv(&self) -> Conv<'_, T> {
-        let (stride, padding) = ([self.case.stride; 2], [self.case.padding(); 2]);
-        Conv::new().stride(stride).padding(padding).groups(self.case.groups)
+        let Case { stride, groups, planes, .. } = self.case;
+        let (padding, conv) = (self.case.padding(), Conv::new().groups(groups));
+        match planes {
+            Some(_) => conv.stride([stride; 3]).padding([padding; 3]),
+            None => conv.stride([stride; 2]).padding([padding; 2]),
+        }
     }
 
     fn gradient<'a>(&self) -> ConvGradient<'a> {
-        let (stride, padding) = ([self.case.stride; 2], [self.case.padding(); 2]);
-        ConvGradient::new().stride(stride).padding(padding).groups(self.case.groups)
+        let Case { stride, groups, planes, .. } = self.case;
+        let (padding, gradient) = (self.case.padding(), ConvGradient::new().groups(groups));
+        match planes {
+            Some(_) => gradient.stride([stride; 3]).padding([padding; 3]),
+            None => gradient.stride([stride; 2]).padding([padding; 2]),
+        }
     }
 }
 

@@ -37,16 +37,19 @@ pub fn each(device: &Device) -> Outcome {
     run::<bf16>(device, &mut seen)?;
     let case =
         Case { images: 3, pixels: [9, 8], channels: 136, outputs: 136, groups: 136, ..Case::default() };
-    let case = Case { filter: [3, 3], ..case }.padded([1, 1]);
-    case.outputs::<f16>(device, &mut seen)?;
-    case.outputs::<bf16>(device, &mut seen)?;
-    case.outputs::<f32>(device, &mut seen)?;
-    // A first layer.
-    let case =
-        Case { images: 2, pixels: [9, 270], channels: 3, outputs: 72, filter: [7, 7], ..Case::default() };
-    let case = Case { stride: [2, 2], ..case }.padded([3, 3]);
-    case.outputs::<f16>(device, &mut seen)?;
-    case.outputs::<bf16>(device, &mut seen)?;
+    for filter in [[3, 3], [2, 5], [2, 7]] {
+        let case = Case { filter, ..case }.padded([1, filter[1] / 2]);
+        case.outputs::<f16>(device, &mut seen)?;
+        case.outputs::<bf16>(device, &mut seen)?;
+    }
+    Case { filter: [3, 3], ..case }.padded([1, 1]).outputs::<f32>(device, &mut seen)?;
+    // First layers, of images whose rows are whole pieces of 16 bytes and of others.
+    for (filter, stride, width) in [(7, 2, 270), (7, 2, 272), (3, 1, 141), (5, 1, 136), (3, 2, 264)] {
+        let case = Case { images: 2, pixels: [6, width], channels: 3, outputs: 72, ..Case::default() };
+        let case = Case { filter: [filter; 2], stride: [stride; 2], ..case }.padded([filter / 2; 2]);
+        case.outputs::<f16>(device, &mut seen)?;
+        case.outputs::<bf16>(device, &mut seen)?;
+    }
     assert_eq!(seen, runnable(device), "every kernel computes one of these");
     println!("{} kernels", seen.len());
     Ok(())

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "filters, strides, paddings and dilations", sizes::geometries)
         .device(Arch::Sm80, "channels and outputs of all numbers", sizes::channels)
         .device(Arch::Sm80, "groups", sizes::groups)
+        .device(Arch::Sm80, "a filter for each channel", sizes::depthwise)
         .device(Arch::Sm80, "sequences, causal ones too", sizes::sequences)
         .device(Arch::Sm80, "volumes", sizes::volumes)
         .device(Arch::Sm80, "sums of integers are exact", sizes::integers)

@@ -63,6 +63,34 @@ pub fn groups(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// Of a filter for each channel: rows that strips do not divide, more taps than shared memory holds, blocks of channels, images smaller than a filter.
+fn depthwise_of() -> Vec<Case> {
+    let of = |channels| Case { channels, outputs: channels, groups: channels, images: 2, ..Case::default() };
+    vec![
+        Case { pixels: [6, 11], filter: [3, 5], ..of(24) }.padded([1, 2]),
+        Case { pixels: [7, 10], filter: [5, 3], stride: [2, 2], ..of(24) }.padded([2, 1]),
+        Case { pixels: [5, 13], filter: [2, 3], dilation: [1, 3], before: [1, 2], ..of(40) },
+        Case { pixels: [4, 3], filter: [7, 7], ..of(16) }.padded([3, 3]),
+        Case { pixels: [3, 70], filter: [1, 6], after: [0, 5], ..of(8) },
+        Case { pixels: [5, 6], filter: [9, 9], ..of(16) }.padded([4, 4]),
+        Case { pixels: [3, 5], filter: [3, 3], ..of(200) }.padded([1, 1]),
+        Case {
+            pixels: [2, 4],
+            filter: [2, 2],
+            depth: Some(Depth { filter: 3, before: 1, ..Depth::of(4) }),
+            ..of(12)
+        },
+    ]
+}
+
+pub fn depthwise(device: &Device) -> Outcome {
+    for case in depthwise_of() {
+        case.outputs::<f16>(device, &mut BTreeSet::new())?;
+        case.images::<bf16>(device, &mut BTreeSet::new())?;
+    }
+    Case { stride: [1, 2], ..depthwise_of()[0] }.outputs::<f32>(device, &mut BTreeSet::new())
+}
+
 /// Of filters of several slices, strided and dilated along the depth, deeper than volumes, of one slice; the last are depthwise.
 pub fn volumes_of() -> Vec<Case> {
     let base = Case { images: 2, pixels: [5, 4], filter: [3, 2], ..Case::default() };

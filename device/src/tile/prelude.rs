@@ -37,12 +37,15 @@ pub use crate::tile::memory::loader::Loader;
 pub use crate::tile::memory::paged::{PageTable, PagedTile};
 pub use crate::tile::memory::part::Part;
 pub use crate::tile::memory::patches::{PatchOrder, PatchTile, Patches, PatchesAbi, Tap, Taps, Volumes};
+pub use crate::tile::memory::picked::Picked;
 pub use crate::tile::memory::prefetch::Mapped;
 pub use crate::tile::memory::row_tiles::{RowOrder, RowTile};
+pub use crate::tile::memory::rows_ahead::RowsAhead;
 pub use crate::tile::memory::scratch::Scratch;
 pub use crate::tile::memory::shared::{
     Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Stages, Transposed,
 };
+pub use crate::tile::memory::strips::{Strip, StripPixel};
 pub use crate::tile::mma::accumulates::Accumulates;
 pub use crate::tile::mma::gemm::{Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, gemm};
 pub use crate::tile::mma::in_flight::{Accumulator, InFlight, Issued, Pending, Then};
@@ -50,8 +53,8 @@ pub use crate::tile::mma::tf32::Tf32;
 pub use crate::tile::mma::wgmma::SharedOperand;
 pub use crate::tile::pipeline::configuration::{
     Configuration, FourConsumersJointProducers, OneConsumer, OneConsumerTwoProducers,
-    OneConsumerTwoProducersTwoPerSm, Producers, RegisterBudget, ThreeConsumersThreeProducers, TwoConsumers,
-    TwoConsumersJointProducers, TwoConsumersJointProducersCluster, TwoConsumersThreeProducers,
+    OneConsumerTwoProducersTwoPerSm, Producers, RegisterBudget, ThreeConsumers, ThreeConsumersThreeProducers,
+    TwoConsumers, TwoConsumersJointProducers, TwoConsumersJointProducersCluster, TwoConsumersThreeProducers,
 };
 pub use crate::tile::pipeline::loads::{Ahead, Loads, Turn};
 pub use crate::tile::pipeline::multistage::Multistage;

@@ -55,7 +55,7 @@ pub fn conv<T: FloatElement>(
 /// - Products are of the element type `T` (f16 or bf16), accumulated in f32; bias, residual and the [activation](Self::activation) apply in f32;
 ///   then the result is rounded to `T`, to nearest even. f32 is for as many groups as channels and as outputs.
 /// - Channels that are contiguous, aligned to 16 bytes and of which there are multiples of 8 are read by the fast kernels; anything else is
-///   correct but slower. A filter of one pixel without stride, padding, groups and residual is a [`Gemm`].
+///   correct but slower. A filter of one pixel without stride, padding, groups and residual is a [`Gemm`], unless a tile that this lacks takes less.
 /// - No images, no outputs: nothing is done. No channels: sums of nothing, which are 0.
 ///
 /// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The first use of a kernel on
@@ -162,7 +162,7 @@ impl<'a, T: FloatElement> Conv<'a, T> {
             }
         };
         if let Some(residual) = &residual
-            && problem::Product::matrices(residual, false).is_none()
+            && problem::Product::matrices(residual).is_none()
         {
             let allowed = "of strides by which its pixels follow each other evenly".to_owned();
             return Err(Error::argument("residual", of_shape(y.shape()), allowed));
@@ -226,12 +226,24 @@ impl<'a, T: FloatElement> Conv<'a, T> {
         y: &TensorViewMut<'_, T>,
     ) -> Result<ConvPlan> {
         let (problem, finish) = self.problem(x, w, y)?;
-        if let Some([a, b]) = self.matrices(&problem, x, w)
+        self.planned((&problem, &finish), x, w, y)
+    }
+
+    fn planned(
+        &self,
+        (problem, finish): (&Problem, &Finish),
+        x: &TensorView<'_, T>,
+        w: &TensorView<'_, T>,
+        y: &TensorViewMut<'_, T>,
+    ) -> Result<ConvPlan> {
+        let product = problem.forward();
+        let patches = Self::selection(y, &product, finish)?.choose(self.kernel);
+        if let Some([a, b]) = self.matrices(problem, x, w)
             && let Ok(c) = y.planned(&[problem.size().places(), problem.size().outputs])
         {
-            return Ok(ConvPlan::Product(self.gemm().plan_of(&a, &b, &c)?));
+            return Ok(ConvPlan::sooner(self.gemm().plan_of(&a, &b, &c)?, patches.ok()));
         }
-        Ok(ConvPlan::Patches(Self::selection(y, &problem.forward(), &finish)?.choose(self.kernel)?))
+        Ok(ConvPlan::Patches(patches?))
     }
 
     /// Queues the convolution on `stream`.
@@ -249,14 +261,18 @@ impl<'a, T: FloatElement> Conv<'a, T> {
         if y.is_empty() {
             return Ok(());
         }
-        if let Some([a, b]) = self.matrices(&problem, x, w)
-            && let Ok(mut c) = y.reborrow().reshape(&[problem.size().places(), problem.size().outputs])
-        {
-            return self.gemm().queue(stream, &a, &b, &mut c);
-        }
-        let product = problem.forward();
-        let plan = Self::selection(y, &product, &finish)?.choose(self.kernel)?;
-        Call::new(y.device(), plan.descriptor(), &product, plan.estimate.joined)?.run(stream, &finish)
+        let plan = match self.planned((&problem, &finish), x, w, y)? {
+            ConvPlan::Patches(plan) => plan,
+            ConvPlan::Product(_) => {
+                let mut c = y.reborrow().reshape(&[problem.size().places(), problem.size().outputs])?;
+                return match self.matrices(&problem, x, w) {
+                    Some([a, b]) => self.gemm().queue(stream, &a, &b, &mut c),
+                    None => Ok(()),
+                };
+            }
+        };
+        Call::new(y.device(), plan.descriptor(), &problem.forward(), plan.estimate.joined)?
+            .run(stream, &finish)
     }
 }
 

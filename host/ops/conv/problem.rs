@@ -297,10 +297,23 @@ impl Product {
         Some((with(self.w, [fg, fr, (1, width), (width, 1), fk]).ok()?, channels))
     }
 
-    /// Images with their groups as the channels of one, and filters \[rows, columns, channels\], of groups that have a channel and an output.
-    pub(super) fn channelwise(&self) -> Result<(Untyped, Untyped)> {
-        let ([n, h, w, g, _], [fg, fr, fs, ..]) = (dims::<5>(&self.x.layout), dims::<5>(&self.w.layout));
-        Ok((with(self.x, [n, h, w, (1, 0), g])?, with(self.w, [fr, fs, fg])?))
+    /// `of`, of groups that have a channel each, with them as the channels of one group.
+    pub(super) fn channelwise(of: &Untyped) -> Result<Untyped> {
+        let [n, h, w, g, _] = dims::<5>(&of.layout);
+        with(*of, [n, h, w, (1, 0), g])
+    }
+
+    /// The same with filters \[rows, columns, channels\], of groups that have a channel and an output each; and with every `taps`-th tap of a
+    /// filter's row, from the left of those that are taken together.
+    pub(super) fn by_taps(&self, taps: u32) -> Result<Self> {
+        let [fg, fr, fs, ..] = dims::<5>(&self.w.layout);
+        let [depth, height, mut width] = self.taps;
+        if width.step < 0 {
+            width.offset = width.offset.saturating_sub((taps - 1) * width.step.unsigned_abs());
+        }
+        (width.count, width.step) = (width.count / taps, width.step * taps as i32);
+        let (x, y) = (Self::channelwise(&self.x)?, Self::channelwise(&self.y)?);
+        Ok(Product { x, w: with(self.w, [fr, fs, fg])?, y, taps: [depth, height, width], ..*self })
     }
 
     /// `of`, \[images, height, width, 1, channels\], as a matrix for each row of pixels: \[rows, pixels of a row, channels\]. `None` where rows do
@@ -312,9 +325,9 @@ impl Product {
         with(*of, [lines, w, channel]).ok().filter(|_| even && groups == 1)
     }
 
-    /// `of`, \[images, height, width, groups, channels\], as a matrix of a row for each pixel, for each group: \[groups, pixels, channels\]; or with the
-    /// groups as channels, if these are one. `None` where pixels do not follow each other evenly.
-    pub(super) fn matrices(of: &Untyped, groups_are_channels: bool) -> Option<Untyped> {
+    /// `of`, \[images, height, width, groups, channels\], as a matrix of a row for each pixel, for each group: \[groups, pixels, channels\]. `None`
+    /// where pixels do not follow each other evenly.
+    pub(super) fn matrices(of: &Untyped) -> Option<Untyped> {
         let [n, h, w, group, channel] = dims::<5>(&of.layout);
         let (mut count, mut stride) = (1, 0);
         for (size, step) in [w, h, n] {
@@ -327,7 +340,6 @@ impl Product {
                 count *= size;
             }
         }
-        let (group, channel) = if groups_are_channels { ((1, 0), group) } else { (group, channel) };
         let layout = Layout::strided(&[group.0, count, channel.0], &[group.1, stride, channel.1]).ok()?;
         Some(Untyped { layout, ..*of })
     }

@@ -3,11 +3,12 @@
 use std::sync::LazyLock;
 
 use tilewright_conv::{
-    CONV, ConvArgs, ConvDepthwiseArgs, ConvKernel, ConvRowsArgs, ConvScatteredArgs, ConvWeightsArgs, KERNELS,
-    Makes,
+    CHANNELS, CONV, ConvArgs, ConvDepthwiseArgs, ConvKernel, ConvRowsArgs, ConvScatteredArgs,
+    ConvWeightsArgs, KERNELS, Makes, RUN, STRIP, StripOrder, THREADS,
 };
 use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_device::kernel::{Copies, Listed};
+use tilewright_device::tile::division::Division;
 use tilewright_device::tile::{
     Activation, EpilogueAbi, PatchOrder, PatchesAbi, RasterOrder, StreamOrder, Volumes,
 };
@@ -86,8 +87,8 @@ impl<'a> Call<'a> {
             product.taps[2].count = 1;
         }
         let size = product.size();
-        if kernel.makes == Makes::Depthwise {
-            (product.x, product.w) = product.channelwise()?;
+        if let Makes::Depthwise([taps, _]) = kernel.makes {
+            product = product.by_taps(taps)?;
         }
         Ok(Call { device, kernel, size, joined: pixel, function: device.listed(&KERNELS, kernel)?, product })
     }
@@ -139,7 +140,7 @@ impl<'a> Call<'a> {
         let backend = device.backend();
         let [m, n, k] = kernel.tile;
         match kernel.makes {
-            Makes::Depthwise => return self.run_depthwise(stream, finish),
+            Makes::Depthwise(_) => return self.run_depthwise(stream, finish),
             Makes::Rows(_) => return self.run_rows(stream, finish),
             _ => {}
         }
@@ -160,25 +161,49 @@ impl<'a> Call<'a> {
                 let y: GlobalAbi<(), 5> = product.y.arg(backend, true, 0)?;
                 return function.launch_block(stream, &launch, &ConvScatteredArgs { x, w, y, order });
             }
-            let y = self.matrices(&product.y, false)?.arg(backend, true, self.lines())?;
-            let epilogue = self.epilogue(finish, &y, |of| self.matrices(of, false))?;
+            let y: GlobalAbi<(), 3> = self.matrices(&product.y)?.arg(backend, true, self.lines())?;
+            let epilogue = self.epilogue(finish, &y, |of| self.matrices(of))?;
             function.launch_block(stream, &launch, &ConvArgs { x, w, y, epilogue, order })
         }
     }
 
     fn run_depthwise(&self, stream: &Stream, finish: &Finish) -> Result<()> {
-        let Call { device, kernel, product, size, function, .. } = self;
+        let Call { device, product, size, function, .. } = self;
         let backend = device.backend();
-        let [m, n, _] = kernel.tile;
-        // All channels are of one block, and the grid goes over them.
-        let x = self.patches(m, 1)?;
+        // All channels are of one block.
+        let x = self.patches(STRIP as u32, 1)?;
         let w: GlobalAbi<(), 3> = product.w.arg(backend, true, 0)?;
-        let y = self.matrices(&product.y, true)?.arg(backend, true, 0)?;
-        let epilogue = self.epilogue(finish, &y, |of| self.matrices(of, true))?;
-        let grid = [self.count(size.places(), m)?, self.count(size.groups, n)?, 1];
-        let launch = Launch::grid(grid);
+        let y: GlobalAbi<(), 5> = product.y.arg(backend, true, 0)?;
+        let epilogue = self.epilogue(finish, &y, Product::channelwise)?;
+        let blocks = |of: usize, most: usize| (of.div_ceil(of.div_ceil(most).max(1)), of.div_ceil(most));
+        // Lines of 128 bytes where there are so many channels, and eight strips of a row for as many rows.
+        let runs = size.groups.div_ceil(RUN);
+        let (runs, channels) = blocks(runs, if runs * RUN > CHANNELS { 64 / RUN } else { CHANNELS / RUN });
+        let (strips, columns) = blocks(size.out[2].div_ceil(STRIP), (THREADS / runs.max(1)).min(8));
+        let rows = THREADS / (runs * strips).max(1);
+        let [slices, lines, width] = product.taps;
+        let order = StripOrder {
+            by_runs: Division::by(self.count(runs, 1)?),
+            by_strips: Division::by(self.count(strips, 1)?),
+            rows: self.count(rows, 1)?,
+            stride: width.stride,
+            by_lines: Division::by(slices.count.saturating_mul(lines.count)),
+            by_rows: Division::by(lines.count),
+            reversed: u32::from(width.step < 0),
+        };
+        let down = self.count(size.images.saturating_mul(size.out[1]), order.rows)?;
+        let (columns, channels) = (self.count(columns, 1)?, self.count(channels, 1)?);
+        // A CTA goes over several rows with the weights that it holds, and four CTAs follow each other in its place.
+        let others = columns.saturating_mul(channels).max(1);
+        let grid = [down.min((4 * function.resident_ctas()).div_ceil(others)).max(1), columns, channels];
         // SAFETY: as for the other kernels.
-        unsafe { function.launch_block(stream, &launch, &ConvDepthwiseArgs { x, w, y, epilogue }) }
+        unsafe {
+            function.launch_block(
+                stream,
+                &Launch::grid(grid),
+                &ConvDepthwiseArgs { x, w, y, epilogue, order },
+            )
+        }
     }
 
     fn run_rows(&self, stream: &Stream, finish: &Finish) -> Result<()> {
@@ -197,8 +222,8 @@ impl<'a> Call<'a> {
         unsafe { function.launch_block(stream, &launch, &ConvRowsArgs { x, w, y, epilogue, order }) }
     }
 
-    fn matrices(&self, of: &Untyped, groups_are_channels: bool) -> Result<Untyped> {
-        Product::matrices(of, groups_are_channels).ok_or_else(|| self.uneven(of, "pixels"))
+    fn matrices(&self, of: &Untyped) -> Result<Untyped> {
+        Product::matrices(of).ok_or_else(|| self.uneven(of, "pixels"))
     }
 
     /// What kernels take is checked before: of a residual alone some take what others do not.
@@ -208,15 +233,15 @@ impl<'a> Call<'a> {
     }
 
     /// The epilogue as kernels take it: tensors without rows where there are none.
-    fn epilogue(
+    fn epilogue<const RANK: usize>(
         &self,
         finish: &Finish,
-        y: &GlobalAbi<(), 3>,
-        matrices: impl Fn(&Untyped) -> Result<Untyped>,
-    ) -> Result<EpilogueAbi<GlobalAbi<(), 3>, GlobalAbi<(), 3>>> {
+        y: &GlobalAbi<(), RANK>,
+        as_outputs: impl Fn(&Untyped) -> Result<Untyped>,
+    ) -> Result<EpilogueAbi<GlobalAbi<(), RANK>, GlobalAbi<(), RANK>>> {
         let term = |of: &Option<Untyped>| match of {
-            Some(of) => matrices(of)?.arg(self.device.backend(), true, 0),
-            None => Ok(GlobalAbi { map: TensorMap::NONE, shape: [0; 3], tma: 0, ..*y }),
+            Some(of) => as_outputs(of)?.arg(self.device.backend(), true, 0),
+            None => Ok(GlobalAbi { map: TensorMap::NONE, shape: [0; RANK], tma: 0, ..*y }),
         };
         Ok(EpilogueAbi {
             bias: term(&finish.bias)?,
@@ -230,7 +255,7 @@ impl<'a> Call<'a> {
     }
 
     /// How the tiles of filters' gradients are divided among CTAs.
-    pub(super) fn division(&self) -> Result<Division> {
+    pub(super) fn division(&self) -> Result<TileParts> {
         let Call { kernel, size, function, .. } = self;
         let [m, n, k] = kernel.tile;
         let too_large = || self.too_large();
@@ -241,8 +266,10 @@ impl<'a> Call<'a> {
             RasterOrder::new(self.count(size.groups, 1)?, down, across.ok_or_else(too_large)?, PANEL)
                 .ok_or_else(too_large)?;
         let (tiles, resident) = (raster.total(), function.resident_ctas().max(1));
-        // Whole waves of tiles are not divided; the steps of the rest are.
-        let whole = if steps == 0 { tiles } else { tiles - tiles % resident };
+        // Whole waves of tiles are not divided. Of those that follow the steps are, with the steps of the last whole wave, so that a tile has few
+        // parts to be added.
+        let rest = tiles % resident;
+        let whole = if steps == 0 || rest == 0 { tiles } else { (tiles - rest).saturating_sub(resident) };
         let shared = (tiles - whole).checked_mul(steps).filter(|&s| s <= StreamOrder::MAX_STEPS);
         let ctas = resident.min(whole.max(shared.ok_or_else(too_large)?)).max(1);
         let [sums, counters] = StreamOrder::workspace(tiles - whole, ctas, [m, n], kernel.consumers);
@@ -250,7 +277,7 @@ impl<'a> Call<'a> {
             return Err(too_large());
         }
         let workspace = if sums == 0 { 0 } else { COUNTERS + (sums / 4) as usize };
-        Ok(Division { raster, steps, whole, ctas, workspace })
+        Ok(TileParts { raster, steps, whole, ctas, workspace })
     }
 
     /// Launches a kernel of filters' gradients, with the workspace at `address`.
@@ -259,11 +286,11 @@ impl<'a> Call<'a> {
         let backend = device.backend();
         let [_, n, k] = kernel.tile;
         let x = self.patches(k, self.count(self.channels(), n)?)?;
-        let dy = self.matrices(&product.y, false)?.t()?;
+        let dy = self.matrices(&product.y)?.t()?;
         let dy: GlobalAbi<(), 3> = dy.arg(backend, false, self.lines())?;
         expect_mapped(kernel.name, kernel.arch, [x.images.tma, dy.tma])?;
         let dw: GlobalAbi<(), 5> = product.w.t()?.arg(backend, true, self.lines())?;
-        let Division { raster, steps, whole, ctas, .. } = self.division()?;
+        let TileParts { raster, steps, whole, ctas, .. } = self.division()?;
         let places = [address + COUNTERS as u64 * 4, address];
         let order = StreamOrder::new(raster, steps, whole, ctas, places).ok_or_else(|| self.too_large())?;
         let launch = Launch::grid([ctas, 1, 1]).pdl(overlap && kernel.copies == Copies::Boxes);
@@ -276,7 +303,7 @@ impl<'a> Call<'a> {
 const COUNTERS: usize = 4096;
 
 /// How tiles are divided among CTAs.
-pub(super) struct Division {
+pub(super) struct TileParts {
     raster: RasterOrder,
     steps: u32,
     /// Tiles that are not divided.

@@ -212,13 +212,18 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
         let matrices = if plan.estimate.transposed { matrices.t()? } else { matrices };
         let [m, n, batch] = tiles(matrices.size, kernel.tile).ok_or_else(&too_large)?;
         let order = RasterOrder::new(batch, m, n, PANEL).ok_or_else(&too_large)?;
-        // What one row or column of tiles reads, no other CTA reads again.
-        let policy = |tiles| if tiles == 1 { EVICT_FIRST } else { EVICT_NORMAL };
+        // What one row or column of tiles reads, no other CTA reads again. Where much is written beside it, saying so cost a tenth.
+        let Size { m: rows, n: columns, k, .. } = matrices.size;
+        let written = rows.saturating_mul(columns);
+        let policy = |tiles, lines: usize| {
+            let little = written.saturating_mul(16) <= lines.saturating_mul(k);
+            if tiles == 1 && little { EVICT_FIRST } else { EVICT_NORMAL }
+        };
         let call = Call {
             stream,
             order,
             scale: [self.alpha, self.beta],
-            policies: [policy(n), policy(m)],
+            policies: [policy(n, rows), policy(m, columns)],
             overlap: self.overlap,
         };
         table::run(kernel, &matrices, &call)

@@ -15,8 +15,8 @@ mod rows;
 mod scattered;
 mod weights;
 
-pub use depthwise::{ConvDepthwiseArgs, conv_depthwise};
-pub use list::{CONV, ConvKernel, Makes, ThreeConsumers};
+pub use depthwise::{CHANNELS, ConvDepthwiseArgs, RUN, STRIP, StripOrder, THREADS, conv_depthwise};
+pub use list::{CONV, ConvKernel, Makes};
 pub use outputs::{ConvArgs, conv};
 pub use rows::{ConvRowsArgs, ROWS, Windows, conv_rows};
 pub use scattered::{ConvScatteredArgs, conv_scattered};

@@ -2,13 +2,12 @@
 
 use tilewright_device::kernel::{Copies, Described};
 use tilewright_device::tile::{
-    ColMajor, Configuration, Element, Elements, FragmentLayout, FullRow, Gemm, GemmRegisters, Major,
-    Multistage, OneConsumer, OutputLayout, Producers, RegisterBudget, RowMajor, Schedule, Striped,
-    TwoConsumers, Vectors, WarpSpecialized, warp,
+    Access, ColMajor, Element, Elements, FullRow, Gemm, GemmRegisters, Major, Multistage, OneConsumer,
+    OutputLayout, RowMajor, Schedule, ThreeConsumers, TwoConsumers, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
-use crate::{ROWS, conv, conv_depthwise, conv_rows, conv_scattered, conv_weights};
+use crate::{ROWS, RUN, STRIP, THREADS, conv, conv_depthwise, conv_rows, conv_scattered, conv_weights};
 
 /// What a kernel makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,8 +22,8 @@ pub enum Makes {
     Scattered,
     /// Gradients of weights.
     Weights,
-    /// Outputs of a filter for each channel.
-    Depthwise,
+    /// Outputs of a filter for each channel, so many of whose columns are taken at once, of outputs so many pixels apart: 0 of any.
+    Depthwise([u32; 2]),
 }
 
 /// What the host chooses a convolution kernel by.
@@ -44,16 +43,6 @@ pub struct ConvKernel {
     pub copies: Copies,
     /// Threads that hold a tile's sums.
     pub consumers: u32,
-}
-
-/// Three consumer warpgroups and a producer.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ThreeConsumers;
-
-impl Configuration for ThreeConsumers {
-    const CONSUMER_WARPGROUPS: u32 = 3;
-    const PRODUCERS: Producers = Producers::Separate(1);
-    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 32, consumers: 160 });
 }
 
 impl ConvKernel {
@@ -113,8 +102,8 @@ where
 #[rustfmt::skip]
 impl<
     P: Schedule<Ticket = bool>, Y, T: Element, const STEP: usize, const BM: usize, const BN: usize, const BK: usize,
-    const LINE: usize,
-> Described for conv_rows<P, Y, T, STEP, BM, BN, BK, LINE>
+    const LINE: usize, const COPIES: usize,
+> Described for conv_rows<P, Y, T, STEP, BM, BN, BK, LINE, COPIES>
 where
     Y: GemmRegisters<T, BM, BN, BK, D: OutputLayout<BM, BN>>,
 {
@@ -122,23 +111,22 @@ where
     const DESCRIPTION: ConvKernel = ConvKernel::new::<P, T>(Makes::Rows(STEP as u32), [BM, BN, BK], ROWS, 1);
 }
 
-impl<T: Element, const BM: usize, const BN: usize, const W: usize> Described for conv_depthwise<T, BM, BN, W>
-where
-    Striped<W>: FragmentLayout<BM, BN>,
+impl<A: Access, T: Element, const S: usize, const STRIDE: usize, const N: usize> Described
+    for conv_depthwise<A, T, S, STRIDE, N>
 {
     type Description = ConvKernel;
     const DESCRIPTION: ConvKernel = ConvKernel {
-        makes: Makes::Depthwise,
+        makes: Makes::Depthwise([S as u32, STRIDE as u32]),
         element: T::NAME,
-        tile: [BM as u32, BN as u32, 1],
+        tile: [STRIP as u32, RUN as u32, 1],
         stages: 1,
         split: 1,
-        copies: Copies::Elements,
-        consumers: 32 * W as u32,
+        copies: if A::VECTORS { Copies::Pieces } else { Copies::Elements },
+        consumers: THREADS as u32,
     };
 }
 
-// Of Hopper's tiles of outputs the first is for waves that the second leaves half empty, the last for 64 outputs or few tiles. Stages fill the
+// Of Hopper's tiles of outputs the first is for waves that the others leave half empty, the last for 64 outputs or few tiles. Stages fill the
 // shared memory.
 #[rustfmt::skip]
 kernels! {
@@ -154,8 +142,6 @@ kernels! {
             conv<WarpSpecialized<TwoConsumers>, FullRow<2>, T, ColMajor, 128, 128, 64, 6, 1>;
         sm_90: [conv_sm_90_ T _128x128x64s4k2]:
             conv<WarpSpecialized<TwoConsumers>, FullRow<2>, T, ColMajor, 128, 128, 64, 4, 2>;
-        sm_90: [conv_sm_90_ T _256x64x64s4k1]:
-            conv<WarpSpecialized<TwoConsumers>, FullRow<2>, T, ColMajor, 256, 64, 64, 4, 1>;
         sm_90: [conv_sm_90_ T _128x64x64s8k1]:
             conv<WarpSpecialized<TwoConsumers>, FullRow<2>, T, ColMajor, 128, 64, 64, 8, 1>;
         sm_80: [conv_sm_80_ T _128x128x32s4k1]:
@@ -164,15 +150,25 @@ kernels! {
             conv<Multistage<4, Vectors>, warp::Square<2, 2>, T, ColMajor, 128, 64, 32, 4, 1>;
         sm_80: [conv_sm_80_ T _any_128x64x32s3k1]:
             conv<Multistage<8, Elements>, warp::Square<4, 2>, T, ColMajor, 128, 64, 32, 3, 1>;
-        // First layers: three channels, of every second pixel.
+        // First layers: three channels, of every second pixel and of every one.
         sm_80: [conv_rows_sm_80_ T _6_128x64x32]:
-            conv_rows<Multistage<8, Elements>, warp::FullRow<8>, T, 6, 128, 64, 32, 800>;
+            conv_rows<Multistage<8, Elements>, warp::FullRow<8>, T, 6, 128, 64, 32, 800, 1>;
+        sm_80: [conv_rows_sm_80_ T _6_128x32x32]:
+            conv_rows<Multistage<8, Elements>, warp::FullRow<8>, T, 6, 128, 32, 32, 800, 1>;
+        sm_80: [conv_rows_sm_80_ T _3_128x64x16]:
+            conv_rows<Multistage<8, Elements>, warp::FullRow<8>, T, 3, 128, 64, 16, 400, 2>;
+        // Outputs of neighbouring pixels, and of every second.
+        sm_80: [conv_depthwise_sm_80_ T _by3s1]: conv_depthwise<Vectors, T, 3, 1, 6>;
+        sm_80: [conv_depthwise_sm_80_ T _by3s2]: conv_depthwise<Vectors, T, 3, 2, 9>;
+        sm_80: [conv_depthwise_sm_80_ T _by5s1]: conv_depthwise<Vectors, T, 5, 1, 8>;
+        sm_80: [conv_depthwise_sm_80_ T _by5s2]: conv_depthwise<Vectors, T, 5, 2, 11>;
+        sm_80: [conv_depthwise_sm_80_ T _by7s1]: conv_depthwise<Vectors, T, 7, 1, 10>;
         sm_90: [conv_inputs_sm_90_ T _128x256x64s4k1]:
             conv<WarpSpecialized<TwoConsumers>, FullRow<2>, T, RowMajor, 128, 256, 64, 4, 1>;
         sm_90: [conv_inputs_sm_90_ T _128x128x64s6k1]:
             conv<WarpSpecialized<TwoConsumers>, FullRow<2>, T, RowMajor, 128, 128, 64, 6, 1>;
-        sm_90: [conv_inputs_sm_90_ T _256x64x64s4k1]:
-            conv<WarpSpecialized<TwoConsumers>, FullRow<2>, T, RowMajor, 256, 64, 64, 4, 1>;
+        sm_90: [conv_inputs_sm_90_ T _128x64x64s8k1]:
+            conv<WarpSpecialized<TwoConsumers>, FullRow<2>, T, RowMajor, 128, 64, 64, 8, 1>;
         sm_90: [conv_scattered_sm_90_ T _128x128x64s6]:
             conv_scattered<WarpSpecialized<TwoConsumers>, FullRow<2>, T, 128, 128, 64, 6>;
         sm_90: [conv_scattered_sm_90_ T _128x64x64s8]:
@@ -191,6 +187,6 @@ kernels! {
             conv_weights<Multistage<4, Elements>, warp::Square<2, 2>, T, 64, 64, 32, 3>;
     }
     for T in [f16, bf16, f32] {
-        sm_80: [conv_depthwise_sm_80_ T]: conv_depthwise<T, 64, 64, 4>;
+        sm_80: [conv_depthwise_sm_80_ T _any]: conv_depthwise<Elements, T, 1, 0, 4>;
     }
 }

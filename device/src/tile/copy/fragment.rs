@@ -21,7 +21,7 @@ pub(super) const fn per_access<T: Element>(run: usize) -> usize {
 
 /// The bits of `count` registers from `first` on, as they lie in memory.
 #[inline(always)]
-fn gather<T: Element, R: Registers<T>>(regs: &R, first: usize, count: usize) -> [u32; 4] {
+pub(super) fn gather<T: Element, R: Registers<T>>(regs: &R, first: usize, count: usize) -> [u32; 4] {
     let per_word = 4 / T::BYTES;
     let mut words = [0; 4];
     let mut i = 0;
@@ -70,7 +70,7 @@ pub(super) unsafe fn load_global<T: Element>(from: *const T, count: usize) -> [u
 /// # Safety
 /// `count` elements from `to` on are aligned to their size together and writable.
 #[inline(always)]
-unsafe fn store_global<T: Element>(to: *mut T, words: [u32; 4], count: usize) {
+pub(super) unsafe fn store_global<T: Element>(to: *mut T, words: [u32; 4], count: usize) {
     // SAFETY: the caller's.
     unsafe {
         match count * T::BYTES {
@@ -85,7 +85,7 @@ unsafe fn store_global<T: Element>(to: *mut T, words: [u32; 4], count: usize) {
 /// # Safety
 /// `count` elements from `from` on are aligned to their size together and readable.
 #[inline(always)]
-unsafe fn load_shared<T: Element>(from: u32, count: usize) -> [u32; 4] {
+pub(super) unsafe fn load_shared<T: Element>(from: u32, count: usize) -> [u32; 4] {
     // SAFETY: the caller's.
     unsafe {
         match count * T::BYTES {

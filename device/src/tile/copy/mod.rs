@@ -12,10 +12,13 @@ pub mod load;
 pub mod matrices;
 pub mod paged;
 pub mod patches;
+pub mod picked;
 pub mod row_part;
 pub mod row_parts;
 pub mod rows;
+pub mod rows_ahead;
 pub mod scatter;
+pub mod strips;
 
 use crate::arch::tma::Coords;
 use crate::layout::{Element, Major, RowMajor, SharedLayout};

@@ -1,9 +1,8 @@
 //! From fragments to rows that lie anywhere in a tensor.
 
-use crate::arch::global;
 use crate::arch::special::thread_x_volatile;
-use crate::layout::element::pack;
 use crate::layout::{Element, FragmentLayout, Registers};
+use crate::tile::copy::fragment::{gather, per_access, store_global};
 use crate::tile::cta::collective::expect_computing;
 use crate::tile::fragment::{Fragment, Rows};
 use crate::tile::memory::copy_to::CopyTo;
@@ -26,33 +25,25 @@ where
         }
         const { assert!(L::RUN >= 2, "registers hold neighbours in pairs") };
         let step = to.of.strides[RANK - 1];
+        let count = const { per_access::<T>(L::RUN) };
         let together = step == 1 && to.of.align as usize >= 2 * T::BYTES;
         let mut r = 0;
         while r < L::Rows::<T>::LEN {
             let (row, first) = L::coord(thread, L::first(r));
             if let Some(index) = (to.place)(row) {
                 let (line, inside) = to.of.line(index);
+                let line = line.wrapping_add((first as u64 * step) as usize);
+                let aligned = count == 2 || (line as u64).is_multiple_of((count * T::BYTES) as u64);
                 // One comparison for the whole line, so that its stores follow each other.
-                let (whole, line) =
-                    (together && inside >= N as u32, line.wrapping_add((first as u64 * step) as usize));
+                let whole = together && aligned && inside >= N as u32;
                 let mut i = 0;
                 while i < L::Regs::<T>::LEN {
-                    if L::row(i) == r {
-                        let col = L::offset(i).1;
-                        let (a, b) = (self.regs.get(i), self.regs.get(i + 1));
-                        if whole {
-                            let at = line.wrapping_add(col as usize);
-                            // SAFETY: all of the tile's columns are inside the tensor, aligned as its host view says.
-                            unsafe {
-                                if T::BYTES == 2 {
-                                    global::st_global_u32(at.cast(), pack([a, b]))
-                                } else {
-                                    global::st_global_u32x2(at.cast(), [a.bits(), b.bits()])
-                                }
-                            }
-                        }
+                    if L::row(i) == r && whole {
+                        let at = line.wrapping_add(L::offset(i).1 as usize);
+                        // SAFETY: all of the tile's columns are inside the tensor, aligned as its host view says or as was asked.
+                        unsafe { store_global(at, gather(&self.regs, i, count), count) };
                     }
-                    i += 2;
+                    i += count;
                 }
                 let mut i = 0;
                 while i < L::Regs::<T>::LEN {

@@ -140,7 +140,39 @@ impl<B: KernelArg, D: KernelArg, R: KernelArg, C: KernelArg> Epilogue<B, D, R, C
         if beta != 0.0 {
             acc = self.residual().zip(acc, place, 0.0, |x, old| x + beta * old);
         }
-        let mut acc = self.bias().zip(acc, place, 0.0, |x, bias| x + bias);
+        self.activate(self.bias().zip(acc, place, 0.0, |x, bias| x + bias))
+    }
+
+    /// What becomes of an accumulator whose row r lies at `place(r)` of the result, or nowhere.
+    #[inline(always)]
+    pub fn apply_at<U: Element, const RANK: usize, const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+        self,
+        acc: Fragment<f32, M, N, L>,
+        place: impl Fn(u32) -> Option<[u32; RANK]> + Copy,
+    ) -> Fragment<U, M, N, L>
+    where
+        B: Term<RANK>,
+        D: Term<RANK>,
+        R: Term<RANK>,
+        C: Term<RANK>,
+    {
+        let acc = self.row_scales().zip_at(acc, place, 1.0, |x, scale| x * scale);
+        let acc = self.column_scales().zip_at(acc, place, 1.0, |x, scale| x * scale);
+        let alpha = self.alpha();
+        let mut acc = acc.map(|x| alpha * x);
+        let beta = self.beta();
+        if beta != 0.0 {
+            acc = self.residual().zip_at(acc, place, 0.0, |x, old| x + beta * old);
+        }
+        self.activate(self.bias().zip_at(acc, place, 0.0, |x, bias| x + bias))
+    }
+
+    /// The activation of every element, rounded.
+    #[inline(always)]
+    fn activate<U: Element, const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+        self,
+        mut acc: Fragment<f32, M, N, L>,
+    ) -> Fragment<U, M, N, L> {
         // One branch for all elements.
         let mut i = 1;
         while i < Activation::ALL.len() {

@@ -19,6 +19,15 @@ pub trait Term<const RANK: usize>: KernelArg + Copy {
         f: impl Fn(f32, f32) -> f32,
     ) -> Fragment<f32, M, N, L>;
 
+    /// `f` of every element of a tile whose row r lies at `place(r)`, and of the term's number there; nothing is read for rows without a place.
+    fn zip_at<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+        self,
+        tile: Fragment<f32, M, N, L>,
+        place: impl Fn(u32) -> Option<[u32; RANK]>,
+        neutral: f32,
+        f: impl Fn(f32, f32) -> f32,
+    ) -> Fragment<f32, M, N, L>;
+
     /// `f` of the element `x` at (row, column) of the tile at `place`, if tiles are of `R` x `C`.
     fn zip_one<const R: usize, const C: usize>(
         self,
@@ -95,6 +104,17 @@ impl<const RANK: usize> Term<RANK> for Absent {
     }
 
     #[inline(always)]
+    fn zip_at<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+        self,
+        tile: Fragment<f32, M, N, L>,
+        _: impl Fn(u32) -> Option<[u32; RANK]>,
+        _: f32,
+        _: impl Fn(f32, f32) -> f32,
+    ) -> Fragment<f32, M, N, L> {
+        tile
+    }
+
+    #[inline(always)]
     fn zip_one<const R: usize, const C: usize>(
         self,
         x: f32,
@@ -120,6 +140,21 @@ impl<T: Element, const RANK: usize, O: Major> Term<RANK> for ByElement<T, RANK, 
             return tile;
         }
         tile.zip_global(self.0.tile(place), f)
+    }
+
+    #[inline(always)]
+    fn zip_at<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+        self,
+        tile: Fragment<f32, M, N, L>,
+        place: impl Fn(u32) -> Option<[u32; RANK]>,
+        _: f32,
+        f: impl Fn(f32, f32) -> f32,
+    ) -> Fragment<f32, M, N, L> {
+        if self.0.cols() == 0 {
+            return tile;
+        }
+        let numbers = Fragment::<T, M, N, L>::load(self.0.of_any_order().gather(place));
+        tile.zip(&numbers.to_f32(), f)
     }
 
     #[inline(always)]
@@ -163,6 +198,21 @@ impl<T: Element, const RANK: usize> Term<RANK> for ByRow<T, RANK> {
     ) -> Fragment<f32, M, N, L> {
         let rows = Rows::<T, M, N, L>::load(self.0.tile(Self::column(place)), Self::or(neutral));
         tile.zip_rows(&rows.map(T::to_f32), f)
+    }
+
+    #[inline(always)]
+    fn zip_at<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+        self,
+        tile: Fragment<f32, M, N, L>,
+        place: impl Fn(u32) -> Option<[u32; RANK]>,
+        neutral: f32,
+        f: impl Fn(f32, f32) -> f32,
+    ) -> Fragment<f32, M, N, L> {
+        let rows = Rows::<f32, M, N, L>::indexed(|row| match place(row) {
+            Some(index) => self.0.tile(Self::column(index)).element::<1, 1>(0, 0).to_f32(),
+            None => neutral,
+        });
+        tile.zip_rows(&rows, f)
     }
 
     #[inline(always)]

@@ -83,6 +83,12 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> Global<T, RANK, 
         // SAFETY: passed on.
         unsafe { at.load_hint(to, self.map, barrier, self.policy) }
     }
+    /// The same tensor, to be read to registers: its strides say in which order.
+    #[inline(always)]
+    pub(in crate::tile) fn of_any_order(self) -> Global<T, RANK, RowMajor, 0> {
+        let Global { map, pointer, strides, shape, policy, align, tma, .. } = self;
+        Global { map, pointer, strides, shape, policy, align, tma, order: PhantomData }
+    }
     /// Rows of each of its matrices.
     #[inline(always)]
     pub fn rows(&self) -> u32 {

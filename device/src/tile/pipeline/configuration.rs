@@ -16,6 +16,7 @@ use crate::tile::cta::registers;
 /// | [`TwoConsumersThreeProducers`] | 2 | 3 | 1 | 1 | 40, 232 |
 /// | [`TwoConsumersJointProducers`] | 2 | 4, joint | 1 | 1 | 56, 224 |
 /// | [`TwoConsumersJointProducersCluster`] | 2 | 4, joint | 1 | 2 | 56, 224 |
+/// | [`ThreeConsumers`] | 3 | 1 | 1 | 1 | 32, 160 |
 /// | [`ThreeConsumersThreeProducers`] | 3 | 3 | 1 | 1 | 32, 160 |
 /// | [`FourConsumersJointProducers`] | 4 | 4, joint | 1 | 1 | 64, 104 |
 ///
@@ -24,17 +25,17 @@ use crate::tile::cta::registers;
 /// ```
 /// use tilewright_device::tile::*;
 ///
-/// /// Three consumer warpgroups and a producer.
+/// /// Three consumer warpgroups and two producers.
 /// #[derive(Clone, Copy, Debug, Default)]
-/// pub struct ThreeConsumers;
+/// pub struct ThreeConsumersTwoProducers;
 ///
-/// impl Configuration for ThreeConsumers {
+/// impl Configuration for ThreeConsumersTwoProducers {
 ///     const CONSUMER_WARPGROUPS: u32 = 3;
-///     const PRODUCERS: Producers = Producers::Separate(1);
+///     const PRODUCERS: Producers = Producers::Separate(2);
 ///     const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 32, consumers: 160 });
 /// }
 ///
-/// type Program = WarpSpecialized<ThreeConsumers>;
+/// type Program = WarpSpecialized<ThreeConsumersTwoProducers>;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a configuration of warp specialisation",
@@ -165,6 +166,16 @@ impl Configuration for TwoConsumersJointProducersCluster {
     const PRODUCERS: Producers = Producers::Joint(4);
     const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 56, consumers: 224 });
     const CLUSTER: u32 = 2;
+}
+
+/// Three consumer warpgroups and a producer: tiles of 192 rows, for waves that those of two leave half empty.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThreeConsumers;
+
+impl Configuration for ThreeConsumers {
+    const CONSUMER_WARPGROUPS: u32 = 3;
+    const PRODUCERS: Producers = Producers::Separate(1);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 32, consumers: 160 });
 }
 
 /// Three consumer warpgroups and three producers: the largest tiles, of three pipelines.

@@ -14,7 +14,7 @@ fn plan(device: &Device, size: [usize; 5], stride: usize) -> ConvPlan {
 fn tiles_fill_waves() {
     let (device, _) = fake::h200();
     for (size, stride, name) in [
-        ([128, 56, 64, 64, 3], 1, "conv_sm_90_f16_256x64x64s4k1"),
+        ([128, 56, 64, 64, 3], 1, "conv_sm_90_f16_128x64x64s8k1"),
         // Two waves of 131 tiles; of 128 x 256 one and a half.
         ([32, 28, 256, 256, 3], 1, "conv_sm_90_f16_192x128x64s4k1"),
         ([32, 56, 128, 128, 3], 2, "conv_sm_90_f16_192x128x64s4k1"),
@@ -24,6 +24,10 @@ fn tiles_fill_waves() {
         ([32, 56, 256, 512, 1], 2, "conv_sm_90_f16_128x256x64s4k1"),
         ([32, 56, 64, 256, 1], 1, "gemm_sm_90_f16_f16_nt_none_128x256x64s4k1"),
         ([32, 224, 3, 64, 7], 2, "conv_rows_sm_80_f16_6_128x64x32"),
+        ([32, 224, 3, 32, 3], 2, "conv_rows_sm_80_f16_6_128x32x32"),
+        ([32, 224, 3, 64, 3], 1, "conv_rows_sm_80_f16_3_128x64x16"),
+        ([32, 14, 1024, 512, 1], 1, "conv_sm_90_f16_192x128x64s4k1"),
+        ([128, 7, 2048, 512, 1], 1, "conv_sm_90_f16_192x128x64s4k1"),
         ([32, 224, 5, 64, 7], 2, "conv_sm_80_f16_any_128x64x32s3k1"),
         ([32, 28, 24, 128, 3], 1, "conv_sm_90_f16_192x128x64s4k1"),
     ] {
@@ -48,11 +52,14 @@ fn depthwise_convolutions_have_a_kernel() {
     let w = view::<f16, 4>(&device, W, [128, 3, 3, 1]);
     let y = view_mut::<f16, 4>(&device, Y, [32, 56, 56, 128]);
     let plan = Conv::<f16>::new().groups(128).padding([1, 1]).plan(&x, &w, &y).unwrap();
-    assert_eq!(plan.name(), "conv_depthwise_sm_80_f16");
+    assert_eq!(plan.name(), "conv_depthwise_sm_80_f16_by3s1");
+    let strided = view_mut::<f16, 4>(&device, Y, [32, 28, 28, 128]);
+    let plan = Conv::<f16>::new().groups(128).padding([1, 1]).stride([2, 2]).plan(&x, &w, &strided).unwrap();
+    assert_eq!(plan.name(), "conv_depthwise_sm_80_f16_by3s2");
     let dx = view_mut::<f16, 4>(&device, Y, [32, 56, 56, 128]);
     let plans = ConvGradient::new().groups(128).padding([1, 1]).images_plans(&x, &w, &dx).unwrap();
     let names: Vec<_> = plans.iter().map(|plan| plan.kernel().name()).collect();
-    assert_eq!(names, ["conv_depthwise_sm_80_f16"]);
+    assert_eq!(names, ["conv_depthwise_sm_80_f16_by3s1"]);
 }
 
 #[test]
