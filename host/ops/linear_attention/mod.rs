@@ -189,7 +189,7 @@ impl<'a> LinearAttention<'a> {
         LinearAttention { overlap, ..self }
     }
 
-    /// The gradients of this linear attention, with its decays, scale, packed sequences and initial state; not of the delta rule. A kernel and a
+    /// The gradients of this linear attention, with its decays, scale, segments, packed sequences and initial state; not of the delta rule. A kernel and a
     /// workspace are not taken over: gradients have their own.
     pub fn gradient(self) -> LinearAttentionGradient<'a> {
         LinearAttentionGradient::new(self)
