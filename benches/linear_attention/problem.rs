@@ -71,7 +71,9 @@ impl Problem {
         };
         let sets = (0..sets(device, case.bytes() as usize)).map(make).collect::<Result<Vec<_>>>()?;
         let problem = Problem { case, gates, sets, workspace: RefCell::new(Tensor::zeros(device, &[0])?) };
-        let len = if backward {
+        let len = if form == Form::Step {
+            0
+        } else if backward {
             problem.backward(0, |operator, inputs, d_o, outputs| {
                 operator.workspace_len(inputs, d_o, outputs.each_ref().map(|output| &**output))
             })?

@@ -31,7 +31,7 @@ pub fn named(device: &Device) -> Outcome {
         ("segments", new().segments(1025)),
         ("workspace", new().segments(2).channel_gates(&channels.view()).workspace(&mut room)),
         ("kernel", new().kernel("none such")),
-        ("kernel", new().kernel("scan_delta_sm_80_f16_64x128s2")),
+        ("kernel", new().kernel("delta_sm_80_f16_64x128s2")),
     ];
     for (name, mut operator) in refused {
         match operator.run(&stream, &x.view(), &x.view(), &x.view(), &mut o.view_mut()) {

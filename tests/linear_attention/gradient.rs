@@ -16,6 +16,8 @@ pub struct Given<T> {
     pub d_o: Vec<T>,
     /// By the last state.
     pub last: Vec<f32>,
+    /// Whether gates' gradients are not asked for.
+    pub no_gates: bool,
 }
 
 /// Gradients by Q, K, V, gates and the first state.
@@ -32,6 +34,8 @@ pub struct Gradients {
 pub struct Results<T> {
     pub by: [Vec<T>; 3],
     pub gates: Vec<f32>,
+    /// By decays of heads, where there are some.
+    pub decay: Vec<f32>,
     pub initial: Vec<f32>,
 }
 
@@ -44,6 +48,7 @@ impl Case {
             d_o: T::round(&normal::<f32>(11, batch * rows * heads * dv)),
             // As large as those by the results.
             last: normal::<f32>(12, states).into_iter().map(|x| x / (d as f32).sqrt()).collect(),
+            no_gates: false,
         }
     }
 
@@ -111,6 +116,24 @@ impl Case {
         Ok(self.compare(&self.run_gradient(device, None, &data, &given)?, &exact)?)
     }
 
+    /// The same, and the gradients by decays of heads.
+    pub fn check_decay_gradient<T: Input>(&self, device: &Device) -> Outcome {
+        let (data, given) = (self.data::<T>(), self.given::<T>());
+        let exact = self.exact_gradients(&data, &given);
+        for no_gates in [false, true] {
+            let given = Given { no_gates, d_o: given.d_o.clone(), last: given.last.clone() };
+            let results = self.run_gradient(device, None, &data, &given)?;
+            self.compare(&results, &exact)?;
+            for (head, &ours) in results.decay.iter().enumerate() {
+                let rows = || exact.gates.iter().skip(head).step_by(self.heads);
+                let (right, allowed) =
+                    (rows().sum::<f64>(), 3.0 * T::ROUNDING * rows().map(|x| x.abs()).sum::<f64>());
+                assert!((f64::from(ours) - right).abs() <= allowed, "{ours} for {right}: {self:?}");
+            }
+        }
+        Ok(())
+    }
+
     /// Runs it on every kernel of states that can compute it.
     pub fn check_gradient_all<T: Input>(&self, device: &Device) -> Outcome {
         let (data, given) = (self.data::<T>(), self.given::<T>());
@@ -168,8 +191,10 @@ impl Case {
             None => vec![batch, rows, heads],
         };
         let mut d_gates = Tensor::filled(device, f32::NAN, &of_gates)?;
+        let mut d_decay = Tensor::filled(device, f32::NAN, &[data.decay.len()])?;
+        let mut d_decay_view = d_decay.view_mut();
         let (mut d_initial_view, mut d_gates_view) = (d_initial.view_mut(), d_gates.view_mut());
-        let mut operator = LinearAttention::new();
+        let mut operator = self.segments.into_iter().fold(LinearAttention::new(), LinearAttention::segments);
         if self.decay.is_some() {
             operator = operator.decay(&decay.view());
         }
@@ -185,7 +210,13 @@ impl Case {
         if let Some(lengths) = &self.packed {
             operator = operator.packed(&offsets.view(), lengths.iter().copied().max().unwrap_or(0));
         }
-        let mut operator = operator.gradient().d_gates(&mut d_gates_view);
+        let mut operator = operator.gradient();
+        if !given.no_gates {
+            operator = operator.d_gates(&mut d_gates_view);
+        }
+        if self.decay.is_some() {
+            operator = operator.d_decay(&mut d_decay_view);
+        }
         if self.states {
             operator = operator.d_final_state(&d_last.view()).d_initial_state(&mut d_initial_view);
         }
@@ -203,7 +234,8 @@ impl Case {
         let by = [d_q.to_vec_on(&stream), d_k.to_vec_on(&stream), d_v.to_vec_on(&stream)];
         let [d_q, d_k, d_v] = by.map(|x| x.map_err(|error| wrong(&error)));
         let initial = d_initial.to_vec_on(&stream)?;
-        Ok(Results { by: [d_q?, d_k?, d_v?], gates: d_gates.to_vec_on(&stream)?, initial })
+        let gates = if given.no_gates { Vec::new() } else { d_gates.to_vec_on(&stream)? };
+        Ok(Results { by: [d_q?, d_k?, d_v?], gates, decay: d_decay.to_vec_on(&stream)?, initial })
     }
 
     /// Compares results with the recurrence's.
@@ -221,6 +253,9 @@ impl Case {
         }
         for (name, ours, exact) in
             [("gates", &results.gates, &exact.gates), ("the first state", &results.initial, &exact.initial)]
+                .into_iter()
+                // Not asked for.
+                .filter(|(_, ours, _)| !ours.is_empty())
         {
             let nothing = exact.iter().all(|x| x.abs() < 1e-30);
             let error = relative_error(ours, exact);

@@ -33,6 +33,18 @@ pub fn strengths(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// By heads' constants: of rows without gates and with them, of several sequences and of none.
+pub fn decays(device: &Device) -> Outcome {
+    let case = || Case::new(150, [64, 64]).decay(&[-0.01, -0.4]);
+    case().check_decay_gradient::<f16>(device)?;
+    Case { batch: 2, ..case() }.gates(-0.1).check_decay_gradient::<bf16>(device)?;
+    Case::new(0, [64, 64])
+        .decay(&[-0.01, -0.2])
+        .packed(&[70, 0, 1, 129])
+        .check_decay_gradient::<f16>(device)?;
+    Case { rows: 0, ..case() }.check_decay_gradient::<f16>(device)
+}
+
 /// Around the chunk's length, and long.
 pub fn lengths(device: &Device) -> Outcome {
     let case = |rows| Case { heads: 1, ..Case::new(rows, [64, 64]) };
@@ -43,6 +55,28 @@ pub fn lengths(device: &Device) -> Outcome {
         case(rows).channels(-0.05).check_gradient::<f16>(device)?;
     }
     case(4097).gates(-0.5).check_gradient::<f16>(device)
+}
+
+/// Few and many segments, some of which have no rows, of one and of several sequences; a long one is divided unasked.
+pub fn segments(device: &Device) -> Outcome {
+    let case = |rows| Case { heads: 1, ..Case::new(rows, [64, 64]) };
+    for (segments, mean) in [(2, -0.02), (3, -0.5), (9, f32::NEG_INFINITY)] {
+        case(300).gates(mean).segments(segments).check_gradient::<f16>(device)?;
+        case(300).channels(mean).segments(segments).check_gradient::<bf16>(device)?;
+    }
+    let wide = Case { batch: 2, ..Case::new(200, [128, 72]) }.segments(3);
+    wide.clone().decay(&[-0.01, -0.2]).check_gradient_all::<bf16>(device)?;
+    wide.channels(-0.01).check_gradient_all::<f16>(device)?;
+    let packed = Case::new(0, [72, 64]).packed(&[70, 0, 1, 129]).segments(2);
+    packed.clone().gates(-0.1).check_gradient::<f16>(device)?;
+    packed.channels(-0.1).check_gradient::<f16>(device)?;
+    let tensor = || Tensor::<bf16>::uninit(device, &[1, 16384, 1, 128]);
+    let (x, mut d_q, mut d_k, mut d_v) = (tensor()?, tensor()?, tensor()?, tensor()?);
+    let x = x.view();
+    let outputs = [&d_q.view_mut(), &d_k.view_mut(), &d_v.view_mut()];
+    let len = |operator: LinearAttention<'_>| operator.gradient().workspace_len([&x, &x, &x], &x, outputs);
+    assert!(len(LinearAttention::new())? > len(LinearAttention::new().segments(1))?, "not divided");
+    Ok(())
 }
 
 /// Those that kernels are made for and others, with several sequences, without states.
@@ -86,7 +120,7 @@ pub fn halves(device: &Device) -> Outcome {
                     beta: Vec::new(),
                     initial: initial.to_vec(),
                 };
-                let given = Given { d_o: of(&given.d_o), last: last.to_vec() };
+                let given = Given { d_o: of(&given.d_o), last: last.to_vec(), no_gates: false };
                 Case { rows: count, ..case.clone() }.run_gradient(device, None, &data, &given)
             };
             // The state between, of the first half.
@@ -166,15 +200,19 @@ pub fn errors(device: &Device) -> Outcome {
     let (mut last, mut gates, mut state) = (last.view_mut(), gates.view_mut(), state.view_mut());
     let (mut room, mut short) = (room.view_mut(), Tensor::<f32>::zeros(device, &[1, 69, 2])?);
     let mut short = short.view_mut();
+    let (mut three, mut two) = (f32s(&[3])?, f32s(&[2])?);
+    let (mut three, mut two) = (three.view_mut(), two.view_mut());
     let new = LinearAttention::new;
     let refused: Vec<(&str, LinearAttentionGradient<'_>)> = vec![
         ("beta", new().delta(&rows.view()).gradient()),
         ("final_state", new().final_state(&mut last).gradient()),
-        ("segments", new().segments(2).gradient()),
+        ("segments", new().segments(0).gradient()),
         ("scale", new().scale(-1.0).gradient()),
         ("gates", new().gates(&rows.view().narrow(1, 0, 9)?).gradient()),
         ("d_gates", new().gradient().d_gates(&mut short)),
         ("d_gates", new().channel_gates(&channels.view()).gradient().d_gates(&mut gates)),
+        ("d_decay", new().gradient().d_decay(&mut three)),
+        ("d_decay", new().channel_gates(&channels.view()).gradient().d_decay(&mut two)),
         ("d_initial_state", new().gradient().d_initial_state(&mut state)),
         ("d_final_state", new().gradient().d_final_state(&wrong.view())),
         ("workspace", new().gradient().workspace(&mut room)),

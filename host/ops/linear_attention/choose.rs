@@ -84,6 +84,7 @@ impl Choice for Problem {
             Way::Heads => "decays of heads",
             Way::Channels => "gates of channels",
             Way::Delta => "the delta rule",
+            Way::ChannelsDelta => "the delta rule with gates of channels",
         };
         format!("{} and {what}", self.o.dtype.name())
     }
@@ -94,17 +95,20 @@ impl Choice for Problem {
             return Err(Rejection::AtMost { what: "a head dimension of Q and K", most });
         }
         let copied = match self.way {
-            Way::Heads if kernel.any_strides => &self.operands[..0],
-            Way::Heads => &self.operands[..],
             // By what prepares chunks, in any strides: V too, where it is not copied as it lies.
-            Way::Channels | Way::Delta => &self.operands[..0],
+            Way::Channels | Way::ChannelsDelta => &self.operands[..0],
+            _ if kernel.any_strides => &self.operands[..0],
+            Way::Heads => &self.operands[..],
+            // V by what solves triangles.
+            Way::Delta => &self.operands[..2],
         };
         if self.o.layout.len() > 0 {
             copied.iter().try_for_each(|operand| operand.check(Copies::of(kernel.arch)))?;
         }
         let prepare = match self.way {
             Way::Heads => 0,
-            Way::Channels | Way::Delta => self.cycles_of_preparation(kernel)?,
+            Way::Delta => self.cycles_of_solving(kernel)?,
+            Way::Channels | Way::ChannelsDelta => self.cycles_of_preparation(kernel)?,
         };
         let scan = self.estimate(kernel);
         Ok(Estimate { cycles: scan.cycles.saturating_add(prepare), ..scan })
@@ -126,21 +130,28 @@ impl Problem {
         doubled.map(time).fold(time(1), best)
     }
 
-    /// What prepares chunks is bound by instructions: for one of 128 columns an SM issues them in so many cycles.
+    /// What prepares chunks: an SM of an H200 takes so many cycles of one with 128 columns, with those beside it.
     fn cycles_of_preparation(&self, kernel: &Compiled) -> Result<u64, Rejection> {
         let prepare = self.prepare_kernel(kernel).ok_or(Rejection::Because("nothing prepares its chunks"))?;
-        let (needs, has) = (KERNELS.shared_bytes(prepare), self.device.shared_memory_per_cta());
+        let each = if prepare.delta { 20_000 } else { 8500 };
+        self.cycles_before(kernel, KERNELS.shared_bytes(prepare), each)
+    }
+
+    /// The same of what solves triangles.
+    fn cycles_of_solving(&self, kernel: &Compiled) -> Result<u64, Rejection> {
+        let solve = self.solve_kernel(kernel).ok_or(Rejection::Because("nothing solves its chunks"))?;
+        self.cycles_before(kernel, KERNELS.shared_bytes(solve), 8500)
+    }
+
+    /// Cycles of a kernel that takes `each` of a chunk of 128 columns.
+    fn cycles_before(&self, kernel: &Compiled, needs: u32, each: u64) -> Result<u64, Rejection> {
+        let has = self.device.shared_memory_per_cta();
         if needs > has {
             return Err(Rejection::SharedMemory { needs, has });
         }
         let Size { sequences, heads, .. } = self.size;
         let all = (sequences as u64).saturating_mul(heads as u64).saturating_mul(self.chunks() as u64);
-        let each = match (prepare.channels, prepare.delta) {
-            (true, true) => 15_000,
-            (true, false) => 5000,
-            (false, _) => 7000,
-        };
-        let each = each * u64::from(prepare.columns) / 128;
+        let each = each * u64::from(kernel.columns[1]) / 128;
         let waves = all.div_ceil(u64::from(self.device.sm_count()).max(1));
         Ok(waves.saturating_mul(each) + Cycles::of_launch(kernel.arch))
     }
@@ -162,7 +173,7 @@ impl Problem {
         };
         // Of a column of V: what a state is multiplied by and what is added to it; and blocks beside those of V that a pass over
         // states has.
-        let (c, delta) = (CHUNK as u64, u64::from(self.way == Way::Delta));
+        let (c, delta) = (CHUNK as u64, u64::from(self.way.corrects()));
         let (seen, turned) = ((1 + delta) * c * d, delta * d.div_ceil(dv));
         let walk = |blocks: u64, macs: u64, bytes: u64| {
             let ctas = heads.saturating_mul(blocks * segments);

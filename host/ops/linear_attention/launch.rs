@@ -1,9 +1,10 @@
 //! The launches of a linear attention.
 
 use tilewright_device::abi::GlobalAbi;
-use tilewright_linear_attention::{CHUNK, Decays, KERNELS, RetentionArgs, Work};
+use tilewright_linear_attention::{CHUNK, Decays, KERNELS, RetentionArgs, Way, Work};
 
 use super::choose::Compiled;
+use super::passed::PassedTensors;
 use super::problem::{Problem, Size};
 use crate::ops::frame::{expect_mapped, of_shape};
 use crate::tensor::Untyped;
@@ -32,47 +33,60 @@ impl Problem {
         let [initial, last] = &self.states;
         let passed = self.passed(kernel, how.segments).at(how.workspace)?;
         let none = self.no_state()?;
+        let [_, _, v] = self.inputs;
         // SAFETY: passed on.
         unsafe {
+            let written = match self.way {
+                Way::Delta => self.solve(stream, kernel, how)?,
+                _ => [Untyped { dtype: v.dtype, ..none }, v],
+            };
             if how.segments == 1 {
-                return self.chunks_by(stream, kernel, how, [initial, last], None);
+                return self.chunks_by(stream, kernel, how, &written, [initial, last], None);
             }
-            self.chunks_by(stream, kernel, how, [&none, &passed.states], Some(&passed.left))?;
+            self.chunks_by(stream, kernel, how, &written, [&none, &passed.states], Some(&passed))?;
             self.pass(stream, kernel, &passed)?;
-            self.chunks_by(stream, kernel, how, [&passed.states, &none], None)
+            self.chunks_by(stream, kernel, how, &written, [&passed.states, &none], None)
         }
     }
 
-    /// Goes through the chunks of all segments: to outputs, or to what is `left` of states.
+    /// Goes through the chunks of all segments: to outputs, or to what is `passed` on. By the delta rule with what is `known` of keys.
     ///
     /// # Safety
-    /// As for [`launch`](Self::launch).
+    /// As for [`launch`](Self::launch), behind what solves triangles.
     unsafe fn chunks_by(
         &self,
         stream: &Stream,
         kernel: &'static Compiled,
         how: &How,
+        [known, v]: &[Untyped; 2],
         [before, behind]: [&Untyped; 2],
-        left: Option<&Untyped>,
+        passed: Option<&PassedTensors>,
     ) -> Result<()> {
         let function = self.device.listed(&KERNELS, kernel)?;
         let backend = self.device.backend();
         let tma = kernel.arch == Arch::Sm90a;
         let lines = if tma { BOX } else { 0 };
-        let [q, k, v] = &self.inputs;
+        let [q, k, _] = &self.inputs;
         let [q, k, v]: [GlobalAbi<(), 4>; 3] =
             [q.streamed(backend, lines)?, k.streamed(backend, lines)?, v.streamed(backend, lines)?];
+        let known: GlobalAbi<(), 4> = known.streamed(backend, lines)?;
         if self.o.layout.len() > 0 {
             expect_mapped(kernel.name, kernel.arch, [q.tma, k.tma, v.tma])?;
         }
         let o: GlobalAbi<(), 4> = self.o.streamed(backend, 0)?;
         let before: GlobalAbi<f32, 4> = before.arg(backend, true, 0)?;
         let behind: GlobalAbi<f32, 4> = behind.arg(backend, true, 0)?;
-        let outputs = u32::from(left.is_none());
-        let left: GlobalAbi<f32, 3> = left.unwrap_or(&self.nothing_left()?).arg(backend, true, 0)?;
+        let (none, nothing) = (self.no_state()?, self.nothing_left()?);
+        let (transitions, left) =
+            passed.map_or((&none, &nothing), |passed| (&passed.transitions, &passed.left));
+        let transitions: GlobalAbi<f32, 4> = transitions.arg(backend, true, 0)?;
+        let left: GlobalAbi<f32, 3> = left.arg(backend, true, 0)?;
         let Size { sequences, heads, columns: [_, dv], .. } = self.size;
         let count = |n: usize| u32::try_from(n).map_err(|_| self.too_large());
-        let blocks = count(dv)?.div_ceil(kernel.columns[0]);
+        let [columns, d] = kernel.columns;
+        // By the delta rule segments turn states.
+        let turned = if passed.is_some() && self.way.corrects() { d.div_ceil(columns) } else { 0 };
+        let blocks = count(dv)?.div_ceil(columns) + turned;
         let chunks = count(self.chunks())?.div_ceil(how.segments).max(1);
         let decays = self.decays();
         let rows = count(self.o.layout.shape()[2])?;
@@ -86,8 +100,21 @@ impl Problem {
         };
         let grid = blocks.checked_mul(how.segments).ok_or_else(|| self.too_large())?;
         let launch = Launch::grid([grid, count(heads)?, count(sequences)?]).pdl(how.overlap && tma);
-        let scale = self.scale;
-        let args = RetentionArgs { q, k, v, o, before, behind, left, decays, work, scale, outputs };
+        let args = RetentionArgs {
+            q,
+            k,
+            v,
+            known,
+            o,
+            before,
+            behind,
+            transitions,
+            left,
+            decays,
+            work,
+            scale: self.scale,
+            outputs: u32::from(passed.is_none()),
+        };
         // SAFETY: the arguments are those of `retention`, but for the names of elements. The caller vouches for the memory, which reaches no
         // further than the tensors' shapes, to which the kernel keeps. Programmatic launch only moves what precedes its wait for the
         // preceding grid.

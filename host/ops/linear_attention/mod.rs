@@ -6,6 +6,7 @@ mod launch;
 mod passed;
 mod prepared;
 mod problem;
+mod solved;
 mod step;
 
 use tilewright_linear_attention::Way;
@@ -188,7 +189,7 @@ impl<'a> LinearAttention<'a> {
         LinearAttention { overlap, ..self }
     }
 
-    /// The gradients of this linear attention, with its decays, scale, packed sequences and initial state; not of the delta rule. A kernel and a
+    /// The gradients of this linear attention, with its decays, scale, segments, packed sequences and initial state; not of the delta rule. A kernel and a
     /// workspace are not taken over: gradients have their own.
     pub fn gradient(self) -> LinearAttentionGradient<'a> {
         LinearAttentionGradient::new(self)
@@ -268,8 +269,8 @@ impl<'a> LinearAttention<'a> {
         let kernel = plan.descriptor();
         let launched = unsafe {
             match kernel.way {
-                Way::Heads => problem.launch(stream, kernel, &how),
-                Way::Channels | Way::Delta => problem.launch_prepared(stream, kernel, &how),
+                Way::Heads | Way::Delta => problem.launch(stream, kernel, &how),
+                Way::Channels | Way::ChannelsDelta => problem.launch_prepared(stream, kernel, &how),
             }
         };
         // Some launches may have come before one that failed.

@@ -58,7 +58,8 @@ impl Problem {
         let (begins, columns) = match self.way {
             Way::Heads => (0, [dv, d, 0, 1]),
             Way::Channels => (self.prepared(kernel).len, [dv, d, 0, d]),
-            Way::Delta => (self.prepared(kernel).len, [dv, d, d, d]),
+            Way::Delta => (self.solved(kernel).len, [dv, d, d, 1]),
+            Way::ChannelsDelta => (self.prepared(kernel).len, [dv, d, d, d]),
         };
         let parts = if segments > 1 { sequences.saturating_mul(segments as usize) } else { 0 };
         let [dv, d, turned, left] = columns;
@@ -91,8 +92,14 @@ impl Problem {
         kernel: &Compiled,
         passed: &PassedTensors,
     ) -> Result<()> {
-        let backend = self.device.backend();
         let [initial, last] = &self.states;
+        if !self.way.corrects() {
+            // SAFETY: passed on.
+            return unsafe {
+                self.pass_alike(stream, [&passed.states, &passed.left], [initial, last], false)
+            };
+        }
+        let backend = self.device.backend();
         let Size { sequences, heads, columns: [_, dv], .. } = self.size;
         let count = |n: usize| u32::try_from(n).map_err(|_| self.too_large());
         let [states, before, behind]: [GlobalAbi<f32, 4>; 3] = [
@@ -101,15 +108,7 @@ impl Problem {
             last.arg(backend, true, 0)?,
         ];
         let left: GlobalAbi<f32, 3> = passed.left.arg(backend, true, 0)?;
-        let (lead, sequences) = ([count(heads)?, count(sequences)?], count(sequences)?);
-        let grid = |x: u32| Launch::grid([x, lead[0], lead[1]]);
-        if self.way != Way::Delta {
-            let function = self.device.kernel::<pass_states>(&KERNELS)?;
-            let args = PassStatesArgs { states, left, before, behind, sequences };
-            let launch = grid(count(dv * kernel.columns[1] as usize)?.div_ceil(PASSED));
-            // SAFETY: the arguments are those of `pass_states`; the caller vouches for the memory.
-            return unsafe { function.launch_block(stream, &launch, &args) };
-        }
+        let (heads, sequences) = (count(heads)?, count(sequences)?);
         let pass = PASS.iter().find(|pass| pass.columns == kernel.columns[1]);
         let pass = pass.ok_or_else(|| Error::KernelMissing {
             kernel: kernel.name,
@@ -122,7 +121,37 @@ impl Problem {
             Untyped { layout: passed.transitions.layout.transpose(2, 3)?, ..passed.transitions };
         let transitions: GlobalAbi<f32, 4> = transitions.arg(backend, true, 0)?;
         let args = PassByTransitionsArgs { states, transitions, left, before, behind, sequences };
-        // SAFETY: as above, of `pass_by_transitions`.
-        unsafe { function.launch_block(stream, &grid(count(dv)?.div_ceil(PASSED_COLUMNS as u32)), &args) }
+        let launch = Launch::grid([count(dv)?.div_ceil(PASSED_COLUMNS as u32), heads, sequences]);
+        // SAFETY: the arguments are those of `pass_by_transitions`; the caller vouches for the memory.
+        unsafe { function.launch_block(stream, &launch, &args) }
+    }
+
+    /// Passes states on of which segments leave a factor of each channel, or of all: from `before` the first segment to `behind` the last, or the other way.
+    ///
+    /// # Safety
+    /// As for [`launch`](Self::launch).
+    pub(super) unsafe fn pass_alike(
+        &self,
+        stream: &Stream,
+        [states, left]: [&Untyped; 2],
+        [before, behind]: [&Untyped; 2],
+        reversed: bool,
+    ) -> Result<()> {
+        let backend = self.device.backend();
+        let count = |n: usize| u32::try_from(n).map_err(|_| self.too_large());
+        let (heads, sequences) = (count(self.size.heads)?, count(self.size.sequences)?);
+        let elements = states.layout.shape().iter().rev().take(2).product();
+        let args = PassStatesArgs {
+            states: states.arg::<f32, 4>(backend, true, 0)?,
+            left: left.arg::<f32, 3>(backend, true, 0)?,
+            before: before.arg::<f32, 4>(backend, true, 0)?,
+            behind: behind.arg::<f32, 4>(backend, true, 0)?,
+            sequences,
+            reversed: u32::from(reversed),
+        };
+        let function = self.device.kernel::<pass_states>(&KERNELS)?;
+        let launch = Launch::grid([count(elements)?.div_ceil(PASSED), heads, sequences]);
+        // SAFETY: the arguments are those of `pass_states`; the caller vouches for the memory.
+        unsafe { function.launch_block(stream, &launch, &args) }
     }
 }

@@ -1,7 +1,7 @@
 //! Chunks that are prepared before the state goes over them: the memory between the two launches, and the launches.
 
 use tilewright_device::kernel::Listed;
-use tilewright_linear_attention::{CHUNK, KERNELS, PREPARE, PrepareArgs, PrepareKernel, ScanArgs, Way, Work};
+use tilewright_linear_attention::{CHUNK, KERNELS, PREPARE, PrepareArgs, PrepareKernel, ScanArgs, Work};
 
 use super::choose::Compiled;
 use super::launch::{BOX, How};
@@ -42,7 +42,7 @@ impl Problem {
     pub(super) fn prepared(&self, kernel: &Compiled) -> Prepared {
         let [batch, heads, rows, _] = self.matrices();
         let (d, dv) = (kernel.columns[1] as usize, self.size.columns[1].next_multiple_of(8));
-        let known = if self.way == Way::Delta { d } else { 0 };
+        let known = if self.way.corrects() { d } else { 0 };
         let columns = [d, d, CHUNK, known, if self.prepares_values(kernel) { dv } else { 0 }];
         let lines = batch.saturating_mul(heads).saturating_mul(rows);
         let mut len = 0usize;
@@ -63,20 +63,19 @@ impl Problem {
     /// Whether V is prepared too: for the delta rule, and where the kernel cannot copy it as it lies.
     fn prepares_values(&self, kernel: &Compiled) -> bool {
         let [.., v] = &self.operands;
-        self.way == Way::Delta || v.check(Copies::of(kernel.arch)).is_err()
+        self.way.corrects() || v.check(Copies::of(kernel.arch)).is_err()
     }
 
     /// The shape of O: what rows are.
-    fn matrices(&self) -> [usize; 4] {
+    pub(super) fn matrices(&self) -> [usize; 4] {
         let shape = self.o.layout.shape();
         [0, 1, 2, 3].map(|i| shape[i])
     }
 
     /// The kernel that prepares chunks for this one.
     pub(super) fn prepare_kernel(&self, kernel: &Compiled) -> Option<&'static Listed<PrepareKernel>> {
-        let wanted =
-            (kernel.element, kernel.columns[1], self.channel_gates.is_some(), self.way == Way::Delta);
-        PREPARE.iter().find(|k| (k.element, k.columns, k.channels, k.delta) == wanted)
+        let wanted = (kernel.element, kernel.columns[1], self.way.corrects());
+        PREPARE.iter().find(|k| (k.element, k.columns, k.delta) == wanted)
     }
 
     /// Queues it, by a kernel that goes over prepared chunks.
@@ -137,7 +136,6 @@ impl Problem {
                 known: plain(known)?,
                 values: plain(values)?,
                 whole: factors.arg::<(), 2>(backend, true, 0)?,
-                decays: self.decays(),
                 work,
                 scale: self.scale,
             };
@@ -194,7 +192,7 @@ impl Problem {
         let count = |n: usize| u32::try_from(n).map_err(|_| self.too_large());
         let [columns, d] = kernel.columns;
         // By the delta rule segments turn states.
-        let turned = if passed.is_some() && self.way == Way::Delta { d.div_ceil(columns) } else { 0 };
+        let turned = if passed.is_some() && self.way.corrects() { d.div_ceil(columns) } else { 0 };
         let blocks = count(dv)?.div_ceil(columns) + turned;
         let chunks = count(self.chunks())?.div_ceil(how.segments).max(1);
         let none = self.no_state()?;

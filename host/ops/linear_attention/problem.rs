@@ -153,7 +153,8 @@ impl Problem {
             _ => Err(Error::argument("segments", format!("{segments}"), format!("from 1 to {MAX_SEGMENTS}"))),
         });
         let way = match (&tensors.beta, &tensors.channel_gates) {
-            (Some(_), _) => Way::Delta,
+            (Some(_), Some(_)) => Way::ChannelsDelta,
+            (Some(_), None) => Way::Delta,
             (None, Some(_)) => Way::Channels,
             (None, None) => Way::Heads,
         };
@@ -204,7 +205,11 @@ impl Problem {
 
     /// Elements of the workspace for this kernel: what chunks are prepared to, and the states of segments.
     pub(super) fn workspace_len(&self, kernel: &Compiled, segments: u32) -> usize {
-        let prepared = if kernel.way == Way::Heads { 0 } else { self.prepared(kernel).len };
+        let prepared = match kernel.way {
+            Way::Heads => 0,
+            Way::Delta => self.solved(kernel).len,
+            Way::Channels | Way::ChannelsDelta => self.prepared(kernel).len,
+        };
         prepared.saturating_add(self.passed(kernel, segments).len)
     }
 }

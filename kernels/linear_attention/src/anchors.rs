@@ -28,7 +28,10 @@ pub struct Anchors<const DK: usize>
 where
     ColumnPairs: FragmentLayout<CHUNK, DK>,
 {
-    gates: Fragment<f32, CHUNK, DK, ColumnPairs>,
+    /// The logarithms themselves, which each thread reads as it wrote them: in no register between.
+    gates: u32,
+    /// Those of wider rows, for which there is no room.
+    held: Option<Fragment<f32, CHUNK, DK, ColumnPairs>>,
     /// Of each group of rows that a thread has, the sum of each column.
     sums: u32,
 }
@@ -46,22 +49,48 @@ where
     pub fn new(cta: &mut Cta<impl Collective>, gates: Fragment<f32, CHUNK, DK, ColumnPairs>) -> Self {
         let gates = gates.map(|gate| math::min(math::max(gate * LOG2_E, NOTHING), 0.0));
         let sums = cta.reserve((Self::GROUPS * DK * 4) as u32, 16);
+        let held = if DK <= 128 { None } else { Some(gates) };
+        let room = if held.is_none() { CHUNK * DK * 4 } else { 0 };
+        let anchors = Anchors { gates: cta.reserve(room as u32, 16), held, sums };
         let mut sum = [0.0; 2];
-        let mut i = 0;
-        while i < 2 * Self::ROWS {
-            sum[i % 2] += gates.regs.get(i);
-            i += 1;
+        let mut row = 0;
+        while row < Self::ROWS {
+            let pair = [0, 1].map(|e| gates.regs.get(2 * row + e));
+            sum = [sum[0] + pair[0], sum[1] + pair[1]];
+            if held.is_none() {
+                // SAFETY: two values for each thread and row, in the memory that was just taken.
+                unsafe { shared::store_f32x2(anchors.pair(row), pair) };
+            }
+            row += 1;
         }
-        // SAFETY: two values for each thread, in the memory that was just taken.
+        // SAFETY: as above.
         unsafe { shared::store_f32x2(sums + thread_x() * 8, sum) };
         cta.barrier();
-        Anchors { gates, sums }
+        anchors
     }
 
-    /// The same, of which the compiler does not know that it is: sums are made once more, and held in no register meanwhile.
+    /// Where this thread has a row's two gates.
     #[inline(always)]
-    pub fn renew(&mut self) {
-        self.gates = self.gates.anew();
+    fn pair(&self, row: usize) -> u32 {
+        self.gates + (row * THREADS * 8) as u32 + thread_x() * 8
+    }
+
+    /// The gates. The compiler does not know that they are the same each time: sums of them are made once more, and held in no register meanwhile.
+    #[inline(always)]
+    fn gates(&self) -> Fragment<f32, CHUNK, DK, ColumnPairs> {
+        if let Some(gates) = self.held {
+            return gates.anew();
+        }
+        let mut gates = Fragment::<f32, CHUNK, DK, ColumnPairs>::zero();
+        let mut row = 0;
+        while row < Self::ROWS {
+            // SAFETY: what this thread wrote.
+            let [a, b] = unsafe { shared::load_f32x2(self.pair(row)) };
+            gates.regs.set(2 * row, a);
+            gates.regs.set(2 * row + 1, b);
+            row += 1;
+        }
+        gates
     }
 
     /// 2 to the power of the sums of decays.
@@ -73,7 +102,7 @@ where
     /// The sums of decays' logarithms, none of them above 0.
     #[inline(always)]
     pub fn exponents<const M: usize>(&self, which: Sums) -> Fragment<f32, CHUNK, DK, ColumnPairs> {
-        let mut out = Fragment::<f32, CHUNK, DK, ColumnPairs>::zero();
+        let (gates, mut out) = (self.gates(), Fragment::<f32, CHUNK, DK, ColumnPairs>::zero());
         let group = thread_x() / (DK / 2) as u32;
         // Groups of a block: those of which some are a thread's whole rows.
         let groups = if M > Self::ROWS { (M / Self::ROWS) as u32 } else { 1 };
@@ -111,7 +140,7 @@ where
                 if !whole && r % M == 0 {
                     down = 0.0;
                 }
-                down += self.gates.regs.get(2 * r + e);
+                down += gates.regs.get(2 * r + e);
                 if if whole { second } else { r / M % 2 == 1 } {
                     out.regs.set(2 * r + e, math::min(down, 0.0));
                 }
@@ -125,7 +154,7 @@ where
                 if if whole { !second } else { (r / M).is_multiple_of(2) } {
                     out.regs.set(2 * r + e, math::min(up, 0.0));
                 }
-                up += self.gates.regs.get(2 * r + e);
+                up += gates.regs.get(2 * r + e);
             }
             e += 1;
         }
@@ -135,7 +164,7 @@ where
     /// 2 to the power of [`Sums::Pairs`] of blocks of `m` rows, a power of two that is not known when the kernel is compiled.
     #[inline(always)]
     pub fn of_blocks(&self, m: u32) -> Fragment<f32, CHUNK, DK, ColumnPairs> {
-        let mut out = Fragment::<f32, CHUNK, DK, ColumnPairs>::zero();
+        let (gates, mut out) = (self.gates(), Fragment::<f32, CHUNK, DK, ColumnPairs>::zero());
         let (pair, group) = (thread_x() % (DK / 2) as u32, thread_x() / (DK / 2) as u32);
         let rows = Self::ROWS as u32;
         let groups = (m / rows).max(1);
@@ -160,7 +189,7 @@ where
             let mut r = 0;
             while r < Self::ROWS {
                 down = if r > 0 && r as u32 & (m - 1) == 0 { 0.0 } else { down };
-                down += self.gates.regs.get(2 * r + e);
+                down += gates.regs.get(2 * r + e);
                 out.regs.set(2 * r + e, down);
                 r += 1;
             }
@@ -169,7 +198,7 @@ where
                 up = if r as u32 & (m - 1) == m - 1 { 0.0 } else { up };
                 let exponent = if second(r as u32) { out.regs.get(2 * r + e) } else { up };
                 out.regs.set(2 * r + e, math::ex2(math::min(exponent, 0.0)));
-                up += self.gates.regs.get(2 * r + e);
+                up += gates.regs.get(2 * r + e);
             }
             e += 1;
         }

@@ -79,20 +79,15 @@ where
     /// The products, on and below the diagonal, and by the delta rule those of K below it; and writes the decayed rows.
     #[inline(always)]
     pub fn products<Z: Prepares<T, DK>>(&mut self, cta: &mut Cta<Simt<8>>) -> Products<Z> {
-        // By the delta rule, and of wider rows, there are no registers for all ways.
-        if DELTA {
-            return self.by_levels(false);
-        }
         let [q_s, k_s, ..] = &self.tiles;
         let element = largest(&rows(q_s), largest(&rows(k_s), 0.0));
-        // No row's exponent from the middle of the chunk is beyond what its half has in all.
+        // No row's exponent from the middle of the chunk is beyond what its half has in all. Of wider rows there are no registers for all ways.
         let [first, second] = self.anchors.halves();
         let of_column = |i| math::max(-first.regs.get(i), -second.regs.get(i));
         if DK <= 128 && is_mild::<T>(cta, math::max(of_column(0), of_column(1)), element) {
             return self.at_once();
         }
         let mild = is_mild::<T>(cta, largest(&self.anchors.of_middle::<8>(), 0.0), element);
-        self.anchors.renew();
         self.by_levels(mild)
     }
 
@@ -112,7 +107,12 @@ where
         let before = queries.zip_cols(&first, |x, by: f32| x * by).map(|x| x * self.scale);
         write::<T, L, DK>(before, q_s, self.to[0], self.part);
         let seen = gemm(Z::default(), left_s.full(), right_s.full().t(), Fresh::new()).wait();
-        (below(seen), Fragment::zero())
+        let Some(keys_s) = &mut self.keys else { return (below(seen), Fragment::zero()) };
+        let keys = rows(k_s) * from_middle;
+        copy(keys.cast::<T>(), &mut **left_s);
+        copy(keys.zip_cols(&first, |x, by: f32| -x * by).cast::<T>(), &mut **keys_s);
+        let alike = gemm(Z::default(), left_s.full(), right_s.full().t(), Fresh::new()).wait();
+        (below(seen), alike.map_indexed(|row, col, x| if col < row { x } else { 0.0 }))
     }
 
     /// Of pairs of neighbouring blocks of 32, 16, … 1 rows, where they meet as the anchor: no exponent is above 0, whatever the gates are. Where they are
@@ -120,8 +120,6 @@ where
     #[inline(always)]
     fn by_levels<Z: Prepares<T, DK>>(&mut self, mild: bool) -> Products<Z> {
         let [q_s, k_s, left_s, right_s] = &mut self.tiles;
-        let seen = gemm(Z::default(), q_s.full(), k_s.full().t(), Fresh::new()).wait();
-        let seen = seen.map_indexed(|row, col, x| if row == col { x } else { 0.0 });
         let from_first = self.anchors.powers::<CHUNK>(Sums::FromFirst);
         let queries = (rows(q_s) * from_first).map(|x| x * self.scale);
         write::<T, L, DK>(queries, left_s, self.to[0], self.part);
@@ -130,29 +128,26 @@ where
         }
         let keys = rows(k_s) * self.anchors.powers::<CHUNK>(Sums::ToLast);
         write::<T, L, DK>(keys, right_s, self.to[1], self.part);
-        let mut products = self.add::<Z, 32>((seen, Fragment::zero()));
-        products = self.add::<Z, 16>(products);
-        if mild {
-            products.0 = self.add_middles::<Z>(products.0);
-        } else {
-            products = self.add::<Z, 8>(products);
-            products = self.add::<Z, 4>(products);
-            products = self.add::<Z, 2>(products);
-            products = self.add::<Z, 1>(products);
+        let seen = gemm(Z::default(), q_s.full(), k_s.full().t(), Fresh::new()).wait();
+        let seen = seen.map_indexed(|row, col, x| if row == col { x } else { 0.0 });
+        let (mut products, mut m) = ((seen, Fragment::zero()), CHUNK as u32 / 2);
+        while m >= if mild { 16 } else { 1 } {
+            products = self.add(m, products);
+            m /= 2;
         }
-        products
+        if mild { self.add_middles::<Z>(products) } else { products }
     }
 
-    /// Adds the products of rows in the second of two blocks of `M` with rows of K in the first.
+    /// Adds the products of rows in the second of two blocks of `m` with rows of K in the first.
     #[inline(always)]
-    fn add<Z: Prepares<T, DK>, const M: usize>(&mut self, (seen, alike): Products<Z>) -> Products<Z> {
+    fn add<Z: Prepares<T, DK>>(&mut self, m: u32, (seen, alike): Products<Z>) -> Products<Z> {
         let [q_s, k_s, left_s, right_s] = &mut self.tiles;
-        let powers = self.anchors.powers::<M>(Sums::Pairs);
+        let (powers, blocks) = (self.anchors.of_blocks(m), !(2 * m - 1));
         let decayed = |of: &Tile<T, DK>, second: bool| {
-            let side = |row: u32| (row / M as u32 % 2 == 1) == second;
+            let side = |row: u32| (row & m > 0) == second;
             (rows(of) * powers).map_indexed(|row, _, x| if side(row) { x } else { 0.0 }).cast::<T>()
         };
-        let pair = |row: u32, col: u32| row / (2 * M as u32) == col / (2 * M as u32);
+        let pair = |row: u32, col: u32| row & blocks == col & blocks;
         let inside = |products: Fragment<f32, CHUNK, CHUNK, Z>| {
             products.map_indexed(|row, col, x| if pair(row, col) { x } else { 0.0 })
         };
@@ -168,19 +163,20 @@ where
         (seen, alike + inside(products))
     }
 
-    /// Adds the products of rows of Q with those of K before them in each 16 rows.
+    /// Adds the products of rows with those of K before them in each 16 rows.
     #[inline(always)]
-    fn add_middles<Z: Prepares<T, DK>>(
-        &mut self,
-        seen: Fragment<f32, CHUNK, CHUNK, Z>,
-    ) -> Fragment<f32, CHUNK, CHUNK, Z> {
+    fn add_middles<Z: Prepares<T, DK>>(&mut self, (seen, alike): Products<Z>) -> Products<Z> {
         let [q_s, k_s, left_s, right_s] = &mut self.tiles;
         let exponents = self.anchors.of_middle::<8>();
         copy((rows(k_s) * exponents.map(|x| math::ex2(-x))).cast::<T>(), &mut **right_s);
-        copy((rows(q_s) * exponents.map(math::ex2)).cast::<T>(), &mut **left_s);
-        let products = gemm(Z::default(), left_s.full(), right_s.full().t(), Fresh::new()).wait();
-        let inside = |row: u32, col: u32| row / 16 == col / 16 && col < row;
-        seen + products.map_indexed(|row, col, x| if inside(row, col) { x } else { 0.0 })
+        let from_middle = exponents.map(math::ex2);
+        let mut inside = |of: &Tile<T, DK>| {
+            copy((rows(of) * from_middle).cast::<T>(), &mut **left_s);
+            let products = gemm(Z::default(), left_s.full(), right_s.full().t(), Fresh::new()).wait();
+            let pair = |row: u32, col: u32| row / 16 == col / 16 && col < row;
+            products.map_indexed(|row, col, x| if pair(row, col) { x } else { 0.0 })
+        };
+        (seen + inside(q_s), if DELTA { alike + inside(k_s) } else { alike })
     }
 }
 

@@ -32,7 +32,8 @@ impl Chunk {
     where
         Striped<8>: FragmentLayout<CHUNK, CHUNK>,
     {
-        Fragment::load(of.get().tile(self.place(block)).of_rows(self.part.first, self.part.rows))
+        // Two elements a register until they are stored.
+        Loaded::<T>::load(of.get().tile(self.place(block)).of_rows(self.part.first, self.part.rows)).anew()
     }
 
     /// A block of its state, transposed: of V's columns, and of K's.
@@ -41,7 +42,7 @@ impl Chunk {
     where
         Striped<8>: FragmentLayout<CHUNK, CHUNK>,
     {
-        Fragment::load(of.get().tile([self.part.slot, 0, columns, block]))
+        Loaded::<T>::load(of.get().tile([self.part.slot, 0, columns, block])).anew()
     }
 
     /// Stores its rows of a block of columns.

@@ -1,5 +1,6 @@
 //! The states before chunks, and the gradients by those behind them.
 
+use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
 use tilewright_device::tile::{
     Cols, Cta, Element, Fragment, Global, GlobalMut, InPlace, Linear, Pending, RowMajor, RowVector, Schedule,
@@ -7,6 +8,7 @@ use tilewright_device::tile::{
 };
 
 use crate::decays::{Decays, Factors};
+use crate::left::Left;
 use crate::policy::{CHUNK, States};
 use crate::work::Work;
 
@@ -17,8 +19,10 @@ use crate::work::Work;
 /// Where channels decay by themselves, `whole` \[heads x chunks, DK\] is what is left of a state behind a chunk, and keys are decayed:
 /// [`prepare`](crate::prepare()) leaves both. Else `whole` has no rows.
 ///
-/// Keys \[batch, heads, rows, DK\], values \[batch, heads, rows, columns\], `states` \[heads x chunks, 1, columns, DK\]. `before` \[sequences, heads,
-/// columns, DK\] is the state where it begins, zeros without rows; `behind` the one where it ends. CTA (block of columns, head, sequence).
+/// Keys \[batch, heads, rows, DK\], values \[batch, heads, rows, columns\], `states` \[heads x chunks, 1, columns, DK\]. `before` \[segments x sequences,
+/// heads, columns, DK\] is the state where a segment begins, zeros without rows; `behind` the one where it ends, and `left` \[segments x sequences, heads, DK,
+/// or 1 where all channels decay alike\] what is left there of one from before it. What has no rows is not written. CTA (segment and, faster, block of columns;
+/// head; sequence).
 #[kernel(program = P)]
 pub fn chunk_states<
     P: Schedule,
@@ -36,6 +40,7 @@ pub fn chunk_states<
     states: InPlace<GlobalMut<T, 4, RowMajor, 0>>,
     before: InPlace<Global<f32, 4, RowMajor, 0>>,
     behind: InPlace<GlobalMut<f32, 4, RowMajor, 0>>,
+    left: InPlace<GlobalMut<f32, 3, RowMajor, 0>>,
     whole: InPlace<Global<f32, 2, RowMajor, 0>>,
     decays: InPlace<Decays>,
     work: InPlace<Work>,
@@ -78,12 +83,17 @@ pub fn chunk_states<
         state[i] = Fragment::load(before.get().tile([part.state, head, part.block, i as u32]));
         i += 1;
     }
-    factors.write(0, decays.get().of_rows(&part, chunk(0)), scale);
+    let of_head = decays.get().of_head(&part);
+    let first = decays.get().gates_of(&part, chunk(0));
+    factors.write(0, of_head.of_rows(&part, chunk(0), first), scale);
+    let mut kept = Left::<DK>::all();
+    // Of the next chunk: loaded a chunk before they are needed.
+    let mut next = decays.get().gates_of(&part, chunk(1));
     cta.barrier();
     let mut turn = 0;
     while turn < count {
         let c = chunk(turn);
-        let next = decays.get().of_rows(&part, chunk(turn + 1));
+        let after_next = decays.get().gates_of(&part, chunk(turn + 2));
         let mut i = 0;
         while i < PARTS {
             copy(state[i].cast::<T>(), states.get().tile([part.slot + c, 0, part.block, i as u32]));
@@ -113,15 +123,28 @@ pub fn chunk_states<
             state[i] = gemm(Y::default(), values, k_s.at(full.full()).part::<D>(i as u32), decayed).wait();
             i += 1;
         }
-        factors.write(turn + 1, next, scale);
+        if channels {
+            // SAFETY: as above.
+            unsafe { kept.multiply::<P>(whole_s.at(full.full()).address()) };
+        }
+        factors.write(turn + 1, of_head.of_rows(&part, chunk(turn + 1), next), scale);
         // Threads have read factors of the stage, not gemms alone.
         cta.barrier();
         chunks.release(full);
-        turn += 1;
+        (next, turn) = (after_next, turn + 1);
     }
     let mut i = 0;
     while i < PARTS {
         copy(state[i], behind.get().tile([part.state, head, part.block, i as u32]));
         i += 1;
+    }
+    let mut left = left.get();
+    if left.rows() == 0 || part.block > 0 {
+        return;
+    }
+    if channels {
+        kept.store::<P>(&left.tile([part.state, head, 0]));
+    } else if thread_x() == 0 {
+        left.tile([part.state, head, 0]).put::<1, 1>(0, 0, factors.left());
     }
 }

@@ -62,34 +62,48 @@ impl Decays {
         self.constant(place[1]) + if self.gates == 0 { 0.0 } else { self.gate(place, row) }
     }
 
-    /// Logarithms to base 2 of the decays of rows 2 `lane` and the next of a chunk: for the first warp. 0 behind the part's end.
+    /// The gates of rows 2 `lane` and the next of a chunk, for the first warp, as they lie in memory: on their way until somebody computes with
+    /// them. 0 where there are none.
     #[inline(always)]
-    pub fn of_rows(&self, part: &Part, chunk: u32) -> [f32; 2] {
-        let mut decays = [0.0; 2];
-        if thread_x() >= 32 {
-            return decays;
-        }
+    pub fn gates_of(&self, part: &Part, chunk: u32) -> [f32; 2] {
+        let mut gates = [0.0; 2];
         let row = chunk * CHUNK as u32 + 2 * thread_x();
-        let constant = self.constant(part.head);
         let mut i = 0;
         while i < 2 {
-            if row + i < part.rows {
-                let mut decay = constant;
-                if self.gates != 0 {
-                    decay += self.gate([part.matrix, part.head], part.first + row + i);
-                }
-                decays[i as usize] = math::min(math::max(decay * LOG2_E, NOTHING), 0.0);
+            if thread_x() < 32 && row + i < part.rows && self.gates != 0 {
+                gates[i as usize] = self.gate([part.matrix, part.head], part.first + row + i);
             }
             i += 1;
         }
-        decays
+        gates
+    }
+
+    /// The decay of a part's head, of which the rows' are made.
+    #[inline(always)]
+    pub fn of_head(&self, part: &Part) -> HeadDecay {
+        HeadDecay(self.constant(part.head))
+    }
+}
+
+/// The logarithm of a head's constant decay.
+#[derive(Clone, Copy)]
+pub struct HeadDecay(f32);
+
+impl HeadDecay {
+    /// Logarithms to base 2 of the decays of the rows whose gates [`Decays::gates_of`] has loaded: for the first warp. 0 behind the part's end.
+    #[inline(always)]
+    pub fn of_rows(&self, part: &Part, chunk: u32, gates: [f32; 2]) -> [f32; 2] {
+        let row = chunk * CHUNK as u32 + 2 * thread_x();
+        let logarithm = |gate: f32| math::min(math::max((self.0 + gate) * LOG2_E, NOTHING), 0.0);
+        let of = |i: u32, gate| if row + i < part.rows { logarithm(gate) } else { 0.0 };
+        [of(0, gates[0]), of(1, gates[1])]
     }
 }
 
 /// What decays come to in a chunk: a vector each for the running sums of logarithms, for the factors of what comes from before the
 /// chunk, for those of what goes behind it, and the whole chunk's factor.
 ///
-/// Of three chunks: the first warp writes those of the next one while others are still in the one before.
+/// And the sum of all chunks' logarithms. Of three chunks: the first warp writes those of the next one while others are still in the one before.
 pub struct Factors {
     address: u32,
 }
@@ -103,7 +117,7 @@ impl Factors {
     /// Room for them.
     #[inline(always)]
     pub fn new(cta: &mut Cta<impl Collective>) -> Self {
-        Factors { address: cta.reserve(3 * CHUNKS, 16) }
+        Factors { address: cta.reserve(3 * CHUNKS + 16, 16) }
     }
 
     #[inline(always)]
@@ -111,13 +125,13 @@ impl Factors {
         self.address + chunk % 3 * CHUNKS
     }
 
-    /// Writes those of a chunk, whose decays are [`Decays::of_rows`]; `scale` goes with what comes from before. All threads that compute
+    /// Writes those of a chunk, whose decays are [`HeadDecay::of_rows`]; `scale` goes with what comes from before. All threads that compute
     /// come to a barrier behind it.
     #[inline(always)]
-    pub fn write(&mut self, chunk: u32, [first, second]: [f32; 2], scale: f32) -> f32 {
+    pub fn write(&mut self, chunk: u32, [first, second]: [f32; 2], scale: f32) {
         let lane = thread_x();
         if lane >= 32 {
-            return 0.0;
+            return;
         }
         let mut sum = first + second;
         let mut by = 1;
@@ -137,9 +151,18 @@ impl Factors {
             shared::store_f32x2(at + 2 * VECTOR, sums.map(|sum| math::ex2(math::min(all - sum, 0.0))));
             if lane == 0 {
                 shared::store_f32(self.of(chunk) + 3 * VECTOR, math::ex2(all));
+                let total = self.address + 3 * CHUNKS;
+                let before = if chunk == 0 { 0.0 } else { shared::load_f32(total) };
+                shared::store_f32(total, before + all);
             }
         }
-        all
+    }
+
+    /// What all chunks that were written leave of a state: for the first thread. The one behind the last leaves all of it.
+    #[inline(always)]
+    pub fn left(&self) -> f32 {
+        // SAFETY: what this thread wrote.
+        math::ex2(unsafe { shared::load_f32(self.address + 3 * CHUNKS) })
     }
 
     /// A chunk's products of rows with each other, each times what is left of the column's row at its own.

@@ -63,7 +63,8 @@ pub fn gradient<T: Element, Z>(
     if part.rows == 0 {
         return;
     }
-    factors.write(0, decays.get().of_rows(&part, 0), scale);
+    let of_head = decays.get().of_head(&part);
+    factors.write(0, of_head.of_rows(&part, 0, decays.get().gates_of(&part, 0)), scale);
     cta.barrier();
     // The lower triangle's decays, with the scale: computed where it is needed, in no register between.
     let decayed = |products: Products<Z>| {
@@ -81,14 +82,17 @@ pub fn gradient<T: Element, Z>(
         let (mut of_q, mut of_k) = (Products::<Z>::zero(), Products::<Z>::zero());
         let mut columns = 0;
         while columns < Chunk::blocks(&v) {
-            // As many at a time as there are registers for.
-            let loaded = [chunk.load(&v, columns), chunk.load(&d_o, columns)];
+            // All on their way at a time.
+            let loaded = [
+                chunk.load(&v, columns),
+                chunk.load(&d_o, columns),
+                chunk.state(&states, columns, part.block),
+                chunk.state(&d_states, columns, part.block),
+            ];
             copy(loaded[0], &mut v_s);
             copy(loaded[1], &mut d_o_s);
-            let loaded =
-                [chunk.state(&states, columns, part.block), chunk.state(&d_states, columns, part.block)];
-            copy(loaded[0], &mut state_s);
-            copy(loaded[1], &mut d_state_s);
+            copy(loaded[2], &mut state_s);
+            copy(loaded[3], &mut d_state_s);
             d_scores = gemm(Z::default(), d_o_s.full(), v_s.full().t(), d_scores).wait();
             of_q = gemm(Z::default(), d_o_s.full(), state_s.full(), of_q).wait();
             of_k = gemm(Z::default(), v_s.full(), d_state_s.full(), of_k).wait();
@@ -120,16 +124,18 @@ pub fn gradient<T: Element, Z>(
     let add = |a: f32, b: f32| a + b;
     let mut columns = 0;
     while columns < Chunk::blocks(&v) {
-        copy(chunk.load(&d_o, columns), &mut d_o_s);
-        if wanted {
-            copy(chunk.load(&v, columns), &mut v_s);
+        let (d_outputs, values) = (chunk.load(&d_o, columns), wanted.then(|| chunk.load(&v, columns)));
+        copy(d_outputs, &mut d_o_s);
+        if let Some(values) = values {
+            copy(values, &mut v_s);
             d_scores = gemm(Z::default(), d_o_s.full(), v_s.full().t(), d_scores).wait();
         }
         let mut of_v = Products::<Z>::zero();
         let mut block = 0;
         while block < Chunk::blocks(&k) {
-            copy(chunk.load(&k, block), &mut k_s);
-            copy(chunk.state(&d_states, columns, block), &mut d_state_s);
+            let loaded = [chunk.load(&k, block), chunk.state(&d_states, columns, block)];
+            copy(loaded[0], &mut k_s);
+            copy(loaded[1], &mut d_state_s);
             of_v = gemm(Z::default(), k_s.full(), d_state_s.full().t(), of_v).wait();
             block += 1;
         }
@@ -143,8 +149,9 @@ pub fn gradient<T: Element, Z>(
         let mut output = Products::<Z>::zero();
         let mut block = 0;
         while wanted && block < Chunk::blocks(&k) {
-            copy(chunk.load(&q, block), &mut q_s);
-            copy(chunk.state(&states, columns, block), &mut state_s);
+            let loaded = [chunk.load(&q, block), chunk.state(&states, columns, block)];
+            copy(loaded[0], &mut q_s);
+            copy(loaded[1], &mut state_s);
             copy(chunk.state(&d_states, columns, block), &mut d_state_s);
             output = gemm(Z::default(), q_s.full(), state_s.full().t(), output).wait();
             let products = in_registers::<Z, T>(&state_s).zip(&in_registers(&d_state_s), |x, y| x * y);

@@ -2,17 +2,19 @@
 
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::arch::{shared, sync};
+use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    ColMajor, Cta, Element, Fragment, Fresh, Gemm, Pending, Scratch, Shared, SharedLayout, Simt, Swizzle,
-    copy, gemm,
+    ColMajor, Cta, Element, Fragment, FragmentLayout, Fresh, Gemm, Pending, Scratch, Shared, SharedLayout,
+    Simt, Src, Swizzle, copy, gemm,
 };
 
 use crate::policy::{CHUNK, Prepares};
 
 /// A tile of f32 through which fragments change hands.
 type Tile = Shared<f32, CHUNK, CHUNK, Swizzle<128>>;
-/// One that is contiguous the other way.
-type Columns = Shared<f32, CHUNK, CHUNK, Swizzle<128>, ColMajor>;
+/// A quarter of it, and one that is contiguous the other way.
+type Quarter = Shared<f32, BLOCK, BLOCK, Swizzle<128>>;
+type Columns = Shared<f32, BLOCK, BLOCK, Swizzle<128>, ColMajor>;
 
 /// Rows of a block that is inverted by substitution.
 const BLOCK: usize = CHUNK / 2;
@@ -41,22 +43,29 @@ impl Inverse<Simt<8>> {
     where
         T: Element,
         Z: Prepares<T, 64>,
-        F: Gemm<f32, 64, 64, 64, A = Swizzle<128>, B = Swizzle<128>, D = Z>,
+        F: Gemm<f32, 32, 32, 32, A = Swizzle<128>, B = Swizzle<128>>,
     {
-        let half = BLOCK as u32;
         copy(a, &mut self.rows);
-        substitute(self.rows.full().address());
+        let address = self.rows.full().address();
+        substitute(address);
         cta.barrier();
-        // T₁ 0, A₂₁ T₂
-        let halves = Fragment::<f32, CHUNK, CHUNK, Z>::load(self.rows.full());
-        let first = halves.map_indexed(|row, col, x| if row < half && col < half { x } else { 0.0 });
-        copy(first, &mut self.columns);
-        let right = gemm(F::default(), self.rows.full(), self.columns.full(), Fresh::new()).wait();
-        let right = right.map_indexed(|row, _, x| if row < half { 0.0 } else { x });
+        let first = |row: u32, col: u32| address + (2 * col + row) * (BLOCK as u32 * 128);
+        // SAFETY: half of the rows of a swizzle's 32 columns, in whole patterns; written again behind a barrier.
+        let quarter = |row: u32, col: u32| unsafe { Src::<Quarter>::from_address(first(row, col)) };
+        copy(Fragment::<f32, BLOCK, BLOCK, F::D>::load(quarter(0, 0)), &mut self.columns);
+        let right = gemm(F::default(), quarter(1, 0), self.columns.full(), Fresh::new()).wait();
         copy(right, &mut self.columns);
-        let below = gemm(F::default(), self.rows.full(), self.columns.full(), Fresh::new()).wait();
-        let on_diagonal = |row: u32, col: u32| row / half == col / half;
-        halves.map_indexed(|row, col, x| if on_diagonal(row, col) { x } else { 0.0 }) - below
+        let below = gemm(F::default(), quarter(1, 1), self.columns.full(), Fresh::new()).wait();
+        let mut i = 0;
+        while i < <F::D as FragmentLayout<BLOCK, BLOCK>>::Regs::<f32>::LEN {
+            let (row, col) = F::D::coord(thread_x(), i);
+            let at = Swizzle::<128>::offset(BLOCK as u32, BLOCK as u32 * 4, row, col * 4);
+            // SAFETY: in the quarter below the diagonal, which was last read in front of the copy's barrier.
+            unsafe { shared::store_f32(first(1, 0) + at, -below.regs.get(i)) };
+            i += 1;
+        }
+        cta.barrier();
+        Fragment::load(self.rows.full())
     }
 }
 

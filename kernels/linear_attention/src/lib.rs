@@ -9,6 +9,7 @@ mod chunk;
 mod chunk_walk;
 mod chunked;
 mod column_pairs;
+mod decay_sums;
 mod decays;
 mod gate_sums;
 mod gradients;
@@ -19,6 +20,7 @@ mod passing;
 mod policy;
 mod preparation;
 mod scanning;
+mod solving;
 mod state;
 mod stepping;
 mod work;
@@ -26,11 +28,12 @@ mod work;
 pub use channel_gradients::{ChannelGradientArgs, channel_gradient};
 pub use chunk_walk::{ChunkStatesArgs, chunk_states};
 pub use chunked::{RetentionArgs, retention};
+pub use decay_sums::{SumGatesArgs, sum_gates};
 pub use decays::Decays;
 pub use gradients::{GradientArgs, gradient};
 pub use list::{
     CHUNK_STATES, ChunkKernel, ChunkStatesKernel, GRADIENT, GradientKernel, PASS, PREPARE, PassKernel,
-    PrepareKernel, RETENTION, SCAN, STEP, StepKernel, Way,
+    PrepareKernel, RETENTION, SCAN, SOLVE, STEP, SolveKernel, StepKernel, Way,
 };
 pub use passing::{
     PASSED, PASSED_COLUMNS, PassByTransitionsArgs, PassStatesArgs, pass_by_transitions, pass_states,
@@ -38,6 +41,7 @@ pub use passing::{
 pub use policy::{CHUNK, Prepares, Scores, States};
 pub use preparation::{PrepareArgs, prepare};
 pub use scanning::{ScanArgs, scan};
+pub use solving::{SolveArgs, solve};
 pub use stepping::{StepArgs, step};
 pub use work::Work;
 

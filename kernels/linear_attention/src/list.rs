@@ -16,6 +16,7 @@ use crate::passing::pass_by_transitions;
 use crate::policy::{CHUNK, Prepares, Scores, States};
 use crate::preparation::prepare;
 use crate::scanning::scan;
+use crate::solving::solve;
 use crate::stepping::step;
 
 /// A consumer warpgroup and a producer, two CTAs an SM: one's gemms run while the other's scores are decayed.
@@ -64,16 +65,31 @@ pub struct ChunkKernel {
 pub enum Way {
     /// Decays that all channels of a head share: see [`retention`](crate::retention()).
     Heads,
+    /// The same by the delta rule.
+    Delta,
     /// The state over chunks that were prepared, with decays of channels: see [`scan`](crate::scan()).
     Channels,
     /// The same by the delta rule.
-    Delta,
+    ChannelsDelta,
+}
+
+impl Way {
+    /// Whether it follows the delta rule.
+    pub const fn corrects(self) -> bool {
+        matches!(self, Way::Delta | Way::ChannelsDelta)
+    }
+
+    /// Whether each channel decays by itself.
+    pub const fn by_channels(self) -> bool {
+        matches!(self, Way::Channels | Way::ChannelsDelta)
+    }
 }
 
 #[rustfmt::skip]
 impl<
     P: Reads, Y, X, T: Element, const DV: usize, const DK: usize, const D: usize, const PARTS: usize, const STAGES: usize,
-> Described for retention<P, Y, X, T, DV, DK, D, PARTS, STAGES>
+    const DELTA: bool,
+> Described for retention<P, Y, X, T, DV, DK, D, PARTS, STAGES, DELTA>
 where
     Y: States<T, DV, D>,
     X: Scores<T, DK>,
@@ -84,7 +100,7 @@ where
         columns: [DV as u32, DK as u32],
         stages: STAGES as u32,
         any_strides: P::ANY_STRIDES,
-        way: Way::Heads,
+        way: if DELTA { Way::Delta } else { Way::Heads },
     };
 }
 
@@ -102,7 +118,7 @@ where
         columns: [DV as u32, DK as u32],
         stages: STAGES as u32,
         any_strides: true,
-        way: if DELTA { Way::Delta } else { Way::Channels },
+        way: if DELTA { Way::ChannelsDelta } else { Way::Channels },
     };
 }
 
@@ -113,26 +129,42 @@ pub struct PrepareKernel {
     pub element: &'static str,
     /// Columns of what it writes.
     pub columns: u32,
-    /// Whether each channel decays by itself.
-    pub channels: bool,
     /// Whether it is for the delta rule.
     pub delta: bool,
 }
 
-/// The policy of what prepares chunks.
-type Products = warp::Square<4, 2>;
+/// What the host finds a kernel of [`solve`](crate::solve()) by.
+#[derive(Clone, Copy, Debug)]
+pub struct SolveKernel {
+    /// The element type of K and V.
+    pub element: &'static str,
+    /// Columns of `known`.
+    pub columns: u32,
+}
 
-impl<T: Element, Z, F, L, const DK: usize, const CHANNELS: bool, const DELTA: bool> Described
-    for prepare<T, Z, F, L, DK, CHANNELS, DELTA>
+/// The policies of what prepares chunks: of a chunk's products, and of a quarter's.
+type Products = warp::Square<4, 2>;
+type Small = warp::Square<2, 4>;
+
+impl<T: Element, Z, F, L, const DK: usize, const DELTA: bool> Described for prepare<T, Z, F, L, DK, DELTA>
 where
     ColumnPairs: FragmentLayout<CHUNK, DK>,
     L: FragmentLayout<CHUNK, DK>,
     Z: Prepares<T, DK> + Prepares<T, 64>,
-    F: Gemm<f32, 64, 64, 64, A = Swizzle<128>, B = Swizzle<128>, D = Z>,
+    F: Gemm<f32, 32, 32, 32, A = Swizzle<128>, B = Swizzle<128>>,
 {
     type Description = PrepareKernel;
-    const DESCRIPTION: PrepareKernel =
-        PrepareKernel { element: T::NAME, columns: DK as u32, channels: CHANNELS, delta: DELTA };
+    const DESCRIPTION: PrepareKernel = PrepareKernel { element: T::NAME, columns: DK as u32, delta: DELTA };
+}
+
+impl<T: Element, Z, F, L, const DK: usize> Described for solve<T, Z, F, L, DK>
+where
+    L: FragmentLayout<CHUNK, DK>,
+    Z: Prepares<T, DK> + Prepares<T, 64>,
+    F: Gemm<f32, 32, 32, 32, A = Swizzle<128>, B = Swizzle<128>>,
+{
+    type Description = SolveKernel;
+    const DESCRIPTION: SolveKernel = SolveKernel { element: T::NAME, columns: DK as u32 };
 }
 
 /// What the host finds a kernel of [`pass_by_transitions`](crate::pass_by_transitions()) by.
@@ -231,15 +263,25 @@ kernels! {
 
     for T in [f16, bf16] {
         sm_90: [retention_sm_90_ T _64x64s3]:
-            retention<WarpSpecialized<TwoPerSm>, FullRow<1>, FullCol<1>, T, 64, 64, 64, 1, 3>;
+            retention<WarpSpecialized<TwoPerSm>, FullRow<1>, FullCol<1>, T, 64, 64, 64, 1, 3, false>;
         sm_90: [retention_sm_90_ T _64x128s2]:
-            retention<WarpSpecialized<TwoPerSm>, FullRow<1>, FullCol<1>, T, 64, 128, 128, 1, 2>;
+            retention<WarpSpecialized<TwoPerSm>, FullRow<1>, FullCol<1>, T, 64, 128, 128, 1, 2, false>;
         sm_90: [retention_sm_90_ T _64x256s2]:
-            retention<WarpSpecialized<OneConsumer>, FullRow<1>, FullCol<1>, T, 64, 256, 64, 4, 2>;
+            retention<WarpSpecialized<OneConsumer>, FullRow<1>, FullCol<1>, T, 64, 256, 64, 4, 2, false>;
         sm_80: [retention_sm_80_ T _64x128s2]:
-            retention<Multistage<4, Vectors>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 128, 128, 1, 2>;
+            retention<Multistage<4, Vectors>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 128, 128, 1, 2, false>;
         sm_80: [retention_sm_80_ T _64x128s2_any]:
-            retention<Multistage<4, Elements>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 128, 128, 1, 2>;
+            retention<Multistage<4, Elements>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 128, 128, 1, 2, false>;
+    }
+    for T in [f16, bf16] {
+        sm_90: [delta_sm_90_ T _64x64s3]:
+            retention<WarpSpecialized<ByWarps<1, 2>>, FullRow<1>, FullCol<1>, T, 64, 64, 64, 1, 3, true>;
+        sm_90: [delta_sm_90_ T _128x128s2]:
+            retention<WarpSpecialized<ByWarps<2, 1>>, FullRow<2>, FullCol<2>, T, 128, 128, 128, 1, 2, true>;
+        sm_80: [delta_sm_80_ T _64x128s2]:
+            retention<Multistage<4, Vectors>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 128, 128, 1, 2, true>;
+        sm_80: [delta_sm_80_ T _64x128s2_any]:
+            retention<Multistage<4, Elements>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 128, 128, 1, 2, true>;
     }
 }
 
@@ -248,14 +290,22 @@ kernels! {
     /// The kernels of [`prepare`](crate::prepare()).
     pub static PREPARE: PrepareKernel;
 
-    let RULES = [(channels, true, false), (delta, false, true), (channels_delta, true, true)];
-
-    for T in [f16, bf16], (RULE, CHANNELS, DELTA) in RULES {
-        sm_80: [prepare_ RULE _ T _128]: prepare<T, Products, Tf32<Products>, Threads<16, 16, 8>, 128, CHANNELS, DELTA>;
-    }
     for T in [f16, bf16] {
-        sm_80: [prepare_channels_ T _64]: prepare<T, Products, Tf32<Products>, Threads<32, 8, 8>, 64, true, false>;
-        sm_80: [prepare_channels_ T _256]: prepare<T, Products, Tf32<Products>, Threads<8, 32, 8>, 256, true, false>;
+        sm_80: [prepare_channels_ T _64]: prepare<T, Products, Tf32<Small>, Threads<32, 8, 8>, 64, false>;
+        sm_80: [prepare_channels_ T _128]: prepare<T, Products, Tf32<Small>, Threads<16, 16, 8>, 128, false>;
+        sm_80: [prepare_channels_ T _256]: prepare<T, Products, Tf32<Small>, Threads<8, 32, 8>, 256, false>;
+        sm_80: [prepare_channels_delta_ T _128]: prepare<T, Products, Tf32<Small>, Threads<16, 16, 8>, 128, true>;
+    }
+}
+
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of [`solve`](crate::solve()).
+    pub static SOLVE: SolveKernel;
+
+    for T in [f16, bf16] {
+        sm_80: [solve_ T _64]: solve<T, Products, Tf32<Small>, Threads<32, 8, 8>, 64>;
+        sm_80: [solve_ T _128]: solve<T, Products, Tf32<Small>, Threads<16, 16, 8>, 128>;
     }
 }
 
@@ -268,9 +318,9 @@ kernels! {
         sm_90: [scan_channels_sm_90_ T _64x64s3]: scan<WarpSpecialized<ByWarps<1, 2>>, FullRow<1>, T, 64, 64, 64, 1, 3, false>;
         sm_90: [scan_channels_sm_90_ T _64x128s2]: scan<WarpSpecialized<ByWarps<1, 2>>, FullRow<1>, T, 64, 128, 128, 1, 2, false>;
         sm_90: [scan_channels_sm_90_ T _64x256s2]: scan<WarpSpecialized<ByWarps<1, 1>>, FullRow<1>, T, 64, 256, 64, 4, 2, false>;
-        sm_90: [scan_delta_sm_90_ T _128x128s2]: scan<WarpSpecialized<ByWarps<2, 1>>, FullRow<2>, T, 128, 128, 128, 1, 2, true>;
+        sm_90: [scan_channels_delta_sm_90_ T _128x128s2]: scan<WarpSpecialized<ByWarps<2, 1>>, FullRow<2>, T, 128, 128, 128, 1, 2, true>;
         sm_80: [scan_channels_sm_80_ T _64x128s2]: scan<Multistage<4, Vectors>, warp::FullRow<4>, T, 64, 128, 128, 1, 2, false>;
-        sm_80: [scan_delta_sm_80_ T _64x128s2]: scan<Multistage<4, Vectors>, warp::FullRow<4>, T, 64, 128, 128, 1, 2, true>;
+        sm_80: [scan_channels_delta_sm_80_ T _64x128s2]: scan<Multistage<4, Vectors>, warp::FullRow<4>, T, 64, 128, 128, 1, 2, true>;
     }
 }
 
@@ -278,7 +328,8 @@ kernels! {
     /// The kernels of [`pass_by_transitions`](crate::pass_by_transitions()).
     pub static PASS: PassKernel;
 
-    sm_80: [pass_by_transitions_128]: pass_by_transitions<Tf32<warp::Square<2, 4>>, Threads<8, 32, 4>, 128, 128>;
+    sm_80: [pass_by_transitions_64]: pass_by_transitions<Tf32<warp::Square<2, 4>>, Threads<16, 16, 4>, 64, 64>;
+    sm_80: [pass_by_transitions_128]: pass_by_transitions<Tf32<warp::Square<2, 4>>, Threads<16, 16, 4>, 128, 64>;
 }
 
 kernels! {

@@ -14,7 +14,8 @@ pub const PASSED_COLUMNS: usize = 32;
 
 /// From the state that each segment makes of zeros to the one before it, in place: `states` \[segments x sequences, heads, columns,
 /// DK\], `left` what a segment leaves of a state, \[segments x sequences, heads, DK\] or the same of all channels, \[…, 1\]. `behind` is the
-/// state behind the last segment, and `before` the one before the first; without rows they are not written, and zeros.
+/// state behind the last segment, and `before` the one before the first; without rows they are not written, and zeros. Where `reversed` is not 0 the first is
+/// the last.
 #[kernel(program = Simt<8>)]
 pub fn pass_states(
     _cta: Cta<Simt<8>>,
@@ -23,6 +24,7 @@ pub fn pass_states(
     before: Global<f32, 4, RowMajor, 0>,
     behind: GlobalMut<f32, 4, RowMajor, 0>,
     sequences: u32,
+    reversed: u32,
 ) {
     let (mut states, mut behind) = (states, behind);
     let [all, _, columns, width] = states.shape();
@@ -33,13 +35,14 @@ pub fn pass_states(
     }
     let channel = col.min(left.cols() - 1);
     let mut state = before.tile([sequence, head, 0, 0]).element::<1, 1>(row, col);
-    let mut segment = sequence;
-    while segment < all {
+    let mut turn = 0;
+    while turn < all / sequences {
+        let segment = if reversed != 0 { all / sequences - 1 - turn } else { turn } * sequences + sequence;
         let own = states.read([segment, head, 0, 0]).element::<1, 1>(row, col);
         let by = left.tile([segment, head, 0]).element::<1, 1>(0, channel);
         states.tile([segment, head, 0, 0]).put::<1, 1>(row, col, state);
         state = math::fma(state, by, own);
-        segment += sequences;
+        turn += 1;
     }
     behind.tile([sequence, head, 0, 0]).put::<1, 1>(row, col, state);
 }
@@ -65,28 +68,37 @@ pub fn pass_by_transitions<F, G, const DK: usize, const DEPTH: usize>(
     let mut transition_s = cta.scratch::<Shared<f32, DK, DEPTH, Swizzle<128>>>();
     let (mut states, mut behind) = (states, behind);
     let (block, head, sequence, segments) = (block_x(), block_y(), block_z(), states.shape()[0]);
+    let parts = (DK / DEPTH) as u32;
+    // Of a segment and a part; behind the last the last once more.
+    let transition_of = |segment: u32, part: u32| {
+        let segment = if segment < segments { segment } else { segment - sequences };
+        Fragment::<f32, DK, DEPTH, G>::load(transitions.tile([segment, head, 0, part]))
+    };
     let mut state = Fragment::<f32, PASSED_COLUMNS, DK, F::D>::load(before.tile([sequence, head, block, 0]));
-    let mut segment = sequence;
+    let (mut segment, mut next) = (sequence, transition_of(sequence, 0));
     while segment < segments {
         let place = [segment, head, block, 0];
         let factors = left.tile([segment, head, 0]);
         let own = Fragment::load(states.read(place));
         copy(state, states.tile(place));
         copy(state, &mut state_s);
-        let left_of = |channel: u32| factors.element::<1, DK>(0, channel);
+        let left_of = |channel: u32| factors.element::<1, DK>(0, channel.min(left.cols() - 1));
         let (of_rows, of_cols) = (Rows::<f32, DK, DEPTH, G>::indexed(left_of), Cols::indexed(left_of));
         state = state.zip_cols(&of_cols, |x, left: f32| x * left) + own;
         let mut part = 0;
-        while part < (DK / DEPTH) as u32 {
-            let transition = Fragment::<f32, DK, DEPTH, G>::load(transitions.tile([segment, head, 0, part]));
-            let with_left = transition.map(|x| (x, 0.0)).zip_rows(&of_rows, |(x, _), left| (x, left));
+        while part < parts {
+            let with_left = next.map(|x| (x, 0.0)).zip_rows(&of_rows, |(x, _), left| (x, left));
             let first = part * DEPTH as u32;
             let turns =
                 with_left.map_indexed(|to, from, (x, left)| if first + from == to { x - left } else { x });
             copy(turns, &mut transition_s);
-            let from = state_s.full().part::<DEPTH>(part);
-            state = gemm(F::default(), from, transition_s.full().t(), state).wait();
             part += 1;
+            // On its way while this one is multiplied.
+            let last = part == parts;
+            next =
+                transition_of(if last { segment + sequences } else { segment }, if last { 0 } else { part });
+            let from = state_s.full().part::<DEPTH>(part - 1);
+            state = gemm(F::default(), from, transition_s.full().t(), state).wait();
         }
         segment += sequences;
     }

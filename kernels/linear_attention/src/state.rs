@@ -79,6 +79,19 @@ impl<Y: Accumulates<DV, D>, const DV: usize, const D: usize, const PARTS: usize>
         seen
     }
 
+    /// The same of a state of one part, issued.
+    #[inline(always)]
+    pub fn sees<T: Element, const DK: usize>(
+        &self,
+        x: Src<'_, Shared<T, CHUNK, DK, Swizzle<128>>>,
+        onto: Fragment<f32, DV, CHUNK, Y>,
+    ) -> impl Pending<Done = Fragment<f32, DV, CHUNK, Y>>
+    where
+        Y: States<T, DV, D>,
+    {
+        gemm(Y::default(), self.parts[0].cast::<T>(), x.part::<D>(0).t(), onto)
+    }
+
     /// Sᵀ Xᵀ of a state of one part, and other gemms at a time, whose operands are ready.
     #[inline(always)]
     pub fn seen_beside<T: Element, G: Pending, const DK: usize>(

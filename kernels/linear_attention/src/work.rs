@@ -48,7 +48,7 @@ pub struct Part {
 impl Work {
     /// The rows of a sequence: where they begin in their matrix, and how many.
     #[inline(always)]
-    fn sequence(&self, i: u32) -> (u32, u32) {
+    pub fn sequence(&self, i: u32) -> (u32, u32) {
         if self.offsets == 0 {
             return (0, self.rows);
         }

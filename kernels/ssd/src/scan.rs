@@ -69,6 +69,8 @@ pub fn chunk_scan<P: Schedule, Y, T: Element, const N: usize, const STAGES: usiz
     };
     let mut i = own.first;
     while i < own.first + own.blocks {
+        // Read anew for each block, in no register over the loop; on its way while the block is.
+        let skip = skip.get().tile([own.head, 0]).element::<1, 1>(0, 0);
         let turn = loads.acquire();
         // Rows of the next sequence, whose weight is 0.
         loads.clear_from(&turn, &x_s, rows - i * BLOCK);
@@ -77,8 +79,6 @@ pub fn chunk_scan<P: Schedule, Y, T: Element, const N: usize, const STAGES: usiz
         let (s, tokens) = (turn.full(), Tokens::of(steps_s.at(turn.full())));
         let scores = gemm(Y::default(), c_s.at(s), b_s.at(s).t(), Fresh::new()).commit();
         let before = gemm(Y::default(), c_s.at(s), h_s.full().t(), Fresh::new());
-        // Read anew for each block, in no register over the loop.
-        let skip = skip.get().tile([own.head, 0]).element::<1, 1>(0, 0);
         let (scores, before) = scores.behind(before, || ());
         let weights = tokens.weigh(scores, skip).cast::<T>();
         let all = before.wait().zip_rows(&tokens.rows::<Y, 64>(Value::Left), |y, left| y * left);

@@ -2,7 +2,8 @@
 
 use tilewright_device::abi::GlobalAbi;
 use tilewright_linear_attention::{
-    CHUNK, ChannelGradientArgs, ChunkStatesArgs, GRADIENT, GradientArgs, KERNELS, PrepareArgs, Way, Work,
+    CHUNK, ChannelGradientArgs, ChunkStatesArgs, GRADIENT, GradientArgs, KERNELS, PrepareArgs, SumGatesArgs,
+    Way, Work, sum_gates,
 };
 
 use super::choose::Compiled;
@@ -19,9 +20,15 @@ struct Intermediates {
     prepared: [Untyped; 3],
     /// What is left of states behind chunks; without rows where all channels decay alike.
     whole: Untyped,
+    /// Of segments, if there are several: states \[segments x sequences, heads, DV, DK\], and what is left of one from before \[…, heads, DK or 1\].
+    passed: [Untyped; 2],
+    segments: u32,
+    /// Gradients by gates: those that are asked for, or what decays' are made of.
+    d_gates: Untyped,
 }
 
 /// One way over the chunks.
+#[derive(Clone, Copy)]
 struct Walk<'a> {
     keys: &'a Untyped,
     values: &'a Untyped,
@@ -58,7 +65,7 @@ impl GradientProblem {
         let [q, k, v] = &self.of.inputs;
         let [from_before, to_behind, _] = &made.prepared;
         let (queries, keys) = match self.of.way {
-            Way::Channels => (from_before, to_behind),
+            Way::Channels | Way::ChannelsDelta => (from_before, to_behind),
             Way::Heads | Way::Delta => (q, k),
         };
         let none = self.none()?;
@@ -77,12 +84,18 @@ impl GradientProblem {
         };
         // SAFETY: passed on.
         unsafe {
-            if self.of.way == Way::Channels && self.of.chunks() > 0 {
+            if self.of.way.by_channels() && self.of.chunks() > 0 {
                 self.prepare(stream, kernel, &made, work)?;
             }
             self.walk(stream, kernel, &forth, &made, work)?;
             self.walk(stream, kernel, &back, &made, work)?;
-            if self.of.chunks() > 0 { self.chunks_by(stream, &made, work) } else { Ok(()) }
+            if self.of.chunks() > 0 {
+                self.chunks_by(stream, &made, work)?;
+            }
+            match &self.d_decay {
+                Some(d_decay) => self.sum_gates(stream, &made, d_decay, work),
+                None => Ok(()),
+            }
         }
     }
 
@@ -101,16 +114,31 @@ impl GradientProblem {
             Ok::<_, Error>(Untyped { address: at(lies.states[i]), dtype: self.of.o.dtype, layout })
         };
         let columns = kernel.columns[1] as usize;
-        let channels = self.of.way == Way::Channels;
+        let channels = self.of.way.by_channels();
         let prepared = |i: usize, columns: usize| {
             let layout = Layout::contiguous(&[batch, heads, if channels { rows } else { 0 }, columns])?;
             Ok::<_, Error>(Untyped { address: at(lies.prepared[i]), dtype: self.of.o.dtype, layout })
         };
         let factors = Layout::contiguous(&[if channels { slots } else { 0 }, columns])?;
+        let Size { sequences, .. } = self.of.size;
+        let parts = sequences * lies.segments as usize;
+        let f32s = |begin: usize, shape: &[usize]| {
+            let layout = Layout::contiguous(shape)?;
+            Ok::<_, Error>(Untyped { address: at(begin), dtype: DType::F32, layout })
+        };
         Ok(Intermediates {
             states: [state(0)?, state(1)?],
             prepared: [prepared(0, columns)?, prepared(1, columns)?, prepared(2, CHUNK)?],
             whole: Untyped { address: at(lies.prepared[3]), dtype: DType::F32, layout: factors },
+            passed: [
+                f32s(lies.passed[0], &[parts, heads, dv, columns])?,
+                f32s(lies.passed[1], &[parts, heads, if channels { columns } else { 1 }])?,
+            ],
+            segments: lies.segments,
+            d_gates: match self.d_decay {
+                Some(_) if self.d_gates.layout.len() == 0 => f32s(lies.gates, &[batch, heads, rows, 1])?,
+                _ => self.d_gates,
+            },
         })
     }
 
@@ -148,7 +176,6 @@ impl GradientProblem {
             known: plain(&none)?,
             values: plain(&none)?,
             whole: made.whole.arg::<(), 2>(backend, true, 0)?,
-            decays: self.of.decays(),
             work: Work { chunks: 1, ..work },
             scale: self.of.scale,
         };
@@ -158,7 +185,7 @@ impl GradientProblem {
         unsafe { function.launch_block(stream, &Launch::grid([work.chunks, heads, work.sequences]), &args) }
     }
 
-    /// Goes over the chunks with the state.
+    /// Goes over the chunks with the state: of several segments first to what each makes of nothing.
     ///
     /// # Safety
     /// As for [`launch`](Self::launch).
@@ -167,6 +194,35 @@ impl GradientProblem {
         stream: &Stream,
         kernel: &'static Compiled,
         walk: &Walk<'_>,
+        made: &Intermediates,
+        work: Work,
+    ) -> Result<()> {
+        let [passed, left] = &made.passed;
+        let (none, nothing) = (self.none()?, self.of.nothing_left()?);
+        let no_states = Untyped { dtype: self.of.o.dtype, ..none };
+        let alone = Walk { states: &no_states, before: &none, behind: passed, ..*walk };
+        let behind_others = Walk { before: passed, behind: &none, ..*walk };
+        // SAFETY: passed on.
+        unsafe {
+            if made.segments == 1 {
+                return self.walk_by(stream, kernel, walk, &nothing, made, work);
+            }
+            self.walk_by(stream, kernel, &alone, left, made, work)?;
+            self.of.pass_alike(stream, [passed, left], [walk.before, walk.behind], walk.reversed)?;
+            self.walk_by(stream, kernel, &behind_others, &nothing, made, work)
+        }
+    }
+
+    /// One launch of that.
+    ///
+    /// # Safety
+    /// As for [`launch`](Self::launch).
+    unsafe fn walk_by(
+        &self,
+        stream: &Stream,
+        kernel: &'static Compiled,
+        walk: &Walk<'_>,
+        left: &Untyped,
         made: &Intermediates,
         work: Work,
     ) -> Result<()> {
@@ -181,16 +237,16 @@ impl GradientProblem {
             states: states.arg::<(), 4>(backend, true, 0)?,
             before: before.arg::<(), 4>(backend, true, 0)?,
             behind: behind.arg::<(), 4>(backend, true, 0)?,
+            left: left.arg::<(), 3>(backend, true, 0)?,
             whole: made.whole.arg::<(), 2>(backend, true, 0)?,
             decays: self.of.decays(),
-            work: Work { blocks, ..work },
+            work: Work { blocks, chunks: work.chunks.div_ceil(made.segments), ..work },
             scale: self.of.scale,
             reversed: u32::from(reversed),
         };
+        let grid = blocks.checked_mul(made.segments).ok_or_else(|| self.of.too_large())?;
         // SAFETY: as in `prepare`, of `chunk_states`.
-        unsafe {
-            function.launch_block(stream, &Launch::grid([blocks, self.heads()?, work.sequences]), &args)
-        }
+        unsafe { function.launch_block(stream, &Launch::grid([grid, self.heads()?, work.sequences]), &args) }
     }
 
     /// Queues the gradients of all chunks.
@@ -198,7 +254,7 @@ impl GradientProblem {
     /// # Safety
     /// As for [`launch`](Self::launch).
     unsafe fn chunks_by(&self, stream: &Stream, made: &Intermediates, work: Work) -> Result<()> {
-        let channels = self.of.way == Way::Channels;
+        let channels = self.of.way.by_channels();
         let name = self.of.o.dtype.name();
         let kernel = GRADIENT.iter().find(|k| (k.element, k.channels) == (name, channels));
         let kernel = kernel.ok_or_else(|| Error::KernelMissing {
@@ -213,7 +269,7 @@ impl GradientProblem {
         let [states, d_states] = made.states.each_ref().map(plain);
         let [d_q, d_k] = self.outputs.each_ref().map(plain);
         let (d_o, d_v): (GlobalAbi<(), 4>, GlobalAbi<(), 4>) = (plain(&self.d_o)?, plain(&self.of.o)?);
-        let d_gates = plain(&self.d_gates)?;
+        let d_gates = plain(&made.d_gates)?;
         let columns = u32::try_from(self.of.size.columns[0]).map_err(|_| self.of.too_large())?;
         // Those of K's columns, and one for what is of V's.
         let blocks = columns.div_ceil(CHUNK as u32) + 1;
@@ -260,6 +316,29 @@ impl GradientProblem {
         };
         // SAFETY: as in `prepare`, of `channel_gradient`.
         unsafe { function.launch_block(stream, &launch, &args) }
+    }
+
+    /// Queues the sums of gates' gradients.
+    ///
+    /// # Safety
+    /// As for [`launch`](Self::launch).
+    unsafe fn sum_gates(
+        &self,
+        stream: &Stream,
+        made: &Intermediates,
+        d_decay: &Untyped,
+        work: Work,
+    ) -> Result<()> {
+        let backend = self.of.device.backend();
+        let decays = Untyped { layout: d_decay.layout.insert(1)?, ..*d_decay };
+        let args = SumGatesArgs {
+            gates: made.d_gates.arg::<f32, 4>(backend, true, 0)?,
+            decays: decays.arg::<f32, 2>(backend, true, 0)?,
+            work,
+        };
+        let function = self.of.device.kernel::<sum_gates>(&KERNELS)?;
+        // SAFETY: the arguments are those of `sum_gates`; the caller vouches for the memory.
+        unsafe { function.launch_block(stream, &Launch::grid([self.heads()?, 1, 1]), &args) }
     }
 
     fn heads(&self) -> Result<u32> {

@@ -24,12 +24,14 @@ pub type LinearAttentionGradientPlan = Plan<Compiled>;
 /// | --- | --- |
 /// | Q, K, dQ, dK | \[batch, length, heads, DK\] |
 /// | V, dO, dV | \[batch, length, heads, DV\] |
+/// | gradients of decays of heads, f32, optional | \[heads\] |
 /// | gradients of gates, f32, optional | \[batch, length, heads\], of channels \[batch, length, heads, DK\] |
 /// | gradients of states, f32, optional | \[batch, heads, DK, DV\] |
 ///
 /// - Without decays, with those of heads, of rows and of channels; the delta rule has none. DK and DV as there.
 /// - O is not needed: states are computed once more, one for each chunk of 64 rows, from its first to its last, and the gradients by states from the
-///   last to the first. The gradients of all chunks then follow at a time (Yang et al. 2023).
+///   last to the first. The gradients of all chunks then follow at a time (Yang et al. 2023). Where there are too few heads for the device, or
+///   [`segments`](LinearAttention::segments) are asked for, both ways are divided, as there.
 /// - Sums are in f32. Rounded to the element type are scores, their gradients, decayed rows, and states and their gradients where they are multiplied: in
 ///   f16 one beyond 65504 is infinite there, so that losses are scaled with care.
 /// - The gradient by a gate is that by the logarithm which was given. It is summed up over pairs of rows on both of its sides, within a chunk at most: where
@@ -80,6 +82,7 @@ struct Gradients<'a> {
     last: Option<TensorView<'a, f32>>,
     initial: Option<TensorViewMut<'a, f32>>,
     gates: Option<TensorViewMut<'a, f32>>,
+    decay: Option<TensorViewMut<'a, f32>>,
 }
 
 impl<'a> LinearAttentionGradient<'a> {
@@ -101,9 +104,15 @@ impl<'a> LinearAttentionGradient<'a> {
     /// Where to write the gradient by the logarithm of each row's decay, \[batch, length, heads\], or with
     /// [`channel_gates`](LinearAttention::channel_gates) \[batch, length, heads, DK\].
     ///
-    /// Without gates too: that by a head's constant is the sum of its rows' over batch and length.
+    /// Without gates too.
     pub fn d_gates(mut self, gradient: &'a mut TensorViewMut<'_, f32>) -> Self {
         self.gradients.gates = Some(gradient.reborrow());
+        self
+    }
+    /// Where to write the gradient by the logarithm of each head's decay, \[heads\]: the sum of its rows' over batch and length. Not with
+    /// [`channel_gates`](LinearAttention::channel_gates).
+    pub fn d_decay(mut self, gradient: &'a mut TensorViewMut<'_, f32>) -> Self {
+        self.gradients.decay = Some(gradient.reborrow());
         self
     }
     /// Memory for the states of chunks, contiguous, aligned to 16 bytes, of [`workspace_len`](Self::workspace_len) elements or more; calls on
@@ -156,7 +165,7 @@ impl<'a> LinearAttentionGradient<'a> {
 
     /// Queues it on `stream`: the gradients by Q, K and V, `outputs`, of these three, `inputs`, and the gradient by O.
     ///
-    /// Fails when the views do not fit together, lie on another device, what is written overlaps another tensor, or the delta rule, a final state or segments were
+    /// Fails when the views do not fit together, lie on another device, what is written overlaps another tensor, or the delta rule or a final state were
     /// asked for.
     pub fn run<T: HalfElement>(
         &mut self,

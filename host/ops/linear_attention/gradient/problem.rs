@@ -28,6 +28,8 @@ pub(super) struct GradientProblem {
     pub(super) outputs: [Untyped; 2],
     /// \[batch, heads, length, DK or 1\]; without rows where it is not wanted.
     pub(super) d_gates: Untyped,
+    /// \[heads\], if it is wanted.
+    pub(super) d_decay: Option<Untyped>,
     /// The gradients by the last and by the first state, \[sequences, heads, DV, DK\]; without rows where there are none.
     pub(super) d_states: [Untyped; 2],
 }
@@ -39,6 +41,12 @@ pub(super) struct Lies {
     pub(super) states: [usize; 2],
     /// Q and K decayed, the scores, and what is left of states behind chunks.
     pub(super) prepared: [usize; 4],
+    /// Gradients of gates that only decays are made of.
+    pub(super) gates: usize,
+    /// States of segments, and what these leave of one from before them.
+    pub(super) passed: [usize; 2],
+    /// Segments of a sequence.
+    pub(super) segments: u32,
     /// Chunks of a head.
     pub(super) slots: usize,
     /// Elements of all.
@@ -57,7 +65,6 @@ impl GradientProblem {
         let refused = [
             ("beta", tensors.beta.is_some(), "the delta rule has no gradient"),
             ("final_state", tensors.last.is_some(), "it is not computed with gradients"),
-            ("segments", options.segments.is_some(), "gradients are computed of all chunks at a time"),
         ];
         if let Some((name, _, why)) = refused.into_iter().find(|(_, given, _)| *given) {
             return Err(Error::argument(name, "given for a gradient", format!("left out: {why}")));
@@ -66,7 +73,11 @@ impl GradientProblem {
         let read = [Named::read("q", q), Named::read("k", k), Named::read("v", v), Named::read("d_o", d_o)];
         let written = [Named::written("d_q", d_q), Named::written("d_k", d_k), Named::written("d_v", d_v)];
         let last = gradients.last.iter().map(|view| Named::read("d_final_state", view));
-        let others = [("d_initial_state", &gradients.initial), ("d_gates", &gradients.gates)];
+        let others = [
+            ("d_initial_state", &gradients.initial),
+            ("d_gates", &gradients.gates),
+            ("d_decay", &gradients.decay),
+        ];
         let others = others.into_iter().filter_map(|(name, view)| Some(Named::written(name, view.as_ref()?)));
         let all = read.into_iter().chain(written).chain(tensors.named()).chain(last).chain(others);
         check(d_v.device(), all.chain(workspace.named()))?;
@@ -98,7 +109,7 @@ impl GradientProblem {
             Some(view) => {
                 let [rows, heads] = [1, 2].map(|i| q.shape().get(i).copied().unwrap_or(0));
                 let batch = q.shape().first().copied().unwrap_or(0);
-                let channels = of.way == Way::Channels;
+                let channels = of.way.by_channels();
                 let (want, because) = match channels {
                     true => (vec![batch, rows, heads, of.size.columns[0]], "that of `q`"),
                     false => (vec![batch, rows, heads], "batch, length and heads of `q`"),
@@ -108,18 +119,26 @@ impl GradientProblem {
                 if channels { view } else { Untyped { layout: view.layout.insert(3)?, ..view } }
             }
         };
+        let d_decay = gradients.decay.as_ref().map(|view| view.untyped());
+        if let Some(d_decay) = &d_decay {
+            expect("d_decay", d_decay.layout.shape(), &[of.size.heads], "the heads of `q`")?;
+            if of.way == Way::Channels {
+                let allowed = "left out: no head has a constant there";
+                return Err(Error::argument("d_decay", "given beside `channel_gates`", allowed));
+            }
+        }
         let d_o = by_heads(d_o.untyped())?;
         let reading = d_o.reading(of.device.backend(), true)?;
         let d_o_operand = Operand { name: "dO", reading, row_major: true, line: of.size.columns[1] };
         let outputs = [by_heads(d_q.untyped())?, by_heads(d_k.untyped())?];
-        Ok(GradientProblem { of, d_o, d_o_operand, outputs, d_gates, d_states })
+        Ok(GradientProblem { of, d_o, d_o_operand, outputs, d_gates, d_decay, d_states })
     }
 
     /// Nothing to write.
     pub(super) fn is_empty(&self) -> bool {
         let Size { sequences, heads, .. } = self.of.size;
         let rows = self.of.o.layout.len() > 0;
-        sequences == 0 || heads == 0 || !(rows || self.d_states[1].layout.len() > 0)
+        sequences == 0 || heads == 0 || !(rows || self.d_states[1].layout.len() > 0 || self.d_decay.is_some())
     }
 
     /// Batch, heads and rows of the tensors.
@@ -147,13 +166,22 @@ impl GradientProblem {
         let states = [take(all.saturating_mul(state)), take(all.saturating_mul(state))];
         let columns = kernel.columns[1] as usize;
         let lines = match self.of.way {
-            Way::Channels => batch.saturating_mul(heads).saturating_mul(rows),
+            Way::Channels | Way::ChannelsDelta => batch.saturating_mul(heads).saturating_mul(rows),
             Way::Heads | Way::Delta => 0,
         };
         let halves = [columns, columns, CHUNK].map(|columns| take(lines.saturating_mul(columns) / 2));
         let factors = if lines > 0 { all.saturating_mul(columns) } else { 0 };
         let prepared = [halves[0], halves[1], halves[2], take(factors)];
-        Lies { states, prepared, slots, len }
+        let unasked = self.d_decay.is_some() && self.d_gates.layout.len() == 0;
+        let gates = take(if unasked { batch.saturating_mul(heads).saturating_mul(rows) } else { 0 });
+        let segments = self.segments(kernel);
+        let parts = match segments {
+            1 => 0,
+            _ => sequences.saturating_mul(self.of.size.heads).saturating_mul(segments as usize),
+        };
+        let passed =
+            [take(parts.saturating_mul(dv).saturating_mul(columns)), take(parts.saturating_mul(columns))];
+        Lies { states, prepared, gates, passed, segments, slots, len }
     }
 
     /// Elements from one line of a state to the next.

@@ -2,13 +2,13 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    Collective, Element, Elements, FullRow, Multistage, OutputLayout, Program, Reads, Simt, Vectors,
-    WarpSpecialized, warp,
+    Collective, Element, Elements, FragmentLayout, FullRow, Multistage, OutputLayout, Program, Reads, Simt,
+    Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
 use super::blocks::block_gradient;
-use super::conv::causal_conv1d_gradient;
+use super::conv::{Lanes, TOKENS, causal_conv1d_gradient};
 use super::gate::gate_gradient;
 use super::lines::line_sums;
 use super::splits::split_sums;
@@ -101,9 +101,13 @@ impl<P: Collective, U: Element> Described for steps_gradient<P, U> {
     const DESCRIPTION: TileKernel = TileKernel::new::<U>([BLOCK as usize, HEADS], 0);
 }
 
-impl<P: Program, T: Element, const TAPS: usize> Described for causal_conv1d_gradient<P, T, TAPS> {
+impl<P: Program, T: Element, const TAPS: usize, const N: usize, const EACH: usize> Described
+    for causal_conv1d_gradient<P, T, TAPS, N, EACH>
+where
+    Lanes<EACH>: FragmentLayout<TAPS, N> + FragmentLayout<1, N>,
+{
     type Description = TileKernel;
-    const DESCRIPTION: TileKernel = TileKernel::new::<T>(super::conv::TILE, TAPS);
+    const DESCRIPTION: TileKernel = TileKernel::new::<T>([TOKENS, N], TAPS);
 }
 
 #[rustfmt::skip]
@@ -179,9 +183,11 @@ kernels! {
     /// The kernels of the convolution's gradients.
     pub static CONV_GRADIENT: TileKernel;
 
+    for T in [f16, bf16] {
+        sm_80: [causal_conv1d_gradient_sm_80_ T _w4]: causal_conv1d_gradient<Simt<1>, T, 4, 128, 4>;
+    }
+    sm_80: [causal_conv1d_gradient_sm_80_f32_w4]: causal_conv1d_gradient<Simt<1>, f32, 4, 64, 2>;
     for T in [f16, bf16, f32] {
-        for TAPS in [4, 8] {
-            sm_80: [causal_conv1d_gradient_sm_80_ T _w TAPS]: causal_conv1d_gradient<Simt<1>, T, TAPS>;
-        }
+        sm_80: [causal_conv1d_gradient_sm_80_ T _w8]: causal_conv1d_gradient<Simt<1>, T, 8, 64, 2>;
     }
 }
