@@ -227,7 +227,7 @@ impl<'a, T: FloatElement> Conv<'a, T> {
     ) -> Result<ConvPlan> {
         let (problem, finish) = self.problem(x, w, y)?;
         if let Some([a, b]) = self.matrices(&problem, x, w)
-            && let Ok(c) = y.planned(&[problem.size().places(), problem.size().outputs])
+            && let Ok(c) = y.reshaped(&[problem.size().places(), problem.size().outputs])
         {
             return Ok(ConvPlan::Product(self.gemm().plan_of(&a, &b, &c)?));
         }
