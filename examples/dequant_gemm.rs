@@ -155,23 +155,23 @@ impl Activations {
         }
     }
 
-    /// The kernel and the elements of the workspace.
+    /// The kernel, and the workspace that it takes.
     fn plan(
         &self,
         w: &DeviceWeights,
         c: &TensorViewMut<'_, f16>,
         kernel: Option<&str>,
-    ) -> tilewright::Result<(DequantPlan, usize)> {
+    ) -> tilewright::Result<DequantPlan> {
         match self {
             Activations::Halves(a) => {
                 let gemm = DequantGemm::new();
                 let gemm = if let Some(name) = kernel { gemm.kernel(name) } else { gemm };
-                Ok((gemm.plan(&a.view(), w, c)?, gemm.workspace_len(&a.view(), w, c)?))
+                Ok(gemm.plan(&a.view(), w, c)?)
             }
             Activations::Bytes(a, _) => {
                 let gemm = DequantGemmInt8::new();
                 let gemm = if let Some(name) = kernel { gemm.kernel(name) } else { gemm };
-                Ok((gemm.plan(&a.view(), w, c)?, gemm.workspace_len(&a.view(), w, c)?))
+                Ok(gemm.plan(&a.view(), w, c)?)
             }
         }
     }
@@ -197,8 +197,8 @@ fn multiply(
         (0..count).map(|_| DeviceWeights::upload(device, packed)).collect::<tilewright::Result<_>>()?;
     let stream = Stream::new(device)?;
     let kernel = arguments.kernel.as_deref();
-    let (plan, len) = activations.plan(&weights[0], &c.view_mut(), kernel)?;
-    let name = plan.kernel().name();
+    let plan = activations.plan(&weights[0], &c.view_mut(), kernel)?;
+    let (name, len) = (plan.kernel().name(), plan.workspace_len());
     let mut memory = Tensor::<f32>::zeros(device, &[len.max(1)])?;
     activations.run(&stream, &weights[0], &mut c.view_mut(), &mut memory.view_mut(), kernel)?;
     let rows = sample(m, CHECKED_ROWS);

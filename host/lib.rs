@@ -45,6 +45,8 @@
 //!   those for `sm_90a` on Hopper, which needs `sm_80` too for the kernels that have no form of their own there. A program without either
 //!   builds, and takes no compiler for kernels; what it then lacks, an operator's error names.
 //! - `emulator`: the CPU as a device.
+//!
+//! Off is `cudarc`: views of the crate cudarc's slices, and streams of its own.
 #![cfg_attr(
     not(all(
         feature = "attention",
@@ -59,11 +61,13 @@
 extern crate self as tilewright;
 
 /// The code in the README compiles.
-#[cfg(all(doctest, feature = "gemm"))]
+#[cfg(all(doctest, feature = "attention", feature = "gemm"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
 mod backend;
+#[cfg(feature = "cudarc")]
+pub mod cudarc;
 mod device;
 mod element;
 #[cfg(feature = "emulator")]

@@ -13,15 +13,25 @@ pub struct Stream {
     device: Device,
     id: StreamId,
     owned: bool,
+    /// What it belongs to.
+    #[cfg(feature = "cudarc")]
+    _keeps: Option<std::sync::Arc<cudarc::driver::CudaStream>>,
 }
 
 impl Stream {
     /// A new stream.
     pub fn new(device: &Device) -> Result<Self> {
-        Ok(Self { device: device.clone(), id: device.backend().create_stream()?, owned: true })
+        let id = device.backend().create_stream()?;
+        let mut stream = Self::borrowed(device, id);
+        stream.owned = true;
+        Ok(stream)
     }
 
     /// A stream that something else made: a `CUstream` or `cudaStream_t`. It is not destroyed when this value is dropped.
+    ///
+    /// Per-thread default streams (`CU_STREAM_PER_THREAD`) have one handle, 2, for all threads, each of which has another stream under it. So
+    /// nothing that belongs to one stream may be found by the handle: workspaces, plans' views and events are for one thread then. Kernels of this
+    /// crate keep nothing from launch to launch but in the workspace that they are given, which may hold any values.
     ///
     /// Fails with [`WrongDevice`](crate::Error::WrongDevice) if the stream belongs to another context.
     ///
@@ -34,7 +44,23 @@ impl Stream {
     }
 
     pub(crate) fn borrowed(device: &Device, id: StreamId) -> Self {
-        Self { device: device.clone(), id, owned: false }
+        Self {
+            device: device.clone(),
+            id,
+            owned: false,
+            #[cfg(feature = "cudarc")]
+            _keeps: None,
+        }
+    }
+
+    /// One of cudarc's, which is kept alive.
+    #[cfg(feature = "cudarc")]
+    pub(crate) fn kept(
+        device: &Device,
+        id: StreamId,
+        stream: std::sync::Arc<cudarc::driver::CudaStream>,
+    ) -> Self {
+        Self { device: device.clone(), id, owned: false, _keeps: Some(stream) }
     }
 
     /// The `CUstream`, for other libraries: valid as long as this value lives.

@@ -61,7 +61,7 @@ impl Problem {
             c,
             workspace: RefCell::new(Tensor::zeros(device, &[1])?),
         };
-        let len = problem.plan()?.1;
+        let len = problem.plan()?.workspace_len();
         problem.workspace = RefCell::new(Tensor::zeros(device, &[len.max(1)])?);
         Ok(problem)
     }
@@ -79,18 +79,18 @@ impl Problem {
         self.weights[0].bytes() as f64
     }
 
-    /// The kernel that is chosen, and the elements of its workspace.
-    pub fn plan(&self) -> Result<(DequantPlan, usize)> {
+    /// The kernel that is chosen, and the workspace that it takes.
+    pub fn plan(&self) -> Result<DequantPlan> {
         let (mut c, w) = (self.c.borrow_mut(), &self.weights[0]);
         let c = c.view_mut();
         match &self.a {
             Left::Halves(a) => {
                 let gemm = DequantGemm::new();
-                Ok((gemm.plan(&a.view(), w, &c)?, gemm.workspace_len(&a.view(), w, &c)?))
+                Ok(gemm.plan(&a.view(), w, &c)?)
             }
             Left::Bytes(a, _) => {
                 let gemm = DequantGemmInt8::new();
-                Ok((gemm.plan(&a.view(), w, &c)?, gemm.workspace_len(&a.view(), w, &c)?))
+                Ok(gemm.plan(&a.view(), w, &c)?)
             }
         }
     }

@@ -66,7 +66,7 @@ impl Row {
         let copies = problem.sets().max(dense.as_ref().map_or(0, |dense| dense.weights.len()));
         let mut timings = compare(device, &variants, &options(copies))?.into_iter();
         let ours = timings.next().ok_or("nothing was measured")?;
-        let kernel = problem.plan()?.0.kernel().name();
+        let kernel = problem.plan()?.kernel().name();
         Ok(Self { case: *problem.case(), kernel, bytes: problem.bytes(), ours, dense: timings.next() })
     }
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Instant;
 
-use tilewright::ops::{Gemm, kernels};
+use tilewright::ops::{Gemm, GemmViews, kernels};
 use tilewright::{Arch, DType, Device, KernelEntry, Stream, Tensor, f16};
 use tilewright_gemm::{GEMM, KERNELS};
 use tilewright_support::Result;
@@ -38,6 +38,14 @@ fn launches(device: &Device, cublas: Option<&CublasLt>) -> Result<()> {
     line("`ops::Gemm::run`", chosen);
     let named = host_us(&stream, || Gemm::new().kernel(name).run(&stream, &a, &b, &mut c))?;
     line("`ops::Gemm::run` with the kernel named", named);
+    let plan = Gemm::new().plan(&a, &b, &c)?;
+    let planned = host_us(&stream, || plan.run(&stream, &a, &b, &mut c, &GemmViews::default()))?;
+    line("`ops::GemmPlan::run`", planned);
+    let (row, mut out) = (a.clone().narrow(0, 0, 1)?, c.reborrow().narrow(0, 0, 1)?);
+    line("`ops::Gemm::run` of one row", host_us(&stream, || Gemm::new().run(&stream, &row, &b, &mut out))?);
+    let plan = Gemm::new().plan(&row, &b, &out)?;
+    let planned = host_us(&stream, || plan.run(&stream, &row, &b, &mut out, &GemmViews::default()))?;
+    line("`ops::GemmPlan::run` of one row", planned);
     if let Some(library) = cublas {
         let (input, output, m, n, k) = (DType::F16, DType::F16, SIZE, SIZE, SIZE);
         let (a_transposed, b_transposed, batch) = (false, true, 1);

@@ -1,6 +1,6 @@
 //! What a call costs the host.
 
-use tilewright::ops::Mla;
+use tilewright::ops::{Mla, MlaViews};
 use tilewright::{Device, Tensor, bf16};
 use tilewright_support::Result;
 use tilewright_support::timing::host_us;
@@ -24,16 +24,20 @@ pub fn costs(device: &Device) -> Result<()> {
     let stream = tilewright::Stream::new(device)?;
     let mut lengths = [vec![1024; batch], vec![960; batch]];
 
-    let mut mla = Mla::new().block_table(&table.view()).lengths(&lengths[0]);
+    let mut mla = Mla::new().block_table(table.view()).lengths(&lengths[0]);
     mla.run(&stream, &q, &cache, &mut o)?;
     line(
         "`ops::Mla::run`, a table on the device",
         host_us(&stream, || mla.run(&stream, &q, &cache, &mut o))?,
     );
+    let plan = mla.plan(&q, &cache, &o)?;
+    let mut views = MlaViews { block_table: Some(table.view().into()), ..MlaViews::default() };
+    let planned = host_us(&stream, || plan.run(&stream, &q, &cache, &mut o, &mut views))?;
+    line("`ops::MlaPlan::run`", planned);
     let mut mla = Mla::new().host_block_table(&numbers).lengths(&lengths[0]);
     mla.run(&stream, &q, &cache, &mut o)?;
     line("the same, a table on the host", host_us(&stream, || mla.run(&stream, &q, &cache, &mut o))?);
-    let mut mla = Mla::new().block_table(&table.view());
+    let mut mla = Mla::new().block_table(table.view());
     let changing = || {
         lengths.swap(0, 1);
         mla.set_lengths(&lengths[0]);

@@ -5,6 +5,7 @@
 //!
 //! - [`arch`]: one thin function per PTX instruction, the only place with inline assembly.
 //! - [`layout`]: which thread and register, or which byte, holds an element.
+//! - [`quantize`]: how wide weights become narrow ones.
 //! - [`tile`]: tiles in global memory, shared memory and registers, and what moves between them. Its page explains how
 //!   layouts are inferred.
 #![no_std]
@@ -26,6 +27,7 @@ pub mod embedded;
 pub mod kernel;
 pub mod layout;
 pub mod print;
+pub mod quantize;
 pub mod signature;
 pub mod tile;
 

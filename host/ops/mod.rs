@@ -65,6 +65,8 @@ mod gated;
 mod gemm;
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 mod index;
+#[cfg(any(feature = "attention", feature = "mla"))]
+mod indices;
 #[cfg(feature = "linear_attention")]
 mod linear_attention;
 #[cfg(feature = "mla")]
@@ -96,7 +98,7 @@ mod warm_up;
 #[cfg(feature = "reduce")]
 pub use argmax::{Argmax, ArgmaxCandidate, ArgmaxPlan, argmax};
 #[cfg(feature = "attention")]
-pub use attention::{Attention, AttentionCandidate, AttentionPlan, attention};
+pub use attention::{Attention, AttentionCandidate, AttentionPlan, AttentionViews, attention};
 #[cfg(feature = "pointwise")]
 pub use cast::{Cast, CastElement, cast};
 #[cfg(feature = "ssd")]
@@ -109,8 +111,8 @@ pub use conv::{Conv, ConvCandidate, ConvGradient, ConvPlan, conv};
 pub use cross_entropy::{CrossEntropy, CrossEntropyCandidate, CrossEntropyPlan, cross_entropy};
 #[cfg(feature = "dequant_gemm")]
 pub use dequant_gemm::{
-    DequantCandidate, DequantGemm, DequantGemmInt8, DequantPlan, DeviceWeights, Int8Output, dequant_gemm,
-    dequant_gemm_int8,
+    DequantCandidate, DequantGemm, DequantGemmInt8, DequantPlan, DequantViews, DeviceWeights, Int8Output,
+    WeightFacts, WeightMemory, dequant_gemm, dequant_gemm_int8,
 };
 #[cfg(feature = "pointwise")]
 pub use elementwise::{Elementwise, elementwise};
@@ -121,16 +123,18 @@ pub use frame::{Candidate, Plan};
 #[cfg(feature = "pointwise")]
 pub use gated::{Gated, geglu, swiglu};
 #[cfg(feature = "gemm")]
-pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmPlan, gemm};
+pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmPlan, GemmViews, gemm};
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 pub use index::IndexElement;
+#[cfg(any(feature = "attention", feature = "mla"))]
+pub use indices::Indices;
 #[cfg(feature = "linear_attention")]
 pub use linear_attention::{
     LinearAttention, LinearAttentionCandidate, LinearAttentionGradient, LinearAttentionGradientCandidate,
     LinearAttentionGradientPlan, LinearAttentionPlan, linear_attention,
 };
 #[cfg(feature = "mla")]
-pub use mla::{Mla, MlaCandidate, MlaPlan, mla};
+pub use mla::{Mla, MlaCandidate, MlaPlan, MlaViews, mla};
 #[cfg(feature = "rows")]
 pub use norm::{Norm, NormCandidate, NormGradient, NormPlan, layer_norm, rms_norm};
 #[cfg(feature = "pointwise")]

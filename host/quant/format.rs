@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use tilewright_device::tile::NF4;
+use tilewright_device::quantize::{Codes, Kind};
 
 use super::minifloat::{self, Minifloat};
 
@@ -37,16 +37,6 @@ pub enum Format {
     E4M3,
     /// Five bits of exponent, two of mantissa, to ±57344, with infinities as IEEE formats have them (the same paper).
     E5M2,
-}
-
-/// How a format's codes are interpreted.
-#[derive(Clone, Copy)]
-enum Kind {
-    Unsigned,
-    Signed,
-    Sign,
-    Normal,
-    Float(&'static Minifloat),
 }
 
 impl Format {
@@ -92,16 +82,28 @@ impl Format {
         }
     }
 
-    fn kind(self) -> Kind {
+    /// The floating-point numbers that it has, if it has.
+    const fn float(self) -> Option<Minifloat> {
         match self {
+            Format::FP4 => Some(minifloat::E2M1),
+            Format::E4M3 => Some(minifloat::E4M3),
+            Format::E5M2 => Some(minifloat::E5M2),
+            _ => None,
+        }
+    }
+
+    /// Its codes, as kernels know them too.
+    pub(crate) const fn code_table(self) -> Codes {
+        let kind = match self {
             Format::U4 | Format::U2 | Format::U1 => Kind::Unsigned,
             Format::I4 | Format::I2 | Format::I8 => Kind::Signed,
             Format::I1 => Kind::Sign,
             Format::NF4 => Kind::Normal,
-            Format::FP4 => Kind::Float(&minifloat::E2M1),
-            Format::E4M3 => Kind::Float(&minifloat::E4M3),
-            Format::E5M2 => Kind::Float(&minifloat::E5M2),
-        }
+            Format::FP4 => return minifloat::E2M1.codes,
+            Format::E4M3 => return minifloat::E4M3.codes,
+            Format::E5M2 => return minifloat::E5M2.codes,
+        };
+        Codes::new(kind, self.bits())
     }
 
     /// Whether all values are integers: `u*` and `i*`.
@@ -118,65 +120,28 @@ impl Format {
     /// infinities.
     pub fn value(self, code: u8) -> f32 {
         let code = code & (0xff >> (8 - self.bits()));
-        match self.kind() {
-            Kind::Unsigned => f32::from(code),
-            Kind::Signed => {
-                let unused = 8 - self.bits();
-                f32::from((code << unused).cast_signed() >> unused)
-            }
-            Kind::Sign => f32::from(code) * 2.0 - 1.0,
-            Kind::Normal => NF4::QUANTILES[usize::from(code)],
-            Kind::Float(float) => float.value(code),
+        match self.float() {
+            Some(float) => float.value(code),
+            None => self.code_table().value(code.into()) as f32,
         }
     }
 
     /// The lowest and the highest finite value.
     pub fn range(self) -> (f32, f32) {
-        let half = (self.codes() / 2) as f32;
-        match self.kind() {
-            Kind::Unsigned => (0.0, 2.0 * half - 1.0),
-            Kind::Signed => (-half, half - 1.0),
-            Kind::Sign | Kind::Normal => (-1.0, 1.0),
-            Kind::Float(float) => (-float.max(), float.max()),
-        }
+        let (lowest, highest) = self.code_table().range();
+        (lowest as f32, highest as f32)
     }
 
     /// The code of the finite value that is nearest to `x`, of two equally near ones that of the even code. NaN counts as 0.
     pub fn nearest(self, x: f64) -> u8 {
-        let (lowest, highest) = self.range();
-        let x = if x.is_nan() { 0.0 } else { x.clamp(lowest.into(), highest.into()) };
-        match self.kind() {
-            // The cast keeps two's complement: integers of the format lie in i16.
-            Kind::Unsigned | Kind::Signed => round_even(x) as i16 as u8 & (0xff >> (8 - self.bits())),
-            Kind::Sign => (x > 0.0).into(),
-            Kind::Normal => nearest_of(&NF4::QUANTILES, x),
-            Kind::Float(float) => float.nearest(x),
-        }
+        self.code_table().nearest(x) as u8
     }
 
     /// A code as it is packed: signed integers of several bits in offset binary (the value less the lowest one), which a
     /// mask and one subtraction turn into a number. Its own inverse.
     pub fn packed(self, code: u8) -> u8 {
-        match self.kind() {
-            Kind::Signed => code ^ 1 << (self.bits() - 1),
-            _ => code,
-        }
+        self.code_table().packed(code.into()) as u8
     }
-}
-
-/// The nearest integer, of two the even one, of magnitudes far below 2⁵¹: there `f64` has no digits behind the point, so
-/// adding that rounds. Processors of ten years ago have no instruction for it.
-pub(super) fn round_even(x: f64) -> f64 {
-    const WHOLE: f64 = 1.5 * (1u64 << 52) as f64;
-    x + WHOLE - WHOLE
-}
-
-/// The index of the value that is nearest to `x` in an ascending list, of two the even one.
-pub(super) fn nearest_of(values: &[f32], x: f64) -> u8 {
-    let above = values.partition_point(|&value| f64::from(value) < x).clamp(1, values.len() - 1);
-    let (down, up) = (x - f64::from(values[above - 1]), f64::from(values[above]) - x);
-    let lower = if down == up { above % 2 == 1 } else { down < up };
-    (above - usize::from(lower)) as u8
 }
 
 impl fmt::Display for Format {

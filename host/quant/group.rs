@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use tilewright_device::quantize::Shift;
+
 /// Neighbouring weights of a row (along K) that share a scale and a zero. The last group of a row may be shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Group {
@@ -90,6 +92,16 @@ pub enum Zeros {
 impl Zeros {
     /// Every mode.
     pub const ALL: [Zeros; 4] = [Zeros::None, Zeros::Original, Zeros::Rescaled, Zeros::Packed];
+
+    /// As kernels know it.
+    pub(super) const fn shift(self) -> Shift {
+        match self {
+            Zeros::None => Shift::None,
+            Zeros::Original => Shift::Original,
+            Zeros::Rescaled => Shift::Rescaled,
+            Zeros::Packed => Shift::Packed,
+        }
+    }
 
     /// The mode's name: `none`, `original`, `rescaled` or `packed`.
     pub const fn name(self) -> &'static str {

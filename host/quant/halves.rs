@@ -1,6 +1,7 @@
 //! Vectors of 16-bit numbers whose type is known when the program runs.
 
 use half::{bf16, f16};
+use tilewright_device::quantize::HalfKind;
 
 use crate::DType;
 
@@ -22,36 +23,17 @@ impl HalfType {
         }
     }
 
+    /// As kernels know it.
+    pub(super) const fn kind(self) -> HalfKind {
+        match self {
+            HalfType::F16 => HalfKind::F16,
+            HalfType::BF16 => HalfKind::BF16,
+        }
+    }
+
     /// The nearest number of the type; infinite beyond its range.
     pub(super) fn round(self, x: f64) -> f64 {
-        match self {
-            HalfType::F16 => f16::from_f64(x).to_f64(),
-            HalfType::BF16 => bf16::from_f64(x).to_f64(),
-        }
-    }
-
-    /// The number after a positive one.
-    pub(super) fn next_up(self, x: f64) -> f64 {
-        match self {
-            HalfType::F16 => f16::from_bits(f16::from_f64(x).to_bits() + 1).to_f64(),
-            HalfType::BF16 => bf16::from_bits(bf16::from_f64(x).to_bits() + 1).to_f64(),
-        }
-    }
-
-    /// The largest number.
-    pub(super) fn max(self) -> f64 {
-        match self {
-            HalfType::F16 => f16::MAX.to_f64(),
-            HalfType::BF16 => bf16::MAX.to_f64(),
-        }
-    }
-
-    /// The lowest positive number that has all its digits.
-    pub(super) fn min_normal(self) -> f64 {
-        match self {
-            HalfType::F16 => f16::MIN_POSITIVE.to_f64(),
-            HalfType::BF16 => bf16::MIN_POSITIVE.to_f64(),
-        }
+        self.kind().round(x)
     }
 }
 
@@ -96,7 +78,8 @@ impl Halves {
 
     /// The nearest numbers of a type.
     pub fn round(kind: HalfType, values: impl IntoIterator<Item = f64>) -> Self {
-        let values = values.into_iter();
+        let values = values.into_iter().map(|x| kind.round(x));
+        // Of numbers of the type these are exact.
         match kind {
             HalfType::F16 => Halves::F16(values.map(f16::from_f64).collect()),
             HalfType::BF16 => Halves::BF16(values.map(bf16::from_f64).collect()),

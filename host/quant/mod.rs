@@ -23,7 +23,6 @@
 mod awq;
 mod bytes;
 mod checkpoint;
-mod fit;
 mod format;
 mod gptq;
 mod group;
@@ -43,6 +42,8 @@ pub use format::Format;
 pub use gptq::{GptqTensors, GptqVersion};
 pub use group::{Group, Zeros};
 pub use halves::{HalfType, Halves};
+#[cfg(feature = "dequant_gemm")]
+pub(crate) use packed::order_name;
 pub use packed::{PackedHeader, PackedWeights};
 pub use quantize::WeightElement;
 pub use scheme::Scheme;

@@ -3,8 +3,8 @@
 use std::array;
 
 use tilewright_device::layout::packed::{DEPTH, Order, Packed, ROWS};
+use tilewright_device::quantize::Line;
 
-use super::fit::Line;
 use super::{Halves, QuantizedWeights, Scheme, ZeroPoints, Zeros};
 use crate::{Error, Result};
 
@@ -52,7 +52,7 @@ impl PackedHeader {
     }
 
     /// Refuses what no packed weights can be.
-    pub(super) fn check(&self, tensor: &str) -> Result<()> {
+    pub(crate) fn check(&self, tensor: &str) -> Result<()> {
         let Self { version, scheme, order, n, k } = *self;
         if version != PackedWeights::VERSION {
             let allowed = format!("{}, the version that this library reads", PackedWeights::VERSION);
@@ -279,7 +279,7 @@ fn for_each_code(header: &PackedHeader, mut each: impl FnMut([usize; 2], usize))
 }
 
 /// The order's name in files.
-pub(super) const fn order_name(order: Order) -> &'static str {
+pub(crate) const fn order_name(order: Order) -> &'static str {
     match order {
         Order::B16 => "b16",
         Order::B8 => "b8",

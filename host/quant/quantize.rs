@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use half::{bf16, f16};
+use tilewright_device::quantize::Fitter;
 
-use super::fit::Fitter;
 use super::{Halves, QuantizedWeights, Scheme, ZeroPoints, Zeros};
 use crate::{Element, Result};
 
@@ -100,7 +100,8 @@ fn some_rows<T: WeightElement>(
     k: usize,
     scheme: Scheme,
 ) -> Result<Rows> {
-    let fitter = Fitter::new(scheme);
+    let rules = scheme.rules();
+    let fitter = Fitter::new(rules);
     let mut rows = Rows::default();
     rows.codes.reserve(weights.len());
     let mut group = Vec::new();
@@ -119,13 +120,13 @@ fn some_rows<T: WeightElement>(
                 };
                 return Err(scheme.error(name, "weights", was, allowed));
             }
-            let Some(line) = fitter.fit(&group) else {
+            let Some(line) = fitter.fit(&group[..]) else {
                 let largest = group.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
                 let was = format!("{largest} at most in the group from [{}, {col}]", first + row);
                 let allowed = format!("of a range whose scale is in {}'s", scheme.scales.dtype());
                 return Err(scheme.error(name, "weights", was, allowed));
             };
-            rows.codes.extend(group.iter().map(|&x| fitter.code(line, x)));
+            rows.codes.extend(group.iter().map(|&x| rules.code(line, x) as u8));
             rows.scales.push(line.scale);
             rows.zeros.push(line.zero);
         }

@@ -1,30 +1,21 @@
 //! Whether a scale and a zero make numbers that the scales' type holds.
 
-use super::fit::Line;
+use tilewright_device::quantize::Line;
+
 use super::{Scheme, Zeros};
 use crate::Error;
 
 impl Scheme {
-    /// What kernels make of a value: rounded after each step, infinite or NaN beyond the range of the scales' type.
-    fn weight(self, value: f64, Line { scale, zero }: Line) -> f64 {
-        let round = |x| self.scales.round(x);
-        match self.zeros {
-            Zeros::None => round(value * scale),
-            Zeros::Rescaled => round(value * scale - zero),
-            Zeros::Original | Zeros::Packed => round(round(value - zero) * scale),
-        }
-    }
-
     /// Whether the line makes numbers of all values of the format. Weights lie between those of the extremes.
     pub(super) fn holds_all(self, line: Line) -> bool {
         let (lowest, highest) = self.format.range();
-        [lowest, highest].into_iter().all(|value| self.weight(value.into(), line).is_finite())
+        [lowest, highest].into_iter().all(|value| self.rules().weight(value.into(), line).is_finite())
     }
 
     /// Whether the line makes a number of a code's value. Codes that are no numbers themselves pass.
     pub(super) fn holds(self, code: u8, line: Line) -> bool {
         let value = f64::from(self.format.value(code));
-        !value.is_finite() || self.weight(value, line).is_finite()
+        !value.is_finite() || self.rules().weight(value, line).is_finite()
     }
 
     /// Refuses a code that the line does not [hold](Self::holds).

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use tilewright_device::quantize::Rules;
+
 use super::{Format, Group, HalfType, Zeros};
 use crate::Error;
 
@@ -20,7 +22,7 @@ pub struct Scheme {
 
 impl Scheme {
     /// An error about the tensor of this name.
-    pub(super) fn error(
+    pub(crate) fn error(
         self,
         tensor: &str,
         argument: &'static str,
@@ -38,8 +40,13 @@ impl Scheme {
         }
     }
 
+    /// As kernels know it.
+    pub(crate) const fn rules(self) -> Rules {
+        Rules { codes: self.format.code_table(), shift: self.zeros.shift(), scales: self.scales.kind() }
+    }
+
     /// Zeros that are integers need values that are.
-    pub(super) fn check(self, tensor: &str) -> Result<(), Error> {
+    pub(crate) fn check(self, tensor: &str) -> Result<(), Error> {
         if self.zeros == Zeros::Packed && !self.format.is_integer() {
             return Err(self.error(tensor, "zeros", "packed", "none, original or rescaled for this format"));
         }
@@ -47,7 +54,7 @@ impl Scheme {
     }
 
     /// The number of weights, and of groups of a row.
-    pub(super) fn count(self, tensor: &str, n: usize, k: usize) -> Result<(usize, usize), Error> {
+    pub(crate) fn count(self, tensor: &str, n: usize, k: usize) -> Result<(usize, usize), Error> {
         let too_many = || self.error(tensor, "shape", format!("[{n}, {k}]"), "of a size that memory has");
         if n == 0 || k == 0 {
             return Err(self.error(

@@ -1,6 +1,7 @@
 //! Weights as codes, scales and zeros in natural order.
 
-use super::fit::Line;
+use tilewright_device::quantize::Line;
+
 use super::{Format, Group, Halves, Scheme, Zeros};
 use crate::Result;
 

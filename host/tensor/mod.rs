@@ -8,6 +8,7 @@ use crate::{DType, Device, Element, Error, Result, Stream, graph};
 mod argument;
 mod layout;
 mod named;
+mod planned;
 mod region;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ pub(crate) use argument::Reading;
 pub(crate) use layout::Layout;
 pub use layout::MAX_RANK;
 pub use named::{Named, check, of_shape};
+pub(crate) use planned::{Operands, Places, of_address};
 pub(crate) use region::Region;
 pub(crate) use untyped::Untyped;
 pub use view::{TensorView, TensorViewMut};

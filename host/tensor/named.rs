@@ -1,30 +1,32 @@
 //! The tensors of a call: on its device, of sizes that kernels count, and apart where one is written.
 
+use super::planned::expect_memory;
 use super::{Region, TensorView, TensorViewMut};
-use crate::{Device, Element, Error, Result};
+use crate::{DType, Device, Element, Error, Result};
 
 /// A tensor of a call, by the name of its argument.
 #[derive(Clone, Copy)]
 pub struct Named<'a> {
-    name: &'static str,
-    device: &'a Device,
+    pub(super) name: &'static str,
+    pub(super) device: &'a Device,
+    pub(super) dtype: DType,
     /// The sizes that kernels are told; none of memory that is no more than room.
     shape: &'a [usize],
-    region: Region,
-    written: bool,
+    pub(super) region: Region,
+    pub(super) written: bool,
 }
 
 impl<'a> Named<'a> {
     /// One that is read.
     pub fn read<T: Element>(name: &'static str, view: &'a TensorView<'_, T>) -> Self {
         let (device, shape, region) = (view.device(), view.shape(), view.region());
-        Named { name, device, shape, region, written: false }
+        Named { name, device, dtype: T::DTYPE, shape, region, written: false }
     }
 
     /// One that is written.
     pub fn written<T: Element>(name: &'static str, view: &'a TensorViewMut<'_, T>) -> Self {
         let (device, shape, region) = (view.device(), view.shape(), view.region());
-        Named { name, device, shape, region, written: true }
+        Named { name, device, dtype: T::DTYPE, shape, region, written: true }
     }
 
     /// Room for what a kernel writes and reads again.
@@ -41,8 +43,9 @@ pub fn check<'a>(
     tensors: impl IntoIterator<Item = Named<'a>, IntoIter: Clone>,
 ) -> Result<()> {
     let tensors = tensors.into_iter();
-    for Named { name, device: its, shape, .. } in tensors.clone() {
+    for Named { name, device: its, shape, region, .. } in tensors.clone() {
         device.expect_same(its, name)?;
+        expect_memory(&region, name)?;
         if shape.iter().any(|&size| u32::try_from(size).is_err()) {
             return Err(Error::argument(name, of_shape(shape), "of sizes below 2^32"));
         }

@@ -7,6 +7,7 @@ use tilewright_device::abi::{GlobalAbi, GlobalArg};
 
 use super::Untyped;
 use super::layout::Layout;
+use super::planned::{NO_MEMORY, expect_memory, place};
 use super::region::Region;
 use crate::backend::Residence;
 use crate::{DType, Device, Element, Error, Result, Stream, graph};
@@ -69,6 +70,29 @@ macro_rules! common {
                 strides: &[usize],
             ) -> Result<Self> {
                 Self::foreign(device, address, shape, strides)
+            }
+
+            /// A view that has a shape, strides and an alignment, but no memory: what plans are made of ahead of the tensors.
+            ///
+            /// `strides` are in elements, `align` is in bytes, a power of two: that of the addresses that runs of the plan will be given, or
+            /// less. Nothing runs with such a view, which is an error that names the argument.
+            pub fn without_memory(
+                device: &Device,
+                shape: &[usize],
+                strides: &[usize],
+                align: u64,
+            ) -> Result<Self> {
+                let width = size_of::<T>() as u64;
+                if !align.is_power_of_two() || !(width..NO_MEMORY).contains(&align) {
+                    let allowed = format!("a power of two from {width}, the size of {}, to {}", T::DTYPE, NO_MEMORY / 2);
+                    return Err(Error::argument("align", align.to_string(), allowed));
+                }
+                Self::foreign(device, align, shape, strides)
+            }
+
+            /// The same shape, strides and alignment at a place that a plan gives it.
+            pub(crate) fn planned(&self, number: usize) -> Self {
+                Self::of_tensor(&self.device, place(number, self.address), self.layout)
             }
 
             fn foreign(device: &Device, address: u64, shape: &[usize], strides: &[usize]) -> Result<Self> {
@@ -210,6 +234,7 @@ macro_rules! common {
             pub fn to_vec_on(&self, stream: &Stream) -> Result<Vec<T>> {
                 stream.expect_on(&self.device)?;
                 stream.refuse_capture("to_vec_on")?;
+                expect_memory(&self.region(), "self")?;
                 let count = self.layout.extent();
                 let mut span = self.room(count, "from the first element to the last")?;
                 if count > 0 {
@@ -303,6 +328,13 @@ impl<T: Element> TensorView<'_, T> {
     }
 }
 
+impl<'a> TensorView<'a, u32> {
+    /// The same numbers as `i32`, for operators that take offsets or positions of that type: those below 2^31, others become negative.
+    pub fn as_i32(&self) -> TensorView<'a, i32> {
+        TensorView::of_tensor(&self.device, self.address, self.layout)
+    }
+}
+
 impl<'a, T: Element> TensorViewMut<'a, T> {
     /// The same, to be read.
     pub fn as_view(&self) -> TensorView<'_, T> {
@@ -316,7 +348,7 @@ impl<'a, T: Element> TensorViewMut<'a, T> {
 
     /// The same under another shape, for plans, which write nothing.
     #[cfg(feature = "conv")]
-    pub(crate) fn planned(&self, shape: &[usize]) -> Result<TensorViewMut<'_, T>> {
+    pub(crate) fn reshaped(&self, shape: &[usize]) -> Result<TensorViewMut<'_, T>> {
         TensorViewMut::of_tensor(&self.device, self.address, self.layout).reshape(shape)
     }
 
@@ -332,6 +364,7 @@ impl<'a, T: Element> TensorViewMut<'a, T> {
     /// Queues the setting of every element to `value`. The view must be contiguous.
     pub fn fill(&mut self, stream: &Stream, value: T) -> Result<()> {
         self.check_contiguous("self")?;
+        expect_memory(&self.region(), "self")?;
         stream.expect_on(&self.device)?;
         if self.is_empty() {
             return Ok(());
@@ -347,6 +380,8 @@ impl<'a, T: Element> TensorViewMut<'a, T> {
         self.check_contiguous("self")?;
         stream.expect_on(&self.device)?;
         self.device.expect_same(&from.device, "from")?;
+        expect_memory(&self.region(), "self")?;
+        expect_memory(&from.region(), "from")?;
         if from.shape() != self.shape() || !from.is_contiguous() || self.overlaps(from) {
             let was = format!(
                 "of shape {:?} with strides {:?} at {:#x}",

@@ -138,11 +138,11 @@ impl<T: Input> Case<T> {
         let attention = softcap.into_iter().fold(attention, Attention::softcap);
         let attention = self.splits.into_iter().fold(attention, Attention::splits);
         let attention = match &inputs.lengths {
-            Some(lengths) => attention.lengths(&lengths.view()),
+            Some(lengths) => attention.lengths(lengths.view()),
             None => attention,
         };
         let attention = match &inputs.table {
-            Some(table) => attention.block_table(&table.view()),
+            Some(table) => attention.block_table(table.view()),
             None => attention,
         };
         window.into_iter().fold(attention, |attention, [left, right]| attention.window(left, right))

@@ -15,6 +15,7 @@ mod lengths;
 mod masks;
 mod operand;
 mod packed;
+mod plan;
 mod reuse;
 mod values;
 mod views;
@@ -45,6 +46,8 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "sequences that overlap or are too long", packed::wrong_offsets)
         .device(Arch::Sm80, "pages that do not exist are zeros", decode::missing_pages)
         .device(Arch::Sm80, "a workspace given, owned and too small", decode::workspace)
+        .device(Arch::Sm80, "a plan of steps, numbers of all types", plan::steps)
+        .device(Arch::Sm80, "offsets of all types", plan::offsets)
         .device(Arch::Sm80, "one operator on two devices", reuse::on_two_devices)
         .device(Arch::Sm80, "an operator's own memory is not captured", reuse::own_memory_in_a_capture)
         .device(Arch::Sm80, "a graph replays an attention", capture::replay)

@@ -61,7 +61,7 @@ pub fn wrong_offsets(device: &Device) -> Outcome {
                 (from, Head::new([&q, &k, &v], rows, rows, [D, D]).rows(&numbers, &Scores::new(D)))
             })
             .collect();
-        let attention = || Attention::new().packed(&at.view(), &at.view(), longest);
+        let attention = || Attention::new().packed(at.view(), at.view(), longest);
         let mut o = Operand::<f16>::poisoned(device, place)?;
         let (q, k, v) = (on_q.view()?, on_k.view()?, on_v.view()?);
         let all = attention().candidates(&q, &k, &v, &o.view_mut()?)?;
@@ -152,7 +152,7 @@ fn check<T: Input>(
     let longest = lengths.iter().map(|lengths| lengths[0]).max().unwrap_or(0);
     let attention = || {
         let attention =
-            Attention::new().scale(scores.scale).packed(&query_offsets.view(), &key_offsets.view(), longest);
+            Attention::new().scale(scores.scale).packed(query_offsets.view(), key_offsets.view(), longest);
         let attention = if scores.causal { attention.causal() } else { attention };
         let attention = scores.softcap.into_iter().fold(attention, Attention::softcap);
         scores.window.into_iter().fold(attention, |attention, [left, right]| attention.window(left, right))

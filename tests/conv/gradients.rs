@@ -98,7 +98,7 @@ pub fn replay(device: &Device) -> Outcome {
         Tensor::<f16>::zeros(device, &case.w())?,
     );
     let len = case.gradient().workspace_len(&x.view(), &dy.view(), &out.2.view_mut())?;
-    let mut workspace = Tensor::<f32>::zeros(device, &[len.max(1)])?;
+    let mut workspace = Tensor::filled(device, f32::NAN, &[len.max(1)])?;
     let stream = Stream::new(device)?;
     let run = |stream: &Stream,
                x: &Tensor<f16>,

@@ -10,6 +10,8 @@ mod codes;
 mod epilogue;
 mod errors;
 mod int8;
+mod plan;
+mod quantize;
 mod reuse;
 mod shapes;
 
@@ -25,11 +27,14 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "tiles that are divided among CTAs, twice the same bits", shapes::divided)
         .device(Arch::Sm80, "activations and outputs lie anywhere", shapes::anywhere)
         .device(Arch::Sm80, "scale, bias and activations on every kernel", epilogue::all)
-        .device(
-            Arch::Sm80,
-            "a workspace that is given comes back with its counters zero",
-            epilogue::workspace,
-        )
+        .device(Arch::Sm80, "a workspace may hold anything", epilogue::workspace)
+        .device(Arch::Sm80, "a plan runs with other weights, in any memory", plan::runs)
+        .device(Arch::Sm80, "a plan of streams and graphs of their own", plan::streams)
+        .device(Arch::Sm80, "a plan refuses what it was not made for", plan::refuses)
+        .device(Arch::Sm80, "weights are quantised as on the host, to the bit", quantize::as_on_the_host)
+        .device(Arch::Sm80, "weights that lie anywhere are quantised", quantize::anywhere)
+        .device(Arch::Sm80, "weights that cannot be quantised are named", quantize::refused)
+        .device(Arch::Sm80, "weights in memory of somebody else's", quantize::memory)
         .device(Arch::Sm80, "one operator on two devices", reuse::on_two_devices)
         .device(Arch::Sm80, "an operator's own memory is not captured", reuse::own_memory_in_a_capture)
         .device(Arch::Sm80, "a workspace lies apart from A", reuse::workspace_apart)

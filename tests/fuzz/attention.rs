@@ -162,7 +162,7 @@ fn of<T: Real + Number + HalfElement>(random: &mut Random, device: &Device, call
                 None => attention,
             };
             let attention = match &offsets {
-                Some((queries, keys, longest)) => attention.packed(&queries.view()?, &keys.view()?, *longest),
+                Some((queries, keys, longest)) => attention.packed(queries.view()?, keys.view()?, *longest),
                 None => attention,
             };
             Ok(attention)

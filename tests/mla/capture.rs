@@ -1,6 +1,6 @@
 //! MLA in graphs, and the memory for parts.
 
-use tilewright::ops::Mla;
+use tilewright::ops::{Indices, Mla, MlaViews};
 use tilewright::{Device, Error, Stream, Tensor, f16};
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
@@ -32,6 +32,46 @@ pub fn replay(device: &Device) -> Outcome {
         unsafe { graph.launch(&stream)? };
         assert_eq!(o.to_vec_on(&stream)?, expected, "seed {seed}");
     }
+    Ok(())
+}
+
+/// One plan for two layers, each with a cache and an output: the same bits as calls.
+pub fn plan(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    let caches =
+        [1, 2].map(|seed| Tensor::from_slice(device, &normal::<f16>(seed, 300 * 576), &[2, 150, 1, 576]));
+    let q = Tensor::from_slice(device, &normal::<f16>(3, 2 * 16 * 576), &[2, 1, 16, 576])?;
+    let [mut planned, mut called] = [(); 2].map(|()| Tensor::<f16>::zeros(device, &[2, 1, 16, 512]));
+    let (planned, called) = (planned.as_mut()?, called.as_mut()?);
+    let table = Tensor::<i64>::from_slice(device, &[1, 0], &[2, 1])?;
+    let mut mla = Mla::new().splits(2).lengths(&[100, 150]);
+    let plan = mla.plan(&q.view(), &caches[0].as_ref().map_err(Clone::clone)?.view(), &planned.view_mut())?;
+    let mut memory = Tensor::filled(device, f32::NAN, &[plan.workspace_len()])?;
+    assert!(plan.cut() == 2 && plan.parts() == 2, "{plan}");
+    for cache in caches {
+        let cache = cache?;
+        let mut views = MlaViews { workspace: Some(memory.view_mut()), ..MlaViews::default() };
+        plan.run(&stream, &q.view(), &cache.view(), &mut planned.view_mut(), &mut views)?;
+        mla.run(&stream, &q.view(), &cache.view(), &mut called.view_mut())?;
+        let expected = called.to_vec_on(&stream)?;
+        assert_eq!(planned.to_vec_on(&stream)?, expected);
+        assert!(expected.iter().any(|x| x.to_f32() != 0.0));
+        // Other lengths are another plan; the first one stays as it is.
+        mla.set_lengths(&[150, 100]);
+        mla.run(&stream, &q.view(), &cache.view(), &mut called.view_mut())?;
+        assert_ne!(called.to_vec_on(&stream)?, expected);
+        mla.set_lengths(&[100, 150]);
+    }
+    let cache = Tensor::from_slice(device, &normal::<f16>(1, 2 * 256 * 576), &[2, 256, 1, 576])?;
+    let (table, numbers) = (table.view(), Tensor::from_slice(device, &[1, 0], &[2, 1])?);
+    for numbers in [Indices::from(&table), Indices::from(numbers.view())] {
+        let mut mla = Mla::new().block_table(numbers).lengths(&[100, 150]);
+        mla.run(&stream, &q.view(), &cache.view(), &mut called.view_mut())?;
+        let first = called.to_vec_on(&stream)?;
+        std::mem::swap(planned, called);
+        assert!(first.iter().any(|x| x.to_f32() != 0.0));
+    }
+    assert_eq!(planned.to_vec_on(&stream)?, called.to_vec_on(&stream)?);
     Ok(())
 }
 

@@ -101,7 +101,7 @@ impl Case {
         let mla = Mla::new().lengths(&self.lengths);
         let mla = if self.causal { mla.causal() } else { mla };
         let mla = match &cache.table {
-            Some(table) => mla.block_table(&table.view()),
+            Some(table) => mla.block_table(table.view()),
             None if cache.pages.is_empty() => mla,
             None => mla.host_block_table(&cache.pages),
         };

@@ -135,7 +135,7 @@ pub fn missing_pages(device: &Device) -> Outcome {
     for (pages, q, mean) in [([-1, i32::MAX], &q, 0.0), ([2, 0], &zeros, 0.5)] {
         let table = Tensor::from_slice(device, &pages, &[1, 2])?;
         let mut o = Tensor::filled(device, f16::NAN, &[1, 1, 1, 512])?;
-        Mla::new().block_table(&table.view()).run(&stream, &q.view(), &cache.view(), &mut o.view_mut())?;
+        Mla::new().block_table(table.view()).run(&stream, &q.view(), &cache.view(), &mut o.view_mut())?;
         assert!(o.to_vec_on(&stream)?.iter().all(|x| x.to_f32() == mean), "{pages:?}");
     }
     Ok(())

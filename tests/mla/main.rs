@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "large scores", decode::heat)
         .device(Arch::Sm80, "pages that do not exist are zeros", decode::missing_pages)
         .device(Arch::Sm80, "one operator for many steps", decode::steps)
+        .device(Arch::Sm80, "a plan for the layers of a model", capture::plan)
         .device(Arch::Sm80, "a workspace given, owned and too small", capture::workspace)
         .device(Arch::Sm80, "one operator on two devices", reuse::on_two_devices)
         .device(Arch::Sm80, "plans and own memory are not captured", reuse::plans_and_memory_in_a_capture)

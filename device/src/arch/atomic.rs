@@ -149,6 +149,32 @@ pub unsafe fn ld_acquire(from: *const u32) -> u32 {
     r
 }
 
+/// `ld.acquire.u64`: as [`ld_acquire`].
+///
+/// PTX ISA, "ld"; sm_80.
+///
+/// # Safety
+/// As for [`ld_acquire`].
+#[inline(always)]
+pub unsafe fn ld_acquire_u64(from: *const u64) -> u64 {
+    let r: u64;
+    // SAFETY: the caller's.
+    unsafe { ptx!("ld.acquire.gpu.global.u64 {0}, [{1}];", out(reg64) r, in(reg64) from) };
+    r
+}
+
+/// `st.release.u64`: as [`st_release`].
+///
+/// PTX ISA, "st"; sm_80.
+///
+/// # Safety
+/// As for [`st_release`].
+#[inline(always)]
+pub unsafe fn st_release_u64(at: *mut u64, value: u64) {
+    // SAFETY: the caller's.
+    unsafe { ptx!("st.release.gpu.global.u64 [{0}], {1};", in(reg64) at, in(reg64) value) }
+}
+
 /// `red.shared.add.u32`: adds, and returns nothing.
 ///
 /// PTX ISA, "red"; sm_80.

@@ -94,3 +94,17 @@ pure! {
     /// PTX ISA, "dp4a"; sm_80.
     dp4a(a: u32, b: u32, c: i32) -> i32 = "dp4a.s32.s32 {0}, {1}, {2}, {3};";
 }
+
+/// `mul.rn.f64`: a product that is rounded, and not fused with what is added to it.
+///
+/// PTX ISA, "mul" of floating point; sm_80.
+#[inline(always)]
+pub fn mul_rn_f64(x: f64, y: f64) -> f64 {
+    let r: u64;
+    // SAFETY: registers alone.
+    unsafe {
+        ptx!("{{ .reg .f64 x, y; mov.b64 x, {1}; mov.b64 y, {2}; mul.rn.f64 x, x, y; mov.b64 {0}, x; }}",
+            out(reg64) r, in(reg64) x.to_bits(), in(reg64) y.to_bits(), options(pure, nomem))
+    };
+    f64::from_bits(r)
+}

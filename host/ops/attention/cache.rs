@@ -5,8 +5,9 @@ use tilewright_device::tile::PageTable;
 
 use super::problem::Options;
 use crate::ops::frame::of_shape;
+use crate::ops::indices::log2_bytes;
 use crate::tensor::Untyped;
-use crate::{Error, Result, TensorView};
+use crate::{Error, Result};
 
 /// The rows that a page may have.
 const PAGE_ROWS: std::ops::RangeInclusive<usize> = 8..=1 << 24;
@@ -14,7 +15,7 @@ const PAGE_ROWS: std::ops::RangeInclusive<usize> = 8..=1 << 24;
 /// Where the keys and values of sequences lie, as far as that is not said by their shape.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cached {
-    /// Numbers of keys, \[batch\].
+    /// Numbers of keys, \[batch\]; [`capacity`](Self::capacity) checks them and the table.
     pub(super) lengths: Option<Untyped>,
     /// Numbers of pages, \[batch, pages of a sequence\].
     pub(super) table: Option<Untyped>,
@@ -24,11 +25,6 @@ impl Cached {
     /// Whether keys and values are anything else than tensors of one length.
     pub(super) fn any(&self) -> bool {
         self.lengths.is_some() || self.table.is_some()
-    }
-
-    /// As they are told; [`capacity`](Self::capacity) checks them.
-    pub(super) fn new(lengths: Option<&TensorView<'_, i32>>, table: Option<&TensorView<'_, i32>>) -> Self {
-        Cached { lengths: lengths.map(TensorView::untyped), table: table.map(TensorView::untyped) }
     }
 
     /// The most keys of a sequence, given K's shape \[batch or pages, heads, keys or rows of a page, columns\].
@@ -71,11 +67,14 @@ impl Cached {
                 stride: table.layout.strides()[0] as u64,
                 entries: int("block_table", table.layout.shape()[1])? as u32,
                 log2_rows: page_rows.ilog2(),
+                log2_bytes: log2_bytes(table),
+                padding: 0,
             },
         };
-        let lengths = self.lengths.as_ref().map_or(0, |lengths| lengths.address);
+        let (lengths, log2_bytes) =
+            self.lengths.as_ref().map_or((0, 0), |lengths| (lengths.address, log2_bytes(lengths)));
         let (capacity, queries) = (int("k", keys)?, int("q", queries)?);
-        Ok(Cache { pages, lengths, capacity, queries, left, right })
+        Ok(Cache { pages, lengths, capacity, queries, left, right, log2_bytes, padding: 0 })
     }
 }
 

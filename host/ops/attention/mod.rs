@@ -5,26 +5,24 @@ mod choose;
 mod order;
 mod packed;
 mod parts;
+mod plan;
 mod problem;
 mod splits;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use cache::Cached;
-use packed::{OffsetViews, Offsets};
-use problem::{Options, Problem};
-use splits::workspace_len;
-use table::{Compiled, Run};
+pub use plan::{AttentionPlan, AttentionViews};
+use plan::{Others, named, problem};
+use problem::Options;
+use table::Compiled;
 
-use super::HalfElement;
-use super::frame::{Candidate, Choice, Named, Plan, Workspace, check};
-use crate::{Error, Result, Stream, TensorView, TensorViewMut};
+use super::frame::{Candidate, Choice, Workspace};
+use super::{HalfElement, Indices};
+use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute an attention, or why it could not.
 pub type AttentionCandidate = Candidate<Compiled>;
-/// The kernel that computes an attention, and why it was chosen.
-pub type AttentionPlan = Plan<Compiled>;
 
 /// O = softmax(Q Kᵀ / sqrt(head dimension)) V, for each head of each sequence.
 ///
@@ -98,9 +96,9 @@ pub fn attention<T: HalfElement>(
 pub struct Attention<'a> {
     options: Options,
     lse: Option<TensorViewMut<'a, f32>>,
-    lengths: Option<TensorView<'a, i32>>,
-    table: Option<TensorView<'a, i32>>,
-    packed: Option<OffsetViews<'a>>,
+    lengths: Option<Indices<'a>>,
+    table: Option<Indices<'a>>,
+    offsets: Option<[Indices<'a>; 2]>,
     workspace: Workspace<'a>,
     kernel: Option<&'a str>,
     overlap: bool,
@@ -114,7 +112,7 @@ impl Attention<'_> {
             lse: None,
             lengths: None,
             table: None,
-            packed: None,
+            offsets: None,
             workspace: Workspace::Owned(None),
             kernel: None,
             overlap: true,
@@ -158,8 +156,8 @@ impl<'a> Attention<'a> {
     /// numbers below 0 are taken as 0, and those beyond the room as all of it. What lies behind a sequence's keys is not used.
     ///
     /// With a mask, each sequence's last query is aligned with its last key.
-    pub fn lengths(self, lengths: &TensorView<'a, i32>) -> Self {
-        Attention { lengths: Some(lengths.clone()), ..self }
+    pub fn lengths(self, lengths: impl Into<Indices<'a>>) -> Self {
+        Attention { lengths: Some(lengths.into()), ..self }
     }
     /// Keys and values lie in pages, as in a paged cache (Kwon et al. 2023): `k` is \[pages, KV heads, rows of a page, D\], `v`
     /// \[pages, KV heads, rows of a page, DV\], the rows of a page a power of two from 8 on. Row i of `table`, \[batch, pages of a
@@ -167,12 +165,12 @@ impl<'a> Attention<'a> {
     /// pages that do not exist are zeros. Caches \[pages, rows, KV heads, D\] are views: `cache.view().transpose(1, 2)?`.
     ///
     /// All pages of a sequence count, unless [`lengths`](Self::lengths) says how many keys there are; entries behind them are not used.
-    pub fn block_table(self, table: &TensorView<'a, i32>) -> Self {
-        Attention { table: Some(table.clone()), ..self }
+    pub fn block_table(self, table: impl Into<Indices<'a>>) -> Self {
+        Attention { table: Some(table.into()), ..self }
     }
     /// Sequences lie one after the other in the rows of tensors with a batch of 1, as many as `query_offsets` has elements less
     /// one: the queries of sequence i are the rows from `query_offsets`\[i\] to `query_offsets`\[i + 1\], its keys those from
-    /// `key_offsets`\[i\] to `key_offsets`\[i + 1\] ("varlen", cumulative lengths). Both are contiguous, ascend, and are read when the
+    /// `key_offsets`\[i\] to `key_offsets`\[i + 1\] ("varlen", cumulative lengths). Both are contiguous, of one type, ascend, and are read when the
     /// kernel runs. No sequence has more than `longest` queries.
     ///
     /// Offsets that break this reach no memory outside of the tensors: they are cut off at the tensors' rows, and a sequence whose
@@ -183,13 +181,13 @@ impl<'a> Attention<'a> {
     /// Q \[1, heads, all queries, D\]; tensors \[all queries, heads, D\] are such views: `q.view().transpose(0, 1)?.insert_dim(0)?`. The
     /// log-sum-exp is \[1, heads, all queries\]. Each sequence's last query is aligned with its last key.
     pub fn packed(
-        self,
-        query_offsets: &TensorView<'a, i32>,
-        key_offsets: &TensorView<'a, i32>,
+        mut self,
+        query_offsets: impl Into<Indices<'a>>,
+        key_offsets: impl Into<Indices<'a>>,
         longest: usize,
     ) -> Self {
-        let (queries, keys) = (query_offsets.clone(), key_offsets.clone());
-        Attention { packed: Some(OffsetViews { queries, keys, longest }), ..self }
+        self.options.longest = longest;
+        Attention { offsets: Some([query_offsets.into(), key_offsets.into()]), ..self }
     }
     /// Divides the keys of each sequence into so many parts, 1 to 1024, whose results are merged: flash-decoding. Unless set, it is
     /// chosen so that all SMs have work; for more than 16 queries only with a [`workspace`](Self::workspace).
@@ -202,8 +200,7 @@ impl<'a> Attention<'a> {
     ///
     /// Without it the first run that needs some allocates it and keeps it for later runs, which wait for each other; it is freed when
     /// the `Attention` is dropped, after the last. That cannot be captured in a graph.
-    pub fn workspace(mut self, workspace: &'a mut TensorViewMut<'_, f32>) -> Self {
-        self.options.has_workspace = true;
+    pub fn workspace(self, workspace: &'a mut TensorViewMut<'_, f32>) -> Self {
         Attention { workspace: Workspace::Given(workspace.reborrow()), ..self }
     }
     /// Forces a kernel by its name; see [`candidates`](Self::candidates).
@@ -216,36 +213,14 @@ impl<'a> Attention<'a> {
         Attention { overlap, ..self }
     }
 
-    fn problem<T: HalfElement>(
-        &self,
-        q: &TensorView<'_, T>,
-        k: &TensorView<'_, T>,
-        v: &TensorView<'_, T>,
-        o: &TensorViewMut<'_, T>,
-    ) -> Result<Problem> {
-        let (lengths, table) = (self.lengths.as_ref(), self.table.as_ref());
-        let lse = self.lse.as_ref();
-        let inputs = [Named::read("q", q), Named::read("k", k), Named::read("v", v)].into_iter();
-        let inputs = inputs.chain(lengths.map(|lengths| Named::read("lengths", lengths)));
-        let inputs = inputs.chain(table.map(|table| Named::read("block_table", table)));
-        let inputs = inputs.chain(self.packed.iter().flat_map(OffsetViews::named));
-        let outputs = [Named::written("o", o)].into_iter().chain(lse.map(|lse| Named::written("lse", lse)));
-        check(o.device(), inputs.chain(outputs).chain(self.workspace.named()))?;
-        let cached = Cached::new(lengths, table);
-        let packed = self.packed.as_ref().map(Offsets::new).transpose()?;
-        let others = [
-            ("lengths", lengths.is_some()),
-            ("block_table", table.is_some()),
-            ("splits", self.options.splits.is_some()),
-        ];
-        if let Some((name, _)) = others.into_iter().find(|(_, given)| *given && packed.is_some()) {
-            let allowed = "left out: the offsets say which keys a sequence has, and they are not divided";
-            return Err(Error::argument(name, "given for packed sequences", allowed));
-        }
-        Problem::new(&self.options, q, k, v, o, lse, (cached, packed))
+    /// The tensors of the call beside Q, K, V and O.
+    fn others(&self) -> Others<'_> {
+        let Attention { lse, lengths, table, offsets, .. } = self;
+        let offsets = offsets.as_ref().map(|[queries, keys]| [queries, keys]);
+        Others { lse: lse.as_ref(), lengths: lengths.as_ref(), table: table.as_ref(), offsets }
     }
 
-    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 unless keys are divided.
+    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) with one needs: those of the [`plan`](Self::plan).
     pub fn workspace_len<T: HalfElement>(
         &self,
         q: &TensorView<'_, T>,
@@ -253,9 +228,7 @@ impl<'a> Attention<'a> {
         v: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<usize> {
-        let problem = self.problem(q, k, v, o)?;
-        let plan = problem.choose(self.kernel)?;
-        Ok(workspace_len(&problem.size, plan.estimate.splits))
+        Ok(self.plan(q, k, v, o)?.workspace_len())
     }
 
     /// Every compiled kernel for this type and these options, the best by estimate first, with the reason for those that
@@ -267,10 +240,14 @@ impl<'a> Attention<'a> {
         v: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<Vec<AttentionCandidate>> {
-        Ok(self.problem(q, k, v, o)?.candidates())
+        Ok(problem(self, q, k, v, o, true)?.candidates())
     }
 
-    /// The kernel that [`run`](Self::run) would launch, and why.
+    /// A plan for tensors of these shapes, strides and alignments, which runs many times: the kernel, and how it is launched. The tensors, those
+    /// among the options too, may be [views without memory](TensorView::without_memory).
+    ///
+    /// It divides keys wherever that gains something, since it says how long the workspace is that takes. Loads the kernels, which takes
+    /// the driver a while the first time.
     pub fn plan<T: HalfElement>(
         &self,
         q: &TensorView<'_, T>,
@@ -278,10 +255,11 @@ impl<'a> Attention<'a> {
         v: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<AttentionPlan> {
-        self.problem(q, k, v, o)?.choose(self.kernel)
+        AttentionPlan::new(self, q, k, v, o, true)
     }
 
-    /// Queues the attention on `stream`.
+    /// Queues the attention on `stream`: [`plan`](Self::plan), and [`AttentionPlan::run`]. Without a [`workspace`](Self::workspace) the keys
+    /// of more than 16 queries are not divided, unless [`splits`](Self::splits) says so.
     ///
     /// Fails when the views do not fit together, lie on another device, or an output overlaps another tensor.
     pub fn run<T: HalfElement>(
@@ -292,21 +270,12 @@ impl<'a> Attention<'a> {
         v: &TensorView<'_, T>,
         o: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        let problem = self.problem(q, k, v, o)?;
-        stream.expect_on(&problem.device)?;
-        if problem.is_empty() {
-            return Ok(());
-        }
-        let plan = problem.choose(self.kernel)?;
-        let (kernel, splits) = (plan.descriptor(), plan.estimate.splits);
-        let len = workspace_len(&problem.size, splits);
+        let given = matches!(self.workspace, Workspace::Given(_));
+        let plan = AttentionPlan::new(self, q, k, v, o, given)?;
+        let places = plan.places(stream, named([q, k, v], o, &self.others()), self.workspace.named())?;
+        let len = plan.workspace_len();
         let workspace = self.workspace.of(len, stream)?;
-        let how = Run { overlap: self.overlap, splits, workspace };
-        let launched = if problem.size.columns[1] <= kernel.columns[1] as usize {
-            kernel.run(&problem, stream, &how)
-        } else {
-            problem.passes(kernel.columns[1]).try_for_each(|pass| kernel.run(&pass?, stream, &how))
-        };
+        let launched = plan.launch(stream, &places, workspace);
         // Some launches may have come before one that failed.
         launched.and(self.workspace.used(len, stream))
     }

@@ -4,9 +4,9 @@ use tilewright_attention::Packed;
 
 use super::cache::{expect, int, limits};
 use super::problem::{Options, Size};
-use crate::ops::frame::Named;
+use crate::ops::indices::log2_bytes;
 use crate::tensor::Untyped;
-use crate::{Error, Result, TensorView};
+use crate::{Error, Result};
 
 /// Where sequences begin.
 #[derive(Clone, Debug)]
@@ -17,30 +17,19 @@ pub(super) struct Offsets {
     longest: usize,
 }
 
-/// The views of a call's offsets.
-pub(super) struct OffsetViews<'a> {
-    pub(super) queries: TensorView<'a, i32>,
-    pub(super) keys: TensorView<'a, i32>,
-    pub(super) longest: usize,
-}
-
-impl OffsetViews<'_> {
-    /// As tensors of the call.
-    pub(super) fn named(&self) -> [Named<'_>; 2] {
-        [Named::read("query_offsets", &self.queries), Named::read("key_offsets", &self.keys)]
-    }
-}
-
 impl Offsets {
     /// Checks that they fit together.
-    pub(super) fn new(views: &OffsetViews<'_>) -> Result<Self> {
-        let offsets = [views.queries.untyped(), views.keys.untyped()];
-        for (name, view) in [("query_offsets", &views.queries), ("key_offsets", &views.keys)] {
-            let count = views.queries.len().max(1);
+    pub(super) fn new(offsets: [Untyped; 2], longest: usize) -> Result<Self> {
+        let count = offsets[0].layout.len().max(1);
+        for (name, of) in ["query_offsets", "key_offsets"].into_iter().zip(&offsets) {
             let because = "where each sequence begins and the last one ends, contiguous";
-            expect(&view.untyped(), name, &[count], because)?;
+            expect(of, name, &[count], because)?;
         }
-        Ok(Offsets { offsets, longest: views.longest })
+        if offsets[0].dtype != offsets[1].dtype {
+            let (was, allowed) = (format!("of {}", offsets[1].dtype), format!("of {}", offsets[0].dtype));
+            return Err(Error::argument("key_offsets", was, format!("{allowed}, as `query_offsets`")));
+        }
+        Ok(Offsets { offsets, longest })
     }
 
     /// The sizes of the sequences, given those of the tensors, \[1, heads, rows, columns\].
@@ -62,6 +51,7 @@ impl Offsets {
         let [left, right] = limits(options);
         let [query_offsets, key_offsets] = self.offsets.each_ref().map(|of| of.address);
         let all = [int("q", rows[0])?, int("k", rows[1])?].map(i32::cast_unsigned);
-        Ok(Packed { query_offsets, key_offsets, all, left, right })
+        let log2_bytes = log2_bytes(&self.offsets[0]);
+        Ok(Packed { query_offsets, key_offsets, all, left, right, log2_bytes, padding: 0 })
     }
 }

@@ -9,7 +9,7 @@ use super::packed::Offsets;
 use super::table::Kind;
 use crate::ops::frame::{Operand, of_shape};
 use crate::ops::scores::{scale, softcap};
-use crate::tensor::Untyped;
+use crate::tensor::{Places, Untyped};
 use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
 
 /// The most columns that a head may have: the widest kernel's.
@@ -29,7 +29,8 @@ pub(super) struct Options {
     pub(super) window: Option<[usize; 2]>,
     /// Parts of the keys.
     pub(super) splits: Option<usize>,
-    pub(super) has_workspace: bool,
+    /// The most queries of a packed sequence.
+    pub(super) longest: usize,
 }
 
 /// The tensors of an attention, each of four dimensions.
@@ -75,9 +76,9 @@ pub(super) struct Size {
 }
 
 impl Problem {
-    /// Checks that the views fit together.
+    /// Checks that the views fit together; `has_workspace` says whether there may be memory for parts of the keys.
     pub(super) fn new<T: Element>(
-        options: &Options,
+        (options, has_workspace): (&Options, bool),
         q: &TensorView<'_, T>,
         k: &TensorView<'_, T>,
         v: &TensorView<'_, T>,
@@ -142,7 +143,7 @@ impl Problem {
             cache: cached.argument(options, size.queries, size.keys, size.block_rows)?,
             cached,
             sequences,
-            has_workspace: options.has_workspace,
+            has_workspace,
             splits,
             scales,
             kind: (T::DTYPE.name(), score),
@@ -171,6 +172,22 @@ impl Problem {
             }
             Ok(pass)
         })
+    }
+
+    /// Those of a run, of a plan's.
+    pub(super) fn placed(&self, places: &Places) -> Self {
+        let mut placed = self.clone();
+        for tensor in placed.inputs.iter_mut().chain([&mut placed.o, &mut placed.lse]) {
+            *tensor = places.of(tensor);
+        }
+        let cache = &mut placed.cache;
+        cache.lengths = places.at(cache.lengths);
+        cache.pages.address = places.at(cache.pages.address);
+        if let AnySequences::Packed(packed) = &mut placed.sequences {
+            packed.query_offsets = places.at(packed.query_offsets);
+            packed.key_offsets = places.at(packed.key_offsets);
+        }
+        placed
     }
 
     /// Nothing to store.

@@ -3,14 +3,14 @@
 use std::sync::LazyLock;
 
 use tilewright_attention::{
-    ATTENTION, AttentionArgs, AttentionKernel, DECODE, DecodeKernel, Equal, KERNELS, Keys, Packed, Sequences,
-    TileOrder,
+    ATTENTION, AnySequences, AttentionArgs, AttentionKernel, DECODE, DecodeKernel, Equal, KERNELS, Keys,
+    Sequences, TileOrder,
 };
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
 
 use super::order::{Order, Work};
-use super::parts;
+use super::parts::Parts;
 use super::problem::{Problem, Size};
 use crate::ops::frame::{Table, expect_mapped, of_shape};
 use crate::{AnyFunction, Arch, Error, Launch, Result, Stream};
@@ -83,23 +83,36 @@ impl Compiled {
         matches!(self.way, Way::Queries(kernel) if kernel.packed)
     }
 
-    /// Launches it.
-    pub(super) fn run(&self, problem: &Problem, stream: &Stream, how: &Run) -> Result<()> {
+    /// Loads it, and orders its work.
+    pub(super) fn prepare(&self, problem: &Problem, splits: u32) -> Result<Prepared> {
         match self.way {
-            Way::Queries(kernel) => run(kernel, problem, stream, how),
-            Way::Parts(kernel) => parts::run(kernel, problem, stream, how),
+            Way::Queries(kernel) => Ok(Prepared::Queries(Queries::new(kernel, problem)?)),
+            Way::Parts(kernel) => Ok(Prepared::Parts(Parts::new(kernel, problem, splits)?)),
         }
     }
 }
 
-/// How a kernel is to be launched.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
-    pub(super) overlap: bool,
-    /// Parts of the keys.
-    pub(super) splits: u32,
-    /// Address of the memory for the parts' results, if there are several.
-    pub(super) workspace: u64,
+/// A kernel that is ready to be launched.
+#[derive(Clone, Debug)]
+pub(super) enum Prepared {
+    Queries(Queries),
+    Parts(Parts),
+}
+
+impl Prepared {
+    /// Launches it; `workspace` is the address of the memory for the parts' results, if there are several.
+    pub(super) fn run(
+        &self,
+        problem: &Problem,
+        stream: &Stream,
+        overlap: bool,
+        workspace: u64,
+    ) -> Result<()> {
+        match self {
+            Prepared::Queries(queries) => queries.run(problem, stream, overlap),
+            Prepared::Parts(parts) => parts.run(problem, stream, overlap, workspace),
+        }
+    }
 }
 
 /// What a kernel is chosen by first: names of the element type and of what is done to scores.
@@ -116,49 +129,20 @@ pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
     TABLE.kernels(&kind)
 }
 
-fn run(
-    kernel: &'static Listed<AttentionKernel>,
-    problem: &Problem,
-    stream: &Stream,
-    how: &Run,
-) -> Result<()> {
-    let function = problem.device.listed(&KERNELS, kernel)?;
-    let launch = Launcher { kernel, function, stream, how };
-    match kernel.packed {
-        false => launch.run::<Equal>(problem),
-        true => launch.run::<Packed>(problem),
-    }
-}
-
-/// A kernel that is about to be launched.
-struct Launcher<'a> {
+/// A kernel of tiles of queries, and the order of those.
+#[derive(Clone, Debug)]
+pub(super) struct Queries {
     kernel: &'static Listed<AttentionKernel>,
     function: AnyFunction,
-    stream: &'a Stream,
-    how: &'a Run,
+    order: TileOrder,
+    ctas: u32,
 }
 
-impl Launcher<'_> {
-    fn run<S: Sequences>(&self, problem: &Problem) -> Result<()> {
-        let Problem { device, inputs, o, lse, size, keys, scales: [cap, scale], .. } = problem;
-        let Launcher { kernel, function, stream, how } = self;
-        let backend = device.backend();
-        let tma = kernel.arch == Arch::Sm90a;
-        let lines = |count| if tma { count } else { 0 };
-        let [block_of_queries, block_of_keys] = kernel.tile;
-        let [q, k, v] = inputs;
-        let inputs: [GlobalAbi<(), 4>; 3] = [
-            q.streamed(backend, lines(BOX))?,
-            k.streamed(backend, lines(block_of_keys))?,
-            v.streamed(backend, lines(block_of_keys))?,
-        ];
-        if size.keys > 0 {
-            expect_mapped(kernel.name, kernel.arch, inputs.each_ref().map(|input| input.tma))?;
-        }
-        let [q, k, v] = inputs;
-        let o: GlobalAbi<(), 4> = o.streamed(backend, lines(BOX))?;
-        let lse: GlobalAbi<(), 4> = lse.arg(backend, true, 0)?;
-
+impl Queries {
+    fn new(kernel: &'static Listed<AttentionKernel>, problem: &Problem) -> Result<Self> {
+        let Problem { device, size, keys, .. } = problem;
+        let function = device.listed(&KERNELS, kernel)?;
+        let [block_of_queries, _] = kernel.tile;
         let &Size { batch, heads, kv_heads, queries, .. } = size;
         let too_large = || {
             let allowed = format!("of fewer than 2^31 tiles of {block_of_queries} queries");
@@ -171,10 +155,43 @@ impl Launcher<'_> {
         let ctas = function.resident_ctas().max(1);
         let work = Work { heads: all_heads, m, ctas, tile: kernel.tile, keys: *keys };
         let Order { group, turns } = work.order(|m| blocks(kernel, keys, m));
-        let sequences = S::of(problem.sequences).ok_or_else(too_large)?;
         let order = TileOrder::new([batch, heads, shared_by, m], group, ctas, turns).ok_or_else(too_large)?;
-        let launch = Launch::grid([ctas.min(order.total()).max(1), 1, 1]).pdl(how.overlap && tma);
-        let args = AttentionArgs { q, k, v, o, lse, order, sequences, cap: *cap, scale: *scale };
+        Ok(Queries { kernel, function, order, ctas: ctas.min(order.total()).max(1) })
+    }
+
+    fn run(&self, problem: &Problem, stream: &Stream, overlap: bool) -> Result<()> {
+        match problem.sequences {
+            AnySequences::Equal(keys) => self.launch(problem, stream, overlap, Equal(keys)),
+            AnySequences::Packed(packed) => self.launch(problem, stream, overlap, packed),
+        }
+    }
+
+    fn launch<S: Sequences>(
+        &self,
+        problem: &Problem,
+        stream: &Stream,
+        overlap: bool,
+        sequences: S,
+    ) -> Result<()> {
+        let Problem { device, inputs: [q, k, v], o, lse, size, scales: [cap, scale], .. } = problem;
+        let Queries { kernel, function, order, ctas } = self;
+        let backend = device.backend();
+        let tma = kernel.arch == Arch::Sm90a;
+        let lines = |count| if tma { count } else { 0 };
+        let [_, block_of_keys] = kernel.tile;
+        let inputs: [GlobalAbi<(), 4>; 3] = [
+            q.streamed(backend, lines(BOX))?,
+            k.streamed(backend, lines(block_of_keys))?,
+            v.streamed(backend, lines(block_of_keys))?,
+        ];
+        if size.keys > 0 {
+            expect_mapped(kernel.name, kernel.arch, inputs.each_ref().map(|input| input.tma))?;
+        }
+        let [q, k, v] = inputs;
+        let o: GlobalAbi<(), 4> = o.streamed(backend, lines(BOX))?;
+        let lse: GlobalAbi<(), 4> = lse.arg(backend, true, 0)?;
+        let launch = Launch::grid([*ctas, 1, 1]).pdl(overlap && tma);
+        let args = AttentionArgs { q, k, v, o, lse, order: *order, sequences, cap: *cap, scale: *scale };
         // SAFETY: the arguments are those of `attention` for this kind of sequences. The views that the tensors come from are
         // borrowed by the caller, o and lse exclusively, and reach no further than their shapes, which the kernel keeps to.
         // Programmatic launch only moves what precedes its wait for the preceding grid.

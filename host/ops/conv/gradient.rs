@@ -76,10 +76,7 @@ impl<'a> ConvGradient<'a> {
         ConvGradient { overlap, ..self }
     }
     /// Memory for the sums of parts of dw's tiles, contiguous, aligned to 16 bytes, of [`workspace_len`](Self::workspace_len) elements or
-    /// more.
-    ///
-    /// Its first 4096 elements are counters: zeros before the first call that it is given to, and after every call. With anything
-    /// else kernels may wait for ever. Calls on other streams that may run at the same time need memory of their own.
+    /// more, of any values. Calls that may be at work at the same time, on whatever streams, have memory of their own.
     pub fn workspace(self, workspace: &'a mut TensorViewMut<'_, f32>) -> Self {
         ConvGradient { workspace: Workspace::Given(workspace.reborrow()), ..self }
     }

@@ -239,7 +239,7 @@ impl<'a, T: FloatElement> Conv<'a, T> {
         let product = problem.forward();
         let patches = Self::selection(y, &product, finish)?.choose(self.kernel);
         if let Some([a, b]) = self.matrices(problem, x, w)
-            && let Ok(c) = y.planned(&[problem.size().places(), problem.size().outputs])
+            && let Ok(c) = y.reshaped(&[problem.size().places(), problem.size().outputs])
         {
             return Ok(ConvPlan::sooner(self.gemm().plan_of(&a, &b, &c)?, patches.ok()));
         }

@@ -9,7 +9,7 @@ use crate::ops::frame::{Estimate, Plan};
 use crate::ops::gemm::GemmPlan;
 
 /// The kernel that computes a convolution, and why it was chosen.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum ConvPlan {
     /// A kernel of convolutions.
     Patches(Plan<Compiled>),

@@ -15,7 +15,7 @@ use tilewright_device::tile::{
 
 use super::geometry::walk;
 use super::problem::{Product, Size};
-use crate::ops::frame::{Table, expect_mapped, of_shape};
+use crate::ops::frame::{Table, expect_mapped, launch_number, of_shape};
 use crate::tensor::Untyped;
 use crate::{AnyFunction, Device, Error, Launch, Result, Stream};
 
@@ -272,12 +272,9 @@ impl<'a> Call<'a> {
         let whole = if steps == 0 || rest == 0 { tiles } else { (tiles - rest).saturating_sub(resident) };
         let shared = (tiles - whole).checked_mul(steps).filter(|&s| s <= StreamOrder::MAX_STEPS);
         let ctas = resident.min(whole.max(shared.ok_or_else(too_large)?)).max(1);
-        let [sums, counters] = StreamOrder::workspace(tiles - whole, ctas, [m, n], kernel.consumers);
-        if counters > COUNTERS as u64 * 4 {
-            return Err(too_large());
-        }
-        let workspace = if sums == 0 { 0 } else { COUNTERS + (sums / 4) as usize };
-        Ok(TileParts { raster, steps, whole, ctas, workspace })
+        let [sums, flags] = StreamOrder::workspace(tiles - whole, ctas, [m, n], kernel.consumers);
+        let order = StreamOrder::new(raster, steps, whole, ctas).ok_or_else(too_large)?;
+        Ok(TileParts { order, ctas, sums, workspace: ((sums + flags) / 4) as usize })
     }
 
     /// Launches a kernel of filters' gradients, with the workspace at `address`.
@@ -290,25 +287,20 @@ impl<'a> Call<'a> {
         let dy: GlobalAbi<(), 3> = dy.arg(backend, false, self.lines())?;
         expect_mapped(kernel.name, kernel.arch, [x.images.tma, dy.tma])?;
         let dw: GlobalAbi<(), 5> = product.w.t()?.arg(backend, true, self.lines())?;
-        let TileParts { raster, steps, whole, ctas, .. } = self.division()?;
-        let places = [address + COUNTERS as u64 * 4, address];
-        let order = StreamOrder::new(raster, steps, whole, ctas, places).ok_or_else(|| self.too_large())?;
+        let TileParts { order, ctas, sums, .. } = self.division()?;
+        let order = order.with([address, address + sums], launch_number());
         let launch = Launch::grid([ctas, 1, 1]).pdl(overlap && kernel.copies == Copies::Boxes);
         // SAFETY: as for the other kernels; the caller has the workspace.
         unsafe { function.launch_block(stream, &launch, &ConvWeightsArgs { dy, x, dw, order }) }
     }
 }
 
-/// Elements of the workspace's begin that count parts: zeros before and after every kernel.
-const COUNTERS: usize = 4096;
-
 /// How tiles are divided among CTAs.
 pub(super) struct TileParts {
-    raster: RasterOrder,
-    steps: u32,
-    /// Tiles that are not divided.
-    whole: u32,
+    order: StreamOrder,
     ctas: u32,
+    /// Bytes of parts' sums in the workspace, behind which the flags are.
+    sums: u64,
     /// Elements of the workspace.
     pub(super) workspace: usize,
 }

@@ -2,7 +2,10 @@
 
 mod choose;
 mod int8;
+mod memory;
+mod plan;
 mod problem;
+mod quantize;
 mod table;
 mod weights;
 
@@ -10,25 +13,24 @@ use tilewright_device::tile::{RasterOrder, StreamOrder};
 
 use choose::Selection;
 pub use int8::{DequantGemmInt8, Int8Output, dequant_gemm_int8};
-use problem::Problem;
-use table::{Call, Compiled, Kind, Reads, kernels, zeros_of};
-pub use weights::DeviceWeights;
+pub use memory::WeightMemory;
+use plan::{A, C, named};
+pub use plan::{DequantPlan, DequantViews};
+use problem::{Others, Problem};
+use table::{Compiled, Kind, Reads, kernels, zeros_of};
+pub use weights::{DeviceWeights, WeightFacts};
 
 use super::HalfElement;
-use super::frame::{Candidate, Choice, Plan, Workspace, of_shape};
+use super::frame::{Candidate, Choice, Operands, Workspace, launch_number, of_shape};
 use crate::ops::Activation;
 use crate::quant::{Order, Zeros};
 use crate::{Error, Result, Stream, TensorView, TensorViewMut};
 
 /// Rows of tiles that are taken together, so that CTAs which run at a time share their operands in L2.
 const PANEL: u32 = 16;
-/// Elements of the workspace's begin that count parts: zeros before and after every kernel.
-const COUNTERS: usize = 4096;
 
 /// A kernel that could compute a dequantised GEMM, or why it could not.
 pub type DequantCandidate = Candidate<Compiled>;
-/// The kernel that computes a dequantised GEMM, and why it was chosen.
-pub type DequantPlan = Plan<Compiled>;
 
 /// C = A Wᵀ: A \[M, K\], W \[N, K\] narrow weights, C \[M, N\].
 ///
@@ -121,16 +123,18 @@ impl<'a, T: HalfElement> DequantGemm<'a, T> {
         DequantGemm { overlap, ..self }
     }
     /// Memory for the sums of parts of tiles, contiguous, aligned to 16 bytes, of [`workspace_len`](Self::workspace_len) elements or
-    /// more.
-    ///
-    /// Its first 4096 elements are counters: zeros before the first call that it is given to, and after every call. With anything
-    /// else kernels may wait for ever. Calls on other streams that may run at the same time need memory of their own.
+    /// more, of any values. Calls that may be at work at the same time, on whatever streams, have memory of their own.
     pub fn workspace(self, workspace: &'a mut TensorViewMut<'_, f32>) -> Self {
         DequantGemm { workspace: Workspace::Given(workspace.reborrow()), ..self }
     }
 
+    /// The tensors of the call beside A and C.
+    fn others(&self) -> Others<'_, T> {
+        Others { bias: self.bias, tokens: None }
+    }
+
     fn problem(&self, a: &TensorView<'_, T>, w: &DeviceWeights, c: &TensorViewMut<'_, T>) -> Result<Problem> {
-        Problem::new(a, w, c, self.bias, self.workspace.named())
+        self.others().planned(|others| Problem::new(&a.planned(A), w, &c.planned(C), others))
     }
 
     fn kind(w: &DeviceWeights) -> Result<Kind> {
@@ -166,32 +170,33 @@ impl<'a, T: HalfElement> DequantGemm<'a, T> {
         Ok(Selection::new(&self.problem(a, w, c)?, Self::kind(w)?)?.candidates())
     }
 
-    /// The kernel that [`run`](Self::run) would launch, and why.
+    /// A plan for A and C of these shapes, strides and alignments, and weights of this shape and scheme, which runs many times: the kernel, and
+    /// how it is launched. A, C and the bias may be [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernel, which takes the driver a while the first time.
     pub fn plan(
         &self,
         a: &TensorView<'_, T>,
         w: &DeviceWeights,
         c: &TensorViewMut<'_, T>,
     ) -> Result<DequantPlan> {
-        Selection::new(&self.problem(a, w, c)?, Self::kind(w)?)?.choose(self.kernel)
+        let problem = self.problem(a, w, c)?;
+        let choice = Selection::new(&problem, Self::kind(w)?)?.choose(self.kernel)?;
+        let operands = Operands::new(c.device(), named(a, c, &self.others()));
+        DequantPlan::new(choice, operands, problem, w, (self.activation, self.alpha, self.overlap))
     }
 
-    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 if no tile is divided.
+    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: those of the [`plan`](Self::plan).
     pub fn workspace_len(
         &self,
         a: &TensorView<'_, T>,
         w: &DeviceWeights,
         c: &TensorViewMut<'_, T>,
     ) -> Result<usize> {
-        let problem = self.problem(a, w, c)?;
-        if problem.size[0] == 0 {
-            return Ok(0);
-        }
-        let plan = Selection::new(&problem, Self::kind(w)?)?.choose(self.kernel)?;
-        Ok(Division::new(&problem, plan.descriptor())?.workspace)
+        Ok(self.plan(a, w, c)?.workspace_len())
     }
 
-    /// Queues the product on `stream`.
+    /// Queues the product on `stream`: [`plan`](Self::plan), and [`DequantPlan::run`].
     ///
     /// Fails when the views and the weights do not fit together, lie on another device, C overlaps an input, or there is no
     /// kernel for the weights' format, zeros and scales: the error names the tensor.
@@ -202,59 +207,27 @@ impl<'a, T: HalfElement> DequantGemm<'a, T> {
         w: &DeviceWeights,
         c: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        let problem = self.problem(a, w, c)?;
-        stream.expect_on(&problem.device)?;
-        let kind = Self::kind(w)?;
-        if problem.size[0] == 0 {
-            return Ok(());
-        }
-        let kernel = Selection::new(&problem, kind)?.choose(self.kernel)?.descriptor();
-        let epilogue = (self.activation, self.alpha, self.overlap);
-        launch(&problem, kernel, w, stream, &mut self.workspace, epilogue)
+        let plan = self.plan(a, w, c)?;
+        let tensors = named(a, c, &Others { bias: self.bias, tokens: None });
+        plan.run_in(stream, tensors, w, &mut self.workspace)
     }
 }
 
-/// Divides the tiles, finds the workspace, and launches the kernel with the activation, alpha and whether it may overlap with the
-/// kernel in front.
-fn launch(
-    problem: &Problem,
-    kernel: &Compiled,
-    w: &DeviceWeights,
-    stream: &Stream,
-    workspace: &mut Workspace<'_>,
-    (activation, alpha, overlap): (Activation, f32, bool),
-) -> Result<()> {
-    let division = Division::new(problem, kernel)?;
-    let address = workspace.of(division.workspace, stream)?;
-    let call = Call {
-        stream,
-        weights: w.abi(),
-        order: division.order([address + COUNTERS as u64 * 4, address])?,
-        ctas: division.ctas,
-        activation,
-        alpha,
-        overlap,
-    };
-    kernel.run(problem, &call)?;
-    workspace.used(division.workspace, stream)
-}
-
 /// How tiles are divided among CTAs.
+#[derive(Clone, Copy, Debug)]
 struct Division {
-    raster: RasterOrder,
-    steps: u32,
-    /// Tiles that are not divided.
-    whole: u32,
+    order: StreamOrder,
     ctas: u32,
+    /// Bytes of parts' sums in the workspace, behind which the flags are.
+    sums: u64,
     /// Elements of the workspace.
     workspace: usize,
 }
 
 impl Division {
-    fn new(problem: &Problem, kernel: &Compiled) -> Result<Self> {
+    fn new(problem: &Problem, kernel: &Compiled, resident: u32) -> Result<Self> {
         let [m, n, k] = problem.size;
         let [rows, columns, depth] = kernel.tile;
-        let resident = kernel.resident(&problem.device)?.max(1);
         let too_large = || {
             let allowed = format!("of at most {} steps of tiles", StreamOrder::MAX_STEPS);
             Error::argument("c", of_shape(&[m, n]), allowed)
@@ -262,9 +235,9 @@ impl Division {
         if kernel.reads == Reads::Stream {
             // Depth is divided inside of CTAs.
             let slabs = u32::try_from(n.div_ceil(rows as usize)).map_err(|_| too_large())?;
-            let ctas = resident.min(slabs);
             let raster = RasterOrder::new(1, 1, 1, PANEL).ok_or_else(too_large)?;
-            return Ok(Division { raster, steps: 1, whole: 1, ctas, workspace: 0 });
+            let order = StreamOrder::new(raster, 1, 1, 1).ok_or_else(too_large)?;
+            return Ok(Division { order, ctas: resident.min(slabs), sums: 0, workspace: 0 });
         }
         let count =
             |len: usize, tile: u32| u32::try_from(len.div_ceil(tile as usize)).map_err(|_| too_large());
@@ -275,17 +248,13 @@ impl Division {
         let whole = tiles - tiles % resident;
         let shared = (tiles - whole).checked_mul(steps).filter(|&s| s <= StreamOrder::MAX_STEPS);
         let ctas = resident.min(whole.max(shared.ok_or_else(too_large)?));
-        let [sums, counters] = StreamOrder::workspace(tiles - whole, ctas, [rows, columns], kernel.consumers);
-        if counters > COUNTERS as u64 * 4 {
-            return Err(too_large());
-        }
-        let workspace = if sums == 0 { 0 } else { COUNTERS + (sums / 4) as usize };
-        Ok(Division { raster, steps, whole, ctas, workspace })
+        let [sums, flags] = StreamOrder::workspace(tiles - whole, ctas, [rows, columns], kernel.consumers);
+        let order = StreamOrder::new(raster, steps, whole, ctas).ok_or_else(too_large)?;
+        Ok(Division { order, ctas, sums, workspace: ((sums + flags) / 4) as usize })
     }
 
-    fn order(&self, workspace: [u64; 2]) -> Result<StreamOrder> {
-        StreamOrder::new(self.raster, self.steps, self.whole, self.ctas, workspace).ok_or_else(|| {
-            Error::argument("c", format!("of {} tiles", self.raster.total()), "of fewer steps of tiles")
-        })
+    /// The order of a launch with the workspace at `address`.
+    fn order(&self, address: u64) -> StreamOrder {
+        self.order.with([address, address + self.sums], launch_number())
     }
 }

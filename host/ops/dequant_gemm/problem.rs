@@ -1,7 +1,8 @@
 //! What a dequantised GEMM is asked to compute, checked.
 
 use super::DeviceWeights;
-use crate::ops::frame::{Named, check, of_shape};
+use super::plan::{BIAS, TOKENS, named};
+use crate::ops::frame::{Places, check, of_shape};
 use crate::tensor::Untyped;
 use crate::{Device, Element, Error, Result, TensorView, TensorViewMut};
 
@@ -23,18 +24,32 @@ pub(super) struct Problem {
     pub(super) group: usize,
 }
 
+/// The tensors of the call beside A, C and the workspace.
+pub(super) struct Others<'v, C: Element> {
+    pub(super) bias: Option<&'v TensorView<'v, C>>,
+    /// The scales of A's rows.
+    pub(super) tokens: Option<&'v TensorView<'v, f32>>,
+}
+
+impl<C: Element> Others<'_, C> {
+    /// The same at a plan's places.
+    pub(super) fn planned<T>(&self, with: impl FnOnce(&Others<'_, C>) -> T) -> T {
+        let bias = self.bias.map(|bias| bias.planned(BIAS));
+        let tokens = self.tokens.map(|tokens| tokens.planned(TOKENS));
+        with(&Others { bias: bias.as_ref(), tokens: tokens.as_ref() })
+    }
+}
+
 impl Problem {
-    /// Checks that the views fit together and with the weights, and lie apart from each other and the call's `others`.
-    pub(super) fn new<'v, A: Element, C: Element>(
-        a: &'v TensorView<'_, A>,
+    /// Checks that the views fit together and with the weights.
+    pub(super) fn new<A: Element, C: Element>(
+        a: &TensorView<'_, A>,
         w: &DeviceWeights,
-        c: &'v TensorViewMut<'_, C>,
-        bias: Option<&'v TensorView<'_, C>>,
-        others: impl IntoIterator<Item = Named<'v>, IntoIter: Clone>,
+        c: &TensorViewMut<'_, C>,
+        others: &Others<'_, C>,
     ) -> Result<Self> {
-        let device = c.device();
-        let tensors = [Named::read("a", a)].into_iter().chain(bias.map(|bias| Named::read("bias", bias)));
-        check(device, tensors.chain([Named::written("c", c)]).chain(others))?;
+        let (device, bias) = (c.device(), others.bias);
+        check(device, named(a, c, others).into_iter().flatten())?;
         device.expect_same(w.device(), "w")?;
         let [n, k] = w.shape();
         let &[m, _] = c.shape() else {
@@ -59,5 +74,21 @@ impl Problem {
         let (a, c) = (a.untyped(), c.untyped());
         let group = w.scheme().group.len(k);
         Ok(Problem { device: device.clone(), a, c, bias, tokens: None, scales: None, size: [m, n, k], group })
+    }
+
+    /// That of a run with weights, of a plan's.
+    pub(super) fn placed(&self, places: &Places, w: &DeviceWeights) -> Result<Self> {
+        let Problem { device, a, c, bias, tokens, scales, size, group } = self;
+        let of = |tensor: &Option<Untyped>| tensor.as_ref().map(|tensor| places.of(tensor));
+        Ok(Problem {
+            device: device.clone(),
+            a: places.of(a),
+            c: places.of(c),
+            bias: of(bias),
+            tokens: of(tokens),
+            scales: scales.map(|_| w.row_scales()).transpose()?,
+            size: *size,
+            group: *group,
+        })
     }
 }

@@ -100,7 +100,8 @@ impl Compiled {
         Compiled { name, arch, cluster: 1, tile, stages, reads, sums: false, consumers, shared_bytes, way }
     }
 
-    fn function(&self, device: &Device) -> Result<AnyFunction> {
+    /// Loads it.
+    pub(super) fn function(&self, device: &Device) -> Result<AnyFunction> {
         match self.way {
             Way::Tiles(kernel) => device.listed(&KERNELS, kernel),
             Way::Stream(kernel) => device.listed(&KERNELS, kernel),
@@ -109,17 +110,16 @@ impl Compiled {
     }
 
     /// Clusters that the device holds at a time.
-    pub(super) fn resident(&self, device: &Device) -> Result<u32> {
-        Ok(self.function(device)?.resident_ctas() / self.cluster)
+    pub(super) fn resident(&self, function: &AnyFunction) -> u32 {
+        function.resident_ctas() / self.cluster
     }
 
     /// Launches it.
-    pub(super) fn run(&self, problem: &Problem, call: &Call<'_>) -> Result<()> {
-        let function = self.function(&problem.device)?;
+    pub(super) fn run(&self, function: &AnyFunction, problem: &Problem, call: &Call<'_>) -> Result<()> {
         match self.way {
-            Way::Tiles(kernel) => run(kernel, &function, problem, call),
-            Way::Stream(kernel) => run_stream(kernel, &function, problem, call),
-            Way::Int8(kernel) => int8::table::run(kernel, &function, problem, call),
+            Way::Tiles(kernel) => run(kernel, function, problem, call),
+            Way::Stream(kernel) => run_stream(kernel, function, problem, call),
+            Way::Int8(kernel) => int8::table::run(kernel, function, problem, call),
         }
     }
 }

@@ -12,6 +12,8 @@
 mod candidate;
 mod choice;
 mod descriptor;
+#[cfg(any(feature = "conv", feature = "dequant_gemm"))]
+mod number;
 mod operand;
 mod plan;
 mod rejection;
@@ -19,11 +21,14 @@ mod table;
 mod workspace;
 
 pub use crate::tensor::{Named, check, of_shape};
+pub(super) use crate::tensor::{Operands, Places, of_address};
 pub use candidate::Candidate;
 pub use choice::Choice;
 pub use descriptor::{Cycles, Descriptor, Estimate, Rated};
+#[cfg(any(feature = "conv", feature = "dequant_gemm"))]
+pub(super) use number::launch_number;
 pub(super) use operand::{Copies, Operand, PIECE, expect_mapped};
 pub use plan::Plan;
 pub use rejection::Rejection;
 pub use table::Table;
-pub(super) use workspace::Workspace;
+pub(super) use workspace::{Workspace, room};

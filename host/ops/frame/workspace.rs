@@ -13,6 +13,28 @@ pub(in crate::ops) enum Workspace<'a> {
     Owned(Option<(Tensor<f32>, Event)>),
 }
 
+/// The address of `len` elements in memory that was given, which is on the device of the call: see [`check`](super::check); 0 if none are
+/// needed.
+pub(in crate::ops) fn room(given: Option<&TensorViewMut<'_, f32>>, len: usize) -> Result<u64> {
+    if len == 0 {
+        return Ok(0);
+    }
+    let Some(view) = given else {
+        let allowed = format!("given: {len} elements of f32, as the plan says");
+        return Err(Error::argument("workspace", "not given", allowed));
+    };
+    if view.len() < len || !view.is_contiguous() {
+        let was = format!("of shape {:?} and strides {:?}", view.shape(), view.strides());
+        let allowed = format!("contiguous, of {len} elements or more");
+        return Err(Error::argument("workspace", was, allowed));
+    }
+    if !view.address().is_multiple_of(ALIGNED) {
+        let was = format!("at {:#x}", view.address());
+        return Err(Error::argument("workspace", was, "aligned to 16 bytes"));
+    }
+    Ok(view.address())
+}
+
 impl Workspace<'_> {
     /// As a tensor of the call, if it was given.
     pub(in crate::ops) fn named(&self) -> Option<Named<'_>> {
@@ -22,7 +44,7 @@ impl Workspace<'_> {
         }
     }
 
-    /// The address of `len` elements on the stream's device, zeros where they are made; 0 if none are needed.
+    /// The address of `len` elements on the stream's device; 0 if none are needed.
     ///
     /// Memory that was given is on that device: see [`check`](super::check).
     pub(in crate::ops) fn of(&mut self, len: usize, stream: &Stream) -> Result<u64> {
@@ -30,18 +52,7 @@ impl Workspace<'_> {
             return Ok(0);
         }
         match self {
-            Workspace::Given(view) => {
-                if view.len() < len || !view.is_contiguous() {
-                    let was = format!("of shape {:?} and strides {:?}", view.shape(), view.strides());
-                    let allowed = format!("contiguous, of {len} elements or more");
-                    return Err(Error::argument("workspace", was, allowed));
-                }
-                if !view.address().is_multiple_of(ALIGNED) {
-                    let was = format!("at {:#x}", view.address());
-                    return Err(Error::argument("workspace", was, "aligned to 16 bytes"));
-                }
-                Ok(view.address())
-            }
+            Workspace::Given(view) => room(Some(view), len),
             Workspace::Owned(owned) => {
                 if stream.is_captured()? {
                     let allowed = "given to a call that is captured: the operator's own memory goes with the \

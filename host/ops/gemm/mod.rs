@@ -2,25 +2,22 @@
 
 mod batches;
 mod choose;
+mod plan;
 mod problem;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use tilewright_device::arch::tma::{EVICT_FIRST, EVICT_NORMAL};
-use tilewright_device::tile::{Activation, RasterOrder};
+use tilewright_device::tile::Activation;
 
 use batches::Batches;
 use choose::Selection;
-use problem::{Matrices, Size};
-use table::{Call, Compiled, Kind};
+pub use plan::{GemmPlan, GemmViews};
+use table::{Compiled, Kind};
 
-use super::frame::{Candidate, Choice, Plan, of_shape};
+use super::frame::{Candidate, Choice};
 use super::{FloatElement, HalfElement};
-use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut};
-
-/// Rows of tiles that are taken together, so that CTAs which run at a time share their operands in L2.
-const PANEL: u32 = 16;
+use crate::{Element, Result, Stream, TensorView, TensorViewMut};
 
 /// Element types of a GEMM's inputs: those of [`HalfElement`], `f16` and `bf16`.
 pub trait GemmInput: Element {}
@@ -28,8 +25,6 @@ impl<T: HalfElement> GemmInput for T {}
 
 /// A kernel that could compute a GEMM, or why it could not.
 pub type GemmCandidate = Candidate<Compiled>;
-/// The kernel that computes a GEMM, and why it was chosen.
-pub type GemmPlan = Plan<Compiled>;
 
 /// C = A B, for matrices or batches of them: A \[batch, M, K\], B \[batch, K, N\], C \[batch, M, N\].
 ///
@@ -57,7 +52,7 @@ pub fn gemm<T: GemmInput, U: FloatElement>(
 /// - Lines that are aligned to 16 bytes are read by the fast kernels; anything else is correct but slower.
 ///
 /// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The first use of a kernel on
-/// a device compiles it in the driver.
+/// a device compiles it in the driver. What is called again and again is [planned](Self::plan) once.
 ///
 /// ```no_run
 /// use tilewright::ops::{Activation, Gemm};
@@ -146,7 +141,10 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
         Ok(Selection::new(batches.first(), self.kind::<T>())?.candidates())
     }
 
-    /// The kernel that [`run`](Self::run) would launch, and why.
+    /// A plan for matrices of these shapes, strides and alignments, which runs many times: the kernel, and how it is launched. The matrices and
+    /// the bias may be [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernel, which takes the driver a while the first time.
     pub fn plan<T: GemmInput>(
         &self,
         a: &TensorView<'_, T>,
@@ -163,11 +161,10 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
         b: &TensorView<'_, T>,
         c: &TensorViewMut<'_, U>,
     ) -> Result<GemmPlan> {
-        let batches = Batches::new(a, b, c, self.bias)?;
-        Selection::new(batches.first(), self.kind::<T>())?.choose(self.kernel)
+        GemmPlan::new(self, a, b, c)
     }
 
-    /// Queues the product on `stream`.
+    /// Queues the product on `stream`: [`plan`](Self::plan), and [`GemmPlan::run`].
     ///
     /// Fails when the views do not fit together, lie on another device, or C overlaps an input.
     pub fn run<T: GemmInput>(
@@ -188,50 +185,6 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
         b: &TensorView<'_, T>,
         c: &mut TensorViewMut<'_, U>,
     ) -> Result<()> {
-        let batches = Batches::new(a, b, c, self.bias)?;
-        stream.expect_on(c.device())?;
-        if batches.is_empty() {
-            return Ok(());
-        }
-        let too_large = || {
-            let allowed = format!("of at most {} tiles", RasterOrder::MAX_TILES);
-            Error::argument("c", of_shape(c.shape()), allowed)
-        };
-        batches.launches().try_for_each(|matrices| self.launch::<T>(stream, matrices, too_large))
+        self.plan_of(a, b, c)?.queue(stream, plan::named(a, b, c, self.bias))
     }
-
-    /// Queues the products of a launch.
-    fn launch<T: Element>(
-        &self,
-        stream: &Stream,
-        matrices: Matrices,
-        too_large: impl Fn() -> Error,
-    ) -> Result<()> {
-        let plan = Selection::new(&matrices, self.kind::<T>())?.choose(self.kernel)?;
-        let kernel = plan.descriptor();
-        let matrices = if plan.estimate.transposed { matrices.t()? } else { matrices };
-        let [m, n, batch] = tiles(matrices.size, kernel.tile).ok_or_else(&too_large)?;
-        let order = RasterOrder::new(batch, m, n, PANEL).ok_or_else(&too_large)?;
-        // What one row or column of tiles reads, no other CTA reads again. Where much is written beside it, saying so cost a tenth.
-        let Size { m: rows, n: columns, k, .. } = matrices.size;
-        let written = rows.saturating_mul(columns);
-        let policy = |tiles, lines: usize| {
-            let little = written.saturating_mul(16) <= lines.saturating_mul(k);
-            if tiles == 1 && little { EVICT_FIRST } else { EVICT_NORMAL }
-        };
-        let call = Call {
-            stream,
-            order,
-            scale: [self.alpha, self.beta],
-            policies: [policy(n, rows), policy(m, columns)],
-            overlap: self.overlap,
-        };
-        table::run(kernel, &matrices, &call)
-    }
-}
-
-/// Rows and columns of tiles, and matrices of the batch.
-fn tiles(size: Size, [m, n, _]: [u32; 3]) -> Option<[u32; 3]> {
-    let count = |len: usize, tile: u32| u32::try_from(len.div_ceil(tile as usize)).ok();
-    Some([count(size.m, m)?, count(size.n, n)?, count(size.batch, 1)?])
 }

@@ -2,7 +2,7 @@
 
 use super::batches::Batches;
 use crate::ops::frame::{Named, check, of_shape};
-use crate::tensor::{MAX_RANK, Untyped};
+use crate::tensor::{MAX_RANK, Places, Untyped};
 use crate::{Device, Element, Error, Result, TensorView, TensorViewMut};
 
 /// The matrices of a launch, each of three dimensions: A \[batch, M, K\], B \[batch, K, N\], C \[batch, M, N\].
@@ -67,6 +67,14 @@ impl Batches {
 }
 
 impl Matrices {
+    /// Those of a run, of a plan's.
+    pub(super) fn placed(&self, places: &Places) -> Self {
+        let Matrices { device, a, b, c, bias, size } = self;
+        let bias = bias.as_ref().map(|bias| places.of(bias));
+        let [a, b, c] = [a, b, c].map(|tensor| places.of(tensor));
+        Matrices { device: device.clone(), a, b, c, bias, size: *size }
+    }
+
     /// The same product transposed: Cᵀ = Bᵀ Aᵀ.
     pub(super) fn t(&self) -> Result<Self> {
         let Size { batch, m, n, k } = self.size;

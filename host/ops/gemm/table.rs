@@ -9,7 +9,7 @@ use tilewright_gemm::{GEMM, GemmArgs, GemmKernel, KERNELS};
 
 use super::problem::Matrices;
 use crate::ops::frame::{Table, expect_mapped};
-use crate::{Arch, Launch, Result, Stream};
+use crate::{AnyFunction, Arch, Device, Launch, Result, Stream};
 
 /// Lines of a TMA box of A and C.
 const BOX: u32 = 64;
@@ -18,8 +18,8 @@ const BOX: u32 = 64;
 pub type Compiled = Listed<GemmKernel>;
 
 /// What a launch needs beside the matrices.
-pub(super) struct Call<'a> {
-    pub(super) stream: &'a Stream,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
     pub(super) order: RasterOrder,
     /// alpha and beta.
     pub(super) scale: [f32; 2],
@@ -40,11 +40,21 @@ pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
     TABLE.kernels(&kind)
 }
 
+/// The kernel, loaded.
+pub(super) fn function(device: &Device, kernel: &Compiled) -> Result<AnyFunction> {
+    device.listed(&KERNELS, kernel)
+}
+
 /// Launches a kernel.
-pub(super) fn run(kernel: &'static Compiled, matrices: &Matrices, call: &Call<'_>) -> Result<()> {
-    let Matrices { device, a, b, c, bias, .. } = matrices;
-    let function = device.listed(&KERNELS, kernel)?;
-    let backend = device.backend();
+pub(super) fn run(
+    kernel: &Compiled,
+    function: &AnyFunction,
+    stream: &Stream,
+    matrices: &Matrices,
+    call: &Call,
+) -> Result<()> {
+    let Matrices { a, b, c, bias, .. } = matrices;
+    let backend = function.device().backend();
     let tma = kernel.arch == Arch::Sm90a;
     let lines = |count| if tma { count } else { 0 };
     let [a_rows, b_rows, c_rows] = kernel.row_major;
@@ -64,5 +74,5 @@ pub(super) fn run(kernel: &'static Compiled, matrices: &Matrices, call: &Call<'_
     // SAFETY: the arguments are those of `gemm`. The views that the matrices come from are borrowed by the caller, c
     // exclusively, and reach no further than their shapes, which the kernel keeps to. Programmatic launch only moves what
     // precedes its wait for the preceding grid.
-    unsafe { function.launch_block(call.stream, &launch, &args) }
+    unsafe { function.launch_block(stream, &launch, &args) }
 }

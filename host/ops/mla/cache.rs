@@ -6,6 +6,7 @@ use tilewright_device::tile::PageTable;
 
 use super::problem::wrong;
 use crate::ops::frame::of_shape;
+use crate::ops::indices::log2_bytes;
 use crate::tensor::Untyped;
 use crate::{Element, Result, TensorView};
 
@@ -27,6 +28,14 @@ pub(super) enum Table<V> {
 }
 
 impl<V> Table<V> {
+    /// With what `of` makes of the table on the device.
+    pub(super) fn map<W>(&self, of: impl FnOnce(&V) -> W) -> Table<W> {
+        match self {
+            Table::None => Table::None,
+            Table::Device(table) => Table::Device(of(table)),
+            Table::Host(table) => Table::Host(table.clone()),
+        }
+    }
     /// The table on the device, if that is where it is.
     pub(super) fn device(&self) -> Option<&V> {
         match self {
@@ -66,7 +75,7 @@ impl Cache {
     pub(super) fn new<T: Element>(
         cache: &TensorView<'_, T>,
         (batch, columns): (usize, usize),
-        table: &Table<TensorView<'_, i32>>,
+        table: &Table<Untyped>,
         lengths: Option<&Arc<[u32]>>,
         known: Option<&Known>,
     ) -> Result<Self> {
@@ -116,11 +125,7 @@ impl Cache {
         Ok(Cache {
             pool: Untyped { layout, ..untyped },
             rows,
-            table: match table {
-                Table::None => Table::None,
-                Table::Device(table) => Table::Device(table.untyped()),
-                Table::Host(table) => Table::Host(table.clone()),
-            },
+            table: table.clone(),
             entries: entries as u32,
             lengths,
             known: host,
@@ -134,19 +139,20 @@ impl Cache {
 
     /// What kernels are told of the table; `uploaded` is the address of one that the host had.
     pub(super) fn pages(&self, uploaded: u64) -> PageTable {
-        let (address, stride) = match &self.table {
+        let (address, stride, log2_bytes) = match &self.table {
             Table::None => return PageTable::NONE,
-            Table::Device(table) => (table.address, table.layout.strides()[0] as u64),
-            Table::Host(_) => (uploaded, u64::from(self.entries)),
+            Table::Device(table) => (table.address, table.layout.strides()[0] as u64, log2_bytes(table)),
+            Table::Host(_) => (uploaded, u64::from(self.entries), size_of::<i32>().ilog2()),
         };
-        PageTable { address, stride, entries: self.entries, log2_rows: self.rows.ilog2() }
+        let (entries, log2_rows) = (self.entries, self.rows.ilog2());
+        PageTable { address, stride, entries, log2_rows, log2_bytes, padding: 0 }
     }
 }
 
 /// Numbers of pages of each of `batch` sequences.
-fn on_device(table: &TensorView<'_, i32>, batch: usize) -> Result<usize> {
+fn on_device(table: &Untyped, batch: usize) -> Result<usize> {
     let allowed = format!("of shape [{batch}, pages of a sequence], of contiguous rows");
-    match (table.shape(), table.strides()) {
+    match (table.layout.shape(), table.layout.strides()) {
         (&[of, entries], &[_, stride]) if of == batch && (entries <= 1 || stride == 1) => Ok(entries),
         (shape, strides) => {
             wrong("block_table", format!("{} and strides {strides:?}", of_shape(shape)), allowed)

@@ -3,23 +3,24 @@
 mod cache;
 mod choose;
 mod plan;
+mod planned;
 mod problem;
 mod schedule;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::sync::Arc;
 
-use cache::{Known, Table};
-use problem::{Arguments, Options, Problem};
-use schedule::{Scheduled, workspace_len};
+use cache::Table;
+use planned::{Last, named, problem};
+pub use planned::{MlaPlan, MlaViews};
+use problem::Options;
 use table::Compiled;
 
-use super::HalfElement;
-use super::frame::{Candidate, Choice, Plan, Workspace};
-use crate::{Result, Stream, TensorView, TensorViewMut};
+use super::frame::{Candidate, Choice, Workspace};
+use super::{HalfElement, Indices};
+use crate::{Error, Result, Stream, TensorView, TensorViewMut};
 
 /// O = softmax(Q Kᵀ / sqrt(576)) V over a cache without pages, of which every sequence has all keys.
 ///
@@ -60,7 +61,7 @@ pub fn mla<T: HalfElement>(
 /// and a run with other lengths, another table of the host's or on another device, waits for the device and takes memory for the plan, all others
 /// only queue work; they can be captured in a [`Graph`](crate::Graph), with a [`workspace`](Self::workspace) also where sequences
 /// are cut, and replayed as long as the `Mla` lives and makes no other plan. One `Mla` for all layers of a model makes one plan a
-/// step.
+/// step; so does [`plan`](Self::plan), which gives it as a value.
 ///
 /// ```no_run
 /// use tilewright::ops::Mla;
@@ -84,10 +85,11 @@ pub fn mla<T: HalfElement>(
 pub struct Mla<'a> {
     options: Options,
     lse: Option<TensorViewMut<'a, f32>>,
-    table: Table<TensorView<'a, i32>>,
+    table: Table<Indices<'a>>,
     lengths: Option<Arc<[u32]>>,
-    known: Option<Known>,
-    scheduled: Option<Scheduled>,
+    /// Those of the last run.
+    planned: Option<MlaPlan>,
+    last: Last,
     workspace: Workspace<'a>,
     kernel: Option<&'a str>,
     overlap: bool,
@@ -101,8 +103,8 @@ impl Mla<'_> {
             lse: None,
             table: Table::None,
             lengths: None,
-            known: None,
-            scheduled: None,
+            planned: None,
+            last: Last::default(),
             workspace: Workspace::Owned(None),
             kernel: None,
             overlap: true,
@@ -145,8 +147,8 @@ impl<'a> Mla<'a> {
     /// fastest.
     ///
     /// The table is read when the kernel runs, as far as the sequences' lengths reach; pages that do not exist are zeros.
-    pub fn block_table(self, table: &TensorView<'a, i32>) -> Self {
-        Mla { table: Table::Device(table.clone()), ..self }
+    pub fn block_table(self, table: impl Into<Indices<'a>>) -> Self {
+        Mla { table: Table::Device(table.into()), ..self }
     }
     /// As [`block_table`](Self::block_table), row-major in the host's memory: pages that do not exist are an error, as far as the
     /// sequences' lengths reach. The table goes to the device with the plan.
@@ -182,26 +184,14 @@ impl<'a> Mla<'a> {
         Mla { overlap, ..self }
     }
 
-    fn problem<T: HalfElement>(
-        &self,
-        q: &TensorView<'_, T>,
-        cache: &TensorView<'_, T>,
-        o: &TensorViewMut<'_, T>,
-    ) -> Result<Problem> {
-        let Mla { options, lse, table, lengths, known, workspace, .. } = self;
-        let (lse, lengths, known) = (lse.as_ref(), lengths.as_ref(), known.as_ref());
-        Problem::new(options, &Arguments { q, cache, o, lse, table, lengths, known, workspace })
-    }
-
-    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 unless sequences are cut.
+    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: those of the [`plan`](Self::plan).
     pub fn workspace_len<T: HalfElement>(
         &self,
         q: &TensorView<'_, T>,
         cache: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<usize> {
-        let plan = self.plan(q, cache, o)?;
-        Ok(workspace_len(plan.work.tiles, plan.kernel().columns()[1]))
+        Ok(self.plan(q, cache, o)?.workspace_len())
     }
 
     /// Every compiled kernel for this type, the best first, with the reason for those that cannot compute this.
@@ -211,22 +201,24 @@ impl<'a> Mla<'a> {
         cache: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<Vec<MlaCandidate>> {
-        Ok(self.problem(q, cache, o)?.candidates())
+        Ok(problem(self, q, cache, o, None)?.candidates())
     }
 
-    /// The kernel that [`run`](Self::run) would launch, and how it shares out the work.
+    /// A plan for tensors of these shapes, strides and alignments and for the present lengths, and table of the host's, which runs many times: the
+    /// kernel, how it is launched, and how it shares out the work. The tensors, those among the options too, may be
+    /// [views without memory](TensorView::without_memory).
+    ///
+    /// Waits for the device, which gets the shares. Loads the kernels, which takes the driver a while the first time.
     pub fn plan<T: HalfElement>(
         &self,
         q: &TensorView<'_, T>,
         cache: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<MlaPlan> {
-        let problem = self.problem(q, cache, o)?;
-        let choice = problem.choose(self.kernel)?;
-        Ok(MlaPlan { choice, work: schedule::plan(&problem, choice.descriptor())? })
+        MlaPlan::new(self, q, cache, o, &mut Last::default(), || Ok(()))
     }
 
-    /// Queues it on `stream`.
+    /// Queues it on `stream`: [`plan`](Self::plan), unless the last run's still holds, and [`MlaPlan::run`].
     ///
     /// Fails when the views do not fit together, lie on another device, or an output overlaps another tensor.
     pub fn run<T: HalfElement>(
@@ -236,21 +228,28 @@ impl<'a> Mla<'a> {
         cache: &TensorView<'_, T>,
         o: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        let problem = self.problem(q, cache, o)?;
-        self.known.clone_from(&problem.cache.known);
-        stream.expect_on(&problem.device)?;
-        if problem.is_empty() {
-            return Ok(());
-        }
-        let kernel = problem.choose(self.kernel)?.descriptor();
-        let scheduled = Scheduled::update(&mut self.scheduled, &problem, kernel, stream)?;
-        let len = workspace_len(scheduled.tiles, problem.columns[1]);
+        let captured = || {
+            if !stream.is_captured()? {
+                return Ok(());
+            }
+            let was = "an `Mla` whose last run had other lengths, pages or options";
+            let allowed = "one that ran with the same before the call is captured: then its plan is made";
+            Err(Error::argument("self", was, allowed))
+        };
+        // What was planned before keeps its shares where this fails: graphs may have them.
+        let mut last = std::mem::take(&mut self.last);
+        let tensors = named(q, cache, o, self.lse.as_ref(), self.table.device());
+        let planned = match self.planned.take().filter(|plan| plan.holds(self, &tensors)) {
+            Some(plan) => Ok(plan),
+            None => MlaPlan::new(self, q, cache, o, &mut last, captured),
+        };
+        self.last = last;
+        let plan = &*self.planned.insert(planned?);
+        let tensors = named(q, cache, o, self.lse.as_ref(), self.table.device());
+        let places = plan.places(stream, tensors, self.workspace.named())?;
+        let len = plan.workspace_len();
         let workspace = self.workspace.of(len, stream)?;
-        let how = scheduled.run(&problem, workspace, self.overlap);
-        let mut launched = table::run(kernel, &problem, stream, &how);
-        if how.cut > 0 && launched.is_ok() {
-            launched = table::merge(kernel, &problem, stream, &how);
-        }
+        let launched = plan.launch(stream, &places, workspace);
         // The first launch may have come before the second failed.
         launched.and(self.workspace.used(len, stream))
     }
@@ -258,43 +257,3 @@ impl<'a> Mla<'a> {
 
 /// A kernel that could compute an MLA, or why it could not.
 pub type MlaCandidate = Candidate<Compiled>;
-
-/// The kernel that computes an MLA, and how it shares out the work.
-#[derive(Clone, Debug)]
-pub struct MlaPlan {
-    choice: Plan<Compiled>,
-    work: plan::Plan,
-}
-
-impl MlaPlan {
-    /// The kernel.
-    pub fn kernel(&self) -> &MlaCandidate {
-        self.choice.kernel()
-    }
-    /// Sequences that are cut into parts.
-    pub fn cut(&self) -> usize {
-        self.work.merged.len()
-    }
-    /// The most parts of a sequence.
-    pub fn parts(&self) -> u32 {
-        self.work.merged.iter().map(|cut| cut.parts).max().unwrap_or(1)
-    }
-    /// Why the kernel was chosen.
-    pub fn reason(&self) -> &'static str {
-        self.choice.reason()
-    }
-}
-
-impl fmt::Display for MlaPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.cut() {
-            0 => write!(f, "{}; sequences are whole", self.choice),
-            cut => write!(
-                f,
-                "{}; {cut} of the sequences are cut, into up to {} parts",
-                self.choice,
-                self.parts()
-            ),
-        }
-    }
-}

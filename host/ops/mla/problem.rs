@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::cache::{Cache, Known, Table};
-use crate::ops::frame::{Named, Operand, PIECE, Workspace, check, of_shape};
+use super::planned::named;
+use crate::ops::Indices;
+use crate::ops::frame::{Operand, PIECE, Places, check, of_address, of_shape};
 use crate::ops::scores::scale;
 use crate::tensor::Untyped;
 use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
@@ -51,16 +53,15 @@ pub(super) struct Problem {
     pub(super) element: &'static str,
 }
 
-/// The caller's views, and what it says of the cache.
+/// The views at a plan's places, and what the caller says of the cache.
 pub(super) struct Arguments<'a, 'b, T> {
     pub(super) q: &'b TensorView<'a, T>,
     pub(super) cache: &'b TensorView<'a, T>,
     pub(super) o: &'b TensorViewMut<'a, T>,
     pub(super) lse: Option<&'b TensorViewMut<'a, f32>>,
-    pub(super) table: &'b Table<TensorView<'a, i32>>,
+    pub(super) table: &'b Table<Indices<'a>>,
     pub(super) lengths: Option<&'b Arc<[u32]>>,
     pub(super) known: Option<&'b Known>,
-    pub(super) workspace: &'b Workspace<'a>,
 }
 
 impl Problem {
@@ -109,7 +110,8 @@ impl Problem {
             }
         };
         let (device, q) = (o.device(), by_row("q", q.untyped(), &[batch, rows, d])?);
-        let cache = Cache::new(of.cache, (batch, d), of.table, of.lengths, of.known)?;
+        let table = of.table.map(Indices::untyped);
+        let cache = Cache::new(of.cache, (batch, d), &table, of.lengths, of.known)?;
         Ok(Problem {
             device: device.clone(),
             operands: [operand(device, "q", &q)?, operand(device, "cache", &cache.pool)?],
@@ -128,6 +130,16 @@ impl Problem {
         })
     }
 
+    /// That of a run, of a plan's.
+    pub(super) fn placed(&self, places: &Places) -> Self {
+        let mut placed = self.clone();
+        for tensor in [&mut placed.q, &mut placed.o, &mut placed.lse, &mut placed.cache.pool] {
+            *tensor = places.of(tensor);
+        }
+        placed.cache.table = self.cache.table.map(|table| places.of(table));
+        placed
+    }
+
     /// Nothing to store.
     pub(super) fn is_empty(&self) -> bool {
         self.batch == 0 || self.rows == 0
@@ -137,11 +149,8 @@ impl Problem {
 impl<T: Element> Arguments<'_, '_, T> {
     /// Checks that all tensors lie on one device, and what is written apart from the others.
     fn check(&self) -> Result<()> {
-        let Arguments { q, cache, o, lse, table, workspace, .. } = *self;
-        let inputs = [Named::read("q", q), Named::read("cache", cache)].into_iter();
-        let inputs = inputs.chain(table.device().map(|table| Named::read("block_table", table)));
-        let outputs = [Named::written("o", o)].into_iter().chain(lse.map(|lse| Named::written("lse", lse)));
-        check(o.device(), inputs.chain(outputs).chain(workspace.named()))
+        let Arguments { q, cache, o, lse, table, .. } = *self;
+        check(o.device(), named(q, cache, o, lse, table.device()).into_iter().flatten())
     }
 }
 
@@ -160,7 +169,8 @@ fn by_row(name: &'static str, tensor: Untyped, shape: &[usize]) -> Result<Untype
 fn operand(device: &Device, name: &'static str, tensor: &Untyped) -> Result<Operand> {
     let reading = tensor.reading(device.backend(), true)?;
     if reading.align < PIECE && tensor.layout.len() > 0 {
-        let was = format!("at {:#x}, of strides {:?} by rows", tensor.address, tensor.layout.strides());
+        let at = of_address(tensor.address);
+        let was = format!("at {at}, of strides {:?} by rows", tensor.layout.strides());
         return wrong(name, was, "of contiguous columns, in lines aligned to 16 bytes");
     }
     let line = tensor.layout.shape().last().copied().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The plan on the device: made once for as long as sequences keep their lengths.
+//! The shares of groups on the device: made once for as long as sequences keep their lengths.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::cache::Table;
 use super::plan::Plan;
 use super::problem::Problem;
 use super::table::{Compiled, ROWS, Run};
-use crate::{Device, Error, Result, Stream, Tensor};
+use crate::{Device, Result, Tensor};
 
 /// What a plan depends on, and what goes to the device with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,27 +23,21 @@ struct Key {
 }
 
 impl Key {
-    fn new(problem: &Problem, kernel: &Compiled) -> Result<Self> {
+    fn new(problem: &Problem, kernel: &Compiled, resident: u32) -> Self {
         let tiles = problem.rows.div_ceil(ROWS);
-        let resident = problem.device.listed(&tilewright_mla::KERNELS, kernel)?.resident_ctas();
         let groups = (resident / tiles.saturating_mul(kernel.parts).max(1)).max(1);
         let table = match &problem.cache.table {
             Table::Host(table) => Some(table.clone()),
             _ => None,
         };
         let (device, lengths) = (problem.device.clone(), problem.cache.lengths.clone());
-        Ok(Key { device, lengths, grid: [tiles, groups], splits: problem.splits, table })
+        Key { device, lengths, grid: [tiles, groups], splits: problem.splits, table }
     }
 
     fn plan(&self) -> Plan {
         let [tiles, groups] = self.grid;
         Plan::new(&self.lengths, groups, tiles, self.splits)
     }
-}
-
-/// The plan that a kernel would follow.
-pub(super) fn plan(problem: &Problem, kernel: &Compiled) -> Result<Plan> {
-    Ok(Key::new(problem, kernel)?.plan())
 }
 
 /// Elements of the memory for parts: their tiles, and a number for each of a tile's rows.
@@ -58,30 +52,30 @@ pub(super) struct Scheduled {
     memory: Tensor<u32>,
     /// Numbers of the list of items; behind them are that of sequences to be merged, and the table.
     items: u32,
-    cut: u32,
+    /// Sequences that are cut, and the most parts of one.
+    pub(super) cut: u32,
+    pub(super) parts: u32,
     /// Tiles of parts.
     pub(super) tiles: u32,
 }
 
 impl Scheduled {
-    /// Brings `schedule` up to date. If it has to change, waits for the device, which a capture of `stream` does not allow.
-    pub(super) fn update<'s>(
-        schedule: &'s mut Option<Self>,
+    /// That of a problem for a kernel of which so many CTAs are resident: the `last` one, if it is that. Else one that waits for the device,
+    /// which `may_wait` forbids by an error, in the memory of the last one, unless something else has it; then there is no last one any more.
+    pub(super) fn of(
         problem: &Problem,
         kernel: &Compiled,
-        stream: &Stream,
-    ) -> Result<&'s Self> {
-        let key = Key::new(problem, kernel)?;
-        if schedule.as_ref().is_none_or(|last| last.key != key) && stream.is_captured()? {
-            let was = "an `Mla` whose last run had other lengths, pages or options";
-            let allowed = "one that ran with the same before the call is captured: then its plan is made";
-            return Err(Error::argument("self", was, allowed));
+        resident: u32,
+        last: &mut Option<Arc<Self>>,
+        may_wait: impl FnOnce() -> Result<()>,
+    ) -> Result<Arc<Self>> {
+        let key = Key::new(problem, kernel, resident);
+        if let Some(last) = last.as_ref().filter(|last| last.key == key) {
+            return Ok(last.clone());
         }
-        let now = match schedule.take() {
-            Some(last) if last.key == key => last,
-            last => Self::new(key, last.map(|last| last.memory))?,
-        };
-        Ok(schedule.insert(now))
+        may_wait()?;
+        let memory = last.take().and_then(Arc::into_inner).map(|last| last.memory);
+        Ok(Arc::new(Self::new(key, memory)?))
     }
 
     fn new(key: Key, memory: Option<Tensor<u32>>) -> Result<Self> {
@@ -96,7 +90,8 @@ impl Scheduled {
         };
         words.resize(memory.len(), 0);
         memory.write(&words)?;
-        Ok(Scheduled { key, memory, items, cut: plan.merged.len() as u32, tiles: plan.tiles })
+        let parts = plan.merged.iter().map(|cut| cut.parts).max().unwrap_or(1);
+        Ok(Scheduled { key, memory, items, cut: plan.merged.len() as u32, parts, tiles: plan.tiles })
     }
 
     /// How kernels are launched that follow it, with parts at `workspace`.

@@ -10,7 +10,7 @@ use tilewright_mla::{Causal, KERNELS, MERGE, MLA, MergeArgs, MlaArgs, MlaKernel,
 
 use super::problem::Problem;
 use crate::ops::frame::{Table, expect_mapped};
-use crate::{Arch, Error, Launch, Result, Stream};
+use crate::{AnyFunction, Arch, Device, Error, Launch, Result, Stream};
 
 /// Lines of a TMA box of Q and O, and of a tile.
 pub(super) const ROWS: u32 = 64;
@@ -43,10 +43,21 @@ pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
     TABLE.kernels(&kind)
 }
 
+/// The kernel, loaded.
+pub(super) fn function(device: &Device, kernel: &Compiled) -> Result<AnyFunction> {
+    device.listed(&KERNELS, kernel)
+}
+
 /// Launches a kernel.
-pub(super) fn run(kernel: &'static Compiled, problem: &Problem, stream: &Stream, how: &Run) -> Result<()> {
+pub(super) fn run(
+    kernel: &Compiled,
+    function: &AnyFunction,
+    problem: &Problem,
+    stream: &Stream,
+    how: &Run,
+) -> Result<()> {
     let Problem { device, q, o, lse, cache, heads, positions, scale, .. } = problem;
-    let (backend, function) = (device.backend(), device.listed(&KERNELS, kernel)?);
+    let backend = device.backend();
     let tma = kernel.arch == Arch::Sm90a;
     let lines = if tma { ROWS } else { 0 };
     let [rows, columns] = if tma { kernel.box_of } else { [0; 2] };
@@ -78,22 +89,37 @@ pub(super) fn run(kernel: &'static Compiled, problem: &Problem, stream: &Stream,
     }
 }
 
-/// Launches what merges a kernel's parts.
-pub(super) fn merge(kernel: &Compiled, problem: &Problem, stream: &Stream, how: &Run) -> Result<()> {
-    let Problem { device, o, lse, rows, .. } = problem;
-    let of = (kernel.arch, kernel.element, kernel.columns[1]);
-    let merge = MERGE.iter().find(|merge| (merge.arch, merge.element, merge.columns) == of);
-    let merge = merge.ok_or_else(|| Error::KernelMissing {
-        kernel: kernel.name,
-        arch: kernel.arch,
-        reason: "the set has no kernel that merges its parts".to_owned(),
-    })?;
-    let (backend, function) = (device.backend(), device.listed(&KERNELS, merge)?);
-    let o: GlobalAbi<(), 3> = o.arg(backend, true, 0)?;
-    let lse: GlobalAbi<(), 3> = lse.arg(backend, true, 0)?;
-    let args = MergeArgs { parts: how.parts, o, lse, list: how.merged };
-    let overlap = how.overlap && merge.arch == Arch::Sm90a;
-    let launch = Launch::grid([rows.div_ceil(merge.rows), how.cut, 1]).pdl(overlap);
-    // SAFETY: as above, with the arguments of `merge`; the preceding grid wrote the parts, and this one waits for it.
-    unsafe { function.launch_block(stream, &launch, &args) }
+/// What merges a kernel's parts, loaded.
+#[derive(Clone, Debug)]
+pub(super) struct Merge {
+    function: AnyFunction,
+    arch: Arch,
+    /// Rows of a CTA.
+    rows: u32,
+}
+
+impl Merge {
+    pub(super) fn of(kernel: &Compiled, device: &Device) -> Result<Self> {
+        let of = (kernel.arch, kernel.element, kernel.columns[1]);
+        let merge = MERGE.iter().find(|merge| (merge.arch, merge.element, merge.columns) == of);
+        let merge = merge.ok_or_else(|| Error::KernelMissing {
+            kernel: kernel.name,
+            arch: kernel.arch,
+            reason: "the set has no kernel that merges its parts".to_owned(),
+        })?;
+        Ok(Merge { function: device.listed(&KERNELS, merge)?, arch: merge.arch, rows: merge.rows })
+    }
+
+    /// Launches it.
+    pub(super) fn run(&self, problem: &Problem, stream: &Stream, how: &Run) -> Result<()> {
+        let Problem { device, o, lse, rows, .. } = problem;
+        let backend = device.backend();
+        let o: GlobalAbi<(), 3> = o.arg(backend, true, 0)?;
+        let lse: GlobalAbi<(), 3> = lse.arg(backend, true, 0)?;
+        let args = MergeArgs { parts: how.parts, o, lse, list: how.merged };
+        let overlap = how.overlap && self.arch == Arch::Sm90a;
+        let launch = Launch::grid([rows.div_ceil(self.rows), how.cut, 1]).pdl(overlap);
+        // SAFETY: as above, with the arguments of `merge`; the preceding grid wrote the parts, and this one waits for it.
+        unsafe { self.function.launch_block(stream, &launch, &args) }
+    }
 }

@@ -58,8 +58,13 @@ impl Views {
     fn name(&self, mla: &Mla<'_>) -> &'static str {
         self.plan(mla).unwrap().kernel().name()
     }
+    /// Of a plan, or of a run of it.
     fn message(&self, mla: &Mla<'_>) -> String {
-        self.plan(mla).unwrap_err().to_string()
+        let run = |plan: MlaPlan| {
+            let tensors = named(&self.q, &self.cache, &self.o, mla.lse.as_ref(), mla.table.device());
+            plan.places(&self.o.device().default_stream(), tensors, mla.workspace.named())
+        };
+        self.plan(mla).and_then(run).unwrap_err().to_string()
     }
 }
 

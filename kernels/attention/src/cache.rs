@@ -13,7 +13,7 @@ use tilewright_device::tile::{InPlace, PageTable};
 pub struct Cache {
     /// Where the keys lie.
     pub pages: PageTable,
-    /// Address of each sequence's number of keys, `i32`; 0 where all have `capacity`.
+    /// Address of each sequence's number of keys, `i32` in the low bytes of each; 0 where all have `capacity`.
     pub lengths: u64,
     /// The most keys of a sequence; longer ones are cut off.
     pub capacity: i32,
@@ -23,6 +23,10 @@ pub struct Cache {
     pub left: i32,
     /// Keys that a query sees behind its own; `i32::MAX` is no limit.
     pub right: i32,
+    /// The logarithm to base 2 of the bytes from one number of keys to the next.
+    pub log2_bytes: u32,
+    /// The end of a multiple of 8 bytes.
+    pub padding: u32,
 }
 
 impl Cache {
@@ -31,7 +35,7 @@ impl Cache {
     pub fn keys(&self, sequence: u32) -> Keys {
         let mut count = self.capacity;
         if self.lengths != 0 {
-            let at = self.lengths + sequence as u64 * 4;
+            let at = self.lengths + ((sequence as u64) << self.log2_bytes);
             // SAFETY: the host passes as many lengths as there are sequences.
             count = (unsafe { global::ld_global_u32(at as *const u32) } as i32).clamp(0, self.capacity);
         }

@@ -65,7 +65,7 @@ impl Sequences for Equal {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Packed {
-    /// Address of where each sequence's queries begin and the last one's end, `i32`.
+    /// Address of where each sequence's queries begin and the last one's end, `i32` in the low bytes of each.
     pub query_offsets: u64,
     /// The same for keys.
     pub key_offsets: u64,
@@ -75,14 +75,18 @@ pub struct Packed {
     pub left: i32,
     /// Keys that a query sees behind its own; `i32::MAX` is no limit.
     pub right: i32,
+    /// The logarithm to base 2 of the bytes from one offset to the next.
+    pub log2_bytes: u32,
+    /// The end of a multiple of 8 bytes.
+    pub padding: u32,
 }
 
 impl Packed {
     /// Where a sequence begins, and its length.
     #[inline(always)]
-    fn range(offsets: u64, i: u32, all: u32) -> (u32, u32) {
+    fn range(&self, offsets: u64, i: u32, all: u32) -> (u32, u32) {
         let at = |i: u32| {
-            let at = offsets + i as u64 * 4;
+            let at = offsets + ((i as u64) << self.log2_bytes);
             // SAFETY: the host passes an offset more than there are sequences.
             (unsafe { global::ld_global_u32(at as *const u32) } as i32).max(0).cast_unsigned().min(all)
         };
@@ -103,8 +107,8 @@ impl Sequences for Packed {
 
     #[inline(always)]
     fn get(&self, i: u32) -> Sequence {
-        let (first_query, queries) = Self::range(self.query_offsets, i, self.all[0]);
-        let (first_key, keys) = Self::range(self.key_offsets, i, self.all[1]);
+        let (first_query, queries) = self.range(self.query_offsets, i, self.all[0]);
+        let (first_key, keys) = self.range(self.key_offsets, i, self.all[1]);
         let own = keys as i32 - queries as i32;
         let keys = Keys {
             count: keys as i32,

@@ -120,8 +120,16 @@ fn blocks_are_those_that_queries_see() {
 
 #[test]
 fn caches_without_lengths_are_full() {
-    let cache =
-        Cache { pages: PageTable::NONE, lengths: 0, capacity: 300, queries: 4, left: i32::MAX, right: 0 };
+    let cache = Cache {
+        pages: PageTable::NONE,
+        lengths: 0,
+        capacity: 300,
+        queries: 4,
+        left: i32::MAX,
+        right: 0,
+        log2_bytes: 0,
+        padding: 0,
+    };
     let keys = cache.keys(7);
     assert_eq!((keys.count, keys.high), (300, 296));
     assert!(keys.low < -(1 << 30));

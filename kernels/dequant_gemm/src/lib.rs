@@ -3,15 +3,21 @@
 //! - [`dequant_gemm`](fn@dequant_gemm): weights decoded to f16 or bf16 in registers.
 //! - [`dequant_gemm_int8`](fn@dequant_gemm_int8): int8 activations, exact sums.
 //! - [`dequant_stream`](fn@dequant_stream): few rows of activations, weights straight from global memory.
+//! - [`fit_groups`](fn@fit_groups), [`pack_codes`](fn@pack_codes): narrow weights made of wide ones.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 mod int8;
 mod named;
+mod quantize;
 mod stream;
 mod weights;
 
 pub use int8::{DequantGemmInt8Args, DequantInt8Kernel, INT8, dequant_gemm_int8};
+pub use quantize::{
+    Conversion, FitGroupsArgs, PackCodesArgs, QUANTIZE, QUANTIZE_THREADS, QuantizeKernel, Step, fit_groups,
+    pack_codes,
+};
 pub use stream::{
     CHUNK, Chunk, ChunkStream, DequantStreamArgs, DequantStreamKernel, SLAB, STREAM, Shares, WarpDepths,
     WarpSums, dequant_stream,

@@ -9,7 +9,7 @@ use crate::tile::memory::global::Global;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PageTable {
-    /// Address of page numbers, `i32`, for each sequence as many as `entries`; 0 where sequence i is page i, whole.
+    /// Address of page numbers, `i32` in the low bytes of each, for each sequence as many as `entries`; 0 where sequence i is page i, whole.
     pub address: u64,
     /// Elements from one sequence's page numbers to the next one's.
     pub stride: u64,
@@ -17,11 +17,16 @@ pub struct PageTable {
     pub entries: u32,
     /// The logarithm to base 2 of a page's rows.
     pub log2_rows: u32,
+    /// The logarithm to base 2 of the bytes from one page number to the next.
+    pub log2_bytes: u32,
+    /// The end of a multiple of 8 bytes.
+    pub padding: u32,
 }
 
 impl PageTable {
     /// Every sequence a page of its own.
-    pub const NONE: Self = PageTable { address: 0, stride: 0, entries: 1, log2_rows: 31 };
+    pub const NONE: Self =
+        PageTable { address: 0, stride: 0, entries: 1, log2_rows: 31, log2_bytes: 0, padding: 0 };
 
     /// Page and row of row `row` of a sequence. Beyond the table, the page is none of the tensor's.
     #[inline(always)]
@@ -33,7 +38,7 @@ impl PageTable {
         if entry >= self.entries {
             return (u32::MAX, row);
         }
-        let at = self.address + (sequence as u64 * self.stride + entry as u64) * 4;
+        let at = self.address + ((sequence as u64 * self.stride + entry as u64) << self.log2_bytes);
         // SAFETY: the host passes a table of so many sequences and entries.
         (unsafe { global::ld_global_u32(at as *const u32) }, row)
     }

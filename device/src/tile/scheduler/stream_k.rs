@@ -39,8 +39,10 @@ pub struct StreamOrder {
     by_part: Division,
     /// Where the parts' sums are written: see [`workspace`](Self::workspace).
     sums: u64,
-    /// A counter for each group of 128 threads of each tile that is shared: zero before and after the kernel.
-    counters: u64,
+    /// A flag for each group of 128 threads of each place of a part's sums: any values, but `launch`, before the kernel.
+    flags: u64,
+    /// What a flag is when its part's sums are written: a number of this launch alone, not 0. Who has read them sets the flag to 0.
+    launch: u64,
 }
 
 impl StreamOrder {
@@ -49,29 +51,31 @@ impl StreamOrder {
 
     /// An order of tiles of `steps` steps, of which all but the first `whole` are shared among `ctas` CTAs.
     ///
-    /// `sums` and `counters` are the addresses of as many bytes as [`workspace`](Self::workspace) says. `None` when there are
-    /// more than [`MAX_STEPS`](Self::MAX_STEPS) to share.
-    pub fn new(
-        raster: RasterOrder,
-        steps: u32,
-        whole: u32,
-        ctas: u32,
-        [sums, counters]: [u64; 2],
-    ) -> Option<Self> {
+    /// [`with`](Self::with) gives it memory. `None` when there are more than [`MAX_STEPS`](Self::MAX_STEPS) to share.
+    pub fn new(raster: RasterOrder, steps: u32, whole: u32, ctas: u32) -> Option<Self> {
         let whole = if steps == 0 { raster.total() } else { whole.min(raster.total()) };
         let shared =
             (raster.total() - whole).checked_mul(steps).filter(|&shared| shared <= Self::MAX_STEPS)?;
         let part = shared.div_ceil(ctas.max(1));
         let (by_tile, by_part) = (Division::by(steps), Division::by(part));
-        Some(StreamOrder { raster, whole, shared, by_tile, by_part, sums, counters })
+        Some(StreamOrder { raster, whole, shared, by_tile, by_part, sums: 0, flags: 0, launch: 0 })
     }
 
-    /// Bytes of sums and of counters for `shared` tiles of `m` x `n` that `ctas` CTAs of `threads` threads share.
+    /// With memory for one launch: the addresses of as many bytes of sums and of flags as [`workspace`](Self::workspace) says, aligned to 16,
+    /// and the launch's number.
+    ///
+    /// The memory may hold anything but that number where flags are. A number that no launch before had, at random of 64 bits, is nowhere in
+    /// it; and a graph may repeat the launch with its number, since every launch leaves flags of 0.
+    pub const fn with(self, [sums, flags]: [u64; 2], launch: u64) -> Self {
+        StreamOrder { sums, flags, launch, ..self }
+    }
+
+    /// Bytes of sums and of flags for `shared` tiles of `m` x `n` that `ctas` CTAs of `threads` threads share.
     pub const fn workspace(shared: u32, ctas: u32, [m, n]: [u32; 2], threads: u32) -> [u64; 2] {
         if shared == 0 {
             return [0, 0];
         }
-        [2 * ctas as u64 * m as u64 * n as u64 * 4, shared as u64 * (threads / GROUP) as u64 * 4]
+        [2 * ctas as u64 * m as u64 * n as u64 * 4, 2 * ctas as u64 * (threads / GROUP) as u64 * 8]
     }
 
     /// Tiles of the output.
@@ -189,11 +193,13 @@ impl<P: Collective> StreamK<P> {
             let place = (order.place(cta, t) * P::CLUSTER + rank) as u64 * (M * N * 4) as u64;
             (order.sums + place + (i as u32 / 4 * L::THREADS + thread) as u64 * 16) as *mut [u32; 4]
         };
-        let counter = (order.counters + ((t * P::CLUSTER + rank) * (L::THREADS / GROUP) + group) as u64 * 4)
-            as *mut u32;
-        let one = thread.is_multiple_of(GROUP);
-        // SAFETY: places are the CTAs' own. A group counts when all of its sums are written, and they are read when all have counted.
-        // Who waits, waits for later CTAs alone, which count without waiting: of those that run at the same time, all but one end.
+        let flag = |cta: u32| {
+            let place = order.place(cta, t) * P::CLUSTER + rank;
+            (order.flags + (place * (L::THREADS / GROUP) + group) as u64 * 8) as *mut u64
+        };
+        // SAFETY: places and their flags are the CTAs' own. A group sets its flag when all of its sums are written, and they are read
+        // when all flags are set. Who waits, waits for later CTAs alone, which do not wait: of those that run at the same time, all but
+        // one end.
         unsafe {
             if cluster != first {
                 let mut i = 0;
@@ -207,15 +213,18 @@ impl<P: Collective> StreamK<P> {
                 }
                 // The release is of what all threads wrote before the barrier: it is cumulative (PTX ISA, "Causality Order").
                 sync::bar_sync(WARPGROUP.of(group), GROUP);
-                if one {
-                    atomic::red_release_add_u32(counter, 1);
+                if thread.is_multiple_of(GROUP) {
+                    atomic::st_release_u64(flag(cluster), order.launch);
                 }
                 return false;
             }
-            if one {
-                while atomic::ld_acquire(counter) != last - first {}
-                // For the next launch.
-                atomic::st_release(counter, 0);
+            // A thread for each part.
+            let mut cta = first + 1 + thread % GROUP;
+            while cta <= last {
+                while atomic::ld_acquire_u64(flag(cta)) != order.launch {}
+                // A graph launches again with the same number.
+                atomic::st_release_u64(flag(cta), 0);
+                cta += GROUP;
             }
             sync::bar_sync(WARPGROUP.of(group), GROUP);
             let mut cta = first + 1;
@@ -263,7 +272,7 @@ mod tests {
             [(1, 1, 1), (1, 7, 3), (5, 4, 3), (16, 64, 132), (112, 128, 132), (131, 3, 132), (3, 5, 16)]
         {
             let raster = RasterOrder::new(1, tiles, 1, 16).unwrap();
-            let order = StreamOrder::new(raster, steps, 0, ctas, [0, 0]).unwrap();
+            let order = StreamOrder::new(raster, steps, 0, ctas).unwrap();
             let part = order.by_part.divisor;
             let mut owners = vec![Vec::new(); tiles as usize];
             for step in 0..tiles * steps {
@@ -288,10 +297,10 @@ mod tests {
     #[test]
     fn all_but_whole_tiles_are_shared() {
         let raster = RasterOrder::new(1, 10, 3, 16).unwrap();
-        assert_eq!(StreamOrder::new(raster, 8, 25, 4, [0, 0]).unwrap().shared, 40);
-        assert_eq!(StreamOrder::new(raster, 8, 99, 4, [0, 0]).unwrap().shared, 0);
-        assert!(StreamOrder::new(raster, u32::MAX, 0, 4, [0, 0]).is_none());
+        assert_eq!(StreamOrder::new(raster, 8, 25, 4).unwrap().shared, 40);
+        assert_eq!(StreamOrder::new(raster, 8, 99, 4).unwrap().shared, 0);
+        assert!(StreamOrder::new(raster, u32::MAX, 0, 4).is_none());
         assert_eq!(StreamOrder::workspace(0, 132, [256, 16], 512), [0, 0]);
-        assert_eq!(StreamOrder::workspace(3, 2, [128, 8], 256), [4 * 128 * 8 * 4, 3 * 2 * 4]);
+        assert_eq!(StreamOrder::workspace(3, 2, [128, 8], 256), [4 * 128 * 8 * 4, 4 * 2 * 8]);
     }
 }

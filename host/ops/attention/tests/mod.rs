@@ -52,14 +52,21 @@ impl Views {
         Self::new(device, [&[1, 2, queries, d], &[1, 2, keys, d], &[1, 2, keys, dv], &[1, 2, queries, dv]])
     }
 
+    /// That of a run, which divides the keys of many queries only in memory that it is given.
     fn plan(&self, attention: &Attention<'_>) -> Result<AttentionPlan> {
-        attention.plan(&self.q, &self.k, &self.v, &self.o)
+        let given = matches!(attention.workspace, Workspace::Given(_));
+        AttentionPlan::new(attention, &self.q, &self.k, &self.v, &self.o, given)
     }
     fn kernel(&self, attention: &Attention<'_>) -> AttentionCandidate {
         *self.plan(attention).unwrap().kernel()
     }
+    /// Of a plan, or of a run of it.
     fn message(&self, attention: &Attention<'_>) -> String {
-        self.plan(attention).unwrap_err().to_string()
+        let run = |plan: AttentionPlan| {
+            let tensors = named([&self.q, &self.k, &self.v], &self.o, &attention.others());
+            plan.places(&self.o.device().default_stream(), tensors, attention.workspace.named())
+        };
+        self.plan(attention).and_then(run).unwrap_err().to_string()
     }
 }
 
@@ -123,7 +130,7 @@ fn scales_and_caps_are_those_that_f32_holds() {
         assert!(views.plan(&Attention::new().scale(x)).is_ok());
         for cap in [1e-20, 1024.0] {
             let attention = Attention::new().scale(x).softcap(cap);
-            let problem = attention.problem(&views.q, &views.k, &views.v, &views.o).unwrap();
+            let problem = problem(&attention, &views.q, &views.k, &views.v, &views.o, true).unwrap();
             assert!(problem.scales.iter().all(|scale| scale.is_finite()), "{x} {cap}: {:?}", problem.scales);
         }
     }

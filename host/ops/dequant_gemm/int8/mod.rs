@@ -7,9 +7,10 @@ pub(super) mod table;
 use choose::Selection;
 use problem::{kind, problem};
 
-use super::problem::Problem;
-use super::{DequantCandidate, DequantPlan, DeviceWeights, Division, launch};
-use crate::ops::frame::{Choice, Workspace};
+use super::plan::{self, named};
+use super::problem::{Others, Problem};
+use super::{DequantCandidate, DequantPlan, DeviceWeights};
+use crate::ops::frame::{Choice, Operands, Workspace};
 use crate::ops::{Activation, HalfElement};
 use crate::{Element, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
@@ -127,13 +128,18 @@ impl<'a, C: Int8Output> DequantGemmInt8<'a, C> {
         DequantGemmInt8 { workspace: Workspace::Given(workspace.reborrow()), ..self }
     }
 
+    /// The tensors of the call beside A and C.
+    fn others(&self) -> Others<'_, C> {
+        Others { bias: self.bias, tokens: self.tokens }
+    }
+
     fn problem(
         &self,
         a: &TensorView<'_, i8>,
         w: &DeviceWeights,
         c: &TensorViewMut<'_, C>,
     ) -> Result<Problem> {
-        problem(a, w, c, self.tokens, self.bias, self.workspace.named())
+        self.others().planned(|others| problem(&a.planned(plan::A), w, &c.planned(plan::C), others))
     }
 
     /// Every compiled kernel for these types and weights, the best by estimate first, with the reason for those that
@@ -147,32 +153,31 @@ impl<'a, C: Int8Output> DequantGemmInt8<'a, C> {
         Ok(Selection::new(&self.problem(a, w, c)?, kind(w, C::DTYPE)?)?.candidates())
     }
 
-    /// The kernel that [`run`](Self::run) would launch, and why.
+    /// A plan for A and C of these shapes, strides and alignments, and weights of this shape and scheme, which runs many times: see
+    /// [`DequantGemm::plan`](super::DequantGemm::plan).
     pub fn plan(
         &self,
         a: &TensorView<'_, i8>,
         w: &DeviceWeights,
         c: &TensorViewMut<'_, C>,
     ) -> Result<DequantPlan> {
-        Selection::new(&self.problem(a, w, c)?, kind(w, C::DTYPE)?)?.choose(self.kernel)
+        let problem = self.problem(a, w, c)?;
+        let choice = Selection::new(&problem, kind(w, C::DTYPE)?)?.choose(self.kernel)?;
+        let operands = Operands::new(c.device(), named(a, c, &self.others()));
+        DequantPlan::new(choice, operands, problem, w, (self.activation, 1.0, self.overlap))
     }
 
-    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 if no tile is divided.
+    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: those of the [`plan`](Self::plan).
     pub fn workspace_len(
         &self,
         a: &TensorView<'_, i8>,
         w: &DeviceWeights,
         c: &TensorViewMut<'_, C>,
     ) -> Result<usize> {
-        let problem = self.problem(a, w, c)?;
-        if problem.size[0] == 0 {
-            return Ok(0);
-        }
-        let plan = Selection::new(&problem, kind(w, C::DTYPE)?)?.choose(self.kernel)?;
-        Ok(Division::new(&problem, plan.descriptor())?.workspace)
+        Ok(self.plan(a, w, c)?.workspace_len())
     }
 
-    /// Queues the product on `stream`.
+    /// Queues the product on `stream`: [`plan`](Self::plan), and [`DequantPlan::run`].
     ///
     /// Fails when the views and the weights do not fit together, lie on another device, C overlaps an input, or there is no
     /// kernel for the weights' format, group, zeros and scales: the error names the tensor.
@@ -183,13 +188,8 @@ impl<'a, C: Int8Output> DequantGemmInt8<'a, C> {
         w: &DeviceWeights,
         c: &mut TensorViewMut<'_, C>,
     ) -> Result<()> {
-        let problem = self.problem(a, w, c)?;
-        stream.expect_on(&problem.device)?;
-        let kind = kind(w, C::DTYPE)?;
-        if problem.size[0] == 0 {
-            return Ok(());
-        }
-        let kernel = Selection::new(&problem, kind)?.choose(self.kernel)?.descriptor();
-        launch(&problem, kernel, w, stream, &mut self.workspace, (self.activation, 1.0, self.overlap))
+        let plan = self.plan(a, w, c)?;
+        let tensors = named(a, c, &Others { bias: self.bias, tokens: self.tokens });
+        plan.run_in(stream, tensors, w, &mut self.workspace)
     }
 }

@@ -1,9 +1,9 @@
 //! What a product of int8 activations is asked to compute, checked.
 
 use super::super::DeviceWeights;
-use super::super::problem::Problem;
+use super::super::problem::{Others, Problem};
 use super::table::{Kind, kernels, names};
-use crate::ops::frame::{Named, of_shape};
+use crate::ops::frame::{of_address, of_shape};
 use crate::quant::{Format, Group, Order, Zeros};
 use crate::tensor::{Layout, Untyped};
 use crate::{DType, Element, Error, Result, TensorView, TensorViewMut};
@@ -16,14 +16,11 @@ pub(super) fn problem<C: Element>(
     a: &TensorView<'_, i8>,
     w: &DeviceWeights,
     c: &TensorViewMut<'_, C>,
-    tokens: Option<&TensorView<'_, f32>>,
-    bias: Option<&TensorView<'_, C>>,
-    workspace: Option<Named<'_>>,
+    others: &Others<'_, C>,
 ) -> Result<Problem> {
-    let others = tokens.map(|tokens| Named::read("tokens", tokens));
-    let problem = Problem::new(a, w, c, bias, others.into_iter().chain(workspace))?;
+    let problem = Problem::new(a, w, c, others)?;
     let [m, n, k] = problem.size;
-    let tokens = match tokens {
+    let tokens = match others.tokens {
         None => None,
         Some(tokens) => {
             if tokens.shape() != [m] {
@@ -41,7 +38,7 @@ pub(super) fn problem<C: Element>(
         || (m > 1 && !strides[0].is_multiple_of(ALIGNED))
         || !address.is_multiple_of(ALIGNED as u64)
     {
-        let was = format!("of strides {strides:?} at {address:#x}");
+        let was = format!("of strides {strides:?} at {}", of_address(address));
         let allowed = format!("of contiguous rows that begin at multiples of {ALIGNED} bytes");
         return Err(Error::argument("a", was, allowed));
     }

@@ -1,6 +1,5 @@
 //! What kernels are launched with.
 
-use tilewright_device::abi::GlobalAbi;
 use tilewright_device::arch::tma::{EVICT_FIRST, EVICT_NORMAL};
 
 use super::*;

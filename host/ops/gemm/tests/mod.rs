@@ -3,14 +3,18 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tilewright_device::abi::GlobalAbi;
+use tilewright_device::tile::RasterOrder;
+
 use super::*;
 use crate::backend::fake::{self, Journal, VAST};
-use crate::{Device, Tensor, bf16, f16};
+use crate::{Device, Error, Tensor, bf16, f16};
 
 mod arguments;
 mod batches;
 mod choice;
 mod launches;
+mod plan;
 
 /// Addresses so far apart that no matrix reaches the next one.
 const A: u64 = VAST;

@@ -66,6 +66,9 @@ entries! { Sm80:
         atomic::red_add_f16x2_if(at, g.x, g.x > 4);
         r.keep(atomic::ld_acquire(at));
         atomic::st_release(at, g.x);
+        let wide = atomic::ld_acquire_u64(at.cast());
+        r.keep([wide as u32, (wide >> 32) as u32]);
+        atomic::st_release_u64(at.cast(), wide);
     }
     shared_atomics => |r, g| {
         atomic::red_shared_add_u32(g.shared, g.x);

@@ -37,6 +37,7 @@ entries! { Sm80:
         r.keep([math::ex2(g.f), math::lg2(g.f), math::rcp(g.f), math::rsqrt(g.f), math::sqrt(g.f), math::tanh(g.f)]);
         r.keep([math::max(g.f, 1.0), math::min(g.f, 1.0), math::max_nan(g.f, 1.0), math::min_nan(g.f, 1.0)]);
         r.keep(math::fma(g.f, g.f, 1.0));
+        r.keep(math::mul_rn_f64(g.f as f64, 1.5) as f32);
         r.keep(math::ceil(g.f));
         r.keep([math::lop3::<0xEA>(g.x, g.n, 3), math::prmt(g.x, g.n, 0x5410)]);
         r.keep(math::dp4a(g.x, g.n, 3));

@@ -1,0 +1,231 @@
+//! An attention's kernel and launches, for tensors wherever they lie.
+
+use std::fmt;
+use std::ops::Deref;
+
+use super::Attention;
+use super::cache::Cached;
+use super::packed::Offsets;
+use super::problem::Problem;
+use super::splits::workspace_len;
+use super::table::{Compiled, Prepared};
+use crate::ops::frame::{Choice, Named, Operands, Places, Plan, check, room};
+use crate::ops::{HalfElement, Indices};
+use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut};
+
+/// The kernel that computes an attention, why it was chosen, and all that its launches need but memory.
+///
+/// It is made once from shapes, strides and alignments, by [`Attention::plan`], and runs many times, on any stream, from any thread. It derefs
+/// to the [`Plan`] that explains the choice of its kernel.
+///
+/// ```
+/// use tilewright::ops::{Attention, AttentionViews};
+/// use tilewright::{Device, Tensor, f16};
+///
+/// # fn main() -> tilewright::Result<()> {
+/// let device = Device::emulator();
+/// // A step of decoding: a query for each of two sequences, whose caches have room for 300 keys.
+/// let q = Tensor::<f16>::zeros(&device, &[2, 4, 1, 64])?;
+/// let cache = Tensor::<f16>::zeros(&device, &[2, 2, 300, 64])?;
+/// let mut o = Tensor::<f16>::zeros(&device, &[2, 4, 1, 64])?;
+/// let mut lengths = Tensor::<u32>::from_slice(&device, &[17, 200], &[2])?;
+/// let (k, stream) = (cache.view(), device.default_stream());
+/// let plan = Attention::new().lengths(lengths.view()).plan(&q.view(), &k, &k, &o.view_mut())?;
+///
+/// let mut workspace = Tensor::<f32>::zeros(&device, &[plan.workspace_len()])?;
+/// for token in 1..3 {
+///     let mut views = AttentionViews {
+///         lengths: Some(lengths.view().into()),
+///         workspace: Some(workspace.view_mut()),
+///         ..AttentionViews::default()
+///     };
+///     plan.run(&stream, &q.view(), &k, &k, &mut o.view_mut(), &mut views)?;
+///     lengths.write(&[17 + token, 200 + token])?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct AttentionPlan {
+    choice: Plan<Compiled>,
+    operands: Operands,
+    /// Launches, each for a part of V's columns; none where there is nothing to store.
+    passes: Vec<(Problem, Prepared)>,
+    workspace_len: usize,
+    overlap: bool,
+}
+
+/// What an [`AttentionPlan`] runs on beside Q, K, V and O: given where the plan was made with it.
+#[derive(Debug, Default)]
+pub struct AttentionViews<'a> {
+    /// See [`Attention::lse`].
+    pub lse: Option<TensorViewMut<'a, f32>>,
+    /// See [`Attention::lengths`].
+    pub lengths: Option<Indices<'a>>,
+    /// See [`Attention::block_table`].
+    pub block_table: Option<Indices<'a>>,
+    /// Of queries and of keys: see [`Attention::packed`].
+    pub offsets: Option<[Indices<'a>; 2]>,
+    /// As many elements as [`AttentionPlan::workspace_len`] says, contiguous and aligned to 16 bytes, of any values. Runs that may be at work at
+    /// the same time, on whatever streams, have memory of their own.
+    pub workspace: Option<TensorViewMut<'a, f32>>,
+}
+
+/// The tensors of an attention beside Q, K, V, O and the workspace.
+pub(super) struct Others<'v> {
+    pub(super) lse: Option<&'v TensorViewMut<'v, f32>>,
+    pub(super) lengths: Option<&'v Indices<'v>>,
+    pub(super) table: Option<&'v Indices<'v>>,
+    pub(super) offsets: Option<[&'v Indices<'v>; 2]>,
+}
+
+/// Places of a plan.
+const LSE: usize = 4;
+const LENGTHS: usize = 5;
+const TABLE: usize = 6;
+const QUERY_OFFSETS: usize = 7;
+const KEY_OFFSETS: usize = 8;
+
+/// The tensors of an attention, in the order of a plan's.
+pub(super) fn named<'v, T: Element>(
+    [q, k, v]: [&'v TensorView<'_, T>; 3],
+    o: &'v TensorViewMut<'_, T>,
+    others: &Others<'v>,
+) -> [Option<Named<'v>>; 9] {
+    let indices = |name, of: Option<&'v Indices<'v>>| of.map(|of| of.named(name));
+    [
+        Some(Named::read("q", q)),
+        Some(Named::read("k", k)),
+        Some(Named::read("v", v)),
+        Some(Named::written("o", o)),
+        others.lse.map(|lse| Named::written("lse", lse)),
+        indices("lengths", others.lengths),
+        indices("block_table", others.table),
+        indices("query_offsets", others.offsets.map(|[queries, _]| queries)),
+        indices("key_offsets", others.offsets.map(|[_, keys]| keys)),
+    ]
+}
+
+/// What an attention is asked to compute, at a plan's places.
+pub(super) fn problem<T: HalfElement>(
+    attention: &Attention<'_>,
+    q: &TensorView<'_, T>,
+    k: &TensorView<'_, T>,
+    v: &TensorView<'_, T>,
+    o: &TensorViewMut<'_, T>,
+    has_workspace: bool,
+) -> Result<Problem> {
+    let (others, options) = (attention.others(), &attention.options);
+    let (q, k, v, o) = (q.planned(0), k.planned(1), v.planned(2), o.planned(3));
+    let lse = others.lse.map(|lse| lse.planned(LSE));
+    let lengths = others.lengths.map(|lengths| lengths.planned(LENGTHS));
+    let table = others.table.map(|table| table.planned(TABLE));
+    let offsets =
+        others.offsets.map(|[queries, keys]| [queries.planned(QUERY_OFFSETS), keys.planned(KEY_OFFSETS)]);
+    let here = Others {
+        lse: lse.as_ref(),
+        lengths: lengths.as_ref(),
+        table: table.as_ref(),
+        offsets: offsets.as_ref().map(|[queries, keys]| [queries, keys]),
+    };
+    check(o.device(), named([&q, &k, &v], &o, &here).into_iter().flatten())?;
+    let cached = Cached { lengths: lengths.map(|of| of.untyped()), table: table.map(|of| of.untyped()) };
+    let offsets = offsets.map(|offsets| offsets.map(|of| of.untyped()));
+    let packed = offsets.map(|offsets| Offsets::new(offsets, options.longest)).transpose()?;
+    let others = [
+        ("lengths", cached.lengths.is_some()),
+        ("block_table", cached.table.is_some()),
+        ("splits", options.splits.is_some()),
+    ];
+    if let Some((name, _)) = others.into_iter().find(|(_, given)| *given && packed.is_some()) {
+        let allowed = "left out: the offsets say which keys a sequence has, and they are not divided";
+        return Err(Error::argument(name, "given for packed sequences", allowed));
+    }
+    Problem::new((options, has_workspace), &q, &k, &v, &o, lse.as_ref(), (cached, packed))
+}
+
+impl AttentionPlan {
+    /// `has_workspace`: there may be memory for parts of the keys.
+    pub(super) fn new<T: HalfElement>(
+        attention: &Attention<'_>,
+        q: &TensorView<'_, T>,
+        k: &TensorView<'_, T>,
+        v: &TensorView<'_, T>,
+        o: &TensorViewMut<'_, T>,
+        has_workspace: bool,
+    ) -> Result<Self> {
+        let problem = problem(attention, q, k, v, o, has_workspace)?;
+        let operands = Operands::new(o.device(), named([q, k, v], o, &attention.others()));
+        let choice = problem.choose(attention.kernel)?;
+        let (splits, overlap) = (choice.estimate.splits, attention.overlap);
+        let kernel = choice.descriptor();
+        let prepared = |problem: Problem| {
+            let prepared = kernel.prepare(&problem, splits)?;
+            Ok((problem, prepared))
+        };
+        let passes = if problem.is_empty() {
+            Vec::new()
+        } else {
+            problem.passes(kernel.columns[1]).map(|pass| prepared(pass?)).collect::<Result<_>>()?
+        };
+        let workspace_len = workspace_len(&problem.size, splits);
+        Ok(AttentionPlan { choice, operands, passes, workspace_len, overlap })
+    }
+
+    /// Elements of the [workspace](AttentionViews::workspace) that a run needs: 0 unless keys are divided.
+    pub fn workspace_len(&self) -> usize {
+        self.workspace_len
+    }
+
+    /// Queues the attention on `stream`.
+    ///
+    /// Fails when a view is not of the type, shape, strides and alignment that the plan was made for, lies on another device, is missing or too
+    /// many, or an output overlaps another tensor; the error names it.
+    pub fn run<T: HalfElement>(
+        &self,
+        stream: &Stream,
+        q: &TensorView<'_, T>,
+        k: &TensorView<'_, T>,
+        v: &TensorView<'_, T>,
+        o: &mut TensorViewMut<'_, T>,
+        views: &mut AttentionViews<'_>,
+    ) -> Result<()> {
+        let AttentionViews { lse, lengths, block_table, offsets, workspace } = views;
+        let offsets = offsets.as_ref().map(|[queries, keys]| [queries, keys]);
+        let (lse, lengths, table) = (lse.as_ref(), lengths.as_ref(), block_table.as_ref());
+        let workspace = workspace.as_ref();
+        let memory = workspace.map(|workspace| Named::room("workspace", workspace));
+        let others = Others { lse, lengths, table, offsets };
+        let places = self.places(stream, named([q, k, v], o, &others), memory)?;
+        self.launch(stream, &places, room(workspace, self.workspace_len)?)
+    }
+
+    /// Where the tensors of a run lie.
+    pub(super) fn places(
+        &self,
+        stream: &Stream,
+        tensors: [Option<Named<'_>>; 9],
+        room: Option<Named<'_>>,
+    ) -> Result<Places> {
+        self.operands.places(stream, tensors, room)
+    }
+
+    pub(super) fn launch(&self, stream: &Stream, places: &Places, workspace: u64) -> Result<()> {
+        self.passes.iter().try_for_each(|(problem, prepared)| {
+            prepared.run(&problem.placed(places), stream, self.overlap, workspace)
+        })
+    }
+}
+
+impl Deref for AttentionPlan {
+    type Target = Plan<Compiled>;
+    fn deref(&self) -> &Plan<Compiled> {
+        &self.choice
+    }
+}
+
+impl fmt::Display for AttentionPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.choice.fmt(f)
+    }
+}

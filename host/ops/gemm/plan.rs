@@ -1,0 +1,172 @@
+//! A GEMM's kernel and launches, for matrices wherever they lie.
+
+use std::fmt;
+use std::ops::Deref;
+
+use tilewright_device::arch::tma::{EVICT_FIRST, EVICT_NORMAL};
+use tilewright_device::tile::RasterOrder;
+
+use super::Gemm;
+use super::batches::Batches;
+use super::choose::Selection;
+use super::problem::{Matrices, Size};
+use super::table::{self, Call, Compiled};
+use crate::ops::FloatElement;
+use crate::ops::frame::{Choice, Named, Operands, Plan, of_shape};
+use crate::{AnyFunction, Element, Error, Result, Stream, TensorView, TensorViewMut};
+
+/// Rows of tiles that are taken together, so that CTAs which run at a time share their operands in L2.
+const PANEL: u32 = 16;
+
+/// The kernel that computes a GEMM, why it was chosen, and all that its launches need but memory.
+///
+/// It is made once from shapes, strides and alignments, by [`Gemm::plan`], and runs many times, on any stream, from any thread. It derefs to
+/// the [`Plan`] that explains the choice of its kernel.
+///
+/// ```
+/// use tilewright::ops::{Gemm, GemmViews};
+/// use tilewright::{Device, Tensor, TensorView, TensorViewMut, f16};
+///
+/// # fn main() -> tilewright::Result<()> {
+/// let device = Device::emulator();
+/// let x = TensorView::<f16>::without_memory(&device, &[4, 32], &[32, 1], 16)?;
+/// let w = TensorView::<f16>::without_memory(&device, &[32, 64], &[1, 32], 16)?;
+/// let y = TensorViewMut::<f16>::without_memory(&device, &[4, 64], &[64, 1], 16)?;
+/// let plan = Gemm::new().plan(&x, &w, &y)?;
+///
+/// let weight = Tensor::filled(&device, f16::ONE, &[64, 32])?;
+/// for token in 0..2 {
+///     let x = Tensor::filled(&device, f16::from_f32(token as f32), &[4, 32])?;
+///     let mut y = Tensor::<f16>::zeros(&device, &[4, 64])?;
+///     let w = weight.view().transpose(0, 1)?;
+///     plan.run(&device.default_stream(), &x.view(), &w, &mut y.view_mut(), &GemmViews::default())?;
+///     assert_eq!(y.to_vec()?[7].to_f32(), token as f32 * 32.0);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct GemmPlan {
+    choice: Plan<Compiled>,
+    operands: Operands,
+    /// None where there is nothing to store.
+    launches: Vec<Step>,
+}
+
+/// A launch.
+#[derive(Clone, Debug)]
+struct Step {
+    kernel: &'static Compiled,
+    function: AnyFunction,
+    matrices: Matrices,
+    call: Call,
+}
+
+/// What a [`GemmPlan`] runs on beside A, B and C: given where the plan was made with it.
+#[derive(Clone, Debug)]
+pub struct GemmViews<'a, U: Element> {
+    /// See [`Gemm::bias`].
+    pub bias: Option<TensorView<'a, U>>,
+}
+
+impl<U: Element> Default for GemmViews<'_, U> {
+    fn default() -> Self {
+        GemmViews { bias: None }
+    }
+}
+
+/// The tensors of a GEMM, in the order of a plan's.
+pub(super) fn named<'v, T: Element, U: Element>(
+    a: &'v TensorView<'_, T>,
+    b: &'v TensorView<'_, T>,
+    c: &'v TensorViewMut<'_, U>,
+    bias: Option<&'v TensorView<'_, U>>,
+) -> [Option<Named<'v>>; 4] {
+    let bias = bias.map(|bias| Named::read("bias", bias));
+    [Some(Named::read("a", a)), Some(Named::read("b", b)), Some(Named::written("c", c)), bias]
+}
+
+impl GemmPlan {
+    pub(super) fn new<T: Element, U: FloatElement>(
+        gemm: &Gemm<'_, U>,
+        a: &TensorView<'_, T>,
+        b: &TensorView<'_, T>,
+        c: &TensorViewMut<'_, U>,
+    ) -> Result<Self> {
+        let operands = Operands::new(c.device(), named(a, b, c, gemm.bias));
+        let bias = gemm.bias.map(|bias| bias.planned(3));
+        let batches = Batches::new(&a.planned(0), &b.planned(1), &c.planned(2), bias.as_ref())?;
+        let kind = gemm.kind::<T>();
+        let choose = |matrices: &Matrices| Selection::new(matrices, kind)?.choose(gemm.kernel);
+        let choice = choose(batches.first())?;
+        let too_large = || {
+            let allowed = format!("of at most {} tiles", RasterOrder::MAX_TILES);
+            Error::argument("c", of_shape(c.shape()), allowed)
+        };
+        // Those of later launches may be aligned to less.
+        let step = |(i, matrices): (usize, Matrices)| {
+            let choice = if i == 0 { choice } else { choose(&matrices)? };
+            let kernel = choice.descriptor();
+            let matrices = if choice.estimate.transposed { matrices.t()? } else { matrices };
+            let [m, n, batch] = tiles(matrices.size, kernel.tile).ok_or_else(too_large)?;
+            let order = RasterOrder::new(batch, m, n, PANEL).ok_or_else(too_large)?;
+            // What one row or column of tiles reads, no other CTA reads again. Where much is written beside it, saying so cost a tenth.
+            let Size { m: rows, n: columns, k, .. } = matrices.size;
+            let written = rows.saturating_mul(columns);
+            let policy = |tiles, lines: usize| {
+                let little = written.saturating_mul(16) <= lines.saturating_mul(k);
+                if tiles == 1 && little { EVICT_FIRST } else { EVICT_NORMAL }
+            };
+            let (scale, policies) = ([gemm.alpha, gemm.beta], [policy(n, rows), policy(m, columns)]);
+            let call = Call { order, scale, policies, overlap: gemm.overlap };
+            Ok(Step { kernel, function: table::function(c.device(), kernel)?, matrices, call })
+        };
+        let launches = if batches.is_empty() {
+            Vec::new()
+        } else {
+            batches.launches().enumerate().map(step).collect::<Result<_>>()?
+        };
+        Ok(GemmPlan { choice, operands, launches })
+    }
+
+    /// Queues the product on `stream`.
+    ///
+    /// Fails when a view is not of the type, shape, strides and alignment that the plan was made for, lies on another device, or C overlaps an
+    /// input; the error names it.
+    pub fn run<T: Element, U: FloatElement>(
+        &self,
+        stream: &Stream,
+        a: &TensorView<'_, T>,
+        b: &TensorView<'_, T>,
+        c: &mut TensorViewMut<'_, U>,
+        views: &GemmViews<'_, U>,
+    ) -> Result<()> {
+        self.queue(stream, named(a, b, c, views.bias.as_ref()))
+    }
+
+    pub(super) fn queue(&self, stream: &Stream, tensors: [Option<Named<'_>>; 4]) -> Result<()> {
+        let places = self.operands.places(stream, tensors, None)?;
+        self.launches.iter().try_for_each(|Step { kernel, function, matrices, call }| {
+            table::run(kernel, function, stream, &matrices.placed(&places), call)
+        })
+    }
+}
+
+impl Deref for GemmPlan {
+    type Target = Plan<Compiled>;
+    fn deref(&self) -> &Plan<Compiled> {
+        &self.choice
+    }
+}
+
+impl fmt::Display for GemmPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.choice.fmt(f)
+    }
+}
+
+/// Rows and columns of tiles, and matrices of the batch.
+fn tiles(size: Size, [m, n, _]: [u32; 3]) -> Option<[u32; 3]> {
+    let count = |len: usize, tile: u32| u32::try_from(len.div_ceil(tile as usize)).ok();
+    Some([count(size.m, m)?, count(size.n, n)?, count(size.batch, 1)?])
+}
