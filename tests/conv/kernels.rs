@@ -37,8 +37,8 @@ pub fn each(device: &Device) -> Outcome {
     run::<bf16>(device, &mut seen)?;
     let case =
         Case { images: 3, pixels: [9, 8], channels: 136, outputs: 136, groups: 136, ..Case::default() };
-    for filter in [[3, 3], [2, 5], [2, 7]] {
-        let case = Case { filter, ..case }.padded([1, filter[1] / 2]);
+    for (filter, stride) in [([3, 3], 1), ([3, 3], 2), ([2, 5], 1), ([2, 5], 2), ([2, 7], 1)] {
+        let case = Case { filter, stride: [stride; 2], ..case }.padded([1, filter[1] / 2]);
         case.outputs::<f16>(device, &mut seen)?;
         case.outputs::<bf16>(device, &mut seen)?;
     }
@@ -68,6 +68,11 @@ pub fn random_orders() -> Outcome {
         let volumes = Case { depth: Some(depth), ..case };
         volumes.outputs::<f16>(&device, &mut BTreeSet::new())?;
         volumes.images::<f16>(&device, &mut BTreeSet::new())?;
+        let each = Case { channels: 24, outputs: 24, groups: 24, filter: [3, 3], ..case };
+        each.outputs::<f16>(&device, &mut BTreeSet::new())?;
+        let first = Case { channels: 3, pixels: [9, 141], filter: [3, 3], ..case };
+        first.outputs::<f16>(&device, &mut BTreeSet::new())?;
+        Case { stride: [2, 2], ..first }.outputs::<f16>(&device, &mut BTreeSet::new())?;
     }
     Ok(())
 }

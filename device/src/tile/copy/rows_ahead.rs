@@ -97,7 +97,7 @@ impl<T: Element> Patches<T> {
         let first = x * order.joined as i32;
         let before = first as u32 % EACH;
         // Rows that begin at multiples of 16 bytes, and end there.
-        let whole = (images.pointer as u64 | n * 2 | h * 2).is_multiple_of(PIECE as u64)
+        let whole = (images.pointer as u64 | (n * 2) | (h * 2)).is_multiple_of(PIECE as u64)
             && elements.is_multiple_of(EACH);
         let mut pieces = [[0; 4]; N];
         let mut i = 0;
