@@ -100,7 +100,6 @@ entries! { Sm90a:
         shared::store_cluster_u32(other, shared::load_cluster_u32(other));
         shared::store_cluster_f32(other, shared::load_cluster_f32(other));
         shared::store_word(g.shared, shared::load_word(g.shared));
-        shared::store_cluster_word(other, shared::load_word(g.shared));
     }
     cluster_vectors => |r, g| {
         let other = shared::mapa(g.shared, g.x);
@@ -113,5 +112,6 @@ entries! { Sm90a:
         let other = shared::mapa(g.shared, g.x);
         shared::st_async_f32x2(other, [g.f; 2], other + 64);
         shared::st_async_f32x4(other, [g.f; 4], other + 64);
+        shared::st_async_word(other, shared::load_word(g.shared), other + 64);
     }
 }
