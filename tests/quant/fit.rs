@@ -246,6 +246,15 @@ fn zeros_and_constants() {
             for x in quantized.dequantize() {
                 assert!((x - expected).abs() < 0.005, "{scheme:?}: {x} for {constant}");
             }
+            // Products with it are added up in f32 before they are scaled.
+            if let ZeroPoints::Original(zeros) = quantized.zeros() {
+                let largest = (0..zeros.len()).map(|i| zeros.get(i).abs()).fold(0.0, f32::max);
+                let (lowest, highest) = scheme.format.range();
+                assert!(
+                    largest <= (2.0 * (highest - lowest)).max(65536.0),
+                    "{scheme:?}: a zero of {largest} for {constant}"
+                );
+            }
         }
     }
 }

@@ -100,6 +100,9 @@ pub struct Fitter {
 const NARROWED: core::ops::RangeInclusive<u32> = 2..=9;
 /// Lines that are not narrower than a group's range: that with 0 in it, the range alone, and that with 0 by the next larger scale.
 const UNCLIPPED: u32 = 3;
+/// Values less the zero are at most this, as f16 has it, or twice a format's range, though bf16 has far larger ones: kernels add up their
+/// products with activations before they scale the sum. Nothing is lost by it, for a larger zero is coarser than its group's range.
+const LARGEST_VALUE: f64 = 65504.0;
 /// Least-squares steps: mostly one or two make a difference.
 const STEPS: usize = 8;
 
@@ -166,7 +169,10 @@ impl Fitter {
         let slope = self.at_least((high - low) / (highest - lowest));
         let slope = match self.rules.shift {
             // Values less the zero are weights over the scale: numbers of its type too, with some room for rounding.
-            Shift::Original => slope.max(low.abs().max(high.abs()) / (0.9 * self.rules.scales.max())),
+            Shift::Original => {
+                let largest = self.rules.scales.max().min(LARGEST_VALUE.max(product(2.0, highest - lowest)));
+                slope.max(low.abs().max(high.abs()) / (0.9 * largest))
+            }
             _ => slope,
         };
         // Middle to middle: where the slope is larger than it must be, floating-point values are finest around 0.
