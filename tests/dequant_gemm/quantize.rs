@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tilewright::ops::{DequantGemm, DeviceWeights, HalfElement, WeightFacts, WeightMemory};
-use tilewright::quant::{Format, Group, HalfType, Order, QuantizedWeights, Scheme, WeightElement, Zeros};
+use tilewright::quant::{
+    Format, Group, HalfType, Order, PackedHeader, QuantizedWeights, Scheme, WeightElement, Zeros,
+};
 use tilewright::{Device, Stream, Tensor, bf16, f16};
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
@@ -162,6 +164,18 @@ pub fn memory(device: &Device) -> Outcome {
     // SAFETY: nothing uses it.
     let crooked = unsafe { WeightMemory::from_raw_parts(device, &header, 8, 16, None, ()) };
     assert!(crooked.is_err_and(|error| error.to_string().starts_with("`codes` was at 0x8")));
+    let half = PackedHeader { n: header.n / 2, ..header };
+    let small = || WeightMemory::allocate(device, &half);
+    let refusals = [
+        DeviceWeights::upload_on(&stream, &packed, Some(small()?)),
+        DeviceWeights::quantize(&stream, "w", &view.view(), (scheme, Order::B16), Some(small()?)),
+        // SAFETY: it is refused.
+        unsafe { DeviceWeights::from_memory("w", &header, small()?, WeightFacts::default()) },
+    ];
+    for refused in refusals {
+        let error = refused.err().ok_or("memory for other weights is taken")?.to_string();
+        assert!(error.starts_with("`memory` of") && error.contains("was for [35, 200]"), "{error}");
+    }
     let memory = WeightMemory::allocate(device, &header)?;
     // SAFETY: no kernel reads what is not there.
     let weights = unsafe { DeviceWeights::from_memory("w", &header, memory, WeightFacts::default())? };

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
-use crate::quant::{PackedHeader, Zeros};
+use crate::quant::{Order, PackedHeader, Scheme, Zeros, order_name};
 use crate::{Device, Error, Result, Tensor};
 
 /// To what kernels' accesses are aligned.
@@ -18,6 +18,8 @@ pub struct WeightMemory {
     pub(super) scales: u64,
     /// 0 without zeros.
     pub(super) zeros: u64,
+    /// What it has room for.
+    header: PackedHeader,
     /// What the memory belongs to.
     _owner: Box<dyn Any + Send + Sync>,
 }
@@ -34,7 +36,7 @@ impl WeightMemory {
         let scales_at = all.address() + codes as u64;
         let zeros = if zeros == 0 { 0 } else { scales_at + scales as u64 };
         let (device, codes) = (device.clone(), all.address());
-        Ok(WeightMemory { device, codes, scales: scales_at, zeros, _owner: Box::new(all) })
+        Ok(WeightMemory { device, codes, scales: scales_at, zeros, header: *header, _owner: Box::new(all) })
     }
 
     /// Memory of somebody else's: the addresses of [`code_bytes`](PackedHeader::code_bytes) bytes of codes, and of twice as many bytes of
@@ -72,7 +74,19 @@ impl WeightMemory {
             ));
         }
         let (device, zeros) = (device.clone(), zeros.unwrap_or(0));
-        Ok(WeightMemory { device, codes, scales, zeros, _owner: Box::new(owner) })
+        Ok(WeightMemory { device, codes, scales, zeros, header: *header, _owner: Box::new(owner) })
+    }
+
+    /// Refuses weights of another header than the memory is for, and of another device.
+    pub(super) fn expect(&self, device: &Device, header: &PackedHeader, name: &str) -> Result<()> {
+        device.expect_same(&self.device, "memory")?;
+        if self.header == *header {
+            return Ok(());
+        }
+        let of = |header: &PackedHeader| {
+            format!("for {}", described([header.n, header.k], header.scheme, header.order))
+        };
+        Err(header.scheme.error(name, "memory", of(&self.header), of(header)))
     }
 }
 
@@ -81,6 +95,13 @@ impl fmt::Debug for WeightMemory {
         let WeightMemory { device, codes, scales, zeros, .. } = self;
         write!(f, "WeightMemory({codes:#x}, {scales:#x}, {zeros:#x} on {})", device.label())
     }
+}
+
+/// What packed weights are, in an error.
+pub(super) fn described([n, k]: [usize; 2], scheme: Scheme, order: Order) -> String {
+    let Scheme { format, group, zeros, scales } = scheme;
+    let (scales, order) = (scales.dtype(), order_name(order));
+    format!("[{n}, {k}] of {format}, {group}, zeros {zeros}, scales {scales}, order {order}")
 }
 
 /// Bytes of codes, scales and zeros.

@@ -18,7 +18,7 @@ impl DeviceWeights {
     ///
     /// It is queued on `stream`, into `memory` or memory of its own, and waited for: what the weights are, products depend on.
     ///
-    /// Fails as those do, and when the weights lie on another device or while the stream is captured.
+    /// Fails as those do, when the weights or the memory lie on another device, the memory is for other weights, or the stream is captured.
     pub fn quantize<T: WeightElement>(
         stream: &Stream,
         name: impl Into<String>,
@@ -39,10 +39,10 @@ impl DeviceWeights {
             Some(memory) => memory,
             None => WeightMemory::allocate(device, &header)?,
         };
-        device.expect_same(&memory.device, "memory")?;
+        memory.expect(device, &header, &name)?;
         let mut found = Tensor::<u32>::uninit(device, &[3])?;
         found.fill(stream, 0)?;
-        convert(stream, wide, &header, &memory, found.address())?;
+        convert(stream, (&name, wide), &header, &memory, found.address())?;
         match found.to_vec_on(stream)?[..] {
             [0, fractions, large] => {
                 let facts = WeightFacts { integer_zeros: fractions == 0, low_scales: large == 0 };
@@ -67,7 +67,7 @@ impl DeviceWeights {
 /// Queues both kernels.
 fn convert<T: WeightElement>(
     stream: &Stream,
-    wide: &TensorView<'_, T>,
+    (name, wide): (&str, &TensorView<'_, T>),
     header: &PackedHeader,
     memory: &WeightMemory,
     found: u64,
@@ -76,7 +76,7 @@ fn convert<T: WeightElement>(
     let [_, along] = header.blocks();
     let too_large = || {
         let allowed = "of fewer than 2^32 groups and words of codes";
-        scheme.error("", "shape", format!("[{n}, {k}]"), allowed)
+        scheme.error(name, "shape", format!("[{n}, {k}]"), allowed)
     };
     let count = |number: usize| u32::try_from(number).ok().filter(|n| *n < u32::MAX - QUANTIZE_THREADS);
     let [groups, words] = [header.groups() * header.padded_n(), bytes(header)[0] / 4].map(count);

@@ -2,8 +2,8 @@
 
 use tilewright_device::tile::{PLAIN_SCALES, WeightsAbi};
 
-use super::memory::{WeightMemory, bytes};
-use crate::quant::{Format, Halves, Order, PackedHeader, PackedWeights, Scheme, Zeros, order_name};
+use super::memory::{WeightMemory, bytes, described};
+use crate::quant::{Format, Halves, Order, PackedHeader, PackedWeights, Scheme, Zeros};
 use crate::tensor::{Layout, Untyped};
 use crate::{Device, Error, Result, Stream, TensorView};
 
@@ -45,7 +45,7 @@ impl DeviceWeights {
     /// Copies packed weights to the stream's device, into `memory` or memory of its own, after the work queued on the stream so far. Waits for the
     /// copy, which is an error while the stream is captured.
     ///
-    /// Fails as [`upload`](Self::upload) does, and when the memory lies on another device.
+    /// Fails as [`upload`](Self::upload) does, and when the memory lies on another device or is for other weights.
     pub fn upload_on(stream: &Stream, packed: &PackedWeights, memory: Option<WeightMemory>) -> Result<Self> {
         // SAFETY: the copies are done when the stream is.
         let weights = unsafe { Self::queue_upload(stream, packed, memory) };
@@ -79,7 +79,7 @@ impl DeviceWeights {
             Some(memory) => memory,
             None => WeightMemory::allocate(device, header)?,
         };
-        device.expect_same(&memory.device, "memory")?;
+        memory.expect(device, header, packed.name())?;
         let copy = |to: u64, from: *const u8, bytes: usize| {
             // SAFETY: both have so many bytes; the caller keeps the weights.
             unsafe { device.backend().upload(stream.id(), to, from.cast(), bytes) }
@@ -98,7 +98,7 @@ impl DeviceWeights {
 
     /// Weights that lie in memory packed already, or will before work is queued with them.
     ///
-    /// Fails when the header is none that weights can have, or they are larger than kernels can address.
+    /// Fails when the header is none that weights can have or not the memory's, or they are larger than kernels can address.
     ///
     /// # Safety
     /// The memory has packed weights of this header, of which the facts are true: all scales, zeros and weights are finite numbers.
@@ -111,6 +111,7 @@ impl DeviceWeights {
         let name = name.into();
         header.check(&name)?;
         expect_addressable(header, &name)?;
+        memory.expect(&memory.device, header, &name)?;
         Ok(DeviceWeights {
             device: memory.device.clone(),
             name,
@@ -202,14 +203,8 @@ impl DeviceWeights {
             return Ok(());
         }
         let was = |of: &Like| {
-            let Like { shape: [n, k], scheme, order, integer_zeros } = of;
-            let Scheme { format, group, zeros, scales } = scheme;
-            let order = order_name(*order);
-            let zeros = if *integer_zeros { format!("{zeros} (integers)") } else { zeros.to_string() };
-            format!(
-                "[{n}, {k}] of {format}, {group}, zeros {zeros}, scales {}, order {order}",
-                scales.dtype()
-            )
+            let integers = if of.integer_zeros { ", zeros integers" } else { "" };
+            format!("{}{integers}", described(of.shape, of.scheme, of.order))
         };
         Err(self.error("w", was(&is), format!("{}, for which the plan was made", was(planned))))
     }
