@@ -124,21 +124,14 @@ impl<'t> Call<'t> {
         Ok([first.finish(self)?, second.finish(self)?])
     }
 
-    /// Memory for what is computed in parts, of `len` elements, whose first `zeros` are 0.
-    pub(crate) fn scratch(&self, len: usize, zeros: usize) -> Outcome<Room<f32>> {
-        self.cleared(self.room::<f32>(&[len])?, zeros.min(len))
+    /// Memory for what is computed in parts, of `len` elements of any values.
+    pub(crate) fn scratch(&self, len: usize) -> Outcome<Room<f32>> {
+        self.room::<f32>(&[len])
     }
 
     /// The same to be kept beyond the call.
-    pub(crate) fn lasting_scratch(&self, len: usize, zeros: usize) -> Outcome<Room<f32>> {
-        self.cleared(self.fresh::<f32>(&[len])?, zeros.min(len))
-    }
-
-    fn cleared(&self, mut room: Room<f32>, zeros: usize) -> Outcome<Room<f32>> {
-        if zeros > 0 {
-            room.lend(self, |room| Ok(room.narrow(0, 0, zeros)?.fill(self.stream(), 0.0)?))?;
-        }
-        Ok(room)
+    pub(crate) fn lasting_scratch(&self, len: usize) -> Outcome<Room<f32>> {
+        self.fresh::<f32>(&[len])
     }
 
     /// The device and the stream.

@@ -87,9 +87,8 @@ impl Place {
     #[cfg(feature = "cuda")]
     fn cuda(candle: &candle_core::CudaDevice) -> Result<Self, tilewright::Error> {
         let theirs = candle.cuda_stream();
-        let device = Device::cuda(theirs.context().ordinal())?;
-        // SAFETY: the stream lives as long as the `Arc` beside it.
-        let stream = unsafe { Stream::from_raw(&device, theirs.cu_stream().cast())? };
+        let device = Device::of_cudarc(theirs.context())?;
+        let stream = Stream::of_cudarc(&theirs)?;
         Ok(Place { device, stream, cuda: Some((candle.clone(), theirs)) })
     }
 
@@ -230,7 +229,7 @@ impl<T: Native> Fresh<T> {
     pub(crate) fn new(place: &Place, count: usize) -> Result<Self, Trouble> {
         #[cfg(feature = "cuda")]
         if let Some((device, _)) = &place.cuda {
-            // SAFETY: what is read of it was written before: operators write all of their results, and of scratch memory what they read.
+            // SAFETY: operators write all of their results, and take scratch memory of any values.
             // The driver has no memory of no bytes.
             return Ok(Fresh::Candle(unsafe { device.alloc::<T>(count.max(1))? }));
         }

@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 
 use candle_core::{DType, Device, Module, Result, Tensor};
-use tilewright::ops::{Activation, DequantGemm, DeviceWeights, HalfElement};
+use tilewright::TensorViewMut;
+use tilewright::ops::{Activation, DequantGemm, DequantViews, DeviceWeights, HalfElement};
 use tilewright::quant::{
     AwqTensors, CheckpointLayer, GptqTensors, GptqVersion, Group, Halves, Order, PackedWeights,
     QuantizedWeights, Scheme,
@@ -13,9 +14,6 @@ use crate::Error;
 use crate::call::{Call, Held, Operand, Outcome, Room, refuse};
 use crate::element::{Native, half};
 use crate::memory::{Place, Trouble};
-
-/// Elements of the scratch memory that kernels count in: zeros before and after a call.
-const COUNTERS: usize = 4096;
 
 /// y = act(x Wᵀ + bias) of narrow weights: u4, i4, u2, i2, u1, i1, i8, nf4, fp4, fp8.
 ///
@@ -117,7 +115,7 @@ impl QuantizedLinear {
         &self.weights
     }
 
-    /// As `forward`, with scratch memory that is kept from call to call: it saves an allocation and a memset of 16 KiB.
+    /// As `forward`, with scratch memory that is kept from call to call: it saves an allocation.
     pub fn forward_with(&self, x: &Tensor, workspace: &Workspace) -> Result<Tensor> {
         self.apply(x, Some(workspace))
     }
@@ -157,27 +155,22 @@ impl QuantizedLinear {
         let shape: Vec<usize> = rows.iter().copied().chain([features]).collect();
         let rows = rows.iter().product();
         let x = x.reshape(&[rows, columns])?;
-        let product = || {
-            let product = DequantGemm::new().activation(self.activation);
-            match &bias {
-                Some(bias) => product.bias(bias),
-                None => product,
-            }
+        let product = DequantGemm::new().activation(self.activation);
+        let product = match &bias {
+            Some(bias) => product.bias(bias),
+            None => product,
         };
         call.write::<T>(&shape, |y| {
             let mut y = y.reshape(&[rows, features])?;
-            let stream = call.stream();
-            match product().workspace_len(&x, &self.weights, &y)? {
-                0 => Ok(product().run(stream, &x, &self.weights, &mut y)?),
-                len => {
-                    let run = |mut room: tilewright::TensorViewMut<'_, f32>| {
-                        Ok(product().workspace(&mut room).run(stream, &x, &self.weights, &mut y)?)
-                    };
-                    match workspace {
-                        Some(workspace) => workspace.lend(call, len, run),
-                        None => call.scratch(len, COUNTERS)?.lend(call, run),
-                    }
-                }
+            let plan = product.plan(&x, &self.weights, &y)?;
+            let mut run = |workspace: Option<TensorViewMut<'_, f32>>| {
+                let mut views = DequantViews { bias: bias.clone(), workspace, tokens: None };
+                Ok(plan.run(call.stream(), &x, &self.weights, &mut y, &mut views)?)
+            };
+            match (plan.workspace_len(), workspace) {
+                (0, _) => run(None),
+                (len, Some(workspace)) => workspace.lend(call, len, |room| run(Some(room))),
+                (len, None) => call.scratch(len)?.lend(call, |room| run(Some(room))),
             }
         })
     }
@@ -280,18 +273,13 @@ impl Workspace {
         &self,
         call: &Call<'_>,
         len: usize,
-        f: impl FnOnce(tilewright::TensorViewMut<'_, f32>) -> Outcome<()>,
+        f: impl FnOnce(TensorViewMut<'_, f32>) -> Outcome<()>,
     ) -> Outcome<()> {
         let mut room = self.room.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let kept = match room.take() {
             Some(kept) if kept.len() >= len && kept.is_of(call) => kept,
-            _ => call.lasting_scratch(len, COUNTERS)?,
+            _ => call.lasting_scratch(len)?,
         };
-        let outcome = room.insert(kept).lend(call, f);
-        if outcome.is_err() {
-            // Whether its counters are zeros is not known.
-            *room = None;
-        }
-        outcome
+        room.insert(kept).lend(call, f)
     }
 }

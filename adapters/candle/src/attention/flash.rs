@@ -2,6 +2,8 @@
 
 use candle_core::{Result, Tensor};
 
+use tilewright::ops::AttentionViews;
+
 use super::{Form, Scores, attend, no_slopes};
 use crate::call::{Call, Held};
 use crate::element::half;
@@ -90,7 +92,8 @@ fn flash(
         half!("q" q, T => {
             let [q, k, v] = held.each_ref().map(|held| call.read::<T>(held));
             let (q, k, v) = (q?, k?, v?);
-            attend(call, Form::Batched, [q.view(), k.view(), v.view()], || scores.attention())
+            let views = [q.view(), k.view(), v.view()];
+            attend(call, Form::Batched, views, &scores.attention(), AttentionViews::default())
         })
     })
 }

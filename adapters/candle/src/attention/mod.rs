@@ -7,7 +7,7 @@ mod varlen;
 
 use candle_core::Tensor;
 use half::{bf16, f16};
-use tilewright::ops::{Attention, HalfElement};
+use tilewright::ops::{Attention, AttentionViews, HalfElement};
 use tilewright::{TensorView, TensorViewMut};
 
 pub use flash::{
@@ -61,14 +61,13 @@ impl Form {
     }
 }
 
-/// Makes O, of Q's shape but for V's columns, in the order of Q.
-///
-/// `attention` is asked for twice where keys are divided: how much memory that takes, and then with it.
-fn attend<'v, T: Half>(
+/// Makes O, of Q's shape but for V's columns, in the order of Q. `views` are those that `attention` has.
+fn attend<T: Half>(
     call: &Call<'_>,
     form: Form,
-    [q, k, v]: [TensorView<'v, T>; 3],
-    attention: impl Fn() -> Attention<'v>,
+    [q, k, v]: [TensorView<'_, T>; 3],
+    attention: &Attention<'_>,
+    views: AttentionViews<'_>,
 ) -> Outcome<Tensor> {
     let mut shape = q.shape().to_vec();
     let (q, k, v) = (form.read("q", q)?, form.read("k", k)?, form.read("v", v)?);
@@ -77,11 +76,13 @@ fn attend<'v, T: Half>(
     }
     call.write::<T>(&shape, |o| {
         let mut o = form.write(o)?;
-        match attention().workspace_len(&q, &k, &v, &o)? {
-            0 => Ok(attention().run(call.stream(), &q, &k, &v, &mut o)?),
-            len => call.scratch(len, 0)?.lend(call, |mut room| {
-                Ok(attention().workspace(&mut room).run(call.stream(), &q, &k, &v, &mut o)?)
-            }),
+        let plan = attention.plan(&q, &k, &v, &o)?;
+        let run = |workspace: Option<TensorViewMut<'_, f32>>| {
+            Ok(plan.run(call.stream(), &q, &k, &v, &mut o, &mut AttentionViews { workspace, ..views })?)
+        };
+        match plan.workspace_len() {
+            0 => run(None),
+            len => call.scratch(len)?.lend(call, |room| run(Some(room))),
         }
     })
 }

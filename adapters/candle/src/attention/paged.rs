@@ -1,6 +1,7 @@
 //! Keys and values in pages.
 
 use candle_core::{Result, Tensor};
+use tilewright::ops::AttentionViews;
 
 use super::{Form, Scores, attend};
 use crate::call::{Call, Held, Outcome};
@@ -53,6 +54,12 @@ pub(super) fn attend_paged(
         let [q, k, v] = held.each_ref().map(|held| call.read::<T>(held));
         let (q, k, v) = (q?, k?, v?);
         let views = [q.view(), k.view(), v.view()];
-        attend(call, Form::Batched, views, || scores.attention().block_table(&table).lengths(&lengths))
+        let attention = scores.attention().block_table(&table).lengths(&lengths);
+        let others = AttentionViews {
+            block_table: Some((&table).into()),
+            lengths: Some((&lengths).into()),
+            ..AttentionViews::default()
+        };
+        attend(call, Form::Batched, views, &attention, others)
     })
 }

@@ -1,6 +1,7 @@
 //! Sequences of different lengths that lie one after the other: the functions of candle-flash-attn.
 
 use candle_core::{DType, Result, Tensor};
+use tilewright::ops::AttentionViews;
 
 use super::{Form, Scores, attend, no_slopes, paged};
 use crate::call::{Call, Held, Outcome, dims, refuse};
@@ -224,7 +225,9 @@ fn varlen(
             let (q, k, v) = (q?, k?, v?);
             let (of_q, of_k) = (of_q.view(), of_k.view());
             let views = [q.view(), k.view(), v.view()];
-            attend(call, Form::Packed, views, || scores.attention().packed(&of_q, &of_k, longest))
+            let attention = scores.attention().packed(&of_q, &of_k, longest);
+            let offsets = Some([(&of_q).into(), (&of_k).into()]);
+            attend(call, Form::Packed, views, &attention, AttentionViews { offsets, ..AttentionViews::default() })
         })
     })
 }
