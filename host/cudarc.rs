@@ -9,8 +9,10 @@
 //! let x = theirs.alloc_zeros::<f32>(8 * 64)?;
 //! let mut y = theirs.alloc_zeros::<f32>(8 * 64)?;
 //! let stream = Stream::of_cudarc(&theirs)?;
-//! let x = tilewright::cudarc::view(&x, &theirs, &[8, 64], &[64, 1])?;
-//! let mut y = tilewright::cudarc::view_mut(&mut y, &theirs, &[8, 64], &[64, 1])?;
+//! // SAFETY: the views are used on `stream` alone, which is theirs.
+//! let x = unsafe { tilewright::cudarc::view(&x, &theirs, &[8, 64], &[64, 1])? };
+//! // SAFETY: as above.
+//! let mut y = unsafe { tilewright::cudarc::view_mut(&mut y, &theirs, &[8, 64], &[64, 1])? };
 //! ops::softmax(&stream, &x, &mut y)?;
 //! # Ok(())
 //! # }
@@ -90,7 +92,11 @@ impl Stream {
 /// captured is fine.
 ///
 /// Fails unless the slice has all of the view, and as [`Device::cuda`] does.
-pub fn view<'a, T: Element>(
+///
+/// # Safety
+/// Work with the view is queued on `stream` (see [`Stream::of_cudarc`]), or on a stream that events put in order with it on both sides, and before
+/// what is returned is dropped: cudarc gives the memory back, or to other work, when `stream` is done with it.
+pub unsafe fn view<'a, T: Element>(
     slice: &'a impl Slice<T>,
     stream: &'a CudaStream,
     shape: &[usize],
@@ -99,14 +105,18 @@ pub fn view<'a, T: Element>(
     let device = Device::of_cudarc(stream.context())?;
     let len = slice.len();
     let (address, order) = slice.device_ptr(stream);
-    // SAFETY: the slice is borrowed, and has as many elements as are checked below; cudarc orders what uses it.
+    // SAFETY: the slice is borrowed, and has as many elements as are checked below; the caller keeps to the stream, on which cudarc orders
+    // what uses it.
     let view = unsafe { TensorView::from_raw_parts_unchecked(&device, address, shape, strides)? };
     expect(view.untyped().layout.extent(), len)?;
     Ok(Ordered { view, _order: order })
 }
 
 /// As [`view`], to be written.
-pub fn view_mut<'a, T: Element>(
+///
+/// # Safety
+/// As for [`view`].
+pub unsafe fn view_mut<'a, T: Element>(
     slice: &'a mut impl SliceMut<T>,
     stream: &'a CudaStream,
     shape: &[usize],
@@ -115,7 +125,7 @@ pub fn view_mut<'a, T: Element>(
     let device = Device::of_cudarc(stream.context())?;
     let len = slice.len();
     let (address, order) = slice.device_ptr_mut(stream);
-    // SAFETY: the slice is borrowed exclusively, and has as many elements as are checked below; cudarc orders what uses it.
+    // SAFETY: as in `view`; the slice is borrowed exclusively.
     let view = unsafe { TensorViewMut::from_raw_parts_unchecked(&device, address, shape, strides)? };
     expect(view.untyped().layout.extent(), len)?;
     Ok(Ordered { view, _order: order })
