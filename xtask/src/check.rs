@@ -69,7 +69,7 @@ fn elsewhere() -> Done {
     Ok(())
 }
 
-/// Lints everything: the workspace, the library without its operators and with each alone, the packages outside.
+/// Lints everything: the workspace, the library without its operators, with each alone and with what is off by default, the packages outside.
 fn lint() -> Done {
     // In release, as the tests are, so that the kernels are built once.
     let clippy = ["clippy", "--release", "--quiet", "--all-targets"];
@@ -77,9 +77,9 @@ fn lint() -> Done {
     run(cargo(&clippy).arg("--workspace").args(denied))?;
     // Without an architecture no kernels are compiled.
     run(cargo(&["clippy", "--release", "--quiet", "--no-default-features", "--lib"]).args(denied))?;
-    for operator in OPERATORS {
+    for feature in OPERATORS.into_iter().chain(["cudarc"]) {
         let alone =
-            ["clippy", "--release", "--quiet", "--no-default-features", "--lib", "--features", operator];
+            ["clippy", "--release", "--quiet", "--no-default-features", "--lib", "--features", feature];
         run(cargo(&alone).args(denied))?;
     }
     for Outside { manifest, features } in outside_packages() {
