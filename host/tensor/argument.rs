@@ -89,6 +89,9 @@ pub(crate) struct Reading {
     pub(crate) tma: bool,
 }
 
+/// An address that any driver takes in a map, aligned as every map's is.
+const SOME_ADDRESS: u64 = 1 << 32;
+
 /// How kernels whose parameter is of this order can read the tensor.
 pub(super) fn reading(
     backend: &dyn Backend,
@@ -101,8 +104,11 @@ pub(super) fn reading(
     let Described { align, map, .. } = describe(address, dtype, layout, form)?;
     let tma = match map {
         None => false,
-        // Whether elements may repeat is for the driver to say.
-        Some(map) => map.is_nested() || layout.is_injective() || backend.encode(&map)?.is_some(),
+        // Whether elements may repeat is for the driver to say, of memory anywhere: a plan's places lie beyond what it takes.
+        Some(map) => {
+            let somewhere = TensorMapShape { address: SOME_ADDRESS, ..map };
+            map.is_nested() || layout.is_injective() || backend.encode(&somewhere)?.is_some()
+        }
     };
     Ok(Reading { align, tma })
 }

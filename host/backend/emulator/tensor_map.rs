@@ -6,9 +6,15 @@ use tilewright_emulator::{DataType, Fill, Im2col, Swizzle, TensorMap as Descript
 use crate::backend::{TensorMapShape, Walk};
 use crate::{DType, Result};
 
+/// Bits of the addresses that the driver takes.
+const ADDRESS_BITS: u32 = 57;
+
 /// Encodes a map like the driver's: the swizzle of 128 bytes, zeros outside the tensor. Strides of zero are taken, as by the
 /// driver for CUDA 13.
 pub(super) fn encode(shape: &TensorMapShape) -> Result<Option<TensorMap>> {
+    if shape.address >> ADDRESS_BITS != 0 {
+        return Ok(None);
+    }
     let data = match shape.dtype {
         DType::F16 => DataType::F16,
         DType::BF16 => DataType::Bf16,
