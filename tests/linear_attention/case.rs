@@ -228,7 +228,7 @@ impl Case {
         let beta = Tensor::from_slice(device, &data.beta, &[batch, corrected, heads])?;
         let decay = Tensor::from_slice(device, &data.decay, &[data.decay.len()])?;
         let sequences = self.sequences();
-        let offsets: Vec<i32> = sequences.iter().map(|s| s.0 as i32).chain([rows as i32]).collect();
+        let offsets: Vec<i64> = sequences.iter().map(|s| s.0 as i64).chain([rows as i64]).collect();
         let offsets = Tensor::from_slice(device, &offsets, &[offsets.len()])?;
         let of_states = if self.states { [sequences.len(), heads, d, dv] } else { [0, heads, d, dv] };
         let initial = Tensor::from_slice(device, &data.initial, &of_states)?;

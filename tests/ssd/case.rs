@@ -249,8 +249,8 @@ pub fn run<T: Number>(
     let mut last = Tensor::filled(device, f32::NAN, &[sequences.len(), heads, p, n])?;
     let mut y = Tensor::filled(device, T::POISON, &[batch, length, heads * p])?;
     {
-        let ends = sequences.iter().map(|(_, rows)| rows.end as i32);
-        let offsets: Vec<i32> = std::iter::once(0).chain(ends).collect();
+        let ends = sequences.iter().map(|(_, rows)| rows.end as i64);
+        let offsets: Vec<i64> = std::iter::once(0).chain(ends).collect();
         let offsets = Tensor::from_slice(device, &offsets, &[offsets.len()])?;
         let (bias, skip, initial, offsets, z) =
             (bias.view(), skip.view(), initial.view(), offsets.view(), of(&z, heads, p)?);

@@ -172,7 +172,7 @@ pub fn packed(device: &Device) -> Outcome {
     data.before = normal(5, LENGTHS.len() * channels * (width - 1));
     let mut offsets = vec![0];
     for length in LENGTHS {
-        offsets.push(offsets[offsets.len() - 1] + length as i32);
+        offsets.push(offsets[offsets.len() - 1] + i64::try_from(length)?);
     }
     let stream = Stream::new(device)?;
     let x = Tensor::from_slice(device, &data.x, &[1, total, channels])?;

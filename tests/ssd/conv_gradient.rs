@@ -113,8 +113,8 @@ fn check<T: Real + FloatElement>(device: &Device, case: &Case) -> Outcome {
     let mut d_w = Tensor::filled(device, T::POISON, &[channels, width])?;
     let mut d_bias = Tensor::filled(device, T::POISON, &[channels])?;
     let mut d_before = Tensor::filled(device, T::POISON, &state)?;
-    let ends = sequences.iter().map(|(_, rows)| rows.end as i32);
-    let offsets: Vec<i32> = std::iter::once(0).chain(ends).collect();
+    let ends = sequences.iter().map(|(_, rows)| rows.end as i64);
+    let offsets: Vec<i64> = std::iter::once(0).chain(ends).collect();
     let offsets = Tensor::from_slice(device, &offsets, &[offsets.len()])?;
     {
         let (bias, before, d_last, offsets) = (bias.view(), before.view(), d_last_on.view(), offsets.view());

@@ -131,8 +131,8 @@ pub fn run<T: Number>(
     let (mut d_a, mut d_skip, mut d_bias) = (vector()?, vector()?, vector()?);
     let mut d_initial = Tensor::filled(device, f32::NAN, &states)?;
     {
-        let ends = sequences.iter().map(|(_, rows)| rows.end as i32);
-        let offsets: Vec<i32> = std::iter::once(0).chain(ends).collect();
+        let ends = sequences.iter().map(|(_, rows)| rows.end as u32);
+        let offsets: Vec<u32> = std::iter::once(0).chain(ends).collect();
         let offsets = Tensor::from_slice(device, &offsets, &[offsets.len()])?;
         let (bias, skip, initial, offsets, z) =
             (bias.view(), skip.view(), initial.view(), offsets.view(), of(&z, heads, p)?);

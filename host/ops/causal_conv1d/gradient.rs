@@ -4,9 +4,9 @@ use tilewright_device::kernel::Listed;
 use tilewright_ssd::{CONV_GRADIENT, CausalConv1dGradientArgs, KERNELS, LINE_SUMS, LineSumsArgs, TileKernel};
 
 use super::choose::Problem;
-use crate::ops::FloatElement;
 use crate::ops::frame::{Named, Workspace, check, of_shape};
 use crate::ops::ssd::sequences::{Extent, Packed, argument, at, ctas, expect, optional};
+use crate::ops::{FloatElement, Indices};
 use crate::tensor::{Layout, Untyped};
 use crate::{Arch, Error, Launch, Result, Stream, TensorView, TensorViewMut};
 
@@ -118,8 +118,8 @@ impl<'a, T: FloatElement> CausalConv1dGradient<'a, T> {
         CausalConv1dGradient { d_last: Some(d_state.clone()), ..self }
     }
     /// Sequences lie one after the other: see [`CausalConv1d::packed`](super::CausalConv1d::packed).
-    pub fn packed(self, offsets: &TensorView<'a, i32>, longest: usize) -> Self {
-        CausalConv1dGradient { packed: Some(Packed { offsets: offsets.clone(), longest }), ..self }
+    pub fn packed(self, offsets: impl Into<Indices<'a>>, longest: usize) -> Self {
+        CausalConv1dGradient { packed: Some(Packed { offsets: offsets.into(), longest }), ..self }
     }
     /// Where to write the gradient by x.
     pub fn dx(self, dx: &'a mut TensorViewMut<'_, T>) -> Self {

@@ -8,9 +8,9 @@ use std::sync::LazyLock;
 use tilewright_ssd::{CONV, CausalConv1dArgs, KERNELS};
 
 use self::choose::{Compiled, Problem};
-use super::FloatElement;
 use super::frame::{Candidate, Choice, Named, Plan, Table, check, of_shape};
 use super::ssd::sequences::{Extent, Packed, argument, ctas, expect, optional};
+use super::{FloatElement, Indices};
 use crate::tensor::Untyped;
 use crate::{Error, Launch, Result, Stream, TensorView, TensorViewMut};
 
@@ -120,8 +120,8 @@ impl<'a, T: FloatElement> CausalConv1d<'a, T> {
     ///
     /// Offsets that break this reach no memory outside of the tensors: they are cut off at the tensors' rows. Of a sequence with more than `longest` rows those
     /// behind are left as they were, and its final state is that of the `longest` first.
-    pub fn packed(self, offsets: &TensorView<'a, i32>, longest: usize) -> Self {
-        CausalConv1d { packed: Some(Packed { offsets: offsets.clone(), longest }), ..self }
+    pub fn packed(self, offsets: impl Into<Indices<'a>>, longest: usize) -> Self {
+        CausalConv1d { packed: Some(Packed { offsets: offsets.into(), longest }), ..self }
     }
     /// Forces a kernel by its name; see [`candidates`](Self::candidates).
     pub fn kernel(self, name: &'a str) -> Self {

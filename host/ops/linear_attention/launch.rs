@@ -90,14 +90,7 @@ impl Problem {
         let chunks = count(self.chunks())?.div_ceil(how.segments).max(1);
         let decays = self.decays();
         let rows = count(self.o.layout.shape()[2])?;
-        let work = Work {
-            offsets: self.offsets.as_ref().map_or(0, |offsets| offsets.address),
-            rows,
-            chunks,
-            blocks,
-            sequences: count(sequences)?,
-            slots: 0,
-        };
+        let work = Work { rows, chunks, blocks, sequences: count(sequences)?, ..self.work() };
         let grid = blocks.checked_mul(how.segments).ok_or_else(|| self.too_large())?;
         let launch = Launch::grid([grid, count(heads)?, count(sequences)?]).pdl(how.overlap && tma);
         let args = RetentionArgs {

@@ -16,8 +16,8 @@ pub use gradient::{LinearAttentionGradient, LinearAttentionGradientCandidate, Li
 use choose::Compiled;
 use problem::{Options, Problem, Tensors};
 
-use super::HalfElement;
 use super::frame::{Candidate, Choice, Named, Plan, Workspace, check};
+use super::{HalfElement, Indices};
 use crate::{Error, Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute a linear attention, or why it could not.
@@ -160,8 +160,8 @@ impl<'a> LinearAttention<'a> {
     ///
     /// Offsets that break this reach no memory outside of the tensors: they are cut off at the tensors' rows, and a sequence whose end is not
     /// behind its begin is empty. Of a sequence with more than `longest` rows the further ones are either computed or left as they were.
-    pub fn packed(mut self, offsets: &TensorView<'a, i32>, longest: usize) -> Self {
-        self.tensors.offsets = Some(offsets.clone());
+    pub fn packed(mut self, offsets: impl Into<Indices<'a>>, longest: usize) -> Self {
+        self.tensors.offsets = Some(offsets.into());
         self.options.longest = longest;
         self
     }

@@ -107,14 +107,8 @@ impl Problem {
         let factors = Untyped { address: at(lies.factors), dtype: DType::F32, layout: factors };
 
         let backend = self.device.backend();
-        let work = Work {
-            offsets: self.offsets.as_ref().map_or(0, |offsets| offsets.address),
-            rows: count(rows)?,
-            chunks: 1,
-            blocks: 1,
-            sequences: count(sequences)?,
-            slots: count(lies.slots)?,
-        };
+        let (rows, slots) = (count(rows)?, count(lies.slots)?);
+        let work = Work { rows, sequences: count(sequences)?, slots, ..self.work() };
         let (chunks, heads, sequences) = (count(self.chunks())?, count(heads)?, count(sequences)?);
         if chunks > 0 {
             let function = self.device.listed(&KERNELS, prepare)?;

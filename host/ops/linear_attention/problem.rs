@@ -1,9 +1,11 @@
 //! What a linear attention is asked to compute, checked.
 
-use tilewright_linear_attention::{CHUNK, Way};
+use tilewright_linear_attention::{CHUNK, Way, Work};
 
 use super::choose::Compiled;
+use crate::ops::Indices;
 use crate::ops::frame::{Named, Operand, of_shape};
+use crate::ops::indices::log2_bytes;
 use crate::ops::scores::scale;
 use crate::tensor::{Layout, Untyped};
 use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
@@ -37,7 +39,7 @@ pub(super) struct Tensors<'a> {
     pub(super) beta: Option<TensorView<'a, f32>>,
     pub(super) initial: Option<TensorView<'a, f32>>,
     pub(super) last: Option<TensorViewMut<'a, f32>>,
-    pub(super) offsets: Option<TensorView<'a, i32>>,
+    pub(super) offsets: Option<Indices<'a>>,
 }
 
 impl Tensors<'_> {
@@ -51,7 +53,7 @@ impl Tensors<'_> {
             ("initial_state", &self.initial),
         ];
         let read = read.into_iter().filter_map(|(name, view)| Some(Named::read(name, view.as_ref()?)));
-        let offsets = self.offsets.iter().map(|view| Named::read("offsets", view));
+        let offsets = self.offsets.iter().map(|indices| indices.named("offsets"));
         read.chain(offsets).chain(self.last.iter().map(|view| Named::written("final_state", view)))
     }
 }
@@ -108,7 +110,7 @@ impl Problem {
         let size = Size { sequences: batch, heads, rows, columns: [d, dv] };
         let size = match &tensors.offsets {
             None => size,
-            Some(offsets) => packed(offsets, size, options.longest)?,
+            Some(offsets) => packed(&offsets.untyped().layout, size, options.longest)?,
         };
         for (name, count, what) in [("q", heads, "heads"), ("q", size.sequences, "sequences")] {
             if count > MOST {
@@ -178,7 +180,7 @@ impl Problem {
             beta: tensors.beta.as_ref().map(|beta| by_heads(beta.untyped())).transpose()?,
             way,
             states: transposed,
-            offsets: tensors.offsets.as_ref().map(TensorView::untyped),
+            offsets: tensors.offsets.as_ref().map(Indices::untyped),
             size,
             scale: scale(options.scale, d)?,
             segments: segments.transpose()?,
@@ -196,6 +198,13 @@ impl Problem {
         let Size { sequences, heads, .. } = self.size;
         let rows = self.o.layout.len() > 0;
         sequences == 0 || heads == 0 || !(rows || self.states[1].layout.len() > 0)
+    }
+
+    /// What kernels are told of where sequences lie; one chunk and one block, and the rest not yet.
+    pub(super) fn work(&self) -> Work {
+        let (offsets, log2_bytes) =
+            self.offsets.as_ref().map_or((0, 0), |offsets| (offsets.address, log2_bytes(offsets)));
+        Work { offsets, log2_bytes, rows: 0, chunks: 1, blocks: 1, sequences: 0, slots: 0 }
     }
 
     /// The chunks of the longest sequence.
@@ -240,13 +249,13 @@ fn fit(shapes: [(&'static str, &[usize]); 4]) -> Result<[usize; 5]> {
 }
 
 /// The sizes of packed sequences, given those of the tensors.
-fn packed(offsets: &TensorView<'_, i32>, tensors: Size, longest: usize) -> Result<Size> {
+fn packed(offsets: &Layout, tensors: Size, longest: usize) -> Result<Size> {
     if tensors.sequences != 1 {
         let was = format!("of a batch of {}", tensors.sequences);
         let allowed = "of a batch of 1: packed sequences follow each other in its rows";
         return Err(Error::argument("q", was, allowed));
     }
-    if offsets.shape().len() != 1 || offsets.is_empty() || !offsets.is_contiguous() {
+    if offsets.rank() != 1 || offsets.len() == 0 || !offsets.is_contiguous() {
         let was = format!("of shape {:?} and strides {:?}", offsets.shape(), offsets.strides());
         let allowed = "of one dimension, contiguous: where each sequence begins and the last one ends";
         return Err(Error::argument("offsets", was, allowed));

@@ -58,14 +58,7 @@ impl Problem {
         let [known, values] = [tensor(0, columns[0])?, tensor(lens[0], columns[1])?];
         let count = |n: usize| u32::try_from(n).map_err(|_| self.too_large());
         let Size { sequences, .. } = self.size;
-        let work = Work {
-            offsets: self.offsets.as_ref().map_or(0, |offsets| offsets.address),
-            rows: count(rows)?,
-            chunks: 1,
-            blocks: 1,
-            sequences: count(sequences)?,
-            slots: 0,
-        };
+        let work = Work { rows: count(rows)?, sequences: count(sequences)?, ..self.work() };
         let grid = [count(self.chunks())?, count(heads)?, work.sequences];
         if grid[0] > 0 {
             let function = self.device.listed(&KERNELS, solve)?;

@@ -21,7 +21,7 @@ pub use gradient::{SsdGradient, SsdGradientCandidate, SsdGradientPlan};
 pub use step::{SsdStep, SsdStepCandidate, SsdStepPlan};
 
 use super::frame::{Candidate, Choice, Named, Operand, Plan, Workspace, check};
-use super::{FloatElement, HalfElement};
+use super::{FloatElement, HalfElement, Indices};
 use crate::tensor::Untyped;
 use crate::{Error, Result, Stream, TensorView, TensorViewMut};
 
@@ -157,8 +157,8 @@ impl<'a, T: HalfElement> Ssd<'a, T> {
     /// Offsets that break this reach no memory outside of the tensors: they are cut off at the tensors' rows. Of a sequence with more than `longest` rows those
     /// behind are left as they were, and its final state is that of the `longest` first. Where sequences overlap, each of these rows is what
     /// one of the two gives.
-    pub fn packed(self, offsets: &TensorView<'a, i32>, longest: usize) -> Self {
-        Ssd { packed: Some(Packed { offsets: offsets.clone(), longest }), ..self }
+    pub fn packed(self, offsets: impl Into<Indices<'a>>, longest: usize) -> Self {
+        Ssd { packed: Some(Packed { offsets: offsets.into(), longest }), ..self }
     }
     /// Divides sequences into chunks of so many tokens, a multiple of 64, that are computed side by side. Unless set, it is chosen so that all SMs
     /// have work; `usize::MAX` / 64 · 64 makes each sequence one chunk.

@@ -3,9 +3,11 @@
 use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_ssd::Sequences;
 
+use crate::ops::Indices;
 use crate::ops::frame::{Named, of_shape};
+use crate::ops::indices::log2_bytes;
 use crate::tensor::{Layout, Untyped};
-use crate::{Device, Error, Result, TensorView};
+use crate::{Device, Error, Result};
 
 /// The most that a grid has in its second and third dimension.
 const MOST: usize = 65535;
@@ -13,14 +15,14 @@ const MOST: usize = 65535;
 /// Where packed sequences begin, and the most rows of one.
 #[derive(Clone, Debug)]
 pub(in crate::ops) struct Packed<'a> {
-    pub(in crate::ops) offsets: TensorView<'a, i32>,
+    pub(in crate::ops) offsets: Indices<'a>,
     pub(in crate::ops) longest: usize,
 }
 
 impl Packed<'_> {
     /// As a tensor of the call.
     pub(in crate::ops) fn named(&self) -> Named<'_> {
-        Named::read("offsets", &self.offsets)
+        self.offsets.named("offsets")
     }
 }
 
@@ -42,21 +44,25 @@ impl Extent {
         };
         let all = int(rows)?;
         let Some(Packed { offsets, longest }) = packed else {
-            let told = Sequences { offsets: 0, rows: all, longest: all };
+            let told = Sequences { offsets: 0, rows: all, longest: all, log2_bytes: 0, padding: 0 };
             return Extent { count: matrices, longest: rows, told }.checked();
         };
         if matrices != 1 {
             let allowed = "of a batch of 1: packed sequences follow each other in its rows";
             return Err(Error::argument("x", format!("of a batch of {matrices}"), allowed));
         }
-        if offsets.rank() != 1 || offsets.is_empty() || !offsets.is_contiguous() {
-            let was = format!("of shape {:?} and strides {:?}", offsets.shape(), offsets.strides());
+        let offsets = offsets.untyped();
+        let layout = &offsets.layout;
+        if layout.rank() != 1 || layout.len() == 0 || !layout.is_contiguous() {
+            let was = format!("of shape {:?} and strides {:?}", layout.shape(), layout.strides());
             let allowed = "of one dimension, contiguous, of one element or more: where each sequence begins and the last one ends";
             return Err(Error::argument("offsets", was, allowed));
         }
         let longest = (*longest).min(rows);
-        let told = Sequences { offsets: offsets.address(), rows: all, longest: int(longest)? };
-        Extent { count: offsets.len() - 1, longest, told }.checked()
+        let log2_bytes = log2_bytes(&offsets);
+        let told =
+            Sequences { offsets: offsets.address, rows: all, longest: int(longest)?, log2_bytes, padding: 0 };
+        Extent { count: layout.len() - 1, longest, told }.checked()
     }
 
     fn checked(self) -> Result<Self> {

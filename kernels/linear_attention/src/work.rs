@@ -10,7 +10,7 @@ use crate::policy::CHUNK;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    /// Address of where each sequence begins and the last one ends, `i32`; 0 where each sequence is a matrix of its own.
+    /// Address of where each sequence begins and the last one ends, integers; 0 where each sequence is a matrix of its own.
     pub offsets: u64,
     /// Rows of a matrix: what offsets are cut off at.
     pub rows: u32,
@@ -22,6 +22,8 @@ pub struct Work {
     pub sequences: u32,
     /// Chunks of all sequences, of a head.
     pub slots: u32,
+    /// From one offset to the next, of which the low 32 bits are read as `i32`.
+    pub log2_bytes: u32,
 }
 
 impl PassedAsIs for Work {}
@@ -53,7 +55,7 @@ impl Work {
             return (0, self.rows);
         }
         let at = |i: u32| {
-            let at = self.offsets + i as u64 * 4;
+            let at = self.offsets + ((i as u64) << self.log2_bytes);
             // SAFETY: the host passes an offset more than there are sequences.
             (unsafe { global::ld_global_u32(at as *const u32) } as i32).max(0).cast_unsigned().min(self.rows)
         };

@@ -10,12 +10,16 @@ use crate::tokens::BLOCK;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Sequences {
-    /// Address of where each begins and the last one ends, `i32`; 0 where each is a matrix of its own.
+    /// Address of where each begins and the last one ends, integers; 0 where each is a matrix of its own.
     pub offsets: u64,
     /// Rows of a matrix: what offsets are cut off at.
     pub rows: u32,
     /// The most rows of a sequence: those behind are not computed.
     pub longest: u32,
+    /// From one offset to the next, of which the low 32 bits are read as `i32`.
+    pub log2_bytes: u32,
+    /// Nothing.
+    pub padding: u32,
 }
 
 impl PassedAsIs for Sequences {}
@@ -41,7 +45,7 @@ impl Sequences {
             return Sequence { matrix: i, first: 0, rows: self.rows, block: 0 };
         }
         let at = |i: u32| {
-            let at = self.offsets + i as u64 * 4;
+            let at = self.offsets + ((i as u64) << self.log2_bytes);
             // SAFETY: the host passes an offset more than there are sequences.
             (unsafe { global::ld_global_u32(at as *const u32) } as i32).max(0).cast_unsigned().min(self.rows)
         };

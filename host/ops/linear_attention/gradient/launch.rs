@@ -55,12 +55,11 @@ impl GradientProblem {
         let count = |n: usize| u32::try_from(n).map_err(|_| self.of.too_large());
         let [_, _, rows] = self.matrices();
         let work = Work {
-            offsets: self.of.offsets.as_ref().map_or(0, |offsets| offsets.address),
             rows: count(rows)?,
             chunks: count(self.of.chunks())?.max(1),
-            blocks: 1,
             sequences: count(self.of.size.sequences)?,
             slots: count(lies.slots)?,
+            ..self.of.work()
         };
         let [q, k, v] = &self.of.inputs;
         let [from_before, to_behind, _] = &made.prepared;

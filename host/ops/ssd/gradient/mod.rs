@@ -14,9 +14,8 @@ use room::Room;
 
 use super::sequences::Packed;
 use super::time::Time;
-use crate::ops::FloatElement;
-use crate::ops::HalfElement;
 use crate::ops::frame::{Candidate, Choice, Plan, Workspace};
+use crate::ops::{FloatElement, HalfElement, Indices};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute the gradients of a scan, or why it could not.
@@ -152,8 +151,8 @@ impl<'a, T: HalfElement, U: FloatElement> SsdGradient<'a, T, U> {
         SsdGradient { d_last: Some(d_state.clone()), ..self }
     }
     /// Sequences lie one after the other: see [`Ssd::packed`](super::Ssd::packed). Rows that are in no sequence are left as they were.
-    pub fn packed(self, offsets: &TensorView<'a, i32>, longest: usize) -> Self {
-        SsdGradient { packed: Some(Packed { offsets: offsets.clone(), longest }), ..self }
+    pub fn packed(self, offsets: impl Into<Indices<'a>>, longest: usize) -> Self {
+        SsdGradient { packed: Some(Packed { offsets: offsets.into(), longest }), ..self }
     }
 
     /// Where to write the gradient by x.
