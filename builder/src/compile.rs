@@ -155,7 +155,8 @@ impl Job<'_> {
         let mut command = self.cargo(folder);
         let mut emit = OsString::from("--emit=asm=");
         emit.push(ptx);
-        command.args(["--message-format=json", "--"]).arg(emit).args(self.arguments());
+        // There is nothing to link, and on most machines no linker for it.
+        command.args(["--message-format=json", "--", "-Zno-link"]).arg(emit).args(self.arguments());
         let output = command.output().map_err(while_doing("running", &self.toolchain.cargo))?;
         let messages = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
@@ -187,14 +188,12 @@ impl Job<'_> {
         command
             .env("RUSTC", &self.toolchain.rustc)
             .env("RUSTC_BOOTSTRAP", "1")
-            // There is nothing to link, and on most machines no linker for it.
             .env(
                 "CARGO_ENCODED_RUSTFLAGS",
                 // rustc does not mark asm! as convergent: without the last, LLVM copies barriers into branches.
                 format!(
-                    "-Ctarget-cpu={}\x1f-Clinker={}\x1f-Cllvm-args=-simplifycfg-max-small-block-size=0{}",
+                    "-Ctarget-cpu={}\x1f-Cllvm-args=-simplifycfg-max-small-block-size=0{}",
                     self.arch.target(),
-                    no_linker(),
                     if self.sanitize { "\x1f--cfg=tilewright_sanitize" } else { "" }
                 ),
             )
@@ -227,11 +226,6 @@ fn profiles(manifest: &str) -> String {
         inside
     });
     lines.collect::<Vec<_>>().join("\n")
-}
-
-/// A program that does nothing, in rustc's eyes successfully.
-fn no_linker() -> &'static str {
-    if Path::new("/bin/true").is_file() { "/bin/true" } else { "/usr/bin/true" }
 }
 
 #[cfg(test)]
