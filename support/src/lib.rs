@@ -11,6 +11,7 @@
 //! - [`guarded`]: matrices with poison around them, which shows reads and stores outside.
 //! - [`suite`]: a test program that reports by name what it skipped for want of a GPU.
 //! - [`timing`]: variants compared in one run, in shuffled order.
+//! - [`watched`]: which kernels run under a sanitizer, and that sizes are to be small.
 //! - [`cublas`]: the peer.
 //! - [`foreign`]: memory as other libraries have it.
 
@@ -30,6 +31,7 @@ pub mod reference;
 pub mod rows;
 pub mod suite;
 pub mod timing;
+pub mod watched;
 
 pub use real::Real;
 

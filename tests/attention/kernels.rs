@@ -3,6 +3,7 @@
 use tilewright::{Device, bf16, f16};
 use tilewright_support::attention::Scores;
 use tilewright_support::suite::Outcome;
+use tilewright_support::watched;
 
 use crate::case::{Case, Input, Sizes};
 
@@ -13,7 +14,7 @@ pub fn each(device: &Device) -> Outcome {
 }
 
 fn each_of<T: Input>(device: &Device) -> Outcome {
-    let lengths = if device.is_emulator() {
+    let lengths = if device.is_emulator() || watched::is_watched() {
         &[(70, 200), (130, 300)][..]
     } else {
         &[(70, 200), (256, 512), (1000, 1500)]

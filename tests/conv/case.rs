@@ -9,6 +9,7 @@ use tilewright_support::convolution::{Case, Exact, Of};
 use tilewright_support::guarded::Guarded;
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
+use tilewright_support::watched;
 
 /// Element types of convolutions.
 pub trait Input: Real + FloatElement {}
@@ -53,7 +54,8 @@ impl Runs for Case {
         let (x, w) = (Tensor::from_slice(device, &x, &x_shape)?, Tensor::from_slice(device, &w, &w_shape)?);
         let (x, w) = (x.view(), w.view());
         let all = self.conv::<T>().candidates(&x, &w, &Tensor::zeros(device, &y_shape)?.view_mut())?;
-        for name in all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name()) {
+        let names = all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name());
+        for name in names.filter(|name| watched::runs(name)) {
             let run = |stream: &Stream, y: &mut TensorViewMut<'_, T>| {
                 self.conv::<T>().kernel(name).run(stream, &x, &w, y)
             };
@@ -72,7 +74,8 @@ impl Runs for Case {
         let (w, dy) = (w.view(), dy.view());
         let dx = &mut Tensor::zeros(device, &x_shape)?;
         let all = self.gradient().images_candidates(&dy, &w, &dx.view_mut())?;
-        for name in all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name()) {
+        let names = all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name());
+        for name in names.filter(|name| watched::runs(name)) {
             // Another of a stride's products may be too much for it.
             if self.gradient().kernel(name).images_plans(&dy, &w, &dx.view_mut()).is_err() {
                 continue;
@@ -95,7 +98,8 @@ impl Runs for Case {
         let (x, dy) = (x.view(), dy.view());
         let dw = &mut Tensor::zeros(device, &w_shape)?;
         let all = self.gradient().filters_candidates(&x, &dy, &dw.view_mut())?;
-        for name in all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name()) {
+        let names = all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name());
+        for name in names.filter(|name| watched::runs(name)) {
             let mut gradient = self.gradient().kernel(name);
             let run = |stream: &Stream, dw: &mut TensorViewMut<'_, T>| gradient.filters(stream, &x, &dy, dw);
             check(self, device, name, &w_shape, &exact, run)?;
@@ -107,7 +111,7 @@ impl Runs for Case {
     }
 }
 
-/// Runs what writes a tensor of this shape, with lines that end in front of guarded memory, and compares.
+/// Runs what writes a tensor of this shape, if it is to run, with lines that end in front of guarded memory, and compares.
 fn check<T: Input>(
     case: &Case,
     device: &Device,
@@ -116,6 +120,9 @@ fn check<T: Input>(
     exact: &Exact,
     run: impl FnOnce(&Stream, &mut TensorViewMut<'_, T>) -> tilewright::Result<()>,
 ) -> Outcome {
+    if !watched::runs(name) {
+        return Ok(());
+    }
     let wrong = |what: &dyn std::fmt::Display| format!("{name}: {what}\n{case:?}");
     let ([lines @ .., line], stream) = (shape, Stream::new(device)?) else {
         unreachable!("it has dimensions")

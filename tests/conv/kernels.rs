@@ -6,14 +6,15 @@ use tilewright::ops::kernels;
 use tilewright::{Device, bf16, f16};
 use tilewright_support::convolution::{Case, Depth};
 use tilewright_support::suite::Outcome;
+use tilewright_support::watched;
 
 use crate::case::{Input, Runs};
 
-/// The convolution kernels that the device runs.
+/// The convolution kernels that the device runs, and the tests are to.
 fn runnable(device: &Device) -> BTreeSet<&'static str> {
     let fits = |bytes| bytes <= device.shared_memory_per_cta();
     let entries = kernels().filter(|e| device.runs(e.arch) && fits(e.shared_bytes));
-    entries.map(|e| e.name).filter(|name| name.starts_with("conv_")).collect()
+    entries.map(|e| e.name).filter(|name| name.starts_with("conv_") && watched::runs(name)).collect()
 }
 
 /// Several tiles in each direction, the last of them partial; depths of several blocks, the last of them partial.

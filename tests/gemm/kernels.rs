@@ -7,6 +7,7 @@ use std::time::Instant;
 use tilewright::Device;
 use tilewright::ops::{Activation, kernels};
 use tilewright_support::suite::Outcome;
+use tilewright_support::watched;
 
 use crate::bias::Bias;
 use crate::case::{Case, Input, Output, c_rows};
@@ -14,11 +15,11 @@ use crate::kinds::{Visitor, each};
 use crate::operand::{LAYOUTS, Operand, Order, padded};
 use crate::reference::Reference;
 
-/// The GEMM kernels that the device runs.
+/// The GEMM kernels that the device runs, and the tests are to.
 fn runnable(device: &Device) -> BTreeSet<&'static str> {
     let fits = |bytes| bytes <= device.shared_memory_per_cta();
     let entries = kernels().filter(|e| device.runs(e.arch) && fits(e.shared_bytes));
-    entries.map(|e| e.name).filter(|name| name.starts_with("gemm_")).collect()
+    entries.map(|e| e.name).filter(|name| name.starts_with("gemm_") && watched::runs(name)).collect()
 }
 
 /// A problem of one kind, with padded lines.
@@ -77,7 +78,8 @@ impl Visitor for Tasks<'_> {
             let reference = Reference::new(a.values(), b.values(), 1, 8);
             let case = Case::<T, U>::new(&a, &b, &reference, c_rows([1, 8, 8]));
             let case = Case { activation, ..case };
-            for name in case.kernels(device)?.into_iter().filter(|name| self.seen.insert(name)) {
+            let names = case.kernels(device)?.into_iter().filter(|name| watched::runs(name));
+            for name in names.filter(|name| self.seen.insert(name)).collect::<Vec<_>>() {
                 let problem = Problem { device, layout, size: [8, 8, 8] };
                 self.list.push(Box::new(move || {
                     let [a, b] = problem.operands::<T>()?;
@@ -102,9 +104,11 @@ struct Shape {
 
 /// Partial tiles on every side; whole tiles; lines of odd lengths; more tiles than the device takes at a time.
 fn shapes(device: &Device) -> [Shape; 4] {
-    let [partial, whole, odd, many] = match device.is_emulator() {
-        true => [[72, 200, 136], [128, 256, 448], [67, 133, 77], [130, 520, 40]],
-        false => [[200, 328, 136], [256, 512, 256], [131, 261, 77], [2000, 2312, 328]],
+    let [partial, whole, odd, many] = match (device.is_emulator(), watched::is_watched()) {
+        (true, _) => [[72, 200, 136], [128, 256, 448], [67, 133, 77], [130, 520, 40]],
+        // Two CTAs are on an SM at most.
+        (_, true) => [[72, 200, 136], [128, 256, 448], [67, 133, 77], [2000, 2312, 40]],
+        _ => [[200, 328, 136], [256, 512, 256], [131, 261, 77], [2000, 2312, 328]],
     };
     [
         Shape { size: partial, beta: 0.5, bias: Some(|[_, n, _]| [1, n]) },
@@ -148,7 +152,7 @@ impl Visitor for Shapes<'_> {
                     activation,
                     ..Case::new(&a, &b, reference, c_rows([1, m, n]))
                 };
-                for name in case.kernels(self.device)? {
+                for name in case.kernels(self.device)?.into_iter().filter(|name| watched::runs(name)) {
                     case.run(self.device, Some(name))?;
                     self.seen.insert(name);
                     self.runs += 1;

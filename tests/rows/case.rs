@@ -6,6 +6,7 @@ use tilewright::ops::{FloatElement, kernels};
 use tilewright::{Device, Result};
 use tilewright_support::Real;
 use tilewright_support::guarded::{Guarded, Place};
+use tilewright_support::watched;
 
 /// An element type of these operators.
 pub trait Number: Real + FloatElement {}
@@ -18,11 +19,12 @@ pub const LENGTHS: [usize; 19] = [
     262_145,
 ];
 
-/// The kernels whose names begin so, of an element type, that the device runs.
+/// The kernels whose names begin so, of an element type, that the device runs and are to.
 pub fn runnable<T: Number>(device: &Device, prefix: &str) -> BTreeSet<&'static str> {
     let element = format!("_{}_", T::DTYPE);
     let fits = |name: &str| name.starts_with(prefix) && name.contains(&element);
-    kernels().filter(|e| device.runs(e.arch) && fits(e.name)).map(|e| e.name).collect()
+    let runs = |name| fits(name) && watched::runs(name);
+    kernels().filter(|e| device.runs(e.arch) && runs(e.name)).map(|e| e.name).collect()
 }
 
 /// Rows one behind the other.

@@ -8,6 +8,7 @@ use tilewright_support::guarded::{Guarded, Place};
 use tilewright_support::random::normal;
 use tilewright_support::rows;
 use tilewright_support::suite::Outcome;
+use tilewright_support::watched;
 
 use crate::case::{Number, assert_rows, output, packed, runnable};
 
@@ -105,7 +106,8 @@ fn possible<T: Number>(device: &Device, place: Place) -> tilewright_support::Res
         &loss.view_mut(),
         &gradient.view_mut()?,
     )?;
-    Ok(all.iter().filter(|k| k.rejection().is_none()).map(|k| k.name()).collect())
+    let possible = all.iter().filter(|k| k.rejection().is_none()).map(|k| k.name());
+    Ok(possible.filter(|name| watched::runs(name)).collect())
 }
 
 fn on_every_kernel<T: Number>(

@@ -8,6 +8,7 @@ use tilewright_support::guarded::{Guarded, Place};
 use tilewright_support::random::normal;
 use tilewright_support::rows;
 use tilewright_support::suite::Outcome;
+use tilewright_support::watched;
 
 use crate::case::{LENGTHS, Number, assert_each, output, packed, runnable};
 
@@ -94,7 +95,8 @@ fn allowed<T: Number>(exact: f64, log: bool) -> f64 {
 fn possible<T: Number>(device: &Device, place: Place) -> tilewright::Result<Vec<&'static str>> {
     let (x, mut y) = (output::<T>(device, place)?, output::<T>(device, place)?);
     let all = Softmax::new().causal().candidates(&x.view()?, &y.view_mut()?)?;
-    Ok(all.iter().filter(|k| k.rejection().is_none()).map(|k| k.name()).collect())
+    let possible = all.iter().filter(|k| k.rejection().is_none()).map(|k| k.name());
+    Ok(possible.filter(|name| watched::runs(name)).collect())
 }
 
 /// Every kernel, rows of every length; more tiles than the device takes at a time.

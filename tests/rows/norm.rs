@@ -9,6 +9,7 @@ use tilewright_support::guarded::{Guarded, Place};
 use tilewright_support::random::normal;
 use tilewright_support::rows;
 use tilewright_support::suite::Outcome;
+use tilewright_support::watched;
 
 use crate::case::{LENGTHS, Number, assert_rows, output, packed, runnable};
 
@@ -99,7 +100,8 @@ impl<T: Number> Inputs<T> {
             true => norm.candidates_added(&x.view()?, &r.view()?, &sum.view_mut()?, &y.view_mut()?)?,
             false => norm.candidates(&x.view()?, &y.view_mut()?)?,
         };
-        Ok(all.iter().filter(|k| k.rejection().is_none()).map(|k| k.name()).collect())
+        let possible = all.iter().filter(|k| k.rejection().is_none()).map(|k| k.name());
+        Ok(possible.filter(|name| watched::runs(name)).collect())
     }
 
     /// Every kernel that can, with and without all that may be absent.

@@ -8,6 +8,7 @@ use tilewright_support::guarded::{Guarded, Place};
 use tilewright_support::random::normal;
 use tilewright_support::rows;
 use tilewright_support::suite::Outcome;
+use tilewright_support::watched;
 
 use crate::case::{LENGTHS, Number, assert_each, output, packed, runnable};
 
@@ -156,7 +157,8 @@ impl<T: Number> Inputs<T> {
         let [x, dy] = [output::<T>(device, self.from)?, output::<T>(device, self.from)?];
         let mut dx = output::<T>(device, self.to)?;
         let all = Norm::rms().gradient().candidates(&x.view()?, &dy.view()?, &dx.view_mut()?)?;
-        Ok(all.iter().filter(|k| k.rejection().is_none()).map(|k| k.name()).collect())
+        let possible = all.iter().filter(|k| k.rejection().is_none()).map(|k| k.name());
+        Ok(possible.filter(|name| watched::runs(name)).collect())
     }
 
     /// Every kernel that can, with and without all that may be absent.

@@ -95,7 +95,7 @@ pub(super) fn div64(a: f64, b: f64) -> f64 {
 
 /// `a * b + c`, rounded once.
 #[inline(always)]
-pub(super) fn fma64(a: f64, b: f64, c: f64) -> f64 {
+pub(crate) fn fma64(a: f64, b: f64, c: f64) -> f64 {
     nan64(a.mul_add(b, c), [b, c, a])
 }
 

@@ -44,6 +44,7 @@ functions! {
     Sub: |format, a, b, _c| arith16::sub(format, a, b);
     Mul: |format, a, b, _c| arith16::mul(format, a, b);
     Fma: |format, a, b, c| arith16::fma(format, a, b, c);
+    FmaOutside: |format, a, b, c| arith16::fma_outside(format, a, b, c);
     Min: |format, a, b, _c| arith16::min(format, a, b, false);
     Max: |format, a, b, _c| arith16::max(format, a, b, false);
     MinNan: |format, a, b, _c| arith16::min(format, a, b, true);
@@ -218,11 +219,13 @@ pub(super) fn fused(
     d: &Operand,
     [a, b, c]: [&Operand; 3],
 ) -> Result_ {
-    let ftz = ftz(opcode, ty);
+    let (ftz, outside) = (ftz(opcode, ty), opcode.flag("oob"));
     let post = if opcode.flag("relu") { RELU } else { sat(opcode, ty) };
-    let f = match ftz {
-        false => select!(ternary, Fma, ty, ftz, post),
-        true => select!(ternary, FmaFtz, ty, ftz, post),
+    let f = match (ftz, outside) {
+        (false, false) => select!(ternary, Fma, ty, ftz, post),
+        (true, false) => select!(ternary, FmaFtz, ty, ftz, post),
+        (false, true) if post != SAT => select!(ternary, FmaOutside, ty, ftz, post),
+        _ => return opcode.refuse(ty),
     };
     let bits = ty.bits();
     Ok(Op::F3_32(f, context.to_r(d, bits)?, [context.r(a, bits)?, context.r(b, bits)?, context.r(c, bits)?]))

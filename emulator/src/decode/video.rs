@@ -1,6 +1,9 @@
 //! Video instructions: arithmetic on parts of registers, with a second operation.
 //!
-//! PTX ISA, "Scalar Video Instructions" and "SIMD Video Instructions".
+//! PTX ISA, "Scalar Video Instructions" and "SIMD Video Instructions". For sm_90 the driver's compiler makes them of others, whose
+//! results are not all the manual's. They are these here, as of an H200: unsigned results of 32 bits are not held below 2^32 by
+//! `.sat`, and those of fewer bits are taken for unsigned before; the upper half of a register gets that of the result; of `vmad`
+//! whole registers are signed; the second operation of `vset` is signed if an operand is. The saturation of `vshl` is the manual's.
 
 use super::Result_;
 use super::context::Context;
@@ -42,9 +45,10 @@ pub(super) fn is_video(opcode: &Opcode<'_>) -> bool {
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     let (name, parts) = operation(opcode.name()).ok_or("this instruction is not emulated")?;
-    // A comparison's result is unsigned, and has no type.
-    let to = if name == "set" { Type::U(32) } else { opcode.ty()? };
+    // A comparison's result has no type.
+    let named = if name == "set" { None } else { Some(opcode.ty()?) };
     let (left, right) = (opcode.ty()?, opcode.ty()?);
+    let to = named.unwrap_or(if left.is_signed() { left } else { right });
     if [to, left, right].iter().any(|ty| !matches!(ty, Type::U(32) | Type::S(32))) {
         return opcode.refuse(to);
     }
@@ -155,15 +159,25 @@ fn scalar(
     from.extend(c.map(|c| (c, word)));
     each(context, (&d, word), &from, move |[a, b, c, _]| {
         let value = f(extract(a, of_a, signed_a), extract(b, of_b, signed_b));
-        let value = if saturates { saturate(value, into.1, signed) } else { value };
+        let value = if saturates { saturate_scalar(value, into, signed) } else { value };
         match second {
             Some(second) => {
                 let value = extract(value as u64, (0, 32), signed);
                 second(value, extract(c, (0, 32), signed)) as u64 & 0xffff_ffff
             }
+            None if into == (16, 16) => replace(c, into, value >> 16),
             None => replace(c, into, value),
         }
     })
+}
+
+/// The result of a scalar instruction as `.sat` leaves it, for a part of a register.
+fn saturate_scalar(x: i64, (_, bits): Part, signed: bool) -> i64 {
+    match (signed, bits) {
+        (true, _) => saturate(x, bits, true),
+        (false, 32) => x.max(0),
+        (false, _) => saturate(x & 0xffff_ffff, bits, false),
+    }
 }
 
 /// An operand without its sign, and whether it is negated.
@@ -175,6 +189,7 @@ fn sign(operand: &Operand) -> (Operand, bool) {
 }
 
 /// `vmad`. A negated product is its complement, and a negated `c` that of its 32 bits, each with one more; then the result is signed.
+/// An unsigned result that is shifted has 64 bits before.
 fn multiply_add(
     context: &mut Context,
     opcode: &mut Opcode<'_>,
@@ -193,17 +208,17 @@ fn multiply_add(
     let word = Type::B(32);
     let signed = signed_a || signed_b || minus || minus_c;
     each(context, (d, word), &[(&a, word), (&b, word), (&c, word)], move |[a, b, c, _]| {
-        let product = i128::from(extract(a, of_a, signed_a)) * i128::from(extract(b, of_b, signed_b));
+        let factor = |x, part: Part, signed| extract(x, part, signed || part.1 == 32);
+        let product = factor(a, of_a, signed_a) * factor(b, of_b, signed_b);
         let product = if minus { !product } else { product };
         let c = if minus_c { !c } else { c };
-        let sum = product + i128::from(extract(c, (0, 32), signed)) + i128::from(more || minus || minus_c);
-        let value = sum >> shift;
+        let sum = product + extract(c, (0, 32), true) + i64::from(more || minus || minus_c);
         let value = match (saturates, signed) {
-            (false, _) => value,
-            (true, true) => value.clamp(i32::MIN.into(), i32::MAX.into()),
-            (true, false) => value.clamp(0, u32::MAX.into()),
+            (true, false) if shift > 0 => (sum as u64 >> shift).min(u32::MAX.into()),
+            (true, _) => saturate(sum >> shift, 32, signed) as u64,
+            (false, _) => (sum >> shift) as u64,
         };
-        value as u64 & 0xffff_ffff
+        value & 0xffff_ffff
     })
 }
 

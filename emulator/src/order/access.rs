@@ -18,6 +18,9 @@ pub(crate) const OF_CLUSTER: u8 = 128;
 
 /// The lane of what no single lane did.
 pub(super) const NO_LANE: u8 = 254;
+/// The lane of accesses of several lanes.
+pub(super) const MANY_LANES: u8 = 255;
+
 /// An access, and who made it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Access {

@@ -2,14 +2,13 @@
 
 use std::cell::Cell as Flag;
 
-use super::access::{ASYNC, Access, ENDS, GAP, MBARRIER, NO_LANE, OF_CLUSTER, OF_CTA, READ_ONLY, STRONG};
+use super::access::{
+    ASYNC, Access, ENDS, GAP, MANY_LANES, MBARRIER, NO_LANE, OF_CLUSTER, OF_CTA, READ_ONLY, STRONG,
+};
 use super::alone::Alone;
 use super::clock::Clocks;
-use super::global::GlobalOrder;
+use super::released::Released;
 use super::releases::Releases;
-
-/// The lane of accesses of several lanes.
-pub(super) const MANY_LANES: u8 = 255;
 
 /// Reads of one cluster that a cell remembers: as many as it has warps, and what works beside them.
 const ONE_CLUSTER: usize = 1024;
@@ -87,7 +86,7 @@ pub(super) struct Check<'c> {
     /// Where to say that it reads what nobody wrote.
     pub(super) unwritten: Option<&'c Flag<bool>>,
     /// Of the warps of the own cluster, and of the others.
-    pub(super) releases: (&'c [Releases], &'c GlobalOrder),
+    pub(super) releases: (&'c [Releases], &'c Released),
     /// What some lanes of the warp alone know, if they do, and the lanes that make the access.
     pub(super) alone: Option<(&'c Alone, u32)>,
     /// Warps of a CTA.
@@ -115,7 +114,7 @@ impl Check<'_> {
     fn is_released(&self, old: &Access) -> bool {
         let (own, others) = self.releases;
         if old.cluster != self.new.cluster {
-            return others.is_released(old);
+            return others.has(old);
         }
         let known = self.before.known.get(old.agent);
         own.get(usize::from(old.agent)).is_none_or(|releases| releases.covers(old.lane, old.clock, known))

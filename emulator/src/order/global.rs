@@ -5,9 +5,9 @@ use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::access::Access;
 use super::cell::{Check, Conflict};
 use super::clock::Clocks;
+use super::released::Released;
 use super::releases::Releases;
 use super::shadow::{GLOBAL_CELL, Shadow};
 use crate::error::Reason;
@@ -39,9 +39,7 @@ struct Shard {
 #[derive(Debug)]
 pub(crate) struct GlobalOrder {
     shards: Vec<Mutex<Shard>>,
-    /// By cluster and warp, once lanes have released for themselves alone.
-    releases: Mutex<HashMap<(u32, u16), Releases>>,
-    released: AtomicBool,
+    released: Released,
     /// Clusters have raced with each other.
     raced: AtomicBool,
     held: Mutex<Held>,
@@ -51,8 +49,7 @@ impl GlobalOrder {
     pub(crate) fn new(budget: &Arc<Budget>) -> Result<Self, Reason> {
         Ok(Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            releases: Mutex::default(),
-            released: AtomicBool::new(false),
+            released: Released::default(),
             raced: AtomicBool::new(false),
             held: Mutex::new(budget.hold(0, WHAT)?),
         })
@@ -98,8 +95,9 @@ impl GlobalOrder {
         Ok(())
     }
 
-    fn releases(&self) -> MutexGuard<'_, HashMap<(u32, u16), Releases>> {
-        self.releases.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What lanes of all clusters have released.
+    pub(super) fn released(&self) -> &Released {
+        &self.released
     }
 
     /// Takes note of a release of some lanes of a warp, or of all if it is known for one of some.
@@ -109,31 +107,7 @@ impl GlobalOrder {
         some: bool,
         note: impl FnOnce(&mut Releases),
     ) -> Result<(), Conflict> {
-        if some {
-            self.released.store(true, Relaxed);
-            match self.releases().entry(warp) {
-                Entry::Occupied(releases) => note(releases.into_mut()),
-                Entry::Vacant(none) => {
-                    self.hold(RELEASES)?;
-                    note(none.insert(Releases::default()));
-                }
-            }
-        } else if self.released.load(Relaxed)
-            && let Some(releases) = self.releases().get_mut(&warp)
-        {
-            note(releases);
-        }
-        Ok(())
-    }
-
-    /// Whether a lane's access that is known to another cluster was released by that lane, or by all of its warp.
-    pub(super) fn is_released(&self, access: &Access) -> bool {
-        if !self.released.load(Relaxed) {
-            return true;
-        }
-        let releases = self.releases();
-        let own = releases.get(&(access.cluster, access.agent));
-        own.is_none_or(|releases| releases.covers(access.lane, access.clock, u32::MAX))
+        self.released.note(warp, some, note, || self.hold(RELEASES))
     }
 
     /// Two clusters race with each other.

@@ -3,8 +3,8 @@
 use std::cell::Cell as Flag;
 use std::time::{Duration, Instant};
 
-use super::access::{Access, NO_LANE};
-use super::cell::{Check, Conflict, MANY_LANES};
+use super::access::{Access, MANY_LANES, NO_LANE};
+use super::cell::{Check, Conflict};
 use super::spot::Spot;
 use super::{By, Order, READERS};
 use crate::error::Reason;
@@ -278,7 +278,7 @@ impl Order<'_> {
             before: &warp.clocks,
             unwritten: None,
             readers: READERS[1],
-            releases: (&self.releases[..], self.global),
+            releases: (&self.releases[..], self.global.released()),
             alone: None,
             warps_each: self.warps_each,
         };

@@ -19,6 +19,7 @@ mod clusters;
 pub(crate) mod global;
 mod groups;
 pub(crate) mod lanes;
+mod released;
 mod releases;
 mod report;
 mod shadow;
@@ -176,7 +177,7 @@ impl<'l> Order<'l> {
         for (variable, gap) in program.shared.gaps() {
             let new = Access { kind: GAP, pc: variable as u32, lane: NO_LANE, ..Access::default() };
             let before = &Clocks::default();
-            let releases = (&[][..], global);
+            let releases = (&[][..], global.released());
             let readers = READERS[0];
             let (unwritten, alone) = (None, None);
             let check =
@@ -321,7 +322,7 @@ impl<'l> Order<'l> {
             before: &warp.clocks,
             unwritten: Some(unwritten),
             readers: READERS[0],
-            releases: (&self.releases[..], self.global),
+            releases: (&self.releases[..], self.global.released()),
             alone: warp.alone.of(self.lanes),
             warps_each: self.warps_each,
         };
@@ -354,7 +355,7 @@ impl<'l> Order<'l> {
         let mut before = self.warps[self.warp].clocks.clone();
         self.warps[self.warp + 1..self.warp + 4].iter().for_each(|warp| before.meet(&warp.clocks));
         let (unwritten, warps_each) = (Flag::new(false), self.warps_each);
-        let releases = (&self.releases[..], self.global);
+        let releases = (&self.releases[..], self.global.released());
         let check = Check {
             new,
             wrote: false,

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::cell::MANY_LANES;
+use super::access::MANY_LANES;
 
 /// Releases that are remembered: of what came before, all is taken to be passed on.
 const REMEMBERED: usize = 64;

@@ -5,6 +5,9 @@
 
 use super::float::{Format, Rounding};
 
+/// What copies leave outside of a tensor that is filled with NaN: that one of all NaNs, in elements of 16 bits of either type, on an H200.
+pub(crate) const OUTSIDE: u16 = 0x7ff7;
+
 /// `fma.rn`: `a·b + c`.
 pub(crate) fn fma(format: Format, a: u16, b: u16, c: u16) -> u16 {
     let value = |bits: u16| f64::from(format.decode(bits.into()));
@@ -21,6 +24,12 @@ pub(crate) fn fma_ftz(format: Format, a: u16, b: u16, c: u16) -> u16 {
     // Halfway between that and the number that would be next below it.
     let kept = if exact.abs() < least * (1.0 - format.half_step()) { 0f64.copysign(exact) } else { exact };
     format.encode(kept, Rounding::Nearest, false) as u16
+}
+
+/// `fma.rn.oob`: 0 where a factor is from outside of a tensor, whatever its sign and the others are.
+pub(crate) fn fma_outside(format: Format, a: u16, b: u16, c: u16) -> u16 {
+    let is_outside = |factor: u16| factor & 0x7fff == OUTSIDE;
+    if is_outside(a) || is_outside(b) { 0 } else { fma(format, a, b, c) }
 }
 
 /// The canonical NaN, if it is one.
@@ -185,6 +194,22 @@ mod tests {
                 let product = other_fma(format, a, b, (a ^ b) & 0x8000);
                 assert_eq!(mul(format, a, b), product, "{a:#x} · {b:#x} in {format:?}");
             }
+        }
+    }
+
+    #[test]
+    fn factors_from_outside() {
+        for (format, one, nan) in [(Format::F16, 0x3c00, 0x7e00), (Format::BF16, 0x3f80, 0x7fc0)] {
+            for outside in [OUTSIDE, OUTSIDE | 0x8000] {
+                for c in [one, nan, OUTSIDE] {
+                    assert_eq!(
+                        [fma_outside(format, outside, one, c), fma_outside(format, nan, outside, c)],
+                        [0; 2]
+                    );
+                }
+            }
+            assert_eq!(fma_outside(format, one, one, OUTSIDE), 0x7fff);
+            assert_eq!(fma_outside(format, one, OUTSIDE + 1, one), 0x7fff);
         }
     }
 

@@ -5,6 +5,7 @@
 use super::float::{self, Rounding};
 use super::fragment::{Fragment, Number};
 use super::sparse::Sparse;
+use crate::decode::float::fma64;
 use crate::error::Reason;
 
 /// How the elements of A and B are combined.
@@ -67,13 +68,13 @@ impl WarpProduct {
 
     /// One element of D, of the pairs of elements of A and B and the element of C.
     fn element(&self, pairs: impl Iterator<Item = (u64, u64)>, c: u64) -> u64 {
-        let Self { a: Fragment { number: of_a, .. }, b: Fragment { number: of_b, .. }, .. } = *self;
+        let Self { a: Fragment { number: of_a, shape, .. }, b: Fragment { number: of_b, .. }, .. } = *self;
         match self.d.number {
             Number::F64 => {
-                let sum = pairs
-                    .fold(f64::from_bits(c), |sum, (a, b)| f64::from_bits(a).mul_add(f64::from_bits(b), sum));
-                // The NaN of the tensor cores, whatever those of the operands are.
-                if sum.is_nan() { 0x7fff_ffff_ffff_ffff } else { sum.to_bits() }
+                let add = |sum, (a, b)| fma64(f64::from_bits(a), f64::from_bits(b), sum);
+                let sum = pairs.fold(f64::from_bits(c), add);
+                // Of eight rows it is the NaN of the tensor cores, whatever those of the operands are, of sixteen that of `fma`.
+                if sum.is_nan() && shape[0] == 8 { 0x7fff_ffff_ffff_ffff } else { sum.to_bits() }
             }
             Number::S32 => {
                 let sum: i64 = match self.combine {

@@ -190,7 +190,12 @@ fn video() {
     let of = |instruction: &str| result(32, &format!("{registers}{instruction}")) as u32;
     for (instruction, expected) in [
         ("vadd.s32.s32.u32 d, r.b2, s.b0;", 3),
-        ("vadd.u32.u32.u32.sat d, r, r;", u32::MAX),
+        // As on an H200, and not in the manual: 32 unsigned bits are not held below 2^32, of fewer negative ones are large, and the upper
+        // half is of the result's.
+        ("vadd.u32.u32.u32.sat d, r, r;", 0x01fe_fe02),
+        ("vsub.u32.u32.u32.sat d, s.b0, r.b2;", 0),
+        ("vsub.u32.u32.u32.sat d.b0, s.b0, r.b2, 0x11223344;", 0x1122_33ff),
+        ("vadd.u32.u32.u32 d.h1, s.b0, r.h0, 0x11223344;", 0x3344),
         ("vsub.s32.u32.u32.sat d.b1, s.b0, r.b2, 0x11223344;", 0x1122_8044),
         ("vsub.u32.u32.u32.sat d.h1, s.b0, r.b2, 0x11223344;", 0x3344),
         ("vabsdiff.s32.s32.s32.add d, r.h1, s.h0, 10;", 0x7f01 + 0x304 + 10),
@@ -210,7 +215,13 @@ fn video() {
         ("vmad.s32.u32.u32 d, r.h0, s.b0, -s;", (0x7f01 * 4i32).wrapping_sub(0x0102_0304) as u32),
         ("vmad.s32.u32.u32.shr7 d, -r.h0, s.b0, 5;", ((5 - 0x7f01 * 4) >> 7) as u32),
         ("vmad.s32.u32.u32.sat d, -r, r, 0;", i32::MIN as u32),
+        // Whole registers are signed.
+        ("vmad.u32.u32.u32.sat d, r, s, 0;", 0),
+        ("vmad.u32.u32.u32.sat.shr15 d, r, 1, 0;", u32::MAX),
+        ("vmad.u32.u32.u32.shr7 d, r, 1, 0;", ((0x80ff_7f01u32 as i32) >> 7) as u32),
         ("vset.s32.u32.lt d, r.b3, s.b0;", 1),
+        ("vset.s32.u32.lt.min d, r.b3, s.b0, -5;", 5u32.wrapping_neg()),
+        ("vset.u32.u32.lt.min d, r.b3, s.b0, -5;", 0),
         ("vset.u32.u32.gt.add d, r.b3, s.b0, 7;", 8),
         ("vadd2.s32.s32.s32.sat d, r, s, 0;", 0x8201_7fff),
         ("vsub2.u32.u32.u32.sat d, s, r, 0;", 0),

@@ -17,6 +17,7 @@ mod tests;
 
 use std::fmt;
 
+use super::arith16::OUTSIDE;
 use super::map::{Fill, MAX_RANK, TensorMap};
 use super::memory::Memory;
 use super::reduce::Combine;
@@ -249,7 +250,7 @@ fn write<F, S: Memory<u32>>(
 fn fill(map: &TensorMap, line: &mut [u8]) {
     line.fill(0);
     if map.fill == Fill::Nan {
-        // A NaN of every type, and the one that an H200 has.
-        line.as_chunks_mut().0.fill(0x7ff7u16.to_le_bytes());
+        // A NaN of every type.
+        line.as_chunks_mut().0.fill(OUTSIDE.to_le_bytes());
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! A line that begins with `!` is not for random programs: what it computes, where the manual leaves that open, changes with
 //! the instructions around it (the bits of a NaN when the driver's compiler drops a `neg`, a division by zero), or the
-//! compiler was seen to get it wrong under a guard (`set`, `testp`).
+//! compiler was seen to get it wrong under a guard (`set`, `testp`, `setp` of pairs).
 
 use tilewright_emulator::{Launch, Module};
 
@@ -18,6 +18,7 @@ use crate::values::Class;
 mod approximate;
 mod exact;
 mod memory;
+mod video;
 mod warp;
 
 /// Threads that try an instruction, each on inputs of its own.
@@ -74,7 +75,8 @@ impl Instruction {
 
 /// The instructions of one thread that are exact.
 pub fn exact() -> Vec<Instruction> {
-    exact::TABLES.iter().chain(&memory::TABLES).flat_map(|table| parse(table)).filter(supported).collect()
+    let tables = exact::TABLES.iter().chain(&memory::TABLES).chain(&video::TABLES);
+    tables.flat_map(|table| parse(table)).filter(supported).collect()
 }
 
 /// Those that all lanes of a warp execute together.

@@ -11,10 +11,13 @@ use crate::instructions::HEADER;
 mod clusters;
 mod collectives;
 mod copies;
+mod doubles;
 mod elements;
+mod outside;
 mod pixels;
 mod products;
 mod rows;
+mod sparse;
 mod tensors;
 mod warpgroups;
 
@@ -118,10 +121,13 @@ impl Kernel {
 
 /// All kernels, in modules.
 pub fn groups() -> Vec<Group> {
-    let parts: [fn() -> Vec<Kernel>; 8] = [
+    let parts: [fn() -> Vec<Kernel>; 11] = [
         collectives::kernels,
         rows::kernels,
         products::kernels,
+        sparse::kernels,
+        doubles::kernels,
+        outside::kernels,
         warpgroups::kernels,
         copies::kernels,
         clusters::kernels,

@@ -5,6 +5,7 @@
 
 use super::elements::{Each, Element};
 use super::products::{Data, addend, agreement};
+use super::sparse::metadata;
 use super::{Kernel, bytes, registers, store};
 use crate::random::Random;
 
@@ -143,16 +144,66 @@ pub(super) fn kernels() -> Vec<Kernel> {
     }
     forms.push(Form { scale: false, ..plain });
     forms.push(Form { scale: false, accumulator: "f16", at_a: None, ..plain });
-    forms.iter().map(|form| kernel(form, &mut random)).collect()
+    let mut kernels: Vec<_> = forms.iter().map(|form| kernel(form, None, &mut random)).collect();
+    kernels
+        .extend(of_sparse(plain).iter().map(|(form, selector)| kernel(form, Some(*selector), &mut random)));
+    kernels
 }
 
-fn kernel(form: &Form, random: &mut Random) -> Kernel {
+/// With a sparse A, whose rows B's are twice as long as, and which lanes have its metadata.
+fn of_sparse(plain: Form) -> Vec<(Form, usize)> {
+    use Element::*;
+    let long = Operand { start: 16384, leading: 128, stride: 512, base_offset: 0, swizzle: 0 };
+    let plain = Form { at_b: long, n: 32, ..plain };
+    let mut forms = Vec::new();
+    for (a, b, accumulator) in [
+        (F16, F16, "f32"),
+        (F16, F16, "f16"),
+        (Bf16, Bf16, "f32"),
+        (Tf32, Tf32, "f32"),
+        (E4m3, E5m2, "f32"),
+        (E5m2, E4m3, "f16"),
+        (S8, U8, "s32"),
+        (U8, S8, "s32.satfinite"),
+    ] {
+        // Of 8 bits all lanes have metadata.
+        for selector in 0..if a.bits() == 8 { 1 } else { 2 } {
+            for data in [Data::Whole, Data::Fractions] {
+                for at_a in [plain.at_a, None] {
+                    forms.push((Form { a, b, accumulator, data, at_a, ..plain }, selector));
+                }
+            }
+        }
+    }
+    for swizzle in 0..4 {
+        let stride = [256, 1024, 512, 256][swizzle];
+        let rows = Operand { start: 0, leading: 128, stride, base_offset: 0, swizzle };
+        let columns = Operand { start: 32768, leading: 1024, stride: 2048, base_offset: 0, swizzle };
+        // Rows of B are of 64 bytes, and no longer than a swizzle's.
+        if swizzle != 3 {
+            let at_b = if swizzle == 0 { long } else { Operand { start: 16384, ..rows } };
+            forms.push((Form { at_a: Some(rows), at_b, n: 64, ..plain }, 0));
+        }
+        forms.push((Form { at_a: Some(rows), at_b: columns, trans: [0, 1], ..plain }, 1));
+        let at_a = Some(Operand { start: 0, ..columns });
+        forms.push((Form { at_a, at_b: columns, trans: [1, 1], ..plain }, 0));
+    }
+    for n in [8, 96, 256] {
+        forms.push((Form { n, ..plain }, 0));
+    }
+    forms.push((Form { negate: [-1, 1], ..plain }, 0));
+    forms.push((Form { scale: false, ..plain }, 0));
+    forms
+}
+
+/// With a sparse A, `sparse` is which lanes have its metadata.
+fn kernel(form: &Form, sparse: Option<usize>, random: &mut Random) -> Kernel {
     let Form { n, a, b, at_a, at_b, trans, negate, scale, data, .. } = *form;
     let (accumulator, saturate) = match form.accumulator.split_once('.') {
         Some((accumulator, _)) => (accumulator, ".satfinite"),
         None => (form.accumulator, ""),
     };
-    let k = 256 / a.bits() as usize;
+    let k = 256 / a.bits() as usize * if sparse.is_some() { 2 } else { 1 };
     let each: Each = if data == Data::Whole { Element::small } else { Element::any };
     // A and its like are in the first part, where their descriptors point.
     let middle = if at_b.start >= 32768 { 32768 } else { 16384 };
@@ -161,6 +212,9 @@ fn kernel(form: &Form, random: &mut Random) -> Kernel {
     let count = if accumulator == "f16" { n / 4 } else { n / 2 };
     words.extend(addend(accumulator, 128 * count, data, random));
     words.extend(a.words(128 * 4, random, each));
+    if sparse.is_some() {
+        words.extend(metadata(a, 128, random));
+    }
 
     let first = 8;
     let mut body = String::new();
@@ -172,6 +226,13 @@ fn kernel(form: &Form, random: &mut Random) -> Kernel {
     for i in 0..4 {
         body += &format!("ld.global.b32 %r{}, [%at+{}];\n", i, (count + i) * 512);
     }
+    let (mark, of_sparse) = match sparse {
+        Some(selector) => {
+            body += &format!("ld.global.b32 %r4, [%at+{}];\n", (count + 4) * 512);
+            (".sp", format!("%r4, {selector}, "))
+        }
+        None => ("", String::new()),
+    };
     body += "cvt.u64.u32 %d0, %shared;\nshr.u64 %d0, %d0, 4;\n";
     body += &format!("add.u64 %d2, %d0, {:#x};\n", at_b.bits());
     let operand_a = match at_a {
@@ -195,14 +256,16 @@ fn kernel(form: &Form, random: &mut Random) -> Kernel {
     body += &format!("setp.ne.u32 %p0, {}, 0;\n", u32::from(scale));
     body += "fence.proxy.async;\nbar.sync 0;\nwgmma.fence.sync.aligned;\n";
     body += &format!(
-        "wgmma.mma_async.sync.aligned.m64n{n}k{k}{saturate}.{accumulator}.{}.{} {{{}}}, {operand_a}, %d2, %p0{constants};\n",
+        "wgmma.mma_async{mark}.sync.aligned.m64n{n}k{k}{saturate}.{accumulator}.{}.{} {{{}}}, {operand_a}, %d2, \
+         {of_sparse}%p0{constants};\n",
         a.name(),
         b.name(),
         registers(first, count)
     );
     body += "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n";
     body += &store(first, count, 0);
-    let mut kernel = Kernel::new(format!("wgmma {form:?}"), count, body).threads(128).input(bytes(words));
+    let of = sparse.map_or(String::new(), |selector| format!(", sparse by lanes {selector}"));
+    let mut kernel = Kernel::new(format!("wgmma {form:?}{of}"), count, body).threads(128).input(bytes(words));
     kernel.filled = SHARED;
     kernel.launch.dynamic_shared = SHARED as u32;
     kernel.agreement = agreement(a, accumulator, data, k);
