@@ -100,7 +100,7 @@ pub struct Random<T>(Tensor<T>);
 impl<T: Real + Element> Random<T> {
     /// Of at most so many different ones.
     pub fn new(device: &Device, most: usize) -> tilewright::Result<Self> {
-        let data = normal::<T>(1, most.min((1 << 24) - 77));
+        let data = normal::<T>(1, most.min((1 << 22) - 77));
         Tensor::from_slice(device, &data, &[data.len()]).map(Random)
     }
 

@@ -64,10 +64,43 @@ const SHAPES: [[usize; 2]; 14] = [
     [1, 131072],
 ];
 
+/// Shapes of other models, and more rows that nothing divides: of f16.
+const OTHERS: [[usize; 2]; 26] = [
+    [512, 50257],
+    [4096, 5120],
+    [8192, 3072],
+    [2048, 12288],
+    [1024, 24576],
+    [3000, 32064],
+    [777, 128_256],
+    [16, 65536],
+    [64, 20480],
+    [4096, 30522],
+    [333, 7168],
+    [30000, 1023],
+    [131_072, 333],
+    [20000, 2047],
+    [10000, 3001],
+    [8192, 5121],
+    [12000, 2560],
+    [5000, 6912],
+    [2000, 11008],
+    [1500, 29568],
+    [700, 51200],
+    [300, 152_064],
+    [7001, 4097],
+    [50000, 769],
+    [3000, 12289],
+    [900, 65537],
+];
+
 /// Every case, in the order of the table.
 pub fn all() -> Vec<Case> {
     let shapes = |op, dtype| SHAPES.map(|[rows, cols]| Case { op, dtype, rows, cols });
-    OPS.into_iter().flat_map(|op| TYPES.into_iter().flat_map(move |dtype| shapes(op, dtype))).collect()
+    let table = OPS.into_iter().flat_map(|op| TYPES.into_iter().flat_map(move |dtype| shapes(op, dtype)));
+    let others =
+        OPS.into_iter().flat_map(|op| OTHERS.map(|[rows, cols]| Case { op, dtype: DType::F16, rows, cols }));
+    table.chain(others).collect()
 }
 
 impl Case {

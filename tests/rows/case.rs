@@ -14,9 +14,9 @@ pub trait Number: Real + FloatElement {}
 impl<T: Real + FloatElement> Number for T {}
 
 /// The lengths of rows that are tested, those that kernels have room for among them.
-pub const LENGTHS: [usize; 19] = [
-    1, 8, 31, 32, 33, 64, 127, 256, 1000, 1024, 4096, 8191, 8192, 16384, 32768, 65536, 131_072, 262_144,
-    262_145,
+pub const LENGTHS: [usize; 21] = [
+    1, 8, 31, 32, 33, 64, 127, 256, 333, 1000, 1024, 4096, 5121, 8191, 8192, 16384, 32768, 65536, 131_072,
+    262_144, 262_145,
 ];
 
 /// The kernels whose names begin so, of an element type, that the device runs and are to.

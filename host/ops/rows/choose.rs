@@ -154,9 +154,10 @@ fn of_weights(kernel: &Compiled, cycles: u64) -> u64 {
 /// The time of a kernel that is bound by memory, or by how long it takes for one tile behind the other.
 ///
 /// The constants are of an H200: 36 bytes a cycle come to an SM or leave it; an SM has room for 768 threads with their tiles; a tile takes
-/// some 1500 cycles and as many again for 64 KiB, a cluster's barrier 800 and 100 for each CTA. Where shared memory holds rows, a row takes its
+/// some 1500 cycles, as many again for 64 KiB and 16 for each of a thread's elements, a cluster's barrier 800 and 100 for each CTA, and half as long
+/// again where rows may begin anywhere. Where shared memory holds rows, a row takes its
 /// part of memory's time and 700 cycles more, in a cluster 700 and 200 for each CTA, and the first one 3000: to ask for all that there is room for.
-/// Of rows that may begin anywhere a warp computes for 5 cycles an element and 40 a row, while the SM's others do.
+/// Of such rows in shared memory a warp computes for 5 cycles an element and 40 a row, while the SM's others do.
 /// Element by element memory gives a third of its speed, and rows that are read again come from the L2, if they are not more than it holds.
 fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>, reads_again: u64) -> Cycles {
     let [batch, rows] = matrices.size().map(|size| size as u64);
@@ -181,13 +182,21 @@ fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>, reads_aga
     let tile = if held {
         700 + cols.div_ceil(tile_cols * ctas) * tile_cols * width * tensors / 36 + cluster
     } else {
-        1500 + tile_rows * tile_cols * width / 48 + cluster
+        1500 + tile_rows * tile_cols * width / 48 + tile_rows * tile_cols / threads * 16 + cluster
     };
     let computing = resident * threads / 32 * (cols.div_ceil(threads * ctas) + 8) * 5;
-    let tile = if kernel.ragged { tile + computing } else { tile };
+    let tile = match kernel.ragged {
+        true if held => tile + computing,
+        // Whose edges and weights lie anywhere.
+        true => tile * 3 / 2,
+        false => tile,
+    };
     let turns = tiles.div_ceil(at_a_time).saturating_mul(tile * parts);
     let bytes = batch.saturating_mul(rows).saturating_mul(cols * width * tensors);
-    let memory = bytes / (36 * sms) * slowness * if kernel.any_length { reads_again } else { 2 } / 2;
+    let memory = bytes / (if kernel.ragged { 30 } else { 36 } * sms)
+        * slowness
+        * if kernel.any_length { reads_again } else { 2 }
+        / 2;
     let launch = Cycles::of_launch(kernel.arch) + if held { 3000 } else { 0 };
     // Of equals the one whose tiles the rows fill.
     let unfilled = (tile_cols * ctas).saturating_sub(cols) / if ctas > 1 { 64 } else { 8 };

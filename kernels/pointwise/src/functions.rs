@@ -44,6 +44,8 @@ pub(crate) const fn each(inputs: usize, from: usize, to: usize) -> usize {
     match inputs {
         _ if piece(from, to) == 1 => 4,
         1 if from < to => 4,
+        // Threads with one piece each, as many as an SM takes, are as fast as a copy.
+        1 if from == to => 1,
         3 => 1,
         _ => 2,
     }
@@ -52,7 +54,11 @@ pub(crate) const fn each(inputs: usize, from: usize, to: usize) -> usize {
 /// CTAs that an SM is to hold, with what their threads have read.
 const fn resident(inputs: usize, from: usize, to: usize) -> u32 {
     let many = inputs == 1 && from < to || inputs == 2 && from + to == 4;
-    if from == 0 || many { 4 } else { 5 }
+    match inputs {
+        _ if from == 0 || many => 4,
+        1 if from == to => 8,
+        _ => 5,
+    }
 }
 
 /// Most elements of a piece, and most pieces that a thread holds.

@@ -5,11 +5,13 @@
 mod columns;
 mod gradients;
 mod list;
+mod loss_held;
 mod loss_rows;
 mod masked_rows;
 mod norm_backward;
 mod norm_backward_held;
 mod norm_rows;
+mod norms_held;
 mod program;
 mod softmax_backward;
 mod softmax_rows;
@@ -17,21 +19,23 @@ mod softmax_rows;
 pub use columns::{ColumnSumsArgs, column_sums};
 pub use gradients::{COLUMN_SUMS, NORM_GRADIENT, SOFTMAX_GRADIENT};
 pub use list::{CROSS_ENTROPY, MASKED_SOFTMAX, NORM, RowsKernel, SOFTMAX};
-pub use loss_rows::{
-    CrossEntropyArgs, CrossEntropyHeldArgs, CrossEntropyLongArgs, cross_entropy, cross_entropy_held,
-    cross_entropy_long,
-};
+pub use loss_held::{CrossEntropyHeldArgs, CrossEntropyRaggedArgs, cross_entropy_held, cross_entropy_ragged};
+pub use loss_rows::{CrossEntropyArgs, CrossEntropyLongArgs, cross_entropy, cross_entropy_long};
 pub use masked_rows::{
     MaskedSoftmaxArgs, MaskedSoftmaxHeldArgs, MaskedSoftmaxLongArgs, masked_softmax, masked_softmax_held,
     masked_softmax_long,
 };
 pub use norm_backward::{NormGradientArgs, NormGradientLongArgs, norm_gradient, norm_gradient_long};
-pub use norm_rows::{NormArgs, NormHeldArgs, NormLongArgs, norm, norm_held, norm_long};
+pub use norm_rows::{NormArgs, NormLongArgs, norm, norm_long};
+pub use norms_held::{NormHeldArgs, NormRaggedArgs, norm_held, norm_ragged};
 pub use program::{Added, NextTile, NoResidual, Nothing, OneTile, Prefetch, Residual, RowProgram, resident};
 pub use softmax_backward::{
     SoftmaxGradientArgs, SoftmaxGradientLongArgs, softmax_gradient, softmax_gradient_long,
 };
-pub use softmax_rows::{SoftmaxArgs, SoftmaxHeldArgs, SoftmaxLongArgs, softmax, softmax_held, softmax_long};
+pub use softmax_rows::{
+    SoftmaxArgs, SoftmaxHeldArgs, SoftmaxLongArgs, SoftmaxRaggedArgs, softmax, softmax_held, softmax_long,
+    softmax_ragged,
+};
 
 /// The compiled kernels.
 #[cfg(all(feature = "build", not(target_arch = "nvptx64")))]

@@ -4,11 +4,13 @@ use tilewright_device::kernel::Described;
 use tilewright_device::tile::{Element, FragmentLayout, Overlapped, Simt, Spread};
 use tilewright_device::{bf16, f16, kernels};
 
-use crate::loss_rows::{cross_entropy, cross_entropy_held, cross_entropy_long};
+use crate::loss_held::{cross_entropy_held, cross_entropy_ragged};
+use crate::loss_rows::{cross_entropy, cross_entropy_long};
 use crate::masked_rows::{masked_softmax, masked_softmax_held, masked_softmax_long};
-use crate::norm_rows::{norm, norm_held, norm_long};
+use crate::norm_rows::{norm, norm_long};
+use crate::norms_held::{norm_held, norm_ragged};
 use crate::program::{Added, NextTile, NoResidual, Nothing, OneTile, Prefetch, Residual, RowProgram};
-use crate::softmax_rows::{softmax, softmax_held, softmax_long};
+use crate::softmax_rows::{softmax, softmax_held, softmax_long, softmax_ragged};
 
 /// What the host chooses a row-wise kernel by.
 #[derive(Clone, Copy, Debug)]
@@ -165,12 +167,63 @@ impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N
     const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(1, true);
 }
 
+impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize, const CTAS: usize>
+    Described for softmax_ragged<P, T, L, M, N, CTAS>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel =
+        RowsKernel { ragged: true, persistent: false, ..RowsKernel::new::<T, L, M, N>(CTAS, false) };
+}
+
+impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize, const CTAS: usize>
+    Described for norm_ragged<P, T, L, M, N, CTAS>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel {
+        ragged: true,
+        persistent: false,
+        residual: Some(false),
+        ..RowsKernel::new::<T, L, M, N>(CTAS, false)
+    };
+}
+
+impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize, const CTAS: usize>
+    Described for cross_entropy_ragged<P, T, L, M, N, CTAS>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel =
+        RowsKernel { ragged: true, persistent: false, ..RowsKernel::new::<T, L, M, N>(CTAS, false) };
+}
+
 // Warps, threads of a row, elements of a thread; rows and columns of a tile. Rows of up to 1024 elements are a warp's or a part of it;
 // longer ones a CTA's, then a cluster's.
 #[rustfmt::skip]
 kernels! {
     /// The kernels of softmax and log-softmax.
     pub static SOFTMAX: RowsKernel;
+
+    let RAGGED_HALVES = [
+        (4, 8, 32, 16, 256), (4, 32, 16, 4, 512), (4, 32, 40, 4, 1280), (4, 64, 40, 2, 2560), (4, 128, 40, 1, 5120), (8, 256, 24, 1, 6144),
+        (8, 256, 40, 1, 10240),
+    ];
+    let RAGGED_F32 = [
+        (4, 8, 16, 16, 128), (4, 32, 24, 4, 768), (4, 64, 24, 2, 1536), (4, 128, 24, 1, 3072), (8, 256, 24, 1, 6144),
+    ];
+    for (T, VECTOR, ANYWHERE, EACH, WIDEST) in
+        [(f16, 8, RAGGED_HALVES, 64, 16384), (bf16, 8, RAGGED_HALVES, 64, 16384), (f32, 4, RAGGED_F32, 32, 8192)]
+    {
+        for (W, G, E, M, N) in ANYWHERE {
+            sm_90: [softmax_sm_90_ T _ragged_ M x N]: softmax_ragged<Overlapped<W>, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+        }
+        for CTAS in [1, 2, 4, 8] {
+            sm_90: [softmax_sm_90_ T _ragged_1x WIDEST c CTAS]: softmax_ragged<Overlapped<8>, T, Spread<8, 256, EACH, VECTOR>, 1, WIDEST, CTAS>;
+        }
+    }
+    for (T, VECTOR, E, N) in [(f16, 8, 64, 16384), (bf16, 8, 64, 16384), (f32, 4, 32, 8192)] {
+        for CTAS in [1, 2, 4, 8] {
+            sm_90: [softmax_sm_90_ T _1x N once CTAS]: softmax<Overlapped<8>, OneTile, T, Spread<8, 256, E, VECTOR>, 1, N, CTAS>;
+        }
+    }
 
     let OF_HALVES = [
         (4, 8, 16, 16, 128, NextTile), (4, 8, 32, 16, 256, NextTile), (4, 32, 32, 4, 1024, OneTile), (4, 64, 64, 2, 4096, OneTile),
@@ -180,8 +233,7 @@ kernels! {
         (4, 8, 16, 16, 128, NextTile), (4, 8, 32, 16, 256, NextTile), (4, 32, 32, 4, 1024, NextTile), (4, 128, 32, 1, 4096, NextTile),
         (8, 256, 32, 1, 8192, NextTile), (16, 512, 32, 1, 16384, NextTile),
     ];
-    for (T, VECTOR, ONE_CTA, HELD, RAGGED) in
-        [(f16, 8, OF_HALVES, [1, 2, 4], 1), (bf16, 8, OF_HALVES, [1, 2, 4], 1), (f32, 4, OF_F32, [1, 4, 8], 2)]
+    for (T, VECTOR, ONE_CTA, HELD) in [(f16, 8, OF_HALVES, [4]), (bf16, 8, OF_HALVES, [4]), (f32, 4, OF_F32, [4, 8])]
     {
         for (W, G, E, M, N, F) in ONE_CTA {
             sm_90: [softmax_sm_90_ T _ M x N]: softmax<Overlapped<W>, F, T, Spread<W, G, E, VECTOR>, M, N, 1>;
@@ -189,15 +241,11 @@ kernels! {
         }
         sm_90: [softmax_sm_90_ T _1x16384c8]:
             softmax<Overlapped<16>, NextTile, T, Spread<16, 512, 32, VECTOR>, 1, 16384, 8>;
-        // Shared memory has room for 13 parts of 16 KiB; ragged rows go in parts of 8, of which two CTAs have 14 each, or a warp takes them by itself.
+        // Shared memory has room for 13 parts of 16 KiB.
         for CTAS in HELD {
             sm_90: [softmax_sm_90_ T _held CTAS]:
                 softmax_held<Overlapped<16>, T, Spread<16, 512, { 2 * VECTOR }, VECTOR>, { 1024 * VECTOR }, CTAS, 13, false>;
         }
-        sm_90: [softmax_sm_90_ T _ragged]:
-            softmax_held<Overlapped<8>, T, Spread<8, 256, { 2 * VECTOR }, VECTOR>, { 512 * VECTOR }, RAGGED, 14, true>;
-        sm_90: [softmax_sm_90_ T _ragged_short]:
-            softmax_held<Overlapped<1>, T, Spread<1, 32, { 2 * VECTOR }, VECTOR>, { 64 * VECTOR }, 1, 6, true>;
         sm_80: [softmax_sm_80_ T _long]: softmax_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
         sm_80: [softmax_sm_80_ T _any]: softmax_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
     }
@@ -242,9 +290,32 @@ kernels! {
     /// The kernels of RMSNorm and LayerNorm.
     pub static NORM: RowsKernel;
 
+    let RAGGED_HALVES = [
+        (4, 8, 32, 16, 256), (4, 32, 16, 4, 512), (4, 32, 40, 4, 1280), (4, 64, 40, 2, 2560), (4, 128, 40, 1, 5120), (8, 256, 24, 1, 6144),
+        (8, 256, 40, 1, 10240),
+    ];
+    let RAGGED_F32 = [
+        (4, 8, 16, 16, 128), (4, 32, 24, 4, 768), (4, 64, 24, 2, 1536), (4, 128, 24, 1, 3072), (8, 256, 24, 1, 6144),
+    ];
+    for (T, VECTOR, ANYWHERE, EACH, WIDEST) in
+        [(f16, 8, RAGGED_HALVES, 64, 16384), (bf16, 8, RAGGED_HALVES, 64, 16384), (f32, 4, RAGGED_F32, 32, 8192)]
+    {
+        for (W, G, E, M, N) in ANYWHERE {
+            sm_90: [norm_sm_90_ T _ragged_ M x N]: norm_ragged<Overlapped<W>, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+        }
+        for CTAS in [1, 2, 4, 8] {
+            sm_90: [norm_sm_90_ T _ragged_1x WIDEST c CTAS]: norm_ragged<Overlapped<8>, T, Spread<8, 256, EACH, VECTOR>, 1, WIDEST, CTAS>;
+        }
+    }
+    for (T, VECTOR, E, N) in [(f16, 8, 64, 16384), (bf16, 8, 64, 16384), (f32, 4, 32, 8192)] {
+        for CTAS in [1, 2, 4, 8] {
+            sm_90: [norm_sm_90_ T _1x N once CTAS]: norm<Overlapped<8>, OneTile, NoResidual, T, Spread<8, 256, E, VECTOR>, 1, N, CTAS>;
+        }
+    }
+
     for (T, VECTOR, WIDE, ONE, HELD, ADDED, WHOLE, RAGGED) in [
-        (f16, 8, NextTile, OneTile, [1, 2, 4], [1, 4], [1, 8], 1), (bf16, 8, NextTile, OneTile, [1, 2, 4], [1, 4], [1, 8], 1),
-        (f32, 4, Nothing, NextTile, [1, 4, 8], [2, 8], [1], 2),
+        (f16, 8, NextTile, OneTile, [4], [1, 4], [1, 8], 1), (bf16, 8, NextTile, OneTile, [4], [1, 4], [1, 8], 1),
+        (f32, 4, Nothing, NextTile, [4, 8], [2, 8], [1], 2),
     ] {
         for (ROWS, R, AHEAD, CLUSTERS) in [(norm, NoResidual, ONE, [1, 8]), (add_norm, Added, NextTile, WHOLE)] {
             for (W, G, E, M, N, F) in [
@@ -269,10 +340,6 @@ kernels! {
             sm_90: [add_norm_sm_90_ T _held CTAS]:
                 norm_held<Overlapped<16>, T, Spread<16, 512, { 2 * VECTOR }, VECTOR>, { 1024 * VECTOR }, CTAS, 6, false, 2>;
         }
-        sm_90: [norm_sm_90_ T _ragged]:
-            norm_held<Overlapped<8>, T, Spread<8, 256, { 2 * VECTOR }, VECTOR>, { 512 * VECTOR }, RAGGED, 14, true, 1>;
-        sm_90: [norm_sm_90_ T _ragged_short]:
-            norm_held<Overlapped<1>, T, Spread<1, 32, { 2 * VECTOR }, VECTOR>, { 64 * VECTOR }, 1, 6, true, 1>;
         sm_90: [add_norm_sm_90_ T _ragged]:
             norm_held<Overlapped<16>, T, Spread<16, 512, VECTOR, VECTOR>, { 512 * VECTOR }, RAGGED, 13, true, 2>;
         sm_90: [add_norm_sm_90_ T _ragged_short]:
@@ -285,6 +352,7 @@ kernels! {
         sm_90: [add_norm_sm_90_ T _4x1024once]: norm<Overlapped<4>, OneTile, Added, T, Spread<4, 32, 32, 8>, 4, 1024, 1>;
         sm_90: [add_norm_sm_90_ T _1x4096once]: norm<Overlapped<4>, OneTile, Added, T, Spread<4, 128, 32, 8>, 1, 4096, 1>;
         sm_90: [add_norm_sm_90_ T _1x8192once]: norm<Overlapped<8>, OneTile, Added, T, Spread<8, 256, 32, 8>, 1, 8192, 1>;
+        sm_90: [norm_sm_90_ T _2x4096once]: norm<Overlapped<4>, OneTile, NoResidual, T, Spread<4, 64, 64, 8>, 2, 4096, 1>;
         sm_90: [norm_sm_90_ T _1x6144]: norm<Overlapped<8>, OneTile, NoResidual, T, Spread<8, 256, 24, 8>, 1, 6144, 1>;
         sm_90: [add_norm_sm_90_ T _1x6144]: norm<Overlapped<8>, NextTile, Added, T, Spread<8, 256, 24, 8>, 1, 6144, 1>;
     }
@@ -295,6 +363,19 @@ kernels! {
     /// The kernels of cross-entropy.
     pub static CROSS_ENTROPY: RowsKernel;
 
+    let RAGGED_HALVES = [
+        (4, 8, 32, 16, 256), (4, 32, 16, 4, 512), (4, 32, 32, 4, 1024), (4, 64, 32, 2, 2048), (4, 128, 32, 1, 4096), (8, 256, 24, 1, 6144),
+        (8, 256, 32, 1, 8192),
+    ];
+    let RAGGED_F32 = [
+        (4, 8, 16, 16, 128), (4, 32, 24, 4, 768), (4, 64, 24, 2, 1536), (4, 128, 24, 1, 3072), (8, 256, 24, 1, 6144),
+    ];
+    for (T, VECTOR, ANYWHERE) in [(f16, 8, RAGGED_HALVES), (bf16, 8, RAGGED_HALVES), (f32, 4, RAGGED_F32)]
+    {
+        for (W, G, E, M, N) in ANYWHERE {
+            sm_90: [cross_entropy_sm_90_ T _ragged_ M x N]: cross_entropy_ragged<Overlapped<W>, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+        }
+    }
     for (T, VECTOR, WIDE, ONE, HELD, RAGGED) in [
         (f16, 8, NextTile, OneTile, [1, 2, 4], 1), (bf16, 8, NextTile, OneTile, [1, 2, 4], 1),
         (f32, 4, Nothing, NextTile, [1, 4, 8], 2),
@@ -316,10 +397,13 @@ kernels! {
         }
         sm_90: [cross_entropy_sm_90_ T _ragged]:
             cross_entropy_held<Overlapped<8>, T, Spread<8, 256, { 2 * VECTOR }, VECTOR>, { 512 * VECTOR }, RAGGED, 14, true>;
-        sm_90: [cross_entropy_sm_90_ T _ragged_short]:
-            cross_entropy_held<Overlapped<1>, T, Spread<1, 32, { 2 * VECTOR }, VECTOR>, { 64 * VECTOR }, 1, 6, true>;
         sm_80: [cross_entropy_sm_80_ T _long]: cross_entropy_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
         sm_80: [cross_entropy_sm_80_ T _any]: cross_entropy_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
+    }
+    for T in [f16, bf16] {
+        for CTAS in [1, 2] {
+            sm_90: [cross_entropy_sm_90_ T _1x16384once CTAS]: cross_entropy<Overlapped<8>, OneTile, T, Spread<8, 256, 64, 8>, 1, 16384, CTAS>;
+        }
     }
     for (T, W, G, N, F) in [
         (f16, 8, 256, 6144, OneTile), (bf16, 8, 256, 6144, OneTile), (f16, 16, 512, 12288, NextTile), (bf16, 16, 512, 12288, NextTile),

@@ -2,60 +2,67 @@
 
 use core::f32::consts::{LN_2, LOG2_E};
 
+use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, GlobalTileMut, InBlock, RowOrder, RowTile,
-    Rows, for_each_row, math,
+    Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, GlobalTileMut, InBlock, RowOrder, RowReducer,
+    RowTile, Rows, for_each_row, math,
 };
 
-use crate::program::{Prefetch, RowProgram, resident, resident_held};
+use crate::program::{Prefetch, RowProgram, resident};
 use crate::softmax_rows::{Sum, exponentials, over_lanes, shares, sums_after};
 
 /// What a loss takes of a row: the sum of its exponentials, and that of its logits.
 #[derive(Clone, Copy)]
-struct Logits {
+pub(crate) struct Logits {
     exponentials: Sum,
     total: f32,
 }
 
 impl Logits {
-    const NONE: Self = Logits { exponentials: Sum::NONE, total: 0.0 };
+    pub(crate) const NONE: Self = Logits { exponentials: Sum::NONE, total: 0.0 };
 
     #[inline(always)]
-    fn with(self, other: Self) -> Self {
+    pub(crate) fn with(self, other: Self) -> Self {
         let exponentials = self.exponentials.with(other.exponentials, LOG2_E);
         Logits { exponentials, total: self.total + other.total }
     }
     /// log Σ exp x.
     #[inline(always)]
-    fn log(&self) -> f32 {
+    pub(crate) fn log(&self) -> f32 {
         self.exponentials.origin() + self.exponentials.log2() * LN_2
     }
 }
 
 /// What a row's loss and gradient are made of.
 #[derive(Clone, Copy)]
-struct Row {
+pub(crate) struct Row {
     /// The label, and the logit there; 0 where there is none.
     label: i32,
     logit: f32,
     all: Logits,
 }
 
+/// Whether a tile's gradients are stored at once and those at the labels behind them: to ask each access whether it has the label, all that a thread
+/// holds would have to lie in registers for each answer.
+pub(crate) const fn labels_behind<L: FragmentLayout<M, N>, const M: usize, const N: usize>() -> bool {
+    L::Regs::<f32>::LEN > 32
+}
+
 /// How losses are computed.
 #[derive(Clone, Copy)]
-struct Loss {
-    ignored: i32,
-    smoothing: f32,
-    z_loss: f32,
-    columns: u32,
+pub(crate) struct Loss {
+    pub(crate) ignored: i32,
+    pub(crate) smoothing: f32,
+    pub(crate) z_loss: f32,
+    pub(crate) columns: u32,
 }
 
 impl Loss {
     /// What is multiplied with a row's results: 0 where the label is ignored, NaN where it is out of range.
     #[inline(always)]
-    fn counts(&self, label: i32) -> f32 {
+    pub(crate) fn counts(&self, label: i32) -> f32 {
         match label {
             _ if label == self.ignored => 0.0,
             _ if label as u32 >= self.columns => f32::NAN,
@@ -64,7 +71,7 @@ impl Loss {
     }
     /// What is known of rows, and of logits of which those in columns from the one to below the other are `inside`.
     #[inline(always)]
-    fn and<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    pub(crate) fn and<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
         &self,
         own: Rows<Logits, M, N, L>,
         logits: Fragment<T, M, N, L>,
@@ -80,7 +87,7 @@ impl Loss {
     }
     /// The values of the lanes that share a row.
     #[inline(always)]
-    fn over_lanes<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    pub(crate) fn over_lanes<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
         &self,
         own: Rows<Logits, M, N, L>,
     ) -> Rows<Logits, M, N, L> {
@@ -89,7 +96,7 @@ impl Loss {
     }
     /// The sums of lanes that share a row, with those of the threads' logits, which are asked for where they count.
     #[inline(always)]
-    fn with_totals<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    pub(crate) fn with_totals<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
         &self,
         sums: Rows<Sum, M, N, L>,
         totals: impl FnOnce() -> Rows<f32, M, N, L>,
@@ -101,7 +108,7 @@ impl Loss {
         all.zip(&totals().across_lanes(|a, b| a + b), |all, total| Logits { total, ..all })
     }
     #[inline(always)]
-    fn of(&self, row: &Row) -> f32 {
+    pub(crate) fn of(&self, row: &Row) -> f32 {
         let log = row.all.log();
         let mut loss = (1.0 - self.smoothing) * (log - row.logit) + self.z_loss * log * log;
         if self.smoothing != 0.0 {
@@ -112,7 +119,7 @@ impl Loss {
     }
     /// Stores the rows' losses, if this CTA is the one that does.
     #[inline(always)]
-    fn store<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    pub(crate) fn store<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
         &self,
         rows: &Rows<Row, M, N, L>,
         own: bool,
@@ -124,9 +131,47 @@ impl Loss {
             }
         });
     }
+    /// What is known of rows whose logits registers hold, of which the columns from the one to below the other are `inside`, and `scale` times their
+    /// gradients: `of` finds the logits at the labels. Where [`labels_behind`], these lack what labels take off, and the gradients at the labels come besides.
+    #[inline(always)]
+    pub(crate) fn computed<
+        P: RowProgram,
+        F: Prefetch,
+        T: Element,
+        L: FragmentLayout<M, N>,
+        const M: usize,
+        const N: usize,
+        const CTAS: usize,
+    >(
+        &self,
+        rows: &mut RowReducer<P, L, M, N, CTAS>,
+        logits: Fragment<T, M, N, L>,
+        (first, inside): (u32, [u32; 2]),
+        scale: f32,
+        of: impl FnOnce(&Rows<Logits, M, N, L>) -> Rows<Row, M, N, L>,
+    ) -> (Rows<Row, M, N, L>, Fragment<T, M, N, L>, Rows<f32, M, N, L>) {
+        // First, so that exponentials alone are held behind it; but not before the next tile is asked for.
+        let (first_of_all, mut sum) = (!F::PERSISTENT, Rows::splat(0.0));
+        if first_of_all && self.smoothing != 0.0 {
+            sum = totals(logits, inside);
+        }
+        let (e, sums) = exponentials(if first_of_all { logits.anew() } else { logits }, LOG2_E, false);
+        let own = self.with_totals(sums, || if first_of_all { sum } else { totals(logits, inside) });
+        let all = of(&rows.across_warps(own, Logits::with));
+        let shares = shares(sums, &all.map(|row| row.all.exponentials), LOG2_E);
+        let by = self.gradients(&all, first, scale);
+        let by = by.zip(&shares, |by, share| Gradient { factor: by.factor * share, ..by });
+        if const { !labels_behind::<L, M, N>() } {
+            return (all, Gradient::of_all(&by, e), all.map(|_| 0.0));
+        }
+        let exponentials =
+            all.map(|row| row.logit).zip(&sums, |logit, own| math::ex2((logit - own.origin()) * LOG2_E));
+        let at_labels = exponentials.zip(&by, |e, by| by.of(e) - by.at_label);
+        (all, e.zip_rows(&by, |e, by| by.of(e)).cast(), at_labels)
+    }
     /// What `scale` times the gradient is made of, in columns from `first` on.
     #[inline(always)]
-    fn gradients<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    pub(crate) fn gradients<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
         &self,
         rows: &Rows<Row, M, N, L>,
         first: u32,
@@ -147,7 +192,7 @@ impl Loss {
 
 /// What a row's gradient is made of: `factor` times its exponentials, and `even`, less `at_label` at the label.
 #[derive(Clone, Copy)]
-struct Gradient {
+pub(crate) struct Gradient {
     counts: bool,
     factor: f32,
     even: f32,
@@ -156,21 +201,25 @@ struct Gradient {
 }
 
 impl Gradient {
+    /// Of an exponential that is not the label's.
+    #[inline(always)]
+    pub(crate) fn of(&self, e: f32) -> f32 {
+        if self.counts { math::fma(e, self.factor, self.even) } else { 0.0 }
+    }
     /// The gradients of a tile, of its exponentials.
     #[inline(always)]
-    fn of_all<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    pub(crate) fn of_all<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
         rows: &Rows<Self, M, N, L>,
         e: Fragment<f32, M, N, L>,
     ) -> Fragment<T, M, N, L> {
-        let of = |e, row: Self| if row.counts { math::fma(e, row.factor, row.even) } else { 0.0 };
         let labels = rows.map(|row| (row.label, row.at_label));
-        e.zip_rows(rows, of).map_in_rows(&labels, |g, at_label| g - at_label).cast::<T>()
+        e.zip_rows(rows, |e, row| row.of(e)).map_in_rows(&labels, |g, at_label| g - at_label).cast::<T>()
     }
 }
 
 /// The probabilities of logits, by their rows' sums.
 #[inline(always)]
-fn probabilities<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+pub(crate) fn probabilities<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     x: Fragment<T, M, N, L>,
     all: &Rows<Row, M, N, L>,
 ) -> Fragment<f32, M, N, L> {
@@ -203,7 +252,7 @@ fn whole<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
 /// The logits at the labels of a tile, of which the lower 32 bits are `low`, and what else results are made of; outside of the tensor nothing is
 /// read.
 #[inline(always)]
-fn results<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+pub(crate) fn results<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     x: Global<T, 3>,
     (low, labels, ignored): (Rows<i32, M, N, L>, Global<i32, 3>, i32),
     tile: RowTile,
@@ -226,9 +275,8 @@ fn totals<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     x: Fragment<T, M, N, L>,
     [from, to]: [u32; 2],
 ) -> Rows<f32, M, N, L> {
-    let x = x.anew().map(T::to_f32);
-    let x = x.map_indexed(|_, col, x| if col >= from && col < to { x } else { 0.0 });
-    x.fold_rows(0.0, |sum, x| sum + x)
+    let x = x.anew().map_indexed(|_, col, x| if col >= from && col < to { x } else { T::ZERO });
+    x.fold_rows(0.0, |sum, x| sum + x.to_f32())
 }
 
 /// loss = (1 - s) (log Σ exp x - x\[label\]) + s (log Σ exp x - mean of x) + z (log Σ exp x)² of every row of x, and `scale` times its
@@ -242,7 +290,7 @@ fn totals<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     program = P,
     cluster = [CTAS as u32, 1, 1],
     min_ctas = resident(P::THREADS, match T::BYTES {
-        2 if F::PERSISTENT => 512,
+        2 if F::PERSISTENT || labels_behind::<L, M, N>() => 512,
         2 => 768,
         _ => 256,
     }),
@@ -288,63 +336,29 @@ pub fn cross_entropy<
         }
         let how = Loss { ignored, smoothing, z_loss, columns: x.get().cols() };
         let low = Rows::<i32, M, N, L>::load(labels.get().tile(here.at(0)), ignored);
-        let (e, sums) = exponentials(logits, LOG2_E, false);
-        let own = how.with_totals(sums, || totals(logits, [0, how.columns.saturating_sub(first)]));
-        let all = rows.across_warps(own, Logits::with);
-        let all = results(x.get(), (low, labels.get(), ignored), here, &all);
-        how.store(&all, part == 0, losses.get().tile(here.at(0)));
-        let shares = shares(sums, &all.map(|row| row.all.exponentials), LOG2_E);
-        let by = how.gradients(&all, first, scale);
-        let by = by.zip(&shares, |by, share| Gradient { factor: by.factor * share, ..by });
-        Gradient::of_all::<T, L, M, N>(&by, e).store_rows(gradients.get().tile(here.at(part)));
-    }
-}
-
-/// As [`cross_entropy`](fn@cross_entropy), for rows of at most `N` `CTAS` `PLACES` columns: shared memory holds them, and what it has room for of
-/// the next ones.
-#[kernel(program = P, cluster = [CTAS as u32, 1, 1], min_ctas = resident_held(P::THREADS, N * T::BYTES, RAGGED))]
-pub fn cross_entropy_held<
-    P: RowProgram,
-    T: Element,
-    L,
-    const N: usize,
-    const CTAS: usize,
-    const PLACES: usize,
-    const RAGGED: bool,
->(
-    mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    labels: InBlock<Global<i32, 3>>,
-    losses: InBlock<GlobalMut<f32, 3>>,
-    gradients: InBlock<GlobalMut<T, 3>>,
-    order: RowOrder,
-    ignored: i32,
-    smoothing: f32,
-    z_loss: f32,
-    scale: f32,
-) where
-    L: FragmentLayout<1, N>,
-{
-    let mut rows = cta.row_reducer::<L, 1, N, CTAS>();
-    let rank = rows.part();
-    let [least, _] = T::from_f32x2(f32::NEG_INFINITY, f32::NEG_INFINITY);
-    P::wait_for_preceding_grid();
-    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, RAGGED, 1>([x.get()], order, least);
-    while parts.row().exists() {
-        let how = Loss { ignored, smoothing, z_loss, columns: x.get().cols() };
-        let row = parts.row();
-        let low = Rows::<i32, 1, N, L>::load(labels.get().tile(row.at(0)), ignored);
-        let own =
-            parts.fold(Rows::splat(Logits::NONE), |own, [logits], part| how.and(own, logits, part.inside()));
-        let all = rows.across_warps(how.over_lanes(own), Logits::with);
-        let all = results(x.get(), (low, labels.get(), ignored), row, &all);
-        how.store(&all, rank == 0, losses.get().tile(row.at(0)));
-        let mut to = parts.row_of(&mut gradients.get());
-        parts.take(|[logits], part| {
-            let by = how.gradients(&all, part.first(), scale);
-            let g = Gradient::of_all::<T, L, 1, N>(&by, probabilities(logits, &all));
-            part.store(&g, &mut to);
-        });
+        let inside = [0, how.columns.saturating_sub(first)];
+        let of = |all: &_| {
+            let all = results(x.get(), (low, labels.get(), ignored), here, all);
+            how.store(&all, part == 0, losses.get().tile(here.at(0)));
+            all
+        };
+        let (all, g, at_labels) =
+            how.computed::<P, F, T, L, M, N, CTAS>(&mut rows, logits, (first, inside), scale, of);
+        g.store_rows(gradients.get().tile(here.at(part)));
+        if const { labels_behind::<L, M, N>() } {
+            for_each_row::<L, M, N>(|r, row, _| {
+                let label = (all.regs.get(r).label as u32).wrapping_sub(first);
+                // By the thread that stored the others there, behind them.
+                if label < N as u32 && L::owner(row, label).0 == thread_x() {
+                    let [g, _] = T::from_f32x2(at_labels.regs.get(r), 0.0);
+                    gradients.get().tile(here.at(part)).put::<M, N>(row, label, g);
+                }
+            });
+        }
+        if !F::PERSISTENT {
+            // Known when it is compiled: nothing is kept for another tile.
+            break;
+        }
     }
 }
 

@@ -4,15 +4,15 @@ use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Cols, ColumnsFrom, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder,
-    RowReducer, RowTile, Rows, math,
+    Cols, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowPart, RowReducer,
+    RowTile, Rows, math,
 };
 
-use crate::program::{Prefetch, Residual, RowProgram, resident, resident_held};
+use crate::program::{Prefetch, Residual, RowProgram, resident};
 
 /// Adds in f32.
 #[inline(always)]
-fn sum<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+pub(crate) fn sum<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     x: Fragment<T, M, N, L>,
     residual: &Fragment<T, M, N, L>,
 ) -> Fragment<f32, M, N, L> {
@@ -21,18 +21,18 @@ fn sum<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
 
 /// How many elements of a row there are, their mean, or 0 of rows that are not centred, and the sum of their squared distances from it.
 #[derive(Clone, Copy)]
-struct Moments {
-    count: f32,
-    mean: f32,
-    squares: f32,
+pub(crate) struct Moments {
+    pub(crate) count: f32,
+    pub(crate) mean: f32,
+    pub(crate) squares: f32,
 }
 
 impl Moments {
-    const NONE: Self = Moments { count: 0.0, mean: 0.0, squares: 0.0 };
+    pub(crate) const NONE: Self = Moments { count: 0.0, mean: 0.0, squares: 0.0 };
 
     /// Those of both (Chan et al. 1983), the same to the bit whichever comes first.
     #[inline(always)]
-    fn with(self, other: Self) -> Self {
+    pub(crate) fn with(self, other: Self) -> Self {
         let (count, apart) = (self.count + other.count, self.mean - other.mean);
         let per = math::rcp(math::max(count, 1.0));
         let mean = (self.count * self.mean + other.count * other.mean) * per;
@@ -43,7 +43,7 @@ impl Moments {
     }
     /// As [`with`](Self::with), or the squares alone.
     #[inline(always)]
-    fn and(self, other: Self, centred: bool) -> Self {
+    pub(crate) fn and(self, other: Self, centred: bool) -> Self {
         match centred {
             true => self.with(other),
             false => Moments { squares: self.squares + other.squares, ..Self::NONE },
@@ -53,11 +53,17 @@ impl Moments {
 
 /// The moments of rows of which each thread knows those of its part: of rows that are not centred only the squares are added up.
 #[inline(always)]
-fn of_row<P: RowProgram, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize>(
-    rows: &mut RowReducer<P, L, 1, N, CTAS>,
-    own: Rows<Moments, 1, N, L>,
+pub(crate) fn of_row<
+    P: RowProgram,
+    L: FragmentLayout<M, N>,
+    const M: usize,
+    const N: usize,
+    const CTAS: usize,
+>(
+    rows: &mut RowReducer<P, L, M, N, CTAS>,
+    own: Rows<Moments, M, N, L>,
     centred: bool,
-) -> Rows<Moments, 1, N, L> {
+) -> Rows<Moments, M, N, L> {
     if centred {
         return rows.reduce(own, Moments::with);
     }
@@ -68,32 +74,46 @@ fn of_row<P: RowProgram, L: FragmentLayout<1, N>, const N: usize, const CTAS: us
 /// Those of what this thread has of its rows, in columns before `end`, or of all the threads over which `over` adds up. Without `centred` only the
 /// squares count.
 #[inline(always)]
-fn moments<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
-    values: impl Fn() -> Fragment<f32, M, N, L>,
+fn moments<X: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    values: impl Fn() -> Fragment<X, M, N, L>,
     end: u32,
     centred: bool,
     over: impl Fn(Rows<f32, M, N, L>) -> Rows<f32, M, N, L>,
 ) -> Rows<Moments, M, N, L> {
     let mut own = Rows::splat(Moments::NONE);
     if centred {
-        let ones = Fragment::<u32, M, N, L>::splat(1);
-        let counts = over(ones.fold_rows_before(end, 0, |count, one| count + one).map(|count| count as f32));
+        let counts = over(Rows::splat(columns_inside::<L, M, N>([0, end]) as f32));
         // Outside are zeros.
-        let sums = over(values().fold_rows(0.0, |sum, x| sum + x));
+        let sums = over(values().fold_rows(0.0, |sum, x| sum + x.to_f32()));
         own = sums.map(|mean| Moments { mean, ..Moments::NONE }).zip(&counts, |own, count| Moments {
             count,
             mean: own.mean * math::rcp(math::max(count, 1.0)),
             ..own
         });
     }
-    let from_mean = values().zip_rows(&own, |x, own| x - own.mean);
-    let squares = over(from_mean.fold_rows_before(end, 0.0, |sum, d| math::fma(d, d, sum)));
+    let squares = over(squares(values(), &own, end));
     own.zip(&squares, |own, squares| Moments { squares, ..own })
+}
+
+/// The sums of the squared distances from their rows' means of what this thread has of rows, in columns before `end`.
+#[inline(always)]
+fn squares<X: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    values: Fragment<X, M, N, L>,
+    rows: &Rows<Moments, M, N, L>,
+    end: u32,
+) -> Rows<f32, M, N, L> {
+    const { assert!(L::Rows::<u32>::LEN == 1, "a thread has one row: use Spread") };
+    let mean = rows.regs.get(0).mean;
+    // Converted one by one: registers have no room for all of many elements.
+    values.fold_rows_before(end, 0.0, |sum, x| {
+        let d = x.to_f32() - mean;
+        math::fma(d, d, sum)
+    })
 }
 
 /// How many columns this thread has from the one to below the other.
 #[inline(always)]
-fn columns_inside<L: FragmentLayout<1, N>, const N: usize>(inside: [u32; 2]) -> u32 {
+fn columns_inside<L: FragmentLayout<M, N>, const M: usize, const N: usize>(inside: [u32; 2]) -> u32 {
     let (first, run) = (L::coord(thread_x(), 0).1, L::RUN as u32);
     let (mut count, mut i) = (0, 0);
     while i < L::Regs::<f32>::LEN {
@@ -104,35 +124,38 @@ fn columns_inside<L: FragmentLayout<1, N>, const N: usize>(inside: [u32; 2]) -> 
     count
 }
 
-/// Those of what this thread has of a part of a row, of which the columns from the one to below the other are `inside`; the others are 0.
+/// Those of what this thread has of a part of a row, outside of which are zeros.
 #[inline(always)]
-fn moments_inside<L: FragmentLayout<1, N>, const N: usize>(
-    mut values: Fragment<f32, 1, N, L>,
-    inside: [u32; 2],
+pub(crate) fn moments_inside<X: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    values: impl Fn() -> Fragment<X, M, N, L>,
+    part: &RowPart,
     centred: bool,
-) -> Rows<Moments, 1, N, L> {
-    let (mut own, whole) = (Rows::splat(Moments::NONE), inside == [0, N as u32]);
+) -> Rows<Moments, M, N, L> {
+    let (mut count, mut mean) = (0.0, 0.0);
     if centred {
-        let mut count = L::Regs::<f32>::LEN as f32;
-        if !whole {
-            count = columns_inside::<L, N>(inside) as f32;
-        }
-        let per = math::rcp(math::max(count, 1.0));
-        let sums = values.fold_rows(0.0, |sum, x| sum + x);
-        own = sums.map(|sum| Moments { count, mean: sum * per, ..Moments::NONE });
-        if !whole {
-            let ends = inside.map(|column| Rows::<_, 1, N, L>::splat(column as i32));
-            // At no distance from the mean.
-            values = values.fill_outside(&ends[0], &ends[1], own.regs.get(0).mean);
-        }
+        count = columns_inside::<L, M, N>(part.inside()) as f32;
+        let sum = values().fold_rows(0.0, |sum, x| sum + x.to_f32());
+        mean = sum.regs.get(0) * math::rcp(math::max(count, 1.0));
     }
-    let squares = values.zip_rows(&own, |x, own| x - own.mean).fold_rows(0.0, |sum, d| math::fma(d, d, sum));
-    own.zip(&squares, |own, squares| Moments { squares, ..own })
+    Rows::splat(Moments { count, mean, squares: squares_inside(&values(), part, mean) })
+}
+
+/// The sum of the squared distances from `mean` of what this thread has of a part of a row.
+#[inline(always)]
+pub(crate) fn squares_inside<X: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    values: &Fragment<X, M, N, L>,
+    part: &RowPart,
+    mean: f32,
+) -> f32 {
+    part.fold(values, 0.0, |sum, x| {
+        let d = x.to_f32() - mean;
+        math::fma(d, d, sum)
+    })
 }
 
 /// What rows are multiplied with, and what is added then: 1 / sqrt(variance + epsilon), and minus the mean times that.
 #[inline(always)]
-fn by_rows<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+pub(crate) fn by_rows<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     all: &Rows<Moments, M, N, L>,
     (per_column, epsilon): (f32, f32),
 ) -> Rows<(f32, f32), M, N, L> {
@@ -145,6 +168,7 @@ fn by_rows<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
 /// The moments of rows of which each thread holds all that it has.
 #[inline(always)]
 fn moments_of_rows<
+    X: Element,
     P: RowProgram,
     L: FragmentLayout<M, N>,
     const M: usize,
@@ -152,7 +176,7 @@ fn moments_of_rows<
     const CTAS: usize,
 >(
     rows: &mut RowReducer<P, L, M, N, CTAS>,
-    values: impl Fn() -> Fragment<f32, M, N, L>,
+    values: impl Fn() -> Fragment<X, M, N, L>,
     (end, centred): (u32, bool),
     per_column: f32,
 ) -> Rows<Moments, M, N, L> {
@@ -161,22 +185,19 @@ fn moments_of_rows<
         let own = moments(values, end, true, |own| own.across_lanes(|a, b| a + b));
         return rows.across_warps(own, Moments::with);
     }
-    let mut means = Rows::splat(0.0);
+    let mut all = Rows::splat(Moments::NONE);
     if centred {
-        let own = values().fold_rows(0.0, |sum, x| sum + x);
-        means = rows.reduce(own, |a, b| a + b).map(|sum| sum * per_column);
+        let own = values().fold_rows(0.0, |sum, x| sum + x.to_f32());
+        let sums = rows.reduce(own, |a, b| a + b);
+        all = sums.map(|sum| Moments { mean: sum * per_column, ..Moments::NONE });
     }
-    let from_mean = values().zip_rows(&means, |x, mean| x - mean);
-    let own = from_mean.fold_rows_before(end, 0.0, |sum, d| math::fma(d, d, sum));
-    let squares = rows.reduce(own, |a, b| a + b);
-    means
-        .map(|mean| Moments { mean, ..Moments::NONE })
-        .zip(&squares, |all, squares| Moments { squares, ..all })
+    let squares = rows.reduce(squares(values(), &all, end), |a, b| a + b);
+    all.zip(&squares, |all, squares| Moments { squares, ..all })
 }
 
 /// (s - mean) r w + b, rounded.
 #[inline(always)]
-fn scaled<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+pub(crate) fn scaled<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     s: Fragment<f32, M, N, L>,
     by: &Rows<(f32, f32), M, N, L>,
     [weight, bias]: [Cols<T, M, N, L>; 2],
@@ -186,7 +207,7 @@ fn scaled<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
 
 /// The weights and biases of the columns of tile `part`: 1 and 0 where there are none.
 #[inline(always)]
-fn columns<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+pub(crate) fn columns<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     [weight, bias]: [&InBlock<Global<T, 3>>; 2],
     part: u32,
 ) -> [Cols<T, M, N, L>; 2] {
@@ -205,6 +226,7 @@ fn columns<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     program = P,
     cluster = [CTAS as u32, 1, 1],
     min_ctas = resident(P::THREADS, match T::BYTES {
+        2 if !F::PERSISTENT && M * N > 32 * P::THREADS as usize => 768,
         2 if !F::PERSISTENT => 1024,
         2 if R::ADDED => 512,
         2 => 640,
@@ -271,89 +293,29 @@ pub fn norm<
             s.cast::<T>().store_rows(sums.get().tile(at));
         }
         let values = || if R::ADDED { s } else { row.anew().map(T::to_f32) };
-        let all = moments_of_rows(&mut rows, values, (end, centred != 0), per_column);
+        let how = (end, centred != 0);
+        let all = match R::ADDED {
+            true => moments_of_rows(&mut rows, || s, how, per_column),
+            false => moments_of_rows(&mut rows, || row.anew(), how, per_column),
+        };
         let (by, to) = (by_rows(&all, (per_column, epsilon)), y.get().tile(at));
         if held {
             scaled(values(), &by, by_column.map(Cols::anew)).store_rows(to);
         } else {
             let ([one, zero], at) = (T::from_f32x2(1.0, 0.0), [0, 0, part]);
             let cols = [weight.get().tile(at), bias.get().tile(at)];
-            values().store_rows_with_cols(to, &by, (cols, [one, zero]), |s, (r, shift), [w, b]| {
-                math::fma(math::fma(s, r, shift), w.to_f32(), b.to_f32())
-            });
-        }
-    }
-}
-
-/// As [`norm`](fn@norm), for rows of at most `N` `CTAS` `PLACES` columns: shared memory holds them, and what it has room for of the next ones.
-/// `TERMS` is 2 where a residual is added, and 1 where none is: then residual and sum are not used.
-#[kernel(program = P, cluster = [CTAS as u32, 1, 1], min_ctas = resident_held(P::THREADS, TERMS * N * T::BYTES, RAGGED))]
-pub fn norm_held<
-    P: RowProgram,
-    T: Element,
-    L,
-    const N: usize,
-    const CTAS: usize,
-    const PLACES: usize,
-    const RAGGED: bool,
-    const TERMS: usize,
->(
-    mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    residual: InBlock<Global<T, 3>>,
-    weight: InBlock<Global<T, 3>>,
-    bias: InBlock<Global<T, 3>>,
-    y: InBlock<GlobalMut<T, 3>>,
-    sums: InBlock<GlobalMut<T, 3>>,
-    order: RowOrder,
-    per_column: f32,
-    epsilon: f32,
-    centred: u32,
-) where
-    L: FragmentLayout<1, N>,
-{
-    const { assert!(TERMS == 1 || TERMS == 2, "a row, or a row and a residual") };
-    let mut rows = cta.row_reducer::<L, 1, N, CTAS>();
-    P::wait_for_preceding_grid();
-    let mut terms = [x.get(); TERMS];
-    if TERMS > 1 {
-        terms[TERMS - 1] = residual.get();
-    }
-    let sum = |terms: [Fragment<T, 1, N, L>; TERMS]| {
-        if TERMS > 1 { sum(terms[0], &terms[TERMS - 1]) } else { terms[0].map(T::to_f32) }
-    };
-    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, RAGGED, TERMS>(terms, order, T::ZERO);
-    let ([one, zero], at) = (T::from_f32x2(1.0, 0.0), [0, 0, 0]);
-    let from = RAGGED
-        .then(|| [ColumnsFrom::new(weight.get().tile(at), one), ColumnsFrom::new(bias.get().tile(at), zero)]);
-    let part = rows.part();
-    while parts.row().exists() {
-        // On their way while the row is reduced; behind them those of the next part while one is computed.
-        let mut ahead = [Cols::splat(one), Cols::splat(zero)];
-        if !RAGGED {
-            ahead = columns([&weight, &bias], part);
-        }
-        let own = parts.fold(Rows::splat(Moments::NONE), |before, terms, part| {
-            let own = moments_inside(sum(terms), part.inside(), centred != 0);
-            own.zip(&before, |own, before| before.and(own, centred != 0))
-        });
-        let by = by_rows(&of_row(&mut rows, own, centred != 0), (per_column, epsilon));
-        let mut to = parts.row_of(&mut y.get());
-        let mut sums_to = if TERMS > 1 { Some(parts.row_of(&mut sums.get())) } else { None };
-        parts.take(|terms, part| {
-            let by_column = match &from {
-                Some([weight, bias]) => [weight.load(part.first()), bias.load(part.first())],
-                None => {
-                    let next = part.number() + CTAS as u32;
-                    core::mem::replace(&mut ahead, columns([&weight, &bias], next))
-                }
-            };
-            let s = sum(terms);
-            if let Some(to) = &mut sums_to {
-                part.store(&s.cast::<T>(), to);
+            let result =
+                |s, (r, shift), [w, b]: [T; 2]| math::fma(math::fma(s, r, shift), w.to_f32(), b.to_f32());
+            if R::ADDED {
+                s.store_rows_with_cols(to, &by, (cols, [one, zero]), result);
+            } else {
+                row.anew().store_rows_with_cols(to, &by, (cols, [one, zero]), result);
             }
-            part.store(&scaled::<T, L, 1, N>(s, &by, by_column), &mut to);
-        });
+        }
+        if !F::PERSISTENT && !R::ADDED {
+            // Known when it is compiled: nothing is kept for another tile.
+            break;
+        }
     }
 }
 

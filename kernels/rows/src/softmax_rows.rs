@@ -4,7 +4,8 @@ use core::f32::consts::LN_2;
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile, Rows, math,
+    Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowReducer, RowTile, Rows,
+    math,
 };
 
 use crate::program::{Prefetch, RowProgram, resident, resident_held};
@@ -164,9 +165,9 @@ pub(crate) fn results<T: Element, X: Element, L: FragmentLayout<M, N>, const M: 
     program = P,
     cluster = [CTAS as u32, 1, 1],
     min_ctas = resident(P::THREADS, match T::BYTES {
+        _ if F::PERSISTENT && T::BYTES > 2 => 512,
         2 if F::PERSISTENT || M * N > 32 * P::THREADS as usize => 768,
-        2 => 1024,
-        _ => 512,
+        _ => 1024,
     }),
 )]
 pub fn softmax<P: RowProgram, F: Prefetch, T: Element, L, const M: usize, const N: usize, const CTAS: usize>(
@@ -195,10 +196,61 @@ pub fn softmax<P: RowProgram, F: Prefetch, T: Element, L, const M: usize, const 
         if F::NEXT {
             ahead = load(tile);
         }
-        let (z, own) = exponentials(scores, scale, log != 0);
-        let all = rows.across_warps(own, |a, b| a.with(b, scale));
-        results_of::<T, L, M, N>((z, own), &all, scale, log != 0).store_rows(to);
+        computed(&mut rows, scores, scale, log != 0).store_rows(to);
+        if !F::PERSISTENT {
+            // Known when it is compiled: nothing is kept for another tile.
+            break;
+        }
     }
+}
+
+/// The results of rows whose scores registers hold.
+#[inline(always)]
+fn computed<
+    P: RowProgram,
+    T: Element,
+    L: FragmentLayout<M, N>,
+    const M: usize,
+    const N: usize,
+    const CTAS: usize,
+>(
+    rows: &mut RowReducer<P, L, M, N, CTAS>,
+    scores: Fragment<T, M, N, L>,
+    scale: f32,
+    log: bool,
+) -> Fragment<T, M, N, L> {
+    let (z, own) = exponentials(scores, scale, log);
+    let all = rows.across_warps(own, |a, b| a.with(b, scale));
+    results_of((z, own), &all, scale, log)
+}
+
+/// As [`softmax`](fn@softmax), for rows of contiguous tensors that begin anywhere, with at most `N` `CTAS` columns less those of a vector but one: one
+/// tile a CTA.
+#[kernel(
+    program = P,
+    cluster = [CTAS as u32, 1, 1],
+    min_ctas = resident(P::THREADS, match CTAS {
+        1 => 768,
+        _ => 640,
+    }),
+)]
+pub fn softmax_ragged<P: RowProgram, T: Element, L, const M: usize, const N: usize, const CTAS: usize>(
+    mut cta: Cta<P>,
+    x: InBlock<Global<T, 3>>,
+    y: InBlock<GlobalMut<T, 3>>,
+    order: RowOrder,
+    scale: f32,
+    log: u32,
+) where
+    L: FragmentLayout<M, N>,
+{
+    let mut rows = cta.row_reducer::<L, M, N, CTAS>();
+    let [least, _] = T::from_f32x2(f32::NEG_INFINITY, f32::NEG_INFINITY);
+    P::wait_for_preceding_grid();
+    let part = x.get().ragged_part::<L, M, N>(RowTile::first(order, CTAS as u32), rows.part());
+    let scores = part.load::<T, L, M, N>(&x.get(), least);
+    let y_part = computed(&mut rows, scores, scale, log != 0);
+    part.store(&y_part, &mut part.row_of(&mut y.get()));
 }
 
 /// As [`softmax`](fn@softmax), for rows of at most `N` `CTAS` `PLACES` columns: shared memory holds them, and what it has room for of the next

@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use crate::arch::special::{cluster_rank, same_number, thread_x, trap};
 use crate::arch::{cp_async, shared};
 use crate::layout::{Element, FragmentLayout, Registers};
-use crate::tile::copy::row_part::{RowMut, RowPart};
+use crate::tile::copy::row_part::{RowMut, RowPart, is_contiguous};
 use crate::tile::copy::rows::{VECTOR, in_vectors, set_vector, skew};
 use crate::tile::cta::Cta;
 use crate::tile::cta::collective::{Collective, expect_all};
@@ -128,17 +128,6 @@ impl<P: Collective> Cta<P> {
         }
         parts
     }
-}
-
-/// Whether a tensor begins at a multiple of 16 bytes, and there is nothing between its rows.
-#[inline(always)]
-fn is_contiguous<T: Element>(x: &Global<T, 3>) -> bool {
-    let [batch, rows, cols] = x.shape();
-    let [by_matrix, by_row, by_column] = x.strides();
-    (x.pointer() as u64).is_multiple_of(VECTOR as u64)
-        && by_column == 1
-        && (by_row == cols as u64 || rows <= 1)
-        && (by_matrix == rows as u64 * cols as u64 || batch <= 1)
 }
 
 #[rustfmt::skip]
@@ -327,16 +316,7 @@ impl<
     /// The `i`-th part of the current row that this CTA has.
     #[inline(always)]
     fn part(&self, i: u32) -> RowPart {
-        let number = self.first + i * CTAS as u32;
-        let before = number * N as u32;
-        let to = (self.from[0].cols() + self.skew).saturating_sub(before);
-        RowPart {
-            number,
-            first: before.wrapping_sub(self.skew),
-            inside: [self.skew.saturating_sub(before), if to < N as u32 { to } else { N as u32 }],
-            row: self.place,
-            ragged: RAGGED,
-        }
+        RowPart::of::<N>(self.first + i * CTAS as u32, (self.from[0].cols(), self.skew), self.place, RAGGED)
     }
 
     /// The part so many behind the oldest, of each tensor: this thread has waited for its copies.

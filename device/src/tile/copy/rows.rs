@@ -132,7 +132,7 @@ impl<T: Element, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragme
     }
 }
 
-impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N, L> {
+impl<X: Element, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<X, M, N, L> {
     /// Stores `f(element, its row's value, its column's values)`, rounded, where that lies inside of the tensor, in the accesses of
     /// [`store_rows`](Self::store_rows).
     ///
@@ -165,7 +165,11 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N
                 ahead = load(next);
             }
             let result = |j: usize| {
-                f(self.regs.get(j), rows.regs.get(L::row(j)), core::array::from_fn(|k| values[k].get(j)))
+                f(
+                    self.regs.get(j).to_f32(),
+                    rows.regs.get(L::row(j)),
+                    core::array::from_fn(|k| values[k].get(j)),
+                )
             };
             let step = const { step::<T>(L::RUN) };
             // Rounded in pairs, as one instruction does.

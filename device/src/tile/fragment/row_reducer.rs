@@ -44,7 +44,7 @@ pub struct RowReducer<P, L, const M: usize, const N: usize, const CTAS: usize> {
 impl<P: Collective> Cta<P> {
     /// What reduces the rows of tiles of `M` x `N` that are laid out by `L`, in `CTAS` CTAs of a cluster.
     ///
-    /// With several CTAs it waits until all of them have started.
+    /// Of several CTAs the first reduction waits until all of them have started.
     #[inline(always)]
     pub fn row_reducer<L: FragmentLayout<M, N>, const M: usize, const N: usize, const CTAS: usize>(
         &mut self,
@@ -52,7 +52,7 @@ impl<P: Collective> Cta<P> {
         const { expect_all::<P>(L::THREADS) };
         let address = self.reserve(row_reducer_bytes::<L, M, N>(CTAS), ROOM);
         if CTAS > 1 {
-            // SAFETY: one thread initialises the barriers, and nobody uses them before the cluster met, of which all threads execute it.
+            // SAFETY: one thread initialises the barriers, and nobody uses them before the cluster met: all threads execute it, and the first reduction.
             unsafe {
                 if thread_x() == 0 {
                     let bars = address + 2 * half_bytes::<L, M, N>(CTAS);
@@ -63,7 +63,6 @@ impl<P: Collective> Cta<P> {
                     sync::fence_mbarrier_init();
                 }
                 sync::cluster_arrive_relaxed();
-                sync::cluster_wait();
             }
         }
         RowReducer { address, turn: 0, kind: PhantomData }
@@ -172,9 +171,13 @@ impl<P: Collective, L: FragmentLayout<M, N>, const M: usize, const N: usize, con
         let (thread, lane) = (thread_x(), thread_x() % 32);
         let place = |r: usize, cta: u32| base + (L::coord(thread, L::first(r)).0 * CTAS as u32 + cta) * ROOM;
         // SAFETY: the phase awaits this arrival, those of a warp of each row of each CTA, and their values. These go to the memory of each of the
-        // cluster's CTAs, which run: their reducers waited for each other, and none ends before it has all values of the last reduction. Who read this
+        // cluster's CTAs, which run: the first reduction waits for them, and none ends before it has all values of the last reduction. Who read this
         // half before has done so before its CTA's warps met, or it sent itself, in the reduction between.
         unsafe {
+            // Here, so that what the rows are loaded from has been asked for.
+            if self.turn == 0 {
+                sync::cluster_wait();
+            }
             if thread == 0 {
                 mbarrier::arrive_expect_tx(arrived, (M * CTAS) as u32 * passed::bytes::<V>());
             }

@@ -1,0 +1,132 @@
+//! RMSNorm and LayerNorm of rows that lie in shared memory, or begin anywhere.
+
+use tilewright_device::kernel;
+use tilewright_device::layout::Registers;
+use tilewright_device::tile::{
+    Cols, ColumnsFrom, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile,
+    Rows, math,
+};
+
+use crate::norm_rows::{Moments, by_rows, columns, moments_inside, of_row, scaled, squares_inside, sum};
+use crate::program::{RowProgram, resident, resident_held};
+
+/// As [`norm`](fn@crate::norm), for rows of at most `N` `CTAS` `PLACES` columns: shared memory holds them, and what it has room for of the next ones.
+/// `TERMS` is 2 where a residual is added, and 1 where none is: then residual and sum are not used.
+#[kernel(program = P, cluster = [CTAS as u32, 1, 1], min_ctas = resident_held(P::THREADS, TERMS * N * T::BYTES, RAGGED))]
+pub fn norm_held<
+    P: RowProgram,
+    T: Element,
+    L,
+    const N: usize,
+    const CTAS: usize,
+    const PLACES: usize,
+    const RAGGED: bool,
+    const TERMS: usize,
+>(
+    mut cta: Cta<P>,
+    x: InBlock<Global<T, 3>>,
+    residual: InBlock<Global<T, 3>>,
+    weight: InBlock<Global<T, 3>>,
+    bias: InBlock<Global<T, 3>>,
+    y: InBlock<GlobalMut<T, 3>>,
+    sums: InBlock<GlobalMut<T, 3>>,
+    order: RowOrder,
+    per_column: f32,
+    epsilon: f32,
+    centred: u32,
+) where
+    L: FragmentLayout<1, N>,
+{
+    const { assert!(TERMS == 1 || TERMS == 2, "a row, or a row and a residual") };
+    let mut rows = cta.row_reducer::<L, 1, N, CTAS>();
+    P::wait_for_preceding_grid();
+    let mut terms = [x.get(); TERMS];
+    if TERMS > 1 {
+        terms[TERMS - 1] = residual.get();
+    }
+    let sum = |terms: [Fragment<T, 1, N, L>; TERMS]| {
+        if TERMS > 1 { sum(terms[0], &terms[TERMS - 1]) } else { terms[0].map(T::to_f32) }
+    };
+    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, RAGGED, TERMS>(terms, order, T::ZERO);
+    let ([one, zero], at) = (T::from_f32x2(1.0, 0.0), [0, 0, 0]);
+    let from = RAGGED
+        .then(|| [ColumnsFrom::new(weight.get().tile(at), one), ColumnsFrom::new(bias.get().tile(at), zero)]);
+    let part = rows.part();
+    while parts.row().exists() {
+        // On their way while the row is reduced; behind them those of the next part while one is computed.
+        let mut ahead = [Cols::splat(one), Cols::splat(zero)];
+        if !RAGGED {
+            ahead = columns([&weight, &bias], part);
+        }
+        let own = parts.fold(Rows::splat(Moments::NONE), |before, terms, part| {
+            let s = sum(terms);
+            let own = moments_inside(|| s, &part, centred != 0);
+            own.zip(&before, |own, before| before.and(own, centred != 0))
+        });
+        let by = by_rows(&of_row(&mut rows, own, centred != 0), (per_column, epsilon));
+        let mut to = parts.row_of(&mut y.get());
+        let mut sums_to = if TERMS > 1 { Some(parts.row_of(&mut sums.get())) } else { None };
+        parts.take(|terms, part| {
+            let by_column = match &from {
+                Some([weight, bias]) => [weight.load(part.first()), bias.load(part.first())],
+                None => {
+                    let next = part.number() + CTAS as u32;
+                    core::mem::replace(&mut ahead, columns([&weight, &bias], next))
+                }
+            };
+            let s = sum(terms);
+            if let Some(to) = &mut sums_to {
+                part.store(&s.cast::<T>(), to);
+            }
+            part.store(&scaled::<T, L, 1, N>(s, &by, by_column), &mut to);
+        });
+    }
+}
+
+/// As [`norm`](fn@crate::norm) without residual addition, for rows of contiguous tensors that begin anywhere, with at most `N` `CTAS` columns less those of a
+/// vector but one: one tile a CTA.
+#[kernel(
+    program = P,
+    cluster = [CTAS as u32, 1, 1],
+    min_ctas = resident(P::THREADS, if P::THREADS < 512 { 768 } else { 1024 }),
+)]
+pub fn norm_ragged<P: RowProgram, T: Element, L, const M: usize, const N: usize, const CTAS: usize>(
+    mut cta: Cta<P>,
+    x: InBlock<Global<T, 3>>,
+    _residual: InBlock<Global<T, 3>>,
+    weight: InBlock<Global<T, 3>>,
+    bias: InBlock<Global<T, 3>>,
+    y: InBlock<GlobalMut<T, 3>>,
+    _sums: InBlock<GlobalMut<T, 3>>,
+    order: RowOrder,
+    per_column: f32,
+    epsilon: f32,
+    centred: u32,
+) where
+    L: FragmentLayout<M, N>,
+{
+    let mut rows = cta.row_reducer::<L, M, N, CTAS>();
+    P::wait_for_preceding_grid();
+    let part = x.get().ragged_part::<L, M, N>(RowTile::first(order, CTAS as u32), rows.part());
+    let row = part.load::<T, L, M, N>(&x.get(), T::ZERO);
+    let all;
+    if CTAS > 1 && centred != 0 {
+        // A second barrier of the cluster would take longer than to merge moments.
+        all = rows.reduce(moments_inside(|| row.anew(), &part, true), Moments::with);
+    } else {
+        let mut mean = 0.0;
+        if centred != 0 {
+            let own = row.fold_rows(0.0, |sum, x| sum + x.to_f32());
+            mean = rows.reduce(own, |a, b| a + b).regs.get(0) * per_column;
+        }
+        let own = Rows::splat(squares_inside(&row.anew(), &part, mean));
+        all = rows.reduce(own, |a, b| a + b).map(|squares| Moments { mean, squares, ..Moments::NONE });
+    }
+    let (mean, (r, _)) = (all.regs.get(0).mean, by_rows(&all, (per_column, epsilon)).regs.get(0));
+    let ([one, zero], at) = (T::from_f32x2(1.0, 0.0), [0, 0, 0]);
+    let columns = [(weight, one), (bias, zero)]
+        .map(|(from, outside)| ColumnsFrom::for_part::<L, M, N, 3, 64>(from.get().tile(at), outside, &part));
+    part.store_with_cols(&row.anew(), &mut part.row_of(&mut y.get()), &columns, |s, [w, b]| {
+        math::fma((s - mean) * r, w.to_f32(), b.to_f32())
+    });
+}
