@@ -14,11 +14,11 @@ use crate::kinds::{Visitor, each};
 use crate::operand::{LAYOUTS, Operand, Order, padded};
 use crate::reference::Reference;
 
-/// The GEMM kernels that the device runs.
+/// The GEMM kernels that the device runs, but for those of gated units.
 fn runnable(device: &Device) -> BTreeSet<&'static str> {
     let fits = |bytes| bytes <= device.shared_memory_per_cta();
     let entries = kernels().filter(|e| device.runs(e.arch) && fits(e.shared_bytes));
-    entries.map(|e| e.name).filter(|name| name.starts_with("gemm_")).collect()
+    entries.map(|e| e.name).filter(|name| name.starts_with("gemm_") && !name.contains("_gated_")).collect()
 }
 
 /// A problem of one kind, with padded lines.
