@@ -9,6 +9,7 @@ mod case;
 mod codes;
 mod epilogue;
 mod errors;
+mod gated;
 mod int8;
 mod plan;
 mod quantize;
@@ -28,6 +29,8 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "activations and outputs lie anywhere", shapes::anywhere)
         .device(Arch::Sm80, "scale, bias and activations on every kernel", epilogue::all)
         .device(Arch::Sm80, "a workspace may hold anything", epilogue::workspace)
+        .device(Arch::Sm90a, "gated units of every kernel that streams weights", gated::units)
+        .device(Arch::Sm90a, "gated units that there are not", gated::refused)
         .device(Arch::Sm80, "a plan runs with other weights, in any memory", plan::runs)
         .device(Arch::Sm80, "a plan of streams and graphs of their own", plan::streams)
         .device(Arch::Sm80, "a plan refuses what it was not made for", plan::refuses)

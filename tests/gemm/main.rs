@@ -10,8 +10,10 @@ mod bias;
 mod capture;
 mod case;
 mod chains;
+mod constant;
 mod epilogue;
 mod errors;
+mod gated;
 mod kernels;
 mod kinds;
 mod operand;
@@ -42,6 +44,8 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "alpha and beta of every kind", epilogue::scales)
         .device(Arch::Sm80, "biases of every shape", epilogue::biases)
         .device(Arch::Sm80, "a bias that was broadcast", epilogue::broadcast_views)
+        .device(Arch::Sm90a, "gated units of every kernel that has them", gated::units)
+        .device(Arch::Sm90a, "gated units that there are not", gated::refused)
         .device(Arch::Sm80, "products of depth 0", epilogue::no_depth)
         .device(Arch::Sm80, "products without elements launch nothing", epilogue::nothing)
         .device(Arch::Sm80, "NaN and infinity stay in their rows", epilogue::not_numbers)
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm90a, "overlapping chains of products", chains::of_products)
         .device(Arch::Sm90a, "overlapping chains in graphs", chains::in_graphs)
         .device(Arch::Sm90a, "overlapping chains of sums", chains::of_sums)
+        .device(Arch::Sm90a, "overlapping chains whose weights are constant", constant::chains)
         .device(Arch::Sm80, "refused calls leave everything alone", errors::leave_everything_alone)
         .device(Arch::Sm80, "one operator on two devices", errors::two_devices)
         .device(Arch::Sm80, "memory that is too small", errors::too_small)

@@ -12,6 +12,7 @@ mod embedding;
 mod errors;
 mod gated;
 mod rope;
+mod rope_append;
 mod transpose;
 
 fn main() -> ExitCode {
@@ -51,6 +52,8 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "rope: positions, tables and large angles", rope::positions)
         .device(Arch::Sm80, "rope: tensors lie anywhere", rope::places_anywhere)
         .device(Arch::Sm80, "rope: nothing to do", rope::nothing)
+        .device(Arch::Sm80, "rope: every kernel that appends to a cache", rope_append::every_kernel)
+        .device(Arch::Sm80, "rope: errors of appending name their arguments", rope_append::errors)
         .device(Arch::Sm80, "rope: errors name their arguments", errors::rope)
         .main()
 }

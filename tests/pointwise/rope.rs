@@ -47,8 +47,9 @@ pub fn every_kernel(device: &Device) -> Outcome {
     fn of<T: Number>(device: &Device) -> tilewright_support::Result<()> {
         let stream = Stream::new(device)?;
         let ends = [format!("_{}", T::DTYPE), format!("_{}_any", T::DTYPE)];
-        let all =
-            runnable(device, |name| name.starts_with("rope_") && ends.iter().any(|end| name.ends_with(end)));
+        let all = runnable(device, |name| {
+            name.starts_with("rope_sm_") && ends.iter().any(|end| name.ends_with(end))
+        });
         let mut seen = BTreeSet::new();
         for (tokens, heads, cols, part) in [
             (1, 1, 1, 0),

@@ -8,12 +8,12 @@ use crate::element::float;
 
 /// silu(gate) up, element by element: tensors of one shape, of f16, bf16 or f32, with any strides.
 pub fn swiglu(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
-    gated("swiglu", gate, up, Activation::Silu)
+    gated_by("swiglu", gate, up, Activation::Silu)
 }
 
 /// gelu(gate) up; otherwise as [`swiglu`].
 pub fn geglu(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
-    gated("geglu", gate, up, Activation::Gelu)
+    gated_by("geglu", gate, up, Activation::Gelu)
 }
 
 /// [`swiglu`] of one tensor: in its last dimension the gate's columns, then as many of up's, as one product with both weights makes them.
@@ -35,7 +35,13 @@ pub fn swiglu_packed(x: &Tensor) -> Result<Tensor> {
     })
 }
 
-fn gated(op: &'static str, gate: &Tensor, up: &Tensor, activation: Activation) -> Result<Tensor> {
+/// act(gate) up, for the operator of this name.
+pub(crate) fn gated_by(
+    op: &'static str,
+    gate: &Tensor,
+    up: &Tensor,
+    activation: Activation,
+) -> Result<Tensor> {
     let tensors = [("gate", gate), ("up", up)];
     Call::run(op, &tensors, |call| {
         let held = tensors.map(|(name, tensor)| Held::new(name, tensor));

@@ -3,7 +3,7 @@
 //! - Attention: the functions of candle-flash-attn under their names, with their argument orders and layouts ([`flash_attn`] and its kin);
 //!   [`paged_attention`] for decoding over paged caches, and [`append_to_cache`], which writes them; [`MlaDecode`] for DeepSeek's latent caches.
 //! - Linear layers: [`matmul`], [`Matmul`] and [`Linear`] with bias and activation in the product's epilogue; [`QuantizedLinear`] of GPTQ and AWQ checkpoints,
-//!   and of weights rounded here to 1 to 8 bits.
+//!   and of weights rounded here to 1 to 8 bits; [`GatedLinear`] with gate and up in one kernel.
 //! - [`rms_norm`], with the residual's addition too, [`layer_norm`], [`softmax`], [`rope`] and [`Rotary`], [`swiglu`].
 //!
 //! ```
@@ -47,6 +47,7 @@ mod call;
 mod element;
 mod error;
 mod gated;
+mod gated_linear;
 mod linear;
 mod matmul;
 mod memory;
@@ -62,6 +63,7 @@ pub use attention::*;
 pub use buffers::Buffers;
 pub use error::Error;
 pub use gated::{geglu, swiglu, swiglu_packed};
+pub use gated_linear::GatedLinear;
 pub use linear::Linear;
 pub use matmul::{Matmul, matmul};
 pub use mla::MlaDecode;

@@ -14,16 +14,24 @@ pub struct Linear {
     weight: Tensor,
     bias: Option<Tensor>,
     activation: Activation,
+    constant: bool,
 }
 
 impl Linear {
     /// Of a weight and possibly a bias, without an activation.
     pub fn new(weight: Tensor, bias: Option<Tensor>) -> Self {
-        Linear { weight, bias, activation: Activation::Identity }
+        Linear { weight, bias, activation: Activation::Identity, constant: false }
     }
     /// With this activation.
     pub fn activation(self, activation: Activation) -> Self {
         Linear { activation, ..self }
+    }
+    /// Lets kernels for few rows, as when decoding, read W while the kernels before them end.
+    ///
+    /// # Safety
+    /// As for [`Matmul::constant_b`]: W was there before the device was last waited for, as what was loaded is.
+    pub unsafe fn constant(self) -> Self {
+        Linear { constant: true, ..self }
     }
     /// W.
     pub fn weight(&self) -> &Tensor {
@@ -41,6 +49,11 @@ impl Module for Linear {
         let product = match &self.bias {
             Some(bias) => product.bias(bias),
             None => product,
+        };
+        let product = match self.constant {
+            // SAFETY: who made the layer vouches for it.
+            true => unsafe { product.constant_b() },
+            false => product,
         };
         product.named("Linear", ("x", x), ("weight", &self.weight.t()?))
     }

@@ -39,6 +39,8 @@ pub struct Matmul<'a> {
     bias: Option<&'a Tensor>,
     activation: Activation,
     dtype: Option<DType>,
+    /// B is as `Gemm::constant_b` asks.
+    constant: bool,
 }
 
 impl Default for Matmul<'_> {
@@ -50,7 +52,7 @@ impl Default for Matmul<'_> {
 impl<'a> Matmul<'a> {
     /// A B.
     pub fn new() -> Self {
-        Matmul { alpha: 1.0, bias: None, activation: Activation::Identity, dtype: None }
+        Matmul { alpha: 1.0, bias: None, activation: Activation::Identity, dtype: None, constant: false }
     }
     /// The factor of A B; 1 unless set.
     pub fn alpha(self, alpha: f32) -> Self {
@@ -67,6 +69,14 @@ impl<'a> Matmul<'a> {
     /// The result's type: f16, bf16 or f32; A's unless set.
     pub fn dtype(self, dtype: DType) -> Self {
         Matmul { dtype: Some(dtype), ..self }
+    }
+
+    /// Lets kernels for few rows, as when decoding, read B while the kernels before them end.
+    ///
+    /// # Safety
+    /// Nothing of this crate that was queued since the device was last waited for writes B: it is a weight.
+    pub unsafe fn constant_b(self) -> Self {
+        Matmul { constant: true, ..self }
     }
 
     /// The product.
@@ -123,6 +133,11 @@ impl<'a> Matmul<'a> {
         let gemm = match &bias {
             Some(bias) => gemm.bias(bias),
             None => gemm,
+        };
+        let gemm = match self.constant {
+            // SAFETY: who said that it is constant vouches for it.
+            true => unsafe { gemm.constant_b() },
+            false => gemm,
         };
         // A vector is a matrix of one row.
         if let &[_] = a.shape() {

@@ -1,10 +1,12 @@
 //! Rotary position embedding.
 
 use candle_core::{Result, Tensor};
+use tilewright::TensorViewMut;
 use tilewright::ops::{Pairs, Rope};
 
-use crate::call::{Call, Held, dims};
-use crate::element::float;
+use crate::call::{Call, Held, Outcome, dims, refuse};
+use crate::element::{float, half};
+use crate::write::write_in_place;
 
 /// Rotates `xs` (batch, heads, length, head size) in halves, as Llama's checkpoints for Hugging Face have it: candle_nn's `rotary_emb::rope`.
 ///
@@ -83,24 +85,89 @@ impl Rotary {
         }
         Call::run("Rotary", &tensors, |call| {
             let held: Vec<_> = tensors.iter().map(|&(name, tensor)| Held::new(name, tensor)).collect();
-            let positions = call.indices(&held[2])?;
-            let positions = positions.view();
-            let tables = held.get(3..).unwrap_or_default().iter().map(|held| call.read::<f32>(held));
-            let tables = tables.collect::<std::result::Result<Vec<_>, _>>()?;
-            let tables: Vec<_> = tables.iter().map(|table| table.view()).collect();
-            let rope = Rope::new(self.pairs).theta(self.theta).positions(&positions);
-            let rope = match &tables[..] {
-                [cos, sin] => rope.table(cos, sin),
-                _ => rope,
-            };
-            float!("q" q, T => {
-                let (q, k) = (call.read::<T>(&held[0])?, call.read::<T>(&held[1])?);
-                let (q, k) = (q.view(), k.view());
-                let [q, k] = call.write_both::<T>([q.shape(), k.shape()], |[mut q_to, mut k_to]| {
-                    Ok(rope.run_both(call.stream(), [&q, &k], [&mut q_to, &mut k_to])?)
-                })?;
-                Ok((q, k))
+            self.with(call, &held[2..], |rope| {
+                float!("q" q, T => {
+                    let (q, k) = (call.read::<T>(&held[0])?, call.read::<T>(&held[1])?);
+                    let (q, k) = (q.view(), k.view());
+                    let [q, k] = call.write_both::<T>([q.shape(), k.shape()], |[mut q_to, mut k_to]| {
+                        Ok(rope.run_both(call.stream(), [&q, &k], [&mut q_to, &mut k_to])?)
+                    })?;
+                    Ok((q, k))
+                })
             })
+        })
+    }
+
+    /// q rotated, as by [`forward`](Self::forward), where k goes to a paged cache once it is rotated, and v as it is: one launch for all, as when decoding.
+    ///
+    /// - `k` and `v` (tokens, heads, head size) of one shape, with any strides, of f16 or bf16.
+    /// - `caches` of keys and of values (pages, rows of a page, heads, head size), contiguous, and `slots` (tokens) as for
+    ///   [`append_to_cache`](crate::append_to_cache).
+    ///
+    /// # Errors
+    /// As those of [`append_to_cache`](crate::append_to_cache).
+    pub fn append(
+        &self,
+        [q, k, v]: [&Tensor; 3],
+        positions: &Tensor,
+        [k_cache, v_cache]: [&Tensor; 2],
+        slots: &Tensor,
+    ) -> Result<Tensor> {
+        let mut tensors = vec![("q", q), ("k", k), ("v", v), ("slots", slots), ("positions", positions)];
+        if let Some([cos, sin]) = &self.table {
+            tensors.extend([("cos", cos), ("sin", sin)]);
+        }
+        tensors.extend([("k_cache", k_cache), ("v_cache", v_cache)]);
+        Call::run("Rotary", &tensors, |call| {
+            let read = tensors.iter().filter(|(name, _)| !["k_cache", "v_cache"].contains(name));
+            let held: Vec<_> = read.map(|&(name, tensor)| Held::new(name, tensor)).collect();
+            let slots = call.indices(&held[3])?;
+            let caches = [("k_cache", k_cache), ("v_cache", v_cache)];
+            for (name, cache) in caches {
+                if !cache.is_contiguous() {
+                    return refuse(name, format!("of strides {:?}", cache.stride()), "contiguous");
+                }
+            }
+            self.with(call, &held[4..], |rope| half!("q" q, T => {
+                let [q, k, v] = [&held[0], &held[1], &held[2]].map(|held| call.read::<T>(held));
+                let (q, k, v) = (q?, k?, v?);
+                let (q, k, v) = (q.view(), k.view(), v.view());
+                call.write::<T>(q.shape(), |mut q_to| {
+                    write_in_place::<T>(call, &held, caches, |addresses| {
+                        let view = |address, cache: &Tensor| {
+                            // SAFETY: the addresses are those of the caches, contiguous tensors that are lent for writing.
+                            unsafe {
+                                TensorViewMut::from_raw_parts_unchecked(
+                                    call.device(), address, cache.dims(), cache.stride(),
+                                )
+                            }
+                        };
+                        let mut k_cache = view(addresses[0], k_cache)?;
+                        let mut v_cache = view(addresses[1], v_cache)?;
+                        let caches = [&mut k_cache, &mut v_cache];
+                        Ok(rope.run_append(call.stream(), [&q, &k, &v], &mut q_to, caches, &slots.view())?)
+                    })
+                })
+            }))
+        })
+    }
+
+    /// Calls `f` with tilewright's operator, at positions and with tables that are held.
+    fn with<R>(
+        &self,
+        call: &Call<'_>,
+        held: &[Held<'_>],
+        f: impl FnOnce(Rope<'_>) -> Outcome<R>,
+    ) -> Outcome<R> {
+        let positions = call.indices(&held[0])?;
+        let positions = positions.view();
+        let tables = held[1..].iter().map(|held| call.read::<f32>(held));
+        let tables = tables.collect::<std::result::Result<Vec<_>, _>>()?;
+        let tables: Vec<_> = tables.iter().map(|table| table.view()).collect();
+        let rope = Rope::new(self.pairs).theta(self.theta).positions(&positions);
+        f(match &tables[..] {
+            [cos, sin] => rope.table(cos, sin),
+            _ => rope,
         })
     }
 }

@@ -234,3 +234,15 @@ pub unsafe fn st_global_u32x4_if(to: *mut [u32; 4], value: [u32; 4], valid: bool
             in(reg32) valid as u32)
     }
 }
+
+/// `prefetch.global.L2`: brings the line of 128 bytes that has this address to L2.
+///
+/// PTX ISA, "prefetch, prefetchu"; sm_80.
+///
+/// # Safety
+/// `at` is readable in global memory.
+#[inline(always)]
+pub unsafe fn prefetch_l2(at: u64) {
+    // SAFETY: the caller's.
+    unsafe { ptx!("prefetch.global.L2 [{0}];", in(reg64) at) }
+}

@@ -11,7 +11,7 @@ pub use crate::tile::cta::collective::Collective;
 pub use crate::tile::cta::simt::{Overlapped, Overlaps, Simt};
 pub use crate::tile::cta::{Cta, TILE_ALIGN};
 pub use crate::tile::epilogue::activation::Activation;
-pub use crate::tile::epilogue::apply::{Epilogue, EpilogueAbi};
+pub use crate::tile::epilogue::apply::{Epilogue, EpilogueAbi, GATES};
 pub use crate::tile::epilogue::output::columns::{ColumnsLayout, OutputColumns};
 pub use crate::tile::epilogue::output::{Output, OutputLayout, matrix_line};
 pub use crate::tile::epilogue::term::{Absent, ByElement, ByRow, Term};

@@ -85,8 +85,11 @@ impl Choice for Selection<'_> {
     }
 
     fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
-        let &Problem { size, group, .. } = self.problem;
+        let &Problem { size, group, gated, .. } = self.problem;
         let [m, _, k] = size;
+        if gated && !kernel.gated {
+            return Err(Rejection::Because("it has no gated units"));
+        }
         if kernel.sums && group < k && !group.is_multiple_of(CHUNK as usize) {
             return Err(Rejection::Multiples { what: "groups of less than a row", of: CHUNK });
         }

@@ -84,13 +84,22 @@ pub struct DequantGemm<'a, T: HalfElement> {
     overlap: bool,
     workspace: Workspace<'a>,
     activation: Activation,
+    gated: bool,
 }
 
 impl<T: HalfElement> DequantGemm<'_, T> {
     /// C = A Wᵀ.
     pub fn new() -> Self {
         let (workspace, activation) = (Workspace::Owned(None), Activation::Identity);
-        DequantGemm { alpha: 1.0, bias: None, kernel: None, overlap: true, workspace, activation }
+        DequantGemm {
+            alpha: 1.0,
+            bias: None,
+            kernel: None,
+            overlap: true,
+            workspace,
+            activation,
+            gated: false,
+        }
     }
 }
 
@@ -113,6 +122,12 @@ impl<'a, T: HalfElement> DequantGemm<'a, T> {
     pub fn activation(self, activation: Activation) -> Self {
         DequantGemm { activation, ..self }
     }
+    /// The gated unit of a layer's input, for few rows of A: W's rows are gates and ups in turn, 8 of each, C is \[M, N / 2\], act(gate) · up of the sums in f32.
+    /// Without a bias. Hopper's kernels for 8 rows of A and weights with zeros have it, those of u4 for f16 and bf16; elsewhere [`run`](Self::run) fails, and [`Gated`](super::Gated) takes the
+    /// product: of x \[M, N\] the gates are the view \[M, N / 16, 8\] of x as \[M, N / 16, 2, 8\].
+    pub fn gated(self) -> Self {
+        DequantGemm { gated: true, ..self }
+    }
     /// Forces a kernel by its name; see [`candidates`](Self::candidates).
     pub fn kernel(self, name: &'a str) -> Self {
         DequantGemm { kernel: Some(name), ..self }
@@ -134,7 +149,7 @@ impl<'a, T: HalfElement> DequantGemm<'a, T> {
     }
 
     fn problem(&self, a: &TensorView<'_, T>, w: &DeviceWeights, c: &TensorViewMut<'_, T>) -> Result<Problem> {
-        self.others().planned(|others| Problem::new(&a.planned(A), w, &c.planned(C), others))
+        self.others().planned(|others| Problem::new(&a.planned(A), w, &c.planned(C), others, self.gated))
     }
 
     fn kind(w: &DeviceWeights) -> Result<Kind> {

@@ -1,5 +1,7 @@
 //! What a dequantised GEMM is asked to compute, checked.
 
+use tilewright_device::tile::GATES;
+
 use super::DeviceWeights;
 use super::plan::{BIAS, TOKENS, named};
 use crate::ops::frame::{Places, check, of_shape};
@@ -22,6 +24,8 @@ pub(super) struct Problem {
     pub(super) size: [usize; 3],
     /// Neighbours along K that have one scale.
     pub(super) group: usize,
+    /// C is \[M, N / 2\].
+    pub(super) gated: bool,
 }
 
 /// The tensors of the call beside A, C and the workspace.
@@ -47,6 +51,7 @@ impl Problem {
         w: &DeviceWeights,
         c: &TensorViewMut<'_, C>,
         others: &Others<'_, C>,
+        gated: bool,
     ) -> Result<Self> {
         let (device, bias) = (c.device(), others.bias);
         check(device, named(a, c, others).into_iter().flatten())?;
@@ -59,8 +64,22 @@ impl Problem {
         if a.shape() != [m, k] {
             return Err(Error::argument("a", of_shape(a.shape()), format!("of shape [{m}, {k}]: {weights}")));
         }
-        if c.shape() != [m, n] {
-            return Err(Error::argument("c", of_shape(c.shape()), format!("of shape [{m}, {n}]: {weights}")));
+        if gated && !n.is_multiple_of(2 * GATES as usize) {
+            let was = format!("of {n} rows");
+            return Err(Error::argument(
+                "w",
+                was,
+                "of gates and ups in turn, 8 rows of each: multiples of 16",
+            ));
+        }
+        let columns = if gated { n / 2 } else { n };
+        if c.shape() != [m, columns] {
+            let allowed =
+                format!("of shape [{m}, {columns}]: {weights}{}", if gated { ", gated" } else { "" });
+            return Err(Error::argument("c", of_shape(c.shape()), allowed));
+        }
+        if gated && bias.is_some() {
+            return Err(Error::argument("bias", "given for a gated product", "left out"));
         }
         let bias = match bias {
             None => None,
@@ -73,12 +92,22 @@ impl Problem {
         };
         let (a, c) = (a.untyped(), c.untyped());
         let group = w.scheme().group.len(k);
-        Ok(Problem { device: device.clone(), a, c, bias, tokens: None, scales: None, size: [m, n, k], group })
+        Ok(Problem {
+            device: device.clone(),
+            a,
+            c,
+            bias,
+            tokens: None,
+            scales: None,
+            size: [m, n, k],
+            group,
+            gated,
+        })
     }
 
     /// That of a run with weights, of a plan's.
     pub(super) fn placed(&self, places: &Places, w: &DeviceWeights) -> Result<Self> {
-        let Problem { device, a, c, bias, tokens, scales, size, group } = self;
+        let Problem { device, a, c, bias, tokens, scales, size, group, gated } = self;
         let of = |tensor: &Option<Untyped>| tensor.as_ref().map(|tensor| places.of(tensor));
         Ok(Problem {
             device: device.clone(),
@@ -89,6 +118,7 @@ impl Problem {
             scales: scales.map(|_| w.row_scales()).transpose()?,
             size: *size,
             group: *group,
+            gated: *gated,
         })
     }
 }

@@ -32,6 +32,7 @@ pub struct Compiled {
     /// Threads that hold a tile's sums.
     pub(super) consumers: u32,
     pub(super) shared_bytes: u32,
+    pub(super) gated: bool,
     way: Way,
 }
 
@@ -73,7 +74,19 @@ impl Compiled {
         let reads = Reads::of(arch, any_strides);
         let way = Way::Tiles(kernel);
         let shared_bytes = KERNELS.shared_bytes(kernel);
-        Compiled { name, arch, cluster, tile, stages, reads, sums, consumers, shared_bytes, way }
+        Compiled {
+            name,
+            arch,
+            cluster,
+            tile,
+            stages,
+            reads,
+            sums,
+            consumers,
+            shared_bytes,
+            gated: false,
+            way,
+        }
     }
 
     fn stream(kernel: &'static Listed<DequantStreamKernel>) -> Self {
@@ -88,6 +101,7 @@ impl Compiled {
             sums: true,
             consumers: threads,
             shared_bytes: KERNELS.shared_bytes(kernel),
+            gated: kernel.gated,
             way: Way::Stream(kernel),
         }
     }
@@ -97,7 +111,19 @@ impl Compiled {
         let DequantInt8Kernel { tile, stages, consumers, .. } = kernel.description;
         let (reads, way) = (Reads::of(arch, false), Way::Int8(kernel));
         let shared_bytes = KERNELS.shared_bytes(kernel);
-        Compiled { name, arch, cluster: 1, tile, stages, reads, sums: false, consumers, shared_bytes, way }
+        Compiled {
+            name,
+            arch,
+            cluster: 1,
+            tile,
+            stages,
+            reads,
+            sums: false,
+            consumers,
+            shared_bytes,
+            gated: false,
+            way,
+        }
     }
 
     /// Loads it.
@@ -206,7 +232,7 @@ fn run_stream(
     problem: &Problem,
     call: &Call<'_>,
 ) -> Result<()> {
-    let Problem { device, a, c, size: [m, n, _], .. } = problem;
+    let Problem { device, a, c, size: [m, n, _], gated, .. } = problem;
     let backend = device.backend();
     let a: GlobalAbi<(), 2> = a.arg(backend, true, 0)?;
     let c: GlobalAbi<(), 2> = c.t()?.arg(backend, false, 0)?;
@@ -215,7 +241,7 @@ fn run_stream(
     let (slabs, across) = (n.div_ceil(SLAB as usize) as u32, m.div_ceil(kernel.rows as usize) as u32);
     let launch = Launch::grid([call.ctas, across, 1]).pdl(call.overlap);
     let shares = Shares::new(slabs, call.ctas);
-    let args = DequantStreamArgs { w: call.weights, a, c, shares, epilogue };
+    let args = DequantStreamArgs { w: call.weights, a, c, shares, epilogue, gated: u32::from(*gated) };
     // SAFETY: the arguments are those of `dequant_stream`. The caller borrows the views and weights, c exclusively; the kernel
     // keeps to their shapes. Programmatic launch only moves what precedes its wait for the preceding grid: reads of the
     // weights, which no kernel writes.

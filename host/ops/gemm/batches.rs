@@ -59,6 +59,11 @@ impl Batches {
         Ok(Batches { first, outer })
     }
 
+    /// One launch.
+    pub(super) fn of_one(matrices: Matrices) -> Self {
+        Batches { first: matrices, outer: Vec::new() }
+    }
+
     /// Nothing to store.
     pub(super) fn is_empty(&self) -> bool {
         let Size { batch, m, n, .. } = self.first.size;

@@ -99,8 +99,9 @@ impl Choice for Selection<'_> {
         kernels(self.kind)
     }
     fn what(&self) -> String {
-        let (input, output, activation) = self.kind;
-        format!("{input} -> {output} with activation {activation}")
+        let (input, output, activation, gated) = self.kind;
+        let of = if gated { ", of gates" } else { "" };
+        format!("{input} -> {output} with activation {activation}{of}")
     }
 
     fn rate(&self, kernel: &Compiled) -> Result<Estimate, Rejection> {

@@ -82,13 +82,24 @@ pub struct Gemm<'a, U> {
     kernel: Option<&'a str>,
     overlap: bool,
     activation: Activation,
+    gated: bool,
+    constant: bool,
 }
 
 impl<U: FloatElement> Gemm<'_, U> {
     /// C = A B.
     pub fn new() -> Self {
         let activation = Activation::Identity;
-        Gemm { alpha: 1.0, beta: 0.0, bias: None, kernel: None, overlap: true, activation }
+        Gemm {
+            alpha: 1.0,
+            beta: 0.0,
+            bias: None,
+            kernel: None,
+            overlap: true,
+            activation,
+            gated: false,
+            constant: false,
+        }
     }
 }
 
@@ -115,6 +126,22 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
     pub fn activation(self, activation: Activation) -> Self {
         Gemm { activation, ..self }
     }
+    /// The gated unit of a layer's input, for few rows of A: B's columns are gates and ups in turn, 8 of each, C is \[M, N / 2\], act(gate) · up in f32. Of matrices,
+    /// without bias and beta.
+    ///
+    /// Hopper's kernels for few rows have it, for GELU and SiLU, rows of A and columns of B that are contiguous, and C of their type; elsewhere there is no kernel, and
+    /// [`Gated`](super::Gated) takes the product: of x \[M, N\] the gates are the view \[M, N / 16, 8\] of x as \[M, N / 16, 2, 8\].
+    pub fn gated(self) -> Self {
+        Gemm { gated: true, ..self }
+    }
+    /// Lets kernels for few rows read B, a layer's weight, before the preceding grid of the stream has ended: without [overlap](Self::overlap) it is no different.
+    ///
+    /// # Safety
+    /// Whenever the product runs, no kernel that was queued on the stream before it and may still run then writes B. With overlap that may be any of those
+    /// queued since the stream was waited for, or since a kernel that does not let others begin early.
+    pub unsafe fn constant_b(self) -> Self {
+        Gemm { constant: true, ..self }
+    }
     /// Forces a kernel by its name; see [`candidates`](Self::candidates).
     pub fn kernel(self, name: &'a str) -> Self {
         Gemm { kernel: Some(name), ..self }
@@ -126,7 +153,7 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
     }
 
     fn kind<T: Element>(&self) -> Kind {
-        (T::DTYPE.name(), U::DTYPE.name(), self.activation.name())
+        (T::DTYPE.name(), U::DTYPE.name(), self.activation.name(), self.gated)
     }
 
     /// Every compiled kernel for these types and this activation, the best by estimate first, with the reason for those that
@@ -137,7 +164,7 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
         b: &TensorView<'_, T>,
         c: &TensorViewMut<'_, U>,
     ) -> Result<Vec<GemmCandidate>> {
-        let batches = Batches::new(a, b, c, self.bias)?;
+        let batches = Batches::new(a, b, c, self.bias, self.gated)?;
         Ok(Selection::new(batches.first(), self.kind::<T>())?.candidates())
     }
 

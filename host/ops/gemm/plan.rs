@@ -95,7 +95,10 @@ impl GemmPlan {
     ) -> Result<Self> {
         let operands = Operands::new(c.device(), named(a, b, c, gemm.bias));
         let bias = gemm.bias.map(|bias| bias.planned(3));
-        let batches = Batches::new(&a.planned(0), &b.planned(1), &c.planned(2), bias.as_ref())?;
+        if gemm.gated && gemm.beta != 0.0 {
+            return Err(Error::argument("beta", gemm.beta.to_string(), "0 of gated products"));
+        }
+        let batches = Batches::new(&a.planned(0), &b.planned(1), &c.planned(2), bias.as_ref(), gemm.gated)?;
         let kind = gemm.kind::<T>();
         let choose = |matrices: &Matrices| Selection::new(matrices, kind)?.choose(gemm.kernel);
         let choice = choose(batches.first())?;
@@ -118,7 +121,7 @@ impl GemmPlan {
                 if tiles == 1 && little { EVICT_FIRST } else { EVICT_NORMAL }
             };
             let (scale, policies) = ([gemm.alpha, gemm.beta], [policy(n, rows), policy(m, columns)]);
-            let call = Call { order, scale, policies, overlap: gemm.overlap };
+            let call = Call { order, scale, policies, overlap: gemm.overlap, constant: gemm.constant };
             Ok(Step { kernel, function: table::function(c.device(), kernel)?, matrices, call })
         };
         let launches = if batches.is_empty() {

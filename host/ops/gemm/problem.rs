@@ -1,8 +1,10 @@
 //! What a GEMM is asked to compute, checked.
 
+use tilewright_device::tile::GATES;
+
 use super::batches::Batches;
 use crate::ops::frame::{Named, check, of_shape};
-use crate::tensor::{MAX_RANK, Places, Untyped};
+use crate::tensor::{Layout, MAX_RANK, Places, Untyped};
 use crate::{Device, Element, Error, Result, TensorView, TensorViewMut};
 
 /// The matrices of a launch, each of three dimensions: A \[batch, M, K\], B \[batch, K, N\], C \[batch, M, N\].
@@ -38,6 +40,7 @@ impl Batches {
         b: &TensorView<'_, T>,
         c: &TensorViewMut<'_, U>,
         bias: Option<&TensorView<'_, U>>,
+        gated: bool,
     ) -> Result<Self> {
         let device = c.device();
         for (name, shape) in [("a", a.shape()), ("b", b.shape()), ("c", c.shape())] {
@@ -61,8 +64,38 @@ impl Batches {
             stretched(bias.untyped(), c.shape()).map_err(wrong)
         });
         let a = for_all("a", a.untyped(), [m, k], batch, rows)?;
+        if gated {
+            let c = c.untyped();
+            return Self::gated(device, [a, b.untyped(), c], bias.is_some(), [m, n, k]);
+        }
         let b = for_all("b", b.untyped(), [k, n], batch, inner)?;
         Batches::of(device, [a, b, c.untyped()], bias.transpose()?, [m, n, k])
+    }
+}
+
+impl Batches {
+    /// Of a product of matrices whose B has twice the columns of C.
+    fn gated(device: &Device, [a, b, c]: [Untyped; 3], biased: bool, [m, n, k]: [usize; 3]) -> Result<Self> {
+        let wrong = |name, was: &Untyped, allowed: String| {
+            Err(Error::argument(name, of_shape(was.layout.shape()), allowed))
+        };
+        if c.layout.rank() != 2 || !n.is_multiple_of(GATES as usize) {
+            return wrong("c", &c, format!("a matrix of a multiple of {GATES} columns, of a gated product"));
+        }
+        if b.layout.shape() != [k, 2 * n] {
+            return wrong("b", &b, format!("of shape [{k}, {}]: gates and ups of `c`'s columns", 2 * n));
+        }
+        if biased {
+            return Err(Error::argument("bias", "given for a gated product", "left out"));
+        }
+        let of = |tensor: Untyped, [rows, columns]: [usize; 2]| {
+            let strides = tensor.layout.strides();
+            let layout = Layout::strided(&[1, rows, columns], &[0, strides[0], strides[1]])?;
+            Ok::<_, Error>(Untyped { layout, ..tensor })
+        };
+        let size = Size { batch: 1, m, n: 2 * n, k };
+        let (a, b, c) = (of(a, [m, k])?, of(b, [k, 2 * n])?, of(c, [m, n])?);
+        Ok(Batches::of_one(Matrices { device: device.clone(), a, b, c, bias: None, size }))
     }
 }
 

@@ -27,13 +27,16 @@ pub(super) struct Call {
     pub(super) policies: [u64; 2],
     /// May start while the preceding grid still runs.
     pub(super) overlap: bool,
+    /// B is written by no kernel that may still run.
+    pub(super) constant: bool,
 }
 
-/// What a kernel is chosen by first: names of the input type, the output type and the activation.
-pub(super) type Kind = (&'static str, &'static str, &'static str);
+/// What a kernel is chosen by first: names of the input type, the output type and the activation, and whether that is of
+/// gates.
+pub(super) type Kind = (&'static str, &'static str, &'static str, bool);
 
 static TABLE: LazyLock<Table<Kind, Compiled>> =
-    LazyLock::new(|| Table::new(GEMM.iter().map(|k| ((k.input, k.output, k.activation), *k))));
+    LazyLock::new(|| Table::new(GEMM.iter().map(|k| ((k.input, k.output, k.activation, k.gated), *k))));
 
 /// The kernels of a kind.
 pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
@@ -70,7 +73,7 @@ pub(super) fn run(
     let clusters = call.order.total().min(function.resident_ctas() / kernel.split).max(1);
     let launch = Launch::grid([clusters * kernel.split, 1, 1]).pdl(call.overlap && tma);
     let [alpha, beta] = call.scale;
-    let args = GemmArgs { a, b, c, bias, order: call.order, alpha, beta };
+    let args = GemmArgs { a, b, c, bias, order: call.order, alpha, beta, constant: u32::from(call.constant) };
     // SAFETY: the arguments are those of `gemm`. The views that the matrices come from are borrowed by the caller, c
     // exclusively, and reach no further than their shapes, which the kernel keeps to. Programmatic launch only moves what
     // precedes its wait for the preceding grid.

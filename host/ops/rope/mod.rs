@@ -2,13 +2,13 @@
 
 mod problem;
 
-use tilewright_pointwise::{Frequencies, RopeArgs, Strided};
+use tilewright_pointwise::{Frequencies, RopeAppendArgs, RopeArgs, Strided};
 
 use problem::Problem;
 
-use super::FloatElement;
 use super::frame::Choice;
 use super::pointwise::{Options, PointwiseCandidate, PointwisePlan, launch};
+use super::{FloatElement, HalfElement};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// Which columns are rotated together, of the first `d` that are.
@@ -187,6 +187,25 @@ impl<'a> Rope<'a> {
         self.queue(stream, &Problem::in_place(self, [("q", q), ("k", k)])?)
     }
 
+    /// Queues it on `stream` for queries and keys of new tokens whose keys and values go to a paged cache in the same launch: k rotated, v as it is.
+    ///
+    /// - q, k and v as for [`run_both`](Self::run_both), v of k's shape; the caches \[pages, rows of a page, KV heads, columns\], any strides.
+    /// - `slots` \[tokens\] or \[batch, sequence\], any strides: page times rows of a page, plus the row, of each token. No two are the same; a token whose slot there is
+    ///   not goes nowhere. They are read when the kernel runs.
+    ///
+    /// Fails as [`run`](Self::run) does.
+    pub fn run_append<T: HalfElement>(
+        &self,
+        stream: &Stream,
+        [q, k, v]: [&TensorView<'_, T>; 3],
+        q_to: &mut TensorViewMut<'_, T>,
+        [k_cache, v_cache]: [&mut TensorViewMut<'_, T>; 2],
+        slots: &TensorView<'_, i32>,
+    ) -> Result<()> {
+        let problem = Problem::appending(self, [q, k, v], q_to, [k_cache, v_cache], slots)?;
+        self.queue(stream, &problem)
+    }
+
     fn queue(&self, stream: &Stream, problem: &Problem) -> Result<()> {
         stream.expect_on(&problem.device)?;
         if problem.is_empty() {
@@ -200,6 +219,12 @@ impl<'a> Rope<'a> {
         let [q, k, q_to, k_to] = problem.tensors.map(|operand| operand.strided::<4>());
         let positions = problem.positions.map_or(Strided::NONE, |positions| positions.strided::<2>());
         let table = problem.table();
+        if let Some(appended) = &problem.appended {
+            let (v, caches) = (appended.v.strided::<4>(), appended.caches());
+            let args = RopeAppendArgs { q, k, v, q_to, caches, positions, table, frequencies, shape };
+            // SAFETY: as below, of `rope_append`; the kernel keeps to the caches' rows.
+            return unsafe { function.launch_block(stream, &grid, &args) };
+        }
         let args = RopeArgs { q, k, q_to, k_to, positions, table, frequencies, shape };
         // SAFETY: the arguments are those of `rope`. The views that they come from are borrowed by the caller, those that are written exclusively;
         // they have the tokens, heads and columns of the shape, and lie as the kernel was chosen by. A thread has read what it writes. Programmatic

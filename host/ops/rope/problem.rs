@@ -1,6 +1,7 @@
 //! What a rotary embedding is asked to compute, checked.
 
-use tilewright_pointwise::{Operator, RopeShape, RopeTable};
+use tilewright_device::tile::division::Division;
+use tilewright_pointwise::{Operator, RopeCaches, RopeShape, RopeTable};
 
 use super::{Pairs, Rope};
 use crate::ops::FloatElement;
@@ -23,6 +24,26 @@ pub(super) struct Problem {
     pub(super) pairs: usize,
     pub(super) positions: Option<Operand>,
     table: Option<[Operand; 2]>,
+    pub(super) appended: Option<Appended>,
+}
+
+/// Values, and where they and the rotated keys go.
+pub(super) struct Appended {
+    pub(super) v: Operand,
+    caches: [Operand; 2],
+    slots: Operand,
+    /// Pages, and rows of a page.
+    pages: [usize; 2],
+}
+
+impl Appended {
+    pub(super) fn caches(&self) -> RopeCaches {
+        let [keys, values] = self.caches.map(|cache| cache.strided());
+        // Sizes are below 2^31.
+        let [pages, rows] = self.pages.map(|size| u32::try_from(size).unwrap_or(u32::MAX));
+        let slots = self.slots.strided();
+        RopeCaches { keys, values, slots, by_page: Division::by(rows), rows: pages.saturating_mul(rows) }
+    }
 }
 
 impl Problem {
@@ -54,6 +75,51 @@ impl Problem {
         let named = tensors.iter().map(|&(name, view)| Named::written(name, view)).collect();
         let operands = tensors.map(|(name, view)| Operand { name, tensor: view.untyped() });
         Self::new(rope, tensors[0].1.device(), named, [operands; 2], false)
+    }
+
+    /// Checks queries, keys and values of the same tokens, what the queries become, and the caches that the others go to.
+    pub(super) fn appending<T: FloatElement>(
+        rope: &Rope<'_>,
+        [q, k, v]: [&TensorView<'_, T>; 3],
+        q_to: &TensorViewMut<'_, T>,
+        [k_cache, v_cache]: [&TensorViewMut<'_, T>; 2],
+        slots: &TensorView<'_, i32>,
+    ) -> Result<Self> {
+        let differ = |name, was: &[usize], of: &str, wanted: &[usize]| {
+            Err(Error::argument(name, of_shape(was), format!("{}, {of}", of_shape(wanted))))
+        };
+        if q_to.shape() != q.shape() {
+            return differ("q_to", q_to.shape(), "the shape of `q`", q.shape());
+        }
+        if v.shape() != k.shape() {
+            return differ("v", v.shape(), "the shape of `k`", k.shape());
+        }
+        let named =
+            [Named::read("q", q), Named::read("k", k), Named::read("v", v), Named::read("slots", slots)];
+        let caches = [("k_cache", k_cache), ("v_cache", v_cache)];
+        let written = caches.map(|(name, cache)| Named::written(name, cache));
+        let named = named.into_iter().chain([Named::written("q_to", q_to)]).chain(written).collect();
+        let operand = |name, view: &TensorView<'_, T>| Operand { name, tensor: view.untyped() };
+        let (from, to) =
+            ([operand("q", q), operand("k", k)], Operand { name: "q_to", tensor: q_to.untyped() });
+        let problem = Self::new(rope, q_to.device(), named, [from, [to, from[1]]], true)?;
+        let Some((tokens, heads)) = k.shape().split_last_chunk::<2>() else { return Ok(problem) };
+        for (name, cache) in caches {
+            let allowed = format!("of shape [pages, rows of a page, {}, {}]", heads[0], heads[1]);
+            if cache.rank() != 4 || cache.shape()[2..] != *heads || cache.shape() != k_cache.shape() {
+                return Err(Error::argument(name, of_shape(cache.shape()), allowed));
+            }
+        }
+        if slots.shape() != tokens {
+            return differ("slots", slots.shape(), "a row of the caches for each token", tokens);
+        }
+        let pages = [k_cache.shape()[0], k_cache.shape()[1]];
+        if pages[0].checked_mul(pages[1]).is_none_or(|rows| rows >= 1 << 31) {
+            return Err(Error::argument("k_cache", of_shape(k_cache.shape()), "of fewer than 2^31 rows"));
+        }
+        let caches = caches.map(|(name, cache)| Operand { name, tensor: cache.untyped() });
+        let slots = Operand { name: "slots", tensor: slots.untyped() };
+        Ok(Problem { appended: Some(Appended { v: operand("v", v), caches, slots, pages }), ..problem })
     }
 
     fn new<'a, const N: usize>(
@@ -115,6 +181,7 @@ impl Problem {
             table: rope.table.map(|[cos, sin]| {
                 [("cos", cos), ("sin", sin)].map(|(name, view)| Operand { name, tensor: view.untyped() })
             }),
+            appended: None,
         })
     }
 
@@ -141,17 +208,23 @@ impl Problem {
 
     /// How its tensors lie.
     pub(super) fn lies(&self) -> Vec<Lies> {
-        self.tensors.iter().chain(self.table.iter().flatten()).map(Operand::lies).collect()
+        let appended = self.appended.iter().flat_map(|appended| appended.caches.iter().chain([&appended.v]));
+        self.tensors.iter().chain(self.table.iter().flatten()).chain(appended).map(Operand::lies).collect()
     }
 
     pub(super) fn call<'a>(&'a self, tensors: &'a [Lies]) -> Call<'a> {
         let dtype = self.tensors[0].tensor.dtype;
         let rest = if self.apart { self.cols() - 2 * self.pairs } else { 0 };
         let [batch, sequence] = self.tokens();
-        let rows = batch.saturating_mul(sequence).saturating_mul(self.heads[0] + self.heads[1]);
+        let [queries, keys] = self.heads;
+        let (operator, heads) = match self.appended {
+            None => (Operator::Rope, queries + keys),
+            Some(_) => (Operator::RopeAppend, queries + 2 * keys),
+        };
+        let rows = batch.saturating_mul(sequence).saturating_mul(heads);
         Call {
             device: &self.device,
-            operator: Operator::Rope,
+            operator,
             element: dtype.name(),
             copies: false,
             width: dtype.bytes(),
@@ -167,7 +240,8 @@ impl Problem {
         let both = |[a, b]: [usize; 2]| Some([count(a)?, count(b)?]);
         let shape = || {
             let (tokens, heads) = (both(self.tokens())?, both(self.heads)?);
-            RopeShape::new(tokens, heads, both([self.cols(), self.pairs])?, piece, self.apart)
+            let copies = (self.apart, self.appended.is_some());
+            RopeShape::new(tokens, heads, both([self.cols(), self.pairs])?, piece, copies)
         };
         let mut shape = shape().ok_or_else(|| {
             let Operand { name, tensor } = self.tensors[0];

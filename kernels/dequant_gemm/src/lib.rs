@@ -20,7 +20,7 @@ pub use quantize::{
 };
 pub use stream::{
     CHUNK, Chunk, ChunkStream, DequantStreamArgs, DequantStreamKernel, SLAB, STREAM, Shares, WarpDepths,
-    WarpSums, dequant_stream,
+    WarpSums, dequant_stream, has_gates,
 };
 pub use weights::{DequantGemmArgs, DequantKernel, Scaling, WEIGHTS, dequant_gemm};
 

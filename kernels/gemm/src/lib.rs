@@ -2,14 +2,17 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
+mod early;
+mod gated;
 mod list;
 
+use early::Early;
 pub use list::{Activates, GEMM, GemmKernel};
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Cta, Element, Fragment, Gemm, Global, GlobalMut, Major, OutputLayout, Raster, RasterOrder, Schedule,
-    Shared, copy, gemm as multiply,
+    Cta, Element, Fragment, Gemm, Global, GlobalMut, InPlace, Major, OutputLayout, Raster, RasterOrder,
+    Schedule, Shared, copy, gemm as multiply,
 };
 
 /// C = act(alpha A B + beta C + bias) for a batch of matrices: A \[batch, M, K\], B \[batch, K, N\], C \[batch, M, N\].
@@ -18,6 +21,10 @@ use tilewright_device::tile::{
 /// dimension of each is contiguous. `bias` has C's shape with strides of 0 where it is broadcast, or no columns if there
 /// is none; C is not read when `beta` is 0. Tiles are taken in the order of `order` by as many clusters of `SPLIT` CTAs as
 /// the grid has, which divide the depth among themselves; `BOX` is how many lines of B one TMA box takes.
+///
+/// If `constant` is not 0, no kernel that may still run writes A: a kernel that streams it begins before the preceding grid has ended.
+///
+/// Where `E` is gated, C \[batch, M / 2, N\] is act(gate) up of A's rows, which are gates and ups in turn, [`GATES`](tilewright_device::tile::GATES) of each; without bias and beta.
 ///
 /// # Safety
 /// A, B, C and the bias, if there is one, have all matrices of `order`.
@@ -49,6 +56,7 @@ pub unsafe fn gemm<
     order: RasterOrder,
     alpha: f32,
     beta: f32,
+    constant: InPlace<u32>,
 ) where
     Y: Gemm<T, BM, BN, BK, D: OutputLayout<BM, BN>>,
 {
@@ -56,26 +64,45 @@ pub unsafe fn gemm<
     let a_s = stages.alloc::<Shared<T, BM, BK, _, _>>(&mut cta);
     let b_s = stages.alloc::<Shared<T, BK, BN, _, _>>(&mut cta);
     let mut out = cta.output::<U, BM, BN, _>();
+    // Kernels for few rows of A compute the transposed product: what they stream is the left operand. All threads meet behind it.
+    let streams = const { SPLIT > 1 && !OC::ROW_MAJOR };
+    let early = Early::<P, STAGES, SPLIT>::open(&mut cta, streams, constant);
     let mut split = cta.split_k::<BM, BN, _, SPLIT>();
+    // SAFETY: the caller's.
+    let mut ahead = unsafe { early.load(&split, order, a, &a_s) };
     let mut pipe = cta.pipeline(stages);
     for at in Raster::persistent(order, SPLIT as u32) {
+        let steps = split.steps(a.cols().div_ceil(BK as u32));
+        let (first, there) = (steps.start, steps.start + core::mem::take(&mut ahead));
         let acc = pipe.run(
-            split.steps(a.cols().div_ceil(BK as u32)),
+            steps,
             Fragment::<f32, BM, BN, _>::zero(),
             #[inline(always)]
             |s, k| {
                 // SAFETY: the caller's, here and below.
                 unsafe {
-                    copy(a.tile_unchecked([at.batch, at.m, k]), a_s.at(s));
+                    if !streams || k >= there {
+                        copy(a.tile_unchecked([at.batch, at.m, k]), a_s.at(s));
+                    }
                     copy(b.tile_unchecked([at.batch, k, at.n]), b_s.at(s));
                 }
             },
             #[inline(always)]
-            |acc, s, _| multiply(Y::default(), a_s.at(s), b_s.at(s), acc),
+            |acc, s, k| {
+                if streams && k < there {
+                    early.wait(k - first);
+                }
+                multiply(Y::default(), a_s.at(s), b_s.at(s), acc)
+            },
         );
         let Some(acc) = split.reduce(acc) else { continue };
         let place = [at.batch, at.m, at.n];
         let mut acc = acc.map(|x| alpha * x);
+        if E::GATED {
+            // SAFETY: as above; the kernel has rows of tiles for all of A's.
+            unsafe { gated::store::<E, U, OC, BM, BN, _>(&acc, &mut c, place) };
+            continue;
+        }
         if beta != 0.0 {
             // SAFETY: as above.
             acc = acc.zip_global(unsafe { c.reader().tile_unchecked(place) }, |x, c| x + beta * c);

@@ -18,6 +18,8 @@ pub struct GemmKernel {
     pub output: &'static str,
     /// The epilogue's activation.
     pub activation: &'static str,
+    /// Whether it applies to gates, with which ups are multiplied.
+    pub gated: bool,
     /// Rows, columns and depth of a tile.
     pub tile: [u32; 3],
     /// Stages of the pipeline.
@@ -45,6 +47,7 @@ where
         input: T::NAME,
         output: U::NAME,
         activation: E::ACTIVATION.name(),
+        gated: E::GATED,
         tile: [BM as u32, BN as u32, BK as u32],
         stages: STAGES as u32,
         split: SPLIT as u32,
@@ -61,6 +64,8 @@ where
 pub trait Activates: Copy + Default + Send + Sync + 'static {
     /// The activation.
     const ACTIVATION: Activation;
+    /// Whether the kernel's rows are gates and ups in turn.
+    const GATED: bool = false;
 }
 
 /// Activations by the names that they have in kernels' names.
@@ -78,8 +83,16 @@ mod named {
         )* };
     }
     named! { none Identity relu Relu gelu Gelu silu Silu }
+
+    /// Gated units.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct gated<E>(core::marker::PhantomData<E>);
+    impl<E: Activates> Activates for gated<E> {
+        const ACTIVATION: Activation = E::ACTIVATION;
+        const GATED: bool = true;
+    }
 }
-use named::{gelu, none, relu, silu};
+use named::{gated, gelu, none, relu, silu};
 
 // Orders are those of op(A) and op(B), n as they are and t transposed; with `swap_` the kernel computes the transposed product, so
 // that few rows of A become few columns of a tile. Of Hopper's tiles the first is for large products, the second for outputs and
@@ -143,6 +156,11 @@ kernels! {
     for E in ANY, (T, U) in [(f16, f16), (bf16, bf16), (f16, f32), (bf16, f32)], (O, A, B, C) in SWAPPED {
         sm_90: [gemm_sm_90_ T _ U _ O _ E _64x16x128s10k2]:
             gemm<WarpSpecialized<OneConsumer>, FullRow<1>, T, U, E, A, B, C, 64, 16, 128, 10, 2, 16>;
+    }
+    // The same of gated units.
+    for (NAME, E) in [(gelu, gated<gelu>), (silu, gated<silu>)], (T, U) in ALIKE {
+        sm_90: [gemm_sm_90_ T _ U _swap_nt_gated_ NAME _64x16x128s10k2]:
+            gemm<WarpSpecialized<OneConsumer>, FullRow<1>, T, U, E, RowMajor, ColMajor, ColMajor, 64, 16, 128, 10, 2, 16>;
     }
     // Any strides.
     for E in ANY, (T, U) in [(f16, f16), (bf16, bf16), (f16, f32), (bf16, f32), (f16, bf16), (bf16, f16)] {

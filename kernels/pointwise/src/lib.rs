@@ -26,7 +26,7 @@ pub use list::{Operator, POINTWISE, PointwiseKernel};
 pub use number::Number;
 pub use operation::{Binary, Formula, Operation, Ternary, Unary};
 pub use pieces::{PieceOrder, Strided};
-pub use rotary::{RopeArgs, RopeShape, RopeTable, rope};
+pub use rotary::{RopeAppendArgs, RopeArgs, RopeCaches, RopeShape, RopeTable, rope, rope_append};
 pub use transposition::{Exchanged, TransposedArgs, transposed};
 
 /// The compiled kernels.

@@ -8,7 +8,7 @@ use crate::copies::{self, copied};
 use crate::functions::{self, elementwise};
 use crate::gated_units::{self, gated, gated_gradient};
 use crate::indexed_rows::{self, embedding};
-use crate::rotary::{HEADS, rope};
+use crate::rotary::{HEADS, rope, rope_append};
 use crate::transposition::{self, transposed};
 
 /// What a kernel computes.
@@ -26,6 +26,8 @@ pub enum Operator {
     GatedGradient,
     /// Rotary position embedding.
     Rope,
+    /// The same, where keys and values go to a cache.
+    RopeAppend,
 }
 
 /// What the host chooses a pointwise kernel by.
@@ -118,6 +120,11 @@ impl<P: Overlaps, T: Element, const V: usize> Described for rope<P, T, V> {
     const DESCRIPTION: PointwiseKernel = PointwiseKernel::new::<T>(Operator::Rope, V, HEADS);
 }
 
+impl<P: Overlaps, T: Element, const V: usize> Described for rope_append<P, T, V> {
+    type Description = PointwiseKernel;
+    const DESCRIPTION: PointwiseKernel = PointwiseKernel::new::<T>(Operator::RopeAppend, V, HEADS);
+}
+
 // Vectors of 16 bytes, on Hopper with programmatic dependent launch, and single elements for what lies otherwise.
 #[rustfmt::skip]
 kernels! {
@@ -134,6 +141,11 @@ kernels! {
         sm_90: [rope_sm_90_ T]: rope<Overlapped<4>, T, VECTOR>;
         sm_80: [rope_sm_80_ T]: rope<Simt<4>, T, VECTOR>;
         sm_80: [rope_sm_80_ T _any]: rope<Simt<4>, T, 1>;
+    }
+    for T in [f16, bf16] {
+        sm_90: [rope_append_sm_90_ T]: rope_append<Overlapped<4>, T, 8>;
+        sm_80: [rope_append_sm_80_ T]: rope_append<Simt<4>, T, 8>;
+        sm_80: [rope_append_sm_80_ T _any]: rope_append<Simt<4>, T, 1>;
     }
     sm_90: [embedding_sm_90]: embedding<Overlapped<8>, f32, 4>;
     sm_80: [embedding_sm_80]: embedding<Simt<8>, f32, 4>;

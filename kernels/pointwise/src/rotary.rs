@@ -40,8 +40,8 @@ pub struct RopeShape {
     by_block: Division,
     by_sequence: Division,
     heads: [u32; 2],
-    /// Blocks of q's heads; those of k's follow.
-    q_blocks: u32,
+    /// Blocks of q's heads and of k's, which follow; behind them come those of v's, if there are any.
+    blocks: [u32; 2],
     cols: u32,
     pairs: u32,
     turned: u32,
@@ -63,18 +63,19 @@ impl RopeShape {
     pub const MOST: u32 = (1 << 31) - (1 << 16);
 
     /// Of `tokens` \[batch, sequence\] with `heads` of q and of k, of `cols` columns, the first `2 pairs` of which are rotated in pieces of
-    /// `piece` pairs; the others are copied if `copies`. `None` for more work than is counted.
+    /// `piece` pairs; the others are copied if `copies`. With `values` as many heads of v as of k are copied. `None` for more work than is counted.
     pub fn new(
         [batch, sequence]: [u32; 2],
         heads: [u32; 2],
         [cols, pairs]: [u32; 2],
         piece: u32,
-        copies: bool,
+        (copies, values): (bool, bool),
     ) -> Option<Self> {
         let turned = pairs.div_ceil(piece);
         let copied = if copies { (cols - 2 * pairs).div_ceil(2 * piece) } else { 0 };
-        let [q_blocks, k_blocks] = heads.map(|heads| heads.div_ceil(HEADS as u32));
-        let token = (turned + copied).checked_mul(q_blocks.checked_add(k_blocks)?)?;
+        let blocks = heads.map(|heads| heads.div_ceil(HEADS as u32));
+        let of_keys = if values { blocks[1].checked_mul(2)? } else { blocks[1] };
+        let token = (turned + copied).checked_mul(blocks[0].checked_add(of_keys)?)?;
         let total = batch.checked_mul(sequence)?.checked_mul(token).filter(|&total| total <= Self::MOST)?;
         Some(RopeShape {
             total,
@@ -82,7 +83,7 @@ impl RopeShape {
             by_block: Division::by(turned + copied),
             by_sequence: Division::by(sequence),
             heads,
-            q_blocks,
+            blocks,
             cols,
             pairs,
             turned,
@@ -179,21 +180,43 @@ impl Pieces {
     }
 }
 
-/// Rotates pairs of columns of the heads of q and k by angles that grow with the token's position: (x, y) becomes
-/// (x cos - y sin, y cos + x sin).
+/// Where an appended token's keys and values go: caches \[pages, rows of a page, heads, columns\] and for each token its row among those of all pages.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RopeCaches {
+    /// Of keys.
+    pub keys: Strided<4>,
+    /// Of values.
+    pub values: Strided<4>,
+    /// Rows, \[batch, sequence\] of i32.
+    pub slots: Strided<2>,
+    /// By the rows of a page.
+    pub by_page: Division,
+    /// Rows of all pages.
+    pub rows: u32,
+}
+
+impl PassedAsIs for RopeCaches {}
+
+/// What a block of heads is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Queries,
+    Keys,
+    Values,
+}
+
+/// What tells the angles: positions, the table or the frequencies.
+type Angles = (InPlace<Strided<2>>, InPlace<RopeTable>, InPlace<Frequencies>);
+
+/// The pieces of a thread, from `from` to where `to(of, [batch, place, head], live)` says, unless it says nowhere; rotated but for those of values.
 ///
-/// q, k and what they become are \[batch, sequence, heads, columns\]; `positions` \[batch, sequence\] are i32. The angle of pair i is the position
-/// times theta^(-2 i / rotated columns), or that of the table, of which a position outside has cosines and sines NaN. A thread rotates `V`
-/// pairs of `HEADS` heads, all of which it reads before it writes: what is written may be what is read.
-#[kernel(program = P, min_ctas = 5)]
-pub fn rope<P: Overlaps, T: Element, const V: usize>(
-    q: Strided<4>,
-    k: Strided<4>,
-    q_to: InPlace<Strided<4>>,
-    k_to: InPlace<Strided<4>>,
-    positions: InPlace<Strided<2>>,
-    table: InPlace<RopeTable>,
-    frequencies: InPlace<Frequencies>,
+/// Without `VALUES` there are none of v.
+#[inline(always)]
+fn rotate<P: Overlaps, T: Element, const V: usize, const VALUES: bool>(
+    [q, k, v]: [Strided<4>; 3],
+    to: impl FnOnce(Of, [u32; 3], bool) -> (Pieces, bool),
+    (positions, table, frequencies): Angles,
     shape: RopeShape,
 ) {
     let work = block_x() * P::THREADS + thread_x();
@@ -201,19 +224,25 @@ pub fn rope<P: Overlaps, T: Element, const V: usize>(
     let (block, group) = shape.by_block.of(left);
     let (batch, place) = shape.by_sequence.of(token);
     let (turns, interleaved) = (group < shape.turned, shape.interleaved != 0);
-    let v = V as u32;
+    let width = V as u32;
     // The first columns of both pieces.
     let cols = if !turns {
-        let first = 2 * shape.pairs + (group - shape.turned) * 2 * v;
-        [first, first + v]
+        let first = 2 * shape.pairs + (group - shape.turned) * 2 * width;
+        [first, first + width]
     } else if interleaved {
-        [2 * group * v, (2 * group + 1) * v]
+        [2 * group * width, (2 * group + 1) * width]
     } else {
-        [group * v, shape.pairs + group * v]
+        [group * width, shape.pairs + group * width]
     };
-    let of_q = block < shape.q_blocks;
-    let (from, heads) = if of_q { (q, shape.heads[0]) } else { (k, shape.heads[1]) };
-    let head = (if of_q { block } else { block - shape.q_blocks }) * HEADS as u32;
+    let [of_queries, of_keys] = shape.blocks;
+    let (from, heads, block, of) = if block < of_queries {
+        (q, shape.heads[0], block, Of::Queries)
+    } else if !VALUES || block - of_queries < of_keys {
+        (k, shape.heads[1], block - of_queries, Of::Keys)
+    } else {
+        (v, shape.heads[1], block - of_queries - of_keys, Of::Values)
+    };
+    let head = block * HEADS as u32;
     let live = cols.map(|col| work < shape.total && col < shape.cols);
     let inside = |i: usize, part: usize| live[part] && head + (i as u32) < heads;
     let from = Pieces::of::<T>(from, [batch, place, head]);
@@ -223,11 +252,11 @@ pub fn rope<P: Overlaps, T: Element, const V: usize>(
     let mut i = 0;
     while i < 2 * HEADS {
         let (head, part) = (i / 2, i % 2);
-        // SAFETY: an element of q or k that lies inside; the host checked how they lie.
+        // SAFETY: an element of q, k or v that lies inside; the host checked how they lie.
         pieces[head][part] = unsafe { load::<T, V>(from.at(head, cols[part]), inside(head, part), 0) };
         i += 1;
     }
-    if turns {
+    if turns && of != Of::Values {
         let mut position = shape.first.wrapping_add(place as i32);
         if shape.given != 0 {
             // SAFETY: the token has a position, if there is such a token.
@@ -242,7 +271,7 @@ pub fn rope<P: Overlaps, T: Element, const V: usize>(
         let mut angles = [[0.0; V]; 2];
         let table = table.get();
         if table.given != 0 {
-            let (row, col) = (position as u32, group * v);
+            let (row, col) = (position as u32, group * width);
             let inside = work < shape.total && row < table.positions;
             // SAFETY: a row of the table, of as many columns as there are pairs; the host checked how it lies.
             angles = unsafe { [table.cos, table.sin].map(|part| angles_of::<V>(part, [row, col], inside)) };
@@ -264,13 +293,66 @@ pub fn rope<P: Overlaps, T: Element, const V: usize>(
             pieces = pieces.map(|both| turned::<T, V>(both, angles, false));
         }
     }
-    let to = if of_q { q_to.get() } else { k_to.get() };
-    let to = Pieces::of::<T>(to, [batch, place, head]);
+    let (to, somewhere) = to(of, [batch, place, head], work < shape.total);
     let mut i = 0;
     while i < 2 * HEADS {
         let (head, part) = (i / 2, i % 2);
         // SAFETY: as above; no other thread has these elements.
-        unsafe { store::<T, V>(to.at(head, cols[part]), pieces[head][part], inside(head, part)) };
+        unsafe {
+            store::<T, V>(to.at(head, cols[part]), pieces[head][part], somewhere && inside(head, part))
+        };
         i += 1;
     }
+}
+
+/// Rotates pairs of columns of the heads of q and k by angles that grow with the token's position: (x, y) becomes
+/// (x cos - y sin, y cos + x sin).
+///
+/// q, k and what they become are \[batch, sequence, heads, columns\]; `positions` \[batch, sequence\] are i32. The angle of pair i is the position
+/// times theta^(-2 i / rotated columns), or that of the table, of which a position outside has cosines and sines NaN. A thread rotates `V`
+/// pairs of `HEADS` heads, all of which it reads before it writes: what is written may be what is read.
+#[kernel(program = P, min_ctas = 5)]
+pub fn rope<P: Overlaps, T: Element, const V: usize>(
+    q: Strided<4>,
+    k: Strided<4>,
+    q_to: InPlace<Strided<4>>,
+    k_to: InPlace<Strided<4>>,
+    positions: InPlace<Strided<2>>,
+    table: InPlace<RopeTable>,
+    frequencies: InPlace<Frequencies>,
+    shape: RopeShape,
+) {
+    let to = |of, at, _| {
+        let to = if of == Of::Queries { q_to.get() } else { k_to.get() };
+        (Pieces::of::<T>(to, at), true)
+    };
+    rotate::<P, T, V, false>([q, k, k], to, (positions, table, frequencies), shape)
+}
+
+/// As [`rope`](fn@rope), where k goes to rows of a cache once it is rotated, and v as it is: a token whose row is none of the cache's goes nowhere.
+#[kernel(program = P, min_ctas = 5)]
+pub fn rope_append<P: Overlaps, T: Element, const V: usize>(
+    q: Strided<4>,
+    k: Strided<4>,
+    v: Strided<4>,
+    q_to: InPlace<Strided<4>>,
+    caches: InPlace<RopeCaches>,
+    positions: InPlace<Strided<2>>,
+    table: InPlace<RopeTable>,
+    frequencies: InPlace<Frequencies>,
+    shape: RopeShape,
+) {
+    let to = |of, [batch, place, head]: [u32; 3], live| {
+        if of == Of::Queries {
+            return (Pieces::of::<T>(q_to.get(), [batch, place, head]), true);
+        }
+        let caches = caches.get();
+        let slot = caches.slots.at::<i32>([batch, place]) as *const u32;
+        // SAFETY: the token has a row, if there is such a token.
+        let slot = unsafe { global::ld_global_u32_if(slot, live) };
+        let (page, row) = caches.by_page.of(slot);
+        let cache = if of == Of::Keys { caches.keys } else { caches.values };
+        (Pieces::of::<T>(cache, [page, row, head]), slot < caches.rows)
+    };
+    rotate::<P, T, V, true>([q, k, v], to, (positions, table, frequencies), shape)
 }

@@ -6,7 +6,7 @@ use tilewright_candle::Workspace;
 
 use crate::cache::Cache;
 use crate::config::Config;
-use crate::operators::{Kernels, Paged, Projection, Rope, Sequences};
+use crate::operators::{Gate, Kernels, Paged, Projection, Rope, Sequences};
 use crate::weights::Weights;
 
 pub struct Model {
@@ -27,8 +27,7 @@ struct Layer {
     qkv: Projection,
     output: Projection,
     norm: Tensor,
-    /// Of gate and up.
-    gate_up: Projection,
+    gate_up: Gate,
     down: Projection,
 }
 
@@ -71,26 +70,32 @@ impl Model {
             let weight = if let [one] = &parts[..] { one.clone() } else { Tensor::cat(&parts, 0)? };
             Ok(Projection::new(kernels, prefix, weight)?)
         };
+        let gate_up = |prefix: &str| -> Result<Gate> {
+            if let (Kernels::U4, &Weights::Random(deviation)) = (kernels, weights) {
+                return Gate::random_u4(prefix, [2 * c.intermediate, c.hidden], deviation, device);
+            }
+            let part = |name: &str| get(&format!("{prefix}.{name}.weight"), &[c.intermediate, c.hidden]);
+            Ok(Gate::new(kernels, prefix, [part("gate_proj")?, part("up_proj")?])?)
+        };
         let (queries, keys) = (c.heads * c.head_size, c.kv_heads * c.head_size);
         let layer = |i: usize| -> Result<Layer> {
             let of = |part: &str| format!("model.layers.{i}.{part}");
             let norm = |part: &str| get(&of(&format!("{part}.weight")), &[c.hidden]);
             let (attention, mlp) = (of("self_attn"), of("mlp"));
             let qkv = [("q_proj", queries), ("k_proj", keys), ("v_proj", keys)];
-            let gate_up = [("gate_proj", c.intermediate), ("up_proj", c.intermediate)];
             Ok(Layer {
                 attention_norm: norm("input_layernorm")?,
                 qkv: together(&qkv, &attention, c.hidden)?,
                 output: together(&[("o_proj", c.hidden)], &attention, queries)?,
                 norm: norm("post_attention_layernorm")?,
-                gate_up: together(&gate_up, &mlp, c.hidden)?,
+                gate_up: gate_up(&mlp)?,
                 down: together(&[("down_proj", c.hidden)], &mlp, c.intermediate)?,
             })
         };
         let vocabulary = [c.vocabulary, c.hidden];
         let embedding = get("model.embed_tokens.weight", &vocabulary)?;
         let head = if c.tied { embedding.clone() } else { get("lm_head.weight", &vocabulary)? };
-        Ok(Model {
+        let model = Model {
             kernels,
             device: device.clone(),
             embedding,
@@ -100,7 +105,10 @@ impl Model {
             rope: Rope::new(kernels, c, longest, device)?,
             workspace: Workspace::new(),
             config,
-        })
+        };
+        // Kernels read weights early.
+        device.synchronize()?;
+        Ok(model)
     }
 
     /// Logits in f32, a row for each sequence; keys and values go to the cache.
@@ -115,15 +123,20 @@ impl Model {
             let qkv = qkv.reshape((count, heads + 2 * kv_heads, head_size))?;
             let (q, k) = (qkv.narrow(1, 0, heads)?, qkv.narrow(1, heads, kv_heads)?);
             let v = qkv.narrow(1, heads + kv_heads, kv_heads)?;
-            let (q, k) = self.rope.forward(&q, &k, &tokens.positions)?;
-            self.kernels.append([&k, &v], caches, &tokens.slots)?;
             let o = match attended {
-                Attended::Prompts(sequences, _) => self.kernels.prefill([&q, &k, &v], sequences)?,
-                Attended::Pages(sequences) => self.kernels.decode(&q, caches, sequences)?,
+                Attended::Prompts(sequences, _) => {
+                    let (q, k) = self.rope.forward(&q, &k, &tokens.positions)?;
+                    self.kernels.append([&k, &v], caches, &tokens.slots)?;
+                    self.kernels.prefill([&q, &k, &v], sequences)?
+                }
+                Attended::Pages(sequences) => {
+                    let q = self.rope.append([&q, &k, &v], &tokens.positions, caches, &tokens.slots)?;
+                    self.kernels.decode(&q, caches, sequences)?
+                }
             };
             let attention = layer.output.forward(&o.flatten(1, 2)?, &self.workspace)?;
             let (normed, sum) = self.kernels.norm_added(&attention, &sum, &layer.norm, epsilon)?;
-            let gated = self.kernels.gated(&layer.gate_up.forward(&normed, &self.workspace)?)?;
+            let gated = layer.gate_up.forward(&normed, &self.workspace)?;
             x = Some(layer.down.forward(&gated, &self.workspace)?);
             residual = sum;
         }
@@ -147,8 +160,8 @@ impl Model {
     /// Bytes of weights that a token reads: all but the embedding, of which it reads a row.
     pub fn bytes(&self) -> usize {
         let layer = |layer: &Layer| {
-            let parts = [&layer.qkv, &layer.output, &layer.gate_up, &layer.down];
-            parts.map(Projection::bytes).iter().sum::<usize>()
+            let parts = [&layer.qkv, &layer.output, &layer.down];
+            parts.map(Projection::bytes).iter().sum::<usize>() + layer.gate_up.bytes()
         };
         self.layers.iter().map(layer).sum::<usize>() + 2 * self.head.elem_count()
     }

@@ -4,7 +4,7 @@ use candle_core::{D, DType, Device, Module, Result, Tensor};
 use tilewright_candle::quant::{
     Format, Group, HalfType, Halves, Order, PackedHeader, PackedWeights, Scheme, Zeros,
 };
-use tilewright_candle::{Linear, Matmul, QuantizedLinear, Rotary, Scores, Workspace};
+use tilewright_candle::{GatedLinear, Linear, Matmul, QuantizedLinear, Rotary, Scores, Workspace};
 
 use crate::cache::PAGE;
 use crate::config::Config;
@@ -47,31 +47,15 @@ impl Projection {
     pub fn new(kernels: Kernels, name: &str, weight: Tensor) -> Result<Self> {
         Ok(match kernels {
             Kernels::Candle => Projection::Candle(weight),
-            Kernels::Bf16 => Projection::Wide(Linear::new(weight, None)),
+            // SAFETY: a model's weights are there, and waited for, before it is used.
+            Kernels::Bf16 => Projection::Wide(unsafe { Linear::new(weight, None).constant() }),
             Kernels::U4 => Projection::Narrow(Box::new(QuantizedLinear::quantize(name, &weight, U4)?)),
         })
     }
 
     /// Of random codes of 4 bits, (out features, in features): rounding wide weights takes the host minutes for billions of them.
-    pub fn random_u4(
-        name: &str,
-        [n, k]: [usize; 2],
-        deviation: f64,
-        device: &Device,
-    ) -> anyhow::Result<Self> {
-        let version = PackedWeights::VERSION;
-        let header = PackedHeader { version, scheme: U4, order: Order::B16, n, k };
-        let mut state = (n * k) as u64;
-        let mut codes = vec![0; header.code_bytes()];
-        for word in codes.as_chunks_mut::<4>().0 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            *word = ((state >> 32) as u32).to_le_bytes();
-        }
-        // Codes from 0 to 15 about 8 have a deviation of 4.6.
-        let count = header.groups() * header.padded_n();
-        let halves = |value: f64| Halves::BF16(vec![half::bf16::from_f64(value); count]);
-        let packed = PackedWeights::new(name, header, codes, halves(deviation / 4.6), Some(halves(8.0)))?;
-        Ok(Projection::Narrow(Box::new(QuantizedLinear::new(&packed, device)?)))
+    pub fn random_u4(name: &str, shape: [usize; 2], deviation: f64, device: &Device) -> anyhow::Result<Self> {
+        Ok(Projection::Narrow(Box::new(random_u4(name, shape, deviation, device)?)))
     }
 
     pub fn forward(&self, x: &Tensor, workspace: &Workspace) -> Result<Tensor> {
@@ -91,6 +75,70 @@ impl Projection {
             Projection::Narrow(linear) => linear.weights().bytes(),
         }
     }
+}
+
+/// Gate and up of a layer, and the gated unit of their products.
+pub enum Gate {
+    /// Both weights, one behind the other.
+    Candle(Tensor),
+    Ours(GatedLinear),
+}
+
+impl Gate {
+    pub fn new(kernels: Kernels, name: &str, [gate, up]: [Tensor; 2]) -> Result<Self> {
+        Ok(match kernels {
+            Kernels::Candle => Gate::Candle(Tensor::cat(&[gate, up], 0)?),
+            // SAFETY: as those of `Projection::new`.
+            Kernels::Bf16 => Gate::Ours(unsafe { GatedLinear::new(&gate, &up)?.constant() }),
+            Kernels::U4 => {
+                let weight = GatedLinear::interleave(&gate, &up)?;
+                Gate::Ours(GatedLinear::quantized(QuantizedLinear::quantize(name, &weight, U4)?))
+            }
+        })
+    }
+
+    /// Of random codes of 4 bits: see [`Projection::random_u4`].
+    pub fn random_u4(name: &str, shape: [usize; 2], deviation: f64, device: &Device) -> anyhow::Result<Self> {
+        Ok(Gate::Ours(GatedLinear::quantized(random_u4(name, shape, deviation, device)?)))
+    }
+
+    /// silu(x Gᵀ) (x Uᵀ).
+    pub fn forward(&self, x: &Tensor, workspace: &Workspace) -> Result<Tensor> {
+        match self {
+            Gate::Candle(weight) => candle_nn::ops::swiglu(&x.matmul(&weight.t()?)?),
+            Gate::Ours(linear) => linear.forward_with(x, workspace),
+        }
+    }
+
+    /// Bytes of the weights.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Gate::Candle(weight) => weight.elem_count() * weight.dtype().size_in_bytes(),
+            Gate::Ours(linear) => linear.bytes(),
+        }
+    }
+}
+
+/// A layer of random codes of 4 bits, (out features, in features).
+fn random_u4(
+    name: &str,
+    [n, k]: [usize; 2],
+    deviation: f64,
+    device: &Device,
+) -> anyhow::Result<QuantizedLinear> {
+    let version = PackedWeights::VERSION;
+    let header = PackedHeader { version, scheme: U4, order: Order::B16, n, k };
+    let mut state = (n * k) as u64;
+    let mut codes = vec![0; header.code_bytes()];
+    for word in codes.as_chunks_mut::<4>().0 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *word = ((state >> 32) as u32).to_le_bytes();
+    }
+    // Codes from 0 to 15 about 8 have a deviation of 4.6.
+    let count = header.groups() * header.padded_n();
+    let halves = |value: f64| Halves::BF16(vec![half::bf16::from_f64(value); count]);
+    let packed = PackedWeights::new(name, header, codes, halves(deviation / 4.6), Some(halves(8.0)))?;
+    Ok(QuantizedLinear::new(&packed, device)?)
 }
 
 /// Rotary embedding by tables of cosines and sines of all positions.
@@ -131,6 +179,25 @@ impl Rope {
     }
 }
 
+impl Rope {
+    /// q rotated; k, rotated too, and v go to their rows of the caches.
+    pub fn append(
+        &self,
+        [q, k, v]: [&Tensor; 3],
+        positions: &Tensor,
+        caches: &[Tensor; 2],
+        slots: &Tensor,
+    ) -> Result<Tensor> {
+        if self.kernels != Kernels::Candle {
+            let [k_cache, v_cache] = caches;
+            return self.rotary.append([q, k, v], positions, [k_cache, v_cache], slots);
+        }
+        let (q, k) = self.forward(q, k, positions)?;
+        self.kernels.append([&k, v], caches, slots)?;
+        Ok(q)
+    }
+}
+
 impl Kernels {
     /// RMSNorm.
     pub fn norm(self, x: &Tensor, weight: &Tensor, epsilon: f32) -> Result<Tensor> {
@@ -154,14 +221,6 @@ impl Kernels {
                 Ok((candle_nn::ops::rms_norm(&sum, weight, epsilon)?, sum))
             }
             _ => tilewright_candle::rms_norm_residual(x, residual, weight, epsilon),
-        }
-    }
-
-    /// silu(gate) up of both side by side.
-    pub fn gated(self, x: &Tensor) -> Result<Tensor> {
-        match self {
-            Kernels::Candle => candle_nn::ops::swiglu(x),
-            _ => tilewright_candle::swiglu_packed(x),
         }
     }
 

@@ -1,5 +1,5 @@
 use candle_core::{DType, Module, Result, Tensor};
-use tilewright_candle::{Activation, Linear, Matmul, matmul};
+use tilewright_candle::{Activation, GatedLinear, Linear, Matmul, Workspace, matmul};
 
 use crate::support::{BF16, F16, close, random, wide};
 
@@ -43,5 +43,23 @@ fn linear_layers_have_bias_and_activation() -> Result<()> {
     let silu: Tensor = added.silu()?;
     close(&layer.clone().activation(Activation::Silu).forward(&x)?, &silu, BF16);
     close(&layer.activation(Activation::Relu).forward(&x)?, &added.relu()?, BF16);
+    Ok(())
+}
+
+#[test]
+fn gates() -> Result<()> {
+    let (gate, up) = (random(&[24, 128], 1, DType::BF16)?, random(&[24, 128], 2, DType::BF16)?);
+    for (rows, activation) in [(1, Activation::Silu), (3, Activation::Gelu), (40, Activation::Silu)] {
+        let layer = GatedLinear::new(&gate, &up)?.activation(activation);
+        let x = random(&[1, rows, 128], 3, DType::BF16)?;
+        let product = |weight: &Tensor| wide(&x)?.broadcast_matmul(&wide(weight)?.t()?);
+        let gates = product(&gate)?;
+        let gates = if activation == Activation::Silu { gates.silu()? } else { gates.gelu_erf()? };
+        let expected = (gates * product(&up)?)?;
+        let tolerance = 2.0 * BF16 * expected.abs()?.max_all()?.to_scalar::<f32>()?.max(1.0);
+        close(&layer.forward_with(&x, &Workspace::new())?, &expected, tolerance);
+    }
+    let error = GatedLinear::new(&gate, &up.narrow(0, 0, 16)?);
+    assert!(error.is_err());
     Ok(())
 }

@@ -3,7 +3,7 @@ use tilewright_candle::quant::{
     Format, GptqVersion, Group, HalfType, Halves, Order, PackedWeights, QuantizedWeights, Scheme, ZeroPoints,
     Zeros,
 };
-use tilewright_candle::{Activation, CheckpointTensors, QuantizedLinear, Workspace};
+use tilewright_candle::{Activation, CheckpointTensors, GatedLinear, QuantizedLinear, Workspace};
 
 use crate::support::{BF16, close, device, random, wide};
 
@@ -185,5 +185,26 @@ fn awq_checkpoints() -> Result<()> {
     let [qweight, qzeros, scales] = ["up.qweight", "up.qzeros", "up.scales"].map(|name| &all[name]);
     let tensors = CheckpointTensors { qweight, qzeros, scales, g_idx: None };
     close(&QuantizedLinear::from_awq_tensors("up", &tensors, Group::K128)?.forward(&x)?, &wide(&y)?, 0.0);
+    Ok(())
+}
+
+#[test]
+fn gates_of_narrow_weights() -> Result<()> {
+    let (gate, up) = (random(&[40, 256], 1, DType::F32)?, random(&[40, 256], 2, DType::F32)?);
+    let scheme = scheme(Format::U4, Zeros::Original, HalfType::BF16);
+    let narrow = |weight: &Tensor| -> Result<Tensor> {
+        let values: Vec<f32> = weight.flatten_all()?.to_vec1()?;
+        dequantized(&QuantizedWeights::quantize("w", &values, [40, 256], scheme).unwrap())
+    };
+    let (wide_gate, wide_up) = (narrow(&gate)?, narrow(&up)?);
+    let weight = GatedLinear::interleave(&gate, &up)?;
+    let layer = GatedLinear::quantized(QuantizedLinear::quantize("w", &weight, scheme)?);
+    for rows in [1, 40] {
+        let x = random(&[1, rows, 256], 3, DType::BF16)?;
+        let product = |weight: &Tensor| wide(&x)?.broadcast_matmul(&weight.t()?);
+        let expected = (product(&wide_gate)?.silu()? * product(&wide_up)?)?;
+        let tolerance = 4.0 * BF16 * expected.abs()?.max_all()?.to_scalar::<f32>()?.max(1.0);
+        close(&layer.forward_with(&x, &Workspace::new())?, &expected, tolerance);
+    }
     Ok(())
 }

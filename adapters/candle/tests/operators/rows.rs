@@ -1,7 +1,7 @@
 use candle_core::{D, DType, Device, Result, Tensor};
 use tilewright_candle::{
-    Rotary, layer_norm, log_softmax, rms_norm, rms_norm_residual, rope, rope_i, rope_thd, softmax,
-    softmax_last_dim, swiglu, swiglu_packed,
+    Rotary, append_to_cache, layer_norm, log_softmax, rms_norm, rms_norm_residual, rope, rope_i, rope_thd,
+    softmax, softmax_last_dim, swiglu, swiglu_packed,
 };
 
 use crate::support::{BF16, F16, close, device, random, wide};
@@ -96,5 +96,31 @@ fn rotations_at_positions() -> Result<()> {
         &Tensor::new(&positions.map(u32::cast_signed), &device())?,
     )?;
     close(&rotated_q, &expected(&q)?, BF16);
+    Ok(())
+}
+
+#[test]
+fn rotations_into_a_cache() -> Result<()> {
+    let (positions, slots) = ([7u32, 0, 300, 4], [9u32, 31, 0, 32]);
+    let joint = random(&[4, 8, 64], 9, DType::BF16)?;
+    let part = |first, count| joint.narrow(1, first, count);
+    let (q, k, v) = (part(0, 4)?, part(4, 2)?, part(6, 2)?);
+    let (at, to) = (Tensor::new(&positions, &device())?, Tensor::new(&slots, &device())?);
+    let caches = || {
+        Ok::<_, candle_core::Error>([
+            random(&[2, 16, 2, 64], 3, DType::BF16)?,
+            random(&[2, 16, 2, 64], 4, DType::BF16)?,
+        ])
+    };
+    let ([k_cache, v_cache], [k_wanted, v_wanted]) = (caches()?, caches()?);
+    let rotary = Rotary::new(500_000.0);
+    let rotated = rotary.append([&q, &k, &v], &at, [&k_cache, &v_cache], &to)?;
+    let (wanted, turned) = rotary.forward(&q, &k, &at)?;
+    append_to_cache(&turned, &v, &k_wanted, &v_wanted, &to)?;
+    close(&rotated, &wide(&wanted)?, 0.0);
+    close(&k_cache, &wide(&k_wanted)?, 0.0);
+    close(&v_cache, &wide(&v_wanted)?, 0.0);
+    let error = rotary.append([&q, &k, &v], &at, [&k_cache, &k_cache], &to).unwrap_err().to_string();
+    assert!(error.contains("`v_cache` was in one storage with `k_cache`"), "{error}");
     Ok(())
 }

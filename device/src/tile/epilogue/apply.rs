@@ -7,6 +7,9 @@ use crate::tile::epilogue::activation::Activation;
 use crate::tile::epilogue::term::{Absent, Term};
 use crate::tile::fragment::Fragment;
 
+/// Of gated units side by side in rows or columns: so many gates, then their ups, and so on. As many rows lie between two of a thread's in an accumulator.
+pub const GATES: u32 = 8;
+
 /// act(alpha · rows · columns · X + beta · residual + bias) of an accumulator X, rounded to the output's type.
 ///
 /// Each of `Bias`, `Residual`, `RowScales` and `ColumnScales` is a [`Term`]: [`ByElement`](crate::tile::ByElement),
@@ -100,8 +103,9 @@ impl<B: KernelArg, D: KernelArg, R: KernelArg, C: KernelArg> Epilogue<B, D, R, C
         // SAFETY: as above.
         self.part(|at| unsafe { &raw const (*at).column_scales })
     }
+    /// The factor of the accumulator.
     #[inline(always)]
-    fn alpha(&self) -> f32 {
+    pub fn alpha(&self) -> f32 {
         // SAFETY: as above.
         self.part(|at| unsafe { &raw const (*at).alpha })
     }

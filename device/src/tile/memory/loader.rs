@@ -13,6 +13,9 @@ pub trait Loader: Collective {
     /// What a copy into a stage completes on.
     type Ticket: Copy;
 
+    /// That of copies which complete on this barrier, where copies do: for stages that are filled outside of a pipeline's loop.
+    fn on_barrier(barrier: u32) -> Self::Ticket;
+
     /// Copies a tile into a stage that is being filled.
     ///
     /// # Safety

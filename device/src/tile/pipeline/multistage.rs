@@ -80,6 +80,12 @@ impl<const W: usize, A: Access> Loader for Multistage<W, A> {
     /// False for the copies that would run ahead of the last step: they read nothing.
     type Ticket = bool;
 
+    /// All copies do something; the barrier is not asked.
+    #[inline(always)]
+    fn on_barrier(_: u32) -> bool {
+        true
+    }
+
     #[inline(always)]
     unsafe fn load<T, O, L, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
         from: GlobalTile<T, RANK, O, BOX>,

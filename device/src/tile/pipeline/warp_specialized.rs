@@ -109,6 +109,11 @@ impl<C: Configuration> Loader for WarpSpecialized<C> {
     type Ticket = Arrival;
 
     #[inline(always)]
+    fn on_barrier(barrier: u32) -> Arrival {
+        Arrival::new(barrier)
+    }
+
+    #[inline(always)]
     unsafe fn load<T, O, L, const RANK: usize, const BOX: usize, const ROWS: usize, const COLS: usize>(
         from: GlobalTile<T, RANK, O, BOX>,
         to: u32,

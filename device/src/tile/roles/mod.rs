@@ -88,6 +88,11 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Loader for Ro
     type Ticket = Arrival;
 
     #[inline(always)]
+    fn on_barrier(barrier: u32) -> Arrival {
+        Arrival::new(barrier)
+    }
+
+    #[inline(always)]
     unsafe fn load<T, O, L, const RANK: usize, const BOX: usize, const R: usize, const C: usize>(
         from: GlobalTile<T, RANK, O, BOX>,
         to: u32,

@@ -18,7 +18,7 @@ pub(super) fn problem<C: Element>(
     c: &TensorViewMut<'_, C>,
     others: &Others<'_, C>,
 ) -> Result<Problem> {
-    let problem = Problem::new(a, w, c, others)?;
+    let problem = Problem::new(a, w, c, others, false)?;
     let [m, n, k] = problem.size;
     let tokens = match others.tokens {
         None => None,

@@ -15,7 +15,7 @@ fn launches(a: Lies<'_>, b: Lies<'_>, c: Lies<'_>, bias: Option<Lies<'_>>) -> Ve
     let view = |at, (shape, strides): Lies<'_>| view::<f16>(&device, at, shape, strides);
     let bias = bias.map(|bias| view(BIAS, bias));
     let c = view_mut::<f16>(&device, C, c.0, c.1);
-    let batches = Batches::new(&view(A, a), &view(B, b), &c, bias.as_ref()).unwrap();
+    let batches = Batches::new(&view(A, a), &view(B, b), &c, bias.as_ref(), false).unwrap();
     let seen = |tensor: crate::tensor::Untyped, from| {
         (tensor.address - from, tensor.layout.shape().to_vec(), tensor.layout.strides().to_vec())
     };

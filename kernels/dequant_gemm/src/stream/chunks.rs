@@ -21,6 +21,10 @@ pub const CHUNK: u32 = 128;
 const PART: usize = DEPTH as usize;
 /// Blocks of 16 rows and of 64 of depth in a chunk.
 const BLOCKS: usize = 4;
+/// Bytes of a line of L2.
+const LINE: u32 = 128;
+/// Chunks of a warp, behind those on their way to registers, that come to L2 while the preceding grid ends.
+const TO_L2: u32 = 4;
 
 /// 32 rows of W and 128 of its depth in the registers of a warp, as they are stored.
 #[derive(Clone, Copy)]
@@ -110,9 +114,9 @@ impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, co
         PANEL as u32 / CHUNK
     };
 
-    /// Begins to load the chunks of `slabs`, each 32 rows of W.
+    /// Begins to load the chunks of `slabs`, each 32 rows of W, and if `far` brings more of them to L2.
     #[inline(always)]
-    pub fn new(of: Weights<F, Z, T>, slabs: Range<u32>) -> Self {
+    pub fn new(of: Weights<F, Z, T>, slabs: Range<u32>, far: bool) -> Self {
         let (slots, slab) = ([Chunk::EMPTY; AHEAD], slabs.start);
         let (base, live, turns, codes, halves, schedule) = (0, 0, 0, 0, 0, PhantomData);
         let ahead = uniform(thread_x() / 32);
@@ -127,7 +131,55 @@ impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, co
             stream.advance();
             slot += 1;
         }
+        if far {
+            stream.prefetch();
+        }
         stream
+    }
+
+    /// Brings the next chunks to L2: more than registers hold. Before the kernel waits for the preceding grid memory has nothing else to do.
+    #[inline(always)]
+    fn prefetch(&mut self) {
+        let Self { slab, base, ahead, live, turns, codes, halves, .. } = *self;
+        let (mut chunk, end) = (0, same_number(TO_L2));
+        while chunk < end && self.slab != self.slabs.end {
+            if self.ahead < self.live {
+                self.prefetch_next();
+            }
+            self.advance();
+            chunk += 1;
+        }
+        (self.slab, self.base, self.ahead, self.live) = (slab, base, ahead, live);
+        (self.turns, self.codes, self.halves) = (turns, codes, halves);
+    }
+
+    /// Brings the next chunk to L2: each lane a line of codes of both its blocks, two lanes those of scales and zeros.
+    #[inline(always)]
+    fn prefetch_next(&self) {
+        let WeightsAbi { blocks, scales, zeros, rows, groups, depth, .. } = self.of.argument();
+        let (block, access) = (F::PACKED.block_bytes(), F::PACKED.access_bytes());
+        // A last block may be alone.
+        let second = if 2 * (self.base + self.ahead) + 1 < depth { block } else { 0 };
+        let (lane, lines) = (thread_x_volatile() % 32, access * SLAB * 2 / LINE);
+        let group = if groups == 1 { 0 } else { rows * ROWS * 2 };
+        let halves = self.halves - (lane * 2) as u64 + self.ahead as u64 * group as u64;
+        let codes = blocks + self.codes - (lane * access) as u64 + (self.ahead * 2 * block) as u64;
+        let mut first = 0;
+        while first < F::PACKED.lane_bytes() {
+            let line = codes + (lane / lines * second + first * LANES + lane % lines * LINE) as u64;
+            let at = if lane < 2 * lines {
+                line
+            } else if lane == 2 * lines || !Z::STORED {
+                scales + halves
+            } else {
+                zeros + halves
+            };
+            if lane < 2 * lines + 1 + Z::STORED as u32 {
+                // SAFETY: the chunk is one of the weights'.
+                unsafe { global::prefetch_l2(at) };
+            }
+            first += access;
+        }
     }
 
     /// Panels of the depth.

@@ -6,7 +6,7 @@ use tilewright_device::tile::{
 };
 use tilewright_device::{bf16, f16, kernels};
 
-use super::dequant_stream;
+use super::{dequant_stream, has_gates};
 use crate::named::*;
 
 /// What the host chooses a kernel by.
@@ -24,6 +24,8 @@ pub struct DequantStreamKernel {
     pub panel: u32,
     /// Chunks that a warp has on their way.
     pub ahead: u32,
+    /// Whether it has gated units.
+    pub gated: bool,
 }
 
 impl<
@@ -48,6 +50,7 @@ where
         rows: BN as u32,
         panel: PANEL as u32,
         ahead: AHEAD as u32,
+        gated: has_gates::<Z>(BN),
     };
 }
 

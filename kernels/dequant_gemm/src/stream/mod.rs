@@ -12,20 +12,30 @@ pub use shares::Shares;
 pub use warp_depths::WarpDepths;
 pub use warp_sums::WarpSums;
 
+use tilewright_device::arch::warp::shfl_bfly_f32;
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    ByRow, ColMajor, Cta, Decode, Epilogue, Fragment, GemmRegisters, Global, GlobalMut, Half, InPlace,
+    ByRow, ColMajor, Cta, Decode, Epilogue, Fragment, GATES, GemmRegisters, Global, GlobalMut, Half, InPlace,
     Pending as _, RowMajor, Schedule, Swizzle, Weights, ZerosFirst, block_x, block_y, gemm,
 };
 
 /// Slabs whose sums a CTA has at a time.
 const SLABS: usize = 7;
 
+/// Whether kernels of tiles of so many rows of A have gated units, and bring weights to L2 while the preceding grid ends: where checkpoints' layers need it, and
+/// registers allow it.
+pub const fn has_gates<Z: ZerosFirst>(rows: usize) -> bool {
+    Z::STORED && rows == 8
+}
+
 /// C = act(alpha A Wᵀ + bias) of narrow weights, computed as Cᵀ = W Aᵀ with W from registers.
 ///
 /// W \[N, K\] of format `F` in blocks, with groups' scales and zeros as `Z` says; A \[M, K\], `c` is Cᵀ \[N, M\], whose
 /// rows' bias is \[N, 1\] or without rows if there is none. A CTA takes its share of W's slabs of 32 rows and `BN` rows of A, of which it
 /// keeps `PANEL` of depth in shared memory; its `BM / 32` warps divide the depth, and scale the sums of each 128.
+///
+/// If `gated` is not 0, of kernels that [have gated units](has_gates), W's rows are gates and ups in turn,
+/// [`GATES`](tilewright_device::tile::GATES) of each, and `c` is \[N / 2, M\], act(gate) up.
 #[kernel(program = P)]
 pub fn dequant_stream<
     P: Schedule,
@@ -44,16 +54,28 @@ pub fn dequant_stream<
     c: InPlace<GlobalMut<T, 2, ColMajor>>,
     shares: InPlace<Shares>,
     epilogue: Epilogue<ByRow<T, 2>>,
+    gated: InPlace<u32>,
 ) where
     F: Decode<T>,
     Y: GemmRegisters<T, BM, BN, 64, B = Swizzle<128>>,
 {
+    let gates = const { has_gates::<Z>(BN) };
     let mut sums = WarpSums::<P, BN, SLABS>::open(&mut cta);
     let mut a_s = WarpDepths::<P, T, BN, PANEL>::open(&mut cta);
     for slabs in shares.get().of(block_x(), SLABS as u32) {
-        let mut stream = ChunkStream::<P, F, Z, T, PANEL, AHEAD>::new(w, slabs.clone());
+        let mut stream = ChunkStream::<P, F, Z, T, PANEL, AHEAD>::new(w, slabs.clone(), gates);
         let done = |index, row, column, x| {
             let at = [slabs.start + index, block_y()];
+            if gates && gated.get() != 0 {
+                let gate = epilogue.apply_one::<f32, 2, 32, BN>(x, at, (row, column));
+                // SAFETY: whole warps come here; a lane has the row of its number, so that a gate and its up are so far apart.
+                let y = gate * epilogue.alpha() * unsafe { shfl_bfly_f32(x, GATES) };
+                if row & GATES == 0 {
+                    let (row, y) = (row / (2 * GATES) * GATES + row % GATES, T::from_f32x2(y, y)[0]);
+                    c.get().tile(at).put::<16, BN>(row, column, y);
+                }
+                return;
+            }
             let x = epilogue.apply_one::<T, 2, 32, BN>(x, at, (row, column));
             c.get().tile(at).put::<32, BN>(row, column, x);
         };

@@ -74,7 +74,8 @@ impl<P: Collective, const N: usize, const RESULTS: usize> WarpSums<P, N, RESULTS
     /// Adds all warps' fragments to the result `index`: its `first` turn, its `last` one, both, or neither.
     ///
     /// `acc` has a row of blocks for each warp. All threads call it alike. `done(index, row, column, sum)` is called for each
-    /// element of the result of the turn before, if that is complete, in one of the threads.
+    /// element of the result of the turn before, if that is complete, in one of the threads: by whole warps, whose lanes have the rows of their numbers
+    /// in one column.
     #[inline(always)]
     pub fn add<const M: usize, L: FragmentLayout<M, N>>(
         &mut self,

@@ -35,6 +35,9 @@ entries! { Sm80:
         global::st_global_u32x4_hint(g.to.cast(), words, tma::EVICT_LAST);
         r.keep(global::ld_global_nc_u32x4_hint(g.from.cast(), tma::EVICT_NORMAL));
     }
+    global_ahead => |_r, g| {
+        global::prefetch_l2(g.from as u64);
+    }
     global_guarded => |r, g| {
         global::st_global_u16_if(g.to.cast(), global::ld_global_u16_if(g.from.cast(), g.x > 1), g.x > 2);
         global::st_global_u32_if(g.to.cast(), global::ld_global_u32_if(g.from.cast(), g.x > 1), g.x > 2);
