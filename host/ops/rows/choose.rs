@@ -154,7 +154,7 @@ fn of_weights(kernel: &Compiled, cycles: u64) -> u64 {
 /// The time of a kernel that is bound by memory, or by how long it takes for one tile behind the other.
 ///
 /// The constants are of an H200: 36 bytes a cycle come to an SM or leave it; an SM has room for 768 threads with their tiles; a tile takes
-/// some 1500 cycles, as many again for 64 KiB and 16 for each of a thread's elements, a cluster's barrier 800 and 100 for each CTA, and half as long
+/// some 1500 cycles, as many again for 64 KiB and 4 for each of a thread's elements, a cluster's barrier 800 and 100 for each CTA, and half as long
 /// again where rows may begin anywhere. Where shared memory holds rows, a row takes its
 /// part of memory's time and 700 cycles more, in a cluster 700 and 200 for each CTA, and the first one 3000: to ask for all that there is room for.
 /// Of such rows in shared memory a warp computes for 5 cycles an element and 40 a row, while the SM's others do.
@@ -182,7 +182,7 @@ fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>, reads_aga
     let tile = if held {
         700 + cols.div_ceil(tile_cols * ctas) * tile_cols * width * tensors / 36 + cluster
     } else {
-        1500 + tile_rows * tile_cols * width / 48 + tile_rows * tile_cols / threads * 16 + cluster
+        1500 + tile_rows * tile_cols * width / 48 + tile_rows * tile_cols / threads * 4 + cluster
     };
     let computing = resident * threads / 32 * (cols.div_ceil(threads * ctas) + 8) * 5;
     let tile = match kernel.ragged {
