@@ -17,7 +17,7 @@ use tilewright_device::tile::{
 /// Multiplies `T` in tiles of `BM` x `BN` x `BK`, accumulates in `f32`, stores `U`. The orders `OA`, `OB`, `OC` say which
 /// dimension of each is contiguous. `bias` has C's shape with strides of 0 where it is broadcast, or no columns if there
 /// is none; C is not read when `beta` is 0. Tiles are taken in the order of `order` by as many clusters of `SPLIT` CTAs as
-/// the grid has, which divide the depth among themselves; `BOX` is how many lines of B one TMA box takes.
+/// the grid has, which divide the depth among themselves; `BOX` is how many lines of B and of C one TMA box takes.
 ///
 /// # Safety
 /// A, B, C and the bias, if there is one, have all matrices of `order`.
@@ -44,7 +44,7 @@ pub unsafe fn gemm<
     mut cta: Cta<P>,
     a: Global<T, 3, OA>,
     b: Global<T, 3, OB, BOX>,
-    mut c: GlobalMut<U, 3, OC>,
+    mut c: GlobalMut<U, 3, OC, BOX>,
     bias: Global<U, 3, OC>,
     order: RasterOrder,
     alpha: f32,
