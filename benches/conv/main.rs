@@ -23,6 +23,8 @@ mod python;
 #[path = "../common/rank.rs"]
 mod rank;
 mod table;
+#[path = "../common/turns.rs"]
+mod turns;
 
 use std::process::ExitCode;
 
@@ -30,9 +32,9 @@ use tilewright::Device;
 use tilewright_support::Result;
 
 use case::Case;
-use peer::Peer;
 use problem::Tensors;
 use table::{HEADING, Row};
+use turns::Peer;
 
 fn main() -> ExitCode {
     common::main(run)
@@ -55,7 +57,8 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
 }
 
 fn tabulate(device: &Device, cases: &[Case]) -> Result<()> {
-    let peer = common::introduce(device, Peer::start(), |peer| peer.versions().to_owned());
+    let peer = Peer::start(include_str!("cudnn.py"));
+    let peer = common::introduce(device, peer, |peer| peer.versions().to_owned());
     let tensors = Tensors::new(device, cases);
     println!("\n{HEADING}");
     let mut spread = 0.0f64;

@@ -8,9 +8,10 @@ use tilewright_support::timing::{Timing, Variant, compare};
 
 use crate::case::Case;
 use crate::common::options;
-use crate::peer::Peer;
+use crate::peer;
 use crate::problem::Problem;
 use crate::rank;
+use crate::turns::Peer;
 
 /// A case's line.
 pub struct Row {
@@ -49,7 +50,7 @@ impl Row {
         let ours = |stream: &Stream, set| problem.launch(stream, set, None);
         let mut variants = vec![Variant::new("tilewright", ours)];
         if let Some(peer) = peer {
-            peer.prepare(problem.case(), problem.sets())?;
+            peer.prepare(&peer::words(problem.case(), problem.sets()))?;
             variants.push(Variant::elsewhere("cuDNN", || peer.turn()));
         }
         let mut timings = compare(device, &variants, &options(problem.sets()))?.into_iter();

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 
 use tilewright::ops::{LinearAttention, LinearAttentionGradient};
 use tilewright::{Device, Result, Stream, Tensor, TensorView, TensorViewMut, bf16};
-use tilewright_support::Real;
 use tilewright_support::random::normal;
 use tilewright_support::timing::sets;
 
@@ -28,19 +27,26 @@ struct Set {
     gradients: RefCell<([Tensor<bf16>; 3], Tensor<f32>)>,
 }
 
+/// Random numbers, so many of them different that caches and sums see no period: making all anew would take longer than measuring.
+fn repeated<T: Copy>(seed: u64, count: usize, f: impl Fn(f32) -> T) -> Vec<T> {
+    let period: Vec<T> = normal::<f32>(seed, count.min((1 << 22) - 77)).into_iter().map(f).collect();
+    let mut all = Vec::with_capacity(count);
+    while all.len() < count {
+        all.extend_from_slice(&period[..period.len().min(count - all.len())]);
+    }
+    all
+}
+
 impl Problem {
     pub fn new(device: &Device, case: Case) -> Result<Self> {
         let Case { batch, rows, heads, columns, form, backward } = case;
         let shape = [batch, rows, heads, columns];
         let count = shape.iter().product();
         let key = 1.0 / (columns as f32).sqrt();
-        let random = |seed, by: f32| -> Vec<bf16> {
-            bf16::round(&normal::<f32>(seed, count).iter().map(|x| x * by).collect::<Vec<_>>())
-        };
+        let random = |seed, by: f32| repeated(seed, count, |x| bf16::from_f32(x * by));
         let host = [random(1, 1.0), random(2, key), random(3, 1.0)];
         let of = |seed, shape: &[usize], f: &dyn Fn(f32) -> f32| {
-            let values: Vec<f32> = normal::<f32>(seed, shape.iter().product()).into_iter().map(f).collect();
-            Tensor::from_slice(device, &values, shape)
+            Tensor::from_slice(device, &repeated(seed, shape.iter().product(), f), shape)
         };
         let channels = if case.by_channels() { shape } else { [0; 4] };
         let gates = [

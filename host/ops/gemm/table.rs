@@ -11,7 +11,7 @@ use super::problem::Matrices;
 use crate::ops::frame::{Table, expect_mapped};
 use crate::{AnyFunction, Arch, Device, Launch, Result, Stream};
 
-/// Lines of a TMA box of A and C.
+/// Lines of a TMA box of A.
 const BOX: u32 = 64;
 
 /// One compiled kernel.
@@ -62,10 +62,10 @@ pub(super) fn run(
     let lines = |count| if tma { count } else { 0 };
     let [a_rows, b_rows, c_rows] = kernel.row_major;
     let mut a: GlobalAbi<(), 3> = a.arg(backend, a_rows, lines(BOX))?;
-    let mut b: GlobalAbi<(), 3> = b.arg(backend, b_rows, lines(kernel.box_b))?;
+    let mut b: GlobalAbi<(), 3> = b.arg(backend, b_rows, lines(kernel.box_lines))?;
     [a.policy, b.policy] = call.policies;
     expect_mapped(kernel.name, kernel.arch, [a.tma, b.tma])?;
-    let c: GlobalAbi<(), 3> = c.arg(backend, c_rows, lines(BOX))?;
+    let c: GlobalAbi<(), 3> = c.arg(backend, c_rows, lines(kernel.box_lines))?;
     let bias = match bias {
         Some(bias) => bias.arg(backend, c_rows, 0)?,
         None => GlobalAbi { map: TensorMap::NONE, shape: [0; 3], tma: 0, ..c },

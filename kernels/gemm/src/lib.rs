@@ -20,7 +20,7 @@ use tilewright_device::tile::{
 /// Multiplies `T` in tiles of `BM` x `BN` x `BK`, accumulates in `f32`, stores `U`. The orders `OA`, `OB`, `OC` say which
 /// dimension of each is contiguous. `bias` has C's shape with strides of 0 where it is broadcast, or no columns if there
 /// is none; C is not read when `beta` is 0. Tiles are taken in the order of `order` by as many clusters of `SPLIT` CTAs as
-/// the grid has, which divide the depth among themselves; `BOX` is how many lines of B one TMA box takes.
+/// the grid has, which divide the depth among themselves; `BOX` is how many lines of B and of C one TMA box takes.
 ///
 /// If `constant` is not 0, no kernel that may still run writes A: a kernel that streams it begins before the preceding grid has ended.
 ///
@@ -51,7 +51,7 @@ pub unsafe fn gemm<
     mut cta: Cta<P>,
     a: Global<T, 3, OA>,
     b: Global<T, 3, OB, BOX>,
-    mut c: GlobalMut<U, 3, OC>,
+    mut c: GlobalMut<U, 3, OC, BOX>,
     bias: Global<U, 3, OC>,
     order: RasterOrder,
     alpha: f32,

@@ -28,8 +28,8 @@ pub struct GemmKernel {
     pub split: u32,
     /// Which of A, B and C are row-major.
     pub row_major: [bool; 3],
-    /// Lines of a TMA box of B.
-    pub box_b: u32,
+    /// Lines of a TMA box of B and of C.
+    pub box_lines: u32,
     /// True when it reads any strides, element by element.
     pub any_strides: bool,
 }
@@ -52,7 +52,7 @@ where
         stages: STAGES as u32,
         split: SPLIT as u32,
         row_major: [OA::ROW_MAJOR, OB::ROW_MAJOR, OC::ROW_MAJOR],
-        box_b: BOX as u32,
+        box_lines: BOX as u32,
         any_strides: P::ANY_STRIDES,
     };
 }
@@ -145,6 +145,13 @@ kernels! {
             gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, A, B, C, 128, 64, 64, 8, 2, 64>;
         sm_80: [gemm_sm_80_ T _ U _ O _none_128x256x64s3k1]:
             gemm<Multistage<8, Vectors>, warp::Square<2, 4>, T, U, none, A, B, C, 128, 256, 64, 3, 1, 64>;
+    }
+    // Waves of tiles that the others leave half empty.
+    for (T, U) in ALIKE {
+        sm_90: [gemm_sm_90_ T _ U _swap_nt_none_128x96x64s6k1]:
+            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, RowMajor, ColMajor, ColMajor, 128, 96, 64, 6, 1, 96>;
+        sm_90: [gemm_sm_90_ T _ U _swap_nt_none_128x112x64s5k2]:
+            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, RowMajor, ColMajor, ColMajor, 128, 112, 64, 5, 2, 112>;
     }
     // Few rows.
     for (T, U) in ALIKE, (O, A, B, C) in SWAPPED {

@@ -10,7 +10,7 @@ use crate::arch::tma::{self, Coords};
 use crate::arch::{shared, stmatrix, sync};
 use crate::layout::element::pack;
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf};
-use crate::layout::{ColMajor, Element, FragmentLayout, Major, Registers, SharedLayout, Swizzle, Warpgroups};
+use crate::layout::{Element, FragmentLayout, Major, Registers, SharedLayout, Swizzle, Warpgroups};
 use crate::tile::cta::barriers::WARPGROUP;
 use crate::tile::cta::collective::{Collective, expect_policy};
 use crate::tile::cta::{Cta, TILE_ALIGN};
@@ -45,6 +45,24 @@ pub trait OutputLayout<const M: usize, const N: usize>: FragmentLayout<M, N> {
         O: Major,
         [u32; RANK]: Coords;
 
+    /// Stores a fragment whose tile is column-major.
+    ///
+    /// # Safety
+    /// As [`store`](Self::store).
+    #[doc(hidden)]
+    #[inline(always)]
+    unsafe fn store_columns<T, O, const RANK: usize, const BOX: usize>(
+        _staging: u32,
+        regs: &Self::Regs<T>,
+        tile: &GlobalTileMut<T, RANK, O, BOX>,
+    ) where
+        T: Element,
+        O: Major,
+        [u32; RANK]: Coords,
+    {
+        store_directly::<T, Self, M, N>(regs, &tile.0.window(M, N))
+    }
+
     /// Waits until nothing reads the staging buffers any more.
     ///
     /// # Safety
@@ -74,11 +92,13 @@ impl<T: Element, const M: usize, const N: usize, L: OutputLayout<M, N>> Output<T
         if thread_x() >= L::THREADS {
             return;
         }
-        if O::ROW_MAJOR {
-            // SAFETY: the buffers are this output's; `&mut self` says that nothing else stores through them.
-            unsafe { L::store(self.base, &fragment.regs, &tile) }
-        } else {
-            store_directly::<T, L, M, N>(&fragment.regs, &tile.0.window(M, N))
+        // SAFETY: the buffers are this output's; `&mut self` says that nothing else stores through them.
+        unsafe {
+            if O::ROW_MAJOR {
+                L::store(self.base, &fragment.regs, &tile)
+            } else {
+                L::store_columns(self.base, &fragment.regs, &tile)
+            }
         }
     }
 }
@@ -140,11 +160,11 @@ pub(in crate::tile) unsafe fn drain<T: Element, S: SharedLayout>(
 /// # Safety
 /// The staged elements are visible to these threads.
 #[inline(always)]
-unsafe fn drain_lines<T: Element, const RANK: usize, const BOX: usize, const M: usize, const N: usize>(
+unsafe fn drain_lines<T: Element, O: Major, const RANK: usize, const BOX: usize, const M: usize, const N: usize>(
     staging: u32,
     columns: u32,
     (row0, col0): (u32, u32),
-    tile: &GlobalTileMut<T, RANK, ColMajor, BOX>,
+    tile: &GlobalTileMut<T, RANK, O, BOX>,
     thread: u32,
 ) {
     let window = tile.0.window(M, N);
@@ -356,6 +376,26 @@ where
                 }
             }
             step += 1;
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_columns<T, O, const RANK: usize, const BOX: usize>(
+        staging: u32,
+        regs: &Self::Regs<T>,
+        tile: &GlobalTileMut<T, RANK, O, BOX>,
+    ) where
+        T: Element,
+        O: Major,
+        [u32; RANK]: Coords,
+    {
+        // A thread's elements of narrow tiles are few.
+        let wide = N / WN > ROWS as usize;
+        if wide && T::BYTES == 2 && columns::staging_bytes(WM * WN, M / WM, N / WN) <= Self::STAGING_BYTES {
+            // SAFETY: passed on.
+            unsafe { columns::store_columns::<T, O, RANK, BOX, M, N, WM, WN>(staging, regs, tile) }
+        } else {
+            store_directly::<T, Self, M, N>(regs, &tile.0.window(M, N))
         }
     }
 

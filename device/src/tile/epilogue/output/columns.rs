@@ -9,7 +9,9 @@ use crate::arch::warp::uniform;
 use crate::arch::{stmatrix, sync};
 use crate::layout::element::pack;
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf};
-use crate::layout::{ColMajor, Element, FragmentLayout, Registers, SharedLayout, Swizzle, Warpgroups, Warps};
+use crate::layout::{
+    ColMajor, Element, FragmentLayout, Major, Registers, SharedLayout, Swizzle, Warpgroups, Warps,
+};
 use crate::tile::cta::barriers::WARPGROUP;
 use crate::tile::cta::collective::{Collective, expect_policy};
 use crate::tile::cta::{Cta, TILE_ALIGN};
@@ -87,9 +89,16 @@ impl<T, const M: usize, const N: usize, L: ColumnsLayout<M, N>> Drop for OutputC
     }
 }
 
-/// Columns that are staged together.
-const fn staged(n: usize) -> u32 {
-    if n.is_multiple_of(64) { 64 } else { n as u32 }
+/// Columns that are staged together: all if they are not much more than a row-major buffer has room for, else whole parts of at most 64.
+pub(super) const fn staged(n: usize) -> u32 {
+    if n < 128 && n != 64 {
+        return n as u32;
+    }
+    let mut columns = 64;
+    while !n.is_multiple_of(columns) {
+        columns -= 8;
+    }
+    columns as u32
 }
 
 /// Staging buffers of a warpgroup that stores so many times.
@@ -97,16 +106,19 @@ const fn buffers(steps: u32) -> u32 {
     if steps == 1 { 1 } else { 2 }
 }
 
+/// Bytes of shared memory that `units` warpgroups stage the columns of `height` x `width` elements each in.
+pub(super) const fn staging_bytes(units: usize, height: usize, width: usize) -> u32 {
+    let steps = (height / 64 * width) as u32 / staged(width);
+    // A buffer begins at a multiple of the swizzle's period.
+    units as u32 * buffers(steps) * (staged(width) * LINE).next_multiple_of(1024)
+}
+
 impl<const M: usize, const N: usize, const W: usize> ColumnsLayout<M, N> for Warpgroups<W, 1>
 where
     RowsOf<64>: RowBlocks<M, W>,
     ColumnsOf: ColumnBlocks<N, 1>,
 {
-    const STAGING_BYTES: u32 = {
-        let steps = (M / W / 64 * N) as u32 / staged(N);
-        // A buffer begins at a multiple of the swizzle's period.
-        W as u32 * buffers(steps) * (staged(N) * LINE).next_multiple_of(1024)
-    };
+    const STAGING_BYTES: u32 = staging_bytes(W, M / W, N);
     const BOX: u32 = staged(N);
 
     #[inline(always)]
@@ -117,47 +129,8 @@ where
     ) where
         [u32; RANK]: Coords,
     {
-        let columns = const { staged(N) };
-        let size = (columns * LINE).next_multiple_of(1024);
-        let (chunks, blocks) = (N as u32 / columns, (M / W / 64) as u32);
-        let buffers = buffers(chunks * blocks);
-        let thread = thread_x_volatile();
-        let unit = uniform(thread / 128);
-        let (warp, lane) = (uniform(thread / 32) % 4, thread % 32);
-        // TMA cuts stored lines off at multiples of 16 bytes only: it would overwrite what follows a ragged line.
-        let whole_pieces = (tile.0.of.rows() * T::BYTES as u32).is_multiple_of(16);
-        let by_tma = tile.0.of.tma && whole_pieces && BOX as u32 == columns;
-        if const { ends_where_it_begins((M / W / 64 * N) as u32 / staged(N)) } && thread.is_multiple_of(128) {
-            // SAFETY: waits for this thread's own stores.
-            unsafe { tma::bulk_wait_read::<0>() }
-        }
-        let mut step = 0;
-        while step < chunks * blocks {
-            let (block, chunk) = (step / chunks, step % chunks);
-            let (row, col) = (unit * (M / W) as u32 + block * ROWS, chunk * columns);
-            let buffer = staging + (unit * buffers + step % buffers) * size;
-            // SAFETY: a buffer is filled again after the store that read it, one warpgroup barrier later; the
-            // fence makes it visible to TMA before the barrier behind which one thread stores it.
-            unsafe {
-                if thread.is_multiple_of(128) {
-                    if buffers == 1 { tma::bulk_wait_read::<0>() } else { tma::bulk_wait_read::<1>() }
-                }
-                sync::bar_sync(WARPGROUP.of(unit), 128);
-                let regs: <ColumnsOf as ColumnBlocks<N, 1>>::Of<T> = block_of(&fragment.regs, block as usize);
-                stage::<T, _>(buffer, &regs, chunk, columns, warp, lane);
-                sync::fence_proxy_async_shared();
-                sync::bar_sync(WARPGROUP.of(unit), 128);
-                if by_tma {
-                    if thread.is_multiple_of(128) {
-                        tile.0.box_at(M, N, col, row).store(tile.0.of.map, buffer);
-                        tma::bulk_commit();
-                    }
-                } else {
-                    drain_lines::<T, RANK, BOX, M, N>(buffer, columns, (row, col), &tile, thread % 128);
-                }
-            }
-            step += 1;
-        }
+        // SAFETY: passed on.
+        unsafe { store_columns::<T, ColMajor, RANK, BOX, M, N, W, 1>(staging, &fragment.regs, &tile) }
     }
 
     #[inline(always)]
@@ -168,6 +141,67 @@ where
                 tma::bulk_wait_read::<0>();
             }
         }
+    }
+}
+
+/// Stores a fragment of 16-bit elements whose tile is column-major.
+///
+/// # Safety
+/// `staging` is as much as [`staging_bytes`] says, which only this uses; the threads that hold the fragment execute it converged.
+#[inline(always)]
+#[rustfmt::skip]
+pub(super) unsafe fn store_columns<
+    T: Element, O: Major, const RANK: usize, const BOX: usize, const M: usize, const N: usize, const WM: usize, const WN: usize,
+>(
+    staging: u32,
+    regs: &<Warpgroups<WM, WN> as FragmentLayout<M, N>>::Regs<T>,
+    tile: &GlobalTileMut<T, RANK, O, BOX>,
+) where
+    [u32; RANK]: Coords,
+    RowsOf<64>: RowBlocks<M, WM>,
+    ColumnsOf: ColumnBlocks<N, WN>,
+{
+    let columns = const { staged(N / WN) };
+    let size = (columns * LINE).next_multiple_of(1024);
+    let (chunks, blocks) = ((N / WN) as u32 / columns, (M / WM / 64) as u32);
+    let buffers = buffers(chunks * blocks);
+    let thread = thread_x_volatile();
+    let unit = uniform(thread / 128);
+    let (warp, lane) = (uniform(thread / 32) % 4, thread % 32);
+    // TMA cuts stored lines off at multiples of 16 bytes only: it would overwrite what follows a ragged line.
+    let whole_pieces = (tile.0.of.rows() * T::BYTES as u32).is_multiple_of(16);
+    let by_tma = tile.0.of.tma && whole_pieces && BOX as u32 == columns;
+    if const { ends_where_it_begins((M / WM / 64 * N / WN) as u32 / staged(N / WN)) } && thread.is_multiple_of(128) {
+        // SAFETY: waits for this thread's own stores.
+        unsafe { tma::bulk_wait_read::<0>() }
+    }
+    let mut step = 0;
+    while step < chunks * blocks {
+        let (block, chunk) = (step / chunks, step % chunks);
+        let row = unit / WN as u32 * (M / WM) as u32 + block * ROWS;
+        let col = unit % WN as u32 * (N / WN) as u32 + chunk * columns;
+        let buffer = staging + (unit * buffers + step % buffers) * size;
+        // SAFETY: a buffer is filled again after the store that read it, one warpgroup barrier later; the
+        // fence makes it visible to TMA before the barrier behind which one thread stores it.
+        unsafe {
+            if thread.is_multiple_of(128) {
+                if buffers == 1 { tma::bulk_wait_read::<0>() } else { tma::bulk_wait_read::<1>() }
+            }
+            sync::bar_sync(WARPGROUP.of(unit), 128);
+            let regs: <ColumnsOf as ColumnBlocks<N, WN>>::Of<T> = block_of(regs, block as usize);
+            stage::<T, _>(buffer, &regs, chunk, columns, warp, lane);
+            sync::fence_proxy_async_shared();
+            sync::bar_sync(WARPGROUP.of(unit), 128);
+            if by_tma {
+                if thread.is_multiple_of(128) {
+                    tile.0.box_at(M, N, col, row).store(tile.0.of.map, buffer);
+                    tma::bulk_commit();
+                }
+            } else {
+                drain_lines::<T, O, RANK, BOX, M, N>(buffer, columns, (row, col), tile, thread % 128);
+            }
+        }
+        step += 1;
     }
 }
 

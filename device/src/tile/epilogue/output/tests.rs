@@ -4,6 +4,7 @@ extern crate std;
 
 use std::vec::Vec;
 
+use super::columns::{staged, staging_bytes};
 use super::{LINE, ROWS, WARP_ROWS, ends_where_it_begins, matrix_line, pair_place, staged_columns};
 use crate::layout::{FragmentLayout, SharedLayout, Swizzle, Warpgroups, Warps};
 
@@ -29,6 +30,17 @@ fn chunks_cover_every_width() {
     assert_eq!(staged_columns(256, 2), 64, "whole lines, which TMA stores");
     assert_eq!(staged_columns(96, 2), 32);
     assert_eq!(staged_columns(24, 2), 24);
+}
+
+#[test]
+fn parts_of_columns_cover_every_width() {
+    for width in (8..=256).step_by(8) {
+        let columns = staged(width);
+        assert_eq!(width as u32 % columns, 0, "{width} columns in parts of {columns}");
+        assert_eq!(columns % 8, 0, "whole 8 x 8 matrices");
+        assert!(staging_bytes(1, 64, width) <= 2 * ROWS * LINE, "{width} columns in two buffers");
+    }
+    assert_eq!([64, 96, 128, 224].map(staged), [64, 96, 64, 56]);
 }
 
 /// A lane's registers go where the layout says that their elements are, in every chunk.
