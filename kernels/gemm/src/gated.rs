@@ -17,10 +17,11 @@ pub(crate) unsafe fn store<
     O: Major,
     const M: usize,
     const N: usize,
+    const BOX: usize,
     L: FragmentLayout<M, N>,
 >(
     acc: &Fragment<f32, M, N, L>,
-    c: &mut GlobalMut<U, 3, O>,
+    c: &mut GlobalMut<U, 3, O, BOX>,
     [batch, m, n]: [u32; 3],
 ) {
     if thread_x() >= L::THREADS {

@@ -100,7 +100,7 @@ pub unsafe fn gemm<
         let mut acc = acc.map(|x| alpha * x);
         if E::GATED {
             // SAFETY: as above; the kernel has rows of tiles for all of A's.
-            unsafe { gated::store::<E, U, OC, BM, BN, _>(&acc, &mut c, place) };
+            unsafe { gated::store::<E, U, OC, BM, BN, BOX, _>(&acc, &mut c, place) };
             continue;
         }
         if beta != 0.0 {

@@ -150,8 +150,6 @@ kernels! {
     for (T, U) in ALIKE {
         sm_90: [gemm_sm_90_ T _ U _swap_nt_none_128x96x64s6k1]:
             gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, RowMajor, ColMajor, ColMajor, 128, 96, 64, 6, 1, 96>;
-        sm_90: [gemm_sm_90_ T _ U _swap_nt_none_128x112x64s5k2]:
-            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, RowMajor, ColMajor, ColMajor, 128, 112, 64, 5, 2, 112>;
     }
     // Few rows.
     for (T, U) in ALIKE, (O, A, B, C) in SWAPPED {
