@@ -160,7 +160,14 @@ pub(in crate::tile) unsafe fn drain<T: Element, S: SharedLayout>(
 /// # Safety
 /// The staged elements are visible to these threads.
 #[inline(always)]
-unsafe fn drain_lines<T: Element, O: Major, const RANK: usize, const BOX: usize, const M: usize, const N: usize>(
+unsafe fn drain_lines<
+    T: Element,
+    O: Major,
+    const RANK: usize,
+    const BOX: usize,
+    const M: usize,
+    const N: usize,
+>(
     staging: u32,
     columns: u32,
     (row0, col0): (u32, u32),
