@@ -252,7 +252,7 @@ impl Case {
             operator = operator.initial_state(&initial.view()).final_state(&mut last_view);
         }
         if let Some(lengths) = &self.packed {
-            operator = operator.packed(&offsets.view(), lengths.iter().copied().max().unwrap_or(0));
+            operator = operator.packed(offsets.view(), lengths.iter().copied().max().unwrap_or(0));
         }
         let plan = operator.plan(&q.view(), &k.view(), &v.view(), &o.view_mut())?;
         let wrong = |what: &dyn Display| format!("{plan}: {what}\n{self:?}");

@@ -26,7 +26,7 @@ pub fn named(device: &Device) -> Outcome {
         ("gates", new().gates(&rows.view()).channel_gates(&channels.view())),
         ("initial_state", new().initial_state(&state.view())),
         ("final_state", new().final_state(&mut written)),
-        ("offsets", new().packed(&two_dimensional.view(), 9)),
+        ("offsets", new().packed(two_dimensional.view(), 9)),
         ("segments", new().segments(0)),
         ("segments", new().segments(1025)),
         ("workspace", new().segments(2).channel_gates(&channels.view()).workspace(&mut room)),

@@ -208,7 +208,7 @@ impl Case {
             operator = operator.initial_state(&initial.view());
         }
         if let Some(lengths) = &self.packed {
-            operator = operator.packed(&offsets.view(), lengths.iter().copied().max().unwrap_or(0));
+            operator = operator.packed(offsets.view(), lengths.iter().copied().max().unwrap_or(0));
         }
         let mut operator = operator.gradient();
         if !given.no_gates {

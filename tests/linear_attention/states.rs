@@ -83,7 +83,7 @@ pub fn neighbours(device: &Device) -> Outcome {
     let channels = channels.broadcast(&[1, 150, 1, 64])?;
     for by_channels in [false, true] {
         let mut o = Tensor::filled(device, f16::NAN, &[1, 150, 1, 64])?;
-        let operator = LinearAttention::new().packed(&offsets.view(), 70).initial_state(&initial.view());
+        let operator = LinearAttention::new().packed(offsets.view(), 70).initial_state(&initial.view());
         let mut operator =
             if by_channels { operator.channel_gates(&channels) } else { operator.gates(&gates.view()) };
         operator.run(&stream, &q.view(), &k.view(), &v.view(), &mut o.view_mut())?;

@@ -182,7 +182,7 @@ pub fn packed(device: &Device) -> Outcome {
     let mut y = Tensor::filled(device, f16::NAN, &[1, total, channels])?;
     let offsets_on = Tensor::from_slice(device, &offsets, &[offsets.len()])?;
     CausalConv1d::new()
-        .packed(&offsets_on.view(), 70)
+        .packed(offsets_on.view(), 70)
         .initial_state(&before.view())
         .final_state(&mut after.view_mut())
         .run(&stream, &x.view(), &w.view(), &mut y.view_mut())?;

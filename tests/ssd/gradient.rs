@@ -219,7 +219,7 @@ pub fn wrong_offsets(device: &Device) -> Outcome {
     let poison = || Tensor::filled(device, bf16::NAN, &[1, ROWS, 1, 64]);
     let (mut dx, mut d_b, mut d_c) = (poison()?, poison()?, poison()?);
     SsdGradient::new()
-        .packed(&offsets.view(), 70)
+        .packed(offsets.view(), 70)
         .dx(&mut dx.view_mut())
         .d_b(&mut d_b.view_mut())
         .d_c(&mut d_c.view_mut())

@@ -126,7 +126,7 @@ pub fn wrong_offsets(device: &Device) -> Outcome {
     for (longest, chunk) in [(usize::MAX, 64), (70, 64), (70, 256)] {
         let mut y = Tensor::filled(device, bf16::NAN, &[1, ROWS, 1, 64])?;
         let bc = [&b.view(), &c.view()];
-        let mut ssd = Ssd::new().packed(&offsets.view(), longest).chunk(chunk);
+        let mut ssd = Ssd::new().packed(offsets.view(), longest).chunk(chunk);
         ssd.run(&stream, &x.view(), &dt.view(), &a.view(), bc, &mut y.view_mut())?;
         let mut y = y.to_vec_on(&stream)?;
         let mut exact = exact.clone();
