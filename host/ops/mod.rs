@@ -65,7 +65,7 @@ mod gated;
 mod gemm;
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 mod index;
-#[cfg(any(feature = "attention", feature = "mla"))]
+#[cfg(any(feature = "attention", feature = "linear_attention", feature = "mla", feature = "ssd"))]
 mod indices;
 #[cfg(feature = "linear_attention")]
 mod linear_attention;
@@ -126,7 +126,7 @@ pub use gated::{Gated, geglu, swiglu};
 pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmPlan, GemmViews, gemm};
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 pub use index::IndexElement;
-#[cfg(any(feature = "attention", feature = "mla"))]
+#[cfg(any(feature = "attention", feature = "linear_attention", feature = "mla", feature = "ssd"))]
 pub use indices::Indices;
 #[cfg(feature = "linear_attention")]
 pub use linear_attention::{
