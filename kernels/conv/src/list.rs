@@ -150,15 +150,13 @@ kernels! {
             conv<Multistage<4, Vectors>, warp::Square<2, 2>, T, ColMajor, 128, 64, 32, 4, 1>;
         sm_80: [conv_sm_80_ T _any_128x64x32s3k1]:
             conv<Multistage<8, Elements>, warp::Square<4, 2>, T, ColMajor, 128, 64, 32, 3, 1>;
-        // First layers: three channels, of every second pixel and of every one, and four.
+        // First layers: three channels, of every second pixel and of every one.
         sm_80: [conv_rows_sm_80_ T _6_128x64x32]:
             conv_rows<Multistage<8, Elements>, warp::FullRow<8>, T, 6, 128, 64, 32, 800, 1>;
         sm_80: [conv_rows_sm_80_ T _6_128x32x32]:
             conv_rows<Multistage<8, Elements>, warp::FullRow<8>, T, 6, 128, 32, 32, 800, 1>;
         sm_80: [conv_rows_sm_80_ T _3_128x64x16]:
             conv_rows<Multistage<8, Elements>, warp::FullRow<8>, T, 3, 128, 64, 16, 400, 2>;
-        sm_80: [conv_rows_sm_80_ T _4_128x64x16]:
-            conv_rows<Multistage<8, Elements>, warp::FullRow<8>, T, 4, 128, 64, 16, 528, 1>;
         // Outputs of neighbouring pixels, and of every second.
         sm_80: [conv_depthwise_sm_80_ T _by3s1]: conv_depthwise<Vectors, T, 3, 1, 6>;
         sm_80: [conv_depthwise_sm_80_ T _by3s2]: conv_depthwise<Vectors, T, 3, 2, 9>;
