@@ -29,10 +29,10 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Cycles to compare with those of the GEMM's kernels, of a filter of one pixel: their epilogues know beforehand what they are to do, and took
-    /// some 2000 less for each tile of a CTA (8 to 13 % of ResNet-50's layers).
+    /// Cycles to compare with those of the GEMM's kernels, of a filter of one pixel: their epilogues know beforehand what they are to do. Of three of ResNet-50's
+    /// layers that both have been timed for, GEMM's cycles passed 1.27 to 1.31 times as fast.
     pub(super) fn beside_products(&self) -> u64 {
-        self.cycles.saturating_add(self.waves.saturating_mul(2000))
+        self.cycles.saturating_add(self.cycles / 4)
     }
 }
 
