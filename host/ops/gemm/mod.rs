@@ -134,7 +134,7 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
     pub fn gated(self) -> Self {
         Gemm { gated: true, ..self }
     }
-    /// Lets kernels for few rows read B, a layer's weight, before the preceding grid of the stream has ended: without [overlap](Self::overlap) it is no different.
+    /// Lets kernels for few rows read B, a layer's weight, before the preceding grid of the stream has ended. Without [overlap](Self::overlap) it changes nothing.
     ///
     /// # Safety
     /// Whenever the product runs, no kernel that was queued on the stream before it and may still run then writes B. With overlap that may be any of those
