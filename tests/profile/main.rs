@@ -28,7 +28,7 @@ impl Counted {
     }
 
     /// Computes the transposed product in tiles of few columns, and stores C from registers.
-    fn from_registers(&self) -> bool {
+    fn stores_registers(&self) -> bool {
         self.kernel.name().contains("_swap_") && self.kernel.tile()[1] <= 64
     }
 
@@ -167,7 +167,7 @@ fn staged_tiles_have_bank_conflicts_where_their_lines_do_not_suit_them() {
         |of| {
             let staged = (SIZE * SIZE * of.output_bytes / 128) as u64;
             match of.output_bytes {
-                _ if of.from_registers() => [0, 0],
+                _ if of.stores_registers() => [0, 0],
                 4 => [0, staged],
                 _ if of.by_elements() => [staged, 0],
                 _ => [0, 0],
@@ -207,7 +207,7 @@ fn stores_are_coalesced() {
         },
         |of| {
             let bytes = (SIZE * SIZE * of.output_bytes) as u64;
-            (bytes, if of.from_registers() { (SIZE * SIZE / 8) as u64 } else { bytes / 32 })
+            (bytes, if of.stores_registers() { (SIZE * SIZE / 8) as u64 } else { bytes / 32 })
         },
     );
 }
