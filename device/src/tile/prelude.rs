@@ -11,9 +11,11 @@ pub use crate::tile::cta::collective::Collective;
 pub use crate::tile::cta::simt::{Overlapped, Overlaps, Simt};
 pub use crate::tile::cta::{Cta, TILE_ALIGN};
 pub use crate::tile::epilogue::activation::Activation;
-pub use crate::tile::epilogue::apply::{Epilogue, EpilogueAbi, GATES};
+pub use crate::tile::epilogue::apply::{Epilogue, EpilogueAbi};
+pub use crate::tile::epilogue::gated::{GATES, unit_of_gate, up_of_lane};
 pub use crate::tile::epilogue::output::columns::{ColumnsLayout, OutputColumns};
-pub use crate::tile::epilogue::output::{Output, OutputLayout, matrix_line};
+pub use crate::tile::epilogue::output::staging::matrix_line;
+pub use crate::tile::epilogue::output::{Output, OutputLayout};
 pub use crate::tile::epilogue::term::{Absent, ByElement, ByRow, Term};
 pub use crate::tile::fragment::arithmetic::Arithmetic;
 pub use crate::tile::fragment::col_reducer::ColReducer;
@@ -56,6 +58,7 @@ pub use crate::tile::pipeline::configuration::{
     OneConsumerTwoProducersTwoPerSm, Producers, RegisterBudget, ThreeConsumers, ThreeConsumersThreeProducers,
     TwoConsumers, TwoConsumersJointProducers, TwoConsumersJointProducersCluster, TwoConsumersThreeProducers,
 };
+pub use crate::tile::pipeline::early::Early;
 pub use crate::tile::pipeline::loads::{Ahead, Loads, Turn};
 pub use crate::tile::pipeline::multistage::Multistage;
 pub use crate::tile::pipeline::ring::Pipeline;

@@ -2,17 +2,14 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
-mod early;
-mod gated;
 mod list;
 
-use early::Early;
 pub use list::{Activates, GEMM, GemmKernel};
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Cta, Element, Fragment, Gemm, Global, GlobalMut, InPlace, Major, OutputLayout, Raster, RasterOrder,
-    Schedule, Shared, copy, gemm as multiply,
+    Cta, Early, Element, Fragment, Gemm, Global, GlobalMut, InPlace, Major, OutputLayout, Raster,
+    RasterOrder, Schedule, Shared, copy, gemm as multiply,
 };
 
 /// C = act(alpha A B + beta C + bias) for a batch of matrices: A \[batch, M, K\], B \[batch, K, N\], C \[batch, M, N\].
@@ -100,7 +97,7 @@ pub unsafe fn gemm<
         let mut acc = acc.map(|x| alpha * x);
         if E::GATED {
             // SAFETY: as above; the kernel has rows of tiles for all of A's.
-            unsafe { gated::store::<E, U, OC, BM, BN, BOX, _>(&acc, &mut c, place) };
+            unsafe { acc.store_gated(&mut c, place, |x| E::ACTIVATION.apply(x)) };
             continue;
         }
         if beta != 0.0 {

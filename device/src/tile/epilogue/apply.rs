@@ -7,9 +7,6 @@ use crate::tile::epilogue::activation::Activation;
 use crate::tile::epilogue::term::{Absent, Term};
 use crate::tile::fragment::Fragment;
 
-/// Of gated units side by side in rows or columns: so many gates, then their ups, and so on. As many rows lie between two of a thread's in an accumulator.
-pub const GATES: u32 = 8;
-
 /// act(alpha · rows · columns · X + beta · residual + bias) of an accumulator X, rounded to the output's type.
 ///
 /// Each of `Bias`, `Residual`, `RowScales` and `ColumnScales` is a [`Term`]: [`ByElement`](crate::tile::ByElement),

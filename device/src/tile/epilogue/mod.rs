@@ -2,6 +2,7 @@
 
 pub mod activation;
 pub mod apply;
+pub mod gated;
 pub mod output;
 pub mod staged;
 pub mod term;

@@ -2,7 +2,7 @@
 
 use crate::arch::tma::Coords;
 use crate::layout::{Element, Major, SharedLayout};
-use crate::tile::epilogue::output::drain;
+use crate::tile::epilogue::output::staging::drain;
 use crate::tile::memory::global::GlobalTileMut;
 
 impl<T: Element, O: Major, const RANK: usize, const BOX: usize> GlobalTileMut<T, RANK, O, BOX> {

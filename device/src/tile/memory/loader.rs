@@ -14,6 +14,7 @@ pub trait Loader: Collective {
     type Ticket: Copy;
 
     /// That of copies which complete on this barrier, where copies do: for stages that are filled outside of a pipeline's loop.
+    #[doc(hidden)]
     fn on_barrier(barrier: u32) -> Self::Ticket;
 
     /// Copies a tile into a stage that is being filled.

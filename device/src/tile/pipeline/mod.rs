@@ -1,6 +1,7 @@
 //! Loops over stages of shared memory that are loaded ahead.
 
 pub mod configuration;
+pub mod early;
 pub mod loads;
 pub mod multistage;
 pub mod ring;

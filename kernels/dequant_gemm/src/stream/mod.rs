@@ -12,11 +12,11 @@ pub use shares::Shares;
 pub use warp_depths::WarpDepths;
 pub use warp_sums::WarpSums;
 
-use tilewright_device::arch::warp::shfl_bfly_f32;
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    ByRow, ColMajor, Cta, Decode, Epilogue, Fragment, GATES, GemmRegisters, Global, GlobalMut, Half, InPlace,
-    Pending as _, RowMajor, Schedule, Swizzle, Weights, ZerosFirst, block_x, block_y, gemm,
+    ByRow, ColMajor, Cta, Decode, Epilogue, Fragment, GemmRegisters, Global, GlobalMut, Half, InPlace,
+    Pending as _, RowMajor, Schedule, Swizzle, Weights, ZerosFirst, block_x, block_y, gemm, unit_of_gate,
+    up_of_lane,
 };
 
 /// Slabs whose sums a CTA has at a time.
@@ -68,11 +68,10 @@ pub fn dequant_stream<
             let at = [slabs.start + index, block_y()];
             if gates && gated.get() != 0 {
                 let gate = epilogue.apply_one::<f32, 2, 32, BN>(x, at, (row, column));
-                // SAFETY: whole warps come here; a lane has the row of its number, so that a gate and its up are so far apart.
-                let y = gate * epilogue.alpha() * unsafe { shfl_bfly_f32(x, GATES) };
-                if row & GATES == 0 {
-                    let (row, y) = (row / (2 * GATES) * GATES + row % GATES, T::from_f32x2(y, y)[0]);
-                    c.get().tile(at).put::<16, BN>(row, column, y);
+                // SAFETY: whole warps come here, and a lane has the row of its number.
+                let y = gate * epilogue.alpha() * unsafe { up_of_lane(x) };
+                if let Some(unit) = unit_of_gate(row) {
+                    c.get().tile(at).put::<16, BN>(unit, column, T::from_f32x2(y, y)[0]);
                 }
                 return;
             }

@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use super::{block_of, drain_lines, ends_where_it_begins};
+use super::staging::{LINE, ROWS, block_of, drain_lines, ends_where_it_begins};
 use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::tma::{self, Coords};
 use crate::arch::warp::uniform;
@@ -15,7 +15,6 @@ use crate::layout::{
 use crate::tile::cta::barriers::WARPGROUP;
 use crate::tile::cta::collective::{Collective, expect_policy};
 use crate::tile::cta::{Cta, TILE_ALIGN};
-use crate::tile::epilogue::output::{LINE, ROWS};
 use crate::tile::fragment::Fragment;
 use crate::tile::memory::copy_to::copy;
 use crate::tile::memory::global::GlobalTileMut;

@@ -5,7 +5,7 @@ extern crate std;
 use std::vec::Vec;
 
 use super::columns::{staged, staging_bytes};
-use super::{LINE, ROWS, WARP_ROWS, ends_where_it_begins, matrix_line, pair_place, staged_columns};
+use super::staging::{LINE, ROWS, WARP_ROWS, ends_where_it_begins, matrix_line, pair_place, staged_columns};
 use crate::layout::{FragmentLayout, SharedLayout, Swizzle, Warpgroups, Warps};
 
 /// Accesses that the memory takes for words of 4 bytes at these offsets, which lanes store side by side.

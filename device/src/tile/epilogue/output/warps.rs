@@ -1,13 +1,13 @@
 //! Storing the fragments of warps: each stages its own rows, and stores them side by side.
 
-use super::{WARP_ROWS, block_of, pair_place, staged_columns};
+use super::OutputLayout;
+use super::staging::{LINE, WARP_ROWS, block_of, drain, pair_place, staged_columns};
 use crate::arch::special::thread_x_volatile;
 use crate::arch::tma::Coords;
 use crate::arch::{global, shared, sync};
 use crate::layout::element::pack;
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf};
 use crate::layout::{Element, Major, Registers, SharedLayout, Swizzle, Warps};
-use crate::tile::epilogue::output::{LINE, OutputLayout, drain};
 use crate::tile::memory::global::GlobalTileMut;
 use crate::tile::memory::window::Window;
 

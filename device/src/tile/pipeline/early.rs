@@ -2,17 +2,24 @@
 
 use core::marker::PhantomData;
 
-use tilewright_device::arch::special::thread_x;
-use tilewright_device::arch::{mbarrier, sync};
-use tilewright_device::layout::SharedLayout;
-use tilewright_device::tile::{
-    Accumulates, Cta, Element, Fill, Global, InPlace, Major, Raster, RasterOrder, Ring, Schedule, Shared,
-    SplitK, copy,
-};
+use crate::arch::special::thread_x;
+use crate::arch::{mbarrier, sync};
+use crate::layout::{Element, Major, SharedLayout};
+use crate::tile::cta::Cta;
+use crate::tile::memory::copy_to::copy;
+use crate::tile::memory::global::Global;
+use crate::tile::memory::in_place::InPlace;
+use crate::tile::memory::shared::{Fill, Ring, Shared};
+use crate::tile::mma::accumulates::Accumulates;
+use crate::tile::pipeline::schedule::Schedule;
+use crate::tile::scheduler::raster::{Raster, RasterOrder};
+use crate::tile::scheduler::split_k::SplitK;
 
-/// Barriers of the first stages' left tiles, which a pipeline's own loads then leave out.
+/// Barriers of the first stages' left tiles, which are on their way while the preceding grid ends: a pipeline's own loads then leave them out.
+///
+/// For operands that no kernel writes which may still run, weights for the most part (PTX ISA, griddepcontrol).
 #[derive(Clone, Copy)]
-pub(crate) struct Early<P, const STAGES: usize, const SPLIT: usize> {
+pub struct Early<P, const STAGES: usize, const SPLIT: usize> {
     base: u32,
     wanted: bool,
     schedule: PhantomData<P>,
@@ -22,7 +29,7 @@ impl<P: Schedule, const STAGES: usize, const SPLIT: usize> Early<P, STAGES, SPLI
     /// Makes the barriers where a kernel `streams` A, of clusters, whose CTAs meet before they use them: see [`SplitK`]. Nothing is early
     /// unless A is `constant`.
     #[inline(always)]
-    pub(crate) fn open(cta: &mut Cta<P>, streams: bool, constant: InPlace<u32>) -> Self {
+    pub fn open(cta: &mut Cta<P>, streams: bool, constant: InPlace<u32>) -> Self {
         let base = if streams { cta.reserve(8 * STAGES as u32, 8) } else { 0 };
         let wanted = streams && constant.get() != 0;
         if wanted && thread_x() == 0 {
@@ -43,7 +50,7 @@ impl<P: Schedule, const STAGES: usize, const SPLIT: usize> Early<P, STAGES, SPLI
     /// # Safety
     /// A has all matrices of `order`, and no kernel that may still run writes it.
     #[inline(always)]
-    pub(crate) unsafe fn load<
+    pub unsafe fn load<
         T: Element,
         O: Major,
         L: Accumulates<M, N>,
@@ -80,9 +87,9 @@ impl<P: Schedule, const STAGES: usize, const SPLIT: usize> Early<P, STAGES, SPLI
         count
     }
 
-    /// Waits for the tile of a stage.
+    /// Waits for the tile of a stage, of as many as [`load`](Self::load) gave: for others it never ends.
     #[inline(always)]
-    pub(crate) fn wait(&self, stage: u32) {
+    pub fn wait(&self, stage: u32) {
         // SAFETY: the barrier is initialised, and completes once.
         unsafe { mbarrier::wait(self.base + stage * 8, 0) }
     }
