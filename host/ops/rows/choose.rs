@@ -135,8 +135,9 @@ impl<const N: usize> Choice for Selection<'_, N> {
                 return Err(Rejection::Ragged { operand: name });
             }
         }
-        let Cycles(cycles) = estimate(kernel, self.matrices, self.reads_again);
-        let weights = if self.columns.is_empty() { 0 } else { of_weights(kernel, cycles) };
+        let weighted = !self.columns.is_empty();
+        let Cycles(cycles) = estimate(kernel, self.matrices, self.reads_again, weighted);
+        let weights = if weighted { of_weights(kernel, cycles) } else { 0 };
         Ok(Cycles(cycles.saturating_add(weights)))
     }
 }
@@ -157,9 +158,15 @@ fn of_weights(kernel: &Compiled, cycles: u64) -> u64 {
 /// some 1500 cycles, as many again for 64 KiB and 4 for each of a thread's elements, a cluster's barrier 800 and 100 for each CTA, and half as long
 /// again where rows may begin anywhere. Where shared memory holds rows, a row takes its
 /// part of memory's time and 700 cycles more, in a cluster 700 and 200 for each CTA, and the first one 3000: to ask for all that there is room for.
-/// Of such rows in shared memory a warp computes for 5 cycles an element and 40 a row, while the SM's others do.
+/// Of such rows in shared memory a warp computes for 5 cycles an element and 40 a row, while the SM's others do; of such tiles with weights, which each
+/// thread shifts as it reads them, for 4 an element.
 /// Element by element memory gives a third of its speed, and rows that are read again come from the L2, if they are not more than it holds.
-fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>, reads_again: u64) -> Cycles {
+fn estimate<const N: usize>(
+    kernel: &Compiled,
+    matrices: &Matrices<N>,
+    reads_again: u64,
+    weighted: bool,
+) -> Cycles {
     let [batch, rows] = matrices.size().map(|size| size as u64);
     let [tile_rows, tile_cols] = kernel.tile.map(u64::from);
     let (ctas, cols) = (u64::from(kernel.ctas), matrices.cols as u64);
@@ -184,10 +191,11 @@ fn estimate<const N: usize>(kernel: &Compiled, matrices: &Matrices<N>, reads_aga
     } else {
         1500 + tile_rows * tile_cols * width / 48 + tile_rows * tile_cols / threads * 4 + cluster
     };
-    let computing = resident * threads / 32 * (cols.div_ceil(threads * ctas) + 8) * 5;
+    let warps = resident * threads / 32;
     let tile = match kernel.ragged {
-        true if held => tile + computing,
-        // Whose edges and weights lie anywhere.
+        true if held => tile + warps * (cols.div_ceil(threads * ctas) + 8) * 5,
+        true if weighted => 800 + warps * (tile_rows * tile_cols / threads) * 4 + cluster,
+        // Whose edges lie anywhere.
         true => tile * 3 / 2,
         false => tile,
     };

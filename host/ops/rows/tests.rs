@@ -156,3 +156,25 @@ fn long_rows_are_read_once() {
         assert_eq!(chosen(shape, pitch), name, "{shape:?} {pitch}");
     }
 }
+
+#[test]
+fn weights_of_rows_that_begin_anywhere_count() {
+    let (device, _) = fake::h200();
+    let chosen = |rows: usize, cols: usize| {
+        let shape = [rows, cols];
+        let (x, y) = (view(&device, &shape, &[cols, 1]), view_mut(&device, &shape, &[cols, 1]));
+        let weight = view(&device, &[cols], &[1]);
+        Norm::rms().weight(&weight).plan(&x, &y).unwrap().kernel().name()
+    };
+    for (rows, cols, name) in [
+        (30000, 1023, "ragged_4x1280"),
+        (131_072, 333, "ragged_4x512"),
+        (20000, 2047, "ragged_short"),
+        (10000, 3001, "ragged_short"),
+        (8192, 5121, "ragged_1x6144"),
+        (8191, 8191, "ragged_1x10240"),
+        (512, 50257, "ragged_1x16384c4"),
+    ] {
+        assert_eq!(chosen(rows, cols), format!("norm_sm_90_f16_{name}"), "{rows} x {cols}");
+    }
+}

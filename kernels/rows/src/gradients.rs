@@ -5,7 +5,7 @@ use tilewright_device::tile::{Collective, Element, FragmentLayout, Overlapped, S
 use tilewright_device::{bf16, f16, kernels};
 
 use crate::columns::column_sums;
-use crate::list::RowsKernel;
+use crate::described::RowsKernel;
 use crate::norm_backward::{norm_gradient, norm_gradient_long};
 use crate::norm_backward_held::norm_gradient_held;
 use crate::program::{NextTile, Nothing, Prefetch, RowProgram};

@@ -3,8 +3,10 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 mod columns;
+mod described;
 mod gradients;
 mod list;
+mod loss;
 mod loss_held;
 mod loss_rows;
 mod masked_rows;
@@ -17,8 +19,9 @@ mod softmax_backward;
 mod softmax_rows;
 
 pub use columns::{ColumnSumsArgs, column_sums};
+pub use described::RowsKernel;
 pub use gradients::{COLUMN_SUMS, NORM_GRADIENT, SOFTMAX_GRADIENT};
-pub use list::{CROSS_ENTROPY, MASKED_SOFTMAX, NORM, RowsKernel, SOFTMAX};
+pub use list::{CROSS_ENTROPY, MASKED_SOFTMAX, NORM, SOFTMAX};
 pub use loss_held::{CrossEntropyHeldArgs, CrossEntropyRaggedArgs, cross_entropy_held, cross_entropy_ragged};
 pub use loss_rows::{CrossEntropyArgs, CrossEntropyLongArgs, cross_entropy, cross_entropy_long};
 pub use masked_rows::{

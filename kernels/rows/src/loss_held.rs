@@ -5,7 +5,7 @@ use tilewright_device::tile::{
     Cta, Element, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile, Rows,
 };
 
-use crate::loss_rows::{Gradient, Logits, Loss, labels_behind, probabilities, results};
+use crate::loss::{Gradient, Logits, Loss, labels_behind, probabilities, results};
 use crate::program::{OneTile, RowProgram, resident, resident_held};
 
 /// As [`cross_entropy`](fn@crate::cross_entropy), for rows of contiguous tensors that begin anywhere, with at most `N` `CTAS` columns less those of a vector but
