@@ -93,6 +93,7 @@ mod ssd;
 mod top_k;
 #[cfg(feature = "pointwise")]
 mod transpose;
+mod tuner;
 mod warm_up;
 
 #[cfg(feature = "reduce")]
@@ -158,6 +159,7 @@ pub use tilewright_pointwise::{Binary, Formula, Ternary, Unary};
 pub use top_k::{TopK, TopKCandidate, TopKPlan, top_k};
 #[cfg(feature = "pointwise")]
 pub use transpose::{Transpose, copy, transpose};
+pub use tuner::{Measured, Tuner, Tuning};
 pub use warm_up::warm_up;
 
 /// The operators' kernels, by operator.

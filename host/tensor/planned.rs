@@ -3,6 +3,8 @@
 //! A plan is made of views at places of its own, each with the alignment of the caller's view and so far from the next that none reaches
 //! it. What is derived from them, parts of tensors and transposed ones, is then put where the tensors of a run lie.
 
+use std::fmt;
+
 use super::named::{Named, of_shape};
 use super::region::Region;
 use super::{Layout, Untyped};
@@ -138,6 +140,16 @@ impl Operands {
             }
         }
         Ok(places)
+    }
+}
+
+/// All of them that decides how long a call takes.
+impl fmt::Display for Operands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Operand { name, dtype, layout, align, .. } in self.all.iter().flatten() {
+            write!(f, " {name} {dtype} {:?} by {:?} at {align}", layout.shape(), layout.strides())?;
+        }
+        Ok(())
     }
 }
 

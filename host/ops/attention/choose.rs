@@ -9,7 +9,7 @@ use super::splits::{Split, mergeable, split};
 use super::table::{Compiled, Way, blocks, kernels};
 use crate::kernel::has;
 use crate::ops::frame::{self, Candidate, Choice, Copies, Descriptor, Rejection};
-use crate::{Arch, Device};
+use crate::{Arch, Device, KernelEntry};
 
 /// What a kernel would take.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +51,9 @@ impl Descriptor for Compiled {
     }
     fn arch(&self) -> Arch {
         self.arch
+    }
+    fn entry(&self) -> Option<&'static KernelEntry> {
+        tilewright_attention::KERNELS.get(self.name, self.arch)
     }
     fn is_built(&self) -> bool {
         has(&tilewright_attention::KERNELS, self.arch)

@@ -8,7 +8,7 @@ use super::problem::Problem;
 use super::table::{Compiled, Kind, Reads, kernels};
 use crate::kernel::has;
 use crate::ops::frame::{Candidate, Choice, Copies, Cycles, Descriptor, Operand, Rejection};
-use crate::{Arch, Device, Result};
+use crate::{Arch, Device, KernelEntry, Result};
 
 /// Depth that the estimate counts in.
 const STEP: u64 = 64;
@@ -23,6 +23,9 @@ impl Descriptor for Compiled {
     }
     fn arch(&self) -> Arch {
         self.arch
+    }
+    fn entry(&self) -> Option<&'static KernelEntry> {
+        tilewright_dequant_gemm::KERNELS.get(self.name, self.arch)
     }
     fn is_built(&self) -> bool {
         has(&tilewright_dequant_gemm::KERNELS, self.arch)

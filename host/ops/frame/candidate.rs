@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::fmt;
 
 use super::{Descriptor, Estimate as _, Rejection};
+use crate::KernelEntry;
 
 /// A kernel that could compute a call, or why it could not.
 #[derive(Debug)]
@@ -24,6 +25,10 @@ impl<K: Descriptor> Candidate<K> {
     /// The kernel's name, by which an operator's `kernel` forces it.
     pub fn name(&self) -> &'static str {
         self.kernel.name()
+    }
+    /// The compiled kernel; `None` where the build leaves it out.
+    pub fn entry(&self) -> Option<&'static KernelEntry> {
+        self.kernel.entry()
     }
     /// Estimated time in cycles of an SM; `None` when the kernel cannot compute this call, and where kernels are not chosen by time.
     pub fn cycles(&self) -> Option<u64> {

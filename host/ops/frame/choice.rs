@@ -92,9 +92,9 @@ mod tests {
     use std::fmt;
 
     use super::*;
-    use crate::Arch;
     use crate::backend::fake;
     use crate::ops::frame::Cycles;
+    use crate::{Arch, KernelEntry};
 
     #[derive(Debug)]
     struct Kernel {
@@ -112,6 +112,9 @@ mod tests {
         }
         fn arch(&self) -> Arch {
             self.arch
+        }
+        fn entry(&self) -> Option<&'static KernelEntry> {
+            None
         }
         fn is_built(&self) -> bool {
             self.name != "left out"

@@ -5,7 +5,7 @@ use std::fmt;
 use tilewright_device::kernel::Listed;
 
 use crate::kernel::has;
-use crate::{Arch, KernelSet};
+use crate::{Arch, KernelEntry, KernelSet};
 
 /// A compiled kernel, as far as an operator chooses by it.
 pub trait Descriptor: fmt::Debug + 'static {
@@ -16,6 +16,8 @@ pub trait Descriptor: fmt::Debug + 'static {
     fn name(&self) -> &'static str;
     /// What it is compiled for.
     fn arch(&self) -> Arch;
+    /// The compiled kernel, where its set has it.
+    fn entry(&self) -> Option<&'static KernelEntry>;
     /// Whether its set has kernels for that.
     fn is_built(&self) -> bool;
     /// Shared memory of a CTA, in bytes.
@@ -47,6 +49,9 @@ impl<D: Rated> Descriptor for Listed<D> {
     }
     fn arch(&self) -> Arch {
         self.arch
+    }
+    fn entry(&self) -> Option<&'static KernelEntry> {
+        D::KERNELS.get(self.name, self.arch)
     }
     fn is_built(&self) -> bool {
         has(D::KERNELS, self.arch)

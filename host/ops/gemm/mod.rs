@@ -16,8 +16,8 @@ pub use plan::{GemmPlan, GemmViews};
 use table::{Compiled, Kind};
 
 use super::frame::{Candidate, Choice};
-use super::{FloatElement, HalfElement};
-use crate::{Element, Result, Stream, TensorView, TensorViewMut};
+use super::{FloatElement, HalfElement, Tuner};
+use crate::{Element, KernelEntry, Result, Stream, TensorView, TensorViewMut};
 
 /// Element types of a GEMM's inputs: those of [`HalfElement`], `f16` and `bf16`.
 pub trait GemmInput: Element {}
@@ -179,6 +179,36 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
         c: &TensorViewMut<'_, U>,
     ) -> Result<GemmPlan> {
         self.plan_of(a, b, c)
+    }
+
+    /// [`plan`](Self::plan) with the kernel that `tuner` [chooses](Tuner::choose) among the candidates that are estimated to take no more than twice
+    /// the least time. What C holds afterwards is of no use, if kernels are measured.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run) and of [`Tuner::choose`].
+    pub fn tuned_plan<T: GemmInput>(
+        &self,
+        tuner: &Tuner,
+        stream: &Stream,
+        a: &TensorView<'_, T>,
+        b: &TensorView<'_, T>,
+        c: &mut TensorViewMut<'_, U>,
+    ) -> Result<GemmPlan> {
+        let best = self.plan(a, b, c)?;
+        if self.kernel.is_some() || c.is_empty() {
+            return Ok(best);
+        }
+        let most = best.kernel().cycles().map_or(u64::MAX, |cycles| cycles.saturating_mul(2));
+        let candidates = self.candidates(a, b, c)?.into_iter();
+        let hopeful = candidates.filter(|candidate| candidate.cycles().is_some_and(|cycles| cycles <= most));
+        let kernels: Vec<_> = hopeful.filter_map(|candidate| candidate.entry()).collect();
+        let Gemm { activation, gated, constant, overlap, .. } = self;
+        let (reads_c, operands) = (self.beta != 0.0, best.operands());
+        let options = format!("{} gated {gated} {reads_c} {constant} {overlap}", activation.name());
+        let by = |kernel: &'static KernelEntry| Gemm { kernel: Some(kernel.name), ..*self };
+        let run = |stream: &Stream, kernel| by(kernel).run(stream, a, b, c);
+        let kernel = tuner.choose(stream, &format!("gemm {options}:{operands}"), &kernels, run)?;
+        by(kernel).plan(a, b, c)
     }
 
     /// [`plan`](Self::plan), of operators whose inputs are of more types.

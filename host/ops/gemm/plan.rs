@@ -132,6 +132,10 @@ impl GemmPlan {
         Ok(GemmPlan { choice, operands, launches })
     }
 
+    pub(super) fn operands(&self) -> &Operands {
+        &self.operands
+    }
+
     /// Queues the product on `stream`.
     ///
     /// Fails when a view is not of the type, shape, strides and alignment that the plan was made for, lies on another device, or C overlaps an

@@ -156,3 +156,32 @@ fn alignments_are_powers_of_two() {
         assert_eq!(text, format!("`align` was {align}; it must be {allowed}"));
     }
 }
+
+#[test]
+fn a_tuner_measures_what_may_be_the_fastest_once() {
+    let (device, journal) = fake::h200();
+    let stream = device.default_stream();
+    let mut views = Views::<f16>::new(&device, "nt", [300, 4096, 1024]);
+    let candidates = views.candidates();
+    let (first, most) = (candidates[0].name(), candidates[0].cycles().unwrap() * 2);
+    let launches = || std::mem::take(&mut *journal.launches.lock().unwrap()).len();
+    let tuner = Tuner::in_memory();
+    let mut tuned = |gemm: &Gemm<'_, f16>| {
+        let plan = gemm.tuned_plan(&tuner, &stream, &views.a, &views.b, &mut views.c).unwrap();
+        (plan.kernel().name(), launches() > 0)
+    };
+    // All of them take as long here, so that the estimate's choice stays.
+    assert_eq!(tuned(&Gemm::new()), (first, true));
+    assert_eq!(tuned(&Gemm::new()), (first, false));
+    let mut loaded: Vec<_> = journal.loads.lock().unwrap().iter().map(|(name, _)| *name).collect();
+    let hopeful =
+        candidates.iter().filter(|candidate| candidate.cycles().is_some_and(|cycles| cycles <= most));
+    let mut hopeful: Vec<_> = hopeful.map(|candidate| candidate.name()).collect();
+    loaded.sort_unstable();
+    hopeful.sort_unstable();
+    assert!(loaded.len() > 1 && loaded.len() < candidates.len(), "{loaded:?}");
+    assert_eq!(loaded, hopeful);
+    // Another call; and nothing to choose.
+    assert_eq!(tuned(&Gemm::new().beta(1.0)), (first, true));
+    assert_eq!(tuned(&Gemm::new().kernel(hopeful[0])), (hopeful[0], false));
+}
