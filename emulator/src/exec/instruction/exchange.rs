@@ -87,7 +87,7 @@ impl<'p> State<'p> {
 
     /// A part gives what is in a register. The lanes in which nothing is.
     fn read(&mut self, warp: &Warp, part: &Part, register: Register) -> u32 {
-        let missing = if self.doubtful { warp.missing(self.program, register) & part.lanes } else { 0 };
+        let missing = if self.doubtful { warp.absent(self.program, register) & part.lanes } else { 0 };
         if missing != 0 {
             self.missing |= missing;
             self.origin = self.origin.or(Some(origin_of(warp, self.program, part.pc, register)));
