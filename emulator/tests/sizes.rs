@@ -121,7 +121,7 @@ fn what_is_nested() {
     let scopes = |depth: usize| entry(&format!("{}{}", "{ .reg .b32 %x;".repeat(depth), "}".repeat(depth)));
     refused(&scopes(10_000), "scopes are nested more than 64 deep");
     load(&scopes(60)).unwrap();
-    refused(&entry("mov.u32 %x, [%y+9223372036854775807+9223372036854775807];"), "expected");
+    refused(&entry("mov.u32 %x, [%y+9223372036854775807+9223372036854775807];"), "`%x` is no register");
 }
 
 /// Functions that each call the next one, and a kernel that calls the first.

@@ -14,6 +14,8 @@ pub struct Module {
     pub variables: Vec<Variable>,
     /// Functions, and declarations of functions.
     pub functions: Vec<Function>,
+    /// Other names of functions: each with the name of the function that it means.
+    pub aliases: Vec<(String, String)>,
     /// The kernels.
     pub entries: Vec<Entry>,
     /// Which source code it was made of.
@@ -175,6 +177,13 @@ pub enum Statement {
         results: Vec<Formal>,
         /// What it takes.
         parameters: Vec<Formal>,
+    },
+    /// `name: .calltargets f, g;`.
+    Callees {
+        /// The list's name.
+        name: String,
+        /// The functions in it.
+        functions: Vec<String>,
     },
     /// An instruction.
     Instruction(Instruction),

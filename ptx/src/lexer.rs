@@ -9,6 +9,8 @@ pub enum Token<'t> {
     Word(&'t str),
     /// An integer.
     Integer(u64),
+    /// An integer with a `U` behind it.
+    Unsigned(u64),
     /// The bits of an f32.
     Float(u32),
     /// The bits of an f64.
@@ -91,6 +93,7 @@ impl<'t> Lexer<'t> {
                 Some(end) => Token::Comment(self.skip_lines(end + 2)),
                 None => return Some(self.error("a comment that does not end")),
             },
+            '.' if rest[1..].starts_with(|next: char| next.is_ascii_digit()) => return Some(self.number()),
             'a'..='z' | 'A'..='Z' | '_' | '$' | '%' | '.' => Token::Word(self.skip(word_length(rest))),
             '0'..='9' => return Some(self.number()),
             '"' => match rest[1..].find('"') {
@@ -107,24 +110,34 @@ impl<'t> Lexer<'t> {
 
     fn number(&mut self) -> Result<Token<'t>, Error> {
         let rest = self.rest();
-        let length = rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'.').count();
+        let part = |text: &str| text.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'.').count();
+        let mut length = part(rest);
+        // `1.5e-3`.
+        let decimal = !matches!(rest.as_bytes().get(1), Some(b'x' | b'X' | b'f' | b'F' | b'd' | b'D'));
+        if decimal && rest[..length].ends_with(['e', 'E']) && rest[length..].starts_with(['+', '-']) {
+            length += 1 + part(&rest[length + 1..]);
+        }
         let word = &rest[..length];
         let lower = word.to_ascii_lowercase();
-        let digits = lower.strip_suffix('u').unwrap_or(&lower);
+        let marked = lower.strip_suffix('u');
+        let (digits, integer): (_, fn(u64) -> Token<'t>) = match marked {
+            Some(digits) => (digits, Token::Unsigned),
+            None => (lower.as_str(), Token::Integer),
+        };
         let token = if let Some(bits) = lower.strip_prefix("0f") {
             (bits.len() == 8).then(|| u32::from_str_radix(bits, 16).map(Token::Float))
         } else if let Some(bits) = lower.strip_prefix("0d") {
             (bits.len() == 16).then(|| u64::from_str_radix(bits, 16).map(Token::Double))
         } else if let Some(hex) = digits.strip_prefix("0x") {
-            Some(u64::from_str_radix(hex, 16).map(Token::Integer))
+            Some(u64::from_str_radix(hex, 16).map(integer))
         } else if let Some(binary) = digits.strip_prefix("0b") {
-            Some(u64::from_str_radix(binary, 2).map(Token::Integer))
-        } else if digits.contains('.') {
+            Some(u64::from_str_radix(binary, 2).map(integer))
+        } else if digits.contains(['.', 'e']) {
             digits.parse::<f64>().ok().map(|value| Ok(Token::Double(value.to_bits())))
         } else if digits.len() > 1 && digits.starts_with('0') {
-            Some(u64::from_str_radix(digits, 8).map(Token::Integer))
+            Some(u64::from_str_radix(digits, 8).map(integer))
         } else {
-            Some(digits.parse().map(Token::Integer))
+            Some(digits.parse().map(integer))
         };
         match token {
             Some(Ok(token)) => {

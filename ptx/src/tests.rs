@@ -131,6 +131,64 @@ fn functions() {
 }
 
 #[test]
+fn constant_expressions() {
+    let value = |text: &str| match instructions(&format!("mov.b64 %d, {text};")).remove(0).1.remove(1) {
+        Operand::Integer(value) => value as i64,
+        other => panic!("{text}: {other:?}"),
+    };
+    assert_eq!(value("1+2*3"), 7);
+    assert_eq!(value("(1+2)*3"), 9);
+    assert_eq!(value("10-4-3"), 3);
+    assert_eq!(value("-(3)"), -3);
+    assert_eq!(value("7 % 4 << 2"), 12);
+    assert_eq!(value("1<<4|2^2"), 16);
+    assert_eq!(value("~0"), -1);
+    assert_eq!(value("!0 + !7"), 1);
+    assert_eq!(value("WARP_SZ*2-1"), 63);
+    assert_eq!(value("3 >= 3 && 2 != 2 || 1 == 1"), 1);
+    assert_eq!(value("1 < 0 ? 5 : 2 > 1 ? 6 : 7"), 6);
+    // Signed unless something is not.
+    assert_eq!(value("-8/2"), -4);
+    assert_eq!(value("-8/2U"), i64::MAX - 3);
+    assert_eq!(value("-1 < 1"), 1);
+    assert_eq!(value("(.u64)-1 < 1"), 0);
+    assert_eq!(value("(.s64)0xffffffffffffffff < 1"), 1);
+    assert_eq!(value("-16 >> 2"), -4);
+    assert_eq!(value("-1 >> 64"), -1);
+    assert_eq!(value("1 << 64"), 0);
+    let offset = |text: &str| match instructions(&format!("ld.b32 %r, [{text}];")).remove(0).1.remove(1) {
+        Operand::Address { offset, .. } => offset,
+        other => panic!("{text}: {other:?}"),
+    };
+    assert_eq!((offset("a+4*(2+1)"), offset("a-4+1"), offset("(2+2)*2")), (12, -3, 8));
+    let module =
+        parse(".shared .b8 a[4*WARP_SZ]; .global .u32 b[2] = {1<<4, (2)}; .global .u8 c[] = {0xff(b)};");
+    let variables = module.unwrap().variables;
+    assert_eq!(variables[0].bytes, 128);
+    assert_eq!(variables[1].initial.bytes, [16, 0, 0, 0, 2, 0, 0, 0]);
+    let error = |text: &str| parse(&format!(".entry k() {{ mov.b64 %d, {text}; }}")).unwrap_err().to_string();
+    assert_eq!(error("1/0"), "PTX line 1: a constant is divided by zero");
+    assert_eq!(error("1+"), "PTX line 1: expected an operand, found `;`");
+    for mark in ["(", "-", "!", "~", "(.s64)", "1?1:"] {
+        assert_eq!(error(&mark.repeat(100_000)), "PTX line 1: operands are nested more than 64 deep");
+    }
+    assert_eq!(value(&["1"; 100_000].join("+")), 100_000);
+}
+
+#[test]
+fn numbers() {
+    let number = |text: &'static str| Lexer::new(text).next().unwrap().map(|placed| placed.token);
+    assert_eq!(number("1.5e-3;"), Ok(Token::Double(1.5e-3f64.to_bits())));
+    assert_eq!(number("1E3,"), Ok(Token::Double(1e3f64.to_bits())));
+    assert_eq!(number(".5"), Ok(Token::Double(0.5f64.to_bits())));
+    assert_eq!(number("0x1e+3"), Ok(Token::Integer(0x1e)));
+    assert_eq!(number("0d3ff000000000000e-1"), Ok(Token::Double(0x3ff0_0000_0000_000e)));
+    assert_eq!(number("017U"), Ok(Token::Unsigned(15)));
+    assert_eq!(number("0b101"), Ok(Token::Integer(5)));
+    assert!(number("1e").is_err() && number("08").is_err());
+}
+
+#[test]
 fn errors_name_what_and_where() {
     let error = |body: &str| parse(&format!("{HEAD}.entry k() {{\n{body}\n}}")).unwrap_err().to_string();
     assert_eq!(error("mov.b32 %r1 %r2;"), "PTX line 5: expected `,`, found `%r2`");
@@ -141,7 +199,11 @@ fn errors_name_what_and_where() {
     );
     assert_eq!(
         error(".reg .v4 .f32 a;"),
-        "PTX line 5: vectors of registers are not known: declare their elements"
+        "PTX line 5: `.reg` of vectors is not known: declare their elements"
+    );
+    assert_eq!(
+        error("ld.b32 %r, a[1];"),
+        "PTX line 5: expected an operand, found a subscript: write `[a+BYTES]`"
     );
     assert_eq!(error("mov.b32 %r1, 0f12;"), "PTX line 5: `0f12` is no number");
     assert_eq!(parse(".texref t;").unwrap_err().to_string(), "PTX line 1: directive `.texref` is not known");

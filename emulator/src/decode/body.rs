@@ -55,7 +55,10 @@ pub(super) fn body(
                     code.push(coded);
                 }
             }
-            Statement::Label { .. } | Statement::Targets { .. } | Statement::Prototype { .. } => {}
+            Statement::Label { .. }
+            | Statement::Targets { .. }
+            | Statement::Prototype { .. }
+            | Statement::Callees { .. } => {}
         }
     }
     starts.push(code.len() as u32);

@@ -43,9 +43,13 @@ pub(super) fn decode(
                 .ok_or_else(|| format!("function `{name}` is only declared: modules are not linked"))?;
             (Callee::Function(place), function.signature.clone())
         }
-        (None, [Operand::Name(prototype)]) => {
+        (None, [Operand::Name(list)]) => {
             let callee = Callee::Address(context.d(&Operand::Name(name.clone()))?);
-            (callee, names.prototype(prototype)?)
+            let signature = match names.callees(list) {
+                Some(functions) => common(context, functions)?,
+                None => names.prototype(list)?,
+            };
+            (callee, signature)
         }
         (None, _) => return Err(format!("`{name}` is no function, and there is no prototype")),
     };
@@ -62,6 +66,22 @@ pub(super) fn decode(
     let arguments = slots(arguments, &signature.parameters, false)?;
     let results = slots(results, &signature.results, true)?;
     Ok(Op::Call(Box::new(CallOp { callee, arguments, results, frame: 0 })))
+}
+
+/// What functions of a list take and give: all the same.
+fn common(context: &Context, functions: &[String]) -> Result<Signature, String> {
+    let mut signatures = functions.iter().map(|name| {
+        let known = context.function(name).ok_or_else(|| format!("`{name}` is no function"))?;
+        Ok::<_, String>((name, known.signature.clone()))
+    });
+    let (_, first) = signatures.next().ok_or("a list without functions")??;
+    for signature in signatures {
+        let (name, signature) = signature?;
+        if signature != first {
+            return Err(format!("`{name}` has other parameters or results than the list's first function"));
+        }
+    }
+    Ok(first)
 }
 
 /// The driver's function of this name, with the sizes of what it takes and gives.

@@ -18,7 +18,13 @@ pub(super) struct Graph<'m> {
 impl<'m> Graph<'m> {
     pub(super) fn new(module: &'m Module) -> Self {
         let functions: Vec<_> = module.functions.iter().filter(|function| function.body.is_some()).collect();
-        let numbers = functions.iter().enumerate().map(|(i, function)| (function.name.as_str(), i)).collect();
+        let mut numbers: HashMap<_, _> =
+            functions.iter().enumerate().map(|(i, function)| (function.name.as_str(), i)).collect();
+        for (name, of) in &module.aliases {
+            if let Some(&function) = numbers.get(of.as_str()) {
+                numbers.insert(name, function);
+            }
+        }
         let mut graph = Self { functions, numbers, calls: Vec::new(), recursive: Vec::new() };
         let initial = module.variables.iter().flat_map(|variable| &variable.initial.names);
         let mut taken: BTreeSet<usize> = initial.filter_map(|named| graph.number(&named.name)).collect();
@@ -34,6 +40,11 @@ impl<'m> Graph<'m> {
         graph.calls = calls;
         graph.recursive = graph.circles();
         graph
+    }
+
+    /// The names of all functions that have a body, aliases too, with their numbers.
+    pub(super) fn names(&self) -> impl Iterator<Item = (&'m str, usize)> {
+        self.numbers.iter().map(|(name, number)| (*name, *number))
     }
 
     /// The number of a function that has a body.

@@ -1,4 +1,4 @@
-//! The labels, lists of labels and prototypes of a body.
+//! The labels, lists of labels and of functions, and prototypes of a body.
 
 use std::collections::HashMap;
 
@@ -14,6 +14,7 @@ struct Scope<'b> {
     labels: HashMap<&'b str, u32>,
     targets: HashMap<&'b str, &'b [String]>,
     prototypes: HashMap<&'b str, (&'b [Formal], &'b [Formal])>,
+    callees: HashMap<&'b str, &'b [String]>,
 }
 
 /// The labels and lists of a body that an instruction sees.
@@ -50,6 +51,9 @@ impl<'b> Names<'b> {
                 Statement::Prototype { name, results, parameters } => {
                     scope.prototypes.insert(name, (results, parameters));
                 }
+                Statement::Callees { name, functions } => {
+                    scope.callees.insert(name, functions);
+                }
                 Statement::Instruction(_) => at += 1,
                 Statement::Registers { .. } | Statement::Variable(_) => {}
             }
@@ -72,6 +76,11 @@ impl<'b> Names<'b> {
         let found = self.find(|scope| scope.targets.get(name).copied());
         let labels = found.ok_or_else(|| format!("there is no list of labels `{name}`"))?;
         labels.iter().map(|label| self.label(label)).collect()
+    }
+
+    /// The functions of a list.
+    pub(super) fn callees(&self, name: &str) -> Option<&'b [String]> {
+        self.find(|scope| scope.callees.get(name).copied())
     }
 
     /// What a function that is called by its address takes and gives.

@@ -76,8 +76,12 @@ fn program(
             .declare_function(function, number, number.map_or(0, address))
             .map_err(|what| LoadError::new(function.line, format!("function `{}`: {what}", function.name)))?;
     }
-    for (i, &function) in order.iter().enumerate() {
-        context.place_function(&graph.functions[function].name, i);
+    let places: HashMap<_, _> =
+        order.iter().enumerate().map(|(place, &function)| (function, place)).collect();
+    for (name, function) in graph.names() {
+        if let Some(&place) = places.get(&function) {
+            context.place_function(name, place);
+        }
     }
 
     let (mut code, mut functions, mut talks) = (Vec::new(), Vec::new(), false);

@@ -317,7 +317,7 @@ impl Cta {
 impl Memory<u32> for Cta {
     type Fault = Reason;
 
-    #[inline]
+    #[inline(always)]
     fn read(&mut self, at: u32, into: &mut [u8]) -> Result<(), Reason> {
         aligned(at, into.len())?;
         into.copy_from_slice(self.bytes(at, into.len())?);
@@ -332,6 +332,7 @@ impl Memory<u32> for Cta {
     }
 }
 
+#[inline(always)]
 fn aligned(at: u32, bytes: usize) -> Result<(), Reason> {
     let align = if bytes.is_power_of_two() { bytes.min(16) } else { 1 };
     if (at as usize).is_multiple_of(align) {

@@ -197,15 +197,16 @@ impl Product {
     }
 
     /// The registers of D of warp `warp` of the warpgroup (0 for a warp's own product) that hold the 8 rows and 8 columns of a tile,
-    /// [so many](Accumulator::per_tile), added to those of `c`.
+    /// [so many](Accumulator::per_tile), added to those of `c`, go to `d`.
     pub(crate) fn registers(
         &self,
         warp: usize,
         tile: usize,
         accumulator: Accumulator,
         c: [&Register; 2],
-    ) -> [Register; 2] {
-        registers(self, warp, tile, accumulator, c)
+        d: &mut [Register; 2],
+    ) {
+        registers(self, warp, tile, accumulator, c, d);
     }
 
     /// Register `index` of D alone, added to `c` if there is one.
@@ -218,59 +219,97 @@ impl Product {
         c: Option<&Register>,
     ) -> Register {
         let per = accumulator.per_tile();
-        self.registers(warp, index / per, accumulator, [c.unwrap_or(&[0; 32]); 2])[index % per]
+        let mut d = [[0; 32]; 2];
+        self.registers(warp, index / per, accumulator, [c.unwrap_or(&[0; 32]); 2], &mut d);
+        d[index % per]
     }
 
-    /// The sums of products of a tile, row by row: those of a row are a vector.
+    /// Adds the sums of products of a tile to `c`, by `add`.
     #[inline(always)]
-    fn sums(&self, warp: usize, tile: usize) -> [[f32; TILE]; TILE] {
+    fn add(
+        &self,
+        warp: usize,
+        tile: usize,
+        c: [&Register; 2],
+        d: &mut [Register; 2],
+        add: impl Fn(u32, f32) -> u32,
+    ) {
         let [depth, rows_b] = self.depth;
         let first = (warp * 2 + tile % 2) * TILE * depth;
         let (a, b) = (&self.a[first..], &self.b[tile / 2 * rows_b..][..rows_b]);
         if let Some(columns) = self.columns.get(first..first + TILE * depth) {
-            return sparse(a, columns, b, depth);
+            let rows = a.chunks_exact(depth).zip(columns.chunks_exact(depth));
+            for ((a, columns), at) in rows.zip(places(c, d)) {
+                put(sparse(a, columns, b), at, &add);
+            }
+            return;
         }
         // All that there are: `Mma::check`; of single bits 256.
         match depth {
-            4 => rows::<4>(a, b),
-            8 => rows::<8>(a, b),
-            16 => rows::<16>(a, b),
-            32 => rows::<32>(a, b),
-            64 => rows::<64>(a, b),
-            _ => rows::<256>(a, b),
+            4 => rows::<4>(a, b, c, d, add),
+            8 => rows::<8>(a, b, c, d, add),
+            16 => rows::<16>(a, b, c, d, add),
+            32 => rows::<32>(a, b, c, d, add),
+            64 => rows::<64>(a, b, c, d, add),
+            _ => rows::<256>(a, b, c, d, add),
         }
     }
 }
 
-/// The sums of products of eight rows of A and eight columns of B.
+/// Adds the sums of products of eight rows of A and eight columns of B: those of a row are a vector.
 #[inline(always)]
-fn rows<const DEPTH: usize>(a: &[f32], b: &[[f32; TILE]]) -> [[f32; TILE]; TILE] {
-    let mut sums = [[0.0; TILE]; TILE];
+fn rows<const DEPTH: usize>(
+    a: &[f32],
+    b: &[[f32; TILE]],
+    c: [&Register; 2],
+    d: &mut [Register; 2],
+    add: impl Fn(u32, f32) -> u32,
+) {
     if let Some(b) = b.first_chunk::<DEPTH>() {
-        for (sums, a) in sums.iter_mut().zip(a.as_chunks::<DEPTH>().0) {
-            let mut row = [0.0; TILE];
+        for (a, at) in a.as_chunks::<DEPTH>().0.iter().zip(places(c, d)) {
+            let mut sums = [0.0; TILE];
             for k in 0..DEPTH {
                 for i in 0..TILE {
-                    row[i] += a[k] * b[k][i];
+                    sums[i] += a[k] * b[k][i];
                 }
             }
-            *sums = row;
+            // Or the compiler makes vectors of four of them, as they go to two registers.
+            put(std::hint::black_box(sums), at, &add);
         }
+    }
+}
+
+/// The sums of a row whose elements are of such columns.
+fn sparse(a: &[f32], columns: &[u16], b: &[[f32; TILE]]) -> [f32; TILE] {
+    let mut sums = [0.0; TILE];
+    for (a, &k) in a.iter().zip(columns) {
+        let Some(b) = b.get(usize::from(k)) else { continue };
+        sums.iter_mut().zip(b).for_each(|(sum, b)| *sum += a * b);
     }
     sums
 }
 
-/// The same where the elements of A are of such columns.
-fn sparse(a: &[f32], columns: &[u16], b: &[[f32; TILE]], depth: usize) -> [[f32; TILE]; TILE] {
-    let mut sums = [[0.0; TILE]; TILE];
-    let rows = a.chunks_exact(depth).zip(columns.chunks_exact(depth));
-    for (sums, (a, columns)) in sums.iter_mut().zip(rows) {
-        for (a, &k) in a.iter().zip(columns) {
-            let Some(b) = b.get(usize::from(k)) else { continue };
-            sums.iter_mut().zip(b).for_each(|(sum, b)| *sum += a * b);
-        }
+/// Of a row what is in the registers of C, and what is to be in those of D: four lanes of each.
+type Row<'r> = [(&'r [u32; 4], &'r mut [u32; 4]); 2];
+
+/// Those of all rows of a tile.
+#[inline(always)]
+fn places<'r>([c, e]: [&'r Register; 2], [d, f]: &'r mut [Register; 2]) -> impl Iterator<Item = Row<'r>> {
+    let of = |c: &'r Register, d: &'r mut Register| c.as_chunks().0.iter().zip(d.as_chunks_mut().0);
+    of(c, d).zip(of(e, f)).map(|(even, odd)| [even, odd])
+}
+
+/// Adds the sums of a row.
+#[inline(always)]
+fn put(sums: [f32; TILE], at: Row<'_>, add: &impl Fn(u32, f32) -> u32) {
+    // Side by side, and all of them before the first is stored: that is a vector.
+    let [(c, d), (e, f)] = at;
+    let mut row = [c[0], c[1], c[2], c[3], e[0], e[1], e[2], e[3]];
+    for i in 0..TILE {
+        row[i] = add(row[i], sums[i]);
     }
-    sums
+    let [a, b, c, e, g, h, i, j] = row;
+    (*d, *f) = ([a, b, c, e], [g, h, i, j]);
 }
 
 /// Eight lines of 16-bit elements.
@@ -306,47 +345,41 @@ twice! {
         tile: usize,
         accumulator: Accumulator,
         c: [&Register; 2],
-    ) -> [Register; 2] {
-        let sums = product.sums(warp, tile);
-        // By register: four lanes hold a row.
-        let [mut even, mut odd] = [[0.0; 32]; 2];
-        let registers = even.as_chunks_mut().0.iter_mut().zip(odd.as_chunks_mut().0);
-        for ((even, odd), [a, b, c, d, e, f, g, h]) in registers.zip(sums) {
-            (*even, *odd) = ([a, b, c, d], [e, f, g, h]);
-        }
-        let sums = [even, odd];
-        let mut d = [[0; 32]; 2];
+        d: &mut [Register; 2],
+    ) {
         match accumulator {
             Accumulator::F16 => {
-                let add = |sum: f32, c: u32| {
-                    u32::from(float::f32_to_f16(sum + float::f16_to_f32(c as u16), Rounding::Nearest))
-                };
-                for (lane, d) in d[0].iter_mut().enumerate() {
-                    let c = c[0][lane];
-                    *d = add(sums[0][lane], c & 0xffff) | add(sums[1][lane], c >> 16) << 16;
-                }
+                let (low, high) = (c[0].map(|c| c & 0xffff), c[0].map(|c| c >> 16));
+                product.add(warp, tile, [&low, &high], d, add_f16);
+                let [low, high] = d;
+                low.iter_mut().zip(high).for_each(|(low, high)| *low |= *high << 16);
             }
-            Accumulator::S32 { saturate: false } => {
-                each(&mut d, c, &sums, |c, sum| c.wrapping_add(sum as i32 as u32));
-            }
-            Accumulator::S32 { saturate: true } => {
-                each(&mut d, c, &sums, |c, sum| (c as i32).saturating_add(sum as i32) as u32);
-            }
-            Accumulator::F32 => each(&mut d, c, &sums, |c, sum| {
-                let total = f32::from_bits(c) + sum;
-                if total.is_nan() { float::NAN } else { total.to_bits() }
-            }),
+            Accumulator::F32 => product.add(warp, tile, c, d, add_f32),
+            Accumulator::S32 { saturate: false } => product.add(warp, tile, c, d, wrapping),
+            Accumulator::S32 { saturate: true } => product.add(warp, tile, c, d, saturating),
         }
-        d
     }
 }
 
-/// Adds sums to what is there.
+// Functions and not closures, which would be calls.
+
 #[inline(always)]
-fn each(d: &mut [Register; 2], c: [&Register; 2], sums: &[[f32; 32]; 2], add: impl Fn(u32, f32) -> u32) {
-    for ((d, c), sums) in d.iter_mut().zip(c).zip(sums) {
-        for ((d, c), sum) in d.iter_mut().zip(c).zip(sums) {
-            *d = add(*c, *sum);
-        }
-    }
+fn add_f16(c: u32, sum: f32) -> u32 {
+    float::f32_to_f16(sum + float::f16_to_f32(c as u16), Rounding::Nearest).into()
+}
+
+#[inline(always)]
+fn add_f32(c: u32, sum: f32) -> u32 {
+    let total = f32::from_bits(c) + sum;
+    if total.is_nan() { float::NAN } else { total.to_bits() }
+}
+
+#[inline(always)]
+fn wrapping(c: u32, sum: f32) -> u32 {
+    c.wrapping_add(sum as i32 as u32)
+}
+
+#[inline(always)]
+fn saturating(c: u32, sum: f32) -> u32 {
+    (c as i32).saturating_add(sum as i32) as u32
 }

@@ -1,6 +1,6 @@
 //! Registers that nobody wrote, and registers of products in flight.
 
-use super::kernel::{ctas, guilty_at, innocent, threads};
+use super::kernel::{ctas, guilty, guilty_at, innocent, threads};
 
 /// A kernel whose `%r1` has a value in some threads alone, and then does this.
 fn partly(condition: &str, then: &str) -> String {
@@ -323,4 +323,36 @@ fn products_are_of_whole_warps() {
     );
     innocent(&body("@%p7"), threads(128));
     innocent(&body("@%p8"), threads(128));
+}
+
+/// A word of shared memory whose lower half alone was written, and what is done with it.
+fn half_a_word(then: &str) -> String {
+    format!(
+        "mov.u32 %r1, 5;\nst.shared.u16 [%s], %r1;\nmov.u32 %r3, 0;\nbar.sync 0;\nld.shared.b32 %r2, [%s];\n{then}\n\
+         st.global.u32 [%mine], %r3;"
+    )
+}
+
+#[test]
+fn a_word_of_which_a_part_was_written() {
+    for then in [
+        "and.b32 %r3, %r2, 0xffff;",
+        "bfe.u32 %r3, %r2, 0, 16;",
+        "prmt.b32 %r3, %r2, 0, 0x4410;",
+        "cvt.u32.u16 %r3, %r2;",
+        "{ .reg .b16 %low, %high; mov.b32 {%low, %high}, %r2; cvt.u32.u16 %r3, %low; }",
+        "shfl.sync.bfly.b32 %r3, %r2, 1, 31, -1;\nand.b32 %r3, %r3, 0xffff;",
+        "st.global.u16 [%mine], %r2;",
+    ] {
+        innocent(&half_a_word(then), threads(32));
+        let nobody = half_a_word(then).replace("st.shared.u16 [%s], %r1;", "");
+        guilty(&nobody, threads(32), &["is used, whose value comes from", "of which nobody had written all"]);
+    }
+    // What uses all of it.
+    let words = ["%r2 is used", "4 bytes of shared memory at 0x", "of which nobody had written all"];
+    guilty(&half_a_word("ld.shared.u32 %r3, [%r2];"), threads(32), &words);
+    guilty(&half_a_word("st.shared.b32 [%s], %r2;"), threads(32), &words);
+    let product = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%r4, %r5, %r6, %r7}, {%r2, %r1}, {%r1}, {%r3, %r3, %r3, %r3};\n\
+        mov.b32 %r3, %r4;";
+    guilty(&half_a_word(product), threads(32), &["is used", "of which nobody had written all"]);
 }

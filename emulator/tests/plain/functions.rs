@@ -94,6 +94,22 @@ fn are_called_by_address() {
 }
 
 #[test]
+fn have_other_names() {
+    let functions =
+        format!(".func (.param .b32 r) plus(.param .b32 a, .param .b32 b);\n{ADD}\n.alias plus, add;");
+    // By its name, by its address, and from a list.
+    let body = "call (%r1), plus, (%t, 3); call (%r1), add, (%r1, 10); mov.u64 %d1, plus; mov.u64 %d2, add; setp.ne.u64 %p1, %d1, %d2;
+        @%p1 trap; list: .calltargets add, plus; call (%r2), %d1, (%r1, 100), list; st.global.u32 [%mine], %r2;";
+    assert_eq!(words(&kernel(&functions, body), 3, 3), [113, 114, 115]);
+    let load = |text: &str| {
+        load_error(&format!("{ADD} .func other() {{ ret; }} .entry k() {{ .reg .b64 %d; {text} }}"))
+    };
+    let list = "mov.u64 %d, add; l: .calltargets add, other; call %d, l;";
+    assert!(load(list).contains("`other` has other parameters or results than the list's first function"));
+    assert!(load("mov.u64 %d, add; l: .calltargets none; call %d, l;").contains("`none` is no function"));
+}
+
+#[test]
 fn branches_take_the_label_of_their_index() {
     let body = "targets: .branchtargets A, B, C; mov.u32 %r2, 0; rem.u32 %r1, %t, 3;
         brx.idx %r1, targets;

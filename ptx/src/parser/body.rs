@@ -2,12 +2,9 @@
 //!
 //! PTX ISA, "Syntax: Statements" and "Instruction Operands".
 
-use super::{Parsed, Parser};
+use super::{DEEPEST, Parsed, Parser};
 use crate::ast::{Guard, Instruction, Operand, Statement};
 use crate::lexer::Token;
-
-/// Scopes of names that may be open in each other, and parentheses of operands. Compilers open two.
-const DEEPEST: usize = 64;
 
 impl Parser<'_> {
     /// Statements up to the brace that closes the entry.
@@ -69,6 +66,13 @@ impl Parser<'_> {
             self.directive(".noreturn");
             self.expect(';')?;
             Ok(Statement::Prototype { name, results, parameters })
+        } else if self.directive(".calltargets") {
+            let mut functions = vec![self.word("a function")?.to_owned()];
+            while self.take(',') {
+                functions.push(self.word("a function")?.to_owned());
+            }
+            self.expect(';')?;
+            Ok(Statement::Callees { name, functions })
         } else {
             Ok(Statement::Label { line, name })
         }
@@ -81,13 +85,15 @@ impl Parser<'_> {
                 self.at += 1;
                 let class = self.word("a register's type")?;
                 if matches!(class, ".v2" | ".v4") {
-                    return self.error("vectors of registers are not known: declare their elements");
+                    return self.error("`.reg` of vectors is not known: declare their elements");
                 }
                 loop {
                     let name = self.word("a register's name")?.to_owned();
                     let mut count = None;
                     if self.take('<') {
-                        count = Some(self.number32("a number of registers")?);
+                        let number = self.literal("a number of registers")?;
+                        // More than there may be of a kernel, whatever is meant.
+                        count = Some(number.try_into().unwrap_or(u32::MAX));
                         self.expect('>')?;
                     }
                     body.push(Statement::Registers { line, class: class.to_owned(), name, count });
@@ -120,7 +126,12 @@ impl Parser<'_> {
         let mut operands = Vec::new();
         if !self.take(';') {
             loop {
-                operands.push(self.operand(0)?);
+                // Elsewhere parentheses are those of constants.
+                operands.push(if opcode.starts_with("call") && self.take('(') {
+                    Operand::List(if self.take(')') { Vec::new() } else { self.list(')', 1)? })
+                } else {
+                    self.operand(0)?
+                });
                 if self.take(';') {
                     break;
                 }
@@ -139,22 +150,18 @@ impl Parser<'_> {
         if self.take('{') {
             return Ok(Operand::Vector(self.list('}', depth + 1)?));
         }
-        if self.take('(') {
-            return Ok(Operand::List(if self.take(')') { Vec::new() } else { self.list(')', depth + 1)? }));
-        }
         if self.take('[') {
             return self.address(depth + 1);
         }
-        if self.take('!') {
-            return Ok(Operand::Not(self.word("a predicate")?.to_owned()));
-        }
         match self.peek() {
-            Some(Token::Word(_)) => {
+            Some(Token::Word(_)) if self.names(0) => {
                 let name = self.word("an operand")?.to_owned();
                 if self.take('|') {
                     Ok(Operand::Pair(name, self.word("the operand after `|`")?.to_owned()))
                 } else if self.take('+') {
                     Ok(Operand::Sum(name, self.integer("an offset")? as i64))
+                } else if self.peek() == Some(Token::Mark('[')) {
+                    self.error(format!("expected an operand, found a subscript: write `[{name}+BYTES]`"))
                 } else {
                     Ok(Operand::Name(name))
                 }
@@ -174,9 +181,13 @@ impl Parser<'_> {
                     other => Ok(other),
                 }
             }
-            Some(Token::Mark('-')) if matches!(self.look(1), Some(Token::Word(_))) => {
+            Some(Token::Mark('-')) if self.names(1) => {
                 self.at += 1;
                 Ok(Operand::Negative(self.word("an operand")?.to_owned()))
+            }
+            Some(Token::Mark('!')) if self.names(1) => {
+                self.at += 1;
+                Ok(Operand::Not(self.word("a predicate")?.to_owned()))
             }
             _ => Ok(Operand::Integer(self.integer("an operand")?)),
         }
@@ -196,7 +207,7 @@ impl Parser<'_> {
     /// What follows `[`.
     fn address(&mut self, depth: usize) -> Parsed<Operand> {
         let (base, mut offset) = match self.peek() {
-            Some(Token::Word(_)) => (Some(self.word("an address")?.to_owned()), 0),
+            Some(Token::Word(_)) if self.names(0) => (Some(self.word("an address")?.to_owned()), 0),
             _ => (None, self.integer("an address")? as i64),
         };
         if self.take('+') || self.peek() == Some(Token::Mark('-')) {

@@ -59,31 +59,38 @@ impl Parser<'_> {
 
     fn scalar(&mut self, shape: &Shape, into: &mut Initial) -> Parsed<()> {
         let bytes = shape.element as usize;
-        let negative = self.peek() == Some(Token::Mark('-'));
+        let first = self.peek();
+        if let Some(Token::Integer(mask) | Token::Unsigned(mask)) = first
+            && self.look(1) == Some(Token::Mark('('))
+            && !shape.float
+        {
+            return self.masked(mask, bytes, into);
+        }
+        if !shape.float && self.names(0) {
+            return self.named(bytes, 0, into);
+        }
+        let negative = first == Some(Token::Mark('-'));
         let value = match self.look(usize::from(negative)) {
-            Some(Token::Float(bits)) if bytes == 4 => u64::from(if negative { bits ^ 1 << 31 } else { bits }),
-            Some(Token::Float(bits)) if bytes == 8 && shape.float => {
-                f64::from(f32::from_bits(if negative { bits ^ 1 << 31 } else { bits })).to_bits()
+            Some(Token::Float(bits)) if bytes == 4 || shape.float => {
+                self.at += 1 + usize::from(negative);
+                let bits = if negative { bits ^ 1 << 31 } else { bits };
+                if bytes == 4 { bits.into() } else { f64::from(f32::from_bits(bits)).to_bits() }
             }
             Some(Token::Double(bits)) if shape.float => {
+                self.at += 1 + usize::from(negative);
                 let bits = if negative { bits ^ 1 << 63 } else { bits };
                 if bytes == 8 { bits } else { (f64::from_bits(bits) as f32).to_bits().into() }
             }
-            Some(Token::Integer(value)) if !shape.float => {
-                if self.look(1) == Some(Token::Mark('(')) {
-                    return self.masked(value, bytes, into);
-                }
-                let value = if negative { value.wrapping_neg() } else { value };
+            Some(_) if !shape.float => {
+                let value = self.integer("an initial value of the variable's type")?;
                 let unused = 64 - 8 * bytes.min(8) as u32;
                 if value << unused >> unused != value && (value << unused) as i64 >> unused != value as i64 {
                     return self.error(format!("{} does not fit into {bytes} bytes", value as i64));
                 }
                 value
             }
-            Some(Token::Word(_)) if !negative && !shape.float => return self.named(bytes, 0, into),
             _ => return self.expected("an initial value of the variable's type"),
         };
-        self.at += 1 + usize::from(negative);
         let mut all = [0; 16];
         all[..8].copy_from_slice(&value.to_le_bytes());
         into.bytes.extend_from_slice(&all[..bytes]);

@@ -1,6 +1,7 @@
 //! Tokens to the tree, by recursive descent.
 
 mod body;
+mod expression;
 mod initial;
 mod module;
 mod source;
@@ -22,6 +23,9 @@ pub fn parse(text: &str) -> Result<Module, Error> {
     }
     Parser { tokens, at: 0, sources: Sources::default() }.module()
 }
+
+/// Scopes of names that may be open in each other, and parentheses of operands. Compilers open two.
+const DEEPEST: usize = 64;
 
 struct Parser<'t> {
     tokens: Vec<Placed<'t>>,
@@ -55,7 +59,7 @@ impl<'t> Parser<'t> {
         let found = match self.peek() {
             Some(Token::Word(word)) => format!("`{word}`"),
             Some(Token::Mark(mark)) => format!("`{mark}`"),
-            Some(Token::Integer(value)) => format!("`{value}`"),
+            Some(Token::Integer(value) | Token::Unsigned(value)) => format!("`{value}`"),
             Some(Token::Float(bits)) => format!("`0f{bits:08X}`"),
             Some(Token::Double(bits)) => format!("`0d{bits:016X}`"),
             Some(Token::Text(text)) => format!("\"{text}\""),
@@ -86,17 +90,6 @@ impl<'t> Parser<'t> {
             Some(Token::Word(word)) => {
                 self.at += 1;
                 Ok(word)
-            }
-            _ => self.expected(what),
-        }
-    }
-
-    fn integer(&mut self, what: &str) -> Parsed<u64> {
-        let negative = self.take('-');
-        match self.peek() {
-            Some(Token::Integer(value)) => {
-                self.at += 1;
-                Ok(if negative { value.wrapping_neg() } else { value })
             }
             _ => self.expected(what),
         }

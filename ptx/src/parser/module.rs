@@ -56,6 +56,13 @@ impl Parser<'_> {
                 }
                 ".section" => self.section()?,
                 ".shared" | ".global" | ".const" => module.variables.extend(self.variables()?),
+                ".alias" => {
+                    self.at += 1;
+                    let name = self.word("a function's other name")?.to_owned();
+                    self.expect(',')?;
+                    module.aliases.push((name, self.word("a function's name")?.to_owned()));
+                    self.expect(';')?;
+                }
                 // For ptxas.
                 ".pragma" => {
                     self.at += 2;

@@ -39,9 +39,13 @@ impl Parser<'_> {
     pub(super) fn attribute(&mut self) -> Parsed<()> {
         if self.directive(".attribute") {
             self.expect('(')?;
-            while !self.take(')') {
-                if self.peek().is_none() {
-                    return self.expected("`)`");
+            let mut open = 1;
+            while open > 0 {
+                match self.peek() {
+                    Some(Token::Mark('(')) => open += 1,
+                    Some(Token::Mark(')')) => open -= 1,
+                    Some(_) => {}
+                    None => return self.expected("`)`"),
                 }
                 self.at += 1;
             }

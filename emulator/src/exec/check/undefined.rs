@@ -4,6 +4,8 @@
 //! is not each read of such a place, but the first instruction on whose effect the value has an influence: compilers pass
 //! such values on where it does not matter (see [`Undefined`]). It is each lane's own value that is there or not: what
 //! lanes exchange they pass on with it. Stores to local memory pass them on too, and what is loaded from there has a value.
+//! Where some bytes of a register have a value, as where half of a pair was loaded from shared memory, it counts as one but for
+//! addresses, products and stores of the whole, which use all of it.
 
 use super::fragments;
 use crate::decode::logic::permuted;
@@ -30,7 +32,7 @@ pub(super) fn check(warp: &mut Warp, program: &Program, pc: u32, here: u32, mask
     if mask == 0 {
         return Ok(());
     }
-    let missing = |register| warp.missing(program, register);
+    let missing = |register| warp.absent(program, register);
     let mut read = 0;
     let result = match coded.op.undefined() {
         Undefined::Used => {
@@ -134,7 +136,7 @@ fn used(warp: &mut Warp, program: &Program, coded: &Coded, mask: u32) -> Result<
     coded.op.registers(&mut |access, register| {
         let without = warp.missing(program, register) & mask;
         if access == Access::Read && without != 0 && fault.is_none() {
-            let without = without & !exempt(warp, &coded.op, register, mask);
+            let without = without & !exempt(warp, program, &coded.op, register, mask);
             fault = (without != 0).then_some((register, without));
         }
     });
@@ -145,10 +147,11 @@ fn used(warp: &mut Warp, program: &Program, coded: &Coded, mask: u32) -> Result<
 }
 
 /// The lanes in which the operation does not need the register.
-fn exempt(warp: &Warp, op: &Op, register: Register, mask: u32) -> u32 {
+fn exempt(warp: &Warp, program: &Program, op: &Op, register: Register, mask: u32) -> u32 {
     match op {
-        Op::Store { from, .. } if from.iter().any(|from| from.register() == register) => {
-            to_local(warp, op, mask)
+        Op::Store { from, bytes, .. } if from.iter().any(|from| from.register() == register) => {
+            let narrower = *bytes < if let Register::D(_) = register { 8 } else { 4 };
+            to_local(warp, op, mask) | if narrower { !warp.absent(program, register) } else { 0 }
         }
         Op::Wgmma(product) if product.d.iter().any(|&d| Register::R(d) == register) => {
             !warp.condition(product.scale)

@@ -158,9 +158,12 @@ pub(super) fn unwritten(warp: &mut Warp, env: &Env<'_>, holes: &[Hole], to: &[De
                 Destination::Sink => continue,
             };
             let element = ((1u32 << bytes) - 1) << (i as u32 * bytes);
-            if u32::from(hole.bytes) & element != 0 {
-                let cause = Cause::Shared { at: hole.at, bytes: total };
-                warp.define(program, register, lane, lane, Some(Origin { pc, cause }));
+            let without = u32::from(hole.bytes) & element;
+            let origin = Some(Origin { pc, cause: Cause::Shared { at: hole.at, bytes: total } });
+            if without == element {
+                warp.define(program, register, lane, lane, origin);
+            } else if without != 0 {
+                warp.define_partly(program, register, lane, origin);
             }
         }
     }

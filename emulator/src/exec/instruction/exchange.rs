@@ -87,7 +87,7 @@ impl<'p> State<'p> {
 
     /// A part gives what is in a register. The lanes in which nothing is.
     fn read(&mut self, warp: &Warp, part: &Part, register: Register) -> u32 {
-        let missing = if self.doubtful { warp.missing(self.program, register) & part.lanes } else { 0 };
+        let missing = if self.doubtful { warp.absent(self.program, register) & part.lanes } else { 0 };
         if missing != 0 {
             self.missing |= missing;
             self.origin = self.origin.or(Some(origin_of(warp, self.program, part.pc, register)));
@@ -110,16 +110,18 @@ impl<'p> State<'p> {
     }
 }
 
-/// A shuffle of all lanes, none of which lacks a value.
-fn shuffle_all(warp: &mut Warp, op: &Op) {
-    let Op::Shuffle { kind, d, valid, a, b, c, .. } = *op else { return };
-    let (from, inside) = sources(kind, warp.r(b), warp.r(c));
-    let given = *warp.r(a);
-    for (d, from) in warp.r[d.0 as usize].iter_mut().zip(from) {
-        *d = given[from as usize % LANES];
-    }
-    if let Some(valid) = valid {
-        warp.put_p(valid, u32::MAX, inside);
+twice! {
+    /// A shuffle of all lanes, none of which lacks a value.
+    fn shuffle_all(warp: &mut Warp, op: &Op) {
+        let Op::Shuffle { kind, d, valid, a, b, c, .. } = *op else { return };
+        let (from, inside) = sources(kind, warp.r(b), warp.r(c));
+        let given = *warp.r(a);
+        for (d, from) in warp.r[d.0 as usize].iter_mut().zip(from) {
+            *d = given[from as usize % LANES];
+        }
+        if let Some(valid) = valid {
+            warp.put_p(valid, u32::MAX, inside);
+        }
     }
 }
 
@@ -166,18 +168,17 @@ fn shuffle(warp: &mut Warp, program: &Program, parts: &[Part], kind: Shuffle, al
     }
 }
 
-twice! {
-    /// The lane that each one reads, and those whose lane is in its segment: the others read their own.
-    fn sources(kind: Shuffle, b: &L32, c: &L32) -> (L32, u32) {
-        match kind {
-            Shuffle::Up => places(b, c, |own, by, _, last, _| {
-                (own.wrapping_sub(by), own.wrapping_sub(by) as i32 >= last as i32)
-            }),
-            Shuffle::Down => places(b, c, |own, by, _, last, _| (own + by, own + by <= last)),
-            Shuffle::Butterfly => places(b, c, |own, by, _, last, _| (own ^ by, own ^ by <= last)),
-            Shuffle::Index => places(b, c, |_, by, first, last, segment| {
-                (first | by & !segment, first | by & !segment <= last)
-            }),
+/// The lane that each one reads, and those whose lane is in its segment: the others read their own.
+#[inline(always)]
+fn sources(kind: Shuffle, b: &L32, c: &L32) -> (L32, u32) {
+    match kind {
+        Shuffle::Up => places(b, c, |own, by, _, last, _| {
+            (own.wrapping_sub(by), own.wrapping_sub(by) as i32 >= last as i32)
+        }),
+        Shuffle::Down => places(b, c, |own, by, _, last, _| (own + by, own + by <= last)),
+        Shuffle::Butterfly => places(b, c, |own, by, _, last, _| (own ^ by, own ^ by <= last)),
+        Shuffle::Index => {
+            places(b, c, |_, by, first, last, segment| (first | by & !segment, first | by & !segment <= last))
         }
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             let mut d = [[[0; LANES]; 2]; 2];
             for (tile, (d, c)) in d.iter_mut().zip(product.c.chunks(per)).enumerate() {
                 let c = [warp.r(c[0]), warp.r(c[per - 1])];
-                *d = env.product.registers(0, tile, product.accumulator, c);
+                env.product.registers(0, tile, product.accumulator, c, d);
             }
             for (to, d) in product.d.chunks(per).zip(&d) {
                 to.iter().zip(d).for_each(|(&to, value)| warp.put_r(to, u32::MAX, value));
@@ -140,11 +140,12 @@ pub(crate) fn warpgroup(warps: &mut [Warp], env: &mut Env<'_>, op: &WgmmaOp) -> 
         }
         order.product(first.cta, group, op.shape.pieces_b(b))?;
     }
+    let mut values = [[0; LANES]; 2];
     for (w, warp) in warps.iter_mut().enumerate() {
         let per = op.accumulator.per_tile();
         for (tile, d) in op.d.chunks(per).enumerate() {
             let c = if add { [warp.r(d[0]), warp.r(d[per - 1])] } else { [&[0; LANES]; 2] };
-            let values = env.product.registers(w, tile, op.accumulator, c);
+            env.product.registers(w, tile, op.accumulator, c, &mut values);
             d.iter().zip(&values).for_each(|(&d, value)| warp.put_r(d, u32::MAX, value));
         }
     }

@@ -20,6 +20,7 @@ use crate::count::executed::Classes;
 use crate::error::Reason;
 use crate::program::Program;
 use crate::program::class::Class;
+use crate::program::operand::Source;
 use crate::program::register::{Condition, D, L32, L64, LANES, P, R};
 
 /// A warp while it runs.
@@ -193,13 +194,12 @@ impl Warp {
     pub(super) fn uniform(&mut self, register: R, mask: u32) -> Result<u32, Reason> {
         let values = self.r(register);
         let first = values[mask.trailing_zeros() as usize % LANES];
-        match lanes(mask).find(|&lane| values[lane] != first) {
-            None => Ok(first),
-            Some(lane) => {
-                let what = "an operand differs between the lanes of a warp, where it must not";
-                Err(self.blame(lane, Reason::misuse(what)))
-            }
+        if self.is_same(Source::R(register), mask) {
+            return Ok(first);
         }
+        let other = lanes(mask).find(|&lane| values[lane] != first).unwrap_or(0);
+        let what = "an operand differs between the lanes of a warp, where it must not";
+        Err(self.blame(other, Reason::misuse(what)))
     }
 }
 

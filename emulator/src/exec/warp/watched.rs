@@ -27,8 +27,10 @@ impl Watched {
 /// What is known of its value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value {
-    /// The lanes in which it has no value.
+    /// The lanes in which it has no value, or not all of one.
     pub(crate) lanes: u32,
+    /// Those of them in which some of its bytes have one.
+    partly: u32,
     /// Whose value it would have; `None` where it was never written.
     pub(crate) origin: Option<Origin>,
 }
@@ -37,7 +39,7 @@ impl Value {
     /// At the start of a thread. A register that cannot be read before it is written has a value: it may get it where
     /// no instruction writes it, by a call.
     pub(crate) fn new(doubtful: bool) -> Self {
-        Self { lanes: if doubtful { u32::MAX } else { 0 }, origin: None }
+        Self { lanes: if doubtful { u32::MAX } else { 0 }, partly: 0, origin: None }
     }
 }
 
@@ -84,7 +86,13 @@ impl Warp {
         }
     }
 
-    /// The lanes in which the register has no value.
+    /// The lanes in which none of the register's bytes has a value. Where some have one, instructions are taken to use those: it is
+    /// not looked at which they use.
+    pub(crate) fn absent(&self, program: &Program, register: Register) -> u32 {
+        self.value(program, register).map_or(0, |value| value.lanes & !value.partly)
+    }
+
+    /// The lanes in which the register has no value, or not all of one.
     #[inline]
     pub(crate) fn missing(&self, program: &Program, register: Register) -> u32 {
         self.value(program, register).map_or(0, |value| value.lanes)
@@ -120,11 +128,28 @@ impl Warp {
         }
         let before = value.lanes != 0;
         value.lanes = value.lanes & !mask | without;
+        value.partly &= !mask;
         value.origin = origin.or(value.origin);
         let after = value.lanes != 0;
         if passing {
             self.passing.lacking = self.passing.lacking + u32::from(after) - u32::from(before);
         }
+    }
+
+    /// The register is written in these lanes, in which some of its bytes have no value.
+    pub(crate) fn define_partly(
+        &mut self,
+        program: &Program,
+        register: Register,
+        lanes: u32,
+        origin: Option<Origin>,
+    ) {
+        self.define(program, register, lanes, lanes, origin);
+        let value = match program.watched.slot(register) {
+            Some(slot) => &mut self.watched[slot].value,
+            None => self.passing.value(program, register),
+        };
+        value.partly |= lanes;
     }
 }
 
