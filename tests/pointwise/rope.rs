@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use tilewright::ops::{Pairs, Rope, rope};
-use tilewright::{Device, Stream, Tensor, bf16, f16};
+use tilewright::ops::{Indices, Pairs, Rope, rope};
+use tilewright::{Device, Error, Stream, Tensor, bf16, f16};
 use tilewright_support::guarded::Guarded;
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
@@ -141,6 +141,18 @@ pub fn positions(device: &Device) -> Outcome {
             let most = if places[i / cols].unsigned_abs() < 1 << 24 { 2e-6 } else { 2e-5 };
             let error = (f64::from(y) - exact).abs();
             assert!(error < most, "position {}: {error:e}", places[i / cols]);
+        }
+        // Of every type, and of any strides.
+        let bits =
+            |y: &Tensor<f32>| Ok::<_, Error>(y.to_vec()?.into_iter().map(f32::to_bits).collect::<Vec<_>>());
+        let same = bits(&y)?;
+        let unsigned = Tensor::from_slice(device, &places.map(i32::cast_unsigned), &[places.len()])?;
+        let long: Vec<i64> = places.iter().flat_map(|&place| [place.into(), 1 << 40]).collect();
+        let long = Tensor::from_slice(device, &long, &[places.len(), 2])?;
+        for given in [Indices::from(unsigned.view()), long.view().select(1, 0)?.into()] {
+            let mut y = Tensor::filled(device, f32::NAN, y.shape())?;
+            Rope::new(Pairs::Halves).positions(given).run(&stream, &x.view(), &mut y.view_mut())?;
+            assert_eq!(bits(&y)?, same);
         }
         // Cosines and sines themselves.
         let ones: Vec<f32> = (0..values.len()).map(|i| f32::from(u8::from(i % cols < cols / 2))).collect();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tilewright::ops::{HalfElement, Pairs, Rope};
+use tilewright::ops::{HalfElement, Indices, Pairs, Rope};
 use tilewright::{Device, Error, Stream, Tensor, bf16, f16};
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
@@ -44,15 +44,17 @@ fn every_kernel_of<T: Number + HalfElement>(device: &Device) -> Outcome {
         let (wanted_q, turned, values) = (q_to.to_vec()?, k_to.to_vec()?, v.to_vec()?);
         let old = normal::<T>(4, pages * rows * kv_heads * cols);
         let at = Tensor::from_slice(device, slots, &[tokens])?;
+        let long: Vec<i64> = slots.iter().map(|&slot| slot.into()).collect();
+        let long = Tensor::from_slice(device, &long, &[tokens])?;
         seen.append(&mut by_each(&all, |name| {
             let cache = || Tensor::from_slice(device, &old, &[pages, rows, kv_heads, cols]);
             let (mut k_cache, mut v_cache, mut q_to) = (cache()?, cache()?, zeros(heads)?);
-            let ran = done(rope.kernel(name).run_append(
+            let ran = done(rope.clone().kernel(name).run_append(
                 &stream,
                 [&q, &k, &v],
                 &mut q_to.view_mut(),
                 [&mut k_cache.view_mut(), &mut v_cache.view_mut()],
-                &at.view(),
+                if cols == 64 { Indices::from(long.view()) } else { at.view().into() },
             ))?;
             if ran {
                 assert_eq!(T::widen(&q_to.to_vec()?), T::widen(&wanted_q), "{name}");
