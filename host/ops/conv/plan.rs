@@ -24,7 +24,7 @@ pub struct ConvPlan {
 #[derive(Clone, Debug)]
 enum Of {
     /// A kernel of convolutions; no call where there is nothing to store.
-    Patches(Plan<Compiled>, Finish, Option<Call>),
+    Patches(Plan<Compiled>, Option<Box<(Call, Finish)>>),
     /// A kernel of matrices: the filter is one pixel. Its A, B, C and bias are at the places of x, w, y and the bias.
     Product(GemmPlan),
 }
@@ -87,8 +87,8 @@ impl ConvPlan {
         }
         let choice = patches?;
         let call = || Call::new(y.device(), choice.descriptor(), &product, choice.estimate.joined);
-        let call = if y.is_empty() { None } else { Some(call()?) };
-        Ok(ConvPlan { operands, of: Of::Patches(choice, finish, call) })
+        let call = if y.is_empty() { None } else { Some(Box::new((call()?, finish))) };
+        Ok(ConvPlan { operands, of: Of::Patches(choice, call) })
     }
 
     /// Queues the convolution on `stream`.
@@ -109,8 +109,11 @@ impl ConvPlan {
     pub(super) fn queue(&self, stream: &Stream, tensors: [Option<Named<'_>>; 5]) -> Result<()> {
         let places = self.operands.places(stream, tensors, None)?;
         match &self.of {
-            Of::Patches(_, finish, Some(call)) => call.placed(&places).run(stream, &finish.placed(&places)),
-            Of::Patches(_, _, None) => Ok(()),
+            Of::Patches(_, Some(launch)) => {
+                let (call, finish) = &**launch;
+                call.placed(&places).run(stream, &finish.placed(&places))
+            }
+            Of::Patches(_, None) => Ok(()),
             Of::Product(plan) => plan.launch(stream, &places),
         }
     }
