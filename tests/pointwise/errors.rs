@@ -187,7 +187,7 @@ pub fn rope(device: &Device) -> Outcome {
     let inside =
         unsafe { TensorView::<f16>::from_raw_parts(device, y.address(), &[4, 2, 16], &[32, 16, 1])? };
     let (places, table) = (Tensor::<i32>::zeros(device, &[5])?, Tensor::<f32>::zeros(device, &[9, 7])?);
-    let (places, table, right) = (places.view(), table.view(), Tensor::<f32>::zeros(device, &[9, 8])?);
+    let (table, right) = (table.view(), Tensor::<f32>::zeros(device, &[9, 8])?);
     let (right, few) = (right.view(), right.view().narrow(0, 0, 8)?);
     let (x, plain) = (x.view(), || Rope::new(Pairs::Halves));
     for (rope, x, message) in [
@@ -196,7 +196,7 @@ pub fn rope(device: &Device) -> Outcome {
         (plain().theta(1.0), &x, "`theta` was 1; it must be above 1, and finite".to_owned()),
         (plain().theta(f64::NAN), &x, "`theta` was NaN; it must be above 1, and finite".to_owned()),
         (
-            plain().positions(&places),
+            plain().positions(places.view()),
             &x,
             "`positions` was of shape [5]; it must be of shape [4]: one for each token".to_owned(),
         ),

@@ -132,8 +132,7 @@ pub fn positions(device: &Device) -> Outcome {
         let x = Tensor::from_slice(device, &values, &[places.len(), 1, cols])?;
         let mut y = Tensor::filled(device, f32::NAN, &[places.len(), 1, cols])?;
         let tensor = Tensor::from_slice(device, &places, &[places.len()])?;
-        let given = tensor.view();
-        let turn = Rope::new(Pairs::Halves).positions(&given);
+        let turn = Rope::new(Pairs::Halves).positions(tensor.view());
         turn.run(&stream, &x.view(), &mut y.view_mut())?;
         let position = |token: usize| f64::from(places[token]);
         let exact = rotated(&wide(&values), [1, cols], cols, Pairs::Halves, 1e4, position);
@@ -171,9 +170,8 @@ pub fn positions(device: &Device) -> Outcome {
         let [cos, sin] = [0, 1].map(|i| Tensor::from_slice(device, &table[i], &[5, cols / 2]));
         let (cos, sin) = (cos?, sin?);
         let (cos, sin, tensor) = (cos.view(), sin.view(), Tensor::from_slice(device, &[4, 0, 5, -1], &[4])?);
-        let given = tensor.view();
         let (x, mut to) = (x.view().narrow(0, 0, 4)?, y.view_mut().narrow(0, 0, 4)?);
-        let turn = Rope::new(Pairs::Halves).table(&cos, &sin).positions(&given);
+        let turn = Rope::new(Pairs::Halves).table(&cos, &sin).positions(tensor.view());
         turn.run(&stream, &x, &mut to)?;
         for (i, y) in to.to_vec()?.into_iter().enumerate() {
             let (token, pair, half) = (i / cols, i % cols % (cols / 2), i % cols / (cols / 2));

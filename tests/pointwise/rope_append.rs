@@ -36,8 +36,7 @@ fn every_kernel_of<T: Number + HalfElement>(device: &Device) -> Outcome {
         let (q, k, v) = (part_of(0, heads)?, part_of(heads, kv_heads)?, part_of(heads + kv_heads, kv_heads)?);
         let positions: Vec<i32> = slots.iter().map(|slot| 3 * slot + 4).collect();
         let positions = Tensor::from_slice(device, &positions, &[tokens])?;
-        let positions = positions.view();
-        let rope = Rope::new(pairs).columns(part).theta(5e5).positions(&positions);
+        let rope = Rope::new(pairs).columns(part).theta(5e5).positions(positions.view());
         let zeros = |heads| Tensor::<T>::zeros(device, &[tokens, heads, cols]);
         let (mut q_to, mut k_to) = (zeros(heads)?, zeros(kv_heads)?);
         rope.run_both(&stream, [&q, &k], [&mut q_to.view_mut(), &mut k_to.view_mut()])?;
@@ -93,7 +92,7 @@ pub fn errors(device: &Device) -> Outcome {
         let caches = [&mut k_cache.view_mut(), &mut v_cache.view_mut()];
         let tensors = [&q.view(), &k.view(), &v.view()];
         let rope = Rope::new(Pairs::Halves);
-        match rope.run_append(&stream, tensors, &mut q_to.view_mut(), caches, &slots.view()) {
+        match rope.run_append(&stream, tensors, &mut q_to.view_mut(), caches, slots.view()) {
             Err(Error::Argument { argument, .. }) if argument == name => {}
             other => return Err(format!("not an error about `{name}`: {other:?}").into()),
         }
