@@ -123,9 +123,12 @@ impl<T: Real + FloatElement> Problem for InPool<'_, T> {
         self.with_output(0, |c| {
             Ok(match self.case.pass {
                 Pass::Outputs => self.conv().plan(&a, &b, &c)?.name(),
-                Pass::Images => {
-                    self.gradient().images_plans(&a, &b, &c)?.first().map_or("", |plan| plan.kernel().name())
-                }
+                Pass::Images => self
+                    .gradient()
+                    .images_plan(&a, &b, &c)?
+                    .kernels()
+                    .first()
+                    .map_or("", |plan| plan.kernel().name()),
                 Pass::Filters => self.gradient().filters_plan(&a, &b, &c)?.kernel().name(),
             })
         })

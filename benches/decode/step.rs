@@ -220,14 +220,12 @@ impl Step {
             let tensors = [heads(0, HEADS)?, heads(HEADS, KV_HEADS)?, heads(HEADS + KV_HEADS, KV_HEADS)?];
             let mut q_to = q.view_mut().reshape(&[batch, HEADS, HEAD])?;
             let caches = [&mut k_cache.view_mut(), &mut v_cache.view_mut()];
-            let (positions, slots) = (self.positions.view(), self.slots.view());
-            let rope = Rope::new(Pairs::Halves).theta(5e5).positions(&positions);
-            rope.run_append(stream, tensors.each_ref(), &mut q_to, caches, &slots)?;
+            let rope = Rope::new(Pairs::Halves).theta(5e5).positions(self.positions.view());
+            rope.run_append(stream, tensors.each_ref(), &mut q_to, caches, self.slots.view())?;
         } else if has(Operator::Rope) {
             let (q_from, k_from) = (heads(0, HEADS)?, heads(HEADS, KV_HEADS)?);
-            let positions = self.positions.view();
             let (mut q_to, mut k_to) = (q.view_mut().reshape(&[batch, HEADS, HEAD])?, last(k_cache, batch)?);
-            let rope = Rope::new(Pairs::Halves).theta(5e5).positions(&positions);
+            let rope = Rope::new(Pairs::Halves).theta(5e5).positions(self.positions.view());
             rope.run_both(stream, [&q_from, &k_from], [&mut q_to, &mut k_to])?;
         }
         if !self.case.fused && has(Operator::Append) {

@@ -1,16 +1,28 @@
 //! The places of the largest elements, or of the least.
 
+use std::fmt;
+use std::ops::Deref;
+
 use tilewright_reduce::{How, Made, ResultType};
 
-use super::frame::{Candidate, Choice, Named, Plan, check, of_shape};
-use super::reduce::{Compiled, Problem};
+use super::frame::{Candidate, Choice, Named, Operands, Plan, check, of_shape};
+use super::reduce::{Compiled, Prepared, Problem};
 use super::{FloatElement, IndexElement};
-use crate::{Error, Result, Stream, TensorView, TensorViewMut};
+use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute an argmax, or why it could not.
 pub type ArgmaxCandidate = Candidate<Compiled>;
-/// The kernel that computes an argmax, and why it was chosen.
-pub type ArgmaxPlan = Plan<Compiled>;
+
+/// The kernel that computes an argmax, why it was chosen, and all that its launch needs but memory.
+///
+/// It is made once from shapes, strides and alignments, by [`Argmax::plan`], and runs many times, on any stream, from any thread. It derefs to
+/// the [`Plan`] that explains the choice of its kernel.
+#[derive(Clone, Debug)]
+pub struct ArgmaxPlan {
+    choice: Plan<Compiled>,
+    operands: Operands,
+    prepared: Prepared,
+}
 
 /// y = the places of the largest elements of x over its last dimension: see [`Argmax`].
 pub fn argmax<T: FloatElement, I: IndexElement>(
@@ -91,16 +103,23 @@ impl<'a> Argmax<'a> {
         Ok(self.problem(x, y)?.candidates())
     }
 
-    /// The kernel that [`run`](Self::run) would launch, and why.
+    /// A plan for tensors of these shapes, strides and alignments, which runs many times: the kernel, and how it is launched. The tensors may be
+    /// [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernel, which takes the driver a while the first time.
     pub fn plan<T: FloatElement, I: IndexElement>(
         &self,
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, I>,
     ) -> Result<ArgmaxPlan> {
-        self.problem(x, y)?.choose(self.kernel)
+        let operands = Operands::new(y.device(), named(x, y));
+        let problem = self.problem(&x.planned(0), &y.planned(1))?;
+        let choice = problem.choose(self.kernel)?;
+        let prepared = problem.prepare(choice.descriptor(), self.overlap)?;
+        Ok(ArgmaxPlan { choice, operands, prepared })
     }
 
-    /// Queues it on `stream`.
+    /// Queues it on `stream`: [`plan`](Self::plan), and [`ArgmaxPlan::run`].
     ///
     /// Fails when shapes do not fit, rows have no elements, a view lies on another device, or y overlaps x.
     pub fn run<T: FloatElement, I: IndexElement>(
@@ -109,14 +128,7 @@ impl<'a> Argmax<'a> {
         x: &TensorView<'_, T>,
         y: &mut TensorViewMut<'_, I>,
     ) -> Result<()> {
-        let problem = self.problem(x, y)?;
-        stream.expect_on(&problem.device)?;
-        if problem.is_empty() {
-            return Ok(());
-        }
-        let kernel = problem.choose(self.kernel)?.descriptor();
-        // SAFETY: the views that the problem comes from are borrowed by the caller, y exclusively; it takes no memory for parts.
-        unsafe { problem.queue(stream, kernel, self.overlap, 0) }
+        self.plan(x, y)?.run(stream, x, y)
     }
 
     /// Checks the arguments.
@@ -148,5 +160,44 @@ impl<'a> Argmax<'a> {
         let result = if I::DTYPE.bytes() == 8 { ResultType::Wide } else { ResultType::Word };
         let how = How { made, negative, divisor: 1.0, root: 0, result: result as u32 };
         Problem::new(y.device(), [x.untyped(), y.untyped()], &[dim], how, false)
+    }
+}
+
+/// The tensors of an argmax, in the order of a plan's.
+fn named<'v, T: Element, I: Element>(
+    x: &'v TensorView<'_, T>,
+    y: &'v TensorViewMut<'_, I>,
+) -> [Option<Named<'v>>; 2] {
+    [Some(Named::read("x", x)), Some(Named::written("y", y))]
+}
+
+impl ArgmaxPlan {
+    /// Queues it on `stream`.
+    ///
+    /// Fails when a view is not of the type, shape, strides and alignment that the plan was made for, lies on another device, or y overlaps x; the
+    /// error names it.
+    pub fn run<T: FloatElement, I: IndexElement>(
+        &self,
+        stream: &Stream,
+        x: &TensorView<'_, T>,
+        y: &mut TensorViewMut<'_, I>,
+    ) -> Result<()> {
+        let places = self.operands.places(stream, named(x, y), None)?;
+        // SAFETY: the tensors are of the shapes and strides that the problem was made of, borrowed by the caller, y exclusively; it takes no
+        // memory for parts.
+        unsafe { self.prepared.run(stream, &places) }
+    }
+}
+
+impl Deref for ArgmaxPlan {
+    type Target = Plan<Compiled>;
+    fn deref(&self) -> &Plan<Compiled> {
+        &self.choice
+    }
+}
+
+impl fmt::Display for ArgmaxPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.choice.fmt(f)
     }
 }

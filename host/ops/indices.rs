@@ -1,10 +1,12 @@
-//! Lengths, offsets and page numbers, of the types that frameworks have them in.
+//! Lengths, offsets, page numbers and positions, of the types that frameworks have them in.
 
 use crate::TensorView;
 use crate::ops::frame::Named;
 use crate::tensor::Untyped;
+#[cfg(feature = "pointwise")]
+use crate::{DType, Result, tensor::Layout};
 
-/// Lengths, offsets or page numbers in a device's memory: of `i32`, `u32` or `i64`. A view of one of these types is one, and so is a reference
+/// Lengths, offsets, page numbers, positions or slots in a device's memory: of `i32`, `u32` or `i64`. A view of one of these types is one, and so is a reference
 /// to it.
 ///
 /// Kernels read the low 32 bits of each, as an `i32`: numbers beyond its range are not told from others.
@@ -56,8 +58,22 @@ impl Indices<'_> {
         each!(self, view => view.planned(number).into())
     }
 
+    #[cfg(feature = "pointwise")]
+    pub(super) fn shape(&self) -> &[usize] {
+        each!(self, view => view.shape())
+    }
+
     pub(super) fn untyped(&self) -> Untyped {
         each!(self, view => view.untyped())
+    }
+
+    /// Their low 32 bits as a tensor of `i32`, which lie first in memory: kernels of elements of any strides read that.
+    #[cfg(feature = "pointwise")]
+    pub(super) fn words(&self) -> Result<Untyped> {
+        let Untyped { address, dtype, layout } = self.untyped();
+        let words = dtype.bytes() / DType::I32.bytes();
+        let strides: Vec<_> = layout.strides().iter().map(|stride| stride.saturating_mul(words)).collect();
+        Ok(Untyped { address, dtype: DType::I32, layout: Layout::strided(layout.shape(), &strides)? })
     }
 }
 

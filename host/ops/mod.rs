@@ -65,7 +65,13 @@ mod gated;
 mod gemm;
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 mod index;
-#[cfg(any(feature = "attention", feature = "linear_attention", feature = "mla", feature = "ssd"))]
+#[cfg(any(
+    feature = "attention",
+    feature = "linear_attention",
+    feature = "mla",
+    feature = "pointwise",
+    feature = "ssd"
+))]
 mod indices;
 #[cfg(feature = "linear_attention")]
 mod linear_attention;
@@ -104,10 +110,13 @@ pub use attention::{Attention, AttentionCandidate, AttentionPlan, AttentionViews
 pub use cast::{Cast, CastElement, cast};
 #[cfg(feature = "ssd")]
 pub use causal_conv1d::{
-    CausalConv1d, CausalConv1dCandidate, CausalConv1dGradient, CausalConv1dPlan, causal_conv1d,
+    CausalConv1d, CausalConv1dCandidate, CausalConv1dGradient, CausalConv1dPlan, CausalConv1dViews,
+    causal_conv1d,
 };
 #[cfg(feature = "conv")]
-pub use conv::{Conv, ConvCandidate, ConvGradient, ConvPlan, conv};
+pub use conv::{
+    Conv, ConvCandidate, ConvFiltersPlan, ConvGradient, ConvImagesPlan, ConvPlan, ConvViews, conv,
+};
 #[cfg(feature = "rows")]
 pub use cross_entropy::{CrossEntropy, CrossEntropyCandidate, CrossEntropyPlan, cross_entropy};
 #[cfg(feature = "dequant_gemm")]
@@ -127,12 +136,19 @@ pub use gated::{Gated, geglu, swiglu};
 pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmPlan, GemmViews, gemm};
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 pub use index::IndexElement;
-#[cfg(any(feature = "attention", feature = "linear_attention", feature = "mla", feature = "ssd"))]
+#[cfg(any(
+    feature = "attention",
+    feature = "linear_attention",
+    feature = "mla",
+    feature = "pointwise",
+    feature = "ssd"
+))]
 pub use indices::Indices;
 #[cfg(feature = "linear_attention")]
 pub use linear_attention::{
     LinearAttention, LinearAttentionCandidate, LinearAttentionGradient, LinearAttentionGradientCandidate,
-    LinearAttentionGradientPlan, LinearAttentionPlan, linear_attention,
+    LinearAttentionGradientPlan, LinearAttentionPlan, LinearAttentionStepPlan, LinearAttentionViews,
+    linear_attention,
 };
 #[cfg(feature = "mla")]
 pub use mla::{Mla, MlaCandidate, MlaPlan, MlaViews, mla};
@@ -149,7 +165,7 @@ pub use softmax::{Softmax, SoftmaxCandidate, SoftmaxPlan, log_softmax, softmax};
 #[cfg(feature = "ssd")]
 pub use ssd::{
     Ssd, SsdCandidate, SsdGradient, SsdGradientCandidate, SsdGradientPlan, SsdPlan, SsdStep,
-    SsdStepCandidate, SsdStepPlan,
+    SsdStepCandidate, SsdStepPlan, SsdStepViews, SsdViews,
 };
 #[cfg(any(feature = "dequant_gemm", feature = "gemm", feature = "pointwise"))]
 pub use tilewright_device::tile::Activation;

@@ -19,7 +19,7 @@ pub(crate) use argument::Reading;
 pub(crate) use layout::Layout;
 pub use layout::MAX_RANK;
 pub use named::{Named, check, of_shape};
-pub(crate) use planned::{Operands, Places, of_address};
+pub(crate) use planned::{Operands, PLANNED_ROOM, Places, of_address};
 pub(crate) use region::Region;
 pub(crate) use untyped::Untyped;
 pub use view::{TensorView, TensorViewMut};

@@ -16,11 +16,13 @@ pub(super) const NO_MEMORY: u64 = 4096;
 const APART: u32 = 56;
 /// What copies and vectors at most want of an address.
 const ALIGNED: u64 = 16;
-/// The most tensors of a plan.
+/// The most tensors of a plan, and its room.
 const MOST: usize = 16;
+/// The number of what a plan has for memory that only the run knows, which is no tensor: its workspace.
+const ROOM: usize = MOST - 1;
 
 /// The alignment of an address, as far as kernels are chosen by it. No memory is aligned to anything.
-fn alignment(address: u64) -> u64 {
+const fn alignment(address: u64) -> u64 {
     1 << (address | ALIGNED).trailing_zeros()
 }
 
@@ -33,9 +35,12 @@ pub(crate) fn of_address(address: u64) -> String {
 }
 
 /// Where a plan has its tensor of this number.
-pub(super) fn place(number: usize, address: u64) -> u64 {
+pub(super) const fn place(number: usize, address: u64) -> u64 {
     (number as u64 + 1) << APART | alignment(address)
 }
+
+/// Where a plan has the workspace of its runs: see [`Places::with_room`].
+pub(crate) const PLANNED_ROOM: u64 = place(ROOM, ALIGNED);
 
 /// Refuses views that only plans are made of.
 pub(super) fn expect_memory(region: &Region, name: &'static str) -> Result<()> {
@@ -69,7 +74,7 @@ pub(crate) struct Places([u64; MOST]);
 impl Operands {
     /// As `tensors` are, of which views are [`planned`](super::TensorView::planned) by their numbers here.
     pub(crate) fn new<const N: usize>(device: &Device, tensors: [Option<Named<'_>>; N]) -> Self {
-        const { assert!(N <= MOST, "more tensors than plans have places for") };
+        const { assert!(N <= ROOM, "more tensors than plans have places for") };
         let operand = |tensor: Named<'_>| {
             let Region { address, width, layout } = tensor.region;
             let bytes = (layout.extent() * width) as u64;
@@ -97,7 +102,7 @@ impl Operands {
         tensors: [Option<Named<'_>>; N],
         room: Option<Named<'_>>,
     ) -> Result<Places> {
-        const { assert!(N < MOST, "more tensors than plans have places for") };
+        const { assert!(N <= ROOM, "more tensors than plans have places for") };
         stream.expect_on(&self.device)?;
         let mut places = Places([0; MOST]);
         let mut spans = [(0, 0); MOST];
@@ -182,6 +187,12 @@ impl Operand {
 }
 
 impl Places {
+    /// With the workspace of a run at this address, which the plan has at [`PLANNED_ROOM`].
+    pub(crate) fn with_room(mut self, address: u64) -> Self {
+        self.0[ROOM] = address.wrapping_sub(PLANNED_ROOM);
+        self
+    }
+
     /// Where what the plan has at this address lies.
     pub(crate) fn at(&self, planned: u64) -> u64 {
         let number = (planned >> APART) as usize;

@@ -9,6 +9,7 @@
 //! - [`rows`]: the same for row-wise operators.
 //! - [`example`]: what examples begin and end with.
 //! - [`guarded`]: matrices with poison around them, which shows reads and stores outside.
+//! - [`planned`]: what tests of plans make them of.
 //! - [`suite`]: a test program that reports by name what it skipped for want of a GPU.
 //! - [`timing`]: variants compared in one run, in shuffled order.
 //! - [`watched`]: which kernels run under a sanitizer, and that sizes are to be small.
@@ -24,6 +25,7 @@ pub mod example;
 pub mod foreign;
 pub mod guarded;
 pub mod pictures;
+pub mod planned;
 pub mod random;
 pub mod real;
 pub mod recurrence;

@@ -77,7 +77,7 @@ impl Runs for Case {
         let names = all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name());
         for name in names.filter(|name| watched::runs(name)) {
             // Another of a stride's products may be too much for it.
-            if self.gradient().kernel(name).images_plans(&dy, &w, &dx.view_mut()).is_err() {
+            if self.gradient().kernel(name).images_plan(&dy, &w, &dx.view_mut()).is_err() {
                 continue;
             }
             let run = |stream: &Stream, dx: &mut TensorViewMut<'_, T>| {

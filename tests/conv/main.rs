@@ -10,6 +10,7 @@ mod epilogue;
 mod errors;
 mod gradients;
 mod kernels;
+mod plan;
 mod reference;
 mod sizes;
 mod views;
@@ -36,6 +37,9 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "gradients of filters repeat to the bit", gradients::repeat)
         .device(Arch::Sm80, "gradients of nothing are zeros", gradients::nothing)
         .device(Arch::Sm80, "a graph replays a convolution and its gradients", gradients::replay)
+        .device(Arch::Sm80, "plans run many times", plan::outputs)
+        .device(Arch::Sm80, "plans of gradients run many times", plan::gradients)
+        .device(Arch::Sm80, "plans run on what they were made for", plan::refuses)
         .test("any order of warps gives the same", kernels::random_orders)
         .device(Arch::Sm80, "refused calls name their argument", errors::each)
         .main()

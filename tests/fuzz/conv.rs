@@ -172,7 +172,7 @@ fn of<T: Real + Number + FloatElement>(random: &mut Random, device: &Device, cal
                 let names: Vec<_> = possible!(gradient().images_candidates(&dy, &w, &dx));
                 let name = any_of(random, names, call);
                 // Another of a stride's products may be too much for it.
-                let name = name.filter(|name| gradient().kernel(name).images_plans(&dy, &w, &dx).is_ok());
+                let name = name.filter(|name| gradient().kernel(name).images_plan(&dy, &w, &dx).is_ok());
                 name.into_iter().fold(gradient(), ConvGradient::kernel).images(&stream, &dy, &w, &mut dx)
             }
             Of::Filters => {

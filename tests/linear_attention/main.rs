@@ -12,6 +12,7 @@ mod delta;
 mod errors;
 mod gradient;
 mod gradients;
+mod plan;
 mod schedules;
 mod states;
 mod steps;
@@ -54,6 +55,9 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "tensors lie anywhere", states::views)
         .device(Arch::Sm80, "random orders of warps", schedules::random)
         .device(Arch::Sm80, "calls in a graph", schedules::captured)
+        .device(Arch::Sm80, "plans run many times", plan::runs)
+        .device(Arch::Sm80, "plans of steps run many times", plan::steps)
+        .device(Arch::Sm80, "plans run on what they were made for", plan::refuses)
         .device(Arch::Sm80, "errors name their argument", errors::named)
         .device(Arch::Sm80, "reasons for which kernels cannot", errors::reasons)
         .main()

@@ -187,45 +187,45 @@ pub fn rope(device: &Device) -> Outcome {
     let inside =
         unsafe { TensorView::<f16>::from_raw_parts(device, y.address(), &[4, 2, 16], &[32, 16, 1])? };
     let (places, table) = (Tensor::<i32>::zeros(device, &[5])?, Tensor::<f32>::zeros(device, &[9, 7])?);
-    let (places, table, right) = (places.view(), table.view(), Tensor::<f32>::zeros(device, &[9, 8])?);
+    let (table, right) = (table.view(), Tensor::<f32>::zeros(device, &[9, 8])?);
     let (right, few) = (right.view(), right.view().narrow(0, 0, 8)?);
-    let (x, plain) = (x.view(), Rope::new(Pairs::Halves));
+    let (x, plain) = (x.view(), || Rope::new(Pairs::Halves));
     for (rope, x, message) in [
-        (plain.columns(15), &x, "`columns` was 15; it must be even, and at most 16".to_owned()),
-        (plain.columns(18), &x, "`columns` was 18; it must be even, and at most 16".to_owned()),
-        (plain.theta(1.0), &x, "`theta` was 1; it must be above 1, and finite".to_owned()),
-        (plain.theta(f64::NAN), &x, "`theta` was NaN; it must be above 1, and finite".to_owned()),
+        (plain().columns(15), &x, "`columns` was 15; it must be even, and at most 16".to_owned()),
+        (plain().columns(18), &x, "`columns` was 18; it must be even, and at most 16".to_owned()),
+        (plain().theta(1.0), &x, "`theta` was 1; it must be above 1, and finite".to_owned()),
+        (plain().theta(f64::NAN), &x, "`theta` was NaN; it must be above 1, and finite".to_owned()),
         (
-            plain.positions(&places),
+            plain().positions(places.view()),
             &x,
             "`positions` was of shape [5]; it must be of shape [4]: one for each token".to_owned(),
         ),
         (
-            plain.table(&table, &table),
+            plain().table(&table, &table),
             &x,
             "`cos` was of shape [9, 7]; it must be of shape [positions, 8]: one for each pair".to_owned(),
         ),
         (
-            plain.table(&right, &few),
+            plain().table(&right, &few),
             &x,
             "`sin` was of shape [8, 8]; it must be of shape [9, 8], the shape of `cos`".to_owned(),
         ),
         (
-            plain,
+            plain(),
             &x.clone().select(0, 0)?,
             "`y` was of shape [4, 2, 16]; it must be of shape [2, 16], the shape of `x`".to_owned(),
         ),
-        (plain, &inside, format!("`y` overlaps `x`; {APART}")),
+        (plain(), &inside, format!("`y` overlaps `x`; {APART}")),
     ] {
         says(rope.run(&stream, x, &mut y.view_mut()), &message);
     }
     let mut k_to = new(&[5, 2, 16])?;
-    let result = plain.run_both(&stream, [&x, &k.view()], [&mut y.view_mut(), &mut k_to.view_mut()]);
+    let result = plain().run_both(&stream, [&x, &k.view()], [&mut y.view_mut(), &mut k_to.view_mut()]);
     says(result, "`k` was of shape [5, 2, 16]; it must be that of `q`, [4, 2, 16], but for the heads");
     let shapes = "[tokens, heads, columns] or [batch, sequence, heads, columns]";
     let result = ops::rope(&stream, &x.clone().select(0, 0)?, &mut y.view_mut().select(0, 0)?);
     says(result, &format!("`x` was of shape [2, 16]; it must be {shapes}"));
-    let result = plain.kernel("rope_sm_80_f16").columns(8).run(&stream, &x, &mut y.view_mut());
+    let result = plain().kernel("rope_sm_80_f16").columns(8).run(&stream, &x, &mut y.view_mut());
     let text = "`kernel` was \"rope_sm_80_f16\", it takes bytes of columns in multiples of 16; it must be one of rope_sm_80_f16_any";
     says(result, text);
     assert!(y.to_vec()?.iter().all(|y| y.is_nan()));

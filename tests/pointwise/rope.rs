@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use tilewright::ops::{Pairs, Rope, rope};
-use tilewright::{Device, Stream, Tensor, bf16, f16};
+use tilewright::ops::{Indices, Pairs, Rope, rope};
+use tilewright::{Device, Error, Stream, Tensor, bf16, f16};
 use tilewright_support::guarded::Guarded;
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
@@ -132,8 +132,7 @@ pub fn positions(device: &Device) -> Outcome {
         let x = Tensor::from_slice(device, &values, &[places.len(), 1, cols])?;
         let mut y = Tensor::filled(device, f32::NAN, &[places.len(), 1, cols])?;
         let tensor = Tensor::from_slice(device, &places, &[places.len()])?;
-        let given = tensor.view();
-        let turn = Rope::new(Pairs::Halves).positions(&given);
+        let turn = Rope::new(Pairs::Halves).positions(tensor.view());
         turn.run(&stream, &x.view(), &mut y.view_mut())?;
         let position = |token: usize| f64::from(places[token]);
         let exact = rotated(&wide(&values), [1, cols], cols, Pairs::Halves, 1e4, position);
@@ -141,6 +140,18 @@ pub fn positions(device: &Device) -> Outcome {
             let most = if places[i / cols].unsigned_abs() < 1 << 24 { 2e-6 } else { 2e-5 };
             let error = (f64::from(y) - exact).abs();
             assert!(error < most, "position {}: {error:e}", places[i / cols]);
+        }
+        // Of every type, and of any strides.
+        let bits =
+            |y: &Tensor<f32>| Ok::<_, Error>(y.to_vec()?.into_iter().map(f32::to_bits).collect::<Vec<_>>());
+        let same = bits(&y)?;
+        let unsigned = Tensor::from_slice(device, &places.map(i32::cast_unsigned), &[places.len()])?;
+        let long: Vec<i64> = places.iter().flat_map(|&place| [place.into(), 1 << 40]).collect();
+        let long = Tensor::from_slice(device, &long, &[places.len(), 2])?;
+        for given in [Indices::from(unsigned.view()), long.view().select(1, 0)?.into()] {
+            let mut y = Tensor::filled(device, f32::NAN, y.shape())?;
+            Rope::new(Pairs::Halves).positions(given).run(&stream, &x.view(), &mut y.view_mut())?;
+            assert_eq!(bits(&y)?, same);
         }
         // Cosines and sines themselves.
         let ones: Vec<f32> = (0..values.len()).map(|i| f32::from(u8::from(i % cols < cols / 2))).collect();
@@ -159,9 +170,8 @@ pub fn positions(device: &Device) -> Outcome {
         let [cos, sin] = [0, 1].map(|i| Tensor::from_slice(device, &table[i], &[5, cols / 2]));
         let (cos, sin) = (cos?, sin?);
         let (cos, sin, tensor) = (cos.view(), sin.view(), Tensor::from_slice(device, &[4, 0, 5, -1], &[4])?);
-        let given = tensor.view();
         let (x, mut to) = (x.view().narrow(0, 0, 4)?, y.view_mut().narrow(0, 0, 4)?);
-        let turn = Rope::new(Pairs::Halves).table(&cos, &sin).positions(&given);
+        let turn = Rope::new(Pairs::Halves).table(&cos, &sin).positions(tensor.view());
         turn.run(&stream, &x, &mut to)?;
         for (i, y) in to.to_vec()?.into_iter().enumerate() {
             let (token, pair, half) = (i / cols, i % cols % (cols / 2), i % cols / (cols / 2));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tilewright::ops::{HalfElement, Pairs, Rope};
+use tilewright::ops::{HalfElement, Indices, Pairs, Rope};
 use tilewright::{Device, Error, Stream, Tensor, bf16, f16};
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
@@ -36,23 +36,24 @@ fn every_kernel_of<T: Number + HalfElement>(device: &Device) -> Outcome {
         let (q, k, v) = (part_of(0, heads)?, part_of(heads, kv_heads)?, part_of(heads + kv_heads, kv_heads)?);
         let positions: Vec<i32> = slots.iter().map(|slot| 3 * slot + 4).collect();
         let positions = Tensor::from_slice(device, &positions, &[tokens])?;
-        let positions = positions.view();
-        let rope = Rope::new(pairs).columns(part).theta(5e5).positions(&positions);
+        let rope = Rope::new(pairs).columns(part).theta(5e5).positions(positions.view());
         let zeros = |heads| Tensor::<T>::zeros(device, &[tokens, heads, cols]);
         let (mut q_to, mut k_to) = (zeros(heads)?, zeros(kv_heads)?);
         rope.run_both(&stream, [&q, &k], [&mut q_to.view_mut(), &mut k_to.view_mut()])?;
         let (wanted_q, turned, values) = (q_to.to_vec()?, k_to.to_vec()?, v.to_vec()?);
         let old = normal::<T>(4, pages * rows * kv_heads * cols);
         let at = Tensor::from_slice(device, slots, &[tokens])?;
+        let long: Vec<i64> = slots.iter().map(|&slot| slot.into()).collect();
+        let long = Tensor::from_slice(device, &long, &[tokens])?;
         seen.append(&mut by_each(&all, |name| {
             let cache = || Tensor::from_slice(device, &old, &[pages, rows, kv_heads, cols]);
             let (mut k_cache, mut v_cache, mut q_to) = (cache()?, cache()?, zeros(heads)?);
-            let ran = done(rope.kernel(name).run_append(
+            let ran = done(rope.clone().kernel(name).run_append(
                 &stream,
                 [&q, &k, &v],
                 &mut q_to.view_mut(),
                 [&mut k_cache.view_mut(), &mut v_cache.view_mut()],
-                &at.view(),
+                if cols == 64 { Indices::from(long.view()) } else { at.view().into() },
             ))?;
             if ran {
                 assert_eq!(T::widen(&q_to.to_vec()?), T::widen(&wanted_q), "{name}");
@@ -91,7 +92,7 @@ pub fn errors(device: &Device) -> Outcome {
         let caches = [&mut k_cache.view_mut(), &mut v_cache.view_mut()];
         let tensors = [&q.view(), &k.view(), &v.view()];
         let rope = Rope::new(Pairs::Halves);
-        match rope.run_append(&stream, tensors, &mut q_to.view_mut(), caches, &slots.view()) {
+        match rope.run_append(&stream, tensors, &mut q_to.view_mut(), caches, slots.view()) {
             Err(Error::Argument { argument, .. }) if argument == name => {}
             other => return Err(format!("not an error about `{name}`: {other:?}").into()),
         }

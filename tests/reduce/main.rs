@@ -9,6 +9,7 @@ mod argmax;
 mod case;
 mod errors;
 mod parts;
+mod plan;
 mod top_k;
 mod values;
 
@@ -23,6 +24,8 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "reduce: parts in memory", parts::few_results)
         .device(Arch::Sm80, "reduce: the same bits each time", parts::the_same_bits)
         .device(Arch::Sm80, "reduce: a graph replays it", parts::replay)
+        .device(Arch::Sm80, "reduce: plans run many times", plan::runs)
+        .device(Arch::Sm80, "reduce: plans run on what they were made for", plan::refuses)
         .device(Arch::Sm80, "reduce: errors name their arguments", errors::reduce)
         .device(Arch::Sm80, "argmax: every kernel, rows of every length", argmax::every_kernel)
         .device(Arch::Sm80, "argmax: rows lie anywhere", argmax::places)

@@ -12,6 +12,7 @@ mod conv_gradient;
 mod errors;
 mod gradient;
 mod gradient_case;
+mod plan;
 mod reference;
 mod scan;
 mod step;
@@ -56,6 +57,8 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "convolution's gradient: a graph replays it", conv_gradient::captured)
         .device(Arch::Sm80, "step: every kernel", step::every_kernel)
         .device(Arch::Sm80, "step: tokens one by one are the scan", step::tokens)
+        .device(Arch::Sm80, "scan: plans run many times", plan::scans)
+        .device(Arch::Sm80, "step: plans run many times", plan::steps)
         .device(Arch::Sm80, "step: errors name their arguments", errors::step)
         .main()
 }

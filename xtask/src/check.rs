@@ -2,7 +2,7 @@
 
 use crate::package::package;
 use crate::setup::setup;
-use crate::shell::{Done, cargo, run, say, succeeds, target};
+use crate::shell::{Done, cargo, root, run, say, succeeds, target};
 use crate::test::{Outside, outside_packages, test};
 
 /// The features of the library, each with an operator.
@@ -25,7 +25,7 @@ const TARGETS: [&str; 2] = ["x86_64-pc-windows-msvc", "aarch64-unknown-linux-gnu
 /// The operator whose package is made and proved: one of few kernels.
 const PACKAGED: &str = "reduce";
 
-/// Formatting, lints, documentation, other machines, tests, packages.
+/// Formatting, lints, documentation, other machines, adapters on GPUs, tests, packages.
 pub fn ci() -> Done {
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
     for Outside { manifest, .. } in outside_packages() {
@@ -39,6 +39,7 @@ pub fn ci() -> Done {
     let mut doc = cargo(&["doc", "--no-deps", "--release", "--quiet", "--lib", "--no-default-features"]);
     run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     elsewhere()?;
+    on_cuda()?;
     test()?;
     package(&[PACKAGED])
 }
@@ -65,6 +66,27 @@ fn elsewhere() -> Done {
         ]);
         command.args(["--no-default-features", "--features", &features, "--target", target]);
         run(command.env("RUSTFLAGS", "-D warnings"))?;
+    }
+    Ok(())
+}
+
+/// Lints what adapters have for their frameworks' CUDA devices, on machines without CUDA's toolkit. Frameworks compile kernels of their own by `nvcc` when they
+/// are built; where Rust is only checked, nothing asks what these kernels are.
+///
+/// In a target folder of its own: whoever builds for a GPU is not to find empty kernels there.
+fn on_cuda() -> Done {
+    let folder = root().join("xtask/no_toolkit");
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(folder).chain(std::env::split_paths(&others)));
+    let path = path.map_err(|error| format!("PATH with the folder of xtask/no_toolkit: {error}"))?;
+    for Outside { manifest, .. } in outside_packages().into_iter().filter(|package| package.is_adapter()) {
+        let mut command = cargo(&["clippy", "--release", "--quiet", "--lib", "--examples"]);
+        command.args(["--no-default-features", "--features", "cuda", "--manifest-path"]).arg(manifest);
+        command.arg("--target-dir").arg(target()?.join("no_toolkit"));
+        command.env("PATH", &path).env_remove("NVCC");
+        // What the build scripts would ask a toolkit or a GPU for.
+        command.envs([("CUDA_COMPUTE_CAP", "90"), ("CUDARC_CUDA_VERSION", "13000")]);
+        run(command.args(["--", "-D", "warnings"]))?;
     }
     Ok(())
 }

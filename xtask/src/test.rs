@@ -41,6 +41,13 @@ pub struct Outside {
     pub features: &'static str,
 }
 
+impl Outside {
+    /// Whether it is an adapter for a framework.
+    pub fn is_adapter(&self) -> bool {
+        self.manifest.starts_with(root().join("adapters"))
+    }
+}
+
 /// Examples, an operator that tests add, and adapters for frameworks, whose tensors on the CPU the emulator takes.
 pub fn outside_packages() -> Vec<Outside> {
     let folders =

@@ -128,27 +128,29 @@ impl Rotary {
                     return refuse(name, format!("of strides {:?}", cache.stride()), "contiguous");
                 }
             }
-            self.with(call, &held[4..], |rope| half!("q" q, T => {
-                let [q, k, v] = [&held[0], &held[1], &held[2]].map(|held| call.read::<T>(held));
-                let (q, k, v) = (q?, k?, v?);
-                let (q, k, v) = (q.view(), k.view(), v.view());
-                call.write::<T>(q.shape(), |mut q_to| {
-                    write_in_place::<T>(call, &held, caches, |addresses| {
-                        let view = |address, cache: &Tensor| {
-                            // SAFETY: the addresses are those of the caches, contiguous tensors that are lent for writing.
-                            unsafe {
-                                TensorViewMut::from_raw_parts_unchecked(
-                                    call.device(), address, cache.dims(), cache.stride(),
-                                )
-                            }
-                        };
-                        let mut k_cache = view(addresses[0], k_cache)?;
-                        let mut v_cache = view(addresses[1], v_cache)?;
-                        let caches = [&mut k_cache, &mut v_cache];
-                        Ok(rope.run_append(call.stream(), [&q, &k, &v], &mut q_to, caches, &slots.view())?)
+            self.with(call, &held[4..], |rope| {
+                half!("q" q, T => {
+                    let [q, k, v] = [&held[0], &held[1], &held[2]].map(|held| call.read::<T>(held));
+                    let (q, k, v) = (q?, k?, v?);
+                    let (q, k, v) = (q.view(), k.view(), v.view());
+                    call.write::<T>(q.shape(), |mut q_to| {
+                        write_in_place::<T>(call, &held, caches, |addresses| {
+                            let view = |address, cache: &Tensor| {
+                                // SAFETY: the addresses are those of the caches, contiguous tensors that are lent for writing.
+                                unsafe {
+                                    TensorViewMut::from_raw_parts_unchecked(
+                                        call.device(), address, cache.dims(), cache.stride(),
+                                    )
+                                }
+                            };
+                            let mut k_cache = view(addresses[0], k_cache)?;
+                            let mut v_cache = view(addresses[1], v_cache)?;
+                            let caches = [&mut k_cache, &mut v_cache];
+                            Ok(rope.run_append(call.stream(), [&q, &k, &v], &mut q_to, caches, slots.view())?)
+                        })
                     })
                 })
-            }))
+            })
         })
     }
 
@@ -160,11 +162,10 @@ impl Rotary {
         f: impl FnOnce(Rope<'_>) -> Outcome<R>,
     ) -> Outcome<R> {
         let positions = call.indices(&held[0])?;
-        let positions = positions.view();
         let tables = held[1..].iter().map(|held| call.read::<f32>(held));
         let tables = tables.collect::<std::result::Result<Vec<_>, _>>()?;
         let tables: Vec<_> = tables.iter().map(|table| table.view()).collect();
-        let rope = Rope::new(self.pairs).theta(self.theta).positions(&positions);
+        let rope = Rope::new(self.pairs).theta(self.theta).positions(positions.view());
         f(match &tables[..] {
             [cos, sin] => rope.table(cos, sin),
             _ => rope,

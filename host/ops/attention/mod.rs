@@ -273,10 +273,6 @@ impl<'a> Attention<'a> {
         let given = matches!(self.workspace, Workspace::Given(_));
         let plan = AttentionPlan::new(self, q, k, v, o, given)?;
         let places = plan.places(stream, named([q, k, v], o, &self.others()), self.workspace.named())?;
-        let len = plan.workspace_len();
-        let workspace = self.workspace.of(len, stream)?;
-        let launched = plan.launch(stream, &places, workspace);
-        // Some launches may have come before one that failed.
-        launched.and(self.workspace.used(len, stream))
+        self.workspace.lend(plan.workspace_len(), stream, |address| plan.launch(stream, &places, address))
     }
 }

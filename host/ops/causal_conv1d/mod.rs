@@ -2,24 +2,24 @@
 
 mod choose;
 mod gradient;
+mod plan;
 
 use std::sync::LazyLock;
 
-use tilewright_ssd::{CONV, CausalConv1dArgs, KERNELS};
+use tilewright_ssd::CONV;
 
 use self::choose::{Compiled, Problem};
-use super::frame::{Candidate, Choice, Named, Plan, Table, check, of_shape};
-use super::ssd::sequences::{Extent, Packed, argument, ctas, expect, optional};
+use self::plan::Others;
+use super::frame::{Candidate, Choice, Table, check, of_shape};
+use super::ssd::sequences::{Extent, Packed, expect};
 use super::{FloatElement, Indices};
-use crate::tensor::Untyped;
-use crate::{Error, Launch, Result, Stream, TensorView, TensorViewMut};
+use crate::{Error, Result, Stream, TensorView, TensorViewMut};
 
 pub use gradient::CausalConv1dGradient;
+pub use plan::{CausalConv1dPlan, CausalConv1dViews};
 
 /// A kernel that could compute a causal convolution, or why it could not.
 pub type CausalConv1dCandidate = Candidate<Compiled>;
-/// The kernel that computes a causal convolution, and why it was chosen.
-pub type CausalConv1dPlan = Plan<Compiled>;
 
 static TABLE: LazyLock<Table<&'static str, Compiled>> =
     LazyLock::new(|| Table::new(CONV.iter().map(|k| (k.element, *k))));
@@ -50,7 +50,7 @@ pub fn causal_conv1d<T: FloatElement>(
 /// - A sequence without tokens leaves its state as it was: the final one is the initial one. Without batch or channels nothing is done.
 ///
 /// Each input is read from memory once. A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call
-/// gives the same bits.
+/// gives the same bits. What is called again and again is [planned](Self::plan) once.
 ///
 /// ```
 /// use tilewright::ops::CausalConv1d;
@@ -138,14 +138,18 @@ impl<'a, T: FloatElement> CausalConv1d<'a, T> {
         Ok(self.problem(x, w, y)?.candidates())
     }
 
-    /// The kernel that [`run`](Self::run) would launch, and why.
+    /// A plan for tensors of these shapes, strides and alignments, which runs many times: the kernel, and how it is launched. The tensors, those
+    /// among the options too, may be [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernel, which takes the driver a while the first time. A [step](Self::step) is planned as a length of 1 with a
+    /// [state](Self::state).
     pub fn plan(
         &self,
         x: &TensorView<'_, T>,
         w: &TensorView<'_, T>,
         y: &TensorViewMut<'_, T>,
     ) -> Result<CausalConv1dPlan> {
-        self.problem(x, w, y)?.choose(self.kernel)
+        CausalConv1dPlan::new(self, x, w, y)
     }
 
     /// One token of each sequence: x and y \[batch, channels\], with the state in place, \[batch, channels, width - 1\].
@@ -182,7 +186,7 @@ impl<'a, T: FloatElement> CausalConv1d<'a, T> {
         CausalConv1d { bias, silu, kernel, ..CausalConv1d::new() }.state(state).run(stream, &x, w, &mut y)
     }
 
-    /// Queues it on `stream`.
+    /// Queues it on `stream`: [`plan`](Self::plan), and [`CausalConv1dPlan::run`].
     ///
     /// Fails when shapes do not fit, a view lies on another device, or what is written overlaps another tensor.
     pub fn run(
@@ -192,45 +196,19 @@ impl<'a, T: FloatElement> CausalConv1d<'a, T> {
         w: &TensorView<'_, T>,
         y: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        let problem = self.problem(x, w, y)?;
-        let Problem { device, extent, channels, .. } = &problem;
-        stream.expect_on(device)?;
-        if extent.count == 0 || *channels == 0 {
-            return Ok(());
+        self.plan(x, w, y)?.queue(stream, plan::named([x, w], y, &self.others()))
+    }
+
+    /// The tensors of the call beside x, w and y.
+    fn others(&self) -> Others<'_, T> {
+        let CausalConv1d { bias, initial, last, state, packed, .. } = self;
+        Others {
+            bias: bias.as_ref(),
+            initial: initial.as_ref(),
+            last: last.as_ref(),
+            state: state.as_ref(),
+            offsets: packed.as_ref().map(|packed| &packed.offsets),
         }
-        let kernel = problem.choose(self.kernel)?.descriptor();
-        let state = self.state.as_ref().map(TensorViewMut::untyped);
-        let initial = self.initial.as_ref().map(TensorView::untyped).or(state);
-        let last = self.last.as_ref().map(TensorViewMut::untyped).or(state);
-        // Of one weight no input before a token counts.
-        let states = |state: Option<Untyped>| match state.filter(|_| w.shape()[1] > 1) {
-            None => optional::<3>(device, None),
-            Some(state) => argument::<3>(device, state.t()?),
-        };
-        let bias = self
-            .bias
-            .as_ref()
-            .map(|bias| Ok(Untyped { layout: bias.untyped().layout.insert(0)?, ..bias.untyped() }));
-        let args = CausalConv1dArgs {
-            x: argument::<3>(device, x.untyped())?,
-            weight: argument::<2>(device, w.untyped().t()?)?,
-            bias: optional::<2>(device, bias.transpose()?)?,
-            before: states(initial)?,
-            y: argument::<3>(device, y.untyped())?,
-            after: states(last)?,
-            sequences: extent.told,
-            silu: u32::from(self.silu),
-        };
-        let [tokens, lanes] = kernel.tile;
-        let grid = [
-            channels.div_ceil(lanes as usize) as u32,
-            ctas(extent.longest.div_ceil(tokens as usize).max(1), "tiles of tokens")?,
-            ctas(extent.count, "sequences")?,
-        ];
-        let function = device.listed(&KERNELS, kernel)?;
-        // SAFETY: the arguments are those of `causal_conv1d`. The views are borrowed by the caller or by `self`, those that are written exclusively, and
-        // the kernel keeps to their shapes; there is an offset more than there are sequences.
-        unsafe { function.launch_block(stream, &Launch::grid(grid), &args) }
     }
 
     /// Checks the arguments.
@@ -270,14 +248,7 @@ impl<'a, T: FloatElement> CausalConv1d<'a, T> {
             let want = [extent.count, channels, width - 1];
             shape.map_or(Ok(()), |shape| expect(name, shape, &want, "sequences, channels and width - 1"))?;
         }
-        let inputs = [Named::read("x", x), Named::read("w", w)].into_iter();
-        let inputs = inputs.chain(bias.map(|bias| Named::read("bias", bias)));
-        let inputs = inputs.chain(initial.map(|initial| Named::read("initial_state", initial)));
-        let inputs = inputs.chain(self.packed.as_ref().map(Packed::named));
-        let outputs = [Named::written("y", y)].into_iter();
-        let outputs = outputs.chain(last.map(|last| Named::written("final_state", last)));
-        let outputs = outputs.chain(state.map(|state| Named::written("state", state)));
-        check(y.device(), inputs.chain(outputs))?;
+        check(y.device(), plan::named([x, w], y, &self.others()).into_iter().flatten())?;
         let kernels = TABLE.kernels(&T::DTYPE.name());
         Ok(Problem { device: y.device().clone(), extent, channels, width, element: T::DTYPE.name(), kernels })
     }

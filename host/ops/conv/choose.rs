@@ -11,7 +11,7 @@ use super::problem::{Product, Size};
 use super::table::{Compiled, Kind, Pass, kernels};
 use crate::ops::frame::{self, Candidate, Choice, Operand, PIECE, Rated, Rejection};
 use crate::tensor::{Reading, Untyped};
-use crate::{Arch, Device, KernelSet, Result};
+use crate::{Arch, Device, Element, KernelSet, Result, TensorViewMut};
 
 /// Depth that the estimate counts in.
 const STEP: u64 = 64;
@@ -108,6 +108,16 @@ impl<'a> Selection<'a> {
             filters: [reading(product.w, false)?, reading(product.w, true)?],
             outputs,
         })
+    }
+
+    /// One of the products of a gradient of images, `dx`.
+    pub(super) fn of_images<T: Element>(dx: &'a TensorViewMut<'_, T>, product: &'a Product) -> Result<Self> {
+        Self::new(dx.device(), product, (Pass::Patches, T::DTYPE.name()), false)
+    }
+
+    /// The product of a gradient of filters, `dw`.
+    pub(super) fn of_filters<T: Element>(dw: &'a TensorViewMut<'_, T>, product: &'a Product) -> Result<Self> {
+        Self::new(dw.device(), product, (Pass::Weights, T::DTYPE.name()), false)
     }
 
     /// The estimate of a kernel for few channels, whose neighbouring outputs lie `step` elements apart in images.

@@ -1,14 +1,12 @@
 //! Gradients of a convolution, of its images and of its filters.
 
-use tilewright_device::tile::Activation;
-
 use super::choose::Selection;
 use super::geometry::{Geometry, of_last};
+use super::gradient_plan::{ConvFiltersPlan, ConvImagesPlan};
 use super::options::geometry_options;
 use super::problem::{Problem, Tensors};
-use super::table::{Call, Compiled, Finish, Pass};
 use super::{ConvCandidate, FloatElement, expect_filters_of_channels};
-use crate::ops::frame::{Choice, Plan, Workspace};
+use crate::ops::frame::{Choice, Workspace};
 use crate::{DType, Error, Result, Stream, TensorView, TensorViewMut};
 
 /// Gradients of y = x ∗ w, given dy: of the images, dx, and of the filters, dw.
@@ -22,7 +20,8 @@ use crate::{DType, Error, Result, Stream, TensorView, TensorViewMut};
 ///   The parts are added in one order: the same inputs give the same bits on the same GPU. dy's pixels follow each other evenly.
 /// - Sums are of f32, rounded once to `T`. f32 has dx alone, without a stride.
 ///
-/// A call does not wait, and allocates nothing but the [`workspace`](Self::workspace), if that is needed and none was given.
+/// A call does not wait, and allocates nothing but the [`workspace`](Self::workspace), if that is needed and none was given. What is called again and
+/// again is planned once: [`images_plan`](Self::images_plan), [`filters_plan`](Self::filters_plan).
 ///
 /// ```no_run
 /// use tilewright::ops::ConvGradient;
@@ -43,8 +42,8 @@ use crate::{DType, Error, Result, Stream, TensorView, TensorViewMut};
 /// ```
 pub struct ConvGradient<'a> {
     geometry: Geometry,
-    kernel: Option<&'a str>,
-    overlap: bool,
+    pub(super) kernel: Option<&'a str>,
+    pub(super) overlap: bool,
     workspace: Workspace<'a>,
 }
 
@@ -81,7 +80,7 @@ impl<'a> ConvGradient<'a> {
         ConvGradient { workspace: Workspace::Given(workspace.reborrow()), ..self }
     }
 
-    fn of_images<T: FloatElement>(
+    pub(super) fn of_images<T: FloatElement>(
         &self,
         dy: &TensorView<'_, T>,
         w: &TensorView<'_, T>,
@@ -97,13 +96,13 @@ impl<'a> ConvGradient<'a> {
         Ok(problem)
     }
 
-    fn of_filters<T: FloatElement>(
+    pub(super) fn of_filters<T: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         dy: &TensorView<'_, T>,
         dw: &TensorViewMut<'_, T>,
     ) -> Result<Problem> {
-        let problem = Problem::new(Tensors::filters(x, dy, dw), self.geometry, self.workspace.named())?;
+        let problem = Problem::new(Tensors::filters(x, dy, dw), self.geometry, [])?;
         if T::DTYPE == DType::F32 {
             return Err(Error::argument(
                 "dw",
@@ -124,29 +123,25 @@ impl<'a> ConvGradient<'a> {
     ) -> Result<Vec<ConvCandidate>> {
         let products = self.of_images(dy, w, dx)?.backward()?;
         match products.first() {
-            Some(first) => {
-                Ok(Selection::new(dx.device(), first, (Pass::Patches, T::DTYPE.name()), false)?.candidates())
-            }
+            Some(first) => Ok(Selection::of_images::<T>(dx, first)?.candidates()),
             None => Ok(Vec::new()),
         }
     }
 
-    /// The kernels that [`images`](Self::images) would launch, one after the other, and why.
-    pub fn images_plans<T: FloatElement>(
+    /// A plan of dx for tensors of these shapes, strides and alignments, which runs many times: the kernels, and how they are launched. The tensors may
+    /// be [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernels, which takes the driver a while the first time.
+    pub fn images_plan<T: FloatElement>(
         &self,
         dy: &TensorView<'_, T>,
         w: &TensorView<'_, T>,
         dx: &TensorViewMut<'_, T>,
-    ) -> Result<Vec<Plan<Compiled>>> {
-        let products = self.of_images(dy, w, dx)?.backward()?;
-        let kind = (Pass::Patches, T::DTYPE.name());
-        products
-            .iter()
-            .map(|product| Selection::new(dx.device(), product, kind, false)?.choose(self.kernel))
-            .collect()
+    ) -> Result<ConvImagesPlan> {
+        ConvImagesPlan::new(self, dy, w, dx)
     }
 
-    /// Queues dx on `stream`.
+    /// Queues dx on `stream`: [`images_plan`](Self::images_plan), and [`ConvImagesPlan::run`].
     ///
     /// Fails when the views do not fit together, lie on another device, or dx overlaps an input.
     pub fn images<T: FloatElement>(
@@ -156,20 +151,7 @@ impl<'a> ConvGradient<'a> {
         w: &TensorView<'_, T>,
         dx: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        let problem = self.of_images(dy, w, dx)?;
-        stream.expect_on(dx.device())?;
-        if dx.is_empty() {
-            return Ok(());
-        }
-        let finish =
-            Finish { bias: None, residual: None, activation: Activation::Identity, overlap: self.overlap };
-        for product in problem.backward()? {
-            let plan = Selection::new(dx.device(), &product, (Pass::Patches, T::DTYPE.name()), false)?
-                .choose(self.kernel)?;
-            Call::new(dx.device(), plan.descriptor(), &product, plan.estimate.joined)?
-                .run(stream, &finish)?;
-        }
-        Ok(())
+        self.images_plan(dy, w, dx)?.run(stream, dy, w, dx)
     }
 
     /// Every compiled kernel for gradients of filters of this element type, the best by estimate first, with the reason for those that
@@ -181,47 +163,33 @@ impl<'a> ConvGradient<'a> {
         dw: &TensorViewMut<'_, T>,
     ) -> Result<Vec<ConvCandidate>> {
         let product = self.of_filters(x, dy, dw)?.forward();
-        Ok(Selection::new(dw.device(), &product, (Pass::Weights, T::DTYPE.name()), false)?.candidates())
+        Ok(Selection::of_filters::<T>(dw, &product)?.candidates())
     }
 
-    /// The kernel that [`filters`](Self::filters) would launch, and why.
+    /// A plan of dw for tensors of these shapes, strides and alignments, which runs many times: the kernel, and how it is launched. The tensors may be
+    /// [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernel, which takes the driver a while the first time.
     pub fn filters_plan<T: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         dy: &TensorView<'_, T>,
         dw: &TensorViewMut<'_, T>,
-    ) -> Result<Plan<Compiled>> {
-        let product = self.of_filters(x, dy, dw)?.forward();
-        Selection::new(dw.device(), &product, (Pass::Weights, T::DTYPE.name()), false)?.choose(self.kernel)
+    ) -> Result<ConvFiltersPlan> {
+        ConvFiltersPlan::new(self, x, dy, dw)
     }
 
-    /// What launches dw's kernel.
-    fn filters_call<'d, T: FloatElement>(
-        &self,
-        x: &TensorView<'_, T>,
-        dy: &TensorView<'_, T>,
-        dw: &'d TensorViewMut<'_, T>,
-    ) -> Result<Call<'d>> {
-        let product = self.of_filters(x, dy, dw)?.forward();
-        let kind = (Pass::Weights, T::DTYPE.name());
-        let plan = Selection::new(dw.device(), &product, kind, false)?.choose(self.kernel)?;
-        Call::new(dw.device(), plan.descriptor(), &product, plan.estimate.joined)
-    }
-
-    /// Elements of the [`workspace`](Self::workspace) that [`filters`](Self::filters) needs: 0 if no tile is divided.
+    /// Elements of the [`workspace`](Self::workspace) that [`filters`](Self::filters) needs: those of the [plan](Self::filters_plan).
     pub fn workspace_len<T: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         dy: &TensorView<'_, T>,
         dw: &TensorViewMut<'_, T>,
     ) -> Result<usize> {
-        if dw.is_empty() {
-            return Ok(0);
-        }
-        Ok(self.filters_call(x, dy, dw)?.division()?.workspace)
+        Ok(self.filters_plan(x, dy, dw)?.workspace_len())
     }
 
-    /// Queues dw on `stream`.
+    /// Queues dw on `stream`: [`filters_plan`](Self::filters_plan), and [`ConvFiltersPlan::run`].
     ///
     /// Fails when the views do not fit together, lie on another device, or dw overlaps an input.
     pub fn filters<T: FloatElement>(
@@ -231,15 +199,6 @@ impl<'a> ConvGradient<'a> {
         dy: &TensorView<'_, T>,
         dw: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        self.of_filters(x, dy, dw)?;
-        stream.expect_on(dw.device())?;
-        if dw.is_empty() {
-            return Ok(());
-        }
-        let call = self.filters_call(x, dy, dw)?;
-        let len = call.division()?.workspace;
-        let address = self.workspace.of(len, stream)?;
-        call.run_weights(stream, address, self.overlap)?;
-        self.workspace.used(len, stream)
+        self.filters_plan(x, dy, dw)?.run_in(stream, x, dy, dw, &mut self.workspace)
     }
 }

@@ -3,6 +3,7 @@
 mod choose;
 mod geometry;
 mod gradient;
+mod gradient_plan;
 mod options;
 mod plan;
 mod problem;
@@ -15,10 +16,11 @@ use tilewright_device::tile::Activation;
 use choose::Selection;
 use geometry::{Geometry, of_last};
 pub use gradient::ConvGradient;
+pub use gradient_plan::{ConvFiltersPlan, ConvImagesPlan};
 use options::geometry_options;
-pub use plan::ConvPlan;
+pub use plan::{ConvPlan, ConvViews};
 use problem::{Problem, Tensors};
-use table::{Call, Compiled, Finish, Pass};
+use table::{Compiled, Finish, Pass};
 
 use super::FloatElement;
 use super::frame::{Candidate, Choice, Named, of_shape};
@@ -59,7 +61,7 @@ pub fn conv<T: FloatElement>(
 /// - No images, no outputs: nothing is done. No channels: sums of nothing, which are 0.
 ///
 /// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The first use of a kernel on
-/// a device compiles it in the driver.
+/// a device compiles it in the driver. What is called again and again is [planned](Self::plan) once.
 ///
 /// ```no_run
 /// use tilewright::ops::{Activation, Conv};
@@ -180,22 +182,12 @@ impl<'a, T: FloatElement> Conv<'a, T> {
         Selection::new(y.device(), product, (Pass::Patches, T::DTYPE.name()), epilogue)
     }
 
-    /// The matrices of which it is a product, if it is one that no kernel was asked for: x \[pixels, channels\], w \[channels, outputs\].
-    fn matrices<'v>(
-        &self,
-        problem: &Problem,
-        x: &'v TensorView<'_, T>,
-        w: &'v TensorView<'_, T>,
-    ) -> Option<[TensorView<'v, T>; 2]> {
-        let size = problem.size();
+    /// Whether it is a product of matrices that no kernel was asked for.
+    fn is_product(&self, problem: &Problem) -> bool {
         let plain = Geometry::default();
-        let one = size.filter == [1; 3] && Geometry { dilation: [1; 3], ..problem.geometry } == plain;
-        if !one || self.kernel.is_some() || self.residual.is_some() || T::DTYPE == DType::F32 {
-            return None;
-        }
-        let x = x.clone().reshape(&[size.places(), size.channels]).ok()?;
-        let w = w.clone().reshape(&[size.outputs, size.channels]).ok()?.transpose(0, 1).ok()?;
-        Some([x, w])
+        let one =
+            problem.size().filter == [1; 3] && Geometry { dilation: [1; 3], ..problem.geometry } == plain;
+        one && self.kernel.is_none() && self.residual.is_none() && T::DTYPE != DType::F32
     }
 
     fn gemm(&self) -> Gemm<'a, T> {
@@ -218,35 +210,20 @@ impl<'a, T: FloatElement> Conv<'a, T> {
         Ok(Self::selection(y, &problem.forward(), &finish)?.candidates())
     }
 
-    /// The kernel that [`run`](Self::run) would launch, and why.
+    /// A plan for tensors of these shapes, strides and alignments, which runs many times: the kernel, and how it is launched. The tensors, those
+    /// among the options too, may be [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernel, which takes the driver a while the first time.
     pub fn plan(
         &self,
         x: &TensorView<'_, T>,
         w: &TensorView<'_, T>,
         y: &TensorViewMut<'_, T>,
     ) -> Result<ConvPlan> {
-        let (problem, finish) = self.problem(x, w, y)?;
-        self.planned((&problem, &finish), x, w, y)
+        ConvPlan::new(self, x, w, y)
     }
 
-    fn planned(
-        &self,
-        (problem, finish): (&Problem, &Finish),
-        x: &TensorView<'_, T>,
-        w: &TensorView<'_, T>,
-        y: &TensorViewMut<'_, T>,
-    ) -> Result<ConvPlan> {
-        let product = problem.forward();
-        let patches = Self::selection(y, &product, finish)?.choose(self.kernel);
-        if let Some([a, b]) = self.matrices(problem, x, w)
-            && let Ok(c) = y.reshaped(&[problem.size().places(), problem.size().outputs])
-        {
-            return Ok(ConvPlan::sooner(self.gemm().plan_of(&a, &b, &c)?, patches.ok()));
-        }
-        Ok(ConvPlan::Patches(patches?))
-    }
-
-    /// Queues the convolution on `stream`.
+    /// Queues the convolution on `stream`: [`plan`](Self::plan), and [`ConvPlan::run`].
     ///
     /// Fails when the views do not fit together, lie on another device, or y overlaps an input.
     pub fn run(
@@ -256,23 +233,7 @@ impl<'a, T: FloatElement> Conv<'a, T> {
         w: &TensorView<'_, T>,
         y: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        let (problem, finish) = self.problem(x, w, y)?;
-        stream.expect_on(y.device())?;
-        if y.is_empty() {
-            return Ok(());
-        }
-        let plan = match self.planned((&problem, &finish), x, w, y)? {
-            ConvPlan::Patches(plan) => plan,
-            ConvPlan::Product(_) => {
-                let mut c = y.reborrow().reshape(&[problem.size().places(), problem.size().outputs])?;
-                return match self.matrices(&problem, x, w) {
-                    Some([a, b]) => self.gemm().queue(stream, &a, &b, &mut c),
-                    None => Ok(()),
-                };
-            }
-        };
-        Call::new(y.device(), plan.descriptor(), &problem.forward(), plan.estimate.joined)?
-            .run(stream, &finish)
+        self.plan(x, w, y)?.queue(stream, plan::named([x, w], y, [self.bias, self.residual]))
     }
 }
 

@@ -4,7 +4,7 @@ use tilewright_device::tile::Taps;
 
 use super::geometry::{Geometry, Phase};
 use crate::ops::frame::{Named, check, of_shape};
-use crate::tensor::{Layout, Untyped};
+use crate::tensor::{Layout, Places, Untyped};
 use crate::{Device, Element, Error, Result, TensorView, TensorViewMut};
 
 /// A convolution's tensors, of which the last is written: of images, of filters, of outputs in the order of its names.
@@ -267,6 +267,12 @@ pub(super) struct Product {
 }
 
 impl Product {
+    /// The same with the tensors of a run.
+    pub(super) fn placed(&self, places: &Places) -> Self {
+        let Product { x, w, y, .. } = self;
+        Product { x: places.of(x), w: places.of(w), y: places.of(y), ..*self }
+    }
+
     pub(super) fn size(&self) -> Size {
         let [_, (height, _), (width, _), (groups, _), (channels, _)] = dims::<5>(&self.x.layout);
         let [(images, _), (down, _), (across, _), _, (outputs, _)] = dims::<5>(&self.y.layout);

@@ -15,8 +15,9 @@ use tilewright_device::tile::{
 
 use super::geometry::walk;
 use super::problem::{Product, Size};
+use crate::backend::Backend;
 use crate::ops::frame::{Table, expect_mapped, launch_number, of_shape};
-use crate::tensor::Untyped;
+use crate::tensor::{Places, Untyped};
 use crate::{AnyFunction, Device, Error, Launch, Result, Stream};
 
 /// Lines of a TMA box.
@@ -50,7 +51,7 @@ pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
 }
 
 /// What is done with sums, and how.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Finish {
     /// Of the shape of outputs, \[images, height, width, groups, outputs\].
     pub(super) bias: Option<Untyped>,
@@ -61,10 +62,23 @@ pub(super) struct Finish {
     pub(super) overlap: bool,
 }
 
+impl Finish {
+    /// Nothing but what it is rounded to.
+    pub(super) fn plain(overlap: bool) -> Self {
+        Finish { bias: None, residual: None, activation: Activation::Identity, overlap }
+    }
+
+    /// The same with the tensors of a run.
+    pub(super) fn placed(&self, places: &Places) -> Self {
+        let at = |of: &Option<Untyped>| of.as_ref().map(|of| places.of(of));
+        Finish { bias: at(&self.bias), residual: at(&self.residual), ..*self }
+    }
+}
+
 /// A kernel and the product that it is to compute.
-pub(super) struct Call<'a> {
-    pub(super) device: &'a Device,
-    pub(super) kernel: &'static Compiled,
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    kernel: &'static Compiled,
     product: Product,
     size: Size,
     /// Channels of a pixel, where a filter's row is read as one tap.
@@ -72,10 +86,10 @@ pub(super) struct Call<'a> {
     function: AnyFunction,
 }
 
-impl<'a> Call<'a> {
+impl Call {
     /// `joined` says whether rows of filters are one tap.
     pub(super) fn new(
-        device: &'a Device,
+        device: &Device,
         kernel: &'static Compiled,
         product: &Product,
         joined: bool,
@@ -90,7 +104,16 @@ impl<'a> Call<'a> {
         if let Makes::Depthwise([taps, _]) = kernel.makes {
             product = product.by_taps(taps)?;
         }
-        Ok(Call { device, kernel, size, joined: pixel, function: device.listed(&KERNELS, kernel)?, product })
+        Ok(Call { kernel, size, joined: pixel, function: device.listed(&KERNELS, kernel)?, product })
+    }
+
+    /// The same with the tensors of a run.
+    pub(super) fn placed(&self, places: &Places) -> Self {
+        Call { product: self.product.placed(places), function: self.function.clone(), ..*self }
+    }
+
+    fn backend(&self) -> &dyn Backend {
+        self.function.device().backend()
     }
 
     /// Channels that the kernel counts in a tap.
@@ -118,7 +141,7 @@ impl<'a> Call<'a> {
         let order = PatchOrder::new(count(size.images)?, out, [height, width], blocks, volumes)
             .ok_or_else(|| self.too_large())?;
         let walk = walk(product.taps, size.pixels, size.out).filter(|_| kernel.copies == Copies::Boxes);
-        let mut images = product.x.images(self.device.backend(), walk.map(|walk| (walk, pixels)))?;
+        let mut images = product.x.images(self.backend(), walk.map(|walk| (walk, pixels)))?;
         if let Makes::Rows(_) = kernel.makes {
             // Lines end where images' rows do.
             images.shape[4] = i32::MAX as u32;
@@ -136,8 +159,8 @@ impl<'a> Call<'a> {
 
     /// Launches a kernel of products with patches.
     pub(super) fn run(&self, stream: &Stream, finish: &Finish) -> Result<()> {
-        let Call { device, kernel, product, size, function, .. } = self;
-        let backend = device.backend();
+        let Call { kernel, product, size, function, .. } = self;
+        let backend = self.backend();
         let [m, n, k] = kernel.tile;
         match kernel.makes {
             Makes::Depthwise(_) => return self.run_depthwise(stream, finish),
@@ -168,8 +191,8 @@ impl<'a> Call<'a> {
     }
 
     fn run_depthwise(&self, stream: &Stream, finish: &Finish) -> Result<()> {
-        let Call { device, product, size, function, .. } = self;
-        let backend = device.backend();
+        let Call { product, size, function, .. } = self;
+        let backend = self.backend();
         // All channels are of one block.
         let x = self.patches(STRIP as u32, 1)?;
         let w: GlobalAbi<(), 3> = product.w.arg(backend, true, 0)?;
@@ -207,8 +230,8 @@ impl<'a> Call<'a> {
     }
 
     fn run_rows(&self, stream: &Stream, finish: &Finish) -> Result<()> {
-        let Call { device, kernel, product, size, function, .. } = self;
-        let backend = device.backend();
+        let Call { kernel, product, size, function, .. } = self;
+        let backend = self.backend();
         let [m, n, _] = kernel.tile;
         let x = self.patches(1, 1)?;
         let w: GlobalAbi<(), 5> = product.w.arg(backend, false, 0)?;
@@ -240,7 +263,7 @@ impl<'a> Call<'a> {
         as_outputs: impl Fn(&Untyped) -> Result<Untyped>,
     ) -> Result<EpilogueAbi<GlobalAbi<(), RANK>, GlobalAbi<(), RANK>>> {
         let term = |of: &Option<Untyped>| match of {
-            Some(of) => as_outputs(of)?.arg(self.device.backend(), true, 0),
+            Some(of) => as_outputs(of)?.arg(self.backend(), true, 0),
             None => Ok(GlobalAbi { map: TensorMap::NONE, shape: [0; RANK], tma: 0, ..*y }),
         };
         Ok(EpilogueAbi {
@@ -277,17 +300,23 @@ impl<'a> Call<'a> {
         Ok(TileParts { order, ctas, sums, workspace: ((sums + flags) / 4) as usize })
     }
 
-    /// Launches a kernel of filters' gradients, with the workspace at `address`.
-    pub(super) fn run_weights(&self, stream: &Stream, address: u64, overlap: bool) -> Result<()> {
-        let Call { device, kernel, product, function, .. } = self;
-        let backend = device.backend();
+    /// Launches a kernel of filters' gradients, with its tiles divided so and the workspace at `address`.
+    pub(super) fn run_weights(
+        &self,
+        stream: &Stream,
+        parts: &TileParts,
+        address: u64,
+        overlap: bool,
+    ) -> Result<()> {
+        let Call { kernel, product, function, .. } = self;
+        let backend = self.backend();
         let [_, n, k] = kernel.tile;
         let x = self.patches(k, self.count(self.channels(), n)?)?;
         let dy = self.matrices(&product.y)?.t()?;
         let dy: GlobalAbi<(), 3> = dy.arg(backend, false, self.lines())?;
         expect_mapped(kernel.name, kernel.arch, [x.images.tma, dy.tma])?;
         let dw: GlobalAbi<(), 5> = product.w.t()?.arg(backend, true, self.lines())?;
-        let TileParts { order, ctas, sums, .. } = self.division()?;
+        let &TileParts { order, ctas, sums, .. } = parts;
         let order = order.with([address, address + sums], launch_number());
         let launch = Launch::grid([ctas, 1, 1]).pdl(overlap && kernel.copies == Copies::Boxes);
         // SAFETY: as for the other kernels; the caller has the workspace.
@@ -296,6 +325,7 @@ impl<'a> Call<'a> {
 }
 
 /// How tiles are divided among CTAs.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct TileParts {
     order: StreamOrder,
     ctas: u32,

@@ -118,10 +118,7 @@ impl DequantPlan {
         workspace: &mut Workspace<'_>,
     ) -> Result<()> {
         let problem = self.placed(stream, tensors, w, workspace.named())?;
-        let len = self.workspace_len();
-        let address = workspace.of(len, stream)?;
-        self.launch(stream, &problem, w, address)?;
-        workspace.used(len, stream)
+        workspace.lend(self.workspace_len(), stream, |address| self.launch(stream, &problem, w, address))
     }
 
     fn placed(

@@ -21,7 +21,7 @@ mod table;
 mod workspace;
 
 pub use crate::tensor::{Named, check, of_shape};
-pub(super) use crate::tensor::{Operands, Places, of_address};
+pub(super) use crate::tensor::{Operands, PLANNED_ROOM, Places, of_address};
 pub use candidate::Candidate;
 pub use choice::Choice;
 pub use descriptor::{Cycles, Descriptor, Estimate, Rated};

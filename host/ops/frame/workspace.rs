@@ -44,6 +44,20 @@ impl Workspace<'_> {
         }
     }
 
+    /// Calls `launch` with the address of `len` elements, and marks the end of the work that it queues: the next run waits for that, on
+    /// whatever stream it is.
+    pub(in crate::ops) fn lend(
+        &mut self,
+        len: usize,
+        stream: &Stream,
+        launch: impl FnOnce(u64) -> Result<()>,
+    ) -> Result<()> {
+        let address = self.of(len, stream)?;
+        let launched = launch(address);
+        // Some launches may have come before one that failed.
+        launched.and(self.used(len, stream))
+    }
+
     /// The address of `len` elements on the stream's device; 0 if none are needed.
     ///
     /// Memory that was given is on that device: see [`check`](super::check).

@@ -231,17 +231,6 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
         b: &TensorView<'_, T>,
         c: &mut TensorViewMut<'_, U>,
     ) -> Result<()> {
-        self.queue(stream, a, b, c)
-    }
-
-    /// [`run`](Self::run), of operators whose inputs are of more types.
-    pub(super) fn queue<T: Element>(
-        &self,
-        stream: &Stream,
-        a: &TensorView<'_, T>,
-        b: &TensorView<'_, T>,
-        c: &mut TensorViewMut<'_, U>,
-    ) -> Result<()> {
-        self.plan_of(a, b, c)?.queue(stream, plan::named(a, b, c, self.bias))
+        self.plan(a, b, c)?.queue(stream, plan::named(a, b, c, self.bias))
     }
 }

@@ -12,7 +12,7 @@ use super::choose::Selection;
 use super::problem::{Matrices, Size};
 use super::table::{self, Call, Compiled};
 use crate::ops::FloatElement;
-use crate::ops::frame::{Choice, Named, Operands, Plan, of_shape};
+use crate::ops::frame::{Choice, Named, Operands, Places, Plan, of_shape};
 use crate::{AnyFunction, Element, Error, Result, Stream, TensorView, TensorViewMut};
 
 /// Rows of tiles that are taken together, so that CTAs which run at a time share their operands in L2.
@@ -152,9 +152,13 @@ impl GemmPlan {
     }
 
     pub(super) fn queue(&self, stream: &Stream, tensors: [Option<Named<'_>>; 4]) -> Result<()> {
-        let places = self.operands.places(stream, tensors, None)?;
+        self.launch(stream, &self.operands.places(stream, tensors, None)?)
+    }
+
+    /// Launches it on tensors that lie so: those of its own plan, or of one with them at the same places.
+    pub(in crate::ops) fn launch(&self, stream: &Stream, places: &Places) -> Result<()> {
         self.launches.iter().try_for_each(|Step { kernel, function, matrices, call }| {
-            table::run(kernel, function, stream, &matrices.placed(&places), call)
+            table::run(kernel, function, stream, &matrices.placed(places), call)
         })
     }
 }

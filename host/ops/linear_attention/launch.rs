@@ -1,35 +1,98 @@
 //! The launches of a linear attention.
 
 use tilewright_device::abi::GlobalAbi;
-use tilewright_linear_attention::{CHUNK, Decays, KERNELS, RetentionArgs, Way, Work};
+use tilewright_linear_attention::{CHUNK, Decays, KERNELS, PASS, RetentionArgs, Way, Work, pass_states};
 
 use super::choose::Compiled;
 use super::passed::PassedTensors;
 use super::problem::{Problem, Size};
 use crate::ops::frame::{expect_mapped, of_shape};
 use crate::tensor::Untyped;
-use crate::{Arch, Error, Launch, Result, Stream};
+use crate::{AnyFunction, Arch, Error, Launch, Result, Stream};
 
 /// Lines of a TMA box.
 pub(super) const BOX: u32 = CHUNK as u32;
 
+/// A kernel that goes over chunks and those that go with it, loaded.
+#[derive(Clone, Debug)]
+pub(super) struct Loaded {
+    pub(super) chunks: AnyFunction,
+    /// What prepares chunks or solves their triangles, in front of it; none where there are no chunks.
+    pub(super) before: Option<AnyFunction>,
+    /// What passes states on, where there are segments.
+    pub(super) pass: Option<AnyFunction>,
+}
+
 /// How kernels are to be launched.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct How {
+pub(super) struct How<'a> {
     /// Segments of a sequence.
     pub(super) segments: u32,
     /// Address of the workspace, if there is one.
     pub(super) workspace: u64,
     pub(super) overlap: bool,
+    pub(super) loaded: &'a Loaded,
 }
 
 impl Problem {
+    /// Loads this kernel and those that go with it.
+    pub(super) fn load(&self, kernel: &'static Compiled, segments: u32) -> Result<Loaded> {
+        let missing = |what: &str| Error::KernelMissing {
+            kernel: kernel.name,
+            arch: kernel.arch,
+            reason: format!("the set has no kernel that {what}"),
+        };
+        let before = match kernel.way {
+            _ if self.chunks() == 0 => None,
+            Way::Heads => None,
+            Way::Delta => {
+                let solve = self.solve_kernel(kernel);
+                let solve = solve.ok_or_else(|| missing("solves its chunks' triangles"))?;
+                Some(self.device.listed(&KERNELS, solve)?)
+            }
+            Way::Channels | Way::ChannelsDelta => {
+                let prepare = self.prepare_kernel(kernel);
+                let prepare = prepare.ok_or_else(|| missing("prepares its chunks"))?;
+                Some(self.device.listed(&KERNELS, prepare)?)
+            }
+        };
+        let pass = match segments {
+            1 => None,
+            _ if self.way.corrects() => {
+                let pass = PASS.iter().find(|pass| pass.columns == kernel.columns[1]);
+                let pass = pass.ok_or_else(|| missing("passes its segments' states on"))?;
+                Some(self.device.listed(&KERNELS, pass)?)
+            }
+            _ => Some((*self.device.kernel::<pass_states>(&KERNELS)?).clone()),
+        };
+        Ok(Loaded { chunks: self.device.listed(&KERNELS, kernel)?, before, pass })
+    }
+
     /// Queues it, by this kernel.
     ///
     /// # Safety
     /// The memory of the tensors has the elements that the problem says, and the workspace those of so many segments; until the end of the
     /// work nobody else writes what is read, or uses what is written.
-    pub(super) unsafe fn launch(&self, stream: &Stream, kernel: &'static Compiled, how: &How) -> Result<()> {
+    pub(super) unsafe fn launch(
+        &self,
+        stream: &Stream,
+        kernel: &'static Compiled,
+        how: &How<'_>,
+    ) -> Result<()> {
+        // SAFETY: passed on.
+        unsafe {
+            match kernel.way {
+                Way::Heads | Way::Delta => self.launch_chunks(stream, kernel, how),
+                Way::Channels | Way::ChannelsDelta => self.launch_prepared(stream, kernel, how),
+            }
+        }
+    }
+
+    /// The same by a kernel that goes over chunks as they are.
+    ///
+    /// # Safety
+    /// As for [`launch`](Self::launch).
+    unsafe fn launch_chunks(&self, stream: &Stream, kernel: &'static Compiled, how: &How<'_>) -> Result<()> {
         let [initial, last] = &self.states;
         let passed = self.passed(kernel, how.segments).at(how.workspace)?;
         let none = self.no_state()?;
@@ -44,7 +107,7 @@ impl Problem {
                 return self.chunks_by(stream, kernel, how, &written, [initial, last], None);
             }
             self.chunks_by(stream, kernel, how, &written, [&none, &passed.states], Some(&passed))?;
-            self.pass(stream, kernel, &passed)?;
+            self.pass(stream, how, &passed)?;
             self.chunks_by(stream, kernel, how, &written, [&passed.states, &none], None)
         }
     }
@@ -57,12 +120,11 @@ impl Problem {
         &self,
         stream: &Stream,
         kernel: &'static Compiled,
-        how: &How,
+        how: &How<'_>,
         [known, v]: &[Untyped; 2],
         [before, behind]: [&Untyped; 2],
         passed: Option<&PassedTensors>,
     ) -> Result<()> {
-        let function = self.device.listed(&KERNELS, kernel)?;
         let backend = self.device.backend();
         let tma = kernel.arch == Arch::Sm90a;
         let lines = if tma { BOX } else { 0 };
@@ -111,7 +173,7 @@ impl Problem {
         // SAFETY: the arguments are those of `retention`, but for the names of elements. The caller vouches for the memory, which reaches no
         // further than the tensors' shapes, to which the kernel keeps. Programmatic launch only moves what precedes its wait for the
         // preceding grid.
-        unsafe { function.launch_block(stream, &launch, &args) }
+        unsafe { how.loaded.chunks.launch_block(stream, &launch, &args) }
     }
 
     /// The decays of heads and of rows, as kernels take them.

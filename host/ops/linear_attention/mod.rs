@@ -4,26 +4,26 @@ mod choose;
 mod gradient;
 mod launch;
 mod passed;
+mod plan;
 mod prepared;
 mod problem;
 mod solved;
 mod step;
 
-use tilewright_linear_attention::Way;
-
 pub use gradient::{LinearAttentionGradient, LinearAttentionGradientCandidate, LinearAttentionGradientPlan};
+pub use plan::{LinearAttentionPlan, LinearAttentionViews};
+pub use step::LinearAttentionStepPlan;
 
 use choose::Compiled;
+use plan::named;
 use problem::{Options, Problem, Tensors};
 
-use super::frame::{Candidate, Choice, Named, Plan, Workspace, check};
+use super::frame::{Candidate, Choice, Workspace};
 use super::{HalfElement, Indices};
-use crate::{Error, Result, Stream, TensorView, TensorViewMut};
+use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute a linear attention, or why it could not.
 pub type LinearAttentionCandidate = Candidate<Compiled>;
-/// The kernel that computes a linear attention, and why it was chosen.
-pub type LinearAttentionPlan = Plan<Compiled>;
 
 /// O = (Q Kᵀ / sqrt(head dimension), causal) V, for each head of each sequence: without decays.
 ///
@@ -66,7 +66,7 @@ pub fn linear_attention<T: HalfElement>(
 /// of nothing, then the states passed on from one to the next, then all outputs at a time; see [`segments`](Self::segments).
 ///
 /// A call does not wait and allocates no device memory, but for the [`workspace`](Self::workspace) of segments if none was given; it can be
-/// captured in a [`Graph`](crate::Graph).
+/// captured in a [`Graph`](crate::Graph). What is called again and again is [planned](Self::plan) once, and so are [steps](Self::step_plan).
 ///
 /// ```
 /// use tilewright::ops::LinearAttention;
@@ -195,20 +195,7 @@ impl<'a> LinearAttention<'a> {
         LinearAttentionGradient::new(self)
     }
 
-    fn problem<T: HalfElement>(
-        &self,
-        q: &TensorView<'_, T>,
-        k: &TensorView<'_, T>,
-        v: &TensorView<'_, T>,
-        o: &TensorViewMut<'_, T>,
-    ) -> Result<Problem> {
-        let inputs = [Named::read("q", q), Named::read("k", k), Named::read("v", v)];
-        let all = inputs.into_iter().chain([Named::written("o", o)]).chain(self.tensors.named());
-        check(o.device(), all.chain(self.workspace.named()))?;
-        Problem::new(&self.options, &self.tensors, [q, k, v], o)
-    }
-
-    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 unless sequences are divided.
+    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: those of the [`plan`](Self::plan).
     pub fn workspace_len<T: HalfElement>(
         &self,
         q: &TensorView<'_, T>,
@@ -216,9 +203,7 @@ impl<'a> LinearAttention<'a> {
         v: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<usize> {
-        let problem = self.problem(q, k, v, o)?;
-        let plan = problem.choose(self.kernel)?;
-        Ok(problem.workspace_len(plan.descriptor(), plan.estimate.segments))
+        Ok(self.plan(q, k, v, o)?.workspace_len())
     }
 
     /// Every compiled kernel for this type and these options, the best by estimate first, with the reason for those that cannot compute
@@ -230,10 +215,13 @@ impl<'a> LinearAttention<'a> {
         v: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<Vec<LinearAttentionCandidate>> {
-        Ok(self.problem(q, k, v, o)?.candidates())
+        Ok(Problem::checked(&self.options, &self.tensors, [q, k, v], o)?.candidates())
     }
 
-    /// The kernel that [`run`](Self::run) would launch, and why.
+    /// A plan for tensors of these shapes, strides and alignments, which runs many times: the kernels, and how they are launched. The tensors, those
+    /// among the options too, may be [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernels, which takes the driver a while the first time.
     pub fn plan<T: HalfElement>(
         &self,
         q: &TensorView<'_, T>,
@@ -241,10 +229,10 @@ impl<'a> LinearAttention<'a> {
         v: &TensorView<'_, T>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<LinearAttentionPlan> {
-        self.problem(q, k, v, o)?.choose(self.kernel)
+        LinearAttentionPlan::new(self, [q, k, v], o)
     }
 
-    /// Queues it on `stream`.
+    /// Queues it on `stream`: [`plan`](Self::plan), and [`LinearAttentionPlan::run`].
     ///
     /// Fails when the views do not fit together, lie on another device, or an output overlaps another tensor.
     pub fn run<T: HalfElement>(
@@ -255,29 +243,29 @@ impl<'a> LinearAttention<'a> {
         v: &TensorView<'_, T>,
         o: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        let problem = self.problem(q, k, v, o)?;
-        stream.expect_on(&problem.device)?;
-        if problem.is_empty() {
-            return Ok(());
-        }
-        let plan = problem.choose(self.kernel)?;
-        let len = problem.workspace_len(plan.descriptor(), plan.estimate.segments);
-        let workspace = self.workspace.of(len, stream)?;
-        let how = launch::How { segments: plan.estimate.segments, workspace, overlap: self.overlap };
-        // SAFETY: the views that the problem comes from are borrowed by the caller or by this operator, o, the state that is written and
-        // the workspace exclusively; the workspace has as many elements as so many segments need.
-        let kernel = plan.descriptor();
-        let launched = unsafe {
-            match kernel.way {
-                Way::Heads | Way::Delta => problem.launch(stream, kernel, &how),
-                Way::Channels | Way::ChannelsDelta => problem.launch_prepared(stream, kernel, &how),
-            }
-        };
-        // Some launches may have come before one that failed.
-        launched.and(self.workspace.used(len, stream))
+        let plan = self.plan(q, k, v, o)?;
+        let tensors = named([q, k, v], o, &self.tensors.others(), None);
+        let places = plan.places(stream, tensors, self.workspace.named())?;
+        self.workspace.lend(plan.workspace_len(), stream, |address| plan.launch(stream, &places, address))
     }
 
-    /// Queues one row of each sequence on `stream`, and replaces `state`, \[batch, heads, DK, DV\], by the one behind it: decoding.
+    /// A plan of [steps](Self::step) for tensors of these shapes, strides and alignments, which runs many times. The tensors, those among the options
+    /// too, may be [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernel, which takes the driver a while the first time.
+    pub fn step_plan<T: HalfElement>(
+        &self,
+        state: &TensorViewMut<'_, f32>,
+        q: &TensorView<'_, T>,
+        k: &TensorView<'_, T>,
+        v: &TensorView<'_, T>,
+        o: &TensorViewMut<'_, T>,
+    ) -> Result<LinearAttentionStepPlan> {
+        LinearAttentionStepPlan::new(self, [q, k, v], o, state)
+    }
+
+    /// Queues one row of each sequence on `stream`, and replaces `state`, \[batch, heads, DK, DV\], by the one behind it: decoding. It is
+    /// [`step_plan`](Self::step_plan), and [`LinearAttentionStepPlan::run`].
     ///
     /// Tensors are as for [`run`](Self::run), of a length of 1, and so are gates and β. It takes the time in which the states are read and written.
     /// Without a state that is given by [`initial_state`](Self::initial_state) or [`final_state`](Self::final_state), segments, offsets or a
@@ -293,26 +281,7 @@ impl<'a> LinearAttention<'a> {
         v: &TensorView<'_, T>,
         o: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        let given = [
-            ("initial_state", self.tensors.initial.is_some()),
-            ("final_state", self.tensors.last.is_some()),
-            ("offsets", self.tensors.offsets.is_some()),
-            ("segments", self.options.segments.is_some()),
-            ("kernel", self.kernel.is_some()),
-        ];
-        if let Some((name, _)) = given.into_iter().find(|(_, given)| *given) {
-            return Err(Error::argument(name, "given for a step", "left out: a step has its state in place"));
-        }
-        let inputs = [Named::read("q", q), Named::read("k", k), Named::read("v", v)];
-        let outputs = [Named::written("o", o), Named::written("state", state)];
-        check(o.device(), inputs.into_iter().chain(outputs).chain(self.tensors.named()))?;
-        let problem = Problem::new(&self.options, &self.tensors, [q, k, v], o)?;
-        stream.expect_on(&problem.device)?;
-        problem.expect_state("state", state.shape())?;
-        if problem.size.rows == 1 && problem.is_empty() {
-            return Ok(());
-        }
-        // SAFETY: the views are borrowed by the caller or by this operator, o and the state exclusively.
-        unsafe { problem.step(stream, &state.untyped()) }
+        let plan = self.step_plan(state, q, k, v, o)?;
+        plan.queue(stream, named([q, k, v], o, &self.tensors.others(), Some(state)))
     }
 }

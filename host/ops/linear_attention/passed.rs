@@ -1,14 +1,13 @@
 //! States that are passed on from segment to segment: the memory for them, and the launch.
 
 use tilewright_device::abi::GlobalAbi;
-use tilewright_linear_attention::{
-    KERNELS, PASS, PASSED, PASSED_COLUMNS, PassByTransitionsArgs, PassStatesArgs, Way, pass_states,
-};
+use tilewright_linear_attention::{PASSED, PASSED_COLUMNS, PassByTransitionsArgs, PassStatesArgs, Way};
 
 use super::choose::Compiled;
+use super::launch::How;
 use super::problem::{Problem, Size};
 use crate::tensor::{Layout, Untyped};
-use crate::{DType, Error, Launch, Result, Stream};
+use crate::{AnyFunction, DType, Error, Launch, Result, Stream};
 
 /// What segments leave in the workspace: none of it where a sequence is one segment.
 #[derive(Clone, Copy, Debug)]
@@ -86,17 +85,14 @@ impl Problem {
     ///
     /// # Safety
     /// As for [`launch`](Self::launch).
-    pub(super) unsafe fn pass(
-        &self,
-        stream: &Stream,
-        kernel: &Compiled,
-        passed: &PassedTensors,
-    ) -> Result<()> {
+    pub(super) unsafe fn pass(&self, stream: &Stream, how: &How<'_>, passed: &PassedTensors) -> Result<()> {
         let [initial, last] = &self.states;
+        // There is one where there are segments.
+        let Some(function) = &how.loaded.pass else { return Ok(()) };
         if !self.way.corrects() {
             // SAFETY: passed on.
             return unsafe {
-                self.pass_alike(stream, [&passed.states, &passed.left], [initial, last], false)
+                self.pass_alike((stream, function), [&passed.states, &passed.left], [initial, last], false)
             };
         }
         let backend = self.device.backend();
@@ -109,13 +105,6 @@ impl Problem {
         ];
         let left: GlobalAbi<f32, 3> = passed.left.arg(backend, true, 0)?;
         let (heads, sequences) = (count(heads)?, count(sequences)?);
-        let pass = PASS.iter().find(|pass| pass.columns == kernel.columns[1]);
-        let pass = pass.ok_or_else(|| Error::KernelMissing {
-            kernel: kernel.name,
-            arch: kernel.arch,
-            reason: "the set has no kernel that passes its segments' states on".to_owned(),
-        })?;
-        let function = self.device.listed(&KERNELS, pass)?;
         // As it lies there.
         let transitions =
             Untyped { layout: passed.transitions.layout.transpose(2, 3)?, ..passed.transitions };
@@ -132,7 +121,7 @@ impl Problem {
     /// As for [`launch`](Self::launch).
     pub(super) unsafe fn pass_alike(
         &self,
-        stream: &Stream,
+        (stream, function): (&Stream, &AnyFunction),
         [states, left]: [&Untyped; 2],
         [before, behind]: [&Untyped; 2],
         reversed: bool,
@@ -149,7 +138,6 @@ impl Problem {
             sequences,
             reversed: u32::from(reversed),
         };
-        let function = self.device.kernel::<pass_states>(&KERNELS)?;
         let launch = Launch::grid([count(elements)?.div_ceil(PASSED), heads, sequences]);
         // SAFETY: the arguments are those of `pass_states`; the caller vouches for the memory.
         unsafe { function.launch_block(stream, &launch, &args) }

@@ -1,7 +1,7 @@
 //! Chunks that are prepared before the state goes over them: the memory between the two launches, and the launches.
 
 use tilewright_device::kernel::Listed;
-use tilewright_linear_attention::{CHUNK, KERNELS, PREPARE, PrepareArgs, PrepareKernel, ScanArgs, Work};
+use tilewright_linear_attention::{CHUNK, PREPARE, PrepareArgs, PrepareKernel, ScanArgs, Work};
 
 use super::choose::Compiled;
 use super::launch::{BOX, How};
@@ -86,13 +86,8 @@ impl Problem {
         &self,
         stream: &Stream,
         kernel: &'static Compiled,
-        how: &How,
+        how: &How<'_>,
     ) -> Result<()> {
-        let prepare = self.prepare_kernel(kernel).ok_or_else(|| Error::KernelMissing {
-            kernel: kernel.name,
-            arch: kernel.arch,
-            reason: "the set has no kernel that prepares its chunks".to_owned(),
-        })?;
         let lies = self.prepared(kernel);
         let [batch, heads, rows, _] = self.matrices();
         let Size { sequences, .. } = self.size;
@@ -110,8 +105,7 @@ impl Problem {
         let (rows, slots) = (count(rows)?, count(lies.slots)?);
         let work = Work { rows, sequences: count(sequences)?, slots, ..self.work() };
         let (chunks, heads, sequences) = (count(self.chunks())?, count(heads)?, count(sequences)?);
-        if chunks > 0 {
-            let function = self.device.listed(&KERNELS, prepare)?;
+        if let Some(function) = &how.loaded.before {
             let plain = |of: &Untyped| of.arg::<(), 4>(backend, true, 0);
             let [q, k, v] = &self.inputs;
             let none = Untyped { layout: Layout::contiguous(&[1, 1, 0, 1])?, dtype: DType::F32, ..self.o };
@@ -148,7 +142,7 @@ impl Problem {
                 return self.scan_by(stream, kernel, how, &scanned, [initial, last], None);
             }
             self.scan_by(stream, kernel, how, &scanned, [&none, &passed.states], Some(&passed))?;
-            self.pass(stream, kernel, &passed)?;
+            self.pass(stream, how, &passed)?;
             self.scan_by(stream, kernel, how, &scanned, [&passed.states, &none], None)
         }
     }
@@ -161,13 +155,12 @@ impl Problem {
         &self,
         stream: &Stream,
         kernel: &'static Compiled,
-        how: &How,
+        how: &How<'_>,
         Scanned { tensors, factors, work }: &Scanned,
         [before, behind]: [&Untyped; 2],
         passed: Option<&PassedTensors>,
     ) -> Result<()> {
         let backend = self.device.backend();
-        let function = self.device.listed(&KERNELS, kernel)?;
         let tma = kernel.arch == Arch::Sm90a;
         let lines = if tma { BOX } else { 0 };
         let values = if self.prepares_values(kernel) { &tensors[4] } else { &self.inputs[2] };
@@ -211,6 +204,6 @@ impl Problem {
         let grid = blocks.checked_mul(how.segments).ok_or_else(|| self.too_large())?;
         let launch = Launch::grid([grid, count(heads)?, count(sequences)?]).pdl(how.overlap && tma);
         // SAFETY: as in `launch_prepared`, of `scan`.
-        unsafe { function.launch_block(stream, &launch, &args) }
+        unsafe { how.loaded.chunks.launch_block(stream, &launch, &args) }
     }
 }

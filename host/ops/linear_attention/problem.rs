@@ -3,8 +3,9 @@
 use tilewright_linear_attention::{CHUNK, Way, Work};
 
 use super::choose::Compiled;
+use super::plan::{Others, named};
 use crate::ops::Indices;
-use crate::ops::frame::{Named, Operand, of_shape};
+use crate::ops::frame::{Named, Operand, Places, check, of_shape};
 use crate::ops::indices::log2_bytes;
 use crate::ops::scores::scale;
 use crate::tensor::{Layout, Untyped};
@@ -43,18 +44,19 @@ pub(super) struct Tensors<'a> {
 }
 
 impl Tensors<'_> {
+    /// The same, borrowed.
+    pub(super) fn others(&self) -> Others<'_> {
+        let Tensors { decay, gates, channel_gates, beta, initial, last, offsets } = self;
+        Others {
+            read: [decay, gates, channel_gates, beta, initial].map(Option::as_ref),
+            last: last.as_ref(),
+            offsets: offsets.as_ref(),
+        }
+    }
+
     /// As tensors of the call.
     pub(super) fn named(&self) -> impl Iterator<Item = Named<'_>> + Clone {
-        let read = [
-            ("decay", &self.decay),
-            ("gates", &self.gates),
-            ("channel_gates", &self.channel_gates),
-            ("beta", &self.beta),
-            ("initial_state", &self.initial),
-        ];
-        let read = read.into_iter().filter_map(|(name, view)| Some(Named::read(name, view.as_ref()?)));
-        let offsets = self.offsets.iter().map(|indices| indices.named("offsets"));
-        read.chain(offsets).chain(self.last.iter().map(|view| Named::written("final_state", view)))
+        self.others().named().into_iter().flatten()
     }
 }
 
@@ -97,6 +99,17 @@ pub(super) struct Size {
 }
 
 impl Problem {
+    /// Checks that the views fit together, and are apart where they are written.
+    pub(super) fn checked<T: Element>(
+        options: &Options,
+        tensors: &Tensors<'_>,
+        [q, k, v]: [&TensorView<'_, T>; 3],
+        o: &TensorViewMut<'_, T>,
+    ) -> Result<Self> {
+        check(o.device(), named([q, k, v], o, &tensors.others(), None).into_iter().flatten())?;
+        Self::new(options, tensors, [q, k, v], o)
+    }
+
     /// Checks that the views fit together.
     pub(super) fn new<T: Element>(
         options: &Options,
@@ -185,6 +198,23 @@ impl Problem {
             scale: scale(options.scale, d)?,
             segments: segments.transpose()?,
         })
+    }
+
+    /// The same with the tensors of a run.
+    pub(super) fn placed(&self, places: &Places) -> Self {
+        let at = |of: &Option<Untyped>| of.as_ref().map(|of| places.of(of));
+        Problem {
+            device: self.device.clone(),
+            inputs: self.inputs.each_ref().map(|input| places.of(input)),
+            o: places.of(&self.o),
+            decay: at(&self.decay),
+            gates: at(&self.gates),
+            channel_gates: at(&self.channel_gates),
+            beta: at(&self.beta),
+            states: self.states.each_ref().map(|state| places.of(state)),
+            offsets: at(&self.offsets),
+            ..*self
+        }
     }
 
     /// Checks the shape of states.

@@ -1,7 +1,7 @@
 //! Triangles of chunks that are solved before the delta rule's state goes over them: the memory between the two launches, and the launch.
 
 use tilewright_device::kernel::Listed;
-use tilewright_linear_attention::{KERNELS, SOLVE, SolveArgs, SolveKernel, Work};
+use tilewright_linear_attention::{SOLVE, SolveArgs, SolveKernel, Work};
 
 use super::choose::Compiled;
 use super::launch::How;
@@ -42,12 +42,12 @@ impl Problem {
     ///
     /// # Safety
     /// As for [`launch`](Self::launch); the workspace has the elements of [`solved`](Self::solved).
-    pub(super) unsafe fn solve(&self, stream: &Stream, kernel: &Compiled, how: &How) -> Result<[Untyped; 2]> {
-        let solve = self.solve_kernel(kernel).ok_or_else(|| Error::KernelMissing {
-            kernel: kernel.name,
-            arch: kernel.arch,
-            reason: "the set has no kernel that solves its chunks' triangles".to_owned(),
-        })?;
+    pub(super) unsafe fn solve(
+        &self,
+        stream: &Stream,
+        kernel: &Compiled,
+        how: &How<'_>,
+    ) -> Result<[Untyped; 2]> {
         let Solved { columns, lens, .. } = self.solved(kernel);
         let [batch, heads, rows, _] = self.matrices();
         let tensor = |begin: usize, columns: usize| {
@@ -60,8 +60,7 @@ impl Problem {
         let Size { sequences, .. } = self.size;
         let work = Work { rows: count(rows)?, sequences: count(sequences)?, ..self.work() };
         let grid = [count(self.chunks())?, count(heads)?, work.sequences];
-        if grid[0] > 0 {
-            let function = self.device.listed(&KERNELS, solve)?;
+        if let Some(function) = &how.loaded.before {
             let backend = self.device.backend();
             let plain = |of: &Untyped| of.arg::<(), 4>(backend, true, 0);
             let [_, k, v] = &self.inputs;

@@ -247,11 +247,7 @@ impl<'a> Mla<'a> {
         let plan = &*self.planned.insert(planned?);
         let tensors = named(q, cache, o, self.lse.as_ref(), self.table.device());
         let places = plan.places(stream, tensors, self.workspace.named())?;
-        let len = plan.workspace_len();
-        let workspace = self.workspace.of(len, stream)?;
-        let launched = plan.launch(stream, &places, workspace);
-        // The first launch may have come before the second failed.
-        launched.and(self.workspace.used(len, stream))
+        self.workspace.lend(plan.workspace_len(), stream, |address| plan.launch(stream, &places, address))
     }
 }
 

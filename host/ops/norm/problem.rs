@@ -1,5 +1,7 @@
 //! What a norm is asked to compute, checked.
 
+use std::cell::OnceCell;
+
 use tilewright_device::abi::GlobalAbi;
 
 use crate::ops::frame::{Named, check, of_shape};
@@ -65,7 +67,8 @@ impl<const N: usize> Problem<N> {
     ) -> Selection<'_, N> {
         let (matrices, columns) = (&self.matrices, &self.vectors);
         let what = matrices.operands[0].tensor.dtype.name();
-        Selection { matrices, columns, residual, reads_again, kernels, what }
+        let vectors = OnceCell::new();
+        Selection { matrices, columns, residual, reads_again, kernels, what, vectors }
     }
 
     /// The arguments for weight and bias.

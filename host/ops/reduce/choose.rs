@@ -4,12 +4,14 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use tilewright_device::kernel::Listed;
-use tilewright_reduce::{KERNELS, REDUCE, ReduceColumnsArgs, ReduceKernel, ReduceRowsArgs, VECTOR};
+use tilewright_reduce::{
+    ColumnsWork, How, KERNELS, REDUCE, ReduceColumnsArgs, ReduceKernel, ReduceRowsArgs, RowsWork, VECTOR,
+};
 
 use super::problem::Problem;
 use super::shares::Shares;
-use crate::ops::frame::{Choice, Cycles, Rated, Rejection, Table};
-use crate::{Arch, Device, Error, KernelSet, Launch, Result, Stream};
+use crate::ops::frame::{Choice, Cycles, PLANNED_ROOM, Places, Rated, Rejection, Table};
+use crate::{AnyFunction, Arch, Device, Error, KernelSet, Launch, Result, Stream};
 
 /// One compiled kernel.
 pub(in crate::ops) type Compiled = Listed<ReduceKernel>;
@@ -84,65 +86,87 @@ impl Problem {
         Shares::best(self, kernel, (self.device.sm_count() as usize).max(1)).0
     }
 
-    /// Elements of memory for parts that the kernel takes.
-    pub(in crate::ops) fn workspace_len(&self, kernel: &Compiled) -> usize {
-        match self.shares(kernel).parts {
-            0 | 1 => 0,
-            parts => self.results().saturating_mul(parts),
+    /// The launches of this kernel and, over parts in the run's workspace, of another one.
+    pub(in crate::ops) fn prepare(&self, kernel: &'static Compiled, overlap: bool) -> Result<Prepared> {
+        if self.is_empty() {
+            return Ok(Prepared { steps: Vec::new(), workspace_len: 0 });
         }
-    }
-
-    /// Queues it, by this kernel and, over parts in memory at `workspace`, by another one.
-    ///
-    /// # Safety
-    /// The memory of x and y has the elements that the problem says, and that of parts as many as
-    /// [`workspace_len`](Self::workspace_len) says; until the end of the work nobody else writes x, or uses the others.
-    pub(in crate::ops) unsafe fn queue(
-        &self,
-        stream: &Stream,
-        kernel: &'static Compiled,
-        overlap: bool,
-        workspace: u64,
-    ) -> Result<()> {
         let shares = self.shares(kernel);
         if shares.parts == 1 {
-            // SAFETY: the caller's.
-            return unsafe { self.launch(stream, kernel, &shares, overlap) };
+            return Ok(Prepared { steps: vec![self.step(kernel, &shares, overlap)?], workspace_len: 0 });
         }
-        let [first, second] = self.parts(shares.parts, workspace, kernel.rows);
+        let [first, second] = self.parts(shares.parts, PLANNED_ROOM, kernel.rows);
         let merging = second.choose(None)?.descriptor();
-        // SAFETY: the caller's. The second kernel waits for the first one before it reads parts.
-        unsafe {
-            first.launch(stream, kernel, &shares, overlap)?;
-            second.launch(stream, merging, &second.shares(merging), overlap)
-        }
+        // The second kernel waits for the first one before it reads parts.
+        let steps = vec![
+            first.step(kernel, &shares, overlap)?,
+            second.step(merging, &second.shares(merging), overlap)?,
+        ];
+        Ok(Prepared { steps, workspace_len: self.results().saturating_mul(shares.parts) })
     }
 
-    /// # Safety
-    /// As for [`queue`](Self::queue); y has as many parts of each result as the shares say.
-    unsafe fn launch(
-        &self,
-        stream: &Stream,
-        kernel: &'static Compiled,
-        shares: &Shares,
-        overlap: bool,
-    ) -> Result<()> {
+    fn step(&self, kernel: &'static Compiled, shares: &Shares, overlap: bool) -> Result<Step> {
         let function = self.device.listed(&KERNELS, kernel)?;
         let refused = |why: Rejection| Error::argument("kernel", kernel.name, format!("another one: {why}"));
         let ctas = u32::try_from(shares.ctas).ok().filter(|&ctas| ctas <= i32::MAX as u32);
         let ctas = ctas.ok_or_else(|| refused(Rejection::AtMost { what: "CTAs", most: i32::MAX as u32 }))?;
         let launch = Launch::grid([ctas, 1, 1]).pdl(overlap && kernel.arch == Arch::Sm90a);
-        let how = self.how;
-        // SAFETY: the arguments are those of the kernel, which keeps to what they count; the caller vouches for the memory. Programmatic
-        // launch only moves what precedes the wait for the preceding grid.
-        unsafe {
-            if kernel.rows {
-                let work = shares.rows_work(self).map_err(refused)?;
-                function.launch_block(stream, &launch, &ReduceRowsArgs { work, how })
-            } else {
-                let work = shares.columns_work(self, kernel).map_err(refused)?;
-                function.launch_block(stream, &launch, &ReduceColumnsArgs { work, how })
+        let work = if kernel.rows {
+            Work::Rows(shares.rows_work(self).map_err(refused)?)
+        } else {
+            Work::Columns(shares.columns_work(self, kernel).map_err(refused)?)
+        };
+        Ok(Step { function, launch, work, how: self.how })
+    }
+}
+
+/// All that the launches of a reduction need but memory.
+#[derive(Clone, Debug)]
+pub(in crate::ops) struct Prepared {
+    /// None where there are no results.
+    steps: Vec<Step>,
+    /// Elements of f32 of the run's workspace.
+    pub(in crate::ops) workspace_len: usize,
+}
+
+/// A launch.
+#[derive(Clone, Debug)]
+struct Step {
+    function: AnyFunction,
+    launch: Launch,
+    work: Work,
+    how: How,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    Rows(RowsWork),
+    Columns(ColumnsWork),
+}
+
+impl Prepared {
+    /// Queues it for tensors and a workspace that lie so.
+    ///
+    /// # Safety
+    /// The memory of x and y has the elements that the problem says, and the workspace as many as are told here; until the end of the
+    /// work nobody else writes x, or uses the others.
+    pub(in crate::ops) unsafe fn run(&self, stream: &Stream, places: &Places) -> Result<()> {
+        self.steps.iter().try_for_each(|Step { function, launch, work, how }| {
+            let how = *how;
+            // SAFETY: the arguments are those of the kernel, which keeps to what they count; the caller vouches for the memory. Programmatic
+            // launch only moves what precedes the wait for the preceding grid.
+            unsafe {
+                match *work {
+                    Work::Rows(work) => {
+                        let work = RowsWork { x: places.at(work.x), y: places.at(work.y), ..work };
+                        function.launch_block(stream, launch, &ReduceRowsArgs { work, how })
+                    }
+                    Work::Columns(work) => {
+                        let work = ColumnsWork { x: places.at(work.x), y: places.at(work.y), ..work };
+                        function.launch_block(stream, launch, &ReduceColumnsArgs { work, how })
+                    }
+                }
             }
-        }
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! Reductions over any dimensions.
 
 mod choose;
+mod plan;
 mod problem;
 mod shares;
 #[cfg(test)]
@@ -8,17 +9,16 @@ mod tests;
 
 use tilewright_reduce::{How, Made, ResultType};
 
-pub(super) use choose::Compiled;
+pub(super) use choose::{Compiled, Prepared};
+pub use plan::ReducePlan;
 pub(super) use problem::{Problem, walk};
 
 use super::FloatElement;
-use super::frame::{Candidate, Choice, Named, Plan, Workspace, check, of_shape};
+use super::frame::{Candidate, Choice, Named, Workspace, check, of_shape};
 use crate::{DType, Error, Result, Stream, TensorView, TensorViewMut, bf16, f16};
 
 /// A kernel that could compute a reduction, or why it could not.
 pub type ReduceCandidate = Candidate<Compiled>;
-/// The kernel that computes a reduction, and why it was chosen.
-pub type ReducePlan = Plan<Compiled>;
 
 /// What is made of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,8 @@ pub fn reduce<T: FloatElement, U: ReducedFrom<T>>(
 /// CTAs in their order, and last the parts of a result that several CTAs share through memory. So the same call gives the same bits.
 ///
 /// Few results of very many elements are divided into such parts. The memory for these is the [`workspace`](Self::workspace), or is allocated by the first run
-/// that needs some. But for that a call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph).
+/// that needs some. But for that a call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). What is called again and again is
+/// [planned](Self::plan) once.
 ///
 /// ```
 /// use tilewright::ops::{Reduce, Reduction, reduce};
@@ -133,18 +134,14 @@ impl<'a> Reduce<'a> {
         Reduce { overlap, ..self }
     }
 
-    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 unless results are divided.
+    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: those of the [`plan`](Self::plan).
     pub fn workspace_len<T: FloatElement, U: ReducedFrom<T>>(
         &self,
         x: &TensorView<'_, T>,
         dims: &[usize],
         y: &TensorViewMut<'_, U>,
     ) -> Result<usize> {
-        let problem = self.problem(x, dims, y)?;
-        if problem.is_empty() {
-            return Ok(0);
-        }
-        Ok(problem.workspace_len(problem.choose(self.kernel)?.descriptor()))
+        Ok(self.plan(x, dims, y)?.workspace_len())
     }
 
     /// Every compiled kernel for this element type, the best by estimate first, with the reason for those that cannot compute this.
@@ -157,17 +154,20 @@ impl<'a> Reduce<'a> {
         Ok(self.problem(x, dims, y)?.candidates())
     }
 
-    /// The kernel that [`run`](Self::run) would launch, and why.
+    /// A plan for tensors of these shapes, strides and alignments, which runs many times: the kernels, and how they are launched. The tensors may be
+    /// [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernels, which takes the driver a while the first time.
     pub fn plan<T: FloatElement, U: ReducedFrom<T>>(
         &self,
         x: &TensorView<'_, T>,
         dims: &[usize],
         y: &TensorViewMut<'_, U>,
     ) -> Result<ReducePlan> {
-        self.problem(x, dims, y)?.choose(self.kernel)
+        ReducePlan::new(self, x, dims, y)
     }
 
-    /// Queues it on `stream`.
+    /// Queues it on `stream`: [`plan`](Self::plan), and [`ReducePlan::run`].
     ///
     /// Fails when `dims` are not x's, y has not the shape of the others, a view lies on another device, or y overlaps x.
     pub fn run<T: FloatElement, U: ReducedFrom<T>>(
@@ -177,18 +177,7 @@ impl<'a> Reduce<'a> {
         dims: &[usize],
         y: &mut TensorViewMut<'_, U>,
     ) -> Result<()> {
-        let problem = self.problem(x, dims, y)?;
-        stream.expect_on(&problem.device)?;
-        if problem.is_empty() {
-            return Ok(());
-        }
-        let kernel = problem.choose(self.kernel)?.descriptor();
-        let len = problem.workspace_len(kernel);
-        let workspace = self.workspace.of(len, stream)?;
-        // SAFETY: the views that the problem comes from are borrowed by the caller, y exclusively; the workspace has as many elements.
-        let queued = unsafe { problem.queue(stream, kernel, self.overlap, workspace) };
-        // The first launch may have come before one that failed.
-        queued.and(self.workspace.used(len, stream))
+        self.plan(x, dims, y)?.run_in(stream, x, y, &mut self.workspace)
     }
 
     /// Checks the arguments.
@@ -211,8 +200,7 @@ impl<'a> Reduce<'a> {
             let allowed = format!("{}: `x` without the dimensions {dims:?}", of_shape(&kept));
             return Err(Error::argument("y", of_shape(y.shape()), allowed));
         }
-        let tensors = [Named::read("x", x), Named::written("y", y)];
-        check(y.device(), tensors.into_iter().chain(self.workspace.named()))?;
+        check(y.device(), [Named::read("x", x), Named::written("y", y)])?;
         let count: f64 = sizes(true).map(|(_, &size)| size as f64).product();
         let (made, negative) = match self.reduction {
             Reduction::Sum | Reduction::Mean => (Made::Sum, false),

@@ -8,7 +8,7 @@ use problem::Problem;
 
 use super::frame::Choice;
 use super::pointwise::{Options, PointwiseCandidate, PointwisePlan, launch};
-use super::{FloatElement, HalfElement};
+use super::{FloatElement, HalfElement, Indices};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// Which columns are rotated together, of the first `d` that are.
@@ -64,13 +64,13 @@ pub fn rope<T: FloatElement>(
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Rope<'a> {
     pairs: Pairs,
     columns: Option<usize>,
     theta: f64,
     offset: i32,
-    positions: Option<&'a TensorView<'a, i32>>,
+    positions: Option<Indices<'a>>,
     table: Option<[&'a TensorView<'a, f32>; 2]>,
     inverse: bool,
     options: Options<'a>,
@@ -102,9 +102,9 @@ impl<'a> Rope<'a> {
     pub fn offset(self, offset: i32) -> Self {
         Rope { offset, ..self }
     }
-    /// The tokens' positions: \[tokens\] or \[batch, sequence\], any strides.
-    pub fn positions(self, positions: &'a TensorView<'a, i32>) -> Self {
-        Rope { positions: Some(positions), ..self }
+    /// The tokens' positions: \[tokens\] or \[batch, sequence\], any strides. Read when the kernel runs.
+    pub fn positions(self, positions: impl Into<Indices<'a>>) -> Self {
+        Rope { positions: Some(positions.into()), ..self }
     }
     /// Cosines and sines \[positions, d / 2\], any strides, in place of theta's.
     pub fn table(self, cos: &'a TensorView<'a, f32>, sin: &'a TensorView<'a, f32>) -> Self {
@@ -194,15 +194,15 @@ impl<'a> Rope<'a> {
     ///   not goes nowhere. They are read when the kernel runs.
     ///
     /// Fails as [`run`](Self::run) does.
-    pub fn run_append<T: HalfElement>(
+    pub fn run_append<'t, T: HalfElement>(
         &self,
         stream: &Stream,
         [q, k, v]: [&TensorView<'_, T>; 3],
         q_to: &mut TensorViewMut<'_, T>,
         [k_cache, v_cache]: [&mut TensorViewMut<'_, T>; 2],
-        slots: &TensorView<'_, i32>,
+        slots: impl Into<Indices<'t>>,
     ) -> Result<()> {
-        let problem = Problem::appending(self, [q, k, v], q_to, [k_cache, v_cache], slots)?;
+        let problem = Problem::appending(self, [q, k, v], q_to, [k_cache, v_cache], &slots.into())?;
         self.queue(stream, &problem)
     }
 

@@ -4,9 +4,9 @@ use tilewright_device::tile::division::Division;
 use tilewright_pointwise::{Operator, RopeCaches, RopeShape, RopeTable};
 
 use super::{Pairs, Rope};
-use crate::ops::FloatElement;
 use crate::ops::frame::{Named, check, of_shape};
 use crate::ops::pointwise::{Call, Lies, Operand};
+use crate::ops::{FloatElement, Indices};
 use crate::{Device, Error, Result, TensorView, TensorViewMut};
 
 /// Of which shape q and k are.
@@ -83,7 +83,7 @@ impl Problem {
         [q, k, v]: [&TensorView<'_, T>; 3],
         q_to: &TensorViewMut<'_, T>,
         [k_cache, v_cache]: [&TensorViewMut<'_, T>; 2],
-        slots: &TensorView<'_, i32>,
+        slots: &Indices<'_>,
     ) -> Result<Self> {
         let differ = |name, was: &[usize], of: &str, wanted: &[usize]| {
             Err(Error::argument(name, of_shape(was), format!("{}, {of}", of_shape(wanted))))
@@ -94,8 +94,7 @@ impl Problem {
         if v.shape() != k.shape() {
             return differ("v", v.shape(), "the shape of `k`", k.shape());
         }
-        let named =
-            [Named::read("q", q), Named::read("k", k), Named::read("v", v), Named::read("slots", slots)];
+        let named = [Named::read("q", q), Named::read("k", k), Named::read("v", v), slots.named("slots")];
         let caches = [("k_cache", k_cache), ("v_cache", v_cache)];
         let written = caches.map(|(name, cache)| Named::written(name, cache));
         let named = named.into_iter().chain([Named::written("q_to", q_to)]).chain(written).collect();
@@ -118,7 +117,7 @@ impl Problem {
             return Err(Error::argument("k_cache", of_shape(k_cache.shape()), "of fewer than 2^31 rows"));
         }
         let caches = caches.map(|(name, cache)| Operand { name, tensor: cache.untyped() });
-        let slots = Operand { name: "slots", tensor: slots.untyped() };
+        let slots = Operand { name: "slots", tensor: slots.words()? };
         Ok(Problem { appended: Some(Appended { v: operand("v", v), caches, slots, pages }), ..problem })
     }
 
@@ -150,12 +149,12 @@ impl Problem {
         if !(rope.theta > 1.0 && rope.theta.is_finite()) {
             return Err(Error::argument("theta", rope.theta.to_string(), "above 1, and finite"));
         }
-        if let Some(positions) = rope.positions {
+        if let Some(positions) = &rope.positions {
             if positions.shape() != tokens {
                 let allowed = format!("{}: one for each token", of_shape(tokens));
                 return Err(Error::argument("positions", of_shape(positions.shape()), allowed));
             }
-            named.push(Named::read("positions", positions));
+            named.push(positions.named("positions"));
         }
         for (name, view) in rope.table.iter().flat_map(|[cos, sin]| [("cos", cos), ("sin", sin)]) {
             if view.rank() != 2 || view.shape()[1] != rotated / 2 {
@@ -169,6 +168,11 @@ impl Problem {
             return Err(Error::argument("sin", of_shape(sin.shape()), allowed));
         }
         check(device, named)?;
+        let positions = rope
+            .positions
+            .as_ref()
+            .map(|positions| Ok::<_, Error>(Operand { name: "positions", tensor: positions.words()? }));
+        let positions = positions.transpose()?;
         let last = N - 1;
         let heads = |operand: &Operand| first_of_last_two(&shape(operand));
         Ok(Problem {
@@ -177,7 +181,7 @@ impl Problem {
             tensors: [from[0], from[last], to[0], to[last]],
             apart,
             pairs: rotated / 2,
-            positions: rope.positions.map(|view| Operand { name: "positions", tensor: view.untyped() }),
+            positions,
             table: rope.table.map(|[cos, sin]| {
                 [("cos", cos), ("sin", sin)].map(|(name, view)| Operand { name, tensor: view.untyped() })
             }),

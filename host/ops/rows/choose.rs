@@ -1,5 +1,6 @@
 //! Which kernel takes rows: an estimate of each one's time.
 
+use std::cell::OnceCell;
 use std::fmt;
 
 use tilewright_device::abi::GlobalAbi;
@@ -53,6 +54,8 @@ pub(in crate::ops) struct Selection<'a, const N: usize> {
     pub(in crate::ops) kernels: &'static [Compiled],
     /// What its kernels are for.
     pub(in crate::ops) what: &'static str,
+    /// Whether kernels can take its tensors in vectors: of whole rows, and of rows that begin anywhere.
+    pub(in crate::ops) vectors: OnceCell<[Result<(), Rejection>; 2]>,
 }
 
 impl<'a, const N: usize> Selection<'a, N> {
@@ -63,7 +66,27 @@ impl<'a, const N: usize> Selection<'a, N> {
     ) -> Self {
         let what = matrices.operands[0].tensor.dtype.name();
         let kernels = table.kernels(&what);
-        Selection { matrices, columns: &[], residual: false, reads_again: 3, kernels, what }
+        let vectors = OnceCell::new();
+        Selection { matrices, columns: &[], residual: false, reads_again: 3, kernels, what, vectors }
+    }
+
+    /// Whether kernels of vectors can take the tensors, but for those of one element a row.
+    fn check_vectors(&self) -> [Result<(), Rejection>; 2] {
+        let Matrices { device, operands, cols, .. } = self.matrices;
+        let all = || operands.iter().chain(self.columns).filter(|operand| !operand.once);
+        let whole = |operand: &Operand| {
+            let reading = operand.tensor.reading(device.backend(), true);
+            if reading.is_ok_and(|reading| (reading.align as usize) < VECTOR) {
+                return Err(Rejection::Unaligned { operand: operand.name, row_major: true });
+            }
+            if !(cols * operand.tensor.dtype.bytes()).is_multiple_of(VECTOR) {
+                return Err(Rejection::Ragged { operand: operand.name });
+            }
+            Ok(())
+        };
+        let anywhere = all().all(Operand::is_contiguous_and_aligned);
+        let why = Rejection::Because("it takes contiguous tensors that are aligned to 16 bytes");
+        [all().try_for_each(whole), anywhere.then_some(()).ok_or(why)]
     }
 
     /// Queues the kernel that is chosen, or the one of this name, as often as the rows need it: `args` makes its arguments of the
@@ -119,21 +142,10 @@ impl<const N: usize> Choice for Selection<'_, N> {
             let why = if residual { "it adds a residual" } else { "it adds no residual" };
             return Err(Rejection::Because(why));
         }
-        for operand in operands.iter().chain(self.columns).filter(|operand| kernel.vectors && !operand.once) {
-            let name = operand.name;
-            if kernel.ragged {
-                if operand.is_contiguous_and_aligned() {
-                    continue;
-                }
-                return Err(Rejection::Because("it takes contiguous tensors that are aligned to 16 bytes"));
-            }
-            let reading = operand.tensor.reading(self.matrices.device.backend(), true);
-            if reading.is_ok_and(|reading| (reading.align as usize) < VECTOR) {
-                return Err(Rejection::Unaligned { operand: name, row_major: true });
-            }
-            if !(cols * operand.tensor.dtype.bytes()).is_multiple_of(VECTOR) {
-                return Err(Rejection::Ragged { operand: name });
-            }
+        if kernel.vectors {
+            // Of all of its kernels the same, and looked up once.
+            let [whole, ragged] = *self.vectors.get_or_init(|| self.check_vectors());
+            if kernel.ragged { ragged } else { whole }?;
         }
         let weighted = !self.columns.is_empty();
         let Cycles(cycles) = estimate(kernel, self.matrices, self.reads_again, weighted);

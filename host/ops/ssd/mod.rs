@@ -2,33 +2,35 @@
 
 mod gradient;
 mod launch;
+mod plan;
 mod problem;
 pub(super) mod sequences;
 mod step;
+mod step_plan;
 mod steps;
 mod table;
 #[cfg(test)]
 mod tests;
 mod time;
 
-use launch::{Room, Run};
+use plan::Others;
 use problem::{Problem, Size, blocks_of, check_state, check_time};
 use sequences::{Extent, Packed, expect};
 use table::Compiled;
 use time::Time;
 
 pub use gradient::{SsdGradient, SsdGradientCandidate, SsdGradientPlan};
-pub use step::{SsdStep, SsdStepCandidate, SsdStepPlan};
+pub use plan::{SsdPlan, SsdViews};
+pub use step::{SsdStep, SsdStepCandidate};
+pub use step_plan::{SsdStepPlan, SsdStepViews};
 
-use super::frame::{Candidate, Choice, Named, Operand, Plan, Workspace, check};
+use super::frame::{Candidate, Choice, Operand, Workspace, check};
 use super::{FloatElement, HalfElement, Indices};
 use crate::tensor::Untyped;
 use crate::{Error, Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute a scan, or why it could not.
 pub type SsdCandidate = Candidate<Compiled>;
-/// The kernel that computes a scan, and why it was chosen.
-pub type SsdPlan = Plan<Compiled>;
 
 /// The state-space scan of Mamba-2 (SSD; Dao & Gu 2024, "Transformers are SSMs"), forward. For each head of each sequence, with a state H of
 /// zeros or an [initial](Self::initial_state) one,
@@ -59,7 +61,7 @@ pub type SsdPlan = Plan<Compiled>;
 /// [chunks](Self::chunk), whose states a second kernel computes and a third one hands on. docs/ssd.md has the whole.
 ///
 /// A call allocates no device memory and does not wait, but for the [`workspace`](Self::workspace) if none was given; it can be captured in a
-/// [`Graph`](crate::Graph) with one. The same call gives the same bits.
+/// [`Graph`](crate::Graph) with one. The same call gives the same bits. What is called again and again is [planned](Self::plan) once.
 ///
 /// ```no_run
 /// use tilewright::ops::Ssd;
@@ -183,7 +185,7 @@ impl<'a, T: HalfElement> Ssd<'a, T> {
         Ssd { overlap, ..self }
     }
 
-    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs.
+    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: those of the [`plan`](Self::plan).
     pub fn workspace_len<U: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
@@ -192,9 +194,7 @@ impl<'a, T: HalfElement> Ssd<'a, T> {
         bc: [&TensorView<'_, T>; 2],
         y: &TensorViewMut<'_, T>,
     ) -> Result<usize> {
-        let problem = self.problem(x, dt, a, bc, y)?;
-        let kernel = problem.choose(self.kernel)?.descriptor();
-        Ok(Room::new(&problem, &problem.shares(kernel))?.all)
+        Ok(self.plan(x, dt, a, bc, y)?.workspace_len())
     }
 
     /// Every compiled kernel of the scan for this element type, the best by estimate first, with the reason for those that cannot compute this.
@@ -209,7 +209,10 @@ impl<'a, T: HalfElement> Ssd<'a, T> {
         Ok(self.problem(x, dt, a, bc, y)?.candidates())
     }
 
-    /// The kernel of the scan that [`run`](Self::run) would launch, and why.
+    /// A plan for tensors of these shapes, strides and alignments, which runs many times: the kernels, and how they are launched. The tensors, those
+    /// among the options too, may be [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernels, which takes the driver a while the first time.
     pub fn plan<U: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
@@ -218,10 +221,10 @@ impl<'a, T: HalfElement> Ssd<'a, T> {
         bc: [&TensorView<'_, T>; 2],
         y: &TensorViewMut<'_, T>,
     ) -> Result<SsdPlan> {
-        self.problem(x, dt, a, bc, y)?.choose(self.kernel)
+        SsdPlan::new(self, x, dt, a, bc, y)
     }
 
-    /// Queues the scan on `stream`: x, dt, A, B and C to y.
+    /// Queues the scan on `stream`: [`plan`](Self::plan), and [`SsdPlan::run`], of x, dt, A, B and C to y.
     ///
     /// Fails when shapes do not fit, a view lies on another device, or what is written overlaps another tensor.
     pub fn run<U: FloatElement>(
@@ -233,20 +236,22 @@ impl<'a, T: HalfElement> Ssd<'a, T> {
         bc: [&TensorView<'_, T>; 2],
         y: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        let problem = self.problem(x, dt, a, bc, y)?;
-        stream.expect_on(&problem.device)?;
-        if problem.is_empty() {
-            return Ok(());
+        let plan = self.plan(x, dt, a, bc, y)?;
+        let tensors = plan::named(x, dt, a, bc, y, &self.others());
+        let places = plan.places(stream, tensors, self.workspace.named())?;
+        self.workspace.lend(plan.workspace_len(), stream, |address| plan.launch(stream, &places, address))
+    }
+
+    /// The tensors of the call beside x, dt, A, B, C and y.
+    fn others(&self) -> Others<'_, T> {
+        Others {
+            z: self.z.as_ref(),
+            bias: self.time.bias.as_ref(),
+            skip: self.time.skip.as_ref(),
+            initial: self.initial.as_ref(),
+            last: self.last.as_ref(),
+            offsets: self.packed.as_ref().map(|packed| &packed.offsets),
         }
-        let kernel = problem.choose(self.kernel)?.descriptor();
-        let shares = problem.shares(kernel);
-        let room = Room::new(&problem, &shares)?;
-        let workspace = self.workspace.of(room.all, stream)?;
-        let (time, overlap) = (&self.time, self.overlap);
-        let launched =
-            Run { problem: &problem, time, kernel, shares, room, workspace, overlap, stream }.all();
-        // Some launches may have come before one that failed.
-        launched.and(self.workspace.used(room.all, stream))
     }
 
     /// Checks the arguments.
@@ -269,14 +274,7 @@ impl<'a, T: HalfElement> Ssd<'a, T> {
         check_state("initial_state", initial.map(TensorView::shape), state)?;
         check_state("final_state", last.map(TensorViewMut::shape), state)?;
         let blocks = blocks_of(self.chunk, size.rows)?;
-        let inputs = [Named::read("x", x), Named::read("dt", dt), Named::read("a", a)].into_iter();
-        let inputs = inputs.chain([Named::read("b", b), Named::read("c", c)]).chain(self.time.named());
-        let inputs = inputs.chain(z.map(|z| Named::read("z", z)));
-        let inputs = inputs.chain(initial.map(|initial| Named::read("initial_state", initial)));
-        let inputs = inputs.chain(self.packed.as_ref().map(Packed::named));
-        let outputs = [Named::written("y", y)].into_iter();
-        let outputs = outputs.chain(last.map(|last| Named::written("final_state", last)));
-        check(y.device(), inputs.chain(outputs).chain(self.workspace.named()))?;
+        check(y.device(), plan::named(x, dt, a, [b, c], y, &self.others()).into_iter().flatten())?;
         // Kernels see \[batch, heads or groups, length, columns\].
         let by_head = |of: Untyped| Ok::<_, Error>(Untyped { layout: of.layout.transpose(1, 2)?, ..of });
         let inputs = [by_head(x.untyped())?, by_head(b.untyped())?, by_head(c.untyped())?];
@@ -292,6 +290,7 @@ impl<'a, T: HalfElement> Ssd<'a, T> {
             operands: [operand("x", 0, size.p)?, operand("B", 1, size.n)?, operand("C", 2, size.n)?],
             dt: dt.untyped(),
             decay: a.untyped(),
+            time: self.time.told(),
             z: z.map(|z| by_head(z.untyped())).transpose()?,
             y: by_head(y.untyped())?,
             initial: initial.map(TensorView::untyped),

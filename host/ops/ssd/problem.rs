@@ -2,8 +2,8 @@
 
 use super::sequences::{Extent, expect};
 use super::table::Compiled;
-use super::time::Time;
-use crate::ops::frame::{Operand, of_shape};
+use super::time::{Time, Told};
+use crate::ops::frame::{Operand, Places, of_shape};
 use crate::tensor::Untyped;
 use crate::{Device, Error, Result};
 
@@ -65,7 +65,7 @@ impl Size {
 }
 
 /// A checked scan.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Problem {
     pub(super) device: Device,
     pub(super) size: Size,
@@ -76,6 +76,7 @@ pub(super) struct Problem {
     pub(super) operands: [Operand; 3],
     pub(super) dt: Untyped,
     pub(super) decay: Untyped,
+    pub(super) time: Told,
     pub(super) z: Option<Untyped>,
     pub(super) y: Untyped,
     pub(super) initial: Option<Untyped>,
@@ -86,6 +87,24 @@ pub(super) struct Problem {
 }
 
 impl Problem {
+    /// The same with the tensors of a run.
+    pub(super) fn placed(&self, places: &Places) -> Self {
+        let at = |of: &Option<Untyped>| of.as_ref().map(|of| places.of(of));
+        Problem {
+            device: self.device.clone(),
+            extent: self.extent.placed(places),
+            inputs: self.inputs.each_ref().map(|input| places.of(input)),
+            dt: places.of(&self.dt),
+            decay: places.of(&self.decay),
+            time: self.time.placed(places),
+            z: at(&self.z),
+            y: places.of(&self.y),
+            initial: at(&self.initial),
+            last: at(&self.last),
+            ..*self
+        }
+    }
+
     /// Nothing to compute.
     pub(super) fn is_empty(&self) -> bool {
         self.extent.count == 0 || self.size.heads == 0 || self.size.p == 0

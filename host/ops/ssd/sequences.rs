@@ -4,7 +4,7 @@ use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_ssd::Sequences;
 
 use crate::ops::Indices;
-use crate::ops::frame::{Named, of_shape};
+use crate::ops::frame::{Named, Places, of_shape};
 use crate::ops::indices::log2_bytes;
 use crate::tensor::{Layout, Untyped};
 use crate::{Device, Error, Result};
@@ -23,6 +23,11 @@ impl Packed<'_> {
     /// As a tensor of the call.
     pub(in crate::ops) fn named(&self) -> Named<'_> {
         self.offsets.named("offsets")
+    }
+
+    /// At the place that a plan gives the tensor of this number.
+    pub(in crate::ops) fn planned(&self, number: usize) -> Self {
+        Packed { offsets: self.offsets.planned(number), ..*self }
     }
 }
 
@@ -63,6 +68,11 @@ impl Extent {
         let told =
             Sequences { offsets: offsets.address, rows: all, longest: int(longest)?, log2_bytes, padding: 0 };
         Extent { count: layout.len() - 1, longest, told }.checked()
+    }
+
+    /// The same with the offsets of a run.
+    pub(in crate::ops) fn placed(self, places: &Places) -> Self {
+        Extent { told: Sequences { offsets: places.at(self.told.offsets), ..self.told }, ..self }
     }
 
     fn checked(self) -> Result<Self> {

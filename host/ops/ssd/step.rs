@@ -4,22 +4,21 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use tilewright_device::kernel::Listed;
-use tilewright_ssd::{KERNELS, STATE_STEP, StateStepArgs, StateStepKernel};
+use tilewright_ssd::{KERNELS, STATE_STEP, StateStepKernel};
 
 use super::problem::{Size, check_state, check_time};
-use super::sequences::{argument, column, ctas, expect, optional};
+use super::sequences::expect;
+use super::step_plan::{Others, SsdStepPlan, named};
 use super::time::Time;
 use crate::ops::FloatElement;
 use crate::ops::HalfElement;
-use crate::ops::frame::{Candidate, Choice, Cycles, Named, Plan, Rated, Rejection, Table, check, of_shape};
-use crate::tensor::Untyped;
-use crate::{DType, Device, Error, KernelSet, Launch, Result, Stream, TensorView, TensorViewMut};
+use crate::ops::frame::{Candidate, Choice, Cycles, Rated, Rejection, Table, check, of_shape};
+use crate::{DType, Device, Error, KernelSet, Result, Stream, TensorView, TensorViewMut};
 
-type Compiled = Listed<StateStepKernel>;
+/// One compiled kernel.
+pub type Compiled = Listed<StateStepKernel>;
 /// A kernel that could compute a step, or why it could not.
 pub type SsdStepCandidate = Candidate<Compiled>;
-/// The kernel that computes a step, and why it was chosen.
-pub type SsdStepPlan = Plan<Compiled>;
 
 impl Rated for StateStepKernel {
     type Estimate = Cycles;
@@ -51,12 +50,13 @@ static TABLE: LazyLock<Table<Kind, Compiled>> =
 /// | state | \[batch, heads, P, N\] | f32, or as x |
 ///
 /// Everything is computed in f32 and rounded once. Strides are any, P and N too; states whose columns are contiguous and aligned to 16 bytes are
-/// read and written 16 bytes at a time. A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph).
+/// read and written 16 bytes at a time. A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). What is called again and
+/// again is [planned](Self::plan) once.
 #[derive(Clone)]
 pub struct SsdStep<'a, T> {
-    time: Time<'a>,
-    z: Option<TensorView<'a, T>>,
-    kernel: Option<&'a str>,
+    pub(super) time: Time<'a>,
+    pub(super) z: Option<TensorView<'a, T>>,
+    pub(super) kernel: Option<&'a str>,
 }
 
 impl<T: HalfElement> Default for SsdStep<'_, T> {
@@ -66,9 +66,9 @@ impl<T: HalfElement> Default for SsdStep<'_, T> {
 }
 
 /// A checked step.
-struct Problem {
+pub(super) struct Problem {
     device: Device,
-    size: Size,
+    pub(super) size: Size,
     kind: Kind,
 }
 
@@ -143,7 +143,10 @@ impl<'a, T: HalfElement> SsdStep<'a, T> {
         Ok(self.problem(x, dt, a, bc, y, state)?.candidates())
     }
 
-    /// The kernel that [`run`](Self::run) would launch, and why.
+    /// A plan for tensors of these shapes, strides and alignments, which runs many times: the kernel, and how it is launched. The tensors, those
+    /// among the options too, may be [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernel, which takes the driver a while the first time.
     pub fn plan<U: FloatElement, S: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
@@ -153,10 +156,10 @@ impl<'a, T: HalfElement> SsdStep<'a, T> {
         y: &TensorViewMut<'_, T>,
         state: &TensorViewMut<'_, S>,
     ) -> Result<SsdStepPlan> {
-        self.problem(x, dt, a, bc, y, state)?.choose(self.kernel)
+        SsdStepPlan::new(self, (x, dt, a), bc, y, state)
     }
 
-    /// Queues the step on `stream`: x, dt, A, B and C to y and the state.
+    /// Queues the step on `stream`: [`plan`](Self::plan), and [`SsdStepPlan::run`], of x, dt, A, B and C to y and the state.
     ///
     /// Fails when shapes or element types do not fit, a view lies on another device, or what is written overlaps another tensor.
     #[expect(clippy::too_many_arguments, reason = "the tensors of the step, each of its own shape")]
@@ -170,51 +173,17 @@ impl<'a, T: HalfElement> SsdStep<'a, T> {
         y: &mut TensorViewMut<'_, T>,
         state: &mut TensorViewMut<'_, S>,
     ) -> Result<()> {
-        let problem = self.problem(x, dt, a, bc, y, state)?;
-        let Problem { device, size, .. } = &problem;
-        stream.expect_on(device)?;
-        if [size.matrices, size.heads, size.p].contains(&0) {
-            return Ok(());
-        }
-        let kernel = problem.choose(self.kernel)?.descriptor();
-        // A column of each head, and rows of B and C that are all the same.
-        let stood =
-            |of: Untyped| Ok::<_, Error>(Untyped { layout: of.layout.insert(of.layout.rank())?, ..of });
-        let repeated = |of: Untyped| {
-            let shape = [size.matrices, size.groups, size.p.max(kernel.rows as usize), size.n];
-            Untyped { layout: of.layout.insert(2)?, ..of }.broadcast(&shape)
-        };
-        let ([b, c], [bias, skip]) = (bc, self.time.columns(device)?);
-        let z = self.z.as_ref().map(|z| stood(z.untyped())).transpose()?;
-        let args = StateStepArgs {
-            x: argument::<4>(device, stood(x.untyped())?)?,
-            dt: argument::<3>(device, stood(dt.untyped())?)?,
-            b: argument::<4>(device, repeated(b.untyped())?)?,
-            c: argument::<4>(device, repeated(c.untyped())?)?,
-            z: optional::<4>(device, z)?,
-            decay: column(device, Some(a.untyped()))?,
-            bias,
-            skip,
-            state: argument::<4>(device, state.untyped())?,
-            y: argument::<4>(device, stood(y.untyped())?)?,
-            heads_per_group: ctas(size.heads / size.groups.max(1), "heads of a group")?,
-            softplus_first: u32::from(self.time.softplus),
-            least: self.time.limits[0],
-            most: self.time.limits[1],
-        };
-        let grid = [
-            ctas(size.p.div_ceil(kernel.rows as usize), "tiles of columns")?,
-            ctas(size.heads, "heads")?,
-            ctas(size.matrices, "sequences")?,
-        ];
-        let function = device.listed(&KERNELS, kernel)?;
-        // SAFETY: the arguments are those of `state_step`. The views are borrowed by the caller, y and the state exclusively, and the kernel keeps to their
-        // shapes.
-        unsafe { function.launch_block(stream, &Launch::grid(grid), &args) }
+        let plan = self.plan(x, dt, a, bc, y, state)?;
+        plan.queue(stream, named((x, dt, a), bc, y, state, &self.others()))
+    }
+
+    /// The tensors of the call beside x, dt, A, B, C, y and the state.
+    pub(super) fn others(&self) -> Others<'_, T> {
+        Others { z: self.z.as_ref(), bias: self.time.bias.as_ref(), skip: self.time.skip.as_ref() }
     }
 
     /// Checks the arguments.
-    fn problem<U: FloatElement, S: FloatElement>(
+    pub(super) fn problem<U: FloatElement, S: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         dt: &TensorView<'_, U>,
@@ -244,10 +213,8 @@ impl<'a, T: HalfElement> SsdStep<'a, T> {
                 return Err(Error::argument(name, format!("of {dtype}"), allowed));
             }
         }
-        let inputs = [Named::read("x", x), Named::read("dt", dt), Named::read("a", a)].into_iter();
-        let inputs = inputs.chain([Named::read("b", b), Named::read("c", c)]).chain(self.time.named());
-        let inputs = inputs.chain(z.map(|z| Named::read("z", z)));
-        check(y.device(), inputs.chain([Named::written("y", y), Named::written("state", state)]))?;
+        let tensors = named((x, dt, a), [b, c], y, state, &self.others());
+        check(y.device(), tensors.into_iter().flatten())?;
         let kind = [T::DTYPE.name(), U::DTYPE.name(), S::DTYPE.name()];
         Ok(Problem { device: y.device().clone(), size, kind })
     }

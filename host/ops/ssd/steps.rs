@@ -6,9 +6,9 @@ use tilewright_ssd::{ChunkStepsArgs, KERNELS, STEPS, STEPS_COLUMNS};
 
 use super::problem::{BLOCK, Size};
 use super::sequences::{Extent, argument, at, column, ctas};
-use super::time::Time;
+use super::time::Told;
 use crate::tensor::{Layout, Untyped};
-use crate::{Arch, Device, Error, Launch, Result, Stream};
+use crate::{AnyFunction, Arch, Device, Error, Launch, Result, Stream};
 
 /// Lines of a block's steps, of 32 values each.
 const STEP_LINES: usize = STEPS_COLUMNS as usize / 32;
@@ -20,7 +20,7 @@ pub(super) struct Steps<'a> {
     pub(super) extent: &'a Extent,
     pub(super) dt: Untyped,
     pub(super) decay: Untyped,
-    pub(super) time: &'a Time<'a>,
+    pub(super) time: &'a Told,
     /// Their address.
     pub(super) address: u64,
 }
@@ -51,37 +51,51 @@ impl Steps<'_> {
         let boxes = if arch == Arch::Sm90a { STEP_LINES as u32 } else { 0 };
         steps.streamed(self.device.backend(), boxes)
     }
+}
 
-    /// Launches the kernel that computes them, in front of `kernel`.
-    pub(super) fn launch<D>(&self, stream: &Stream, kernel: &'static Listed<D>) -> Result<()> {
-        let Steps { device, size, extent, .. } = self;
-        let own = find(STEPS.iter().find(|k| k.element == self.dt.dtype.name()), kernel)?;
+/// The kernel that computes them, loaded.
+#[derive(Clone, Debug)]
+pub(super) struct StepsKernel {
+    function: AnyFunction,
+    /// Heads that a CTA takes.
+    heads: usize,
+}
+
+impl StepsKernel {
+    /// For steps of this type, in front of `kernel`.
+    pub(super) fn new<D>(device: &Device, dt: &Untyped, kernel: &'static Listed<D>) -> Result<Self> {
+        let own = find(STEPS.iter().find(|k| k.element == dt.dtype.name()), kernel)?;
+        Ok(StepsKernel { function: device.listed(&KERNELS, own)?, heads: own.heads as usize })
+    }
+
+    /// Launches it.
+    pub(super) fn launch(&self, stream: &Stream, of: &Steps<'_>) -> Result<()> {
+        let Steps { device, size, extent, .. } = *of;
         let blocks = extent.blocks_of_steps();
         // A block's heads are rows here: each is a line of all its values.
         let columns = STEPS_COLUMNS as usize;
         let strides = [size.heads * blocks * columns, columns, blocks * columns, 1];
         let layout = Layout::strided(&[size.matrices, blocks, size.heads, columns], &strides)?;
-        let steps = Untyped { layout, ..at(self.address, &[1])? };
-        let [bias, _] = self.time.columns(device)?;
+        let steps = Untyped { layout, ..at(of.address, &[1])? };
+        let [bias, _] = of.time.columns(device)?;
         let args = ChunkStepsArgs {
-            dt: argument::<3>(device, self.dt)?,
-            decay: column(device, Some(self.decay))?,
+            dt: argument::<3>(device, of.dt)?,
+            decay: column(device, Some(of.decay))?,
             bias,
             steps: argument::<4>(device, steps)?,
             sequences: extent.told,
-            softplus_first: u32::from(self.time.softplus),
-            least: self.time.limits[0],
-            most: self.time.limits[1],
+            softplus_first: u32::from(of.time.softplus),
+            least: of.time.limits[0],
+            most: of.time.limits[1],
         };
         let grid = [
             ctas(extent.blocks(), "blocks of 64 tokens")?,
-            ctas(size.heads.div_ceil(own.heads as usize), "tiles of heads")?,
+            ctas(size.heads.div_ceil(self.heads), "tiles of heads")?,
             ctas(extent.count, "sequences")?,
         ];
-        let function = device.listed(&KERNELS, own)?;
         // SAFETY: the arguments are those of `chunk_steps`; the workspace has room for the steps of all blocks that offsets can name, and the views
         // that the tensors come from are borrowed by the caller.
-        unsafe { function.launch_block(stream, &Launch::grid(grid), &args) }
+        unsafe { self.function.launch_block(stream, &Launch::grid(grid), &args) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests without a GPU: which kernel is chosen, how sequences are shared out, what is too large.
 
+use super::launch::Room;
 use super::*;
 use crate::backend::fake::{self, VAST};
 use crate::{Arch, Device, Element, bf16};

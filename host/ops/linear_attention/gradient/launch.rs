@@ -3,7 +3,7 @@
 use tilewright_device::abi::GlobalAbi;
 use tilewright_linear_attention::{
     CHUNK, ChannelGradientArgs, ChunkStatesArgs, GRADIENT, GradientArgs, KERNELS, PrepareArgs, SumGatesArgs,
-    Way, Work, sum_gates,
+    Way, Work, pass_states, sum_gates,
 };
 
 use super::choose::Compiled;
@@ -207,7 +207,8 @@ impl GradientProblem {
                 return self.walk_by(stream, kernel, walk, &nothing, made, work);
             }
             self.walk_by(stream, kernel, &alone, left, made, work)?;
-            self.of.pass_alike(stream, [passed, left], [walk.before, walk.behind], walk.reversed)?;
+            let pass = self.of.device.kernel::<pass_states>(&KERNELS)?;
+            self.of.pass_alike((stream, &pass), [passed, left], [walk.before, walk.behind], walk.reversed)?;
             self.walk_by(stream, kernel, &behind_others, &nothing, made, work)
         }
     }

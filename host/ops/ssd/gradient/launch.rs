@@ -14,15 +14,13 @@ use super::room::Room;
 use crate::ops::frame::expect_mapped;
 use crate::ops::ssd::problem::BLOCK;
 use crate::ops::ssd::sequences::{argument, at, column, ctas, optional};
-use crate::ops::ssd::steps::{Steps, find};
-use crate::ops::ssd::time::Time;
+use crate::ops::ssd::steps::{Steps, StepsKernel, find};
 use crate::tensor::{Layout, Untyped};
 use crate::{Arch, DType, Launch, Result, Stream};
 
 /// A call that is about to be launched.
 pub(super) struct Run<'a> {
     pub(super) problem: &'a Problem,
-    pub(super) time: &'a Time<'a>,
     /// The kernel of the gradients by B and x.
     pub(super) kernel: &'static Compiled,
     pub(super) shares: Shares,
@@ -39,7 +37,8 @@ impl Run<'_> {
         let (problem, any) = (self.problem, self.problem.extent.blocks() > 0);
         let [queries, keys] = problem.sides().map(|wanted| wanted && any);
         if any {
-            self.steps().launch(self.stream, self.kernel)?;
+            StepsKernel::new(&problem.device, &problem.dt, self.kernel)?
+                .launch(self.stream, &self.steps())?;
             self.gate()?;
         }
         if queries {
@@ -65,8 +64,8 @@ impl Run<'_> {
         self.workspace + 4 * first as u64
     }
     fn steps(&self) -> Steps<'_> {
-        let Problem { device, size, extent, dt, decay, .. } = self.problem;
-        Steps { device, size, extent, dt: *dt, decay: *decay, time: self.time, address: self.workspace }
+        let Problem { device, size, extent, dt, decay, time, .. } = self.problem;
+        Steps { device, size, extent, dt: *dt, decay: *decay, time, address: self.workspace }
     }
     fn element(&self) -> DType {
         self.problem.inputs[0].dtype
@@ -257,7 +256,7 @@ impl Run<'_> {
         let (states, steps) = (self.streamed(&self.states(keys)?)?, self.steps().tiles(self.kernel.arch)?);
         let maps = [own.tma, other.tma, own_n.tma, other_n.tma, states.tma, steps.tma];
         self.expect_mapped(kernel, maps)?;
-        let [_, skip] = self.time.columns(device)?;
+        let [_, skip] = self.problem.time.columns(device)?;
         let gradient = d_bc[usize::from(!keys)].map(|_| self.split_gradients()).transpose()?;
         let args = BlockGradientArgs {
             own,
@@ -315,7 +314,7 @@ impl Run<'_> {
             let kernel = find(STEPS_GRADIENT.iter().find(|k| k.element == dt.dtype.name()), self.kernel)?;
             let tokens = extent.blocks_of_steps() * BLOCK;
             let sums = [size.matrices, size.parts(), SUMS as usize, size.heads, tokens];
-            let [bias, _] = self.time.columns(device)?;
+            let [bias, _] = self.problem.time.columns(device)?;
             let args = StepsGradientArgs {
                 dt: argument::<3>(device, *dt)?,
                 decay: column(device, Some(*decay))?,
@@ -324,9 +323,9 @@ impl Run<'_> {
                 d_dt: optional::<3>(device, *d_dt)?,
                 lines: argument::<5>(device, Untyped { layout: lines.layout.insert(4)?, ..lines })?,
                 sequences: extent.told,
-                softplus_first: u32::from(self.time.softplus),
-                least: self.time.limits[0],
-                most: self.time.limits[1],
+                softplus_first: u32::from(self.problem.time.softplus),
+                least: self.problem.time.limits[0],
+                most: self.problem.time.limits[1],
             };
             let heads = size.heads.div_ceil(kernel.tile[1] as usize);
             let grid = [

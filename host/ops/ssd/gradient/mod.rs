@@ -283,9 +283,8 @@ impl<'a, T: HalfElement, U: FloatElement> SsdGradient<'a, T, U> {
         let shares = problem.shares(kernel);
         let room = Room::new(&problem, kernel, &shares)?;
         let workspace = self.workspace.of(room.all, stream)?;
-        let (time, overlap) = (&self.time, self.overlap);
-        let launched =
-            Run { problem: &problem, time, kernel, shares, room, workspace, overlap, stream }.all();
+        let overlap = self.overlap;
+        let launched = Run { problem: &problem, kernel, shares, room, workspace, overlap, stream }.all();
         // Some launches may have come before one that failed.
         launched.and(self.workspace.used(room.all, stream))
     }

@@ -6,7 +6,7 @@ use crate::ops::HalfElement;
 use crate::ops::frame::{Named, Operand, check};
 use crate::ops::ssd::problem::{Size, blocks_of, check_state, check_time};
 use crate::ops::ssd::sequences::{Extent, Packed, expect};
-use crate::ops::ssd::time::Time;
+use crate::ops::ssd::time::{Time, Told};
 use crate::tensor::Untyped;
 use crate::{Device, Error, Result, TensorView, TensorViewMut};
 
@@ -66,6 +66,7 @@ pub(super) struct Problem {
     pub(super) operands: Vec<Operand>,
     pub(super) dt: Untyped,
     pub(super) decay: Untyped,
+    pub(super) time: Told,
     pub(super) z: Option<Untyped>,
     pub(super) initial: Option<Untyped>,
     pub(super) d_last: Option<Untyped>,
@@ -168,6 +169,7 @@ impl Problem {
             inputs,
             dt: dt.untyped(),
             decay: a.untyped(),
+            time: time.told(),
             z: z.map(|z| by_head(z.untyped())).transpose()?,
             initial: initial.map(TensorView::untyped),
             d_last: d_last.map(TensorView::untyped),
