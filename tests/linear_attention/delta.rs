@@ -31,6 +31,18 @@ pub fn lengths(device: &Device) -> Outcome {
     packed.check_all::<f16>(device)
 }
 
+/// Keys of more than 128 channels: every kernel, lengths, sequences one after the other, segments.
+pub fn wide(device: &Device) -> Outcome {
+    let case = |rows, columns| Case { heads: 1, ..Case::new(rows, columns) }.delta(1.0);
+    case(130, [256, 64]).gates(-0.1).check_all::<bf16>(device)?;
+    case(70, [200, 72]).decay(&[-0.01, f32::NEG_INFINITY]).check::<f16>(device)?;
+    for rows in [0, 1, 63, 65, 500] {
+        case(rows, [256, 64]).gates(-0.05).check::<f16>(device)?;
+    }
+    case(0, [256, 72]).packed(&[70, 0, 1, 129]).gates(-0.1).segments(2).check_all::<f16>(device)?;
+    case(200, [256, 64]).segments(3).check::<bf16>(device)
+}
+
 /// Few and many segments, some of which have no rows, of one and of several sequences; without decays a state turns as a whole.
 pub fn segments(device: &Device) -> Outcome {
     for (segments, most) in [(2, 1.0), (3, 2.0), (5, 1.0), (9, 1.0)] {

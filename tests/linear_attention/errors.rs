@@ -80,9 +80,15 @@ pub fn reasons(device: &Device) -> Outcome {
     let most = "it takes a head dimension of Q and K up to 128";
     assert_eq!(text("retention_sm_80_f16_64x128s2"), most);
     let beta = Tensor::<f32>::zeros(device, &[1, 4, 2])?;
-    let error =
-        LinearAttention::new().delta(&beta.view()).run(&Stream::new(device)?, &x, &x, &x, &mut o.view_mut());
-    let error = error.expect_err("the delta rule has no kernel of 200 columns").to_string();
-    assert!(error.contains("f16 and the delta rule") && error.contains(most), "{error}");
+    let gates = Tensor::<f32>::zeros(device, &[1, 4, 2, 200])?;
+    let error = LinearAttention::new().delta(&beta.view()).channel_gates(&gates.view()).run(
+        &Stream::new(device)?,
+        &x,
+        &x,
+        &x,
+        &mut o.view_mut(),
+    );
+    let error = error.expect_err("the delta rule with gates of channels has no kernel of 200").to_string();
+    assert!(error.contains("f16 and the delta rule with gates") && error.contains(most), "{error}");
     Ok(())
 }

@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "the delta rule, every kernel", delta::each)
         .device(Arch::Sm80, "the delta rule with decays", delta::strengths)
         .device(Arch::Sm80, "the delta rule, lengths", delta::lengths)
+        .device(Arch::Sm80, "the delta rule, wide keys", delta::wide)
         .device(Arch::Sm80, "the delta rule in segments", delta::segments)
         .device(Arch::Sm80, "the delta rule, long", delta::long)
         .device(Arch::Sm80, "few heads are divided", delta::divided)

@@ -15,7 +15,8 @@ pub fn every_kernel(device: &Device) -> Outcome {
         .collect();
     assert!(names.len() >= 4, "{names:?}");
     for kernel in names {
-        let n = if kernel.contains("_n64s") { 64 } else { 128 };
+        let n = [64, 128, 256].into_iter().find(|n| kernel.contains(&format!("_n{n}s")));
+        let n = n.expect("columns in the name");
         let case = Case { kernel: Some(kernel), n, chunk: Some(64), skip: true, ..Case::new(130) };
         if kernel.contains("_f16_") {
             check::<f16>(device, &Case { gate: true, ..case })?;
@@ -26,6 +27,9 @@ pub fn every_kernel(device: &Device) -> Outcome {
     for length in [1, 63, 64, 65] {
         check::<f16>(device, &Case { batch: 2, heads: 1, ..Case::new(length) })?;
         check::<bf16>(device, &Case { n: 64, groups: 2, initial: false, ..Case::new(length) })?;
+    }
+    for length in [1, 65] {
+        check::<bf16>(device, &Case { heads: 3, p: 72, n: 200, ..Case::new(length) })?;
     }
     Ok(())
 }

@@ -24,6 +24,9 @@ pub fn every_kernel(device: &Device) -> Outcome {
         check::<f16>(device, &Case { batch: 2, heads: 1, ..Case::new(length) })?;
         check::<bf16>(device, &Case { n: 64, groups: 2, initial: false, ..Case::new(length) })?;
     }
+    for length in [1, 63, 65] {
+        check::<f16>(device, &Case { heads: 1, n: 200, ..Case::new(length) })?;
+    }
     check::<bf16>(device, &Case { heads: 1, n: 64, ..Case::new(1000) })
 }
 

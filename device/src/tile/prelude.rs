@@ -22,6 +22,7 @@ pub use crate::tile::fragment::col_reducer::ColReducer;
 pub use crate::tile::fragment::col_scanner::ColScanner;
 pub use crate::tile::fragment::cols::Cols;
 pub use crate::tile::fragment::held::{Held, Packed};
+pub use crate::tile::fragment::parking::Parking;
 pub use crate::tile::fragment::row_reducer::RowReducer;
 pub use crate::tile::fragment::row_scanner::RowScanner;
 pub use crate::tile::fragment::row_scratch::RowScratch;

@@ -139,7 +139,8 @@ impl<'a> LinearAttention<'a> {
     }
     /// The delta rule (Schlag et al. 2021; Yang et al. 2024): v is replaced by β (v - k α Sₜ₋₁), which corrects what the state has for k by a
     /// share of β, \[batch, length, heads\], from 0 to 1 and up to 2 for negative eigenvalues, with keys of length 1. With gates it is the gated
-    /// delta rule, with [`channel_gates`](Self::channel_gates) that of Kimi's delta attention. DK is at most 128.
+    /// delta rule, with [`channel_gates`](Self::channel_gates) that of Kimi's delta attention, for
+    /// which DK is at most 128.
     pub fn delta(mut self, beta: &TensorView<'a, f32>) -> Self {
         self.tensors.beta = Some(beta.clone());
         self

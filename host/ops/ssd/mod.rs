@@ -51,7 +51,7 @@ pub type SsdCandidate = Candidate<Compiled>;
 /// - y is multiplied by silu(z) = z / (1 + e^-z) if there is a [gate](Self::gate).
 /// - Strides are any. Contiguous columns in lines that are aligned to 16 bytes are read by the fast kernels; anything else is correct but slower.
 ///   P is computed in tiles of 64 columns, N in 64, 128 or 256. An N above 128 is
-///   for Hopper and lines that TMA reads alone.
+///   for lines that the fast kernels read alone.
 /// - Sums and states are of f32; what tensor cores multiply is rounded to the element type: weights within a block of 64 tokens, dt x, and the state
 ///   between blocks. The result is rounded once more. Of f16 such numbers above 65504 overflow.
 /// - A NaN or infinity in x, B or C stays in its sequence; within it, it may reach results up to 63 tokens before it.

@@ -66,6 +66,7 @@ pub fn retention<
     let mut p_s = cta.scratch::<Shared<T, CHUNK, CHUNK, Swizzle<128>>>();
     let mut out = cta.output::<T, CHUNK, DV, Y::Transposed>();
     let mut factors = Factors::new(&mut cta);
+    let parking = State::<Y, DV, D, PARTS>::parking(&mut cta, DELTA);
     let mut pipe = cta.pipeline(stages);
     let part = work.get().part();
     let (matrix, head, outputs) = (part.matrix, part.head, outputs != 0);
@@ -89,8 +90,8 @@ pub fn retention<
     // Of the blocks behind those of V, which a pass over states alone has.
     let block_of_transitions = part.block.checked_sub(v.get().cols().div_ceil(DV as u32));
     let mut state = match block_of_transitions {
-        Some(block) if DELTA => State::<Y, DV, D, PARTS>::identity(block),
-        _ => State::load(before.get(), [part.state, head, part.block]),
+        Some(block) if DELTA => State::<Y, DV, D, PARTS>::identity(parking, block),
+        _ => State::load(parking, before.get(), [part.state, head, part.block]),
     };
     let first = decays.get().of_head(&part).of_rows(&part, 0, decays.get().gates_of(&part, 0));
     factors.write(0, first, scale);
@@ -110,14 +111,18 @@ pub fn retention<
         let values = || Fragment::<T, DV, CHUNK, Y>::load_matrices(v_s.at(full.full()).t());
         // By the delta rule less what the state has for the keys.
         let corrected = || state.sees(w_s.at(full.full()), values().to_f32());
-        let late = || if DELTA { corrected().wait().cast::<T>() } else { values() };
+        let late = || match (DELTA, PARTS) {
+            (false, _) => values(),
+            (true, 1) => corrected().wait().cast::<T>(),
+            (true, _) => state.seen_by(w_s.at(full.full()), values().to_f32()).cast::<T>(),
+        };
         let mut written = None;
         if outputs {
             let (q, k) = (q_s.at(full.full()), k_s.at(full.full()));
             let products = || gemm(X::default(), q_s.at(full.full()), k.t(), Fresh::new());
             // A state of several parts leaves no room for its products beside these.
             let (early, mut scores);
-            if DELTA && matches!(P::ARCH, Arch::Sm90a) {
+            if DELTA && PARTS == 1 && matches!(P::ARCH, Arch::Sm90a) {
                 let (from_before, (seen, values)) = state.seen_beside(q, || (products(), corrected()));
                 (early, scores, written) = (Some(from_before), seen, Some(values.cast::<T>()));
             } else if PARTS == 1 {
@@ -132,7 +137,16 @@ pub fn retention<
             let seen = scores.map_indexed(|row, col, x| if col <= row { x * scale } else { 0.0 });
             factors.write(c + 1, of_head.of_rows(&part, c + 1, next), scale);
             copy(seen.cast::<T>(), &mut p_s);
-            let from_before = early.unwrap_or_else(|| state.seen_by(q_s.at(full.full()), Fragment::zero()));
+            let from_before = match early {
+                Some(from_before) => from_before,
+                None if DELTA => {
+                    let (q, w) = (q_s.at(full.full()), w_s.at(full.full()));
+                    let (from_before, values) = state.seen_by_both(q, w, values().to_f32());
+                    written = Some(values.cast::<T>());
+                    from_before
+                }
+                None => state.seen_by(q_s.at(full.full()), Fragment::zero()),
+            };
             let output = from_before.zip_cols(&Cols::from_vector(factors.of_before(c)), |x, by: f32| x * by);
             let output = gemm(Y::default(), written.unwrap_or_else(late), p_s.full().t(), output).wait();
             let to = o.get().tile([matrix, head, c, part.block]).of_rows(part.first, part.rows);

@@ -278,10 +278,16 @@ kernels! {
             retention<WarpSpecialized<ByWarps<1, 2>>, FullRow<1>, FullCol<1>, T, 64, 64, 64, 1, 3, true>;
         sm_90: [delta_sm_90_ T _128x128s2]:
             retention<WarpSpecialized<ByWarps<2, 1>>, FullRow<2>, FullCol<2>, T, 128, 128, 128, 1, 2, true>;
+        sm_90: [delta_sm_90_ T _64x256s1]:
+            retention<WarpSpecialized<ByWarps<1, 1>>, FullRow<1>, FullCol<1>, T, 64, 256, 64, 4, 1, true>;
         sm_80: [delta_sm_80_ T _64x128s2]:
             retention<Multistage<4, Vectors>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 128, 128, 1, 2, true>;
         sm_80: [delta_sm_80_ T _64x128s2_any]:
             retention<Multistage<4, Elements>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 128, 128, 1, 2, true>;
+        sm_80: [delta_sm_80_ T _64x256s1]:
+            retention<Multistage<4, Vectors>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 256, 64, 4, 1, true>;
+        sm_80: [delta_sm_80_ T _64x256s1_any]:
+            retention<Multistage<4, Elements>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 256, 64, 4, 1, true>;
     }
 }
 
@@ -306,6 +312,7 @@ kernels! {
     for T in [f16, bf16] {
         sm_80: [solve_ T _64]: solve<T, Products, Tf32<Small>, Threads<32, 8, 8>, 64>;
         sm_80: [solve_ T _128]: solve<T, Products, Tf32<Small>, Threads<16, 16, 8>, 128>;
+        sm_80: [solve_ T _256]: solve<T, Products, Tf32<Small>, Threads<8, 32, 8>, 256>;
     }
 }
 
@@ -330,6 +337,7 @@ kernels! {
 
     sm_80: [pass_by_transitions_64]: pass_by_transitions<Tf32<warp::Square<2, 4>>, Threads<16, 16, 4>, 64, 64>;
     sm_80: [pass_by_transitions_128]: pass_by_transitions<Tf32<warp::Square<2, 4>>, Threads<16, 16, 4>, 128, 64>;
+    sm_80: [pass_by_transitions_256]: pass_by_transitions<Tf32<warp::Square<1, 8>>, Threads<64, 4, 4>, 256, 32>;
 }
 
 kernels! {

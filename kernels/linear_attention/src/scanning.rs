@@ -59,6 +59,7 @@ pub fn scan<
     let whole_s = stages.alloc::<Shared<f32, 1, DK, Linear>>(&mut cta);
     let w_s = stages.alloc_if::<Shared<T, CHUNK, DK, Swizzle<128>>>(DELTA, &mut cta);
     let mut out = cta.output::<T, CHUNK, DV, Y::Transposed>();
+    let parking = State::<Y, DV, D, PARTS>::parking(&mut cta, DELTA);
     let mut pipe = cta.pipeline(stages);
     let part = work.get().part();
     let outputs = outputs != 0;
@@ -89,8 +90,8 @@ pub fn scan<
     // Of the blocks behind those of V, which a pass over states alone has.
     let block_of_transitions = part.block.checked_sub(values.get().cols().div_ceil(DV as u32));
     let mut state = match block_of_transitions {
-        Some(block) if DELTA => State::<Y, DV, D, PARTS>::identity(block),
-        _ => State::load(before.get(), [part.state, part.head, part.block]),
+        Some(block) if DELTA => State::<Y, DV, D, PARTS>::identity(parking, block),
+        _ => State::load(parking, before.get(), [part.state, part.head, part.block]),
     };
     let mut kept = Left::<DK>::all();
     let mut c = 0;

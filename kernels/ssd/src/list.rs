@@ -147,6 +147,7 @@ kernels! {
         for N in [64, 128] {
             sm_80: [chunk_scan_sm_80_ T _n N s2]: chunk_scan<Multistage<4, Vectors>, warp::FullRow<4>, T, N, 2>;
         }
+        sm_80: [chunk_scan_sm_80_ T _n256s1]: chunk_scan<Multistage<4, Vectors>, warp::FullRow<4>, T, 256, 1>;
         sm_80: [chunk_scan_sm_80_ T _n128s2_any]: chunk_scan<Multistage<4, Elements>, warp::FullRow<4>, T, 128, 2>;
     }
 }
@@ -164,6 +165,7 @@ kernels! {
         for N in [64, 128] {
             sm_80: [chunk_state_sm_80_ T _n N s2]: chunk_state<Multistage<4, Vectors>, warp::FullRow<4>, T, N, 2>;
         }
+        sm_80: [chunk_state_sm_80_ T _n256s2]: chunk_state<Multistage<4, Vectors>, warp::FullRow<4>, T, 256, 2>;
         sm_80: [chunk_state_sm_80_ T _n128s2_any]: chunk_state<Multistage<4, Elements>, warp::FullRow<4>, T, 128, 2>;
     }
 }

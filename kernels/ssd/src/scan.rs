@@ -3,13 +3,18 @@
 use tilewright_device::kernel;
 use tilewright_device::kernel::Arch;
 use tilewright_device::tile::{
-    Activation, Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, Pending, RowMajor, Schedule,
-    Shared, Swizzle, copy, gemm,
+    Activation, Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, Parking, Pending, RowMajor,
+    Schedule, Shared, Swizzle, copy, gemm,
 };
 
 use crate::products::Products;
 use crate::sequences::{Chunks, Sequence, Sequences};
 use crate::tokens::{BLOCK, Tokens, Value};
+
+/// Registers of a state that are parked while y is computed.
+const fn parked(arch: Arch, n: usize) -> usize {
+    if matches!(arch, Arch::Sm80) && n > 128 { 64 } else { 0 }
+}
 
 /// y\[t\] = C\[t\] · H\[t\] + skip x\[t\], times silu(z\[t\]) if z has rows, with H\[t\] = exp(dt A) H\[t - 1\] + dt x\[t\] B\[t\]ᵀ (Dao & Gu 2024).
 ///
@@ -46,6 +51,7 @@ pub fn chunk_scan<P: Schedule, Y, T: Element, const N: usize, const STAGES: usiz
     let mut h_s = cta.scratch::<Shared<T, 64, N, Swizzle<128>>>();
     // Elsewhere the room is a second stage's.
     let mut out = matches!(P::ARCH, Arch::Sm90a).then(|| cta.output::<T, 64, 64, Y>());
+    let mut parking = Parking::<64, N, Y>::new(&mut cta, 1, parked(P::ARCH, N));
     let mut pipe = cta.pipeline(stages);
     let own = chunks.own(&sequences);
     let Sequence { matrix, first, rows, block } = own.sequence;
@@ -76,30 +82,43 @@ pub fn chunk_scan<P: Schedule, Y, T: Element, const N: usize, const STAGES: usiz
         loads.clear_from(&turn, &x_s, rows - i * BLOCK);
         loads.clear_from(&turn, &b_s, rows - i * BLOCK);
         h.cast::<T>().copy_matrices(&mut h_s);
+        let rest = parking.put(0, h);
         let (s, tokens) = (turn.full(), Tokens::of(steps_s.at(turn.full())));
         let scores = gemm(Y::default(), c_s.at(s), b_s.at(s).t(), Fresh::new()).commit();
         let before = gemm(Y::default(), c_s.at(s), h_s.full().t(), Fresh::new());
         let (scores, before) = scores.behind(before, || ());
         let weights = tokens.weigh(scores, skip).cast::<T>();
         let all = before.wait().zip_rows(&tokens.rows::<Y, 64>(Value::Left), |y, left| y * left);
-        let all = gemm(Y::default(), weights, x_s.at(s), all).commit();
-        let (remains, left) = (tokens.cols::<Y>(Value::Remains), tokens.at(Value::Left, BLOCK - 1));
-        let x =
-            Fragment::<T, 64, 64, Y>::load_matrices(x_s.at(s).t()).to_f32().zip_cols(&remains, |x, w| x * w);
-        let next = gemm(Y::default(), x.cast::<T>(), b_s.at(s), h.map(|h| h * left));
-        let (mut all, next) = all.behind(next, || ());
+        let all = gemm(Y::default(), weights, x_s.at(s), all);
+        let next = || {
+            let (remains, left) = (tokens.cols::<Y>(Value::Remains), tokens.at(Value::Left, BLOCK - 1));
+            let x = Fragment::<T, 64, 64, Y>::load_matrices(x_s.at(s).t()).to_f32();
+            let x = x.zip_cols(&remains, |x, w| x * w);
+            // SAFETY: put above.
+            let h = unsafe { parking.take(0, rest) };
+            gemm(Y::default(), x.cast::<T>(), b_s.at(s), h.map(|h| h * left))
+        };
         let place = [matrix, own.head, i, own.part];
-        if z.get().rows() > 0 {
-            let z = Fragment::<T, 64, 64, Y>::load(z.get().tile(place).of_rows(first, rows));
-            all = all.zip(&z.to_f32(), |y, z| y * Activation::Silu.apply(z));
-        }
-        let (all, mut y) = (all.cast::<T>(), y.get());
-        let to = y.tile(place).of_rows(first, rows);
-        match &mut out {
-            Some(out) => out.store(all, to),
-            None => copy(all, to),
-        }
-        h = next.wait();
+        let mut write = |mut all: Fragment<f32, 64, 64, Y>| {
+            if z.get().rows() > 0 {
+                let z = Fragment::<T, 64, 64, Y>::load(z.get().tile(place).of_rows(first, rows));
+                all = all.zip(&z.to_f32(), |y, z| y * Activation::Silu.apply(z));
+            }
+            let (all, mut y) = (all.cast::<T>(), y.get());
+            let to = y.tile(place).of_rows(first, rows);
+            match &mut out {
+                Some(out) => out.store(all, to),
+                None => copy(all, to),
+            }
+        };
+        h = if parked(P::ARCH, N) > 0 {
+            write(all.wait());
+            next().wait()
+        } else {
+            let (all, next) = all.commit().behind(next(), || ());
+            write(all);
+            next.wait()
+        };
         loads.release(turn);
         i += 1;
     }

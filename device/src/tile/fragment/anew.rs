@@ -1,9 +1,10 @@
 //! Elements from which things are computed once more.
 
 use crate::arch::special::{dynamic_shared_bytes, same_number};
-use crate::layout::{Element, FragmentLayout, Registers};
+use crate::layout::{Element, FragmentLayout, Registers, SharedLayout};
 use crate::tile::fragment::Fragment;
 use crate::tile::fragment::cols::Cols;
+use crate::tile::memory::shared::{Shared, Src};
 
 /// Elements of a thread that registers do not hold converted.
 const MANY: usize = 32;
@@ -43,5 +44,15 @@ impl<T: Element, const M: usize, const N: usize, L: FragmentLayout<M, N>> Cols<T
     #[inline(always)]
     pub fn anew(self) -> Self {
         Cols { regs: anew(self.regs) }
+    }
+}
+
+impl<T: Element, L: SharedLayout, const R: usize, const C: usize> Src<'_, Shared<T, R, C, L>> {
+    /// The same tile, of which the compiler does not know that it is: addresses of its elements are computed anew, and held in no register
+    /// over a loop in which the tile stays where it is.
+    #[inline(always)]
+    pub fn anew(self) -> Self {
+        // SAFETY: the same address, for as long.
+        unsafe { Src::from_address(same_number(self.address())) }
     }
 }

@@ -16,6 +16,7 @@ pub mod cols;
 pub mod held;
 pub mod mask;
 pub mod neighbours;
+pub mod parking;
 pub(in crate::tile) mod passed;
 pub mod reduce;
 pub mod row_reducer;

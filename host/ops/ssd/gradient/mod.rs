@@ -32,7 +32,7 @@ pub type SsdGradientPlan = Plan<Compiled>;
 /// | --- | --- | --- |
 /// | [`dx`](Self::dx), [`d_gate`](Self::d_gate), dy | \[batch, length, heads, P\] | as x |
 /// | [`d_dt`](Self::d_dt) | \[batch, length, heads\] | as dt |
-/// | [`d_b`](Self::d_b), [`d_c`](Self::d_c) | \[batch, length, groups, N\], N 1 to 128 | as x |
+/// | [`d_b`](Self::d_b), [`d_c`](Self::d_c) | \[batch, length, groups, N\], N 1 to 256 | as x |
 /// | [`d_a`](Self::d_a), [`d_skip`](Self::d_skip), [`d_dt_bias`](Self::d_dt_bias) | \[heads\] | f32 |
 /// | [`d_initial_state`](Self::d_initial_state), [`d_final_state`](Self::d_final_state) | \[sequences, heads, P, N\] | f32 |
 ///
@@ -47,7 +47,8 @@ pub type SsdGradientPlan = Plan<Compiled>;
 /// - With a gate dy is the gradient by the gated result. What goes to the scan of it, dy silu(z), is rounded to the element type.
 /// - Sums, states and G are of f32; what tensor cores multiply is rounded to the element type, as in the scan. The gradients by dt and A are sums of f32 over pairs of tokens,
 ///   without differences of large numbers: they are as exact where decays are strong or none.
-/// - Strides are any; contiguous columns in lines that are aligned to 16 bytes are read by the fast kernels.
+/// - Strides are any; contiguous columns in lines that are aligned to 16 bytes are read by the fast kernels, and an N above
+///   128 by them alone.
 /// - A NaN or infinity stays in its sequence, but for the gradients by A, D and the bias, and within it in its heads' group.
 /// - A sequence without tokens: the gradient by its state is that of the last one. Without batch, heads or columns nothing is done.
 ///

@@ -3,14 +3,31 @@
 use tilewright_device::kernel;
 use tilewright_device::kernel::Arch;
 use tilewright_device::tile::{
-    Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, Pending, RowMajor, Scan, Schedule, Shared,
-    block_y, block_z, copy, gemm,
+    Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, Parking, Pending, RowMajor, Scan, Schedule,
+    Shared, Src, Swizzle, block_y, block_z, copy, gemm,
 };
 
 use super::places::{Items, Sum};
 use crate::products::Products;
 use crate::sequences::{Sequence, Sequences};
 use crate::tokens::{BLOCK, Tokens, Value};
+
+/// Registers of dB or dC that are parked while a head's results are computed, and of C Bᵀ while nothing needs it: where they do not suffice.
+const fn parked(n: usize, arch: Arch, keys: bool) -> [usize; 2] {
+    match (n > 128, arch) {
+        (false, _) => [0, 0],
+        (true, Arch::Sm90a) if !keys => [64, 0],
+        _ => [64, 32],
+    }
+}
+
+/// A tile of a stage, whose addresses are the same for all heads where it is the only one: not held beside wide sums.
+#[inline(always)]
+fn read<T: Element, const N: usize>(
+    tile: Src<'_, Shared<T, 64, 64, Swizzle<128>>>,
+) -> Src<'_, Shared<T, 64, 64, Swizzle<128>>> {
+    if N > 128 { tile.anew() } else { tile }
+}
 
 /// The gradients of a block by C, or with `KEYS` by B and x, summed over heads; and what those by dt, A and D are made of.
 ///
@@ -56,6 +73,8 @@ pub fn block_gradient<P: Schedule, Y, T: Element, const N: usize, const KEYS: bo
     let state_s = stages.alloc::<Shared<T, 64, N, _, _>>(&mut cta);
     let steps_s = stages.alloc::<Shared<f32, 8, 32, _, _>>(&mut cta);
     let mut reducer = cta.col_reducer::<f32, Y, 64, 64>();
+    let mut parking = Parking::<64, N, Y>::new(&mut cta, 1, parked(N, P::ARCH, KEYS)[0]);
+    let mut of_scores = Parking::<64, 64, Y>::new(&mut cta, 1, parked(N, P::ARCH, KEYS)[1]);
     let mut out = matches!(P::ARCH, Arch::Sm90a).then(|| cta.output::<T, 64, 64, Y>());
     let (mut once_pipe, mut pipe) = (cta.pipeline(once), cta.pipeline(stages));
     let Sequence { matrix, first, rows, block } = sequences.get(block_z());
@@ -85,7 +104,10 @@ pub fn block_gradient<P: Schedule, Y, T: Element, const N: usize, const KEYS: bo
     base.clear_from(&both, &other_ns, inside);
     let scores =
         gemm(Y::default(), own_ns.at(both.full()), other_ns.at(both.full()).t(), Fresh::new()).wait();
-    let mut all = Fragment::<f32, 64, N, Y>::zero();
+    let rest = of_scores.put(0, scores);
+    // SAFETY: put above.
+    let scores = || unsafe { of_scores.take(0, rest) };
+    let mut all = parking.put(0, Fragment::<f32, 64, N, Y>::zero());
     let mut item = range.start;
     while item < range.end {
         let (head, part) = items.item(group, item);
@@ -99,7 +121,7 @@ pub fn block_gradient<P: Schedule, Y, T: Element, const N: usize, const KEYS: bo
         let of_state = of_state.zip_rows(&edge(), |x, left| x * left);
         // Loaded anew wherever it is needed, and so the factors below: registers do not hold them over what lies between.
         let of_own = |x: &Fragment<f32, 64, 64, Y>| {
-            let own = Fragment::<T, 64, 64, Y>::load(own_s.at(s));
+            let own = Fragment::<T, 64, 64, Y>::load(read::<T, N>(own_s.at(s)));
             x.zip(&own, |x, own| x * own.to_f32()).reduce_rows(0.0, |a, b| a + b)
         };
         let edges = of_own(&of_state);
@@ -108,14 +130,14 @@ pub fn block_gradient<P: Schedule, Y, T: Element, const N: usize, const KEYS: bo
             copy(behind, sums.get().tile([matrix, line(Sum::Behind), block + i, 0]));
         }
         if KEYS || slopes.get().rows() > 0 {
-            let weights = scores.zip(&tokens.factors::<Y, KEYS>(), |score, by| score * by).cast::<T>();
+            let weights = scores().zip(&tokens.factors::<Y, KEYS>(), |score, by| score * by).cast::<T>();
             let mut y = gemm(Y::default(), weights, other_s.at(s), of_state).wait();
             if KEYS {
                 copy(of_own(&y), sums.get().tile([matrix, line(Sum::Weight), block + i, 0]));
                 y = y.zip_rows(&tokens.steps(), |y, dt| y * dt);
             }
             let skip = skip.get().tile([head, 0]).element::<1, 1>(0, 0);
-            let others = Fragment::<T, 64, 64, Y>::load(other_s.at(s));
+            let others = Fragment::<T, 64, 64, Y>::load(read::<T, N>(other_s.at(s)));
             y = y.zip(&others, |y, x| y + skip * x.to_f32());
             let place = [matrix, head, i, part];
             if !KEYS {
@@ -141,20 +163,24 @@ pub fn block_gradient<P: Schedule, Y, T: Element, const N: usize, const KEYS: bo
         let weights = pairs.cast::<T>().operand();
         if !KEYS {
             // Of each token l, what comes over each token t at or before it: from the state, and from the tokens before t.
-            let crossing = pairs.zip(&scores, |a, b| a * b);
+            let crossing = pairs.zip(&scores(), |a, b| a * b);
             let (crossing, _) = crossing.scan_rows(edges, Scan::Exclusive, |a, b| a + b);
             let crossing = crossing.map_indexed(|l, t, x| if t <= l && l < inside { x } else { 0.0 });
             let across = reducer.reduce_cols(&crossing, 0.0, |a, b| a + b);
             copy(across, columns.get().tile([matrix, line(Sum::Across), block + i]));
         }
-        all = gemm(Y::default(), weights, other_ns.at(both.full()), all).wait();
+        // SAFETY: put in front of the loop, and at the end of each turn.
+        let sum = unsafe { parking.take(0, all) };
+        let sum = gemm(Y::default(), weights, other_ns.at(both.full()), sum).wait();
         // The last of the steps before the last load: behind that all threads have read the stage.
         let by = if KEYS { edge().zip(&tokens.steps(), |left, dt| left * dt) } else { edge() };
-        let own = Fragment::<T, 64, 64, Y>::load(own_s.at(s)).to_f32();
+        let own = Fragment::<T, 64, 64, Y>::load(read::<T, N>(own_s.at(s))).to_f32();
         let weighted = own.zip_rows(&by, |x, by| x * by).cast::<T>();
-        all = gemm(Y::default(), weighted, state_s.at(s), all).wait();
+        all = parking.put(0, gemm(Y::default(), weighted, state_s.at(s), sum).wait());
         loads.release(turn);
         item += 1;
     }
+    // SAFETY: put behind the last turn.
+    let all = unsafe { parking.take(0, all) };
     copy(all, gradient.get().tile([split, matrix, group, i, 0]).of_rows(first, rows));
 }

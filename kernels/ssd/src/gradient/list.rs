@@ -2,8 +2,8 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    Collective, Element, Elements, FragmentLayout, FullRow, Multistage, OutputLayout, Program, Reads, Simt,
-    Vectors, WarpSpecialized, warp,
+    Collective, Element, Elements, FragmentLayout, FullRow, Multistage, OneConsumer, OutputLayout, Program,
+    Reads, Simt, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
@@ -119,6 +119,8 @@ kernels! {
         for N in [64, 128] {
             sm_90: [block_states_sm_90_ T _n N s2]: block_states<WarpSpecialized<TwoPerSm>, FullRow<1>, T, N, 2>;
         }
+        sm_90: [block_states_sm_90_ T _n256s2]: block_states<WarpSpecialized<OneConsumer>, FullRow<1>, T, 256, 2>;
+        sm_80: [block_states_sm_80_ T _n256s2]: block_states<Multistage<4, Vectors>, warp::FullRow<4>, T, 256, 2>;
         sm_80: [block_states_sm_80_ T _n128s2]: block_states<Multistage<4, Vectors>, warp::FullRow<4>, T, 128, 2>;
         sm_80: [block_states_sm_80_ T _n128s2_any]: block_states<Multistage<4, Elements>, warp::FullRow<4>, T, 128, 2>;
     }
@@ -136,6 +138,10 @@ kernels! {
             sm_90: [block_gradient_ SIDE _sm_90_ T _n N s2]:
                 block_gradient<WarpSpecialized<TwoPerSm>, FullRow<1>, T, N, KEYS, 2>;
         }
+        sm_90: [block_gradient_ SIDE _sm_90_ T _n256s1]:
+            block_gradient<WarpSpecialized<OneConsumer>, FullRow<1>, T, 256, KEYS, 1>;
+        sm_80: [block_gradient_ SIDE _sm_80_ T _n256s1]:
+            block_gradient<Multistage<4, Vectors>, warp::FullRow<4>, T, 256, KEYS, 1>;
         sm_80: [block_gradient_ SIDE _sm_80_ T _n128s2]:
             block_gradient<Multistage<4, Vectors>, warp::FullRow<4>, T, 128, KEYS, 2>;
         sm_80: [block_gradient_ SIDE _sm_80_ T _n128s2_any]:

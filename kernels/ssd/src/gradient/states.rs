@@ -4,14 +4,19 @@ use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
 use tilewright_device::kernel::Arch;
 use tilewright_device::tile::{
-    Cta, Element, Fragment, Global, GlobalMut, InPlace, OutputLayout, Pending, RowMajor, Schedule, Shared,
-    Swizzle, copy, gemm,
+    Cta, Element, Fragment, Global, GlobalMut, InPlace, OutputLayout, Parking, Pending, RowMajor, Schedule,
+    Shared, Swizzle, copy, gemm,
 };
 
 use super::places::{Items, Sum};
 use crate::products::Products;
 use crate::sequences::{Chunks, Sequence, Sequences};
 use crate::tokens::{BLOCK, Tokens, Value};
+
+/// Registers of a state that are parked while another is multiplied by it.
+const fn parked(n: usize) -> usize {
+    if n > 128 { 64 } else { 0 }
+}
 
 /// The walk over a chunk with the state in registers: from the beginning with x and B, H = exp(dt A) H + dt x Bᵀ; where `reverse` is not 0 from
 /// the end with dy and C, G = exp(dt A) (G + dy Cᵀ), the gradient by the state before a token.
@@ -48,6 +53,7 @@ pub fn block_states<P: Schedule, Y, T: Element, const N: usize, const STAGES: us
     let b_s = stages.alloc::<Shared<T, 64, N, _, _>>(&mut cta);
     let steps_s = stages.alloc::<Shared<f32, 8, 32, _, _>>(&mut cta);
     let mut out = matches!(P::ARCH, Arch::Sm90a).then(|| cta.output::<T, 64, N, Y>());
+    let mut parking = Parking::<64, N, Y>::new(&mut cta, 1, parked(N));
     let mut pipe = cta.pipeline(stages);
     let own = chunks.own(&sequences);
     let Sequence { matrix, first, rows, block } = own.sequence;
@@ -79,21 +85,24 @@ pub fn block_states<P: Schedule, Y, T: Element, const N: usize, const STAGES: us
         let (weights, left) = (tokens.cols::<Y>(weight), tokens.at(Value::Left, BLOCK - 1));
         decay += tokens.at(Value::Sum, BLOCK - 1);
         let place = [matrix, own.head, items.state(block + nth(i), own.part), 0];
+        let rest = parking.put(0, h);
+        // SAFETY: put above.
+        let state = || unsafe { parking.take(0, rest) };
         if others.get().rows() > 0 {
             let other = Fragment::<T, 64, N, Y>::load(others.get().tile(place)).to_f32();
-            let whole = h.zip(&other, |g, h| g * h).reduce_rows(0.0, |a, b| a + b);
+            let whole = state().zip(&other, |g, h| g * h).reduce_rows(0.0, |a, b| a + b);
             let line = Sum::Whole.line(&items, own.head, own.part);
             copy(whole.map(|whole| whole * left), sums.get().tile([matrix, line, block + nth(i), 0]));
         }
         if !totals {
             match &mut out {
-                Some(out) => out.store(h.cast::<T>(), before.get().tile(place)),
-                None => copy(h.cast::<T>(), before.get().tile(place)),
+                Some(out) => out.store(state().cast::<T>(), before.get().tile(place)),
+                None => copy(state().cast::<T>(), before.get().tile(place)),
             }
         }
         let x =
             Fragment::<T, 64, 64, Y>::load_matrices(x_s.at(s).t()).to_f32().zip_cols(&weights, |x, w| x * w);
-        h = gemm(Y::default(), x.cast::<T>(), b_s.at(s), h.map(|h| h * left)).wait();
+        h = gemm(Y::default(), x.cast::<T>(), b_s.at(s), state().map(|h| h * left)).wait();
         loads.release(turn);
         i += 1;
     }
