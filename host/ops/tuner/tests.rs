@@ -132,7 +132,10 @@ fn two_tuners_of_one_file_keep_both_choices() {
         assert_eq!(chosen(tuner, call, &[one, two]).1, ["one", "two"]);
     }
     let read = Tuner::open(folder.file(), Tuning::Write);
-    assert_eq!([chosen(&read, "a", &[one, two]).1, chosen(&read, "b", &[one, two]).1], [const { vec![] }; 2]);
+    assert_eq!(
+        [chosen(&read, "a", &[one, two]).1, chosen(&read, "b", &[one, two]).1],
+        [const { Vec::<&str>::new() }; 2]
+    );
 }
 
 #[test]
