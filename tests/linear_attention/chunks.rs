@@ -42,7 +42,7 @@ pub fn lengths(device: &Device) -> Outcome {
 
 /// Those that kernels are made for and others, with several sequences.
 pub fn head_dimensions(device: &Device) -> Outcome {
-    for columns in [[64, 256], [256, 64], [72, 40], [33, 70], [1, 1]] {
+    for columns in [[64, 256], [256, 64], [201, 33], [72, 40], [33, 70], [1, 1]] {
         let case = Case { batch: 2, heads: 1, ..Case::new(70, columns) };
         case.clone().gates(-0.1).check::<f16>(device)?;
         Case { states: false, ..case }.check::<bf16>(device)?;

@@ -272,6 +272,10 @@ kernels! {
             retention<Multistage<4, Vectors>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 128, 128, 1, 2, false>;
         sm_80: [retention_sm_80_ T _64x128s2_any]:
             retention<Multistage<4, Elements>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 128, 128, 1, 2, false>;
+        sm_80: [retention_sm_80_ T _64x256s1]:
+            retention<Multistage<4, Vectors>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 256, 64, 4, 1, false>;
+        sm_80: [retention_sm_80_ T _64x256s1_any]:
+            retention<Multistage<4, Elements>, warp::FullRow<4>, warp::FullCol<4>, T, 64, 256, 64, 4, 1, false>;
     }
     for T in [f16, bf16] {
         sm_90: [delta_sm_90_ T _64x64s3]:

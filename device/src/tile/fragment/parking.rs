@@ -12,12 +12,18 @@ use crate::tile::fragment::Fragment;
 /// Room in shared memory for some of the registers of one or more fragments, each thread's where it alone reads and writes them: for an
 /// accumulator that is kept over work which needs its registers.
 ///
-/// ```ignore
-/// let mut parking = Parking::new(&mut cta, 1, 64);
+/// ```
+/// # use tilewright_device::tile::*;
+/// # fn kernel<P: Schedule, L: FragmentLayout<64, 256>>(
+/// #     cta: &mut Cta<P>, sums: Fragment<f32, 64, 256, L>, products: impl Fn() -> Fragment<f32, 64, 256, L>,
+/// # ) -> Fragment<f32, 64, 256, L> {
+/// let mut parking = Parking::new(cta, 1, 64);
 /// let rest = parking.put(0, sums);
-/// … // without 64 of its registers
+/// let other = products(); // with 64 registers more
 /// // SAFETY: put above.
 /// let sums = unsafe { parking.take(0, rest) };
+/// # sums.zip(&other, |a, b| a + b)
+/// # }
 /// ```
 pub struct Parking<const M: usize, const N: usize, L> {
     address: u32,
