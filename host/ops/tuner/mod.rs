@@ -51,7 +51,7 @@ pub struct Measured<'a> {
 /// Operators choose their kernels by estimates. Where an estimate errs for the shapes of a model, a tuner finds that out once:
 ///
 /// ```
-/// use tilewright::ops::{Gemm, GemmViews, Tuner, Tuning};
+/// use tilewright::ops::{Gemm, GemmViews, Tuner};
 /// use tilewright::{Device, Tensor, f16};
 ///
 /// # fn main() -> tilewright::Result<()> {
