@@ -191,6 +191,28 @@ fn polling_by_tests_of_an_mbarrier_is_a_deadlock_when_nobody_arrives() {
 }
 
 #[test]
+fn a_wait_that_fails_by_chance_is_no_deadlock() {
+    // In each round the second warp computes for long and then waits for an arrival that came long before, while the first one waits for it.
+    let body = |rounds: u32| {
+        format!(
+            "mov.u32 %r1, bars;\nmov.u32 %r5, 0;\nsetp.lt.u32 %p4, %t, 32;\nsetp.ne.u32 %p1, %t, 0;\n@%p1 bra GO;\n\
+            mbarrier.init.shared.b64 [%r1], 1;\nGO: bar.sync 0;\n\
+            ROUND: @%p4 bra ARRIVE;\nmov.u32 %r2, 0;\nWORK: add.u32 %r2, %r2, 1;\nsetp.lt.u32 %p2, %r2, 5000;\n@%p2 bra WORK;\n\
+            and.b32 %r6, %r5, 1;\nPOLL: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r1], %r6;\n@!%p3 bra POLL;\nbra MEET;\n\
+            ARRIVE: setp.ge.u32 %p6, %r5, {rounds};\nor.pred %p6, %p6, %p1;\n@!%p6 mbarrier.arrive.shared.b64 _, [%r1];\n\
+            MEET: bar.sync 0;\nadd.u32 %r5, %r5, 1;\nsetp.lt.u32 %p5, %r5, 20;\n@%p5 bra ROUND;"
+        )
+    };
+    for seed in 0..20 {
+        run(&body(20), grid(1, 64), 1, Schedule::Random(seed))
+            .unwrap_or_else(|report| panic!("{seed}: {report}"));
+        // The arrival of the last round is missing.
+        let report = run(&body(19), grid(1, 64), 1, Schedule::Random(seed)).unwrap_err();
+        assert!(report.starts_with("deadlock") && report.contains("has completed 19 phases"), "{report}");
+    }
+}
+
+#[test]
 fn computing_is_no_deadlock() {
     // A warp computes for long, with volatile loads of what nobody writes, while others poll.
     let body = "setp.eq.u32 %p1, %cta, 0;\nmov.u32 %r1, 0;\nmov.u32 %r2, 0;\n@%p1 bra WORK;\n\

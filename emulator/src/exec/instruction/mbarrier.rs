@@ -52,7 +52,7 @@ fn test(
     ordered: bool,
     done: impl Fn(&Mbarrier, usize) -> bool,
 ) -> Result<u32, Reason> {
-    let (mut passed, mut last, mut tested) = (0, None, [(0, 0); LANES]);
+    let (mut passed, mut last, mut tested, mut missed) = (0, None, [(0, 0); LANES], false);
     for lane in lanes(mask) {
         let (cta, at) = env.lane_shared(warp, window, at, lane).map_err(|what| warp.blame(lane, what))?;
         let first = last.replace((cta, at)) != Some((cta, at));
@@ -63,12 +63,15 @@ fn test(
         if done(mbarrier, lane) {
             let seen = |order: &Order<'_>| order.has_seen(mbarrier.current(), mbarrier.completed);
             if warp.misses && env.order.as_ref().is_some_and(|order| !seen(order)) {
+                missed = true;
                 continue;
             }
             passed |= 1 << lane;
             tested[lane] = (cta, at);
         }
     }
+    // It is asked again: a warp that comes back to where it was has not stopped.
+    env.events += u64::from(missed);
     if let Some(order) = &mut env.order {
         // The lanes of a warp mostly test the same one, and learn the same.
         for ((cta, at), lanes) in alike(lanes(passed).map(|lane| (lane, tested[lane]))) {
