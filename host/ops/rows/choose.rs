@@ -84,7 +84,7 @@ impl<'a, const N: usize> Selection<'a, N> {
             }
             Ok(())
         };
-        let anywhere = all().all(Operand::is_contiguous_and_aligned);
+        let anywhere = self.matrices.launches_are_aligned() && all().all(Operand::is_contiguous_and_aligned);
         let why = Rejection::Because("it takes contiguous tensors that are aligned to 16 bytes");
         [all().try_for_each(whole), anywhere.then_some(()).ok_or(why)]
     }

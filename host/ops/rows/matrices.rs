@@ -87,6 +87,15 @@ impl<const N: usize> Matrices<N> {
         launches(self.outer())
     }
 
+    /// Whether the rows of every launch begin at multiples of 16 bytes where those of the first do.
+    pub(in crate::ops) fn launches_are_aligned(&self) -> bool {
+        let aligned = |run: &Run<N>, i: usize| {
+            let Operand { tensor, once, .. } = &self.operands[i];
+            *once || (run.strides[i] * tensor.dtype.bytes()).is_multiple_of(16)
+        };
+        self.outer().iter().all(|run| (0..N).all(|i| aligned(run, i)))
+    }
+
     fn outer(&self) -> &[Run<N>] {
         &self.runs[..self.runs.len().saturating_sub(2)]
     }

@@ -2,7 +2,7 @@
 
 use super::{Matrices, Operand};
 use crate::backend::fake::{self, VAST};
-use crate::ops::{Norm, Softmax};
+use crate::ops::{CrossEntropy, Norm, Softmax};
 use crate::{Device, TensorView, TensorViewMut, f16};
 
 fn view<'a>(device: &Device, shape: &[usize], strides: &[usize]) -> TensorView<'a, f16> {
@@ -177,4 +177,25 @@ fn weights_of_rows_that_begin_anywhere_count() {
     ] {
         assert_eq!(chosen(rows, cols), format!("norm_sm_90_f16_{name}"), "{rows} x {cols}");
     }
+}
+
+#[test]
+fn each_launch_begins_where_its_kernel_can_read() {
+    // Labels and losses lie so that each of the first dimension's four matrices takes a launch of its own.
+    let chosen = |cols: usize| {
+        let (device, _) = fake::h200();
+        let (shape, strides) = ([4, 6, 3, cols], [18 * cols, 3 * cols, cols, 1]);
+        let [labels_at, loss_at] = [2, 3].map(|number| VAST + (number << 40));
+        // SAFETY: nothing reads the memory of a fake device.
+        let labels =
+            unsafe { TensorView::<i64>::from_raw_parts(&device, labels_at, &shape[..3], &[56, 8, 1]) };
+        // SAFETY: as above.
+        let loss =
+            unsafe { TensorViewMut::<f32>::from_raw_parts(&device, loss_at, &shape[..3], &[1, 32, 8]) };
+        let (labels, loss) = (labels.unwrap(), loss.unwrap());
+        let (x, y) = (view(&device, &shape, &strides), view_mut(&device, &shape, &strides));
+        CrossEntropy::new().plan(&x, &labels, &loss, &y).unwrap().kernel().name()
+    };
+    assert_eq!(chosen(4), "cross_entropy_sm_90_f16_ragged_4x512");
+    assert_eq!(chosen(1), "cross_entropy_sm_80_f16_any");
 }
