@@ -146,8 +146,8 @@ impl Call {
             // Lines end where images' rows do.
             images.shape[4] = i32::MAX as u32;
         } else if self.joined > 0 {
-            // Kernels count a line's channels.
-            images.shape[4] = self.channels() as u32;
+            // Kernels count a line's channels, which follow each other: the stride of a single one may be any.
+            (images.shape[4], images.strides[4]) = (self.channels() as u32, 1);
         }
         Ok(PatchesAbi { images, order: order.joined(self.joined) })
     }
