@@ -55,7 +55,7 @@
         feature = "gemm",
         feature = "mla"
     )),
-    allow(dead_code, unused_imports, reason = "some of it is for operators alone")
+    allow(dead_code, unused_imports, unused_macros, reason = "some of it is for operators alone")
 )]
 
 extern crate self as tilewright;

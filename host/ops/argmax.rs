@@ -1,11 +1,8 @@
 //! The places of the largest elements, or of the least.
 
-use std::fmt;
-use std::ops::Deref;
-
 use tilewright_reduce::{How, Made, ResultType};
 
-use super::frame::{Candidate, Choice, Named, Operands, Plan, check, of_shape};
+use super::frame::{Candidate, Choice, Named, Operands, Plan, check, explained, of_shape};
 use super::reduce::{Compiled, Prepared, Problem};
 use super::{FloatElement, IndexElement};
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut};
@@ -189,15 +186,4 @@ impl ArgmaxPlan {
     }
 }
 
-impl Deref for ArgmaxPlan {
-    type Target = Plan<Compiled>;
-    fn deref(&self) -> &Plan<Compiled> {
-        &self.choice
-    }
-}
-
-impl fmt::Display for ArgmaxPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.choice.fmt(f)
-    }
-}
+explained!(ArgmaxPlan, Compiled);

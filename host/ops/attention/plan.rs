@@ -1,15 +1,12 @@
 //! An attention's kernel and launches, for tensors wherever they lie.
 
-use std::fmt;
-use std::ops::Deref;
-
 use super::Attention;
 use super::cache::Cached;
 use super::packed::Offsets;
 use super::problem::Problem;
 use super::splits::workspace_len;
 use super::table::{Compiled, Prepared};
-use crate::ops::frame::{Choice, Named, Operands, Places, Plan, check, room};
+use crate::ops::frame::{Choice, Named, Operands, Places, Plan, check, explained, room};
 use crate::ops::{HalfElement, Indices};
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut};
 
@@ -217,15 +214,4 @@ impl AttentionPlan {
     }
 }
 
-impl Deref for AttentionPlan {
-    type Target = Plan<Compiled>;
-    fn deref(&self) -> &Plan<Compiled> {
-        &self.choice
-    }
-}
-
-impl fmt::Display for AttentionPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.choice.fmt(f)
-    }
-}
+explained!(AttentionPlan, Compiled);

@@ -1,13 +1,10 @@
 //! A causal convolution's kernel and launch, for tensors wherever they lie.
 
-use std::fmt;
-use std::ops::Deref;
-
 use tilewright_ssd::{CausalConv1dArgs, KERNELS};
 
 use super::CausalConv1d;
 use super::choose::Compiled;
-use crate::ops::frame::{Choice, Named, Operands, Places, Plan};
+use crate::ops::frame::{Choice, Named, Operands, Places, Plan, explained};
 use crate::ops::ssd::sequences::{Extent, argument, ctas, optional};
 use crate::ops::{FloatElement, Indices};
 use crate::tensor::Untyped;
@@ -196,15 +193,4 @@ impl Ready {
     }
 }
 
-impl Deref for CausalConv1dPlan {
-    type Target = Plan<Compiled>;
-    fn deref(&self) -> &Plan<Compiled> {
-        &self.choice
-    }
-}
-
-impl fmt::Display for CausalConv1dPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.choice.fmt(f)
-    }
-}
+explained!(CausalConv1dPlan, Compiled);

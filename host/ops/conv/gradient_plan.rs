@@ -1,13 +1,12 @@
 //! The kernels and launches of a convolution's gradients, for tensors wherever they lie.
 
 use std::fmt;
-use std::ops::Deref;
 
 use super::choose::Selection;
 use super::gradient::ConvGradient;
 use super::table::{Call, Compiled, Finish, TileParts};
 use crate::ops::FloatElement;
-use crate::ops::frame::{Choice, Named, Operands, Places, Plan, Workspace, room};
+use crate::ops::frame::{Choice, Named, Operands, Places, Plan, Workspace, explained, room};
 use crate::{Element, Result, Stream, TensorView, TensorViewMut};
 
 /// The kernels that compute the gradient of a convolution's images, why they were chosen, and all that their launches need but memory.
@@ -170,15 +169,4 @@ impl ConvFiltersPlan {
     }
 }
 
-impl Deref for ConvFiltersPlan {
-    type Target = Plan<Compiled>;
-    fn deref(&self) -> &Plan<Compiled> {
-        &self.choice
-    }
-}
-
-impl fmt::Display for ConvFiltersPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.choice.fmt(f)
-    }
-}
+explained!(ConvFiltersPlan, Compiled);

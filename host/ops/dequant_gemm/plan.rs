@@ -1,14 +1,11 @@
 //! A dequantised GEMM's kernel and launch, for tensors wherever they lie.
 
-use std::fmt;
-use std::ops::Deref;
-
 use super::problem::{Others, Problem};
 use super::table::{Call, Compiled};
 use super::weights::Like;
 use super::{DeviceWeights, Division};
 use crate::ops::Activation;
-use crate::ops::frame::{Named, Operands, Plan, Workspace, room};
+use crate::ops::frame::{Named, Operands, Plan, Workspace, explained, room};
 use crate::{AnyFunction, Element, Result, Stream, TensorView, TensorViewMut};
 
 /// The kernel that computes a dequantised GEMM, why it was chosen, and all that its launch needs but memory.
@@ -143,15 +140,4 @@ impl DequantPlan {
     }
 }
 
-impl Deref for DequantPlan {
-    type Target = Plan<Compiled>;
-    fn deref(&self) -> &Plan<Compiled> {
-        &self.choice
-    }
-}
-
-impl fmt::Display for DequantPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.choice.fmt(f)
-    }
-}
+explained!(DequantPlan, Compiled);

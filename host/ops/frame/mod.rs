@@ -29,6 +29,7 @@ pub use descriptor::{Cycles, Descriptor, Estimate, Rated};
 pub(super) use number::launch_number;
 pub(super) use operand::{Copies, Operand, PIECE, expect_mapped};
 pub use plan::Plan;
+pub(super) use plan::explained;
 pub use rejection::Rejection;
 pub use table::Table;
 pub(super) use workspace::{Workspace, room};

@@ -48,3 +48,22 @@ impl<K: Descriptor> fmt::Display for Plan<K> {
         write!(f, ": {}", self.reason())
     }
 }
+
+/// A plan that runs explains itself as its field `choice` does, the [`Plan`] of these kernels, and derefs to it.
+macro_rules! explained {
+    ($plan:ty, $kernel:ty) => {
+        impl std::ops::Deref for $plan {
+            type Target = $crate::ops::Plan<$kernel>;
+            fn deref(&self) -> &Self::Target {
+                &self.choice
+            }
+        }
+
+        impl std::fmt::Display for $plan {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.choice.fmt(f)
+            }
+        }
+    };
+}
+pub(in crate::ops) use explained;

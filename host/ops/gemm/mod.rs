@@ -182,7 +182,8 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
     }
 
     /// [`plan`](Self::plan) with the kernel that `tuner` [chooses](Tuner::choose) among the candidates that are estimated to take no more than twice
-    /// the least time. What C holds afterwards is of no use, if kernels are measured.
+    /// the least time. Batches whose launches take different kernels, as their matrices begin differently, are planned by estimate. If kernels are measured, what C
+    /// holds afterwards is of no use.
     ///
     /// # Errors
     /// Those of [`run`](Self::run) and of [`Tuner::choose`].
@@ -195,7 +196,7 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
         c: &mut TensorViewMut<'_, U>,
     ) -> Result<GemmPlan> {
         let best = self.plan(a, b, c)?;
-        if self.kernel.is_some() || c.is_empty() {
+        if self.kernel.is_some() || c.is_empty() || !best.is_of_one_kernel() {
             return Ok(best);
         }
         let most = best.kernel().cycles().map_or(u64::MAX, |cycles| cycles.saturating_mul(2));

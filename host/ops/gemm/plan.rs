@@ -1,8 +1,5 @@
 //! A GEMM's kernel and launches, for matrices wherever they lie.
 
-use std::fmt;
-use std::ops::Deref;
-
 use tilewright_device::arch::tma::{EVICT_FIRST, EVICT_NORMAL};
 use tilewright_device::tile::RasterOrder;
 
@@ -12,7 +9,7 @@ use super::choose::Selection;
 use super::problem::{Matrices, Size};
 use super::table::{self, Call, Compiled};
 use crate::ops::FloatElement;
-use crate::ops::frame::{Choice, Named, Operands, Places, Plan, of_shape};
+use crate::ops::frame::{Choice, Named, Operands, Places, Plan, explained, of_shape};
 use crate::{AnyFunction, Element, Error, Result, Stream, TensorView, TensorViewMut};
 
 /// Rows of tiles that are taken together, so that CTAs which run at a time share their operands in L2.
@@ -132,6 +129,11 @@ impl GemmPlan {
         Ok(GemmPlan { choice, operands, launches })
     }
 
+    /// Whether all its launches are of the kernel that was chosen for the first.
+    pub(super) fn is_of_one_kernel(&self) -> bool {
+        self.launches.iter().all(|step| step.kernel.name == self.choice.kernel().name())
+    }
+
     pub(super) fn operands(&self) -> &Operands {
         &self.operands
     }
@@ -163,18 +165,7 @@ impl GemmPlan {
     }
 }
 
-impl Deref for GemmPlan {
-    type Target = Plan<Compiled>;
-    fn deref(&self) -> &Plan<Compiled> {
-        &self.choice
-    }
-}
-
-impl fmt::Display for GemmPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.choice.fmt(f)
-    }
-}
+explained!(GemmPlan, Compiled);
 
 /// Rows and columns of tiles, and matrices of the batch.
 fn tiles(size: Size, [m, n, _]: [u32; 3]) -> Option<[u32; 3]> {

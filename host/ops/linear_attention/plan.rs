@@ -1,13 +1,10 @@
 //! A linear attention's kernels and launches, for tensors wherever they lie.
 
-use std::fmt;
-use std::ops::Deref;
-
 use super::LinearAttention;
 use super::choose::Compiled;
 use super::launch::{How, Loaded};
 use super::problem::{Problem, Tensors};
-use crate::ops::frame::{Choice, Named, Operands, Places, Plan, room};
+use crate::ops::frame::{Choice, Named, Operands, Places, Plan, explained, room};
 use crate::ops::{HalfElement, Indices};
 use crate::{Element, Result, Stream, TensorView, TensorViewMut};
 
@@ -191,15 +188,4 @@ impl LinearAttentionPlan {
     }
 }
 
-impl Deref for LinearAttentionPlan {
-    type Target = Plan<Compiled>;
-    fn deref(&self) -> &Plan<Compiled> {
-        &self.choice
-    }
-}
-
-impl fmt::Display for LinearAttentionPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.choice.fmt(f)
-    }
-}
+explained!(LinearAttentionPlan, Compiled);

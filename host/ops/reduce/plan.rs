@@ -1,12 +1,9 @@
 //! A reduction's kernels and launches, for tensors wherever they lie.
 
-use std::fmt;
-use std::ops::Deref;
-
 use super::Reduce;
 use super::choose::{Compiled, Prepared};
 use crate::ops::FloatElement;
-use crate::ops::frame::{Choice, Named, Operands, Places, Plan, Workspace, room};
+use crate::ops::frame::{Choice, Named, Operands, Places, Plan, Workspace, explained, room};
 use crate::ops::reduce::ReducedFrom;
 use crate::{Element, Result, Stream, TensorView, TensorViewMut};
 
@@ -107,15 +104,4 @@ impl ReducePlan {
     }
 }
 
-impl Deref for ReducePlan {
-    type Target = Plan<Compiled>;
-    fn deref(&self) -> &Plan<Compiled> {
-        &self.choice
-    }
-}
-
-impl fmt::Display for ReducePlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.choice.fmt(f)
-    }
-}
+explained!(ReducePlan, Compiled);

@@ -1,13 +1,10 @@
 //! A scan's kernels and launches, for tensors wherever they lie.
 
-use std::fmt;
-use std::ops::Deref;
-
 use super::launch::{Ready, Run};
 use super::problem::Problem;
 use super::table::Compiled;
 use super::{Packed, Ssd};
-use crate::ops::frame::{Choice, Named, Operands, Places, Plan, Workspace, room};
+use crate::ops::frame::{Choice, Named, Operands, Places, Plan, Workspace, explained, room};
 use crate::ops::{FloatElement, HalfElement, Indices};
 use crate::{Element, Result, Stream, TensorView, TensorViewMut};
 
@@ -183,15 +180,4 @@ impl SsdPlan {
     }
 }
 
-impl Deref for SsdPlan {
-    type Target = Plan<Compiled>;
-    fn deref(&self) -> &Plan<Compiled> {
-        &self.choice
-    }
-}
-
-impl fmt::Display for SsdPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.choice.fmt(f)
-    }
-}
+explained!(SsdPlan, Compiled);

@@ -1,15 +1,12 @@
 //! The kernel and launch of a scan's step, for tensors wherever they lie.
 
-use std::fmt;
-use std::ops::Deref;
-
 use tilewright_ssd::{KERNELS, StateStepArgs};
 
 use super::problem::Size;
 use super::sequences::{argument, column, ctas, optional};
 use super::step::{Compiled, SsdStep};
 use super::time::Told;
-use crate::ops::frame::{Choice, Named, Operands, Places, Plan};
+use crate::ops::frame::{Choice, Named, Operands, Places, Plan, explained};
 use crate::ops::{FloatElement, HalfElement};
 use crate::tensor::Untyped;
 use crate::{AnyFunction, Element, Error, Launch, Result, Stream, TensorView, TensorViewMut};
@@ -200,15 +197,4 @@ impl Ready {
     }
 }
 
-impl Deref for SsdStepPlan {
-    type Target = Plan<Compiled>;
-    fn deref(&self) -> &Plan<Compiled> {
-        &self.choice
-    }
-}
-
-impl fmt::Display for SsdStepPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.choice.fmt(f)
-    }
-}
+explained!(SsdStepPlan, Compiled);
