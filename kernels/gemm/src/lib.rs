@@ -87,7 +87,8 @@ pub unsafe fn gemm<
             #[inline(always)]
             |acc, s, k| {
                 if streams && k < there {
-                    early.wait(k - first);
+                    // SAFETY: of those that were loaded.
+                    unsafe { early.wait(k - first) };
                 }
                 multiply(Y::default(), a_s.at(s), b_s.at(s), acc)
             },

@@ -5,6 +5,7 @@ use core::marker::PhantomData;
 use crate::arch::shared;
 use crate::arch::special::thread_x_volatile;
 use crate::layout::{FragmentLayout, Registers};
+use crate::refuse;
 use crate::tile::cta::Cta;
 use crate::tile::cta::collective::Collective;
 use crate::tile::fragment::Fragment;
@@ -27,18 +28,22 @@ use crate::tile::fragment::Fragment;
 /// ```
 pub struct Parking<const M: usize, const N: usize, L> {
     address: u32,
+    fragments: u32,
     registers: usize,
     layout: PhantomData<L>,
 }
 
 impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Parking<M, N, L> {
-    /// Room for the first `registers` of each of so many `fragments`, a multiple of 4; for 0 nothing is parked.
+    /// Room for the first `registers` of each of so many `fragments`, a multiple of 4 of as many as a thread has: others do not compile. For 0 nothing is parked.
     #[inline(always)]
     pub fn new<P: Collective>(cta: &mut Cta<P>, fragments: u32, registers: usize) -> Self {
         const { assert!(L::THREADS <= P::CONSUMERS, "the fragment lies over more threads than the schedule has") };
+        if !registers.is_multiple_of(4) || registers > L::Regs::<f32>::LEN {
+            refuse!("registers are parked by fours, of those that a thread has");
+        }
         let bytes = fragments * registers as u32 * 4 * L::THREADS;
         let address = if bytes > 0 { cta.reserve(bytes, 16) } else { 0 };
-        Parking { address, registers, layout: PhantomData }
+        Parking { address, fragments, registers, layout: PhantomData }
     }
 
     /// Where this thread has four registers: read anew, so that no address is held meanwhile; neighbours side by side.
@@ -48,9 +53,13 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Parking<M, N, L> {
         self.address + (fours * L::THREADS + thread_x_volatile()) * 16
     }
 
-    /// Parks registers of a fragment, and gives what stays of it: zeros in their place. All threads that hold it execute it.
+    /// Parks registers of the fragment of this number, known when it is compiled, and gives what stays of it: zeros in their place. All threads that hold it
+    /// execute it.
     #[inline(always)]
     pub fn put(&mut self, fragment: u32, of: Fragment<f32, M, N, L>) -> Fragment<f32, M, N, L> {
+        if fragment >= self.fragments {
+            refuse!("there is room for fewer fragments");
+        }
         let (mut rest, mut i) = (of, 0);
         while i < self.registers {
             let mut four = [0.0; 4];

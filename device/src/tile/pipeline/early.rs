@@ -87,10 +87,13 @@ impl<P: Schedule, const STAGES: usize, const SPLIT: usize> Early<P, STAGES, SPLI
         count
     }
 
-    /// Waits for the tile of a stage, of as many as [`load`](Self::load) gave: for others it never ends.
+    /// Waits for the tile of a stage.
+    ///
+    /// # Safety
+    /// It is one of as many as [`load`](Self::load) gave: others have no barrier, or one that never completes.
     #[inline(always)]
-    pub fn wait(&self, stage: u32) {
-        // SAFETY: the barrier is initialised, and completes once.
+    pub unsafe fn wait(&self, stage: u32) {
+        // SAFETY: the caller's: the barrier is initialised, and completes once.
         unsafe { mbarrier::wait(self.base + stage * 8, 0) }
     }
 }

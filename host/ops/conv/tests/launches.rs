@@ -90,6 +90,19 @@ fn rows_of_filters_are_one_tap_of_many_channels() {
 }
 
 #[test]
+fn joined_pixels_of_one_channel_follow_each_other_whatever_its_stride_is() {
+    let (device, journal) = fake::h200();
+    let stream = Stream::new(&device).unwrap();
+    let Views { w, mut y, .. } = Views::new(&device, [2, 35, 1, 64, 7], 1, 3);
+    // SAFETY: nothing reads the memory of a fake device.
+    let x = unsafe { TensorView::from_raw_parts(&device, X, &[2, 35, 35, 1], &[1225, 35, 1, 35]) };
+    let conv = Conv::new().padding([3, 3]).kernel("conv_sm_80_f16_any_128x64x32s3k1");
+    conv.run(&stream, &x.unwrap(), &w, &mut y).unwrap();
+    let (_, _, Block { x, .. }) = last(&journal);
+    assert_eq!((x.images.shape, x.images.strides), ([2, 35, 35, 1, 7], [1225, 35, 1, 35, 1]));
+}
+
+#[test]
 fn biases_and_residuals_have_the_outputs_shape() {
     let (device, journal) = fake::h200();
     let stream = Stream::new(&device).unwrap();
