@@ -38,14 +38,26 @@ pub trait Decode<T: Half>: Format {
     fn unscaled(words: &[u32; 8], register: u32) -> u32 {
         Self::register(words, register)
     }
+
+    /// The same of [`codes`](Self::codes).
+    const CODES: [i32; 2] = Self::UNITS;
+    /// The pair in the fewest instructions, where an fma follows: products with it may be below the normal numbers.
+    #[inline(always)]
+    fn codes(words: &[u32; 8], register: u32) -> u32 {
+        Self::unscaled(words, register)
+    }
 }
 
 /// A 16-bit type of activations: arithmetic of pairs.
 pub trait Half: Element {
     /// 1, 1.
     const ONES: u32;
-    /// The lowest bit of a number whose other bits are 0 stands for 2 to the minus so many, where products with that are exact.
-    const LOWEST: Option<i32>;
+    /// The lowest bit of a number whose other bits are 0 stands for 2 to the minus so many: so do those above it, up to the exponent's lowest.
+    const LOWEST: i32;
+    /// Whether products with such numbers are normal ones of f32.
+    const LOWEST_MULTIPLIES: bool;
+    /// Where codes are the lowest bits of numbers, differences of them are numbers times 2 to the minus so many: the highest power of two makes them.
+    const DIFFERENCES: i32;
     /// 2 to the `e`, in both halves.
     fn power(e: i32) -> u32;
     /// a b + c.
@@ -67,9 +79,6 @@ pub trait Half: Element {
         lop3::<AND_XOR>(word << (15 - position), 0x8000_8000, Self::ONES | 0x8000_8000)
     }
 }
-
-/// Where codes are the lowest bits of numbers, differences of them are numbers times 2 to the minus so many: in f16's range.
-pub(in crate::tile) const DIFFERENCES: i32 = 9;
 
 /// Both halves.
 const fn twice(half: u32) -> u32 {
@@ -107,7 +116,9 @@ const fn bf16_integer(x: u32) -> u32 {
 
 impl Half for f16 {
     const ONES: u32 = 0x3c00_3c00;
-    const LOWEST: Option<i32> = Some(24);
+    const LOWEST: i32 = 24;
+    const LOWEST_MULTIPLIES: bool = true;
+    const DIFFERENCES: i32 = 9;
     #[inline(always)]
     fn power(e: i32) -> u32 {
         twice(f16_power(e))
@@ -149,8 +160,9 @@ impl Half for f16 {
 
 impl Half for bf16 {
     const ONES: u32 = 0x3f80_3f80;
-    /// Products with them are below the normal numbers of f32.
-    const LOWEST: Option<i32> = None;
+    const LOWEST: i32 = 133;
+    const LOWEST_MULTIPLIES: bool = false;
+    const DIFFERENCES: i32 = 6;
     #[inline(always)]
     fn power(e: i32) -> u32 {
         twice(((e + 127) as u32) << 7)
@@ -181,6 +193,19 @@ impl Half for bf16 {
     }
 }
 
+/// Codes of `bits` bits as the lowest of numbers; those of odd registers above those of even ones, so that a shift serves two.
+#[inline(always)]
+fn lowest(words: &[u32; 8], bits: u32, register: u32) -> u32 {
+    let (in_word, above) = (16 / bits, register % 2 * bits);
+    let word = words[(register / in_word) as usize] >> (register % in_word * bits - above);
+    word & twice(((1 << bits) - 1) << above)
+}
+
+/// What their lowest bits stand for, of registers of even and of odd number: 2 to the minus so many.
+const fn lowest_units<T: Half>(bits: i32) -> [i32; 2] {
+    [T::LOWEST, T::LOWEST - bits]
+}
+
 macro_rules! integers {
     ($($(#[$doc:meta])* $format:ident $name:literal $bits:literal $signed:literal;)*) => { $(
         $(#[$doc])*
@@ -207,27 +232,25 @@ macro_rules! integers {
                 T::scaled($bits, words[(register / IN_WORD) as usize], register % IN_WORD * $bits, scale)
             }
 
-            // Codes as the lowest bits of numbers; those of odd registers above those of even ones, so that a shift serves two.
-            const UNITS: [i32; 2] = match T::LOWEST {
-                Some(_) if $signed => [DIFFERENCES; 2],
-                Some(lowest) => [lowest, lowest - $bits],
-                None => [0; 2],
-            };
+            const UNITS: [i32; 2] =
+                if !$signed && T::LOWEST_MULTIPLIES { lowest_units::<T>($bits) } else { [T::DIFFERENCES; 2] };
             #[inline(always)]
             fn unscaled(words: &[u32; 8], register: u32) -> u32 {
-                const IN_WORD: u32 = 16 / $bits;
-                let Some(lowest) = T::LOWEST else {
-                    return <Self as Decode<T>>::register(words, register);
-                };
-                let above = register % 2 * $bits;
-                let word = words[(register / IN_WORD) as usize] >> (register % IN_WORD * $bits - above);
-                let code = word & twice(((1 << $bits) - 1) << above);
+                let codes = lowest(words, $bits, register);
+                let unit = T::power(lowest_units::<T>($bits)[register as usize % 2] - T::DIFFERENCES);
                 if $signed {
-                    let unit = T::power(lowest - above as i32 - DIFFERENCES);
-                    T::fma(code, unit, T::power($bits - 1 - DIFFERENCES) ^ 0x8000_8000)
+                    T::fma(codes, unit, T::power($bits - 1 - T::DIFFERENCES) ^ 0x8000_8000)
+                } else if T::LOWEST_MULTIPLIES {
+                    codes
                 } else {
-                    code
+                    T::mul(codes, unit)
                 }
+            }
+
+            const CODES: [i32; 2] = if $signed { [T::DIFFERENCES; 2] } else { lowest_units::<T>($bits) };
+            #[inline(always)]
+            fn codes(words: &[u32; 8], register: u32) -> u32 {
+                if $signed { <Self as Decode<T>>::unscaled(words, register) } else { lowest(words, $bits, register) }
             }
         }
     )* };

@@ -114,7 +114,7 @@ impl<F: Decode<T>, Z: ZerosFirst, T: Half> Weights<F, Z, T> {
         while r < 2 {
             // SAFETY: the tile is full.
             let scale = T::from_bits(unsafe { shared::load_u16(at + 16 * r as u32) }.into()).to_f32();
-            regs.set(r, scale * f32::from_bits(((Z::units::<T, F>()[r] + 127) as u32) << 23));
+            regs.set(r, scale * Z::factors::<T, F>()[r]);
             r += 1;
         }
         Rows { regs }

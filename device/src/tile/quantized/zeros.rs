@@ -1,6 +1,6 @@
 //! What a code's value becomes by its group's scale and zero.
 
-use crate::tile::quantized::format::{DIFFERENCES, Decode, Half};
+use crate::tile::quantized::format::{Decode, Half};
 
 /// Where the zero of a group enters.
 pub trait Zeros: Copy + Default + Send + Sync + 'static {
@@ -14,14 +14,11 @@ pub trait Zeros: Copy + Default + Send + Sync + 'static {
 
 /// Zeros that come before scales: a scale may then multiply a group's sum.
 pub trait ZerosFirst: Zeros {
-    /// What is scaled, from pairs of values and zeros.
-    fn shift<T: Half>(q: u32, zero: u32) -> u32;
-
-    /// Registers of even and of odd number have by [`unscaled`](Self::unscaled) what is scaled times 2 to the minus so many.
-    fn units<T: Half, F: Decode<T>>() -> [i32; 2];
+    /// What registers of even and of odd number have by [`unscaled`](Self::unscaled) is to be multiplied by: powers of two.
+    fn factors<T: Half, F: Decode<T>>() -> [f32; 2];
     /// What [`unscaled`](Self::unscaled) takes for this pair of zeros.
     fn unscaled_zero<T: Half, F: Decode<T>>(zero: u32) -> u32;
-    /// What is scaled, in the fewest instructions, but for [`units`](Self::units).
+    /// What is scaled, in the fewest instructions, but for [`factors`](Self::factors).
     fn unscaled<T: Half, F: Decode<T>>(words: &[u32; 8], register: u32, zero: u32) -> u32;
 }
 
@@ -66,12 +63,8 @@ impl Zeros for Rescaled {
 
 impl ZerosFirst for NoZeros {
     #[inline(always)]
-    fn shift<T: Half>(q: u32, _: u32) -> u32 {
-        q
-    }
-    #[inline(always)]
-    fn units<T: Half, F: Decode<T>>() -> [i32; 2] {
-        F::UNITS
+    fn factors<T: Half, F: Decode<T>>() -> [f32; 2] {
+        F::UNITS.map(power)
     }
     #[inline(always)]
     fn unscaled_zero<T: Half, F: Decode<T>>(_: u32) -> u32 {
@@ -83,30 +76,32 @@ impl ZerosFirst for NoZeros {
     }
 }
 
-/// True where one fma takes the zero off what is unscaled; of a zero below 2^-5 it loses what is below 2^-16.
+/// 2 to the `e`.
+#[inline(always)]
+fn power(e: i32) -> f32 {
+    f32::from_bits(((e + 127) as u32) << 23)
+}
+
+/// True where one fma takes the zero off codes; of f16's zeros below 2^-5 it loses what is below 2^-16.
 #[inline(always)]
 fn fused<T: Half, F: Decode<T>>() -> bool {
-    F::UNITS[0] > DIFFERENCES
+    F::CODES[0] > T::DIFFERENCES
 }
 
 impl ZerosFirst for Original {
     #[inline(always)]
-    fn shift<T: Half>(q: u32, zero: u32) -> u32 {
-        T::sub(q, zero)
-    }
-    #[inline(always)]
-    fn units<T: Half, F: Decode<T>>() -> [i32; 2] {
-        if fused::<T, F>() { [DIFFERENCES; 2] } else { [0; 2] }
+    fn factors<T: Half, F: Decode<T>>() -> [f32; 2] {
+        [if fused::<T, F>() { power(T::DIFFERENCES) } else { 1.0 }; 2]
     }
     #[inline(always)]
     fn unscaled_zero<T: Half, F: Decode<T>>(zero: u32) -> u32 {
-        if fused::<T, F>() { T::mul(zero ^ 0x8000_8000, T::power(-DIFFERENCES)) } else { zero }
+        if fused::<T, F>() { T::mul(zero ^ 0x8000_8000, T::power(-T::DIFFERENCES)) } else { zero }
     }
     #[inline(always)]
     fn unscaled<T: Half, F: Decode<T>>(words: &[u32; 8], register: u32, zero: u32) -> u32 {
         if fused::<T, F>() {
-            let unit = F::UNITS[register as usize % 2];
-            return T::fma(F::unscaled(words, register), T::power(unit - DIFFERENCES), zero);
+            let unit = F::CODES[register as usize % 2];
+            return T::fma(F::codes(words, register), T::power(unit - T::DIFFERENCES), zero);
         }
         T::sub(F::register(words, register), zero)
     }

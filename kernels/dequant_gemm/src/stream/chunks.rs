@@ -40,42 +40,53 @@ pub struct Chunk<F, Z, T> {
 impl<F: Decode<T>, Z: ZerosFirst, T: Half> Chunk<F, Z, T> {
     const EMPTY: Self = Chunk { words: [[0; 8]; BLOCKS], scale: [0], zero: [0], kind: PhantomData };
 
-    /// The `part`-th 64 of its depth as the left operand of a gemm in which every warp has its own 32 rows: what codes stand
-    /// for, less the zeros that come before scales.
+    /// The zeros of the lane's rows, as [`values`](Self::values) takes them.
     #[inline(always)]
-    pub fn values<const M: usize, L: FragmentLayout<M, PART>>(&self, part: usize) -> Operand<T, M, PART, L> {
+    fn zeros(&self) -> [u32; 4] {
+        if !Z::STORED {
+            return [0; 4];
+        }
+        let (zero, row) = (self.zero[0] as u32, first_row());
+        let zero = Z::unscaled_zero::<T, F>(zero | zero << 16);
+        [0, 1, 2, 3].map(
+            #[inline(always)]
+            // SAFETY: all lanes of a warp execute it.
+            |r| unsafe { shfl_idx_u32(zero, row + 8 * r) },
+        )
+    }
+
+    /// The `part`-th 64 of its depth as the left operand of a gemm in which every warp has its own 32 rows: what codes stand
+    /// for, less the zeros that come before scales, but for what [`scales`](Self::scales) have more.
+    #[inline(always)]
+    fn values<const M: usize, L: FragmentLayout<M, PART>>(
+        &self,
+        zeros: [u32; 4],
+        part: usize,
+    ) -> Operand<T, M, PART, L> {
         const { assert!(M as u32 == L::THREADS, "a warp has 32 rows") };
         let mut packed = Packed::<L::Regs<[u32; 4]>>::none();
-        let zero = self.zero[0] as u32;
-        let (mut zeros, row) = ([0; 4], first_row());
-        if Z::STORED {
-            zeros = [0, 1, 2, 3].map(
-                #[inline(always)]
-                // SAFETY: all lanes of a warp execute it.
-                |r| unsafe { shfl_idx_u32(zero | zero << 16, row + 8 * r) },
-            );
-        }
         let mut i = 0;
         while i < 8 {
             let (half, step) = (i / 4, i % 4);
             let words = &self.words[2 * half + part];
             let register =
-                |r: usize| Z::shift::<T>(F::register(words, (4 * step + r) as u32), zeros[2 * half + r % 2]);
+                |r: usize| Z::unscaled::<T, F>(words, (4 * step + r) as u32, zeros[2 * half + r % 2]);
             packed.0.set(i, [register(0), register(1), register(2), register(3)]);
             i += 1;
         }
         Operand::new(packed)
     }
 
-    /// Its rows' scales.
+    /// Its rows' scales, times what [`values`](Self::values) leave out beside them.
     #[inline(always)]
-    pub fn scales<const M: usize, const N: usize, L: FragmentLayout<M, N>>(&self) -> Rows<f32, M, N, L> {
+    fn scales<const M: usize, const N: usize, L: FragmentLayout<M, N>>(&self) -> Rows<f32, M, N, L> {
         let scale = T::from_bits(self.scale[0] as u32).to_f32();
         let (mut regs, row) = (L::Rows::splat(0.0), first_row());
         let mut r = 0;
         while r < 4 {
             // SAFETY: all lanes of a warp execute it.
-            regs.set(r, unsafe { shfl_idx_f32(scale, row + 8 * r as u32) });
+            let scale = unsafe { shfl_idx_f32(scale, row + 8 * r as u32) };
+            regs.set(r, scale * Z::factors::<T, F>()[r % 2]);
             r += 1;
         }
         Rows { regs }
@@ -309,10 +320,11 @@ impl<P: Collective, F: Decode<T>, Z: ZerosFirst, T: Half, const PANEL: usize, co
         while at < end {
             let mut slot = 0;
             while slot < AHEAD {
-                let upper = self.slots[slot].values(0);
+                let zeros = self.slots[slot].zeros();
+                let upper = self.slots[slot].values(zeros, 0);
                 self.load_codes(slot, 0);
                 let sum = multiply(zero, upper, half(2 * at));
-                let lower = self.slots[slot].values(1);
+                let lower = self.slots[slot].values(zeros, 1);
                 self.load_codes(slot, 1);
                 d = scale(d, multiply(sum, lower, half(2 * at + 1)), self.slots[slot].scales());
                 self.load_scales(slot);
