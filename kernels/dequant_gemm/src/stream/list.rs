@@ -38,7 +38,8 @@ impl<
     const BN: usize,
     const PANEL: usize,
     const AHEAD: usize,
-> Described for dequant_stream<P, Y, F, Z, T, BM, BN, PANEL, AHEAD>
+    const LATER: usize,
+> Described for dequant_stream<P, Y, F, Z, T, BM, BN, PANEL, AHEAD, LATER>
 where
     Y: GemmRegisters<T, BM, BN, 64, B = Swizzle<128>>,
 {
@@ -67,15 +68,15 @@ kernels! {
     pub static STREAM: DequantStreamKernel;
 
     for (F, Z) in [(u4, none), (u4, original)], T in [f16, bf16] {
-        sm_90: [dequant_stream_sm_90_ T _ F _ Z _8x8192]: dequant_stream<Warps, Rows, F, Z, T, 512, 8, 8192, 2>;
+        sm_90: [dequant_stream_sm_90_ T _ F _ Z _8x8192]: dequant_stream<Warps, Rows, F, Z, T, 512, 8, 8192, 2, 2>;
     }
     for (F, Z, T) in [(u4, none, f16), (u4, none, bf16), (u4, original, f16)] {
-        sm_90: [dequant_stream_sm_90_ T _ F _ Z _16x4096]: dequant_stream<Warps, Rows, F, Z, T, 512, 16, 4096, 2>;
+        sm_90: [dequant_stream_sm_90_ T _ F _ Z _16x4096]: dequant_stream<Warps, Rows, F, Z, T, 512, 16, 4096, 2, 1>;
     }
     for (F, Z) in [(i4, none), (u2, none), (u2, original), (i2, none), (u1, none)] {
-        sm_90: [dequant_stream_sm_90_f16_ F _ Z _8x8192]: dequant_stream<Warps, Rows, F, Z, f16, 512, 8, 8192, 2>;
+        sm_90: [dequant_stream_sm_90_f16_ F _ Z _8x8192]: dequant_stream<Warps, Rows, F, Z, f16, 512, 8, 8192, 2, 2>;
     }
     for F in [i8_, e4m3, e5m2] {
-        sm_90: [dequant_stream_sm_90_f16_ F _none_8x8192]: dequant_stream<Warps, Rows, F, none, f16, 512, 8, 8192, 1>;
+        sm_90: [dequant_stream_sm_90_f16_ F _none_8x8192]: dequant_stream<Warps, Rows, F, none, f16, 512, 8, 8192, 1, 2>;
     }
 }

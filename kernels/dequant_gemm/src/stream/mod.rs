@@ -32,7 +32,8 @@ pub const fn has_gates<Z: ZerosFirst>(rows: usize) -> bool {
 ///
 /// W \[N, K\] of format `F` in blocks, with groups' scales and zeros as `Z` says; A \[M, K\], `c` is Cᵀ \[N, M\], whose
 /// rows' bias is \[N, 1\] or without rows if there is none. A CTA takes its share of W's slabs of 32 rows and `BN` rows of A, of which it
-/// keeps `PANEL` of depth in shared memory; its `BM / 32` warps divide the depth, and scale the sums of each 128.
+/// keeps `PANEL` of depth in shared memory; its `BM / 32` warps divide the depth, scale the sums of each 128, and may be
+/// `LATER` slabs ahead of each other.
 ///
 /// If `gated` is not 0, of kernels that [have gated units](has_gates), W's rows are gates and ups in turn,
 /// [`GATES`](tilewright_device::tile::GATES) of each, and `c` is \[N / 2, M\], act(gate) up.
@@ -47,6 +48,7 @@ pub fn dequant_stream<
     const BN: usize,
     const PANEL: usize,
     const AHEAD: usize,
+    const LATER: usize,
 >(
     mut cta: Cta<P>,
     w: Weights<F, Z, T>,
@@ -60,8 +62,10 @@ pub fn dequant_stream<
     Y: GemmRegisters<T, BM, BN, 64, B = Swizzle<128>>,
 {
     let gates = const { has_gates::<Z>(BN) };
-    let mut sums = WarpSums::<P, BN, SLABS>::open(&mut cta);
+    let mut sums = WarpSums::<P, BN, SLABS, LATER>::open(&mut cta);
     let mut a_s = WarpDepths::<P, T, BN, PANEL>::open(&mut cta);
+    // Of one row of A an eighth of the sums is wanted.
+    let columns = || (a.get().rows() - block_y() * BN as u32).min(BN as u32);
     for slabs in shares.get().of(block_x(), SLABS as u32) {
         let mut stream = ChunkStream::<P, F, Z, T, PANEL, AHEAD>::new(w, slabs.clone(), gates);
         let done = |index, row, column, x| {
@@ -91,9 +95,10 @@ pub fn dequant_stream<
                     #[inline(always)]
                     |acc, sum, scales| acc.add_scaled(&sum, &scales),
                 );
-                sums.add(slab - slabs.start, &acc, (panel == 0, panel + 1 == panels), done);
+                let turn = (panel == 0, panel + 1 == panels);
+                sums.add(slab - slabs.start, &acc, turn, columns(), done);
             }
         }
-        sums.complete(done);
+        sums.complete(columns(), done);
     }
 }
