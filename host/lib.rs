@@ -46,7 +46,7 @@
 //!   builds, and takes no compiler for kernels; what it then lacks, an operator's error names.
 //! - `emulator`: the CPU as a device.
 //!
-//! Off is `cudarc`: views of the crate cudarc's slices, and streams of its own.
+//! Off are `cudarc`: views of the crate cudarc's slices, and streams of its own; and `dlpack`: tensors from and for other libraries by DLPack.
 #![cfg_attr(
     not(all(
         feature = "attention",
@@ -69,6 +69,8 @@ mod backend;
 #[cfg(feature = "cudarc")]
 pub mod cudarc;
 mod device;
+#[cfg(feature = "dlpack")]
+pub mod dlpack;
 mod element;
 #[cfg(feature = "emulator")]
 mod emulated;

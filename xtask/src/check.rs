@@ -99,7 +99,7 @@ fn lint() -> Done {
     run(cargo(&clippy).arg("--workspace").args(denied))?;
     // Without an architecture no kernels are compiled.
     run(cargo(&["clippy", "--release", "--quiet", "--no-default-features", "--lib"]).args(denied))?;
-    for feature in OPERATORS.into_iter().chain(["cudarc"]) {
+    for feature in OPERATORS.into_iter().chain(["cudarc", "dlpack"]) {
         let alone =
             ["clippy", "--release", "--quiet", "--no-default-features", "--lib", "--features", feature];
         run(cargo(&alone).args(denied))?;
