@@ -60,10 +60,16 @@
 
 extern crate self as tilewright;
 
-/// The code in the README compiles.
-#[cfg(all(doctest, feature = "attention", feature = "gemm"))]
-#[doc = include_str!("../README.md")]
-struct Readme;
+/// The code in the README and in these pages of the book compiles.
+#[cfg(all(doctest, feature = "attention", feature = "dlpack", feature = "gemm", feature = "rows"))]
+mod pages {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+    #[doc = include_str!("../docs/start.md")]
+    struct Start;
+    #[doc = include_str!("../docs/frameworks.md")]
+    struct Frameworks;
+}
 
 mod backend;
 #[cfg(feature = "cudarc")]

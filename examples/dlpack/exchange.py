@@ -117,6 +117,7 @@ check("a transposed tensor is not set", bool(error) and b"it must be contiguous"
 error = ours.fill(taken(x[:1].expand(9, 51)), ctypes.c_float(1), stream())
 check("a stretched tensor is not set", bool(error) and b"no two indices mean the same element" in error, error)
 
+del y  # the last one of those
 before = allocated()
 y = torch.zeros(1 << 26, device="cuda")
 struct = taken(y)
@@ -136,7 +137,9 @@ def made(function, name, count):
 
 
 for function, name, count in [(ours.make, NEW, 1), (ours.make_old, OLD, 1), (ours.make_shared, NEW, 2)]:
+    # What PyTorch keeps for itself would come back in between.
     torch.cuda.synchronize()
+    torch.cuda.empty_cache()
     free = torch.cuda.mem_get_info()[0]
     try:
         tensors = made(function, name, count)

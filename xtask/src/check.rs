@@ -1,5 +1,6 @@
 //! `cargo xtask ci`: what must hold before a change goes in.
 
+use crate::book::book;
 use crate::package::package;
 use crate::setup::setup;
 use crate::shell::{Done, cargo, root, run, say, succeeds, target};
@@ -25,7 +26,7 @@ const TARGETS: [&str; 2] = ["x86_64-pc-windows-msvc", "aarch64-unknown-linux-gnu
 /// The operator whose package is made and proved: one of few kernels.
 const PACKAGED: &str = "reduce";
 
-/// Formatting, lints, documentation, other machines, adapters on GPUs, tests, packages.
+/// Formatting, lints, documentation, the book, other machines, adapters on GPUs, tests, packages.
 pub fn ci() -> Done {
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
     for Outside { manifest, .. } in outside_packages() {
@@ -38,6 +39,7 @@ pub fn ci() -> Done {
     run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     let mut doc = cargo(&["doc", "--no-deps", "--release", "--quiet", "--lib", "--no-default-features"]);
     run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
+    book()?;
     elsewhere()?;
     on_cuda()?;
     test()?;

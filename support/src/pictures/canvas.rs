@@ -73,6 +73,12 @@ impl Canvas {
         self.reach(left + cols as f32 * width, top + rows as f32 * height);
     }
 
+    /// A rectangle in a colour.
+    pub fn fill(&mut self, Rect { x, y, width, height }: Rect, color: &str) {
+        let _ = writeln!(self.body, r#"<path fill="{color}" d="M{x} {y}h{width}v{height}h-{width}z"/>"#);
+        self.reach(x + width, y + height);
+    }
+
     /// The outline of a rectangle.
     pub fn frame(&mut self, Rect { x, y, width, height }: Rect) {
         let _ = writeln!(
