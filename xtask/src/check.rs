@@ -72,7 +72,7 @@ fn elsewhere() -> Done {
     Ok(())
 }
 
-/// Lints what adapters have for their frameworks' CUDA devices, on machines without CUDA's toolkit. Frameworks compile kernels of their own by `nvcc` when they
+/// Lints what adapters have for their frameworks' CUDA devices, their tests too, on machines without CUDA's toolkit. Frameworks compile kernels of their own by `nvcc` when they
 /// are built; where Rust is only checked, nothing asks what these kernels are.
 ///
 /// In a target folder of its own: whoever builds for a GPU is not to find empty kernels there.
@@ -82,8 +82,10 @@ fn on_cuda() -> Done {
     let path = std::env::join_paths(std::iter::once(folder).chain(std::env::split_paths(&others)));
     let path = path.map_err(|error| format!("PATH with the folder of xtask/no_toolkit: {error}"))?;
     for Outside { manifest, .. } in outside_packages().into_iter().filter(|package| package.is_adapter()) {
-        let mut command = cargo(&["clippy", "--release", "--quiet", "--lib", "--examples"]);
-        command.args(["--no-default-features", "--features", "cuda", "--manifest-path"]).arg(manifest);
+        let mut command = cargo(&["clippy", "--release", "--quiet", "--all-targets"]);
+        command
+            .args(["--no-default-features", "--features", "cuda,emulator", "--manifest-path"])
+            .arg(manifest);
         command.arg("--target-dir").arg(target()?.join("no_toolkit"));
         command.env("PATH", &path).env_remove("NVCC");
         // What the build scripts would ask a toolkit or a GPU for.

@@ -2,6 +2,7 @@
 
 use super::Picture;
 use super::canvas::{Canvas, Rect};
+use super::tables::rows;
 use crate::Result;
 
 /// A case of a table, and its columns that are rates in one unit: ours, then the peers'.
@@ -100,28 +101,15 @@ pub fn bars(benchmarks: &str) -> Result<Picture> {
 /// The names of a case's columns and what stands in them. A peer that did not compute it is left out.
 fn rates(benchmarks: &str, case: &Case) -> Result<Vec<(&'static str, f32)>> {
     let missing = |what: &str| format!("BENCHMARKS.md, {}, {}: there is no {what}", case.section, case.case);
-    let heading = format!("## {}", case.section);
-    let lines = benchmarks.lines().skip_while(|line| *line != heading).skip(1);
-    let mut header = Vec::new();
-    for line in lines.take_while(|line| !line.starts_with("## ")).filter(|line| line.starts_with('|')) {
-        let cells: Vec<&str> =
-            line.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('*')).collect();
-        match cells.first() {
-            Some(&"case") => header = cells,
-            Some(&first) if first == case.case => {
-                let rate = |column: &'static str| {
-                    let at = header.iter().position(|cell| *cell == column).ok_or_else(|| missing(column))?;
-                    let cell = cells.get(at).copied().unwrap_or_default();
-                    Ok(cell.parse().ok().map(|rate| (column, rate)))
-                };
-                let rates = case.columns.iter().map(|&column| rate(column)).collect::<Result<Vec<_>>>()?;
-                let rates: Vec<_> = rates.into_iter().flatten().collect();
-                return if rates.len() > 1 { Ok(rates) } else { Err(missing("rate beside a peer's").into()) };
-            }
-            _ => {}
-        }
+    let rows = rows(benchmarks, case.section);
+    let row =
+        rows.iter().find(|row| row.cell("case") == Some(case.case)).ok_or_else(|| missing("such row"))?;
+    let mut rates = Vec::new();
+    for &column in case.columns {
+        row.cell(column).ok_or_else(|| missing(column))?;
+        rates.extend(row.number(column).map(|rate| (column, rate)));
     }
-    Err(missing("such row").into())
+    if rates.len() > 1 { Ok(rates) } else { Err(missing("rate beside a peer's").into()) }
 }
 
 #[cfg(test)]

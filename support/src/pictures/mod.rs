@@ -4,6 +4,8 @@ mod bars;
 mod canvas;
 mod layouts;
 mod mla;
+mod roofline;
+mod tables;
 
 use std::any::type_name;
 
@@ -24,7 +26,7 @@ pub struct Picture {
 /// All of them; rates are those of the tables of `BENCHMARKS.md`, which this is the text of.
 pub fn all(benchmarks: &str) -> Result<Vec<Picture>> {
     let layouts = mla::mla().into_iter().chain(layouts::layouts());
-    Ok(layouts.chain([bars::bars(benchmarks)?]).collect())
+    Ok(layouts.chain([bars::bars(benchmarks)?, roofline::roofline(benchmarks)?]).collect())
 }
 
 /// A layout's name without the paths of the types in it.
