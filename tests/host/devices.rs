@@ -64,7 +64,7 @@ pub fn not_mixed(device: &Device) -> Outcome {
     let kernel = device.kernel::<Mark>(set())?;
     let args = Output { address: x.address(), value: 1 };
     // SAFETY: one CTA of 64 threads would write one element each; it is refused.
-    refused("stream", unsafe { kernel.launch_block(&theirs, &Launch::grid([1, 1, 1]), &args) })?;
+    refused("kernel", unsafe { kernel.launch_block(&theirs, &Launch::grid([1, 1, 1]), &args) })?;
     assert_eq!(x.to_vec()?, [0; 8]);
     Ok(())
 }

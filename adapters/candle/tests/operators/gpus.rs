@@ -5,13 +5,16 @@ use tilewright_candle::{Buffers, GatedLinear, Workspace, flash_attn, matmul, rms
 
 use crate::support::{BF16, close, random, wide};
 
-/// The first two, or what is missing.
-fn two() -> std::result::Result<[Device; 2], String> {
+/// The first two, or none: then it says what is missing.
+fn two() -> Option<[Device; 2]> {
     if !cfg!(feature = "cuda") {
-        return Err("this is built without the feature `cuda`".into());
+        return None;
     }
-    let gpu = |number| Device::new_cuda(number).map_err(|error| format!("GPU {number}: {error}"));
-    Ok([gpu(0)?, gpu(1)?])
+    let gpu = |number| {
+        let found = Device::new_cuda(number);
+        found.inspect_err(|error| println!("skipped: GPU {number}: {error}")).ok()
+    };
+    Some([gpu(0)?, gpu(1)?])
 }
 
 /// Tensors of one seed, and what is computed of them, by candle on the CPU.
@@ -56,10 +59,7 @@ impl Case {
 #[test]
 #[cfg_attr(not(feature = "cuda"), ignore = "takes two GPUs")]
 fn two_gpus_compute_in_turns_and_at_once() -> Result<()> {
-    let gpus = match two() {
-        Ok(gpus) => gpus,
-        Err(missing) => return Ok(println!("skipped: {missing}")),
-    };
+    let Some(gpus) = two() else { return Ok(()) };
     let cases = [Case::new(1)?, Case::new(101)?];
     let buffers = Buffers::new();
     for turn in 0..6 {
@@ -80,10 +80,7 @@ fn two_gpus_compute_in_turns_and_at_once() -> Result<()> {
 #[test]
 #[cfg_attr(not(feature = "cuda"), ignore = "takes two GPUs")]
 fn tensors_of_two_gpus_are_not_mixed() -> Result<()> {
-    let [first, second] = match two() {
-        Ok(gpus) => gpus,
-        Err(missing) => return Ok(println!("skipped: {missing}")),
-    };
+    let Some([first, second]) = two() else { return Ok(()) };
     let x = random(&[8, 64], 1, DType::BF16)?;
     let text = matmul(&x.to_device(&first)?, &x.t()?.to_device(&second)?).unwrap_err().to_string();
     assert!(text.contains("`b` was on cuda:1; it must be on cuda:0"), "{text}");
@@ -94,10 +91,7 @@ fn tensors_of_two_gpus_are_not_mixed() -> Result<()> {
 #[test]
 #[cfg_attr(not(feature = "cuda"), ignore = "takes two GPUs")]
 fn a_workspace_follows_the_call() -> Result<()> {
-    let gpus = match two() {
-        Ok(gpus) => gpus,
-        Err(missing) => return Ok(println!("skipped: {missing}")),
-    };
+    let Some(gpus) = two() else { return Ok(()) };
     let (gate, up) = (random(&[24, 128], 1, DType::BF16)?, random(&[24, 128], 2, DType::BF16)?);
     let (x, workspace, mut results) = (random(&[2, 128], 3, DType::BF16)?, Workspace::new(), Vec::new());
     for gpu in [&gpus[0], &gpus[1], &gpus[0]] {
