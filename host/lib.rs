@@ -46,7 +46,7 @@
 //!   builds, and takes no compiler for kernels; what it then lacks, an operator's error names.
 //! - `emulator`: the CPU as a device.
 //!
-//! Off is `cudarc`: views of the crate cudarc's slices, and streams of its own.
+//! Off are `cudarc`: views of the crate cudarc's slices, and streams of its own; and `dlpack`: tensors from and for other libraries by DLPack.
 #![cfg_attr(
     not(all(
         feature = "attention",
@@ -60,15 +60,23 @@
 
 extern crate self as tilewright;
 
-/// The code in the README compiles.
-#[cfg(all(doctest, feature = "attention", feature = "gemm"))]
-#[doc = include_str!("../README.md")]
-struct Readme;
+/// The code in the README and in these pages of the book compiles.
+#[cfg(all(doctest, feature = "attention", feature = "dlpack", feature = "gemm", feature = "rows"))]
+mod pages {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+    #[doc = include_str!("../docs/start.md")]
+    struct Start;
+    #[doc = include_str!("../docs/frameworks.md")]
+    struct Frameworks;
+}
 
 mod backend;
 #[cfg(feature = "cudarc")]
 pub mod cudarc;
 mod device;
+#[cfg(feature = "dlpack")]
+pub mod dlpack;
 mod element;
 #[cfg(feature = "emulator")]
 mod emulated;

@@ -45,6 +45,7 @@ pub(crate) fn device(capability: (u32, u32)) -> (Device, Arc<Journal>) {
     make(Properties {
         name: "fake".into(),
         label: "fake:0".into(),
+        ordinal: Some(0),
         capability,
         sm_count: 4,
         l2_bytes: 1 << 16,
@@ -60,6 +61,7 @@ pub(crate) fn h200() -> (Device, Arc<Journal>) {
     make(Properties {
         name: "fake H200".into(),
         label: "fake:1".into(),
+        ordinal: Some(1),
         capability: (9, 0),
         sm_count: 132,
         l2_bytes: 1 << 16,

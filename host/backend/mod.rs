@@ -44,6 +44,9 @@ pub(crate) struct Properties {
     pub(crate) name: String,
     /// The kind of device and its number, as messages name it.
     pub(crate) label: String,
+    /// Its number, if it is a CUDA device.
+    #[cfg_attr(not(feature = "dlpack"), allow(dead_code, reason = "what other libraries call it"))]
+    pub(crate) ordinal: Option<i32>,
     pub(crate) capability: (u32, u32),
     pub(crate) sm_count: u32,
     pub(crate) l2_bytes: usize,

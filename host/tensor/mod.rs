@@ -19,6 +19,8 @@ pub(crate) use argument::Reading;
 pub(crate) use layout::Layout;
 pub use layout::MAX_RANK;
 pub use named::{Named, check, of_shape};
+#[cfg(feature = "dlpack")]
+pub(crate) use planned::expect_memory;
 pub(crate) use planned::{Operands, PLANNED_ROOM, Places, of_address};
 pub(crate) use region::Region;
 pub(crate) use untyped::Untyped;
@@ -168,6 +170,10 @@ impl<T: Element> Tensor<T> {
     /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+    #[cfg(feature = "dlpack")]
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
     }
     /// The element type.
     pub fn dtype(&self) -> DType {

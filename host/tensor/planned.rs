@@ -43,7 +43,7 @@ pub(super) const fn place(number: usize, address: u64) -> u64 {
 pub(crate) const PLANNED_ROOM: u64 = place(ROOM, ALIGNED);
 
 /// Refuses views that only plans are made of.
-pub(super) fn expect_memory(region: &Region, name: &'static str) -> Result<()> {
+pub(crate) fn expect_memory(region: &Region, name: &'static str) -> Result<()> {
     if region.address >= NO_MEMORY || region.layout.len() == 0 {
         return Ok(());
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 use tilewright::ops::{self, Activation, DequantGemmInt8, DeviceWeights, Int8Output};
 use tilewright::quant::{Format, Group, HalfType, Halves, Order, QuantizedWeights, ZeroPoints, Zeros};
 use tilewright::{Device, Stream, Tensor, bf16, f16};
@@ -14,16 +16,15 @@ use crate::case::Activations;
 
 const FORMATS: [Format; 5] = [Format::U4, Format::I4, Format::U2, Format::I2, Format::I8];
 
-/// Numbers without a pattern.
-fn mixed(seed: usize, i: usize) -> usize {
-    let x =
-        (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(seed as u64 * 0xd1b5_4a32_d192_ed03);
-    ((x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33) as usize
+/// So many numbers below `end`.
+fn below(end: usize, seed: u64, count: usize) -> impl Iterator<Item = usize> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    (0..count).map(move |_| random.random_range(0..end))
 }
 
 /// Activations of all values.
 fn activations(count: usize) -> Vec<i8> {
-    (0..count).map(|i| mixed(1, i) as u8 as i8).collect()
+    below(256, 1, count).map(|x| x as u8 as i8).collect()
 }
 
 /// Weights of all codes, with scales around a hundredth.
@@ -34,17 +35,15 @@ fn weights(
     zeros: Zeros,
     scales: HalfType,
 ) -> QuantizedWeights {
-    let codes = (0..n * k).map(|i| (mixed(2, i) % format.codes()) as u8).collect();
+    let codes = below(format.codes(), 2, n * k).map(|code| code as u8).collect();
     let groups = n * group.count(k);
-    let zero = |i: usize| (mixed(3, i) % format.codes()) as i16 + format.range().0 as i16;
+    let drawn = below(format.codes(), 3, groups).map(|code| code as i16 + format.range().0 as i16);
     let zeros = match zeros {
-        Zeros::Packed => ZeroPoints::Packed((0..groups).map(zero).collect()),
-        Zeros::Original => {
-            ZeroPoints::Original(Halves::round(scales, (0..groups).map(|i| f64::from(zero(i)))))
-        }
+        Zeros::Packed => ZeroPoints::Packed(drawn.collect()),
+        Zeros::Original => ZeroPoints::Original(Halves::round(scales, drawn.map(f64::from))),
         _ => ZeroPoints::None,
     };
-    let scales = Halves::round(scales, (0..groups).map(|i| (mixed(4, i) % 64 + 32) as f64 / 8192.0));
+    let scales = Halves::round(scales, below(64, 4, groups).map(|x| (x + 32) as f64 / 8192.0));
     QuantizedWeights::new("w", format, group, [n, k], codes, scales, zeros).expect("weights")
 }
 
@@ -133,7 +132,7 @@ fn near<T: Activations>(name: &str, c: &[T], want: impl Iterator<Item = (f64, f6
 fn check_scaled<T: Activations + Int8Output>(device: &Device, m: usize, w: &QuantizedWeights) -> Outcome {
     let ([n, k], on) = (w.shape(), upload(device, w)?);
     let a = activations(m * k);
-    let tokens: Vec<f32> = (0..m).map(|i| (mixed(5, i) % 32 + 1) as f32 / 4096.0).collect();
+    let tokens: Vec<f32> = below(32, 5, m).map(|x| (x + 1) as f32 / 4096.0).collect();
     let (at, want) = (Tensor::from_slice(device, &a, &[m, k])?, scaled(&a, w));
     let tokens_at = Tensor::from_slice(device, &tokens, &[m])?;
     for name in kernels::<T>(device, m, &on)? {
@@ -261,7 +260,7 @@ fn epilogues_of<T: Activations + Int8Output>(
     let w = weights([n, k], format, group, zeros, T::HALF);
     let (on, a, bias) = (upload(device, &w)?, activations(m * k), normal::<T>(8, n));
     let want = scaled(&a, &w);
-    let tokens: Vec<f32> = (0..m).map(|i| (mixed(5, i) % 32 + 1) as f32 / 4096.0).collect();
+    let tokens: Vec<f32> = below(32, 5, m).map(|x| (x + 1) as f32 / 4096.0).collect();
     let (at, bias_at) = (Tensor::from_slice(device, &a, &[m, k])?, Tensor::from_slice(device, &bias, &[n])?);
     let tokens_at = Tensor::from_slice(device, &tokens, &[m])?;
     let (at, tokens_view, bias_view, bias) = (at.view(), tokens_at.view(), bias_at.view(), T::widen(&bias));

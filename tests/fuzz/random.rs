@@ -2,32 +2,31 @@
 
 use std::ops::RangeInclusive;
 
-/// A generator (SplitMix64, Steele et al. 2014).
-pub struct Random(u64);
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::seq::{IndexedRandom, SliceRandom};
+use rand::{RngExt, SeedableRng};
+
+/// A generator that no later version of its crate alters.
+pub struct Random(Xoshiro256PlusPlus);
 
 impl Random {
     /// That of a case: cases can be run alone.
     pub fn new(seed: u64, case: u64) -> Self {
-        let mut of_seed = Random(seed);
-        let mut random = Random(of_seed.next() ^ case.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        random.next();
-        random
+        let of_seed = Xoshiro256PlusPlus::seed_from_u64(seed).random::<u64>();
+        Random(Xoshiro256PlusPlus::seed_from_u64(of_seed ^ case.rotate_left(32)))
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ x >> 31
+        self.0.random()
     }
 
     /// A number below `count`, which is not 0.
     pub fn below(&mut self, count: usize) -> usize {
-        (self.next() % count as u64) as usize
+        self.0.random_range(0..count)
     }
 
     pub fn within(&mut self, range: RangeInclusive<usize>) -> usize {
-        range.start() + self.below(range.end() - range.start() + 1)
+        self.0.random_range(range)
     }
 
     /// True in one case of so many.
@@ -36,7 +35,7 @@ impl Random {
     }
 
     pub fn pick<T: Clone>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())].clone()
+        of.choose(&mut self.0).expect("something to pick").clone()
     }
 
     /// A size: mostly small, often next to a multiple of what tiles have, sometimes 0.
@@ -54,9 +53,7 @@ impl Random {
     /// The numbers below `count` in any order.
     pub fn shuffled(&mut self, count: usize) -> Vec<usize> {
         let mut all: Vec<_> = (0..count).collect();
-        for i in (1..count).rev() {
-            all.swap(i, self.below(i + 1));
-        }
+        all.shuffle(&mut self.0);
         all
     }
 }

@@ -6,6 +6,7 @@ use tilewright::Arch;
 use tilewright_support::suite::Suite;
 
 mod capture;
+mod devices;
 mod faults;
 mod kernels;
 mod launch;
@@ -28,6 +29,8 @@ fn main() -> ExitCode {
             launch::bad_ptx,
         )
         .device(Arch::Sm80, "several threads launch", launch::threads)
+        .device(Arch::Sm80, "two devices work side by side", devices::side_by_side)
+        .device(Arch::Sm80, "what belongs to another device is refused", devices::not_mixed)
         .device(Arch::Sm90a, "clusters and dependent launches run", launch::clusters)
         .device(Arch::Sm90a, "tensor maps address what views say", launch::tensor_maps)
         .device(Arch::Sm80, "launches are captured and replayed", capture::replays)

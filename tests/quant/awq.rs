@@ -27,7 +27,7 @@ proptest! {
         group in prop::sample::select(Group::ALL.to_vec()), eights in 1usize..12, k in 1usize..260, seed: u64,
     ) {
         let (n, groups) = (eights * 8, group.count(k));
-        let mut noise = Noise(seed);
+        let mut noise = Noise::new(seed);
         let mut draw = |count| (0..count).map(|_| noise.next() % 16).collect::<Vec<_>>();
         let (codes, zeros) = (draw(k * n), draw(groups * n));
         let scales: Vec<_> = (0..groups * n).map(|_| bf16::from_f32(noise.unit())).collect();

@@ -1,6 +1,8 @@
 //! Weights to test with.
 
 use proptest::prelude::*;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 use tilewright::quant::{Format, Group, HalfType, Halves, QuantizedWeights, Scheme, ZeroPoints, Zeros};
 
 /// Every combination that there is.
@@ -26,17 +28,20 @@ pub fn any_scheme() -> impl Strategy<Value = Scheme> {
 }
 
 /// Bits that look random, from a seed.
-pub struct Noise(pub u64);
+pub struct Noise(pub Xoshiro256PlusPlus);
 
 impl Noise {
+    pub fn new(seed: u64) -> Self {
+        Noise(Xoshiro256PlusPlus::seed_from_u64(seed))
+    }
+
     pub fn next(&mut self) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as u32
+        self.0.random()
     }
 
     /// From -1 to 1.
     pub fn unit(&mut self) -> f32 {
-        self.next() as f32 / (1u32 << 30) as f32 - 1.0
+        self.0.random_range(-1.0..1.0)
     }
 }
 
@@ -58,7 +63,7 @@ const MOST: [f32; 2] = [1.0, 4096.0];
 /// Any codes, scales and zeros.
 pub fn weights(scheme: Scheme, [n, k]: [usize; 2], seed: u64) -> QuantizedWeights {
     let Scheme { format, group, zeros, scales } = scheme;
-    let mut noise = Noise(seed);
+    let mut noise = Noise::new(seed);
     let count = n * group.count(k);
     let codes = (0..n * k).map(|_| (noise.next() as usize % format.codes()) as u8).collect();
     let scale_values = halves(scales, count, MOST[0], &mut noise);

@@ -12,7 +12,7 @@ fn any_integer_scheme() -> impl Strategy<Value = Scheme> {
 
 /// About normal, some of them far out, shifted.
 fn draw(count: usize, seed: u64, shift: f32) -> Vec<f32> {
-    let mut noise = Noise(seed);
+    let mut noise = Noise::new(seed);
     let mut normal = || (0..6).map(|_| noise.unit()).sum::<f32>() * 0.02;
     (0..count).map(|i| normal() * if i % 61 == 7 { 5.0 } else { 1.0 } + shift).collect()
 }
@@ -105,7 +105,7 @@ proptest! {
     fn what_the_format_holds_is_exact(scheme in any_scheme(), n in 1usize..4, k in 2usize..200, seed: u64) {
         prop_assume!(k % scheme.group.len(k) != 1);
         let Scheme { format, group, zeros, .. } = scheme;
-        let mut noise = Noise(seed);
+        let mut noise = Noise::new(seed);
         let (lowest, highest) = format.range();
         let exponent: Vec<i32> = (0..n * group.count(k)).map(|_| (noise.next() % 8) as i32 - 7).collect();
         let zero = if zeros == Zeros::None || !format.is_integer() { 0.0 } else { (lowest + highest).round() / 2.0 };

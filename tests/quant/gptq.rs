@@ -1,6 +1,7 @@
 //! Imports of GPTQ checkpoints, against weights that are packed here as those are.
 
 use proptest::prelude::*;
+use rand::seq::SliceRandom;
 use tilewright::f16;
 use tilewright::quant::{GptqTensors, GptqVersion, Group, Halves, QuantizedWeights};
 
@@ -21,7 +22,7 @@ struct Layer {
 
 impl Layer {
     fn new(bits: u32, n: usize, k: usize, group: usize, seed: u64) -> Self {
-        let mut noise = Noise(seed);
+        let mut noise = Noise::new(seed);
         let groups = k.div_ceil(group);
         let mut draw = |count| (0..count).map(|_| noise.next() % (1 << bits)).collect::<Vec<_>>();
         let (codes, zeros) = (draw(k * n), draw(groups * n));
@@ -115,10 +116,7 @@ proptest! {
     ) {
         let layer = Layer::new(bits, n, k, group.len(k), seed);
         let mut g_idx: Vec<_> = (0..k).map(|k| (k / layer.group) as i32).collect();
-        let mut noise = Noise(seed);
-        for i in (1..k).rev() {
-            g_idx.swap(i, noise.next() as usize % (i + 1));
-        }
+        g_idx.shuffle(&mut Noise::new(seed).0);
         let import = |tensors: &GptqTensors| QuantizedWeights::from_gptq_act_order("q_proj", tensors).unwrap();
         let (imported, order) = with(&layer, group, GptqVersion::V1, Some(&g_idx), import);
         let mut sorted = order.clone();

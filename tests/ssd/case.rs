@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 use tilewright::ops::{HalfElement, Ssd};
 use tilewright::{Device, Stream, Tensor, TensorView};
 use tilewright_support::Real;
@@ -87,12 +89,8 @@ impl Case {
 
 /// So many cases of whatever goes together, the same for the same seed.
 pub fn random_cases(count: usize, seed: u64) -> Vec<Case> {
-    let mut state = seed;
-    let mut below = |n: usize| {
-        // Knuth's MMIX.
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % n
-    };
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut below = |n: usize| random.random_range(0..n);
     let mut case = || {
         let groups = 1 + below(3);
         let lengths: Vec<_> = (0..1 + below(4)).map(|_| [0, 1, 64, 1 + below(150)][below(4)]).collect();

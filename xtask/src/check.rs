@@ -1,5 +1,6 @@
 //! `cargo xtask ci`: what must hold before a change goes in.
 
+use crate::book::book;
 use crate::package::package;
 use crate::setup::setup;
 use crate::shell::{Done, cargo, root, run, say, succeeds, target};
@@ -25,7 +26,7 @@ const TARGETS: [&str; 2] = ["x86_64-pc-windows-msvc", "aarch64-unknown-linux-gnu
 /// The operator whose package is made and proved: one of few kernels.
 const PACKAGED: &str = "reduce";
 
-/// Formatting, lints, documentation, other machines, adapters on GPUs, tests, packages.
+/// Formatting, lints, documentation, the book, other machines, adapters on GPUs, tests, packages.
 pub fn ci() -> Done {
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
     for Outside { manifest, .. } in outside_packages() {
@@ -38,6 +39,7 @@ pub fn ci() -> Done {
     run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     let mut doc = cargo(&["doc", "--no-deps", "--release", "--quiet", "--lib", "--no-default-features"]);
     run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
+    book()?;
     elsewhere()?;
     on_cuda()?;
     test()?;
@@ -70,7 +72,7 @@ fn elsewhere() -> Done {
     Ok(())
 }
 
-/// Lints what adapters have for their frameworks' CUDA devices, on machines without CUDA's toolkit. Frameworks compile kernels of their own by `nvcc` when they
+/// Lints what adapters have for their frameworks' CUDA devices, their tests too, on machines without CUDA's toolkit. Frameworks compile kernels of their own by `nvcc` when they
 /// are built; where Rust is only checked, nothing asks what these kernels are.
 ///
 /// In a target folder of its own: whoever builds for a GPU is not to find empty kernels there.
@@ -80,8 +82,10 @@ fn on_cuda() -> Done {
     let path = std::env::join_paths(std::iter::once(folder).chain(std::env::split_paths(&others)));
     let path = path.map_err(|error| format!("PATH with the folder of xtask/no_toolkit: {error}"))?;
     for Outside { manifest, .. } in outside_packages().into_iter().filter(|package| package.is_adapter()) {
-        let mut command = cargo(&["clippy", "--release", "--quiet", "--lib", "--examples"]);
-        command.args(["--no-default-features", "--features", "cuda", "--manifest-path"]).arg(manifest);
+        let mut command = cargo(&["clippy", "--release", "--quiet", "--all-targets"]);
+        command
+            .args(["--no-default-features", "--features", "cuda,emulator", "--manifest-path"])
+            .arg(manifest);
         command.arg("--target-dir").arg(target()?.join("no_toolkit"));
         command.env("PATH", &path).env_remove("NVCC");
         // What the build scripts would ask a toolkit or a GPU for.
@@ -99,7 +103,7 @@ fn lint() -> Done {
     run(cargo(&clippy).arg("--workspace").args(denied))?;
     // Without an architecture no kernels are compiled.
     run(cargo(&["clippy", "--release", "--quiet", "--no-default-features", "--lib"]).args(denied))?;
-    for feature in OPERATORS.into_iter().chain(["cudarc"]) {
+    for feature in OPERATORS.into_iter().chain(["cudarc", "dlpack"]) {
         let alone =
             ["clippy", "--release", "--quiet", "--no-default-features", "--lib", "--features", feature];
         run(cargo(&alone).args(denied))?;

@@ -1,5 +1,6 @@
 //! The project's own commands.
 
+mod book;
 mod check;
 mod code;
 mod example;
@@ -19,7 +20,8 @@ cargo xtask COMMAND
   run EXAMPLE [-- ARGS…]   setup, then builds and runs an example
   test                     setup, then every test
   guide                    builds and runs the kernel that docs/write-a-kernel.md writes
-  ci                       formatting, lints, documentation, other machines, test, then package with one operator
+  book                     renders docs/ as a book, and checks the links of all pages
+  ci                       formatting, lints, documentation, the book, other machines, test, then package with one operator
   package [OPERATOR…]      the crates as they would be published, with the kernels of these operators or of all, and a project built of them
   ptx NAME                 builds, and prints a kernel's PTX, registers, shared memory and spills; without NAME lists all kernels
   sass NAME                the same with the GPU's own code
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         ["run"] => Err(format!("which example? {}", example::list())),
         ["test"] => test::test(),
         ["guide"] => guide::follow(),
+        ["book"] => book::book(),
         ["ci"] => check::ci(),
         ["package", rest @ ..] => package::package(rest),
         ["ptx", rest @ ..] => code::show(code::Form::Ptx, rest),

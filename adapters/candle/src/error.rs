@@ -1,6 +1,6 @@
 //! What can go wrong: tilewright's errors, with the tensors of the call.
 
-use candle_core::Tensor;
+use candle_core::{Device, DeviceLocation, Tensor};
 
 /// An error of tilewright, and the tensors that the call was given.
 ///
@@ -50,13 +50,18 @@ impl From<Error> for candle_core::Error {
     }
 }
 
+/// What messages call a device.
+pub(crate) fn label(device: &Device) -> String {
+    match device.location() {
+        DeviceLocation::Cpu => "the CPU".to_owned(),
+        DeviceLocation::Cuda { gpu_id } => format!("cuda:{gpu_id}"),
+        DeviceLocation::Metal { gpu_id } => format!("metal:{gpu_id}"),
+    }
+}
+
 /// A tensor as candle has it: "; `q` is bf16 [2, 1024, 32, 128] on cuda:0", with strides and offset where they are not plain.
 fn describe(name: &str, tensor: &Tensor) -> String {
-    let place = match tensor.device().location() {
-        candle_core::DeviceLocation::Cpu => "the CPU".to_owned(),
-        candle_core::DeviceLocation::Cuda { gpu_id } => format!("cuda:{gpu_id}"),
-        candle_core::DeviceLocation::Metal { gpu_id } => format!("metal:{gpu_id}"),
-    };
+    let place = label(tensor.device());
     let layout = tensor.layout();
     let lies = match (layout.is_contiguous(), layout.start_offset()) {
         (true, 0) => String::new(),

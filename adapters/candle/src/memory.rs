@@ -8,6 +8,7 @@ use candle_core::{CpuStorage, Layout, Storage, Tensor};
 use tilewright::{Device, Stream, TensorView};
 
 use crate::element::Native;
+use crate::error::label;
 
 /// What fails is tilewright's to say, or candle's.
 pub(crate) enum Trouble {
@@ -48,8 +49,8 @@ impl Place {
             None => Ok(place),
             Some((other, tensor)) => Err(tilewright::Error::WrongDevice {
                 argument: (*other).into(),
-                was: format!("{:?}", tensor.device().location()),
-                expected: format!("{here:?}"),
+                was: label(tensor.device()),
+                expected: label(first.device()),
             }),
         }
     }
@@ -79,7 +80,7 @@ impl Place {
                         "on a device that a feature of tilewright-candle is for: `cuda` or `emulator`"
                     }
                 };
-                Err(tilewright::Error::argument(name, format!("on {:?}", other.location()), allowed))
+                Err(tilewright::Error::argument(name, format!("on {}", label(other)), allowed))
             }
         }
     }

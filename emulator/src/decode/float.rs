@@ -154,11 +154,8 @@ mod tests {
 
     #[test]
     fn fma_is_the_fused_one() {
-        let mut state = 1u64;
-        let mut next = || {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            f32::from_bits((state >> 32) as u32)
-        };
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut next = || f32::from_bits(random.u32(..));
         let special =
             [0.0, -0.0, f32::INFINITY, f32::NAN, f32::MIN_POSITIVE, f32::MAX, 1.0, f32::from_bits(1)];
         let check = |a: f32, b: f32, c: f32| {

@@ -137,11 +137,8 @@ mod tests {
 
     /// A generator of bit patterns.
     fn patterns() -> impl FnMut() -> u16 {
-        let mut state = 1u64;
-        move || {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) as u16
-        }
+        let mut random = fastrand::Rng::with_seed(1);
+        move || random.u16(..)
     }
 
     /// `a·b + c` by another implementation.

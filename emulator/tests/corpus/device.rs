@@ -114,12 +114,8 @@ pub fn grid(ctas: u32, threads: u32) -> Launch {
 
 /// Numbers that look random, the same every time.
 pub fn random(seed: u64, count: usize) -> Vec<u64> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        state ^ state >> 29
-    };
-    (0..count).map(|_| next()).collect()
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..count).map(|_| random.u64(..)).collect()
 }
 
 /// The same, between -2 and 2.

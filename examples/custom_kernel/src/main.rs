@@ -6,6 +6,8 @@ use custom_kernel::{
     KERNELS, Weights, gemv, gemv_reference, modulate, modulate_reference, relative_error, softmax,
     softmax_reference, swiglu, swiglu_reference,
 };
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
 use tilewright::quant::{Format, Group, HalfType, Halves, Order, QuantizedWeights, ZeroPoints};
 use tilewright::{Device, Error, Event, Result, Stream, Tensor, f16};
 
@@ -109,16 +111,10 @@ fn products_agree(device: &Device, stream: &Stream) -> Result<bool> {
     Ok(agree)
 }
 
-/// Numbers spread evenly over -`size` to `size` (xorshift64).
+/// Numbers spread evenly over -`size` to `size`.
 fn data(seed: u64, len: usize, size: f32) -> Vec<f16> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
-    };
-    (0..len).map(|_| f16::from_f32(next() * size)).collect()
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    (0..len).map(|_| f16::from_f32(random.random_range(-size..size))).collect()
 }
 
 /// Says how far the result is from the reference; whether that is near enough.

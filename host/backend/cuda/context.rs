@@ -138,6 +138,7 @@ fn properties(device: sys::CUdevice, ordinal: usize, driver_version: (u32, u32))
     Ok(Properties {
         name,
         label: format!("cuda:{ordinal}"),
+        ordinal: Some(ordinal as i32),
         capability: (
             attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
             attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,

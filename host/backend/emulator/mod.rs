@@ -70,6 +70,7 @@ impl Emulated {
         let properties = Properties {
             name: format!("{ARCH} on the CPU{order}"),
             label,
+            ordinal: None,
             capability: ARCH.capability(),
             sm_count: tilewright_emulator::SMS,
             l2_bytes: 50 << 20,

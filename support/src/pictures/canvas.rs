@@ -73,6 +73,25 @@ impl Canvas {
         self.reach(left + cols as f32 * width, top + rows as f32 * height);
     }
 
+    /// A rectangle in a colour.
+    pub fn fill(&mut self, Rect { x, y, width, height }: Rect, color: &str) {
+        let _ = writeln!(self.body, r#"<path fill="{color}" d="M{x} {y}h{width}v{height}h-{width}z"/>"#);
+        self.reach(x + width, y + height);
+    }
+
+    /// A line from point to point.
+    pub fn line(&mut self, [x, y]: [f32; 2], [to_x, to_y]: [f32; 2], color: &str) {
+        let _ = writeln!(self.body, r#"<path stroke="{color}" d="M{x} {y}L{to_x} {to_y}"/>"#);
+        self.reach(x.max(to_x), y.max(to_y));
+    }
+
+    /// A point.
+    pub fn dot(&mut self, [x, y]: [f32; 2], color: &str) {
+        let _ =
+            writeln!(self.body, r#"<circle fill="{color}" fill-opacity=".7" cx="{x}" cy="{y}" r="3.5"/>"#);
+        self.reach(x + 4.0, y + 4.0);
+    }
+
     /// The outline of a rectangle.
     pub fn frame(&mut self, Rect { x, y, width, height }: Rect) {
         let _ = writeln!(

@@ -23,11 +23,11 @@ const SMALL: f32 = 10.0;
 /// A picture of each buffer of the kernel.
 pub fn mla() -> Vec<Picture> {
     let all = [
-        ("stage.svg", stage as fn() -> String),
-        ("queries.svg", queries),
-        ("scores.svg", scores),
-        ("weights.svg", weights),
-        ("output.svg", output),
+        ("mla/stage.svg", stage as fn() -> String),
+        ("mla/queries.svg", queries),
+        ("mla/scores.svg", scores),
+        ("mla/weights.svg", weights),
+        ("mla/output.svg", output),
     ];
     all.map(|(name, draw)| Picture { name, svg: draw() }).into()
 }

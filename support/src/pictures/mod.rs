@@ -1,22 +1,32 @@
-//! Pictures of where the elements of tiles lie, drawn from the layouts' own functions.
+//! The pictures of `docs/`: where the elements of tiles lie, drawn from the layouts' own functions, and rates beside the peers'.
 
+mod bars;
 mod canvas;
+mod layouts;
 mod mla;
+mod roofline;
+mod tables;
 
 use std::any::type_name;
 
 use tilewright_device::layout::{FragmentLayout, Registers, SharedLayout};
 
+use crate::Result;
 use canvas::{Canvas, Rect};
-pub use mla::mla;
 
 /// A picture.
 #[derive(Debug)]
 pub struct Picture {
-    /// The file's name.
+    /// The file's name, from `docs/`.
     pub name: &'static str,
     /// What is in it.
     pub svg: String,
+}
+
+/// All of them; rates are those of the tables of `BENCHMARKS.md`, which this is the text of.
+pub fn all(benchmarks: &str) -> Result<Vec<Picture>> {
+    let layouts = mla::mla().into_iter().chain(layouts::layouts());
+    Ok(layouts.chain([bars::bars(benchmarks)?, roofline::roofline(benchmarks)?]).collect())
 }
 
 /// A layout's name without the paths of the types in it.
@@ -85,11 +95,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_documentation_shows_is_what_the_layouts_say() {
-        for Picture { name, svg } in mla() {
-            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/mla").join(name);
-            let kept = fs::read_to_string(&file).unwrap_or_default();
-            assert!(kept == svg, "docs/mla/{name} is not up to date: cargo run --release --example layouts");
+    fn what_the_documentation_shows_is_what_the_layouts_and_the_tables_say() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let benchmarks = fs::read_to_string(root.join("BENCHMARKS.md")).unwrap();
+        for Picture { name, svg } in all(&benchmarks).unwrap() {
+            let kept = fs::read_to_string(root.join("docs").join(name)).unwrap_or_default();
+            let draw = "cargo run --release --no-default-features --example pictures";
+            assert!(kept == svg, "docs/{name} is not up to date: {draw}");
         }
     }
 

@@ -1,6 +1,8 @@
 //! What a model is computed with: candle's own operators, or tilewright's, with wide weights or with weights of 4 bits.
 
 use candle_core::{D, DType, Device, Module, Result, Tensor};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use tilewright_candle::quant::{
     Format, Group, HalfType, Halves, Order, PackedHeader, PackedWeights, Scheme, Zeros,
 };
@@ -128,12 +130,8 @@ fn random_u4(
 ) -> anyhow::Result<QuantizedLinear> {
     let version = PackedWeights::VERSION;
     let header = PackedHeader { version, scheme: U4, order: Order::B16, n, k };
-    let mut state = (n * k) as u64;
     let mut codes = vec![0; header.code_bytes()];
-    for word in codes.as_chunks_mut::<4>().0 {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        *word = ((state >> 32) as u32).to_le_bytes();
-    }
+    StdRng::seed_from_u64((n * k) as u64).fill(&mut codes[..]);
     // Codes from 0 to 15 about 8 have a deviation of 4.6.
     let count = header.groups() * header.padded_n();
     let halves = |value: f64| Halves::BF16(vec![half::bf16::from_f64(value); count]);

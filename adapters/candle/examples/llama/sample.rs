@@ -1,16 +1,19 @@
 //! The next token, of logits.
 
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
 /// Draws tokens, the same ones for the same seed.
 pub struct Sampler {
     temperature: f64,
     top_p: f64,
-    state: u64,
+    random: StdRng,
 }
 
 impl Sampler {
     /// With a temperature of 0 the token is the likeliest one. Others are drawn from the likeliest ones that have `top_p` of the probability together.
     pub fn new(temperature: f64, top_p: f64, seed: u64) -> Self {
-        Sampler { temperature, top_p, state: seed.wrapping_mul(2).wrapping_add(1) }
+        Sampler { temperature, top_p, random: StdRng::seed_from_u64(seed) }
     }
 
     pub fn draw(&mut self, logits: &[f32]) -> u32 {
@@ -20,7 +23,7 @@ impl Sampler {
             return order.into_iter().min_by(likelier).unwrap_or(0) as u32;
         }
         order.sort_by(likelier);
-        let (drawn, temperature) = (self.uniform(), self.temperature);
+        let (drawn, temperature) = (self.random.random::<f64>(), self.temperature);
         let most = order.first().map_or(0.0, |&token| f64::from(logits[token]));
         let weight = |token: usize| ((f64::from(logits[token]) - most) / temperature).exp();
         let all: f64 = order.iter().map(|&token| weight(token)).sum();
@@ -37,12 +40,5 @@ impl Sampler {
             left < 0.0
         });
         chosen.or(kept.last()).map_or(0, |&token| token as u32)
-    }
-
-    /// From 0 to 1: the high bits of a linear congruential generator.
-    fn uniform(&mut self) -> f64 {
-        self.state =
-            self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.state >> 11) as f64 / (1u64 << 53) as f64
     }
 }

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use candle_core::{DType, Device, Tensor};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 
 use super::*;
 use crate::cache::Cache;
@@ -20,12 +22,9 @@ impl Folder {
         std::fs::create_dir_all(&path)?;
         let c = Config::tiny();
         let mut tensors = HashMap::new();
-        let mut state = 1u64;
+        let mut random = StdRng::seed_from_u64(1);
         let mut add = |name: String, shape: &[usize]| -> Result<()> {
-            let mut next = || {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-            };
+            let mut next = || random.random_range(-1.0..1.0f32);
             let norm = shape.len() == 1;
             let values = (0..shape.iter().product()).map(|_| if norm { 1.0 } else { next() * 0.1 });
             let tensor = Tensor::from_vec(values.collect::<Vec<f32>>(), shape, &Device::Cpu)?;

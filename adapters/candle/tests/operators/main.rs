@@ -3,6 +3,7 @@
 mod attention;
 mod buffers;
 mod errors;
+mod gpus;
 mod linear;
 mod quantized;
 mod rows;

@@ -1,6 +1,9 @@
 //! Data, and comparisons.
 
 use candle_core::{DType, Device, Result, Tensor};
+use rand::distr::Uniform;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 
 /// Where operators run: on a GPU, if this is built for one and there is one, or on the CPU.
 pub fn device() -> Device {
@@ -14,12 +17,9 @@ pub fn device() -> Device {
 
 /// Numbers from -1 to 1, the same for the same seed.
 pub fn random(shape: &[usize], seed: u64, dtype: DType) -> Result<Tensor> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-    };
-    let values: Vec<f32> = (0..shape.iter().product()).map(|_| next()).collect();
+    let random = StdRng::seed_from_u64(seed);
+    let values: Vec<f32> =
+        random.sample_iter(Uniform::new(-1.0, 1.0).expect("a range")).take(shape.iter().product()).collect();
     Tensor::from_vec(values, shape, &Device::Cpu)?.to_dtype(dtype)?.to_device(&device())
 }
 

@@ -215,12 +215,9 @@ mod tests {
 
     /// Patterns of f64, of small and of all exponents.
     fn patterns() -> impl FnMut() -> f64 {
-        let mut state = 1u64;
+        let mut random = fastrand::Rng::with_seed(1);
         move || {
-            let mut next = || {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                state >> 11
-            };
+            let mut next = || random.u64(..) >> 11;
             let (fraction, choice) = (next(), next() >> 20);
             let exponent = if choice % 3 == 0 { next() >> 20 & 0x7ff } else { 1000 + (next() >> 20) % 50 };
             let fraction = if choice % 5 == 0 { fraction & !0xff_ffff_ffff } else { fraction };

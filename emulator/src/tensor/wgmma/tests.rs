@@ -11,12 +11,15 @@ use crate::tensor::memory::flat::Flat;
 type Values = Vec<Vec<f32>>;
 
 /// A generator of small numbers, all exact in every type that is `signed` or not.
-struct Numbers(u64);
+struct Numbers(fastrand::Rng);
 
 impl Numbers {
+    fn new(seed: u64) -> Self {
+        Numbers(fastrand::Rng::with_seed(seed))
+    }
+
     fn next(&mut self, signed: bool) -> f32 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let magnitude = (self.0 >> 40) % 9;
+        let magnitude = self.0.u8(..9);
         if signed { magnitude as f32 - 4.0 } else { magnitude as f32 }
     }
 
@@ -123,7 +126,7 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 
 fn assert_product(form: Wgmma, accumulator: Accumulator, spans: (u32, u32)) {
     let k = form.depth();
-    let mut numbers = Numbers(u64::from(form.n) + u64::from(spans.0));
+    let mut numbers = Numbers::new(u64::from(form.n) + u64::from(spans.0));
     let a = numbers.values(64, k, form.a);
     let b = numbers.values(form.n as usize, k, form.b);
     let layouts = (Layout::new(form.trans_a, spans.0, 64), Layout::new(form.trans_b, spans.1, form.n));
@@ -200,7 +203,7 @@ fn every_type() {
 #[test]
 fn single_bits_are_counted() {
     // Rows of 256 bits lie as those of 32 bytes.
-    let mut numbers = Numbers(11);
+    let mut numbers = Numbers::new(11);
     let mut rows = |count: usize| -> Vec<[u8; 32]> {
         (0..count).map(|_| std::array::from_fn(|_| (numbers.next(false) * 31.0) as u8)).collect()
     };
@@ -254,7 +257,7 @@ fn every_width_and_sign() {
 #[test]
 fn a_from_registers() {
     let form = form(16, Element::F16, Element::F16);
-    let mut numbers = Numbers(7);
+    let mut numbers = Numbers::new(7);
     let (a, b) = (numbers.values(64, 16, Element::F16), numbers.values(16, 16, Element::F16));
     let layout = Layout::new(false, 32, 16);
     let mut bytes = vec![0; 0x1000];
@@ -289,7 +292,7 @@ fn a_from_registers() {
 #[test]
 fn a_matrix_inside_a_swizzled_tile() {
     // The second 16 of K of a tile of 64, and rows from 8 on, of a tile that begins at an odd multiple of 128.
-    let mut numbers = Numbers(3);
+    let mut numbers = Numbers::new(3);
     let tile = numbers.values(24, 64, Element::F16);
     let layout = Layout { transposed: false, span: 128, leading: 16, stride: 1024 };
     let base = 3 * 128;

@@ -43,7 +43,7 @@ impl SparseA {
 fn assert_sparse(form: Wgmma, accumulator: Accumulator, spans: (u32, u32)) {
     let sparse = form.sparse.expect("it is sparse");
     form.check(accumulator, false).expect("a form that exists");
-    let mut numbers = Numbers(u64::from(form.n) + u64::from(spans.0));
+    let mut numbers = Numbers::new(u64::from(form.n) + u64::from(spans.0));
     let a = SparseA::new(form.a, sparse.selector, &mut numbers);
     let b = numbers.values(form.n as usize, form.depth(), form.b);
     assert_eq!(form.depth(), 2 * a.stored[0].len());
