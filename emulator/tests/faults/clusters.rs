@@ -159,3 +159,14 @@ fn an_aligned_barrier_is_of_whole_warps() {
         guilty(&body(arrive, wait), cluster(2, 32), &["deadlock", "for the other lanes of its warp"]);
     }
 }
+
+#[test]
+fn generic_addresses_of_shared_memory_name_their_cta() {
+    // Rank 1 reads by the address that rank 0 has of its own memory.
+    let body = format!(
+        "{BEGIN}cvt.u64.u32 %d1, %s;\ncvta.shared.u64 %d1, %d1;\nst.shared.u32 [%s], %r1;\nmul.wide.u32 %d2, %t, 8;\nadd.u64 %d2, %d2, %out;\n\
+         @%p1 st.global.u64 [%d2], %d1;\n⟦{MEET}⟧@!%p1 ld.global.u64 %d1, [%d2];\nld.u32 %r7, [%d1];\n\
+         setp.ne.u32 %p4, %r7, 0;\n@%p4 trap;\n{MEET}"
+    );
+    needs(&body, cluster(2, 32), &["race", "of global memory"]);
+}

@@ -6,7 +6,7 @@ use crate::exec::env::Env;
 use crate::exec::observe::Observer;
 use crate::exec::result::{Active, Next};
 use crate::exec::warp::{Warp, lanes};
-use crate::memory;
+use crate::memory::{self, RANK_SHIFT};
 use crate::program::op::Op;
 use crate::program::operand::{EachOp, Outcome, PredicateOp};
 use crate::program::register::{L32, L64, LANES, P, lanes_of};
