@@ -272,7 +272,8 @@ impl Check<'_> {
         }
         // Who is ordered after a weak write is so after a strong one of the same time, but the other has no need to.
         let weak = cell.write.same_time(&new) && new.kind & !cell.write.kind & STRONG != 0;
-        let reads = if new.kind & STRONG != 0 && !new.gives { self.unordered(cell) } else { Default::default() };
+        let reads =
+            if new.kind & STRONG != 0 && !new.gives { self.unordered(cell) } else { Default::default() };
         *cell = Cell { write: if weak { cell.write } else { new }, reads, ..Cell::default() };
         Ok(())
     }

@@ -225,7 +225,11 @@ fn sums_of_several_ctas() {
     for add in ["red.relaxed.gpu.global.add.u32 [%out], 5;", copied] {
         innocent(&body(add, fence, fence), ctas(3, 32));
         for [first, second] in [["", fence], [fence, ""]] {
-            guilty(&body(add, first, second), ctas(3, 32), &["race", "4 bytes of global memory", "at PTX line"]);
+            guilty(
+                &body(add, first, second),
+                ctas(3, 32),
+                &["race", "4 bytes of global memory", "at PTX line"],
+            );
         }
     }
     // What an atomic operation gives tells it of those before.

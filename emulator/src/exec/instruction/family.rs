@@ -41,11 +41,7 @@ fn execute(
         order.issue(warp.cta, warp.index, active.pc);
     }
     match op {
-        Op::Fence(_)
-        | Op::ProxyFence(_)
-        | Op::Commit { .. }
-        | Op::WaitGroup { .. }
-        | Op::WaitAllCopies => {
+        Op::Fence(_) | Op::ProxyFence(_) | Op::Commit { .. } | Op::WaitGroup { .. } | Op::WaitAllCopies => {
             if let Some(order) = &mut env.order
                 && active.mask != 0
             {
