@@ -48,9 +48,9 @@ pub struct Run {
     /// Threads of a CTA.
     #[arg(long, value_name = "X[,Y,Z]", value_parser = extents)]
     pub block: [u32; 3],
-    /// CTAs of a cluster.
-    #[arg(long, value_name = "X[,Y,Z]", value_parser = extents, default_value = "1")]
-    pub cluster: [u32; 3],
+    /// CTAs of a cluster; as many as the kernel requires or, if it requires none, 1, unless said otherwise.
+    #[arg(long, value_name = "X[,Y,Z]", value_parser = extents)]
+    pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub shared: u32,

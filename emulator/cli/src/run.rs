@@ -104,6 +104,7 @@ impl Plan {
                 );
             }
         }
+        let cluster = options.cluster.or(entry.cluster).unwrap_or([1; 3]);
         Ok(Self {
             file: options.file.display().to_string(),
             arch: options.arch.into(),
@@ -112,7 +113,7 @@ impl Plan {
             launch: Launch {
                 grid: options.grid,
                 threads: options.block,
-                cluster: options.cluster,
+                cluster,
                 dynamic_shared: options.shared,
             },
             wanted: wanted(options, &arguments)?,

@@ -37,7 +37,7 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
     // An arrival releases and a wait acquires, unless it is relaxed.
     let ordered = !opcode.flag("relaxed");
     opcode.any(&[("acquire", ()), ("release", ())]);
-    opcode.any(&[("cta", ()), ("cluster", ())]);
+    let inside = opcode.any(&[("cta", true), ("cluster", false)]) == Some(true);
     let parity = opcode.flag("parity");
     let at = operands
         .iter()
@@ -79,6 +79,7 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
                 drop: action == "arrive_drop",
                 uncompleted,
                 ordered,
+                inside,
             })
         }
         ("test_wait" | "try_wait", [Operand::Name(d), _, state, time @ ..]) if time.len() <= 1 => {

@@ -124,6 +124,7 @@ fn program(
     let stack =
         specials.iter().find(|(special, _)| *special == Special::Stack).map(|&(_, stack)| (stack, frames));
     let narrow = code.iter().any(|coded| coded.op.scope().is_some_and(|scope| scope != Scope::Gpu));
+    let proxies = code.iter().any(|coded| matches!(coded.op, Op::ProxyFence(Some(_))));
     Ok(Program {
         name: entry.map_or_else(String::new, |entry| entry.name.clone()),
         text: Arc::clone(text),
@@ -146,6 +147,7 @@ fn program(
         cluster: entry.and_then(|entry| entry.cluster),
         thread_registers: entry.and_then(thread_registers),
         narrow,
+        proxies,
         talks,
     })
 }

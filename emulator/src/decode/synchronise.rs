@@ -1,7 +1,7 @@
 //! Barriers, fences, the end of a thread, and what tells the hardware about resources.
 //!
 //! Memory is sequentially consistent here: fences say which accesses the program orders. Every fence of memory counts as
-//! `fence.acq_rel` of its scope, also `fence.mbarrier_init`; a proxy fence of any space as one of all.
+//! `fence.acq_rel` of its scope, also `fence.mbarrier_init`.
 //!
 //! PTX ISA, "Parallel Synchronization and Communication Instructions", "Control Flow Instructions" and "Miscellaneous
 //! Instructions".
@@ -12,7 +12,7 @@ use super::opcode::Opcode;
 use super::types::Type;
 use crate::program::op::Op;
 use crate::program::operand::{Scope, Tally};
-use tilewright_ptx::ast::Operand;
+use tilewright_ptx::ast::{Operand, Space};
 
 pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result_ {
     match (opcode.name(), operands) {
@@ -62,9 +62,10 @@ fn barrier(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand])
         let arrive = opcode.any(&[("arrive", true), ("wait", false)]).ok_or("needs `.arrive` or `.wait`")?;
         let ordered = !opcode.flag("relaxed");
         opcode.any(&[("release", ()), ("acquire", ())]);
-        opcode.flag("aligned");
+        let aligned = opcode.flag("aligned");
         return match operands {
-            [] => Ok(if arrive { Op::ClusterArrive { ordered } } else { Op::ClusterWait }),
+            [] if arrive => Ok(Op::ClusterArrive { ordered, aligned }),
+            [] => Ok(Op::ClusterWait { aligned }),
             _ => Err("takes no operands".into()),
         };
     }
@@ -138,21 +139,21 @@ fn fence(opcode: &mut Opcode<'_>) -> Result_ {
             None => Err("needs a level".into()),
         };
     }
-    let fence = if opcode.flag("proxy") {
+    let proxy = opcode.flag("proxy").then(|| {
         let proxies =
             [("async", true), ("async::generic", true), ("alias", false), ("tensormap::generic", false)];
-        match opcode.any(&proxies) {
-            Some(true) => Some(Op::ProxyFence),
-            _ => Some(Op::Nop),
-        }
-    } else {
-        opcode.flag("mbarrier_init");
-        None
-    };
+        opcode.any(&proxies) == Some(true)
+    });
+    opcode.flag("mbarrier_init");
     // What follows: an ordering, a space, a scope.
     opcode.any(&[("sc", ()), ("acq_rel", ()), ("acquire", ()), ("release", ())]);
     opcode.any(&[("sync_restrict::shared::cta", ()), ("sync_restrict::shared::cluster", ())]);
-    opcode.any(&[("global", ()), ("shared::cta", ()), ("shared::cluster", ())]);
-    let scope = scope(opcode);
-    Ok(fence.unwrap_or(Op::Fence(scope)))
+    let spaces =
+        [("global", Space::Global), ("shared::cta", Space::Shared), ("shared::cluster", Space::Shared)];
+    let (space, scope) = (opcode.any(&spaces), scope(opcode));
+    Ok(match proxy {
+        Some(true) => Op::ProxyFence(space),
+        Some(false) => Op::Nop,
+        None => Op::Fence(scope),
+    })
 }

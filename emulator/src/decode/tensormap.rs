@@ -44,7 +44,7 @@ pub(super) fn decode(
     match operands {
         [to, from, Operand::Integer(BYTES)] => {
             let copy = Op::TensorMapCopy { to: context.address(to)?, from: context.address(from)? };
-            Ok(vec![copy, Op::Fence(scope), Op::ProxyFence])
+            Ok(vec![copy, Op::Fence(scope), Op::ProxyFence(None)])
         }
         _ => Err(format!("takes two addresses and {BYTES} bytes")),
     }
@@ -62,7 +62,7 @@ fn fence(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -
         ([], false) => {}
         _ => return Err(format!("takes an address and {BYTES} bytes to acquire, and nothing to release")),
     }
-    Ok(vec![Op::Fence(scope(opcode)), Op::ProxyFence])
+    Ok(vec![Op::Fence(scope(opcode)), Op::ProxyFence(None)])
 }
 
 fn replace(context: &mut Context, opcode: &mut Opcode<'_>, operands: &[Operand]) -> Result<Vec<Op>, String> {

@@ -83,7 +83,10 @@ impl Extent {
 /// The bytes of a copy of contiguous memory between these addresses.
 pub(super) fn linear_size(warp: &Warp, bytes: R, lane: usize, addresses: &[u64]) -> Result<usize, Reason> {
     let bytes = warp.r(bytes)[lane];
-    let what = || format!("a bulk copy of {bytes} bytes at {addresses:#x?}: must be multiples of 16");
+    let what = || {
+        let addresses: Vec<_> = addresses.iter().map(|at| format!("{at:#x}")).collect();
+        format!("a bulk copy of {bytes} bytes at {}: all must be multiples of 16", addresses.join(" and "))
+    };
     if addresses.iter().any(|at| !at.is_multiple_of(16)) {
         return Err(Reason::misaligned(what()));
     }

@@ -116,6 +116,18 @@ impl Mbarrier {
         self.phase & 1 != u64::from(parity & 1)
     }
 
+    /// Whether the phase in which an arrival gave this state is complete.
+    pub(super) fn has_left(&self, state: u64) -> Result<bool, Reason> {
+        let phase = state >> 20;
+        if phase == self.phase || phase + 1 == self.phase {
+            return Ok(phase < self.phase);
+        }
+        Err(Reason::misuse(format!(
+            "a state of phase {phase} of an mbarrier, of which phase {} has begun: it must be of that or of the one before",
+            self.phase
+        )))
+    }
+
     /// What `arrive` returns: the phase and the pending count.
     pub(super) fn state(&self) -> u64 {
         self.phase << 20 | u64::from(self.pending)

@@ -34,6 +34,10 @@ pub(crate) struct Access {
     pub(super) kind: u8,
     /// Logarithm of the bytes of each lane: those behind the first belong to the next lanes.
     pub(super) shift: u8,
+    /// A write that gives what was there, and so knows of the writes before it.
+    pub(super) gives: bool,
+    /// Among the reads of a cell: a write that a later one stands for, and is not ordered after.
+    pub(super) wrote: bool,
 }
 
 impl Access {

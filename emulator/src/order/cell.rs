@@ -1,4 +1,7 @@
 //! What is remembered of a piece of memory: the last write, and the reads since that no later one stands for.
+//!
+//! Strong writes need no order among themselves. Who reads or overwrites what several of them made needs to come after each, so two
+//! that the last one is not ordered after are remembered too, unless that gives what they wrote, as an `atom` does.
 
 use std::cell::Cell as Flag;
 
@@ -17,7 +20,7 @@ const ONE_CLUSTER: usize = 1024;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cell {
     pub(super) write: Access,
-    /// Reads since.
+    /// Reads since, and writes that the last one is not ordered after.
     pub(super) reads: [Access; 2],
     /// The list of more reads, from 1.
     pub(super) more: u32,
@@ -91,9 +94,30 @@ pub(super) struct Check<'c> {
     pub(super) alone: Option<(&'c Alone, u32)>,
     /// Warps of a CTA.
     pub(super) warps_each: usize,
+    /// The proxy of the memory, among those that fences tell apart.
+    pub(super) proxy: usize,
+    /// Who issues a bulk copy, if it is not the whole warp.
+    pub(super) issuer: Option<Issuer>,
     /// Reads of several clusters that a cell remembers. Of two there are always some: clusters that cannot talk to each other
     /// never write what another reads, and so one of them is not ordered before a write, whosoever that is.
     pub(super) readers: usize,
+}
+
+/// Lanes of a warp that issue a copy.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Issuer {
+    pub(super) warp: u16,
+    pub(super) lanes: u32,
+    /// What the others did from this time on it does not know.
+    pub(super) met: u32,
+}
+
+impl Issuer {
+    /// Whether this is an access of another lane of the warp, which it has not met since.
+    fn misses(&self, cluster: u32, old: &Access) -> bool {
+        let other = old.lane < 32 && self.lanes >> old.lane & 1 == 0;
+        other && old.agent == self.warp && old.cluster == cluster && old.clock >= self.met
+    }
 }
 
 impl Check<'_> {
@@ -134,6 +158,9 @@ impl Check<'_> {
         {
             return Err(Conflict::Alone { first: *old, wrote });
         }
+        if self.issuer.is_some_and(|issuer| issuer.misses(new.cluster, old)) {
+            return Err(Conflict::Lanes { first: *old, wrote });
+        }
         if old.is_of(new) {
             let lanes =
                 (old.lane, old.shift) != (new.lane, new.shift) && old.lane != NO_LANE && new.lane != NO_LANE;
@@ -172,7 +199,7 @@ impl Check<'_> {
         }
         if new.kind & !old.kind & ASYNC != 0
             && old.clock != 0
-            && !self.before.is_fenced(self.new.cluster, old)
+            && !self.before.is_fenced(self.proxy, self.new.cluster, old)
         {
             return Err(Conflict::Unfenced { first: *old });
         }
@@ -185,7 +212,8 @@ impl Check<'_> {
         {
             unwritten.set(true);
         }
-        let repeated = cell.reads.iter().position(|read| read.same_time(&new) && read.kind == new.kind);
+        let same = |read: &Access| read.same_time(&new) && read.kind == new.kind && !read.wrote;
+        let repeated = cell.reads.iter().position(same);
         if let Some(i) = repeated
             && cell.reads[i].lane == new.lane
             && cell.reads[i].shift == new.shift
@@ -193,6 +221,7 @@ impl Check<'_> {
             return Ok(());
         }
         self.after_write(cell, &new)?;
+        cell.reads.iter().filter(|read| read.wrote).try_for_each(|write| self.after(write, &new, true))?;
         if new.kind & READ_ONLY != 0 && cell.write.clock != 0 {
             return Err(Conflict::ReadOnly { first: cell.write, wrote: true });
         }
@@ -201,7 +230,8 @@ impl Check<'_> {
             return Ok(());
         }
         // A read stands for those that are ordered before it.
-        let place = cell.reads.iter().position(|read| read.is_of(&new) || read.clock == 0 || self.has(read));
+        let replaced = |read: &Access| !read.wrote && (read.is_of(&new) || self.has(read));
+        let place = cell.reads.iter().position(|read| read.clock == 0 || replaced(read));
         if let Some(i) = place {
             cell.reads[i] = new;
             return Ok(());
@@ -219,7 +249,7 @@ impl Check<'_> {
             Some(i) if list[i].same_time(&new) && list[i].lane != new.lane => list[i].lane = MANY_LANES,
             Some(i) => list[i] = new,
             // One of another cluster has its place where it is found at once.
-            None if cell.reads[1].cluster != new.cluster && !several => {
+            None if cell.reads[1].cluster != new.cluster && !cell.reads[1].wrote && !several => {
                 list.push(std::mem::replace(&mut cell.reads[1], new));
             }
             None if !full => list.push(new),
@@ -231,7 +261,7 @@ impl Check<'_> {
     fn write(&self, cell: &mut Cell, lists: &mut Lists, new: Access) -> Result<(), Conflict> {
         self.after_write(cell, &new)?;
         for read in &cell.reads {
-            self.after(read, &new, false)?;
+            self.after(read, &new, read.wrote)?;
             if read.kind & READ_ONLY != 0 {
                 return Err(Conflict::ReadOnly { first: *read, wrote: false });
             }
@@ -242,8 +272,17 @@ impl Check<'_> {
         }
         // Who is ordered after a weak write is so after a strong one of the same time, but the other has no need to.
         let weak = cell.write.same_time(&new) && new.kind & !cell.write.kind & STRONG != 0;
-        *cell = Cell { write: if weak { cell.write } else { new }, ..Cell::default() };
+        let reads =
+            if new.kind & STRONG != 0 && !new.gives { self.unordered(cell) } else { Default::default() };
+        *cell = Cell { write: if weak { cell.write } else { new }, reads, ..Cell::default() };
         Ok(())
+    }
+
+    /// The writes that the access is not ordered after, two at most.
+    fn unordered(&self, cell: &Cell) -> [Access; 2] {
+        let before = cell.reads.iter().filter(|read| read.wrote).chain([&cell.write]);
+        let mut writes = before.filter(|write| write.clock != 0 && !self.has(write));
+        [(); 2].map(|()| writes.next().map_or(Access::default(), |&write| Access { wrote: true, ..write }))
     }
 }
 
@@ -267,7 +306,7 @@ impl Cell {
         let late = |access: &&Access| access.clock != 0 && late(access);
         let more = self.more.checked_sub(1).map_or(&[][..], |list| &lists.lists[list as usize]);
         let write = Some(&self.write).filter(late).map(|&write| (write, true));
-        write.or_else(|| self.reads.iter().chain(more).find(late).map(|&read| (read, false)))
+        write.or_else(|| self.reads.iter().chain(more).find(late).map(|&read| (read, read.wrote)))
     }
 
     /// Gives back the list of more reads.

@@ -1,5 +1,7 @@
 //! Vector clocks: what is ordered before a point of the program.
 
+use std::ops::Range;
+
 use super::access::{Access, NO_LANE};
 use super::clusters::{Clusters, Times, join_times, meet_times};
 
@@ -75,46 +77,83 @@ struct LanesFence {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clocks {
     pub(super) known: Clock,
+    /// Behind fences of shared memory and of global memory, where the program tells these apart; otherwise the first has both.
+    fenced: [Fenced; 2],
+}
+
+/// What of what is known a proxy fence stands behind.
+#[derive(Clone, Debug, Default)]
+struct Fenced {
     /// A part of `known`.
-    fenced: Clock,
-    /// What of it is of some lanes alone, and not in `fenced`.
+    all: Clock,
+    /// What of it is of some lanes alone, and not in `all`.
     lanes: Vec<LanesFence>,
 }
 
 impl Clocks {
     pub(super) fn join(&mut self, other: &Clocks) {
         self.known.join(&other.known);
-        self.fenced.join(&other.fenced);
+        self.fenced.iter_mut().zip(&other.fenced).for_each(|(own, other)| own.join(other));
+    }
+
+    pub(super) fn meet(&mut self, other: &Clocks) {
+        self.known.meet(&other.known);
+        self.fenced.iter_mut().zip(&other.fenced).for_each(|(own, other)| own.meet(other));
+    }
+
+    /// Lanes of the warp `own`, all of them with `u32::MAX`, execute a fence of these proxies: of what they know, and so of what the others of
+    /// their warp did before this time, at which they had met.
+    pub(super) fn fence(&mut self, proxies: Range<usize>, own: u16, lanes: u32, met: u32) {
+        let Self { known, fenced } = self;
+        fenced[proxies].iter_mut().for_each(|fenced| fenced.fence(known, own, lanes, met));
+    }
+
+    /// Whether a fence of this proxy stands behind an access; `cluster` is the own one.
+    pub(super) fn is_fenced(&self, proxy: usize, cluster: u32, access: &Access) -> bool {
+        self.fenced[proxy].has(cluster, access)
+    }
+
+    /// The same for agents of any cluster, when these are the clocks of one of this cluster.
+    pub(super) fn outside(&self, cluster: u32) -> Clocks {
+        let fenced = self.fenced.each_ref().map(|fenced| fenced.outside(cluster));
+        Clocks { known: self.known.outside(cluster), fenced }
+    }
+
+    /// What [`Clocks::outside`] made, for an agent of this cluster.
+    pub(super) fn inside(&self, cluster: u32) -> Clocks {
+        let inside = |fenced: &Fenced| Fenced { all: fenced.all.inside(cluster), lanes: Vec::new() };
+        Clocks { known: self.known.inside(cluster), fenced: self.fenced.each_ref().map(inside) }
+    }
+}
+
+impl Fenced {
+    fn join(&mut self, other: &Self) {
+        self.all.join(&other.all);
         other.lanes.iter().for_each(|fence| self.add(*fence));
         self.settle();
     }
 
-    pub(super) fn meet(&mut self, other: &Clocks) {
+    fn meet(&mut self, other: &Self) {
         let mut both: Vec<_> = self.lanes.iter().filter(|fence| other.includes(fence)).copied().collect();
         both.extend(other.lanes.iter().filter(|fence| self.includes(fence) && !self.lanes.contains(fence)));
-        self.known.meet(&other.known);
-        self.fenced.meet(&other.fenced);
+        self.all.meet(&other.all);
         self.lanes = both;
         self.settle();
     }
 
-    /// Lanes of the warp `own`, all of them with `u32::MAX`, execute a proxy fence: of what they know, and so of what the others of their warp
-    /// did before this time, at which they had met.
-    pub(super) fn fence(&mut self, own: u16, lanes: u32, met: u32) {
-        let before = self.fenced.get(own);
-        self.fenced.clone_from(&self.known);
+    fn fence(&mut self, known: &Clock, own: u16, lanes: u32, met: u32) {
+        let before = self.all.get(own);
+        self.all.clone_from(known);
         if lanes != u32::MAX {
-            let time = self.known.get(own);
-            if let Some(fenced) = self.fenced.own.get_mut(usize::from(own)) {
-                *fenced = before.max(met.saturating_sub(1));
+            if let Some(all) = self.all.own.get_mut(usize::from(own)) {
+                *all = before.max(met.saturating_sub(1));
             }
-            self.add(LanesFence { agent: own, lanes, time });
+            self.add(LanesFence { agent: own, lanes, time: known.get(own) });
         }
         self.settle();
     }
 
-    /// Whether a proxy fence stands behind an access; `cluster` is the own one.
-    pub(super) fn is_fenced(&self, cluster: u32, access: &Access) -> bool {
+    fn has(&self, cluster: u32, access: &Access) -> bool {
         let own = |fence: &LanesFence| match access.lane {
             _ if access.cluster != cluster || fence.agent != access.agent || fence.time < access.clock => {
                 false
@@ -122,7 +161,7 @@ impl Clocks {
             lane @ 0..32 => fence.lanes >> lane & 1 != 0,
             lane => lane == NO_LANE,
         };
-        self.fenced.has(cluster, access) || self.lanes.iter().any(own)
+        self.all.has(cluster, access) || self.lanes.iter().any(own)
     }
 
     fn add(&mut self, new: LanesFence) {
@@ -137,29 +176,23 @@ impl Clocks {
         let own = |other: &LanesFence| {
             other.agent == fence.agent && other.time >= fence.time && other.lanes & fence.lanes == fence.lanes
         };
-        self.fenced.get(fence.agent) >= fence.time || self.lanes.iter().any(own)
+        self.all.get(fence.agent) >= fence.time || self.lanes.iter().any(own)
     }
 
     /// Forgets fences of lanes that a later one of all stands for.
     #[inline]
     fn settle(&mut self) {
         if !self.lanes.is_empty() {
-            let Self { fenced, lanes, .. } = self;
-            lanes.retain(|fence| fenced.get(fence.agent) < fence.time);
+            let Self { all, lanes } = self;
+            lanes.retain(|fence| all.get(fence.agent) < fence.time);
         }
     }
 
-    /// The same for agents of any cluster, when these are the clocks of one of this cluster.
-    pub(super) fn outside(&self, cluster: u32) -> Clocks {
-        // There one of some lanes is taken for one of all.
-        let mut fenced = self.fenced.clone();
-        self.lanes.iter().for_each(|fence| fenced.raise(fence.agent, fence.time));
-        Clocks { known: self.known.outside(cluster), fenced: fenced.outside(cluster), lanes: Vec::new() }
-    }
-
-    /// What [`Clocks::outside`] made, for an agent of this cluster.
-    pub(super) fn inside(&self, cluster: u32) -> Clocks {
-        Clocks { known: self.known.inside(cluster), fenced: self.fenced.inside(cluster), lanes: Vec::new() }
+    /// There a fence of some lanes is taken for one of all.
+    fn outside(&self, cluster: u32) -> Self {
+        let mut all = self.all.clone();
+        self.lanes.iter().for_each(|fence| all.raise(fence.agent, fence.time));
+        Self { all: all.outside(cluster), lanes: Vec::new() }
     }
 }
 

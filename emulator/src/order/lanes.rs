@@ -39,6 +39,8 @@ pub(crate) struct Lanes {
     /// Whether what is there matters.
     pub(crate) reads: bool,
     pub(crate) wrote: bool,
+    /// Of a write, whether it gives what was there.
+    pub(crate) gives: bool,
 }
 
 /// Bytes of shared memory that a lane reads and nobody wrote.
@@ -265,7 +267,7 @@ impl Order<'_> {
 
     /// Checks and remembers the accesses of the first runs of which there is nothing to say, and gives the lane that they end at.
     fn plain(&mut self, runs: impl Iterator<Item = Run>, what: Lanes) -> Result<usize, Reason> {
-        let Lanes { bytes, kind, wrote, reads } = what;
+        let Lanes { bytes, kind, wrote, reads, .. } = what;
         if wrote && reads {
             return Ok(0);
         }
@@ -281,6 +283,9 @@ impl Order<'_> {
             releases: (&self.releases[..], self.global.released()),
             alone: None,
             warps_each: self.warps_each,
+            // The lanes' accesses are of the generic proxy.
+            proxy: 0,
+            issuer: None,
         };
         for run in runs {
             check.new.lane = run.first as u8;
@@ -308,9 +313,9 @@ impl Order<'_> {
         what: Lanes,
         same: &mut impl FnMut(Option<usize>, usize, Spot) -> Option<bool>,
     ) -> Result<(), Reason> {
-        let Lanes { bytes, kind, wrote, .. } = what;
+        let Lanes { bytes, kind, wrote, gives, .. } = what;
         let shift = bytes.trailing_zeros() as u8;
-        let new = self.access(By::Lanes(run.first as u8, shift), kind)?;
+        let new = Access { gives, ..self.access(By::Lanes(run.first as u8, shift), kind)? };
         self.lanes = run.mask();
         if wrote && what.reads {
             self.find_holes(run, bytes);

@@ -34,7 +34,7 @@ use crate::memory::SHARED_START;
 use crate::program::Program;
 use access::{ASYNC, Access, GAP, NO_LANE};
 use alone::Alone;
-use cell::{Check, Conflict};
+use cell::{Check, Conflict, Issuer};
 use clock::Clocks;
 use global::{GlobalOrder, LOCATION};
 use groups::Groups;
@@ -180,8 +180,9 @@ impl<'l> Order<'l> {
             let releases = (&[][..], global.released());
             let readers = READERS[0];
             let (unwritten, alone) = (None, None);
+            let (wrote, warps_each, proxy, issuer) = (true, 1, 0, None);
             let check =
-                Check { new, wrote: true, before, unwritten, readers, releases, alone, warps_each: 1 };
+                Check { new, wrote, before, unwritten, readers, releases, alone, warps_each, proxy, issuer };
             // Nobody has accessed it, so nothing conflicts.
             let _ = shadow.access(gap.start as usize, gap.len(), &check);
         }
@@ -306,6 +307,12 @@ impl<'l> Order<'l> {
         self.warp / self.warps_each == cta || warp.met || (first..first + self.warps_each).any(knows)
     }
 
+    /// The async proxy of this memory, among those that the program's fences tell apart.
+    #[inline]
+    fn proxy(&self, spot: Spot) -> usize {
+        usize::from(self.program.proxies && matches!(spot, Spot::Global(_)))
+    }
+
     #[inline]
     fn spot(
         &mut self,
@@ -325,6 +332,12 @@ impl<'l> Order<'l> {
             releases: (&self.releases[..], self.global.released()),
             alone: warp.alone.of(self.lanes),
             warps_each: self.warps_each,
+            proxy: self.proxy(spot),
+            issuer: (new.kind & ASYNC != 0 && self.lanes != u32::MAX).then(|| Issuer {
+                warp: self.warp as u16,
+                lanes: self.lanes,
+                met: self.releases[self.warp].together(),
+            }),
         };
         match spot {
             Spot::Shared(cta, _) if self.ended[cta] => Err(Conflict::Ended),
@@ -366,6 +379,8 @@ impl<'l> Order<'l> {
             // The lanes execute it together, whoever waited for what it reads.
             alone: None,
             warps_each,
+            proxy: 0,
+            issuer: None,
         };
         for at in pieces {
             let from = at.wrapping_sub(SHARED_START) as usize;

@@ -26,6 +26,8 @@ pub(super) struct Releases {
     last: VecDeque<Release>,
     /// When the lanes met last: what they did before is known to all of them.
     met: u32,
+    /// When they last went on together behind an mbarrier, at which each may have arrived.
+    left: u32,
     /// The time of the last release of all lanes.
     whole: u32,
     /// That of the last release that is forgotten.
@@ -41,6 +43,16 @@ impl Releases {
     /// When the lanes met last.
     pub(super) fn met(&self) -> u32 {
         self.met
+    }
+
+    /// The lanes go on together behind what they waited for.
+    pub(super) fn leave(&mut self, time: u32) {
+        self.left = time;
+    }
+
+    /// When the lanes met last, or may have met at an mbarrier.
+    pub(super) fn together(&self) -> u32 {
+        self.met.max(self.left)
     }
 
     /// Takes over what the lanes have done together.

@@ -10,6 +10,7 @@ use super::{By, Moment, Order, Phase, Warp};
 use crate::error::Reason;
 use crate::memory::SHARED_START;
 use crate::program::operand::{Ordering, Queue, Scope};
+use tilewright_ptx::ast::Space;
 
 impl Order<'_> {
     /// What the warp does from here on is not what others learn of.
@@ -42,14 +43,14 @@ impl Order<'_> {
         self.warps[self.warp].clocks.known.get(self.warp as u16)
     }
 
-    /// Lanes of the warp arrive; all of them with `u32::MAX`.
-    pub(crate) fn arrive(&mut self, meeting: &mut Meeting, release: bool, lanes: u32) {
-        let (now, warp) = (self.now(), &self.warps[self.warp]);
+    /// Lanes of the warp, all of them with `u32::MAX`, arrive where threads of this scope meet.
+    pub(crate) fn arrive(&mut self, meeting: &mut Meeting, scope: Scope, release: bool, lanes: u32) {
+        let (now, level, warp) = (self.now(), self.level(scope), &self.warps[self.warp]);
         if release {
             meeting.arrived.join(&warp.clocks);
             self.releases[self.warp].release(now, lanes);
             self.tick();
-        } else if let Some(released) = &warp.released[0] {
+        } else if let Some(released) = &warp.released[level] {
             meeting.arrived.join(released);
             self.releases[self.warp].release_fenced(warp.fence, lanes);
         }
@@ -58,6 +59,10 @@ impl Order<'_> {
     /// Lanes of the warp, all of them with `u32::MAX`, go on behind a completion.
     pub(crate) fn leave(&mut self, meeting: &Meeting, acquire: bool, lanes: u32) {
         self.learn_in(Scope::Cta, &meeting.completed, acquire, lanes);
+        if lanes == u32::MAX {
+            let now = self.now();
+            self.releases[self.warp].leave(now);
+        }
     }
 
     /// The warp has waited for all threads of the cluster.
@@ -121,10 +126,16 @@ impl Order<'_> {
         self.tick();
     }
 
-    /// A fence between the generic and the async proxy, of lanes or, with `u32::MAX`, of all.
-    pub(crate) fn proxy_fence(&mut self, lanes: u32) {
+    /// A fence between the generic and the async proxy, of this space or of both, of lanes or, with `u32::MAX`, of all.
+    pub(crate) fn proxy_fence(&mut self, space: Option<Space>, lanes: u32) {
+        let proxies = match space {
+            _ if !self.program.proxies => 0..1,
+            None => 0..2,
+            Some(Space::Global) => 1..2,
+            Some(_) => 0..1,
+        };
         let met = self.releases[self.warp].met();
-        self.warps[self.warp].clocks.fence(self.warp as u16, lanes, met);
+        self.warps[self.warp].clocks.fence(proxies, self.warp as u16, lanes, met);
         self.tick();
     }
 

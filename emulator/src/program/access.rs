@@ -254,9 +254,9 @@ impl Op {
             | Op::Trap
             | Op::Nop
             | Op::ClusterArrive { .. }
-            | Op::ClusterWait
+            | Op::ClusterWait { .. }
             | Op::Fence(_)
-            | Op::ProxyFence
+            | Op::ProxyFence(_)
             | Op::Commit { .. }
             | Op::WaitGroup { .. }
             | Op::WaitAllCopies

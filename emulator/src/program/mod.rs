@@ -78,6 +78,8 @@ pub(crate) struct Program {
     pub(crate) thread_registers: Option<u32>,
     /// Some of its fences and strong accesses are for a CTA or a cluster alone.
     pub(crate) narrow: bool,
+    /// Some of its proxy fences are of one space of memory alone.
+    pub(crate) proxies: bool,
     /// Threads of several clusters may wait for each other, or depend on each other's order.
     pub(crate) talks: bool,
 }

@@ -120,7 +120,8 @@ pub(crate) enum Op {
     /// A fence of memory.
     Fence(Scope),
     /// A fence between the generic and the async proxy.
-    ProxyFence,
+    /// Between the generic and the async proxy, of one space of memory or of all.
+    ProxyFence(Option<Space>),
     /// An address of a space as a generic one.
     ToGeneric {
         space: Space,
@@ -223,8 +224,11 @@ pub(crate) enum Op {
     ClusterArrive {
         /// Not relaxed.
         ordered: bool,
+        aligned: bool,
     },
-    ClusterWait,
+    ClusterWait {
+        aligned: bool,
+    },
 
     MbarInit {
         at: Address,
@@ -255,6 +259,8 @@ pub(crate) enum Op {
         /// It must not be the last.
         uncompleted: bool,
         ordered: bool,
+        /// It says that it is for threads of its own CTA alone. What says nothing is taken to be for those that wait there.
+        inside: bool,
     },
     MbarTestParity {
         at: Address,

@@ -96,3 +96,16 @@ fn a_warpgroup_changes_its_registers_together() {
     innocent(&two.replace("NUMBER", "40"), threads(128));
     guilty(&two.replace("NUMBER", "48"), threads(128), &["setmaxnreg to 48, where warp 0", "has 40"]);
 }
+
+#[test]
+fn a_state_is_of_this_phase_or_the_one_before() {
+    let body = |state: &str| {
+        format!(
+            "setp.ne.u32 %p1, %t, 0;\n@%p1 exit;\nmbarrier.init.shared.b64 [bar], 1;\n\
+             mbarrier.arrive.shared.b64 %d1, [bar];\nmbarrier.arrive.shared.b64 %d2, [bar];\n\
+             mbarrier.test_wait.shared.b64 %p3, [bar], {state};\n@%p3 st.global.u32 [%out], 1;"
+        )
+    };
+    innocent(&body("%d2"), threads(32));
+    guilty(&body("%d1"), threads(32), &["a state of phase 0 of an mbarrier, of which phase 2 has begun"]);
+}

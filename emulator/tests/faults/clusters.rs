@@ -118,3 +118,55 @@ fn sums_that_come_by_themselves() {
     );
     needs(&body, cluster(2, 32), &["race"]);
 }
+
+#[test]
+fn what_is_for_a_cta_alone() {
+    let meeting = |fence: &str, arrival: &str| {
+        format!(
+            "{BEGIN}@!%p1 st.shared::cluster.u32 [%r2], %t;\n{fence}\nbarrier.cluster.arrive{arrival};\nbarrier.cluster.wait;\n\
+             ld.shared.u32 %r7, [%s];\n@%p1 st.global.u32 [%mine], %r7;"
+        )
+    };
+    let meeting = |fence, arrival| meeting(fence, arrival).replace("ld.shared", "@%p1 ld.shared");
+    innocent(&meeting("", ""), cluster(2, 32));
+    innocent(&meeting("fence.acq_rel.cluster;", ".relaxed"), cluster(2, 32));
+    for fence in ["", "fence.acq_rel.cta;"] {
+        guilty(&meeting(fence, ".relaxed"), cluster(2, 32), &["race", "of CTA 1 of the cluster wrote them"]);
+    }
+    // An arrival at another CTA's mbarrier. What does not say for whom it is, is for who waits there.
+    let arrival = |scope: &str| {
+        format!(
+            "{BEGIN}@%p1 bra LOOK;\nst.shared::cluster.u32 [%r2], %t;\nbar.warp.sync -1;\n\
+             @%p2 mbarrier.arrive{scope}.shared::cluster.b64 _, [%r3];\nbra END;\n\
+             LOOK: mbarrier.try_wait.parity.shared::cta.b64 %p3, [bar], 0;\n@!%p3 bra LOOK;\nld.shared.u32 %r7, [%s];\nEND: {MEET}"
+        )
+    };
+    innocent(&arrival(".release.cluster"), cluster(2, 32));
+    innocent(&arrival(""), cluster(2, 32));
+    guilty(&arrival(".release.cta"), cluster(2, 32), &["race", "of CTA 1 of the cluster wrote them"]);
+}
+
+#[test]
+fn an_aligned_barrier_is_of_whole_warps() {
+    let body = |arrive: &str, wait: &str| {
+        format!(
+            "setp.ge.u32 %p1, %t, 16;\n@%p1 bra OTHER;\nbarrier.cluster.arrive{arrive};\nbarrier.cluster.wait{wait};\nbra END;\n\
+             OTHER: barrier.cluster.arrive;\nbarrier.cluster.wait;\nEND: bar.warp.sync -1;"
+        )
+    };
+    innocent(&body("", ""), cluster(2, 32));
+    for (arrive, wait) in [(".aligned", ""), ("", ".aligned")] {
+        guilty(&body(arrive, wait), cluster(2, 32), &["deadlock", "for the other lanes of its warp"]);
+    }
+}
+
+#[test]
+fn generic_addresses_of_shared_memory_name_their_cta() {
+    // Rank 1 reads by the address that rank 0 has of its own memory.
+    let body = format!(
+        "{BEGIN}cvt.u64.u32 %d1, %s;\ncvta.shared.u64 %d1, %d1;\nst.shared.u32 [%s], %r1;\nmul.wide.u32 %d2, %t, 8;\nadd.u64 %d2, %d2, %out;\n\
+         @%p1 st.global.u64 [%d2], %d1;\n⟦{MEET}⟧@!%p1 ld.global.u64 %d1, [%d2];\nld.u32 %r7, [%d1];\n\
+         setp.ne.u32 %p4, %r7, 0;\n@%p4 trap;\n{MEET}"
+    );
+    needs(&body, cluster(2, 32), &["race", "of global memory"]);
+}

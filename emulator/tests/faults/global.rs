@@ -208,3 +208,31 @@ fn the_last_cta_sums_what_all_have_stored() {
     innocent(&atomic.replace(['⟦', '⟧'], ""), ctas(1000, 32));
     guilty(&atomic.replace("⟦acq_rel⟧", "relaxed"), ctas(1000, 32), &["race", "of cluster", "ld.global"]);
 }
+
+#[test]
+fn sums_of_several_ctas() {
+    // Each adds, and the last to come, as a counter tells it, reads the sum: its own addition does not say that the others' are over.
+    let body = |add: &str, first: &str, second: &str| {
+        format!(
+            "setp.ne.u32 %p1, %t, 0;\n@%p1 exit;\n{add}\n{first}\natom.relaxed.gpu.global.add.u32 %r1, [%out+64], 1;\n{second}\n\
+             setp.ne.u32 %p2, %r1, 2;\n@%p2 exit;\nld.global.u32 %r2, [%out];\nst.global.u32 [%out+128], %r2;"
+        )
+    };
+    let fence = "fence.acq_rel.gpu;";
+    let copied = "st.shared.v4.u32 [buffer], {1, 1, 1, 1};\nfence.proxy.async.shared::cta;\n\
+        cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%out], [buffer], 16;\ncp.async.bulk.commit_group;\n\
+        cp.async.bulk.wait_group 0;";
+    for add in ["red.relaxed.gpu.global.add.u32 [%out], 5;", copied] {
+        innocent(&body(add, fence, fence), ctas(3, 32));
+        for [first, second] in [["", fence], [fence, ""]] {
+            guilty(
+                &body(add, first, second),
+                ctas(3, 32),
+                &["race", "4 bytes of global memory", "at PTX line"],
+            );
+        }
+    }
+    // What an atomic operation gives tells it of those before.
+    let counted = body("", "", "").replace("[%out];", "[%out+64];");
+    innocent(&counted, ctas(3, 32));
+}

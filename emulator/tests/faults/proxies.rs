@@ -102,3 +102,45 @@ fn a_bulk_store_that_another_cta_reads() {
     let early = passed(&store(".read"), read).replace("1;\nexit;", "1;\ncp.async.bulk.wait_group 0;\nexit;");
     guilty(&early, ctas(2, 32), &["race", "global memory", "was not waited for (cp.async.bulk.wait_group)"]);
 }
+
+#[test]
+fn a_fence_of_other_memory() {
+    let store = |fence: &str| {
+        format!(
+            "st.shared.v4.u32 [%s], {{%t, %t, %t, %t}};\nfence.proxy.async{fence};\nbar.sync 0;\nsetp.ne.u32 %p1, %t, 0;\n\
+             @%p1 exit;\ncp.async.bulk.global.shared::cta.bulk_group [%out], [buffer], 64;\ncp.async.bulk.commit_group;\n\
+             cp.async.bulk.wait_group 0;"
+        )
+    };
+    let load = |fence: &str| {
+        format!(
+            "st.global.u32 [%mine], %t;\nfence.proxy.async{fence};\nbar.sync 0;\nsetp.ne.u32 %p1, %t, 0;\n@%p1 exit;\n\
+             mbarrier.init.shared.b64 [bar], 1;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 64;\n\
+             cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [buffer], [%out], 64, [bar];\n\
+             WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p3, [bar], 0;\n@!%p3 bra WAIT;"
+        )
+    };
+    for fence in ["", ".shared::cta", ".shared::cluster"] {
+        innocent(&store(fence), threads(64));
+    }
+    for fence in ["", ".global"] {
+        innocent(&load(fence), threads(64));
+    }
+    guilty(&store(".global"), threads(64), &["of shared memory", "no fence.proxy.async"]);
+    guilty(&load(".shared::cta"), threads(64), &["of global memory", "no fence.proxy.async"]);
+    // One of each does for both.
+    innocent(&store(".global;\nfence.proxy.async.shared::cta"), threads(64));
+    innocent(&load(".shared::cta;\nfence.proxy.async.global"), threads(64));
+}
+
+#[test]
+fn a_copy_by_one_lane_of_what_the_others_wrote() {
+    let store = "st.shared.v4.u32 [%s], {%t, %t, %t, %t};\nfence.proxy.async.shared::cta;\n⟦bar.warp.sync -1;⟧\nsetp.ne.u32 %p1, %t, 0;\n\
+        @%p1 exit;\ncp.async.bulk.global.shared::cta.bulk_group [%out], [buffer], 64;\ncp.async.bulk.commit_group;\n\
+        cp.async.bulk.wait_group 0;";
+    needs(store, threads(32), &["race", "thread 1 wrote them", "no bar.warp.sync"]);
+    // All have arrived at an mbarrier, and waited there.
+    let met = "mbarrier.arrive.shared.b64 _, [bar];\nWAIT: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0;\n@!%p2 bra WAIT;";
+    let init = "setp.eq.u32 %p3, %t, 0;\n@%p3 mbarrier.init.shared.b64 [bar], 32;\nbar.warp.sync -1;\n";
+    innocent(&format!("{init}{}", store.replace("⟦bar.warp.sync -1;⟧", met)), threads(32));
+}

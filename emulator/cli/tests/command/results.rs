@@ -134,3 +134,19 @@ fn tensor_maps_are_made_of_buffers() {
         assert!(done.code == 2 && done.error.contains(says), "{}{}", done.out, done.error);
     }
 }
+
+#[test]
+fn clusters_are_as_large_as_the_kernel_requires() {
+    let text = ".version 8.3\n.target sm_90a\n.address_size 64\n\
+        .visible .entry k() .explicitcluster .reqnctapercluster 2, 1, 1\n{\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\nret;\n}\n";
+    let ptx = file("cluster.ptx", text.as_bytes());
+    let (report, code) = json(&format!("run {ptx} --grid 4 --block 32"));
+    assert_eq!((code, &report["cluster"]), (0, &json!([2, 1, 1])), "{report}");
+    let done = command(&format!("run {ptx} --grid 4 --block 32 --cluster 4"));
+    assert!(
+        done.code == 1 && done.out.contains("the kernel requires [2, 1, 1]"),
+        "{}{}",
+        done.out,
+        done.error
+    );
+}

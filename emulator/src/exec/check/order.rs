@@ -59,7 +59,7 @@ pub(crate) fn tell(
     };
     let same = |other: Option<usize>, lane, at| {
         if let Some(other) = other {
-            let there = spot(other).filter(|_| mask >> other & 1 != 0) == Some((other, at));
+            let there = mask >> other & 1 != 0 && spot(other) == Some((other, at));
             return there.then(|| value(other) == value(lane));
         }
         let mut there = [0; 16];
@@ -78,7 +78,7 @@ pub(crate) fn tell(
         Some(Scope::Gpu) => STRONG,
     };
     let kind = if read_only { READ_ONLY } else { strong };
-    let what = Lanes { bytes, kind, reads: takes, wrote: writes };
+    let what = Lanes { bytes, kind, reads: takes, wrote: writes, gives: reads && writes };
     match joint {
         Some(joint) => {
             let shared = if let Where::Shared(cta) = joint.space { Some(cta) } else { None };

@@ -6,7 +6,7 @@ use crate::exec::result::{Active, Next};
 use crate::exec::warp::Warp;
 use crate::exec::warp::group::Wait;
 use crate::program::op::Op;
-use crate::program::operand::Tally;
+use crate::program::operand::{Scope, Tally};
 use crate::program::register::LANES;
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) -> Result<Next, Reason> {
@@ -68,19 +68,25 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, active: Active) 
             arrive(env, warp.cta, id, Some(threads), false)?;
             Ok(Next::Advance)
         }
-        Op::ClusterArrive { ordered } => {
+        Op::ClusterArrive { ordered, aligned } => {
+            if aligned && let Some(wait) = active.together(warp) {
+                return Ok(wait);
+            }
             if warp.at_cluster & mask != 0 {
                 return Err(Reason::misuse("barrier.cluster.arrive twice without a wait"));
             }
             warp.at_cluster |= mask;
             warp.cluster_generation = env.cluster_generation;
             if let Some(order) = &mut env.order {
-                order.arrive(&mut env.cluster_meeting, ordered, warp.all_of(mask));
+                order.arrive(&mut env.cluster_meeting, Scope::Cluster, ordered, warp.all_of(mask));
             }
             env.events += 1;
             Ok(Next::Advance)
         }
-        Op::ClusterWait => {
+        Op::ClusterWait { aligned } => {
+            if aligned && let Some(wait) = active.together(warp) {
+                return Ok(wait);
+            }
             if env.cluster_generation > warp.cluster_generation {
                 if let Some(order) = &mut env.order {
                     order.meet_cluster();
@@ -109,7 +115,7 @@ pub(crate) fn lanes_ended(warp: &Warp, env: &mut Env<'_>) -> Result<(), Reason> 
 fn arrive(env: &mut Env<'_>, cta: usize, id: u32, threads: Option<u32>, reduces: bool) -> Result<(), Reason> {
     let cta = &mut env.ctas[cta];
     if let (Some(order), Some(barrier)) = (&mut env.order, cta.barriers.get_mut(id as usize)) {
-        order.arrive(&mut barrier.meeting, true, u32::MAX);
+        order.arrive(&mut barrier.meeting, Scope::Cta, true, u32::MAX);
         order.meet();
     }
     env.events += 1;

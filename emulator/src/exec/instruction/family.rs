@@ -41,14 +41,14 @@ fn execute(
         order.issue(warp.cta, warp.index, active.pc);
     }
     match op {
-        Op::Fence(_) | Op::ProxyFence | Op::Commit { .. } | Op::WaitGroup { .. } | Op::WaitAllCopies => {
+        Op::Fence(_) | Op::ProxyFence(_) | Op::Commit { .. } | Op::WaitGroup { .. } | Op::WaitAllCopies => {
             if let Some(order) = &mut env.order
                 && active.mask != 0
             {
                 let all = warp.all_of(active.mask);
                 match *op {
                     Op::Fence(scope) => order.fence(scope, all),
-                    Op::ProxyFence => order.proxy_fence(all),
+                    Op::ProxyFence(space) => order.proxy_fence(space, all),
                     Op::Commit { queue } => order.commit(queue, active.mask),
                     Op::WaitGroup { queue, pending } => order.wait(queue, all, pending),
                     _ => order.wait_all_copies(all),
@@ -85,7 +85,7 @@ fn execute(
         | Op::BarrierTally { .. }
         | Op::BarrierArrive { .. }
         | Op::ClusterArrive { .. }
-        | Op::ClusterWait => barrier::step(warp, env, op, active),
+        | Op::ClusterWait { .. } => barrier::step(warp, env, op, active),
         Op::MbarInit { .. }
         | Op::MbarInvalidate { .. }
         | Op::MbarExpect { .. }

@@ -133,7 +133,7 @@ fn tell(
         }
     }
     let Some(order) = &mut env.order else { return Ok(()) };
-    let what = Lanes { bytes: layout.bytes, kind: 0, reads: !wrote, wrote };
+    let what = Lanes { bytes: layout.bytes, kind: 0, reads: !wrote, wrote, gives: false };
     order.lanes(spots.into_iter(), what, |_, _, _| None).map_err(|what| match order.culprit() {
         Some(lane) => warp.blame(lane, what),
         None => what,

@@ -68,7 +68,7 @@ fn rows(warp: &mut Warp, env: &mut Env<'_>, addresses: &[u32], wrote: bool) -> R
     let Some(order) = &mut env.order else { return Ok(()) };
     let rows = u32::MAX >> (LANES - addresses.len().min(LANES));
     let at = lanes_of(|lane| addresses.get(lane).copied().unwrap_or(0).into());
-    let what = Lanes { bytes: 16, kind: 0, reads: !wrote, wrote };
+    let what = Lanes { bytes: 16, kind: 0, reads: !wrote, wrote, gives: false };
     order.together(&at, rows, Some(warp.cta), what, |_, _, _| None).map_err(|what| match order.culprit() {
         Some(lane) => warp.blame(lane, what),
         None => what,

@@ -8,7 +8,7 @@ use crate::exec::warp::group::Wait;
 use crate::exec::warp::{Warp, alike, lanes};
 use crate::order::Order;
 use crate::program::op::Op;
-use crate::program::operand::{Address, Window};
+use crate::program::operand::{Address, Scope, Window};
 use crate::program::register::{LANES, P};
 
 pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Result<Next, Reason> {
@@ -21,14 +21,14 @@ pub(super) fn step(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Re
         Op::MbarTestParity { at, window, d, parity, suspend, ordered } => {
             let parities = *warp.r(parity);
             let passed = test(warp, env, (at, window), mask, ordered, |mbarrier, lane| {
-                mbarrier.passed(parities[lane])
+                Ok(mbarrier.passed(parities[lane]))
             })?;
             Ok(tested(warp, d, mask, passed, suspend))
         }
         Op::MbarTestState { at, window, d, state, suspend, ordered } => {
             let states = *warp.d(state);
             let passed = test(warp, env, (at, window), mask, ordered, |mbarrier, lane| {
-                mbarrier.phase > states[lane] >> 20
+                mbarrier.has_left(states[lane])
             })?;
             Ok(tested(warp, d, mask, passed, suspend))
         }
@@ -50,7 +50,7 @@ fn test(
     (at, window): (Address, Window),
     mask: u32,
     ordered: bool,
-    done: impl Fn(&Mbarrier, usize) -> bool,
+    done: impl Fn(&Mbarrier, usize) -> Result<bool, Reason>,
 ) -> Result<u32, Reason> {
     let (mut passed, mut last, mut tested, mut missed) = (0, None, [(0, 0); LANES], false);
     for lane in lanes(mask) {
@@ -60,7 +60,7 @@ fn test(
             env.use_mbarrier(cta, at).map_err(|what| warp.blame(lane, what))?;
         }
         let mbarrier = env.ctas[cta].mbarrier(at)?;
-        if done(mbarrier, lane) {
+        if done(mbarrier, lane).map_err(|what| warp.blame(lane, what))? {
             let seen = |order: &Order<'_>| order.has_seen(mbarrier.current(), mbarrier.completed);
             if warp.misses && env.order.as_ref().is_some_and(|order| !seen(order)) {
                 missed = true;
@@ -132,11 +132,13 @@ fn one(
     match *op {
         Op::MbarExpect { bytes, .. } => barrier.expect(warp.r(bytes)[lane])?,
         Op::MbarComplete { bytes, .. } => barrier.complete(warp.r(bytes)[lane])?,
-        Op::MbarArrive { count, expect, state, drop, uncompleted, ordered, .. } => {
+        Op::MbarArrive { count, expect, state, drop, uncompleted, ordered, inside, .. } => {
+            let scope = if cta == warp.cta { Scope::Cta } else { Scope::Cluster };
             if let Some(order) = &mut env.order
                 && first
+                && (scope == Scope::Cta || !inside)
             {
-                order.arrive(&mut barrier.meeting, ordered, lanes);
+                order.arrive(&mut barrier.meeting, scope, ordered, lanes);
             }
             let before = barrier.state();
             if let Some(expect) = expect {

@@ -6,7 +6,7 @@ use crate::exec::env::Env;
 use crate::exec::observe::Observer;
 use crate::exec::result::{Active, Next};
 use crate::exec::warp::{Warp, lanes};
-use crate::memory;
+use crate::memory::{self, RANK_SHIFT};
 use crate::program::op::Op;
 use crate::program::operand::{EachOp, Outcome, PredicateOp};
 use crate::program::register::{L32, L64, LANES, P, lanes_of};
@@ -185,7 +185,13 @@ pub(crate) fn step(
         Op::Sleep => {}
         Op::ToGeneric { space, d, a } => {
             let (a, base) = (warp.d(a), bases(warp, space));
-            let value = lanes_of(|lane| a[lane].wrapping_add(base[lane]));
+            // Of its own shared memory: for the other CTAs of the cluster too.
+            let own = match space {
+                Space::Shared if env.ctas.len() > 1 => (warp.cta as u64 + 1) << RANK_SHIFT,
+                _ => 0,
+            };
+            let named = |at: u64| if at as u32 >> RANK_SHIFT == 0 { at.wrapping_add(own) } else { at };
+            let value = lanes_of(|lane| named(a[lane]).wrapping_add(base[lane]));
             warp.put_d(d, mask, &value);
         }
         Op::FromGeneric { space, d, a } => {
