@@ -166,7 +166,12 @@ pub fn attention_gradient<
                 scores = product(d_s).wait();
             }
         }
-        loads.release(turn);
+        if W::ADDS {
+            // All threads have met behind their last read.
+            loads.release(turn);
+        } else {
+            loads.release_read(turn);
+        }
         walk.advance();
     }
     let (place, side) = ([of().matrix, own_head, tile, part], side());
