@@ -3,6 +3,7 @@
 //! ```text
 //! cargo bench --bench attention_gradient                       criterion's measurements, and the table of what it measured
 //! cargo bench --bench attention_gradient -- --table [WORDS]    the table alone
+//! cargo bench --bench attention_gradient -- --kernels [WORDS]  every kernel of keys that can compute a case
 //! ```
 //!
 //! WORDS select cases, by words of their names: `b4 s4096 d128 causal`. The table takes a CUDA graph over rotating tensors of each, in one run and in
@@ -39,6 +40,9 @@ fn main() -> ExitCode {
 fn run(device: &Device, arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
         Some((mode, words)) if mode == "--table" => tabulate(device, &common::selected(case::all(), words)?),
+        Some((mode, words)) if mode == "--kernels" => {
+            common::selected(case::all(), words)?.into_iter().try_for_each(|case| kernels(device, case))
+        }
         _ => {
             let throughput = |case: &Case| Throughput::Elements(case.flops() as u64);
             let measured = measure::all(device, "attention_gradient", &case::all(), throughput, |case| {
@@ -48,6 +52,23 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
             if measured.is_empty() { Ok(()) } else { tabulate(device, &measured) }
         }
     }
+}
+
+/// Prints what each of a case's kernels takes.
+fn kernels(device: &Device, case: Case) -> Result<()> {
+    let problem = problem(device, case)?;
+    let (problem, names) = (&problem, problem.kernels()?);
+    println!("{case}");
+    let variant = |name: &&'static str| {
+        let way = Way::Kernel(name);
+        Variant::new(*name, move |stream: &Stream, set| problem.launch(stream, set, way))
+    };
+    let variants: Vec<_> = names.iter().map(variant).collect();
+    for timing in compare(device, &variants, &common::options(problem.sets()))? {
+        let ms = timing.median();
+        println!("  {}: {ms:.4} ms, {:.0} TFLOP/s", timing.name, case.flops() as f64 / ms / 1e9);
+    }
+    Ok(())
 }
 
 /// Prints the table of these cases.

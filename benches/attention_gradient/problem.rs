@@ -18,6 +18,8 @@ pub enum Way {
     Chosen,
     /// The choice among those that give the same bits, run by run.
     Deterministic,
+    /// The kernel of keys of this name.
+    Kernel(&'static str),
 }
 
 /// A case that can be computed, on one of several sets of tensors.
@@ -67,9 +69,9 @@ pub fn problem(device: &Device, case: Case) -> tilewright::Result<Problem> {
     let sets = (0..sets(device, case.bytes())).map(set).collect::<tilewright::Result<Vec<_>>>()?;
     let problem = Problem { case, sets };
     for set in &problem.sets {
-        let len = [Way::Chosen, Way::Deterministic].map(|way| Ok(problem.plan(set, way)?.1));
-        let [chosen, deterministic]: [tilewright::Result<usize>; 2] = len;
-        *set.workspace.borrow_mut() = Tensor::uninit(device, &[chosen?.max(deterministic?)])?;
+        let len = |&name: &&'static str| Ok(problem.plan(set, Way::Kernel(name))?.1);
+        let lens: tilewright::Result<Vec<usize>> = problem.kernels()?.iter().map(len).collect();
+        *set.workspace.borrow_mut() = Tensor::uninit(device, &[lens?.into_iter().max().unwrap_or(0)])?;
     }
     Ok(problem)
 }
@@ -86,7 +88,23 @@ impl Problem {
 
     fn gradient(&self, way: Way) -> AttentionGradient<'static> {
         let gradient = attention(&self.case).gradient();
-        if way == Way::Deterministic { gradient.deterministic() } else { gradient }
+        match way {
+            Way::Chosen => gradient,
+            Way::Deterministic => gradient.deterministic(),
+            Way::Kernel(name) => gradient.kernel(name),
+        }
+    }
+
+    /// The kernels of keys that can compute it.
+    pub fn kernels(&self) -> tilewright::Result<Vec<&'static str>> {
+        let set = &self.sets[0];
+        let [q, k, v, o, d_o] = set.inputs.each_ref().map(Tensor::view);
+        let [d_q, d_k, d_v] = &set.outputs;
+        let (mut d_q, mut d_k, mut d_v) = (d_q.borrow_mut(), d_k.borrow_mut(), d_v.borrow_mut());
+        let outputs = [&d_q.view_mut(), &d_k.view_mut(), &d_v.view_mut()];
+        let gradient = self.gradient(Way::Chosen);
+        let all = gradient.candidates([&q, &k, &v], (&o, &set.lse.view()), &d_o, outputs)?;
+        Ok(all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name()).collect())
     }
 
     /// The kernel's name, and elements of the workspace.
