@@ -111,7 +111,7 @@ where
     ) -> (I::Done, J::Done) {
         // SAFETY: the gemm that reads the tile is waited for below, before the next call.
         let d_s = unsafe { room.put(d_s) };
-        let (values, queries) = values.behind(gemm(Z::default(), d_s.t(), keys, Fresh::new()), || ());
+        let (values, queries) = values.behind(gemm(Z::default(), d_s.aligned().t(), keys.aligned(), Fresh::new()), || ());
         let (queries, scores) = queries.behind(scores(), || ());
         // SAFETY: the host gives as much memory as all blocks of queries take, where they are only added to.
         unsafe { queries.add_in_fours(sums()) };
