@@ -3,7 +3,7 @@
 //! ```text
 //! cargo bench --bench attention_gradient                       criterion's measurements, and the table of what it measured
 //! cargo bench --bench attention_gradient -- --table [WORDS]    the table alone
-//! cargo bench --bench attention_gradient -- --kernels [WORDS]  every kernel of keys that can compute a case
+//! cargo bench --bench attention_gradient -- --kernels [WORDS]  the kernels of keys that are worth a try
 //! ```
 //!
 //! WORDS select cases, by words of their names: `b4 s4096 d128 causal`. The table takes a CUDA graph over rotating tensors of each, in one run and in

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tilewright::ops::{Attention, AttentionGradient};
+use tilewright::ops::{Attention, AttentionGradient, AttentionGradientCandidate};
 use tilewright::{Device, Stream, Tensor, bf16};
 use tilewright_support::Result;
 use tilewright_support::random::normal;
@@ -95,7 +95,7 @@ impl Problem {
         }
     }
 
-    /// The kernels of keys that can compute it.
+    /// The kernels of keys that can compute it, but for those that take four times as long as the best by estimate.
     pub fn kernels(&self) -> tilewright::Result<Vec<&'static str>> {
         let set = &self.sets[0];
         let [q, k, v, o, d_o] = set.inputs.each_ref().map(Tensor::view);
@@ -104,7 +104,10 @@ impl Problem {
         let outputs = [&d_q.view_mut(), &d_k.view_mut(), &d_v.view_mut()];
         let gradient = self.gradient(Way::Chosen);
         let all = gradient.candidates([&q, &k, &v], (&o, &set.lse.view()), &d_o, outputs)?;
-        Ok(all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name()).collect())
+        let cycles = |kernel: &AttentionGradientCandidate| kernel.cycles().unwrap_or(u64::MAX);
+        let least = all.iter().map(cycles).min().unwrap_or(u64::MAX);
+        let worth = |kernel: &&AttentionGradientCandidate| cycles(kernel) / 4 < least;
+        Ok(all.iter().filter(worth).map(|kernel| kernel.name()).collect())
     }
 
     /// The kernel's name, and elements of the workspace.
