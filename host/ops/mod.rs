@@ -6,7 +6,7 @@
 //! | [`dequant_gemm_int8()`](dequant_gemm_int8()), [`DequantGemmInt8`] | C = act(tokens A (q scales)ᵀ + bias), or the exact sums, A of int8, q integers of 2 to 8 bits |
 //! | [`conv()`](conv()), [`Conv`], [`ConvGradient`] | y = act(x ∗ w + bias + residual) of images, sequences and volumes, and its gradients, f16 and bf16; depthwise f32 |
 //! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16 and bf16 |
-//! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
+//! | [`attention()`](attention()), [`Attention`], [`AttentionGradient`] | O = softmax(scale Q Kᵀ + mask) V and its gradients, f16 and bf16 |
 //! | [`causal_conv1d()`](causal_conv1d()), [`CausalConv1d`], [`CausalConv1dGradient`] | depthwise causal convolution of sequences, its step of one token and its gradients, f16, bf16, f32 |
 //! | [`Ssd`], [`SsdStep`], [`SsdGradient`] | Mamba-2's state-space scan, its step of one token and its gradients, f16, bf16 |
 //! | [`linear_attention()`](linear_attention()), [`LinearAttention`], [`LinearAttentionGradient`] | attention by a state: linear attention, retention, gates of rows or channels, the delta rule, steps; gradients of all but the delta rule; f16 and bf16 |
@@ -105,7 +105,10 @@ mod warm_up;
 #[cfg(feature = "reduce")]
 pub use argmax::{Argmax, ArgmaxCandidate, ArgmaxPlan, argmax};
 #[cfg(feature = "attention")]
-pub use attention::{Attention, AttentionCandidate, AttentionPlan, AttentionViews, attention};
+pub use attention::{
+    Attention, AttentionCandidate, AttentionGradient, AttentionGradientCandidate, AttentionGradientPlan,
+    AttentionGradientViews, AttentionPlan, AttentionViews, attention,
+};
 #[cfg(feature = "pointwise")]
 pub use cast::{Cast, CastElement, cast};
 #[cfg(feature = "ssd")]

@@ -18,6 +18,7 @@
 
 pub mod activation;
 pub mod attention;
+pub mod attention_gradient;
 pub mod convolution;
 pub mod cublas;
 pub mod empty;

@@ -10,6 +10,7 @@ mod capture;
 mod case;
 mod decode;
 mod errors;
+mod gradient;
 mod kernels;
 mod lengths;
 mod masks;
@@ -54,5 +55,14 @@ fn main() -> ExitCode {
         .gpu(Arch::Sm80, "calls take no memory", capture::memory)
         .device(Arch::Sm90a, "overlapping calls", capture::overlapping)
         .device(Arch::Sm80, "refused calls leave everything alone", errors::leave_everything_alone)
+        .device(Arch::Sm80, "gradients on every kernel", gradient::kernels)
+        .device(Arch::Sm80, "gradients of all head dimensions, groups of heads and windows", gradient::sizes)
+        .device(Arch::Sm80, "gradients of sequences one after the other", gradient::packed)
+        .device(Arch::Sm80, "gradients without queries or keys", gradient::none)
+        .device(Arch::Sm80, "gradients of tensors that lie anywhere", gradient::places)
+        .device(Arch::Sm80, "gradients of large scores", gradient::large)
+        .device(Arch::Sm80, "gradients beside NaN", gradient::not_numbers)
+        .device(Arch::Sm80, "deterministic gradients", gradient::deterministic)
+        .device(Arch::Sm80, "refused gradients", gradient::errors)
         .main()
 }

@@ -44,7 +44,7 @@ pub use crate::tile::memory::picked::Picked;
 pub use crate::tile::memory::prefetch::Mapped;
 pub use crate::tile::memory::row_tiles::{RowOrder, RowTile};
 pub use crate::tile::memory::rows_ahead::RowsAhead;
-pub use crate::tile::memory::scratch::Scratch;
+pub use crate::tile::memory::scratch::{Scratch, ScratchPair};
 pub use crate::tile::memory::shared::{
     Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Stages, Transposed,
 };

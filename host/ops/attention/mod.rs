@@ -2,6 +2,7 @@
 
 mod cache;
 mod choose;
+mod gradient;
 mod order;
 mod packed;
 mod parts;
@@ -12,6 +13,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use gradient::{
+    AttentionGradient, AttentionGradientCandidate, AttentionGradientPlan, AttentionGradientViews,
+};
 pub use plan::{AttentionPlan, AttentionViews};
 use plan::{Others, named, problem};
 use problem::Options;
@@ -211,6 +215,11 @@ impl<'a> Attention<'a> {
     /// Hopper); on unless set. It waits for that one's results before it reads or writes memory.
     pub fn overlap(self, overlap: bool) -> Self {
         Attention { overlap, ..self }
+    }
+
+    /// The gradients of this attention by Q, K and V. Neither a cache nor divided keys have any.
+    pub fn gradient(self) -> AttentionGradient<'a> {
+        AttentionGradient::new(self)
     }
 
     /// The tensors of the call beside Q, K, V and O.

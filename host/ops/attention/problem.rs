@@ -199,7 +199,7 @@ impl Problem {
 
 impl Size {
     /// Of the shapes of Q, K, V and O.
-    fn new(shapes: [&[usize]; 4], cached: &Cached) -> Result<Self> {
+    pub(super) fn new(shapes: [&[usize]; 4], cached: &Cached) -> Result<Self> {
         let named = ["q", "k", "v", "o"].into_iter().zip(shapes);
         let [mut q, mut k, mut v, mut o] = [[0; 4]; 4];
         for ((name, shape), to) in named.zip([&mut q, &mut k, &mut v, &mut o]) {
@@ -239,7 +239,7 @@ impl Size {
 }
 
 /// Which keys the queries see: the last query is aligned with the last key.
-fn seen(queries: usize, keys: usize, options: &Options) -> Result<Keys> {
+pub(super) fn seen(queries: usize, keys: usize, options: &Options) -> Result<Keys> {
     let (count, queries) = (int("k", keys)?, int("q", queries)?);
     let own = i64::from(count) - i64::from(queries);
     let far = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);

@@ -49,6 +49,17 @@ impl Blocks {
     pub fn whole(&self, j: u32) -> bool {
         self.whole_begin <= j && j < self.whole_end
     }
+    /// The same blocks, none of which counts as whole.
+    #[inline(always)]
+    pub fn all_masked(self) -> Self {
+        Blocks { whole_begin: 0, whole_end: 0, ..self }
+    }
+    /// The same with `f` of each of their numbers.
+    #[inline(always)]
+    pub fn map(self, f: impl Fn(u32) -> u32) -> Self {
+        let Blocks { begin, whole_begin, whole_end, end } = self;
+        Blocks { begin: f(begin), whole_begin: f(whole_begin), whole_end: f(whole_end), end: f(end) }
+    }
     /// The `part`th of `parts` equal parts, as near as whole blocks allow.
     #[inline(always)]
     pub fn part(&self, part: u32, parts: u32) -> Self {
@@ -78,6 +89,16 @@ impl Blocks {
 }
 
 impl Keys {
+    /// Which of so many queries see a key, as if keys saw queries.
+    #[inline(always)]
+    pub fn mirrored(&self, queries: u32) -> Self {
+        Keys {
+            count: queries as i32,
+            low: self.high.saturating_neg(),
+            high: self.low.saturating_neg(),
+        }
+    }
+
     /// The blocks of `BN` keys that tile `m` of `BM` queries sees.
     #[inline(always)]
     pub fn blocks<const BM: usize, const BN: usize>(&self, m: u32) -> Blocks {

@@ -5,6 +5,7 @@
 mod cache;
 mod decode_list;
 mod flash_decoding;
+pub mod gradient;
 mod keys;
 mod list;
 mod order;

@@ -80,25 +80,50 @@ impl<T: Element, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragme
         to.replace(
             #[inline(always)]
             || {
-                let thread = thread_x_volatile();
-                if thread >= L::THREADS {
-                    return;
-                }
-                let (lane, first) = (thread % 32, thread - thread % 32);
-                // Lane l gives line l % 8 of matrix l / 8: rows 0 and 8, then the same 8 columns on.
-                let (down, along) = (lane % 8 + lane / 8 % 2 * 8, lane / 16 * 8);
-                let mut i = 0;
-                while i < L::Regs::<u32>::LEN {
-                    let (row, col) = L::coord(first, i);
-                    let byte = (col + along) * T::BYTES as u32;
-                    let at = S::offset(M as u32, (N * T::BYTES) as u32, row + down, byte);
-                    let word = |w: usize| pack([self.regs.get(i + 2 * w), self.regs.get(i + 2 * w + 1)]);
-                    // SAFETY: a line of 16 bytes of the tile, which nobody reads meanwhile and no other matrix has; all lanes of the
-                    // warps that hold the fragment execute it.
-                    unsafe { stmatrix::x4(base + at, [word(0), word(1), word(2), word(3)]) };
-                    i += 8;
-                }
+                // SAFETY: nobody reads the tile meanwhile.
+                unsafe { store_matrices::<T, S, L, M, N>(&self, base) }
             },
         );
+    }
+}
+
+/// Stores a fragment that lies as an accumulator, a warp's 16 x 16 elements by one instruction.
+///
+/// # Safety
+/// `base` is a tile of type `Shared<T, M, N, S>` that nobody reads; all threads that hold the fragment execute it, on Hopper.
+#[inline(always)]
+pub(in crate::tile) unsafe fn store_matrices<
+    T: Element,
+    S: SharedLayout,
+    L: FragmentLayout<M, N>,
+    const M: usize,
+    const N: usize,
+>(
+    of: &Fragment<T, M, N, L>,
+    base: u32,
+) {
+    const {
+        assert!(
+            in_matrices::<T, L, M, N>(),
+            "a warp holds matrices where a fragment of 16-bit elements is an accumulator of a policy of warps or warpgroups"
+        );
+    }
+    let thread = thread_x_volatile();
+    if thread >= L::THREADS {
+        return;
+    }
+    let (lane, first) = (thread % 32, thread - thread % 32);
+    // Lane l gives line l % 8 of matrix l / 8: rows 0 and 8, then the same 8 columns on.
+    let (down, along) = (lane % 8 + lane / 8 % 2 * 8, lane / 16 * 8);
+    let mut i = 0;
+    while i < L::Regs::<u32>::LEN {
+        let (row, col) = L::coord(first, i);
+        let byte = (col + along) * T::BYTES as u32;
+        let at = S::offset(M as u32, (N * T::BYTES) as u32, row + down, byte);
+        let word = |w: usize| pack([of.regs.get(i + 2 * w), of.regs.get(i + 2 * w + 1)]);
+        // SAFETY: a line of 16 bytes of the tile, which nobody reads meanwhile and no other matrix has; all lanes of the warps that
+        // hold the fragment execute it.
+        unsafe { stmatrix::x4(base + at, [word(0), word(1), word(2), word(3)]) };
+        i += 8;
     }
 }

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use crate::arch::special::{thread_x, trap};
 use crate::arch::warp;
-use crate::layout::element::pack;
+use crate::layout::element::{pack, unpack};
 use crate::layout::{Element, FragmentLayout, Registers};
 use crate::tile::fragment::held::{Held, Packed};
 
@@ -25,6 +25,17 @@ pub mod row_scratch;
 pub mod row_vector;
 pub mod scan;
 pub mod transposed;
+
+/// `for i in 0..n`, as a loop that unrolls before arrays are broken up into registers.
+macro_rules! unrolled {
+    ($i:ident in $n:expr => $body:block) => {
+        let mut $i = 0;
+        while $i < $n {
+            $body
+            $i += 1;
+        }
+    };
+}
 
 /// An `M` x `N` tile in registers, laid out over threads by `L`. Leave `L` as `_`: it follows from the gemm.
 #[derive(Clone, Copy)]
@@ -54,6 +65,20 @@ impl<T, const M: usize, const N: usize, L: FragmentLayout<M, N>> Operand<T, M, N
     pub fn new(regs: Packed<L::Regs<[u32; 4]>>) -> Self {
         Operand { regs, element: PhantomData }
     }
+    /// The elements, as a fragment.
+    #[inline(always)]
+    pub fn unpacked(&self) -> Fragment<T, M, N, L>
+    where
+        T: Element,
+    {
+        let mut out = Fragment::<T, M, N, L>::splat(T::ZERO);
+        unrolled!(i in L::Regs::<T>::LEN / 2 => {
+            let [low, high] = unpack::<T>(self.regs.0.get(i / 4)[i % 4]);
+            out.regs.set(2 * i, low);
+            out.regs.set(2 * i + 1, high);
+        });
+        out
+    }
     /// Passes the registers through empty instructions: they are computed before what follows.
     #[inline(always)]
     pub fn touch(&mut self) {
@@ -62,16 +87,6 @@ impl<T, const M: usize, const N: usize, L: FragmentLayout<M, N>> Operand<T, M, N
     }
 }
 
-/// `for i in 0..n`, as a loop that unrolls before arrays are broken up into registers.
-macro_rules! unrolled {
-    ($i:ident in $n:expr => $body:block) => {
-        let mut $i = 0;
-        while $i < $n {
-            $body
-            $i += 1;
-        }
-    };
-}
 
 impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N, L> {
     /// All zeros: where an accumulation begins.

@@ -204,6 +204,16 @@ impl<'s, T: Element, L: SharedLayout, const R: usize, const C: usize> Src<'s, Sh
         Src { address: self.address + Shared::<T, R, C, L>::columns_at::<FROM, W>(), tile: PhantomData }
     }
 
+    /// The same tile, for gemms whose descriptors cost time.
+    ///
+    /// Tiles begin at multiples of 1024 below 2^18. Said again, because descriptors of a gemm's steps then differ from each other in bits that are
+    /// zero here.
+    #[inline(always)]
+    pub fn aligned(self) -> Self {
+        const { assert!(R.is_multiple_of(8) && L::SWIZZLE == 128, "a tile holds whole patterns of the swizzle") };
+        Src { address: self.address & 0x3fc00, ..self }
+    }
+
     /// The `index`-th `W` columns, as a tile. Traps where there are none.
     #[inline(always)]
     pub fn part<const W: usize>(&self, index: u32) -> Src<'s, Shared<T, R, W, L>> {

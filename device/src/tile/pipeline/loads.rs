@@ -9,6 +9,7 @@ use crate::arch::warp::uniform;
 use crate::arch::{mbarrier, shared, sync, wgmma};
 use crate::kernel::Arch;
 use crate::layout::{Element, FragmentLayout, SharedLayout, Sum};
+use crate::tile::cta::barriers::WARPGROUP;
 use crate::tile::cta::collective::{expect_policy, meet};
 use crate::tile::fragment::held::Held;
 use crate::tile::fragment::{Fragment, Rows};
@@ -149,6 +150,16 @@ where
     pub fn release(&mut self, turn: Turn<N>) {
         // SAFETY: as in `acquire`.
         unsafe { P::release(self.pipeline, turn.stage, &mut self.steps, &mut self.load) }
+    }
+
+    /// The same of a stage that threads have read by themselves, and not their gemms alone: one of them says for its warpgroup that it has been read.
+    #[inline(always)]
+    pub fn release_read(&mut self, turn: Turn<N>) {
+        if matches!(P::ARCH, Arch::Sm90a) {
+            // SAFETY: whole warpgroups come here, as threads that compute do.
+            unsafe { sync::bar_sync(WARPGROUP.of(thread_x() / 128), 128) };
+        }
+        self.release(turn);
     }
 
     /// For each of `stages` stages and each of its `parts` parts, at least one of both: `prepare(stage, part)` makes what

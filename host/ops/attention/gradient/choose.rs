@@ -1,0 +1,117 @@
+//! Which kernels compute the gradients of an attention.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use tilewright_attention::gradient::{GRADIENT, GradientKernel, ROUNDING, RoundingKernel};
+use tilewright_device::kernel::Listed;
+
+use super::problem::Problem;
+use crate::ops::attention::problem::Size;
+use crate::ops::frame::{Choice, Copies, Cycles, Rated, Rejection, Table};
+use crate::{Arch, Device, KernelSet};
+
+/// One compiled kernel.
+pub type Compiled = Listed<GradientKernel>;
+
+impl Rated for GradientKernel {
+    type Estimate = Cycles;
+    const KERNELS: &'static KernelSet = &tilewright_attention::KERNELS;
+
+    fn size(&self) -> [u32; 3] {
+        [self.tile[0], self.tile[1], self.stages]
+    }
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let GradientKernel { tile: [m, n], columns: [d, _], stages, adds, .. } = self;
+        write!(f, "tiles of {m} keys, blocks of {n} queries, head dimensions up to {d}, {stages} stages")?;
+        if *adds { f.write_str(", dQ by additions") } else { Ok(()) }
+    }
+}
+
+/// By element type, what gradients of keys begin with.
+static TABLE: LazyLock<Table<&'static str, Compiled>> =
+    LazyLock::new(|| Table::new(GRADIENT.iter().filter(|k| k.of_scores_of_keys()).map(|k| (k.element, *k))));
+
+trait OfKeys {
+    /// It computes dK, with others or alone.
+    fn of_scores_of_keys(&self) -> bool;
+}
+
+impl OfKeys for GradientKernel {
+    fn of_scores_of_keys(&self) -> bool {
+        self.of_keys && self.wanted != "values"
+    }
+}
+
+/// The kernels of an element type.
+pub(super) fn kernels(element: &'static str) -> &'static [Compiled] {
+    TABLE.kernels(&element)
+}
+
+/// What computes the rest: dV where the kernel does not, and dQ where it does not add it up.
+pub(super) fn others(kernel: &Compiled) -> [Option<&'static Compiled>; 2] {
+    let like = |wanted: &'static str| {
+        GRADIENT.iter().find(|k| {
+            (k.wanted, k.arch, k.element, k.columns[0], k.any_strides)
+                == (wanted, kernel.arch, kernel.element, kernel.columns[0], kernel.any_strides)
+        })
+    };
+    match kernel.wanted {
+        "all" => [None, None],
+        "keys_values" => [None, like("queries")],
+        _ => [like("values"), like("queries")],
+    }
+}
+
+/// What rounds the dQ that a kernel adds up.
+pub(super) fn rounding(kernel: &Compiled) -> Option<&'static Listed<RoundingKernel>> {
+    let tile = [kernel.tile[1], kernel.columns[0]];
+    ROUNDING.iter().find(|k| kernel.adds && (k.element, k.tile) == (kernel.element, tile))
+}
+
+impl Choice for Problem {
+    type Kernel = Compiled;
+
+    fn device(&self) -> &Device {
+        &self.device
+    }
+    fn kernels(&self) -> &'static [Compiled] {
+        self.kernels
+    }
+    fn what(&self) -> String {
+        format!("gradients of {}", self.inputs[0].dtype.name())
+    }
+
+    /// The constants are of an H200, guessed from products alone: of each step's 5, 7 or 8 products 4096 multiplications and additions take a cycle of
+    /// `wgmma`; `mma.sync` is taken to have a quarter of that rate, element-wise loads a sixteenth.
+    fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
+        let Size { batch, heads, queries, keys, columns, .. } = self.size;
+        if self.deterministic && kernel.adds {
+            return Err(Rejection::Because("it adds dQ up in no fixed order"));
+        }
+        let [most, _] = kernel.columns;
+        if columns.into_iter().any(|columns| columns > most as usize) {
+            return Err(Rejection::AtMost { what: "a head dimension", most });
+        }
+        if queries > 0 && keys > 0 && !kernel.any_strides {
+            self.operands.iter().try_for_each(|operand| operand.check(Copies::of(kernel.arch)))?;
+        }
+        let products = match kernel.wanted {
+            "all" => 5,
+            "keys_values" => 7,
+            _ => 8,
+        };
+        let slowness = match (kernel.arch, kernel.any_strides) {
+            (Arch::Sm90a, _) => 1,
+            (Arch::Sm80, false) => 4,
+            (Arch::Sm80, true) => 16,
+        };
+        let [m, n] = kernel.tile.map(u64::from);
+        let (queries, keys) = ((queries as u64).div_ceil(n), (keys as u64).div_ceil(m));
+        let sms = u64::from(self.device.sm_count()).max(1);
+        let tiles = (batch as u64).saturating_mul(heads as u64).saturating_mul(keys);
+        let step = m * n * u64::from(most) / 2048 * products * slowness;
+        let cycles = tiles.div_ceil(sms).saturating_mul(queries.saturating_mul(step));
+        Ok(Cycles(cycles.saturating_add(4 * Cycles::of_launch(kernel.arch))))
+    }
+}

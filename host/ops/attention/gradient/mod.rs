@@ -1,0 +1,201 @@
+//! The gradients of attention.
+
+mod choose;
+mod launch;
+mod plan;
+mod problem;
+
+use choose::Compiled;
+pub use plan::{AttentionGradientPlan, AttentionGradientViews};
+use plan::{Tensors, problem};
+
+use super::problem::Options;
+use super::{Attention, Others};
+use crate::ops::frame::{Candidate, Choice, Workspace};
+use crate::ops::{HalfElement, Indices};
+use crate::{Error, Result, Stream, TensorView, TensorViewMut};
+
+/// A kernel that could compute gradients of an attention, or why it could not.
+pub type AttentionGradientCandidate = Candidate<Compiled>;
+
+/// The gradients of [`Attention`] by Q, K and V, given that by O: flash attention, backward. [`Attention::gradient`] makes it.
+///
+/// | tensor | shape |
+/// | --- | --- |
+/// | Q, dQ | \[batch, heads, queries, D\] |
+/// | K, dK | \[batch, KV heads, keys, D\] |
+/// | V, dV | \[batch, KV heads, keys, DV\] |
+/// | O, dO | \[batch, heads, queries, DV\] |
+/// | log-sum-exp, f32 | \[batch, heads, queries\] |
+///
+/// - Masks, scales, capped scores, heads that share keys and values, packed sequences and strides are those of [`Attention`]. O and the log-sum-exp
+///   are what it gave.
+/// - Scores are computed once more: with P = exp(scores - log-sum-exp), dP = dO Vᵀ and dS = P ∘ (dP - dO · O) there are dV = Pᵀ dO, dK = scale dSᵀ Q and
+///   dQ = scale dS K (Dao et al. 2022, algorithm 4). Sums are in f32; P and dS are rounded to the element type before they are multiplied: in f16 a dS beyond
+///   65504 is infinite there, so that losses are scaled with care.
+/// - The fast kernels of Hopper compute all three at a time, and add dQ up in f32, in an order that differs from run to run: dQ differs in the last bits.
+///   dK and dV do not. With [`deterministic`](Self::deterministic) the same call gives the same bits on the same GPU, and takes 7 products in place of 5.
+/// - A query that sees no key has a dQ of 0, a key that no query sees a dK and dV of 0.
+/// - A NaN or an infinity may reach all gradients of its sequence and head, and of those that share its keys.
+/// - At most 65535 heads, and sequences. Without batch or heads nothing is done.
+///
+/// A call does not wait and allocates no device memory, but for the [`workspace`](Self::workspace) if none was given; it can be captured in a
+/// [`Graph`](crate::Graph).
+///
+/// ```
+/// use tilewright::ops::Attention;
+/// use tilewright::{Device, Tensor, bf16};
+///
+/// # fn main() -> tilewright::Result<()> {
+/// let device = Device::emulator();
+/// let stream = device.default_stream();
+/// // Two heads that share keys and values.
+/// let q = Tensor::<bf16>::filled(&device, bf16::ONE, &[1, 2, 3, 64])?;
+/// let k = Tensor::<bf16>::filled(&device, bf16::ONE, &[1, 1, 3, 64])?;
+/// let (v, d_o) = (k.to_device(&device)?, q.to_device(&device)?);
+/// let mut o = Tensor::<bf16>::zeros(&device, q.shape())?;
+/// let mut lse = Tensor::<f32>::zeros(&device, &[1, 2, 3])?;
+/// let (q, k, v, d_o) = (q.view(), k.view(), v.view(), d_o.view());
+/// Attention::new().causal().lse(&mut lse.view_mut()).run(&stream, &q, &k, &v, &mut o.view_mut())?;
+///
+/// let mut d_q = Tensor::<bf16>::zeros(&device, q.shape())?;
+/// let [mut d_k, mut d_v] = [Tensor::<bf16>::zeros(&device, k.shape())?, Tensor::<bf16>::zeros(&device, k.shape())?];
+/// Attention::new().causal().gradient().run(
+///     &stream,
+///     [&q, &k, &v],
+///     (&o.view(), &lse.view()),
+///     &d_o,
+///     [&mut d_q.view_mut(), &mut d_k.view_mut(), &mut d_v.view_mut()],
+/// )?;
+/// // The first key has all of the first query, a half of the second, a third of the last, of each head.
+/// let d_v = d_v.to_vec()?;
+/// assert!((d_v[0].to_f32() - 2.0 * (1.0 + 0.5 + 1.0 / 3.0)).abs() < 0.03);
+/// # Ok(())
+/// # }
+/// ```
+pub struct AttentionGradient<'a> {
+    options: Options,
+    offsets: Option<[Indices<'a>; 2]>,
+    /// Options that have no gradient, by name.
+    refused: Option<&'static str>,
+    longest_keys: Option<usize>,
+    deterministic: bool,
+    workspace: Workspace<'a>,
+    kernel: Option<&'a str>,
+    overlap: bool,
+}
+
+impl<'a> AttentionGradient<'a> {
+    pub(super) fn new(of: Attention<'a>) -> Self {
+        let refused = {
+            let Others { lse, lengths, table, .. } = of.others();
+            let given = [
+                ("lse", lse.is_some()),
+                ("lengths", lengths.is_some()),
+                ("block_table", table.is_some()),
+                ("splits", of.options.splits.is_some()),
+                ("workspace", matches!(of.workspace, Workspace::Given(_))),
+                ("kernel", of.kernel.is_some()),
+            ];
+            given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+        };
+        let Attention { options, offsets, overlap, .. } = of;
+        AttentionGradient {
+            options,
+            offsets,
+            refused,
+            longest_keys: None,
+            deterministic: false,
+            workspace: Workspace::Owned(None),
+            kernel: None,
+            overlap,
+        }
+    }
+    /// No [packed](Attention::packed) sequence has more keys than so many; all keys unless set, for which kernels are launched in vain.
+    ///
+    /// Of a sequence that has more, further gradients of keys and values are either computed or left as they were. Queries behind `longest` do not count.
+    pub fn longest_keys(self, longest: usize) -> Self {
+        AttentionGradient { longest_keys: Some(longest), ..self }
+    }
+    /// Only kernels whose results are the same to the bit, run by run.
+    pub fn deterministic(self) -> Self {
+        AttentionGradient { deterministic: true, ..self }
+    }
+    /// Memory for what is known of each query, and for sums, contiguous, aligned to 16 bytes, of [`workspace_len`](Self::workspace_len) elements or
+    /// more, of any values; calls on other streams must not use it meanwhile.
+    ///
+    /// Without it the first run allocates it and keeps it for later runs, which wait for each other; it is freed when the `AttentionGradient` is
+    /// dropped, after the last. That cannot be captured in a graph.
+    pub fn workspace(self, workspace: &'a mut TensorViewMut<'_, f32>) -> Self {
+        AttentionGradient { workspace: Workspace::Given(workspace.reborrow()), ..self }
+    }
+    /// Forces the kernel of keys by its name; see [`candidates`](Self::candidates).
+    pub fn kernel(self, name: &'a str) -> Self {
+        AttentionGradient { kernel: Some(name), ..self }
+    }
+
+    fn expect_gradient(&self) -> Result<()> {
+        let Some(name) = self.refused else { return Ok(()) };
+        let allowed = "left out, or set for the gradient itself: it has no part in one";
+        Err(Error::argument(name, "given to the attention of a gradient", allowed))
+    }
+
+    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: those of the [`plan`](Self::plan).
+    pub fn workspace_len<T: HalfElement>(
+        &self,
+        inputs: [&TensorView<'_, T>; 3],
+        given: (&TensorView<'_, T>, &TensorView<'_, f32>),
+        d_o: &TensorView<'_, T>,
+        outputs: [&TensorViewMut<'_, T>; 3],
+    ) -> Result<usize> {
+        Ok(self.plan(inputs, given, d_o, outputs)?.workspace_len())
+    }
+
+    /// Every compiled kernel of keys for this type, the best by estimate first, with the reason for those that cannot compute these gradients.
+    pub fn candidates<T: HalfElement>(
+        &self,
+        inputs: [&TensorView<'_, T>; 3],
+        given: (&TensorView<'_, T>, &TensorView<'_, f32>),
+        d_o: &TensorView<'_, T>,
+        outputs: [&TensorViewMut<'_, T>; 3],
+    ) -> Result<Vec<AttentionGradientCandidate>> {
+        Ok(problem(self, &Tensors::new(inputs, given, d_o, outputs, self.offsets()))?.candidates())
+    }
+
+    /// A plan for tensors of these shapes, strides and alignments, which runs many times: the kernels, and how they are launched. The tensors, offsets
+    /// too, may be [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernels, which takes the driver a while the first time.
+    pub fn plan<T: HalfElement>(
+        &self,
+        inputs: [&TensorView<'_, T>; 3],
+        given: (&TensorView<'_, T>, &TensorView<'_, f32>),
+        d_o: &TensorView<'_, T>,
+        outputs: [&TensorViewMut<'_, T>; 3],
+    ) -> Result<AttentionGradientPlan> {
+        AttentionGradientPlan::new(self, &Tensors::new(inputs, given, d_o, outputs, self.offsets()))
+    }
+
+    /// Queues the gradients by Q, K and V, `outputs`, on `stream`: of these three, `inputs`, of the O and the log-sum-exp that they gave, and of the gradient
+    /// by O. [`plan`](Self::plan), and [`AttentionGradientPlan::run`].
+    ///
+    /// Fails when the views do not fit together, lie on another device, or an output overlaps another tensor.
+    pub fn run<T: HalfElement>(
+        &mut self,
+        stream: &Stream,
+        inputs: [&TensorView<'_, T>; 3],
+        given: (&TensorView<'_, T>, &TensorView<'_, f32>),
+        d_o: &TensorView<'_, T>,
+        outputs: [&mut TensorViewMut<'_, T>; 3],
+    ) -> Result<()> {
+        let outputs = outputs.each_ref().map(|output| &**output);
+        let plan = self.plan(inputs, given, d_o, outputs)?;
+        let tensors = Tensors::new(inputs, given, d_o, outputs, self.offsets());
+        let places = plan.places(stream, &tensors, self.workspace.named())?;
+        self.workspace.lend(plan.workspace_len(), stream, |address| plan.launch(stream, &places, address))
+    }
+
+    fn offsets(&self) -> Option<[&Indices<'a>; 2]> {
+        self.offsets.as_ref().map(|[queries, keys]| [queries, keys])
+    }
+}

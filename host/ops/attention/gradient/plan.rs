@@ -1,0 +1,178 @@
+//! The kernels and launches of an attention's gradients, for tensors wherever they lie.
+
+use super::AttentionGradient;
+use super::choose::Compiled;
+use super::launch::Prepared;
+use super::problem::Problem;
+use crate::ops::attention::packed::Offsets;
+use crate::ops::frame::{Choice, Named, Operands, Places, Plan, check, explained, room};
+use crate::ops::{HalfElement, Indices};
+use crate::{Result, Stream, TensorView, TensorViewMut};
+
+/// The kernels that compute the gradients of an attention, why they were chosen, and all that their launches need but memory.
+///
+/// It is made once from shapes, strides and alignments, by [`AttentionGradient::plan`], and runs many times, on any stream, from any thread. It derefs to
+/// the [`Plan`] that explains the choice of its kernel of keys.
+#[derive(Clone, Debug)]
+pub struct AttentionGradientPlan {
+    choice: Plan<Compiled>,
+    operands: Operands,
+    problem: Problem,
+    /// None where there is nothing to store.
+    prepared: Option<Prepared>,
+    overlap: bool,
+}
+
+/// What an [`AttentionGradientPlan`] runs on beside its tensors: given where the plan was made with it.
+#[derive(Debug, Default)]
+pub struct AttentionGradientViews<'a> {
+    /// Of queries and of keys: see [`Attention::packed`](crate::ops::Attention::packed).
+    pub offsets: Option<[Indices<'a>; 2]>,
+    /// As many elements as [`AttentionGradientPlan::workspace_len`] says, contiguous and aligned to 16 bytes, of any values. Runs that may be at work
+    /// at the same time, on whatever streams, have memory of their own.
+    pub workspace: Option<TensorViewMut<'a, f32>>,
+}
+
+/// The tensors of a call.
+pub(super) struct Tensors<'v, 'm, T> {
+    /// Q, K, V, O and dO.
+    read: [&'v TensorView<'m, T>; 5],
+    lse: &'v TensorView<'m, f32>,
+    /// dQ, dK and dV.
+    written: [&'v TensorViewMut<'m, T>; 3],
+    offsets: Option<[&'v Indices<'m>; 2]>,
+}
+
+/// Their names, in the order of a plan's.
+const READ: [&str; 5] = ["q", "k", "v", "o", "d_o"];
+const WRITTEN: [&str; 3] = ["d_q", "d_k", "d_v"];
+
+impl<'v, 'm, T: HalfElement> Tensors<'v, 'm, T> {
+    pub(super) fn new(
+        [q, k, v]: [&'v TensorView<'m, T>; 3],
+        (o, lse): (&'v TensorView<'m, T>, &'v TensorView<'m, f32>),
+        d_o: &'v TensorView<'m, T>,
+        written: [&'v TensorViewMut<'m, T>; 3],
+        offsets: Option<[&'v Indices<'m>; 2]>,
+    ) -> Self {
+        Tensors { read: [q, k, v, o, d_o], lse, written, offsets }
+    }
+
+    fn named(&self) -> [Option<Named<'v>>; 11] {
+        let read = |i: usize| Some(Named::read(READ[i], self.read[i]));
+        let written = |i: usize| Some(Named::written(WRITTEN[i], self.written[i]));
+        let [queries, keys] = match self.offsets {
+            Some([queries, keys]) => {
+                [Some(queries.named("query_offsets")), Some(keys.named("key_offsets"))]
+            }
+            None => [None, None],
+        };
+        [
+            read(0),
+            read(1),
+            read(2),
+            read(3),
+            read(4),
+            Some(Named::read("lse", self.lse)),
+            written(0),
+            written(1),
+            written(2),
+            queries,
+            keys,
+        ]
+    }
+}
+
+/// What is asked for, at a plan's places.
+pub(super) fn problem<T: HalfElement>(
+    of: &AttentionGradient<'_>,
+    tensors: &Tensors<'_, '_, T>,
+) -> Result<Problem> {
+    of.expect_gradient()?;
+    let number = |i: usize| tensors.read[i].planned(i);
+    let read = [number(0), number(1), number(2), number(3), number(4)];
+    let lse = tensors.lse.planned(5);
+    let number = |i: usize| tensors.written[i].planned(6 + i);
+    let written = [number(0), number(1), number(2)];
+    let offsets = tensors.offsets.map(|[queries, keys]| [queries.planned(9), keys.planned(10)]);
+    let here = Tensors {
+        read: read.each_ref(),
+        lse: &lse,
+        written: written.each_ref(),
+        offsets: offsets.as_ref().map(|[queries, keys]| [queries, keys]),
+    };
+    check(written[0].device(), here.named().into_iter().flatten())?;
+    let offsets = offsets.as_ref().map(|offsets| offsets.each_ref().map(|of| of.untyped()));
+    let packed = offsets.map(|offsets| Offsets::new(offsets, of.options.longest)).transpose()?;
+    Problem::new(
+        (&of.options, of.longest_keys, of.deterministic),
+        read.each_ref(),
+        &lse,
+        written.each_ref(),
+        packed,
+    )
+}
+
+impl AttentionGradientPlan {
+    pub(super) fn new<T: HalfElement>(
+        of: &AttentionGradient<'_>,
+        tensors: &Tensors<'_, '_, T>,
+    ) -> Result<Self> {
+        let problem = problem(of, tensors)?;
+        let operands = Operands::new(tensors.written[0].device(), tensors.named());
+        let choice = problem.choose(of.kernel)?;
+        let prepared = if problem.is_empty() {
+            None
+        } else {
+            Some(Prepared::new(&problem, choice.descriptor())?)
+        };
+        Ok(AttentionGradientPlan { choice, operands, problem, prepared, overlap: of.overlap })
+    }
+
+    /// Elements of the [workspace](AttentionGradientViews::workspace) that a run needs.
+    pub fn workspace_len(&self) -> usize {
+        self.prepared.as_ref().map_or(0, Prepared::workspace_len)
+    }
+
+    /// Queues the gradients on `stream`: tensors as those of [`AttentionGradient::run`].
+    ///
+    /// Fails when a view is not of the type, shape, strides and alignment that the plan was made for, lies on another device, is missing or too
+    /// many, or an output overlaps another tensor; the error names it.
+    pub fn run<T: HalfElement>(
+        &self,
+        stream: &Stream,
+        inputs: [&TensorView<'_, T>; 3],
+        given: (&TensorView<'_, T>, &TensorView<'_, f32>),
+        d_o: &TensorView<'_, T>,
+        outputs: [&mut TensorViewMut<'_, T>; 3],
+        views: &mut AttentionGradientViews<'_>,
+    ) -> Result<()> {
+        let AttentionGradientViews { offsets, workspace } = views;
+        let offsets = offsets.as_ref().map(|[queries, keys]| [queries, keys]);
+        let workspace = workspace.as_ref();
+        let memory = workspace.map(|workspace| Named::room("workspace", workspace));
+        let outputs = outputs.each_ref().map(|output| &**output);
+        let tensors = Tensors::new(inputs, given, d_o, outputs, offsets);
+        let places = self.places(stream, &tensors, memory)?;
+        self.launch(stream, &places, room(workspace, self.workspace_len())?)
+    }
+
+    /// Where the tensors of a run lie.
+    pub(super) fn places<T: HalfElement>(
+        &self,
+        stream: &Stream,
+        tensors: &Tensors<'_, '_, T>,
+        room: Option<Named<'_>>,
+    ) -> Result<Places> {
+        self.operands.places(stream, tensors.named(), room)
+    }
+
+    pub(super) fn launch(&self, stream: &Stream, places: &Places, workspace: u64) -> Result<()> {
+        match &self.prepared {
+            Some(prepared) => prepared.run(&self.problem.placed(places), stream, self.overlap, workspace),
+            None => Ok(()),
+        }
+    }
+}
+
+explained!(AttentionGradientPlan, Compiled);

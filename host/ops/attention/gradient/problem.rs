@@ -1,0 +1,138 @@
+//! What the gradients of an attention are asked of, checked.
+
+use std::f32::consts::LOG2_E;
+
+use tilewright_attention::gradient::{ALIGNED, LINE, Ranges, Scales};
+
+use super::choose::{Compiled, kernels};
+use crate::ops::attention::cache::{Cached, int};
+use crate::ops::attention::packed::Offsets;
+use crate::ops::attention::problem::{Options, Size, seen};
+use crate::ops::frame::{Operand, of_shape};
+use crate::ops::scores::{scale, softcap};
+use crate::tensor::{Places, Untyped};
+use crate::{Device, Element, Error, Result, TensorView, TensorViewMut};
+
+/// The most CTAs of a dimension of a grid but the first.
+pub(super) const MOST: usize = 65535;
+
+/// The tensors of a gradient, each of four dimensions.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    pub(super) device: Device,
+    /// Q, K, V and dO, and as kernels read them.
+    pub(super) inputs: [Untyped; 4],
+    pub(super) operands: [Operand; 4],
+    pub(super) o: Untyped,
+    /// With one column.
+    pub(super) lse: Untyped,
+    /// dQ, dK and dV.
+    pub(super) outputs: [Untyped; 3],
+    /// Of sequences: `queries` and `keys` of the longest.
+    pub(super) size: Size,
+    /// Matrices of the tensors, and lines of each one's statistics.
+    pub(super) matrices: usize,
+    pub(super) lines: usize,
+    pub(super) ranges: Ranges,
+    pub(super) scales: Scales,
+    pub(super) deterministic: bool,
+    pub(super) kernels: &'static [Compiled],
+}
+
+impl Problem {
+    /// Checks that the views fit together.
+    pub(super) fn new<T: Element>(
+        (options, longest_keys, deterministic): (&Options, Option<usize>, bool),
+        [q, k, v, o, d_o]: [&TensorView<'_, T>; 5],
+        lse: &TensorView<'_, f32>,
+        outputs: [&TensorViewMut<'_, T>; 3],
+        packed: Option<Offsets>,
+    ) -> Result<Self> {
+        let [d_q, d_k, d_v] = outputs;
+        let device = d_q.device();
+        let size = Size::new([q.shape(), k.shape(), v.shape(), o.shape()], &Cached::default())?;
+        let expect = |name, shape: &[usize], want: &[usize], because: &str| {
+            let wrong = || Error::argument(name, of_shape(shape), format!("of shape {want:?}: {because}"));
+            if shape == want { Ok(()) } else { Err(wrong()) }
+        };
+        expect("d_o", d_o.shape(), o.shape(), "that of `o`")?;
+        expect("d_q", d_q.shape(), q.shape(), "that of `q`")?;
+        expect("d_k", d_k.shape(), k.shape(), "that of `k`")?;
+        expect("d_v", d_v.shape(), v.shape(), "that of `v`")?;
+        let Size { batch: matrices, heads, kv_heads, queries: rows, keys, columns: [d, _], .. } = size;
+        expect("lse", lse.shape(), &[matrices, heads, rows], "batch, heads and queries")?;
+        let factor = scale(options.scale, d)?;
+        let scales = match options.softcap {
+            None => Scales { cap: 0.0, log2: factor * LOG2_E, factor },
+            Some(cap) => {
+                let cap = softcap(cap)?;
+                Scales { cap: factor / cap, log2: cap * LOG2_E, factor }
+            }
+        };
+        let shared_by = (heads / kv_heads.max(1)) as u32;
+        let (size, lines, ranges) = match &packed {
+            None => {
+                let seen = seen(rows, keys, options)?;
+                let longest = int("q", rows)? as u32;
+                (size, rows.div_ceil(ALIGNED as usize) * (ALIGNED / LINE) as usize, Ranges::equal(seen, longest, shared_by))
+            }
+            Some(packed) => {
+                let told = packed.argument([rows, keys], options)?;
+                let of_sequences = packed.size(size)?;
+                let longest = of_sequences.queries as u32;
+                let lines = Ranges::lines(of_sequences.batch, rows);
+                let most = longest_keys.unwrap_or(keys).min(keys);
+                (Size { keys: most, ..of_sequences }, lines, Ranges::packed(told, longest, shared_by))
+            }
+        };
+        if packed.is_none() && longest_keys.is_some() {
+            let allowed = "left out: it is of packed sequences";
+            return Err(Error::argument("longest_keys", "given", allowed));
+        }
+        for (name, count, what) in [("q", heads, "heads"), ("q", size.batch, "sequences")] {
+            if count > MOST {
+                return Err(Error::argument(name, format!("of {count} {what}"), format!("of at most {MOST}")));
+            }
+        }
+        let inputs = [q.untyped(), k.untyped(), v.untyped(), d_o.untyped()];
+        let names = ["Q", "K", "V", "dO"];
+        let operand = |i: usize| {
+            let reading = inputs[i].reading(device.backend(), true)?;
+            let line = inputs[i].layout.shape()[3];
+            Ok::<_, Error>(Operand { name: names[i], reading, row_major: true, line })
+        };
+        Ok(Problem {
+            device: device.clone(),
+            inputs,
+            operands: [operand(0)?, operand(1)?, operand(2)?, operand(3)?],
+            o: o.untyped(),
+            lse: Untyped { layout: lse.untyped().layout.insert(3)?, ..lse.untyped() },
+            outputs: outputs.map(|output| output.untyped()),
+            size,
+            matrices,
+            lines,
+            ranges,
+            scales,
+            deterministic,
+            kernels: kernels(T::DTYPE.name()),
+        })
+    }
+
+    /// Those of a run, of a plan's.
+    pub(super) fn placed(&self, places: &Places) -> Self {
+        let mut placed = self.clone();
+        let others = [&mut placed.o, &mut placed.lse];
+        for tensor in placed.inputs.iter_mut().chain(&mut placed.outputs).chain(others) {
+            *tensor = places.of(tensor);
+        }
+        let packed = &mut placed.ranges.packed;
+        packed.query_offsets = places.at(packed.query_offsets);
+        packed.key_offsets = places.at(packed.key_offsets);
+        placed
+    }
+
+    /// Nothing to store.
+    pub(super) fn is_empty(&self) -> bool {
+        self.size.batch == 0 || self.size.heads == 0
+    }
+}

@@ -1,0 +1,130 @@
+//! The gradients' kernels that are compiled.
+
+use tilewright_device::kernel::Described;
+use tilewright_device::tile::{
+    Element, Elements, FragmentLayout, FullCol, FullRow, Multistage, Reads, TwoConsumers, Vectors,
+    WarpSpecialized, warp,
+};
+use tilewright_device::{bf16, f16, kernels};
+
+use super::attention_gradient;
+use super::products::Products;
+use super::rounding::round_sums;
+use super::stats::query_stats;
+use super::wanted::{All, Keys, KeysAndValues, Queries, Values, Wanted};
+
+/// What the host chooses a gradient's kernel by.
+#[derive(Clone, Copy, Debug)]
+pub struct GradientKernel {
+    /// The element type of all tensors but statistics.
+    pub element: &'static str,
+    /// Which gradients it computes.
+    pub wanted: &'static str,
+    /// Its tiles are of keys, not of queries.
+    pub of_keys: bool,
+    /// It adds dQ up in f32.
+    pub adds: bool,
+    /// Rows of a tile, and of the blocks that it walks over.
+    pub tile: [u32; 2],
+    /// The most columns of a head, and those of the gradients that a CTA computes.
+    pub columns: [u32; 2],
+    /// Stages of the pipeline.
+    pub stages: u32,
+    /// True when it reads any strides, element by element.
+    pub any_strides: bool,
+}
+
+#[rustfmt::skip]
+impl<
+    P: Reads, Y, T: Element, W, const BM: usize, const BN: usize, const D: usize, const R: usize, const STAGES: usize,
+> Described for attention_gradient<P, Y, T, W, BM, BN, D, R, STAGES>
+where
+    Y: Products<T, BM, BN, D, R>,
+    W: Wanted<T, BM, BN, D>,
+{
+    type Description = GradientKernel;
+    const DESCRIPTION: GradientKernel = GradientKernel {
+        element: T::NAME,
+        wanted: W::NAME,
+        of_keys: W::OF_KEYS,
+        adds: W::ADDS,
+        tile: [BM as u32, BN as u32],
+        columns: [D as u32, R as u32],
+        stages: STAGES as u32,
+        any_strides: P::ANY_STRIDES,
+    };
+}
+
+/// A kernel of queries' statistics.
+#[derive(Clone, Copy, Debug)]
+pub struct StatsKernel {
+    /// The element type of O and dO.
+    pub element: &'static str,
+}
+
+impl<T: Element> Described for query_stats<T> {
+    type Description = StatsKernel;
+    const DESCRIPTION: StatsKernel = StatsKernel { element: T::NAME };
+}
+
+/// A kernel that rounds sums.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundingKernel {
+    /// The element type of dQ.
+    pub element: &'static str,
+    /// Queries of a block, and columns.
+    pub tile: [u32; 2],
+}
+
+impl<T: Element, Z, const BN: usize, const D: usize> Described for round_sums<T, Z, BN, D>
+where
+    Z: FragmentLayout<BN, D>,
+{
+    type Description = RoundingKernel;
+    const DESCRIPTION: RoundingKernel = RoundingKernel { element: T::NAME, tile: [BN as u32, D as u32] };
+}
+
+// Columns that a tensor lacks are zeros. Where a thread has no registers for the gradients by scores and by values together, each has its own kernel.
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of gradients.
+    pub static GRADIENT: GradientKernel;
+
+    for T in [f16, bf16] {
+        sm_90: [attention_gradient_all_sm_90_ T _128x128d64s2]:
+            attention_gradient<WarpSpecialized<TwoConsumers>, FullRow<2>, T, All<FullRow<2>>, 128, 128, 64, 64, 2>;
+        sm_90: [attention_gradient_all_sm_90_ T _128x64d128s2]:
+            attention_gradient<WarpSpecialized<TwoConsumers>, FullRow<2>, T, All<FullCol<2>>, 128, 64, 128, 128, 2>;
+        sm_90: [attention_gradient_keys_values_sm_90_ T _128x64d128s2]:
+            attention_gradient<WarpSpecialized<TwoConsumers>, FullRow<2>, T, KeysAndValues, 128, 64, 128, 128, 2>;
+        sm_90: [attention_gradient_queries_sm_90_ T _128x64d128s2]:
+            attention_gradient<WarpSpecialized<TwoConsumers>, FullRow<2>, T, Queries, 128, 64, 128, 128, 2>;
+    }
+    for T in [f16, bf16], (NAME, W) in [(keys, Keys), (values, Values), (queries, Queries)] {
+        sm_90: [attention_gradient_ NAME _sm_90_ T _128x64d256s1]:
+            attention_gradient<WarpSpecialized<TwoConsumers>, FullRow<2>, T, W, 128, 64, 256, 256, 1>;
+        sm_80: [attention_gradient_ NAME _sm_80_ T _64x64d128s1]:
+            attention_gradient<Multistage<4, Vectors>, warp::FullRow<4>, T, W, 64, 64, 128, 128, 1>;
+        sm_80: [attention_gradient_ NAME _sm_80_ T _32x64d256s1_any]:
+            attention_gradient<Multistage<2, Elements>, warp::FullRow<2>, T, W, 32, 64, 256, 128, 1>;
+    }
+}
+
+kernels! {
+    /// The kernels of queries' statistics.
+    pub static STATS: StatsKernel;
+
+    for T in [f16, bf16] {
+        sm_80: [query_stats_sm_80_ T]: query_stats<T>;
+    }
+}
+
+kernels! {
+    /// The kernels that round sums.
+    pub static ROUNDING: RoundingKernel;
+
+    for T in [f16, bf16] {
+        sm_80: [round_sums_sm_80_ T _128x64]: round_sums<T, FullRow<2>, 128, 64>;
+        sm_80: [round_sums_sm_80_ T _64x128]: round_sums<T, FullCol<2>, 64, 128>;
+    }
+}

@@ -1,0 +1,187 @@
+//! The gradients of attention.
+
+mod list;
+mod products;
+mod ranges;
+mod rounding;
+mod side;
+mod stats;
+mod wanted;
+
+pub use list::{GRADIENT, GradientKernel, ROUNDING, RoundingKernel, STATS, StatsKernel};
+pub use products::{AddedProducts, Products};
+pub use ranges::{ALIGNED, Range, Ranges};
+pub use rounding::{RoundSumsArgs, round_sums};
+pub use stats::{LINE, QueryStatsArgs, query_stats};
+pub use wanted::{All, Keys, KeysAndValues, Queries, Values, Wanted};
+
+use tilewright_device::arch::special::{block_x, block_y, block_z};
+use tilewright_device::kernel;
+use tilewright_device::tile::{
+    Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, Pending, RowMajor, Schedule, Shared,
+    copy, gemm,
+};
+
+use side::{Weights, sums_of};
+use stats::{Stats, StatsTile};
+
+/// What scores are made of, and gradients by them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Scales {
+    /// Q Kᵀ times it is what tanh is taken of; 0 where scores are not capped.
+    pub cap: f32,
+    /// Scores times it are those of the softmax, to base 2.
+    pub log2: f32,
+    /// By which gradients of Q and K are multiplied.
+    pub factor: f32,
+}
+
+impl tilewright_device::abi::PassedAsIs for Scales {}
+
+/// The gradients of O = softmax(scale score(Q Kᵀ) + mask) V by tiles of keys or of queries (Dao et al. 2022, algorithm 4; Dao 2023; Shah et al. 2024).
+///
+/// With P = exp(scores - their log-sum-exp), dP = dO Vᵀ and dS = P ∘ (dP - dO · O) ∘ the score's slope:
+///
+/// - dV = Pᵀ dO and dK = factor dSᵀ Q, of a tile of `BM` keys that walks over blocks of `BN` queries, those of all heads that share it,
+/// - dQ = factor dS K, of a tile of queries that walks over keys; or by the tiles of keys, each adding its part in `sums`, in f32.
+///
+/// `W` says which of them. Scores of keys are computed transposed, Sᵀ = K Qᵀ: then each product's result is the left operand of the next one where it lies
+/// in registers. Q, dQ \[batch, heads, queries, D\], K and dK \[batch, KV heads, keys, D\], V, dV, dO likewise; `stats` and `sums` as
+/// [`query_stats`](fn@query_stats) leaves them. `by_scores` is dK or dQ. Columns that are not there are zeros. A CTA computes `R` columns: CTA (tile, KV head or
+/// head, sequence and, faster, part of the columns).
+#[kernel(program = P)]
+pub fn attention_gradient<
+    P: Schedule,
+    Y,
+    T: Element,
+    W,
+    const BM: usize,
+    const BN: usize,
+    const D: usize,
+    const R: usize,
+    const STAGES: usize,
+>(
+    mut cta: Cta<P>,
+    q: InPlace<Global<T, 4>>,
+    k: InPlace<Global<T, 4>>,
+    v: InPlace<Global<T, 4>>,
+    d_o: InPlace<Global<T, 4>>,
+    stats: InPlace<Global<f32, 4, RowMajor, 8>>,
+    sums: InPlace<GlobalMut<f32, 4, RowMajor, 0>>,
+    by_scores: InPlace<GlobalMut<T, 4, RowMajor, 0>>,
+    by_values: InPlace<GlobalMut<T, 4, RowMajor, 0>>,
+    ranges: InPlace<Ranges>,
+    scales: Scales,
+) where
+    Y: Products<T, BM, BN, D, R>,
+    W: Wanted<T, BM, BN, D>,
+{
+    let (once, stages) = (cta.stages::<1>(), cta.stages::<STAGES>());
+    // Of scores' columns and of values': K and V of a tile of keys, Q and dO of one of queries; then the other way around.
+    let own_s = once.alloc::<Shared<T, BM, D, _, _>>(&mut cta);
+    let own_vs = once.alloc::<Shared<T, BM, D, _, _>>(&mut cta);
+    let other_s = stages.alloc::<Shared<T, BN, D, _, _>>(&mut cta);
+    let other_vs = stages.alloc::<Shared<T, BN, D, _, _>>(&mut cta);
+    let own_stats = once.alloc_if::<StatsTile>(!W::OF_KEYS, &mut cta);
+    let other_stats = stages.alloc_if::<StatsTile>(W::OF_KEYS, &mut cta);
+    let mut room = W::room(&mut cta);
+    let (mut once_pipe, mut pipe) = (cta.pipeline(once), cta.pipeline(stages));
+    let (tile, own_head) = (block_x(), block_y());
+    let (z, part) = (block_z() / (D / R) as u32, block_z() % (D / R) as u32);
+    // Computed anew wherever it is needed: in no register over the loop.
+    let (of, side) = (|| ranges.get().sequence(z), || ranges.get().side::<BM>(W::OF_KEYS, z, tile));
+    if side().own_inside == 0 {
+        return;
+    }
+    let mut walk = side().walk::<BM, BN>(tile, own_head, ranges.get().shared_by);
+    let mut base = once_pipe.loads(0..1, |s, _| {
+        let ([own, own_v], of) = (if W::OF_KEYS { [k, v] } else { [q, d_o] }, of());
+        let (place, first) = ([of.matrix, own_head, tile, 0], side().own_first);
+        copy(own.get().tile(place).of_rows(first, u32::MAX), own_s.at(s));
+        copy(own_v.get().tile(place).of_rows(first, u32::MAX), own_vs.at(s));
+        if !W::OF_KEYS {
+            let line = of.first_line + tile * BM as u32 / LINE;
+            copy(stats.get().tile([of.matrix, own_head, 0, 0]).of_rows(line, u32::MAX), own_stats.at(s));
+        }
+    });
+    let (mut ahead, loaded, first) = (walk, of(), side().other_first);
+    let mut loads = pipe.loads(
+        0..walk.left,
+        #[inline(always)]
+        |s, _| {
+            let [other, other_v] = if W::OF_KEYS { [q, d_o] } else { [k, v] };
+            let place = [loaded.matrix, ahead.head, ahead.j, 0];
+            copy(other.get().tile(place).of_rows(first, u32::MAX), other_s.at(s));
+            copy(other_v.get().tile(place).of_rows(first, u32::MAX), other_vs.at(s));
+            if W::OF_KEYS {
+                let (place, line) =
+                    ([place[0], place[1], 0, 0], loaded.first_line + ahead.j * BN as u32 / LINE);
+                copy(stats.get().tile(place).of_rows(line, u32::MAX), other_stats.at(s));
+            }
+            ahead.advance();
+        },
+    );
+    if !cta.computes() {
+        return;
+    }
+    let own = base.acquire();
+    // Of the next sequence: what is not a number there would not be 0 times 0.
+    base.clear_from(&own, &own_s, side().own_inside);
+    base.clear_from(&own, &own_vs, side().own_inside);
+    let mut scores = Fragment::<f32, BM, R, Y>::zero();
+    let mut values = Fragment::<f32, BM, R, Y>::zero();
+    while walk.left > 0 {
+        let turn = loads.acquire();
+        let (masked, j) = (walk.masked(), walk.j);
+        if masked {
+            let inside = side().other_rows - j * BN as u32;
+            loads.clear_from(&turn, &other_s, inside);
+            loads.clear_from(&turn, &other_vs, inside);
+        }
+        let (once, full) = (own.full(), turn.full());
+        let stats = || Stats::of(if W::OF_KEYS { other_stats.at(full) } else { own_stats.at(once) });
+        let mask = |s| if masked { side().mask(s, tile, j) } else { s };
+        let s = gemm(Y::default(), own_s.at(once).aligned(), other_s.at(full).aligned().t(), Fresh::new()).commit();
+        if !W::SCORES {
+            let weights = Weights::<T, BM, BN, Y>::of::<W, D>(s.wait(), &stats(), scales, mask);
+            values = gemm(Y::default(), weights.p, other_vs.at(full).part::<R>(part).aligned(), values).wait();
+        } else {
+            let d_p = gemm(Y::default(), own_vs.at(once).aligned(), other_vs.at(full).aligned().t(), Fresh::new());
+            let (s, d_p) = s.behind(d_p, || ());
+            let weights = Weights::<T, BM, BN, Y>::of::<W, D>(s, &stats(), scales, mask);
+            let product = |d_s: Fragment<T, BM, BN, Y>| {
+                gemm(Y::default(), d_s.operand(), other_s.at(full).part::<R>(part).aligned(), scores)
+            };
+            if W::VALUES {
+                let weighted = gemm(Y::default(), weights.p, other_vs.at(full).part::<R>(part).aligned(), values);
+                let (d_p, weighted) = d_p.behind(weighted, || ());
+                let d_s = weights.slopes::<W, D>(d_p, &stats());
+                let sums = || sums_of::<BN>(&sums.get(), &of(), walk.head, j);
+                (values, scores) = W::follow::<P, _, _, _>(
+                    &mut room, d_s, own_s.at(once), sums, weighted, || product(d_s),
+                );
+            } else {
+                let d_s = weights.slopes::<W, D>(d_p.wait(), &stats());
+                scores = product(d_s).wait();
+            }
+        }
+        if W::ADDS {
+            // All threads have met behind their last read.
+            loads.release(turn);
+        } else {
+            loads.release_read(turn);
+        }
+        walk.advance();
+    }
+    let (place, side) = ([of().matrix, own_head, tile, part], side());
+    if W::SCORES {
+        let factor = scales.factor;
+        let to = by_scores.get().tile(place).of_rows(side.own_first, side.own_rows);
+        copy(scores.map(|x| x * factor).cast::<T>(), to);
+    }
+    if W::VALUES {
+        let to = by_values.get().tile(place).of_rows(side.own_first, side.own_rows);
+        copy(values.cast::<T>(), to);
+    }
+}

@@ -1,0 +1,34 @@
+//! The products of a gradient.
+
+use tilewright_device::tile::{Accumulates, Element, Gemm, GemmRegisters, Swizzle};
+
+/// A policy of the products of a tile of `BM` rows with blocks of `BN`, of `D` columns, whose results are left operands of the next ones in
+/// registers: S and dP, and P or dS times `R` columns.
+pub trait Products<T: Element, const BM: usize, const BN: usize, const D: usize, const R: usize>:
+    Gemm<T, BM, BN, D, A = Swizzle<128>, B = Swizzle<128>, D = Self>
+    + GemmRegisters<T, BM, R, BN, B = Swizzle<128>, D = Self, R = Self>
+    + Accumulates<BM, BN>
+    + Accumulates<BM, R>
+{
+}
+
+impl<Y, T: Element, const BM: usize, const BN: usize, const D: usize, const R: usize>
+    Products<T, BM, BN, D, R> for Y
+where
+    Y: Gemm<T, BM, BN, D, A = Swizzle<128>, B = Swizzle<128>, D = Self>
+        + GemmRegisters<T, BM, R, BN, B = Swizzle<128>, D = Self, R = Self>
+        + Accumulates<BM, BN>
+        + Accumulates<BM, R>,
+{
+}
+
+/// A policy of dQ = dS K, of a block of `BN` queries and a tile of `BM` keys of `D` columns.
+pub trait AddedProducts<T: Element, const BM: usize, const BN: usize, const D: usize>:
+    Gemm<T, BN, D, BM, A = Swizzle<128>, B = Swizzle<128>, D = Self> + Accumulates<BN, D> + 'static
+{
+}
+
+impl<Z, T: Element, const BM: usize, const BN: usize, const D: usize> AddedProducts<T, BM, BN, D> for Z where
+    Z: Gemm<T, BN, D, BM, A = Swizzle<128>, B = Swizzle<128>, D = Self> + Accumulates<BN, D> + 'static
+{
+}

@@ -1,0 +1,32 @@
+//! The gradients of queries that tiles of keys have summed up.
+
+use tilewright_device::arch::special::{block_x, block_y, block_z};
+use tilewright_device::kernel;
+use tilewright_device::tile::{
+    Element, Fragment, FragmentLayout, GlobalMut, InPlace, RowMajor, Simt, copy,
+};
+
+use super::ranges::Ranges;
+use super::side::sums_of;
+
+/// dQ = factor times the sums, rounded: \[batch, heads, queries, D\], of sums that lie in blocks of `BN` queries as `Z` leaves them. CTA (block, head, sequence).
+#[kernel(program = Simt<8>)]
+pub fn round_sums<T: Element, Z, const BN: usize, const D: usize>(
+    sums: InPlace<GlobalMut<f32, 4, RowMajor, 0>>,
+    d_q: InPlace<GlobalMut<T, 4, RowMajor, 0>>,
+    ranges: InPlace<Ranges>,
+    factor: f32,
+) where
+    Z: FragmentLayout<BN, D>,
+{
+    let (block, head) = (block_x(), block_y());
+    let of = ranges.get().sequence(block_z());
+    if block * BN as u32 >= of.queries {
+        return;
+    }
+    let at = sums_of::<BN>(&sums.get(), &of, head, block);
+    // SAFETY: the host gives memory for the sums of whole blocks, of `D` columns one after the other.
+    let sum = unsafe { Fragment::<f32, BN, D, Z>::load_in_fours(at) };
+    let to = d_q.get().tile([of.matrix, head, block, 0]).of_rows(of.first_query, of.queries);
+    copy(sum.map(|x| x * factor).cast::<T>(), to);
+}

@@ -1,0 +1,194 @@
+//! A tile of keys or of queries, and the blocks that it walks over.
+
+use tilewright_device::arch::warp::uniform;
+use tilewright_device::layout::Registers;
+use tilewright_device::tile::{Element, Fragment, FragmentLayout, GlobalMut, Operand, RowMajor, math};
+
+use super::Scales;
+use super::ranges::{Range, Ranges};
+use super::stats::{LINE, Stat, Stats};
+use super::wanted::Wanted;
+use crate::keys::{Blocks, Keys};
+use crate::score::{Capped, Score};
+
+/// A tile's own rows, the others that it walks over, and which of them each row meets.
+#[derive(Clone, Copy)]
+pub(crate) struct Side {
+    of_keys: bool,
+    /// Whom rows see: of queries keys, of keys the queries that see them.
+    seen: Keys,
+    /// The sequence's own rows: the first, how many, how many from the tile's first on.
+    pub(crate) own_first: u32,
+    pub(crate) own_rows: u32,
+    pub(crate) own_inside: u32,
+    /// The others.
+    pub(crate) other_first: u32,
+    pub(crate) other_rows: u32,
+}
+
+/// The blocks that a tile meets, one after the other: of each head that shares it all that it sees.
+#[derive(Clone, Copy)]
+pub(crate) struct Walk {
+    blocks: Blocks,
+    /// The block where a head begins.
+    first: u32,
+    /// The next step: its head and block, and how many there are from it on.
+    pub(crate) head: u32,
+    pub(crate) j: u32,
+    pub(crate) left: u32,
+}
+
+impl Walk {
+    /// Goes on to the next block. Behind the last one a head goes on with its first.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self) {
+        let all = self.blocks.all();
+        self.j = if self.j + 1 == all.end { all.start } else { self.j + 1 };
+        self.head += u32::from(self.j == self.first);
+        self.left -= 1;
+    }
+
+    /// Whether some row of the tile does not meet all others of the block.
+    #[inline(always)]
+    pub(crate) fn masked(&self) -> bool {
+        !self.blocks.whole(self.j)
+    }
+}
+
+impl Side {
+    /// Of the `tile`-th `BM` keys or queries of a sequence.
+    #[inline(always)]
+    pub(crate) fn new<const BM: usize>(of_keys: bool, of: &Range, tile: u32) -> Self {
+        let keys = (of.first_key, of.keys.count as u32);
+        let queries = (of.first_query, of.queries);
+        let (own, other) = if of_keys { (keys, queries) } else { (queries, keys) };
+        Side {
+            of_keys,
+            seen: if of_keys { of.keys.mirrored(of.queries) } else { of.keys },
+            own_first: own.0,
+            own_rows: own.1,
+            own_inside: own.1.saturating_sub(tile * BM as u32),
+            other_first: other.0,
+            other_rows: other.1,
+        }
+    }
+
+    /// The walk of a tile of head `own_head`, where `shared_by` heads share one of keys.
+    ///
+    /// Neighbouring tiles begin at neighbouring blocks: tiles of keys add to different queries at a time.
+    #[inline(always)]
+    pub(crate) fn walk<const BM: usize, const BN: usize>(
+        &self,
+        tile: u32,
+        own_head: u32,
+        shared_by: u32,
+    ) -> Walk {
+        let blocks = self.seen.blocks::<BM, BN>(tile);
+        // Keys behind the last see nobody.
+        let blocks = if self.of_keys && self.own_inside < BM as u32 { blocks.all_masked() } else { blocks };
+        let blocks = blocks.map(uniform);
+        let all = blocks.all();
+        let count = all.len() as u32;
+        let first = uniform(all.start + if count == 0 { 0 } else { tile % count });
+        Walk {
+            blocks,
+            first,
+            head: if self.of_keys { own_head * shared_by } else { own_head / shared_by },
+            j: first,
+            left: uniform(count * if self.of_keys { shared_by } else { 1 }),
+        }
+    }
+
+    /// Scores of tile `tile` and block `j`, -inf where they do not meet.
+    #[inline(always)]
+    pub(crate) fn mask<const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>>(
+        &self,
+        s: Fragment<f32, BM, BN, L>,
+        tile: u32,
+        j: u32,
+    ) -> Fragment<f32, BM, BN, L> {
+        let s = self.seen.mask(s, tile, j);
+        if !self.of_keys || self.own_inside >= BM as u32 {
+            return s;
+        }
+        let inside = self.own_inside;
+        s.map_indexed(|row, _, s| if row < inside { s } else { f32::NEG_INFINITY })
+    }
+}
+
+/// The weights of a block of scores, P: rounded, as they are multiplied, and times the slope of scores.
+pub(crate) struct Weights<T, const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>> {
+    pub(crate) p: Operand<T, BM, BN, L>,
+    /// Where a thread has registers for them,
+    exact: Fragment<f32, BM, BN, L>,
+    /// and elsewhere these.
+    rounded: Operand<T, BM, BN, L>,
+}
+
+impl<T: Element, const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>> Weights<T, BM, BN, L> {
+    /// Whether dS is made of rounded weights.
+    const ROUNDED: bool = <L::Regs<f32> as Registers<f32>>::LEN > 32;
+
+    #[inline(always)]
+    fn new(p: Fragment<f32, BM, BN, L>, sloped: Fragment<f32, BM, BN, L>) -> Self {
+        let rounded = if Self::ROUNDED { sloped.cast::<T>() } else { Fragment::splat(T::ZERO) };
+        let exact = if Self::ROUNDED { Fragment::zero() } else { sloped };
+        Weights { p: p.cast::<T>().operand(), exact, rounded: rounded.operand() }
+    }
+
+    /// Those of scores, to which `mask` is applied.
+    #[inline(always)]
+    pub(crate) fn of<W: Wanted<T, BM, BN, D>, const D: usize>(
+        s: Fragment<f32, BM, BN, L>,
+        stats: &Stats,
+        Scales { cap, log2, .. }: Scales,
+        mask: impl Fn(Fragment<f32, BM, BN, L>) -> Fragment<f32, BM, BN, L>,
+    ) -> Self {
+        let exponential = |s, log: f32| math::ex2(math::fma(s, log2, -log));
+        if cap == 0.0 {
+            let p = stats.zip::<_, T, W, BM, BN, D, L>(mask(s), Stat::LogSum, exponential);
+            return Self::new(p, p);
+        }
+        // Both of each score at a time: there are no registers for all of one and then all of the other. The slope of one that is masked is 0.
+        let capped = mask(s.map(|s| Capped::apply(s, cap))).map(|s| (s, 0.0));
+        let both = stats.zip::<_, T, W, BM, BN, D, L>(capped, Stat::LogSum, |(s, _), log| {
+            let p = exponential(s, log);
+            (p, p * math::max(math::fma(-s, s, 1.0), 0.0))
+        });
+        Self::new(both.map(|(p, _)| p), both.map(|(_, sloped)| sloped))
+    }
+
+    /// dS, of these and dP.
+    #[inline(always)]
+    pub(crate) fn slopes<W: Wanted<T, BM, BN, D>, const D: usize>(
+        &self,
+        d_p: Fragment<f32, BM, BN, L>,
+        stats: &Stats,
+    ) -> Fragment<T, BM, BN, L> {
+        let d_p = stats.zip::<_, T, W, BM, BN, D, L>(d_p, Stat::Mean, |d_p, mean| d_p - mean);
+        let weights = if Self::ROUNDED { self.rounded.unpacked().to_f32() } else { self.exact };
+        weights.zip(&d_p, |w, d_p| w * d_p).cast()
+    }
+}
+
+/// Where the gradients of the `j`-th `BN` queries of a head are summed up.
+#[inline(always)]
+pub(crate) fn sums_of<const BN: usize>(
+    sums: &GlobalMut<f32, 4, RowMajor, 0>,
+    of: &Range,
+    head: u32,
+    j: u32,
+) -> *mut f32 {
+    let (all, row) = (sums.reader(), u64::from(of.first_line * LINE + j * BN as u32));
+    let [matrices, heads, rows, _] = all.strides();
+    let offset = u64::from(of.matrix) * matrices + u64::from(head) * heads + row * rows;
+    all.pointer().cast_mut().wrapping_add(offset as usize)
+}
+
+impl Ranges {
+    /// The `tile`-th `BM` keys or queries of sequence `z`.
+    #[inline(always)]
+    pub(crate) fn side<const BM: usize>(&self, of_keys: bool, z: u32, tile: u32) -> Side {
+        Side::new::<BM>(of_keys, &self.sequence(z), tile)
+    }
+}

@@ -1,0 +1,159 @@
+//! What the gradients know of each query.
+
+use core::f32::consts::LOG2_E;
+
+use tilewright_device::arch::shared;
+use tilewright_device::arch::special::{block_x, block_y, block_z, thread_x_volatile};
+use tilewright_device::kernel;
+use tilewright_device::layout::Registers;
+use tilewright_device::tile::{
+    Cols, Element, Fragment, FragmentLayout, Global, GlobalMut, InPlace, RowMajor, Rows, Shared, SharedLayout,
+    Simt, Src, Striped, Swizzle, copy, for_each_row,
+};
+
+use super::ranges::{ALIGNED, Ranges};
+use super::wanted::Wanted;
+
+/// Queries of a line of statistics.
+pub const LINE: u32 = 16;
+/// Queries, and columns of O, that a CTA takes at a time.
+const ROWS: usize = 32;
+const COLUMNS: usize = 128;
+
+/// The statistics of 128 queries in shared memory: each line has two vectors of 16 values.
+pub(crate) type StatsTile = Shared<f32, 8, 32, Swizzle<128>>;
+
+/// Which of a query's values.
+#[derive(Clone, Copy)]
+pub(crate) enum Stat {
+    /// The log-sum-exp of its scores to base 2; infinite where it sees no key, so that all weights are 0.
+    LogSum,
+    /// dO · O, which is what the softmax's gradient takes off each dP.
+    Mean,
+}
+
+/// The statistics of a tile's queries.
+#[derive(Clone, Copy)]
+pub(crate) struct Stats(u32);
+
+impl Stats {
+    #[inline(always)]
+    pub(crate) fn of(tile: Src<'_, StatsTile>) -> Self {
+        Stats(tile.address())
+    }
+
+    /// `f` of every element and its query's value, where queries are columns, of tiles of keys, or else rows.
+    #[inline(always)]
+    pub(crate) fn zip<
+        X: Copy,
+        T: Element,
+        W: Wanted<T, M, N, D>,
+        const M: usize,
+        const N: usize,
+        const D: usize,
+        L: FragmentLayout<M, N>,
+    >(
+        &self,
+        of: Fragment<X, M, N, L>,
+        stat: Stat,
+        f: impl Fn(X, f32) -> X,
+    ) -> Fragment<X, M, N, L> {
+        if W::OF_KEYS { of.zip_cols(&self.cols(stat), f) } else { of.zip_rows(&self.rows(stat), f) }
+    }
+
+    /// The values of a fragment's rows, which are queries.
+    #[inline(always)]
+    fn rows<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+        &self,
+        stat: Stat,
+    ) -> Rows<f32, M, N, L> {
+        let mut rows = Rows::<f32, M, N, L>::splat(0.0);
+        for_each_row::<L, M, N>(|r, row, _| {
+            let byte = stat as u32 * 64 + row % LINE * 4;
+            let at = self.0 + <Swizzle<128> as SharedLayout>::offset(8, 128, row / LINE, byte);
+            // SAFETY: a full tile, of which this is an element.
+            rows.regs.set(r, unsafe { shared::load_f32(at) });
+        });
+        rows
+    }
+
+    /// The values of a fragment's columns, which are queries.
+    #[inline(always)]
+    fn cols<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+        &self,
+        stat: Stat,
+    ) -> Cols<f32, M, N, L> {
+        const { assert!(L::ROW_LANES == 4 && L::RUN == 2, "the lanes of a row hold 8 neighbouring columns") };
+        // The thread's number is read anew, so that no address is held in registers over a loop. Its bytes among 8 columns' lie in one
+        // piece of 16 or its neighbour, wherever the swizzle puts the two: what else it does is the same in all threads.
+        let own = thread_x_volatile() % 4 * 8;
+        let mut cols = Cols::<f32, M, N, L>::splat(0.0);
+        let mut i = 0;
+        while i < L::Regs::<f32>::LEN {
+            if L::row(i) == L::row(0) {
+                let query = L::offset(i).1;
+                let line = query / LINE;
+                let at = line * 128 + ((stat as u32 * 64 + query % LINE * 4) ^ ((line & 6) * 16));
+                // SAFETY: a full tile, of which these are two neighbours.
+                let [x, y] = unsafe { shared::load_f32x2(self.0 + at + (own ^ ((line & 1) * 16))) };
+                cols.regs.set(L::col(i), x);
+                cols.regs.set(L::col(i + 1), y);
+            }
+            i += 2;
+        }
+        cols
+    }
+}
+
+/// The statistics of all queries: of 16 each their log-sum-exps to base 2, then their dO · O. And zeros where the gradients of queries are summed up.
+///
+/// O and dO \[batch, heads, queries, DV\], `lse` \[batch, heads, queries, 1\] in natural logarithms, `stats` \[batch, heads, lines, 32\], `sums`
+/// \[batch, heads, 16 lines, D\], without rows where nothing is summed up. CTA (32 queries, head, sequence).
+#[kernel(program = Simt<4>)]
+pub fn query_stats<T: Element>(
+    o: InPlace<Global<T, 4, RowMajor, 0>>,
+    d_o: InPlace<Global<T, 4, RowMajor, 0>>,
+    lse: InPlace<Global<f32, 4, RowMajor, 0>>,
+    stats: InPlace<GlobalMut<f32, 4, RowMajor, 0>>,
+    sums: InPlace<GlobalMut<f32, 4, RowMajor, 0>>,
+    ranges: InPlace<Ranges>,
+) {
+    let (tile, head) = (block_x(), block_y());
+    let of = ranges.get().sequence(block_z());
+    let first = tile * ROWS as u32;
+    if first >= of.queries.next_multiple_of(ALIGNED) {
+        return;
+    }
+    let (o, d_o) = (o.get(), d_o.get());
+    let mut means = Rows::<f32, ROWS, COLUMNS, Striped<4>>::splat(0.0);
+    let mut column = 0;
+    while column * (COLUMNS as u32) < o.cols() {
+        let place = [of.matrix, head, tile, column];
+        let load = |of_all: Global<T, 4, RowMajor, 0>| {
+            let tile = of_all.tile(place).of_rows(of.first_query, of.queries);
+            Fragment::<T, ROWS, COLUMNS, Striped<4>>::load(tile).to_f32()
+        };
+        let products = load(o).zip(&load(d_o), |x, y| x * y);
+        means = means.zip(&products.reduce_rows(0.0, |x, y| x + y), |x, y| x + y);
+        column += 1;
+    }
+    let lse = lse.get().tile([of.matrix, head, 0, 0]).of_rows(of.first_query, of.queries);
+    let to = stats.get().tile([of.matrix, head, 0, 0]).of_rows(of.first_line, u32::MAX);
+    means.for_each(|row, is_first, mean| {
+        let query = first + row;
+        if is_first {
+            let log = lse.element::<1, 1>(query, 0);
+            let sees = query < of.queries && log != f32::NEG_INFINITY;
+            let (line, column) = (query / LINE, query % LINE);
+            to.put::<8, 32>(line, column, if sees { log * LOG2_E } else { f32::INFINITY });
+            to.put::<8, 32>(line, column + LINE, mean);
+        }
+    });
+    let mut sums = sums.get();
+    let (mut column, columns) = (0, if sums.rows() > 0 { sums.shape()[3] } else { 0 });
+    while column * (COLUMNS as u32) < columns {
+        let place = sums.tile([of.matrix, head, tile, column]).of_rows(of.first_line * LINE, u32::MAX);
+        copy(Fragment::<f32, ROWS, COLUMNS, Striped<4>>::zero(), place);
+        column += 1;
+    }
+}

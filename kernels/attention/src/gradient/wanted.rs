@@ -1,0 +1,120 @@
+//! Which gradients a kernel computes.
+
+use core::marker::PhantomData;
+
+use super::products::AddedProducts;
+use tilewright_device::tile::{
+    Collective, Cta, Element, Fragment, FragmentLayout, Fresh, InFlight, Pending, ScratchPair, Shared, Src,
+    Swizzle, gemm,
+};
+
+/// The gradients that a kernel computes of the tiles that its CTAs have.
+pub trait Wanted<T: Element, const BM: usize, const BN: usize, const D: usize>: Copy + Default + 'static {
+    /// Its name.
+    const NAME: &'static str;
+    /// Tiles are of keys and walk over queries; or of queries, over keys.
+    const OF_KEYS: bool;
+    /// By the columns of scores: dK of keys, dQ of queries.
+    const SCORES: bool;
+    /// By values.
+    const VALUES: bool;
+    /// dQ is added up by the tiles of keys.
+    const ADDS: bool;
+    /// Shared memory that it takes.
+    type Room<P: Collective>;
+
+    /// Its shared memory.
+    fn room<P: Collective>(cta: &mut Cta<P>) -> Self::Room<P>;
+
+    /// Waits for the gemms of dV and then for those of dK, which `scores` issues. Between them it computes what dSᵀ adds to dQ, from `sums` on.
+    fn follow<P: Collective, L: FragmentLayout<BM, BN>, I: Pending, J: Pending>(
+        room: &mut Self::Room<P>,
+        d_s: Fragment<T, BM, BN, L>,
+        keys: Src<'_, Shared<T, BM, D, Swizzle<128>>>,
+        sums: impl FnOnce() -> *mut f32,
+        values: InFlight<I>,
+        scores: impl FnOnce() -> J,
+    ) -> (I::Done, J::Done);
+}
+
+macro_rules! apart {
+    ($($(#[$doc:meta])* $name:ident: $text:literal, $keys:literal, $scores:literal, $values:literal;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $name;
+
+        impl<T: Element, const BM: usize, const BN: usize, const D: usize> Wanted<T, BM, BN, D> for $name {
+            const NAME: &'static str = $text;
+            const OF_KEYS: bool = $keys;
+            const SCORES: bool = $scores;
+            const VALUES: bool = $values;
+            const ADDS: bool = false;
+            type Room<P: Collective> = ();
+
+            #[inline(always)]
+            fn room<P: Collective>(_: &mut Cta<P>) {}
+
+            #[inline(always)]
+            fn follow<P: Collective, L: FragmentLayout<BM, BN>, I: Pending, J: Pending>(
+                _: &mut (),
+                _: Fragment<T, BM, BN, L>,
+                _: Src<'_, Shared<T, BM, D, Swizzle<128>>>,
+                _: impl FnOnce() -> *mut f32,
+                values: InFlight<I>,
+                scores: impl FnOnce() -> J,
+            ) -> (I::Done, J::Done) {
+                let (values, scores) = values.behind(scores(), || ());
+                (values, scores.wait())
+            }
+        }
+    )* };
+}
+apart! {
+    /// dK and dV.
+    KeysAndValues: "keys_values", true, true, true;
+    /// dK alone.
+    Keys: "keys", true, true, false;
+    /// dV alone.
+    Values: "values", true, false, true;
+    /// dQ.
+    Queries: "queries", false, true, false;
+}
+
+/// dK and dV, and dQ by additions, whose product is divided among warps by `Z`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct All<Z>(PhantomData<Z>);
+
+impl<T: Element, Z, const BM: usize, const BN: usize, const D: usize> Wanted<T, BM, BN, D> for All<Z>
+where
+    Z: AddedProducts<T, BM, BN, D>,
+{
+    const NAME: &'static str = "all";
+    const OF_KEYS: bool = true;
+    const SCORES: bool = true;
+    const VALUES: bool = true;
+    const ADDS: bool = true;
+    type Room<P: Collective> = ScratchPair<P, Shared<T, BM, BN, Swizzle<128>>>;
+
+    #[inline(always)]
+    fn room<P: Collective>(cta: &mut Cta<P>) -> Self::Room<P> {
+        cta.scratch_pair()
+    }
+
+    #[inline(always)]
+    fn follow<P: Collective, L: FragmentLayout<BM, BN>, I: Pending, J: Pending>(
+        room: &mut Self::Room<P>,
+        d_s: Fragment<T, BM, BN, L>,
+        keys: Src<'_, Shared<T, BM, D, Swizzle<128>>>,
+        sums: impl FnOnce() -> *mut f32,
+        values: InFlight<I>,
+        scores: impl FnOnce() -> J,
+    ) -> (I::Done, J::Done) {
+        // SAFETY: the gemm that reads the tile is waited for below, before the next call.
+        let d_s = unsafe { room.put(d_s) };
+        let (values, queries) = values.behind(gemm(Z::default(), d_s.aligned().t(), keys.aligned(), Fresh::new()), || ());
+        let (queries, scores) = queries.behind(scores(), || ());
+        // SAFETY: the host gives as much memory as all blocks of queries take, where they are only added to.
+        unsafe { queries.add_in_fours(sums()) };
+        (values, scores.wait())
+    }
+}
