@@ -26,7 +26,7 @@ pub fn round_sums<T: Element, Z, const BN: usize, const D: usize>(
     }
     let at = sums_of::<BN>(&sums.get(), &of, head, block);
     // SAFETY: the host gives memory for the sums of whole blocks, of `D` columns one after the other.
-    let sum = unsafe { Fragment::<f32, BN, D, Z>::load_in_fours(at) };
+    let sum = unsafe { Fragment::<f32, BN, D, Z>::of_sums(at) };
     let to = d_q.get().tile([of.matrix, head, block, 0]).of_rows(of.first_query, of.queries);
     copy(sum.map(|x| x * factor).cast::<T>(), to);
 }
