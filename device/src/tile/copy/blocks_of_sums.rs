@@ -6,9 +6,9 @@ use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::{global, shared, sync, tma};
 use crate::kernel::Arch;
 use crate::layout::{FragmentLayout, Registers};
+use crate::tile::cta::Cta;
 use crate::tile::cta::barriers::WARPGROUP;
 use crate::tile::cta::collective::Collective;
-use crate::tile::cta::Cta;
 use crate::tile::fragment::Fragment;
 
 /// Room in shared memory through which fragments are added to blocks of `M` x `N` sums in global memory, by TMA, while the threads go on. On Hopper.

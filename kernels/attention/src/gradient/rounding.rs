@@ -2,9 +2,7 @@
 
 use tilewright_device::arch::special::{block_x, block_y, block_z};
 use tilewright_device::kernel;
-use tilewright_device::tile::{
-    Element, Fragment, FragmentLayout, GlobalMut, InPlace, RowMajor, Simt, copy,
-};
+use tilewright_device::tile::{Element, Fragment, FragmentLayout, GlobalMut, InPlace, RowMajor, Simt, copy};
 
 use super::ranges::Ranges;
 use super::side::sums_of;

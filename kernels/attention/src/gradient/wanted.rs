@@ -4,12 +4,14 @@ use core::marker::PhantomData;
 
 use super::products::AddedProducts;
 use tilewright_device::tile::{
-    BlockSums, Collective, Cta, Element, Fragment, FragmentLayout, Fresh, InFlight, Pending, ScratchPair, Shared, Src,
-    Swizzle, gemm,
+    BlockSums, Collective, Cta, Element, Fragment, FragmentLayout, Fresh, InFlight, Pending, ScratchPair,
+    Shared, Src, Swizzle, gemm,
 };
 
 /// The gradients that a kernel computes of the tiles that its CTAs have.
-pub trait Wanted<T: Element, const BM: usize, const BN: usize, const D: usize>: Copy + Default + 'static {
+pub trait Wanted<T: Element, const BM: usize, const BN: usize, const D: usize>:
+    Copy + Default + 'static
+{
     /// Its name.
     const NAME: &'static str;
     /// Tiles are of keys and walk over queries; or of queries, over keys.
@@ -111,7 +113,8 @@ where
     ) -> (I::Done, J::Done) {
         // SAFETY: the gemm that reads the tile is waited for below, before the next call.
         let d_s = unsafe { pair.put(d_s) };
-        let (values, queries) = values.behind(gemm(Z::default(), d_s.aligned().t(), keys.aligned(), Fresh::new()), || ());
+        let (values, queries) =
+            values.behind(gemm(Z::default(), d_s.aligned().t(), keys.aligned(), Fresh::new()), || ());
         let (queries, scores) = queries.behind(scores(), || ());
         // SAFETY: the host gives as much memory as all blocks of queries take, where they are only added to.
         unsafe { to_sums.add(queries, sums()) };

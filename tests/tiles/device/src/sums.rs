@@ -2,9 +2,9 @@
 
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::tile::{
-    Arithmetic, AtomicAdd, Cta, Elements, Fragment, FragmentLayout, FullCol, FullRow, Gemm, Global, GlobalMut,
-    Multistage, OneConsumer, Overlapped, Pending, Program, RowMajor, Schedule, Shared, Simt, Striped, Swizzle,
-    Threads, TwoConsumers, WarpSpecialized, atomic_add, block_x, block_y, copy, gemm, warp,
+    Arithmetic, AtomicAdd, Cta, Elements, Fragment, FragmentLayout, FullCol, FullRow, Gemm, Global,
+    GlobalMut, Multistage, OneConsumer, Overlapped, Pending, Program, RowMajor, Schedule, Shared, Simt,
+    Striped, Swizzle, Threads, TwoConsumers, WarpSpecialized, atomic_add, block_x, block_y, copy, gemm, warp,
 };
 use tilewright_device::{bf16, f16, kernel, kernels};
 
