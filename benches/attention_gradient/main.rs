@@ -88,7 +88,8 @@ fn tabulate(device: &Device, cases: &[Case]) -> Result<()> {
         problem.check(&Stream::new(device)?)?;
         let options = common::options(problem.sets());
         let problem = &problem;
-        let ours = |name, way| Variant::new(name, move |stream: &Stream, set| problem.launch(stream, set, way));
+        let ours =
+            |name, way| Variant::new(name, move |stream: &Stream, set| problem.launch(stream, set, way));
         let mut variants = vec![ours("chosen", Way::Chosen), ours("deterministic", Way::Deterministic)];
         for (name, peer) in &peers {
             let Case { batch, length, heads, kv_heads, columns, causal } = case;

@@ -37,12 +37,7 @@ pub struct Gradients {
 
 impl Head {
     /// A head of so many queries and keys.
-    pub fn new<T: Real>(
-        [q, k, v, d_o]: [&[T]; 4],
-        queries: usize,
-        keys: usize,
-        columns: [usize; 2],
-    ) -> Self {
+    pub fn new<T: Real>([q, k, v, d_o]: [&[T]; 4], queries: usize, keys: usize, columns: [usize; 2]) -> Self {
         let [d, dv] = columns;
         let lengths = [queries * d, keys * d, keys * dv, queries * dv];
         assert_eq!([q.len(), k.len(), v.len(), d_o.len()], lengths, "elements of Q, K, V and dO");

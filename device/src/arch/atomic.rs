@@ -41,21 +41,6 @@ red! {
     st_release(value: u32) = "st.release.gpu.global.u32 [{0}], {1};";
 }
 
-/// `red.add.v4.f32`: adds four neighbours, each atomically, and returns nothing.
-///
-/// PTX ISA, "red"; sm_90.
-///
-/// # Safety
-/// `at` is a multiple of 16, and the four are writable in global memory; while others use them, they do so atomically.
-#[inline(always)]
-pub unsafe fn red_add_f32x4(at: *mut f32, [a, b, c, d]: [f32; 4]) {
-    // SAFETY: the caller's.
-    unsafe {
-        ptx!("red.relaxed.gpu.global.add.v4.f32 [{0}], {{{1}, {2}, {3}, {4}}};",
-            in(reg64) at, in(reg32) a, in(reg32) b, in(reg32) c, in(reg32) d)
-    }
-}
-
 macro_rules! red_if {
     ($($(#[$doc:meta])* $name:ident($value:ident: $ty:ty, $class:ident) = $op:literal;)*) => { $(
         $(#[$doc])*

@@ -351,6 +351,21 @@ pub unsafe fn bulk_store(dst: *mut u8, src: u32, bytes: u32) {
     }
 }
 
+/// `cp.reduce.async.bulk.global.shared::cta.add.f32`: adds `bytes` contiguous bytes of f32, each number atomically.
+///
+/// PTX ISA, "cp.reduce.async.bulk"; sm_90.
+///
+/// # Safety
+/// As for [`bulk_store`]; others that use the numbers meanwhile do so atomically.
+#[inline(always)]
+pub unsafe fn bulk_add_f32(dst: *mut f32, src: u32, bytes: u32) {
+    // SAFETY: the caller's.
+    unsafe {
+        ptx!("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [{0}], [{1}], {2};",
+            in(reg64) dst, in(reg32) src, in(reg32) bytes)
+    }
+}
+
 /// `cp.async.bulk.commit_group`: closes the group of this thread's stores since the last one.
 ///
 /// PTX ISA, "cp.async.bulk.commit_group"; sm_90.

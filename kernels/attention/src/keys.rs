@@ -92,11 +92,7 @@ impl Keys {
     /// Which of so many queries see a key, as if keys saw queries.
     #[inline(always)]
     pub fn mirrored(&self, queries: u32) -> Self {
-        Keys {
-            count: queries as i32,
-            low: self.high.saturating_neg(),
-            high: self.low.saturating_neg(),
-        }
+        Keys { count: queries as i32, low: self.high.saturating_neg(), high: self.low.saturating_neg() }
     }
 
     /// The blocks of `BN` keys that tile `m` of `BM` queries sees.

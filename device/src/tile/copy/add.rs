@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use crate::arch::{atomic, global};
+use crate::arch::atomic;
 use crate::arch::special::thread_x_volatile;
 use crate::layout::element::pack;
 use crate::layout::{Element, FragmentLayout, Major, Registers};
@@ -94,66 +94,6 @@ fn any_architecture() {}
 fn hopper() {
     if !cfg!(target_feature = "sm_90") {
         refuse!("bf16 are added atomically from Hopper on: compile the kernel for sm_90, or add f32");
-    }
-}
-
-impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N, L> {
-    /// Where this thread has registers `i` to `i + 3` of a fragment that lies from `at` on by fours: neighbouring threads' side by side.
-    #[inline(always)]
-    fn four_at(at: *mut f32, i: usize) -> *mut f32 {
-        const {
-            assert!(L::Regs::<f32>::LEN.is_multiple_of(4) && L::Regs::<f32>::LEN * L::THREADS as usize == M * N)
-        };
-        at.wrapping_add(i * L::THREADS as usize).wrapping_add(4 * thread_x_volatile() as usize)
-    }
-
-    /// Adds it to a tile of as many elements of global memory, each atomically, in the order in which [`load_in_fours`](Self::load_in_fours) reads
-    /// them: one instruction adds four, and a warp's lie side by side. From Hopper on.
-    ///
-    /// Sums are rounded after each addition: as [`atomic_add`](crate::tile::atomic_add).
-    ///
-    /// # Safety
-    /// `at` is a multiple of 16; `M N` elements are writable from there on, and are used meanwhile in this way alone.
-    #[inline(always)]
-    pub unsafe fn add_in_fours(self, at: *mut f32) {
-        expect_computing(L::THREADS);
-        if !cfg!(target_feature = "sm_90") {
-            refuse!("f32 are added by fours from Hopper on: compile the kernel for sm_90, or use `atomic_add`");
-        }
-        if thread_x_volatile() >= L::THREADS {
-            return;
-        }
-        let mut i = 0;
-        while i < L::Regs::<f32>::LEN {
-            let four = core::array::from_fn(|e| self.regs.get(i + e));
-            // SAFETY: the caller's.
-            unsafe { atomic::red_add_f32x4(Self::four_at(at, i), four) };
-            i += 4;
-        }
-    }
-
-    /// The fragment of what was [added](Self::add_in_fours).
-    ///
-    /// # Safety
-    /// `at` is a multiple of 16; `M N` elements are readable from there on.
-    #[inline(always)]
-    pub unsafe fn load_in_fours(at: *const f32) -> Self {
-        let mut all = Self::zero();
-        if thread_x_volatile() >= L::THREADS {
-            return all;
-        }
-        let mut i = 0;
-        while i < L::Regs::<f32>::LEN {
-            // SAFETY: the caller's.
-            let four = unsafe { global::ld_global_u32x4(Self::four_at(at.cast_mut(), i).cast()) };
-            let mut e = 0;
-            while e < 4 {
-                all.regs.set(i + e, f32::from_bits(four[e]));
-                e += 1;
-            }
-            i += 4;
-        }
-        all
     }
 }
 

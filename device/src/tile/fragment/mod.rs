@@ -87,7 +87,6 @@ impl<T, const M: usize, const N: usize, L: FragmentLayout<M, N>> Operand<T, M, N
     }
 }
 
-
 impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N, L> {
     /// All zeros: where an accumulation begins.
     #[inline(always)]

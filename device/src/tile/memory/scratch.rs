@@ -5,10 +5,10 @@ use core::marker::PhantomData;
 use crate::arch::special::thread_x;
 use crate::arch::{sync, wgmma};
 use crate::kernel::Arch;
-use crate::tile::cta::collective::{Collective, meet};
-use crate::tile::cta::{Cta, TILE_ALIGN};
 use crate::layout::{Element, FragmentLayout, SharedLayout};
 use crate::tile::copy::matrices::store_matrices;
+use crate::tile::cta::collective::{Collective, meet};
+use crate::tile::cta::{Cta, TILE_ALIGN};
 use crate::tile::fragment::Fragment;
 use crate::tile::memory::shared::{Shared, SharedTile, Src};
 

@@ -62,9 +62,7 @@ impl<'v, 'm, T: HalfElement> Tensors<'v, 'm, T> {
         let read = |i: usize| Some(Named::read(READ[i], self.read[i]));
         let written = |i: usize| Some(Named::written(WRITTEN[i], self.written[i]));
         let [queries, keys] = match self.offsets {
-            Some([queries, keys]) => {
-                [Some(queries.named("query_offsets")), Some(keys.named("key_offsets"))]
-            }
+            Some([queries, keys]) => [Some(queries.named("query_offsets")), Some(keys.named("key_offsets"))],
             None => [None, None],
         };
         [
@@ -121,11 +119,8 @@ impl AttentionGradientPlan {
         let problem = problem(of, tensors)?;
         let operands = Operands::new(tensors.written[0].device(), tensors.named());
         let choice = problem.choose(of.kernel)?;
-        let prepared = if problem.is_empty() {
-            None
-        } else {
-            Some(Prepared::new(&problem, choice.descriptor())?)
-        };
+        let prepared =
+            if problem.is_empty() { None } else { Some(Prepared::new(&problem, choice.descriptor())?) };
         Ok(AttentionGradientPlan { choice, operands, problem, prepared, overlap: of.overlap })
     }
 

@@ -74,7 +74,11 @@ impl Problem {
             None => {
                 let seen = seen(rows, keys, options)?;
                 let longest = int("q", rows)? as u32;
-                (size, rows.div_ceil(ALIGNED as usize) * (ALIGNED / LINE) as usize, Ranges::equal(seen, longest, shared_by))
+                (
+                    size,
+                    rows.div_ceil(ALIGNED as usize) * (ALIGNED / LINE) as usize,
+                    Ranges::equal(seen, longest, shared_by),
+                )
             }
             Some(packed) => {
                 let told = packed.argument([rows, keys], options)?;
@@ -91,7 +95,11 @@ impl Problem {
         }
         for (name, count, what) in [("q", heads, "heads"), ("q", size.batch, "sequences")] {
             if count > MOST {
-                return Err(Error::argument(name, format!("of {count} {what}"), format!("of at most {MOST}")));
+                return Err(Error::argument(
+                    name,
+                    format!("of {count} {what}"),
+                    format!("of at most {MOST}"),
+                ));
             }
         }
         let inputs = [q.untyped(), k.untyped(), v.untyped(), d_o.untyped()];

@@ -18,8 +18,8 @@ pub use wanted::{All, Keys, KeysAndValues, Queries, Values, Wanted};
 use tilewright_device::arch::special::{block_x, block_y, block_z};
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, Pending, RowMajor, Schedule, Shared,
-    copy, gemm,
+    Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, Pending, RowMajor, Schedule, Shared, copy,
+    gemm,
 };
 
 use side::{Weights, sums_of};
@@ -142,25 +142,28 @@ pub fn attention_gradient<
         let (once, full) = (own.full(), turn.full());
         let stats = || Stats::of(if W::OF_KEYS { other_stats.at(full) } else { own_stats.at(once) });
         let mask = |s| if masked { side().mask(s, tile, j) } else { s };
-        let s = gemm(Y::default(), own_s.at(once).aligned(), other_s.at(full).aligned().t(), Fresh::new()).commit();
+        let s = gemm(Y::default(), own_s.at(once).aligned(), other_s.at(full).aligned().t(), Fresh::new())
+            .commit();
         if !W::SCORES {
             let weights = Weights::<T, BM, BN, Y>::of::<W, D>(s.wait(), &stats(), scales, mask);
-            values = gemm(Y::default(), weights.p, other_vs.at(full).part::<R>(part).aligned(), values).wait();
+            values =
+                gemm(Y::default(), weights.p, other_vs.at(full).part::<R>(part).aligned(), values).wait();
         } else {
-            let d_p = gemm(Y::default(), own_vs.at(once).aligned(), other_vs.at(full).aligned().t(), Fresh::new());
+            let d_p =
+                gemm(Y::default(), own_vs.at(once).aligned(), other_vs.at(full).aligned().t(), Fresh::new());
             let (s, d_p) = s.behind(d_p, || ());
             let weights = Weights::<T, BM, BN, Y>::of::<W, D>(s, &stats(), scales, mask);
             let product = |d_s: Fragment<T, BM, BN, Y>| {
                 gemm(Y::default(), d_s.operand(), other_s.at(full).part::<R>(part).aligned(), scores)
             };
             if W::VALUES {
-                let weighted = gemm(Y::default(), weights.p, other_vs.at(full).part::<R>(part).aligned(), values);
+                let weighted =
+                    gemm(Y::default(), weights.p, other_vs.at(full).part::<R>(part).aligned(), values);
                 let (d_p, weighted) = d_p.behind(weighted, || ());
                 let d_s = weights.slopes::<W, D>(d_p, &stats());
                 let sums = || sums_of::<BN>(&sums.get(), &of(), walk.head, j);
-                (values, scores) = W::follow::<P, _, _, _>(
-                    &mut room, d_s, own_s.at(once), sums, weighted, || product(d_s),
-                );
+                (values, scores) =
+                    W::follow::<P, _, _, _>(&mut room, d_s, own_s.at(once), sums, weighted, || product(d_s));
             } else {
                 let d_s = weights.slopes::<W, D>(d_p.wait(), &stats());
                 scores = product(d_s).wait();

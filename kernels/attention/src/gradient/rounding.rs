@@ -2,9 +2,7 @@
 
 use tilewright_device::arch::special::{block_x, block_y, block_z};
 use tilewright_device::kernel;
-use tilewright_device::tile::{
-    Element, Fragment, FragmentLayout, GlobalMut, InPlace, RowMajor, Simt, copy,
-};
+use tilewright_device::tile::{Element, Fragment, FragmentLayout, GlobalMut, InPlace, RowMajor, Simt, copy};
 
 use super::ranges::Ranges;
 use super::side::sums_of;
@@ -26,7 +24,7 @@ pub fn round_sums<T: Element, Z, const BN: usize, const D: usize>(
     }
     let at = sums_of::<BN>(&sums.get(), &of, head, block);
     // SAFETY: the host gives memory for the sums of whole blocks, of `D` columns one after the other.
-    let sum = unsafe { Fragment::<f32, BN, D, Z>::load_in_fours(at) };
+    let sum = unsafe { Fragment::<f32, BN, D, Z>::of_sums(at) };
     let to = d_q.get().tile([of.matrix, head, block, 0]).of_rows(of.first_query, of.queries);
     copy(sum.map(|x| x * factor).cast::<T>(), to);
 }

@@ -7,8 +7,8 @@ use tilewright_device::arch::special::{block_x, block_y, block_z, thread_x_volat
 use tilewright_device::kernel;
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Cols, Element, Fragment, FragmentLayout, Global, GlobalMut, InPlace, RowMajor, Rows, Shared, SharedLayout,
-    Simt, Src, Striped, Swizzle, copy, for_each_row,
+    Cols, Element, Fragment, FragmentLayout, Global, GlobalMut, InPlace, RowMajor, Rows, Shared,
+    SharedLayout, Simt, Src, Striped, Swizzle, copy, for_each_row,
 };
 
 use super::ranges::{ALIGNED, Ranges};

@@ -4,12 +4,14 @@ use core::marker::PhantomData;
 
 use super::products::AddedProducts;
 use tilewright_device::tile::{
-    Collective, Cta, Element, Fragment, FragmentLayout, Fresh, InFlight, Pending, ScratchPair, Shared, Src,
-    Swizzle, gemm,
+    BlockSums, Collective, Cta, Element, Fragment, FragmentLayout, Fresh, InFlight, Pending, ScratchPair,
+    Shared, Src, Swizzle, gemm,
 };
 
 /// The gradients that a kernel computes of the tiles that its CTAs have.
-pub trait Wanted<T: Element, const BM: usize, const BN: usize, const D: usize>: Copy + Default + 'static {
+pub trait Wanted<T: Element, const BM: usize, const BN: usize, const D: usize>:
+    Copy + Default + 'static
+{
     /// Its name.
     const NAME: &'static str;
     /// Tiles are of keys and walk over queries; or of queries, over keys.
@@ -93,16 +95,16 @@ where
     const SCORES: bool = true;
     const VALUES: bool = true;
     const ADDS: bool = true;
-    type Room<P: Collective> = ScratchPair<P, Shared<T, BM, BN, Swizzle<128>>>;
+    type Room<P: Collective> = (ScratchPair<P, Shared<T, BM, BN, Swizzle<128>>>, BlockSums<P, BN, D, Z>);
 
     #[inline(always)]
     fn room<P: Collective>(cta: &mut Cta<P>) -> Self::Room<P> {
-        cta.scratch_pair()
+        (cta.scratch_pair(), cta.block_sums())
     }
 
     #[inline(always)]
     fn follow<P: Collective, L: FragmentLayout<BM, BN>, I: Pending, J: Pending>(
-        room: &mut Self::Room<P>,
+        (pair, to_sums): &mut Self::Room<P>,
         d_s: Fragment<T, BM, BN, L>,
         keys: Src<'_, Shared<T, BM, D, Swizzle<128>>>,
         sums: impl FnOnce() -> *mut f32,
@@ -110,11 +112,12 @@ where
         scores: impl FnOnce() -> J,
     ) -> (I::Done, J::Done) {
         // SAFETY: the gemm that reads the tile is waited for below, before the next call.
-        let d_s = unsafe { room.put(d_s) };
-        let (values, queries) = values.behind(gemm(Z::default(), d_s.aligned().t(), keys.aligned(), Fresh::new()), || ());
+        let d_s = unsafe { pair.put(d_s) };
+        let (values, queries) =
+            values.behind(gemm(Z::default(), d_s.aligned().t(), keys.aligned(), Fresh::new()), || ());
         let (queries, scores) = queries.behind(scores(), || ());
         // SAFETY: the host gives as much memory as all blocks of queries take, where they are only added to.
-        unsafe { queries.add_in_fours(sums()) };
+        unsafe { to_sums.add(queries, sums()) };
         (values, scores.wait())
     }
 }

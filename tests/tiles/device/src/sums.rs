@@ -2,9 +2,9 @@
 
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::tile::{
-    Arithmetic, AtomicAdd, Cta, Elements, Fragment, FragmentLayout, FullRow, Gemm, Global, GlobalMut,
-    Multistage, OneConsumer, Overlapped, Program, Schedule, Shared, Simt, Striped, Swizzle, Threads,
-    WarpSpecialized, atomic_add, block_x, block_y, copy, gemm, warp,
+    Arithmetic, AtomicAdd, Cta, Elements, Fragment, FragmentLayout, FullCol, FullRow, Gemm, Global,
+    GlobalMut, Multistage, OneConsumer, Overlapped, Pending, Program, RowMajor, Schedule, Shared, Simt,
+    Striped, Swizzle, Threads, TwoConsumers, WarpSpecialized, atomic_add, block_x, block_y, copy, gemm, warp,
 };
 use tilewright_device::{bf16, f16, kernel, kernels};
 
@@ -118,6 +118,73 @@ pub fn summed<P: Schedule, L: FragmentLayout<64, 64>, const STAGES: usize>(
         k += 1;
     }
     copy(sum, y.tile([block_x(), 0]));
+}
+
+/// Adds the tiles of x that lie below each other, each in the order of its registers, to \[tiles of columns, elements\].
+#[kernel(program = WarpSpecialized<TwoConsumers>, expects(sums.cols() == (ROWS_OF_FOURS * COLS) as u32))]
+pub fn added_in_fours(
+    mut cta: Cta<WarpSpecialized<TwoConsumers>>,
+    x: Global<f32, 2, RowMajor, 0>,
+    sums: GlobalMut<f32, 2, RowMajor, 0>,
+) {
+    let mut room = cta.block_sums::<ROWS_OF_FOURS, COLS, FullRow<2>>();
+    if !cta.computes() || block_y() >= sums.rows() {
+        return;
+    }
+    let x = Fragment::<f32, ROWS_OF_FOURS, COLS, FullRow<2>>::load(x.tile([block_x(), block_y()]));
+    let row = sums.reader().pointer().cast_mut().wrapping_add(block_y() as usize * ROWS_OF_FOURS * COLS);
+    // SAFETY: a line of as many elements, which CTAs add to alone.
+    unsafe { room.add(x, row) };
+}
+
+/// Rows of a tile that is added in the order of its registers.
+pub const ROWS_OF_FOURS: usize = 128;
+
+/// y = those sums, where their tiles lie.
+#[kernel(program = Simt<8>, expects(sums.cols() == (ROWS_OF_FOURS * COLS) as u32, y.rows() <= ROWS_OF_FOURS as u32))]
+pub fn sums_of_fours(sums: Global<f32, 2, RowMajor, 0>, mut y: GlobalMut<f32, 2>) {
+    if block_x() >= sums.rows() {
+        return;
+    }
+    let row = sums.pointer().wrapping_add(block_x() as usize * ROWS_OF_FOURS * COLS);
+    // SAFETY: a line of as many elements.
+    let sum = unsafe { Fragment::<f32, ROWS_OF_FOURS, COLS, FullRow<2>>::of_sums(row) };
+    copy(sum, y.tile([0, block_x()]));
+}
+
+/// C = Aᵀ B of \[depth, 64\] and \[depth, 128\], 128 rows of each at a time; A goes from registers through one of two tiles.
+#[kernel(program = WarpSpecialized<TwoConsumers>, expects(a.rows() == b.rows(), a.cols() == 64, b.cols() == 128))]
+pub fn through_a_pair(
+    mut cta: Cta<WarpSpecialized<TwoConsumers>>,
+    a: Global<f16, 2, RowMajor, 0>,
+    b: Global<f16, 2>,
+    mut c: GlobalMut<f32, 2>,
+) {
+    let mut pair = cta.scratch_pair::<Shared<f16, 128, 64, Swizzle<128>>>();
+    let stages = cta.stages::<2>();
+    let b_s = stages.alloc::<Shared<f16, 128, 128, _, _>>(&mut cta);
+    let mut pipe = cta.pipeline(stages);
+    let count = b.rows().div_ceil(128);
+    let mut loads = pipe.loads(
+        0..count,
+        #[inline(always)]
+        |s, k| copy(b.tile([k, 0]), b_s.at(s)),
+    );
+    if !cta.computes() {
+        return;
+    }
+    let (mut sum, mut k) = (Fragment::<f32, 64, 128, FullCol<2>>::zero(), 0);
+    while k < count {
+        let x = Fragment::<f16, 128, 64, FullRow<2>>::load(a.tile([k, 0]));
+        let turn = loads.acquire();
+        // SAFETY: the gemm that reads it is waited for here.
+        let x = unsafe { pair.put(x.operand().unpacked()) };
+        let b = b_s.at(turn.full()).aligned();
+        sum = gemm(FullCol::<2>::default(), x.aligned().t(), b, sum).wait();
+        loads.release_read(turn);
+        k += 1;
+    }
+    copy(sum, c.tile([0, 0]));
 }
 
 /// Threads of a CTA that turns its numbers round.

@@ -133,6 +133,8 @@ fn main() -> ExitCode {
         Sm80 WideWarps: sums::wide_products::<WideWarps>;
         Sm90a WideWarpgroup: sums::wide_products::<WideWarpgroup>;
         Sm80 turned_round: sums::behind_a_barrier;
+        Sm90a added_in_fours: sums::added_in_fours;
+        Sm90a through_a_pair: sums::through_a_pair;
     }
     suite.main()
 }

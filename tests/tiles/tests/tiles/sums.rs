@@ -9,7 +9,9 @@ use tilewright_support::random::normal;
 use tilewright_support::reference::{Matrix, product, relative_error};
 use tilewright_support::suite::Outcome;
 use tilewright_tile_tests_device::rows::Summed;
-use tilewright_tile_tests_device::sums::{COLS, LINES, ROWS, THREADS, WIDE, turned_round};
+use tilewright_tile_tests_device::sums::{
+    self, COLS, LINES, ROWS, ROWS_OF_FOURS, THREADS, WIDE, sums_of_fours, turned_round,
+};
 
 use crate::launch;
 
@@ -79,6 +81,48 @@ where
             assert_eq!(found.number(), right, "({r}, {c}) of {rows} x {cols} by rows, {unused} unused");
         }
         assert_eq!(outside, 0, "{rows} x {cols} by rows, {unused} unused: outside");
+    }
+    Ok(())
+}
+
+/// Sums of integers that are added, and read, in the order of registers.
+pub fn added_in_fours(device: &Device) -> Outcome {
+    let stream = device.default_stream();
+    for [rows, cols] in [[384, 128], [300, 100], [1, 1]] {
+        let number = |i: usize| (i * 13 % 7) as f32 - 3.0;
+        let x: Vec<f32> = (0..rows * cols).map(number).collect();
+        let x = Tensor::from_slice(device, &x, &[rows, cols])?;
+        let (below, across) = (rows.min(ROWS_OF_FOURS), cols.div_ceil(COLS));
+        let mut sums = Tensor::filled(device, 5.0f32, &[across, ROWS_OF_FOURS * COLS])?;
+        let grid = [rows.div_ceil(ROWS_OF_FOURS), across];
+        launch::<sums::added_in_fours, _>(device, grid, (x.view(), sums.view_mut()))?;
+        let mut y = Tensor::filled(device, f32::NAN, &[below, cols])?;
+        launch::<sums_of_fours, _>(device, [across, 1], (sums.view(), y.view_mut()))?;
+        for (i, &found) in y.to_vec_on(&stream)?.iter().enumerate() {
+            let (r, c) = (i / cols, i % cols);
+            let right = 5.0 + (r..rows).step_by(ROWS_OF_FOURS).map(|row| number(row * cols + c)).sum::<f32>();
+            assert_eq!(found, right, "({r}, {c}) of {rows} x {cols}");
+        }
+    }
+    Ok(())
+}
+
+/// Products of integers, of a left operand that goes through one of two tiles in turn.
+pub fn through_a_pair(device: &Device) -> Outcome {
+    for depth in [128, 640, 200] {
+        let number = |i: usize, by: usize| (i * by % 7) as f64 - 3.0;
+        let matrix = |cols: usize, by: usize| {
+            let data: Vec<f16> = (0..depth * cols).map(|i| f16::of(number(i, by))).collect();
+            Tensor::from_slice(device, &data, &[depth, cols])
+        };
+        let (a, b) = (matrix(64, 13)?, matrix(128, 5)?);
+        let mut c = Tensor::filled(device, f32::NAN, &[64, 128])?;
+        launch::<sums::through_a_pair, _>(device, [1, 1], (a.view(), b.view(), c.view_mut()))?;
+        for (i, &found) in c.to_vec()?.iter().enumerate() {
+            let (row, col) = (i / 128, i % 128);
+            let right: f64 = (0..depth).map(|k| number(k * 64 + row, 13) * number(k * 128 + col, 5)).sum();
+            assert_eq!(found.number(), right, "({row}, {col}) of depth {depth}");
+        }
     }
     Ok(())
 }

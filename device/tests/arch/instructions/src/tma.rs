@@ -50,6 +50,7 @@ entries! { Sm90a:
         tma::prefetch_map(g.from);
         tma::bulk_load(g.shared, g.from, g.n, g.shared + 1024);
         tma::bulk_store(g.to, g.shared, g.n);
+        tma::bulk_add_f32(g.to.cast(), g.shared, g.n);
         tma::bulk_commit();
         tma::bulk_wait_read::<0>();
         tma::bulk_wait_read::<3>();
