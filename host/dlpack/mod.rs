@@ -1,6 +1,6 @@
 //! Tensors from and for other libraries by [DLPack](https://dmlc.github.io/dlpack/latest/), without a copy: the feature `dlpack`.
 //!
-//! A [`Capsule`] is a tensor with the function that gives its memory back. It goes out by [`Tensor::into_dlpack`], [`shared`] or from a view, and
+//! A [`Capsule`] is a tensor with the function that gives its memory back. It goes out by [`Tensor::into_dlpack`](crate::Tensor::into_dlpack), [`shared`] or from a view, and
 //! comes in by [`Capsule::from_raw`]; [`Capsule::view`] borrows from it.
 //!
 //! DLPack says nothing of work that is queued. Whoever hands a capsule on sees to it that what wrote the memory is done, or ordered before
