@@ -10,7 +10,7 @@ use super::problem::{Problem, expect_vector, vector};
 use super::{Norm, NormCandidate, NormPlan};
 use crate::kernel::AnyFunction;
 use crate::ops::frame::{Choice, Named, Table, Workspace};
-use crate::ops::rows::{Compiled, FloatElement, Selection, absent, clusters};
+use crate::ops::rows::{Compiled, FloatElement, Selection, absent};
 use crate::tensor::{Layout, Untyped};
 use crate::{DType, Device, Error, Launch, Result, Stream, TensorView, TensorViewMut};
 
@@ -190,7 +190,7 @@ impl<'a, T: FloatElement> NormGradient<'a, T> {
         let function = matrices.device.listed(&tilewright_rows::KERNELS, kernel)?;
         let resident = function.resident_ctas();
         let (order, launch) = matrices.tiles(kernel, resident, self.norm.overlap)?;
-        let lines = clusters(kernel, &order, resident) as usize;
+        let lines = matrices.clusters(kernel, &order, resident) as usize;
         Ok(Work { function, order, launch, lines })
     }
 

@@ -242,13 +242,20 @@ impl<const N: usize> Matrices<N> {
                 let most = RowOrder::MAX_TILES;
                 Error::argument(self.operands[0].name, was, format!("of at most {most} rows"))
             })?;
-        let launch = Launch::grid([clusters(kernel, &order, resident) * kernel.ctas, 1, 1]);
+        let launch = Launch::grid([self.clusters(kernel, &order, resident) * kernel.ctas, 1, 1]);
         Ok((order, launch.pdl(overlap && kernel.arch == Arch::Sm90a)))
     }
-}
 
-/// The clusters of a launch: as many as there are tiles, or, of a persistent kernel, as fit the device at a time.
-pub(in crate::ops) fn clusters(kernel: &Compiled, order: &RowOrder, resident: u32) -> u32 {
-    let most = if kernel.persistent { resident / kernel.ctas } else { u32::MAX };
-    order.total().min(most).max(1)
+    /// The clusters of a launch: as many as there are tiles, or, of a persistent kernel, as fit the device at a time; where all rows of a cluster are
+    /// to begin alike, as many of these that they do.
+    pub(in crate::ops) fn clusters(&self, kernel: &Compiled, order: &RowOrder, resident: u32) -> u32 {
+        let fit = if kernel.persistent { resident / kernel.ctas } else { u32::MAX }.max(1);
+        if fit >= order.total() || !kernel.alike {
+            return order.total().min(fit).max(1);
+        }
+        let bytes = self.cols * self.operands[0].tensor.dtype.bytes();
+        let alike = (1..VECTOR).find(|rows| (rows * bytes).is_multiple_of(VECTOR)).unwrap_or(VECTOR) as u32;
+        // A device that holds fewer takes turns.
+        (fit / alike).max(1) * alike
+    }
 }

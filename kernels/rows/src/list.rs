@@ -117,10 +117,10 @@ kernels! {
         [(f16, 8, RAGGED_HALVES, 64, 16384), (bf16, 8, RAGGED_HALVES, 64, 16384), (f32, 4, RAGGED_F32, 32, 8192)]
     {
         for (W, G, E, M, N) in ANYWHERE {
-            sm_90: [norm_sm_90_ T _ragged_ M x N]: norm_ragged<Overlapped<W>, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+            sm_90: [norm_sm_90_ T _ragged_ M x N]: norm_ragged<Overlapped<W>, NoResidual, T, Spread<W, G, E, VECTOR>, M, N, 1>;
         }
         for CTAS in [1, 2, 4, 8] {
-            sm_90: [norm_sm_90_ T _ragged_1x WIDEST c CTAS]: norm_ragged<Overlapped<8>, T, Spread<8, 256, EACH, VECTOR>, 1, WIDEST, CTAS>;
+            sm_90: [norm_sm_90_ T _ragged_1x WIDEST c CTAS]: norm_ragged<Overlapped<8>, NoResidual, T, Spread<8, 256, EACH, VECTOR>, 1, WIDEST, CTAS>;
         }
     }
     for (T, VECTOR, E, N) in [(f16, 8, 64, 16384), (bf16, 8, 64, 16384), (f32, 4, 32, 8192)] {
@@ -163,6 +163,15 @@ kernels! {
         sm_80: [norm_sm_80_ T _long]: norm_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
         sm_80: [norm_sm_80_ T _any]: norm_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
     }
+    for (T, VECTOR, ANYWHERE) in [
+        (f16, 8, [(4, 32, 16, 4, 512), (8, 256, 16, 1, 4096), (8, 256, 24, 1, 6144), (8, 256, 40, 1, 10240)]),
+        (bf16, 8, [(4, 32, 16, 4, 512), (8, 256, 16, 1, 4096), (8, 256, 24, 1, 6144), (8, 256, 40, 1, 10240)]),
+        (f32, 4, [(8, 256, 16, 1, 4096), (8, 256, 24, 1, 6144)]),
+    ] {
+        for (W, G, E, M, N) in ANYWHERE {
+            sm_90: [add_norm_sm_90_ T _ragged_ M x N]: norm_ragged<Overlapped<W>, Added, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+        }
+    }
     for T in [f16, bf16] {
         // A warp's row: with its weights a tile of 2560 takes 74 for 64 µs, one of 5120 that is half used 67 for 43.
         sm_90: [norm_sm_90_ T _ragged_short]: norm_held<Overlapped<1>, T, Spread<1, 32, 16, 8>, 512, 1, 6, true, 1>;
@@ -183,7 +192,7 @@ kernels! {
 
     let RAGGED_HALVES = [
         (4, 8, 32, 16, 256), (4, 32, 16, 4, 512), (4, 32, 32, 4, 1024), (4, 64, 32, 2, 2048), (4, 128, 32, 1, 4096), (8, 256, 24, 1, 6144),
-        (8, 256, 32, 1, 8192),
+        (8, 256, 32, 1, 8192), (16, 512, 24, 1, 12288),
     ];
     let RAGGED_F32 = [
         (4, 8, 16, 16, 128), (4, 32, 24, 4, 768), (4, 64, 24, 2, 1536), (4, 128, 24, 1, 3072), (8, 256, 24, 1, 6144),
@@ -199,7 +208,8 @@ kernels! {
         (f32, 4, Nothing, NextTile, [1, 4, 8], 2),
     ] {
         for (W, G, E, M, N, F) in [
-            (4, 8, 32, 16, 256, NextTile), (4, 32, 32, 4, 1024, ONE), (4, 128, 32, 1, 4096, NextTile), (8, 256, 32, 1, 8192, ONE),
+            (4, 8, 16, 16, 128, NextTile), (4, 8, 32, 16, 256, NextTile), (4, 32, 32, 4, 1024, ONE), (4, 128, 32, 1, 4096, NextTile),
+            (8, 256, 32, 1, 8192, ONE),
         ] {
             sm_90: [cross_entropy_sm_90_ T _ M x N]: cross_entropy<Overlapped<W>, F, T, Spread<W, G, E, VECTOR>, M, N, 1>;
             sm_80: [cross_entropy_sm_80_ T _ M x N]: cross_entropy<Simt<W>, F, T, Spread<W, G, E, VECTOR>, M, N, 1>;
