@@ -253,8 +253,8 @@ impl<const N: usize> Matrices<N> {
         if fit >= order.total() || !kernel.alike {
             return order.total().min(fit).max(1);
         }
-        let bytes = self.cols * self.operands[0].tensor.dtype.bytes();
-        let alike = (1..VECTOR).find(|rows| (rows * bytes).is_multiple_of(VECTOR)).unwrap_or(VECTOR) as u32;
+        let bytes = kernel.tile[0] as usize * self.cols * self.operands[0].tensor.dtype.bytes();
+        let alike = (1..VECTOR).find(|tiles| (tiles * bytes).is_multiple_of(VECTOR)).unwrap_or(VECTOR) as u32;
         // A device that holds fewer takes turns.
         (fit / alike).max(1) * alike
     }

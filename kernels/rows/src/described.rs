@@ -7,7 +7,7 @@ use crate::loss_held::{cross_entropy_held, cross_entropy_ragged};
 use crate::loss_rows::{cross_entropy, cross_entropy_long};
 use crate::masked_rows::{masked_softmax, masked_softmax_held, masked_softmax_long};
 use crate::norm_rows::{norm, norm_long};
-use crate::norms_held::{norm_held, norm_ragged};
+use crate::norms_held::{norm_alike, norm_held, norm_ragged};
 use crate::program::{Prefetch, Residual, RowProgram};
 use crate::softmax_rows::{softmax, softmax_held, softmax_long, softmax_ragged};
 
@@ -196,4 +196,16 @@ impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N
     type Description = RowsKernel;
     const DESCRIPTION: RowsKernel =
         RowsKernel { ragged: true, persistent: false, ..RowsKernel::new::<T, L, M, N>(CTAS, false) };
+}
+
+impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
+    for norm_alike<P, T, L, M, N>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel {
+        ragged: true,
+        alike: true,
+        residual: Some(false),
+        ..RowsKernel::new::<T, L, M, N>(1, false)
+    };
 }

@@ -8,7 +8,7 @@ use crate::loss_held::{cross_entropy_held, cross_entropy_ragged};
 use crate::loss_rows::{cross_entropy, cross_entropy_long};
 use crate::masked_rows::{masked_softmax, masked_softmax_held, masked_softmax_long};
 use crate::norm_rows::{norm, norm_long};
-use crate::norms_held::{norm_held, norm_ragged};
+use crate::norms_held::{norm_alike, norm_held, norm_ragged};
 use crate::program::{Added, NextTile, NoResidual, Nothing, OneTile};
 use crate::softmax_rows::{softmax, softmax_held, softmax_long, softmax_ragged};
 
@@ -164,8 +164,8 @@ kernels! {
         sm_80: [norm_sm_80_ T _any]: norm_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
     }
     for (T, VECTOR, ANYWHERE) in [
-        (f16, 8, [(4, 32, 16, 4, 512), (8, 256, 16, 1, 4096), (8, 256, 24, 1, 6144), (8, 256, 40, 1, 10240)]),
-        (bf16, 8, [(4, 32, 16, 4, 512), (8, 256, 16, 1, 4096), (8, 256, 24, 1, 6144), (8, 256, 40, 1, 10240)]),
+        (f16, 8, [(8, 256, 16, 1, 4096), (8, 256, 24, 1, 6144), (8, 256, 40, 1, 10240)]),
+        (bf16, 8, [(8, 256, 16, 1, 4096), (8, 256, 24, 1, 6144), (8, 256, 40, 1, 10240)]),
         (f32, 4, [(8, 256, 16, 1, 4096), (8, 256, 24, 1, 6144)]),
     ] {
         for (W, G, E, M, N) in ANYWHERE {
@@ -173,6 +173,9 @@ kernels! {
         }
     }
     for T in [f16, bf16] {
+        for (E, N) in [(16, 512), (40, 1280)] {
+            sm_90: [norm_sm_90_ T _alike_4x N]: norm_alike<Overlapped<4>, T, Spread<4, 32, E, 8>, 4, N>;
+        }
         // A warp's row: with its weights a tile of 2560 takes 74 for 64 µs, one of 5120 that is half used 67 for 43.
         sm_90: [norm_sm_90_ T _ragged_short]: norm_held<Overlapped<1>, T, Spread<1, 32, 16, 8>, 512, 1, 6, true, 1>;
         sm_90: [norm_sm_90_ T _1x16384once]: norm<Overlapped<16>, OneTile, NoResidual, T, Spread<16, 512, 32, 8>, 1, 16384, 1>;

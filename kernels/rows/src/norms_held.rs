@@ -1,5 +1,6 @@
 //! RMSNorm and LayerNorm of rows that lie in shared memory, or begin anywhere.
 
+use tilewright_device::arch::special::trap;
 use tilewright_device::kernel;
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
@@ -119,6 +120,35 @@ pub fn norm_ragged<P: RowProgram, R: Residual, T: Element, L, const M: usize, co
     }
 }
 
+/// The moments of rows of which registers hold a part, which `values` gives.
+#[inline(always)]
+fn moments_of_part<
+    P: RowProgram,
+    X: Element,
+    L: FragmentLayout<M, N>,
+    const M: usize,
+    const N: usize,
+    const CTAS: usize,
+>(
+    rows: &mut RowReducer<P, L, M, N, CTAS>,
+    values: impl Fn() -> Fragment<X, M, N, L>,
+    part: &RowPart,
+    per_column: f32,
+    centred: bool,
+) -> Rows<Moments, M, N, L> {
+    if CTAS > 1 && centred {
+        // A second barrier of the cluster would take longer than to merge moments.
+        return rows.reduce(moments_inside(&values, part, true), Moments::with);
+    }
+    let mut mean = 0.0;
+    if centred {
+        let own = values().fold_rows(0.0, |sum, x| sum + x.to_f32());
+        mean = rows.reduce(own, |a, b| a + b).regs.get(0) * per_column;
+    }
+    let own = Rows::splat(squares_inside(&values(), part, mean));
+    rows.reduce(own, |a, b| a + b).map(|squares| Moments { mean, squares, ..Moments::NONE })
+}
+
 /// Stores a part of rows, normalised, of which registers hold what `values` gives.
 #[inline(always)]
 fn store_normalised<
@@ -137,19 +167,7 @@ fn store_normalised<
     mut y: GlobalMut<T, 3>,
     (per_column, epsilon, centred): (f32, f32, bool),
 ) {
-    let all;
-    if CTAS > 1 && centred {
-        // A second barrier of the cluster would take longer than to merge moments.
-        all = rows.reduce(moments_inside(&values, part, true), Moments::with);
-    } else {
-        let mut mean = 0.0;
-        if centred {
-            let own = values().fold_rows(0.0, |sum, x| sum + x.to_f32());
-            mean = rows.reduce(own, |a, b| a + b).regs.get(0) * per_column;
-        }
-        let own = Rows::splat(squares_inside(&values(), part, mean));
-        all = rows.reduce(own, |a, b| a + b).map(|squares| Moments { mean, squares, ..Moments::NONE });
-    }
+    let all = moments_of_part(rows, &values, part, per_column, centred);
     let (mean, (r, _)) = (all.regs.get(0).mean, by_rows(&all, (per_column, epsilon)).regs.get(0));
     let ([one, zero], [weight, bias], at) = (T::from_f32x2(1.0, 0.0), columns, [0, 0, 0]);
     let columns = [(weight, one), (bias, zero)]
@@ -157,4 +175,44 @@ fn store_normalised<
     part.store_with_cols(&values(), &mut part.row_of(&mut y), &columns, |s, [w, b]| {
         math::fma((s - mean) * r, w.to_f32(), b.to_f32())
     });
+}
+
+/// As [`norm_ragged`] without a residual, of tiles of which each thread's rows begin alike behind a multiple of 16 bytes: it has the weights and biases of the same
+/// columns of each, in registers, over all tiles of its CTA. The CTAs of a grid are as many as have tiles, or so many that rows of as many tiles fill whole
+/// vectors of 16 bytes; the kernel traps at others.
+#[kernel(program = P, min_ctas = resident(P::THREADS, if L::Regs::<f32>::LEN > 16 { 512 } else { 768 }))]
+pub fn norm_alike<P: RowProgram, T: Element, L, const M: usize, const N: usize>(
+    mut cta: Cta<P>,
+    x: InBlock<Global<T, 3>>,
+    _residual: InBlock<Global<T, 3>>,
+    weight: InBlock<Global<T, 3>>,
+    bias: InBlock<Global<T, 3>>,
+    y: InBlock<GlobalMut<T, 3>>,
+    _sums: InBlock<GlobalMut<T, 3>>,
+    order: RowOrder,
+    per_column: f32,
+    epsilon: f32,
+    centred: u32,
+) where
+    L: FragmentLayout<M, N>,
+{
+    let mut rows = cta.row_reducer::<L, M, N, 1>();
+    P::wait_for_preceding_grid();
+    let mut tile = RowTile::first(order, 1);
+    let first = x.get().ragged_part::<L, M, N>(tile, 0).first();
+    let [one, zero] = T::from_f32x2(1.0, 0.0);
+    let by_column = [(weight, one), (bias, zero)]
+        .map(|(from, outside)| ColumnsFrom::new(from.get().tile([0, 0, 0]), outside).load(first));
+    while tile.exists() {
+        let part = x.get().ragged_part::<L, M, N>(tile, 0);
+        if part.inside()[1] > 0 && part.first() != first {
+            trap();
+        }
+        tile = tile.next();
+        let row = part.load::<T, L, M, N>(&x.get(), T::ZERO);
+        let all = moments_of_part(&mut rows, || row.anew(), &part, per_column, centred != 0);
+        let by = by_rows(&all, (per_column, epsilon));
+        let result = scaled::<T, L, M, N>(row.anew().map(T::to_f32), &by, by_column.map(Cols::anew));
+        part.store(&result, &mut part.row_of(&mut y.get()));
+    }
 }
