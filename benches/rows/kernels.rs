@@ -28,9 +28,8 @@ pub fn kernels(device: &Device, problem: &dyn ByKernel) -> Result<()> {
     if all.is_empty() {
         return Ok(());
     }
-    let variant = |&(name, _)| {
-        Variant::new(name, move |stream: &Stream, set| problem.launch_by(stream, set, by(name)))
-    };
+    let variant =
+        |&(name, _)| Variant::new(name, move |stream: &Stream, set| problem.launch_by(stream, set, by(name)));
     let timings = compare(device, &all.iter().map(variant).collect::<Vec<_>>(), &options(problem.sets()))?;
     println!(
         "\n{}\n\n| kernel | estimate, cycles | µs | GB/s |\n| --- | ---: | ---: | ---: |",

@@ -51,7 +51,9 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
             peer::tabulate(device, &cases, |case| problem(device, case))
         }
         Some((mode, words)) if mode == "--small" => {
-            println!("\n| case | overlapped: empty, µs | µs | ratio | in turn: empty, µs | µs | ratio | on a stream: empty, µs | µs | ratio | host: empty, µs | µs |");
+            println!(
+                "\n| case | overlapped: empty, µs | µs | ratio | in turn: empty, µs | µs | ratio | on a stream: empty, µs | µs | ratio | host: empty, µs | µs |"
+            );
             println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
             let cases = common::selected(case::all(), words)?;
             cases.iter().try_for_each(|&case| small::line(device, &*problem(device, case)?))

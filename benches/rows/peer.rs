@@ -19,7 +19,9 @@ pub fn tabulate<'d>(
     let Some(peer) = introduce(device, peer, |peer| peer.versions().to_owned()) else {
         return Ok(());
     };
-    println!("\n| case | kernel | µs | GB/s | Triton, µs | of it |\n| --- | --- | ---: | ---: | ---: | ---: |");
+    println!(
+        "\n| case | kernel | µs | GB/s | Triton, µs | of it |\n| --- | --- | ---: | ---: | ---: | ---: |"
+    );
     for &case in cases {
         let Some(operator) = operator(&case) else { continue };
         let problem = problem(case)?;

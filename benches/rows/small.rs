@@ -36,8 +36,16 @@ pub fn line(device: &Device, problem: &dyn ByKernel) -> Result<()> {
         of_empty.push(on_stream(&stream, |stream, _| empty.launch(stream, true))?);
         of_case.push(on_stream(&stream, |stream, i| problem.launch(stream, i % problem.sets()))?);
     }
-    let [empty, case] = [of_empty, of_case].map(|all| [0, 1].map(|i| median(all.iter().map(|us| us[i]).collect())));
-    println!(" {:.2} | {:.2} | **{:.2}** | {:.2} | {:.2} |", empty[0], case[0], case[0] / empty[0], empty[1], case[1]);
+    let [empty, case] =
+        [of_empty, of_case].map(|all| [0, 1].map(|i| median(all.iter().map(|us| us[i]).collect())));
+    println!(
+        " {:.2} | {:.2} | **{:.2}** | {:.2} | {:.2} |",
+        empty[0],
+        case[0],
+        case[0] / empty[0],
+        empty[1],
+        case[1]
+    );
     Ok(())
 }
 

@@ -117,17 +117,11 @@ kernels! {
             sm_80: [norm_gradient_sm_80_ T _ M x N]:
                 norm_gradient<Simt<W>, AHEAD, T, Spread<W, G, E, VECTOR>, M, N, 1>;
         }
-        for CTAS in [2, 4, 8] {
-            sm_90: [norm_gradient_sm_90_ T _1x8192c CTAS]:
-                norm_gradient<Overlapped<16>, AHEAD, T, Spread<16, 512, 16, VECTOR>, 1, 8192, CTAS>;
-        }
-        // Element by element, of rows that begin anywhere.
+        // Element by element, of rows that begin anywhere with something between them.
         for (W, N) in [(4, 1024), (16, 8192)] {
             sm_80: [norm_gradient_sm_80_ T _1x N any]:
                 norm_gradient<Simt<W>, Nothing, T, Spread<W, { 32 * W }, { N / (32 * W) }, 1>, 1, N, 1>;
         }
-        sm_90: [norm_gradient_sm_90_ T _1x8192any8]:
-            norm_gradient<Overlapped<16>, Nothing, T, Spread<16, 512, 16, 1>, 1, 8192, 8>;
         for CTAS in [1, 2, 8] {
             sm_90: [norm_gradient_sm_90_ T _held CTAS]:
                 norm_gradient_held<Overlapped<16>, T, Spread<16, 512, VECTOR, VECTOR>, { 512 * VECTOR }, CTAS, 12, PARTS, false>;

@@ -108,7 +108,7 @@ kernels! {
     pub static NORM: RowsKernel;
 
     let RAGGED_HALVES = [
-        (4, 8, 32, 16, 256), (4, 32, 16, 4, 512), (4, 32, 40, 4, 1280), (4, 128, 40, 1, 5120), (8, 256, 24, 1, 6144), (8, 256, 40, 1, 10240),
+        (4, 8, 32, 16, 256), (4, 128, 40, 1, 5120), (8, 256, 24, 1, 6144), (8, 256, 40, 1, 10240),
     ];
     let RAGGED_F32 = [
         (4, 8, 16, 16, 128), (4, 32, 24, 4, 768), (4, 64, 24, 2, 1536), (4, 128, 24, 1, 3072), (8, 256, 24, 1, 6144),
@@ -173,6 +173,7 @@ kernels! {
         }
     }
     for T in [f16, bf16] {
+        // Weights of rows that begin anywhere are shifted once a CTA and not once a row: 131072 x 333 take 84 for 114 µs.
         for (E, N) in [(16, 512), (40, 1280)] {
             sm_90: [norm_sm_90_ T _alike_4x N]: norm_alike<Overlapped<4>, T, Spread<4, 32, E, 8>, 4, N>;
         }

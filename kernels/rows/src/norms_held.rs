@@ -91,7 +91,15 @@ pub fn norm_held<
     cluster = [CTAS as u32, 1, 1],
     min_ctas = resident(P::THREADS, if R::ADDED { 512 } else if P::THREADS < 512 { 768 } else { 1024 }),
 )]
-pub fn norm_ragged<P: RowProgram, R: Residual, T: Element, L, const M: usize, const N: usize, const CTAS: usize>(
+pub fn norm_ragged<
+    P: RowProgram,
+    R: Residual,
+    T: Element,
+    L,
+    const M: usize,
+    const N: usize,
+    const CTAS: usize,
+>(
     mut cta: Cta<P>,
     x: InBlock<Global<T, 3>>,
     residual: InBlock<Global<T, 3>>,
