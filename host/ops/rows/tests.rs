@@ -76,7 +76,8 @@ fn gradients_kernels_suit_the_rows() {
         ([65536, 1024], "80_f16_4x1024", "80_f16_1x1024"),
         ([8192, 4096], "80_f16_1x4096", "80_f16_1x4096"),
         ([8192, 8192], "80_f16_1x8192", "80_f16_1x8192"),
-        ([4096, 16384], "90_f16_1x16384c1", "90_f16_1x8192c2"),
+        // Without shared memory for rows.
+        ([4096, 16384], "90_f16_1x16384c1", "80_f16_long"),
         ([1024, 131_072], "90_f16_1x16384c8", "80_f16_long"),
     ] {
         let expected = [
@@ -86,8 +87,10 @@ fn gradients_kernels_suit_the_rows() {
         ];
         assert_eq!(chosen((9, 0), shape).map(str::to_owned), expected, "{shape:?}");
     }
-    // Rows that begin anywhere, one behind the other and with something between.
+    // Long ones, and rows that begin anywhere, one behind the other and with something between.
     for (shape, pitch, [softmax, masked, norm]) in [
+        ([4096, 16384], 16384, ["90_f16_1x16384c1", "90_f16_1x16384c1", "90_f16_held1"]),
+        ([1024, 131_072], 131_072, ["90_f16_1x16384c8", "90_f16_1x16384c8", "90_f16_held8"]),
         ([8191, 8191], 8191, ["90_f16_ragged", "90_f16_ragged", "90_f16_ragged2"]),
         ([30000, 1023], 1023, ["90_f16_ragged_short", "90_f16_ragged_short", "90_f16_ragged_1x4096"]),
         ([512, 50257], 50257, ["90_f16_ragged", "90_f16_ragged", "90_f16_ragged8"]),
