@@ -83,7 +83,7 @@ pub fn tabulate<'d, C: Copy>(
     }
     println!("\nQuartiles lie at most {:.1}% of the median apart.", spread * 100.0);
     if let Ok(empty) = EmptyKernel::new() {
-        let variant = Variant::new("empty", |stream: &Stream, _| empty.launch(stream));
+        let variant = Variant::new("empty", |stream: &Stream, _| empty.launch(stream, true));
         let timings = compare(device, &[variant], &options(LAUNCHES))?;
         let least = timings.first().map_or(f64::NAN, Timing::median) * 1e3;
         println!("An empty kernel takes {least:.2} µs in such a graph.");

@@ -17,6 +17,11 @@ use crate::exact::{angle, by_gate, gated, rotated};
 /// Rows of the embedding's table, if it has room for them.
 const TABLE: usize = 32_000;
 
+/// Elements from one tensor to the next in the same memory: each begins at a multiple of 16 bytes, as an allocation does.
+fn apart(case: &Case) -> usize {
+    case.elements().next_multiple_of(16)
+}
+
 /// A case, ready to be computed.
 pub fn problem<'d>(device: &'d Device, case: Case) -> Result<Box<dyn Problem + 'd>> {
     Ok(match case.dtype {
@@ -44,7 +49,7 @@ impl<T: Real + FloatElement + CastElement> Sets<T> {
     fn new(device: &Device, case: Case) -> Result<Self> {
         let [read, written] = case.tensors();
         let count = sets(device, case.bytes());
-        let room = read.max(written).max((read + written).div_ceil(2)) * case.elements();
+        let room = read.max(written).max((read + written).div_ceil(2)) * apart(&case);
         let (data, stream) = (Random::<T>::new(device, room)?, device.default_stream());
         let set = |_| -> Result<_> {
             let to = RefCell::new(Tensor::uninit(device, &[room])?);
@@ -65,7 +70,13 @@ impl<T: Real + FloatElement + CastElement> Sets<T> {
     /// The tensors that are read.
     fn read<'t>(&self, set: &'t Set<T>, i: usize) -> Result<TensorView<'t, T>> {
         let Case { rows, cols, .. } = self.case;
-        set.from.view().narrow(0, i * rows * cols, rows * cols)?.reshape(&[rows, cols])
+        set.from.view().narrow(0, i * apart(&self.case), rows * cols)?.reshape(&[rows, cols])
+    }
+
+    /// A tensor that is written, at the beginning of this memory.
+    fn written<'t>(&self, to: TensorViewMut<'t, T>) -> Result<TensorViewMut<'t, T>> {
+        let Case { rows, cols, .. } = self.case;
+        to.narrow(0, 0, rows * cols)?.reshape(&[rows, cols])
     }
 
     /// Queues the case, or only says by which kernel.
@@ -73,15 +84,14 @@ impl<T: Real + FloatElement + CastElement> Sets<T> {
         let Case { op, rows, cols, .. } = self.case;
         let mut to = set.to.borrow_mut();
         let (address, whole) = (to.address(), to.view_mut());
-        let part = |count: usize| whole.narrow(0, 0, count * rows * cols)?.reshape(&[count, rows, cols]);
         let swiglu = Gated::new(Activation::Silu);
         match op {
             Op::Exp => {
-                let (x, mut y) = (self.read(set, 0)?, part(1)?.select(0, 0)?);
+                let (x, mut y) = (self.read(set, 0)?, self.written(whole)?);
                 self.elementwise(stream, Elementwise::new(Unary::Exp), [&x], &mut y)
             }
             Op::Add | Op::Scale => {
-                let (a, mut y) = (self.read(set, 0)?, part(1)?.select(0, 0)?);
+                let (a, mut y) = (self.read(set, 0)?, self.written(whole)?);
                 let (b, f) = match op {
                     Op::Add => (self.read(set, 1)?, Binary::Add),
                     _ => (set.from.view().narrow(0, 0, cols)?, Binary::Mul),
@@ -97,14 +107,14 @@ impl<T: Real + FloatElement + CastElement> Sets<T> {
             }
             Op::Transpose => {
                 let x = self.read(set, 0)?.reshape(&[cols, rows])?;
-                let (dims, mut y) = ([1, 0], part(1)?.select(0, 0)?);
+                let (dims, mut y) = ([1, 0], self.written(whole)?);
                 match stream {
                     Some(stream) => Transpose::new(&dims).run(stream, &x, &mut y).map(|()| None),
                     None => Transpose::new(&dims).plan(&x, &y).map(Some),
                 }
             }
             Op::Gated => {
-                let ([gate, up], mut y) = ([self.read(set, 0)?, self.read(set, 1)?], part(1)?.select(0, 0)?);
+                let ([gate, up], mut y) = ([self.read(set, 0)?, self.read(set, 1)?], self.written(whole)?);
                 match stream {
                     Some(stream) => swiglu.run(stream, &gate, &up, &mut y).map(|()| None),
                     None => swiglu.plan(&gate, &up, &y).map(Some),
@@ -112,7 +122,7 @@ impl<T: Real + FloatElement + CastElement> Sets<T> {
             }
             Op::GatedPacked => {
                 let x = set.from.view().narrow(0, 0, 2 * rows * cols)?.reshape(&[rows, 2 * cols])?;
-                let mut y = part(1)?.select(0, 0)?;
+                let mut y = self.written(whole)?;
                 match stream {
                     Some(stream) => swiglu.run_packed(stream, &x, &mut y).map(|()| None),
                     None => {
@@ -124,8 +134,8 @@ impl<T: Real + FloatElement + CastElement> Sets<T> {
             }
             Op::GatedGradient => {
                 let [gate, up, dy] = [self.read(set, 0)?, self.read(set, 1)?, self.read(set, 2)?];
-                let (d_gate, d_up) = part(2)?.split_at(0, 1)?;
-                let (mut d_gate, mut d_up) = (d_gate.select(0, 0)?, d_up.select(0, 0)?);
+                let (d_gate, d_up) = whole.split_at(0, apart(&self.case))?;
+                let (mut d_gate, mut d_up) = (self.written(d_gate)?, self.written(d_up)?);
                 match stream {
                     Some(stream) => {
                         swiglu.run_gradient(stream, &gate, &up, &dy, &mut d_gate, &mut d_up).map(|()| None)
@@ -135,7 +145,7 @@ impl<T: Real + FloatElement + CastElement> Sets<T> {
             }
             Op::Embedding => {
                 let (table, mut y) =
-                    (self.read(set, 0)?.narrow(0, 0, rows.min(TABLE))?, part(1)?.select(0, 0)?);
+                    (self.read(set, 0)?.narrow(0, 0, rows.min(TABLE))?, self.written(whole)?);
                 match stream {
                     Some(stream) => {
                         Embedding::new().run(stream, &table, &self.indices.view(), &mut y).map(|()| None)
@@ -146,7 +156,7 @@ impl<T: Real + FloatElement + CastElement> Sets<T> {
             Op::Rope | Op::RopeTable => {
                 let heads = cols / HEAD;
                 let x = self.read(set, 0)?.reshape(&[rows, heads, HEAD])?;
-                let y = part(1)?.reshape(&[rows, heads, HEAD])?;
+                let y = self.written(whole)?.reshape(&[rows, heads, HEAD])?;
                 let (cos, sin) = (self.cos.view(), self.sin.view());
                 let rope = match op {
                     Op::Rope => Rope::new(Pairs::Halves),

@@ -4,6 +4,8 @@
 //! cargo bench --bench rows                        criterion's measurements, and the table of what it measured
 //! cargo bench --bench rows -- --table [WORDS]     the table alone
 //! cargo bench --bench rows -- --kernels [WORDS]   every kernel that can compute a case, beside its estimate
+//! cargo bench --bench rows -- --triton [WORDS]    beside plain Triton kernels, in a process that takes turns with this one
+//! cargo bench --bench rows -- --small [WORDS]     cases beside an empty kernel: in graphs, and launched on a stream
 //! ```
 //!
 //! WORDS select cases, by operator, type, and the shape or its beginning: `softmax f16 8192,4096`. The table takes a CUDA graph over
@@ -15,7 +17,13 @@ mod common;
 #[path = "../common/copies.rs"]
 mod copies;
 mod kernels;
+mod peer;
 mod problem;
+#[path = "../common/python.rs"]
+mod python;
+mod small;
+#[path = "../common/turns.rs"]
+mod turns;
 
 use std::process::ExitCode;
 
@@ -37,6 +45,18 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
         Some((mode, words)) if mode == "--kernels" => {
             let cases = common::selected(case::all(), words)?;
             cases.iter().try_for_each(|&case| kernels::kernels(device, &*problem(device, case)?))
+        }
+        Some((mode, words)) if mode == "--triton" => {
+            let cases = common::selected(case::all(), words)?;
+            peer::tabulate(device, &cases, |case| problem(device, case))
+        }
+        Some((mode, words)) if mode == "--small" => {
+            println!(
+                "\n| case | overlapped: empty, µs | µs | ratio | in turn: empty, µs | µs | ratio | on a stream: empty, µs | µs | ratio | host: empty, µs | µs |"
+            );
+            println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+            let cases = common::selected(case::all(), words)?;
+            cases.iter().try_for_each(|&case| small::line(device, &*problem(device, case)?))
         }
         _ => {
             let throughput = |case: &Case| Throughput::Bytes(case.bytes() as u64);

@@ -14,14 +14,28 @@ use crate::copies::{Problem, Random};
 /// Of norms.
 const EPSILON: f32 = 1e-5;
 
+/// How a case is launched.
+#[derive(Clone, Copy)]
+pub struct By<'a> {
+    /// The name of the kernel, if not the one that is chosen.
+    pub kernel: Option<&'a str>,
+    /// Whether it may start while the preceding grid runs.
+    pub overlap: bool,
+}
+
+impl By<'_> {
+    /// By the kernel that is chosen, as users have it.
+    pub const CHOSEN: Self = By { kernel: None, overlap: true };
+}
+
 /// A case that several kernels can compute.
 pub trait ByKernel: Problem {
     /// The kernels that can compute it with what they are estimated to take, the one that is chosen first.
     fn kernels(&self) -> Result<Vec<(&'static str, u64)>>;
-    /// Queues it, by a kernel of this name or the one that is chosen.
-    fn launch_by(&self, stream: &Stream, set: usize, kernel: Option<&str>) -> Result<()>;
-    /// As [`Problem::check`], by that kernel.
-    fn check_by(&self, stream: &Stream, kernel: Option<&str>) -> tilewright_support::Result<()>;
+    /// Queues it so.
+    fn launch_by(&self, stream: &Stream, set: usize, by: By<'_>) -> Result<()>;
+    /// As [`Problem::check`], launched so.
+    fn check_by(&self, stream: &Stream, by: By<'_>) -> tilewright_support::Result<()>;
 }
 
 /// A case, ready to be computed.
@@ -96,34 +110,35 @@ impl<T: Real + FloatElement> Sets<T> {
         Ok(sets)
     }
 
-    fn softmax<'k>(&self, kernel: Option<&'k str>) -> Softmax<'k> {
-        let softmax = kernel.into_iter().fold(Softmax::new(), Softmax::kernel);
+    fn softmax<'k>(&self, by: By<'k>) -> Softmax<'k> {
+        let softmax = by.kernel.into_iter().fold(Softmax::new().overlap(by.overlap), Softmax::kernel);
         if self.case.op == Op::LogSoftmax { softmax.log() } else { softmax }
     }
 
     /// Gives the norm to `run`, with its weight and bias.
-    fn norm<R>(&self, kernel: Option<&str>, run: impl FnOnce(&Norm<'_, T>) -> R) -> R {
+    fn norm<R>(&self, by: By<'_>, run: impl FnOnce(&Norm<'_, T>) -> R) -> R {
         let (weight, bias) = (self.weight.view(), self.bias.view());
         let norm = match self.case.op {
             Op::LayerNorm | Op::LayerNormGradient => Norm::layer().bias(&bias),
             _ => Norm::rms(),
         };
-        run(&kernel.into_iter().fold(norm.weight(&weight).epsilon(EPSILON), Norm::kernel))
+        let norm = norm.weight(&weight).epsilon(EPSILON).overlap(by.overlap);
+        run(&by.kernel.into_iter().fold(norm, Norm::kernel))
     }
 
     /// Gives the norm's gradient to `run`.
-    fn gradient<R>(&self, kernel: Option<&str>, run: impl FnOnce(&mut NormGradient<'_, T>) -> R) -> R {
+    fn gradient<R>(&self, by: By<'_>, run: impl FnOnce(&mut NormGradient<'_, T>) -> R) -> R {
         let (mut d_weight, mut d_bias) = (self.d_weight.borrow_mut(), self.d_bias.borrow_mut());
         let (mut d_weight, mut d_bias) = (d_weight.view_mut(), d_bias.view_mut());
         let mut workspace = self.workspace.borrow_mut();
         let mut workspace = workspace.view_mut();
-        self.norm(None, |norm| {
+        self.norm(By { kernel: None, ..by }, |norm| {
             let gradient = norm.gradient().d_weight(&mut d_weight).workspace(&mut workspace);
             let gradient = match self.case.op {
                 Op::LayerNormGradient => gradient.d_bias(&mut d_bias),
                 _ => gradient,
             };
-            run(&mut kernel.into_iter().fold(gradient, |gradient, name| gradient.kernel(name)))
+            run(&mut by.kernel.into_iter().fold(gradient, |gradient, name| gradient.kernel(name)))
         })
     }
 
@@ -135,12 +150,14 @@ impl<T: Real + FloatElement> Sets<T> {
         let Set { x, residual, y, .. } = &self.sets[0];
         let (x, dy, mut dx) = (x.view(), residual.view(), y.borrow_mut());
         let dx = dx.view_mut();
-        let all = self.gradient(None, |gradient| gradient.candidates(&x, &dy, &dx))?;
+        let all = self.gradient(By::CHOSEN, |gradient| gradient.candidates(&x, &dy, &dx))?;
         let possible = all.iter().filter(|kernel| kernel.rejection().is_none());
         let lens = possible.map(|kernel| {
-            self.gradient(Some(kernel.name()), |gradient| gradient.workspace_len(&x, &dy, &dx))
+            let by = By { kernel: Some(kernel.name()), ..By::CHOSEN };
+            self.gradient(by, |gradient| gradient.workspace_len(&x, &dy, &dx))
         });
-        lens.reduce(|a, b| Ok(a?.max(b?))).unwrap_or(Ok(0))
+        // Where a build compiled some kernels alone, the others need none.
+        Ok(lens.filter_map(Result::ok).max().unwrap_or(0))
     }
 
     /// A row of the result, exactly.
@@ -192,7 +209,7 @@ impl<T: Real + FloatElement> Problem for Sets<T> {
     }
 
     fn launch(&self, stream: &Stream, set: usize) -> Result<()> {
-        self.launch_by(stream, set, None)
+        self.launch_by(stream, set, By::CHOSEN)
     }
 
     fn copy(&self, stream: &Stream, set: usize) -> Result<()> {
@@ -210,7 +227,7 @@ impl<T: Real + FloatElement> Problem for Sets<T> {
     }
 
     fn check(&self, stream: &Stream) -> tilewright_support::Result<()> {
-        self.check_by(stream, None)
+        self.check_by(stream, By::CHOSEN)
     }
 }
 
@@ -221,53 +238,54 @@ impl<T: Real + FloatElement> ByKernel for Sets<T> {
         let (mut sum, mut y) = (sum.borrow_mut(), y.borrow_mut());
         let (sum, y) = (sum.view_mut(), y.view_mut());
         let all = match self.case.op {
-            Op::Softmax | Op::LogSoftmax => self.softmax(None).candidates(&x, &y)?,
+            Op::Softmax | Op::LogSoftmax => self.softmax(By::CHOSEN).candidates(&x, &y)?,
             Op::MaskedSoftmax => Softmax::new().mask(&r).candidates(&x, &y)?,
             Op::SoftmaxGradient => Softmax::new().candidates_gradient(&x, &r, &y)?,
-            Op::AddRmsNorm => self.norm(None, |norm| norm.candidates_added(&x, &r, &sum, &y))?,
+            Op::AddRmsNorm => self.norm(By::CHOSEN, |norm| norm.candidates_added(&x, &r, &sum, &y))?,
             Op::RmsNormGradient | Op::LayerNormGradient => {
-                self.gradient(None, |gradient| gradient.candidates(&x, &r, &y))?
+                self.gradient(By::CHOSEN, |gradient| gradient.candidates(&x, &r, &y))?
             }
             Op::CrossEntropy => {
                 let mut loss = self.loss.borrow_mut();
                 CrossEntropy::new().candidates(&x, &self.labels.view(), &loss.view_mut(), &y)?
             }
-            _ => self.norm(None, |norm| norm.candidates(&x, &y))?,
+            _ => self.norm(By::CHOSEN, |norm| norm.candidates(&x, &y))?,
         };
         Ok(all.iter().filter_map(|k| Some((k.name(), k.cycles()?))).collect())
     }
 
-    fn launch_by(&self, stream: &Stream, set: usize, kernel: Option<&str>) -> Result<()> {
+    fn launch_by(&self, stream: &Stream, set: usize, by: By<'_>) -> Result<()> {
         let Set { x, residual, sum, y } = &self.sets[set];
         let (x, r, mut sum, mut y) = (x.view(), residual.view(), sum.borrow_mut(), y.borrow_mut());
         let (mut sum, mut y) = (sum.view_mut(), y.view_mut());
         match self.case.op {
-            Op::Softmax | Op::LogSoftmax => self.softmax(kernel).run(stream, &x, &mut y),
-            Op::MaskedSoftmax => self.softmax(kernel).mask(&r).run(stream, &x, &mut y),
-            Op::SoftmaxGradient => self.softmax(kernel).run_gradient(stream, &x, &r, &mut y),
+            Op::Softmax | Op::LogSoftmax => self.softmax(by).run(stream, &x, &mut y),
+            Op::MaskedSoftmax => self.softmax(by).mask(&r).run(stream, &x, &mut y),
+            Op::SoftmaxGradient => self.softmax(by).run_gradient(stream, &x, &r, &mut y),
             Op::RmsNormGradient | Op::LayerNormGradient => {
-                self.gradient(kernel, |gradient| gradient.run(stream, &x, &r, &mut y))
+                self.gradient(by, |gradient| gradient.run(stream, &x, &r, &mut y))
             }
-            Op::AddRmsNorm => self.norm(kernel, |norm| norm.run_added(stream, &x, &r, &mut sum, &mut y)),
+            Op::AddRmsNorm => self.norm(by, |norm| norm.run_added(stream, &x, &r, &mut sum, &mut y)),
             Op::CrossEntropy => {
                 let mut loss = self.loss.borrow_mut();
-                let options = kernel.into_iter().fold(CrossEntropy::new(), CrossEntropy::kernel);
+                let options = CrossEntropy::new().overlap(by.overlap);
+                let options = by.kernel.into_iter().fold(options, CrossEntropy::kernel);
                 options.run_with_gradient(stream, &x, &self.labels.view(), &mut loss.view_mut(), &mut y)
             }
-            _ => self.norm(kernel, |norm| norm.run(stream, &x, &mut y)),
+            _ => self.norm(by, |norm| norm.run(stream, &x, &mut y)),
         }
     }
 
-    fn check_by(&self, stream: &Stream, kernel: Option<&str>) -> tilewright_support::Result<()> {
+    fn check_by(&self, stream: &Stream, by: By<'_>) -> tilewright_support::Result<()> {
         let y = &self.sets[0].y;
         y.borrow_mut().fill(stream, T::POISON)?;
-        self.launch_by(stream, 0, kernel)?;
+        self.launch_by(stream, 0, by)?;
         for row in [0, self.case.rows - 1] {
             let is = y.borrow().view().select(0, row)?.to_vec_on(stream)?;
             let [error, allowed] = rows::error(&is, &self.exact(row)?);
             if error.is_nan() || error > allowed {
                 return Err(
-                    format!("{}, {kernel:?}: the error of row {row} is {error:.1e}", self.case).into()
+                    format!("{}, {:?}: the error of row {row} is {error:.1e}", self.case, by.kernel).into()
                 );
             }
         }

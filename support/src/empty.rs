@@ -76,8 +76,8 @@ impl EmptyKernel {
         Ok(EmptyKernel { driver, function })
     }
 
-    /// Queues it: one CTA of 256 threads, which may start while the preceding grid runs.
-    pub fn launch(&self, stream: &Stream) -> tilewright::Result<()> {
+    /// Queues it: one CTA of 256 threads, which may start while the preceding grid runs if they are to `overlap`.
+    pub fn launch(&self, stream: &Stream, overlap: bool) -> tilewright::Result<()> {
         type Launch = unsafe extern "C" fn(*const Config, Handle, *const Handle, *const Handle) -> c_int;
         let config = Config {
             grid: [1; 3],
@@ -85,7 +85,7 @@ impl EmptyKernel {
             shared: 0,
             stream: stream.raw(),
             attributes: &OVERLAPPED,
-            count: 1,
+            count: overlap.into(),
         };
         let failed = |code, message: String| Error::Driver {
             call: "cuLaunchKernelEx",

@@ -202,7 +202,9 @@ pub fn every_kernel(device: &Device) -> Outcome {
 /// More tiles than the device takes at a time.
 pub fn several_tiles(device: &Device) -> Outcome {
     let (sms, mut seen) = (device.sm_count() as usize, BTreeSet::new());
-    for [rows, cols] in [[sms * 16 * 8 + 5, 8], [sms * 20, 1000], [sms * 7, 2048], [sms * 2, 16384]] {
+    for [rows, cols] in
+        [[sms * 16 * 8 + 5, 8], [sms * 20, 1000], [sms * 9, 333], [sms * 7, 2048], [sms * 2, 16384]]
+    {
         let place = packed(rows, cols);
         Inputs::<f16>::new(place, place).check_all(device, &mut seen)?;
     }

@@ -10,7 +10,7 @@ use super::problem::{Problem, expect_vector, vector};
 use super::{Norm, NormCandidate, NormPlan};
 use crate::kernel::AnyFunction;
 use crate::ops::frame::{Choice, Named, Table, Workspace};
-use crate::ops::rows::{Compiled, FloatElement, Selection, absent, clusters};
+use crate::ops::rows::{Compiled, FloatElement, Selection, absent};
 use crate::tensor::{Layout, Untyped};
 use crate::{DType, Device, Error, Launch, Result, Stream, TensorView, TensorViewMut};
 
@@ -30,8 +30,9 @@ const VECTOR: usize = 4;
 /// - A NaN in a row of x or dy, or an infinity in x, makes its row of dx NaN; an infinity in dy leaves nothing finite there. What is in dy stays in its
 ///   column of the gradients by w and b; a NaN in x reaches all columns by w. Where the squares of a row overflow f32, its row of dx is zeros.
 /// - No rows: the gradients by w and b are zeros. Rows without elements: nothing is done.
-/// - Rows that are aligned to 16 bytes and multiples of that long are read once, if they have at most 8192 elements or, on Hopper, 131072. All others are
-///   correct but slower; those of at most 8192 elements or, on Hopper, 65536 are read once too, element by element.
+/// - Rows that are aligned to 16 bytes and multiples of that long are read once, if they have at most 8192 elements or, on Hopper, 131072; so are, on
+///   Hopper, rows of up to 65529 elements (f32 65533) of contiguous tensors that are aligned, as w is. All others are correct but slower; those of at most
+///   8192 elements are read once too, element by element.
 ///
 /// The sums over rows are formed in parts, by CTA, and a second kernel adds these up in one order: the same call gives the same bits, on
 /// the same kind of device. A call allocates no device memory and does not wait, but for the [`workspace`](Self::workspace) of the parts if none was given; it
@@ -190,7 +191,7 @@ impl<'a, T: FloatElement> NormGradient<'a, T> {
         let function = matrices.device.listed(&tilewright_rows::KERNELS, kernel)?;
         let resident = function.resident_ctas();
         let (order, launch) = matrices.tiles(kernel, resident, self.norm.overlap)?;
-        let lines = clusters(kernel, &order, resident) as usize;
+        let lines = matrices.clusters(kernel, &order, resident) as usize;
         Ok(Work { function, order, launch, lines })
     }
 
@@ -235,7 +236,7 @@ impl<'a, T: FloatElement> NormGradient<'a, T> {
                 centred: u32::from(self.norm.centred),
                 continued: u32::from(number > 0),
             };
-            // SAFETY: the arguments are those of `norm_gradient`, and of `norm_gradient_long`, which has the same. dx is borrowed exclusively; the
+            // SAFETY: the arguments are those of `norm_gradient`, and of the others, which have the same. dx is borrowed exclusively; the
             // workspace has a line for each cluster. Programmatic launch only moves what precedes the wait for the
             // preceding grid.
             unsafe { function.launch_block(stream, &launch, &args) }

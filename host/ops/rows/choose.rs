@@ -171,8 +171,8 @@ fn of_weights(kernel: &Compiled, cycles: u64) -> u64 {
 /// again where rows may begin anywhere. Where shared memory holds rows, a row takes its
 /// part of memory's time and 700 cycles more, in a cluster 700 and 200 for each CTA, and the first one 3000: to ask for all that there is room for.
 /// Of such rows in shared memory a warp computes for 5 cycles an element and 40 a row, while the SM's others do; of such tiles with weights, which each
-/// thread shifts as it reads them, for 4 an element.
-/// Element by element memory gives a third of its speed, and rows that are read again come from the L2, if they are not more than it holds.
+/// thread shifts as it reads them, for 4 an element, or for 3 where it holds them, which takes 3000 cycles before the first row.
+/// Element by element memory gives a third of its speed and a tile takes eight times as long, and rows that are read again come from the L2, if they are not more than it holds.
 fn estimate<const N: usize>(
     kernel: &Compiled,
     matrices: &Matrices<N>,
@@ -188,7 +188,9 @@ fn estimate<const N: usize>(
     let held = kernel.places > 1;
     let room = if held { SHARED / (u64::from(kernel.places) * tile_cols * width) } else { u64::MAX };
     let threads = u64::from(kernel.threads);
-    let resident = (768 / threads).min(room).max(1);
+    // Of tiles of rows that begin anywhere an SM has two CTAs even where they are of 512 threads.
+    let least = if kernel.ragged && !kernel.persistent { 2 } else { 1 };
+    let resident = (768 / threads).max(least).min(room).max(1);
     let at_a_time = (sms * resident / ctas).max(1);
     let parts = if kernel.any_length { cols.div_ceil(tile_cols) * 2 } else { 1 };
     let slowness = if kernel.vectors { 1 } else { 3 };
@@ -206,18 +208,21 @@ fn estimate<const N: usize>(
     let warps = resident * threads / 32;
     let tile = match kernel.ragged {
         true if held => tile + warps * (cols.div_ceil(threads * ctas) + 8) * 5,
-        true if weighted => 800 + warps * (tile_rows * tile_cols / threads) * 4 + cluster,
+        true if weighted => {
+            800 + warps * (tile_rows * tile_cols / threads) * if kernel.alike { 3 } else { 4 } + cluster
+        }
         // Whose edges lie anywhere.
         true => tile * 3 / 2,
         false => tile,
     };
+    let tile = if kernel.vectors { tile } else { 8 * tile };
     let turns = tiles.div_ceil(at_a_time).saturating_mul(tile * parts);
     let bytes = batch.saturating_mul(rows).saturating_mul(cols * width * tensors);
     let memory = bytes / (if kernel.ragged { 30 } else { 36 } * sms)
         * slowness
         * if kernel.any_length { reads_again } else { 2 }
         / 2;
-    let launch = Cycles::of_launch(kernel.arch) + if held { 3000 } else { 0 };
+    let launch = Cycles::of_launch(kernel.arch) + if held || kernel.alike { 3000 } else { 0 };
     // Of equals the one whose tiles the rows fill.
     let unfilled = (tile_cols * ctas).saturating_sub(cols) / if ctas > 1 { 64 } else { 8 };
     let unfilled = if held { 0 } else { unfilled };
@@ -242,13 +247,20 @@ impl<const N: usize> Matrices<N> {
                 let most = RowOrder::MAX_TILES;
                 Error::argument(self.operands[0].name, was, format!("of at most {most} rows"))
             })?;
-        let launch = Launch::grid([clusters(kernel, &order, resident) * kernel.ctas, 1, 1]);
+        let launch = Launch::grid([self.clusters(kernel, &order, resident) * kernel.ctas, 1, 1]);
         Ok((order, launch.pdl(overlap && kernel.arch == Arch::Sm90a)))
     }
-}
 
-/// The clusters of a launch: as many as there are tiles, or, of a persistent kernel, as fit the device at a time.
-pub(in crate::ops) fn clusters(kernel: &Compiled, order: &RowOrder, resident: u32) -> u32 {
-    let most = if kernel.persistent { resident / kernel.ctas } else { u32::MAX };
-    order.total().min(most).max(1)
+    /// The clusters of a launch: as many as there are tiles, or, of a persistent kernel, as fit the device at a time; where all rows of a cluster are
+    /// to begin alike, as many of these that they do.
+    pub(in crate::ops) fn clusters(&self, kernel: &Compiled, order: &RowOrder, resident: u32) -> u32 {
+        let fit = if kernel.persistent { resident / kernel.ctas } else { u32::MAX }.max(1);
+        if fit >= order.total() || !kernel.alike {
+            return order.total().min(fit).max(1);
+        }
+        let bytes = kernel.tile[0] as usize * self.cols * self.operands[0].tensor.dtype.bytes();
+        let alike = (1..VECTOR).find(|tiles| (tiles * bytes).is_multiple_of(VECTOR)).unwrap_or(VECTOR) as u32;
+        // A device that holds fewer takes turns.
+        (fit / alike).max(1) * alike
+    }
 }

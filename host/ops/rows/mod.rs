@@ -6,5 +6,5 @@ mod matrices;
 mod tests;
 
 pub(super) use super::FloatElement;
-pub(super) use choose::{Compiled, Selection, clusters};
+pub(super) use choose::{Compiled, Selection};
 pub(super) use matrices::{Matrices, Operand, absent};

@@ -76,7 +76,8 @@ fn gradients_kernels_suit_the_rows() {
         ([65536, 1024], "80_f16_4x1024", "80_f16_1x1024"),
         ([8192, 4096], "80_f16_1x4096", "80_f16_1x4096"),
         ([8192, 8192], "80_f16_1x8192", "80_f16_1x8192"),
-        ([4096, 16384], "90_f16_1x16384c1", "90_f16_1x8192c2"),
+        // Without shared memory for rows.
+        ([4096, 16384], "90_f16_1x16384c1", "80_f16_long"),
         ([1024, 131_072], "90_f16_1x16384c8", "80_f16_long"),
     ] {
         let expected = [
@@ -86,11 +87,13 @@ fn gradients_kernels_suit_the_rows() {
         ];
         assert_eq!(chosen((9, 0), shape).map(str::to_owned), expected, "{shape:?}");
     }
-    // Rows that begin anywhere, one behind the other and with something between.
+    // Long ones, and rows that begin anywhere, one behind the other and with something between.
     for (shape, pitch, [softmax, masked, norm]) in [
-        ([8191, 8191], 8191, ["90_f16_ragged", "90_f16_ragged", "80_f16_1x8192any"]),
-        ([30000, 1023], 1023, ["90_f16_ragged_short", "90_f16_ragged_short", "80_f16_1x1024any"]),
-        ([512, 50257], 50257, ["90_f16_ragged", "90_f16_ragged", "90_f16_1x8192any8"]),
+        ([4096, 16384], 16384, ["90_f16_1x16384c1", "90_f16_1x16384c1", "90_f16_held1"]),
+        ([1024, 131_072], 131_072, ["90_f16_1x16384c8", "90_f16_1x16384c8", "90_f16_held8"]),
+        ([8191, 8191], 8191, ["90_f16_ragged", "90_f16_ragged", "90_f16_ragged2"]),
+        ([30000, 1023], 1023, ["90_f16_ragged_short", "90_f16_ragged_short", "90_f16_ragged_1x4096"]),
+        ([512, 50257], 50257, ["90_f16_ragged", "90_f16_ragged", "90_f16_ragged8"]),
         ([100, 300], 301, ["80_f16_any", "80_f16_4x1024any", "80_f16_1x1024any"]),
     ] {
         let expected = [
@@ -167,8 +170,9 @@ fn weights_of_rows_that_begin_anywhere_count() {
         Norm::rms().weight(&weight).plan(&x, &y).unwrap().kernel().name()
     };
     for (rows, cols, name) in [
-        (30000, 1023, "ragged_4x1280"),
-        (131_072, 333, "ragged_4x512"),
+        (30000, 1023, "alike_4x1280"),
+        (50000, 769, "alike_4x1280"),
+        (131_072, 333, "alike_4x512"),
         (20000, 2047, "ragged_short"),
         (10000, 3001, "ragged_short"),
         (8192, 5121, "ragged_1x6144"),

@@ -18,6 +18,9 @@ use crate::walk::Walk;
 /// Threads of a CTA.
 pub const COLUMNS_THREADS: u32 = 256;
 
+/// Accesses that a thread has in flight at most.
+const MOST: usize = 2 * AHEAD;
+
 /// Which elements are whose.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +89,9 @@ struct Columns<T, const V: usize> {
 }
 
 impl<T: Element, const V: usize> Columns<T, V> {
+    /// Elements of each result that a thread has in flight: of single ones more, since they are less.
+    const AHEAD: usize = if V == 1 { MOST } else { AHEAD };
+
     /// An element of each of a thread's results.
     ///
     /// # Safety
@@ -118,9 +124,9 @@ impl<T: Element, const V: usize> ForEach for Columns<T, V> {
         let mut own = [F::START; V];
         let mut number = begin + row;
         while number < end && inside {
-            let mut words = [[0; 4]; AHEAD];
+            let mut words = [[0; 4]; MOST];
             let mut i = 0;
-            while i < AHEAD {
+            while i < Self::AHEAD {
                 let at = number + i as u32 * rows;
                 let [offset] = work.get().elements.at(at);
                 let address = from + offset * T::BYTES as u64;
@@ -129,7 +135,7 @@ impl<T: Element, const V: usize> ForEach for Columns<T, V> {
                 i += 1;
             }
             let mut i = 0;
-            while i < AHEAD {
+            while i < Self::AHEAD {
                 let x = values::<T, V>(words[i], signs);
                 let mut v = 0;
                 while v < V {
@@ -138,7 +144,7 @@ impl<T: Element, const V: usize> ForEach for Columns<T, V> {
                 }
                 i += 1;
             }
-            number += AHEAD as u32 * rows;
+            number += Self::AHEAD as u32 * rows;
         }
 
         let mut half = rows / 2;

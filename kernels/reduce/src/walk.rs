@@ -53,6 +53,10 @@ impl<const N: usize> Walk<N> {
     #[inline(always)]
     pub(crate) fn at(&self, number: u32) -> [u64; N] {
         let (mut left, mut offsets) = (number, [0; N]);
+        if self.inner == 0 {
+            // Mostly, and where elements are taken one by one all that follows costs more than what is done with them.
+            return self.step(offsets, DIMS - 1, left);
+        }
         let mut dim = 0;
         while dim < DIMS - 1 {
             if (dim as u32) < self.inner {

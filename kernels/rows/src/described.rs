@@ -7,7 +7,7 @@ use crate::loss_held::{cross_entropy_held, cross_entropy_ragged};
 use crate::loss_rows::{cross_entropy, cross_entropy_long};
 use crate::masked_rows::{masked_softmax, masked_softmax_held, masked_softmax_long};
 use crate::norm_rows::{norm, norm_long};
-use crate::norms_held::{norm_held, norm_ragged};
+use crate::norms_held::{norm_alike, norm_held, norm_ragged};
 use crate::program::{Prefetch, Residual, RowProgram};
 use crate::softmax_rows::{softmax, softmax_held, softmax_long, softmax_ragged};
 
@@ -32,6 +32,8 @@ pub struct RowsKernel {
     pub vectors: bool,
     /// Whether it does so with rows of any length too, of contiguous tensors that begin at a multiple of 16 bytes.
     pub ragged: bool,
+    /// Whether all rows of a cluster begin alike behind a multiple of 16 bytes.
+    pub alike: bool,
 }
 
 impl RowsKernel {
@@ -49,6 +51,7 @@ impl RowsKernel {
             residual: None,
             vectors: L::RUN * T::BYTES >= 16,
             ragged: false,
+            alike: false,
         }
     }
 }
@@ -174,14 +177,15 @@ impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N
         RowsKernel { ragged: true, persistent: false, ..RowsKernel::new::<T, L, M, N>(CTAS, false) };
 }
 
-impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize, const CTAS: usize>
-    Described for norm_ragged<P, T, L, M, N, CTAS>
+#[rustfmt::skip]
+impl<P: RowProgram, R: Residual, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize, const CTAS: usize> Described
+    for norm_ragged<P, R, T, L, M, N, CTAS>
 {
     type Description = RowsKernel;
     const DESCRIPTION: RowsKernel = RowsKernel {
         ragged: true,
         persistent: false,
-        residual: Some(false),
+        residual: Some(R::ADDED),
         ..RowsKernel::new::<T, L, M, N>(CTAS, false)
     };
 }
@@ -192,4 +196,16 @@ impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N
     type Description = RowsKernel;
     const DESCRIPTION: RowsKernel =
         RowsKernel { ragged: true, persistent: false, ..RowsKernel::new::<T, L, M, N>(CTAS, false) };
+}
+
+impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize> Described
+    for norm_alike<P, T, L, M, N>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel = RowsKernel {
+        ragged: true,
+        alike: true,
+        residual: Some(false),
+        ..RowsKernel::new::<T, L, M, N>(1, false)
+    };
 }

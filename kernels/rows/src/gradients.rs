@@ -47,10 +47,16 @@ impl<
 #[rustfmt::skip]
 impl<
     P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, const PLACES: usize, const PARTS: usize,
-> Described for norm_gradient_held<P, T, L, N, CTAS, PLACES, PARTS>
+    const RAGGED: bool,
+> Described for norm_gradient_held<P, T, L, N, CTAS, PLACES, PARTS, RAGGED>
 {
     type Description = RowsKernel;
-    const DESCRIPTION: RowsKernel = RowsKernel { places: PARTS as u32, ..RowsKernel::new::<T, L, 1, N>(CTAS, false) };
+    const DESCRIPTION: RowsKernel = RowsKernel {
+        places: PARTS as u32,
+        ragged: RAGGED,
+        alike: RAGGED,
+        ..RowsKernel::new::<T, L, 1, N>(CTAS, false)
+    };
 }
 
 impl<P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize> Described
@@ -102,24 +108,31 @@ kernels! {
     pub static NORM_GRADIENT: RowsKernel;
 
     let ONE_CTA = [(4, 16, 8, 8, 128), (4, 128, 8, 1, 1024), (8, 256, 16, 1, 4096), (16, 512, 16, 1, 8192)];
-    for (T, VECTOR, AHEAD, PARTS) in [(f16, 8, NextTile, 4), (bf16, 8, NextTile, 4), (f32, 4, Nothing, 8)] {
+    let NARROW_HALVES = [(4, 8, 1024, 12), (8, 16, 4096, 6)];
+    let NARROW_F32 = [(4, 8, 1024, 6), (8, 8, 2048, 6)];
+    for (T, VECTOR, AHEAD, PARTS, NARROW) in
+        [(f16, 8, NextTile, 4, NARROW_HALVES), (bf16, 8, NextTile, 4, NARROW_HALVES), (f32, 4, Nothing, 8, NARROW_F32)]
+    {
         for (W, G, E, M, N) in ONE_CTA {
             sm_80: [norm_gradient_sm_80_ T _ M x N]:
                 norm_gradient<Simt<W>, AHEAD, T, Spread<W, G, E, VECTOR>, M, N, 1>;
         }
-        for CTAS in [2, 4, 8] {
-            sm_90: [norm_gradient_sm_90_ T _1x8192c CTAS]:
-                norm_gradient<Overlapped<16>, AHEAD, T, Spread<16, 512, 16, VECTOR>, 1, 8192, CTAS>;
-        }
-        // Element by element, of rows that begin anywhere.
+        // Element by element, of rows that begin anywhere with something between them.
         for (W, N) in [(4, 1024), (16, 8192)] {
             sm_80: [norm_gradient_sm_80_ T _1x N any]:
                 norm_gradient<Simt<W>, Nothing, T, Spread<W, { 32 * W }, { N / (32 * W) }, 1>, 1, N, 1>;
         }
-        sm_90: [norm_gradient_sm_90_ T _1x8192any8]:
-            norm_gradient<Overlapped<16>, Nothing, T, Spread<16, 512, 16, 1>, 1, 8192, 8>;
-        sm_90: [norm_gradient_sm_90_ T _held8]:
-            norm_gradient_held<Overlapped<16>, T, Spread<16, 512, VECTOR, VECTOR>, { 512 * VECTOR }, 8, 12, PARTS>;
+        for CTAS in [1, 2, 8] {
+            sm_90: [norm_gradient_sm_90_ T _held CTAS]:
+                norm_gradient_held<Overlapped<16>, T, Spread<16, 512, VECTOR, VECTOR>, { 512 * VECTOR }, CTAS, 12, PARTS, false>;
+            // Registers have room for half as many parts, with what is to be known of where these begin.
+            sm_90: [norm_gradient_sm_90_ T _ragged CTAS]:
+                norm_gradient_held<Overlapped<16>, T, Spread<16, 512, VECTOR, VECTOR>, { 512 * VECTOR }, CTAS, 12, { PARTS / 2 }, true>;
+        }
+        for (W, E, N, PLACES) in NARROW {
+            sm_90: [norm_gradient_sm_90_ T _ragged_1x N]:
+                norm_gradient_held<Overlapped<W>, T, Spread<W, { 32 * W }, E, VECTOR>, N, 1, PLACES, 1, true>;
+        }
         sm_80: [norm_gradient_sm_80_ T _long]: norm_gradient_long<Simt<8>, T, Spread<8, 256, 16, VECTOR>, 4096>;
         sm_80: [norm_gradient_sm_80_ T _any]: norm_gradient_long<Simt<8>, T, Spread<8, 256, 16, 1>, 4096>;
     }

@@ -30,7 +30,7 @@ pub use masked_rows::{
 };
 pub use norm_backward::{NormGradientArgs, NormGradientLongArgs, norm_gradient, norm_gradient_long};
 pub use norm_rows::{NormArgs, NormLongArgs, norm, norm_long};
-pub use norms_held::{NormHeldArgs, NormRaggedArgs, norm_held, norm_ragged};
+pub use norms_held::{NormAlikeArgs, NormHeldArgs, NormRaggedArgs, norm_alike, norm_held, norm_ragged};
 pub use program::{Added, NextTile, NoResidual, Nothing, OneTile, Prefetch, Residual, RowProgram, resident};
 pub use softmax_backward::{
     SoftmaxGradientArgs, SoftmaxGradientLongArgs, softmax_gradient, softmax_gradient_long,

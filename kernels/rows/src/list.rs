@@ -8,7 +8,7 @@ use crate::loss_held::{cross_entropy_held, cross_entropy_ragged};
 use crate::loss_rows::{cross_entropy, cross_entropy_long};
 use crate::masked_rows::{masked_softmax, masked_softmax_held, masked_softmax_long};
 use crate::norm_rows::{norm, norm_long};
-use crate::norms_held::{norm_held, norm_ragged};
+use crate::norms_held::{norm_alike, norm_held, norm_ragged};
 use crate::program::{Added, NextTile, NoResidual, Nothing, OneTile};
 use crate::softmax_rows::{softmax, softmax_held, softmax_long, softmax_ragged};
 
@@ -108,7 +108,7 @@ kernels! {
     pub static NORM: RowsKernel;
 
     let RAGGED_HALVES = [
-        (4, 8, 32, 16, 256), (4, 32, 16, 4, 512), (4, 32, 40, 4, 1280), (4, 128, 40, 1, 5120), (8, 256, 24, 1, 6144), (8, 256, 40, 1, 10240),
+        (4, 8, 32, 16, 256), (4, 128, 40, 1, 5120), (8, 256, 24, 1, 6144), (8, 256, 40, 1, 10240),
     ];
     let RAGGED_F32 = [
         (4, 8, 16, 16, 128), (4, 32, 24, 4, 768), (4, 64, 24, 2, 1536), (4, 128, 24, 1, 3072), (8, 256, 24, 1, 6144),
@@ -117,10 +117,10 @@ kernels! {
         [(f16, 8, RAGGED_HALVES, 64, 16384), (bf16, 8, RAGGED_HALVES, 64, 16384), (f32, 4, RAGGED_F32, 32, 8192)]
     {
         for (W, G, E, M, N) in ANYWHERE {
-            sm_90: [norm_sm_90_ T _ragged_ M x N]: norm_ragged<Overlapped<W>, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+            sm_90: [norm_sm_90_ T _ragged_ M x N]: norm_ragged<Overlapped<W>, NoResidual, T, Spread<W, G, E, VECTOR>, M, N, 1>;
         }
         for CTAS in [1, 2, 4, 8] {
-            sm_90: [norm_sm_90_ T _ragged_1x WIDEST c CTAS]: norm_ragged<Overlapped<8>, T, Spread<8, 256, EACH, VECTOR>, 1, WIDEST, CTAS>;
+            sm_90: [norm_sm_90_ T _ragged_1x WIDEST c CTAS]: norm_ragged<Overlapped<8>, NoResidual, T, Spread<8, 256, EACH, VECTOR>, 1, WIDEST, CTAS>;
         }
     }
     for (T, VECTOR, E, N) in [(f16, 8, 64, 16384), (bf16, 8, 64, 16384), (f32, 4, 32, 8192)] {
@@ -163,7 +163,20 @@ kernels! {
         sm_80: [norm_sm_80_ T _long]: norm_long<Simt<8>, T, Spread<8, 256, 32, VECTOR>, 1, 8192>;
         sm_80: [norm_sm_80_ T _any]: norm_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
     }
+    for (T, VECTOR, ANYWHERE) in [
+        (f16, 8, [(8, 256, 16, 1, 4096), (8, 256, 24, 1, 6144), (8, 256, 40, 1, 10240)]),
+        (bf16, 8, [(8, 256, 16, 1, 4096), (8, 256, 24, 1, 6144), (8, 256, 40, 1, 10240)]),
+        (f32, 4, [(8, 256, 16, 1, 4096), (8, 256, 24, 1, 6144)]),
+    ] {
+        for (W, G, E, M, N) in ANYWHERE {
+            sm_90: [add_norm_sm_90_ T _ragged_ M x N]: norm_ragged<Overlapped<W>, Added, T, Spread<W, G, E, VECTOR>, M, N, 1>;
+        }
+    }
     for T in [f16, bf16] {
+        // Weights of rows that begin anywhere are shifted once a CTA and not once a row: 131072 x 333 take 84 for 114 µs.
+        for (E, N) in [(16, 512), (40, 1280)] {
+            sm_90: [norm_sm_90_ T _alike_4x N]: norm_alike<Overlapped<4>, T, Spread<4, 32, E, 8>, 4, N>;
+        }
         // A warp's row: with its weights a tile of 2560 takes 74 for 64 µs, one of 5120 that is half used 67 for 43.
         sm_90: [norm_sm_90_ T _ragged_short]: norm_held<Overlapped<1>, T, Spread<1, 32, 16, 8>, 512, 1, 6, true, 1>;
         sm_90: [norm_sm_90_ T _1x16384once]: norm<Overlapped<16>, OneTile, NoResidual, T, Spread<16, 512, 32, 8>, 1, 16384, 1>;
@@ -183,7 +196,7 @@ kernels! {
 
     let RAGGED_HALVES = [
         (4, 8, 32, 16, 256), (4, 32, 16, 4, 512), (4, 32, 32, 4, 1024), (4, 64, 32, 2, 2048), (4, 128, 32, 1, 4096), (8, 256, 24, 1, 6144),
-        (8, 256, 32, 1, 8192),
+        (8, 256, 32, 1, 8192), (16, 512, 24, 1, 12288),
     ];
     let RAGGED_F32 = [
         (4, 8, 16, 16, 128), (4, 32, 24, 4, 768), (4, 64, 24, 2, 1536), (4, 128, 24, 1, 3072), (8, 256, 24, 1, 6144),
@@ -199,7 +212,8 @@ kernels! {
         (f32, 4, Nothing, NextTile, [1, 4, 8], 2),
     ] {
         for (W, G, E, M, N, F) in [
-            (4, 8, 32, 16, 256, NextTile), (4, 32, 32, 4, 1024, ONE), (4, 128, 32, 1, 4096, NextTile), (8, 256, 32, 1, 8192, ONE),
+            (4, 8, 16, 16, 128, NextTile), (4, 8, 32, 16, 256, NextTile), (4, 32, 32, 4, 1024, ONE), (4, 128, 32, 1, 4096, NextTile),
+            (8, 256, 32, 1, 8192, ONE),
         ] {
             sm_90: [cross_entropy_sm_90_ T _ M x N]: cross_entropy<Overlapped<W>, F, T, Spread<W, G, E, VECTOR>, M, N, 1>;
             sm_80: [cross_entropy_sm_80_ T _ M x N]: cross_entropy<Simt<W>, F, T, Spread<W, G, E, VECTOR>, M, N, 1>;

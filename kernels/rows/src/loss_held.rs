@@ -13,7 +13,7 @@ use crate::program::{OneTile, RowProgram, resident, resident_held};
 #[kernel(
     program = P,
     cluster = [CTAS as u32, 1, 1],
-    min_ctas = resident(P::THREADS, 768),
+    min_ctas = resident(P::THREADS, if P::THREADS < 512 { 768 } else { 1024 }),
 )]
 pub fn cross_entropy_ragged<P: RowProgram, T: Element, L, const M: usize, const N: usize, const CTAS: usize>(
     mut cta: Cta<P>,

@@ -45,7 +45,7 @@ impl Moments {
     }
     /// The same and one element more.
     #[inline(always)]
-    fn and(self, (d, g): (f32, f32)) -> Self {
+    pub(crate) fn and(self, (d, g): (f32, f32)) -> Self {
         Moments {
             squares: math::fma(d, d, self.squares),
             along: math::fma(g, d, self.along),
@@ -71,15 +71,23 @@ impl How {
     }
 }
 
-/// The distances from the rows' means; 0 in columns from `inside` on, which are none of the rows'.
+/// The distances from the rows' means.
 #[inline(always)]
-pub(crate) fn distances<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+pub(crate) fn distances_of<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    x: Fragment<T, M, N, L>,
+    mean: &Rows<f32, M, N, L>,
+) -> Fragment<f32, M, N, L> {
+    x.map(T::to_f32).zip_rows(mean, |x, mean| x - mean)
+}
+
+/// The same; 0 in columns from `inside` on, which are none of the rows'.
+#[inline(always)]
+fn distances<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     x: Fragment<T, M, N, L>,
     mean: &Rows<f32, M, N, L>,
     inside: u32,
 ) -> Fragment<f32, M, N, L> {
-    let d = x.map(T::to_f32).zip_rows(mean, |x, mean| x - mean);
-    d.map_indexed(|_, col, d| if col < inside { d } else { 0.0 })
+    distances_of(x, mean).map_indexed(|_, col, d| if col < inside { d } else { 0.0 })
 }
 
 /// dy w.
@@ -93,7 +101,7 @@ pub(crate) fn weighted<T: Element, L: FragmentLayout<M, N>, const M: usize, cons
 
 /// What this thread has of the rows' moments.
 #[inline(always)]
-pub(crate) fn moments<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+fn moments<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     d: Fragment<f32, M, N, L>,
     g: &Fragment<f32, M, N, L>,
 ) -> Rows<Moments, M, N, L> {
@@ -101,16 +109,23 @@ pub(crate) fn moments<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     pairs.fold_rows(Moments::NONE, Moments::and)
 }
 
-/// The gradient by x, with `d_sum` added.
+/// The gradient by x.
 #[inline(always)]
-pub(crate) fn gradient<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+pub(crate) fn gradient<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     d: Fragment<f32, M, N, L>,
     g: Fragment<f32, M, N, L>,
     factors: &Rows<Factors, M, N, L>,
+) -> Fragment<f32, M, N, L> {
+    let line = d.zip_rows(factors, |d, of| math::fma(d, of.slope, of.level));
+    g.zip(&line, |g, line| g - line).zip_rows(factors, |g, of| g * of.by)
+}
+
+/// `dx` and the gradient by the sum.
+#[inline(always)]
+fn with_sum<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    dx: Fragment<f32, M, N, L>,
     d_sum: &Fragment<T, M, N, L>,
 ) -> Fragment<T, M, N, L> {
-    let line = d.zip_rows(factors, |d, of| math::fma(d, of.slope, of.level));
-    let dx = g.zip(&line, |g, line| g - line).zip_rows(factors, |g, of| g * of.by);
     dx.zip(d_sum, |dx, d_sum| dx + d_sum.to_f32()).cast::<T>()
 }
 
@@ -243,9 +258,10 @@ pub fn norm_gradient<
         let exists = Rows::<bool, M, N, L>::indexed(|row| row < last);
         let all = all.zip(&exists, Moments::or_none);
         let factors = all.map(|all| how.factors(all));
-        let d = row.anew().map(T::to_f32).zip_rows(&mean, |x, mean| x - mean);
+        let d = distances_of(row.anew(), &mean);
         let by = by.anew();
-        gradient(d, weighted(by, &weight), &factors, &added).store_rows(dx.get().tile(here.at(part)));
+        let dx_tile = dx.get().tile(here.at(part));
+        with_sum(gradient(d, weighted(by, &weight), &factors), &added).store_rows(dx_tile);
         weights = plus(weights, &by_weight(d, &by, &factors));
         biases = plus(biases, &by.map(T::to_f32));
     }
@@ -303,7 +319,7 @@ pub fn norm_gradient_long<P: RowProgram, T: Element, L, const N: usize>(
             let (d, by) = (distances(x, &mean, inside(part)), by(part));
             let added = Fragment::load_rows(d_sum.get().tile(tile.at(part)), T::ZERO);
             let to = dx.get().tile(tile.at(part));
-            gradient(d, weighted(by, &weight(part)), &factors, &added).store_rows(to);
+            with_sum(gradient(d, weighted(by, &weight(part)), &factors), &added).store_rows(to);
             // Each thread adds to what it wrote itself.
             let add = |mut sums: GlobalMut<f32, 3>, new: Fragment<f32, 1, N, L>| {
                 let place = [0, block_x(), part];

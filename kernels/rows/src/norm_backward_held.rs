@@ -1,78 +1,44 @@
 //! The gradients of RMSNorm and LayerNorm of rows that lie in shared memory.
 
-use tilewright_device::arch::special::same_number;
+use tilewright_device::arch::special::{thread_x, trap};
 use tilewright_device::kernel;
+use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Cols, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowPart, Rows,
-    block_x, math,
+    Cols, ColumnsFrom, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowPart,
+    Rows, block_x,
 };
 
-use crate::norm_backward::{How, Moments, by_weight, distances, gradient, moments, plus, weighted};
-use crate::program::RowProgram;
+use crate::norm_backward::{How, Moments, by_weight, distances_of, gradient, plus, weighted};
+use crate::program::{RowProgram, resident};
 
-/// As [`Moments`], of some columns whose mean is not known before: the sums count from their own.
-#[derive(Clone, Copy)]
-struct OwnMoments {
-    count: f32,
-    mean: f32,
-    moments: Moments,
-}
-
-impl OwnMoments {
-    const NONE: Self = OwnMoments { count: 0.0, mean: 0.0, moments: Moments::NONE };
-
-    /// Those of what this thread has of its rows, in columns before `inside`, or of all the threads over which `over` adds up: in the other
-    /// columns x and g are 0. Of rows that are not centred the mean is 0.
-    #[inline(always)]
-    fn of<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
-        x: Fragment<T, M, N, L>,
-        g: &Fragment<f32, M, N, L>,
-        (inside, centred): (u32, bool),
-        over: impl Fn(Rows<f32, M, N, L>) -> Rows<f32, M, N, L>,
-    ) -> Rows<Self, M, N, L> {
-        let mut own = Rows::splat(Self::NONE);
-        if centred {
-            let ones = Fragment::<u32, M, N, L>::splat(1);
-            let counts =
-                over(ones.fold_rows_before(inside, 0, |count, one| count + one).map(|count| count as f32));
-            let sums = over(x.map(T::to_f32).fold_rows(0.0, |sum, x| sum + x));
-            own = counts.map(|count| OwnMoments { count, ..Self::NONE }).zip(&sums, |own, sum| OwnMoments {
-                mean: sum * math::rcp(math::max(own.count, 1.0)),
-                ..own
-            });
-        }
-        let d = distances(x.anew(), &own.map(|own| own.mean), inside);
-        let moments = moments(d, g);
-        let [squares, along] = [moments.map(|own| own.squares), moments.map(|own| own.along)].map(&over);
-        let total = over(moments.map(|own| own.total));
-        let all = squares.map(|squares| Moments { squares, ..Moments::NONE });
-        let all = all.zip(&along, |all, along| Moments { along, ..all });
-        let all = all.zip(&total, |all, total| Moments { total, ..all });
-        own.zip(&all, |own, moments| OwnMoments { moments, ..own })
+/// Stores a part of a line of sums.
+#[inline(always)]
+fn store_line<L: FragmentLayout<1, N>, const N: usize, const RAGGED: bool>(
+    sums: &Fragment<f32, 1, N, L>,
+    part: &RowPart,
+    mut to: GlobalMut<f32, 3>,
+    line: u32,
+) {
+    if !RAGGED {
+        sums.store_rows(to.tile([0, line, part.number()]));
+        return;
     }
-
-    /// Those of both (Chan et al. 1983), the same to the bit whichever comes first.
-    #[inline(always)]
-    fn with(self, other: Self) -> Self {
-        let (count, apart) = (self.count + other.count, self.mean - other.mean);
-        let per = math::rcp(math::max(count, 1.0));
-        let mean = (self.count * self.mean + other.count * other.mean) * per;
-        let weight = self.count * other.count * per;
-        if weight == 0.0 {
-            // Of columns and none nothing is between, not even infinity times 0.
-            let moments = self.moments.with(other.moments);
-            return OwnMoments { count, mean, moments };
-        }
-        let from = |own: Self| math::fma(own.moments.total, own.mean - mean, own.moments.along);
-        let both = self.moments.with(other.moments);
-        let squares = both.squares + apart * apart * weight;
-        OwnMoments { count, mean, moments: Moments { squares, along: from(self) + from(other), ..both } }
+    let to = to.tile([0, line, 0]);
+    let mut i = 0;
+    while i < L::Regs::<f32>::LEN {
+        // What lies before the first column has wrapped, and is in no tensor either.
+        to.put::<1, N>(0, part.first().wrapping_add(L::coord(thread_x(), i).1), sums.regs.get(i));
+        i += 1;
     }
 }
 
 /// As [`norm_gradient`](fn@crate::norm_gradient), for rows of at most `N` `CTAS` `PARTS` columns: shared memory holds them, and what it has room for of
-/// the next ones, and a thread has sums for `PARTS` parts.
-#[kernel(program = P, cluster = [CTAS as u32, 1, 1])]
+/// the next ones, and a thread has weights and sums for `PARTS` parts.
+///
+/// `RAGGED` rows, of contiguous tensors, begin anywhere, but all rows of a cluster begin alike behind a multiple of 16 bytes, so that a thread has the
+/// same columns of each: the clusters of a grid are as many as have rows, or a multiple of the elements of 16 bytes. The kernel traps at others, and where
+/// `continued` is not 0.
+#[kernel(program = P, cluster = [CTAS as u32, 1, 1], min_ctas = resident(P::THREADS, 512))]
 pub fn norm_gradient_held<
     P: RowProgram,
     T: Element,
@@ -81,6 +47,7 @@ pub fn norm_gradient_held<
     const CTAS: usize,
     const PLACES: usize,
     const PARTS: usize,
+    const RAGGED: bool,
 >(
     mut cta: Cta<P>,
     x: InBlock<Global<T, 3>>,
@@ -99,48 +66,70 @@ pub fn norm_gradient_held<
     L: FragmentLayout<1, N>,
 {
     let mut rows = cta.row_reducer::<L, 1, N, CTAS>();
-    let (first, line) = (rows.part(), block_x() / CTAS as u32);
-    let part_of = |i: usize| first + (i * CTAS) as u32;
+    let line = block_x() / CTAS as u32;
     let how = How { per_column, epsilon, centred: centred != 0 };
     P::wait_for_preceding_grid();
-    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, false, 2>([x.get(), dy.get()], order, T::ZERO);
+    let mut parts = cta.row_parts::<T, L, N, CTAS, PLACES, RAGGED, 2>([x.get(), dy.get()], order, T::ZERO);
+    // Of the first row; the parts of the others begin alike.
+    let mut own = [parts.part(0); PARTS];
     let [one, _] = T::from_f32x2(1.0, 0.0);
-    let weight =
-        |part: RowPart| Cols::<T, 1, N, L>::load(weight.get().tile([0, 0, same_number(part.number())]), one);
+    let from = RAGGED.then(|| ColumnsFrom::new(weight.get().tile([0, 0, 0]), one));
+    let mut held = [Cols::<T, 1, N, L>::splat(one); PARTS];
     let (mut weights, mut biases) = ([Fragment::<f32, 1, N, L>::zero(); PARTS], [Fragment::zero(); PARTS]);
+    if RAGGED && continued != 0 {
+        trap();
+    }
     let mut i = 0;
     while i < PARTS {
-        let at = [0, line, part_of(i)];
-        if continued != 0 {
+        own[i] = parts.part(i as u32);
+        held[i] = match &from {
+            Some(from) => from.load(own[i].first()),
+            None => Cols::load(weight.get().tile([0, 0, own[i].number()]), one),
+        };
+        if continued != 0 && !RAGGED {
+            let at = [0, line, own[i].number()];
             weights[i] = Fragment::load_rows(d_weight.get().read(at), 0.0);
             biases[i] = Fragment::load_rows(d_bias.get().read(at), 0.0);
         }
         i += 1;
     }
     while parts.row().exists() {
-        let own = parts.fold(Rows::splat(OwnMoments::NONE), |before, [x, dy], part| {
-            let [_, inside] = part.inside();
-            let own = OwnMoments::of(x, &weighted(dy, &weight(part)), (inside, how.centred), |sums| sums);
-            own.zip(&before, |own, before| before.with(own))
+        if RAGGED && parts.part(0).first() != own[0].first() {
+            trap();
+        }
+        let mut mean = Rows::<f32, 1, N, L>::splat(0.0);
+        if how.centred {
+            let sums = parts.fold(mean, |before, [x, _], _| {
+                x.map(T::to_f32).fold_rows(0.0, |sum, x| sum + x).zip(&before, |own, before| own + before)
+            });
+            mean = rows.reduce(sums, |a, b| a + b).map(|sum| sum * per_column);
+        }
+        let moments = parts.fold_each::<PARTS, _>(Moments::NONE, |before, i, [x, dy], part| {
+            let g = weighted(dy, &held[i].anew());
+            let pairs = distances_of(x, &mean).map(|d| (d, 0.0)).zip(&g, |(d, _), g| (d, g));
+            part.fold(&pairs, before, Moments::and)
         });
-        let all = rows.reduce(own, OwnMoments::with);
-        let mean = all.map(|all| all.mean);
-        let factors = all.map(|all| how.factors(all.moments));
+        let factors = rows.reduce(Rows::splat(moments), Moments::with).map(|all| how.factors(all));
         let mut to = parts.row_of(&mut dx.get());
         parts.take_each::<PARTS>(|i, [x, dy], part| {
-            let added = Fragment::load_rows(d_sum.get().tile(part.tile()), T::ZERO);
-            let d = x.map(T::to_f32).zip_rows(&mean, |x, mean| x - mean);
-            let of_part = gradient(d, weighted(dy, &weight(part)), &factors, &added);
-            part.store(&of_part, &mut to);
+            let (d, g) = (distances_of(x, &mean), weighted(dy, &held[i].anew()));
+            let mut of_part = gradient(d, g, &factors);
+            if d_sum.get().cols() > 0 {
+                let added = match RAGGED {
+                    true => part.load(&d_sum.get(), T::ZERO),
+                    false => Fragment::load_rows(d_sum.get().tile(part.tile()), T::ZERO),
+                };
+                of_part = of_part.zip(&added, |dx, d_sum| dx + d_sum.to_f32());
+            }
+            part.store(&of_part.cast::<T>(), &mut to);
             weights[i] = plus(weights[i], &by_weight(d, &dy, &factors));
             biases[i] = plus(biases[i], &dy.map(T::to_f32));
         });
     }
     let mut i = 0;
     while i < PARTS {
-        let at = [0, line, part_of(i)];
-        weights[i].store_rows(d_weight.get().tile(at));
-        biases[i].store_rows(d_bias.get().tile(at));
+        store_line::<L, N, RAGGED>(&weights[i], &own[i], d_weight.get(), line);
+        store_line::<L, N, RAGGED>(&biases[i], &own[i], d_bias.get(), line);
         i += 1;
     }
 }

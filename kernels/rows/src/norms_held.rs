@@ -1,14 +1,15 @@
 //! RMSNorm and LayerNorm of rows that lie in shared memory, or begin anywhere.
 
+use tilewright_device::arch::special::trap;
 use tilewright_device::kernel;
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Cols, ColumnsFrom, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile,
-    Rows, math,
+    Cols, ColumnsFrom, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowPart,
+    RowReducer, RowTile, Rows, math,
 };
 
 use crate::norm_rows::{Moments, by_rows, columns, moments_inside, of_row, scaled, squares_inside, sum};
-use crate::program::{RowProgram, resident, resident_held};
+use crate::program::{Residual, RowProgram, resident, resident_held};
 
 /// As [`norm`](fn@crate::norm), for rows of at most `N` `CTAS` `PLACES` columns: shared memory holds them, and what it has room for of the next ones.
 /// `TERMS` is 2 where a residual is added, and 1 where none is: then residual and sum are not used.
@@ -83,14 +84,112 @@ pub fn norm_held<
     }
 }
 
-/// As [`norm`](fn@crate::norm) without residual addition, for rows of contiguous tensors that begin anywhere, with at most `N` `CTAS` columns less those of a
-/// vector but one: one tile a CTA.
+/// As [`norm`](fn@crate::norm), for rows of contiguous tensors that begin anywhere, with at most `N` `CTAS` columns less those of a vector but one: one tile
+/// a CTA. Without a residual that and the sum are not used.
 #[kernel(
     program = P,
     cluster = [CTAS as u32, 1, 1],
-    min_ctas = resident(P::THREADS, if P::THREADS < 512 { 768 } else { 1024 }),
+    min_ctas = resident(P::THREADS, if R::ADDED { 512 } else if P::THREADS < 512 { 768 } else { 1024 }),
 )]
-pub fn norm_ragged<P: RowProgram, T: Element, L, const M: usize, const N: usize, const CTAS: usize>(
+pub fn norm_ragged<
+    P: RowProgram,
+    R: Residual,
+    T: Element,
+    L,
+    const M: usize,
+    const N: usize,
+    const CTAS: usize,
+>(
+    mut cta: Cta<P>,
+    x: InBlock<Global<T, 3>>,
+    residual: InBlock<Global<T, 3>>,
+    weight: InBlock<Global<T, 3>>,
+    bias: InBlock<Global<T, 3>>,
+    y: InBlock<GlobalMut<T, 3>>,
+    sums: InBlock<GlobalMut<T, 3>>,
+    order: RowOrder,
+    per_column: f32,
+    epsilon: f32,
+    centred: u32,
+) where
+    L: FragmentLayout<M, N>,
+{
+    let mut rows = cta.row_reducer::<L, M, N, CTAS>();
+    P::wait_for_preceding_grid();
+    let part = x.get().ragged_part::<L, M, N>(RowTile::first(order, CTAS as u32), rows.part());
+    let row = part.load::<T, L, M, N>(&x.get(), T::ZERO);
+    let (columns, how) = ([weight, bias], (per_column, epsilon, centred != 0));
+    if R::ADDED {
+        let s = sum(row, &part.load::<T, L, M, N>(&residual.get(), T::ZERO));
+        part.store(&s.cast::<T>(), &mut part.row_of(&mut sums.get()));
+        store_normalised(&mut rows, || s, &part, columns, y.get(), how);
+    } else {
+        store_normalised(&mut rows, || row.anew(), &part, columns, y.get(), how);
+    }
+}
+
+/// The moments of rows of which registers hold a part, which `values` gives.
+#[inline(always)]
+fn moments_of_part<
+    P: RowProgram,
+    X: Element,
+    L: FragmentLayout<M, N>,
+    const M: usize,
+    const N: usize,
+    const CTAS: usize,
+>(
+    rows: &mut RowReducer<P, L, M, N, CTAS>,
+    values: impl Fn() -> Fragment<X, M, N, L>,
+    part: &RowPart,
+    per_column: f32,
+    centred: bool,
+) -> Rows<Moments, M, N, L> {
+    if CTAS > 1 && centred {
+        // A second barrier of the cluster would take longer than to merge moments.
+        return rows.reduce(moments_inside(&values, part, true), Moments::with);
+    }
+    let mut mean = 0.0;
+    if centred {
+        let own = values().fold_rows(0.0, |sum, x| sum + x.to_f32());
+        mean = rows.reduce(own, |a, b| a + b).regs.get(0) * per_column;
+    }
+    let own = Rows::splat(squares_inside(&values(), part, mean));
+    rows.reduce(own, |a, b| a + b).map(|squares| Moments { mean, squares, ..Moments::NONE })
+}
+
+/// Stores a part of rows, normalised, of which registers hold what `values` gives.
+#[inline(always)]
+fn store_normalised<
+    P: RowProgram,
+    X: Element,
+    T: Element,
+    L: FragmentLayout<M, N>,
+    const M: usize,
+    const N: usize,
+    const CTAS: usize,
+>(
+    rows: &mut RowReducer<P, L, M, N, CTAS>,
+    values: impl Fn() -> Fragment<X, M, N, L>,
+    part: &RowPart,
+    columns: [InBlock<Global<T, 3>>; 2],
+    mut y: GlobalMut<T, 3>,
+    (per_column, epsilon, centred): (f32, f32, bool),
+) {
+    let all = moments_of_part(rows, &values, part, per_column, centred);
+    let (mean, (r, _)) = (all.regs.get(0).mean, by_rows(&all, (per_column, epsilon)).regs.get(0));
+    let ([one, zero], [weight, bias], at) = (T::from_f32x2(1.0, 0.0), columns, [0, 0, 0]);
+    let columns = [(weight, one), (bias, zero)]
+        .map(|(from, outside)| ColumnsFrom::for_part::<L, M, N, 3, 64>(from.get().tile(at), outside, part));
+    part.store_with_cols(&values(), &mut part.row_of(&mut y), &columns, |s, [w, b]| {
+        math::fma((s - mean) * r, w.to_f32(), b.to_f32())
+    });
+}
+
+/// As [`norm_ragged`] without a residual, of tiles of which each thread's rows begin alike behind a multiple of 16 bytes: it has the weights and biases of the same
+/// columns of each, in registers, over all tiles of its CTA. The CTAs of a grid are as many as have tiles, or so many that rows of as many tiles fill whole
+/// vectors of 16 bytes; the kernel traps at others.
+#[kernel(program = P, min_ctas = resident(P::THREADS, if L::Regs::<f32>::LEN > 16 { 512 } else { 768 }))]
+pub fn norm_alike<P: RowProgram, T: Element, L, const M: usize, const N: usize>(
     mut cta: Cta<P>,
     x: InBlock<Global<T, 3>>,
     _residual: InBlock<Global<T, 3>>,
@@ -105,28 +204,23 @@ pub fn norm_ragged<P: RowProgram, T: Element, L, const M: usize, const N: usize,
 ) where
     L: FragmentLayout<M, N>,
 {
-    let mut rows = cta.row_reducer::<L, M, N, CTAS>();
+    let mut rows = cta.row_reducer::<L, M, N, 1>();
     P::wait_for_preceding_grid();
-    let part = x.get().ragged_part::<L, M, N>(RowTile::first(order, CTAS as u32), rows.part());
-    let row = part.load::<T, L, M, N>(&x.get(), T::ZERO);
-    let all;
-    if CTAS > 1 && centred != 0 {
-        // A second barrier of the cluster would take longer than to merge moments.
-        all = rows.reduce(moments_inside(|| row.anew(), &part, true), Moments::with);
-    } else {
-        let mut mean = 0.0;
-        if centred != 0 {
-            let own = row.fold_rows(0.0, |sum, x| sum + x.to_f32());
-            mean = rows.reduce(own, |a, b| a + b).regs.get(0) * per_column;
+    let mut tile = RowTile::first(order, 1);
+    let first = x.get().ragged_part::<L, M, N>(tile, 0).first();
+    let [one, zero] = T::from_f32x2(1.0, 0.0);
+    let by_column = [(weight, one), (bias, zero)]
+        .map(|(from, outside)| ColumnsFrom::new(from.get().tile([0, 0, 0]), outside).load(first));
+    while tile.exists() {
+        let part = x.get().ragged_part::<L, M, N>(tile, 0);
+        if part.inside()[1] > 0 && part.first() != first {
+            trap();
         }
-        let own = Rows::splat(squares_inside(&row.anew(), &part, mean));
-        all = rows.reduce(own, |a, b| a + b).map(|squares| Moments { mean, squares, ..Moments::NONE });
+        tile = tile.next();
+        let row = part.load::<T, L, M, N>(&x.get(), T::ZERO);
+        let all = moments_of_part(&mut rows, || row.anew(), &part, per_column, centred != 0);
+        let by = by_rows(&all, (per_column, epsilon));
+        let result = scaled::<T, L, M, N>(row.anew().map(T::to_f32), &by, by_column.map(Cols::anew));
+        part.store(&result, &mut part.row_of(&mut y.get()));
     }
-    let (mean, (r, _)) = (all.regs.get(0).mean, by_rows(&all, (per_column, epsilon)).regs.get(0));
-    let ([one, zero], at) = (T::from_f32x2(1.0, 0.0), [0, 0, 0]);
-    let columns = [(weight, one), (bias, zero)]
-        .map(|(from, outside)| ColumnsFrom::for_part::<L, M, N, 3, 64>(from.get().tile(at), outside, &part));
-    part.store_with_cols(&row.anew(), &mut part.row_of(&mut y.get()), &columns, |s, [w, b]| {
-        math::fma((s - mean) * r, w.to_f32(), b.to_f32())
-    });
 }

@@ -154,23 +154,70 @@ impl<
     /// Folds the parts of the current row, of each tensor, from left to right. Warps that have nothing of a part of a ragged row leave it out.
     #[inline(always)]
     pub fn fold<A>(&self, init: A, mut each: impl FnMut(A, [Fragment<T, 1, N, L>; TENSORS], RowPart) -> A) -> A {
+        let short = self.wait_for_short();
         let (mut folded, mut i) = (init, 0);
-        // A short row is waited for at once: to ask for how many groups takes as many instructions as some of the work.
-        let short = RAGGED && self.count <= PLACES as u32 / 2;
-        if short {
-            wait_for_all_but(PLACES as u32 - self.count);
-        }
         while i < self.count {
-            let part = self.part(i);
-            if self.reaches(part) {
-                if !short {
-                    wait_for_all_but(PLACES as u32 - 1 - i);
-                }
-                folded = each(folded, self.filled(self.read(i), part), part);
+            folded = self.folded(folded, i, short, &mut each);
+            i += 1;
+        }
+        folded
+    }
+
+    /// As [`fold`](Self::fold), of rows of which a CTA has at most `PARTS` parts: `each(before, i, tensors, part)` knows when it is compiled which one it
+    /// gets. The kernel traps at longer rows.
+    #[inline(always)]
+    pub fn fold_each<const PARTS: usize, A>(
+        &self,
+        init: A,
+        mut each: impl FnMut(A, usize, [Fragment<T, 1, N, L>; TENSORS], RowPart) -> A,
+    ) -> A {
+        self.expect_at_most(PARTS);
+        let short = self.wait_for_short();
+        let (mut folded, mut i) = (init, 0);
+        while i < PARTS {
+            if i < self.count as usize {
+                let each = |before, tensors, part| each(before, i, tensors, part);
+                folded = self.folded(folded, same_number(i as u32), short, each);
             }
             i += 1;
         }
         folded
+    }
+
+    /// A short ragged row is waited for at once: to ask for how many groups takes as many instructions as some of the work.
+    #[inline(always)]
+    fn wait_for_short(&self) -> bool {
+        let short = RAGGED && self.count <= PLACES as u32 / 2;
+        if short {
+            wait_for_all_but(PLACES as u32 - self.count);
+        }
+        short
+    }
+
+    #[inline(always)]
+    fn folded<A>(
+        &self,
+        before: A,
+        i: u32,
+        short: bool,
+        mut each: impl FnMut(A, [Fragment<T, 1, N, L>; TENSORS], RowPart) -> A,
+    ) -> A {
+        let part = self.part(i);
+        if !self.reaches(part) {
+            return before;
+        }
+        if !short {
+            wait_for_all_but(PLACES as u32 - 1 - i);
+        }
+        each(before, self.filled(self.read(i), part), part)
+    }
+
+    /// Traps at rows of more parts.
+    #[inline(always)]
+    fn expect_at_most(&self, parts: usize) {
+        if self.count as usize > parts {
+            trap();
+        }
     }
 
     /// Takes the parts of the current row from left to right for the last time; then the next row is the current one. The place of each is
@@ -192,9 +239,7 @@ impl<
         &mut self,
         mut each: impl FnMut(usize, [Fragment<T, 1, N, L>; TENSORS], RowPart),
     ) {
-        if self.count as usize > PARTS {
-            trap();
-        }
+        self.expect_at_most(PARTS);
         let mut i = 0;
         while i < PARTS {
             if i < self.count as usize {
@@ -315,7 +360,7 @@ impl<
 
     /// The `i`-th part of the current row that this CTA has.
     #[inline(always)]
-    fn part(&self, i: u32) -> RowPart {
+    pub fn part(&self, i: u32) -> RowPart {
         RowPart::of::<N>(self.first + i * CTAS as u32, (self.from[0].cols(), self.skew), self.place, RAGGED)
     }
 
