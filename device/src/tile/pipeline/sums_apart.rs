@@ -1,4 +1,4 @@
-//! A loop of gemms that each begin a sum of their own.
+//! Loops of gemms that each begin a sum of their own.
 
 use crate::arch::warp::uniform;
 use crate::tile::cta::collective::expect_policy;
@@ -58,5 +58,43 @@ where
             d = add(d, sum, beside, blocks - 1);
             (turn, (operand, beside)) = (next, prepared);
         }
+    }
+
+    /// For each of `stages` stages and each of its `blocks` blocks: `compute(stage, block, sum)` begins a sum in the registers of the one before, and
+    /// `add(d, sum, beside, block)` takes it when it is done, where `load(step, block)` gives what is beside it.
+    ///
+    /// One sum is in flight at a time, so that a warpgroup has registers for all of `d` and one more block; the CTA's other warpgroups fill the
+    /// tensor cores while it adds.
+    #[inline(always)]
+    pub fn run_promoted<D, B, S: Copy, G: Pending<Done = S>>(
+        &mut self,
+        stages: u32,
+        blocks: usize,
+        (d, sum): (D, S),
+        load: impl Fn(u32, usize) -> B,
+        compute: impl Fn(Full<'_, N>, usize, S) -> G,
+        add: impl Fn(D, S, B, usize) -> D,
+    ) -> D {
+        const { expect_policy::<P>(G::THREADS, G::ASYNCHRONOUS) };
+        // Known to be the same in all lanes, as in `run_ahead`.
+        (self.pipeline.stage, self.pipeline.phase) =
+            (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
+        let (mut d, mut sum, stages, mut step) = (d, sum, uniform(stages), 0);
+        while step < stages {
+            let turn = self.acquire();
+            let mut block = 0;
+            while block + 1 < blocks {
+                let beside = load(step, block);
+                sum = compute(Self::uniform_stage(&turn), block, sum).wait();
+                d = add(d, sum, beside, block);
+                block += 1;
+            }
+            let beside = load(step, block);
+            sum = compute(Self::uniform_stage(&turn), block, sum).wait();
+            self.release(turn);
+            d = add(d, sum, beside, block);
+            step += 1;
+        }
+        d
     }
 }
