@@ -87,7 +87,10 @@ fn multiply(device: &Device, [m, n, k]: [usize; 3], blocks: [[usize; 2]; 2], fas
     let scale_lines = if blocks == ROWS { n } else { n.div_ceil(128) };
     let scale_x = Tensor::from_slice(device, &of_x.scales, &shape(m))?;
     let scale_w = Tensor::from_slice(device, &of_w.scales, &shape(scale_lines))?;
-    let (a, b) = (Tensor::from_slice(device, &of_x.codes, &[m, k])?, Tensor::from_slice(device, &of_w.codes, &[n, k])?);
+    let (a, b) = (
+        Tensor::from_slice(device, &of_x.codes, &[m, k])?,
+        Tensor::from_slice(device, &of_w.codes, &[n, k])?,
+    );
     let mut y = Tensor::filled(device, bf16::NAN, &[m, n])?;
 
     let (scale_x, scale_w) = (scale_x.view(), scale_w.view());
@@ -101,7 +104,10 @@ fn multiply(device: &Device, [m, n, k]: [usize; 3], blocks: [[usize; 2]; 2], fas
     let found = pick(&y.to_vec_on(&stream)?, n, &rows);
     let exact = |x: &[f32], w: &[f32]| product(&Matrix::new(x, m, k), &Matrix::new(w, n, k).t(), &rows);
     let error = relative_error(&found, &exact(&of_x.values, &of_w.values));
-    println!("  relative error {error:.1e}, with quantisation {:.1e}", relative_error(&found, &exact(&x, &w)));
+    println!(
+        "  relative error {error:.1e}, with quantisation {:.1e}",
+        relative_error(&found, &exact(&x, &w))
+    );
     // The result's rounding, and what the tensor cores' sums lose.
     let allowed = bf16::ROUNDING + if fast { 2e-2 } else { 1e-3 };
     if error.is_nan() || error > allowed {
@@ -110,7 +116,8 @@ fn multiply(device: &Device, [m, n, k]: [usize; 3], blocks: [[usize; 2]; 2], fas
     if !device.is_emulator() {
         let y = std::cell::RefCell::new(y);
         let launch = |stream: &Stream, _| gemm.run(stream, &a, &b, &mut y.borrow_mut().view_mut());
-        let timing = compare(device, &[Variant::new("e4m3", launch)], &Options { sets: 1, ..Options::default() })?;
+        let timing =
+            compare(device, &[Variant::new("e4m3", launch)], &Options { sets: 1, ..Options::default() })?;
         let ms = timing[0].median();
         println!("  {ms:.4} ms, {:.1} TFLOP/s", 2.0 * (m * n) as f64 * k as f64 / ms / 1e9);
     }

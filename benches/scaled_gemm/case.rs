@@ -28,10 +28,20 @@ pub enum Kind {
     Sums,
     /// int8 to bf16 with scales of rows.
     Integers,
+    /// f32 as tf32.
+    Tf32,
 }
 
-const KINDS: [Kind; 7] =
-    [Kind::Tensors, Kind::Fast, Kind::Rows, Kind::Blocks, Kind::Gradients, Kind::Sums, Kind::Integers];
+const KINDS: [Kind; 8] = [
+    Kind::Tensors,
+    Kind::Fast,
+    Kind::Rows,
+    Kind::Blocks,
+    Kind::Gradients,
+    Kind::Sums,
+    Kind::Integers,
+    Kind::Tf32,
+];
 
 const SHAPES: [[usize; 3]; 6] = [
     [8192, 8192, 8192],
@@ -55,8 +65,12 @@ impl Case {
 
     /// The least that moves between memory and the SMs.
     pub fn bytes(&self) -> usize {
-        let out = if self.kind == Kind::Sums { 4 } else { 2 };
-        (self.m + self.n) * self.k + self.m * self.n * out
+        let [element, out] = match self.kind {
+            Kind::Sums => [1, 4],
+            Kind::Tf32 => [4, 4],
+            _ => [1, 2],
+        };
+        (self.m + self.n) * self.k * element + self.m * self.n * out
     }
 
     /// The words that name it to `scaled_mm.py`, of so many sets of inputs.
@@ -70,6 +84,7 @@ impl Case {
             Kind::Gradients => "e5m2_e4m3",
             Kind::Sums => "i8",
             Kind::Integers => "i8_rows",
+            Kind::Tf32 => "tf32",
         };
         format!("{kind} {m} {n} {k} {sets}")
     }
@@ -86,6 +101,7 @@ impl fmt::Display for Case {
             Kind::Gradients => "e5m2 e4m3",
             Kind::Sums => "i8 i32",
             Kind::Integers => "i8 bf16",
+            Kind::Tf32 => "tf32 f32",
         };
         write!(f, "{kind} {m}x{n}x{k}")
     }

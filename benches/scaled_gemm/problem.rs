@@ -31,6 +31,7 @@ pub fn problem(device: &Device, case: Case) -> Result<Box<dyn Problem>> {
         }
         Kind::Sums => Box::new(Matrices::<i8, i8, i32>::new(device, case, integer, integer)?),
         Kind::Integers => Box::new(Matrices::<i8, i8, bf16>::new(device, case, integer, integer)?),
+        Kind::Tf32 => Box::new(Matrices::<f32, f32, f32>::new(device, case, f32::from, f32::from)?),
     })
 }
 
@@ -69,7 +70,10 @@ impl<A: ScaledInput<B>, B: Element, U: ScaledOutput> Matrices<A, B, U> {
         let Case { kind, m, n, k } = case;
         let sets = sets(device, case.bytes());
         let scales = |of_a: &[usize], of_b: &[usize]| {
-            Ok::<_, tilewright::Error>(Some([Tensor::filled(device, 1.0, of_a)?, Tensor::filled(device, 1.0, of_b)?]))
+            Ok::<_, tilewright::Error>(Some([
+                Tensor::filled(device, 1.0, of_a)?,
+                Tensor::filled(device, 1.0, of_b)?,
+            ]))
         };
         Ok(Matrices {
             case,
@@ -78,7 +82,7 @@ impl<A: ScaledInput<B>, B: Element, U: ScaledOutput> Matrices<A, B, U> {
             b: random(device, [sets, n, k], of_b)?,
             c: RefCell::new(Tensor::uninit(device, &[sets, m, n])?),
             scales: match kind {
-                Kind::Sums => None,
+                Kind::Sums | Kind::Tf32 => None,
                 Kind::Tensors | Kind::Fast | Kind::Gradients => scales(&[1], &[1])?,
                 Kind::Rows | Kind::Integers => scales(&[m], &[n])?,
                 Kind::Blocks => scales(&[m, k.div_ceil(128)], &[n.div_ceil(128), k.div_ceil(128)])?,
@@ -86,12 +90,9 @@ impl<A: ScaledInput<B>, B: Element, U: ScaledOutput> Matrices<A, B, U> {
         })
     }
 
-    fn with<R>(
-        &self,
-        kernel: Option<&str>,
-        f: impl FnOnce(ScaledGemm<'_, U>) -> Result<R>,
-    ) -> Result<R> {
-        let views: Option<[TensorView<'_, f32>; 2]> = self.scales.as_ref().map(|scales| scales.each_ref().map(Tensor::view));
+    fn with<R>(&self, kernel: Option<&str>, f: impl FnOnce(ScaledGemm<'_, U>) -> Result<R>) -> Result<R> {
+        let views: Option<[TensorView<'_, f32>; 2]> =
+            self.scales.as_ref().map(|scales| scales.each_ref().map(Tensor::view));
         let mut gemm = ScaledGemm::new().fast_accumulation(self.case.kind == Kind::Fast);
         if let Some([of_a, of_b]) = &views {
             gemm = gemm.scale_a(of_a).scale_b(of_b);
@@ -119,7 +120,8 @@ impl<A: ScaledInput<B>, B: Element, U: ScaledOutput> Problem for Matrices<A, B, 
     }
 
     fn launch(&self, stream: &Stream, set: usize, kernel: Option<&str>) -> Result<()> {
-        let (a, b, mut c) = (self.a.view().select(0, set)?, self.b.view().select(0, set)?, self.c.borrow_mut());
+        let (a, b, mut c) =
+            (self.a.view().select(0, set)?, self.b.view().select(0, set)?, self.c.borrow_mut());
         let mut c = c.view_mut().select(0, set)?;
         self.with(kernel, |gemm| gemm.run(stream, &a, &b, &mut c))
     }

@@ -5,7 +5,7 @@
 //! | [`dequant_gemm()`](dequant_gemm()), [`DequantGemm`] | C = act(alpha A Wᵀ + bias), W of 1 to 8 bits a weight, f16 and bf16 |
 //! | [`dequant_gemm_int8()`](dequant_gemm_int8()), [`DequantGemmInt8`] | C = act(tokens A (q scales)ᵀ + bias), or the exact sums, A of int8, q integers of 2 to 8 bits |
 //! | [`conv()`](conv()), [`Conv`], [`ConvGradient`] | y = act(x ∗ w + bias + residual) of images, sequences and volumes, and its gradients, f16 and bf16; depthwise f32 |
-//! | [`scaled_gemm()`](scaled_gemm()), [`ScaledGemm`] | C = act(alpha scales A Bᵀ + bias), A and B of e4m3, e5m2 or int8 |
+//! | [`scaled_gemm()`](scaled_gemm()), [`ScaledGemm`] | C = act(alpha scales A Bᵀ + bias), A and B of e4m3, e5m2, int8 or tf32 |
 //! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16 and bf16 |
 //! | [`attention()`](attention()), [`Attention`] | O = softmax(scale Q Kᵀ + mask) V, f16 and bf16 |
 //! | [`causal_conv1d()`](causal_conv1d()), [`CausalConv1d`], [`CausalConv1dGradient`] | depthwise causal convolution of sequences, its step of one token and its gradients, f16, bf16, f32 |

@@ -1,7 +1,7 @@
 //! One product: run on every kernel that can compute it, and compared with its reference.
 
 use tilewright::ops::{Activation, ScaledGemm, ScaledInput, ScaledOutput};
-use tilewright::{Device, Element, F8E4M3, F8E5M2, Stream, Tensor};
+use tilewright::{Device, Element, F8E4M3, F8E5M2, Stream, Tensor, f16};
 use tilewright_support::Real;
 use tilewright_support::activation::exact;
 use tilewright_support::guarded::{Guarded, Place};
@@ -38,6 +38,17 @@ impl Value for i8 {
     }
     fn some(seed: u64, len: usize) -> Vec<Self> {
         normal::<f32>(seed, len).into_iter().map(|x| (x * 100.0) as i32 as i8).collect()
+    }
+}
+
+impl Value for f32 {
+    const LOSES: f64 = 1.0 / 4096.0;
+    fn value(self) -> f64 {
+        self.into()
+    }
+    /// Of few digits, as tf32 has.
+    fn some(seed: u64, len: usize) -> Vec<Self> {
+        normal::<f16>(seed, len).into_iter().map(f16::to_f32).collect()
     }
 }
 
@@ -125,7 +136,8 @@ impl<A: Value + ScaledInput<B>, B: Value> Case<A, B> {
     pub fn check_at<U: Real + ScaledOutput>(&self, device: &Device, place: Place) -> Outcome {
         let [m, n, k] = self.size;
         let stream = Stream::new(device)?;
-        let (a, b) = (Tensor::from_slice(device, &self.a, &[m, k])?, Tensor::from_slice(device, &self.b, &[n, k])?);
+        let (a, b) =
+            (Tensor::from_slice(device, &self.a, &[m, k])?, Tensor::from_slice(device, &self.b, &[n, k])?);
         let [of_a, of_b] = self.shapes();
         let scale = |values: &[f32], shape: &[usize]| match self.scaled {
             Scaled::No => Tensor::filled(device, f32::NAN, &[1]),
@@ -136,7 +148,10 @@ impl<A: Value + ScaledInput<B>, B: Value> Case<A, B> {
         let bias_there = Tensor::from_slice(device, &bias, &[n])?;
         let (of_a, of_b, bias_view) = (of_a.view(), of_b.view(), bias_there.view());
         let gemm = |kernel: Option<&'static str>| {
-            let mut gemm = ScaledGemm::<U>::new().alpha(self.alpha).activation(self.activation).fast_accumulation(self.fast);
+            let mut gemm = ScaledGemm::<U>::new()
+                .alpha(self.alpha)
+                .activation(self.activation)
+                .fast_accumulation(self.fast);
             if self.scaled != Scaled::No {
                 gemm = gemm.scale_a(&of_a).scale_b(&of_b);
             }
@@ -150,7 +165,8 @@ impl<A: Value + ScaledInput<B>, B: Value> Case<A, B> {
         };
         let mut c = Guarded::<U>::at(device, place)?;
         let all = gemm(None).candidates(&a.view(), &b.view(), &c.view_mut()?.select(0, 0)?)?;
-        let names: Vec<_> = all.iter().filter(|found| found.rejection().is_none()).map(|found| found.name()).collect();
+        let names: Vec<_> =
+            all.iter().filter(|found| found.rejection().is_none()).map(|found| found.name()).collect();
         assert!(!names.is_empty(), "{all:?}");
         for name in names {
             let mut c = Guarded::<U>::at(device, place)?;
@@ -165,13 +181,18 @@ impl<A: Value + ScaledInput<B>, B: Value> Case<A, B> {
                 let bias = if self.biased { f64::from(U::widen(&bias)[column]) } else { 0.0 };
                 let alpha = f64::from(self.alpha);
                 let want = exact(self.activation, alpha * sum + bias);
-                let allowed = U::ROUNDING * want.abs() + 1.2 * loses * (alpha * size).abs() + U::LEAST + 1e-6 * (1.0 + bias.abs());
+                let allowed = U::ROUNDING * want.abs()
+                    + 1.2 * loses * (alpha * size).abs()
+                    + U::LEAST
+                    + 1e-6 * (1.0 + bias.abs());
                 let off = (f64::from(got) - want).abs();
                 let same = f64::from(got) == want || (got.is_nan() && want.is_nan());
                 // Beside an infinity no number is near.
                 if !same && (off.is_nan() || off > allowed || allowed.is_infinite()) {
                     let what = format!("{name}, {:?}, {:?}", self.size, self.scaled);
-                    return Err(format!("{what}: ({row}, {column}) is {got}, not {want} (within {allowed})").into());
+                    return Err(
+                        format!("{what}: ({row}, {column}) is {got}, not {want} (within {allowed})").into()
+                    );
                 }
             }
         }

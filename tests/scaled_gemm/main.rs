@@ -14,6 +14,7 @@ mod sizes;
 fn main() -> ExitCode {
     Suite::new()
         .device(Arch::Sm90a, "every kernel of 8-bit floats, partial, whole and many tiles", sizes::floats)
+        .device(Arch::Sm90a, "every kernel of tf32", sizes::tf32)
         .device(Arch::Sm80, "every kernel of int8, exactly", sizes::integers)
         .device(Arch::Sm80, "products without elements or depth", sizes::nothing)
         .device(Arch::Sm90a, "C and its bias lie anywhere", sizes::anywhere)

@@ -15,12 +15,16 @@ pub fn codes(device: &Device) -> Outcome {
                 a[usize::from(code) * 16 + 3] = $t::from_bits(code);
             }
             let b = vec![$t::from_f32(1.0); 16];
-            let (a, b) = (Tensor::from_slice(device, &a, &[256, 16])?, Tensor::from_slice(device, &b, &[1, 16])?);
+            let (a, b) =
+                (Tensor::from_slice(device, &a, &[256, 16])?, Tensor::from_slice(device, &b, &[1, 16])?);
             let mut c = Tensor::filled(device, -1.0f32, &[256, 1])?;
             ScaledGemm::new().run(&Stream::new(device)?, &a.view(), &b.view(), &mut c.view_mut())?;
             for (code, got) in c.to_vec()?.into_iter().enumerate() {
                 let want = $t::from_bits(code as u8).to_f32();
-                assert!(got == want || (got.is_nan() && want.is_nan()), "code {code:#x} is {got}, not {want}");
+                assert!(
+                    got == want || (got.is_nan() && want.is_nan()),
+                    "code {code:#x} is {got}, not {want}"
+                );
             }
         }};
     }
@@ -49,7 +53,8 @@ pub fn exact(device: &Device) -> Outcome {
     let mut case = Case::<F8E4M3, F8E4M3>::new([m, n, k], crate::case::Scaled::No);
     case.a = (0..m * k).map(value).collect();
     case.b = (0..n * k).map(|i| value(i + 1)).collect();
-    let (a, b) = (Tensor::from_slice(device, &case.a, &[m, k])?, Tensor::from_slice(device, &case.b, &[n, k])?);
+    let (a, b) =
+        (Tensor::from_slice(device, &case.a, &[m, k])?, Tensor::from_slice(device, &case.b, &[n, k])?);
     let mut c = Tensor::filled(device, f32::NAN, &[m, n])?;
     ScaledGemm::new().run(&Stream::new(device)?, &a.view(), &b.view(), &mut c.view_mut())?;
     for (at, got) in c.to_vec()?.into_iter().enumerate() {

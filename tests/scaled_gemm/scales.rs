@@ -7,7 +7,7 @@ use tilewright_support::suite::Outcome;
 use crate::case::{Case, Scaled};
 
 pub fn of_floats(device: &Device) -> Outcome {
-    for size in [[5, 70, 272], [200, 264, 400]] {
+    for size in [[5, 70, 272], [35, 200, 528], [200, 264, 400]] {
         for scaled in [Scaled::Tensors, Scaled::Rows, Scaled::Blocks] {
             Case::<F8E4M3, F8E4M3>::new(size, scaled).check::<bf16>(device)?;
         }

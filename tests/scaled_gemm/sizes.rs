@@ -31,12 +31,21 @@ pub fn floats(device: &Device) -> Outcome {
     Case::<F8E5M2, F8E4M3> { fast: true, ..Case::new(size, Scaled::No) }.check::<bf16>(device)
 }
 
+/// Of numbers that tf32 holds, with lines of 4 elements on.
+pub fn tf32(device: &Device) -> Outcome {
+    for [m, n, k] in SIZES {
+        Case::<f32, f32>::new([m, n, k / 4], Scaled::Rows).check::<f32>(device)?;
+    }
+    Ok(())
+}
+
 /// Sums are the same on every kernel, to the bit.
 pub fn integers(device: &Device) -> Outcome {
     for size in SIZES {
         let case = Case::<i8, i8>::new(size, Scaled::No);
         let [m, n, k] = size;
-        let (a, b) = (Tensor::from_slice(device, &case.a, &[m, k])?, Tensor::from_slice(device, &case.b, &[n, k])?);
+        let (a, b) =
+            (Tensor::from_slice(device, &case.a, &[m, k])?, Tensor::from_slice(device, &case.b, &[n, k])?);
         let mut c = Tensor::filled(device, i32::MIN, &[m, n])?;
         for kernel in ScaledGemm::<i32>::new().candidates(&a.view(), &b.view(), &c.view_mut())? {
             if kernel.rejection().is_some() {
@@ -96,7 +105,8 @@ pub fn planned(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;
     let mut first = Vec::new();
     for scale in [1.0f32, 4.0] {
-        let (mut c, scale_there) = (Tensor::filled(device, f32::NAN, &[m, n])?, Tensor::filled(device, scale, &[1])?);
+        let (mut c, scale_there) =
+            (Tensor::filled(device, f32::NAN, &[m, n])?, Tensor::filled(device, scale, &[1])?);
         let views = ScaledGemmViews { scale_a: Some(scale_there.view()), ..Default::default() };
         plan.run(&stream, &a.view(), &b.view(), &mut c.view_mut(), &views)?;
         let c = c.to_vec_on(&stream)?;

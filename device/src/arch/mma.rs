@@ -30,6 +30,8 @@ floats! {
     E4M3E5M2x2;
     /// Two bytes of either operand of a product whose A is of e5m2 and whose B is of e4m3.
     E5M2E4M3x2;
+    /// Half of an f32: two of them, neighbours along K, are an operand's element of a product of tf32, which reads its upper 19 bits.
+    HalfTf32;
 }
 
 /// `mma.sync` with accumulators of `S`; `Self` is the element type of A and B.

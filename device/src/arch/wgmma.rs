@@ -8,7 +8,7 @@
 
 use half::{bf16, f16};
 
-use super::mma::{E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, I8x2};
+use super::mma::{E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, HalfTf32, I8x2};
 
 mod bytes;
 use bytes::{byte_products, integer_products};
@@ -86,13 +86,13 @@ pub unsafe fn wait<const N: u32>() {
 
 /// `wgmma.mma_async` m64nNk16 with f32 accumulators; `Self` is the element type of A and B. Of pairs of bytes it is m64nNk32, and
 /// both operands are K-major: of [`I8x2`] s8 with i32 accumulators, of [`E4M3x2`], [`E5M2x2`], [`E4M3E5M2x2`] and [`E5M2E4M3x2`]
-/// 8-bit floats with f32 accumulators, which keep fewer bits than an f32 has.
+/// 8-bit floats with f32 accumulators, which keep fewer bits than an f32 has. Of [`HalfTf32`] it is m64nNk8 of tf32, K-major too.
 ///
 /// With `accumulate` 0 the product overwrites the accumulators, with 1 it is added. `TA` and `TB`
 /// are 0 for a K-major operand in shared memory and 1 for an MN-major one.
 #[diagnostic::on_unimplemented(
     message = "wgmma has no m64n{N}k16 product of `{Self}` elements",
-    note = "elements are f16, bf16 or pairs of 8-bit floats, and N is a multiple of 8 from 8 to 256; of I8x2 from 32 on a multiple of 16"
+    note = "elements are f16, bf16, pairs of 8-bit floats or HalfTf32, and N is a multiple of 8 from 8 to 256; of I8x2 from 32 on a multiple of 16"
 )]
 pub trait Wgmma<const N: usize>: Copy {
     /// A thread's share of the 64×N accumulators: `[f32; N / 2]`, or as many `i32`.
@@ -226,6 +226,7 @@ macro_rules! shapes {
         byte_products!(E5M2x2, f32, "k32.f32.e5m2.e5m2", ", 1, 1", $n [$($i)*]);
         byte_products!(E4M3E5M2x2, f32, "k32.f32.e4m3.e5m2", ", 1, 1", $n [$($i)*]);
         byte_products!(E5M2E4M3x2, f32, "k32.f32.e5m2.e4m3", ", 1, 1", $n [$($i)*]);
+        byte_products!(HalfTf32, f32, "k8.f32.tf32.tf32", ", 1, 1", $n [$($i)*]);
 
         impl Settle for [f32; $n / 2] {
             #[inline(always)]

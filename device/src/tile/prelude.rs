@@ -81,7 +81,7 @@ pub use crate::tile::softmax::online::OnlineSoftmax;
 pub use crate::tile::softmax::split_parts::{PartOfTile, SplitParts};
 
 pub use crate::arch::math;
-pub use crate::arch::mma::{E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, I8x2};
+pub use crate::arch::mma::{E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, HalfTf32, I8x2};
 pub use crate::arch::special::{block_x, block_x_volatile, block_y, block_z, grid_x, grid_y, grid_z};
 pub use crate::kernel::Program;
 pub use crate::layout::{

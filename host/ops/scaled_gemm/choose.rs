@@ -10,7 +10,7 @@ use crate::ops::frame::{self, Choice, Copies, Operand, Rated, Rejection};
 use crate::tensor::Reading;
 use crate::{Arch, Device, KernelSet, Result};
 
-/// Pairs of depth that the estimate counts in.
+/// Units of depth, of 16 bits, that the estimate counts in.
 const STEP: u64 = 64;
 
 /// What a kernel would take.
@@ -44,7 +44,7 @@ impl Rated for ScaledKernel {
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ScaledKernel { tile: [m, n, k], stages, split, row_major, .. } = self;
         let of = if *row_major { "" } else { " of the transposed product" };
-        write!(f, "tiles of {m} x {n} x {}{of}, {stages} stages, split-K {split}", 2 * k)
+        write!(f, "tiles of {m} x {n} x {} bytes{of}, {stages} stages, split-K {split}", 2 * k)
     }
 }
 
@@ -84,7 +84,7 @@ impl Choice for Selection<'_> {
         // Without depth nothing is loaded.
         if k > 0 {
             for (name, reading) in ["A", "B"].into_iter().zip(self.readings) {
-                Operand { name, reading, row_major: true, line: k / 2 }.check(Copies::of(kernel.arch))?;
+                Operand { name, reading, row_major: true, line: k }.check(Copies::of(kernel.arch))?;
             }
         }
         let [m, n] = if kernel.row_major { [m, n] } else { [n, m] };
@@ -95,7 +95,7 @@ impl Choice for Selection<'_> {
 /// The time of a persistent kernel: waves of tiles, each a number of steps, each bound by the tensor cores or by what the L2
 /// delivers to an SM.
 ///
-/// The constants are those of GEMMs of 16-bit elements, with pairs in their place: 28 pairs' products of a tile's columns and rows take a
+/// The constants are those of GEMMs of 16-bit elements, with units in their place: 28 units' products of a tile's columns and rows take a
 /// cycle for each step of 64, 53 bytes arrive a cycle, a tile's epilogue takes a cycle for 8 elements, a launch 3000, and handing over
 /// partial sums 1000. `mma.sync` has half of that rate.
 fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> Estimate {
@@ -106,7 +106,7 @@ fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> Estimate {
     let waves = ctas.div_ceil(u64::from(sms).max(1));
     let slowness = if kernel.arch == Arch::Sm90a { 1 } else { 2 };
     let step = (m * n / 28).max((m + n) * STEP * 2 / 53) * slowness;
-    let steps = k.div_ceil(2 * STEP).div_ceil(split);
+    let steps = k.div_ceil(STEP).div_ceil(split);
     let sums = if split > 1 { 1000 } else { 0 };
     let cycles = waves.saturating_mul(steps.saturating_mul(step) + m * n / 8 + sums).saturating_add(3000);
     Estimate { ctas, waves, cycles }

@@ -1,4 +1,4 @@
-//! GEMM of bytes: 8-bit floats and int8, with scales.
+//! GEMM of 8-bit floats, int8 and tf32, with scales.
 
 mod choose;
 mod plan;
@@ -23,10 +23,10 @@ mod sealed {
     pub trait Output {}
 }
 
-/// Element types of A, where B is of type `B`: `F8E4M3` and `F8E5M2` with either of them, `i8` with itself.
+/// Element types of A, where B is of type `B`: `F8E4M3` and `F8E5M2` with either of them, `i8` and `f32` with themselves.
 pub trait ScaledInput<B: Element>: Element + sealed::Input<B> {}
 
-/// Element types of C: `f16`, `bf16` and `f32`, and of products of int8 `i32`, the sums, but not `f32`.
+/// Element types of C: `f16`, `bf16` and `f32` for 8-bit floats; `i32`, the sums, `f16` and `bf16` for int8; `f32` for f32.
 pub trait ScaledOutput: Element + sealed::Output {}
 
 macro_rules! inputs {
@@ -43,6 +43,7 @@ inputs! {
     F8E4M3 F8E5M2 "e4m3_e5m2";
     F8E5M2 F8E4M3 "e5m2_e4m3";
     i8 i8 "i8";
+    f32 f32 "tf32";
 }
 
 macro_rules! outputs {
@@ -68,15 +69,17 @@ pub fn scaled_gemm<A: ScaledInput<B>, B: Element, U: ScaledOutput>(
     ScaledGemm::new().run(stream, a, b, c)
 }
 
-/// C = act(alpha · scales · A Bᵀ + bias) of 8-bit floats or int8.
+/// C = act(alpha · scales · A Bᵀ + bias) of 8-bit floats, int8, or f32 as tf32.
 ///
-/// - A is \[M, K\], B is \[N, K\], of `F8E4M3` and `F8E5M2` in any pair, or both of `i8`: rows contiguous, from multiples of 16 bytes on, K a
-///   multiple of 16. C is \[M, N\] with any strides.
+/// - A is \[M, K\], B is \[N, K\], of `F8E4M3` and `F8E5M2` in any pair, or both of `i8` or `f32`: rows contiguous, from multiples of 16
+///   bytes on, K a multiple of 16, of f32 of 4. C is \[M, N\] with any strides.
 /// - Products of 8-bit floats (Micikevicius et al. 2022) are exact and summed up in f32. The tensor cores' sums keep about 14 bits, so those of
 ///   each 128 along K are added up in f32 registers; with [`fast_accumulation`](Self::fast_accumulation) a kernel may leave all of the depth to
 ///   the tensor cores. C is of `f16`, `bf16` or `f32`, rounded to nearest even; what is too large for `f16` becomes infinite.
 /// - Products of int8 are summed up exactly, modulo 2^32. C of `i32` is those sums; of `f16` or `bf16` they are converted to f32, which rounds
 ///   from 2^24 on, before scales apply.
+/// - Of f32 the tensor cores read the upper 19 bits, tf32: the exponent and 10 bits of mantissa, rounded towards zero. Products are summed up
+///   in f32; C is of `f32`.
 /// - [`scale_a`](Self::scale_a) and [`scale_b`](Self::scale_b) are factors in f32 of the whole matrix, of A's rows and B's rows (C's
 ///   columns), or, for 8-bit floats, of blocks of 1 x 128 of A and 128 x 128 of B (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section
 ///   3.3.2): sums of 128 along K are multiplied by their two blocks' scales before they are added up.
@@ -84,7 +87,7 @@ pub fn scaled_gemm<A: ScaledInput<B>, B: Element, U: ScaledOutput>(
 ///   makes of their products.
 /// - No rows or columns: nothing is done. K of 0: a product of 0.
 ///
-/// Products of 8-bit floats need Hopper's instructions (sm_90a); those of int8 run on everything since Ampere.
+/// Products of 8-bit floats and of f32 need Hopper's instructions (sm_90a); those of int8 run on everything since Ampere.
 ///
 /// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The first use of a kernel on a device compiles
 /// it in the driver. What is called again and again is [planned](Self::plan) once.
@@ -211,7 +214,7 @@ impl<'a, U: ScaledOutput> ScaledGemm<'a, U> {
 
     /// Queues the product on `stream`: [`plan`](Self::plan), and [`ScaledGemmPlan::run`].
     ///
-    /// Fails when the views do not fit together, K is no multiple of 16, rows of A or B are not aligned, views lie on another device, C
+    /// Fails when the views do not fit together, rows of A and B are no multiples of 16 bytes, rows of A or B are not aligned, views lie on another device, C
     /// overlaps an input, or no kernel runs on the device; the error names the argument.
     pub fn run<A: ScaledInput<B>, B: Element>(
         &self,

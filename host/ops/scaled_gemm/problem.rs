@@ -8,6 +8,8 @@ use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
 
 /// Bytes to which lines of A and B are aligned, and of which they are multiples.
 const ALIGNED: usize = 16;
+/// Bytes of what kernels count the depth in.
+const UNIT: usize = 2;
 /// Elements along K of a block with a scale, and along N of B's.
 const BLOCK: usize = 128;
 
@@ -15,9 +17,9 @@ const BLOCK: usize = 128;
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
     pub(super) device: Device,
-    /// \[M, K / 2\], in pairs.
+    /// \[M, depth\].
     pub(super) a: Untyped,
-    /// \[N, K / 2\], in pairs.
+    /// \[N, depth\].
     pub(super) b: Untyped,
     /// \[M, N\].
     pub(super) c: Untyped,
@@ -27,7 +29,7 @@ pub(super) struct Problem {
     pub(super) scales: [Option<Untyped>; 2],
     /// \[M, K / 128\] and \[N / 128, K / 128\].
     pub(super) blocks: Option<[Untyped; 2]>,
-    /// M, N and K.
+    /// M, N and the depth, K in units of 16 bits: pairs of bytes or halves of f32.
     pub(super) size: [usize; 3],
 }
 
@@ -67,17 +69,23 @@ impl Problem {
             return Err(Error::argument("a", of_shape(a.shape()), allowed));
         }
         if b.shape() != [n, k] {
-            let allowed = format!("of shape [{n}, {k}]: a row for each column of `c`, as many columns as `a`");
+            let allowed =
+                format!("of shape [{n}, {k}]: a row for each column of `c`, as many columns as `a`");
             return Err(Error::argument("b", of_shape(b.shape()), allowed));
         }
         let outputs = table::outputs(A::NAME);
         if !outputs.contains(&U::DTYPE.name()) {
             let (was, allowed) = (format!("of {}", U::DTYPE), format!("of {}", outputs.join(", ")));
-            return Err(Error::argument("c", was, format!("{allowed}, for products of {}", of_types::<A, B>())));
+            return Err(Error::argument(
+                "c",
+                was,
+                format!("{allowed}, for products of {}", of_types::<A, B>()),
+            ));
         }
         let scaled = [("scale_a", gemm.scale_a.is_some()), ("scale_b", gemm.scale_b.is_some())];
         let biased = [("bias", gemm.bias.is_some()), ("activation", gemm.activation != Activation::Identity)];
-        let changed = scaled.into_iter().chain(biased).chain([("alpha", gemm.alpha.to_bits() != 1f32.to_bits())]);
+        let changed =
+            scaled.into_iter().chain(biased).chain([("alpha", gemm.alpha.to_bits() != 1f32.to_bits())]);
         if U::DTYPE == DType::I32
             && let Some((name, _)) = changed.into_iter().find(|(_, given)| *given)
         {
@@ -98,7 +106,7 @@ impl Problem {
                 ([lines(a), lines(b)], None)
             }
         };
-        if blocks.is_some() && A::DTYPE == DType::I8 {
+        if blocks.is_some() && matches!(A::DTYPE, DType::I8 | DType::F32) {
             let allowed = "of shape [1] or one value a row: scales of blocks are of 8-bit floats";
             return Err(Error::argument("scale_a", "of blocks", allowed));
         }
@@ -109,13 +117,13 @@ impl Problem {
         });
         Ok(Problem {
             device: device.clone(),
-            a: pairs("a", &a)?,
-            b: pairs("b", &b)?,
+            a: units("a", &a)?,
+            b: units("b", &b)?,
             c: c.untyped(),
             bias: bias.transpose()?,
             scales,
             blocks,
-            size: [m, n, k],
+            size: [m, n, k * A::DTYPE.bytes() / UNIT],
         })
     }
 
@@ -134,7 +142,8 @@ impl Problem {
         }
     }
 
-    /// The same product transposed: Cᵀ = B Aᵀ. Not with scales of blocks, which are not alike.
+    /// The same product transposed: Cᵀ = B Aᵀ. Scales of blocks remain those of the caller's A and B, which kernels of the transposed product
+    /// know.
     pub(super) fn t(&self) -> Result<Self> {
         let ([m, n, k], [of_a, of_b]) = (self.size, self.scales);
         Ok(Problem {
@@ -144,7 +153,7 @@ impl Problem {
             c: self.c.t()?,
             bias: self.bias.map(Untyped::t).transpose()?,
             scales: [of_b, of_a],
-            blocks: None,
+            blocks: self.blocks,
             size: [n, m, k],
         })
     }
@@ -182,20 +191,22 @@ fn unpaired(name: &'static str, other: &str, given: bool) -> Error {
     Error::argument(name, was, format!("of blocks, as `{other}` is"))
 }
 
-/// A matrix in pairs of bytes: to what moves them, they are any elements of 16 bits.
-fn pairs<T: Element>(name: &'static str, matrix: &TensorView<'_, T>) -> Result<Untyped> {
+/// A matrix in units of 16 bits: to what moves them, they are any such elements.
+fn units<T: Element>(name: &'static str, matrix: &TensorView<'_, T>) -> Result<Untyped> {
     let (shape, strides, address) = (matrix.shape(), matrix.strides(), matrix.address());
-    let [lines, k] = [shape[0], shape[1]];
-    if !k.is_multiple_of(ALIGNED) {
-        let allowed = format!("of a multiple of {ALIGNED} columns: rows are read {ALIGNED} bytes at a time");
+    let ([lines, k], width) = ([shape[0], shape[1]], T::DTYPE.bytes());
+    if !(k * width).is_multiple_of(ALIGNED) {
+        let many = ALIGNED / width;
+        let allowed = format!("of a multiple of {many} columns: rows are read {ALIGNED} bytes at a time");
         return Err(Error::argument(name, of_shape(shape), allowed));
     }
-    let aligned = address.is_multiple_of(ALIGNED as u64) && (lines <= 1 || strides[0].is_multiple_of(ALIGNED));
+    let line = strides[0].saturating_mul(width);
+    let aligned = address.is_multiple_of(ALIGNED as u64) && (lines <= 1 || line.is_multiple_of(ALIGNED));
     if !matrix.is_empty() && (strides[1] != 1 || !aligned) {
         let was = format!("of strides {strides:?} at {}", of_address(address));
         let allowed = format!("of contiguous rows that begin at multiples of {ALIGNED} bytes");
         return Err(Error::argument(name, was, allowed));
     }
-    let layout = Layout::strided(&[lines, k / 2], &[strides[0] / 2, 1])?;
+    let layout = Layout::strided(&[lines, k * width / UNIT], &[line / UNIT, 1])?;
     Ok(Untyped { dtype: DType::F16, layout, ..matrix.untyped() })
 }

@@ -46,8 +46,9 @@ pub(super) struct Call {
 static TABLE: LazyLock<Table<Kind, Compiled>> = LazyLock::new(|| {
     let kinds = |kernel: &'static Compiled| {
         let ScaledKernel { input, output, mode, .. } = kernel.description;
-        // Integers are exact however they are summed up.
-        let serves = move |fast: &bool| *fast || mode != Mode::Straight || input == "i8";
+        // Only sums of 8-bit floats lose by it.
+        let promoted = !matches!(input, "i8" | "tf32");
+        let serves = move |fast: &bool| *fast || mode != Mode::Straight || !promoted;
         let kind = move |fast| (Kind { input, output, blocks: mode == Mode::Blocks, fast }, *kernel);
         [false, true].into_iter().filter(serves).map(kind)
     };
@@ -61,7 +62,8 @@ pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
 
 /// The element types of C that there are for A and B of these types.
 pub(super) fn outputs(input: &str) -> Vec<&'static str> {
-    let mut outputs: Vec<_> = TABLE.kinds().filter(|kind| kind.input == input).map(|kind| kind.output).collect();
+    let mut outputs: Vec<_> =
+        TABLE.kinds().filter(|kind| kind.input == input).map(|kind| kind.output).collect();
     outputs.sort_unstable();
     outputs.dedup();
     outputs
@@ -113,7 +115,7 @@ pub(super) fn run(
             Untyped { layout, ..*scales }.arg::<(), 2>(backend, along == 0 || !c_rows, 0)
         }
     };
-    let [row_scales, block_scales]: [GlobalAbi<(), 2>; 2] = match blocks {
+    let [line_scales, block_scales]: [GlobalAbi<(), 2>; 2] = match blocks {
         Some(blocks) => [blocks[0].arg(backend, true, 0)?, blocks[1].arg(backend, true, 0)?],
         None => [nothing(), nothing()],
     };
@@ -134,7 +136,7 @@ pub(super) fn run(
         a,
         b,
         c: c.arg::<(), 2>(backend, c_rows, lines(kernel.box_lines))?,
-        row_scales,
+        line_scales,
         block_scales,
         order: call.order,
         epilogue,

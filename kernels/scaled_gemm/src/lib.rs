@@ -1,4 +1,4 @@
-//! C = act(alpha scales A Bᵀ + bias) of bytes: 8-bit floats and int8.
+//! C = act(alpha scales A Bᵀ + bias) of bytes: 8-bit floats, int8 and tf32.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
@@ -16,9 +16,9 @@ use tilewright_device::tile::{
 
 /// C = act(alpha · rows · columns · A Bᵀ + bias), or the exact sums A Bᵀ where C is of i32: A \[M, K\], B \[N, K\], C \[M, N\].
 ///
-/// `T` are pairs of bytes that are neighbours along K: A is \[M, K / 2\], `b` is Bᵀ \[K / 2, N\]. Products are summed up as `S` says, in tiles of
-/// `PARTS` times `R` = `BM` rows, `BN` columns and `BK` pairs; where it scales sums of 128 along K, those of A's rows have the scales
-/// `row_scales` \[M, K / 128\] and those of 128 of B's rows `block_scales` \[N / 128, K / 128\]. Tiles are taken in the order of `order` by as many clusters of
+/// `T` are pairs of bytes that are neighbours along K, or halves of tf32: of bytes A is \[M, K / 2\], `b` is Bᵀ \[K / 2, N\]. Products are
+/// summed up as `S` says, in tiles of `PARTS` times `R` = `BM` rows, `BN` columns and `BK` of `T`; where it scales sums of 128 along K, the
+/// caller's A has the scales `line_scales` \[M, K / 128\] and its B `block_scales` \[N / 128, K / 128\]. Tiles are taken in the order of `order` by as many clusters of
 /// `SPLIT` CTAs as the grid has, which divide the depth among themselves; `BOX` is how many lines of B and of C one TMA box takes. With a
 /// column-major C, few columns of a tile are few rows of the caller's A, which is then `b`.
 #[kernel(
@@ -45,7 +45,7 @@ pub fn scaled_gemm<
     a: InPlace<Global<T, 2>>,
     b: InPlace<Global<T, 2, ColMajor, BOX>>,
     c: InPlace<GlobalMut<U, 2, OC, BOX>>,
-    row_scales: InPlace<Global<f32, 2, RowMajor, 0>>,
+    line_scales: InPlace<Global<f32, 2, RowMajor, 0>>,
     block_scales: InPlace<Global<f32, 2, RowMajor, 0>>,
     order: RasterOrder,
     epilogue: Epilogue<ByElement<U, 2, OC>, Absent, ByRow<f32, 2>, ByElement<f32, 2, OC>>,
@@ -68,7 +68,7 @@ pub fn scaled_gemm<
                 copy(b.get().tile([k, at.n]), b_s.at(s));
             },
             (&a_s, &b_s),
-            (row_scales, block_scales),
+            (line_scales, block_scales),
             at,
             cta.computes(),
         );

@@ -2,13 +2,13 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    ColMajor, E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, Element, FullRow, I8x2, Major, Multistage, OneConsumer,
-    RowMajor, Schedule, ThreeConsumers, TwoConsumers, Vectors, WarpSpecialized, warp,
+    ColMajor, E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, Element, FullRow, HalfTf32, I8x2, Major, Multistage,
+    OneConsumer, RowMajor, Schedule, ThreeConsumers, TwoConsumers, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
 use crate::scaled_gemm;
-use crate::summation::{Blocks, Finish, Mode, Promoted, Straight, Summation};
+use crate::summation::{Blocks, Finish, Mode, Promoted, Straight, Summation, SwappedBlocks};
 
 /// What the host chooses a kernel by.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub struct ScaledKernel {
     pub output: &'static str,
     /// How products are summed up.
     pub mode: Mode,
-    /// Rows, columns and depth of a tile, the depth in pairs of bytes.
+    /// Rows, columns and depth of a tile, the depth in units of 16 bits.
     pub tile: [u32; 3],
     /// Stages of the pipeline.
     pub stages: u32,
@@ -64,6 +64,7 @@ mod named {
     pub type e4m3_e5m2 = E4M3E5M2x2;
     pub type e5m2_e4m3 = E5M2E4M3x2;
     pub type i8_ = I8x2;
+    pub type tf32 = HalfTf32;
 }
 use named::*;
 
@@ -93,10 +94,22 @@ kernels! {
             scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 1, 64, 64, 16, 64, 20, 2, 16>;
         sm_90: [scaled_gemm_sm_90_ T _ U _blocks_256x128x64s4k1]:
             scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Blocks, T, U, RowMajor, 2, 256, 128, 128, 64, 4, 1, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _blocks_128x64x64s8k2]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Blocks, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 2, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _blocks_swap_64x16x64s20k2]:
+            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, SwappedBlocks, T, U, ColMajor, 1, 64, 64, 16, 64, 20, 2, 16>;
     }
     for (T, U) in [(e4m3, f16), (e4m3, bf16), (e4m3_e5m2, bf16), (e5m2_e4m3, bf16)] {
         sm_90: [scaled_gemm_sm_90_ T _ U _fast_128x256x64s4k1]:
             scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<f32>, T, U, RowMajor, 1, 128, 128, 256, 64, 4, 1, 64>;
+    }
+    for T in [tf32], U in [f32] {
+        sm_90: [scaled_gemm_sm_90_ T _ U _128x256x64s4k1]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<f32>, T, U, RowMajor, 1, 128, 128, 256, 64, 4, 1, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _128x64x64s8k2]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<f32>, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 2, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _swap_64x16x64s20k2]:
+            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Straight<f32>, T, U, ColMajor, 1, 64, 64, 16, 64, 20, 2, 16>;
     }
     for T in [i8_], U in [i32, f16, bf16] {
         sm_90: [scaled_gemm_sm_90_ T _ U _128x256x64s4k1]:

@@ -5,8 +5,8 @@ use core::ops::Range;
 
 use tilewright_device::layout::Sum;
 use tilewright_device::tile::{
-    Accumulates, ColMajor, Element, Fill, Fragment, FragmentLayout, Gemm, Global, InPlace, OutputLayout,
-    Over, Pipeline, Ring, RowMajor, Rows, Schedule, Shared, Swizzle, TileIndex, gemm,
+    Accumulates, ColMajor, Cols, Element, Fill, Fragment, FragmentLayout, Gemm, Global, InPlace,
+    OutputLayout, Pipeline, Ring, RowMajor, Rows, Schedule, Shared, Swizzle, TileIndex, gemm,
 };
 use tilewright_device::{bf16, f16};
 
@@ -73,7 +73,12 @@ pub struct Promoted;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Blocks;
 
-impl<Y, T, S, const BM: usize, const BN: usize, const BK: usize> Summation<Y, T, 1, BM, BM, BN, BK> for Straight<S>
+/// The same of the transposed product: 128 x 128 of A, 1 x 128 of B.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SwappedBlocks;
+
+impl<Y, T, S, const BM: usize, const BN: usize, const BK: usize> Summation<Y, T, 1, BM, BM, BN, BK>
+    for Straight<S>
 where
     Y: Gemm<T, BM, BN, BK, S, A = Swizzle<128>, B = Swizzle<128>, D: OutputLayout<BM, BN>>,
     T: Element,
@@ -125,23 +130,17 @@ where
         computes: bool,
     ) -> [Fragment<f32, R, BN, Y::D>; PARTS] {
         let count = steps.end - steps.start;
-        let zeros = [Fragment::<f32, R, BN, Y::D>::zero(); PARTS];
         let mut stages = pipe.loads(steps, load);
         if !computes {
-            return zeros;
+            return [Fragment::zero(); PARTS];
         }
         stages.run_promoted(
             count,
-            PARTS,
-            (zeros, Fragment::zero()),
             |_, _| (),
             #[inline(always)]
-            |s, part, sum| gemm(Y::default(), a.at(s).rows::<R>(part as u32), b.at(s), Over(sum)),
+            |s, part, sum| gemm(Y::default(), a.at(s).rows::<R>(part as u32), b.at(s), sum),
             #[inline(always)]
-            |mut sums, sum, (), part| {
-                sums[part] = sums[part].zip(&sum, |x, y| x + y);
-                sums
-            },
+            |all, sum, ()| all.zip(sum, |x, y| x + y),
         )
     }
 }
@@ -162,36 +161,76 @@ where
         steps: Range<u32>,
         load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
         (a, b): Rings<'_, T, BM, BN, BK, N>,
-        (row_scales, block_scales): (Scales, Scales),
+        (line_scales, block_scales): (Scales, Scales),
         at: TileIndex,
         computes: bool,
     ) -> [Fragment<f32, R, BN, Y::D>; PARTS] {
         const { assert!(BK as u32 * 2 == BLOCK && BLOCK.is_multiple_of(BN as u32), "a step has one scale of B") };
         let (first, count) = (steps.start, steps.end - steps.start);
-        let zeros = [Fragment::<f32, R, BN, Y::D>::zero(); PARTS];
         let mut stages = pipe.loads(steps, load);
         if !computes {
-            return zeros;
+            return [Fragment::zero(); PARTS];
         }
         let block = at.n * BN as u32 / BLOCK;
         stages.run_promoted(
             count,
-            PARTS,
-            (zeros, Fragment::zero()),
             #[inline(always)]
             |step, part| {
                 let k = first + step;
                 let of_b = block_scales.get().tile([block, k]).element::<1, 1>(0, 0);
-                let rows = row_scales.get().tile([at.m * PARTS as u32 + part as u32, k]);
+                let rows = line_scales.get().tile([at.m * PARTS as u32 + part as u32, k]);
                 Rows::<f32, R, BN, Y::D>::load(rows, 0.0).map(|scale| scale * of_b)
             },
             #[inline(always)]
-            |s, part, sum| gemm(Y::default(), a.at(s).rows::<R>(part as u32), b.at(s), Over(sum)),
+            |s, part, sum| gemm(Y::default(), a.at(s).rows::<R>(part as u32), b.at(s), sum),
             #[inline(always)]
-            |mut sums, sum, scales, part| {
-                sums[part] = sums[part].add_scaled(&sum, &scales);
-                sums
+            |all, sum, scales| all.add_scaled(sum, &scales),
+        )
+    }
+}
+
+impl<Y, T, const R: usize, const BN: usize, const BK: usize> Summation<Y, T, 1, R, R, BN, BK>
+    for SwappedBlocks
+where
+    Y: Gemm<T, R, BN, BK, A = Swizzle<128>, B = Swizzle<128>, D: OutputLayout<R, BN>>,
+    T: Element,
+{
+    type Sum = f32;
+    type D = Y::D;
+    const MODE: Mode = Mode::Blocks;
+
+    #[inline(always)]
+    fn sum<P: Schedule, const N: usize>(
+        pipe: &mut Pipeline<P, N>,
+        steps: Range<u32>,
+        load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
+        (a, b): Rings<'_, T, R, BN, BK, N>,
+        (line_scales, block_scales): (Scales, Scales),
+        at: TileIndex,
+        computes: bool,
+    ) -> [Fragment<f32, R, BN, Y::D>; 1] {
+        const { assert!(BK as u32 * 2 == BLOCK && BLOCK.is_multiple_of(R as u32), "a step has one scale of A") };
+        let (first, count) = (steps.start, steps.end - steps.start);
+        let mut stages = pipe.loads(steps, load);
+        if !computes {
+            return [Fragment::zero(); 1];
+        }
+        let block = at.m * R as u32 / BLOCK;
+        stages.run_promoted(
+            count,
+            #[inline(always)]
+            |step, _| {
+                let k = first + step;
+                let of_a = block_scales.get().tile([block, k]).element::<1, 1>(0, 0);
+                Cols::<f32, R, BN, Y::D>::indexed(
+                    #[inline(always)]
+                    |col| of_a * line_scales.get().tile([at.n, k]).element::<BN, 1>(col, 0),
+                )
             },
+            #[inline(always)]
+            |s, _, sum| gemm(Y::default(), a.at(s), b.at(s), sum),
+            #[inline(always)]
+            |all, sum, scales| all.zip(&sum.zip_cols(&scales, |x, scale| x * scale), |x, y| x + y),
         )
     }
 }

@@ -1,6 +1,6 @@
-//! Products of bytes: the instruction takes no orders of its operands, which are contiguous along K.
+//! Products of bytes and of tf32: the instruction takes no orders of its operands, which are contiguous along K.
 
-/// The products of pairs of bytes: `$kind` is the instruction's depth and types, `$signs` what follows its predicate, the signs of
+/// The products of pairs of bytes or halves of tf32: `$kind` is the instruction's depth and types, `$signs` what follows its predicate, the signs of
 /// floating-point operands.
 macro_rules! byte_products {
     ($ty:ident, $sum:ty, $kind:literal, $signs:literal, $n:tt [$i0:literal $($i:literal)*]) => {
@@ -13,7 +13,7 @@ macro_rules! byte_products {
                 acc: &mut Self::Acc, a: Descriptor, b: Descriptor, accumulate: u32,
             ) {
                 if TA + TB > 0 {
-                    crate::arch::declare::refuse!("operands of products of bytes are contiguous along K");
+                    crate::arch::declare::refuse!("operands of products of bytes and of tf32 are contiguous along K");
                 }
                 // SAFETY: the caller's.
                 unsafe {
@@ -33,7 +33,7 @@ macro_rules! byte_products {
             #[inline(always)]
             unsafe fn rs<const TB: u32>(acc: &mut Self::Acc, a: [u32; 4], b: Descriptor, accumulate: u32) {
                 if TB > 0 {
-                    crate::arch::declare::refuse!("operands of products of bytes are contiguous along K");
+                    crate::arch::declare::refuse!("operands of products of bytes and of tf32 are contiguous along K");
                 }
                 // SAFETY: the caller's.
                 unsafe {
