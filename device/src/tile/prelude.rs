@@ -16,7 +16,7 @@ pub use crate::tile::epilogue::gated::{GATES, unit_of_gate, up_of_lane};
 pub use crate::tile::epilogue::output::columns::{ColumnsLayout, OutputColumns};
 pub use crate::tile::epilogue::output::staging::matrix_line;
 pub use crate::tile::epilogue::output::{Output, OutputLayout};
-pub use crate::tile::epilogue::term::{Absent, ByElement, ByRow, Term};
+pub use crate::tile::epilogue::term::{Absent, ByColumn, ByElement, ByRow, Term};
 pub use crate::tile::fragment::arithmetic::Arithmetic;
 pub use crate::tile::fragment::col_reducer::ColReducer;
 pub use crate::tile::fragment::col_scanner::ColScanner;

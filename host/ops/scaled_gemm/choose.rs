@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tilewright_scaled_gemm::ScaledKernel;
+use tilewright_scaled_gemm::{Mode, ScaledKernel};
 
 use super::problem::Problem;
 use super::table::{Compiled, Kind, kernels};
@@ -96,7 +96,7 @@ impl Choice for Selection<'_> {
 /// delivers to an SM.
 ///
 /// The constants are those of GEMMs of 16-bit elements, with units in their place: 28 units' products of a tile's columns and rows take a
-/// cycle for each step of 64, 53 bytes arrive a cycle, a tile's epilogue takes a cycle for 8 elements, a launch 3000, and handing over
+/// cycle for each step of 64, 26 where they are promoted, 53 bytes arrive a cycle, a tile's epilogue takes a cycle for 8 elements, a launch 3000, and handing over
 /// partial sums 1000. `mma.sync` has half of that rate.
 fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> Estimate {
     let [m, n, _] = kernel.tile.map(u64::from);
@@ -105,7 +105,9 @@ fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> Estimate {
     let ctas = rows.div_ceil(m).saturating_mul(columns.div_ceil(n)).saturating_mul(split);
     let waves = ctas.div_ceil(u64::from(sms).max(1));
     let slowness = if kernel.arch == Arch::Sm90a { 1 } else { 2 };
-    let step = (m * n / 28).max((m + n) * STEP * 2 / 53) * slowness;
+    // Sums that are added up apart.
+    let products = if kernel.mode == Mode::Straight { m * n / 28 } else { m * n / 26 };
+    let step = products.max((m + n) * STEP * 2 / 53) * slowness;
     let steps = k.div_ceil(STEP).div_ceil(split);
     let sums = if split > 1 { 1000 } else { 0 };
     let cycles = waves.saturating_mul(steps.saturating_mul(step) + m * n / 8 + sums).saturating_add(3000);

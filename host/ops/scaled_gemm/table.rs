@@ -112,7 +112,7 @@ pub(super) fn run(
             let mut strides = [0, 0];
             strides[along] = scales.layout.strides()[0];
             let layout = Layout::strided(&shape, &strides)?;
-            Untyped { layout, ..*scales }.arg::<(), 2>(backend, along == 0 || !c_rows, 0)
+            Untyped { layout, ..*scales }.arg::<(), 2>(backend, along == 1, 0)
         }
     };
     let [line_scales, block_scales]: [GlobalAbi<(), 2>; 2] = match blocks {
@@ -127,7 +127,7 @@ pub(super) fn run(
         bias,
         residual: (),
         row_scales: scales(of_rows, [*m, 1], 0)?,
-        column_scales: scales(of_columns, [*m, *n], 1)?,
+        column_scales: scales(of_columns, [1, *n], 1)?,
         alpha: call.alpha,
         beta: 0.0,
         activation: call.activation,

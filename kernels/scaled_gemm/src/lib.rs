@@ -10,8 +10,8 @@ pub use summation::{Finish, Mode, Summation};
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Absent, ByElement, ByRow, ColMajor, Cta, Element, Epilogue, Global, GlobalMut, InPlace, Major, Raster,
-    RasterOrder, RowMajor, Schedule, Shared, Swizzle, copy,
+    Absent, ByColumn, ByElement, ByRow, ColMajor, Cta, Element, Epilogue, Global, GlobalMut, InPlace, Major,
+    Raster, RasterOrder, RowMajor, Schedule, Shared, Swizzle, copy,
 };
 
 /// C = act(alpha · rows · columns · A Bᵀ + bias), or the exact sums A Bᵀ where C is of i32: A \[M, K\], B \[N, K\], C \[M, N\].
@@ -48,7 +48,7 @@ pub fn scaled_gemm<
     line_scales: InPlace<Global<f32, 2, RowMajor, 0>>,
     block_scales: InPlace<Global<f32, 2, RowMajor, 0>>,
     order: RasterOrder,
-    epilogue: Epilogue<ByElement<U, 2, OC>, Absent, ByRow<f32, 2>, ByElement<f32, 2, OC>>,
+    epilogue: Epilogue<ByElement<U, 2, OC>, Absent, ByRow<f32, 2>, ByColumn<f32, 2>>,
 ) where
     S: Summation<Y, T, PARTS, BM, R, BN, BK>,
 {
