@@ -79,15 +79,13 @@ kernels! {
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_256x128x64s4k1]:
             scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 2, 256, 128, 128, 64, 4, 1, 64>;
     }
-    for T in [e4m3], U in [bf16] {
-        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x64x64s8k1]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 1, 64>;
+    for T in [e4m3], U in [f16, bf16] {
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_192x128x64s4k1]:
             scaled_gemm<WarpSpecialized<ThreeConsumers>, FullRow<3>, Promoted, T, U, RowMajor, 1, 192, 192, 128, 64, 4, 1, 64>;
-        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x192x64s4k1]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 192, 64, 4, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x128x64s6k1]:
             scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 128, 64, 6, 1, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x64x64s8k1]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 1, 64>;
     }
     for T in [e4m3], U in [f16, bf16, f32] {
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x64x64s8k2]:

@@ -179,12 +179,12 @@ where
                 let k = first + step;
                 let of_b = block_scales.get().tile([block, k]).element::<1, 1>(0, 0);
                 let rows = line_scales.get().tile([at.m * PARTS as u32 + part as u32, k]);
-                Rows::<f32, R, BN, Y::D>::load(rows, 0.0).map(|scale| scale * of_b)
+                (Rows::<f32, R, BN, Y::D>::load(rows, 0.0), of_b)
             },
             #[inline(always)]
             |s, part, sum| gemm(Y::default(), a.at(s).rows::<R>(part as u32), b.at(s), sum),
             #[inline(always)]
-            |all, sum, scales| all.add_scaled(sum, &scales),
+            |all, sum, (rows, of_b)| all.add_scaled(sum, &rows.map(|scale| scale * of_b)),
         )
     }
 }
@@ -222,15 +222,19 @@ where
             |step, _| {
                 let k = first + step;
                 let of_a = block_scales.get().tile([block, k]).element::<1, 1>(0, 0);
-                Cols::<f32, R, BN, Y::D>::indexed(
+                let cols = Cols::<f32, R, BN, Y::D>::indexed(
                     #[inline(always)]
-                    |col| of_a * line_scales.get().tile([at.n, k]).element::<BN, 1>(col, 0),
-                )
+                    |col| line_scales.get().tile([at.n, k]).element::<BN, 1>(col, 0),
+                );
+                (cols, of_a)
             },
             #[inline(always)]
             |s, _, sum| gemm(Y::default(), a.at(s), b.at(s), sum),
             #[inline(always)]
-            |all, sum, scales| all.zip(&sum.zip_cols(&scales, |x, scale| x * scale), |x, y| x + y),
+            |all, sum, (cols, of_a)| {
+                let scaled = sum.zip_cols(&cols, |x, scale| x * (scale * of_a));
+                all.zip(&scaled, |x, y| x + y)
+            },
         )
     }
 }

@@ -64,7 +64,8 @@ where
     }
 
     /// For each of `stages` stages and each of `BLOCKS` accumulators, which it returns: `compute(stage, block, sum)` begins a sum in the registers
-    /// of the one before, and `add(d, sum, beside)` adds it to the accumulator when it is done, where `load(step, block)` gives what is beside it.
+    /// of the one before, and `add(d, sum, beside)` adds it to the accumulator when it is done, where `load(step, block)` gives what is beside it. That is loaded while the gemms of the sum before run,
+    /// also behind the last stage.
     ///
     /// One sum is in flight at a time, so that a warpgroup has registers for all accumulators and one more; the CTA's other warpgroups fill the
     /// tensor cores while it adds.
@@ -82,20 +83,26 @@ where
             (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
         let (mut d, mut sum) = ([Fragment::zero(); BLOCKS], Fragment::zero());
         let (stages, mut step) = (uniform(stages), 0);
+        let mut ahead = load(0, 0);
         while step < stages {
             let mut turn = Some(self.acquire());
             let mut block = 0;
             while block < BLOCKS {
-                let beside = load(step, block);
+                let next = if block + 1 == BLOCKS { (step + 1, 0) } else { (step, block + 1) };
+                let mut beside = None;
                 if let Some(turn) = &turn {
-                    sum = compute(Self::uniform_stage(turn), block, Over(sum)).wait();
+                    let gemms = compute(Self::uniform_stage(turn), block, Over(sum)).commit();
+                    beside = Some(core::mem::replace(&mut ahead, load(next.0, next.1)));
+                    sum = gemms.wait();
                 }
                 if block + 1 == BLOCKS
                     && let Some(turn) = turn.take()
                 {
                     self.release(turn);
                 }
-                d[block] = add(d[block], &sum, beside);
+                if let Some(beside) = beside {
+                    d[block] = add(d[block], &sum, beside);
+                }
                 // It is added before the next gemms are issued: else the compiler keeps the sum, in a copy that it makes under these.
                 // SAFETY: no gemm writes these registers.
                 unsafe { L::touch(&mut d[block].regs) };
