@@ -5,6 +5,7 @@
 //! | [`dequant_gemm()`](dequant_gemm()), [`DequantGemm`] | C = act(alpha A Wᵀ + bias), W of 1 to 8 bits a weight, f16 and bf16 |
 //! | [`dequant_gemm_int8()`](dequant_gemm_int8()), [`DequantGemmInt8`] | C = act(tokens A (q scales)ᵀ + bias), or the exact sums, A of int8, q integers of 2 to 8 bits |
 //! | [`conv()`](conv()), [`Conv`], [`ConvGradient`] | y = act(x ∗ w + bias + residual) of images, sequences and volumes, and its gradients, f16 and bf16; depthwise f32 |
+//! | [`scaled_gemm()`](scaled_gemm()), [`ScaledGemm`] | C = act(alpha scales A Bᵀ + bias), A and B of e4m3, e5m2, int8 or tf32 |
 //! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16 and bf16 |
 //! | [`attention()`](attention()), [`Attention`], [`AttentionGradient`] | O = softmax(scale Q Kᵀ + mask) V and its gradients, f16 and bf16 |
 //! | [`causal_conv1d()`](causal_conv1d()), [`CausalConv1d`], [`CausalConv1dGradient`] | depthwise causal convolution of sequences, its step of one token and its gradients, f16, bf16, f32 |
@@ -34,6 +35,7 @@
         feature = "pointwise",
         feature = "reduce",
         feature = "rows",
+        feature = "scaled_gemm",
         feature = "ssd"
     )),
     allow(rustdoc::broken_intra_doc_links, reason = "operators whose features are off have no pages")
@@ -89,6 +91,8 @@ mod rope;
 mod rows;
 #[cfg(any(feature = "gemm", feature = "pointwise", feature = "reduce", feature = "rows"))]
 mod runs;
+#[cfg(feature = "scaled_gemm")]
+mod scaled_gemm;
 #[cfg(any(feature = "attention", feature = "linear_attention", feature = "mla"))]
 mod scores;
 #[cfg(feature = "rows")]
@@ -163,6 +167,10 @@ pub use pointwise::{PointwiseCandidate, PointwisePlan};
 pub use reduce::{Reduce, ReduceCandidate, ReducePlan, ReducedFrom, Reduction, reduce};
 #[cfg(feature = "pointwise")]
 pub use rope::{Pairs, Rope, rope};
+#[cfg(feature = "scaled_gemm")]
+pub use scaled_gemm::{
+    ScaledGemm, ScaledGemmCandidate, ScaledGemmPlan, ScaledGemmViews, ScaledInput, ScaledOutput, scaled_gemm,
+};
 #[cfg(feature = "rows")]
 pub use softmax::{Softmax, SoftmaxCandidate, SoftmaxPlan, log_softmax, softmax};
 #[cfg(feature = "ssd")]
@@ -170,7 +178,7 @@ pub use ssd::{
     Ssd, SsdCandidate, SsdGradient, SsdGradientCandidate, SsdGradientPlan, SsdPlan, SsdStep,
     SsdStepCandidate, SsdStepPlan, SsdStepViews, SsdViews,
 };
-#[cfg(any(feature = "dequant_gemm", feature = "gemm", feature = "pointwise"))]
+#[cfg(any(feature = "dequant_gemm", feature = "gemm", feature = "pointwise", feature = "scaled_gemm"))]
 pub use tilewright_device::tile::Activation;
 #[cfg(feature = "pointwise")]
 pub use tilewright_pointwise::{Binary, Formula, Ternary, Unary};
@@ -201,6 +209,8 @@ static SETS: &[&crate::KernelSet] = &[
     &tilewright_reduce::KERNELS,
     #[cfg(feature = "rows")]
     &tilewright_rows::KERNELS,
+    #[cfg(feature = "scaled_gemm")]
+    &tilewright_scaled_gemm::KERNELS,
     #[cfg(feature = "ssd")]
     &tilewright_ssd::KERNELS,
 ];

@@ -7,7 +7,7 @@ use crate::shell::{Done, cargo, root, run, say, succeeds, target};
 use crate::test::{Outside, outside_packages, test};
 
 /// The features of the library, each with an operator.
-const OPERATORS: [&str; 10] = [
+const OPERATORS: [&str; 11] = [
     "attention",
     "conv",
     "dequant_gemm",
@@ -17,6 +17,7 @@ const OPERATORS: [&str; 10] = [
     "pointwise",
     "reduce",
     "rows",
+    "scaled_gemm",
     "ssd",
 ];
 

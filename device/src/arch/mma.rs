@@ -13,6 +13,27 @@ use half::{bf16, f16};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct I8x2(pub u16);
 
+macro_rules! floats {
+    ($($(#[$doc:meta])* $name:ident;)*) => { $(
+        $(#[$doc])*
+        #[repr(transparent)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name(pub u16);
+    )* };
+}
+floats! {
+    /// As [`I8x2`], of e4m3: four bits of exponent, three of mantissa, NaN but no infinities.
+    E4M3x2;
+    /// As [`I8x2`], of e5m2: five bits of exponent, two of mantissa.
+    E5M2x2;
+    /// Two bytes of either operand of a product whose A is of e4m3 and whose B is of e5m2.
+    E4M3E5M2x2;
+    /// Two bytes of either operand of a product whose A is of e5m2 and whose B is of e4m3.
+    E5M2E4M3x2;
+    /// Half of an f32: two of them, neighbours along K, are an operand's element of a product of tf32, which reads its upper 19 bits.
+    HalfTf32;
+}
+
 /// `mma.sync` with accumulators of `S`; `Self` is the element type of A and B.
 #[diagnostic::on_unimplemented(
     message = "mma has no m16n8k16 product of `{Self}` elements",

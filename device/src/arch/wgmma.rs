@@ -1,15 +1,17 @@
 //! Matrix products of a warpgroup with operands in shared memory, asynchronous.
 //!
-//! `D (64×N) += A (64×16) · B (16×N)` of 16-bit elements, accumulated in f32, or of pairs of int8, accumulated in
-//! i32. The order of a product: [`fence`], one or more products, [`commit`], and [`wait`] or [`Settle::settle`]
+//! `D (64×N) += A (64×16) · B (16×N)` of 16-bit elements or of pairs of 8-bit floats, accumulated in f32, or of pairs of int8,
+//! accumulated in i32. The order of a product: [`fence`], one or more products, [`commit`], and [`wait`] or [`Settle::settle`]
 //! before the registers are used.
 //!
 //! PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"; all of sm_90a.
 
 use half::{bf16, f16};
 
-use super::declare::refuse;
-use super::mma::I8x2;
+use super::mma::{E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, HalfTf32, I8x2};
+
+mod bytes;
+use bytes::{byte_products, integer_products};
 
 /// Where a matrix lies in shared memory: PTX ISA, "Matrix Descriptor Format".
 ///
@@ -82,14 +84,15 @@ pub unsafe fn wait<const N: u32>() {
     unsafe { ptx!("wgmma.wait_group.sync.aligned {0};", const N) }
 }
 
-/// `wgmma.mma_async` m64nNk16 with f32 accumulators; `Self` is the element type of A and B. Of [`I8x2`] it is m64nNk32
-/// of s8 with i32 accumulators, and both operands are K-major.
+/// `wgmma.mma_async` m64nNk16 with f32 accumulators; `Self` is the element type of A and B. Of pairs of bytes it is m64nNk32, and
+/// both operands are K-major: of [`I8x2`] s8 with i32 accumulators, of [`E4M3x2`], [`E5M2x2`], [`E4M3E5M2x2`] and [`E5M2E4M3x2`]
+/// 8-bit floats with f32 accumulators, which keep fewer bits than an f32 has. Of [`HalfTf32`] it is m64nNk8 of tf32, K-major too.
 ///
 /// With `accumulate` 0 the product overwrites the accumulators, with 1 it is added. `TA` and `TB`
 /// are 0 for a K-major operand in shared memory and 1 for an MN-major one.
 #[diagnostic::on_unimplemented(
     message = "wgmma has no m64n{N}k16 product of `{Self}` elements",
-    note = "elements are f16 or bf16, and N is a multiple of 8 from 8 to 256; of I8x2 from 32 on a multiple of 16"
+    note = "elements are f16, bf16, pairs of 8-bit floats or HalfTf32, and N is a multiple of 8 from 8 to 256; of I8x2 from 32 on a multiple of 16"
 )]
 pub trait Wgmma<const N: usize>: Copy {
     /// A thread's share of the 64×N accumulators: `[f32; N / 2]`, or as many `i32`.
@@ -208,73 +211,6 @@ macro_rules! products {
     };
 }
 
-/// The products of pairs of int8: the instruction takes no scales and no orders of its operands.
-macro_rules! byte_products {
-    // Shapes that it does not have.
-    (40 $i:tt) => {};
-    (56 $i:tt) => {};
-    (72 $i:tt) => {};
-    (88 $i:tt) => {};
-    (104 $i:tt) => {};
-    (120 $i:tt) => {};
-    (136 $i:tt) => {};
-    (152 $i:tt) => {};
-    (168 $i:tt) => {};
-    (184 $i:tt) => {};
-    (200 $i:tt) => {};
-    (216 $i:tt) => {};
-    (232 $i:tt) => {};
-    (248 $i:tt) => {};
-    ($n:tt [$i0:literal $($i:literal)*]) => {
-        #[diagnostic::do_not_recommend]
-        impl Wgmma<$n> for I8x2 {
-            type Acc = [i32; $n / 2];
-
-            #[inline(always)]
-            unsafe fn ss<const TA: u32, const TB: u32>(
-                acc: &mut Self::Acc, a: Descriptor, b: Descriptor, accumulate: u32,
-            ) {
-                if TA + TB > 0 {
-                    refuse!("operands of int8 products are contiguous along K");
-                }
-                // SAFETY: the caller's.
-                unsafe {
-                    ptx!(
-                        concat!(
-                            "{{ .reg .pred p; .reg .b64 a, b; setp.ne.u32 p, {d}, 0; ",
-                            "mov.b64 a, {{{a0}, {a1}}}; mov.b64 b, {{{b0}, {b1}}}; ",
-                            "wgmma.mma_async.sync.aligned.m64n", $n, "k32.s32.s8.s8",
-                            " {{{", $i0, "}", $(", {", $i, "}",)* "}}, a, b, p; }}",
-                        ),
-                        inout(reg32) acc[$i0], $(inout(reg32) acc[$i],)* d = in(reg32) accumulate,
-                        a0 = in(reg32) a.lo, a1 = in(reg32) a.hi, b0 = in(reg32) b.lo, b1 = in(reg32) b.hi
-                    )
-                }
-            }
-
-            #[inline(always)]
-            unsafe fn rs<const TB: u32>(acc: &mut Self::Acc, a: [u32; 4], b: Descriptor, accumulate: u32) {
-                if TB > 0 {
-                    refuse!("operands of int8 products are contiguous along K");
-                }
-                // SAFETY: the caller's.
-                unsafe {
-                    ptx!(
-                        concat!(
-                            "{{ .reg .pred p; .reg .b64 b; setp.ne.u32 p, {d}, 0; mov.b64 b, {{{b0}, {b1}}}; ",
-                            "wgmma.mma_async.sync.aligned.m64n", $n, "k32.s32.s8.s8",
-                            " {{{", $i0, "}", $(", {", $i, "}",)* "}}, {{{a0}, {a1}, {a2}, {a3}}}, b, p; }}",
-                        ),
-                        inout(reg32) acc[$i0], $(inout(reg32) acc[$i],)* d = in(reg32) accumulate,
-                        a0 = in(reg32) a[0], a1 = in(reg32) a[1], a2 = in(reg32) a[2], a3 = in(reg32) a[3],
-                        b0 = in(reg32) b.lo, b1 = in(reg32) b.hi
-                    )
-                }
-            }
-        }
-    };
-}
-
 /// Every shape: each line adds 8 columns, and with them 4 registers, to those above it.
 macro_rules! shapes {
     ([$($regs:literal)*]) => {};
@@ -285,7 +221,12 @@ macro_rules! shapes {
     (@shape $n:tt, [$($i:literal)*]) => {
         products!(f16, "f16", $n, [$($i)*]);
         products!(bf16, "bf16", $n, [$($i)*]);
-        byte_products!($n [$($i)*]);
+        integer_products!($n [$($i)*]);
+        byte_products!(E4M3x2, f32, "k32.f32.e4m3.e4m3", ", 1, 1", $n [$($i)*]);
+        byte_products!(E5M2x2, f32, "k32.f32.e5m2.e5m2", ", 1, 1", $n [$($i)*]);
+        byte_products!(E4M3E5M2x2, f32, "k32.f32.e4m3.e5m2", ", 1, 1", $n [$($i)*]);
+        byte_products!(E5M2E4M3x2, f32, "k32.f32.e5m2.e4m3", ", 1, 1", $n [$($i)*]);
+        byte_products!(HalfTf32, f32, "k8.f32.tf32.tf32", ", 1, 1", $n [$($i)*]);
 
         impl Settle for [f32; $n / 2] {
             #[inline(always)]

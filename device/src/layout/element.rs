@@ -3,13 +3,14 @@
 use half::{bf16, f16};
 
 use crate::arch::cvt;
-use crate::arch::mma::I8x2;
+use crate::arch::mma::{E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, HalfTf32, I8x2};
 use crate::refuse;
 
-/// An element type of tiles: `f16`, `bf16`, `f32` or `i32`, or [`I8x2`], a pair of int8 for gemms alone.
+/// An element type of tiles: `f16`, `bf16`, `f32` or `i32`, or for gemms alone a pair of bytes: [`I8x2`], or [`E4M3x2`], [`E5M2x2`],
+/// [`E4M3E5M2x2`] and [`E5M2E4M3x2`] of 8-bit floats; or [`HalfTf32`].
 #[diagnostic::on_unimplemented(
     message = "tiles cannot hold elements of type `{Self}`",
-    note = "element types are f16, bf16, f32, i32 and I8x2"
+    note = "element types are f16, bf16, f32, i32, I8x2, and pairs of 8-bit floats such as E4M3x2"
 )]
 pub trait Element: Copy + Send + Sync + 'static {
     /// Size in bytes.
@@ -79,29 +80,41 @@ macro_rules! half_element {
 half_element!(f16, "f16", f16x2, f16_to_f32, f16x2_to_f32);
 half_element!(bf16, "bf16", bf16x2, bf16_to_f32, bf16x2_to_f32);
 
-impl Element for I8x2 {
-    const BYTES: usize = 2;
-    const NAME: &'static str = "i8";
-    const ZERO: Self = I8x2(0);
+macro_rules! no_number {
+    ($($t:ident $name:literal;)*) => { $(
+        impl Element for $t {
+            const BYTES: usize = 2;
+            const NAME: &'static str = $name;
+            const ZERO: Self = $t(0);
 
-    #[inline(always)]
-    fn from_f32x2(_: f32, _: f32) -> [Self; 2] {
-        refuse!("pairs of int8 are no numbers: they are multiplied, not converted");
-        [Self::ZERO; 2]
-    }
-    #[inline(always)]
-    fn to_f32(self) -> f32 {
-        refuse!("pairs of int8 are no numbers: they are multiplied, not converted");
-        0.0
-    }
-    #[inline(always)]
-    fn bits(self) -> u32 {
-        self.0 as u32
-    }
-    #[inline(always)]
-    fn from_bits(bits: u32) -> Self {
-        I8x2(bits as u16)
-    }
+            #[inline(always)]
+            fn from_f32x2(_: f32, _: f32) -> [Self; 2] {
+                refuse!("pairs of bytes and halves of tf32 are no numbers: they are multiplied, not converted");
+                [Self::ZERO; 2]
+            }
+            #[inline(always)]
+            fn to_f32(self) -> f32 {
+                refuse!("pairs of bytes and halves of tf32 are no numbers: they are multiplied, not converted");
+                0.0
+            }
+            #[inline(always)]
+            fn bits(self) -> u32 {
+                self.0 as u32
+            }
+            #[inline(always)]
+            fn from_bits(bits: u32) -> Self {
+                $t(bits as u16)
+            }
+        }
+    )* };
+}
+no_number! {
+    I8x2 "i8";
+    E4M3x2 "e4m3";
+    E5M2x2 "e5m2";
+    E4M3E5M2x2 "e4m3_e5m2";
+    E5M2E4M3x2 "e5m2_e4m3";
+    HalfTf32 "tf32";
 }
 
 impl Element for i32 {

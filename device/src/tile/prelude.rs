@@ -17,7 +17,7 @@ pub use crate::tile::epilogue::gated::{GATES, unit_of_gate, up_of_lane};
 pub use crate::tile::epilogue::output::columns::{ColumnsLayout, OutputColumns};
 pub use crate::tile::epilogue::output::staging::matrix_line;
 pub use crate::tile::epilogue::output::{Output, OutputLayout};
-pub use crate::tile::epilogue::term::{Absent, ByElement, ByRow, Term};
+pub use crate::tile::epilogue::term::{Absent, ByColumn, ByElement, ByRow, Term};
 pub use crate::tile::fragment::arithmetic::Arithmetic;
 pub use crate::tile::fragment::col_reducer::ColReducer;
 pub use crate::tile::fragment::col_scanner::ColScanner;
@@ -51,7 +51,7 @@ pub use crate::tile::memory::shared::{
 };
 pub use crate::tile::memory::strips::{Strip, StripPixel};
 pub use crate::tile::mma::accumulates::Accumulates;
-pub use crate::tile::mma::gemm::{Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, gemm};
+pub use crate::tile::mma::gemm::{Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, Over, gemm};
 pub use crate::tile::mma::in_flight::{Accumulator, InFlight, Issued, Pending, Then};
 pub use crate::tile::mma::tf32::Tf32;
 pub use crate::tile::mma::wgmma::SharedOperand;
@@ -82,7 +82,7 @@ pub use crate::tile::softmax::online::OnlineSoftmax;
 pub use crate::tile::softmax::split_parts::{PartOfTile, SplitParts};
 
 pub use crate::arch::math;
-pub use crate::arch::mma::I8x2;
+pub use crate::arch::mma::{E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, HalfTf32, I8x2};
 pub use crate::arch::special::{block_x, block_x_volatile, block_y, block_z, grid_x, grid_y, grid_z};
 pub use crate::kernel::Program;
 pub use crate::layout::{

@@ -10,7 +10,7 @@ use crate::tile::fragment::Fragment;
 /// act(alpha · rows · columns · X + beta · residual + bias) of an accumulator X, rounded to the output's type.
 ///
 /// Each of `Bias`, `Residual`, `RowScales` and `ColumnScales` is a [`Term`]: [`ByElement`](crate::tile::ByElement),
-/// [`ByRow`](crate::tile::ByRow) or [`Absent`]. The type says which tensors a kernel has code for; whether one is there, and the
+/// [`ByRow`](crate::tile::ByRow), [`ByColumn`](crate::tile::ByColumn) or [`Absent`]. The type says which tensors a kernel has code for; whether one is there, and the
 /// activation, the kernel is told at its launch. A kernel takes an `Epilogue` as an argument and calls [`apply`](Self::apply) on each tile.
 /// Each part is read from the parameter block where it applies, so that a main loop holds no registers for it.
 ///

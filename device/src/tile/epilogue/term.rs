@@ -2,6 +2,7 @@
 
 use crate::abi::{GlobalAbi, KernelArg};
 use crate::layout::{ColMajor, Element, FragmentLayout, Major, RowMajor};
+use crate::tile::fragment::cols::Cols;
 use crate::tile::fragment::{Fragment, Rows};
 use crate::tile::memory::global::Global;
 
@@ -48,6 +49,27 @@ pub struct ByElement<T, const RANK: usize, O = RowMajor>(Global<T, RANK, O>);
 
 /// A tensor of one column: a number for each row of the result.
 pub struct ByRow<T, const RANK: usize>(Global<T, RANK, ColMajor>);
+
+/// A tensor of one row: a number for each column of the result. What is broadcast to the result's shape is read for each of its rows as a
+/// [`ByElement`]; this is read once.
+pub struct ByColumn<T, const RANK: usize>(Global<T, RANK, RowMajor, 0>);
+
+impl<T, const RANK: usize> Clone for ByColumn<T, RANK> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, const RANK: usize> Copy for ByColumn<T, RANK> {}
+
+impl<T: Element, const RANK: usize> KernelArg for ByColumn<T, RANK> {
+    type Abi = GlobalAbi<T, RANK>;
+    #[inline(always)]
+    unsafe fn load(at: *const Self::Abi) -> Self {
+        // SAFETY: passed on to the caller.
+        ByColumn(unsafe { KernelArg::load(at) })
+    }
+}
 
 impl<T, const RANK: usize, O> Clone for ByElement<T, RANK, O> {
     fn clone(&self) -> Self {
@@ -227,5 +249,61 @@ impl<T: Element, const RANK: usize> Term<RANK> for ByRow<T, RANK> {
         let column = self.0.tile(Self::column(place)).window(R, 1);
         let number = column.read(row, 0).to_f32();
         f(x, if row < column.rows { number } else { neutral })
+    }
+}
+
+impl<T: Element, const RANK: usize> ByColumn<T, RANK> {
+    /// The place in the one row that belongs to a place of the result.
+    #[inline(always)]
+    fn row(mut place: [u32; RANK]) -> [u32; RANK] {
+        place[RANK - 2] = 0;
+        place
+    }
+}
+
+impl<T: Element, const RANK: usize> Term<RANK> for ByColumn<T, RANK> {
+    #[inline(always)]
+    fn zip<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+        self,
+        tile: Fragment<f32, M, N, L>,
+        place: [u32; RANK],
+        _: f32,
+        f: impl Fn(f32, f32) -> f32,
+    ) -> Fragment<f32, M, N, L> {
+        if self.0.cols() == 0 {
+            return tile;
+        }
+        let cols = Cols::<T, M, N, L>::load(self.0.tile(Self::row(place)), T::ZERO);
+        tile.zip_cols(&cols.map(T::to_f32), f)
+    }
+
+    #[inline(always)]
+    fn zip_at<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+        self,
+        tile: Fragment<f32, M, N, L>,
+        place: impl Fn(u32) -> Option<[u32; RANK]>,
+        _: f32,
+        f: impl Fn(f32, f32) -> f32,
+    ) -> Fragment<f32, M, N, L> {
+        if self.0.cols() == 0 {
+            return tile;
+        }
+        let numbers = Fragment::<T, M, N, L>::load(self.0.gather(|row| place(row).map(Self::row)));
+        tile.zip(&numbers.to_f32(), f)
+    }
+
+    #[inline(always)]
+    fn zip_one<const R: usize, const C: usize>(
+        self,
+        x: f32,
+        place: [u32; RANK],
+        (_, column): (u32, u32),
+        _: f32,
+        f: impl Fn(f32, f32) -> f32,
+    ) -> f32 {
+        if self.0.cols() == 0 {
+            return x;
+        }
+        f(x, self.0.tile(Self::row(place)).element::<1, C>(0, column).to_f32())
     }
 }

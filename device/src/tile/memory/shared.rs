@@ -227,6 +227,19 @@ impl<'s, T: Element, L: SharedLayout, const R: usize, const C: usize> Src<'s, Sh
 }
 
 impl<'s, T: Element, const R: usize, const C: usize> Src<'s, Shared<T, R, C, Swizzle<128>>> {
+    /// The `index`-th `H` rows of a tile whose lines are as long as its swizzle spans, as a tile. Traps where there are none.
+    #[inline(always)]
+    pub fn rows<const H: usize>(self, index: u32) -> Src<'s, Shared<T, H, C, Swizzle<128>>> {
+        const {
+            assert!(C * T::BYTES == 128, "rows are a tile where a line is one swizzle long");
+            assert!(H.is_multiple_of(8) && R.is_multiple_of(H), "they hold whole patterns of the swizzle");
+        }
+        if index >= (R / H) as u32 {
+            trap();
+        }
+        Src { address: self.address + index * H as u32 * 128, tile: PhantomData }
+    }
+
     /// That of the tile's parts of `P` columns, as many as its swizzle spans: as [`part`](Self::part), for gemms whose
     /// descriptors cost time.
     #[inline(always)]

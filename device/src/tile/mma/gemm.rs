@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use crate::arch::mma::I8x2;
+use crate::arch::mma::{E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, HalfTf32, I8x2};
 use crate::arch::special::thread_x;
 use crate::arch::wgmma as arch_wgmma;
 use crate::layout::{Element, FragmentLayout, Major, Registers, SharedLayout, Sum, Swizzle};
@@ -16,11 +16,13 @@ use half::{bf16, f16};
 
 /// What `gemm(policy, A[M, K], B[K, N], D[M, N])` of elements `T`, summed up in `S`, needs: the inference rule.
 ///
-/// Sums are of `f32`, but for [`I8x2`] of `i32`: K is counted in pairs there. Implemented by the warp policies for the shapes that the hardware has:
+/// Sums are of `f32`, but for [`I8x2`] of `i32`. Of it and of pairs of 8-bit floats K is counted in pairs, of `HalfTf32` in halves, and both operands are contiguous along
+/// K. Sums of 8-bit floats keep fewer bits than an f32 has: add up those of 128 along K in registers
+/// ([`Loads::run_promoted`](crate::tile::Loads::run_promoted)). Implemented by the warp policies for the shapes that the hardware has:
 ///
 /// | policy | M | N | elements |
 /// | --- | --- | --- | --- |
-/// | `Warpgroups<WM, WN>` (`wgmma`): `FullRow`, `FullCol` | 64 or 128 for each of `WM` = 1 to 4 warpgroups, 192 of 1 or 2, 256 of one | a multiple of 8 to 256 for each of `WN` = 1, 2 or 4 | f16, bf16; `I8x2` where that is 8, 24 or a multiple of 16 |
+/// | `Warpgroups<WM, WN>` (`wgmma`): `FullRow`, `FullCol` | 64 or 128 for each of `WM` = 1 to 4 warpgroups, 192 of 1 or 2, 256 of one | a multiple of 8 to 256 for each of `WN` = 1, 2 or 4 | f16, bf16, pairs of 8-bit floats, `HalfTf32`; `I8x2` where that is 8, 24 or a multiple of 16 |
 /// | `Warpgroup<G>`, one among several, A without a swizzle | 64 | a multiple of 8 to 256 | f16, bf16 |
 /// | `Warps<WM, WN>` (`mma.sync`): `warp::FullRow`, `warp::FullCol`, `warp::Square` | 16 or 32 for each of `WM` = 1, 2, 4, 8 or 16 warps, 48 or 64 of 1, 2 or 4, 128 of 1 or 2 | a multiple of 8 to 256 for each of `WN` = 1, 2 or 4 | f16, bf16, `I8x2` |
 /// | `Tf32<Warps<WM, WN>>` | as `Warps` | as `Warps` | f32, rounded to tf32 |
@@ -111,7 +113,7 @@ macro_rules! operand_layouts {
         impl OperandLayout<$k> for $t { type Layout = Swizzle<$swizzle>; }
     )*)* };
 }
-operand_layouts!(f16 bf16 I8x2);
+operand_layouts!(f16 bf16 I8x2 E4M3x2 E5M2x2 E4M3E5M2x2 E5M2E4M3x2 HalfTf32);
 operand_layouts!(f32: 64 => 16; 128 => 32 64 128;);
 
 /// The left operand of a gemm: an `M` x `K` tile in shared memory, as it is or transposed, or a fragment.
@@ -305,6 +307,21 @@ impl<S: Sum, L: Accumulates<M, N>, const M: usize, const N: usize> MatD<M, N> fo
             i += 1;
         }
         d
+    }
+}
+
+/// An accumulator that begins with the gemm, D = A B, in the registers of a fragment that nobody needs any more.
+///
+/// In a loop that holds few others: of [`Fresh`] registers, which are written by nothing before the gemm, ptxas may take some for each gemm.
+pub struct Over<D>(pub D);
+
+impl<S: Sum, L: Accumulates<M, N>, const M: usize, const N: usize> MatD<M, N> for Over<Fragment<S, M, N, L>> {
+    type Sum = S;
+    type Layout = L;
+    const ADD: bool = false;
+    #[inline(always)]
+    fn issued(self) -> Fragment<S, M, N, L> {
+        self.0
     }
 }
 

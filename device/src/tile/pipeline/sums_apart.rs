@@ -1,9 +1,12 @@
-//! A loop of gemms that each begin a sum of their own.
+//! Loops of gemms that each begin a sum of their own.
 
 use crate::arch::warp::uniform;
 use crate::tile::cta::collective::expect_policy;
+use crate::tile::fragment::Fragment;
 use crate::tile::memory::shared::{Fill, Full};
-use crate::tile::mma::in_flight::Pending;
+use crate::tile::mma::accumulates::Accumulates;
+use crate::tile::mma::gemm::Over;
+use crate::tile::mma::in_flight::{Issued, Pending};
 use crate::tile::pipeline::loads::Loads;
 use crate::tile::pipeline::schedule::Schedule;
 
@@ -58,5 +61,55 @@ where
             d = add(d, sum, beside, blocks - 1);
             (turn, (operand, beside)) = (next, prepared);
         }
+    }
+
+    /// For each of `stages` stages and each of `BLOCKS` accumulators, which it returns: `compute(stage, block, sum)` begins a sum in the registers
+    /// of the one before, and `add(d, sum, beside)` adds it to the accumulator when it is done, where `load(step, block)` gives what is beside it. That is loaded while the gemms of the sum before run,
+    /// also behind the last stage.
+    ///
+    /// One sum is in flight at a time, so that a warpgroup has registers for all accumulators and one more; the CTA's other warpgroups fill the
+    /// tensor cores while it adds.
+    #[inline(always)]
+    pub fn run_promoted<A, const BLOCKS: usize, const R: usize, const C: usize, L: Accumulates<R, C>>(
+        &mut self,
+        stages: u32,
+        load: impl Fn(u32, usize) -> A,
+        compute: impl Fn(Full<'_, N>, usize, Over<Fragment<f32, R, C, L>>) -> Issued<Fragment<f32, R, C, L>>,
+        add: impl Fn(Fragment<f32, R, C, L>, &Fragment<f32, R, C, L>, A) -> Fragment<f32, R, C, L>,
+    ) -> [Fragment<f32, R, C, L>; BLOCKS] {
+        const { expect_policy::<P>(L::THREADS, L::ASYNCHRONOUS) };
+        // Known to be the same in all lanes, as in `run_ahead`.
+        (self.pipeline.stage, self.pipeline.phase) =
+            (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
+        let (mut d, mut sum) = ([Fragment::zero(); BLOCKS], Fragment::zero());
+        let (stages, mut step) = (uniform(stages), 0);
+        let mut ahead = load(0, 0);
+        while step < stages {
+            let mut turn = Some(self.acquire());
+            let mut block = 0;
+            while block < BLOCKS {
+                let next = if block + 1 == BLOCKS { (step + 1, 0) } else { (step, block + 1) };
+                let mut beside = None;
+                if let Some(turn) = &turn {
+                    let gemms = compute(Self::uniform_stage(turn), block, Over(sum)).commit();
+                    beside = Some(core::mem::replace(&mut ahead, load(next.0, next.1)));
+                    sum = gemms.wait();
+                }
+                if block + 1 == BLOCKS
+                    && let Some(turn) = turn.take()
+                {
+                    self.release(turn);
+                }
+                if let Some(beside) = beside {
+                    d[block] = add(d[block], &sum, beside);
+                }
+                // It is added before the next gemms are issued: else the compiler keeps the sum, in a copy that it makes under these.
+                // SAFETY: no gemm writes these registers.
+                unsafe { L::touch(&mut d[block].regs) };
+                block += 1;
+            }
+            step += 1;
+        }
+        d
     }
 }

@@ -6,7 +6,7 @@ use core::ops::Range;
 use crate::arch::special::{cluster_rank, thread_x, thread_x_volatile};
 use crate::arch::warp::uniform;
 use crate::arch::{mbarrier, shared, sync};
-use crate::layout::Registers;
+use crate::layout::{Registers, Sum};
 use crate::tile::cta::Cta;
 use crate::tile::cta::barriers::SPLIT_SUMS;
 use crate::tile::cta::collective::Collective;
@@ -89,7 +89,7 @@ impl<const M: usize, const N: usize, L: Accumulates<M, N>, const SPLIT: usize> S
     /// The sum of the cluster's accumulators, in the warpgroups whose part of the tile belongs to this CTA; `None` in the
     /// others.
     #[inline(always)]
-    pub fn reduce(&mut self, mut acc: Fragment<f32, M, N, L>) -> Option<Fragment<f32, M, N, L>> {
+    pub fn reduce<S: Sum>(&mut self, mut acc: Fragment<S, M, N, L>) -> Option<Fragment<S, M, N, L>> {
         if SPLIT == 1 {
             return Some(acc);
         }
@@ -117,7 +117,7 @@ impl<const M: usize, const N: usize, L: Accumulates<M, N>, const SPLIT: usize> S
     }
 
     #[inline(always)]
-    unsafe fn send(&self, group: u32, acc: &Fragment<f32, M, N, L>) {
+    unsafe fn send<S: Sum>(&self, group: u32, acc: &Fragment<S, M, N, L>) {
         let (rank, owner) = (cluster_rank(), group % Self::CTAS);
         let sender = if rank < owner { rank } else { rank - 1 };
         // SAFETY: the caller's.
@@ -129,8 +129,9 @@ impl<const M: usize, const N: usize, L: Accumulates<M, N>, const SPLIT: usize> S
             let arrived = shared::mapa(self.arrived(group), owner);
             let thread = thread_x_volatile();
             let mut i = 0;
+            let word = |i| f32::from_bits(acc.regs.get(i).bits());
             while i < L::Regs::<f32>::LEN {
-                let values = [acc.regs.get(i), acc.regs.get(i + 1), acc.regs.get(i + 2), acc.regs.get(i + 3)];
+                let values = [word(i), word(i + 1), word(i + 2), word(i + 3)];
                 shared::st_async_f32x4(slot + Self::place(thread, i), values, arrived);
                 i += 4;
             }
@@ -138,7 +139,7 @@ impl<const M: usize, const N: usize, L: Accumulates<M, N>, const SPLIT: usize> S
     }
 
     #[inline(always)]
-    unsafe fn gather(&self, group: u32, acc: &mut Fragment<f32, M, N, L>) {
+    unsafe fn gather<S: Sum>(&self, group: u32, acc: &mut Fragment<S, M, N, L>) {
         // SAFETY: the caller's.
         unsafe {
             let thread = thread_x_volatile();
@@ -167,7 +168,7 @@ impl<const M: usize, const N: usize, L: Accumulates<M, N>, const SPLIT: usize> S
                     let values = shared::load_f32x4(slot + Self::place(thread, i));
                     let mut q = 0;
                     while q < 4 {
-                        acc.regs.set(i + q, acc.regs.get(i + q) + values[q]);
+                        acc.regs.set(i + q, acc.regs.get(i + q).plus(S::from_bits(values[q].to_bits())));
                         q += 1;
                     }
                     i += 4;

@@ -1,6 +1,6 @@
 //! Matrix products of a warpgroup, in every shape.
 
-use tilewright_device::arch::mma::I8x2;
+use tilewright_device::arch::mma::{E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, HalfTf32, I8x2};
 use tilewright_device::arch::wgmma::{self, Descriptor, Settle, Wgmma};
 use tilewright_device::{bf16, f16};
 
@@ -144,6 +144,49 @@ byte_shapes! {
     224 i8_n224;
     240 i8_n240;
     256 i8_n256;
+}
+
+/// Pairs of 8-bit floats and halves of tf32, in the least shape, the largest and one between: the text is one macro's, as that of int8.
+#[inline(always)]
+unsafe fn of_floats<T: Wgmma<N, Acc = [f32; L]>, const N: usize, const L: usize>(g: Given) -> [f32; L]
+where
+    [f32; L]: Settle,
+{
+    let b = Descriptor { lo: g.x, hi: g.n };
+    let a = wgmma::define([g.x, g.n, g.x + 1, g.n + 1]);
+    let mut d = [0.0; L];
+    // SAFETY: nobody runs it.
+    unsafe {
+        wgmma::fence();
+        T::ss::<0, 0>(&mut d, b, b, 0);
+        T::rs::<0>(&mut d, a, b, g.x);
+        wgmma::commit();
+        d.settle();
+    }
+    d
+}
+
+macro_rules! float_shapes {
+    ($($t:ident $n8:ident $n136:ident $n256:ident;)*) => {
+        entries! { Sm90a: $(
+            $n8 => |r, g| {
+                r.keep(of_floats::<$t, 8, 4>(g));
+            }
+            $n136 => |r, g| {
+                r.keep(of_floats::<$t, 136, 68>(g));
+            }
+            $n256 => |r, g| {
+                r.keep(of_floats::<$t, 256, 128>(g));
+            }
+        )* }
+    };
+}
+float_shapes! {
+    E4M3x2 e4m3_n8 e4m3_n136 e4m3_n256;
+    E5M2x2 e5m2_n8 e5m2_n136 e5m2_n256;
+    E4M3E5M2x2 e4m3_e5m2_n8 e4m3_e5m2_n136 e4m3_e5m2_n256;
+    E5M2E4M3x2 e5m2_e4m3_n8 e5m2_e4m3_n136 e5m2_e4m3_n256;
+    HalfTf32 tf32_n8 tf32_n136 tf32_n256;
 }
 
 /// More registers than one asm takes.

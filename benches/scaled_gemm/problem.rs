@@ -1,0 +1,128 @@
+//! Cases with their matrices on a device.
+
+use std::cell::RefCell;
+
+use tilewright::ops::{ScaledGemm, ScaledGemmCandidate, ScaledInput, ScaledOutput};
+use tilewright::{Device, Element, F8E4M3, F8E5M2, Result, Stream, Tensor, TensorView, bf16};
+use tilewright_support::random::normal;
+use tilewright_support::timing::sets;
+
+use crate::case::{Case, Kind};
+
+/// A case that can be computed on a device, on one of several sets of inputs.
+pub trait Problem {
+    fn case(&self) -> &Case;
+    /// Number of sets of inputs; it takes all of them to find none in the cache when it is used again.
+    fn sets(&self) -> usize;
+    /// Every kernel for this case, the best by the operator's estimate first.
+    fn candidates(&self) -> Result<Vec<ScaledGemmCandidate>>;
+    /// Queues the product, by the kernel of this name or the operator's choice.
+    fn launch(&self, stream: &Stream, set: usize, kernel: Option<&str>) -> Result<()>;
+}
+
+/// The case, ready to be computed.
+pub fn problem(device: &Device, case: Case) -> Result<Box<dyn Problem>> {
+    Ok(match case.kind {
+        Kind::Tensors | Kind::Fast | Kind::Rows | Kind::Blocks => {
+            Box::new(Matrices::<F8E4M3, F8E4M3, bf16>::new(device, case, F8E4M3::from_f32, F8E4M3::from_f32)?)
+        }
+        Kind::Gradients => {
+            Box::new(Matrices::<F8E5M2, F8E4M3, bf16>::new(device, case, F8E5M2::from_f32, F8E4M3::from_f32)?)
+        }
+        Kind::Sums => Box::new(Matrices::<i8, i8, i32>::new(device, case, integer, integer)?),
+        Kind::Integers => Box::new(Matrices::<i8, i8, bf16>::new(device, case, integer, integer)?),
+        Kind::Tf32 => Box::new(Matrices::<f32, f32, f32>::new(device, case, f32::from, f32::from)?),
+    })
+}
+
+/// Of all values, as random bytes are.
+fn integer(x: f32) -> i8 {
+    (x * 12345.0) as i32 as i8
+}
+
+struct Matrices<A, B, U> {
+    case: Case,
+    sets: usize,
+    a: Tensor<A>,
+    b: Tensor<B>,
+    c: RefCell<Tensor<U>>,
+    scales: Option<[Tensor<f32>; 2]>,
+}
+
+/// So many random matrices, of data that repeats: an odd period keeps them from being equal.
+fn random<T: Element>(device: &Device, shape: [usize; 3], of: impl Fn(f32) -> T) -> Result<Tensor<T>> {
+    let len = shape.iter().product::<usize>();
+    let period: Vec<_> = normal::<f32>(1, len.min((1 << 22) - 77)).into_iter().map(of).collect();
+    let period = Tensor::from_slice(device, &period, &[period.len()])?;
+    let mut all = Tensor::uninit(device, &[len])?;
+    let stream = device.default_stream();
+    for start in (0..len).step_by(period.len()) {
+        let count = period.len().min(len - start);
+        let mut part = all.view_mut().narrow(0, start, count)?;
+        part.copy_from(&stream, &period.view().narrow(0, 0, count)?)?;
+    }
+    stream.synchronize()?;
+    all.reshape(&shape)
+}
+
+impl<A: ScaledInput<B>, B: Element, U: ScaledOutput> Matrices<A, B, U> {
+    fn new(device: &Device, case: Case, of_a: fn(f32) -> A, of_b: fn(f32) -> B) -> Result<Self> {
+        let Case { kind, m, n, k } = case;
+        let sets = sets(device, case.bytes());
+        let scales = |of_a: &[usize], of_b: &[usize]| {
+            Ok::<_, tilewright::Error>(Some([
+                Tensor::filled(device, 1.0, of_a)?,
+                Tensor::filled(device, 1.0, of_b)?,
+            ]))
+        };
+        Ok(Matrices {
+            case,
+            sets,
+            a: random(device, [sets, m, k], of_a)?,
+            b: random(device, [sets, n, k], of_b)?,
+            c: RefCell::new(Tensor::uninit(device, &[sets, m, n])?),
+            scales: match kind {
+                Kind::Sums | Kind::Tf32 => None,
+                Kind::Tensors | Kind::Fast | Kind::Gradients => scales(&[1], &[1])?,
+                Kind::Rows | Kind::Integers => scales(&[m], &[n])?,
+                Kind::Blocks => scales(&[m, k.div_ceil(128)], &[n.div_ceil(128), k.div_ceil(128)])?,
+            },
+        })
+    }
+
+    fn with<R>(&self, kernel: Option<&str>, f: impl FnOnce(ScaledGemm<'_, U>) -> Result<R>) -> Result<R> {
+        let views: Option<[TensorView<'_, f32>; 2]> =
+            self.scales.as_ref().map(|scales| scales.each_ref().map(Tensor::view));
+        let mut gemm = ScaledGemm::new().fast_accumulation(self.case.kind == Kind::Fast);
+        if let Some([of_a, of_b]) = &views {
+            gemm = gemm.scale_a(of_a).scale_b(of_b);
+        }
+        if let Some(name) = kernel {
+            gemm = gemm.kernel(name);
+        }
+        f(gemm)
+    }
+}
+
+impl<A: ScaledInput<B>, B: Element, U: ScaledOutput> Problem for Matrices<A, B, U> {
+    fn case(&self) -> &Case {
+        &self.case
+    }
+
+    fn sets(&self) -> usize {
+        self.sets
+    }
+
+    fn candidates(&self) -> Result<Vec<ScaledGemmCandidate>> {
+        let (a, b, mut c) = (self.a.view().select(0, 0)?, self.b.view().select(0, 0)?, self.c.borrow_mut());
+        let c = c.view_mut().select(0, 0)?;
+        self.with(None, |gemm| gemm.candidates(&a, &b, &c))
+    }
+
+    fn launch(&self, stream: &Stream, set: usize, kernel: Option<&str>) -> Result<()> {
+        let (a, b, mut c) =
+            (self.a.view().select(0, set)?, self.b.view().select(0, set)?, self.c.borrow_mut());
+        let mut c = c.view_mut().select(0, set)?;
+        self.with(kernel, |gemm| gemm.run(stream, &a, &b, &mut c))
+    }
+}

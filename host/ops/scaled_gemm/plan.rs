@@ -1,0 +1,150 @@
+//! A product's kernel and launch, for matrices wherever they lie.
+
+use tilewright_device::arch::tma::{EVICT_FIRST, EVICT_NORMAL};
+use tilewright_device::tile::RasterOrder;
+
+use super::choose::Selection;
+use super::problem::Problem;
+use super::table::{self, Call, Compiled};
+use super::{ScaledGemm, ScaledInput, ScaledOutput};
+use crate::ops::frame::{Choice, Named, Operands, Plan, explained, of_shape};
+use crate::{AnyFunction, Element, Error, Result, Stream, TensorView, TensorViewMut};
+
+/// Rows that are taken together, so that CTAs which run at a time share their operands in L2.
+const PANEL: u32 = 2048;
+
+/// The numbers of a plan's tensors.
+pub(super) const A: usize = 0;
+pub(super) const B: usize = 1;
+pub(super) const C: usize = 2;
+pub(super) const SCALE_A: usize = 3;
+pub(super) const SCALE_B: usize = 4;
+pub(super) const BIAS: usize = 5;
+
+/// The kernel that computes a product, why it was chosen, and all that its launch needs but memory.
+///
+/// It is made once from shapes, strides and alignments, by [`ScaledGemm::plan`], and runs many times, on any stream, from any thread. It derefs
+/// to the [`Plan`] that explains the choice of its kernel.
+#[derive(Clone, Debug)]
+pub struct ScaledGemmPlan {
+    choice: Plan<Compiled>,
+    operands: Operands,
+    /// None where there is nothing to store.
+    launch: Option<Step>,
+}
+
+/// The launch.
+#[derive(Clone, Debug)]
+struct Step {
+    kernel: &'static Compiled,
+    function: AnyFunction,
+    problem: Problem,
+    call: Call,
+}
+
+/// What a [`ScaledGemmPlan`] runs on beside A, B and C: given where the plan was made with it.
+#[derive(Clone, Debug)]
+pub struct ScaledGemmViews<'a, U: Element> {
+    /// See [`ScaledGemm::scale_a`].
+    pub scale_a: Option<TensorView<'a, f32>>,
+    /// See [`ScaledGemm::scale_b`].
+    pub scale_b: Option<TensorView<'a, f32>>,
+    /// See [`ScaledGemm::bias`].
+    pub bias: Option<TensorView<'a, U>>,
+}
+
+impl<U: Element> Default for ScaledGemmViews<'_, U> {
+    fn default() -> Self {
+        ScaledGemmViews { scale_a: None, scale_b: None, bias: None }
+    }
+}
+
+/// The tensors of a product, in the order of a plan's.
+pub(super) fn named<'v, L: Element, R: Element, U: Element>(
+    a: &'v TensorView<'_, L>,
+    b: &'v TensorView<'_, R>,
+    c: &'v TensorViewMut<'_, U>,
+    [scale_a, scale_b]: [Option<&'v TensorView<'_, f32>>; 2],
+    bias: Option<&'v TensorView<'_, U>>,
+) -> [Option<Named<'v>>; 6] {
+    [
+        Some(Named::read("a", a)),
+        Some(Named::read("b", b)),
+        Some(Named::written("c", c)),
+        scale_a.map(|scale| Named::read("scale_a", scale)),
+        scale_b.map(|scale| Named::read("scale_b", scale)),
+        bias.map(|bias| Named::read("bias", bias)),
+    ]
+}
+
+impl ScaledGemmPlan {
+    pub(super) fn new<L: ScaledInput<R>, R: Element, U: ScaledOutput>(
+        gemm: &ScaledGemm<'_, U>,
+        a: &TensorView<'_, L>,
+        b: &TensorView<'_, R>,
+        c: &TensorViewMut<'_, U>,
+    ) -> Result<Self> {
+        let operands = Operands::new(c.device(), named(a, b, c, [gemm.scale_a, gemm.scale_b], gemm.bias));
+        let problem = Problem::new(gemm, a, b, c)?;
+        let choice = Selection::new(&problem, gemm.kind::<L, R>(&problem))?.choose(gemm.kernel)?;
+        if c.is_empty() {
+            return Ok(ScaledGemmPlan { choice, operands, launch: None });
+        }
+        let kernel = choice.descriptor();
+        let problem = if kernel.row_major { problem } else { problem.t()? };
+        let [rows, columns, k] = problem.size;
+        let count = |len: usize, tile: u32| u32::try_from(len.div_ceil(tile as usize)).ok();
+        let [m, n, _] = kernel.tile;
+        let tiles = count(rows, m).zip(count(columns, n));
+        let order = tiles.and_then(|(rows, columns)| {
+            RasterOrder::new(1, rows, columns, PANEL / m).map(|order| (order, rows, columns))
+        });
+        let Some((order, row_tiles, column_tiles)) = order else {
+            let allowed = format!("of at most {} tiles", RasterOrder::MAX_TILES);
+            return Err(Error::argument("c", of_shape(c.shape()), allowed));
+        };
+        // What one row or column of tiles reads, no other CTA reads again.
+        let written = rows.saturating_mul(columns);
+        let policy = |tiles, lines: usize| {
+            let little = written.saturating_mul(16) <= lines.saturating_mul(k);
+            if tiles == 1 && little { EVICT_FIRST } else { EVICT_NORMAL }
+        };
+        let call = Call {
+            order,
+            alpha: gemm.alpha,
+            activation: gemm.activation,
+            policies: [policy(column_tiles, rows), policy(row_tiles, columns)],
+            overlap: gemm.overlap,
+        };
+        let function = table::function(c.device(), kernel)?;
+        Ok(ScaledGemmPlan { choice, operands, launch: Some(Step { kernel, function, problem, call }) })
+    }
+
+    /// Queues the product on `stream`.
+    ///
+    /// Fails when a view is not of the type, shape, strides and alignment that the plan was made for, lies on another device, or C overlaps an
+    /// input; the error names it.
+    pub fn run<L: ScaledInput<R>, R: Element, U: ScaledOutput>(
+        &self,
+        stream: &Stream,
+        a: &TensorView<'_, L>,
+        b: &TensorView<'_, R>,
+        c: &mut TensorViewMut<'_, U>,
+        views: &ScaledGemmViews<'_, U>,
+    ) -> Result<()> {
+        let scales = [views.scale_a.as_ref(), views.scale_b.as_ref()];
+        self.queue(stream, named(a, b, c, scales, views.bias.as_ref()))
+    }
+
+    pub(super) fn queue(&self, stream: &Stream, tensors: [Option<Named<'_>>; 6]) -> Result<()> {
+        let places = self.operands.places(stream, tensors, None)?;
+        match &self.launch {
+            None => Ok(()),
+            Some(Step { kernel, function, problem, call }) => {
+                table::run(kernel, function, stream, &problem.placed(&places), call)
+            }
+        }
+    }
+}
+
+explained!(ScaledGemmPlan, Compiled);

@@ -1,0 +1,150 @@
+//! The compiled kernels, and their launch.
+
+use std::marker::PhantomData;
+use std::sync::LazyLock;
+
+use tilewright_device::abi::{GlobalAbi, TensorMap};
+use tilewright_device::kernel::Listed;
+use tilewright_device::tile::{Activation, EpilogueAbi, RasterOrder};
+use tilewright_scaled_gemm::{KERNELS, Mode, SCALED, ScaledGemmArgs, ScaledKernel};
+
+use super::problem::Problem;
+use crate::ops::frame::{Table, expect_mapped};
+use crate::tensor::{Layout, Untyped};
+use crate::{AnyFunction, Arch, Device, Launch, Result, Stream};
+
+/// Lines of a TMA box of A.
+const BOX: u32 = 64;
+
+/// One compiled kernel.
+pub type Compiled = Listed<ScaledKernel>;
+
+/// What a kernel is chosen by first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Kind {
+    /// The types of A and B.
+    pub(super) input: &'static str,
+    pub(super) output: &'static str,
+    /// Whether scales are of blocks.
+    pub(super) blocks: bool,
+    /// Whether sums of floats may stay in the tensor cores.
+    pub(super) fast: bool,
+}
+
+/// What a launch needs beside the matrices.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    pub(super) order: RasterOrder,
+    pub(super) alpha: f32,
+    pub(super) activation: Activation,
+    /// L2 policies of A and B.
+    pub(super) policies: [u64; 2],
+    /// May start while the preceding grid still runs.
+    pub(super) overlap: bool,
+}
+
+static TABLE: LazyLock<Table<Kind, Compiled>> = LazyLock::new(|| {
+    let kinds = |kernel: &'static Compiled| {
+        let ScaledKernel { input, output, mode, .. } = kernel.description;
+        // Only sums of 8-bit floats lose by it.
+        let promoted = !matches!(input, "i8" | "tf32");
+        let serves = move |fast: &bool| *fast || mode != Mode::Straight || !promoted;
+        let kind = move |fast| (Kind { input, output, blocks: mode == Mode::Blocks, fast }, *kernel);
+        [false, true].into_iter().filter(serves).map(kind)
+    };
+    Table::new(SCALED.iter().flat_map(kinds))
+});
+
+/// The kernels of a kind.
+pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
+    TABLE.kernels(&kind)
+}
+
+/// The element types of C that there are for A and B of these types.
+pub(super) fn outputs(input: &str) -> Vec<&'static str> {
+    let mut outputs: Vec<_> =
+        TABLE.kinds().filter(|kind| kind.input == input).map(|kind| kind.output).collect();
+    outputs.sort_unstable();
+    outputs.dedup();
+    outputs
+}
+
+/// The kernel, loaded.
+pub(super) fn function(device: &Device, kernel: &Compiled) -> Result<AnyFunction> {
+    device.listed(&KERNELS, kernel)
+}
+
+/// A tensor without elements: what a kernel does without.
+fn nothing<T>() -> GlobalAbi<T, 2> {
+    GlobalAbi {
+        map: TensorMap::NONE,
+        address: 0,
+        strides: [0; 2],
+        policy: 0,
+        shape: [0; 2],
+        align: 16,
+        tma: 0,
+        element: PhantomData,
+    }
+}
+
+/// Launches a kernel on the matrices, of the transposed product if it computes that.
+pub(super) fn run(
+    kernel: &Compiled,
+    function: &AnyFunction,
+    stream: &Stream,
+    problem: &Problem,
+    call: &Call,
+) -> Result<()> {
+    let Problem { a, b, c, bias, scales: [of_rows, of_columns], blocks, size: [m, n, k], .. } = problem;
+    let backend = function.device().backend();
+    let (tma, c_rows) = (kernel.arch == Arch::Sm90a, kernel.row_major);
+    let lines = |count| if tma { count } else { 0 };
+    let mut a: GlobalAbi<(), 2> = a.arg(backend, true, lines(BOX))?;
+    let mut b: GlobalAbi<(), 2> = b.t()?.arg(backend, false, lines(kernel.box_lines))?;
+    [a.policy, b.policy] = call.policies;
+    if *k > 0 {
+        expect_mapped(kernel.name, kernel.arch, [a.tma, b.tma])?;
+    }
+    let scales = |of: &Option<Untyped>, shape: [usize; 2], along: usize| match of {
+        None => Ok(nothing()),
+        Some(scales) => {
+            let mut strides = [0, 0];
+            strides[along] = scales.layout.strides()[0];
+            let layout = Layout::strided(&shape, &strides)?;
+            Untyped { layout, ..*scales }.arg::<(), 2>(backend, along == 1, 0)
+        }
+    };
+    let [line_scales, block_scales]: [GlobalAbi<(), 2>; 2] = match blocks {
+        Some(blocks) => [blocks[0].arg(backend, true, 0)?, blocks[1].arg(backend, true, 0)?],
+        None => [nothing(), nothing()],
+    };
+    let bias: GlobalAbi<(), 2> = match bias {
+        Some(bias) => bias.arg(backend, c_rows, 0)?,
+        None => nothing(),
+    };
+    let epilogue = EpilogueAbi {
+        bias,
+        residual: (),
+        row_scales: scales(of_rows, [*m, 1], 0)?,
+        column_scales: scales(of_columns, [1, *n], 1)?,
+        alpha: call.alpha,
+        beta: 0.0,
+        activation: call.activation,
+    };
+    let args = ScaledGemmArgs {
+        a,
+        b,
+        c: c.arg::<(), 2>(backend, c_rows, lines(kernel.box_lines))?,
+        line_scales,
+        block_scales,
+        order: call.order,
+        epilogue,
+    };
+    let clusters = call.order.total().min(function.resident_ctas() / kernel.split).max(1);
+    let launch = Launch::grid([clusters * kernel.split, 1, 1]).pdl(call.overlap && tma);
+    // SAFETY: the arguments are those of `scaled_gemm`. The views that the matrices come from are borrowed by the caller, c exclusively, and
+    // reach no further than their shapes, which the kernel keeps to. Programmatic launch only moves what precedes its wait for the preceding
+    // grid.
+    unsafe { function.launch_block(stream, &launch, &args) }
+}

@@ -1,0 +1,88 @@
+//! C = act(alpha scales A Bᵀ + bias) of bytes: 8-bit floats, int8 and tf32.
+#![no_std]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
+
+mod list;
+mod summation;
+
+pub use list::{SCALED, ScaledKernel};
+pub use summation::{Finish, Mode, Summation};
+
+use tilewright_device::kernel;
+use tilewright_device::tile::{
+    Absent, ByColumn, ByElement, ByRow, ColMajor, Cta, Element, Epilogue, Global, GlobalMut, InPlace, Major,
+    Raster, RasterOrder, RowMajor, Schedule, Shared, Swizzle, copy,
+};
+
+/// C = act(alpha · rows · columns · A Bᵀ + bias), or the exact sums A Bᵀ where C is of i32: A \[M, K\], B \[N, K\], C \[M, N\].
+///
+/// `T` are pairs of bytes that are neighbours along K, or halves of tf32: of bytes A is \[M, K / 2\], `b` is Bᵀ \[K / 2, N\]. Products are
+/// summed up as `S` says, in tiles of `PARTS` times `R` = `BM` rows, `BN` columns and `BK` of `T`; where it scales sums of 128 along K, the
+/// caller's A has the scales `line_scales` \[M, K / 128\] and its B `block_scales` \[N / 128, K / 128\]. Tiles are taken in the order of `order` by as many clusters of
+/// `SPLIT` CTAs as the grid has, which divide the depth among themselves; `BOX` is how many lines of B and of C one TMA box takes. With a
+/// column-major C, few columns of a tile are few rows of the caller's A, which is then `b`.
+#[kernel(
+    program = P,
+    cluster = [SPLIT as u32, 1, 1],
+)]
+pub fn scaled_gemm<
+    P: Schedule,
+    Y,
+    S,
+    T: Element,
+    U: Finish<S::Sum>,
+    OC: Major,
+    const PARTS: usize,
+    const BM: usize,
+    const R: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: usize,
+    const SPLIT: usize,
+    const BOX: usize,
+>(
+    mut cta: Cta<P>,
+    a: InPlace<Global<T, 2>>,
+    b: InPlace<Global<T, 2, ColMajor, BOX>>,
+    c: InPlace<GlobalMut<U, 2, OC, BOX>>,
+    line_scales: InPlace<Global<f32, 2, RowMajor, 0>>,
+    block_scales: InPlace<Global<f32, 2, RowMajor, 0>>,
+    order: RasterOrder,
+    epilogue: Epilogue<ByElement<U, 2, OC>, Absent, ByRow<f32, 2>, ByColumn<f32, 2>>,
+) where
+    S: Summation<Y, T, PARTS, BM, R, BN, BK>,
+{
+    let stages = cta.stages::<STAGES>();
+    let a_s = stages.alloc::<Shared<T, BM, BK, Swizzle<128>>>(&mut cta);
+    let b_s = stages.alloc::<Shared<T, BK, BN, Swizzle<128>, ColMajor>>(&mut cta);
+    let mut out = cta.output::<U, R, BN, S::D>();
+    let mut split = cta.split_k::<R, BN, S::D, SPLIT>();
+    let mut pipe = cta.pipeline(stages);
+    for at in Raster::persistent(order, SPLIT as u32) {
+        let sums = S::sum(
+            &mut pipe,
+            split.steps(a.get().cols().div_ceil(BK as u32)),
+            #[inline(always)]
+            |s, k| {
+                copy(a.get().tile([at.m, k]), a_s.at(s));
+                copy(b.get().tile([k, at.n]), b_s.at(s));
+            },
+            (&a_s, &b_s),
+            (line_scales, block_scales),
+            at,
+            cta.computes(),
+        );
+        let mut part = 0;
+        while part < PARTS {
+            let place = [at.m * PARTS as u32 + part as u32, at.n];
+            if let Some(sum) = split.reduce(sums[part]) {
+                out.store(U::finish(sum, |sum| epilogue.apply(sum, place)), c.get().tile(place));
+            }
+            part += 1;
+        }
+    }
+}
+
+/// The compiled kernels.
+#[cfg(all(feature = "build", not(target_arch = "nvptx64")))]
+pub static KERNELS: tilewright_device::embedded::KernelSet = tilewright_device::include_kernels!();

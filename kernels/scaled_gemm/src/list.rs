@@ -1,0 +1,124 @@
+//! The kernels that are compiled.
+
+use tilewright_device::kernel::Described;
+use tilewright_device::tile::{
+    ColMajor, E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, Element, FullRow, HalfTf32, I8x2, Major, Multistage,
+    OneConsumer, RowMajor, Schedule, ThreeConsumers, TwoConsumers, Vectors, WarpSpecialized, warp,
+};
+use tilewright_device::{bf16, f16, kernels};
+
+use crate::scaled_gemm;
+use crate::summation::{Blocks, Finish, Mode, Promoted, Straight, Summation, SwappedBlocks};
+
+/// What the host chooses a kernel by.
+#[derive(Clone, Copy, Debug)]
+pub struct ScaledKernel {
+    /// The element types of A and B: one name where they are the same.
+    pub input: &'static str,
+    /// C's and the bias's element type.
+    pub output: &'static str,
+    /// How products are summed up.
+    pub mode: Mode,
+    /// Rows, columns and depth of a tile, the depth in units of 16 bits.
+    pub tile: [u32; 3],
+    /// Stages of the pipeline.
+    pub stages: u32,
+    /// CTAs that divide a tile's depth.
+    pub split: u32,
+    /// Whether C is row-major; if not, the kernel computes the transposed product.
+    pub row_major: bool,
+    /// Lines of a TMA box of B and of C.
+    pub box_lines: u32,
+}
+
+#[rustfmt::skip]
+impl<
+    P: Schedule, Y, S, T: Element, U: Finish<S::Sum>, OC: Major, const PARTS: usize, const BM: usize, const R: usize, const BN: usize,
+    const BK: usize, const STAGES: usize, const SPLIT: usize, const BOX: usize,
+> Described for scaled_gemm<P, Y, S, T, U, OC, PARTS, BM, R, BN, BK, STAGES, SPLIT, BOX>
+where
+    S: Summation<Y, T, PARTS, BM, R, BN, BK>,
+{
+    type Description = ScaledKernel;
+    const DESCRIPTION: ScaledKernel = ScaledKernel {
+        input: T::NAME,
+        output: U::NAME,
+        mode: S::MODE,
+        tile: {
+            assert!(BM == PARTS * R);
+            [BM as u32, BN as u32, BK as u32]
+        },
+        stages: STAGES as u32,
+        split: SPLIT as u32,
+        row_major: OC::ROW_MAJOR,
+        box_lines: BOX as u32,
+    };
+}
+
+/// Element types by the names that they have in kernels' names.
+#[allow(non_camel_case_types)]
+mod named {
+    use super::*;
+    pub type e4m3 = E4M3x2;
+    pub type e5m2 = E5M2x2;
+    pub type e4m3_e5m2 = E4M3E5M2x2;
+    pub type e5m2_e4m3 = E5M2E4M3x2;
+    pub type i8_ = I8x2;
+    pub type tf32 = HalfTf32;
+}
+use named::*;
+
+// Large tiles and small ones of two warpgroups, and of one for few rows, which compute the transposed product. Promoted sums take registers
+// of their own beside the accumulators: a warpgroup of the large tile sums up 64 of its 128 rows at a time.
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of [`scaled_gemm`](fn@scaled_gemm).
+    pub static SCALED: ScaledKernel;
+
+    for T in [e4m3, e5m2, e4m3_e5m2, e5m2_e4m3], U in [f16, bf16, f32] {
+        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_256x128x64s4k1]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 2, 256, 128, 128, 64, 4, 1, 64>;
+    }
+    for T in [e4m3], U in [f16, bf16] {
+        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_192x128x64s4k1]:
+            scaled_gemm<WarpSpecialized<ThreeConsumers>, FullRow<3>, Promoted, T, U, RowMajor, 1, 192, 192, 128, 64, 4, 1, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x128x64s6k1]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 128, 64, 6, 1, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x64x64s8k1]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 1, 64>;
+    }
+    for T in [e4m3], U in [f16, bf16, f32] {
+        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x64x64s8k2]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 2, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_swap_64x16x64s20k2]:
+            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 1, 64, 64, 16, 64, 20, 2, 16>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _blocks_256x128x64s4k1]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Blocks, T, U, RowMajor, 2, 256, 128, 128, 64, 4, 1, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _blocks_128x64x64s8k2]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Blocks, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 2, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _blocks_swap_64x16x64s20k2]:
+            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, SwappedBlocks, T, U, ColMajor, 1, 64, 64, 16, 64, 20, 2, 16>;
+    }
+    for (T, U) in [(e4m3, f16), (e4m3, bf16), (e4m3_e5m2, bf16), (e5m2_e4m3, bf16)] {
+        sm_90: [scaled_gemm_sm_90_ T _ U _fast_128x256x64s4k1]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<f32>, T, U, RowMajor, 1, 128, 128, 256, 64, 4, 1, 64>;
+    }
+    for T in [tf32], U in [f32] {
+        sm_90: [scaled_gemm_sm_90_ T _ U _128x256x64s4k1]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<f32>, T, U, RowMajor, 1, 128, 128, 256, 64, 4, 1, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _128x64x64s8k2]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<f32>, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 2, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _swap_64x16x64s20k2]:
+            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Straight<f32>, T, U, ColMajor, 1, 64, 64, 16, 64, 20, 2, 16>;
+    }
+    for T in [i8_], U in [i32, f16, bf16] {
+        sm_90: [scaled_gemm_sm_90_ T _ U _128x256x64s4k1]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<i32>, T, U, RowMajor, 1, 128, 128, 256, 64, 4, 1, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _128x64x64s8k2]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<i32>, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 2, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _swap_64x16x64s20k2]:
+            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Straight<i32>, T, U, ColMajor, 1, 64, 64, 16, 64, 20, 2, 16>;
+        sm_80: [scaled_gemm_sm_80_ T _ U _128x128x64s2k1]:
+            scaled_gemm<Multistage<4, Vectors>, warp::Square<2, 2>, Straight<i32>, T, U, RowMajor, 1, 128, 128, 128, 64, 2, 1, 64>;
+    }
+}

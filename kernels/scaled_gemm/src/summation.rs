@@ -1,0 +1,274 @@
+//! How products are summed up, and what becomes of the sums.
+
+use core::marker::PhantomData;
+use core::ops::Range;
+
+use tilewright_device::layout::Sum;
+use tilewright_device::tile::{
+    Accumulates, ColMajor, Cols, Element, Fill, Fragment, FragmentLayout, Gemm, Global, InPlace,
+    OutputLayout, Pipeline, Ring, RowMajor, Rows, Schedule, Shared, Swizzle, TileIndex, gemm,
+};
+use tilewright_device::{bf16, f16};
+
+/// Columns of a scale of B's blocks.
+const BLOCK: u32 = 128;
+
+/// Scales of sums of 128 along K.
+pub type Scales = InPlace<Global<f32, 2, RowMajor, 0>>;
+
+/// The rings of A's and B's tiles.
+type Rings<'r, T, const BM: usize, const BN: usize, const BK: usize, const N: usize> =
+    (&'r Ring<Shared<T, BM, BK, Swizzle<128>>, N>, &'r Ring<Shared<T, BK, BN, Swizzle<128>, ColMajor>, N>);
+
+/// How products of elements `T` are summed up: the main loop of a tile of `PARTS` times `R` = `BM` rows and `BN` columns, in steps of `BK`.
+pub trait Summation<
+    Y,
+    T: Element,
+    const PARTS: usize,
+    const BM: usize,
+    const R: usize,
+    const BN: usize,
+    const BK: usize,
+>: Copy + Default + Send + Sync + 'static
+{
+    /// What a tile's sums are.
+    type Sum: Sum;
+    /// How a part's lie in registers.
+    type D: Accumulates<R, BN> + OutputLayout<R, BN>;
+    /// How 128 of depth are added up, as the host tells kernels apart.
+    const MODE: Mode;
+
+    /// The sums over `steps` of the tile at `at`, in the threads that compute.
+    fn sum<P: Schedule, const N: usize>(
+        pipe: &mut Pipeline<P, N>,
+        steps: Range<u32>,
+        load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
+        rings: Rings<'_, T, BM, BN, BK, N>,
+        scales: (Scales, Scales),
+        at: TileIndex,
+        computes: bool,
+    ) -> [Fragment<Self::Sum, R, BN, Self::D>; PARTS];
+}
+
+/// How sums are made, as far as it decides which kernel serves a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// All of the depth in the tensor cores' accumulators.
+    Straight,
+    /// 128 of depth there, and those sums in f32.
+    Promoted,
+    /// The same, with a scale for each of those sums.
+    Blocks,
+}
+
+/// All of the depth in the tensor cores' accumulators, of `S`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Straight<S>(PhantomData<S>);
+
+/// Sums of 128 along K, added up in f32: the accumulators of 8-bit floats keep fewer bits.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Promoted;
+
+/// The same, each multiplied by the scales of its blocks: 1 x 128 of A, 128 x 128 of B.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Blocks;
+
+/// The same of the transposed product: 128 x 128 of A, 1 x 128 of B.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SwappedBlocks;
+
+impl<Y, T, S, const BM: usize, const BN: usize, const BK: usize> Summation<Y, T, 1, BM, BM, BN, BK>
+    for Straight<S>
+where
+    Y: Gemm<T, BM, BN, BK, S, A = Swizzle<128>, B = Swizzle<128>, D: OutputLayout<BM, BN>>,
+    T: Element,
+    S: Sum + Default,
+{
+    type Sum = S;
+    type D = Y::D;
+    const MODE: Mode = Mode::Straight;
+
+    #[inline(always)]
+    fn sum<P: Schedule, const N: usize>(
+        pipe: &mut Pipeline<P, N>,
+        steps: Range<u32>,
+        load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
+        (a, b): Rings<'_, T, BM, BN, BK, N>,
+        _: (Scales, Scales),
+        _: TileIndex,
+        _: bool,
+    ) -> [Fragment<S, BM, BN, Y::D>; 1] {
+        let sums = Fragment::<S, BM, BN, Y::D>::splat(S::ZERO);
+        [pipe.run(
+            steps,
+            sums,
+            load,
+            #[inline(always)]
+            |sums, s, _| gemm(Y::default(), a.at(s), b.at(s), sums),
+        )]
+    }
+}
+
+impl<Y, T, const PARTS: usize, const BM: usize, const R: usize, const BN: usize, const BK: usize>
+    Summation<Y, T, PARTS, BM, R, BN, BK> for Promoted
+where
+    Y: Gemm<T, R, BN, BK, A = Swizzle<128>, B = Swizzle<128>, D: OutputLayout<R, BN>>,
+    T: Element,
+{
+    type Sum = f32;
+    type D = Y::D;
+    const MODE: Mode = Mode::Promoted;
+
+    #[inline(always)]
+    fn sum<P: Schedule, const N: usize>(
+        pipe: &mut Pipeline<P, N>,
+        steps: Range<u32>,
+        load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
+        (a, b): Rings<'_, T, BM, BN, BK, N>,
+        _: (Scales, Scales),
+        _: TileIndex,
+        computes: bool,
+    ) -> [Fragment<f32, R, BN, Y::D>; PARTS] {
+        let count = steps.end - steps.start;
+        let mut stages = pipe.loads(steps, load);
+        if !computes {
+            return [Fragment::zero(); PARTS];
+        }
+        stages.run_promoted(
+            count,
+            |_, _| (),
+            #[inline(always)]
+            |s, part, sum| gemm(Y::default(), a.at(s).rows::<R>(part as u32), b.at(s), sum),
+            #[inline(always)]
+            |all, sum, ()| all.zip(sum, |x, y| x + y),
+        )
+    }
+}
+
+impl<Y, T, const PARTS: usize, const BM: usize, const R: usize, const BN: usize, const BK: usize>
+    Summation<Y, T, PARTS, BM, R, BN, BK> for Blocks
+where
+    Y: Gemm<T, R, BN, BK, A = Swizzle<128>, B = Swizzle<128>, D: OutputLayout<R, BN>>,
+    T: Element,
+{
+    type Sum = f32;
+    type D = Y::D;
+    const MODE: Mode = Mode::Blocks;
+
+    #[inline(always)]
+    fn sum<P: Schedule, const N: usize>(
+        pipe: &mut Pipeline<P, N>,
+        steps: Range<u32>,
+        load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
+        (a, b): Rings<'_, T, BM, BN, BK, N>,
+        (line_scales, block_scales): (Scales, Scales),
+        at: TileIndex,
+        computes: bool,
+    ) -> [Fragment<f32, R, BN, Y::D>; PARTS] {
+        const { assert!(BK as u32 * 2 == BLOCK && BLOCK.is_multiple_of(BN as u32), "a step has one scale of B") };
+        let (first, count) = (steps.start, steps.end - steps.start);
+        let mut stages = pipe.loads(steps, load);
+        if !computes {
+            return [Fragment::zero(); PARTS];
+        }
+        let block = at.n * BN as u32 / BLOCK;
+        stages.run_promoted(
+            count,
+            #[inline(always)]
+            |step, part| {
+                let k = first + step;
+                let of_b = block_scales.get().tile([block, k]).element::<1, 1>(0, 0);
+                let rows = line_scales.get().tile([at.m * PARTS as u32 + part as u32, k]);
+                (Rows::<f32, R, BN, Y::D>::load(rows, 0.0), of_b)
+            },
+            #[inline(always)]
+            |s, part, sum| gemm(Y::default(), a.at(s).rows::<R>(part as u32), b.at(s), sum),
+            #[inline(always)]
+            |all, sum, (rows, of_b)| all.add_scaled(sum, &rows.map(|scale| scale * of_b)),
+        )
+    }
+}
+
+impl<Y, T, const R: usize, const BN: usize, const BK: usize> Summation<Y, T, 1, R, R, BN, BK>
+    for SwappedBlocks
+where
+    Y: Gemm<T, R, BN, BK, A = Swizzle<128>, B = Swizzle<128>, D: OutputLayout<R, BN>>,
+    T: Element,
+{
+    type Sum = f32;
+    type D = Y::D;
+    const MODE: Mode = Mode::Blocks;
+
+    #[inline(always)]
+    fn sum<P: Schedule, const N: usize>(
+        pipe: &mut Pipeline<P, N>,
+        steps: Range<u32>,
+        load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
+        (a, b): Rings<'_, T, R, BN, BK, N>,
+        (line_scales, block_scales): (Scales, Scales),
+        at: TileIndex,
+        computes: bool,
+    ) -> [Fragment<f32, R, BN, Y::D>; 1] {
+        const { assert!(BK as u32 * 2 == BLOCK && BLOCK.is_multiple_of(R as u32), "a step has one scale of A") };
+        let (first, count) = (steps.start, steps.end - steps.start);
+        let mut stages = pipe.loads(steps, load);
+        if !computes {
+            return [Fragment::zero(); 1];
+        }
+        let block = at.m * R as u32 / BLOCK;
+        stages.run_promoted(
+            count,
+            #[inline(always)]
+            |step, _| {
+                let k = first + step;
+                let of_a = block_scales.get().tile([block, k]).element::<1, 1>(0, 0);
+                let cols = Cols::<f32, R, BN, Y::D>::indexed(
+                    #[inline(always)]
+                    |col| line_scales.get().tile([at.n, k]).element::<BN, 1>(col, 0),
+                );
+                (cols, of_a)
+            },
+            #[inline(always)]
+            |s, _, sum| gemm(Y::default(), a.at(s), b.at(s), sum),
+            #[inline(always)]
+            |all, sum, (cols, of_a)| {
+                let scaled = sum.zip_cols(&cols, |x, scale| x * (scale * of_a));
+                all.zip(&scaled, |x, y| x + y)
+            },
+        )
+    }
+}
+
+/// An element type of C: what becomes of sums of `S`.
+pub trait Finish<S: Sum>: Element {
+    /// Numbers, as `apply` rounds them, or the sums themselves.
+    fn finish<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+        sums: Fragment<S, M, N, L>,
+        apply: impl FnOnce(Fragment<f32, M, N, L>) -> Fragment<Self, M, N, L>,
+    ) -> Fragment<Self, M, N, L>;
+}
+
+macro_rules! numbers {
+    ($($t:ident)*) => { $(
+        impl<S: Sum> Finish<S> for $t {
+            #[inline(always)]
+            fn finish<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+                sums: Fragment<S, M, N, L>,
+                apply: impl FnOnce(Fragment<f32, M, N, L>) -> Fragment<Self, M, N, L>,
+            ) -> Fragment<Self, M, N, L> {
+                apply(sums.to_f32())
+            }
+        }
+    )* };
+}
+numbers!(f16 bf16 f32);
+
+impl Finish<i32> for i32 {
+    #[inline(always)]
+    fn finish<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+        sums: Fragment<i32, M, N, L>,
+        _: impl FnOnce(Fragment<f32, M, N, L>) -> Fragment<i32, M, N, L>,
+    ) -> Fragment<i32, M, N, L> {
+        sums
+    }
+}

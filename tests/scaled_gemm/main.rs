@@ -1,0 +1,30 @@
+//! `ops::scaled_gemm` against references in f64.
+
+use std::process::ExitCode;
+
+use tilewright::Arch;
+use tilewright_support::suite::Suite;
+
+mod case;
+mod errors;
+mod numbers;
+mod scales;
+mod sizes;
+
+fn main() -> ExitCode {
+    Suite::new()
+        .device(Arch::Sm90a, "every kernel of 8-bit floats, partial, whole and many tiles", sizes::floats)
+        .device(Arch::Sm90a, "every kernel of tf32", sizes::tf32)
+        .device(Arch::Sm80, "every kernel of int8, exactly", sizes::integers)
+        .device(Arch::Sm80, "products without elements or depth", sizes::nothing)
+        .device(Arch::Sm90a, "C and its bias lie anywhere", sizes::anywhere)
+        .device(Arch::Sm90a, "scales of tensors, rows and blocks", scales::of_floats)
+        .device(Arch::Sm80, "scales of int8", scales::of_integers)
+        .device(Arch::Sm90a, "scales of zero, infinity and NaN", scales::not_numbers)
+        .device(Arch::Sm90a, "all codes of 8-bit floats", numbers::codes)
+        .device(Arch::Sm90a, "sums that f16 does not hold become infinite", numbers::overflow)
+        .device(Arch::Sm90a, "sums of exact products are exact", numbers::exact)
+        .device(Arch::Sm90a, "a plan runs on other tensors", sizes::planned)
+        .device(Arch::Sm80, "refused calls leave everything alone", errors::refused)
+        .main()
+}
