@@ -125,10 +125,7 @@ pub(super) unsafe fn stage<T: Element, R: Registers<T>>(
         if T::BYTES == 2 {
             let mut piece = 0;
             while piece < columns / 8 {
-                let i = |q: u32| {
-                    let r = (first + piece * 4 + q) as usize;
-                    pack([regs.get(r), regs.get(r + 1)])
-                };
+                let i = |q: u32| pair_of(regs, (first + piece * 4 + q) as usize);
                 let (row, byte) = matrix_line(warp, lane, piece);
                 stmatrix::x4(at(row, byte), [i(0), i(2), i(4), i(6)]);
                 piece += 2;
@@ -143,6 +140,12 @@ pub(super) unsafe fn stage<T: Element, R: Registers<T>>(
             }
         }
     }
+}
+
+/// Two neighbours of a block's registers, packed.
+#[inline(always)]
+pub(super) fn pair_of<T: Element, R: Registers<T>>(regs: &R, i: usize) -> u32 {
+    pack([regs.get(i), regs.get(i + 1)])
 }
 
 /// One block's registers.
