@@ -97,7 +97,7 @@ impl GemmPlan {
         }
         let batches = Batches::new(&a.planned(0), &b.planned(1), &c.planned(2), bias.as_ref(), gemm.gated)?;
         let kind = gemm.kind::<T>();
-        let choose = |matrices: &Matrices| Selection::new(matrices, kind)?.choose(gemm.kernel);
+        let choose = |matrices: &Matrices| Selection::new(matrices, kind, gemm.beta)?.choose(gemm.kernel);
         let choice = choose(batches.first())?;
         let too_large = || {
             let allowed = format!("of at most {} tiles", RasterOrder::MAX_TILES);
@@ -109,7 +109,9 @@ impl GemmPlan {
             let kernel = choice.descriptor();
             let matrices = if choice.estimate.transposed { matrices.t()? } else { matrices };
             let [m, n, batch] = tiles(matrices.size, kernel.tile).ok_or_else(too_large)?;
-            let order = RasterOrder::new(batch, m, n, PANEL).ok_or_else(too_large)?;
+            // A cluster takes as many rows of tiles together as its CTAs do not divide the depth of.
+            let panel = PANEL * kernel.split / kernel.cluster[0];
+            let order = RasterOrder::new(batch, m, n, panel).ok_or_else(too_large)?;
             // What one row or column of tiles reads, no other CTA reads again. Where much is written beside it, saying so cost a tenth.
             let Size { m: rows, n: columns, k, .. } = matrices.size;
             let written = rows.saturating_mul(columns);
