@@ -110,7 +110,11 @@ impl Choice for Selection<'_> {
     fn rate(&self, kernel: &Compiled) -> Result<Estimate, Rejection> {
         // A kernel with a column-major C is made for the transposed product; a kernel with a row-major C computes that
         // when C itself is column-major.
-        let transposed = !kernel.row_major[2] || (self.prefers_columns && !kernel.any_strides);
+        let transposed = match kernel.row_major[2] {
+            true => self.prefers_columns && !kernel.any_strides,
+            // Those for few rows stream the operand on the right, which alone may be constant.
+            false => !(kernel.apart && self.prefers_columns),
+        };
         if kernel.plain && self.terms {
             return Err(Rejection::Because("it takes neither beta nor a bias"));
         }
@@ -139,6 +143,10 @@ impl Choice for Selection<'_> {
 /// The constants are fitted to 44 products on an H200 (2026-11-23): 28 elements of a tile take a cycle for each step of 64, 53 bytes arrive
 /// a cycle, a tile's epilogue takes a cycle for 8 elements, a launch 3000, and handing over partial sums 1000. `mma.sync` has half of
 /// that rate, element-wise loads a sixteenth. What that chooses takes 1.3 % longer than the fastest kernel, by geometric mean.
+///
+/// Where warpgroups take tiles in turn, the last tile's epilogue shows alone, and clusters receive 43 bytes a cycle; a launch takes 4000 cycles
+/// more, most of them where a warpgroup has no second tile (17 products on an H200, 2026-11-24; the order of their widths is the estimate's
+/// but for two).
 fn estimate(kernel: &Compiled, size: Size, transposed: bool, sms: u32) -> Estimate {
     let [m, n, _] = kernel.tile.map(u64::from);
     // CTAs that take a tile together: each a part of its depth, or of its rows.
@@ -154,12 +162,12 @@ fn estimate(kernel: &Compiled, size: Size, transposed: bool, sms: u32) -> Estima
         (_, false) => 2,
         (_, true) => 16,
     };
-    let step = (rows * n / 28).max((m + n) * split * STEP * 2 / cluster / 53) * slowness;
+    let arrive = if kernel.apart { 43 } else { 53 };
+    let step = (rows * n / 28).max((m + n) * split * STEP * 2 / cluster / arrive) * slowness;
     let steps = (size.k as u64).div_ceil(STEP).div_ceil(split);
     let sums = if split > 1 { 1000 } else { 0 };
     let epilogue = rows * n / 8 + sums;
-    // Where warpgroups take tiles in turn, the last one's shows alone.
-    let (each, once) = if kernel.apart { (0, epilogue) } else { (epilogue, 0) };
-    let cycles = waves.saturating_mul(steps.saturating_mul(step) + each).saturating_add(once + 3000);
+    let (each, once) = if kernel.apart { (0, epilogue + 7000) } else { (epilogue, 3000) };
+    let cycles = waves.saturating_mul(steps.saturating_mul(step) + each).saturating_add(once);
     Estimate { ctas, waves, cycles, transposed }
 }

@@ -112,7 +112,8 @@ use named::{gated, gelu, none, plain, relu, silu};
 
 // Orders are those of op(A) and op(B), n as they are and t transposed; with `swap_` the kernel computes the transposed product, so
 // that few rows of A become few columns of a tile. Of Hopper's tiles the first is for large products, the second for outputs and
-// activations beyond the usual, the third and fourth for few tiles, the swapped ones for few rows. Stages fill the shared memory.
+// activations beyond the usual, the third and fourth for few tiles, the swapped ones for many tiles, of which warpgroups take
+// every other, and for few rows. Stages fill the shared memory.
 #[rustfmt::skip]
 kernels! {
     /// The GEMM kernels.
@@ -155,8 +156,6 @@ kernels! {
     }
     // Many tiles, without beta and bias: warpgroups take tiles in turn, and waves are filled by tiles of some width.
     for (T, U) in ALIKE, (O, A, B, C) in SWAPPED {
-        sm_90: [gemm_sm_90_ T _ U _ O _none_256x112x64s7c2]:
-            gemm<WarpSpecialized<PingPongCluster>, PerWarpgroup<2>, T, U, plain, A, B, C, 128, 112, 64, 7, 1, 56>;
         sm_90: [gemm_sm_90_ T _ U _ O _none_256x128x64s6c2]:
             gemm<WarpSpecialized<PingPongCluster>, PerWarpgroup<2>, T, U, plain, A, B, C, 128, 128, 64, 6, 1, 64>;
         sm_90: [gemm_sm_90_ T _ U _ O _none_256x144x64s6c2]:
@@ -179,6 +178,10 @@ kernels! {
     for (T, U) in ALIKE {
         sm_90: [gemm_sm_90_ T _ U _swap_nt_none_128x96x64s6k1]:
             gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, RowMajor, ColMajor, ColMajor, 128, 96, 64, 6, 1, 96>;
+        sm_90: [gemm_sm_90_ T _ U _swap_nt_none_128x104x64s6k1]:
+            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, RowMajor, ColMajor, ColMajor, 128, 104, 64, 6, 1, 104>;
+        sm_90: [gemm_sm_90_ T _ U _swap_nt_none_128x48x64s8k1]:
+            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, RowMajor, ColMajor, ColMajor, 128, 48, 64, 8, 1, 48>;
     }
     // Few rows.
     for (T, U) in ALIKE, (O, A, B, C) in SWAPPED {
