@@ -321,7 +321,7 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
                     mbarrier::arrive_remote(shared::mapa(pipeline.empty(stage), lane));
                 }
             } else {
-                Leave::new::<Self, N, PARTED>(pipeline).stage(stage)
+                Leave::new(pipeline).stage(pipeline, stage)
             }
         }
     }
@@ -348,7 +348,7 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
         // one thread a consumer warpgroup releases, after the gemms that read the stage are done.
         unsafe {
             if thread_x() < Self::CONSUMERS {
-                let leave = Leave::new::<Self, N, false>(pipeline);
+                let leave = Leave::new(pipeline);
                 let mut last = None;
                 // Registers like any other from here on: where no step is taken, constants would be written into
                 // them beside the loop, and ptxas would then run its gemms one by one.
@@ -359,7 +359,7 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
                     wgmma::commit();
                     wgmma::wait::<1>();
                     if let Some(stage) = last {
-                        leave.stage(stage);
+                        leave.stage(pipeline, stage);
                     }
                     last = Some(pipeline.stage);
                     pipeline.advance();
@@ -368,7 +368,7 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
                 issued();
                 d.settle();
                 if let Some(stage) = last {
-                    leave.stage(stage);
+                    leave.stage(pipeline, stage);
                 }
             } else {
                 Self::begin(pipeline, &mut { steps }, &mut load);
@@ -381,42 +381,44 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
 /// How a warpgroup gives stages back: one thread arrives at each CTA's barriers that copies to them.
 #[derive(Clone, Copy)]
 struct Leave {
-    /// The first stage's empty barrier.
-    empty: u32,
     arrives: bool,
-    cluster: u32,
+    /// The first stage's empty barrier in the CTA where this thread arrives, where a cluster has several.
+    remote: u32,
 }
 
 impl Leave {
     #[inline(always)]
     fn new<P: Collective, const N: usize, const PARTED: bool>(pipeline: &Pipeline<P, N, PARTED>) -> Self {
-        let (thread, cluster) = (thread_x(), P::CLUSTER);
-        let empty = pipeline.empty(0);
-        if cluster == 1 || mbarrier::EVERY_LANE {
-            return Leave { empty, arrives: mbarrier::arrives(thread, 128), cluster };
+        let thread = thread_x();
+        if P::CLUSTER == 1 || mbarrier::EVERY_LANE {
+            return Leave { arrives: mbarrier::arrives(thread, 128), remote: 0 };
         }
-        let arrives = thread % 128 < cluster;
-        Leave { empty: shared::mapa(empty, if arrives { thread % 128 } else { 0 }), arrives, cluster }
+        let arrives = thread % 128 < P::CLUSTER;
+        Leave { arrives, remote: shared::mapa(pipeline.empty(0), if arrives { thread % 128 } else { 0 }) }
     }
 
     /// # Safety
-    /// The warpgroup's threads execute it after their last reads of the stage, which it acquired.
+    /// The warpgroup's threads execute it after their last reads of the stage, which they acquired.
     #[inline(always)]
-    unsafe fn stage(self, stage: u32) {
-        let empty = self.empty + stage * 8;
+    unsafe fn stage<P: Collective, const N: usize, const PARTED: bool>(
+        self,
+        pipeline: &Pipeline<P, N, PARTED>,
+        stage: u32,
+    ) {
         // SAFETY: the caller's.
         unsafe {
             if !self.arrives {
-            } else if self.cluster == 1 {
-                mbarrier::arrive(empty)
+            } else if P::CLUSTER == 1 {
+                mbarrier::arrive(pipeline.empty(stage))
             } else if mbarrier::EVERY_LANE {
                 let mut cta = 0;
-                while cta < self.cluster {
-                    mbarrier::arrive_remote(shared::mapa(empty, cta));
+                while cta < P::CLUSTER {
+                    mbarrier::arrive_remote(shared::mapa(pipeline.empty(stage), cta));
                     cta += 1;
                 }
             } else {
-                mbarrier::arrive_remote(empty)
+                // Stages' barriers are as far apart as their parts are many.
+                mbarrier::arrive_remote(self.remote + stage * 8 * Pipeline::<P, N, PARTED>::PARTS)
             }
         }
     }
