@@ -31,7 +31,8 @@ pub struct Turns<P: Collective> {
 impl<P: Collective> Turns<P> {
     #[inline(always)]
     pub(in crate::tile) fn new(ordered: bool) -> Self {
-        let own = uniform(thread_x() / 128);
+        // Where nobody takes turns, a number that is known here would be held through the mainloop: epilogues have no register for it.
+        let own = if ordered { uniform(thread_x() / 128) } else { 0 };
         let next = if own + 1 == P::WARPGROUPS { 0 } else { own + 1 };
         if ordered && thread_x() < P::CONSUMERS && next == 0 {
             // SAFETY: whole warpgroups execute it; the first one waits.

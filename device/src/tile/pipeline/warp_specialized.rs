@@ -321,7 +321,10 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
                     mbarrier::arrive_remote(shared::mapa(pipeline.empty(stage), lane));
                 }
             } else {
-                Leave::new(pipeline).stage(pipeline, stage)
+                let leave = Leave::new(pipeline);
+                if leave.arrives {
+                    leave.stage(pipeline, stage)
+                }
             }
         }
     }
@@ -358,7 +361,9 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
                     d = compute(d, pipeline.read(), k);
                     wgmma::commit();
                     wgmma::wait::<1>();
-                    if let Some(stage) = last {
+                    if let Some(stage) = last
+                        && leave.arrives
+                    {
                         leave.stage(pipeline, stage);
                     }
                     last = Some(pipeline.stage);
@@ -367,7 +372,9 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
                 }
                 issued();
                 d.settle();
-                if let Some(stage) = last {
+                if let Some(stage) = last
+                    && leave.arrives
+                {
                     leave.stage(pipeline, stage);
                 }
             } else {
@@ -381,6 +388,7 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
 /// How a warpgroup gives stages back: one thread arrives at each CTA's barriers that copies to them.
 #[derive(Clone, Copy)]
 struct Leave {
+    /// Whether this thread does.
     arrives: bool,
     /// The first stage's empty barrier in the CTA where this thread arrives, where a cluster has several.
     remote: u32,
@@ -398,7 +406,7 @@ impl Leave {
     }
 
     /// # Safety
-    /// The warpgroup's threads execute it after their last reads of the stage, which they acquired.
+    /// Those of the warpgroup's threads that arrive execute it after its last reads of the stage, which it acquired.
     #[inline(always)]
     unsafe fn stage<P: Collective, const N: usize, const PARTED: bool>(
         self,
@@ -407,8 +415,7 @@ impl Leave {
     ) {
         // SAFETY: the caller's.
         unsafe {
-            if !self.arrives {
-            } else if P::CLUSTER == 1 {
+            if P::CLUSTER == 1 {
                 mbarrier::arrive(pipeline.empty(stage))
             } else if mbarrier::EVERY_LANE {
                 let mut cta = 0;

@@ -125,7 +125,10 @@ pub(super) unsafe fn stage<T: Element, R: Registers<T>>(
         if T::BYTES == 2 {
             let mut piece = 0;
             while piece < columns / 8 {
-                let i = |q: u32| pair_of(regs, (first + piece * 4 + q) as usize);
+                let i = |q: u32| {
+                    let r = (first + piece * 4 + q) as usize;
+                    pack([regs.get(r), regs.get(r + 1)])
+                };
                 let (row, byte) = matrix_line(warp, lane, piece);
                 stmatrix::x4(at(row, byte), [i(0), i(2), i(4), i(6)]);
                 piece += 2;
