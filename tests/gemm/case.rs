@@ -53,7 +53,11 @@ impl<'a, T: Input, U: Output> Case<'a, T, U> {
     /// The kernels that can compute it.
     pub fn kernels(&self, device: &Device) -> tilewright::Result<Vec<&'static str>> {
         let mut c = Guarded::<U>::at(device, self.c)?;
-        let gemm = Gemm::<U>::new().activation(self.activation);
+        let bias = self.bias.map(Bias::view).transpose()?;
+        let mut gemm = Gemm::<U>::new().beta(self.beta).activation(self.activation);
+        if let Some(bias) = &bias {
+            gemm = gemm.bias(bias);
+        }
         let all = gemm.candidates(&self.a.view()?, &self.b.view()?, &flat(c.view_mut()?)?)?;
         Ok(all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name()).collect())
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use tilewright::Device;
 use tilewright::ops::{Activation, kernels};
+use tilewright::{Device, f16};
 use tilewright_support::suite::Outcome;
 use tilewright_support::watched;
 
@@ -162,4 +162,22 @@ impl Visitor for Shapes<'_> {
         }
         Ok(())
     }
+}
+
+/// Several tiles of each CTA, of which its warpgroups take every other: odd and even numbers of tiles, and of steps of them.
+pub fn in_turn(device: &Device) -> Outcome {
+    let (m, n) = if device.is_emulator() { (400, 520) } else { (2900, 4200) };
+    let mut runs = 0;
+    for (k, layout) in [200, 320].into_iter().flat_map(|k| LAYOUTS.map(|layout| (k, layout))) {
+        let [a, b] = Problem { device, layout, size: [m, n, k] }.operands::<f16>()?;
+        let reference = Reference::new(a.values(), b.values(), 1, 200);
+        let case = Case::<f16, f16>::new(&a, &b, &reference, c_rows([1, m, n]));
+        let names = case.kernels(device)?.into_iter().filter(|name| watched::runs(name));
+        for name in names.filter(|name| name.ends_with("c2")) {
+            case.run(device, Some(name))?;
+            runs += 1;
+        }
+    }
+    println!("{runs} products");
+    Ok(())
 }

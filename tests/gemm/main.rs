@@ -31,6 +31,7 @@ fn main() -> ExitCode {
             "every kernel computes partial, whole and many tiles",
             kernels::each_on_every_shape,
         )
+        .device(Arch::Sm90a, "warpgroups take tiles in turn", kernels::in_turn)
         .device(Arch::Sm80, "all sizes from 1 to 4097, lines padded", sizes::with_padding)
         .device(Arch::Sm80, "all sizes from 1 to 4097, lines packed", sizes::without_padding)
         .device(Arch::Sm80, "matrices lie anywhere", views::everywhere)

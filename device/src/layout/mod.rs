@@ -24,4 +24,4 @@ pub use shared::{ColMajor, Linear, Major, Padded, RowMajor, SharedLayout, Swizzl
 pub use spread::Spread;
 pub use striped::Striped;
 pub use threads::Threads;
-pub use warpgroup::{OneWarpgroup, Warpgroup};
+pub use warpgroup::{OneWarpgroup, PerWarpgroup, Warpgroup};

@@ -48,7 +48,7 @@
 //! What the threads of a CTA write to memory by themselves they read behind [`Cta::barrier`].
 //!
 //! A loop over stages is [`Pipeline::run`]. One that holds stages of several rings at a time, as attention does, takes them from
-//! [`Pipeline::loads`]; [`InFlight::behind`] lets a gemm run while the one before it is waited for, [`Turns`] orders
+//! [`Pipeline::loads`]; [`InFlight::behind`] lets a gemm run while the one before it is waited for, [`Turns`] and [`Pipeline::run_in_turn`] order
 //! warpgroups, and [`OnlineSoftmax`] has the rows' statistics.
 //!
 //! A kernel on [`Roles`] has two instances of its body, with registers of their own, for warpgroups with different things to

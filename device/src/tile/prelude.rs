@@ -57,8 +57,9 @@ pub use crate::tile::mma::tf32::Tf32;
 pub use crate::tile::mma::wgmma::SharedOperand;
 pub use crate::tile::pipeline::configuration::{
     Configuration, FourConsumersJointProducers, OneConsumer, OneConsumerTwoProducers,
-    OneConsumerTwoProducersTwoPerSm, Producers, RegisterBudget, ThreeConsumers, ThreeConsumersThreeProducers,
-    TwoConsumers, TwoConsumersJointProducers, TwoConsumersJointProducersCluster, TwoConsumersThreeProducers,
+    OneConsumerTwoProducersTwoPerSm, PingPongCluster, Producers, RegisterBudget, ThreeConsumers,
+    ThreeConsumersThreeProducers, TwoConsumers, TwoConsumersJointProducers,
+    TwoConsumersJointProducersCluster, TwoConsumersThreeProducers,
 };
 pub use crate::tile::pipeline::early::Early;
 pub use crate::tile::pipeline::loads::{Ahead, Loads, Turn};
@@ -87,6 +88,6 @@ pub use crate::arch::special::{block_x, block_x_volatile, block_y, block_z, grid
 pub use crate::kernel::Program;
 pub use crate::layout::{
     ColMajor, CoreMatrices, Element, FragmentLayout, FullCol, FullRow, Linear, Major, OneWarpgroup, Padded,
-    RowMajor, SharedLayout, Spread, Striped, Sum, Swizzle, Threads, Warpgroup, warp,
+    PerWarpgroup, RowMajor, SharedLayout, Spread, Striped, Sum, Swizzle, Threads, Warpgroup, warp,
 };
 pub use half::{bf16, f16};

@@ -73,10 +73,12 @@ pub(super) struct Selection<'a> {
     readings: [[Reading; 2]; 2],
     /// C's rows are contiguous and its columns are not.
     prefers_columns: bool,
+    /// There is a beta or a bias.
+    terms: bool,
 }
 
 impl<'a> Selection<'a> {
-    pub(super) fn new(matrices: &'a Matrices, kind: Kind) -> Result<Self> {
+    pub(super) fn new(matrices: &'a Matrices, kind: Kind, beta: f32) -> Result<Self> {
         let Matrices { device, a, b, c, size, .. } = matrices;
         let backend = device.backend();
         let both = |of: &Untyped| Ok::<_, Error>([of.reading(backend, false)?, of.reading(backend, true)?]);
@@ -84,6 +86,7 @@ impl<'a> Selection<'a> {
             matrices,
             kind,
             readings: [both(a)?, both(b)?],
+            terms: beta != 0.0 || matrices.bias.is_some(),
             prefers_columns: matches!(c.layout.strides(), [.., 1, cols] if *cols > 1) && size.m > 1,
         })
     }
@@ -107,7 +110,14 @@ impl Choice for Selection<'_> {
     fn rate(&self, kernel: &Compiled) -> Result<Estimate, Rejection> {
         // A kernel with a column-major C is made for the transposed product; a kernel with a row-major C computes that
         // when C itself is column-major.
-        let transposed = !kernel.row_major[2] || (self.prefers_columns && !kernel.any_strides);
+        let transposed = match kernel.row_major[2] {
+            true => self.prefers_columns && !kernel.any_strides,
+            // Those for few rows stream the operand on the right, which alone may be constant.
+            false => !(kernel.apart && self.prefers_columns),
+        };
+        if kernel.plain && self.terms {
+            return Err(Rejection::Because("it takes neither beta nor a bias"));
+        }
         let Size { batch, m, n, k } = self.matrices.size;
         let [m, n] = if transposed { [n, m] } else { [m, n] };
         if !kernel.any_strides {
@@ -133,22 +143,31 @@ impl Choice for Selection<'_> {
 /// The constants are fitted to 44 products on an H200 (2026-11-23): 28 elements of a tile take a cycle for each step of 64, 53 bytes arrive
 /// a cycle, a tile's epilogue takes a cycle for 8 elements, a launch 3000, and handing over partial sums 1000. `mma.sync` has half of
 /// that rate, element-wise loads a sixteenth. What that chooses takes 1.3 % longer than the fastest kernel, by geometric mean.
+///
+/// Where warpgroups take tiles in turn, the last tile's epilogue shows alone, and clusters receive 43 bytes a cycle; a launch takes 4000 cycles
+/// more, most of them where a warpgroup has no second tile (17 products on an H200, 2026-11-24; the order of their widths is the estimate's
+/// but for two).
 fn estimate(kernel: &Compiled, size: Size, transposed: bool, sms: u32) -> Estimate {
     let [m, n, _] = kernel.tile.map(u64::from);
-    let split = u64::from(kernel.split);
+    // CTAs that take a tile together: each a part of its depth, or of its rows.
+    let (cluster, split) = (u64::from(kernel.cluster[0]), u64::from(kernel.split));
+    let rows = m * split / cluster;
     let tiles = (size.batch as u64)
         .saturating_mul((size.m as u64).div_ceil(m))
         .saturating_mul((size.n as u64).div_ceil(n));
-    let ctas = tiles.saturating_mul(split);
+    let ctas = tiles.saturating_mul(cluster);
     let waves = ctas.div_ceil(u64::from(sms).max(1));
     let slowness = match (kernel.arch, kernel.any_strides) {
         (Arch::Sm90a, _) => 1,
         (_, false) => 2,
         (_, true) => 16,
     };
-    let step = (m * n / 28).max((m + n) * STEP * 2 / 53) * slowness;
+    let arrive = if kernel.apart { 43 } else { 53 };
+    let step = (rows * n / 28).max((m + n) * split * STEP * 2 / cluster / arrive) * slowness;
     let steps = (size.k as u64).div_ceil(STEP).div_ceil(split);
     let sums = if split > 1 { 1000 } else { 0 };
-    let cycles = waves.saturating_mul(steps.saturating_mul(step) + m * n / 8 + sums).saturating_add(3000);
+    let epilogue = rows * n / 8 + sums;
+    let (each, once) = if kernel.apart { (0, epilogue + 7000) } else { (epilogue, 3000) };
+    let cycles = waves.saturating_mul(steps.saturating_mul(step) + each).saturating_add(once);
     Estimate { ctas, waves, cycles, transposed }
 }

@@ -165,7 +165,7 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
         c: &TensorViewMut<'_, U>,
     ) -> Result<Vec<GemmCandidate>> {
         let batches = Batches::new(a, b, c, self.bias, self.gated)?;
-        Ok(Selection::new(batches.first(), self.kind::<T>())?.candidates())
+        Ok(Selection::new(batches.first(), self.kind::<T>(), self.beta)?.candidates())
     }
 
     /// A plan for matrices of these shapes, strides and alignments, which runs many times: the kernel, and how it is launched. The matrices and

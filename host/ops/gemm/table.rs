@@ -70,8 +70,10 @@ pub(super) fn run(
         Some(bias) => bias.arg(backend, c_rows, 0)?,
         None => GlobalAbi { map: TensorMap::NONE, shape: [0; 3], tma: 0, ..c },
     };
-    let clusters = call.order.total().min(function.resident_ctas() / kernel.split).max(1);
-    let launch = Launch::grid([clusters * kernel.split, 1, 1]).pdl(call.overlap && tma);
+    // Those that take a tile together, or its depth.
+    let cluster = kernel.cluster[0];
+    let clusters = call.order.total().min(function.resident_ctas() / cluster).max(1);
+    let launch = Launch::grid([clusters * cluster, 1, 1]).pdl(call.overlap && tma);
     let [alpha, beta] = call.scale;
     let args = GemmArgs { a, b, c, bias, order: call.order, alpha, beta, constant: u32::from(call.constant) };
     // SAFETY: the arguments are those of `gemm`. The views that the matrices come from are borrowed by the caller, c

@@ -8,8 +8,8 @@ pub use list::{Activates, GEMM, GemmKernel};
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Cta, Early, Element, Fragment, Gemm, Global, GlobalMut, InPlace, Major, OutputLayout, Raster,
-    RasterOrder, Schedule, Shared, copy, gemm as multiply,
+    Cta, Early, Element, Fragment, Gemm, Global, GlobalMut, InPlace, Major, OutputLayout, RasterOrder,
+    Schedule, Shared, copy, gemm as multiply,
 };
 
 /// C = act(alpha A B + beta C + bias) for a batch of matrices: A \[batch, M, K\], B \[batch, K, N\], C \[batch, M, N\].
@@ -17,7 +17,8 @@ use tilewright_device::tile::{
 /// Multiplies `T` in tiles of `BM` x `BN` x `BK`, accumulates in `f32`, stores `U`. The orders `OA`, `OB`, `OC` say which
 /// dimension of each is contiguous. `bias` has C's shape with strides of 0 where it is broadcast, or no columns if there
 /// is none; C is not read when `beta` is 0. Tiles are taken in the order of `order` by as many clusters of `SPLIT` CTAs as
-/// the grid has, which divide the depth among themselves; `BOX` is how many lines of B and of C one TMA box takes.
+/// the grid has, which divide the depth among themselves; `BOX` is how many lines of B and of C one TMA box takes. Where
+/// `P` has clusters of its own, their CTAs take neighbours along M together, and share B's tiles.
 ///
 /// If `constant` is not 0, no kernel that may still run writes A: a kernel that streams it begins before the preceding grid has ended.
 ///
@@ -27,7 +28,7 @@ use tilewright_device::tile::{
 /// A, B, C and the bias, if there is one, have all matrices of `order`.
 #[kernel(
     program = P,
-    cluster = [SPLIT as u32, 1, 1],
+    cluster = [SPLIT as u32 * P::CLUSTER, 1, 1],
 )]
 pub unsafe fn gemm<
     P: Schedule,
@@ -68,10 +69,12 @@ pub unsafe fn gemm<
     // SAFETY: the caller's.
     let mut ahead = unsafe { early.load(&split, order, a, &a_s) };
     let mut pipe = cta.pipeline(stages);
-    for at in Raster::persistent(order, SPLIT as u32) {
+    let mut turns = cta.turns_of_tiles();
+    for at in cta.tiles(order, SPLIT as u32) {
         let steps = split.steps(a.cols().div_ceil(BK as u32));
         let (first, there) = (steps.start, steps.start + core::mem::take(&mut ahead));
-        let acc = pipe.run(
+        let acc = pipe.run_in_turn(
+            &mut turns,
             steps,
             Fragment::<f32, BM, BN, _>::zero(),
             #[inline(always)]
@@ -79,7 +82,7 @@ pub unsafe fn gemm<
                 // SAFETY: the caller's, here and below.
                 unsafe {
                     if !streams || k >= there {
-                        copy(a.tile_unchecked([at.batch, at.m, k]), a_s.at(s));
+                        copy(a.tile_unchecked([at.batch, at.m, k]).own(), a_s.at(s));
                     }
                     copy(b.tile_unchecked([at.batch, k, at.n]), b_s.at(s));
                 }
@@ -93,8 +96,14 @@ pub unsafe fn gemm<
                 multiply(Y::default(), a_s.at(s), b_s.at(s), acc)
             },
         );
-        let Some(acc) = split.reduce(acc) else { continue };
+        let Some(acc) = acc.and_then(|acc| split.reduce(acc)) else { continue };
         let place = [at.batch, at.m, at.n];
+        if E::PLAIN {
+            // SAFETY: as above.
+            let to = unsafe { c.tile_unchecked(place) };
+            out.store_each(acc, |x| E::ACTIVATION.apply(alpha * x), to);
+            continue;
+        }
         let mut acc = acc.map(|x| alpha * x);
         if E::GATED {
             // SAFETY: as above; the kernel has rows of tiles for all of A's.

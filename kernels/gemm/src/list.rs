@@ -3,7 +3,7 @@
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
     Activation, ColMajor, Element, Elements, FullRow, Gemm, Major, Multistage, OneConsumer, OutputLayout,
-    Reads, RowMajor, TwoConsumers, Vectors, WarpSpecialized, warp,
+    PerWarpgroup, PingPongCluster, Reads, RowMajor, TwoConsumers, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
@@ -20,7 +20,7 @@ pub struct GemmKernel {
     pub activation: &'static str,
     /// Whether it applies to gates, with which ups are multiplied.
     pub gated: bool,
-    /// Rows, columns and depth of a tile.
+    /// Rows, columns and depth of a tile, or of those that a cluster takes together.
     pub tile: [u32; 3],
     /// Stages of the pipeline.
     pub stages: u32,
@@ -30,6 +30,10 @@ pub struct GemmKernel {
     pub row_major: [bool; 3],
     /// Lines of a TMA box of B and of C.
     pub box_lines: u32,
+    /// Whether it takes neither beta nor bias.
+    pub plain: bool,
+    /// Whether warpgroups have tiles of their own.
+    pub apart: bool,
     /// True when it reads any strides, element by element.
     pub any_strides: bool,
 }
@@ -48,11 +52,13 @@ where
         output: U::NAME,
         activation: E::ACTIVATION.name(),
         gated: E::GATED,
-        tile: [BM as u32, BN as u32, BK as u32],
+        tile: [BM as u32 * P::CLUSTER, BN as u32, BK as u32],
         stages: STAGES as u32,
         split: SPLIT as u32,
         row_major: [OA::ROW_MAJOR, OB::ROW_MAJOR, OC::ROW_MAJOR],
         box_lines: BOX as u32,
+        plain: E::PLAIN,
+        apart: P::APART,
         any_strides: P::ANY_STRIDES,
     };
 }
@@ -66,6 +72,8 @@ pub trait Activates: Copy + Default + Send + Sync + 'static {
     const ACTIVATION: Activation;
     /// Whether the kernel's rows are gates and ups in turn.
     const GATED: bool = false;
+    /// Whether the kernel has alpha alone, neither beta nor bias: their terms take registers that an accumulator may not leave.
+    const PLAIN: bool = false;
 }
 
 /// Activations by the names that they have in kernels' names.
@@ -84,6 +92,14 @@ mod named {
     }
     named! { none Identity relu Relu gelu Gelu silu Silu }
 
+    /// Nothing but alpha.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct plain;
+    impl Activates for plain {
+        const ACTIVATION: Activation = Activation::Identity;
+        const PLAIN: bool = true;
+    }
+
     /// Gated units.
     #[derive(Clone, Copy, Debug, Default)]
     pub struct gated<E>(core::marker::PhantomData<E>);
@@ -92,11 +108,12 @@ mod named {
         const GATED: bool = true;
     }
 }
-use named::{gated, gelu, none, relu, silu};
+use named::{gated, gelu, none, plain, relu, silu};
 
 // Orders are those of op(A) and op(B), n as they are and t transposed; with `swap_` the kernel computes the transposed product, so
 // that few rows of A become few columns of a tile. Of Hopper's tiles the first is for large products, the second for outputs and
-// activations beyond the usual, the third and fourth for few tiles, the swapped ones for few rows. Stages fill the shared memory.
+// activations beyond the usual, the third and fourth for few tiles, the swapped ones for many tiles, of which warpgroups take
+// every other, and for few rows. Stages fill the shared memory.
 #[rustfmt::skip]
 kernels! {
     /// The GEMM kernels.
@@ -137,6 +154,17 @@ kernels! {
         sm_80: [gemm_sm_80_ T _ U _ O _none_128x128x32s4k1]:
             gemm<Multistage<4, Vectors>, warp::Square<2, 2>, T, U, none, A, B, C, 128, 128, 32, 4, 1, 64>;
     }
+    // Many tiles, without beta and bias: warpgroups take tiles in turn, and waves are filled by tiles of some width.
+    for (T, U) in ALIKE, (O, A, B, C) in SWAPPED {
+        sm_90: [gemm_sm_90_ T _ U _ O _none_256x128x64s6c2]:
+            gemm<WarpSpecialized<PingPongCluster>, PerWarpgroup<2>, T, U, plain, A, B, C, 128, 128, 64, 6, 1, 64>;
+        sm_90: [gemm_sm_90_ T _ U _ O _none_256x144x64s6c2]:
+            gemm<WarpSpecialized<PingPongCluster>, PerWarpgroup<2>, T, U, plain, A, B, C, 128, 144, 64, 6, 1, 72>;
+        sm_90: [gemm_sm_90_ T _ U _ O _none_256x160x64s5c2]:
+            gemm<WarpSpecialized<PingPongCluster>, PerWarpgroup<2>, T, U, plain, A, B, C, 128, 160, 64, 5, 1, 80>;
+        sm_90: [gemm_sm_90_ T _ U _ O _none_256x176x64s5c2]:
+            gemm<WarpSpecialized<PingPongCluster>, PerWarpgroup<2>, T, U, plain, A, B, C, 128, 176, 64, 5, 1, 88>;
+    }
     // Few tiles.
     for (T, U) in ALIKE, (O, A, B, C) in ORDERS {
         sm_90: [gemm_sm_90_ T _ U _ O _none_128x64x64s8k1]:
@@ -150,6 +178,10 @@ kernels! {
     for (T, U) in ALIKE {
         sm_90: [gemm_sm_90_ T _ U _swap_nt_none_128x96x64s6k1]:
             gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, RowMajor, ColMajor, ColMajor, 128, 96, 64, 6, 1, 96>;
+        sm_90: [gemm_sm_90_ T _ U _swap_nt_none_128x104x64s6k1]:
+            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, RowMajor, ColMajor, ColMajor, 128, 104, 64, 6, 1, 104>;
+        sm_90: [gemm_sm_90_ T _ U _swap_nt_none_128x48x64s8k1]:
+            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, RowMajor, ColMajor, ColMajor, 128, 48, 64, 8, 1, 48>;
     }
     // Few rows.
     for (T, U) in ALIKE, (O, A, B, C) in SWAPPED {

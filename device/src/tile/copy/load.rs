@@ -17,7 +17,8 @@ pub(super) const UNROLLED: [u32; 2] = [8, 2];
 
 /// Copies one of the equal `parts` of a tile's lines by TMA, completing on `barrier`; called by one thread.
 ///
-/// If clusters of `P` have several CTAs, one thread of each calls it for the same tile: each copies its share of the boxes to all.
+/// If clusters of `P` have several CTAs, one thread of each calls it for the same tile, unless it is its [own](GlobalTile::own): each copies
+/// its share of the boxes to all.
 ///
 /// # Safety
 /// `to` is a tile of type `Shared<T, R, C, L, O>` that nobody reads, `barrier` is its stage's full barrier; in all CTAs.
@@ -67,7 +68,7 @@ pub(crate) unsafe fn tma_load<
             while across < end {
                 let coords = from.box_at(R, C, across, along * SWIZZLE_BYTES / T::BYTES as u32);
                 let to = to + (along * lines + across) * SWIZZLE_BYTES;
-                if P::CLUSTER == 1 {
+                if P::CLUSTER == 1 || from.own {
                     coords.load_hint(to, from.of.map, barrier, from.of.policy);
                 } else if turn % P::CLUSTER == rank {
                     coords.load_multicast_hint(to, from.of.map, barrier, all, from.of.policy);

@@ -13,6 +13,8 @@ pub trait Collective: Program + Sized + 'static {
     const WARPGROUPS: u32;
     /// CTAs of a cluster that take neighbouring tiles together.
     const CLUSTER: u32 = 1;
+    /// Whether its warpgroups compute tiles of their own, in turn, each with all of a tile.
+    const APART: bool = false;
 }
 
 /// Waits until all threads that compute have come here, before and after an exchange through shared memory: what each of them wrote
@@ -22,6 +24,12 @@ pub trait Collective: Program + Sized + 'static {
 /// All threads of the program that compute execute it, in whole warps.
 #[inline(always)]
 pub(in crate::tile) unsafe fn meet<P: Collective>() {
+    const {
+        assert!(
+            !P::APART,
+            "warpgroups that compute tiles apart do not meet: what all threads exchange through shared memory is not for their schedule"
+        )
+    };
     // SAFETY: the caller's; at this barrier they meet alone, all of them in the same order.
     unsafe { sync::bar_sync(EXCHANGE.get::<0>(), P::CONSUMERS) }
 }
@@ -48,6 +56,14 @@ pub(in crate::tile) const fn expect_policy<P: Collective>(threads: u32, asynchro
     assert!(
         !asynchronous || matches!(P::ARCH, Arch::Sm90a),
         "a policy of warpgroups takes `wgmma` of Hopper, which the schedule's architecture lacks: use one of `warp`"
+    );
+}
+
+/// Refuses, when the kernel is compiled, a schedule or a policy, `apart`, whose warpgroups compute tiles of their own, where all compute one.
+pub(in crate::tile) const fn expect_together<P: Collective>(apart: bool) {
+    assert!(
+        !P::APART && !apart,
+        "warpgroups that compute tiles apart take them in turn: by `Pipeline::run_in_turn`"
     );
 }
 

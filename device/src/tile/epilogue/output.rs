@@ -61,6 +61,33 @@ pub trait OutputLayout<const M: usize, const N: usize>: FragmentLayout<M, N> {
         store_directly::<T, Self, M, N>(regs, &tile.0.window(M, N))
     }
 
+    /// Stores `each` of a fragment's elements.
+    ///
+    /// # Safety
+    /// As [`store`](Self::store).
+    #[doc(hidden)]
+    #[inline(always)]
+    unsafe fn store_cast<T, O, const RANK: usize, const BOX: usize>(
+        staging: u32,
+        regs: &Self::Regs<f32>,
+        each: impl Fn(f32) -> f32,
+        tile: &GlobalTileMut<T, RANK, O, BOX>,
+    ) where
+        T: Element,
+        O: Major,
+        [u32; RANK]: Coords,
+    {
+        let cast = Fragment::<f32, M, N, Self> { regs: *regs }.map(each).cast::<T>();
+        // SAFETY: passed on.
+        unsafe {
+            if O::ROW_MAJOR {
+                Self::store(staging, &cast.regs, tile)
+            } else {
+                Self::store_columns(staging, &cast.regs, tile)
+            }
+        }
+    }
+
     /// Waits until nothing reads the staging buffers any more.
     ///
     /// # Safety
@@ -97,6 +124,26 @@ impl<T: Element, const M: usize, const N: usize, L: OutputLayout<M, N>> Output<T
             } else {
                 L::store_columns(self.base, &fragment.regs, &tile)
             }
+        }
+    }
+}
+
+impl<T: Element, const M: usize, const N: usize, L: OutputLayout<M, N>> Output<T, M, N, L> {
+    /// As [`store`](Self::store), of `each` of the elements, rounded to `T`. Those that are stored together are computed together: large
+    /// accumulators leave no registers for all of them.
+    #[inline(always)]
+    pub fn store_each<O, const RANK: usize, const BOX: usize>(
+        &mut self,
+        acc: Fragment<f32, M, N, L>,
+        each: impl Fn(f32) -> f32,
+        tile: GlobalTileMut<T, RANK, O, BOX>,
+    ) where
+        O: Major,
+        [u32; RANK]: Coords,
+    {
+        if thread_x() < L::THREADS {
+            // SAFETY: as in `store`.
+            unsafe { L::store_cast(self.base, &acc.regs, each, &tile) }
         }
     }
 }

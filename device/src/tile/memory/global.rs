@@ -46,6 +46,8 @@ pub struct GlobalTile<T, const RANK: usize, O = RowMajor, const BOX: usize = 64>
     pub(in crate::tile) rows: u32,
     /// Whether the caller vouches for the leading indices.
     vouched: bool,
+    /// Whether other CTAs of the cluster take another one.
+    pub(in crate::tile) own: bool,
 }
 
 /// One tile of a tensor, to be copied to; what lies outside the tensor is not stored.
@@ -104,7 +106,7 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> Global<T, RANK, 
     #[inline(always)]
     pub fn tile(self, index: [u32; RANK]) -> GlobalTile<T, RANK, O, BOX> {
         const { Self::MATRIX };
-        GlobalTile { of: self, index, first: 0, rows: u32::MAX, vouched: false }
+        GlobalTile { of: self, index, first: 0, rows: u32::MAX, vouched: false, own: false }
     }
     /// As [`tile`](Self::tile), for kernels that have no registers left to ask whether the leading indices are inside.
     ///
@@ -185,6 +187,11 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RA
     #[inline(always)]
     pub fn of_rows(self, first: u32, rows: u32) -> Self {
         GlobalTile { first, rows, ..self }
+    }
+    /// The same tile, of this CTA alone: where the CTAs of a cluster share what they copy (multicast), not this one.
+    #[inline(always)]
+    pub fn own(self) -> Self {
+        GlobalTile { own: true, ..self }
     }
     /// The element at (row, col) of the tile, if tiles are of `R` x `C`; zero outside of the tensor.
     #[inline(always)]

@@ -6,6 +6,8 @@ use crate::layout::{FragmentLayout, Sum};
 pub trait Accumulates<const M: usize, const N: usize>: FragmentLayout<M, N> {
     /// True when gemms into it run asynchronously.
     const ASYNCHRONOUS: bool;
+    /// True when each warpgroup has an accumulator of its own, of another tile.
+    const APART: bool = false;
     /// Waits for all gemms of the warpgroup; see [`Pending`](super::in_flight::Pending).
     ///
     /// # Safety

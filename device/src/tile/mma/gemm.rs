@@ -23,6 +23,7 @@ use half::{bf16, f16};
 /// | policy | M | N | elements |
 /// | --- | --- | --- | --- |
 /// | `Warpgroups<WM, WN>` (`wgmma`): `FullRow`, `FullCol` | 64 or 128 for each of `WM` = 1 to 4 warpgroups, 192 of 1 or 2, 256 of one | a multiple of 8 to 256 for each of `WN` = 1, 2 or 4 | f16, bf16, pairs of 8-bit floats, `HalfTf32`; `I8x2` where that is 8, 24 or a multiple of 16 |
+/// | `PerWarpgroup<W>`, whose `W` warpgroups compute tiles in turn | 64, 128, 192 or 256 | a multiple of 8 to 256 | as `Warpgroups` |
 /// | `Warpgroup<G>`, one among several, A without a swizzle | 64 | a multiple of 8 to 256 | f16, bf16 |
 /// | `Warps<WM, WN>` (`mma.sync`): `warp::FullRow`, `warp::FullCol`, `warp::Square` | 16 or 32 for each of `WM` = 1, 2, 4, 8 or 16 warps, 48 or 64 of 1, 2 or 4, 128 of 1 or 2 | a multiple of 8 to 256 for each of `WN` = 1, 2 or 4 | f16, bf16, `I8x2` |
 /// | `Tf32<Warps<WM, WN>>` | as `Warps` | as `Warps` | f32, rounded to tf32 |

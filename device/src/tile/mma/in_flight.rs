@@ -24,6 +24,8 @@ pub trait Pending: Sized {
     type Done;
     /// True when gemms run asynchronously: `wgmma`, not `mma.sync`.
     const ASYNCHRONOUS: bool;
+    /// True when each warpgroup has accumulators of its own.
+    const APART: bool = false;
     /// The threads that hold the accumulators.
     const THREADS: u32;
 
@@ -74,6 +76,7 @@ pub struct Then<I, F>(I, F);
 impl<I: Pending, U, F: FnOnce(I::Done) -> U> Pending for Then<I, F> {
     type Done = U;
     const ASYNCHRONOUS: bool = I::ASYNCHRONOUS;
+    const APART: bool = I::APART;
     const THREADS: u32 = I::THREADS;
 
     #[inline(always)]
@@ -130,6 +133,7 @@ impl<S: Sum, const M: usize, const N: usize, L: Accumulates<M, N>, A: Held> Pend
 {
     type Done = Fragment<S, M, N, L>;
     const ASYNCHRONOUS: bool = L::ASYNCHRONOUS;
+    const APART: bool = L::APART;
     const THREADS: u32 = L::THREADS;
 
     #[inline(always)]
@@ -163,6 +167,7 @@ macro_rules! several {
         impl<$first: Pending, $($other: Pending),*> Pending for ($first, $($other),*) {
             type Done = ($first::Done, $($other::Done),*);
             const ASYNCHRONOUS: bool = $first::ASYNCHRONOUS $(|| $other::ASYNCHRONOUS)*;
+            const APART: bool = $first::APART $(|| $other::APART)*;
             const THREADS: u32 = {
                 $(assert!(
                     $first::THREADS == $other::THREADS,

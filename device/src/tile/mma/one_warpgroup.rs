@@ -2,30 +2,40 @@
 
 use crate::arch::wgmma::{self, Descriptor, Settle, Wgmma};
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, Nested, RowBlocks, RowsOf};
-use crate::layout::{CoreMatrices, FragmentLayout, Major, SharedLayout, Sum, Warpgroup, Warpgroups};
+use crate::layout::{
+    CoreMatrices, FragmentLayout, Major, PerWarpgroup, SharedLayout, Sum, Warpgroup, Warpgroups,
+};
 use crate::tile::mma::accumulates::Accumulates;
 use crate::tile::mma::gemm::{Gemm, OperandLayout};
 use crate::tile::mma::wgmma::SharedOperand;
 
-impl<const M: usize, const N: usize, const G: usize> Accumulates<M, N> for Warpgroup<G>
-where
-    RowsOf<64>: RowBlocks<M, 1>,
-    ColumnsOf: ColumnBlocks<N, 1>,
-    <ColumnsOf as ColumnBlocks<N, 1>>::Of<f32>: Settle,
-{
-    const ASYNCHRONOUS: bool = true;
+/// A warpgroup's whole accumulator.
+macro_rules! whole {
+    ($policy:ident<$g:ident>, $apart:literal) => {
+        impl<const M: usize, const N: usize, const $g: usize> Accumulates<M, N> for $policy<$g>
+        where
+            RowsOf<64>: RowBlocks<M, 1>,
+            ColumnsOf: ColumnBlocks<N, 1>,
+            <ColumnsOf as ColumnBlocks<N, 1>>::Of<f32>: Settle,
+        {
+            const ASYNCHRONOUS: bool = true;
+            const APART: bool = $apart;
 
-    #[inline(always)]
-    unsafe fn settle<S: Sum>(regs: &mut Self::Regs<S>) {
-        // SAFETY: passed on.
-        unsafe { <Warpgroups<1, 1> as Accumulates<M, N>>::settle(regs) }
-    }
-    #[inline(always)]
-    unsafe fn touch<S: Sum>(regs: &mut Self::Regs<S>) {
-        // SAFETY: passed on.
-        unsafe { <Warpgroups<1, 1> as Accumulates<M, N>>::touch(regs) }
-    }
+            #[inline(always)]
+            unsafe fn settle<S: Sum>(regs: &mut Self::Regs<S>) {
+                // SAFETY: passed on.
+                unsafe { <Warpgroups<1, 1> as Accumulates<M, N>>::settle(regs) }
+            }
+            #[inline(always)]
+            unsafe fn touch<S: Sum>(regs: &mut Self::Regs<S>) {
+                // SAFETY: passed on.
+                unsafe { <Warpgroups<1, 1> as Accumulates<M, N>>::touch(regs) }
+            }
+        }
+    };
 }
+whole!(Warpgroup<G>, false);
+whole!(PerWarpgroup<W>, true);
 
 /// The registers of the only block of rows.
 type Columns<const N: usize> = <ColumnsOf as ColumnBlocks<N, 1>>::Of<f32>;

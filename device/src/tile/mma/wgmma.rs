@@ -4,7 +4,7 @@ use crate::arch::special::thread_x;
 use crate::arch::warp::uniform;
 use crate::arch::wgmma::{self, Descriptor, Settle, Wgmma};
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf, for_each_width};
-use crate::layout::{FragmentLayout, Major, Registers, SharedLayout, Sum, Warpgroups};
+use crate::layout::{FragmentLayout, Major, PerWarpgroup, Registers, SharedLayout, Sum, Warpgroups};
 use crate::tile::fragment::held::Packed;
 use crate::tile::mma::accumulates::Accumulates;
 use crate::tile::mma::gemm::{Gemm, GemmRegisters, OperandLayout};
@@ -56,12 +56,18 @@ impl SharedOperand {
         }
     }
 
-    /// By how much the low word grows from the part at 0 along K to that at `k`: an address that ends inside shared memory does not
-    /// overflow its field.
+    /// By how much the low word grows from the part at 0 to that at `outer` along M or N and `k` along K: an address that ends inside
+    /// shared memory does not overflow its field.
+    #[inline(always)]
+    fn from_first(&self, outer: u32, k: u32) -> u32 {
+        let from_zero = SharedOperand { address: 0, ..*self };
+        from_zero.descriptor(outer, k).lo - from_zero.descriptor(0, 0).lo
+    }
+
+    /// By how much the low word grows from the part at 0 along K to that at `k`.
     #[inline(always)]
     pub fn along(&self, k: u32) -> u64 {
-        let from_zero = SharedOperand { address: 0, ..*self };
-        u64::from(from_zero.descriptor(0, k).lo - from_zero.descriptor(0, 0).lo)
+        u64::from(self.from_first(0, k))
     }
 }
 
@@ -227,6 +233,65 @@ where
                     let acc: &mut Block<S, N, WN> = d.blocks.get_mut(block);
                     let a = a.descriptor(row + block as u32 * 64, k);
                     let b = b.descriptor(col, k);
+                    with_transposes!(!OA::ROW_MAJOR, OB::ROW_MAJOR, |TA, TB| BlockSums::<T>::ss::<TA, TB>(
+                        acc,
+                        a,
+                        b,
+                        (add || k > 0) as u32
+                    ));
+                    block += 1;
+                }
+                k += DEPTH;
+            }
+        }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, S, const M: usize, const N: usize, const K: usize, const W: usize> Gemm<T, M, N, K, S>
+    for PerWarpgroup<W>
+where
+    T: OperandLayout<K>,
+    S: Sum,
+    RowsOf<64>: RowBlocks<M, 1>,
+    ColumnsOf: ColumnBlocks<N, 1>,
+    Block<f32, N, 1>: Settle,
+    Block<S, N, 1>: BlockSums<T>,
+{
+    type A = T::Layout;
+    type B = T::Layout;
+    type D = Self;
+
+    #[inline(always)]
+    unsafe fn issue<OA: Major, OB: Major>(
+        a: u32,
+        b: u32,
+        add: bool,
+        d: &mut <Self as FragmentLayout<M, N>>::Regs<S>,
+    ) {
+        let swizzle = <T::Layout as SharedLayout>::SWIZZLE;
+        const {
+            assert!(
+                !OB::ROW_MAJOR || ((N * 2) as u32).is_multiple_of(<T::Layout as SharedLayout>::SWIZZLE),
+                "where N is contiguous in B, a warpgroup takes a multiple of 64 columns (of 32 or 16 where K is)"
+            )
+        };
+        let a =
+            SharedOperand { address: a, k_major: OA::ROW_MAJOR, swizzle, extent: M as u32, depth: K as u32 };
+        let b =
+            SharedOperand { address: b, k_major: !OB::ROW_MAJOR, swizzle, extent: N as u32, depth: K as u32 };
+        // The others differ from these by constants: an addition each.
+        let (first_a, first_b) = (a.descriptor(0, 0), b.descriptor(0, 0));
+        // SAFETY: passed on; the descriptors stay inside the operands' tiles.
+        unsafe {
+            wgmma::fence();
+            let mut k = 0;
+            while k < K as u32 {
+                let mut block = 0;
+                while block < M / 64 {
+                    let acc: &mut Block<S, N, 1> = d.blocks.get_mut(block);
+                    let a = Descriptor { lo: first_a.lo + a.from_first(block as u32 * 64, k), ..first_a };
+                    let b = Descriptor { lo: first_b.lo + b.from_first(0, k), ..first_b };
                     with_transposes!(!OA::ROW_MAJOR, OB::ROW_MAJOR, |TA, TB| BlockSums::<T>::ss::<TA, TB>(
                         acc,
                         a,

@@ -13,6 +13,7 @@ use crate::tile::cta::registers;
 /// | [`OneConsumerTwoProducers`] | 1 | 2 | 1 | 1 | as launched |
 /// | [`OneConsumerTwoProducersTwoPerSm`] | 1 | 2 | 2 | 1 | 40, 208 |
 /// | [`TwoConsumers`] | 2 | 1 | 1 | 1 | 40, 232 |
+/// | [`PingPongCluster`] | 2, in turn | 1 | 1 | 2 | 24, 240 |
 /// | [`TwoConsumersThreeProducers`] | 2 | 3 | 1 | 1 | 40, 232 |
 /// | [`TwoConsumersJointProducers`] | 2 | 4, joint | 1 | 1 | 56, 224 |
 /// | [`TwoConsumersJointProducersCluster`] | 2 | 4, joint | 1 | 2 | 56, 224 |
@@ -51,12 +52,15 @@ pub trait Configuration: Copy + Default + 'static {
     const REGISTERS: Option<RegisterBudget>;
     /// CTAs that share an SM, and with it its registers.
     const CTAS_PER_SM: u32 = 1;
-    /// CTAs of a cluster, 1 to 8. More than one have joint producers.
+    /// CTAs of a cluster, 1 to 8.
     ///
-    /// They may take tiles that differ in what is copied as bytes alone: of every tile that TMA has boxes for, each copies its share
-    /// to all of them (multicast), so that it is read from the L2 cache once. They load the same steps, and the kernel's `cluster` is
-    /// `[P::CLUSTER, 1, 1]`.
+    /// Of every tile that TMA has boxes for, each copies its share to all of them (multicast), so that it is read from the L2 cache once;
+    /// but of tiles that are a CTA's [`own`](crate::tile::GlobalTile::own), and of what is copied as bytes. They load the same steps, and the
+    /// kernel's `cluster` is `[P::CLUSTER, 1, 1]`.
     const CLUSTER: u32 = 1;
+    /// Whether each consumer warpgroup computes tiles of its own, with a policy [`PerWarpgroup`](crate::tile::PerWarpgroup): while one
+    /// stores its tile, the tensor cores have another's gemms (ping-pong). See [`Pipeline::run_in_turn`](crate::tile::Pipeline::run_in_turn).
+    const APART: bool = false;
 }
 
 /// The warps that load, 1 to 4, and how they divide their work. One thread of each issues TMA.
@@ -188,6 +192,18 @@ impl Configuration for ThreeConsumersThreeProducers {
     const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 32, consumers: 160 });
 }
 
+/// Two consumer warpgroups that compute tiles in turn, and a producer, in clusters of two CTAs: large products, of which no epilogue shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PingPongCluster;
+
+impl Configuration for PingPongCluster {
+    const CONSUMER_WARPGROUPS: u32 = 2;
+    const PRODUCERS: Producers = Producers::Separate(1);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 24, consumers: 240 });
+    const CLUSTER: u32 = 2;
+    const APART: bool = true;
+}
+
 /// Four consumer warpgroups and four joint producers: stages of many copies, whose decoding takes many threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FourConsumersJointProducers;
@@ -219,7 +235,10 @@ pub(super) trait Derived: Configuration {
             "an SM holds a CTA, or several of 2048 threads together"
         );
         assert!(Self::CLUSTER >= 1 && Self::CLUSTER <= 8, "a cluster has 1 to 8 CTAs");
-        assert!(Self::CLUSTER == 1 || producers.joint(), "joint producers copy to all CTAs of a cluster");
+        assert!(
+            !Self::APART || !producers.joint(),
+            "joint producers fill stages for all warpgroups together"
+        );
         assert!(
             warpgroups == 1 || Self::REGISTERS.is_some(),
             "several consumer warpgroups take registers of the producers' warpgroup: say how many in `REGISTERS`"

@@ -243,6 +243,7 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
         d: D,
         mut load: impl for<'s> FnMut(Fill<'s, Self, N>, u32),
         mut compute: impl for<'s> FnMut(D::Issued, Full<'s, N>, u32) -> D::Issued,
+        issued: impl FnOnce(),
     ) -> D {
         const {
             assert!(
@@ -302,6 +303,7 @@ impl<const W: usize, A: Access> Schedule for Multistage<W, A> {
                 pipeline.advance();
                 k += 1;
             }
+            issued();
             cp_async::wait_all();
             d.settle();
             d.done()

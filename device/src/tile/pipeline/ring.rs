@@ -71,6 +71,13 @@ impl<P: Collective, const N: usize, const PARTED: bool> Pipeline<P, N, PARTED> {
     pub(in crate::tile) fn read<'s>(&self) -> Full<'s, N> {
         Full { stage: self.stage, pipeline: Some(self.index), turn: PhantomData }
     }
+    /// Leaves `steps` steps out, which are others'.
+    #[inline(always)]
+    pub(in crate::tile) fn pass_by(&mut self, steps: u32) {
+        let to = self.stage + steps;
+        self.stage = to % N as u32;
+        self.phase ^= to / N as u32 & 1;
+    }
     #[inline(always)]
     pub(in crate::tile) fn advance(&mut self) {
         self.stage += 1;

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::tile::cta::collective::expect_policy;
+use crate::tile::cta::collective::{expect_policy, expect_together};
 use crate::tile::memory::shared::{Fill, Full};
 use crate::tile::mma::in_flight::{Accumulator, Pending};
 use crate::tile::pipeline::loads::Loads;
@@ -25,6 +25,7 @@ impl<P: Schedule, const N: usize, const PARTED: bool> Pipeline<P, N, PARTED> {
         I: Iterator<Item = u32>,
         F: for<'s> FnMut(Fill<'s, P, N>, u32),
     {
+        const { expect_together::<P>(false) };
         let mut loads = Loads { pipeline: self, steps, load };
         // SAFETY: all roles make it; stages are acquired through it.
         unsafe { P::begin(loads.pipeline, &mut loads.steps, &mut loads.load) };
@@ -46,6 +47,7 @@ impl<P: Schedule, const N: usize> Pipeline<P, N> {
         compute: impl for<'s> FnMut(D::Issued, Full<'s, N>, u32) -> D::Issued,
     ) -> D {
         const { expect_policy::<P>(D::Issued::THREADS, D::Issued::ASYNCHRONOUS) };
-        P::run_pipeline(self, steps, d, load, compute)
+        const { expect_together::<P>(D::Issued::APART) };
+        P::run_pipeline(self, steps, d, load, compute, || ())
     }
 }

@@ -69,7 +69,7 @@ pub trait Schedule: Loader {
         load: &mut impl for<'s> FnMut(Fill<'s, Self, N>, u32),
     );
 
-    /// The body of [`Pipeline::run`].
+    /// The body of [`Pipeline::run`]; `issued` is called when all gemms are.
     #[doc(hidden)]
     fn run_pipeline<D: Accumulator, const N: usize>(
         pipeline: &mut Pipeline<Self, N>,
@@ -77,6 +77,7 @@ pub trait Schedule: Loader {
         d: D,
         load: impl for<'s> FnMut(Fill<'s, Self, N>, u32),
         compute: impl for<'s> FnMut(D::Issued, Full<'s, N>, u32) -> D::Issued,
+        issued: impl FnOnce(),
     ) -> D;
 }
 

@@ -103,6 +103,7 @@ unsafe fn leave<P: Collective>() {
 impl<C: Configuration> Collective for WarpSpecialized<C> {
     const WARPGROUPS: u32 = C::CONSUMER_WARPGROUPS;
     const CLUSTER: u32 = C::CLUSTER;
+    const APART: bool = C::APART;
 }
 
 impl<C: Configuration> Loader for WarpSpecialized<C> {
@@ -203,12 +204,13 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
         unsafe {
             if thread_x() == 0 {
                 let mut stage = 0;
-                let (n, warpgroups) = (N as u32, Self::WARPGROUPS);
+                // Those that read a stage: all consumer warpgroups, or the one whose tile it is of.
+                let (n, warpgroups) = (N as u32, if C::APART { 1 } else { Self::WARPGROUPS });
                 let (stages, leave) = if PARTED { (n * warpgroups, 1) } else { (n, warpgroups) };
                 let (fill, leave) = if Self::JOINT {
                     (Self::PRODUCERS, 4 * leave * Self::CLUSTER * mbarrier::arrivals(32))
                 } else {
-                    (1, leave * mbarrier::arrivals(128))
+                    (1, leave * Self::CLUSTER * mbarrier::arrivals(128))
                 };
                 while stage < stages {
                     mbarrier::init(base + stage * 8, fill);
@@ -318,8 +320,11 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
                     // Each lane at another CTA's: all of them copy to this stage.
                     mbarrier::arrive_remote(shared::mapa(pipeline.empty(stage), lane));
                 }
-            } else if mbarrier::arrives(thread_x(), 128) {
-                mbarrier::arrive(pipeline.empty(stage))
+            } else {
+                let leave = Leave::new(pipeline);
+                if leave.arrives {
+                    leave.stage(pipeline, stage)
+                }
             }
         }
     }
@@ -331,6 +336,7 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
         d: D,
         mut load: impl for<'s> FnMut(Fill<'s, Self, N>, u32),
         mut compute: impl for<'s> FnMut(D::Issued, Full<'s, N>, u32) -> D::Issued,
+        issued: impl FnOnce(),
     ) -> D {
         const { assert!(!Self::JOINT, "`run` gives stages back by warpgroups") };
         const {
@@ -345,7 +351,7 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
         // one thread a consumer warpgroup releases, after the gemms that read the stage are done.
         unsafe {
             if thread_x() < Self::CONSUMERS {
-                let releases = mbarrier::arrives(thread_x(), 128);
+                let leave = Leave::new(pipeline);
                 let mut last = None;
                 // Registers like any other from here on: where no step is taken, constants would be written into
                 // them beside the loop, and ptxas would then run its gemms one by one.
@@ -356,24 +362,71 @@ impl<C: Configuration> Schedule for WarpSpecialized<C> {
                     wgmma::commit();
                     wgmma::wait::<1>();
                     if let Some(stage) = last
-                        && releases
+                        && leave.arrives
                     {
-                        mbarrier::arrive(pipeline.empty(stage));
+                        leave.stage(pipeline, stage);
                     }
                     last = Some(pipeline.stage);
                     pipeline.advance();
                     k += 1;
                 }
+                issued();
                 d.settle();
                 if let Some(stage) = last
-                    && releases
+                    && leave.arrives
                 {
-                    mbarrier::arrive(pipeline.empty(stage));
+                    leave.stage(pipeline, stage);
                 }
             } else {
                 Self::begin(pipeline, &mut { steps }, &mut load);
             }
             d.done()
+        }
+    }
+}
+
+/// How a warpgroup gives stages back: one thread arrives at each CTA's barriers that copies to them.
+#[derive(Clone, Copy)]
+struct Leave {
+    /// Whether this thread does.
+    arrives: bool,
+    /// The first stage's empty barrier in the CTA where this thread arrives, where a cluster has several.
+    remote: u32,
+}
+
+impl Leave {
+    #[inline(always)]
+    fn new<P: Collective, const N: usize, const PARTED: bool>(pipeline: &Pipeline<P, N, PARTED>) -> Self {
+        let thread = thread_x();
+        if P::CLUSTER == 1 || mbarrier::EVERY_LANE {
+            return Leave { arrives: mbarrier::arrives(thread, 128), remote: 0 };
+        }
+        let arrives = thread % 128 < P::CLUSTER;
+        Leave { arrives, remote: shared::mapa(pipeline.empty(0), if arrives { thread % 128 } else { 0 }) }
+    }
+
+    /// # Safety
+    /// Those of the warpgroup's threads that arrive execute it after its last reads of the stage, which it acquired.
+    #[inline(always)]
+    unsafe fn stage<P: Collective, const N: usize, const PARTED: bool>(
+        self,
+        pipeline: &Pipeline<P, N, PARTED>,
+        stage: u32,
+    ) {
+        // SAFETY: the caller's.
+        unsafe {
+            if P::CLUSTER == 1 {
+                mbarrier::arrive(pipeline.empty(stage))
+            } else if mbarrier::EVERY_LANE {
+                let mut cta = 0;
+                while cta < P::CLUSTER {
+                    mbarrier::arrive_remote(shared::mapa(pipeline.empty(stage), cta));
+                    cta += 1;
+                }
+            } else {
+                // Stages' barriers are as far apart as their parts are many.
+                mbarrier::arrive_remote(self.remote + stage * 8 * Pipeline::<P, N, PARTED>::PARTS)
+            }
         }
     }
 }

@@ -1,7 +1,9 @@
 //! The order in which CTAs take the tiles of an output.
 
 use crate::abi::{PassedAsIs, Plain};
-use crate::arch::special::{block_x, grid_x};
+use crate::arch::special::{block_x, cluster_rank, grid_x};
+use crate::tile::cta::Cta;
+use crate::tile::cta::collective::Collective;
 use crate::tile::memory::division::Division;
 
 /// A tile's place: batch, row of tiles, column of tiles.
@@ -98,6 +100,27 @@ impl Raster {
     pub fn persistent(order: RasterOrder, cluster: u32) -> Self {
         let cluster = if cluster == 0 { 1 } else { cluster };
         Raster { order, next: block_x() / cluster, step: grid_x() / cluster }
+    }
+}
+
+impl TileIndex {
+    /// This CTA's share of a tile that the CTAs of its cluster take together: they lie along M.
+    #[inline(always)]
+    pub(in crate::tile) fn own<P: Collective>(self) -> Self {
+        if P::CLUSTER == 1 {
+            return self;
+        }
+        TileIndex { m: self.m * P::CLUSTER + cluster_rank(), ..self }
+    }
+}
+
+impl<P: Collective> Cta<P> {
+    /// The tiles of `order` that this CTA takes, where `split` CTAs divide the depth of each.
+    ///
+    /// The CTAs of a cluster of `P` take neighbours along M together, which count as one in `order`.
+    #[inline(always)]
+    pub fn tiles(&self, order: RasterOrder, split: u32) -> impl Iterator<Item = TileIndex> + use<P> {
+        Raster::persistent(order, split * P::CLUSTER).map(TileIndex::own::<P>)
     }
 }
 

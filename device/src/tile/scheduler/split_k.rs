@@ -56,6 +56,7 @@ impl<const M: usize, const N: usize, L: Accumulates<M, N>, const SPLIT: usize> S
     /// Every role of every CTA of the cluster calls it with the same `base`, which nothing else uses.
     #[inline(always)]
     pub(in crate::tile) unsafe fn open(base: u32) -> Self {
+        const { assert!(SPLIT == 1 || !L::APART, "warpgroups that compute tiles apart take all of their depth") };
         let split = SplitK { base, tiles: 0, layout: PhantomData };
         if SPLIT > 1 {
             // SAFETY: one thread initialises the barriers, and nobody uses them before the cluster met.

@@ -138,15 +138,6 @@ impl<P: Collective> StreamK<P> {
         StreamK { order, step, end, next: cluster, schedule: PhantomData }
     }
 
-    /// This CTA's share of a tile that the CTAs of its cluster take together: they lie along M.
-    #[inline(always)]
-    fn own(tile: TileIndex) -> TileIndex {
-        if P::CLUSTER == 1 {
-            return tile;
-        }
-        TileIndex { m: tile.m * P::CLUSTER + cluster_rank(), ..tile }
-    }
-
     /// The next part, if there is one.
     #[inline(always)]
     pub fn part(&mut self) -> Option<TilePart> {
@@ -159,14 +150,14 @@ impl<P: Collective> StreamK<P> {
             let to = if from + left < steps { from + left } else { steps };
             self.step += to - from;
             let shared = if to - from < steps { Some(t) } else { None };
-            return Some(TilePart { tile: Self::own(order.raster.tile(whole + t)), steps: from..to, shared });
+            return Some(TilePart { tile: order.raster.tile(whole + t).own::<P>(), steps: from..to, shared });
         }
         let t = self.next;
         if t >= whole {
             return None;
         }
         self.next = t + grid_x() / P::CLUSTER;
-        Some(TilePart { tile: Self::own(order.raster.tile(t)), steps: 0..steps, shared: None })
+        Some(TilePart { tile: order.raster.tile(t).own::<P>(), steps: 0..steps, shared: None })
     }
 
     /// Whether this CTA has the tile's first steps, and then the sum of all its parts: the others leave theirs in memory.

@@ -14,10 +14,23 @@ fn chosen(device: &Device, layout: &str, shape: [usize; 3]) -> ([u32; 3], u32, A
 fn well_known_shapes_get_the_kernels_that_were_made_for_them() {
     let (device, _) = fake::h200();
     let large = ([128, 256, 64], 1, Arch::Sm90a);
-    for layout in ["nn", "nt", "tn", "tt"] {
-        for shape in [[8192; 3], [4096; 3], [2048; 3], [16384, 16384, 4096], [4096, 11008, 4096]] {
+    // In turn, of widths that fill the waves: where B's depth or B itself is contiguous, and A's depth.
+    let widths =
+        [([8192; 3], 144), ([4096; 3], 128), ([16384, 16384, 4096], 144), ([4096, 11008, 4096], 128)];
+    for (shape, width) in widths {
+        for layout in ["nn", "nt"] {
+            assert_eq!(
+                chosen(&device, layout, shape),
+                ([256, width, 64], 1, Arch::Sm90a),
+                "{layout} {shape:?}"
+            );
+        }
+        for layout in ["tn", "tt"] {
             assert_eq!(chosen(&device, layout, shape), large, "{layout} {shape:?}");
         }
+    }
+    for layout in ["nn", "nt", "tn", "tt"] {
+        assert_eq!(chosen(&device, layout, [2048; 3]), large, "{layout}");
     }
     for layout in ["nn", "nt"] {
         assert_eq!(chosen(&device, layout, [128, 4096, 4096]), ([128, 64, 64], 2, Arch::Sm90a));
@@ -46,6 +59,23 @@ fn columns_of_c_that_are_contiguous_are_computed_as_rows() {
     // (A B)ᵀ = Bᵀ Aᵀ, both transposed.
     assert!(plan.estimate.transposed && plan.kernel().name().contains("_tt_"), "{plan}");
     assert!(plan.to_string().contains("computing the transposed product"));
+}
+
+#[test]
+fn kernels_whose_warpgroups_take_turns_store_either_order_and_add_nothing() {
+    let (device, _) = fake::h200();
+    let mut views = Views::<f16, f16>::new(&device, "nt", [4096; 3]);
+    assert!(views.plan().kernel().kernel.apart && views.plan().estimate.transposed);
+    let bias = view(&device, BIAS, &[4096], &[1]);
+    for gemm in [Gemm::new().beta(1.0), Gemm::new().bias(&bias)] {
+        let plan = gemm.plan(&views.a, &views.b, &views.c).unwrap();
+        assert!(!plan.kernel().kernel.apart, "{plan}");
+        let candidates = gemm.candidates(&views.a, &views.b, &views.c).unwrap();
+        let refused = candidates.iter().find(|candidate| candidate.kernel.apart).unwrap();
+        assert_eq!(refused.rejection().unwrap(), "it takes neither beta nor a bias");
+    }
+    views.c = view_mut(&device, C, &[4096, 4096], &[1, 4096]);
+    assert!(views.plan().kernel().kernel.apart && !views.plan().estimate.transposed);
 }
 
 #[test]
@@ -170,8 +200,8 @@ fn plans_explain_themselves() {
     assert_eq!(
         plan.to_string(),
         format!(
-            "{name}: 2048 CTAs in 16 waves, about {cycles} cycles; tiles of 128 x 256 x 64, {stages} stages, split-K 1: the \
-             fastest by estimate"
+            "{name}: 3648 CTAs in 28 waves, about {cycles} cycles, computing the transposed product; tiles of 256 x 144 x 64, \
+             {stages} stages, split-K 1: the fastest by estimate"
         )
     );
     let all = views.candidates();

@@ -2,16 +2,13 @@
 
 use core::marker::PhantomData;
 
-use super::staging::{LINE, ROWS, block_of, drain_lines, ends_where_it_begins};
+use super::staging::{LINE, ROWS, block_of, drain_lines, ends_where_it_begins, pair_of};
 use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::tma::{self, Coords};
 use crate::arch::warp::uniform;
 use crate::arch::{stmatrix, sync};
-use crate::layout::element::pack;
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf};
-use crate::layout::{
-    ColMajor, Element, FragmentLayout, Major, Registers, SharedLayout, Swizzle, Warpgroups, Warps,
-};
+use crate::layout::{ColMajor, Element, FragmentLayout, Major, SharedLayout, Swizzle, Warpgroups, Warps};
 use crate::tile::cta::barriers::WARPGROUP;
 use crate::tile::cta::collective::{Collective, expect_policy};
 use crate::tile::cta::{Cta, TILE_ALIGN};
@@ -100,6 +97,21 @@ pub(super) const fn staged(n: usize) -> u32 {
     columns as u32
 }
 
+/// Columns that a warpgroup stages together of a tile of its own, in its one buffer: as many as divide it, up to 104. While it waits for a store
+/// another warpgroup computes.
+pub(super) const fn staged_apart(n: usize) -> u32 {
+    let mut columns = if n < 104 { n } else { 104 };
+    while !n.is_multiple_of(columns) {
+        columns -= 8;
+    }
+    columns as u32
+}
+
+/// Bytes of that buffer.
+pub(super) const fn apart_bytes(n: usize) -> u32 {
+    (staged_apart(n) * LINE).next_multiple_of(1024)
+}
+
 /// Staging buffers of a warpgroup that stores so many times.
 const fn buffers(steps: u32) -> u32 {
     if steps == 1 { 1 } else { 2 }
@@ -129,7 +141,10 @@ where
         [u32; RANK]: Coords,
     {
         // SAFETY: passed on.
-        unsafe { store_columns::<T, ColMajor, RANK, BOX, M, N, W, 1>(staging, &fragment.regs, &tile) }
+        unsafe {
+            let pair = |block: usize, i: usize| pair_of(&block_of(&fragment.regs, block), i);
+            store_columns::<T, ColMajor, RANK, BOX, M, N, W, 1, false>(staging, pair, &tile)
+        }
     }
 
     #[inline(always)]
@@ -143,42 +158,41 @@ where
     }
 }
 
-/// Stores a fragment of 16-bit elements whose tile is column-major.
+/// Stores a fragment of 16-bit elements whose tile is column-major: `pair` gives two of a block's, from one of its registers on.
 ///
 /// # Safety
 /// `staging` is as much as [`staging_bytes`] says, which only this uses; the threads that hold the fragment execute it converged.
 #[inline(always)]
 #[rustfmt::skip]
 pub(super) unsafe fn store_columns<
-    T: Element, O: Major, const RANK: usize, const BOX: usize, const M: usize, const N: usize, const WM: usize, const WN: usize,
+    T: Element, O: Major, const RANK: usize, const BOX: usize, const M: usize, const N: usize, const WM: usize, const WN: usize, const APART: bool,
 >(
     staging: u32,
-    regs: &<Warpgroups<WM, WN> as FragmentLayout<M, N>>::Regs<T>,
+    pair: impl Fn(usize, usize) -> u32,
     tile: &GlobalTileMut<T, RANK, O, BOX>,
 ) where
     [u32; RANK]: Coords,
-    RowsOf<64>: RowBlocks<M, WM>,
-    ColumnsOf: ColumnBlocks<N, WN>,
 {
-    let columns = const { staged(N / WN) };
+    let columns = const { if APART { staged_apart(N) } else { staged(N / WN) } };
     let size = (columns * LINE).next_multiple_of(1024);
     let (chunks, blocks) = ((N / WN) as u32 / columns, (M / WM / 64) as u32);
-    let buffers = buffers(chunks * blocks);
+    let buffers = if APART { 1 } else { buffers(chunks * blocks) };
     let thread = thread_x_volatile();
     let unit = uniform(thread / 128);
+    let part = if APART { 0 } else { unit };
     let (warp, lane) = (uniform(thread / 32) % 4, thread % 32);
     // TMA cuts stored lines off at multiples of 16 bytes only: it would overwrite what follows a ragged line.
     let whole_pieces = (tile.0.of.rows() * T::BYTES as u32).is_multiple_of(16);
     let by_tma = tile.0.of.tma && whole_pieces && BOX as u32 == columns;
-    if const { ends_where_it_begins((M / WM / 64 * N / WN) as u32 / staged(N / WN)) } && thread.is_multiple_of(128) {
+    if buffers > 1 && ends_where_it_begins(chunks * blocks) && thread.is_multiple_of(128) {
         // SAFETY: waits for this thread's own stores.
         unsafe { tma::bulk_wait_read::<0>() }
     }
     let mut step = 0;
     while step < chunks * blocks {
         let (block, chunk) = (step / chunks, step % chunks);
-        let row = unit / WN as u32 * (M / WM) as u32 + block * ROWS;
-        let col = unit % WN as u32 * (N / WN) as u32 + chunk * columns;
+        let row = part / WN as u32 * (M / WM) as u32 + block * ROWS;
+        let col = part % WN as u32 * (N / WN) as u32 + chunk * columns;
         let buffer = staging + (unit * buffers + step % buffers) * size;
         // SAFETY: a buffer is filled again after the store that read it, one warpgroup barrier later; the
         // fence makes it visible to TMA before the barrier behind which one thread stores it.
@@ -187,8 +201,8 @@ pub(super) unsafe fn store_columns<
                 if buffers == 1 { tma::bulk_wait_read::<0>() } else { tma::bulk_wait_read::<1>() }
             }
             sync::bar_sync(WARPGROUP.of(unit), 128);
-            let regs: <ColumnsOf as ColumnBlocks<N, WN>>::Of<T> = block_of(regs, block as usize);
-            stage::<T, _>(buffer, &regs, chunk, columns, warp, lane);
+            let first = (chunk * columns / 2) as usize;
+            stage(buffer, |i| pair(block as usize, first + i as usize), columns, warp, lane);
             sync::fence_proxy_async_shared();
             sync::bar_sync(WARPGROUP.of(unit), 128);
             if by_tma {
@@ -204,25 +218,16 @@ pub(super) unsafe fn store_columns<
     }
 }
 
-/// Stores a warp's 16 rows of a block's columns from `chunk` on into a staging buffer, whose lines are columns.
+/// Stores a warp's 16 rows of `columns` columns into a staging buffer, whose lines are columns: `pair` gives two elements, from a register on.
 ///
 /// # Safety
 /// The warp's lanes execute it converged; nobody reads the buffer.
 #[inline(always)]
-unsafe fn stage<T: Element, R: Registers<T>>(
-    buffer: u32,
-    regs: &R,
-    chunk: u32,
-    columns: u32,
-    warp: u32,
-    lane: u32,
-) {
-    let first = chunk * columns / 2;
+unsafe fn stage(buffer: u32, pair: impl Fn(u32) -> u32, columns: u32, warp: u32, lane: u32) {
     let at = |col: u32| {
         let (line, byte) = (col + lane / 16 * 8 + lane % 8, warp * 32 + lane / 8 % 2 * 16);
         buffer + Swizzle::<128>::offset(columns, LINE, line, byte)
     };
-    let pair = |i: u32| pack([regs.get((first + i) as usize), regs.get((first + i) as usize + 1)]);
     let mut col = 0;
     // SAFETY: passed on; every address that is used is inside the buffer.
     unsafe {

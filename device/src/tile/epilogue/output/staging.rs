@@ -145,6 +145,12 @@ pub(super) unsafe fn stage<T: Element, R: Registers<T>>(
     }
 }
 
+/// Two neighbours of a block's registers, packed.
+#[inline(always)]
+pub(super) fn pair_of<T: Element, R: Registers<T>>(regs: &R, i: usize) -> u32 {
+    pack([regs.get(i), regs.get(i + 1)])
+}
+
 /// One block's registers.
 #[inline(always)]
 pub(super) fn block_of<T: Copy, I: Registers<T>, O: Registers<I>>(

@@ -4,7 +4,7 @@ extern crate std;
 
 use std::vec::Vec;
 
-use super::columns::{staged, staging_bytes};
+use super::columns::{staged, staged_apart, staging_bytes};
 use super::staging::{LINE, ROWS, WARP_ROWS, ends_where_it_begins, matrix_line, pair_place, staged_columns};
 use crate::layout::{FragmentLayout, SharedLayout, Swizzle, Warpgroups, Warps};
 
@@ -41,6 +41,7 @@ fn parts_of_columns_cover_every_width() {
         assert!(staging_bytes(1, 64, width) <= 2 * ROWS * LINE, "{width} columns in two buffers");
     }
     assert_eq!([64, 96, 128, 224].map(staged), [64, 96, 64, 56]);
+    assert_eq!([64, 96, 112, 144, 176, 208].map(staged_apart), [64, 96, 56, 72, 88, 104]);
 }
 
 /// A lane's registers go where the layout says that their elements are, in every chunk.

@@ -1,13 +1,17 @@
 //! Storing the fragments of warpgroups: each stages 64 rows at a time, and TMA stores them.
 
-use super::staging::{LINE, ROWS, block_of, buffers, drain, ends_where_it_begins, stage, staged_columns};
+use super::staging::{
+    LINE, ROWS, block_of, buffers, drain, ends_where_it_begins, pair_of, stage, staged_columns,
+};
 use super::{OutputLayout, columns, store_directly};
 use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::sync;
 use crate::arch::tma::{self, Coords};
+use crate::layout::element::pack;
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf};
-use crate::layout::{Element, Major, Swizzle, Warpgroups};
+use crate::layout::{Element, Major, PerWarpgroup, Registers, Swizzle, Warpgroups};
 use crate::tile::cta::barriers::WARPGROUP;
+use crate::tile::fragment::Fragment;
 use crate::tile::memory::global::GlobalTileMut;
 
 impl<const M: usize, const N: usize, const WM: usize, const WN: usize> OutputLayout<M, N>
@@ -142,7 +146,10 @@ where
         let wide = N / WN > ROWS as usize;
         if wide && T::BYTES == 2 && columns::staging_bytes(WM * WN, M / WM, N / WN) <= Self::STAGING_BYTES {
             // SAFETY: passed on.
-            unsafe { columns::store_columns::<T, O, RANK, BOX, M, N, WM, WN>(staging, regs, tile) }
+            unsafe {
+                let pair = |block: usize, i: usize| pair_of(&block_of(regs, block), i);
+                columns::store_columns::<T, O, RANK, BOX, M, N, WM, WN, false>(staging, pair, tile)
+            }
         } else {
             store_directly::<T, Self, M, N>(regs, &tile.0.window(M, N))
         }
@@ -156,5 +163,77 @@ where
                 tma::bulk_wait_read::<0>();
             }
         }
+    }
+}
+
+/// Row-major tiles are stored element by element: products whose output is row-major are computed as their transposes, with any number of
+/// columns.
+impl<const M: usize, const N: usize, const W: usize> OutputLayout<M, N> for PerWarpgroup<W>
+where
+    RowsOf<64>: RowBlocks<M, 1>,
+    ColumnsOf: ColumnBlocks<N, 1>,
+{
+    const STAGING_BYTES: u32 = W as u32 * columns::apart_bytes(N);
+
+    #[inline(always)]
+    unsafe fn store<T, O, const RANK: usize, const BOX: usize>(
+        _staging: u32,
+        regs: &Self::Regs<T>,
+        tile: &GlobalTileMut<T, RANK, O, BOX>,
+    ) where
+        T: Element,
+        O: Major,
+        [u32; RANK]: Coords,
+    {
+        store_directly::<T, Self, M, N>(regs, &tile.0.window(M, N));
+    }
+
+    #[inline(always)]
+    unsafe fn store_columns<T, O, const RANK: usize, const BOX: usize>(
+        staging: u32,
+        regs: &Self::Regs<T>,
+        tile: &GlobalTileMut<T, RANK, O, BOX>,
+    ) where
+        T: Element,
+        O: Major,
+        [u32; RANK]: Coords,
+    {
+        if T::BYTES == 2 {
+            let pair = |block: usize, i: usize| pair_of(&block_of(regs, block), i);
+            // SAFETY: passed on.
+            unsafe { columns::store_columns::<T, O, RANK, BOX, M, N, 1, 1, true>(staging, pair, tile) }
+        } else {
+            store_directly::<T, Self, M, N>(regs, &tile.0.window(M, N))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_cast<T, O, const RANK: usize, const BOX: usize>(
+        staging: u32,
+        regs: &Self::Regs<f32>,
+        each: impl Fn(f32) -> f32,
+        tile: &GlobalTileMut<T, RANK, O, BOX>,
+    ) where
+        T: Element,
+        O: Major,
+        [u32; RANK]: Coords,
+    {
+        if O::ROW_MAJOR || T::BYTES != 2 {
+            let cast = Fragment::<f32, M, N, Self> { regs: *regs }.map(each).cast::<T>();
+            store_directly::<T, Self, M, N>(&cast.regs, &tile.0.window(M, N));
+            return;
+        }
+        let pair = |block: usize, i: usize| {
+            let block = block_of(regs, block);
+            pack(T::from_f32x2(each(block.get(i)), each(block.get(i + 1))))
+        };
+        // SAFETY: passed on.
+        unsafe { columns::store_columns::<T, O, RANK, BOX, M, N, 1, 1, true>(staging, pair, tile) }
+    }
+
+    #[inline(always)]
+    unsafe fn finish() {
+        // SAFETY: passed on.
+        unsafe { <Warpgroups<1, 1> as OutputLayout<M, N>>::finish() }
     }
 }
