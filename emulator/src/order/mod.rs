@@ -336,7 +336,7 @@ impl<'l> Order<'l> {
             issuer: (new.kind & ASYNC != 0 && self.lanes != u32::MAX).then(|| Issuer {
                 warp: self.warp as u16,
                 lanes: self.lanes,
-                met: self.releases[self.warp].together(),
+                apart: self.releases[self.warp].apart(),
             }),
         };
         match spot {
