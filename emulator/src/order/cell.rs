@@ -108,15 +108,15 @@ pub(super) struct Check<'c> {
 pub(super) struct Issuer {
     pub(super) warp: u16,
     pub(super) lanes: u32,
-    /// What the others did from this time on it does not know.
-    pub(super) met: u32,
+    /// What the others did from this time on they do not know.
+    pub(super) apart: u32,
 }
 
 impl Issuer {
     /// Whether this is an access of another lane of the warp, which it has not met since.
     fn misses(&self, cluster: u32, old: &Access) -> bool {
         let other = old.lane < 32 && self.lanes >> old.lane & 1 == 0;
-        other && old.agent == self.warp && old.cluster == cluster && old.clock >= self.met
+        other && old.agent == self.warp && old.cluster == cluster && old.clock >= self.apart
     }
 }
 

@@ -8,7 +8,7 @@
 //! PTX ISA, "Memory Consistency Model", "Proxies" and "Asynchronous operations". The manual knows threads; here the
 //! accesses of a warp are ordered among themselves, but for those of different lanes between two synchronisations; what some lanes
 //! alone release is not what the others read and wrote, and what they alone acquire the others do not know. Writes that leave what
-//! is there do not race, whoever made them. Scopes of mbarriers are not looked at: each synchronises with all.
+//! is there do not race, whoever made them. An arrival at an mbarrier that names no scope is for all who wait there, and so is every wait.
 
 pub(crate) mod access;
 mod alone;
@@ -336,7 +336,7 @@ impl<'l> Order<'l> {
             issuer: (new.kind & ASYNC != 0 && self.lanes != u32::MAX).then(|| Issuer {
                 warp: self.warp as u16,
                 lanes: self.lanes,
-                met: self.releases[self.warp].together(),
+                apart: self.releases[self.warp].apart(),
             }),
         };
         match spot {

@@ -50,9 +50,9 @@ impl Releases {
         self.left = time;
     }
 
-    /// When the lanes met last, or may have met at an mbarrier.
-    pub(super) fn together(&self) -> u32 {
-        self.met.max(self.left)
+    /// From when on none of the lanes can know what another one has done: they have not met since, nor all arrived at or left an mbarrier.
+    pub(super) fn apart(&self) -> u32 {
+        self.met.max(self.left).max(self.whole + 1)
     }
 
     /// Takes over what the lanes have done together.

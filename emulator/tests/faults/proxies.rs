@@ -143,4 +143,8 @@ fn a_copy_by_one_lane_of_what_the_others_wrote() {
     let met = "mbarrier.arrive.shared.b64 _, [bar];\nWAIT: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0;\n@!%p2 bra WAIT;";
     let init = "setp.eq.u32 %p3, %t, 0;\n@%p3 mbarrier.init.shared.b64 [bar], 32;\nbar.warp.sync -1;\n";
     innocent(&format!("{init}{}", store.replace("⟦bar.warp.sync -1;⟧", met)), threads(32));
+    // All have arrived, and the one that copies has waited.
+    let waited = "mbarrier.arrive.shared.b64 _, [bar];\nsetp.ne.u32 %p1, %t, 0;\n@%p1 exit;\n\
+        WAIT: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0;\n@!%p2 bra WAIT;";
+    innocent(&format!("{init}{}", store.replace("⟦bar.warp.sync -1;⟧", waited)), threads(32));
 }
