@@ -167,7 +167,10 @@ fn estimate(kernel: &Compiled, size: Size, transposed: bool, sms: u32) -> Estima
     let steps = (size.k as u64).div_ceil(STEP).div_ceil(split);
     let sums = if split > 1 { 1000 } else { 0 };
     let epilogue = rows * n / 8 + sums;
-    let (each, once) = if kernel.apart { (0, epilogue + 7000) } else { (epilogue, 3000) };
-    let cycles = waves.saturating_mul(steps.saturating_mul(step) + each).saturating_add(once);
+    let main = steps.saturating_mul(step);
+    // Under a mainloop that is shorter an epilogue does not hide.
+    let each = if kernel.apart && epilogue <= main { 0 } else { epilogue };
+    let once = if kernel.apart { epilogue + 7000 } else { 3000 };
+    let cycles = waves.saturating_mul(main.saturating_add(each)).saturating_add(once);
     Estimate { ctas, waves, cycles, transposed }
 }
