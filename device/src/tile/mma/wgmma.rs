@@ -59,7 +59,7 @@ impl SharedOperand {
     /// By how much the low word grows from the part at 0 to that at `outer` along M or N and `k` along K: an address that ends inside
     /// shared memory does not overflow its field.
     #[inline(always)]
-    fn from_first(&self, outer: u32, k: u32) -> u32 {
+    fn past_first(&self, outer: u32, k: u32) -> u32 {
         let from_zero = SharedOperand { address: 0, ..*self };
         from_zero.descriptor(outer, k).lo - from_zero.descriptor(0, 0).lo
     }
@@ -67,7 +67,7 @@ impl SharedOperand {
     /// By how much the low word grows from the part at 0 along K to that at `k`.
     #[inline(always)]
     pub fn along(&self, k: u32) -> u64 {
-        u64::from(self.from_first(0, k))
+        u64::from(self.past_first(0, k))
     }
 }
 
@@ -290,8 +290,8 @@ where
                 let mut block = 0;
                 while block < M / 64 {
                     let acc: &mut Block<S, N, 1> = d.blocks.get_mut(block);
-                    let a = Descriptor { lo: first_a.lo + a.from_first(block as u32 * 64, k), ..first_a };
-                    let b = Descriptor { lo: first_b.lo + b.from_first(0, k), ..first_b };
+                    let a = Descriptor { lo: first_a.lo + a.past_first(block as u32 * 64, k), ..first_a };
+                    let b = Descriptor { lo: first_b.lo + b.past_first(0, k), ..first_b };
                     with_transposes!(!OA::ROW_MAJOR, OB::ROW_MAJOR, |TA, TB| BlockSums::<T>::ss::<TA, TB>(
                         acc,
                         a,

@@ -76,7 +76,7 @@ impl<P: Collective, const N: usize, const PARTED: bool> Pipeline<P, N, PARTED> {
     pub(in crate::tile) fn pass_by(&mut self, steps: u32) {
         let to = self.stage + steps;
         self.stage = to % N as u32;
-        self.phase ^= to / N as u32 & 1;
+        self.phase ^= (to / N as u32) & 1;
     }
     #[inline(always)]
     pub(in crate::tile) fn advance(&mut self) {
