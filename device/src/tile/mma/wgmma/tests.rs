@@ -75,7 +75,7 @@ fn assert_reads_the_tile<const SPAN: usize>(k_major: bool, extent: u32, depth: u
     for corner in (0..extent).step_by(size as usize) {
         for first in (0..depth).step_by(DEPTH as usize) {
             let descriptor = operand.descriptor(corner, first);
-            assert_eq!(operand.descriptor(0, 0).lo + operand.from_first(corner, first), descriptor.lo);
+            assert_eq!(operand.descriptor(0, 0).lo + operand.past_first(corner, first), descriptor.lo);
             let fields = fields(descriptor);
             assert_eq!((fields.swizzle, fields.base_offset, fields.rest), (SPAN as u32, 0, 0), "{fields:?}");
             for (outer, k) in (0..size).flat_map(|outer| (0..DEPTH).map(move |k| (outer, k))) {
