@@ -8,6 +8,7 @@ pub use crate::tile::copy::columns::ColumnsFrom;
 pub use crate::tile::copy::elementwise::elementwise;
 pub use crate::tile::copy::row_part::{RowMut, RowPart};
 pub use crate::tile::copy::row_parts::RowParts;
+pub use crate::tile::copy::scratch_pair::ScratchPair;
 pub use crate::tile::cta::collective::Collective;
 pub use crate::tile::cta::simt::{Overlapped, Overlaps, Simt};
 pub use crate::tile::cta::{Cta, TILE_ALIGN};
@@ -45,7 +46,7 @@ pub use crate::tile::memory::picked::Picked;
 pub use crate::tile::memory::prefetch::Mapped;
 pub use crate::tile::memory::row_tiles::{RowOrder, RowTile};
 pub use crate::tile::memory::rows_ahead::RowsAhead;
-pub use crate::tile::memory::scratch::{Scratch, ScratchPair};
+pub use crate::tile::memory::scratch::Scratch;
 pub use crate::tile::memory::shared::{
     Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Stages, Transposed,
 };

@@ -19,6 +19,7 @@ pub mod row_parts;
 pub mod rows;
 pub mod rows_ahead;
 pub mod scatter;
+pub mod scratch_pair;
 pub mod strips;
 
 use crate::arch::tma::Coords;
