@@ -11,7 +11,7 @@ use crate::turns::Peer;
 
 /// Prints the table of those of the cases that Triton kernels are there for; they run where Python finds Triton.
 pub fn tabulate<'d>(
-    device: &'d Device,
+    device: &Device,
     cases: &[Case],
     problem: impl Fn(Case) -> tilewright::Result<Box<dyn ByKernel + 'd>>,
 ) -> Result<()> {

@@ -4,9 +4,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::raw::{
-    self, CPU, CUDA, Deleter, EXTENSION, Place, READ_ONLY, Type, VERSION, Version, sealed::Struct,
-};
+use super::raw::{self, CPU, CUDA, Deleter, EXTENSION, Place, READ_ONLY, Type, VERSION, Version};
 use super::{Capsule, Managed, ManagedTensor, ManagedTensorVersioned, shared};
 use crate::backend::fake;
 use crate::{DType, Device, F8E4M3, Stream, Tensor, TensorView, bf16};

@@ -97,14 +97,13 @@ impl Head {
                     to[0] += d_s * x;
                     to[1] += by * x.abs();
                 };
-                for c in 0..d {
-                    add(&mut all.q[i * d + c], size, key(j)[c]);
-                    add(&mut all.k[j * d + c], size, q[c]);
+                for (c, (&q, &k)) in q.iter().zip(key(j)).enumerate() {
+                    add(&mut all.q[i * d + c], size, k);
+                    add(&mut all.k[j * d + c], size, q);
                 }
-                for c in 0..dv {
-                    let [exact, size] = &mut all.v[j * dv + c];
-                    *exact += p * d_o[c];
-                    *size += p * d_o[c].abs();
+                for ([exact, size], d_o) in all.v[j * dv..].iter_mut().zip(d_o) {
+                    *exact += p * d_o;
+                    *size += p * d_o.abs();
                 }
                 all.reach = all.reach.max((dot(q, q) * dot(key(j), key(j))).sqrt() * scale);
             }
@@ -152,7 +151,7 @@ mod tests {
         for (causal, window, softcap) in
             [(false, None, None), (true, None, Some(0.7)), (false, Some([1, 1]), Some(2.0))]
         {
-            let scores = Scores { causal, window, softcap, scale: 0.6, ..Scores::new(3) };
+            let scores = Scores { causal, window, softcap, scale: 0.6 };
             let head = Head {
                 q: numbers(0, 4 * 3),
                 k: numbers(20, 5 * 3),

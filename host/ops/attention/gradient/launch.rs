@@ -84,9 +84,9 @@ impl Prepared {
         workspace: u64,
     ) -> Result<()> {
         let f32s = |address, layout: Layout| Untyped { address, dtype: DType::F32, layout };
-        let stats = f32s(workspace, self.stats_layout.clone());
+        let stats = f32s(workspace, self.stats_layout);
         let sums = match &self.sums {
-            Some((first, layout)) => f32s(workspace + 4 * *first as u64, layout.clone()),
+            Some((first, layout)) => f32s(workspace + 4 * *first as u64, *layout),
             None => f32s(workspace, Layout::contiguous(&[1, 1, 0, 1])?),
         };
         let run = Run { problem, stream, overlap, stats, sums };
