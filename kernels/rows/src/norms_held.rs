@@ -185,7 +185,7 @@ fn store_normalised<
     });
 }
 
-/// As [`norm_ragged`] without a residual, of tiles of which each thread's rows begin alike behind a multiple of 16 bytes: it has the weights and biases of the same
+/// As [`norm_ragged`](fn@norm_ragged) without a residual, of tiles of which each thread's rows begin alike behind a multiple of 16 bytes: it has the weights and biases of the same
 /// columns of each, in registers, over all tiles of its CTA. The CTAs of a grid are as many as have tiles, or so many that rows of as many tiles fill whole
 /// vectors of 16 bytes; the kernel traps at others.
 #[kernel(program = P, min_ctas = resident(P::THREADS, if L::Regs::<f32>::LEN > 16 { 512 } else { 768 }))]
