@@ -52,7 +52,8 @@ pub type AttentionGradientCandidate = Candidate<Compiled>;
 /// // Two heads that share keys and values.
 /// let q = Tensor::<bf16>::filled(&device, bf16::ONE, &[1, 2, 3, 64])?;
 /// let k = Tensor::<bf16>::filled(&device, bf16::ONE, &[1, 1, 3, 64])?;
-/// let (v, d_o) = (k.to_device(&device)?, q.to_device(&device)?);
+/// let v = Tensor::<bf16>::filled(&device, bf16::ONE, k.shape())?;
+/// let d_o = Tensor::<bf16>::filled(&device, bf16::ONE, q.shape())?;
 /// let mut o = Tensor::<bf16>::zeros(&device, q.shape())?;
 /// let mut lse = Tensor::<f32>::zeros(&device, &[1, 2, 3])?;
 /// let (q, k, v, d_o) = (q.view(), k.view(), v.view(), d_o.view());

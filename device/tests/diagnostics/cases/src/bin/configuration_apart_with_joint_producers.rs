@@ -1,5 +1,5 @@
-//! Each producer has pipelines of its own: no CTA would copy its share to the others.
-//~ joint producers copy to all CTAs of a cluster
+//! A stage that all producers fill is of all warpgroups: none of them could compute a tile of its own.
+//~ joint producers fill stages for all warpgroups together
 
 use tilewright_device::kernel;
 use tilewright_device::kernel::Kernel;
@@ -10,9 +10,9 @@ struct Apart;
 
 impl Configuration for Apart {
     const CONSUMER_WARPGROUPS: u32 = 2;
-    const PRODUCERS: Producers = Producers::Separate(1);
-    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 40, consumers: 232 });
-    const CLUSTER: u32 = 2;
+    const PRODUCERS: Producers = Producers::Joint(4);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 56, consumers: 224 });
+    const APART: bool = true;
 }
 
 #[kernel(program = WarpSpecialized<Apart>)]
