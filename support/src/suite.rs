@@ -1,5 +1,6 @@
 //! Test programs whose tests need a device.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -11,6 +12,14 @@ pub type Outcome = Result<(), Failed>;
 
 /// Set to anything, it makes tests run on a GPU or fail: none is emulated, none is skipped.
 pub const REQUIRE_GPU: &str = "TILEWRIGHT_REQUIRE_GPU";
+
+/// Whether a test of many combinations runs this one: all of them on a GPU; on the emulator, which takes a thousand times as long, one
+/// of `of`, the same each time and spread evenly.
+pub fn picked(device: &Device, combination: impl Hash, of: u64) -> bool {
+    let mut hasher = DefaultHasher::new();
+    combination.hash(&mut hasher);
+    !device.is_emulator() || hasher.finish().is_multiple_of(of)
+}
 
 /// A test program: `main` of a test target with `harness = false`.
 ///

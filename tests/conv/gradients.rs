@@ -18,29 +18,32 @@ fn ragged() -> [Case; 2] {
 }
 
 pub fn images(device: &Device) -> Outcome {
+    let mut seen = BTreeSet::new();
     for case in geometries_of().into_iter().chain(ragged()) {
-        case.images::<f16>(device, &mut BTreeSet::new())?;
+        case.images::<f16>(device, &mut seen)?;
     }
     for case in groups_of() {
-        case.images::<bf16>(device, &mut BTreeSet::new())?;
+        case.images::<bf16>(device, &mut seen)?;
         if case.groups == case.channels && case.groups == case.outputs && case.stride == [1, 1] {
-            case.images::<f32>(device, &mut BTreeSet::new())?;
+            case.images::<f32>(device, &mut seen)?;
         }
     }
     Ok(())
 }
 
 pub fn filters(device: &Device) -> Outcome {
+    let mut seen = BTreeSet::new();
     for case in geometries_of().into_iter().chain(ragged()) {
-        case.filters::<bf16>(device, &mut BTreeSet::new())?;
+        case.filters::<bf16>(device, &mut seen)?;
     }
-    groups_of().iter().try_for_each(|case| case.filters::<f16>(device, &mut BTreeSet::new()))
+    groups_of().iter().try_for_each(|case| case.filters::<f16>(device, &mut seen))
 }
 
 pub fn volumes(device: &Device) -> Outcome {
+    let mut seen = BTreeSet::new();
     for case in volumes_of() {
-        case.images::<bf16>(device, &mut BTreeSet::new())?;
-        case.filters::<f16>(device, &mut BTreeSet::new())?;
+        case.images::<bf16>(device, &mut seen)?;
+        case.filters::<f16>(device, &mut seen)?;
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ fn runnable(device: &Device) -> BTreeSet<&'static str> {
 /// Several tiles in each direction, the last of them partial; depths of several blocks, the last of them partial.
 fn tiles(device: &Device) -> Case {
     let (pixels, outputs) = if device.is_emulator() { ([10, 9], 136) } else { ([60, 57], 520) };
-    let case = Case { images: 3, pixels, channels: 72, outputs, filter: [3, 2], ..Case::default() };
+    let case = Case { images: 2, pixels, channels: 72, outputs, filter: [3, 2], ..Case::default() };
     Case { before: [1, 1], after: [2, 0], ..case }
 }
 

@@ -26,18 +26,20 @@ pub fn geometries_of() -> Vec<Case> {
 }
 
 pub fn geometries(device: &Device) -> Outcome {
-    geometries_of().iter().try_for_each(|case| case.outputs::<f16>(device, &mut BTreeSet::new()))
+    let mut seen = BTreeSet::new();
+    geometries_of().iter().try_for_each(|case| case.outputs::<f16>(device, &mut seen))
 }
 
 /// Tiles that are whole, partial, and of less than a piece.
 pub fn channels(device: &Device) -> Outcome {
+    let mut seen = BTreeSet::new();
     let base = Case { images: 3, pixels: [5, 4], filter: [3, 3], ..Case::default() }.padded([1, 1]);
     for (channels, outputs) in [(3, 64), (5, 1), (8, 10), (17, 8), (64, 130), (72, 7), (136, 8)] {
-        Case { channels, outputs, ..base }.outputs::<bf16>(device, &mut BTreeSet::new())?;
+        Case { channels, outputs, ..base }.outputs::<bf16>(device, &mut seen)?;
     }
     // A first layer, whose rows of filters are read as one tap.
     let first = Case { pixels: [15, 14], channels: 3, outputs: 40, filter: [7, 7], stride: [2, 2], ..base };
-    first.padded([3, 3]).outputs::<f16>(device, &mut BTreeSet::new())
+    first.padded([3, 3]).outputs::<f16>(device, &mut seen)
 }
 
 /// Of the cases with groups, the last are depthwise.
@@ -54,10 +56,11 @@ pub fn groups_of() -> Vec<Case> {
 }
 
 pub fn groups(device: &Device) -> Outcome {
+    let mut seen = BTreeSet::new();
     for case in groups_of() {
-        case.outputs::<f16>(device, &mut BTreeSet::new())?;
+        case.outputs::<f16>(device, &mut seen)?;
         if case.groups == case.channels && case.groups == case.outputs {
-            case.outputs::<f32>(device, &mut BTreeSet::new())?;
+            case.outputs::<f32>(device, &mut seen)?;
         }
     }
     Ok(())
@@ -84,11 +87,12 @@ fn depthwise_of() -> Vec<Case> {
 }
 
 pub fn depthwise(device: &Device) -> Outcome {
+    let mut seen = BTreeSet::new();
     for case in depthwise_of() {
-        case.outputs::<f16>(device, &mut BTreeSet::new())?;
-        case.images::<bf16>(device, &mut BTreeSet::new())?;
+        case.outputs::<f16>(device, &mut seen)?;
+        case.images::<bf16>(device, &mut seen)?;
     }
-    Case { stride: [1, 2], ..depthwise_of()[0] }.outputs::<f32>(device, &mut BTreeSet::new())
+    Case { stride: [1, 2], ..depthwise_of()[0] }.outputs::<f32>(device, &mut seen)
 }
 
 /// Of filters of several slices, strided and dilated along the depth, deeper than volumes, of one slice; the last are depthwise.
@@ -119,10 +123,11 @@ pub fn volumes_of() -> Vec<Case> {
 }
 
 pub fn volumes(device: &Device) -> Outcome {
+    let mut seen = BTreeSet::new();
     for case in volumes_of() {
-        case.outputs::<f16>(device, &mut BTreeSet::new())?;
+        case.outputs::<f16>(device, &mut seen)?;
         if case.groups == case.channels && case.groups == case.outputs {
-            case.outputs::<f32>(device, &mut BTreeSet::new())?;
+            case.outputs::<f32>(device, &mut seen)?;
         }
     }
     Ok(())

@@ -12,6 +12,7 @@ pub struct Bias<U> {
     /// With ones in front, up to three dimensions.
     shape: [usize; 3],
     rank: usize,
+    step: usize,
 }
 
 impl<U: Real> Bias<U> {
@@ -24,7 +25,12 @@ impl<U: Real> Bias<U> {
         let place = Place::by_rows(full, cols).strided([rows * cols * step, cols * step, step]);
         let elements = normal::<U>(77, place.count());
         let values = U::widen(&elements);
-        Ok(Self { memory: Guarded::with(device, place, &elements)?, values, shape: full, rank })
+        Ok(Self { memory: Guarded::with(device, place, &elements)?, values, shape: full, rank, step })
+    }
+
+    /// Its dimensions, and how far apart its elements are.
+    pub fn form(&self) -> ([usize; 3], usize, usize) {
+        (self.shape, self.rank, self.step)
     }
 
     /// Its view, of its own rank.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tilewright::ops::{Activation, kernels};
 use tilewright::{Device, f16};
-use tilewright_support::suite::Outcome;
+use tilewright_support::suite::{Outcome, picked};
 use tilewright_support::watched;
 
 use crate::bias::Bias;
@@ -154,8 +154,12 @@ impl Visitor for Shapes<'_> {
                     ..Case::new(&a, &b, reference, c_rows([1, m, n]))
                 };
                 for name in case.kernels(self.device)?.into_iter().filter(|name| watched::runs(name)) {
+                    // On the emulator every kernel at least once, and half of its other shapes.
+                    let of = (name, size, U::DTYPE.name(), activation.name());
+                    if !self.seen.insert(name) && !picked(self.device, of, 2) {
+                        continue;
+                    }
                     case.run(self.device, Some(name))?;
-                    self.seen.insert(name);
                     self.runs += 1;
                 }
             }

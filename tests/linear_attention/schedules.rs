@@ -12,7 +12,7 @@ pub fn random(device: &Device) -> Outcome {
     if !device.is_emulator() {
         return Ok(());
     }
-    for seed in 1..4 {
+    for seed in 1..3 {
         let device = Device::emulator_with_seed(seed);
         Case::new(200, [64, 64]).gates(-0.1).check_all::<f16>(&device)?;
         Case::new(200, [64, 64]).channels(-0.1).check_all::<bf16>(&device)?;

@@ -27,6 +27,29 @@ pub fn runnable<T: Number>(device: &Device, prefix: &str) -> BTreeSet<&'static s
     kernels().filter(|e| device.runs(e.arch) && runs(e.name)).map(|e| e.name).collect()
 }
 
+/// Which of the kernels that can compute a call are tried.
+#[derive(Clone, Copy, Debug)]
+pub enum Tried {
+    /// What calls of these shapes might choose: up to thrice the estimate of the fastest.
+    Likely,
+    /// These, and every fourth of the others, which waste most of their lanes: each of them at some lengths.
+    InTurn(usize),
+}
+
+impl Tried {
+    /// The names of the kernels to try, of candidates' names and estimates in the order of preference.
+    pub fn of(self, all: impl Iterator<Item = (&'static str, Option<u64>)>) -> Vec<&'static str> {
+        let possible: Vec<_> = all.filter_map(|(name, cycles)| Some((name, cycles?))).collect();
+        let most = possible.first().map_or(0, |&(_, cycles)| 3 * cycles);
+        let tried = possible.into_iter().enumerate().filter(|&(i, (_, cycles))| match self {
+            _ if cycles <= most => true,
+            Tried::Likely => false,
+            Tried::InTurn(turn) => (i + turn).is_multiple_of(4),
+        });
+        tried.map(|(_, (name, _))| name).filter(|name| watched::runs(name)).collect()
+    }
+}
+
 /// Rows one behind the other.
 pub fn packed(rows: usize, cols: usize) -> Place {
     Place::by_rows([1, rows, cols], cols)

@@ -8,9 +8,8 @@ use tilewright_support::guarded::{Guarded, Place};
 use tilewright_support::random::normal;
 use tilewright_support::rows;
 use tilewright_support::suite::Outcome;
-use tilewright_support::watched;
 
-use crate::case::{LENGTHS, Number, assert_each, output, packed, runnable};
+use crate::case::{LENGTHS, Number, Tried, assert_each, output, packed, runnable};
 
 /// What masks a softmax.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,11 +91,10 @@ fn allowed<T: Number>(exact: f64, log: bool) -> f64 {
 }
 
 /// The kernels that can compute masked rows that lie so.
-fn possible<T: Number>(device: &Device, place: Place) -> tilewright::Result<Vec<&'static str>> {
+fn possible<T: Number>(device: &Device, place: Place, tried: Tried) -> tilewright::Result<Vec<&'static str>> {
     let (x, mut y) = (output::<T>(device, place)?, output::<T>(device, place)?);
     let all = Softmax::new().causal().candidates(&x.view()?, &y.view_mut()?)?;
-    let possible = all.iter().filter(|k| k.rejection().is_none()).map(|k| k.name());
-    Ok(possible.filter(|name| watched::runs(name)).collect())
+    Ok(tried.of(all.iter().map(|k| (k.name(), k.cycles()))))
 }
 
 /// Every kernel, rows of every length; more tiles than the device takes at a time.
@@ -105,9 +103,10 @@ pub fn every_kernel(device: &Device) -> Outcome {
         let mut seen = BTreeSet::new();
         let shapes = LENGTHS.map(|cols| [if cols > 10_000 { 2 } else { 5 }, cols]);
         let sms = device.sm_count() as usize;
-        for [rows, cols] in shapes.into_iter().chain([[sms * 20, 1000], [sms * 5, 2048]]) {
+        for (turn, [rows, cols]) in shapes.into_iter().chain([[sms * 20, 1000], [sms * 5, 2048]]).enumerate()
+        {
             let place = packed(rows, cols);
-            for (turn, name) in possible::<T>(device, place)?.into_iter().enumerate() {
+            for (turn, name) in possible::<T>(device, place, Tried::InTurn(turn))?.into_iter().enumerate() {
                 let turn = turn + cols % 7;
                 let case = Case {
                     added: [Added::Narrow, Added::Wide, Added::None][turn % 3],

@@ -9,9 +9,8 @@ use tilewright_support::guarded::{Guarded, Place};
 use tilewright_support::random::normal;
 use tilewright_support::rows;
 use tilewright_support::suite::Outcome;
-use tilewright_support::watched;
 
-use crate::case::{LENGTHS, Number, assert_rows, output, packed, runnable};
+use crate::case::{LENGTHS, Number, Tried, assert_rows, output, packed, runnable};
 
 /// What is normalised, and how.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +94,12 @@ impl<T: Number> Inputs<T> {
     }
 
     /// The kernels that can compute it.
-    fn possible(&self, device: &Device, added: bool) -> tilewright_support::Result<Vec<&'static str>> {
+    fn possible(
+        &self,
+        device: &Device,
+        added: bool,
+        tried: Tried,
+    ) -> tilewright_support::Result<Vec<&'static str>> {
         let [x, r] = [output::<T>(device, self.from)?, output::<T>(device, self.from)?];
         let [mut y, mut sum] = [output::<T>(device, self.to)?, output::<T>(device, self.to)?];
         let norm = Norm::rms();
@@ -103,18 +107,18 @@ impl<T: Number> Inputs<T> {
             true => norm.candidates_added(&x.view()?, &r.view()?, &sum.view_mut()?, &y.view_mut()?)?,
             false => norm.candidates(&x.view()?, &y.view_mut()?)?,
         };
-        let possible = all.iter().filter(|k| k.rejection().is_none()).map(|k| k.name());
-        Ok(possible.filter(|name| watched::runs(name)).collect())
+        Ok(tried.of(all.iter().map(|k| (k.name(), k.cycles()))))
     }
 
     /// Every kernel that can, with and without all that may be absent.
     fn check_all(
         &self,
         device: &Device,
+        tried: Tried,
         seen: &mut BTreeSet<&'static str>,
     ) -> tilewright_support::Result<()> {
         for added in [false, true] {
-            for (turn, name) in self.possible(device, added)?.into_iter().enumerate() {
+            for (turn, name) in self.possible(device, added, tried)?.into_iter().enumerate() {
                 let turn = turn + self.from.shape[2] % 7;
                 let case = Case {
                     centred: turn.is_multiple_of(2),
@@ -134,9 +138,9 @@ impl<T: Number> Inputs<T> {
 pub fn every_kernel(device: &Device) -> Outcome {
     fn of<T: Number>(device: &Device) -> tilewright_support::Result<()> {
         let mut seen = BTreeSet::new();
-        for cols in LENGTHS.into_iter().filter(|&cols| cols <= 131_072) {
+        for (turn, cols) in LENGTHS.into_iter().filter(|&cols| cols <= 131_072).enumerate() {
             let place = packed(if cols > 10_000 { 2 } else { 5 }, cols);
-            Inputs::<T>::new(place, place).check_all(device, &mut seen)?;
+            Inputs::<T>::new(place, place).check_all(device, Tried::InTurn(turn), &mut seen)?;
         }
         let all: BTreeSet<_> =
             ["norm_sm_", "add_norm_"].into_iter().flat_map(|p| runnable::<T>(device, p)).collect();
@@ -161,11 +165,11 @@ pub fn several_tiles(device: &Device) -> Outcome {
         [sms * 3, 16384],
     ] {
         let place = packed(rows, cols);
-        Inputs::<f16>::new(place, place).check_all(device, &mut seen)?;
+        Inputs::<f16>::new(place, place).check_all(device, Tried::Likely, &mut seen)?;
     }
     for [rows, cols] in [[sms * 40, 128], [sms * 5, 5000]] {
         let place = packed(rows, cols);
-        Inputs::<f32>::new(place, place).check_all(device, &mut seen)?;
+        Inputs::<f32>::new(place, place).check_all(device, Tried::Likely, &mut seen)?;
     }
     Ok(())
 }

@@ -8,9 +8,8 @@ use tilewright_support::guarded::{Guarded, Place};
 use tilewright_support::random::normal;
 use tilewright_support::rows;
 use tilewright_support::suite::Outcome;
-use tilewright_support::watched;
 
-use crate::case::{LENGTHS, Number, assert_each, output, packed, runnable};
+use crate::case::{LENGTHS, Number, Tried, assert_each, output, packed, runnable};
 
 const EPSILON: f32 = 1e-3;
 
@@ -153,21 +152,21 @@ impl<T: Number> Inputs<T> {
     }
 
     /// The kernels that can compute it.
-    fn possible(&self, device: &Device) -> tilewright_support::Result<Vec<&'static str>> {
+    fn possible(&self, device: &Device, tried: Tried) -> tilewright_support::Result<Vec<&'static str>> {
         let [x, dy] = [output::<T>(device, self.from)?, output::<T>(device, self.from)?];
         let mut dx = output::<T>(device, self.to)?;
         let all = Norm::rms().gradient().candidates(&x.view()?, &dy.view()?, &dx.view_mut()?)?;
-        let possible = all.iter().filter(|k| k.rejection().is_none()).map(|k| k.name());
-        Ok(possible.filter(|name| watched::runs(name)).collect())
+        Ok(tried.of(all.iter().map(|k| (k.name(), k.cycles()))))
     }
 
     /// Every kernel that can, with and without all that may be absent.
     fn check_all(
         &self,
         device: &Device,
+        tried: Tried,
         seen: &mut BTreeSet<&'static str>,
     ) -> tilewright_support::Result<()> {
-        for (turn, name) in self.possible(device)?.into_iter().enumerate() {
+        for (turn, name) in self.possible(device, tried)?.into_iter().enumerate() {
             let turn = turn + self.from.shape[2] % 7;
             let case = Case {
                 centred: turn.is_multiple_of(2),
@@ -187,9 +186,9 @@ impl<T: Number> Inputs<T> {
 pub fn every_kernel(device: &Device) -> Outcome {
     fn of<T: Number>(device: &Device) -> tilewright_support::Result<()> {
         let mut seen = BTreeSet::new();
-        for cols in LENGTHS.into_iter().chain([128]).filter(|&cols| cols <= 131_072) {
+        for (turn, cols) in LENGTHS.into_iter().chain([128]).filter(|&cols| cols <= 131_072).enumerate() {
             let place = packed(if cols > 10_000 { 2 } else { 11 }, cols);
-            Inputs::<T>::new(place, place).check_all(device, &mut seen)?;
+            Inputs::<T>::new(place, place).check_all(device, Tried::InTurn(turn), &mut seen)?;
         }
         assert_eq!(seen, runnable::<T>(device, "norm_gradient_"));
         Ok(())
@@ -206,11 +205,11 @@ pub fn several_tiles(device: &Device) -> Outcome {
         [[sms * 16 * 8 + 5, 8], [sms * 20, 1000], [sms * 9, 333], [sms * 7, 2048], [sms * 2, 16384]]
     {
         let place = packed(rows, cols);
-        Inputs::<f16>::new(place, place).check_all(device, &mut seen)?;
+        Inputs::<f16>::new(place, place).check_all(device, Tried::Likely, &mut seen)?;
     }
     for [rows, cols] in [[sms * 50, 128], [sms * 5, 5000], [sms * 9, 301]] {
         let place = packed(rows, cols);
-        Inputs::<f32>::new(place, place).check_all(device, &mut seen)?;
+        Inputs::<f32>::new(place, place).check_all(device, Tried::Likely, &mut seen)?;
     }
     Ok(())
 }

@@ -8,9 +8,8 @@ use tilewright_support::guarded::{Guarded, Place};
 use tilewright_support::random::normal;
 use tilewright_support::rows;
 use tilewright_support::suite::Outcome;
-use tilewright_support::watched;
 
-use crate::case::{LENGTHS, Number, assert_rows, output, packed, runnable};
+use crate::case::{LENGTHS, Number, Tried, assert_rows, output, packed, runnable};
 
 /// What an element may be off by: its rounding, that of exponents of 2, and what the approximations leave.
 fn allowed<T: Number>(log: bool) -> impl Fn(f64) -> f64 {
@@ -45,23 +44,23 @@ fn check<T: Number>(
 }
 
 /// The kernels that can compute rows that lie so.
-fn possible<T: Number>(device: &Device, place: Place) -> tilewright::Result<Vec<&'static str>> {
+fn possible<T: Number>(device: &Device, place: Place, tried: Tried) -> tilewright::Result<Vec<&'static str>> {
     let (x, mut y) = (output::<T>(device, place)?, output::<T>(device, place)?);
     let all = Softmax::new().candidates(&x.view()?, &y.view_mut()?)?;
-    let possible = all.iter().filter(|k| k.rejection().is_none()).map(|k| k.name());
-    Ok(possible.filter(|name| watched::runs(name)).collect())
+    Ok(tried.of(all.iter().map(|k| (k.name(), k.cycles()))))
 }
 
 /// Runs every kernel that can compute these shapes; gives their names.
 fn on_every_kernel<T: Number>(
     device: &Device,
     shapes: impl IntoIterator<Item = [usize; 2]>,
+    tried: impl Fn(usize) -> Tried,
 ) -> tilewright_support::Result<BTreeSet<&'static str>> {
     let stream = Stream::new(device)?;
     let (mut seen, mut log) = (BTreeSet::new(), false);
-    for [rows, cols] in shapes {
+    for (turn, [rows, cols]) in shapes.into_iter().enumerate() {
         let (x, place) = (normal::<T>(cols as u64, rows * cols), packed(rows, cols));
-        for name in possible::<T>(device, place)? {
+        for name in possible::<T>(device, place, tried(turn))? {
             let softmax = Softmax::new().kernel(name);
             let softmax = if log { softmax.log() } else { softmax };
             let what = format!("{name}, {rows} x {cols}, log {log}");
@@ -77,7 +76,10 @@ fn on_every_kernel<T: Number>(
 pub fn every_kernel(device: &Device) -> Outcome {
     fn of<T: Number>(device: &Device) -> tilewright_support::Result<()> {
         let shapes = LENGTHS.map(|cols| [if cols > 10_000 { 2 } else { 5 }, cols]);
-        assert_eq!(on_every_kernel::<T>(device, shapes)?, runnable::<T>(device, "softmax_sm_"));
+        assert_eq!(
+            on_every_kernel::<T>(device, shapes, Tried::InTurn)?,
+            runnable::<T>(device, "softmax_sm_")
+        );
         Ok(())
     }
     of::<f16>(device)?;
@@ -90,8 +92,8 @@ pub fn several_tiles(device: &Device) -> Outcome {
     let sms = device.sm_count() as usize;
     let shapes =
         [[sms * 3 * 16 * 16 + 5, 8], [sms * 40, 256], [sms * 40, 1000], [sms * 7, 2048], [sms * 3, 16384]];
-    on_every_kernel::<f16>(device, shapes)?;
-    on_every_kernel::<f32>(device, [[sms * 40, 128], [sms * 5, 5000]])?;
+    on_every_kernel::<f16>(device, shapes, |_| Tried::Likely)?;
+    on_every_kernel::<f32>(device, [[sms * 40, 128], [sms * 5, 5000]], |_| Tried::Likely)?;
     Ok(())
 }
 
@@ -198,7 +200,7 @@ pub fn extremes(device: &Device) -> Outcome {
             ];
             let x = T::round(&all.concat());
             let place = packed(all.len(), cols);
-            for name in possible::<T>(device, place)? {
+            for name in possible::<T>(device, place, Tried::Likely)? {
                 for log in [false, true] {
                     // An element that is -inf beside +inf, whose difference is none: exactly NaN, as the row.
                     let softmax = Softmax::new().kernel(name);
