@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+use std::time::Instant;
 
 /// What a command comes to: nothing, or a message for the user.
 pub type Done = Result<(), String>;
@@ -31,9 +33,11 @@ pub fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Says what is done.
+/// Says what is done, and how long after the first such line, in minutes and seconds.
 pub fn say(what: &str) {
-    eprintln!("== {what}");
+    static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let seconds = BEGIN.elapsed().as_secs();
+    eprintln!("== {}:{:02} {what}", seconds / 60, seconds % 60);
 }
 
 /// Says and runs a command.
