@@ -120,39 +120,44 @@ kernels! {
     pub static GEMM: GemmKernel;
 
     let ANY = [none, relu, gelu, silu];
+    let ACTIVE = [relu, gelu, silu];
     let ALIKE = [(f16, f16), (bf16, bf16)];
     let WIDER = [(f16, f32), (bf16, f32)];
-    let OTHER = [(f16, bf16), (bf16, f16)];
     let ORDERS = [
         (nn, RowMajor, RowMajor, RowMajor), (nt, RowMajor, ColMajor, RowMajor),
         (tn, ColMajor, RowMajor, RowMajor), (tt, ColMajor, ColMajor, RowMajor),
     ];
+    let ROWS = [(nn, RowMajor, RowMajor, RowMajor), (nt, RowMajor, ColMajor, RowMajor)];
     let SWAPPED = [(swap_nn, ColMajor, ColMajor, ColMajor), (swap_nt, RowMajor, ColMajor, ColMajor)];
 
-    // The usual output types: the large tile on Hopper, both on Ampere.
+    // The usual output types: the large tile on Hopper, both on Ampere. Activations follow products whose A has whole rows: of others
+    // they have the smaller tile.
     for E in ANY, (T, U) in ALIKE, (O, A, B, C) in ORDERS {
-        sm_90: [gemm_sm_90_ T _ U _ O _ E _128x256x64s4k1]:
-            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, E, A, B, C, 128, 256, 64, 4, 1, 64>;
         sm_90: [gemm_sm_90_ T _ U _ O _ E _128x128x64s6k1]:
             gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, E, A, B, C, 128, 128, 64, 6, 1, 64>;
         sm_80: [gemm_sm_80_ T _ U _ O _ E _128x128x32s4k1]:
             gemm<Multistage<4, Vectors>, warp::Square<2, 2>, T, U, E, A, B, C, 128, 128, 32, 4, 1, 64>;
     }
-    for E in ANY, (T, U) in WIDER, (O, A, B, C) in ORDERS {
-        sm_90: [gemm_sm_90_ T _ U _ O _ E _128x128x64s6k1]:
-            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, E, A, B, C, 128, 128, 64, 6, 1, 64>;
-        sm_80: [gemm_sm_80_ T _ U _ O _ E _128x64x32s4k1]:
-            gemm<Multistage<4, Vectors>, warp::Square<2, 2>, T, U, E, A, B, C, 128, 64, 32, 4, 1, 64>;
-    }
-    for (T, U) in WIDER, (O, A, B, C) in ORDERS {
+    for (T, U) in ALIKE, (O, A, B, C) in ORDERS {
         sm_90: [gemm_sm_90_ T _ U _ O _none_128x256x64s4k1]:
             gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, A, B, C, 128, 256, 64, 4, 1, 64>;
     }
-    for (T, U) in OTHER, (O, A, B, C) in ORDERS {
+    for E in ACTIVE, (T, U) in ALIKE, (O, A, B, C) in ROWS {
+        sm_90: [gemm_sm_90_ T _ U _ O _ E _128x256x64s4k1]:
+            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, E, A, B, C, 128, 256, 64, 4, 1, 64>;
+    }
+    // Wider outputs.
+    for (T, U) in WIDER, (O, A, B, C) in ORDERS {
+        sm_90: [gemm_sm_90_ T _ U _ O _none_128x256x64s4k1]:
+            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, A, B, C, 128, 256, 64, 4, 1, 64>;
         sm_90: [gemm_sm_90_ T _ U _ O _none_128x128x64s6k1]:
             gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, A, B, C, 128, 128, 64, 6, 1, 64>;
-        sm_80: [gemm_sm_80_ T _ U _ O _none_128x128x32s4k1]:
-            gemm<Multistage<4, Vectors>, warp::Square<2, 2>, T, U, none, A, B, C, 128, 128, 32, 4, 1, 64>;
+        sm_80: [gemm_sm_80_ T _ U _ O _none_128x64x32s4k1]:
+            gemm<Multistage<4, Vectors>, warp::Square<2, 2>, T, U, none, A, B, C, 128, 64, 32, 4, 1, 64>;
+    }
+    for E in ACTIVE, (T, U) in WIDER, (O, A, B, C) in ROWS {
+        sm_90: [gemm_sm_90_ T _ U _ O _ E _128x128x64s6k1]:
+            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, E, A, B, C, 128, 128, 64, 6, 1, 64>;
     }
     // Many tiles, without beta and bias: warpgroups take tiles in turn, and waves are filled by tiles of some width.
     for (T, U) in ALIKE, (O, A, B, C) in SWAPPED {
