@@ -73,8 +73,13 @@ impl KernelSet {
     }
 
     /// The kernel of this name, compiled for `arch`.
+    ///
+    /// Operators ask for each kernel that they choose among. The builder orders entries by architecture and name; any other order is looked
+    /// through.
     pub fn get(&self, name: &str, arch: Arch) -> Option<&'static KernelEntry> {
-        self.entries.iter().find(|entry| entry.arch == arch && entry.name == name)
+        let order = |entry: &KernelEntry| (entry.arch as u32, entry.name).cmp(&(arch as u32, name));
+        let found = self.entries.binary_search_by(order).ok().map(|at| &self.entries[at]);
+        found.or_else(|| self.entries.iter().find(|entry| entry.arch == arch && entry.name == name))
     }
 
     /// The kernels whose names have this part.
@@ -108,4 +113,43 @@ macro_rules! include_kernels {
             )))
         }
     }};
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KernelEntry, KernelSet};
+    use crate::kernel::Arch::{self, Sm80, Sm90a};
+
+    const fn entry(name: &'static str, arch: Arch) -> KernelEntry {
+        KernelEntry {
+            name,
+            arch,
+            threads: 128,
+            min_ctas: 1,
+            cluster: [1; 3],
+            shared_bytes: 0,
+            registers: None,
+            spilled: None,
+            summary: "",
+            ptx_bytes: 0,
+            ptx: &[],
+        }
+    }
+
+    #[test]
+    fn kernels_are_found_in_any_order() {
+        static ORDERED: [KernelEntry; 5] =
+            [entry("a", Sm80), entry("b", Sm80), entry("c", Sm80), entry("a", Sm90a), entry("d", Sm90a)];
+        static OTHERWISE: [KernelEntry; 4] =
+            [entry("d", Sm90a), entry("a", Sm90a), entry("c", Sm80), entry("a", Sm80)];
+        for entries in [&ORDERED[..], &OTHERWISE] {
+            // SAFETY: nothing launches them.
+            let set = unsafe { KernelSet::new(entries) };
+            for entry in entries {
+                let found = set.get(entry.name, entry.arch).map(|found| (found.name, found.arch));
+                assert_eq!(found, Some((entry.name, entry.arch)));
+            }
+            assert!(set.get("d", Sm80).is_none() && set.get("e", Sm90a).is_none());
+        }
+    }
 }

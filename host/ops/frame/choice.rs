@@ -27,8 +27,11 @@ pub trait Choice {
     /// The best kernel, or the one that is asked for by name.
     fn choose(&self, forced: Option<&str>) -> Result<Plan<Self::Kernel>> {
         let candidate = match forced {
-            None => rated(self).min_by_key(Candidate::rank),
-            Some(name) => rated(self).find(|candidate| candidate.name() == name),
+            None => best(self),
+            Some(name) => {
+                let kernel = self.kernels().iter().find(|kernel| kernel.name() == name);
+                kernel.map(|kernel| Candidate { kernel, outcome: outcome(self, kernel) })
+            }
         };
         if let Some(candidate) = candidate
             && let Ok(estimate) = candidate.outcome
@@ -42,19 +45,41 @@ pub trait Choice {
     }
 }
 
-fn rated<C: Choice + ?Sized>(call: &C) -> impl Iterator<Item = Candidate<C::Kernel>> {
-    let outcome = |kernel| runs(call.device(), kernel).and_then(|()| call.rate(kernel));
-    call.kernels().iter().map(move |kernel| Candidate { kernel, outcome: outcome(kernel) })
+/// The kernel that is rated best: of almost every call one whose shared memory the device has, which is looked up of that one alone.
+fn best<C: Choice + ?Sized>(call: &C) -> Option<Candidate<C::Kernel>> {
+    let rate = |kernel| runs(call.device(), kernel).and_then(|()| call.rate(kernel));
+    let all = call.kernels().iter().map(|kernel| Candidate { kernel, outcome: rate(kernel) });
+    let best = all.min_by_key(Candidate::rank)?;
+    match fits(call.device(), best.kernel) {
+        Ok(()) => Some(best),
+        Err(_) => rated(call).min_by_key(Candidate::rank),
+    }
 }
 
-/// Checks that the device runs the kernel at all.
+fn rated<C: Choice + ?Sized>(call: &C) -> impl Iterator<Item = Candidate<C::Kernel>> {
+    call.kernels().iter().map(|kernel| Candidate { kernel, outcome: outcome(call, kernel) })
+}
+
+/// What a kernel would take, or why it cannot compute the call.
+fn outcome<C: Choice + ?Sized>(
+    call: &C,
+    kernel: &C::Kernel,
+) -> Result<<C::Kernel as Descriptor>::Estimate, Rejection> {
+    runs(call.device(), kernel)?;
+    fits(call.device(), kernel)?;
+    call.rate(kernel)
+}
+
+/// Checks that the device runs the kernel's code.
 fn runs<K: Descriptor>(device: &Device, kernel: &K) -> Result<(), Rejection> {
     if !device.runs(kernel.arch()) {
         return Err(Rejection::Architecture(kernel.arch()));
     }
-    if !kernel.is_built() {
-        return Err(Rejection::LeftOut(kernel.arch()));
-    }
+    if kernel.is_built() { Ok(()) } else { Err(Rejection::LeftOut(kernel.arch())) }
+}
+
+/// Checks that a CTA can have the kernel's shared memory.
+fn fits<K: Descriptor>(device: &Device, kernel: &K) -> Result<(), Rejection> {
     let (needs, has) = (kernel.shared_bytes(), device.shared_memory_per_cta());
     if needs > has { Err(Rejection::SharedMemory { needs, has }) } else { Ok(()) }
 }
