@@ -74,8 +74,7 @@ impl KernelSet {
 
     /// The kernel of this name, compiled for `arch`.
     ///
-    /// Operators ask for each kernel that they choose among. The builder orders entries by architecture and name; any other order is looked
-    /// through.
+    /// Searches by halves, as the builder orders entries by architecture and name, and looks through a set of another order.
     pub fn get(&self, name: &str, arch: Arch) -> Option<&'static KernelEntry> {
         let order = |entry: &KernelEntry| (entry.arch as u32, entry.name).cmp(&(arch as u32, name));
         let found = self.entries.binary_search_by(order).ok().map(|at| &self.entries[at]);

@@ -113,7 +113,7 @@ impl<T: Input> Case<T> {
         self.run(device, None)
     }
 
-    /// Runs it on every kernel that can compute it and is to run.
+    /// Runs it on the kernels that can compute it and are to run: on the emulator on a third of them.
     pub fn check_all(&self, device: &Device) -> Outcome {
         let inputs = self.inputs(device)?;
         let [q, k, v] = &inputs.operands;

@@ -27,7 +27,7 @@ pub fn runnable<T: Number>(device: &Device, prefix: &str) -> BTreeSet<&'static s
     kernels().filter(|e| device.runs(e.arch) && runs(e.name)).map(|e| e.name).collect()
 }
 
-/// Which of the kernels that can compute a call are tried.
+/// Which of the kernels that can compute a call the emulator tries: a GPU tries all.
 #[derive(Clone, Copy, Debug)]
 pub enum Tried {
     /// What calls of these shapes might choose: up to thrice the estimate of the fastest.
@@ -38,11 +38,15 @@ pub enum Tried {
 
 impl Tried {
     /// The names of the kernels to try, of candidates' names and estimates in the order of preference.
-    pub fn of(self, all: impl Iterator<Item = (&'static str, Option<u64>)>) -> Vec<&'static str> {
+    pub fn of(
+        self,
+        device: &Device,
+        all: impl Iterator<Item = (&'static str, Option<u64>)>,
+    ) -> Vec<&'static str> {
         let possible: Vec<_> = all.filter_map(|(name, cycles)| Some((name, cycles?))).collect();
         let most = possible.first().map_or(0, |&(_, cycles)| 3 * cycles);
         let tried = possible.into_iter().enumerate().filter(|&(i, (_, cycles))| match self {
-            _ if cycles <= most => true,
+            _ if cycles <= most || !device.is_emulator() => true,
             Tried::Likely => false,
             Tried::InTurn(turn) => (i + turn).is_multiple_of(4),
         });

@@ -109,7 +109,7 @@ fn possible<T: Number>(
         &loss.view_mut(),
         &gradient.view_mut()?,
     )?;
-    Ok(tried.of(all.iter().map(|k| (k.name(), k.cycles()))))
+    Ok(tried.of(device, all.iter().map(|k| (k.name(), k.cycles()))))
 }
 
 fn on_every_kernel<T: Number>(

@@ -94,7 +94,7 @@ fn allowed<T: Number>(exact: f64, log: bool) -> f64 {
 fn possible<T: Number>(device: &Device, place: Place, tried: Tried) -> tilewright::Result<Vec<&'static str>> {
     let (x, mut y) = (output::<T>(device, place)?, output::<T>(device, place)?);
     let all = Softmax::new().causal().candidates(&x.view()?, &y.view_mut()?)?;
-    Ok(tried.of(all.iter().map(|k| (k.name(), k.cycles()))))
+    Ok(tried.of(device, all.iter().map(|k| (k.name(), k.cycles()))))
 }
 
 /// Every kernel, rows of every length; more tiles than the device takes at a time.

@@ -107,7 +107,7 @@ impl<T: Number> Inputs<T> {
             true => norm.candidates_added(&x.view()?, &r.view()?, &sum.view_mut()?, &y.view_mut()?)?,
             false => norm.candidates(&x.view()?, &y.view_mut()?)?,
         };
-        Ok(tried.of(all.iter().map(|k| (k.name(), k.cycles()))))
+        Ok(tried.of(device, all.iter().map(|k| (k.name(), k.cycles()))))
     }
 
     /// Every kernel that can, with and without all that may be absent.

@@ -156,7 +156,7 @@ impl<T: Number> Inputs<T> {
         let [x, dy] = [output::<T>(device, self.from)?, output::<T>(device, self.from)?];
         let mut dx = output::<T>(device, self.to)?;
         let all = Norm::rms().gradient().candidates(&x.view()?, &dy.view()?, &dx.view_mut()?)?;
-        Ok(tried.of(all.iter().map(|k| (k.name(), k.cycles()))))
+        Ok(tried.of(device, all.iter().map(|k| (k.name(), k.cycles()))))
     }
 
     /// Every kernel that can, with and without all that may be absent.

@@ -47,7 +47,7 @@ fn check<T: Number>(
 fn possible<T: Number>(device: &Device, place: Place, tried: Tried) -> tilewright::Result<Vec<&'static str>> {
     let (x, mut y) = (output::<T>(device, place)?, output::<T>(device, place)?);
     let all = Softmax::new().candidates(&x.view()?, &y.view_mut()?)?;
-    Ok(tried.of(all.iter().map(|k| (k.name(), k.cycles()))))
+    Ok(tried.of(device, all.iter().map(|k| (k.name(), k.cycles()))))
 }
 
 /// Runs every kernel that can compute these shapes; gives their names.

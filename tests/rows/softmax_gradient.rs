@@ -66,7 +66,7 @@ impl<T: Number> Inputs<T> {
         let [y, dy] = [output::<T>(device, self.from)?, output::<T>(device, self.from)?];
         let mut dx = output::<T>(device, self.to)?;
         let all = Softmax::new().candidates_gradient(&y.view()?, &dy.view()?, &dx.view_mut()?)?;
-        Ok(tried.of(all.iter().map(|k| (k.name(), k.cycles()))))
+        Ok(tried.of(device, all.iter().map(|k| (k.name(), k.cycles()))))
     }
 }
 

@@ -45,7 +45,7 @@ pub trait Choice {
     }
 }
 
-/// The kernel that is rated best: of almost every call one whose shared memory the device has, which is looked up of that one alone.
+/// The kernel that is rated best. Only the winner's shared memory is looked up; where the device lacks that, all are rated again with theirs.
 fn best<C: Choice + ?Sized>(call: &C) -> Option<Candidate<C::Kernel>> {
     let rate = |kernel| runs(call.device(), kernel).and_then(|()| call.rate(kernel));
     let all = call.kernels().iter().map(|kernel| Candidate { kernel, outcome: rate(kernel) });

@@ -49,9 +49,9 @@ pub fn gemm<T: GemmInput, U: FloatElement>(
 ///   the result is rounded to `U` (f16, bf16 or f32), to nearest even.
 /// - The bias is \[N\], one value a column, or anything else that broadcasts to C's shape.
 /// - C is not read when beta is 0: it may hold anything. No rows, columns or batches: nothing is done. K of 0: a product of 0.
-/// - Lines that are aligned to 16 bytes are read by the fast kernels; anything else is correct but slower. So are f16 with outputs of
-///   bf16 and the other way round, and before Hopper activations with outputs of f32; activations behind an A whose columns are contiguous
-///   have smaller tiles.
+/// - Lines that are aligned to 16 bytes are read by the fast kernels; anything else is correct but slower. Slower are also products of one
+///   16-bit type with outputs of the other, and activations with f32 outputs before Hopper or on it with a transposed A. An activation with
+///   a transposed A has no large tile.
 ///
 /// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The first use of a kernel on
 /// a device compiles it in the driver. What is called again and again is [planned](Self::plan) once.

@@ -130,8 +130,7 @@ kernels! {
     let ROWS = [(nn, RowMajor, RowMajor, RowMajor), (nt, RowMajor, ColMajor, RowMajor)];
     let SWAPPED = [(swap_nn, ColMajor, ColMajor, ColMajor), (swap_nt, RowMajor, ColMajor, ColMajor)];
 
-    // The usual output types: the large tile on Hopper, both on Ampere. Activations follow products whose A has whole rows: of others
-    // they have the smaller tile.
+    // The usual output types. With an activation and a transposed A there is the smaller tile alone.
     for E in ANY, (T, U) in ALIKE, (O, A, B, C) in ORDERS {
         sm_90: [gemm_sm_90_ T _ U _ O _ E _128x128x64s6k1]:
             gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, E, A, B, C, 128, 128, 64, 6, 1, 64>;
