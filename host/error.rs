@@ -160,6 +160,22 @@ pub enum Error {
         message: String,
     },
 
+    /// There is no NCCL, which several GPUs need.
+    #[error("no NCCL: {reason}")]
+    NoNccl {
+        /// What was tried.
+        reason: String,
+    },
+
+    /// NCCL refused a call.
+    #[error("{call} failed: {reason}")]
+    Nccl {
+        /// NCCL's function.
+        call: &'static str,
+        /// What it said.
+        reason: String,
+    },
+
     /// The emulator refused a call, or found a kernel doing something wrong.
     #[error("the emulator stopped in {call}: {report}")]
     Emulator {

@@ -46,7 +46,8 @@
 //!   builds, and takes no compiler for kernels; what it then lacks, an operator's error names.
 //! - `emulator`: the CPU as a device.
 //!
-//! Off are `cudarc`: views of the crate cudarc's slices, and streams of its own; and `dlpack`: tensors from and for other libraries by DLPack.
+//! Off are `cudarc`: views of the crate cudarc's slices, and streams of its own; `dlpack`: tensors from and for other libraries by DLPack; and `nccl`:
+//! layers on several GPUs, by NCCL (`parallel`).
 #![cfg_attr(
     not(all(
         feature = "attention",
@@ -86,6 +87,8 @@ mod fp8;
 mod graph;
 mod kernel;
 pub mod ops;
+#[cfg(feature = "gemm")]
+pub mod parallel;
 #[cfg(feature = "emulator")]
 pub mod profile;
 pub mod quant;

@@ -21,10 +21,26 @@ pub struct Stream {
 impl Stream {
     /// A new stream.
     pub fn new(device: &Device) -> Result<Self> {
-        let id = device.backend().create_stream()?;
+        Self::with_urgency(device, false)
+    }
+
+    /// One whose kernels begin before those of other streams that wait too.
+    #[cfg(feature = "gemm")]
+    pub(crate) fn urgent(device: &Device) -> Result<Self> {
+        Self::with_urgency(device, true)
+    }
+
+    fn with_urgency(device: &Device, urgent: bool) -> Result<Self> {
+        let id = device.backend().create_stream(urgent)?;
         let mut stream = Self::borrowed(device, id);
         stream.owned = true;
         Ok(stream)
+    }
+
+    /// The same one, which this value keeps: for as long as this value lives.
+    #[cfg(feature = "gemm")]
+    pub(crate) fn alias(&self) -> Self {
+        Self::borrowed(&self.device, self.id)
     }
 
     /// A stream that something else made: a `CUstream` or `cudaStream_t`. It is not destroyed when this value is dropped.

@@ -149,7 +149,7 @@ impl Backend for Fake {
         Ok(())
     }
 
-    fn create_stream(&self) -> Result<StreamId> {
+    fn create_stream(&self, _: bool) -> Result<StreamId> {
         Ok(StreamId(self.create()))
     }
     fn destroy_stream(&self, _: StreamId) {

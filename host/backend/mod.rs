@@ -209,7 +209,15 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// The range is valid device memory.
     unsafe fn fill(&self, stream: StreamId, to: u64, value: u64, width: usize, count: usize) -> Result<()>;
 
-    fn create_stream(&self) -> Result<StreamId>;
+    /// Runs with the device's context as the thread's current one, if it has one: for calls of other libraries.
+    #[cfg(feature = "nccl")]
+    fn within(&self, call: &mut dyn FnMut()) -> Result<()> {
+        call();
+        Ok(())
+    }
+
+    /// `urgent`: its kernels begin before those of other streams that wait too.
+    fn create_stream(&self, urgent: bool) -> Result<StreamId>;
     fn destroy_stream(&self, stream: StreamId);
     /// Checks that a stream that somebody else made is this device's.
     fn check_stream(&self, stream: StreamId) -> Result<()>;

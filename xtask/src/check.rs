@@ -102,9 +102,12 @@ fn lint() -> Done {
     let clippy = ["clippy", "--release", "--quiet", "--all-targets"];
     let denied = ["--", "-D", "warnings"];
     run(cargo(&clippy).arg("--workspace").args(denied))?;
+    // The example of a feature that is off by default.
+    let example = ["--workspace", "--features", "nccl", "--example", "tensor_parallel"];
+    run(cargo(&["clippy", "--release", "--quiet"]).args(example).args(denied))?;
     // Without an architecture no kernels are compiled.
     run(cargo(&["clippy", "--release", "--quiet", "--no-default-features", "--lib"]).args(denied))?;
-    for feature in OPERATORS.into_iter().chain(["cudarc", "dlpack"]) {
+    for feature in OPERATORS.into_iter().chain(["cudarc", "dlpack", "nccl"]) {
         let alone =
             ["clippy", "--release", "--quiet", "--no-default-features", "--lib", "--features", feature];
         run(cargo(&alone).args(denied))?;

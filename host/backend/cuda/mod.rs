@@ -177,12 +177,21 @@ impl Backend for Cuda {
         }
     }
 
-    fn create_stream(&self) -> Result<StreamId> {
+    #[cfg(feature = "nccl")]
+    fn within(&self, call: &mut dyn FnMut()) -> Result<()> {
+        let _current = self.enter()?;
+        call();
+        Ok(())
+    }
+
+    fn create_stream(&self, urgent: bool) -> Result<StreamId> {
         let _current = self.enter()?;
         let mut handle = std::ptr::null_mut();
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // The driver takes the nearest priority that there is.
+        let priority = if urgent { i32::MIN } else { 0 };
         // SAFETY: see above.
-        unsafe { call!(cuStreamCreate(&mut handle, flags)) }?;
+        unsafe { call!(cuStreamCreateWithPriority(&mut handle, flags, priority)) }?;
         Ok(StreamId(handle.addr()))
     }
 

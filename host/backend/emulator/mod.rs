@@ -208,7 +208,7 @@ impl Backend for Emulated {
         unsafe { self.submit(stream, Command::Fill { to, value, width, count }) }
     }
 
-    fn create_stream(&self) -> Result<StreamId> {
+    fn create_stream(&self, _: bool) -> Result<StreamId> {
         Ok(StreamId(self.handle()))
     }
     fn destroy_stream(&self, _: StreamId) {}

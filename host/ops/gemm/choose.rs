@@ -75,10 +75,12 @@ pub(super) struct Selection<'a> {
     prefers_columns: bool,
     /// There is a beta or a bias.
     terms: bool,
+    /// SMs that it may take.
+    sms: u32,
 }
 
 impl<'a> Selection<'a> {
-    pub(super) fn new(matrices: &'a Matrices, kind: Kind, beta: f32) -> Result<Self> {
+    pub(super) fn new(matrices: &'a Matrices, kind: Kind, beta: f32, sms: Option<u32>) -> Result<Self> {
         let Matrices { device, a, b, c, size, .. } = matrices;
         let backend = device.backend();
         let both = |of: &Untyped| Ok::<_, Error>([of.reading(backend, false)?, of.reading(backend, true)?]);
@@ -87,6 +89,7 @@ impl<'a> Selection<'a> {
             kind,
             readings: [both(a)?, both(b)?],
             terms: beta != 0.0 || matrices.bias.is_some(),
+            sms: sms.unwrap_or(u32::MAX).min(device.sm_count()),
             prefers_columns: matches!(c.layout.strides(), [.., 1, cols] if *cols > 1) && size.m > 1,
         })
     }
@@ -133,7 +136,7 @@ impl Choice for Selection<'_> {
                 Operand { name, reading, row_major, line }.check(Copies::of(kernel.arch))?;
             }
         }
-        Ok(estimate(kernel, Size { batch, m, n, k }, transposed, self.matrices.device.sm_count()))
+        Ok(estimate(kernel, Size { batch, m, n, k }, transposed, self.sms))
     }
 }
 

@@ -17,7 +17,7 @@ use table::{Compiled, Kind};
 
 use super::frame::{Candidate, Choice};
 use super::{FloatElement, HalfElement, Tuner};
-use crate::{Element, KernelEntry, Result, Stream, TensorView, TensorViewMut};
+use crate::{Element, Error, KernelEntry, Result, Stream, TensorView, TensorViewMut};
 
 /// Element types of a GEMM's inputs: those of [`HalfElement`], `f16` and `bf16`.
 pub trait GemmInput: Element {}
@@ -77,6 +77,7 @@ pub fn gemm<T: GemmInput, U: FloatElement>(
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Clone, Copy)]
 pub struct Gemm<'a, U> {
     alpha: f32,
     beta: f32,
@@ -86,6 +87,7 @@ pub struct Gemm<'a, U> {
     activation: Activation,
     gated: bool,
     constant: bool,
+    sms: Option<u32>,
 }
 
 impl<U: FloatElement> Gemm<'_, U> {
@@ -101,6 +103,7 @@ impl<U: FloatElement> Gemm<'_, U> {
             activation,
             gated: false,
             constant: false,
+            sms: None,
         }
     }
 }
@@ -154,6 +157,29 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
         Gemm { overlap, ..self }
     }
 
+    /// The most SMs that it takes, 1 or more: others are left to kernels that run at the same time. All unless set.
+    pub fn sms(self, sms: u32) -> Self {
+        Gemm { sms: Some(sms), ..self }
+    }
+
+    /// Without a bias.
+    pub(crate) fn without_bias(self) -> Self {
+        Gemm { bias: None, ..self }
+    }
+    /// Checks that it may be a part of a sum of products.
+    pub(crate) fn expect_plain_sum(&self) -> Result<()> {
+        let Gemm { beta, gated, activation, .. } = self;
+        let allowed = "left out where products are added up";
+        if *beta != 0.0 {
+            return Err(Error::argument("beta", beta.to_string(), allowed));
+        }
+        if *gated || *activation != Activation::Identity {
+            let was = if *gated { "of gates" } else { activation.name() };
+            return Err(Error::argument("activation", was, allowed));
+        }
+        Ok(())
+    }
+
     fn kind<T: Element>(&self) -> Kind {
         (T::DTYPE.name(), U::DTYPE.name(), self.activation.name(), self.gated)
     }
@@ -167,7 +193,7 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
         c: &TensorViewMut<'_, U>,
     ) -> Result<Vec<GemmCandidate>> {
         let batches = Batches::new(a, b, c, self.bias, self.gated)?;
-        Ok(Selection::new(batches.first(), self.kind::<T>(), self.beta)?.candidates())
+        Ok(Selection::new(batches.first(), self.kind::<T>(), self.beta, self.sms)?.candidates())
     }
 
     /// A plan for matrices of these shapes, strides and alignments, which runs many times: the kernel, and how it is launched. The matrices and
@@ -205,9 +231,9 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
         let candidates = self.candidates(a, b, c)?.into_iter();
         let hopeful = candidates.filter(|candidate| candidate.cycles().is_some_and(|cycles| cycles <= most));
         let kernels: Vec<_> = hopeful.filter_map(|candidate| candidate.entry()).collect();
-        let Gemm { activation, gated, constant, overlap, .. } = self;
+        let Gemm { activation, gated, constant, overlap, sms, .. } = self;
         let (reads_c, operands) = (self.beta != 0.0, best.operands());
-        let options = format!("{} gated {gated} {reads_c} {constant} {overlap}", activation.name());
+        let options = format!("{} gated {gated} {reads_c} {constant} {overlap} {sms:?}", activation.name());
         let by = |kernel: &'static KernelEntry| Gemm { kernel: Some(kernel.name), ..*self };
         let run = |stream: &Stream, kernel| by(kernel).run(stream, a, b, c);
         let kernel = tuner.choose(stream, &format!("gemm {options}:{operands}"), &kernels, run)?;

@@ -100,7 +100,11 @@ impl GemmPlan {
         }
         let batches = Batches::new(&a.planned(0), &b.planned(1), &c.planned(2), bias.as_ref(), gemm.gated)?;
         let kind = gemm.kind::<T>();
-        let choose = |matrices: &Matrices| Selection::new(matrices, kind, gemm.beta)?.choose(gemm.kernel);
+        if gemm.sms == Some(0) {
+            return Err(Error::argument("sms", "0", "1 or more"));
+        }
+        let choose =
+            |matrices: &Matrices| Selection::new(matrices, kind, gemm.beta, gemm.sms)?.choose(gemm.kernel);
         let choice = choose(batches.first())?;
         let too_large = || {
             let allowed = format!("of at most {} tiles", RasterOrder::MAX_TILES);
@@ -122,7 +126,8 @@ impl GemmPlan {
                 if tiles == 1 && little { EVICT_FIRST } else { EVICT_NORMAL }
             };
             let (scale, policies) = ([gemm.alpha, gemm.beta], [policy(n, rows), policy(m, columns)]);
-            let call = Call { order, scale, policies, overlap: gemm.overlap, constant: gemm.constant };
+            let Gemm { overlap, constant, sms, .. } = *gemm;
+            let call = Call { order, scale, policies, overlap, constant, sms };
             Ok(Step { kernel, function: table::function(c.device(), kernel)?, matrices, call })
         };
         let launches = if batches.is_empty() {

@@ -29,6 +29,8 @@ pub(super) struct Call {
     pub(super) overlap: bool,
     /// B is written by no kernel that may still run.
     pub(super) constant: bool,
+    /// The most SMs that it takes, if not all.
+    pub(super) sms: Option<u32>,
 }
 
 /// What a kernel is chosen by first: names of the input type, the output type and the activation, and whether that is of
@@ -72,7 +74,9 @@ pub(super) fn run(
     };
     // Those that take a tile together, or its depth.
     let cluster = kernel.cluster[0];
-    let clusters = call.order.total().min(function.resident_ctas() / cluster).max(1);
+    let (resident, all) = (function.resident_ctas(), function.device().sm_count().max(1));
+    let resident = call.sms.map_or(resident, |sms| resident.saturating_mul(sms.min(all)) / all);
+    let clusters = call.order.total().min(resident / cluster).max(1);
     let launch = Launch::grid([clusters * cluster, 1, 1]).pdl(call.overlap && tma);
     let [alpha, beta] = call.scale;
     let args = GemmArgs { a, b, c, bias, order: call.order, alpha, beta, constant: u32::from(call.constant) };

@@ -1,0 +1,177 @@
+//! Linear layers whose weights are divided among ranks.
+
+use super::{Chunks, Communicator};
+use crate::ops::{Gemm, HalfElement};
+use crate::{Error, Result, Stream, TensorView, TensorViewMut};
+
+/// Y = act(X W + bias) of which each rank has some columns, its part of W's: without communication if X is on all ranks, which
+/// [`Gemm`] alone computes; else X is gathered.
+pub struct ColumnParallel<'a, T> {
+    gemm: Gemm<'a, T>,
+}
+
+/// Y = X W + bias, of which each rank has some of the depth: rows of W and columns of X, such as those that a [`ColumnParallel`] layer gave. Sums over
+/// ranks are rounded to Y's type before they are added and after.
+pub struct RowParallel<'a, T> {
+    gemm: Gemm<'a, T>,
+}
+
+impl<'a, T: HalfElement> ColumnParallel<'a, T> {
+    /// With what `gemm` does beside the product.
+    pub fn new(gemm: Gemm<'a, T>) -> Self {
+        ColumnParallel { gemm }
+    }
+
+    /// Gathers X and multiplies, chunk by chunk: `part` is \[M / ranks, K\], this rank's rows of X by [`Chunks::of_rank`]; X is \[M, K\] and may hold
+    /// anything; W is \[K, this rank's N\], Y \[M, this rank's N\]. While a chunk is multiplied the next one is gathered.
+    ///
+    /// # Errors
+    /// If shapes do not fit, part and X are not contiguous, ranks do not agree, or NCCL fails.
+    #[expect(clippy::too_many_arguments, reason = "a group, a stream, rows in chunks, and four tensors")]
+    pub fn run_gathered(
+        &self,
+        communicator: &mut Communicator,
+        stream: &Stream,
+        chunks: &Chunks,
+        part: &TensorView<'_, T>,
+        x: &mut TensorViewMut<'_, T>,
+        w: &TensorView<'_, T>,
+        y: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
+        let ranks = communicator.ranks();
+        chunks.of_rank(communicator.rank(), ranks)?;
+        expect_rows("x", x.shape(), chunks.rows())?;
+        expect_rows("part", part.shape(), chunks.rows() / ranks)?;
+        expect_rows("y", y.shape(), chunks.rows())?;
+        let gemm = beside(&self.gemm, communicator, chunks);
+        mark(communicator, stream)?;
+        for rows in chunks.ranges() {
+            let len = rows.len() / ranks;
+            let own = part.clone().narrow(0, rows.start / ranks, len)?;
+            let mut all = x.reborrow().narrow(0, rows.start, rows.len())?;
+            aside(communicator, |communicator, beside| communicator.all_gather(beside, &own, &mut all))?;
+            communicator.beside.stream.record(&communicator.beside.done)?;
+            stream.wait(&communicator.beside.done)?;
+            let mut out = y.reborrow().narrow(0, rows.start, rows.len())?;
+            gemm.run(stream, &all.as_view(), w, &mut out)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a, T: HalfElement> RowParallel<'a, T> {
+    /// With alpha and bias of `gemm`: rank 0 alone adds the bias. An activation is none of this layer's, since it would come before the sum.
+    pub fn new(gemm: Gemm<'a, T>) -> Self {
+        RowParallel { gemm }
+    }
+
+    /// The sums on all ranks: X is \[M, this rank's K\], W \[this rank's K, N\], Y \[M, N\], contiguous. While a chunk is multiplied the one before it
+    /// is added up.
+    ///
+    /// # Errors
+    /// If shapes do not fit, Y is not contiguous, the product has an activation or a beta, ranks do not agree, or NCCL fails.
+    pub fn run(
+        &self,
+        communicator: &mut Communicator,
+        stream: &Stream,
+        chunks: &Chunks,
+        x: &TensorView<'_, T>,
+        w: &TensorView<'_, T>,
+        y: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
+        let sum = |communicator: &mut Communicator, beside: &Stream, mut sums: TensorViewMut<'_, T>, _| {
+            communicator.all_reduce(beside, &mut sums)
+        };
+        self.run_with(communicator, stream, chunks, (x, w, y), sum)
+    }
+
+    /// A part of the sums on each rank: `sums` is \[M, N\] and may hold anything, Y \[M / ranks, N\] this rank's rows by [`Chunks::of_rank`]; all else as
+    /// of [`run`](Self::run).
+    ///
+    /// # Errors
+    /// As of [`run`](Self::run), and if a chunk's rows are no multiple of the ranks.
+    #[expect(clippy::too_many_arguments, reason = "a group, a stream, rows in chunks, and four tensors")]
+    pub fn run_scattered(
+        &self,
+        communicator: &mut Communicator,
+        stream: &Stream,
+        chunks: &Chunks,
+        x: &TensorView<'_, T>,
+        w: &TensorView<'_, T>,
+        sums: &mut TensorViewMut<'_, T>,
+        y: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
+        let ranks = communicator.ranks();
+        chunks.of_rank(communicator.rank(), ranks)?;
+        expect_rows("y", y.shape(), chunks.rows() / ranks)?;
+        let sum =
+            |communicator: &mut Communicator, beside: &Stream, sums: TensorViewMut<'_, T>, first: usize| {
+                let mut own = y.reborrow().narrow(0, first / ranks, sums.shape()[0] / ranks)?;
+                communicator.reduce_scatter(beside, &sums.as_view(), &mut own)
+            };
+        self.run_with(communicator, stream, chunks, (x, w, sums), sum)
+    }
+
+    /// Multiplies chunk by chunk; `sum` adds up the one that begins at a row.
+    fn run_with(
+        &self,
+        communicator: &mut Communicator,
+        stream: &Stream,
+        chunks: &Chunks,
+        (x, w, sums): (&TensorView<'_, T>, &TensorView<'_, T>, &mut TensorViewMut<'_, T>),
+        mut sum: impl FnMut(&mut Communicator, &Stream, TensorViewMut<'_, T>, usize) -> Result<()>,
+    ) -> Result<()> {
+        self.gemm.expect_plain_sum()?;
+        expect_rows("x", x.shape(), chunks.rows())?;
+        expect_rows("y", sums.shape(), chunks.rows())?;
+        let gemm = beside(&self.gemm, communicator, chunks);
+        let gemm = if communicator.rank() == 0 { gemm } else { gemm.without_bias() };
+        for rows in chunks.ranges() {
+            let x = x.clone().narrow(0, rows.start, rows.len())?;
+            let mut out = sums.reborrow().narrow(0, rows.start, rows.len())?;
+            gemm.run(stream, &x, w, &mut out)?;
+            mark(communicator, stream)?;
+            aside(communicator, |communicator, beside| sum(communicator, beside, out, rows.start))?;
+        }
+        communicator.beside.stream.record(&communicator.beside.done)?;
+        stream.wait(&communicator.beside.done)
+    }
+}
+
+/// The product, on the SMs that collectives beside it leave.
+fn beside<'a, T: HalfElement>(
+    gemm: &Gemm<'a, T>,
+    communicator: &Communicator,
+    chunks: &Chunks,
+) -> Gemm<'a, T> {
+    match chunks.count() > 1 && communicator.ranks() > 1 {
+        true => gemm.sms(communicator.sms_beside()),
+        false => *gemm,
+    }
+}
+
+/// Lets what is put beside the stream from now on wait for what is on it.
+fn mark(communicator: &Communicator, stream: &Stream) -> Result<()> {
+    stream.record(&communicator.beside.ready)?;
+    communicator.beside.stream.wait(&communicator.beside.ready)
+}
+
+/// A collective on the communicator's own stream.
+fn aside(
+    communicator: &mut Communicator,
+    collective: impl FnOnce(&mut Communicator, &Stream) -> Result<()>,
+) -> Result<()> {
+    let stream = communicator.beside.stream.alias();
+    collective(communicator, &stream)
+}
+
+fn expect_rows(name: &'static str, shape: &[usize], rows: usize) -> Result<()> {
+    if shape.len() == 2 && shape.first() == Some(&rows) {
+        return Ok(());
+    }
+    Err(Error::argument(
+        name,
+        format!("of shape {shape:?}"),
+        format!("a matrix of {rows} rows, as the chunks say"),
+    ))
+}
