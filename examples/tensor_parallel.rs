@@ -227,6 +227,17 @@ impl Block {
         })
     }
 
+    /// The chunks that hide a layer's collective best.
+    fn chunks(&self, communicator: &Communicator, layer: Layer) -> tilewright::Result<Chunks> {
+        let (x, w) = match layer {
+            Layer::Attention => (&self.heads, &self.out_weight),
+            Layer::Mlp => (&self.inner, &self.down_weight),
+        };
+        let [rows, hidden, ..] = self.shape;
+        let y = TensorViewMut::without_memory(communicator.device(), &[rows, hidden], &[hidden, 1], 16)?;
+        RowParallel::new(Gemm::new()).chunks(communicator, &x.view(), &w.view(), &y)
+    }
+
     /// Queues a layer, or a part of it.
     fn queue(
         &mut self,
@@ -307,15 +318,14 @@ fn measure(
     barrier: &Barrier,
 ) -> Result<Vec<Measured>> {
     let (device, ranks) = (rank.device().clone(), rank.ranks());
-    let [rows, hidden, ..] = weights.shape;
-    let chunks = match arguments.chunks {
-        Some(count) => Chunks::new(rows, count, ranks)?,
-        None => Chunks::by_estimate(&device, [rows, hidden], ranks)?,
-    };
     let stream = Stream::new(&device)?;
     let mut block = Block::new(&device, weights, rank.rank(), ranks)?;
     let mut measured = Vec::new();
     for layer in LAYERS {
+        let chunks = match arguments.chunks {
+            Some(count) => Chunks::new(weights.shape[0], count, ranks)?,
+            None => block.chunks(rank, layer)?,
+        };
         block.y.fill(&stream, bf16::POISON)?;
         block.queue(rank, &stream, (layer, Mode::Hidden), &chunks)?;
         let y = block.y.to_vec_on(&stream)?;

@@ -2,12 +2,10 @@
 
 use std::ops::Range;
 
-use crate::{Device, Error, Result};
+use crate::{Error, Result};
 
-/// Rows of a tile of the GEMMs that chunks are made for: chunks are whole tiles.
-const TILE: [usize; 2] = [128, 256];
-/// As many as hide what can be hidden: what shows of a collective is that of the last chunk.
-const MOST: usize = 4;
+/// Chunks are whole rows of tiles, of 128 rows or twice as many.
+const TILE: usize = 128;
 
 /// Rows that are multiplied and communicated in chunks, one after the other.
 ///
@@ -36,16 +34,9 @@ impl Chunks {
                 return Err(Error::argument(name, "0", "1 or more"));
             }
         }
-        let whole = TILE[0].saturating_mul(ranks / gcd(TILE[0], ranks));
+        let whole = TILE.saturating_mul(ranks / gcd(TILE, ranks));
         let each = rows.div_ceil(count).checked_next_multiple_of(whole).unwrap_or(rows);
         Ok(Chunks { rows, each: each.clamp(1, rows.max(1)) })
-    }
-
-    /// As many as a product of so many `columns` hides its collectives under best, by estimate: chunks of a wave of tiles or more.
-    pub fn by_estimate(device: &Device, [rows, columns]: [usize; 2], ranks: usize) -> Result<Self> {
-        let tiles = rows.div_ceil(TILE[0]).saturating_mul(columns.div_ceil(TILE[1]));
-        let waves = tiles / (device.sm_count() as usize).max(1);
-        Self::new(rows, waves.clamp(1, MOST), ranks)
     }
 
     /// Rows in all.

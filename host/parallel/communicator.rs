@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::group::Group;
-use super::transport::{Collective, Kind, Transport};
+use super::transport::{Collective, Kind, Share, Transport};
 use crate::ops::FloatElement;
 use crate::ops::frame::{Named, check};
 use crate::{Device, Error, Event, Result, Stream, TensorView, TensorViewMut};
@@ -12,13 +12,14 @@ use crate::{Device, Error, Event, Result, Stream, TensorView, TensorViewMut};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommunicatorOptions {
-    /// The most CTAs of a collective's kernel, 1 to 32. Products that run beside collectives leave them as many SMs.
+    /// The most CTAs of the kernel of a collective that runs beside a product, 1 to 32: the product leaves them as many SMs. Other collectives take as many as NCCL
+    /// likes.
     pub ctas: u32,
 }
 
 impl Default for CommunicatorOptions {
     fn default() -> Self {
-        CommunicatorOptions { ctas: 16 }
+        CommunicatorOptions { ctas: 4 }
     }
 }
 
@@ -31,10 +32,9 @@ impl CommunicatorOptions {
 
 /// A rank of a group of GPUs that compute together.
 ///
-/// Each rank calls the same collectives in the same order, from a thread of its own: a collective may wait for the others' calls. Ranks that call
-/// different ones get an error, and so does who calls one that a rank dropped before; the group is of no use then, and what was queued ends without
-/// a result. Collectives add in an order that does not change from call to call, so the same call gives the same bits; and the sums are the same on
-/// all ranks.
+/// Each rank calls the same collectives in the same order, from a thread of its own: a call waits for the other ranks' calls, not for their devices. Ranks that
+/// call different ones get an error, and so does who calls one that a rank was dropped before; nothing of such a collective is queued, and the group is of no use
+/// then. Collectives add in an order that does not change from call to call, so the same call gives the same bits; and the sums are the same on all ranks.
 #[derive(Debug)]
 pub struct Communicator {
     device: Device,
@@ -45,7 +45,7 @@ pub struct Communicator {
     /// For collectives beside products.
     pub(super) beside: Beside,
     group: Arc<Group>,
-    transport: Arc<dyn Transport + Sync>,
+    transport: Box<dyn Transport>,
 }
 
 /// The stream on which collectives run beside products, and the marks that put the two in order.
@@ -84,8 +84,8 @@ impl Communicator {
             return Err(of_devices(format!("{} twice", device.label()), "different GPUs"));
         }
         let transports = transports(devices, ctas)?;
-        let group = Group::new(transports.clone());
-        let rank = |(rank, (device, transport)): (usize, (&Device, Arc<dyn Transport + Sync>))| {
+        let group = Group::new(devices.len());
+        let rank = |(rank, (device, transport)): (usize, (&Device, Box<dyn Transport>))| {
             let beside = Beside {
                 stream: Stream::urgent(device)?,
                 ready: Event::new(device)?,
@@ -109,9 +109,9 @@ impl Communicator {
     pub fn ranks(&self) -> usize {
         self.group.ranks()
     }
-    /// SMs that a product beside a collective has.
-    pub(super) fn sms_beside(&self) -> u32 {
-        self.device.sm_count().saturating_sub(self.ctas).max(1)
+    /// SMs that a product beside a collective has, and those that it leaves.
+    pub(super) fn sms_beside(&self) -> [u32; 2] {
+        [self.device.sm_count().saturating_sub(self.ctas).max(1), self.ctas]
     }
 
     /// Puts the sums over all ranks in place of `x`, contiguous, of one length on all ranks.
@@ -123,12 +123,21 @@ impl Communicator {
         stream: &Stream,
         x: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
+        self.all_reduce_in(Share::Alone, stream, x)
+    }
+
+    pub(super) fn all_reduce_in<T: FloatElement>(
+        &mut self,
+        share: Share,
+        stream: &Stream,
+        x: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
         expect(x.is_contiguous(), "x", x.shape(), x.strides())?;
         self.device.expect_same(x.device(), "x")?;
         let what = Collective { kind: Kind::AllReduce, dtype: T::DTYPE, count: x.len() };
         check(&self.device, [Named::written("x", x)])?;
         // SAFETY: x is the caller's alone, contiguous, and has `count` elements; it stays until the device has done the work.
-        unsafe { self.queue(what, x.address(), x.address(), stream) }
+        unsafe { self.queue((what, share), x.address(), x.address(), stream) }
     }
 
     /// Sums `x` over all ranks: rank r gets the r-th part of the sums, of the elements in row-major order. Both are contiguous, and `x` has as
@@ -142,8 +151,18 @@ impl Communicator {
         x: &TensorView<'_, T>,
         y: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
+        self.reduce_scatter_in(Share::Alone, stream, x, y)
+    }
+
+    pub(super) fn reduce_scatter_in<T: FloatElement>(
+        &mut self,
+        share: Share,
+        stream: &Stream,
+        x: &TensorView<'_, T>,
+        y: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
         self.expect_parts(("x", x.len()), ("y", y.len()))?;
-        self.between(Kind::ReduceScatter, stream, x, y, y.len())
+        self.between((Kind::ReduceScatter, share), stream, x, y, y.len())
     }
 
     /// Puts the ranks' parts one behind the other: `y`, of elements in row-major order, has rank r's `x` as its r-th part. Both are contiguous,
@@ -157,8 +176,18 @@ impl Communicator {
         x: &TensorView<'_, T>,
         y: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
+        self.all_gather_in(Share::Alone, stream, x, y)
+    }
+
+    pub(super) fn all_gather_in<T: FloatElement>(
+        &mut self,
+        share: Share,
+        stream: &Stream,
+        x: &TensorView<'_, T>,
+        y: &mut TensorViewMut<'_, T>,
+    ) -> Result<()> {
         self.expect_parts(("y", y.len()), ("x", x.len()))?;
-        self.between(Kind::AllGather, stream, x, y, x.len())
+        self.between((Kind::AllGather, share), stream, x, y, x.len())
     }
 
     fn expect_parts(&self, all: (&'static str, usize), part: (&'static str, usize)) -> Result<()> {
@@ -171,7 +200,7 @@ impl Communicator {
 
     fn between<T: FloatElement>(
         &mut self,
-        kind: Kind,
+        (kind, share): (Kind, Share),
         stream: &Stream,
         x: &TensorView<'_, T>,
         y: &mut TensorViewMut<'_, T>,
@@ -182,21 +211,28 @@ impl Communicator {
         check(&self.device, [Named::read("x", x), Named::written("y", y)])?;
         let what = Collective { kind, dtype: T::DTYPE, count };
         // SAFETY: both are contiguous, apart, of lengths that were checked, y is the caller's alone; they stay until the device has done the work.
-        unsafe { self.queue(what, x.address(), y.address(), stream) }
+        unsafe { self.queue((what, share), x.address(), y.address(), stream) }
     }
 
     /// # Safety
     /// As of [`Transport::queue`], but that ranks call the same is checked.
-    unsafe fn queue(&mut self, what: Collective, from: u64, to: u64, stream: &Stream) -> Result<()> {
+    unsafe fn queue(
+        &mut self,
+        (what, share): (Collective, Share),
+        from: u64,
+        to: u64,
+        stream: &Stream,
+    ) -> Result<()> {
         stream.expect_on(&self.device)?;
-        self.group.agree(self.rank, self.called, what)?;
+        self.group.meet(self.rank, self.called, what)?;
         self.called += 1;
         if what.count == 0 {
             return Ok(());
         }
         // SAFETY: promised by the caller; the group has agreed.
-        let queued = unsafe { self.transport.queue(what, from, to, stream) };
+        let queued = unsafe { self.transport.queue(what, share, from, to, stream) };
         if let Err(error) = &queued {
+            self.transport.abort();
             self.group.break_off(format!("broken: {what} failed on rank {}: {error}", self.rank));
         }
         queued
@@ -217,7 +253,7 @@ fn expect(contiguous: bool, name: &'static str, shape: &[usize], strides: &[usiz
 }
 
 /// An end for each rank.
-fn transports(devices: &[Device], ctas: u32) -> Result<Vec<Arc<dyn Transport + Sync>>> {
+fn transports(devices: &[Device], ctas: u32) -> Result<Vec<Box<dyn Transport>>> {
     #[cfg(feature = "emulator")]
     if devices.iter().any(Device::is_emulator) {
         return Ok(super::emulated::all(devices.len()));

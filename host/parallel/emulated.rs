@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use super::transport::{Collective, Kind, Transport};
+use super::transport::{Collective, Kind, Share, Transport};
 use crate::{DType, Error, Result, Stream, bf16, f16};
 
 /// Where ranks meet.
@@ -39,9 +39,9 @@ struct Rank {
     meeting: Arc<Meeting>,
 }
 
-pub(super) fn all(ranks: usize) -> Vec<Arc<dyn Transport + Sync>> {
+pub(super) fn all(ranks: usize) -> Vec<Box<dyn Transport>> {
     let meeting = Arc::new(Meeting::default());
-    let rank = |rank| Arc::new(Rank { rank, ranks, next: AtomicU64::new(0), meeting: meeting.clone() }) as _;
+    let rank = |rank| Box::new(Rank { rank, ranks, next: AtomicU64::new(0), meeting: meeting.clone() }) as _;
     (0..ranks).map(rank).collect()
 }
 
@@ -77,7 +77,7 @@ impl Rank {
 }
 
 impl Transport for Rank {
-    unsafe fn queue(&self, what: Collective, from: u64, to: u64, stream: &Stream) -> Result<()> {
+    unsafe fn queue(&self, what: Collective, _: Share, from: u64, to: u64, stream: &Stream) -> Result<()> {
         stream.refuse_capture("a collective of emulators")?;
         stream.synchronize()?;
         let Collective { kind, dtype, count } = what;

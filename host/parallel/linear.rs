@@ -1,5 +1,7 @@
 //! Linear layers whose weights are divided among ranks.
 
+use super::estimate::Layer;
+use super::transport::Share;
 use super::{Chunks, Communicator};
 use crate::ops::{Gemm, HalfElement};
 use crate::{Error, Result, Stream, TensorView, TensorViewMut};
@@ -45,11 +47,15 @@ impl<'a, T: HalfElement> ColumnParallel<'a, T> {
         expect_rows("y", y.shape(), chunks.rows())?;
         let gemm = beside(&self.gemm, communicator, chunks);
         mark(communicator, stream)?;
-        for rows in chunks.ranges() {
+        for (i, rows) in chunks.ranges().enumerate() {
+            // Nothing runs beside the first.
+            let share = if i == 0 { Share::Alone } else { Share::Beside };
             let len = rows.len() / ranks;
             let own = part.clone().narrow(0, rows.start / ranks, len)?;
             let mut all = x.reborrow().narrow(0, rows.start, rows.len())?;
-            aside(communicator, |communicator, beside| communicator.all_gather(beside, &own, &mut all))?;
+            aside(communicator, |communicator, beside| {
+                communicator.all_gather_in(share, beside, &own, &mut all)
+            })?;
             communicator.beside.stream.record(&communicator.beside.done)?;
             stream.wait(&communicator.beside.done)?;
             let mut out = y.reborrow().narrow(0, rows.start, rows.len())?;
@@ -63,6 +69,21 @@ impl<'a, T: HalfElement> RowParallel<'a, T> {
     /// With alpha and bias of `gemm`: rank 0 alone adds the bias. An activation is none of this layer's, since it would come before the sum.
     pub fn new(gemm: Gemm<'a, T>) -> Self {
         RowParallel { gemm }
+    }
+
+    /// The chunks by which [`run`](Self::run) of matrices like these takes the least time, by estimate: so many that a chunk's collective, on its few SMs, hides
+    /// under the next one's product, and of rows that fill waves of tiles; one where that costs more than it hides.
+    ///
+    /// # Errors
+    /// If the matrices do not fit together.
+    pub fn chunks(
+        &self,
+        communicator: &Communicator,
+        x: &TensorView<'_, T>,
+        w: &TensorView<'_, T>,
+        y: &TensorViewMut<'_, T>,
+    ) -> Result<Chunks> {
+        Layer { gemm: self.gemm.without_bias(), x, w, y }.chunks(communicator)
     }
 
     /// The sums on all ranks: X is \[M, this rank's K\], W \[this rank's K, N\], Y \[M, N\], contiguous. While a chunk is multiplied the one before it
@@ -79,9 +100,10 @@ impl<'a, T: HalfElement> RowParallel<'a, T> {
         w: &TensorView<'_, T>,
         y: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        let sum = |communicator: &mut Communicator, beside: &Stream, mut sums: TensorViewMut<'_, T>, _| {
-            communicator.all_reduce(beside, &mut sums)
-        };
+        let sum =
+            |communicator: &mut Communicator, beside: &Stream, mut sums: TensorViewMut<'_, T>, _, share| {
+                communicator.all_reduce_in(share, beside, &mut sums)
+            };
         self.run_with(communicator, stream, chunks, (x, w, y), sum)
     }
 
@@ -104,11 +126,14 @@ impl<'a, T: HalfElement> RowParallel<'a, T> {
         let ranks = communicator.ranks();
         chunks.of_rank(communicator.rank(), ranks)?;
         expect_rows("y", y.shape(), chunks.rows() / ranks)?;
-        let sum =
-            |communicator: &mut Communicator, beside: &Stream, sums: TensorViewMut<'_, T>, first: usize| {
-                let mut own = y.reborrow().narrow(0, first / ranks, sums.shape()[0] / ranks)?;
-                communicator.reduce_scatter(beside, &sums.as_view(), &mut own)
-            };
+        let sum = |communicator: &mut Communicator,
+                   beside: &Stream,
+                   sums: TensorViewMut<'_, T>,
+                   first: usize,
+                   share| {
+            let mut own = y.reborrow().narrow(0, first / ranks, sums.shape()[0] / ranks)?;
+            communicator.reduce_scatter_in(share, beside, &sums.as_view(), &mut own)
+        };
         self.run_with(communicator, stream, chunks, (x, w, sums), sum)
     }
 
@@ -119,19 +144,21 @@ impl<'a, T: HalfElement> RowParallel<'a, T> {
         stream: &Stream,
         chunks: &Chunks,
         (x, w, sums): (&TensorView<'_, T>, &TensorView<'_, T>, &mut TensorViewMut<'_, T>),
-        mut sum: impl FnMut(&mut Communicator, &Stream, TensorViewMut<'_, T>, usize) -> Result<()>,
+        mut sum: impl FnMut(&mut Communicator, &Stream, TensorViewMut<'_, T>, usize, Share) -> Result<()>,
     ) -> Result<()> {
         self.gemm.expect_plain_sum()?;
         expect_rows("x", x.shape(), chunks.rows())?;
         expect_rows("y", sums.shape(), chunks.rows())?;
         let gemm = beside(&self.gemm, communicator, chunks);
         let gemm = if communicator.rank() == 0 { gemm } else { gemm.without_bias() };
-        for rows in chunks.ranges() {
+        for (i, rows) in chunks.ranges().enumerate() {
+            // Nothing runs beside the last.
+            let share = if i + 1 == chunks.count() { Share::Alone } else { Share::Beside };
             let x = x.clone().narrow(0, rows.start, rows.len())?;
             let mut out = sums.reborrow().narrow(0, rows.start, rows.len())?;
             gemm.run(stream, &x, w, &mut out)?;
             mark(communicator, stream)?;
-            aside(communicator, |communicator, beside| sum(communicator, beside, out, rows.start))?;
+            aside(communicator, |communicator, beside| sum(communicator, beside, out, rows.start, share))?;
         }
         communicator.beside.stream.record(&communicator.beside.done)?;
         stream.wait(&communicator.beside.done)
@@ -145,7 +172,7 @@ fn beside<'a, T: HalfElement>(
     chunks: &Chunks,
 ) -> Gemm<'a, T> {
     match chunks.count() > 1 && communicator.ranks() > 1 {
-        true => gemm.sms(communicator.sms_beside()),
+        true => gemm.sms(communicator.sms_beside()[0]),
         false => *gemm,
     }
 }

@@ -43,6 +43,7 @@ mod chunks;
 mod communicator;
 #[cfg(feature = "emulator")]
 mod emulated;
+mod estimate;
 mod group;
 mod linear;
 #[cfg(feature = "nccl")]

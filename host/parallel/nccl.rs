@@ -1,26 +1,27 @@
 //! Collectives of GPUs: NCCL's.
 
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use cudarc::nccl::sys;
 
-use super::transport::{Collective, Kind, Transport};
+use super::transport::{Collective, Kind, Share, Transport};
 use crate::{DType, Device, Error, Result, Stream};
 
-/// A rank's communicator of NCCL's.
+/// A rank's communicators of NCCL's.
 #[derive(Debug)]
 struct Rank {
     device: Device,
-    /// None when it was aborted.
-    handle: Mutex<Option<Handle>>,
+    /// Of [`Share::Alone`] and of [`Share::Beside`].
+    comms: Mutex<[Comm; 2]>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Handle(sys::ncclComm_t);
+/// A communicator, which a rank destroys with itself. Work that is queued then goes on to its end.
+#[derive(Debug)]
+struct Comm(sys::ncclComm_t);
 
 // SAFETY: NCCL's communicators may be used from every thread, by one at a time.
-unsafe impl Send for Handle {}
+unsafe impl Send for Comm {}
 
 /// Calls a function of NCCL's, and makes an error of its result.
 macro_rules! call {
@@ -38,23 +39,31 @@ fn check(call: &'static str, result: sys::ncclResult_t) -> Result<()> {
     }
 }
 
-/// A communicator for each GPU.
-pub(super) fn all(devices: &[Device], ctas: u32) -> Result<Vec<Arc<dyn Transport + Sync>>> {
+/// An end for each GPU.
+pub(super) fn all(devices: &[Device], ctas: u32) -> Result<Vec<Box<dyn Transport>>> {
     // SAFETY: loading NCCL runs no code but its initialisation.
     if !unsafe { sys::is_culib_present() } {
         let reason = "the loader finds no libnccl.so; where there is a libnccl.so.2 alone, a link to it by that name is enough";
         return Err(Error::NoNccl { reason: reason.into() });
     }
-    let mut version = 0;
-    // SAFETY: the library is there.
-    unsafe { call!(ncclGetVersion(&mut version)) }?;
+    let alone = comms(devices, None)?;
+    let beside = comms(devices, Some(c_int::try_from(ctas).unwrap_or(c_int::MAX)))?;
+    let pairs = alone.into_iter().zip(beside).map(|(alone, beside)| Mutex::new([alone, beside]));
+    let rank = |(device, comms): (&Device, _)| Box::new(Rank { device: device.clone(), comms }) as _;
+    Ok(devices.iter().zip(pairs).map(rank).collect())
+}
+
+/// A communicator for each GPU, whose kernels have so many CTAs at most.
+fn comms(devices: &[Device], ctas: Option<c_int>) -> Result<Vec<Comm>> {
     let ranks = c_int::try_from(devices.len()).unwrap_or(c_int::MAX);
-    let mut id = sys::ncclUniqueId { internal: [0; 128] };
+    let (mut version, mut id) = (0, sys::ncclUniqueId { internal: [0; 128] });
     let mut handles = vec![std::ptr::null_mut(); devices.len()];
-    // SAFETY: NCCL writes the id; the handles and the configuration outlive the group's end, at which they are written.
+    // SAFETY: the library is there; NCCL writes the version and the id; the handles and the configuration outlive the group's end, at which
+    // they are written.
     unsafe {
+        call!(ncclGetVersion(&mut version))?;
         call!(ncclGetUniqueId(&mut id))?;
-        let mut config = config(version.cast_unsigned(), c_int::try_from(ctas).unwrap_or(c_int::MAX));
+        let mut config = config(version.cast_unsigned(), ctas);
         call!(ncclGroupStart())?;
         let mut begun = Ok(());
         for (rank, (device, handle)) in (0..).zip(devices.iter().zip(&mut handles)) {
@@ -64,14 +73,11 @@ pub(super) fn all(devices: &[Device], ctas: u32) -> Result<Vec<Arc<dyn Transport
         }
         call!(ncclGroupEnd())?;
     }
-    let rank = |(device, handle): (&Device, sys::ncclComm_t)| {
-        Arc::new(Rank { device: device.clone(), handle: Mutex::new(Some(Handle(handle))) }) as _
-    };
-    Ok(devices.iter().zip(handles).map(rank).collect())
+    Ok(handles.into_iter().map(Comm).collect())
 }
 
 /// NCCL's configuration with all left to it but how many CTAs a kernel has (NCCL_CONFIG_INITIALIZER).
-fn config(version: u32, ctas: c_int) -> sys::ncclConfig_t {
+fn config(version: u32, ctas: Option<c_int>) -> sys::ncclConfig_t {
     const UNDEFINED: c_int = c_int::MIN;
     const MAGIC: u32 = 0xcafe_beef;
     // SAFETY: a structure of integers and pointers, for which zeros are values.
@@ -85,7 +91,10 @@ fn config(version: u32, ctas: c_int) -> sys::ncclConfig_t {
     config.version = version;
     config.netName = std::ptr::null();
     config.commName = std::ptr::null();
-    config.maxCTAs = ctas;
+    if let Some(ctas) = ctas {
+        config.minCTAs = ctas;
+        config.maxCTAs = ctas;
+    }
     config
 }
 
@@ -99,17 +108,22 @@ fn dtype(of: DType) -> Result<sys::ncclDataType_t> {
 }
 
 impl Transport for Rank {
-    unsafe fn queue(&self, what: Collective, from: u64, to: u64, stream: &Stream) -> Result<()> {
-        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Handle(comm)) = *handle else {
-            return Err(Error::Nccl { call: "a collective", reason: "the communicator was aborted".into() });
-        };
+    unsafe fn queue(
+        &self,
+        what: Collective,
+        share: Share,
+        from: u64,
+        to: u64,
+        stream: &Stream,
+    ) -> Result<()> {
         let Collective { kind, dtype: of, count } = what;
         let (dtype, sum, stream) = (dtype(of)?, sys::ncclRedOp_t::ncclSum, stream.raw().cast());
         let from = std::ptr::without_provenance::<c_void>(from as usize);
         let to = std::ptr::without_provenance_mut::<c_void>(to as usize);
-        let mut queued = Ok(());
-        // SAFETY: the communicator is not aborted while it is locked; memory and stream are promised by the caller.
+        let [alone, beside] = &*self.comms.lock().unwrap_or_else(PoisonError::into_inner);
+        let Comm(comm) = if share == Share::Alone { alone } else { beside };
+        let (comm, mut queued) = (*comm, Ok(()));
+        // SAFETY: the communicator is this call's alone while they are locked; memory and stream are promised by the caller.
         let mut queue = || unsafe {
             queued = match kind {
                 Kind::AllReduce => call!(ncclAllReduce(from, to, count, dtype, sum, comm, stream)),
@@ -120,24 +134,15 @@ impl Transport for Rank {
         self.device.backend().within(&mut queue)?;
         queued
     }
-
-    fn abort(&self) {
-        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Handle(comm)) = handle {
-            // SAFETY: nobody else has the handle from now on. What the kernels wrote is of no use, and the caller is told.
-            let mut abort = || drop(unsafe { call!(ncclCommAbort(comm)) });
-            let _ = self.device.backend().within(&mut abort);
-        }
-    }
 }
 
 impl Drop for Rank {
     fn drop(&mut self) {
-        let handle = self.handle.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Handle(comm)) = handle {
-            // SAFETY: as in `abort`. Work that is queued goes on to its end.
-            let mut destroy = || drop(unsafe { call!(ncclCommDestroy(comm)) });
-            let _ = self.device.backend().within(&mut destroy);
-        }
+        let comms = self.comms.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: nobody else has the handles.
+        let mut destroy =
+            || comms.iter().for_each(|Comm(comm)| drop(unsafe { call!(ncclCommDestroy(*comm)) }));
+        // An error now is one of a device that is gone.
+        let _ = self.device.backend().within(&mut destroy);
     }
 }

@@ -36,15 +36,25 @@ impl fmt::Display for Collective {
     }
 }
 
+/// How much of the device a collective may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Share {
+    /// As much as makes it fastest.
+    Alone,
+    /// Few SMs, since a product runs beside it.
+    Beside,
+}
+
 /// A rank's end of what moves data between ranks.
-pub(super) trait Transport: fmt::Debug + Send {
+pub(super) trait Transport: fmt::Debug + Send + Sync {
     /// Queues a collective on `stream`.
     ///
     /// # Safety
     /// `from` is valid for reads and `to` for writes of what `what` says, on this rank's device, until the work is done; they are the same or
     /// apart. All ranks call the same collectives in the same order.
-    unsafe fn queue(&self, what: Collective, from: u64, to: u64, stream: &Stream) -> Result<()>;
+    unsafe fn queue(&self, what: Collective, share: Share, from: u64, to: u64, stream: &Stream)
+    -> Result<()>;
 
-    /// Ends collectives that wait for a rank that will not come.
-    fn abort(&self);
+    /// A call failed: ends other ranks' calls that wait for it.
+    fn abort(&self) {}
 }

@@ -346,6 +346,12 @@ impl<'a, T: Element> TensorViewMut<'a, T> {
         TensorViewMut::of_tensor(&self.device, self.address, self.layout)
     }
 
+    /// Some rows, for plans, which write nothing.
+    #[cfg(feature = "gemm")]
+    pub(crate) fn part(&self, rows: std::ops::Range<usize>) -> Result<TensorViewMut<'_, T>> {
+        TensorViewMut::of_tensor(&self.device, self.address, self.layout).narrow(0, rows.start, rows.len())
+    }
+
     /// The same under another shape, for plans, which write nothing.
     #[cfg(feature = "conv")]
     pub(crate) fn reshaped(&self, shape: &[usize]) -> Result<TensorViewMut<'_, T>> {
