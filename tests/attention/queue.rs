@@ -95,7 +95,8 @@ impl<T: Input> Case<T> {
         for kernel in possible.filter(|kernel| picked(device, (kernel.name(), shape), of)) {
             let (o, lse, _) = self.run(device, kernel.name(), None)?;
             // Whatever the memory holds before.
-            for filled in [f32::NAN, 1.0, 0.0] {
+            let fills: &[f32] = if device.is_emulator() { &[f32::NAN] } else { &[f32::NAN, 1.0, 0.0] };
+            for &filled in fills {
                 let (queued, queued_lse, len) = self.run(device, kernel.name(), Some(filled))?;
                 let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
                 let equal = bits(&o) == bits(&queued) && bits(&lse) == bits(&queued_lse);
@@ -110,26 +111,24 @@ impl<T: Input> Case<T> {
 pub fn same_bits(device: &Device) -> Outcome {
     let few: Lengths<'_> = &[[70, 70], [0, 0], [1, 129], [200, 30], [0, 5], [9, 0], [128, 128], [65, 257]];
     for columns in [[64, 64], [128, 128], [256, 256]] {
-        Case::<f16>::new(device, few, [4, 2], columns, true)?.check(device, 3)?;
-        Case::<bf16>::new(device, few, [6, 2], columns, false)?.check(device, 3)?;
+        Case::<f16>::new(device, few, [4, 2], columns, true)?.check(device, 4)?;
+        Case::<bf16>::new(device, few, [3, 1], columns, false)?.check(device, 6)?;
     }
-    Case::<f16>::new(device, few, [3, 1], [192, 128], true)?.check(device, 2)
+    Case::<f16>::new(device, few, [3, 1], [192, 128], true)?.check(device, 3)
 }
 
 /// A single sequence, none with any rows, more of them than a CTA lists at a time, and heads that do not all fit a group.
 pub fn any_number(device: &Device) -> Outcome {
-    Case::<f16>::new(device, &[[500, 500]], [8, 8], [64, 64], true)?.check(device, 2)?;
-    Case::<f16>::new(device, &[[0, 0]; 5], [4, 4], [64, 64], true)?.check(device, 2)?;
+    Case::<f16>::new(device, &[[300, 300]], [8, 8], [64, 64], true)?.check(device, 4)?;
+    Case::<f16>::new(device, &[[0, 0]; 5], [4, 4], [64, 64], true)?.check(device, 4)?;
     Case::<f16>::new(device, &[[0, 7], [0, 0], [3, 0]], [16, 4], [64, 64], false)?.check(device, 2)?;
-    let many: Vec<_> = (0..300).map(|i| [(i * 7 + i / 9) % 4, (i * 5) % 6]).collect();
-    Case::<bf16>::new(device, &many, [2, 1], [64, 64], true)?.check(device, 4)?;
+    let many: Vec<_> = (0..270).map(|i| [(i * 7 + i / 9) % 4 / 2, (i * 5) % 6]).collect();
+    Case::<bf16>::new(device, &many, [1, 1], [64, 64], true)?.check(device, 6)?;
     if !device.is_emulator() {
-        let law: Vec<_> = (0..2000).map(|i| [(i * 7919 % 400) * (i * 31 % 7) % 700; 2]).collect();
-        for (heads, causal) in [([16, 16], true), ([16, 4], false)] {
-            Case::<bf16>::new(device, &law, heads, [128, 128], causal)?.check(device, 1)?;
-        }
-        let long = [[9000, 9000], [300, 300], [40, 40], [20000, 20000], [4000, 4000]];
-        Case::<bf16>::new(device, &long, [10, 5], [128, 128], true)?.check(device, 1)?;
+        let law: Vec<_> = (0..500).map(|i| [(i * 7919 % 400) * (i * 31 % 7) % 700; 2]).collect();
+        Case::<bf16>::new(device, &law, [8, 2], [128, 128], true)?.check(device, 1)?;
+        let long = [[3000, 3000], [300, 300], [40, 40], [5000, 5000], [1000, 1000]];
+        Case::<bf16>::new(device, &long, [5, 5], [128, 128], true)?.check(device, 1)?;
     }
     Ok(())
 }
@@ -139,10 +138,10 @@ pub fn random_orders(device: &Device) -> Outcome {
     if !device.is_emulator() {
         return Ok(());
     }
-    let lengths: Lengths<'_> = &[[70, 70], [300, 300], [1, 129], [130, 30], [0, 5], [128, 128]];
+    let lengths: Lengths<'_> = &[[70, 70], [140, 200], [1, 129], [0, 5], [30, 128]];
     for seed in 0..4 {
         let device = Device::emulator_with_seed(seed);
-        Case::<f16>::new(&device, lengths, [6, 2], [64, 64], seed % 2 == 0)?.check(&device, 2)?;
+        Case::<f16>::new(&device, lengths, [4, 2], [64, 64], seed % 2 == 0)?.check(&device, 4)?;
     }
     Ok(())
 }
@@ -151,7 +150,8 @@ pub fn random_orders(device: &Device) -> Outcome {
 pub fn replay(device: &Device) -> Outcome {
     const ROWS: usize = 400;
     let stream = Stream::new(device)?;
-    let shape = [1, 8, ROWS, 64];
+    // More tiles than CTAs.
+    let shape = [1, device.sm_count() as usize, ROWS, 64];
     let [q, k, v] = [1, 2, 3]
         .map(|seed| Tensor::from_slice(device, &normal::<f16>(seed, shape.iter().product()), &shape));
     let (q, k, v) = (q?, k?, v?);
@@ -195,7 +195,8 @@ pub fn replay(device: &Device) -> Outcome {
 /// A workspace is as large as it says, and nothing else is written; one that is too small or lies wrong is refused by name.
 pub fn workspace(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;
-    let case = Case::<f16>::new(device, &[[200, 200], [7, 7], [300, 300]], [8, 8], [64, 64], true)?;
+    let heads = device.sm_count() as usize;
+    let case = Case::<f16>::new(device, &[[200, 200], [7, 7], [300, 300]], [heads, heads], [64, 64], true)?;
     let [q, k, v] = case.inputs.each_ref().map(Tensor::view);
     let mut o = case.output(device)?;
     let len = case.attention().workspace_len(&q, &k, &v, &o.view_mut())?;

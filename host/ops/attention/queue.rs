@@ -8,8 +8,7 @@ use super::problem::{Problem, Size};
 use super::table::{Queries, blocks};
 use crate::{AnyFunction, Arch, Error, Launch, Result, Stream};
 
-/// Bytes of keys and values whose heads' tiles are taken together, where some tiles cost more than others: a third of the L2 cache of an
-/// H200, measured with causal masks.
+/// Bytes of keys and values whose heads' tiles are taken together, where some tiles cost more than others: a third of the L2 cache of Hopper.
 const TOGETHER: usize = 16 << 20;
 
 /// How the tiles of packed sequences are taken from a queue.
