@@ -1,6 +1,6 @@
 //! CTAs take tiles from a queue.
 
-use tilewright::{Device, Instance, Launch, Tensor};
+use tilewright::{Device, Instance, Launch, Signature, Tensor};
 use tilewright_device::tile::{Global, GlobalMut};
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
@@ -10,7 +10,7 @@ use tilewright_tile_tests_device::queues::{COLS, ROWS};
 /// Each tile of the list is taken once, by however many CTAs, in turn and by a counter; the others are left alone.
 pub fn queued<K>(device: &Device) -> Outcome
 where
-    K: Instance<Parameters = (Global<f32, 2>, GlobalMut<f32, 2>, u64)>,
+    K: Instance + Signature<Parameters = (Global<f32, 2>, GlobalMut<f32, 2>, u64)>,
 {
     let [rows, cols] = [9 * ROWS + 5, 4 * COLS];
     let data = normal::<f32>(1, rows * cols);
