@@ -4,6 +4,7 @@
 //! cargo bench --bench attention                        criterion's measurements, and the table of what it measured
 //! cargo bench --bench attention -- --table [WORDS]     the tables alone, then what a call costs the host
 //! cargo bench --bench attention -- --kernels [WORDS]   every kernel that can compute a case, beside its estimate
+//! cargo bench --bench attention -- --packed            sequences of many lengths, one after the other
 //! cargo bench --bench attention -- --host              what a call costs the host, alone
 //! ```
 //!
@@ -16,6 +17,7 @@ mod case;
 mod common;
 mod host;
 mod measure;
+mod packed;
 mod peer;
 #[path = "../common/pool.rs"]
 mod pool;
@@ -47,6 +49,9 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
             let cases = selected(words)?;
             let peer = introduce(device);
             tabulate(device, peer.as_ref(), &cases)?;
+            if words.is_empty() {
+                packed::table(device, peer.as_ref())?;
+            }
             host::costs(device, peer.as_ref())
         }
         Some((mode, words)) if mode == "--kernels" => {
@@ -54,6 +59,7 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
             let tensors = Tensors::new(device, &cases);
             cases.iter().try_for_each(|&case| table::kernels(device, &*tensors.problem(case)?))
         }
+        Some((mode, [])) if mode == "--packed" => packed::table(device, introduce(device).as_ref()),
         Some((mode, [])) if mode == "--host" => host::costs(device, introduce(device).as_ref()),
         _ => {
             let measured = measure::all(device, &that_fit(device, case::all()))?;

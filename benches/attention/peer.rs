@@ -31,6 +31,18 @@ impl Peer {
         Ok(self.0.ask(&question)?.split_whitespace().map(str::to_owned).collect())
     }
 
+    /// The same for packed sequences of these lengths, of bf16; heads, heads of keys, and columns.
+    pub fn prepare_packed(
+        &self,
+        lengths: &[usize],
+        [heads, kv_heads, d]: [usize; 3],
+        causal: bool,
+    ) -> Result<Vec<String>> {
+        let lengths = lengths.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
+        let question = format!("packed {heads} {kv_heads} {d} {} {lengths}", u8::from(causal));
+        Ok(self.0.ask(&question)?.split_whitespace().map(str::to_owned).collect())
+    }
+
     /// Measures one of them once on the device; gives the milliseconds of a launch.
     pub fn turn(&self, name: &str) -> Result<f64> {
         Ok(self.0.ask(&format!("turn {name}"))?.parse()?)

@@ -3,6 +3,7 @@
 Questions come in lines, and each is answered by one:
 
     case TYPE BATCH HEADS KV_HEADS QUERIES KEYS D DV CAUSAL SETS   the names of those that can compute it
+    packed HEADS KV_HEADS D CAUSAL LENGTHS                         the same for sequences one after the other, of bf16
     turn NAME                                                      milliseconds of a launch on the device
     host NAME                                                      microseconds of a call on the host
 
@@ -120,6 +121,27 @@ def prepare(dtype, *sizes):
         # Its tensors are [batch, length, heads, columns].
         lengthwise = [tuple(x.transpose(1, 2).contiguous() for x in tensors) for tensors in inputs]
         peers["FA3"] = lambda: Peer(flash3, contextlib.nullcontext, lengthwise)
+    return those_that_can(peers)
+
+
+def prepare_packed(heads, kv_heads, d, causal, *lengths):
+    heads, kv_heads, d, causal, *lengths = map(int, (heads, kv_heads, d, causal, *lengths))
+    if FA3 is None:
+        return {}
+    rows, longest = sum(lengths), max(lengths)
+    offsets = torch.tensor([0, *lengths], device="cuda").cumsum(0).to(torch.int32)
+
+    def random(heads):
+        return torch.randn((rows, heads, d), device="cuda", dtype=torch.bfloat16)
+
+    def flash3(q, k, v):
+        return FA3.flash_attn_varlen_func(q, k, v, offsets, offsets, longest, longest, causal=bool(causal))
+
+    inputs = [(random(heads), random(kv_heads), random(kv_heads))]
+    return those_that_can({"FA3": lambda: Peer(flash3, contextlib.nullcontext, inputs)})
+
+
+def those_that_can(peers):
     found = {}
     for name, peer in peers.items():
         try:
@@ -148,6 +170,11 @@ def main():
                 peers = {}
                 torch.cuda.empty_cache()
                 peers = prepare(*words)
+                answer(" ".join(peers))
+            elif question == "packed":
+                peers = {}
+                torch.cuda.empty_cache()
+                peers = prepare_packed(*words)
                 answer(" ".join(peers))
             elif question == "turn":
                 answer(peers[words[0]].turn())

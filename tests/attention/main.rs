@@ -17,6 +17,7 @@ mod masks;
 mod operand;
 mod packed;
 mod plan;
+mod queue;
 mod reuse;
 mod values;
 mod views;
@@ -45,6 +46,12 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "any number of parts of the keys", decode::splits)
         .device(Arch::Sm80, "sequences one after the other", packed::lengths)
         .device(Arch::Sm80, "sequences that overlap or are too long", packed::wrong_offsets)
+        .device(Arch::Sm80, "a queue of packed sequences' tiles gives the same bits", queue::same_bits)
+        .device(Arch::Sm80, "a queue of any number of sequences", queue::any_number)
+        .device(Arch::Sm80, "a queue in random orders", queue::random_orders)
+        .device(Arch::Sm80, "a queue in a graph, with other offsets", queue::replay)
+        .device(Arch::Sm80, "a queue's workspace", queue::workspace)
+        .device(Arch::Sm80, "a queue for several launches", queue::several_launches)
         .device(Arch::Sm80, "pages that do not exist are zeros", decode::missing_pages)
         .device(Arch::Sm80, "a workspace given, owned and too small", decode::workspace)
         .device(Arch::Sm80, "a plan of steps, numbers of all types", plan::steps)

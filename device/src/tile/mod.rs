@@ -51,6 +51,9 @@
 //! [`Pipeline::loads`]; [`InFlight::behind`] lets a gemm run while the one before it is waited for, [`Turns`] and [`Pipeline::run_in_turn`] order
 //! warpgroups, and [`OnlineSoftmax`] has the rows' statistics.
 //!
+//! CTAs take tiles in turn, of a [`Raster`]. Where tiles differ in how long they take, and the host does not know by how much, they come from
+//! a [`TileQueue`]: who is done takes the next one, by an atomic counter, and all roles of a CTA learn of it.
+//!
 //! A kernel on [`Roles`] has two instances of its body, with registers of their own, for warpgroups with different things to
 //! do, and tells them apart by [`Cta::in_role`].
 //!

@@ -75,6 +75,7 @@ pub use crate::tile::quantized::int8::Integers;
 pub use crate::tile::quantized::weights::{PLAIN_SCALES, Quantized, Weights, WeightsAbi};
 pub use crate::tile::quantized::zeros::{NoZeros, Original, Rescaled, Zeros, ZerosFirst};
 pub use crate::tile::roles::{Roles, TwoRoles};
+pub use crate::tile::scheduler::queue::{HandsOut, TileList, TileNumbers, TileQueue, TileSlots};
 pub use crate::tile::scheduler::raster::{Raster, RasterOrder, TileIndex};
 pub use crate::tile::scheduler::split_k::SplitK;
 pub use crate::tile::scheduler::stream_k::{StreamK, StreamOrder, TilePart};

@@ -8,6 +8,7 @@ mod packed;
 mod parts;
 mod plan;
 mod problem;
+mod queue;
 mod splits;
 mod table;
 #[cfg(test)]
@@ -184,6 +185,10 @@ impl<'a> Attention<'a> {
     ///
     /// Q \[1, heads, all queries, D\]; tensors \[all queries, heads, D\] are such views: `q.view().transpose(0, 1)?.insert_dim(0)?`. The
     /// log-sum-exp is \[1, heads, all queries\]. Each sequence's last query is aligned with its last key.
+    ///
+    /// With a [`workspace`](Self::workspace) SMs that are done take the next tile of a queue, of the sequences with the most keys first,
+    /// which a small kernel lists before; without one each takes its share of tiles as if all sequences were the longest, which is slower the more
+    /// their lengths differ. Results are the same bits.
     pub fn packed(
         mut self,
         query_offsets: impl Into<Indices<'a>>,
@@ -199,10 +204,10 @@ impl<'a> Attention<'a> {
         self.options.splits = Some(splits);
         self
     }
-    /// Memory for the results of parts, contiguous, aligned to 16 bytes, of [`workspace_len`](Self::workspace_len) elements or
-    /// more; calls on other streams must not use it meanwhile.
+    /// Memory for the results of parts, or for the queue of [`packed`](Self::packed) sequences, contiguous, aligned to 16 bytes, of
+    /// [`workspace_len`](Self::workspace_len) elements or more, of any values; calls on other streams must not use it meanwhile.
     ///
-    /// Without it the first run that needs some allocates it and keeps it for later runs, which wait for each other; it is freed when
+    /// Without it packed sequences have no queue, and the first run that divides keys allocates it and keeps it for later runs, which wait for each other; it is freed when
     /// the `Attention` is dropped, after the last. That cannot be captured in a graph.
     pub fn workspace(self, workspace: &'a mut TensorViewMut<'_, f32>) -> Self {
         Attention { workspace: Workspace::Given(workspace.reborrow()), ..self }

@@ -1,9 +1,12 @@
 //! An attention's kernel and launches, for tensors wherever they lie.
 
+use tilewright_attention::{AnySequences, SequenceList};
+
 use super::Attention;
 use super::cache::Cached;
 use super::packed::Offsets;
 use super::problem::Problem;
+use super::queue::Queue;
 use super::splits::workspace_len;
 use super::table::{Compiled, Prepared};
 use crate::ops::frame::{Choice, Named, Operands, Places, Plan, check, explained, room};
@@ -48,6 +51,8 @@ pub struct AttentionPlan {
     operands: Operands,
     /// Launches, each for a part of V's columns; none where there is nothing to store.
     passes: Vec<(Problem, Prepared)>,
+    /// Of packed sequences' tiles, for all launches.
+    queue: Option<Queue>,
     workspace_len: usize,
     overlap: bool,
 }
@@ -64,7 +69,7 @@ pub struct AttentionViews<'a> {
     /// Of queries and of keys: see [`Attention::packed`].
     pub offsets: Option<[Indices<'a>; 2]>,
     /// As many elements as [`AttentionPlan::workspace_len`] says, contiguous and aligned to 16 bytes, of any values. Runs that may be at work at
-    /// the same time, on whatever streams, have memory of their own.
+    /// the same time, on whatever streams, have memory of their own. Packed sequences run without it too, and slower: see [`Attention::packed`].
     pub workspace: Option<TensorViewMut<'a, f32>>,
 }
 
@@ -165,11 +170,19 @@ impl AttentionPlan {
         } else {
             problem.passes(kernel.columns[1]).map(|pass| prepared(pass?)).collect::<Result<_>>()?
         };
-        let workspace_len = workspace_len(&problem.size, splits);
-        Ok(AttentionPlan { choice, operands, passes, workspace_len, overlap })
+        let queue = match passes.first() {
+            Some((_, Prepared::Queries(queries))) if has_workspace => {
+                Queue::new(queries, &problem, passes.len())?
+            }
+            _ => None,
+        };
+        let workspace_len =
+            queue.as_ref().map_or_else(|| workspace_len(&problem.size, splits), Queue::workspace_len);
+        Ok(AttentionPlan { choice, operands, passes, queue, workspace_len, overlap })
     }
 
-    /// Elements of the [workspace](AttentionViews::workspace) that a run needs: 0 unless keys are divided.
+    /// Elements of the [workspace](AttentionViews::workspace) that a run needs where keys are divided, and that one of packed sequences
+    /// has a queue with; 0 elsewhere.
     pub fn workspace_len(&self) -> usize {
         self.workspace_len
     }
@@ -194,7 +207,9 @@ impl AttentionPlan {
         let memory = workspace.map(|workspace| Named::room("workspace", workspace));
         let others = Others { lse, lengths, table, offsets };
         let places = self.places(stream, named([q, k, v], o, &others), memory)?;
-        self.launch(stream, &places, room(workspace, self.workspace_len)?)
+        let without = self.queue.is_some() && workspace.is_none();
+        let room = if without { 0 } else { room(workspace, self.workspace_len)? };
+        self.launch(stream, &places, room)
     }
 
     /// Where the tensors of a run lie.
@@ -207,10 +222,18 @@ impl AttentionPlan {
         self.operands.places(stream, tensors, room)
     }
 
+    /// `workspace` is the address of memory that is large enough; 0 where none is needed, or packed sequences have none.
     pub(super) fn launch(&self, stream: &Stream, places: &Places, workspace: u64) -> Result<()> {
-        self.passes.iter().try_for_each(|(problem, prepared)| {
-            prepared.run(&problem.placed(places), stream, self.overlap, workspace)
-        })
+        let queue = self.queue.as_ref().filter(|_| workspace != 0);
+        for (pass, (problem, prepared)) in self.passes.iter().enumerate() {
+            let problem = problem.placed(places);
+            if let (0, Some(queue), AnySequences::Packed(sequences)) = (pass, queue, problem.sequences) {
+                queue.prepare(sequences, stream, self.overlap, workspace)?;
+            }
+            let list = queue.map_or(SequenceList::NONE, |queue| queue.list(workspace, pass));
+            prepared.run(&problem, stream, self.overlap, (workspace, list))?;
+        }
+        Ok(())
     }
 }
 

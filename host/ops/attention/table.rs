@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use tilewright_attention::{
     ATTENTION, AnySequences, AttentionArgs, AttentionKernel, DECODE, DecodeKernel, Equal, KERNELS, Keys,
-    Sequences, TileOrder,
+    SequenceList, Sequences, TileOrder,
 };
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
@@ -100,16 +100,16 @@ pub(super) enum Prepared {
 }
 
 impl Prepared {
-    /// Launches it; `workspace` is the address of the memory for the parts' results, if there are several.
+    /// Launches it; `workspace` is the address of the memory for the parts' results, if there are several, and `list` packed sequences' queue.
     pub(super) fn run(
         &self,
         problem: &Problem,
         stream: &Stream,
         overlap: bool,
-        workspace: u64,
+        (workspace, list): (u64, SequenceList),
     ) -> Result<()> {
         match self {
-            Prepared::Queries(queries) => queries.run(problem, stream, overlap),
+            Prepared::Queries(queries) => queries.run(problem, stream, overlap, list),
             Prepared::Parts(parts) => parts.run(problem, stream, overlap, workspace),
         }
     }
@@ -132,10 +132,10 @@ pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
 /// A kernel of tiles of queries, and the order of those.
 #[derive(Clone, Debug)]
 pub(super) struct Queries {
-    kernel: &'static Listed<AttentionKernel>,
+    pub(super) kernel: &'static Listed<AttentionKernel>,
     function: AnyFunction,
-    order: TileOrder,
-    ctas: u32,
+    pub(super) order: TileOrder,
+    pub(super) ctas: u32,
 }
 
 impl Queries {
@@ -159,10 +159,10 @@ impl Queries {
         Ok(Queries { kernel, function, order, ctas: ctas.min(order.total()).max(1) })
     }
 
-    fn run(&self, problem: &Problem, stream: &Stream, overlap: bool) -> Result<()> {
+    fn run(&self, problem: &Problem, stream: &Stream, overlap: bool, list: SequenceList) -> Result<()> {
         match problem.sequences {
-            AnySequences::Equal(keys) => self.launch(problem, stream, overlap, Equal(keys)),
-            AnySequences::Packed(packed) => self.launch(problem, stream, overlap, packed),
+            AnySequences::Equal(keys) => self.launch(problem, stream, overlap, (Equal(keys), list)),
+            AnySequences::Packed(packed) => self.launch(problem, stream, overlap, (packed, list)),
         }
     }
 
@@ -171,7 +171,7 @@ impl Queries {
         problem: &Problem,
         stream: &Stream,
         overlap: bool,
-        sequences: S,
+        (sequences, list): (S, SequenceList),
     ) -> Result<()> {
         let Problem { device, inputs: [q, k, v], o, lse, size, scales: [cap, scale], .. } = problem;
         let Queries { kernel, function, order, ctas } = self;
@@ -191,9 +191,10 @@ impl Queries {
         let o: GlobalAbi<(), 4> = o.streamed(backend, lines(BOX))?;
         let lse: GlobalAbi<(), 4> = lse.arg(backend, true, 0)?;
         let launch = Launch::grid([*ctas, 1, 1]).pdl(overlap && tma);
-        let args = AttentionArgs { q, k, v, o, lse, order: *order, sequences, cap: *cap, scale: *scale };
+        let args =
+            AttentionArgs { q, k, v, o, lse, order: *order, sequences, cap: *cap, scale: *scale, list };
         // SAFETY: the arguments are those of `attention` for this kind of sequences. The views that the tensors come from are
-        // borrowed by the caller, o and lse exclusively, and reach no further than their shapes, which the kernel keeps to.
+        // borrowed by the caller, o and lse exclusively, and reach no further than their shapes, which the kernel keeps to; a list of packed sequences was made before, with a counter that is this grid's alone.
         // Programmatic launch only moves what precedes its wait for the preceding grid.
         unsafe { function.launch_block(stream, &launch, &args) }
     }

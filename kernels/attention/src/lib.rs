@@ -10,6 +10,8 @@ mod keys;
 mod list;
 mod order;
 mod parts;
+mod prepare;
+mod queue;
 mod score;
 mod sequences;
 
@@ -17,9 +19,11 @@ pub use cache::{Cache, KeyPart, KeyParts, SplitOrder};
 pub use decode_list::{DECODE, DecodeKernel, MERGE, MergeKernel};
 pub use flash_decoding::{DecodeArgs, decode};
 pub use keys::{Blocks, Keys};
-pub use list::{ATTENTION, AttentionKernel};
+pub use list::{ATTENTION, AttentionKernel, LISTS, ListKernel};
 pub use order::{QueryTile, QueryTiles, TileOrder};
 pub use parts::{MergeArgs, merge};
+pub use prepare::{ListOrder, ListSequencesArgs, list_sequences};
+pub use queue::{PackedTiles, SequenceList};
 pub use score::{Capped, Plain, Score};
 pub use sequences::{AnySequences, Equal, Packed, Sequence, Sequences};
 
@@ -27,8 +31,8 @@ use core::f32::consts::LN_2;
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    ChainedGemm, Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, OnlineSoftmax, Pending, RowMajor,
-    Rows, Schedule, Shared, copy, gemm,
+    ChainedGemm, Cta, Element, Fragment, Fresh, Global, GlobalMut, HandsOut, InPlace, OnlineSoftmax, Pending,
+    RowMajor, Rows, Shared, copy, gemm,
 };
 
 /// O = softmax(scale score(Q Kᵀ) + mask) V (Milakov & Gimelshein 2018; Dao 2023; Shah et al. 2024).
@@ -36,11 +40,11 @@ use tilewright_device::tile::{
 /// Q \[batch, heads, queries, D\], K \[batch, KV heads, keys, D\], V \[batch, KV heads, keys, DV\], O as Q with DV columns; the
 /// log-sum-exp of each row, \[batch, heads, queries, 1\] in natural logarithms, unless `lse` has no rows. `F` is what is done to
 /// each score before the softmax, with `cap`; `scale` is that of its result times log2(e). Columns of Q, K and V that are
-/// not there are zeros. A CTA takes tiles of `BM` queries in the order of `order` and walks over their keys in blocks of
-/// `BN`, last to first; the softmax of one block runs under the next block's Q Kᵀ and its own P V.
+/// not there are zeros. A CTA takes tiles of `BM` queries in the order of `order`, packed ones from a queue in that of `list` if there is one,
+/// and walks over their keys in blocks of `BN`, last to first; the softmax of one block runs under the next block's Q Kᵀ and its own P V.
 #[kernel(program = P)]
 pub fn attention<
-    P: Schedule,
+    P: HandsOut,
     Y,
     T: Element,
     F: Score,
@@ -61,6 +65,7 @@ pub fn attention<
     sequences: S,
     cap: f32,
     scale: f32,
+    list: InPlace<SequenceList>,
 ) where
     Y: ChainedGemm<T, BM, BN, D, DV>,
 {
@@ -73,7 +78,11 @@ pub fn attention<
     let (mut k_pipe, mut v_pipe) = (cta.pipeline(k_stages), cta.pipeline(v_stages));
     let mut q_pipe = cta.pipeline_by_warpgroup(q_stage);
     let turns = cta.turns();
-    for QueryTile { batch, head, kv_head, m } in QueryTiles::persistent(order) {
+    let slots = cta.tile_slots_if(S::PACKED);
+    let mut queue = S::queue(slots, order, list);
+    for own in QueryTiles::of::<S>(order) {
+        let tile = if S::PACKED { queue.next() } else { Some(own) };
+        let Some(QueryTile { batch, head, kv_head, m }) = tile else { break };
         let Sequence { batch: matrix, first_query, queries, first_key, keys } = sequences.get(batch);
         if S::PACKED && m * BM as u32 >= queries {
             continue;

@@ -2,13 +2,14 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    ChainedGemm, Element, Elements, FullRow, Multistage, Reads, ThreeConsumersThreeProducers,
-    TwoConsumersThreeProducers, Vectors, WarpSpecialized, warp,
+    ChainedGemm, Collective, Element, Elements, FullRow, HandsOut, Multistage, Overlapped, Overlaps, Reads,
+    Simt, ThreeConsumersThreeProducers, TwoConsumersThreeProducers, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
 use crate::attention;
 use crate::keys::{Blocks, Keys};
+use crate::prepare::list_sequences;
 use crate::score::{Capped, Plain, Score};
 use crate::sequences::{Equal, Packed, Sequences};
 
@@ -35,7 +36,7 @@ pub struct AttentionKernel {
 
 #[rustfmt::skip]
 impl<
-    P: Reads, Y, T: Element, F: Score, S: Sequences, const BM: usize, const BN: usize, const D: usize, const DV: usize,
+    P: Reads + HandsOut, Y, T: Element, F: Score, S: Sequences, const BM: usize, const BN: usize, const D: usize, const DV: usize,
     const STAGES: usize,
 > Described for attention<P, Y, T, F, S, BM, BN, D, DV, STAGES>
 where
@@ -91,4 +92,21 @@ kernels! {
         sm_80: [attention_sm_80_ T _ SCORE LIE 64x32d256x128s2]:
             attention<Multistage<4, Elements>, warp::FullRow<4>, T, F, S, 64, 32, 256, 128, 2>;
     }
+}
+
+/// A kernel that lists packed sequences.
+#[derive(Clone, Copy, Debug)]
+pub struct ListKernel;
+
+impl<P: Overlaps + Collective> Described for list_sequences<P> {
+    type Description = ListKernel;
+    const DESCRIPTION: ListKernel = ListKernel;
+}
+
+kernels! {
+    /// The kernels that list packed sequences, one for each architecture.
+    pub static LISTS: ListKernel;
+
+    sm_90: [list_sequences_sm_90]: list_sequences<Overlapped<8>>;
+    sm_80: [list_sequences_sm_80]: list_sequences<Simt<8>>;
 }

@@ -5,6 +5,8 @@ use tilewright_device::arch::special::{block_x, grid_x};
 use tilewright_device::tile::InPlace;
 use tilewright_device::tile::division::Division;
 
+use crate::sequences::Sequences;
+
 /// A tile of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueryTile {
@@ -76,9 +78,32 @@ impl TileOrder {
         let (batch, head) = self.by_heads.of(first + head);
         QueryTile { batch, head, kv_head: self.by_shared.of(head).0, m: self.m - 1 - heavier }
     }
+    /// Heads of a sequence.
+    pub(crate) const fn heads(&self) -> u32 {
+        self.by_heads.divisor
+    }
+    /// Tile `m` of a sequence's head.
+    #[inline(always)]
+    pub(crate) const fn query_tile(&self, batch: u32, head: u32, m: u32) -> QueryTile {
+        QueryTile { batch, head, kv_head: self.by_shared.of(head).0, m }
+    }
 }
 
 impl PassedAsIs for TileOrder {}
+
+impl From<[u32; 4]> for QueryTile {
+    #[inline(always)]
+    fn from([batch, head, kv_head, m]: [u32; 4]) -> Self {
+        QueryTile { batch, head, kv_head, m }
+    }
+}
+
+impl From<QueryTile> for [u32; 4] {
+    #[inline(always)]
+    fn from(QueryTile { batch, head, kv_head, m }: QueryTile) -> Self {
+        [batch, head, kv_head, m]
+    }
+}
 
 /// The tiles that this CTA takes: every `grid`-th of the order (persistent CTAs).
 pub struct QueryTiles {
@@ -92,6 +117,11 @@ impl QueryTiles {
     #[inline(always)]
     pub fn persistent(order: InPlace<TileOrder>) -> Self {
         QueryTiles { order, next: block_x(), step: grid_x() }
+    }
+    /// The same, or the CTA's first tile over and over where sequences have a [queue](Sequences::queue), which says when it ends.
+    #[inline(always)]
+    pub fn of<S: Sequences>(order: InPlace<TileOrder>) -> Self {
+        QueryTiles { order, next: block_x(), step: if S::PACKED { 0 } else { grid_x() } }
     }
 }
 

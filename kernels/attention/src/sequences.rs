@@ -1,8 +1,13 @@
 //! Where the queries and keys of a sequence lie.
 
+use core::iter::{self, Empty};
+
 use super::Keys;
+use crate::order::{QueryTile, TileOrder};
+use crate::queue::{PackedTiles, SequenceList};
 use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::global;
+use tilewright_device::tile::{HandsOut, InPlace, TileQueue, TileSlots};
 
 /// A sequence's rows of Q and O, and of K and V.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +34,16 @@ pub trait Sequences: PassedAsIs {
 
     /// Sequence `i`.
     fn get(&self, i: u32) -> Sequence;
+
+    /// A queue of their tiles.
+    type Queue<P: HandsOut>: Iterator<Item = QueryTile>;
+
+    /// That of this CTA, of the list if there is one, or else of the order.
+    fn queue<P: HandsOut>(
+        slots: TileSlots<P>,
+        order: InPlace<TileOrder>,
+        list: InPlace<SequenceList>,
+    ) -> Self::Queue<P>;
 }
 
 /// Sequences, however they lie.
@@ -53,6 +68,18 @@ impl Sequences for Equal {
             AnySequences::Equal(keys) => Some(Equal(keys)),
             AnySequences::Packed(_) => None,
         }
+    }
+
+    /// None: every tile takes as long, or its time is known beforehand.
+    type Queue<P: HandsOut> = Empty<QueryTile>;
+
+    #[inline(always)]
+    fn queue<P: HandsOut>(
+        _: TileSlots<P>,
+        _: InPlace<TileOrder>,
+        _: InPlace<SequenceList>,
+    ) -> Empty<QueryTile> {
+        iter::empty()
     }
 
     #[inline(always)]
@@ -103,6 +130,17 @@ impl Sequences for Packed {
             AnySequences::Equal(_) => None,
             AnySequences::Packed(packed) => Some(packed),
         }
+    }
+
+    type Queue<P: HandsOut> = TileQueue<P, PackedTiles>;
+
+    #[inline(always)]
+    fn queue<P: HandsOut>(
+        slots: TileSlots<P>,
+        order: InPlace<TileOrder>,
+        list: InPlace<SequenceList>,
+    ) -> TileQueue<P, PackedTiles> {
+        slots.queue(list.get().numbers(), PackedTiles::new(order, list))
     }
 
     #[inline(always)]

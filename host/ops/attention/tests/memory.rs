@@ -69,6 +69,12 @@ fn whatever_is_read_lies_apart_from_whatever_is_written() {
         let message = views.message(&Attention::new().packed(&queries, &keys, 70));
         assert!(message.starts_with(&format!("`o` overlaps `{name}`; ")), "{message}");
     }
+    for (places, name) in [([5, 6], "query_offsets"), ([6, 5], "key_offsets")] {
+        let [queries, keys] = places.map(|at| view::<i32>(&device, far(at), &[3]));
+        let mut memory = view_mut(&device, far(5), &[1 << 16]);
+        let message = views.message(&Attention::new().packed(&queries, &keys, 70).workspace(&mut memory));
+        assert!(message.starts_with(&format!("`workspace` overlaps `{name}`; ")), "{message}");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ pub mod latent;
 pub mod neighbours;
 pub mod operands;
 pub mod products;
+pub mod queues;
 pub mod rows;
 pub mod scans;
 pub mod sums;

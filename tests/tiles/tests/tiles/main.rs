@@ -3,6 +3,7 @@
 mod gathers;
 mod held;
 mod neighbours;
+mod queues;
 mod scans;
 mod sums;
 mod transpositions;
@@ -27,6 +28,9 @@ use tilewright_tile_tests_device::latent::{self, *};
 use tilewright_tile_tests_device::neighbours::*;
 use tilewright_tile_tests_device::operands::{self, *};
 use tilewright_tile_tests_device::products::*;
+use tilewright_tile_tests_device::queues::{
+    QueuedByElements, QueuedByJointProducers, QueuedByOneProducer, QueuedByThreeProducers, QueuedByWarps,
+};
 use tilewright_tile_tests_device::rows::*;
 use tilewright_tile_tests_device::scans::*;
 use tilewright_tile_tests_device::sums::*;
@@ -132,6 +136,11 @@ fn main() -> ExitCode {
         Sm90a SummedByOneProducer: sums::summed::<SummedByOneProducer>;
         Sm80 WideWarps: sums::wide_products::<WideWarps>;
         Sm90a WideWarpgroup: sums::wide_products::<WideWarpgroup>;
+        Sm80 QueuedByWarps: queues::queued::<QueuedByWarps>;
+        Sm80 QueuedByElements: queues::queued::<QueuedByElements>;
+        Sm90a QueuedByOneProducer: queues::queued::<QueuedByOneProducer>;
+        Sm90a QueuedByThreeProducers: queues::queued::<QueuedByThreeProducers>;
+        Sm90a QueuedByJointProducers: queues::queued::<QueuedByJointProducers>;
         Sm80 turned_round: sums::behind_a_barrier;
         Sm90a added_in_fours: sums::added_in_fours;
         Sm90a through_a_pair: sums::through_a_pair;
