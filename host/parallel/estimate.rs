@@ -1,4 +1,4 @@
-//! How many chunks hide collectives best.
+//! How many chunks hide collectives best. The constants are of four H100 of one host, joined by NVLink, with NCCL 2.28.
 
 use super::{Chunks, Communicator};
 use crate::ops::{Gemm, HalfElement};
@@ -8,11 +8,14 @@ use crate::{Error, Result, TensorView, TensorViewMut};
 const MOST: usize = 8;
 /// Cycles of an SM in a microsecond, of an H200 that multiplies.
 const CYCLES: f64 = 1600.0;
-/// Gigabytes that NCCL moves in a second over NVLink, each way: by each CTA, and at most.
-const BY_CTA: f64 = 16.0;
-const AT_MOST: f64 = 330.0;
-/// Microseconds that a collective takes however little it moves.
-const LEAST: f64 = 15.0;
+/// Gigabytes that NCCL moves in a second over NVLink, each way: by each CTA beside a product, and alone.
+const BY_CTA: f64 = 13.0;
+const ALONE: f64 = 330.0;
+/// Microseconds that a collective takes however little it moves, and that a product takes more in one chunk more.
+const LEAST: f64 = 20.0;
+const CHUNK: f64 = 25.0;
+/// What chunks must gain: estimates are not better.
+const GAIN: f64 = 0.98;
 
 /// A layer by rows.
 pub(super) struct Layer<'a, T> {
@@ -36,7 +39,7 @@ impl<T: HalfElement> Layer<'_, T> {
         for count in 2..=MOST {
             let chunks = Chunks::new(rows, count, communicator.ranks())?;
             let time = self.microseconds(communicator, &chunks)?;
-            if time < best.0 {
+            if time < best.0 * if best.1 == one { GAIN } else { 1.0 } {
                 best = (time, chunks);
             }
         }
@@ -60,9 +63,9 @@ impl<T: HalfElement> Layer<'_, T> {
                 .first()
                 .and_then(|best| best.cycles())
                 .unwrap_or(0);
-            multiplied += cycles as f64 / CYCLES;
+            multiplied += cycles as f64 / CYCLES + if i == 0 { 0.0 } else { CHUNK };
             let alone = i + 1 == chunks.count();
-            let rate = if alone { AT_MOST } else { AT_MOST.min(BY_CTA * f64::from(ctas)) };
+            let rate = if alone { ALONE } else { ALONE.min(BY_CTA * f64::from(ctas)) };
             reduced = reduced.max(multiplied) + LEAST + row * rows.len() as f64 / rate;
         }
         Ok(reduced)

@@ -41,11 +41,13 @@ fn sums_and_parts<T: FloatElement + Real>(rank: &mut Communicator, part: usize) 
 
 pub fn integers(device: &Device) -> Outcome {
     for group in groups(device)? {
-        for part in [1, 8, 33, 4096] {
-            on_ranks(&group, |rank| sums_and_parts::<f16>(rank, part))?;
-            on_ranks(&group, |rank| sums_and_parts::<bf16>(rank, part))?;
-            on_ranks(&group, |rank| sums_and_parts::<f32>(rank, part))?;
-        }
+        on_ranks(&group, |rank| {
+            [1, 8, 33, 4096].into_iter().try_for_each(|part| {
+                sums_and_parts::<f16>(rank, part)?;
+                sums_and_parts::<bf16>(rank, part)?;
+                sums_and_parts::<f32>(rank, part)
+            })
+        })?;
     }
     Ok(())
 }
