@@ -1,0 +1,102 @@
+//! Which kernel computes products of groups: an estimate of each one's time, from the rows that a group has on average.
+
+use tilewright_grouped_gemm::GroupedKernel;
+
+use super::problem::{Problem, Size};
+use super::table::{Compiled, kernels};
+use crate::ops::frame::{Choice, Copies, Cycles, Operand, Rated, Rejection};
+use crate::tensor::Reading;
+use crate::{Arch, Device, KernelSet, Result};
+
+/// Depth that the estimate counts in.
+const STEP: u64 = 64;
+
+impl Rated for GroupedKernel {
+    type Estimate = Cycles;
+    const KERNELS: &'static KernelSet = &tilewright_grouped_gemm::KERNELS;
+
+    fn size(&self) -> [u32; 3] {
+        self.tile
+    }
+    fn describe(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let GroupedKernel { tile: [m, n, k], stages, .. } = self;
+        write!(f, "tiles of {m} x {n} x {k}, {stages} stages")
+    }
+}
+
+/// Products of groups, as far as they decide between kernels.
+pub(super) struct Selection<'a> {
+    problem: &'a Problem,
+    element: &'static str,
+    /// How A can be read, and B in columns and in rows.
+    a: Reading,
+    b: [Reading; 2],
+    expected: Option<usize>,
+}
+
+impl<'a> Selection<'a> {
+    pub(super) fn new(problem: &'a Problem, element: &'static str, expected: Option<usize>) -> Result<Self> {
+        let (backend, Problem { a, b, .. }) = (problem.device.backend(), problem);
+        let (a, b) = (a.reading(backend, true)?, [b.reading(backend, false)?, b.reading(backend, true)?]);
+        Ok(Selection { problem, element, a, b, expected })
+    }
+
+    /// Groups that have rows, and how many on average.
+    fn groups(&self) -> [u64; 2] {
+        let Size { groups, rows, .. } = self.problem.size;
+        if self.problem.apart {
+            return [groups as u64, self.expected.unwrap_or(rows).min(rows) as u64];
+        }
+        let each = self.expected.unwrap_or(rows / groups.max(1)).max(1);
+        [groups.min(rows.div_ceil(each)) as u64, each as u64]
+    }
+}
+
+impl Choice for Selection<'_> {
+    type Kernel = Compiled;
+
+    fn device(&self) -> &Device {
+        &self.problem.device
+    }
+    fn kernels(&self) -> &'static [Compiled] {
+        kernels(self.element)
+    }
+    fn what(&self) -> String {
+        format!("groups of {}", self.element)
+    }
+
+    fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
+        let Size { n, k, .. } = self.problem.size;
+        if !kernel.any_strides {
+            if k == 0 {
+                return Err(Rejection::Because("there is no depth to load"));
+            }
+            let copies = Copies::of(kernel.arch);
+            let row_major = kernel.row_major_b;
+            Operand { name: "A", reading: self.a, row_major: true, line: k }.check(copies)?;
+            let (reading, line) = (self.b[usize::from(row_major)], if row_major { n } else { k });
+            Operand { name: "B", reading, row_major, line }.check(copies)?;
+        }
+        Ok(estimate(kernel, self.groups(), self.problem.size, self.problem.device.sm_count()))
+    }
+}
+
+/// The time of all tiles, shared out among the SMs: each a number of steps, each bound by the tensor cores or by what the L2 delivers to an SM.
+///
+/// The constants are those of the estimate of one product, see [`Gemm`](crate::ops::Gemm): 28 elements of a tile take a cycle for each step of 64, 53 bytes arrive a cycle, an epilogue takes a cycle
+/// for 8 elements, `mma.sync` has half of that rate and element-wise loads a sixteenth. Rows of groups vary: the last tile of each is half full on average.
+fn estimate(kernel: &Compiled, [groups, rows]: [u64; 2], size: Size, sms: u32) -> Cycles {
+    let [m, n, _] = kernel.tile.map(u64::from);
+    let slowness = match (kernel.arch, kernel.any_strides) {
+        (Arch::Sm90a, _) => 1,
+        (_, false) => 2,
+        (_, true) => 16,
+    };
+    let step = (m * n / 28).max((m + n) * STEP * 2 / 53) * slowness;
+    let each = (size.k as u64).div_ceil(STEP).saturating_mul(step).saturating_add(m * n / 8);
+    // Halves of tiles.
+    let high = (2 * rows / m + 1).max(2).saturating_mul(groups);
+    let tiles = high.saturating_mul((size.n as u64).div_ceil(n)).div_ceil(2);
+    let all = tiles.saturating_mul(each) / u64::from(sms).max(1);
+    Cycles(all.max(each).saturating_add(Cycles::of_launch(kernel.arch)))
+}
