@@ -8,13 +8,15 @@ use tilewright_support::suite::Suite;
 mod case;
 mod combine;
 mod errors;
+#[cfg(all(feature = "pointwise", feature = "reduce", feature = "rows"))]
+mod moe;
 mod numbers;
 mod order;
 mod reuse;
 mod sizes;
 
 fn main() -> ExitCode {
-    Suite::new()
+    let suite = Suite::new()
         .device(Arch::Sm80, "groups of uneven sizes, one behind the other", sizes::offsets)
         .device(Arch::Sm80, "groups with matrices of their own", sizes::counts)
         .device(Arch::Sm80, "one group to 256, all rows in one of them", sizes::groups)
@@ -31,6 +33,12 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "entries without a group", order::left_out)
         .device(Arch::Sm80, "weighted sums of rows", combine::combined)
         .device(Arch::Sm80, "refused calls leave everything alone", errors::refused)
-        .device(Arch::Sm80, "refused orders and sums", errors::refused_orders)
-        .main()
+        .device(Arch::Sm80, "refused orders and sums", errors::refused_orders);
+    // Its steps are operators of other features.
+    #[cfg(all(feature = "pointwise", feature = "reduce", feature = "rows"))]
+    let suite = suite
+        .device(Arch::Sm80, "layers of experts", moe::layers)
+        .device(Arch::Sm80, "NaN among logits stays in its row", moe::not_a_number)
+        .device(Arch::Sm80, "refused layers", moe::refused);
+    suite.main()
 }
