@@ -152,7 +152,8 @@ pub use gated::{Gated, geglu, swiglu};
 pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmPlan, GemmViews, gemm};
 #[cfg(feature = "grouped_gemm")]
 pub use grouped_gemm::{
-    GroupRows, GroupedGemm, GroupedGemmCandidate, GroupedGemmPlan, group_combine, group_order, grouped_gemm,
+    GroupRows, GroupedGemm, GroupedGemmCandidate, GroupedGemmPlan, GroupedGemmViews, group_combine,
+    group_order, grouped_gemm,
 };
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 pub use index::IndexElement;

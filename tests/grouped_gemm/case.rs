@@ -1,11 +1,17 @@
 //! Products of groups: run on every kernel that can compute them, and compared with their reference.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use tilewright::ops::{GroupRows, GroupedGemm, HalfElement};
 use tilewright::{Device, Stream, Tensor};
 use tilewright_support::Real;
 use tilewright_support::guarded::{Guarded, Place};
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
+
+/// Kernels that ran.
+pub static SEEN: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
 
 /// How B's matrices lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,11 +33,13 @@ pub struct Case {
     pub n: usize,
     pub k: usize,
     pub b: Lies,
+    /// Rows of C have scales.
+    pub scaled: bool,
 }
 
 impl Case {
     pub fn new(rows: &[usize], n: usize, k: usize) -> Self {
-        Case { rows: rows.to_vec(), more: 3, apart: false, n, k, b: Lies::Columns }
+        Case { rows: rows.to_vec(), more: 3, apart: false, n, k, b: Lies::Columns, scaled: false }
     }
 
     /// Matrices of A and C, and rows of each.
@@ -111,6 +119,7 @@ impl Case {
             let mut c = Guarded::<T>::at(device, places[2])?;
             self.run(&Stream::new(device)?, name, [&on_a, &on_b], &rows, &mut c)?;
             let (out, outside) = c.read()?;
+            SEEN.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
             let wrong = self.compare(&out, &exact);
             assert!(outside == 0, "{name}: {outside} elements outside of C; {self:?}");
             assert!(wrong.is_none(), "{name}: {}; {self:?}", wrong.unwrap_or_default());
@@ -147,7 +156,12 @@ impl Case {
         rows: &GroupRows<'_>,
         c: &mut Guarded<T>,
     ) -> tilewright::Result<()> {
+        let scales = self.scales();
+        let shape = self.matrices();
+        let scales = Tensor::from_slice(stream.device(), &scales, &shape[usize::from(!self.apart)..])?;
+        let scales = scales.view();
         let gemm = GroupedGemm::new().kernel(kernel);
+        let gemm = if self.scaled { gemm.scales(&scales) } else { gemm };
         let (a, mut c) = (a.view()?, c.view_mut()?);
         if self.apart {
             gemm.run(stream, &a, &b.view()?, rows, &mut c)?;
@@ -157,15 +171,22 @@ impl Case {
         stream.synchronize()
     }
 
+    /// Those of all rows.
+    fn scales(&self) -> Vec<f32> {
+        normal(3, self.matrices().iter().product())
+    }
+
     /// Each element with the sum of its products' magnitudes; none where it is no group's.
     pub fn reference<T: Real>(&self, a: &[T], b: &[T]) -> Vec<Option<[f64; 2]>> {
         let (a, b, Case { n, k, .. }) = (T::widen(a), T::widen(b), self);
+        let scales = self.scales();
         let row = |(row, group): (usize, Option<usize>)| {
+            let scale = if self.scaled { f64::from(scales[row]) } else { 1.0 };
             let mut sums = vec![[0.0; 2]; *n];
             for (inner, &x) in a[row * k..(row + 1) * k].iter().enumerate() {
                 let line = group.map_or(&[][..], |group| &b[(group * k + inner) * n..][..*n]);
                 for ([sum, magnitude], &y) in sums.iter_mut().zip(line) {
-                    let product = f64::from(x) * f64::from(y);
+                    let product = f64::from(x) * f64::from(y) * scale;
                     (*sum, *magnitude) = (*sum + product, *magnitude + product.abs());
                 }
             }

@@ -26,6 +26,8 @@ pub fn refused(device: &Device) -> Outcome {
     let sparse = GroupRows::offsets(sparse);
     // SAFETY: no call may use it.
     let inside = unsafe { TensorView::<f16>::from_raw_parts(device, c.address(), &[24, 64], &[16, 1])? };
+    let few = Tensor::<f32>::zeros(device, &[23])?;
+    let few = few.view();
     let new = GroupedGemm::new;
     for (name, gemm, a, b, rows) in [
         ("b", new(), a.view(), flat.view(), &offsets),
@@ -37,6 +39,7 @@ pub fn refused(device: &Device) -> Outcome {
         ("c", new(), apart.view(), b.view(), &counts),
         ("offsets", new(), a.view(), b.view(), &short),
         ("offsets", new(), a.view(), b.view(), &sparse),
+        ("scales", new().scales(&few), a.view(), b.view(), &offsets),
         ("kernel", new().kernel("none such"), a.view(), b.view(), &offsets),
         ("c", new(), inside, b.view(), &offsets),
     ] {

@@ -1,6 +1,6 @@
 //! The same launch with other numbers, on other tensors, in other orders.
 
-use tilewright::ops::{GroupRows, GroupedGemm};
+use tilewright::ops::{GroupRows, GroupedGemm, GroupedGemmViews};
 use tilewright::{Device, Stream, Tensor, bf16};
 use tilewright_support::planned::{nowhere, nowhere_mut, refused};
 use tilewright_support::random::normal;
@@ -65,6 +65,7 @@ pub fn planned(device: &Device) -> Outcome {
         &GroupRows::offsets(offsets),
         &nowhere_mut::<bf16>(device, &[ROWS, N])?,
     )?;
+    let views = GroupedGemmViews::default();
     for seed in [3, 5] {
         let case = case(&[30, 0, seed, 7]);
         let (a, b) = (normal::<bf16>(1, ROWS * K), normal::<bf16>(seed as u64, 4 * K * N));
@@ -73,11 +74,11 @@ pub fn planned(device: &Device) -> Outcome {
         let offsets = Tensor::from_slice(device, &case.numbers(), &[5])?;
         let mut c = Tensor::filled(device, bf16::NAN, &[ROWS, N])?;
         let rows = GroupRows::offsets(offsets.view());
-        plan.run(&stream, &on_a.view(), &on_b.view(), &rows, &mut c.view_mut())?;
+        plan.run(&stream, &on_a.view(), &on_b.view(), &rows, &mut c.view_mut(), &views)?;
         assert_eq!(case.compare(&c.to_vec_on(&stream)?, &case.reference(&a, &b)), None);
         let wide = Tensor::<i64>::zeros(device, &[5])?;
         let rows = GroupRows::offsets(wide.view());
-        let error = refused(plan.run(&stream, &on_a.view(), &on_b.view(), &rows, &mut c.view_mut()));
+        let error = refused(plan.run(&stream, &on_a.view(), &on_b.view(), &rows, &mut c.view_mut(), &views));
         assert_eq!(error, "offsets");
     }
     Ok(())

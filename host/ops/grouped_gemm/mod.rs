@@ -13,7 +13,7 @@ mod tests;
 use choose::Selection;
 pub use combine::group_combine;
 pub use order::group_order;
-pub use plan::GroupedGemmPlan;
+pub use plan::{GroupedGemmPlan, GroupedGemmViews};
 use problem::Problem;
 pub use rows::GroupRows;
 use table::Compiled;
@@ -80,6 +80,7 @@ pub struct GroupedGemm<'a> {
     kernel: Option<&'a str>,
     overlap: bool,
     expected: Option<usize>,
+    scales: Option<&'a TensorView<'a, f32>>,
 }
 
 impl Default for GroupedGemm<'_> {
@@ -91,7 +92,7 @@ impl Default for GroupedGemm<'_> {
 impl<'a> GroupedGemm<'a> {
     /// C = A B, group by group.
     pub fn new() -> Self {
-        GroupedGemm { kernel: None, overlap: true, expected: None }
+        GroupedGemm { kernel: None, overlap: true, expected: None, scales: None }
     }
     /// Forces a kernel by its name; see [`candidates`](Self::candidates).
     pub fn kernel(self, name: &'a str) -> Self {
@@ -101,6 +102,11 @@ impl<'a> GroupedGemm<'a> {
     /// It waits for that one's results before it reads or writes memory.
     pub fn overlap(self, overlap: bool) -> Self {
         GroupedGemm { overlap, ..self }
+    }
+    /// A factor of each row of C in f32, such as a router's weights, before it is rounded: of C's shape but for the last dimension, with any strides. Those of rows
+    /// that no group has are not read.
+    pub fn scales(self, scales: &'a TensorView<'a, f32>) -> Self {
+        GroupedGemm { scales: Some(scales), ..self }
     }
     /// About how many rows a group has that has any: the kernel is chosen by it, and computes the same whatever they have. Unless set, A's rows
     /// divided among the groups; of [counts](GroupRows::counts), all rows of a matrix.
@@ -116,7 +122,7 @@ impl<'a> GroupedGemm<'a> {
         rows: &GroupRows<'_>,
         c: &TensorViewMut<'_, T>,
     ) -> Result<Vec<GroupedGemmCandidate>> {
-        let problem = Problem::new(a, b, rows, c)?;
+        let problem = Problem::new(a, b, rows, c, self.scales)?;
         Ok(Selection::new(&problem, T::DTYPE.name(), self.expected)?.candidates())
     }
 
@@ -145,6 +151,6 @@ impl<'a> GroupedGemm<'a> {
         rows: &GroupRows<'_>,
         c: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        self.plan(a, b, rows, c)?.run(stream, a, b, rows, c)
+        self.plan(a, b, rows, c)?.queue(stream, plan::named(a, b, rows, c, self.scales))
     }
 }

@@ -27,14 +27,29 @@ struct Launch {
     call: Call,
 }
 
+/// What a [`GroupedGemmPlan`] runs on beside A, B, the groups' rows and C: given where the plan was made with it.
+#[derive(Clone, Debug, Default)]
+pub struct GroupedGemmViews<'a> {
+    /// See [`GroupedGemm::scales`].
+    pub scales: Option<TensorView<'a, f32>>,
+}
+
 /// The tensors, in the order of a plan's.
-fn named<'v, T: Element>(
+pub(super) fn named<'v, T: Element>(
     a: &'v TensorView<'_, T>,
     b: &'v TensorView<'_, T>,
     rows: &'v GroupRows<'_>,
     c: &'v TensorViewMut<'_, T>,
-) -> [Option<Named<'v>>; 4] {
-    [Some(Named::read("a", a)), Some(Named::read("b", b)), Some(rows.named()), Some(Named::written("c", c))]
+    scales: Option<&'v TensorView<'_, f32>>,
+) -> [Option<Named<'v>>; 5] {
+    let scales = scales.map(|scales| Named::read("scales", scales));
+    [
+        Some(Named::read("a", a)),
+        Some(Named::read("b", b)),
+        Some(rows.named()),
+        Some(Named::written("c", c)),
+        scales,
+    ]
 }
 
 impl GroupedGemmPlan {
@@ -45,8 +60,10 @@ impl GroupedGemmPlan {
         rows: &GroupRows<'_>,
         c: &TensorViewMut<'_, T>,
     ) -> Result<Self> {
-        let operands = Operands::new(c.device(), named(a, b, rows, c));
-        let problem = Problem::new(&a.planned(0), &b.planned(1), &rows.planned(2), &c.planned(3))?;
+        let operands = Operands::new(c.device(), named(a, b, rows, c, gemm.scales));
+        let scales = gemm.scales.map(|scales| scales.planned(4));
+        let problem =
+            Problem::new(&a.planned(0), &b.planned(1), &rows.planned(2), &c.planned(3), scales.as_ref())?;
         let choice = Selection::new(&problem, T::DTYPE.name(), gemm.expected)?.choose(gemm.kernel)?;
         let launch = if problem.is_empty() {
             None
@@ -69,8 +86,13 @@ impl GroupedGemmPlan {
         b: &TensorView<'_, T>,
         rows: &GroupRows<'_>,
         c: &mut TensorViewMut<'_, T>,
+        views: &GroupedGemmViews<'_>,
     ) -> Result<()> {
-        let places = self.operands.places(stream, named(a, b, rows, c), None)?;
+        self.queue(stream, named(a, b, rows, c, views.scales.as_ref()))
+    }
+
+    pub(super) fn queue(&self, stream: &Stream, tensors: [Option<Named<'_>>; 5]) -> Result<()> {
+        let places = self.operands.places(stream, tensors, None)?;
         match &self.launch {
             None => Ok(()),
             Some(Launch { function, problem, call }) => {

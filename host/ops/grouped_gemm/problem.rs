@@ -12,6 +12,8 @@ pub(super) struct Problem {
     pub(super) a: Untyped,
     pub(super) b: Untyped,
     pub(super) c: Untyped,
+    /// A factor of each row of C, \[matrices, rows, 1\].
+    pub(super) scales: Option<Untyped>,
     /// Where groups begin, or how many rows they have.
     pub(super) numbers: Untyped,
     /// Whether each group has a matrix of A.
@@ -35,6 +37,7 @@ impl Problem {
         b: &TensorView<'_, T>,
         rows: &GroupRows<'_>,
         c: &TensorViewMut<'_, T>,
+        scales: Option<&TensorView<'_, f32>>,
     ) -> Result<Self> {
         let wrong =
             |name, shape: &[usize], allowed: String| Err(Error::argument(name, of_shape(shape), allowed));
@@ -73,15 +76,22 @@ impl Problem {
         if c.shape() != of_c {
             return wrong("c", c.shape(), format!("{}: rows as `a`, columns as `b`", of_shape(&of_c)));
         }
+        let lines = &of_c[..of_c.len() - 1];
+        if let Some(scales) = scales.filter(|scales| scales.shape() != lines) {
+            return wrong("scales", scales.shape(), format!("{}: one for each row of `c`", of_shape(lines)));
+        }
         let numbers = rows.of_groups(groups)?;
         let device = c.device();
-        check(device, [Named::read("a", a), Named::read("b", b), rows.named(), Named::written("c", c)])?;
+        let read = [Named::read("a", a), Named::read("b", b), rows.named()];
+        let read = read.into_iter().chain(scales.map(|scales| Named::read("scales", scales)));
+        check(device, read.chain([Named::written("c", c)]))?;
         let rows = of_a[of_a.len() - 2];
         Ok(Problem {
             device: device.clone(),
             a: in_three(a.untyped())?,
             b: b.untyped(),
             c: in_three(c.untyped())?,
+            scales: scales.map(|scales| in_columns(scales.untyped())).transpose()?,
             numbers,
             apart,
             size: Size { groups, rows, n, k },
@@ -102,6 +112,7 @@ impl Problem {
             a: of(&self.a),
             b: of(&self.b),
             c: of(&self.c),
+            scales: self.scales.as_ref().map(of),
             numbers: of(&self.numbers),
             ..*self
         }
@@ -114,4 +125,11 @@ fn in_three(tensor: Untyped) -> Result<Untyped> {
         return Ok(tensor);
     };
     Ok(Untyped { layout: Layout::strided(&[1, rows, columns], &[0, row, column])?, ..tensor })
+}
+
+/// Numbers of rows as columns of one of a batch, or of each.
+fn in_columns(tensor: Untyped) -> Result<Untyped> {
+    let layout = tensor.layout;
+    let layout = layout.insert(layout.rank())?;
+    in_three(Untyped { layout, ..tensor })
 }

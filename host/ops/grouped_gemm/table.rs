@@ -1,8 +1,9 @@
 //! The compiled kernels, and their launch.
 
+use std::marker::PhantomData;
 use std::sync::LazyLock;
 
-use tilewright_device::abi::GlobalAbi;
+use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_device::arch::tma::{EVICT_FIRST, EVICT_NORMAL};
 use tilewright_device::kernel::Listed;
 use tilewright_device::tile::division::Division;
@@ -19,6 +20,18 @@ use crate::{AnyFunction, Arch, Device, Error, Launch, Result, Stream};
 const BOX: u32 = 64;
 /// The most tiles that are counted.
 const MOST_TILES: u64 = 1 << 31;
+
+/// Scales of no rows.
+const NOTHING: GlobalAbi<f32, 3> = GlobalAbi {
+    map: TensorMap::NONE,
+    address: 0,
+    strides: [0; 3],
+    policy: 0,
+    shape: [0; 3],
+    align: 16,
+    tma: 0,
+    element: PhantomData,
+};
 
 /// One compiled kernel.
 pub type Compiled = Listed<GroupedKernel>;
@@ -83,13 +96,17 @@ pub(super) fn run(
     problem: &Problem,
     call: &Call,
 ) -> Result<()> {
-    let Problem { a, b, c, numbers, .. } = problem;
+    let Problem { a, b, c, scales, numbers, .. } = problem;
     let backend = function.device().backend();
     let (tma, b_rows) = (kernel.arch == Arch::Sm90a, kernel.row_major_b);
     let lines = |count| if tma { count } else { 0 };
     let groups = Groups { numbers: numbers.address, ..call.groups };
     let a: GlobalAbi<(), 3> = a.arg(backend, true, lines(kernel.box_lines))?;
     let c: GlobalAbi<(), 3> = c.arg(backend, true, lines(BOX))?;
+    let scales: GlobalAbi<f32, 3> = match scales {
+        Some(scales) => scales.arg(backend, true, 0)?,
+        None => NOTHING,
+    };
     let grid = function.resident_ctas().min(call.tiles).max(1);
     let launch = Launch::grid([grid, 1, 1]).pdl(call.overlap && tma);
     let (mut b, policy): (GlobalAbi<(), 3>, _) = match kernel.of {
@@ -104,8 +121,12 @@ pub(super) fn run(
     // Programmatic launch only moves what precedes its wait for the preceding grid.
     unsafe {
         match kernel.of {
-            RowsOf::Many => function.launch_block(stream, &launch, &GroupedGemmArgs { a, b, c, groups }),
-            RowsOf::Few => function.launch_block(stream, &launch, &GroupedGemmFewArgs { a, b, c, groups }),
+            RowsOf::Many => {
+                function.launch_block(stream, &launch, &GroupedGemmArgs { a, b, c, scales, groups })
+            }
+            RowsOf::Few => {
+                function.launch_block(stream, &launch, &GroupedGemmFewArgs { a, b, c, scales, groups })
+            }
         }
     }
 }

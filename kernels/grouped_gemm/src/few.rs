@@ -31,6 +31,7 @@ pub unsafe fn grouped_gemm_few<
     a: Global<T, 3, RowMajor, BM>,
     b: Global<T, 3, OB>,
     c: InPlace<GlobalMut<T, 3>>,
+    scales: InPlace<Global<f32, 3, RowMajor, 0>>,
     groups: Groups,
 ) where
     Y: Gemm<T, BN, BM, BK>,
@@ -57,22 +58,27 @@ pub unsafe fn grouped_gemm_few<
         if !cta.computes() {
             continue;
         }
-        let mut c = c.get();
+        let (mut c, scales) = (c.get(), scales.get());
+        let are_scaled = scales.rows() > 0;
+        let scales = scales.tile([at.matrix, at.m, 0]).of_rows(at.first, at.rows);
+        let scale = |row| if are_scaled { scales.element::<BM, 1>(row, 0) } else { 1.0 };
         // SAFETY: as above.
         let to = unsafe { c.tile_unchecked([at.matrix, at.m, at.n]) }.of_rows(at.first, at.rows);
-        store::<T, Y::D, BN, BM>(&acc.cast::<T>(), |row, column, x| to.put::<BM, BN>(row, column, x));
+        store::<Y::D, BN, BM>(&acc, |row, column, x| {
+            to.put::<BM, BN>(row, column, T::from_f32x2(x * scale(row), 0.0)[0])
+        });
     }
 }
 
 /// Gives each of this thread's elements of a transposed tile with its row and column of C's.
 #[inline(always)]
-fn store<T: Element, L: FragmentLayout<BN, BM>, const BN: usize, const BM: usize>(
-    tile: &Fragment<T, BN, BM, L>,
-    mut put: impl FnMut(u32, u32, T),
+fn store<L: FragmentLayout<BN, BM>, const BN: usize, const BM: usize>(
+    tile: &Fragment<f32, BN, BM, L>,
+    mut put: impl FnMut(u32, u32, f32),
 ) {
     let (column, row) = L::coord(thread_x_volatile(), 0);
     let mut i = 0;
-    while i < L::Regs::<T>::LEN {
+    while i < L::Regs::<f32>::LEN {
         let (right, down) = L::offset(i);
         put(row + down, column + right, tile.regs.get(i));
         i += 1;
