@@ -1,6 +1,6 @@
 //! Which kernel computes products of groups: an estimate of each one's time, from the rows that a group has on average.
 
-use tilewright_grouped_gemm::GroupedKernel;
+use tilewright_grouped_gemm::{GroupedKernel, RowsOf};
 
 use super::problem::{Problem, Size};
 use super::table::{Compiled, kernels};
@@ -81,10 +81,13 @@ impl Choice for Selection<'_> {
     }
 }
 
-/// The time of all tiles, shared out among the SMs: each a number of steps, each bound by the tensor cores or by what the L2 delivers to an SM.
+/// The time of all tiles, shared out among the SMs: that of the tensor cores or of what the L2 delivers, or that of matrices from memory, which hide
+/// most of each other.
 ///
-/// The constants are those of the estimate of one product, see [`Gemm`](crate::ops::Gemm): 28 elements of a tile take a cycle for each step of 64, 53 bytes arrive a cycle, an epilogue takes a cycle
-/// for 8 elements, `mma.sync` has half of that rate and element-wise loads a sixteenth. Rows of groups vary: the last tile of each is half full on average.
+/// The constants are those of the estimate of one product, see [`Gemm`](crate::ops::Gemm): 28 elements of a tile take a cycle for each step of 64, 53 bytes
+/// arrive a cycle from L2, an epilogue takes a cycle for 8 elements, `mma.sync` has half of that rate and element-wise loads a sixteenth. From memory an SM gets 18
+/// bytes a cycle: of matrices for few rows for each row of tiles, since they do not stay in L2 (DeepSeek-V3's experts on an H100, 2026-11-26: groups of 32 rows took
+/// 1.3 times as long in tiles of 32 as in those of 128). Rows vary: the last tile of each group is half full on average.
 fn estimate(kernel: &Compiled, [groups, rows]: [u64; 2], size: Size, sms: u32) -> Cycles {
     let [m, n, _] = kernel.tile.map(u64::from);
     let slowness = match (kernel.arch, kernel.any_strides) {
@@ -92,11 +95,15 @@ fn estimate(kernel: &Compiled, [groups, rows]: [u64; 2], size: Size, sms: u32) -
         (_, false) => 2,
         (_, true) => 16,
     };
+    let (depth, columns) = (size.k as u64, (size.n as u64).div_ceil(n));
     let step = (m * n / 28).max((m + n) * STEP * 2 / 53) * slowness;
-    let each = (size.k as u64).div_ceil(STEP).saturating_mul(step).saturating_add(m * n / 8);
-    // Halves of tiles.
-    let high = (2 * rows / m + 1).max(2).saturating_mul(groups);
-    let tiles = high.saturating_mul((size.n as u64).div_ceil(n)).div_ceil(2);
-    let all = tiles.saturating_mul(each) / u64::from(sms).max(1);
-    Cycles(all.max(each).saturating_add(Cycles::of_launch(kernel.arch)))
+    let each = depth.div_ceil(STEP).saturating_mul(step).saturating_add(m * n / 8);
+    let sms = u64::from(sms).max(1);
+    // Rows of tiles, as rows.
+    let high = (rows + m / 2).max(m).saturating_mul(groups);
+    let compute = high.saturating_mul(columns).saturating_mul(each) / m / sms;
+    let read = if kernel.of == RowsOf::Few { high } else { m.saturating_mul(groups) };
+    let memory = read.saturating_mul(2 * depth).saturating_mul(size.n as u64) / m / (18 * sms);
+    let (longer, shorter) = (compute.max(memory), compute.min(memory));
+    Cycles((longer + shorter / 8).max(each).saturating_add(Cycles::of_launch(kernel.arch)))
 }

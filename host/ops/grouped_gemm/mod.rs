@@ -49,7 +49,7 @@ pub fn grouped_gemm<T: HalfElement>(
 /// - Offsets and counts are read when the kernel runs: a [`Graph`](crate::Graph) replays with those of the moment. The launch is the same whatever they are.
 ///
 /// One launch of persistent CTAs computes all groups. Each finds its tiles from the numbers of rows by a cursor that goes over the groups once; the tiles
-/// of a group follow each other, so that its matrix comes from memory once while it is in L2 (the order of tiles is that of Triton's grouped GEMM tutorial, the
+/// of a group follow each other, so that rows of tiles share its matrix in L2 (the order of tiles is that of Triton's grouped GEMM tutorial, the
 /// layouts are those of DeepGEMM: DeepSeek-AI 2025).
 ///
 /// A call allocates nothing and does not wait. The first use of a kernel on a device compiles it in the driver. What is called again and

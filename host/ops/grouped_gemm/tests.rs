@@ -19,5 +19,6 @@ fn few_rows_a_group_take_tiles_of_few() {
     let (device, _) = fake::h200();
     assert_eq!(chosen(&device, 64 * 8, 256), "grouped_gemm_sm_90_bf16_t_32x128x64s10");
     assert_eq!(chosen(&device, 8, 256), "grouped_gemm_sm_90_bf16_t_32x128x64s10");
+    assert_eq!(chosen(&device, 1024 * 8, 256), "grouped_gemm_sm_90_bf16_t_128x256x64s4");
     assert_eq!(chosen(&device, 8192 * 8, 256), "grouped_gemm_sm_90_bf16_t_128x256x64s4");
 }

@@ -109,6 +109,8 @@ kernels! {
     for T in [f16, bf16], (O, B, BT) in [(n, RowMajor, ColMajor), (t, ColMajor, RowMajor)] {
         sm_90: [grouped_gemm_sm_90_ T _ O _128x256x64s4]:
             grouped_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, B, 128, 256, 64, 4>;
+        sm_90: [grouped_gemm_sm_90_ T _ O _256x128x64s4]:
+            grouped_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, B, 256, 128, 64, 4>;
         sm_90: [grouped_gemm_sm_90_ T _ O _32x128x64s10]:
             grouped_gemm_few<WarpSpecialized<TwoConsumers>, FullRow<2>, T, BT, 128, 32, 64, 10>;
         sm_80: [grouped_gemm_sm_80_ T _ O _128x128x32s4]:
