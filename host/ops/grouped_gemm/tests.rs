@@ -10,7 +10,9 @@ fn chosen(device: &Device, rows: usize, groups: usize) -> &'static str {
     let b = TensorView::<bf16>::without_memory(device, &[groups, 7168, 2048], &[7168 * 2048, 1, 7168], 16);
     let c = TensorViewMut::<bf16>::without_memory(device, &[rows, 2048], &[2048, 1], 16).unwrap();
     let offsets = TensorView::<i32>::without_memory(device, &[groups + 1], &[1], 4).unwrap();
-    let all = GroupedGemm::new().candidates(&a, &b.unwrap(), &GroupRows::offsets(offsets), &c).unwrap();
+    let rows = GroupRows::offsets(offsets.planned(2));
+    let (a, b, c) = (a.planned(0), b.unwrap().planned(1), c.planned(3));
+    let all = GroupedGemm::new().candidates(&a, &b, &rows, &c).unwrap();
     all[0].name()
 }
 
