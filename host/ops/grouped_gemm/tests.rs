@@ -17,10 +17,11 @@ fn chosen(device: &Device, rows: usize, groups: usize) -> &'static str {
 }
 
 #[test]
-fn few_rows_a_group_take_tiles_of_few() {
+fn tiles_are_chosen_by_the_rows_of_a_group() {
     let (device, _) = fake::h200();
     assert_eq!(chosen(&device, 64 * 8, 256), "grouped_gemm_sm_90_bf16_t_32x128x64s10");
     assert_eq!(chosen(&device, 8, 256), "grouped_gemm_sm_90_bf16_t_32x128x64s10");
     assert_eq!(chosen(&device, 1024 * 8, 256), "grouped_gemm_sm_90_bf16_t_128x256x64s4");
-    assert_eq!(chosen(&device, 8192 * 8, 256), "grouped_gemm_sm_90_bf16_t_128x256x64s4");
+    assert_eq!(chosen(&device, 8192 * 8, 256), "grouped_gemm_sm_90_bf16_t_256x128x64s4");
+    assert_eq!(chosen(&device, 8192 * 2, 8), "grouped_gemm_sm_90_bf16_t_128x256x64s4");
 }
