@@ -7,6 +7,9 @@
 //! | [`conv()`](conv()), [`Conv`], [`ConvGradient`] | y = act(x ∗ w + bias + residual) of images, sequences and volumes, and its gradients, f16 and bf16; depthwise f32 |
 //! | [`scaled_gemm()`](scaled_gemm()), [`ScaledGemm`] | C = act(alpha scales A Bᵀ + bias), A and B of e4m3, e5m2, int8 or tf32 |
 //! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16 and bf16 |
+//! | [`grouped_gemm()`](grouped_gemm()), [`GroupedGemm`] | C's rows of group g = A's rows of group g, times B\[g\], f16 and bf16: a product for each expert |
+//! | [`Moe`] | layers of experts with gated units: router, products and sums, f16 and bf16 |
+//! | [`group_order`], [`group_combine`] | the order that brings rows into groups, and the weighted sums of what groups made of them |
 //! | [`attention()`](attention()), [`Attention`], [`AttentionGradient`] | O = softmax(scale Q Kᵀ + mask) V and its gradients, f16 and bf16 |
 //! | [`causal_conv1d()`](causal_conv1d()), [`CausalConv1d`], [`CausalConv1dGradient`] | depthwise causal convolution of sequences, its step of one token and its gradients, f16, bf16, f32 |
 //! | [`Ssd`], [`SsdStep`], [`SsdGradient`] | Mamba-2's state-space scan, its step of one token and its gradients, f16, bf16 |
@@ -30,6 +33,7 @@
         feature = "conv",
         feature = "dequant_gemm",
         feature = "gemm",
+        feature = "grouped_gemm",
         feature = "linear_attention",
         feature = "mla",
         feature = "pointwise",
@@ -65,10 +69,13 @@ pub mod frame;
 mod gated;
 #[cfg(feature = "gemm")]
 mod gemm;
+#[cfg(feature = "grouped_gemm")]
+mod grouped_gemm;
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 mod index;
 #[cfg(any(
     feature = "attention",
+    feature = "grouped_gemm",
     feature = "linear_attention",
     feature = "mla",
     feature = "pointwise",
@@ -79,6 +86,8 @@ mod indices;
 mod linear_attention;
 #[cfg(feature = "mla")]
 mod mla;
+#[cfg(all(feature = "grouped_gemm", feature = "pointwise", feature = "reduce", feature = "rows"))]
+mod moe;
 #[cfg(feature = "rows")]
 mod norm;
 #[cfg(feature = "pointwise")]
@@ -141,10 +150,16 @@ pub use frame::{Candidate, Plan};
 pub use gated::{Gated, geglu, swiglu};
 #[cfg(feature = "gemm")]
 pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmPlan, GemmViews, gemm};
+#[cfg(feature = "grouped_gemm")]
+pub use grouped_gemm::{
+    GroupRows, GroupedGemm, GroupedGemmCandidate, GroupedGemmPlan, GroupedGemmViews, group_combine,
+    group_order, grouped_gemm,
+};
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 pub use index::IndexElement;
 #[cfg(any(
     feature = "attention",
+    feature = "grouped_gemm",
     feature = "linear_attention",
     feature = "mla",
     feature = "pointwise",
@@ -159,6 +174,8 @@ pub use linear_attention::{
 };
 #[cfg(feature = "mla")]
 pub use mla::{Mla, MlaCandidate, MlaPlan, MlaViews, mla};
+#[cfg(all(feature = "grouped_gemm", feature = "pointwise", feature = "reduce", feature = "rows"))]
+pub use moe::Moe;
 #[cfg(feature = "rows")]
 pub use norm::{Norm, NormCandidate, NormGradient, NormPlan, layer_norm, rms_norm};
 #[cfg(feature = "pointwise")]
@@ -199,6 +216,8 @@ static SETS: &[&crate::KernelSet] = &[
     &tilewright_dequant_gemm::KERNELS,
     #[cfg(feature = "gemm")]
     &tilewright_gemm::KERNELS,
+    #[cfg(feature = "grouped_gemm")]
+    &tilewright_grouped_gemm::KERNELS,
     #[cfg(feature = "linear_attention")]
     &tilewright_linear_attention::KERNELS,
     #[cfg(feature = "mla")]

@@ -7,7 +7,6 @@ fn main() {
         KernelBuilder::this_package()
             .arch_if(Arch::Sm80, cfg!(feature = "sm_80"))
             .arch_if(Arch::Sm90a, cfg!(feature = "sm_90a"))
-            .without_strength_reduction()
             .build_or_exit();
     }
     #[cfg(not(feature = "build"))]

@@ -7,11 +7,12 @@ use crate::shell::{Done, cargo, root, run, say, succeeds, target};
 use crate::test::{Outside, outside_packages, test};
 
 /// The features of the library, each with an operator.
-const OPERATORS: [&str; 11] = [
+const OPERATORS: [&str; 12] = [
     "attention",
     "conv",
     "dequant_gemm",
     "gemm",
+    "grouped_gemm",
     "linear_attention",
     "mla",
     "pointwise",

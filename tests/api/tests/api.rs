@@ -15,7 +15,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 const PACKAGES: [(&str, &str); 5] = [
     (
         "tilewright",
-        "attention,conv,cudarc,dequant_gemm,dlpack,emulator,gemm,linear_attention,mla,pointwise,reduce,rows,scaled_gemm,ssd",
+        "attention,conv,cudarc,dequant_gemm,dlpack,emulator,gemm,grouped_gemm,linear_attention,mla,pointwise,reduce,rows,scaled_gemm,ssd",
     ),
     ("tilewright-builder", ""),
     ("tilewright-device", ""),

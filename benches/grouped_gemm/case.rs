@@ -1,0 +1,81 @@
+//! What is measured.
+
+use std::fmt;
+
+/// Products of a layer's experts, in bf16: x \[tokens · top, K\] times W \[experts, N, K\] transposed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Case {
+    pub model: &'static str,
+    pub product: &'static str,
+    pub tokens: usize,
+    /// A power of two.
+    pub experts: usize,
+    /// Of a token.
+    pub top: usize,
+    pub n: usize,
+    pub k: usize,
+}
+
+/// Experts, experts of a token, hidden and inner columns.
+const MODELS: [(&str, [usize; 4]); 3] = [
+    ("DeepSeek-V3", [256, 8, 7168, 2048]),
+    ("Qwen3-235B-A22B", [128, 8, 4096, 1536]),
+    ("Mixtral-8x7B", [8, 2, 4096, 14336]),
+];
+const TOKENS: [usize; 3] = [8192, 1024, 64];
+
+/// Every case, in the order of the table.
+pub fn all() -> Vec<Case> {
+    let of = |(model, [experts, top, hidden, inner]): (&'static str, [usize; 4])| {
+        let case = move |tokens, product, n, k| Case { model, product, tokens, experts, top, n, k };
+        TOKENS.into_iter().flat_map(move |tokens| {
+            [case(tokens, "up", 2 * inner, hidden), case(tokens, "down", hidden, inner)]
+        })
+    };
+    MODELS.into_iter().flat_map(of).collect()
+}
+
+impl Case {
+    /// Rows of all groups.
+    pub fn entries(&self) -> usize {
+        self.tokens * self.top
+    }
+
+    /// Rows of each group. `grouped_mm.py` counts the same: each token goes to experts at equal distances, of its own.
+    pub fn counts(&self) -> Vec<usize> {
+        let mut counts = vec![0; self.experts];
+        for token in 0..self.tokens as u32 {
+            let mut x = token.wrapping_mul(2_654_435_761).wrapping_add(12345);
+            x = (x ^ x >> 15).wrapping_mul(2_246_822_519);
+            x ^= x >> 13;
+            for i in 0..self.top {
+                counts[(x as usize + i * (x as usize >> 16 | 1)) % self.experts] += 1;
+            }
+        }
+        counts
+    }
+
+    /// Multiplications and additions.
+    pub fn flops(&self) -> f64 {
+        2.0 * self.entries() as f64 * (self.n * self.k) as f64
+    }
+
+    /// The least that moves between memory and the SMs: matrices that somebody chose, rows in and out.
+    pub fn bytes(&self) -> usize {
+        let touched = self.counts().iter().filter(|count| **count > 0).count();
+        2 * (touched * self.n * self.k + self.entries() * (self.n + self.k))
+    }
+
+    /// The words that name it to `grouped_mm.py`, of so many sets of inputs.
+    pub fn words(&self, sets: usize) -> String {
+        let Case { tokens, experts, top, n, k, .. } = self;
+        format!("{tokens} {experts} {top} {n} {k} {sets}")
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Case { model, product, tokens, experts, top, n, k } = self;
+        write!(f, "{model} {product} {tokens} tokens, {top} of {experts}, {n}x{k}")
+    }
+}

@@ -1,0 +1,19 @@
+//! Criterion's measurements.
+
+use criterion::Throughput;
+use tilewright::Device;
+use tilewright_support::Result;
+
+use crate::case::{self, Case};
+use crate::common::measure::{self, Work};
+use crate::problem::Problem;
+
+/// Measures the cases that the program's arguments select; gives those, unless they were only listed or tried.
+pub fn all(device: &Device) -> Result<Vec<Case>> {
+    // An element is a multiplication or an addition.
+    let throughput = |case: &Case| Throughput::Elements(case.flops() as u64);
+    measure::all(device, "grouped_gemm", &case::all(), throughput, |case| {
+        let problem = Problem::new(device, case)?;
+        Ok(Work::new(problem.sets, move |stream, set| problem.launch(stream, set, None)))
+    })
+}

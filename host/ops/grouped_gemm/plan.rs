@@ -1,0 +1,105 @@
+//! The kernel and launch of products of groups, for tensors wherever they lie.
+
+use super::choose::Selection;
+use super::problem::Problem;
+use super::table::{self, Call, Compiled};
+use super::{GroupRows, GroupedGemm};
+use crate::ops::HalfElement;
+use crate::ops::frame::{Choice, Named, Operands, Plan, explained};
+use crate::{AnyFunction, Element, Result, Stream, TensorView, TensorViewMut};
+
+/// The kernel that computes products of groups, why it was chosen, and all that its launch needs but memory.
+///
+/// It is made once from shapes, strides and alignments, by [`GroupedGemm::plan`], and runs many times, on any stream, from any thread. It derefs
+/// to the [`Plan`] that explains the choice of its kernel.
+#[derive(Clone, Debug)]
+pub struct GroupedGemmPlan {
+    choice: Plan<Compiled>,
+    operands: Operands,
+    /// None where there is nothing to store.
+    launch: Option<Launch>,
+}
+
+#[derive(Clone, Debug)]
+struct Launch {
+    function: AnyFunction,
+    problem: Problem,
+    call: Call,
+}
+
+/// What a [`GroupedGemmPlan`] runs on beside A, B, the groups' rows and C: given where the plan was made with it.
+#[derive(Clone, Debug, Default)]
+pub struct GroupedGemmViews<'a> {
+    /// See [`GroupedGemm::scales`].
+    pub scales: Option<TensorView<'a, f32>>,
+}
+
+/// The tensors, in the order of a plan's.
+pub(super) fn named<'v, T: Element>(
+    a: &'v TensorView<'_, T>,
+    b: &'v TensorView<'_, T>,
+    rows: &'v GroupRows<'_>,
+    c: &'v TensorViewMut<'_, T>,
+    scales: Option<&'v TensorView<'_, f32>>,
+) -> [Option<Named<'v>>; 5] {
+    let scales = scales.map(|scales| Named::read("scales", scales));
+    [
+        Some(Named::read("a", a)),
+        Some(Named::read("b", b)),
+        Some(rows.named()),
+        Some(Named::written("c", c)),
+        scales,
+    ]
+}
+
+impl GroupedGemmPlan {
+    pub(super) fn new<T: HalfElement>(
+        gemm: &GroupedGemm<'_>,
+        a: &TensorView<'_, T>,
+        b: &TensorView<'_, T>,
+        rows: &GroupRows<'_>,
+        c: &TensorViewMut<'_, T>,
+    ) -> Result<Self> {
+        let operands = Operands::new(c.device(), named(a, b, rows, c, gemm.scales));
+        let scales = gemm.scales.map(|scales| scales.planned(4));
+        let problem =
+            Problem::new(&a.planned(0), &b.planned(1), &rows.planned(2), &c.planned(3), scales.as_ref())?;
+        let choice = Selection::new(&problem, T::DTYPE.name(), gemm.expected)?.choose(gemm.kernel)?;
+        let launch = if problem.is_empty() {
+            None
+        } else {
+            let kernel = choice.descriptor();
+            let call = Call::new(&problem, kernel, gemm.overlap)?;
+            Some(Launch { function: table::function(&problem.device, kernel)?, problem, call })
+        };
+        Ok(GroupedGemmPlan { choice, operands, launch })
+    }
+
+    /// Queues the products on `stream`.
+    ///
+    /// Fails when a view is not of the type, shape, strides and alignment that the plan was made for, lies on another device, or C overlaps an
+    /// input; the error names it.
+    pub fn run<T: HalfElement>(
+        &self,
+        stream: &Stream,
+        a: &TensorView<'_, T>,
+        b: &TensorView<'_, T>,
+        rows: &GroupRows<'_>,
+        c: &mut TensorViewMut<'_, T>,
+        views: &GroupedGemmViews<'_>,
+    ) -> Result<()> {
+        self.queue(stream, named(a, b, rows, c, views.scales.as_ref()))
+    }
+
+    pub(super) fn queue(&self, stream: &Stream, tensors: [Option<Named<'_>>; 5]) -> Result<()> {
+        let places = self.operands.places(stream, tensors, None)?;
+        match &self.launch {
+            None => Ok(()),
+            Some(Launch { function, problem, call }) => {
+                table::run(self.choice.descriptor(), function, stream, &problem.placed(&places), call)
+            }
+        }
+    }
+}
+
+explained!(GroupedGemmPlan, Compiled);

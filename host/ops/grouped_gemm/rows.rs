@@ -1,0 +1,59 @@
+//! Which rows a group has.
+
+use crate::ops::Indices;
+use crate::ops::frame::{Named, of_shape};
+use crate::tensor::Untyped;
+use crate::{Error, Result};
+
+/// Which rows each group has: numbers of `i32`, `u32` or `i64` in the device's memory.
+#[derive(Clone, Debug)]
+pub struct GroupRows<'a> {
+    numbers: Indices<'a>,
+    apart: bool,
+}
+
+impl<'a> GroupRows<'a> {
+    /// Groups follow each other in one matrix: \[groups + 1\], where each begins and the last one ends, contiguous.
+    pub fn offsets(offsets: impl Into<Indices<'a>>) -> Self {
+        GroupRows { numbers: offsets.into(), apart: false }
+    }
+    /// Each group has a matrix: \[groups\], how many of its first rows are the group's, contiguous.
+    pub fn counts(counts: impl Into<Indices<'a>>) -> Self {
+        GroupRows { numbers: counts.into(), apart: true }
+    }
+
+    /// Whether groups have matrices of their own.
+    pub(super) fn are_apart(&self) -> bool {
+        self.apart
+    }
+    /// The argument's name.
+    pub(super) fn name(&self) -> &'static str {
+        if self.apart { "counts" } else { "offsets" }
+    }
+    pub(super) fn named(&self) -> Named<'_> {
+        self.numbers.named(self.name())
+    }
+    pub(super) fn planned(&self, number: usize) -> Self {
+        GroupRows { numbers: self.numbers.planned(number), apart: self.apart }
+    }
+
+    /// The numbers, if they are those of so many groups.
+    pub(super) fn of_groups(&self, groups: usize) -> Result<Untyped> {
+        let numbers = self.numbers.untyped();
+        let (layout, len) = (numbers.layout, groups + usize::from(!self.apart));
+        if layout.shape() != [len] {
+            let what = if self.apart {
+                "how many rows each group has"
+            } else {
+                "where each group begins and the last one ends"
+            };
+            let allowed = format!("of shape [{len}]: {what}");
+            return Err(Error::argument(self.name(), of_shape(layout.shape()), allowed));
+        }
+        if len > 1 && layout.strides() != [1] {
+            let was = format!("of strides {:?}", layout.strides());
+            return Err(Error::argument(self.name(), was, "contiguous"));
+        }
+        Ok(numbers)
+    }
+}

@@ -1,0 +1,74 @@
+//! What is asked to be computed, checked.
+
+use crate::ops::frame::{Named, check, of_shape};
+use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut};
+
+/// The sizes of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    pub(super) tokens: usize,
+    pub(super) hidden: usize,
+    pub(super) experts: usize,
+    pub(super) inner: usize,
+    /// Experts of a token.
+    pub(super) top: usize,
+}
+
+impl Problem {
+    pub(super) fn new<T: Element>(
+        top: usize,
+        x: &TensorView<'_, T>,
+        logits: &TensorView<'_, f32>,
+        gate_up: &TensorView<'_, T>,
+        down: &TensorView<'_, T>,
+    ) -> Result<Self> {
+        let wrong =
+            |name, shape: &[usize], allowed: String| Err(Error::argument(name, of_shape(shape), allowed));
+        let &[tokens, hidden] = x.shape() else {
+            return wrong("x", x.shape(), "of shape [tokens, hidden]".to_owned());
+        };
+        let &[experts, inner, _] = down.shape() else {
+            return wrong("down", down.shape(), format!("of shape [experts, inner, {hidden}]"));
+        };
+        if down.shape() != [experts, inner, hidden] {
+            let allowed = format!("of shape [{experts}, {inner}, {hidden}]: as many columns as `x`");
+            return wrong("down", down.shape(), allowed);
+        }
+        let all = [experts, hidden, inner.saturating_mul(2)];
+        if gate_up.shape() != all {
+            let allowed = format!("{}: gates and ups of `down`'s rows, for columns of `x`", of_shape(&all));
+            return wrong("gate_up", gate_up.shape(), allowed);
+        }
+        if logits.shape() != [tokens, experts] {
+            let allowed = format!("of shape [{tokens}, {experts}]: tokens of `x`, experts of `down`");
+            return wrong("logits", logits.shape(), allowed);
+        }
+        if top == 0 || top > experts {
+            return Err(Error::argument("top", top.to_string(), format!("1 to {experts}, the experts")));
+        }
+        Ok(Problem { tokens, hidden, experts, inner, top })
+    }
+
+    /// Checks that what is written lies apart, and all on the stream's device.
+    pub(super) fn expect_apart<T: Element>(
+        &self,
+        stream: &Stream,
+        [x, gate_up, down]: [&TensorView<'_, T>; 3],
+        logits: &TensorView<'_, f32>,
+        y: &TensorViewMut<'_, T>,
+        workspace: &TensorViewMut<'_, f32>,
+    ) -> Result<()> {
+        if y.shape() != x.shape() {
+            return Err(Error::argument(
+                "y",
+                of_shape(y.shape()),
+                format!("{}, as `x`", of_shape(x.shape())),
+            ));
+        }
+        stream.expect_on(y.device())?;
+        let read = [Named::read("x", x), Named::read("gate_up", gate_up), Named::read("down", down)];
+        let others =
+            [Named::read("logits", logits), Named::written("y", y), Named::room("workspace", workspace)];
+        check(y.device(), read.into_iter().chain(others))
+    }
+}

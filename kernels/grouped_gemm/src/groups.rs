@@ -1,0 +1,111 @@
+//! Which rows a group has, and which tiles a CTA takes of all groups.
+
+use tilewright_device::abi::PassedAsIs;
+use tilewright_device::arch::global;
+use tilewright_device::tile::division::Division;
+use tilewright_device::tile::{block_x, grid_x};
+
+/// Rows of tiles that are taken together, column by column: CTAs that run at a time share them in L2, and a group's matrix passes by once for
+/// so many.
+pub const PANEL: u32 = 16;
+
+/// Where the rows of each group are, as the host passes it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Groups {
+    /// Address of where each group's rows begin and the last one's end, or of how many rows each has: `i32` in the low bytes of each.
+    pub numbers: u64,
+    /// Groups.
+    pub count: u32,
+    /// Rows of each of A's matrices: what numbers are cut off at.
+    pub rows: u32,
+    /// Columns of tiles.
+    pub columns: u32,
+    /// By [`PANEL`] rows of so many.
+    pub by_panel: Division,
+    /// The logarithm to base 2 of the bytes from one number to the next.
+    pub log2_bytes: u32,
+    /// 1 where each group's rows are the first ones of a matrix of its own, 0 where all follow each other in one matrix.
+    pub apart: u32,
+}
+
+impl PassedAsIs for Groups {}
+
+/// A tile of a group's product.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupTile {
+    /// The group, which is the number of B's matrix.
+    pub group: u32,
+    /// The number of A's and C's matrix.
+    pub matrix: u32,
+    /// The matrix's row at which the group's begin.
+    pub first: u32,
+    /// The group's rows.
+    pub rows: u32,
+    /// The row of the group's tiles.
+    pub m: u32,
+    /// The column of tiles.
+    pub n: u32,
+}
+
+impl Groups {
+    /// A number, as it may be used: no row is beyond a matrix's, whatever lies in memory.
+    #[inline(always)]
+    fn number(&self, i: u32) -> u32 {
+        let at = self.numbers + ((i as u64) << self.log2_bytes);
+        // SAFETY: the host passes a number for each group, and one more where they are offsets.
+        (unsafe { global::ld_global_u32(at as *const u32) } as i32).max(0).cast_unsigned().min(self.rows)
+    }
+
+    /// A group's first row, and how many it has.
+    #[inline(always)]
+    fn range(&self, group: u32) -> (u32, u32) {
+        if self.apart != 0 {
+            return (0, self.number(group));
+        }
+        let first = self.number(group);
+        (first, self.number(group + 1).saturating_sub(first))
+    }
+
+    /// The tiles of `R` rows that this CTA takes: every `grid`-th of them all, group by group.
+    #[inline(always)]
+    pub fn tiles<const R: usize>(self) -> GroupTiles<R> {
+        GroupTiles { groups: self, group: 0, before: 0, next: block_x() }
+    }
+}
+
+/// The tiles of a CTA. Its numbers only grow: a cursor goes over the groups once.
+pub struct GroupTiles<const R: usize> {
+    groups: Groups,
+    /// The group of the tile before, or a later one.
+    group: u32,
+    /// Tiles of the groups before it.
+    before: u32,
+    /// The number of the next tile, of all groups.
+    next: u32,
+}
+
+impl<const R: usize> Iterator for GroupTiles<R> {
+    type Item = GroupTile;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<GroupTile> {
+        let Groups { count, columns, by_panel, apart, .. } = self.groups;
+        while self.group < count {
+            let (first, rows) = self.groups.range(self.group);
+            let high = rows.div_ceil(R as u32);
+            let (tiles, t) = (high * columns, self.next - self.before);
+            if t < tiles {
+                self.next += grid_x();
+                let (panel, t) = by_panel.of(t);
+                let above = panel * PANEL;
+                let of = if high - above < PANEL { high - above } else { PANEL };
+                let (group, matrix) = (self.group, if apart != 0 { self.group } else { 0 });
+                return Some(GroupTile { group, matrix, first, rows, m: above + t % of, n: t / of });
+            }
+            self.before += tiles;
+            self.group += 1;
+        }
+        None
+    }
+}

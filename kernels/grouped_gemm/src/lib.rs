@@ -1,0 +1,21 @@
+//! Products of groups of rows, each with a matrix of its own, and the order that brings rows into groups.
+#![no_std]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
+
+mod combination;
+mod few;
+mod groups;
+mod list;
+mod order;
+mod product;
+
+pub use combination::{COMBINE_THREADS, CombineArgs, Places, combine};
+pub use few::{GroupedGemmFewArgs, grouped_gemm_few};
+pub use groups::{GroupTile, Groups, PANEL};
+pub use list::{COMBINE, CombineKernel, GROUPED, GroupedKernel, ORDER, OrderKernel, RowsOf};
+pub use order::{Entries, ORDER_THREADS, OrderGroupsArgs, order_groups};
+pub use product::{GroupedGemmArgs, grouped_gemm};
+
+/// The compiled kernels.
+#[cfg(all(feature = "build", not(target_arch = "nvptx64")))]
+pub static KERNELS: tilewright_device::embedded::KernelSet = tilewright_device::include_kernels!();

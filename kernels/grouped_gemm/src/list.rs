@@ -1,0 +1,139 @@
+//! The kernels that are compiled.
+
+use tilewright_device::kernel::{Described, Program};
+use tilewright_device::tile::{
+    ColMajor, Collective, Element, Elements, FragmentLayout, FullRow, Gemm, Major, Multistage, OutputLayout,
+    Reads, RowMajor, Simt, Striped, TwoConsumers, Vectors, WarpSpecialized, warp,
+};
+use tilewright_device::{bf16, f16, kernels};
+
+use crate::{combine, grouped_gemm, grouped_gemm_few, order_groups};
+
+/// Which rows a kernel is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowsOf {
+    /// Groups of many rows.
+    Many,
+    /// Groups of few: the kernel computes the transposed product.
+    Few,
+}
+
+/// What the host chooses a kernel by.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupedKernel {
+    /// The element type.
+    pub element: &'static str,
+    /// Which rows it is made for.
+    pub of: RowsOf,
+    /// Rows of A, columns of B and depth of a tile.
+    pub tile: [u32; 3],
+    /// Stages of the pipeline.
+    pub stages: u32,
+    /// Whether rows of B are contiguous; if not, its columns are.
+    pub row_major_b: bool,
+    /// Lines of a TMA box of A.
+    pub box_lines: u32,
+    /// True when it reads any strides, element by element.
+    pub any_strides: bool,
+}
+
+#[rustfmt::skip]
+impl<P: Reads, Y, T: Element, OB: Major, const BM: usize, const BN: usize, const BK: usize, const STAGES: usize> Described
+    for grouped_gemm<P, Y, T, OB, BM, BN, BK, STAGES>
+where
+    Y: Gemm<T, BM, BN, BK, D: OutputLayout<BM, BN>>,
+{
+    type Description = GroupedKernel;
+    const DESCRIPTION: GroupedKernel = GroupedKernel {
+        element: T::NAME,
+        of: RowsOf::Many,
+        tile: [BM as u32, BN as u32, BK as u32],
+        stages: STAGES as u32,
+        row_major_b: OB::ROW_MAJOR,
+        box_lines: 64,
+        any_strides: P::ANY_STRIDES,
+    };
+}
+
+#[rustfmt::skip]
+impl<P: Reads, Y, T: Element, OB: Major, const BN: usize, const BM: usize, const BK: usize, const STAGES: usize> Described
+    for grouped_gemm_few<P, Y, T, OB, BN, BM, BK, STAGES>
+where
+    Y: Gemm<T, BN, BM, BK>,
+{
+    type Description = GroupedKernel;
+    const DESCRIPTION: GroupedKernel = GroupedKernel {
+        element: T::NAME,
+        of: RowsOf::Few,
+        tile: [BM as u32, BN as u32, BK as u32],
+        stages: STAGES as u32,
+        // It reads the transposed matrix.
+        row_major_b: !OB::ROW_MAJOR,
+        box_lines: BM as u32,
+        any_strides: P::ANY_STRIDES,
+    };
+}
+
+/// What the host launches a kernel by that puts rows together.
+#[derive(Clone, Copy, Debug)]
+pub struct CombineKernel {
+    /// The element type of x and y.
+    pub element: &'static str,
+    /// Rows and columns of a CTA.
+    pub tile: [u32; 2],
+}
+
+impl<P: Program, T: Element, const R: usize, const C: usize> Described for combine<P, T, R, C>
+where
+    Striped<4>: FragmentLayout<R, C>,
+{
+    type Description = CombineKernel;
+    const DESCRIPTION: CombineKernel = CombineKernel { element: T::NAME, tile: [R as u32, C as u32] };
+}
+
+/// The kernel that orders rows by group has nothing to choose by.
+#[derive(Clone, Copy, Debug)]
+pub struct OrderKernel;
+
+impl<P: Collective> Described for order_groups<P> {
+    type Description = OrderKernel;
+    const DESCRIPTION: OrderKernel = OrderKernel;
+}
+
+// n is B as it is, t a B whose columns are contiguous.
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of products.
+    pub static GROUPED: GroupedKernel;
+
+    for T in [f16, bf16], (O, B, BT) in [(n, RowMajor, ColMajor), (t, ColMajor, RowMajor)] {
+        sm_90: [grouped_gemm_sm_90_ T _ O _128x256x64s4]:
+            grouped_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, B, 128, 256, 64, 4>;
+        sm_90: [grouped_gemm_sm_90_ T _ O _256x128x64s4]:
+            grouped_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, B, 256, 128, 64, 4>;
+        sm_90: [grouped_gemm_sm_90_ T _ O _32x128x64s10]:
+            grouped_gemm_few<WarpSpecialized<TwoConsumers>, FullRow<2>, T, BT, 128, 32, 64, 10>;
+        sm_80: [grouped_gemm_sm_80_ T _ O _128x128x32s4]:
+            grouped_gemm<Multistage<4, Vectors>, warp::Square<2, 2>, T, B, 128, 128, 32, 4>;
+    }
+    for T in [f16, bf16] {
+        sm_80: [grouped_gemm_sm_80_ T _any_64x64x32s3]:
+            grouped_gemm<Multistage<4, Elements>, warp::Square<2, 2>, T, ColMajor, 64, 64, 32, 3>;
+    }
+}
+
+kernels! {
+    /// The kernel that orders rows by group.
+    pub static ORDER: OrderKernel;
+
+    sm_80: order_groups_sm_80: order_groups<Simt<8>>;
+}
+
+kernels! {
+    /// The kernels that put rows together.
+    pub static COMBINE: CombineKernel;
+
+    for T in [f16, bf16] {
+        sm_80: [combine_sm_80_ T]: combine<Simt<4>, T, 4, 256>;
+    }
+}
