@@ -5,7 +5,7 @@
 //! cargo bench --bench rows -- --table [WORDS]     the table alone
 //! cargo bench --bench rows -- --kernels [WORDS]   every kernel that can compute a case, beside its estimate
 //! cargo bench --bench rows -- --triton [WORDS]    beside plain Triton kernels, in a process that takes turns with this one
-//! cargo bench --bench rows -- --small [WORDS]     cases beside an empty kernel: in graphs, and launched on a stream
+//! cargo bench --bench rows -- --small [WORDS]     cases beside an empty kernel: in graphs, and on a stream by calls and by a plan
 //! ```
 //!
 //! WORDS select cases, by operator, type, and the shape or its beginning: `softmax f16 8192,4096`. The table takes a CUDA graph over
@@ -52,9 +52,11 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
         }
         Some((mode, words)) if mode == "--small" => {
             println!(
-                "\n| case | overlapped: empty, µs | µs | ratio | in turn: empty, µs | µs | ratio | on a stream: empty, µs | µs | ratio | host: empty, µs | µs |"
+                "\n| case | overlapped: empty, µs | µs | ratio | in turn: empty, µs | µs | ratio | on a stream: empty, µs | call, µs | plan, µs | ratio | host: empty, µs | call, µs | plan, µs | ratio |"
             );
-            println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+            println!(
+                "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+            );
             let cases = common::selected(case::all(), words)?;
             cases.iter().try_for_each(|&case| small::line(device, &*problem(device, case)?))
         }

@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 
-use tilewright::ops::{CrossEntropy, FloatElement, Norm, NormGradient, Softmax};
+use tilewright::ops::{
+    CrossEntropy, FloatElement, Norm, NormGradient, NormGradientViews, NormViews, Softmax,
+};
 use tilewright::{DType, Device, Result, Stream, Tensor, bf16, f16};
 use tilewright_support::random::normal;
 use tilewright_support::timing::sets;
@@ -28,10 +30,15 @@ impl By<'_> {
     pub const CHOSEN: Self = By { kernel: None, overlap: true };
 }
 
+/// What queues a case on the tensors of this set.
+pub type Queue<'a> = dyn Fn(&Stream, usize) -> Result<()> + 'a;
+
 /// A case that several kernels can compute.
 pub trait ByKernel: Problem {
     /// The kernels that can compute it with what they are estimated to take, the one that is chosen first.
     fn kernels(&self) -> Result<Vec<(&'static str, u64)>>;
+    /// What queues it by a plan that is made here once.
+    fn planned(&self) -> Result<Box<Queue<'_>>>;
     /// Queues it so.
     fn launch_by(&self, stream: &Stream, set: usize, by: By<'_>) -> Result<()>;
     /// As [`Problem::check`], launched so.
@@ -140,6 +147,11 @@ impl<T: Real + FloatElement> Sets<T> {
             };
             run(&mut by.kernel.into_iter().fold(gradient, |gradient, name| gradient.kernel(name)))
         })
+    }
+
+    /// What queues a case by what runs it on a set.
+    fn queue<'a>(&'a self, run: impl Fn(&Stream, &Set<T>) -> Result<()> + 'a) -> Box<Queue<'a>> {
+        Box::new(move |stream, set| run(stream, &self.sets[set]))
     }
 
     /// Room for every kernel of the norm's gradient.
@@ -252,6 +264,74 @@ impl<T: Real + FloatElement> ByKernel for Sets<T> {
             _ => self.norm(By::CHOSEN, |norm| norm.candidates(&x, &y))?,
         };
         Ok(all.iter().filter_map(|k| Some((k.name(), k.cycles()?))).collect())
+    }
+
+    fn planned(&self) -> Result<Box<Queue<'_>>> {
+        let Set { x, residual, sum, y } = &self.sets[0];
+        let (x, r, mut sum, mut y) = (x.view(), residual.view(), sum.borrow_mut(), y.borrow_mut());
+        let (sum, y) = (sum.view_mut(), y.view_mut());
+        let centred = matches!(self.case.op, Op::LayerNorm | Op::LayerNormGradient);
+        let vectors =
+            move || NormViews { weight: Some(self.weight.view()), bias: centred.then(|| self.bias.view()) };
+        Ok(match self.case.op {
+            Op::Softmax | Op::LogSoftmax => {
+                let plan = self.softmax(By::CHOSEN).plan(&x, &y)?;
+                self.queue(move |stream, Set { x, y, .. }| {
+                    plan.run(stream, &x.view(), &mut y.borrow_mut().view_mut())
+                })
+            }
+            Op::MaskedSoftmax => {
+                let plan = Softmax::new().mask(&r).plan(&x, &y)?;
+                self.queue(move |stream, Set { x, residual, y, .. }| {
+                    plan.run_masked(stream, &x.view(), &residual.view(), &mut y.borrow_mut().view_mut())
+                })
+            }
+            Op::SoftmaxGradient => {
+                let plan = Softmax::new().plan_gradient(&x, &r, &y)?;
+                self.queue(move |stream, Set { x, residual, y, .. }| {
+                    plan.run(stream, &x.view(), &residual.view(), &mut y.borrow_mut().view_mut())
+                })
+            }
+            Op::RmsNormGradient | Op::LayerNormGradient => {
+                let plan = self.gradient(By::CHOSEN, |gradient| gradient.plan(&x, &r, &y))?;
+                self.queue(move |stream, Set { x, residual, y, .. }| {
+                    let (mut d_weight, mut d_bias) = (self.d_weight.borrow_mut(), self.d_bias.borrow_mut());
+                    let mut workspace = self.workspace.borrow_mut();
+                    let mut views = NormGradientViews {
+                        weight: Some(self.weight.view()),
+                        d_weight: Some(d_weight.view_mut()),
+                        d_bias: centred.then(|| d_bias.view_mut()),
+                        workspace: Some(workspace.view_mut()),
+                        ..NormGradientViews::default()
+                    };
+                    let (x, dy, mut dx) = (x.view(), residual.view(), y.borrow_mut());
+                    plan.run(stream, &x, &dy, &mut dx.view_mut(), &mut views)
+                })
+            }
+            Op::AddRmsNorm => {
+                let plan = self.norm(By::CHOSEN, |norm| norm.plan_added(&x, &r, &sum, &y))?;
+                self.queue(move |stream, Set { x, residual, sum, y }| {
+                    let (mut sum, mut y) = (sum.borrow_mut(), y.borrow_mut());
+                    let (mut sum, mut y) = (sum.view_mut(), y.view_mut());
+                    plan.run_added(stream, &x.view(), &residual.view(), &mut sum, &mut y, &vectors())
+                })
+            }
+            Op::CrossEntropy => {
+                let mut loss = self.loss.borrow_mut();
+                let plan = CrossEntropy::new().plan(&x, &self.labels.view(), &loss.view_mut(), &y)?;
+                self.queue(move |stream, Set { x, y, .. }| {
+                    let (mut loss, mut y) = (self.loss.borrow_mut(), y.borrow_mut());
+                    let (labels, mut loss, mut y) = (self.labels.view(), loss.view_mut(), y.view_mut());
+                    plan.run(stream, &x.view(), &labels, &mut loss, Some(&mut y))
+                })
+            }
+            Op::RmsNorm | Op::LayerNorm => {
+                let plan = self.norm(By::CHOSEN, |norm| norm.plan(&x, &y))?;
+                self.queue(move |stream, Set { x, y, .. }| {
+                    plan.run(stream, &x.view(), &mut y.borrow_mut().view_mut(), &vectors())
+                })
+            }
+        })
     }
 
     fn launch_by(&self, stream: &Stream, set: usize, by: By<'_>) -> Result<()> {

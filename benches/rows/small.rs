@@ -14,8 +14,8 @@ use crate::problem::{By, ByKernel};
 const LAUNCHES: usize = 500;
 const ROUNDS: usize = 20;
 
-/// Prints a case's time and its ratio to the empty kernel's in a graph whose launches overlap, in one whose launches do not, and by launches on a stream; there the
-/// host's time too.
+/// Prints a case's time and its ratio to the empty kernel's in a graph whose launches overlap, in one whose launches do not, and by launches on a stream, of calls and
+/// of a plan, whose ratio it is; there the host's time too.
 pub fn line(device: &Device, problem: &dyn ByKernel) -> Result<()> {
     problem.check(&Stream::new(device)?)?;
     let empty = EmptyKernel::new()?;
@@ -31,21 +31,19 @@ pub fn line(device: &Device, problem: &dyn ByKernel) -> Result<()> {
         print!(" {:.2} | {:.2} | **{:.2}** |", us[0], us[1], us[1] / us[0]);
     }
     let stream = Stream::new(device)?;
-    let (mut of_empty, mut of_case) = (Vec::new(), Vec::new());
+    let (planned, mut all) = (problem.planned()?, [const { Vec::new() }; 3]);
     for _ in 0..ROUNDS {
-        of_empty.push(on_stream(&stream, |stream, _| empty.launch(stream, true))?);
-        of_case.push(on_stream(&stream, |stream, i| problem.launch(stream, i % problem.sets()))?);
+        all[0].push(on_stream(&stream, |stream, _| empty.launch(stream, true))?);
+        all[1].push(on_stream(&stream, |stream, i| problem.launch(stream, i % problem.sets()))?);
+        all[2].push(on_stream(&stream, |stream, i| planned(stream, i % problem.sets()))?);
     }
-    let [empty, case] =
-        [of_empty, of_case].map(|all| [0, 1].map(|i| median(all.iter().map(|us| us[i]).collect())));
-    println!(
-        " {:.2} | {:.2} | **{:.2}** | {:.2} | {:.2} |",
-        empty[0],
-        case[0],
-        case[0] / empty[0],
-        empty[1],
-        case[1]
-    );
+    // On the stream, and on the host.
+    for at in [0, 1] {
+        let [empty, call, plan] =
+            all.each_ref().map(|rounds| median(rounds.iter().map(|us| us[at]).collect()));
+        print!(" {empty:.2} | {call:.2} | {plan:.2} | **{:.2}** |", plan / empty);
+    }
+    println!();
     Ok(())
 }
 

@@ -177,7 +177,10 @@ pub use mla::{Mla, MlaCandidate, MlaPlan, MlaViews, mla};
 #[cfg(all(feature = "grouped_gemm", feature = "pointwise", feature = "reduce", feature = "rows"))]
 pub use moe::Moe;
 #[cfg(feature = "rows")]
-pub use norm::{Norm, NormCandidate, NormGradient, NormPlan, layer_norm, rms_norm};
+pub use norm::{
+    Norm, NormCandidate, NormGradient, NormGradientPlan, NormGradientViews, NormPlan, NormViews, layer_norm,
+    rms_norm,
+};
 #[cfg(feature = "pointwise")]
 pub use pointwise::{PointwiseCandidate, PointwisePlan};
 #[cfg(feature = "reduce")]
@@ -189,7 +192,7 @@ pub use scaled_gemm::{
     ScaledGemm, ScaledGemmCandidate, ScaledGemmPlan, ScaledGemmViews, ScaledInput, ScaledOutput, scaled_gemm,
 };
 #[cfg(feature = "rows")]
-pub use softmax::{Softmax, SoftmaxCandidate, SoftmaxPlan, log_softmax, softmax};
+pub use softmax::{Softmax, SoftmaxCandidate, SoftmaxGradientPlan, SoftmaxPlan, log_softmax, softmax};
 #[cfg(feature = "ssd")]
 pub use ssd::{
     Ssd, SsdCandidate, SsdGradient, SsdGradientCandidate, SsdGradientPlan, SsdPlan, SsdStep,

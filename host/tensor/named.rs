@@ -33,6 +33,36 @@ impl<'a> Named<'a> {
     pub fn room<T: Element>(name: &'static str, view: &'a TensorViewMut<'_, T>) -> Self {
         Named { shape: &[], ..Self::written(name, view) }
     }
+
+    #[cfg(feature = "rows")]
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    #[cfg(feature = "rows")]
+    pub(crate) fn is_written(&self) -> bool {
+        self.written
+    }
+
+    /// Of memory that is no more than room: none.
+    #[cfg(feature = "rows")]
+    pub(crate) fn shape(&self) -> &'a [usize] {
+        self.shape
+    }
+
+    #[cfg(feature = "rows")]
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Checks that it is on `device`, and of sizes that kernels count.
+    pub(super) fn expect_countable_on(&self, device: &Device) -> Result<()> {
+        device.expect_same(self.device, self.name)?;
+        if self.shape.iter().any(|&size| u32::try_from(size).is_err()) {
+            return Err(Error::argument(self.name, of_shape(self.shape), "of sizes below 2^32"));
+        }
+        Ok(())
+    }
 }
 
 /// Checks all tensors of a call on `device`: a tensor that is written must not overlap another one, whichever it is.
@@ -43,12 +73,9 @@ pub fn check<'a>(
     tensors: impl IntoIterator<Item = Named<'a>, IntoIter: Clone>,
 ) -> Result<()> {
     let tensors = tensors.into_iter();
-    for Named { name, device: its, shape, region, .. } in tensors.clone() {
-        device.expect_same(its, name)?;
-        expect_memory(&region, name)?;
-        if shape.iter().any(|&size| u32::try_from(size).is_err()) {
-            return Err(Error::argument(name, of_shape(shape), "of sizes below 2^32"));
-        }
+    for tensor in tensors.clone() {
+        tensor.expect_countable_on(device)?;
+        expect_memory(&tensor.region, tensor.name)?;
     }
     for (i, one) in tensors.clone().enumerate().filter(|(_, one)| one.written) {
         let mut others = tensors.clone().enumerate().filter(|(j, other)| *j < i || *j > i && !other.written);

@@ -83,6 +83,13 @@ impl Operands {
         Operands { device: device.clone(), all: tensors.map(|tensor| tensor.map(operand)).into() }
     }
 
+    /// The same of tensors that are checked to be on `device` and of sizes that kernels count.
+    #[cfg(feature = "rows")]
+    pub(crate) fn checked<const N: usize>(device: &Device, tensors: [Option<Named<'_>>; N]) -> Result<Self> {
+        tensors.iter().flatten().try_for_each(|tensor| tensor.expect_countable_on(device))?;
+        Ok(Self::new(device, tensors))
+    }
+
     /// Whether these tensors are as the plan was made for.
     #[cfg(feature = "mla")]
     pub(crate) fn are_like(&self, tensors: &[Option<Named<'_>>]) -> bool {
@@ -145,6 +152,15 @@ impl Operands {
             }
         }
         Ok(places)
+    }
+}
+
+#[cfg(feature = "rows")]
+impl Named<'_> {
+    /// The tensor where a plan has it by this number.
+    pub(crate) fn planned(&self, number: usize) -> Untyped {
+        let Region { address, layout, .. } = self.region;
+        Untyped { address: place(number, address), dtype: self.dtype, layout }
     }
 }
 

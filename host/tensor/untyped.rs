@@ -32,6 +32,12 @@ impl Untyped {
         reading(backend, self.address, self.dtype, &self.layout, row_major)
     }
 
+    /// Bytes to which its address and all lines along the last dimension are aligned, at most 16.
+    #[cfg(feature = "rows")]
+    pub(crate) fn alignment(&self) -> Result<u32> {
+        Ok(describe(self.address, self.dtype, &self.layout, Form::new(self.layout.rank(), true, 0))?.align)
+    }
+
     /// As [`TensorView::arg`](crate::TensorView::arg), for a kernel whose parameter is of this order; `box_rows` is 0 when
     /// it does not use TMA.
     pub(crate) fn arg<T, const RANK: usize>(

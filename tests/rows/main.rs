@@ -11,6 +11,7 @@ mod errors;
 mod masked_softmax;
 mod norm;
 mod norm_gradient;
+mod plan;
 mod softmax;
 mod softmax_gradient;
 
@@ -65,5 +66,10 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "cross-entropy: labels of all types", cross_entropy::labels_of_all_types)
         .device(Arch::Sm80, "cross-entropy: nothing to do", cross_entropy::nothing)
         .device(Arch::Sm80, "cross-entropy: errors name their arguments", errors::cross_entropy)
+        .device(Arch::Sm80, "plans: softmax and its gradient run many times", plan::softmax)
+        .device(Arch::Sm80, "plans: norms and their gradients run many times", plan::norms)
+        .device(Arch::Sm80, "plans: cross-entropy runs many times", plan::cross_entropy)
+        .device(Arch::Sm80, "plans: launches lie anywhere", plan::launches)
+        .device(Arch::Sm80, "plans: what they were not made for is refused", plan::refuses)
         .main()
 }

@@ -1,23 +1,22 @@
 //! Cross-entropy of rows of logits, and its gradient.
 
+mod plan;
 mod problem;
 
 use std::sync::LazyLock;
 
-use tilewright_device::abi::GlobalAbi;
-use tilewright_rows::{CROSS_ENTROPY, CrossEntropyArgs};
+use tilewright_rows::CROSS_ENTROPY;
 
+pub use plan::CrossEntropyPlan;
 use problem::Problem;
 
 use super::IndexElement;
-use super::frame::{Candidate, Choice, Plan, Table};
-use super::rows::{Compiled, FloatElement, absent};
+use super::frame::{Candidate, Choice, Table};
+use super::rows::{Compiled, FloatElement};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute a cross-entropy, or why it could not.
 pub type CrossEntropyCandidate = Candidate<Compiled>;
-/// The kernel that computes a cross-entropy, and why it was chosen.
-pub type CrossEntropyPlan = Plan<Compiled>;
 
 static TABLE: LazyLock<Table<&'static str, Compiled>> =
     LazyLock::new(|| Table::new(CROSS_ENTROPY.iter().map(|k| (k.element, *k))));
@@ -49,7 +48,8 @@ pub fn cross_entropy<T: FloatElement, I: IndexElement>(
 /// - Rows that are aligned to 16 bytes and multiples of that long are read once, if they have at most 16384 elements or, on Hopper, 262144;
 ///   so are, on Hopper, rows of up to 57337 elements (f32 57341) of contiguous, aligned tensors. All others are correct but slower.
 ///
-/// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same bits.
+/// A call allocates no device memory and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same bits. What is
+/// called again and again is [planned](Self::plan) once.
 ///
 /// ```
 /// use tilewright::ops::CrossEntropy;
@@ -128,11 +128,13 @@ impl<'a> CrossEntropy<'a> {
         loss: &TensorViewMut<'_, f32>,
         gradient: &TensorViewMut<'_, T>,
     ) -> Result<Vec<CrossEntropyCandidate>> {
-        let problem = Problem::<4>::new(self, logits, labels, loss, Some(gradient))?;
-        Ok(problem.select().candidates())
+        Ok(Problem::new(self, logits, labels, loss, Some(gradient))?.select().candidates())
     }
 
-    /// The kernel that [`run_with_gradient`](Self::run_with_gradient) would launch, and why.
+    /// A plan of loss and gradient for tensors of these shapes, strides and alignments, which runs many times: the kernel, and how it is launched. The
+    /// tensors may be [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernel, which takes the driver a while the first time.
     pub fn plan<T: FloatElement, I: IndexElement>(
         &self,
         logits: &TensorView<'_, T>,
@@ -140,10 +142,20 @@ impl<'a> CrossEntropy<'a> {
         loss: &TensorViewMut<'_, f32>,
         gradient: &TensorViewMut<'_, T>,
     ) -> Result<CrossEntropyPlan> {
-        Problem::<4>::new(self, logits, labels, loss, Some(gradient))?.select().choose(self.kernel)
+        CrossEntropyPlan::new(self, Problem::new(self, logits, labels, loss, Some(gradient))?)
     }
 
-    /// Queues the loss alone on `stream`.
+    /// The same of the loss alone.
+    pub fn plan_loss<T: FloatElement, I: IndexElement>(
+        &self,
+        logits: &TensorView<'_, T>,
+        labels: &TensorView<'_, I>,
+        loss: &TensorViewMut<'_, f32>,
+    ) -> Result<CrossEntropyPlan> {
+        CrossEntropyPlan::new(self, Problem::new(self, logits, labels, loss, None)?)
+    }
+
+    /// Queues the loss alone on `stream`: [`plan_loss`](Self::plan_loss), and [`CrossEntropyPlan::run`].
     ///
     /// Fails when shapes do not fit, a view lies on another device, what is written overlaps another tensor, or an option is out of range.
     pub fn run<T: FloatElement, I: IndexElement>(
@@ -153,10 +165,10 @@ impl<'a> CrossEntropy<'a> {
         labels: &TensorView<'_, I>,
         loss: &mut TensorViewMut<'_, f32>,
     ) -> Result<()> {
-        self.queue(stream, &Problem::<3>::new(self, logits, labels, loss, None)?)
+        self.plan_loss(logits, labels, loss)?.run(stream, logits, labels, loss, None)
     }
 
-    /// Queues loss and gradient on `stream`.
+    /// Queues loss and gradient on `stream`: [`plan`](Self::plan), and [`CrossEntropyPlan::run`].
     ///
     /// Fails as [`run`](Self::run) does.
     pub fn run_with_gradient<T: FloatElement, I: IndexElement>(
@@ -167,20 +179,6 @@ impl<'a> CrossEntropy<'a> {
         loss: &mut TensorViewMut<'_, f32>,
         gradient: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        self.queue(stream, &Problem::<4>::new(self, logits, labels, loss, Some(gradient))?)
-    }
-
-    fn queue<const N: usize>(&self, stream: &Stream, problem: &Problem<N>) -> Result<()> {
-        let &CrossEntropy { ignored, smoothing, z_loss, scale, .. } = self;
-        let args = |operands: [GlobalAbi<(), 3>; N], order| {
-            let (x, mut labels, losses) = (operands[0], operands[1], operands[2]);
-            (labels.shape[2], labels.strides[2]) = (problem.label_words, 1);
-            let gradients = operands.get(3).copied().unwrap_or(absent());
-            CrossEntropyArgs { x, labels, losses, gradients, order, ignored, smoothing, z_loss, scale }
-        };
-        // SAFETY: the arguments are those of `cross_entropy`, and of `cross_entropy_long`, which has the same. Loss and gradient are
-        // borrowed exclusively; of losses the kernels use the first column, of labels as many as they have words, and of logits those that are
-        // inside.
-        unsafe { problem.select().queue(stream, (self.kernel, self.overlap), args) }
+        self.plan(logits, labels, loss, gradient)?.run(stream, logits, labels, loss, Some(gradient))
     }
 }

@@ -1,20 +1,23 @@
 //! What a cross-entropy is asked to compute, checked.
 
+use super::plan::named;
 use super::{CrossEntropy, TABLE};
 use crate::ops::IndexElement;
-use crate::ops::frame::{Named, check, of_shape};
+use crate::ops::frame::{Named, Operands, of_shape};
 use crate::ops::rows::{FloatElement, Matrices, Operand, Selection};
 use crate::tensor::{Layout, Untyped};
 use crate::{DType, Error, Result, TensorView, TensorViewMut};
 
-/// Logits, labels, loss and, if `N` is 4, gradient.
-pub(super) struct Problem<const N: usize> {
-    pub(super) matrices: Matrices<N>,
+/// The tensors of a call, at the places of a plan.
+pub(super) struct Problem {
+    pub(super) operands: Operands,
+    /// Logits, labels, loss, and the gradient or what stands in its place.
+    pub(super) matrices: Matrices<4>,
     /// Words of 32 bits of a label.
     pub(super) label_words: u32,
 }
 
-impl<const N: usize> Problem<N> {
+impl Problem {
     /// Checks that the tensors fit together.
     pub(super) fn new<T: FloatElement, I: IndexElement>(
         options: &CrossEntropy<'_>,
@@ -47,21 +50,17 @@ impl<const N: usize> Problem<N> {
             let allowed = format!("{}, the shape of `logits`", of_shape(shape));
             return Err(Error::argument("gradient", of_shape(gradient.shape()), allowed));
         }
-        let tensors =
-            [Named::read("logits", logits), Named::read("labels", labels), Named::written("loss", loss)];
-        let gradients = gradient.map(|gradient| Named::written("gradient", gradient));
-        check(loss.device(), tensors.into_iter().chain(gradients))?;
-        let x = Operand::new("logits", logits.untyped());
-        let labels = Operand::once("labels", words(labels.untyped())?, shape)?;
-        let losses = Operand::once("loss", loss.untyped(), shape)?;
-        let gradient = gradient.map(|gradient| Operand::new("gradient", gradient.untyped()));
-        // Without a gradient there are three.
-        let operands = std::array::from_fn(|i| [x, labels, losses, gradient.unwrap_or(x)][i]);
+        let operands = Operands::checked(loss.device(), named(logits, labels, loss, gradient))?;
+        let x = Operand::planned(&Named::read("logits", logits), 0);
+        let labels = Operand::once("labels", words(Named::read("labels", labels).planned(1))?, shape)?;
+        let losses = Operand::once("loss", Named::written("loss", loss).planned(2), shape)?;
+        let gradients = gradient.map(|gradient| Operand::planned(&Named::written("gradient", gradient), 3));
+        let rows = [x, labels, losses, gradients.unwrap_or(x.instead())];
         let label_words = (I::DTYPE.bytes() / DType::I32.bytes()) as u32;
-        Ok(Problem { matrices: Matrices::new(loss.device(), operands), label_words })
+        Ok(Problem { operands, matrices: Matrices::new(loss.device(), rows), label_words })
     }
 
-    pub(super) fn select(&self) -> Selection<'_, N> {
+    pub(super) fn select(&self) -> Selection<'_, 4> {
         Selection::of_rows(&self.matrices, &TABLE)
     }
 }

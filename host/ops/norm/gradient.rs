@@ -1,24 +1,11 @@
 //! The gradients of RMSNorm and LayerNorm.
 
-use std::sync::LazyLock;
-
-use tilewright_device::abi::GlobalAbi;
-use tilewright_device::tile::RowOrder;
-use tilewright_rows::{COLUMN_SUMS, ColumnSumsArgs, NORM_GRADIENT, NormGradientArgs};
-
-use super::problem::{Problem, expect_vector, vector};
-use super::{Norm, NormCandidate, NormPlan};
-use crate::kernel::AnyFunction;
-use crate::ops::frame::{Choice, Named, Table, Workspace};
-use crate::ops::rows::{Compiled, FloatElement, Selection, absent};
-use crate::tensor::{Layout, Untyped};
-use crate::{DType, Device, Error, Launch, Result, Stream, TensorView, TensorViewMut};
-
-static TABLE: LazyLock<Table<&'static str, Compiled>> =
-    LazyLock::new(|| Table::new(NORM_GRADIENT.iter().map(|k| (k.element, *k))));
-
-/// To how many elements the lines of sums are filled up: those of one access.
-const VECTOR: usize = 4;
+use super::gradient_plan::{NormGradientPlan, Tensors, named, select};
+use super::problem::Problem;
+use super::{Norm, NormCandidate};
+use crate::ops::frame::{Choice, Named, Workspace};
+use crate::ops::rows::FloatElement;
+use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// The gradients of [`Norm`]: of y = s / sqrt(mean of s² + epsilon) w + b, or the same of s minus its mean, by s, w and b. [`Norm::gradient`] makes it.
 ///
@@ -36,7 +23,7 @@ const VECTOR: usize = 4;
 ///
 /// The sums over rows are formed in parts, by CTA, and a second kernel adds these up in one order: the same call gives the same bits, on
 /// the same kind of device. A call allocates no device memory and does not wait, but for the [`workspace`](Self::workspace) of the parts if none was given; it
-/// can be captured in a [`Graph`](crate::Graph).
+/// can be captured in a [`Graph`](crate::Graph). What is called again and again is [planned](Self::plan) once.
 ///
 /// ```
 /// use tilewright::ops::Norm;
@@ -65,14 +52,6 @@ pub struct NormGradient<'a, T> {
     d_weight: Option<TensorViewMut<'a, T>>,
     d_bias: Option<TensorViewMut<'a, T>>,
     workspace: Workspace<'a>,
-}
-
-/// A kernel's launch, and the lines of its sums.
-struct Work {
-    function: AnyFunction,
-    order: RowOrder,
-    launch: Launch,
-    lines: usize,
 }
 
 impl<'a, T: FloatElement> NormGradient<'a, T> {
@@ -112,30 +91,34 @@ impl<'a, T: FloatElement> NormGradient<'a, T> {
         dy: &TensorView<'_, T>,
         dx: &TensorViewMut<'_, T>,
     ) -> Result<Vec<NormCandidate>> {
-        Ok(select(&self.problem(x, dy, dx)?).candidates())
+        Ok(select(&self.problem(x, dx, self.named(x, dy, dx))?).candidates())
     }
 
-    /// The kernel that [`run`](Self::run) would launch, in front of the one that adds up its parts, and why.
+    /// A plan for tensors of these shapes, strides and alignments, which runs many times: the kernel, the one that adds up its parts, and how they are
+    /// launched. All tensors may be [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernels, which takes the driver a while the first time.
     pub fn plan(
         &self,
         x: &TensorView<'_, T>,
         dy: &TensorView<'_, T>,
         dx: &TensorViewMut<'_, T>,
-    ) -> Result<NormPlan> {
-        select(&self.problem(x, dy, dx)?).choose(self.norm.kernel)
+    ) -> Result<NormGradientPlan> {
+        let tensors = self.named(x, dy, dx);
+        NormGradientPlan::new(&self.norm, self.problem(x, dx, tensors)?, &tensors)
     }
 
-    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: 0 if neither the gradient by w nor that by b is wanted.
+    /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: those of the [`plan`](Self::plan).
     pub fn workspace_len(
         &self,
         x: &TensorView<'_, T>,
         dy: &TensorView<'_, T>,
         dx: &TensorViewMut<'_, T>,
     ) -> Result<usize> {
-        self.len(&self.problem(x, dy, dx)?)
+        Ok(self.plan(x, dy, dx)?.workspace_len())
     }
 
-    /// Queues it on `stream`.
+    /// Queues it on `stream`: [`plan`](Self::plan), and [`NormGradientPlan::run`].
     ///
     /// Fails when shapes do not fit, a view lies on another device, what is written overlaps another tensor, or epsilon is none.
     pub fn run(
@@ -145,125 +128,29 @@ impl<'a, T: FloatElement> NormGradient<'a, T> {
         dy: &TensorView<'_, T>,
         dx: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        let problem = self.problem(x, dy, dx)?;
-        self.queue(stream, &problem)
+        let plan = self.plan(x, dy, dx)?;
+        let places = plan.places(stream, self.named(x, dy, dx), self.workspace.named())?;
+        self.workspace.lend(plan.workspace_len(), stream, |address| plan.launch(stream, places, address))
     }
 
-    /// Checks that the tensors fit together.
+    fn named<'v>(
+        &'v self,
+        x: &'v TensorView<'_, T>,
+        dy: &'v TensorView<'_, T>,
+        dx: &'v TensorViewMut<'_, T>,
+    ) -> Tensors<'v> {
+        let (read, written) =
+            ([self.d_sum, self.norm.weight], [self.d_weight.as_ref(), self.d_bias.as_ref()]);
+        named([x, dy], dx, read, written)
+    }
+
+    /// Checks that tensors fit together, x and dx among them.
     fn problem(
         &self,
         x: &TensorView<'_, T>,
-        dy: &TensorView<'_, T>,
         dx: &TensorViewMut<'_, T>,
-    ) -> Result<Problem<4>> {
-        let vectors = [("d_weight", &self.d_weight), ("d_bias", &self.d_bias)];
-        let vectors = vectors.into_iter().filter_map(|(name, view)| Some((name, view.as_ref()?)));
-        let others = vectors.clone().map(|(name, view)| Named::written(name, view));
-        let others: Vec<_> = others.chain(self.workspace.named()).collect();
-        // Without a gradient by the sum x stands in its place, which is neither read nor counts.
-        let read = [("x", x), ("dy", dy), ("d_sum", self.d_sum.unwrap_or(x))];
-        let mut problem =
-            Problem::new(self.norm.epsilon, read, [("dx", dx)], [self.norm.weight, None], &others)?;
-        for (name, view) in vectors {
-            expect_vector(name, view.shape(), problem.matrices.cols)?;
-        }
-        problem.matrices.operands[2].once = self.d_sum.is_none();
-        Ok(problem)
+        tensors: Tensors<'_>,
+    ) -> Result<Problem> {
+        Problem::new(self.norm.epsilon, dx.device(), Named::read("x", x), tensors)
     }
-
-    /// How many of the gradients by w and b are wanted.
-    fn wanted(&self) -> usize {
-        usize::from(self.d_weight.is_some()) + usize::from(self.d_bias.is_some())
-    }
-
-    /// Elements of the parts' lines.
-    fn len(&self, problem: &Problem<4>) -> Result<usize> {
-        if self.wanted() == 0 || problem.matrices.is_empty() {
-            return Ok(0);
-        }
-        Ok(self.wanted() * self.work(problem)?.lines * problem.matrices.cols.next_multiple_of(VECTOR))
-    }
-
-    /// The launch of the kernel that is chosen.
-    fn work(&self, problem: &Problem<4>) -> Result<Work> {
-        let kernel = select(problem).choose(self.norm.kernel)?.descriptor();
-        let matrices = &problem.matrices;
-        let function = matrices.device.listed(&tilewright_rows::KERNELS, kernel)?;
-        let resident = function.resident_ctas();
-        let (order, launch) = matrices.tiles(kernel, resident, self.norm.overlap)?;
-        let lines = matrices.clusters(kernel, &order, resident) as usize;
-        Ok(Work { function, order, launch, lines })
-    }
-
-    fn queue(&mut self, stream: &Stream, problem: &Problem<4>) -> Result<()> {
-        let (matrices, device) = (&problem.matrices, &problem.matrices.device);
-        stream.expect_on(device)?;
-        if matrices.cols == 0 {
-            return Ok(());
-        }
-        if matrices.is_empty() {
-            return self.add_up(stream, device, [absent(); 2]);
-        }
-        let Work { function, order, launch, lines } = self.work(problem)?;
-        let (len, cols) = (self.len(problem)?, matrices.cols.next_multiple_of(VECTOR));
-        let address = self.workspace.of(len, stream)?;
-        let lines_at = |number: usize, wanted: bool| -> Result<GlobalAbi<(), 3>> {
-            if !wanted {
-                return Ok(absent());
-            }
-            let (address, dtype) =
-                (address + (number * lines * cols * DType::F32.bytes()) as u64, DType::F32);
-            let layout = Layout::strided(&[1, lines, cols], &[0, cols, 1])?;
-            Untyped { address, dtype, layout }.arg(device.backend(), true, 0)
-        };
-        let first = self.d_weight.is_some();
-        let parts = [lines_at(0, first)?, lines_at(usize::from(first), self.d_bias.is_some())?];
-        let [weight, _] = problem.columns()?;
-        let (per_column, epsilon) = (1.0 / matrices.cols as f32, self.norm.epsilon);
-        let launched = (0..matrices.launches()).try_for_each(|number| {
-            let [x, dy, d_sum, dx] = matrices.arguments(number)?;
-            let args = NormGradientArgs {
-                x,
-                dy,
-                d_sum: if self.d_sum.is_some() { d_sum } else { absent() },
-                weight,
-                dx,
-                d_weight: parts[0],
-                d_bias: parts[1],
-                order,
-                per_column,
-                epsilon,
-                centred: u32::from(self.norm.centred),
-                continued: u32::from(number > 0),
-            };
-            // SAFETY: the arguments are those of `norm_gradient`, and of the others, which have the same. dx is borrowed exclusively; the
-            // workspace has a line for each cluster. Programmatic launch only moves what precedes the wait for the
-            // preceding grid.
-            unsafe { function.launch_block(stream, &launch, &args) }
-        });
-        // Some launches may have come before one that failed.
-        launched.and_then(|()| self.add_up(stream, device, parts)).and(self.workspace.used(len, stream))
-    }
-
-    /// Queues the kernel that adds up the parts.
-    fn add_up(&self, stream: &Stream, device: &Device, parts: [GlobalAbi<(), 3>; 2]) -> Result<()> {
-        let to = [&self.d_weight, &self.d_bias].into_iter().zip(parts);
-        let to: Vec<_> = to.filter_map(|(to, parts)| Some((to.as_ref()?, parts))).collect();
-        let Some(&(first, x)) = to.first() else { return Ok(()) };
-        let (other, other_x) = to.last().copied().unwrap_or((first, x));
-        let Some(kernel) = COLUMN_SUMS.iter().find(|kernel| kernel.element == T::DTYPE.name()) else {
-            return Err(Error::argument("x", T::DTYPE.name(), "of a type that there are kernels for"));
-        };
-        let ctas = (first.len() as u32).div_ceil(kernel.tile[1]);
-        let (y, other_y) = (vector(device, first.untyped())?, vector(device, other.untyped())?);
-        let function = device.listed(&tilewright_rows::KERNELS, kernel)?;
-        let args = ColumnSumsArgs { x, y, other_x, other_y };
-        // SAFETY: the arguments are those of `column_sums`. Its results are borrowed exclusively; the parts are read to their shapes.
-        unsafe { function.launch_block(stream, &Launch::grid([ctas, to.len() as u32, 1]), &args) }
-    }
-}
-
-fn select(problem: &Problem<4>) -> Selection<'_, 4> {
-    let element = problem.matrices.operands[0].tensor.dtype.name();
-    problem.select(TABLE.kernels(&element), false, 8)
 }

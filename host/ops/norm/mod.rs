@@ -1,24 +1,25 @@
 //! RMSNorm and LayerNorm of rows.
 
 mod gradient;
+mod gradient_plan;
+mod plan;
 mod problem;
 
 use std::sync::LazyLock;
 
-use tilewright_device::abi::GlobalAbi;
-use tilewright_rows::{NORM, NormArgs};
+use tilewright_rows::NORM;
 
 pub use gradient::NormGradient;
-use problem::Problem;
+pub use gradient_plan::{NormGradientPlan, NormGradientViews};
+pub use plan::{NormPlan, NormViews};
+use problem::{Problem, ROWS};
 
-use super::frame::{Candidate, Choice, Plan, Table};
-use super::rows::{Compiled, FloatElement, Selection, absent};
+use super::frame::{Candidate, Choice, Named, Table};
+use super::rows::{Compiled, FloatElement, Selection};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute a norm, or why it could not.
 pub type NormCandidate = Candidate<Compiled>;
-/// The kernel that computes a norm, and why it was chosen.
-pub type NormPlan = Plan<Compiled>;
 
 static TABLE: LazyLock<Table<&'static str, Compiled>> =
     LazyLock::new(|| Table::new(NORM.iter().map(|k| (k.element, *k))));
@@ -60,7 +61,8 @@ pub fn layer_norm<T: FloatElement>(
 ///   with a residual 196608; so are, on Hopper, rows of up to 53241 elements (f32 53245) of contiguous tensors that are aligned, as w and b are.
 ///   All others are correct but slower.
 ///
-/// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same bits.
+/// A call allocates no device memory and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same bits. What is
+/// called again and again is [planned](Self::plan) once.
 ///
 /// ```
 /// use tilewright::ops::{Norm, rms_norm};
@@ -129,7 +131,8 @@ impl<'a, T: FloatElement> Norm<'a, T> {
 
     /// Every compiled kernel for this element type, the best by estimate first, with the reason for those that cannot compute this.
     pub fn candidates(&self, x: &TensorView<'_, T>, y: &TensorViewMut<'_, T>) -> Result<Vec<NormCandidate>> {
-        Ok(select(&self.problem::<2, 1>([("x", x)], [("y", y)])?).candidates())
+        let tensors = plan::named(x, y, [self.weight, self.bias]);
+        Ok(select(&self.problem(x, y, tensors)?, false).candidates())
     }
 
     /// The same for [`run_added`](Self::run_added).
@@ -140,23 +143,38 @@ impl<'a, T: FloatElement> Norm<'a, T> {
         sum: &TensorViewMut<'_, T>,
         y: &TensorViewMut<'_, T>,
     ) -> Result<Vec<NormCandidate>> {
-        let problem = self.problem::<4, 2>([("x", x), ("residual", residual)], [("sum", sum), ("y", y)])?;
-        Ok(select(&problem).candidates())
+        let tensors = plan::added(x, residual, sum, y, [self.weight, self.bias]);
+        Ok(select(&self.problem(x, y, tensors)?, true).candidates())
     }
 
-    /// The kernel that [`run`](Self::run) would launch, and why.
+    /// A plan for tensors of these shapes, strides and alignments, which runs many times: the kernel, and how it is launched. The tensors, and weight
+    /// and bias, may be [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernel, which takes the driver a while the first time.
     pub fn plan(&self, x: &TensorView<'_, T>, y: &TensorViewMut<'_, T>) -> Result<NormPlan> {
-        select(&self.problem::<2, 1>([("x", x)], [("y", y)])?).choose(self.kernel)
+        NormPlan::new(self, self.problem(x, y, plan::named(x, y, [self.weight, self.bias]))?, false)
     }
 
-    /// Queues it on `stream`: y = norm(x).
+    /// The same for [`NormPlan::run_added`].
+    pub fn plan_added(
+        &self,
+        x: &TensorView<'_, T>,
+        residual: &TensorView<'_, T>,
+        sum: &TensorViewMut<'_, T>,
+        y: &TensorViewMut<'_, T>,
+    ) -> Result<NormPlan> {
+        let tensors = plan::added(x, residual, sum, y, [self.weight, self.bias]);
+        NormPlan::new(self, self.problem(x, y, tensors)?, true)
+    }
+
+    /// Queues it on `stream`, y = norm(x): [`plan`](Self::plan), and [`NormPlan::run`].
     ///
     /// Fails when the shapes differ, a view lies on another device, y overlaps another tensor, or epsilon is none.
     pub fn run(&self, stream: &Stream, x: &TensorView<'_, T>, y: &mut TensorViewMut<'_, T>) -> Result<()> {
-        self.queue(stream, &self.problem::<2, 1>([("x", x)], [("y", y)])?)
+        self.plan(x, y)?.launch(stream, plan::named(x, y, [self.weight, self.bias]))
     }
 
-    /// Queues it on `stream`: sum = x + residual, y = norm(x + residual).
+    /// Queues it on `stream`, sum = x + residual, y = norm(x + residual): [`plan_added`](Self::plan_added), and [`NormPlan::run_added`].
     ///
     /// Fails as [`run`](Self::run) does.
     pub fn run_added(
@@ -167,34 +185,22 @@ impl<'a, T: FloatElement> Norm<'a, T> {
         sum: &mut TensorViewMut<'_, T>,
         y: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        let problem = self.problem::<4, 2>([("x", x), ("residual", residual)], [("sum", sum), ("y", y)])?;
-        self.queue(stream, &problem)
+        let tensors = plan::added(x, residual, sum, y, [self.weight, self.bias]);
+        self.plan_added(x, residual, sum, y)?.launch(stream, tensors)
     }
 
-    /// Checks that `N` tensors fit together, half of which are read and half written.
-    fn problem<const N: usize, const HALF: usize>(
+    /// Checks that tensors fit together, x and y among them.
+    fn problem(
         &self,
-        read: [(&'static str, &TensorView<'_, T>); HALF],
-        written: [(&'static str, &TensorViewMut<'_, T>); HALF],
-    ) -> Result<Problem<N>> {
-        Problem::new(self.epsilon, read, written, [self.weight, self.bias], &[])
-    }
-
-    fn queue<const N: usize>(&self, stream: &Stream, problem: &Problem<N>) -> Result<()> {
-        let [weight, bias] = problem.columns()?;
-        let (per_column, centred) = (1.0 / problem.matrices.cols as f32, u32::from(self.centred));
-        let args = |operands: [GlobalAbi<(), 3>; N], order| {
-            let added = |i: usize| if N > 2 { operands[i] } else { absent() };
-            let (x, residual, sums, y) = (operands[0], added(1), added(2), operands[N - 1]);
-            let epsilon = self.epsilon;
-            NormArgs { x, residual, weight, bias, y, sums, order, per_column, epsilon, centred }
-        };
-        // SAFETY: the arguments are those of `norm`, and of `norm_long`, which has the same. y and sum are borrowed exclusively.
-        unsafe { select(problem).queue(stream, (self.kernel, self.overlap), args) }
+        x: &TensorView<'_, T>,
+        y: &TensorViewMut<'_, T>,
+        tensors: plan::Tensors<'_>,
+    ) -> Result<Problem> {
+        Problem::new(self.epsilon, y.device(), Named::read("x", x), tensors)
     }
 }
 
-fn select<const N: usize>(problem: &Problem<N>) -> Selection<'_, N> {
+fn select(problem: &Problem, residual: bool) -> Selection<'_, ROWS> {
     let element = problem.matrices.operands[0].tensor.dtype.name();
-    problem.select(TABLE.kernels(&element), N > 2, 5)
+    problem.select(TABLE.kernels(&element), residual, 5)
 }

@@ -2,60 +2,55 @@
 
 use std::cell::OnceCell;
 
-use tilewright_device::abi::GlobalAbi;
-
-use crate::ops::frame::{Named, check, of_shape};
-use crate::ops::rows::{Compiled, FloatElement, Matrices, Operand, Selection, absent};
+use crate::ops::frame::{Named, Operands, of_shape};
+use crate::ops::rows::{Compiled, Matrices, Operand, Planned, Selection, absent};
 use crate::tensor::{Layout, Untyped};
-use crate::{Device, Error, Result, TensorView, TensorViewMut};
+use crate::{Device, Error, Result};
 
-/// The `N` tensors of rows, those that are read first: x and y, or x, residual, sum and y; of gradients x, dy, d_sum if there is one, and dx. And the
-/// vectors.
-pub(super) struct Problem<const N: usize> {
-    pub(super) matrices: Matrices<N>,
+/// The tensors of rows, which come first in a plan.
+pub(super) const ROWS: usize = 4;
+
+/// The tensors of rows, x first, and the vectors that are read, at the places of a plan.
+pub(super) struct Problem {
+    pub(super) operands: Operands,
+    pub(super) matrices: Matrices<ROWS>,
     vectors: Vec<Operand>,
 }
 
-impl<const N: usize> Problem<N> {
-    /// Checks that the tensors fit together; of the vectors, weight and bias, those that there are.
-    pub(super) fn new<T: FloatElement, const READ: usize, const WRITTEN: usize>(
+impl Problem {
+    /// Checks that the tensors fit together: those of rows, of which x is the first one, and vectors as long as a row. Where one of rows is not there, x
+    /// stands in its place.
+    pub(super) fn new<const N: usize>(
         epsilon: f32,
-        read: [(&'static str, &TensorView<'_, T>); READ],
-        written: [(&'static str, &TensorViewMut<'_, T>); WRITTEN],
-        vectors: [Option<&TensorView<'_, T>>; 2],
-        others: &[Named<'_>],
+        device: &Device,
+        x: Named<'_>,
+        tensors: [Option<Named<'_>>; N],
     ) -> Result<Self> {
-        const { assert!(N == READ + WRITTEN && READ > 0 && WRITTEN > 0, "as many tensors as there are") };
         if !(epsilon >= 0.0 && epsilon.is_finite()) {
             return Err(Error::argument("epsilon", epsilon.to_string(), "not negative, and finite"));
         }
-        let (_, x) = read[0];
         let Some(&cols) = x.shape().last() else {
             return Err(Error::argument("x", of_shape(x.shape()), "of 1 dimension or more"));
         };
-        let shapes = read.iter().map(|&(name, view)| (name, view.shape()));
-        for (name, shape) in shapes.chain(written.iter().map(|&(name, view)| (name, view.shape()))) {
-            if shape != x.shape() {
-                let allowed = format!("{}, the shape of `x`", of_shape(x.shape()));
-                return Err(Error::argument(name, of_shape(shape), allowed));
-            }
+        let (rows, vectors) = tensors.split_at(ROWS.min(N));
+        if let Some(tensor) = rows.iter().flatten().find(|tensor| tensor.shape() != x.shape()) {
+            let allowed = format!("{}, the shape of `x`", of_shape(x.shape()));
+            return Err(Error::argument(tensor.name(), of_shape(tensor.shape()), allowed));
         }
-        let given =
-            || ["weight", "bias"].into_iter().zip(vectors).filter_map(|(name, view)| Some((name, view?)));
-        for (name, view) in given() {
-            expect_vector(name, view.shape(), cols)?;
+        if let Some(tensor) = vectors.iter().flatten().find(|tensor| tensor.shape() != [cols]) {
+            return Err(Error::argument(tensor.name(), of_shape(tensor.shape()), of_shape(&[cols])));
         }
-        let device = written[0].1.device();
-        let inputs = read.iter().map(|&(name, view)| Named::read(name, view));
-        let inputs = inputs.chain(given().map(|(name, view)| Named::read(name, view)));
-        let outputs = written.iter().map(|&(name, view)| Named::written(name, view));
-        check(device, inputs.chain(outputs).chain(others.iter().copied()).collect::<Vec<_>>())?;
-        let operands = std::array::from_fn(|i| match read.get(i) {
-            Some(&(name, view)) => Operand::new(name, view.untyped()),
-            None => Operand::new(written[i - READ].0, written[i - READ].1.untyped()),
-        });
-        let vector = |(name, view): (_, &TensorView<'_, T>)| Operand::new(name, view.untyped());
-        Ok(Problem { matrices: Matrices::new(device, operands), vectors: given().map(vector).collect() })
+        let operands = Operands::checked(device, tensors)?;
+        let of_x = Operand::planned(&x, 0);
+        let operand = |number: usize| {
+            let tensor = rows.get(number).and_then(Option::as_ref);
+            tensor.map_or(of_x.instead(), |tensor| Operand::planned(tensor, number))
+        };
+        let matrices = Matrices::new(device, std::array::from_fn(operand));
+        let read = (ROWS..).zip(vectors).filter_map(|(number, tensor)| Some((number, tensor.as_ref()?)));
+        let read = read.filter(|(_, tensor)| !tensor.is_written());
+        let vectors = read.map(|(number, tensor)| Operand::planned(tensor, number)).collect();
+        Ok(Problem { operands, matrices, vectors })
     }
 
     /// Among these kernels, which read rows again in so many halves of what memory takes for one pass.
@@ -64,7 +59,7 @@ impl<const N: usize> Problem<N> {
         kernels: &'static [Compiled],
         residual: bool,
         reads_again: u64,
-    ) -> Selection<'_, N> {
+    ) -> Selection<'_, ROWS> {
         let (matrices, columns) = (&self.matrices, &self.vectors);
         let what = matrices.operands[0].tensor.dtype.name();
         let vectors = OnceCell::new();
@@ -72,8 +67,8 @@ impl<const N: usize> Problem<N> {
     }
 
     /// The arguments for weight and bias.
-    pub(super) fn columns(&self) -> Result<[GlobalAbi<(), 3>; 2]> {
-        let mut columns = [absent(); 2];
+    pub(super) fn columns(&self) -> Result<[Planned; 2]> {
+        let mut columns = [Planned::new(absent()); 2];
         for Operand { name, tensor, .. } in &self.vectors {
             columns[usize::from(*name == "bias")] = vector(&self.matrices.device, *tensor)?;
         }
@@ -81,17 +76,9 @@ impl<const N: usize> Problem<N> {
     }
 }
 
-/// Checks that a vector is as long as a row.
-pub(super) fn expect_vector(name: &'static str, shape: &[usize], cols: usize) -> Result<()> {
-    if shape == [cols] { Ok(()) } else { Err(Error::argument(name, of_shape(shape), of_shape(&[cols]))) }
-}
-
-/// The argument for a vector: \[1, 1, columns\].
-pub(super) fn vector(
-    device: &Device,
-    Untyped { address, dtype, layout }: Untyped,
-) -> Result<GlobalAbi<(), 3>> {
+/// The argument for a vector of a plan: \[1, 1, columns\].
+pub(super) fn vector(device: &Device, Untyped { address, dtype, layout }: Untyped) -> Result<Planned> {
     let (cols, stride) = (layout.shape()[0], layout.strides()[0]);
     let layout = Layout::strided(&[1, 1, cols], &[0, 0, stride])?;
-    Untyped { address, dtype, layout }.arg(device.backend(), true, 0)
+    Ok(Planned::new(Untyped { address, dtype, layout }.arg(device.backend(), true, 0)?))
 }

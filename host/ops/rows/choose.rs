@@ -3,14 +3,14 @@
 use std::cell::OnceCell;
 use std::fmt;
 
-use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
 use tilewright_device::tile::RowOrder;
 use tilewright_rows::RowsKernel;
 
 use super::matrices::{Matrices, Operand};
-use crate::ops::frame::{Choice, Cycles, Rated, Rejection, Table};
-use crate::{Arch, Device, Error, KernelSet, Launch, Result, Stream};
+use super::prepared::Prepared;
+use crate::ops::frame::{Choice, Cycles, Plan, Rated, Rejection, Table};
+use crate::{Arch, Device, Error, KernelSet, Launch, Result};
 
 /// One compiled kernel.
 pub type Compiled = Listed<RowsKernel>;
@@ -72,11 +72,10 @@ impl<'a, const N: usize> Selection<'a, N> {
 
     /// Whether kernels of vectors can take the tensors, but for those of one element a row.
     fn check_vectors(&self) -> [Result<(), Rejection>; 2] {
-        let Matrices { device, operands, cols, .. } = self.matrices;
+        let Matrices { operands, cols, .. } = self.matrices;
         let all = || operands.iter().chain(self.columns).filter(|operand| !operand.once);
         let whole = |operand: &Operand| {
-            let reading = operand.tensor.reading(device.backend(), true);
-            if reading.is_ok_and(|reading| (reading.align as usize) < VECTOR) {
+            if operand.tensor.alignment().is_ok_and(|align| (align as usize) < VECTOR) {
                 return Err(Rejection::Unaligned { operand: operand.name, row_major: true });
             }
             if !(cols * operand.tensor.dtype.bytes()).is_multiple_of(VECTOR) {
@@ -89,32 +88,14 @@ impl<'a, const N: usize> Selection<'a, N> {
         [all().try_for_each(whole), anywhere.then_some(()).ok_or(why)]
     }
 
-    /// Queues the kernel that is chosen, or the one of this name, as often as the rows need it: `args` makes its arguments of the
-    /// operands' and the order of tiles.
-    ///
-    /// # Safety
-    /// `args` makes arguments of all of the selection's kernels. The views that the operands come from are borrowed by the caller,
-    /// exclusively where they are written, and the kernels keep to their shapes.
-    pub(in crate::ops) unsafe fn queue<A: Copy>(
+    /// The kernel that is chosen, or the one of this name, and its launches.
+    pub(in crate::ops) fn prepare(
         &self,
-        stream: &Stream,
-        (kernel, overlap): (Option<&str>, bool),
-        args: impl Fn([GlobalAbi<(), 3>; N], RowOrder) -> A,
-    ) -> Result<()> {
-        let matrices = self.matrices;
-        stream.expect_on(&matrices.device)?;
-        if matrices.is_empty() {
-            return Ok(());
-        }
-        let kernel = self.choose(kernel)?.descriptor();
-        let function = matrices.device.listed(&tilewright_rows::KERNELS, kernel)?;
-        let (order, launch) = matrices.tiles(kernel, function.resident_ctas(), overlap)?;
-        for number in 0..matrices.launches() {
-            let args = args(matrices.arguments(number)?, order);
-            // SAFETY: the caller's. Programmatic launch only moves what precedes the wait for the preceding grid.
-            unsafe { function.launch_block(stream, &launch, &args)? };
-        }
-        Ok(())
+        kernel: Option<&str>,
+        overlap: bool,
+    ) -> Result<(Plan<Compiled>, Prepared<N>)> {
+        let choice = self.choose(kernel)?;
+        Ok((choice, Prepared::new(self.matrices, choice.descriptor(), overlap)?))
     }
 }
 

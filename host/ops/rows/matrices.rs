@@ -2,7 +2,8 @@
 
 use tilewright_device::abi::{GlobalAbi, TensorMap};
 
-use crate::ops::runs::{Run, launches, offsets, runs};
+use crate::ops::frame::Named;
+use crate::ops::runs::{Run, runs};
 use crate::tensor::{Layout, Untyped};
 use crate::{Device, Result};
 
@@ -19,6 +20,14 @@ impl Operand {
     /// Of rows, or of columns.
     pub(in crate::ops) fn new(name: &'static str, tensor: Untyped) -> Self {
         Operand { name, tensor, once: false }
+    }
+    /// A tensor of a call, where the call's plan has it by this number.
+    pub(in crate::ops) fn planned(tensor: &Named<'_>, number: usize) -> Self {
+        Self::new(tensor.name(), tensor.planned(number))
+    }
+    /// The same in the place of another one, which the kernel does without: it is neither read nor counts.
+    pub(in crate::ops) fn instead(self) -> Self {
+        Operand { once: true, ..self }
     }
     /// Whether it is contiguous and begins at a multiple of 16 bytes.
     pub(in crate::ops) fn is_contiguous_and_aligned(&self) -> bool {
@@ -82,11 +91,6 @@ impl<const N: usize> Matrices<N> {
         }
     }
 
-    /// Launches that it takes: one unless rows lie unevenly in more than two dimensions.
-    pub(in crate::ops) fn launches(&self) -> usize {
-        launches(self.outer())
-    }
-
     /// Whether the rows of every launch begin at multiples of 16 bytes where those of the first do.
     pub(in crate::ops) fn launches_are_aligned(&self) -> bool {
         let aligned = |run: &Run<N>, i: usize| {
@@ -96,29 +100,24 @@ impl<const N: usize> Matrices<N> {
         self.outer().iter().all(|run| (0..N).all(|i| aligned(run, i)))
     }
 
-    fn outer(&self) -> &[Run<N>] {
+    /// Dimensions of which each index takes a launch: none unless rows lie unevenly in more than two dimensions.
+    pub(super) fn outer(&self) -> &[Run<N>] {
         &self.runs[..self.runs.len().saturating_sub(2)]
     }
 
-    /// The operands of a launch: \[matrices, rows, columns\].
-    pub(in crate::ops) fn arguments(&self, launch: usize) -> Result<[GlobalAbi<(), 3>; N]> {
-        let at = offsets(self.outer(), launch);
+    /// The operands of the first launch: \[matrices, rows, columns\].
+    pub(super) fn arguments(&self) -> Result<[GlobalAbi<(), 3>; N]> {
         let [batch, rows] = self.size();
         let [outer, inner] = match &self.runs[..] {
             [] => [Run::ONE, Run::ONE],
             [rows] => [Run::ONE, *rows],
             [.., batch, rows] => [*batch, *rows],
         };
-        let argument = |i: usize| {
-            let strides = [outer.strides[i], inner.strides[i], self.col_strides[i]];
-            let Untyped { address, dtype, .. } = self.operands[i].tensor;
-            let layout = Layout::strided(&[batch, rows, self.cols], &strides)?;
-            let address = address + (at[i] * dtype.bytes()) as u64;
-            Untyped { address, dtype, layout }.arg(self.device.backend(), true, 0)
-        };
         let mut arguments = [absent(); N];
         for (i, to) in arguments.iter_mut().enumerate() {
-            *to = argument(i)?;
+            let strides = [outer.strides[i], inner.strides[i], self.col_strides[i]];
+            let layout = Layout::strided(&[batch, rows, self.cols], &strides)?;
+            *to = Untyped { layout, ..self.operands[i].tensor }.arg(self.device.backend(), true, 0)?;
         }
         Ok(arguments)
     }

@@ -2,9 +2,11 @@
 
 mod choose;
 mod matrices;
+mod prepared;
 #[cfg(test)]
 mod tests;
 
 pub(super) use super::FloatElement;
 pub(super) use choose::{Compiled, Selection};
 pub(super) use matrices::{Matrices, Operand, absent};
+pub(super) use prepared::{Planned, Prepared};

@@ -2,6 +2,7 @@
 
 use super::{Matrices, Operand};
 use crate::backend::fake::{self, VAST};
+use crate::ops::runs::{launches, offsets};
 use crate::ops::{CrossEntropy, Norm, Softmax};
 use crate::{Device, TensorView, TensorViewMut, f16};
 
@@ -20,7 +21,7 @@ fn sizes(shape: &[usize], strides: [&[usize]; 2]) -> ([usize; 2], usize) {
     let (device, _) = fake::h200();
     let operand = |strides| Operand::new("x", view(&device, shape, strides).untyped());
     let matrices = Matrices::new(&device, strides.map(operand));
-    (matrices.size(), matrices.launches())
+    (matrices.size(), launches(matrices.outer()))
 }
 
 #[test]
@@ -39,12 +40,12 @@ fn launches_begin_where_their_rows_lie() {
     let (device, _) = fake::h200();
     let tensor = view(&device, &[2, 3, 4, 5, 7], &[1000, 100_000, 35, 10_000_000, 1]).untyped();
     let matrices = Matrices::new(&device, [Operand::new("x", tensor)]);
-    assert_eq!((matrices.size(), matrices.launches()), ([4, 5], 6));
-    let first = |launch: usize| (matrices.arguments(launch).unwrap()[0].address - VAST) / 2;
+    assert_eq!((matrices.size(), launches(matrices.outer())), ([4, 5], 6));
+    let first = |launch: usize| offsets(matrices.outer(), launch)[0];
     let expected = [0, 100_000, 200_000, 1000, 101_000, 201_000];
     assert_eq!([0, 1, 2, 3, 4, 5].map(first), expected);
-    let [x] = matrices.arguments(5).unwrap();
-    assert_eq!((x.shape, x.strides), ([4, 5, 7], [35, 10_000_000, 1]));
+    let [x] = matrices.arguments().unwrap();
+    assert_eq!((x.address, x.shape, x.strides), (VAST, [4, 5, 7], [35, 10_000_000, 1]));
 }
 
 #[test]
@@ -53,7 +54,7 @@ fn rows_of_the_last_dimensions_stay_apart() {
     let size = |shape: &[usize], strides: &[usize]| {
         let operand = Operand::new("x", view(&device, shape, strides).untyped());
         let matrices = Matrices::of_last_dimensions(&device, [operand]);
-        (matrices.size(), matrices.launches())
+        (matrices.size(), launches(matrices.outer()))
     };
     assert_eq!(size(&[2, 3, 4, 7], &[84, 28, 7, 1]), ([6, 4], 1));
     assert_eq!(size(&[2, 3, 1, 7], &[21, 7, 7, 1]), ([6, 1], 1));

@@ -2,25 +2,28 @@
 
 mod gradient;
 mod mask;
+mod plan;
 
 use std::f32::consts::LOG2_E;
 use std::sync::LazyLock;
 
-use tilewright_rows::{SOFTMAX, SoftmaxArgs};
+use tilewright_rows::{MASKED_SOFTMAX, SOFTMAX};
 
+pub use gradient::SoftmaxGradientPlan;
 use mask::Mask;
+pub use plan::SoftmaxPlan;
 
-use super::frame::{Candidate, Choice, Named, Plan, Table, check, of_shape};
+use super::frame::{Candidate, Choice, Named, Operands, Table, of_shape};
 use super::rows::{Compiled, FloatElement, Matrices, Operand, Selection};
-use crate::{Error, Result, Stream, TensorView, TensorViewMut};
+use crate::{DType, Error, Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute a softmax, or why it could not.
 pub type SoftmaxCandidate = Candidate<Compiled>;
-/// The kernel that computes a softmax, and why it was chosen.
-pub type SoftmaxPlan = Plan<Compiled>;
 
-static TABLE: LazyLock<Table<&'static str, Compiled>> =
+static PLAIN: LazyLock<Table<&'static str, Compiled>> =
     LazyLock::new(|| Table::new(SOFTMAX.iter().map(|k| (k.element, *k))));
+static MASKED: LazyLock<Table<&'static str, Compiled>> =
+    LazyLock::new(|| Table::new(MASKED_SOFTMAX.iter().map(|k| (k.element, *k))));
 
 /// y = softmax(x) over the last dimension: see [`Softmax`].
 pub fn softmax<T: FloatElement>(
@@ -55,7 +58,8 @@ pub fn log_softmax<T: FloatElement>(
 ///   by element.
 ///   A mask that repeats in other dimensions than x lies evenly in may take several launches.
 ///
-/// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same bits.
+/// A call allocates no device memory and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same bits. What is
+/// called again and again is [planned](Self::plan) once.
 ///
 /// ```
 /// use tilewright::ops::{Softmax, softmax};
@@ -123,27 +127,22 @@ impl<'a> Softmax<'a> {
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, T>,
     ) -> Result<Vec<SoftmaxCandidate>> {
-        let matrices = self.matrices(x, y)?;
-        if self.is_masked() {
-            return Ok(mask::select(&self.masked(x, y)?).candidates());
-        }
-        Ok(select(&matrices).candidates())
+        Ok(self.problem(x, y)?.select().candidates())
     }
 
-    /// The kernel that [`run`](Self::run) would launch, and why.
+    /// A plan for tensors of these shapes, strides and alignments, which runs many times: the kernel, and how it is launched. The tensors, and the
+    /// mask, may be [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernel, which takes the driver a while the first time.
     pub fn plan<T: FloatElement>(
         &self,
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, T>,
     ) -> Result<SoftmaxPlan> {
-        let matrices = self.matrices(x, y)?;
-        if self.is_masked() {
-            return mask::select(&self.masked(x, y)?).choose(self.kernel);
-        }
-        select(&matrices).choose(self.kernel)
+        SoftmaxPlan::new(self, self.problem(x, y)?)
     }
 
-    /// Queues it on `stream`.
+    /// Queues it on `stream`: [`plan`](Self::plan), and [`SoftmaxPlan::run`].
     ///
     /// Fails when the shapes differ or the mask's does not broadcast to them, a view lies on another device, y overlaps another tensor, or the scale is
     /// none.
@@ -153,21 +152,7 @@ impl<'a> Softmax<'a> {
         x: &TensorView<'_, T>,
         y: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        let matrices = self.matrices(x, y)?;
-        if self.is_masked() {
-            return self.queue_masked(stream, &self.masked(x, y)?);
-        }
-        let (scale, log) = (self.scale * LOG2_E, u32::from(self.log));
-        // SAFETY: the arguments are those of `softmax`, and of `softmax_long`, which has the same. y is borrowed exclusively.
-        unsafe {
-            select(&matrices).queue(stream, (self.kernel, self.overlap), |[x, y], order| SoftmaxArgs {
-                x,
-                y,
-                order,
-                scale,
-                log,
-            })
-        }
+        self.plan(x, y)?.launch(stream, plan::named(x, y, self.mask.map(|mask| mask.named)))
     }
 
     fn check_scale(&self) -> Result<()> {
@@ -178,26 +163,71 @@ impl<'a> Softmax<'a> {
     }
 
     /// Checks the arguments.
-    fn matrices<T: FloatElement>(
-        &self,
-        x: &TensorView<'_, T>,
-        y: &TensorViewMut<'_, T>,
-    ) -> Result<Matrices<2>> {
+    fn problem<T: FloatElement>(&self, x: &TensorView<'_, T>, y: &TensorViewMut<'_, T>) -> Result<Problem> {
         self.check_scale()?;
-        if x.rank() == 0 {
-            return Err(Error::argument("x", of_shape(x.shape()), "of 1 dimension or more"));
+        let (shape, device) = (x.shape(), y.device());
+        if shape.is_empty() {
+            return Err(Error::argument("x", of_shape(shape), "of 1 dimension or more"));
         }
-        if y.shape() != x.shape() {
-            let allowed = format!("{}, the shape of `x`", of_shape(x.shape()));
+        if y.shape() != shape {
+            let allowed = format!("{}, the shape of `x`", of_shape(shape));
             return Err(Error::argument("y", of_shape(y.shape()), allowed));
         }
-        let mask = self.mask.map(|mask| mask.named);
-        check(y.device(), [Named::read("x", x), Named::written("y", y)].into_iter().chain(mask))?;
-        let operands = [("x", x.untyped()), ("y", y.untyped())];
-        Ok(Matrices::new(y.device(), operands.map(|(name, tensor)| Operand::new(name, tensor))))
+        let operands = Operands::checked(device, plan::named(x, y, self.mask.map(|mask| mask.named)))?;
+        if self.causal && shape.len() < 2 {
+            return Err(Error::argument("x", of_shape(shape), "of 2 dimensions or more, to be causal"));
+        }
+        let from = Operand::planned(&Named::read("x", x), 0);
+        let to = Operand::planned(&Named::written("y", y), 1);
+        let mask = match &self.mask {
+            Some(mask) => mask.operand(2, shape, T::DTYPE)?,
+            None => from.instead(),
+        };
+        let rows = [from, mask, to];
+        let matrices = match self.causal {
+            true => Matrices::of_last_dimensions(device, rows),
+            false => Matrices::new(device, rows),
+        };
+        Ok(Problem { operands, matrices, how: self.how() })
+    }
+
+    fn how(&self) -> How {
+        let log = u32::from(self.log);
+        match (self.mask, self.causal) {
+            (None, false) => How::Plain { scale: self.scale * LOG2_E, log },
+            (mask, causal) => How::Masked {
+                scale: self.scale,
+                log,
+                causal: causal.into(),
+                mask: mask.map(|mask| mask.named.dtype()),
+            },
+        }
     }
 }
 
-fn select(matrices: &Matrices<2>) -> Selection<'_, 2> {
-    Selection::of_rows(matrices, &TABLE)
+/// What a softmax is asked to compute, checked.
+struct Problem {
+    operands: Operands,
+    /// x, the mask or what stands in its place, and y, at the places of a plan.
+    matrices: Matrices<3>,
+    how: How,
+}
+
+/// What kernels are told beside their tensors.
+#[derive(Clone, Copy, Debug)]
+enum How {
+    /// Every element counts.
+    Plain { scale: f32, log: u32 },
+    /// Some elements may not count; with a mask of this type, if there is one.
+    Masked { scale: f32, log: u32, causal: u32, mask: Option<DType> },
+}
+
+impl Problem {
+    fn select(&self) -> Selection<'_, 3> {
+        let table = match self.how {
+            How::Plain { .. } => &PLAIN,
+            How::Masked { .. } => &MASKED,
+        };
+        Selection::of_rows(&self.matrices, table)
+    }
 }
