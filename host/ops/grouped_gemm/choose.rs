@@ -88,11 +88,12 @@ impl Choice for Selection<'_> {
 ///
 /// The constants are those of the estimate of one product, see [`Gemm`](crate::ops::Gemm): 28 elements of a tile take a cycle for each step of 64, 53 bytes
 /// arrive a cycle from L2, an epilogue takes a cycle for 8 elements, `mma.sync` has half of that rate and element-wise loads a sixteenth. From memory an SM gets 16
-/// bytes a cycle. A group's matrix is read once where its rows of tiles keep step, and for each of them where memory holds them up: between the two by how long memory
-/// takes beside half of what is computed. Tiles of few rows do not leave it in L2 at all. Rows vary: the last tile of each group is half full on average.
+/// bytes a cycle. A group's matrix is read once where its rows of tiles keep step, as they do where one group's tiles are all that runs at a time, and for each of them where memory
+/// holds them up: between the two by how long memory takes beside half of what is computed. Tiles of few rows do not leave it in L2 at all. Rows vary: the last tile of
+/// each group is half full on average.
 ///
-/// Of 18 cases on an H100 (experts of DeepSeek-V3, Qwen3 and Mixtral, 2026-11-26) 16 get the kernel that was the fastest; of two, 1024 tokens to Mixtral's experts, it was
-/// not measured.
+/// Of 18 cases on an H100 (experts of DeepSeek-V3, Qwen3 and Mixtral, 2026-11-26) 17 get the kernel that was the fastest, and one, the second product of 1024 tokens to
+/// Mixtral's experts, one that took 3 % longer.
 fn estimate(kernel: &Compiled, [groups, rows]: [u64; 2], size: Size, sms: u32) -> Cycles {
     let [m, n, _] = kernel.tile.map(u64::from);
     let slowness = match (kernel.arch, kernel.any_strides) {
@@ -110,6 +111,7 @@ fn estimate(kernel: &Compiled, [groups, rows]: [u64; 2], size: Size, sms: u32) -
     let once = groups.saturating_mul(2 * depth).saturating_mul(size.n as u64) / (16 * sms);
     let held_up = match kernel.of {
         RowsOf::Few => HELD_UP,
+        RowsOf::Many if high.saturating_mul(columns) / 2 >= sms => 0,
         RowsOf::Many => (once.saturating_mul(2 * HELD_UP) / compute.max(1)).min(HELD_UP),
     };
     let memory = once.saturating_add(once.saturating_mul((high - 2) * held_up) / (2 * HELD_UP));
