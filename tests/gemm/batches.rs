@@ -1,6 +1,6 @@
 //! Batches: strided, interleaved, shared, many.
 
-use tilewright::ops::{Activation, Gemm};
+use tilewright::ops::{Activation, Gemm, GemmViews};
 use tilewright::{Device, Stream, Tensor, bf16, f16};
 use tilewright_support::guarded::Place;
 use tilewright_support::suite::Outcome;
@@ -41,6 +41,36 @@ pub fn strided(device: &Device) -> Outcome {
     let a = Operand::<f16>::random(device, 1, Order::N.place([1, M, K], padded))?.batched();
     let b = Operand::random(device, 2, Order::T.place([1, K, N], padded))?.batched();
     check::<f16, f16>(device, &a, &b, c_rows([1, M, N]))
+}
+
+/// A plan of several launches, made of matrices that begin off 16 bytes, runs on some that begin at 16: of those of the second launch it is the other way round.
+pub fn planned_off_and_run_on(device: &Device) -> Outcome {
+    const SIZE: usize = 64;
+    let (matrix, elements) = (SIZE * SIZE, 4 * SIZE * SIZE + 16);
+    let values: Vec<f16> = (0..elements).map(|i| f16::from_f32((i % 7) as f32 - 3.0)).collect();
+    let a = Tensor::from_slice(device, &values, &[elements])?;
+    let b = Tensor::from_slice(device, &values[..matrix], &[SIZE, SIZE])?;
+    let stream = device.default_stream();
+    let strides = [2 * matrix + 4, matrix, SIZE, 1];
+    let at = |offset: u64| {
+        // SAFETY: the last element is at most 4 + 4 * matrix + 4 elements behind the first, which `a` has.
+        unsafe {
+            let address = a.address() + 2 * offset;
+            tilewright::TensorView::<f16>::from_raw_parts(device, address, &[2, 2, SIZE, SIZE], &strides)
+        }
+    };
+    let [mut planned, mut direct] = [
+        Tensor::<f16>::zeros(device, &[2, 2, SIZE, SIZE])?,
+        Tensor::<f16>::zeros(device, &[2, 2, SIZE, SIZE])?,
+    ];
+    let plan = Gemm::<f16>::new().plan(&at(4)?, &b.view(), &planned.view_mut())?;
+    for offset in [4, 0, 8] {
+        planned.fill(&stream, f16::NAN)?;
+        plan.run(&stream, &at(offset)?, &b.view(), &mut planned.view_mut(), &GemmViews::default())?;
+        Gemm::new().run(&stream, &at(offset)?, &b.view(), &mut direct.view_mut())?;
+        assert_eq!(planned.to_vec()?, direct.to_vec()?, "{offset} elements behind 16 bytes");
+    }
+    Ok(())
 }
 
 /// One A or one B for all: without a batch dimension, with one of size 1, with a stride of 0.

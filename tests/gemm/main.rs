@@ -38,6 +38,11 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "every kernel writes and reads C anywhere", views::outputs_of_every_kernel)
         .device(Arch::Sm80, "elements of A repeat", views::repetition)
         .device(Arch::Sm80, "heads of a fused projection", views::methods)
+        .device(
+            Arch::Sm80,
+            "a plan of several launches runs wherever matrices begin",
+            batches::planned_off_and_run_on,
+        )
         .device(Arch::Sm80, "batches, strided and interleaved", batches::strided)
         .device(Arch::Sm80, "batches that share A or B", batches::shared)
         .device(Arch::Sm80, "batches of more dimensions", batches::of_more_dimensions)

@@ -112,7 +112,7 @@ impl GemmPlan {
         };
         // Those of later launches may be aligned to less.
         let step = |(i, matrices): (usize, Matrices)| {
-            let choice = if i == 0 { choice } else { choose(&matrices)? };
+            let choice = if i == 0 { choice } else { choose(&matrices.surely_aligned(batches.first()))? };
             let kernel = choice.descriptor();
             let matrices = if choice.estimate.transposed { matrices.t()? } else { matrices };
             let [m, n, batch] = tiles(matrices.size, kernel.tile).ok_or_else(too_large)?;

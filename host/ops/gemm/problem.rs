@@ -19,6 +19,24 @@ pub(super) struct Matrices {
     pub(super) size: Size,
 }
 
+impl Matrices {
+    /// The same at addresses that are aligned to no more than those of every run: a plan's first matrices are at least as aligned as it knows, and how far these lie
+    /// behind them adds what it may.
+    pub(super) fn surely_aligned(&self, first: &Matrices) -> Self {
+        let surely = |of: Untyped, first: Untyped| {
+            let offset = of.address.wrapping_sub(first.address);
+            let alignment = 1 << (first.address | offset | ALIGNED).trailing_zeros();
+            Untyped { address: of.address / ALIGNED * ALIGNED + alignment % ALIGNED, ..of }
+        };
+        let bias = self.bias.zip(first.bias).map(|(of, first)| surely(of, first));
+        let (a, b, c) = (surely(self.a, first.a), surely(self.b, first.b), surely(self.c, first.c));
+        Matrices { a, b, c, bias, ..self.clone() }
+    }
+}
+
+/// What kernels at most want of an address.
+const ALIGNED: u64 = 16;
+
 /// Sizes of the batch, which are those in front of C's rows and columns.
 fn batch(shape: &[usize]) -> &[usize] {
     shape.get(..shape.len().saturating_sub(2)).unwrap_or(&[])
