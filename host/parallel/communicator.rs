@@ -34,7 +34,7 @@ impl CommunicatorOptions {
 ///
 /// Each rank calls the same collectives in the same order, from a thread of its own: a call waits for the other ranks' calls, not for their devices. Ranks that
 /// call different ones get an error, and so does who calls one that a rank was dropped before; nothing of such a collective is queued, and the group is of no use
-/// then. Collectives add in an order that does not change from call to call, so the same call gives the same bits; and the sums are the same on all ranks.
+/// then. Who captures collectives keeps the communicators until the graph is dropped. Collectives add in an order that does not change from call to call, so the same call gives the same bits; and the sums are the same on all ranks.
 #[derive(Debug)]
 pub struct Communicator {
     device: Device,
@@ -132,8 +132,7 @@ impl Communicator {
         stream: &Stream,
         x: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        expect(x.is_contiguous(), "x", x.shape(), x.strides())?;
-        self.device.expect_same(x.device(), "x")?;
+        expect_contiguous(x.is_contiguous(), "x", x.shape(), x.strides())?;
         let what = Collective { kind: Kind::AllReduce, dtype: T::DTYPE, count: x.len() };
         check(&self.device, [Named::written("x", x)])?;
         // SAFETY: x is the caller's alone, contiguous, and has `count` elements; it stays until the device has done the work.
@@ -206,8 +205,8 @@ impl Communicator {
         y: &mut TensorViewMut<'_, T>,
         count: usize,
     ) -> Result<()> {
-        expect(x.is_contiguous(), "x", x.shape(), x.strides())?;
-        expect(y.is_contiguous(), "y", y.shape(), y.strides())?;
+        expect_contiguous(x.is_contiguous(), "x", x.shape(), x.strides())?;
+        expect_contiguous(y.is_contiguous(), "y", y.shape(), y.strides())?;
         check(&self.device, [Named::read("x", x), Named::written("y", y)])?;
         let what = Collective { kind, dtype: T::DTYPE, count };
         // SAFETY: both are contiguous, apart, of lengths that were checked, y is the caller's alone; they stay until the device has done the work.
@@ -245,7 +244,12 @@ impl Drop for Communicator {
     }
 }
 
-fn expect(contiguous: bool, name: &'static str, shape: &[usize], strides: &[usize]) -> Result<()> {
+pub(super) fn expect_contiguous(
+    contiguous: bool,
+    name: &'static str,
+    shape: &[usize],
+    strides: &[usize],
+) -> Result<()> {
     if contiguous {
         return Ok(());
     }

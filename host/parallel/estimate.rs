@@ -1,4 +1,5 @@
-//! How many chunks hide collectives best. The constants are of four H100 of one host, joined by NVLink, with NCCL 2.28.
+//! How many chunks hide collectives best. The constants were read off the times of layers on two and four H100 and H200 of one host, joined by NVLink
+//! (2026-11-26); what they choose was not measured.
 
 use super::{Chunks, Communicator};
 use crate::ops::{Gemm, HalfElement};

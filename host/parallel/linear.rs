@@ -1,5 +1,6 @@
 //! Linear layers whose weights are divided among ranks.
 
+use super::communicator::expect_contiguous;
 use super::estimate::Layer;
 use super::transport::Share;
 use super::{Chunks, Communicator};
@@ -42,9 +43,11 @@ impl<'a, T: HalfElement> ColumnParallel<'a, T> {
     ) -> Result<()> {
         let ranks = communicator.ranks();
         chunks.of_rank(communicator.rank(), ranks)?;
-        expect_rows("x", x.shape(), chunks.rows())?;
-        expect_rows("part", part.shape(), chunks.rows() / ranks)?;
-        expect_rows("y", y.shape(), chunks.rows())?;
+        expect_product(chunks.rows(), ("x", x.shape()), w.shape(), ("y", y.shape()))?;
+        let [_, depth] = matrix("x", x.shape())?;
+        expect_shape("part", part.shape(), [chunks.rows() / ranks, depth])?;
+        expect_contiguous(part.is_contiguous(), "part", part.shape(), part.strides())?;
+        expect_contiguous(x.is_contiguous(), "x", x.shape(), x.strides())?;
         let gemm = beside(&self.gemm, communicator, chunks);
         mark(communicator, stream)?;
         for (i, rows) in chunks.ranges().enumerate() {
@@ -100,11 +103,12 @@ impl<'a, T: HalfElement> RowParallel<'a, T> {
         w: &TensorView<'_, T>,
         y: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
+        expect_contiguous(y.is_contiguous(), "y", y.shape(), y.strides())?;
         let sum =
             |communicator: &mut Communicator, beside: &Stream, mut sums: TensorViewMut<'_, T>, _, share| {
                 communicator.all_reduce_in(share, beside, &mut sums)
             };
-        self.run_with(communicator, stream, chunks, (x, w, y), sum)
+        self.run_with(communicator, stream, chunks, (x, w, ("y", y)), sum)
     }
 
     /// A part of the sums on each rank: `sums` is \[M, N\] and may hold anything, Y \[M / ranks, N\] this rank's rows by [`Chunks::of_rank`]; all else as
@@ -125,7 +129,10 @@ impl<'a, T: HalfElement> RowParallel<'a, T> {
     ) -> Result<()> {
         let ranks = communicator.ranks();
         chunks.of_rank(communicator.rank(), ranks)?;
-        expect_rows("y", y.shape(), chunks.rows() / ranks)?;
+        let [_, columns] = matrix("sums", sums.shape())?;
+        expect_shape("y", y.shape(), [chunks.rows() / ranks, columns])?;
+        expect_contiguous(sums.is_contiguous(), "sums", sums.shape(), sums.strides())?;
+        expect_contiguous(y.is_contiguous(), "y", y.shape(), y.strides())?;
         let sum = |communicator: &mut Communicator,
                    beside: &Stream,
                    sums: TensorViewMut<'_, T>,
@@ -134,7 +141,7 @@ impl<'a, T: HalfElement> RowParallel<'a, T> {
             let mut own = y.reborrow().narrow(0, first / ranks, sums.shape()[0] / ranks)?;
             communicator.reduce_scatter_in(share, beside, &sums.as_view(), &mut own)
         };
-        self.run_with(communicator, stream, chunks, (x, w, sums), sum)
+        self.run_with(communicator, stream, chunks, (x, w, ("sums", sums)), sum)
     }
 
     /// Multiplies chunk by chunk; `sum` adds up the one that begins at a row.
@@ -143,12 +150,15 @@ impl<'a, T: HalfElement> RowParallel<'a, T> {
         communicator: &mut Communicator,
         stream: &Stream,
         chunks: &Chunks,
-        (x, w, sums): (&TensorView<'_, T>, &TensorView<'_, T>, &mut TensorViewMut<'_, T>),
+        (x, w, (name, sums)): (
+            &TensorView<'_, T>,
+            &TensorView<'_, T>,
+            (&'static str, &mut TensorViewMut<'_, T>),
+        ),
         mut sum: impl FnMut(&mut Communicator, &Stream, TensorViewMut<'_, T>, usize, Share) -> Result<()>,
     ) -> Result<()> {
         self.gemm.expect_plain_sum()?;
-        expect_rows("x", x.shape(), chunks.rows())?;
-        expect_rows("y", sums.shape(), chunks.rows())?;
+        expect_product(chunks.rows(), ("x", x.shape()), w.shape(), (name, sums.shape()))?;
         let gemm = beside(&self.gemm, communicator, chunks);
         let gemm = if communicator.rank() == 0 { gemm } else { gemm.without_bias() };
         for (i, rows) in chunks.ranges().enumerate() {
@@ -192,13 +202,27 @@ fn aside(
     collective(communicator, &stream)
 }
 
-fn expect_rows(name: &'static str, shape: &[usize], rows: usize) -> Result<()> {
-    if shape.len() == 2 && shape.first() == Some(&rows) {
+/// Checks that X W is Y, with as many rows as the chunks have.
+fn expect_product(
+    rows: usize,
+    (name_x, x): (&'static str, &[usize]),
+    w: &[usize],
+    (name_y, y): (&'static str, &[usize]),
+) -> Result<()> {
+    let ([_, depth], [_, columns]) = (matrix(name_x, x)?, matrix("w", w)?);
+    expect_shape(name_x, x, [rows, depth])?;
+    expect_shape("w", w, [depth, columns])?;
+    expect_shape(name_y, y, [rows, columns])
+}
+
+fn matrix(name: &'static str, shape: &[usize]) -> Result<[usize; 2]> {
+    shape.try_into().map_err(|_| Error::argument(name, format!("of shape {shape:?}"), "a matrix"))
+}
+
+fn expect_shape(name: &'static str, shape: &[usize], allowed: [usize; 2]) -> Result<()> {
+    if shape == allowed {
         return Ok(());
     }
-    Err(Error::argument(
-        name,
-        format!("of shape {shape:?}"),
-        format!("a matrix of {rows} rows, as the chunks say"),
-    ))
+    let allowed = format!("of shape {allowed:?}, by the chunks and the other matrices");
+    Err(Error::argument(name, format!("of shape {shape:?}"), allowed))
 }

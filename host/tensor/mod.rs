@@ -21,7 +21,7 @@ pub use layout::MAX_RANK;
 pub use named::{Named, check, of_shape};
 #[cfg(feature = "dlpack")]
 pub(crate) use planned::expect_memory;
-pub(crate) use planned::{Operands, PLANNED_ROOM, Places, of_address};
+pub(crate) use planned::{Operands, PLANNED_ROOM, Places, alignment, of_address};
 pub(crate) use region::Region;
 pub(crate) use untyped::Untyped;
 pub use view::{TensorView, TensorViewMut};

@@ -22,7 +22,7 @@ const MOST: usize = 16;
 const ROOM: usize = MOST - 1;
 
 /// The alignment of an address, as far as kernels are chosen by it. No memory is aligned to anything.
-const fn alignment(address: u64) -> u64 {
+pub(crate) const fn alignment(address: u64) -> u64 {
     1 << (address | ALIGNED).trailing_zeros()
 }
 

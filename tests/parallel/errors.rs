@@ -53,12 +53,19 @@ pub fn named(device: &Device) -> Outcome {
     let text = "`beta` was 1; it must be left out where products are added up";
     said(layer.run(&mut rank, &stream, &chunks, &x, &w, &mut y), text)?;
     let (layer, other) = (RowParallel::new(Gemm::new()), Chunks::one(5));
-    let text = "`x` was of shape [4, 8]; it must be a matrix of 5 rows, as the chunks say";
+    let text = "`x` was of shape [4, 8]; it must be of shape [5, 8], by the chunks and the other matrices";
     said(layer.run(&mut rank, &stream, &other, &x, &w, &mut y), text)?;
     let mut gathered = Tensor::<f16>::zeros(&device, &[3, 8])?;
-    let text = "`x` was of shape [3, 8]; it must be a matrix of 4 rows, as the chunks say";
+    let text = "`x` was of shape [3, 8]; it must be of shape [4, 8], by the chunks and the other matrices";
     let layer = ColumnParallel::new(Gemm::new());
     said(layer.run_gathered(&mut rank, &stream, &chunks, &x, &mut gathered.view_mut(), &w, &mut y), text)?;
+    let (layer, part) = (RowParallel::new(Gemm::new()), x.clone().narrow(1, 0, 7)?);
+    let text = "`w` was of shape [8, 16]; it must be of shape [7, 16], by the chunks and the other matrices";
+    said(layer.run(&mut rank, &stream, &chunks, &part, &w, &mut y), text)?;
+    let (half, mut wide) = (w.clone().narrow(1, 0, 8)?, Tensor::<f16>::zeros(&device, &[4, 16])?);
+    let text = "`y` was of shape [4, 8] with strides [16, 1]; it must be contiguous";
+    let mut gaps = wide.view_mut().narrow(1, 0, 8)?;
+    said(layer.run(&mut rank, &stream, &chunks, &x, &half, &mut gaps), text)?;
     let text = "`sms` was 0; it must be 1 or more";
     said(Gemm::new().sms(0).run(&stream, &x, &w, &mut y), text)
 }

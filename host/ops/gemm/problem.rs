@@ -4,7 +4,7 @@ use tilewright_device::tile::GATES;
 
 use super::batches::Batches;
 use crate::ops::frame::{Named, check, of_shape};
-use crate::tensor::{Layout, MAX_RANK, Places, Untyped};
+use crate::tensor::{Layout, MAX_RANK, Places, Untyped, alignment};
 use crate::{Device, Element, Error, Result, TensorView, TensorViewMut};
 
 /// The matrices of a launch, each of three dimensions: A \[batch, M, K\], B \[batch, K, N\], C \[batch, M, N\].
@@ -25,17 +25,14 @@ impl Matrices {
     pub(super) fn surely_aligned(&self, first: &Matrices) -> Self {
         let surely = |of: Untyped, first: Untyped| {
             let offset = of.address.wrapping_sub(first.address);
-            let alignment = 1 << (first.address | offset | ALIGNED).trailing_zeros();
-            Untyped { address: of.address / ALIGNED * ALIGNED + alignment % ALIGNED, ..of }
+            let most = alignment(0);
+            Untyped { address: of.address / most * most + alignment(first.address | offset) % most, ..of }
         };
         let bias = self.bias.zip(first.bias).map(|(of, first)| surely(of, first));
         let (a, b, c) = (surely(self.a, first.a), surely(self.b, first.b), surely(self.c, first.c));
         Matrices { a, b, c, bias, ..self.clone() }
     }
 }
-
-/// What kernels at most want of an address.
-const ALIGNED: u64 = 16;
 
 /// Sizes of the batch, which are those in front of C's rows and columns.
 fn batch(shape: &[usize]) -> &[usize] {

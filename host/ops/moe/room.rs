@@ -57,6 +57,7 @@ impl<'w> Room<'w> {
         self.at = at + (count * T::DTYPE.bytes()) as u64;
         // SAFETY: the memory is borrowed exclusively for as long as the view lives, no other view is given the same part of it, and any bits are
         // elements of these types.
-        unsafe { TensorViewMut::from_raw_parts(&self.device, at, shape, &strides) }
+        // It is the workspace's, which may have been allocated in a capture: the driver is not asked.
+        unsafe { TensorViewMut::from_raw_parts_unchecked(&self.device, at, shape, &strides) }
     }
 }

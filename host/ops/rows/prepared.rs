@@ -7,6 +7,7 @@ use super::choose::Compiled;
 use super::matrices::{Matrices, absent};
 use crate::ops::frame::Places;
 use crate::ops::runs::{Run, launches, offsets};
+use crate::tensor::alignment;
 use crate::{AnyFunction, Launch, Result, Stream};
 
 /// All that the launches of a row-wise operator need but memory; of no elements, no launches.
@@ -82,14 +83,11 @@ impl<const N: usize> Launches<N> {
             let bytes = (at[i] * self.widths[i]) as u64;
             let first = self.operands[i].at(places);
             // What lies there may be aligned to less.
-            let align = first.align.min(1 << (bytes | ALIGNED).trailing_zeros());
+            let align = first.align.min(alignment(bytes) as u32);
             GlobalAbi { address: first.address + bytes, align, ..first }
         })
     }
 }
-
-/// The most that kernels are told of an alignment, in bytes.
-const ALIGNED: u64 = 16;
 
 /// The argument for a tensor that is not read by TMA, at the place of a plan.
 #[derive(Clone, Copy, Debug)]

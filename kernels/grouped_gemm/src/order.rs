@@ -46,6 +46,18 @@ impl Entries {
         let group = unsafe { global::ld_global_u32_if(at as *const u32, i < self.count) };
         if i < self.count { group } else { u32::MAX }
     }
+
+    /// The groups of a lane's next entries, from its entry `i` on.
+    #[inline(always)]
+    fn ahead(&self, i: u32) -> [u32; AHEAD as usize] {
+        let mut groups = [0; AHEAD as usize];
+        let mut turn = 0;
+        while turn < AHEAD {
+            groups[turn as usize] = self.group(i + 32 * turn);
+            turn += 1;
+        }
+        groups
+    }
 }
 
 /// Writes the number `i` of a list.
@@ -77,12 +89,7 @@ pub unsafe fn order_groups<P: Collective>(mut cta: Cta<P>, entries: Entries) {
     let (mut before, mut own) = (0, 0);
     let mut at = 0;
     while at < each {
-        let mut groups = [0; AHEAD as usize];
-        let mut i = 0;
-        while i < AHEAD {
-            groups[i as usize] = entries.group(first + at + 32 * i + lane);
-            i += 1;
-        }
+        let groups = entries.ahead(first + at + lane);
         let mut i = 0;
         while i < AHEAD {
             before += u32::from(groups[i as usize] < group);
@@ -122,12 +129,7 @@ pub unsafe fn order_groups<P: Collective>(mut cta: Cta<P>, entries: Entries) {
     }
     let mut at = 0;
     while at < each {
-        let mut groups = [0; AHEAD as usize];
-        let mut i = 0;
-        while i < AHEAD {
-            groups[i as usize] = entries.group(first + at + 32 * i + lane);
-            i += 1;
-        }
+        let groups = entries.ahead(first + at + lane);
         let mut i = 0;
         while i < AHEAD {
             let (entry, its) = (first + at + 32 * i + lane, groups[i as usize]);
