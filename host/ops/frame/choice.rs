@@ -1,8 +1,6 @@
 //! Which kernel computes a call: the one that is rated best, or that is asked for by name.
 
-use std::cmp::Ordering;
-
-use super::{Candidate, Descriptor, Estimate, Plan, Rejection};
+use super::{Candidate, Descriptor, Plan, Rejection};
 use crate::{Device, Error, Result};
 
 /// A call, as far as it decides between kernels.
@@ -49,21 +47,16 @@ pub trait Choice {
 
 /// The kernel that is rated best. Only the winner's shared memory is looked up; where the device lacks that, all are rated again with theirs.
 fn best<C: Choice + ?Sized>(call: &C) -> Option<Candidate<C::Kernel>> {
-    let mut best: Option<(&'static C::Kernel, <C::Kernel as Descriptor>::Estimate)> = None;
+    let mut best: Option<Candidate<C::Kernel>> = None;
     for kernel in call.kernels() {
         let Ok(estimate) = runs(call.device(), kernel).and_then(|()| call.rate(kernel)) else { continue };
-        let better = best.is_none_or(|(other, least)| match estimate.cycles().cmp(&least.cycles()) {
-            Ordering::Equal => kernel.size() > other.size(),
-            order => order.is_lt(),
-        });
-        if better {
-            best = Some((kernel, estimate));
+        let candidate = Candidate { kernel, outcome: Ok(estimate) };
+        if best.is_none_or(|best| candidate.rank() < best.rank()) {
+            best = Some(candidate);
         }
     }
     match best {
-        Some((kernel, estimate)) if fits(call.device(), kernel).is_ok() => {
-            Some(Candidate { kernel, outcome: Ok(estimate) })
-        }
+        Some(best) if fits(call.device(), best.kernel).is_ok() => Some(best),
         _ => rated(call).min_by_key(Candidate::rank),
     }
 }
