@@ -1,6 +1,7 @@
 //! What the tests of row-wise operators share.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 use tilewright::ops::{FloatElement, kernels};
 use tilewright::{Device, Result};
@@ -32,9 +33,13 @@ pub fn runnable<T: Number>(device: &Device, prefix: &str) -> BTreeSet<&'static s
 pub enum Tried {
     /// What calls of these shapes might choose: up to thrice the estimate of the fastest.
     Likely,
-    /// These, and every fourth of the others, which waste most of their lanes: each of them at some lengths.
+    /// The first, likely ones that few lengths were tried with, every third of the other likely ones, and every fifth of the rest, which waste
+    /// most of their lanes: each at some lengths.
     InTurn(usize),
 }
+
+/// How many lengths each kernel was tried with in turn.
+static IN_TURN: Mutex<BTreeMap<&str, u32>> = Mutex::new(BTreeMap::new());
 
 impl Tried {
     /// The names of the kernels to try, of candidates' names and estimates in the order of preference.
@@ -45,10 +50,19 @@ impl Tried {
     ) -> Vec<&'static str> {
         let possible: Vec<_> = all.filter_map(|(name, cycles)| Some((name, cycles?))).collect();
         let most = possible.first().map_or(0, |&(_, cycles)| 3 * cycles);
-        let tried = possible.into_iter().enumerate().filter(|&(i, (_, cycles))| match self {
-            _ if cycles <= most || !device.is_emulator() => true,
-            Tried::Likely => false,
-            Tried::InTurn(turn) => (i + turn).is_multiple_of(4),
+        let mut lengths = IN_TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let tried = possible.into_iter().enumerate().filter(|&(i, (name, cycles))| match self {
+            _ if !device.is_emulator() => true,
+            Tried::Likely => cycles <= most,
+            Tried::InTurn(turn) => {
+                let before = lengths.entry(name).or_default();
+                let taken = match cycles <= most {
+                    true => i == 0 || *before < 3 || (i + turn).is_multiple_of(3),
+                    false => (i + turn).is_multiple_of(5),
+                };
+                *before += u32::from(taken);
+                taken
+            }
         });
         tried.map(|(_, (name, _))| name).filter(|name| watched::runs(name)).collect()
     }

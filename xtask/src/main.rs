@@ -6,6 +6,7 @@ mod code;
 mod example;
 mod guide;
 mod package;
+mod programs;
 mod ptx_diff;
 mod setup;
 mod shell;

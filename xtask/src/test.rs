@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::guide::follow;
+use crate::programs;
 use crate::setup::setup;
 use crate::shell::{Done, cargo, line, root, say, target};
 
@@ -21,8 +22,9 @@ pub fn test() -> Done {
     setup()?;
     let mut count = Count::default();
     // All of them run even when some fail: one report, not one failure at a time.
-    let mut outcome =
-        counted(&mut cargo(&["test", "--workspace", "--release", "--no-fail-fast"]), &mut count);
+    let mut outcome = programs::run(|line| count.add(line));
+    let docs = &mut cargo(&["test", "--workspace", "--release", "--no-fail-fast", "--doc"]);
+    outcome = counted(docs, &mut count).and(outcome);
     for Outside { manifest, features } in outside_packages() {
         let mut command = cargo(&["test", "--release", "--no-fail-fast", "--manifest-path"]);
         command.arg(manifest).arg("--target-dir").arg(target()?).args(["--features", features]);
