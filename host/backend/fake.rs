@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use tilewright_device::abi::TensorMap;
 
 use super::{
-    Backend, EventId, FunctionId, GraphId, KernelSource, LaunchConfig, Loaded, Properties, Residence,
-    StreamId, TensorMapShape,
+    Backend, EventId, FunctionId, GraphId, H200_MEMORY_RATE, KernelSource, LaunchConfig, Loaded, Properties,
+    Residence, StreamId, TensorMapShape,
 };
 use crate::{Device, Error, Result};
 
@@ -49,6 +49,7 @@ pub(crate) fn device(capability: (u32, u32)) -> (Device, Arc<Journal>) {
         capability,
         sm_count: 4,
         l2_bytes: 1 << 16,
+        memory_rate: H200_MEMORY_RATE,
         total_memory: 1 << 20,
         shared_bytes: 1 << 16,
         driver_version: (12, 0),
@@ -58,6 +59,11 @@ pub(crate) fn device(capability: (u32, u32)) -> (Device, Arc<Journal>) {
 
 /// A fake device with the SMs and the shared memory of an H200.
 pub(crate) fn h200() -> (Device, Arc<Journal>) {
+    hopper(H200_MEMORY_RATE)
+}
+
+/// The same with memory that delivers this much, in GB/s.
+pub(crate) fn hopper(memory_rate: u32) -> (Device, Arc<Journal>) {
     make(Properties {
         name: "fake H200".into(),
         label: "fake:1".into(),
@@ -65,6 +71,7 @@ pub(crate) fn h200() -> (Device, Arc<Journal>) {
         capability: (9, 0),
         sm_count: 132,
         l2_bytes: 1 << 16,
+        memory_rate,
         total_memory: 1 << 20,
         shared_bytes: 227 << 10,
         driver_version: (12, 0),

@@ -38,6 +38,9 @@ handles! {
     FunctionId
 }
 
+/// GB/s of an H200's memory.
+pub(crate) const H200_MEMORY_RATE: u32 = 4917;
+
 /// What a device is.
 #[derive(Clone, Debug)]
 pub(crate) struct Properties {
@@ -50,6 +53,8 @@ pub(crate) struct Properties {
     pub(crate) capability: (u32, u32),
     pub(crate) sm_count: u32,
     pub(crate) l2_bytes: usize,
+    /// What its memory delivers at most, in GB/s.
+    pub(crate) memory_rate: u32,
     pub(crate) total_memory: usize,
     /// Shared memory that one CTA may ask for.
     pub(crate) shared_bytes: u32,

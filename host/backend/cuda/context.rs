@@ -6,7 +6,7 @@ use std::ffi::c_char;
 use cudarc::driver::sys;
 
 use super::driver::{self, call};
-use crate::backend::Properties;
+use crate::backend::{H200_MEMORY_RATE, Properties};
 use crate::{Error, Result};
 
 /// The oldest GPUs that kernels are compiled for.
@@ -145,9 +145,19 @@ fn properties(device: sys::CUdevice, ordinal: usize, driver_version: (u32, u32))
         ),
         sm_count: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
         l2_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as usize,
+        memory_rate: memory_rate(
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE).unwrap_or(0),
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH).unwrap_or(0),
+        ),
         total_memory,
         shared_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
         driver_version,
         emulated: false,
     })
+}
+
+/// What memory of this clock, in kHz, and this width, in bits, delivers in GB/s by its two edges; an H200's where the driver tells neither.
+fn memory_rate(clock: u32, width: u32) -> u32 {
+    let rate = u64::from(clock) * 2 * u64::from(width / 8) / 1_000_000;
+    if rate == 0 { H200_MEMORY_RATE } else { u32::try_from(rate).unwrap_or(u32::MAX) }
 }

@@ -10,8 +10,8 @@ use tilewright_device::abi::TensorMap;
 use tilewright_emulator::{Arch, Emulator, Kernel, Limits, Module, Progress, Schedule};
 
 use super::{
-    Backend, EventId, FunctionId, GraphId, KernelSource, LaunchConfig, Loaded, Properties, Residence,
-    StreamId, TensorMapShape,
+    Backend, EventId, FunctionId, GraphId, H200_MEMORY_RATE, KernelSource, LaunchConfig, Loaded, Properties,
+    Residence, StreamId, TensorMapShape,
 };
 use crate::profile::{KernelProfile, Profiles};
 use crate::{Device, EmulatorOptions, Error, Result};
@@ -74,6 +74,7 @@ impl Emulated {
             capability: ARCH.capability(),
             sm_count: tilewright_emulator::SMS,
             l2_bytes: 50 << 20,
+            memory_rate: H200_MEMORY_RATE,
             total_memory: usize::try_from(limits.memory).unwrap_or(usize::MAX).min(TOTAL_MEMORY),
             shared_bytes: ARCH.shared_bytes(),
             driver_version: (0, 0),

@@ -41,6 +41,24 @@ fn well_known_shapes_get_the_kernels_that_were_made_for_them() {
     assert!(tile[0] * tile[1] / split <= 128 * 128, "{tile:?} {split} leaves SMs idle");
 }
 
+/// Of many deep tiles those of 128 x 256 read least, which an H100's memory needs most.
+#[test]
+fn deep_products_of_many_tiles_are_not_taken_in_turn() {
+    let large = [128, 256, 64];
+    for (memory_rate, shapes) in [
+        (4917, &[[4096, 57344, 8192], [4096, 8192, 28672], [16384, 8192, 28672]][..]),
+        (3352, &[[4096, 28672, 8192], [4096, 57344, 8192], [4096, 8192, 28672], [16384, 28672, 8192]]),
+    ] {
+        let (device, _) = fake::hopper(memory_rate);
+        for &shape in shapes {
+            assert_eq!(chosen(&device, "nt", shape).0, large, "{shape:?} at {memory_rate} GB/s");
+        }
+        for shape in [[16384, 16384, 4096], [4096, 14336, 4096], [7168, 2048, 16384]] {
+            assert_eq!(chosen(&device, "nt", shape).0[0], 256, "{shape:?} at {memory_rate} GB/s");
+        }
+    }
+}
+
 #[test]
 fn few_rows_are_computed_as_columns() {
     let (device, _) = fake::h200();
