@@ -70,8 +70,7 @@ pub fn scaled_gemm<
             },
             (&a_s, &b_s),
             (line_scales, block_scales),
-            at,
-            cta.computes(),
+            (at, cta.computes()),
             &mut sum_order,
         );
         let mut part = 0;

@@ -47,8 +47,7 @@ pub trait Summation<
         load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
         rings: Rings<'_, T, BM, BN, BK, N>,
         scales: (Scales, Scales),
-        at: TileIndex,
-        computes: bool,
+        at_and_computes: (TileIndex, bool),
         order: &mut SumOrder<P>,
     ) -> [Fragment<Self::Sum, R, BN, Self::D>; PARTS];
 }
@@ -123,8 +122,7 @@ where
         load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
         (a, b): Rings<'_, T, BM, BN, BK, N>,
         _: (Scales, Scales),
-        _: TileIndex,
-        _: bool,
+        _: (TileIndex, bool),
         _: &mut SumOrder<P>,
     ) -> [Fragment<S, BM, BN, Y::D>; 1] {
         let sums = Fragment::<S, BM, BN, Y::D>::splat(S::ZERO);
@@ -157,8 +155,7 @@ where
         load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
         (a, b): Rings<'_, T, BM, BN, BK, N>,
         _: (Scales, Scales),
-        _: TileIndex,
-        computes: bool,
+        (_, computes): (TileIndex, bool),
         order: &mut SumOrder<P>,
     ) -> [Fragment<f32, R, BN, Y::D>; PARTS] {
         let count = steps.end - steps.start;
@@ -197,8 +194,7 @@ where
         load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
         (a, b): Rings<'_, T, BM, BN, BK, N>,
         (line_scales, block_scales): (Scales, Scales),
-        at: TileIndex,
-        computes: bool,
+        (at, computes): (TileIndex, bool),
         order: &mut SumOrder<P>,
     ) -> [Fragment<f32, R, BN, Y::D>; PARTS] {
         const { assert!(BK as u32 * 2 == BLOCK && BLOCK.is_multiple_of(BN as u32), "a step has one scale of B") };
@@ -243,8 +239,7 @@ where
         load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
         (a, b): Rings<'_, T, R, BN, BK, N>,
         (line_scales, block_scales): (Scales, Scales),
-        at: TileIndex,
-        computes: bool,
+        (at, computes): (TileIndex, bool),
         order: &mut SumOrder<P>,
     ) -> [Fragment<f32, R, BN, Y::D>; 1] {
         const { assert!(BK as u32 * 2 == BLOCK && BLOCK.is_multiple_of(R as u32), "a step has one scale of A") };
