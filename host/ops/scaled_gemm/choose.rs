@@ -96,20 +96,31 @@ impl Choice for Selection<'_> {
 /// delivers to an SM.
 ///
 /// The constants are those of GEMMs of 16-bit elements, with units in their place: 28 units' products of a tile's columns and rows take a
-/// cycle for each step of 64, 26 where they are promoted, 53 bytes arrive a cycle, a tile's epilogue takes a cycle for 8 elements, a launch 3000, and handing over
+/// cycle for each step of 64, 53 bytes arrive a cycle, a tile's epilogue takes a cycle for 8 elements, a launch 3000, and handing over
 /// partial sums 1000. `mma.sync` has half of that rate.
+///
+/// Where sums of 128 are added up apart, 24 units' products take a cycle, 26 where three warpgroups share the tensor cores, 20 with scales of blocks, and five
+/// eighths of that where a sum is too short to hide another's addition; an epilogue takes 800 cycles more (four shapes on an H100, 2026-11-27).
 fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> Estimate {
     let [m, n, _] = kernel.tile.map(u64::from);
-    let split = u64::from(kernel.split);
+    let (cluster, split) = (u64::from(kernel.cluster[0]), u64::from(kernel.split));
+    let each = m * split / cluster;
     let [rows, columns, k] = size.map(|size| size as u64);
-    let ctas = rows.div_ceil(m).saturating_mul(columns.div_ceil(n)).saturating_mul(split);
+    let ctas = rows.div_ceil(m).saturating_mul(columns.div_ceil(n)).saturating_mul(cluster);
     let waves = ctas.div_ceil(u64::from(sms).max(1));
     let slowness = if kernel.arch == Arch::Sm90a { 1 } else { 2 };
-    // Sums that are added up apart.
-    let products = if kernel.mode == Mode::Straight { m * n / 28 } else { m * n / 26 };
-    let step = products.max((m + n) * STEP * 2 / 53) * slowness;
+    let (units, scales) = match kernel.mode {
+        Mode::Straight => (28, 0),
+        Mode::Promoted if kernel.threads == 4 * 128 => (26, 800),
+        Mode::Promoted => (24, 800),
+        Mode::Blocks => (20, 800),
+    };
+    let short = kernel.mode != Mode::Straight && n < 128;
+    let products = if short { each * n * 8 / (5 * units) } else { each * n / units };
+    let step = products.max((m + n) * split / cluster * STEP * 2 / 53) * slowness;
     let steps = k.div_ceil(STEP).div_ceil(split);
     let sums = if split > 1 { 1000 } else { 0 };
-    let cycles = waves.saturating_mul(steps.saturating_mul(step) + m * n / 8 + sums).saturating_add(3000);
+    let cycles =
+        waves.saturating_mul(steps.saturating_mul(step) + each * n / 8 + scales + sums).saturating_add(3000);
     Estimate { ctas, waves, cycles }
 }

@@ -141,8 +141,9 @@ pub(super) fn run(
         order: call.order,
         epilogue,
     };
-    let clusters = call.order.total().min(function.resident_ctas() / kernel.split).max(1);
-    let launch = Launch::grid([clusters * kernel.split, 1, 1]).pdl(call.overlap && tma);
+    let cluster = kernel.cluster[0];
+    let clusters = call.order.total().min(function.resident_ctas() / cluster).max(1);
+    let launch = Launch::grid([clusters * cluster, 1, 1]).pdl(call.overlap && tma);
     // SAFETY: the arguments are those of `scaled_gemm`. The views that the matrices come from are borrowed by the caller, c exclusively, and
     // reach no further than their shapes, which the kernel keeps to. Programmatic launch only moves what precedes its wait for the preceding
     // grid.

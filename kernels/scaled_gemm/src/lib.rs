@@ -6,12 +6,12 @@ mod list;
 mod summation;
 
 pub use list::{SCALED, ScaledKernel};
-pub use summation::{Finish, Mode, Summation};
+pub use summation::{Finish, Mode, Order, Summation};
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
     Absent, ByColumn, ByElement, ByRow, ColMajor, Cta, Element, Epilogue, Global, GlobalMut, InPlace, Major,
-    Raster, RasterOrder, RowMajor, Schedule, Shared, Swizzle, copy,
+    RasterOrder, RowMajor, Schedule, Shared, Swizzle, copy,
 };
 
 /// C = act(alpha · rows · columns · A Bᵀ + bias), or the exact sums A Bᵀ where C is of i32: A \[M, K\], B \[N, K\], C \[M, N\].
@@ -19,11 +19,11 @@ use tilewright_device::tile::{
 /// `T` are pairs of bytes that are neighbours along K, or halves of tf32: of bytes A is \[M, K / 2\], `b` is Bᵀ \[K / 2, N\]. Products are
 /// summed up as `S` says, in tiles of `PARTS` times `R` = `BM` rows, `BN` columns and `BK` of `T`; where it scales sums of 128 along K, the
 /// caller's A has the scales `line_scales` \[M, K / 128\] and its B `block_scales` \[N / 128, K / 128\]. Tiles are taken in the order of `order` by as many clusters of
-/// `SPLIT` CTAs as the grid has, which divide the depth among themselves; `BOX` is how many lines of B and of C one TMA box takes. With a
-/// column-major C, few columns of a tile are few rows of the caller's A, which is then `b`.
+/// `SPLIT` CTAs as the grid has, which divide the depth among themselves; `BOX` is how many lines of B and of C one TMA box takes. Where `P` has clusters of its own,
+/// their CTAs take neighbours along M together, and share B's tiles. With a column-major C, few columns of a tile are few rows of the caller's A, which is then `b`.
 #[kernel(
     program = P,
-    cluster = [SPLIT as u32, 1, 1],
+    cluster = [SPLIT as u32 * P::CLUSTER, 1, 1],
 )]
 pub fn scaled_gemm<
     P: Schedule,
@@ -58,19 +58,20 @@ pub fn scaled_gemm<
     let mut out = cta.output::<U, R, BN, S::D>();
     let mut split = cta.split_k::<R, BN, S::D, SPLIT>();
     let mut pipe = cta.pipeline(stages);
-    for at in Raster::persistent(order, SPLIT as u32) {
+    let mut sum_order = cta.sum_order(S::ORDER);
+    for at in cta.tiles(order, SPLIT as u32) {
         let sums = S::sum(
             &mut pipe,
             split.steps(a.get().cols().div_ceil(BK as u32)),
             #[inline(always)]
             |s, k| {
-                copy(a.get().tile([at.m, k]), a_s.at(s));
+                copy(a.get().tile([at.m, k]).own(), a_s.at(s));
                 copy(b.get().tile([k, at.n]), b_s.at(s));
             },
             (&a_s, &b_s),
             (line_scales, block_scales),
-            at,
-            cta.computes(),
+            (at, cta.computes()),
+            &mut sum_order,
         );
         let mut part = 0;
         while part < PARTS {

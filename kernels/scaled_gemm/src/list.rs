@@ -2,13 +2,14 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    ColMajor, E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, Element, FullRow, HalfTf32, I8x2, Major, Multistage,
-    OneConsumer, RowMajor, Schedule, ThreeConsumers, TwoConsumers, Vectors, WarpSpecialized, warp,
+    ColMajor, Configuration, E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, Element, FullRow, HalfTf32, I8x2, Major,
+    Multistage, OneConsumer, Producers, RegisterBudget, RowMajor, Schedule, ThreeConsumers, TwoConsumers,
+    Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
 use crate::scaled_gemm;
-use crate::summation::{Blocks, Finish, Mode, Promoted, Straight, Summation, SwappedBlocks};
+use crate::summation::{Behind, Blocks, Finish, InTurn, Mode, Promoted, Straight, Summation, SwappedBlocks};
 
 /// What the host chooses a kernel by.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +20,7 @@ pub struct ScaledKernel {
     pub output: &'static str,
     /// How products are summed up.
     pub mode: Mode,
-    /// Rows, columns and depth of a tile, the depth in units of 16 bits.
+    /// Rows, columns and depth of a tile, or of those that a cluster takes together, the depth in units of 16 bits.
     pub tile: [u32; 3],
     /// Stages of the pipeline.
     pub stages: u32,
@@ -46,7 +47,7 @@ where
         mode: S::MODE,
         tile: {
             assert!(BM == PARTS * R);
-            [BM as u32, BN as u32, BK as u32]
+            [BM as u32 * P::CLUSTER, BN as u32, BK as u32]
         },
         stages: STAGES as u32,
         split: SPLIT as u32,
@@ -68,8 +69,20 @@ mod named {
 }
 use named::*;
 
+/// Two consumer warpgroups and a producer in clusters of two CTAs, which share B: tiles that read more than L2 delivers for one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TwoConsumersCluster;
+
+impl Configuration for TwoConsumersCluster {
+    const CONSUMER_WARPGROUPS: u32 = 2;
+    const PRODUCERS: Producers = Producers::Separate(1);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 40, consumers: 232 });
+    const CLUSTER: u32 = 2;
+}
+
 // Large tiles and small ones of two warpgroups, and of one for few rows, which compute the transposed product. Promoted sums take registers
-// of their own beside the accumulators: a warpgroup of the large tile sums up 64 of its 128 rows at a time.
+// of their own beside the accumulators: a warpgroup of the large tile sums up 64 of its 128 rows at a time. While one adds sums up, the tensor
+// cores have another's gemms: `Behind` and `InTurn` are what was fastest for each tile.
 #[rustfmt::skip]
 kernels! {
     /// The kernels of [`scaled_gemm`](fn@scaled_gemm).
@@ -77,15 +90,21 @@ kernels! {
 
     for T in [e4m3, e5m2, e4m3_e5m2, e5m2_e4m3], U in [f16, bf16, f32] {
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_256x128x64s4k1]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 2, 256, 128, 128, 64, 4, 1, 64>;
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted<Behind>, T, U, RowMajor, 2, 256, 128, 128, 64, 4, 1, 64>;
     }
     for T in [e4m3], U in [f16, bf16] {
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_192x128x64s4k1]:
-            scaled_gemm<WarpSpecialized<ThreeConsumers>, FullRow<3>, Promoted, T, U, RowMajor, 1, 192, 192, 128, 64, 4, 1, 64>;
-        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x128x64s6k1]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 128, 64, 6, 1, 64>;
+            scaled_gemm<WarpSpecialized<ThreeConsumers>, FullRow<3>, Promoted<InTurn>, T, U, RowMajor, 1, 192, 192, 128, 64, 4, 1, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x128x64s6c2]:
+            scaled_gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 128, 64, 6, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x64x64s8k1]:
             scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 1, 64>;
+    }
+    for T in [e4m3], U in [f16, bf16] {
+        sm_90: [scaled_gemm_sm_90_ T _ U _blocks_128x128x64s6c2]:
+            scaled_gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, Blocks<InTurn>, T, U, RowMajor, 1, 128, 128, 128, 64, 6, 1, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _blocks_128x64x64s8k1]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Blocks<InTurn>, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 1, 64>;
     }
     for T in [e4m3], U in [f16, bf16, f32] {
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x64x64s8k2]:
@@ -93,7 +112,7 @@ kernels! {
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_swap_64x16x64s20k2]:
             scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 1, 64, 64, 16, 64, 20, 2, 16>;
         sm_90: [scaled_gemm_sm_90_ T _ U _blocks_256x128x64s4k1]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Blocks, T, U, RowMajor, 2, 256, 128, 128, 64, 4, 1, 64>;
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Blocks<InTurn>, T, U, RowMajor, 2, 256, 128, 128, 64, 4, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ U _blocks_128x64x64s8k2]:
             scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Blocks, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 2, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ U _blocks_swap_64x16x64s20k2]:

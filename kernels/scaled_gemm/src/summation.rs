@@ -6,7 +6,7 @@ use core::ops::Range;
 use tilewright_device::layout::Sum;
 use tilewright_device::tile::{
     Accumulates, ColMajor, Cols, Element, Fill, Fragment, FragmentLayout, Gemm, Global, InPlace,
-    OutputLayout, Pipeline, Ring, RowMajor, Rows, Schedule, Shared, Swizzle, TileIndex, gemm,
+    OutputLayout, Pipeline, Ring, RowMajor, Rows, Schedule, Shared, SumOrder, Sums, Swizzle, TileIndex, gemm,
 };
 use tilewright_device::{bf16, f16};
 
@@ -37,6 +37,8 @@ pub trait Summation<
     type D: Accumulates<R, BN> + OutputLayout<R, BN>;
     /// How 128 of depth are added up, as the host tells kernels apart.
     const MODE: Mode;
+    /// When warpgroups begin sums of 128.
+    const ORDER: Sums = Sums::Free;
 
     /// The sums over `steps` of the tile at `at`, in the threads that compute.
     fn sum<P: Schedule, const N: usize>(
@@ -45,8 +47,8 @@ pub trait Summation<
         load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
         rings: Rings<'_, T, BM, BN, BK, N>,
         scales: (Scales, Scales),
-        at: TileIndex,
-        computes: bool,
+        at_and_computes: (TileIndex, bool),
+        order: &mut SumOrder<P>,
     ) -> [Fragment<Self::Sum, R, BN, Self::D>; PARTS];
 }
 
@@ -61,17 +63,42 @@ pub enum Mode {
     Blocks,
 }
 
+/// When the warpgroups of a tile begin sums of 128: [`Sums`] as a type.
+pub trait Order: Copy + Default + Send + Sync + 'static {
+    /// The order.
+    const ORDER: Sums;
+}
+
+macro_rules! orders {
+    ($($(#[$doc:meta])* $name:ident)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $name;
+        impl Order for $name {
+            const ORDER: Sums = Sums::$name;
+        }
+    )* };
+}
+orders! {
+    /// [`Sums::Free`].
+    Free
+    /// [`Sums::Behind`].
+    Behind
+    /// [`Sums::InTurn`].
+    InTurn
+}
+
 /// All of the depth in the tensor cores' accumulators, of `S`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Straight<S>(PhantomData<S>);
 
 /// Sums of 128 along K, added up in f32: the accumulators of 8-bit floats keep fewer bits.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Promoted;
+pub struct Promoted<O = Free>(PhantomData<O>);
 
 /// The same, each multiplied by the scales of its blocks: 1 x 128 of A, 128 x 128 of B.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Blocks;
+pub struct Blocks<O = Free>(PhantomData<O>);
 
 /// The same of the transposed product: 128 x 128 of A, 1 x 128 of B.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,8 +122,8 @@ where
         load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
         (a, b): Rings<'_, T, BM, BN, BK, N>,
         _: (Scales, Scales),
-        _: TileIndex,
-        _: bool,
+        _: (TileIndex, bool),
+        _: &mut SumOrder<P>,
     ) -> [Fragment<S, BM, BN, Y::D>; 1] {
         let sums = Fragment::<S, BM, BN, Y::D>::splat(S::ZERO);
         [pipe.run(
@@ -109,15 +136,17 @@ where
     }
 }
 
-impl<Y, T, const PARTS: usize, const BM: usize, const R: usize, const BN: usize, const BK: usize>
-    Summation<Y, T, PARTS, BM, R, BN, BK> for Promoted
+impl<Y, T, O, const PARTS: usize, const BM: usize, const R: usize, const BN: usize, const BK: usize>
+    Summation<Y, T, PARTS, BM, R, BN, BK> for Promoted<O>
 where
+    O: Order,
     Y: Gemm<T, R, BN, BK, A = Swizzle<128>, B = Swizzle<128>, D: OutputLayout<R, BN>>,
     T: Element,
 {
     type Sum = f32;
     type D = Y::D;
     const MODE: Mode = Mode::Promoted;
+    const ORDER: Sums = O::ORDER;
 
     #[inline(always)]
     fn sum<P: Schedule, const N: usize>(
@@ -126,8 +155,8 @@ where
         load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
         (a, b): Rings<'_, T, BM, BN, BK, N>,
         _: (Scales, Scales),
-        _: TileIndex,
-        computes: bool,
+        (_, computes): (TileIndex, bool),
+        order: &mut SumOrder<P>,
     ) -> [Fragment<f32, R, BN, Y::D>; PARTS] {
         let count = steps.end - steps.start;
         let mut stages = pipe.loads(steps, load);
@@ -136,6 +165,7 @@ where
         }
         stages.run_promoted(
             count,
+            order,
             |_, _| (),
             #[inline(always)]
             |s, part, sum| gemm(Y::default(), a.at(s).rows::<R>(part as u32), b.at(s), sum),
@@ -145,15 +175,17 @@ where
     }
 }
 
-impl<Y, T, const PARTS: usize, const BM: usize, const R: usize, const BN: usize, const BK: usize>
-    Summation<Y, T, PARTS, BM, R, BN, BK> for Blocks
+impl<Y, T, O, const PARTS: usize, const BM: usize, const R: usize, const BN: usize, const BK: usize>
+    Summation<Y, T, PARTS, BM, R, BN, BK> for Blocks<O>
 where
+    O: Order,
     Y: Gemm<T, R, BN, BK, A = Swizzle<128>, B = Swizzle<128>, D: OutputLayout<R, BN>>,
     T: Element,
 {
     type Sum = f32;
     type D = Y::D;
     const MODE: Mode = Mode::Blocks;
+    const ORDER: Sums = O::ORDER;
 
     #[inline(always)]
     fn sum<P: Schedule, const N: usize>(
@@ -162,8 +194,8 @@ where
         load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
         (a, b): Rings<'_, T, BM, BN, BK, N>,
         (line_scales, block_scales): (Scales, Scales),
-        at: TileIndex,
-        computes: bool,
+        (at, computes): (TileIndex, bool),
+        order: &mut SumOrder<P>,
     ) -> [Fragment<f32, R, BN, Y::D>; PARTS] {
         const { assert!(BK as u32 * 2 == BLOCK && BLOCK.is_multiple_of(BN as u32), "a step has one scale of B") };
         let (first, count) = (steps.start, steps.end - steps.start);
@@ -174,6 +206,7 @@ where
         let block = at.n * BN as u32 / BLOCK;
         stages.run_promoted(
             count,
+            order,
             #[inline(always)]
             |step, part| {
                 let k = first + step;
@@ -206,8 +239,8 @@ where
         load: impl for<'s> FnMut(Fill<'s, P, N>, u32),
         (a, b): Rings<'_, T, R, BN, BK, N>,
         (line_scales, block_scales): (Scales, Scales),
-        at: TileIndex,
-        computes: bool,
+        (at, computes): (TileIndex, bool),
+        order: &mut SumOrder<P>,
     ) -> [Fragment<f32, R, BN, Y::D>; 1] {
         const { assert!(BK as u32 * 2 == BLOCK && BLOCK.is_multiple_of(R as u32), "a step has one scale of A") };
         let (first, count) = (steps.start, steps.end - steps.start);
@@ -218,6 +251,7 @@ where
         let block = at.m * R as u32 / BLOCK;
         stages.run_promoted(
             count,
+            order,
             #[inline(always)]
             |step, _| {
                 let k = first + step;

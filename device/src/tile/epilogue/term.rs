@@ -1,6 +1,8 @@
 //! Tensors that an epilogue reads beside the accumulator: biases, residuals, scales.
 
 use crate::abi::{GlobalAbi, KernelArg};
+use crate::arch::special::thread_x;
+use crate::arch::warp::shfl_idx_f32;
 use crate::layout::{ColMajor, Element, FragmentLayout, Major, RowMajor};
 use crate::tile::fragment::cols::Cols;
 use crate::tile::fragment::{Fragment, Rows};
@@ -273,8 +275,35 @@ impl<T: Element, const RANK: usize> Term<RANK> for ByColumn<T, RANK> {
         if self.0.cols() == 0 {
             return tile;
         }
-        let cols = Cols::<T, M, N, L>::load(self.0.tile(Self::row(place)), T::ZERO);
-        tile.zip_cols(&cols.map(T::to_f32), f)
+        let row = self.0.tile(Self::row(place)).window(1, N);
+        if row.col_stride == 0 {
+            let one = row.read(0, 0).to_f32();
+            return tile.map(|x| f(x, one));
+        }
+        // Each lane loads one of 32 columns, and those that hold them ask it: loads of its own would be many and take a register each.
+        const { assert!(N <= 256, "a lane has up to eight columns") };
+        let mut mine = [0.0; 8];
+        let mut part = 0;
+        while part < const { N.div_ceil(32) } {
+            mine[part] = row.read(0, 32 * part as u32 + thread_x() % 32).to_f32();
+            part += 1;
+        }
+        let cols = Cols::<f32, M, N, L>::indexed(
+            #[inline(always)]
+            |col| {
+                let mut number = 0.0;
+                let mut part = 0;
+                while part < const { N.div_ceil(32) } {
+                    // SAFETY: whole warps apply an epilogue.
+                    let asked = unsafe { shfl_idx_f32(mine[part], col % 32) };
+                    // Known where the kernel is compiled, in the layouts of accumulators.
+                    number = if col / 32 == part as u32 { asked } else { number };
+                    part += 1;
+                }
+                number
+            },
+        );
+        tile.zip_cols(&cols, f)
     }
 
     #[inline(always)]

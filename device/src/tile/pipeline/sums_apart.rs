@@ -9,6 +9,7 @@ use crate::tile::mma::gemm::Over;
 use crate::tile::mma::in_flight::{Issued, Pending};
 use crate::tile::pipeline::loads::Loads;
 use crate::tile::pipeline::schedule::Schedule;
+use crate::tile::pipeline::sum_order::SumOrder;
 
 impl<P, const N: usize, const PARTED: bool, I, F> Loads<'_, P, N, PARTED, I, F>
 where
@@ -64,8 +65,8 @@ where
     }
 
     /// For each of `stages` stages and each of `BLOCKS` accumulators, which it returns: `compute(stage, block, sum)` begins a sum in the registers
-    /// of the one before, and `add(d, sum, beside)` adds it to the accumulator when it is done, where `load(step, block)` gives what is beside it. That is loaded while the gemms of the sum before run,
-    /// also behind the last stage.
+    /// of the one before, and `add(d, sum, beside)` adds it to the accumulator when it is done, where `load(step, block)` gives what is beside it. That is loaded while the gemms of the block's
+    /// sum before run, a stage ahead, also behind the last stage. Warpgroups begin their sums in `order`.
     ///
     /// One sum is in flight at a time, so that a warpgroup has registers for all accumulators and one more; the CTA's other warpgroups fill the
     /// tensor cores while it adds.
@@ -73,6 +74,7 @@ where
     pub fn run_promoted<A, const BLOCKS: usize, const R: usize, const C: usize, L: Accumulates<R, C>>(
         &mut self,
         stages: u32,
+        order: &mut SumOrder<P>,
         load: impl Fn(u32, usize) -> A,
         compute: impl Fn(Full<'_, N>, usize, Over<Fragment<f32, R, C, L>>) -> Issued<Fragment<f32, R, C, L>>,
         add: impl Fn(Fragment<f32, R, C, L>, &Fragment<f32, R, C, L>, A) -> Fragment<f32, R, C, L>,
@@ -83,16 +85,19 @@ where
             (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
         let (mut d, mut sum) = ([Fragment::zero(); BLOCKS], Fragment::zero());
         let (stages, mut step) = (uniform(stages), 0);
-        let mut ahead = load(0, 0);
+        order.begin();
+        let mut ahead: [A; BLOCKS] = core::array::from_fn(|block| load(0, block));
         while step < stages {
             let mut turn = Some(self.acquire());
             let mut block = 0;
             while block < BLOCKS {
-                let next = if block + 1 == BLOCKS { (step + 1, 0) } else { (step, block + 1) };
                 let mut beside = None;
                 if let Some(turn) = &turn {
-                    let gemms = compute(Self::uniform_stage(turn), block, Over(sum)).commit();
-                    beside = Some(core::mem::replace(&mut ahead, load(next.0, next.1)));
+                    let gemms = order.in_turn(
+                        #[inline(always)]
+                        || compute(Self::uniform_stage(turn), block, Over(sum)).commit(),
+                    );
+                    beside = Some(core::mem::replace(&mut ahead[block], load(step + 1, block)));
                     sum = gemms.wait();
                 }
                 if block + 1 == BLOCKS
@@ -100,6 +105,7 @@ where
                 {
                     self.release(turn);
                 }
+                order.taken();
                 if let Some(beside) = beside {
                     d[block] = add(d[block], &sum, beside);
                 }
