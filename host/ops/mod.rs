@@ -144,7 +144,7 @@ pub use dequant_gemm::{
 pub use elementwise::{Elementwise, elementwise};
 #[cfg(feature = "pointwise")]
 pub use embedding::{Embedding, embedding};
-pub use float::{FloatElement, HalfElement};
+pub use float::{CacheElement, FloatElement, HalfElement};
 pub use frame::{Candidate, Plan};
 #[cfg(feature = "pointwise")]
 pub use gated::{Gated, geglu, swiglu};

@@ -13,6 +13,8 @@ const FEW: usize = 16;
 const WAITS: u64 = 500;
 /// Bytes a cycle that an SM's share of the memory's bandwidth brings.
 const BANDWIDTH: u64 = 37;
+/// Of tiles' elements an SM widens so many a cycle, beside what else it does.
+const WIDENED: u64 = 32;
 /// What a part costs beside its blocks: its Q, its result.
 const PART: u64 = 1000;
 /// What merging costs.
@@ -38,8 +40,9 @@ pub(super) fn split(problem: &Problem, kernel: &Compiled, sms: u32, slowness: u6
     let rows = (heads / kv_heads.max(1)).saturating_mul(queries) as u64;
     let tiles = (batch as u64).saturating_mul(kv_heads as u64).saturating_mul(rows.div_ceil(m));
     let (sms, blocks) = (u64::from(sms).max(1), (keys as u64).div_ceil(n));
-    let compute = (m * n * (d + dv) / 4096 + m * n / 16) * slowness + WAITS;
-    let bytes = (size.columns[0] + size.columns[1]) as u64 * 2;
+    let widened = if problem.kind.codes { n * (d + dv) / WIDENED } else { 0 };
+    let compute = (m * n * (d + dv) / 4096 + m * n / 16) * slowness + WAITS + widened;
+    let bytes = ((size.columns[0] + size.columns[1]) * problem.inputs[1].dtype.bytes()) as u64;
     let memory = n * bytes / BANDWIDTH;
     let worthwhile = queries <= FEW || problem.has_workspace;
     let most = if worthwhile && mergeable(size) { MOST.min(blocks.max(1)) } else { 1 };
