@@ -1,18 +1,22 @@
 //! The element types that operators compute with.
 
 use crate::quant::HalfType;
-use crate::{Element, bf16, f16};
+use crate::{Element, F8E4M3, bf16, f16};
 
 /// Element types that operators read and round to, where they compute in f32: `f16`, `bf16` and `f32`.
 pub trait FloatElement: Element + sealed::Float {}
 
 /// Element types that tensor cores multiply at full speed: `f16` and `bf16`.
-pub trait HalfElement: FloatElement + sealed::Half {
+pub trait HalfElement: FloatElement + CacheElement<Self> + sealed::Half {
     /// The type as a value, of the 16-bit types alone.
     const HALF: HalfType;
 }
 
+/// Element types of the keys and values that queries of `T` attend to: `T`, and codes of 8 bits, [`F8E4M3`] and `i8`, whose values scales multiply.
+pub trait CacheElement<T>: Element + sealed::Cache<T> {}
+
 mod sealed {
+    pub trait Cache<T> {}
     pub trait Float {}
     pub trait Half {}
 }
@@ -22,9 +26,16 @@ macro_rules! types {
 }
 types!(f16 bf16 f32);
 
+macro_rules! caches {
+    ($of:ty: $($t:ty)*) => { $(
+        impl sealed::Cache<$of> for $t {}
+        impl CacheElement<$of> for $t {}
+    )* };
+}
 macro_rules! halves {
     ($($t:ty: $half:ident)*) => { $(
         impl sealed::Half for $t {}
+        caches!($t: $t F8E4M3 i8);
         impl HalfElement for $t {
             const HALF: HalfType = HalfType::$half;
         }

@@ -10,7 +10,7 @@
 //! | [`grouped_gemm()`](grouped_gemm()), [`GroupedGemm`] | C's rows of group g = A's rows of group g, times B\[g\], f16 and bf16: a product for each expert |
 //! | [`Moe`] | layers of experts with gated units: router, products and sums, f16 and bf16 |
 //! | [`group_order`], [`group_combine`] | the order that brings rows into groups, and the weighted sums of what groups made of them |
-//! | [`attention()`](attention()), [`Attention`], [`AttentionGradient`] | O = softmax(scale Q Kᵀ + mask) V and its gradients, f16 and bf16 |
+//! | [`attention()`](attention()), [`Attention`], [`AttentionGradient`] | O = softmax(scale Q Kᵀ + mask) V and its gradients, f16 and bf16; decoding over caches of e4m3 and int8 too |
 //! | [`causal_conv1d()`](causal_conv1d()), [`CausalConv1d`], [`CausalConv1dGradient`] | depthwise causal convolution of sequences, its step of one token and its gradients, f16, bf16, f32 |
 //! | [`Ssd`], [`SsdStep`], [`SsdGradient`] | Mamba-2's state-space scan, its step of one token and its gradients, f16, bf16 |
 //! | [`linear_attention()`](linear_attention()), [`LinearAttention`], [`LinearAttentionGradient`] | attention by a state: linear attention, retention, gates of rows or channels, the delta rule, steps; gradients of all but the delta rule; f16 and bf16 |
@@ -144,7 +144,7 @@ pub use dequant_gemm::{
 pub use elementwise::{Elementwise, elementwise};
 #[cfg(feature = "pointwise")]
 pub use embedding::{Embedding, embedding};
-pub use float::{FloatElement, HalfElement};
+pub use float::{CacheElement, FloatElement, HalfElement};
 pub use frame::{Candidate, Plan};
 #[cfg(feature = "pointwise")]
 pub use gated::{Gated, geglu, swiglu};

@@ -8,6 +8,7 @@ use tilewright_support::suite::Suite;
 mod cache;
 mod capture;
 mod case;
+mod codes;
 mod decode;
 mod errors;
 mod gradient;
@@ -44,6 +45,11 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "caches in shuffled pages", decode::pages)
         .device(Arch::Sm80, "1 to 16 queries of heads that share keys", decode::queries)
         .device(Arch::Sm80, "any number of parts of the keys", decode::splits)
+        .device(Arch::Sm80, "caches of 8 bits", codes::values)
+        .device(Arch::Sm80, "caches of 8 bits, with all options", codes::options)
+        .device(Arch::Sm90a, "wide caches of 8 bits", codes::wide)
+        .device(Arch::Sm80, "every code of 8 bits", codes::every_code)
+        .device(Arch::Sm80, "refused caches of 8 bits", codes::errors)
         .device(Arch::Sm80, "sequences one after the other", packed::lengths)
         .device(Arch::Sm80, "sequences that overlap or are too long", packed::wrong_offsets)
         .device(Arch::Sm80, "a queue of packed sequences' tiles gives the same bits", queue::same_bits)

@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "rope: tensors lie anywhere", rope::places_anywhere)
         .device(Arch::Sm80, "rope: nothing to do", rope::nothing)
         .device(Arch::Sm80, "rope: every kernel that appends to a cache", rope_append::every_kernel)
+        .device(Arch::Sm80, "rope: caches of 8 bits", rope_append::codes)
         .device(Arch::Sm80, "rope: errors of appending name their arguments", rope_append::errors)
         .device(Arch::Sm80, "rope: errors name their arguments", errors::rope)
         .main()

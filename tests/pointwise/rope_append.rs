@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use tilewright::ops::{HalfElement, Indices, Pairs, Rope};
-use tilewright::{Device, Error, Stream, Tensor, bf16, f16};
+use tilewright::ops::{CacheElement, HalfElement, Indices, Pairs, Rope};
+use tilewright::{Device, Element, Error, F8E4M3, Stream, Tensor, bf16, f16};
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
 
@@ -98,4 +98,109 @@ pub fn errors(device: &Device) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Caches of 8 bits get the nearest codes of what caches of 16 bits get, on every kernel.
+pub fn codes(device: &Device) -> Outcome {
+    // Saturated: -128 and 127, as casts of Rust have it.
+    let int8 = |x: f32| x.round_ties_even() as i8;
+    codes_of::<f16, F8E4M3>(device, F8E4M3::from_f32, |x| x.to_bits())?;
+    codes_of::<bf16, F8E4M3>(device, F8E4M3::from_f32, |x| x.to_bits())?;
+    codes_of::<f16, i8>(device, int8, i8::cast_unsigned)?;
+    codes_of::<bf16, i8>(device, int8, i8::cast_unsigned)
+}
+
+fn codes_of<T: Number + HalfElement, C: CacheElement<T> + Element>(
+    device: &Device,
+    nearest: impl Fn(f32) -> C,
+    bits: impl Fn(C) -> u8,
+) -> Outcome {
+    let stream = Stream::new(device)?;
+    let ends = [format!("_{}", T::DTYPE), format!("_{}_any", T::DTYPE)];
+    let all = runnable(device, |name| {
+        name.starts_with("rope_append_") && ends.iter().any(|end| name.ends_with(end))
+    });
+    let mut seen = BTreeSet::new();
+    let (pages, rows, heads, kv_heads) = (2, 8, 2, 5);
+    // Scales for each head, so small that some values are beyond, or one, or none.
+    for (slots, cols, scales) in [(&[9, 0, -1][..], 64, kv_heads), (&[3], 128, 1), (&[15, 16], 48, 0)] {
+        let tokens = slots.len();
+        let of = |seed, heads: usize| {
+            Tensor::from_slice(device, &normal::<T>(seed, tokens * heads * cols), &[tokens, heads, cols])
+        };
+        let (q, k, v) = (of(1, heads)?, of(2, kv_heads)?, of(3, kv_heads)?);
+        let tensors = [&q.view(), &k.view(), &v.view()];
+        let at = Tensor::from_slice(device, slots, &[tokens])?;
+        let shape = [pages, rows, kv_heads, cols];
+        let scale_of = |which: usize, head: usize| match scales {
+            0 => 1.0,
+            1 => [0.02f32, 0.003][which],
+            _ => [0.02, 0.003][which] * (1.0 + head as f32 / 3.0),
+        };
+        let scale = |which| {
+            let scales: Vec<f32> = (0..scales.max(1)).map(|head| scale_of(which, head)).collect();
+            Tensor::from_slice(device, &scales, &[scales.len()])
+        };
+        let (k_scale, v_scale) = (scale(0)?, scale(1)?);
+        let (k_scale, v_scale) = (k_scale.view(), v_scale.view());
+        let rope = Rope::new(Pairs::Halves).offset(7);
+        let (mut q_wide, mut q_to) = (of(4, heads)?, of(5, heads)?);
+        let wide = || Tensor::from_slice(device, &normal::<T>(6, shape.iter().product()), &shape);
+        let mut wide = [wide()?, wide()?];
+        {
+            let [k_cache, v_cache] = &mut wide;
+            let caches = [&mut k_cache.view_mut(), &mut v_cache.view_mut()];
+            rope.run_append(&stream, tensors, &mut q_wide.view_mut(), caches, at.view())?;
+        }
+        seen.append(&mut by_each(&all, |name| {
+            let old = nearest(77.0);
+            let cache = || Tensor::filled(device, old, &shape);
+            let (mut k_cache, mut v_cache) = (cache()?, cache()?);
+            let rope = rope.clone().kernel(name);
+            let rope = if scales > 0 { rope.cache_scales(&k_scale, &v_scale) } else { rope };
+            let caches = [&mut k_cache.view_mut(), &mut v_cache.view_mut()];
+            let ran = done(rope.run_append(&stream, tensors, &mut q_to.view_mut(), caches, at.view()))?;
+            if ran {
+                assert_eq!(T::widen(&q_to.to_vec()?), T::widen(&q_wide.to_vec()?), "{name}");
+                for (which, (cache, wide)) in [&k_cache, &v_cache].into_iter().zip(&wide).enumerate() {
+                    let wide = T::widen(&wide.to_vec()?);
+                    for (i, (code, x)) in cache.to_vec()?.into_iter().zip(wide).enumerate() {
+                        let (row, head) = (i / (kv_heads * cols), i / cols % kv_heads);
+                        let written = slots.contains(&(row as i32));
+                        let wanted = if written { nearest(x * (1.0 / scale_of(which, head))) } else { old };
+                        assert_eq!(bits(code), bits(wanted), "{name}, row {row}, head {head}: {x}");
+                    }
+                }
+            }
+            Ok(ran)
+        })?);
+    }
+    assert_eq!(seen, all);
+
+    // Errors name their arguments.
+    let of = |heads: usize| Tensor::<T>::zeros(device, &[1, heads, 16]);
+    let (q, k, mut q_to) = (of(2)?, of(2)?, of(2)?);
+    let tensors = [&q.view(), &k.view(), &k.view()];
+    let slots = Tensor::<i32>::zeros(device, &[1])?;
+    let scale = |len| Tensor::filled(device, 1f32, &[len]);
+    let (one, three) = (scale(1)?, scale(3)?);
+    let (one, three) = (one.view(), three.view());
+    for (name, [k_scale, v_scale]) in [("k_scale", [&three, &one]), ("v_scale", [&one, &three])] {
+        let caches = || Tensor::<C>::zeros(device, &[1, 8, 2, 16]);
+        let (mut k_cache, mut v_cache) = (caches()?, caches()?);
+        let caches = [&mut k_cache.view_mut(), &mut v_cache.view_mut()];
+        let rope = Rope::new(Pairs::Halves).cache_scales(k_scale, v_scale);
+        match rope.run_append(&stream, tensors, &mut q_to.view_mut(), caches, slots.view()) {
+            Err(Error::Argument { argument, .. }) if argument == name => {}
+            other => return Err(format!("not an error about `{name}`: {other:?}").into()),
+        }
+    }
+    let wide = || Tensor::<T>::zeros(device, &[1, 8, 2, 16]);
+    let (mut k_cache, mut v_cache) = (wide()?, wide()?);
+    let caches = [&mut k_cache.view_mut(), &mut v_cache.view_mut()];
+    let rope = Rope::new(Pairs::Halves).cache_scales(&one, &one);
+    match rope.run_append(&stream, tensors, &mut q_to.view_mut(), caches, slots.view()) {
+        Err(Error::Argument { argument, .. }) if argument == "k_scale" => Ok(()),
+        other => Err(format!("not an error about `k_scale`: {other:?}").into()),
+    }
 }

@@ -7,10 +7,11 @@ use crate::arch::mma::{E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, HalfTf32, I8x2};
 use crate::refuse;
 
 /// An element type of tiles: `f16`, `bf16`, `f32` or `i32`, or for gemms alone a pair of bytes: [`I8x2`], or [`E4M3x2`], [`E5M2x2`],
-/// [`E4M3E5M2x2`] and [`E5M2E4M3x2`] of 8-bit floats; or [`HalfTf32`].
+/// [`E4M3E5M2x2`] and [`E5M2E4M3x2`] of 8-bit floats; or [`HalfTf32`]; or `u8`, the code of a number of 8 bits, in stages alone, from which
+/// [`Scratch::widen`](crate::tile::Scratch::widen) makes numbers.
 #[diagnostic::on_unimplemented(
     message = "tiles cannot hold elements of type `{Self}`",
-    note = "element types are f16, bf16, f32, i32, I8x2, and pairs of 8-bit floats such as E4M3x2"
+    note = "element types are f16, bf16, f32, i32, I8x2, pairs of 8-bit floats such as E4M3x2, and u8 for codes of 8 bits"
 )]
 pub trait Element: Copy + Send + Sync + 'static {
     /// Size in bytes.
@@ -115,6 +116,42 @@ no_number! {
     E4M3E5M2x2 "e4m3_e5m2";
     E5M2E4M3x2 "e5m2_e4m3";
     HalfTf32 "tf32";
+}
+
+/// Codes of 8 bits are copied and widened as tiles, never one by one.
+impl Element for u8 {
+    const BYTES: usize = 1;
+    const NAME: &'static str = "u8";
+    const ZERO: Self = 0;
+
+    #[inline(always)]
+    fn from_f32x2(_: f32, _: f32) -> [u8; 2] {
+        refuse!(
+            "codes of 8 bits are no numbers by themselves: a tile of them is copied to a stage, and widened"
+        );
+        [0; 2]
+    }
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        refuse!(
+            "codes of 8 bits are no numbers by themselves: a tile of them is copied to a stage, and widened"
+        );
+        0.0
+    }
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        refuse!(
+            "codes of 8 bits are no numbers by themselves: a tile of them is copied to a stage, and widened"
+        );
+        0
+    }
+    #[inline(always)]
+    fn from_bits(_: u32) -> u8 {
+        refuse!(
+            "codes of 8 bits are no numbers by themselves: a tile of them is copied to a stage, and widened"
+        );
+        0
+    }
 }
 
 impl Element for i32 {

@@ -74,6 +74,7 @@ pub use crate::tile::quantized::bytes::{E4M3, E5M2, FP4, I8, NF4};
 pub use crate::tile::quantized::format::{Decode, Format, Half, I1, I2, I4, U1, U2, U4};
 pub use crate::tile::quantized::int8::Integers;
 pub use crate::tile::quantized::weights::{PLAIN_SCALES, Quantized, Weights, WeightsAbi};
+pub use crate::tile::quantized::widened::Codes;
 pub use crate::tile::quantized::zeros::{NoZeros, Original, Rescaled, Zeros, ZerosFirst};
 pub use crate::tile::roles::{Roles, TwoRoles};
 pub use crate::tile::scheduler::queue::{HandsOut, TileList, TileNumbers, TileQueue, TileSlots};

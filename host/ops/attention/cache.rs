@@ -1,13 +1,13 @@
 //! A cache of keys and values: sequences of lengths of their own, in pages.
 
-use tilewright_attention::Cache;
+use tilewright_attention::{Cache, CodesOf};
 use tilewright_device::tile::PageTable;
 
 use super::problem::Options;
 use crate::ops::frame::of_shape;
 use crate::ops::indices::log2_bytes;
 use crate::tensor::Untyped;
-use crate::{Error, Result};
+use crate::{DType, Error, Result};
 
 /// The rows that a page may have.
 const PAGE_ROWS: std::ops::RangeInclusive<usize> = 8..=1 << 24;
@@ -19,12 +19,50 @@ pub(super) struct Cached {
     pub(super) lengths: Option<Untyped>,
     /// Numbers of pages, \[batch, pages of a sequence\].
     pub(super) table: Option<Untyped>,
+    /// What keys and values are, if not of the queries' type; their scales are checked by [`check_scales`](Self::check_scales).
+    pub(super) codes: Option<DType>,
+    /// Scales of the codes of K and of V.
+    pub(super) scales: Option<[Untyped; 2]>,
 }
 
 impl Cached {
     /// Whether keys and values are anything else than tensors of one length.
     pub(super) fn any(&self) -> bool {
         self.lengths.is_some() || self.table.is_some()
+    }
+
+    /// Scales are there for codes alone, one for all of the heads or one for each.
+    pub(super) fn check_scales(&self, kv_heads: usize) -> Result<()> {
+        for (name, scale) in ["k_scale", "v_scale"].into_iter().zip(self.scales.iter().flatten()) {
+            if self.codes.is_none() {
+                let allowed = "left out: keys and values of the type of `q` have no scales";
+                return Err(Error::argument(name, "given", allowed));
+            }
+            let shape = scale.layout.shape();
+            if shape != [1] && shape != [kv_heads] {
+                let allowed = format!("of shape [1] or [{kv_heads}]: for all KV heads, or for each of them");
+                return Err(Error::argument(name, of_shape(shape), allowed));
+            }
+        }
+        Ok(())
+    }
+
+    /// What kernels are told of codes and their scales.
+    fn codes(&self) -> Result<CodesOf> {
+        let mut codes = CodesOf { int8: u32::from(self.codes == Some(DType::I8)), ..CodesOf::NONE };
+        for (i, scale) in self.scales.iter().flatten().enumerate() {
+            let step = if scale.layout.shape() == [1] { 0 } else { scale.layout.strides()[0] };
+            let bytes = step.checked_mul(scale.dtype.bytes()).and_then(|bytes| u32::try_from(bytes).ok());
+            codes.steps[i] = bytes.ok_or_else(|| {
+                Error::argument(
+                    ["k_scale", "v_scale"][i],
+                    format!("of stride {step}"),
+                    "of a stride below 2^30",
+                )
+            })?;
+            codes.scales[i] = scale.address;
+        }
+        Ok(codes)
     }
 
     /// The most keys of a sequence, given K's shape \[batch or pages, heads, keys or rows of a page, columns\].
@@ -74,7 +112,8 @@ impl Cached {
         let (lengths, log2_bytes) =
             self.lengths.as_ref().map_or((0, 0), |lengths| (lengths.address, log2_bytes(lengths)));
         let (capacity, queries) = (int("k", keys)?, int("q", queries)?);
-        Ok(Cache { pages, lengths, capacity, queries, left, right, log2_bytes, padding: 0 })
+        let codes = self.codes()?;
+        Ok(Cache { pages, lengths, capacity, queries, left, right, log2_bytes, padding: 0, codes })
     }
 }
 

@@ -6,7 +6,7 @@ use tilewright_attention::AnySequences;
 
 use super::problem::{Problem, Size};
 use super::splits::{Split, mergeable, split};
-use super::table::{Compiled, Way, blocks, kernels};
+use super::table::{Compiled, Kind, Way, blocks, kernels};
 use crate::kernel::has;
 use crate::ops::frame::{self, Candidate, Choice, Copies, Descriptor, Rejection};
 use crate::{Arch, Device, KernelEntry};
@@ -102,8 +102,9 @@ impl Choice for Problem {
         kernels(self.kind)
     }
     fn what(&self) -> String {
-        let (element, score) = self.kind;
-        format!("{element} and {score} scores")
+        let Kind { element, codes, score } = self.kind;
+        let of = if codes { ", keys of 8 bits" } else { "" };
+        format!("{element}{of} and {score} scores")
     }
 
     fn rate(&self, kernel: &Compiled) -> Result<Estimate, Rejection> {

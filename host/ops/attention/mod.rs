@@ -23,7 +23,7 @@ use problem::Options;
 use table::Compiled;
 
 use super::frame::{Candidate, Choice, Workspace};
-use super::{HalfElement, Indices};
+use super::{CacheElement, HalfElement, Indices};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute an attention, or why it could not.
@@ -64,6 +64,10 @@ pub fn attention<T: HalfElement>(
 ///   multiply V; then the result is rounded to `T`, to nearest even.
 /// - Few queries over many keys are computed by flash-decoding (Dao et al. 2023): heads that share keys share a tile, and [`splits`](Self::splits)
 ///   divide the keys. [`lengths`](Self::lengths) and [`block_table`](Self::block_table) are for caches.
+/// - Caches of 8 bits take half of the memory, and of the time in which it is read: K and V are both [`F8E4M3`](crate::F8E4M3) or both `i8`, Q and O of
+///   `T`. Their values, exact in `T`, are multiplied as those of `T` are; [scales](Self::cache_scales), one for a KV head, multiply the scores and the
+///   result. Flash-decoding alone reads them, of contiguous head dimensions in lines that are aligned to 16 bytes: D and DV are multiples of 16, and before Hopper D
+///   is at most 128. A NaN's code counts as ±480. They have no gradients, and sequences are not packed.
 /// - A NaN or an infinity in Q or K stays in the rows of the queries that see it. In V it may also reach its column in rows that a
 ///   mask hides it from: their weight of 0 is multiplied by all values of a block of keys that a tile of queries reads, as in
 ///   flash attention at large. What lies behind a sequence's length or in no sequence is not read, or counts as zeros.
@@ -104,6 +108,7 @@ pub struct Attention<'a> {
     lengths: Option<Indices<'a>>,
     table: Option<Indices<'a>>,
     offsets: Option<[Indices<'a>; 2]>,
+    scales: Option<[&'a TensorView<'a, f32>; 2]>,
     workspace: Workspace<'a>,
     kernel: Option<&'a str>,
     overlap: bool,
@@ -118,6 +123,7 @@ impl Attention<'_> {
             lengths: None,
             table: None,
             offsets: None,
+            scales: None,
             workspace: Workspace::Owned(None),
             kernel: None,
             overlap: true,
@@ -172,6 +178,11 @@ impl<'a> Attention<'a> {
     /// All pages of a sequence count, unless [`lengths`](Self::lengths) says how many keys there are; entries behind them are not used.
     pub fn block_table(self, table: impl Into<Indices<'a>>) -> Self {
         Attention { table: Some(table.into()), ..self }
+    }
+    /// What codes of keys and of values of 8 bits are multiplied by: f32, above 0 and finite, each \[1\] or \[KV heads\]; 1 unless set. Read when the
+    /// kernel runs. See [`Rope::run_append`](crate::ops::Rope::run_append) for how such caches are written.
+    pub fn cache_scales(self, k: &'a TensorView<'_, f32>, v: &'a TensorView<'_, f32>) -> Self {
+        Attention { scales: Some([k, v]), ..self }
     }
     /// Sequences lie one after the other in the rows of tensors with a batch of 1, as many as `query_offsets` has elements less
     /// one: the queries of sequence i are the rows from `query_offsets`\[i\] to `query_offsets`\[i + 1\], its keys those from
@@ -229,17 +240,23 @@ impl<'a> Attention<'a> {
 
     /// The tensors of the call beside Q, K, V and O.
     fn others(&self) -> Others<'_> {
-        let Attention { lse, lengths, table, offsets, .. } = self;
+        let Attention { lse, lengths, table, offsets, scales, .. } = self;
         let offsets = offsets.as_ref().map(|[queries, keys]| [queries, keys]);
-        Others { lse: lse.as_ref(), lengths: lengths.as_ref(), table: table.as_ref(), offsets }
+        Others {
+            lse: lse.as_ref(),
+            lengths: lengths.as_ref(),
+            table: table.as_ref(),
+            offsets,
+            scales: *scales,
+        }
     }
 
     /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) with one needs: those of the [`plan`](Self::plan).
-    pub fn workspace_len<T: HalfElement>(
+    pub fn workspace_len<T: HalfElement, C: CacheElement<T>>(
         &self,
         q: &TensorView<'_, T>,
-        k: &TensorView<'_, T>,
-        v: &TensorView<'_, T>,
+        k: &TensorView<'_, C>,
+        v: &TensorView<'_, C>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<usize> {
         Ok(self.plan(q, k, v, o)?.workspace_len())
@@ -247,11 +264,11 @@ impl<'a> Attention<'a> {
 
     /// Every compiled kernel for this type and these options, the best by estimate first, with the reason for those that
     /// cannot compute this attention.
-    pub fn candidates<T: HalfElement>(
+    pub fn candidates<T: HalfElement, C: CacheElement<T>>(
         &self,
         q: &TensorView<'_, T>,
-        k: &TensorView<'_, T>,
-        v: &TensorView<'_, T>,
+        k: &TensorView<'_, C>,
+        v: &TensorView<'_, C>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<Vec<AttentionCandidate>> {
         Ok(problem(self, q, k, v, o, true)?.candidates())
@@ -262,11 +279,11 @@ impl<'a> Attention<'a> {
     ///
     /// It divides keys wherever that gains something, since it says how long the workspace is that takes. Loads the kernels, which takes
     /// the driver a while the first time.
-    pub fn plan<T: HalfElement>(
+    pub fn plan<T: HalfElement, C: CacheElement<T>>(
         &self,
         q: &TensorView<'_, T>,
-        k: &TensorView<'_, T>,
-        v: &TensorView<'_, T>,
+        k: &TensorView<'_, C>,
+        v: &TensorView<'_, C>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<AttentionPlan> {
         AttentionPlan::new(self, q, k, v, o, true)
@@ -276,17 +293,17 @@ impl<'a> Attention<'a> {
     /// of more than 16 queries are not divided, unless [`splits`](Self::splits) says so.
     ///
     /// Fails when the views do not fit together, lie on another device, or an output overlaps another tensor.
-    pub fn run<T: HalfElement>(
+    pub fn run<T: HalfElement, C: CacheElement<T>>(
         &mut self,
         stream: &Stream,
         q: &TensorView<'_, T>,
-        k: &TensorView<'_, T>,
-        v: &TensorView<'_, T>,
+        k: &TensorView<'_, C>,
+        v: &TensorView<'_, C>,
         o: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
         let given = matches!(self.workspace, Workspace::Given(_));
         let plan = AttentionPlan::new(self, q, k, v, o, given)?;
-        let places = plan.places(stream, named([q, k, v], o, &self.others()), self.workspace.named())?;
+        let places = plan.places(stream, named(q, [k, v], o, &self.others()), self.workspace.named())?;
         self.workspace.lend(plan.workspace_len(), stream, |address| plan.launch(stream, &places, address))
     }
 }

@@ -10,7 +10,7 @@ use super::queue::Queue;
 use super::splits::workspace_len;
 use super::table::{Compiled, Prepared};
 use crate::ops::frame::{Choice, Named, Operands, Places, Plan, check, explained, room};
-use crate::ops::{HalfElement, Indices};
+use crate::ops::{CacheElement, HalfElement, Indices};
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut};
 
 /// The kernel that computes an attention, why it was chosen, and all that its launches need but memory.
@@ -68,6 +68,8 @@ pub struct AttentionViews<'a> {
     pub block_table: Option<Indices<'a>>,
     /// Of queries and of keys: see [`Attention::packed`].
     pub offsets: Option<[Indices<'a>; 2]>,
+    /// Of keys and of values: see [`Attention::cache_scales`].
+    pub cache_scales: Option<[TensorView<'a, f32>; 2]>,
     /// As many elements as [`AttentionPlan::workspace_len`] says, contiguous and aligned to 16 bytes, of any values. Runs that may be at work at
     /// the same time, on whatever streams, have memory of their own. Packed sequences run without it too, and slower: see [`Attention::packed`].
     pub workspace: Option<TensorViewMut<'a, f32>>,
@@ -79,6 +81,7 @@ pub(super) struct Others<'v> {
     pub(super) lengths: Option<&'v Indices<'v>>,
     pub(super) table: Option<&'v Indices<'v>>,
     pub(super) offsets: Option<[&'v Indices<'v>; 2]>,
+    pub(super) scales: Option<[&'v TensorView<'v, f32>; 2]>,
 }
 
 /// Places of a plan.
@@ -87,13 +90,16 @@ const LENGTHS: usize = 5;
 const TABLE: usize = 6;
 const QUERY_OFFSETS: usize = 7;
 const KEY_OFFSETS: usize = 8;
+const K_SCALE: usize = 9;
+const V_SCALE: usize = 10;
 
 /// The tensors of an attention, in the order of a plan's.
-pub(super) fn named<'v, T: Element>(
-    [q, k, v]: [&'v TensorView<'_, T>; 3],
+pub(super) fn named<'v, T: Element, C: Element>(
+    q: &'v TensorView<'_, T>,
+    [k, v]: [&'v TensorView<'_, C>; 2],
     o: &'v TensorViewMut<'_, T>,
     others: &Others<'v>,
-) -> [Option<Named<'v>>; 9] {
+) -> [Option<Named<'v>>; 11] {
     let indices = |name, of: Option<&'v Indices<'v>>| of.map(|of| of.named(name));
     [
         Some(Named::read("q", q)),
@@ -105,15 +111,17 @@ pub(super) fn named<'v, T: Element>(
         indices("block_table", others.table),
         indices("query_offsets", others.offsets.map(|[queries, _]| queries)),
         indices("key_offsets", others.offsets.map(|[_, keys]| keys)),
+        others.scales.map(|[k, _]| Named::read("k_scale", k)),
+        others.scales.map(|[_, v]| Named::read("v_scale", v)),
     ]
 }
 
 /// What an attention is asked to compute, at a plan's places.
-pub(super) fn problem<T: HalfElement>(
+pub(super) fn problem<T: HalfElement, C: CacheElement<T>>(
     attention: &Attention<'_>,
     q: &TensorView<'_, T>,
-    k: &TensorView<'_, T>,
-    v: &TensorView<'_, T>,
+    k: &TensorView<'_, C>,
+    v: &TensorView<'_, C>,
     o: &TensorViewMut<'_, T>,
     has_workspace: bool,
 ) -> Result<Problem> {
@@ -124,14 +132,21 @@ pub(super) fn problem<T: HalfElement>(
     let table = others.table.map(|table| table.planned(TABLE));
     let offsets =
         others.offsets.map(|[queries, keys]| [queries.planned(QUERY_OFFSETS), keys.planned(KEY_OFFSETS)]);
+    let scales = others.scales.map(|[k, v]| [k.planned(K_SCALE), v.planned(V_SCALE)]);
     let here = Others {
         lse: lse.as_ref(),
         lengths: lengths.as_ref(),
         table: table.as_ref(),
         offsets: offsets.as_ref().map(|[queries, keys]| [queries, keys]),
+        scales: scales.as_ref().map(|[k, v]| [k, v]),
     };
-    check(o.device(), named([&q, &k, &v], &o, &here).into_iter().flatten())?;
-    let cached = Cached { lengths: lengths.map(|of| of.untyped()), table: table.map(|of| of.untyped()) };
+    check(o.device(), named(&q, [&k, &v], &o, &here).into_iter().flatten())?;
+    let cached = Cached {
+        lengths: lengths.map(|of| of.untyped()),
+        table: table.map(|of| of.untyped()),
+        codes: (C::DTYPE != T::DTYPE).then_some(C::DTYPE),
+        scales: scales.map(|scales| scales.map(|of| of.untyped())),
+    };
     let offsets = offsets.map(|offsets| offsets.map(|of| of.untyped()));
     let packed = offsets.map(|offsets| Offsets::new(offsets, options.longest)).transpose()?;
     let others = [
@@ -143,21 +158,25 @@ pub(super) fn problem<T: HalfElement>(
         let allowed = "left out: the offsets say which keys a sequence has, and they are not divided";
         return Err(Error::argument(name, "given for packed sequences", allowed));
     }
+    if let (Some(codes), Some(_)) = (cached.codes, &packed) {
+        let allowed = format!("of {}, the type of `q`: few queries alone read keys of 8 bits", T::DTYPE);
+        return Err(Error::argument("k", format!("of {codes} for packed sequences"), allowed));
+    }
     Problem::new((options, has_workspace), &q, &k, &v, &o, lse.as_ref(), (cached, packed))
 }
 
 impl AttentionPlan {
     /// `has_workspace`: there may be memory for parts of the keys.
-    pub(super) fn new<T: HalfElement>(
+    pub(super) fn new<T: HalfElement, C: CacheElement<T>>(
         attention: &Attention<'_>,
         q: &TensorView<'_, T>,
-        k: &TensorView<'_, T>,
-        v: &TensorView<'_, T>,
+        k: &TensorView<'_, C>,
+        v: &TensorView<'_, C>,
         o: &TensorViewMut<'_, T>,
         has_workspace: bool,
     ) -> Result<Self> {
         let problem = problem(attention, q, k, v, o, has_workspace)?;
-        let operands = Operands::new(o.device(), named([q, k, v], o, &attention.others()));
+        let operands = Operands::new(o.device(), named(q, [k, v], o, &attention.others()));
         let choice = problem.choose(attention.kernel)?;
         let (splits, overlap) = (choice.estimate.splits, attention.overlap);
         let kernel = choice.descriptor();
@@ -191,22 +210,23 @@ impl AttentionPlan {
     ///
     /// Fails when a view is not of the type, shape, strides and alignment that the plan was made for, lies on another device, is missing or too
     /// many, or an output overlaps another tensor; the error names it.
-    pub fn run<T: HalfElement>(
+    pub fn run<T: HalfElement, C: CacheElement<T>>(
         &self,
         stream: &Stream,
         q: &TensorView<'_, T>,
-        k: &TensorView<'_, T>,
-        v: &TensorView<'_, T>,
+        k: &TensorView<'_, C>,
+        v: &TensorView<'_, C>,
         o: &mut TensorViewMut<'_, T>,
         views: &mut AttentionViews<'_>,
     ) -> Result<()> {
-        let AttentionViews { lse, lengths, block_table, offsets, workspace } = views;
+        let AttentionViews { lse, lengths, block_table, offsets, cache_scales, workspace } = views;
+        let scales = cache_scales.as_ref().map(|[k, v]| [k, v]);
         let offsets = offsets.as_ref().map(|[queries, keys]| [queries, keys]);
         let (lse, lengths, table) = (lse.as_ref(), lengths.as_ref(), block_table.as_ref());
         let workspace = workspace.as_ref();
         let memory = workspace.map(|workspace| Named::room("workspace", workspace));
-        let others = Others { lse, lengths, table, offsets };
-        let places = self.places(stream, named([q, k, v], o, &others), memory)?;
+        let others = Others { lse, lengths, table, offsets, scales };
+        let places = self.places(stream, named(q, [k, v], o, &others), memory)?;
         let without = self.queue.is_some() && workspace.is_none();
         let room = if without { 0 } else { room(workspace, self.workspace_len)? };
         self.launch(stream, &places, room)
@@ -216,7 +236,7 @@ impl AttentionPlan {
     pub(super) fn places(
         &self,
         stream: &Stream,
-        tensors: [Option<Named<'_>>; 9],
+        tensors: [Option<Named<'_>>; 11],
         room: Option<Named<'_>>,
     ) -> Result<Places> {
         self.operands.places(stream, tensors, room)

@@ -2,7 +2,7 @@
 
 use std::f32::consts::LOG2_E;
 
-use tilewright_attention::{AnySequences, Cache, Capped, Keys, Plain, Score};
+use tilewright_attention::{AnySequences, Cache, Capped, Either, Keys, Plain, Score};
 
 use super::cache::{Cached, int};
 use super::packed::Offsets;
@@ -77,11 +77,11 @@ pub(super) struct Size {
 
 impl Problem {
     /// Checks that the views fit together; `has_workspace` says whether there may be memory for parts of the keys.
-    pub(super) fn new<T: Element>(
+    pub(super) fn new<T: Element, C: Element>(
         (options, has_workspace): (&Options, bool),
         q: &TensorView<'_, T>,
-        k: &TensorView<'_, T>,
-        v: &TensorView<'_, T>,
+        k: &TensorView<'_, C>,
+        v: &TensorView<'_, C>,
         o: &TensorViewMut<'_, T>,
         lse: Option<&TensorViewMut<'_, f32>>,
         (cached, packed): (Cached, Option<Offsets>),
@@ -109,12 +109,15 @@ impl Problem {
         let splits = splits.transpose()?;
         let scale = scale(options.scale, d)?;
         let (scales, score) = match options.softcap {
-            None => ([1.0, scale * LOG2_E], Plain::NAME),
+            // No cap, for kernels that are told.
+            None => ([0.0, scale * LOG2_E], Plain::NAME),
             Some(cap) => {
                 let cap = softcap(cap)?;
                 ([scale / cap, cap * LOG2_E], Capped::NAME)
             }
         };
+        let score = if cached.codes.is_some() { Either::NAME } else { score };
+        cached.check_scales(size.kv_heads)?;
         let (size, keys, sequences) = match &packed {
             None => {
                 let seen = seen(queries, keys, options)?;
@@ -141,12 +144,12 @@ impl Problem {
             size,
             keys,
             cache: cached.argument(options, size.queries, size.keys, size.block_rows)?,
+            kind: Kind { element: T::DTYPE.name(), codes: cached.codes.is_some(), score },
             cached,
             sequences,
             has_workspace,
             splits,
             scales,
-            kind: (T::DTYPE.name(), score),
         })
     }
 
@@ -183,6 +186,7 @@ impl Problem {
         let cache = &mut placed.cache;
         cache.lengths = places.at(cache.lengths);
         cache.pages.address = places.at(cache.pages.address);
+        cache.codes.scales = cache.codes.scales.map(|scale| places.at(scale));
         if let AnySequences::Packed(packed) = &mut placed.sequences {
             packed.query_offsets = places.at(packed.query_offsets);
             packed.key_offsets = places.at(packed.key_offsets);

@@ -7,12 +7,16 @@ use super::table::Compiled;
 
 /// The most parts that are looked at.
 const MOST: u64 = 64;
+/// The same of codes, whose CTAs take fewer bytes in a time, so that more of them are wanted.
+const MOST_OF_CODES: u64 = 256;
 /// Up to so many queries, keys are divided even if that takes memory that nobody gave.
 const FEW: usize = 16;
 /// What a block's products and exponentials wait for each other.
 const WAITS: u64 = 500;
 /// Bytes a cycle that an SM's share of the memory's bandwidth brings.
 const BANDWIDTH: u64 = 37;
+/// Of tiles' elements a CTA widens so many a cycle, with what waits for it: of an H100.
+const WIDENED: u64 = 8;
 /// What a part costs beside its blocks: its Q, its result.
 const PART: u64 = 1000;
 /// What merging costs.
@@ -38,11 +42,13 @@ pub(super) fn split(problem: &Problem, kernel: &Compiled, sms: u32, slowness: u6
     let rows = (heads / kv_heads.max(1)).saturating_mul(queries) as u64;
     let tiles = (batch as u64).saturating_mul(kv_heads as u64).saturating_mul(rows.div_ceil(m));
     let (sms, blocks) = (u64::from(sms).max(1), (keys as u64).div_ceil(n));
-    let compute = (m * n * (d + dv) / 4096 + m * n / 16) * slowness + WAITS;
-    let bytes = (size.columns[0] + size.columns[1]) as u64 * 2;
+    let widened = if problem.kind.codes { n * (d + dv) / WIDENED } else { 0 };
+    let compute = (m * n * (d + dv) / 4096 + m * n / 16) * slowness + WAITS + widened;
+    let bytes = ((size.columns[0] + size.columns[1]) * problem.inputs[1].dtype.bytes()) as u64;
     let memory = n * bytes / BANDWIDTH;
+    let most = if problem.kind.codes { MOST_OF_CODES } else { MOST };
     let worthwhile = queries <= FEW || problem.has_workspace;
-    let most = if worthwhile && mergeable(size) { MOST.min(blocks.max(1)) } else { 1 };
+    let most = if worthwhile && mergeable(size) { most.min(blocks.max(1)) } else { 1 };
     let candidates = match forced {
         Some(splits) => u64::from(*splits)..=u64::from(*splits),
         None => 1..=most,

@@ -115,12 +115,21 @@ impl Prepared {
     }
 }
 
-/// What a kernel is chosen by first: names of the element type and of what is done to scores.
-pub(super) type Kind = (&'static str, &'static str);
+/// What a kernel is chosen by first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Kind {
+    /// The name of the element type of Q.
+    pub(super) element: &'static str,
+    /// Whether K and V are codes of 8 bits.
+    pub(super) codes: bool,
+    /// The name of what is done to scores.
+    pub(super) score: &'static str,
+}
 
 static TABLE: LazyLock<Table<Kind, Compiled>> = LazyLock::new(|| {
-    let queries = ATTENTION.iter().map(|k| ((k.element, k.score), Compiled::queries(k)));
-    let parts = DECODE.iter().map(|k| ((k.element, k.score), Compiled::parts(k)));
+    let kind = |element, codes, score| Kind { element, codes, score };
+    let queries = ATTENTION.iter().map(|k| (kind(k.element, false, k.score), Compiled::queries(k)));
+    let parts = DECODE.iter().map(|k| (kind(k.element, k.codes, k.score), Compiled::parts(k)));
     Table::new(queries.chain(parts))
 });
 

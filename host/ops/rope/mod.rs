@@ -8,7 +8,7 @@ use problem::Problem;
 
 use super::frame::Choice;
 use super::pointwise::{Options, PointwiseCandidate, PointwisePlan, launch};
-use super::{FloatElement, HalfElement, Indices};
+use super::{CacheElement, FloatElement, HalfElement, Indices};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// Which columns are rotated together, of the first `d` that are.
@@ -72,6 +72,7 @@ pub struct Rope<'a> {
     offset: i32,
     positions: Option<Indices<'a>>,
     table: Option<[&'a TensorView<'a, f32>; 2]>,
+    scales: Option<[&'a TensorView<'a, f32>; 2]>,
     inverse: bool,
     options: Options<'a>,
 }
@@ -86,6 +87,7 @@ impl<'a> Rope<'a> {
             offset: 0,
             positions: None,
             table: None,
+            scales: None,
             inverse: false,
             options: Options::DEFAULT,
         }
@@ -109,6 +111,11 @@ impl<'a> Rope<'a> {
     /// Cosines and sines \[positions, d / 2\], any strides, in place of theta's.
     pub fn table(self, cos: &'a TensorView<'a, f32>, sin: &'a TensorView<'a, f32>) -> Self {
         Rope { table: Some([cos, sin]), ..self }
+    }
+    /// What codes of 8 bits that [`run_append`](Self::run_append) writes of keys and of values are multiplied by when they are read: f32, above 0 and finite, each
+    /// \[1\] or \[KV heads\]; 1 unless set. Other runs have no use for them.
+    pub fn cache_scales(self, k: &'a TensorView<'a, f32>, v: &'a TensorView<'a, f32>) -> Self {
+        Rope { scales: Some([k, v]), ..self }
     }
     /// By the negative angles: what undoes the rotation, and its gradient.
     pub fn inverse(self) -> Self {
@@ -192,14 +199,16 @@ impl<'a> Rope<'a> {
     /// - q, k and v as for [`run_both`](Self::run_both), v of k's shape; the caches \[pages, rows of a page, KV heads, columns\], any strides.
     /// - `slots` \[tokens\] or \[batch, sequence\], any strides: page times rows of a page, plus the row, of each token. No two are the same; a token whose slot there is
     ///   not goes nowhere. They are read when the kernel runs.
+    /// - Caches are of `T`, or of codes of 8 bits, [`F8E4M3`](crate::F8E4M3) or `i8`: what is appended, rounded to `T`, times the inverse of its
+    ///   [scale](Self::cache_scales), becomes the nearest code, of two the even one, or the largest for what is beyond. [`Attention`](crate::ops::Attention) reads them.
     ///
     /// Fails as [`run`](Self::run) does.
-    pub fn run_append<'t, T: HalfElement>(
+    pub fn run_append<'t, T: HalfElement, C: CacheElement<T>>(
         &self,
         stream: &Stream,
         [q, k, v]: [&TensorView<'_, T>; 3],
         q_to: &mut TensorViewMut<'_, T>,
-        [k_cache, v_cache]: [&mut TensorViewMut<'_, T>; 2],
+        [k_cache, v_cache]: [&mut TensorViewMut<'_, C>; 2],
         slots: impl Into<Indices<'t>>,
     ) -> Result<()> {
         let problem = Problem::appending(self, [q, k, v], q_to, [k_cache, v_cache], &slots.into())?;

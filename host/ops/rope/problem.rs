@@ -7,7 +7,7 @@ use super::{Pairs, Rope};
 use crate::ops::frame::{Named, check, of_shape};
 use crate::ops::pointwise::{Call, Lies, Operand};
 use crate::ops::{FloatElement, Indices};
-use crate::{Device, Error, Result, TensorView, TensorViewMut};
+use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
 
 /// Of which shape q and k are.
 const SHAPES: &str = "[tokens, heads, columns] or [batch, sequence, heads, columns]";
@@ -34,6 +34,10 @@ pub(super) struct Appended {
     slots: Operand,
     /// Pages, and rows of a page.
     pages: [usize; 2],
+    /// As kernels are told what the caches hold.
+    codes: u32,
+    /// Of keys and of values, if there are some.
+    scales: Option<[Operand; 2]>,
 }
 
 impl Appended {
@@ -42,7 +46,15 @@ impl Appended {
         // Sizes are below 2^31.
         let [pages, rows] = self.pages.map(|size| u32::try_from(size).unwrap_or(u32::MAX));
         let slots = self.slots.strided();
-        RopeCaches { keys, values, slots, by_page: Division::by(rows), rows: pages.saturating_mul(rows) }
+        let (mut scales, mut steps) = ([0; 2], [0; 2]);
+        for (i, Operand { tensor, .. }) in self.scales.iter().flatten().enumerate() {
+            scales[i] = tensor.address;
+            // Strides were checked.
+            let stride = if tensor.layout.shape() == [1] { 0 } else { tensor.layout.strides()[0] };
+            steps[i] = u32::try_from(stride * 4).unwrap_or(u32::MAX);
+        }
+        let (by_page, rows) = (Division::by(rows), pages.saturating_mul(rows));
+        RopeCaches { keys, values, slots, by_page, rows, codes: self.codes, scales, steps }
     }
 }
 
@@ -78,11 +90,11 @@ impl Problem {
     }
 
     /// Checks queries, keys and values of the same tokens, what the queries become, and the caches that the others go to.
-    pub(super) fn appending<T: FloatElement>(
+    pub(super) fn appending<T: FloatElement, C: Element>(
         rope: &Rope<'_>,
         [q, k, v]: [&TensorView<'_, T>; 3],
         q_to: &TensorViewMut<'_, T>,
-        [k_cache, v_cache]: [&TensorViewMut<'_, T>; 2],
+        [k_cache, v_cache]: [&TensorViewMut<'_, C>; 2],
         slots: &Indices<'_>,
     ) -> Result<Self> {
         let differ = |name, was: &[usize], of: &str, wanted: &[usize]| {
@@ -97,7 +109,10 @@ impl Problem {
         let named = [Named::read("q", q), Named::read("k", k), Named::read("v", v), slots.named("slots")];
         let caches = [("k_cache", k_cache), ("v_cache", v_cache)];
         let written = caches.map(|(name, cache)| Named::written(name, cache));
-        let named = named.into_iter().chain([Named::written("q_to", q_to)]).chain(written).collect();
+        let scales = rope.scales.map(|[k, v]| [("k_scale", k), ("v_scale", v)]);
+        let read = scales.iter().flatten().map(|&(name, scale)| Named::read(name, scale));
+        let named =
+            named.into_iter().chain([Named::written("q_to", q_to)]).chain(written).chain(read).collect();
         let operand = |name, view: &TensorView<'_, T>| Operand { name, tensor: view.untyped() };
         let (from, to) =
             ([operand("q", q), operand("k", k)], Operand { name: "q_to", tensor: q_to.untyped() });
@@ -112,13 +127,38 @@ impl Problem {
         if slots.shape() != tokens {
             return differ("slots", slots.shape(), "a row of the caches for each token", tokens);
         }
+        for (name, scale) in scales.iter().flatten() {
+            if C::DTYPE == T::DTYPE {
+                let allowed = "left out: caches of the type of `k` have no scales";
+                return Err(Error::argument(*name, "given", allowed));
+            }
+            if scale.shape() != [1] && scale.shape() != [heads[0]] {
+                let allowed =
+                    format!("of shape [1] or [{}]: for all KV heads, or for each of them", heads[0]);
+                return Err(Error::argument(*name, of_shape(scale.shape()), allowed));
+            }
+            if scale.shape() != [1] && scale.strides()[0] >= 1 << 30 {
+                let was = format!("of stride {}", scale.strides()[0]);
+                return Err(Error::argument(*name, was, "of a stride below 2^30"));
+            }
+        }
+        let codes = match C::DTYPE {
+            DType::E4M3 => 1,
+            DType::I8 => 2,
+            _ => 0,
+        };
+        let scales =
+            scales.map(|scales| scales.map(|(name, scale)| Operand { name, tensor: scale.untyped() }));
         let pages = [k_cache.shape()[0], k_cache.shape()[1]];
         if pages[0].checked_mul(pages[1]).is_none_or(|rows| rows >= 1 << 31) {
             return Err(Error::argument("k_cache", of_shape(k_cache.shape()), "of fewer than 2^31 rows"));
         }
         let caches = caches.map(|(name, cache)| Operand { name, tensor: cache.untyped() });
         let slots = Operand { name: "slots", tensor: slots.words()? };
-        Ok(Problem { appended: Some(Appended { v: operand("v", v), caches, slots, pages }), ..problem })
+        Ok(Problem {
+            appended: Some(Appended { v: operand("v", v), caches, slots, pages, codes, scales }),
+            ..problem
+        })
     }
 
     fn new<'a, const N: usize>(

@@ -1,6 +1,7 @@
 //! A cache of keys and values, and how its work is shared out.
 
 use super::{Blocks, Keys};
+use crate::kept::CodesOf;
 use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::global;
 use tilewright_device::arch::special::{block_x, grid_x};
@@ -27,6 +28,8 @@ pub struct Cache {
     pub log2_bytes: u32,
     /// The end of a multiple of 8 bytes.
     pub padding: u32,
+    /// What keys and values of 8 bits stand for.
+    pub codes: CodesOf,
 }
 
 impl Cache {

@@ -10,14 +10,17 @@ use tilewright_device::{bf16, f16, kernels};
 
 use crate::cache::SplitOrder;
 use crate::flash_decoding::decode;
+use crate::kept::Kept;
 use crate::parts::merge;
-use crate::score::{Capped, Plain, Score};
+use crate::score::{Capped, Either, Plain, Score};
 
 /// What the host chooses a kernel of flash-decoding by.
 #[derive(Clone, Copy, Debug)]
 pub struct DecodeKernel {
-    /// The element type of Q, K, V and O.
+    /// The element type of Q and O, and of K and V but for codes.
     pub element: &'static str,
+    /// Whether K and V are codes of 8 bits.
+    pub codes: bool,
     /// What is done to scores.
     pub score: &'static str,
     /// Rows of a tile, keys of a block.
@@ -34,15 +37,16 @@ pub struct DecodeKernel {
 
 #[rustfmt::skip]
 impl<
-    P: Reads, Y, T: Element, F: Score, const BM: usize, const BN: usize, const D: usize, const DV: usize,
+    P: Reads, Y, T: Element, C: Kept<T>, F: Score, const BM: usize, const BN: usize, const D: usize, const DV: usize,
     const STAGES: usize,
-> Described for decode<P, Y, T, F, BM, BN, D, DV, STAGES>
+> Described for decode<P, Y, T, C, F, BM, BN, D, DV, STAGES>
 where
     Y: ChainedGemm<T, BM, BN, D, DV>,
 {
     type Description = DecodeKernel;
     const DESCRIPTION: DecodeKernel = DecodeKernel {
         element: T::NAME,
+        codes: C::CODES,
         score: F::NAME,
         tile: [BM as u32, BN as u32],
         columns: [D as u32, DV as u32],
@@ -88,24 +92,33 @@ kernels! {
 
     for T in [f16, bf16] {
         sm_90: [decode_sm_90_ T _plain_64x128d64x64s6]:
-            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, Plain, 64, 128, 64, 64, 6>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, Plain, 64, 128, 64, 64, 6>;
         sm_90: [decode_sm_90_ T _plain_64x64d128x128s3]:
-            decode<WarpSpecialized<OneConsumerTwoProducersTwoPerSm>, FullRow<1>, T, Plain, 64, 64, 128, 128, 3>;
+            decode<WarpSpecialized<OneConsumerTwoProducersTwoPerSm>, FullRow<1>, T, T, Plain, 64, 64, 128, 128, 3>;
         sm_90: [decode_sm_90_ T _plain_64x64d192x128s4]:
-            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, Plain, 64, 64, 192, 128, 4>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, Plain, 64, 64, 192, 128, 4>;
         sm_80: [decode_sm_80_ T _plain_64x64d64x64s2]:
-            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, Plain, 64, 64, 64, 64, 2>;
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Plain, 64, 64, 64, 64, 2>;
     }
     for T in [f16, bf16], (SCORE, F) in [(plain, Plain), (capped, Capped)] {
         sm_90: [decode_sm_90_ T _ SCORE _64x128d128x128s3]:
-            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, F, 64, 128, 128, 128, 3>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, F, 64, 128, 128, 128, 3>;
         sm_90: [decode_sm_90_ T _ SCORE _64x64d256x256s3]:
-            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, F, 64, 64, 256, 256, 3>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, F, 64, 64, 256, 256, 3>;
         sm_80: [decode_sm_80_ T _ SCORE _64x64d128x128s2]:
-            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, F, 64, 64, 128, 128, 2>;
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, F, 64, 64, 128, 128, 2>;
         sm_80: [decode_sm_80_ T _ SCORE _64x32d256x128s2]:
-            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, F, 64, 32, 256, 128, 2>;
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, F, 64, 32, 256, 128, 2>;
         sm_80: [decode_sm_80_ T _ SCORE _64x32d256x128s3]:
-            decode<Multistage<4, Elements>, warp::FullRow<4>, T, F, 64, 32, 256, 128, 3>;
+            decode<Multistage<4, Elements>, warp::FullRow<4>, T, T, F, 64, 32, 256, 128, 3>;
+    }
+    // Of codes of 8 bits, with or without a cap. Blocks of 32 keys leave registers for 256 columns of O.
+    for T in [f16, bf16] {
+        sm_90: [decode_sm_90_ T _codes_64x64d128x128s4]:
+            decode<WarpSpecialized<OneConsumerTwoProducersTwoPerSm>, FullRow<1>, T, u8, Either, 64, 64, 128, 128, 4>;
+        sm_90: [decode_sm_90_ T _codes_64x32d256x256s6]:
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, u8, Either, 64, 32, 256, 256, 6>;
+        sm_80: [decode_sm_80_ T _codes_64x64d128x128s3]:
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, u8, Either, 64, 64, 128, 128, 3>;
     }
 }

@@ -3,11 +3,11 @@
 use core::convert::identity;
 use core::f32::consts::LN_2;
 
-use super::{Cache, KeyPart, KeyParts, Score, SplitOrder};
+use super::{Cache, Kept, KeyPart, KeyParts, Score, SplitOrder};
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    ChainedGemm, Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, OnlineSoftmax, Pending, RowMajor,
-    Schedule, Shared, SplitParts, copy, gemm,
+    ChainedGemm, Cta, Element, Fragment, Fresh, Gemm, Global, GlobalMut, InPlace, OnlineSoftmax, Pending,
+    RowMajor, Schedule, Shared, SplitParts, copy, gemm,
 };
 
 /// O = softmax(scale score(Q Kᵀ) + mask) V over parts of the keys (Dao et al. 2023, "Flash-Decoding").
@@ -16,11 +16,15 @@ use tilewright_device::tile::{
 /// are whose. The rows of a tile are the heads that share a KV head, of query after query. If there is one part, O is written,
 /// \[batch, heads, queries, DV\], and the log-sum-exp in natural logarithms to `lse`, \[batch, heads, queries, 1\], unless that
 /// has no columns; else each part's to `parts`, for [`merge`](fn@super::merge). The scale and `cap` are as for [`attention`](fn@super::attention).
+///
+/// K and V are of `C`: of codes of 8 bits a stage's tile is widened to `T` once, in the shared memory that the gemm reads, without their scales. These
+/// are one for a head, so that of K goes with the scores' scale, and that of V with the sum that the result is divided by.
 #[kernel(program = P)]
 pub fn decode<
     P: Schedule,
     Y,
     T: Element,
+    C: Kept<T>,
     F: Score,
     const BM: usize,
     const BN: usize,
@@ -30,8 +34,8 @@ pub fn decode<
 >(
     mut cta: Cta<P>,
     q: InPlace<Global<T, 4>>,
-    k: InPlace<Global<T, 4, RowMajor, BN>>,
-    v: InPlace<Global<T, 4, RowMajor, BN>>,
+    k: InPlace<Global<C, 4, RowMajor, BN>>,
+    v: InPlace<Global<C, 4, RowMajor, BN>>,
     o: InPlace<GlobalMut<T, 4>>,
     lse: InPlace<GlobalMut<f32, 4>>,
     parts: InPlace<SplitParts>,
@@ -45,8 +49,10 @@ pub fn decode<
     cta.prefetch_maps((k.get(), v.get()));
     let mut q_s = cta.scratch::<Shared<T, BM, D, _, _>>();
     let (k_stages, v_stages) = (cta.stages::<STAGES>(), cta.stages::<STAGES>());
-    let k_s = k_stages.alloc::<Shared<T, BN, D, _, _>>(&mut cta);
-    let v_s = v_stages.alloc::<Shared<T, BN, DV, _, _>>(&mut cta);
+    let k_s = k_stages.alloc::<Shared<C, BN, D, C::Staged<<Y as Gemm<T, BM, BN, D>>::B>>>(&mut cta);
+    let v_s = v_stages.alloc::<Shared<C, BN, DV, C::Staged<<Y as Gemm<T, BM, DV, BN>>::B>>>(&mut cta);
+    let mut k_room = C::room::<P, BN, D, <Y as Gemm<T, BM, BN, D>>::B>(&mut cta);
+    let mut v_room = C::room::<P, BN, DV, <Y as Gemm<T, BM, DV, BN>>::B>(&mut cta);
     let (mut k_pipe, mut v_pipe) = (cta.pipeline(k_stages), cta.pipeline(v_stages));
     let mut at_start = true;
     for KeyPart { batch, kv_head, m, split } in KeyParts::persistent(order) {
@@ -72,13 +78,16 @@ pub fn decode<
             continue;
         }
         arriving.wait();
+        let codes = cache.get().codes.codes();
+        let [k_scale, v_scale] = cache.get().scales::<T, C>(kv_head);
+        let [cap, scale] = if F::any(cap) { [cap * k_scale, scale] } else { [cap, scale * k_scale] };
         let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale);
         let mut acc = Fragment::<f32, BM, DV, Y>::zero();
         // The block's P, and V after it, with what came before weighted anew.
         let mut weigh = identity(
             #[inline(always)]
             |s: Fragment<f32, BM, BN, Y>, acc: Fragment<f32, BM, DV, Y>, j: u32| {
-                let s = s.map(|s| F::apply(s, cap));
+                let s = if F::any(cap) { s.map(|s| F::apply(s, cap)) } else { s };
                 let s =
                     if blocks.whole(j) { s } else { keys.mask_rows(s, j, |r| rows.query(m * BM as u32 + r)) };
                 let max = softmax.maximum(&s);
@@ -88,14 +97,17 @@ pub fn decode<
         );
         if !blocks.none() {
             let k = ks.acquire();
-            let mut s = gemm(Y::default(), q_s.full(), k_s.at(k.full()).t(), Fresh::new()).wait();
+            let keys_of = C::operand(&mut k_room, k_s.at(k.full()), codes);
+            let mut s = gemm(Y::default(), q_s.full(), keys_of.t(), Fresh::new()).wait();
             ks.release(k);
             for j in blocks.all().start..blocks.last() {
                 let k = ks.acquire();
-                let next = gemm(Y::default(), q_s.full(), k_s.at(k.full()).t(), Fresh::new()).commit();
+                let keys_of = C::operand(&mut k_room, k_s.at(k.full()), codes);
+                let next = gemm(Y::default(), q_s.full(), keys_of.t(), Fresh::new()).commit();
                 let (p, weighted) = weigh(s, acc, j);
                 let v = vs.acquire();
-                let weighted = gemm(Y::default(), p, v_s.at(v.full()), weighted);
+                let values = C::operand(&mut v_room, v_s.at(v.full()), codes);
+                let weighted = gemm(Y::default(), p, values, weighted);
                 let (scores, weighted) = next.behind(weighted, || ());
                 ks.release(k);
                 (s, acc) = (scores, weighted.wait());
@@ -104,11 +116,12 @@ pub fn decode<
             let (p, weighted) = weigh(s, acc, blocks.last());
             let v = vs.acquire();
             vs.clear_from(&v, &v_s, keys.inside::<BN>(blocks.last()));
-            acc = gemm(Y::default(), p, v_s.at(v.full()), weighted).wait();
+            let values = C::operand(&mut v_room, v_s.at(v.full()), codes);
+            acc = gemm(Y::default(), p, values, weighted).wait();
             vs.release(v);
         }
         let (inverse, log2) = softmax.finish();
-        let acc = acc.zip_rows(&inverse.along(), |x, by| x * by);
+        let acc = acc.zip_rows(&inverse.map(|by| by * v_scale).along(), |x, by| x * by);
         if rows.splits() == 1 {
             copy(acc.cast::<T>(), o.get().scatter(place));
             copy(log2.map(|log2| log2 * LN_2), lse.get().scatter(place));

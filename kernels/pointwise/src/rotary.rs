@@ -4,10 +4,12 @@ use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::global;
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
+use tilewright_device::kernel::Arch;
 use tilewright_device::tile::{Element, InPlace, Overlaps, block_x, division::Division};
 
 use crate::angle::{Frequencies, cos_sin};
-use crate::pieces::{Strided, load, rounded, store, wide};
+use crate::number::Number;
+use crate::pieces::{Strided, load, rounded, store, store_bits, wide};
 
 /// Heads that a thread rotates by the same angles.
 pub(crate) const HEADS: usize = 4;
@@ -168,10 +170,15 @@ struct Pieces {
 impl Pieces {
     /// From `head` on, of a token.
     #[inline(always)]
-    fn of<T: Element>(tensor: Strided<4>, [batch, place, head]: [u32; 3]) -> Self {
+    fn of<T: Element>(tensor: Strided<4>, at: [u32; 3]) -> Self {
+        Self::of_bytes(tensor, at, T::BYTES as u32)
+    }
+    /// The same of elements of so many bytes.
+    #[inline(always)]
+    fn of_bytes(tensor: Strided<4>, [batch, place, head]: [u32; 3], bytes: u32) -> Self {
         let [.., by_head, by_col] = tensor.strides;
-        let first = tensor.at::<T>([batch, place, head, 0]);
-        Pieces { first, steps: [by_head * T::BYTES as u64, by_col * T::BYTES as u64] }
+        let first = tensor.address_of([batch, place, head, 0], bytes);
+        Pieces { first, steps: [by_head * bytes as u64, by_col * bytes as u64] }
     }
     /// The address of the `i`-th head's column.
     #[inline(always)]
@@ -194,6 +201,65 @@ pub struct RopeCaches {
     pub by_page: Division,
     /// Rows of all pages.
     pub rows: u32,
+    /// What the caches hold: 0 for elements as they are appended, 1 for e4m3, 2 for int8.
+    pub codes: u32,
+    /// Addresses of the scales of codes of keys and of values, f32; 0 where they are 1.
+    pub scales: [u64; 2],
+    /// Bytes from a head's scale to the next one's.
+    pub steps: [u32; 2],
+}
+
+/// Where pieces go, and as what.
+#[derive(Clone, Copy)]
+struct Target {
+    pieces: Pieces,
+    /// False where they go nowhere.
+    somewhere: bool,
+    /// As [`RopeCaches::codes`] has it.
+    codes: u32,
+    /// The address of the first head's scale; 0 for none.
+    scale: u64,
+    /// Bytes from a head's scale to the next one's.
+    step: u32,
+}
+
+impl Target {
+    /// Elements as they are.
+    #[inline(always)]
+    fn plain(pieces: Pieces, somewhere: bool) -> Self {
+        Target { pieces, somewhere, codes: 0, scale: 0, step: 0 }
+    }
+
+    /// Stores a piece of the `i`-th head as codes, if it is `inside`.
+    ///
+    /// # Safety
+    /// If so, the elements are writable, and no other thread uses them; the head has a scale, if there are some.
+    #[inline(always)]
+    unsafe fn store_codes<P: Overlaps, T: Element, const V: usize>(
+        &self,
+        i: usize,
+        col: u32,
+        piece: [u32; 4],
+        inside: bool,
+    ) {
+        let mut inverse = 1.0;
+        if self.scale != 0 && inside {
+            let scale = self.scale + i as u64 * self.step as u64;
+            // SAFETY: the caller's.
+            inverse = 1.0 / f32::from_bits(unsafe { global::ld_global_u32(scale as *const u32) });
+        }
+        let (values, hopper) = (wide::<T, V>(piece), matches!(P::ARCH, Arch::Sm90a));
+        let (mut words, mut e) = ([0; 4], 0);
+        while e < V {
+            let x = values[e] * inverse;
+            let bits =
+                if self.codes == 1 { Number::E4m3.bits_of(x, hopper) } else { Number::I8.bits_of(x, hopper) };
+            words[e / 4] |= (bits & 0xff) << (e % 4 * 8);
+            e += 1;
+        }
+        // SAFETY: the caller's.
+        unsafe { store_bits::<V>(self.pieces.at(i, col), words, inside) }
+    }
 }
 
 impl PassedAsIs for RopeCaches {}
@@ -215,7 +281,7 @@ type Angles = (InPlace<Strided<2>>, InPlace<RopeTable>, InPlace<Frequencies>);
 #[inline(always)]
 fn rotate<P: Overlaps, T: Element, const V: usize, const VALUES: bool>(
     [q, k, v]: [Strided<4>; 3],
-    to: impl FnOnce(Of, [u32; 3], bool) -> (Pieces, bool),
+    to: impl FnOnce(Of, [u32; 3], bool) -> Target,
     (positions, table, frequencies): Angles,
     shape: RopeShape,
 ) {
@@ -293,15 +359,24 @@ fn rotate<P: Overlaps, T: Element, const V: usize, const VALUES: bool>(
             pieces = pieces.map(|both| turned::<T, V>(both, angles, false));
         }
     }
-    let (to, somewhere) = to(of, [batch, place, head], work < shape.total);
+    let to = to(of, [batch, place, head], work < shape.total);
     let mut i = 0;
-    while i < 2 * HEADS {
+    while to.codes == 0 && i < 2 * HEADS {
         let (head, part) = (i / 2, i % 2);
+        let (at, inside) = (to.pieces.at(head, cols[part]), to.somewhere && inside(head, part));
         // SAFETY: as above; no other thread has these elements.
-        unsafe {
-            store::<T, V>(to.at(head, cols[part]), pieces[head][part], somewhere && inside(head, part))
-        };
+        unsafe { store::<T, V>(at, pieces[head][part], inside) };
         i += 1;
+    }
+    if VALUES && to.codes != 0 {
+        let mut i = 0;
+        while i < 2 * HEADS {
+            let (head, part) = (i / 2, i % 2);
+            let inside = to.somewhere && inside(head, part);
+            // SAFETY: as above.
+            unsafe { to.store_codes::<P, T, V>(head, cols[part], pieces[head][part], inside) };
+            i += 1;
+        }
     }
 }
 
@@ -324,13 +399,15 @@ pub fn rope<P: Overlaps, T: Element, const V: usize>(
 ) {
     let to = |of, at, _| {
         let to = if of == Of::Queries { q_to.get() } else { k_to.get() };
-        (Pieces::of::<T>(to, at), true)
+        Target::plain(Pieces::of::<T>(to, at), true)
     };
     rotate::<P, T, V, false>([q, k, k], to, (positions, table, frequencies), shape)
 }
 
 /// As [`rope`](fn@rope), where k goes to rows of a cache once it is rotated, and v as it is: a token whose row is none of the cache's goes nowhere.
-#[kernel(program = P, min_ctas = 5)]
+///
+/// Caches of codes of 8 bits get the nearest codes of what else they would, times the inverse of their head's scale.
+#[kernel(program = P, min_ctas = 4)]
 pub fn rope_append<P: Overlaps, T: Element, const V: usize>(
     q: Strided<4>,
     k: Strided<4>,
@@ -344,15 +421,25 @@ pub fn rope_append<P: Overlaps, T: Element, const V: usize>(
 ) {
     let to = |of, [batch, place, head]: [u32; 3], live| {
         if of == Of::Queries {
-            return (Pieces::of::<T>(q_to.get(), [batch, place, head]), true);
+            return Target::plain(Pieces::of::<T>(q_to.get(), [batch, place, head]), true);
         }
         let caches = caches.get();
         let slot = caches.slots.at::<i32>([batch, place]) as *const u32;
         // SAFETY: the token has a row, if there is such a token.
         let slot = unsafe { global::ld_global_u32_if(slot, live) };
         let (page, row) = caches.by_page.of(slot);
-        let cache = if of == Of::Keys { caches.keys } else { caches.values };
-        (Pieces::of::<T>(cache, [page, row, head]), slot < caches.rows)
+        // Not by an index: that would put all of it in local memory.
+        let ([k_scale, v_scale], [k_step, v_step]) = (caches.scales, caches.steps);
+        let (cache, scale, step) =
+            if of == Of::Keys { (caches.keys, k_scale, k_step) } else { (caches.values, v_scale, v_step) };
+        let bytes = if caches.codes == 0 { T::BYTES as u32 } else { 1 };
+        Target {
+            pieces: Pieces::of_bytes(cache, [page, row, head], bytes),
+            somewhere: slot < caches.rows,
+            codes: caches.codes,
+            scale: if scale == 0 { 0 } else { scale + head as u64 * step as u64 },
+            step,
+        }
     };
     rotate::<P, T, V, true>([q, k, v], to, (positions, table, frequencies), shape)
 }

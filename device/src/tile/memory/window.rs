@@ -2,6 +2,7 @@
 
 use crate::arch::global;
 use crate::layout::Element;
+use crate::refuse;
 
 /// Where a tile of `R` x `C` begins, and how far the tensor reaches from there.
 #[derive(Clone, Copy)]
@@ -24,6 +25,9 @@ pub(in crate::tile) struct Window<T> {
 /// If `inside`, the element is readable and aligned.
 #[inline(always)]
 pub(in crate::tile) unsafe fn read_if<T: Element>(from: *const T, inside: bool) -> u32 {
+    if T::BYTES == 1 {
+        refuse!("codes of 8 bits are read in vectors alone");
+    }
     // SAFETY: the caller's.
     unsafe {
         if T::BYTES == 2 {

@@ -5,4 +5,5 @@ pub mod format;
 pub mod int8;
 pub mod unscaled;
 pub mod weights;
+pub mod widened;
 pub mod zeros;

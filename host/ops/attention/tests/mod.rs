@@ -63,7 +63,7 @@ impl Views {
     /// Of a plan, or of a run of it.
     fn message(&self, attention: &Attention<'_>) -> String {
         let run = |plan: AttentionPlan| {
-            let tensors = named([&self.q, &self.k, &self.v], &self.o, &attention.others());
+            let tensors = named(&self.q, [&self.k, &self.v], &self.o, &attention.others());
             plan.places(&self.o.device().default_stream(), tensors, attention.workspace.named())
         };
         self.plan(attention).and_then(run).unwrap_err().to_string()
