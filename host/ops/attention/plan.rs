@@ -9,6 +9,7 @@ use super::problem::Problem;
 use super::queue::Queue;
 use super::splits::workspace_len;
 use super::table::{Compiled, Prepared};
+use super::terms::Terms;
 use crate::ops::frame::{Choice, Named, Operands, Places, Plan, check, explained, room};
 use crate::ops::{HalfElement, Indices};
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut};
@@ -68,6 +69,10 @@ pub struct AttentionViews<'a> {
     pub block_table: Option<Indices<'a>>,
     /// Of queries and of keys: see [`Attention::packed`].
     pub offsets: Option<[Indices<'a>; 2]>,
+    /// See [`Attention::sinks`].
+    pub sinks: Option<TensorView<'a, f32>>,
+    /// See [`Attention::alibi_slopes`].
+    pub alibi_slopes: Option<TensorView<'a, f32>>,
     /// As many elements as [`AttentionPlan::workspace_len`] says, contiguous and aligned to 16 bytes, of any values. Runs that may be at work at
     /// the same time, on whatever streams, have memory of their own. Packed sequences run without it too, and slower: see [`Attention::packed`].
     pub workspace: Option<TensorViewMut<'a, f32>>,
@@ -79,6 +84,8 @@ pub(super) struct Others<'v> {
     pub(super) lengths: Option<&'v Indices<'v>>,
     pub(super) table: Option<&'v Indices<'v>>,
     pub(super) offsets: Option<[&'v Indices<'v>; 2]>,
+    pub(super) sinks: Option<&'v TensorView<'v, f32>>,
+    pub(super) slopes: Option<&'v TensorView<'v, f32>>,
 }
 
 /// Places of a plan.
@@ -87,13 +94,17 @@ const LENGTHS: usize = 5;
 const TABLE: usize = 6;
 const QUERY_OFFSETS: usize = 7;
 const KEY_OFFSETS: usize = 8;
+const SINKS: usize = 9;
+const SLOPES: usize = 10;
+/// How many.
+const PLACES: usize = 11;
 
 /// The tensors of an attention, in the order of a plan's.
 pub(super) fn named<'v, T: Element>(
     [q, k, v]: [&'v TensorView<'_, T>; 3],
     o: &'v TensorViewMut<'_, T>,
     others: &Others<'v>,
-) -> [Option<Named<'v>>; 9] {
+) -> [Option<Named<'v>>; PLACES] {
     let indices = |name, of: Option<&'v Indices<'v>>| of.map(|of| of.named(name));
     [
         Some(Named::read("q", q)),
@@ -105,6 +116,8 @@ pub(super) fn named<'v, T: Element>(
         indices("block_table", others.table),
         indices("query_offsets", others.offsets.map(|[queries, _]| queries)),
         indices("key_offsets", others.offsets.map(|[_, keys]| keys)),
+        others.sinks.map(|sinks| Named::read("sinks", sinks)),
+        others.slopes.map(|slopes| Named::read("alibi_slopes", slopes)),
     ]
 }
 
@@ -124,13 +137,19 @@ pub(super) fn problem<T: HalfElement>(
     let table = others.table.map(|table| table.planned(TABLE));
     let offsets =
         others.offsets.map(|[queries, keys]| [queries.planned(QUERY_OFFSETS), keys.planned(KEY_OFFSETS)]);
+    let sinks = others.sinks.map(|sinks| sinks.planned(SINKS));
+    let slopes = others.slopes.map(|slopes| slopes.planned(SLOPES));
     let here = Others {
+        sinks: sinks.as_ref(),
+        slopes: slopes.as_ref(),
         lse: lse.as_ref(),
         lengths: lengths.as_ref(),
         table: table.as_ref(),
         offsets: offsets.as_ref().map(|[queries, keys]| [queries, keys]),
     };
     check(o.device(), named([&q, &k, &v], &o, &here).into_iter().flatten())?;
+    let terms =
+        Terms { sinks: sinks.map(|sinks| sinks.untyped()), slopes: slopes.map(|slopes| slopes.untyped()) };
     let cached = Cached { lengths: lengths.map(|of| of.untyped()), table: table.map(|of| of.untyped()) };
     let offsets = offsets.map(|offsets| offsets.map(|of| of.untyped()));
     let packed = offsets.map(|offsets| Offsets::new(offsets, options.longest)).transpose()?;
@@ -143,7 +162,7 @@ pub(super) fn problem<T: HalfElement>(
         let allowed = "left out: the offsets say which keys a sequence has, and they are not divided";
         return Err(Error::argument(name, "given for packed sequences", allowed));
     }
-    Problem::new((options, has_workspace), &q, &k, &v, &o, lse.as_ref(), (cached, packed))
+    Problem::new((options, has_workspace), &q, &k, &v, &o, lse.as_ref(), (cached, packed, terms))
 }
 
 impl AttentionPlan {
@@ -200,12 +219,13 @@ impl AttentionPlan {
         o: &mut TensorViewMut<'_, T>,
         views: &mut AttentionViews<'_>,
     ) -> Result<()> {
-        let AttentionViews { lse, lengths, block_table, offsets, workspace } = views;
+        let AttentionViews { lse, lengths, block_table, offsets, sinks, alibi_slopes, workspace } = views;
         let offsets = offsets.as_ref().map(|[queries, keys]| [queries, keys]);
         let (lse, lengths, table) = (lse.as_ref(), lengths.as_ref(), block_table.as_ref());
         let workspace = workspace.as_ref();
         let memory = workspace.map(|workspace| Named::room("workspace", workspace));
-        let others = Others { lse, lengths, table, offsets };
+        let (sinks, slopes) = (sinks.as_ref(), alibi_slopes.as_ref());
+        let others = Others { lse, lengths, table, offsets, sinks, slopes };
         let places = self.places(stream, named([q, k, v], o, &others), memory)?;
         let without = self.queue.is_some() && workspace.is_none();
         let room = if without { 0 } else { room(workspace, self.workspace_len)? };
@@ -216,7 +236,7 @@ impl AttentionPlan {
     pub(super) fn places(
         &self,
         stream: &Stream,
-        tensors: [Option<Named<'_>>; 9],
+        tensors: [Option<Named<'_>>; PLACES],
         room: Option<Named<'_>>,
     ) -> Result<Places> {
         self.operands.places(stream, tensors, room)

@@ -3,11 +3,11 @@
 use core::convert::identity;
 use core::f32::consts::LN_2;
 
-use super::{Cache, KeyPart, KeyParts, Score, SplitOrder};
+use super::{Cache, HeadTerms, KeyPart, KeyParts, Score, SplitOrder, score};
 use tilewright_device::kernel;
 use tilewright_device::tile::{
     ChainedGemm, Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, OnlineSoftmax, Pending, RowMajor,
-    Schedule, Shared, SplitParts, copy, gemm,
+    Rows, Schedule, Shared, SplitParts, copy, gemm,
 };
 
 /// O = softmax(scale score(Q Kᵀ) + mask) V over parts of the keys (Dao et al. 2023, "Flash-Decoding").
@@ -15,7 +15,7 @@ use tilewright_device::tile::{
 /// Q \[batch, heads, queries, D\]; K \[pages, KV heads, rows, D\] and V likewise with DV columns, where `cache` says which pages
 /// are whose. The rows of a tile are the heads that share a KV head, of query after query. If there is one part, O is written,
 /// \[batch, heads, queries, DV\], and the log-sum-exp in natural logarithms to `lse`, \[batch, heads, queries, 1\], unless that
-/// has no columns; else each part's to `parts`, for [`merge`](fn@super::merge). The scale and `cap` are as for [`attention`](fn@super::attention).
+/// has no columns; else each part's to `parts`, for [`merge`](fn@super::merge). The scale, `cap` and `terms` are as for [`attention`](fn@super::attention).
 #[kernel(program = P)]
 pub fn decode<
     P: Schedule,
@@ -39,6 +39,7 @@ pub fn decode<
     cache: InPlace<Cache>,
     cap: f32,
     scale: f32,
+    terms: InPlace<HeadTerms>,
 ) where
     Y: ChainedGemm<T, BM, BN, D, DV>,
 {
@@ -74,13 +75,19 @@ pub fn decode<
         arriving.wait();
         let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale);
         let mut acc = Fragment::<f32, BM, DV, Y>::zero();
+        let query = |r| rows.query(m * BM as u32 + r);
+        let head = |r| rows.row(kv_head, m * BM as u32 + r).map(|(_, head)| head);
+        let mut slopes = Rows::<f32, BM, BN, Y>::splat(0.0);
+        if F::CHANGES && terms.get().biased() {
+            slopes = Rows::indexed(|r| head(r).map_or(0.0, |head| terms.get().slope(batch, head)));
+        }
         // The block's P, and V after it, with what came before weighted anew.
         let mut weigh = identity(
             #[inline(always)]
             |s: Fragment<f32, BM, BN, Y>, acc: Fragment<f32, BM, DV, Y>, j: u32| {
-                let s = s.map(|s| F::apply(s, cap));
-                let s =
-                    if blocks.whole(j) { s } else { keys.mask_rows(s, j, |r| rows.query(m * BM as u32 + r)) };
+                let own = || keys.own_of_rows(j, query);
+                let s = score::changed::<F, BM, BN, Y>(s, cap, terms, &slopes, own);
+                let s = if blocks.whole(j) { s } else { keys.mask_rows(s, j, query) };
                 let max = softmax.maximum(&s);
                 let (p, rescale) = softmax.exponentials(s, max);
                 (p.cast::<T>(), acc.zip_rows(&rescale.along(), |x, by| x * by))
@@ -107,7 +114,12 @@ pub fn decode<
             acc = gemm(Y::default(), p, v_s.at(v.full()), weighted).wait();
             vs.release(v);
         }
-        let (inverse, log2) = softmax.finish();
+        // A sink joins one part of the row's.
+        let mut sinks = Rows::splat(f32::NEG_INFINITY);
+        if split == 0 && terms.get().sinks != 0 {
+            sinks = Rows::indexed(|r| head(r).map_or(f32::NEG_INFINITY, |head| terms.get().sink(head)));
+        }
+        let (inverse, log2) = softmax.finish_with(&sinks);
         let acc = acc.zip_rows(&inverse.along(), |x, by| x * by);
         if rows.splits() == 1 {
             copy(acc.cast::<T>(), o.get().scatter(place));

@@ -73,7 +73,7 @@ impl Ranges {
 
     /// Sequences one after the other in the rows of one matrix.
     pub const fn packed(packed: Packed, longest: u32, shared_by: u32) -> Self {
-        Ranges { packed, keys: Keys { count: 0, low: 0, high: 0 }, is_packed: 1, longest, shared_by }
+        Ranges { packed, keys: Keys { count: 0, low: 0, high: 0, own: 0 }, is_packed: 1, longest, shared_by }
     }
 
     /// Lines of statistics of a matrix in which packed sequences have so many rows.
