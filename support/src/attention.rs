@@ -17,12 +17,23 @@ pub struct Scores {
     pub causal: bool,
     /// Keys that are seen before a query's own and behind it.
     pub window: Option<[usize; 2]>,
+    /// One more score, without a value: a sink.
+    pub sink: Option<f32>,
+    /// What scores lose for each key between a query's own and theirs (ALiBi).
+    pub slope: f32,
 }
 
 impl Scores {
     /// The usual scale for a head dimension, and no mask.
     pub fn new(head_dimension: usize) -> Self {
-        Scores { scale: 1.0 / (head_dimension as f32).sqrt(), softcap: None, causal: false, window: None }
+        Scores {
+            scale: 1.0 / (head_dimension as f32).sqrt(),
+            softcap: None,
+            causal: false,
+            window: None,
+            sink: None,
+            slope: 0.0,
+        }
     }
 
     /// The keys that query `i` sees; the last query's own key is the last one.
@@ -118,9 +129,17 @@ impl Head {
         if let Some(cap) = scores.softcap.map(f64::from) {
             weights.iter_mut().for_each(|s| *s = cap * (*s / cap).tanh());
         }
-        let max = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let own = i as f64 + self.keys as f64 - self.queries as f64;
+        let distance = |key: usize| (own - key as f64).abs();
+        weights
+            .iter_mut()
+            .zip(seen.clone())
+            .for_each(|(s, key)| *s -= f64::from(scores.slope) * distance(key));
+        let sink = scores.sink.map_or(f64::NEG_INFINITY, f64::from);
+        let max = weights.iter().copied().fold(sink, f64::max);
         weights.iter_mut().for_each(|s| *s = (*s - max).exp());
-        let sum: f64 = weights.iter().sum();
+        let sink = if max == f64::NEG_INFINITY { 0.0 } else { (sink - max).exp() };
+        let sum = weights.iter().sum::<f64>() + sink;
         let (mut o, mut size) = (vec![0.0; dv], vec![0.0; dv]);
         for (p, v) in weights.iter().zip(self.v[seen.start * dv..].chunks(dv)) {
             for ((o, size), &v) in o.iter_mut().zip(&mut size).zip(v) {
@@ -128,9 +147,11 @@ impl Head {
                 *size += p / sum * f64::from(v).abs();
             }
         }
-        let lse = if seen.is_empty() { f64::NEG_INFINITY } else { max + sum.ln() };
+        let lse = if sum == 0.0 { f64::NEG_INFINITY } else { max + sum.ln() };
         let longest = keys().map(|k| dot(k, k)).fold(0.0, f64::max);
-        Row { o, lse, size, reach: (dot(q, q) * longest).sqrt() * scale }
+        // Of a bias as of a product: a step of f32, of what is reached.
+        let bias = f64::from(scores.slope).abs() * seen.map(distance).fold(0.0, f64::max);
+        Row { o, lse, size, reach: (dot(q, q) * longest).sqrt() * scale + bias }
     }
 }
 
@@ -172,5 +193,11 @@ mod tests {
         let capped = head.rows(&[0], &Scores { softcap: Some(0.5), ..Scores::new(1) });
         let weights = [(0.5 * (f64::from(third) / 0.5).tanh()).exp(), 1.0];
         assert!((capped[0].lse - (weights[0] + weights[1]).ln()).abs() < 1e-9);
+        // A sink that weighs as much as both keys: half of the mean is left.
+        let sunk = &head.rows(&[0], &Scores { sink: Some(4f32.ln()), ..Scores::new(1) })[0];
+        assert!((sunk.o[0] - 2.5).abs() < 1e-6 && (sunk.lse - 8f64.ln()).abs() < 1e-6, "{sunk:?}");
+        // The first key is one further away: its weight is a third of what it was, as much as the other's.
+        let biased = &head.rows(&[0], &Scores { slope: third, ..Scores::new(1) })[0];
+        assert!((biased.o[0] - 2.0).abs() < 1e-6, "{biased:?}");
     }
 }

@@ -151,7 +151,7 @@ mod tests {
         for (causal, window, softcap) in
             [(false, None, None), (true, None, Some(0.7)), (false, Some([1, 1]), Some(2.0))]
         {
-            let scores = Scores { causal, window, softcap, scale: 0.6 };
+            let scores = Scores { causal, window, softcap, scale: 0.6, ..Scores::new(1) };
             let head = Head {
                 q: numbers(0, 4 * 3),
                 k: numbers(20, 5 * 3),

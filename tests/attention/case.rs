@@ -14,12 +14,15 @@ use tilewright_support::watched;
 
 use crate::cache::Cache;
 use crate::operand::{Operand, Place};
+use crate::terms::Terms;
 
 /// The tensors of an attention.
 struct Inputs<T> {
     operands: [Operand<T>; 3],
     lengths: Option<Tensor<i32>>,
     table: Option<Tensor<i32>>,
+    sinks: Option<Tensor<f32>>,
+    slopes: Option<Tensor<f32>>,
 }
 
 /// Element types.
@@ -73,6 +76,7 @@ pub struct Case<T> {
     pub inputs: [Vec<T>; 3],
     pub cache: Cache,
     pub splits: Option<usize>,
+    pub terms: Terms,
     /// Queries beside which another one of their tile sees a value that is NaN: their elements of its column may be NaN too.
     pub beside_nan: Range<usize>,
 }
@@ -89,6 +93,7 @@ impl<T: Input> Case<T> {
             inputs,
             cache: Cache::default(),
             splits: None,
+            terms: Terms::default(),
             beside_nan: 0..0,
         }
     }
@@ -101,6 +106,11 @@ impl<T: Input> Case<T> {
     /// With keys in so many parts.
     pub fn splits(self, splits: usize) -> Self {
         Case { splits: Some(splits), ..self }
+    }
+
+    /// With numbers of heads.
+    pub fn terms(self, terms: Terms) -> Self {
+        Case { terms, ..self }
     }
 
     /// With other scores.
@@ -120,7 +130,8 @@ impl<T: Input> Case<T> {
         let mut o = Operand::<T>::poisoned(device, self.places[3])?;
         let all = self.attention(&inputs).candidates(&q.view()?, &k.view()?, &v.view()?, &o.view_mut()?)?;
         let names = all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name());
-        let of = format!("{:?} {:?} {:?} {:?}", T::DTYPE, self.places, self.scores, self.splits);
+        let of =
+            format!("{:?} {:?} {:?} {:?} {:?}", T::DTYPE, self.places, self.scores, self.splits, self.terms);
         let mut names = names.filter(|name| watched::runs(name) && picked(device, (name, &of), 3));
         names.try_for_each(|name| self.run(device, Some(name)))
     }
@@ -131,11 +142,12 @@ impl<T: Input> Case<T> {
             _ => self.cache.operand(device, self.places[i], &self.inputs[i]),
         };
         let [lengths, table] = [self.cache.lengths(device)?, self.cache.table(device, self.places[1].shape)?];
-        Ok(Inputs { operands: [of(0)?, of(1)?, of(2)?], lengths, table })
+        let [sinks, slopes] = self.terms.tensors(device, self.sizes)?;
+        Ok(Inputs { operands: [of(0)?, of(1)?, of(2)?], lengths, table, sinks, slopes })
     }
 
     fn attention<'a>(&self, inputs: &'a Inputs<T>) -> Attention<'a> {
-        let Scores { scale, softcap, causal, window } = self.scores;
+        let Scores { scale, softcap, causal, window, .. } = self.scores;
         let attention = Attention::new().scale(scale);
         let attention = if causal { attention.causal() } else { attention };
         let attention = softcap.into_iter().fold(attention, Attention::softcap);
@@ -148,7 +160,11 @@ impl<T: Input> Case<T> {
             Some(table) => attention.block_table(table.view()),
             None => attention,
         };
-        window.into_iter().fold(attention, |attention, [left, right]| attention.window(left, right))
+        let attention =
+            window.into_iter().fold(attention, |attention, [left, right]| attention.window(left, right));
+        let attention =
+            inputs.sinks.iter().fold(attention, |attention, sinks| attention.sinks(&sinks.view()));
+        inputs.slopes.iter().fold(attention, |attention, slopes| attention.alibi_slopes(&slopes.view()))
     }
 
     /// Runs it on the kernel of this name, with and without a log-sum-exp.
@@ -164,8 +180,10 @@ impl<T: Input> Case<T> {
             let mut lse = Operand::<f32>::poisoned(device, Place::bhsd([batch, heads, queries, 1]))?;
             let name = attention().plan(&q, &k, &v, &o.view_mut()?)?.kernel().name();
             let wrong = |what: &dyn Display| {
-                let Case { sizes, scores, places, cache, splits, .. } = self;
-                format!("{name}: {what}\n{sizes:?}\n{scores:?}\n{places:?}\n{cache:?}, {splits:?} splits")
+                let Case { sizes, scores, places, cache, splits, terms, .. } = self;
+                format!(
+                    "{name}: {what}\n{sizes:?}\n{scores:?}\n{places:?}\n{cache:?}, {splits:?} splits, {terms:?}"
+                )
             };
             let mut rows: TensorViewMut<'_, f32> = lse.view_mut()?.select(3, 0)?;
             let mut attention = if with_lse { attention().lse(&mut rows) } else { attention() };
@@ -186,12 +204,13 @@ impl<T: Input> Case<T> {
         let kv = batch * kv_heads + head / (heads / kv_heads);
         let [q, k, v] = &self.inputs;
         let length = self.cache.length(batch, keys);
+        let scores = self.terms.scores(self.scores, (batch, head), heads);
         let head = [
             &q[(batch * heads + head) * queries * d..][..queries * d],
             &k[kv * keys * d..][..length * d],
             &v[kv * keys * dv..][..length * dv],
         ];
-        Head::new(head, queries, length, [d, dv]).rows(rows, &self.scores)
+        Head::new(head, queries, length, [d, dv]).rows(rows, &scores)
     }
 
     fn compare(&self, out: &[f32], lse: Option<&Vec<f32>>) -> Result<(), String> {

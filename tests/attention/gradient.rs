@@ -118,7 +118,7 @@ impl<T: Input> Case<T> {
     }
 
     fn attention(&self) -> Attention<'static> {
-        let Scores { scale, softcap, causal, window } = self.scores;
+        let Scores { scale, softcap, causal, window, .. } = self.scores;
         let attention = Attention::new().scale(scale);
         let attention = if causal { attention.causal() } else { attention };
         let attention = softcap.into_iter().fold(attention, Attention::softcap);

@@ -20,6 +20,7 @@ mod packed;
 mod plan;
 mod queue;
 mod reuse;
+mod terms;
 mod values;
 mod views;
 
@@ -41,6 +42,9 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "large scores", values::large)
         .device(Arch::Sm80, "NaN and infinity stay in their rows", values::not_numbers)
         .device(Arch::Sm80, "NaN behind a mask stays in its tile's column", values::behind_the_mask)
+        .device(Arch::Sm80, "sinks", terms::sinks)
+        .device(Arch::Sm80, "ALiBi", terms::slopes)
+        .device(Arch::Sm80, "sinks and slopes without keys, of any size", terms::extremes)
         .device(Arch::Sm80, "lengths of sequences, in a cache", decode::lengths)
         .device(Arch::Sm80, "caches in shuffled pages", decode::pages)
         .device(Arch::Sm80, "1 to 16 queries of heads that share keys", decode::queries)
@@ -51,6 +55,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "every code of 8 bits", codes::every_code)
         .device(Arch::Sm80, "refused caches of 8 bits", codes::errors)
         .device(Arch::Sm80, "sequences one after the other", packed::lengths)
+        .device(Arch::Sm80, "sinks and slopes of sequences one after the other", packed::terms)
         .device(Arch::Sm80, "sequences that overlap or are too long", packed::wrong_offsets)
         .device(Arch::Sm80, "a queue of packed sequences' tiles gives the same bits", queue::same_bits)
         .device(Arch::Sm80, "a queue of any number of sequences", queue::any_number)

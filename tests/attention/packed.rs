@@ -7,8 +7,9 @@ use tilewright_support::attention::{Head, Scores};
 use tilewright_support::random::normal;
 use tilewright_support::suite::{Outcome, picked};
 
-use crate::case::{Input, allow_nan};
+use crate::case::{Input, Sizes, allow_nan};
 use crate::operand::{Operand, Place};
+use crate::terms::Terms;
 use crate::values::{BESIDE, MASKED};
 
 /// Queries and keys of each sequence.
@@ -29,11 +30,29 @@ pub fn lengths(device: &Device) -> Outcome {
     each::<f16>(device, &[[0, 0], [0, 9]], [64, 64], |scores| scores)
 }
 
+/// With sinks, and slopes of ALiBi.
+pub fn terms(device: &Device) -> Outcome {
+    let few: Lengths = &[[70, 70], [0, 0], [1, 129], [9, 0], [40, 30], [65, 257]];
+    let (both, slopes) =
+        (Terms { sinks: true, slopes: Some(true) }, Terms { sinks: false, slopes: Some(false) });
+    let causal = Scores { causal: true, ..Scores::new(128) };
+    check::<f16>(device, few, [128, 128], causal, (None, both))?;
+    check::<bf16>(
+        device,
+        few,
+        [256, 256],
+        Scores { softcap: Some(2.0), ..Scores::new(256) },
+        (None, slopes),
+    )?;
+    check::<bf16>(device, few, [64, 64], Scores::new(64), (None, Terms { sinks: true, slopes: None }))
+}
+
 /// NaN in the last key or value of one sequence, which only its last query sees: as without packing, and no other sequence sees it.
 pub fn behind_the_mask(device: &Device) -> Outcome {
     let scores = Scores { causal: true, ..Scores::new(64) };
     for input in [1, 2] {
-        check::<f16>(device, &[[70, 70], [30, 30], [MASKED; 2]], [64, 64], scores, Some(input))?;
+        let nan = (Some(input), Terms::default());
+        check::<f16>(device, &[[70, 70], [30, 30], [MASKED; 2]], [64, 64], scores, nan)?;
     }
     Ok(())
 }
@@ -100,7 +119,7 @@ fn each<T: Input>(
     columns: [usize; 2],
     scores: impl Fn(Scores) -> Scores,
 ) -> Outcome {
-    check::<T>(device, lengths, columns, scores(Scores::new(columns[0])), None)
+    check::<T>(device, lengths, columns, scores(Scores::new(columns[0])), (None, Terms::default()))
 }
 
 /// Runs it on every kernel, on the emulator on a third of them. An element of `nan`, of Q, K and V, is NaN: in the last key of the last sequence's first head.
@@ -109,7 +128,7 @@ fn check<T: Input>(
     lengths: Lengths,
     columns: [usize; 2],
     scores: Scores,
-    nan: Option<usize>,
+    (nan, terms): (Option<usize>, Terms),
 ) -> Outcome {
     let stream = Stream::new(device)?;
     let [d, dv] = columns;
@@ -149,12 +168,17 @@ fn check<T: Input>(
         Tensor::from_slice(device, &offsets, &[offsets.len()])
     };
     let (query_offsets, key_offsets) = (tensor(&begins)?, tensor(&key_begins)?);
+    let sizes = Sizes { batch: lengths.len(), heads, kv_heads, ..Sizes::new(0, 0, columns) };
+    let [sinks, slopes] = terms.tensors(device, sizes)?;
     let longest = lengths.iter().map(|lengths| lengths[0]).max().unwrap_or(0);
     let attention = || {
         let attention =
             Attention::new().scale(scores.scale).packed(query_offsets.view(), key_offsets.view(), longest);
         let attention = if scores.causal { attention.causal() } else { attention };
         let attention = scores.softcap.into_iter().fold(attention, Attention::softcap);
+        let attention = sinks.iter().fold(attention, |attention, sinks| attention.sinks(&sinks.view()));
+        let attention =
+            slopes.iter().fold(attention, |attention, slopes| attention.alibi_slopes(&slopes.view()));
         scores.window.into_iter().fold(attention, |attention, [left, right]| attention.window(left, right))
     };
     let mut o = Operand::<T>::poisoned(device, places[3])?;
@@ -178,6 +202,7 @@ fn check<T: Input>(
                 let k = &inputs[1][kv * d..][..keys * d];
                 let v = &inputs[2][kv * dv..][..keys * dv];
                 let numbers: Vec<_> = (0..queries).collect();
+                let scores = terms.scores(scores, (i, head), heads);
                 let expected = Head::new([q, k, v], queries, keys, columns).rows(&numbers, &scores);
                 for (number, row) in expected.iter().enumerate() {
                     let (at, cap) =

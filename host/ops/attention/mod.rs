@@ -11,6 +11,7 @@ mod problem;
 mod queue;
 mod splits;
 mod table;
+mod terms;
 #[cfg(test)]
 mod tests;
 
@@ -71,7 +72,7 @@ pub fn attention<T: HalfElement>(
 /// - A NaN or an infinity in Q or K stays in the rows of the queries that see it. In V it may also reach its column in rows that a
 ///   mask hides it from: their weight of 0 is multiplied by all values of a block of keys that a tile of queries reads, as in
 ///   flash attention at large. What lies behind a sequence's length or in no sequence is not read, or counts as zeros.
-/// - A query that sees no key has an O of 0 and a log-sum-exp of -inf. Without queries or batch nothing is done.
+/// - A query that sees no key has an O of 0 and a log-sum-exp of -inf, or of its head's [sink](Self::sinks). Without queries or batch nothing is done.
 ///
 /// The scores are never in memory: a CTA takes a tile of queries and walks over their keys in blocks, with a running maximum and sum
 /// (Milakov & Gimelshein 2018; Dao et al. 2022; Dao 2023; Shah et al. 2024).
@@ -109,6 +110,8 @@ pub struct Attention<'a> {
     table: Option<Indices<'a>>,
     offsets: Option<[Indices<'a>; 2]>,
     scales: Option<[&'a TensorView<'a, f32>; 2]>,
+    sinks: Option<TensorView<'a, f32>>,
+    slopes: Option<TensorView<'a, f32>>,
     workspace: Workspace<'a>,
     kernel: Option<&'a str>,
     overlap: bool,
@@ -124,6 +127,8 @@ impl Attention<'_> {
             table: None,
             offsets: None,
             scales: None,
+            sinks: None,
+            slopes: None,
             workspace: Workspace::Owned(None),
             kernel: None,
             overlap: true,
@@ -158,6 +163,20 @@ impl<'a> Attention<'a> {
     pub fn softcap(mut self, cap: f32) -> Self {
         self.options.softcap = Some(cap);
         self
+    }
+    /// A logit of each head, \[heads\], contiguous: one more score in each row's softmax, which has no value ("attention sinks", as in gpt-oss). Its
+    /// exponential is in the sum that O is divided by, and in the log-sum-exp; neither the scale nor a cap is applied to it. Read when the kernel runs.
+    ///
+    /// A query that sees no key has an O of 0 and its head's sink as log-sum-exp.
+    pub fn sinks(self, sinks: &TensorView<'a, f32>) -> Self {
+        Attention { sinks: Some(sinks.clone()), ..self }
+    }
+    /// Slopes of ALiBi (Press et al. 2022), \[heads\] or \[batch, heads\], heads contiguous: the score of query i and key j, scaled and capped,
+    /// has slope |i + keys - queries - j| taken off, as FlashAttention's `alibi_slopes` do. Read when the kernel runs. `scale` is at least 1e-20 beside them.
+    ///
+    /// The kernels are those of capped scores.
+    pub fn alibi_slopes(self, slopes: &TensorView<'a, f32>) -> Self {
+        Attention { slopes: Some(slopes.clone()), ..self }
     }
     /// Where to write the natural logarithm of each row's sum of exponentials of masked scores, \[batch, heads, queries\].
     pub fn lse(self, lse: &'a mut TensorViewMut<'_, f32>) -> Self {
@@ -233,14 +252,15 @@ impl<'a> Attention<'a> {
         Attention { overlap, ..self }
     }
 
-    /// The gradients of this attention by Q, K and V. Neither a cache nor divided keys have any.
+    /// The gradients of this attention by Q, K and V. Neither a cache nor divided keys nor ALiBi's slopes have any. What [`sinks`](Self::sinks) do is in O
+    /// and in the log-sum-exp that it is given; there is no gradient by them.
     pub fn gradient(self) -> AttentionGradient<'a> {
         AttentionGradient::new(self)
     }
 
     /// The tensors of the call beside Q, K, V and O.
     fn others(&self) -> Others<'_> {
-        let Attention { lse, lengths, table, offsets, scales, .. } = self;
+        let Attention { lse, lengths, table, offsets, scales, sinks, slopes, .. } = self;
         let offsets = offsets.as_ref().map(|[queries, keys]| [queries, keys]);
         Others {
             lse: lse.as_ref(),
@@ -248,6 +268,8 @@ impl<'a> Attention<'a> {
             table: table.as_ref(),
             offsets,
             scales: *scales,
+            sinks: sinks.as_ref(),
+            slopes: slopes.as_ref(),
         }
     }
 

@@ -161,7 +161,7 @@ mod tests {
     }
 
     fn order(heads: u32, m: u32, blocks: impl Fn(u32) -> u32) -> Order {
-        let keys = Keys { count: 0, low: 0, high: blocks(0) as i32 };
+        let keys = Keys { count: 0, low: 0, high: blocks(0) as i32, own: 0 };
         Work { heads, m, ctas: 132, tile: [128, 128], keys }.order(blocks)
     }
 

@@ -75,7 +75,8 @@ impl Parts {
         overlap: bool,
         workspace: u64,
     ) -> Result<()> {
-        let Problem { device, inputs: [q, k, v], o, lse, size, cache, scales: [cap, scale], .. } = problem;
+        let Problem { device, inputs: [q, k, v], o, lse, size, cache, scales: [cap, scale], terms, .. } =
+            problem;
         let Parts { kernel, function, order, splits, parts, ctas, merge } = self;
         let backend = device.backend();
         let tma = kernel.arch == Arch::Sm90a;
@@ -92,8 +93,8 @@ impl Parts {
         let lse: GlobalAbi<(), 4> = lse.arg(backend, true, 0)?;
         let launch = Launch::grid([*ctas, 1, 1]).pdl(overlap && tma);
         let o: GlobalAbi<(), 4> = o.streamed(backend, 0)?;
-        let (order, cache, cap, scale) = (*order, *cache, *cap, *scale);
-        let args = DecodeArgs { q, k, v, o, lse, parts, order, cache, cap, scale };
+        let (order, cache, cap, scale, terms) = (*order, *cache, *cap, *scale, *terms);
+        let args = DecodeArgs { q, k, v, o, lse, parts, order, cache, cap, scale, terms };
         // SAFETY: the arguments are those of `decode`. The views that the tensors come from are borrowed by the caller, those that are written exclusively, and reach no
         // further than their shapes, which the kernel keeps to; the workspace is as large as the parts are. Programmatic launch only
         // moves what precedes its wait for the preceding grid.

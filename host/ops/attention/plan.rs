@@ -9,6 +9,7 @@ use super::problem::Problem;
 use super::queue::Queue;
 use super::splits::workspace_len;
 use super::table::{Compiled, Prepared};
+use super::terms::Terms;
 use crate::ops::frame::{Choice, Named, Operands, Places, Plan, check, explained, room};
 use crate::ops::{CacheElement, HalfElement, Indices};
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut};
@@ -70,6 +71,10 @@ pub struct AttentionViews<'a> {
     pub offsets: Option<[Indices<'a>; 2]>,
     /// Of keys and of values: see [`Attention::cache_scales`].
     pub cache_scales: Option<[TensorView<'a, f32>; 2]>,
+    /// See [`Attention::sinks`].
+    pub sinks: Option<TensorView<'a, f32>>,
+    /// See [`Attention::alibi_slopes`].
+    pub alibi_slopes: Option<TensorView<'a, f32>>,
     /// As many elements as [`AttentionPlan::workspace_len`] says, contiguous and aligned to 16 bytes, of any values. Runs that may be at work at
     /// the same time, on whatever streams, have memory of their own. Packed sequences run without it too, and slower: see [`Attention::packed`].
     pub workspace: Option<TensorViewMut<'a, f32>>,
@@ -82,6 +87,8 @@ pub(super) struct Others<'v> {
     pub(super) table: Option<&'v Indices<'v>>,
     pub(super) offsets: Option<[&'v Indices<'v>; 2]>,
     pub(super) scales: Option<[&'v TensorView<'v, f32>; 2]>,
+    pub(super) sinks: Option<&'v TensorView<'v, f32>>,
+    pub(super) slopes: Option<&'v TensorView<'v, f32>>,
 }
 
 /// Places of a plan.
@@ -92,6 +99,10 @@ const QUERY_OFFSETS: usize = 7;
 const KEY_OFFSETS: usize = 8;
 const K_SCALE: usize = 9;
 const V_SCALE: usize = 10;
+const SINKS: usize = 11;
+const SLOPES: usize = 12;
+/// How many.
+const PLACES: usize = 13;
 
 /// The tensors of an attention, in the order of a plan's.
 pub(super) fn named<'v, T: Element, C: Element>(
@@ -99,7 +110,7 @@ pub(super) fn named<'v, T: Element, C: Element>(
     [k, v]: [&'v TensorView<'_, C>; 2],
     o: &'v TensorViewMut<'_, T>,
     others: &Others<'v>,
-) -> [Option<Named<'v>>; 11] {
+) -> [Option<Named<'v>>; PLACES] {
     let indices = |name, of: Option<&'v Indices<'v>>| of.map(|of| of.named(name));
     [
         Some(Named::read("q", q)),
@@ -113,6 +124,8 @@ pub(super) fn named<'v, T: Element, C: Element>(
         indices("key_offsets", others.offsets.map(|[_, keys]| keys)),
         others.scales.map(|[k, _]| Named::read("k_scale", k)),
         others.scales.map(|[_, v]| Named::read("v_scale", v)),
+        others.sinks.map(|sinks| Named::read("sinks", sinks)),
+        others.slopes.map(|slopes| Named::read("alibi_slopes", slopes)),
     ]
 }
 
@@ -133,7 +146,11 @@ pub(super) fn problem<T: HalfElement, C: CacheElement<T>>(
     let offsets =
         others.offsets.map(|[queries, keys]| [queries.planned(QUERY_OFFSETS), keys.planned(KEY_OFFSETS)]);
     let scales = others.scales.map(|[k, v]| [k.planned(K_SCALE), v.planned(V_SCALE)]);
+    let sinks = others.sinks.map(|sinks| sinks.planned(SINKS));
+    let slopes = others.slopes.map(|slopes| slopes.planned(SLOPES));
     let here = Others {
+        sinks: sinks.as_ref(),
+        slopes: slopes.as_ref(),
         lse: lse.as_ref(),
         lengths: lengths.as_ref(),
         table: table.as_ref(),
@@ -147,6 +164,8 @@ pub(super) fn problem<T: HalfElement, C: CacheElement<T>>(
         codes: (C::DTYPE != T::DTYPE).then_some(C::DTYPE),
         scales: scales.map(|scales| scales.map(|of| of.untyped())),
     };
+    let terms =
+        Terms { sinks: sinks.map(|sinks| sinks.untyped()), slopes: slopes.map(|slopes| slopes.untyped()) };
     let offsets = offsets.map(|offsets| offsets.map(|of| of.untyped()));
     let packed = offsets.map(|offsets| Offsets::new(offsets, options.longest)).transpose()?;
     let others = [
@@ -162,7 +181,7 @@ pub(super) fn problem<T: HalfElement, C: CacheElement<T>>(
         let allowed = format!("of {}, the type of `q`: few queries alone read keys of 8 bits", T::DTYPE);
         return Err(Error::argument("k", format!("of {codes} for packed sequences"), allowed));
     }
-    Problem::new((options, has_workspace), &q, &k, &v, &o, lse.as_ref(), (cached, packed))
+    Problem::new((options, has_workspace), &q, &k, &v, &o, lse.as_ref(), (cached, packed, terms))
 }
 
 impl AttentionPlan {
@@ -219,13 +238,23 @@ impl AttentionPlan {
         o: &mut TensorViewMut<'_, T>,
         views: &mut AttentionViews<'_>,
     ) -> Result<()> {
-        let AttentionViews { lse, lengths, block_table, offsets, cache_scales, workspace } = views;
+        let AttentionViews {
+            lse,
+            lengths,
+            block_table,
+            offsets,
+            cache_scales,
+            sinks,
+            alibi_slopes,
+            workspace,
+        } = views;
         let scales = cache_scales.as_ref().map(|[k, v]| [k, v]);
         let offsets = offsets.as_ref().map(|[queries, keys]| [queries, keys]);
         let (lse, lengths, table) = (lse.as_ref(), lengths.as_ref(), block_table.as_ref());
         let workspace = workspace.as_ref();
         let memory = workspace.map(|workspace| Named::room("workspace", workspace));
-        let others = Others { lse, lengths, table, offsets, scales };
+        let (sinks, slopes) = (sinks.as_ref(), alibi_slopes.as_ref());
+        let others = Others { lse, lengths, table, offsets, scales, sinks, slopes };
         let places = self.places(stream, named(q, [k, v], o, &others), memory)?;
         let without = self.queue.is_some() && workspace.is_none();
         let room = if without { 0 } else { room(workspace, self.workspace_len)? };
@@ -236,7 +265,7 @@ impl AttentionPlan {
     pub(super) fn places(
         &self,
         stream: &Stream,
-        tensors: [Option<Named<'_>>; 11],
+        tensors: [Option<Named<'_>>; PLACES],
         room: Option<Named<'_>>,
     ) -> Result<Places> {
         self.operands.places(stream, tensors, room)

@@ -2,11 +2,12 @@
 
 use std::f32::consts::LOG2_E;
 
-use tilewright_attention::{AnySequences, Cache, Capped, Either, Keys, Plain, Score};
+use tilewright_attention::{AnySequences, Cache, Capped, HeadTerms, Keys, Plain, Score};
 
 use super::cache::{Cached, int};
 use super::packed::Offsets;
 use super::table::Kind;
+use super::terms::Terms;
 use crate::ops::frame::{Operand, of_shape};
 use crate::ops::scores::{scale, softcap};
 use crate::tensor::{Places, Untyped};
@@ -55,8 +56,10 @@ pub(super) struct Problem {
     pub(super) has_workspace: bool,
     /// Parts of the keys, if they are asked for.
     pub(super) splits: Option<u32>,
-    /// What each score is multiplied by before its cap, and then before the exponential to base 2.
+    /// What each score is multiplied by before its cap, 0 where there is none, and then before the exponential to base 2.
     pub(super) scales: [f32; 2],
+    /// Sinks and slopes.
+    pub(super) terms: HeadTerms,
     pub(super) kind: Kind,
 }
 
@@ -84,7 +87,7 @@ impl Problem {
         v: &TensorView<'_, C>,
         o: &TensorViewMut<'_, T>,
         lse: Option<&TensorViewMut<'_, f32>>,
-        (cached, packed): (Cached, Option<Offsets>),
+        (cached, packed, terms): (Cached, Option<Offsets>, Terms),
     ) -> Result<Self> {
         let device = o.device();
         let size = Size::new([q.shape(), k.shape(), v.shape(), o.shape()], &cached)?;
@@ -109,14 +112,14 @@ impl Problem {
         let splits = splits.transpose()?;
         let scale = scale(options.scale, d)?;
         let (scales, score) = match options.softcap {
-            // No cap, for kernels that are told.
+            // Kernels that change scores are told of no cap.
+            None if terms.slopes.is_some() || cached.codes.is_some() => ([0.0, scale * LOG2_E], Capped::NAME),
             None => ([0.0, scale * LOG2_E], Plain::NAME),
             Some(cap) => {
                 let cap = softcap(cap)?;
                 ([scale / cap, cap * LOG2_E], Capped::NAME)
             }
         };
-        let score = if cached.codes.is_some() { Either::NAME } else { score };
         cached.check_scales(size.kv_heads)?;
         let (size, keys, sequences) = match &packed {
             None => {
@@ -143,6 +146,7 @@ impl Problem {
             lse,
             size,
             keys,
+            terms: terms.argument(&size, scales[1])?,
             cache: cached.argument(options, size.queries, size.keys, size.block_rows)?,
             kind: Kind { element: T::DTYPE.name(), codes: cached.codes.is_some(), score },
             cached,
@@ -187,6 +191,8 @@ impl Problem {
         cache.lengths = places.at(cache.lengths);
         cache.pages.address = places.at(cache.pages.address);
         cache.codes.scales = cache.codes.scales.map(|scale| places.at(scale));
+        let terms = &mut placed.terms;
+        [terms.sinks, terms.slopes] = [terms.sinks, terms.slopes].map(|at| places.at(at));
         if let AnySequences::Packed(packed) = &mut placed.sequences {
             packed.query_offsets = places.at(packed.query_offsets);
             packed.key_offsets = places.at(packed.key_offsets);
@@ -250,5 +256,6 @@ pub(super) fn seen(queries: usize, keys: usize, options: &Options) -> Result<Key
     let [left, right] = options.window.map_or([i64::MAX; 2], |window| window.map(far));
     let right = if options.causal { 0 } else { right };
     let near = |key: i64| key.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
-    Ok(Keys { count, low: near(own.saturating_sub(left)), high: near(own.saturating_add(right)) })
+    let (low, high) = (near(own.saturating_sub(left)), near(own.saturating_add(right)));
+    Ok(Keys { count, low, high, own: near(own) })
 }

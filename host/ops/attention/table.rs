@@ -182,7 +182,16 @@ impl Queries {
         overlap: bool,
         (sequences, list): (S, SequenceList),
     ) -> Result<()> {
-        let Problem { device, inputs: [q, k, v], o, lse, size, scales: [cap, scale], .. } = problem;
+        let &Problem {
+            ref device,
+            inputs: [ref q, ref k, ref v],
+            ref o,
+            ref lse,
+            size,
+            scales: [cap, scale],
+            terms,
+            ..
+        } = problem;
         let Queries { kernel, function, order, ctas } = self;
         let backend = device.backend();
         let tma = kernel.arch == Arch::Sm90a;
@@ -200,8 +209,8 @@ impl Queries {
         let o: GlobalAbi<(), 4> = o.streamed(backend, lines(BOX))?;
         let lse: GlobalAbi<(), 4> = lse.arg(backend, true, 0)?;
         let launch = Launch::grid([*ctas, 1, 1]).pdl(overlap && tma);
-        let args =
-            AttentionArgs { q, k, v, o, lse, order: *order, sequences, cap: *cap, scale: *scale, list };
+        let order = *order;
+        let args = AttentionArgs { q, k, v, o, lse, order, sequences, cap, scale, list, terms };
         // SAFETY: the arguments are those of `attention` for this kind of sequences. The views that the tensors come from are
         // borrowed by the caller, o and lse exclusively, and reach no further than their shapes, which the kernel keeps to; a list of packed sequences was made before, with a counter that is this grid's alone.
         // Programmatic launch only moves what precedes its wait for the preceding grid.

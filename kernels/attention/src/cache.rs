@@ -43,7 +43,7 @@ impl Cache {
             count = (unsafe { global::ld_global_u32(at as *const u32) } as i32).clamp(0, self.capacity);
         }
         let own = count - self.queries;
-        Keys { count, low: own.saturating_sub(self.left), high: own.saturating_add(self.right) }
+        Keys { count, low: own.saturating_sub(self.left), high: own.saturating_add(self.right), own }
     }
 }
 

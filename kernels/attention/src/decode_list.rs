@@ -12,7 +12,7 @@ use crate::cache::SplitOrder;
 use crate::flash_decoding::decode;
 use crate::kept::Kept;
 use crate::parts::merge;
-use crate::score::{Capped, Either, Plain, Score};
+use crate::score::{Capped, Plain, Score};
 
 /// What the host chooses a kernel of flash-decoding by.
 #[derive(Clone, Copy, Debug)]
@@ -115,10 +115,10 @@ kernels! {
     // Of codes of 8 bits, with or without a cap. Blocks of 32 keys leave registers for 256 columns of O.
     for T in [f16, bf16] {
         sm_90: [decode_sm_90_ T _codes_64x64d128x128s4]:
-            decode<WarpSpecialized<OneConsumerTwoProducersTwoPerSm>, FullRow<1>, T, u8, Either, 64, 64, 128, 128, 4>;
+            decode<WarpSpecialized<OneConsumerTwoProducersTwoPerSm>, FullRow<1>, T, u8, Capped, 64, 64, 128, 128, 4>;
         sm_90: [decode_sm_90_ T _codes_64x32d256x256s6]:
-            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, u8, Either, 64, 32, 256, 256, 6>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, u8, Capped, 64, 32, 256, 256, 6>;
         sm_80: [decode_sm_80_ T _codes_64x64d128x128s3]:
-            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, u8, Either, 64, 64, 128, 128, 3>;
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, u8, Capped, 64, 64, 128, 128, 3>;
     }
 }

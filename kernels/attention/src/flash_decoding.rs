@@ -3,11 +3,11 @@
 use core::convert::identity;
 use core::f32::consts::LN_2;
 
-use super::{Cache, Kept, KeyPart, KeyParts, Score, SplitOrder};
+use super::{Cache, HeadTerms, Kept, KeyPart, KeyParts, Score, SplitOrder, score};
 use tilewright_device::kernel;
 use tilewright_device::tile::{
     ChainedGemm, Cta, Element, Fragment, Fresh, Gemm, Global, GlobalMut, InPlace, OnlineSoftmax, Pending,
-    RowMajor, Schedule, Shared, SplitParts, copy, gemm,
+    RowMajor, Rows, Schedule, Shared, SplitParts, copy, gemm,
 };
 
 /// O = softmax(scale score(Q Kᵀ) + mask) V over parts of the keys (Dao et al. 2023, "Flash-Decoding").
@@ -15,7 +15,7 @@ use tilewright_device::tile::{
 /// Q \[batch, heads, queries, D\]; K \[pages, KV heads, rows, D\] and V likewise with DV columns, where `cache` says which pages
 /// are whose. The rows of a tile are the heads that share a KV head, of query after query. If there is one part, O is written,
 /// \[batch, heads, queries, DV\], and the log-sum-exp in natural logarithms to `lse`, \[batch, heads, queries, 1\], unless that
-/// has no columns; else each part's to `parts`, for [`merge`](fn@super::merge). The scale and `cap` are as for [`attention`](fn@super::attention).
+/// has no columns; else each part's to `parts`, for [`merge`](fn@super::merge). The scale, `cap` and `terms` are as for [`attention`](fn@super::attention).
 ///
 /// K and V are of `C`: of codes of 8 bits a stage's tile is widened to `T` once, in the shared memory that the gemm reads, without their scales. These
 /// are one for a head, so that of K goes with the scores' scale, and that of V with the sum that the result is divided by.
@@ -43,6 +43,7 @@ pub fn decode<
     cache: InPlace<Cache>,
     cap: f32,
     scale: f32,
+    terms: InPlace<HeadTerms>,
 ) where
     Y: ChainedGemm<T, BM, BN, D, DV>,
 {
@@ -80,16 +81,29 @@ pub fn decode<
         arriving.wait();
         let codes = cache.get().codes.codes();
         let [k_scale, v_scale] = cache.get().scales::<T, C>(kv_head);
-        let [cap, scale] = if F::any(cap) { [cap * k_scale, scale] } else { [cap, scale * k_scale] };
+        let biased = F::CHANGES && terms.get().biased();
+        let [cap, scale] = match (cap != 0.0, biased) {
+            (true, _) => [cap * k_scale, scale],
+            (false, false) => [cap, scale * k_scale],
+            (false, true) => [cap, scale],
+        };
         let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale);
         let mut acc = Fragment::<f32, BM, DV, Y>::zero();
+        let query = |r| rows.query(m * BM as u32 + r);
+        let head = |r| rows.row(kv_head, m * BM as u32 + r).map(|(_, head)| head);
+        let mut slopes = Rows::<f32, BM, BN, Y>::splat(0.0);
+        if biased {
+            slopes = Rows::indexed(|r| head(r).map_or(0.0, |head| terms.get().slope(batch, head)));
+        }
         // The block's P, and V after it, with what came before weighted anew.
         let mut weigh = identity(
             #[inline(always)]
             |s: Fragment<f32, BM, BN, Y>, acc: Fragment<f32, BM, DV, Y>, j: u32| {
-                let s = if F::any(cap) { s.map(|s| F::apply(s, cap)) } else { s };
-                let s =
-                    if blocks.whole(j) { s } else { keys.mask_rows(s, j, |r| rows.query(m * BM as u32 + r)) };
+                // A bias is of the scores themselves.
+                let s = if biased && cap == 0.0 { s.map(|s| k_scale * s) } else { s };
+                let own = || keys.own_of_rows(j, query);
+                let s = score::changed::<F, BM, BN, Y>(s, cap, terms, &slopes, own);
+                let s = if blocks.whole(j) { s } else { keys.mask_rows(s, j, query) };
                 let max = softmax.maximum(&s);
                 let (p, rescale) = softmax.exponentials(s, max);
                 (p.cast::<T>(), acc.zip_rows(&rescale.along(), |x, by| x * by))
@@ -120,7 +134,12 @@ pub fn decode<
             acc = gemm(Y::default(), p, values, weighted).wait();
             vs.release(v);
         }
-        let (inverse, log2) = softmax.finish();
+        // A sink joins one part of the row's.
+        let mut sinks = Rows::splat(f32::NEG_INFINITY);
+        if split == 0 && terms.get().sinks != 0 {
+            sinks = Rows::indexed(|r| head(r).map_or(f32::NEG_INFINITY, |head| terms.get().sink(head)));
+        }
+        let (inverse, log2) = softmax.finish_with(&sinks);
         let acc = acc.zip_rows(&inverse.map(|by| by * v_scale).along(), |x, by| x * by);
         if rows.splits() == 1 {
             copy(acc.cast::<T>(), o.get().scatter(place));

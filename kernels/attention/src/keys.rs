@@ -16,6 +16,8 @@ pub struct Keys {
     pub low: i32,
     /// The last key that query 0 sees.
     pub high: i32,
+    /// The key that query 0 is aligned with, negative where only later queries are aligned with one.
+    pub own: i32,
 }
 
 /// The blocks of keys that a tile of queries sees: from `begin` to `end`, of which every query sees all keys of those from
@@ -92,7 +94,12 @@ impl Keys {
     /// Which of so many queries see a key, as if keys saw queries.
     #[inline(always)]
     pub fn mirrored(&self, queries: u32) -> Self {
-        Keys { count: queries as i32, low: self.high.saturating_neg(), high: self.low.saturating_neg() }
+        Keys {
+            count: queries as i32,
+            low: self.high.saturating_neg(),
+            high: self.low.saturating_neg(),
+            own: self.own.saturating_neg(),
+        }
     }
 
     /// The blocks of `BN` keys that tile `m` of `BM` queries sees.
@@ -137,6 +144,17 @@ impl Keys {
         let query = Rows::<i32, BM, BN, L>::indexed(query);
         let to = query.map(|i| i.saturating_add(high).min(self.count - 1 - first) + 1);
         s.fill_outside(&query.map(|i| i.saturating_add(low)), &to, f32::NEG_INFINITY)
+    }
+
+    /// The keys that the queries of rows are aligned with, counted from the first of block `j` of `N`.
+    #[inline(always)]
+    pub fn own_of_rows<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+        &self,
+        j: u32,
+        query: impl Fn(u32) -> i32,
+    ) -> Rows<i32, M, N, L> {
+        let own = self.own - (j * N as u32) as i32;
+        Rows::indexed(|r| query(r) + own)
     }
 
     /// How many keys block `j` of `BN` has, or more.

@@ -15,6 +15,7 @@ mod prepare;
 mod queue;
 mod score;
 mod sequences;
+mod terms;
 
 pub use cache::{Cache, KeyPart, KeyParts, SplitOrder};
 pub use decode_list::{DECODE, DecodeKernel, MERGE, MergeKernel};
@@ -26,9 +27,11 @@ pub use order::{QueryTile, QueryTiles, TileOrder};
 pub use parts::{MergeArgs, merge};
 pub use prepare::{ListOrder, ListSequencesArgs, list_sequences};
 pub use queue::{PackedTiles, SequenceList};
-pub use score::{Capped, Either, Plain, Score};
+pub use score::{Capped, Plain, Score};
 pub use sequences::{AnySequences, Equal, Packed, Sequence, Sequences};
+pub use terms::HeadTerms;
 
+use core::convert::identity;
 use core::f32::consts::LN_2;
 
 use tilewright_device::kernel;
@@ -41,7 +44,8 @@ use tilewright_device::tile::{
 ///
 /// Q \[batch, heads, queries, D\], K \[batch, KV heads, keys, D\], V \[batch, KV heads, keys, DV\], O as Q with DV columns; the
 /// log-sum-exp of each row, \[batch, heads, queries, 1\] in natural logarithms, unless `lse` has no rows. `F` is what is done to
-/// each score before the softmax, with `cap`; `scale` is that of its result times log2(e). Columns of Q, K and V that are
+/// each score before the softmax, with `cap`; `scale` is that of its result times log2(e); `terms` has the heads' sinks, which join the sum of a
+/// row's exponentials, and slopes. Columns of Q, K and V that are
 /// not there are zeros. A CTA takes tiles of `BM` queries in the order of `order`, packed ones from a queue in that of `list` if there is one,
 /// and walks over their keys in blocks of `BN`, last to first; the softmax of one block runs under the next block's Q Kᵀ and its own P V.
 #[kernel(program = P)]
@@ -68,6 +72,7 @@ pub fn attention<
     cap: f32,
     scale: f32,
     list: InPlace<SequenceList>,
+    terms: InPlace<HeadTerms>,
 ) where
     Y: ChainedGemm<T, BM, BN, D, DV>,
 {
@@ -112,12 +117,20 @@ pub fn attention<
         }
         let mut acc = Fragment::<f32, BM, DV, Y>::zero();
         let (mut inverse, mut log2) = (Rows::<f32, BM, BN, Y>::splat(0.0), Rows::splat(f32::NEG_INFINITY));
+        let slopes = Rows::splat(if F::CHANGES { terms.get().slope(batch, head) } else { 0.0 });
+        let changed = identity(
+            #[inline(always)]
+            |s, j| {
+                let own = || keys().own_of_rows(j, |r| (m * BM as u32 + r) as i32);
+                score::changed::<F, BM, BN, Y>(s, cap, terms, &slopes, own)
+            },
+        );
         if !blocks.none() {
             let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale);
             let (q, k) = (qs.acquire(), ks.acquire());
             let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).wait();
             ks.release(k);
-            let s = s.map(|s| F::apply(s, cap));
+            let s = changed(s, blocks.last());
             let s = if blocks.whole(blocks.last()) { s } else { keys().mask(s, m, blocks.last()) };
             let max = softmax.maximum(&s);
             let (p, _) = softmax.exponentials(s, max);
@@ -135,7 +148,7 @@ pub fn attention<
                     let acc = gemm(Y::default(), p, v_s.at(v.full()), acc);
                     let (s, acc) = s.behind(acc, || turns.pass());
                     ks.release(k);
-                    let s = s.map(|s| F::apply(s, cap));
+                    let s = changed(s, j);
                     let s = if masked { keys().mask(s, m, j) } else { s };
                     let mut max = softmax.maximum(&s);
                     let acc = vs.finish(v, acc, &mut max);
@@ -146,7 +159,7 @@ pub fn attention<
             qs.release(q);
             let v = vs.acquire();
             let last = gemm(Y::default(), p, v_s.at(v.full()), weighted).commit();
-            (inverse, log2) = softmax.finish();
+            (inverse, log2) = softmax.finish_with(&Rows::splat(terms.get().sink(head)));
             acc = last.wait();
             vs.release(v);
         }
@@ -158,6 +171,9 @@ pub fn attention<
         );
         let mut lse = lse.get();
         if lse.rows() > 0 {
+            // Of a tile without keys the sink alone.
+            let sink = terms.get().sink(head);
+            let log2 = log2.map(|log2| if log2 == f32::NEG_INFINITY { sink } else { log2 });
             copy(log2.map(|log2| log2 * LN_2), lse.tile(place).of_rows(first_query, queries));
         }
     }

@@ -2,17 +2,19 @@
 
 use core::f32::consts::LOG2_E;
 
-use tilewright_device::tile::math;
+use tilewright_device::layout::FragmentLayout;
+use tilewright_device::tile::{Fragment, InPlace, Rows, math};
+
+use crate::terms::HeadTerms;
 
 /// A function of each score.
 pub trait Score: Copy + Default + 'static {
     /// Its name.
     const NAME: &'static str;
+    /// Whether anything is done to scores: a cap, or a bias.
+    const CHANGES: bool;
 
-    /// Whether scores are changed at all.
-    fn any(cap: f32) -> bool;
-
-    /// `score` as the softmax takes it, where they are.
+    /// `score` as the softmax takes it.
     fn apply(score: f32, cap: f32) -> f32;
 }
 
@@ -20,21 +22,14 @@ pub trait Score: Copy + Default + 'static {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain;
 
-/// tanh(cap score), which keeps scores between -1 and 1 ("softcap", as in Gemma 2).
+/// tanh(cap score), which keeps scores between -1 and 1 ("softcap", as in Gemma 2), where there is a cap; less the distance of keys times a slope
+/// (ALiBi; Press et al. 2022), where heads have slopes: a launch says which.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Capped;
 
-/// [`Capped`], or [`Plain`] where `cap` is 0: known when the kernel runs.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Either;
-
 impl Score for Plain {
     const NAME: &'static str = "plain";
-
-    #[inline(always)]
-    fn any(_cap: f32) -> bool {
-        false
-    }
+    const CHANGES: bool = false;
 
     #[inline(always)]
     fn apply(score: f32, _cap: f32) -> f32 {
@@ -44,11 +39,7 @@ impl Score for Plain {
 
 impl Score for Capped {
     const NAME: &'static str = "capped";
-
-    #[inline(always)]
-    fn any(_cap: f32) -> bool {
-        true
-    }
+    const CHANGES: bool = true;
 
     #[inline(always)]
     fn apply(score: f32, cap: f32) -> f32 {
@@ -58,16 +49,19 @@ impl Score for Capped {
     }
 }
 
-impl Score for Either {
-    const NAME: &'static str = "either";
-
-    #[inline(always)]
-    fn any(cap: f32) -> bool {
-        cap != 0.0
+/// Scores of a block as the softmax takes them, before a mask: capped if `cap` is not 0, with the bias of `slopes` if `terms` have any. `own` are the
+/// keys that the rows' queries are aligned with, counted from the block's first.
+#[inline(always)]
+pub(crate) fn changed<F: Score, const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+    s: Fragment<f32, M, N, L>,
+    cap: f32,
+    terms: InPlace<HeadTerms>,
+    slopes: &Rows<f32, M, N, L>,
+    own: impl FnOnce() -> Rows<i32, M, N, L>,
+) -> Fragment<f32, M, N, L> {
+    if !F::CHANGES {
+        return s;
     }
-
-    #[inline(always)]
-    fn apply(score: f32, cap: f32) -> f32 {
-        Capped::apply(score, cap)
-    }
+    let s = if cap != 0.0 { s.map(|s| F::apply(s, cap)) } else { s };
+    if terms.get().biased() { s.less_distance(slopes, &own()) } else { s }
 }

@@ -152,6 +152,7 @@ impl Sequences for Packed {
             count: keys as i32,
             low: own.saturating_sub(self.left),
             high: own.saturating_add(self.right),
+            own,
         };
         Sequence { batch: 0, first_query, queries, first_key, keys }
     }

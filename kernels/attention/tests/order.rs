@@ -95,7 +95,7 @@ fn blocks_are_those_that_queries_see() {
     for count in [0, 1, 15, 16, 17, 100, 128] {
         for own in [-20, 0, 5, 84] {
             for (left, right) in [(none, none), (none, 0), (20, 0), (3, 4), (0, 0), (40, none)] {
-                let keys = Keys { count, low: own - left, high: own + right };
+                let keys = Keys { count, low: own - left, high: own + right, own };
                 for first in (0..100).step_by(8) {
                     let blocks = keys.blocks_of::<16>(first, first + 7);
                     let (any, all) = seen(&keys, first, first + 7);

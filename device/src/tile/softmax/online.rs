@@ -62,6 +62,23 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> OnlineSoftmax<M, N
         (p, rescale)
     }
 
+    /// As [`finish`](Self::finish), with one more score in each row, which has no part in the weighted sum: a sink. It is given as a logarithm to
+    /// base 2, -inf where there is none.
+    #[inline(always)]
+    pub fn finish_with(self, sink: &Rows<f32, M, N, L>) -> (Rows<f32, M, N, L>, Rows<f32, M, N, L>) {
+        let sum = self.sum.across_lanes(|a, b| a + b);
+        let max = self.max.map(|max| max * self.scale);
+        let new = max.zip(sink, max_of);
+        // Without any score: 2 ^ (-inf - 0), not 2 ^ (-inf + inf).
+        let shift = new.map(|new| if new == f32::NEG_INFINITY { 0.0 } else { -new });
+        let rescale = max.zip(&shift, |max, shift| ex2(max + shift));
+        let sum = sum.zip(&rescale, |sum, by| sum * by);
+        let sum = sum.zip(&sink.zip(&shift, |sink, shift| ex2(sink + shift)), |sum, sink| sum + sink);
+        let inverse = sum.zip(&rescale, |sum, by| if sum == 0.0 { 0.0 } else { by * rcp(sum) });
+        let log = new.zip(&sum, |new, sum| if sum == 0.0 { f32::NEG_INFINITY } else { new + lg2(sum) });
+        (inverse, log)
+    }
+
     /// What to multiply the weighted sum by, 0 for rows without scores, and log2 of the sum of exponentials, -inf there.
     #[inline(always)]
     pub fn finish(self) -> (Rows<f32, M, N, L>, Rows<f32, M, N, L>) {

@@ -89,12 +89,13 @@ pub struct AttentionGradient<'a> {
 impl<'a> AttentionGradient<'a> {
     pub(super) fn new(of: Attention<'a>) -> Self {
         let refused = {
-            let Others { lse, lengths, table, scales, .. } = of.others();
+            let Others { lse, lengths, table, scales, slopes, .. } = of.others();
             let given = [
                 ("lse", lse.is_some()),
                 ("lengths", lengths.is_some()),
                 ("block_table", table.is_some()),
                 ("k_scale", scales.is_some()),
+                ("alibi_slopes", slopes.is_some()),
                 ("splits", of.options.splits.is_some()),
                 ("workspace", matches!(of.workspace, Workspace::Given(_))),
                 ("kernel", of.kernel.is_some()),

@@ -5,6 +5,7 @@ use crate::backend::fake::{self, VAST};
 use crate::{Arch, Device, Element, f16};
 
 mod memory;
+mod terms;
 
 /// Addresses so far apart that no tensor reaches the next one.
 const fn far(number: u64) -> u64 {

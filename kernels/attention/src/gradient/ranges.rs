@@ -49,7 +49,9 @@ impl Ranges {
     #[inline(always)]
     pub fn sequence(&self, i: u32) -> Range {
         if self.is_packed == 0 {
-            let (queries, keys) = (self.longest, self.keys);
+            let (queries, Keys { count, low, high, .. }) = (self.longest, self.keys);
+            // Gradients have no use for the key that query 0 is aligned with: four numbers in one piece would be kept in local memory.
+            let keys = Keys { count, low, high, own: 0 };
             return Range { matrix: i, first_query: 0, queries, first_key: 0, first_line: 0, keys };
         }
         let Sequence { batch, first_query, queries, first_key, keys } = self.packed.get(i);
@@ -73,7 +75,7 @@ impl Ranges {
 
     /// Sequences one after the other in the rows of one matrix.
     pub const fn packed(packed: Packed, longest: u32, shared_by: u32) -> Self {
-        Ranges { packed, keys: Keys { count: 0, low: 0, high: 0 }, is_packed: 1, longest, shared_by }
+        Ranges { packed, keys: Keys { count: 0, low: 0, high: 0, own: 0 }, is_packed: 1, longest, shared_by }
     }
 
     /// Lines of statistics of a matrix in which packed sequences have so many rows.

@@ -1,0 +1,38 @@
+//! Sinks and slopes of ALiBi: what is accepted, and by which kernels.
+
+use super::*;
+
+#[test]
+fn sinks_and_slopes_must_fit() {
+    let (device, _) = fake::h200();
+    let shapes: [&[usize]; 4] = [&[3, 4, 70, 64], &[3, 2, 90, 64], &[3, 2, 90, 64], &[3, 4, 70, 64]];
+    let views = Views::new(&device, shapes);
+    let of = |shape: &[usize]| view::<f32>(&device, far(5), shape);
+    assert!(views.plan(&Attention::new().sinks(&of(&[4]))).is_ok());
+    for shape in [&[4][..], &[3, 4]] {
+        let kernel = views.kernel(&Attention::new().alibi_slopes(&of(shape)));
+        assert!(kernel.name().contains("_capped_"), "slopes are for the kernels that change scores");
+    }
+    let message = views.message(&Attention::new().sinks(&of(&[2])));
+    assert_eq!(
+        message,
+        "`sinks` was of shape [2]; it must be of shape [4]: a logit for each head, contiguous"
+    );
+    for (shape, was) in [(&[2][..], "[4]"), (&[2, 4], "[3, 4]"), (&[3, 4, 1], "[3, 4]")] {
+        let message = views.message(&Attention::new().alibi_slopes(&of(shape)));
+        let expected =
+            format!("`alibi_slopes` was of shape {shape:?}; it must be of shape {was}: a slope for each");
+        assert!(message.starts_with(&expected), "{message}");
+    }
+    let across = of(&[4, 3]).transpose(0, 1).unwrap();
+    let message = views.message(&Attention::new().alibi_slopes(&across));
+    assert!(message.starts_with("`alibi_slopes` was of strides [1, 3]; "), "{message}");
+    let message = views.message(&Attention::new().alibi_slopes(&of(&[4])).scale(1e-30));
+    assert!(
+        message.starts_with("`scale` was 1e-30 beside ALiBi's slopes; it must be at least 1e-20"),
+        "{message}"
+    );
+    let written = view::<f32>(&device, far(3), &[4]);
+    let message = views.message(&Attention::new().sinks(&written));
+    assert!(message.starts_with("`o` overlaps `sinks`; "), "{message}");
+}
