@@ -113,12 +113,17 @@ impl Case {
         };
         let (k_scale, v_scale) = (scale(0)?, scale(1)?);
         let (k_scale, v_scale) = (k_scale.view(), v_scale.view());
+        let Scores { scale, softcap, causal, window, sink, slope } = self.scores;
+        let sinks = Tensor::filled(device, sink.unwrap_or(f32::NAN), &[heads])?;
+        let slopes = Tensor::filled(device, slope, &[heads])?;
+        let (sinks, slopes) = (sinks.view(), slopes.view());
         let attention = || {
-            let Scores { scale, softcap, causal, window } = self.scores;
             let attention = Attention::new().scale(scale).splits(self.splits).lengths(lengths.view());
             let attention = if self.paged { attention.block_table(table.view()) } else { attention };
             let attention = if causal { attention.causal() } else { attention };
             let attention = softcap.into_iter().fold(attention, Attention::softcap);
+            let attention = if sink.is_some() { attention.sinks(&sinks) } else { attention };
+            let attention = if slope != 0.0 { attention.alibi_slopes(&slopes) } else { attention };
             let attention =
                 window.into_iter().fold(attention, |attention, [left, right]| attention.window(left, right));
             if self.scales.is_some() { attention.cache_scales(&k_scale, &v_scale) } else { attention }
@@ -182,12 +187,17 @@ pub fn values(device: &Device) -> Outcome {
     Ok(())
 }
 
-/// Masks, caps, several queries, other head dimensions, one head of keys for all.
+/// Masks, caps, slopes and sinks, several queries, other head dimensions, one head of keys for all.
 pub fn options(device: &Device) -> Outcome {
     let sizes = Sizes { batch: 1, heads: 8, kv_heads: 1, ..Sizes::new(3, 208, [64, 96]) };
     let case = Case::new(sizes);
     let scores = Scores { causal: true, softcap: Some(2.0), ..case.scores };
     Case { scores, ..case.clone() }.run_all(device)?;
+    // Slopes are of scores, whose scale the keys' goes with.
+    for softcap in [None, Some(2.0)] {
+        let scores = Scores { sink: Some(0.5), slope: 0.02, softcap, ..case.scores };
+        Case { scores, splits: 2, ..case.clone() }.run::<f16, i8>(device)?;
+    }
     let scores = Scores { window: Some([70, 5]), ..case.scores };
     Case { scores, splits: 3, paged: true, ..case }.run::<bf16, F8E4M3>(device)?;
     Ok(())

@@ -92,6 +92,7 @@ fn of<T: Real + Number + HalfElement>(random: &mut Random, device: &Device, call
         softcap: random.one_in(4).then(|| random.pick(&[0.5, 5.0, 50.0])),
         causal: random.one_in(3),
         window: random.one_in(4).then(|| [random.size(80), random.pick(&[0, 3, 40, usize::MAX])]),
+        ..Scores::new(d)
     };
     let packed = matches!(sequences, Sequences::Packed(_));
     let splits = (!packed && random.one_in(3)).then(|| random.within(1..=6));

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tilewright_attention::{Cache, Keys, QueryTile, SplitOrder, TileOrder};
+use tilewright_attention::{Cache, CodesOf, Keys, QueryTile, SplitOrder, TileOrder};
 use tilewright_device::tile::PageTable;
 
 /// Batch, heads, heads that share keys, tiles of a head.
@@ -129,6 +129,7 @@ fn caches_without_lengths_are_full() {
         right: 0,
         log2_bytes: 0,
         padding: 0,
+        codes: CodesOf::NONE,
     };
     let keys = cache.keys(7);
     assert_eq!((keys.count, keys.high), (300, 296));
