@@ -138,7 +138,7 @@ impl Rotary {
                             let view = |address, cache: &Tensor| {
                                 // SAFETY: the addresses are those of the caches, contiguous tensors that are lent for writing.
                                 unsafe {
-                                    TensorViewMut::from_raw_parts_unchecked(
+                                    TensorViewMut::<T>::from_raw_parts_unchecked(
                                         call.device(), address, cache.dims(), cache.stride(),
                                     )
                                 }

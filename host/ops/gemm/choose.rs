@@ -189,15 +189,16 @@ fn estimate(kernel: &Compiled, size: Size, transposed: bool, sms: u32) -> Estima
 /// of a wave.
 ///
 /// Fitted to 15 products on an H100 of 3352 GB/s (2026-11-27), where 4096x28672x8192 read 5.6 GB in tiles of 128 columns and 2.0 GB in those of 128 x
-/// 256, whose two warpgroups share a tile; an H200's memory hides three quarters of it.
+/// 256, whose two warpgroups share a tile. An H200's memory hides most of it: its products of 3500 steps are fastest in turn.
 fn out_of_step(kernel: &Compiled, estimate: Estimate, k: usize, memory_rate: u32) -> u64 {
+    // 20 of an H200, 94 of an H100.
+    let slow = u64::from((160 * H200_MEMORY_RATE / memory_rate.max(1)).saturating_sub(140).min(100));
     let steps = (k as u64).div_ceil(STEP);
-    let behind = estimate.waves.saturating_mul(steps).saturating_sub(2500).min(20_000);
+    let behind = estimate.waves.saturating_mul(steps).saturating_sub(4000 - 25 * slow).min(20_000);
     let deep = steps.saturating_sub(64).min(64);
     // Narrow tiles read more for each product.
     let narrow = if kernel.tile[1] <= 144 { 2 } else { 1 };
-    let slow = (160 * H200_MEMORY_RATE / memory_rate.max(1)).saturating_sub(135).min(100);
-    // In millionths, 25 a step of a narrow tile at full depth on an H100.
-    let millionths = 25 * behind * narrow / 2 * deep / 64 * u64::from(slow) / 100;
+    // 25 a step of a narrow tile at full depth where memory is slow.
+    let millionths = 25 * behind * narrow / 2 * deep / 64 * slow / 100;
     estimate.cycles / 1_000_000 * millionths
 }
