@@ -68,6 +68,21 @@ fn deep_products_of_many_tiles_are_not_taken_in_turn() {
     }
 }
 
+/// CTAs that begin one by one do not get into step where memory is slow.
+#[test]
+fn tiles_in_turn_begin_together_where_memory_is_slow() {
+    for (memory_rate, shape, together) in [
+        (3352, [4096; 3], true),
+        (4917, [4096; 3], false),
+        (3352, [2048; 3], false),
+        (3352, [4096, 8192, 28672], false),
+    ] {
+        let (device, _) = fake::hopper(memory_rate);
+        let plan = Views::<f16, f16>::new(&device, "nt", shape).plan();
+        assert_eq!(plan.estimate.loses_step(&device), together, "{shape:?} at {memory_rate} GB/s: {plan}");
+    }
+}
+
 #[test]
 fn few_rows_are_computed_as_columns() {
     let (device, _) = fake::h200();
