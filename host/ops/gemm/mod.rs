@@ -152,7 +152,8 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
         Gemm { kernel: Some(name), ..self }
     }
     /// Whether the kernel may start while the preceding grid of the stream still runs (programmatic dependent launch,
-    /// Hopper); on unless set. It waits for that one's results before it reads or writes memory.
+    /// Hopper); on unless set. It waits for that one's results before it reads or writes memory. Where memory is slower than an H200's, large products
+    /// that are taken in turn start apart even so: they are faster.
     pub fn overlap(self, overlap: bool) -> Self {
         Gemm { overlap, ..self }
     }
