@@ -22,16 +22,14 @@ pub struct Estimate {
     cycles: u64,
     /// Computes the transposed product.
     pub(super) transposed: bool,
-    /// Its warpgroups take tiles in turn.
-    apart: bool,
 }
 
 impl Estimate {
-    /// Whether CTAs that begin one by one, as those of the preceding grid end, cost more than the launch that they hide: where tiles are taken in turn
-    /// and memory is slow. Ten products of 0.2 to 3.4 ms took 1 to 4.6 % longer on an H100 (2026-11-27), those of an H200 up to 1 % less.
+    /// Whether tiles in turn lose more than the launch that is hidden where CTAs begin one by one, as those of the preceding grid end: where memory is
+    /// slow. Ten products of 0.2 to 3.4 ms took 1 to 4.6 % longer on an H100 (2026-11-27), most of those of an H200 up to 1.4 % less.
     pub(super) fn loses_step(&self, device: &Device) -> bool {
         let slow = device.backend().properties().memory_rate < H200_MEMORY_RATE / 10 * 9;
-        self.apart && slow && self.cycles > 300_000
+        slow && self.cycles > 300_000
     }
 }
 
@@ -43,7 +41,7 @@ impl frame::Estimate for Estimate {
 
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Estimate { ctas, waves, cycles, transposed, .. } = self;
+        let Estimate { ctas, waves, cycles, transposed } = self;
         write!(f, "{ctas} CTAs in {waves} waves, about {cycles} cycles")?;
         if *transposed { f.write_str(", computing the transposed product") } else { Ok(()) }
     }
@@ -192,7 +190,7 @@ fn estimate(kernel: &Compiled, size: Size, transposed: bool, sms: u32) -> Estima
     let each = if kernel.apart && epilogue <= main { 0 } else { epilogue };
     let once = if kernel.apart { epilogue + 7000 } else { 3000 };
     let cycles = waves.saturating_mul(main.saturating_add(each)).saturating_add(once);
-    Estimate { ctas, waves, cycles, transposed, apart: kernel.apart }
+    Estimate { ctas, waves, cycles, transposed }
 }
 
 /// What in-turn kernels take longer because CTAs do not keep step: they read the same lines at different times, and what one has brought to L2 is
@@ -211,5 +209,5 @@ fn out_of_step(kernel: &Compiled, estimate: Estimate, k: usize, memory_rate: u32
     let narrow = if kernel.tile[1] <= 144 { 2 } else { 1 };
     // 25 a step of a narrow tile at full depth where memory is slow.
     let millionths = 25 * behind * narrow / 2 * deep / 64 * slow / 100;
-    estimate.cycles / 1_000_000 * millionths
+    estimate.cycles.saturating_mul(millionths) / 1_000_000
 }

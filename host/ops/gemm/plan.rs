@@ -127,7 +127,7 @@ impl GemmPlan {
             };
             let (scale, policies) = ([gemm.alpha, gemm.beta], [policy(n, rows), policy(m, columns)]);
             let Gemm { overlap, constant, sms, .. } = *gemm;
-            let overlap = overlap && !choice.estimate.loses_step(c.device());
+            let overlap = overlap && !(kernel.apart && choice.estimate.loses_step(c.device()));
             let call = Call { order, scale, policies, overlap, constant, sms };
             Ok(Step { kernel, function: table::function(c.device(), kernel)?, matrices, call })
         };

@@ -79,7 +79,8 @@ fn tiles_in_turn_begin_together_where_memory_is_slow() {
     ] {
         let (device, _) = fake::hopper(memory_rate);
         let plan = Views::<f16, f16>::new(&device, "nt", shape).plan();
-        assert_eq!(plan.estimate.loses_step(&device), together, "{shape:?} at {memory_rate} GB/s: {plan}");
+        let apart = plan.kernel().kernel.apart && plan.estimate.loses_step(&device);
+        assert_eq!(apart, together, "{shape:?} at {memory_rate} GB/s: {plan}");
     }
 }
 
