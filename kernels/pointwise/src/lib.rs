@@ -14,6 +14,7 @@ mod list;
 mod number;
 mod operation;
 mod pieces;
+mod rope_target;
 mod rotary;
 mod transposition;
 
@@ -26,7 +27,8 @@ pub use list::{Operator, POINTWISE, PointwiseKernel};
 pub use number::Number;
 pub use operation::{Binary, Formula, Operation, Ternary, Unary};
 pub use pieces::{PieceOrder, Strided};
-pub use rotary::{RopeAppendArgs, RopeArgs, RopeCaches, RopeShape, RopeTable, rope, rope_append};
+pub use rope_target::RopeCaches;
+pub use rotary::{RopeAppendArgs, RopeArgs, RopeShape, RopeTable, rope, rope_append};
 pub use transposition::{Exchanged, TransposedArgs, transposed};
 
 /// The compiled kernels.
