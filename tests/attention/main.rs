@@ -8,6 +8,7 @@ use tilewright_support::suite::Suite;
 mod cache;
 mod capture;
 mod case;
+mod chunks;
 mod codes;
 mod decode;
 mod errors;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "refused caches of 8 bits", codes::errors)
         .device(Arch::Sm80, "sequences one after the other", packed::lengths)
         .device(Arch::Sm80, "sinks and slopes of sequences one after the other", packed::terms)
+        .device(Arch::Sm80, "packed queries over a cache of keys", chunks::pages)
         .device(Arch::Sm80, "sequences that overlap or are too long", packed::wrong_offsets)
         .device(Arch::Sm80, "a queue of packed sequences' tiles gives the same bits", queue::same_bits)
         .device(Arch::Sm80, "a queue of any number of sequences", queue::any_number)

@@ -115,9 +115,11 @@ impl Choice for Problem {
             (false, true) => return Err(Rejection::Because("it reads sequences of one length")),
             _ => {}
         }
-        if let Way::Queries(_) = kernel.way {
-            if self.cached.any() {
-                return Err(Rejection::Because("it reads keys of one length, not in pages"));
+        if let Way::Queries(kernel) = kernel.way {
+            let over_cache =
+                matches!(self.sequences, AnySequences::Packed(packed) if packed.offset_keys == 0);
+            if (over_cache || self.cached.any()) && !kernel.cached {
+                return Err(Rejection::Because("it reads keys of a tensor's rows, not of a cache"));
             }
             if self.splits.is_some() {
                 return Err(Rejection::Because("it does not divide the keys"));

@@ -108,7 +108,8 @@ pub struct Attention<'a> {
     lse: Option<TensorViewMut<'a, f32>>,
     lengths: Option<Indices<'a>>,
     table: Option<Indices<'a>>,
-    offsets: Option<[Indices<'a>; 2]>,
+    query_offsets: Option<Indices<'a>>,
+    key_offsets: Option<Indices<'a>>,
     scales: Option<[&'a TensorView<'a, f32>; 2]>,
     sinks: Option<TensorView<'a, f32>>,
     slopes: Option<TensorView<'a, f32>>,
@@ -125,7 +126,8 @@ impl Attention<'_> {
             lse: None,
             lengths: None,
             table: None,
-            offsets: None,
+            query_offsets: None,
+            key_offsets: None,
             scales: None,
             sinks: None,
             slopes: None,
@@ -226,7 +228,18 @@ impl<'a> Attention<'a> {
         longest: usize,
     ) -> Self {
         self.options.longest = longest;
-        Attention { offsets: Some([query_offsets.into(), key_offsets.into()]), ..self }
+        let (query_offsets, key_offsets) = (Some(query_offsets.into()), Some(key_offsets.into()));
+        Attention { query_offsets, key_offsets, ..self }
+    }
+    /// The queries of sequences lie one after the other, as in [`packed`](Self::packed), and their keys and values in a cache: in pages that a
+    /// [`block_table`](Self::block_table) names, or each sequence's in a matrix of its own, of as many keys as [`lengths`](Self::lengths) says. So
+    /// chunks of prompts of different lengths attend to all keys that are in the cache already, their own among them ("chunked prefill").
+    ///
+    /// Q is \[1, heads, all queries, D\]; the batch of the table, of the lengths and of K without pages is that of the sequences. Each
+    /// sequence's last query is aligned with its last key. The queue is that of [`packed`](Self::packed), with a [`workspace`](Self::workspace).
+    pub fn packed_queries(mut self, query_offsets: impl Into<Indices<'a>>, longest: usize) -> Self {
+        self.options.longest = longest;
+        Attention { query_offsets: Some(query_offsets.into()), key_offsets: None, ..self }
     }
     /// Divides the keys of each sequence into so many parts, 1 to 1024, whose results are merged: flash-decoding. Unless set, it is
     /// chosen so that all SMs have work; for more than 16 queries only with a [`workspace`](Self::workspace).
@@ -260,16 +273,15 @@ impl<'a> Attention<'a> {
 
     /// The tensors of the call beside Q, K, V and O.
     fn others(&self) -> Others<'_> {
-        let Attention { lse, lengths, table, offsets, scales, sinks, slopes, .. } = self;
-        let offsets = offsets.as_ref().map(|[queries, keys]| [queries, keys]);
         Others {
-            lse: lse.as_ref(),
-            lengths: lengths.as_ref(),
-            table: table.as_ref(),
-            offsets,
-            scales: *scales,
-            sinks: sinks.as_ref(),
-            slopes: slopes.as_ref(),
+            lse: self.lse.as_ref(),
+            lengths: self.lengths.as_ref(),
+            table: self.table.as_ref(),
+            query_offsets: self.query_offsets.as_ref(),
+            key_offsets: self.key_offsets.as_ref(),
+            scales: self.scales,
+            sinks: self.sinks.as_ref(),
+            slopes: self.slopes.as_ref(),
         }
     }
 

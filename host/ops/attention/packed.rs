@@ -2,34 +2,46 @@
 
 use tilewright_attention::Packed;
 
-use super::cache::{expect, int, limits};
+use super::cache::{Cached, expect, int, limits};
 use super::problem::{Options, Size};
 use crate::ops::indices::log2_bytes;
 use crate::tensor::Untyped;
 use crate::{Error, Result};
 
-/// Where sequences begin.
+/// Where sequences begin: one more than there are sequences.
 #[derive(Clone, Debug)]
 pub(super) struct Offsets {
-    /// Of queries and of keys: one more than there are sequences.
-    offsets: [Untyped; 2],
+    queries: Untyped,
+    /// None where they lie in a cache.
+    keys: Option<Untyped>,
     /// The most queries of a sequence.
     longest: usize,
 }
 
 impl Offsets {
     /// Checks that they fit together.
-    pub(super) fn new(offsets: [Untyped; 2], longest: usize) -> Result<Self> {
-        let count = offsets[0].layout.len().max(1);
-        for (name, of) in ["query_offsets", "key_offsets"].into_iter().zip(&offsets) {
-            let because = "where each sequence begins and the last one ends, contiguous";
-            expect(of, name, &[count], because)?;
+    pub(super) fn new(queries: Untyped, keys: Option<Untyped>, longest: usize) -> Result<Self> {
+        let count = queries.layout.len().max(1);
+        let because = "where each sequence begins and the last one ends, contiguous";
+        expect(&queries, "query_offsets", &[count], because)?;
+        if let Some(keys) = &keys {
+            expect(keys, "key_offsets", &[count], because)?;
+            if queries.dtype != keys.dtype {
+                let (was, allowed) = (format!("of {}", keys.dtype), format!("of {}", queries.dtype));
+                return Err(Error::argument("key_offsets", was, format!("{allowed}, as `query_offsets`")));
+            }
         }
-        if offsets[0].dtype != offsets[1].dtype {
-            let (was, allowed) = (format!("of {}", offsets[1].dtype), format!("of {}", offsets[0].dtype));
-            return Err(Error::argument("key_offsets", was, format!("{allowed}, as `query_offsets`")));
-        }
-        Ok(Offsets { offsets, longest })
+        Ok(Offsets { queries, keys, longest })
+    }
+
+    /// Sequences.
+    fn count(&self) -> usize {
+        self.queries.layout.len() - 1
+    }
+
+    /// Sequences in a cache of keys; none where keys are packed too.
+    pub(super) fn in_cache(&self) -> Option<usize> {
+        if self.keys.is_some() { None } else { Some(self.count()) }
     }
 
     /// The sizes of the sequences, given those of the tensors, \[1, heads, rows, columns\].
@@ -42,16 +54,22 @@ impl Offsets {
                 "of a batch of 1: packed sequences follow each other in its rows",
             ));
         }
-        let batch = self.offsets[0].layout.len() - 1;
-        Ok(Size { batch, queries: self.longest.min(tensors.queries), ..tensors })
+        Ok(Size { batch: self.count(), queries: self.longest.min(tensors.queries), ..tensors })
     }
 
-    /// What kernels are told, given the rows of Q and of K.
-    pub(super) fn argument(&self, rows: [usize; 2], options: &Options) -> Result<Packed> {
+    /// What kernels are told, given the sizes of the tensors.
+    pub(super) fn argument(&self, tensors: &Size, options: &Options, cached: &Cached) -> Result<Packed> {
         let [left, right] = limits(options);
-        let [query_offsets, key_offsets] = self.offsets.each_ref().map(|of| of.address);
-        let all = [int("q", rows[0])?, int("k", rows[1])?].map(i32::cast_unsigned);
-        let log2_bytes = log2_bytes(&self.offsets[0]);
-        Ok(Packed { query_offsets, key_offsets, all, left, right, log2_bytes, padding: 0 })
+        let all = [int("q", tensors.queries)?, int("k", tensors.keys)?].map(i32::cast_unsigned);
+        let at = |of: &Untyped| (of.address, log2_bytes(of));
+        let (query_offsets, of_queries) = at(&self.queries);
+        // Without lengths any numbers do: all are raised to the most.
+        let ((keys, of_keys), offset_keys, fewest_keys) = match (&self.keys, &cached.lengths) {
+            (Some(keys), _) => (at(keys), 1, 0),
+            (None, Some(lengths)) => (at(lengths), 0, 0),
+            (None, None) => (at(&self.queries), 0, all[1]),
+        };
+        let log2_bytes = [of_queries, of_keys];
+        Ok(Packed { query_offsets, keys, all, left, right, log2_bytes, offset_keys, fewest_keys })
     }
 }

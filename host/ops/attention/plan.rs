@@ -71,6 +71,8 @@ pub struct AttentionViews<'a> {
     pub offsets: Option<[Indices<'a>; 2]>,
     /// Of keys and of values: see [`Attention::cache_scales`].
     pub cache_scales: Option<[TensorView<'a, f32>; 2]>,
+    /// See [`Attention::packed_queries`].
+    pub query_offsets: Option<Indices<'a>>,
     /// See [`Attention::sinks`].
     pub sinks: Option<TensorView<'a, f32>>,
     /// See [`Attention::alibi_slopes`].
@@ -85,7 +87,8 @@ pub(super) struct Others<'v> {
     pub(super) lse: Option<&'v TensorViewMut<'v, f32>>,
     pub(super) lengths: Option<&'v Indices<'v>>,
     pub(super) table: Option<&'v Indices<'v>>,
-    pub(super) offsets: Option<[&'v Indices<'v>; 2]>,
+    pub(super) query_offsets: Option<&'v Indices<'v>>,
+    pub(super) key_offsets: Option<&'v Indices<'v>>,
     pub(super) scales: Option<[&'v TensorView<'v, f32>; 2]>,
     pub(super) sinks: Option<&'v TensorView<'v, f32>>,
     pub(super) slopes: Option<&'v TensorView<'v, f32>>,
@@ -120,8 +123,8 @@ pub(super) fn named<'v, T: Element, C: Element>(
         others.lse.map(|lse| Named::written("lse", lse)),
         indices("lengths", others.lengths),
         indices("block_table", others.table),
-        indices("query_offsets", others.offsets.map(|[queries, _]| queries)),
-        indices("key_offsets", others.offsets.map(|[_, keys]| keys)),
+        indices("query_offsets", others.query_offsets),
+        indices("key_offsets", others.key_offsets),
         others.scales.map(|[k, _]| Named::read("k_scale", k)),
         others.scales.map(|[_, v]| Named::read("v_scale", v)),
         others.sinks.map(|sinks| Named::read("sinks", sinks)),
@@ -143,8 +146,8 @@ pub(super) fn problem<T: HalfElement, C: CacheElement<T>>(
     let lse = others.lse.map(|lse| lse.planned(LSE));
     let lengths = others.lengths.map(|lengths| lengths.planned(LENGTHS));
     let table = others.table.map(|table| table.planned(TABLE));
-    let offsets =
-        others.offsets.map(|[queries, keys]| [queries.planned(QUERY_OFFSETS), keys.planned(KEY_OFFSETS)]);
+    let query_offsets = others.query_offsets.map(|of| of.planned(QUERY_OFFSETS));
+    let key_offsets = others.key_offsets.map(|of| of.planned(KEY_OFFSETS));
     let scales = others.scales.map(|[k, v]| [k.planned(K_SCALE), v.planned(V_SCALE)]);
     let sinks = others.sinks.map(|sinks| sinks.planned(SINKS));
     let slopes = others.slopes.map(|slopes| slopes.planned(SLOPES));
@@ -154,7 +157,8 @@ pub(super) fn problem<T: HalfElement, C: CacheElement<T>>(
         lse: lse.as_ref(),
         lengths: lengths.as_ref(),
         table: table.as_ref(),
-        offsets: offsets.as_ref().map(|[queries, keys]| [queries, keys]),
+        query_offsets: query_offsets.as_ref(),
+        key_offsets: key_offsets.as_ref(),
         scales: scales.as_ref().map(|[k, v]| [k, v]),
     };
     check(o.device(), named(&q, [&k, &v], &o, &here).into_iter().flatten())?;
@@ -166,11 +170,13 @@ pub(super) fn problem<T: HalfElement, C: CacheElement<T>>(
     };
     let terms =
         Terms { sinks: sinks.map(|sinks| sinks.untyped()), slopes: slopes.map(|slopes| slopes.untyped()) };
-    let offsets = offsets.map(|offsets| offsets.map(|of| of.untyped()));
-    let packed = offsets.map(|offsets| Offsets::new(offsets, options.longest)).transpose()?;
+    let of_keys = key_offsets.map(|of| of.untyped());
+    let in_cache = of_keys.is_none();
+    let packed =
+        query_offsets.map(|queries| Offsets::new(queries.untyped(), of_keys, options.longest)).transpose()?;
     let others = [
-        ("lengths", cached.lengths.is_some()),
-        ("block_table", cached.table.is_some()),
+        ("lengths", cached.lengths.is_some() && !in_cache),
+        ("block_table", cached.table.is_some() && !in_cache),
         ("splits", options.splits.is_some()),
     ];
     if let Some((name, _)) = others.into_iter().find(|(_, given)| *given && packed.is_some()) {
@@ -243,18 +249,27 @@ impl AttentionPlan {
             lengths,
             block_table,
             offsets,
+            query_offsets,
             cache_scales,
             sinks,
             alibi_slopes,
             workspace,
         } = views;
         let scales = cache_scales.as_ref().map(|[k, v]| [k, v]);
-        let offsets = offsets.as_ref().map(|[queries, keys]| [queries, keys]);
+        let (query_offsets, key_offsets) = match (&*query_offsets, &*offsets) {
+            (Some(_), Some(_)) => {
+                let allowed = "left out: `offsets` are those of queries and of keys";
+                return Err(Error::argument("query_offsets", "given beside `offsets`", allowed));
+            }
+            (Some(queries), None) => (Some(queries), None),
+            (None, Some([queries, keys])) => (Some(queries), Some(keys)),
+            (None, None) => (None, None),
+        };
         let (lse, lengths, table) = (lse.as_ref(), lengths.as_ref(), block_table.as_ref());
         let workspace = workspace.as_ref();
         let memory = workspace.map(|workspace| Named::room("workspace", workspace));
         let (sinks, slopes) = (sinks.as_ref(), alibi_slopes.as_ref());
-        let others = Others { lse, lengths, table, offsets, scales, sinks, slopes };
+        let others = Others { lse, lengths, table, query_offsets, key_offsets, scales, sinks, slopes };
         let places = self.places(stream, named(q, [k, v], o, &others), memory)?;
         let without = self.queue.is_some() && workspace.is_none();
         let room = if without { 0 } else { room(workspace, self.workspace_len)? };

@@ -90,7 +90,8 @@ impl Problem {
         (cached, packed, terms): (Cached, Option<Offsets>, Terms),
     ) -> Result<Self> {
         let device = o.device();
-        let size = Size::new([q.shape(), k.shape(), v.shape(), o.shape()], &cached)?;
+        let in_cache = packed.as_ref().and_then(Offsets::in_cache);
+        let size = Size::new([q.shape(), k.shape(), v.shape(), o.shape()], &cached, in_cache)?;
         let Size { batch, heads, queries, keys, columns: [d, _], .. } = size;
         let lse = match lse {
             None => {
@@ -126,11 +127,12 @@ impl Problem {
                 let seen = seen(queries, keys, options)?;
                 (size, seen, AnySequences::Equal(seen))
             }
-            // For the estimate they have as many keys as queries; the kernel reads how many there are.
+            // For the estimate they have as many keys as queries, or as a cache has room for; the kernel reads how many there are.
             Some(packed) => {
-                let told = packed.argument([queries, keys], options)?;
+                let told = packed.argument(&size, options, &cached)?;
                 let size = packed.size(size)?;
-                (size, seen(size.queries, size.queries, options)?, AnySequences::Packed(told))
+                let keys = in_cache.map_or(size.queries, |_| keys);
+                (size, seen(size.queries, keys, options)?, AnySequences::Packed(told))
             }
         };
         let inputs = [q.untyped(), k.untyped(), v.untyped()];
@@ -195,7 +197,7 @@ impl Problem {
         [terms.sinks, terms.slopes] = [terms.sinks, terms.slopes].map(|at| places.at(at));
         if let AnySequences::Packed(packed) = &mut placed.sequences {
             packed.query_offsets = places.at(packed.query_offsets);
-            packed.key_offsets = places.at(packed.key_offsets);
+            packed.keys = places.at(packed.keys);
         }
         placed
     }
@@ -208,8 +210,8 @@ impl Problem {
 }
 
 impl Size {
-    /// Of the shapes of Q, K, V and O.
-    pub(super) fn new(shapes: [&[usize]; 4], cached: &Cached) -> Result<Self> {
+    /// Of the shapes of Q, K, V and O, and sequences in a cache of keys that are not Q's batch.
+    pub(super) fn new(shapes: [&[usize]; 4], cached: &Cached, in_cache: Option<usize>) -> Result<Self> {
         let named = ["q", "k", "v", "o"].into_iter().zip(shapes);
         let [mut q, mut k, mut v, mut o] = [[0; 4]; 4];
         for ((name, shape), to) in named.zip([&mut q, &mut k, &mut v, &mut o]) {
@@ -219,7 +221,8 @@ impl Size {
             })?;
         }
         let ([batch, heads, queries, d], [pages, kv_heads, block_rows, _], [.., dv]) = (q, k, v);
-        let keys = cached.capacity(batch, k)?;
+        let sequences = in_cache.unwrap_or(batch);
+        let keys = cached.capacity(sequences, k)?;
         let expect = |name: &'static str, shape: [usize; 4], want: [usize; 4], because: &str| {
             let allowed = || format!("of shape {want:?}: {because}");
             let wrong = || Error::argument(name, of_shape(&shape), allowed());
@@ -228,6 +231,10 @@ impl Size {
         if cached.table.is_some() {
             expect("k", k, [pages, kv_heads, block_rows, d], "pages, and the head dimension of `q`")?;
             expect("v", v, [pages, kv_heads, block_rows, dv], "the pages and the heads of `k`")?;
+        } else if in_cache.is_some() {
+            let because = "the sequences of `query_offsets`, and the head dimension of `q`";
+            expect("k", k, [sequences, kv_heads, keys, d], because)?;
+            expect("v", v, [sequences, kv_heads, keys, dv], "the batch, the heads and the length of `k`")?;
         } else {
             expect("k", k, [batch, kv_heads, keys, d], "the batch and the head dimension of `q`")?;
             expect("v", v, [batch, kv_heads, keys, dv], "the batch, the heads and the length of `k`")?;

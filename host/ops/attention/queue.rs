@@ -1,7 +1,7 @@
 //! The queue of packed sequences' tiles: the kernel that lists the sequences, and where the list lies.
 
 use tilewright_attention::{
-    AnySequences, KERNELS, LISTS, ListOrder, ListSequencesArgs, Packed, SequenceList,
+    AnySequences, InCache, KERNELS, LISTS, ListOrder, ListSequencesArgs, Packed, SequenceList,
 };
 
 use super::problem::{Problem, Size};
@@ -67,8 +67,12 @@ impl Queue {
         workspace: u64,
     ) -> Result<()> {
         let launch = Launch::grid([1, 1, 1]).pdl(overlap && self.arch == Arch::Sm90a);
-        let args = ListSequencesArgs { sequences, list: self.list(workspace, 0), order: self.order };
-        // SAFETY: the arguments are those of `list_sequences`; the offsets are an element more than there are sequences, and the workspace,
+        let args = ListSequencesArgs {
+            sequences: InCache(sequences),
+            list: self.list(workspace, 0),
+            order: self.order,
+        };
+        // SAFETY: the arguments are those of `list_sequences`; the offsets are an element more than there are sequences, a cache's lengths as many, and the workspace,
         // which the caller has alone, is as large as the list with its counters. It waits for the preceding grid before it reads or writes.
         unsafe { self.function.launch_block(stream, &launch, &args) }
     }

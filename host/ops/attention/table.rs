@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use tilewright_attention::{
-    ATTENTION, AnySequences, AttentionArgs, AttentionKernel, DECODE, DecodeKernel, Equal, KERNELS, Keys,
-    SequenceList, Sequences, TileOrder,
+    ATTENTION, AnySequences, AttentionArgs, AttentionKernel, CachedKeys, DECODE, DecodeKernel, Equal,
+    KERNELS, Keys, SequenceList, Sequences, TileOrder,
 };
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
@@ -196,7 +196,10 @@ impl Queries {
         let backend = device.backend();
         let tma = kernel.arch == Arch::Sm90a;
         let lines = |count| if tma { count } else { 0 };
+        // A box for each page, or for the part of one that fits a block.
         let [_, block_of_keys] = kernel.tile;
+        let paged = problem.cached.table.as_ref().and_then(|_| u32::try_from(size.block_rows).ok());
+        let block_of_keys = paged.map_or(block_of_keys, |rows| rows.min(block_of_keys));
         let inputs: [GlobalAbi<(), 4>; 3] = [
             q.streamed(backend, lines(BOX))?,
             k.streamed(backend, lines(block_of_keys))?,
@@ -210,7 +213,13 @@ impl Queries {
         let lse: GlobalAbi<(), 4> = lse.arg(backend, true, 0)?;
         let launch = Launch::grid([*ctas, 1, 1]).pdl(overlap && tma);
         let order = *order;
-        let args = AttentionArgs { q, k, v, o, lse, order, sequences, cap, scale, list, terms };
+        let cache = match problem.sequences {
+            AnySequences::Packed(packed) if packed.offset_keys == 0 => {
+                CachedKeys { pages: problem.cache.pages, given: 1, padding: 0 }
+            }
+            _ => CachedKeys::NONE,
+        };
+        let args = AttentionArgs { q, k, v, o, lse, order, sequences, cap, scale, list, terms, cache };
         // SAFETY: the arguments are those of `attention` for this kind of sequences. The views that the tensors come from are
         // borrowed by the caller, o and lse exclusively, and reach no further than their shapes, which the kernel keeps to; a list of packed sequences was made before, with a counter that is this grid's alone.
         // Programmatic launch only moves what precedes its wait for the preceding grid.

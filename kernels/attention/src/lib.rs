@@ -28,7 +28,7 @@ pub use parts::{MergeArgs, merge};
 pub use prepare::{ListOrder, ListSequencesArgs, list_sequences};
 pub use queue::{PackedTiles, SequenceList};
 pub use score::{Capped, Plain, Score};
-pub use sequences::{AnySequences, Equal, Packed, Sequence, Sequences};
+pub use sequences::{AnySequences, CachedKeys, Equal, InCache, Packed, Sequence, Sequences};
 pub use terms::HeadTerms;
 
 use core::convert::identity;
@@ -47,7 +47,8 @@ use tilewright_device::tile::{
 /// each score before the softmax, with `cap`; `scale` is that of its result times log2(e); `terms` has the heads' sinks, which join the sum of a
 /// row's exponentials, and slopes. Columns of Q, K and V that are
 /// not there are zeros. A CTA takes tiles of `BM` queries in the order of `order`, packed ones from a queue in that of `list` if there is one,
-/// and walks over their keys in blocks of `BN`, last to first; the softmax of one block runs under the next block's Q Kᵀ and its own P V.
+/// and walks over their keys in blocks of `BN`, last to first, which packed queries may have in the
+/// pages of a cache, \[pages, KV heads, rows, columns\]; the softmax of one block runs under the next block's Q Kᵀ and its own P V.
 #[kernel(program = P)]
 pub fn attention<
     P: HandsOut,
@@ -73,6 +74,7 @@ pub fn attention<
     scale: f32,
     list: InPlace<SequenceList>,
     terms: InPlace<HeadTerms>,
+    cache: InPlace<CachedKeys>,
 ) where
     Y: ChainedGemm<T, BM, BN, D, DV>,
 {
@@ -94,7 +96,8 @@ pub fn attention<
         if S::PACKED && m * BM as u32 >= queries {
             continue;
         }
-        let (blocks, place) = (keys.blocks::<BM, BN>(m), [matrix, head, m, 0]);
+        let (blocks, place, of_keys) =
+            (keys.blocks::<BM, BN>(m), [matrix, head, m, 0], [first_key, keys.count as u32]);
         let keys = || sequences.get(batch).keys;
         let once = 0..!blocks.none() as u32;
         let mut qs = q_pipe.loads(
@@ -105,12 +108,18 @@ pub fn attention<
         let mut ks = k_pipe.loads(
             blocks.all().rev(),
             #[inline(always)]
-            |s, j| copy(k.get().tile([matrix, kv_head, j, 0]).of_rows(first_key, u32::MAX), k_s.at(s)),
+            |s, j| match S::CACHED {
+                false => copy(k.get().tile([matrix, kv_head, j, 0]).of_rows(first_key, u32::MAX), k_s.at(s)),
+                true => copy(cache.get().tile(k.get(), [batch, kv_head, j], of_keys), k_s.at(s)),
+            },
         );
         let mut vs = v_pipe.loads(
             blocks.all().rev(),
             #[inline(always)]
-            |s, j| copy(v.get().tile([matrix, kv_head, j, 0]).of_rows(first_key, u32::MAX), v_s.at(s)),
+            |s, j| match S::CACHED {
+                false => copy(v.get().tile([matrix, kv_head, j, 0]).of_rows(first_key, u32::MAX), v_s.at(s)),
+                true => copy(cache.get().tile(v.get(), [batch, kv_head, j], of_keys), v_s.at(s)),
+            },
         );
         if !cta.computes() {
             continue;

@@ -2,8 +2,9 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    ChainedGemm, Collective, Element, Elements, FullRow, HandsOut, Multistage, Overlapped, Overlaps, Reads,
-    Simt, ThreeConsumersThreeProducers, TwoConsumersThreeProducers, Vectors, WarpSpecialized, warp,
+    ChainedGemm, Collective, Configuration, Element, Elements, FullRow, HandsOut, Multistage, Overlapped,
+    Overlaps, Producers, Reads, RegisterBudget, Simt, ThreeConsumersThreeProducers,
+    TwoConsumersThreeProducers, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
@@ -11,7 +12,7 @@ use crate::attention;
 use crate::keys::{Blocks, Keys};
 use crate::prepare::list_sequences;
 use crate::score::{Capped, Plain, Score};
-use crate::sequences::{Equal, Packed, Sequences};
+use crate::sequences::{Equal, InCache, Packed, Sequences};
 
 /// What the host chooses an attention kernel by.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,8 @@ pub struct AttentionKernel {
     pub score: &'static str,
     /// True when sequences lie one after the other, false when each is a matrix of its own.
     pub packed: bool,
+    /// True when the keys of such sequences may also lie in a cache.
+    pub cached: bool,
     /// Queries of a tile, keys of a block.
     pub tile: [u32; 2],
     /// The most columns of Q and K, and of V and O in one launch.
@@ -47,12 +50,23 @@ where
         element: T::NAME,
         score: F::NAME,
         packed: S::PACKED,
+        cached: S::CACHED,
         tile: [BM as u32, BN as u32],
         columns: [D as u32, DV as u32],
         stages: STAGES as u32,
         any_strides: P::ANY_STRIDES,
         blocks: Keys::blocks::<BM, BN>,
     };
+}
+
+/// Two consumer warpgroups and three producers, which have registers for page tables.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadPages;
+
+impl Configuration for ReadPages {
+    const CONSUMER_WARPGROUPS: u32 = 2;
+    const PRODUCERS: Producers = Producers::Separate(3);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 56, consumers: 224 });
 }
 
 // Columns that a tensor lacks are zeros, so each width serves the narrower ones too; V and O that are wider take several launches.
@@ -64,27 +78,29 @@ kernels! {
 
     let ONE = [(plain, Plain)];
     let BOTH = [(plain, Plain), (capped, Capped)];
-    let LIES = [(_, Equal), (_packed_, Packed)];
+    let LIES = [(_, Equal, TwoConsumersThreeProducers), (_packed_, InCache, ReadPages)];
 
-    for T in [f16, bf16], (LIE, S) in LIES, (SCORE, F) in ONE {
+    for T in [f16, bf16], (LIE, S, C) in LIES, (SCORE, F) in ONE {
         sm_90: [attention_sm_90_ T _ SCORE LIE 128x128d64x64s2]:
-            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, F, S, 128, 128, 64, 64, 2>;
-        sm_90: [attention_sm_90_ T _ SCORE LIE 192x128d64x64s2]:
-            attention<WarpSpecialized<ThreeConsumersThreeProducers>, FullRow<3>, T, F, S, 192, 128, 64, 64, 2>;
+            attention<WarpSpecialized<C>, FullRow<2>, T, F, S, 128, 128, 64, 64, 2>;
         sm_90: [attention_sm_90_ T _ SCORE LIE 128x96d192x128s2]:
-            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, F, S, 128, 96, 192, 128, 2>;
+            attention<WarpSpecialized<C>, FullRow<2>, T, F, S, 128, 96, 192, 128, 2>;
         sm_80: [attention_sm_80_ T _ SCORE LIE 64x64d64x64s2]:
             attention<Multistage<4, Vectors>, warp::FullRow<4>, T, F, S, 64, 64, 64, 64, 2>;
+    }
+    for T in [f16, bf16], (LIE, S) in [(_, Equal), (_packed_, Packed)] {
+        sm_90: [attention_sm_90_ T _plain LIE 192x128d64x64s2]:
+            attention<WarpSpecialized<ThreeConsumersThreeProducers>, FullRow<3>, T, Plain, S, 192, 128, 64, 64, 2>;
     }
     for T in [f16, bf16] {
         sm_90: [attention_sm_90_ T _plain_128x80d192x192s2]:
             attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, Plain, Equal, 128, 80, 192, 192, 2>;
     }
-    for T in [f16, bf16], (LIE, S) in LIES, (SCORE, F) in BOTH {
+    for T in [f16, bf16], (LIE, S, C) in LIES, (SCORE, F) in BOTH {
         sm_90: [attention_sm_90_ T _ SCORE LIE 128x128d128x128s2]:
-            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, F, S, 128, 128, 128, 128, 2>;
+            attention<WarpSpecialized<C>, FullRow<2>, T, F, S, 128, 128, 128, 128, 2>;
         sm_90: [attention_sm_90_ T _ SCORE LIE 128x64d256x256s2]:
-            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, F, S, 128, 64, 256, 256, 2>;
+            attention<WarpSpecialized<C>, FullRow<2>, T, F, S, 128, 64, 256, 256, 2>;
         sm_80: [attention_sm_80_ T _ SCORE LIE 64x64d128x128s2]:
             attention<Multistage<4, Vectors>, warp::FullRow<4>, T, F, S, 64, 64, 128, 128, 2>;
         sm_80: [attention_sm_80_ T _ SCORE LIE 128x32d256x128s2]:

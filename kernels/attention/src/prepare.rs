@@ -7,7 +7,7 @@ use tilewright_device::kernel;
 use tilewright_device::tile::{Collective, Cta, Overlaps};
 
 use crate::queue::{ENTRY, SequenceList};
-use crate::sequences::{Packed, Sequences};
+use crate::sequences::{InCache, Sequences};
 
 /// Threads of the kernel, and classes of sequences.
 const THREADS: u32 = 256;
@@ -35,7 +35,7 @@ impl PassedAsIs for ListOrder {}
 impl ListOrder {
     /// Tiles of sequence `i` along its queries, its class, and heads of which tiles are taken together.
     #[inline(always)]
-    fn sequence(&self, sequences: &Packed, i: u32) -> (u32, u32, u32) {
+    fn sequence(&self, sequences: &InCache, i: u32) -> (u32, u32, u32) {
         let sequence = sequences.get(i);
         let tiles = sequence.queries.div_ceil(self.tile.max(1)).min(self.most);
         if tiles == 0 {
@@ -69,7 +69,7 @@ fn class(x: u32) -> u32 {
 #[kernel(program = P)]
 pub fn list_sequences<P: Overlaps + Collective>(
     mut cta: Cta<P>,
-    sequences: Packed,
+    sequences: InCache,
     list: SequenceList,
     order: ListOrder,
 ) {

@@ -7,7 +7,9 @@ use crate::order::{QueryTile, TileOrder};
 use crate::queue::{PackedTiles, SequenceList};
 use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::global;
-use tilewright_device::tile::{HandsOut, InPlace, TileQueue, TileSlots};
+use tilewright_device::tile::{
+    Element, Global, HandsOut, InPlace, PageTable, PagedTile, RowMajor, TileQueue, TileSlots,
+};
 
 /// A sequence's rows of Q and O, and of K and V.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +30,8 @@ pub struct Sequence {
 pub trait Sequences: PassedAsIs {
     /// Whether other rows follow a sequence's last.
     const PACKED: bool;
+    /// Whether keys may lie in a cache.
+    const CACHED: bool = false;
 
     /// `sequences`, if they are of this kind.
     fn of(sequences: AnySequences) -> Option<Self>;
@@ -88,37 +92,67 @@ impl Sequences for Equal {
     }
 }
 
-/// Sequences one after the other in the rows of one matrix.
+/// Sequences one after the other in the rows of one matrix: queries and keys, or queries over a cache of keys.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Packed {
     /// Address of where each sequence's queries begin and the last one's end, `i32` in the low bytes of each.
     pub query_offsets: u64,
-    /// The same for keys.
-    pub key_offsets: u64,
-    /// All queries and keys: what offsets are cut off at.
+    /// Address of the same for keys; in a cache of each sequence's number of keys.
+    pub keys: u64,
+    /// What numbers of queries and of keys are cut off at: all there are, in a cache those of a sequence that there is room for.
     pub all: [u32; 2],
     /// Keys that a query sees before its own; `i32::MAX` is no limit.
     pub left: i32,
     /// Keys that a query sees behind its own; `i32::MAX` is no limit.
     pub right: i32,
-    /// The logarithm to base 2 of the bytes from one offset to the next.
-    pub log2_bytes: u32,
-    /// The end of a multiple of 8 bytes.
-    pub padding: u32,
+    /// The logarithm to base 2 of the bytes from one of the numbers to the next: of queries, and of keys.
+    pub log2_bytes: [u32; 2],
+    /// 1 where keys have offsets, 0 where they lie in a cache, whose pages [`CachedKeys`] has.
+    pub offset_keys: u32,
+    /// What numbers of keys are raised to: 0, or as many as there is room for where all sequences have so many.
+    pub fewest_keys: u32,
 }
 
 impl Packed {
-    /// Where a sequence begins, and its length.
+    /// Number `i` of those at `at`, from `fewest` to `most`.
+    ///
+    /// # Safety
+    /// There are so many.
     #[inline(always)]
-    fn range(&self, offsets: u64, i: u32, all: u32) -> (u32, u32) {
-        let at = |i: u32| {
-            let at = offsets + ((i as u64) << self.log2_bytes);
-            // SAFETY: the host passes an offset more than there are sequences.
-            (unsafe { global::ld_global_u32(at as *const u32) } as i32).max(0).cast_unsigned().min(all)
+    unsafe fn number(at: u64, log2_bytes: u32, i: u32, [fewest, most]: [u32; 2]) -> u32 {
+        let at = at + ((i as u64) << log2_bytes);
+        // SAFETY: the caller's.
+        let number = unsafe { global::ld_global_u32(at as *const u32) }.cast_signed();
+        number.max(fewest.cast_signed()).cast_unsigned().min(most)
+    }
+
+    /// Sequence `i`, given the logarithm of the bytes between numbers of keys, whether these are offsets, and what they are raised to.
+    ///
+    /// Without a branch: kernels read it again wherever they need it.
+    #[inline(always)]
+    fn sequence(&self, i: u32, [of_keys, offset_keys, fewest_keys]: [u32; 3]) -> Sequence {
+        let (of_queries, [queries, keys]) = (self.log2_bytes[0], self.all.map(|all| [0, all]));
+        let at_least = [fewest_keys, self.all[1]];
+        // SAFETY: the host passes an offset more than there are sequences, or as many lengths as sequences.
+        let [first_query, end_of_queries, first_key, end_of_keys] = unsafe {
+            [
+                Self::number(self.query_offsets, of_queries, i, queries),
+                Self::number(self.query_offsets, of_queries, i + 1, queries),
+                Self::number(self.keys, of_keys, i, keys) * offset_keys,
+                Self::number(self.keys, of_keys, i + offset_keys, at_least),
+            ]
         };
-        let first = at(i);
-        (first, at(i + 1).saturating_sub(first))
+        let queries = end_of_queries.saturating_sub(first_query);
+        let keys = end_of_keys.saturating_sub(first_key);
+        let own = keys as i32 - queries as i32;
+        let keys = Keys {
+            count: keys as i32,
+            low: own.saturating_sub(self.left),
+            high: own.saturating_add(self.right),
+            own,
+        };
+        Sequence { batch: 0, first_query, queries, first_key, keys }
     }
 }
 
@@ -145,18 +179,71 @@ impl Sequences for Packed {
 
     #[inline(always)]
     fn get(&self, i: u32) -> Sequence {
-        let (first_query, queries) = self.range(self.query_offsets, i, self.all[0]);
-        let (first_key, keys) = self.range(self.key_offsets, i, self.all[1]);
-        let own = keys as i32 - queries as i32;
-        let keys = Keys {
-            count: keys as i32,
-            low: own.saturating_sub(self.left),
-            high: own.saturating_add(self.right),
-            own,
-        };
-        Sequence { batch: 0, first_query, queries, first_key, keys }
+        self.sequence(i, [self.log2_bytes[0], 1, 0])
     }
 }
 
+/// Sequences one after the other, whose keys may lie in a cache.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct InCache(pub Packed);
+
+impl Sequences for InCache {
+    const PACKED: bool = true;
+    const CACHED: bool = true;
+
+    fn of(sequences: AnySequences) -> Option<Self> {
+        Packed::of(sequences).map(InCache)
+    }
+
+    type Queue<P: HandsOut> = TileQueue<P, PackedTiles>;
+
+    #[inline(always)]
+    fn queue<P: HandsOut>(
+        slots: TileSlots<P>,
+        order: InPlace<TileOrder>,
+        list: InPlace<SequenceList>,
+    ) -> TileQueue<P, PackedTiles> {
+        Packed::queue(slots, order, list)
+    }
+
+    #[inline(always)]
+    fn get(&self, i: u32) -> Sequence {
+        let Packed { log2_bytes, offset_keys, fewest_keys, .. } = self.0;
+        self.0.sequence(i, [log2_bytes[1], offset_keys, fewest_keys])
+    }
+}
+
+/// The cache that packed sequences may have their keys and values in. Loads read it where it lies: there are no registers for it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CachedKeys {
+    /// Which pages are whose.
+    pub pages: PageTable,
+    /// 1 where there is a cache, else 0.
+    pub given: u32,
+    /// The end of a multiple of 8 bytes.
+    pub padding: u32,
+}
+
+impl CachedKeys {
+    /// No cache.
+    pub const NONE: Self = CachedKeys { pages: PageTable::NONE, given: 0, padding: 0 };
+
+    /// Tile `index` of a sequence's keys or values, of which there are `count`: in the cache, or in the rows of matrix 0 from `first` on.
+    #[inline(always)]
+    pub fn tile<T: Element, const BOX: usize>(
+        &self,
+        of: Global<T, 4, RowMajor, BOX>,
+        [sequence, head, index]: [u32; 3],
+        [first, count]: [u32; 2],
+    ) -> PagedTile<T, BOX> {
+        of.paged(self.pages, [sequence * self.given, head, index], count).or_rows(first)
+    }
+}
+
+impl PassedAsIs for CachedKeys {}
+
 impl PassedAsIs for Equal {}
 impl PassedAsIs for Packed {}
+impl PassedAsIs for InCache {}

@@ -1,9 +1,10 @@
 //! The project of the proof: a program that calls operators as a user's does, and checks what they compute.
 
 /// Its modules, each for the operator of its name.
-const PROGRAMS: [(&str, &str); 3] = [
+const PROGRAMS: [(&str, &str); 4] = [
     ("attention", include_str!("programs/attention.rs")),
     ("gemm", include_str!("programs/gemm.rs")),
+    ("grouped_gemm", include_str!("programs/grouped_gemm.rs")),
     ("reduce", include_str!("programs/reduce.rs")),
 ];
 

@@ -4,7 +4,7 @@ use candle_core::{Result, Tensor};
 
 use tilewright::ops::AttentionViews;
 
-use super::{Form, Scores, attend, no_slopes};
+use super::{Form, SLOPES, Scores, attend, with_slopes};
 use crate::call::{Call, Held};
 use crate::element::half;
 
@@ -37,7 +37,8 @@ pub fn flash_attn_windowed(
     flash("flash_attn_windowed", [q, k, v], None, scores)
 }
 
-/// Always an error, since tilewright's attention has no ALiBi: here so that code which names it compiles.
+/// As [`flash_attn`], with ALiBi: `alibi_slopes` (num_heads_q) or (batch, num_heads_q), of f32, contiguous; a score has
+/// slope |i + seq_len_kv - seq_len_q - j| taken off for query i and key j.
 pub fn flash_attn_alibi(
     q: &Tensor,
     k: &Tensor,
@@ -50,7 +51,7 @@ pub fn flash_attn_alibi(
     flash("flash_attn_alibi", [q, k, v], Some(alibi_slopes), scores)
 }
 
-/// Always an error, as [`flash_attn_alibi`].
+/// As [`flash_attn_windowed`], with slopes as in [`flash_attn_alibi`].
 pub fn flash_attn_alibi_windowed(
     q: &Tensor,
     k: &Tensor,
@@ -64,7 +65,8 @@ pub fn flash_attn_alibi_windowed(
     flash("flash_attn_alibi_windowed", [q, k, v], Some(alibi_slopes), scores)
 }
 
-/// As [`flash_attn_windowed`], with scores s that become `softcap` tanh(s / `softcap`); 0 is none. `alibi_slopes` must be `None`.
+/// As [`flash_attn_windowed`], with scores s that become `softcap` tanh(s / `softcap`); 0 is none; then slopes take off as in
+/// [`flash_attn_alibi`], if there are any.
 #[expect(clippy::too_many_arguments, reason = "they are those of candle-flash-attn")]
 pub fn flash_attn_alibi_windowed_softcap(
     q: &Tensor,
@@ -86,14 +88,19 @@ fn flash(
     slopes: Option<&Tensor>,
     scores: Scores,
 ) -> Result<Tensor> {
-    Call::run(op, &[("q", q), ("k", k), ("v", v)], |call| {
-        no_slopes(slopes)?;
+    let tensors = [("q", q), ("k", k), ("v", v)].into_iter().chain(slopes.map(|slopes| (SLOPES, slopes)));
+    Call::run(op, &tensors.collect::<Vec<_>>(), |call| {
         let held = [Held::new("q", q), Held::new("k", k), Held::new("v", v)];
+        let slopes = slopes.map(|slopes| Held::new(SLOPES, slopes));
+        let slopes = slopes.as_ref().map(|held| call.read::<f32>(held)).transpose()?;
+        let alibi_slopes = slopes.as_ref().map(|slopes| slopes.view());
+        let attention = with_slopes(scores.attention(), alibi_slopes.as_ref());
         half!("q" q, T => {
             let [q, k, v] = held.each_ref().map(|held| call.read::<T>(held));
             let (q, k, v) = (q?, k?, v?);
             let views = [q.view(), k.view(), v.view()];
-            attend(call, Form::Batched, views, &scores.attention(), AttentionViews::default())
+            let others = AttentionViews { alibi_slopes: alibi_slopes.clone(), ..AttentionViews::default() };
+            attend(call, [Form::Batched; 2], views, &attention, others)
         })
     })
 }

@@ -61,16 +61,16 @@ impl Form {
     }
 }
 
-/// Makes O, of Q's shape but for V's columns, in the order of Q. `views` are those that `attention` has.
+/// Makes O, of Q's shape but for V's columns, in the order of Q. The forms are those of Q, and of K and V. `views` are those that `attention` has.
 fn attend<T: Half>(
     call: &Call<'_>,
-    form: Form,
+    [form, of_keys]: [Form; 2],
     [q, k, v]: [TensorView<'_, T>; 3],
     attention: &Attention<'_>,
     views: AttentionViews<'_>,
 ) -> Outcome<Tensor> {
     let mut shape = q.shape().to_vec();
-    let (q, k, v) = (form.read("q", q)?, form.read("k", k)?, form.read("v", v)?);
+    let (q, k, v) = (form.read("q", q)?, of_keys.read("k", k)?, of_keys.read("v", v)?);
     if let (Some(last), Some(&columns)) = (shape.last_mut(), v.shape().last()) {
         *last = columns;
     }
@@ -87,10 +87,13 @@ fn attend<T: Half>(
     })
 }
 
-/// Slopes of ALiBi, which tilewright's attention does not have.
-fn no_slopes(slopes: Option<&Tensor>) -> Outcome<()> {
+/// The name of ALiBi's slopes.
+const SLOPES: &str = "alibi_slopes";
+
+/// With slopes of ALiBi, if there are any.
+fn with_slopes<'a>(attention: Attention<'a>, slopes: Option<&TensorView<'a, f32>>) -> Attention<'a> {
     match slopes {
-        None => Ok(()),
-        Some(_) => refuse("alibi_slopes", "given", "left out: tilewright's attention has no ALiBi"),
+        None => attention,
+        Some(slopes) => attention.alibi_slopes(slopes),
     }
 }

@@ -36,30 +36,41 @@ pub fn paged_attention(
         ("lengths", lengths),
     ];
     Call::run("paged_attention", &tensors, |call| {
-        attend_paged(call, [q, k_cache, v_cache], [block_table, lengths], scores)
+        attend_paged(call, [q, k_cache, v_cache], [block_table, lengths], None, scores)
     })
 }
 
+/// `packed` are where the queries of sequences begin, if they lie one after the other, and the most of one.
 pub(super) fn attend_paged(
     call: &Call<'_>,
     [q, k, v]: [&Tensor; 3],
     [table, lengths]: [&Tensor; 2],
+    packed: Option<(&Tensor, usize)>,
     scores: Scores,
 ) -> Outcome<Tensor> {
     let held = [Held::new("q", q), Held::new("k", k), Held::new("v", v)];
     let [table, lengths] = [Held::new("block_table", table), Held::new("lengths", lengths)];
     let (table, lengths) = (call.indices(&table)?, call.indices(&lengths)?);
     let (table, lengths) = (table.view(), lengths.view());
+    let offsets = packed.map(|(offsets, _)| Held::new("seqlens_q", offsets));
+    let offsets = offsets.as_ref().map(|held| call.indices(held)).transpose()?;
+    let offsets = offsets.as_ref().map(|offsets| offsets.view());
+    let form = if packed.is_some() { Form::Packed } else { Form::Batched };
     half!("q" q, T => {
         let [q, k, v] = held.each_ref().map(|held| call.read::<T>(held));
         let (q, k, v) = (q?, k?, v?);
         let views = [q.view(), k.view(), v.view()];
         let attention = scores.attention().block_table(&table).lengths(&lengths);
+        let attention = match (&offsets, packed) {
+            (Some(offsets), Some((_, longest))) => attention.packed_queries(offsets, longest),
+            _ => attention,
+        };
         let others = AttentionViews {
             block_table: Some((&table).into()),
             lengths: Some((&lengths).into()),
+            query_offsets: offsets.as_ref().map(Into::into),
             ..AttentionViews::default()
         };
-        attend(call, Form::Batched, views, &attention, others)
+        attend(call, [form, Form::Batched], views, &attention, others)
     })
 }

@@ -3,7 +3,7 @@
 use candle_core::{DType, Result, Tensor};
 use tilewright::ops::AttentionViews;
 
-use super::{Form, Scores, attend, no_slopes, paged};
+use super::{Form, SLOPES, Scores, attend, paged, with_slopes};
 use crate::call::{Call, Held, Outcome, dims, refuse};
 use crate::element::half;
 
@@ -55,7 +55,7 @@ pub fn flash_attn_varlen_windowed(
     varlen("flash_attn_varlen_windowed", [q, k, v], &sequences, None, scores)
 }
 
-/// Always an error, as [`flash_attn_alibi`](crate::flash_attn_alibi).
+/// As [`flash_attn_varlen`], with slopes as in [`flash_attn_alibi`](crate::flash_attn_alibi).
 #[expect(clippy::too_many_arguments, reason = "they are those of candle-flash-attn")]
 pub fn flash_attn_varlen_alibi(
     q: &Tensor,
@@ -74,7 +74,7 @@ pub fn flash_attn_varlen_alibi(
     varlen("flash_attn_varlen_alibi", [q, k, v], &sequences, Some(alibi_slopes), scores)
 }
 
-/// Always an error, as [`flash_attn_alibi`](crate::flash_attn_alibi).
+/// As [`flash_attn_varlen_windowed`], with slopes as in [`flash_attn_alibi`](crate::flash_attn_alibi).
 #[expect(clippy::too_many_arguments, reason = "they are those of candle-flash-attn")]
 pub fn flash_attn_varlen_alibi_windowed(
     q: &Tensor,
@@ -94,7 +94,8 @@ pub fn flash_attn_varlen_alibi_windowed(
     varlen("flash_attn_varlen_alibi_windowed", [q, k, v], &sequences, Some(alibi_slopes), scores)
 }
 
-/// As [`flash_attn_varlen_windowed`], with scores s that become `softcap` tanh(s / `softcap`); 0 is none. `alibi_slopes` must be `None`.
+/// As [`flash_attn_varlen_windowed`], with scores s that become `softcap` tanh(s / `softcap`); 0 is none; then slopes take off
+/// as in [`flash_attn_alibi`](crate::flash_attn_alibi), if there are any.
 #[expect(clippy::too_many_arguments, reason = "they are those of candle-flash-attn")]
 pub fn flash_attn_varlen_alibi_windowed_softcap(
     q: &Tensor,
@@ -118,7 +119,8 @@ pub fn flash_attn_varlen_alibi_windowed_softcap(
 /// As [`flash_attn_varlen_windowed`], of keys and values in pages (num_blocks, `page_block_size`, num_heads_kv, head_size), which row i of
 /// `block_table` (batch, blocks of a sequence), of u32 or i32, names for sequence i.
 ///
-/// Here every sequence has `max_seqlen_q` queries: q has batch times as many rows, as it has when decoding. A call makes the lengths of keys of
+/// Where q has batch times `max_seqlen_q` rows, every sequence has so many queries, as when decoding, and flash-decoding computes them; else kernels of packed
+/// queries. A call makes the lengths of keys of
 /// `seqlens_k` by a subtraction of candle's; [`paged_attention`](crate::paged_attention) takes lengths, and any number of layers one such tensor.
 /// `mm_prefix_ranges` must be `None`.
 #[expect(clippy::too_many_arguments, reason = "they are those of candle-flash-attn")]
@@ -158,24 +160,23 @@ pub fn flash_attn_varlen_paged_windowed(
         let [rows, heads, columns] = dims("q", q, "of 3 dimensions: length, heads, head dimension")?;
         let [offsets] = dims("seqlens_q", seqlens_q, "of 1 dimension")?;
         let batch = offsets.saturating_sub(1);
-        if rows != batch * max_seqlen_q {
-            let was = format!("of {rows} rows for {batch} sequences of up to {max_seqlen_q} queries");
-            let allowed = "of batch x max_seqlen_q rows: over pages all sequences have as many queries; prompts of different lengths attend to \
-                           their own keys by flash_attn_varlen before these go to the pages";
-            return refuse("q", was, allowed);
-        }
         let [_, page, _, _] =
             dims("k", k, "of 4 dimensions: blocks, rows of a block, heads, head dimension")?;
         if page != page_block_size {
             return refuse("page_block_size", page_block_size.to_string(), format!("{page}, as `k` has"));
         }
         let lengths = lengths(seqlens_k, batch)?;
-        let shaped = q.reshape((batch, max_seqlen_q, heads, columns))?;
         let scores = Scores::new(softmax_scale)
             .window(window_size_left, window_size_right)
             .within(max_seqlen_k)
             .softcap(softcap.unwrap_or(0.0));
-        let o = paged::attend_paged(call, [&shaped, k, v], [block_table, &lengths], scores)?;
+        let of_keys = [block_table, &lengths];
+        if rows != batch * max_seqlen_q {
+            let packed = Some((seqlens_q, max_seqlen_q));
+            return paged::attend_paged(call, [q, k, v], of_keys, packed, scores);
+        }
+        let shaped = q.reshape((batch, max_seqlen_q, heads, columns))?;
+        let o = paged::attend_paged(call, [&shaped, k, v], of_keys, None, scores)?;
         Ok(o.flatten(0, 1)?)
     })
 }
@@ -213,21 +214,25 @@ fn varlen(
 ) -> Result<Tensor> {
     let Sequences { offsets: [seqlens_q, seqlens_k], longest: [longest, keys] } = *sequences;
     let tensors = [("q", q), ("k", k), ("v", v), ("seqlens_q", seqlens_q), ("seqlens_k", seqlens_k)];
-    Call::run(op, &tensors, |call| {
-        no_slopes(slopes)?;
+    let tensors = tensors.into_iter().chain(slopes.map(|slopes| (SLOPES, slopes)));
+    Call::run(op, &tensors.collect::<Vec<_>>(), |call| {
+        let slopes = slopes.map(|slopes| Held::new(SLOPES, slopes));
+        let slopes = slopes.as_ref().map(|held| call.read::<f32>(held)).transpose()?;
+        let alibi_slopes = slopes.as_ref().map(|slopes| slopes.view());
+        let attention = with_slopes(scores.within(keys).attention(), alibi_slopes.as_ref());
         let held = [Held::new("q", q), Held::new("k", k), Held::new("v", v)];
         let offsets = [Held::new("seqlens_q", seqlens_q), Held::new("seqlens_k", seqlens_k)];
         let [of_q, of_k] = offsets.each_ref().map(|held| call.indices(held));
         let (of_q, of_k) = (of_q?, of_k?);
-        let scores = scores.within(keys);
         half!("q" q, T => {
             let [q, k, v] = held.each_ref().map(|held| call.read::<T>(held));
             let (q, k, v) = (q?, k?, v?);
             let (of_q, of_k) = (of_q.view(), of_k.view());
             let views = [q.view(), k.view(), v.view()];
-            let attention = scores.attention().packed(&of_q, &of_k, longest);
+            let attention = attention.packed(&of_q, &of_k, longest);
             let offsets = Some([(&of_q).into(), (&of_k).into()]);
-            attend(call, Form::Packed, views, &attention, AttentionViews { offsets, ..AttentionViews::default() })
+            let others = AttentionViews { offsets, alibi_slopes: alibi_slopes.clone(), ..AttentionViews::default() };
+            attend(call, [Form::Packed; 2], views, &attention, others)
         })
     })
 }

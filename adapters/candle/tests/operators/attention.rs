@@ -1,7 +1,8 @@
 use candle_core::{D, DType, Device, Result, Tensor};
 use tilewright_candle::{
-    MlaDecode, Scores, append_to_cache, flash_attn, flash_attn_alibi_windowed_softcap, flash_attn_varlen,
-    flash_attn_varlen_paged_windowed, flash_attn_varlen_windowed, flash_attn_windowed, paged_attention,
+    MlaDecode, Scores, append_to_cache, flash_attn, flash_attn_alibi, flash_attn_alibi_windowed_softcap,
+    flash_attn_varlen, flash_attn_varlen_paged_windowed, flash_attn_varlen_windowed, flash_attn_windowed,
+    paged_attention,
 };
 
 use crate::support::{BF16, F16, close, device, random, wide};
@@ -13,9 +14,11 @@ struct Reference {
     left: usize,
     right: usize,
     softcap: Option<f64>,
+    slopes: Option<[f32; 4]>,
 }
 
-const PLAIN: Reference = Reference { scale: 0.25, left: usize::MAX, right: usize::MAX, softcap: None };
+const PLAIN: Reference =
+    Reference { scale: 0.25, left: usize::MAX, right: usize::MAX, softcap: None, slopes: None };
 
 /// Of (batch, length, heads, columns), by candle's matmul and softmax.
 fn reference(q: &Tensor, k: &Tensor, v: &Tensor, how: Reference) -> Result<Tensor> {
@@ -31,6 +34,16 @@ fn reference(q: &Tensor, k: &Tensor, v: &Tensor, how: Reference) -> Result<Tenso
     let mut scores = (q.matmul(&repeat(&k)?.transpose(2, 3)?.contiguous()?)? * how.scale)?;
     if let Some(cap) = how.softcap {
         scores = ((scores / cap)?.tanh()? * cap)?;
+    }
+    if let Some(slopes) = how.slopes {
+        let bias = slopes.into_iter().flat_map(|slope| {
+            (0..queries * keys).map(move |at| {
+                let (own, key) = (at / keys + keys - queries, at % keys);
+                -slope * own.abs_diff(key) as f32
+            })
+        });
+        let bias = Tensor::from_vec(bias.collect::<Vec<_>>(), (1, heads, queries, keys), &Device::Cpu)?;
+        scores = scores.broadcast_add(&bias)?;
     }
     let mask: Vec<f32> = (0..queries * keys)
         .map(|at| {
@@ -67,6 +80,12 @@ fn masks_of_flash_attention() -> Result<()> {
     close(&large, &reference(&q, &k, &v, PLAIN)?, BF16);
     let capped = flash_attn_alibi_windowed_softcap(&q, &k, &v, None, 0.25, None, Some(0), 2.0)?;
     close(&capped, &reference(&q, &k, &v, Reference { softcap: Some(2.0), ..causal })?, BF16);
+    let slopes = [0.5, 0.125, 0.03, 0.0];
+    let told = Tensor::new(&slopes, &device())?;
+    let biased = Reference { slopes: Some(slopes), ..PLAIN };
+    close(&flash_attn_alibi(&q, &k, &v, &told, 0.25, false)?, &reference(&q, &k, &v, biased)?, BF16);
+    let all = flash_attn_alibi_windowed_softcap(&q, &k, &v, Some(&told), 0.25, None, Some(0), 2.0)?;
+    close(&all, &reference(&q, &k, &v, Reference { softcap: Some(2.0), right: 0, ..biased })?, BF16);
     Ok(())
 }
 
@@ -131,35 +150,37 @@ fn pages() -> Result<()> {
     let k = random(&[pages, rows, kv_heads, columns], 9, DType::BF16)?;
     let v = random(&[pages, rows, kv_heads, columns], 10, DType::BF16)?;
     let (table, lengths) = ([[3u32, 0, 6], [5, 2, 2]], [41u32, 17]);
+    let sequence = |q: &Tensor, i: usize| -> Result<Tensor> {
+        let (pages, length) = (&table[i], lengths[i]);
+        let gather = |cache: &Tensor| {
+            let all = wide(cache)?.index_select(&Tensor::new(pages, &Device::Cpu)?, 0)?;
+            all.flatten(0, 1)?.narrow(0, 0, length as usize)?.unsqueeze(0)
+        };
+        reference(q, &gather(&k)?, &gather(&v)?, Reference { right: 0, ..PLAIN })
+    };
     let expected = |q: &Tensor| -> Result<Tensor> {
-        let sequences = table.iter().zip(lengths).enumerate().map(|(i, (pages, length))| {
-            let gather = |cache: &Tensor| {
-                let all = wide(cache)?.index_select(&Tensor::new(pages, &Device::Cpu)?, 0)?;
-                all.flatten(0, 1)?.narrow(0, 0, length as usize)?.unsqueeze(0)
-            };
-            reference(&q.narrow(0, i, 1)?, &gather(&k)?, &gather(&v)?, Reference { right: 0, ..PLAIN })
-        });
+        let sequences = (0..2).map(|i| sequence(&q.narrow(0, i, 1)?, i));
         Tensor::cat(&sequences.collect::<Result<Vec<_>>>()?, 0)
     };
-    let table = Tensor::new(&table, &device())?;
+    let table_of = Tensor::new(&table, &device())?;
     let scores = Scores::new(0.25).causal();
     for queries in [1, 3] {
         let q = random(&[2, queries, 8, columns], 11, DType::BF16)?;
-        let actual = paged_attention(&q, &k, &v, &table, &Tensor::new(&lengths, &device())?, scores)?;
+        let actual = paged_attention(&q, &k, &v, &table_of, &Tensor::new(&lengths, &device())?, scores)?;
         close(&actual, &expected(&q)?, BF16);
     }
     // The same by candle-flash-attn's function, with one query of each sequence.
     let q = random(&[2, 1, 8, columns], 11, DType::BF16)?;
     let (of_q, of_k) = (Tensor::new(&[0u32, 1, 2], &device())?, Tensor::new(&[0u32, 41, 58], &device())?);
     let packed = q.squeeze(1)?;
-    let call = |q: &Tensor, longest| {
+    let call = |q: &Tensor, of_q: &Tensor, longest| {
         flash_attn_varlen_paged_windowed(
             q,
             &k,
             &v,
-            &of_q,
+            of_q,
             &of_k,
-            &table,
+            &table_of,
             None,
             longest,
             41,
@@ -170,9 +191,12 @@ fn pages() -> Result<()> {
             None,
         )
     };
-    close(&call(&packed, 1)?, &expected(&q)?.squeeze(1)?, BF16);
-    let error = call(&packed.narrow(0, 0, 1)?, 1).unwrap_err().to_string();
-    assert!(error.contains("`q` was of 1 rows for 2 sequences"), "{error}");
+    close(&call(&packed, &of_q, 1)?, &expected(&q)?.squeeze(1)?, BF16);
+    // Chunks of 7 and of 2 queries.
+    let q = random(&[1, 9, 8, columns], 12, DType::BF16)?;
+    let of_q = Tensor::new(&[0u32, 7, 9], &device())?;
+    let chunks = [sequence(&q.narrow(1, 0, 7)?, 0)?, sequence(&q.narrow(1, 7, 2)?, 1)?];
+    close(&call(&q.squeeze(0)?, &of_q, 7)?, &Tensor::cat(&chunks, 1)?.squeeze(0)?, BF16);
     Ok(())
 }
 

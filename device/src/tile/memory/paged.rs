@@ -3,7 +3,7 @@
 use crate::abi::PassedAsIs;
 use crate::arch::global;
 use crate::layout::{Element, RowMajor};
-use crate::tile::memory::global::Global;
+use crate::tile::memory::global::{Global, GlobalTile};
 
 /// Which page of a tensor \[pages, heads, rows, columns\] holds which rows of a sequence: a block table.
 #[repr(C)]
@@ -56,6 +56,25 @@ pub struct PagedTile<T, const BOX: usize> {
     pub(in crate::tile) index: u32,
     /// Rows of the sequence.
     pub(in crate::tile) rows: u32,
+    /// The row of its matrix at which a sequence without pages begins.
+    pub(in crate::tile) first: u32,
+    /// Whether it has none, and is copied as any matrix is.
+    pub(in crate::tile) is_matrix: bool,
+}
+
+impl<T: Element, const BOX: usize> PagedTile<T, BOX> {
+    /// The same tile, of a sequence that may also have no pages: then it is matrix `sequence` of the tensor from row `first` on, and rows behind
+    /// its last are what the matrix holds. With a table of pages `first` is 0.
+    #[inline(always)]
+    pub fn or_rows(self, first: u32) -> Self {
+        PagedTile { first, is_matrix: self.pages.address == 0, ..self }
+    }
+
+    /// The tile of a matrix.
+    #[inline(always)]
+    pub(in crate::tile) fn matrix(self) -> GlobalTile<T, 4, RowMajor, BOX> {
+        self.of.tile([self.sequence, self.head, self.index, 0]).of_rows(self.first, u32::MAX)
+    }
 }
 
 impl<T: Element, const BOX: usize> Global<T, 4, RowMajor, BOX> {
@@ -64,6 +83,6 @@ impl<T: Element, const BOX: usize> Global<T, 4, RowMajor, BOX> {
     /// Pages that the tensor does not have are zeros. Rows behind the sequence's last are zeros or what else its page holds.
     #[inline(always)]
     pub fn paged(self, pages: PageTable, [sequence, head, index]: [u32; 3], rows: u32) -> PagedTile<T, BOX> {
-        PagedTile { of: self, pages, sequence, head, index, rows }
+        PagedTile { of: self, pages, sequence, head, index, rows, first: 0, is_matrix: false }
     }
 }

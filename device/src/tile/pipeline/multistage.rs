@@ -7,7 +7,7 @@ use crate::arch::special::thread_x;
 use crate::arch::tma::Coords;
 use crate::arch::{cp_async, mbarrier, sync};
 use crate::kernel::{Arch, Copies, Program};
-use crate::layout::{Element, Major, SharedLayout};
+use crate::layout::{Element, Major, RowMajor, SharedLayout};
 use crate::tile::copy::access::{Access, Vectors};
 use crate::tile::copy::{gather, load, paged, patches};
 use crate::tile::cta::collective::Collective;
@@ -111,8 +111,12 @@ impl<const W: usize, A: Access> Loader for Multistage<W, A> {
     unsafe fn load_paged<T: Element, L: SharedLayout, const BOX: usize, const R: usize, const C: usize>(
         from: PagedTile<T, BOX>,
         to: u32,
-        _: bool,
+        live: bool,
     ) {
+        if from.is_matrix {
+            // SAFETY: passed on.
+            return unsafe { Self::load::<T, RowMajor, L, 4, BOX, R, C>(from.matrix(), to, live) };
+        }
         // SAFETY: passed on.
         unsafe {
             if A::VECTORS {

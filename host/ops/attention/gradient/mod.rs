@@ -89,12 +89,13 @@ pub struct AttentionGradient<'a> {
 impl<'a> AttentionGradient<'a> {
     pub(super) fn new(of: Attention<'a>) -> Self {
         let refused = {
-            let Others { lse, lengths, table, scales, slopes, .. } = of.others();
+            let Others { lse, lengths, table, scales, slopes, query_offsets, key_offsets, .. } = of.others();
             let given = [
                 ("lse", lse.is_some()),
                 ("lengths", lengths.is_some()),
                 ("block_table", table.is_some()),
                 ("k_scale", scales.is_some()),
+                ("packed_queries", query_offsets.is_some() && key_offsets.is_none()),
                 ("alibi_slopes", slopes.is_some()),
                 ("splits", of.options.splits.is_some()),
                 ("workspace", matches!(of.workspace, Workspace::Given(_))),
@@ -102,7 +103,8 @@ impl<'a> AttentionGradient<'a> {
             ];
             given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
         };
-        let Attention { options, offsets, overlap, .. } = of;
+        let Attention { options, query_offsets, key_offsets, overlap, .. } = of;
+        let offsets = query_offsets.zip(key_offsets).map(|(queries, keys)| [queries, keys]);
         AttentionGradient {
             options,
             offsets,

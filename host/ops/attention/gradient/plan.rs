@@ -101,7 +101,8 @@ pub(super) fn problem<T: HalfElement>(
     };
     check(written[0].device(), here.named().into_iter().flatten())?;
     let offsets = offsets.as_ref().map(|offsets| offsets.each_ref().map(|of| of.untyped()));
-    let packed = offsets.map(|offsets| Offsets::new(offsets, of.options.longest)).transpose()?;
+    let packed =
+        offsets.map(|[queries, keys]| Offsets::new(queries, Some(keys), of.options.longest)).transpose()?;
     Problem::new(
         (&of.options, of.longest_keys, of.deterministic),
         read.each_ref(),

@@ -50,7 +50,7 @@ impl Problem {
     ) -> Result<Self> {
         let [d_q, d_k, d_v] = outputs;
         let device = d_q.device();
-        let size = Size::new([q.shape(), k.shape(), v.shape(), o.shape()], &Cached::default())?;
+        let size = Size::new([q.shape(), k.shape(), v.shape(), o.shape()], &Cached::default(), None)?;
         let expect = |name, shape: &[usize], want: &[usize], because: &str| {
             let wrong = || Error::argument(name, of_shape(shape), format!("of shape {want:?}: {because}"));
             if shape == want { Ok(()) } else { Err(wrong()) }
@@ -81,7 +81,7 @@ impl Problem {
                 )
             }
             Some(packed) => {
-                let told = packed.argument([rows, keys], options)?;
+                let told = packed.argument(&size, options, &Cached::default())?;
                 let of_sequences = packed.size(size)?;
                 let longest = of_sequences.queries as u32;
                 let lines = Ranges::lines(of_sequences.batch, rows);
@@ -135,7 +135,7 @@ impl Problem {
         }
         let packed = &mut placed.ranges.packed;
         packed.query_offsets = places.at(packed.query_offsets);
-        packed.key_offsets = places.at(packed.key_offsets);
+        packed.keys = places.at(packed.keys);
         placed
     }
 

@@ -362,5 +362,5 @@ fn caches_must_fit() {
     // Kernels whose tiles walk over all keys of a query take no cache.
     let tiles = Views::of(&device, 4096, 4096, [64, 64]).kernel(&Attention::new()).name();
     let message = views.message(&Attention::new().block_table(&table).kernel(tiles));
-    assert!(message.contains("it reads keys of one length, not in pages"), "{message}");
+    assert!(message.contains("it reads keys of a tensor's rows, not of a cache"), "{message}");
 }

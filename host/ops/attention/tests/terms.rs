@@ -1,4 +1,4 @@
-//! Sinks and slopes of ALiBi: what is accepted, and by which kernels.
+//! Sinks, slopes of ALiBi, and packed queries over caches: what is accepted, and by which kernels.
 
 use super::*;
 
@@ -35,4 +35,34 @@ fn sinks_and_slopes_must_fit() {
     let written = view::<f32>(&device, far(3), &[4]);
     let message = views.message(&Attention::new().sinks(&written));
     assert!(message.starts_with("`o` overlaps `sinks`; "), "{message}");
+}
+
+#[test]
+fn packed_queries_take_caches() {
+    let (device, _) = fake::h200();
+    let shapes: [&[usize]; 4] = [&[1, 4, 300, 64], &[9, 2, 16, 64], &[9, 2, 16, 64], &[1, 4, 300, 64]];
+    let views = Views::new(&device, shapes);
+    let offsets = view::<i32>(&device, far(5), &[4]);
+    let (table, lengths) = (view::<i32>(&device, far(6), &[3, 7]), view::<i64>(&device, far(7), &[3]));
+    let chunks = || Attention::new().causal().packed_queries(&offsets, 100);
+    let kernel = views.kernel(&chunks().block_table(&table).lengths(&lengths));
+    assert!(kernel.name().contains("_packed_"), "{}", kernel.name());
+    let few = view::<i32>(&device, far(6), &[2, 7]);
+    let message = views.message(&chunks().block_table(&few));
+    assert!(
+        message.starts_with("`block_table` was of shape [2, 7]; it must be of shape [3, 7]: "),
+        "{message}"
+    );
+    // Without a table each sequence has a matrix.
+    let message = views.message(&chunks().lengths(&lengths));
+    let because = "the sequences of `query_offsets`, and the head dimension of `q`";
+    assert_eq!(
+        message,
+        format!("`k` was of shape [9, 2, 16, 64]; it must be of shape [3, 2, 16, 64]: {because}")
+    );
+    let message = views.message(&chunks().block_table(&table).splits(2));
+    assert!(message.starts_with("`splits` was given for packed sequences; "), "{message}");
+    let offsets = view::<i32>(&device, far(5), &[4]);
+    let message = views.message(&Attention::new().packed(&offsets, &offsets, 9).lengths(&lengths));
+    assert!(message.starts_with("`lengths` was given for packed sequences; "), "{message}");
 }

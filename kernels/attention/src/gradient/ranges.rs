@@ -63,12 +63,13 @@ impl Ranges {
     pub const fn equal(keys: Keys, queries: u32, shared_by: u32) -> Self {
         let packed = Packed {
             query_offsets: 0,
-            key_offsets: 0,
+            keys: 0,
             all: [0; 2],
             left: 0,
             right: 0,
-            log2_bytes: 0,
-            padding: 0,
+            log2_bytes: [0; 2],
+            offset_keys: 1,
+            fewest_keys: 0,
         };
         Ranges { packed, keys, is_packed: 0, longest: queries, shared_by }
     }
