@@ -5,6 +5,7 @@
 //! cargo bench --bench attention -- --table [WORDS]     the tables alone, then what a call costs the host
 //! cargo bench --bench attention -- --kernels [WORDS]   every kernel that can compute a case, beside its estimate
 //! cargo bench --bench attention -- --packed            sequences of many lengths, one after the other
+//! cargo bench --bench attention -- --chunks            chunks of prompts over a cache in pages
 //! cargo bench --bench attention -- --host              what a call costs the host, alone
 //! ```
 //!
@@ -13,6 +14,7 @@
 //! of PyTorch's, which takes turns with this one.
 
 mod case;
+mod chunks;
 #[path = "../common/mod.rs"]
 mod common;
 mod host;
@@ -59,6 +61,7 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
             let tensors = Tensors::new(device, &cases);
             cases.iter().try_for_each(|&case| table::kernels(device, &*tensors.problem(case)?))
         }
+        Some((mode, [])) if mode == "--chunks" => chunks::table(device),
         Some((mode, [])) if mode == "--packed" => packed::table(device, introduce(device).as_ref()),
         Some((mode, [])) if mode == "--host" => host::costs(device, introduce(device).as_ref()),
         _ => {
