@@ -20,7 +20,9 @@ const KV_HEADS: usize = 2;
 /// Pages of all sizes, and matrices of the sequences' own; masks, caps, and what heads have.
 pub fn pages(device: &Device) -> Outcome {
     let causal = |columns| Scores { causal: true, ..Scores::new(columns) };
-    for (columns, page) in [([64, 64], 16), ([128, 128], 64), ([192, 128], 8), ([256, 256], 128)] {
+    // Blocks of 96 keys begin and end within pages of 64.
+    let pages = [([64, 64], 16), ([128, 128], 64), ([192, 128], 8), ([192, 128], 64), ([256, 256], 128)];
+    for (columns, page) in pages {
         check::<f16>(device, columns, causal(columns[0]), Some(page), Terms::default())?;
     }
     check::<bf16>(device, [128, 128], causal(128), None, Terms { sinks: true, slopes: None })?;

@@ -80,10 +80,7 @@ impl Parts {
         let Parts { kernel, function, order, splits, parts, ctas, merge } = self;
         let backend = device.backend();
         let tma = kernel.arch == Arch::Sm90a;
-        // A box for each page, or for the part of one that fits a block.
-        let paged = problem.cached.table.as_ref().and_then(|_| u32::try_from(size.block_rows).ok());
-        let [_, keys] = kernel.tile;
-        let lines = if tma { paged.map_or(keys, |rows| rows.min(keys)) } else { 0 };
+        let lines = if tma { cache.pages.box_rows(kernel.tile[1]) } else { 0 };
         let q: GlobalAbi<(), 4> = q.streamed(backend, if tma { BOX } else { 0 })?;
         let [k, v]: [GlobalAbi<(), 4>; 2] = [k.streamed(backend, lines)?, v.streamed(backend, lines)?];
         if size.keys > 0 {

@@ -196,15 +196,9 @@ impl Queries {
         let backend = device.backend();
         let tma = kernel.arch == Arch::Sm90a;
         let lines = |count| if tma { count } else { 0 };
-        // A box for each page, or for the part of one that fits a block.
-        let [_, block_of_keys] = kernel.tile;
-        let paged = problem.cached.table.as_ref().and_then(|_| u32::try_from(size.block_rows).ok());
-        let block_of_keys = paged.map_or(block_of_keys, |rows| rows.min(block_of_keys));
-        let inputs: [GlobalAbi<(), 4>; 3] = [
-            q.streamed(backend, lines(BOX))?,
-            k.streamed(backend, lines(block_of_keys))?,
-            v.streamed(backend, lines(block_of_keys))?,
-        ];
+        let of_keys = lines(problem.cache.pages.box_rows(kernel.tile[1]));
+        let inputs: [GlobalAbi<(), 4>; 3] =
+            [q.streamed(backend, lines(BOX))?, k.streamed(backend, of_keys)?, v.streamed(backend, of_keys)?];
         if size.keys > 0 {
             expect_mapped(kernel.name, kernel.arch, inputs.each_ref().map(|input| input.tma))?;
         }

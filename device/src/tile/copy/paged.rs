@@ -11,7 +11,7 @@ use crate::tile::memory::window::read_if;
 
 /// Copies a tile by TMA, a box for each page, completing on `barrier`; called by one thread.
 ///
-/// The map's boxes have the rows of a page, or the tile's if these are fewer.
+/// The map's boxes have [`PageTable::box_rows`] rows.
 ///
 /// # Safety
 /// `to` is a tile of type `Shared<T, R, C, L>` that nobody reads, `barrier` is its stage's full barrier.
@@ -26,7 +26,7 @@ pub(crate) unsafe fn paged_tma<T, L, const BOX: usize, const R: usize, const C: 
 {
     const { assert!(L::SWIZZLE == SWIZZLE_BYTES, "TMA boxes are swizzled over 128 bytes") };
     let (lines, line) = (R as u32, (C * T::BYTES) as u32);
-    let rows = (1 << from.pages.log2_rows).min(lines);
+    let rows = from.pages.box_rows(lines);
     // SAFETY: passed on; the boxes tile the destination, and the barrier expects all their bytes, which
     // TMA delivers in full also where a box reaches outside the tensor.
     unsafe {

@@ -28,6 +28,18 @@ impl PageTable {
     pub const NONE: Self =
         PageTable { address: 0, stride: 0, entries: 1, log2_rows: 31, log2_bytes: 0, padding: 0 };
 
+    /// Rows of the boxes of TMA that copy tiles of `rows` rows: all of them where there are no pages; else as many as divide both a page
+    /// and a tile, so that none reaches from one page into the next.
+    #[inline(always)]
+    pub const fn box_rows(&self, rows: u32) -> u32 {
+        let dividing = rows & rows.wrapping_neg();
+        match self.address {
+            0 => rows,
+            _ if dividing >> self.log2_rows == 0 => dividing,
+            _ => 1 << self.log2_rows,
+        }
+    }
+
     /// Page and row of row `row` of a sequence. Beyond the table, the page is none of the tensor's.
     #[inline(always)]
     pub fn place(&self, sequence: u32, row: u32) -> (u32, u32) {
