@@ -27,6 +27,7 @@ pub fn package(names: &[&str]) -> Done {
     let (checkout, again) = (folder.join("checkout"), folder.join("again"));
     // What an earlier call has left would not be compiled again.
     stage::clear(&again)?;
+    prebuilt::share_dependencies(&target()?, &again)?;
     stage::copy(&checkout)?;
     let mut built = Vec::new();
     for operator in &chosen {

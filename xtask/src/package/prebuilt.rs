@@ -5,9 +5,22 @@ use std::path::{Path, PathBuf};
 
 use tilewright_builder::{Built, setup};
 
-use super::package_of;
+use super::{package_of, stage};
 use crate::code::builds::{BUILT_FOR_ALL, folders_in};
 use crate::shell::{Done, root, say, target};
+
+/// Gives the target folder `again` what kernels depend on as `target` has it, if it does: `core` and the device library, whose functions
+/// are compiled where kernels call them. Kernels are what is compiled twice.
+pub fn share_dependencies(target: &Path, again: &Path) -> Done {
+    let builds = Path::new("tilewright/build");
+    for arch in target.join(builds).read_dir().into_iter().flatten().flatten() {
+        let folder = builds.join(arch.file_name()).join("dependencies");
+        if target.join(&folder).is_dir() {
+            stage::copy_folder(&target.join(&folder), &again.join(&folder))?;
+        }
+    }
+    Ok(())
+}
 
 /// Compiles the operator's kernels, once more in the target folder `again`, compares the two, and packs them into the copy of
 /// the checkout. Gives the first build's output folder.
@@ -60,6 +73,20 @@ pub fn same(first: &Path, second: &Path) -> Done {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_are_copied_with_their_ages() {
+        let root = std::env::temp_dir().join(format!("xtask-package-copy-{}", std::process::id()));
+        let (from, to) = (root.join("from"), root.join("to"));
+        fs::create_dir_all(from.join("deps")).unwrap();
+        fs::write(from.join("deps/core"), "1").unwrap();
+        let age = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+        fs::File::options().append(true).open(from.join("deps/core")).unwrap().set_modified(age).unwrap();
+        stage::copy_folder(&from, &to).unwrap();
+        assert_eq!(fs::read_to_string(to.join("deps/core")).unwrap(), "1");
+        assert_eq!(to.join("deps/core").metadata().unwrap().modified().unwrap(), age);
+        fs::remove_dir_all(&root).unwrap();
+    }
 
     #[test]
     fn builds_are_compared_by_all_that_is_embedded() {

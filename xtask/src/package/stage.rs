@@ -18,6 +18,25 @@ pub fn clear(folder: &Path) -> Done {
     Ok(())
 }
 
+/// Copies a folder, files with their ages: cargo takes what it has compiled there for fresh in the copy too.
+pub fn copy_folder(from: &Path, to: &Path) -> Done {
+    let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    fs::create_dir_all(to).map_err(|error| failed(to, error))?;
+    for entry in from.read_dir().map_err(|error| failed(from, error))?.flatten() {
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy_folder(&path, &to)?;
+            continue;
+        }
+        let copied = fs::copy(&path, &to).and_then(|_| {
+            let age = path.metadata()?.modified()?;
+            fs::File::options().append(true).open(&to)?.set_modified(age)
+        });
+        copied.map_err(|error| failed(&to, error))?;
+    }
+    Ok(())
+}
+
 /// Copies the files that git tracks, as they are now, to this folder, and nothing else.
 pub fn copy(to: &Path) -> Done {
     let mut git = Command::new("git");
