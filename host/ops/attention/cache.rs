@@ -89,24 +89,6 @@ impl Cached {
         Ok(entries.saturating_mul(rows))
     }
 
-    /// The table, for pages of so many rows.
-    pub(super) fn pages(&self, page_rows: usize) -> Result<PageTable> {
-        let Some(table) = &self.table else { return Ok(PageTable::NONE) };
-        Ok(PageTable {
-            address: table.address,
-            stride: table.layout.strides()[0] as u64,
-            entries: int("block_table", table.layout.shape()[1])? as u32,
-            log2_rows: page_rows.ilog2(),
-            log2_bytes: log2_bytes(table),
-            padding: 0,
-        })
-    }
-
-    /// The address of the lengths, 0 if there are none, and the logarithm to base 2 of the bytes of each.
-    pub(super) fn numbers(&self) -> (u64, u32) {
-        self.lengths.as_ref().map_or((0, 0), |lengths| (lengths.address, log2_bytes(lengths)))
-    }
-
     /// What kernels are told of the cache; `keys` is its capacity.
     pub(super) fn argument(
         &self,
@@ -116,8 +98,19 @@ impl Cached {
         page_rows: usize,
     ) -> Result<Cache> {
         let [left, right] = limits(options);
-        let pages = self.pages(page_rows)?;
-        let (lengths, log2_bytes) = self.numbers();
+        let pages = match &self.table {
+            None => PageTable::NONE,
+            Some(table) => PageTable {
+                address: table.address,
+                stride: table.layout.strides()[0] as u64,
+                entries: int("block_table", table.layout.shape()[1])? as u32,
+                log2_rows: page_rows.ilog2(),
+                log2_bytes: log2_bytes(table),
+                padding: 0,
+            },
+        };
+        let (lengths, log2_bytes) =
+            self.lengths.as_ref().map_or((0, 0), |lengths| (lengths.address, log2_bytes(lengths)));
         let (capacity, queries) = (int("k", keys)?, int("q", queries)?);
         let codes = self.codes()?;
         Ok(Cache { pages, lengths, capacity, queries, left, right, log2_bytes, padding: 0, codes })

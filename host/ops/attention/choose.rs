@@ -116,9 +116,7 @@ impl Choice for Problem {
             _ => {}
         }
         if let Way::Queries(kernel) = kernel.way {
-            let over_cache =
-                matches!(self.sequences, AnySequences::Packed(packed) if packed.offset_keys == 0);
-            if (over_cache || self.cached.any()) && !kernel.cached {
+            if (self.packed_cache().is_some() || self.cached.any()) && !kernel.cached {
                 return Err(Rejection::Because("it reads keys of a tensor's rows, not of a cache"));
             }
             if self.splits.is_some() {

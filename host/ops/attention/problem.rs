@@ -2,7 +2,7 @@
 
 use std::f32::consts::LOG2_E;
 
-use tilewright_attention::{AnySequences, Cache, Capped, HeadTerms, Keys, Plain, Score};
+use tilewright_attention::{AnySequences, Cache, CachedKeys, Capped, HeadTerms, Keys, Plain, Score};
 
 use super::cache::{Cached, int};
 use super::packed::Offsets;
@@ -79,6 +79,16 @@ pub(super) struct Size {
 }
 
 impl Problem {
+    /// The cache that packed queries' keys lie in, if they do.
+    pub(super) fn packed_cache(&self) -> Option<CachedKeys> {
+        match self.sequences {
+            AnySequences::Packed(packed) if packed.offset_keys == 0 => {
+                Some(CachedKeys { pages: self.cache.pages, given: 1, padding: 0 })
+            }
+            _ => None,
+        }
+    }
+
     /// Checks that the views fit together; `has_workspace` says whether there may be memory for parts of the keys.
     pub(super) fn new<T: Element, C: Element>(
         (options, has_workspace): (&Options, bool),

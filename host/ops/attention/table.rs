@@ -207,12 +207,7 @@ impl Queries {
         let lse: GlobalAbi<(), 4> = lse.arg(backend, true, 0)?;
         let launch = Launch::grid([*ctas, 1, 1]).pdl(overlap && tma);
         let order = *order;
-        let cache = match problem.sequences {
-            AnySequences::Packed(packed) if packed.offset_keys == 0 => {
-                CachedKeys { pages: problem.cache.pages, given: 1, padding: 0 }
-            }
-            _ => CachedKeys::NONE,
-        };
+        let cache = problem.packed_cache().unwrap_or(CachedKeys::NONE);
         let args = AttentionArgs { q, k, v, o, lse, order, sequences, cap, scale, list, terms, cache };
         // SAFETY: the arguments are those of `attention` for this kind of sequences. The views that the tensors come from are
         // borrowed by the caller, o and lse exclusively, and reach no further than their shapes, which the kernel keeps to; a list of packed sequences was made before, with a counter that is this grid's alone.

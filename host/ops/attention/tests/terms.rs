@@ -1,5 +1,8 @@
 //! Sinks, slopes of ALiBi, and packed queries over caches: what is accepted, and by which kernels.
 
+use tilewright_attention::ATTENTION;
+use tilewright_device::tile::PageTable;
+
 use super::*;
 
 #[test]
@@ -65,4 +68,16 @@ fn packed_queries_take_caches() {
     let offsets = view::<i32>(&device, far(5), &[4]);
     let message = views.message(&Attention::new().packed(&offsets, &offsets, 9).lengths(&lengths));
     assert!(message.starts_with("`lengths` was given for packed sequences; "), "{message}");
+}
+
+#[test]
+fn boxes_of_pages_stay_within_a_page_and_a_block() {
+    for log2_rows in 0..12 {
+        let pages = PageTable { address: 1, log2_rows, ..PageTable::NONE };
+        for kernel in ATTENTION.iter().map(|kernel| kernel.tile[1]) {
+            let rows = pages.box_rows(kernel);
+            assert!(rows > 0 && kernel.is_multiple_of(rows) && (1u32 << log2_rows).is_multiple_of(rows));
+            assert_eq!(PageTable::NONE.box_rows(kernel), kernel, "without pages one box takes a block");
+        }
+    }
 }
