@@ -186,8 +186,10 @@ impl<T: Number> Inputs<T> {
 pub fn every_kernel(device: &Device) -> Outcome {
     fn of<T: Number>(device: &Device) -> tilewright_support::Result<()> {
         let mut seen = BTreeSet::new();
-        for (turn, cols) in LENGTHS.into_iter().chain([128]).filter(|&cols| cols <= 131_072).enumerate() {
-            let place = packed(if cols > 10_000 { 2 } else { 11 }, cols);
+        // The emulator takes a second for each of the longest.
+        let longest = if device.is_emulator() { 40_000 } else { 131_072 };
+        for (turn, cols) in LENGTHS.into_iter().chain([128]).filter(|&cols| cols <= longest).enumerate() {
+            let place = packed([11, 5, 2][usize::from(cols > 1000) + usize::from(cols > 10_000)], cols);
             Inputs::<T>::new(place, place).check_all(device, Tried::InTurn(turn), &mut seen)?;
         }
         assert_eq!(seen, runnable::<T>(device, "norm_gradient_"));
@@ -226,11 +228,8 @@ pub fn places(device: &Device) -> Outcome {
                 Place::by_columns(shape, rows + 2),
             ];
             for (i, &from) in places.iter().enumerate() {
-                for to in [from, places[(i + 1) % 4]] {
-                    let inputs = Inputs::<T>::new(from, to);
-                    inputs.check(device, LAYER, None, false)?;
-                    inputs.check(device, RMS, None, true)?;
-                }
+                Inputs::<T>::new(from, from).check(device, LAYER, None, false)?;
+                Inputs::<T>::new(from, places[(i + 1) % 4]).check(device, RMS, None, true)?;
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::shell::{Done, cargo, root, run, target};
+use crate::shell::{Done, QUICK, cargo, root, run, target};
 
 /// Writes the files of docs/write-a-kernel.md to a folder of their own, and runs the program that they are.
 pub fn follow() -> Done {
@@ -21,7 +21,7 @@ pub fn follow() -> Done {
         write(&folder.join(path), &text)?;
     }
     let mut command = cargo(&["run", "--release", "--manifest-path"]);
-    run(command.arg(folder.join("Cargo.toml")).arg("--target-dir").arg(target()?))
+    run(command.arg(folder.join("Cargo.toml")).arg("--target-dir").arg(target()?).args(QUICK))
 }
 
 /// The files: a line that begins with a path and ends with a colon, and the block of code behind it.

@@ -33,6 +33,15 @@ pub fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// Arguments of cargo with which packages outside of the workspace, whose tests are few and small, compile in half the time or less. Kernels
+/// are compiled as ever. The emulator is the only one that is to be quick.
+pub const QUICK: [&str; 4] = [
+    "--config",
+    "profile.release.opt-level=0",
+    "--config",
+    "profile.release.package.tilewright-emulator.opt-level=1",
+];
+
 /// Says what is done, and how long after the first such line, in minutes and seconds.
 pub fn say(what: &str) {
     static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);

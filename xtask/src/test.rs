@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::guide::follow;
 use crate::programs;
 use crate::setup::setup;
-use crate::shell::{Done, cargo, line, root, say, target};
+use crate::shell::{Done, QUICK, cargo, line, root, say, target};
 
 /// Test results that cargo's test programs print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub fn test() -> Done {
     outcome = counted(docs, &mut count).and(outcome);
     for Outside { manifest, features } in outside_packages() {
         let mut command = cargo(&["test", "--release", "--no-fail-fast", "--manifest-path"]);
-        command.arg(manifest).arg("--target-dir").arg(target()?).args(["--features", features]);
+        command.arg(manifest).arg("--target-dir").arg(target()?).args(["--features", features]).args(QUICK);
         outcome = counted(&mut command, &mut count).and(outcome);
     }
     outcome = follow().and(outcome);
