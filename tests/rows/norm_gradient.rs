@@ -187,7 +187,7 @@ pub fn every_kernel(device: &Device) -> Outcome {
     fn of<T: Number>(device: &Device) -> tilewright_support::Result<()> {
         let mut seen = BTreeSet::new();
         // The emulator takes a second for each of the longest.
-        let longest = if device.is_emulator() { 40_000 } else { 131_072 };
+        let longest = if device.is_emulator() { 20_000 } else { 131_072 };
         for (turn, cols) in LENGTHS.into_iter().chain([128]).filter(|&cols| cols <= longest).enumerate() {
             let place = packed([11, 5, 2][usize::from(cols > 1000) + usize::from(cols > 10_000)], cols);
             Inputs::<T>::new(place, place).check_all(device, Tried::InTurn(turn), &mut seen)?;
