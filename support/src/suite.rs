@@ -7,6 +7,8 @@ use std::sync::Arc;
 use libtest_mimic::{Arguments, Failed, Trial};
 use tilewright::{Arch, Device, Error};
 
+use crate::watched;
+
 /// How a test ends: panics and any error are failures.
 pub type Outcome = Result<(), Failed>;
 
@@ -107,6 +109,10 @@ impl Suite {
         let conclusion = libtest_mimic::run(&arguments, self.trials);
         if let (Ok(device), 1.., false) = (device, self.skipped, listing) {
             println!("skipped {} tests that need a GPU that runs them: this is {device:?}\n", self.skipped);
+        }
+        if !listing && watched::in_vain() {
+            println!("no test that ran has a kernel that is watched\n");
+            return ExitCode::FAILURE;
         }
         conclusion.exit_code()
     }

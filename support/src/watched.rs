@@ -5,6 +5,7 @@
 //! a kernel: so that several processes do them all, each to its end.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The environment variable.
 const WATCHED: &str = "TILEWRIGHT_WATCHED";
@@ -21,7 +22,18 @@ pub fn is_watched() -> bool {
     parts().is_some()
 }
 
-/// Whether the kernel of this name is to run.
+/// Whether a watched kernel was among those that tests asked about.
+static FOUND: AtomicBool = AtomicBool::new(false);
+
+/// Whether the kernel of this name is to run. Tests ask about kernels that they would run.
 pub fn runs(kernel: &str) -> bool {
-    parts().is_none_or(|parts| parts.iter().any(|part| kernel.contains(part.as_str())))
+    let Some(parts) = parts() else { return true };
+    let runs = parts.iter().any(|part| kernel.contains(part.as_str()));
+    FOUND.fetch_or(runs, Ordering::Relaxed);
+    runs
+}
+
+/// Whether tests that have ended were watched in vain: none would run a kernel whose name has one of the parts.
+pub fn in_vain() -> bool {
+    is_watched() && !FOUND.load(Ordering::Relaxed)
 }

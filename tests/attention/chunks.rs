@@ -5,6 +5,7 @@ use tilewright::{Device, Stream, Tensor, TensorViewMut, bf16, f16};
 use tilewright_support::attention::{Head, Scores};
 use tilewright_support::random::normal;
 use tilewright_support::suite::{Outcome, picked};
+use tilewright_support::watched;
 
 use crate::cache::Cache;
 use crate::case::{Input, Sizes};
@@ -76,7 +77,8 @@ fn check<T: Input>(
     let possible = all.iter().filter(|kernel| kernel.rejection().is_none());
     let of = (columns, page, terms.sinks);
     let plan = attention().plan(&q, &k, &v, &o.view_mut()?)?;
-    let runs = |name: &str| name == plan.kernel().name() || picked(device, (name, of), 3);
+    let chosen = plan.kernel().name();
+    let runs = |name: &str| watched::runs(name) && (name == chosen || picked(device, (name, of), 3));
     for kernel in possible.filter(|kernel| runs(kernel.name())) {
         for with_queue in [false, true] {
             o = Operand::<T>::poisoned(device, places[3])?;
