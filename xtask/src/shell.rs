@@ -33,8 +33,8 @@ pub fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Arguments of cargo with which packages outside of the workspace, whose tests are few and small, compile in half the time or less. Kernels
-/// are compiled as ever. The emulator is the only one that is to be quick.
+/// Arguments of cargo for packages outside of the workspace: their tests are few and small, and compiling with less optimisation takes about half
+/// the time. Tests spend theirs in the emulator, which keeps level 1. Kernels are compiled as ever: the builder sets its own profile.
 pub const QUICK: [&str; 4] = [
     "--config",
     "profile.release.opt-level=0",

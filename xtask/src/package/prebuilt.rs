@@ -75,20 +75,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_are_copied_with_their_ages() {
-        let root = std::env::temp_dir().join(format!("xtask-package-copy-{}", std::process::id()));
-        let (from, to) = (root.join("from"), root.join("to"));
-        fs::create_dir_all(from.join("deps")).unwrap();
-        fs::write(from.join("deps/core"), "1").unwrap();
-        let age = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
-        fs::File::options().append(true).open(from.join("deps/core")).unwrap().set_modified(age).unwrap();
-        stage::copy_folder(&from, &to).unwrap();
-        assert_eq!(fs::read_to_string(to.join("deps/core")).unwrap(), "1");
-        assert_eq!(to.join("deps/core").metadata().unwrap().modified().unwrap(), age);
-        fs::remove_dir_all(&root).unwrap();
-    }
-
-    #[test]
     fn builds_are_compared_by_all_that_is_embedded() {
         let root = std::env::temp_dir().join(format!("xtask-package-same-{}", std::process::id()));
         let write = |folder: &str, code: &str| {

@@ -89,3 +89,22 @@ fn write(to: &Path, how: impl FnOnce(&Path) -> std::io::Result<()>) -> Done {
     let folder = to.parent().unwrap_or(to);
     fs::create_dir_all(folder).and_then(|()| how(to)).map_err(|error| format!("{}: {error}", to.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_copied_with_their_ages() {
+        let root = std::env::temp_dir().join(format!("xtask-package-copy-{}", std::process::id()));
+        let (from, to) = (root.join("from"), root.join("to"));
+        fs::create_dir_all(from.join("deps")).unwrap();
+        fs::write(from.join("deps/core"), "1").unwrap();
+        let age = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+        fs::File::options().append(true).open(from.join("deps/core")).unwrap().set_modified(age).unwrap();
+        copy_folder(&from, &to).unwrap();
+        assert_eq!(fs::read_to_string(to.join("deps/core")).unwrap(), "1");
+        assert_eq!(to.join("deps/core").metadata().unwrap().modified().unwrap(), age);
+        fs::remove_dir_all(&root).unwrap();
+    }
+}
