@@ -135,7 +135,7 @@ impl Case {
             all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name()).collect();
         assert!(!names.is_empty(), "{all:?}");
         let of = format!("{:?} {:?} {:?}", C::DTYPE, self.sizes, self.scores);
-        for name in names.into_iter().filter(|name| watched::runs(name) && picked(device, (name, &of), 2)) {
+        for name in names.into_iter().filter(|name| watched::runs(name) && picked(device, (name, &of), 3)) {
             let mut o = Tensor::filled(device, T::POISON, &[batch, heads, queries, dv])?;
             let mut lse = Tensor::filled(device, f32::NAN, &[batch, heads, queries])?;
             let mut lse_view = lse.view_mut();

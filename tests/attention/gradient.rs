@@ -225,7 +225,7 @@ impl<T: Input> Case<T> {
         assert!(!kernels.is_empty(), "no kernel computes {self:?}");
         let Case { lengths, packed, columns, scores, .. } = self;
         let of = format!("{:?} {lengths:?} {packed} {columns:?} {scores:?}", T::DTYPE);
-        let kernels = kernels.iter().filter(|name| watched::runs(name) && picked(device, (name, &of), 2));
+        let kernels = kernels.iter().filter(|name| watched::runs(name) && picked(device, (name, &of), 3));
         for kernel in kernels {
             let results = self.run(device, &exact, Some(kernel))?;
             self.compare(&results, &exact).map_err(|error| {

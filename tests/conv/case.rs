@@ -23,7 +23,7 @@ pub trait Runs {
     fn gradient<'a>(&self) -> ConvGradient<'a>;
     /// Random images, filters and outputs.
     fn numbers<T: Real>(&self) -> [Vec<T>; 3];
-    /// Runs the convolution on the kernels that can compute it: on the emulator on those that it has not seen, and a third of the others.
+    /// Runs the convolution on the kernels that can compute it: on the emulator on those that it has not seen, and a quarter of the others.
     fn outputs<T: Input>(&self, device: &Device, seen: &mut BTreeSet<&'static str>) -> Outcome;
     /// Runs the gradient of images so.
     fn images<T: Input>(&self, device: &Device, seen: &mut BTreeSet<&'static str>) -> Outcome;
@@ -56,7 +56,7 @@ impl Runs for Case {
         let all = self.conv::<T>().candidates(&x, &w, &Tensor::zeros(device, &y_shape)?.view_mut())?;
         let names = all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name());
         for name in names.filter(|name| watched::runs(name)) {
-            if seen.contains(name) && !picked(device, (name, format!("{self:?} {:?}", T::DTYPE)), 3) {
+            if seen.contains(name) && !picked(device, (name, format!("{self:?} {:?}", T::DTYPE)), 4) {
                 continue;
             }
             let run = |stream: &Stream, y: &mut TensorViewMut<'_, T>| {
@@ -79,7 +79,7 @@ impl Runs for Case {
         let all = self.gradient().images_candidates(&dy, &w, &dx.view_mut())?;
         let names = all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name());
         for name in names.filter(|name| watched::runs(name)) {
-            if seen.contains(name) && !picked(device, (name, format!("{self:?} {:?}", T::DTYPE)), 3) {
+            if seen.contains(name) && !picked(device, (name, format!("{self:?} {:?}", T::DTYPE)), 4) {
                 continue;
             }
             // Another of a stride's products may be too much for it.
@@ -106,7 +106,7 @@ impl Runs for Case {
         let all = self.gradient().filters_candidates(&x, &dy, &dw.view_mut())?;
         let names = all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name());
         for name in names.filter(|name| watched::runs(name)) {
-            if seen.contains(name) && !picked(device, (name, format!("{self:?} {:?}", T::DTYPE)), 3) {
+            if seen.contains(name) && !picked(device, (name, format!("{self:?} {:?}", T::DTYPE)), 4) {
                 continue;
             }
             let mut gradient = self.gradient().kernel(name);

@@ -202,7 +202,7 @@ impl Case {
         let all = operator.candidates(&x.view(), &x.view(), &v.view(), &y.view_mut())?;
         let of = format!("{:?} {self:?}", T::DTYPE);
         let possible = all.iter().filter(|kernel| kernel.rejection().is_none());
-        for kernel in possible.filter(|kernel| picked(device, (kernel.name(), &of), 2)) {
+        for kernel in possible.filter(|kernel| picked(device, (kernel.name(), &of), 3)) {
             self.run(device, Some(kernel.name()), &data, &exact)?;
         }
         Ok(())

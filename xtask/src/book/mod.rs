@@ -14,26 +14,51 @@ const MDBOOK: &str = "0.5.4";
 
 /// Checks links, and renders the book in the target folder.
 pub fn book() -> Done {
+    render(&mdbook()?)
+}
+
+/// The same where mdBook is there; elsewhere checks links, and that all pages are there.
+pub fn book_if_there() -> Done {
+    if let Some(program) = installed()? {
+        return render(&program);
+    }
+    check_links()?;
+    say(&format!(
+        "the book is not rendered, its links are checked: mdBook {MDBOOK} is not there, `cargo xtask book` compiles it"
+    ));
+    assemble(&target()?.join("book"))
+}
+
+fn render(program: &Path) -> Done {
     check_links()?;
     let folder = target()?.join("book");
     assemble(&folder)?;
-    run(Command::new(mdbook()?).arg("build").arg(&folder))?;
+    run(Command::new(program).arg("build").arg(&folder))?;
     say(&format!("the book is {}", folder.join("html/index.html").display()));
     Ok(())
 }
 
-/// mdBook, compiled into the target folder if it is not there: without search and server.
-fn mdbook() -> Result<PathBuf, String> {
-    let tools = target()?.join("tools");
-    let program = tools.join("bin").join(format!("mdbook{}", std::env::consts::EXE_SUFFIX));
+/// mdBook of this version, in the target folder or the path.
+fn installed() -> Result<Option<PathBuf>, String> {
+    let program = program()?;
     let version =
         |program: &Path| Command::new(program).arg("--version").output().ok().map(|output| output.stdout);
     let right = |found: Vec<u8>| String::from_utf8_lossy(&found).trim() == format!("mdbook v{MDBOOK}");
-    for there in [program.as_path(), Path::new("mdbook")] {
-        if version(there).is_some_and(right) {
-            return Ok(there.to_path_buf());
-        }
+    let mut there = [program, PathBuf::from("mdbook")].into_iter();
+    Ok(there.find(|program| version(program).is_some_and(right)))
+}
+
+/// Where it is compiled into.
+fn program() -> Result<PathBuf, String> {
+    Ok(target()?.join("tools/bin").join(format!("mdbook{}", std::env::consts::EXE_SUFFIX)))
+}
+
+/// mdBook, compiled into the target folder if it is not there: without search and server.
+fn mdbook() -> Result<PathBuf, String> {
+    if let Some(there) = installed()? {
+        return Ok(there);
     }
+    let tools = target()?.join("tools");
     // A book is rendered in a second by unoptimised code, which compiles in a third of the time.
     let mut install =
         cargo(&["install", "mdbook", "--version", MDBOOK, "--locked", "--no-default-features", "--debug"]);
@@ -42,7 +67,7 @@ fn mdbook() -> Result<PathBuf, String> {
         .arg(&tools)
         .arg("--target-dir")
         .arg(tools.join("build")))?;
-    Ok(program)
+    program()
 }
 
 /// Copies the pages of the book, and what else lies in docs/, to where mdBook reads them: each where it is in the project, so that links
