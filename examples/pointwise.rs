@@ -78,7 +78,7 @@ impl Op {
                 let shape = [y.shape()[0], HEADS, HEAD];
                 let (x, mut y, rope) = (x.reshape(&shape)?, y.reshape(&shape)?, Rope::new(Pairs::Halves));
                 rope.run(stream, &x, &mut y)?;
-                rope.plan(&x, &y)
+                rope.plan(&x, &y).map(|plan| *plan)
             }
             Op::AddRow => {
                 let (row, add) = (x.clone().select(0, 0)?, Elementwise::new(Binary::Add));
@@ -98,7 +98,7 @@ impl Op {
             Op::SwiGlu => {
                 let swiglu = Gated::new(Activation::Silu);
                 swiglu.run_packed(stream, &x, &mut y)?;
-                swiglu.plan(&x.clone().narrow(1, 0, GATED)?, &x.narrow(1, GATED, GATED)?, &y)
+                swiglu.plan_packed(&x, &y).map(|plan| *plan)
             }
         }
     }

@@ -117,7 +117,7 @@ impl<T: Real + FloatElement + CastElement> Sets<T> {
                 let ([gate, up], mut y) = ([self.read(set, 0)?, self.read(set, 1)?], self.written(whole)?);
                 match stream {
                     Some(stream) => swiglu.run(stream, &gate, &up, &mut y).map(|()| None),
-                    None => swiglu.plan(&gate, &up, &y).map(Some),
+                    None => swiglu.plan(&gate, &up, &y).map(|plan| Some(*plan)),
                 }
             }
             Op::GatedPacked => {
@@ -125,11 +125,7 @@ impl<T: Real + FloatElement + CastElement> Sets<T> {
                 let mut y = self.written(whole)?;
                 match stream {
                     Some(stream) => swiglu.run_packed(stream, &x, &mut y).map(|()| None),
-                    None => {
-                        let halves = [0, cols].map(|first| x.clone().narrow(1, first, cols));
-                        let [gate, up] = halves;
-                        swiglu.plan(&gate?, &up?, &y).map(Some)
-                    }
+                    None => swiglu.plan_packed(&x, &y).map(|plan| Some(*plan)),
                 }
             }
             Op::GatedGradient => {
@@ -140,7 +136,7 @@ impl<T: Real + FloatElement + CastElement> Sets<T> {
                     Some(stream) => {
                         swiglu.run_gradient(stream, &gate, &up, &dy, &mut d_gate, &mut d_up).map(|()| None)
                     }
-                    None => swiglu.plan_gradient(&gate, &up, &dy, &d_gate, &d_up).map(Some),
+                    None => swiglu.plan_gradient(&gate, &up, &dy, &d_gate, &d_up).map(|plan| Some(*plan)),
                 }
             }
             Op::Embedding => {
@@ -214,7 +210,7 @@ impl<T: Real + FloatElement + CastElement> Sets<T> {
         y: TensorViewMut<'_, T>,
     ) -> Result<Option<PointwisePlan>> {
         let Some(stream) = stream else {
-            return rope.plan(&x, &y).map(Some);
+            return rope.plan(&x, &y).map(|plan| Some(*plan));
         };
         let (heads, q_heads) = (x.shape()[1], x.shape()[1] * 4 / 5);
         let (q, k) = (x.clone().narrow(1, 0, q_heads)?, x.narrow(1, q_heads, heads - q_heads)?);

@@ -66,15 +66,15 @@ impl Indices<'_> {
     pub(super) fn untyped(&self) -> Untyped {
         each!(self, view => view.untyped())
     }
+}
 
-    /// Their low 32 bits as a tensor of `i32`, which lie first in memory: kernels of elements of any strides read that.
-    #[cfg(feature = "pointwise")]
-    pub(super) fn words(&self) -> Result<Untyped> {
-        let Untyped { address, dtype, layout } = self.untyped();
-        let words = dtype.bytes() / DType::I32.bytes();
-        let strides: Vec<_> = layout.strides().iter().map(|stride| stride.saturating_mul(words)).collect();
-        Ok(Untyped { address, dtype: DType::I32, layout: Layout::strided(layout.shape(), &strides)? })
-    }
+/// The low 32 bits of indices as a tensor of `i32`, which lie first in memory: kernels of elements of any strides read that.
+#[cfg(feature = "pointwise")]
+pub(super) fn words(indices: Untyped) -> Result<Untyped> {
+    let Untyped { address, dtype, layout } = indices;
+    let words = dtype.bytes() / DType::I32.bytes();
+    let strides: Vec<_> = layout.strides().iter().map(|stride| stride.saturating_mul(words)).collect();
+    Ok(Untyped { address, dtype: DType::I32, layout: Layout::strided(layout.shape(), &strides)? })
 }
 
 /// The logarithm to base 2 of the bytes from one number to the next, as kernels take it.

@@ -147,7 +147,7 @@ pub use embedding::{Embedding, embedding};
 pub use float::{CacheElement, FloatElement, HalfElement};
 pub use frame::{Candidate, Plan};
 #[cfg(feature = "pointwise")]
-pub use gated::{Gated, geglu, swiglu};
+pub use gated::{Gated, GatedGradientPlan, GatedPlan, geglu, swiglu};
 #[cfg(feature = "gemm")]
 pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmPlan, GemmViews, gemm};
 #[cfg(feature = "grouped_gemm")]
@@ -186,7 +186,7 @@ pub use pointwise::{PointwiseCandidate, PointwisePlan};
 #[cfg(feature = "reduce")]
 pub use reduce::{Reduce, ReduceCandidate, ReducePlan, ReducedFrom, Reduction, reduce};
 #[cfg(feature = "pointwise")]
-pub use rope::{Pairs, Rope, rope};
+pub use rope::{Pairs, Rope, RopePlan, RopeViews, rope};
 #[cfg(feature = "scaled_gemm")]
 pub use scaled_gemm::{
     ScaledGemm, ScaledGemmCandidate, ScaledGemmPlan, ScaledGemmViews, ScaledInput, ScaledOutput, scaled_gemm,

@@ -34,23 +34,23 @@ impl<'a> Named<'a> {
         Named { shape: &[], ..Self::written(name, view) }
     }
 
-    #[cfg(feature = "rows")]
+    #[cfg(any(feature = "pointwise", feature = "rows"))]
     pub(crate) fn name(&self) -> &'static str {
         self.name
     }
 
-    #[cfg(feature = "rows")]
+    #[cfg(any(feature = "pointwise", feature = "rows"))]
     pub(crate) fn is_written(&self) -> bool {
         self.written
     }
 
     /// Of memory that is no more than room: none.
-    #[cfg(feature = "rows")]
+    #[cfg(any(feature = "pointwise", feature = "rows"))]
     pub(crate) fn shape(&self) -> &'a [usize] {
         self.shape
     }
 
-    #[cfg(feature = "rows")]
+    #[cfg(any(feature = "pointwise", feature = "rows"))]
     pub(crate) fn dtype(&self) -> DType {
         self.dtype
     }

@@ -84,7 +84,7 @@ impl Operands {
     }
 
     /// The same of tensors that are checked to be on `device` and of sizes that kernels count.
-    #[cfg(feature = "rows")]
+    #[cfg(any(feature = "pointwise", feature = "rows"))]
     pub(crate) fn checked<const N: usize>(device: &Device, tensors: [Option<Named<'_>>; N]) -> Result<Self> {
         tensors.iter().flatten().try_for_each(|tensor| tensor.expect_countable_on(device))?;
         Ok(Self::new(device, tensors))
@@ -155,7 +155,7 @@ impl Operands {
     }
 }
 
-#[cfg(feature = "rows")]
+#[cfg(any(feature = "pointwise", feature = "rows"))]
 impl Named<'_> {
     /// The tensor where a plan has it by this number.
     pub(crate) fn planned(&self, number: usize) -> Untyped {

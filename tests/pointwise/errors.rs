@@ -198,7 +198,7 @@ pub fn rope(device: &Device) -> Outcome {
         (
             plain().positions(places.view()),
             &x,
-            "`positions` was of shape [5]; it must be of shape [4]: one for each token".to_owned(),
+            "`positions` was of shape [5]; it must be of shape [4], one for each token".to_owned(),
         ),
         (
             plain().table(&table, &table),

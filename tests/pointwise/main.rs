@@ -11,6 +11,7 @@ mod elementwise;
 mod embedding;
 mod errors;
 mod gated;
+mod plan;
 mod rope;
 mod rope_append;
 mod transpose;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "gated: gate and up in one tensor", gated::packed_halves)
         .device(Arch::Sm80, "gated: NaN, infinities and extremes", gated::extremes)
         .device(Arch::Sm80, "gated: nothing to do", gated::nothing)
+        .device(Arch::Sm80, "gated: plans", plan::gated)
         .device(Arch::Sm80, "gated: errors name their arguments", errors::gated)
         .device(Arch::Sm80, "elementwise: every kernel, rows of every length", elementwise::every_kernel)
         .device(Arch::Sm80, "elementwise: every function", elementwise::every_function)
@@ -54,6 +56,8 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "rope: nothing to do", rope::nothing)
         .device(Arch::Sm80, "rope: every kernel that appends to a cache", rope_append::every_kernel)
         .device(Arch::Sm80, "rope: caches of 8 bits", rope_append::codes)
+        .device(Arch::Sm80, "rope: plans", plan::rope)
+        .device(Arch::Sm80, "rope: plans that append to a cache", plan::append)
         .device(Arch::Sm80, "rope: errors of appending name their arguments", rope_append::errors)
         .device(Arch::Sm80, "rope: errors name their arguments", errors::rope)
         .main()

@@ -1,13 +1,15 @@
 //! Gated linear units.
 
+mod plan;
 mod problem;
 
-use tilewright_pointwise::{GatedArgs, GatedGradientArgs, Operator};
+use tilewright_pointwise::Operator;
 
-use problem::{Problem, halves, halves_mut};
+pub use plan::{GatedGradientPlan, GatedPlan};
+use problem::{Problem, halves, halves_mut, named};
 
 use super::frame::Choice;
-use super::pointwise::{Options, PointwiseCandidate, PointwisePlan, launch};
+use super::pointwise::{Options, PointwiseCandidate};
 use super::{Activation, FloatElement};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
@@ -85,22 +87,36 @@ impl<'a> Gated<'a> {
         up: &TensorView<'_, T>,
         y: &TensorViewMut<'_, T>,
     ) -> Result<Vec<PointwiseCandidate>> {
-        let problem: Problem<3> = Problem::new([("gate", gate), ("up", up)], [("y", y)])?;
+        let problem = Problem::<3>::new(y.device(), named([("gate", gate), ("up", up)], [("y", y)]))?;
         Ok(problem.call(Operator::Gated, &problem.pieces.lies()).candidates())
     }
 
-    /// The kernel that [`run`](Self::run) would launch, and why.
+    /// A plan for tensors of these shapes, strides and alignments, which runs many times: the kernel, and how it is launched. The tensors may be
+    /// [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernel, which takes the driver a while the first time. Fails when shapes differ, or a view lies on another device.
     pub fn plan<T: FloatElement>(
         &self,
         gate: &TensorView<'_, T>,
         up: &TensorView<'_, T>,
         y: &TensorViewMut<'_, T>,
-    ) -> Result<PointwisePlan> {
-        let problem: Problem<3> = Problem::new([("gate", gate), ("up", up)], [("y", y)])?;
-        problem.call(Operator::Gated, &problem.pieces.lies()).choose(self.options.kernel)
+    ) -> Result<GatedPlan> {
+        GatedPlan::new(self, y.device(), named([("gate", gate), ("up", up)], [("y", y)]))
     }
 
-    /// The kernel that [`run_gradient`](Self::run_gradient) would launch, and why.
+    /// The same for x that holds gate and up side by side in its last dimension: see [`GatedPlan::run_packed`].
+    ///
+    /// Fails as [`plan`](Self::plan) does, and unless x has twice the columns of y.
+    pub fn plan_packed<T: FloatElement>(
+        &self,
+        x: &TensorView<'_, T>,
+        y: &TensorViewMut<'_, T>,
+    ) -> Result<GatedPlan> {
+        let [gate, up] = halves("x", x, ("y", y.shape()))?;
+        GatedPlan::new(self, y.device(), named([("x", &gate), ("x", &up)], [("y", y)]))
+    }
+
+    /// A plan of the gradients, as [`plan`](Self::plan) makes one of y.
     pub fn plan_gradient<T: FloatElement>(
         &self,
         gate: &TensorView<'_, T>,
@@ -108,13 +124,12 @@ impl<'a> Gated<'a> {
         dy: &TensorView<'_, T>,
         d_gate: &TensorViewMut<'_, T>,
         d_up: &TensorViewMut<'_, T>,
-    ) -> Result<PointwisePlan> {
+    ) -> Result<GatedGradientPlan> {
         let read = [("gate", gate), ("up", up), ("dy", dy)];
-        let problem: Problem<5> = Problem::new(read, [("d_gate", d_gate), ("d_up", d_up)])?;
-        problem.call(Operator::GatedGradient, &problem.pieces.lies()).choose(self.options.kernel)
+        GatedGradientPlan::new(self, d_up.device(), named(read, [("d_gate", d_gate), ("d_up", d_up)]))
     }
 
-    /// Queues it on `stream`.
+    /// Queues it on `stream`: [`plan`](Self::plan), and [`GatedPlan::run`].
     ///
     /// Fails when shapes differ, a view lies on another device, or y overlaps gate or up.
     pub fn run<T: FloatElement>(
@@ -124,28 +139,7 @@ impl<'a> Gated<'a> {
         up: &TensorView<'_, T>,
         y: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        self.queue(stream, &Problem::new([("gate", gate), ("up", up)], [("y", y)])?)
-    }
-
-    fn queue(&self, stream: &Stream, problem: &Problem<3>) -> Result<()> {
-        stream.expect_on(&problem.device)?;
-        if problem.pieces.elements() == 0 {
-            return Ok(());
-        }
-        let lies = problem.pieces.lies();
-        let kernel = problem.call(Operator::Gated, &lies).choose(self.options.kernel)?.descriptor();
-        let order = problem.pieces.order(kernel.piece)?;
-        let work = (order.total(), kernel.each);
-        let (function, grid) = launch(&problem.device, kernel, work, self.options.overlap)?;
-        for number in 0..problem.pieces.launches() {
-            let [gate, up, y] = problem.pieces.arguments(number);
-            let args = GatedArgs { gate, up, y, order, activation: self.activation as u32 };
-            // SAFETY: the arguments are those of `gated`. The views that they come from are borrowed by the caller, y exclusively; they have the
-            // elements that the order counts, in whole pieces that lie as the kernel was chosen by. Programmatic launch only moves what precedes
-            // the wait for the preceding grid.
-            unsafe { function.launch_block(stream, &grid, &args)? };
-        }
-        Ok(())
+        self.plan(gate, up, y)?.run(stream, gate, up, y)
     }
 
     /// Queues it on `stream` for x that holds gate and up side by side in its last dimension.
@@ -157,8 +151,7 @@ impl<'a> Gated<'a> {
         x: &TensorView<'_, T>,
         y: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        let [gate, up] = halves("x", x, ("y", y.shape()))?;
-        self.queue(stream, &Problem::new([("x", &gate), ("x", &up)], [("y", y)])?)
+        self.plan_packed(x, y)?.run_packed(stream, x, y)
     }
 
     /// Queues the gradients on `stream`: `dy` is that of y, `d_gate` and `d_up` become those of gate and up.
@@ -173,28 +166,7 @@ impl<'a> Gated<'a> {
         d_gate: &mut TensorViewMut<'_, T>,
         d_up: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        let read = [("gate", gate), ("up", up), ("dy", dy)];
-        self.queue_gradient(stream, &Problem::new(read, [("d_gate", d_gate), ("d_up", d_up)])?)
-    }
-
-    fn queue_gradient(&self, stream: &Stream, problem: &Problem<5>) -> Result<()> {
-        stream.expect_on(&problem.device)?;
-        if problem.pieces.elements() == 0 {
-            return Ok(());
-        }
-        let lies = problem.pieces.lies();
-        let kernel = problem.call(Operator::GatedGradient, &lies).choose(self.options.kernel)?.descriptor();
-        let order = problem.pieces.order(kernel.piece)?;
-        let work = (order.total(), kernel.each);
-        let (function, grid) = launch(&problem.device, kernel, work, self.options.overlap)?;
-        for number in 0..problem.pieces.launches() {
-            let [gate, up, dy, d_gate, d_up] = problem.pieces.arguments(number);
-            let activation = self.activation as u32;
-            let args = GatedGradientArgs { gate, up, dy, d_gate, d_up, order, activation };
-            // SAFETY: as in `run`, of `gated_gradient`; what is written is borrowed exclusively.
-            unsafe { function.launch_block(stream, &grid, &args)? };
-        }
-        Ok(())
+        self.plan_gradient(gate, up, dy, d_gate, d_up)?.run(stream, [gate, up, dy], d_gate, d_up)
     }
 
     /// Queues the gradient by x of [`run_packed`](Self::run_packed) on `stream`, side by side as x.
@@ -209,7 +181,7 @@ impl<'a> Gated<'a> {
     ) -> Result<()> {
         let [gate, up] = halves("x", x, ("dy", dy.shape()))?;
         let [d_gate, d_up] = halves_mut("dx", dx, ("dy", dy.shape()))?;
-        let read = [("x", &gate), ("x", &up), ("dy", dy)];
-        self.queue_gradient(stream, &Problem::new(read, [("dx", &d_gate), ("dx", &d_up)])?)
+        let tensors = named([("x", &gate), ("x", &up), ("dy", dy)], [("dx", &d_gate), ("dx", &d_up)]);
+        GatedGradientPlan::new(self, dy.device(), tensors)?.launch(stream, tensors)
     }
 }

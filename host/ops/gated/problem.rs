@@ -3,40 +3,42 @@
 use tilewright_pointwise::Operator;
 
 use crate::ops::FloatElement;
-use crate::ops::frame::{Named, check, of_shape};
+use crate::ops::frame::{Named, Operands, of_shape};
 use crate::ops::pointwise::{Call, Lies, Operand, Pieces};
 use crate::{Device, Error, Result, TensorView, TensorViewMut};
 
 /// Tensors of one shape: those that are read, then those that are written.
 pub(super) struct Problem<const N: usize> {
     pub(super) device: Device,
+    pub(super) operands: Operands,
+    /// At the places of a plan.
     pub(super) pieces: Pieces<N>,
+}
+
+/// The tensors of a unit, in the order of a plan's.
+pub(super) fn named<'v, T: FloatElement, const READ: usize, const WRITTEN: usize, const N: usize>(
+    read: [(&'static str, &'v TensorView<'_, T>); READ],
+    written: [(&'static str, &'v TensorViewMut<'_, T>); WRITTEN],
+) -> [Named<'v>; N] {
+    const { assert!(N == READ + WRITTEN, "as many tensors as there are") };
+    std::array::from_fn(|i| match read.get(i) {
+        Some(&(name, view)) => Named::read(name, view),
+        None => Named::written(written[i - READ].0, written[i - READ].1),
+    })
 }
 
 impl<const N: usize> Problem<N> {
     /// Checks that the tensors fit together.
-    pub(super) fn new<T: FloatElement, const READ: usize, const WRITTEN: usize>(
-        read: [(&'static str, &TensorView<'_, T>); READ],
-        written: [(&'static str, &TensorViewMut<'_, T>); WRITTEN],
-    ) -> Result<Self> {
-        const { assert!(N == READ + WRITTEN, "as many tensors as there are") };
-        let ((first, reference), device) = (read[0], written[0].1.device());
-        let shapes = read.iter().map(|&(name, view)| (name, view.shape()));
-        for (name, shape) in shapes.chain(written.iter().map(|&(name, view)| (name, view.shape()))) {
-            if shape != reference.shape() {
-                let allowed = format!("{}, the shape of `{first}`", of_shape(reference.shape()));
-                return Err(Error::argument(name, of_shape(shape), allowed));
-            }
+    pub(super) fn new(device: &Device, tensors: [Named<'_>; N]) -> Result<Self> {
+        let first = &tensors[0];
+        if let Some(other) = tensors.iter().find(|tensor| tensor.shape() != first.shape()) {
+            let allowed = format!("{}, the shape of `{}`", of_shape(first.shape()), first.name());
+            return Err(Error::argument(other.name(), of_shape(other.shape()), allowed));
         }
-        let inputs = read.iter().map(|&(name, view)| Named::read(name, view));
-        let named: Vec<_> =
-            inputs.chain(written.iter().map(|&(name, view)| Named::written(name, view))).collect();
-        check(device, named)?;
-        let operands = std::array::from_fn(|i| match read.get(i) {
-            Some(&(name, view)) => Operand { name, tensor: view.untyped() },
-            None => Operand { name: written[i - READ].0, tensor: written[i - READ].1.untyped() },
-        });
-        Ok(Problem { device: device.clone(), pieces: Pieces::flat(operands) })
+        let operands = Operands::checked(device, tensors.map(Some))?;
+        let planned =
+            std::array::from_fn(|i| Operand { name: tensors[i].name(), tensor: tensors[i].planned(i) });
+        Ok(Problem { device: device.clone(), operands, pieces: Pieces::flat(planned) })
     }
 
     pub(super) fn call<'a>(&'a self, operator: Operator, tensors: &'a [Lies]) -> Call<'a> {

@@ -2,7 +2,9 @@
 
 mod choose;
 mod pieces;
+mod prepared;
 
 pub(super) use choose::{Call, Compiled, Options, estimate, kernels, launch, launch_ctas};
 pub use choose::{PointwiseCandidate, PointwisePlan};
 pub(super) use pieces::{Lies, Operand, Pieces};
+pub(super) use prepared::{Prepared, placed};

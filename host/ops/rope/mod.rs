@@ -1,13 +1,16 @@
 //! Rotary position embedding.
 
+mod plan;
 mod problem;
+mod tensors;
 
-use tilewright_pointwise::{Frequencies, RopeAppendArgs, RopeArgs, Strided};
-
+pub use plan::RopePlan;
 use problem::Problem;
+pub use tensors::RopeViews;
+use tensors::{apart, appending, in_place};
 
 use super::frame::Choice;
-use super::pointwise::{Options, PointwiseCandidate, PointwisePlan, launch};
+use super::pointwise::{Options, PointwiseCandidate};
 use super::{CacheElement, FloatElement, HalfElement, Indices};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
@@ -70,9 +73,7 @@ pub struct Rope<'a> {
     columns: Option<usize>,
     theta: f64,
     offset: i32,
-    positions: Option<Indices<'a>>,
-    table: Option<[&'a TensorView<'a, f32>; 2]>,
-    scales: Option<[&'a TensorView<'a, f32>; 2]>,
+    views: RopeViews<'a>,
     inverse: bool,
     options: Options<'a>,
 }
@@ -85,9 +86,7 @@ impl<'a> Rope<'a> {
             columns: None,
             theta: 10_000.0,
             offset: 0,
-            positions: None,
-            table: None,
-            scales: None,
+            views: RopeViews { positions: None, table: None, cache_scales: None },
             inverse: false,
             options: Options::DEFAULT,
         }
@@ -106,16 +105,16 @@ impl<'a> Rope<'a> {
     }
     /// The tokens' positions: \[tokens\] or \[batch, sequence\], any strides. Read when the kernel runs.
     pub fn positions(self, positions: impl Into<Indices<'a>>) -> Self {
-        Rope { positions: Some(positions.into()), ..self }
+        Rope { views: RopeViews { positions: Some(positions.into()), ..self.views }, ..self }
     }
     /// Cosines and sines \[positions, d / 2\], any strides, in place of theta's.
     pub fn table(self, cos: &'a TensorView<'a, f32>, sin: &'a TensorView<'a, f32>) -> Self {
-        Rope { table: Some([cos, sin]), ..self }
+        Rope { views: RopeViews { table: Some([cos, sin]), ..self.views }, ..self }
     }
     /// What codes of 8 bits that [`run_append`](Self::run_append) writes of keys and of values are multiplied by when they are read: f32, above 0 and finite, each
     /// \[1\] or \[KV heads\]; 1 unless set. Other runs have no use for them.
     pub fn cache_scales(self, k: &'a TensorView<'a, f32>, v: &'a TensorView<'a, f32>) -> Self {
-        Rope { scales: Some([k, v]), ..self }
+        Rope { views: RopeViews { cache_scales: Some([k, v]), ..self.views }, ..self }
     }
     /// By the negative angles: what undoes the rotation, and its gradient.
     pub fn inverse(self) -> Self {
@@ -137,21 +136,55 @@ impl<'a> Rope<'a> {
         x: &TensorView<'_, T>,
         y: &TensorViewMut<'_, T>,
     ) -> Result<Vec<PointwiseCandidate>> {
-        let problem = Problem::apart(self, [("x", x)], [("y", y)])?;
+        let tensors = self.views.beside(apart([("x", x)], [("y", y)]));
+        let problem = Problem::new(self, y.device(), &tensors)?;
         Ok(problem.call(&problem.lies()).candidates())
     }
 
-    /// The kernel that [`run`](Self::run) would launch, and why.
-    pub fn plan<T: FloatElement>(
-        &self,
-        x: &TensorView<'_, T>,
-        y: &TensorViewMut<'_, T>,
-    ) -> Result<PointwisePlan> {
-        let problem = Problem::apart(self, [("x", x)], [("y", y)])?;
-        problem.call(&problem.lies()).choose(self.options.kernel)
+    /// A plan for tensors of these shapes, strides and alignments, which runs many times: the kernel, and how it is launched. The tensors, positions and
+    /// tables too, may be [views without memory](TensorView::without_memory).
+    ///
+    /// Loads the kernel, which takes the driver a while the first time. Fails when shapes do not fit, a view lies on another device, or an option is out of
+    /// range.
+    pub fn plan<T: FloatElement>(&self, x: &TensorView<'_, T>, y: &TensorViewMut<'_, T>) -> Result<RopePlan> {
+        RopePlan::new(self, y.device(), apart([("x", x)], [("y", y)]))
     }
 
-    /// Queues it on `stream`.
+    /// The same for queries and keys of the same tokens.
+    pub fn plan_both<T: FloatElement>(
+        &self,
+        [q, k]: [&TensorView<'_, T>; 2],
+        [q_to, k_to]: [&TensorViewMut<'_, T>; 2],
+    ) -> Result<RopePlan> {
+        let heads = apart([("q", q), ("k", k)], [("q_to", q_to), ("k_to", k_to)]);
+        RopePlan::new(self, q_to.device(), heads)
+    }
+
+    /// The same for a tensor that is rotated in place.
+    pub fn plan_in_place<T: FloatElement>(&self, x: &TensorViewMut<'_, T>) -> Result<RopePlan> {
+        RopePlan::new(self, x.device(), in_place([("x", x)]))
+    }
+
+    /// The same for queries and keys that are rotated in place.
+    pub fn plan_both_in_place<T: FloatElement>(
+        &self,
+        [q, k]: [&TensorViewMut<'_, T>; 2],
+    ) -> Result<RopePlan> {
+        RopePlan::new(self, q.device(), in_place([("q", q), ("k", k)]))
+    }
+
+    /// The same for what [`run_append`](Self::run_append) takes.
+    pub fn plan_append<'t, T: HalfElement, C: CacheElement<T>>(
+        &self,
+        heads: [&TensorView<'_, T>; 3],
+        q_to: &TensorViewMut<'_, T>,
+        caches: [&TensorViewMut<'_, C>; 2],
+        slots: impl Into<Indices<'t>>,
+    ) -> Result<RopePlan> {
+        RopePlan::new(self, q_to.device(), appending(heads, q_to, caches, &slots.into()))
+    }
+
+    /// Queues it on `stream`: [`plan`](Self::plan), and [`RopePlan::run`].
     ///
     /// Fails when shapes do not fit, a view lies on another device, y overlaps another tensor, or an option is out of range.
     pub fn run<T: FloatElement>(
@@ -160,7 +193,7 @@ impl<'a> Rope<'a> {
         x: &TensorView<'_, T>,
         y: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
-        self.queue(stream, &Problem::apart(self, [("x", x)], [("y", y)])?)
+        self.plan(x, y)?.run(stream, x, y, &self.views)
     }
 
     /// Queues it on `stream` for queries and keys of the same tokens.
@@ -169,18 +202,17 @@ impl<'a> Rope<'a> {
     pub fn run_both<T: FloatElement>(
         &self,
         stream: &Stream,
-        [q, k]: [&TensorView<'_, T>; 2],
+        heads: [&TensorView<'_, T>; 2],
         [q_to, k_to]: [&mut TensorViewMut<'_, T>; 2],
     ) -> Result<()> {
-        let problem = Problem::apart(self, [("q", q), ("k", k)], [("q_to", q_to), ("k_to", k_to)])?;
-        self.queue(stream, &problem)
+        self.plan_both(heads, [q_to, k_to])?.run_both(stream, heads, [q_to, k_to], &self.views)
     }
 
     /// Queues it on `stream` for a tensor that is rotated in place: columns that are not rotated are not touched.
     ///
     /// Fails as [`run`](Self::run) does.
     pub fn run_in_place<T: FloatElement>(&self, stream: &Stream, x: &mut TensorViewMut<'_, T>) -> Result<()> {
-        self.queue(stream, &Problem::in_place(self, [("x", x)])?)
+        self.plan_in_place(x)?.run_in_place(stream, x, &self.views)
     }
 
     /// Queues it on `stream` for queries and keys that are rotated in place.
@@ -191,7 +223,7 @@ impl<'a> Rope<'a> {
         stream: &Stream,
         [q, k]: [&mut TensorViewMut<'_, T>; 2],
     ) -> Result<()> {
-        self.queue(stream, &Problem::in_place(self, [("q", q), ("k", k)])?)
+        self.plan_both_in_place([q, k])?.run_both_in_place(stream, [q, k], &self.views)
     }
 
     /// Queues it on `stream` for queries and keys of new tokens whose keys and values go to a paged cache in the same launch: k rotated, v as it is.
@@ -206,38 +238,13 @@ impl<'a> Rope<'a> {
     pub fn run_append<'t, T: HalfElement, C: CacheElement<T>>(
         &self,
         stream: &Stream,
-        [q, k, v]: [&TensorView<'_, T>; 3],
+        heads: [&TensorView<'_, T>; 3],
         q_to: &mut TensorViewMut<'_, T>,
         [k_cache, v_cache]: [&mut TensorViewMut<'_, C>; 2],
         slots: impl Into<Indices<'t>>,
     ) -> Result<()> {
-        let problem = Problem::appending(self, [q, k, v], q_to, [k_cache, v_cache], &slots.into())?;
-        self.queue(stream, &problem)
-    }
-
-    fn queue(&self, stream: &Stream, problem: &Problem) -> Result<()> {
-        stream.expect_on(&problem.device)?;
-        if problem.is_empty() {
-            return Ok(());
-        }
-        let kernel = problem.call(&problem.lies()).choose(self.options.kernel)?.descriptor();
-        let shape = problem.shape(self, kernel.piece)?;
-        let work = (shape.total(), 1);
-        let (function, grid) = launch(&problem.device, kernel, work, self.options.overlap)?;
-        let frequencies = Frequencies::new(self.theta.powf(-1.0 / problem.pairs.max(1) as f64), kernel.piece);
-        let [q, k, q_to, k_to] = problem.tensors.map(|operand| operand.strided::<4>());
-        let positions = problem.positions.map_or(Strided::NONE, |positions| positions.strided::<2>());
-        let table = problem.table();
-        if let Some(appended) = &problem.appended {
-            let (v, caches) = (appended.v.strided::<4>(), appended.caches());
-            let args = RopeAppendArgs { q, k, v, q_to, caches, positions, table, frequencies, shape };
-            // SAFETY: as below, of `rope_append`; the kernel keeps to the caches' rows.
-            return unsafe { function.launch_block(stream, &grid, &args) };
-        }
-        let args = RopeArgs { q, k, q_to, k_to, positions, table, frequencies, shape };
-        // SAFETY: the arguments are those of `rope`. The views that they come from are borrowed by the caller, those that are written exclusively;
-        // they have the tokens, heads and columns of the shape, and lie as the kernel was chosen by. A thread has read what it writes. Programmatic
-        // launch only moves what precedes the wait for the preceding grid.
-        unsafe { function.launch_block(stream, &grid, &args) }
+        let slots = slots.into();
+        let plan = self.plan_append(heads, q_to, [k_cache, v_cache], slots.clone())?;
+        plan.run_append(stream, heads, q_to, [k_cache, v_cache], slots, &self.views)
     }
 }

@@ -3,18 +3,22 @@
 use tilewright_device::tile::division::Division;
 use tilewright_pointwise::{Operator, RopeCaches, RopeShape, RopeTable};
 
+use super::tensors::{
+    COS, K, K_CACHE, K_SCALE, K_TO, POSITIONS, Q, Q_TO, SIN, SLOTS, Tensors, V, V_CACHE, V_SCALE,
+};
 use super::{Pairs, Rope};
-use crate::ops::frame::{Named, check, of_shape};
+use crate::ops::frame::{Named, Operands, of_shape};
+use crate::ops::indices::words;
 use crate::ops::pointwise::{Call, Lies, Operand};
-use crate::ops::{FloatElement, Indices};
-use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
+use crate::{DType, Device, Error, Result};
 
 /// Of which shape q and k are.
 const SHAPES: &str = "[tokens, heads, columns] or [batch, sequence, heads, columns]";
 
-/// The tensors of a call.
+/// The tensors of a call, at the places of a plan.
 pub(super) struct Problem {
     pub(super) device: Device,
+    pub(super) operands: Operands,
     /// q, k and what they become; k is q where there is none.
     pub(super) tensors: [Operand; 4],
     heads: [usize; 2],
@@ -37,17 +41,59 @@ pub(super) struct Appended {
     /// As kernels are told what the caches hold.
     codes: u32,
     /// Of keys and of values, if there are some.
-    scales: Option<[Operand; 2]>,
+    scales: [Option<Operand>; 2],
 }
 
 impl Appended {
+    /// Of tensors whose queries and keys fit together, if keys and values are appended.
+    fn new(tensors: &Tensors<'_>) -> Result<Option<Self>> {
+        let [Some(q), Some(k), Some(v)] = [Q, K, V].map(|i| tensors[i]) else { return Ok(None) };
+        let [Some(k_cache), Some(v_cache), Some(slots)] = [K_CACHE, V_CACHE, SLOTS].map(|i| tensors[i])
+        else {
+            return Ok(None);
+        };
+        let Some((tokens, heads)) = k.shape().split_last_chunk::<2>() else { return Ok(None) };
+        expect_shape(&v, k.shape(), "the shape of `k`")?;
+        let shape = k_cache.shape();
+        for cache in [&k_cache, &v_cache] {
+            if cache.shape().len() != 4 || cache.shape()[2..] != *heads || cache.shape() != shape {
+                let allowed = format!("of shape [pages, rows of a page, {}, {}]", heads[0], heads[1]);
+                return Err(Error::argument(cache.name(), of_shape(cache.shape()), allowed));
+            }
+        }
+        expect_shape(&slots, tokens, "a row of the caches for each token")?;
+        let scales = [K_SCALE, V_SCALE].map(|i| tensors[i].map(|scale| (scale, operand(&scale, i))));
+        for (scale, operand) in scales.iter().flatten() {
+            expect_scale(scale, operand, k_cache.dtype() == q.dtype(), heads[0])?;
+        }
+        let codes = match k_cache.dtype() {
+            DType::E4M3 => 1,
+            DType::I8 => 2,
+            _ => 0,
+        };
+        let pages = [shape[0], shape[1]];
+        if pages[0].checked_mul(pages[1]).is_none_or(|rows| rows >= 1 << 31) {
+            return Err(Error::argument("k_cache", of_shape(shape), "of fewer than 2^31 rows"));
+        }
+        Ok(Some(Appended {
+            v: operand(&v, V),
+            caches: [operand(&k_cache, K_CACHE), operand(&v_cache, V_CACHE)],
+            slots: numbers(&slots, SLOTS)?,
+            pages,
+            codes,
+            scales: scales.map(|scale| scale.map(|(_, operand)| operand)),
+        }))
+    }
+
     pub(super) fn caches(&self) -> RopeCaches {
         let [keys, values] = self.caches.map(|cache| cache.strided());
         // Sizes are below 2^31.
         let [pages, rows] = self.pages.map(|size| u32::try_from(size).unwrap_or(u32::MAX));
         let slots = self.slots.strided();
         let (mut scales, mut steps) = ([0; 2], [0; 2]);
-        for (i, Operand { tensor, .. }) in self.scales.iter().flatten().enumerate() {
+        for (i, Operand { tensor, .. }) in
+            self.scales.iter().enumerate().filter_map(|(i, s)| Some((i, s.as_ref()?)))
+        {
             scales[i] = tensor.address;
             // Strides were checked.
             let stride = if tensor.layout.shape() == [1] { 0 } else { tensor.layout.strides()[0] };
@@ -58,130 +104,65 @@ impl Appended {
     }
 }
 
+/// A tensor where a plan has it.
+fn operand(tensor: &Named<'_>, number: usize) -> Operand {
+    Operand { name: tensor.name(), tensor: tensor.planned(number) }
+}
+
+/// The same of indices.
+fn numbers(tensor: &Named<'_>, number: usize) -> Result<Operand> {
+    Ok(Operand { name: tensor.name(), tensor: words(tensor.planned(number))? })
+}
+
+fn expect_shape(tensor: &Named<'_>, wanted: &[usize], of: &str) -> Result<()> {
+    if tensor.shape() == wanted {
+        return Ok(());
+    }
+    let allowed = format!("{}, {of}", of_shape(wanted));
+    Err(Error::argument(tensor.name(), of_shape(tensor.shape()), allowed))
+}
+
+/// Checks the scale of a cache, for so many KV heads, which holds no codes if it is `plain`.
+fn expect_scale(scale: &Named<'_>, operand: &Operand, plain: bool, heads: usize) -> Result<()> {
+    let name = scale.name();
+    if plain {
+        let allowed = "left out: caches of the type of `k` have no scales";
+        return Err(Error::argument(name, "given", allowed));
+    }
+    if scale.shape() != [1] && scale.shape() != [heads] {
+        let allowed = format!("of shape [1] or [{heads}]: for all KV heads, or for each of them");
+        return Err(Error::argument(name, of_shape(scale.shape()), allowed));
+    }
+    let stride = operand.tensor.layout.strides()[0];
+    if scale.shape() != [1] && stride >= 1 << 30 {
+        return Err(Error::argument(name, format!("of stride {stride}"), "of a stride below 2^30"));
+    }
+    Ok(())
+}
+
 impl Problem {
-    /// Checks tensors that are read, and others that are written.
-    pub(super) fn apart<T: FloatElement, const N: usize>(
-        rope: &Rope<'_>,
-        read: [(&'static str, &TensorView<'_, T>); N],
-        written: [(&'static str, &TensorViewMut<'_, T>); N],
-    ) -> Result<Self> {
-        for ((name, from), (other, to)) in read.iter().zip(&written) {
-            if to.shape() != from.shape() {
-                let allowed = format!("{}, the shape of `{name}`", of_shape(from.shape()));
-                return Err(Error::argument(*other, of_shape(to.shape()), allowed));
+    /// Checks that the tensors fit together.
+    pub(super) fn new(rope: &Rope<'_>, device: &Device, tensors: &Tensors<'_>) -> Result<Self> {
+        let Some(q) = tensors[Q] else { return Err(Error::argument("q", "not given", "given")) };
+        let (k, apart) = (tensors[K], tensors[Q_TO].is_some());
+        for (from, to) in [(Some(q), Q_TO), (k, K_TO)] {
+            if let (Some(from), Some(to)) = (from, tensors[to]) {
+                expect_shape(&to, from.shape(), &format!("the shape of `{}`", from.name()))?;
             }
         }
-        let named = read.iter().map(|&(name, view)| Named::read(name, view));
-        let named: Vec<_> =
-            named.chain(written.iter().map(|&(name, view)| Named::written(name, view))).collect();
-        let from = read.map(|(name, view)| Operand { name, tensor: view.untyped() });
-        let to = written.map(|(name, view)| Operand { name, tensor: view.untyped() });
-        Self::new(rope, written[0].1.device(), named, [from, to], true)
-    }
-
-    /// Checks tensors that are read and written.
-    pub(super) fn in_place<T: FloatElement, const N: usize>(
-        rope: &Rope<'_>,
-        tensors: [(&'static str, &TensorViewMut<'_, T>); N],
-    ) -> Result<Self> {
-        let named = tensors.iter().map(|&(name, view)| Named::written(name, view)).collect();
-        let operands = tensors.map(|(name, view)| Operand { name, tensor: view.untyped() });
-        Self::new(rope, tensors[0].1.device(), named, [operands; 2], false)
-    }
-
-    /// Checks queries, keys and values of the same tokens, what the queries become, and the caches that the others go to.
-    pub(super) fn appending<T: FloatElement, C: Element>(
-        rope: &Rope<'_>,
-        [q, k, v]: [&TensorView<'_, T>; 3],
-        q_to: &TensorViewMut<'_, T>,
-        [k_cache, v_cache]: [&TensorViewMut<'_, C>; 2],
-        slots: &Indices<'_>,
-    ) -> Result<Self> {
-        let differ = |name, was: &[usize], of: &str, wanted: &[usize]| {
-            Err(Error::argument(name, of_shape(was), format!("{}, {of}", of_shape(wanted))))
-        };
-        if q_to.shape() != q.shape() {
-            return differ("q_to", q_to.shape(), "the shape of `q`", q.shape());
-        }
-        if v.shape() != k.shape() {
-            return differ("v", v.shape(), "the shape of `k`", k.shape());
-        }
-        let named = [Named::read("q", q), Named::read("k", k), Named::read("v", v), slots.named("slots")];
-        let caches = [("k_cache", k_cache), ("v_cache", v_cache)];
-        let written = caches.map(|(name, cache)| Named::written(name, cache));
-        let scales = rope.scales.map(|[k, v]| [("k_scale", k), ("v_scale", v)]);
-        let read = scales.iter().flatten().map(|&(name, scale)| Named::read(name, scale));
-        let named =
-            named.into_iter().chain([Named::written("q_to", q_to)]).chain(written).chain(read).collect();
-        let operand = |name, view: &TensorView<'_, T>| Operand { name, tensor: view.untyped() };
-        let (from, to) =
-            ([operand("q", q), operand("k", k)], Operand { name: "q_to", tensor: q_to.untyped() });
-        let problem = Self::new(rope, q_to.device(), named, [from, [to, from[1]]], true)?;
-        let Some((tokens, heads)) = k.shape().split_last_chunk::<2>() else { return Ok(problem) };
-        for (name, cache) in caches {
-            let allowed = format!("of shape [pages, rows of a page, {}, {}]", heads[0], heads[1]);
-            if cache.rank() != 4 || cache.shape()[2..] != *heads || cache.shape() != k_cache.shape() {
-                return Err(Error::argument(name, of_shape(cache.shape()), allowed));
-            }
-        }
-        if slots.shape() != tokens {
-            return differ("slots", slots.shape(), "a row of the caches for each token", tokens);
-        }
-        for (name, scale) in scales.iter().flatten() {
-            if C::DTYPE == T::DTYPE {
-                let allowed = "left out: caches of the type of `k` have no scales";
-                return Err(Error::argument(*name, "given", allowed));
-            }
-            if scale.shape() != [1] && scale.shape() != [heads[0]] {
-                let allowed =
-                    format!("of shape [1] or [{}]: for all KV heads, or for each of them", heads[0]);
-                return Err(Error::argument(*name, of_shape(scale.shape()), allowed));
-            }
-            if scale.shape() != [1] && scale.strides()[0] >= 1 << 30 {
-                let was = format!("of stride {}", scale.strides()[0]);
-                return Err(Error::argument(*name, was, "of a stride below 2^30"));
-            }
-        }
-        let codes = match C::DTYPE {
-            DType::E4M3 => 1,
-            DType::I8 => 2,
-            _ => 0,
-        };
-        let scales =
-            scales.map(|scales| scales.map(|(name, scale)| Operand { name, tensor: scale.untyped() }));
-        let pages = [k_cache.shape()[0], k_cache.shape()[1]];
-        if pages[0].checked_mul(pages[1]).is_none_or(|rows| rows >= 1 << 31) {
-            return Err(Error::argument("k_cache", of_shape(k_cache.shape()), "of fewer than 2^31 rows"));
-        }
-        let caches = caches.map(|(name, cache)| Operand { name, tensor: cache.untyped() });
-        let slots = Operand { name: "slots", tensor: slots.words()? };
-        Ok(Problem {
-            appended: Some(Appended { v: operand("v", v), caches, slots, pages, codes, scales }),
-            ..problem
-        })
-    }
-
-    fn new<'a, const N: usize>(
-        rope: &'a Rope<'_>,
-        device: &Device,
-        mut named: Vec<Named<'a>>,
-        [from, to]: [[Operand; N]; 2],
-        apart: bool,
-    ) -> Result<Self> {
-        let shape = |operand: &Operand| operand.tensor.layout.shape().to_vec();
-        let first = shape(&from[0]);
+        let first = q.shape();
         if !matches!(first.len(), 3 | 4) {
-            return Err(Error::argument(from[0].name, of_shape(&first), SHAPES));
+            return Err(Error::argument(q.name(), of_shape(first), SHAPES));
         }
         let (tokens, cols) = (&first[..first.len() - 2], first[first.len() - 1]);
-        for operand in &from[1..] {
-            let its = shape(operand);
-            let fits = its.len() == first.len() && its.starts_with(tokens) && its.ends_with(&[cols]);
-            if !fits {
-                let allowed = format!("that of `{}`, {first:?}, but for the heads", from[0].name);
-                return Err(Error::argument(operand.name, of_shape(&its), allowed));
+        if let Some(k) = &k {
+            let its = k.shape();
+            if its.len() != first.len() || !its.starts_with(tokens) || !its.ends_with(&[cols]) {
+                let allowed = format!("that of `{}`, {first:?}, but for the heads", q.name());
+                return Err(Error::argument(k.name(), of_shape(its), allowed));
             }
         }
+        let appended = Appended::new(tensors)?;
         let rotated = rope.columns.unwrap_or(cols);
         if rotated > cols || !rotated.is_multiple_of(2) {
             return Err(Error::argument("columns", rotated.to_string(), format!("even, and at most {cols}")));
@@ -189,43 +170,38 @@ impl Problem {
         if !(rope.theta > 1.0 && rope.theta.is_finite()) {
             return Err(Error::argument("theta", rope.theta.to_string(), "above 1, and finite"));
         }
-        if let Some(positions) = &rope.positions {
-            if positions.shape() != tokens {
-                let allowed = format!("{}: one for each token", of_shape(tokens));
-                return Err(Error::argument("positions", of_shape(positions.shape()), allowed));
-            }
-            named.push(positions.named("positions"));
+        if let Some(positions) = &tensors[POSITIONS] {
+            expect_shape(positions, tokens, "one for each token")?;
         }
-        for (name, view) in rope.table.iter().flat_map(|[cos, sin]| [("cos", cos), ("sin", sin)]) {
-            if view.rank() != 2 || view.shape()[1] != rotated / 2 {
+        for table in [COS, SIN].iter().filter_map(|&i| tensors[i]) {
+            if table.shape().len() != 2 || table.shape()[1] != rotated / 2 {
                 let allowed = format!("of shape [positions, {}]: one for each pair", rotated / 2);
-                return Err(Error::argument(name, of_shape(view.shape()), allowed));
+                return Err(Error::argument(table.name(), of_shape(table.shape()), allowed));
             }
-            named.push(Named::read(name, view));
         }
-        if let Some([cos, sin]) = rope.table.filter(|[cos, sin]| cos.shape() != sin.shape()) {
-            let allowed = format!("{}, the shape of `cos`", of_shape(cos.shape()));
-            return Err(Error::argument("sin", of_shape(sin.shape()), allowed));
+        if let (Some(cos), Some(sin)) = (tensors[COS], tensors[SIN]) {
+            expect_shape(&sin, cos.shape(), "the shape of `cos`")?;
         }
-        check(device, named)?;
-        let positions = rope
-            .positions
-            .as_ref()
-            .map(|positions| Ok::<_, Error>(Operand { name: "positions", tensor: positions.words()? }));
-        let positions = positions.transpose()?;
-        let last = N - 1;
-        let heads = |operand: &Operand| first_of_last_two(&shape(operand));
+        let operands = Operands::checked(device, *tensors)?;
+        let at = |i: usize| tensors[i].map(|tensor| operand(&tensor, i));
+        let q = operand(&q, Q);
+        let (to, keys) = (at(Q_TO).unwrap_or(q), at(K).unwrap_or(q));
+        let keys_to = match (k, apart) {
+            // Where keys are appended these are not used.
+            (Some(_), true) => at(K_TO).unwrap_or(keys),
+            (Some(_), false) => keys,
+            (None, _) => to,
+        };
         Ok(Problem {
             device: device.clone(),
-            heads: [heads(&from[0]), if N > 1 { heads(&from[last]) } else { 0 }],
-            tensors: [from[0], from[last], to[0], to[last]],
+            operands,
+            heads: [first_of_last_two(first), k.map_or(0, |k| first_of_last_two(k.shape()))],
+            tensors: [q, keys, to, keys_to],
             apart,
             pairs: rotated / 2,
-            positions,
-            table: rope.table.map(|[cos, sin]| {
-                [("cos", cos), ("sin", sin)].map(|(name, view)| Operand { name, tensor: view.untyped() })
-            }),
-            appended: None,
+            positions: tensors[POSITIONS].map(|positions| numbers(&positions, POSITIONS)).transpose()?,
+            table: at(COS).zip(at(SIN)).map(|(cos, sin)| [cos, sin]),
+            appended,
         })
     }
 
@@ -295,7 +271,7 @@ impl Problem {
         shape.first = rope.offset;
         shape.interleaved = u32::from(rope.pairs == Pairs::Interleaved);
         shape.inverse = u32::from(rope.inverse);
-        shape.given = u32::from(rope.positions.is_some());
+        shape.given = u32::from(self.positions.is_some());
         Ok(shape)
     }
 
