@@ -146,7 +146,8 @@ impl Choice for Selection<'_> {
                 Operand { name, reading, row_major, line }.check(Copies::of(kernel.arch))?;
             }
         }
-        let mut estimate = estimate(kernel, Size { batch, m, n, k }, transposed, self.sms);
+        let mut estimate = estimate(kernel, Size { batch, m, n, k }, self.l2_rate(), self.sms);
+        estimate.transposed = transposed;
         if kernel.apart {
             let rate = self.device().backend().properties().memory_rate;
             estimate.cycles += out_of_step(kernel, estimate, k, rate);
@@ -155,42 +156,82 @@ impl Choice for Selection<'_> {
     }
 }
 
-/// The time of a persistent kernel: waves of tiles, each a number of steps, each bound by the tensor cores or by what the L2
-/// delivers to an SM.
+impl Selection<'_> {
+    /// Bytes a cycle that L2 delivers to all SMs: 6.6 kB, or half of it where lines begin anywhere in the lines of L2, of which one of TMA's then has
+    /// two.
+    fn l2_rate(&self) -> u64 {
+        let Matrices { a, b, .. } = self.matrices;
+        let begins = |of: &Untyped| {
+            let line = of.layout.strides().iter().rev().take(2).max().copied().unwrap_or(0);
+            u64::from(!(line * of.dtype.bytes()).is_multiple_of(128))
+        };
+        6600 - 1650 * (begins(a) + begins(b))
+    }
+}
+
+/// Cycles that a step of a tile takes longer of which TMA finds so many lines outside of the tensor.
+///
+/// Products of 128 to 256 rows by 5120 x 8192 on an H200 (2026-11-27): tiles of 128 rows, of which the last has 8 outside, took 575 cycles a step, as
+/// those inside; with 32 outside 750, with 64 860, with 120 975. Where they are few of many tiles it hardly shows.
+fn outside(lines: u64) -> u64 {
+    (6 * lines).min(150 + 2 * lines)
+}
+
+/// The time of a persistent kernel: waves of tiles, each a number of steps, each bound by the tensor cores, by what an SM receives, or by what
+/// L2 delivers to all of them.
 ///
 /// The constants are fitted to 44 products on an H200 (2026-11-23): 28 elements of a tile take a cycle for each step of 64, 53 bytes arrive
-/// a cycle, a tile's epilogue takes a cycle for 8 elements, a launch 3000, and handing over partial sums 1000. `mma.sync` has half of
+/// a cycle, a tile's epilogue takes a cycle for 8 elements, a launch 3000, and handing over a piece of partial sums 1000. `mma.sync` has half of
 /// that rate, element-wise loads a sixteenth. What that chooses takes 1.3 % longer than the fastest kernel, by geometric mean.
 ///
-/// Where warpgroups take tiles in turn, the last tile's epilogue shows alone, and clusters receive 43 bytes a cycle; a launch takes 4000 cycles
+/// Clusters receive 43 bytes a cycle, but for those of tiles of 64 columns, and of four CTAs 30 run at a time (19 products of 48 to 1000 rows on an H200,
+/// 2026-11-27). Where warpgroups take tiles in turn, the last tile's epilogue shows alone; a launch takes 4000 cycles
 /// more, most of them where a warpgroup has no second tile (17 products on an H200, 2026-11-24; the order of their widths is the estimate's
 /// but for two).
-fn estimate(kernel: &Compiled, size: Size, transposed: bool, sms: u32) -> Estimate {
+fn estimate(kernel: &Compiled, size: Size, l2_rate: u64, sms: u32) -> Estimate {
     let [m, n, _] = kernel.tile.map(u64::from);
     // CTAs that take a tile together: each a part of its depth, or of its rows.
     let (cluster, split) = (u64::from(kernel.cluster[0]), u64::from(kernel.split));
     let rows = m * split / cluster;
-    let tiles = (size.batch as u64)
-        .saturating_mul((size.m as u64).div_ceil(m))
-        .saturating_mul((size.n as u64).div_ceil(n));
+    let down = (size.m as u64).div_ceil(m);
+    let across = (size.n as u64).div_ceil(n);
+    let tiles = (size.batch as u64).saturating_mul(down).saturating_mul(across);
     let ctas = tiles.saturating_mul(cluster);
-    let waves = ctas.div_ceil(u64::from(sms).max(1));
-    let slowness = match (kernel.arch, kernel.any_strides) {
-        (Arch::Sm90a, _) => 1,
+    let sms = u64::from(sms).max(1);
+    let at_a_time = if cluster > 2 { (sms * 10 / 11).max(1) } else { sms };
+    let waves = ctas.div_ceil(at_a_time);
+    let hopper = kernel.arch == Arch::Sm90a;
+    let slowness = match (hopper, kernel.any_strides) {
+        (true, _) => 1,
         (_, false) => 2,
         (_, true) => 16,
     };
-    let arrive = if kernel.apart { 43 } else { 53 };
-    let step = (rows * n / 28).max((m + n) * split * STEP * 2 / cluster / arrive) * slowness;
+    let arrive = if kernel.plain { 43 } else { 53 };
+    let bytes = (m + n) * split * STEP * 2 / cluster;
+    let of_l2 = bytes.saturating_mul(ctas.min(sms)) / l2_rate;
+    let step = (rows * n / 28).max(bytes / arrive).max(of_l2) * slowness;
     let steps = (size.k as u64).div_ceil(STEP).div_ceil(split);
-    let sums = if split > 1 { 1000 } else { 0 };
+    // Two warpgroups' sums, in pieces of 32 KiB.
+    let sums = if split > 1 { 1000 * (split - 1) * (rows * n * 2).div_ceil(32768) } else { 0 };
     let epilogue = rows * n / 8 + sums;
     let main = steps.saturating_mul(step);
     // Under a mainloop that is shorter an epilogue does not hide.
     let each = if kernel.apart && epilogue <= main { 0 } else { epilogue };
     let once = if kernel.apart { epilogue + 7000 } else { 3000 };
-    let cycles = waves.saturating_mul(main.saturating_add(each)).saturating_add(once);
-    Estimate { ctas, waves, cycles, transposed }
+    // The last tiles down and across may have lines outside of the tensor.
+    let last = |tiles: u64, tile: u64, size: usize, lines: u32| {
+        let outside_of_it = (tiles * tile).saturating_sub(size as u64);
+        // See the kernel.
+        let lines = if kernel.apart || n >= 256 { outside_of_it % u64::from(lines) } else { outside_of_it };
+        steps.saturating_mul(outside(lines)).saturating_mul(waves) * 2 / tiles.max(2)
+    };
+    let ends = if hopper {
+        last(down, m, size.m, 64).saturating_add(last(across, n, size.n, kernel.box_lines))
+    } else {
+        0
+    };
+    let cycles = waves.saturating_mul(main.saturating_add(each)).saturating_add(once).saturating_add(ends);
+    Estimate { ctas, waves, cycles, transposed: false }
 }
 
 /// What in-turn kernels take longer because CTAs do not keep step: they read the same lines at different times, and what one has brought to L2 is

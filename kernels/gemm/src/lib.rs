@@ -70,6 +70,7 @@ pub unsafe fn gemm<
     let mut ahead = unsafe { early.load(&split, order, a, &a_s) };
     let mut pipe = cta.pipeline(stages);
     let mut turns = cta.turns_of_tiles();
+    let mut loads = 0;
     for at in cta.tiles(order, SPLIT as u32) {
         let steps = split.steps(a.cols().div_ceil(BK as u32));
         let (first, there) = (steps.start, steps.start + core::mem::take(&mut ahead));
@@ -79,12 +80,15 @@ pub unsafe fn gemm<
             Fragment::<f32, BM, BN, _>::zero(),
             #[inline(always)]
             |s, k| {
-                // SAFETY: the caller's, here and below.
+                // Boxes outside are left out where every stage has been filled once; but asking costs tiles of fewer columns more than they take.
+                let filled = (P::APART || BN >= 256) && loads >= STAGES as u32;
+                loads += 1;
+                // SAFETY: the caller's, here and below. Rows of A and columns of B that are not there make elements of C that are not stored.
                 unsafe {
                     if !streams || k >= there {
-                        copy(a.tile_unchecked([at.batch, at.m, k]).own(), a_s.at(s));
+                        copy(a.tile_unchecked([at.batch, at.m, k]).own().rows_kept(filled), a_s.at(s));
                     }
-                    copy(b.tile_unchecked([at.batch, k, at.n]), b_s.at(s));
+                    copy(b.tile_unchecked([at.batch, k, at.n]).cols_kept(filled), b_s.at(s));
                 }
             },
             #[inline(always)]

@@ -57,18 +57,28 @@ pub(crate) unsafe fn tma_load<
         );
     }
     let (rank, all, mut turn) = (if P::CLUSTER == 1 { 0 } else { cluster_rank() }, (1 << P::CLUSTER) - 1, 0);
-    // SAFETY: passed on; the boxes tile the destination, and the barrier expects all their bytes, which
+    // SAFETY: passed on; the boxes tile what is to be filled of the destination, and the barrier expects all their bytes, which
     // TMA delivers in full also where a box reaches outside the tensor.
     unsafe {
         let (first, end) = (lines / parts * part, lines / parts * (part + 1));
-        mbarrier::expect_tx(barrier, Shared::<T, R, C, L, O>::bytes() / parts);
+        let filled = from.filled((R, C), [line / SWIZZLE_BYTES, SWIZZLE_BYTES / T::BYTES as u32]);
+        match filled {
+            None => mbarrier::expect_tx(barrier, Shared::<T, R, C, L, O>::bytes() / parts),
+            Some([filled, chunks]) => {
+                let until = if filled < end { filled } else { end };
+                mbarrier::expect_tx(barrier, until.saturating_sub(first) * chunks * SWIZZLE_BYTES);
+            }
+        }
         let mut along = 0;
+        // Over all boxes, so that the loops are unrolled.
         while along < line / SWIZZLE_BYTES {
             let mut across = first;
             while across < end {
                 let coords = from.box_at(R, C, across, along * SWIZZLE_BYTES / T::BYTES as u32);
                 let to = to + (along * lines + across) * SWIZZLE_BYTES;
-                if P::CLUSTER == 1 || from.own {
+                if filled.is_some_and(|[filled, chunks]| across >= filled || along >= chunks) {
+                    // Nothing is inside.
+                } else if P::CLUSTER == 1 || from.own {
                     coords.load_hint(to, from.of.map, barrier, from.of.policy);
                 } else if turn % P::CLUSTER == rank {
                     coords.load_multicast_hint(to, from.of.map, barrier, all, from.of.policy);

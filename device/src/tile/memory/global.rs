@@ -48,6 +48,8 @@ pub struct GlobalTile<T, const RANK: usize, O = RowMajor, const BOX: usize = 64>
     vouched: bool,
     /// Whether other CTAs of the cluster take another one.
     pub(in crate::tile) own: bool,
+    /// Whether what a stage holds of rows, or of columns, outside of the tensor may stay.
+    kept: [bool; 2],
 }
 
 /// One tile of a tensor, to be copied to; what lies outside the tensor is not stored.
@@ -106,7 +108,7 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> Global<T, RANK, 
     #[inline(always)]
     pub fn tile(self, index: [u32; RANK]) -> GlobalTile<T, RANK, O, BOX> {
         const { Self::MATRIX };
-        GlobalTile { of: self, index, first: 0, rows: u32::MAX, vouched: false, own: false }
+        GlobalTile { of: self, index, first: 0, rows: u32::MAX, vouched: false, own: false, kept: [false; 2] }
     }
     /// As [`tile`](Self::tile), for kernels that have no registers left to ask whether the leading indices are inside.
     ///
@@ -192,6 +194,45 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RA
     #[inline(always)]
     pub fn own(self) -> Self {
         GlobalTile { own: true, ..self }
+    }
+    /// The same tile, of which rows outside of the tensor keep what is there, if `so`, and do not become zeros, where TMA copies whole boxes of them: it takes
+    /// longer over those than over boxes inside.
+    ///
+    /// # Safety
+    /// The memory has been written before, and what is computed from such rows is not used.
+    #[inline(always)]
+    pub unsafe fn rows_kept(self, so: bool) -> Self {
+        GlobalTile { kept: [so, false], ..self }
+    }
+    /// The same of columns.
+    ///
+    /// # Safety
+    /// The memory has been written before, and what is computed from such columns is not used.
+    #[inline(always)]
+    pub unsafe fn cols_kept(self, so: bool) -> Self {
+        GlobalTile { kept: [false, so], ..self }
+    }
+    /// Of a tile of `r` x `c` in lines of `chunks` chunks of `chunk` elements, how many lines and chunks TMA has to fill at most; none if that is all of it,
+    /// whatever lies outside.
+    #[inline(always)]
+    pub(in crate::tile) fn filled(
+        &self,
+        (r, c): (usize, usize),
+        [chunks, chunk]: [u32; 2],
+    ) -> Option<[u32; 2]> {
+        let [of_lines, of_chunks] = if O::ROW_MAJOR { self.kept } else { [self.kept[1], self.kept[0]] };
+        if !of_lines && !of_chunks {
+            return None;
+        }
+        let (row, col) = self.corner(r, c);
+        let (across, line) = if O::ROW_MAJOR { (RANK - 2, row) } else { (RANK - 1, col) };
+        let (along, first) = if O::ROW_MAJOR { (RANK - 1, col) } else { (RANK - 2, row) };
+        let inside = [
+            self.of.shape[across].saturating_sub(line).next_multiple_of(BOX as u32),
+            self.of.shape[along].saturating_sub(first).div_ceil(chunk),
+        ];
+        let chunks = if of_chunks && inside[1] < chunks { inside[1] } else { chunks };
+        Some([if of_lines { inside[0] } else { u32::MAX }, chunks])
     }
     /// The element at (row, col) of the tile, if tiles are of `R` x `C`; zero outside of the tensor.
     #[inline(always)]
