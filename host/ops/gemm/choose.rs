@@ -172,7 +172,7 @@ impl Selection<'_> {
 /// Cycles that a step of a tile takes longer of which TMA finds so many lines outside of the tensor.
 ///
 /// Products of 128 to 256 rows by 5120 x 8192 on an H200 (2026-11-27): tiles of 128 rows, of which the last has 8 outside, took 575 cycles a step, as
-/// those inside; with 32 outside 750, with 64 860, with 120 975. Where they are few of many tiles it hardly shows.
+/// those inside; with 32 outside 750, with 64 860, with 120 975.
 fn outside(lines: u64) -> u64 {
     (6 * lines).min(150 + 2 * lines)
 }
@@ -222,8 +222,10 @@ fn estimate(kernel: &Compiled, size: Size, l2_rate: u64, sms: u32) -> Estimate {
     let last = |tiles: u64, tile: u64, size: usize, lines: u32| {
         let outside_of_it = (tiles * tile).saturating_sub(size as u64);
         // See the kernel.
-        let lines = if kernel.apart || n >= 256 { outside_of_it % u64::from(lines) } else { outside_of_it };
-        steps.saturating_mul(outside(lines)).saturating_mul(waves) * 2 / tiles.max(2)
+        let lines = if kernel.apart { outside_of_it % u64::from(lines) } else { outside_of_it };
+        // Of three tiles it costs half of what it does of two, of four hardly anything.
+        let weight = 4u64.saturating_sub(tiles).min(2);
+        steps.saturating_mul(outside(lines)).saturating_mul(waves).saturating_mul(weight) / 2
     };
     let ends = if hopper {
         last(down, m, size.m, 64).saturating_add(last(across, n, size.n, kernel.box_lines))

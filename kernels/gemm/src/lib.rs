@@ -80,9 +80,11 @@ pub unsafe fn gemm<
             Fragment::<f32, BM, BN, _>::zero(),
             #[inline(always)]
             |s, k| {
-                // Boxes outside are left out where every stage has been filled once; but asking costs tiles of fewer columns more than they take.
-                let filled = (P::APART || BN >= 256) && loads >= STAGES as u32;
-                loads += 1;
+                // Boxes outside are left out where every stage has been filled once. To ask costs other kernels more than the boxes take, or spills.
+                let filled = P::APART && {
+                    loads += 1;
+                    loads > STAGES as u32
+                };
                 // SAFETY: the caller's, here and below. Rows of A and columns of B that are not there make elements of C that are not stored.
                 unsafe {
                     if !streams || k >= there {

@@ -194,10 +194,6 @@ kernels! {
         sm_90: [gemm_sm_90_ T _ U _ O _none_128x192x64s4k CTAS]:
             gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, plain, A, B, C, 128, 192, 64, 4, CTAS, 64>;
     }
-    for (T, U) in ALIKE {
-        sm_90: [gemm_sm_90_ T _ U _swap_nt_none_128x160x64s4k2]:
-            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, plain, RowMajor, ColMajor, ColMajor, 128, 160, 64, 4, 2, 80>;
-    }
     // Few rows.
     for (T, U) in ALIKE, (O, A, B, C) in SWAPPED {
         sm_90: [gemm_sm_90_ T _ U _ O _none_64x64x64s11k2]:

@@ -16,7 +16,7 @@ fn well_known_shapes_get_the_kernels_that_were_made_for_them() {
     let large = ([128, 256, 64], 1, Arch::Sm90a);
     // In turn, of widths that fill the waves: where B's depth or B itself is contiguous, and A's depth.
     let widths =
-        [([8192; 3], 144), ([4096; 3], 128), ([16384, 16384, 4096], 128), ([4096, 11008, 4096], 128)];
+        [([8192; 3], 144), ([4096; 3], 128), ([16384, 16384, 4096], 144), ([4096, 11008, 4096], 128)];
     for (shape, width) in widths {
         for layout in ["nn", "nt"] {
             assert_eq!(
