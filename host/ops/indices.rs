@@ -58,11 +58,6 @@ impl Indices<'_> {
         each!(self, view => view.planned(number).into())
     }
 
-    #[cfg(feature = "pointwise")]
-    pub(super) fn shape(&self) -> &[usize] {
-        each!(self, view => view.shape())
-    }
-
     pub(super) fn untyped(&self) -> Untyped {
         each!(self, view => view.untyped())
     }
