@@ -146,8 +146,8 @@ impl Choice for Selection<'_> {
                 Operand { name, reading, row_major, line }.check(Copies::of(kernel.arch))?;
             }
         }
-        let mut estimate = estimate(kernel, Size { batch, m, n, k }, self.l2_rate(), self.sms);
-        estimate.transposed = transposed;
+        let size = Size { batch, m, n, k };
+        let mut estimate = estimate(kernel, size, transposed, self.l2_rate(), self.sms);
         if kernel.apart {
             let rate = self.device().backend().properties().memory_rate;
             estimate.cycles += out_of_step(kernel, estimate, k, rate);
@@ -171,7 +171,7 @@ impl Selection<'_> {
 
 /// Cycles that a step of a tile takes longer of which TMA finds so many lines outside of the tensor.
 ///
-/// Products of 128 to 256 rows by 5120 x 8192 on an H200 (2026-11-27): tiles of 128 rows, of which the last has 8 outside, took 575 cycles a step, as
+/// Products of 128 to 256 rows by 5120 x 8192 on an H200 (2026-11-27), in cycles of 1.755 GHz: tiles of 128 rows, of which the last has 8 outside, took 575 cycles a step, as
 /// those inside; with 32 outside 750, with 64 860, with 120 975.
 fn outside(lines: u64) -> u64 {
     (6 * lines).min(150 + 2 * lines)
@@ -184,11 +184,11 @@ fn outside(lines: u64) -> u64 {
 /// a cycle, a tile's epilogue takes a cycle for 8 elements, a launch 3000, and handing over a piece of partial sums 1000. `mma.sync` has half of
 /// that rate, element-wise loads a sixteenth. What that chooses takes 1.3 % longer than the fastest kernel, by geometric mean.
 ///
-/// Clusters receive 43 bytes a cycle, but for those of tiles of 64 columns, and of four CTAs 30 run at a time (19 products of 48 to 1000 rows on an H200,
+/// Clusters receive 43 bytes a cycle where tiles have more than 64 columns, and of those of four CTAs 30 are taken to run at a time (19 products of 48 to 1000 rows on an H200,
 /// 2026-11-27). Where warpgroups take tiles in turn, the last tile's epilogue shows alone; a launch takes 4000 cycles
 /// more, most of them where a warpgroup has no second tile (17 products on an H200, 2026-11-24; the order of their widths is the estimate's
 /// but for two).
-fn estimate(kernel: &Compiled, size: Size, l2_rate: u64, sms: u32) -> Estimate {
+fn estimate(kernel: &Compiled, size: Size, transposed: bool, l2_rate: u64, sms: u32) -> Estimate {
     let [m, n, _] = kernel.tile.map(u64::from);
     // CTAs that take a tile together: each a part of its depth, or of its rows.
     let (cluster, split) = (u64::from(kernel.cluster[0]), u64::from(kernel.split));
@@ -206,7 +206,7 @@ fn estimate(kernel: &Compiled, size: Size, l2_rate: u64, sms: u32) -> Estimate {
         (_, false) => 2,
         (_, true) => 16,
     };
-    let arrive = if kernel.plain { 43 } else { 53 };
+    let arrive = if cluster > 1 && n > 64 { 43 } else { 53 };
     let bytes = (m + n) * split * STEP * 2 / cluster;
     let of_l2 = bytes.saturating_mul(ctas.min(sms)) / l2_rate;
     let step = (rows * n / 28).max(bytes / arrive).max(of_l2) * slowness;
@@ -221,7 +221,7 @@ fn estimate(kernel: &Compiled, size: Size, l2_rate: u64, sms: u32) -> Estimate {
     // The last tiles down and across may have lines outside of the tensor.
     let last = |tiles: u64, tile: u64, size: usize, lines: u32| {
         let outside_of_it = (tiles * tile).saturating_sub(size as u64);
-        // See the kernel.
+        // Kernels whose warpgroups take turns leave out whole boxes: of 64 lines of A, of `box_lines` of B.
         let lines = if kernel.apart { outside_of_it % u64::from(lines) } else { outside_of_it };
         // Of three tiles it costs half of what it does of two, of four hardly anything.
         let weight = 4u64.saturating_sub(tiles).min(2);
@@ -233,7 +233,7 @@ fn estimate(kernel: &Compiled, size: Size, l2_rate: u64, sms: u32) -> Estimate {
         0
     };
     let cycles = waves.saturating_mul(main.saturating_add(each)).saturating_add(once).saturating_add(ends);
-    Estimate { ctas, waves, cycles, transposed: false }
+    Estimate { ctas, waves, cycles, transposed }
 }
 
 /// What in-turn kernels take longer because CTAs do not keep step: they read the same lines at different times, and what one has brought to L2 is

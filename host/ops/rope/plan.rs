@@ -15,7 +15,8 @@ use crate::{AnyFunction, Device, Launch, Result, Stream, TensorView, TensorViewM
 /// The kernel that computes a rotary embedding, why it was chosen, and all that its launch needs but memory.
 ///
 /// It is made once from shapes, strides and alignments, by [`Rope::plan`] and its kin, and runs many times, on any stream, from any thread: as what it was
-/// planned for, so that a plan of [`Rope::plan_both`] has [`run_both`](Self::run_both). It derefs to the [`Plan`](crate::ops::Plan) that explains the choice
+/// planned for, so that a plan of [`Rope::plan_both`] has [`run_both`](Self::run_both). The [offset](Rope::offset) is the plan's: where positions change from run to
+/// run, give them as [views](RopeViews::positions). It derefs to the [`Plan`](crate::ops::Plan) that explains the choice
 /// of its kernel.
 ///
 /// ```

@@ -14,26 +14,34 @@ const MDBOOK: &str = "0.5.4";
 
 /// Checks links, and renders the book in the target folder.
 pub fn book() -> Done {
-    render(&mdbook()?)
+    let folder = checked()?;
+    render(&mdbook()?, &folder)
 }
 
-/// The same where mdBook is there; elsewhere checks links, and that all pages are there.
+/// Checks links and that all pages are there, and renders the book where mdBook is.
 pub fn book_if_there() -> Done {
-    if let Some(program) = installed()? {
-        return render(&program);
+    let folder = checked()?;
+    match installed()? {
+        Some(program) => render(&program, &folder),
+        None => {
+            say(&format!(
+                "the book is not rendered: mdBook {MDBOOK} is not there, `cargo xtask book` compiles it"
+            ));
+            Ok(())
+        }
     }
-    check_links()?;
-    say(&format!(
-        "the book is not rendered, its links are checked: mdBook {MDBOOK} is not there, `cargo xtask book` compiles it"
-    ));
-    assemble(&target()?.join("book"))
 }
 
-fn render(program: &Path) -> Done {
+/// The folder of the book's pages, whose links lead somewhere.
+fn checked() -> Result<PathBuf, String> {
     check_links()?;
     let folder = target()?.join("book");
     assemble(&folder)?;
-    run(Command::new(program).arg("build").arg(&folder))?;
+    Ok(folder)
+}
+
+fn render(program: &Path, folder: &Path) -> Done {
+    run(Command::new(program).arg("build").arg(folder))?;
     say(&format!("the book is {}", folder.join("html/index.html").display()));
     Ok(())
 }
