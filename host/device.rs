@@ -8,6 +8,8 @@ use crate::backend::{Backend, StreamId, cuda};
 #[cfg(feature = "emulator")]
 use crate::emulated::chosen as emulated;
 use crate::kernel::FunctionCache;
+#[cfg(feature = "gemm")]
+use crate::scratch::Scratch;
 use crate::{AnyFunction, Arch, Error, Function, Instance, KernelSet, Listed, Result, Stream, graph};
 
 /// The environment variable that chooses what [`Device::default`] gives.
@@ -32,6 +34,15 @@ pub struct Device {
 struct Shared {
     backend: Box<dyn Backend>,
     functions: FunctionCache,
+    #[cfg(feature = "gemm")]
+    scratch: Scratch,
+}
+
+#[cfg(feature = "gemm")]
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.scratch.clear(&*self.backend);
+    }
 }
 
 impl Device {
@@ -87,7 +98,13 @@ impl Device {
     }
 
     pub(crate) fn new(backend: Box<dyn Backend>) -> Self {
-        Self { shared: Arc::new(Shared { backend, functions: FunctionCache::default() }), fallback: None }
+        let shared = Shared {
+            backend,
+            functions: FunctionCache::default(),
+            #[cfg(feature = "gemm")]
+            scratch: Scratch::default(),
+        };
+        Self { shared: Arc::new(shared), fallback: None }
     }
 
     pub(crate) fn backend(&self) -> &dyn Backend {
@@ -95,6 +112,11 @@ impl Device {
     }
     pub(crate) fn functions(&self) -> &FunctionCache {
         &self.shared.functions
+    }
+    /// Memory for what CTAs compute in parts.
+    #[cfg(feature = "gemm")]
+    pub(crate) fn scratch(&self) -> &Scratch {
+        &self.shared.scratch
     }
 
     /// Whether it is the CPU, whose speed says nothing about a GPU's.

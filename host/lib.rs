@@ -92,6 +92,8 @@ pub mod parallel;
 #[cfg(feature = "emulator")]
 pub mod profile;
 pub mod quant;
+#[cfg(feature = "gemm")]
+mod scratch;
 mod stream;
 mod tensor;
 

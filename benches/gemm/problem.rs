@@ -1,7 +1,9 @@
 //! Cases with their matrices on a device.
 
-use tilewright::ops::{Gemm, GemmCandidate, HalfElement};
-use tilewright::{DType, Device, Result, Stream, TensorView, TensorViewMut};
+use std::cell::RefCell;
+
+use tilewright::ops::{Gemm, GemmCandidate, GemmViews, HalfElement};
+use tilewright::{DType, Device, Result, Stream, Tensor, TensorView, TensorViewMut};
 use tilewright_support::Real;
 use tilewright_support::reference::sample;
 use tilewright_support::timing::sets;
@@ -39,7 +41,12 @@ pub fn kernel(problem: &dyn Problem) -> tilewright_support::Result<&'static str>
 pub struct Matrices<'a> {
     device: &'a Device,
     pools: Pools<'a>,
+    /// As much as cuBLAS gets.
+    workspace: RefCell<Option<Tensor<f32>>>,
 }
+
+/// Elements of the workspace.
+const WORKSPACE: usize = 16 << 20;
 
 impl<'a> Matrices<'a> {
     pub fn new(device: &'a Device, cases: &[Case]) -> Self {
@@ -47,15 +54,19 @@ impl<'a> Matrices<'a> {
             let Sizes { a, b, c, sets } = Sizes::of(device, case);
             (case.dtype, [sets * (a + b), sets * c])
         };
-        Self { device, pools: Pools::new(device, cases.iter().map(needs)) }
+        let pools = Pools::new(device, cases.iter().map(needs));
+        Self { device, pools, workspace: RefCell::default() }
     }
 
     /// One of the cases, ready to be computed.
     pub fn problem(&self, case: Case) -> Result<Box<dyn Problem + '_>> {
-        let sizes = Sizes::of(self.device, &case);
+        let (sizes, workspace) = (Sizes::of(self.device, &case), &self.workspace);
+        if workspace.borrow().is_none() {
+            *workspace.borrow_mut() = Some(Tensor::zeros(self.device, &[WORKSPACE])?);
+        }
         Ok(match case.dtype {
-            DType::F16 => Box::new(InPool { pool: self.pools.f16()?, case, sizes }),
-            _ => Box::new(InPool { pool: self.pools.bf16()?, case, sizes }),
+            DType::F16 => Box::new(InPool { pool: self.pools.f16()?, case, sizes, workspace }),
+            _ => Box::new(InPool { pool: self.pools.bf16()?, case, sizes, workspace }),
         })
     }
 }
@@ -81,6 +92,7 @@ struct InPool<'p, T> {
     pool: &'p Pool<T>,
     case: Case,
     sizes: Sizes,
+    workspace: &'p RefCell<Option<Tensor<f32>>>,
 }
 
 impl<T: Real> InPool<'_, T> {
@@ -127,7 +139,16 @@ impl<T: Real + HalfElement> Problem for InPool<'_, T> {
             Some(name) => gemm.kernel(name),
             None => gemm,
         };
-        self.with_output(set, |mut c| gemm.run(stream, &a, &b, &mut c))
+        self.with_output(set, |mut c| {
+            let plan = gemm.plan(&a, &b, &c)?;
+            let mut workspace = self.workspace.borrow_mut();
+            match workspace.as_mut() {
+                Some(memory) => {
+                    plan.run_in(stream, &a, &b, &mut c, &GemmViews::default(), &mut memory.view_mut())
+                }
+                None => plan.run(stream, &a, &b, &mut c, &GemmViews::default()),
+            }
+        })
     }
 
     fn poison(&self, stream: &Stream, set: usize) -> Result<()> {

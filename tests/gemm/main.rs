@@ -11,6 +11,7 @@ mod capture;
 mod case;
 mod chains;
 mod constant;
+mod divided;
 mod epilogue;
 mod errors;
 mod gated;
@@ -56,6 +57,8 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "products without elements launch nothing", epilogue::nothing)
         .device(Arch::Sm80, "NaN and infinity stay in their rows", epilogue::not_numbers)
         .device(Arch::Sm80, "exact sums are exact", epilogue::rounding)
+        .device(Arch::Sm90a, "all CTAs divide tiles, with any workspace", divided::workspaces)
+        .device(Arch::Sm90a, "captured products that would divide tiles", divided::captured)
         .device(Arch::Sm80, "a graph replays a product", capture::replay)
         .device(Arch::Sm80, "recording runs nothing", capture::recording_runs_nothing)
         .gpu(Arch::Sm80, "calls take no memory", capture::memory)

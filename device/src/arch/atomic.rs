@@ -175,6 +175,18 @@ pub unsafe fn st_release_u64(at: *mut u64, value: u64) {
     unsafe { ptx!("st.release.gpu.global.u64 [{0}], {1};", in(reg64) at, in(reg64) value) }
 }
 
+/// `st.relaxed.u64`: stores, in no order to other accesses.
+///
+/// PTX ISA, "st"; sm_80.
+///
+/// # Safety
+/// As for [`st_release`].
+#[inline(always)]
+pub unsafe fn st_relaxed_u64(at: *mut u64, value: u64) {
+    // SAFETY: the caller's.
+    unsafe { ptx!("st.relaxed.gpu.global.u64 [{0}], {1};", in(reg64) at, in(reg64) value) }
+}
+
 /// `red.shared.add.u32`: adds, and returns nothing.
 ///
 /// PTX ISA, "red"; sm_80.

@@ -59,8 +59,8 @@ pub use crate::tile::mma::wgmma::SharedOperand;
 pub use crate::tile::pipeline::configuration::{
     Configuration, FourConsumersJointProducers, OneConsumer, OneConsumerTwoProducers,
     OneConsumerTwoProducersTwoPerSm, PingPongCluster, Producers, RegisterBudget, ThreeConsumers,
-    ThreeConsumersThreeProducers, TwoConsumers, TwoConsumersJointProducers,
-    TwoConsumersJointProducersCluster, TwoConsumersThreeProducers,
+    ThreeConsumersThreeProducers, TwoConsumers, TwoConsumersCluster, TwoConsumersClusterOfFour,
+    TwoConsumersJointProducers, TwoConsumersJointProducersCluster, TwoConsumersThreeProducers,
 };
 pub use crate::tile::pipeline::early::Early;
 pub use crate::tile::pipeline::loads::{Ahead, Loads, Turn};

@@ -4,9 +4,9 @@ use std::fmt;
 
 use super::choose::Selection;
 use super::gradient::ConvGradient;
-use super::table::{Call, Compiled, Finish, TileParts};
+use super::table::{Call, Compiled, Finish};
 use crate::ops::FloatElement;
-use crate::ops::frame::{Choice, Named, Operands, Places, Plan, Workspace, explained, room};
+use crate::ops::frame::{Choice, Named, Operands, Places, Plan, TileParts, Workspace, explained, room};
 use crate::{Element, Result, Stream, TensorView, TensorViewMut};
 
 /// The kernels that compute the gradient of a convolution's images, why they were chosen, and all that their launches need but memory.

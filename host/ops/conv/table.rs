@@ -9,14 +9,12 @@ use tilewright_conv::{
 use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_device::kernel::{Copies, Listed};
 use tilewright_device::tile::division::Division;
-use tilewright_device::tile::{
-    Activation, EpilogueAbi, PatchOrder, PatchesAbi, RasterOrder, StreamOrder, Volumes,
-};
+use tilewright_device::tile::{Activation, EpilogueAbi, PatchOrder, PatchesAbi, RasterOrder, Volumes};
 
 use super::geometry::walk;
 use super::problem::{Product, Size};
 use crate::backend::Backend;
-use crate::ops::frame::{Table, expect_mapped, launch_number, of_shape};
+use crate::ops::frame::{Table, TileParts, expect_mapped, of_shape, whole_tiles};
 use crate::tensor::{Places, Untyped};
 use crate::{AnyFunction, Device, Error, Launch, Result, Stream};
 
@@ -289,15 +287,8 @@ impl Call {
             RasterOrder::new(self.count(size.groups, 1)?, down, across.ok_or_else(too_large)?, PANEL)
                 .ok_or_else(too_large)?;
         let (tiles, resident) = (raster.total(), function.resident_ctas().max(1));
-        // Whole waves of tiles are not divided. Of those that follow the steps are, with the steps of the last whole wave, so that a tile has few
-        // parts to be added.
-        let rest = tiles % resident;
-        let whole = if steps == 0 || rest == 0 { tiles } else { (tiles - rest).saturating_sub(resident) };
-        let shared = (tiles - whole).checked_mul(steps).filter(|&s| s <= StreamOrder::MAX_STEPS);
-        let ctas = resident.min(whole.max(shared.ok_or_else(too_large)?)).max(1);
-        let [sums, flags] = StreamOrder::workspace(tiles - whole, ctas, [m, n], kernel.consumers);
-        let order = StreamOrder::new(raster, steps, whole, ctas).ok_or_else(too_large)?;
-        Ok(TileParts { order, ctas, sums, workspace: ((sums + flags) / 4) as usize })
+        let whole = if steps == 0 { tiles } else { whole_tiles(tiles, resident) };
+        TileParts::new(raster, steps, whole, resident, [m, n], kernel.consumers).ok_or_else(too_large)
     }
 
     /// Launches a kernel of filters' gradients, with its tiles divided so and the workspace at `address`.
@@ -316,21 +307,9 @@ impl Call {
         let dy: GlobalAbi<(), 3> = dy.arg(backend, false, self.lines())?;
         expect_mapped(kernel.name, kernel.arch, [x.images.tma, dy.tma])?;
         let dw: GlobalAbi<(), 5> = product.w.t()?.arg(backend, true, self.lines())?;
-        let &TileParts { order, ctas, sums, .. } = parts;
-        let order = order.with([address, address + sums], launch_number());
-        let launch = Launch::grid([ctas, 1, 1]).pdl(overlap && kernel.copies == Copies::Boxes);
+        let order = parts.order(address);
+        let launch = Launch::grid([parts.ctas, 1, 1]).pdl(overlap && kernel.copies == Copies::Boxes);
         // SAFETY: as for the other kernels; the caller has the workspace.
         unsafe { function.launch_block(stream, &launch, &ConvWeightsArgs { dy, x, dw, order }) }
     }
-}
-
-/// How tiles are divided among CTAs.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TileParts {
-    order: StreamOrder,
-    ctas: u32,
-    /// Bytes of parts' sums in the workspace, behind which the flags are.
-    sums: u64,
-    /// Elements of the workspace.
-    pub(super) workspace: usize,
 }

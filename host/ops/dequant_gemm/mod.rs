@@ -21,7 +21,7 @@ use table::{Compiled, Kind, Reads, kernels, zeros_of};
 pub use weights::{DeviceWeights, WeightFacts};
 
 use super::HalfElement;
-use super::frame::{Candidate, Choice, Operands, Workspace, launch_number, of_shape};
+use super::frame::{Candidate, Choice, Operands, TileParts, Workspace, of_shape};
 use crate::ops::Activation;
 use crate::quant::{Order, Zeros};
 use crate::{Error, Result, Stream, TensorView, TensorViewMut};
@@ -228,48 +228,21 @@ impl<'a, T: HalfElement> DequantGemm<'a, T> {
     }
 }
 
-/// How tiles are divided among CTAs.
-#[derive(Clone, Copy, Debug)]
-struct Division {
-    order: StreamOrder,
-    ctas: u32,
-    /// Bytes of parts' sums in the workspace, behind which the flags are.
-    sums: u64,
-    /// Elements of the workspace.
-    workspace: usize,
-}
-
-impl Division {
-    fn new(problem: &Problem, kernel: &Compiled, resident: u32) -> Result<Self> {
-        let [m, n, k] = problem.size;
-        let [rows, columns, depth] = kernel.tile;
-        let too_large = || {
-            let allowed = format!("of at most {} steps of tiles", StreamOrder::MAX_STEPS);
-            Error::argument("c", of_shape(&[m, n]), allowed)
-        };
-        if kernel.reads == Reads::Stream {
-            // Depth is divided inside of CTAs.
-            let slabs = u32::try_from(n.div_ceil(rows as usize)).map_err(|_| too_large())?;
-            let raster = RasterOrder::new(1, 1, 1, PANEL).ok_or_else(too_large)?;
-            let order = StreamOrder::new(raster, 1, 1, 1).ok_or_else(too_large)?;
-            return Ok(Division { order, ctas: resident.min(slabs), sums: 0, workspace: 0 });
-        }
-        let count =
-            |len: usize, tile: u32| u32::try_from(len.div_ceil(tile as usize)).map_err(|_| too_large());
-        let (down, across, steps) = (count(n, rows)?, count(m, columns)?, count(k, depth)?);
-        let raster = RasterOrder::new(1, down, across, PANEL).ok_or_else(too_large)?;
-        let tiles = raster.total();
-        // Whole waves of tiles are not divided; the steps of the rest are.
-        let whole = tiles - tiles % resident;
-        let shared = (tiles - whole).checked_mul(steps).filter(|&s| s <= StreamOrder::MAX_STEPS);
-        let ctas = resident.min(whole.max(shared.ok_or_else(too_large)?));
-        let [sums, flags] = StreamOrder::workspace(tiles - whole, ctas, [rows, columns], kernel.consumers);
-        let order = StreamOrder::new(raster, steps, whole, ctas).ok_or_else(too_large)?;
-        Ok(Division { order, ctas, sums, workspace: ((sums + flags) / 4) as usize })
-    }
-
-    /// The order of a launch with the workspace at `address`.
-    fn order(&self, address: u64) -> StreamOrder {
-        self.order.with([address, address + self.sums], launch_number())
-    }
+/// How tiles are divided among CTAs, of which so many run at a time.
+fn tile_parts(problem: &Problem, kernel: &Compiled, resident: u32) -> Result<TileParts> {
+    let [m, n, k] = problem.size;
+    let [rows, columns, depth] = kernel.tile;
+    let too_large = || {
+        let allowed = format!("of at most {} steps of tiles", StreamOrder::MAX_STEPS);
+        Error::argument("c", of_shape(&[m, n]), allowed)
+    };
+    let count = |len: usize, tile: u32| u32::try_from(len.div_ceil(tile as usize)).map_err(|_| too_large());
+    // Those that stream weights divide the depth inside of CTAs, which take slabs of rows.
+    let streams = kernel.reads == Reads::Stream;
+    let (across, steps) = if streams { (1, 1) } else { (count(m, columns)?, count(k, depth)?) };
+    let raster = RasterOrder::new(1, count(n, rows)?, across, PANEL).ok_or_else(too_large)?;
+    // Whole waves of tiles are not divided; the steps of the rest are.
+    let tiles = raster.total();
+    let whole = if streams { tiles } else { tiles - tiles % resident };
+    TileParts::new(raster, steps, whole, resident, [rows, columns], kernel.consumers).ok_or_else(too_large)
 }

@@ -3,9 +3,9 @@
 use super::problem::{Others, Problem};
 use super::table::{Call, Compiled};
 use super::weights::Like;
-use super::{DeviceWeights, Division};
+use super::{DeviceWeights, tile_parts};
 use crate::ops::Activation;
-use crate::ops::frame::{Named, Operands, Plan, Workspace, explained, room};
+use crate::ops::frame::{Named, Operands, Plan, TileParts, Workspace, explained, room};
 use crate::{AnyFunction, Element, Result, Stream, TensorView, TensorViewMut};
 
 /// The kernel that computes a dequantised GEMM, why it was chosen, and all that its launch needs but memory.
@@ -20,7 +20,7 @@ pub struct DequantPlan {
     weights: Like,
     problem: Problem,
     /// None where there is nothing to store.
-    ready: Option<(AnyFunction, Division)>,
+    ready: Option<(AnyFunction, TileParts)>,
     /// The activation, alpha, and whether the kernel may overlap with the one in front.
     epilogue: (Activation, f32, bool),
 }
@@ -76,15 +76,15 @@ impl DequantPlan {
             None
         } else {
             let function = kernel.function(&problem.device)?;
-            let division = Division::new(&problem, kernel, kernel.resident(&function).max(1))?;
-            Some((function, division))
+            let parts = tile_parts(&problem, kernel, kernel.resident(&function).max(1))?;
+            Some((function, parts))
         };
         Ok(DequantPlan { choice, operands, weights: w.like(), problem, ready, epilogue })
     }
 
     /// Elements of the [workspace](DequantViews::workspace) that a run needs: 0 if no tile is divided.
     pub fn workspace_len(&self) -> usize {
-        self.ready.as_ref().map_or(0, |(_, division)| division.workspace)
+        self.ready.as_ref().map_or(0, |(_, parts)| parts.workspace)
     }
 
     /// Queues the product on `stream`.
@@ -132,9 +132,9 @@ impl DequantPlan {
     }
 
     fn launch(&self, stream: &Stream, problem: &Problem, w: &DeviceWeights, workspace: u64) -> Result<()> {
-        let Some((function, division)) = &self.ready else { return Ok(()) };
+        let Some((function, parts)) = &self.ready else { return Ok(()) };
         let (activation, alpha, overlap) = self.epilogue;
-        let (order, ctas) = (division.order(workspace), division.ctas);
+        let (order, ctas) = (parts.order(workspace), parts.ctas);
         let call = Call { stream, weights: w.abi(), order, ctas, activation, alpha, overlap };
         self.choice.descriptor().run(function, problem, &call)
     }

@@ -12,12 +12,14 @@
 mod candidate;
 mod choice;
 mod descriptor;
-#[cfg(any(feature = "conv", feature = "dequant_gemm"))]
+#[cfg(any(feature = "dequant_gemm", feature = "gemm"))]
 mod number;
 mod operand;
 mod plan;
 mod rejection;
 mod table;
+#[cfg(any(feature = "dequant_gemm", feature = "gemm"))]
+mod tile_parts;
 mod workspace;
 
 pub use crate::tensor::{Named, check, of_shape};
@@ -25,11 +27,15 @@ pub(super) use crate::tensor::{Operands, PLANNED_ROOM, Places, of_address};
 pub use candidate::Candidate;
 pub use choice::Choice;
 pub use descriptor::{Cycles, Descriptor, Estimate, Rated};
-#[cfg(any(feature = "conv", feature = "dequant_gemm"))]
-pub(super) use number::launch_number;
+#[cfg(any(feature = "dequant_gemm", feature = "gemm"))]
+use number::launch_number;
 pub(super) use operand::{Copies, Operand, PIECE, expect_mapped};
 pub use plan::Plan;
 pub(super) use plan::explained;
 pub use rejection::Rejection;
 pub use table::Table;
+#[cfg(any(feature = "dequant_gemm", feature = "gemm"))]
+pub(super) use tile_parts::TileParts;
+#[cfg(feature = "gemm")]
+pub(super) use tile_parts::whole_tiles;
 pub(super) use workspace::{Workspace, room};

@@ -4,22 +4,25 @@ use std::fmt;
 
 use tilewright_gemm::GemmKernel;
 
+use super::Gemm;
+use super::parts;
+use super::plan::Sums;
 use super::problem::{Matrices, Size};
-use super::table::{Compiled, Kind, kernels};
+use super::table::{Compiled, Kind, kernels, lines_read};
 use crate::backend::H200_MEMORY_RATE;
 use crate::ops::frame::{self, Candidate, Choice, Copies, Operand, Rated, Rejection};
 use crate::tensor::{Reading, Untyped};
 use crate::{Arch, Device, Error, KernelSet, Result};
 
 /// Depth that the estimate counts in.
-const STEP: u64 = 64;
+pub(super) const STEP: u64 = 64;
 
 /// What a kernel would take.
 #[derive(Clone, Copy, Debug)]
 pub struct Estimate {
-    ctas: u64,
-    waves: u64,
-    cycles: u64,
+    pub(super) ctas: u64,
+    pub(super) waves: u64,
+    pub(super) cycles: u64,
     /// Computes the transposed product.
     pub(super) transposed: bool,
 }
@@ -87,10 +90,11 @@ pub(super) struct Selection<'a> {
     terms: bool,
     /// SMs that it may take.
     sms: u32,
+    sums: Sums,
 }
 
 impl<'a> Selection<'a> {
-    pub(super) fn new(matrices: &'a Matrices, kind: Kind, beta: f32, sms: Option<u32>) -> Result<Self> {
+    pub(super) fn new<U>(matrices: &'a Matrices, kind: Kind, gemm: &Gemm<'_, U>, sums: Sums) -> Result<Self> {
         let Matrices { device, a, b, c, size, .. } = matrices;
         let backend = device.backend();
         let both = |of: &Untyped| Ok::<_, Error>([of.reading(backend, false)?, of.reading(backend, true)?]);
@@ -98,8 +102,9 @@ impl<'a> Selection<'a> {
             matrices,
             kind,
             readings: [both(a)?, both(b)?],
-            terms: beta != 0.0 || matrices.bias.is_some(),
-            sms: sms.unwrap_or(u32::MAX).min(device.sm_count()),
+            terms: gemm.beta != 0.0 || matrices.bias.is_some(),
+            sums,
+            sms: gemm.sms.unwrap_or(u32::MAX).min(device.sm_count()),
             prefers_columns: matches!(c.layout.strides(), [.., 1, cols] if *cols > 1) && size.m > 1,
         })
     }
@@ -128,6 +133,11 @@ impl Choice for Selection<'_> {
             // Those for few rows stream the operand on the right, which alone may be constant.
             false => !(kernel.apart && self.prefers_columns),
         };
+        if kernel.stream && self.sums == Sums::InClusters {
+            return Err(Rejection::Because(
+                "it needs a workspace, which a captured call must be given: plan it",
+            ));
+        }
         if kernel.plain && self.terms {
             return Err(Rejection::Because("it takes neither beta nor a bias"));
         }
@@ -147,10 +157,13 @@ impl Choice for Selection<'_> {
             }
         }
         let size = Size { batch, m, n, k };
-        let mut estimate = estimate(kernel, size, transposed, self.l2_rate(), self.sms);
+        let rates = [self.l2_rate(), self.device().backend().properties().memory_rate.into()];
+        if kernel.stream {
+            return Ok(parts::estimate(kernel, size, transposed, rates, self.sms));
+        }
+        let mut estimate = estimate(kernel, size, transposed, rates, self.sms);
         if kernel.apart {
-            let rate = self.device().backend().properties().memory_rate;
-            estimate.cycles += out_of_step(kernel, estimate, k, rate);
+            estimate.cycles += out_of_step(kernel, estimate, k, rates[1] as u32);
         }
         Ok(estimate)
     }
@@ -173,7 +186,7 @@ impl Selection<'_> {
 ///
 /// Products of 128 to 256 rows by 5120 x 8192 on an H200 (2026-11-27), in cycles of 1.755 GHz: tiles of 128 rows, of which the last has 8 outside, took 575 cycles a step, as
 /// those inside; with 32 outside 750, with 64 860, with 120 975.
-fn outside(lines: u64) -> u64 {
+pub(super) fn outside(lines: u64) -> u64 {
     (6 * lines).min(150 + 2 * lines)
 }
 
@@ -185,10 +198,16 @@ fn outside(lines: u64) -> u64 {
 /// that rate, element-wise loads a sixteenth. What that chooses takes 1.3 % longer than the fastest kernel, by geometric mean.
 ///
 /// Clusters receive 43 bytes a cycle where tiles have more than 64 columns, and of those of four CTAs 30 are taken to run at a time (19 products of 48 to 1000 rows on an H200,
-/// 2026-11-27). Where warpgroups take tiles in turn, the last tile's epilogue shows alone; a launch takes 4000 cycles
+/// 2026-11-27); narrow tiles without a cluster 47. Where warpgroups take tiles in turn, the last tile's epilogue shows alone; a launch takes 4000 cycles
 /// more, most of them where a warpgroup has no second tile (17 products on an H200, 2026-11-24; the order of their widths is the estimate's
 /// but for two).
-fn estimate(kernel: &Compiled, size: Size, transposed: bool, l2_rate: u64, sms: u32) -> Estimate {
+fn estimate(
+    kernel: &Compiled,
+    size: Size,
+    transposed: bool,
+    [l2_rate, memory_rate]: [u64; 2],
+    sms: u32,
+) -> Estimate {
     let [m, n, _] = kernel.tile.map(u64::from);
     // CTAs that take a tile together: each a part of its depth, or of its rows.
     let (cluster, split) = (u64::from(kernel.cluster[0]), u64::from(kernel.split));
@@ -206,8 +225,14 @@ fn estimate(kernel: &Compiled, size: Size, transposed: bool, l2_rate: u64, sms: 
         (_, false) => 2,
         (_, true) => 16,
     };
-    let arrive = if cluster > 1 && n > 64 { 43 } else { 53 };
-    let bytes = (m + n) * split * STEP * 2 / cluster;
+    let arrive = match (cluster, n) {
+        (2.., 65..) => 43,
+        (1, ..64) => 47,
+        _ => 53,
+    };
+    // Of one tile across, those lines that B has.
+    let read = if across == 1 { lines_read(kernel, size.n).into() } else { n };
+    let bytes = (m + read) * split * STEP * 2 / cluster;
     let of_l2 = bytes.saturating_mul(ctas.min(sms)) / l2_rate;
     let step = (rows * n / 28).max(bytes / arrive).max(of_l2) * slowness;
     let steps = (size.k as u64).div_ceil(STEP).div_ceil(split);
@@ -228,12 +253,39 @@ fn estimate(kernel: &Compiled, size: Size, transposed: bool, l2_rate: u64, sms: 
         steps.saturating_mul(outside(lines)).saturating_mul(waves).saturating_mul(weight) / 2
     };
     let ends = if hopper {
-        last(down, m, size.m, 64).saturating_add(last(across, n, size.n, kernel.box_lines))
+        last(down, m, size.m, 64).saturating_add(last(across, read, size.n, kernel.box_lines[0]))
     } else {
         0
     };
-    let cycles = waves.saturating_mul(main.saturating_add(each)).saturating_add(once).saturating_add(ends);
+    let mut cycles =
+        waves.saturating_mul(main.saturating_add(each)).saturating_add(once).saturating_add(ends);
+    if hopper {
+        let memory_rate = memory_rate as u32;
+        let read = of_memory(size, memory_rate);
+        // Products of many rows hide it.
+        if read.saturating_mul(4) > cycles {
+            cycles = cycles.saturating_add(of_slower_memory(kernel, size, memory_rate));
+        }
+        cycles = cycles.max(read.saturating_add(once + epilogue));
+    }
     Estimate { ctas, waves, cycles, transposed }
+}
+
+/// Cycles that memory of so many GB/s takes to bring A and B once: 0.85 of its rate arrives, at 1.755 GHz.
+pub(super) fn of_memory(size: Size, memory_rate: u32) -> u64 {
+    let Size { batch, m, n, k } = size;
+    let lines = (batch as u64).saturating_mul(m as u64 + n as u64);
+    lines.saturating_mul(k as u64).saturating_mul(2) / (u64::from(memory_rate) * 850 / 1755).max(1)
+}
+
+/// What several tiles beside each other take longer where memory is slower than an H200's, since their CTAs bring the same lines to L2 at different times: 60 products of 48 to 1200
+/// rows, on an H100 and on an H200 (2026-11-27).
+fn of_slower_memory(kernel: &Compiled, size: Size, memory_rate: u32) -> u64 {
+    if size.n <= kernel.tile[1] as usize || kernel.row_major[2] {
+        return 0;
+    }
+    let longer = of_memory(size, memory_rate).saturating_sub(of_memory(size, H200_MEMORY_RATE));
+    longer / 10 * 13
 }
 
 /// What in-turn kernels take longer because CTAs do not keep step: they read the same lines at different times, and what one has brought to L2 is

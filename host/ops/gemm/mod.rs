@@ -2,6 +2,7 @@
 
 mod batches;
 mod choose;
+mod parts;
 mod plan;
 mod problem;
 mod table;
@@ -12,12 +13,13 @@ use tilewright_device::tile::Activation;
 
 use batches::Batches;
 use choose::Selection;
+use plan::Sums;
 pub use plan::{GemmPlan, GemmViews};
 use table::{Compiled, Kind};
 
 use super::frame::{Candidate, Choice};
 use super::{FloatElement, HalfElement, Tuner};
-use crate::{Element, Error, KernelEntry, Result, Stream, TensorView, TensorViewMut};
+use crate::{Element, Error, KernelEntry, Result, Stream, Tensor, TensorView, TensorViewMut};
 
 /// Element types of a GEMM's inputs: those of [`HalfElement`], `f16` and `bf16`.
 pub trait GemmInput: Element {}
@@ -53,8 +55,10 @@ pub fn gemm<T: GemmInput, U: FloatElement>(
 ///   16-bit type with outputs of the other, and activations with f32 outputs before Hopper or on it with a transposed A. An activation with
 ///   a transposed A has no large tile.
 ///
-/// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The first use of a kernel on
-/// a device compiles it in the driver. What is called again and again is [planned](Self::plan) once.
+/// A call does not wait, and can be captured in a [`Graph`](crate::Graph). Of some hundred rows, whose tiles fill no wave, all CTAs divide the depth (stream-K, Osama et al. 2023): the sums
+/// of parts are in memory that the device keeps, up to 64 MiB for each of eight streams, which the first such call allocates. A call that is captured takes another kernel, unless
+/// it is of a [plan](Self::plan) that is [run in](GemmPlan::run_in) a workspace. The first use of a kernel on
+/// a device compiles it in the driver. What is called again and again is planned once.
 ///
 /// ```no_run
 /// use tilewright::ops::{Activation, Gemm};
@@ -194,7 +198,7 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
         c: &TensorViewMut<'_, U>,
     ) -> Result<Vec<GemmCandidate>> {
         let batches = Batches::new(a, b, c, self.bias, self.gated)?;
-        Ok(Selection::new(batches.first(), self.kind::<T>(), self.beta, self.sms)?.candidates())
+        Ok(Selection::new(batches.first(), self.kind::<T>(), self, Sums::Anywhere)?.candidates())
     }
 
     /// A plan for matrices of these shapes, strides and alignments, which runs many times: the kernel, and how it is launched. The matrices and
@@ -236,7 +240,16 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
         let (reads_c, operands) = (self.beta != 0.0, best.operands());
         let options = format!("{} gated {gated} {reads_c} {constant} {overlap} {sms:?}", activation.name());
         let by = |kernel: &'static KernelEntry| Gemm { kernel: Some(kernel.name), ..*self };
-        let run = |stream: &Stream, kernel| by(kernel).run(stream, a, b, c);
+        let tensors = plan::named(a, b, c, self.bias);
+        let mut memory: Option<Tensor<f32>> = None;
+        let run = |stream: &Stream, kernel| {
+            let plan = by(kernel).plan(a, b, c)?;
+            let len = plan.workspace_len();
+            if len > memory.as_ref().map_or(0, Tensor::len) {
+                memory = Some(Tensor::uninit(c.device(), &[len])?);
+            }
+            plan.queue_in(stream, tensors, memory.as_mut().map(Tensor::view_mut).as_ref())
+        };
         let kernel = tuner.choose(stream, &format!("gemm {options}:{operands}"), &kernels, run)?;
         by(kernel).plan(a, b, c)
     }
@@ -248,7 +261,7 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
         b: &TensorView<'_, T>,
         c: &TensorViewMut<'_, U>,
     ) -> Result<GemmPlan> {
-        GemmPlan::new(self, a, b, c)
+        GemmPlan::new(self, Sums::Anywhere, a, b, c)
     }
 
     /// Queues the product on `stream`: [`plan`](Self::plan), and [`GemmPlan::run`].
@@ -261,6 +274,8 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
         b: &TensorView<'_, T>,
         c: &mut TensorViewMut<'_, U>,
     ) -> Result<()> {
-        self.plan(a, b, c)?.queue(stream, plan::named(a, b, c, self.bias))
+        // What is captured finds no workspace.
+        let sums = if stream.is_captured()? { Sums::InClusters } else { Sums::Uncaptured };
+        GemmPlan::new(self, sums, a, b, c)?.queue(stream, plan::named(a, b, c, self.bias))
     }
 }

@@ -1,19 +1,22 @@
 //! A GEMM's kernel and launches, for matrices wherever they lie.
 
+use std::sync::Arc;
+
 use tilewright_device::arch::tma::{EVICT_FIRST, EVICT_NORMAL};
 use tilewright_device::tile::RasterOrder;
 
 use super::Gemm;
 use super::batches::Batches;
 use super::choose::Selection;
+use super::parts::tile_parts;
 use super::problem::{Matrices, Size};
 use super::table::{self, Call, Compiled};
 use crate::ops::FloatElement;
-use crate::ops::frame::{Choice, Named, Operands, Places, Plan, explained, of_shape};
+use crate::ops::frame::{Choice, Named, Operands, Places, Plan, TileParts, explained, of_shape, room};
 use crate::{AnyFunction, Element, Error, Result, Stream, TensorView, TensorViewMut};
 
 /// Rows of tiles that are taken together, so that CTAs which run at a time share their operands in L2.
-const PANEL: u32 = 16;
+pub(super) const PANEL: u32 = 16;
 /// The same of kernels whose warpgroups take tiles in turn, each row of them a cluster's: half as many rows of C. Twice and four times as many
 /// took up to 2 % and 5 % longer at 8192 x 8192 x 8192.
 const PANEL_IN_TURN: u32 = 4;
@@ -51,6 +54,8 @@ pub struct GemmPlan {
     operands: Operands,
     /// None where there is nothing to store.
     launches: Vec<Step>,
+    /// For captured launches that no workspace was given for, where this one needs one.
+    bare: Option<Arc<GemmPlan>>,
 }
 
 /// A launch.
@@ -60,6 +65,8 @@ struct Step {
     function: AnyFunction,
     matrices: Matrices,
     call: Call,
+    /// Of a kernel that divides tiles.
+    parts: Option<TileParts>,
 }
 
 /// What a [`GemmPlan`] runs on beside A, B and C: given where the plan was made with it.
@@ -86,9 +93,21 @@ pub(super) fn named<'v, T: Element, U: Element>(
     [Some(Named::read("a", a)), Some(Named::read("b", b)), Some(Named::written("c", c)), bias]
 }
 
+/// Where CTAs may hand over the sums of parts of tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sums {
+    /// In shared memory of a cluster alone.
+    InClusters,
+    /// In a workspace too.
+    Anywhere,
+    /// In a workspace too, in a plan that no captured stream runs.
+    Uncaptured,
+}
+
 impl GemmPlan {
     pub(super) fn new<T: Element, U: FloatElement>(
         gemm: &Gemm<'_, U>,
+        sums: Sums,
         a: &TensorView<'_, T>,
         b: &TensorView<'_, T>,
         c: &TensorViewMut<'_, U>,
@@ -103,8 +122,7 @@ impl GemmPlan {
         if gemm.sms == Some(0) {
             return Err(Error::argument("sms", "0", "1 or more"));
         }
-        let choose =
-            |matrices: &Matrices| Selection::new(matrices, kind, gemm.beta, gemm.sms)?.choose(gemm.kernel);
+        let choose = |matrices: &Matrices| Selection::new(matrices, kind, gemm, sums)?.choose(gemm.kernel);
         let choice = choose(batches.first())?;
         let too_large = || {
             let allowed = format!("of at most {} tiles", RasterOrder::MAX_TILES);
@@ -129,14 +147,25 @@ impl GemmPlan {
             let Gemm { overlap, constant, sms, .. } = *gemm;
             let overlap = overlap && !(kernel.apart && choice.estimate.loses_step(c.device()));
             let call = Call { order, scale, policies, overlap, constant, sms };
-            Ok(Step { kernel, function: table::function(c.device(), kernel)?, matrices, call })
+            let function = table::function(c.device(), kernel)?;
+            let parts = if kernel.stream {
+                let resident = table::resident(&function, sms) / kernel.cluster[0];
+                Some(tile_parts(kernel, [m, n, batch], k, resident).ok_or_else(too_large)?)
+            } else {
+                None
+            };
+            Ok(Step { kernel, function, matrices, call, parts })
         };
         let launches = if batches.is_empty() {
             Vec::new()
         } else {
             batches.launches().enumerate().map(step).collect::<Result<_>>()?
         };
-        Ok(GemmPlan { choice, operands, launches })
+        let mut plan = GemmPlan { choice, operands, launches, bare: None };
+        if sums == Sums::Anywhere && plan.workspace_len() > 0 && gemm.kernel.is_none() {
+            plan.bare = Some(Arc::new(Self::new(gemm, Sums::InClusters, a, b, c)?));
+        }
+        Ok(plan)
     }
 
     /// Whether all its launches are of the kernel that was chosen for the first.
@@ -148,7 +177,8 @@ impl GemmPlan {
         &self.operands
     }
 
-    /// Queues the product on `stream`.
+    /// Queues the product on `stream`. If CTAs divide tiles, the sums of parts are in memory that the device keeps; where the stream is captured, another kernel runs, or an error
+    /// says that the kernel that was forced needs a [workspace](Self::run_in).
     ///
     /// Fails when a view is not of the type, shape, strides and alignment that the plan was made for, lies on another device, or C overlaps an
     /// input; the error names it.
@@ -163,14 +193,61 @@ impl GemmPlan {
         self.queue(stream, named(a, b, c, views.bias.as_ref()))
     }
 
+    /// [`run`](Self::run) with memory for the sums of parts of tiles, captured or not: [`workspace_len`](Self::workspace_len) elements or more, contiguous and aligned to 16 bytes, of any
+    /// values. Runs that may be at work at the same time, on whatever streams, have memory of their own.
+    pub fn run_in<T: Element, U: FloatElement>(
+        &self,
+        stream: &Stream,
+        a: &TensorView<'_, T>,
+        b: &TensorView<'_, T>,
+        c: &mut TensorViewMut<'_, U>,
+        views: &GemmViews<'_, U>,
+        workspace: &mut TensorViewMut<'_, f32>,
+    ) -> Result<()> {
+        self.queue_in(stream, named(a, b, c, views.bias.as_ref()), Some(workspace))
+    }
+
+    pub(super) fn queue_in(
+        &self,
+        stream: &Stream,
+        tensors: [Option<Named<'_>>; 4],
+        workspace: Option<&TensorViewMut<'_, f32>>,
+    ) -> Result<()> {
+        let given = workspace.map(|workspace| Named::room("workspace", workspace));
+        let places = self.operands.places(stream, tensors, given)?;
+        self.launch_steps(stream, &places, room(workspace, self.workspace_len())?)
+    }
+
+    /// Elements of the [workspace](Self::run_in) of a run: 0 unless CTAs divide tiles.
+    pub fn workspace_len(&self) -> usize {
+        let of = |step: &Step| step.parts.map_or(0, |parts| parts.workspace);
+        self.launches.iter().map(of).max().unwrap_or(0)
+    }
+
     pub(super) fn queue(&self, stream: &Stream, tensors: [Option<Named<'_>>; 4]) -> Result<()> {
         self.launch(stream, &self.operands.places(stream, tensors, None)?)
     }
 
     /// Launches it on tensors that lie so: those of its own plan, or of one with them at the same places.
     pub(in crate::ops) fn launch(&self, stream: &Stream, places: &Places) -> Result<()> {
-        self.launches.iter().try_for_each(|Step { kernel, function, matrices, call }| {
-            table::run(kernel, function, stream, &matrices.placed(places), call)
+        let len = self.workspace_len();
+        if len == 0 {
+            return self.launch_steps(stream, places, 0);
+        }
+        if !stream.is_captured()? {
+            let lent = |address| self.launch_steps(stream, places, address);
+            return stream.device().scratch().lend(stream, len * size_of::<f32>(), lent);
+        }
+        match &self.bare {
+            Some(bare) => bare.launch(stream, places),
+            None => room(None, len).map(|_| ()),
+        }
+    }
+
+    fn launch_steps(&self, stream: &Stream, places: &Places, workspace: u64) -> Result<()> {
+        self.launches.iter().try_for_each(|Step { kernel, function, matrices, call, parts }| {
+            let parts = parts.as_ref().map(|parts| (parts, workspace));
+            table::run(kernel, function, stream, &matrices.placed(places), call, parts)
         })
     }
 }

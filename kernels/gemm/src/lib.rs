@@ -3,8 +3,10 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 mod list;
+mod stream;
 
 pub use list::{Activates, GEMM, GemmKernel};
+pub use stream::{GemmStreamArgs, gemm_stream};
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
@@ -22,10 +24,13 @@ use tilewright_device::tile::{
 ///
 /// If `constant` is not 0, no kernel that may still run writes A: a kernel that streams it begins before the preceding grid has ended.
 ///
+/// Kernels that store C column-major, and whose warpgroups share tiles, read `lines` columns of a tile of B: all, or those that B has, as boxes of as many lines.
+/// What TMA finds outside of a tensor takes it longer than what is inside.
+///
 /// Where `E` is gated, C \[batch, M / 2, N\] is act(gate) up of A's rows, which are gates and ups in turn, [`GATES`](tilewright_device::tile::GATES) of each; without bias and beta.
 ///
 /// # Safety
-/// A, B, C and the bias, if there is one, have all matrices of `order`.
+/// A, B, C and the bias, if there is one, have all matrices of `order`. B's boxes have `lines` lines, or equal parts of them where a tile is several boxes.
 #[kernel(
     program = P,
     cluster = [SPLIT as u32 * P::CLUSTER, 1, 1],
@@ -55,6 +60,7 @@ pub unsafe fn gemm<
     alpha: f32,
     beta: f32,
     constant: InPlace<u32>,
+    lines: InPlace<u32>,
 ) where
     Y: Gemm<T, BM, BN, BK, D: OutputLayout<BM, BN>>,
 {
@@ -62,7 +68,11 @@ pub unsafe fn gemm<
     let a_s = stages.alloc::<Shared<T, BM, BK, _, _>>(&mut cta);
     let b_s = stages.alloc::<Shared<T, BK, BN, _, _>>(&mut cta);
     let mut out = cta.output::<U, BM, BN, _>();
-    // Kernels for few rows of A compute the transposed product: what they stream is the left operand. All threads meet behind it.
+    // Those for few rows of A compute the transposed product: a tile may have all columns of B, fewer than it has room for.
+    if const { shortens::<P, OC>() } {
+        stages.zero_lines(&mut cta, &b_s, lines.get());
+    }
+    // What they stream is the left operand. All threads meet behind it.
     let streams = const { SPLIT > 1 && !OC::ROW_MAJOR };
     let early = Early::<P, STAGES, SPLIT>::open(&mut cta, streams, constant);
     let mut split = cta.split_k::<BM, BN, _, SPLIT>();
@@ -90,7 +100,14 @@ pub unsafe fn gemm<
                     if !streams || k >= there {
                         copy(a.tile_unchecked([at.batch, at.m, k]).own().rows_kept(filled), a_s.at(s));
                     }
-                    copy(b.tile_unchecked([at.batch, k, at.n]).cols_kept(filled), b_s.at(s));
+                    if const { shortens::<P, OC>() } {
+                        copy(
+                            b.tile_unchecked([at.batch, k, at.n]).cols_kept(filled).short(lines.get()),
+                            b_s.at(s),
+                        );
+                    } else {
+                        copy(b.tile_unchecked([at.batch, k, at.n]).cols_kept(filled), b_s.at(s));
+                    }
                 }
             },
             #[inline(always)]
@@ -128,6 +145,11 @@ pub unsafe fn gemm<
         let to = unsafe { c.tile_unchecked(place) };
         out.store(acc.map(|x| E::ACTIVATION.apply(x)).cast::<U>(), to);
     }
+}
+
+/// Whether a kernel reads as many lines of B as it is told.
+const fn shortens<P: Schedule, OC: Major>() -> bool {
+    !OC::ROW_MAJOR && !P::APART
 }
 
 /// The compiled kernels.

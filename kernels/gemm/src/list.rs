@@ -3,11 +3,12 @@
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
     Activation, ColMajor, Element, Elements, FullRow, Gemm, Major, Multistage, OneConsumer, OutputLayout,
-    PerWarpgroup, PingPongCluster, Reads, RowMajor, TwoConsumers, Vectors, WarpSpecialized, warp,
+    PerWarpgroup, PingPongCluster, Reads, RowMajor, TwoConsumers, TwoConsumersCluster,
+    TwoConsumersClusterOfFour, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
-use crate::gemm;
+use crate::{gemm, gemm_stream, shortens};
 
 /// What the host chooses a GEMM kernel by.
 #[derive(Clone, Copy, Debug)]
@@ -26,10 +27,16 @@ pub struct GemmKernel {
     pub stages: u32,
     /// CTAs that divide a tile's depth.
     pub split: u32,
+    /// Whether all CTAs divide all tiles' depth, with a workspace for the sums of parts.
+    pub stream: bool,
+    /// Threads that compute.
+    pub consumers: u32,
     /// Which of A, B and C are row-major.
     pub row_major: [bool; 3],
     /// Lines of a TMA box of B and of C.
-    pub box_lines: u32,
+    pub box_lines: [u32; 2],
+    /// Whether B's boxes may have fewer, where B has.
+    pub short: bool,
     /// Whether it takes neither beta nor bias.
     pub plain: bool,
     /// Whether warpgroups have tiles of their own.
@@ -55,11 +62,31 @@ where
         tile: [BM as u32 * P::CLUSTER, BN as u32, BK as u32],
         stages: STAGES as u32,
         split: SPLIT as u32,
+        stream: false,
+        consumers: P::CONSUMERS,
         row_major: [OA::ROW_MAJOR, OB::ROW_MAJOR, OC::ROW_MAJOR],
-        box_lines: BOX as u32,
+        box_lines: [BOX as u32; 2],
+        short: shortens::<P, OC>(),
         plain: E::PLAIN,
         apart: P::APART,
         any_strides: P::ANY_STRIDES,
+    };
+}
+
+#[rustfmt::skip]
+impl<
+    P: Reads, Y, T: Element, U: Element, E: Activates, OA: Major, OB: Major, OC: Major, const BM: usize,
+    const BN: usize, const BK: usize, const STAGES: usize, const BOX: usize, const OUT: usize,
+> Described for gemm_stream<P, Y, T, U, E, OA, OB, OC, BM, BN, BK, STAGES, BOX, OUT>
+where
+    Y: Gemm<T, BM, BN, BK, D: OutputLayout<BM, BN>>,
+{
+    type Description = GemmKernel;
+    const DESCRIPTION: GemmKernel = GemmKernel {
+        split: 1,
+        stream: true,
+        box_lines: [BOX as u32, OUT as u32],
+        ..gemm::<P, Y, T, U, E, OA, OB, OC, BM, BN, BK, STAGES, 1, BOX>::DESCRIPTION
     };
 }
 
@@ -187,12 +214,23 @@ kernels! {
         sm_90: [gemm_sm_90_ T _ U _swap_nt_none_128x48x64s8k1]:
             gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, RowMajor, ColMajor, ColMajor, 128, 48, 64, 8, 1, 48>;
     }
-    // Some hundred rows of great depth: tiles of all rows, whose depth CTAs divide.
+    // Some hundred rows of great depth: tiles of all rows, whose depth the CTAs of a cluster divide.
     for (T, U) in ALIKE, (O, A, B, C) in SWAPPED, CTAS in [2, 4] {
         sm_90: [gemm_sm_90_ T _ U _ O _none_128x128x64s5k CTAS]:
             gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, plain, A, B, C, 128, 128, 64, 5, CTAS, 64>;
         sm_90: [gemm_sm_90_ T _ U _ O _none_128x192x64s4k CTAS]:
             gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, plain, A, B, C, 128, 192, 64, 4, CTAS, 64>;
+    }
+    // Some hundred rows whose tiles fill no wave: all CTAs divide their depth.
+    for (T, U) in ALIKE, (O, A, B, C) in SWAPPED {
+        sm_90: [gemm_sm_90_ T _ U _ O _none_512x96x64s6c4sk]:
+            gemm_stream<WarpSpecialized<TwoConsumersClusterOfFour>, FullRow<2>, T, U, none, A, B, C, 128, 96, 64, 6, 24, 96>;
+        sm_90: [gemm_sm_90_ T _ U _ O _none_512x128x64s6c4sk]:
+            gemm_stream<WarpSpecialized<TwoConsumersClusterOfFour>, FullRow<2>, T, U, none, A, B, C, 128, 128, 64, 6, 32, 64>;
+        sm_90: [gemm_sm_90_ T _ U _ O _none_256x160x64s5c2sk]:
+            gemm_stream<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, T, U, none, A, B, C, 128, 160, 64, 5, 80, 40>;
+        sm_90: [gemm_sm_90_ T _ U _ O _none_256x208x64s4c2sk]:
+            gemm_stream<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, T, U, plain, A, B, C, 128, 208, 64, 4, 104, 16>;
     }
     // Few rows.
     for (T, U) in ALIKE, (O, A, B, C) in SWAPPED {

@@ -2,9 +2,9 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    ColMajor, Configuration, E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, Element, FullRow, HalfTf32, I8x2, Major,
-    Multistage, OneConsumer, Producers, RegisterBudget, RowMajor, Schedule, ThreeConsumers, TwoConsumers,
-    Vectors, WarpSpecialized, warp,
+    ColMajor, E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, Element, FullRow, HalfTf32, I8x2, Major, Multistage,
+    OneConsumer, RowMajor, Schedule, ThreeConsumers, TwoConsumers, TwoConsumersCluster, Vectors,
+    WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
@@ -68,17 +68,6 @@ mod named {
     pub type tf32 = HalfTf32;
 }
 use named::*;
-
-/// Two consumer warpgroups and a producer in clusters of two CTAs, which share B: tiles that read more than L2 delivers for one.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TwoConsumersCluster;
-
-impl Configuration for TwoConsumersCluster {
-    const CONSUMER_WARPGROUPS: u32 = 2;
-    const PRODUCERS: Producers = Producers::Separate(1);
-    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 40, consumers: 232 });
-    const CLUSTER: u32 = 2;
-}
 
 // Large tiles and small ones of two warpgroups, and of one for few rows, which compute the transposed product. Promoted sums take registers
 // of their own beside the accumulators: a warpgroup of the large tile sums up 64 of its 128 rows at a time. While one adds sums up, the tensor

@@ -63,19 +63,26 @@ pub(crate) unsafe fn tma_load<
         let (first, end) = (lines / parts * part, lines / parts * (part + 1));
         let filled = from.filled((R, C), [line / SWIZZLE_BYTES, SWIZZLE_BYTES / T::BYTES as u32]);
         match filled {
-            None => mbarrier::expect_tx(barrier, Shared::<T, R, C, L, O>::bytes() / parts),
+            None => {
+                let whole = Shared::<T, R, C, L, O>::bytes();
+                mbarrier::expect_tx(barrier, from.short.map_or(whole, |short| short * line) / parts);
+            }
             Some([filled, chunks]) => {
                 let until = if filled < end { filled } else { end };
                 mbarrier::expect_tx(barrier, until.saturating_sub(first) * chunks * SWIZZLE_BYTES);
             }
         }
+        // Where a box of a short tile begins.
+        let start = |across: u32| {
+            from.short.map_or(across, |short| short / (lines / BOX as u32) * (across / BOX as u32))
+        };
         let mut along = 0;
         // Over all boxes, so that the loops are unrolled.
         while along < line / SWIZZLE_BYTES {
             let mut across = first;
             while across < end {
-                let coords = from.box_at(R, C, across, along * SWIZZLE_BYTES / T::BYTES as u32);
-                let to = to + (along * lines + across) * SWIZZLE_BYTES;
+                let coords = from.box_at(R, C, start(across), along * SWIZZLE_BYTES / T::BYTES as u32);
+                let to = to + (along * lines + start(across)) * SWIZZLE_BYTES;
                 if filled.is_some_and(|[filled, chunks]| across >= filled || along >= chunks) {
                     // Nothing is inside.
                 } else if P::CLUSTER == 1 || from.own {

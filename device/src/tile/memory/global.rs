@@ -50,6 +50,8 @@ pub struct GlobalTile<T, const RANK: usize, O = RowMajor, const BOX: usize = 64>
     pub(in crate::tile) own: bool,
     /// Whether what a stage holds of rows, or of columns, outside of the tensor may stay.
     kept: [bool; 2],
+    /// Lines that TMA copies, if not all of the tile's.
+    pub(in crate::tile) short: Option<u32>,
 }
 
 /// One tile of a tensor, to be copied to; what lies outside the tensor is not stored.
@@ -108,7 +110,16 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> Global<T, RANK, 
     #[inline(always)]
     pub fn tile(self, index: [u32; RANK]) -> GlobalTile<T, RANK, O, BOX> {
         const { Self::MATRIX };
-        GlobalTile { of: self, index, first: 0, rows: u32::MAX, vouched: false, own: false, kept: [false; 2] }
+        GlobalTile {
+            of: self,
+            index,
+            first: 0,
+            rows: u32::MAX,
+            vouched: false,
+            own: false,
+            kept: [false; 2],
+            short: None,
+        }
     }
     /// As [`tile`](Self::tile), for kernels that have no registers left to ask whether the leading indices are inside.
     ///
@@ -189,6 +200,16 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RA
     #[inline(always)]
     pub fn of_rows(self, first: u32, rows: u32) -> Self {
         GlobalTile { first, rows, ..self }
+    }
+    /// The same tile, of which TMA copies the first `lines` lines alone, a number of which the host made boxes: [`BoxLines`](crate::abi::GlobalAbi). The other lines keep what is
+    /// there.
+    ///
+    /// # Safety
+    /// The boxes of the host's map have `lines` lines, or equal parts of them where a tile is several boxes, each a multiple of 8. The memory of the other lines has been written before
+    /// ([`Stages::zero_lines`](crate::tile::Stages::zero_lines)), and what is computed from them is not used.
+    #[inline(always)]
+    pub unsafe fn short(self, lines: u32) -> Self {
+        GlobalTile { short: Some(lines), ..self }
     }
     /// The same tile, of this CTA alone: where the CTAs of a cluster share what they copy (multicast), not this one.
     #[inline(always)]

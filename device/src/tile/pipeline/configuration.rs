@@ -13,6 +13,8 @@ use crate::tile::cta::registers;
 /// | [`OneConsumerTwoProducers`] | 1 | 2 | 1 | 1 | as launched |
 /// | [`OneConsumerTwoProducersTwoPerSm`] | 1 | 2 | 2 | 1 | 40, 208 |
 /// | [`TwoConsumers`] | 2 | 1 | 1 | 1 | 40, 232 |
+/// | [`TwoConsumersCluster`] | 2 | 1 | 1 | 2 | 40, 232 |
+/// | [`TwoConsumersClusterOfFour`] | 2 | 1 | 1 | 4 | 40, 232 |
 /// | [`PingPongCluster`] | 2, in turn | 1 | 1 | 2 | 24, 240 |
 /// | [`TwoConsumersThreeProducers`] | 2 | 3 | 1 | 1 | 40, 232 |
 /// | [`TwoConsumersJointProducers`] | 2 | 4, joint | 1 | 1 | 56, 224 |
@@ -202,6 +204,28 @@ impl Configuration for PingPongCluster {
     const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 24, consumers: 240 });
     const CLUSTER: u32 = 2;
     const APART: bool = true;
+}
+
+/// Two consumer warpgroups and a producer in clusters of two CTAs, which share B: tiles that read more than L2 delivers for one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TwoConsumersCluster;
+
+impl Configuration for TwoConsumersCluster {
+    const CONSUMER_WARPGROUPS: u32 = 2;
+    const PRODUCERS: Producers = Producers::Separate(1);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 40, consumers: 232 });
+    const CLUSTER: u32 = 2;
+}
+
+/// The same in clusters of four: narrow tiles, which read little of B.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TwoConsumersClusterOfFour;
+
+impl Configuration for TwoConsumersClusterOfFour {
+    const CONSUMER_WARPGROUPS: u32 = 2;
+    const PRODUCERS: Producers = Producers::Separate(1);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 40, consumers: 232 });
+    const CLUSTER: u32 = 4;
 }
 
 /// Four consumer warpgroups and four joint producers: stages of many copies, whose decoding takes many threads.

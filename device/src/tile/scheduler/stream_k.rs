@@ -19,12 +19,14 @@ use crate::tile::scheduler::raster::{RasterOrder, TileIndex};
 
 /// Threads that sum up their part of a tile by themselves.
 const GROUP: u32 = 128;
+/// Loads of a part's sums that a thread has under way, where there are registers for them.
+const AHEAD: usize = 4;
 
 /// The order in which CTAs take the tiles of an output, and how they share the steps of depth of some of them.
 ///
 /// The first tiles are taken whole, in turn. The steps of the rest, tile after tile, are cut into as many equal parts as there
 /// are CTAs; the CTA that has a tile's first steps adds up all parts of it, in the order of the steps. CTAs that take tiles together,
-/// as a cluster, count as one here, and their tiles as one.
+/// as a cluster or as [neighbours](Self::beside), count as one here, and their tiles as one.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct StreamOrder {
@@ -43,6 +45,8 @@ pub struct StreamOrder {
     flags: u64,
     /// What a flag is when its part's sums are written: a number of this launch alone, not 0. Who has read them sets the flag to 0.
     launch: u64,
+    /// Division by the CTAs that take neighbours along N.
+    by_beside: Division,
 }
 
 impl StreamOrder {
@@ -58,7 +62,14 @@ impl StreamOrder {
             (raster.total() - whole).checked_mul(steps).filter(|&shared| shared <= Self::MAX_STEPS)?;
         let part = shared.div_ceil(ctas.max(1));
         let (by_tile, by_part) = (Division::by(steps), Division::by(part));
-        Some(StreamOrder { raster, whole, shared, by_tile, by_part, sums: 0, flags: 0, launch: 0 })
+        let by_beside = Division::by(1);
+        Some(StreamOrder { raster, whole, shared, by_tile, by_part, sums: 0, flags: 0, launch: 0, by_beside })
+    }
+
+    /// With a tile's place taken by so many tiles that are neighbours along N, and a CTA's by as many, for kernels that [take them](Cta::stream_k_beside): those read the
+    /// same lines of A at the same time, which come from L2 then.
+    pub fn beside(self, tiles: u32) -> Self {
+        StreamOrder { by_beside: Division::by(tiles.max(1)), ..self }
     }
 
     /// With memory for one launch: the addresses of as many bytes of sums and of flags as [`workspace`](Self::workspace) says, aligned to 16,
@@ -110,8 +121,8 @@ pub struct TilePart {
     shared: Option<u32>,
 }
 
-/// The parts of tiles that this CTA takes.
-pub struct StreamK<P> {
+/// The parts of tiles that this CTA takes; `BESIDE` other CTAs, at the same time, those of their neighbours along N.
+pub struct StreamK<P, const BESIDE: bool = false> {
     order: InPlace<StreamOrder>,
     step: u32,
     end: u32,
@@ -119,7 +130,7 @@ pub struct StreamK<P> {
     schedule: PhantomData<P>,
 }
 
-impl<P: Collective> StreamK<P> {
+impl<P: Collective, const BESIDE: bool> StreamK<P, BESIDE> {
     /// The number, known to be the same in all lanes of those who compute: so are then their turns of the loop over parts.
     #[inline(always)]
     fn uniform(x: u32) -> u32 {
@@ -130,7 +141,7 @@ impl<P: Collective> StreamK<P> {
     pub(in crate::tile) fn new(in_place: InPlace<StreamOrder>) -> Self {
         let order = in_place.get();
         let part = order.by_part.divisor;
-        let cluster = block_x() / P::CLUSTER;
+        let (cluster, _) = Self::place(&order);
         let step = cluster * part;
         let end = if step + part < order.shared { step + part } else { order.shared };
         let (step, end) = (Self::uniform(step), Self::uniform(end));
@@ -150,14 +161,32 @@ impl<P: Collective> StreamK<P> {
             let to = if from + left < steps { from + left } else { steps };
             self.step += to - from;
             let shared = if to - from < steps { Some(t) } else { None };
-            return Some(TilePart { tile: order.raster.tile(whole + t).own::<P>(), steps: from..to, shared });
+            return Some(TilePart { tile: Self::tile(&order, whole + t), steps: from..to, shared });
         }
         let t = self.next;
         if t >= whole {
             return None;
         }
-        self.next = t + grid_x() / P::CLUSTER;
-        Some(TilePart { tile: order.raster.tile(t).own::<P>(), steps: 0..steps, shared: None })
+        let all = grid_x() / P::CLUSTER;
+        self.next = t + if BESIDE { order.by_beside.of(all).0 } else { all };
+        Some(TilePart { tile: Self::tile(&order, t), steps: 0..steps, shared: None })
+    }
+
+    /// This CTA's number, where those that take tiles together count as one, and which of the neighbours along N it takes.
+    #[inline(always)]
+    fn place(order: &StreamOrder) -> (u32, u32) {
+        let cluster = block_x() / P::CLUSTER;
+        if BESIDE { order.by_beside.of(cluster) } else { (cluster, 0) }
+    }
+
+    /// This CTA's tile of those that count as tile `t`.
+    #[inline(always)]
+    fn tile(order: &StreamOrder, t: u32) -> TileIndex {
+        let tile = order.raster.tile(t).own::<P>();
+        if !BESIDE {
+            return tile;
+        }
+        TileIndex { n: tile.n * order.by_beside.divisor + Self::place(order).1, ..tile }
     }
 
     /// Whether this CTA has the tile's first steps, and then the sum of all its parts: the others leave theirs in memory.
@@ -178,14 +207,15 @@ impl<P: Collective> StreamK<P> {
         let (first, last) = order.ctas(t);
         let thread = thread_x_volatile();
         let group = uniform(thread / GROUP);
-        let (cluster, rank) =
-            if P::CLUSTER == 1 { (block_x(), 0) } else { (block_x() / P::CLUSTER, cluster_rank()) };
+        let (cluster, column) = Self::place(&order);
+        let rank = column * P::CLUSTER + if P::CLUSTER == 1 { 0 } else { cluster_rank() };
+        let together = if BESIDE { order.by_beside.divisor * P::CLUSTER } else { P::CLUSTER };
         let at = |cta: u32, i: usize| {
-            let place = (order.place(cta, t) * P::CLUSTER + rank) as u64 * (M * N * 4) as u64;
+            let place = (order.place(cta, t) * together + rank) as u64 * (M * N * 4) as u64;
             (order.sums + place + (i as u32 / 4 * L::THREADS + thread) as u64 * 16) as *mut [u32; 4]
         };
         let flag = |cta: u32| {
-            let place = order.place(cta, t) * P::CLUSTER + rank;
+            let place = order.place(cta, t) * together + rank;
             (order.flags + (place * (L::THREADS / GROUP) + group) as u64 * 8) as *mut u64
         };
         // SAFETY: places and their flags are the CTAs' own. A group sets its flag when all of its sums are written, and they are read
@@ -214,7 +244,7 @@ impl<P: Collective> StreamK<P> {
             while cta <= last {
                 while atomic::ld_acquire_u64(flag(cta)) != order.launch {}
                 // A graph launches again with the same number.
-                atomic::st_release_u64(flag(cta), 0);
+                atomic::st_relaxed_u64(flag(cta), 0);
                 cta += GROUP;
             }
             sync::bar_sync(WARPGROUP.of(group), GROUP);
@@ -222,13 +252,21 @@ impl<P: Collective> StreamK<P> {
             while cta <= last {
                 let mut i = 0;
                 while i < L::Regs::<S>::LEN {
-                    let four = global::ld_global_u32x4(at(cta, i));
+                    // All are on their way before the first is used.
+                    let ahead = const { if BESIDE && L::Regs::<S>::LEN <= 104 { AHEAD } else { 1 } };
+                    let mut arrived = [[0; 4]; AHEAD];
+                    let mut j = 0;
+                    while j < ahead && i + 4 * j < L::Regs::<S>::LEN {
+                        arrived[j] = global::ld_global_u32x4(at(cta, i + 4 * j));
+                        j += 1;
+                    }
                     let mut q = 0;
-                    while q < 4 {
-                        acc.regs.set(i + q, acc.regs.get(i + q).plus(S::from_bits(four[q])));
+                    while q < 4 * ahead && i + q < L::Regs::<S>::LEN {
+                        let sum = acc.regs.get(i + q).plus(S::from_bits(arrived[q / 4][q % 4]));
+                        acc.regs.set(i + q, sum);
                         q += 1;
                     }
-                    i += 4;
+                    i += 4 * ahead;
                 }
                 cta += 1;
             }
@@ -241,6 +279,12 @@ impl<P: Collective> Cta<P> {
     /// This CTA's parts of the tiles of an output.
     #[inline(always)]
     pub fn stream_k(&self, order: InPlace<StreamOrder>) -> StreamK<P> {
+        StreamK::new(order)
+    }
+
+    /// The same of an order of tiles that are [neighbours](StreamOrder::beside).
+    #[inline(always)]
+    pub fn stream_k_beside(&self, order: InPlace<StreamOrder>) -> StreamK<P, true> {
         StreamK::new(order)
     }
 }

@@ -50,8 +50,9 @@ fn some_hundred_rows_divide_their_depth_or_fit_their_tiles() {
         ([192, 7168, 18432], [128, 192, 64], 2),
         ([160, 2560, 9728], [128, 192, 64], 4),
         ([100, 3584, 18944], [128, 128, 64], 4),
-        // 104 + 96 rows, of which TMA finds 8 outside, and not 56.
-        ([200, 5120, 8192], [128, 104, 64], 1),
+        // All CTAs divide the depth of 20 tiles.
+        ([200, 5120, 8192], [256, 208, 64], 1),
+        ([640, 5120, 27648], [256, 160, 64], 1),
         ([448, 3584, 18944], [256, 128, 64], 1),
     ] {
         assert_eq!(chosen(&device, "nt", shape), (tile, split, Arch::Sm90a), "{shape:?}");

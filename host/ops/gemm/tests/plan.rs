@@ -185,3 +185,48 @@ fn a_tuner_measures_what_may_be_the_fastest_once() {
     assert_eq!(tuned(&Gemm::new().beta(1.0)), (first, true));
     assert_eq!(tuned(&Gemm::new().kernel(hopeful[0])), (hopeful[0], false));
 }
+
+#[test]
+fn ctas_divide_tiles_that_fill_no_wave_where_they_have_a_workspace() {
+    let (device, journal) = fake::h200();
+    let stream = Stream::new(&device).unwrap();
+    let mut views = Views::<f16, f16>::new(&device, "nt", [200, 5120, 8192]);
+    let plan = views.plan();
+    assert!(plan.kernel().kernel.stream && plan.workspace_len() > 0, "{plan}");
+    let run = |plan: &GemmPlan, views: &mut Views, stream: &Stream| {
+        plan.run(stream, &views.a, &views.b, &mut views.c, &GemmViews::default())
+    };
+    run(&plan, &mut views, &stream).unwrap();
+    // By the device's own memory, which is kept.
+    let free = device.free_memory().unwrap();
+    run(&plan, &mut views, &stream).unwrap();
+    assert_eq!(device.free_memory().unwrap(), free);
+    // A captured one finds none.
+    let loaded = journal.loads.lock().unwrap().len();
+    stream.capture(|stream| run(&plan, &mut views, stream)).unwrap();
+    assert_eq!(journal.loads.lock().unwrap().len(), loaded, "what is captured is loaded by the plan");
+    let forced = Gemm::new().kernel(plan.kernel().name()).plan(&views.a, &views.b, &views.c).unwrap();
+    let text = message(stream.capture(|stream| run(&forced, &mut views, stream)));
+    assert!(text.starts_with("`workspace` was not given; it must be given: "), "{text}");
+}
+
+#[test]
+fn workspaces_that_do_not_do() {
+    let (device, _) = fake::h200();
+    let stream = Stream::new(&device).unwrap();
+    let mut views = Views::<f16, f16>::new(&device, "nt", [200, 5120, 8192]);
+    let plan = views.plan();
+    let len = plan.workspace_len();
+    let mut run = |address, shape: &[usize], strides: &[usize]| {
+        let mut workspace = view_mut::<f32>(&device, address, shape, strides);
+        let none = GemmViews::default();
+        plan.run_in(&stream, &views.a, &views.b, &mut views.c, &none, &mut workspace)
+    };
+    run(BIAS, &[len], &[1]).unwrap();
+    let text = message(run(BIAS, &[len - 1], &[1]));
+    assert!(text.starts_with("`workspace` was of shape "), "{text}");
+    let text = message(run(BIAS + 4, &[len], &[1]));
+    assert!(text.ends_with("it must be aligned to 16 bytes"), "{text}");
+    let text = message(run(C, &[len], &[1]));
+    assert!(text.starts_with("`workspace` overlaps `c`"), "{text}");
+}
