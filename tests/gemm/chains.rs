@@ -1,7 +1,7 @@
 //! Launches that overlap (programmatic dependent launch): each reads what the preceding one writes, and overwrites
 //! what that one reads.
 
-use tilewright::ops::Gemm;
+use tilewright::ops::{Gemm, GemmViews};
 use tilewright::{Device, Result, Stream, Tensor, f16};
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
@@ -14,7 +14,12 @@ struct Chain {
     weights: Vec<Tensor<f16>>,
     turns: [Tensor<f16>; 2],
     transposed: bool,
+    /// One for all launches, whether they overlap or not.
+    workspace: Tensor<f32>,
 }
+
+/// Elements of it.
+const WORKSPACE: usize = 1 << 22;
 
 /// Launches of a chain: an even number, so that the last result is in the first matrix. The emulator runs one after the other whatever
 /// they say.
@@ -33,6 +38,7 @@ impl Chain {
             weights: weights.collect::<Result<_>>()?,
             turns: [turn()?, turn()?],
             transposed,
+            workspace: Tensor::uninit(device, &[WORKSPACE])?,
         })
     }
 
@@ -55,12 +61,14 @@ impl Chain {
     fn queue(&mut self, stream: &Stream, kernels: &[&str], overlap: bool) -> Result<()> {
         let scale = (self.size as f32).sqrt().recip();
         for step in 0..steps(self.turns[0].device()) {
-            let Chain { weights, turns: [x, y], transposed, .. } = self;
+            let Chain { weights, turns: [x, y], transposed, workspace, .. } = self;
             let weight = weights[step % weights.len()].view();
             let weight = if *transposed { weight.transpose(0, 1)? } else { weight };
             let (from, to) = if step % 2 == 0 { (x, y) } else { (y, x) };
             let gemm = Gemm::new().alpha(scale).kernel(kernels[step % kernels.len()]).overlap(overlap);
-            gemm.run(stream, &from.view(), &weight, &mut to.view_mut())?;
+            let plan = gemm.plan(&from.view(), &weight, &to.view_mut())?;
+            let (from, mut to, none) = (from.view(), to.view_mut(), GemmViews::default());
+            plan.run_in(stream, &from, &weight, &mut to, &none, &mut workspace.view_mut())?;
             if !overlap {
                 stream.synchronize()?;
             }

@@ -86,13 +86,15 @@ pub fn workspaces(device: &Device) -> Outcome {
 /// A captured call finds no workspace, and takes another kernel; one that is forced is refused.
 pub fn captured(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;
-    let x = Tensor::filled(device, bf16::ONE, &[72, 704])?;
-    let w = Tensor::filled(device, bf16::ONE, &[512, 704])?;
-    let mut y = Tensor::<bf16>::zeros(device, &[72, 512])?;
+    let x = Tensor::filled(device, bf16::ONE, &[72, 2048])?;
+    let w = Tensor::filled(device, bf16::ONE, &[640, 2048])?;
+    let mut y = Tensor::<bf16>::zeros(device, &[72, 640])?;
     let (x, w) = (x.view(), w.view().transpose(0, 1)?);
-    let name = names(&x, &w, &y.view_mut())?[0];
-    let forced = Gemm::new().kernel(name);
-    let plan = forced.plan(&x, &w, &y.view_mut())?;
+    let names = names(&x, &w, &y.view_mut())?;
+    let plans = names.iter().map(|name| Gemm::new().kernel(name).plan(&x, &w, &y.view_mut()));
+    let plans = plans.collect::<tilewright::Result<Vec<_>>>()?;
+    let plan = plans.iter().find(|plan| plan.workspace_len() > 0).ok_or("no kernel divides tiles")?;
+    let forced = Gemm::new().kernel(plan.kernel().name());
     let error = stream
         .capture(|stream| plan.run(stream, &x, &w, &mut y.view_mut(), &GemmViews::default()))
         .expect_err("no workspace")
@@ -104,6 +106,6 @@ pub fn captured(device: &Device) -> Outcome {
     let graph = stream.capture(|stream| Gemm::new().run(stream, &x, &w, &mut y.view_mut()))?;
     // SAFETY: the tensors are alive.
     unsafe { graph.launch(&stream)? };
-    assert!(y.to_vec_on(&stream)?.iter().all(|y| y.to_f32() == 704.0));
+    assert!(y.to_vec_on(&stream)?.iter().all(|y| y.to_f32() == 2048.0));
     Ok(())
 }
