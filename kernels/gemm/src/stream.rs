@@ -8,7 +8,7 @@ use tilewright_device::tile::{
 
 use crate::list::Activates;
 
-/// C = act(alpha A B + beta C + bias), for the shapes and orders of [`gemm`](crate::gemm), whose tiles' depth is divided evenly among all CTAs (Osama et al. 2023).
+/// C = act(alpha A B + beta C + bias), for the shapes and orders of [`gemm`](fn@crate::gemm), whose tiles' depth is divided evenly among all CTAs (Osama et al. 2023).
 ///
 /// CTAs hand over the sums of parts of tiles through `order`'s workspace. Of a tile of B, `lines` columns are read, all or those that B has: what TMA
 /// finds outside of a tensor takes it longer than what is inside.
