@@ -50,7 +50,7 @@ pub(crate) fn device(capability: (u32, u32)) -> (Device, Arc<Journal>) {
         sm_count: 4,
         l2_bytes: 1 << 16,
         memory_rate: H200_MEMORY_RATE,
-        total_memory: 1 << 26,
+        total_memory: 1 << 20,
         shared_bytes: 1 << 16,
         driver_version: (12, 0),
         emulated: false,

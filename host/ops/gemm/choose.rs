@@ -138,11 +138,18 @@ impl Choice for Selection<'_> {
                 "it needs a workspace, which a captured call must be given: plan it",
             ));
         }
+        if kernel.stream && self.matrices.size.k < parts::LEAST_DEPTH {
+            return Err(Rejection::Because("there is too little depth to divide"));
+        }
         if kernel.plain && self.terms {
             return Err(Rejection::Because("it takes neither beta nor a bias"));
         }
         let Size { batch, m, n, k } = self.matrices.size;
         let [m, n] = if transposed { [n, m] } else { [m, n] };
+        // Of more rows other tiles fill waves.
+        if kernel.stream && n > kernel.tile[1] as usize * parts::MOST_BESIDE as usize {
+            return Err(Rejection::Because("it is for fewer rows"));
+        }
         if !kernel.any_strides {
             if k == 0 {
                 return Err(Rejection::Because("there is no depth to load"));

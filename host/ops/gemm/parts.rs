@@ -8,6 +8,8 @@ use super::problem::Size;
 use super::table::{Compiled, lines_read};
 use crate::ops::frame::{TileParts, whole_tiles};
 
+/// The least depth that is divided: four steps.
+pub(super) const LEAST_DEPTH: usize = 193;
 /// The most CTAs that a tile's depth is divided among: the one that adds up their sums reads them one after the other.
 const MOST_PARTS: u32 = 8;
 /// The fewest steps that a CTA takes of a tile, where CTAs are enough to take fewer.
@@ -48,7 +50,7 @@ impl Shares {
 }
 
 /// The most tiles along N that are taken at the same time.
-const MOST_BESIDE: u32 = 8;
+pub(super) const MOST_BESIDE: u32 = 8;
 
 /// How many neighbours along N, of so many tiles, are taken at the same time: all, so that what they read of A is read once.
 pub(super) fn beside(across: u64, resident: u64) -> u64 {

@@ -72,6 +72,7 @@ entries! { Sm80:
         let wide = atomic::ld_acquire_u64(at.cast());
         r.keep([wide as u32, (wide >> 32) as u32]);
         atomic::st_release_u64(at.cast(), wide);
+        atomic::st_relaxed_u64(at.cast(), wide);
     }
     shared_atomics => |r, g| {
         atomic::red_shared_add_u32(g.shared, g.x);
