@@ -123,7 +123,7 @@ impl<T: Input> Case<T> {
         self.run(device, None)
     }
 
-    /// Runs it on the kernels that can compute it and are to run: on the emulator on a fifth of them.
+    /// Runs it on the kernels that can compute it and are to run: on the emulator on a sixth of them.
     pub fn check_all(&self, device: &Device) -> Outcome {
         let inputs = self.inputs(device)?;
         let [q, k, v] = &inputs.operands;
@@ -132,7 +132,7 @@ impl<T: Input> Case<T> {
         let names = all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name());
         let of =
             format!("{:?} {:?} {:?} {:?} {:?}", T::DTYPE, self.places, self.scores, self.splits, self.terms);
-        let mut names = names.filter(|name| watched::runs(name) && picked(device, (name, &of), 5));
+        let mut names = names.filter(|name| watched::runs(name) && picked(device, (name, &of), 6));
         names.try_for_each(|name| self.run(device, Some(name)))
     }
 

@@ -218,14 +218,14 @@ impl<T: Input> Case<T> {
         Ok(())
     }
 
-    /// On the kernels that can compute it: on the emulator on half of them.
+    /// On the kernels that can compute it: on the emulator on a quarter of them.
     fn check(&self, device: &Device) -> Outcome {
         let exact = self.exact();
         let kernels = self.kernels(device, &exact)?;
         assert!(!kernels.is_empty(), "no kernel computes {self:?}");
         let Case { lengths, packed, columns, scores, .. } = self;
         let of = format!("{:?} {lengths:?} {packed} {columns:?} {scores:?}", T::DTYPE);
-        let kernels = kernels.iter().filter(|name| watched::runs(name) && picked(device, (name, &of), 3));
+        let kernels = kernels.iter().filter(|name| watched::runs(name) && picked(device, (name, &of), 4));
         for kernel in kernels {
             let results = self.run(device, &exact, Some(kernel))?;
             self.compare(&results, &exact).map_err(|error| {

@@ -182,7 +182,7 @@ impl Case {
         self.run(device, None, &data, &self.exact(&data))
     }
 
-    /// Runs it on the kernels that can compute it: on the emulator on half of them.
+    /// Runs it on the kernels that can compute it: on the emulator on a quarter of them.
     pub fn check_all<T: Input>(&self, device: &Device) -> Outcome {
         let data = self.data::<T>();
         let exact = self.exact(&data);
@@ -202,7 +202,7 @@ impl Case {
         let all = operator.candidates(&x.view(), &x.view(), &v.view(), &y.view_mut())?;
         let of = format!("{:?} {self:?}", T::DTYPE);
         let possible = all.iter().filter(|kernel| kernel.rejection().is_none());
-        for kernel in possible.filter(|kernel| picked(device, (kernel.name(), &of), 3)) {
+        for kernel in possible.filter(|kernel| picked(device, (kernel.name(), &of), 4)) {
             self.run(device, Some(kernel.name()), &data, &exact)?;
         }
         Ok(())

@@ -138,9 +138,6 @@ impl Choice for Selection<'_> {
                 "it needs a workspace, which a captured call must be given: plan it",
             ));
         }
-        if kernel.stream && self.matrices.size.k < parts::LEAST_DEPTH {
-            return Err(Rejection::Because("there is too little depth to divide"));
-        }
         if kernel.plain && self.terms {
             return Err(Rejection::Because("it takes neither beta nor a bias"));
         }

@@ -8,8 +8,6 @@ use super::problem::Size;
 use super::table::{Compiled, lines_read};
 use crate::ops::frame::{TileParts, whole_tiles};
 
-/// The least depth that is divided: four steps.
-pub(super) const LEAST_DEPTH: usize = 193;
 /// The most CTAs that a tile's depth is divided among: the one that adds up their sums reads them one after the other.
 const MOST_PARTS: u32 = 8;
 /// The fewest steps that a CTA takes of a tile, where CTAs are enough to take fewer.
