@@ -201,12 +201,11 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RA
     pub fn of_rows(self, first: u32, rows: u32) -> Self {
         GlobalTile { first, rows, ..self }
     }
-    /// The same tile, of which TMA copies the first `lines` lines alone, a number of which the host made boxes: [`BoxLines`](crate::abi::GlobalAbi). The other lines keep what is
-    /// there.
+    /// The same tile, of which TMA copies the first `lines` lines alone; the others keep what is there.
     ///
     /// # Safety
-    /// The boxes of the host's map have `lines` lines, or equal parts of them where a tile is several boxes, each a multiple of 8. The memory of the other lines has been written before
-    /// ([`Stages::zero_lines`](crate::tile::Stages::zero_lines)), and what is computed from them is not used.
+    /// The boxes of the host's map have `lines` lines, or equal parts of them, each a multiple of 8, where a tile is several boxes. The memory of the other lines has been
+    /// written before ([`Stages::zero_lines`](crate::tile::Stages::zero_lines)), and what is computed from them is not used.
     #[inline(always)]
     pub unsafe fn short(self, lines: u32) -> Self {
         GlobalTile { short: Some(lines), ..self }
