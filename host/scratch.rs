@@ -13,8 +13,9 @@ pub(crate) struct Scratch {
     pieces: Mutex<Vec<Piece>>,
 }
 
-/// Pieces that are kept; more streams share them.
-const MOST: usize = 8;
+/// Pieces that are kept; more streams share them, one launch after the other. CTAs that wait for later ones of their launch hold at most a quarter of the SMs: of four launches that run
+/// at a time one goes on.
+const MOST: usize = 4;
 
 struct Piece {
     stream: StreamId,

@@ -56,7 +56,7 @@ pub fn gemm<T: GemmInput, U: FloatElement>(
 ///   a transposed A has no large tile.
 ///
 /// A call does not wait, and can be captured in a [`Graph`](crate::Graph). Of some hundred rows, whose tiles fill no wave, all CTAs divide the depth (stream-K, Osama et al. 2023): the sums
-/// of parts are in memory that the device keeps, up to 64 MiB for each of eight streams, which the first such call allocates. A call that is captured takes another kernel, unless
+/// of parts are in memory that the device keeps, up to 64 MiB for each of four streams, which the first such call allocates. A call that is captured takes another kernel, unless
 /// it is of a [plan](Self::plan) that is [run in](GemmPlan::run_in) a workspace. The first use of a kernel on
 /// a device compiles it in the driver. What is called again and again is planned once.
 ///
@@ -251,7 +251,7 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
             plan.queue_in(stream, tensors, memory.as_mut().map(Tensor::view_mut).as_ref())
         };
         let kernel = tuner.choose(stream, &format!("gemm {options}:{operands}"), &kernels, run)?;
-        by(kernel).plan(a, b, c)
+        by(kernel).plan(a, b, c)?.with_bare(self, a, b, c)
     }
 
     /// [`plan`](Self::plan), of operators whose inputs are of more types.

@@ -51,8 +51,11 @@ impl Shares {
 pub(super) const MOST_BESIDE: u32 = 8;
 
 /// How many neighbours along N, of so many tiles, are taken at the same time: all, so that what they read of A is read once.
+///
+/// Where other kernels leave a launch few SMs, as many CTAs hold theirs while they wait for later ones to begin. So they are at most a quarter of what runs at a time: four
+/// such launches never hold all SMs.
 pub(super) fn beside(across: u64, resident: u64) -> u64 {
-    if across <= resident.min(MOST_BESIDE.into()) { across.max(1) } else { 1 }
+    if across <= (resident / 4).min(MOST_BESIDE.into()) { across.max(1) } else { 1 }
 }
 
 /// The division for a launch of a kernel that divides tiles, with so many CTAs at a time; `None` when there are too many tiles or steps.
@@ -154,6 +157,6 @@ mod tests {
     #[test]
     fn few_neighbours_go_together() {
         assert_eq!([1, 3, 8, 9].map(|across| beside(across, 66)), [1, 3, 8, 1]);
-        assert_eq!(beside(5, 4), 1);
+        assert_eq!([7, 8].map(|across| beside(across, 30)), [7, 1], "a quarter");
     }
 }

@@ -161,11 +161,22 @@ impl GemmPlan {
         } else {
             batches.launches().enumerate().map(step).collect::<Result<_>>()?
         };
-        let mut plan = GemmPlan { choice, operands, launches, bare: None };
-        if sums == Sums::Anywhere && plan.workspace_len() > 0 && gemm.kernel.is_none() {
-            plan.bare = Some(Arc::new(Self::new(gemm, Sums::InClusters, a, b, c)?));
+        let plan = GemmPlan { choice, operands, launches, bare: None };
+        if sums == Sums::Anywhere && gemm.kernel.is_none() { plan.with_bare(gemm, a, b, c) } else { Ok(plan) }
+    }
+
+    /// With what captured launches of it take without a workspace, if it needs one.
+    pub(super) fn with_bare<T: Element, U: FloatElement>(
+        self,
+        gemm: &Gemm<'_, U>,
+        a: &TensorView<'_, T>,
+        b: &TensorView<'_, T>,
+        c: &TensorViewMut<'_, U>,
+    ) -> Result<Self> {
+        if self.workspace_len() == 0 {
+            return Ok(self);
         }
-        Ok(plan)
+        Ok(GemmPlan { bare: Some(Arc::new(Self::new(gemm, Sums::InClusters, a, b, c)?)), ..self })
     }
 
     /// Whether all its launches are of the kernel that was chosen for the first.
@@ -194,7 +205,7 @@ impl GemmPlan {
     }
 
     /// [`run`](Self::run) with memory for the sums of parts of tiles, captured or not: [`workspace_len`](Self::workspace_len) elements or more, contiguous and aligned to 16 bytes, of any
-    /// values. Runs that may be at work at the same time, on whatever streams, have memory of their own.
+    /// values. Runs that may be at work at the same time, on whatever streams, have memory of their own; on one device they are at most four, whose CTAs wait for each other.
     pub fn run_in<T: Element, U: FloatElement>(
         &self,
         stream: &Stream,

@@ -230,3 +230,16 @@ fn workspaces_that_do_not_do() {
     let text = message(run(C, &[len], &[1]));
     assert!(text.starts_with("`workspace` overlaps `c`"), "{text}");
 }
+
+#[test]
+fn a_tuned_plan_can_be_captured_without_a_workspace() {
+    let (device, _) = fake::h200();
+    let stream = Stream::new(&device).unwrap();
+    let mut views = Views::<f16>::new(&device, "nt", [200, 5120, 8192]);
+    let tuner = Tuner::in_memory();
+    let plan = Gemm::new().tuned_plan(&tuner, &stream, &views.a, &views.b, &mut views.c).unwrap();
+    assert!(plan.workspace_len() > 0, "{plan}");
+    let graph =
+        stream.capture(|stream| plan.run(stream, &views.a, &views.b, &mut views.c, &GemmViews::default()));
+    graph.unwrap();
+}
