@@ -219,8 +219,8 @@ impl<P: Collective, const BESIDE: bool> StreamK<P, BESIDE> {
             (order.flags + (place * (L::THREADS / GROUP) + group) as u64 * 8) as *mut u64
         };
         // SAFETY: places and their flags are the CTAs' own. A group sets its flag when all of its sums are written, and they are read
-        // when all flags are set. Who waits, waits for later CTAs alone, which do not wait: of those that run at the same time, all but
-        // one end.
+        // when all flags are set. Who waits, waits for later CTAs alone, which do not wait: of those that run at the same time, all end but
+        // one, or those that count as one with it.
         unsafe {
             if cluster != first {
                 let mut i = 0;
