@@ -33,7 +33,7 @@ pub fn pages(device: &Device) -> Outcome {
     check::<bf16>(device, [60, 60], causal(60), Some(32), Terms::default())
 }
 
-/// Runs it on every kernel, on the emulator on the one that is chosen and a sixth of the others, by a plan with a workspace and without one.
+/// Runs it on every kernel, on the emulator on the one that is chosen and a twelfth of the others, by a plan with a workspace and without one.
 fn check<T: Input>(
     device: &Device,
     columns: [usize; 2],
@@ -78,7 +78,7 @@ fn check<T: Input>(
     let of = (columns, page, terms.sinks);
     let plan = attention().plan(&q, &k, &v, &o.view_mut()?)?;
     let chosen = plan.kernel().name();
-    let runs = |name: &str| watched::runs(name) && (name == chosen || picked(device, (name, of), 6));
+    let runs = |name: &str| watched::runs(name) && (name == chosen || picked(device, (name, of), 12));
     for kernel in possible.filter(|kernel| runs(kernel.name())) {
         for with_queue in [false, true] {
             o = Operand::<T>::poisoned(device, places[3])?;

@@ -1,6 +1,6 @@
 //! Random calls: valid ones against f64, others that must be refused, files that are damaged.
 //!
-//! The seed is new each time and printed; `TILEWRIGHT_FUZZ_SEED` sets it, `TILEWRIGHT_FUZZ_SECONDS` how long it takes (15), and
+//! The seed is new each time and printed; `TILEWRIGHT_FUZZ_SEED` sets it, `TILEWRIGHT_FUZZ_SECONDS` how long it takes (8), and
 //! `TILEWRIGHT_FUZZ_CASE` runs one case alone, as a failure says.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -90,7 +90,7 @@ fn number<T: FromStr>(name: &str) -> Result<Option<T>, String> {
 fn fuzz(device: &Device) -> Outcome {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_nanos() as u64;
     let seed = number("TILEWRIGHT_FUZZ_SEED")?.unwrap_or(now % 1_000_000_000);
-    let most = Duration::from_secs(number("TILEWRIGHT_FUZZ_SECONDS")?.unwrap_or(15));
+    let most = Duration::from_secs(number("TILEWRIGHT_FUZZ_SECONDS")?.unwrap_or(8));
     println!("TILEWRIGHT_FUZZ_SEED={seed}");
     if let Some(number) = number("TILEWRIGHT_FUZZ_CASE")? {
         let mut call = Call::default();

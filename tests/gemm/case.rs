@@ -45,11 +45,11 @@ impl<'a, T: Input, U: Output> Case<'a, T, U> {
         self.run(device, None)
     }
 
-    /// Runs it on the kernels that can compute it: on the emulator on a sixth of them.
+    /// Runs it on the kernels that can compute it: on the emulator on an eighth of them.
     pub fn check_all(&self, device: &Device) -> Outcome {
         let bias = self.bias.map(Bias::form);
         let of = format!("{:?} {:?} {:?} {bias:?}", self.a.place(), self.b.place(), self.c);
-        let names = self.kernels(device)?.into_iter().filter(|name| picked(device, (name, &of), 6));
+        let names = self.kernels(device)?.into_iter().filter(|name| picked(device, (name, &of), 8));
         names.into_iter().try_for_each(|name| self.run(device, Some(name)))
     }
 

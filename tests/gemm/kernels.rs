@@ -154,9 +154,9 @@ impl Visitor for Shapes<'_> {
                     ..Case::new(&a, &b, reference, c_rows([1, m, n]))
                 };
                 for name in case.kernels(self.device)?.into_iter().filter(|name| watched::runs(name)) {
-                    // On the emulator every kernel at least once, and a third of its other shapes.
+                    // On the emulator every kernel at least once, and a fifth of its other shapes.
                     let of = (name, size, U::DTYPE.name(), activation.name());
-                    if !self.seen.insert(name) && !picked(self.device, of, 3) {
+                    if !self.seen.insert(name) && !picked(self.device, of, 5) {
                         continue;
                     }
                     case.run(self.device, Some(name))?;

@@ -1,5 +1,7 @@
 //! `cargo xtask ci`: what must hold before a change goes in.
 
+use std::path::{Path, PathBuf};
+
 use crate::book::book_if_there;
 use crate::package::package;
 use crate::setup::setup;
@@ -31,8 +33,9 @@ const PACKAGED: &str = "grouped_gemm";
 /// Formatting, lints, documentation, the book, other machines, adapters on GPUs, tests, packages.
 pub fn ci() -> Done {
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
-    for Outside { manifest, .. } in outside_packages() {
-        run(cargo(&["fmt", "--all", "--check", "--manifest-path"]).arg(manifest))?;
+    // With `--all` they would format what they depend on too, which is all of the workspace, each time.
+    for manifest in outside_packages().into_iter().flat_map(|package| with_kernels(&package.manifest)) {
+        run(cargo(&["fmt", "--check", "--manifest-path"]).arg(manifest))?;
     }
     setup()?;
     lint()?;
@@ -48,6 +51,13 @@ pub fn ci() -> Done {
     on_cuda()?;
     test()?;
     package(&[PACKAGED])
+}
+
+/// A package's manifest and that of its kernels' package, which lies in its folder.
+fn with_kernels(manifest: &Path) -> Vec<PathBuf> {
+    let folders = ["device", "kernels"].map(|folder| manifest.with_file_name(folder).join("Cargo.toml"));
+    let kernels = folders.into_iter().filter(|manifest| manifest.is_file());
+    std::iter::once(manifest.to_owned()).chain(kernels).collect()
 }
 
 /// Checks that the host's crates compile for other machines: without kernels, which are the same everywhere.

@@ -29,6 +29,7 @@
 //! | `Fragment` and `Rows` to parts of rows' results | `copy(x, parts.part(first, place))`: row r to line `first + place(r)`, [`SplitParts`] |
 //! | parts of rows' results to `Fragment` and `Rows` | `parts.rows(first, count, column).merge()`: split-KV |
 //! | pages of `Global` to a stage | `copy(a.paged(pages, [sequence, head, block], rows), a_s.at(s))`: a block table, [`PageTable`] |
+//! | the same, or rows of a matrix where there are no pages | `copy(a.paged(pages, [sequence, head, block], rows).or_rows(first), a_s.at(s))` |
 //! | [`Weights`] to a stage of [`Quantized`] | `copy(w.tile([m, k]), w_s.at(s))`: narrow weights, their scales and zeros |
 //! | [`Quantized`] to a left operand | `w.dequantize(w_s.at(s), part)`: each thread decodes its own registers |
 //! | [`Quantized`] to left operands of gemms whose sums are scaled | `w.unscaled(w_s.at(s), block)`, with `w.factors(w_s.at(s), block)` |

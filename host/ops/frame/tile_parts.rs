@@ -6,8 +6,8 @@ use super::launch_number;
 
 /// Which tiles CTAs take whole, how they divide the depth of the others, and the memory that this takes.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::ops) struct TileParts {
-    order: StreamOrder,
+pub(in crate::ops) struct TileParts<const BESIDE: bool = false> {
+    order: StreamOrder<BESIDE>,
     /// CTAs, or clusters of them.
     pub(in crate::ops) ctas: u32,
     /// Bytes of parts' sums in the workspace, behind which the flags are.
@@ -39,7 +39,7 @@ impl TileParts {
 
     /// The same with each tile and CTA being so many, whose tiles are [neighbours](StreamOrder::beside).
     #[cfg(feature = "gemm")]
-    pub(in crate::ops) fn beside(self, tiles: u32) -> Self {
+    pub(in crate::ops) fn beside(self, tiles: u32) -> TileParts<true> {
         let times = tiles as usize;
         TileParts {
             order: self.order.beside(tiles),
@@ -48,9 +48,11 @@ impl TileParts {
             workspace: self.workspace * times,
         }
     }
+}
 
+impl<const BESIDE: bool> TileParts<BESIDE> {
     /// The order of a launch with the workspace at `address`.
-    pub(in crate::ops) fn order(&self, address: u64) -> StreamOrder {
+    pub(in crate::ops) fn order(&self, address: u64) -> StreamOrder<BESIDE> {
         self.order.with([address, address + self.sums], launch_number())
     }
 }

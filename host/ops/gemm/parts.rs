@@ -64,7 +64,7 @@ pub(super) fn tile_parts(
     [down, across, batch]: [u32; 3],
     depth: usize,
     resident: u32,
-) -> Option<TileParts> {
+) -> Option<TileParts<true>> {
     let [m, n, k] = kernel.tile;
     let steps = u32::try_from(depth.div_ceil(k as usize)).ok()?;
     let beside = beside(across.into(), resident.into()) as u32;

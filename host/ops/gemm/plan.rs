@@ -66,7 +66,7 @@ struct Step {
     matrices: Matrices,
     call: Call,
     /// Of a kernel that divides tiles.
-    parts: Option<TileParts>,
+    parts: Option<TileParts<true>>,
 }
 
 /// What a [`GemmPlan`] runs on beside A, B and C: given where the plan was made with it.

@@ -70,7 +70,7 @@ pub(super) fn run(
     stream: &Stream,
     matrices: &Matrices,
     call: &Call,
-    parts: Option<(&TileParts, u64)>,
+    parts: Option<(&TileParts<true>, u64)>,
 ) -> Result<()> {
     let Matrices { a, b, c, bias, .. } = matrices;
     let backend = function.device().backend();

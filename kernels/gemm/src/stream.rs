@@ -40,7 +40,7 @@ pub unsafe fn gemm_stream<
     b: Global<T, 3, OB, BOX>,
     c: InPlace<GlobalMut<U, 3, OC, OUT>>,
     bias: InPlace<Global<U, 3, OC>>,
-    order: InPlace<StreamOrder>,
+    order: InPlace<StreamOrder<true>>,
     lines: u32,
     alpha: InPlace<f32>,
     beta: InPlace<f32>,
@@ -52,7 +52,7 @@ pub unsafe fn gemm_stream<
     let b_s = stages.alloc::<Shared<T, BK, BN, _, _>>(&mut cta);
     let mut out = cta.output::<U, BM, BN, _>();
     stages.zero_lines(&mut cta, &b_s, lines);
-    let mut stream = cta.stream_k_beside(order);
+    let mut stream = cta.stream_k(order);
     let mut pipe = cta.pipeline(stages);
     while let Some(part) = stream.part() {
         let at = part.tile;

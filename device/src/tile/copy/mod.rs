@@ -21,6 +21,7 @@ pub mod rows_ahead;
 pub mod scatter;
 pub mod scratch_pair;
 pub mod strips;
+pub mod zeros;
 
 use crate::arch::tma::Coords;
 use crate::layout::{Element, Major, RowMajor, SharedLayout};

@@ -3,10 +3,8 @@
 use core::marker::PhantomData;
 
 use crate::arch::declare::refuse;
-use crate::arch::special::{thread_x, trap};
-use crate::arch::{shared, sync};
+use crate::arch::special::trap;
 use crate::layout::{Element, Major, RowMajor, SharedLayout, Swizzle};
-use crate::tile::copy::load::PIECE;
 use crate::tile::cta::collective::Collective;
 use crate::tile::cta::{Cta, TILE_ALIGN};
 use crate::tile::memory::loader::Loader;
@@ -64,9 +62,9 @@ impl<T: Element, const R: usize, const C: usize, L: SharedLayout, O: Major> Shar
 /// `N` tiles of type `S` in shared memory, one a stage of the pipeline that its [`Stages`] became.
 pub struct Ring<S, const N: usize> {
     pub(in crate::tile) base: u32,
-    pipeline: u32,
+    pub(in crate::tile) pipeline: u32,
     /// It has no memory, and no tile of it may be taken.
-    absent: bool,
+    pub(in crate::tile) absent: bool,
     tile: PhantomData<S>,
 }
 
@@ -99,47 +97,6 @@ impl<const N: usize> Stages<N> {
         let bytes = if wanted { S::bytes() * N as u32 } else { 0 };
         let base = cta.reserve(bytes, TILE_ALIGN);
         Ring { base, pipeline: self.pipeline, absent: !wanted, tile: PhantomData }
-    }
-}
-
-impl<const N: usize> Stages<N> {
-    /// Makes zeros of the lines from `first` on of the tiles in all stages, which copies of [short](crate::tile::GlobalTile::short) tiles leave as they are.
-    ///
-    /// Those who compute do so; the pipeline that is opened of these stages begins behind it.
-    #[inline(always)]
-    pub fn zero_lines<
-        P: Collective,
-        T: Element,
-        L: SharedLayout,
-        O: Major,
-        const R: usize,
-        const C: usize,
-    >(
-        &self,
-        _cta: &mut Cta<P>,
-        ring: &Ring<Shared<T, R, C, L, O>, N>,
-        first: u32,
-    ) {
-        let (lines, line) = (Shared::<T, R, C, L, O>::LINES, Shared::<T, R, C, L, O>::LINE);
-        let pieces = lines.saturating_sub(first) * (line / PIECE);
-        if ring.absent || pieces == 0 || thread_x() >= P::CONSUMERS {
-            return;
-        }
-        let mut stage = 0;
-        while stage < N as u32 {
-            let mut i = thread_x();
-            while i < pieces {
-                let (row, byte) = (first + i / (line / PIECE), i % (line / PIECE) * PIECE);
-                let at =
-                    ring.base + stage * Shared::<T, R, C, L, O>::bytes() + L::offset(lines, line, row, byte);
-                // SAFETY: the place is one of the ring's, whose pipeline is not open: nobody else uses it.
-                unsafe { shared::store_u32x4(at, [0; 4]) };
-                i += P::CONSUMERS;
-            }
-            stage += 1;
-        }
-        // SAFETY: it only orders; who opens the pipeline waits for all threads.
-        unsafe { sync::fence_proxy_async_shared() };
     }
 }
 
@@ -343,6 +300,11 @@ impl<S: SharedTile, const N: usize> Ring<S, N> {
     #[inline(always)]
     pub fn address(&self) -> u32 {
         self.base
+    }
+    /// Where the tile of a stage begins.
+    #[inline(always)]
+    pub(in crate::tile) fn stage(&self, stage: u32) -> u32 {
+        self.base + stage * S::bytes()
     }
     /// The ring's tile in `stage`: writable while the stage is being filled, readable when it is full.
     ///

@@ -6,9 +6,10 @@ use core::marker::PhantomData;
 use crate::arch::declare::refuse;
 use crate::arch::special::thread_x;
 use crate::arch::warp::uniform;
-use crate::arch::{mbarrier, shared, sync, wgmma};
+use crate::arch::{mbarrier, sync, wgmma};
 use crate::kernel::Arch;
-use crate::layout::{Element, FragmentLayout, SharedLayout, Sum};
+use crate::layout::{Element, FragmentLayout, RowMajor, SharedLayout, Sum};
+use crate::tile::copy::zeros::zero_from;
 use crate::tile::cta::barriers::WARPGROUP;
 use crate::tile::cta::collective::{expect_policy, meet};
 use crate::tile::fragment::held::Held;
@@ -108,20 +109,13 @@ where
         ring: &Ring<Shared<T, R, C, S>, N>,
         first: u32,
     ) {
-        let (lines, line) = (R as u32, (C * T::BYTES) as u32);
-        if thread_x() >= P::CONSUMERS || first >= lines {
+        if thread_x() >= P::CONSUMERS || first >= R as u32 {
             return;
         }
         let base = ring.at(turn.full()).address;
-        let across = line / 16;
-        let mut piece = first * across + thread_x();
         // SAFETY: the stage is full and nobody else's; all meet behind the writes, which the fence makes visible to gemms.
         unsafe {
-            while piece < lines * across {
-                let at = S::offset(lines, line, piece / across, piece % across * 16);
-                shared::store_u32x4(base + at, [0; 4]);
-                piece += P::CONSUMERS;
-            }
+            zero_from::<P, T, S, RowMajor, R, C>(base, first);
             if matches!(P::ARCH, Arch::Sm90a) {
                 sync::fence_proxy_async_shared();
             }

@@ -26,10 +26,10 @@ const AHEAD: usize = 4;
 ///
 /// The first tiles are taken whole, in turn. The steps of the rest, tile after tile, are cut into as many equal parts as there
 /// are CTAs; the CTA that has a tile's first steps adds up all parts of it, in the order of the steps. CTAs that take tiles together,
-/// as a cluster or as [neighbours](Self::beside), count as one here, and their tiles as one.
+/// as a cluster or, where `BESIDE`, as [neighbours](StreamOrder::beside), count as one here, and their tiles as one.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct StreamOrder {
+pub struct StreamOrder<const BESIDE: bool = false> {
     raster: RasterOrder,
     /// Tiles that are taken whole.
     whole: u32,
@@ -39,7 +39,7 @@ pub struct StreamOrder {
     by_tile: Division,
     /// Division by the steps of a CTA's part.
     by_part: Division,
-    /// Where the parts' sums are written: see [`workspace`](Self::workspace).
+    /// Where the parts' sums are written: see [`workspace`](StreamOrder::workspace).
     sums: u64,
     /// A flag for each group of 128 threads of each place of a part's sums: any values, but `launch`, before the kernel.
     flags: u64,
@@ -66,19 +66,12 @@ impl StreamOrder {
         Some(StreamOrder { raster, whole, shared, by_tile, by_part, sums: 0, flags: 0, launch: 0, by_beside })
     }
 
-    /// With a tile's place taken by so many tiles that are neighbours along N, and a CTA's by as many, for kernels that [take them](Cta::stream_k_beside): those read the
-    /// same lines of A at the same time, which come from L2 then.
-    pub fn beside(self, tiles: u32) -> Self {
-        StreamOrder { by_beside: Division::by(tiles.max(1)), ..self }
-    }
-
-    /// With memory for one launch: the addresses of as many bytes of sums and of flags as [`workspace`](Self::workspace) says, aligned to 16,
-    /// and the launch's number.
-    ///
-    /// The memory may hold anything but that number where flags are. A number that no launch before had, at random of 64 bits, is nowhere in
-    /// it; and a graph may repeat the launch with its number, since every launch leaves flags of 0.
-    pub const fn with(self, [sums, flags]: [u64; 2], launch: u64) -> Self {
-        StreamOrder { sums, flags, launch, ..self }
+    /// With a tile's place taken by so many tiles that are neighbours along N, and a CTA's by as many: those read the same lines of A at the same
+    /// time, which come from L2 then.
+    pub fn beside(self, tiles: u32) -> StreamOrder<true> {
+        let StreamOrder { raster, whole, shared, by_tile, by_part, sums, flags, launch, .. } = self;
+        let by_beside = Division::by(tiles.max(1));
+        StreamOrder { raster, whole, shared, by_tile, by_part, sums, flags, launch, by_beside }
     }
 
     /// Bytes of sums and of flags for `shared` tiles of `m` x `n` that `ctas` CTAs of `threads` threads share.
@@ -87,6 +80,17 @@ impl StreamOrder {
             return [0, 0];
         }
         [2 * ctas as u64 * m as u64 * n as u64 * 4, 2 * ctas as u64 * (threads / GROUP) as u64 * 8]
+    }
+}
+
+impl<const BESIDE: bool> StreamOrder<BESIDE> {
+    /// With memory for one launch: the addresses of as many bytes of sums and of flags as [`workspace`](StreamOrder::workspace) says, aligned to 16,
+    /// and the launch's number.
+    ///
+    /// The memory may hold anything but that number where flags are. A number that no launch before had, at random of 64 bits, is nowhere in
+    /// it; and a graph may repeat the launch with its number, since every launch leaves flags of 0.
+    pub const fn with(self, [sums, flags]: [u64; 2], launch: u64) -> Self {
+        StreamOrder { sums, flags, launch, ..self }
     }
 
     /// Tiles of the output.
@@ -108,7 +112,7 @@ impl StreamOrder {
     }
 }
 
-impl PassedAsIs for StreamOrder {}
+impl<const BESIDE: bool> PassedAsIs for StreamOrder<BESIDE> {}
 
 /// A part of a tile: some of its steps.
 #[derive(Clone, Debug)]
@@ -123,7 +127,7 @@ pub struct TilePart {
 
 /// The parts of tiles that this CTA takes; `BESIDE` other CTAs, at the same time, those of their neighbours along N.
 pub struct StreamK<P, const BESIDE: bool = false> {
-    order: InPlace<StreamOrder>,
+    order: InPlace<StreamOrder<BESIDE>>,
     step: u32,
     end: u32,
     next: u32,
@@ -138,7 +142,7 @@ impl<P: Collective, const BESIDE: bool> StreamK<P, BESIDE> {
     }
 
     #[inline(always)]
-    pub(in crate::tile) fn new(in_place: InPlace<StreamOrder>) -> Self {
+    pub(in crate::tile) fn new(in_place: InPlace<StreamOrder<BESIDE>>) -> Self {
         let order = in_place.get();
         let part = order.by_part.divisor;
         let (cluster, _) = Self::place(&order);
@@ -174,14 +178,14 @@ impl<P: Collective, const BESIDE: bool> StreamK<P, BESIDE> {
 
     /// This CTA's number, where those that take tiles together count as one, and which of the neighbours along N it takes.
     #[inline(always)]
-    fn place(order: &StreamOrder) -> (u32, u32) {
+    fn place(order: &StreamOrder<BESIDE>) -> (u32, u32) {
         let cluster = block_x() / P::CLUSTER;
         if BESIDE { order.by_beside.of(cluster) } else { (cluster, 0) }
     }
 
     /// This CTA's tile of those that count as tile `t`.
     #[inline(always)]
-    fn tile(order: &StreamOrder, t: u32) -> TileIndex {
+    fn tile(order: &StreamOrder<BESIDE>, t: u32) -> TileIndex {
         let tile = order.raster.tile(t).own::<P>();
         if !BESIDE {
             return tile;
@@ -278,13 +282,7 @@ impl<P: Collective, const BESIDE: bool> StreamK<P, BESIDE> {
 impl<P: Collective> Cta<P> {
     /// This CTA's parts of the tiles of an output.
     #[inline(always)]
-    pub fn stream_k(&self, order: InPlace<StreamOrder>) -> StreamK<P> {
-        StreamK::new(order)
-    }
-
-    /// The same of an order of tiles that are [neighbours](StreamOrder::beside).
-    #[inline(always)]
-    pub fn stream_k_beside(&self, order: InPlace<StreamOrder>) -> StreamK<P, true> {
+    pub fn stream_k<const BESIDE: bool>(&self, order: InPlace<StreamOrder<BESIDE>>) -> StreamK<P, BESIDE> {
         StreamK::new(order)
     }
 }
