@@ -5,7 +5,7 @@ use std::fmt;
 use tilewright::{DType, bf16, f16};
 use tilewright_support::{Real, Result};
 
-use crate::common;
+use crate::{common, shapes};
 
 /// A product, C = A B with A \[M, K\] and B \[K, N\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,15 +43,7 @@ const SHAPES: [[usize; 3]; 8] = [
 
 /// The cases that these words select, and those of shapes among them that stand in no table: `f16 nt 33x5120x5120`.
 pub fn selected(words: &[String]) -> Result<Vec<Case>> {
-    let others = words.iter().flat_map(|word| word.split(',')).filter_map(shape);
-    let others: Vec<_> = others.filter(|shape| !SHAPES.contains(shape)).collect();
-    common::selected(if others.is_empty() { all() } else { of(&others) }, words)
-}
-
-/// The shape that `MxNxK` names.
-fn shape(word: &str) -> Option<[usize; 3]> {
-    let sizes: Vec<_> = word.split('x').map(|size| size.parse().ok()).collect::<Option<_>>()?;
-    sizes.try_into().ok()
+    common::selected([all(), of(&shapes::unlisted(words, &SHAPES))].concat(), words)
 }
 
 /// Every case, in the order of the table.

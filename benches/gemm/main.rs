@@ -21,6 +21,8 @@ mod pool;
 mod problem;
 #[path = "../common/rank.rs"]
 mod rank;
+#[path = "../common/shapes.rs"]
+mod shapes;
 mod table;
 
 use std::process::ExitCode;

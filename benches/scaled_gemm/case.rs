@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use tilewright_support::Result;
+
+use crate::{common, shapes};
+
 /// A product, C = A Bᵀ with A \[M, K\] and B \[N, K\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
@@ -54,7 +58,17 @@ const SHAPES: [[usize; 3]; 6] = [
 
 /// Every case, in the order of the table.
 pub fn all() -> Vec<Case> {
-    KINDS.iter().flat_map(|&kind| SHAPES.iter().map(move |&[m, n, k]| Case { kind, m, n, k })).collect()
+    of(&SHAPES)
+}
+
+/// The cases that these words select, and those of shapes among them that stand in no table: `e4m3 blocks 333x7168x2048`.
+pub fn selected(words: &[String]) -> Result<Vec<Case>> {
+    common::selected([all(), of(&shapes::unlisted(words, &SHAPES))].concat(), words)
+}
+
+/// Every kind of these shapes.
+fn of(shapes: &[[usize; 3]]) -> Vec<Case> {
+    KINDS.iter().flat_map(|&kind| shapes.iter().map(move |&[m, n, k]| Case { kind, m, n, k })).collect()
 }
 
 impl Case {

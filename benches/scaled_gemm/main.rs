@@ -6,9 +6,9 @@
 //! cargo bench --bench scaled_gemm -- --kernels [WORDS]   every kernel that can compute a case, beside its estimate
 //! ```
 //!
-//! WORDS select cases, by type, scales and the shape or its beginning: `e4m3 blocks 8192,4096x7168x2048`. The table takes a CUDA graph over
-//! rotating inputs of each variant, all of them in one run and in shuffled order, and gives medians. The peer runs in a process of PyTorch's,
-//! which takes turns with this one.
+//! WORDS select cases, by type, scales and the shape or its beginning: `e4m3 blocks 8192,4096x7168x2048`; a shape may also be one that stands in no
+//! table. The table takes a CUDA graph over rotating inputs of each variant, all of them in one run and in shuffled order, and gives medians. The peer
+//! runs in a process of PyTorch's, which takes turns with this one.
 
 mod case;
 #[path = "../common/mod.rs"]
@@ -19,6 +19,8 @@ mod problem;
 mod python;
 #[path = "../common/rank.rs"]
 mod rank;
+#[path = "../common/shapes.rs"]
+mod shapes;
 mod table;
 #[path = "../common/turns.rs"]
 mod turns;
@@ -38,7 +40,7 @@ fn main() -> ExitCode {
 }
 
 fn run(device: &Device, arguments: &[String]) -> Result<()> {
-    let selected = |words| common::selected(case::all(), words);
+    let selected = case::selected;
     match arguments.split_first() {
         Some((mode, words)) if mode == "--table" => tabulate(device, &selected(words)?),
         Some((mode, words)) if mode == "--kernels" => {

@@ -30,6 +30,7 @@ pub use crate::tile::fragment::row_scanner::RowScanner;
 pub use crate::tile::fragment::row_scratch::RowScratch;
 pub use crate::tile::fragment::row_vector::{RowVector, for_each_row};
 pub use crate::tile::fragment::scan::Scan;
+pub use crate::tile::fragment::step_rows::StepRows;
 pub use crate::tile::fragment::transposed::RowsOfWarps;
 pub use crate::tile::fragment::{Fragment, Operand, Rows};
 pub use crate::tile::memory::add_to::{AddTo, atomic_add};

@@ -143,8 +143,9 @@ impl Choice for Selection<'_> {
         }
         let Size { batch, m, n, k } = self.matrices.size;
         let [m, n] = if transposed { [n, m] } else { [m, n] };
-        // Of more rows other tiles fill waves.
-        if kernel.stream && n > kernel.tile[1] as usize * parts::MOST_BESIDE as usize {
+        // Of more rows other tiles fill waves, and warpgroups in turn hide their epilogues.
+        let clustered = kernel.cluster[0] > kernel.split && !kernel.apart;
+        if clustered && n > kernel.tile[1] as usize * parts::MOST_BESIDE as usize {
             return Err(Rejection::Because("it is for fewer rows"));
         }
         if !kernel.any_strides {

@@ -221,6 +221,13 @@ kernels! {
         sm_90: [gemm_sm_90_ T _ U _ O _none_128x192x64s4k CTAS]:
             gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, plain, A, B, C, 128, 192, 64, 4, CTAS, 64>;
     }
+    // Some hundred rows, in as few tiles as one wave takes: what CTAs share of them comes from L2 once for a cluster.
+    for (T, U) in ALIKE, (O, A, B, C) in SWAPPED {
+        sm_90: [gemm_sm_90_ T _ U _ O _none_256x224x64s4c2]:
+            gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, T, U, plain, A, B, C, 128, 224, 64, 4, 1, 56>;
+        sm_90: [gemm_sm_90_ T _ U _ O _none_512x192x64s4c4]:
+            gemm<WarpSpecialized<TwoConsumersClusterOfFour>, FullRow<2>, T, U, plain, A, B, C, 128, 192, 64, 4, 1, 64>;
+    }
     // Some hundred rows whose tiles fill no wave: all CTAs divide their depth.
     for (T, U) in ALIKE, (O, A, B, C) in SWAPPED {
         sm_90: [gemm_sm_90_ T _ U _ O _none_512x96x64s6c4sk]:

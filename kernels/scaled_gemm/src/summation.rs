@@ -6,7 +6,8 @@ use core::ops::Range;
 use tilewright_device::layout::Sum;
 use tilewright_device::tile::{
     Accumulates, ColMajor, Cols, Element, Fill, Fragment, FragmentLayout, Gemm, Global, InPlace,
-    OutputLayout, Pipeline, Ring, RowMajor, Rows, Schedule, Shared, SumOrder, Sums, Swizzle, TileIndex, gemm,
+    OutputLayout, Pipeline, Ring, RowMajor, Rows, Schedule, Shared, StepRows, SumOrder, Sums, Swizzle,
+    TileIndex, gemm,
 };
 use tilewright_device::{bf16, f16};
 
@@ -166,7 +167,7 @@ where
         stages.run_promoted(
             count,
             order,
-            |_, _| (),
+            |_| (),
             #[inline(always)]
             |s, part, sum| gemm(Y::default(), a.at(s).rows::<R>(part as u32), b.at(s), sum),
             #[inline(always)]
@@ -204,20 +205,31 @@ where
             return [Fragment::zero(); PARTS];
         }
         let block = at.n * BN as u32 / BLOCK;
+        let mut scales: [_; PARTS] = core::array::from_fn(
+            #[inline(always)]
+            |part| {
+                StepRows::new(
+                    #[inline(always)]
+                    move |step| {
+                        let k = first + step;
+                        let of_b = block_scales.get().tile([block, k]).element::<1, 1>(0, 0);
+                        let rows = line_scales.get().tile([at.m * PARTS as u32 + part as u32, k]);
+                        (Rows::<f32, R, BN, Y::D>::load_or_zero(rows), of_b)
+                    },
+                    #[inline(always)]
+                    |(rows, of_b): (Rows<f32, R, BN, Y::D>, f32)| rows.map(|scale| scale * of_b),
+                )
+            },
+        );
         stages.run_promoted(
             count,
             order,
             #[inline(always)]
-            |step, part| {
-                let k = first + step;
-                let of_b = block_scales.get().tile([block, k]).element::<1, 1>(0, 0);
-                let rows = line_scales.get().tile([at.m * PARTS as u32 + part as u32, k]);
-                (Rows::<f32, R, BN, Y::D>::load(rows, 0.0), of_b)
-            },
+            |part| scales[part].take(),
             #[inline(always)]
             |s, part, sum| gemm(Y::default(), a.at(s).rows::<R>(part as u32), b.at(s), sum),
             #[inline(always)]
-            |all, sum, (rows, of_b)| all.add_scaled(sum, &rows.map(|scale| scale * of_b)),
+            |all, sum, scales| all.add_scaled(sum, &scales),
         )
     }
 }
@@ -249,18 +261,24 @@ where
             return [Fragment::zero(); 1];
         }
         let block = at.m * R as u32 / BLOCK;
+        let load = |step: u32| {
+            let k = first + step;
+            let of_a = block_scales.get().tile([block, k]).element::<1, 1>(0, 0);
+            let cols = Cols::<f32, R, BN, Y::D>::indexed(
+                #[inline(always)]
+                |col| line_scales.get().tile([at.n, k]).element::<BN, 1>(col, 0),
+            );
+            (cols, of_a)
+        };
+        // A step ahead.
+        let (mut step, mut next) = (0, load(0));
         stages.run_promoted(
             count,
             order,
             #[inline(always)]
-            |step, _| {
-                let k = first + step;
-                let of_a = block_scales.get().tile([block, k]).element::<1, 1>(0, 0);
-                let cols = Cols::<f32, R, BN, Y::D>::indexed(
-                    #[inline(always)]
-                    |col| line_scales.get().tile([at.n, k]).element::<BN, 1>(col, 0),
-                );
-                (cols, of_a)
+            |_| {
+                step += 1;
+                core::mem::replace(&mut next, load(step))
             },
             #[inline(always)]
             |s, _, sum| gemm(Y::default(), a.at(s), b.at(s), sum),

@@ -63,8 +63,24 @@ impl<T: Element, const M: usize, const N: usize, L: FragmentLayout<M, N>> Rows<T
         from: GlobalTile<T, RANK, O, BOX>,
         outside: T,
     ) -> Self {
+        Self::load_or(from, Some(outside))
+    }
+
+    /// The same, zero where the tensor has no such row or column: nothing is done to what is loaded, so that it may come as late as it is used.
+    #[inline(always)]
+    pub fn load_or_zero<O: Major, const RANK: usize, const BOX: usize>(
+        from: GlobalTile<T, RANK, O, BOX>,
+    ) -> Self {
+        Self::load_or(from, None)
+    }
+
+    #[inline(always)]
+    fn load_or<O: Major, const RANK: usize, const BOX: usize>(
+        from: GlobalTile<T, RANK, O, BOX>,
+        outside: Option<T>,
+    ) -> Self {
         let (thread, window) = (thread_x_volatile(), from.window(M, 1));
-        let mut rows = Self::splat(outside);
+        let mut rows = Self::splat(outside.unwrap_or(T::ZERO));
         let (mut r, mut i) = (0, 0);
         while r < L::Rows::<T>::LEN {
             while L::row(i) != r {
@@ -72,7 +88,7 @@ impl<T: Element, const M: usize, const N: usize, L: FragmentLayout<M, N>> Rows<T
             }
             let (row, _) = L::coord(thread, i);
             let x = window.read(row, 0);
-            if row < window.rows {
+            if outside.is_none() || row < window.rows {
                 rows.regs.set(r, x);
             }
             r += 1;

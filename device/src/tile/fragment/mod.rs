@@ -24,6 +24,7 @@ pub mod row_scanner;
 pub mod row_scratch;
 pub mod row_vector;
 pub mod scan;
+pub mod step_rows;
 pub mod transposed;
 
 /// `for i in 0..n`, as a loop that unrolls before arrays are broken up into registers.

@@ -65,8 +65,8 @@ where
     }
 
     /// For each of `stages` stages and each of `BLOCKS` accumulators, which it returns: `compute(stage, block, sum)` begins a sum in the registers
-    /// of the one before, and `add(d, sum, beside)` adds it to the accumulator when it is done, where `load(step, block)` gives what is beside it. That is loaded while the gemms of the block's
-    /// sum before run, a stage ahead, also behind the last stage. Warpgroups begin their sums in `order`.
+    /// of the one before, and `add(d, sum, beside)` adds it to the accumulator when it is done, where `beside(block)` gives what is beside it while the gemms
+    /// run. Warpgroups begin their sums in `order`.
     ///
     /// One sum is in flight at a time, so that a warpgroup has registers for all accumulators and one more; the CTA's other warpgroups fill the
     /// tensor cores while it adds.
@@ -75,7 +75,7 @@ where
         &mut self,
         stages: u32,
         order: &mut SumOrder<P>,
-        load: impl Fn(u32, usize) -> A,
+        mut beside: impl FnMut(usize) -> A,
         compute: impl Fn(Full<'_, N>, usize, Over<Fragment<f32, R, C, L>>) -> Issued<Fragment<f32, R, C, L>>,
         add: impl Fn(Fragment<f32, R, C, L>, &Fragment<f32, R, C, L>, A) -> Fragment<f32, R, C, L>,
     ) -> [Fragment<f32, R, C, L>; BLOCKS] {
@@ -86,18 +86,17 @@ where
         let (mut d, mut sum) = ([Fragment::zero(); BLOCKS], Fragment::zero());
         let (stages, mut step) = (uniform(stages), 0);
         order.begin();
-        let mut ahead: [A; BLOCKS] = core::array::from_fn(|block| load(0, block));
         while step < stages {
             let mut turn = Some(self.acquire());
             let mut block = 0;
             while block < BLOCKS {
-                let mut beside = None;
+                let mut taken = None;
                 if let Some(turn) = &turn {
                     let gemms = order.in_turn(
                         #[inline(always)]
                         || compute(Self::uniform_stage(turn), block, Over(sum)).commit(),
                     );
-                    beside = Some(core::mem::replace(&mut ahead[block], load(step + 1, block)));
+                    taken = Some(beside(block));
                     sum = gemms.wait();
                 }
                 if block + 1 == BLOCKS
@@ -106,8 +105,8 @@ where
                     self.release(turn);
                 }
                 order.taken();
-                if let Some(beside) = beside {
-                    d[block] = add(d[block], &sum, beside);
+                if let Some(taken) = taken {
+                    d[block] = add(d[block], &sum, taken);
                 }
                 // It is added before the next gemms are issued: else the compiler keeps the sum, in a copy that it makes under these.
                 // SAFETY: no gemm writes these registers.

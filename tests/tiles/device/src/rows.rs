@@ -2,8 +2,8 @@
 
 use tilewright_device::tile::{
     Collective, Cols, Cta, Fragment, FragmentLayout, FullCol, Global, GlobalMut, Overlapped, Overlaps,
-    RowOrder, RowTile, Rows, Simt, Spread, Striped, Threads, atomic_add, block_x, block_y, copy, grid_y,
-    warp,
+    RowOrder, RowTile, Rows, Simt, Spread, StepRows, Striped, Threads, atomic_add, block_x, block_y, copy,
+    grid_y, warp,
 };
 use tilewright_device::{kernel, kernels};
 
@@ -54,6 +54,25 @@ pub fn by_columns<L: FragmentLayout<M, N>>(x: Global<f32, 3>, w: Global<f32, 3>,
     copy(x.zip_cols(&w, |x, w| x * w).zip_cols(&numbers, |x, c| x + c), y.tile(place));
 }
 
+/// y = what each row of x comes to when its elements, and 1, are added one after the other to twice what was there.
+#[kernel(threads = <L as FragmentLayout<M, N>>::THREADS, expects(x.rows() == y.rows()))]
+pub fn by_steps<L: FragmentLayout<M, N>>(x: Global<f32, 2>, mut y: GlobalMut<f32, 2>) {
+    let mut steps = StepRows::new(
+        |step| Rows::<f32, M, N, L>::load_or_zero(x.tile([block_x(), step])),
+        |rows: Rows<f32, M, N, L>| rows.map(|x| x + 1.0),
+    );
+    let mut all = Rows::<f32, M, N, L>::splat(0.0);
+    for _ in 0..x.cols() {
+        all = all.zip(&steps.take(), |all, x| 2.0 * all + x);
+    }
+    let to = y.tile([block_x(), 0]);
+    all.for_each(|row, first, x| {
+        if first {
+            to.put::<M, 1>(row, 0, x);
+        }
+    });
+}
+
 /// y = what the columns of x sum up to, row of CTAs by row of CTAs; `most` += their greatest elements. The second column of `numbers` +=
 /// those of a tile's rows, from 1 on, and the first is their negatives.
 ///
@@ -97,6 +116,10 @@ named! {
     sm_90 ArgmaxOfCta = argmax<Overlapped<8>, Spread<8, 256, 8, 4>, 1, 2048, 1>;
     sm_90 ArgmaxOfCluster = argmax<Overlapped<4>, Spread<4, 128, 4, 1>, 1, 512, 4>;
     sm_90 ArgmaxOfManyWarps = argmax<Overlapped<16>, Spread<16, 512, 4, 4>, 1, 2048, 8>;
+
+    sm_80 StepsOfStripes = by_steps<Striped<4>>;
+    sm_80 StepsOfWarps = by_steps<warp::Square<2, 2>>;
+    sm_80 StepsOfWarpgroups = by_steps<FullCol<2>>;
 
     sm_80 ColumnsStriped = by_columns<Striped<4>>;
     sm_80 ColumnsWarps = by_columns<warp::Square<2, 2>>;

@@ -80,6 +80,9 @@ fn main() -> ExitCode {
         Sm90a ArgmaxOfCta: places::<ArgmaxOfCta, 1, 2048>;
         Sm90a ArgmaxOfCluster: places::<ArgmaxOfCluster, 1, 2048>;
         Sm90a ArgmaxOfManyWarps: places::<ArgmaxOfManyWarps, 1, 16384>;
+        Sm80 StepsOfStripes: steps::<StepsOfStripes>;
+        Sm80 StepsOfWarps: steps::<StepsOfWarps>;
+        Sm80 StepsOfWarpgroups: steps::<StepsOfWarpgroups>;
         Sm80 ColumnsStriped: columns::<ColumnsStriped>;
         Sm80 ColumnsWarps: columns::<ColumnsWarps>;
         Sm80 ColumnsWarpgroups: columns::<ColumnsWarpgroups>;
@@ -348,6 +351,21 @@ where
         let order = RowOrder::new(1, rows as u32, ROWS).expect("few tiles");
         launch::<K, _>(device, [2 * K::CLUSTER[0] as usize, 1], (x.view(), y.view_mut(), order))?;
         assert!(y.to_vec()?.into_iter().eq(exact), "{cols} columns");
+    }
+    Ok(())
+}
+
+/// Sums that come out otherwise when a step is taken twice, left out or taken of another row.
+fn steps<K: Instance + SafeKernel<Parameters = (Global<f32, 2>, GlobalMut<f32, 2>)>>(
+    device: &Device,
+) -> Outcome {
+    for [rows, steps] in [[64, 1], [130, 4], [3, 13], [70, 18]] {
+        let data: Vec<f32> = (0..rows * steps).map(|i| (i * 7 % 5) as f32).collect();
+        let exact = data.chunks(steps).map(|row| row.iter().fold(0.0, |all, x| 2.0 * all + x + 1.0));
+        let x = Tensor::from_slice(device, &data, &[rows, steps])?;
+        let mut y = Tensor::filled(device, f32::NAN, &[rows, 1])?;
+        launch::<K, _>(device, [rows.div_ceil(copies::M), 1], (x.view(), y.view_mut()))?;
+        assert!(y.to_vec()? == exact.collect::<Vec<_>>(), "{rows} rows, {steps} steps");
     }
     Ok(())
 }
