@@ -195,6 +195,31 @@ pub(super) fn outside(lines: u64) -> u64 {
     (6 * lines).min(150 + 2 * lines)
 }
 
+/// How a product is cut into a kernel's tiles, or those that a cluster takes together.
+pub(super) struct Tiles {
+    /// Rows and columns of a tile.
+    pub(super) m: u64,
+    pub(super) n: u64,
+    /// CTAs that take a tile together: each a part of its depth, or of its rows.
+    pub(super) cluster: u64,
+    pub(super) down: u64,
+    pub(super) across: u64,
+    /// Those of all matrices.
+    pub(super) tiles: u64,
+    /// Lines of B that are read for a tile: of one tile across, those that B has.
+    pub(super) read: u64,
+}
+
+impl Tiles {
+    pub(super) fn of(kernel: &Compiled, size: Size) -> Self {
+        let [m, n, _] = kernel.tile.map(u64::from);
+        let (down, across) = ((size.m as u64).div_ceil(m), (size.n as u64).div_ceil(n));
+        let tiles = (size.batch as u64).saturating_mul(down).saturating_mul(across);
+        let read = if across == 1 { lines_read(kernel, size.n).into() } else { n };
+        Tiles { m, n, cluster: kernel.cluster[0].into(), down, across, tiles, read }
+    }
+}
+
 /// The time of a persistent kernel: waves of tiles, each a number of steps, each bound by the tensor cores, by what an SM receives, or by what
 /// L2 delivers to all of them.
 ///
@@ -213,13 +238,9 @@ fn estimate(
     [l2_rate, memory_rate]: [u64; 2],
     sms: u32,
 ) -> Estimate {
-    let [m, n, _] = kernel.tile.map(u64::from);
-    // CTAs that take a tile together: each a part of its depth, or of its rows.
-    let (cluster, split) = (u64::from(kernel.cluster[0]), u64::from(kernel.split));
+    let Tiles { m, n, cluster, down, across, tiles, read } = Tiles::of(kernel, size);
+    let split = u64::from(kernel.split);
     let rows = m * split / cluster;
-    let down = (size.m as u64).div_ceil(m);
-    let across = (size.n as u64).div_ceil(n);
-    let tiles = (size.batch as u64).saturating_mul(down).saturating_mul(across);
     let ctas = tiles.saturating_mul(cluster);
     let sms = u64::from(sms).max(1);
     let at_a_time = if cluster > 2 { (sms * 10 / 11).max(1) } else { sms };
@@ -235,8 +256,6 @@ fn estimate(
         (1, ..64) => 47,
         _ => 53,
     };
-    // Of one tile across, those lines that B has.
-    let read = if across == 1 { lines_read(kernel, size.n).into() } else { n };
     let bytes = (m + read) * split * STEP * 2 / cluster;
     let of_l2 = bytes.saturating_mul(ctas.min(sms)) / l2_rate;
     let step = (rows * n / 28).max(bytes / arrive).max(of_l2) * slowness;

@@ -2,10 +2,10 @@
 
 use tilewright_device::tile::RasterOrder;
 
-use super::choose::{Estimate, STEP, of_memory, outside};
+use super::choose::{Estimate, STEP, Tiles, of_memory, outside};
 use super::plan::PANEL;
 use super::problem::Size;
-use super::table::{Compiled, lines_read};
+use super::table::Compiled;
 use crate::ops::frame::{TileParts, whole_tiles};
 
 /// The most CTAs that a tile's depth is divided among: the one that adds up their sums reads them one after the other.
@@ -88,11 +88,8 @@ pub(super) fn estimate(
     [l2_rate, memory_rate]: [u64; 2],
     sms: u32,
 ) -> Estimate {
-    let [m, n, _] = kernel.tile.map(u64::from);
-    let cluster = u64::from(kernel.cluster[0]);
+    let Tiles { m, n, cluster, down, across, tiles, read } = Tiles::of(kernel, size);
     let rows = m / cluster;
-    let (down, across) = ((size.m as u64).div_ceil(m), (size.n as u64).div_ceil(n));
-    let tiles = (size.batch as u64).saturating_mul(down).saturating_mul(across);
     let sms = u64::from(sms).max(1);
     let resident = (if cluster > 2 { sms * 10 / 11 } else { sms } / cluster).max(1);
     let beside = beside(across, resident);
@@ -101,8 +98,6 @@ pub(super) fn estimate(
     let units = (resident / beside).max(1);
     let shares = Shares::of(least(tiles / beside), least(steps), least(units));
     let ctas = u64::from(shares.ctas) * beside * cluster;
-    // Of one tile across, those lines that B has.
-    let read = if across == 1 { lines_read(kernel, size.n).into() } else { n };
     let of_l2 = ((m + read) * STEP * 2 / cluster).saturating_mul(ctas) / l2_rate;
     let waves = u64::from(shares.whole).div_ceil(units);
     let in_all = waves.saturating_mul(steps).saturating_add(shares.steps);
@@ -115,8 +110,8 @@ pub(super) fn estimate(
     let lacks = (down * m).saturating_sub(size.m as u64).min(rows);
     let lines = (outside(lacks) + outside((across * read).saturating_sub(size.n as u64) / cluster)) / 2;
     let main = in_all.saturating_mul(step).saturating_add(steps.min(in_all).saturating_mul(lines));
-    let read = of_memory(size, memory_rate as u32);
-    let cycles = main.max(if across == 1 || parts == 1 { read } else { read / 2 * 3 });
+    let once = of_memory(size, memory_rate as u32);
+    let cycles = main.max(if across == 1 || parts == 1 { once } else { once / 2 * 3 });
     let cycles = cycles
         .saturating_add((waves + u64::from(shares.steps > 0)).saturating_mul(epilogue))
         .saturating_add(handed + 3000);
