@@ -33,7 +33,7 @@ pub(crate) unsafe fn paged_tma<T, L, const BOX: usize, const R: usize, const C: 
         mbarrier::expect_tx(barrier, Shared::<T, R, C, L, RowMajor>::bytes());
         let mut across = 0;
         while across < lines {
-            let (page, row) = from.pages.place(from.sequence, from.index * lines + across);
+            let (page, row) = from.pages.place(from.sequence, from.first + from.index * lines + across);
             let mut along = 0;
             while along < line / SWIZZLE_BYTES {
                 let coords = [along * SWIZZLE_BYTES / T::BYTES as u32, row, from.head, page];

@@ -76,7 +76,7 @@ pub struct PagedTile<T, const BOX: usize> {
 
 impl<T: Element, const BOX: usize> PagedTile<T, BOX> {
     /// The same tile, of a sequence that may also have no pages: then it is matrix `sequence` of the tensor from row `first` on, and rows behind
-    /// its last are what the matrix holds. With a table of pages `first` does not count.
+    /// its last are what the matrix holds. With a table of pages `first` is 0.
     #[inline(always)]
     pub fn or_rows(self, first: u32) -> Self {
         PagedTile { first, is_matrix: self.pages.address == 0, ..self }
