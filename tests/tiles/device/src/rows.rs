@@ -54,7 +54,7 @@ pub fn by_columns<L: FragmentLayout<M, N>>(x: Global<f32, 3>, w: Global<f32, 3>,
     copy(x.zip_cols(&w, |x, w| x * w).zip_cols(&numbers, |x, c| x + c), y.tile(place));
 }
 
-/// y = what each row of x comes to when its elements, and 1, are added one after the other to twice what was there.
+/// y = what each row of x comes to when its elements, and 1, are added one after the other to half of what was there.
 #[kernel(threads = <L as FragmentLayout<M, N>>::THREADS, expects(x.rows() == y.rows()))]
 pub fn by_steps<L: FragmentLayout<M, N>>(x: Global<f32, 2>, mut y: GlobalMut<f32, 2>) {
     let mut steps = StepRows::new(
@@ -63,7 +63,7 @@ pub fn by_steps<L: FragmentLayout<M, N>>(x: Global<f32, 2>, mut y: GlobalMut<f32
     );
     let mut all = Rows::<f32, M, N, L>::splat(0.0);
     for _ in 0..x.cols() {
-        all = all.zip(&steps.take(), |all, x| 2.0 * all + x);
+        all = all.zip(&steps.take(), |all, x| 0.5 * all + x);
     }
     let to = y.tile([block_x(), 0]);
     all.for_each(|row, first, x| {

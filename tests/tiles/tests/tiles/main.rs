@@ -359,9 +359,9 @@ where
 fn steps<K: Instance + SafeKernel<Parameters = (Global<f32, 2>, GlobalMut<f32, 2>)>>(
     device: &Device,
 ) -> Outcome {
-    for [rows, steps] in [[64, 1], [130, 4], [3, 13], [70, 18]] {
+    for [rows, steps] in [[64, 1], [130, 4], [3, 13], [70, 18], [5, 40], [64, 66]] {
         let data: Vec<f32> = (0..rows * steps).map(|i| (i * 7 % 5) as f32).collect();
-        let exact = data.chunks(steps).map(|row| row.iter().fold(0.0, |all, x| 2.0 * all + x + 1.0));
+        let exact = data.chunks(steps).map(|row| row.iter().fold(0.0, |all, x| 0.5 * all + (x + 1.0)));
         let x = Tensor::from_slice(device, &data, &[rows, steps])?;
         let mut y = Tensor::filled(device, f32::NAN, &[rows, 1])?;
         launch::<K, _>(device, [rows.div_ceil(copies::M), 1], (x.view(), y.view_mut()))?;
