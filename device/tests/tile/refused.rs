@@ -5,7 +5,7 @@ use std::path::Path;
 use tilewright_builder::{Arch, BuildError, KernelBuilder};
 
 /// What each kernel of `refused/` is refused for.
-const REASONS: [(&str, &str); 10] = [
+const REASONS: [(&str, &str); 11] = [
     ("bf16_added_before_hopper", "bf16 are added atomically from Hopper on"),
     ("doubled_by_half", "it converts f32 to bf16 in software"),
     ("part_beyond_the_depth", "a part is asked for of a tile that has not as many"),
@@ -16,6 +16,7 @@ const REASONS: [(&str, &str); 10] = [
     ("rows_of_more_warps_than_threads", "a fragment lies over more threads than compute"),
     ("widened_by_half", "it converts f16 to f32 in software"),
     ("stage_taken_by_the_producer", "threads that only load take a stage"),
+    ("zeros_in_a_ring_of_other_stages", "by stages that it was not allocated of"),
 ];
 
 #[test]

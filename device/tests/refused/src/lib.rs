@@ -31,6 +31,15 @@ pub fn ring_of_another_pipeline(
     }
 }
 
+/// Lines of K's ring are made zeros by V's stages, whose pipeline opens behind that, and K's does not.
+#[kernel(program = WarpSpecialized<OneConsumer>)]
+pub fn zeros_in_a_ring_of_other_stages(mut cta: Cta<WarpSpecialized<OneConsumer>>, first: u32) {
+    let (k_stages, v_stages) = (cta.stages::<2>(), cta.stages::<2>());
+    let k_s = k_stages.alloc::<Tile>(&mut cta);
+    v_stages.zero_lines(&mut cta, &k_s, first);
+    let _pipes = (cta.pipeline(k_stages), cta.pipeline(v_stages));
+}
+
 /// The producer takes stages too, and waits for ever.
 #[kernel(program = WarpSpecialized<OneConsumer>)]
 pub fn stage_taken_by_the_producer(
