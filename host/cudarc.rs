@@ -26,7 +26,8 @@ use ::cudarc::driver::{
 };
 
 use crate::backend::StreamId;
-use crate::{Device, Element, Error, Result, Stream, TensorView, TensorViewMut};
+use crate::foreign::expect;
+use crate::{Device, Element, Result, Stream, TensorView, TensorViewMut};
 
 /// A view of memory of cudarc's. While it lives, work may be queued with it on the stream that it was made for; when it is dropped, cudarc
 /// knows of that work.
@@ -129,28 +130,4 @@ pub unsafe fn view_mut<'a, T: Element>(
     let view = unsafe { TensorViewMut::from_raw_parts_unchecked(&device, address, shape, strides)? };
     expect(view.untyped().layout.extent(), len)?;
     Ok(Ordered { view, _order: order })
-}
-
-/// Checks that a slice has all elements of a view.
-fn expect(extent: usize, len: usize) -> Result<()> {
-    if extent <= len {
-        return Ok(());
-    }
-    Err(Error::argument(
-        "slice",
-        format!("of {len} elements"),
-        format!("of {extent} or more, which the view has"),
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slices_have_all_of_the_view() {
-        assert_eq!(expect(8, 8), Ok(()));
-        let error = expect(9, 8).unwrap_err().to_string();
-        assert_eq!(error, "`slice` was of 8 elements; it must be of 9 or more, which the view has");
-    }
 }

@@ -46,7 +46,7 @@
 //!   builds, and takes no compiler for kernels; what it then lacks, an operator's error names.
 //! - `emulator`: the CPU as a device.
 //!
-//! Off are `cudarc`: views of the crate cudarc's slices, and streams of its own; `dlpack`: tensors from and for other libraries by DLPack; and `nccl`:
+//! Off are `cudarc` and `cust`: views of these crates' memory, and their streams; `dlpack`: tensors from and for other libraries by DLPack; and `nccl`:
 //! layers on several GPUs, by NCCL (`parallel`).
 #![cfg_attr(
     not(all(
@@ -75,6 +75,8 @@ mod pages {
 mod backend;
 #[cfg(feature = "cudarc")]
 pub mod cudarc;
+#[cfg(feature = "cust")]
+pub mod cust;
 mod device;
 #[cfg(feature = "dlpack")]
 pub mod dlpack;
@@ -83,6 +85,8 @@ mod element;
 mod emulated;
 mod error;
 mod event;
+#[cfg(any(feature = "cudarc", feature = "cust"))]
+mod foreign;
 mod fp8;
 mod graph;
 mod kernel;
