@@ -6,8 +6,8 @@ use tilewright_rows::CrossEntropyArgs;
 use super::CrossEntropy;
 use super::problem::Problem;
 use crate::ops::IndexElement;
-use crate::ops::frame::{Named, Operands, Plan, explained};
-use crate::ops::rows::{Compiled, FloatElement, Prepared, absent};
+use crate::ops::frame::{Named, Operands, Plan, absent, explained};
+use crate::ops::rows::{Compiled, FloatElement, Prepared};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// The kernel that computes a cross-entropy, why it was chosen, and all that its launches need but memory.

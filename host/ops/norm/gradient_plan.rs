@@ -6,8 +6,8 @@ use tilewright_rows::{COLUMN_SUMS, ColumnSumsArgs, NORM_GRADIENT, NormGradientAr
 
 use super::Norm;
 use super::problem::{Problem, ROWS, vector};
-use crate::ops::frame::{Named, Operands, PLANNED_ROOM, Places, Plan, Table, explained, room};
-use crate::ops::rows::{Compiled, FloatElement, Planned, Prepared, Selection, absent};
+use crate::ops::frame::{Named, Operands, PLANNED_ROOM, Places, Plan, Table, absent, explained, room};
+use crate::ops::rows::{Compiled, FloatElement, Planned, Prepared, Selection};
 use crate::tensor::{Layout, Untyped};
 use crate::{AnyFunction, DType, Device, Element, Error, Launch, Result, Stream, TensorView, TensorViewMut};
 

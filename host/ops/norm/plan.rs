@@ -4,8 +4,8 @@ use tilewright_rows::NormArgs;
 
 use super::problem::{Problem, ROWS};
 use super::{Norm, select};
-use crate::ops::frame::{Named, Operands, Plan, explained};
-use crate::ops::rows::{Compiled, FloatElement, Planned, Prepared, absent};
+use crate::ops::frame::{Named, Operands, Plan, absent, explained};
+use crate::ops::rows::{Compiled, FloatElement, Planned, Prepared};
 use crate::{Element, Result, Stream, TensorView, TensorViewMut};
 
 /// The kernel that computes a norm, why it was chosen, and all that its launches need but memory.

@@ -2,8 +2,8 @@
 
 use std::cell::OnceCell;
 
-use crate::ops::frame::{Named, Operands, of_shape};
-use crate::ops::rows::{Compiled, Matrices, Operand, Planned, Selection, absent};
+use crate::ops::frame::{Named, Operands, absent, of_shape};
+use crate::ops::rows::{Compiled, Matrices, Operand, Planned, Selection};
 use crate::tensor::{Layout, Untyped};
 use crate::{Device, Error, Result};
 

@@ -1,8 +1,8 @@
 //! Tensors of any shape as batches of matrices, whose rows are those of the tensors.
 
-use tilewright_device::abi::{GlobalAbi, TensorMap};
+use tilewright_device::abi::GlobalAbi;
 
-use crate::ops::frame::Named;
+use crate::ops::frame::{Named, absent};
 use crate::ops::runs::{Run, runs};
 use crate::tensor::{Layout, Untyped};
 use crate::{Device, Result};
@@ -120,19 +120,5 @@ impl<const N: usize> Matrices<N> {
             *to = Untyped { layout, ..self.operands[i].tensor }.arg(self.device.backend(), true, 0)?;
         }
         Ok(arguments)
-    }
-}
-
-/// The argument for a tensor that a call does not have: without elements.
-pub(in crate::ops) fn absent() -> GlobalAbi<(), 3> {
-    GlobalAbi {
-        map: TensorMap::NONE,
-        address: 0,
-        strides: [0; 3],
-        policy: 0,
-        shape: [0; 3],
-        align: 16,
-        tma: 0,
-        element: std::marker::PhantomData,
     }
 }

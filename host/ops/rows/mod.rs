@@ -8,5 +8,5 @@ mod tests;
 
 pub(super) use super::FloatElement;
 pub(super) use choose::{Compiled, Selection};
-pub(super) use matrices::{Matrices, Operand, absent};
+pub(super) use matrices::{Matrices, Operand};
 pub(super) use prepared::{Planned, Prepared};

@@ -4,8 +4,9 @@ use tilewright_device::abi::GlobalAbi;
 use tilewright_device::tile::RowOrder;
 
 use super::choose::Compiled;
-use super::matrices::{Matrices, absent};
+use super::matrices::Matrices;
 use crate::ops::frame::Places;
+use crate::ops::frame::absent;
 use crate::ops::runs::{Run, launches, offsets};
 use crate::tensor::alignment;
 use crate::{AnyFunction, Launch, Result, Stream};

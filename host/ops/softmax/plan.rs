@@ -3,8 +3,8 @@
 use tilewright_rows::{MaskedSoftmaxArgs, SoftmaxArgs};
 
 use super::{How, Problem, Softmax};
-use crate::ops::frame::{Named, Operands, Plan, explained};
-use crate::ops::rows::{Compiled, FloatElement, Prepared, absent};
+use crate::ops::frame::{Named, Operands, Plan, absent, explained};
+use crate::ops::rows::{Compiled, FloatElement, Prepared};
 use crate::{DType, Result, Stream, TensorView, TensorViewMut};
 
 /// The kernel that computes a softmax, why it was chosen, and all that its launches need but memory.

@@ -1,10 +1,10 @@
 //! Sequences of a call: each a matrix of its own, or packed into the rows of one.
 
-use tilewright_device::abi::{GlobalAbi, TensorMap};
+use tilewright_device::abi::GlobalAbi;
 use tilewright_ssd::Sequences;
 
 use crate::ops::Indices;
-use crate::ops::frame::{Named, Places, of_shape};
+use crate::ops::frame::{Named, Places, absent, of_shape};
 use crate::ops::indices::log2_bytes;
 use crate::tensor::{Layout, Untyped};
 use crate::{Device, Error, Result};
@@ -128,18 +128,4 @@ pub(in crate::ops) fn column(device: &Device, vector: Option<Untyped>) -> Result
 /// A contiguous tensor of f32 at an address.
 pub(in crate::ops) fn at(address: u64, shape: &[usize]) -> Result<Untyped> {
     Ok(Untyped { address, dtype: crate::DType::F32, layout: Layout::contiguous(shape)? })
-}
-
-/// The argument for a tensor without elements.
-fn absent<const RANK: usize>() -> GlobalAbi<(), RANK> {
-    GlobalAbi {
-        map: TensorMap::NONE,
-        address: 0,
-        strides: [0; RANK],
-        policy: 0,
-        shape: [0; RANK],
-        align: 16,
-        tma: 0,
-        element: std::marker::PhantomData,
-    }
 }
