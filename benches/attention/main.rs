@@ -6,6 +6,7 @@
 //! cargo bench --bench attention -- --kernels [WORDS]   every kernel that can compute a case, beside its estimate
 //! cargo bench --bench attention -- --packed            sequences of many lengths, one after the other
 //! cargo bench --bench attention -- --chunks            chunks of prompts over a cache in pages
+//! cargo bench --bench attention -- --bias              with a bias of scores
 //! cargo bench --bench attention -- --host              what a call costs the host, alone
 //! ```
 //!
@@ -13,6 +14,7 @@
 //! rotating inputs of each variant, all of them in one run and in shuffled order, and give medians. The peers run in a process
 //! of PyTorch's, which takes turns with this one.
 
+mod bias;
 mod case;
 mod chunks;
 #[path = "../common/mod.rs"]
@@ -62,6 +64,7 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
             cases.iter().try_for_each(|&case| table::kernels(device, &*tensors.problem(case)?))
         }
         Some((mode, [])) if mode == "--chunks" => chunks::table(device),
+        Some((mode, [])) if mode == "--bias" => bias::table(device, introduce(device).as_ref()),
         Some((mode, [])) if mode == "--packed" => packed::table(device, introduce(device).as_ref()),
         Some((mode, [])) if mode == "--host" => host::costs(device, introduce(device).as_ref()),
         _ => {

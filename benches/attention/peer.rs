@@ -43,6 +43,12 @@ impl Peer {
         Ok(self.0.ask(&question)?.split_whitespace().map(str::to_owned).collect())
     }
 
+    /// PyTorch's attention of bf16 with a mask that is added, of these shapes: of Q, K and V, and of the mask.
+    pub fn prepare_biased(&self, shape: [usize; 4], mask: [usize; 4]) -> Result<Vec<String>> {
+        let words = [shape, mask].as_flattened().iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
+        Ok(self.0.ask(&format!("biased {words}"))?.split_whitespace().map(str::to_owned).collect())
+    }
+
     /// Measures one of them once on the device; gives the milliseconds of a launch.
     pub fn turn(&self, name: &str) -> Result<f64> {
         Ok(self.0.ask(&format!("turn {name}"))?.parse()?)

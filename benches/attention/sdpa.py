@@ -4,6 +4,7 @@ Questions come in lines, and each is answered by one:
 
     case TYPE BATCH HEADS KV_HEADS QUERIES KEYS D DV CAUSAL SETS   the names of those that can compute it
     packed HEADS KV_HEADS D CAUSAL LENGTHS                         the same for sequences one after the other, of bf16
+    biased BATCH HEADS LENGTH D and the mask's four sizes          the same with a mask that is added to scores, of bf16
     turn NAME                                                      milliseconds of a launch on the device
     host NAME                                                      microseconds of a call on the host
 
@@ -141,6 +142,26 @@ def prepare_packed(heads, kv_heads, d, causal, *lengths):
     return those_that_can({"FA3": lambda: Peer(flash3, contextlib.nullcontext, inputs)})
 
 
+def prepare_biased(*sizes):
+    shape, mask = sizes[:4], sizes[4:]
+
+    def random(shape):
+        return torch.randn([int(size) for size in shape], device="cuda", dtype=torch.bfloat16)
+
+    def sdpa(q, k, v, mask):
+        return scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+    batch, heads, length, _ = map(int, shape)
+    # Stretched without a copy, as the backends want it.
+    inputs = [(random(shape), random(shape), random(shape), random(mask).expand(batch, heads, length, length))]
+    ways = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION}
+
+    def peer(way):
+        return lambda: Peer(sdpa, lambda: sdpa_kernel(way), inputs)
+
+    return those_that_can({name: peer(way) for name, way in ways.items()})
+
+
 def those_that_can(peers):
     found = {}
     for name, peer in peers.items():
@@ -175,6 +196,11 @@ def main():
                 peers = {}
                 torch.cuda.empty_cache()
                 peers = prepare_packed(*words)
+                answer(" ".join(peers))
+            elif question == "biased":
+                peers = {}
+                torch.cuda.empty_cache()
+                peers = prepare_biased(*words)
                 answer(" ".join(peers))
             elif question == "turn":
                 answer(peers[words[0]].turn())

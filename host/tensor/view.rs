@@ -116,7 +116,7 @@ macro_rules! common {
                 Ok(Self::of_tensor(device, address, layout))
             }
 
-            pub(super) fn of_tensor(device: &Device, address: u64, layout: Layout) -> Self {
+            pub(crate) fn of_tensor(device: &Device, address: u64, layout: Layout) -> Self {
                 Self { device: device.clone(), address, layout, memory: PhantomData }
             }
 

@@ -21,6 +21,34 @@ pub struct Scores {
     pub sink: Option<f32>,
     /// What scores lose for each key between a query's own and theirs (ALiBi).
     pub slope: f32,
+    /// What is added to them.
+    pub bias: Option<Bias>,
+}
+
+/// What is added to the scores of a head: an eighth of them is -inf, the others are multiples of 1/8 from -4 to 4.
+#[derive(Clone, Copy, Debug)]
+pub struct Bias {
+    /// The head's number among those that have another one.
+    pub head: usize,
+    /// Whether it differs from query to query, and from key to key.
+    pub along: [bool; 2],
+}
+
+impl Bias {
+    /// That of a query and a key.
+    pub fn at(&self, query: usize, key: usize) -> f32 {
+        let number = |differs: bool, i: usize| if differs { i as u64 } else { 0 };
+        let [along_queries, along_keys] = self.along;
+        let place = [self.head as u64, number(along_queries, query), number(along_keys, key)];
+        // Vigna's splitmix64 of the place.
+        let mixed = place.iter().fold(0u64, |state, &i| {
+            let z = (state ^ i).wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ (z >> 31)
+        });
+        if mixed.is_multiple_of(8) { f32::NEG_INFINITY } else { (mixed >> 3 & 63) as f32 / 8.0 - 4.0 }
+    }
 }
 
 impl Scores {
@@ -33,6 +61,7 @@ impl Scores {
             window: None,
             sink: None,
             slope: 0.0,
+            bias: None,
         }
     }
 
@@ -131,27 +160,35 @@ impl Head {
         }
         let own = i as f64 + self.keys as f64 - self.queries as f64;
         let distance = |key: usize| (own - key as f64).abs();
+        let bias = |key: usize| scores.bias.map_or(0.0, |bias| f64::from(bias.at(i, key)));
         weights
             .iter_mut()
             .zip(seen.clone())
-            .for_each(|(s, key)| *s -= f64::from(scores.slope) * distance(key));
+            .for_each(|(s, key)| *s += bias(key) - f64::from(scores.slope) * distance(key));
         let sink = scores.sink.map_or(f64::NEG_INFINITY, f64::from);
         let max = weights.iter().copied().fold(sink, f64::max);
+        // Where no key is left, exponentials of -inf - 0.
+        let max = if max == f64::NEG_INFINITY { 0.0 } else { max };
         weights.iter_mut().for_each(|s| *s = (*s - max).exp());
-        let sink = if max == f64::NEG_INFINITY { 0.0 } else { (sink - max).exp() };
+        let sink = (sink - max).exp();
         let sum = weights.iter().sum::<f64>() + sink;
         let (mut o, mut size) = (vec![0.0; dv], vec![0.0; dv]);
+        let inverse = if sum == 0.0 { 0.0 } else { 1.0 / sum };
         for (p, v) in weights.iter().zip(self.v[seen.start * dv..].chunks(dv)) {
             for ((o, size), &v) in o.iter_mut().zip(&mut size).zip(v) {
-                *o += p / sum * f64::from(v);
-                *size += p / sum * f64::from(v).abs();
+                *o += p * inverse * f64::from(v);
+                *size += p * inverse * f64::from(v).abs();
             }
         }
         let lse = if sum == 0.0 { f64::NEG_INFINITY } else { max + sum.ln() };
         let longest = keys().map(|k| dot(k, k)).fold(0.0, f64::max);
         // Of a bias as of a product: a step of f32, of what is reached.
-        let bias = f64::from(scores.slope).abs() * seen.map(distance).fold(0.0, f64::max);
-        Row { o, lse, size, reach: (dot(q, q) * longest).sqrt() * scale + bias }
+        let added = |key: usize| {
+            let bias = bias(key).abs();
+            f64::from(scores.slope).abs() * distance(key) + if bias.is_finite() { bias } else { 0.0 }
+        };
+        let added = seen.map(added).fold(0.0, f64::max);
+        Row { o, lse, size, reach: (dot(q, q) * longest).sqrt() * scale + added }
     }
 }
 

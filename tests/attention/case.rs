@@ -23,6 +23,7 @@ struct Inputs<T> {
     table: Option<Tensor<i32>>,
     sinks: Option<Tensor<f32>>,
     slopes: Option<Tensor<f32>>,
+    bias: Option<Tensor<T>>,
 }
 
 /// Element types.
@@ -77,6 +78,8 @@ pub struct Case<T> {
     pub cache: Cache,
     pub splits: Option<usize>,
     pub terms: Terms,
+    /// A bias lies transposed.
+    pub transposed: bool,
     /// Queries beside which another one of their tile sees a value that is NaN: their elements of its column may be NaN too.
     pub beside_nan: Range<usize>,
 }
@@ -94,6 +97,7 @@ impl<T: Input> Case<T> {
             cache: Cache::default(),
             splits: None,
             terms: Terms::default(),
+            transposed: false,
             beside_nan: 0..0,
         }
     }
@@ -143,7 +147,8 @@ impl<T: Input> Case<T> {
         };
         let [lengths, table] = [self.cache.lengths(device)?, self.cache.table(device, self.places[1].shape)?];
         let [sinks, slopes] = self.terms.tensors(device, self.sizes)?;
-        Ok(Inputs { operands: [of(0)?, of(1)?, of(2)?], lengths, table, sinks, slopes })
+        let bias = self.terms.bias(device, self.sizes, self.transposed)?;
+        Ok(Inputs { operands: [of(0)?, of(1)?, of(2)?], lengths, table, sinks, slopes, bias })
     }
 
     fn attention<'a>(&self, inputs: &'a Inputs<T>) -> Attention<'a> {
@@ -164,7 +169,10 @@ impl<T: Input> Case<T> {
             window.into_iter().fold(attention, |attention, [left, right]| attention.window(left, right));
         let attention =
             inputs.sinks.iter().fold(attention, |attention, sinks| attention.sinks(&sinks.view()));
-        inputs.slopes.iter().fold(attention, |attention, slopes| attention.alibi_slopes(&slopes.view()))
+        let attention =
+            inputs.slopes.iter().fold(attention, |attention, slopes| attention.alibi_slopes(&slopes.view()));
+        let Some(bias) = &inputs.bias else { return attention };
+        attention.bias(if self.transposed { bias.view().transpose(2, 3).unwrap() } else { bias.view() })
     }
 
     /// Runs it on the kernel of this name, with and without a log-sum-exp.

@@ -113,7 +113,7 @@ impl Case {
         };
         let (k_scale, v_scale) = (scale(0)?, scale(1)?);
         let (k_scale, v_scale) = (k_scale.view(), v_scale.view());
-        let Scores { scale, softcap, causal, window, sink, slope } = self.scores;
+        let Scores { scale, softcap, causal, window, sink, slope, .. } = self.scores;
         let sinks = Tensor::filled(device, sink.unwrap_or(f32::NAN), &[heads])?;
         let slopes = Tensor::filled(device, slope, &[heads])?;
         let (sinks, slopes) = (sinks.view(), slopes.view());

@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "NaN behind a mask stays in its tile's column", values::behind_the_mask)
         .device(Arch::Sm80, "sinks", terms::sinks)
         .device(Arch::Sm80, "ALiBi", terms::slopes)
+        .device(Arch::Sm80, "a bias of scores", terms::bias)
         .device(Arch::Sm80, "sinks and slopes without keys, of any size", terms::extremes)
         .device(Arch::Sm80, "lengths of sequences, in a cache", decode::lengths)
         .device(Arch::Sm80, "caches in shuffled pages", decode::pages)

@@ -1,12 +1,12 @@
-//! What heads have beside Q and K: sinks, and slopes of ALiBi.
+//! What scores and their softmax have beside Q and K: sinks, slopes of ALiBi, a bias.
 
 use tilewright::ops::{Attention, AttentionViews};
 use tilewright::{Device, Result, Stream, Tensor, bf16, f16};
-use tilewright_support::attention::Scores;
+use tilewright_support::attention::{Bias, Scores};
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
 
-use crate::case::{Case, Sizes};
+use crate::case::{Case, Input, Sizes};
 
 /// Which of them heads have.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,6 +14,8 @@ pub struct Terms {
     pub sinks: bool,
     /// Of each sequence's heads, or of heads alone.
     pub slopes: Option<bool>,
+    /// In which dimensions a bias differs: batch, heads, queries, keys.
+    pub bias: Option<[bool; 4]>,
 }
 
 impl Terms {
@@ -44,18 +46,51 @@ impl Terms {
         Ok([sinks.transpose()?, slopes.transpose()?])
     }
 
+    /// The bias, in the order of its dimensions or transposed: then no line is contiguous.
+    pub fn bias<T: Input>(
+        &self,
+        device: &Device,
+        sizes: Sizes,
+        transposed: bool,
+    ) -> Result<Option<Tensor<T>>> {
+        let Some(differs) = self.bias else { return Ok(None) };
+        let Sizes { batch, heads, queries, keys, .. } = sizes;
+        let sizes = [batch, heads, queries, keys];
+        let mut shape = [0, 1, 2, 3].map(|dim| if differs[dim] { sizes[dim] } else { 1 });
+        let [_, many, rows, columns] = shape;
+        let of = |i: usize| {
+            let (row, column) = match transposed {
+                false => (i / columns % rows, i % columns),
+                true => (i % rows, i / rows % columns),
+            };
+            let matrix = i / columns / rows;
+            Self::biases(differs, (matrix / many, matrix % many)).at(row, column)
+        };
+        let data = T::round(&(0..shape.iter().product()).map(of).collect::<Vec<f32>>());
+        if transposed {
+            shape.swap(2, 3);
+        }
+        Tensor::from_slice(device, &data, &shape).map(Some)
+    }
+
+    fn biases([batch, heads, queries, keys]: [bool; 4], (sequence, head): (usize, usize)) -> Bias {
+        let number = |differs, i| if differs { i } else { 0 };
+        Bias { head: number(batch, sequence) * 1000 + number(heads, head), along: [queries, keys] }
+    }
+
     /// The scores of a sequence's head.
     pub fn scores(&self, scores: Scores, (sequence, head): (usize, usize), heads: usize) -> Scores {
         debug_assert!(head < heads, "a head");
         let sink = self.sinks.then(|| Self::sink(head));
         let slope = self.slopes.map_or(0.0, |of| Self::slope(if of { sequence } else { 0 }, head));
-        Scores { sink, slope, ..scores }
+        let bias = self.bias.map(|differs| Self::biases(differs, (sequence, head)));
+        Scores { sink, slope, bias, ..scores }
     }
 }
 
-const SINKS: Terms = Terms { sinks: true, slopes: None };
-const SLOPES: Terms = Terms { sinks: false, slopes: Some(false) };
-const BOTH: Terms = Terms { sinks: true, slopes: Some(true) };
+const SINKS: Terms = Terms { sinks: true, slopes: None, bias: None };
+const SLOPES: Terms = Terms { sinks: false, slopes: Some(false), bias: None };
+const BOTH: Terms = Terms { sinks: true, slopes: Some(true), bias: None };
 
 /// Of all kernels: tiles of queries, and parts of keys in caches, one of which takes the sink.
 pub fn sinks(device: &Device) -> Outcome {
@@ -93,6 +128,31 @@ pub fn slopes(device: &Device) -> Outcome {
     let case = Case::<bf16>::new(Sizes::new(200, 70, [128, 128])).terms(BOTH);
     let scores = Scores { window: Some([20, 5]), ..case.scores };
     case.scores(scores).check_all(device)
+}
+
+/// A bias of every score, and stretched in every way; of lines that are aligned, begin at odd elements or are not contiguous; beside all else.
+pub fn bias(device: &Device) -> Outcome {
+    let all = [true; 4];
+    for (columns, keys) in [([64, 64], 130), ([128, 128], 77), ([256, 256], 200), ([40, 72], 65)] {
+        for (bias, heads) in [(all, 2), ([false, true, true, true], 3), ([true, false, false, true], 2)] {
+            let sizes = Sizes { batch: 2, heads, kv_heads: 1, ..Sizes::new(70, keys, columns) };
+            let case = Case::<f16>::new(sizes).terms(Terms { bias: Some(bias), ..Terms::default() });
+            case.check_all(device)?;
+            let sizes = Sizes { batch: 3, heads: 4, kv_heads: 2, ..Sizes::new(2, keys, columns) };
+            let case = Case::<bf16>::new(sizes).terms(Terms { bias: Some(bias), ..BOTH });
+            let scores = Scores { causal: true, softcap: Some(3.0), ..case.scores };
+            case.scores(scores).check_all(device)?;
+        }
+    }
+    for bias in [all, [false, false, true, false], [false; 4]] {
+        let terms = Terms { bias: Some(bias), ..Terms::default() };
+        for transposed in [false, true] {
+            let case = Case::<bf16>::new(Sizes::new(130, 300, [128, 128])).terms(terms);
+            let scores = Scores { window: Some([200, 5]), ..case.scores };
+            Case { transposed, ..case.scores(scores) }.check_all(device)?;
+        }
+    }
+    Ok(())
 }
 
 /// Without keys, with sinks that are -inf or far above all scores; the plan reads other sinks and slopes than those it was made with.

@@ -3,7 +3,7 @@
 use tilewright::ops::{Attention, HalfElement};
 use tilewright::{Device, Stream, TensorViewMut, bf16, f16};
 use tilewright_support::Real;
-use tilewright_support::attention::{Head, Scores};
+use tilewright_support::attention::{Bias, Head, Scores};
 use tilewright_support::random::normal;
 
 use crate::place::{Number, Place, Placed};
@@ -96,9 +96,13 @@ fn of<T: Real + Number + HalfElement>(random: &mut Random, device: &Device, call
     };
     let packed = matches!(sequences, Sequences::Packed(_));
     let splits = (!packed && random.one_in(3)).then(|| random.within(1..=6));
+    let alone = matches!(sequences, Sequences::Equal) && splits.is_none();
+    let bias_place =
+        (alone && random.one_in(3)).then(|| Place::lines(random, &[batch, heads, queries, keys], 3));
+    let bias_of = |head| Bias { head, along: [true; 2] };
     let (with_lse, own, forced) = (random.one_in(2), random.one_in(2), random.next());
     call.set(format!(
-        "Attention<{}>: {sequences:?}, Q {:?}, K {:?}, V {:?}, O {o_place:?}, {scores:?}, splits {splits:?}, log-sum-exp \
+        "Attention<{}>: {sequences:?}, Q {:?}, K {:?}, V {:?}, O {o_place:?}, {scores:?}, bias {bias_place:?}, splits {splits:?}, log-sum-exp \
          {with_lse} {lse_place:?}, workspace of its own {own}",
         T::DTYPE,
         places[0],
@@ -143,6 +147,13 @@ fn of<T: Real + Number + HalfElement>(random: &mut Random, device: &Device, call
             (None, None, Some((queries?, keys?, all.iter().map(|one| one[0]).max().unwrap_or(0))))
         }
     };
+    let bias = bias_place.map(|place| {
+        let values: Vec<f32> = (0..place.count())
+            .map(|i| bias_of(i / (queries * keys)).at(i / keys % queries, i % keys))
+            .collect();
+        Placed::new(device, place, &T::round(&values))
+    });
+    let bias = bias.transpose()?;
     let stream = Stream::new(device)?;
     {
         let (q, k, v, mut o) = (q.view()?, k.view()?, v.view()?, o.view_mut()?);
@@ -166,7 +177,10 @@ fn of<T: Real + Number + HalfElement>(random: &mut Random, device: &Device, call
                 Some((queries, keys, longest)) => attention.packed(queries.view()?, keys.view()?, *longest),
                 None => attention,
             };
-            Ok(attention)
+            match &bias {
+                Some(bias) => Ok(attention.bias(bias.view()?)),
+                None => Ok(attention),
+            }
         };
         let attention = with_options()?;
         let attention = if with_lse { attention.lse(&mut rows) } else { attention };
@@ -248,6 +262,8 @@ fn of<T: Real + Number + HalfElement>(random: &mut Random, device: &Device, call
             for Part { first, queries, keys, values, count } in parts {
                 let q = &q_values[first * d..][..queries * d];
                 let all: Vec<_> = (0..queries).collect();
+                let of_head = bias.as_ref().map(|_| bias_of(b * heads + head));
+                let scores = Scores { bias: of_head, ..scores };
                 let expected =
                     Head::new::<f32>([q, &keys, &values], queries, count, [d, dv]).rows(&all, &scores);
                 for (at, row) in (first..).zip(&expected) {

@@ -122,6 +122,8 @@ impl Choice for Problem {
             if self.splits.is_some() {
                 return Err(Rejection::Because("it does not divide the keys"));
             }
+        } else if self.bias.is_some() {
+            return Err(Rejection::Because("it adds no bias"));
         } else if self.splits.is_some_and(|splits| splits > 1) && !mergeable(&self.size) {
             return Err(Rejection::Because("it divides the keys of up to 65535 sequences"));
         }

@@ -1,5 +1,6 @@
 //! Attention: O = softmax(scale Q Kᵀ + mask) V.
 
+mod bias;
 mod cache;
 mod choose;
 mod gradient;
@@ -15,6 +16,7 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
+pub use bias::AttentionBias;
 pub use gradient::{
     AttentionGradient, AttentionGradientCandidate, AttentionGradientPlan, AttentionGradientViews,
 };
@@ -113,6 +115,7 @@ pub struct Attention<'a> {
     scales: Option<[&'a TensorView<'a, f32>; 2]>,
     sinks: Option<TensorView<'a, f32>>,
     slopes: Option<TensorView<'a, f32>>,
+    bias: Option<AttentionBias<'a>>,
     workspace: Workspace<'a>,
     kernel: Option<&'a str>,
     overlap: bool,
@@ -131,6 +134,7 @@ impl Attention<'_> {
             scales: None,
             sinks: None,
             slopes: None,
+            bias: None,
             workspace: Workspace::Owned(None),
             kernel: None,
             overlap: true,
@@ -179,6 +183,15 @@ impl<'a> Attention<'a> {
     /// The kernels are those of capped scores.
     pub fn alibi_slopes(self, slopes: &TensorView<'a, f32>) -> Self {
         Attention { slopes: Some(slopes.clone()), ..self }
+    }
+    /// What is added to each score, of the type of `q`: \[batch, heads, queries, keys\], or a shape that broadcasts to it, of any strides. Scores are scaled
+    /// and capped before, and masked after it; -inf hides a key from a query. Read when the kernel runs. `scale` is at least 1e-20 beside it.
+    ///
+    /// The kernels are those of capped scores that take tiles of queries: there is no bias with [`lengths`](Self::lengths), a
+    /// [`block_table`](Self::block_table), keys of 8 bits, [`packed`](Self::packed) sequences and [`splits`](Self::splits), and few queries over many
+    /// keys take longer.
+    pub fn bias(self, bias: impl Into<AttentionBias<'a>>) -> Self {
+        Attention { bias: Some(bias.into()), ..self }
     }
     /// Where to write the natural logarithm of each row's sum of exponentials of masked scores, \[batch, heads, queries\].
     pub fn lse(self, lse: &'a mut TensorViewMut<'_, f32>) -> Self {
@@ -265,7 +278,7 @@ impl<'a> Attention<'a> {
         Attention { overlap, ..self }
     }
 
-    /// The gradients of this attention by Q, K and V. Neither a cache nor divided keys nor ALiBi's slopes have any. What [`sinks`](Self::sinks) do is in O
+    /// The gradients of this attention by Q, K and V. Neither a cache nor divided keys nor ALiBi's slopes nor a bias have any. What [`sinks`](Self::sinks) do is in O
     /// and in the log-sum-exp that it is given; there is no gradient by them.
     pub fn gradient(self) -> AttentionGradient<'a> {
         AttentionGradient::new(self)
@@ -282,6 +295,7 @@ impl<'a> Attention<'a> {
             scales: self.scales,
             sinks: self.sinks.as_ref(),
             slopes: self.slopes.as_ref(),
+            bias: self.bias.as_ref(),
         }
     }
 

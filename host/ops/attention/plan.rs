@@ -3,6 +3,7 @@
 use tilewright_attention::{AnySequences, SequenceList};
 
 use super::Attention;
+use super::bias::AttentionBias;
 use super::cache::Cached;
 use super::packed::Offsets;
 use super::problem::Problem;
@@ -10,7 +11,7 @@ use super::queue::Queue;
 use super::splits::workspace_len;
 use super::table::{Compiled, Prepared};
 use super::terms::Terms;
-use crate::ops::frame::{Choice, Named, Operands, Places, Plan, check, explained, room};
+use crate::ops::frame::{Choice, Named, Operands, Places, Plan, check, explained, of_shape, room};
 use crate::ops::{CacheElement, HalfElement, Indices};
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut};
 
@@ -77,6 +78,8 @@ pub struct AttentionViews<'a> {
     pub sinks: Option<TensorView<'a, f32>>,
     /// See [`Attention::alibi_slopes`].
     pub alibi_slopes: Option<TensorView<'a, f32>>,
+    /// See [`Attention::bias`].
+    pub bias: Option<AttentionBias<'a>>,
     /// As many elements as [`AttentionPlan::workspace_len`] says, contiguous and aligned to 16 bytes, of any values. Runs that may be at work at
     /// the same time, on whatever streams, have memory of their own. Packed sequences run without it too, and slower: see [`Attention::packed`].
     pub workspace: Option<TensorViewMut<'a, f32>>,
@@ -92,6 +95,7 @@ pub(super) struct Others<'v> {
     pub(super) scales: Option<[&'v TensorView<'v, f32>; 2]>,
     pub(super) sinks: Option<&'v TensorView<'v, f32>>,
     pub(super) slopes: Option<&'v TensorView<'v, f32>>,
+    pub(super) bias: Option<&'v AttentionBias<'v>>,
 }
 
 /// Places of a plan.
@@ -104,8 +108,9 @@ const K_SCALE: usize = 9;
 const V_SCALE: usize = 10;
 const SINKS: usize = 11;
 const SLOPES: usize = 12;
+const BIAS: usize = 13;
 /// How many.
-const PLACES: usize = 13;
+const PLACES: usize = 14;
 
 /// The tensors of an attention, in the order of a plan's.
 pub(super) fn named<'v, T: Element, C: Element>(
@@ -129,6 +134,7 @@ pub(super) fn named<'v, T: Element, C: Element>(
         others.scales.map(|[_, v]| Named::read("v_scale", v)),
         others.sinks.map(|sinks| Named::read("sinks", sinks)),
         others.slopes.map(|slopes| Named::read("alibi_slopes", slopes)),
+        others.bias.map(AttentionBias::named),
     ]
 }
 
@@ -160,6 +166,7 @@ pub(super) fn problem<T: HalfElement, C: CacheElement<T>>(
         query_offsets: query_offsets.as_ref(),
         key_offsets: key_offsets.as_ref(),
         scales: scales.as_ref().map(|[k, v]| [k, v]),
+        bias: others.bias,
     };
     check(o.device(), named(&q, [&k, &v], &o, &here).into_iter().flatten())?;
     let cached = Cached {
@@ -168,8 +175,11 @@ pub(super) fn problem<T: HalfElement, C: CacheElement<T>>(
         codes: (C::DTYPE != T::DTYPE).then_some(C::DTYPE),
         scales: scales.map(|scales| scales.map(|of| of.untyped())),
     };
-    let terms =
-        Terms { sinks: sinks.map(|sinks| sinks.untyped()), slopes: slopes.map(|slopes| slopes.untyped()) };
+    let terms = Terms {
+        sinks: sinks.map(|sinks| sinks.untyped()),
+        slopes: slopes.map(|slopes| slopes.untyped()),
+        bias: others.bias.map(|bias| bias.planned(BIAS)),
+    };
     let of_keys = key_offsets.map(|of| of.untyped());
     let in_cache = of_keys.is_none();
     let packed =
@@ -182,6 +192,17 @@ pub(super) fn problem<T: HalfElement, C: CacheElement<T>>(
     if let Some((name, _)) = others.into_iter().find(|(_, given)| *given && packed.is_some()) {
         let allowed = "left out: the offsets say which keys a sequence has, and they are not divided";
         return Err(Error::argument(name, "given for packed sequences", allowed));
+    }
+    let beside = [
+        ("packed sequences", packed.is_some()),
+        ("lengths", cached.lengths.is_some()),
+        ("a block_table", cached.table.is_some()),
+        ("keys of 8 bits", cached.codes.is_some()),
+        ("splits", options.splits.is_some()),
+    ];
+    if let (Some(bias), Some((what, _))) = (terms.bias, beside.into_iter().find(|(_, given)| *given)) {
+        let was = format!("{} beside {what}", of_shape(bias.layout.shape()));
+        return Err(Error::argument("bias", was, "left out: kernels of tiles of queries alone add one"));
     }
     if let (Some(codes), Some(_)) = (cached.codes, &packed) {
         let allowed = format!("of {}, the type of `q`: few queries alone read keys of 8 bits", T::DTYPE);
@@ -253,6 +274,7 @@ impl AttentionPlan {
             cache_scales,
             sinks,
             alibi_slopes,
+            bias,
             workspace,
         } = views;
         let scales = cache_scales.as_ref().map(|[k, v]| [k, v]);
@@ -269,7 +291,8 @@ impl AttentionPlan {
         let workspace = workspace.as_ref();
         let memory = workspace.map(|workspace| Named::room("workspace", workspace));
         let (sinks, slopes) = (sinks.as_ref(), alibi_slopes.as_ref());
-        let others = Others { lse, lengths, table, query_offsets, key_offsets, scales, sinks, slopes };
+        let bias = bias.as_ref();
+        let others = Others { lse, lengths, table, query_offsets, key_offsets, scales, sinks, slopes, bias };
         let places = self.places(stream, named(q, [k, v], o, &others), memory)?;
         let without = self.queue.is_some() && workspace.is_none();
         let room = if without { 0 } else { room(workspace, self.workspace_len)? };

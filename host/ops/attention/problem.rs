@@ -3,12 +3,13 @@
 use std::f32::consts::LOG2_E;
 
 use tilewright_attention::{AnySequences, Cache, CachedKeys, Capped, HeadTerms, Keys, Plain, Score};
+use tilewright_device::abi::GlobalAbi;
 
 use super::cache::{Cached, int};
 use super::packed::Offsets;
 use super::table::Kind;
 use super::terms::Terms;
-use crate::ops::frame::{Operand, of_shape};
+use crate::ops::frame::{Operand, absent, of_shape};
 use crate::ops::scores::{scale, softcap};
 use crate::tensor::{Places, Untyped};
 use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
@@ -60,6 +61,8 @@ pub(super) struct Problem {
     pub(super) scales: [f32; 2],
     /// Sinks and slopes.
     pub(super) terms: HeadTerms,
+    /// What is added to scores, stretched to all of them.
+    pub(super) bias: Option<Untyped>,
     pub(super) kind: Kind,
 }
 
@@ -87,6 +90,11 @@ impl Problem {
             }
             _ => None,
         }
+    }
+
+    /// What is added to scores, as kernels take it.
+    pub(super) fn bias_argument(&self) -> Result<GlobalAbi<(), 4>> {
+        self.bias.map_or_else(|| Ok(absent()), |bias| bias.arg(self.device.backend(), true, 0))
     }
 
     /// Checks that the views fit together; `has_workspace` says whether there may be memory for parts of the keys.
@@ -124,7 +132,7 @@ impl Problem {
         let scale = scale(options.scale, d)?;
         let (scales, score) = match options.softcap {
             // Kernels that change scores are told of no cap.
-            None if terms.slopes.is_some() || cached.codes.is_some() => ([0.0, scale * LOG2_E], Capped::NAME),
+            None if terms.adds() || cached.codes.is_some() => ([0.0, scale * LOG2_E], Capped::NAME),
             None => ([0.0, scale * LOG2_E], Plain::NAME),
             Some(cap) => {
                 let cap = softcap(cap)?;
@@ -158,6 +166,7 @@ impl Problem {
             lse,
             size,
             keys,
+            bias: terms.bias(&size, T::DTYPE)?,
             terms: terms.argument(&size, scales[1])?,
             cache: cached.argument(options, size.queries, size.keys, size.block_rows)?,
             kind: Kind { element: T::DTYPE.name(), codes: cached.codes.is_some(), score },
@@ -205,6 +214,7 @@ impl Problem {
         cache.codes.scales = cache.codes.scales.map(|scale| places.at(scale));
         let terms = &mut placed.terms;
         [terms.sinks, terms.slopes] = [terms.sinks, terms.slopes].map(|at| places.at(at));
+        placed.bias = placed.bias.map(|bias| places.of(&bias));
         if let AnySequences::Packed(packed) = &mut placed.sequences {
             packed.query_offsets = places.at(packed.query_offsets);
             packed.keys = places.at(packed.keys);

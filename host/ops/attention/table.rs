@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use tilewright_attention::{
-    ATTENTION, AnySequences, AttentionArgs, AttentionKernel, CachedKeys, DECODE, DecodeKernel, Equal,
-    KERNELS, Keys, SequenceList, Sequences, TileOrder,
+    ATTENTION, AnySequences, AttentionArgs, AttentionKernel, CachedKeys, Capped, DECODE, DecodeKernel, Equal,
+    KERNELS, Keys, Plain, Score, SequenceList, Sequences, TileOrder,
 };
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
@@ -130,7 +130,13 @@ static TABLE: LazyLock<Table<Kind, Compiled>> = LazyLock::new(|| {
     let kind = |element, codes, score| Kind { element, codes, score };
     let queries = ATTENTION.iter().map(|k| (kind(k.element, false, k.score), Compiled::queries(k)));
     let parts = DECODE.iter().map(|k| (kind(k.element, k.codes, k.score), Compiled::parts(k)));
-    Table::new(queries.chain(parts))
+    // Before Hopper those that change scores compute plain ones too: most forms are made once.
+    let both = queries.chain(parts).flat_map(|(kind, kernel)| {
+        let too = kernel.arch == Arch::Sm80 && kind.score == Capped::NAME && !kind.codes;
+        let plain = Kind { score: Plain::NAME, ..kind };
+        std::iter::once((kind, kernel)).chain(too.then_some((plain, kernel)))
+    });
+    Table::new(both)
 });
 
 /// The kernels of a kind.
@@ -207,8 +213,9 @@ impl Queries {
         let lse: GlobalAbi<(), 4> = lse.arg(backend, true, 0)?;
         let launch = Launch::grid([*ctas, 1, 1]).pdl(overlap && tma);
         let order = *order;
+        let bias = problem.bias_argument()?;
         let cache = problem.packed_cache().unwrap_or(CachedKeys::NONE);
-        let args = AttentionArgs { q, k, v, o, lse, order, sequences, cap, scale, list, terms, cache };
+        let args = AttentionArgs { q, k, v, o, lse, order, sequences, cap, scale, list, terms, cache, bias };
         // SAFETY: the arguments are those of `attention` for this kind of sequences. The views that the tensors come from are
         // borrowed by the caller, o and lse exclusively, and reach no further than their shapes, which the kernel keeps to; a list of packed sequences was made before, with a counter that is this grid's alone.
         // Programmatic launch only moves what precedes its wait for the preceding grid.

@@ -105,12 +105,15 @@ kernels! {
             decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, F, 64, 128, 128, 128, 3>;
         sm_90: [decode_sm_90_ T _ SCORE _64x64d256x256s3]:
             decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, F, 64, 64, 256, 256, 3>;
-        sm_80: [decode_sm_80_ T _ SCORE _64x64d128x128s2]:
-            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, F, 64, 64, 128, 128, 2>;
-        sm_80: [decode_sm_80_ T _ SCORE _64x32d256x128s2]:
-            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, F, 64, 32, 256, 128, 2>;
-        sm_80: [decode_sm_80_ T _ SCORE _64x32d256x128s3]:
-            decode<Multistage<4, Elements>, warp::FullRow<4>, T, T, F, 64, 32, 256, 128, 3>;
+    }
+    // Plain scores take them as long as kernels of their own, within 1%: there are none.
+    for T in [f16, bf16] {
+        sm_80: [decode_sm_80_ T _capped_64x64d128x128s2]:
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Capped, 64, 64, 128, 128, 2>;
+        sm_80: [decode_sm_80_ T _capped_64x32d256x128s2]:
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Capped, 64, 32, 256, 128, 2>;
+        sm_80: [decode_sm_80_ T _capped_64x32d256x128s3]:
+            decode<Multistage<4, Elements>, warp::FullRow<4>, T, T, Capped, 64, 32, 256, 128, 3>;
     }
     // Of codes of 8 bits, with or without a cap. Blocks of 32 keys leave registers for 256 columns of O.
     for T in [f16, bf16] {

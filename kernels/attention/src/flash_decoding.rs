@@ -81,8 +81,8 @@ pub fn decode<
         arriving.wait();
         let codes = cache.get().codes.codes();
         let [k_scale, v_scale] = cache.get().scales::<T, C>(kv_head);
-        let biased = F::CHANGES && terms.get().biased();
-        let [cap, scale] = match (cap != 0.0, biased) {
+        let sloped = F::CHANGES && terms.get().sloped();
+        let [cap, scale] = match (cap != 0.0, sloped) {
             (true, _) => [cap * k_scale, scale],
             (false, false) => [cap, scale * k_scale],
             (false, true) => [cap, scale],
@@ -92,7 +92,7 @@ pub fn decode<
         let query = |r| rows.query(m * BM as u32 + r);
         let head = |r| rows.row(kv_head, m * BM as u32 + r).map(|(_, head)| head);
         let mut slopes = Rows::<f32, BM, BN, Y>::splat(0.0);
-        if biased {
+        if sloped {
             slopes = Rows::indexed(|r| head(r).map_or(0.0, |head| terms.get().slope(batch, head)));
         }
         // The block's P, and V after it, with what came before weighted anew.
@@ -100,7 +100,7 @@ pub fn decode<
             #[inline(always)]
             |s: Fragment<f32, BM, BN, Y>, acc: Fragment<f32, BM, DV, Y>, j: u32| {
                 // A bias is of the scores themselves.
-                let s = if biased && cap == 0.0 { s.map(|s| k_scale * s) } else { s };
+                let s = if sloped && cap == 0.0 { s.map(|s| k_scale * s) } else { s };
                 let own = || keys.own_of_rows(j, query);
                 let s = score::changed::<F, BM, BN, Y>(s, cap, terms, &slopes, own);
                 let s = if blocks.whole(j) { s } else { keys.mask_rows(s, j, query) };

@@ -2,6 +2,7 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
+mod bias;
 mod cache;
 mod decode_list;
 mod flash_decoding;
@@ -40,12 +41,15 @@ use tilewright_device::tile::{
     RowMajor, Rows, Shared, copy, gemm,
 };
 
+use crate::bias::added;
+
 /// O = softmax(scale score(Q Kᵀ) + mask) V (Milakov & Gimelshein 2018; Dao 2023; Shah et al. 2024).
 ///
 /// Q \[batch, heads, queries, D\], K \[batch, KV heads, keys, D\], V \[batch, KV heads, keys, DV\], O as Q with DV columns; the
 /// log-sum-exp of each row, \[batch, heads, queries, 1\] in natural logarithms, unless `lse` has no rows. `F` is what is done to
 /// each score before the softmax, with `cap`; `scale` is that of its result times log2(e); `terms` has the heads' sinks, which join the sum of a
-/// row's exponentials, and slopes. Columns of Q, K and V that are
+/// row's exponentials, and slopes; `bias`, if it has any
+/// rows, is \[batch, heads, queries, keys\] and added to scaled ones. Columns of Q, K and V that are
 /// not there are zeros. A CTA takes tiles of `BM` queries in the order of `order`, packed ones from a queue in that of `list` if there is one,
 /// and walks over their keys in blocks of `BN`, last to first, which packed queries may have in the
 /// pages of a cache, \[pages, KV heads, rows, columns\]; the softmax of one block runs under the next block's Q Kᵀ and its own P V.
@@ -75,6 +79,7 @@ pub fn attention<
     list: InPlace<SequenceList>,
     terms: InPlace<HeadTerms>,
     cache: InPlace<CachedKeys>,
+    bias: InPlace<Global<T, 4, RowMajor, 0>>,
 ) where
     Y: ChainedGemm<T, BM, BN, D, DV>,
 {
@@ -131,7 +136,8 @@ pub fn attention<
             #[inline(always)]
             |s, j| {
                 let own = || keys().own_of_rows(j, |r| (m * BM as u32 + r) as i32);
-                score::changed::<F, BM, BN, Y>(s, cap, terms, &slopes, own)
+                let s = score::changed::<F, BM, BN, Y>(s, cap, terms, &slopes, own);
+                added::<F, S, T, BM, BN, Y>(s, bias, terms, [batch, head, m, j])
             },
         );
         if !blocks.none() {

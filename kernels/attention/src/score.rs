@@ -23,7 +23,7 @@ pub trait Score: Copy + Default + 'static {
 pub struct Plain;
 
 /// tanh(cap score), which keeps scores between -1 and 1 ("softcap", as in Gemma 2), where there is a cap; less the distance of keys times a slope
-/// (ALiBi; Press et al. 2022), where heads have slopes: a launch says which.
+/// (ALiBi; Press et al. 2022), where heads have slopes; with a bias of its own: a launch says which.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Capped;
 
@@ -49,7 +49,7 @@ impl Score for Capped {
     }
 }
 
-/// Scores of a block as the softmax takes them, before a mask: capped if `cap` is not 0, with the bias of `slopes` if `terms` have any. `own` are the
+/// Scores of a block as the softmax takes them, before a bias and a mask: capped if `cap` is not 0, less the distances of `slopes` if `terms` have any. `own` are the
 /// keys that the rows' queries are aligned with, counted from the block's first.
 #[inline(always)]
 pub(crate) fn changed<F: Score, const M: usize, const N: usize, L: FragmentLayout<M, N>>(
@@ -63,5 +63,5 @@ pub(crate) fn changed<F: Score, const M: usize, const N: usize, L: FragmentLayou
         return s;
     }
     let s = if cap != 0.0 { s.map(|s| F::apply(s, cap)) } else { s };
-    if terms.get().biased() { s.less_distance(slopes, &own()) } else { s }
+    if terms.get().sloped() { s.less_distance(slopes, &own()) } else { s }
 }

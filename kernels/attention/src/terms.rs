@@ -15,7 +15,7 @@ pub struct HeadTerms {
     pub slopes: u64,
     /// Elements from one sequence's slopes to the next one's; 0 where all have the same.
     pub slopes_stride: u64,
-    /// What slopes are multiplied by to be in units of what the softmax takes.
+    /// What slopes and biases are multiplied by to be in units of what the softmax takes.
     pub unit: f32,
     /// The end of a multiple of 8 bytes.
     pub padding: u32,
@@ -35,7 +35,7 @@ impl HeadTerms {
 
     /// Whether heads have slopes.
     #[inline(always)]
-    pub fn biased(&self) -> bool {
+    pub fn sloped(&self) -> bool {
         self.slopes != 0
     }
 

@@ -89,7 +89,8 @@ pub struct AttentionGradient<'a> {
 impl<'a> AttentionGradient<'a> {
     pub(super) fn new(of: Attention<'a>) -> Self {
         let refused = {
-            let Others { lse, lengths, table, scales, slopes, query_offsets, key_offsets, .. } = of.others();
+            let Others { lse, lengths, table, scales, slopes, bias, query_offsets, key_offsets, .. } =
+                of.others();
             let given = [
                 ("lse", lse.is_some()),
                 ("lengths", lengths.is_some()),
@@ -97,6 +98,7 @@ impl<'a> AttentionGradient<'a> {
                 ("k_scale", scales.is_some()),
                 ("packed_queries", query_offsets.is_some() && key_offsets.is_none()),
                 ("alibi_slopes", slopes.is_some()),
+                ("bias", bias.is_some()),
                 ("splits", of.options.splits.is_some()),
                 ("workspace", matches!(of.workspace, Workspace::Given(_))),
                 ("kernel", of.kernel.is_some()),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::backend::fake::{self, VAST};
-use crate::{Arch, Device, Element, f16};
+use crate::{Arch, Device, Element, bf16, f16};
 
 mod memory;
 mod terms;
