@@ -3,6 +3,7 @@
 mod flash;
 mod paged;
 mod scores;
+mod sdpa;
 mod varlen;
 
 use candle_core::Tensor;
@@ -16,6 +17,7 @@ pub use flash::{
 };
 pub use paged::paged_attention;
 pub use scores::Scores;
+pub use sdpa::sdpa;
 pub use varlen::{
     flash_attn_varlen, flash_attn_varlen_alibi, flash_attn_varlen_alibi_windowed,
     flash_attn_varlen_alibi_windowed_softcap, flash_attn_varlen_paged_windowed, flash_attn_varlen_windowed,
@@ -34,6 +36,8 @@ impl Half for bf16 {}
 enum Form {
     /// \[batch, length, heads, columns\], or \[pages, rows, heads, columns\].
     Batched,
+    /// \[batch, heads, length, columns\].
+    Heads,
     /// \[length, heads, columns\] of sequences that lie one after the other.
     Packed,
 }
@@ -42,6 +46,7 @@ impl Form {
     fn read<'v, T: Half>(self, name: &'static str, view: TensorView<'v, T>) -> Outcome<TensorView<'v, T>> {
         let (rank, allowed) = match self {
             Form::Batched => (4, "of 4 dimensions: batch, length, heads, head dimension"),
+            Form::Heads => (4, "of 4 dimensions: batch, heads, length, head dimension"),
             Form::Packed => (3, "of 3 dimensions: length, heads, head dimension"),
         };
         if view.rank() != rank {
@@ -49,6 +54,7 @@ impl Form {
         }
         Ok(match self {
             Form::Batched => view.transpose(1, 2)?,
+            Form::Heads => view,
             Form::Packed => view.transpose(0, 1)?.insert_dim(0)?,
         })
     }
@@ -56,6 +62,7 @@ impl Form {
     fn write<T: Half>(self, view: TensorViewMut<'_, T>) -> tilewright::Result<TensorViewMut<'_, T>> {
         match self {
             Form::Batched => view.transpose(1, 2),
+            Form::Heads => Ok(view),
             Form::Packed => view.transpose(0, 1)?.insert_dim(0),
         }
     }

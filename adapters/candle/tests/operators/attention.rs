@@ -2,7 +2,7 @@ use candle_core::{D, DType, Device, Result, Tensor};
 use tilewright_candle::{
     MlaDecode, Scores, append_to_cache, flash_attn, flash_attn_alibi, flash_attn_alibi_windowed_softcap,
     flash_attn_varlen, flash_attn_varlen_paged_windowed, flash_attn_varlen_windowed, flash_attn_windowed,
-    paged_attention,
+    paged_attention, sdpa,
 };
 
 use crate::support::{BF16, F16, close, device, random, wide};
@@ -86,6 +86,50 @@ fn masks_of_flash_attention() -> Result<()> {
     close(&flash_attn_alibi(&q, &k, &v, &told, 0.25, false)?, &reference(&q, &k, &v, biased)?, BF16);
     let all = flash_attn_alibi_windowed_softcap(&q, &k, &v, Some(&told), 0.25, None, Some(0), 2.0)?;
     close(&all, &reference(&q, &k, &v, Reference { softcap: Some(2.0), right: 0, ..biased })?, BF16);
+    Ok(())
+}
+
+/// candle-nn's arguments: tensors by heads, and masks of all shapes that are added.
+#[test]
+fn masks_that_are_added() -> Result<()> {
+    let [q, k, v] = qkv([2, 33, 4, 64], 70, 2, DType::BF16)?;
+    let heads = |x: &Tensor| x.transpose(1, 2);
+    let (turned_q, turned_k, turned_v) = (heads(&q)?, heads(&k)?, heads(&v)?);
+    let run = |mask: Option<&Tensor>, causal: bool, cap: f32| {
+        heads(&sdpa(&turned_q, &turned_k, &turned_v, mask, causal, 0.25, cap)?)
+    };
+    close(&run(None, false, 1.0)?, &reference(&q, &k, &v, PLAIN)?, BF16);
+    let causal = Reference { right: 0, softcap: Some(2.0), ..PLAIN };
+    close(&run(None, true, 2.0)?, &reference(&q, &k, &v, causal)?, BF16);
+    // A bias like that of slopes, exact in bf16: of heads alone, of both sequences, and of lines that are not contiguous.
+    let slopes = [0.5, 0.125, 0.03125, 0.0];
+    let biased = Reference { slopes: Some(slopes), ..PLAIN };
+    let expected = reference(&q, &k, &v, biased)?;
+    let bias: Vec<f32> = (0..4 * 33 * 70)
+        .map(|at| -slopes[at / (33 * 70)] * (at / 70 % 33 + 37).abs_diff(at % 70) as f32)
+        .collect();
+    let mask = Tensor::from_vec(bias, (1, 4, 33, 70), &device())?.to_dtype(DType::BF16)?;
+    close(&run(Some(&mask), false, 1.0)?, &expected, BF16);
+    close(&run(Some(&mask.broadcast_as((2, 4, 33, 70))?), false, 1.0)?, &expected, BF16);
+    let turned = mask.transpose(2, 3)?.contiguous()?.transpose(2, 3)?;
+    close(&run(Some(&turned), false, 1.0)?, &expected, BF16);
+    // The last 20 keys are hidden from the first sequence.
+    let hidden: Vec<f32> =
+        (0..2 * 70).map(|at| if (50..70).contains(&at) { f32::NEG_INFINITY } else { 0.0 }).collect();
+    let mask = Tensor::from_vec(hidden, (2, 1, 1, 70), &device())?.to_dtype(DType::BF16)?;
+    let [first, second] = [0, 1].map(|i| (q.narrow(0, i, 1), k.narrow(0, i, 1), v.narrow(0, i, 1)));
+    let expected = Tensor::cat(
+        &[
+            reference(&first.0?, &first.1?.narrow(1, 0, 50)?, &first.2?.narrow(1, 0, 50)?, PLAIN)?,
+            reference(&second.0?, &second.1?, &second.2?, PLAIN)?,
+        ],
+        0,
+    )?;
+    close(&run(Some(&mask), false, 1.0)?, &expected, BF16);
+    let wrong = mask.narrow(3, 0, 69)?;
+    let text = run(Some(&wrong), false, 1.0).unwrap_err().to_string();
+    assert!(text.contains("`bias` was of shape [2, 1, 1, 69]; it must be one that broadcasts to"), "{text}");
+    assert!(text.contains("`mask` is bf16 [2, 1, 1, 69]"), "{text}");
     Ok(())
 }
 
