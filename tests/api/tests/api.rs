@@ -23,7 +23,13 @@ const PACKAGES: [(&str, &str); 5] = [
     ("tilewright-ptx", ""),
 ];
 
+/// Set where cargo runs this program in rustdoc's place.
+const AS_RUSTDOC: &str = "TILEWRIGHT_API_AS_RUSTDOC";
+
 fn main() -> ExitCode {
+    if std::env::var_os(AS_RUSTDOC).is_some() {
+        return as_rustdoc();
+    }
     let unknown = known().err();
     if let Some(reason) = &unknown {
         println!("not compared: {reason}");
@@ -58,10 +64,27 @@ fn known() -> Result<(), Box<dyn Error>> {
     items(&folder.join("empty.json")).map(drop)
 }
 
+/// Runs rustdoc as it is run here. The compiler's stable releases write JSON to those alone who say that they know it may change; were all of cargo told
+/// so, it would compile every dependency anew.
+fn as_rustdoc() -> ExitCode {
+    let mut rustdoc = Command::new("rustdoc");
+    let status = rustdoc.args(std::env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").status();
+    match status {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("rustdoc: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Compares the items of a package with its list, or writes the list.
 fn compare(package: &str, features: &str) -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let target = folder()?;
+    // Where dependencies are compiled already.
+    let target =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).parent().ok_or("a folder for temporary files alone")?;
     let mut cargo = Command::new("cargo");
     cargo.args([
         "rustdoc",
@@ -73,9 +96,10 @@ fn compare(package: &str, features: &str) -> Result<(), Box<dyn Error>> {
         "--package",
         package,
     ]);
-    cargo.arg("--target-dir").arg(&target).args(["--", "-Z", "unstable-options", "--output-format", "json"]);
-    // The compiler's stable releases write JSON to those alone who say that they know it may change; cust is built without CUDA's toolkit for documentation alone.
-    done(cargo.current_dir(root).env("RUSTC_BOOTSTRAP", "1").env("DOCS_RS", "1"))?;
+    cargo.arg("--target-dir").arg(target).args(["--", "-Z", "unstable-options", "--output-format", "json"]);
+    // cust is built without CUDA's toolkit for documentation alone.
+    cargo.envs([("DOCS_RS", "1"), (AS_RUSTDOC, "1")]).env("RUSTDOC", std::env::current_exe()?);
+    done(cargo.current_dir(root))?;
     let json = target.join("doc").join(package.replace('-', "_")).with_extension("json");
     snapshot_testing::assert_eq_or_update(items(&json)?, root.join(package).with_extension("txt"));
     Ok(())
