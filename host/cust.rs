@@ -95,9 +95,11 @@ pub unsafe fn view<'a, T: Element, S: Holds<T>>(
     shape: &[usize],
     strides: &[usize],
 ) -> Result<TensorView<'a, T>> {
+    let address = slice.as_device_ptr().as_raw();
     // SAFETY: the slice is borrowed, and has as many elements as are checked below; the rest is the caller's.
-    let view = unsafe { TensorView::from_raw_parts(device, slice.as_device_ptr().as_raw(), shape, strides)? };
+    let view = unsafe { TensorView::from_raw_parts_unchecked(device, address, shape, strides)? };
     expect(view.untyped().layout.extent(), slice.len())?;
+    view.check_residence()?;
     Ok(view)
 }
 
@@ -113,7 +115,8 @@ pub unsafe fn view_mut<'a, T: Element, S: Holds<T>>(
 ) -> Result<TensorViewMut<'a, T>> {
     let address = slice.as_device_ptr().as_raw();
     // SAFETY: as in `view`; the slice is borrowed exclusively.
-    let view = unsafe { TensorViewMut::from_raw_parts(device, address, shape, strides)? };
+    let view = unsafe { TensorViewMut::from_raw_parts_unchecked(device, address, shape, strides)? };
     expect(view.untyped().layout.extent(), slice.len())?;
+    view.check_residence()?;
     Ok(view)
 }

@@ -10,6 +10,7 @@ use tilewright_support::timing::{Timing, Variant, compare};
 
 use crate::common::options;
 use crate::peer::Peer;
+use crate::shapes::unlisted;
 
 /// Sequences, heads, queries as well as keys, columns.
 const SIZES: [[usize; 4]; 5] =
@@ -18,11 +19,13 @@ const SIZES: [[usize; 4]; 5] =
 const BIASES: [(&str, [bool; 4]); 3] =
     [("of heads", [false, true, true, true]), ("of keys", [true, false, false, true]), ("of all", [true; 4])];
 
-/// Prints the table.
-pub fn table(device: &Device, peer: Option<&Peer>) -> Result<()> {
+/// Prints the table, of the sizes `BxHxSxD` that words name if they name any.
+pub fn table(device: &Device, peer: Option<&Peer>, words: &[String]) -> Result<()> {
+    let named = unlisted(words, &[]);
+    let sizes = if named.is_empty() { SIZES.to_vec() } else { named };
     println!("\n| bf16 | bias | ms | TFLOP/s | of no bias | PyTorch's best | of it |");
     println!("| --- | --- | ---: | ---: | ---: | ---: | ---: |");
-    for size in SIZES {
+    for size in sizes {
         for (what, differs) in BIASES {
             let timings = measure(device, peer, size, differs)?;
             let [batch, heads, length, d] = size;
@@ -72,5 +75,5 @@ fn measure(
             variants.push(Variant::elsewhere(name.clone(), move || peer.turn(&name)));
         }
     }
-    Ok(compare(device, &variants, &options(1))?)
+    compare(device, &variants, &options(1))
 }

@@ -6,7 +6,7 @@
 //! cargo bench --bench attention -- --kernels [WORDS]   every kernel that can compute a case, beside its estimate
 //! cargo bench --bench attention -- --packed            sequences of many lengths, one after the other
 //! cargo bench --bench attention -- --chunks            chunks of prompts over a cache in pages
-//! cargo bench --bench attention -- --bias              with a bias of scores
+//! cargo bench --bench attention -- --bias [BxHxSxD]    with a bias of scores
 //! cargo bench --bench attention -- --host              what a call costs the host, alone
 //! ```
 //!
@@ -30,6 +30,8 @@ mod problem;
 mod python;
 #[path = "../common/rank.rs"]
 mod rank;
+#[path = "../common/shapes.rs"]
+mod shapes;
 mod table;
 
 use std::process::ExitCode;
@@ -64,7 +66,7 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
             cases.iter().try_for_each(|&case| table::kernels(device, &*tensors.problem(case)?))
         }
         Some((mode, [])) if mode == "--chunks" => chunks::table(device),
-        Some((mode, [])) if mode == "--bias" => bias::table(device, introduce(device).as_ref()),
+        Some((mode, words)) if mode == "--bias" => bias::table(device, introduce(device).as_ref(), words),
         Some((mode, [])) if mode == "--packed" => packed::table(device, introduce(device).as_ref()),
         Some((mode, [])) if mode == "--host" => host::costs(device, introduce(device).as_ref()),
         _ => {

@@ -1,8 +1,8 @@
 //! Shapes that a command line names.
 
-/// The shapes `MxNxK` that these words name and that are not among the listed ones.
-pub fn unlisted(words: &[String], listed: &[[usize; 3]]) -> Vec<[usize; 3]> {
-    let shape = |word: &str| -> Option<[usize; 3]> {
+/// The shapes of so many sizes, such as `MxNxK`, that these words name and that are not among the listed ones.
+pub fn unlisted<const N: usize>(words: &[String], listed: &[[usize; N]]) -> Vec<[usize; N]> {
+    let shape = |word: &str| -> Option<[usize; N]> {
         let sizes: Vec<_> = word.split('x').map(|size| size.parse().ok()).collect::<Option<_>>()?;
         sizes.try_into().ok()
     };

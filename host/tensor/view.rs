@@ -270,7 +270,7 @@ macro_rules! common {
             }
 
             /// Checks that the device has memory there that holds all of the view.
-            fn check_residence(&self) -> Result<()> {
+            pub(crate) fn check_residence(&self) -> Result<()> {
                 if self.is_empty() {
                     return Ok(());
                 }

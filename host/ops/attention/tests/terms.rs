@@ -47,7 +47,7 @@ fn biases_must_fit() {
     let views = Views::new(&device, shapes);
     let of = |shape: &[usize]| view::<f16>(&device, far(5), shape);
     for shape in [&[3, 4, 70, 90][..], &[1, 4, 1, 90], &[70, 90], &[90], &[3, 1, 1, 90], &[1]] {
-        let kernel = views.kernel(&Attention::new().bias(&of(shape)));
+        let kernel = views.kernel(&Attention::new().bias(of(shape)));
         assert!(kernel.name().contains("_capped_"), "biases are for the kernels that change scores");
     }
     let allowed = "one that broadcasts to [3, 4, 70, 90]: batch, heads, queries and keys";
@@ -58,19 +58,19 @@ fn biases_must_fit() {
     let other = view::<bf16>(&device, far(5), &[70, 90]);
     let message = views.message(&Attention::new().bias(&other));
     assert_eq!(message, "`bias` was of bf16; it must be of f16, the type of `q`");
-    let message = views.message(&Attention::new().bias(&of(&[90])).scale(1e-30));
+    let message = views.message(&Attention::new().bias(of(&[90])).scale(1e-30));
     assert!(message.starts_with("`scale` was 1e-30 beside a bias; it must be at least 1e-20"), "{message}");
     let written = view::<f16>(&device, far(3), &[70, 90]);
     let message = views.message(&Attention::new().bias(&written));
     assert!(message.starts_with("`o` overlaps `bias`; "), "{message}");
-    let message = views.message(&Attention::new().splits(2).bias(&of(&[70, 90])));
+    let message = views.message(&Attention::new().splits(2).bias(of(&[70, 90])));
     assert!(
         message.starts_with("`bias` was of shape [70, 90] beside splits; it must be left out: "),
         "{message}"
     );
     let views = Views::new(&device, [&[1, 4, 70, 64], &[1, 2, 90, 64], &[1, 2, 90, 64], &[1, 4, 70, 64]]);
     let offsets = view::<i32>(&device, far(6), &[4]);
-    let message = views.message(&Attention::new().packed(&offsets, &offsets, 9).bias(&of(&[70, 90])));
+    let message = views.message(&Attention::new().packed(&offsets, &offsets, 9).bias(of(&[70, 90])));
     assert!(message.starts_with("`bias` was of shape [70, 90] beside packed sequences; "), "{message}");
 }
 
