@@ -20,6 +20,8 @@ pub fn follow() -> Done {
         let text = if path == "Cargo.toml" { text + "\n[workspace]\n" } else { text };
         write(&folder.join(path), &text)?;
     }
+    // The same versions as here, which are compiled already; cargo leaves out what the package does without.
+    write(&folder.join("Cargo.lock"), &read(&root().join("Cargo.lock"))?)?;
     let mut command = cargo(&["run", "--release", "--manifest-path"]);
     run(command.arg(folder.join("Cargo.toml")).arg("--target-dir").arg(target()?).args(QUICK))
 }

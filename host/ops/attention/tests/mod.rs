@@ -174,9 +174,16 @@ fn widths_get_the_kernels_that_were_made_for_them() {
     let twice = all.iter().find(|kernel| kernel.columns() == [256, 128]).unwrap();
     assert!(twice.to_string().contains(", 2 times for parts of V, about "), "{twice}");
     // Capped scores have fewer kernels.
-    let capped = Views::of(&device, 100, 100, [64, 64]).kernel(&Attention::new().softcap(30.0));
-    assert_eq!((capped.columns(), capped.kernel.arch), ([128, 128], Arch::Sm90a));
-    assert!(capped.name().contains("_capped_"));
+    for (columns, best) in [([64, 64], [64, 64]), ([192, 128], [256, 256])] {
+        let capped = Views::of(&device, 100, 100, columns).kernel(&Attention::new().softcap(30.0));
+        assert_eq!((capped.columns(), capped.kernel.arch), (best, Arch::Sm90a));
+        assert!(capped.name().contains("_capped_"));
+    }
+    // Before Hopper plain scores take them too, and so do some forms alone.
+    let plain = Attention::new().candidates(&views.q, &views.k, &views.v, &views.o).unwrap();
+    let names = |arch| plain.iter().filter(move |of| of.kernel.arch == arch).map(Candidate::name);
+    assert!(names(Arch::Sm90a).all(|name| name.contains("_plain_")));
+    assert!(names(Arch::Sm80).any(|name| name == "attention_sm_80_f16_capped_64x32d256x128s2"));
 }
 
 #[test]
