@@ -22,6 +22,11 @@ const BIASES: [(&str, [bool; 4]); 3] =
 /// Prints the table, of the sizes `BxHxSxD` that words name if they name any.
 pub fn table(device: &Device, peer: Option<&Peer>, words: &[String]) -> Result<()> {
     let named = unlisted(words, &[]);
+    if named.len() != words.iter().flat_map(|word| word.split(',')).count() {
+        return Err(
+            format!("{words:?}: sizes are BxHxSxD, with commas between: 4x16x2048x128,1x8x577x64").into()
+        );
+    }
     let sizes = if named.is_empty() { SIZES.to_vec() } else { named };
     println!("\n| bf16 | bias | ms | TFLOP/s | of no bias | PyTorch's best | of it |");
     println!("| --- | --- | ---: | ---: | ---: | ---: | ---: |");

@@ -1,5 +1,6 @@
 //! Attention in f64, to compare with.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -37,16 +38,10 @@ pub struct Bias {
 impl Bias {
     /// That of a query and a key.
     pub fn at(&self, query: usize, key: usize) -> f32 {
-        let number = |differs: bool, i: usize| if differs { i as u64 } else { 0 };
         let [along_queries, along_keys] = self.along;
-        let place = [self.head as u64, number(along_queries, query), number(along_keys, key)];
-        // Vigna's splitmix64 of the place.
-        let mixed = place.iter().fold(0u64, |state, &i| {
-            let z = (state ^ i).wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
-        });
+        let mut hasher = DefaultHasher::new();
+        (self.head, along_queries.then_some(query), along_keys.then_some(key)).hash(&mut hasher);
+        let mixed = hasher.finish();
         if mixed.is_multiple_of(8) { f32::NEG_INFINITY } else { (mixed >> 3 & 63) as f32 / 8.0 - 4.0 }
     }
 }

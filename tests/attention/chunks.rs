@@ -26,14 +26,14 @@ pub fn pages(device: &Device) -> Outcome {
     for (columns, page) in pages {
         check::<f16>(device, columns, causal(columns[0]), Some(page), Terms::default())?;
     }
-    check::<bf16>(device, [128, 128], causal(128), None, Terms { sinks: true, slopes: None, bias: None })?;
+    check::<bf16>(device, [128, 128], causal(128), None, Terms { sinks: true, ..Terms::default() })?;
     let scores = Scores { window: Some([40, 3]), softcap: Some(3.0), ..Scores::new(128) };
     check::<bf16>(
         device,
         [128, 128],
         scores,
         Some(256),
-        Terms { sinks: true, slopes: Some(true), bias: None },
+        Terms { sinks: true, slopes: Some(true), ..Terms::default() },
     )?;
     // Lines that no copy of 16 bytes fits.
     check::<bf16>(device, [60, 60], causal(60), Some(32), Terms::default())

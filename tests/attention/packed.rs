@@ -35,8 +35,8 @@ pub fn lengths(device: &Device) -> Outcome {
 pub fn terms(device: &Device) -> Outcome {
     let few: Lengths = &[[70, 70], [0, 0], [1, 129], [9, 0], [40, 30], [65, 257]];
     let (both, slopes) = (
-        Terms { sinks: true, slopes: Some(true), bias: None },
-        Terms { sinks: false, slopes: Some(false), bias: None },
+        Terms { sinks: true, slopes: Some(true), ..Terms::default() },
+        Terms { slopes: Some(false), ..Terms::default() },
     );
     let causal = Scores { causal: true, ..Scores::new(128) };
     check::<f16>(device, few, [128, 128], causal, (None, both))?;
@@ -47,13 +47,7 @@ pub fn terms(device: &Device) -> Outcome {
         Scores { softcap: Some(2.0), ..Scores::new(256) },
         (None, slopes),
     )?;
-    check::<bf16>(
-        device,
-        few,
-        [64, 64],
-        Scores::new(64),
-        (None, Terms { sinks: true, slopes: None, bias: None }),
-    )
+    check::<bf16>(device, few, [64, 64], Scores::new(64), (None, Terms { sinks: true, ..Terms::default() }))
 }
 
 /// NaN in the last key or value of one sequence, which only its last query sees: as without packing, and no other sequence sees it.

@@ -185,7 +185,7 @@ impl<'a> Attention<'a> {
         Attention { slopes: Some(slopes.clone()), ..self }
     }
     /// What is added to each score, of the type of `q`: \[batch, heads, queries, keys\], or a shape that broadcasts to it, of any strides. Scores are scaled
-    /// and capped before, and masked after it; -inf hides a key from a query. Read when the kernel runs. `scale` is at least 1e-20 beside it.
+    /// and capped before, and masked after it; -inf hides a key from a query; one whose row is -inf throughout sees no key. Read when the kernel runs. `scale` is at least 1e-20 beside it.
     ///
     /// The kernels are those of capped scores that take tiles of queries: there is no bias with [`lengths`](Self::lengths), a
     /// [`block_table`](Self::block_table), keys of 8 bits, [`packed`](Self::packed) sequences and [`splits`](Self::splits), and few queries over many
