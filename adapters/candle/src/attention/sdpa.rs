@@ -2,18 +2,19 @@
 
 use candle_core::{Result, Tensor};
 
+use tilewright::Error;
 use tilewright::ops::AttentionViews;
 
 use super::{Form, Scores, attend};
 use crate::call::{Call, Held};
 use crate::element::half;
+use crate::memory::Trouble;
 
 /// softmax(`scale` Q Kᵀ + `mask`) V, for each head: the arguments of `candle_nn::ops::sdpa`.
 ///
 /// - `q` (batch, heads, seq, head_size), `k` and `v` (batch, kv_heads, kv_seq, head_size), of f16 or bf16, with any strides; V's head size may be
 ///   another. Head sizes are 1 to 256. kv_heads divides heads.
-/// - `mask`, of the type of `q`, broadcasts to (batch, heads, seq, kv_seq), with any strides, and is added to the scaled scores; -inf hides a key. Its
-///   kernels are those of capped scores, and read it once.
+/// - `mask`, of the type of `q`, broadcasts to (batch, heads, seq, kv_seq), with any strides, and is added to the scaled scores; -inf hides a key.
 /// - With `do_causal` query i sees the keys up to i + kv_seq - seq, whatever the mask says.
 /// - Unless `softcapping` is 1, scaled scores s become `softcapping` tanh(s / `softcapping`) before the mask.
 ///
@@ -47,9 +48,20 @@ pub fn sdpa(
                 None => attention,
             };
             let others = AttentionViews { bias: mask.as_ref().map(Into::into), ..AttentionViews::default() };
-            attend(call, [Form::Heads; 2], [q.view(), k.view(), v.view()], &attention, others)
+            let views = [q.view(), k.view(), v.view()];
+            attend(call, [Form::Heads; 2], views, &attention, others).map_err(of_mask)
         })
     })
+}
+
+/// What is wrong with the bias is so with the mask.
+fn of_mask(trouble: Trouble) -> Trouble {
+    match trouble {
+        Trouble::Ours(Error::Argument { argument, was, allowed }) if argument == "bias" => {
+            Trouble::Ours(Error::argument(MASK, was, allowed))
+        }
+        other => other,
+    }
 }
 
 /// The name of the mask.

@@ -128,7 +128,7 @@ fn masks_that_are_added() -> Result<()> {
     close(&run(Some(&mask), false, 1.0)?, &expected, BF16);
     let wrong = mask.narrow(3, 0, 69)?;
     let text = run(Some(&wrong), false, 1.0).unwrap_err().to_string();
-    assert!(text.contains("`bias` was of shape [2, 1, 1, 69]; it must be one that broadcasts to"), "{text}");
+    assert!(text.contains("`mask` was of shape [2, 1, 1, 69]; it must be one that broadcasts to"), "{text}");
     assert!(text.contains("`mask` is bf16 [2, 1, 1, 69]"), "{text}");
     Ok(())
 }
