@@ -7,15 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::Arch;
 
-/// The nightly that rustup users are told to install.
-pub(crate) const NIGHTLY: &str = "nightly-2026-05-20";
 /// The oldest rustc whose NVPTX backend is known to compile the kernels: its major and minor version.
-pub const OLDEST: (u32, u32) = (1, 96);
+pub const OLDEST: (u32, u32) = (1, 95);
 
-/// The command that installs a compiler with rustup.
-pub fn rustup_command() -> String {
-    format!("rustup toolchain install {NIGHTLY} --profile minimal --component rust-src")
-}
+/// The command that installs a compiler with rustup, or adds to one what it lacks.
+pub const RUSTUP_COMMAND: &str = "rustup toolchain install stable --profile minimal --component rust-src";
 
 /// Why kernels were not built.
 #[derive(Debug)]
@@ -127,7 +123,7 @@ impl fmt::Display for BuildError {
                 for place in tried {
                     writeln!(f, "  - {place}")?;
                 }
-                writeln!(f, "To install one with rustup:\n  {}", rustup_command())?;
+                writeln!(f, "To install one with rustup:\n  {RUSTUP_COMMAND}")?;
                 // Without an update an older one may be installed: the first ones that Debian had will not do.
                 write!(f, "or on Debian 12:\n  apt-get update && apt-get install rustc-web rust-web-src")
             }

@@ -6,7 +6,7 @@ use crate::environment::Machine;
 use crate::files::shared_folder;
 use crate::{BuildError, Ptxas, Toolchain, ptxas, toolchain};
 
-pub use crate::error::{OLDEST, rustup_command};
+pub use crate::error::{OLDEST, RUSTUP_COMMAND};
 
 /// The compiler that a build would take.
 ///
@@ -14,6 +14,11 @@ pub use crate::error::{OLDEST, rustup_command};
 /// There is none, or the environment names one that will not do.
 pub fn toolchain() -> Result<Toolchain, BuildError> {
     toolchain::find(&Machine)
+}
+
+/// The rustc beside the cargo that runs this, if it would do but for the sources of its library.
+pub fn without_sources() -> Option<PathBuf> {
+    toolchain::without_sources(&Machine)
 }
 
 /// The `ptxas` that a build would check kernels with, if `inside` is a path in its target folder.

@@ -38,7 +38,8 @@ impl Fake {
         self.file(&format!("{place}/bin/rustc"), version)
     }
 
-    fn nightly(&self, name: &str, version: &str, sources: bool) -> PathBuf {
+    /// A toolchain of rustup's.
+    fn rustup(&self, name: &str, version: &str, sources: bool) -> PathBuf {
         self.toolchain(&format!("home/.rustup/toolchains/{name}-x86_64-unknown-linux-gnu"), version, sources)
     }
 
@@ -87,7 +88,7 @@ fn tried(fake: &Fake) -> Vec<(String, String)> {
 fn the_environment_comes_first() {
     let mut fake = Fake::new("first");
     fake.system("1.96.0", true);
-    fake.nightly("nightly-2026-05-20", "1.97.0-nightly", true);
+    fake.rustup("nightly-2026-05-20", "1.97.0-nightly", true);
     let own = fake.toolchain("own", "1.98.0-dev", true);
     assert_eq!(find(&fake).unwrap().version, "1.97.0-nightly");
     fake.variables.insert("TILEWRIGHT_RUSTC", own.clone().into());
@@ -98,14 +99,41 @@ fn the_environment_comes_first() {
 fn rustup_comes_before_the_distribution() {
     let fake = Fake::new("rustup");
     let system = fake.system("1.96.0", true);
-    fake.nightly("nightly", "1.99.0-nightly", false);
-    fake.nightly("nightly-2026-06-01", "1.98.0-nightly (sources)", true);
-    fake.nightly("nightly-2026-07-01", "1.98.0-nightly (no sources)", false);
+    fake.rustup("nightly", "1.99.0-nightly", false);
+    fake.rustup("nightly-2026-06-01", "1.98.0-nightly (sources)", true);
+    fake.rustup("nightly-2026-07-01", "1.98.0-nightly (no sources)", false);
     assert_eq!(find(&fake).unwrap().version, "1.98.0-nightly (sources)");
-    fake.nightly("nightly-2026-05-20", "1.97.0-nightly", true);
-    assert_eq!(find(&fake).unwrap().version, "1.97.0-nightly");
+    fake.rustup("nightly-2026-05-20", "1.97.0-nightly", true);
+    assert_eq!(find(&fake).unwrap().version, "1.98.0-nightly (sources)");
     fs::remove_dir_all(fake.root.join("home")).unwrap();
     assert_eq!(find(&fake).unwrap().rustc, system);
+}
+
+#[test]
+fn the_toolchain_that_runs_comes_before_others() {
+    let mut fake = Fake::new("runs");
+    fake.system("1.99.0", true);
+    fake.rustup("nightly", "1.98.0-nightly", true);
+    let stable = fake.rustup("stable", "1.97.0", true);
+    let running = fake.rustup("1.95.0", "1.95.0", true);
+    assert_eq!(find(&fake).unwrap().rustc, stable);
+    fake.variables.insert("CARGO", running.with_file_name("cargo").into());
+    assert_eq!(find(&fake).unwrap().rustc, running);
+    assert_eq!(without_sources(&fake), None, "it has them");
+}
+
+#[test]
+fn a_toolchain_that_lacks_sources_alone_is_known() {
+    let mut fake = Fake::new("lacks");
+    let system = fake.system("1.96.0", true);
+    let running = fake.rustup("stable", "1.95.0", false);
+    assert_eq!(without_sources(&fake), None, "nothing says what runs");
+    fake.variables.insert("CARGO", running.with_file_name("cargo").into());
+    assert_eq!(find(&fake).unwrap().rustc, system);
+    assert_eq!(without_sources(&fake), Some(running));
+    let old = fake.rustup("1.90.0", "1.90.0", false);
+    fake.variables.insert("CARGO", old.with_file_name("cargo").into());
+    assert_eq!(without_sources(&fake), None, "it is too old");
 }
 
 #[test]
@@ -117,7 +145,7 @@ fn cargo_is_the_neighbour_or_the_one_that_runs() {
     fake.variables.insert("CARGO", "/stable/bin/cargo".into());
     assert_eq!(find(&fake).unwrap().cargo, Path::new("/stable/bin/cargo"));
     assert_ne!(find(&fake).unwrap().cargo, old);
-    let nightly = fake.nightly("nightly", "1.97.0-nightly", true);
+    let nightly = fake.rustup("nightly", "1.97.0-nightly", true);
     let neighbour = nightly.with_file_name("cargo");
     fs::write(&neighbour, "").unwrap();
     assert_eq!(find(&fake).unwrap().cargo, neighbour);
@@ -133,18 +161,21 @@ fn what_does_not_do_is_listed_with_the_reason() {
             assert!(because.contains(reason), "{tried:?}");
         }
     };
-    expect(&fake, &["not set", "not installed", "not there"]);
-    fake.nightly("nightly", "1.97.0-nightly (e50aa6fba 2026-05-19)", false);
+    expect(&fake, &["not set", "not there"]);
+    let running = fake.rustup("stable", "1.94.0", true);
+    fake.rustup("nightly", "1.97.0-nightly (e50aa6fba 2026-05-19)", false);
     fake.system("1.63.0", true);
-    expect(&fake, &["not set", "not installed", "without its library's sources", "1.63.0 is too old"]);
+    let old = ["not set", "1.94.0 is too old", "without its library's sources", "1.63.0 is too old"];
+    expect(&fake, &old);
+    // The one that runs is looked at once.
+    fake.variables.insert("CARGO", running.with_file_name("cargo").into());
+    expect(&fake, &old);
     let error = find(&fake).unwrap_err().to_string();
     assert!(
         error.contains("rustup toolchain nightly-x86_64-unknown-linux-gnu: rustc 1.97.0 without"),
         "{error}"
     );
-    assert!(
-        error.contains("rustup toolchain install nightly-2026-05-20 --profile minimal --component rust-src")
-    );
+    assert!(error.contains("rustup toolchain install stable --profile minimal --component rust-src"));
     assert!(error.contains("apt-get update && apt-get install rustc-web rust-web-src"));
     fake.system("1.96.0", true);
     fake.variables.insert("TILEWRIGHT_RUSTC", fake.root.join("absent").into());

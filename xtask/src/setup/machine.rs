@@ -13,6 +13,10 @@ pub trait Machine {
     fn toolchain(&self) -> Result<Toolchain, BuildError>;
     /// Whether someone chose the compiler, who would not want another one.
     fn compiler_is_chosen(&self) -> bool;
+    /// The toolchain of rustup's that runs this, if its rustc would do but for the sources of its library.
+    fn lacks_sources(&self) -> Option<String>;
+    /// Adds these sources to a toolchain of rustup's.
+    fn add_sources(&self, toolchain: &str) -> Done;
     /// Whether this is Debian or kin.
     fn is_debian(&self) -> bool;
     /// What `apt-cache policy` prints of a package: nothing if the lists do not know it.
@@ -31,6 +35,16 @@ impl Machine for ThisMachine {
 
     fn compiler_is_chosen(&self) -> bool {
         std::env::var_os("TILEWRIGHT_RUSTC").is_some_and(|path| !path.is_empty())
+    }
+
+    fn lacks_sources(&self) -> Option<String> {
+        // rustup says it to what it runs.
+        let toolchain = std::env::var("RUSTUP_TOOLCHAIN").ok()?;
+        setup::without_sources().map(|_| toolchain)
+    }
+
+    fn add_sources(&self, toolchain: &str) -> Done {
+        run(Command::new("rustup").args(["component", "add", "rust-src", "--toolchain", toolchain]))
     }
 
     fn is_debian(&self) -> bool {

@@ -13,12 +13,15 @@ use crate::shell::Done;
 const OLD: &str = "1.85.0+dfsg3-1~deb12u3";
 const NEW: &str = "1.96.0+dfsg1-1~deb12u2";
 const UPDATE: &str = "update";
+const ADD: &str = "add to stable";
 const INSTALL: &str = "install rustc-web rust-web-src";
 
 /// A machine; versions are those of both packages.
 struct Fake {
     debian: bool,
     chosen: bool,
+    /// rustup's toolchain that runs this, if it lacks the sources, and whether rustup can fetch them.
+    lacking: Option<bool>,
     /// What the lists offer.
     listed: Cell<Option<&'static str>>,
     /// What the archive has, unless it is out of reach.
@@ -35,6 +38,7 @@ fn debian() -> Fake {
     Fake {
         debian: true,
         chosen: false,
+        lacking: None,
         listed: Cell::new(Some(NEW)),
         archive: Some(Some(NEW)),
         only_newest: false,
@@ -50,6 +54,13 @@ impl Machine for Fake {
                 tried: vec![Tried { place: "the distribution's".into(), because }],
             })
         };
+        if self.commands.borrow().iter().any(|command| command == ADD) && self.lacking == Some(true) {
+            return Ok(Toolchain {
+                rustc: PathBuf::from("stable/bin/rustc"),
+                cargo: PathBuf::from("stable/bin/cargo"),
+                version: "1.95.0".into(),
+            });
+        }
         match self.installed.get() {
             None => refuse("not there".into()),
             Some(NEW) => Ok(Toolchain {
@@ -63,6 +74,15 @@ impl Machine for Fake {
 
     fn compiler_is_chosen(&self) -> bool {
         self.chosen
+    }
+
+    fn lacks_sources(&self) -> Option<String> {
+        self.lacking.map(|_| "stable".to_owned())
+    }
+
+    fn add_sources(&self, toolchain: &str) -> Done {
+        self.commands.borrow_mut().push(format!("add to {toolchain}"));
+        self.lacking.filter(|there| *there).map(|_| ()).ok_or_else(|| "out of reach".to_owned())
     }
 
     fn is_debian(&self) -> bool {
@@ -118,6 +138,23 @@ fn lists_that_are_up_to_date_stay() {
 }
 
 #[test]
+fn rustups_toolchain_gets_its_sources_before_debian_is_asked() {
+    for machine in
+        [Fake { lacking: Some(true), ..debian() }, Fake { lacking: Some(true), debian: false, ..debian() }]
+    {
+        assert_eq!(run(&machine), (Ok(()), vec![ADD.to_owned()]));
+    }
+    let machine = Fake { lacking: Some(false), ..debian() };
+    assert_eq!(run(&machine), (Ok(()), vec![ADD.to_owned(), INSTALL.to_owned()]));
+    let machine = Fake { lacking: Some(false), debian: false, ..debian() };
+    let (message, commands) = refused(&machine);
+    assert_eq!(commands, [ADD], "{message}");
+    assert!(message.contains("rustup toolchain install stable"), "{message}");
+    let machine = Fake { lacking: Some(true), chosen: true, ..debian() };
+    assert_eq!(refused(&machine).1, [""; 0], "who chose a compiler gets no other");
+}
+
+#[test]
 fn old_lists_are_refreshed_before_anything_is_installed() {
     let machine = Fake { listed: Cell::new(Some(OLD)), ..debian() };
     assert_eq!(run(&machine), (Ok(()), vec![UPDATE.to_owned(), INSTALL.to_owned()]));
@@ -155,7 +192,7 @@ fn an_archive_without_a_newer_one_is_no_reason_to_install_the_old_one() {
         assert_eq!(commands, [UPDATE], "{message}");
         assert!(message.contains(&format!("{}.{} or later", OLDEST.0, OLDEST.1)), "{message}");
         assert!(message.contains(&format!("just refreshed, is rustc-web {OLD}")), "{message}");
-        assert!(message.contains("rustup toolchain install nightly-"), "{message}");
+        assert!(message.contains("rustup toolchain install stable"), "{message}");
         assert!(!message.contains("apt-get"), "{message}");
     }
     let machine = Fake { listed: Cell::new(None), archive: Some(None), ..debian() };
@@ -169,7 +206,7 @@ fn an_archive_out_of_reach_is_said_to_be() {
     let (message, commands) = refused(&machine);
     assert_eq!(commands, [UPDATE], "nothing that is too old is installed");
     assert!(message.contains("could not be refreshed:\n  `apt-get` cannot reach the archive"), "{message}");
-    assert!(message.contains("rustup toolchain install nightly-"), "{message}");
+    assert!(message.contains("rustup toolchain install stable"), "{message}");
     assert!(!message.contains("apt-get install"), "{message}");
     // The lists would do, the files cannot be had.
     let machine = Fake { archive: None, ..debian() };
@@ -191,7 +228,7 @@ fn a_compiler_that_is_installed_and_will_not_do_is_not_installed_again() {
     let (message, commands) = refused(&machine);
     assert_eq!(commands, [INSTALL]);
     assert!(message.contains("the distribution's: rustc 1.97.0-1 is too old"), "{message}");
-    assert!(message.contains("rustup toolchain install nightly-"), "{message}");
+    assert!(message.contains("rustup toolchain install stable"), "{message}");
     assert!(!message.contains("apt-get"), "{message}");
 }
 
@@ -200,7 +237,7 @@ fn other_machines_and_choices_are_left_alone() {
     for machine in [Fake { debian: false, ..debian() }, Fake { chosen: true, ..debian() }] {
         let (message, commands) = refused(&machine);
         assert_eq!(commands, [""; 0], "{message}");
-        assert!(message.contains("rustup toolchain install nightly-"), "{message}");
+        assert!(message.contains("rustup toolchain install stable"), "{message}");
         assert!(!message.contains("apt-get"), "{message}");
         assert_eq!(message.contains("TILEWRIGHT_RUSTC"), machine.chosen, "{message}");
     }

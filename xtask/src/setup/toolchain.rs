@@ -1,7 +1,7 @@
 //! The compiler of the kernels.
 
-use tilewright_builder::setup::{OLDEST, rustup_command};
-use tilewright_builder::{BuildError, Toolchain};
+use tilewright_builder::BuildError;
+use tilewright_builder::setup::{OLDEST, RUSTUP_COMMAND};
 
 use super::machine::Machine;
 use super::packages::{Packages, Refusal};
@@ -10,18 +10,26 @@ use crate::shell::{Done, say};
 /// Debian's rustc with the sources of its library.
 const RUSTC: Packages<'static> = Packages { names: &["rustc-web", "rust-web-src"], oldest: Some(OLDEST) };
 
-/// Installs a compiler where there is none that will do.
+/// Installs a compiler where there is none that will do: what rustup's stable lacks, or else Debian's.
 pub fn install(machine: &dyn Machine) -> Done {
-    let missing = match machine.toolchain() {
-        Ok(found) => return announce(&found),
-        Err(error) => reasons(error),
-    };
+    let Err(error) = machine.toolchain() else { return announce(machine) };
+    let mut missing = reasons(error);
     let (major, minor) = OLDEST;
     let needed =
         format!("kernels take rustc {major}.{minor} or later together with the sources of its library");
-    let rustup = format!("rustup has one:\n  {}\nThen run this again.", rustup_command());
+    let rustup = format!("rustup has one:\n  {RUSTUP_COMMAND}\nThen run this again.");
     if machine.compiler_is_chosen() {
         return Err(format!("{needed}.{missing}\nUnset TILEWRIGHT_RUSTC, or let it name another. {rustup}"));
+    }
+    if let Some(toolchain) = machine.lacks_sources() {
+        say(&format!(
+            "no compiler that will do for the kernels yet: adding its library's sources to {toolchain}"
+        ));
+        if let Err(why) = machine.add_sources(&toolchain) {
+            say(&format!("rustup does not add them: {why}"));
+        }
+        let Err(error) = machine.toolchain() else { return announce(machine) };
+        missing = reasons(error);
     }
     if !machine.is_debian() {
         return Err(format!("{needed}, and this is no machine to install Debian's on.{missing}\n{rustup}"));
@@ -42,17 +50,14 @@ pub fn install(machine: &dyn Machine) -> Done {
             RUSTC.names.join(" ")
         ),
     })?;
-    match machine.toolchain() {
-        Ok(found) => announce(&found),
-        Err(error) => Err(format!(
-            "{} are installed, and still {needed}.{}\n{rustup}",
-            RUSTC.names.join(" and "),
-            reasons(error)
-        )),
-    }
+    announce(machine).map_err(|error| {
+        format!("{} are installed, and still {needed}.{error}\n{rustup}", RUSTC.names.join(" and "))
+    })
 }
 
-fn announce(found: &Toolchain) -> Done {
+/// Says which compiler is taken, or why none is.
+fn announce(machine: &dyn Machine) -> Done {
+    let found = machine.toolchain().map_err(reasons)?;
     say(&format!("kernels are compiled by rustc {} ({})", found.version, found.rustc.display()));
     Ok(())
 }
