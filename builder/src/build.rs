@@ -14,6 +14,7 @@ use crate::prebuilt::{self, Wanted};
 use crate::process::{Processed, Work};
 use crate::progress::{self, Progress};
 use crate::ptxas;
+use crate::record::Record;
 use crate::sources::DeviceCrate;
 use crate::special::{self, Special};
 use crate::toolchain;
@@ -256,12 +257,14 @@ impl KernelBuilder {
             progress: &progress,
         };
         let workers = slots::jobs(machine);
+        let record = Record::read(&folder, ptxas.as_ref().map(|ptxas| ptxas.version.as_str()));
         let noticed = Mutex::new(BTreeSet::new());
         let processed = self.for_each_arch(|arch| {
             let Compiled { ptx, warnings } = job(arch).run()?;
             noticed.lock().unwrap_or_else(|e| e.into_inner()).extend(warnings);
             let (module, ptxas) = (ptx.as_path(), ptxas.as_ref());
-            Work { arch, module, out: &out, shared: &shared, ptxas, workers, progress: &progress }.run()
+            let (out, shared, record, progress) = (&out, &shared, &record, &progress);
+            Work { arch, module, out, shared, ptxas, record, workers, progress }.run()
         })?;
         drop(progress);
         // More arrivals are more registers, and nobody measures them.

@@ -38,8 +38,8 @@
 //! # How it compiles
 //!
 //! The device crate is compiled by rustc's own NVPTX backend, so it needs a rustc with the sources of its
-//! library: the one that the environment variable `TILEWRIGHT_RUSTC` names, a rustup nightly with `rust-src`,
-//! or a distribution's. The crate around it stays on stable. The kernels' launch bounds are put into the PTX,
+//! library, 1.95 or later: the one that the environment variable `TILEWRIGHT_RUSTC` names, that of the toolchain which builds (`rustup component add
+//! rust-src`), another of rustup's, or a distribution's. The crate around it stays on stable. The kernels' launch bounds are put into the PTX,
 //! which rustc cannot do; PTX that would run badly (local memory, spills, serialised `wgmma`) is refused with the
 //! kernel's name. The checks that need `ptxas` run where it is at hand: `TILEWRIGHT_PTXAS`, the one that
 //! the project's own setup fetched, `CUDA_HOME`, or the path.
@@ -87,6 +87,7 @@ mod process;
 mod progress;
 mod ptx;
 mod ptxas;
+mod record;
 mod slots;
 mod sources;
 mod special;

@@ -16,6 +16,7 @@ use crate::output::{ptx_file, remove_others, write_ptx};
 use crate::progress::{Phase, Progress};
 use crate::ptx::{Item, Kind, Module, Role, annotate, load_parameters, scan, with_places};
 use crate::ptxas::Ptxas;
+use crate::record::Record;
 use crate::{Arch, BuildError, Check, Complaint, Kernel};
 
 /// The folder of [`Work::refused`].
@@ -29,6 +30,8 @@ pub(crate) struct Work<'a> {
     pub out: &'a Path,
     pub shared: &'a Path,
     pub ptxas: Option<&'a Ptxas>,
+    /// What is known that this `ptxas` says.
+    pub record: &'a Record,
     /// How many kernels are checked at a time.
     pub workers: usize,
     pub progress: &'a Progress,
@@ -168,7 +171,10 @@ impl Work<'_> {
         let ptx = annotate(self.arch, version, texts(), &load_parameters(entry.text), &declared, &files);
         let (mut registers, mut spilled) = (None, None);
         if let Some(ptxas) = self.ptxas {
-            let report = ptxas.check(self.arch, &ptx, &self.shared.join("checked"))?;
+            let report = match self.record.find(&ptx) {
+                Some(report) => report,
+                None => ptxas.check(self.arch, &ptx, &self.shared.join("checked"))?,
+            };
             (registers, spilled) = (report.registers, report.spilled());
             let faults = checks::assembled(&declared, &findings, &report).into_iter();
             faults.filter(|fault| !prints || matches!(fault, Fault::Wrong(_))).for_each(&mut complain);
@@ -257,4 +263,58 @@ fn version(text: &str) -> (u32, u32) {
     let version = text.lines().find_map(|line| line.trim().strip_prefix(".version ")).unwrap_or("");
     let mut numbers = version.split('.').map(|n| n.trim().parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Built;
+    use crate::output::Manifest;
+
+    const MODULE: &str = "\
+.version 8.1
+.target sm_90a
+.address_size 64
+
+.visible .entry fill()
+{
+	// tilewright.kernel threads=128 min_ctas=1 cluster=1,1,1 shared=0 local=0
+	ret;
+}
+";
+
+    #[test]
+    fn recorded_kernels_are_not_assembled() {
+        let shared = std::env::temp_dir().join(format!("tilewright-builder-process-{}", std::process::id()));
+        let (first, second) = (shared.join("first"), shared.join("second"));
+        let module = shared.join("module.s");
+        fs::create_dir_all(&shared).unwrap();
+        fs::write(&module, MODULE).unwrap();
+        let progress = Progress::new("fill", None, std::time::Duration::from_secs(1));
+        let ptxas = Ptxas { path: shared.join("nowhere"), version: "release 13.0".to_owned() };
+        let run = |out: &Path, ptxas: Option<&Ptxas>, record: &Record| {
+            let (arch, module, shared, progress) =
+                (Arch::Sm90a, module.as_path(), shared.as_path(), &progress);
+            Work { arch, module, out, shared, ptxas, record, workers: 1, progress }.run()
+        };
+        let unchecked = run(&first, None, &Record::default()).unwrap();
+        let known = |registers| Kernel {
+            registers,
+            spilled: registers.map(|_| [0, 0]),
+            ..unchecked.kernels[0].clone()
+        };
+        assert_eq!(unchecked.kernels, [known(None)]);
+        let error = run(&second, Some(&ptxas), &Record::default()).unwrap_err().to_string();
+        assert!(error.contains("nowhere"), "{error}");
+
+        let kernels = vec![known(Some(24))];
+        let manifest = Manifest { ptxas: Some(ptxas.version.clone()), kernels, ..Manifest::default() };
+        assert_eq!(Built::of(manifest, first, Vec::new()).record(&shared).unwrap(), 1);
+        let record = Record::read(&shared, Some(&ptxas.version));
+        assert_eq!(run(&second, Some(&ptxas), &record).unwrap().kernels, [known(Some(24))]);
+        fs::write(&module, MODULE.replace("ret;", "exit;")).unwrap();
+        let error = run(&second, Some(&ptxas), &record).unwrap_err().to_string();
+        assert!(error.contains("nowhere"), "other PTX is not known: {error}");
+        let _ = fs::remove_dir_all(&shared);
+    }
 }

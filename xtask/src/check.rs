@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::book::book_if_there;
 use crate::package::package;
+use crate::record;
 use crate::setup::setup;
 use crate::shell::{Done, cargo, root, run, say, succeeds, target};
 use crate::test::{Outside, outside_packages, test};
@@ -30,7 +31,7 @@ const TARGETS: [&str; 2] = ["x86_64-pc-windows-msvc", "aarch64-unknown-linux-gnu
 /// The operator whose package is made and proved: one of few kernels.
 const PACKAGED: &str = "grouped_gemm";
 
-/// Formatting, lints, documentation, the book, other machines, adapters on GPUs, tests, packages.
+/// Formatting, lints, documentation, the book, other machines, adapters on GPUs, tests, what is recorded of kernels, packages.
 pub fn ci() -> Done {
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
     // With `--all` they would format what they depend on too, which is all of the workspace, each time.
@@ -50,6 +51,7 @@ pub fn ci() -> Done {
     elsewhere()?;
     on_cuda()?;
     test()?;
+    record::sample()?;
     package(&[PACKAGED])
 }
 

@@ -8,6 +8,7 @@ mod guide;
 mod package;
 mod programs;
 mod ptx_diff;
+mod record;
 mod setup;
 mod shell;
 mod test;
@@ -24,6 +25,7 @@ cargo xtask COMMAND
   book                     renders docs/ as a book, and checks the links of all pages
   ci                       formatting, lints, documentation, the book, other machines, test, then package with one operator
   package [OPERATOR…]      the crates as they would be published, with the kernels of these operators or of all, and a project built of them
+  record                   writes down what ptxas says of the operators' kernels: builds assemble no kernel again whose PTX is as it was
   ptx NAME                 builds, and prints a kernel's PTX, registers, shared memory and spills; without NAME lists all kernels
   sass NAME                the same with the GPU's own code
   ptx-diff OLD NEW         whether two builds have the same kernels";
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         ["guide"] => guide::follow(),
         ["book"] => book::book(),
         ["ci"] => check::ci(),
+        ["record"] => record::record(),
         ["package", rest @ ..] => package::package(rest),
         ["ptx", rest @ ..] => code::show(code::Form::Ptx, rest),
         ["sass", rest @ ..] => code::show(code::Form::Sass, rest),

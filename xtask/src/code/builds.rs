@@ -30,7 +30,17 @@ pub fn folders(manifest: &Path, arguments: &[&str]) -> Result<Vec<PathBuf>, Stri
     outputs(command, &manifest)
 }
 
-/// The same in this target folder, with variables of the environment set or, without a value, taken away.
+/// The output folders of what the workspace's tests are built of.
+pub fn folders_of_tests() -> Result<Vec<PathBuf>, String> {
+    let mut command = cargo(&["test", "--workspace", "--release", "--no-run"]);
+    command.arg("--message-format=json-render-diagnostics");
+    for (name, _) in BUILT_FOR_ALL {
+        command.env_remove(name);
+    }
+    outputs(command, &root().join("Cargo.toml"))
+}
+
+/// As [`folders`] in this target folder, with variables of the environment set or, without a value, taken away.
 pub fn folders_in(
     manifest: &Path,
     target: &Path,

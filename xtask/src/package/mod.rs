@@ -47,7 +47,7 @@ pub fn package(names: &[&str]) -> Done {
 }
 
 /// The operators, by the names of their folders.
-fn operators() -> Result<Vec<String>, String> {
+pub fn operators() -> Result<Vec<String>, String> {
     let folder = root().join("kernels");
     let entries = folder.read_dir().map_err(|error| format!("{}: {error}", folder.display()))?;
     let is_package = |path: &PathBuf| path.join("Cargo.toml").is_file();
@@ -59,6 +59,6 @@ fn operators() -> Result<Vec<String>, String> {
 }
 
 /// The package of an operator's kernels.
-fn package_of(operator: &str) -> String {
+pub fn package_of(operator: &str) -> String {
     format!("tilewright-{}", operator.replace('_', "-"))
 }

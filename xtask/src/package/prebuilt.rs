@@ -7,6 +7,7 @@ use tilewright_builder::{Built, setup};
 
 use super::{package_of, stage};
 use crate::code::builds::{BUILT_FOR_ALL, folders_in};
+use crate::record::verify;
 use crate::shell::{Done, root, say, target};
 
 /// Gives the target folder `again` what kernels depend on as `target` has it, if it does: `core` and the device library, whose functions
@@ -38,6 +39,7 @@ pub fn pack(operator: &str, checkout: &Path, again: &Path) -> Result<PathBuf, St
     variables.push(("TILEWRIGHT_PTXAS", Some(ptxas.path.as_os_str())));
     let second = one(folders_in(&manifest, again, &variables)?, operator)?;
     same(&first, &second)?;
+    verify(&built, &ptxas, |_| true)?;
     say(&format!("{}: {} kernels, the same in both builds", package_of(operator), built.kernels.len()));
     built.pack(checkout.join("kernels").join(operator)).map_err(|error| error.to_string())?;
     Ok(first)
