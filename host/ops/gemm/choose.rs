@@ -303,13 +303,14 @@ pub(super) fn of_memory(size: Size, memory_rate: u32) -> u64 {
 }
 
 /// What several tiles beside each other take longer where memory is slower than an H200's, since their CTAs bring the same lines to L2 at different times: 60 products of 48 to 1200
-/// rows, on an H100 and on an H200 (2026-11-27).
+/// rows, on an H100 and on an H200 (2026-11-27). What CTAs of a cluster share they bring once (65 products on an H100, 2026-11-28).
 fn of_slower_memory(kernel: &Compiled, size: Size, memory_rate: u32) -> u64 {
     if size.n <= kernel.tile[1] as usize || kernel.row_major[2] {
         return 0;
     }
     let longer = of_memory(size, memory_rate).saturating_sub(of_memory(size, H200_MEMORY_RATE));
-    longer / 10 * 13
+    let sharing = u64::from((kernel.cluster[0] / kernel.split).max(1));
+    longer / 10 * 13 / sharing
 }
 
 /// What in-turn kernels take longer because CTAs do not keep step: they read the same lines at different times, and what one has brought to L2 is

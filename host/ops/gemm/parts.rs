@@ -79,7 +79,7 @@ pub(super) fn tile_parts(
 /// parts of a tile, of which a CTA writes one and reads those of others.
 ///
 /// The constants are fitted to 33 products of 72 to 1000 rows on an H100 (2026-11-27), in cycles of 1.755 GHz. Of tiles that are not divided 27 elements take a cycle for each step of 64 and 52
-/// bytes arrive a cycle; of those that are, whose CTAs read at different depths, 24 and 48. Handing over a part takes 3000 cycles and one for each 40 bytes of its sums. Lines outside of
+/// bytes arrive a cycle; of those that are, whose CTAs read at different depths, 24 and 48. Handing over a part takes 1500 cycles and one for each 40 bytes of its sums (65 products there, 2026-11-28). Lines outside of
 /// the tensor, of which each CTA of a cluster copies a share, cost half of what they do elsewhere. Memory brings lines that several divided tiles share 1.5 times.
 pub(super) fn estimate(
     kernel: &Compiled,
@@ -105,7 +105,7 @@ pub(super) fn estimate(
     let parts = shares.parts(steps);
     let [products, bytes] = if parts == 1 { [27, 52] } else { [24, 48] };
     let step = (rows * n / products).max((rows + read) * STEP * 2 / bytes).max(of_l2);
-    let handed = if parts == 1 { 0 } else { parts * (3000 + rows * n * 4 / 40) };
+    let handed = if parts == 1 { 0 } else { parts * (1500 + rows * n * 4 / 40) };
     // Who has the last tiles, down and across, has lines outside of the tensor.
     let lacks = (down * m).saturating_sub(size.m as u64).min(rows);
     let lines = (outside(lacks) + outside((across * read).saturating_sub(size.n as u64) / cluster)) / 2;
