@@ -223,6 +223,8 @@ kernels! {
     }
     // Some hundred rows, in as few tiles as one wave takes: what CTAs share of them comes from L2 once for a cluster.
     for (T, U) in ALIKE, (O, A, B, C) in SWAPPED {
+        sm_90: [gemm_sm_90_ T _ U _ O _none_256x128x64s5c2]:
+            gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, T, U, plain, A, B, C, 128, 128, 64, 5, 1, 64>;
         sm_90: [gemm_sm_90_ T _ U _ O _none_256x224x64s4c2]:
             gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, T, U, plain, A, B, C, 128, 224, 64, 4, 1, 56>;
         sm_90: [gemm_sm_90_ T _ U _ O _none_512x192x64s4c4]:
