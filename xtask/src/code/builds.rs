@@ -32,7 +32,7 @@ pub fn folders(manifest: &Path, arguments: &[&str]) -> Result<Vec<PathBuf>, Stri
 
 /// The output folders of what the workspace's tests are built of.
 pub fn folders_of_tests() -> Result<Vec<PathBuf>, String> {
-    let mut command = cargo(&["test", "--workspace", "--release", "--no-run"]);
+    let mut command = cargo(&["test", "--workspace", "--release", "--no-run", "--tests"]);
     command.arg("--message-format=json-render-diagnostics");
     for (name, _) in BUILT_FOR_ALL {
         command.env_remove(name);
