@@ -1,7 +1,6 @@
 //! `cargo xtask record`: what `ptxas` says of kernels, written down beside their sources; and whether that is so.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,10 +9,10 @@ use tilewright_builder::{Built, Kernel, Ptxas, setup};
 use crate::code::builds::folders_of_tests;
 use crate::package::{operators, package_of};
 use crate::setup::setup;
-use crate::shell::{Done, root, say, target};
+use crate::shell::{Done, commit_number, root, say, target};
 
 /// One kernel of so many is assembled to see whether the record is right.
-const SAMPLE: usize = 16;
+const SAMPLE: usize = 64;
 
 /// Builds all operators' kernels, and writes what is known of them.
 pub fn record() -> Done {
@@ -28,10 +27,7 @@ pub fn record() -> Done {
 
 /// Assembles a part of the operators' kernels, whatever is recorded: by the commit, so that it is another part each time.
 pub fn sample() -> Done {
-    let commit = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root()).output();
-    let commit = commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    let last = commit.ok().and_then(|commit| commit.chars().last()?.to_digit(16));
-    let part = last.unwrap_or(0) as usize;
+    let part = commit_number() % SAMPLE;
     let ptxas = setup::ptxas(&target()?.join("xtask")).map_err(|error| error.to_string())?;
     let Some(ptxas) = ptxas else {
         say("there is no ptxas: whether it says what is recorded is not checked");

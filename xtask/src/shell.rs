@@ -63,6 +63,13 @@ pub fn succeeds(program: &str, arguments: &[&str]) -> bool {
     quiet(Command::new(program).args(arguments)).is_ok_and(|status| status.success())
 }
 
+/// A number of the commit's: what is checked in part is another part with each commit.
+pub fn commit_number() -> usize {
+    let commit = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root()).output();
+    let commit = commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    commit.ok().and_then(|commit| usize::from_str_radix(commit.get(..4)?, 16).ok()).unwrap_or(0)
+}
+
 /// A command as one would type it.
 pub fn line(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy();
