@@ -41,14 +41,14 @@ fn well_known_shapes_get_the_kernels_that_were_made_for_them() {
     assert!(tile[0] * tile[1] / split <= 128 * 128, "{tile:?} {split} leaves SMs idle");
 }
 
-/// Each was the fastest of all kernels on an H200, or within 5 % of it.
+/// Each was the fastest of all kernels on an H200, or within 5 % of it; the third on an H100.
 #[test]
 fn some_hundred_rows_divide_their_depth_or_fit_their_tiles() {
     let (device, _) = fake::h200();
     for (shape, tile, split) in [
         ([256, 4096, 14336], [128, 128, 64], 2),
         ([192, 7168, 18432], [128, 192, 64], 2),
-        ([160, 2560, 9728], [128, 192, 64], 4),
+        ([160, 2560, 9728], [512, 96, 64], 1),
         ([100, 3584, 18944], [128, 128, 64], 4),
         // All CTAs divide the depth of 20 tiles.
         ([200, 5120, 8192], [256, 208, 64], 1),
