@@ -59,6 +59,18 @@ fn some_hundred_rows_divide_their_depth_or_fit_their_tiles() {
     }
 }
 
+/// Clusters of narrow tiles are for lines that are no multiple of 128 bytes.
+#[test]
+fn clusters_of_narrow_tiles_are_for_split_lines() {
+    let (device, _) = fake::h200();
+    let is_narrow = |shape| {
+        let views = Views::<f16, f16>::new(&device, "nt", shape);
+        views.plan().kernel().name().ends_with("256x128x64s5c2")
+    };
+    assert!(is_narrow([1000; 3]) && is_narrow([904; 3]));
+    assert!(!is_narrow([448, 3584, 18944]) && !is_narrow([352, 4608, 2304]) && !is_narrow([1024; 3]));
+}
+
 /// Of many deep tiles those of 128 x 256 read least, which an H100's memory needs most.
 #[test]
 fn deep_products_of_many_tiles_are_not_taken_in_turn() {
