@@ -177,7 +177,7 @@ pub(crate) fn pack(manifest: Manifest, out: &Path, package: &Path) -> Result<(),
 }
 
 /// SHA-256 in hexadecimal digits.
-fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -5,9 +5,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use sha2::{Digest, Sha256};
-
 use crate::files::write;
+use crate::prebuilt::sha256;
 use crate::ptxas::Report;
 use crate::{BuildError, Built, Kernel};
 
@@ -76,11 +75,7 @@ impl Built {
 
 /// The beginning of the text's SHA-256.
 fn digest(ptx: &str) -> String {
-    let digest = Sha256::digest(ptx.as_bytes());
-    digest.iter().take(8).fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    sha256(ptx.as_bytes())[..16].to_owned()
 }
 
 #[cfg(test)]

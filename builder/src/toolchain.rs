@@ -87,7 +87,12 @@ fn rustup(environment: &dyn Environment) -> Vec<(String, PathBuf)> {
     let named = entries
         .flatten()
         .filter_map(|entry| Some((entry.file_name().into_string().ok()?, rustc(entry.path()))));
-    let mut found: Vec<_> = named.filter(|(_, rustc)| rustc.is_file()).collect();
+    // What someone links there under a name of his own is taken where it runs, or is named.
+    let channel = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_digit())
+            || ["stable-", "nightly-", "beta-"].iter().any(|channel| name.starts_with(channel))
+    };
+    let mut found: Vec<_> = named.filter(|(name, rustc)| channel(name) && rustc.is_file()).collect();
     // `stable-x86_64…` sorts after `nightly-x86_64…`, that after `nightly-2026-…`, and versions are digits: descending order is the one wanted.
     found.sort_by(|a, b| b.0.cmp(&a.0));
     found

@@ -115,6 +115,7 @@ fn the_toolchain_that_runs_comes_before_others() {
     fake.system("1.99.0", true);
     fake.rustup("nightly", "1.98.0-nightly", true);
     let stable = fake.rustup("stable", "1.97.0", true);
+    fake.toolchain("home/.rustup/toolchains/stage1", "1.98.0-dev", true);
     let running = fake.rustup("1.95.0", "1.95.0", true);
     assert_eq!(find(&fake).unwrap().rustc, stable);
     fake.variables.insert("CARGO", running.with_file_name("cargo").into());
