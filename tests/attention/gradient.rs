@@ -312,6 +312,16 @@ pub fn large(device: &Device) -> Outcome {
     case.check(device)
 }
 
+/// Scores next to 0, by whose scale nothing may be divided and by whose scale something may.
+pub fn small(device: &Device) -> Outcome {
+    for scale in [1e-30, 1e-15] {
+        let mut case = Case::<bf16>::new(&[[70, 130]], false, [128, 128]);
+        case.scores.scale = scale;
+        case.check(device)?;
+    }
+    Ok(())
+}
+
 /// NaN in a sequence's tensors does not reach its neighbours.
 pub fn not_numbers(device: &Device) -> Outcome {
     let lengths = [[70, 70], [30, 30], [65, 65]];

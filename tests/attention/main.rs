@@ -82,6 +82,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "gradients without queries or keys", gradient::none)
         .device(Arch::Sm80, "gradients of tensors that lie anywhere", gradient::places)
         .device(Arch::Sm80, "gradients of large scores", gradient::large)
+        .device(Arch::Sm80, "gradients of small scores", gradient::small)
         .device(Arch::Sm80, "gradients beside NaN", gradient::not_numbers)
         .device(Arch::Sm80, "deterministic gradients", gradient::deterministic)
         .device(Arch::Sm80, "refused gradients", gradient::errors)

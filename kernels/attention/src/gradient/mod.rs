@@ -18,12 +18,12 @@ pub use wanted::{All, Keys, KeysAndValues, Queries, Values, Wanted};
 use tilewright_device::arch::special::{block_x, block_y, block_z};
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Cta, Element, Fragment, Fresh, Global, GlobalMut, InPlace, Pending, RowMajor, Schedule, Shared, copy,
-    gemm,
+    Accumulates, Cta, Element, Fragment, Fresh, Gemm, Global, GlobalMut, InPlace, Pending, RowMajor,
+    Schedule, Shared, Src, Swizzle, copy, gemm,
 };
 
-use side::{Weights, sums_of};
-use stats::{Stats, StatsTile};
+use side::{Weights, begin, sums_of};
+use stats::{Stat, Stats, StatsTile};
 
 /// What scores are made of, and gradients by them.
 #[repr(C)]
@@ -38,6 +38,18 @@ pub struct Scales {
 }
 
 impl tilewright_device::abi::PassedAsIs for Scales {}
+
+impl Scales {
+    /// The least `log2` for whose inverse, times a log-sum-exp, f32 has room.
+    const LEAST: f32 = 1.0 / (1u64 << 63) as f32;
+
+    /// Times their query's log-sum-exp it is what the sums of scores begin with; 0 where they begin with zeros, since they are capped, or the scale is so small that
+    /// all scores are 0: then they are as if capped to 0, which takes no path of its own.
+    #[inline(always)]
+    pub(crate) fn first(&self) -> f32 {
+        if self.cap == 0.0 && self.log2 >= Self::LEAST { -1.0 / self.log2 } else { 0.0 }
+    }
+}
 
 /// The gradients of O = softmax(scale score(Q Kᵀ) + mask) V by tiles of keys or of queries (Dao et al. 2022, algorithm 4; Dao 2023; Shah et al. 2024).
 ///
@@ -142,31 +154,34 @@ pub fn attention_gradient<
         let (once, full) = (own.full(), turn.full());
         let stats = || Stats::of(if W::OF_KEYS { other_stats.at(full) } else { own_stats.at(once) });
         let mask = |s| if masked { side().mask(s, tile, j) } else { s };
-        let s = gemm(Y::default(), own_s.at(once).aligned(), other_s.at(full).aligned().t(), Fresh::new())
-            .commit();
+        let logs = || stats().values::<T, W, BM, BN, D, Y>(Stat::LogSum);
+        let means = || stats().values::<T, W, BM, BN, D, Y>(Stat::Mean);
+        let s = begin::<T, BM, BN, Y>(logs, scales.first());
+        let d_p = if W::SCORES { begin::<T, BM, BN, Y>(means, -1.0) } else { None };
+        let s = product(own_s.at(once), other_s.at(full), s).commit();
         if !W::SCORES {
-            let weights = Weights::<T, BM, BN, Y>::of::<W, D>(s.wait(), &stats(), scales, mask);
+            let s = s.wait();
+            let weights = Weights::<T, BM, BN, Y>::of(s, logs, scales, mask);
             values =
                 gemm(Y::default(), weights.p, other_vs.at(full).part::<R>(part).aligned(), values).wait();
         } else {
-            let d_p =
-                gemm(Y::default(), own_vs.at(once).aligned(), other_vs.at(full).aligned().t(), Fresh::new());
+            let d_p = product(own_vs.at(once), other_vs.at(full), d_p);
             let (s, d_p) = s.behind(d_p, || ());
-            let weights = Weights::<T, BM, BN, Y>::of::<W, D>(s, &stats(), scales, mask);
-            let product = |d_s: Fragment<T, BM, BN, Y>| {
+            let weights = Weights::<T, BM, BN, Y>::of(s, logs, scales, mask);
+            let gradient = |d_s: Fragment<T, BM, BN, Y>| {
                 gemm(Y::default(), d_s.operand(), other_s.at(full).part::<R>(part).aligned(), scores)
             };
             if W::VALUES {
                 let weighted =
                     gemm(Y::default(), weights.p, other_vs.at(full).part::<R>(part).aligned(), values);
                 let (d_p, weighted) = d_p.behind(weighted, || ());
-                let d_s = weights.slopes::<W, D>(d_p, &stats());
+                let d_s = weights.slopes(d_p, means);
                 let sums = || sums_of::<BN>(&sums.get(), &of(), walk.head, j);
                 (values, scores) =
-                    W::follow::<P, _, _, _>(&mut room, d_s, own_s.at(once), sums, weighted, || product(d_s));
+                    W::follow::<P, _, _, _>(&mut room, d_s, own_s.at(once), sums, weighted, || gradient(d_s));
             } else {
-                let d_s = weights.slopes::<W, D>(d_p.wait(), &stats());
-                scores = product(d_s).wait();
+                let d_s = weights.slopes(d_p.wait(), means);
+                scores = gradient(d_s).wait();
             }
         }
         if W::ADDS {
@@ -186,5 +201,21 @@ pub fn attention_gradient<
     if W::VALUES {
         let to = by_values.get().tile(place).of_rows(side.own_first, side.own_rows);
         copy(values.cast::<T>(), to);
+    }
+}
+
+/// S or dP of a step, A Bᵀ, whose sums begin with `first`.
+#[inline(always)]
+fn product<T: Element, Y, const BM: usize, const BN: usize, const D: usize>(
+    a: Src<'_, Shared<T, BM, D, Swizzle<128>>>,
+    b: Src<'_, Shared<T, BN, D, Swizzle<128>>>,
+    first: Option<Fragment<f32, BM, BN, Y>>,
+) -> impl Pending<Done = Fragment<f32, BM, BN, Y>>
+where
+    Y: Gemm<T, BM, BN, D, A = Swizzle<128>, B = Swizzle<128>, D = Y> + Accumulates<BM, BN>,
+{
+    match first {
+        Some(first) => gemm(Y::default(), a.aligned(), b.aligned().t(), first),
+        None => gemm(Y::default(), a.aligned(), b.aligned().t(), Fresh::new()),
     }
 }

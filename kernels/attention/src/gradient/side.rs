@@ -6,8 +6,7 @@ use tilewright_device::tile::{Element, Fragment, FragmentLayout, GlobalMut, Oper
 
 use super::Scales;
 use super::ranges::{Range, Ranges};
-use super::stats::{LINE, Stat, Stats};
-use super::wanted::Wanted;
+use super::stats::{LINE, Values};
 use crate::keys::{Blocks, Keys};
 use crate::score::{Capped, Score};
 
@@ -126,7 +125,7 @@ pub(crate) struct Weights<T, const BM: usize, const BN: usize, L: FragmentLayout
 }
 
 impl<T: Element, const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>> Weights<T, BM, BN, L> {
-    /// Whether dS is made of rounded weights.
+    /// Whether dS is made of rounded weights, since a thread has many.
     const ROUNDED: bool = <L::Regs<f32> as Registers<f32>>::LEN > 32;
 
     #[inline(always)]
@@ -136,39 +135,62 @@ impl<T: Element, const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>> We
         Weights { p: p.cast::<T>().operand(), exact, rounded: rounded.operand() }
     }
 
-    /// Those of scores, to which `mask` is applied.
+    /// Those of scores, to which `mask` is applied. `logs` are taken off where scores did not begin with them: see [`begin`].
     #[inline(always)]
-    pub(crate) fn of<W: Wanted<T, BM, BN, D>, const D: usize>(
+    pub(crate) fn of(
         s: Fragment<f32, BM, BN, L>,
-        stats: &Stats,
-        Scales { cap, log2, .. }: Scales,
+        logs: impl FnOnce() -> Values<BM, BN, L>,
+        scales: Scales,
         mask: impl Fn(Fragment<f32, BM, BN, L>) -> Fragment<f32, BM, BN, L>,
     ) -> Self {
+        let Scales { cap, log2, .. } = scales;
+        if !Self::ROUNDED && scales.first() != 0.0 {
+            let p = mask(s).map(|s| math::ex2(s * log2));
+            return Self::new(p, p);
+        }
         let exponential = |s, log: f32| math::ex2(math::fma(s, log2, -log));
-        if cap == 0.0 {
-            let p = stats.zip::<_, T, W, BM, BN, D, L>(mask(s), Stat::LogSum, exponential);
+        if Self::ROUNDED && cap == 0.0 {
+            let s = mask(s);
+            let p = logs().zip(s, exponential);
             return Self::new(p, p);
         }
         // Both of each score at a time: there are no registers for all of one and then all of the other. The slope of one that is masked is 0.
         let capped = mask(s.map(|s| Capped::apply(s, cap))).map(|s| (s, 0.0));
-        let both = stats.zip::<_, T, W, BM, BN, D, L>(capped, Stat::LogSum, |(s, _), log| {
+        let both = logs().zip(capped, |(s, _), log| {
             let p = exponential(s, log);
             (p, p * math::max(math::fma(-s, s, 1.0), 0.0))
         });
         Self::new(both.map(|(p, _)| p), both.map(|(_, sloped)| sloped))
     }
 
-    /// dS, of these and dP.
+    /// dS, of these and dP. `means` are taken off where dP did not begin with them.
     #[inline(always)]
-    pub(crate) fn slopes<W: Wanted<T, BM, BN, D>, const D: usize>(
+    pub(crate) fn slopes(
         &self,
         d_p: Fragment<f32, BM, BN, L>,
-        stats: &Stats,
+        means: impl FnOnce() -> Values<BM, BN, L>,
     ) -> Fragment<T, BM, BN, L> {
-        let d_p = stats.zip::<_, T, W, BM, BN, D, L>(d_p, Stat::Mean, |d_p, mean| d_p - mean);
-        let weights = if Self::ROUNDED { self.rounded.unpacked().to_f32() } else { self.exact };
-        weights.zip(&d_p, |w, d_p| w * d_p).cast()
+        if Self::ROUNDED {
+            let d_p = means().zip(d_p, |d_p, mean| d_p - mean);
+            return self.rounded.unpacked().to_f32().zip(&d_p, |w, d_p| w * d_p).cast();
+        }
+        self.exact.zip(&d_p, |w, d_p| w * d_p).cast()
     }
+}
+
+/// What the sums of scores or of dP begin with: `factor` times their queries' values, which are taken off them in this way before any product. Threads then
+/// read shared memory while no gemm of theirs does, beside which it is slow. None where a thread has so many elements that it costs more.
+#[inline(always)]
+pub(crate) fn begin<T: Element, const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>>(
+    values: impl FnOnce() -> Values<BM, BN, L>,
+    factor: f32,
+) -> Option<Fragment<f32, BM, BN, L>> {
+    if Weights::<T, BM, BN, L>::ROUNDED {
+        return None;
+    }
+    let zero = Fragment::zero();
+    let first = if factor == 0.0 { zero } else { values().zip(zero, |_, value| value * factor) };
+    Some(first.written())
 }
 
 /// Where the gradients of the `j`-th `BN` queries of a head are summed up.

@@ -32,6 +32,27 @@ pub(crate) enum Stat {
     Mean,
 }
 
+/// A value of each query of a fragment.
+pub(crate) enum Values<const M: usize, const N: usize, L: FragmentLayout<M, N>> {
+    Cols(Cols<f32, M, N, L>),
+    Rows(Rows<f32, M, N, L>),
+}
+
+impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Values<M, N, L> {
+    /// `f` of every element and its query's value.
+    #[inline(always)]
+    pub(crate) fn zip<X: Copy>(
+        &self,
+        of: Fragment<X, M, N, L>,
+        f: impl Fn(X, f32) -> X,
+    ) -> Fragment<X, M, N, L> {
+        match self {
+            Values::Cols(cols) => of.zip_cols(cols, f),
+            Values::Rows(rows) => of.zip_rows(rows, f),
+        }
+    }
+}
+
 /// The statistics of a tile's queries.
 #[derive(Clone, Copy)]
 pub(crate) struct Stats(u32);
@@ -42,10 +63,9 @@ impl Stats {
         Stats(tile.address())
     }
 
-    /// `f` of every element and its query's value, where queries are columns, of tiles of keys, or else rows.
+    /// One of the values of each query: of columns for tiles of keys, or else of rows.
     #[inline(always)]
-    pub(crate) fn zip<
-        X: Copy,
+    pub(crate) fn values<
         T: Element,
         W: Wanted<T, M, N, D>,
         const M: usize,
@@ -54,11 +74,9 @@ impl Stats {
         L: FragmentLayout<M, N>,
     >(
         &self,
-        of: Fragment<X, M, N, L>,
         stat: Stat,
-        f: impl Fn(X, f32) -> X,
-    ) -> Fragment<X, M, N, L> {
-        if W::OF_KEYS { of.zip_cols(&self.cols(stat), f) } else { of.zip_rows(&self.rows(stat), f) }
+    ) -> Values<M, N, L> {
+        if W::OF_KEYS { Values::Cols(self.cols(stat)) } else { Values::Rows(self.rows(stat)) }
     }
 
     /// The values of a fragment's rows, which are queries.
