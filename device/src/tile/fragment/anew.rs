@@ -39,21 +39,6 @@ impl<T: Element, const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragme
     }
 }
 
-impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N, L> {
-    /// The same fragment, whose registers are written before what follows, and not where a gemm takes them.
-    ///
-    /// For what a gemm accumulates into that is issued behind another: registers that are written while a gemm runs make ptxas wait for it. No instruction.
-    #[inline(always)]
-    pub fn written(mut self) -> Self {
-        let mut i = 0;
-        while i < L::Regs::<f32>::LEN {
-            self.regs.set(i, f32::from_bits(same_number(self.regs.get(i).to_bits())));
-            i += 1;
-        }
-        self
-    }
-}
-
 impl<T: Element, const M: usize, const N: usize, L: FragmentLayout<M, N>> Cols<T, M, N, L> {
     /// The same values, of which the compiler does not know that they are: as [`Fragment::anew`], for what is converted for each tile.
     #[inline(always)]

@@ -43,8 +43,7 @@ impl Scales {
     /// The least `log2` for whose inverse, times a log-sum-exp, f32 has room.
     const LEAST: f32 = 1.0 / (1u64 << 63) as f32;
 
-    /// Times their query's log-sum-exp it is what the sums of scores begin with; 0 where they begin with zeros, since they are capped, or the scale is so small that
-    /// all scores are 0: then they are as if capped to 0, which takes no path of its own.
+    /// Times their query's log-sum-exp it is what the sums of scores begin with; 0 where they begin with zeros, since they are capped or the scale is too small.
     #[inline(always)]
     pub(crate) fn first(&self) -> f32 {
         if self.cap == 0.0 && self.log2 >= Self::LEAST { -1.0 / self.log2 } else { 0.0 }

@@ -125,13 +125,13 @@ pub(crate) struct Weights<T, const BM: usize, const BN: usize, L: FragmentLayout
 }
 
 impl<T: Element, const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>> Weights<T, BM, BN, L> {
-    /// Whether dS is made of rounded weights, since a thread has many.
-    const ROUNDED: bool = <L::Regs<f32> as Registers<f32>>::LEN > 32;
+    /// Whether a thread has so many that dS is made of rounded weights, and that sums begin with zeros.
+    const MANY: bool = <L::Regs<f32> as Registers<f32>>::LEN > 32;
 
     #[inline(always)]
     fn new(p: Fragment<f32, BM, BN, L>, sloped: Fragment<f32, BM, BN, L>) -> Self {
-        let rounded = if Self::ROUNDED { sloped.cast::<T>() } else { Fragment::splat(T::ZERO) };
-        let exact = if Self::ROUNDED { Fragment::zero() } else { sloped };
+        let rounded = if Self::MANY { sloped.cast::<T>() } else { Fragment::splat(T::ZERO) };
+        let exact = if Self::MANY { Fragment::zero() } else { sloped };
         Weights { p: p.cast::<T>().operand(), exact, rounded: rounded.operand() }
     }
 
@@ -144,12 +144,12 @@ impl<T: Element, const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>> We
         mask: impl Fn(Fragment<f32, BM, BN, L>) -> Fragment<f32, BM, BN, L>,
     ) -> Self {
         let Scales { cap, log2, .. } = scales;
-        if !Self::ROUNDED && scales.first() != 0.0 {
+        if !Self::MANY && scales.first() != 0.0 {
             let p = mask(s).map(|s| math::ex2(s * log2));
             return Self::new(p, p);
         }
         let exponential = |s, log: f32| math::ex2(math::fma(s, log2, -log));
-        if Self::ROUNDED && cap == 0.0 {
+        if cap == 0.0 {
             let s = mask(s);
             let p = logs().zip(s, exponential);
             return Self::new(p, p);
@@ -170,7 +170,7 @@ impl<T: Element, const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>> We
         d_p: Fragment<f32, BM, BN, L>,
         means: impl FnOnce() -> Values<BM, BN, L>,
     ) -> Fragment<T, BM, BN, L> {
-        if Self::ROUNDED {
+        if Self::MANY {
             let d_p = means().zip(d_p, |d_p, mean| d_p - mean);
             return self.rounded.unpacked().to_f32().zip(&d_p, |w, d_p| w * d_p).cast();
         }
@@ -185,12 +185,13 @@ pub(crate) fn begin<T: Element, const BM: usize, const BN: usize, L: FragmentLay
     values: impl FnOnce() -> Values<BM, BN, L>,
     factor: f32,
 ) -> Option<Fragment<f32, BM, BN, L>> {
-    if Weights::<T, BM, BN, L>::ROUNDED {
+    if Weights::<T, BM, BN, L>::MANY {
         return None;
     }
     let zero = Fragment::zero();
     let first = if factor == 0.0 { zero } else { values().zip(zero, |_, value| value * factor) };
-    Some(first.written())
+    // Registers that are written between two gemms make ptxas wait for the first.
+    Some(first.anew())
 }
 
 /// Where the gradients of the `j`-th `BN` queries of a head are summed up.
