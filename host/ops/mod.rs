@@ -119,8 +119,9 @@ mod warm_up;
 pub use argmax::{Argmax, ArgmaxCandidate, ArgmaxPlan, argmax};
 #[cfg(feature = "attention")]
 pub use attention::{
-    Attention, AttentionBias, AttentionCandidate, AttentionGradient, AttentionGradientCandidate,
-    AttentionGradientPlan, AttentionGradientViews, AttentionPlan, AttentionViews, attention,
+    Attention, AttentionBias, AttentionBiasMut, AttentionCandidate, AttentionGradient,
+    AttentionGradientCandidate, AttentionGradientPlan, AttentionGradientViews, AttentionPlan, AttentionViews,
+    attention,
 };
 #[cfg(feature = "pointwise")]
 pub use cast::{Cast, CastElement, cast};

@@ -17,7 +17,7 @@ const APART: u32 = 56;
 /// What copies and vectors at most want of an address.
 const ALIGNED: u64 = 16;
 /// The most tensors of a plan, and its room.
-const MOST: usize = 16;
+const MOST: usize = 18;
 /// The number of what a plan has for memory that only the run knows, which is no tensor: its workspace.
 const ROOM: usize = MOST - 1;
 

@@ -18,7 +18,7 @@ pub struct Head {
     columns: [usize; 2],
 }
 
-/// What a head gives: O and the log-sum-exp, and the gradients by Q, K and V.
+/// What a head gives: O and the log-sum-exp, and the gradients by Q, K and V, and by what is added to scores.
 #[derive(Clone, Debug)]
 pub struct Gradients {
     /// Row-major.
@@ -31,7 +31,11 @@ pub struct Gradients {
     pub k: Vec<Sized>,
     /// By V.
     pub v: Vec<Sized>,
-    /// The largest product of the lengths of a query and a key, times the scale: what errors of scores are relative to.
+    /// By the bias of each query and key.
+    pub bias: Vec<Sized>,
+    /// By the sink: one element.
+    pub sinks: Vec<Sized>,
+    /// The largest product of the lengths of a query and a key, times the scale, and what is added to it: what errors of scores are relative to.
     pub reach: f64,
 }
 
@@ -55,28 +59,37 @@ impl Head {
             q: zeros(queries * d),
             k: zeros(keys * d),
             v: zeros(keys * dv),
+            bias: zeros(queries * keys),
+            sinks: zeros(1),
             reach: 0.0,
         };
         let scale = f64::from(scores.scale);
         for i in 0..queries {
             let (q, d_o) = (&self.q[i * d..][..d], &self.d_o[i * dv..][..dv]);
             let seen = scores.seen(i, queries, keys);
-            if seen.is_empty() {
-                continue;
-            }
             let key = |j: usize| &self.k[j * d..][..d];
             let value = |j: usize| &self.v[j * dv..][..dv];
+            let own = i as f64 + keys as f64 - queries as f64;
+            let added = |j: usize| {
+                let bias = scores.bias.map_or(0.0, |bias| f64::from(bias.at(i, j)));
+                [bias, -f64::from(scores.slope) * (own - j as f64).abs()]
+            };
             // Scores and their slopes.
             let score = |j: usize| {
                 let s = dot(q, key(j)) * scale;
-                match scores.softcap.map(f64::from) {
+                let [s, slope] = match scores.softcap.map(f64::from) {
                     None => [s, 1.0],
                     Some(cap) => [cap * (s / cap).tanh(), 1.0 - (s / cap).tanh().powi(2)],
-                }
+                };
+                [s + added(j).iter().sum::<f64>(), slope]
             };
             let scored: Vec<[f64; 2]> = seen.clone().map(score).collect();
-            let max = scored.iter().fold(f64::NEG_INFINITY, |max, [s, _]| max.max(*s));
-            let sum: f64 = scored.iter().map(|[s, _]| (s - max).exp()).sum();
+            let sink = scores.sink.map_or(f64::NEG_INFINITY, f64::from);
+            let max = scored.iter().fold(sink, |max, [s, _]| max.max(*s));
+            if max == f64::NEG_INFINITY {
+                continue;
+            }
+            let sum = scored.iter().map(|[s, _]| (s - max).exp()).sum::<f64>() + (sink - max).exp();
             all.lse[i] = max + sum.ln();
             let weights: Vec<f64> = scored.iter().map(|[s, _]| (s - max).exp() / sum).collect();
             let o = &mut all.o[i * dv..][..dv];
@@ -89,9 +102,14 @@ impl Head {
             }
             let mean = dot(d_o, o);
             let size_of_mean: f64 = d_o.iter().zip(&size_of_o).map(|(d_o, o)| (d_o * o).abs()).sum();
+            let of_sink = (sink - max).exp() / sum;
+            all.sinks[0][0] -= of_sink * mean;
+            all.sinks[0][1] += of_sink * size_of_mean;
             for ((p, [_, slope]), j) in weights.iter().zip(&scored).zip(seen) {
                 let size: f64 = d_o.iter().zip(value(j)).map(|(x, y)| (x * y).abs()).sum();
-                let d_s = p * (dot(d_o, value(j)) - mean) * slope * scale;
+                let d_p = dot(d_o, value(j)) - mean;
+                all.bias[i * keys + j] = [p * d_p, p * (size + size_of_mean)];
+                let d_s = p * d_p * slope * scale;
                 let size = p * (size + size_of_mean) * slope.abs() * scale;
                 let add = |to: &mut Sized, by: f64, x: f64| {
                     to[0] += d_s * x;
@@ -105,7 +123,8 @@ impl Head {
                     *exact += p * d_o;
                     *size += p * d_o.abs();
                 }
-                all.reach = all.reach.max((dot(q, q) * dot(key(j), key(j))).sqrt() * scale);
+                let added: f64 = added(j).iter().filter(|x| x.is_finite()).map(|x| x.abs()).sum();
+                all.reach = all.reach.max((dot(q, q) * dot(key(j), key(j))).sqrt() * scale + added);
             }
         }
         all
@@ -148,10 +167,13 @@ mod tests {
     fn gradients_are_differences() {
         let number = |seed: usize| ((seed * 7919 + 13) % 101) as f64 / 50.0 - 1.0;
         let numbers = |first: usize, len: usize| (first..first + len).map(number).collect::<Vec<_>>();
-        for (causal, window, softcap) in
-            [(false, None, None), (true, None, Some(0.7)), (false, Some([1, 1]), Some(2.0))]
-        {
-            let scores = Scores { causal, window, softcap, scale: 0.6, ..Scores::new(1) };
+        for (causal, window, softcap, sink, slope) in [
+            (false, None, None, None, 0.0),
+            (true, None, Some(0.7), Some(0.4), 0.0),
+            (false, Some([1, 1]), Some(2.0), None, 0.3),
+            (true, None, None, Some(-0.5), 0.2),
+        ] {
+            let scores = Scores { causal, window, softcap, sink, slope, scale: 0.6, ..Scores::new(1) };
             let head = Head {
                 q: numbers(0, 4 * 3),
                 k: numbers(20, 5 * 3),
@@ -163,6 +185,17 @@ mod tests {
             };
             let loss = |head: &Head| dot(&head.gradients(&scores).o, &head.d_o);
             let exact = head.gradients(&scores);
+            let by_sink = |by: f32| {
+                let moved = Scores { sink: sink.map(|sink| sink + by), ..scores };
+                dot(&head.gradients(&moved).o, &head.d_o)
+            };
+            // A step that f32 has exactly.
+            let (step, [of_sink, _]) = (1.0 / 4096.0, exact.sinks[0]);
+            let difference = (by_sink(step) - by_sink(-step)) / f64::from(2.0 * step);
+            assert!((difference - of_sink).abs() < 1e-6, "the sink: {difference} {of_sink}");
+            // What is added to all scores of a query changes nothing.
+            let of_all = exact.bias.iter().fold(of_sink, |sum, [of, _]| sum + of);
+            assert!(of_all.abs() < 1e-12, "{of_all}");
             for (part, gradient) in [&exact.q, &exact.k, &exact.v].into_iter().enumerate() {
                 for (at, [exact, _]) in gradient.iter().enumerate() {
                     let moved = |by: f64| {

@@ -16,7 +16,7 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
-pub use bias::AttentionBias;
+pub use bias::{AttentionBias, AttentionBiasMut};
 pub use gradient::{
     AttentionGradient, AttentionGradientCandidate, AttentionGradientPlan, AttentionGradientViews,
 };
@@ -278,8 +278,8 @@ impl<'a> Attention<'a> {
         Attention { overlap, ..self }
     }
 
-    /// The gradients of this attention by Q, K and V. Neither a cache nor divided keys nor ALiBi's slopes nor a bias have any. What [`sinks`](Self::sinks) do is in O
-    /// and in the log-sum-exp that it is given; there is no gradient by them.
+    /// The gradients of this attention by Q, K and V, and by its [bias](AttentionGradient::d_bias) and [sinks](AttentionGradient::d_sinks). Neither a cache nor divided
+    /// keys have any, and slopes have none of their own.
     pub fn gradient(self) -> AttentionGradient<'a> {
         AttentionGradient::new(self)
     }

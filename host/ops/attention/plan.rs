@@ -178,7 +178,7 @@ pub(super) fn problem<T: HalfElement, C: CacheElement<T>>(
     let terms = Terms {
         sinks: sinks.map(|sinks| sinks.untyped()),
         slopes: slopes.map(|slopes| slopes.untyped()),
-        bias: others.bias.map(|bias| bias.planned(BIAS)),
+        bias: others.bias.map(|bias| bias.planned(BIAS).untyped()),
     };
     let of_keys = key_offsets.map(|of| of.untyped());
     let in_cache = of_keys.is_none();

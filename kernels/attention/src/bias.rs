@@ -10,8 +10,6 @@ use crate::sequences::Sequences;
 use crate::terms::HeadTerms;
 
 /// Scores with their tile of the bias, if there is one: packed sequences have none.
-///
-/// Where the tile is whole, and lines are contiguous and begin at multiples of 4 bytes, two elements are one access; else each is one.
 #[inline(always)]
 pub(crate) fn added<
     F: Score,
@@ -26,8 +24,21 @@ pub(crate) fn added<
     terms: InPlace<HeadTerms>,
     tile: [u32; 4],
 ) -> Fragment<f32, M, N, L> {
+    if !F::CHANGES || S::PACKED { s } else { with_bias(s, bias, terms, tile) }
+}
+
+/// Scores with their tile of the bias, whose matrices have the fragment's rows and columns, if there is one.
+///
+/// Where the tile is whole, and lines are contiguous and begin at multiples of 4 bytes, two elements are one access; else each is one.
+#[inline(always)]
+pub(crate) fn with_bias<T: Element, const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+    s: Fragment<f32, M, N, L>,
+    bias: InPlace<Global<T, 4, RowMajor, 0>>,
+    terms: InPlace<HeadTerms>,
+    tile: [u32; 4],
+) -> Fragment<f32, M, N, L> {
     const { assert!(T::BYTES == 2, "two elements are one access of 4 bytes") };
-    if !F::CHANGES || S::PACKED || bias.get().rows() == 0 {
+    if bias.get().rows() == 0 {
         return s;
     }
     let (of, unit) = (bias.get(), terms.get().unit);

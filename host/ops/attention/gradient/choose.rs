@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::LazyLock;
 
-use tilewright_attention::gradient::{GRADIENT, GradientKernel, ROUNDING, RoundingKernel};
+use tilewright_attention::gradient::{BIAS, BiasKernel, GRADIENT, GradientKernel, ROUNDING, RoundingKernel};
 use tilewright_device::kernel::Listed;
 
 use super::problem::Problem;
@@ -63,6 +63,15 @@ pub(super) fn others(kernel: &Compiled) -> [Option<&'static Compiled>; 2] {
     }
 }
 
+/// What computes the gradient by a bias beside a kernel: it reads as that does.
+pub(super) fn of_bias(kernel: &Compiled) -> Option<&'static Listed<BiasKernel>> {
+    let alike = |k: &&Listed<BiasKernel>| {
+        (k.element, k.arch, k.any_strides) == (kernel.element, kernel.arch, kernel.any_strides)
+            && k.columns >= kernel.columns[0]
+    };
+    BIAS.iter().find(alike)
+}
+
 /// What rounds the dQ that a kernel adds up.
 pub(super) fn rounding(kernel: &Compiled) -> Option<&'static Listed<RoundingKernel>> {
     let tile = [kernel.tile[1], kernel.columns[0]];
@@ -88,6 +97,12 @@ impl Choice for Problem {
         let Size { batch, heads, queries, keys, columns, .. } = self.size;
         if self.deterministic && kernel.adds {
             return Err(Rejection::Because("it adds dQ up in no fixed order"));
+        }
+        if self.adds() && kernel.adds {
+            return Err(Rejection::Because("it adds nothing to scores"));
+        }
+        if self.adds() && self.scales.cap != 0.0 && !kernel.adds_to_capped {
+            return Err(Rejection::Because("it adds nothing to scores that are capped"));
         }
         let [most, _] = kernel.columns;
         if columns.into_iter().any(|columns| columns > most as usize) {

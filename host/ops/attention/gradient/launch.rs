@@ -1,15 +1,16 @@
-//! The launches of an attention's gradients: what is known of queries, then tiles of keys and of queries.
+//! The launches of an attention's gradients: what is known of queries, then tiles of keys and of queries, then gradients by what is added to scores.
 
 use tilewright_attention::KERNELS;
 use tilewright_attention::gradient::{
-    AttentionGradientArgs, GradientKernel, LINE, QueryStatsArgs, RoundSumsArgs, RoundingKernel, STATS,
+    AttentionGradientArgs, BiasGradientArgs, BiasKernel, GradientKernel, LINE, QueryStatsArgs, RoundSumsArgs,
+    RoundingKernel, SINKS, STATS, SinkGradientArgs,
 };
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
 
-use super::choose::{Compiled, others, rounding};
+use super::choose::{Compiled, of_bias, others, rounding};
 use super::problem::{MOST, Problem};
-use crate::ops::frame::expect_mapped;
+use crate::ops::frame::{absent, expect_mapped};
 use crate::tensor::{Layout, Untyped};
 use crate::{AnyFunction, Arch, DType, Device, Error, Launch, Result, Stream};
 
@@ -25,6 +26,8 @@ pub(super) struct Prepared {
     stats: AnyFunction,
     tiles: Vec<(&'static Compiled, AnyFunction)>,
     rounding: Option<(&'static Listed<RoundingKernel>, AnyFunction)>,
+    bias: Option<(&'static Listed<BiasKernel>, AnyFunction)>,
+    sinks: Option<AnyFunction>,
     /// Where sums of dQ lie in the workspace, behind the statistics, if there are any; and its elements.
     sums: Option<(usize, Layout)>,
     stats_layout: Layout,
@@ -52,6 +55,14 @@ impl Prepared {
             None => None,
             Some(rounding) => Some((rounding, device.listed(&KERNELS, rounding)?)),
         };
+        let bias = match problem.d_bias {
+            None => None,
+            Some(_) => {
+                let kernel = of_bias(kernel).ok_or_else(|| missing(kernel))?;
+                Some((kernel, device.listed(&KERNELS, kernel)?))
+            }
+        };
+        let sinks = problem.d_sinks.and_then(|_| SINKS.first());
         let stats_layout = Layout::contiguous(&[*matrices, size.heads, *lines, 2 * LINE as usize])?;
         let rows = lines * LINE as usize;
         let sums = if kernel.adds {
@@ -65,6 +76,8 @@ impl Prepared {
             stats: device.listed(&KERNELS, stats)?,
             tiles: tiles.collect::<Result<_>>()?,
             rounding,
+            bias,
+            sinks: sinks.map(|kernel| device.listed(&KERNELS, kernel)).transpose()?,
             sums,
             stats_layout,
             len,
@@ -91,17 +104,28 @@ impl Prepared {
         };
         let run = Run { problem, stream, overlap, stats, sums };
         let Problem { size, .. } = problem;
-        if size.queries > 0 {
+        if size.queries > 0 && !problem.is_empty() {
             run.stats(&self.stats)?;
         }
         for (kernel, function) in &self.tiles {
             let rows = if kernel.of_keys { size.keys } else { size.queries };
-            if rows > 0 {
+            if rows > 0 && !problem.is_empty() {
                 run.tiles(kernel, function, rows)?;
             }
         }
-        match &self.rounding {
-            Some((kernel, function)) if size.queries > 0 => run.round(kernel, function),
+        if let Some((kernel, function)) = &self.rounding
+            && size.queries > 0
+            && !problem.is_empty()
+        {
+            run.round(kernel, function)?;
+        }
+        if let (Some((kernel, function)), Some(d_bias)) = (&self.bias, &problem.d_bias)
+            && d_bias.layout.len() > 0
+        {
+            run.bias(kernel, function, d_bias)?;
+        }
+        match (&self.sinks, &problem.d_sinks) {
+            (Some(function), Some(d_sinks)) if size.heads > 0 => run.sinks(function, d_sinks),
             _ => Ok(()),
         }
     }
@@ -151,16 +175,31 @@ impl Run<'_> {
         unsafe { function.launch_block(self.stream, &launch, &args) }
     }
 
-    fn tiles(&self, kernel: &Listed<GradientKernel>, function: &AnyFunction, rows: usize) -> Result<()> {
-        let Problem { size, inputs, outputs: [d_q, d_k, d_v], ranges, scales, .. } = self.problem;
-        let (backend, tma) = (self.device().backend(), kernel.arch == Arch::Sm90a);
-        let lines = |count| if tma { count } else { 0 };
-        let [q, k, v, d_o] = inputs.each_ref().map(|input| input.streamed::<(), 4>(backend, lines(BOX)));
-        let (q, k, v, d_o) = (q?, k?, v?, d_o?);
-        let stats = self.stats.streamed::<(), 4>(backend, lines(STATS_BOX))?;
-        if size.queries > 0 && size.keys > 0 {
-            expect_mapped(kernel.name, kernel.arch, [q.tma, k.tma, v.tma, d_o.tma, stats.tma])?;
+    /// Q, K, V, dO and the statistics, as kernels of an architecture read their tiles.
+    fn streamed(&self, name: &'static str, arch: Arch) -> Result<[GlobalAbi<(), 4>; 5]> {
+        let Problem { size, inputs: [q, k, v, d_o], .. } = self.problem;
+        let backend = self.device().backend();
+        let lines = |count| if arch == Arch::Sm90a { count } else { 0 };
+        let of = |input: &Untyped| input.streamed(backend, lines(BOX));
+        let all = [of(q)?, of(k)?, of(v)?, of(d_o)?, self.stats.streamed(backend, lines(STATS_BOX))?];
+        if size.queries > 0 && size.keys > 0 && !self.problem.is_empty() {
+            expect_mapped(name, arch, all.each_ref().map(|of| of.tma))?;
         }
+        Ok(all)
+    }
+
+    fn tiles(&self, kernel: &Listed<GradientKernel>, function: &AnyFunction, rows: usize) -> Result<()> {
+        let Problem { size, outputs: [d_q, d_k, d_v], ranges, scales, terms, bias, .. } = self.problem;
+        let tma = kernel.arch == Arch::Sm90a;
+        let [q, k, v, d_o, stats] = self.streamed(kernel.name, kernel.arch)?;
+        // Of tiles of keys it has their rows, and the columns of queries.
+        let bias = match bias {
+            None => absent(),
+            Some(bias) if kernel.of_keys => {
+                self.plain(&Untyped { layout: bias.layout.transpose(2, 3)?, ..*bias })?
+            }
+            Some(bias) => self.plain(bias)?,
+        };
         let args = AttentionGradientArgs {
             q,
             k,
@@ -172,6 +211,8 @@ impl Run<'_> {
             by_values: self.plain(d_v)?,
             ranges: *ranges,
             scales: *scales,
+            terms: *terms,
+            bias,
         };
         let heads = if kernel.of_keys { size.kv_heads } else { size.heads };
         let parts = kernel.columns[0] / kernel.columns[1];
@@ -192,5 +233,45 @@ impl Run<'_> {
         let launch = self.grid(size.queries.div_ceil(kernel.tile[0] as usize), size.heads, 1)?;
         // SAFETY: as in `stats`, of `round_sums`.
         unsafe { function.launch_block(self.stream, &launch, &args) }
+    }
+
+    fn bias(&self, kernel: &Listed<BiasKernel>, function: &AnyFunction, d_bias: &Untyped) -> Result<()> {
+        let Problem { size, ranges, scales, terms, bias, .. } = self.problem;
+        let [q, k, v, d_o, stats] = self.streamed(kernel.name, kernel.arch)?;
+        let args = BiasGradientArgs {
+            q,
+            k,
+            v,
+            d_o,
+            stats,
+            bias: bias.as_ref().map_or_else(|| Ok(absent()), |bias| self.plain(bias))?,
+            d_bias: self.plain(d_bias)?,
+            ranges: *ranges,
+            scales: *scales,
+            terms: *terms,
+        };
+        let [m, n] = kernel.tile.map(|tile| tile as usize);
+        let tiles = size.queries.div_ceil(m).saturating_mul(size.keys.div_ceil(n));
+        let tiles = u32::try_from(tiles).map_err(|_| {
+            Error::argument("d_bias", format!("of {tiles} tiles of {m} x {n}"), "of fewer than 2^32")
+        })?;
+        // There are at most as many as heads and sequences.
+        let [sequences, heads] = [0, 1].map(|dim| d_bias.layout.shape()[dim] as u32);
+        let launch = Launch::grid([tiles, heads, sequences]);
+        // SAFETY: as in `tiles`, of `bias_gradient`.
+        unsafe { function.launch_block(self.stream, &launch, &args) }
+    }
+
+    fn sinks(&self, function: &AnyFunction, d_sinks: &Untyped) -> Result<()> {
+        let Problem { size, ranges, terms, .. } = self.problem;
+        let args = SinkGradientArgs {
+            stats: self.plain(&self.stats)?,
+            d_sinks: d_sinks.arg::<f32, 2>(self.device().backend(), true, 0)?,
+            ranges: *ranges,
+            terms: *terms,
+            sequences: size.batch as u32,
+        };
+        // SAFETY: as in `stats`, of `sink_gradient`.
+        unsafe { function.launch_block(self.stream, &Launch::grid([size.heads as u32, 1, 1]), &args) }
     }
 }

@@ -1,14 +1,17 @@
 //! The gradients of attention.
 
+mod beside;
 mod choose;
 mod launch;
 mod plan;
 mod problem;
 
+use beside::Beside;
 use choose::Compiled;
 pub use plan::{AttentionGradientPlan, AttentionGradientViews};
 use plan::{Tensors, problem};
 
+use super::bias::{AttentionBias, AttentionBiasMut};
 use super::problem::Options;
 use super::{Attention, Others};
 use crate::ops::frame::{Candidate, Choice, Workspace};
@@ -77,6 +80,11 @@ pub type AttentionGradientCandidate = Candidate<Compiled>;
 pub struct AttentionGradient<'a> {
     options: Options,
     offsets: Option<[Indices<'a>; 2]>,
+    sinks: Option<TensorView<'a, f32>>,
+    slopes: Option<TensorView<'a, f32>>,
+    bias: Option<AttentionBias<'a>>,
+    d_bias: Option<AttentionBiasMut<'a>>,
+    d_sinks: Option<TensorViewMut<'a, f32>>,
     /// Options that have no gradient, by name.
     refused: Option<&'static str>,
     longest_keys: Option<usize>,
@@ -89,27 +97,29 @@ pub struct AttentionGradient<'a> {
 impl<'a> AttentionGradient<'a> {
     pub(super) fn new(of: Attention<'a>) -> Self {
         let refused = {
-            let Others { lse, lengths, table, scales, slopes, bias, query_offsets, key_offsets, .. } =
-                of.others();
+            let Others { lse, lengths, table, scales, query_offsets, key_offsets, .. } = of.others();
             let given = [
                 ("lse", lse.is_some()),
                 ("lengths", lengths.is_some()),
                 ("block_table", table.is_some()),
                 ("k_scale", scales.is_some()),
                 ("packed_queries", query_offsets.is_some() && key_offsets.is_none()),
-                ("alibi_slopes", slopes.is_some()),
-                ("bias", bias.is_some()),
                 ("splits", of.options.splits.is_some()),
                 ("workspace", matches!(of.workspace, Workspace::Given(_))),
                 ("kernel", of.kernel.is_some()),
             ];
             given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
         };
-        let Attention { options, query_offsets, key_offsets, overlap, .. } = of;
+        let Attention { options, query_offsets, key_offsets, sinks, slopes, bias, overlap, .. } = of;
         let offsets = query_offsets.zip(key_offsets).map(|(queries, keys)| [queries, keys]);
         AttentionGradient {
             options,
             offsets,
+            sinks,
+            slopes,
+            bias,
+            d_bias: None,
+            d_sinks: None,
             refused,
             longest_keys: None,
             deterministic: false,
@@ -117,6 +127,18 @@ impl<'a> AttentionGradient<'a> {
             kernel: None,
             overlap,
         }
+    }
+    /// Computes the gradient by the [bias](Attention::bias) too, of its type and shape: P ∘ (dP - dO · O), of what hides a key 0. Where sequences or heads
+    /// share the bias it is the sum of theirs, in f32, rounded once; queries and keys do not share it. The same bits each time.
+    ///
+    /// It takes a kernel of its own, which computes P and dP once more.
+    pub fn d_bias(self, d_bias: impl Into<AttentionBiasMut<'a>>) -> Self {
+        AttentionGradient { d_bias: Some(d_bias.into()), ..self }
+    }
+    /// Computes the gradient by the [sinks](Attention::sinks) too, f32 \[heads\], of any stride: -exp(sink - log-sum-exp) dO · O of a head's queries in all
+    /// sequences, summed in f32. The same bits each time.
+    pub fn d_sinks(self, d_sinks: &'a mut TensorViewMut<'_, f32>) -> Self {
+        AttentionGradient { d_sinks: Some(d_sinks.reborrow()), ..self }
     }
     /// No [packed](Attention::packed) sequence has more keys than so many; all keys unless set, for which kernels are launched in vain.
     ///
@@ -166,7 +188,7 @@ impl<'a> AttentionGradient<'a> {
         d_o: &TensorView<'_, T>,
         outputs: [&TensorViewMut<'_, T>; 3],
     ) -> Result<Vec<AttentionGradientCandidate>> {
-        Ok(problem(self, &Tensors::new(inputs, given, d_o, outputs, self.offsets()))?.candidates())
+        Ok(problem(self, &Tensors::new(inputs, given, d_o, outputs, self.beside()))?.candidates())
     }
 
     /// A plan for tensors of these shapes, strides and alignments, which runs many times: the kernels, and how they are launched. The tensors, offsets
@@ -180,7 +202,7 @@ impl<'a> AttentionGradient<'a> {
         d_o: &TensorView<'_, T>,
         outputs: [&TensorViewMut<'_, T>; 3],
     ) -> Result<AttentionGradientPlan> {
-        AttentionGradientPlan::new(self, &Tensors::new(inputs, given, d_o, outputs, self.offsets()))
+        AttentionGradientPlan::new(self, &Tensors::new(inputs, given, d_o, outputs, self.beside()))
     }
 
     /// Queues the gradients by Q, K and V, `outputs`, on `stream`: of these three, `inputs`, of the O and the log-sum-exp that they gave, and of the gradient
@@ -197,12 +219,19 @@ impl<'a> AttentionGradient<'a> {
     ) -> Result<()> {
         let outputs = outputs.each_ref().map(|output| &**output);
         let plan = self.plan(inputs, given, d_o, outputs)?;
-        let tensors = Tensors::new(inputs, given, d_o, outputs, self.offsets());
+        let tensors = Tensors::new(inputs, given, d_o, outputs, self.beside());
         let places = plan.places(stream, &tensors, self.workspace.named())?;
         self.workspace.lend(plan.workspace_len(), stream, |address| plan.launch(stream, &places, address))
     }
 
-    fn offsets(&self) -> Option<[&Indices<'a>; 2]> {
-        self.offsets.as_ref().map(|[queries, keys]| [queries, keys])
+    fn beside(&self) -> Beside<'_> {
+        Beside {
+            offsets: self.offsets.as_ref().map(|[queries, keys]| [queries, keys]),
+            sinks: self.sinks.as_ref(),
+            slopes: self.slopes.as_ref(),
+            bias: self.bias.as_ref(),
+            d_bias: self.d_bias.as_ref(),
+            d_sinks: self.d_sinks.as_ref(),
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! The kernels and launches of an attention's gradients, for tensors wherever they lie.
 
 use super::AttentionGradient;
+use super::beside::{Beside, COUNT, FIRST};
 use super::choose::Compiled;
 use super::launch::Prepared;
 use super::problem::Problem;
+use crate::ops::attention::bias::{AttentionBias, AttentionBiasMut};
 use crate::ops::attention::packed::Offsets;
 use crate::ops::frame::{Choice, Named, Operands, Places, Plan, check, explained, room};
 use crate::ops::{HalfElement, Indices};
@@ -28,6 +30,16 @@ pub struct AttentionGradientPlan {
 pub struct AttentionGradientViews<'a> {
     /// Of queries and of keys: see [`Attention::packed`](crate::ops::Attention::packed).
     pub offsets: Option<[Indices<'a>; 2]>,
+    /// See [`Attention::sinks`](crate::ops::Attention::sinks).
+    pub sinks: Option<TensorView<'a, f32>>,
+    /// See [`Attention::alibi_slopes`](crate::ops::Attention::alibi_slopes).
+    pub alibi_slopes: Option<TensorView<'a, f32>>,
+    /// See [`Attention::bias`](crate::ops::Attention::bias).
+    pub bias: Option<AttentionBias<'a>>,
+    /// See [`AttentionGradient::d_bias`].
+    pub d_bias: Option<AttentionBiasMut<'a>>,
+    /// See [`AttentionGradient::d_sinks`].
+    pub d_sinks: Option<TensorViewMut<'a, f32>>,
     /// As many elements as [`AttentionGradientPlan::workspace_len`] says, contiguous and aligned to 16 bytes, of any values. Runs that may be at work
     /// at the same time, on whatever streams, have memory of their own.
     pub workspace: Option<TensorViewMut<'a, f32>>,
@@ -40,7 +52,7 @@ pub(super) struct Tensors<'v, 'm, T> {
     lse: &'v TensorView<'m, f32>,
     /// dQ, dK and dV.
     written: [&'v TensorViewMut<'m, T>; 3],
-    offsets: Option<[&'v Indices<'m>; 2]>,
+    beside: Beside<'v>,
 }
 
 /// Their names, in the order of a plan's.
@@ -53,31 +65,22 @@ impl<'v, 'm, T: HalfElement> Tensors<'v, 'm, T> {
         (o, lse): (&'v TensorView<'m, T>, &'v TensorView<'m, f32>),
         d_o: &'v TensorView<'m, T>,
         written: [&'v TensorViewMut<'m, T>; 3],
-        offsets: Option<[&'v Indices<'m>; 2]>,
+        beside: Beside<'v>,
     ) -> Self {
-        Tensors { read: [q, k, v, o, d_o], lse, written, offsets }
+        Tensors { read: [q, k, v, o, d_o], lse, written, beside }
     }
 
-    fn named(&self) -> [Option<Named<'v>>; 11] {
-        let read = |i: usize| Some(Named::read(READ[i], self.read[i]));
-        let written = |i: usize| Some(Named::written(WRITTEN[i], self.written[i]));
-        let [queries, keys] = match self.offsets {
-            Some([queries, keys]) => [Some(queries.named("query_offsets")), Some(keys.named("key_offsets"))],
-            None => [None, None],
-        };
-        [
-            read(0),
-            read(1),
-            read(2),
-            read(3),
-            read(4),
-            Some(Named::read("lse", self.lse)),
-            written(0),
-            written(1),
-            written(2),
-            queries,
-            keys,
-        ]
+    fn named(&self) -> [Option<Named<'v>>; FIRST + COUNT] {
+        let mut all = [None; FIRST + COUNT];
+        for (i, tensor) in self.read.into_iter().enumerate() {
+            all[i] = Some(Named::read(READ[i], tensor));
+        }
+        all[5] = Some(Named::read("lse", self.lse));
+        for (i, tensor) in self.written.into_iter().enumerate() {
+            all[6 + i] = Some(Named::written(WRITTEN[i], tensor));
+        }
+        all[FIRST..].copy_from_slice(&self.beside.named());
+        all
     }
 }
 
@@ -92,15 +95,11 @@ pub(super) fn problem<T: HalfElement>(
     let lse = tensors.lse.planned(5);
     let number = |i: usize| tensors.written[i].planned(6 + i);
     let written = [number(0), number(1), number(2)];
-    let offsets = tensors.offsets.map(|[queries, keys]| [queries.planned(9), keys.planned(10)]);
-    let here = Tensors {
-        read: read.each_ref(),
-        lse: &lse,
-        written: written.each_ref(),
-        offsets: offsets.as_ref().map(|[queries, keys]| [queries, keys]),
-    };
+    let beside = tensors.beside.planned();
+    let here =
+        Tensors { read: read.each_ref(), lse: &lse, written: written.each_ref(), beside: beside.views() };
     check(written[0].device(), here.named().into_iter().flatten())?;
-    let offsets = offsets.as_ref().map(|offsets| offsets.each_ref().map(|of| of.untyped()));
+    let offsets = beside.offsets.as_ref().map(|offsets| offsets.each_ref().map(|of| of.untyped()));
     let packed =
         offsets.map(|[queries, keys]| Offsets::new(queries, Some(keys), of.options.longest)).transpose()?;
     Problem::new(
@@ -108,7 +107,7 @@ pub(super) fn problem<T: HalfElement>(
         read.each_ref(),
         &lse,
         written.each_ref(),
-        packed,
+        (packed, beside.added()),
     )
 }
 
@@ -121,7 +120,7 @@ impl AttentionGradientPlan {
         let operands = Operands::new(tensors.written[0].device(), tensors.named());
         let choice = problem.choose(of.kernel)?;
         let prepared =
-            if problem.is_empty() { None } else { Some(Prepared::new(&problem, choice.descriptor())?) };
+            if problem.stores_nothing() { None } else { Some(Prepared::new(&problem, choice.descriptor())?) };
         Ok(AttentionGradientPlan { choice, operands, problem, prepared, overlap: of.overlap })
     }
 
@@ -143,12 +142,19 @@ impl AttentionGradientPlan {
         outputs: [&mut TensorViewMut<'_, T>; 3],
         views: &mut AttentionGradientViews<'_>,
     ) -> Result<()> {
-        let AttentionGradientViews { offsets, workspace } = views;
-        let offsets = offsets.as_ref().map(|[queries, keys]| [queries, keys]);
+        let AttentionGradientViews { offsets, sinks, alibi_slopes, bias, d_bias, d_sinks, workspace } = views;
+        let beside = Beside {
+            offsets: offsets.as_ref().map(|[queries, keys]| [queries, keys]),
+            sinks: sinks.as_ref(),
+            slopes: alibi_slopes.as_ref(),
+            bias: bias.as_ref(),
+            d_bias: d_bias.as_ref(),
+            d_sinks: d_sinks.as_ref(),
+        };
         let workspace = workspace.as_ref();
         let memory = workspace.map(|workspace| Named::room("workspace", workspace));
         let outputs = outputs.each_ref().map(|output| &**output);
-        let tensors = Tensors::new(inputs, given, d_o, outputs, offsets);
+        let tensors = Tensors::new(inputs, given, d_o, outputs, beside);
         let places = self.places(stream, &tensors, memory)?;
         self.launch(stream, &places, room(workspace, self.workspace_len())?)
     }

@@ -2,12 +2,14 @@
 
 use std::f32::consts::LOG2_E;
 
+use tilewright_attention::HeadTerms;
 use tilewright_attention::gradient::{ALIGNED, LINE, Ranges, Scales};
 
 use super::choose::{Compiled, kernels};
 use crate::ops::attention::cache::{Cached, int};
 use crate::ops::attention::packed::Offsets;
 use crate::ops::attention::problem::{Options, Size, seen};
+use crate::ops::attention::terms::Terms;
 use crate::ops::frame::{Operand, of_shape};
 use crate::ops::scores::{scale, softcap};
 use crate::tensor::{Places, Untyped};
@@ -15,6 +17,14 @@ use crate::{Device, Element, Error, Result, TensorView, TensorViewMut};
 
 /// The most CTAs of a dimension of a grid but the first.
 pub(super) const MOST: usize = 65535;
+
+/// What is added to scores, and where the gradients by it go.
+#[derive(Debug)]
+pub(super) struct Added {
+    pub(super) terms: Terms,
+    pub(super) d_bias: Option<Untyped>,
+    pub(super) d_sinks: Option<Untyped>,
+}
 
 /// The tensors of a gradient, each of four dimensions.
 #[derive(Clone, Debug)]
@@ -35,6 +45,13 @@ pub(super) struct Problem {
     pub(super) lines: usize,
     pub(super) ranges: Ranges,
     pub(super) scales: Scales,
+    /// Slopes and sinks.
+    pub(super) terms: HeadTerms,
+    /// What is added to scores, stretched to all of them.
+    pub(super) bias: Option<Untyped>,
+    pub(super) d_bias: Option<Untyped>,
+    /// Of two dimensions.
+    pub(super) d_sinks: Option<Untyped>,
     pub(super) deterministic: bool,
     pub(super) kernels: &'static [Compiled],
 }
@@ -46,7 +63,7 @@ impl Problem {
         [q, k, v, o, d_o]: [&TensorView<'_, T>; 5],
         lse: &TensorView<'_, f32>,
         outputs: [&TensorViewMut<'_, T>; 3],
-        packed: Option<Offsets>,
+        (packed, added): (Option<Offsets>, Added),
     ) -> Result<Self> {
         let [d_q, d_k, d_v] = outputs;
         let device = d_q.device();
@@ -102,6 +119,10 @@ impl Problem {
                 ));
             }
         }
+        if let (Some(bias), Some(_)) = (&added.terms.bias, &packed) {
+            let was = format!("{} beside packed sequences", of_shape(bias.layout.shape()));
+            return Err(Error::argument("bias", was, "left out: packed sequences have none"));
+        }
         let inputs = [q.untyped(), k.untyped(), v.untyped(), d_o.untyped()];
         let names = ["Q", "K", "V", "dO"];
         let operand = |i: usize| {
@@ -121,6 +142,10 @@ impl Problem {
             lines,
             ranges,
             scales,
+            terms: added.terms.argument(&size, scales.log2)?,
+            bias: added.terms.bias(&size, T::DTYPE)?,
+            d_bias: added.d_bias(&size)?,
+            d_sinks: added.d_sinks(size.heads)?,
             deterministic,
             kernels: kernels(T::DTYPE.name()),
         })
@@ -133,14 +158,69 @@ impl Problem {
         for tensor in placed.inputs.iter_mut().chain(&mut placed.outputs).chain(others) {
             *tensor = places.of(tensor);
         }
+        for tensor in [&mut placed.bias, &mut placed.d_bias, &mut placed.d_sinks].into_iter().flatten() {
+            *tensor = places.of(tensor);
+        }
+        let terms = &mut placed.terms;
+        [terms.sinks, terms.slopes] = [terms.sinks, terms.slopes].map(|at| places.at(at));
         let packed = &mut placed.ranges.packed;
         packed.query_offsets = places.at(packed.query_offsets);
         packed.keys = places.at(packed.keys);
         placed
     }
 
-    /// Nothing to store.
+    /// Scores have slopes or a bias added.
+    pub(super) fn adds(&self) -> bool {
+        self.bias.is_some() || self.terms.slopes != 0
+    }
+
+    /// Without a head of any sequence.
     pub(super) fn is_empty(&self) -> bool {
         self.size.batch == 0 || self.size.heads == 0
+    }
+
+    /// Gradients by what sequences share are zeros without any.
+    pub(super) fn stores_nothing(&self) -> bool {
+        self.is_empty() && self.d_bias.is_none() && self.d_sinks.is_none()
+    }
+}
+
+impl Added {
+    /// The gradient by the bias, of four dimensions.
+    fn d_bias(&self, size: &Size) -> Result<Option<Untyped>> {
+        let Some(d_bias) = self.d_bias else { return Ok(None) };
+        let wrong = |allowed: String| Error::argument("d_bias", of_shape(d_bias.layout.shape()), allowed);
+        let Some(bias) = &self.terms.bias else {
+            return Err(wrong("left out: there is no bias".to_owned()));
+        };
+        if (d_bias.dtype, d_bias.layout.shape()) != (bias.dtype, bias.layout.shape()) {
+            let was = format!("{} {}", d_bias.dtype, of_shape(d_bias.layout.shape()));
+            let allowed = format!("{} {}, as the bias is", bias.dtype, of_shape(bias.layout.shape()));
+            return Err(Error::argument("d_bias", was, allowed));
+        }
+        let mut layout = d_bias.layout;
+        while layout.shape().len() < 4 {
+            layout = layout.insert(0)?;
+        }
+        let scores = [size.queries, size.keys];
+        if layout.shape()[2..] != scores {
+            return Err(wrong(format!(
+                "left out, or of {scores:?} queries and keys: these share no element"
+            )));
+        }
+        Ok(Some(Untyped { layout, ..d_bias }))
+    }
+
+    /// The gradient by the sinks, a row of heads.
+    fn d_sinks(&self, heads: usize) -> Result<Option<Untyped>> {
+        let Some(d_sinks) = self.d_sinks else { return Ok(None) };
+        let was = of_shape(d_sinks.layout.shape());
+        if self.terms.sinks.is_none() {
+            return Err(Error::argument("d_sinks", was, "left out: there are no sinks"));
+        }
+        if d_sinks.layout.shape() != [heads] {
+            return Err(Error::argument("d_sinks", was, format!("of shape [{heads}]: that of `sinks`")));
+        }
+        Ok(Some(Untyped { layout: d_sinks.layout.insert(0)?, ..d_sinks }))
     }
 }

@@ -2,14 +2,16 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    Element, Elements, FragmentLayout, FullCol, FullRow, Multistage, Reads, TwoConsumers, Vectors,
-    WarpSpecialized, warp,
+    Accumulates, Collective, Element, Elements, FragmentLayout, FullCol, FullRow, Gemm, Multistage, Reads,
+    Simt, Swizzle, TwoConsumers, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
 use super::attention_gradient;
-use super::products::Products;
+use super::bias::bias_gradient;
+use super::products::{Products, adds_to_capped};
 use super::rounding::round_sums;
+use super::sinks::sink_gradient;
 use super::stats::query_stats;
 use super::wanted::{All, Keys, KeysAndValues, Queries, Values, Wanted};
 
@@ -22,8 +24,10 @@ pub struct GradientKernel {
     pub wanted: &'static str,
     /// Its tiles are of keys, not of queries.
     pub of_keys: bool,
-    /// It adds dQ up in f32.
+    /// It adds dQ up in f32, and nothing to scores.
     pub adds: bool,
+    /// It adds slopes and biases to scores that are capped, too.
+    pub adds_to_capped: bool,
     /// Rows of a tile, and of the blocks that it walks over.
     pub tile: [u32; 2],
     /// The most columns of a head, and those of the gradients that a CTA computes.
@@ -48,6 +52,7 @@ where
         wanted: W::NAME,
         of_keys: W::OF_KEYS,
         adds: W::ADDS,
+        adds_to_capped: adds_to_capped::<W, Y, T, BM, BN, D, R>(),
         tile: [BM as u32, BN as u32],
         columns: [D as u32, R as u32],
         stages: STAGES as u32,
@@ -82,6 +87,42 @@ where
 {
     type Description = RoundingKernel;
     const DESCRIPTION: RoundingKernel = RoundingKernel { element: T::NAME, tile: [BN as u32, D as u32] };
+}
+
+/// A kernel of the gradient by a bias.
+#[derive(Clone, Copy, Debug)]
+pub struct BiasKernel {
+    /// The element type of all tensors but statistics.
+    pub element: &'static str,
+    /// Queries and keys of a tile.
+    pub tile: [u32; 2],
+    /// The most columns of a head.
+    pub columns: u32,
+    /// True when it reads any strides, element by element.
+    pub any_strides: bool,
+}
+
+impl<P: Reads, Y, T: Element, const BM: usize, const BN: usize, const D: usize, const STAGES: usize> Described
+    for bias_gradient<P, Y, T, BM, BN, D, STAGES>
+where
+    Y: Gemm<T, BM, BN, D, A = Swizzle<128>, B = Swizzle<128>, D = Y> + Accumulates<BM, BN>,
+{
+    type Description = BiasKernel;
+    const DESCRIPTION: BiasKernel = BiasKernel {
+        element: T::NAME,
+        tile: [BM as u32, BN as u32],
+        columns: D as u32,
+        any_strides: P::ANY_STRIDES,
+    };
+}
+
+/// The kernel of the gradient by sinks.
+#[derive(Clone, Copy, Debug)]
+pub struct SinksKernel;
+
+impl<P: Collective> Described for sink_gradient<P> {
+    type Description = SinksKernel;
+    const DESCRIPTION: SinksKernel = SinksKernel;
 }
 
 // Columns that a tensor lacks are zeros. Where a thread has no registers for the gradients by scores and by values together, each has its own kernel.
@@ -127,4 +168,27 @@ kernels! {
         sm_80: [round_sums_sm_80_ T _128x64]: round_sums<T, FullRow<2>, 128, 64>;
         sm_80: [round_sums_sm_80_ T _64x128]: round_sums<T, FullCol<2>, 64, 128>;
     }
+}
+
+kernels! {
+    /// The kernels of the gradient by a bias, those of fewer columns first.
+    pub static BIAS: BiasKernel;
+
+    for T in [f16, bf16] {
+        sm_90: [bias_gradient_sm_90_ T _128x64d128s2]:
+            bias_gradient<WarpSpecialized<TwoConsumers>, FullRow<2>, T, 128, 64, 128, 2>;
+        sm_90: [bias_gradient_sm_90_ T _128x64d256s1]:
+            bias_gradient<WarpSpecialized<TwoConsumers>, FullRow<2>, T, 128, 64, 256, 1>;
+        sm_80: [bias_gradient_sm_80_ T _64x64d128s1]:
+            bias_gradient<Multistage<4, Vectors>, warp::FullRow<4>, T, 64, 64, 128, 1>;
+        sm_80: [bias_gradient_sm_80_ T _32x64d256s1_any]:
+            bias_gradient<Multistage<2, Elements>, warp::FullRow<2>, T, 32, 64, 256, 1>;
+    }
+}
+
+kernels! {
+    /// The kernel of the gradient by sinks.
+    pub static SINKS: SinksKernel;
+
+    sm_80: [sink_gradient_sm_80]: sink_gradient<Simt<16>>;
 }

@@ -1,29 +1,39 @@
 //! The gradients of attention.
 
+mod bias;
 mod list;
 mod products;
 mod ranges;
 mod rounding;
 mod side;
+mod sinks;
 mod stats;
 mod wanted;
 
-pub use list::{GRADIENT, GradientKernel, ROUNDING, RoundingKernel, STATS, StatsKernel};
-pub use products::{AddedProducts, Products};
+pub use bias::{BiasGradientArgs, bias_gradient};
+pub use list::{
+    BIAS, BiasKernel, GRADIENT, GradientKernel, ROUNDING, RoundingKernel, SINKS, STATS, SinksKernel,
+    StatsKernel,
+};
+pub use products::{AddedProducts, Products, adds_to_capped};
 pub use ranges::{ALIGNED, Range, Ranges};
 pub use rounding::{RoundSumsArgs, round_sums};
+pub use sinks::{SinkGradientArgs, sink_gradient};
 pub use stats::{LINE, QueryStatsArgs, query_stats};
 pub use wanted::{All, Keys, KeysAndValues, Queries, Values, Wanted};
 
 use tilewright_device::arch::special::{block_x, block_y, block_z};
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Accumulates, Cta, Element, Fragment, Fresh, Gemm, Global, GlobalMut, InPlace, Pending, RowMajor,
-    Schedule, Shared, Src, Swizzle, copy, gemm,
+    Accumulates, Cta, Element, Fragment, FragmentLayout, Fresh, Gemm, Global, GlobalMut, InPlace, Pending,
+    RowMajor, Schedule, Shared, Src, Swizzle, copy, gemm,
 };
 
-use side::{Weights, begin, sums_of};
+use side::{Side, Weights, begin, sums_of};
 use stats::{Stat, Stats, StatsTile};
+
+use crate::bias::with_bias;
+use crate::terms::HeadTerms;
 
 /// What scores are made of, and gradients by them.
 #[repr(C)]
@@ -57,6 +67,9 @@ impl Scales {
 /// - dV = Pᵀ dO and dK = factor dSᵀ Q, of a tile of `BM` keys that walks over blocks of `BN` queries, those of all heads that share it,
 /// - dQ = factor dS K, of a tile of queries that walks over keys; or by the tiles of keys, each adding its part in `sums`, in f32.
 ///
+/// Scores have slopes and biases added by `terms` and `bias`, \[batch, heads, queries, keys\] for tiles of queries and \[batch, heads, keys, queries\] for
+/// those of keys, where `W` does not add dQ up: registers of that have no room for it. [`adds_to_capped`](fn@adds_to_capped) says whether capped ones have.
+///
 /// `W` says which of them. Scores of keys are computed transposed, Sᵀ = K Qᵀ: then each product's result is the left operand of the next one where it lies
 /// in registers. Q, dQ \[batch, heads, queries, D\], K and dK \[batch, KV heads, keys, D\], V, dV, dO likewise; `stats` and `sums` as
 /// [`query_stats`](fn@query_stats) leaves them. `by_scores` is dK or dQ. Columns that are not there are zeros. A CTA computes `R` columns: CTA (tile, KV head or
@@ -84,10 +97,13 @@ pub fn attention_gradient<
     by_values: InPlace<GlobalMut<T, 4, RowMajor, 0>>,
     ranges: InPlace<Ranges>,
     scales: Scales,
+    terms: InPlace<HeadTerms>,
+    bias: InPlace<Global<T, 4, RowMajor, 0>>,
 ) where
     Y: Products<T, BM, BN, D, R>,
     W: Wanted<T, BM, BN, D>,
 {
+    const { assert!(W::ADDS || !Weights::<T, BM, BN, Y>::MANY, "sums begin with what is added to scores") };
     let (once, stages) = (cta.stages::<1>(), cta.stages::<STAGES>());
     // Of scores' columns and of values': K and V of a tile of keys, Q and dO of one of queries; then the other way around.
     let own_s = once.alloc::<Shared<T, BM, D, _, _>>(&mut cta);
@@ -153,20 +169,24 @@ pub fn attention_gradient<
         let (once, full) = (own.full(), turn.full());
         let stats = || Stats::of(if W::OF_KEYS { other_stats.at(full) } else { own_stats.at(once) });
         let mask = |s| if masked { side().mask(s, tile, j) } else { s };
+        let head = if W::OF_KEYS { walk.head } else { own_head };
+        let added = |s| terms_added(s, (ranges, terms, bias), &side(), [z, head, tile, j]);
         let logs = || stats().values::<T, W, BM, BN, D, Y>(Stat::LogSum);
         let means = || stats().values::<T, W, BM, BN, D, Y>(Stat::Mean);
-        let s = begin::<T, BM, BN, Y>(logs, scales.first());
-        let d_p = if W::SCORES { begin::<T, BM, BN, Y>(means, -1.0) } else { None };
+        let begins = |s| if !W::ADDS && scales.cap == 0.0 { added(s) } else { s };
+        let s = begin::<T, BM, BN, Y>(logs, scales.first(), begins);
+        let d_p = if W::SCORES { begin::<T, BM, BN, Y>(means, -1.0, |d_p| d_p) } else { None };
+        let added = if adds_to_capped::<W, Y, T, BM, BN, D, R>() { Some(added) } else { None };
         let s = product(own_s.at(once), other_s.at(full), s).commit();
         if !W::SCORES {
             let s = s.wait();
-            let weights = Weights::<T, BM, BN, Y>::of(s, logs, scales, mask);
+            let weights = Weights::<T, BM, BN, Y>::of(s, logs, scales, added, mask);
             values =
                 gemm(Y::default(), weights.p, other_vs.at(full).part::<R>(part).aligned(), values).wait();
         } else {
             let d_p = product(own_vs.at(once), other_vs.at(full), d_p);
             let (s, d_p) = s.behind(d_p, || ());
-            let weights = Weights::<T, BM, BN, Y>::of(s, logs, scales, mask);
+            let weights = Weights::<T, BM, BN, Y>::of(s, logs, scales, added, mask);
             let gradient = |d_s: Fragment<T, BM, BN, Y>| {
                 gemm(Y::default(), d_s.operand(), other_s.at(full).part::<R>(part).aligned(), scores)
             };
@@ -201,6 +221,22 @@ pub fn attention_gradient<
         let to = by_values.get().tile(place).of_rows(side.own_first, side.own_rows);
         copy(values.cast::<T>(), to);
     }
+}
+
+/// Scores less the distances of their head's slope, and with their bias, in the order of a side's rows and columns.
+#[inline(always)]
+fn terms_added<T: Element, const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>>(
+    s: Fragment<f32, BM, BN, L>,
+    (ranges, terms, bias): (InPlace<Ranges>, InPlace<HeadTerms>, InPlace<Global<T, 4, RowMajor, 0>>),
+    side: &Side,
+    [z, head, tile, j]: [u32; 4],
+) -> Fragment<f32, BM, BN, L> {
+    let s = if terms.get().sloped() {
+        side.sloped(s, terms.get().slope(z, head), ranges.get().own_key(z), [tile, j])
+    } else {
+        s
+    };
+    with_bias(s, bias, terms, [z, head, tile, j])
 }
 
 /// S or dP of a step, A Bᵀ, whose sums begin with `first`.

@@ -1,6 +1,9 @@
 //! The products of a gradient.
 
-use tilewright_device::tile::{Accumulates, Element, Gemm, GemmRegisters, Swizzle};
+use tilewright_device::layout::Registers;
+use tilewright_device::tile::{Accumulates, Element, FragmentLayout, Gemm, GemmRegisters, Swizzle};
+
+use super::wanted::Wanted;
 
 /// A policy of the products of a tile of `BM` rows with blocks of `BN`, of `D` columns, whose results are left operands of the next ones in
 /// registers: S and dP, and P or dS times `R` columns.
@@ -31,4 +34,22 @@ pub trait AddedProducts<T: Element, const BM: usize, const BN: usize, const D: u
 impl<Z, T: Element, const BM: usize, const BN: usize, const D: usize> AddedProducts<T, BM, BN, D> for Z where
     Z: Gemm<T, BN, D, BM, A = Swizzle<128>, B = Swizzle<128>, D = Self> + Accumulates<BN, D> + 'static
 {
+}
+
+/// Whether a thread has room for what capped scores have added to them, beside their slopes: it has at most 64 of the gradients' elements.
+pub const fn adds_to_capped<
+    W,
+    Y,
+    T: Element,
+    const BM: usize,
+    const BN: usize,
+    const D: usize,
+    const R: usize,
+>() -> bool
+where
+    W: Wanted<T, BM, BN, D>,
+    Y: Products<T, BM, BN, D, R>,
+{
+    let gradients = W::SCORES as usize + W::VALUES as usize;
+    !W::ADDS && gradients * <<Y as FragmentLayout<BM, R>>::Regs<f32> as Registers<f32>>::LEN <= 64
 }

@@ -50,13 +50,19 @@ impl Ranges {
     pub fn sequence(&self, i: u32) -> Range {
         if self.is_packed == 0 {
             let (queries, Keys { count, low, high, .. }) = (self.longest, self.keys);
-            // Gradients have no use for the key that query 0 is aligned with: four numbers in one piece would be kept in local memory.
+            // Only slopes want the key that query 0 is aligned with, of `own_key`: four numbers in one piece would be kept in local memory.
             let keys = Keys { count, low, high, own: 0 };
             return Range { matrix: i, first_query: 0, queries, first_key: 0, first_line: 0, keys };
         }
         let Sequence { batch, first_query, queries, first_key, keys } = self.packed.get(i);
         let first_line = (first_query + i * ALIGNED) / ALIGNED * (ALIGNED / LINE);
         Range { matrix: batch, first_query, queries: queries.min(self.longest), first_key, first_line, keys }
+    }
+
+    /// The key that query 0 of sequence `i` is aligned with.
+    #[inline(always)]
+    pub fn own_key(&self, i: u32) -> i32 {
+        if self.is_packed == 0 { self.keys.own } else { self.packed.get(i).keys.own }
     }
 
     /// Sequences of one length, each a matrix of its own.

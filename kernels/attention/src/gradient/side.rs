@@ -2,7 +2,7 @@
 
 use tilewright_device::arch::warp::uniform;
 use tilewright_device::layout::Registers;
-use tilewright_device::tile::{Element, Fragment, FragmentLayout, GlobalMut, Operand, RowMajor, math};
+use tilewright_device::tile::{Element, Fragment, FragmentLayout, GlobalMut, Operand, RowMajor, Rows, math};
 
 use super::Scales;
 use super::ranges::{Range, Ranges};
@@ -98,6 +98,26 @@ impl Side {
         }
     }
 
+    /// Whether some row of tile `tile` meets some of block `j`.
+    #[inline(always)]
+    pub(crate) fn meets<const BM: usize, const BN: usize>(&self, tile: u32, j: u32) -> bool {
+        self.seen.blocks::<BM, BN>(tile).all().contains(&j)
+    }
+
+    /// Scores of tile `tile` and block `j` less their distances, times what a slope is in units of scores; query 0 is aligned with key `own`.
+    #[inline(always)]
+    pub(crate) fn sloped<const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>>(
+        &self,
+        s: Fragment<f32, BM, BN, L>,
+        slope: f32,
+        own: i32,
+        [tile, j]: [u32; 2],
+    ) -> Fragment<f32, BM, BN, L> {
+        let own = if self.of_keys { own.saturating_neg() } else { own };
+        let own = Keys { own, ..self.seen }.own_of_rows::<BM, BN, L>(j, |r| (tile * BM as u32 + r) as i32);
+        s.less_distance(&Rows::splat(slope), &own)
+    }
+
     /// Scores of tile `tile` and block `j`, -inf where they do not meet.
     #[inline(always)]
     pub(crate) fn mask<const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>>(
@@ -115,6 +135,20 @@ impl Side {
     }
 }
 
+/// P, of masked scores. `logs` are taken off where the sums of scores did not begin with them: see [`begin`].
+#[inline(always)]
+pub(crate) fn exponentials<T: Element, const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>>(
+    s: Fragment<f32, BM, BN, L>,
+    logs: impl FnOnce() -> Values<BM, BN, L>,
+    scales: Scales,
+) -> Fragment<f32, BM, BN, L> {
+    let log2 = scales.log2;
+    if !Weights::<T, BM, BN, L>::MANY && scales.first() != 0.0 {
+        return s.map(|s| math::ex2(s * log2));
+    }
+    logs().zip(s, |s, log| math::ex2(math::fma(s, log2, -log)))
+}
+
 /// The weights of a block of scores, P: rounded, as they are multiplied, and times the slope of scores.
 pub(crate) struct Weights<T, const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>> {
     pub(crate) p: Operand<T, BM, BN, L>,
@@ -126,7 +160,7 @@ pub(crate) struct Weights<T, const BM: usize, const BN: usize, L: FragmentLayout
 
 impl<T: Element, const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>> Weights<T, BM, BN, L> {
     /// Whether a thread has so many that dS is made of rounded weights, and that sums begin with zeros.
-    const MANY: bool = <L::Regs<f32> as Registers<f32>>::LEN > 32;
+    pub(crate) const MANY: bool = <L::Regs<f32> as Registers<f32>>::LEN > 32;
 
     #[inline(always)]
     fn new(p: Fragment<f32, BM, BN, L>, sloped: Fragment<f32, BM, BN, L>) -> Self {
@@ -135,30 +169,26 @@ impl<T: Element, const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>> We
         Weights { p: p.cast::<T>().operand(), exact, rounded: rounded.operand() }
     }
 
-    /// Those of scores, to which `mask` is applied. `logs` are taken off where scores did not begin with them: see [`begin`].
+    /// Those of scores, to which `mask` is applied; `added` gives what capped ones have added, where a thread has room for that and for their slopes.
     #[inline(always)]
     pub(crate) fn of(
         s: Fragment<f32, BM, BN, L>,
         logs: impl FnOnce() -> Values<BM, BN, L>,
         scales: Scales,
+        added: Option<impl Fn(Fragment<f32, BM, BN, L>) -> Fragment<f32, BM, BN, L>>,
         mask: impl Fn(Fragment<f32, BM, BN, L>) -> Fragment<f32, BM, BN, L>,
     ) -> Self {
-        let Scales { cap, log2, .. } = scales;
-        if !Self::MANY && scales.first() != 0.0 {
-            let p = mask(s).map(|s| math::ex2(s * log2));
+        if scales.cap == 0.0 {
+            let p = exponentials::<T, BM, BN, L>(mask(s), logs, scales);
             return Self::new(p, p);
         }
-        let exponential = |s, log: f32| math::ex2(math::fma(s, log2, -log));
-        if cap == 0.0 {
-            let s = mask(s);
-            let p = logs().zip(s, exponential);
-            return Self::new(p, p);
-        }
-        // Both of each score at a time: there are no registers for all of one and then all of the other. The slope of one that is masked is 0.
-        let capped = mask(s.map(|s| Capped::apply(s, cap))).map(|s| (s, 0.0));
-        let both = logs().zip(capped, |(s, _), log| {
-            let p = exponential(s, log);
-            (p, p * math::max(math::fma(-s, s, 1.0), 0.0))
+        // Both of each score at a time: there are no registers for all of one and then all of the other. What is masked has a P of 0, whatever its slope.
+        let capped = s.map(|s| Capped::apply(s, scales.cap));
+        let seen = mask(added.as_ref().map_or(capped, |added| added(capped)));
+        let source = if added.is_some() { capped } else { seen };
+        let both = logs().zip(seen.map(|s| (s, 0.0)).zip(&source, |(s, _), c| (s, c)), |(s, c), log| {
+            let p = math::ex2(math::fma(s, scales.log2, -log));
+            (p, p * math::max(math::fma(-c, c, 1.0), 0.0))
         });
         Self::new(both.map(|(p, _)| p), both.map(|(_, sloped)| sloped))
     }
@@ -178,12 +208,13 @@ impl<T: Element, const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>> We
     }
 }
 
-/// What the sums of scores or of dP begin with: `factor` times their queries' values, which are taken off them in this way before any product. Threads then
-/// read shared memory while no gemm of theirs does, beside which it is slow. None where a thread has so many elements that it costs more.
+/// What the sums of scores or of dP begin with: `factor` times their queries' values, which are taken off them in this way before any product, and what `added`
+/// adds. Threads then read shared memory while no gemm of theirs does, beside which it is slow. None where a thread has so many elements that it costs more.
 #[inline(always)]
 pub(crate) fn begin<T: Element, const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>>(
     values: impl FnOnce() -> Values<BM, BN, L>,
     factor: f32,
+    added: impl FnOnce(Fragment<f32, BM, BN, L>) -> Fragment<f32, BM, BN, L>,
 ) -> Option<Fragment<f32, BM, BN, L>> {
     if Weights::<T, BM, BN, L>::MANY {
         return None;
@@ -191,7 +222,7 @@ pub(crate) fn begin<T: Element, const BM: usize, const BN: usize, L: FragmentLay
     let zero = Fragment::zero();
     let first = if factor == 0.0 { zero } else { values().zip(zero, |_, value| value * factor) };
     // Registers that are written between two gemms make ptxas wait for the first.
-    Some(first.anew())
+    Some(added(first).anew())
 }
 
 /// Where the gradients of the `j`-th `BN` queries of a head are summed up.

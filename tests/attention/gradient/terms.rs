@@ -1,0 +1,84 @@
+//! Gradients beside sinks, slopes and biases, and by them.
+
+use tilewright::ops::{Attention, AttentionGradient};
+use tilewright::{Device, Error, Tensor, bf16, f16};
+use tilewright_support::attention::Scores;
+use tilewright_support::suite::Outcome;
+
+use super::case::Case;
+use crate::terms::Terms;
+
+const SINKS: Terms = Terms { sinks: true, slopes: None, bias: None };
+const SLOPES: Terms = Terms { sinks: true, slopes: Some(true), bias: None };
+const BIAS: Terms = Terms { sinks: false, slopes: None, bias: Some([true; 4]) };
+const ALL: Terms = Terms { sinks: true, slopes: Some(false), bias: Some([false, true, true, true]) };
+
+/// Of all head dimensions and masks; capped, of sequences one after the other, of tensors that lie anywhere; without keys.
+pub fn added(device: &Device) -> Outcome {
+    let causal = |scores| Scores { causal: true, ..scores };
+    for columns in [[64, 64], [128, 128], [200, 256]] {
+        Case::<f16>::of_heads(&[[130, 200]; 2], false, columns, [4, 2]).terms(ALL).check(device)?;
+        Case::<bf16>::new(&[[150, 140]; 2], false, columns).terms(BIAS).scores(causal).check(device)?;
+        Case::<f16>::new(&[[70, 129]], false, columns).terms(SLOPES).check(device)?;
+        let capped = |scores| Scores { softcap: Some(1.5), causal: true, ..scores };
+        Case::<f16>::new(&[[70, 129]], false, columns).terms(ALL).scores(capped).check(device)?;
+    }
+    let lengths = [[70, 70], [0, 0], [1, 129], [200, 30], [0, 5], [9, 0], [300, 257], [1, 1]];
+    for terms in [SINKS, SLOPES] {
+        Case::<bf16>::new(&lengths, true, [128, 128]).terms(terms).scores(causal).check(device)?;
+    }
+    let place = |shape| crate::operand::Place::ordered(shape, [0, 2, 1, 3], 3);
+    Case { place, ..Case::<f16>::new(&[[70, 90]; 2], false, [64, 64]).terms(ALL) }.check(device)?;
+    for lengths in [&[[70, 0]; 2][..], &[[0, 70]; 2], &[]] {
+        let case = Case::<f16>::new(lengths, lengths.is_empty(), [64, 64]);
+        case.terms(SINKS).check(device)?;
+    }
+    Ok(())
+}
+
+/// A bias of all heads, of all sequences, of both, of none; of queries or keys alone, by which there is no gradient.
+pub fn shared_biases(device: &Device) -> Outcome {
+    for [batch, heads] in [[true, true], [true, false], [false, true], [false, false]] {
+        let terms = Terms { bias: Some([batch, heads, true, true]), ..Terms::default() };
+        Case::<bf16>::of_heads(&[[70, 90]; 3], false, [128, 128], [4, 2]).terms(terms).check(device)?;
+    }
+    for along in [[true, false], [false, true]] {
+        let terms = Terms { bias: Some([true, false, along[0], along[1]]), ..Terms::default() };
+        Case::<f16>::new(&[[130, 66]; 2], false, [64, 64]).terms(terms).check(device)?;
+    }
+    Ok(())
+}
+
+/// What does not fit is refused, by name.
+pub fn added_errors(device: &Device) -> Outcome {
+    let case = Case::<f16>::new(&[[8, 9]], false, [64, 64]);
+    let exact = case.exact();
+    let tensor = |shape: &[usize]| Tensor::<f16>::zeros(device, shape);
+    let (bias, line) = (tensor(&[1, 2, 8, 9])?, tensor(&[9])?);
+    let (mut whole, mut of_line, mut other) = (tensor(&[1, 2, 8, 9])?, tensor(&[9])?, tensor(&[2, 8, 9])?);
+    let (wrong, sinks) = (tensor(&[3, 8, 9])?, Tensor::<f32>::zeros(device, &[2])?);
+    let (mut d_sinks, mut more) = (Tensor::<f32>::zeros(device, &[2])?, Tensor::<f32>::zeros(device, &[3])?);
+    let (offsets, none) = (Tensor::<i32>::from_slice(device, &[0, 8], &[2])?, Attention::new);
+    let (_, _) = case.with(device, &exact, |stream, _, [q, k, v, o, d_o], given, outputs| {
+        let [d_q, d_k, d_v] = outputs;
+        let (mut d_q, mut d_k, mut d_v) = (d_q.view_mut()?, d_k.view_mut()?, d_v.view_mut()?);
+        let mut refused = |name: &str, mut of: AttentionGradient<'_>| {
+            let outputs = [&mut d_q, &mut d_k, &mut d_v];
+            match of.run(stream, [q, k, v], (o, given), d_o, outputs) {
+                Err(Error::Argument { argument, .. }) if argument == name => {}
+                other => panic!("not an error about `{name}`: {other:?}"),
+            }
+        };
+        let biased = || none().bias(bias.view());
+        refused("d_bias", none().gradient().d_bias(whole.view_mut()));
+        refused("d_bias", biased().gradient().d_bias(other.view_mut()));
+        refused("d_bias", none().bias(line.view()).gradient().d_bias(of_line.view_mut()));
+        refused("bias", none().bias(wrong.view()).gradient());
+        refused("bias", biased().packed(offsets.view(), offsets.view(), 8).gradient());
+        refused("d_sinks", none().gradient().d_sinks(&mut d_sinks.view_mut()));
+        refused("d_sinks", none().sinks(&sinks.view()).gradient().d_sinks(&mut more.view_mut()));
+        refused("alibi_slopes", none().alibi_slopes(&more.view()).gradient());
+        Ok(())
+    })?;
+    Ok(())
+}
